@@ -1,0 +1,58 @@
+# Compiler settings and the two helpers every room uses: stow_library and stow_test.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEV "-O1 -g")
+
+add_compile_options(-Wall -Wextra -Wno-unused-parameter)
+include_directories(${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+
+# ccache makes the second build of a clean clone nearly free. PCH needs the sloppiness settings.
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(launcher ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+endif()
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  add_link_options(-fuse-ld=lld)
+elseif(EXISTS /usr/lib/llvm-22/bin/ld.lld)
+  add_link_options(-B/usr/lib/llvm-22/bin -fuse-ld=lld)
+endif()
+
+if(STOWAGE_SANITIZE)
+  add_compile_options(-fsanitize=${STOWAGE_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${STOWAGE_SANITIZE})
+endif()
+
+# stow_library(Name sources... [LINK libs...] [MLIR]): one static library; MLIR ones share the PCH.
+function(stow_library name)
+  cmake_parse_arguments(ARG "MLIR" "" "LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC ${ARG_LINK})
+  if(ARG_MLIR)
+    stow_use_mlir(${name})
+  endif()
+endfunction()
+
+# stow_test(Name sources... [LINK libs...] [MLIR]): one GoogleTest binary, registered with CTest.
+function(stow_test name)
+  cmake_parse_arguments(ARG "MLIR" "" "LINK" ${ARGN})
+  find_package(GTest REQUIRED)
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE STOWAGE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  if(ARG_MLIR)
+    stow_use_mlir(${name})
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+endfunction()
