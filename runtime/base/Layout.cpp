@@ -1,0 +1,168 @@
+#include "runtime/base/Layout.h"
+
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+#include <numeric>
+#include <sstream>
+
+namespace stow {
+
+int64_t elementCount(const Shape &shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+bool Layout::isRowMajor() const { return blocks.empty() && std::ranges::is_sorted(order); }
+
+Shape layoutDims(const Layout &layout, const Shape &shape) {
+  if (layout.groups <= 1)
+    return shape;
+  Shape dims = {layout.groups, shape.at(0) / layout.groups};
+  dims.insert(dims.end(), shape.begin() + 1, shape.end());
+  return dims;
+}
+
+namespace {
+
+std::vector<int64_t> orderOf(const Layout &layout, size_t rank) {
+  if (!layout.order.empty())
+    return layout.order;
+  std::vector<int64_t> order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+std::vector<int64_t> blockProducts(const Layout &layout, size_t rank) {
+  std::vector<int64_t> products(rank, 1);
+  for (const Layout::Block &block : layout.blocks)
+    products.at(block.dim) *= block.size;
+  return products;
+}
+
+int64_t innerBlockVolume(const Layout &layout) {
+  int64_t volume = 1;
+  for (const Layout::Block &block : layout.blocks)
+    volume *= block.size;
+  return volume;
+}
+
+} // namespace
+
+int64_t storedElementCount(const Layout &layout, const Shape &shape) {
+  Shape dims = layoutDims(layout, shape);
+  std::vector<int64_t> products = blockProducts(layout, dims.size());
+  int64_t count = 1;
+  for (size_t i = 0; i < dims.size(); ++i)
+    count *= alignUp(dims[i], products[i]);
+  return count;
+}
+
+Bytes storedBytes(const Layout &layout, const Shape &shape, DType type) {
+  return storedElementCount(layout, shape) * sizeOf(type);
+}
+
+std::vector<int64_t> outerStrides(const Layout &layout, const Shape &shape) {
+  Shape dims = layoutDims(layout, shape);
+  std::vector<int64_t> products = blockProducts(layout, dims.size());
+  std::vector<int64_t> strides(dims.size());
+  std::vector<int64_t> order = orderOf(layout, dims.size());
+  int64_t stride = innerBlockVolume(layout);
+  for (size_t i = order.size(); i-- > 0;) {
+    int64_t dim = order[i];
+    strides[dim] = stride;
+    stride *= alignUp(dims[dim], products[dim]) / products[dim];
+  }
+  return strides;
+}
+
+LayoutIndex::LayoutIndex(const Layout &layout, const Shape &shape)
+    : dims(layoutDims(layout, shape)), strides(outerStrides(layout, shape)),
+      blockOf(blockProducts(layout, dims.size())), blocks(layout.blocks) {
+  blockInnerOfSame.assign(blocks.size(), 1);
+  blockStride.assign(blocks.size(), 1);
+  for (size_t i = 0; i < blocks.size(); ++i)
+    for (size_t j = i + 1; j < blocks.size(); ++j) {
+      blockStride[i] *= blocks[j].size;
+      if (blocks[j].dim == blocks[i].dim)
+        blockInnerOfSame[i] *= blocks[j].size;
+    }
+}
+
+int64_t LayoutIndex::operator()(int64_t logical) const {
+  int64_t position = 0;
+  for (size_t i = dims.size(); i-- > 0;) {
+    int64_t index = logical % dims[i];
+    logical /= dims[i];
+    position += index / blockOf[i] * strides[i];
+    for (size_t b = 0; b < blocks.size(); ++b)
+      if (blocks[b].dim == static_cast<int64_t>(i))
+        position += index % blockOf[i] / blockInnerOfSame[b] % blocks[b].size * blockStride[b];
+  }
+  return position;
+}
+
+std::string formatLayout(const Layout &layout) {
+  std::ostringstream out;
+  if (layout.groups > 1)
+    out << 'g' << layout.groups << ' ';
+  for (size_t i = 0; i < layout.order.size(); ++i)
+    out << (i ? "," : "") << layout.order[i];
+  for (const Layout::Block &block : layout.blocks)
+    out << ';' << block.dim << ':' << block.size;
+  return out.str();
+}
+
+Layout parseLayout(const std::string &text) {
+  Layout layout;
+  std::istringstream in(text);
+  auto fail = [&]() -> Error {
+    return Error::badInput("cannot read \"" + text +
+                           "\" as a layout; expected for example \"0,2,3,1\" or \"0,1,2,3;1:16\"");
+  };
+  auto readNumber = [&]() {
+    int64_t number;
+    if (!(in >> number) || number < 0)
+      throw fail();
+    return number;
+  };
+  if (in.peek() == 'g') {
+    in.get();
+    layout.groups = readNumber();
+    in >> std::ws;
+  }
+  while (in.peek() >= '0' && in.peek() <= '9') {
+    layout.order.push_back(readNumber());
+    if (in.peek() == ',')
+      in.get();
+  }
+  while (in.peek() == ';') {
+    in.get();
+    int64_t dim = readNumber();
+    if (in.get() != ':')
+      throw fail();
+    layout.blocks.push_back({dim, readNumber()});
+  }
+  if (in.peek() != std::istringstream::traits_type::eof())
+    throw fail();
+  return layout;
+}
+
+void checkLayout(const Layout &layout, const Shape &shape) {
+  auto fail = [&](const std::string &why) {
+    throw Error::badInput("layout \"" + formatLayout(layout) + "\" " + why);
+  };
+  if (layout.groups < 1 || (layout.groups > 1 && (shape.empty() || shape[0] % layout.groups != 0)))
+    fail("has groups that do not divide dimension 0");
+  size_t rank = layoutDims(layout, shape).size();
+  if (!layout.order.empty()) {
+    std::vector<int64_t> sorted = layout.order;
+    std::ranges::sort(sorted);
+    if (sorted != orderOf({}, rank))
+      fail("is not a permutation of " + std::to_string(rank) + " dimensions");
+  }
+  for (const Layout::Block &block : layout.blocks)
+    if (block.dim < 0 || block.dim >= static_cast<int64_t>(rank) || block.size < 1)
+      fail("has a block outside the " + std::to_string(rank) + " dimensions");
+}
+
+} // namespace stow

@@ -1,0 +1,95 @@
+// The memory plan: every buffer of a compiled program with its lifetime and its place in the arena.
+//
+// The plan is what the verifier checks, the reports print, and the executable carries. Time is
+// program order: step t is the t-th command of a graph, lifetimes are half-open [begin, end).
+//
+//   offset
+//     ^   +--------------------------+  arenaBytes
+//     |   |  c   |        |  e       |
+//     |   +------+   d    +----------+
+//     |   |  b            |  f       |
+//     |   +---------------+----------+  persistentBytes
+//     |   |  parameters, optimizer   |  alive in [0, stepCount) of every graph
+//     +---+--------------------------+--> time step
+#pragma once
+
+#include "runtime/base/DType.h"
+#include "runtime/base/Layout.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stow {
+
+/// What a buffer holds, as reports group it. Padding and totals are derived.
+enum class BufferKind : uint8_t {
+  Parameter,  ///< trainable weights
+  Statistic,  ///< non-trainable state: batch-norm running statistics, step counters
+  Optimizer,  ///< momentum, Adam moments
+  Input,      ///< the batch, targets, scalars fed per step
+  Output,     ///< loss and model outputs read by the host
+  Activation, ///< produced by the forward graph, recomputed ones included
+  Gradient,   ///< produced by the backward graph
+  Workspace,  ///< library scratch of one command
+};
+
+std::string_view nameOf(BufferKind kind); ///< "parameter", "optimizer", ...
+BufferKind parseBufferKind(std::string_view name);
+
+/// One buffer: a storage that may be shared by an in-place chain or by views.
+struct PlannedBuffer {
+  std::string name;   ///< the user's name: tensor or node of the model file
+  BufferKind kind;
+  DType dtype;
+  Shape shape;        ///< logical shape of the first value stored here
+  std::string source; ///< model file and node that produced it, as locations print
+  Bytes offset;       ///< from the arena's start
+  Bytes size;         ///< bytes, block padding included, alignment excluded
+  int64_t begin;      ///< first step at which it is live
+  int64_t end;        ///< first step after `begin` at which it is dead
+  std::vector<std::string> aliases; ///< further values stored in place or as views
+  bool recomputed = false;          ///< a second computation of an earlier value
+};
+
+/// The plan of one graph (training step or evaluation). Persistent buffers are listed in each.
+struct GraphPlan {
+  std::string name;                   ///< "train" or "eval"
+  int64_t stepCount = 0;              ///< commands
+  std::vector<std::string> stepNames; ///< one line per command: operation and source node
+  std::vector<PlannedBuffer> buffers;
+  Bytes livePeakBytes = 0;   ///< max over steps of the sum of live sizes
+  int64_t peakStep = 0;      ///< the first step at which that maximum is reached
+  Bytes lowerBoundBytes = 0; ///< no placement of these lifetimes is smaller (alignment included)
+};
+
+/// The whole plan. All graphs share one arena and the persistent region at its bottom.
+struct Plan {
+  std::string model;
+  Bytes arenaBytes = 0;
+  Bytes persistentBytes = 0;
+  Bytes alignment = 64;
+  Bytes lowerBoundBytes = 0;        ///< max over graphs
+  Bytes livePeakBytes = 0;          ///< max over graphs
+  std::string status;               ///< "optimal", "within 1.2 % of optimal", "heuristic"
+  double extraTimeFraction = 0;     ///< recomputed cost / cost without recomputation
+  Bytes withoutRecomputeBytes = 0;  ///< arena of the same graph with every value kept
+  Bytes outsideArenaBytes = 0;      ///< stated constant: libraries, code, thread stacks
+  std::vector<GraphPlan> graphs;    ///< "train" first
+};
+
+/// Bytes per kind at the arena's fullest moment; the parts and the padding add up to arenaBytes.
+struct Breakdown {
+  Bytes parameters = 0, statistics = 0, optimizer = 0, inputs = 0, outputs = 0;
+  Bytes activations = 0, gradients = 0, workspace = 0;
+  Bytes padding = 0; ///< alignment and packing gaps: arenaBytes minus all others
+};
+Breakdown breakdownAtPeak(const Plan &plan);
+
+/// Steps live at `step`, largest first (ties by name).
+std::vector<const PlannedBuffer *> liveAt(const GraphPlan &graph, int64_t step);
+
+std::string toJson(const Plan &plan);
+Plan planFromJson(const std::string &text); ///< throws Error(BadInput) with the key that is wrong
+
+} // namespace stow

@@ -1,0 +1,111 @@
+// A compiled program: commands against arena offsets. This is all an executable carries besides its
+// kernels; it is stored as JSON inside the ELF (codegen writes it, runtime/program runs it).
+//
+// Symbols of the object file that codegen emits and the runtime's main links against:
+//
+//   extern "C" const char     stow_program_json[];      not terminated
+//   extern "C" const uint64_t stow_program_json_size;
+//   extern "C" const char     stow_constants[];         initial values, see StateTensor::init
+//   extern "C" const uint64_t stow_constants_size;
+//   extern "C" const StowKernelFn stow_kernels[];       indexed by Command::kernel
+//   extern "C" const uint64_t stow_kernel_count;
+//
+// A kernel runs the tasks [begin, end) of its command; tasks are independent, results do not depend
+// on how they are split. `arguments[i]` is the address of operand i.
+#pragma once
+
+#include "runtime/format/Plan.h"
+
+#include <map>
+
+extern "C" typedef void (*StowKernelFn)(int64_t begin, int64_t end, char *const *arguments);
+
+namespace stow {
+
+/// A tensor in the arena as a command sees it.
+struct Operand {
+  Bytes offset = 0;
+  DType dtype = DType::F32;
+  Shape shape;
+  Layout layout;
+};
+
+/// How a state tensor gets its first value. Seeds are derived from the run's --seed and the name, so
+/// that adding a parameter does not change the others.
+struct Init {
+  enum class Kind : uint8_t { Data, Constant, Normal, Uniform };
+  Kind kind = Kind::Constant;
+  double a = 0;            ///< Constant: the value; Normal: mean; Uniform: low
+  double b = 0;            ///< Normal: standard deviation; Uniform: high
+  uint64_t dataOffset = 0; ///< Data: row-major elements in stow_constants
+};
+
+/// Persistent state: parameters, statistics, optimizer moments.
+struct StateTensor {
+  std::string name;
+  BufferKind kind = BufferKind::Parameter;
+  Operand place;
+  Init init;
+  bool saved = true; ///< written by --save and restored by --resume
+};
+
+/// What the host writes before each run of a graph.
+enum class InputRole : uint8_t {
+  Data,         ///< a named array of the data set, one row per sample
+  Target,       ///< labels or regression targets
+  LearningRate, ///< f32 scalar
+  Step,         ///< i64 scalar: optimizer step number, from 1
+  Seed,         ///< i64 scalar: random counter base of this step, drives dropout
+};
+
+struct GraphInput {
+  std::string name;
+  InputRole role = InputRole::Data;
+  Operand place;
+};
+
+struct GraphOutput {
+  std::string name; ///< "loss", or the model's output name
+  Operand place;
+};
+
+/// One launch. `op` is "kernel" or a library call; runtime/host/Library.h lists those with the
+/// meaning of operands and attributes.
+struct Command {
+  std::string op;
+  std::string name;   ///< the user's node, for reports and errors
+  int64_t kernel = -1; ///< op == "kernel": index into stow_kernels
+  int64_t tasks = 0;   ///< op == "kernel": number of independent tasks
+  double cost = 0;     ///< estimated relative work, decides whether threads pay
+  std::vector<Operand> operands;
+  std::map<std::string, std::vector<int64_t>> ints; ///< e.g. "strides", "pads"
+  std::map<std::string, double> floats;             ///< e.g. "epsilon"
+  Bytes workspaceOffset = 0;
+  Bytes workspaceBytes = 0;
+  std::vector<Operand> dying; ///< operands dead after this command: what --poison overwrites
+};
+
+struct GraphProgram {
+  std::string name; ///< "train" or "eval"
+  std::vector<GraphInput> inputs;
+  std::vector<GraphOutput> outputs;
+  std::vector<Command> commands;
+};
+
+struct Program {
+  int64_t version = 1;
+  std::string model;
+  int64_t batch = 1;
+  int64_t threads = 1;           ///< workspaces are planned for this many threads
+  std::string loss;              ///< "cross-entropy", "mse"
+  std::string optimizer;         ///< as given, e.g. "adamw:lr=0.001"
+  double learningRate = 0;       ///< default of --lr
+  std::vector<StateTensor> state;
+  std::vector<GraphProgram> graphs; ///< "train", then "eval"
+  Plan plan;
+};
+
+std::string toJson(const Program &program);
+Program programFromJson(const std::string &text);
+
+} // namespace stow

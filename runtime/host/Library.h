@@ -1,0 +1,59 @@
+// Library calls of the host backend: the contract between code generation and the runtime.
+//
+// Each call names its operands in order. Layouts are those of the operands; implementations are
+// chosen from them, never converted behind the plan's back: a missing conversion is an error.
+//
+//   op                           operands (in, then out)                      ints / floats
+//   dnnl.convolution             src, weights, [bias], dst                    strides pads(t,l,b,r) dilations groups
+//   dnnl.convolution_grad_input  diff_dst, weights, diff_src                  same
+//   dnnl.convolution_grad_weight src, diff_dst, diff_weights                  same
+//   dnnl.matmul                  a, b, [bias], dst                            transpose_a transpose_b has_bias
+//   dnnl.max_pool                src, dst, indices                            kernel strides pads dilations
+//   dnnl.max_pool_grad           diff_dst, indices, diff_src                  same
+//   dnnl.max_pool_inference      src, dst                                     same
+//   dnnl.avg_pool                src, dst                                     same + count_include_pad
+//   dnnl.avg_pool_grad           diff_dst, diff_src                           same
+//   dnnl.batch_norm              src, scale, shift, dst, mean, variance       floats: epsilon
+//   dnnl.batch_norm_inference    src, scale, shift, mean, variance, dst       floats: epsilon
+//   dnnl.batch_norm_grad         src, mean, variance, scale, diff_dst, diff_src, diff_scale, diff_shift
+//   dnnl.lrn                     src, dst, workspace                          size; floats: alpha beta k
+//   dnnl.lrn_grad                src, diff_dst, workspace, diff_src           same
+//   dnnl.lrn_inference           src, dst                                     same
+//   dnnl.reorder                 src, dst
+//
+// dilations: 1 = dense, as ONNX counts. "variance" is the biased batch variance. The tensors
+// "indices" and "workspace" are opaque bytes (u8, one dimension) that only the matching grad reads.
+// has_bias (0/1) tells whether the bracketed operand is present (convolution and matmul).
+#pragma once
+
+#include "runtime/format/Program.h"
+
+#include <memory>
+
+namespace stow::host {
+
+/// What the compiler must know of a call before it can place it.
+struct LibraryRequirements {
+  Bytes workspaceBytes = 0;          ///< scratch for `threads` threads
+  std::vector<Layout> layouts;       ///< per operand: the layout the best implementation wants
+  std::vector<Bytes> opaqueBytes;    ///< per operand: size of opaque operands, 0 for tensors
+  std::string implementation;        ///< the library's name for it, for reports
+};
+
+/// Queries the library for a call with the given operands (offsets ignored). An operand whose
+/// position is set in `anyLayout` may be laid out as the library likes; `layouts` tells how.
+/// Throws Error(BadInput) naming the call, when no implementation takes these operands.
+LibraryRequirements queryLibrary(const Command &call, const std::vector<bool> &anyLayout,
+                                 int64_t threads);
+
+/// A call bound to the arena; everything is created at load, `run` allocates nothing for tensors.
+class LibraryCall {
+public:
+  virtual ~LibraryCall() = default;
+  virtual void run() = 0;
+};
+
+/// Binds `call` to `arena`. Throws when the workspace planned is too small for `threads`.
+std::unique_ptr<LibraryCall> bindLibraryCall(const Command &call, char *arena, int64_t threads);
+
+} // namespace stow::host
