@@ -1,0 +1,186 @@
+#include "ir/plan/pack/Generate.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stow::pack {
+
+namespace {
+
+/// SplitMix64: the same stream on every platform, unlike the distributions of <random>.
+class Random {
+public:
+  explicit Random(uint64_t seed) : state(seed) {}
+
+  uint64_t bits() {
+    uint64_t z = (state += 0x9E3779B97F4A7C15ull);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+  }
+  /// Uniform in [low, high].
+  int64_t integer(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(bits() % static_cast<uint64_t>(high - low + 1));
+  }
+  /// Uniform in [0, 1).
+  double real() { return static_cast<double>(bits() >> 11) * 0x1.0p-53; }
+  bool chance(double probability) { return real() < probability; }
+  /// floor(2^U(low, high)).
+  int64_t logUniform(double low, double high) {
+    return static_cast<int64_t>(std::exp2(low + (high - low) * real()));
+  }
+
+private:
+  uint64_t state;
+};
+
+Bytes to64(int64_t bytes) { return alignUp(std::max<int64_t>(bytes, 1), 64); }
+
+void add(Problem &problem, char kind, Time begin, Time end, Bytes size) {
+  Buffer buffer;
+  buffer.name = kind + std::to_string(problem.buffers.size());
+  buffer.life = {begin, end};
+  buffer.size = size;
+  problem.buffers.push_back(std::move(buffer));
+}
+
+/// Ties some buffers of a random problem together: views of lone buffers, and slices that live
+/// before their container does.
+void addStorages(Problem &problem, Random &random) {
+  const auto count = static_cast<BufferId>(problem.buffers.size());
+  std::vector<char> used(count, 0);
+  for (BufferId id = 0; id < count; ++id) {
+    if (used[id] || !random.chance(0.3))
+      continue;
+    const auto other = static_cast<BufferId>(random.integer(0, count - 1));
+    if (other == id || used[other])
+      continue;
+    Buffer &buffer = problem.buffers[id];
+    const Buffer &target = problem.buffers[other];
+    if (random.chance(0.5)) {
+      buffer.sameAs = other;
+    } else if (buffer.size <= target.size) {
+      const Bytes places = (target.size - buffer.size) / buffer.alignment;
+      buffer.inside = Inside{other, random.integer(0, places) * buffer.alignment};
+    } else {
+      continue;
+    }
+    used[id] = used[other] = 1;
+  }
+}
+
+} // namespace
+
+Problem generate(uint64_t seed, const GenerateOptions &options) {
+  Random random(seed);
+  Problem problem;
+  const Bytes alignments[] = {1, 1, 2, 4, 8, 3};
+  for (int32_t i = 0; i < options.buffers; ++i) {
+    const Time begin = random.integer(0, options.horizon - 1);
+    add(problem, 'b', begin, random.integer(begin + 1, options.horizon),
+        random.integer(1, options.maxSize));
+    Buffer &buffer = problem.buffers.back();
+    if (options.alignments)
+      buffer.alignment = alignments[random.integer(0, 5)];
+    if (options.persistent && random.chance(0.08))
+      buffer.persistent = true;
+  }
+  if (options.storages)
+    addStorages(problem, random);
+  if (options.fixed)
+    for (Buffer &buffer : problem.buffers)
+      if (!buffer.inside && !buffer.sameAs && random.chance(0.2))
+        buffer.fixedOffset = random.integer(0, options.maxSize / buffer.alignment) * buffer.alignment;
+  return problem;
+}
+
+Problem generateTrace(int32_t count, uint64_t seed) {
+  Random random(seed);
+  Problem problem;
+  problem.buffers.reserve(count);
+  for (int32_t i = 0; i < count; ++i) {
+    const Time length = 2 * random.logUniform(0, 11);
+    const Bytes size = random.logUniform(4, 20);
+    add(problem, 't', 2 * Time(i), 2 * Time(i) + length, size);
+  }
+  return problem;
+}
+
+Problem generateTraining(int32_t blocks, uint64_t seed) {
+  Random random(seed);
+  constexpr int32_t perBlock = 100, forward = 50, saved = 20;
+  Bytes sizes[perBlock];
+  Time lengths[perBlock];
+  for (int32_t i = 0; i < perBlock; ++i) {
+    sizes[i] = to64(random.logUniform(8, 24));
+    lengths[i] = random.integer(1, 5);
+  }
+  Problem problem;
+  problem.buffers.reserve(static_cast<size_t>(blocks) * perBlock);
+  const Time last = Time(blocks) * perBlock;
+  for (int32_t block = 0; block < blocks; ++block)
+    for (int32_t i = 0; i < forward; ++i) {
+      const Time begin = Time(block) * forward + i;
+      const Time end = i < saved ? last - begin : begin + lengths[i];
+      add(problem, 'f', begin, end, sizes[i]);
+    }
+  for (int32_t block = 0; block < blocks; ++block)
+    for (int32_t i = forward; i < perBlock; ++i) {
+      const Time begin = last / 2 + Time(block) * forward + (i - forward);
+      add(problem, 'g', begin, begin + lengths[i], sizes[i]);
+    }
+  return problem;
+}
+
+Problem generateHardTraining(int32_t count, uint64_t seed) {
+  Random random(seed);
+  Problem problem;
+  problem.buffers.reserve(count + 64);
+  // Widths drift from block to block as in a network with stages, so that a hole left by one block
+  // rarely fits the next; a block's tensors are small multiples and fractions of its width.
+  constexpr int32_t perBlock = 60;
+  const int32_t blocks = std::max(1, count / perBlock);
+  const Time ticks = 24; // forward ticks of a block; its backward pass takes the same
+  const Time middle = blocks * ticks, last = 2 * middle;
+  int64_t width = random.logUniform(14, 18);
+  for (int32_t block = 0; block < blocks; ++block) {
+    if (random.chance(0.05))
+      width = random.logUniform(12, 20);
+    const int64_t tokens = width * random.integer(60, 100) / 100;
+    const Time begin = block * ticks, mirror = last - begin - ticks;
+    auto tensor = [&](int64_t numerator, int64_t denominator) {
+      return to64(tokens * numerator / denominator + 64 * random.integer(0, 2));
+    };
+    for (int32_t i = 0; i < perBlock; ++i) {
+      const Time birth = begin + random.integer(0, ticks - 1);
+      const Time back = mirror + (begin + ticks - 1 - birth);
+      const double kind = random.real();
+      if (kind < 0.28) // saved until its own backward tick
+        add(problem, 's', birth, back + 1, tensor(random.integer(1, 4), 1));
+      else if (kind < 0.33) // saved, but freed early: its gradient is taken elsewhere
+        add(problem, 'e', birth, birth + 1 + (back - birth) * random.integer(10, 90) / 100,
+            tensor(1, random.integer(1, 8)));
+      else if (kind < 0.38) // statistics: tiny and long
+        add(problem, 'm', birth, back + 1, to64(random.logUniform(6, 11)));
+      else if (kind < 0.40) // a gradient that accumulates over several blocks
+        add(problem, 'a', back, std::min(last, back + ticks * random.integer(1, 40)), tensor(2, 1));
+      else if (kind < 0.62) // a temporary of the forward pass
+        add(problem, 'f', birth, birth + random.integer(1, 6), tensor(random.integer(1, 8), 3));
+      else if (kind < 0.72) // recomputed just before its use
+        add(problem, 'r', back - std::min<Time>(back - middle, 3), back + 2,
+            tensor(random.integer(1, 3), 1));
+      else // a temporary of the backward pass
+        add(problem, 'g', back, back + random.integer(1, 6), tensor(random.integer(1, 8), 3));
+    }
+  }
+  for (Buffer &buffer : problem.buffers)
+    buffer.alignment = 64;
+  for (int32_t i = 0; i < 32; ++i) {
+    add(problem, 'p', 0, last, to64(random.logUniform(10, 26)));
+    problem.buffers.back().persistent = true;
+    problem.buffers.back().alignment = 64;
+  }
+  return problem;
+}
+
+} // namespace stow::pack

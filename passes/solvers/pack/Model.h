@@ -1,0 +1,59 @@
+// The solvers' view of a packing problem: rigid items over an axis of sections.
+//
+// Time is cut into *sections*: maximal sets of pieces that are live together. Two pieces overlap in
+// time exactly when they share a section, so nothing else about time matters.
+//
+//   a |-----|            sections   0     1   2
+//   b   |------|         a          [0,1)
+//   c         |---|      b          [0,   2)
+//   d           |--|     c, d             [1,   3) and [2, 3)
+#pragma once
+
+#include "ir/plan/pack/Problem.h"
+
+#include <vector>
+
+namespace stow::pack {
+
+/// A rectangle of an item: sections [begin, end), bytes [low, high) above the item's base.
+struct ModelPiece {
+  int32_t begin, end;
+  Bytes low, high;
+};
+
+/// A storage that occupies bytes.
+struct Item {
+  int32_t begin, end;           ///< hull of its pieces' sections
+  int32_t firstPiece, lastPiece; ///< [firstPiece, lastPiece) of Model::pieces, by (begin, low)
+  Bytes size;                   ///< highest piece end
+  Bytes alignment;
+  std::optional<Bytes> fixedBase;
+  Time lifetime;                ///< end of the last piece minus begin of the first
+  Time birth;
+
+  bool isRectangle() const { return lastPiece - firstPiece == 1; }
+};
+
+struct Model {
+  const Problem *problem = nullptr;
+  std::vector<Item> items;
+  std::vector<ModelPiece> pieces;
+  int32_t sections = 0;
+  std::vector<int32_t> itemOfBuffer; ///< -1 for storages without bytes
+  std::vector<Bytes> relative;       ///< by BufferId: offset above the item's base
+  std::vector<Bytes> emptyBase;      ///< by BufferId: base of a storage without bytes
+
+  /// Offsets of all buffers from the bases of the items.
+  Solution solution(const std::vector<Bytes> &bases) const;
+};
+
+/// Builds the model. Requires that `check` found nothing; keeps a pointer to `problem`.
+Model makeModel(const Problem &problem);
+
+/// The number of other items that share a section with each item, in O(n log n) (counted by hulls).
+std::vector<int64_t> overlapDegrees(const Model &model);
+
+/// The largest sum of item bytes over sections.
+Bytes modelLoad(const Model &model);
+
+} // namespace stow::pack

@@ -1,0 +1,61 @@
+// The packing driver: what the compiler and `stowage pack` call.
+//
+// Minimizing (no capacity): the lowest arena found, with a proven lower bound. Deciding (capacity
+// given): any packing within the capacity, a proof that there is none, or "unknown".
+//
+// Deterministic: work budgets, not clocks, decide where the search stops, so the same problem and
+// options give the same bytes on every machine. `timeoutSeconds` and `cancel` only stop it earlier.
+// Anytime: the best of the twelve greedy pairs is always tried first and never undercut by what is
+// returned. One thread.
+#pragma once
+
+#include "ir/plan/pack/Problem.h"
+
+#include <atomic>
+
+namespace stow::pack {
+
+enum class PackStatus {
+  Optimal,    ///< height equals the lower bound or was proven smallest
+  Feasible,   ///< a packing (within the capacity, where one is given), not proven smallest
+  Infeasible, ///< proven: no packing within the capacity, or fixed offsets collide
+  Unknown,    ///< nothing within the capacity was found, and nothing was proven
+};
+
+/// "optimal", "feasible", "infeasible", "unknown".
+const char *name(PackStatus status);
+
+struct PackOptions {
+  /// Decide whether the buffers fit into this many bytes, instead of minimizing.
+  std::optional<Bytes> capacity;
+  /// Search effort in elementary steps, about 1e8 to 1e9 a second; the greedy pairs are not counted.
+  int64_t workBudget = 2'000'000'000;
+  /// Wall-clock limit; results that hit it are valid but may differ between runs.
+  std::optional<double> timeoutSeconds;
+  /// Set by another thread to stop early.
+  const std::atomic<bool> *cancel = nullptr;
+};
+
+struct PackResult {
+  PackStatus status = PackStatus::Unknown;
+  /// Present for Optimal and Feasible; for Unknown the best packing found, above the capacity.
+  std::optional<Solution> solution;
+  /// Proven: no packing is lower.
+  Bytes lowerBound = 0;
+  /// For Infeasible: buffers that have no packing together, while any proper subset has one where
+  /// `conflictIsMinimal`.
+  std::vector<BufferId> conflict;
+  bool conflictIsMinimal = false;
+  /// Elementary steps used.
+  int64_t work = 0;
+  /// Which method found the solution: "greedy area/best", "search TAW", ...
+  std::string method;
+
+  /// (height - lowerBound) / lowerBound; 0 without a solution or load.
+  double gap() const;
+};
+
+/// Packs `problem`. Throws Error(BadInput) when `check` finds something.
+PackResult packBuffers(const Problem &problem, const PackOptions &options = {});
+
+} // namespace stow::pack
