@@ -39,15 +39,15 @@ BufferKind parseBufferKind(std::string_view name);
 
 /// One buffer: a storage that may be shared by an in-place chain or by views.
 struct PlannedBuffer {
-  std::string name;   ///< the user's name: tensor or node of the model file
-  BufferKind kind;
-  DType dtype;
-  Shape shape;        ///< logical shape of the first value stored here
-  std::string source; ///< model file and node that produced it, as locations print
-  Bytes offset;       ///< from the arena's start
-  Bytes size;         ///< bytes, block padding included, alignment excluded
-  int64_t begin;      ///< first step at which it is live
-  int64_t end;        ///< first step after `begin` at which it is dead
+  std::string name; ///< the user's name: tensor or node of the model file
+  BufferKind kind = BufferKind::Activation;
+  DType dtype = DType::F32;
+  Shape shape;                      ///< logical shape of the first value stored here
+  std::string source;               ///< model file and node that produced it, as locations print
+  Bytes offset = 0;                 ///< from the arena's start
+  Bytes size = 0;                   ///< bytes, block padding included, alignment excluded
+  int64_t begin = 0;                ///< first step at which it is live
+  int64_t end = 0;                  ///< first step after `begin` at which it is dead
   std::vector<std::string> aliases; ///< further values stored in place or as views
   bool recomputed = false;          ///< a second computation of an earlier value
 };
@@ -69,13 +69,13 @@ struct Plan {
   Bytes arenaBytes = 0;
   Bytes persistentBytes = 0;
   Bytes alignment = 64;
-  Bytes lowerBoundBytes = 0;        ///< max over graphs
-  Bytes livePeakBytes = 0;          ///< max over graphs
-  std::string status;               ///< "optimal", "within 1.2 % of optimal", "heuristic"
-  double extraTimeFraction = 0;     ///< recomputed cost / cost without recomputation
-  Bytes withoutRecomputeBytes = 0;  ///< arena of the same graph with every value kept
-  Bytes outsideArenaBytes = 0;      ///< stated constant: libraries, code, thread stacks
-  std::vector<GraphPlan> graphs;    ///< "train" first
+  Bytes lowerBoundBytes = 0;       ///< max over graphs
+  Bytes livePeakBytes = 0;         ///< max over graphs
+  std::string status;              ///< "optimal", "within 1.2 % of optimal", "heuristic"
+  double extraTimeFraction = 0;    ///< recomputed cost / cost without recomputation
+  Bytes withoutRecomputeBytes = 0; ///< arena of the same graph with every value kept
+  Bytes outsideArenaBytes = 0;     ///< stated constant: libraries, code, thread stacks
+  std::vector<GraphPlan> graphs;   ///< "train" first
 };
 
 /// Bytes per kind at the arena's fullest moment; the parts and the padding add up to arenaBytes.
@@ -86,9 +86,13 @@ struct Breakdown {
 };
 Breakdown breakdownAtPeak(const Plan &plan);
 
-/// Steps live at `step`, largest first (ties by name).
+/// The first graph with the largest live peak; absent for a plan without graphs.
+std::optional<size_t> peakGraph(const Plan &plan);
+
+/// Buffers live at `step`, largest first (ties by name, then by order in the plan).
 std::vector<const PlannedBuffer *> liveAt(const GraphPlan &graph, int64_t step);
 
+/// The public JSON form, see docs/plan-format.md; the same plan gives the same bytes.
 std::string toJson(const Plan &plan);
 Plan planFromJson(const std::string &text); ///< throws Error(BadInput) with the key that is wrong
 

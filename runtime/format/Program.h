@@ -30,8 +30,8 @@ struct Operand {
   Layout layout;
 };
 
-/// How a state tensor gets its first value. Seeds are derived from the run's --seed and the name, so
-/// that adding a parameter does not change the others.
+/// How a state tensor gets its first value. Seeds are derived from the run's --seed and the name,
+/// so that adding a parameter does not change the others.
 struct Init {
   enum class Kind : uint8_t { Data, Constant, Normal, Uniform };
   Kind kind = Kind::Constant;
@@ -73,7 +73,7 @@ struct GraphOutput {
 /// meaning of operands and attributes.
 struct Command {
   std::string op;
-  std::string name;   ///< the user's node, for reports and errors
+  std::string name;    ///< the user's node, for reports and errors
   int64_t kernel = -1; ///< op == "kernel": index into stow_kernels
   int64_t tasks = 0;   ///< op == "kernel": number of independent tasks
   double cost = 0;     ///< estimated relative work, decides whether threads pay
@@ -96,10 +96,10 @@ struct Program {
   int64_t version = 1;
   std::string model;
   int64_t batch = 1;
-  int64_t threads = 1;           ///< workspaces are planned for this many threads
-  std::string loss;              ///< "cross-entropy", "mse"
-  std::string optimizer;         ///< as given, e.g. "adamw:lr=0.001"
-  double learningRate = 0;       ///< default of --lr
+  int64_t threads = 1;     ///< workspaces are planned for this many threads
+  std::string loss;        ///< "cross-entropy", "mse"
+  std::string optimizer;   ///< as given, e.g. "adamw:lr=0.001"
+  double learningRate = 0; ///< default of --lr
   std::vector<StateTensor> state;
   std::vector<GraphProgram> graphs; ///< "train", then "eval"
   Plan plan;

@@ -1,0 +1,188 @@
+#include "runtime/format/Json.h"
+
+#include <limits>
+
+namespace stow {
+
+namespace {
+
+std::string_view describe(const Json &value) {
+  switch (value.type()) {
+  case Json::value_t::null:
+    return "null";
+  case Json::value_t::object:
+    return "an object";
+  case Json::value_t::array:
+    return "an array";
+  case Json::value_t::string:
+    return "a string";
+  case Json::value_t::boolean:
+    return "a boolean";
+  case Json::value_t::number_integer:
+  case Json::value_t::number_unsigned:
+  case Json::value_t::number_float:
+    return "a number";
+  default:
+    return "a value of unknown type";
+  }
+}
+
+[[noreturn]] void failAt(const std::string &path, std::string_view expected, const Json &found) {
+  std::string shown(describe(found));
+  if (found.is_number())
+    shown = "the number " + found.dump();
+  throw Error::badInput(path + ": expected " + std::string(expected) + ", found " + shown);
+}
+
+/// The integer in `value`, or a failure at `path`.
+int64_t integerAt(const Json &value, const std::string &path) {
+  if (value.is_number_unsigned() &&
+      value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+    failAt(path, "an integer below 2^63", value);
+  if (!value.is_number_integer())
+    failAt(path, "an integer", value);
+  return value.get<int64_t>();
+}
+
+} // namespace
+
+std::string dumpJson(const Json &json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+Json parseJson(std::string_view text, std::string_view document) {
+  try {
+    return Json::parse(text.begin(), text.end());
+  } catch (const Json::exception &error) {
+    throw Error::badInput(std::string(document) + ": not valid JSON: " + error.what());
+  }
+}
+
+JsonNode::JsonNode(const Json &root, std::string_view document)
+    : json(&root), path(document), isRoot(true) {
+  if (!root.is_object())
+    failAt(path, "an object", root);
+}
+
+JsonNode::JsonNode(const Json &value, std::string path, FromPath)
+    : json(&value), path(std::move(path)) {}
+
+std::string JsonNode::pathOf(std::string_view key) const {
+  return path + (isRoot ? ": " : ".") + std::string(key);
+}
+
+bool JsonNode::has(const char *key) const { return json->is_object() && json->contains(key); }
+
+const Json &JsonNode::member(const char *key) const {
+  if (!json->is_object())
+    failAt(path, "an object", *json);
+  auto found = json->find(key);
+  if (found == json->end())
+    throw Error::badInput(pathOf(key) + ": this key is missing");
+  return *found;
+}
+
+const Json &JsonNode::arrayMember(const char *key) const {
+  const Json &value = member(key);
+  if (!value.is_array())
+    failAt(pathOf(key), "an array", value);
+  return value;
+}
+
+const Json &JsonNode::objectMember(const char *key) const {
+  const Json &value = member(key);
+  if (!value.is_object())
+    failAt(pathOf(key), "an object", value);
+  return value;
+}
+
+JsonNode JsonNode::at(const char *key) const { return {member(key), pathOf(key), FromPath{}}; }
+
+int64_t JsonNode::integer(const char *key) const {
+  const Json &value = member(key);
+  if (value.is_number_integer() && !value.is_number_unsigned())
+    return value.get<int64_t>();
+  return integerAt(value, pathOf(key));
+}
+
+int64_t JsonNode::count(const char *key) const {
+  int64_t value = integer(key);
+  if (value < 0)
+    failAt(pathOf(key), "an integer that is not negative", member(key));
+  return value;
+}
+
+uint64_t JsonNode::unsignedInteger(const char *key) const {
+  const Json &value = member(key);
+  if (!value.is_number_unsigned())
+    failAt(pathOf(key), "an integer that is not negative", value);
+  return value.get<uint64_t>();
+}
+
+double JsonNode::number(const char *key) const {
+  const Json &value = member(key);
+  if (!value.is_number())
+    failAt(pathOf(key), "a number", value);
+  return value.get<double>();
+}
+
+bool JsonNode::boolean(const char *key) const {
+  const Json &value = member(key);
+  if (!value.is_boolean())
+    failAt(pathOf(key), "true or false", value);
+  return value.get<bool>();
+}
+
+std::string JsonNode::text(const char *key) const {
+  const Json &value = member(key);
+  if (!value.is_string())
+    failAt(pathOf(key), "a string", value);
+  return value.get<std::string>();
+}
+
+double JsonNode::asNumber() const {
+  if (!json->is_number())
+    failExpected("a number");
+  return json->get<double>();
+}
+
+std::vector<int64_t> JsonNode::asIntegers() const {
+  if (!json->is_array())
+    failExpected("an array");
+  std::vector<int64_t> values;
+  values.reserve(json->size());
+  for (size_t i = 0; i < json->size(); ++i)
+    values.push_back(integerAt((*json)[i], path + "[" + std::to_string(i) + "]"));
+  return values;
+}
+
+std::string JsonNode::asText() const {
+  if (!json->is_string())
+    failExpected("a string");
+  return json->get<std::string>();
+}
+
+std::vector<int64_t> JsonNode::integers(const char *key) const { return at(key).asIntegers(); }
+
+std::vector<int64_t> JsonNode::counts(const char *key) const {
+  std::vector<int64_t> values = integers(key);
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i] < 0)
+      failAt(pathOf(key) + "[" + std::to_string(i) + "]", "an integer that is not negative",
+             member(key)[i]);
+  return values;
+}
+
+std::vector<std::string> JsonNode::texts(const char *key) const {
+  std::vector<std::string> values;
+  forEach(key, [&](const JsonNode &node) { values.push_back(node.asText()); });
+  return values;
+}
+
+void JsonNode::failExpected(std::string_view expected) const { failAt(path, expected, *json); }
+
+void JsonNode::fail(const char *key, std::string_view problem) const {
+  throw Error::badInput(pathOf(key) + ": " + std::string(problem));
+}
+
+} // namespace stow

@@ -1,0 +1,101 @@
+// Typed access to JSON documents whose errors name the key.
+//
+// Every file format here that is JSON (plan, program, safetensors header) is read through JsonNode,
+// so that a wrong document fails with e.g.
+//
+//   program: graphs[0].commands[12].operands[1].dtype: expected a string, found a number
+#pragma once
+
+#include "runtime/base/Error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace stow {
+
+/// Keys stay in the order in which they were written, so that output is stable.
+using Json = nlohmann::ordered_json;
+
+/// The document as text; `indent` < 0 puts it on one line. Names that are not UTF-8 lose their
+/// invalid bytes instead of failing.
+std::string dumpJson(const Json &json, int indent);
+
+/// Parses `text`; throws Error(BadInput) with `document` and the byte position.
+Json parseJson(std::string_view text, std::string_view document);
+
+/// A value of a document and its place there. Cheap to copy apart from the path; it must not
+/// outlive the document.
+class JsonNode {
+public:
+  /// The root; `document` opens every error message.
+  JsonNode(const Json &root, std::string_view document);
+
+  bool has(const char *key) const;
+  JsonNode at(const char *key) const; ///< a required object or array member
+
+  /// Required members by type; out-of-range and fractional numbers are errors.
+  int64_t integer(const char *key) const;
+  int64_t count(const char *key) const; ///< an integer that is not negative
+  uint64_t unsignedInteger(const char *key) const;
+  double number(const char *key) const;
+  bool boolean(const char *key) const;
+  std::string text(const char *key) const;
+
+  /// A string member turned into a value by `parse`, whose Error is given the place.
+  template <typename Parse> auto parsed(const char *key, Parse parse) const {
+    std::string value = text(key);
+    try {
+      return parse(value);
+    } catch (const Error &error) {
+      throw Error::badInput(pathOf(key) + ": " + error.what());
+    }
+  }
+
+  /// Whole array members.
+  std::vector<int64_t> integers(const char *key) const;
+  std::vector<int64_t> counts(const char *key) const; ///< integers that are not negative
+  std::vector<std::string> texts(const char *key) const;
+
+  /// Calls `visit(JsonNode)` for each element of an array member.
+  template <typename Visit> void forEach(const char *key, Visit visit) const {
+    const Json &array = arrayMember(key);
+    for (size_t i = 0; i < array.size(); ++i)
+      visit(JsonNode(array[i], pathOf(key) + "[" + std::to_string(i) + "]", FromPath{}));
+  }
+
+  /// Calls `visit(key, JsonNode)` for each member of an object member.
+  template <typename Visit> void forEachMember(const char *key, Visit visit) const {
+    const Json &object = objectMember(key);
+    for (const auto &item : object.items())
+      visit(item.key(), JsonNode(item.value(), pathOf(key) + "." + item.key(), FromPath{}));
+  }
+
+  const Json &value() const { return *json; }
+
+  /// This node as a number, an array of integers or a string.
+  double asNumber() const;
+  std::vector<int64_t> asIntegers() const;
+  std::string asText() const;
+
+  /// Throws Error(BadInput): "<place>: expected <expected>, found <what is there>".
+  [[noreturn]] void failExpected(std::string_view expected) const;
+  /// Throws Error(BadInput): "<place>.<key>: <problem>".
+  [[noreturn]] void fail(const char *key, std::string_view problem) const;
+
+private:
+  struct FromPath {};
+  JsonNode(const Json &value, std::string path, FromPath);
+
+  std::string pathOf(std::string_view key) const;
+  const Json &member(const char *key) const;
+  const Json &arrayMember(const char *key) const;
+  const Json &objectMember(const char *key) const;
+
+  const Json *json;
+  std::string path;    ///< "program", "program: graphs[0]"
+  bool isRoot = false; ///< the document's name is set apart from the keys by a colon
+};
+
+} // namespace stow

@@ -1,0 +1,214 @@
+#include "runtime/format/PlanReport.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace stow {
+
+namespace {
+
+std::string padLeft(const std::string &text, size_t width) {
+  return text.size() >= width ? text : std::string(width - text.size(), ' ') + text;
+}
+
+std::string padRight(const std::string &text, size_t width) {
+  return text.size() >= width ? text : text + std::string(width - text.size(), ' ');
+}
+
+std::string mebibytes(Bytes bytes) {
+  char text[40];
+  std::snprintf(text, sizeof(text), "%.2f", static_cast<double>(bytes) / (1 << 20));
+  return text;
+}
+
+std::string percent(double fraction) {
+  char text[40];
+  std::snprintf(text, sizeof(text), "%.1f %%", 100 * fraction);
+  return text;
+}
+
+std::string shapeText(const Shape &shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? "," : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+/// Rows of cells under each other; the columns in `rightAligned` are pushed to the right.
+class Table {
+public:
+  explicit Table(std::vector<bool> rightAligned) : rightAligned(std::move(rightAligned)) {}
+
+  void add(std::vector<std::string> row) { rows.push_back(std::move(row)); }
+
+  std::string text(const std::string &indent) const {
+    std::vector<size_t> widths(rightAligned.size(), 0);
+    for (const auto &row : rows)
+      for (size_t i = 0; i < row.size(); ++i)
+        widths[i] = std::max(widths[i], row[i].size());
+    std::string out;
+    for (const auto &row : rows) {
+      std::string line = indent;
+      for (size_t i = 0; i < row.size(); ++i) {
+        line += i ? "  " : "";
+        line += rightAligned[i] ? padLeft(row[i], widths[i]) : padRight(row[i], widths[i]);
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      out += line + "\n";
+    }
+    return out;
+  }
+
+private:
+  std::vector<bool> rightAligned;
+  std::vector<std::vector<std::string>> rows;
+};
+
+std::string stepTitle(const GraphPlan &graph, int64_t step) {
+  std::string title = "step " + std::to_string(step) + " of " + std::to_string(graph.stepCount);
+  if (step >= 0 && step < static_cast<int64_t>(graph.stepNames.size()))
+    title += " (" + graph.stepNames[step] + ")";
+  return title;
+}
+
+std::string renderLiveSet(const GraphPlan &graph, const ReportOptions &options) {
+  std::vector<const PlannedBuffer *> live = liveAt(graph, graph.peakStep);
+  std::string out = "live at the peak: graph " + graph.name + ", " +
+                    stepTitle(graph, graph.peakStep) + ", " + std::to_string(live.size()) +
+                    " buffers\n";
+  Table table({true, true, true, false, false, false, false, false});
+  table.add({"#", "bytes", "MiB", "kind", "type", "shape", "name", "from"});
+  size_t shown = std::min<size_t>(live.size(), std::max<int64_t>(options.liveRows, 0));
+  for (size_t i = 0; i < shown; ++i) {
+    const PlannedBuffer &buffer = *live[i];
+    std::string kind(nameOf(buffer.kind));
+    table.add({std::to_string(i + 1), groupDigits(buffer.size), mebibytes(buffer.size),
+               buffer.recomputed ? kind + " (recomputed)" : kind, std::string(nameOf(buffer.dtype)),
+               shapeText(buffer.shape), buffer.name, buffer.source});
+  }
+  Bytes rest = 0, total = 0;
+  for (size_t i = 0; i < live.size(); ++i) {
+    total += live[i]->size;
+    rest += i < shown ? 0 : live[i]->size;
+  }
+  if (shown < live.size())
+    table.add({"", groupDigits(rest), mebibytes(rest),
+               std::to_string(live.size() - shown) + " smaller buffers"});
+  table.add({"=", groupDigits(total), mebibytes(total), "live"});
+  return out + table.text("  ");
+}
+
+std::string renderSum(const Plan &plan) {
+  Breakdown parts = breakdownAtPeak(plan);
+  const std::vector<std::tuple<const char *, const char *, Bytes>> rows = {
+      {"", "parameters", parts.parameters},
+      {"+", "statistics", parts.statistics},
+      {"+", "optimizer", parts.optimizer},
+      {"+", "gradients", parts.gradients},
+      {"+", "activations", parts.activations},
+      {"+", "workspace", parts.workspace},
+      {"+", "I/O", parts.inputs + parts.outputs},
+      {"+", "padding", parts.padding},
+      {"=", "arena", plan.arenaBytes},
+  };
+  Table table({false, false, true, true, true});
+  table.add({"", "at the peak", "bytes", "MiB", "share"});
+  for (const auto &[sign, name, bytes] : rows)
+    // An empty plan has no shares: 0 of 0 is shown as nothing rather than divided.
+    table.add({sign, name, groupDigits(bytes), mebibytes(bytes),
+               plan.arenaBytes > 0 ? percent(static_cast<double>(bytes) / plan.arenaBytes) : ""});
+  auto fact = [&](const char *name, Bytes bytes, const std::string &note) {
+    table.add({"", name, groupDigits(bytes), mebibytes(bytes), note});
+  };
+  std::string status = plan.status.empty() ? "status unknown" : plan.status;
+  table.add({});
+  // How far the arena lies above each figure; a figure of zero has no ratio.
+  auto above = [&](Bytes bytes) {
+    double ratio = bytes > 0 ? static_cast<double>(plan.arenaBytes) / bytes - 1 : 0;
+    return bytes > 0 ? "arena " + std::string(ratio < 0 ? "" : "+") + percent(ratio) : "";
+  };
+  fact("live peak", plan.livePeakBytes, above(plan.livePeakBytes));
+  fact("lower bound", plan.lowerBoundBytes, above(plan.lowerBoundBytes));
+  if (plan.withoutRecomputeBytes > 0)
+    fact("without recompute", plan.withoutRecomputeBytes, above(plan.withoutRecomputeBytes));
+  if (plan.outsideArenaBytes > 0)
+    fact("outside the arena", plan.outsideArenaBytes, "");
+  std::string out = table.text("  ");
+  out += "status: " + status +
+         "; extra time for recomputation: " + percent(plan.extraTimeFraction) + "\n";
+  return out;
+}
+
+/// `name` as a CSV field that needs no quotes.
+std::string csvName(std::string name) {
+  for (char &c : name)
+    if (c == ',' || c == '"' || c == '\n' || c == '\r')
+      c = '_';
+  return name;
+}
+
+} // namespace
+
+std::string groupDigits(int64_t value) {
+  std::string digits = std::to_string(value);
+  size_t first = digits[0] == '-' ? 1 : 0;
+  for (size_t i = digits.size(); i > first + 3;) {
+    i -= 3;
+    digits.insert(i, ",");
+  }
+  return digits;
+}
+
+std::string renderText(const Plan &plan, const ReportOptions &options) {
+  std::string out = "memory plan of " + plan.model + ": arena " + groupDigits(plan.arenaBytes) +
+                    " bytes (" + mebibytes(plan.arenaBytes) + " MiB), alignment " +
+                    std::to_string(plan.alignment) + "\n";
+  for (const GraphPlan &graph : plan.graphs)
+    out += "  " + graph.name + ": " + std::to_string(graph.stepCount) + " steps, " +
+           std::to_string(graph.buffers.size()) + " buffers, live peak " +
+           groupDigits(graph.livePeakBytes) + " bytes at step " + std::to_string(graph.peakStep) +
+           "\n";
+  if (std::optional<size_t> peak = peakGraph(plan)) {
+    const GraphPlan &graph = plan.graphs[*peak];
+    if (options.map)
+      out += "\n" + renderMap(plan, graph, options);
+    out += "\n" + renderLiveSet(graph, options);
+  }
+  return out + "\n" + renderSum(plan);
+}
+
+std::string toCsv(const Plan &plan) {
+  int64_t horizon = 0;
+  for (const GraphPlan &graph : plan.graphs)
+    horizon += graph.stepCount;
+  std::string out = "id,lower,upper,size,offset\n";
+  std::map<std::string, int64_t> uses;
+  std::set<std::pair<std::string, Bytes>> persistent;
+  auto add = [&](const PlannedBuffer &buffer, int64_t begin, int64_t end) {
+    // Identifiers are unique: the second "x" is "x#2".
+    std::string id = csvName(buffer.name);
+    int64_t use = ++uses[id];
+    if (use > 1)
+      id += "#" + std::to_string(use);
+    out += id + "," + std::to_string(begin) + "," + std::to_string(end) + "," +
+           std::to_string(buffer.size) + "," + std::to_string(buffer.offset) + "\n";
+  };
+  int64_t start = 0;
+  for (const GraphPlan &graph : plan.graphs) {
+    for (const PlannedBuffer &buffer : graph.buffers) {
+      if (buffer.size == 0)
+        continue; // the format has no empty buffers
+      if (buffer.offset + buffer.size > plan.persistentBytes)
+        add(buffer, start + buffer.begin, start + buffer.end);
+      else if (persistent.insert({buffer.name, buffer.offset}).second)
+        add(buffer, 0, horizon);
+    }
+    start += graph.stepCount;
+  }
+  return out;
+}
+
+} // namespace stow

@@ -1,0 +1,241 @@
+// The JSON form of a program, as it lies inside an executable. Default layouts are left out, the
+// rest is written in full: the document is its own reference.
+#include "runtime/format/PlanJson.h"
+#include "runtime/format/Program.h"
+
+#include <array>
+
+namespace stow {
+
+namespace {
+
+constexpr int64_t formatVersion = 1;
+
+template <typename Enum, size_t count>
+using NameTable = std::array<std::pair<Enum, std::string_view>, count>;
+
+constexpr NameTable<InputRole, 5> roleNames = {{
+    {InputRole::Data, "data"},
+    {InputRole::Target, "target"},
+    {InputRole::LearningRate, "learning_rate"},
+    {InputRole::Step, "step"},
+    {InputRole::Seed, "seed"},
+}};
+
+constexpr NameTable<Init::Kind, 4> initNames = {{
+    {Init::Kind::Data, "data"},
+    {Init::Kind::Constant, "constant"},
+    {Init::Kind::Normal, "normal"},
+    {Init::Kind::Uniform, "uniform"},
+}};
+
+template <typename Enum, size_t count>
+std::string_view enumName(const NameTable<Enum, count> &table, Enum value) {
+  for (const auto &[candidate, name] : table)
+    if (candidate == value)
+      return name;
+  throw Error::internal("enumeration value " + std::to_string(static_cast<int>(value)) +
+                        " has no name");
+}
+
+template <typename Enum, size_t count>
+Enum enumFrom(const NameTable<Enum, count> &table, const std::string &text) {
+  std::string known;
+  for (const auto &[value, name] : table) {
+    if (name == text)
+      return value;
+    known += (known.empty() ? "" : ", ") + std::string(name);
+  }
+  throw Error::badInput("unknown value '" + text + "'; expected one of " + known);
+}
+
+Json operandJson(const Operand &operand) {
+  Json json;
+  json["offset"] = operand.offset;
+  json["dtype"] = nameOf(operand.dtype);
+  json["shape"] = operand.shape;
+  if (operand.layout != Layout())
+    json["layout"] = formatLayout(operand.layout);
+  return json;
+}
+
+Operand operandFrom(const JsonNode &node) {
+  Operand operand;
+  operand.offset = node.count("offset");
+  operand.dtype = node.parsed("dtype", parseDType);
+  operand.shape = node.counts("shape");
+  if (node.has("layout"))
+    operand.layout = node.parsed("layout", [&](const std::string &text) {
+      Layout layout = parseLayout(text);
+      checkLayout(layout, operand.shape);
+      return layout;
+    });
+  return operand;
+}
+
+Json operandsJson(const std::vector<Operand> &operands) {
+  Json json = Json::array();
+  for (const Operand &operand : operands)
+    json.push_back(operandJson(operand));
+  return json;
+}
+
+std::vector<Operand> operandsFrom(const JsonNode &node, const char *key) {
+  std::vector<Operand> operands;
+  node.forEach(key, [&](const JsonNode &operand) { operands.push_back(operandFrom(operand)); });
+  return operands;
+}
+
+Json stateJson(const StateTensor &tensor) {
+  Json json;
+  json["name"] = tensor.name;
+  json["kind"] = nameOf(tensor.kind);
+  json["place"] = operandJson(tensor.place);
+  Json init;
+  init["kind"] = enumName(initNames, tensor.init.kind);
+  init["a"] = tensor.init.a;
+  init["b"] = tensor.init.b;
+  init["data_offset"] = tensor.init.dataOffset;
+  json["init"] = std::move(init);
+  json["saved"] = tensor.saved;
+  return json;
+}
+
+StateTensor stateFrom(const JsonNode &node) {
+  StateTensor tensor;
+  tensor.name = node.text("name");
+  tensor.kind = node.parsed("kind", parseBufferKind);
+  tensor.place = operandFrom(node.at("place"));
+  JsonNode init = node.at("init");
+  tensor.init.kind =
+      init.parsed("kind", [](const std::string &text) { return enumFrom(initNames, text); });
+  tensor.init.a = init.number("a");
+  tensor.init.b = init.number("b");
+  tensor.init.dataOffset = init.unsignedInteger("data_offset");
+  tensor.saved = node.boolean("saved");
+  return tensor;
+}
+
+Json commandJson(const Command &command) {
+  Json json;
+  json["op"] = command.op;
+  json["name"] = command.name;
+  json["kernel"] = command.kernel;
+  json["tasks"] = command.tasks;
+  json["cost"] = command.cost;
+  json["operands"] = operandsJson(command.operands);
+  json["ints"] = Json::object();
+  for (const auto &[key, values] : command.ints)
+    json["ints"][key] = values;
+  json["floats"] = Json::object();
+  for (const auto &[key, value] : command.floats)
+    json["floats"][key] = value;
+  json["workspace_offset"] = command.workspaceOffset;
+  json["workspace_bytes"] = command.workspaceBytes;
+  json["dying"] = operandsJson(command.dying);
+  return json;
+}
+
+Command commandFrom(const JsonNode &node) {
+  Command command;
+  command.op = node.text("op");
+  command.name = node.text("name");
+  command.kernel = node.integer("kernel");
+  command.tasks = node.count("tasks");
+  command.cost = node.number("cost");
+  command.operands = operandsFrom(node, "operands");
+  node.forEachMember("ints", [&](const std::string &key, const JsonNode &value) {
+    command.ints[key] = value.asIntegers();
+  });
+  node.forEachMember("floats", [&](const std::string &key, const JsonNode &value) {
+    command.floats[key] = value.asNumber();
+  });
+  command.workspaceOffset = node.count("workspace_offset");
+  command.workspaceBytes = node.count("workspace_bytes");
+  command.dying = operandsFrom(node, "dying");
+  return command;
+}
+
+Json graphJson(const GraphProgram &graph) {
+  Json json;
+  json["name"] = graph.name;
+  json["inputs"] = Json::array();
+  for (const GraphInput &input : graph.inputs) {
+    Json item;
+    item["name"] = input.name;
+    item["role"] = enumName(roleNames, input.role);
+    item["place"] = operandJson(input.place);
+    json["inputs"].push_back(std::move(item));
+  }
+  json["outputs"] = Json::array();
+  for (const GraphOutput &output : graph.outputs) {
+    Json item;
+    item["name"] = output.name;
+    item["place"] = operandJson(output.place);
+    json["outputs"].push_back(std::move(item));
+  }
+  json["commands"] = Json::array();
+  for (const Command &command : graph.commands)
+    json["commands"].push_back(commandJson(command));
+  return json;
+}
+
+GraphProgram graphFrom(const JsonNode &node) {
+  GraphProgram graph;
+  graph.name = node.text("name");
+  node.forEach("inputs", [&](const JsonNode &item) {
+    auto role =
+        item.parsed("role", [](const std::string &text) { return enumFrom(roleNames, text); });
+    graph.inputs.push_back({item.text("name"), role, operandFrom(item.at("place"))});
+  });
+  node.forEach("outputs", [&](const JsonNode &item) {
+    graph.outputs.push_back({item.text("name"), operandFrom(item.at("place"))});
+  });
+  node.forEach("commands",
+               [&](const JsonNode &item) { graph.commands.push_back(commandFrom(item)); });
+  return graph;
+}
+
+} // namespace
+
+std::string toJson(const Program &program) {
+  Json json;
+  json["version"] = program.version;
+  json["model"] = program.model;
+  json["batch"] = program.batch;
+  json["threads"] = program.threads;
+  json["loss"] = program.loss;
+  json["optimizer"] = program.optimizer;
+  json["learning_rate"] = program.learningRate;
+  json["state"] = Json::array();
+  for (const StateTensor &tensor : program.state)
+    json["state"].push_back(stateJson(tensor));
+  json["graphs"] = Json::array();
+  for (const GraphProgram &graph : program.graphs)
+    json["graphs"].push_back(graphJson(graph));
+  json["plan"] = toJsonValue(program.plan);
+  return dumpJson(json, -1);
+}
+
+Program programFromJson(const std::string &text) {
+  Json json = parseJson(text, "program");
+  JsonNode node(json, "program");
+  Program program;
+  program.version = node.integer("version");
+  if (program.version != formatVersion)
+    node.fail("version", "expected " + std::to_string(formatVersion) + ", found " +
+                             std::to_string(program.version) +
+                             "; the program was written by another release, compile it again");
+  program.model = node.text("model");
+  program.batch = node.count("batch");
+  program.threads = node.count("threads");
+  program.loss = node.text("loss");
+  program.optimizer = node.text("optimizer");
+  program.learningRate = node.number("learning_rate");
+  node.forEach("state", [&](const JsonNode &item) { program.state.push_back(stateFrom(item)); });
+  node.forEach("graphs", [&](const JsonNode &item) { program.graphs.push_back(graphFrom(item)); });
+  program.plan = planFrom(node.at("plan"));
+  return program;
+}
+
+} // namespace stow

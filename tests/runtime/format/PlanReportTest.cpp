@@ -1,0 +1,136 @@
+#include "runtime/format/PlanReport.h"
+
+#include "tests/runtime/format/TinyPlan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace stow {
+namespace {
+
+using testing::HasSubstr;
+
+/// Compares with tests/runtime/format/golden/<name>. With STOWAGE_UPDATE_GOLDEN=1 in the
+/// environment the file is written instead.
+void expectGolden(const std::string &text, const std::string &name) {
+  std::string path = std::string(STOWAGE_SOURCE_DIR) + "/tests/runtime/format/golden/" + name;
+  if (std::getenv("STOWAGE_UPDATE_GOLDEN")) {
+    std::ofstream(path) << text;
+    return;
+  }
+  std::ifstream file(path);
+  std::stringstream expected;
+  expected << file.rdbuf();
+  EXPECT_EQ(text, expected.str()) << "rerun with STOWAGE_UPDATE_GOLDEN=1 after checking " << path;
+}
+
+TEST(PlanReportTest, GroupsDigits) {
+  EXPECT_EQ(groupDigits(0), "0");
+  EXPECT_EQ(groupDigits(999), "999");
+  EXPECT_EQ(groupDigits(1000), "1,000");
+  EXPECT_EQ(groupDigits(-1234567), "-1,234,567");
+  EXPECT_EQ(groupDigits(100000), "100,000");
+}
+
+TEST(PlanReportTest, Text) { expectGolden(renderText(makeTinyPlan(), {}), "tiny-plan.txt"); }
+
+TEST(PlanReportTest, Csv) { expectGolden(toCsv(makeTinyPlan()), "tiny-plan.csv"); }
+
+TEST(PlanReportTest, Json) { expectGolden(toJson(makeTinyPlan()), "tiny-plan.json"); }
+
+// Tests that buffers beyond the limit are summed in one row and that the total stays.
+TEST(PlanReportTest, RestIsSummed) {
+  ReportOptions options;
+  options.liveRows = 2;
+  std::string text = renderText(makeTinyPlan(), options);
+  EXPECT_THAT(text, HasSubstr("200  0.00  3 smaller buffers")); // 72 + 64 + 64
+  EXPECT_THAT(text, HasSubstr("456  0.00  live"));
+}
+
+// Tests that the rows of the closing sum really add up to the arena as printed.
+TEST(PlanReportTest, PrintedSumCloses) {
+  std::istringstream lines(renderText(makeTinyPlan(), {}));
+  std::string line;
+  int64_t sum = 0, arena = -1;
+  bool inSum = false;
+  while (std::getline(lines, line)) {
+    inSum |=
+        line.find("at the peak ") != std::string::npos && line.find("share") != std::string::npos;
+    if (!inSum || line.find('%') == std::string::npos)
+      continue;
+    std::istringstream words(line);
+    std::string word;
+    std::vector<std::string> all;
+    while (words >> word)
+      all.push_back(word);
+    // "+ name 1,234 0.00 5.0 %": the bytes are the fourth word from the end.
+    std::string digits = all[all.size() - 4];
+    std::erase(digits, ',');
+    if (all[0] == "=")
+      arena = std::stoll(digits);
+    else if (arena < 0)
+      sum += std::stoll(digits);
+  }
+  EXPECT_EQ(arena, 512);
+  EXPECT_EQ(sum, arena);
+}
+
+// Tests that each cell shows the kind that fills most of it and that free space is a dot.
+//
+//   64 +-------+
+//      |   A   |  G      steps 0..4, two rows of 32 bytes
+//    0 +-------+------
+TEST(PlanReportTest, MapCells) {
+  Plan plan;
+  plan.arenaBytes = 64;
+  GraphPlan graph;
+  graph.name = "train";
+  graph.stepCount = 4;
+  graph.peakStep = 1;
+  graph.buffers = {makeBuffer("a", BufferKind::Activation, {16}, 0, 64, 0, 2),
+                   makeBuffer("g", BufferKind::Gradient, {8}, 0, 32, 2, 4)};
+  plan.graphs = {graph};
+  ReportOptions options;
+  options.mapRows = 2;
+  std::string map = renderMap(plan, graph, options);
+  EXPECT_THAT(map, HasSubstr("|AA..|\n"));
+  EXPECT_THAT(map, HasSubstr("|AAGG|\n"));
+  EXPECT_THAT(map, HasSubstr("A activation  G gradient  . free"));
+}
+
+// Tests that many steps share a column, so the picture never grows beyond its limits.
+TEST(PlanReportTest, MapIsBounded) {
+  Plan plan;
+  plan.arenaBytes = 1 << 30;
+  plan.persistentBytes = 1 << 29;
+  GraphPlan graph;
+  graph.name = "train";
+  graph.stepCount = 100'000;
+  graph.peakStep = 99'999;
+  for (int64_t i = 0; i < 10'000; ++i)
+    graph.buffers.push_back(makeBuffer("b" + std::to_string(i), BufferKind::Activation, {1},
+                                       (1 << 29) + i * 50'000, 50'000, i * 10, i * 10 + 500));
+  plan.graphs = {graph};
+  std::istringstream lines(renderMap(plan, graph, {}));
+  std::string line;
+  int64_t count = 0;
+  while (std::getline(lines, line)) {
+    EXPECT_LE(line.size(), 96 + 60u);
+    ++count;
+  }
+  EXPECT_EQ(count, 1 + 2 + 24 + 1 + 1); // title, two markers, rows, rule, legend
+}
+
+// Tests degenerate plans: no division by zero, no crash.
+TEST(PlanReportTest, EmptyPlan) {
+  EXPECT_THAT(renderText(Plan(), {}), HasSubstr("arena 0 bytes"));
+  EXPECT_EQ(toCsv(Plan()), "id,lower,upper,size,offset\n");
+  EXPECT_THAT(renderMap(Plan(), GraphPlan(), {}), HasSubstr("nothing to draw"));
+}
+
+} // namespace
+} // namespace stow

@@ -1,0 +1,170 @@
+#include "tests/runtime/format/TinyPlan.h"
+
+#include "runtime/base/Error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace stow {
+namespace {
+
+using nlohmann::ordered_json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// The message of the Error that reading `json` as a plan throws.
+std::string errorOf(const ordered_json &json) {
+  try {
+    planFromJson(json.dump());
+  } catch (const Error &error) {
+    EXPECT_EQ(error.kind(), ErrorKind::BadInput);
+    return error.what();
+  }
+  return "no error";
+}
+
+// Tests that every kind has a name that leads back to it.
+TEST(PlanTest, KindNamesRoundTrip) {
+  for (int i = 0; i <= static_cast<int>(BufferKind::Workspace); ++i) {
+    auto kind = static_cast<BufferKind>(i);
+    EXPECT_EQ(parseBufferKind(nameOf(kind)), kind);
+  }
+  EXPECT_THROW(parseBufferKind("padding"), Error);
+}
+
+// Tests that the live set is sorted by size, then name, and honours half-open lifetimes.
+TEST(PlanTest, LiveAtIsHalfOpenAndSorted) {
+  Plan plan = makeTinyPlan();
+  auto names = [&](int64_t step) {
+    std::vector<std::string> names;
+    for (const PlannedBuffer *buffer : liveAt(plan.graphs[0], step))
+      names.push_back(buffer->name);
+    return names;
+  };
+  EXPECT_THAT(names(0), ElementsAre("w", "w.momentum", "x"));
+  EXPECT_THAT(names(2), ElementsAre("hidden", "w", "scratch", "w.momentum", "x"));
+  EXPECT_THAT(names(4), ElementsAre("w", "w.momentum")); // x and hidden end at 4
+  EXPECT_THAT(names(5), ElementsAre());
+}
+
+// Tests that the parts at the peak and the padding add up to the arena.
+TEST(PlanTest, BreakdownCloses) {
+  Breakdown parts = breakdownAtPeak(makeTinyPlan());
+  EXPECT_EQ(parts.parameters, 128);
+  EXPECT_EQ(parts.optimizer, 64);
+  EXPECT_EQ(parts.inputs, 64);
+  EXPECT_EQ(parts.activations, 128);
+  EXPECT_EQ(parts.workspace, 72);
+  EXPECT_EQ(parts.outputs, 0); // the loss is dead at step 2
+  EXPECT_EQ(parts.padding, 512 - 456);
+}
+
+// Tests that the peak may lie in the evaluation graph.
+TEST(PlanTest, BreakdownUsesTheFullestGraph) {
+  Plan plan = makeTinyPlan();
+  plan.graphs[1].livePeakBytes = 500;
+  EXPECT_EQ(peakGraph(plan), 1u);
+  EXPECT_EQ(breakdownAtPeak(plan).activations, 64);
+}
+
+// Tests that a plan without graphs is all padding.
+TEST(PlanTest, EmptyPlan) {
+  Plan plan;
+  plan.arenaBytes = 10;
+  EXPECT_EQ(peakGraph(plan), std::nullopt);
+  EXPECT_EQ(breakdownAtPeak(plan).padding, 10);
+  EXPECT_EQ(toJson(planFromJson(toJson(plan))), toJson(plan));
+}
+
+// Tests that nothing is lost on the way through JSON and that the bytes are stable.
+TEST(PlanTest, JsonRoundTrips) {
+  Plan plan = makeTinyPlan();
+  std::string text = toJson(plan);
+  Plan read = planFromJson(text);
+  EXPECT_EQ(toJson(read), text);
+  ASSERT_EQ(read.graphs.size(), 2u);
+  EXPECT_EQ(read.graphs[1].buffers.size(), 4u);
+  EXPECT_EQ(read.graphs[0].stepNames[3], "matmul_grad");
+  const PlannedBuffer &hidden = read.graphs[0].buffers[3];
+  EXPECT_EQ(hidden.kind, BufferKind::Activation);
+  EXPECT_THAT(hidden.shape, ElementsAre(8, 4));
+  EXPECT_THAT(hidden.aliases, ElementsAre("hidden.relu"));
+  EXPECT_TRUE(hidden.recomputed);
+  EXPECT_EQ(read.outsideArenaBytes, 1 << 20);
+  EXPECT_EQ(read.extraTimeFraction, 0.125);
+}
+
+// Tests the public keys and their order.
+TEST(PlanTest, JsonHasThePublicKeys) {
+  ordered_json json = ordered_json::parse(toJson(makeTinyPlan()));
+  std::vector<std::string> keys;
+  for (const auto &item : json.items())
+    keys.push_back(item.key());
+  EXPECT_THAT(keys,
+              ElementsAre("model", "arena_bytes", "live_peak_bytes", "lower_bound_bytes", "status",
+                          "extra_time_fraction", "persistent_bytes", "without_recompute_bytes",
+                          "outside_arena_bytes", "alignment", "breakdown", "buffers", "graphs"));
+  ASSERT_EQ(json["buffers"].size(), 6u); // the training step only: one timeline
+  const ordered_json &buffer = json["buffers"][2];
+  EXPECT_EQ(buffer["name"], "x");
+  EXPECT_EQ(buffer["kind"], "input");
+  EXPECT_EQ(buffer["offset"], 192);
+  EXPECT_EQ(buffer["size"], 64);
+  EXPECT_EQ(buffer["begin"], 0);
+  EXPECT_EQ(buffer["end"], 4);
+  EXPECT_EQ(buffer["graph"], "train");
+  EXPECT_EQ(json["breakdown"]["padding"], 56);
+}
+
+// Tests that errors name the key path, what was expected and what was found.
+TEST(PlanTest, JsonErrorsNameTheKey) {
+  const ordered_json good = ordered_json::parse(toJson(makeTinyPlan()));
+  auto changed = [&](auto change) {
+    ordered_json json = good;
+    change(json);
+    return errorOf(json);
+  };
+  EXPECT_EQ(errorOf(good), "no error");
+  EXPECT_EQ(changed([](auto &j) { j["buffers"][1]["offset"] = "0"; }),
+            "plan: buffers[1].offset: expected an integer, found a string");
+  EXPECT_EQ(changed([](auto &j) { j["buffers"][1]["size"] = -1; }),
+            "plan: buffers[1].size: expected an integer that is not negative, found the number -1");
+  EXPECT_EQ(changed([](auto &j) { j["graphs"][1]["buffers"][0]["shape"][1] = 1.5; }),
+            "plan: graphs[1].buffers[0].shape[1]: expected an integer, found the number 1.5");
+  EXPECT_EQ(changed([](auto &j) { j.erase("status"); }), "plan: status: this key is missing");
+  EXPECT_THAT(changed([](auto &j) { j["buffers"][0]["kind"] = "weight"; }),
+              HasSubstr("plan: buffers[0].kind: unknown buffer kind 'weight'"));
+  EXPECT_THAT(changed([](auto &j) { j["buffers"][0]["dtype"] = "f31"; }),
+              HasSubstr("plan: buffers[0].dtype: "));
+  EXPECT_EQ(changed([](auto &j) { j["arena_bytes"] = 18446744073709551615u; }),
+            "plan: arena_bytes: expected an integer below 2^63, found the number "
+            "18446744073709551615");
+  EXPECT_EQ(changed([](auto &j) { j["buffers"][2]["end"] = 0, j["buffers"][2]["begin"] = 1; }),
+            "plan: buffers[2].end: expected at least begin (1), found 0");
+  EXPECT_EQ(changed([](auto &j) { j["graphs"] = 3; }),
+            "plan: graphs: expected an array, found the number 3");
+  EXPECT_EQ(errorOf(ordered_json::array()), "plan: expected an object, found an array");
+}
+
+// Tests that text that is no JSON at all fails with a position.
+TEST(PlanTest, NotJson) {
+  try {
+    planFromJson("{\"model\": ");
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_THAT(error.what(), HasSubstr("plan: not valid JSON"));
+    EXPECT_THAT(error.what(), HasSubstr("column"));
+  }
+}
+
+// Tests that a name with bytes that are not UTF-8 does not make the report fail.
+TEST(PlanTest, InvalidUtf8IsReplaced) {
+  Plan plan = makeTinyPlan();
+  plan.graphs[0].buffers[0].name = "w\xff";
+  EXPECT_THAT(toJson(plan), HasSubstr("w\xEF\xBF\xBD"));
+}
+
+} // namespace
+} // namespace stow

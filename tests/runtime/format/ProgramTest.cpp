@@ -1,0 +1,156 @@
+#include "runtime/format/Program.h"
+
+#include "runtime/base/Error.h"
+#include "tests/runtime/format/TinyPlan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include <random>
+
+namespace stow {
+namespace {
+
+using nlohmann::ordered_json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Program makeProgram() {
+  Program program;
+  program.model = "tiny";
+  program.batch = 4;
+  program.threads = 2;
+  program.loss = "mse";
+  program.optimizer = "sgd:lr=0.1,momentum=0.9";
+  program.learningRate = 0.1;
+  Operand weight{0, DType::F32, {16, 4, 3, 3}, parseLayout("0,1,2,3;1:2;0:8")};
+  program.state.push_back(
+      {"w", BufferKind::Parameter, weight, {Init::Kind::Uniform, -0.3, 1.0 / 3, 0}, true});
+  program.state.push_back({"w.momentum", BufferKind::Optimizer, weight, {}, true});
+  program.state.push_back({"mean",
+                           BufferKind::Statistic,
+                           {4096, DType::F64, {}, {}},
+                           {Init::Kind::Data, 0, 0, 72},
+                           false});
+  GraphProgram train;
+  train.name = "train";
+  train.inputs = {{"x", InputRole::Data, {192, DType::F32, {4, 4}, {}}},
+                  {"y", InputRole::Target, {256, DType::I64, {4}, {}}},
+                  {"lr", InputRole::LearningRate, {320, DType::F32, {}, {}}},
+                  {"step", InputRole::Step, {328, DType::I64, {}, {}}},
+                  {"seed", InputRole::Seed, {336, DType::I64, {}, {}}}};
+  train.outputs = {{"loss", {344, DType::F32, {}, {}}}};
+  Command conv;
+  conv.op = "dnnl.convolution";
+  conv.name = "conv1";
+  conv.cost = 1e9;
+  conv.operands = {weight, {192, DType::F32, {4, 4}, {}}};
+  conv.ints = {{"strides", {1, 1}}, {"pads", {0, 0, 1, -1}}, {"groups", {}}};
+  conv.floats = {{"epsilon", 1e-5}};
+  conv.workspaceOffset = 8192;
+  conv.workspaceBytes = 777;
+  conv.dying = {weight};
+  Command kernel;
+  kernel.op = "kernel";
+  kernel.name = "relu1";
+  kernel.kernel = 3;
+  kernel.tasks = 17;
+  train.commands = {conv, kernel};
+  program.graphs = {train, {"eval", {}, {{"output", {64, DType::BF16, {4, 10}, {}}}}, {}}};
+  program.plan = makeTinyPlan();
+  return program;
+}
+
+// Tests that nothing is lost on the way through JSON and that the bytes are stable.
+TEST(ProgramTest, JsonRoundTrips) {
+  Program program = makeProgram();
+  std::string text = toJson(program);
+  Program read = programFromJson(text);
+  EXPECT_EQ(toJson(read), text);
+  EXPECT_EQ(read.batch, 4);
+  EXPECT_EQ(read.optimizer, "sgd:lr=0.1,momentum=0.9");
+  ASSERT_EQ(read.state.size(), 3u);
+  EXPECT_EQ(read.state[0].place.layout, program.state[0].place.layout);
+  EXPECT_EQ(read.state[0].init.kind, Init::Kind::Uniform);
+  EXPECT_EQ(read.state[0].init.b, 1.0 / 3); // exact: the shortest text that reads back
+  EXPECT_EQ(read.state[2].init.dataOffset, 72u);
+  EXPECT_FALSE(read.state[2].saved);
+  ASSERT_EQ(read.graphs.size(), 2u);
+  const GraphProgram &train = read.graphs[0];
+  EXPECT_EQ(train.inputs[2].role, InputRole::LearningRate);
+  EXPECT_EQ(train.inputs[4].role, InputRole::Seed);
+  const Command &conv = train.commands[0];
+  EXPECT_EQ(conv.kernel, -1);
+  EXPECT_EQ(conv.ints, program.graphs[0].commands[0].ints);
+  EXPECT_EQ(conv.floats, program.graphs[0].commands[0].floats);
+  EXPECT_EQ(conv.workspaceBytes, 777);
+  EXPECT_EQ(conv.dying.size(), 1u);
+  EXPECT_EQ(train.commands[1].tasks, 17);
+  EXPECT_EQ(read.graphs[1].outputs[0].place.dtype, DType::BF16);
+  EXPECT_EQ(toJson(read.plan), toJson(program.plan));
+}
+
+// Tests that errors inside nested parts name the whole path.
+TEST(ProgramTest, JsonErrorsNameTheKey) {
+  const ordered_json good = ordered_json::parse(toJson(makeProgram()));
+  auto changed = [&](auto change) -> std::string {
+    ordered_json json = good;
+    change(json);
+    try {
+      programFromJson(json.dump());
+    } catch (const Error &error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(changed([](auto &j) { j["graphs"][0]["commands"][0]["operands"][1]["shape"] = 4; }),
+            "program: graphs[0].commands[0].operands[1].shape: expected an array, found the "
+            "number 4");
+  EXPECT_EQ(changed([](auto &j) { j["graphs"][0]["commands"][0]["ints"]["pads"][2] = "same"; }),
+            "program: graphs[0].commands[0].ints.pads[2]: expected an integer, found a string");
+  EXPECT_THAT(changed([](auto &j) { j["graphs"][0]["inputs"][1]["role"] = "label"; }),
+              HasSubstr("program: graphs[0].inputs[1].role: unknown value 'label'; expected one "
+                        "of data, target"));
+  EXPECT_THAT(changed([](auto &j) { j["state"][0]["place"]["layout"] = "0,1;7:2"; }),
+              HasSubstr("program: state[0].place.layout: "));
+  EXPECT_THAT(changed([](auto &j) { j["version"] = 99; }),
+              HasSubstr("program: version: expected 1, found 99"));
+  EXPECT_EQ(changed([](auto &j) { j["plan"]["buffers"][0].erase("kind"); }),
+            "program: plan.buffers[0].kind: this key is missing");
+  EXPECT_EQ(changed([](auto &j) { j["state"][1]["saved"] = 1; }),
+            "program: state[1].saved: expected true or false, found the number 1");
+}
+
+// Tests that damaged documents end in an Error, never in a crash: thousands of seeded mutations.
+TEST(ProgramTest, MutatedDocumentsDoNotCrash) {
+  const std::string good = toJson(makeProgram());
+  std::mt19937_64 random(20260101);
+  int rejected = 0;
+  for (int i = 0; i < 4000; ++i) {
+    std::string text = good;
+    for (uint64_t edits = 1 + random() % 3; edits > 0; --edits) {
+      size_t at = random() % text.size();
+      switch (random() % 3) {
+      case 0:
+        text[at] = static_cast<char>(random());
+        break;
+      case 1:
+        text.erase(at, 1 + random() % 8);
+        break;
+      default:
+        text.insert(at, 1, "0123456789{}[]\",:-"[random() % 18]);
+      }
+    }
+    try {
+      programFromJson(text);
+    } catch (const Error &) {
+      ++rejected;
+    }
+  }
+  EXPECT_GT(rejected, 2000);
+}
+
+} // namespace
+} // namespace stow
