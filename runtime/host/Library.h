@@ -4,26 +4,36 @@
 // chosen from them, never converted behind the plan's back: a missing conversion is an error.
 //
 //   op                           operands (in, then out)                      ints / floats
-//   dnnl.convolution             src, weights, [bias], dst                    strides pads(t,l,b,r) dilations groups
-//   dnnl.convolution_grad_input  diff_dst, weights, diff_src                  same
+//   dnnl.convolution             src, weights, [bias], dst                    strides pads(t,l,b,r)
+//   dilations groups dnnl.convolution_grad_input  diff_dst, weights, diff_src                  same
 //   dnnl.convolution_grad_weight src, diff_dst, diff_weights                  same
-//   dnnl.matmul                  a, b, [bias], dst                            transpose_a transpose_b has_bias
-//   dnnl.max_pool                src, dst, indices                            kernel strides pads dilations
-//   dnnl.max_pool_grad           diff_dst, indices, diff_src                  same
+//   dnnl.matmul                  a, b, [bias], dst                            transpose_a
+//   transpose_b has_bias dnnl.max_pool                src, dst, indices kernel strides pads
+//   dilations dnnl.max_pool_grad           diff_dst, indices, diff_src                  same
 //   dnnl.max_pool_inference      src, dst                                     same
-//   dnnl.avg_pool                src, dst                                     same + count_include_pad
-//   dnnl.avg_pool_grad           diff_dst, diff_src                           same
-//   dnnl.batch_norm              src, scale, shift, dst, mean, variance       floats: epsilon
-//   dnnl.batch_norm_inference    src, scale, shift, mean, variance, dst       floats: epsilon
-//   dnnl.batch_norm_grad         src, mean, variance, scale, diff_dst, diff_src, diff_scale, diff_shift
-//   dnnl.lrn                     src, dst, workspace                          size; floats: alpha beta k
-//   dnnl.lrn_grad                src, diff_dst, workspace, diff_src           same
-//   dnnl.lrn_inference           src, dst                                     same
-//   dnnl.reorder                 src, dst
+//   dnnl.avg_pool                src, dst                                     same +
+//   count_include_pad dnnl.avg_pool_grad           diff_dst, diff_src same dnnl.batch_norm src,
+//   scale, shift, dst, mean, variance       floats: epsilon dnnl.batch_norm_inference    src,
+//   scale, shift, mean, variance, dst       floats: epsilon dnnl.batch_norm_grad         src, mean,
+//   variance, scale, diff_dst, diff_src, diff_scale, diff_shift dnnl.lrn                     src,
+//   dst, workspace                          size; floats: alpha beta k dnnl.lrn_grad src, diff_dst,
+//   workspace, diff_src           same dnnl.lrn_inference           src, dst same dnnl.reorder src,
+//   dst
 //
-// dilations: 1 = dense, as ONNX counts. "variance" is the biased batch variance. The tensors
-// "indices" and "workspace" are opaque bytes (u8, one dimension) that only the matching grad reads.
-// has_bias (0/1) tells whether the bracketed operand is present (convolution and matmul).
+// dilations: 1 = dense, as ONNX counts. pads: all begins, then all ends, one per spatial dimension;
+// strides, dilations and kernel likewise, so that the spatial rank (1 to 3) follows the operands.
+// Output extents must equal floor((in + pads - extent) / stride) + 1: a ceil-mode pool is expressed
+// by larger end pads. "variance" is the biased batch variance. The tensors "indices" and
+// "workspace" are opaque bytes (u8, one dimension) that only the matching grad reads; the grad must
+// have the layouts of its forward call. has_bias (0/1) tells whether the bracketed operand is
+// present (convolution and matmul); it may be left out, the number of operands says the same.
+//
+// Convolution weights are [O, I/g, kh, kw]; with groups > 1 their layout either has groups = g
+// (five dimensions) or is row-major, which is the same bytes. Matmul works on the last two
+// dimensions; leading ones are equal, 1, or missing on one side. transpose_a and transpose_b say
+// how operands are stored; layouts are those of the stored tensor. Pooling, batch_norm and lrn run
+// in the layout of their input: a free operand gets that layout. Reorder also converts element
+// types.
 #pragma once
 
 #include "runtime/format/Program.h"
@@ -34,10 +44,10 @@ namespace stow::host {
 
 /// What the compiler must know of a call before it can place it.
 struct LibraryRequirements {
-  Bytes workspaceBytes = 0;          ///< scratch for `threads` threads
-  std::vector<Layout> layouts;       ///< per operand: the layout the best implementation wants
-  std::vector<Bytes> opaqueBytes;    ///< per operand: size of opaque operands, 0 for tensors
-  std::string implementation;        ///< the library's name for it, for reports
+  Bytes workspaceBytes = 0;       ///< scratch for `threads` threads
+  std::vector<Layout> layouts;    ///< per operand: as given, or as the library likes it best
+  std::vector<Bytes> opaqueBytes; ///< per operand: size of opaque operands (>= 1), 0 for tensors
+  std::string implementation;     ///< the library's name for it, for reports
 };
 
 /// Queries the library for a call with the given operands (offsets ignored). An operand whose

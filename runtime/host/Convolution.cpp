@@ -1,0 +1,159 @@
+// Convolution of any spatial rank, dense, grouped and depthwise, and its two gradients.
+//
+// Only the direct algorithm is asked for: Winograd weights have formats of their own and other
+// rounding. Weights are seen as [g, O/g, I/g, spatial] when groups > 1; row-major weights of shape
+// [O, I/g, spatial] are the same bytes and need no reorder.
+#include "runtime/host/Primitive.h"
+
+namespace stow::host {
+
+namespace {
+
+struct Geometry {
+  dnnl::memory::dims strides, dilates, padBegin, padEnd;
+  int64_t groups;
+};
+
+/// Attributes of a call whose weights-like operand is `weights` and activations `input`, `output`
+/// (positions). Checks that the shapes belong together.
+Geometry geometryOf(const Call &call, size_t input, size_t weights, size_t output) {
+  size_t rank = call.shape(input).size();
+  if (rank < 3)
+    call.fail(call.describe(input) + " must have at least 3 dimensions");
+  call.requireRank(weights, rank);
+  call.requireRank(output, rank);
+  size_t spatial = rank - 2;
+  Geometry geometry;
+  geometry.groups = call.integerOr("groups", 1);
+  geometry.strides = call.ints("strides", spatial);
+  geometry.dilates = call.ints("dilations", spatial);
+  std::vector<int64_t> pads = call.ints("pads", 2 * spatial);
+  geometry.padBegin.assign(pads.begin(), pads.begin() + spatial);
+  geometry.padEnd.assign(pads.begin() + spatial, pads.end());
+  const Shape &in = call.shape(input), &kernel = call.shape(weights), &out = call.shape(output);
+  int64_t groups = geometry.groups;
+  if (groups < 1 || kernel[0] % groups != 0 || in[1] != kernel[1] * groups || out[1] != kernel[0] ||
+      in[0] != out[0])
+    call.fail("shapes do not form a convolution with groups = " + std::to_string(groups) + ": " +
+              call.describe(input) + ", " + call.describe(weights) + ", " + call.describe(output));
+  for (size_t i = 0; i < spatial; ++i) {
+    int64_t extent = (kernel[i + 2] - 1) * geometry.dilates[i] + 1;
+    int64_t padded = in[i + 2] + geometry.padBegin[i] + geometry.padEnd[i];
+    if (geometry.strides[i] < 1 || geometry.dilates[i] < 1 || padded < extent ||
+        (padded - extent) / geometry.strides[i] + 1 != out[i + 2])
+      call.fail("output extent " + std::to_string(out[i + 2]) + " of spatial dimension " +
+                std::to_string(i) + " does not follow from strides, pads and dilations");
+    --geometry.dilates[i]; // 0 is dense to oneDNN, 1 to ONNX
+  }
+  return geometry;
+}
+
+/// Splits the first dimension of weights [O, I/g, spatial] by groups.
+dnnl::memory::desc weightsDesc(const Call &call, size_t index, int64_t groups) {
+  const Operand &weights = call.operand(index);
+  if (groups == 1) {
+    if (!call.isAny(index) && weights.layout.groups > 1)
+      call.fail(call.describe(index) + " is laid out in groups, but groups = 1");
+    return call.desc(index);
+  }
+  Layout grouped;
+  grouped.groups = groups;
+  Shape dims = layoutDims(grouped, weights.shape);
+  if (call.isAny(index))
+    return anyDesc(weights.dtype, dims);
+  if (weights.layout.groups == groups)
+    return call.desc(index);
+  if (weights.layout.groups > 1)
+    call.fail(call.describe(index) + " is laid out in " + std::to_string(weights.layout.groups) +
+              " groups, but groups = " + std::to_string(groups));
+  return call.choose([&] { return call.desc(index).reshape(dims); });
+}
+
+constexpr auto direct = dnnl::algorithm::convolution_direct;
+
+/// The hint that backward descriptors want: any forward convolution of the same geometry.
+dnnl::convolution_forward::primitive_desc forwardHint(const Call &call, const Geometry &g,
+                                                      const dnnl::memory::desc &src,
+                                                      const dnnl::memory::desc &weights,
+                                                      const dnnl::memory::desc &dst) {
+  return call.choose([&] {
+    dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_training, direct, src, weights,
+                                         dst, g.strides, g.dilates, g.padBegin, g.padEnd);
+    return dnnl::convolution_forward::primitive_desc(desc, callAttributes(), cpuEngine());
+  });
+}
+
+} // namespace
+
+Preparation prepareConvolution(const Command &command, const std::vector<bool> &anyLayout) {
+  bool hasBias = command.operands.size() == 4;
+  Call call(command, anyLayout,
+            hasBias ? std::vector<std::string>{"src", "weights", "bias", "dst"}
+                    : std::vector<std::string>{"src", "weights", "dst"});
+  if (call.integerOr("has_bias", hasBias) != hasBias)
+    call.fail("has_bias contradicts the number of operands");
+  size_t last = hasBias ? 3 : 2;
+  Geometry g = geometryOf(call, 0, 1, last);
+  dnnl::memory::desc src = call.desc(0), weights = weightsDesc(call, 1, g.groups),
+                     dst = call.desc(last);
+  std::optional<Argument> bias;
+  if (hasBias)
+    bias = call.vector(2, DNNL_ARG_BIAS, call.shape(1)[0], call.operand(2).dtype);
+  auto chosen = call.choose([&] {
+    using Forward = dnnl::convolution_forward;
+    auto kind = dnnl::prop_kind::forward_training;
+    Forward::desc desc = bias ? Forward::desc(kind, direct, src, weights, bias->desc, dst,
+                                              g.strides, g.dilates, g.padBegin, g.padEnd)
+                              : Forward::desc(kind, direct, src, weights, dst, g.strides, g.dilates,
+                                              g.padBegin, g.padEnd);
+    return Forward::primitive_desc(desc, callAttributes(), cpuEngine());
+  });
+  Preparation result{chosen,
+                     {call.argument(0, DNNL_ARG_SRC, src, chosen.src_desc()),
+                      call.argument(1, DNNL_ARG_WEIGHTS, weights, chosen.weights_desc(), g.groups),
+                      call.argument(last, DNNL_ARG_DST, dst, chosen.dst_desc())}};
+  if (bias)
+    result.arguments.push_back(*bias);
+  return result;
+}
+
+Preparation prepareConvolutionGradInput(const Command &command,
+                                        const std::vector<bool> &anyLayout) {
+  Call call(command, anyLayout, {"diff_dst", "weights", "diff_src"});
+  Geometry g = geometryOf(call, 2, 1, 0);
+  dnnl::memory::desc diffDst = call.desc(0), weights = weightsDesc(call, 1, g.groups),
+                     diffSrc = call.desc(2);
+  auto hint = forwardHint(call, g, diffSrc, weights, diffDst);
+  auto chosen = call.choose([&] {
+    using Backward = dnnl::convolution_backward_data;
+    Backward::desc desc(direct, diffSrc, weights, diffDst, g.strides, g.dilates, g.padBegin,
+                        g.padEnd);
+    return Backward::primitive_desc(desc, callAttributes(), cpuEngine(), hint);
+  });
+  return {chosen,
+          {call.argument(0, DNNL_ARG_DIFF_DST, diffDst, chosen.diff_dst_desc()),
+           call.argument(1, DNNL_ARG_WEIGHTS, weights, chosen.weights_desc(), g.groups),
+           call.argument(2, DNNL_ARG_DIFF_SRC, diffSrc, chosen.diff_src_desc())}};
+}
+
+Preparation prepareConvolutionGradWeight(const Command &command,
+                                         const std::vector<bool> &anyLayout) {
+  Call call(command, anyLayout, {"src", "diff_dst", "diff_weights"});
+  Geometry g = geometryOf(call, 0, 2, 1);
+  dnnl::memory::desc src = call.desc(0), diffDst = call.desc(1),
+                     diffWeights = weightsDesc(call, 2, g.groups);
+  auto hint = forwardHint(call, g, src, diffWeights, diffDst);
+  auto chosen = call.choose([&] {
+    using Backward = dnnl::convolution_backward_weights;
+    Backward::desc desc(direct, src, diffWeights, diffDst, g.strides, g.dilates, g.padBegin,
+                        g.padEnd);
+    return Backward::primitive_desc(desc, callAttributes(), cpuEngine(), hint);
+  });
+  return {
+      chosen,
+      {call.argument(0, DNNL_ARG_SRC, src, chosen.src_desc()),
+       call.argument(1, DNNL_ARG_DIFF_DST, diffDst, chosen.diff_dst_desc()),
+       call.argument(2, DNNL_ARG_DIFF_WEIGHTS, diffWeights, chosen.diff_weights_desc(), g.groups)}};
+}
+
+} // namespace stow::host

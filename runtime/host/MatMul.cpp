@@ -1,0 +1,113 @@
+// Matrix product of the last two dimensions, batched over the leading ones (equal, or 1 on one
+// side; a tensor of lower rank is repeated over the missing ones).
+//
+// A transposed operand is stored as [.., K, M] (a) or [.., N, K] (b) and seen through swapped
+// strides; layouts are those of the stored tensor.
+#include "runtime/host/Primitive.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace stow::host {
+
+namespace {
+
+/// `desc` with its last two dimensions exchanged; its own inverse.
+dnnl::memory::desc swapLastTwo(const dnnl::memory::desc &desc) {
+  std::vector<int> permutation(desc.data.ndims);
+  std::iota(permutation.begin(), permutation.end(), 0);
+  std::swap(permutation[permutation.size() - 1], permutation[permutation.size() - 2]);
+  return desc.permute_axes(permutation);
+}
+
+/// One side of the product as the primitive sees it.
+struct Side {
+  size_t index;
+  bool transposed;
+  dnnl::memory::desc desc;
+};
+
+Side sideOf(const Call &call, size_t index, bool transposed, size_t rank) {
+  const Operand &operand = call.operand(index);
+  if (operand.shape.size() < 2 || operand.shape.size() > rank)
+    call.fail(call.describe(index) + " must have 2 to " + std::to_string(rank) + " dimensions");
+  size_t missing = rank - operand.shape.size();
+  if (call.isAny(index)) {
+    if (missing != 0)
+      call.fail(call.describe(index) + " is repeated over the batch and needs a layout of its own");
+    Shape dims = operand.shape;
+    if (transposed)
+      std::swap(dims[rank - 1], dims[rank - 2]);
+    return {index, transposed, anyDesc(operand.dtype, dims)};
+  }
+  return call.choose([&] {
+    dnnl::memory::desc desc = call.desc(index);
+    if (transposed)
+      desc = swapLastTwo(desc);
+    if (missing != 0) {
+      Shape dims = dimsOf(desc);
+      dims.insert(dims.begin(), missing, 1);
+      desc = desc.reshape(dims);
+    }
+    return Side{index, transposed, desc};
+  });
+}
+
+Argument argumentOf(const Call &call, const Side &side, int dnnlArgument,
+                    const dnnl::memory::desc &chosen) {
+  return call.viewArgument(side.index, dnnlArgument, side.desc, chosen,
+                           side.transposed ? swapLastTwo(chosen) : chosen, 1);
+}
+
+void checkShapes(const Call &call, const Side &a, const Side &b, const Side &dst) {
+  Shape left = dimsOf(a.desc), right = dimsOf(b.desc), out = dimsOf(dst.desc);
+  size_t rank = out.size();
+  bool fits = left[rank - 2] == out[rank - 2] && left[rank - 1] == right[rank - 2] &&
+              right[rank - 1] == out[rank - 1];
+  for (size_t i = 0; i + 2 < rank; ++i)
+    fits &= out[i] == std::max(left[i], right[i]) && (left[i] == out[i] || left[i] == 1) &&
+            (right[i] == out[i] || right[i] == 1);
+  if (!fits)
+    call.fail("shapes do not form a product: " + call.describe(a.index) + ", " +
+              call.describe(b.index) + ", " + call.describe(dst.index));
+}
+
+} // namespace
+
+Preparation prepareMatMul(const Command &command, const std::vector<bool> &anyLayout) {
+  bool hasBias = command.operands.size() == 4;
+  Call call(command, anyLayout,
+            hasBias ? std::vector<std::string>{"a", "b", "bias", "dst"}
+                    : std::vector<std::string>{"a", "b", "dst"});
+  if (call.integerOr("has_bias", hasBias) != hasBias)
+    call.fail("has_bias contradicts the number of operands");
+  size_t last = hasBias ? 3 : 2;
+  size_t rank = call.shape(last).size();
+  Side a = sideOf(call, 0, call.integerOr("transpose_a", 0) != 0, rank);
+  Side b = sideOf(call, 1, call.integerOr("transpose_b", 0) != 0, rank);
+  Side dst = sideOf(call, last, false, rank);
+  checkShapes(call, a, b, dst);
+  std::optional<Argument> bias;
+  if (hasBias) {
+    int64_t columns = call.shape(last).back();
+    bias = call.vector(2, DNNL_ARG_BIAS, columns, call.operand(2).dtype);
+    Shape dims(rank, 1);
+    dims.back() = columns;
+    bias->desc = descOf(call.operand(2).dtype, dims, {});
+  }
+  auto chosen = call.choose([&] {
+    using MatMul = dnnl::matmul;
+    MatMul::desc desc = bias ? MatMul::desc(a.desc, b.desc, bias->desc, dst.desc)
+                             : MatMul::desc(a.desc, b.desc, dst.desc);
+    return MatMul::primitive_desc(desc, callAttributes(), cpuEngine());
+  });
+  Preparation result{chosen,
+                     {argumentOf(call, a, DNNL_ARG_SRC, chosen.src_desc()),
+                      argumentOf(call, b, DNNL_ARG_WEIGHTS, chosen.weights_desc()),
+                      argumentOf(call, dst, DNNL_ARG_DST, chosen.dst_desc())}};
+  if (bias)
+    result.arguments.push_back(*bias);
+  return result;
+}
+
+} // namespace stow::host

@@ -1,0 +1,163 @@
+#include "tests/runtime/host/CallHarness.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+namespace stow::host::test {
+
+namespace {
+
+size_t position(const Shape &shape, std::initializer_list<int64_t> index) {
+  size_t result = 0, i = 0;
+  for (int64_t x : index) {
+    if (x < 0 || x >= shape.at(i))
+      throw std::out_of_range("reference index");
+    result = result * shape[i++] + x;
+  }
+  return result;
+}
+
+uint16_t toBf16(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+} // namespace
+
+double &Tensor::at(std::initializer_list<int64_t> index) { return data[position(shape, index)]; }
+double Tensor::at(std::initializer_list<int64_t> index) const {
+  return data[position(shape, index)];
+}
+
+Tensor sample(const Shape &shape, int seed) {
+  Tensor tensor(shape);
+  uint64_t state = 88172645463325252ull + static_cast<uint64_t>(seed) * 0x9e3779b97f4a7c15ull;
+  for (double &value : tensor.data) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    value = static_cast<double>(state % 257) / 128.0 - 1.0;
+  }
+  return tensor;
+}
+
+TestOperand in(const Tensor &value, Layout layout, DType dtype) {
+  return {value.shape, layout, dtype, false, false, &value, nullptr};
+}
+TestOperand inAny(const Tensor &value, DType dtype) {
+  return {value.shape, {}, dtype, true, false, &value, nullptr};
+}
+TestOperand out(const Shape &shape, Layout layout, DType dtype) {
+  return {shape, layout, dtype, false, false, nullptr, nullptr};
+}
+TestOperand outAny(const Shape &shape, DType dtype) {
+  return {shape, {}, dtype, true, false, nullptr, nullptr};
+}
+TestOperand opaqueOut() { return {{1}, {}, DType::U8, false, true, nullptr, nullptr}; }
+TestOperand opaqueIn(const std::vector<char> &bytes) {
+  return {{static_cast<int64_t>(bytes.size())}, {}, DType::U8, false, true, nullptr, &bytes};
+}
+
+void storeTensor(const Tensor &tensor, const Operand &place, char *arena) {
+  char *base = arena + place.offset;
+  std::memset(base, 0, storedBytes(place.layout, place.shape, place.dtype));
+  LayoutIndex index(place.layout, place.shape);
+  for (size_t i = 0; i < tensor.data.size(); ++i) {
+    float value = static_cast<float>(tensor.data[i]);
+    if (place.dtype == DType::F32)
+      std::memcpy(base + index(i) * 4, &value, 4);
+    else if (place.dtype == DType::BF16) {
+      uint16_t bits = toBf16(value);
+      std::memcpy(base + index(i) * 2, &bits, 2);
+    } else
+      throw std::invalid_argument("test tensors are f32 or bf16");
+  }
+}
+
+Tensor loadTensor(const Operand &place, const char *arena) {
+  Tensor tensor(place.shape);
+  const char *base = arena + place.offset;
+  LayoutIndex index(place.layout, place.shape);
+  for (size_t i = 0; i < tensor.data.size(); ++i) {
+    if (place.dtype == DType::F32) {
+      float value;
+      std::memcpy(&value, base + index(i) * 4, 4);
+      tensor.data[i] = value;
+    } else {
+      uint16_t bits;
+      std::memcpy(&bits, base + index(i) * 2, 2);
+      tensor.data[i] = std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+    }
+  }
+  return tensor;
+}
+
+CallResult runCall(const std::string &op, const std::vector<TestOperand> &operands,
+                   std::map<std::string, std::vector<int64_t>> ints,
+                   std::map<std::string, double> floats, int64_t threads) {
+  CallResult result;
+  Command &command = result.command;
+  command.op = op;
+  command.name = "node";
+  command.ints = std::move(ints);
+  command.floats = std::move(floats);
+  std::vector<bool> any;
+  for (const TestOperand &operand : operands) {
+    command.operands.push_back({0, operand.dtype, operand.shape, operand.layout});
+    any.push_back(operand.any);
+  }
+  result.requirements = queryLibrary(command, any, threads);
+  Bytes top = 0;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    Operand &place = command.operands[i];
+    if (operands[i].opaque) {
+      if (!operands[i].bytes)
+        place.shape = {result.requirements.opaqueBytes[i]};
+    } else {
+      place.layout = result.requirements.layouts[i];
+    }
+    place.offset = top;
+    top = alignUp(top + storedBytes(place.layout, place.shape, place.dtype), 64);
+  }
+  command.workspaceOffset = top;
+  command.workspaceBytes = result.requirements.workspaceBytes;
+  top += command.workspaceBytes;
+  std::vector<char> storage(top + 64, static_cast<char>(0xff));
+  char *arena = storage.data() + (64 - reinterpret_cast<uintptr_t>(storage.data()) % 64) % 64;
+  std::unique_ptr<LibraryCall> call = bindLibraryCall(command, arena, threads);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].value)
+      storeTensor(*operands[i].value, command.operands[i], arena);
+    if (operands[i].bytes)
+      std::ranges::copy(*operands[i].bytes, arena + command.operands[i].offset);
+  }
+  call->run();
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Operand &place = command.operands[i];
+    char *begin = arena + place.offset;
+    result.tensors.push_back(operands[i].opaque ? Tensor() : loadTensor(place, arena));
+    result.bytes.emplace_back();
+    if (operands[i].opaque)
+      result.bytes.back().assign(begin, begin + place.shape[0]);
+  }
+  return result;
+}
+
+double relativeError(const Tensor &found, const Tensor &expected) {
+  if (found.data.size() != expected.data.size())
+    return INFINITY;
+  double difference = 0, magnitude = 1e-30;
+  for (size_t i = 0; i < found.data.size(); ++i) {
+    double error = std::abs(found.data[i] - expected.data[i]);
+    if (std::isnan(error))
+      return INFINITY;
+    difference = std::max(difference, error);
+    magnitude = std::max(magnitude, std::abs(expected.data[i]));
+  }
+  return difference / magnitude;
+}
+
+} // namespace stow::host::test

@@ -1,0 +1,169 @@
+// Convolution and its gradients against a naive double reference.
+#include "runtime/base/Error.h"
+#include "tests/runtime/host/CallHarness.h"
+
+#include <gmock/gmock.h>
+
+namespace stow::host::test {
+namespace {
+
+struct Case {
+  const char *name;
+  Shape src;     ///< N, C, H, W
+  Shape weights; ///< O, C/g, kh, kw
+  std::vector<int64_t> strides, pads, dilations;
+  int64_t groups;
+
+  std::map<std::string, std::vector<int64_t>> ints() const {
+    return {{"strides", strides}, {"pads", pads}, {"dilations", dilations}, {"groups", {groups}}};
+  }
+  Shape dst() const {
+    Shape shape = {src[0], weights[0], 0, 0};
+    for (int i = 0; i < 2; ++i)
+      shape[i + 2] =
+          (src[i + 2] + pads[i] + pads[i + 2] - (weights[i + 2] - 1) * dilations[i] - 1) /
+              strides[i] +
+          1;
+    return shape;
+  }
+  /// Visits every product src * weights -> dst.
+  template <typename Visit> void forEach(const Visit &visit) const {
+    Shape d = dst();
+    int64_t perGroup = weights[0] / groups;
+    for (int64_t n = 0; n < d[0]; ++n)
+      for (int64_t o = 0; o < d[1]; ++o)
+        for (int64_t y = 0; y < d[2]; ++y)
+          for (int64_t x = 0; x < d[3]; ++x)
+            for (int64_t c = 0; c < weights[1]; ++c)
+              for (int64_t i = 0; i < weights[2]; ++i)
+                for (int64_t j = 0; j < weights[3]; ++j) {
+                  int64_t sy = y * strides[0] - pads[0] + i * dilations[0];
+                  int64_t sx = x * strides[1] - pads[1] + j * dilations[1];
+                  if (sy >= 0 && sy < src[2] && sx >= 0 && sx < src[3])
+                    visit(std::initializer_list<int64_t>{n, o / perGroup * weights[1] + c, sy, sx},
+                          std::initializer_list<int64_t>{o, c, i, j},
+                          std::initializer_list<int64_t>{n, o, y, x});
+                }
+  }
+};
+
+const Case cases[] = {
+    {"Plain3x3", {2, 16, 9, 8}, {32, 16, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1},
+    {"OddChannels", {2, 3, 11, 10}, {7, 3, 3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}, 1},
+    {"AsymmetricPads", {1, 5, 8, 9}, {6, 5, 3, 2}, {1, 2}, {0, 1, 2, 0}, {1, 1}, 1},
+    {"Dilated", {2, 8, 12, 12}, {16, 8, 3, 3}, {1, 1}, {2, 2, 2, 2}, {2, 2}, 1},
+    {"DilatedStrided", {1, 4, 13, 11}, {4, 4, 3, 3}, {2, 1}, {2, 3, 1, 3}, {2, 3}, 1},
+    {"OneByOne", {2, 64, 6, 6}, {32, 64, 1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1},
+    {"OneByOneStrided", {2, 32, 7, 7}, {64, 32, 1, 1}, {2, 2}, {0, 0, 0, 0}, {1, 1}, 1},
+    {"Grouped", {2, 12, 7, 7}, {18, 4, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 3},
+    {"GroupedWide", {2, 32, 7, 7}, {64, 16, 3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}, 2},
+    {"Depthwise", {2, 24, 9, 9}, {24, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 24},
+    {"DepthwiseOdd", {1, 5, 9, 9}, {5, 1, 3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}, 5},
+    {"DepthwiseMultiplier", {1, 8, 6, 6}, {16, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 8},
+    {"Stem7x7", {1, 3, 30, 30}, {64, 3, 7, 7}, {2, 2}, {3, 3, 3, 3}, {1, 1}, 1},
+};
+
+class ConvolutionTest : public testing::TestWithParam<Case> {
+protected:
+  const Case &c = GetParam();
+  Tensor src = sample(c.src, 1), weights = sample(c.weights, 2), bias = sample({c.weights[0]}, 3);
+  Tensor diffDst = sample(c.dst(), 4);
+};
+
+// Tests that a forward convolution agrees with the definition, for channels-last activations with
+// row-major and with library-chosen weights.
+TEST_P(ConvolutionTest, Forward) {
+  Tensor expected(c.dst());
+  c.forEach([&](auto s, auto w, auto d) { expected.at(d) += src.at(s) * weights.at(w); });
+  CallResult plain =
+      runCall("dnnl.convolution",
+              {in(src, channelsLast()), in(weights), out(c.dst(), channelsLast())}, c.ints());
+  EXPECT_LT(relativeError(plain.tensors[2], expected), 2e-6) << plain.requirements.implementation;
+  CallResult chosen =
+      runCall("dnnl.convolution",
+              {in(src, channelsLast()), inAny(weights), out(c.dst(), channelsLast())}, c.ints());
+  EXPECT_LT(relativeError(chosen.tensors[2], expected), 2e-6) << chosen.requirements.implementation;
+  CallResult free =
+      runCall("dnnl.convolution", {inAny(src), inAny(weights), outAny(c.dst())}, c.ints());
+  EXPECT_LT(relativeError(free.tensors[2], expected), 2e-6) << free.requirements.implementation;
+}
+
+TEST_P(ConvolutionTest, ForwardWithBias) {
+  Tensor expected(c.dst());
+  for (size_t i = 0; i < expected.data.size(); ++i)
+    expected.data[i] = bias.data[i / (expected.shape[2] * expected.shape[3]) % expected.shape[1]];
+  c.forEach([&](auto s, auto w, auto d) { expected.at(d) += src.at(s) * weights.at(w); });
+  auto ints = c.ints();
+  ints["has_bias"] = {1};
+  CallResult result = runCall(
+      "dnnl.convolution",
+      {in(src, channelsLast()), inAny(weights), in(bias), out(c.dst(), channelsLast())}, ints);
+  EXPECT_LT(relativeError(result.tensors[3], expected), 2e-6);
+}
+
+TEST_P(ConvolutionTest, GradInput) {
+  Tensor expected(c.src);
+  c.forEach([&](auto s, auto w, auto d) { expected.at(s) += diffDst.at(d) * weights.at(w); });
+  for (const TestOperand &w : {in(weights), inAny(weights)}) {
+    CallResult result =
+        runCall("dnnl.convolution_grad_input",
+                {in(diffDst, channelsLast()), w, out(c.src, channelsLast())}, c.ints());
+    EXPECT_LT(relativeError(result.tensors[2], expected), 2e-6)
+        << result.requirements.implementation;
+  }
+}
+
+TEST_P(ConvolutionTest, GradWeight) {
+  Tensor expected(c.weights);
+  c.forEach([&](auto s, auto w, auto d) { expected.at(w) += diffDst.at(d) * src.at(s); });
+  for (const TestOperand &w : {out(c.weights), outAny(c.weights)}) {
+    CallResult result =
+        runCall("dnnl.convolution_grad_weight",
+                {in(src, channelsLast()), in(diffDst, channelsLast()), w}, c.ints());
+    EXPECT_LT(relativeError(result.tensors[2], expected), 2e-6)
+        << result.requirements.implementation;
+  }
+}
+
+// Tests that blocked activations, whose channels are padded to 16, give the same numbers.
+TEST_P(ConvolutionTest, BlockedActivations) {
+  Tensor expected(c.dst());
+  c.forEach([&](auto s, auto w, auto d) { expected.at(d) += src.at(s) * weights.at(w); });
+  CallResult result =
+      runCall("dnnl.convolution", {in(src, blocked16()), inAny(weights), out(c.dst(), blocked16())},
+              c.ints());
+  EXPECT_LT(relativeError(result.tensors[2], expected), 2e-6);
+}
+
+// Tests bf16 storage: inputs are exact in bf16, so only the result is rounded (8 bits).
+TEST_P(ConvolutionTest, Bf16) {
+  Tensor expected(c.dst());
+  c.forEach([&](auto s, auto w, auto d) { expected.at(d) += src.at(s) * weights.at(w); });
+  CallResult result = runCall("dnnl.convolution",
+                              {in(src, channelsLast(), DType::BF16), inAny(weights, DType::BF16),
+                               out(c.dst(), channelsLast(), DType::BF16)},
+                              c.ints());
+  EXPECT_LT(relativeError(result.tensors[2], expected), 1.0 / 256);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ConvolutionTest, testing::ValuesIn(cases),
+                         [](const auto &info) { return info.param.name; });
+
+// Tests that one-dimensional convolution works: the spatial rank follows the operands.
+TEST(Convolution1d, Forward) {
+  Tensor src = sample({2, 3, 10}, 1), weights = sample({4, 3, 3}, 2), expected({2, 4, 10});
+  for (int64_t n = 0; n < 2; ++n)
+    for (int64_t o = 0; o < 4; ++o)
+      for (int64_t x = 0; x < 10; ++x)
+        for (int64_t c = 0; c < 3; ++c)
+          for (int64_t k = 0; k < 3; ++k)
+            if (x + k >= 1 && x + k <= 10)
+              expected.at({n, o, x}) += src.at({n, c, x + k - 1}) * weights.at({o, c, k});
+  CallResult result =
+      runCall("dnnl.convolution", {in(src), inAny(weights), out({2, 4, 10})},
+              {{"strides", {1}}, {"pads", {1, 1}}, {"dilations", {1}}, {"groups", {1}}});
+  EXPECT_LT(relativeError(result.tensors[2], expected), 2e-6);
+}
+
+} // namespace
+} // namespace stow::host::test

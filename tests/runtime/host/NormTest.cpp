@@ -1,0 +1,202 @@
+// Batch normalization and local response normalization against a naive double reference.
+#include "tests/runtime/host/CallHarness.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+namespace stow::host::test {
+namespace {
+
+constexpr double epsilon = 1e-5;
+
+struct Moments {
+  Tensor mean, variance;
+};
+
+/// Position of the channel of element i of an [N, C, ...] tensor.
+int64_t channelOf(const Tensor &tensor, size_t i) {
+  int64_t inner = elementCount(tensor.shape) / (tensor.shape[0] * tensor.shape[1]);
+  return static_cast<int64_t>(i) / inner % tensor.shape[1];
+}
+
+Moments momentsOf(const Tensor &src) {
+  int64_t channels = src.shape[1];
+  double count = static_cast<double>(elementCount(src.shape) / channels);
+  Moments m{Tensor({channels}), Tensor({channels})};
+  for (size_t i = 0; i < src.data.size(); ++i)
+    m.mean.data[channelOf(src, i)] += src.data[i] / count;
+  for (size_t i = 0; i < src.data.size(); ++i) {
+    double d = src.data[i] - m.mean.data[channelOf(src, i)];
+    m.variance.data[channelOf(src, i)] += d * d / count;
+  }
+  return m;
+}
+
+Tensor normalize(const Tensor &src, const Moments &m, const Tensor &scale, const Tensor &shift) {
+  Tensor dst(src.shape);
+  for (size_t i = 0; i < src.data.size(); ++i) {
+    int64_t c = channelOf(src, i);
+    dst.data[i] =
+        (src.data[i] - m.mean.data[c]) / std::sqrt(m.variance.data[c] + epsilon) * scale.data[c] +
+        shift.data[c];
+  }
+  return dst;
+}
+
+struct Setting {
+  Shape shape;
+  Layout layout;
+};
+const Setting settings[] = {{{4, 19, 6, 5}, channelsLast()},
+                            {{4, 19, 6, 5}, {}},
+                            {{2, 32, 7, 7}, blocked16()},
+                            {{1, 16, 1, 9}, channelsLast()},
+                            {{8, 10}, {}}};
+
+TEST(BatchNorm, TrainingForward) {
+  for (const Setting &s : settings) {
+    Tensor src = sample(s.shape, 1), scale = sample({s.shape[1]}, 2),
+           shift = sample({s.shape[1]}, 3);
+    Moments m = momentsOf(src);
+    CallResult result = runCall("dnnl.batch_norm",
+                                {in(src, s.layout), in(scale), in(shift), outAny(s.shape),
+                                 out({s.shape[1]}), out({s.shape[1]})},
+                                {}, {{"epsilon", epsilon}});
+    EXPECT_LT(relativeError(result.tensors[3], normalize(src, m, scale, shift)), 5e-6);
+    EXPECT_LT(relativeError(result.tensors[4], m.mean), 5e-6);
+    EXPECT_LT(relativeError(result.tensors[5], m.variance), 5e-6);
+    EXPECT_EQ(result.requirements.layouts[3], s.layout);
+  }
+}
+
+TEST(BatchNorm, Inference) {
+  for (const Setting &s : settings) {
+    Shape c = {s.shape[1]};
+    Tensor src = sample(s.shape, 1), scale = sample(c, 2), shift = sample(c, 3);
+    Moments m{sample(c, 4), sample(c, 5)};
+    for (double &v : m.variance.data)
+      v = v * v + 0.5;
+    CallResult result = runCall(
+        "dnnl.batch_norm_inference",
+        {in(src, s.layout), in(scale), in(shift), in(m.mean), in(m.variance), outAny(s.shape)}, {},
+        {{"epsilon", epsilon}});
+    EXPECT_LT(relativeError(result.tensors[5], normalize(src, m, scale, shift)), 5e-6);
+  }
+}
+
+TEST(BatchNorm, Grad) {
+  for (const Setting &s : settings) {
+    Shape c = {s.shape[1]};
+    Tensor src = sample(s.shape, 1), scale = sample(c, 2), diffDst = sample(s.shape, 3);
+    Moments m = momentsOf(src);
+    double count = static_cast<double>(elementCount(s.shape) / s.shape[1]);
+    Tensor diffScale(c), diffShift(c), diffSrc(s.shape);
+    auto normal = [&](size_t i) {
+      int64_t ch = channelOf(src, i);
+      return (src.data[i] - m.mean.data[ch]) / std::sqrt(m.variance.data[ch] + epsilon);
+    };
+    for (size_t i = 0; i < src.data.size(); ++i) {
+      diffScale.data[channelOf(src, i)] += diffDst.data[i] * normal(i);
+      diffShift.data[channelOf(src, i)] += diffDst.data[i];
+    }
+    for (size_t i = 0; i < src.data.size(); ++i) {
+      int64_t ch = channelOf(src, i);
+      diffSrc.data[i] =
+          scale.data[ch] / std::sqrt(m.variance.data[ch] + epsilon) *
+          (diffDst.data[i] - diffShift.data[ch] / count - normal(i) * diffScale.data[ch] / count);
+    }
+    CallResult result = runCall("dnnl.batch_norm_grad",
+                                {in(src, s.layout), in(m.mean), in(m.variance), in(scale),
+                                 in(diffDst, s.layout), outAny(s.shape), out(c), out(c)},
+                                {}, {{"epsilon", epsilon}});
+    EXPECT_LT(relativeError(result.tensors[5], diffSrc), 1e-5);
+    EXPECT_LT(relativeError(result.tensors[6], diffScale), 1e-5);
+    EXPECT_LT(relativeError(result.tensors[7], diffShift), 1e-5);
+  }
+}
+
+// Tests bf16 data with f32 statistics.
+TEST(BatchNorm, Bf16) {
+  Shape shape = {4, 16, 5, 5}, c = {16};
+  Tensor src = sample(shape, 1), scale = sample(c, 2), shift = sample(c, 3);
+  Moments m = momentsOf(src);
+  CallResult result = runCall("dnnl.batch_norm",
+                              {in(src, channelsLast(), DType::BF16), in(scale), in(shift),
+                               outAny(shape, DType::BF16), out(c), out(c)},
+                              {}, {{"epsilon", epsilon}});
+  EXPECT_LT(relativeError(result.tensors[3], normalize(src, m, scale, shift)), 1.0 / 128);
+  EXPECT_LT(relativeError(result.tensors[5], m.variance), 5e-6);
+}
+
+struct LrnReference {
+  int64_t size;
+  double alpha, beta, k;
+
+  double base(const Tensor &src, int64_t n, int64_t c, int64_t y, int64_t x) const {
+    double sum = 0;
+    for (int64_t i = c - (size - 1) / 2; i <= c + size / 2; ++i)
+      if (i >= 0 && i < src.shape[1])
+        sum += src.at({n, i, y, x}) * src.at({n, i, y, x});
+    return k + alpha * sum / static_cast<double>(size);
+  }
+  template <typename Visit> static void forEach(const Shape &s, const Visit &visit) {
+    for (int64_t n = 0; n < s[0]; ++n)
+      for (int64_t c = 0; c < s[1]; ++c)
+        for (int64_t y = 0; y < s[2]; ++y)
+          for (int64_t x = 0; x < s[3]; ++x)
+            visit(n, c, y, x);
+  }
+  Tensor forward(const Tensor &src) const {
+    Tensor dst(src.shape);
+    forEach(src.shape, [&](auto n, auto c, auto y, auto x) {
+      dst.at({n, c, y, x}) = src.at({n, c, y, x}) * std::pow(base(src, n, c, y, x), -beta);
+    });
+    return dst;
+  }
+  Tensor grad(const Tensor &src, const Tensor &diffDst) const {
+    Tensor diffSrc(src.shape);
+    forEach(src.shape, [&](auto n, auto c, auto y, auto x) {
+      double b = base(src, n, c, y, x), g = diffDst.at({n, c, y, x});
+      diffSrc.at({n, c, y, x}) += g * std::pow(b, -beta);
+      for (int64_t i = c - (size - 1) / 2; i <= c + size / 2; ++i)
+        if (i >= 0 && i < src.shape[1])
+          diffSrc.at({n, i, y, x}) -= g * src.at({n, c, y, x}) * beta * std::pow(b, -beta - 1) *
+                                      alpha / static_cast<double>(size) * 2 * src.at({n, i, y, x});
+    });
+    return diffSrc;
+  }
+};
+
+TEST(Lrn, ForwardAndGrad) {
+  LrnReference reference{5, 0.3, 0.75, 2.0};
+  std::map<std::string, std::vector<int64_t>> ints = {{"size", {reference.size}}};
+  std::map<std::string, double> floats = {
+      {"alpha", reference.alpha}, {"beta", reference.beta}, {"k", reference.k}};
+  struct Shaped {
+    Shape shape;
+    Layout layout;
+  };
+  for (const Shaped &s :
+       {Shaped{{2, 13, 4, 3}, channelsLast()}, Shaped{{2, 13, 4, 3}, {}},
+        Shaped{{2, 32, 4, 3}, blocked16()}, Shaped{{2, 32, 4, 3}, channelsLast()}}) {
+    Tensor src = sample(s.shape, 1), diffDst = sample(s.shape, 2);
+    CallResult forward =
+        runCall("dnnl.lrn", {in(src, s.layout), outAny(s.shape), opaqueOut()}, ints, floats);
+    EXPECT_LT(relativeError(forward.tensors[1], reference.forward(src)), 1e-5)
+        << forward.requirements.implementation;
+    EXPECT_GE(forward.requirements.opaqueBytes[2], 1);
+    CallResult backward = runCall(
+        "dnnl.lrn_grad",
+        {in(src, s.layout), in(diffDst, s.layout), opaqueIn(forward.bytes[2]), outAny(s.shape)},
+        ints, floats);
+    EXPECT_LT(relativeError(backward.tensors[3], reference.grad(src, diffDst)), 1e-5)
+        << backward.requirements.implementation;
+    CallResult inference =
+        runCall("dnnl.lrn_inference", {in(src, s.layout), outAny(s.shape)}, ints, floats);
+    EXPECT_LT(relativeError(inference.tensors[1], reference.forward(src)), 1e-5);
+  }
+}
+
+} // namespace
+} // namespace stow::host::test

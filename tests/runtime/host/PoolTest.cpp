@@ -1,0 +1,144 @@
+// Pooling and its gradients against a naive double reference.
+#include "tests/runtime/host/CallHarness.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+namespace stow::host::test {
+namespace {
+
+struct Case {
+  const char *name;
+  Shape src;
+  std::vector<int64_t> kernel, strides, pads, dilations;
+
+  std::map<std::string, std::vector<int64_t>> ints() const {
+    return {{"kernel", kernel}, {"strides", strides}, {"pads", pads}, {"dilations", dilations}};
+  }
+  Shape dst() const {
+    Shape shape = src;
+    for (int i = 0; i < 2; ++i)
+      shape[i + 2] =
+          (src[i + 2] + pads[i] + pads[i + 2] - (kernel[i] - 1) * dilations[i] - 1) / strides[i] +
+          1;
+    return shape;
+  }
+  /// Calls visit(n, c, y, x, sy, sx) for every window element inside the image.
+  template <typename Visit> void forEach(const Visit &visit) const {
+    Shape d = dst();
+    for (int64_t n = 0; n < d[0]; ++n)
+      for (int64_t c = 0; c < d[1]; ++c)
+        for (int64_t y = 0; y < d[2]; ++y)
+          for (int64_t x = 0; x < d[3]; ++x)
+            for (int64_t i = 0; i < kernel[0]; ++i)
+              for (int64_t j = 0; j < kernel[1]; ++j) {
+                int64_t sy = y * strides[0] - pads[0] + i * dilations[0];
+                int64_t sx = x * strides[1] - pads[1] + j * dilations[1];
+                if (sy >= 0 && sy < src[2] && sx >= 0 && sx < src[3])
+                  visit(n, c, y, x, sy, sx);
+              }
+  }
+};
+
+const Case cases[] = {
+    {"TwoByTwo", {2, 16, 8, 8}, {2, 2}, {2, 2}, {0, 0, 0, 0}, {1, 1}},
+    {"Overlapping", {2, 19, 9, 9}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}},
+    {"AsymmetricPads", {1, 5, 8, 7}, {3, 2}, {2, 1}, {0, 1, 1, 0}, {1, 1}},
+    {"Dilated", {1, 4, 10, 10}, {3, 3}, {1, 1}, {0, 0, 0, 0}, {2, 2}},
+    {"Global", {3, 33, 7, 7}, {7, 7}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
+};
+
+class PoolTest : public testing::TestWithParam<Case> {
+protected:
+  const Case &c = GetParam();
+  Tensor src = distinct(c.src);
+  Tensor diffDst = sample(c.dst(), 2);
+
+  /// All values different, so that the maximum has one place.
+  static Tensor distinct(const Shape &shape) {
+    Tensor tensor(shape);
+    int64_t count = elementCount(shape);
+    int64_t step = 7919;
+    for (int64_t i = 0; i < count; ++i)
+      tensor.data[i] = static_cast<double>(i * step % 10007) / 5000.0 - 1.0;
+    return tensor;
+  }
+};
+
+TEST_P(PoolTest, MaxAndGrad) {
+  Tensor expected(c.dst()), winner(c.dst()), grad(c.src);
+  std::fill(expected.data.begin(), expected.data.end(), -INFINITY);
+  c.forEach([&](auto n, auto ch, auto y, auto x, auto sy, auto sx) {
+    if (src.at({n, ch, sy, sx}) > expected.at({n, ch, y, x})) {
+      expected.at({n, ch, y, x}) = src.at({n, ch, sy, sx});
+      winner.at({n, ch, y, x}) = static_cast<double>(sy * c.src[3] + sx);
+    }
+  });
+  for (size_t i = 0; i < diffDst.data.size(); ++i) {
+    int64_t plane = static_cast<int64_t>(i) / (diffDst.shape[2] * diffDst.shape[3]);
+    grad.data[plane * c.src[2] * c.src[3] + static_cast<int64_t>(winner.data[i])] +=
+        diffDst.data[i];
+  }
+  for (const Layout &layout : {channelsLast(), Layout(), blocked16()}) {
+    CallResult forward =
+        runCall("dnnl.max_pool", {in(src, layout), outAny(c.dst()), opaqueOut()}, c.ints());
+    EXPECT_LT(relativeError(forward.tensors[1], expected), 1e-6);
+    EXPECT_EQ(forward.requirements.layouts[1], layout);
+    EXPECT_LE(forward.requirements.opaqueBytes[2],
+              storedBytes(layout, c.dst(), DType::U8) * (c.kernel[0] * c.kernel[1] < 256 ? 1 : 4));
+    CallResult backward =
+        runCall("dnnl.max_pool_grad",
+                {in(diffDst, layout), opaqueIn(forward.bytes[2]), outAny(c.src)}, c.ints());
+    EXPECT_LT(relativeError(backward.tensors[2], grad), 1e-6);
+    CallResult inference =
+        runCall("dnnl.max_pool_inference", {in(src, layout), outAny(c.dst())}, c.ints());
+    EXPECT_LT(relativeError(inference.tensors[1], expected), 1e-6);
+  }
+}
+
+TEST_P(PoolTest, AverageAndGrad) {
+  for (bool countPads : {false, true}) {
+    Tensor expected(c.dst()), weight(c.dst()), grad(c.src);
+    c.forEach([&](auto n, auto ch, auto y, auto x, auto sy, auto sx) {
+      expected.at({n, ch, y, x}) += src.at({n, ch, sy, sx});
+      weight.at({n, ch, y, x}) += 1;
+    });
+    for (size_t i = 0; i < weight.data.size(); ++i) {
+      weight.data[i] =
+          1 / (countPads ? static_cast<double>(c.kernel[0] * c.kernel[1]) : weight.data[i]);
+      expected.data[i] *= weight.data[i];
+    }
+    c.forEach([&](auto n, auto ch, auto y, auto x, auto sy, auto sx) {
+      grad.at({n, ch, sy, sx}) += diffDst.at({n, ch, y, x}) * weight.at({n, ch, y, x});
+    });
+    auto ints = c.ints();
+    ints["count_include_pad"] = {countPads};
+    CallResult forward = runCall("dnnl.avg_pool", {in(src, channelsLast()), outAny(c.dst())}, ints);
+    EXPECT_LT(relativeError(forward.tensors[1], expected), 2e-6) << countPads;
+    CallResult backward =
+        runCall("dnnl.avg_pool_grad", {in(diffDst, channelsLast()), outAny(c.src)}, ints);
+    EXPECT_LT(relativeError(backward.tensors[1], grad), 2e-6) << countPads;
+  }
+}
+
+TEST_P(PoolTest, Bf16) {
+  Tensor expected(c.dst());
+  Tensor exact = sample(c.src, 5);
+  std::fill(expected.data.begin(), expected.data.end(), -INFINITY);
+  c.forEach([&](auto n, auto ch, auto y, auto x, auto sy, auto sx) {
+    double &best = expected.at({n, ch, y, x});
+    best = std::max(best, exact.at({n, ch, sy, sx}));
+  });
+  CallResult result =
+      runCall("dnnl.max_pool",
+              {in(exact, channelsLast(), DType::BF16), outAny(c.dst(), DType::BF16), opaqueOut()},
+              c.ints());
+  EXPECT_EQ(relativeError(result.tensors[1], expected), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, PoolTest, testing::ValuesIn(cases),
+                         [](const auto &info) { return info.param.name; });
+
+} // namespace
+} // namespace stow::host::test
