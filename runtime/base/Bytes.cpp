@@ -16,14 +16,23 @@ struct Unit {
 };
 
 constexpr Unit kUnits[] = {
-    {"TiB", 1099511627776.0}, {"GiB", 1073741824.0}, {"MiB", 1048576.0}, {"KiB", 1024.0},
-    {"TB", 1e12},             {"GB", 1e9},           {"MB", 1e6},        {"KB", 1e3},
-    {"kB", 1e3},              {"B", 1.0},            {"", 1.0},
+    {"TiB", 1099511627776.0},
+    {"GiB", 1073741824.0},
+    {"MiB", 1048576.0},
+    {"KiB", 1024.0},
+    {"TB", 1e12},
+    {"GB", 1e9},
+    {"MB", 1e6},
+    {"KB", 1e3},
+    {"kB", 1e3},
+    {"B", 1.0},
+    {"", 1.0},
 };
 
 [[noreturn]] void failToParse(std::string_view text) {
-  throw Error::badInput("cannot read \"" + std::string(text) +
-                        "\" as a byte count; write for example 2GiB, 512MiB, 900MB, 1048576 or 70%");
+  throw Error::badInput(
+      "cannot read \"" + std::string(text) +
+      "\" as a byte count; write for example 2GiB, 512MiB, 900MB, 1048576 or 70%");
 }
 
 } // namespace

@@ -63,11 +63,11 @@ public:
 
 private:
   Shape dims;
-  std::vector<int64_t> strides;           ///< outer stride per dimension
-  std::vector<int64_t> blockOf;           ///< product of the block sizes per dimension
-  std::vector<Layout::Block> blocks;      ///< inner blocks, outermost first
-  std::vector<int64_t> blockInnerOfSame;  ///< product of later block sizes of the same dimension
-  std::vector<int64_t> blockStride;       ///< stride of each block digit
+  std::vector<int64_t> strides;          ///< outer stride per dimension
+  std::vector<int64_t> blockOf;          ///< product of the block sizes per dimension
+  std::vector<Layout::Block> blocks;     ///< inner blocks, outermost first
+  std::vector<int64_t> blockInnerOfSame; ///< product of later block sizes of the same dimension
+  std::vector<int64_t> blockStride;      ///< stride of each block digit
 };
 
 /// "0,2,3,1", "0,1,2,3;1:16", "g32 0,1,2,3,4": stable text for reports and program files.

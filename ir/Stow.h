@@ -1,0 +1,96 @@
+// The stow dialect: include this to use its types, attributes, interfaces and ops.
+#pragma once
+
+#include "runtime/base/Layout.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/TensorEncoding.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace stow {
+
+class Gradients; // ir/Gradients.h
+
+/// Class of an op under automatic mixed precision.
+enum class PrecisionClass {
+  Low,    ///< safe and fast in 16 bits: convolution, matmul
+  Full,   ///< needs f32: losses, statistics, updates
+  Widest, ///< follows its operands
+};
+
+/// One operation per result element.
+double defaultFlops(mlir::Operation *op);
+
+/// Stored bytes of all operands and results.
+int64_t defaultBytesMoved(mlir::Operation *op);
+
+} // namespace stow
+
+#include "ir/StowDialect.h.inc"
+#include "ir/StowInterfaces.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/StowAttributes.h.inc"
+#define GET_OP_CLASSES
+#include "ir/StowOps.h.inc"
+
+namespace stow {
+
+// Names of discardable attributes (StowDialect.td explains them).
+inline constexpr llvm::StringLiteral kFormAttr = "stow.form";
+inline constexpr llvm::StringLiteral kNameAttr = "stow.name";
+inline constexpr llvm::StringLiteral kKindAttr = "stow.kind";
+inline constexpr llvm::StringLiteral kInitAttr = "stow.init";
+inline constexpr llvm::StringLiteral kStateAttr = "stow.state";
+inline constexpr llvm::StringLiteral kPhaseAttr = "stow.phase";
+inline constexpr llvm::StringLiteral kRecomputeAttr = "stow.recompute";
+inline constexpr llvm::StringLiteral kInPlaceAttr = "stow.in_place";
+inline constexpr llvm::StringLiteral kWorkspaceAttr = "stow.workspace";
+inline constexpr llvm::StringLiteral kOffsetsAttr = "stow.offsets";
+inline constexpr llvm::StringLiteral kOffsetAttr = "stow.offset";
+inline constexpr llvm::StringLiteral kWorkspaceOffsetAttr = "stow.workspace_offset";
+
+/// Layout of a tensor type: its encoding, or row-major.
+Layout layoutOf(mlir::Type type);
+
+/// The type with another layout (row-major: no encoding).
+mlir::RankedTensorType withLayout(mlir::RankedTensorType type, const Layout &layout);
+
+/// The type without its encoding.
+mlir::RankedTensorType withoutLayout(mlir::RankedTensorType type);
+
+/// Bytes the tensor takes in memory, block padding included.
+Bytes storedBytesOf(mlir::Type type);
+
+/// Element type as stored; i1 takes one byte.
+DType dtypeOf(mlir::Type elementType);
+
+/// Same shapes and element types, layouts ignored.
+bool sameLogicalTypes(mlir::TypeRange left, mlir::TypeRange right);
+
+/// NumPy broadcast of two shapes, or failure.
+mlir::FailureOr<llvm::SmallVector<int64_t>> broadcastShapes(llvm::ArrayRef<int64_t> left,
+                                                            llvm::ArrayRef<int64_t> right);
+
+/// Extents of a two-dimensional window op's output: convolution and pooling. `pads` are top, left,
+/// bottom, right; `window` is kh, kw. Emits at `location` when a constraint fails.
+mlir::FailureOr<llvm::SmallVector<int64_t, 2>>
+windowOutput(std::optional<mlir::Location> location, llvm::ArrayRef<int64_t> spatial,
+             llvm::ArrayRef<int64_t> window, llvm::ArrayRef<int64_t> strides,
+             llvm::ArrayRef<int64_t> pads, llvm::ArrayRef<int64_t> dilations);
+
+/// The user's name of an op: the model file's node name, or the op's own name.
+std::string sourceNameOf(mlir::Location location);
+
+/// "model.onnx:12 (/layer1/conv1/Conv)": the full place for reports and errors.
+std::string sourcePlaceOf(mlir::Location location);
+
+} // namespace stow

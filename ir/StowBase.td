@@ -1,0 +1,43 @@
+// Base classes shared by the op groups.
+#ifndef STOW_BASE_TD
+#define STOW_BASE_TD
+
+include "ir/StowDialect.td"
+include "ir/StowInterfaces.td"
+include "mlir/IR/OpAsmInterface.td"
+
+// Every op can be costed, aliased, cast and recomputed; defaults are in the interfaces.
+class Stow_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Stow_Dialect, mnemonic,
+         !listconcat(traits, [Pure, Stow_CostInterface, Stow_PrecisionInterface,
+                              Stow_PurityInterface])> {
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+// Result types follow from operands and attributes; encodings (layouts) are free.
+class Stow_InferredOp<string mnemonic, list<Trait> traits = []>
+    : Stow_Op<mnemonic, !listconcat(traits, [InferTypeOpAdaptorWithIsCompatible])> {
+}
+
+defvar Stow_HasGradient = DeclareOpInterfaceMethods<Stow_GradientInterface>;
+defvar Stow_HasSavedChoice =
+    DeclareOpInterfaceMethods<Stow_GradientInterface, ["getSavedAlternatives"]>;
+defvar Stow_Overwrites =
+    DeclareOpInterfaceMethods<Stow_AliasInterface, ["getOverwritableOperands"]>;
+defvar Stow_IsView = DeclareOpInterfaceMethods<Stow_AliasInterface, ["getViewedOperand"]>;
+defvar Stow_UpdatesState = DeclareOpInterfaceMethods<Stow_AliasInterface, ["getUpdatedOperand"]>;
+defvar Stow_NotRecomputable = DeclareOpInterfaceMethods<Stow_PurityInterface, ["isRecomputable"]>;
+defvar Stow_IsElementwise = DeclareOpInterfaceMethods<Stow_ElementwiseInterface>;
+defvar Stow_HasFlops = DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops"]>;
+defvar Stow_HasPrecision =
+    DeclareOpInterfaceMethods<Stow_PrecisionInterface, ["getPrecisionClass"]>;
+
+// An op that runs as the library call named `call`.
+class Stow_LibraryOp<string mnemonic, string call, list<Trait> traits = []>
+    : Stow_Op<mnemonic, !listconcat(traits, [Stow_HasPrecision,
+                                             DeclareOpInterfaceMethods<Stow_LibraryInterface>])> {
+  let extraClassDefinition =
+      "::llvm::StringRef $cppClass::getLibraryCall() { return \"" # call # "\"; }";
+}
+
+#endif // STOW_BASE_TD

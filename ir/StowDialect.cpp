@@ -1,0 +1,198 @@
+#include "ir/Stow.h"
+
+#include "runtime/base/Error.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+#include "ir/StowDialect.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/StowAttributes.cpp.inc"
+#define GET_OP_CLASSES
+#include "ir/StowOps.cpp.inc"
+
+namespace stow {
+
+void StowDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "ir/StowAttributes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/StowOps.cpp.inc"
+      >();
+}
+
+//===-- LayoutAttr ---------------------------------------------------------------------------===//
+
+Layout LayoutAttr::getLayout() const { return parseLayout(getText().str()); }
+
+LogicalResult LayoutAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                                 StringRef text) {
+  try {
+    parseLayout(text.str());
+  } catch (const Error &error) {
+    return emitError() << error.what();
+  }
+  return success();
+}
+
+LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
+                                         llvm::function_ref<InFlightDiagnostic()> emitError) const {
+  try {
+    checkLayout(getLayout(), Shape(shape.begin(), shape.end()));
+  } catch (const Error &error) {
+    return emitError() << error.what();
+  }
+  return success();
+}
+
+//===-- InitAttr -----------------------------------------------------------------------------===//
+
+LogicalResult InitAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                               StringRef distribution, APFloat first, APFloat second) {
+  double a = first.convertToDouble(), b = second.convertToDouble();
+  if (distribution != "constant" && distribution != "normal" && distribution != "uniform")
+    return emitError() << "unknown distribution \"" << distribution
+                       << "\"; expected constant, normal or uniform";
+  if (distribution == "normal" && b < 0)
+    return emitError() << "standard deviation " << b << " is negative";
+  if (distribution == "uniform" && b < a)
+    return emitError() << "uniform range [" << a << ", " << b << ") is empty";
+  return success();
+}
+
+Attribute InitAttr::parse(AsmParser &parser, Type) {
+  std::string distribution;
+  double a, b;
+  if (parser.parseLess() || parser.parseString(&distribution) || parser.parseComma() ||
+      parser.parseFloat(a) || parser.parseComma() || parser.parseFloat(b) || parser.parseGreater())
+    return {};
+  return parser.getChecked<InitAttr>(parser.getContext(), distribution, APFloat(a), APFloat(b));
+}
+
+void InitAttr::print(AsmPrinter &printer) const {
+  printer << "<\"" << getDistribution() << "\", ";
+  printer.printFloat(getA());
+  printer << ", ";
+  printer.printFloat(getB());
+  printer << ">";
+}
+
+//===-- Types and locations ------------------------------------------------------------------===//
+
+Layout layoutOf(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  if (auto attr = dyn_cast_or_null<LayoutAttr>(tensor.getEncoding()))
+    return attr.getLayout();
+  return {};
+}
+
+RankedTensorType withLayout(RankedTensorType type, const Layout &layout) {
+  if (layout.isRowMajor())
+    return withoutLayout(type);
+  return RankedTensorType::get(type.getShape(), type.getElementType(),
+                               LayoutAttr::get(type.getContext(), formatLayout(layout)));
+}
+
+RankedTensorType withoutLayout(RankedTensorType type) {
+  return RankedTensorType::get(type.getShape(), type.getElementType());
+}
+
+DType dtypeOf(Type elementType) {
+  return llvm::TypeSwitch<Type, DType>(elementType)
+      .Case<Float64Type>([](auto) { return DType::F64; })
+      .Case<Float32Type>([](auto) { return DType::F32; })
+      .Case<Float16Type>([](auto) { return DType::F16; })
+      .Case<BFloat16Type>([](auto) { return DType::BF16; })
+      .Case<IntegerType>([](IntegerType type) {
+        switch (type.getWidth()) {
+        case 64:
+          return DType::I64;
+        case 32:
+          return DType::I32;
+        case 8:
+          return DType::U8;
+        default:
+          return DType::I1;
+        }
+      })
+      .DefaultUnreachable("element type is not one of the dialect's");
+}
+
+Bytes storedBytesOf(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return storedBytes(layoutOf(type), Shape(tensor.getShape().begin(), tensor.getShape().end()),
+                     dtypeOf(tensor.getElementType()));
+}
+
+bool sameLogicalTypes(TypeRange left, TypeRange right) {
+  return llvm::equal(left, right, [](Type a, Type b) {
+    auto x = dyn_cast<RankedTensorType>(a), y = dyn_cast<RankedTensorType>(b);
+    return x && y && x.getShape() == y.getShape() && x.getElementType() == y.getElementType();
+  });
+}
+
+FailureOr<SmallVector<int64_t>> broadcastShapes(ArrayRef<int64_t> left, ArrayRef<int64_t> right) {
+  SmallVector<int64_t> result(std::max(left.size(), right.size()), 1);
+  for (size_t i = 0; i < result.size(); ++i) {
+    int64_t a = i < left.size() ? left[left.size() - 1 - i] : 1;
+    int64_t b = i < right.size() ? right[right.size() - 1 - i] : 1;
+    if (a != b && a != 1 && b != 1)
+      return failure();
+    result[result.size() - 1 - i] = a == 1 ? b : a;
+  }
+  return result;
+}
+
+FailureOr<SmallVector<int64_t, 2>> windowOutput(std::optional<Location> location,
+                                                ArrayRef<int64_t> spatial, ArrayRef<int64_t> window,
+                                                ArrayRef<int64_t> strides, ArrayRef<int64_t> pads,
+                                                ArrayRef<int64_t> dilations) {
+  if (spatial.size() != 2 || window.size() != 2 || strides.size() != 2 || pads.size() != 4 ||
+      dilations.size() != 2)
+    return emitOptionalError(location, "expects two-dimensional windows: 2 strides, 4 pads, 2 "
+                                       "dilations");
+  SmallVector<int64_t, 2> result;
+  for (int i = 0; i < 2; ++i) {
+    if (strides[i] < 1 || dilations[i] < 1 || pads[i] < 0 || pads[i + 2] < 0)
+      return emitOptionalError(location, "strides and dilations must be positive and pads not "
+                                         "negative");
+    int64_t extent = spatial[i] + pads[i] + pads[i + 2] - dilations[i] * (window[i] - 1) - 1;
+    if (extent < 0)
+      return emitOptionalError(location, "window of ", dilations[i] * (window[i] - 1) + 1,
+                               " elements does not fit into a padded extent of ",
+                               spatial[i] + pads[i] + pads[i + 2], " in spatial dimension ", i);
+    result.push_back(extent / strides[i] + 1);
+  }
+  return result;
+}
+
+std::string sourceNameOf(Location location) {
+  if (auto name = dyn_cast<NameLoc>(location))
+    return name.getName().str();
+  if (auto fused = dyn_cast<FusedLoc>(location))
+    for (Location part : fused.getLocations())
+      if (std::string name = sourceNameOf(part); !name.empty())
+        return name;
+  return "";
+}
+
+std::string sourcePlaceOf(Location location) {
+  if (auto name = dyn_cast<NameLoc>(location)) {
+    std::string child = sourcePlaceOf(name.getChildLoc());
+    return child.empty() ? name.getName().str() : child + " (" + name.getName().str() + ")";
+  }
+  if (auto file = dyn_cast<FileLineColLoc>(location))
+    return file.getFilename().str() + ":" + std::to_string(file.getLine());
+  if (auto fused = dyn_cast<FusedLoc>(location))
+    for (Location part : fused.getLocations())
+      if (std::string place = sourcePlaceOf(part); !place.empty())
+        return place;
+  return "";
+}
+
+} // namespace stow

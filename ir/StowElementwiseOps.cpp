@@ -1,0 +1,205 @@
+// Types, constraints and folds of the elementwise ops. Bodies are in bodies/, gradients in
+// gradients/.
+#include "ir/Stow.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/InterleavedRange.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// Result type of an elementwise op: the broadcast of all operands, element type `element`.
+LogicalResult inferBroadcast(std::optional<Location> location, ValueRange operands, Type element,
+                             SmallVectorImpl<Type> &types) {
+  SmallVector<int64_t> shape;
+  for (Value operand : operands) {
+    auto type = cast<RankedTensorType>(operand.getType());
+    auto joined = broadcastShapes(shape, type.getShape());
+    if (failed(joined))
+      return emitOptionalError(location,
+                               "operand shapes do not broadcast: ", llvm::interleaved_array(shape),
+                               " against ", llvm::interleaved_array(type.getShape()));
+    shape = *joined;
+  }
+  types.push_back(RankedTensorType::get(shape, element));
+  return success();
+}
+
+/// All operands of one element type, result of the same.
+template <typename Adaptor>
+LogicalResult inferSameElement(std::optional<Location> location, Adaptor adaptor,
+                               SmallVectorImpl<Type> &types) {
+  Type element = getElementTypeOrSelf(adaptor.getOperands().front().getType());
+  for (Value operand : adaptor.getOperands())
+    if (getElementTypeOrSelf(operand.getType()) != element)
+      return emitOptionalError(location, "operands have different element types: ", element,
+                               " and ", getElementTypeOrSelf(operand.getType()));
+  return inferBroadcast(location, adaptor.getOperands(), element, types);
+}
+
+/// Operands an elementwise result may overwrite: those of its own stored size.
+SmallVector<unsigned> sameSizeOperands(Operation *op, unsigned result) {
+  SmallVector<unsigned> operands;
+  for (OpOperand &operand : op->getOpOperands())
+    if (operand.get().getType() == op->getResult(result).getType())
+      operands.push_back(operand.getOperandNumber());
+  return operands;
+}
+
+/// True when `attr` is a splat of `value`.
+bool isSplatOf(Attribute attr, double value) {
+  auto elements = dyn_cast_or_null<DenseElementsAttr>(attr);
+  return elements && elements.isSplat() && isa<FloatType>(elements.getElementType()) &&
+         elements.getSplatValue<APFloat>().isExactlyValue(value);
+}
+
+} // namespace
+
+#define STOW_SAME_ELEMENT(OpName)                                                                  \
+  LogicalResult OpName::inferReturnTypes(MLIRContext *, std::optional<Location> location,          \
+                                         Adaptor adaptor, SmallVectorImpl<Type> &types) {          \
+    return inferSameElement(location, adaptor, types);                                             \
+  }                                                                                                \
+  bool OpName::isCompatibleReturnTypes(TypeRange left, TypeRange right) {                          \
+    return sameLogicalTypes(left, right);                                                          \
+  }
+
+#define STOW_ELEMENTWISE(OpName)                                                                   \
+  STOW_SAME_ELEMENT(OpName)                                                                        \
+  SmallVector<unsigned> OpName::getOverwritableOperands(unsigned result) {                         \
+    return sameSizeOperands(*this, result);                                                        \
+  }
+
+STOW_ELEMENTWISE(NegOp)
+STOW_ELEMENTWISE(AbsOp)
+STOW_ELEMENTWISE(SignOp)
+STOW_ELEMENTWISE(ExpOp)
+STOW_ELEMENTWISE(LogOp)
+STOW_ELEMENTWISE(SqrtOp)
+STOW_ELEMENTWISE(ReciprocalOp)
+STOW_ELEMENTWISE(SigmoidOp)
+STOW_ELEMENTWISE(TanhOp)
+STOW_ELEMENTWISE(ErfOp)
+STOW_ELEMENTWISE(SoftplusOp)
+STOW_ELEMENTWISE(HardSwishOp)
+STOW_ELEMENTWISE(AddOp)
+STOW_ELEMENTWISE(SubOp)
+STOW_ELEMENTWISE(MulOp)
+STOW_ELEMENTWISE(DivOp)
+STOW_ELEMENTWISE(MaximumOp)
+STOW_ELEMENTWISE(MinimumOp)
+STOW_ELEMENTWISE(PowOp)
+STOW_ELEMENTWISE(ReluOp)
+STOW_ELEMENTWISE(LeakyReluOp)
+STOW_ELEMENTWISE(LeakyReluGradOp)
+STOW_ELEMENTWISE(EluOp)
+STOW_ELEMENTWISE(EluGradOp)
+STOW_ELEMENTWISE(HardSigmoidOp)
+STOW_ELEMENTWISE(ClipOp)
+STOW_ELEMENTWISE(RangeGradOp)
+STOW_ELEMENTWISE(HardSwishGradOp)
+STOW_ELEMENTWISE(SelectGradOp)
+STOW_SAME_ELEMENT(DropoutOp)
+
+#undef STOW_ELEMENTWISE
+#undef STOW_SAME_ELEMENT
+
+//===-- Ops whose operands differ in element type ---------------------------------------------===//
+
+LogicalResult PositiveMaskOp::inferReturnTypes(MLIRContext *context,
+                                               std::optional<Location> location, Adaptor adaptor,
+                                               SmallVectorImpl<Type> &types) {
+  return inferBroadcast(location, adaptor.getOperands(), IntegerType::get(context, 1), types);
+}
+bool PositiveMaskOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+SmallVector<unsigned> PositiveMaskOp::getOverwritableOperands(unsigned) { return {}; }
+
+LogicalResult ReluGradOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                           Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  types.push_back(withoutLayout(cast<RankedTensorType>(adaptor.getDy().getType())));
+  return success();
+}
+bool ReluGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+SmallVector<unsigned> ReluGradOp::getOverwritableOperands(unsigned result) {
+  return sameSizeOperands(*this, result);
+}
+LogicalResult ReluGradOp::verify() {
+  auto saved = getSaved().getType(), dy = getDy().getType();
+  if (saved.getShape() != dy.getShape()) // C1
+    return emitOpError() << "expects saved of shape " << llvm::interleaved_array(dy.getShape())
+                         << ", found " << llvm::interleaved_array(saved.getShape());
+  if (!saved.getElementType().isInteger(1) && saved.getElementType() != dy.getElementType())
+    return emitOpError() << "expects saved of type i1 or " << dy.getElementType() << ", found "
+                         << saved.getElementType();
+  return success();
+}
+
+LogicalResult DropoutTrainingOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                                  Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  types.push_back(withoutLayout(cast<RankedTensorType>(adaptor.getX().getType())));
+  return success();
+}
+bool DropoutTrainingOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+SmallVector<unsigned> DropoutTrainingOp::getOverwritableOperands(unsigned result) {
+  return sameSizeOperands(*this, result);
+}
+
+SmallVector<unsigned> CastOp::getOverwritableOperands(unsigned) { return {}; }
+LogicalResult CastOp::verify() {
+  if (getX().getType().getShape() != getY().getType().getShape()) // C1
+    return emitOpError() << "expects operand and result of one shape";
+  return success();
+}
+
+//===-- Constraints ---------------------------------------------------------------------------===//
+
+LogicalResult ClipOp::verify() {
+  if (getLow().convertToDouble() > getHigh().convertToDouble()) // C1
+    return emitOpError() << "expects low <= high";
+  return success();
+}
+
+LogicalResult DropoutOp::verify() {
+  double ratio = getRatio().convertToDouble();
+  if (ratio < 0 || ratio >= 1)
+    return emitOpError() << "expects a ratio in [0, 1), found " << ratio;
+  return success();
+}
+
+//===-- Folds ---------------------------------------------------------------------------------===//
+
+// `value`, when using it instead of the op's result keeps the result type.
+static OpFoldResult foldTo(Operation *op, Value value) {
+  return value.getType() == op->getResult(0).getType() ? OpFoldResult(value) : OpFoldResult();
+}
+
+OpFoldResult AddOp::fold(FoldAdaptor adaptor) {
+  if (isSplatOf(adaptor.getB(), 0.0))
+    return foldTo(*this, getA());
+  if (isSplatOf(adaptor.getA(), 0.0))
+    return foldTo(*this, getB());
+  return {};
+}
+OpFoldResult SubOp::fold(FoldAdaptor adaptor) {
+  return isSplatOf(adaptor.getB(), 0.0) ? foldTo(*this, getA()) : OpFoldResult();
+}
+OpFoldResult MulOp::fold(FoldAdaptor adaptor) {
+  if (isSplatOf(adaptor.getB(), 1.0))
+    return foldTo(*this, getA());
+  if (isSplatOf(adaptor.getA(), 1.0))
+    return foldTo(*this, getB());
+  return {};
+}
+OpFoldResult DivOp::fold(FoldAdaptor adaptor) {
+  return isSplatOf(adaptor.getB(), 1.0) ? foldTo(*this, getA()) : OpFoldResult();
+}
+
+} // namespace stow

@@ -1,0 +1,247 @@
+// Elementwise ops with NumPy broadcasting. All of them fuse into stow.map.
+#ifndef STOW_ELEMENTWISE_OPS_TD
+#define STOW_ELEMENTWISE_OPS_TD
+
+include "ir/StowBase.td"
+
+class Stow_ElementwiseOp<string mnemonic, list<Trait> traits = []>
+    : Stow_InferredOp<mnemonic, !listconcat(traits, [Stow_IsElementwise, Stow_Overwrites])> {
+}
+
+class Stow_UnaryOp<string mnemonic, string formula, list<Trait> traits = []>
+    : Stow_ElementwiseOp<mnemonic, !listconcat(traits, [Stow_HasGradient])> {
+  let summary = "Elementwise " # formula;
+  let description = "`y = " # formula # "`, elementwise.\n\n```mlir\n%y = stow." # mnemonic #
+                    " %x : (tensor<4x8xf32>) -> tensor<4x8xf32>\n```";
+  let arguments = (ins Stow_FloatTensor:$x);
+  let results = (outs Stow_FloatTensor:$y);
+}
+
+class Stow_BinaryOp<string mnemonic, string formula, list<Trait> traits = []>
+    : Stow_ElementwiseOp<mnemonic, !listconcat(traits, [Stow_HasGradient])> {
+  let summary = "Elementwise " # formula;
+  let description = "`y = " # formula # "` after NumPy broadcasting; C1: shapes broadcast, C2: one "
+                    "element type.\n\n```mlir\n%y = stow." # mnemonic #
+                    " %a, %b : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>\n```";
+  let arguments = (ins Stow_FloatTensor:$a, Stow_FloatTensor:$b);
+  let results = (outs Stow_FloatTensor:$y);
+}
+
+def Stow_NegOp : Stow_UnaryOp<"neg", "-x">;
+def Stow_AbsOp : Stow_UnaryOp<"abs", "|x|">;
+def Stow_SignOp : Stow_UnaryOp<"sign", "sign(x), 0 at 0">;
+def Stow_ExpOp : Stow_UnaryOp<"exp", "exp(x)">;
+def Stow_LogOp : Stow_UnaryOp<"log", "ln(x)">;
+def Stow_SqrtOp : Stow_UnaryOp<"sqrt", "sqrt(x)">;
+def Stow_ReciprocalOp : Stow_UnaryOp<"reciprocal", "1 / x">;
+def Stow_SigmoidOp : Stow_UnaryOp<"sigmoid", "1 / (1 + exp(-x))">;
+def Stow_TanhOp : Stow_UnaryOp<"tanh", "tanh(x)">;
+def Stow_ErfOp : Stow_UnaryOp<"erf", "erf(x)">;
+def Stow_SoftplusOp : Stow_UnaryOp<"softplus", "ln(1 + exp(x))">;
+def Stow_HardSwishOp : Stow_UnaryOp<"hard_swish", "x * min(max(x / 6 + 1 / 2, 0), 1)">;
+
+def Stow_AddOp : Stow_BinaryOp<"add", "a + b"> { let hasFolder = 1; }
+def Stow_SubOp : Stow_BinaryOp<"sub", "a - b"> { let hasFolder = 1; }
+def Stow_MulOp : Stow_BinaryOp<"mul", "a * b"> { let hasFolder = 1; }
+def Stow_DivOp : Stow_BinaryOp<"div", "a / b"> { let hasFolder = 1; }
+def Stow_MaximumOp : Stow_BinaryOp<"maximum", "max(a, b)">;
+def Stow_MinimumOp : Stow_BinaryOp<"minimum", "min(a, b)">;
+def Stow_PowOp : Stow_BinaryOp<"pow", "a to the power b">;
+
+def Stow_ReluOp : Stow_ElementwiseOp<"relu", [Stow_HasSavedChoice]> {
+  let summary = "Rectified linear unit";
+  let description = [{
+    `y = max(x, 0)`. The backward needs only the sign: it may save the output, a one-byte mask or
+    the input.
+    ```mlir
+    %y = stow.relu %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x);
+  let results = (outs Stow_FloatTensor:$y);
+}
+
+def Stow_PositiveMaskOp : Stow_ElementwiseOp<"positive_mask"> {
+  let summary = "Where x > 0, one byte per element";
+  let description = [{
+    ```mlir
+    %m = stow.positive_mask %x : (tensor<4x8xf32>) -> tensor<4x8xi1>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x);
+  let results = (outs Stow_MaskTensor:$mask);
+}
+
+def Stow_ReluGradOp : Stow_ElementwiseOp<"relu_grad"> {
+  let summary = "Gradient of relu";
+  let description = [{
+    `dx = dy` where `saved` is positive (a float tensor: relu's output or input) or set (a mask),
+    else 0. C1: `saved` has dy's shape.
+    ```mlir
+    %dx = stow.relu_grad %dy, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$dy, Stow_Tensor:$saved);
+  let results = (outs Stow_FloatTensor:$dx);
+  let hasVerifier = 1;
+}
+
+def Stow_LeakyReluOp : Stow_ElementwiseOp<"leaky_relu", [Stow_HasGradient]> {
+  let summary = "Leaky rectified linear unit";
+  let description = [{
+    `y = x` where `x > 0`, else `alpha * x`.
+    ```mlir
+    %y = stow.leaky_relu %x {alpha = 0.01 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, F64Attr:$alpha);
+  let results = (outs Stow_FloatTensor:$y);
+}
+
+def Stow_LeakyReluGradOp : Stow_ElementwiseOp<"leaky_relu_grad"> {
+  let summary = "Gradient of leaky_relu";
+  let description = [{
+    `dx = dy` where `x > 0`, else `alpha * dy`.
+    ```mlir
+    %dx = stow.leaky_relu_grad %dy, %x {alpha = 0.01 : f64}
+        : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$dy, Stow_FloatTensor:$x, F64Attr:$alpha);
+  let results = (outs Stow_FloatTensor:$dx);
+}
+
+def Stow_EluOp : Stow_ElementwiseOp<"elu", [Stow_HasGradient]> {
+  let summary = "Exponential linear unit";
+  let description = [{
+    `y = x` where `x > 0`, else `alpha * (exp(x) - 1)`.
+    ```mlir
+    %y = stow.elu %x {alpha = 1.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, F64Attr:$alpha);
+  let results = (outs Stow_FloatTensor:$y);
+}
+
+def Stow_EluGradOp : Stow_ElementwiseOp<"elu_grad"> {
+  let summary = "Gradient of elu from its output";
+  let description = [{
+    `dx = dy` where `y > 0`, else `dy * (y + alpha)`.
+    ```mlir
+    %dx = stow.elu_grad %dy, %y {alpha = 1.0 : f64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$dy, Stow_FloatTensor:$y, F64Attr:$alpha);
+  let results = (outs Stow_FloatTensor:$dx);
+}
+
+def Stow_HardSigmoidOp : Stow_ElementwiseOp<"hard_sigmoid", [Stow_HasGradient]> {
+  let summary = "Piecewise linear sigmoid";
+  let description = [{
+    `y = min(max(alpha * x + beta, 0), 1)`.
+    ```mlir
+    %y = stow.hard_sigmoid %x {alpha = 0.2 : f64, beta = 0.5 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, F64Attr:$alpha, F64Attr:$beta);
+  let results = (outs Stow_FloatTensor:$y);
+}
+
+def Stow_ClipOp : Stow_ElementwiseOp<"clip", [Stow_HasGradient]> {
+  let summary = "Clamp to an interval";
+  let description = [{
+    `y = min(max(x, low), high)`; C1: low <= high.
+    ```mlir
+    %y = stow.clip %x {low = 0.0 : f64, high = 6.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, F64Attr:$low, F64Attr:$high);
+  let results = (outs Stow_FloatTensor:$y);
+  let hasVerifier = 1;
+}
+
+def Stow_RangeGradOp : Stow_ElementwiseOp<"range_grad"> {
+  let summary = "Pass a gradient inside an interval";
+  let description = [{
+    `dx = dy * slope` where `low < x < high` (with `closed`: `low <= x <= high`), else 0: the
+    gradient of clip (closed, as PyTorch's hardtanh-free clamp) and of hard_sigmoid (open).
+    ```mlir
+    %dx = stow.range_grad %dy, %x {low = 0.0 : f64, high = 6.0 : f64, slope = 1.0 : f64, closed = true}
+        : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$dy, Stow_FloatTensor:$x, F64Attr:$low, F64Attr:$high,
+                       F64Attr:$slope, BoolAttr:$closed);
+  let results = (outs Stow_FloatTensor:$dx);
+}
+
+def Stow_HardSwishGradOp : Stow_ElementwiseOp<"hard_swish_grad"> {
+  let summary = "Gradient of hard_swish";
+  let description = [{
+    `dx = 0` where `x <= -3`, `dy` where `x >= 3`, else `dy * (x / 3 + 1 / 2)`.
+    ```mlir
+    %dx = stow.hard_swish_grad %dy, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$dy, Stow_FloatTensor:$x);
+  let results = (outs Stow_FloatTensor:$dx);
+}
+
+def Stow_SelectGradOp : Stow_ElementwiseOp<"select_grad"> {
+  let summary = "Gradient of maximum and minimum for one side";
+  let description = [{
+    `dx = dy` where `a > b`, `dy / 2` where `a == b`, else 0 (PyTorch's rule for ties). For minimum
+    the operands are swapped.
+    ```mlir
+    %da = stow.select_grad %dy, %a, %b
+        : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$dy, Stow_FloatTensor:$a, Stow_FloatTensor:$b);
+  let results = (outs Stow_FloatTensor:$dx);
+}
+
+def Stow_CastOp : Stow_Op<"cast", [Stow_IsElementwise, Stow_Overwrites, Stow_HasGradient]> {
+  let summary = "Convert the element type";
+  let description = [{
+    Rounds to nearest even between floats; C1: same shape.
+    ```mlir
+    %y = stow.cast %x : (tensor<4xf32>) -> tensor<4xbf16>
+    ```
+  }];
+  let arguments = (ins Stow_Tensor:$x);
+  let results = (outs Stow_Tensor:$y);
+  let hasVerifier = 1;
+}
+
+def Stow_DropoutOp : Stow_InferredOp<"dropout"> {
+  let summary = "Dropout of the model form";
+  let description = [{
+    Marks where the training step drops elements with probability `ratio`. The training graph gets
+    dropout_training instead, the evaluation graph the input itself.
+    ```mlir
+    %y = stow.dropout %x {ratio = 0.5 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, F64Attr:$ratio);
+  let results = (outs Stow_FloatTensor:$y);
+  let hasVerifier = 1;
+}
+
+def Stow_DropoutTrainingOp : Stow_ElementwiseOp<"dropout_training", [Stow_HasGradient]> {
+  let summary = "Drop elements by a counter-based random number";
+  let description = [{
+    Element i is kept, and scaled by `1 / (1 - ratio)`, when the Philox4x32-10 word of counter
+    (i, stream) under the key `seed` is below `1 - ratio`; i counts row-major, whatever the layout.
+    The same seed gives the same elements, so recomputing it, and its gradient (the same op on dy),
+    are exact. `stream` tells the dropouts of a graph apart.
+    ```mlir
+    %y = stow.dropout_training %x, %seed {ratio = 0.5 : f64, stream = 3 : i64}
+        : (tensor<4xf32>, tensor<i64>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, Stow_IntTensor:$seed, F64Attr:$ratio, I64Attr:$stream);
+  let results = (outs Stow_FloatTensor:$y);
+}
+
+#endif // STOW_ELEMENTWISE_OPS_TD

@@ -1,0 +1,25 @@
+#include "ir/Stow.h"
+
+using namespace mlir;
+
+#include "ir/StowInterfaces.cpp.inc"
+
+namespace stow {
+
+double defaultFlops(Operation *op) {
+  double elements = 0;
+  for (Type type : op->getResultTypes())
+    elements += static_cast<double>(cast<RankedTensorType>(type).getNumElements());
+  return elements;
+}
+
+int64_t defaultBytesMoved(Operation *op) {
+  int64_t bytes = 0;
+  for (Type type : op->getOperandTypes())
+    bytes += storedBytesOf(type);
+  for (Type type : op->getResultTypes())
+    bytes += storedBytesOf(type);
+  return bytes;
+}
+
+} // namespace stow

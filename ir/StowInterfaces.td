@@ -1,0 +1,97 @@
+// What the planner and the code generator ask an op.
+#ifndef STOW_INTERFACES_TD
+#define STOW_INTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def Stow_CostInterface : OpInterface<"CostOpInterface"> {
+  let cppNamespace = "::stow";
+  let description = [{ Arithmetic and traffic of one execution, independent of any device. }];
+  let methods = [
+    InterfaceMethod<"Floating-point operations of one execution.", "double", "getFlops", (ins),
+      [{}], [{ return ::stow::defaultFlops($_op); }]>,
+    InterfaceMethod<"Bytes read and written, each operand and result once.", "int64_t",
+      "getBytesMoved", (ins), [{}], [{ return ::stow::defaultBytesMoved($_op); }]>,
+  ];
+}
+
+def Stow_GradientInterface : OpInterface<"GradientOpInterface"> {
+  let cppNamespace = "::stow";
+  let description = [{
+    Builds the backward of an op. `Gradients` holds the gradient of every value reached so far; the
+    implementation reads those of its results and adds those of its operands. What the backward
+    reads of the forward is what it saves. An op that can save one of several values lists them in
+    `getSavedAlternatives`; `Gradients::chosenAlternative` says which one to use.
+  }];
+  let methods = [
+    InterfaceMethod<"Adds the gradients of the operands that need one.", "::llvm::LogicalResult",
+      "buildGradient", (ins "::mlir::OpBuilder &":$builder, "::stow::Gradients &":$gradients)>,
+    InterfaceMethod<"Names of the values this op may save, the default first.",
+      "::llvm::SmallVector<::llvm::StringRef>", "getSavedAlternatives", (ins), [{}],
+      [{ return {}; }]>,
+  ];
+}
+
+def Stow_AliasInterface : OpInterface<"AliasOpInterface"> {
+  let cppNamespace = "::stow";
+  let description = [{ Which result may, or must, lie where an operand lies. }];
+  let methods = [
+    InterfaceMethod<[{ Operand whose storage result `result` always shares without any code running
+      (a view), or none. }], "::std::optional<unsigned>", "getViewedOperand", (ins), [{}],
+      [{ return ::std::nullopt; }]>,
+    InterfaceMethod<[{ Operands that the result may overwrite when they die here; their stored bytes
+      must equal the result's. }], "::llvm::SmallVector<unsigned>", "getOverwritableOperands",
+      (ins "unsigned":$result), [{}], [{ return {}; }]>,
+    InterfaceMethod<[{ Operand that the result must overwrite (state updates), or none. }],
+      "::std::optional<unsigned>", "getUpdatedOperand", (ins "unsigned":$result), [{}],
+      [{ return ::std::nullopt; }]>,
+  ];
+}
+
+def Stow_LibraryInterface : OpInterface<"LibraryOpInterface"> {
+  let cppNamespace = "::stow";
+  let description = [{
+    An op that runs as one call of a device library. Its workspace and the layouts it prefers are
+    the target's answer (`passes/Target.h`); the op names the call and says how operands and
+    attributes map to it.
+  }];
+  let methods = [
+    InterfaceMethod<"Name of the call without the library's prefix, e.g. \"convolution\".",
+      "::llvm::StringRef", "getLibraryCall", (ins)>,
+  ];
+}
+
+def Stow_ElementwiseInterface : OpInterface<"ElementwiseOpInterface"> {
+  let cppNamespace = "::stow";
+  let description = [{
+    An op whose result elements depend on one element of each operand (after NumPy broadcasting).
+    `emitBody` computes on scalars or on vectors of any length alike: the arith and math ops it
+    builds take both. All results have the same shape.
+  }];
+  let methods = [
+    InterfaceMethod<[{ Emits the computation for one element (or vector of elements) of each operand
+      and returns one value per result. }], "::llvm::SmallVector<::mlir::Value>", "emitBody",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$elements)>,
+  ];
+}
+
+def Stow_PrecisionInterface : OpInterface<"PrecisionOpInterface"> {
+  let cppNamespace = "::stow";
+  let description = [{ The op's class under automatic mixed precision. }];
+  let methods = [
+    InterfaceMethod<"Low: safe and fast in 16 bits; Full: needs f32; Widest: follows its operands.",
+      "::stow::PrecisionClass", "getPrecisionClass", (ins), [{}],
+      [{ return ::stow::PrecisionClass::Widest; }]>,
+  ];
+}
+
+def Stow_PurityInterface : OpInterface<"PurityOpInterface"> {
+  let cppNamespace = "::stow";
+  let description = [{ Whether the op may run a second time and give the same bits. }];
+  let methods = [
+    InterfaceMethod<[{ True unless the op overwrites state. Random ops are recomputable: their
+      counter is an operand. }], "bool", "isRecomputable", (ins), [{}], [{ return true; }]>,
+  ];
+}
+
+#endif // STOW_INTERFACES_TD

@@ -1,0 +1,92 @@
+// Types, constraints and costs of the normalization ops.
+#include "ir/Stow.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+RankedTensorType channelVector(Value x) {
+  return RankedTensorType::get({tensor(x).getDimSize(1)}, tensor(x).getElementType());
+}
+
+/// x of rank 2 to 4, every vector with one element per channel.
+LogicalResult verifyChannels(Operation *op, Value x, ValueRange vectors) {
+  if (tensor(x).getRank() < 2 || tensor(x).getRank() > 4)
+    return op->emitOpError() << "expects x of rank 2 to 4, found " << x.getType();
+  for (Value vector : vectors)
+    if (tensor(vector).getShape() != channelVector(x).getShape())
+      return op->emitOpError() << "expects vectors of " << tensor(x).getDimSize(1)
+                               << " elements, one per channel, found " << vector.getType();
+  return success();
+}
+
+} // namespace
+
+LogicalResult BatchNormOp::inferReturnTypes(MLIRContext *, std::optional<Location>, Adaptor adaptor,
+                                            SmallVectorImpl<Type> &types) {
+  types.push_back(withoutLayout(tensor(adaptor.getX())));
+  return success();
+}
+bool BatchNormOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+LogicalResult BatchNormOp::verify() {
+  return verifyChannels(*this, getX(), {getScale(), getBias(), getMean(), getVariance()});
+}
+SmallVector<unsigned> BatchNormOp::getOverwritableOperands(unsigned) { return {0}; }
+PrecisionClass BatchNormOp::getPrecisionClass() { return PrecisionClass::Widest; }
+
+LogicalResult BatchNormTrainingOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                                    Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  if (tensor(adaptor.getX()).getRank() < 2)
+    return emitOptionalError(location, "expects x of rank 2 to 4");
+  types.push_back(withoutLayout(tensor(adaptor.getX())));
+  types.append(2, channelVector(adaptor.getX()));
+  return success();
+}
+bool BatchNormTrainingOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+LogicalResult BatchNormTrainingOp::verify() {
+  return verifyChannels(*this, getX(), {getScale(), getBias()});
+}
+double BatchNormTrainingOp::getFlops() { return 7.0 * getX().getType().getNumElements(); }
+PrecisionClass BatchNormTrainingOp::getPrecisionClass() { return PrecisionClass::Widest; }
+
+LogicalResult BatchNormGradOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                                Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  if (tensor(adaptor.getX()).getRank() < 2)
+    return emitOptionalError(location, "expects x of rank 2 to 4");
+  types.push_back(withoutLayout(tensor(adaptor.getX())));
+  types.append(2, channelVector(adaptor.getX()));
+  return success();
+}
+bool BatchNormGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+SmallVector<unsigned> BatchNormGradOp::getOverwritableOperands(unsigned result) {
+  return result == 0 ? SmallVector<unsigned>{4} : SmallVector<unsigned>{};
+}
+double BatchNormGradOp::getFlops() { return 11.0 * getX().getType().getNumElements(); }
+PrecisionClass BatchNormGradOp::getPrecisionClass() { return PrecisionClass::Widest; }
+
+LogicalResult ChannelWindowSumOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                                   Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  types.push_back(withoutLayout(tensor(adaptor.getX())));
+  return success();
+}
+bool ChannelWindowSumOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+LogicalResult ChannelWindowSumOp::verify() {
+  if (getX().getType().getRank() < 2)
+    return emitOpError() << "expects x of rank 2 or more";
+  if (static_cast<int64_t>(getBefore()) < 0 || static_cast<int64_t>(getAfter()) < 0)
+    return emitOpError() << "expects a window that contains its own channel";
+  return success();
+}
+
+} // namespace stow

@@ -1,0 +1,78 @@
+// Batch normalization and the window sum of local response normalization.
+#ifndef STOW_NORM_OPS_TD
+#define STOW_NORM_OPS_TD
+
+include "ir/StowBase.td"
+
+def Stow_BatchNormOp : Stow_LibraryOp<"batch_norm", "batch_norm_inference",
+    [InferTypeOpAdaptorWithIsCompatible, Stow_Overwrites, Stow_HasGradient]> {
+  let summary = "Batch normalization with running statistics";
+  let description = [{
+    `y = scale * (x - mean) / sqrt(variance + epsilon) + bias` per channel (dimension 1). In the model
+    form it marks a normalization whose training graph uses batch statistics (batch_norm_training)
+    and updates the running ones by `running = (1 - momentum) * running + momentum * batch`, the
+    variance unbiased, as PyTorch. In the evaluation graph it is what runs. C1: the four vectors have
+    C elements.
+    ```mlir
+    %y = stow.batch_norm %x, %s, %b, %m, %v {epsilon = 1.0e-5 : f64, momentum = 0.1 : f64}
+        : (tensor<8x64x56x56xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>)
+        -> tensor<8x64x56x56xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, Stow_FloatTensor:$scale, Stow_FloatTensor:$bias,
+                       Stow_FloatTensor:$mean, Stow_FloatTensor:$variance, F64Attr:$epsilon,
+                       F64Attr:$momentum);
+  let results = (outs Stow_FloatTensor:$y);
+  let hasVerifier = 1;
+}
+
+def Stow_BatchNormTrainingOp : Stow_LibraryOp<"batch_norm_training", "batch_norm",
+    [InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient, Stow_HasFlops]> {
+  let summary = "Batch normalization with batch statistics";
+  let description = [{
+    Also returns the batch mean and the biased batch variance per channel, which the gradient and the
+    running statistics use.
+    ```mlir
+    %y, %m, %v = stow.batch_norm_training %x, %s, %b {epsilon = 1.0e-5 : f64}
+        : (tensor<8x64x56x56xf32>, tensor<64xf32>, tensor<64xf32>)
+        -> (tensor<8x64x56x56xf32>, tensor<64xf32>, tensor<64xf32>)
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, Stow_FloatTensor:$scale, Stow_FloatTensor:$bias,
+                       F64Attr:$epsilon);
+  let results = (outs Stow_FloatTensor:$y, Stow_FloatTensor:$mean, Stow_FloatTensor:$variance);
+  let hasVerifier = 1;
+}
+
+def Stow_BatchNormGradOp : Stow_LibraryOp<"batch_norm_grad", "batch_norm_grad",
+    [InferTypeOpAdaptorWithIsCompatible, Stow_Overwrites, Stow_HasFlops]> {
+  let summary = "Gradient of batch_norm_training from saved statistics";
+  let description = [{
+    Returns the gradients of x, scale and bias; dx may overwrite dy.
+    ```mlir
+    %dx, %ds, %db = stow.batch_norm_grad %x, %m, %v, %s, %dy {epsilon = 1.0e-5 : f64}
+        : (tensor<8x64x56x56xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>,
+           tensor<8x64x56x56xf32>) -> (tensor<8x64x56x56xf32>, tensor<64xf32>, tensor<64xf32>)
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, Stow_FloatTensor:$mean, Stow_FloatTensor:$variance,
+                       Stow_FloatTensor:$scale, Stow_FloatTensor:$dy, F64Attr:$epsilon);
+  let results = (outs Stow_FloatTensor:$dx, Stow_FloatTensor:$dscale, Stow_FloatTensor:$dbias);
+}
+
+def Stow_ChannelWindowSumOp : Stow_InferredOp<"channel_window_sum", [Stow_HasGradient]> {
+  let summary = "Sum over a window of neighbouring channels";
+  let description = [{
+    `y[n,c,...] = sum of x[n,j,...]` for `c - before <= j <= c + after` inside [0, C): what local
+    response normalization is built from. Its gradient is the same sum with the window mirrored.
+    ```mlir
+    %y = stow.channel_window_sum %x {before = 2 : i64, after = 2 : i64}
+        : (tensor<8x96x27x27xf32>) -> tensor<8x96x27x27xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, I64Attr:$before, I64Attr:$after);
+  let results = (outs Stow_FloatTensor:$y);
+  let hasVerifier = 1;
+}
+
+#endif // STOW_NORM_OPS_TD

@@ -1,0 +1,90 @@
+// Types and constraints of pooling.
+#include "ir/Stow.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// Output type of a pooling window over x [N,C,H,W].
+FailureOr<RankedTensorType> pooledType(std::optional<Location> location, Type xType,
+                                       ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides,
+                                       ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations) {
+  auto x = cast<RankedTensorType>(xType);
+  if (x.getRank() != 4)
+    return emitOptionalError(location, "expects x [N,C,H,W], found ", x);
+  auto spatial =
+      windowOutput(location, x.getShape().drop_front(2), kernel, strides, pads, dilations);
+  if (failed(spatial))
+    return failure();
+  for (int i = 0; i < 2; ++i)
+    if (std::max(pads[i], pads[i + 2]) >= dilations[i] * (kernel[i] - 1) + 1)
+      return emitOptionalError(location,
+                               "pads must be smaller than the window in spatial dimension ", i);
+  return RankedTensorType::get({x.getDimSize(0), x.getDimSize(1), (*spatial)[0], (*spatial)[1]},
+                               x.getElementType());
+}
+
+template <typename Op> LogicalResult verifyPoolGrad(Op op) {
+  auto y = pooledType(op.getLoc(), op.getDx().getType(), op.getKernel(), op.getStrides(),
+                      op.getPads(), op.getDilations());
+  if (failed(y))
+    return failure();
+  if (!sameLogicalTypes(*y, op.getDy().getType()))
+    return op.emitOpError() << "expects dy of type " << *y << ", found " << op.getDy().getType();
+  return success();
+}
+
+template <typename Adaptor>
+LogicalResult inferPool(std::optional<Location> location, Adaptor adaptor,
+                        SmallVectorImpl<Type> &types) {
+  auto type = pooledType(location, adaptor.getX().getType(), adaptor.getKernel(),
+                         adaptor.getStrides(), adaptor.getPads(), adaptor.getDilations());
+  if (failed(type))
+    return failure();
+  types.push_back(*type);
+  return success();
+}
+
+} // namespace
+
+LogicalResult MaxPoolOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                          Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  return inferPool(location, adaptor, types);
+}
+bool MaxPoolOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+PrecisionClass MaxPoolOp::getPrecisionClass() { return PrecisionClass::Widest; }
+
+LogicalResult MaxPoolTrainingOp::inferReturnTypes(MLIRContext *context,
+                                                  std::optional<Location> location, Adaptor adaptor,
+                                                  SmallVectorImpl<Type> &types) {
+  if (failed(inferPool(location, adaptor, types)))
+    return failure();
+  int64_t window = adaptor.getKernel()[0] * adaptor.getKernel()[1];
+  types.push_back(RankedTensorType::get(cast<RankedTensorType>(types[0]).getShape(),
+                                        IntegerType::get(context, window <= 255 ? 8 : 32)));
+  return success();
+}
+bool MaxPoolTrainingOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+PrecisionClass MaxPoolTrainingOp::getPrecisionClass() { return PrecisionClass::Widest; }
+
+LogicalResult MaxPoolGradOp::verify() { return verifyPoolGrad(*this); }
+PrecisionClass MaxPoolGradOp::getPrecisionClass() { return PrecisionClass::Widest; }
+
+LogicalResult AvgPoolOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                          Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  return inferPool(location, adaptor, types);
+}
+bool AvgPoolOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+PrecisionClass AvgPoolOp::getPrecisionClass() { return PrecisionClass::Widest; }
+
+LogicalResult AvgPoolGradOp::verify() { return verifyPoolGrad(*this); }
+PrecisionClass AvgPoolGradOp::getPrecisionClass() { return PrecisionClass::Widest; }
+
+} // namespace stow

@@ -1,0 +1,89 @@
+// Pooling: library calls.
+#ifndef STOW_POOL_OPS_TD
+#define STOW_POOL_OPS_TD
+
+include "ir/StowBase.td"
+
+defvar Stow_PoolAttributes = (ins DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
+                              DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations);
+
+def Stow_MaxPoolOp : Stow_LibraryOp<"max_pool", "max_pool_inference",
+    [InferTypeOpAdaptorWithIsCompatible]> {
+  let summary = "Two-dimensional max pooling";
+  let description = [{
+    `x` [N,C,H,W] -> [N,C,H',W'], windows as in conv2d; padding never wins. The training graph uses
+    max_pool_training. C1: strides and dilations positive, pads not negative and smaller than the
+    window; C2: the window fits.
+    ```mlir
+    %y = stow.max_pool %x {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>,
+        pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+        : (tensor<8x64x112x112xf32>) -> tensor<8x64x56x56xf32>
+    ```
+  }];
+  let arguments = !con((ins Stow_FloatTensor:$x), Stow_PoolAttributes);
+  let results = (outs Stow_FloatTensor:$y);
+}
+
+def Stow_MaxPoolTrainingOp : Stow_LibraryOp<"max_pool_training", "max_pool",
+    [InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient]> {
+  let summary = "Max pooling that also returns where each maximum lay";
+  let description = [{
+    `indices` has y's shape: the position inside the window, one byte (i8) for windows of up to 255
+    elements, else i32.
+    ```mlir
+    %y, %i = stow.max_pool_training %x {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>,
+        pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+        : (tensor<8x64x112x112xf32>) -> (tensor<8x64x56x56xf32>, tensor<8x64x56x56xi8>)
+    ```
+  }];
+  let arguments = !con((ins Stow_FloatTensor:$x), Stow_PoolAttributes);
+  let results = (outs Stow_FloatTensor:$y, Stow_Tensor:$indices);
+}
+
+def Stow_MaxPoolGradOp : Stow_LibraryOp<"max_pool_grad", "max_pool_grad"> {
+  let summary = "Gradient of max pooling from saved indices";
+  let description = [{
+    ```mlir
+    %dx = stow.max_pool_grad %dy, %i {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>,
+        pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+        : (tensor<8x64x56x56xf32>, tensor<8x64x56x56xi8>) -> tensor<8x64x112x112xf32>
+    ```
+  }];
+  let arguments = !con((ins Stow_FloatTensor:$dy, Stow_Tensor:$indices), Stow_PoolAttributes);
+  let results = (outs Stow_FloatTensor:$dx);
+  let hasVerifier = 1;
+}
+
+def Stow_AvgPoolOp : Stow_LibraryOp<"avg_pool", "avg_pool",
+    [InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient]> {
+  let summary = "Two-dimensional average pooling";
+  let description = [{
+    Divides by the window's size, or with `count_include_pad = false` by the elements of it that lie
+    inside x. C1, C2 as max_pool; dilations are 1.
+    ```mlir
+    %y = stow.avg_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+        pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, count_include_pad = false}
+        : (tensor<8x64x8x8xf32>) -> tensor<8x64x4x4xf32>
+    ```
+  }];
+  let arguments = !con((ins Stow_FloatTensor:$x), Stow_PoolAttributes,
+                       (ins BoolAttr:$count_include_pad));
+  let results = (outs Stow_FloatTensor:$y);
+}
+
+def Stow_AvgPoolGradOp : Stow_LibraryOp<"avg_pool_grad", "avg_pool_grad"> {
+  let summary = "Gradient of average pooling";
+  let description = [{
+    ```mlir
+    %dx = stow.avg_pool_grad %dy {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+        pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, count_include_pad = false}
+        : (tensor<8x64x4x4xf32>) -> tensor<8x64x8x8xf32>
+    ```
+  }];
+  let arguments = !con((ins Stow_FloatTensor:$dy), Stow_PoolAttributes,
+                       (ins BoolAttr:$count_include_pad));
+  let results = (outs Stow_FloatTensor:$dx);
+  let hasVerifier = 1;
+}
+
+#endif // STOW_POOL_OPS_TD

@@ -1,0 +1,143 @@
+// Types, constraints and folds of constants, views and data movement.
+#include "ir/Stow.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/InterleavedRange.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
+} // namespace
+
+LogicalResult ConstantOp::inferReturnTypes(MLIRContext *, std::optional<Location>, Adaptor adaptor,
+                                           SmallVectorImpl<Type> &types) {
+  types.push_back(adaptor.getValue().getType());
+  return success();
+}
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
+
+std::optional<unsigned> ReshapeOp::getViewedOperand() { return 0; }
+OpFoldResult ReshapeOp::fold(FoldAdaptor) {
+  if (getX().getType() == getY().getType())
+    return getX();
+  if (auto producer = getX().getDefiningOp<ReshapeOp>()) {
+    setOperand(producer.getX());
+    return getY();
+  }
+  return {};
+}
+LogicalResult ReshapeOp::verify() {
+  auto x = getX().getType(), y = getY().getType();
+  if (x.getNumElements() != y.getNumElements() || x.getElementType() != y.getElementType()) // C1
+    return emitOpError() << "expects as many elements of the same type, found " << x << " and "
+                         << y;
+  return success();
+}
+
+LogicalResult TransposeOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                            Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  auto x = tensor(adaptor.getX());
+  SmallVector<int64_t> sorted(adaptor.getPermutation());
+  llvm::sort(sorted);
+  if (!llvm::equal(sorted, llvm::seq<int64_t>(0, x.getRank()))) // C1
+    return emitOptionalError(location, "expects a permutation of ", x.getRank(),
+                             " dimensions, found ",
+                             llvm::interleaved_array(adaptor.getPermutation()));
+  SmallVector<int64_t> shape;
+  for (int64_t dim : adaptor.getPermutation())
+    shape.push_back(x.getDimSize(dim));
+  types.push_back(RankedTensorType::get(shape, x.getElementType()));
+  return success();
+}
+bool TransposeOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+OpFoldResult TransposeOp::fold(FoldAdaptor) {
+  if (llvm::is_sorted(getPermutation()) && getX().getType() == getY().getType())
+    return getX();
+  return {};
+}
+
+PrecisionClass ReorderOp::getPrecisionClass() { return PrecisionClass::Widest; }
+LogicalResult ReorderOp::verify() {
+  if (!sameLogicalTypes(getX().getType(), getY().getType()))
+    return emitOpError() << "changes the logical tensor: " << getX().getType() << " to "
+                         << getY().getType();
+  return success();
+}
+
+LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                         Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  if (adaptor.getInputs().empty())
+    return emitOptionalError(location, "expects at least one input");
+  auto first = tensor(adaptor.getInputs().front());
+  int64_t axis = adaptor.getAxis();
+  if (axis < 0 || axis >= first.getRank())
+    return emitOptionalError(location, "axis ", axis, " lies outside rank ", first.getRank());
+  SmallVector<int64_t> shape(first.getShape());
+  shape[axis] = 0;
+  for (Value input : adaptor.getInputs()) {
+    auto type = tensor(input);
+    bool agrees =
+        type.getRank() == first.getRank() && type.getElementType() == first.getElementType();
+    for (int64_t dim = 0; agrees && dim < first.getRank(); ++dim)
+      agrees = dim == axis || type.getDimSize(dim) == first.getDimSize(dim);
+    if (!agrees) // C1
+      return emitOptionalError(location, "inputs disagree outside axis ", axis, ": ", first,
+                               " and ", type);
+    shape[axis] += type.getDimSize(axis);
+  }
+  types.push_back(RankedTensorType::get(shape, first.getElementType()));
+  return success();
+}
+bool ConcatOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+
+LogicalResult SliceOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                        Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  auto x = tensor(adaptor.getX());
+  auto starts = adaptor.getStarts(), sizes = adaptor.getSizes();
+  bool inside = static_cast<int64_t>(starts.size()) == x.getRank() && starts.size() == sizes.size();
+  for (int64_t dim = 0; inside && dim < x.getRank(); ++dim)
+    inside = starts[dim] >= 0 && sizes[dim] >= 1 && starts[dim] + sizes[dim] <= x.getDimSize(dim);
+  if (!inside) // C1
+    return emitOptionalError(location, "box at ", llvm::interleaved_array(starts), " of size ",
+                             llvm::interleaved_array(sizes), " lies outside ", x);
+  types.push_back(RankedTensorType::get(sizes, x.getElementType()));
+  return success();
+}
+bool SliceOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+
+LogicalResult PadOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                      Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  auto x = tensor(adaptor.getX());
+  auto before = adaptor.getBefore(), after = adaptor.getAfter();
+  if (static_cast<int64_t>(before.size()) != x.getRank() || before.size() != after.size() ||
+      llvm::any_of(before, [](int64_t n) { return n < 0; }) ||
+      llvm::any_of(after, [](int64_t n) { return n < 0; })) // C1
+    return emitOptionalError(location, "expects ", x.getRank(),
+                             " non-negative counts before and after");
+  SmallVector<int64_t> shape;
+  for (auto [extent, low, high] : llvm::zip(x.getShape(), before, after))
+    shape.push_back(extent + low + high);
+  types.push_back(RankedTensorType::get(shape, x.getElementType()));
+  return success();
+}
+bool PadOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+
+LogicalResult BroadcastToOp::verify() {
+  auto shape = broadcastShapes(getX().getType().getShape(), getY().getType().getShape());
+  if (failed(shape) || ArrayRef<int64_t>(*shape) != getY().getType().getShape() ||
+      getX().getType().getElementType() != getY().getType().getElementType()) // C1
+    return emitOpError() << getX().getType() << " does not broadcast to " << getY().getType();
+  return success();
+}
+
+} // namespace stow

@@ -1,0 +1,56 @@
+// Synthetic schedule problems: the families on which solvers are tested and measured. Every
+// generator is a pure function of its arguments: the same seed gives the same problem everywhere.
+#pragma once
+
+#include "ir/plan/schedule/Problem.h"
+
+#include <cstdint>
+
+namespace stow::schedule {
+
+/// The small random problem of the property tests, of a size and family drawn from the seed.
+Problem generate(uint64_t seed);
+
+/// A random problem of `opCount` ops with everything the family can express: several outputs,
+/// views, in-place versions, overwrite options, pinned values and their updates, kept values,
+/// alternatives, ops that are not recomputable. Sizes are below 64 bytes, costs below 16.
+Problem generateMixed(uint64_t seed, int opCount);
+
+/// A forward chain of `length` ops with random costs and sizes, and its backward: op `b_i` reads
+/// the output of forward op i-1 and of `b_{i+1}` (as Revolve and Rotor assume).
+Problem generateChainStep(uint64_t seed, int length);
+
+/// The same chain with unit costs and unit sizes.
+Problem unitChainStep(int length);
+
+/// Random layered graphs (after Gagrani et al., "Neural Topological Ordering for Computation
+/// Graphs", 2022, appendix A): layers of random width, dense edges between neighbouring layers,
+/// sparser ones that skip layers; the input order lists layer by layer.
+struct LayeredOptions {
+  int opCount = 100;
+  double width = 0.3;             ///< mean layer width as an exponent of opCount
+  double widthVariability = 0.75; ///< relative standard deviation of the width
+  double edgeDensity = 0.2;       ///< probability of an edge between neighbouring layers
+  double nonLocalFraction = 0.14; ///< probability, per op, of an edge that skips layers
+};
+Problem generateLayered(uint64_t seed, const LayeredOptions &options);
+
+/// A training step from a forward graph of single-output ops: one loss op that reads every sink,
+/// and per forward op v, in reverse order, `v_backward`, which reads v's output, the outputs of v's
+/// readers and their gradients. A backward costs `backwardCost` times its forward; gradients have
+/// the size of the output.
+Problem trainingStep(const Problem &forward, int64_t backwardCost = 2);
+
+/// Convolutional networks by name ("vgg19", "resnet50", "mobilenet", "unet", "segnet") as forward
+/// graphs with costs in FLOPs and float32 outputs; Throws Error(BadInput) on other names.
+Problem convolutionalForward(const std::string &name, int64_t batch);
+
+/// One training step of a GPT of `layers` blocks with optimizer updates: weights, gradients and
+/// states included. About 60 ops per block.
+Problem gptStep(int layers, int64_t batch = 8, int64_t sequence = 1024, int64_t width = 768);
+
+/// One training step of a recurrent network unrolled over `steps` time steps with shared weights
+/// (the weight gradient is accumulated in place). About 20 ops per time step.
+Problem recurrentStep(int steps, int64_t batch = 64, int64_t width = 512);
+
+} // namespace stow::schedule

@@ -1,0 +1,48 @@
+// Problems and schedules as JSON.
+//
+// A problem (`print`, `parse`):
+//   {"stowage": "schedule-problem", "version": 1, "name": "...",
+//    "cost_unit": "us", "cost_denominator": 1,
+//    "storages": [{"bytes": 4096, "pinned": true}, ...],
+//    "values":   [{"name": "w", "storage": 0, "keep": true}, ...],
+//    "ops":      [{"name": "conv", "inputs": [0], "outputs": [1],
+//                  "alternatives": [{"cost": 12, "workspace": 0}, ...],
+//                  "overwrites": [], "may_overwrite": [[output, input], ...],
+//                  "recomputable": true}, ...]}
+// `pinned`, `keep`, `workspace`, `overwrites`, `may_overwrite` and `recomputable` may be left out;
+// `"cost": 12` and `"workspace": 0` on the op itself stand for a single alternative. Ids are
+// indices. Ops are in input order. Costs are integers; `cost_denominator` of them make one
+// `cost_unit`.
+//
+// Published graphs in networkx node-link form are read as well: one op and one value per node,
+// `cost_cpu`/`cost_ram` or `duration`/`out_cost` per node, edges under `links` or `edges` as
+// {"source", "target"}, {"0", "1"} or [from, to], an input order under `graph.order` (otherwise the
+// order of the nodes, or, where that is not topological, the least topological order by node
+// index). Fractional costs are scaled to integers by a power of ten of at most 10^9.
+//
+// A schedule (`printSolution`, `parseSolution`):
+//   {"stowage": "schedule", "version": 1, "problem": "...", "time": 31, "peak_bytes": 8192,
+//    "runs": [[op, alternative], ...]}
+#pragma once
+
+#include "ir/plan/schedule/Problem.h"
+
+#include <string_view>
+
+namespace stow::schedule {
+
+/// The problem as JSON, one op per line, byte for byte the same for equal problems.
+std::string print(const Problem &problem);
+
+/// Reads either form and checks it. Throws Error(BadInput) that names line and column, or the JSON
+/// path of the element at fault; `source` (a file name) opens the message.
+Problem parse(std::string_view text, const std::string &source = "input");
+
+/// The schedule as JSON, with the time and peak that `verify` recounts.
+std::string printSolution(const Problem &problem, const Solution &solution);
+
+/// Reads a schedule for `problem`; op and alternative must exist. Throws Error(BadInput).
+Solution parseSolution(std::string_view text, const Problem &problem,
+                       const std::string &source = "input");
+
+} // namespace stow::schedule
