@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Writes one of the suite's models as an ONNX file, in seconds and byte for byte the same each time.
+
+  models/build.py resnet18 -o resnet18.onnx --batch 8             weights inside, drawn from seed 0
+  models/build.py resnet18 -o resnet18.onnx --weights seed:7      another draw
+  models/build.py resnet18 -o resnet18.onnx --weights he:7        He et al.'s variance for convolutions
+  models/build.py resnet18 -o resnet18.onnx --weights w.safetensors
+  models/build.py resnet18 -o resnet18.onnx --weights none        parameters are graph inputs
+  models/build.py --list
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "models"), str(ROOT / "python")]
+
+from export import export_module  # noqa: E402
+from onnx_init import SCHEMES, attach_weights, parameter_shapes, weights_from_text  # noqa: E402
+from torch_models import MODELS  # noqa: E402
+
+
+def choose_weights(model: onnx.ModelProto, source: str) -> dict[str, np.ndarray]:
+    """`source` is "none", "seed:N", "he:N" or a safetensors file; tensors of the file that the model lacks are left out."""
+    if source == "none":
+        return {}
+    if source.split(":")[0] in SCHEMES:
+        return weights_from_text(model, source)
+    from safetensors_io import load
+
+    stored = load(Path(source))
+    missing = [name for name in parameter_shapes(model, ("input",)) if name not in stored]
+    if missing:
+        raise SystemExit(f"{source} lacks {len(missing)} tensors, the first is '{missing[0]}'")
+    return {name: stored[name] for name in parameter_shapes(model, ("input",))}
+
+
+def build(name: str, batch: int, weights: str, opset: int = 13) -> onnx.ModelProto:
+    spec = MODELS[name]
+    model = export_module(name, spec.build(), spec.sample, batch, opset)
+    attach_weights(model, choose_weights(model, weights))
+    onnx.checker.check_model(model)
+    return model
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="?", choices=sorted(MODELS))
+    parser.add_argument("-o", "--output", type=Path, help="default: NAME.onnx in the current folder")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--weights", default="seed:0", help="none, seed:N, he:N or FILE.safetensors (default: seed:0)")
+    parser.add_argument("--opset", type=int, default=13)
+    parser.add_argument("--list", action="store_true", help="print the models' names and input shapes")
+    args = parser.parse_args()
+    if args.list:
+        for name, spec in MODELS.items():
+            print(f"{name:14s} [N, {', '.join(map(str, spec.sample))}] -> [N, {spec.classes}]")
+        return
+    if args.name is None:
+        parser.error("name a model, or use --list")
+    model = build(args.name, args.batch, args.weights, args.opset)
+    output = args.output or Path(f"{args.name}.onnx")
+    output.write_bytes(model.SerializeToString(deterministic=True))
+    count = len(parameter_shapes(model, ("input",)))
+    print(f"{output}: {len(model.graph.node)} nodes, {count} parameter tensors, {output.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()
