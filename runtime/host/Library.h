@@ -3,22 +3,26 @@
 // Each call names its operands in order. Layouts are those of the operands; implementations are
 // chosen from them, never converted behind the plan's back: a missing conversion is an error.
 //
-//   op                           operands (in, then out)                      ints / floats
-//   dnnl.convolution             src, weights, [bias], dst                    strides pads(t,l,b,r)
-//   dilations groups dnnl.convolution_grad_input  diff_dst, weights, diff_src                  same
-//   dnnl.convolution_grad_weight src, diff_dst, diff_weights                  same
-//   dnnl.matmul                  a, b, [bias], dst                            transpose_a
-//   transpose_b has_bias dnnl.max_pool                src, dst, indices kernel strides pads
-//   dilations dnnl.max_pool_grad           diff_dst, indices, diff_src                  same
-//   dnnl.max_pool_inference      src, dst                                     same
-//   dnnl.avg_pool                src, dst                                     same +
-//   count_include_pad dnnl.avg_pool_grad           diff_dst, diff_src same dnnl.batch_norm src,
-//   scale, shift, dst, mean, variance       floats: epsilon dnnl.batch_norm_inference    src,
-//   scale, shift, mean, variance, dst       floats: epsilon dnnl.batch_norm_grad         src, mean,
-//   variance, scale, diff_dst, diff_src, diff_scale, diff_shift dnnl.lrn                     src,
-//   dst, workspace                          size; floats: alpha beta k dnnl.lrn_grad src, diff_dst,
-//   workspace, diff_src           same dnnl.lrn_inference           src, dst same dnnl.reorder src,
-//   dst
+//   op                           operands (in, then out)              ints; floats
+//   dnnl.convolution             src, weights, [bias], dst            (1)
+//   dnnl.convolution_grad_input  diff_dst, weights, diff_src          (1)
+//   dnnl.convolution_grad_weight src, diff_dst, diff_weights          (1)
+//   dnnl.matmul                  a, b, [bias], dst                    transpose_a transpose_b
+//   dnnl.max_pool                src, dst, indices                    (2)
+//   dnnl.max_pool_grad           diff_dst, indices, diff_src          (2)
+//   dnnl.max_pool_inference      src, dst                             (2)
+//   dnnl.avg_pool                src, dst                             (2) count_include_pad
+//   dnnl.avg_pool_grad           diff_dst, diff_src                   (2) count_include_pad
+//   dnnl.batch_norm              src, scale, shift, dst, mean, variance       ; epsilon
+//   dnnl.batch_norm_inference    src, scale, shift, mean, variance, dst       ; epsilon
+//   dnnl.batch_norm_grad         src, mean, variance, scale, diff_dst,
+//                                diff_src, diff_scale, diff_shift             ; epsilon
+//   dnnl.lrn                     src, dst, workspace                  size; alpha beta k
+//   dnnl.lrn_grad                src, diff_dst, workspace, diff_src   size; alpha beta k
+//   dnnl.lrn_inference           src, dst                             size; alpha beta k
+//   dnnl.reorder                 src, dst
+//
+//   (1) strides, pads, dilations, groups, has_bias     (2) kernel, strides, pads, dilations
 //
 // dilations: 1 = dense, as ONNX counts. pads: all begins, then all ends, one per spatial dimension;
 // strides, dilations and kernel likewise, so that the spatial rank (1 to 3) follows the operands.

@@ -1,0 +1,66 @@
+// Copies between row-major host memory and a stored tensor, without allocating.
+#pragma once
+
+#include "runtime/format/Program.h"
+
+#include <array>
+
+namespace stow {
+
+/// The layout of one stored tensor in fixed-size arrays, and its address.
+class StoredTensor {
+public:
+  static constexpr size_t maxRank = 12;
+  static constexpr size_t maxBlocks = 12;
+
+  /// `arena` is where offset 0 lies. Throws Error(BadInput) for more than maxRank dimensions or
+  /// maxBlocks blocks.
+  StoredTensor(const Operand &place, char *arena);
+
+  int64_t elementCount() const { return elements; }
+  int64_t storedElementCount() const { return storedElements; }
+  bool hasPadding() const { return storedElements != elements; }
+
+  /// Stored position, in elements, of the element with row-major number `logical`.
+  int64_t positionOf(int64_t logical) const;
+
+  /// Copies the elements with row-major numbers [begin, end) from or to `rowMajor`, which holds the
+  /// first of them.
+  void store(int64_t begin, int64_t end, const void *rowMajor) const;
+  void load(int64_t begin, int64_t end, void *rowMajor) const;
+
+  /// Zeroes all stored bytes, block padding included.
+  void clear() const;
+
+  /// Zeroes the block padding that belongs to index `row` of dimension 0 (the last row also owns
+  /// the padding of dimension 0). Costs as much as the row is large; nothing without padding.
+  void clearPaddingOfRow(int64_t row) const;
+
+private:
+  /// Calls visit(logical, position, stride, count) for runs of elements with a constant stride that
+  /// together cover [begin, end).
+  template <typename Visit> void forEachRun(int64_t begin, int64_t end, const Visit &visit) const;
+  template <typename Element>
+  void storeAs(int64_t begin, int64_t end, const Element *rowMajor) const;
+  template <typename Element> void loadAs(int64_t begin, int64_t end, Element *rowMajor) const;
+  int64_t offsetInDim(size_t dim, int64_t index) const;
+
+  struct Digit { ///< one inner block
+    size_t dim;
+    int64_t divisor; ///< product of the later block sizes of the same dimension
+    int64_t size;
+    int64_t stride; ///< elements
+  };
+
+  char *base;
+  Bytes elementBytes;
+  size_t rank = 0, digitCount = 0;
+  int64_t elements = 1, storedElements = 1;
+  bool rowMajorOrder = false;
+  int64_t runLength = 1; ///< elements of the last dimension with a constant stride
+  int64_t runStride = 1;
+  std::array<int64_t, maxRank> dims{}, blockOf{}, strides{};
+  std::array<Digit, maxBlocks> digits{};
+};
+
+} // namespace stow
