@@ -89,13 +89,6 @@ const Json &JsonNode::arrayMember(const char *key) const {
   return value;
 }
 
-const Json &JsonNode::objectMember(const char *key) const {
-  const Json &value = member(key);
-  if (!value.is_object())
-    failAt(pathOf(key), "an object", value);
-  return value;
-}
-
 JsonNode JsonNode::at(const char *key) const { return {member(key), pathOf(key), FromPath{}}; }
 
 int64_t JsonNode::integer(const char *key) const {

@@ -65,11 +65,15 @@ public:
       visit(JsonNode(array[i], pathOf(key) + "[" + std::to_string(i) + "]", FromPath{}));
   }
 
-  /// Calls `visit(key, JsonNode)` for each member of an object member.
+  /// Calls `visit(key, JsonNode)` for each member of this object, or of an object member.
+  template <typename Visit> void forEachMember(Visit visit) const {
+    if (!json->is_object())
+      failExpected("an object");
+    for (const auto &item : json->items())
+      visit(item.key(), JsonNode(item.value(), pathOf(item.key()), FromPath{}));
+  }
   template <typename Visit> void forEachMember(const char *key, Visit visit) const {
-    const Json &object = objectMember(key);
-    for (const auto &item : object.items())
-      visit(item.key(), JsonNode(item.value(), pathOf(key) + "." + item.key(), FromPath{}));
+    at(key).forEachMember(visit);
   }
 
   const Json &value() const { return *json; }
@@ -91,7 +95,6 @@ private:
   std::string pathOf(std::string_view key) const;
   const Json &member(const char *key) const;
   const Json &arrayMember(const char *key) const;
-  const Json &objectMember(const char *key) const;
 
   const Json *json;
   std::string path;    ///< "program", "program: graphs[0]"

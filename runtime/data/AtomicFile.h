@@ -1,0 +1,40 @@
+// Files that are either wholly there or not there at all.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace stow {
+
+/// Writes `path` through `path`.part in the same folder. commit() puts the new contents in place in
+/// one step; whatever ends the process before leaves the previous file as it was. After commit()
+/// returns, the contents also survive a power failure.
+class AtomicFile {
+public:
+  /// Throws Error(BadInput) when the folder cannot be written.
+  explicit AtomicFile(const std::string &path);
+  /// Removes the unfinished file unless commit() was reached.
+  ~AtomicFile();
+  AtomicFile(const AtomicFile &) = delete;
+  AtomicFile &operator=(const AtomicFile &) = delete;
+
+  void write(const void *data, size_t size);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+
+  /// Writes through to the disk, renames, and writes the folder through.
+  void commit();
+
+private:
+  [[noreturn]] void fail(const char *what) const;
+
+  std::string path;
+  std::string partPath;
+  int file = -1;
+};
+
+/// Throws Error(BadInput) unless AtomicFile could replace `path` now. Long runs ask before they
+/// start.
+void checkWritable(const std::string &path);
+
+} // namespace stow

@@ -1,0 +1,250 @@
+// Conversions run in two steps through a small block of doubles or 64-bit integers: one loader per
+// file type and one writer per stored type instead of a loop for every pair.
+#include "runtime/data/Element.h"
+
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace stow {
+
+namespace {
+
+using Kind = ElementType::Kind;
+
+/// Elements per block; a block is 2 KiB of stack.
+constexpr int64_t blockElements = 256;
+
+float floatFromHalf(uint16_t half) {
+  uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
+  uint32_t exponent = half >> 10 & 31;
+  uint32_t mantissa = half & 0x3FF;
+  if (exponent == 31)
+    return std::bit_cast<float>(sign | 0x7F800000 | mantissa << 13);
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
+  float magnitude = std::ldexp(static_cast<float>(mantissa), -24); // subnormal or zero
+  return sign ? -magnitude : magnitude;
+}
+
+uint16_t halfFromFloat(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  uint16_t sign = bits >> 16 & 0x8000;
+  bits &= 0x7FFFFFFF;
+  if (bits > 0x7F800000)
+    return sign | 0x7E00; // NaN
+  if (bits >= 0x477FF000)
+    return sign | 0x7C00; // rounds to infinity: 65520 and above
+  if (bits < 0x38800000) {
+    // Below 2^-14 halves are multiples of 2^-24; nearbyint rounds to even.
+    float steps = std::nearbyint(std::ldexp(std::bit_cast<float>(bits), 24));
+    return sign | static_cast<uint16_t>(steps);
+  }
+  bits += 0xFFF + (bits >> 13 & 1);
+  return sign | static_cast<uint16_t>((bits - 0x38000000) >> 13);
+}
+
+uint16_t bfloatFromFloat(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  if (std::isnan(value))
+    return static_cast<uint16_t>(bits >> 16 | 0x40); // quiet, whatever the low bits were
+  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+template <typename T> T loadOne(const char *source, int64_t index) {
+  T value;
+  std::memcpy(&value, source + index * static_cast<int64_t>(sizeof(T)), sizeof(T));
+  return value;
+}
+
+template <typename T> void storeOne(char *target, int64_t index, T value) {
+  std::memcpy(target + index * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
+}
+
+template <typename T, typename Wide>
+void loadBlock(const char *source, Wide *block, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    block[i] = static_cast<Wide>(loadOne<T>(source, i));
+}
+
+[[noreturn]] void failType(const ElementType &type) {
+  throw Error::badInput("elements of type " + nameOf(type) + " are not supported");
+}
+
+/// Loads integers; u64 values above 2^63 fail.
+template <typename Wide>
+void loadIntegers(const ElementType &type, const char *source, Wide *block, int64_t count) {
+  bool isSigned = type.kind == Kind::Signed;
+  switch (type.bytes) {
+  case 1:
+    if (type.kind == Kind::Boolean) {
+      for (int64_t i = 0; i < count; ++i)
+        block[i] = source[i] != 0;
+      return;
+    }
+    return isSigned ? loadBlock<int8_t>(source, block, count)
+                    : loadBlock<uint8_t>(source, block, count);
+  case 2:
+    return isSigned ? loadBlock<int16_t>(source, block, count)
+                    : loadBlock<uint16_t>(source, block, count);
+  case 4:
+    return isSigned ? loadBlock<int32_t>(source, block, count)
+                    : loadBlock<uint32_t>(source, block, count);
+  case 8:
+    if (isSigned)
+      return loadBlock<int64_t>(source, block, count);
+    for (int64_t i = 0; i < count; ++i)
+      if (loadOne<uint64_t>(source, i) >> 63)
+        throw Error::badInput("element " + std::to_string(i) + " is " +
+                              std::to_string(loadOne<uint64_t>(source, i)) +
+                              ", which does not fit in i64");
+    return loadBlock<uint64_t>(source, block, count);
+  default:
+    failType(type);
+  }
+}
+
+void loadDoubles(const ElementType &type, const char *source, double *block, int64_t count) {
+  if (type.isInteger())
+    return loadIntegers(type, source, block, count);
+  if (type.kind == Kind::BFloat && type.bytes == 2) {
+    for (int64_t i = 0; i < count; ++i)
+      block[i] = std::bit_cast<float>(static_cast<uint32_t>(loadOne<uint16_t>(source, i)) << 16);
+    return;
+  }
+  if (type.kind == Kind::BFloat)
+    failType(type);
+  switch (type.bytes) {
+  case 2:
+    for (int64_t i = 0; i < count; ++i)
+      block[i] = floatFromHalf(loadOne<uint16_t>(source, i));
+    return;
+  case 4:
+    return loadBlock<float>(source, block, count);
+  case 8:
+    return loadBlock<double>(source, block, count);
+  default:
+    failType(type);
+  }
+}
+
+template <typename T> void storeIntegers(const int64_t *block, char *target, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (block[i] < std::numeric_limits<T>::min() || block[i] > std::numeric_limits<T>::max())
+      throw Error::badInput(
+          "element " + std::to_string(i) + " is " + std::to_string(block[i]) +
+          ", which does not fit in " +
+          (sizeof(T) == 1 ? std::string("u8") : "i" + std::to_string(8 * sizeof(T))));
+    storeOne(target, i, static_cast<T>(block[i]));
+  }
+}
+
+void storeBlock(const int64_t *block, DType to, char *target, int64_t count) {
+  switch (to) {
+  case DType::I64:
+    return storeIntegers<int64_t>(block, target, count);
+  case DType::I32:
+    return storeIntegers<int32_t>(block, target, count);
+  case DType::U8:
+    return storeIntegers<uint8_t>(block, target, count);
+  case DType::I1:
+    for (int64_t i = 0; i < count; ++i)
+      target[i] = block[i] != 0;
+    return;
+  default:
+    throw Error::internal("integers stored as " + std::string(nameOf(to)));
+  }
+}
+
+void storeBlock(const double *block, DType to, char *target, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (to == DType::F64)
+      storeOne(target, i, block[i]);
+    else if (to == DType::F32)
+      storeOne(target, i, static_cast<float>(block[i]));
+    else if (to == DType::F16)
+      storeOne(target, i, halfFromFloat(static_cast<float>(block[i])));
+    else
+      storeOne(target, i, bfloatFromFloat(static_cast<float>(block[i])));
+  }
+}
+
+bool isFloating(DType type) {
+  return type == DType::F64 || type == DType::F32 || type == DType::F16 || type == DType::BF16;
+}
+
+} // namespace
+
+ElementType elementTypeOf(DType type) {
+  switch (type) {
+  case DType::F64:
+  case DType::F32:
+  case DType::F16:
+    return {Kind::Float, sizeOf(type)};
+  case DType::BF16:
+    return {Kind::BFloat, 2};
+  case DType::I64:
+  case DType::I32:
+    return {Kind::Signed, sizeOf(type)};
+  case DType::U8:
+    return {Kind::Unsigned, 1};
+  case DType::I1:
+    break;
+  }
+  return {Kind::Boolean, 1};
+}
+
+std::string nameOf(const ElementType &type) {
+  std::string bits = std::to_string(8 * type.bytes);
+  switch (type.kind) {
+  case Kind::Float:
+    return "f" + bits;
+  case Kind::BFloat:
+    return "bf" + bits;
+  case Kind::Signed:
+    return "i" + bits;
+  case Kind::Unsigned:
+    return "u" + bits;
+  case Kind::Boolean:
+    break;
+  }
+  return "bool";
+}
+
+bool isConvertible(const ElementType &from, DType to) { return isFloating(to) || from.isInteger(); }
+
+void convertElements(const ElementType &from, const char *source, DType to, char *target,
+                     int64_t count) {
+  if (from == elementTypeOf(to)) {
+    if (count > 0)
+      std::memcpy(target, source, count * sizeOf(to));
+    return;
+  }
+  if (!isConvertible(from, to))
+    throw Error::badInput("elements of type " + nameOf(from) + " cannot become " +
+                          std::string(nameOf(to)) + "; convert the array first");
+  double doubles[blockElements];
+  int64_t integers[blockElements];
+  for (int64_t start = 0; start < count; start += blockElements) {
+    int64_t size = std::min(blockElements, count - start);
+    const char *in = source + start * from.bytes;
+    char *out = target + start * sizeOf(to);
+    if (isFloating(to)) {
+      loadDoubles(from, in, doubles, size);
+      storeBlock(doubles, to, out, size);
+    } else {
+      loadIntegers(from, in, integers, size);
+      storeBlock(integers, to, out, size);
+    }
+  }
+}
+
+void toDoubles(DType from, const char *source, double *target, int64_t count) {
+  loadDoubles(elementTypeOf(from), source, target, count);
+}
+
+} // namespace stow

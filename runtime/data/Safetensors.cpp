@@ -1,0 +1,130 @@
+#include "runtime/data/Safetensors.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/data/AtomicFile.h"
+#include "runtime/format/Json.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <string_view>
+
+namespace stow {
+
+namespace {
+
+constexpr std::string_view metadataKey = "__metadata__";
+
+constexpr std::array<std::pair<DType, std::string_view>, 8> typeNames = {{
+    {DType::F64, "F64"},
+    {DType::F32, "F32"},
+    {DType::F16, "F16"},
+    {DType::BF16, "BF16"},
+    {DType::I64, "I64"},
+    {DType::I32, "I32"},
+    {DType::U8, "U8"},
+    {DType::I1, "BOOL"},
+}};
+
+std::string_view safetensorsName(DType type) {
+  return std::ranges::find(typeNames, type, &std::pair<DType, std::string_view>::first)->second;
+}
+
+DType parseSafetensorsType(const std::string &text) {
+  for (const auto &[type, name] : typeNames)
+    if (name == text)
+      return type;
+  throw Error::badInput("expected F64, F32, F16, BF16, I64, I32, U8 or BOOL, found '" + text + "'");
+}
+
+SafetensorsTensor tensorFrom(const std::string &name, const JsonNode &node,
+                             std::span<const char> data) {
+  SafetensorsTensor tensor;
+  tensor.name = name;
+  tensor.dtype = node.parsed("dtype", parseSafetensorsType);
+  tensor.shape = node.counts("shape");
+  std::vector<int64_t> offsets = node.counts("data_offsets");
+  if (offsets.size() != 2 || offsets[0] > offsets[1] ||
+      static_cast<uint64_t>(offsets[1]) > data.size())
+    node.fail("data_offsets",
+              "expected [begin, end] inside the " + std::to_string(data.size()) + " bytes of data");
+  int64_t expected = sizeOf(tensor.dtype);
+  for (int64_t dim : tensor.shape)
+    if (__builtin_mul_overflow(expected, dim, &expected))
+      node.fail("shape", "the tensor is too large");
+  if (expected != offsets[1] - offsets[0])
+    node.fail("data_offsets", "expected " + std::to_string(expected) +
+                                  " bytes for dtype and shape, found " +
+                                  std::to_string(offsets[1] - offsets[0]));
+  tensor.bytes = data.subspan(offsets[0], expected);
+  return tensor;
+}
+
+} // namespace
+
+SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
+  std::span<const char> bytes = file.bytes();
+  uint64_t headerBytes = 0;
+  if (bytes.size() >= sizeof(headerBytes))
+    std::memcpy(&headerBytes, bytes.data(), sizeof(headerBytes));
+  if (bytes.size() < sizeof(headerBytes) || headerBytes > bytes.size() - sizeof(headerBytes))
+    throw Error::badInput(path + ": this is not a safetensors file: its header of " +
+                          std::to_string(headerBytes) + " bytes ends beyond the file");
+  std::string_view text(bytes.data() + sizeof(headerBytes), headerBytes);
+  Json json = parseJson(text, path);
+  std::span<const char> data = bytes.subspan(sizeof(headerBytes) + headerBytes);
+  JsonNode(json, path).forEachMember([&](const std::string &name, const JsonNode &node) {
+    if (name == metadataKey) {
+      node.forEachMember(
+          [&](const std::string &key, const JsonNode &value) { strings[key] = value.asText(); });
+      return;
+    }
+    byName[name] = list.size();
+    list.push_back(tensorFrom(name, node, data));
+  });
+}
+
+const SafetensorsTensor *SafetensorsFile::find(const std::string &name) const {
+  auto found = byName.find(name);
+  return found == byName.end() ? nullptr : &list[found->second];
+}
+
+void writeSafetensors(const std::string &path, const std::vector<SafetensorsEntry> &entries,
+                      const std::map<std::string, std::string> &metadata,
+                      const SafetensorsSource &source) {
+  std::vector<size_t> order(entries.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, [&](size_t a, size_t b) {
+    Bytes first = sizeOf(entries[a].dtype), second = sizeOf(entries[b].dtype);
+    return first != second ? first > second : a < b;
+  });
+  Json header = Json::object();
+  if (!metadata.empty())
+    header[std::string(metadataKey)] = metadata;
+  int64_t offset = 0;
+  for (size_t index : order) {
+    const SafetensorsEntry &entry = entries[index];
+    if (entry.name == metadataKey || header.contains(entry.name))
+      throw Error::internal("two tensors named '" + entry.name + "' in " + path);
+    int64_t end = offset + elementCount(entry.shape) * sizeOf(entry.dtype);
+    Json item;
+    item["dtype"] = safetensorsName(entry.dtype);
+    item["shape"] = entry.shape;
+    item["data_offsets"] = {offset, end};
+    header[entry.name] = std::move(item);
+    offset = end;
+  }
+  std::string text = dumpJson(header, -1);
+  text.append((8 - text.size() % 8) % 8, ' ');
+  uint64_t headerBytes = text.size();
+
+  AtomicFile file(path);
+  file.write(&headerBytes, sizeof(headerBytes));
+  file.write(text);
+  for (size_t index : order)
+    file.write(source(index), elementCount(entries[index].shape) * sizeOf(entries[index].dtype));
+  file.commit();
+}
+
+} // namespace stow

@@ -1,0 +1,61 @@
+// The safetensors format: named row-major tensors and string metadata.
+//
+//   u64 n | n bytes of JSON: {"__metadata__": {...}, "name": {"dtype", "shape", "data_offsets"}} |
+//   data
+#pragma once
+
+#include "runtime/base/Layout.h"
+#include "runtime/data/MappedFile.h"
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace stow {
+
+/// A tensor of an open file; the bytes lie in the file's mapping and need not be aligned.
+struct SafetensorsTensor {
+  std::string name;
+  DType dtype = DType::F32;
+  Shape shape;
+  std::span<const char> bytes;
+};
+
+class SafetensorsFile {
+public:
+  /// Maps and checks the file: every tensor lies inside it and has the bytes its shape asks for.
+  /// Throws Error(BadInput) naming file and tensor.
+  explicit SafetensorsFile(const std::string &path);
+
+  const std::string &path() const { return file.path(); }
+  const std::vector<SafetensorsTensor> &tensors() const { return list; } ///< as in the header
+  const SafetensorsTensor *find(const std::string &name) const;          ///< null when absent
+  const std::map<std::string, std::string> &metadata() const { return strings; }
+
+private:
+  MappedFile file;
+  std::vector<SafetensorsTensor> list;
+  std::map<std::string, size_t> byName;
+  std::map<std::string, std::string> strings;
+};
+
+/// What to write; names are unique.
+struct SafetensorsEntry {
+  std::string name;
+  DType dtype = DType::F32;
+  Shape shape;
+};
+
+/// Row-major bytes of entry `index`, valid until the next call. Called once per entry, in file
+/// order, so that a writer needs one tensor at a time.
+using SafetensorsSource = std::function<const void *(size_t index)>;
+
+/// Replaces `path` in one step (AtomicFile). Wider elements come first, then the given order, so
+/// that every tensor is aligned to its element.
+void writeSafetensors(const std::string &path, const std::vector<SafetensorsEntry> &entries,
+                      const std::map<std::string, std::string> &metadata,
+                      const SafetensorsSource &source);
+
+} // namespace stow
