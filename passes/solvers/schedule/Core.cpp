@@ -1,0 +1,408 @@
+#include "passes/solvers/schedule/Core.h"
+
+#include "ir/plan/schedule/Verify.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+namespace stow::schedule {
+namespace {
+
+constexpr int32_t dropped = -1;
+
+/// Where each problem value goes, decided in input order.
+struct Folding {
+  std::vector<ValueId> root;          ///< the value whose bytes this value shows; itself if none
+  std::vector<char> foldedOp;         ///< view ops without a decision
+  std::vector<char> pinnedForever;    ///< in a pinned storage and never overwritten: no core value
+  std::vector<char> hasLooseView;     ///< viewed by an op that was not folded
+};
+
+bool storageAmong(const Problem &problem, const std::vector<ValueId> &values, StorageId storage) {
+  return std::any_of(values.begin(), values.end(),
+                     [&](ValueId v) { return problem.values[v].storage == storage; });
+}
+
+/// True if the op only shows its inputs again and every input but the viewed one is always there.
+bool isFreeView(const Problem &problem, const Op &op, const Folding &folding) {
+  const Alternative &cheapest = op.alternatives[cheapestAlternative(op)];
+  if (!op.recomputable || !op.overwrites.empty() || cheapest.cost || cheapest.workspaceBytes ||
+      op.outputs.empty())
+    return false;
+  std::optional<ValueId> viewed;
+  for (ValueId input : op.inputs) {
+    if (folding.pinnedForever[input])
+      continue;
+    if (viewed && *viewed != folding.root[input])
+      return false;
+    viewed = folding.root[input];
+  }
+  for (ValueId output : op.outputs) {
+    if (!storageAmong(problem, op.inputs, problem.values[output].storage))
+      return false;
+    if (viewed && problem.values[*viewed].storage != problem.values[output].storage &&
+        !folding.pinnedForever[output])
+      return false;
+  }
+  return true;
+}
+
+Folding fold(const Problem &problem) {
+  Folding folding;
+  const size_t count = problem.values.size();
+  folding.root.resize(count);
+  std::iota(folding.root.begin(), folding.root.end(), 0);
+  folding.foldedOp.assign(problem.ops.size(), 0);
+  folding.hasLooseView.assign(count, 0);
+  folding.pinnedForever.assign(count, 0);
+
+  std::vector<char> overwrittenStorage(problem.storages.size(), 0);
+  for (const Op &op : problem.ops)
+    for (ValueId value : op.overwrites)
+      overwrittenStorage[problem.values[value].storage] = 1;
+  std::vector<std::optional<OpId>> producers = problem.producers();
+  std::vector<std::optional<ValueId>> firstSource(problem.storages.size());
+  for (size_t v = 0; v < count; ++v) {
+    StorageId storage = problem.values[v].storage;
+    // A produced value in a pinned storage must still wait for its producer, so only sources vanish.
+    folding.pinnedForever[v] =
+        problem.storages[storage].pinned && !overwrittenStorage[storage] && !producers[v];
+    if (!producers[v]) { // sources of one storage share one copy
+      if (firstSource[storage])
+        folding.root[v] = *firstSource[storage];
+      else
+        firstSource[storage] = static_cast<ValueId>(v);
+    }
+  }
+  for (size_t i = 0; i < problem.ops.size(); ++i) {
+    const Op &op = problem.ops[i];
+    folding.foldedOp[i] = isFreeView(problem, op, folding);
+    for (size_t o = 0; o < op.outputs.size(); ++o) {
+      ValueId output = op.outputs[o];
+      StorageId storage = problem.values[output].storage;
+      if (folding.foldedOp[i]) {
+        for (ValueId input : op.inputs)
+          if (problem.values[input].storage == storage)
+            folding.root[output] = folding.root[input];
+        folding.pinnedForever[output] = folding.pinnedForever[folding.root[output]];
+        continue;
+      }
+      if (op.overwrites.empty() && !problem.storages[storage].pinned)
+        for (ValueId input : op.inputs)
+          if (problem.values[input].storage == storage)
+            folding.hasLooseView[folding.root[input]] = 1;
+      for (size_t p = 0; p < o; ++p) // fresh outputs of one storage share one copy
+        if (problem.values[op.outputs[p]].storage == storage &&
+            !storageAmong(problem, op.inputs, storage))
+          folding.root[output] = folding.root[op.outputs[p]];
+    }
+  }
+  return folding;
+}
+
+void insertUnique(std::vector<int32_t> &list, int32_t item) {
+  if (std::find(list.begin(), list.end(), item) == list.end())
+    list.push_back(item);
+}
+
+/// Fills Core from a Problem and its Folding.
+class Builder {
+public:
+  Builder(const Problem &problem, Core &core)
+      : problem(problem), core(core), folding(fold(problem)), coreValue(problem.values.size(), dropped),
+        extra(problem.values.size()) {}
+
+  void build() {
+    core.baseBytes = problem.pinnedBytes();
+    core.leastTime = problem.leastTime();
+    std::vector<std::optional<OpId>> producers = problem.producers();
+    for (size_t v = 0; v < problem.values.size(); ++v)
+      if (!producers[v])
+        valueFor(static_cast<ValueId>(v));
+    for (size_t i = 0; i < problem.ops.size(); ++i)
+      folding.foldedOp[i] ? addFollower(static_cast<OpId>(i)) : addOp(static_cast<OpId>(i));
+    for (size_t v = 0; v < problem.values.size(); ++v)
+      if (problem.values[v].keep && coreValue[v] != dropped)
+        markKept(static_cast<ValueId>(v));
+    for (size_t v = 0; v < problem.values.size(); ++v)
+      if (folding.hasLooseView[v] && coreValue[v] != dropped && core.values[coreValue[v]].producer)
+        core.ops[*core.values[coreValue[v]].producer].recomputable = false;
+    for (size_t op = 0; op < core.ops.size(); ++op)
+      for (int32_t value : core.ops[op].inputs)
+        core.values[value].readers.push_back(static_cast<int32_t>(op));
+    for (const CoreOp &op : core.ops)
+      for (const Alternative &alternative : problem.ops[op.op].alternatives)
+        step = std::gcd(step, alternative.cost);
+    core.costStep = std::max<Cost>(step, 1);
+  }
+
+private:
+  int32_t valueFor(ValueId value) {
+    ValueId root = folding.root[value];
+    if (folding.pinnedForever[root])
+      return dropped;
+    if (coreValue[root] == dropped) {
+      coreValue[root] = static_cast<int32_t>(core.values.size());
+      CoreValue fresh;
+      const Storage &storage = problem.storages[problem.values[root].storage];
+      fresh.sizeBytes = storage.pinned ? 0 : storage.sizeBytes;
+      core.values.push_back(std::move(fresh));
+    }
+    return coreValue[value] = coreValue[root];
+  }
+
+  void addFollower(OpId id) {
+    const Op &op = problem.ops[id];
+    int32_t viewed = dropped;
+    for (ValueId input : op.inputs)
+      viewed = std::max(viewed, valueFor(input));
+    for (ValueId output : op.outputs)
+      valueFor(output);
+    for (ValueId output : op.outputs)
+      for (ValueId input : op.inputs)
+        if (problem.values[input].storage == problem.values[output].storage)
+          extra[output] = extra[input];
+    if (viewed != dropped && core.values[viewed].producer)
+      core.ops[*core.values[viewed].producer].followers.push_back(id);
+    else
+      core.openers.push_back(id);
+  }
+
+  void addOp(OpId id) {
+    const Op &op = problem.ops[id];
+    const int32_t index = static_cast<int32_t>(core.ops.size());
+    CoreOp fresh;
+    fresh.op = id;
+    fresh.mayRepeat = fresh.recomputable = op.recomputable;
+    const Alternative &cheapest = op.alternatives[cheapestAlternative(op)];
+    fresh.cost = fresh.leastCost = cheapest.cost;
+    fresh.workspaceBytes = fresh.leastWorkspaceBytes = cheapest.workspaceBytes;
+    for (const Alternative &alternative : op.alternatives)
+      fresh.leastWorkspaceBytes = std::min(fresh.leastWorkspaceBytes, alternative.workspaceBytes);
+    core.hasAlternatives |= op.alternatives.size() > 1;
+
+    for (ValueId input : op.inputs) {
+      if (int32_t value = valueFor(input); value != dropped)
+        insertUnique(fresh.inputs, value);
+      for (int32_t viewed : extra[input])
+        insertUnique(fresh.inputs, viewed);
+    }
+    for (ValueId output : op.outputs) {
+      int32_t value = valueFor(output);
+      if (value == dropped || core.values[value].producer)
+        continue;
+      core.values[value].producer = index;
+      fresh.outputs.push_back(value);
+      addViewedBy(op, output, value);
+    }
+    addCredits(op, fresh);
+    core.ops.push_back(std::move(fresh));
+  }
+
+  /// A view that was not folded has no bytes of its own; its readers hold the viewed value too.
+  void addViewedBy(const Op &op, ValueId output, int32_t value) {
+    StorageId storage = problem.values[output].storage;
+    if (!op.overwrites.empty() || !storageAmong(problem, op.inputs, storage))
+      return;
+    core.values[value].sizeBytes = 0;
+    for (ValueId input : op.inputs)
+      if (problem.values[input].storage == storage) {
+        if (coreValue[input] != dropped)
+          insertUnique(extra[output], coreValue[input]);
+        for (int32_t viewed : extra[input])
+          insertUnique(extra[output], viewed);
+      }
+  }
+
+  void addCredits(const Op &op, CoreOp &fresh) {
+    for (ValueId input : op.overwrites) {
+      int32_t from = coreValue[input];
+      if (from == dropped)
+        continue;
+      int32_t to = dropped;
+      for (ValueId output : op.outputs)
+        if (problem.values[output].storage == problem.values[input].storage)
+          to = coreValue[output];
+      // The output continues the copy that the last such input shows: its bytes are shared, once.
+      ValueId attached = input;
+      for (ValueId other : op.inputs)
+        if (problem.values[other].storage == problem.values[input].storage)
+          attached = other;
+      std::vector<int32_t> destroyed = extra[input];
+      insertUnique(destroyed, from);
+      for (int32_t value : destroyed) {
+        bool seen = std::any_of(fresh.credits.begin(), fresh.credits.end(), [&](const Credit &c) {
+          return c.input == value && c.required;
+        });
+        if (seen || to == dropped)
+          continue;
+        bool continued = coreValue[attached] == value ||
+                         std::count(extra[attached].begin(), extra[attached].end(), value);
+        fresh.credits.push_back({to, value, continued ? core.values[value].sizeBytes : 0, true});
+      }
+    }
+    for (const OverwriteOption &option : op.mayOverwrite) {
+      int32_t from = coreValue[option.input], to = coreValue[option.output];
+      if (from == dropped || to == dropped || problem.storages[problem.values[option.input].storage].pinned ||
+          problem.storages[problem.values[option.output].storage].pinned)
+        continue;
+      // Views that were not folded are left to the replay: the credit is not counted on.
+      if (!extra[option.input].empty() || folding.hasLooseView[folding.root[option.input]] ||
+          storageAmong(problem, op.inputs, problem.values[option.output].storage))
+        continue;
+      Bytes bytes = problem.sizeOf(option.output);
+      if (bytes <= problem.sizeOf(option.input) && bytes > 0)
+        fresh.credits.push_back({to, from, bytes, false});
+    }
+  }
+
+  void markKept(ValueId value) {
+    core.values[coreValue[value]].keep = true;
+    for (int32_t viewed : extra[value])
+      core.values[viewed].keep = true;
+  }
+
+  const Problem &problem;
+  Core &core;
+  Folding folding;
+  std::vector<int32_t> coreValue;
+  std::vector<std::vector<int32_t>> extra; ///< per problem value: viewed core values it needs live
+  Cost step = 0;
+};
+
+} // namespace
+
+Core::Core(const Problem &problem) { Builder(problem, *this).build(); }
+
+Sequence Core::inputOrder() const {
+  Sequence sequence(ops.size());
+  std::iota(sequence.begin(), sequence.end(), 0);
+  return sequence;
+}
+
+void Core::useFastestAlternatives(const Problem &problem) {
+  for (CoreOp &op : ops) {
+    const Op &source = problem.ops[op.op];
+    const Alternative &chosen = source.alternatives[cheapestAlternative(source)];
+    op.cost = chosen.cost;
+    op.workspaceBytes = chosen.workspaceBytes;
+  }
+}
+
+void Core::useLeanestAlternatives(const Problem &problem) {
+  for (CoreOp &op : ops) {
+    const std::vector<Alternative> &list = problem.ops[op.op].alternatives;
+    const Alternative &chosen =
+        *std::min_element(list.begin(), list.end(), [](const Alternative &a, const Alternative &b) {
+          return std::pair(a.workspaceBytes, a.cost) < std::pair(b.workspaceBytes, b.cost);
+        });
+    op.cost = chosen.cost;
+    op.workspaceBytes = chosen.workspaceBytes;
+  }
+}
+
+Measure measure(const Core &core, const Sequence &sequence, std::vector<Bytes> *bytesAt) {
+  const int32_t count = static_cast<int32_t>(sequence.size());
+  constexpr int32_t never = -1;
+  // Backward walk: `nextRead[v]` is the last read of the copy of v that is live at this position.
+  std::vector<Bytes> change(count + 1, 0);
+  std::vector<int32_t> lastRead(core.values.size(), never);
+  Measure result;
+  for (size_t v = 0; v < core.values.size(); ++v)
+    if (core.values[v].keep)
+      lastRead[v] = count;
+  std::vector<Bytes> credit(count, 0);
+  for (int32_t i = count; i-- > 0;) {
+    const CoreOp &op = core.ops[sequence[i]];
+    result.time += op.cost;
+    for (int32_t value : op.outputs) {
+      int32_t last = std::max(lastRead[value], i);
+      change[i] += core.values[value].sizeBytes;
+      change[std::min(last + 1, count)] -= core.values[value].sizeBytes;
+      lastRead[value] = never;
+    }
+    // A credit needs that no later read exists; each output and each input is used once.
+    for (size_t c = 0; c < op.credits.size(); ++c) {
+      const Credit &offer = op.credits[c];
+      bool dies = lastRead[offer.input] == never;
+      if (offer.required && !dies)
+        result.legal = false;
+      bool taken = false;
+      for (size_t d = 0; d < c; ++d) {
+        const Credit &other = op.credits[d];
+        taken |= (other.required || lastRead[other.input] == never) &&
+                 (other.output == offer.output || other.input == offer.input) && !offer.required;
+      }
+      if (dies && !taken)
+        credit[i] += offer.bytes;
+    }
+    for (int32_t value : op.inputs)
+      if (lastRead[value] == never)
+        lastRead[value] = i;
+  }
+  for (size_t v = 0; v < core.values.size(); ++v) {
+    if (lastRead[v] == never)
+      continue;
+    if (core.values[v].producer) {
+      result.legal = false; // read before any run
+      continue;
+    }
+    if (count == 0)
+      continue;
+    change[0] += core.values[v].sizeBytes;
+    change[std::min(lastRead[v] + 1, count)] -= core.values[v].sizeBytes;
+  }
+  Bytes live = core.baseBytes;
+  result.peakBytes = core.baseBytes;
+  if (bytesAt)
+    bytesAt->assign(count, 0);
+  for (int32_t i = 0; i < count; ++i) {
+    live += change[i];
+    Bytes here = live + core.ops[sequence[i]].workspaceBytes - credit[i];
+    if (bytesAt)
+      (*bytesAt)[i] = here;
+    if (here > result.peakBytes) {
+      result.peakBytes = here;
+      result.peakPosition = static_cast<size_t>(i);
+    }
+  }
+  return result;
+}
+
+Solution expand(const Problem &problem, const Core &core, const Sequence &sequence,
+                Bytes budgetBytes) {
+  Solution solution;
+  auto push = [&](OpId op) { solution.runs.push_back({op, cheapestAlternative(problem.ops[op])}); };
+  for (OpId op : core.openers)
+    push(op);
+  for (int32_t index : sequence) {
+    push(core.ops[index].op);
+    for (OpId follower : core.ops[index].followers)
+      push(follower);
+  }
+  if (!core.hasAlternatives)
+    return solution;
+  Replay replay = verify(problem, solution);
+  if (replay.fault)
+    return solution;
+  for (size_t i = 0; i < solution.runs.size(); ++i) {
+    const Op &op = problem.ops[solution.runs[i].op];
+    const Bytes room = budgetBytes - replay.bytesAt[i] +
+                       op.alternatives[solution.runs[i].alternative].workspaceBytes;
+    std::optional<int32_t> best;
+    auto key = [&](int32_t a) {
+      const Alternative &alternative = op.alternatives[a];
+      bool fits = alternative.workspaceBytes <= room;
+      return std::tuple(!fits, fits ? alternative.cost : alternative.workspaceBytes,
+                        fits ? alternative.workspaceBytes : alternative.cost, a);
+    };
+    for (int32_t a = 0; a < static_cast<int32_t>(op.alternatives.size()); ++a)
+      if (!best || key(a) < key(*best))
+        best = a;
+    solution.runs[i].alternative = *best;
+  }
+  return solution;
+}
+
+} // namespace stow::schedule

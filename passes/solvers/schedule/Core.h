@@ -1,0 +1,85 @@
+// The schedule problem as solvers see it: views folded into the values they show, pinned bytes
+// subtracted, one core op per op that does work.
+//
+// What is folded, and why that loses nothing:
+//  - A view op that is free (cost 0, no workspace, recomputable, no other input that can disappear)
+//    needs no decision: it runs right after every run of the op that writes the viewed value. Its
+//    readers become readers of the viewed value.
+//  - Pinned storages are always resident; their bytes move to `baseBytes` and their values vanish,
+//    unless an op overwrites them: then they stay as values of size 0, so that no reader is moved
+//    behind the op that destroys them.
+//  - Other views stay as values of size 0 whose readers also read the viewed value; the op that
+//    writes such a viewed value is never recomputed by solvers (its copies could not be told apart).
+#pragma once
+
+#include "ir/plan/schedule/Problem.h"
+
+namespace stow::schedule {
+
+/// A sequence of runs of core ops. Liveness follows from it: a read is served by the latest run of
+/// the value's producer, and a value is live from that run to its last read before the next one.
+using Sequence = std::vector<int32_t>;
+
+/// In-place credit: `bytes` less at a run if `input` dies there; `output` is used at most once.
+struct Credit {
+  int32_t output = 0;
+  int32_t input = 0;
+  Bytes bytes = 0;
+  bool required = false; ///< the input must die there: any later read of that run is illegal
+};
+
+struct CoreOp {
+  std::vector<int32_t> inputs, outputs; ///< core values, without repetition
+  std::vector<Credit> credits;
+  Cost cost = 0;           ///< of the alternative in use; bounds use `leastCost`
+  Bytes workspaceBytes = 0;
+  Cost leastCost = 0;
+  Bytes leastWorkspaceBytes = 0;
+  bool recomputable = true; ///< as far as solvers are concerned
+  bool mayRepeat = true;    ///< as the problem says; bounds use this one
+  OpId op = 0;
+  std::vector<OpId> followers; ///< folded view ops that run right after
+};
+
+struct CoreValue {
+  Bytes sizeBytes = 0;
+  std::optional<int32_t> producer; ///< core op; absent: exists from the start
+  std::vector<int32_t> readers;    ///< core ops, ascending, without repetition
+  bool keep = false;
+};
+
+struct Core {
+  std::vector<CoreOp> ops; ///< in input order
+  std::vector<CoreValue> values;
+  std::vector<OpId> openers; ///< folded views of values that exist from the start
+  Bytes baseBytes = 0;       ///< pinned
+  Cost leastTime = 0;
+  Cost costStep = 1; ///< every cost is a multiple of this
+  bool hasAlternatives = false;
+
+  explicit Core(const Problem &problem);
+
+  Sequence inputOrder() const;
+  /// Switches `cost` and `workspaceBytes` of every op to its fastest or its leanest alternative.
+  void useFastestAlternatives(const Problem &problem);
+  void useLeanestAlternatives(const Problem &problem);
+};
+
+/// Bytes and time of a sequence (pinned bytes included).
+struct Measure {
+  Cost time = 0;
+  Bytes peakBytes = 0;
+  size_t peakPosition = 0;
+  bool legal = true; ///< every read is served, and required overwrites are last reads
+};
+
+/// O(runs + reads). If `bytesAt` is given it receives the bytes at every position.
+Measure measure(const Core &core, const Sequence &sequence, std::vector<Bytes> *bytesAt = nullptr);
+
+/// Writes a core sequence back as a schedule of the problem: folded views follow their producers,
+/// and every run takes the cheapest alternative that fits under `budgetBytes` at its position (the
+/// leanest if none fits).
+Solution expand(const Problem &problem, const Core &core, const Sequence &sequence,
+                Bytes budgetBytes);
+
+} // namespace stow::schedule

@@ -1,0 +1,268 @@
+#include "passes/solvers/schedule/CutBound.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+namespace stow::schedule {
+
+CutBound::CutBound(const Core &core) : core(core) {
+  Cost total = 0;
+  for (const CoreOp &op : core.ops)
+    total += op.leastCost;
+  while (total > 0 && (total << (costShift + 1)) < (int64_t(1) << 44) && costShift < 40)
+    ++costShift;
+  leastPeak = core.baseBytes;
+  for (size_t op = 0; op < core.ops.size(); ++op)
+    leastPeak = std::max(leastPeak, footprint(static_cast<int32_t>(op)));
+  Bytes kept = core.baseBytes;
+  for (const CoreValue &value : core.values)
+    if (value.keep)
+      kept += value.sizeBytes;
+  if (!core.ops.empty())
+    leastPeak = std::max(leastPeak, kept);
+  computePressure();
+}
+
+/// Bytes in memory while the op runs, whatever else is: inputs, outputs, least workspace, less every
+/// credit that could apply.
+Bytes CutBound::footprint(int32_t index) const {
+  const CoreOp &op = core.ops[index];
+  Bytes sum = core.baseBytes + op.leastWorkspaceBytes;
+  for (int32_t value : op.inputs)
+    sum += core.values[value].sizeBytes;
+  for (int32_t value : op.outputs) {
+    Bytes credit = 0;
+    for (const Credit &offer : op.credits)
+      if (offer.output == value)
+        credit = std::max(credit, offer.bytes);
+    sum += core.values[value].sizeBytes - credit;
+  }
+  return sum;
+}
+
+/// For every op v: bytes of values that an op not below v writes and an op below v reads, with the
+/// writer above v (they exist when v runs). 64 ops v at a time, one bit lane each.
+void CutBound::computePressure() {
+  const size_t count = core.ops.size();
+  pressureOf.assign(count, 0);
+  std::vector<uint64_t> above(count), below(count);
+  for (size_t base = 0; base < count; base += 64) {
+    const size_t end = std::min(count, base + 64);
+    std::fill(above.begin(), above.begin() + end, 0);
+    std::fill(below.begin() + base, below.end(), 0);
+    for (size_t v = base; v < end; ++v)
+      above[v] = below[v] = uint64_t(1) << (v - base);
+    for (size_t u = end; u-- > 0;)
+      for (int32_t value : core.ops[u].inputs)
+        if (core.values[value].producer)
+          above[*core.values[value].producer] |= above[u];
+    for (size_t u = base; u < count; ++u)
+      for (int32_t value : core.ops[u].inputs)
+        if (core.values[value].producer && *core.values[value].producer >= static_cast<int32_t>(base))
+          below[u] |= below[*core.values[value].producer];
+    std::array<Bytes, 64> across{};
+    for (const CoreValue &value : core.values) {
+      if (value.sizeBytes == 0 || (value.producer && *value.producer >= static_cast<int32_t>(end)))
+        continue;
+      uint64_t read = value.keep ? ~uint64_t(0) : 0, own = 0;
+      for (int32_t reader : value.readers) {
+        if (reader < static_cast<int32_t>(base))
+          continue;
+        read |= below[reader];
+        if (reader < static_cast<int32_t>(end))
+          own |= uint64_t(1) << (reader - base);
+      }
+      uint64_t written = value.producer ? above[*value.producer] : ~uint64_t(0);
+      if (value.producer && *value.producer >= static_cast<int32_t>(base))
+        own |= uint64_t(1) << (*value.producer - base);
+      for (uint64_t lanes = written & read & ~own; lanes; lanes &= lanes - 1)
+        across[std::countr_zero(lanes)] += value.sizeBytes;
+    }
+    for (size_t v = base; v < end; ++v)
+      pressureOf[v] = across[v - base] + footprint(static_cast<int32_t>(v));
+  }
+  byPressure.resize(count);
+  std::iota(byPressure.begin(), byPressure.end(), 0);
+  std::sort(byPressure.begin(), byPressure.end(), [&](int32_t a, int32_t b) {
+    return std::pair(-pressureOf[a], a) < std::pair(-pressureOf[b], b);
+  });
+}
+
+CutBound::Candidate &CutBound::candidateFor(int32_t v) {
+  auto found = candidates.find(v);
+  if (found != candidates.end())
+    return found->second;
+  Candidate candidate;
+  candidate.op = v;
+  candidate.footprint = footprint(v);
+
+  const size_t count = core.ops.size();
+  std::vector<char> below(count, 0), above(count, 0);
+  below[v] = above[v] = 1;
+  for (size_t u = v + 1; u < count; ++u)
+    for (int32_t value : core.ops[u].inputs)
+      if (core.values[value].producer && below[*core.values[value].producer]) {
+        below[u] = 1;
+        break;
+      }
+  for (int32_t u = v + 1; u-- > 0;)
+    if (above[u])
+      for (int32_t value : core.ops[u].inputs)
+        if (core.values[value].producer)
+          above[*core.values[value].producer] = 1;
+
+  KeepOrRerun::Moment moment;
+  moment.free.assign(core.values.size(), 0);
+  moment.fixed.assign(count, 0);
+  moment.rerunCost.assign(count, 0);
+  for (int32_t value : core.ops[v].inputs)
+    moment.free[value] = 1;
+  for (int32_t value : core.ops[v].outputs)
+    moment.free[value] = 1;
+  for (size_t u = 0; u < count; ++u) {
+    // Ops that are not above v may run for the first time after it: that costs nothing extra.
+    moment.rerunCost[u] = above[u] ? core.ops[u].leastCost << costShift : 0;
+    moment.fixed[u] = above[u] && !core.ops[u].mayRepeat;
+  }
+  for (size_t a = 0; a < core.values.size(); ++a) {
+    const CoreValue &value = core.values[a];
+    if (value.producer && below[*value.producer])
+      continue;
+    bool needed = value.keep;
+    for (int32_t reader : value.readers)
+      needed |= below[reader] && reader != v;
+    if (needed)
+      moment.needed.push_back(static_cast<int32_t>(a));
+  }
+  candidate.cut = std::make_unique<KeepOrRerun>(core, std::move(moment));
+  auto [it, inserted] = candidates.emplace(v, std::move(candidate));
+  Candidate &result = it->second;
+
+  leastPeak = std::max(leastPeak, result.footprint + result.cut->mandatoryBytes());
+  return result;
+}
+
+const KeepOrRerun::Answer &CutBound::solveAt(Candidate &candidate, double price) {
+  auto found = candidate.solved.find(price);
+  if (found != candidate.solved.end())
+    return found->second;
+  KeepOrRerun::Answer answer = candidate.cut->solve(price);
+  lines.push_back({price, answer.value, candidate.footprint});
+  answer.reruns = {}; // the bound needs the sums only
+  answer.kept = {};
+  return candidate.solved.emplace(price, std::move(answer)).first->second;
+}
+
+/// Newton's method on the concave function price -> cut value - price * room: two lines bracket the
+/// maximum, the next price is where they meet.
+void CutBound::maximize(Candidate &candidate, Bytes budgetBytes) {
+  const Bytes room = budgetBytes - candidate.footprint;
+  if (room < 0)
+    return;
+  // The left line: nothing is run again, everything needed is kept.
+  double leftCost = 0, leftBytes = 0;
+  {
+    const KeepOrRerun::Answer &none = solveAt(candidate, 0);
+    leftCost = static_cast<double>(none.rerunCost);
+    leftBytes = static_cast<double>(none.keptBytes);
+  }
+  if (leftBytes <= static_cast<double>(room))
+    return;
+  double price = static_cast<double>(candidate.cut->ceiling());
+  double rightCost = 0, rightBytes = 0;
+  {
+    const KeepOrRerun::Answer &all = solveAt(candidate, price);
+    rightCost = static_cast<double>(all.rerunCost);
+    rightBytes = static_cast<double>(all.keptBytes);
+  }
+  if (rightBytes > static_cast<double>(room))
+    return; // the line at the high price already says so
+  for (int i = 0; i < 24; ++i) {
+    price = (rightCost - leftCost) / (leftBytes - rightBytes);
+    if (!(price > 0) || !std::isfinite(price))
+      return;
+    const KeepOrRerun::Answer &answer = solveAt(candidate, price);
+    double cost = static_cast<double>(answer.rerunCost);
+    double bytes = static_cast<double>(answer.keptBytes);
+    bool onLeft = cost + price * bytes >= (leftCost + price * leftBytes) * (1 - 1e-12);
+    if (onLeft || bytes == leftBytes || bytes == rightBytes)
+      return;
+    if (bytes > static_cast<double>(room)) {
+      leftCost = cost;
+      leftBytes = bytes;
+    } else {
+      rightCost = cost;
+      rightBytes = bytes;
+    }
+  }
+}
+
+void CutBound::refine(Bytes budgetBytes, int opCount) {
+  // Only ops whose pressure exceeds the budget can give more than nothing. Take the highest ones,
+  // and a spread over the rest: the best op is near the peak, but not always at it.
+  size_t above = 0;
+  while (above < byPressure.size() && pressureOf[byPressure[above]] > budgetBytes)
+    ++above;
+  std::vector<int32_t> chosen;
+  const size_t want = std::min<size_t>(above, static_cast<size_t>(std::max(opCount, 1)));
+  const size_t top = (want + 1) / 2;
+  for (size_t i = 0; i < top; ++i)
+    chosen.push_back(byPressure[i]);
+  for (size_t i = top; i < want; ++i)
+    chosen.push_back(byPressure[top + (i - top) * (above - top) / (want - top)]);
+  for (int32_t op : chosen)
+    maximize(candidateFor(op), budgetBytes);
+}
+
+int64_t CutBound::scaledBound(Bytes budgetBytes, const Line **best) const {
+  int64_t bound = 0;
+  for (const Line &line : lines) {
+    if (line.footprint > budgetBytes)
+      continue;
+    int64_t value = line.value - priceUp(line.price, budgetBytes - line.footprint);
+    if (value > bound) {
+      bound = value;
+      if (best)
+        *best = &line;
+    }
+  }
+  return bound;
+}
+
+std::optional<Cost> CutBound::timeBound(Bytes budgetBytes) const {
+  if (budgetBytes < leastPeak)
+    return std::nullopt;
+  const int64_t scaled = scaledBound(budgetBytes, nullptr);
+  Cost extra = (scaled + (int64_t(1) << costShift) - 1) >> costShift;
+  extra = (extra + core.costStep - 1) / core.costStep * core.costStep;
+  return core.leastTime + extra;
+}
+
+double CutBound::priceAt(Bytes budgetBytes) const {
+  const Line *best = nullptr;
+  scaledBound(budgetBytes, &best);
+  return best ? best->price : 0;
+}
+
+Bytes CutBound::peakBoundForTime(Cost time) const {
+  Bytes low = leastPeak, high = leastPeak;
+  for (const Line &line : lines)
+    high = std::max(high, line.footprint + (int64_t(1) << 50));
+  // The bound falls as the budget grows: bisect.
+  auto admits = [&](Bytes budget) {
+    std::optional<Cost> bound = timeBound(budget);
+    return bound && *bound <= time;
+  };
+  if (admits(low))
+    return low;
+  while (low + 1 < high) {
+    Bytes middle = low + (high - low) / 2;
+    (admits(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+} // namespace stow::schedule

@@ -1,0 +1,77 @@
+// Bound L1: a lower bound on extra time that holds for every order and any number of reruns.
+//
+// Take an op v. When v runs for the first time, no strict descendant of v has run; all of them run
+// later and read what they read. So the values that descendants of v read (and that are no
+// descendants' outputs) must be in memory across that moment, or be computed again after it. Ops
+// above v have run once already: running them again is extra time. What stays in memory must fit
+// beside v's inputs, outputs and workspace. With a price on bytes this is one minimum cut
+// (KeepOrRerun), and for every price
+//
+//   extra time >= cut value - price * (budget - bytes of v)
+//
+// is a proven bound: capacities are integers, rounded so that the inequality survives. One cut serves
+// all budgets, so the solved cuts are kept as lines, and the bound of a budget is their maximum.
+#pragma once
+
+#include "passes/solvers/schedule/KeepOrRerun.h"
+
+#include <map>
+
+namespace stow::schedule {
+
+class CutBound {
+public:
+  explicit CutBound(const Core &core);
+
+  /// Solves cuts for the most promising ops at the prices that matter for `budgetBytes`; the bound
+  /// of every budget can only grow. `opCount` ops are tried.
+  void refine(Bytes budgetBytes, int opCount);
+
+  /// A lower bound on the time of every schedule whose peak is at most `budgetBytes` (pinned bytes
+  /// included); absent if no such schedule exists.
+  std::optional<Cost> timeBound(Bytes budgetBytes) const;
+
+  /// No schedule, whatever its time, has a smaller peak than this (as far as the solved cuts prove).
+  Bytes peakBound() const { return leastPeak; }
+
+  /// A lower bound on the peak of every schedule of at most this time: the least budget whose time
+  /// bound does not exceed it.
+  Bytes peakBoundForTime(Cost time) const;
+
+  /// The price per byte (scaled cost) at which the best bound at this budget is attained, 0 if the
+  /// bound is trivial. Scaled cost = cost * 2^shift().
+  double priceAt(Bytes budgetBytes) const;
+  int shift() const { return costShift; }
+  /// Ops by falling pressure: bytes that must cross their first run if nothing is run again.
+  const std::vector<int32_t> &opsByPressure() const { return byPressure; }
+  Bytes pressure(int32_t op) const { return pressureOf[op]; }
+
+private:
+  struct Line {
+    double price;
+    int64_t value;   ///< of the cut, scaled cost
+    Bytes footprint; ///< bytes of v itself, pinned bytes included
+  };
+  struct Candidate {
+    int32_t op;
+    Bytes footprint;
+    std::unique_ptr<KeepOrRerun> cut;
+    std::map<double, KeepOrRerun::Answer> solved;
+  };
+  int64_t scaledBound(Bytes budgetBytes, const Line **best) const;
+  Candidate &candidateFor(int32_t op);
+  void computePressure();
+  Bytes footprint(int32_t op) const;
+  const KeepOrRerun::Answer &solveAt(Candidate &candidate, double price);
+  void maximize(Candidate &candidate, Bytes budgetBytes);
+
+  const Core &core;
+  int costShift = 0;
+  Bytes leastPeak = 0;
+  std::vector<Bytes> pressureOf;
+  std::vector<int32_t> byPressure;
+  std::vector<Line> lines;
+  std::map<int32_t, Candidate> candidates;
+};
+
+} // namespace stow::schedule

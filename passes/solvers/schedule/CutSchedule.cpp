@@ -1,0 +1,266 @@
+#include "passes/solvers/schedule/CutSchedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace stow::schedule {
+namespace {
+constexpr size_t never = std::numeric_limits<size_t>::max();
+}
+
+SequenceCut::SequenceCut(const Core &core, const Sequence &given, size_t at)
+    : core(core), sequence(given), position(at), nextRead(core.values.size(), never),
+      destroyedAt(core.values.size(), never), biases(core.values.size(), 1.0) {
+  findLiveness();
+  KeepOrRerun::Moment moment;
+  moment.needed = liveAcross;
+  moment.free.assign(core.values.size(), 0);
+  moment.fixed.assign(core.ops.size(), 0);
+  moment.rerunCost.assign(core.ops.size(), 0);
+  const CoreOp &here = core.ops[sequence[position]];
+  for (int32_t value : here.inputs)
+    moment.free[value] = 1;
+  for (int32_t value : here.outputs)
+    moment.free[value] = 1;
+  Cost total = 0;
+  for (const CoreOp &op : core.ops)
+    total += op.cost;
+  while (total > 0 && (total << (shift + 1)) < (int64_t(1) << 44) && shift < 40)
+    ++shift;
+  for (size_t op = 0; op < core.ops.size(); ++op) {
+    const CoreOp &coreOp = core.ops[op];
+    // Zero-cost reruns still lengthen the schedule: one scaled unit breaks the tie.
+    moment.rerunCost[op] = std::max<Cost>(coreOp.cost << shift, 1);
+    bool fixed = !coreOp.recomputable;
+    for (int32_t value : coreOp.inputs)
+      if (destroyedAt[value] != never)
+        fixed |= core.values[value].producer.has_value() || destroyedAt[value] <= position;
+    for (const Credit &credit : coreOp.credits)
+      fixed |= credit.required;
+    moment.fixed[op] = fixed;
+  }
+  for (int32_t value : liveAcross)
+    if (!moment.free[value])
+      across += core.values[value].sizeBytes;
+  cut = std::make_unique<KeepOrRerun>(core, std::move(moment));
+}
+
+void SequenceCut::findLiveness() {
+  std::vector<size_t> writtenAt(core.values.size(), never), lastRead(core.values.size(), never);
+  for (size_t v = 0; v < core.values.size(); ++v)
+    if (!core.values[v].producer)
+      writtenAt[v] = 0;
+  for (size_t i = 0; i <= position; ++i)
+    for (int32_t value : core.ops[sequence[i]].outputs)
+      writtenAt[value] = i;
+  std::vector<char> rewritten(core.values.size(), 0);
+  for (size_t i = position + 1; i < sequence.size(); ++i) {
+    for (int32_t value : core.ops[sequence[i]].inputs)
+      if (!rewritten[value]) {
+        if (nextRead[value] == never)
+          nextRead[value] = i;
+        lastRead[value] = i;
+      }
+    for (int32_t value : core.ops[sequence[i]].outputs)
+      rewritten[value] = 1;
+  }
+  for (size_t i = 0; i < sequence.size(); ++i)
+    for (const Credit &credit : core.ops[sequence[i]].credits)
+      if (credit.required && destroyedAt[credit.input] == never)
+        destroyedAt[credit.input] = i;
+  for (size_t v = 0; v < core.values.size(); ++v) {
+    bool exists = writtenAt[v] != never && (!core.values[v].producer || writtenAt[v] < position);
+    if (core.values[v].keep && !rewritten[v]) {
+      lastRead[v] = sequence.size();
+      nextRead[v] = std::min(nextRead[v], sequence.size());
+    }
+    if (exists && lastRead[v] != never)
+      liveAcross.push_back(static_cast<int32_t>(v));
+    if (writtenAt[v] != never && position > 0)
+      biases[v] = 1.0 - static_cast<double>(std::min(writtenAt[v], position)) /
+                            static_cast<double>(position);
+  }
+}
+
+SequenceCut::Plan SequenceCut::solve(double pricePerByte, double bias) {
+  std::vector<double> weights;
+  if (bias > 0) {
+    weights.resize(biases.size());
+    for (size_t v = 0; v < biases.size(); ++v)
+      weights[v] = 1.0 + bias * biases[v];
+  }
+  KeepOrRerun::Answer answer =
+      cut->solve(std::ldexp(pricePerByte, shift), bias > 0 ? &weights : nullptr);
+  Plan plan;
+  for (int32_t op : answer.reruns)
+    plan.rerunCost += core.ops[op].cost;
+  plan.keptBytes = answer.keptBytes;
+  plan.reruns = std::move(answer.reruns);
+  return plan;
+}
+
+Sequence SequenceCut::apply(const Plan &plan) {
+  // Backwards over the reruns (ascending op ids are topological): each is needed just before the
+  // first reader of its outputs, which is a run of the suffix or another rerun.
+  std::vector<size_t> neededAt(core.ops.size(), never);
+  std::vector<char> isRerun(core.ops.size(), 0), isLive(core.values.size(), 0);
+  for (int32_t op : plan.reruns)
+    isRerun[op] = 1;
+  for (int32_t value : liveAcross)
+    isLive[value] = 1;
+  std::vector<std::pair<size_t, int32_t>> inserts;
+  for (size_t i = plan.reruns.size(); i-- > 0;) {
+    const int32_t op = plan.reruns[i];
+    size_t first = never;
+    for (int32_t value : core.ops[op].outputs) {
+      if (isLive[value])
+        first = std::min(first, nextRead[value]);
+      for (int32_t reader : core.values[value].readers)
+        if (isRerun[reader])
+          first = std::min(first, neededAt[reader]);
+    }
+    bool possible = first != never;
+    for (int32_t value : core.ops[op].inputs)
+      possible &= destroyedAt[value] == never || first <= destroyedAt[value];
+    neededAt[op] = possible ? first : never;
+    if (possible)
+      inserts.push_back({first, op});
+  }
+  std::sort(inserts.begin(), inserts.end());
+  Sequence result;
+  result.reserve(sequence.size() + inserts.size());
+  size_t next = 0;
+  for (size_t i = 0; i <= sequence.size(); ++i) {
+    for (; next < inserts.size() && inserts[next].first == i; ++next)
+      result.push_back(inserts[next].second);
+    if (i < sequence.size())
+      result.push_back(sequence[i]);
+  }
+  return result;
+}
+
+std::optional<SequenceCut::Plan> SequenceCut::cheapestWithin(Bytes room, double bias) {
+  if (room < 0)
+    return std::nullopt;
+  std::optional<Plan> best;
+  auto consider = [&](Plan plan) {
+    bool fits = plan.keptBytes <= room;
+    if (fits && (!best || plan.rerunCost < best->rerunCost))
+      best = std::move(plan);
+    return fits;
+  };
+  Cost total = 1;
+  for (const CoreOp &op : core.ops)
+    total += op.cost;
+  // The price of a byte lies between a fraction of the whole cost spread over all bytes, and the
+  // whole cost for a single byte. Bisect its logarithm.
+  double low = static_cast<double>(total) / static_cast<double>(across + 1) * 1e-6;
+  double high = low * 1e6 * 16;
+  if (consider(solve(low, bias)))
+    return best;
+  bool reached = false;
+  for (int i = 0; i < 4 && !reached; ++i, high *= 1024)
+    reached = consider(solve(high, bias));
+  if (!reached)
+    return std::nullopt;
+  for (int i = 0; i < 18 && high > low * 1.0005; ++i) {
+    double middle = std::sqrt(low * high);
+    (consider(solve(middle, bias)) ? high : low) = middle;
+  }
+  return best;
+}
+
+std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Bytes budgetBytes,
+                                       int rounds) {
+  constexpr double bias = 0.02;
+  const size_t longest = 8 * core.ops.size() + 64;
+  std::vector<Bytes> bytesAt;
+  for (int round = 0; round <= rounds; ++round) {
+    Measure now = measure(core, sequence, &bytesAt);
+    if (!now.legal)
+      return std::nullopt;
+    if (now.peakBytes <= budgetBytes)
+      return sequence;
+    if (round == rounds || sequence.size() > longest)
+      return std::nullopt;
+    SequenceCut cut(core, sequence, now.peakPosition);
+    Bytes room = budgetBytes - (bytesAt[now.peakPosition] - cut.acrossBytes());
+    std::optional<SequenceCut::Plan> plan = cut.cheapestWithin(room, bias);
+    if (!plan || plan->reruns.empty())
+      return std::nullopt;
+    Sequence next = cut.apply(*plan);
+    if (next.size() == sequence.size())
+      return std::nullopt;
+    sequence = std::move(next);
+  }
+  return std::nullopt;
+}
+
+Sequence dropNeedlessReruns(const Core &core, Sequence sequence, Bytes budgetBytes, int limit) {
+  struct Rerun {
+    Cost cost;
+    size_t position;
+  };
+  std::vector<char> seen(core.ops.size(), 0);
+  std::vector<Rerun> reruns;
+  for (size_t i = 0; i < sequence.size(); ++i) {
+    if (seen[sequence[i]])
+      reruns.push_back({core.ops[sequence[i]].cost, i});
+    seen[sequence[i]] = 1;
+  }
+  std::sort(reruns.begin(), reruns.end(), [](const Rerun &a, const Rerun &b) {
+    return std::pair(-a.cost, a.position) < std::pair(-b.cost, b.position);
+  });
+  std::vector<char> gone(sequence.size(), 0);
+  for (const Rerun &rerun : reruns) {
+    if (limit-- <= 0)
+      break;
+    gone[rerun.position] = 1;
+    Sequence shorter;
+    for (size_t i = 0; i < sequence.size(); ++i)
+      if (!gone[i])
+        shorter.push_back(sequence[i]);
+    Measure now = measure(core, shorter);
+    if (!now.legal || now.peakBytes > budgetBytes)
+      gone[rerun.position] = 0;
+  }
+  Sequence result;
+  for (size_t i = 0; i < sequence.size(); ++i)
+    if (!gone[i])
+      result.push_back(sequence[i]);
+  return result;
+}
+
+std::vector<FrontierPoint> sweepPrices(const Core &core, const Sequence &base, int points) {
+  std::vector<FrontierPoint> all;
+  Measure start = measure(core, base);
+  all.push_back({start.peakBytes, start.time, base});
+  if (start.legal && !base.empty()) {
+    SequenceCut cut(core, base, start.peakPosition);
+    const double unit = static_cast<double>(start.time + 1) / static_cast<double>(cut.acrossBytes() + 1);
+    // Below 2^-20 of the mean price nothing is worth a rerun; above 2^12 of it everything is.
+    Cost lastCost = -1;
+    for (int i = 0; i < points; ++i) {
+      double exponent = -20.0 + 32.0 * i / std::max(points - 1, 1);
+      SequenceCut::Plan plan = cut.solve(unit * std::exp2(exponent), 0.5);
+      if (plan.rerunCost == lastCost || plan.reruns.empty())
+        continue;
+      lastCost = plan.rerunCost;
+      Sequence sequence = cut.apply(plan);
+      Measure now = measure(core, sequence);
+      if (now.legal)
+        all.push_back({now.peakBytes, now.time, std::move(sequence)});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const FrontierPoint &a, const FrontierPoint &b) {
+    return std::pair(a.time, a.peakBytes) < std::pair(b.time, b.peakBytes);
+  });
+  std::vector<FrontierPoint> frontier;
+  for (FrontierPoint &point : all)
+    if (frontier.empty() || point.peakBytes < frontier.back().peakBytes)
+      frontier.push_back(std::move(point));
+  return frontier;
+}
+
+} // namespace stow::schedule

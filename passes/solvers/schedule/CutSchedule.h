@@ -1,0 +1,74 @@
+// Schedules read off minimum cuts.
+//
+// Take a sequence and a position in it. Every value that is live across the position is either kept
+// or computed again just before its next reader, together with whatever that needs: KeepOrRerun
+// decides. Inserting the reruns gives a new sequence whose bytes at the position are what the cut
+// kept. `reduceToBudget` repeats this at the highest position until the whole sequence fits.
+#pragma once
+
+#include "passes/solvers/schedule/KeepOrRerun.h"
+
+#include <memory>
+
+namespace stow::schedule {
+
+/// One position of one sequence, ready to be cut at any price.
+class SequenceCut {
+public:
+  SequenceCut(const Core &core, const Sequence &sequence, size_t position);
+
+  struct Plan {
+    Cost rerunCost = 0;   ///< unscaled
+    Bytes keptBytes = 0;  ///< live across the position, inputs of the op there not counted
+    std::vector<int32_t> reruns;
+  };
+  /// The plan at a price in cost per byte. `bias` > 0 makes early values dearer than late ones by up
+  /// to that fraction, so that ties between equal layers fall one layer at a time.
+  Plan solve(double pricePerByte, double bias);
+
+  /// Bytes live across the position now, inputs of the op there not counted.
+  Bytes acrossBytes() const { return across; }
+
+  /// The sequence with the plan's reruns inserted, each just before its first reader. Reruns that
+  /// would read an overwritten value are left out and remembered as impossible.
+  Sequence apply(const Plan &plan);
+
+  /// The cheapest plan found that keeps at most `room` bytes; absent if none is found.
+  std::optional<Plan> cheapestWithin(Bytes room, double bias);
+
+private:
+  void findLiveness();
+
+  const Core &core;
+  const Sequence sequence;
+  const size_t position;
+  Bytes across = 0;
+  int shift = 0;
+  std::vector<int32_t> liveAcross;
+  std::vector<size_t> nextRead; ///< per value live across: the next reader's position
+  std::vector<size_t> destroyedAt; ///< per value: position of the run that overwrites it, or never
+  std::vector<double> biases;
+  std::unique_ptr<KeepOrRerun> cut;
+};
+
+/// Cuts at the highest position again and again until the sequence fits, at most `rounds` times.
+/// Absent if some position cannot be brought below the budget.
+std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Bytes budgetBytes,
+                                       int rounds);
+
+/// Removes reruns whose loss keeps the peak within `budgetBytes`: runs whose outputs nobody reads,
+/// then the rest by falling cost. O(reruns * length), so `limit` bounds the attempts.
+Sequence dropNeedlessReruns(const Core &core, Sequence sequence, Bytes budgetBytes, int limit);
+
+/// One point of the time/memory frontier.
+struct FrontierPoint {
+  Bytes peakBytes = 0;
+  Cost time = 0;
+  Sequence sequence;
+};
+
+/// The frontier of single cuts of `base` at its peak: `points` prices, geometrically spaced over the
+/// range in which anything changes. Only points that no other point dominates, by falling peak.
+std::vector<FrontierPoint> sweepPrices(const Core &core, const Sequence &base, int points);
+
+} // namespace stow::schedule

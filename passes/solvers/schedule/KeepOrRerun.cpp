@@ -1,0 +1,143 @@
+#include "passes/solvers/schedule/KeepOrRerun.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stow::schedule {
+namespace {
+
+/// price * bytes as mantissa * 2^exponent, exactly.
+__int128 scaled(double price, Bytes bytes, int &exponent) {
+  double fraction = std::frexp(price, &exponent);
+  exponent -= 53;
+  return static_cast<__int128>(static_cast<int64_t>(std::ldexp(fraction, 53))) * bytes;
+}
+
+constexpr int32_t sourceNode = 0, sinkNode = 1;
+constexpr int64_t saturated = int64_t(1) << 60;
+
+} // namespace
+
+int64_t priceDown(double price, Bytes bytes) {
+  int exponent = 0;
+  __int128 product = scaled(price, bytes, exponent);
+  if (product == 0)
+    return 0;
+  if (exponent >= 0)
+    return exponent > 60 || product > (static_cast<__int128>(saturated) >> exponent)
+               ? saturated
+               : static_cast<int64_t>(product << exponent);
+  if (exponent < -120)
+    return 0;
+  return static_cast<int64_t>(std::min<__int128>(product >> -exponent, saturated));
+}
+
+int64_t priceUp(double price, Bytes bytes) {
+  int exponent = 0;
+  __int128 product = scaled(price, bytes, exponent);
+  if (product == 0)
+    return 0;
+  if (exponent >= 0)
+    return priceDown(price, bytes);
+  if (exponent < -120)
+    return 1;
+  __int128 rounded = (product + ((static_cast<__int128>(1) << -exponent) - 1)) >> -exponent;
+  return static_cast<int64_t>(std::min<__int128>(rounded, saturated));
+}
+
+KeepOrRerun::KeepOrRerun(const Core &core, Moment given)
+    : core(core), moment(std::move(given)), rerunNode(core.ops.size(), -1),
+      needNode(core.values.size(), -1) {
+  constexpr int32_t source = sourceNode, sink = sinkNode;
+  std::vector<int32_t> pendingOps;
+  opOfNode = {-1, -1};
+  int32_t nodes = 2;
+  auto rerunOf = [&](int32_t value) {
+    const std::optional<int32_t> &producer = core.values[value].producer;
+    if (!producer || moment.fixed[*producer])
+      return sink;
+    if (rerunNode[*producer] < 0) {
+      rerunNode[*producer] = nodes++;
+      opOfNode.push_back(*producer);
+      pendingOps.push_back(*producer);
+    }
+    return rerunNode[*producer];
+  };
+  std::vector<char> forced(core.values.size(), 0);
+  for (int32_t value : moment.needed)
+    forced[value] = 1;
+  struct Link {
+    int32_t from, to;
+  };
+  std::vector<Link> links; // rerun -> need
+  for (int32_t value : moment.needed)
+    if (!moment.free[value] && core.values[value].sizeBytes > 0)
+      items.push_back({value, rerunOf(value), -1, true});
+  for (size_t i = 0; i < pendingOps.size(); ++i) {
+    int32_t op = pendingOps[i];
+    for (int32_t value : core.ops[op].inputs) {
+      if (forced[value] || moment.free[value] || core.values[value].sizeBytes == 0)
+        continue;
+      if (needNode[value] < 0) {
+        needNode[value] = nodes++;
+        opOfNode.push_back(-1);
+        items.push_back({value, rerunOf(value), -1, false});
+      }
+      links.push_back({rerunNode[op], needNode[value]});
+    }
+  }
+  flow = std::make_unique<MaxFlow>(nodes);
+  int64_t total = 0;
+  for (int32_t op : pendingOps)
+    total += moment.rerunCost[op];
+  weightCeiling = total + 1;
+  // Ceilings on weights keep sums representable; the sum of all weights stays below 2^61.
+  const int64_t share = (int64_t(1) << 60) / static_cast<int64_t>(items.size() + 1);
+  weightCeiling = std::min(weightCeiling, share);
+  for (int32_t op : pendingOps)
+    flow->addArc(rerunNode[op], sink, moment.rerunCost[op]);
+  for (Item &item : items)
+    item.arc = flow->addArc(item.forced ? source : needNode[item.value], item.rerun, 0);
+  for (const Link &link : links)
+    flow->addArc(link.from, link.to, MaxFlow::unbounded);
+}
+
+Bytes KeepOrRerun::mandatoryBytes() const {
+  // Every node of the network is reachable from a needed value through reruns. Where a rerun could be
+  // avoided by keeping its output instead, that output's bytes are at stake, so only values that are
+  // needed whatever is decided count.
+  Bytes sum = 0;
+  for (const Item &item : items)
+    if (item.forced && item.rerun == sinkNode)
+      sum += core.values[item.value].sizeBytes;
+  return sum;
+}
+
+KeepOrRerun::Answer KeepOrRerun::solve(double price, const std::vector<double> *bias) {
+  for (const Item &item : items) {
+    double itemPrice = bias ? price * (*bias)[item.value] : price;
+    flow->setCapacity(item.arc,
+                      std::min(priceDown(itemPrice, core.values[item.value].sizeBytes), weightCeiling));
+  }
+  Answer answer;
+  answer.value = flow->solve(sourceNode, sinkNode);
+  const std::vector<char> &side = flow->sourceSide();
+  for (size_t node = 2; node < opOfNode.size(); ++node)
+    if (opOfNode[node] >= 0 && side[node]) {
+      answer.reruns.push_back(opOfNode[node]);
+      answer.rerunCost += moment.rerunCost[opOfNode[node]];
+    }
+  std::sort(answer.reruns.begin(), answer.reruns.end());
+  for (const Item &item : items) {
+    bool needed = item.forced || side[needNode[item.value]];
+    bool rerun = item.rerun != sinkNode && side[item.rerun];
+    if (needed && !rerun) {
+      answer.kept.push_back(item.value);
+      answer.keptBytes += core.values[item.value].sizeBytes;
+    }
+  }
+  std::sort(answer.kept.begin(), answer.kept.end());
+  return answer;
+}
+
+} // namespace stow::schedule

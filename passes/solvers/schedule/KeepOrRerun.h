@@ -1,0 +1,75 @@
+// The question behind both the bound and the cut schedule, as one minimum cut.
+//
+// At one moment of a schedule some values are needed later. Each must either stay in memory across
+// the moment (its bytes, at a price per byte) or be computed again later (its op's cost, and then
+// that op's inputs are needed later too):
+//
+//   minimize  sum of cost(t) * R_t  +  sum of weight(a) * [N_a and not R_producer(a)]
+//   subject to  N_a = 1 for needed values,  R_t implies N_b for every input b of t
+//
+//          weight(a)              cost(t)           unbounded
+//   source --------> rerun(t) ------------> sink    rerun(t) -----> need(b) --weight(b)--> rerun(u)
+//
+// The cut puts rerun(t) on the source's side exactly if t is run again. Capacities are integers:
+// weights are rounded down, so that the value of the cut is a certificate.
+#pragma once
+
+#include "passes/solvers/schedule/Core.h"
+#include "passes/solvers/schedule/MaxFlow.h"
+
+#include <memory>
+
+namespace stow::schedule {
+
+/// floor(price * bytes) and ceil(price * bytes), exact: a double is a rational number.
+int64_t priceDown(double price, Bytes bytes);
+int64_t priceUp(double price, Bytes bytes);
+
+class KeepOrRerun {
+public:
+  /// What the caller knows about the moment.
+  struct Moment {
+    std::vector<int32_t> needed;   ///< values that are read later whatever is decided
+    std::vector<char> free;        ///< per value: in memory at the moment anyway, keeping costs nothing
+    std::vector<char> fixed;       ///< per op: may not run again
+    std::vector<Cost> rerunCost;   ///< per op, in scaled cost
+  };
+
+  KeepOrRerun(const Core &core, Moment moment);
+
+  struct Answer {
+    int64_t value = 0;            ///< of the minimum cut
+    Cost rerunCost = 0;           ///< scaled cost of all reruns
+    Bytes keptBytes = 0;          ///< of kept values (free ones not counted)
+    std::vector<int32_t> reruns;  ///< ops, ascending
+    std::vector<int32_t> kept;    ///< values kept although they cost something, ascending
+  };
+
+  /// Solves at `price` (scaled cost per byte). `bias`, if given, multiplies the weight of each value
+  /// (such answers are plans, not certificates).
+  Answer solve(double price, const std::vector<double> *bias = nullptr);
+
+  /// Bytes that stay in memory whatever is run again: needed values that no op may write again, also
+  /// those that only reruns need.
+  Bytes mandatoryBytes() const;
+
+  /// Weights never exceed this: above it, a byte more or less decides nothing.
+  int64_t ceiling() const { return weightCeiling; }
+
+private:
+  struct Item {
+    int32_t value;
+    int32_t rerun; ///< node of the producer's rerun, or the sink
+    int32_t arc;
+    bool forced;
+  };
+  const Core &core;
+  Moment moment;
+  std::vector<int32_t> rerunNode, needNode; ///< -1: not in the network
+  std::vector<int32_t> opOfNode;
+  std::vector<Item> items;
+  std::unique_ptr<MaxFlow> flow;
+  int64_t weightCeiling = 0;
+};
+
+} // namespace stow::schedule
