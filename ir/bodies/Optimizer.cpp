@@ -1,0 +1,66 @@
+// Optimizer updates in PyTorch's order of operations (torch.optim.SGD, Adam and AdamW, the paths
+// for one tensor): scalars are combined in double and rounded once to the parameter's type, as
+// Python does before it calls a tensor function; `add(alpha=)` rounds once, as its vectorized
+// kernel.
+#include "ir/bodies/Term.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+double number(const APFloat &value) { return value.convertToDouble(); }
+
+/// 1 - beta^t in double.
+Term biasCorrection(double beta, Term step) {
+  Term power = step.with(math::PowFOp::create(step.getBuilder(), step.getLocation(),
+                                              step.constant(beta).get(), step.get()));
+  return 1.0 - power;
+}
+
+} // namespace
+
+SmallVector<Value> SgdOp::emitBody(OpBuilder &builder, ValueRange elements) {
+  Body body(builder, *this, elements);
+  Term parameter = body[0], gradient = body[1];
+  Term rate = body[2].as(parameter.element());
+  if (double decay = number(getWeightDecay()); decay != 0)
+    gradient = parameter.fma(parameter.constant(decay), gradient);
+  if (!getVelocity())
+    return body.finish({(-rate).fma(gradient, parameter)});
+
+  Term momentum = parameter.constant(number(getMomentum()));
+  Term velocity = body[3] * momentum + gradient;
+  Term direction = getNesterov() ? velocity.fma(momentum, gradient) : velocity;
+  return body.finish({(-rate).fma(direction, parameter), velocity});
+}
+
+SmallVector<Value> AdamOp::emitBody(OpBuilder &builder, ValueRange elements) {
+  Body body(builder, *this, elements);
+  Term parameter = body[0], gradient = body[1], first = body[4], second = body[5];
+  Type element = parameter.element(), wide = builder.getF64Type();
+  Term rate = body[2].as(wide), step = body.raw(3).as(wide);
+  double beta1 = number(getBeta1()), beta2 = number(getBeta2()), decay = number(getWeightDecay());
+
+  if (decay != 0 && getDecoupled())
+    parameter = parameter * (1.0 - rate * decay).as(element);
+  else if (decay != 0)
+    gradient = parameter.fma(parameter.constant(decay), gradient);
+
+  // PyTorch's lerp: the form depends on the weight, to be exact at both ends.
+  Term difference = gradient - first;
+  first = 1 - beta1 < 0.5 ? difference.fma(parameter.constant(1 - beta1), first)
+                          : difference.fma(parameter.constant(-beta1), gradient);
+  second = second * beta2 + (gradient * (1 - beta2)) * gradient;
+
+  Term stepSize = rate / biasCorrection(beta1, step);
+  Term root = biasCorrection(beta2, step).unary<math::SqrtOp>().as(element);
+  Term denominator = second.unary<math::SqrtOp>() / root + number(getEpsilon());
+  Term moved = parameter + ((-stepSize).as(element) * first) / denominator;
+  return body.finish({moved, first, second});
+}
+
+} // namespace stow
