@@ -1,0 +1,167 @@
+// Elementwise fusion: single-reader merging in program order, O(ops).
+//
+// Merging a producer into its only reader removes one tensor and one pass over memory and never
+// computes anything twice. Values with several readers are kept: duplicating them trades memory
+// for time, which is the schedule's decision and not this pass's.
+#include "passes/fuse/Passes.h"
+
+#include "ir/Stow.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace stow {
+#define GEN_PASS_DEF_FUSEELEMENTWISEPASS
+#include "passes/fuse/Passes.h.inc"
+
+namespace {
+
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// The immediate that a splat constant stands for, as a scalar in a map body.
+Value scalarConstant(OpBuilder &builder, Location location, ConstantOp constant) {
+  auto splat = cast<DenseElementsAttr>(constant.getValue());
+  return arith::ConstantOp::create(builder, location,
+                                   cast<TypedAttr>(splat.getSplatValue<Attribute>()));
+}
+
+/// An elementwise op as a map of its own; constants among its operands become immediates.
+MapOp toMap(OpBuilder &builder, ElementwiseOpInterface op) {
+  SmallVector<Value> inputs;
+  for (Value operand : op->getOperands())
+    if (!operand.getDefiningOp<ConstantOp>())
+      inputs.push_back(operand);
+  SmallVector<int64_t> updates;
+  if (auto alias = dyn_cast<AliasOpInterface>(op.getOperation()))
+    for (OpResult result : op->getResults())
+      if (auto operand = alias.getUpdatedOperand(result.getResultNumber()))
+        updates.append({result.getResultNumber(),
+                        llvm::find(inputs, op->getOperand(*operand)) - inputs.begin()});
+
+  builder.setInsertionPoint(op);
+  auto map = MapOp::create(builder, op.getLoc(), op->getResultTypes(), inputs,
+                           builder.getDenseI64ArrayAttr(updates));
+  if (Attribute phase = op->getAttr(kPhaseAttr))
+    map->setAttr(kPhaseAttr, phase);
+  Block &block = map.getBody().emplaceBlock();
+  builder.setInsertionPointToStart(&block);
+  SmallVector<Value> elements;
+  for (Value operand : op->getOperands()) {
+    if (auto constant = operand.getDefiningOp<ConstantOp>())
+      elements.push_back(scalarConstant(builder, op.getLoc(), constant));
+    else
+      elements.push_back(block.addArgument(tensorType(operand).getElementType(), op.getLoc()));
+  }
+  SmallVector<Value> results = op.emitBody(builder, elements);
+  YieldOp::create(builder, op.getLoc(), results);
+  op->replaceAllUsesWith(map);
+  op->erase();
+  return map;
+}
+
+StringRef phaseOf(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  return phase ? phase.getValue() : "forward";
+}
+
+/// True when `producer`, all of whose uses are in `consumer`, may be computed inside it.
+bool mayMerge(MapOp producer, MapOp consumer) {
+  if (producer.getNumResults() != 1 || !producer.getUpdates().empty())
+    return false;
+  if (phaseOf(producer) != phaseOf(consumer) && phaseOf(consumer) != "update")
+    return false;
+  Value value = producer.getResult(0);
+  if (!llvm::all_of(value.getUsers(), [&](Operation *user) { return user == consumer; }))
+    return false;
+  RankedTensorType type = tensorType(value), space = tensorType(consumer.getResult(0));
+  bool usesIndex = !producer.getBody().getOps<ElementIndexOp>().empty();
+  return type.getShape() == space.getShape() || (type.getNumElements() == 1 && !usesIndex);
+}
+
+/// One map that computes `producer` and then `consumer`, placed at the consumer.
+MapOp merge(OpBuilder &builder, MapOp producer, MapOp consumer) {
+  SmallVector<Value> inputs;
+  for (Value input : consumer.getInputs())
+    if (input != producer.getResult(0) && !llvm::is_contained(inputs, input))
+      inputs.push_back(input);
+  for (Value input : producer.getInputs())
+    if (!llvm::is_contained(inputs, input))
+      inputs.push_back(input);
+
+  SmallVector<int64_t> updates(consumer.getUpdates());
+  for (size_t i = 1; i < updates.size(); i += 2)
+    updates[i] = llvm::find(inputs, consumer.getOperand(updates[i])) - inputs.begin();
+
+  builder.setInsertionPoint(consumer);
+  Location location = builder.getFusedLoc({consumer.getLoc(), producer.getLoc()});
+  auto map = MapOp::create(builder, location, consumer.getResultTypes(), inputs,
+                           builder.getDenseI64ArrayAttr(updates));
+  if (Attribute phase = consumer->getAttr(kPhaseAttr))
+    map->setAttr(kPhaseAttr, phase);
+  Block &block = map.getBody().emplaceBlock();
+  for (Value input : inputs)
+    block.addArgument(tensorType(input).getElementType(), location);
+  builder.setInsertionPointToStart(&block);
+
+  auto inlineBody = [&](MapOp source, Value replaced, Value replacement) {
+    IRMapping mapping;
+    Block &body = source.getBody().front();
+    for (auto [argument, input] : llvm::zip(body.getArguments(), source.getInputs()))
+      mapping.map(argument, input == replaced
+                                ? replacement
+                                : Value(block.getArgument(llvm::find(inputs, input) -
+                                                          inputs.begin())));
+    for (Operation &op : body.without_terminator())
+      builder.clone(op, mapping);
+    return llvm::map_to_vector(body.getTerminator()->getOperands(),
+                               [&](Value value) { return mapping.lookupOrDefault(value); });
+  };
+  SmallVector<Value> produced = inlineBody(producer, Value(), Value());
+  SmallVector<Value> results = inlineBody(consumer, producer.getResult(0), produced.front());
+  YieldOp::create(builder, location, results);
+  consumer->replaceAllUsesWith(map);
+  consumer->erase();
+  producer->erase();
+  return map;
+}
+
+//===-- --stow-fuse-elementwise --------------------------------------------------------------===//
+
+struct FuseElementwisePass : impl::FuseElementwisePassBase<FuseElementwisePass> {
+  void runOnOperation() override {
+    for (auto graph : getOperation().getOps<func::FuncOp>()) {
+      OpBuilder builder(&getContext());
+      for (Operation &op : llvm::make_early_inc_range(graph.getBody().front()))
+        if (auto elementwise = dyn_cast<ElementwiseOpInterface>(&op))
+          mergeProducers(builder, toMap(builder, elementwise));
+      for (auto constant : llvm::make_early_inc_range(graph.getOps<ConstantOp>()))
+        if (constant->use_empty())
+          constant->erase();
+      maps += llvm::range_size(graph.getOps<MapOp>());
+    }
+  }
+
+private:
+  void mergeProducers(OpBuilder &builder, MapOp map) {
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      for (Value input : map.getInputs()) {
+        auto producer = input.getDefiningOp<MapOp>();
+        if (!producer || !mayMerge(producer, map))
+          continue;
+        bytesSaved += storedBytesOf(producer.getResult(0).getType());
+        map = merge(builder, producer, map);
+        changed = true;
+        break;
+      }
+    }
+  }
+};
+
+} // namespace
+} // namespace stow

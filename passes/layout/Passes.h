@@ -1,0 +1,15 @@
+// Layout assignment. The pass needs a target, so it is created and registered with one.
+#pragma once
+
+#include "passes/Target.h"
+
+#include "mlir/Pass/Pass.h"
+
+#include <memory>
+
+namespace stow {
+
+/// `target` must outlive the pass.
+std::unique_ptr<mlir::Pass> createAssignLayoutsPass(const Target &target);
+
+} // namespace stow

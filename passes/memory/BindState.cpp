@@ -1,0 +1,111 @@
+// Binds new state values to the storage of the old ones: O(ops).
+#include "passes/memory/Liveness.h"
+#include "passes/memory/Passes.h"
+
+using namespace mlir;
+
+namespace stow {
+#define GEN_PASS_DEF_BINDSTATEPASS
+#include "passes/memory/Passes.h.inc"
+
+namespace {
+
+/// The last op of the block that reads `value` or a view of it, or null.
+Operation *lastReader(Value value) {
+  Operation *last = nullptr;
+  for (Operation *user : value.getUsers()) {
+    if (user->hasTrait<OpTrait::IsTerminator>())
+      continue;
+    Operation *reader = user;
+    if (launchesNothing(user))
+      for (Value view : user->getResults())
+        if (Operation *through = lastReader(view))
+          reader = through;
+    if (!last || last->isBeforeInBlock(reader))
+      last = reader;
+  }
+  return last;
+}
+
+/// Makes `map` write the result over `argument`, if it may: it reads the argument in its own type
+/// and nothing reads the old value later.
+bool updateInPlace(MapOp map, unsigned result, BlockArgument argument) {
+  auto input = llvm::find(map.getInputs(), argument);
+  if (input == map.getInputs().end() || map.getResult(result).getType() != argument.getType() ||
+      lastReader(argument) != map)
+    return false;
+  SmallVector<int64_t> updates(map.getUpdates());
+  updates.append({result, input - map.getInputs().begin()});
+  map.setUpdates(updates);
+  return true;
+}
+
+/// A map that copies `value` over `argument`.
+Value copyOver(OpBuilder &builder, Location location, Value value, BlockArgument argument) {
+  auto map = MapOp::create(builder, location, TypeRange(argument.getType()),
+                           ValueRange{value, argument}, builder.getDenseI64ArrayAttr({0, 1}));
+  map->setAttr(kPhaseAttr, builder.getStringAttr("update"));
+  Block &block = map.getBody().emplaceBlock();
+  for (Value input : map.getInputs())
+    block.addArgument(cast<RankedTensorType>(input.getType()).getElementType(), location);
+  builder.setInsertionPointToStart(&block);
+  YieldOp::create(builder, location, ValueRange{block.getArgument(0)});
+  return map.getResult(0);
+}
+
+//===-- --stow-bind-state --------------------------------------------------------------------===//
+
+struct BindStatePass : impl::BindStatePassBase<BindStatePass> {
+  void runOnOperation() override {
+    for (auto graph : getOperation().getOps<func::FuncOp>()) {
+      Operation *terminator = graph.getBody().front().getTerminator();
+      for (OpOperand &operand : terminator->getOpOperands()) {
+        auto name = graph.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), kStateAttr);
+        if (name && failed(bind(graph, operand, name)))
+          return signalPassFailure();
+      }
+    }
+  }
+
+private:
+  LogicalResult bind(func::FuncOp graph, OpOperand &operand, StringAttr name) {
+    BlockArgument argument;
+    for (BlockArgument candidate : graph.getArguments())
+      if (graph.getArgAttr(candidate.getArgNumber(), kNameAttr) == name)
+        argument = candidate;
+    if (!argument)
+      return graph.emitError() << "state result " << name << " names no argument";
+    Value value = operand.get();
+    if (value == argument)
+      return success();
+    if (auto result = dyn_cast<OpResult>(value)) {
+      Operation *producer = result.getOwner();
+      if (auto alias = dyn_cast<AliasOpInterface>(producer))
+        if (auto updated = alias.getUpdatedOperand(result.getResultNumber()))
+          if (producer->getOperand(*updated) == argument)
+            return checkNoLaterReader(producer, argument, name);
+      if (auto map = dyn_cast<MapOp>(producer))
+        if (updateInPlace(map, result.getResultNumber(), argument))
+          return success();
+    }
+    OpBuilder builder(operand.getOwner());
+    Operation *last = lastReader(argument), *producer = value.getDefiningOp();
+    if (last && producer && last->isBeforeInBlock(producer))
+      last = producer;
+    if (last)
+      builder.setInsertionPointAfter(last);
+    operand.set(copyOver(builder, operand.getOwner()->getLoc(), value, argument));
+    ++copies;
+    return success();
+  }
+
+  LogicalResult checkNoLaterReader(Operation *update, BlockArgument argument, StringAttr name) {
+    Operation *last = lastReader(argument);
+    if (last != update)
+      return last->emitError() << "reads the old value of " << name << " after its update";
+    return success();
+  }
+};
+
+} // namespace
+} // namespace stow

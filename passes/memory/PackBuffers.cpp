@@ -1,0 +1,134 @@
+// From lifetimes to offsets. State first, in argument order; then one packing problem per graph,
+// solved by passes/solvers/pack. All sizes are bytes as stored.
+#include "passes/memory/Liveness.h"
+#include "passes/memory/Passes.h"
+#include "passes/solvers/pack/PackBuffers.h"
+
+#include "ir/plan/pack/Bound.h"
+#include "runtime/base/Error.h"
+
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+
+namespace stow {
+#define GEN_PASS_DEF_PACKBUFFERSPASS
+#include "passes/memory/Passes.h.inc"
+
+namespace {
+
+/// The packing problem of a graph's transient storages and workspaces.
+struct TransientProblem {
+  pack::Problem problem;
+  std::vector<std::optional<pack::BufferId>> ofStorage; ///< by StorageId
+  llvm::DenseMap<Operation *, pack::BufferId> ofWorkspace;
+};
+
+TransientProblem buildProblem(func::FuncOp graph, const Liveness &liveness, Bytes alignment) {
+  TransientProblem result;
+  auto add = [&](std::string name, int64_t begin, int64_t end, Bytes size) {
+    pack::Buffer buffer;
+    buffer.name = std::move(name);
+    buffer.life = {begin, end};
+    buffer.size = size;
+    buffer.alignment = alignment;
+    result.problem.buffers.push_back(std::move(buffer));
+    return static_cast<pack::BufferId>(result.problem.buffers.size() - 1);
+  };
+  for (const auto &[id, storage] : llvm::enumerate(liveness.storages())) {
+    if (storage.isState)
+      result.ofStorage.push_back(std::nullopt);
+    else
+      result.ofStorage.push_back(
+          add("storage" + std::to_string(id), storage.begin, storage.end, storage.size));
+  }
+  for (Operation &op : graph.getBody().front())
+    if (auto workspace = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr)) {
+      int64_t command = *liveness.commandOf(&op);
+      result.ofWorkspace[&op] =
+          add("workspace" + std::to_string(command), command, command + 1, workspace.getInt());
+    }
+  return result;
+}
+
+//===-- --stow-pack-buffers ------------------------------------------------------------------===//
+
+struct PackBuffersPass : impl::PackBuffersPassBase<PackBuffersPass> {
+  using PackBuffersPassBase::PackBuffersPassBase;
+
+  void runOnOperation() override {
+    try {
+      pack();
+    } catch (const Error &error) {
+      getOperation().emitError() << error.what();
+      signalPassFailure();
+    }
+  }
+
+private:
+  void pack() {
+    ModuleOp module = getOperation();
+    llvm::StringMap<Bytes> stateOffsets;
+    Bytes persistent = 0;
+    for (auto graph : module.getOps<func::FuncOp>())
+      for (BlockArgument argument : graph.getArguments())
+        if (isStateKind(kindOfArgument(graph, argument.getArgNumber()))) {
+          StringRef name = nameOf(graph, argument);
+          if (stateOffsets.try_emplace(name, persistent).second)
+            persistent = alignUp(persistent + storedBytesOf(argument.getType()), alignment);
+        }
+    Bytes arenaBytes = persistent, bound = persistent;
+    for (auto graph : module.getOps<func::FuncOp>()) {
+      auto [height, lower] = packGraph(graph, persistent, stateOffsets);
+      arenaBytes = std::max(arenaBytes, persistent + height);
+      bound = std::max(bound, persistent + lower);
+    }
+    Builder builder(&getContext());
+    module->setAttr(kArenaBytesAttr, builder.getI64IntegerAttr(arenaBytes));
+    module->setAttr(kPersistentBytesAttr, builder.getI64IntegerAttr(persistent));
+    module->setAttr(kLowerBoundAttr, builder.getI64IntegerAttr(bound));
+    module->setAttr(kAlignmentAttr, builder.getI64IntegerAttr(alignment));
+    module->setAttr(kFormAttr, builder.getStringAttr("placed"));
+    arena = arenaBytes;
+  }
+
+  StringRef nameOf(func::FuncOp graph, BlockArgument argument) {
+    return graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr).getValue();
+  }
+
+  /// Height and lower bound of the graph's transient region.
+  std::pair<Bytes, Bytes> packGraph(func::FuncOp graph, Bytes persistent,
+                                    const llvm::StringMap<Bytes> &stateOffsets) {
+    Liveness liveness(graph);
+    TransientProblem transient = buildProblem(graph, liveness, alignment);
+    pack::PackResult packed;
+    if (!transient.problem.buffers.empty())
+      packed = pack::packBuffers(transient.problem);
+    auto offsetOf = [&](Value value) -> Bytes {
+      StorageId id = liveness.storageOf(value);
+      if (auto buffer = transient.ofStorage[id])
+        return persistent + packed.solution->offsets[*buffer];
+      auto argument = cast<BlockArgument>(liveness.storages()[id].values.front());
+      return stateOffsets.lookup(nameOf(graph, argument));
+    };
+    Builder builder(&getContext());
+    for (BlockArgument argument : graph.getArguments())
+      graph.setArgAttr(argument.getArgNumber(), kOffsetAttr,
+                       builder.getI64IntegerAttr(offsetOf(argument)));
+    for (Operation &op : graph.getBody().front()) {
+      if (launchesNothing(&op))
+        continue;
+      SmallVector<int64_t> offsets = llvm::map_to_vector(op.getResults(), offsetOf);
+      op.setAttr(kOffsetsAttr, builder.getDenseI64ArrayAttr(offsets));
+      if (auto workspace = transient.ofWorkspace.find(&op);
+          workspace != transient.ofWorkspace.end())
+        op.setAttr(kWorkspaceOffsetAttr,
+                   builder.getI64IntegerAttr(persistent +
+                                             packed.solution->offsets[workspace->second]));
+    }
+    return {packed.solution ? packed.solution->height : 0, packed.lowerBound};
+  }
+};
+
+} // namespace
+} // namespace stow

@@ -1,0 +1,25 @@
+// Storage: who shares whose bytes, how much scratch, and where everything lies.
+#pragma once
+
+#include "passes/Target.h"
+
+#include "mlir/Pass/Pass.h"
+
+#include <memory>
+
+namespace stow {
+
+#define GEN_PASS_DECL
+#include "passes/memory/Passes.h.inc"
+
+
+/// `target` must outlive the pass.
+std::unique_ptr<mlir::Pass> createPlanWorkspacesPass(const Target &target);
+
+// Attributes that stow-pack-buffers puts on the module.
+inline constexpr llvm::StringLiteral kArenaBytesAttr = "stow.arena_bytes";
+inline constexpr llvm::StringLiteral kPersistentBytesAttr = "stow.persistent_bytes";
+inline constexpr llvm::StringLiteral kLowerBoundAttr = "stow.lower_bound_bytes";
+inline constexpr llvm::StringLiteral kAlignmentAttr = "stow.alignment";
+
+} // namespace stow

@@ -1,0 +1,84 @@
+#ifndef STOW_MEMORY_PASSES_TD
+#define STOW_MEMORY_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def BindStatePass : Pass<"stow-bind-state", "::mlir::ModuleOp"> {
+  let summary = "Make every new state value overwrite the old one";
+  let description = [{
+    A result marked `stow.state` must end up where the state argument of that name lies. A map that
+    reads the argument gets an `updates` pair when nothing reads the old value later; otherwise a
+    copying map is inserted behind the last reader.
+
+    Requires: fused graphs in their final order.
+    Ensures: every state result is produced by an op that updates the state argument, and no op reads
+    the old value after it.
+
+    ```mlir
+    %r = stow.map %running, %batch : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32> { ... }
+    // becomes
+    %r = stow.map %running, %batch {updates = array<i64: 0, 0>} : ...
+    ```
+  }];
+  let dependentDialects = ["::stow::StowDialect"];
+  let statistics = [Statistic<"copies", "copies", "copies inserted">];
+}
+
+def PlanWorkspacesPass : Pass<"stow-plan-workspaces", "::mlir::ModuleOp"> {
+  let summary = "Write down the scratch memory of every library call";
+  let description = [{
+    Asks the target for the scratch bytes of each library op at the planned thread count and records
+    them as `stow.workspace`; zero is left out.
+
+    Requires: the step form with layouts.
+    Ensures: every library op that needs scratch carries `stow.workspace`.
+
+    ```mlir
+    %dw = stow.conv2d_grad_weight %x, %dy {..., stow.workspace = 159744 : i64}
+    ```
+  }];
+  // Created with a target: see Passes.h.
+  let constructor = "nullptr";
+  let dependentDialects = ["::stow::StowDialect"];
+  let statistics = [Statistic<"largest", "largest-bytes", "largest workspace">];
+}
+
+def ShareInPlacePass : Pass<"stow-share-in-place", "::mlir::ModuleOp"> {
+  let summary = "Let results overwrite operands that die";
+  let description = [{
+    Where an op allows it and an operand is read for the last time, the result takes its storage.
+    Views count as the storage they look at.
+
+    Requires: the ordered form; order, recomputation and layouts final.
+    Ensures: `stow.in_place` lists pairs of result and operand; no op reads an overwritten value.
+
+    ```mlir
+    %dx = stow.map %dy, %y {stow.in_place = array<i64: 0, 0>} : ...
+    ```
+  }];
+  let dependentDialects = ["::stow::StowDialect"];
+  let statistics = [Statistic<"shared", "shared-bytes", "bytes of results that need no storage">];
+}
+
+def PackBuffersPass : Pass<"stow-pack-buffers", "::mlir::ModuleOp"> {
+  let summary = "Give every buffer its offset in the arena";
+  let description = [{
+    State lies at the bottom of the arena, at the same offsets in all graphs. Above it each graph
+    packs its own values and workspaces by lifetime (passes/solvers/pack); the arena is as high as
+    the highest graph.
+
+    Requires: the ordered form with in-place marks and workspaces.
+    Ensures: the placed form: `stow.offsets` on every op that launches (one per result),
+    `stow.workspace_offset` where there is scratch, `stow.offset` on every argument, and on the module
+    `stow.arena_bytes`, `stow.persistent_bytes`, `stow.lower_bound_bytes`.
+
+    ```mlir
+    %y = stow.matmul %x, %w {stow.offsets = array<i64: 4096>} : ...
+    ```
+  }];
+  let options = [Option<"alignment", "alignment", "int64_t", "64", "alignment of buffers in bytes">];
+  let dependentDialects = ["::stow::StowDialect"];
+  let statistics = [Statistic<"arena", "arena-bytes", "size of the arena">];
+}
+
+#endif // STOW_MEMORY_PASSES_TD

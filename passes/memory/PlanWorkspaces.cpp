@@ -1,0 +1,45 @@
+// Records the scratch bytes of library calls: one query per call.
+#include "passes/memory/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+
+namespace stow {
+#define GEN_PASS_DEF_PLANWORKSPACESPASS
+#include "passes/memory/Passes.h.inc"
+
+namespace {
+
+//===-- --stow-plan-workspaces ---------------------------------------------------------------===//
+
+struct PlanWorkspacesPass : impl::PlanWorkspacesPassBase<PlanWorkspacesPass> {
+  explicit PlanWorkspacesPass(const Target &target) : target(target) {}
+
+  void runOnOperation() override {
+    WalkResult result = getOperation().walk([&](LibraryOpInterface op) {
+      SmallVector<bool> free(op->getNumOperands() + op->getNumResults(), false);
+      auto requirements = target.query(op, free);
+      if (failed(requirements))
+        return WalkResult::interrupt();
+      op->removeAttr(kWorkspaceAttr);
+      if (Bytes bytes = requirements->workspaceBytes) {
+        op->setAttr(kWorkspaceAttr, Builder(op).getI64IntegerAttr(bytes));
+        largest = std::max<uint64_t>(largest, bytes);
+      }
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      signalPassFailure();
+  }
+
+  const Target &target;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createPlanWorkspacesPass(const Target &target) {
+  return std::make_unique<PlanWorkspacesPass>(target);
+}
+
+} // namespace stow

@@ -1,0 +1,52 @@
+// Gives every constant that needs memory a place among the state: O(ops).
+#include "passes/rewrite/Passes.h"
+
+#include "ir/Stow.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+
+namespace stow {
+#define GEN_PASS_DEF_HOISTCONSTANTSPASS
+#include "passes/rewrite/Passes.h.inc"
+
+namespace {
+
+/// True when kernels can hold the constant as an immediate.
+bool foldsIntoKernels(ConstantOp constant) {
+  auto value = dyn_cast<DenseElementsAttr>(constant.getValue());
+  return value && value.isSplat() && llvm::all_of(constant->getUsers(), [](Operation *user) {
+           return isa<ElementwiseOpInterface>(user);
+         });
+}
+
+//===-- --stow-hoist-constants ---------------------------------------------------------------===//
+
+struct HoistConstantsPass : impl::HoistConstantsPassBase<HoistConstantsPass> {
+  void runOnOperation() override {
+    for (auto graph : getOperation().getOps<func::FuncOp>()) {
+      int64_t number = 0;
+      for (auto constant : llvm::make_early_inc_range(graph.getOps<ConstantOp>())) {
+        if (foldsIntoKernels(constant))
+          continue;
+        Builder builder(&getContext());
+        NamedAttrList attributes;
+        attributes.set(kNameAttr, builder.getStringAttr("constant_" + Twine(number++)));
+        attributes.set(kKindAttr, builder.getStringAttr("statistic"));
+        attributes.set(kInitAttr, constant.getValue());
+        unsigned index = graph.getNumArguments();
+        if (failed(graph.insertArgument(index, constant.getType(),
+                                        attributes.getDictionary(&getContext()),
+                                        constant.getLoc())))
+          return signalPassFailure();
+        constant.replaceAllUsesWith(Value(graph.getArgument(index)));
+        constant.erase();
+        ++hoisted;
+      }
+    }
+  }
+};
+
+} // namespace
+} // namespace stow

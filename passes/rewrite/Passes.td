@@ -1,0 +1,50 @@
+#ifndef STOW_REWRITE_PASSES_TD
+#define STOW_REWRITE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def SinkReluPass : Pass<"stow-sink-relu", "::mlir::ModuleOp"> {
+  let summary = "Pool before rectifying";
+  let description = [{
+    `max_pool(relu(x))` becomes `relu(max_pool(x))` when nothing else reads relu(x). Both give the
+    same values and the same gradients, ties included: windows with a positive element have the same
+    first maximum, all others give 0 and pass no gradient. The backward then saves the small pooled
+    tensor for the relu instead of the large one.
+
+    Requires: the model form.
+    Ensures: the model form.
+
+    ```mlir
+    %r = stow.relu %x : ...
+    %y = stow.max_pool %r ...
+    // becomes
+    %p = stow.max_pool %x ...
+    %y = stow.relu %p : ...
+    ```
+  }];
+  let dependentDialects = ["::stow::StowDialect"];
+  let statistics = [Statistic<"sunk", "sunk", "relus moved below a pooling">];
+}
+
+def HoistConstantsPass : Pass<"stow-hoist-constants", "::mlir::ModuleOp"> {
+  let summary = "Turn constants that need memory into state";
+  let description = [{
+    A constant folds into the kernels that read it when it is a splat and only elementwise ops read
+    it. Every other constant becomes an argument of kind "statistic" that carries its value as
+    `stow.init`, so that it has a planned place like all other memory.
+
+    Requires: the model form.
+    Ensures: every remaining stow.constant is a splat read by elementwise ops only.
+
+    ```mlir
+    %c = stow.constant dense<[1.0, 2.0]> : tensor<2xf32>
+    // becomes
+    func.func @model(..., %c: tensor<2xf32> {stow.name = "constant_0", stow.kind = "statistic",
+                                             stow.init = dense<[1.0, 2.0]> : tensor<2xf32>})
+    ```
+  }];
+  let dependentDialects = ["::stow::StowDialect"];
+  let statistics = [Statistic<"hoisted", "hoisted", "constants turned into state">];
+}
+
+#endif // STOW_REWRITE_PASSES_TD
