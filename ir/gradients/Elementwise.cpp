@@ -35,9 +35,9 @@ STOW_UNARY_GRADIENT(SoftplusOp, f.mul(dy, f.build<SigmoidOp>(x).getY()))
 STOW_UNARY_GRADIENT(HardSwishOp, f.build<HardSwishGradOp>(dy, x).getDx())
 STOW_UNARY_GRADIENT(LeakyReluOp, f.build<LeakyReluGradOp>(dy, x, getAlpha()).getDx())
 STOW_UNARY_GRADIENT(EluOp, f.build<EluGradOp>(dy, y, getAlpha()).getDx())
-STOW_UNARY_GRADIENT(ClipOp, f.build<RangeGradOp>(dy, x, getLow(), getHigh(),
-                                                 llvm::APFloat(1.0), /*closed=*/true)
-                                .getDx())
+STOW_UNARY_GRADIENT(
+    ClipOp,
+    f.build<RangeGradOp>(dy, x, getLow(), getHigh(), llvm::APFloat(1.0), /*closed=*/true).getDx())
 #undef STOW_UNARY_GRADIENT
 
 /// The derivative is 0 almost everywhere: nothing flows back.
@@ -78,13 +78,25 @@ LogicalResult HardSigmoidOp::buildGradient(OpBuilder &builder, Gradients &gradie
 
 STOW_BINARY_GRADIENT(AddOp, dy, dy)
 STOW_BINARY_GRADIENT(SubOp, dy, f.neg(dy))
-STOW_BINARY_GRADIENT(MulOp, f.mul(dy, b), f.mul(dy, a))
 STOW_BINARY_GRADIENT(DivOp, f.div(dy, b), f.neg(f.div(f.mul(dy, y), b)))
 STOW_BINARY_GRADIENT(MaximumOp, f.build<SelectGradOp>(dy, a, b).getDx(),
                      f.build<SelectGradOp>(dy, b, a).getDx())
 STOW_BINARY_GRADIENT(MinimumOp, f.build<SelectGradOp>(dy, b, a).getDx(),
                      f.build<SelectGradOp>(dy, a, b).getDx())
 #undef STOW_BINARY_GRADIENT
+
+/// A square gets one product, 2 * dy * a, instead of a sum of two.
+LogicalResult MulOp::buildGradient(OpBuilder &builder, Gradients &gradients) {
+  Value dy = gradients.of(getY()), a = getA(), b = getB();
+  if (!dy)
+    return success();
+  Formula f(builder, getLoc());
+  if (gradients.isNeeded(a))
+    gradients.add(builder, getLoc(), a, a == b ? f.mul(f.mul(dy, a), 2.0) : f.mul(dy, b));
+  if (gradients.isNeeded(b) && a != b)
+    gradients.add(builder, getLoc(), b, f.mul(dy, a));
+  return success();
+}
 
 /// The value of a splat float constant, or none.
 static std::optional<double> splatOf(Value value) {
@@ -120,7 +132,8 @@ LogicalResult PowOp::buildGradient(OpBuilder &builder, Gradients &gradients) {
   return success();
 }
 
-//===-- Ops with a choice, casts, dropout ------------------------------------------------------===//
+//===-- Ops with a choice, casts, dropout
+//------------------------------------------------------===//
 
 SmallVector<StringRef> ReluOp::getSavedAlternatives() { return {"output", "mask", "input"}; }
 

@@ -78,8 +78,8 @@ LogicalResult BatchNormTrainingOp::buildGradient(OpBuilder &builder, Gradients &
   Formula f(builder, getLoc());
   bool needsX = gradients.isNeeded(getX());
   if (dy && (needsX || gradients.isNeeded(getScale()) || gradients.isNeeded(getBias()))) {
-    auto grad = f.build<BatchNormGradOp>(getX(), getMean(), getVariance(), getScale(), dy,
-                                         getEpsilon());
+    auto grad =
+        f.build<BatchNormGradOp>(getX(), getMean(), getVariance(), getScale(), dy, getEpsilon());
     if (gradients.isNeeded(getScale()))
       gradients.add(builder, getLoc(), getScale(), grad.getDscale());
     if (gradients.isNeeded(getBias()))

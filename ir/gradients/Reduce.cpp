@@ -55,8 +55,7 @@ LogicalResult ReduceMaxOp::buildGradient(OpBuilder &builder, Gradients &gradient
     return success();
   Formula f(builder, getLoc());
   SmallVector<int64_t> kept = keptShape(x, getAxes());
-  Value reached =
-      f.build<SelectGradOp>(f.scalar(2.0, x), x, f.reshape(getY(), kept)).getDx();
+  Value reached = f.build<SelectGradOp>(f.scalar(2.0, x), x, f.reshape(getY(), kept)).getDx();
   Value share = f.div(f.reshape(dy, kept), f.reshape(f.sum(reached, getAxes()), kept));
   gradients.add(builder, getLoc(), x, f.mul(reached, share));
   return success();
@@ -67,8 +66,7 @@ LogicalResult SoftmaxOp::buildGradient(OpBuilder &builder, Gradients &gradients)
   if (!dy || !gradients.isNeeded(getX()))
     return success();
   Formula f(builder, getLoc());
-  gradients.add(builder, getLoc(), getX(),
-                f.build<SoftmaxGradOp>(dy, getY(), getAxis()).getDx());
+  gradients.add(builder, getLoc(), getX(), f.build<SoftmaxGradOp>(dy, getY(), getAxis()).getDx());
   return success();
 }
 

@@ -1,0 +1,93 @@
+#include "passes/autodiff/Graph.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+
+namespace stow {
+
+StringRef GraphResult::get(StringRef name) const {
+  auto attr = attributes ? attributes.getAs<StringAttr>(name) : StringAttr();
+  return attr ? attr.getValue() : StringRef();
+}
+
+func::FuncOp findGraph(ModuleOp module, StringRef name, StringRef nextStep) {
+  auto graph = module.lookupSymbol<func::FuncOp>(name);
+  if (!graph || graph.isDeclaration()) {
+    module.emitError() << "expects a function @" << name << " with a body; " << nextStep;
+    return {};
+  }
+  return graph;
+}
+
+StringRef argumentAttr(func::FuncOp graph, unsigned index, StringRef name) {
+  auto attr = graph.getArgAttrOfType<StringAttr>(index, name);
+  return attr ? attr.getValue() : StringRef();
+}
+
+BlockArgument findArgument(func::FuncOp graph, StringRef name) {
+  for (BlockArgument argument : graph.getArguments())
+    if (argumentAttr(graph, argument.getArgNumber(), kNameAttr) == name)
+      return argument;
+  return {};
+}
+
+Value addArgument(func::FuncOp graph, Type type, StringRef name, StringRef kind, Attribute init,
+                  Location location) {
+  if (findArgument(graph, name)) {
+    graph.emitError() << "an argument of @" << graph.getSymName() << " is already called \"" << name
+                      << "\"; rename it in the model";
+    return {};
+  }
+  Builder builder(graph.getContext());
+  SmallVector<NamedAttribute> attributes = {
+      builder.getNamedAttr(kNameAttr, builder.getStringAttr(name)),
+      builder.getNamedAttr(kKindAttr, builder.getStringAttr(kind))};
+  if (init)
+    attributes.push_back(builder.getNamedAttr(kInitAttr, init));
+  unsigned index = graph.getNumArguments();
+  if (failed(graph.insertArgument(index, type, builder.getDictionaryAttr(attributes), location)))
+    return {};
+  return graph.getArgument(index);
+}
+
+SmallVector<GraphResult> resultsOf(func::FuncOp graph) {
+  SmallVector<GraphResult> results;
+  for (auto [index, value] : llvm::enumerate(graph.front().getTerminator()->getOperands()))
+    results.push_back({value, graph.getResultAttrDict(index)});
+  return results;
+}
+
+void setResults(func::FuncOp graph, ArrayRef<GraphResult> results) {
+  SmallVector<Value> values;
+  SmallVector<Type> types;
+  SmallVector<DictionaryAttr> attributes;
+  for (const GraphResult &result : results) {
+    values.push_back(result.value);
+    types.push_back(result.value.getType());
+    attributes.push_back(result.attributes ? result.attributes
+                                           : DictionaryAttr::get(graph.getContext()));
+  }
+  graph.front().getTerminator()->setOperands(values);
+  graph.removeResAttrsAttr();
+  graph.setFunctionType(
+      FunctionType::get(graph.getContext(), graph.getFunctionType().getInputs(), types));
+  graph.setAllResultAttrs(attributes);
+}
+
+DictionaryAttr stringAttributes(MLIRContext *context,
+                                ArrayRef<std::pair<StringRef, StringRef>> attributes) {
+  Builder builder(context);
+  SmallVector<NamedAttribute> named;
+  for (auto [name, value] : attributes)
+    named.push_back(builder.getNamedAttr(name, builder.getStringAttr(value)));
+  return builder.getDictionaryAttr(named);
+}
+
+void eraseDeadOps(func::FuncOp graph) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(graph.front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+} // namespace stow

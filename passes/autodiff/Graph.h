@@ -1,0 +1,47 @@
+// Reading and changing the signature of a graph function: arguments and results with attributes.
+#pragma once
+
+#include "ir/Stow.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace stow {
+
+/// One result of a graph and its attributes (stow.name, stow.state, ...).
+struct GraphResult {
+  mlir::Value value;
+  mlir::DictionaryAttr attributes;
+
+  /// The string attribute `name`, or "" when absent.
+  llvm::StringRef get(llvm::StringRef name) const;
+};
+
+/// The function `name`; without one, emits an error that ends with `nextStep` and returns null.
+mlir::func::FuncOp findGraph(mlir::ModuleOp module, llvm::StringRef name, llvm::StringRef nextStep);
+
+/// String attribute `name` of argument `index`, or "".
+llvm::StringRef argumentAttr(mlir::func::FuncOp graph, unsigned index, llvm::StringRef name);
+
+/// The argument whose stow.name is `name`, or null.
+mlir::BlockArgument findArgument(mlir::func::FuncOp graph, llvm::StringRef name);
+
+/// Appends an argument; null (with an error) when the graph has one of that name. `init` is its
+/// stow.init, or null.
+mlir::Value addArgument(mlir::func::FuncOp graph, mlir::Type type, llvm::StringRef name,
+                        llvm::StringRef kind, mlir::Attribute init, mlir::Location location);
+
+/// The results as the terminator returns them.
+llvm::SmallVector<GraphResult> resultsOf(mlir::func::FuncOp graph);
+
+/// Replaces all results.
+void setResults(mlir::func::FuncOp graph, llvm::ArrayRef<GraphResult> results);
+
+/// A dictionary of string attributes.
+mlir::DictionaryAttr
+stringAttributes(mlir::MLIRContext *context,
+                 llvm::ArrayRef<std::pair<llvm::StringRef, llvm::StringRef>> attributes);
+
+/// Erases ops that nothing reads, last first.
+void eraseDeadOps(mlir::func::FuncOp graph);
+
+} // namespace stow

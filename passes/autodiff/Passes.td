@@ -1,0 +1,158 @@
+// Passes that turn a model (F0) into a training step (F1), in the order in which they run.
+#ifndef STOW_AUTODIFF_PASSES_TD
+#define STOW_AUTODIFF_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def SplitTrainEvalPass : Pass<"stow-split-train-eval", "::mlir::ModuleOp"> {
+  let summary = "Make a training and an evaluation graph of a model";
+  let description = [{
+    What: replaces `@model` by its two clones `@train` and `@eval`. In `@train` every
+    `stow.batch_norm` becomes `stow.batch_norm_training`, its running statistics are updated by
+    elementwise ops (momentum and unbiased variance as in PyTorch; with one element per channel the
+    variance stays biased) and returned as results that carry `stow.state`; every `stow.dropout`
+    becomes `stow.dropout_training` with its own stream, all reading one new argument of kind
+    `seed`; every `stow.max_pool` becomes `stow.max_pool_training`. In `@eval` dropouts vanish. With
+    `freeze-batch-norm` normalizations keep their running statistics in `@train` as well.
+
+    Requires: a module of form "model" (stow-verify-model).
+
+    Ensures: `@train` and `@eval` with the model's arguments, attributes and locations; `@train` has
+    gradients for all of the dialect's model ops.
+
+    Example:
+    ```mlir
+    %y = stow.dropout %x {ratio = 0.5 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+    // becomes in @train
+    %y = stow.dropout_training %x, %seed {ratio = 0.5 : f64, stream = 0 : i64}
+        : (tensor<4xf32>, tensor<i64>) -> tensor<4xf32>
+    ```
+  }];
+  let options = [
+    Option<"freezeBatchNorm", "freeze-batch-norm", "bool", /*default=*/"false",
+           "Normalize with the running statistics in training too, and leave them as they are">,
+  ];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
+def AttachLossPass : Pass<"stow-attach-loss", "::mlir::ModuleOp"> {
+  let summary = "Compute a loss from the training graph's output";
+  let description = [{
+    What: adds an argument of kind `target` to `@train`, computes the loss from it and the model's
+    output, and returns it as the first result, named "loss"; the model's outputs are no longer
+    returned. `cross-entropy` reads integer classes: an output [N,C] or [N,C,1,...] takes targets
+    [N], an output [N,C,d...] takes [N,d...] and is rearranged into rows. A softmax or log_softmax
+    over the classes that ends the model is taken off in `@train`, since the loss applies it (a
+    remark says so); `@eval` keeps it. `mse` reads a tensor of the output's shape. Ops that nothing
+    reads any more are erased.
+
+    Requires: `@train` of stow-split-train-eval with one float output, or the option `output`.
+
+    Ensures: the first result of `@train` is a scalar named "loss"; results that carry `stow.state`
+    follow unchanged.
+
+    Example:
+    ```mlir
+    return %logits : tensor<8x10xf32>
+    // becomes
+    %row_loss, %lse = stow.cross_entropy_rows %logits, %target {ignore_index = -100 : i64}
+        : (tensor<8x10xf32>, tensor<8xi64>) -> (tensor<8xf32>, tensor<8xf32>)
+    %sum = stow.reduce_sum %row_loss {axes = array<i64: 0>, keepdims = false}
+        : (tensor<8xf32>) -> tensor<f32>
+    %count = stow.count_valid %target {element_type = f32, ignore_index = -100 : i64}
+        : (tensor<8xi64>) -> tensor<f32>
+    %loss = stow.div %sum, %count : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    return %loss : tensor<f32>
+    ```
+  }];
+  let options = [
+    Option<"loss", "loss", "std::string", /*default=*/"\"cross-entropy\"",
+           "cross-entropy or mse">,
+    Option<"reduction", "reduction", "std::string", /*default=*/"\"mean\"",
+           "mean (over the targets that are not ignored, or over all elements) or sum">,
+    Option<"ignoreIndex", "ignore-index", "int64_t", /*default=*/"-100",
+           "Class whose rows count for nothing">,
+    Option<"output", "output", "std::string", /*default=*/"\"\"",
+           "Name of the output the loss reads, for models with several">,
+  ];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
+def AutodiffPass : Pass<"stow-autodiff", "::mlir::ModuleOp"> {
+  let summary = "Build the backward of the training graph";
+  let description = [{
+    What: appends to `@train` the ops that compute the gradient of the loss with respect to every
+    parameter, in reverse order of the forward, by each op's GradientOpInterface. New ops carry
+    `stow.phase = "backward"` and the location of the op they differentiate. Contributions to one
+    value are added as soon as the second one exists. Nothing is built that no parameter needs. A
+    parameter that gets no gradient is reported by a warning and stays as it is: it is frozen.
+
+    Where an op offers several values to save, `saved` picks: `output`, `mask` or `input` for all of
+    them, or `auto`. `auto` takes, for relu, the output when the gradient of one of its readers
+    keeps it alive anyway (convolution, matmul, products, ...), else the input when that is an
+    argument or kept alive the same way, else a mask if it is smaller than the output.
+
+    Requires: `@train` with the scalar result "loss" of stow-attach-loss.
+
+    Ensures: one more result per parameter on the loss's path, named "<parameter>.grad" and marked
+    `stow.gradient_of`. An op on the path that has no gradient is an error that names it.
+
+    Example:
+    ```mlir
+    %y = stow.mul %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    // gets, with %dy the gradient of %y,
+    %dw = stow.mul %dy, %x {stow.phase = "backward"}
+        : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let options = [
+    Option<"saved", "saved", "std::string", /*default=*/"\"auto\"",
+           "What an op with a choice saves: auto, output, mask or input">,
+  ];
+  let statistics = [
+    Statistic<"numBackwardOps", "backward-ops", "Ops built for the backward">,
+    Statistic<"numMasks", "masks", "Masks saved instead of floats">,
+  ];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
+def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
+  let summary = "Update every parameter as soon as its gradient exists";
+  let description = [{
+    What: replaces each gradient result of `@train` by an update op (`stow.sgd` or `stow.adam`,
+    `stow.phase = "update"`) that stands right after both the gradient's definition and the last
+    reader of the parameter's old value, views included: the optimizer runs inside the backward.
+    Adds the arguments it reads: `learning_rate` (scalar f32), `step` (scalar i64, counted from 1;
+    Adam only) and the state of each parameter, initially zero: "<parameter>.momentum", or
+    "<parameter>.exp_avg" and "<parameter>.exp_avg_sq". New values are returned as results that
+    carry `stow.state`. Weight decay applies to every parameter, as in PyTorch; it is added to the
+    gradient, or with `adamw` decays the parameter itself.
+
+    Requires: `@train` with the gradient results of stow-autodiff.
+
+    Ensures: a module of form "step" (stow-verify-step); no result carries `stow.gradient_of`.
+
+    Example:
+    ```mlir
+    return %loss, %dw : tensor<f32>, tensor<4xf32>
+    // becomes
+    %w1 = stow.sgd %w, %dw, %learning_rate {momentum = 0.0 : f64, nesterov = false,
+        stow.phase = "update", weight_decay = 0.0 : f64}
+        : (tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+    return %loss, %w1 : tensor<f32>, tensor<4xf32>
+    ```
+  }];
+  let options = [
+    Option<"optimizer", "optimizer", "std::string", /*default=*/"\"sgd\"",
+           "sgd, adam or adamw">,
+    Option<"momentum", "momentum", "double", /*default=*/"0.0", "SGD: momentum; 0 keeps no state">,
+    Option<"nesterov", "nesterov", "bool", /*default=*/"false", "SGD: Nesterov momentum">,
+    Option<"weightDecay", "weight-decay", "double", /*default=*/"0.0", "Weight decay">,
+    Option<"beta1", "beta1", "double", /*default=*/"0.9", "Adam: decay of the first moment">,
+    Option<"beta2", "beta2", "double", /*default=*/"0.999", "Adam: decay of the second moment">,
+    Option<"epsilon", "epsilon", "double", /*default=*/"1e-8", "Adam: added to the root">,
+  ];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
+#endif // STOW_AUTODIFF_PASSES_TD

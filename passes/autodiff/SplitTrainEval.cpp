@@ -1,0 +1,168 @@
+// Training differs from inference in batch normalization (batch statistics, and running ones that
+// follow them), in dropout (which exists only there) and in max pooling (which remembers where the
+// maximum lay). This pass makes the two graphs that the rest of the pipeline works on. O(ops).
+#include "ir/gradients/Build.h"
+#include "passes/autodiff/Graph.h"
+#include "passes/autodiff/Passes.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace stow {
+
+#define GEN_PASS_DEF_SPLITTRAINEVALPASS
+#include "passes/autodiff/Passes.h.inc"
+
+namespace {
+
+/// Turns a clone of the model into the training graph.
+class TrainingGraph {
+public:
+  explicit TrainingGraph(func::FuncOp graph) : graph(graph) {
+    for (GraphResult &result : resultsOf(graph))
+      results.push_back(result);
+  }
+
+  LogicalResult convert(BatchNormOp op) {
+    Value mean = op.getMean(), variance = op.getVariance();
+    if (failed(checkStatistic(op, mean)) || failed(checkStatistic(op, variance)))
+      return failure();
+    OpBuilder builder(op);
+    auto training = BatchNormTrainingOp::create(builder, op.getLoc(), op.getX(), op.getScale(),
+                                                op.getBias(), op.getEpsilon());
+    training->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    double count = static_cast<double>(op.getX().getType().getNumElements() /
+                                       op.getX().getType().getDimSize(1));
+    double unbias = count > 1 ? count / (count - 1) : 1.0;
+    double momentum = op.getMomentum().convertToDouble();
+    follow(builder, op.getLoc(), mean, training.getMean(), momentum, 1.0);
+    follow(builder, op.getLoc(), variance, training.getVariance(), momentum, unbias);
+    op.getY().replaceAllUsesWith(training.getY());
+    op.erase();
+    return success();
+  }
+
+  LogicalResult convert(DropoutOp op) {
+    OpBuilder builder(op);
+    Value dropped = op.getX();
+    if (op.getRatio().convertToDouble() > 0) {
+      if (!seed)
+        seed = addArgument(graph, RankedTensorType::get({}, builder.getI64Type()), "seed", "seed",
+                           {}, graph.getLoc());
+      if (!seed)
+        return failure();
+      dropped = DropoutTrainingOp::create(builder, op.getLoc(), op.getX(), seed, op.getRatio(),
+                                          nextStream++);
+    }
+    op.getY().replaceAllUsesWith(dropped);
+    op.erase();
+    return success();
+  }
+
+  LogicalResult convert(MaxPoolOp op) {
+    OpBuilder builder(op);
+    auto training = MaxPoolTrainingOp::create(builder, op.getLoc(), op.getX(), op.getKernel(),
+                                              op.getStrides(), op.getPads(), op.getDilations());
+    op.getY().replaceAllUsesWith(training.getY());
+    op.erase();
+    return success();
+  }
+
+  /// Returns the new running statistics beside the model's outputs.
+  void finish() {
+    // Conversions above replaced values the terminator returns.
+    for (auto [result, value] : llvm::zip(results, graph.front().getTerminator()->getOperands()))
+      result.value = value;
+    for (auto &[argument, value] : running)
+      results.push_back(
+          {value, stringAttributes(
+                      graph.getContext(),
+                      {{kStateAttr, argumentAttr(graph, argument.getArgNumber(), kNameAttr)}})});
+    setResults(graph, results);
+  }
+
+private:
+  LogicalResult checkStatistic(BatchNormOp op, Value statistic) {
+    auto argument = dyn_cast<BlockArgument>(statistic);
+    if (argument && argumentAttr(graph, argument.getArgNumber(), kKindAttr) == "statistic")
+      return success();
+    return op.emitOpError() << "expects its running statistics to be arguments of kind "
+                               "\"statistic\", so that training can update them; use "
+                               "freeze-batch-norm to keep them fixed";
+  }
+
+  /// running = (1 - momentum) * running + momentum * factor * batch. A statistic shared by several
+  /// normalizations follows them in order, as the calls of a shared module do.
+  void follow(OpBuilder &builder, Location location, Value statistic, Value batch, double momentum,
+              double factor) {
+    Value &current = running[cast<BlockArgument>(statistic)];
+    Formula f(builder, location);
+    current =
+        f.add(f.mul(current ? current : statistic, 1 - momentum), f.mul(batch, momentum * factor));
+  }
+
+  func::FuncOp graph;
+  SmallVector<GraphResult> results;
+  llvm::MapVector<BlockArgument, Value> running;
+  Value seed;
+  int64_t nextStream = 0;
+};
+
+/// Dropout is the identity outside training.
+void removeDropouts(func::FuncOp graph) {
+  for (auto op : llvm::make_early_inc_range(graph.front().getOps<DropoutOp>())) {
+    op.getY().replaceAllUsesWith(op.getX());
+    op.erase();
+  }
+}
+
+//===--------------------------------------------------------------------------------------------===//
+// --stow-split-train-eval
+//===--------------------------------------------------------------------------------------------===//
+
+struct SplitTrainEval : impl::SplitTrainEvalPassBase<SplitTrainEval> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto model = findGraph(module, "model", "import a model first");
+    if (!model)
+      return signalPassFailure();
+    for (StringRef name : {"train", "eval"})
+      if (module.lookupSymbol(name)) {
+        module.emitError() << "has a @" << name << " already; expects a module of form \"model\"";
+        return signalPassFailure();
+      }
+    func::FuncOp eval = model.clone(), train = model.clone();
+    train.setSymName("train");
+    eval.setSymName("eval");
+    OpBuilder builder(model);
+    builder.insert(train);
+    builder.insert(eval);
+    model.erase();
+    module->removeAttr(kFormAttr);
+    removeDropouts(eval);
+    if (failed(convertTraining(train)))
+      signalPassFailure();
+  }
+
+  LogicalResult convertTraining(func::FuncOp train) {
+    TrainingGraph graph(train);
+    bool failedOnce = false;
+    for (Operation &op : llvm::make_early_inc_range(train.front())) {
+      auto converted =
+          llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+              .Case<BatchNormOp>(
+                  [&](auto norm) { return freezeBatchNorm ? success() : graph.convert(norm); })
+              .Case<DropoutOp, MaxPoolOp>([&](auto other) { return graph.convert(other); })
+              .Default(success());
+      failedOnce |= failed(converted);
+    }
+    graph.finish();
+    return failure(failedOnce);
+  }
+};
+
+} // namespace
+} // namespace stow

@@ -1,0 +1,166 @@
+#include "passes/verify/GraphChecks.h"
+
+#include "passes/verify/Passes.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// The type that an argument of this kind has, in words, when `type` is not it.
+std::optional<StringRef> kindMismatch(StringRef kind, Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape())
+    return "a tensor of static shape";
+  Type element = tensor.getElementType();
+  if (kind == "learning_rate" && (tensor.getRank() != 0 || !element.isF32()))
+    return "tensor<f32>";
+  if ((kind == "step" || kind == "seed") && (tensor.getRank() != 0 || !element.isInteger(64)))
+    return "tensor<i64>";
+  if ((kind == "parameter" || kind == "statistic" || kind == "optimizer") &&
+      !isa<FloatType>(element))
+    return "a float tensor";
+  return std::nullopt;
+}
+
+LogicalResult checkArgument(func::FuncOp graph, unsigned index, ArrayRef<StringRef> kinds) {
+  Type type = graph.getArgument(index).getType();
+  StringRef name = argumentString(graph, index, kNameAttr);
+  StringRef kind = argumentString(graph, index, kKindAttr);
+  auto error = [&]() {
+    return graph.emitError() << "@" << graph.getSymName() << ": argument " << index << " (\""
+                             << name << "\") ";
+  };
+  if (!llvm::is_contained(kinds, kind)) {
+    InFlightDiagnostic diagnostic = error();
+    diagnostic << "has kind \"" << kind << "\"; expected one of ";
+    llvm::interleaveComma(kinds, diagnostic);
+    return diagnostic;
+  }
+  if (auto expected = kindMismatch(kind, type))
+    return error() << "of kind \"" << kind << "\" expects " << *expected << ", found " << type;
+  Attribute init = graph.getArgAttr(index, kInitAttr);
+  if (auto elements = dyn_cast_or_null<ElementsAttr>(init)) {
+    if (!sameLogicalTypes(TypeRange(ArrayRef<Type>(elements.getShapedType())), TypeRange(type)))
+      return error() << "is initialized with elements of type " << elements.getShapedType()
+                     << ", expected " << type;
+  } else if (init && !isa<InitAttr>(init)) {
+    return error() << "expects a distribution or elements as stow.init, found " << init;
+  } else if (!init && kind == "optimizer") {
+    return error() << "of kind \"optimizer\" has no stow.init";
+  }
+  return success();
+}
+
+} // namespace
+
+StringRef argumentString(func::FuncOp graph, unsigned index, StringRef name) {
+  auto attr = graph.getArgAttrOfType<StringAttr>(index, name);
+  return attr ? attr.getValue() : StringRef();
+}
+
+StringRef resultString(func::FuncOp graph, unsigned index, StringRef name) {
+  auto attr = graph.getResultAttrOfType<StringAttr>(index, name);
+  return attr ? attr.getValue() : StringRef();
+}
+
+LogicalResult checkModule(ModuleOp module, StringRef form, ArrayRef<StringRef> graphs) {
+  bool ok = true;
+  auto claimed = module->getAttrOfType<StringAttr>(kFormAttr);
+  if (!claimed || claimed.getValue() != form) {
+    module.emitError() << "expects stow.form = \"" << form << "\", found "
+                       << (claimed ? "\"" + claimed.getValue().str() + "\"" : "none");
+    ok = false;
+  }
+  for (StringRef name : graphs)
+    if (!module.lookupSymbol<func::FuncOp>(name)) {
+      module.emitError() << "form \"" << form << "\" expects a function @" << name;
+      ok = false;
+    }
+  for (Operation &op : module.getBody()->getOperations()) {
+    auto graph = dyn_cast<func::FuncOp>(op);
+    if (!graph || !llvm::is_contained(graphs, graph.getSymName())) {
+      op.emitError() << "form \"" << form << "\" has no place for this "
+                     << (graph ? "function" : "op");
+      ok = false;
+      continue;
+    }
+    if (!llvm::hasSingleElement(graph.getBody())) {
+      graph.emitError() << "expects one block, found " << graph.getBody().getBlocks().size();
+      ok = false;
+      continue;
+    }
+    for (Operation &inner : graph.front().without_terminator())
+      if (!isa_and_nonnull<StowDialect>(inner.getDialect())) {
+        inner.emitError() << "a graph holds stow ops only, found '" << inner.getName() << "'";
+        ok = false;
+      }
+  }
+  return success(ok);
+}
+
+LogicalResult checkArguments(func::FuncOp graph, ArrayRef<StringRef> kinds) {
+  bool ok = true;
+  llvm::StringSet<> names, singles;
+  for (unsigned index = 0; index < graph.getNumArguments(); ++index) {
+    StringRef name = argumentString(graph, index, kNameAttr);
+    StringRef kind = argumentString(graph, index, kKindAttr);
+    if (name.empty() || !names.insert(name).second) {
+      graph.emitError() << "@" << graph.getSymName() << ": argument " << index
+                        << (name.empty() ? " has no stow.name"
+                                         : " repeats the name \"" + name.str() + "\"");
+      ok = false;
+    }
+    if ((kind == "learning_rate" || kind == "step" || kind == "seed") &&
+        !singles.insert(kind).second) {
+      graph.emitError() << "@" << graph.getSymName() << ": more than one argument of kind \""
+                        << kind << "\"";
+      ok = false;
+    }
+    ok &= succeeded(checkArgument(graph, index, kinds));
+  }
+  return success(ok);
+}
+
+LogicalResult checkOutputs(func::FuncOp graph) {
+  bool ok = true;
+  llvm::StringSet<> names;
+  for (unsigned index = 0; index < graph.getNumResults(); ++index) {
+    StringRef name = resultString(graph, index, kNameAttr);
+    if (name.empty() || !names.insert(name).second) {
+      graph.emitError() << "@" << graph.getSymName() << ": result " << index
+                        << (name.empty() ? " has no stow.name"
+                                         : " repeats the name \"" + name.str() + "\"");
+      ok = false;
+    }
+    if (graph.getResultAttr(index, kStateAttr)) {
+      graph.emitError() << "@" << graph.getSymName() << ": result " << index
+                        << " changes state, which only training may";
+      ok = false;
+    }
+  }
+  return success(ok);
+}
+
+bool isTrainingOp(Operation *op) {
+  return isa<BatchNormTrainingOp, DropoutTrainingOp, MaxPoolTrainingOp, PositiveMaskOp, ReluGradOp,
+             LeakyReluGradOp, EluGradOp, RangeGradOp, HardSwishGradOp, SelectGradOp,
+             Conv2dGradInputOp, Conv2dGradWeightOp, BatchNormGradOp, MaxPoolGradOp, AvgPoolGradOp,
+             SoftmaxGradOp, LogSoftmaxGradOp, CrossEntropyRowsOp, CrossEntropyRowsGradOp,
+             CountValidOp>(op) ||
+         isUpdateOp(op);
+}
+
+bool isUpdateOp(Operation *op) { return isa<SgdOp, AdamOp>(op); }
+
+// Generated functions that register each pass and, as a group, all of them.
+namespace {
+#define GEN_PASS_REGISTRATION
+#include "passes/verify/Passes.h.inc"
+} // namespace
+
+void registerVerifyPasses() { registerStowverifyPasses(); }
+
+} // namespace stow
