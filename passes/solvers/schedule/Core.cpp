@@ -13,10 +13,10 @@ constexpr int32_t dropped = -1;
 
 /// Where each problem value goes, decided in input order.
 struct Folding {
-  std::vector<ValueId> root;          ///< the value whose bytes this value shows; itself if none
-  std::vector<char> foldedOp;         ///< view ops without a decision
-  std::vector<char> pinnedForever;    ///< in a pinned storage and never overwritten: no core value
-  std::vector<char> hasLooseView;     ///< viewed by an op that was not folded
+  std::vector<ValueId> root;       ///< the value whose bytes this value shows; itself if none
+  std::vector<char> foldedOp;      ///< view ops without a decision
+  std::vector<char> pinnedForever; ///< in a pinned storage and never overwritten: no core value
+  std::vector<char> hasLooseView;  ///< viewed by an op that was not folded
 };
 
 bool storageAmong(const Problem &problem, const std::vector<ValueId> &values, StorageId storage) {
@@ -65,7 +65,8 @@ Folding fold(const Problem &problem) {
   std::vector<std::optional<ValueId>> firstSource(problem.storages.size());
   for (size_t v = 0; v < count; ++v) {
     StorageId storage = problem.values[v].storage;
-    // A produced value in a pinned storage must still wait for its producer, so only sources vanish.
+    // A produced value in a pinned storage must still wait for its producer, so only sources
+    // vanish.
     folding.pinnedForever[v] =
         problem.storages[storage].pinned && !overwrittenStorage[storage] && !producers[v];
     if (!producers[v]) { // sources of one storage share one copy
@@ -110,8 +111,8 @@ void insertUnique(std::vector<int32_t> &list, int32_t item) {
 class Builder {
 public:
   Builder(const Problem &problem, Core &core)
-      : problem(problem), core(core), folding(fold(problem)), coreValue(problem.values.size(), dropped),
-        extra(problem.values.size()) {}
+      : problem(problem), core(core), folding(fold(problem)),
+        coreValue(problem.values.size(), dropped), extra(problem.values.size()) {}
 
   void build() {
     core.baseBytes = problem.pinnedBytes();
@@ -232,9 +233,8 @@ private:
       std::vector<int32_t> destroyed = extra[input];
       insertUnique(destroyed, from);
       for (int32_t value : destroyed) {
-        bool seen = std::any_of(fresh.credits.begin(), fresh.credits.end(), [&](const Credit &c) {
-          return c.input == value && c.required;
-        });
+        bool seen = std::any_of(fresh.credits.begin(), fresh.credits.end(),
+                                [&](const Credit &c) { return c.input == value && c.required; });
         if (seen || to == dropped)
           continue;
         bool continued = coreValue[attached] == value ||
@@ -244,7 +244,8 @@ private:
     }
     for (const OverwriteOption &option : op.mayOverwrite) {
       int32_t from = coreValue[option.input], to = coreValue[option.output];
-      if (from == dropped || to == dropped || problem.storages[problem.values[option.input].storage].pinned ||
+      if (from == dropped || to == dropped ||
+          problem.storages[problem.values[option.input].storage].pinned ||
           problem.storages[problem.values[option.output].storage].pinned)
         continue;
       // Views that were not folded are left to the replay: the credit is not counted on.

@@ -9,7 +9,8 @@
 //    unless an op overwrites them: then they stay as values of size 0, so that no reader is moved
 //    behind the op that destroys them.
 //  - Other views stay as values of size 0 whose readers also read the viewed value; the op that
-//    writes such a viewed value is never recomputed by solvers (its copies could not be told apart).
+//    writes such a viewed value is never recomputed by solvers (its copies could not be told
+//    apart).
 #pragma once
 
 #include "ir/plan/schedule/Problem.h"
@@ -31,7 +32,7 @@ struct Credit {
 struct CoreOp {
   std::vector<int32_t> inputs, outputs; ///< core values, without repetition
   std::vector<Credit> credits;
-  Cost cost = 0;           ///< of the alternative in use; bounds use `leastCost`
+  Cost cost = 0; ///< of the alternative in use; bounds use `leastCost`
   Bytes workspaceBytes = 0;
   Cost leastCost = 0;
   Bytes leastWorkspaceBytes = 0;

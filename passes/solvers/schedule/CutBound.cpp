@@ -26,8 +26,8 @@ CutBound::CutBound(const Core &core) : core(core) {
   computePressure();
 }
 
-/// Bytes in memory while the op runs, whatever else is: inputs, outputs, least workspace, less every
-/// credit that could apply.
+/// Bytes in memory while the op runs, whatever else is: inputs, outputs, least workspace, less
+/// every credit that could apply.
 Bytes CutBound::footprint(int32_t index) const {
   const CoreOp &op = core.ops[index];
   Bytes sum = core.baseBytes + op.leastWorkspaceBytes;
@@ -61,7 +61,8 @@ void CutBound::computePressure() {
           above[*core.values[value].producer] |= above[u];
     for (size_t u = base; u < count; ++u)
       for (int32_t value : core.ops[u].inputs)
-        if (core.values[value].producer && *core.values[value].producer >= static_cast<int32_t>(base))
+        if (core.values[value].producer &&
+            *core.values[value].producer >= static_cast<int32_t>(base))
           below[u] |= below[*core.values[value].producer];
     std::array<Bytes, 64> across{};
     for (const CoreValue &value : core.values) {

@@ -9,8 +9,9 @@
 //
 //   extra time >= cut value - price * (budget - bytes of v)
 //
-// is a proven bound: capacities are integers, rounded so that the inequality survives. One cut serves
-// all budgets, so the solved cuts are kept as lines, and the bound of a budget is their maximum.
+// is a proven bound: capacities are integers, rounded so that the inequality survives. One cut
+// serves all budgets, so the solved cuts are kept as lines, and the bound of a budget is their
+// maximum.
 #pragma once
 
 #include "passes/solvers/schedule/KeepOrRerun.h"
@@ -31,7 +32,8 @@ public:
   /// included); absent if no such schedule exists.
   std::optional<Cost> timeBound(Bytes budgetBytes) const;
 
-  /// No schedule, whatever its time, has a smaller peak than this (as far as the solved cuts prove).
+  /// No schedule, whatever its time, has a smaller peak than this (as far as the solved cuts
+  /// prove).
   Bytes peakBound() const { return leastPeak; }
 
   /// A lower bound on the peak of every schedule of at most this time: the least budget whose time

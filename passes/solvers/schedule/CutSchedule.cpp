@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 namespace stow::schedule {
 namespace {
@@ -172,8 +173,7 @@ std::optional<SequenceCut::Plan> SequenceCut::cheapestWithin(Bytes room, double 
 }
 
 std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Bytes budgetBytes,
-                                       int rounds) {
-  constexpr double bias = 0.02;
+                                       int rounds, double bias) {
   const size_t longest = 8 * core.ops.size() + 64;
   std::vector<Bytes> bytesAt;
   for (int round = 0; round <= rounds; ++round) {
@@ -238,7 +238,8 @@ std::vector<FrontierPoint> sweepPrices(const Core &core, const Sequence &base, i
   all.push_back({start.peakBytes, start.time, base});
   if (start.legal && !base.empty()) {
     SequenceCut cut(core, base, start.peakPosition);
-    const double unit = static_cast<double>(start.time + 1) / static_cast<double>(cut.acrossBytes() + 1);
+    const double unit =
+        static_cast<double>(start.time + 1) / static_cast<double>(cut.acrossBytes() + 1);
     // Below 2^-20 of the mean price nothing is worth a rerun; above 2^12 of it everything is.
     Cost lastCost = -1;
     for (int i = 0; i < points; ++i) {
@@ -253,8 +254,8 @@ std::vector<FrontierPoint> sweepPrices(const Core &core, const Sequence &base, i
         all.push_back({now.peakBytes, now.time, std::move(sequence)});
     }
   }
-  std::stable_sort(all.begin(), all.end(), [](const FrontierPoint &a, const FrontierPoint &b) {
-    return std::pair(a.time, a.peakBytes) < std::pair(b.time, b.peakBytes);
+  std::sort(all.begin(), all.end(), [](const FrontierPoint &a, const FrontierPoint &b) {
+    return std::tie(a.time, a.peakBytes, a.sequence) < std::tie(b.time, b.peakBytes, b.sequence);
   });
   std::vector<FrontierPoint> frontier;
   for (FrontierPoint &point : all)

@@ -18,12 +18,12 @@ public:
   SequenceCut(const Core &core, const Sequence &sequence, size_t position);
 
   struct Plan {
-    Cost rerunCost = 0;   ///< unscaled
-    Bytes keptBytes = 0;  ///< live across the position, inputs of the op there not counted
+    Cost rerunCost = 0;  ///< unscaled
+    Bytes keptBytes = 0; ///< live across the position, inputs of the op there not counted
     std::vector<int32_t> reruns;
   };
-  /// The plan at a price in cost per byte. `bias` > 0 makes early values dearer than late ones by up
-  /// to that fraction, so that ties between equal layers fall one layer at a time.
+  /// The plan at a price in cost per byte. `bias` > 0 makes early values dearer than late ones by
+  /// up to that fraction, so that ties between equal layers fall one layer at a time.
   Plan solve(double pricePerByte, double bias);
 
   /// Bytes live across the position now, inputs of the op there not counted.
@@ -45,16 +45,16 @@ private:
   Bytes across = 0;
   int shift = 0;
   std::vector<int32_t> liveAcross;
-  std::vector<size_t> nextRead; ///< per value live across: the next reader's position
+  std::vector<size_t> nextRead;    ///< per value live across: the next reader's position
   std::vector<size_t> destroyedAt; ///< per value: position of the run that overwrites it, or never
   std::vector<double> biases;
   std::unique_ptr<KeepOrRerun> cut;
 };
 
 /// Cuts at the highest position again and again until the sequence fits, at most `rounds` times.
-/// Absent if some position cannot be brought below the budget.
+/// `bias` as in SequenceCut::solve. Absent if some position cannot be brought below the budget.
 std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Bytes budgetBytes,
-                                       int rounds);
+                                       int rounds, double bias);
 
 /// Removes reruns whose loss keeps the peak within `budgetBytes`: runs whose outputs nobody reads,
 /// then the rest by falling cost. O(reruns * length), so `limit` bounds the attempts.
@@ -67,8 +67,8 @@ struct FrontierPoint {
   Sequence sequence;
 };
 
-/// The frontier of single cuts of `base` at its peak: `points` prices, geometrically spaced over the
-/// range in which anything changes. Only points that no other point dominates, by falling peak.
+/// The frontier of single cuts of `base` at its peak: `points` prices, geometrically spaced over
+/// the range in which anything changes. Only points that no other point dominates, by falling peak.
 std::vector<FrontierPoint> sweepPrices(const Core &core, const Sequence &base, int points);
 
 } // namespace stow::schedule

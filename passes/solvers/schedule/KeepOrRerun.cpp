@@ -103,9 +103,9 @@ KeepOrRerun::KeepOrRerun(const Core &core, Moment given)
 }
 
 Bytes KeepOrRerun::mandatoryBytes() const {
-  // Every node of the network is reachable from a needed value through reruns. Where a rerun could be
-  // avoided by keeping its output instead, that output's bytes are at stake, so only values that are
-  // needed whatever is decided count.
+  // Every node of the network is reachable from a needed value through reruns. Where a rerun could
+  // be avoided by keeping its output instead, that output's bytes are at stake, so only values that
+  // are needed whatever is decided count.
   Bytes sum = 0;
   for (const Item &item : items)
     if (item.forced && item.rerun == sinkNode)
@@ -116,8 +116,8 @@ Bytes KeepOrRerun::mandatoryBytes() const {
 KeepOrRerun::Answer KeepOrRerun::solve(double price, const std::vector<double> *bias) {
   for (const Item &item : items) {
     double itemPrice = bias ? price * (*bias)[item.value] : price;
-    flow->setCapacity(item.arc,
-                      std::min(priceDown(itemPrice, core.values[item.value].sizeBytes), weightCeiling));
+    flow->setCapacity(
+        item.arc, std::min(priceDown(itemPrice, core.values[item.value].sizeBytes), weightCeiling));
   }
   Answer answer;
   answer.value = flow->solve(sourceNode, sinkNode);

@@ -29,28 +29,28 @@ class KeepOrRerun {
 public:
   /// What the caller knows about the moment.
   struct Moment {
-    std::vector<int32_t> needed;   ///< values that are read later whatever is decided
-    std::vector<char> free;        ///< per value: in memory at the moment anyway, keeping costs nothing
-    std::vector<char> fixed;       ///< per op: may not run again
-    std::vector<Cost> rerunCost;   ///< per op, in scaled cost
+    std::vector<int32_t> needed; ///< values that are read later whatever is decided
+    std::vector<char> free;  ///< per value: in memory at the moment anyway, keeping costs nothing
+    std::vector<char> fixed; ///< per op: may not run again
+    std::vector<Cost> rerunCost; ///< per op, in scaled cost
   };
 
   KeepOrRerun(const Core &core, Moment moment);
 
   struct Answer {
-    int64_t value = 0;            ///< of the minimum cut
-    Cost rerunCost = 0;           ///< scaled cost of all reruns
-    Bytes keptBytes = 0;          ///< of kept values (free ones not counted)
-    std::vector<int32_t> reruns;  ///< ops, ascending
-    std::vector<int32_t> kept;    ///< values kept although they cost something, ascending
+    int64_t value = 0;           ///< of the minimum cut
+    Cost rerunCost = 0;          ///< scaled cost of all reruns
+    Bytes keptBytes = 0;         ///< of kept values (free ones not counted)
+    std::vector<int32_t> reruns; ///< ops, ascending
+    std::vector<int32_t> kept;   ///< values kept although they cost something, ascending
   };
 
-  /// Solves at `price` (scaled cost per byte). `bias`, if given, multiplies the weight of each value
-  /// (such answers are plans, not certificates).
+  /// Solves at `price` (scaled cost per byte). `bias`, if given, multiplies the weight of each
+  /// value (such answers are plans, not certificates).
   Answer solve(double price, const std::vector<double> *bias = nullptr);
 
-  /// Bytes that stay in memory whatever is run again: needed values that no op may write again, also
-  /// those that only reruns need.
+  /// Bytes that stay in memory whatever is run again: needed values that no op may write again,
+  /// also those that only reruns need.
   Bytes mandatoryBytes() const;
 
   /// Weights never exceed this: above it, a byte more or less decides nothing.

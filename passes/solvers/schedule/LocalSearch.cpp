@@ -1,0 +1,360 @@
+#include "passes/solvers/schedule/LocalSearch.h"
+
+#include "passes/solvers/schedule/Timeline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace stow::schedule {
+namespace {
+
+constexpr int32_t none = Timeline::none;
+
+/// SplitMix64.
+struct Random {
+  uint64_t state;
+  uint64_t next() {
+    uint64_t z = (state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  int32_t below(size_t limit) { return static_cast<int32_t>((next() >> 11) % limit); }
+  double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+};
+
+class Search {
+public:
+  Search(const Core &core, const Sequence &start, const SearchOptions &options)
+      : core(core), options(options), timeline(core, start), random{options.seed * 77 + 5},
+        placeInMany(core.ops.size(), none) {
+    for (size_t op = 0; op < core.ops.size(); ++op)
+      track(static_cast<int32_t>(op));
+    best.sequence = start;
+    best.measured = measure(core, start);
+  }
+
+  SearchResult run() {
+    if (core.ops.empty() || best.measured.peakBytes <= 0)
+      return best;
+    double meanCost = 0, meanSize = 0;
+    for (const CoreOp &op : core.ops)
+      meanCost += static_cast<double>(op.cost);
+    for (const CoreValue &value : core.values)
+      meanSize += static_cast<double>(value.sizeBytes);
+    meanCost /= static_cast<double>(core.ops.size());
+    meanSize /= static_cast<double>(core.values.size() + 1);
+    price =
+        options.pricePerByte > 0 ? options.pricePerByte : meanCost / (meanSize + 1) * 0.25 + 1e-12;
+    const double first = options.warmth * (options.reruns ? meanCost : price * meanSize) + 1e-9;
+    const double last = first * options.cooling;
+    const double startPrice = price;
+    energy = energyNow();
+    for (int64_t move = 0; move < options.moves; ++move) {
+      if ((move & 63) == 0) {
+        double progress = static_cast<double>(move) / static_cast<double>(options.moves);
+        temperature = first * std::pow(last / first, progress);
+        // Early on the budget is soft, so that expensive reruns can be exchanged; later it is hard.
+        // A search that stays over budget raises the price, one that stays under it lowers it.
+        swing *= timeline.peak() > options.budgetBytes ? 1.03 : 1 / 1.015;
+        swing = std::clamp(swing, 0.1, 1e6);
+        price = startPrice * swing * std::pow(options.hardening, progress);
+        energy = energyNow();
+        if (options.cancelled && options.cancelled())
+          break;
+        if (crowded >= 32)
+          respread();
+        listIsFresh = false;
+      }
+      step();
+    }
+    return best;
+  }
+
+private:
+  struct Change {
+    bool added;
+    int32_t op, slot;
+  };
+
+  double energyNow() const {
+    Bytes over = std::max<Bytes>(0, timeline.peak() - options.budgetBytes);
+    return static_cast<double>(timeline.time()) + price * static_cast<double>(over);
+  }
+
+  // -- changes with a log, so that a rejected move can be undone
+
+  void add(int32_t op, int32_t slot) {
+    timeline.add(op, slot);
+    log.push_back({true, op, slot});
+  }
+  void remove(int32_t slot) {
+    log.push_back({false, timeline.runAt(slot), slot});
+    timeline.remove(slot);
+  }
+  void undo() {
+    for (; !log.empty(); log.pop_back())
+      log.back().added ? timeline.remove(log.back().slot)
+                       : timeline.add(log.back().op, log.back().slot);
+  }
+
+  /// Keeps the set of ops that run more than once.
+  void track(int32_t op) {
+    bool should = timeline.runsOf(op).size() > 1;
+    if (should && placeInMany[op] == none) {
+      placeInMany[op] = static_cast<int32_t>(many.size());
+      many.push_back(op);
+    } else if (!should && placeInMany[op] != none) {
+      int32_t place = placeInMany[op];
+      many[place] = many.back();
+      placeInMany[many[place]] = place;
+      many.pop_back();
+      placeInMany[op] = none;
+    }
+  }
+
+  void step() {
+    log.clear();
+    const uint64_t dice = random.next() >> 40;
+    const bool over = timeline.peak() > options.budgetBytes;
+    bool moved = false;
+    if (!options.reruns)
+      moved = dice % 8 < 5 ? shiftAtPeak() : shiftAnywhere();
+    else if (dice % 16 < (over ? 5u : 2u))
+      moved = evict();
+    else if (dice % 16 < (over ? 8u : 9u))
+      moved = drop();
+    else if (dice % 16 < 12)
+      moved = shiftAtPeak();
+    else
+      moved = shiftAnywhere();
+    if (!moved || log.empty()) {
+      undo();
+      return;
+    }
+    double now = energyNow();
+    double rise = now - energy;
+    bool accept =
+        timeline.violations() == 0 && (rise <= 0 || random.unit() < std::exp(-rise / temperature));
+    if (!accept) {
+      undo();
+      return;
+    }
+    energy = now;
+    for (const Change &change : log)
+      track(change.op);
+    remember();
+  }
+
+  void remember() {
+    Measure now{timeline.time(), timeline.peak(), 0, true};
+    auto key = [&](const Measure &m) {
+      Bytes over = std::max<Bytes>(0, m.peakBytes - options.budgetBytes);
+      return std::tuple(over, m.time, m.peakBytes);
+    };
+    if (key(now) < key(best.measured)) {
+      best.sequence = timeline.sequence();
+      best.measured = now;
+    }
+  }
+
+  void respread() {
+    timeline.assign(timeline.sequence());
+    crowded = 0;
+  }
+
+  // -- moves
+
+  /// Values live across the peak slot and idle there.
+  const std::vector<int32_t> &liveAtPeak() {
+    int32_t slot = timeline.peakSlot();
+    if (listIsFresh && slot == listedSlot)
+      return listed;
+    listed.clear();
+    for (size_t v = 0; v < core.values.size(); ++v) {
+      const int32_t value = static_cast<int32_t>(v);
+      if (core.values[v].sizeBytes == 0)
+        continue;
+      int32_t from = timeline.servedFrom(value, slot);
+      if (from == none || timeline.liveUntil(value, from) <= slot)
+        continue;
+      if (timeline.lastReadBefore(value, slot + 1) == slot)
+        continue;
+      listed.push_back(value);
+    }
+    listedSlot = slot;
+    listIsFresh = true;
+    return listed;
+  }
+
+  bool evict() {
+    const std::vector<int32_t> &live = liveAtPeak();
+    if (live.empty())
+      return false;
+    int32_t value = live[random.below(live.size())];
+    const int32_t peak = timeline.peakSlot();
+    const std::optional<int32_t> &producer = core.values[value].producer;
+    if (!producer || !core.ops[*producer].recomputable)
+      return false;
+    int32_t next = timeline.nextReadAfter(value, peak);
+    if (next == timeline.slotCount() && !core.values[value].keep)
+      return false;
+    return rerunBefore(*producer, peak, next, 0);
+  }
+
+  /// Runs `op` again in a slot of (left, right), as late as possible, and sees to its inputs.
+  bool rerunBefore(int32_t op, int32_t left, int32_t right, int depth) {
+    int32_t slot = timeline.emptyBefore(left, right);
+    if (slot == none || depth > 24) {
+      ++crowded;
+      return false;
+    }
+    for (int32_t input : core.ops[op].inputs)
+      if (timeline.servedFrom(input, slot) == none)
+        return false;
+    add(op, slot);
+    for (int32_t input : core.ops[op].inputs) {
+      const std::optional<int32_t> &producer = core.values[input].producer;
+      if (!producer || !core.ops[*producer].recomputable || core.values[input].sizeBytes == 0)
+        continue;
+      int32_t before =
+          std::max(timeline.servedFrom(input, slot), timeline.lastReadBefore(input, slot));
+      if (before >= left) // it lives there anyway
+        continue;
+      if (random.unit() < 0.6 && !rerunBefore(*producer, left, slot, depth + 1))
+        return false;
+    }
+    return true;
+  }
+
+  bool drop() {
+    if (many.empty())
+      return false;
+    int32_t op = many[random.below(many.size())];
+    const std::vector<int32_t> &runs = timeline.runsOf(op);
+    int32_t slot = runs[random.below(runs.size())];
+    if (!timeline.removable(slot))
+      return false;
+    remove(slot);
+    // Reruns that served only this one go with it.
+    for (int32_t input : core.ops[op].inputs)
+      dropIfIdle(input, slot, 0);
+    return true;
+  }
+
+  void dropIfIdle(int32_t value, int32_t slot, int depth) {
+    const std::optional<int32_t> &producer = core.values[value].producer;
+    if (!producer || depth > 24 || timeline.runsOf(*producer).size() < 2)
+      return;
+    int32_t from = timeline.servedFrom(value, slot);
+    if (from == none || !timeline.removable(from) || timeline.runsOf(*producer).front() == from)
+      return;
+    int32_t next = timeline.nextRunAfter(*producer, from);
+    for (int32_t output : core.ops[*producer].outputs) {
+      if (timeline.nextReadAfter(output, from) < next)
+        return;
+      if (core.values[output].keep && next == timeline.slotCount())
+        return;
+    }
+    remove(from);
+    for (int32_t input : core.ops[*producer].inputs)
+      dropIfIdle(input, from, depth + 1);
+  }
+
+  /// The open interval of slots in which the run at `slot` may stand without another supplier of
+  /// its inputs or another server of its readers.
+  std::pair<int32_t, int32_t> window(int32_t slot) const {
+    const int32_t index = timeline.runAt(slot);
+    const CoreOp &op = core.ops[index];
+    int32_t left = -1, right = timeline.slotCount();
+    for (int32_t input : op.inputs) {
+      if (core.values[input].producer) {
+        left = std::max(left, timeline.servedFrom(input, slot));
+        right = std::min(right, timeline.nextRunAfter(*core.values[input].producer, slot));
+      }
+    }
+    const std::vector<int32_t> &own = timeline.runsOf(index);
+    auto it = std::lower_bound(own.begin(), own.end(), slot);
+    const int32_t next = it + 1 == own.end() ? timeline.slotCount() : *(it + 1);
+    right = std::min(right, next);
+    if (it != own.begin())
+      left = std::max(left, *(it - 1));
+    for (int32_t output : op.outputs) {
+      right = std::min(right, timeline.nextReadAfter(output, slot));
+      if (it != own.begin())
+        left = std::max(left, timeline.lastReadBefore(output, slot));
+    }
+    return {left, right};
+  }
+
+  bool moveRun(int32_t slot, int32_t left, int32_t target, int32_t right) {
+    int32_t place = timeline.emptyNear(left, std::clamp(target, left + 1, right - 1), right);
+    if (place == none) {
+      ++crowded;
+      return false;
+    }
+    int32_t op = timeline.runAt(slot);
+    remove(slot);
+    add(op, place);
+    return true;
+  }
+
+  bool shiftAnywhere() {
+    int32_t op = random.below(core.ops.size());
+    const std::vector<int32_t> &runs = timeline.runsOf(op);
+    int32_t slot = runs[random.below(runs.size())];
+    auto [left, right] = window(slot);
+    if (right - left < 3)
+      return false;
+    return moveRun(slot, left, left + 1 + random.below(right - left - 1), right);
+  }
+
+  /// Takes a value off the peak: its writer moves behind the peak, or its last reader before it.
+  bool shiftAtPeak() {
+    const std::vector<int32_t> &live = liveAtPeak();
+    const int32_t peak = timeline.peakSlot();
+    int32_t slot = none;
+    bool later = random.next() >> 63;
+    if (live.empty() || random.unit() < 0.15) {
+      slot = timeline.runAt(peak) == none ? none : peak; // the op at the peak itself
+    } else {
+      int32_t value = live[random.below(live.size())];
+      int32_t from = timeline.servedFrom(value, peak);
+      if (from == none)
+        return false;
+      slot = later ? from : timeline.liveUntil(value, from);
+      if (later && !core.values[value].producer)
+        return false;
+    }
+    if (slot == none || slot >= timeline.slotCount() || timeline.runAt(slot) == none)
+      return false;
+    auto [left, right] = window(slot);
+    if (later ? right <= peak + 1 : left >= peak - 1)
+      return false;
+    int32_t target = later ? peak + 1 + random.below(std::max(1, right - peak - 1))
+                           : peak - 1 - random.below(std::max(1, peak - 1 - left));
+    return moveRun(slot, left, target, right);
+  }
+
+  const Core &core;
+  const SearchOptions &options;
+  Timeline timeline;
+  Random random;
+  SearchResult best;
+  double energy = 0, price = 0, swing = 1, temperature = 0;
+  std::vector<Change> log;
+  std::vector<int32_t> many, placeInMany;
+  std::vector<int32_t> listed;
+  int32_t listedSlot = none;
+  bool listIsFresh = false;
+  int crowded = 0;
+};
+
+} // namespace
+
+SearchResult improve(const Core &core, const Sequence &start, const SearchOptions &options) {
+  return Search(core, start, options).run();
+}
+
+} // namespace stow::schedule

@@ -1,0 +1,40 @@
+// Local search on a schedule: evict across the peak, drop reruns, shift runs inside their slack.
+//
+// Simulated annealing on time + price * (bytes over budget), on a Timeline. Moves:
+//   evict  a value live across the peak but idle there is computed again just before its next
+//   reader;
+//          inputs that would have to live longer for it are kept or computed again too, recursively
+//   drop   a rerun is taken out; the previous copy serves its readers
+//   shift  a run moves to another slot between the runs it depends on and the runs that read it;
+//          half of these moves are aimed at a value live across the peak
+// Deterministic: a seed and a number of moves, no clock.
+#pragma once
+
+#include "passes/solvers/schedule/Core.h"
+
+#include <functional>
+
+namespace stow::schedule {
+
+struct SearchOptions {
+  Bytes budgetBytes = 0;
+  double pricePerByte = 0; ///< what a byte over budget costs; the cut bound's price is a good scale
+  int64_t moves = 0;
+  uint64_t seed = 1;
+  bool reruns = true;  ///< false: order search, no op runs twice
+  double warmth = 1.0; ///< first temperature in units of the mean op cost (or of price * mean size)
+  double cooling = 1e-5;  ///< last temperature as a fraction of the first
+  double hardening = 8.0; ///< last price as a multiple of the first
+  std::function<bool()> cancelled = {};
+};
+
+struct SearchResult {
+  Sequence sequence;
+  Measure measured;
+};
+
+/// The best schedule met, starting from `start` (which must be legal): within the budget the one of
+/// least time (then least peak), otherwise the one of least peak (then least time).
+SearchResult improve(const Core &core, const Sequence &start, const SearchOptions &options);
+
+} // namespace stow::schedule

@@ -1,0 +1,290 @@
+#include "passes/solvers/schedule/OrderSearch.h"
+
+#include "passes/solvers/schedule/LocalSearch.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <tuple>
+
+namespace stow::schedule {
+namespace {
+
+/// Predecessors that a first run needs: producers of inputs, and for an op that destroys a value
+/// all other readers of that value.
+std::vector<std::vector<int32_t>> successors(const Core &core, std::vector<int32_t> &missing) {
+  std::vector<std::vector<int32_t>> next(core.ops.size());
+  missing.assign(core.ops.size(), 0);
+  for (size_t i = 0; i < core.ops.size(); ++i) {
+    std::vector<int32_t> before;
+    for (int32_t value : core.ops[i].inputs)
+      if (core.values[value].producer)
+        before.push_back(*core.values[value].producer);
+    for (const Credit &credit : core.ops[i].credits)
+      if (credit.required)
+        for (int32_t reader : core.values[credit.input].readers)
+          if (reader != static_cast<int32_t>(i))
+            before.push_back(reader);
+    std::sort(before.begin(), before.end());
+    before.erase(std::unique(before.begin(), before.end()), before.end());
+    missing[i] = static_cast<int32_t>(before.size());
+    for (int32_t op : before)
+      next[op].push_back(static_cast<int32_t>(i));
+  }
+  return next;
+}
+
+} // namespace
+
+Sequence greedyOrder(const Core &core, double lookahead) {
+  std::vector<int32_t> missing, remaining(core.values.size());
+  std::vector<std::vector<int32_t>> next = successors(core, missing);
+  for (size_t v = 0; v < core.values.size(); ++v)
+    remaining[v] = static_cast<int32_t>(core.values[v].readers.size()) + core.values[v].keep;
+  std::vector<int32_t> ready;
+  for (size_t op = 0; op < core.ops.size(); ++op)
+    if (missing[op] == 0)
+      ready.push_back(static_cast<int32_t>(op));
+  Sequence order;
+  while (!ready.empty()) {
+    size_t best = 0;
+    std::tuple<double, Bytes, int32_t> bestKey{};
+    for (size_t i = 0; i < ready.size(); ++i) {
+      const CoreOp &op = core.ops[ready[i]];
+      Bytes outputs = 0, freed = 0;
+      double soon = 0;
+      for (int32_t value : op.outputs)
+        outputs += core.values[value].sizeBytes;
+      for (int32_t value : op.inputs) {
+        if (remaining[value] == 1)
+          freed += core.values[value].sizeBytes;
+        else
+          soon += static_cast<double>(core.values[value].sizeBytes) / remaining[value];
+      }
+      std::tuple key(static_cast<double>(outputs - freed) - lookahead * soon,
+                     outputs + op.workspaceBytes, ready[i]);
+      if (i == 0 || key < bestKey) {
+        best = i;
+        bestKey = key;
+      }
+    }
+    int32_t op = ready[best];
+    ready[best] = ready.back();
+    ready.pop_back();
+    order.push_back(op);
+    for (int32_t value : core.ops[op].inputs)
+      --remaining[value];
+    for (int32_t reader : next[op])
+      if (--missing[reader] == 0)
+        ready.push_back(reader);
+  }
+  return order;
+}
+
+namespace {
+
+/// One copy of a value as a window sees it.
+struct WindowValue {
+  Bytes sizeBytes = 0;
+  uint32_t readers = 0;   ///< runs of the window that read it
+  bool liveAfter = false; ///< read behind the window, or kept
+};
+
+/// A window prepared for dynamic programming over sets of runs.
+struct Window {
+  struct Run {
+    uint32_t before = 0;                             ///< runs of the window that must come first
+    std::vector<int32_t> reads, writes;              ///< copies
+    std::vector<std::tuple<int32_t, Bytes>> credits; ///< (copy that must die, bytes)
+    Bytes workspaceBytes = 0;
+  };
+  std::vector<Run> runs;
+  std::vector<WindowValue> values;
+};
+
+Window prepare(const Core &core, const Sequence &sequence, size_t begin, size_t end) {
+  Window window;
+  window.runs.resize(end - begin);
+  std::vector<int32_t> copyOf(core.values.size(), -1); // current copy, while walking the window
+  std::vector<int32_t> writerOf;                       // per copy: run of the window, or -1
+  std::vector<int32_t> lastRun(core.ops.size(), -1);
+  auto fresh = [&](int32_t value, int32_t writer) {
+    copyOf[value] = static_cast<int32_t>(window.values.size());
+    window.values.push_back({core.values[value].sizeBytes, 0, false});
+    writerOf.push_back(writer);
+    return copyOf[value];
+  };
+  for (size_t i = begin; i < end; ++i) {
+    const CoreOp &op = core.ops[sequence[i]];
+    const int32_t index = static_cast<int32_t>(i - begin);
+    Window::Run &run = window.runs[index];
+    run.workspaceBytes = op.workspaceBytes;
+    for (int32_t value : op.inputs) {
+      int32_t copy = copyOf[value] >= 0 ? copyOf[value] : fresh(value, -1);
+      window.values[copy].readers |= uint32_t(1) << index;
+      run.reads.push_back(copy);
+      if (writerOf[copy] >= 0)
+        run.before |= uint32_t(1) << writerOf[copy];
+    }
+    for (const Credit &credit : op.credits) {
+      run.credits.push_back({copyOf[credit.input], credit.bytes});
+      if (credit.required) // every other reader of this copy comes first
+        run.before |= window.values[copyOf[credit.input]].readers & ~(uint32_t(1) << index);
+    }
+    for (int32_t value : op.outputs) {
+      if (int32_t old = copyOf[value]; old >= 0) // readers of the old copy stay in front
+        run.before |=
+            window.values[old].readers | (writerOf[old] >= 0 ? uint32_t(1) << writerOf[old] : 0);
+      run.writes.push_back(fresh(value, index));
+    }
+    if (lastRun[sequence[i]] >= 0)
+      run.before |= uint32_t(1) << lastRun[sequence[i]];
+    lastRun[sequence[i]] = index;
+  }
+  // What is read behind the window: walk until every copy is decided.
+  std::vector<char> decided(core.values.size(), 0);
+  for (size_t i = end; i < sequence.size(); ++i) {
+    for (int32_t value : core.ops[sequence[i]].inputs)
+      if (!decided[value]) {
+        decided[value] = 1;
+        if (copyOf[value] >= 0)
+          window.values[copyOf[value]].liveAfter = true;
+      }
+    for (int32_t value : core.ops[sequence[i]].outputs)
+      decided[value] = 1;
+  }
+  for (size_t v = 0; v < core.values.size(); ++v)
+    if (core.values[v].keep && !decided[v] && copyOf[v] >= 0)
+      window.values[copyOf[v]].liveAfter = true;
+  return window;
+}
+
+} // namespace
+
+bool improveWindow(const Core &core, Sequence &sequence, size_t begin, size_t end) {
+  const size_t count = end - begin;
+  if (count < 2 || count > 20)
+    return false;
+  Window window = prepare(core, sequence, begin, end);
+  const uint32_t full = (uint32_t(1) << count) - 1;
+  constexpr Bytes unreached = std::numeric_limits<Bytes>::max();
+  // Bytes are relative to what is live in front of the window.
+  std::vector<Bytes> peak(full + 1, unreached), live(full + 1, 0);
+  std::vector<int8_t> last(full + 1, -1);
+  auto stepBytes = [&](uint32_t done, int32_t r, Bytes &after) {
+    const Window::Run &run = window.runs[r];
+    const uint32_t now = done | uint32_t(1) << r;
+    Bytes during = live[done] + run.workspaceBytes;
+    after = live[done];
+    for (int32_t copy : run.writes) {
+      during += window.values[copy].sizeBytes;
+      if (window.values[copy].readers || window.values[copy].liveAfter)
+        after += window.values[copy].sizeBytes;
+    }
+    for (int32_t copy : run.reads)
+      if (!window.values[copy].liveAfter && (window.values[copy].readers & ~now) == 0)
+        after -= window.values[copy].sizeBytes;
+    Bytes credit = 0;
+    for (auto [copy, bytes] : run.credits)
+      if (!window.values[copy].liveAfter && (window.values[copy].readers & ~now) == 0)
+        credit = std::max(credit, bytes);
+    return during - credit;
+  };
+  peak[0] = std::numeric_limits<Bytes>::min();
+  for (uint32_t done = 0; done < full; ++done) {
+    if (peak[done] == unreached)
+      continue;
+    for (size_t r = 0; r < count; ++r) {
+      if ((done >> r & 1) || (window.runs[r].before & ~done))
+        continue;
+      Bytes after = 0;
+      Bytes reached = std::max(peak[done], stepBytes(done, static_cast<int32_t>(r), after));
+      const uint32_t now = done | uint32_t(1) << r;
+      if (reached < peak[now]) {
+        peak[now] = reached;
+        live[now] = after;
+        last[now] = static_cast<int8_t>(r);
+      }
+    }
+  }
+  // The order at hand, measured the same way.
+  Bytes current = std::numeric_limits<Bytes>::min();
+  uint32_t done = 0;
+  for (size_t r = 0; r < count; ++r) {
+    Bytes after = 0;
+    current = std::max(current, stepBytes(done, static_cast<int32_t>(r), after));
+    done |= uint32_t(1) << r;
+    live[done] = after;
+  }
+  if (peak[full] >= current)
+    return false;
+  Sequence order(count);
+  for (uint32_t rest = full; rest; rest &= ~(uint32_t(1) << last[rest]))
+    order[std::popcount(rest) - 1] = sequence[begin + last[rest]];
+  std::copy(order.begin(), order.end(), sequence.begin() + static_cast<std::ptrdiff_t>(begin));
+  return true;
+}
+
+Sequence searchOrder(const Core &core, const Sequence &start, const OrderOptions &options) {
+  struct Ranked {
+    Bytes peak;
+    Sequence order;
+  };
+  std::vector<Ranked> starts;
+  auto offer = [&](Sequence order) {
+    if (order.size() != core.ops.size())
+      return;
+    Measure measured = measure(core, order);
+    if (measured.legal)
+      starts.push_back({measured.peakBytes, std::move(order)});
+  };
+  offer(start);
+  for (double lookahead : {0.0, 0.5, 1.0})
+    offer(greedyOrder(core, lookahead));
+  std::stable_sort(starts.begin(), starts.end(),
+                   [](const Ranked &a, const Ranked &b) { return a.peak < b.peak; });
+  Ranked best = starts.front();
+  // Three searches of rising patience, the last from the best of all.
+  const size_t tries = 3;
+  for (size_t i = 0; i < tries && best.peak > options.targetBytes; ++i) {
+    SearchOptions search;
+    search.budgetBytes = options.targetBytes;
+    search.reruns = false;
+    search.pricePerByte = 1;
+    search.moves = options.moves / static_cast<int64_t>(tries);
+    search.seed = i + 1;
+    search.warmth = i + 1 == tries ? 0.1 : 0.6;
+    search.cooling = 1e-3;
+    search.hardening = 1;
+    search.cancelled = options.cancelled;
+    const Sequence &from =
+        i + 1 == tries ? best.order : starts[std::min(i, starts.size() - 1)].order;
+    SearchResult found = improve(core, from, search);
+    if (found.measured.peakBytes < best.peak)
+      best = {found.measured.peakBytes, std::move(found.sequence)};
+    // Exact windows at the peak, in three alignments.
+    for (int round = 0; round < 50 && best.peak > options.targetBytes; ++round) {
+      const size_t at = measure(core, best.order).peakPosition;
+      bool improved = false;
+      const size_t width =
+          std::min<size_t>(static_cast<size_t>(options.windowRuns), best.order.size());
+      for (size_t offset : {width / 2, width / 4, 3 * width / 4}) {
+        size_t begin = std::min(at - std::min(at, offset), best.order.size() - width);
+        Sequence candidate = best.order;
+        if (!improveWindow(core, candidate, begin, begin + width))
+          continue;
+        Measure measured = measure(core, candidate);
+        if (measured.legal && measured.peakBytes < best.peak) {
+          best = {measured.peakBytes, std::move(candidate)};
+          improved = true;
+          break;
+        }
+      }
+      if (!improved)
+        break;
+    }
+  }
+  return best.order;
+}
+
+} // namespace stow::schedule

@@ -1,0 +1,300 @@
+#include "passes/solvers/schedule/PlanSchedule.h"
+
+#include "ir/plan/schedule/Verify.h"
+#include "passes/solvers/schedule/CutBound.h"
+#include "passes/solvers/schedule/LocalSearch.h"
+#include "passes/solvers/schedule/OrderSearch.h"
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stow::schedule {
+
+Bytes percentOf(Bytes peakBytes, double percent) {
+  // Thousandths of a percent are exact, so that 70 % of a multiple of 100 is not one byte more.
+  const __int128 thousandths = static_cast<__int128>(std::llround(percent * 1000));
+  return static_cast<Bytes>((static_cast<__int128>(peakBytes) * thousandths + 99999) / 100000);
+}
+
+class Planner::Impl {
+public:
+  Impl(const Problem &given, PlanOptions planOptions)
+      : problem(given), options(std::move(planOptions)), core((check(given), given)), bound(core) {
+    base.push_back(core.inputOrder());
+    inputPeak = measure(core, base[0]).peakBytes;
+    leanInputOrder();
+    addPoint(base[0]);
+    searchOrders();
+  }
+
+  Bytes inputOrderPeak() const { return inputPeak; }
+
+  PlanResult plan(Bytes budget) {
+    PlanResult result;
+    result.budgetBytes = budget;
+    result.leastTime = core.leastTime;
+    result.inputOrderPeak = inputPeak;
+    bound.refine(budget, cutOps());
+    if (core.ops.size() <= options.ladderLimit)
+      descend(budget);
+    else
+      solveDirectly(budget);
+    const Point *best = bestWithin(budget);
+    if (!best && !bound.timeBound(budget)) {
+      // Proven infeasible; the smallest peak of the ladder is for the message.
+    }
+    fill(result, best, budget);
+    return result;
+  }
+
+  std::vector<FrontierRow> frontier() {
+    std::vector<FrontierRow> rows;
+    if (core.ops.size() <= options.ladderLimit) {
+      descend(0);
+    } else {
+      for (const Sequence &start : base)
+        for (FrontierPoint &point : sweepPrices(core, start, 70))
+          addPoint(std::move(point.sequence));
+    }
+    for (const Point &point : points)
+      rows.push_back({point.peak, point.time, point.solution});
+    return rows;
+  }
+
+private:
+  /// One schedule on the frontier, with the replay's figures.
+  struct Point {
+    Bytes peak = 0;
+    Cost time = 0;
+    Solution solution;
+    Sequence sequence;
+  };
+
+  int cutOps() const { return core.ops.size() > 5000 ? 12 : 32; }
+  bool cancelled() const { return options.cancelled && options.cancelled(); }
+
+  /// With alternatives, search plans with the leanest workspace; `expand` then takes the fastest
+  /// alternative that fits at each position.
+  void leanInputOrder() {
+    if (core.hasAlternatives)
+      core.useLeanestAlternatives(problem);
+  }
+
+  /// Records a legal sequence on the frontier. Points are sorted by falling peak, rising time.
+  void addPoint(Sequence sequence, std::optional<Bytes> budget = {}) {
+    Solution solution = expand(problem, core, sequence, budget.value_or(inputPeak));
+    Replay replay = verify(problem, solution);
+    if (replay.fault)
+      return;
+    Point point{replay.peakBytes, replay.time, std::move(solution), std::move(sequence)};
+    for (const Point &other : points)
+      if (other.peak <= point.peak && other.time <= point.time)
+        return;
+    std::erase_if(points, [&](const Point &other) {
+      return point.peak <= other.peak && point.time <= other.time;
+    });
+    auto place = std::find_if(points.begin(), points.end(),
+                              [&](const Point &other) { return other.peak < point.peak; });
+    points.insert(place, std::move(point));
+  }
+
+  const Point *bestWithin(Bytes budget) const {
+    for (const Point &point : points) // falling peak, rising time: the first that fits
+      if (point.peak <= budget)
+        return &point;
+    return nullptr;
+  }
+
+  void searchOrders() {
+    if (options.effort <= 0 || core.ops.empty())
+      return;
+    Bytes least = bound.peakBound();
+    for (int32_t op : bound.opsByPressure())
+      least = std::max(least, bound.pressure(op));
+    if (measure(core, base[0]).peakBytes <= least)
+      return; // no order without reruns is better
+    OrderOptions order;
+    order.targetBytes = least;
+    order.moves = static_cast<int64_t>(options.effort * (core.ops.size() > 5000 ? 40000 : 150000));
+    order.cancelled = options.cancelled;
+    Sequence better = searchOrder(core, base[0], order);
+    if (measure(core, better).peakBytes < measure(core, base[0]).peakBytes) {
+      addPoint(better);
+      base.push_back(std::move(better));
+    }
+  }
+
+  // -- one budget
+
+  /// Cuts from every base, and from the schedule of the rung above.
+  std::vector<Sequence> cutCandidates(Bytes budget, const Sequence *above) {
+    std::vector<Sequence> found;
+    auto attempt = [&](const Sequence &start, double bias) {
+      if (std::optional<Sequence> reduced = reduceToBudget(core, start, budget, 200, bias))
+        found.push_back(dropNeedlessReruns(core, std::move(*reduced), budget, dropLimit()));
+    };
+    for (const Sequence &start : base)
+      for (double bias : {0.02, 0.001, 0.3})
+        attempt(start, bias);
+    if (above)
+      attempt(*above, 0.02);
+    std::stable_sort(found.begin(), found.end(), [&](const Sequence &a, const Sequence &b) {
+      Measure x = measure(core, a), y = measure(core, b);
+      return std::pair(x.time, x.peakBytes) < std::pair(y.time, y.peakBytes);
+    });
+    return found;
+  }
+
+  int dropLimit() const {
+    return static_cast<int>(
+        std::clamp<int64_t>(4000000 / (static_cast<int64_t>(core.ops.size()) + 1), 20, 400));
+  }
+
+  int64_t rungMoves() const {
+    double perRung = 4.0e6 / static_cast<double>(core.ops.size() + 40);
+    return static_cast<int64_t>(options.effort * std::clamp(perRung, 1500.0, 30000.0));
+  }
+
+  /// Search from the given schedule and from the best base, with a soft and a hard budget.
+  void searchAt(Bytes budget, const Sequence *start, int64_t moves) {
+    struct Variant {
+      bool fromBase;
+      double price, warmth, cooling, hardening;
+    };
+    static constexpr Variant variants[] = {{false, 1.0, 1.0, 1e-3, 10},
+                                           {true, 1.0, 1.0, 1e-3, 10},
+                                           {false, 0.5, 0.3, 1e-5, 3},
+                                           {false, 2.0, 0.05, 1e-4, 10}};
+    const double price = std::ldexp(bound.priceAt(budget), -bound.shift());
+    std::optional<Sequence> current;
+    if (start)
+      current = *start;
+    uint64_t seed = 1;
+    for (const Variant &variant : variants) {
+      if (cancelled() || provenAt(budget))
+        return;
+      SearchOptions search;
+      search.budgetBytes = budget;
+      search.pricePerByte = price * variant.price;
+      search.moves = moves / 4;
+      search.seed = seed++;
+      search.warmth = variant.warmth;
+      search.cooling = variant.cooling;
+      search.hardening = variant.hardening;
+      search.cancelled = options.cancelled;
+      SearchResult found =
+          improve(core, variant.fromBase || !current ? base.back() : *current, search);
+      addPoint(found.sequence, budget);
+      if (found.measured.peakBytes <= budget &&
+          (!current || found.measured.time <= measure(core, *current).time))
+        current = std::move(found.sequence);
+    }
+  }
+
+  bool provenAt(Bytes budget) const {
+    const Point *best = bestWithin(budget);
+    std::optional<Cost> least = bound.timeBound(budget);
+    return best && least && best->time <= *least;
+  }
+
+  // -- the ladder
+
+  Bytes rung(int percent) const { return percentOf(inputPeak, percent); }
+
+  /// Computes rungs from the top down until nothing below can serve `budget`.
+  void descend(Bytes budget) {
+    for (; nextRung > 0 && !cancelled(); --nextRung) {
+      const Bytes here = rung(nextRung);
+      bound.refine(here, cutOps());
+      std::optional<Cost> least = bound.timeBound(here);
+      if (!least)
+        break; // proven infeasible, and so is everything below
+      const Point *best = bestWithin(budget);
+      if (here <= budget && best && best->time <= *least)
+        break;
+      solveRung(here);
+    }
+  }
+
+  void solveRung(Bytes budget) {
+    if (provenAt(budget))
+      return;
+    const Point *above = bestWithin(budget);
+    // A schedule inherited from the rung above was the best known for more memory.
+    if (above)
+      return;
+    const Sequence *start = points.empty() ? nullptr : &points.back().sequence;
+    std::vector<Sequence> candidates = cutCandidates(budget, start);
+    std::optional<Sequence> best;
+    if (!candidates.empty())
+      best = candidates.front();
+    for (Sequence &candidate : candidates)
+      addPoint(std::move(candidate), budget);
+    if (options.effort > 0)
+      searchAt(budget, best ? &*best : nullptr, rungMoves());
+  }
+
+  // -- without a ladder
+
+  void solveDirectly(Bytes budget) {
+    for (int percent = 0; percent <= 12 && !cancelled(); ++percent) {
+      const Bytes here = budget - percentOf(inputPeak, percent);
+      if (here <= 0)
+        return;
+      if (percent)
+        bound.refine(here, 4);
+      std::optional<Cost> least = bound.timeBound(here);
+      const Point *best = bestWithin(budget);
+      if (!least || (best && best->time <= *least))
+        return;
+      std::vector<Sequence> candidates = cutCandidates(here, nullptr);
+      for (Sequence &candidate : candidates)
+        addPoint(std::move(candidate), here);
+      if (percent == 0 && options.effort > 0 && !candidates.empty())
+        searchAt(here, &candidates.front(), rungMoves());
+    }
+  }
+
+  void fill(PlanResult &result, const Point *best, Bytes budget) {
+    result.peakBound = bound.peakBound();
+    result.cutBound = bound.timeBound(budget);
+    if (!points.empty()) {
+      result.smallestPeak = points.back().peak;
+      result.smallestPeakSolution = points.back().solution;
+    }
+    if (!best) {
+      result.status = result.cutBound ? Status::NotFound : Status::Infeasible;
+      return;
+    }
+    result.solution = best->solution;
+    result.time = best->time;
+    result.peakBytes = best->peak;
+    const Cost least = result.bound();
+    result.gap = least > 0 ? static_cast<double>(best->time) / static_cast<double>(least) - 1 : 0;
+    result.status = best->time <= least ? Status::Optimal : Status::Bounded;
+  }
+
+  const Problem problem;
+  const PlanOptions options;
+  Core core;
+  CutBound bound;
+  Bytes inputPeak = 0;
+  std::vector<Sequence> base;
+  std::vector<Point> points;
+  int nextRung = 100;
+};
+
+Planner::Planner(const Problem &problem, PlanOptions options)
+    : impl(std::make_unique<Impl>(problem, std::move(options))) {}
+Planner::~Planner() = default;
+
+PlanResult Planner::plan(Bytes budgetBytes) { return impl->plan(budgetBytes); }
+std::vector<FrontierRow> Planner::frontier() { return impl->frontier(); }
+Bytes Planner::inputOrderPeak() const { return impl->inputOrderPeak(); }
+
+PlanResult planSchedule(const Problem &problem, Bytes budgetBytes, const PlanOptions &options) {
+  return Planner(problem, options).plan(budgetBytes);
+}
+
+} // namespace stow::schedule

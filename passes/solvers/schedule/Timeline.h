@@ -1,0 +1,92 @@
+// A schedule under local search: runs in slots, bytes per slot in a range-add / range-max tree.
+//
+//   slot     0   1   2   3   4   5   6   7        Slots are a power of two, about four per run, so
+//   run      a   .   b   c   .   a   d   .        that a run can be added between two others. An
+//   empty a       [--------]           [---]            slot has the bytes that are live across it.
+//
+// Adding or removing one run changes the intervals of its outputs and of its inputs only: O(degree
+// * log slots). The tree's root is the peak.
+#pragma once
+
+#include "passes/solvers/schedule/Core.h"
+
+namespace stow::schedule {
+
+/// Range add, global maximum and its leftmost position, over a power-of-two number of slots.
+class PeakTree {
+public:
+  void reset(int32_t slotCount);
+  /// Adds to [first, last], both included.
+  void add(int32_t first, int32_t last, Bytes bytes);
+  Bytes peak() const { return best[1]; }
+  int32_t peakSlot() const;
+
+private:
+  void pull(int32_t node) {
+    best[node] = std::max(best[2 * node], best[2 * node + 1]) + pending[node];
+  }
+  int32_t leaves = 1;
+  std::vector<Bytes> best, pending;
+};
+
+class Timeline {
+public:
+  static constexpr int32_t none = -1;
+
+  Timeline(const Core &core, const Sequence &sequence);
+
+  /// Spreads a sequence evenly over fresh slots.
+  void assign(const Sequence &sequence);
+  Sequence sequence() const;
+
+  int32_t slotCount() const { return slots; }
+  int32_t runAt(int32_t slot) const { return opAt[slot]; }
+  const std::vector<int32_t> &runsOf(int32_t op) const { return runs[op]; }
+  const std::vector<int32_t> &readsOf(int32_t value) const { return reads[value]; }
+  int32_t runCount() const { return total; }
+  Bytes peak() const { return core.baseBytes + tree.peak(); }
+  int32_t peakSlot() const { return tree.peakSlot(); }
+  Cost time() const { return cost; }
+  /// Required overwrites that are not last reads; a schedule with any is illegal.
+  int32_t violations() const { return violated; }
+
+  /// Puts a run of `op` into an empty slot. The caller sees to it that its inputs exist there.
+  void add(int32_t op, int32_t slot);
+  /// Takes the run out of a slot. The caller sees to it that an earlier run serves its readers.
+  void remove(int32_t slot);
+
+  /// The latest run of the value's producer before `slot`; `none` if there is none. Values that
+  /// exist from the start are served by slot 0's left edge: the result is 0.
+  int32_t servedFrom(int32_t value, int32_t slot) const;
+  /// The first run of the producer after `slot`; slotCount() if there is none.
+  int32_t nextRunAfter(int32_t op, int32_t slot) const;
+  /// The first read of the value after `slot`; slotCount() if there is none before the end. Kept
+  /// values are read at the end: the result is slotCount() for them too.
+  int32_t nextReadAfter(int32_t value, int32_t slot) const;
+  /// The last read of the value before `slot`, none if there is none.
+  int32_t lastReadBefore(int32_t value, int32_t slot) const;
+  /// An empty slot strictly between two slots, as near as possible to `right` (or to `middle`).
+  int32_t emptyBefore(int32_t left, int32_t right) const;
+  int32_t emptyNear(int32_t left, int32_t middle, int32_t right) const;
+  /// True if removing the run leaves every read served.
+  bool removable(int32_t slot) const;
+  /// The last slot at which the copy written (or present) at `from` is live.
+  int32_t liveUntil(int32_t value, int32_t from) const;
+
+private:
+  void setInterval(int32_t value, int32_t from, int32_t oldEnd, int32_t newEnd);
+  void refresh(int32_t slot);
+  bool diesAt(int32_t value, int32_t slot) const;
+
+  const Core &core;
+  int32_t slots = 0, total = 0, violated = 0;
+  Cost cost = 0;
+  PeakTree tree;
+  std::vector<int32_t> opAt;
+  std::vector<std::vector<int32_t>> runs;  ///< per op, ascending slots
+  std::vector<std::vector<int32_t>> reads; ///< per value, ascending slots
+  std::vector<Bytes> creditAt;
+  std::vector<int32_t> violationsAt;
+};
+
+} // namespace stow::schedule
