@@ -90,7 +90,8 @@ Problem generate(uint64_t seed, const GenerateOptions &options) {
   if (options.fixed)
     for (Buffer &buffer : problem.buffers)
       if (!buffer.inside && !buffer.sameAs && random.chance(0.2))
-        buffer.fixedOffset = random.integer(0, options.maxSize / buffer.alignment) * buffer.alignment;
+        buffer.fixedOffset =
+            random.integer(0, options.maxSize / buffer.alignment) * buffer.alignment;
   return problem;
 }
 

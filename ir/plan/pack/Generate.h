@@ -9,24 +9,25 @@ namespace stow::pack {
 /// The shape of `generate`'s random problems.
 struct GenerateOptions {
   int32_t buffers = 8;
-  Time horizon = 12;     ///< lifetimes lie in [0, horizon)
-  Bytes maxSize = 16;    ///< sizes are in [1, maxSize]
+  Time horizon = 12;  ///< lifetimes lie in [0, horizon)
+  Bytes maxSize = 16; ///< sizes are in [1, maxSize]
   bool alignments = true;
-  bool fixed = false;    ///< some fixed offsets; such a problem may have no packing
-  bool storages = true;  ///< sameAs and inside
+  bool fixed = false;   ///< some fixed offsets; such a problem may have no packing
+  bool storages = true; ///< sameAs and inside
   bool persistent = true;
 };
 
 /// A random problem that `check` accepts.
 Problem generate(uint64_t seed, const GenerateOptions &options = {});
 
-/// An allocation trace of `count` buffers: number i is born at 2i, lives 2 * floor(2^U(0,11)) and has
-/// floor(2^U(4,20)) bytes. At most a few hundred are live at once.
+/// An allocation trace of `count` buffers: number i is born at 2i, lives 2 * floor(2^U(0,11)) and
+/// has floor(2^U(4,20)) bytes. At most a few hundred are live at once.
 Problem generateTrace(int32_t count, uint64_t seed);
 
-/// A training step of `blocks` equal blocks with 100 buffers each: half of them in the forward pass,
-/// of which the first 20 of a block live to its mirrored backward tick; the rest live 1-5 ticks.
-/// Sizes are multiples of 64, log-uniform in 2^8..2^24. About 1e11 pairs overlap at 10,000 blocks.
+/// A training step of `blocks` equal blocks with 100 buffers each: half of them in the forward
+/// pass, of which the first 20 of a block live to its mirrored backward tick; the rest live 1-5
+/// ticks. Sizes are multiples of 64, log-uniform in 2^8..2^24. About 1e11 pairs overlap at 10,000
+/// blocks.
 Problem generateTraining(int32_t blocks, uint64_t seed);
 
 /// A training step that is hard to pack: unlike generateTraining its blocks differ in width and

@@ -56,9 +56,9 @@ struct Inside {
 };
 
 struct Buffer {
-  std::string name;  ///< unique; reports and files refer to buffers by it
-  Interval life;     ///< non-empty
-  Bytes size = 0;    ///< zero is allowed and occupies nothing
+  std::string name; ///< unique; reports and files refer to buffers by it
+  Interval life;    ///< non-empty
+  Bytes size = 0;   ///< zero is allowed and occupies nothing
   Bytes alignment = 1;
   std::optional<Bytes> fixedOffset;
   std::optional<BufferId> sameAs;
@@ -96,9 +96,9 @@ struct Storages {
 /// Follows sameAs and inside to the outermost buffer. Requires that `check` found nothing.
 Storages resolveStorages(const Problem &problem);
 
-/// What is wrong with `problem`, one sentence each, in buffer order and at most 20; empty when it is
-/// well formed. Rules: names are unique; lives are not empty; sizes are not negative and sum up to
-/// at most 2^60; alignments are in [1, 2^40]; fixed offsets are aligned, not negative, and agree
+/// What is wrong with `problem`, one sentence each, in buffer order and at most 20; empty when it
+/// is well formed. Rules: names are unique; lives are not empty; sizes are not negative and sum up
+/// to at most 2^60; alignments are in [1, 2^40]; fixed offsets are aligned, not negative, and agree
 /// within a storage; sameAs and inside name other buffers without a cycle and exclude each other;
 /// a contained buffer fits its container and keeps its alignment there; slices of one container
 /// that are live together are disjoint.

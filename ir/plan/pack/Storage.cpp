@@ -30,9 +30,10 @@ void appendUnion(const std::vector<Piece> &rects, std::vector<Piece> &out) {
       auto [low, high] = slab[i++];
       while (i < slab.size() && slab[i].first <= high)
         high = std::max(high, slab[i++].second);
-      auto same = std::find_if(out.begin() + first, out.end(), [&, low = low, high = high](const Piece &piece) {
-        return piece.low == low && piece.high == high && piece.life.end == times[t];
-      });
+      auto same = std::find_if(
+          out.begin() + first, out.end(), [&, low = low, high = high](const Piece &piece) {
+            return piece.low == low && piece.high == high && piece.life.end == times[t];
+          });
       if (same != out.end())
         same->life.end = times[t + 1];
       else

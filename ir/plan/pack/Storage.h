@@ -33,10 +33,10 @@ struct Storage {
 };
 
 struct StorageTable {
-  std::vector<Storage> storages;    ///< in the order of their roots
-  std::vector<Piece> pieces;        ///< per storage by (begin, low); none for empty storages
-  std::vector<int32_t> ofBuffer;    ///< by BufferId: index of its storage
-  std::vector<Bytes> relative;      ///< by BufferId: offset above the storage's base
+  std::vector<Storage> storages; ///< in the order of their roots
+  std::vector<Piece> pieces;     ///< per storage by (begin, low); none for empty storages
+  std::vector<int32_t> ofBuffer; ///< by BufferId: index of its storage
+  std::vector<Bytes> relative;   ///< by BufferId: offset above the storage's base
 };
 
 /// Builds the table. Requires that `check` found nothing. Linear for lone buffers; for a storage

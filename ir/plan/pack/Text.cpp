@@ -13,8 +13,8 @@ namespace {
 enum Column { Id, Lower, Upper, Size, Alignment, Offset, Persistent, SameAs, InsideOf, Hint };
 constexpr size_t columnCount = Hint + 1;
 constexpr std::array<std::string_view, columnCount> columnNames = {
-    "id", "lower", "upper", "size", "alignment", "offset", "persistent", "same_as", "inside",
-    "hint"};
+    "id",     "lower",      "upper",   "size",   "alignment",
+    "offset", "persistent", "same_as", "inside", "hint"};
 
 /// A field of the current line and the column (from 1) at which it starts.
 struct Field {
@@ -126,11 +126,11 @@ private:
     const char *end = field.text.data() + field.text.size();
     auto [stop, error] = std::from_chars(field.text.data(), end, value);
     if (error == std::errc::result_out_of_range)
-      fail(field.column, std::string(what) + " '" + std::string(field.text) +
-                             "' does not fit into 64 bits");
+      fail(field.column,
+           std::string(what) + " '" + std::string(field.text) + "' does not fit into 64 bits");
     if (error != std::errc() || stop != end)
-      fail(field.column, std::string(what) + " is '" + std::string(field.text) +
-                             "'; expected a decimal integer");
+      fail(field.column,
+           std::string(what) + " is '" + std::string(field.text) + "'; expected a decimal integer");
     return value;
   }
 
@@ -204,7 +204,8 @@ private:
       names.push_back({problem.buffers[id].name, id});
     std::sort(names.begin(), names.end());
     for (const Link &link : links) {
-      auto found = std::lower_bound(names.begin(), names.end(), std::pair(link.target, BufferId(0)));
+      auto found =
+          std::lower_bound(names.begin(), names.end(), std::pair(link.target, BufferId(0)));
       if (found == names.end() || found->first != link.target)
         failAt(link.line, link.column, "no buffer is named '" + std::string(link.target) + "'");
       if (link.offset)

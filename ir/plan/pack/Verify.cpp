@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace stow::pack {
 
@@ -65,8 +66,8 @@ private:
                place(id) + " does not share the storage of " + place(*buffer.sameAs));
       if (buffer.inside && offsets[buffer.inside->container] + buffer.inside->offset != offset)
         report(ViolationKind::Link, id, buffer.inside->container,
-               place(id) + " is not " + std::to_string(buffer.inside->offset) +
-                   " bytes inside " + place(buffer.inside->container));
+               place(id) + " is not " + std::to_string(buffer.inside->offset) + " bytes inside " +
+                   place(buffer.inside->container));
       height = std::max(height, offset + buffer.size);
     }
     if (height != solution.height)

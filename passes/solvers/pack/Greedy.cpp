@@ -76,7 +76,8 @@ private:
   /// The lowest aligned base >= `base` at which nothing collides; moves the cursors past what lies
   /// below it.
   Bytes lift(Bytes base, Bytes alignment) {
-    for (size_t settled = 0, i = 0; settled < cursors.size(); i = i + 1 == cursors.size() ? 0 : i + 1) {
+    for (size_t settled = 0, i = 0; settled < cursors.size();
+         i = i + 1 == cursors.size() ? 0 : i + 1) {
       Cursor &cursor = cursors[i];
       const Bytes before = base;
       while (cursor.next != cursor.end && cursor.next->low < base + cursor.high) {
@@ -151,9 +152,8 @@ std::vector<int32_t> greedyOrder(const Model &model, GreedyOrder order) {
   }
   std::vector<int32_t> sequence(count);
   std::iota(sequence.begin(), sequence.end(), 0);
-  std::sort(sequence.begin(), sequence.end(), [&](int32_t a, int32_t b) {
-    return keys[a] != keys[b] ? keys[a] > keys[b] : a < b;
-  });
+  std::sort(sequence.begin(), sequence.end(),
+            [&](int32_t a, int32_t b) { return keys[a] != keys[b] ? keys[a] > keys[b] : a < b; });
   return sequence;
 }
 

@@ -119,6 +119,28 @@ std::vector<int64_t> overlapDegrees(const Model &model) {
   return degrees;
 }
 
+int64_t overlappingPairs(const Model &model, const std::vector<int32_t> &items) {
+  // Each pair is counted where its later item begins: with those live then and those that begin
+  // together with it.
+  int32_t first = model.sections, last = 0;
+  for (int32_t index : items) {
+    first = std::min(first, model.items[index].begin);
+    last = std::max(last, model.items[index].end);
+  }
+  std::vector<int64_t> births(std::max(0, last - first) + 1, 0), deaths(births);
+  for (int32_t index : items) {
+    ++births[model.items[index].begin - first];
+    ++deaths[model.items[index].end - first];
+  }
+  int64_t live = 0, pairs = 0;
+  for (size_t s = 0; s < births.size(); ++s) {
+    live -= deaths[s];
+    pairs += births[s] * live + births[s] * (births[s] - 1) / 2;
+    live += births[s];
+  }
+  return pairs;
+}
+
 Bytes modelLoad(const Model &model) {
   std::vector<Bytes> change(model.sections + 1, 0);
   for (const ModelPiece &piece : model.pieces) {

@@ -23,12 +23,12 @@ struct ModelPiece {
 
 /// A storage that occupies bytes.
 struct Item {
-  int32_t begin, end;           ///< hull of its pieces' sections
+  int32_t begin, end;            ///< hull of its pieces' sections
   int32_t firstPiece, lastPiece; ///< [firstPiece, lastPiece) of Model::pieces, by (begin, low)
-  Bytes size;                   ///< highest piece end
+  Bytes size;                    ///< highest piece end
   Bytes alignment;
   std::optional<Bytes> fixedBase;
-  Time lifetime;                ///< end of the last piece minus begin of the first
+  Time lifetime; ///< end of the last piece minus begin of the first
   Time birth;
 
   bool isRectangle() const { return lastPiece - firstPiece == 1; }
@@ -52,6 +52,9 @@ Model makeModel(const Problem &problem);
 
 /// The number of other items that share a section with each item, in O(n log n) (counted by hulls).
 std::vector<int64_t> overlapDegrees(const Model &model);
+
+/// The number of pairs among `items` that share a section (counted by hulls), in O(n + sections).
+int64_t overlappingPairs(const Model &model, const std::vector<int32_t> &items);
 
 /// The largest sum of item bytes over sections.
 Bytes modelLoad(const Model &model);

@@ -28,7 +28,8 @@ const char *name(PackStatus status);
 struct PackOptions {
   /// Decide whether the buffers fit into this many bytes, instead of minimizing.
   std::optional<Bytes> capacity;
-  /// Search effort in elementary steps, about 1e8 to 1e9 a second; the greedy pairs are not counted.
+  /// Search effort in elementary steps, about 1e8 to 1e9 a second; the greedy pairs are not
+  /// counted.
   int64_t workBudget = 2'000'000'000;
   /// Wall-clock limit; results that hit it are valid but may differ between runs.
   std::optional<double> timeoutSeconds;

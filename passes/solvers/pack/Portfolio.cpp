@@ -1,0 +1,47 @@
+#include "passes/solvers/pack/Portfolio.h"
+
+#include <string_view>
+
+namespace stow::pack {
+
+namespace {
+
+// A area, W width, P peak, S sections, O overlaps, Z size, E early, L late; as in SearchKey.
+constexpr std::string_view letters = "AWPSOZEL";
+
+// Lower-case initials choose the pick: l lowest, t tightest. The first few cover MiniMalloc's hard
+// instances, their mirror images in time and the training graphs; the rest adds variety.
+constexpr std::string_view settings[] = {
+    "lPSA", "lSPA", "tPES", "tLAS", "lWAP", "lPAW", "tPLA", "lSOA", "tPAW", "lPSE", "tLPA", "lEAP",
+    "lPOA", "tAEL", "lSEA", "tZPA", "lAPW", "tPZA", "lOPA", "tEAS", "lZPS", "tSAP", "lPSL", "tWAP",
+    "lLPA", "tOPA", "lESP", "tPSA", "lZSA", "tZEA", "lAEL", "tPOE", "lEPA", "tELA", "lPLZ", "tSPL",
+};
+
+SearchOptions parseSetting(std::string_view text) {
+  SearchOptions options;
+  options.pick = text[0] == 'l' ? SearchPick::Lowest : SearchPick::Tightest;
+  for (size_t i = 0; i < options.order.size(); ++i)
+    options.order[i] = static_cast<SearchKey>(letters.find(text[i + 1]));
+  return options;
+}
+
+} // namespace
+
+const std::vector<SearchOptions> &searchPortfolio() {
+  static const std::vector<SearchOptions> portfolio = [] {
+    std::vector<SearchOptions> all;
+    for (std::string_view text : settings)
+      all.push_back(parseSetting(text));
+    return all;
+  }();
+  return portfolio;
+}
+
+std::string describe(const SearchOptions &options) {
+  std::string text = options.pick == SearchPick::Lowest ? "lowest " : "tightest ";
+  for (SearchKey key : options.order)
+    text += letters[static_cast<size_t>(key)];
+  return text;
+}
+
+} // namespace stow::pack
