@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Writes one of the suite's models as an ONNX file, in seconds and byte for byte the same each time.
 
   models/build.py resnet18 -o resnet18.onnx --batch 8             weights inside, drawn from seed 0
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "models"), str(ROOT / "python")]
 
 from export import export_module  # noqa: E402
-from onnx_init import SCHEMES, attach_weights, parameter_shapes, weights_from_text  # noqa: E402
+from onnx_init import SCHEMES, attach_weights, find_parameters, weights_from_text  # noqa: E402
 from torch_models import MODELS  # noqa: E402
 
 
@@ -33,10 +33,10 @@ def choose_weights(model: onnx.ModelProto, source: str) -> dict[str, np.ndarray]
     from safetensors_io import load
 
     stored = load(Path(source))
-    missing = [name for name in parameter_shapes(model, ("input",)) if name not in stored]
+    missing = [name for name in find_parameters(model) if name not in stored]
     if missing:
         raise SystemExit(f"{source} lacks {len(missing)} tensors, the first is '{missing[0]}'")
-    return {name: stored[name] for name in parameter_shapes(model, ("input",))}
+    return {name: stored[name] for name in find_parameters(model)}
 
 
 def build(name: str, batch: int, weights: str, opset: int = 13) -> onnx.ModelProto:
@@ -65,7 +65,7 @@ def main() -> None:
     model = build(args.name, args.batch, args.weights, args.opset)
     output = args.output or Path(f"{args.name}.onnx")
     output.write_bytes(model.SerializeToString(deterministic=True))
-    count = len(parameter_shapes(model, ("input",)))
+    count = len(find_parameters(model))
     print(f"{output}: {len(model.graph.node)} nodes, {count} parameter tensors, {output.stat().st_size} bytes")
 
 

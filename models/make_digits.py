@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Writes models/data/digits.npz: the UCI handwritten digits, split once and for all.
 
 The 1,797 scans come with the scikit-learn package (nothing is downloaded). Pixels are integers 0..16 and are stored as

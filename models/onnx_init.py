@@ -1,106 +1,166 @@
-"""Initial weights for any ONNX model, by seed: the same bytes on every machine, whatever framework is installed.
+"""Parameters of an ONNX model and their initial values by seed: the same bytes on every machine.
 
-Each parameter draws from its own Philox stream, keyed by the seed and the parameter's name, so that adding a layer
-changes no other layer. What a parameter is follows from the node that reads it:
+A parameter is a float leaf of the graph (an initializer, a graph input that is no data, the result of ConstantOfShape,
+RandomNormal or RandomUniform) that some node computes with; leaves read only as settings (Dropout's ratio, Clip's
+bounds, a Reshape's target) and results of Constant are none. Each parameter draws from its own Philox stream, keyed by
+seed and name, so that adding a layer changes no other. What it gets follows from the first node that reads it, looking
+through Reshape, Transpose and their like:
 
   Conv weight         uniform in +-1/sqrt(fan_in) (PyTorch's default), or with scheme "he" normal with variance
                       2 / fan_in (He et al. 2015), which keeps deep networks without normalization alive
   Gemm/MatMul weight  uniform in +-1/sqrt(fan_in)
   bias of these       uniform in +-1/sqrt(fan_in)
   BatchNormalization  scale 1, bias 0, running mean 0, running variance 1
+  PRelu slope         0.25
+  Mul, Div            1
+  anything else       0
 """
 
 import hashlib
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-WEIGHTED_OPS = ("Conv", "Gemm", "MatMul", "BatchNormalization")
 SCHEMES = ("seed", "he")
+LEAF_OPS = ("ConstantOfShape", "RandomNormal", "RandomUniform")
+VIEW_OPS = ("Reshape", "Transpose", "Identity", "Flatten", "Squeeze", "Unsqueeze")
+# Input positions that hold settings, not operands.
+SETTINGS = {"Dropout": (1, 2), "Clip": (1, 2), "Reshape": (1,), "Squeeze": (1,), "Unsqueeze": (1,), "Pad": (1, 2),
+            "Slice": (1, 2, 3, 4), "ReduceSum": (1,), "ReduceMean": (1,), "ReduceMax": (1,), "Expand": (1,),
+            "ConstantOfShape": (0,)}  # fmt: skip
 
 
-def parameter_shapes(model: onnx.ModelProto, data_inputs: tuple[str, ...] = ()) -> dict[str, tuple[int, ...]]:
-    """Trainable tensors and running statistics of the graph by name, in the order in which nodes first read them.
+@dataclass(frozen=True)
+class Use:
+    """The first place where a parameter is read as an operand."""
 
-    They are the values read in a weight's place of Conv, Gemm, MatMul or BatchNormalization that are initializers,
-    graph inputs or made by a node without data (ConstantOfShape and its like)."""
-    shapes = constant_shapes(model)
-    for name in data_inputs:
-        shapes.pop(name, None)
-    found: dict[str, tuple[int, ...]] = {}
+    node: onnx.NodeProto
+    position: int
+    view: tuple[int, ...]  # the parameter's shape as the node sees it
+
+
+@dataclass(frozen=True)
+class Parameter:
+    shape: tuple[int, ...]
+    use: Use
+
+    @property
+    def trainable(self) -> bool:
+        """False for the running statistics of batch norm."""
+        return not (self.use.node.op_type == "BatchNormalization" and self.use.position >= 3)
+
+
+def attributes(node: onnx.NodeProto) -> dict:
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute}
+
+
+def float_leaves(model: onnx.ModelProto, data_inputs: tuple[str, ...]) -> tuple[dict, dict]:
+    """(shapes of the float leaves, arrays of all constants) by value name."""
+    graph = model.graph
+    constants = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
+    leaves = {}
+    for value in graph.input:
+        kind = value.type.tensor_type
+        if kind.elem_type == TensorProto.FLOAT and value.name not in data_inputs:
+            leaves[value.name] = tuple(d.dim_value for d in kind.shape.dim)
+    leaves.update({n: a.shape for n, a in constants.items() if a.dtype == np.float32 and n not in data_inputs})
+    for node in graph.node:
+        if node.op_type == "Constant":
+            constants[node.output[0]] = numpy_helper.to_array(attributes(node)["value"])
+        elif node.op_type == "ConstantOfShape" and node.input[0] in constants:
+            value = attributes(node).get("value")
+            if value is None or value.data_type == TensorProto.FLOAT:
+                leaves[node.output[0]] = tuple(int(d) for d in constants[node.input[0]])
+        elif node.op_type in ("RandomNormal", "RandomUniform"):
+            leaves[node.output[0]] = tuple(attributes(node)["shape"])
+    return leaves, constants
+
+
+def view_shape(node: onnx.NodeProto, shape: tuple[int, ...], constants: dict) -> tuple[int, ...]:
+    """Shape of a view node's result, tried out on an array without bytes of its own."""
+    array = np.broadcast_to(np.int8(0), shape)
+    extra = constants.get(node.input[1]) if len(node.input) > 1 else None
+    if node.op_type == "Reshape":
+        target = [shape[i] if d == 0 else int(d) for i, d in enumerate(extra)]
+        return array.reshape(target).shape
+    if node.op_type == "Transpose":
+        return array.transpose(attributes(node).get("perm")).shape
+    if node.op_type == "Flatten":
+        axis = attributes(node).get("axis", 1)
+        return (math.prod(shape[:axis]), math.prod(shape[axis:]))
+    axes = attributes(node).get("axes") if extra is None else [int(a) for a in extra]
+    if node.op_type == "Squeeze":
+        return np.squeeze(array, None if axes is None else tuple(axes)).shape
+    return np.expand_dims(array, tuple(axes)).shape if node.op_type == "Unsqueeze" else shape
+
+
+def default_data_inputs(model: onnx.ModelProto) -> tuple[str, ...]:
+    """The first graph input without an initializer: where parameters are inputs too, exporters put the data first."""
+    stored = {t.name for t in model.graph.initializer}
+    free = [v.name for v in model.graph.input if v.name not in stored]
+    return tuple(free[:1])
+
+
+def find_parameters(model: onnx.ModelProto, data_inputs: tuple[str, ...] | None = None) -> dict[str, Parameter]:
+    """The model's parameters and running statistics by name, in the order in which nodes first read them."""
+    leaves, constants = float_leaves(model, default_data_inputs(model) if data_inputs is None else data_inputs)
+    views = {name: (name, shape) for name, shape in leaves.items()}
+    found: dict[str, Parameter] = {}
     for node in model.graph.node:
-        for name in node.input[1:] if node.op_type in WEIGHTED_OPS else ():
-            if name in shapes:
-                found.setdefault(name, shapes[name])
+        if node.op_type in VIEW_OPS and node.input[0] in views:
+            origin, shape = views[node.input[0]]
+            views[node.output[0]] = (origin, view_shape(node, shape, constants))
+            continue
+        for position, name in enumerate(node.input):
+            if name in views and position not in SETTINGS.get(node.op_type, ()):
+                origin, shape = views[name]
+                found.setdefault(origin, Parameter(leaves[origin], Use(node, position, shape)))
     return found
 
 
-def constant_shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
-    """Shapes of all values that do not depend on data: graph inputs, initializers, results of constant nodes."""
-    graph = model.graph
-    values = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
-    shapes = {v.name: tuple(d.dim_value for d in v.type.tensor_type.shape.dim) for v in graph.input}
-    shapes.update({name: array.shape for name, array in values.items()})
-    for node in graph.node:
-        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        if node.op_type == "ConstantOfShape" and node.input[0] in values:
-            shapes[node.output[0]] = tuple(int(d) for d in values[node.input[0]])
-        elif node.op_type == "Constant" and "value" in attributes:
-            values[node.output[0]] = numpy_helper.to_array(attributes["value"])
-            shapes[node.output[0]] = values[node.output[0]].shape
-        elif node.op_type in ("RandomNormal", "RandomUniform"):
-            shapes[node.output[0]] = tuple(attributes["shape"])
-    return shapes
-
-
 def stream(seed: int, name: str) -> np.random.Generator:
-    """The random stream of one parameter."""
+    """The random stream of one named array."""
     digest = hashlib.sha256(f"{seed}:{name}".encode()).digest()
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
 
 
-def uniform(rng: np.random.Generator, shape: tuple[int, ...], bound: float) -> np.ndarray:
-    return ((rng.random(shape) * 2.0 - 1.0) * bound).astype(np.float32)
+def fan_in(weight: Use) -> int:
+    """How many inputs one output of a Conv, Gemm or MatMul sums over."""
+    if weight.node.op_type == "Conv":
+        return math.prod(weight.view[1:])
+    transposed = weight.node.op_type == "Gemm" and attributes(weight.node).get("transB", 0)
+    return weight.view[-1 if transposed else -2]
+
+
+def initial_value(name: str, parameter: Parameter, weight: Use | None, seed: int, scheme: str) -> np.ndarray:
+    """`weight` is the weight of the node that reads the parameter, if it has one (a bias takes its range from it)."""
+    op, position, shape = parameter.use.node.op_type, parameter.use.position, parameter.shape
+    rng = stream(seed, name)
+    if op in ("Conv", "Gemm", "MatMul") and weight is not None:
+        if op == "Conv" and position == 1 and scheme == "he":
+            return (rng.standard_normal(shape) * math.sqrt(2.0 / fan_in(weight))).astype(np.float32)
+        return ((rng.random(shape) * 2.0 - 1.0) / math.sqrt(fan_in(weight))).astype(np.float32)
+    if op == "BatchNormalization":
+        return np.full(shape, 1.0 if position in (1, 4) else 0.0, np.float32)
+    return np.full(shape, {"PRelu": 0.25, "Mul": 1.0, "Div": 1.0}.get(op, 0.0), np.float32)
 
 
 def initial_weights(model: onnx.ModelProto, seed: int, scheme: str = "seed") -> dict[str, np.ndarray]:
-    """Float32 arrays for every entry of `parameter_shapes`; a parameter that two nodes share follows its first reader.
-
-    `scheme` is "seed" (PyTorch's default ranges) or "he" (see above)."""
+    """Float32 arrays for every entry of `find_parameters`; `scheme` is "seed" (PyTorch's ranges) or "he"."""
     if scheme not in SCHEMES:
         raise ValueError(f"unknown scheme '{scheme}': expected one of {', '.join(SCHEMES)}")
-    shapes = parameter_shapes(model)
-    weights: dict[str, np.ndarray] = {}
-    for node in model.graph.node:
-        names = [n if n in shapes else None for n in node.input]
-        if node.op_type == "BatchNormalization":
-            made = [(names[i], np.full(shapes[names[i]], v, np.float32)) for i, v in ((1, 1), (2, 0), (3, 0), (4, 1)) if names[i]]
-        elif node.op_type in WEIGHTED_OPS and len(names) > 1 and names[1]:
-            made = _weight_and_bias(node, names, shapes, seed, scheme)
-        else:
-            continue
-        for name, array in made:
-            weights.setdefault(name, array)
-    return weights
+    parameters = find_parameters(model)
+    weight_of = {id(p.use.node): p.use for p in parameters.values() if p.use.position == 1}
+    return {n: initial_value(n, p, weight_of.get(id(p.use.node)), seed, scheme) for n, p in parameters.items()}
 
 
-def _weight_and_bias(node: onnx.NodeProto, names: list, shapes: dict, seed: int, scheme: str) -> list[tuple[str, np.ndarray]]:
-    shape = shapes[names[1]]
-    transposed = node.op_type == "Gemm" and any(a.name == "transB" and a.i for a in node.attribute)
-    convolution = node.op_type == "Conv"
-    fan_in = math.prod(shape[1:]) if convolution else shape[-1 if transposed else -2]
-    bound = 1.0 / math.sqrt(fan_in)
-    rng = stream(seed, names[1])
-    if convolution and scheme == "he":
-        weight = (rng.standard_normal(shape) * math.sqrt(2.0 / fan_in)).astype(np.float32)
-    else:
-        weight = uniform(rng, shape, bound)
-    made = [(names[1], weight)]
-    if len(names) > 2 and names[2]:
-        made.append((names[2], uniform(stream(seed, names[2]), shapes[names[2]], bound)))
-    return made
+def weights_from_text(model: onnx.ModelProto, text: str) -> dict[str, np.ndarray]:
+    """"seed:7" or "he:7" -> the weights of that scheme and seed."""
+    scheme, _, seed = text.partition(":")
+    return initial_weights(model, int(seed), scheme)
 
 
 def attach_weights(model: onnx.ModelProto, weights: dict[str, np.ndarray]) -> None:
@@ -119,9 +179,3 @@ def attach_weights(model: onnx.ModelProto, weights: dict[str, np.ndarray]) -> No
     kept = [v for v in graph.input if v.name not in weights]
     del graph.input[:]
     graph.input.extend(kept)
-
-
-def weights_from_text(model: onnx.ModelProto, text: str) -> dict[str, np.ndarray]:
-    """"seed:7" or "he:7" -> the weights of that scheme and seed."""
-    scheme, _, seed = text.partition(":")
-    return initial_weights(model, int(seed), scheme)

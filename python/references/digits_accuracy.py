@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Trains the demo's digits network in PyTorch with the demo's recipe and prints the test accuracy per shuffle seed.
 
 The recipe (AdamW, lr 1e-3, weight decay 0.1, batch 128, 40 epochs) is what scripts and tests give to the compiled

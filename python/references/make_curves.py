@@ -1,0 +1,108 @@
+#!/usr/bin/python3
+"""Writes tests/data/curves/*.csv: PyTorch's losses for whole models, each from one line of the table below.
+
+  make_curves.py digits_cnn mlp            the named curves
+  make_curves.py --small                   all that take seconds
+  make_curves.py --light-models=DIR        also ONNX's light_*.onnx models found in DIR
+  make_curves.py digits_cnn --inputs=DIR   and keep DIR/digits_cnn.{onnx,safetensors,npz} for the compiled executable
+
+Weights and data are drawn from Philox streams (models/onnx_init.py) and are not stored. Needs a few minutes for the
+224x224 models.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SGD = "sgd:lr=0.01,momentum=0.9"
+SLOW_SGD = "sgd:lr=0.001,momentum=0.9"  # where 0.01 makes the first steps jump, which magnifies rounding
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One reference run; `model` is a name of models/build.py, or a light model's file name."""
+
+    model: str
+    batch: int
+    steps: int
+    optimizer: str
+    data: str = "random:0"
+    weights: str = "seed:0"
+    rows: int | None = None  # of random data; fewer than batch x steps means that batches come again
+    double: bool = True
+    small: bool = True
+
+
+DIGITS = "models/data/digits.npz"
+
+CURVES: dict[str, Curve] = {
+    "digits_cnn": Curve("digits_cnn", 64, 20, "adamw:lr=1e-3,weight_decay=0.1", DIGITS),
+    "digits_cnn_sgd": Curve("digits_cnn", 64, 30, "sgd:lr=0.05,momentum=0.9,nesterov=true,weight_decay=5e-4", DIGITS),
+    "mlp": Curve("mlp", 32, 20, "sgd:lr=0.1,momentum=0.9", rows=64),
+    "mlp_adam": Curve("mlp", 32, 20, "adam:lr=1e-3", rows=64),
+    "lenet": Curve("lenet", 32, 20, "adamw:lr=1e-3", rows=64),
+    "resnet18_b8": Curve("resnet18", 8, 10, SGD, weights="he:0", small=False),
+    "light_bvlc_alexnet": Curve("light_bvlc_alexnet.onnx", 8, 3, SGD, weights="he:0", double=False, small=False),
+    "light_inception_v1": Curve("light_inception_v1.onnx", 8, 3, SLOW_SGD, weights="he:0", double=False, small=False),
+    "light_resnet50": Curve("light_resnet50.onnx", 8, 3, SLOW_SGD, weights="he:0", double=False, small=False),
+    "light_squeezenet": Curve("light_squeezenet.onnx", 8, 3, SLOW_SGD, weights="he:0", double=False, small=False),
+    "light_vgg19": Curve("light_vgg19.onnx", 8, 3, SGD, weights="he:0", double=False, small=False),
+}
+
+
+def model_file(name: str, curve: Curve, folder: Path, light_models: Path | None) -> Path | None:
+    """The model's ONNX file, built into `folder` if need be; None where a light model is not at hand."""
+    if curve.model.endswith(".onnx"):
+        path = (light_models or Path()) / curve.model
+        return path if light_models and path.exists() else None
+    path = folder / f"{name}.onnx"
+    command = [sys.executable, ROOT / "models/build.py", curve.model, "-o", path, "--batch", str(curve.batch),
+               "--weights", curve.weights]  # fmt: skip
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+def make(name: str, curve: Curve, folder: Path, model: Path, output: Path, threads: int) -> None:
+    data = ROOT / curve.data if curve.data.endswith(".npz") else curve.data
+    command = [sys.executable, ROOT / "python/references/train_curve.py", "--onnx", model, "--weights", curve.weights,
+               "--data", data, "--optimizer", curve.optimizer, "--steps", str(curve.steps), "--batch", str(curve.batch),
+               "--threads", str(threads), "-o", output / f"{name}.csv",
+               "--save-weights", folder / f"{name}.safetensors", "--save-data", folder / f"{name}.npz"]  # fmt: skip
+    command += ["--rows", str(curve.rows)] if curve.rows else []
+    command += ["--double"] if curve.double else []
+    subprocess.run([str(part) for part in command], check=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(CURVES)}")
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--light-models", type=Path, metavar="DIR")
+    parser.add_argument("--inputs", type=Path, metavar="DIR", help="keep models, initial weights and data here")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / "tests/data/curves")
+    args = parser.parse_args()
+    unknown = [name for name in args.names if name not in CURVES]
+    if unknown:
+        parser.error(f"no curve named '{unknown[0]}'")
+    names = args.names or [n for n, c in CURVES.items() if c.small or not args.small]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = args.inputs or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        args.output.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            model = model_file(name, CURVES[name], folder, args.light_models)
+            if model is None:
+                print(f"{name}: skipped, {CURVES[name].model} not found; give its folder with --light-models")
+                continue
+            make(name, CURVES[name], folder, model, args.output, args.threads)
+            lines = (args.output / f"{name}.csv").read_text().splitlines()
+            print(f"{name}: loss {lines[1].split(',')[1]} -> {lines[-1].split(',')[1]} in {len(lines) - 1} steps", flush=True)
+
+
+if __name__ == "__main__":
+    main()

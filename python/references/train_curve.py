@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+"""Losses per training step of an ONNX model in PyTorch: the reference for whole-model tests.
+
+  train_curve.py --onnx resnet18.onnx --weights seed:0 --data random:0 --rows 80 --classes 10 \\
+      --optimizer sgd:lr=0.01,momentum=0.9 --steps 10 --batch 8 --double -o resnet18_b8.csv \\
+      --save-weights w.safetensors --save-data d.npz
+
+Weights: "own" (the file's), "seed:N" or "he:N" (models/onnx_init.py), or a safetensors file. Data: an npz with `x`, `y`,
+or "random:N": standard normal images and uniform labels of --classes classes from a Philox stream. Step i uses rows
+[i*B, (i+1)*B) modulo the number of rows, never shuffled. Dropout is off. With --double a second run in float64 shows
+how far float32 rounding alone carries the curve.
+
+CSV: `step,loss` or `step,loss,loss_float64`; the loss is that of the batch before the step's update.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import torch
+import torch.nn.functional as F
+from onnx import numpy_helper
+from torch import Tensor
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "models"), str(ROOT / "python"), str(ROOT / "python/references")]
+
+import safetensors_io  # noqa: E402
+from onnx_init import SCHEMES, find_parameters, stream, weights_from_text  # noqa: E402
+from onnx_torch import OnnxTorch  # noqa: E402
+
+
+def read_weights(model: onnx.ModelProto, source: str) -> dict[str, np.ndarray]:
+    if source.split(":")[0] in SCHEMES:
+        return weights_from_text(model, source)
+    if source == "own":
+        stored = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    else:
+        stored = safetensors_io.load(Path(source))
+    missing = [name for name in find_parameters(model) if name not in stored]
+    if missing:
+        raise SystemExit(f"{source}: no weight for {len(missing)} parameters, the first is '{missing[0]}'")
+    return stored
+
+
+def read_data(source: str, sample: tuple[int, ...], rows: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """(x [N, *sample] float32, y [N] int64)."""
+    if not source.startswith("random:"):
+        with np.load(source) as data:
+            return data["x"], data["y"]
+    seed = int(source[len("random:") :])
+    x = stream(seed, "x").standard_normal((rows, *sample), np.float32)
+    return x, stream(seed, "y").integers(0, classes, rows, np.int64)
+
+
+def make_optimizer(text: str, parameters: list[Tensor]) -> torch.optim.Optimizer:
+    """"sgd:lr=0.01,momentum=0.9" -> torch.optim.SGD; the option names are the compiler's."""
+    name, _, rest = text.partition(":")
+    options: dict = {}
+    for part in rest.split(",") if rest else []:
+        key, _, value = part.partition("=")
+        key = key.replace("-", "_")
+        options[key] = value.lower() != "false" if key == "nesterov" else float(value or "1")
+    if name in ("adam", "adamw"):
+        options["betas"] = (options.pop("beta1", 0.9), options.pop("beta2", 0.999))
+    return {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name](parameters, **options)
+
+
+def loss_of(kind: str, output: Tensor, target: Tensor) -> Tensor:
+    """Mean loss; for cross-entropy axis 1 holds the classes and trailing axes of length one are dropped."""
+    if kind == "mse":
+        return F.mse_loss(output, target.to(output.dtype))
+    while output.ndim > target.ndim + 1 and output.shape[-1] == 1:
+        output = output.squeeze(-1)
+    return F.cross_entropy(output, target)
+
+
+def run_curve(model: onnx.ModelProto, weights: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray,
+              args: argparse.Namespace, dtype: torch.dtype) -> tuple[list[float], OnnxTorch]:  # fmt: skip
+    network = OnnxTorch(model, weights, dtype)
+    optimizer = make_optimizer(args.optimizer, network.parameters())
+    losses = []
+    for step in range(args.steps):
+        rows = np.arange(step * args.batch, (step + 1) * args.batch) % len(x)
+        output = network.forward(torch.from_numpy(x[rows]))
+        loss = loss_of(args.loss, output, torch.from_numpy(y[rows]))
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, network
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--onnx", type=Path, required=True)
+    parser.add_argument("--weights", default="own", help="own, seed:N, he:N or FILE.safetensors")
+    parser.add_argument("--data", default="random:0", help="FILE.npz or random:N")
+    parser.add_argument("--rows", type=int, help="rows of random data (default: one batch per step)")
+    parser.add_argument("--classes", type=int, default=10, help="labels of random data are below this")
+    parser.add_argument("--loss", choices=("cross-entropy", "mse"), default="cross-entropy")
+    parser.add_argument("--optimizer", default="sgd:lr=0.01,momentum=0.9")
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--double", action="store_true", help="add a column computed in float64")
+    parser.add_argument("--save-weights", type=Path, help="write the initial weights as safetensors")
+    parser.add_argument("--save-final", type=Path, help="write the weights after the last step as safetensors")
+    parser.add_argument("--save-data", type=Path, help="write the data as npz")
+    parser.add_argument("-o", "--output", type=Path, help="CSV file (default: standard output)")
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_arguments()
+    torch.set_num_threads(args.threads)
+    model = onnx.load(args.onnx)
+    weights = read_weights(model, args.weights)
+    sample = OnnxTorch(model, weights).sample_shape
+    x, y = read_data(args.data, sample, args.rows or args.steps * args.batch, args.classes)
+    if args.save_weights:
+        safetensors_io.save(args.save_weights, {name: weights[name] for name in find_parameters(model)})
+    if args.save_data:
+        np.savez(args.save_data, x=x, y=y)
+    losses, network = run_curve(model, weights, x, y, args, torch.float32)
+    if args.save_final:
+        safetensors_io.save(args.save_final, {n: t.detach().numpy() for n, t in network.state.items()})
+    lines = ["step,loss" + (",loss_float64" if args.double else "")]
+    doubles = run_curve(model, weights, x, y, args, torch.float64)[0] if args.double else []
+    for step, loss in enumerate(losses):
+        lines.append(f"{step},{loss:.9g}" + (f",{doubles[step]:.12g}" if args.double else ""))
+    text = "\n".join(lines) + "\n"
+    if args.output:
+        args.output.write_text(text)
+    else:
+        sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()
