@@ -40,7 +40,7 @@
 // types.
 //
 // What to ask for. Any layout is computed with, but oneDNN has fast code for few combinations and
-// reference code ("ref:any", some hundred times slower) for the rest: row-major convolution weights
+// reference code (some hundred times slower) for the rest: row-major convolution weights
 // are such a case. With channels-last activations (order 0,2,3,1) on AVX-512 it was measured that
 //   - the weights layout that convolution_grad_weight likes (i16o blocks) is taken by the forward
 //     convolution at the speed of its own favourite: a parameter stored so needs no reorder for
@@ -64,10 +64,13 @@ struct LibraryRequirements {
   std::vector<Bytes> opaqueBytes; ///< per operand: size of opaque operands (>= 1), 0 for tensors
   std::string implementation;     ///< the library's name for it, for reports
 
-  /// True when only the library's slow reference code takes these operands.
-  bool isReference() const {
-    return implementation.starts_with("ref:") || implementation.find("_ref:") != std::string::npos;
-  }
+  /// Most that a run takes from the heap beside the workspace: 0 stands for bookkeeping of less
+  /// than 1 KiB. Only implementations on the library's own matrix product have more (machines
+  /// without AVX-512, convolutions of few and odd channels per group); they are chosen where
+  /// nothing but reference code is left.
+  Bytes heapBytes = 0;
+
+  bool reference = false; ///< only the library's slow reference code takes these operands
 };
 
 /// Queries the library for a call with the given operands (offsets ignored). An operand whose

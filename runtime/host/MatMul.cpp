@@ -2,7 +2,8 @@
 // side; a tensor of lower rank is repeated over the missing ones).
 //
 // A transposed operand is stored as [.., K, M] (a) or [.., N, K] (b) and seen through swapped
-// strides; layouts are those of the stored tensor.
+// strides; layouts are those of the stored tensor. When b is one matrix, the rows of all of a's
+// batches form one tall matrix, and the product is a plain one: the library has better code for it.
 #include "runtime/host/Primitive.h"
 
 #include <algorithm>
@@ -27,10 +28,32 @@ struct Side {
   dnnl::memory::desc desc;
 };
 
+/// True when a and dst can be seen as matrices with all their batches' rows below each other.
+bool isTall(const Call &call, size_t last, bool transposeA) {
+  const Shape &a = call.shape(0), &b = call.shape(1), &dst = call.shape(last);
+  auto plain = [&](size_t i) { return !call.isAny(i) && call.operand(i).layout.isRowMajor(); };
+  if (dst.size() < 3 || transposeA || a.size() != dst.size() || b.size() < 2 || !plain(0) ||
+      !plain(last) || (call.isAny(1) && b.size() > 2))
+    return false;
+  return std::equal(a.begin(), a.end() - 2, dst.begin()) &&
+         std::all_of(b.begin(), b.end() - 2, [](int64_t dim) { return dim == 1; });
+}
+
+/// Operand `index` in `rank` dimensions. Missing leading dimensions become 1; superfluous ones are
+/// merged into the rows.
 Side sideOf(const Call &call, size_t index, bool transposed, size_t rank) {
   const Operand &operand = call.operand(index);
-  if (operand.shape.size() < 2 || operand.shape.size() > rank)
-    call.fail(call.describe(index) + " must have 2 to " + std::to_string(rank) + " dimensions");
+  if (operand.shape.size() < 2)
+    call.fail(call.describe(index) + " must have 2 or more dimensions");
+  if (operand.shape.size() > rank)
+    return call.choose([&] {
+      dnnl::memory::desc desc = call.desc(index);
+      if (transposed)
+        desc = swapLastTwo(desc);
+      Shape dims = dimsOf(desc);
+      int64_t rows = elementCount(dims) / dims.back();
+      return Side{index, transposed, desc.reshape({rows, dims.back()})};
+    });
   size_t missing = rank - operand.shape.size();
   if (call.isAny(index)) {
     if (missing != 0)
@@ -82,8 +105,12 @@ Preparation prepareMatMul(const Command &command, const std::vector<bool> &anyLa
   if (call.integerOr("has_bias", hasBias) != hasBias)
     call.fail("has_bias contradicts the number of operands");
   size_t last = hasBias ? 3 : 2;
-  size_t rank = call.shape(last).size();
-  Side a = sideOf(call, 0, call.integerOr("transpose_a", 0) != 0, rank);
+  bool transposeA = call.integerOr("transpose_a", 0) != 0;
+  size_t rank = isTall(call, last, transposeA) ? 2 : call.shape(last).size();
+  for (size_t i : {size_t{0}, size_t{1}})
+    if (rank > 2 && call.shape(i).size() > rank)
+      call.fail(call.describe(i) + " has more dimensions than " + call.describe(last));
+  Side a = sideOf(call, 0, transposeA, rank);
   Side b = sideOf(call, 1, call.integerOr("transpose_b", 0) != 0, rank);
   Side dst = sideOf(call, last, false, rank);
   checkShapes(call, a, b, dst);

@@ -2,6 +2,8 @@
 
 #include "runtime/base/Error.h"
 
+#include <string_view>
+
 namespace stow::host {
 
 const dnnl::engine &cpuEngine() {
@@ -16,6 +18,15 @@ const dnnl::primitive_attr &callAttributes() {
     return attr;
   }();
   return attributes;
+}
+
+bool usesHeap(const char *implementation) {
+  return std::string_view(implementation).find("gemm:") != std::string_view::npos;
+}
+
+bool isReference(const char *implementation) {
+  std::string_view name(implementation);
+  return name.starts_with("ref:") || name.find("_ref:") != std::string_view::npos;
 }
 
 namespace {

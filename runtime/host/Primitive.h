@@ -36,6 +36,23 @@ struct Preparation {
   std::vector<Argument> arguments;
 };
 
+/// True for implementations on the library's own matrix product, which packs its operands into
+/// buffers that it takes from the heap during the run, whatever the scratchpad mode.
+bool usesHeap(const char *implementation);
+
+/// True for the library's slow reference code.
+bool isReference(const char *implementation);
+
+/// The first implementation, in the library's order of preference, that works in the caller's
+/// scratch and is not reference code; the library's first choice when there is none.
+template <typename Descriptor> Descriptor preferPlanned(const Descriptor &first) {
+  Descriptor next = first;
+  while (usesHeap(next.impl_info_str()))
+    if (!next.next_impl())
+      return first;
+  return isReference(next.impl_info_str()) ? first : next;
+}
+
 /// A command being prepared. All checks name the call, the node and the operand in their errors.
 class Call {
 public:
@@ -80,10 +97,16 @@ public:
   /// Opaque bytes of the size of `desc` (which may be empty).
   Argument opaque(size_t index, int dnnlArgument, const dnnl::memory::desc &desc) const;
 
-  /// Runs `create` and turns the library's refusal into an error that lists all operands.
+  /// Runs `create` and turns the library's refusal into an error that lists all operands. Among the
+  /// implementations of a primitive descriptor it takes the first that works in the caller's
+  /// scratch.
   template <typename Create> auto choose(const Create &create) const {
     try {
-      return create();
+      auto first = create();
+      if constexpr (requires { first.next_impl(); })
+        return preferPlanned(first);
+      else
+        return first;
     } catch (const dnnl::error &error) {
       refuse(error.message);
     }

@@ -1,5 +1,9 @@
 #include "tests/runtime/host/CallHarness.h"
 
+#include "tests/runtime/base/CountAllocations.h"
+
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -135,6 +139,11 @@ CallResult runCall(const std::string &op, const std::vector<TestOperand> &operan
       std::ranges::copy(*operands[i].bytes, arena + command.operands[i].offset);
   }
   call->run();
+  int64_t before = stow::test::allocationsSoFar().bytes;
+  call->run();
+  result.allocatedBytes = stow::test::allocationsSoFar().bytes - before;
+  EXPECT_LT(result.allocatedBytes, 1024 + result.requirements.heapBytes)
+      << op << " (" << result.requirements.implementation << ")";
   for (size_t i = 0; i < operands.size(); ++i) {
     const Operand &place = command.operands[i];
     char *begin = arena + place.offset;

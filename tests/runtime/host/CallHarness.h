@@ -1,5 +1,6 @@
 // Runs one library call in a small arena: queries the free layouts, places the operands, fills them
-// from row-major doubles, binds, runs, and reads every operand back.
+// from row-major doubles, binds, runs, and reads every operand back. Every call is also held to the
+// promise that running it allocates less than 1 KiB, or what its implementation states.
 #pragma once
 
 #include "runtime/host/Library.h"
@@ -46,7 +47,8 @@ struct CallResult {
   std::vector<Tensor> tensors;          ///< every operand read back; empty for opaque ones
   std::vector<std::vector<char>> bytes; ///< of opaque operands
   LibraryRequirements requirements;
-  Command command; ///< as bound
+  Command command;            ///< as bound
+  int64_t allocatedBytes = 0; ///< by running the call once more, by the whole process
 };
 
 CallResult runCall(const std::string &op, const std::vector<TestOperand> &operands,

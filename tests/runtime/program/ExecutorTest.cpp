@@ -3,7 +3,7 @@
 
 #include "runtime/base/Error.h"
 #include "runtime/host/Library.h"
-#include "tests/runtime/program/CountAllocations.h"
+#include "tests/runtime/base/CountAllocations.h"
 
 #include <gmock/gmock.h>
 

@@ -1,7 +1,7 @@
 // Layout-converting copies against LayoutIndex, which is written independently.
 #include "runtime/program/StoredTensor.h"
 
-#include "tests/runtime/program/CountAllocations.h"
+#include "tests/runtime/base/CountAllocations.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "tests/runtime/program/CountAllocations.h"
+#include "tests/runtime/base/CountAllocations.h"
 
 #include <atomic>
 #include <cerrno>

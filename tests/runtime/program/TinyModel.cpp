@@ -1,0 +1,229 @@
+#include "tests/runtime/program/TinyModel.h"
+
+#include <cmath>
+
+namespace stow::test {
+
+std::function<void(int64_t)> afterTinyStep;
+
+namespace {
+
+/// What kernels read of the model; constants in real programs, here one block in the arena.
+struct Sizes {
+  int64_t batch, features, classes;
+};
+
+template <typename T> T *as(char *address) { return reinterpret_cast<T *>(address); }
+
+/// One task per sample: logits = x W^T. Operands: sizes, x, W, logits.
+void forward(int64_t begin, int64_t end, char *const *arguments) {
+  const auto &sizes = *as<Sizes>(arguments[0]);
+  const auto *x = as<float>(arguments[1]);
+  const auto *w = as<float>(arguments[2]);
+  auto *logits = as<float>(arguments[3]);
+  for (int64_t b = begin; b < end; ++b)
+    for (int64_t c = 0; c < sizes.classes; ++c) {
+      float sum = 0;
+      for (int64_t f = 0; f < sizes.features; ++f)
+        sum += x[b * sizes.features + f] * w[c * sizes.features + f];
+      logits[b * sizes.classes + c] = sum;
+    }
+}
+
+/// One task: mean loss, and the logits turned into their gradient. Operands: sizes, logits, y,
+/// loss.
+void crossEntropy(int64_t, int64_t, char *const *arguments) {
+  const auto &sizes = *as<Sizes>(arguments[0]);
+  auto *logits = as<float>(arguments[1]);
+  const auto *y = as<int64_t>(arguments[2]);
+  float loss = 0;
+  for (int64_t b = 0; b < sizes.batch; ++b) {
+    float *row = logits + b * sizes.classes;
+    float largest = row[0], sum = 0;
+    for (int64_t c = 1; c < sizes.classes; ++c)
+      largest = std::fmax(largest, row[c]);
+    float picked = row[y[b]] - largest;
+    for (int64_t c = 0; c < sizes.classes; ++c)
+      sum += row[c] = std::exp(row[c] - largest);
+    loss += std::log(sum) - picked;
+    for (int64_t c = 0; c < sizes.classes; ++c)
+      row[c] = (row[c] / sum - static_cast<float>(c == y[b])) / static_cast<float>(sizes.batch);
+  }
+  *as<float>(arguments[3]) = loss / static_cast<float>(sizes.batch);
+}
+
+/// As crossEntropy for mean squared error; y is f32 [batch, classes].
+void meanSquares(int64_t, int64_t, char *const *arguments) {
+  const auto &sizes = *as<Sizes>(arguments[0]);
+  auto *outputs = as<float>(arguments[1]);
+  const auto *y = as<float>(arguments[2]);
+  int64_t count = sizes.batch * sizes.classes;
+  float loss = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    float difference = outputs[i] - y[i];
+    loss += difference * difference / static_cast<float>(count);
+    outputs[i] = 2 * difference / static_cast<float>(count);
+  }
+  *as<float>(arguments[3]) = loss;
+}
+
+/// One task: momentum update. Operands: sizes, gradient of the logits, x, W, V, lr, step, seed.
+void update(int64_t, int64_t, char *const *arguments) {
+  const auto &sizes = *as<Sizes>(arguments[0]);
+  const auto *gradient = as<float>(arguments[1]);
+  const auto *x = as<float>(arguments[2]);
+  auto *w = as<float>(arguments[3]);
+  auto *v = as<float>(arguments[4]);
+  float lr = *as<float>(arguments[5]);
+  int64_t step = *as<int64_t>(arguments[6]);
+  int64_t seed = *as<int64_t>(arguments[7]);
+  float noise = 1e-4f * static_cast<float>(seed % 1000) / 1000;
+  for (int64_t c = 0; c < sizes.classes; ++c)
+    for (int64_t f = 0; f < sizes.features; ++f) {
+      float sum = noise;
+      for (int64_t b = 0; b < sizes.batch; ++b)
+        sum += gradient[b * sizes.classes + c] * x[b * sizes.features + f];
+      float &velocity = v[c * sizes.features + f];
+      velocity = 0.9f * velocity + sum;
+      w[c * sizes.features + f] -= lr * velocity;
+    }
+  if (afterTinyStep)
+    afterTinyStep(step);
+}
+
+const StowKernelFn kernels[] = {forward, crossEntropy, meanSquares, update};
+
+/// Places tensors one after the other and remembers them for the plan.
+class Arena {
+public:
+  Operand add(const std::string &name, BufferKind kind, DType dtype, Shape shape,
+              Layout layout = {}) {
+    Operand place{top, dtype, shape, layout};
+    PlannedBuffer buffer;
+    buffer.name = name;
+    buffer.kind = kind;
+    buffer.dtype = dtype;
+    buffer.shape = shape;
+    buffer.source = "tiny";
+    buffer.offset = top;
+    buffer.size = storedBytes(layout, shape, dtype);
+    top = alignUp(top + buffer.size, 64);
+    buffers.push_back(buffer);
+    return place;
+  }
+
+  Bytes size() const { return top; }
+
+  GraphPlan plan(const std::string &name, std::vector<std::string> steps) const {
+    GraphPlan graph;
+    graph.name = name;
+    graph.stepCount = static_cast<int64_t>(steps.size());
+    graph.stepNames = std::move(steps);
+    graph.buffers = buffers;
+    for (PlannedBuffer &buffer : graph.buffers) {
+      buffer.end = graph.stepCount;
+      graph.livePeakBytes += buffer.size;
+    }
+    graph.lowerBoundBytes = top;
+    return graph;
+  }
+
+private:
+  Bytes top = 0;
+  std::vector<PlannedBuffer> buffers;
+};
+
+Command kernel(int64_t index, const std::string &name, int64_t tasks,
+               std::vector<Operand> operands) {
+  Command command;
+  command.op = "kernel";
+  command.name = name;
+  command.kernel = index;
+  command.tasks = tasks;
+  command.operands = std::move(operands);
+  return command;
+}
+
+/// The model's sizes, as constants of the executable.
+const Sizes *constantSizes(const TinyOptions &options) {
+  static Sizes sizes;
+  sizes = {options.batch, options.features, options.classes};
+  return &sizes;
+}
+
+ProgramImage image;
+
+} // namespace
+
+ProgramImage tinyImage() { return image; }
+
+Program makeTinyModel(const TinyOptions &options) {
+  int64_t batch = options.batch, features = options.features, classes = options.classes;
+  const Sizes *sizes = constantSizes(options);
+  image = {kernels, {reinterpret_cast<const char *>(sizes), sizeof(Sizes)}};
+  using Kind = BufferKind;
+
+  Arena arena;
+  Operand w = arena.add("w", Kind::Parameter, DType::F32, {classes, features});
+  Operand blocked =
+      arena.add("blocked", Kind::Parameter, DType::F32, {6, 4}, parseLayout("0,1;0:4"));
+  Operand v = arena.add("w.momentum", Kind::Optimizer, DType::F32, {classes, features});
+  Operand shape = arena.add("sizes", Kind::Statistic, DType::I64, {3});
+  Bytes persistent = arena.size();
+  Operand x = arena.add("x", Kind::Input, DType::F32, {batch, 1, features / 8, 8});
+  Operand y = options.regression ? arena.add("y", Kind::Input, DType::F32, {batch, classes})
+                                 : arena.add("y", Kind::Input, DType::I64, {batch});
+  Operand lr = arena.add("lr", Kind::Input, DType::F32, {});
+  Operand step = arena.add("step", Kind::Input, DType::I64, {});
+  Operand seed = arena.add("seed", Kind::Input, DType::I64, {});
+  Operand logits = arena.add("logits", Kind::Activation, DType::F32, {batch, classes});
+  Operand loss = arena.add("loss", Kind::Output, DType::F32, {});
+  Operand output = arena.add("output", Kind::Output, DType::F32, {batch, classes});
+
+  Program program;
+  program.model = "tiny";
+  program.batch = batch;
+  program.threads = 2;
+  program.loss = options.regression ? "mse" : "cross-entropy";
+  program.optimizer = "sgd:lr=0.5,momentum=0.9";
+  program.learningRate = 0.5;
+  program.state = {
+      {"w", Kind::Parameter, w, {Init::Kind::Uniform, -0.1, 0.1, 0}, true},
+      {"blocked", Kind::Parameter, blocked, {Init::Kind::Normal, 0, 1, 0}, true},
+      {"w.momentum", Kind::Optimizer, v, {Init::Kind::Constant, 0, 0, 0}, true},
+      {"sizes", Kind::Statistic, shape, {Init::Kind::Data, 0, 0, 0}, true},
+  };
+  int64_t lossKernel = options.regression ? 2 : 1;
+  program.graphs = {{"train",
+                     {{"x", InputRole::Data, x},
+                      {"y", InputRole::Target, y},
+                      {"lr", InputRole::LearningRate, lr},
+                      {"step", InputRole::Step, step},
+                      {"seed", InputRole::Seed, seed}},
+                     {{"loss", loss}},
+                     {kernel(0, "matmul", batch, {shape, x, w, logits}),
+                      kernel(lossKernel, "loss", 1, {shape, logits, y, loss}),
+                      kernel(3, "update", 1, {shape, logits, x, w, v, lr, step, seed})}},
+                    {"eval",
+                     {{"x", InputRole::Data, x}, {"y", InputRole::Target, y}},
+                     {{"loss", loss}, {"output", output}},
+                     {kernel(0, "matmul", batch, {shape, x, w, logits}),
+                      kernel(0, "matmul", batch, {shape, x, w, output}),
+                      kernel(lossKernel, "loss", 1, {shape, logits, y, loss})}}};
+  program.graphs[0].commands[2].dying = {logits, x, lr, step, seed};
+  program.graphs[1].commands[2].dying = {logits};
+
+  Plan &plan = program.plan;
+  plan.model = "tiny";
+  plan.arenaBytes = arena.size();
+  plan.persistentBytes = persistent;
+  plan.lowerBoundBytes = arena.size();
+  plan.status = "optimal";
+  plan.outsideArenaBytes = 64 << 20;
+  plan.graphs = {arena.plan("train", {"matmul", "loss", "update"}),
+                 arena.plan("eval", {"matmul", "matmul", "loss"})};
+  plan.livePeakBytes = plan.graphs[0].livePeakBytes;
+  return program;
+}
+
+} // namespace stow::test

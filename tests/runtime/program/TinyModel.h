@@ -1,0 +1,34 @@
+// A compiled model in miniature: one linear layer with its loss, gradient and optimizer as four
+// hand-written kernels, and the program that strings them together.
+//
+//   train   logits = x W^T | loss and gradient, in place | W, V updated (momentum 0.9)
+//   eval    logits = x W^T | loss
+//
+// The gradient carries a little noise drawn from the step's seed, as dropout would, so that a wrong
+// seed after a resume shows in the loss. State: W and V, and a tensor in a blocked layout that no
+// kernel touches.
+#pragma once
+
+#include "runtime/program/Executor.h"
+
+#include <functional>
+
+namespace stow::test {
+
+struct TinyOptions {
+  int64_t batch = 32;
+  int64_t features = 64;
+  int64_t classes = 10; ///< outputs for mse
+  bool regression = false;
+};
+
+Program makeTinyModel(const TinyOptions &options);
+
+/// Kernels of all tiny models.
+ProgramImage tinyImage();
+
+/// Called by the update kernel after each training step with the step's number, from 1. Tests
+/// interrupt or kill the process here.
+extern std::function<void(int64_t)> afterTinyStep;
+
+} // namespace stow::test
