@@ -1,0 +1,197 @@
+#include "compiler/plan/PackCommand.h"
+#include "ir/plan/pack/Text.h"
+#include "ir/plan/pack/Verify.h"
+#include "passes/solvers/pack/PackBuffers.h"
+#include "runtime/base/Bytes.h"
+#include "runtime/base/Error.h"
+
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+namespace stow {
+
+namespace {
+
+constexpr const char *usage =
+    "usage: stowage pack x.csv [--capacity=BYTES] [--minimize] [--timeout=SECONDS]\n"
+    "                          [--work=STEPS] [-o out.csv]\n"
+    "  --capacity=BYTES   decide whether the buffers fit (1048576, 900MB, 2GiB, ...)\n"
+    "  --minimize         with --capacity: look for a lower packing too\n"
+    "  --timeout=SECONDS  stop the search after this time (default 60)\n"
+    "  --work=STEPS       stop it after this many elementary steps; unlike a time limit this "
+    "gives\n"
+    "                     the same packing everywhere\n"
+    "  -o out.csv         write the buffers with their offsets\n";
+
+struct Arguments {
+  std::string input;
+  std::string output;
+  std::optional<Bytes> capacity;
+  bool minimize = false;
+  double timeoutSeconds = 60;
+  int64_t work = 1'000'000'000'000;
+};
+
+double parseSeconds(const std::string &text) {
+  double seconds = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(seconds) ||
+      seconds < 0)
+    throw Error::badInput("--timeout is '" + text + "'; expected seconds, such as 10 or 0.5");
+  return seconds;
+}
+
+int64_t parseSteps(const std::string &text) {
+  int64_t steps = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
+  if (error != std::errc() || end != text.data() + text.size() || steps < 0)
+    throw Error::badInput("--work is '" + text + "'; expected a number of steps");
+  return steps;
+}
+
+/// nullopt when only the usage was asked for.
+std::optional<Arguments> parseArguments(int argc, char **argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string text = argv[i];
+    auto value = [&](const std::string &flag) -> std::optional<std::string> {
+      if (text.rfind(flag + "=", 0) != 0)
+        return std::nullopt;
+      return text.substr(flag.size() + 1);
+    };
+    if (text == "--help" || text == "-h")
+      return std::nullopt;
+    if (text == "--minimize")
+      arguments.minimize = true;
+    else if (auto capacity = value("--capacity"))
+      arguments.capacity = parseBytes(*capacity);
+    else if (auto seconds = value("--timeout"))
+      arguments.timeoutSeconds = parseSeconds(*seconds);
+    else if (auto steps = value("--work"))
+      arguments.work = parseSteps(*steps);
+    else if (text == "-o" && i + 1 < argc)
+      arguments.output = argv[++i];
+    else if (text.size() > 1 && text[0] == '-')
+      throw Error::badInput("unknown option '" + text + "'; see stowage pack --help");
+    else if (!arguments.input.empty())
+      throw Error::badInput("two input files, '" + arguments.input + "' and '" + text +
+                            "'; expected one");
+    else
+      arguments.input = text;
+  }
+  if (arguments.input.empty())
+    throw Error::badInput("no input file; see stowage pack --help");
+  return arguments;
+}
+
+std::string readAll(const std::string &path) {
+  std::ostringstream text;
+  if (path == "-") {
+    text << std::cin.rdbuf();
+    return text.str();
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    throw Error::badInput("cannot open '" + path + "' for reading");
+  text << file.rdbuf();
+  if (file.bad())
+    throw Error::badInput("cannot read '" + path + "'");
+  return text.str();
+}
+
+void writeAll(const std::string &path, const std::string &text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file)
+    throw Error::badInput("cannot write '" + path + "'");
+}
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f%%", 100 * share);
+  return text;
+}
+
+void report(const pack::Problem &problem, const pack::PackResult &result,
+            const Arguments &arguments, double seconds) {
+  char line[64];
+  std::snprintf(line, sizeof line, "%.3f s, %.3g steps", seconds, static_cast<double>(result.work));
+  std::cout << "buffers:     " << problem.buffers.size() << "\n";
+  std::cout << "status:      " << pack::name(result.status) << "\n";
+  if (arguments.capacity)
+    std::cout << "capacity:    " << formatBytesExact(*arguments.capacity) << "\n";
+  if (result.solution) {
+    std::cout << "height:      " << formatBytesExact(result.solution->height) << "\n";
+    std::cout << "lower bound: " << formatBytesExact(result.lowerBound) << " (gap "
+              << percent(result.gap()) << ")\n";
+    std::cout << "method:      " << result.method << "\n";
+  } else {
+    std::cout << "lower bound: " << formatBytesExact(result.lowerBound) << "\n";
+  }
+  std::cout << "effort:      " << line << "\n";
+  if (result.conflict.empty())
+    return;
+  std::cout << (result.conflictIsMinimal ? "smallest conflict" : "conflict") << ": "
+            << result.conflict.size() << " buffers do not fit together\n";
+  for (pack::BufferId id : result.conflict) {
+    const pack::Buffer &buffer = problem.buffers[id];
+    std::cout << "  " << buffer.name << " [" << buffer.life.begin << ", " << buffer.life.end << ") "
+              << buffer.size << " bytes";
+    if (buffer.fixedOffset)
+      std::cout << " fixed at " << *buffer.fixedOffset;
+    std::cout << "\n";
+  }
+}
+
+int run(const Arguments &arguments) {
+  const pack::Problem problem = pack::parse(readAll(arguments.input), arguments.input);
+  const auto start = std::chrono::steady_clock::now();
+  pack::PackOptions options;
+  options.capacity = arguments.minimize ? std::nullopt : arguments.capacity;
+  options.timeoutSeconds = arguments.timeoutSeconds;
+  options.workBudget = arguments.work;
+  pack::PackResult result = packBuffers(problem, options);
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  if (result.solution)
+    if (auto violations = pack::verify(problem, *result.solution); !violations.empty())
+      throw Error::internal("packing is wrong: " + violations.front().message);
+  report(problem, result, arguments, spent.count());
+  const bool packed =
+      result.solution && (!arguments.capacity || result.solution->height <= *arguments.capacity);
+  if (packed && !arguments.output.empty())
+    writeAll(arguments.output, pack::print(problem, *result.solution));
+  if (packed)
+    return 0;
+  if (result.status == pack::PackStatus::Infeasible || result.lowerBound > *arguments.capacity)
+    std::cerr << "error: the buffers do not fit\n";
+  else
+    std::cerr << "error: no packing within the capacity was found; raise --timeout or --capacity\n";
+  return static_cast<int>(ErrorKind::Infeasible);
+}
+
+} // namespace
+
+int runPackCommand(int argc, char **argv) {
+  try {
+    std::optional<Arguments> arguments = parseArguments(argc, argv);
+    if (!arguments) {
+      std::cout << usage;
+      return 0;
+    }
+    return run(*arguments);
+  } catch (const Error &error) {
+    std::cerr << "error: " << error.what() << "\n";
+    return error.exitCode();
+  } catch (const std::exception &error) {
+    std::cerr << "error: " << error.what() << "\n";
+    return static_cast<int>(ErrorKind::Internal);
+  }
+}
+
+} // namespace stow
