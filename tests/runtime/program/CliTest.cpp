@@ -350,9 +350,9 @@ TEST_F(CliTest, DataErrors) {
 
 TEST_F(CliTest, RunErrors) {
   std::string data = "--data=" + digits;
-  EXPECT_THAT(errorOf({"train", data, "--lr=1e30"}),
+  EXPECT_THAT(errorOf({"train", data, "--lr=1e38"}),
               HasSubstr("; try a lower --lr, or go on with --allow-nonfinite"));
-  EXPECT_EQ(run(program, {"train", data, "--lr=1e30", "--allow-nonfinite", "--steps=5"}).code, 0);
+  EXPECT_EQ(run(program, {"train", data, "--lr=1e38", "--allow-nonfinite", "--steps=5"}).code, 0);
   EXPECT_THAT(errorOf({"train", data, "--steps=1", "--epochs=1"}), HasSubstr("exclude each other"));
   EXPECT_THAT(errorOf({"train", data, "--save-every=5"}), HasSubstr("needs --save"));
   EXPECT_THAT(errorOf({"train", data, "--save=/nonexistent/w"}), HasSubstr("cannot create"));

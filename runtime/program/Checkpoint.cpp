@@ -1,0 +1,186 @@
+#include "runtime/program/Checkpoint.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/data/Element.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+namespace stow {
+
+namespace {
+
+constexpr const char *formatName = "stowage-checkpoint-1";
+
+std::string exact(double value) {
+  char text[40];
+  std::snprintf(text, sizeof(text), "%.17g", value);
+  return text;
+}
+
+std::string shapeText(DType dtype, const Shape &shape) {
+  std::string text = std::string(nameOf(dtype)) + "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? "," : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+/// Typed access to the metadata of one file.
+class Metadata {
+public:
+  explicit Metadata(const SafetensorsFile &file) : file(file) {}
+
+  const std::string &text(const char *key) const {
+    auto found = file.metadata().find(key);
+    if (found == file.metadata().end())
+      throw Error::badInput(file.path() + ": the metadata has no '" + key + "'");
+    return found->second;
+  }
+
+  template <typename Number> Number number(const char *key) const {
+    const std::string &value = text(key);
+    Number number = {};
+    auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error != std::errc() || stop != value.data() + value.size())
+      throw Error::badInput(file.path() + ": the metadata '" + key +
+                            "' is no number of its kind: '" + value + "'");
+    return number;
+  }
+
+  int64_t count(const char *key, int64_t least) const {
+    auto value = number<int64_t>(key);
+    if (value < least)
+      throw Error::badInput(file.path() + ": the metadata '" + key + "' is " +
+                            std::to_string(value) + "; expected at least " + std::to_string(least));
+    return value;
+  }
+
+  void expect(const char *key, const std::string &wanted) const {
+    if (text(key) != wanted)
+      throw Error::badInput(file.path() + ": expected the " + key + " '" + wanted +
+                            "' of this program, found '" + text(key) +
+                            "'; --init-from takes the parameters alone");
+  }
+
+private:
+  const SafetensorsFile &file;
+};
+
+} // namespace
+
+CheckpointWriter::CheckpointWriter(Executor &executor, std::string path)
+    : executor(executor), filePath(std::move(path)) {
+  int64_t largest = 0;
+  for (const StateTensor &tensor : executor.program().state) {
+    if (!tensor.saved)
+      continue;
+    entries.push_back({tensor.name, tensor.place.dtype, tensor.place.shape});
+    tensors.push_back(&tensor);
+    if (!tensor.place.layout.isRowMajor())
+      largest = std::max(largest, elementCount(tensor.place.shape) * sizeOf(tensor.place.dtype));
+  }
+  staging.resize(static_cast<size_t>(largest + 7) / 8);
+}
+
+void CheckpointWriter::save(const RunState &run) {
+  const Program &program = executor.program();
+  std::map<std::string, std::string> metadata = {
+      {"format", formatName},
+      {"model", program.model},
+      {"optimizer", program.optimizer},
+      {"batch", std::to_string(program.batch)},
+      {"step", std::to_string(run.step)},
+      {"optimizer_step", std::to_string(run.step)},
+      {"log_rows", std::to_string(run.step)},
+      {"epoch", std::to_string(run.step / run.rate.stepsPerEpoch)},
+      {"shuffle_position", std::to_string(run.step % run.rate.stepsPerEpoch * program.batch)},
+      {"seed", std::to_string(run.seed)},
+      {"rows", std::to_string(run.rows)},
+      {"validation_split", exact(run.validationSplit)},
+      {"shuffle", run.shuffle ? "1" : "0"},
+      {"lr", exact(run.rate.base)},
+      {"lr_schedule", nameOf(run.rate.kind)},
+      {"lr_decay", exact(run.rate.decay)},
+      {"lr_decay_epochs", std::to_string(run.rate.decayEpochs)},
+      {"warmup_steps", std::to_string(run.rate.warmupSteps)},
+      {"total_steps", std::to_string(run.rate.totalSteps)},
+  };
+  writeSafetensors(filePath, entries, metadata, [&](size_t index) -> const void * {
+    const Operand &place = tensors[index]->place;
+    if (place.layout.isRowMajor())
+      return executor.arena().data() + place.offset;
+    executor.readTensor(place, staging.data());
+    return staging.data();
+  });
+}
+
+RunState readRunState(const SafetensorsFile &file, const Program &program) {
+  if (file.metadata().find("format") == file.metadata().end())
+    throw Error::badInput(file.path() + ": these are weights without the state of a run; "
+                                        "--init-from takes the parameters alone");
+  Metadata metadata(file);
+  metadata.expect("format", formatName);
+  metadata.expect("model", program.model);
+  metadata.expect("optimizer", program.optimizer);
+  metadata.expect("batch", std::to_string(program.batch));
+  RunState run;
+  run.step = metadata.count("step", 0);
+  run.seed = metadata.number<uint64_t>("seed");
+  run.rows = metadata.count("rows", 1);
+  run.validationSplit = metadata.number<double>("validation_split");
+  run.shuffle = metadata.count("shuffle", 0) != 0;
+  run.rate.kind = parseLearningRateKind(metadata.text("lr_schedule"));
+  run.rate.base = metadata.number<double>("lr");
+  run.rate.decay = metadata.number<double>("lr_decay");
+  run.rate.decayEpochs = metadata.count("lr_decay_epochs", 1);
+  run.rate.warmupSteps = metadata.count("warmup_steps", 0);
+  run.rate.totalSteps = metadata.count("total_steps", 0);
+  run.rate.stepsPerEpoch = std::max<int64_t>(run.rows / program.batch, 1);
+  return run;
+}
+
+void restoreState(Executor &executor, const SafetensorsFile &file, Restore what) {
+  std::vector<const StateTensor *> wanted;
+  std::string problems;
+  int64_t problemCount = 0;
+  auto note = [&](const std::string &problem) {
+    if (++problemCount <= 10)
+      problems += "\n  " + problem;
+  };
+  for (const StateTensor &tensor : executor.program().state) {
+    bool isModel = tensor.kind == BufferKind::Parameter || tensor.kind == BufferKind::Statistic;
+    if (what == Restore::Everything ? !tensor.saved : !isModel)
+      continue;
+    const SafetensorsTensor *found = file.find(tensor.name);
+    if (!found)
+      note("'" + tensor.name + "' is missing");
+    else if (found->shape != tensor.place.shape ||
+             !isConvertible(elementTypeOf(found->dtype), tensor.place.dtype))
+      note("'" + tensor.name + "': expected " + shapeText(tensor.place.dtype, tensor.place.shape) +
+           ", found " + shapeText(found->dtype, found->shape));
+    else
+      wanted.push_back(&tensor);
+  }
+  if (problemCount > 10)
+    problems += "\n  and " + std::to_string(problemCount - 10) + " more";
+  if (problemCount > 0)
+    throw Error::badInput(file.path() + ": the weights do not fit this model:" + problems);
+  std::vector<uint64_t> staging; // aligned, in the tensor's own type
+  for (const StateTensor *tensor : wanted) {
+    const SafetensorsTensor &found = *file.find(tensor->name);
+    int64_t count = elementCount(found.shape);
+    staging.resize(static_cast<size_t>(count * sizeOf(tensor->place.dtype) + 7) / 8);
+    auto *target = reinterpret_cast<char *>(staging.data());
+    const void *source = found.bytes.data();
+    bool isAligned = reinterpret_cast<uintptr_t>(source) % sizeOf(found.dtype) == 0;
+    if (found.dtype != tensor->place.dtype || !isAligned) {
+      convertElements(elementTypeOf(found.dtype), found.bytes.data(), tensor->place.dtype, target,
+                      count);
+      source = target;
+    }
+    executor.writeTensor(tensor->place, source);
+  }
+}
+
+} // namespace stow

@@ -1,0 +1,58 @@
+// Saving and restoring a run.
+//
+// One safetensors file holds the state tensors and, as metadata, where the run stands. Everything
+// random is a function of seed and step, so seed and step are all there is to remember.
+#pragma once
+
+#include "runtime/data/Safetensors.h"
+#include "runtime/program/Executor.h"
+#include "runtime/program/LearningRate.h"
+
+#include <optional>
+#include <string>
+
+namespace stow {
+
+/// Where a run stands and the settings its curve depends on.
+struct RunState {
+  int64_t step = 0;  ///< steps done; the optimizer's step number and the rows of the log
+  uint64_t seed = 0; ///< of initial values, epoch orders and dropout
+  int64_t rows = 0;  ///< training samples, the validation split left out
+  double validationSplit = 0;
+  bool shuffle = true;
+  LearningRate rate;
+};
+
+class CheckpointWriter {
+public:
+  /// Takes all memory it needs, so that a save in the middle of a run allocates no tensors: tensors
+  /// in row-major order are written from the arena, others through one buffer of the largest.
+  CheckpointWriter(Executor &executor, std::string path);
+
+  /// Replaces the file in one step and on the disk. Throws Error(BadInput) when it cannot.
+  void save(const RunState &run);
+
+  const std::string &path() const { return filePath; }
+
+private:
+  Executor &executor;
+  std::string filePath;
+  std::vector<SafetensorsEntry> entries;
+  std::vector<const StateTensor *> tensors; ///< as entries
+  std::vector<uint64_t> staging;            ///< 8-byte words for alignment
+};
+
+/// Where the run that wrote `file` stood. Throws Error(BadInput) when it is not a checkpoint, or is
+/// one of another model, optimizer or batch.
+RunState readRunState(const SafetensorsFile &file, const Program &program);
+
+enum class Restore : uint8_t {
+  Everything, ///< --resume: every saved tensor must be there
+  Parameters, ///< --init-from, eval: parameters and statistics
+};
+
+/// Copies tensors of `file` into the arena. Names and shapes must agree; floating types are
+/// converted. Throws Error(BadInput) listing what is missing or different.
+void restoreState(Executor &executor, const SafetensorsFile &file, Restore what);
+
+} // namespace stow

@@ -1,0 +1,238 @@
+#include "runtime/program/Cli.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/format/PlanReport.h"
+#include "runtime/program/Checkpoint.h"
+#include "runtime/program/Evaluator.h"
+#include "runtime/program/Flags.h"
+#include "runtime/program/Progress.h"
+#include "runtime/program/Trainer.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <new>
+#include <numeric>
+
+namespace stow {
+
+namespace {
+
+/// What the three commands were asked to do.
+struct EvalOptions {
+  std::string data, weights;
+  KeyChoice keys;
+  int64_t threads = 0;
+  bool poison = false;
+};
+
+struct PlanOptions {
+  std::string format = "text";
+  ReportOptions report;
+};
+
+template <typename Target> Flags::Store store(Target &target) {
+  return [&target](const std::string &text) { target = text; };
+}
+
+template <typename Options> void addDataFlags(Flags &flags, Options &options) {
+  flags.value("data", "FILE", "samples and targets (.npz); required", store(options.data));
+  flags.value("x", "NAME", "array with the samples (default: x, x_train, or the input's name)",
+              store(options.keys.x));
+  flags.value("y", "NAME", "array with the targets (default: y, y_train, or the input's name)",
+              store(options.keys.y));
+}
+
+template <typename Options> void addMachineFlags(Flags &flags, Options &options) {
+  flags.value("threads", "N", "threads (default: as compiled, which is also the most)",
+              [&](const std::string &text) { options.threads = parseCount("threads", text, 1); });
+  flags.flag("poison", "overwrite every buffer when it dies (finds planning errors)",
+             [&] { options.poison = true; });
+}
+
+void addRunFlags(Flags &flags, TrainOptions &options) {
+  flags.value("epochs", "N", "passes over the data (default: 1)",
+              [&](const std::string &text) { options.epochs = parseCount("epochs", text, 1); });
+  flags.value("steps", "N", "steps in all, instead of --epochs",
+              [&](const std::string &text) { options.steps = parseCount("steps", text, 1); });
+  flags.value("lr", "RATE", "learning rate (default: as compiled)",
+              [&](const std::string &text) { options.learningRate = parseReal("lr", text); });
+  flags.value("lr-schedule", "NAME", "constant, cosine or step (default: constant)",
+              [&](const std::string &text) { options.schedule = parseLearningRateKind(text); });
+  flags.value("lr-decay", "FACTOR", "step schedule: factor (default: 0.1)",
+              [&](const std::string &text) { options.decay = parseReal("lr-decay", text); });
+  flags.value("lr-decay-epochs", "N", "step schedule: period (default: a third of the run)",
+              [&](const std::string &text) {
+                options.decayEpochs = parseCount("lr-decay-epochs", text, 1);
+              });
+  flags.value(
+      "warmup-steps", "N", "steps over which the rate rises to its value (default: 0)",
+      [&](const std::string &text) { options.warmupSteps = parseCount("warmup-steps", text, 0); });
+  flags.value("seed", "N", "seed of initial values, order and dropout (default: 0)",
+              [&](const std::string &text) { options.seed = parseSeed("seed", text); });
+  flags.value("validation-split", "F",
+              "share of the samples held out for validation; 0: no evaluation (default: the "
+              "_test arrays, when present)",
+              [&](const std::string &text) {
+                double share = parseReal("validation-split", text);
+                if (share < 0 || share >= 1)
+                  throw Error::badInput("--validation-split: expected 0 <= F < 1, found " + text);
+                options.validationSplit = share;
+              });
+  flags.flag("no-shuffle", "visit the samples in the file's order",
+             [&] { options.shuffle = false; });
+}
+
+Flags trainFlags(TrainOptions &options) {
+  Flags flags;
+  addDataFlags(flags, options);
+  addRunFlags(flags, options);
+  flags.value("save", "FILE", "write weights and state (.safetensors) at the end and on Ctrl-C",
+              store(options.save));
+  flags.value("save-every", "N", "and every N steps", [&](const std::string &text) {
+    options.saveEvery = parseCount("save-every", text, 1);
+  });
+  flags.optionalValue("resume", "FILE", "continue a saved run (default: that of --save)",
+                      store(options.resume));
+  flags.value("init-from", "FILE", "start from these parameters (.safetensors)",
+              store(options.initFrom));
+  flags.value("log", "FILE", "loss curve as CSV: step,epoch,lr,loss", store(options.log));
+  flags.flag("allow-nonfinite", "go on when the loss is infinite or NaN",
+             [&] { options.allowNonFinite = true; });
+  addMachineFlags(flags, options);
+  flags.flag("quiet", "print only the results", [&] { options.quiet = true; });
+  return flags;
+}
+
+Flags evalFlags(EvalOptions &options) {
+  Flags flags;
+  addDataFlags(flags, options);
+  flags.value("weights", "FILE", "parameters (.safetensors); required", store(options.weights));
+  addMachineFlags(flags, options);
+  return flags;
+}
+
+Flags planFlags(PlanOptions &options) {
+  Flags flags;
+  flags.value("format", "NAME", "text, json or csv (default: text)", [&](const std::string &text) {
+    if (text != "text" && text != "json" && text != "csv")
+      throw Error::badInput("--format: expected text, json or csv, found '" + text + "'");
+    options.format = text;
+  });
+  flags.value(
+      "rows", "N", "buffers listed at the peak (default: 20)",
+      [&](const std::string &text) { options.report.liveRows = parseCount("rows", text, 0); });
+  flags.flag("no-map", "leave out the map of the arena", [&] { options.report.map = false; });
+  return flags;
+}
+
+void printRaw(const std::string &text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+std::string usage(const std::string &name, const Program &program) {
+  TrainOptions trainOptions;
+  EvalOptions evalOptions;
+  PlanOptions planOptions;
+  return name + ": trains " + program.model + " with batches of " + std::to_string(program.batch) +
+         " in " + formatBytesExact(program.plan.arenaBytes) + "\n\n" + name +
+         " train --data=FILE [flags]\n" + trainFlags(trainOptions).help() + "\n" + name +
+         " eval --data=FILE --weights=FILE [flags]\n" + evalFlags(evalOptions).help() + "\n" +
+         name + " plan [flags]\n" + planFlags(planOptions).help();
+}
+
+void require(const std::string &value, const char *flag) {
+  if (value.empty())
+    throw Error::badInput("--" + std::string(flag) + "=FILE is missing");
+}
+
+int evaluate(const Program &program, ProgramImage image, const EvalOptions &options) {
+  require(options.data, "data");
+  require(options.weights, "weights");
+  ArrayFile file(options.data);
+  const GraphProgram &graph = program.graphs[graphIndex(program, "train")];
+  // Named arrays are meant as they are; otherwise the test arrays come first.
+  std::optional<Samples> samples;
+  if (!options.keys.x && !options.keys.y)
+    samples = loadSamples(file, graph, Split::Test, options.keys);
+  bool isTest = samples.has_value();
+  if (!isTest)
+    samples = loadSamples(file, graph, Split::Train, options.keys);
+  checkTargets(program, *samples);
+  Executor executor(program, image, {options.threads, options.poison});
+  executor.initializeState(0);
+  restoreState(executor, SafetensorsFile(options.weights), Restore::Parameters);
+  std::vector<int64_t> rows(static_cast<size_t>(samples->rowCount));
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  Metrics metrics = Evaluator(executor, *samples).run(rows);
+  printLine(std::string(isTest ? "test: " : "") + describe(metrics) + ", " +
+            groupDigits(metrics.rows) + " rows");
+  printLine(memorySummary(program.plan));
+  return 0;
+}
+
+int printPlan(const Program &program, const PlanOptions &options) {
+  if (options.format == "json")
+    printRaw(toJson(program.plan));
+  else if (options.format == "csv")
+    printRaw(toCsv(program.plan));
+  else
+    printRaw(renderText(program.plan, options.report));
+  return 0;
+}
+
+int runCommand(const std::string &name, const std::vector<std::string> &arguments,
+               const Program &program, ProgramImage image) {
+  const std::vector<std::string> commands = {"train", "eval", "plan", "help"};
+  std::string command = arguments.empty() ? "" : arguments[0];
+  std::vector<std::string> rest(arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end());
+  bool wantsHelp = command == "help" || command == "--help" || command == "-h";
+  for (const std::string &argument : rest)
+    wantsHelp |= argument == "--help" || argument == "-h";
+  if (wantsHelp) {
+    printRaw(usage(name, program));
+    return 0;
+  }
+  if (command == "train") {
+    TrainOptions options;
+    trainFlags(options).parse(rest);
+    require(options.data, "data");
+    return train(program, image, options);
+  }
+  if (command == "eval") {
+    EvalOptions options;
+    evalFlags(options).parse(rest);
+    return evaluate(program, image, options);
+  }
+  if (command == "plan") {
+    PlanOptions options;
+    planFlags(options).parse(rest);
+    return printPlan(program, options);
+  }
+  std::string near = nearest(command, commands);
+  throw Error::badInput(
+      (command.empty() ? "a command is missing" : "unknown command '" + command + "'") +
+      (near.empty() || command.empty() ? "; expected train, eval, plan or --help"
+                                       : "; did you mean " + near + "?"));
+}
+
+} // namespace
+
+int stowMain(int argc, char **argv, const Program &program, ProgramImage image) {
+  std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "model";
+  std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  try {
+    return runCommand(name, arguments, program, image);
+  } catch (const Error &error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return error.exitCode();
+  } catch (const std::bad_alloc &) {
+    std::fprintf(stderr, "error: the machine has no memory left for data and reports\n");
+    return static_cast<int>(ErrorKind::BadInput);
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "error: internal: %s\n", error.what());
+    return static_cast<int>(ErrorKind::Internal);
+  }
+}
+
+} // namespace stow

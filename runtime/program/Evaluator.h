@@ -1,0 +1,55 @@
+// Runs the evaluation graph over a set of samples.
+#pragma once
+
+#include "runtime/program/Executor.h"
+#include "runtime/program/Metrics.h"
+#include "runtime/program/Samples.h"
+
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace stow {
+
+/// The graph of that name; throws Error(BadInput) when the program has none.
+size_t graphIndex(const Program &program, const std::string &name);
+
+/// The Target input of a graph; throws Error(BadInput) unless there is exactly one.
+const GraphInput &targetInput(const GraphProgram &graph);
+
+/// The model's output in a graph: the one called "output", otherwise the first that is not "loss".
+/// Throws Error(BadInput) when there is none.
+const GraphOutput &modelOutput(const GraphProgram &graph);
+
+/// Throws Error(BadInput) naming array and row when a class label is out of range. Does nothing for
+/// other losses.
+void checkTargets(const Program &program, const Samples &samples);
+
+class Evaluator {
+public:
+  /// Takes the memory it needs. `samples` outlives the evaluator and holds an array for each sample
+  /// input of the training graph.
+  Evaluator(Executor &executor, const Samples &samples);
+
+  /// Loss and accuracy over the samples `rows`. The last batch is filled up with its first row,
+  /// whose repetitions do not count. Allocates nothing.
+  Metrics run(std::span<const int64_t> rows);
+
+private:
+  void addRow(Metrics &metrics, int64_t batchRow, int64_t row);
+
+  Executor &executor;
+  size_t graph;
+  LossSpec loss;
+  Feeder feeder;
+  const GraphOutput &output;
+  const Array &target;
+  ClassLayout layout;
+  int64_t rowOutputs;            ///< output elements per sample
+  std::vector<uint64_t> stored;  ///< the output as stored, 8-byte words for alignment
+  std::vector<double> outputs;   ///< of one batch
+  std::vector<int64_t> labels;   ///< of one sample
+  std::vector<double> targetRow; ///< of one sample
+};
+
+} // namespace stow

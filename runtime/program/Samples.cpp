@@ -1,0 +1,179 @@
+#include "runtime/program/Samples.h"
+
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+
+namespace stow {
+
+namespace {
+
+/// Names that data sets use for the only data array and the only target array, most usual first.
+const std::vector<std::string> dataNames = {"x", "X", "images", "image", "data", "inputs", "input"};
+const std::vector<std::string> targetNames = {"y", "Y", "labels", "label", "targets", "target"};
+
+bool isSample(const GraphInput &input) {
+  return input.role == InputRole::Data || input.role == InputRole::Target;
+}
+
+/// The key of the test array that goes with a training array: x -> x_test, x_train -> x_test.
+std::string testKey(const std::string &key) {
+  constexpr std::string_view suffix = "_train";
+  std::string stem = key.ends_with(suffix) ? key.substr(0, key.size() - suffix.size()) : key;
+  return stem + "_test";
+}
+
+std::vector<std::string> candidates(const GraphInput &input, bool isOnly, Split split,
+                                    const std::optional<std::string> &chosen) {
+  if (chosen)
+    return {split == Split::Test ? testKey(*chosen) : *chosen};
+  std::vector<std::string> stems = {input.name};
+  if (isOnly) {
+    const auto &usual = input.role == InputRole::Data ? dataNames : targetNames;
+    stems.insert(stems.end(), usual.begin(), usual.end());
+  }
+  std::vector<std::string> keys;
+  for (const std::string &stem : stems) {
+    if (split == Split::Test) {
+      keys.push_back(stem + "_test");
+    } else {
+      keys.push_back(stem);
+      keys.push_back(stem + "_train");
+    }
+  }
+  return keys;
+}
+
+std::string joined(const std::vector<std::string> &names) {
+  std::string text;
+  for (const std::string &name : names)
+    text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+/// A row's dimensions without those of 1: [N,28,28] and [N,1,28,28] hold the same rows.
+Shape essentialRow(const Shape &shape) {
+  Shape row;
+  for (size_t i = 1; i < shape.size(); ++i)
+    if (shape[i] != 1)
+      row.push_back(shape[i]);
+  return row;
+}
+
+std::string expectedText(const Operand &place) {
+  std::string text = std::string(nameOf(place.dtype)) + "[rows";
+  for (size_t i = 1; i < place.shape.size(); ++i)
+    text += "," + std::to_string(place.shape[i]);
+  return text + "]";
+}
+
+void checkArray(const Array &array, const GraphInput &input) {
+  auto fail = [&](const std::string &hint) {
+    throw Error::badInput(array.place + ": expected " + expectedText(input.place) + " for input '" +
+                          input.name + "', found " + describe(array) + hint);
+  };
+  if (array.shape.empty())
+    fail("; the first dimension must count the samples");
+  Shape expected = essentialRow(input.place.shape), found = essentialRow(array.shape);
+  if (found != expected) {
+    std::ranges::sort(expected);
+    std::ranges::sort(found);
+    fail(found == expected ? "; the dimensions are in another order, numpy.transpose helps" : "");
+  }
+  if (!isConvertible(array.type, input.place.dtype))
+    fail("; real numbers are not rounded to whole ones, convert the array first");
+}
+
+} // namespace
+
+std::vector<const GraphInput *> sampleInputs(const GraphProgram &graph) {
+  std::vector<const GraphInput *> inputs;
+  for (const GraphInput &input : graph.inputs)
+    if (isSample(input))
+      inputs.push_back(&input);
+  return inputs;
+}
+
+std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &graph, Split split,
+                                   const KeyChoice &keys) {
+  std::vector<const GraphInput *> inputs = sampleInputs(graph);
+  Samples samples;
+  for (const GraphInput *input : inputs) {
+    bool isOnly = std::ranges::count(inputs, input->role, &GraphInput::role) == 1;
+    const char *flag = input->role == InputRole::Data ? "--x" : "--y";
+    const auto &chosen = input->role == InputRole::Data ? keys.x : keys.y;
+    if (chosen && !isOnly)
+      throw Error::badInput(std::string(flag) + ": the model has several such inputs; name the " +
+                            "arrays after them, for example '" + input->name + "'");
+    std::vector<std::string> names = candidates(*input, isOnly, split, chosen);
+    auto found = std::ranges::find_if(names, [&](const auto &name) { return file.has(name); });
+    if (found == names.end() && split == Split::Test)
+      return std::nullopt;
+    if (found == names.end())
+      throw Error::badInput(file.path() + ": no array for input '" + input->name +
+                            "': looked for " + joined(names) + "; the file holds " +
+                            joined(file.names()) +
+                            (isOnly ? "; choose one with " + std::string(flag) + "=NAME" : ""));
+    Array array = file.load(*found);
+    checkArray(array, *input);
+    if (!samples.byInput.empty() && array.rowCount() != samples.rowCount)
+      throw Error::badInput(array.place + ": expected " + std::to_string(samples.rowCount) +
+                            " rows as in array '" + samples.byInput.begin()->second.name +
+                            "', found " + std::to_string(array.rowCount()));
+    samples.rowCount = array.rowCount();
+    samples.byInput.emplace(input->name, std::move(array));
+  }
+  if (samples.byInput.empty())
+    throw Error::badInput("graph '" + graph.name + "' of the program has no data inputs");
+  return samples;
+}
+
+void checkLabels(const Array &labels, int64_t classes, int64_t ignoreIndex) {
+  int64_t perRow = labels.rowElements();
+  std::vector<int64_t> values(perRow);
+  for (int64_t row = 0; row < labels.rowCount(); ++row) {
+    convertElements(labels.type, labels.row(row), DType::I64,
+                    reinterpret_cast<char *>(values.data()), perRow);
+    for (int64_t value : values)
+      if (value != ignoreIndex && (value < 0 || value >= classes))
+        throw Error::badInput(labels.place + ": row " + std::to_string(row) + " has the label " +
+                              std::to_string(value) + "; expected a class from 0 to " +
+                              std::to_string(classes - 1) + " or ignore_index " +
+                              std::to_string(ignoreIndex));
+  }
+}
+
+Feeder::Feeder(const GraphProgram &graph, const Samples &samples) {
+  size_t largest = 0;
+  for (const GraphInput *input : sampleInputs(graph)) {
+    auto found = samples.byInput.find(input->name);
+    if (found == samples.byInput.end())
+      throw Error::badInput("input '" + input->name + "' of graph '" + graph.name +
+                            "' has no array");
+    checkArray(found->second, *input);
+    channels.push_back({input, &found->second});
+    largest = std::max<size_t>(largest, found->second.rowElements() * sizeOf(input->place.dtype));
+  }
+  rowBuffer.resize(largest);
+}
+
+void Feeder::write(Executor &executor, int64_t batchRow, int64_t row) {
+  for (const Channel &channel : channels) {
+    const Array &array = *channel.array;
+    const Operand &place = channel.input->place;
+    const char *source = array.row(row);
+    bool sameType = array.type == elementTypeOf(place.dtype);
+    bool isAligned = reinterpret_cast<uintptr_t>(source) % sizeOf(place.dtype) == 0;
+    if (!sameType || !isAligned) {
+      try {
+        convertElements(array.type, source, place.dtype, rowBuffer.data(), array.rowElements());
+      } catch (const Error &error) {
+        throw Error::badInput(array.place + ": row " + std::to_string(row) + ": " + error.what());
+      }
+      source = rowBuffer.data();
+    }
+    executor.writeTensorRow(place, batchRow, source);
+  }
+}
+
+} // namespace stow

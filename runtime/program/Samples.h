@@ -1,0 +1,64 @@
+// Which array feeds which input of a program, and how rows get into the arena.
+#pragma once
+
+#include "runtime/data/ArrayFile.h"
+#include "runtime/program/Executor.h"
+#include "runtime/program/Metrics.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stow {
+
+/// Arrays the user named; otherwise they are found by name (see loadSamples).
+struct KeyChoice {
+  std::optional<std::string> x, y;
+};
+
+enum class Split : uint8_t { Train, Test };
+
+/// The arrays behind the Data and Target inputs of a graph. All have the same number of rows.
+struct Samples {
+  std::map<std::string, Array> byInput;
+  int64_t rowCount = 0;
+};
+
+/// The Data and Target inputs of a graph.
+std::vector<const GraphInput *> sampleInputs(const GraphProgram &graph);
+
+/// Finds, loads and checks an array for every sample input of `graph`.
+///
+/// The array of input `pixels` is `pixels` or `pixels_train`; the only Data input also takes `x` or
+/// `x_train`, the only Target input `y` or `y_train` (further common names: see the source). For
+/// the test split the names end in `_test`; absent when there are none. Shapes must agree beyond
+/// the row dimension, up to dimensions of 1, and types must be convertible (Element.h). Throws
+/// Error(BadInput) naming array, expected and found.
+std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &graph, Split split,
+                                   const KeyChoice &keys);
+
+/// Throws Error(BadInput) naming the first row whose label is neither in [0, classes) nor
+/// `ignoreIndex`.
+void checkLabels(const Array &labels, int64_t classes, int64_t ignoreIndex);
+
+/// Copies rows into the inputs of one graph.
+class Feeder {
+public:
+  /// Every sample input of `graph` must have an array in `samples`; both outlive the feeder.
+  Feeder(const GraphProgram &graph, const Samples &samples);
+
+  /// Writes sample `row` as row `batchRow` of every sample input. Allocates nothing. Throws
+  /// Error(BadInput) naming array and row when a value does not fit the input's type.
+  void write(Executor &executor, int64_t batchRow, int64_t row);
+
+private:
+  struct Channel {
+    const GraphInput *input;
+    const Array *array;
+  };
+  std::vector<Channel> channels;
+  std::vector<char> rowBuffer; ///< converted or realigned elements of one row
+};
+
+} // namespace stow

@@ -1,0 +1,393 @@
+#include "runtime/program/Trainer.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/base/Philox.h"
+#include "runtime/data/AtomicFile.h"
+#include "runtime/data/Shuffle.h"
+#include "runtime/format/PlanReport.h"
+#include "runtime/program/Evaluator.h"
+#include "runtime/program/Progress.h"
+#include "runtime/program/StopSignal.h"
+#include "runtime/program/TrainingLog.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <numeric>
+#include <sys/resource.h>
+
+namespace stow {
+
+namespace {
+
+/// The "epoch" whose order decides which samples are held out; no run gets there.
+constexpr uint64_t splitEpoch = std::numeric_limits<uint64_t>::max();
+
+/// Where the training samples and the held-out ones are.
+struct Rows {
+  std::vector<int64_t> train, validation;
+};
+
+Rows splitRows(int64_t count, double fraction, uint64_t seed) {
+  Rows rows;
+  rows.train.resize(static_cast<size_t>(count));
+  std::iota(rows.train.begin(), rows.train.end(), int64_t{0});
+  if (fraction <= 0)
+    return rows;
+  shuffleEpoch(rows.train, seed, splitEpoch);
+  auto kept = static_cast<int64_t>(std::ceil(static_cast<double>(count) * (1 - fraction)));
+  rows.validation.assign(rows.train.begin() + kept, rows.train.end());
+  rows.train.resize(static_cast<size_t>(kept));
+  std::ranges::sort(rows.train);
+  std::ranges::sort(rows.validation);
+  return rows;
+}
+
+std::vector<int64_t> allRows(const Samples &samples) {
+  std::vector<int64_t> rows(static_cast<size_t>(samples.rowCount));
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  return rows;
+}
+
+/// A scalar input or output and the conversion between it and the host's type.
+class Scalar {
+public:
+  explicit Scalar(const Operand &place, const std::string &name) : place(place) {
+    if (elementCount(place.shape) != 1)
+      throw Error::badInput("'" + name + "' of the program is not a scalar");
+  }
+
+  void set(Executor &executor, ElementType type, const void *value) const {
+    alignas(8) char stored[8];
+    convertElements(type, static_cast<const char *>(value), place.dtype, stored, 1);
+    executor.writeTensor(place, stored);
+  }
+
+  double get(const Executor &executor) const {
+    alignas(8) char stored[8];
+    executor.readTensor(place, stored);
+    double value = 0;
+    toDoubles(place.dtype, stored, &value, 1);
+    return value;
+  }
+
+private:
+  Operand place;
+};
+
+/// The state of the run that --resume names, if any.
+std::optional<SafetensorsFile> openResumed(const TrainOptions &options) {
+  if (!options.resume)
+    return std::nullopt;
+  if (options.initFrom)
+    throw Error::badInput("--resume and --init-from exclude each other: a resumed run has its own "
+                          "parameters");
+  std::string path = *options.resume;
+  if (path.empty() && !options.save)
+    throw Error::badInput("--resume without a file continues the one of --save; give either");
+  return std::optional<SafetensorsFile>(std::in_place, path.empty() ? *options.save : path);
+}
+
+class TrainingRun {
+public:
+  TrainingRun(const Program &program, ProgramImage image, const TrainOptions &options);
+  int run();
+
+private:
+  void loadData();
+  void chooseState(const std::optional<SafetensorsFile> &resumed);
+  void chooseLength(const std::optional<RunState> &saved);
+  void announce();
+  double oneStep();
+  void save(Progress &progress);
+  void endOfEpoch(Progress &progress);
+  void finish(Progress &progress, int signal);
+  const GraphProgram &trainGraph() const { return program.graphs[trainIndex]; }
+
+  const Program &program;
+  const TrainOptions &options;
+  size_t trainIndex;
+  ArrayFile dataFile;
+  Samples samples;
+  std::optional<Samples> testSamples;
+  Rows rows;
+  std::vector<int64_t> testRows;
+  RunState state;
+  std::vector<int64_t> order; ///< positions in rows.train, in the order of the current epoch
+  int64_t orderedEpoch = -1;  ///< the epoch that `order` is for
+
+  std::optional<Executor> executor;
+  std::optional<Feeder> feeder;
+  std::optional<Evaluator> validationEvaluator, testEvaluator;
+  std::optional<CheckpointWriter> writer;
+  std::optional<TrainingLog> log;
+  std::optional<Scalar> lossScalar;
+  struct ScalarInput {
+    InputRole role;
+    Scalar scalar;
+  };
+  std::vector<ScalarInput> scalars;
+};
+
+TrainingRun::TrainingRun(const Program &program, ProgramImage image, const TrainOptions &options)
+    : program(program), options(options), trainIndex(graphIndex(program, "train")),
+      dataFile(options.data) {
+  // What can be wrong with the request is found before the arena is touched.
+  if (options.saveEvery > 0 && !options.save)
+    throw Error::badInput("--save-every needs --save=FILE");
+  if (options.save)
+    checkWritable(*options.save);
+  std::optional<SafetensorsFile> resumed = openResumed(options);
+  loadData();
+  chooseState(resumed);
+
+  executor.emplace(program, image, ExecutorOptions{options.threads, options.poison});
+  executor->initializeState(state.seed);
+  if (resumed)
+    restoreState(*executor, *resumed, Restore::Everything);
+  if (options.initFrom)
+    restoreState(*executor, SafetensorsFile(*options.initFrom), Restore::Parameters);
+
+  feeder.emplace(trainGraph(), samples);
+  for (const GraphInput &input : trainGraph().inputs)
+    if (input.role != InputRole::Data && input.role != InputRole::Target)
+      scalars.push_back({input.role, Scalar(input.place, input.name)});
+  auto lossOutput = std::ranges::find(trainGraph().outputs, "loss", &GraphOutput::name);
+  if (lossOutput == trainGraph().outputs.end())
+    throw Error::badInput("the program's training graph gives no loss");
+  lossScalar.emplace(lossOutput->place, "loss");
+  if (!rows.validation.empty())
+    validationEvaluator.emplace(*executor, samples);
+  if (testSamples)
+    testEvaluator.emplace(*executor, *testSamples);
+  order.resize(rows.train.size());
+  if (options.save)
+    writer.emplace(*executor, *options.save);
+  if (options.log)
+    log.emplace(*options.log, state.step);
+}
+
+void TrainingRun::loadData() {
+  samples = *loadSamples(dataFile, trainGraph(), Split::Train, options.keys);
+  checkTargets(program, samples);
+  // --validation-split=0 says that nothing is to be evaluated.
+  if (options.validationSplit != 0.0)
+    testSamples = loadSamples(dataFile, trainGraph(), Split::Test, options.keys);
+  if (testSamples) {
+    checkTargets(program, *testSamples);
+    testRows = allRows(*testSamples);
+  }
+}
+
+void TrainingRun::chooseState(const std::optional<SafetensorsFile> &resumed) {
+  std::optional<RunState> saved;
+  if (resumed)
+    saved = readRunState(*resumed, program);
+  if (saved)
+    state = *saved;
+  if (saved && options.seed && *options.seed != saved->seed)
+    throw Error::badInput(
+        resumed->path() + ": the run has the seed " + std::to_string(saved->seed) +
+        ", --seed=" + std::to_string(*options.seed) + " cannot be changed in the middle");
+  state.seed = saved ? saved->seed : options.seed.value_or(0);
+  state.validationSplit = options.validationSplit.value_or(state.validationSplit);
+  state.shuffle = options.shuffle.value_or(state.shuffle);
+
+  rows = splitRows(samples.rowCount, state.validationSplit, state.seed);
+  auto count = static_cast<int64_t>(rows.train.size());
+  if (count < program.batch)
+    throw Error::badInput(dataFile.path() + ": expected at least one batch of " +
+                          std::to_string(program.batch) + " training rows, found " +
+                          std::to_string(count) + "; compile with a smaller --batch");
+  if (saved && saved->rows != count)
+    throw Error::badInput(resumed->path() + ": the run has " + std::to_string(saved->rows) +
+                          " training rows, " + dataFile.path() + " gives " + std::to_string(count) +
+                          "; resume with the same data and split");
+  if (state.validationSplit > 0 && rows.validation.empty())
+    throw Error::badInput("--validation-split leaves no row of " +
+                          std::to_string(samples.rowCount) + " for validation");
+  state.rows = count;
+
+  LearningRate &rate = state.rate;
+  rate.base = options.learningRate.value_or(saved ? rate.base : program.learningRate);
+  rate.kind = options.schedule.value_or(rate.kind);
+  rate.decay = options.decay.value_or(rate.decay);
+  rate.warmupSteps = options.warmupSteps.value_or(rate.warmupSteps);
+  rate.stepsPerEpoch = count / program.batch;
+  chooseLength(saved);
+}
+
+void TrainingRun::chooseLength(const std::optional<RunState> &saved) {
+  LearningRate &rate = state.rate;
+  if (options.steps && options.epochs)
+    throw Error::badInput("--steps and --epochs exclude each other");
+  if (options.steps)
+    rate.totalSteps = *options.steps;
+  else if (options.epochs &&
+           *options.epochs > std::numeric_limits<int64_t>::max() / rate.stepsPerEpoch)
+    throw Error::badInput("--epochs=" + std::to_string(*options.epochs) + " is too many");
+  else if (options.epochs || !saved)
+    rate.totalSteps = options.epochs.value_or(1) * rate.stepsPerEpoch;
+  int64_t epochs = (rate.totalSteps + rate.stepsPerEpoch - 1) / rate.stepsPerEpoch;
+  int64_t third = std::max<int64_t>((epochs + 2) / 3, 1);
+  rate.decayEpochs = options.decayEpochs.value_or(saved ? rate.decayEpochs : third);
+}
+
+void TrainingRun::announce() {
+  const LearningRate &rate = state.rate;
+  std::string text = program.model + ": " + groupDigits(state.rows) + " training rows";
+  if (!rows.validation.empty())
+    text += ", " + groupDigits(static_cast<int64_t>(rows.validation.size())) + " validation rows";
+  if (!testRows.empty())
+    text += ", " + groupDigits(static_cast<int64_t>(testRows.size())) + " test rows";
+  text += "; batch " + std::to_string(program.batch) + ", " + groupDigits(rate.stepsPerEpoch) +
+          " steps per epoch";
+  if (int64_t rest = state.rows - rate.stepsPerEpoch * program.batch)
+    text += " (the last " + std::to_string(rest) + " rows of an epoch's order are left out)";
+  printLine(text);
+  char base[40];
+  std::snprintf(base, sizeof(base), "%g", rate.base);
+  printLine(program.loss + ", " + program.optimizer + ", lr " + nameOf(rate.kind) + " from " +
+            base + ", seed " + std::to_string(state.seed) + ", arena " +
+            formatBytesExact(program.plan.arenaBytes));
+  if (state.step > 0)
+    printLine("resumed after step " + std::to_string(state.step) + " of " +
+              std::to_string(rate.totalSteps));
+}
+
+/// Runs step number state.step, counted from 0, and returns its loss.
+double TrainingRun::oneStep() {
+  int64_t epoch = state.step / state.rate.stepsPerEpoch;
+  if (epoch != orderedEpoch) {
+    if (state.shuffle)
+      shuffleEpoch(order, state.seed, static_cast<uint64_t>(epoch));
+    else
+      std::iota(order.begin(), order.end(), int64_t{0});
+    orderedEpoch = epoch;
+  }
+  int64_t first = state.step % state.rate.stepsPerEpoch * program.batch;
+  for (int64_t i = 0; i < program.batch; ++i)
+    feeder->write(*executor, i, rows.train[order[first + i]]);
+  double rate = state.rate.at(state.step);
+  int64_t number = state.step + 1;
+  int64_t seed = stepSeed(state.seed, state.step);
+  constexpr ElementType real = {ElementType::Kind::Float, 8};
+  constexpr ElementType whole = {ElementType::Kind::Signed, 8};
+  for (const ScalarInput &input : scalars) {
+    if (input.role == InputRole::LearningRate)
+      input.scalar.set(*executor, real, &rate);
+    else
+      input.scalar.set(*executor, whole, input.role == InputRole::Step ? &number : &seed);
+  }
+  executor->run(trainIndex);
+  return lossScalar->get(*executor);
+}
+
+void TrainingRun::save(Progress &progress) {
+  if (log)
+    log->writeThrough();
+  writer->save(state);
+  progress.line("saved " + writer->path() + " after step " + std::to_string(state.step));
+}
+
+void TrainingRun::endOfEpoch(Progress &progress) {
+  Evaluator *evaluator = validationEvaluator ? &*validationEvaluator
+                         : testEvaluator     ? &*testEvaluator
+                                             : nullptr;
+  if (!evaluator)
+    return;
+  Metrics metrics = evaluator->run(validationEvaluator ? rows.validation : testRows);
+  progress.line("epoch " + std::to_string((state.step - 1) / state.rate.stepsPerEpoch + 1) + ": " +
+                (validationEvaluator ? "validation " : "test ") + describe(metrics));
+}
+
+int TrainingRun::run() {
+  if (!options.quiet)
+    announce();
+  const LearningRate &rate = state.rate;
+  if (state.step >= rate.totalSteps) {
+    printLine("nothing to do: the run has " + std::to_string(state.step) + " of " +
+              std::to_string(rate.totalSteps) + " steps; raise --epochs or --steps");
+    return 0;
+  }
+  Progress progress({state.step, rate.totalSteps, rate.stepsPerEpoch, program.batch},
+                    options.quiet ? Progress::Style::Quiet : Progress::styleFor(1));
+  StopSignal stop;
+  while (state.step < rate.totalSteps && !stop.received()) {
+    double stepRate = rate.at(state.step);
+    double loss = oneStep();
+    ++state.step;
+    if (log)
+      log->append(state.step, (state.step - 1) / rate.stepsPerEpoch + 1, stepRate, loss);
+    if (!std::isfinite(loss) && !options.allowNonFinite) {
+      progress.finish();
+      throw Error::badInput("the loss is " + std::to_string(loss) + " at step " +
+                            std::to_string(state.step) +
+                            "; try a lower --lr, or go on with --allow-nonfinite");
+    }
+    progress.step(state.step, stepRate, loss);
+    bool isEnd = state.step == rate.totalSteps;
+    if (state.step % rate.stepsPerEpoch == 0 || isEnd)
+      endOfEpoch(progress);
+    if (writer && !isEnd && options.saveEvery > 0 && state.step % options.saveEvery == 0)
+      save(progress);
+  }
+  finish(progress, state.step < rate.totalSteps ? stop.received() : 0);
+  return state.step < rate.totalSteps ? 128 + stop.received() : 0;
+}
+
+void TrainingRun::finish(Progress &progress, int signal) {
+  double seconds = progress.seconds();
+  double speed = progress.samplesPerSecond(state.step);
+  if (writer)
+    save(progress);
+  else
+    progress.finish();
+  if (signal) {
+    printLine("stopped after step " + std::to_string(state.step) + " of " +
+              std::to_string(state.rate.totalSteps) +
+              (writer ? "; continue with --resume=" + writer->path()
+                      : "; nothing was saved, --save=FILE would have"));
+    return;
+  }
+  if (testEvaluator)
+    printLine("test: " + describe(testEvaluator->run(testRows)));
+  char text[160];
+  std::snprintf(text, sizeof(text), "trained to step %lld in %.2f s, %.1f samples/s",
+                static_cast<long long>(state.step), seconds, speed);
+  printLine(text);
+  printLine(memorySummary(program.plan));
+}
+
+} // namespace
+
+int64_t stepSeed(uint64_t runSeed, int64_t step) {
+  auto counter = static_cast<uint64_t>(step);
+  // The third word sets these numbers apart from the epochs' orders under the same key.
+  PhiloxCounter block =
+      philox({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0x73746570,
+              0x73656564},
+             {static_cast<uint32_t>(runSeed), static_cast<uint32_t>(runSeed >> 32)});
+  uint64_t bits = block[0] | static_cast<uint64_t>(block[1]) << 32;
+  return static_cast<int64_t>(bits >> 1);
+}
+
+std::string memorySummary(const Plan &plan) {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  Bytes peak = Bytes{usage.ru_maxrss} * 1024; // Linux counts in KiB
+  std::string text =
+      "memory: process peak " + formatBytes(peak) + ", arena " + formatBytesExact(plan.arenaBytes);
+  if (peak >= plan.arenaBytes)
+    text += ", the rest " + formatBytes(peak - plan.arenaBytes);
+  if (plan.outsideArenaBytes > 0)
+    text += " (stated: " + formatBytes(plan.outsideArenaBytes) + " and the data file)";
+  return text;
+}
+
+int train(const Program &program, ProgramImage image, const TrainOptions &options) {
+  return TrainingRun(program, image, options).run();
+}
+
+} // namespace stow

@@ -1,0 +1,47 @@
+// The training run: data, state, steps, saves and what the user is told about them.
+#pragma once
+
+#include "runtime/program/Checkpoint.h"
+#include "runtime/program/Executor.h"
+#include "runtime/program/LearningRate.h"
+#include "runtime/program/Samples.h"
+
+#include <optional>
+#include <string>
+
+namespace stow {
+
+/// Absent settings take the program's or, when resuming, the saved run's value.
+struct TrainOptions {
+  std::string data;
+  KeyChoice keys;
+  std::optional<int64_t> epochs, steps;
+  std::optional<double> learningRate;
+  std::optional<LearningRate::Kind> schedule;
+  std::optional<double> decay;
+  std::optional<int64_t> decayEpochs, warmupSteps;
+  std::optional<uint64_t> seed;
+  std::optional<double> validationSplit;
+  std::optional<bool> shuffle;
+  std::optional<std::string> save, resume, initFrom, log;
+  int64_t saveEvery = 0; ///< steps; 0 = at the end only
+  int64_t threads = 0;
+  bool poison = false;
+  bool quiet = false;
+  bool allowNonFinite = false;
+};
+
+/// Trains; returns the process's exit code: 0, or 128 + the signal that stopped it (after finishing
+/// the step and saving). Throws Error for everything else. From the first step to the last nothing
+/// is allocated per step.
+int train(const Program &program, ProgramImage image, const TrainOptions &options);
+
+/// The seed that the random operations of a step get: a function of run seed and step, not
+/// negative.
+int64_t stepSeed(uint64_t runSeed, int64_t step);
+
+/// "memory: arena 1,048,576 bytes (1.00 MiB), process peak ...": the planned figure beside the
+/// process's measured peak resident memory.
+std::string memorySummary(const Plan &plan);
+
+} // namespace stow

@@ -1,0 +1,99 @@
+#include "runtime/program/TrainingLog.h"
+
+#include "runtime/base/Error.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <string_view>
+#include <unistd.h>
+
+namespace stow {
+
+namespace {
+
+constexpr std::string_view header = "step,epoch,lr,loss\n";
+
+/// Step number at the start of a row, or -1.
+int64_t stepOf(const std::string &row) {
+  int64_t step = -1;
+  std::from_chars(row.data(), row.data() + row.size(), step);
+  return step;
+}
+
+/// Length of the part of an old log up to the row of step `keepSteps`; 0 when there is no log yet.
+int64_t keptBytes(const std::string &path, int64_t keepSteps) {
+  std::ifstream old(path, std::ios::binary);
+  if (!old)
+    return 0;
+  auto fail = [&](const std::string &problem) {
+    throw Error::badInput(path + ": " + problem +
+                          "; the log does not belong to this checkpoint, use another --log=FILE");
+  };
+  std::string line;
+  if (!std::getline(old, line) || line + "\n" != header)
+    fail("expected the first line 'step,epoch,lr,loss', found something else");
+  auto bytes = static_cast<int64_t>(header.size());
+  int64_t previous = -1;
+  // A last line without its end was cut off by whatever ended the run; getline then meets the end
+  // of the file.
+  while (std::getline(old, line) && !old.eof()) {
+    int64_t step = stepOf(line);
+    // A log may start late, when an earlier part of the run was not logged.
+    if (step < 1 || (previous >= 0 && step != previous + 1))
+      fail("expected step " + std::to_string(previous + 1) + ", found the row '" + line + "'");
+    if (step > keepSteps)
+      return bytes;
+    previous = step;
+    bytes += static_cast<int64_t>(line.size()) + 1;
+  }
+  if (previous >= 0 && previous < keepSteps)
+    fail("it ends at step " + std::to_string(previous) + ", the checkpoint is at step " +
+         std::to_string(keepSteps));
+  return bytes;
+}
+
+} // namespace
+
+TrainingLog::TrainingLog(const std::string &path, int64_t keepSteps) : path(path) {
+  int64_t kept = keepSteps > 0 ? keptBytes(path, keepSteps) : 0;
+  file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file < 0)
+    fail("open");
+  if (::ftruncate(file, kept) != 0)
+    fail("shorten");
+  if (kept == 0 &&
+      ::write(file, header.data(), header.size()) != static_cast<ssize_t>(header.size()))
+    fail("write");
+}
+
+TrainingLog::~TrainingLog() {
+  if (file >= 0)
+    ::close(file);
+}
+
+void TrainingLog::fail(const char *what) const {
+  throw Error::badInput("cannot " + std::string(what) + " '" + path + "': " + std::strerror(errno));
+}
+
+void TrainingLog::append(int64_t step, int64_t epoch, double rate, double loss) {
+  char row[128];
+  int size = std::snprintf(row, sizeof(row), "%lld,%lld,%.9g,%.9g\n", static_cast<long long>(step),
+                           static_cast<long long>(epoch), rate, loss);
+  ssize_t written;
+  do
+    written = ::write(file, row, static_cast<size_t>(size));
+  while (written < 0 && errno == EINTR);
+  if (written != size)
+    fail("write");
+}
+
+void TrainingLog::writeThrough() {
+  if (::fsync(file) != 0 && errno != EINVAL && errno != EROFS) // a pipe has nothing to write to
+    fail("write through");
+}
+
+} // namespace stow
