@@ -145,6 +145,12 @@ LibraryRequirements queryLibrary(const Command &call, const std::vector<bool> &a
   return requirements;
 }
 
+bool supportsBf16() {
+  // The values are sets of instruction sets, the larger ones containing AVX-512's.
+  constexpr int avx512 = dnnl_cpu_isa_avx512_core;
+  return (static_cast<int>(dnnl_get_effective_cpu_isa()) & avx512) == avx512;
+}
+
 std::unique_ptr<LibraryCall> bindLibraryCall(const Command &call, char *arena, int64_t threads) {
   ThreadScope scope(threads);
   Preparation preparation = prepare(call, {});

@@ -79,6 +79,9 @@ struct LibraryRequirements {
 LibraryRequirements queryLibrary(const Command &call, const std::vector<bool> &anyLayout,
                                  int64_t threads);
 
+/// True when this processor has bf16 code in the library (AVX-512); f32 works on all.
+bool supportsBf16();
+
 /// A call bound to the arena; everything is created at load, `run` allocates nothing for tensors.
 class LibraryCall {
 public:

@@ -183,6 +183,16 @@ TEST(LibraryErrors, ElementType) {
                                    HasSubstr("operand 2 (dst, f32 2x32x8x8, layout \"0,2,3,1\")")));
 }
 
+// Tests the advice where the processor is the reason. Only older machines run into it.
+TEST(LibraryErrors, NoBf16) {
+  if (supportsBf16())
+    GTEST_SKIP() << "this processor has AVX-512";
+  Command call = convolution();
+  for (Operand &operand : call.operands)
+    operand.dtype = DType::BF16;
+  EXPECT_THAT(errorOf(call), HasSubstr("compile with --precision=f32"));
+}
+
 TEST(LibraryErrors, BadLayout) {
   Command call = convolution();
   call.operands[0].layout = {1, {0, 2, 3}, {}};
