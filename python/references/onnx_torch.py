@@ -116,6 +116,23 @@ def gemm(a: dict, x: Tensor, y: Tensor, c: Tensor | None = None) -> Tensor:
     return product if c is None else product + a.get("beta", 1.0) * c
 
 
+def lrn(a: dict, x: Tensor) -> Tensor:
+    """The window reaches floor((size-1)/2) channels back and ceil((size-1)/2) ahead (PyTorch's own differs for even)."""
+    size = a["size"]
+    squares = F.pad(x.square(), (0, 0, 0, 0, (size - 1) // 2, size // 2)).unsqueeze(1)
+    mean = F.avg_pool3d(squares, (size, 1, 1), 1).squeeze(1)
+    return x / (a.get("bias", 1.0) + a.get("alpha", 1e-4) * mean) ** a.get("beta", 0.75)
+
+
+def slice_axes(x: Tensor, starts: list[int], ends: list[int], axes: list[int] | None = None,
+               steps: list[int] | None = None) -> Tensor:  # fmt: skip
+    for i, axis in enumerate(range(len(starts)) if axes is None else axes):
+        index = [slice(None)] * x.ndim
+        index[axis] = slice(starts[i], ends[i], steps[i] if steps else 1)
+        x = x[tuple(index)]
+    return x
+
+
 def reduce(op: str, a: dict, x: Tensor, axes: list[int] | None) -> Tensor:
     axes = list(range(x.ndim)) if axes is None else axes
     keep = bool(a.get("keepdims", 1))
@@ -154,16 +171,31 @@ class OnnxTorch:
         arrays = {t.name: torch.from_numpy(numpy_helper.to_array(t).copy()) for t in self.model.graph.initializer}
         return {n: t.to(self.dtype) if t.is_floating_point() else t for n, t in arrays.items()}
 
+    @classmethod
+    def for_case(cls, model: onnx.ModelProto) -> "OnnxTorch":
+        """A bare executor in float64 for `evaluate`: no parameters, every node is run."""
+        executor = cls.__new__(cls)
+        executor.model, executor.nodes, executor.state = model, list(model.graph.node), {}
+        executor.dtype, executor.baked_batch = torch.float64, 0
+        executor.opset = model.opset_import[0].version
+        executor.result = model.graph.output[0].name
+        return executor
+
     def forward(self, x: Tensor) -> Tensor:
-        values = {**self.constants(), **self.state, self.data_input: x.to(self.dtype)}
-        varying = {self.data_input}
+        return self.evaluate({self.data_input: x.to(self.dtype)})
+
+    def evaluate(self, inputs: dict[str, Tensor]) -> Tensor:
+        """The graph's result for given graph inputs; whatever depends on them counts as data."""
+        values = {**self.constants(), **self.state, **inputs}
+        varying = set(inputs)
+        batch_size = next(iter(inputs.values())).shape[:1]
         for node in self.nodes:
             if node.output[0] in self.state:
                 continue
             depends = any(name in varying for name in node.input)
             operands = [values[name] if name else None for name in node.input]
             try:
-                values[node.output[0]] = self.run(node, operands, len(x) if depends else None)
+                values[node.output[0]] = self.run(node, operands, batch_size[0] if depends and batch_size else None)
             except Exception as error:
                 raise RuntimeError(f"node '{node.name or node.output[0]}' ({node.op_type}): {error}") from error
             if depends:
@@ -214,7 +246,13 @@ class OnnxTorch:
         if op == "GlobalAveragePool":
             return x.mean(list(range(2, x.ndim)), keepdim=True)
         if op == "LRN":
-            return F.local_response_norm(x, a["size"], a.get("alpha", 1e-4), a.get("beta", 0.75), a.get("bias", 1.0))
+            return lrn(a, x)
+        if op == "Pad":
+            return pad_spatial(x, [int(p) for p in operands[1]], float(operands[2]) if len(operands) > 2 else 0.0)
+        if op == "Expand":
+            return x.expand(torch.broadcast_shapes(x.shape, self.target_shape(operands[1], x, batch)))
+        if op == "Slice":
+            return slice_axes(x, *([int(v) for v in o] for o in operands[1:]))
         if op == "Clip":
             bounds = operands[1:] or [a.get("min"), a.get("max")]
             low, high = (list(bounds) + [None, None])[:2]
