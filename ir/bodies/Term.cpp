@@ -93,10 +93,16 @@ Term Term::operator/(Term other) const {
 }
 
 Term Term::operator>(Term other) const {
+  if (!isFloat())
+    return with(
+        arith::CmpIOp::create(*builder, location, arith::CmpIPredicate::sgt, value, other.value));
   return with(
       arith::CmpFOp::create(*builder, location, arith::CmpFPredicate::OGT, value, other.value));
 }
 Term Term::operator>=(Term other) const {
+  if (!isFloat())
+    return with(
+        arith::CmpIOp::create(*builder, location, arith::CmpIPredicate::sge, value, other.value));
   return with(
       arith::CmpFOp::create(*builder, location, arith::CmpFPredicate::OGE, value, other.value));
 }
@@ -113,6 +119,8 @@ Term Term::isNan() const {
 Term Term::operator&(Term other) const {
   return with(arith::AndIOp::create(*builder, location, value, other.value));
 }
+
+Term Term::complement() const { return equals(constantInt(0)); }
 
 Term Term::choose(Term ifTrue, Term ifFalse) const {
   return with(arith::SelectOp::create(*builder, location, value, ifTrue.value, ifFalse.value));

@@ -38,7 +38,7 @@ public:
   Term operator*(double other) const { return *this * constant(other); }
   Term operator/(double other) const { return *this / constant(other); }
 
-  /// Ordered comparisons: false when either side is NaN.
+  /// Ordered comparisons: false when either side is NaN. Integers are signed.
   Term operator>(Term other) const;
   Term operator>=(Term other) const;
   Term operator<(Term other) const { return other > *this; }
@@ -51,6 +51,8 @@ public:
   /// True for NaN.
   Term isNan() const;
   Term operator&(Term other) const;
+  /// Not this term, of element type i1.
+  Term complement() const;
 
   /// This term, of element type i1, chooses.
   Term choose(Term ifTrue, Term ifFalse) const;

@@ -1,0 +1,51 @@
+#include "codegen/host/LibraryCommand.h"
+
+using namespace mlir;
+
+namespace stow::host {
+namespace {
+
+/// Max-pool indices are opaque to everything but the library: plain bytes.
+bool isOpaque(Operation *op, Type type) {
+  return isa<MaxPoolTrainingOp, MaxPoolGradOp>(op) &&
+         isa<IntegerType>(cast<RankedTensorType>(type).getElementType());
+}
+
+void addAttribute(Command &command, StringRef name, Attribute attribute) {
+  if (auto list = dyn_cast<DenseI64ArrayAttr>(attribute))
+    command.ints[name.str()] = {list.asArrayRef().begin(), list.asArrayRef().end()};
+  else if (auto flag = dyn_cast<BoolAttr>(attribute))
+    command.ints[name.str()] = {flag.getValue() ? 1 : 0};
+  else if (auto integer = dyn_cast<IntegerAttr>(attribute))
+    command.ints[name.str()] = {integer.getInt()};
+  else if (auto number = dyn_cast<FloatAttr>(attribute))
+    command.floats[name.str()] = number.getValueAsDouble();
+}
+
+} // namespace
+
+Operand operandOf(Type type, Bytes offset) {
+  auto tensor = cast<RankedTensorType>(type);
+  return {offset, dtypeOf(tensor.getElementType()),
+          Shape(tensor.getShape().begin(), tensor.getShape().end()), layoutOf(type)};
+}
+
+Command libraryCommand(LibraryOpInterface op) {
+  Command command;
+  command.op = "dnnl." + op.getLibraryCall().str();
+  command.name = sourceNameOf(op.getLoc());
+  auto add = [&](Type type) {
+    command.operands.push_back(isOpaque(op, type) ? Operand{0, DType::U8, {storedBytesOf(type)}, {}}
+                                                  : operandOf(type, 0));
+  };
+  llvm::for_each(op->getOperandTypes(), add);
+  llvm::for_each(op->getResultTypes(), add);
+  for (NamedAttribute attribute : op->getAttrDictionary())
+    if (!attribute.getName().getValue().starts_with("stow."))
+      addAttribute(command, attribute.getName(), attribute.getValue());
+  if (isa<Conv2dOp, MatmulOp>(op))
+    command.ints["has_bias"] = {op->getNumOperands() == 3 ? 1 : 0};
+  return command;
+}
+
+} // namespace stow::host

@@ -1,0 +1,90 @@
+// Runs a compiler driver as linker.
+#include "codegen/host/ObjectFile.h"
+
+#include "runtime/base/Error.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+
+namespace stow {
+namespace {
+
+struct Driver {
+  std::string path;
+  std::vector<std::string> flags;
+};
+
+/// The first driver of the configured list that is there, with lld where it can be used.
+Driver findDriver() {
+  llvm::SmallVector<llvm::StringRef> names;
+  llvm::StringRef(STOWAGE_LINKER_DRIVERS).split(names, ',');
+  std::string lld;
+  if (auto found = llvm::sys::findProgramByName("ld.lld", {"/usr/lib/llvm-22/bin"}))
+    lld = *found;
+  for (llvm::StringRef name : names) {
+    auto found = llvm::sys::findProgramByName(name);
+    if (!found)
+      continue;
+    Driver driver{*found, {}};
+    if (!lld.empty()) // -B: g++ looks for ld.lld beside its own tools only
+      driver.flags = {"-fuse-ld=lld", "-B" + llvm::sys::path::parent_path(lld).str()};
+    return driver;
+  }
+  throw Error(ErrorKind::BadInput, "no linker found, looked for " + llvm::join(names, ", ") +
+                                       "; install one, e.g. apt-get install g++");
+}
+
+std::string readAll(const std::string &path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  return buffer ? (*buffer)->getBuffer().trim().str() : std::string();
+}
+
+/// Removes a file when the scope is left.
+struct Temporary {
+  std::string path;
+  ~Temporary() {
+    if (!path.empty())
+      llvm::sys::fs::remove(path);
+  }
+};
+
+Temporary makeTemporary(const std::string &model) {
+  llvm::SmallString<128> path;
+  if (auto error = llvm::sys::fs::createUniqueFile(model + ".%%%%%%%%", path))
+    throw Error(ErrorKind::BadInput, "cannot write beside \"" + model + "\": " + error.message());
+  return {std::string(path)};
+}
+
+} // namespace
+
+void link(const LinkInput &input, const std::string &output) {
+  Driver driver = findDriver();
+  Temporary partial = makeTemporary(output), messages = makeTemporary(output);
+  std::vector<std::string> arguments{driver.path};
+  llvm::append_range(arguments, driver.flags);
+  arguments.push_back(input.shared ? "-shared" : "-pie");
+  arguments.insert(arguments.end(), {"-o", partial.path, "-Wl,--gc-sections", "-Wl,--as-needed",
+                                     "-Wl,--build-id=none"});
+  llvm::append_range(arguments, input.objects);
+  llvm::append_range(arguments, input.libraries);
+
+  llvm::SmallVector<llvm::StringRef> references(arguments.begin(), arguments.end());
+  std::optional<llvm::StringRef> redirects[] = {std::nullopt, messages.path, messages.path};
+  std::string failure;
+  int status =
+      llvm::sys::ExecuteAndWait(driver.path, references, std::nullopt, redirects, 0, 0, &failure);
+  if (status != 0)
+    throw Error(ErrorKind::BadInput, "linking \"" + output + "\" with " + driver.path +
+                                         " failed: " + failure + readAll(messages.path));
+  llvm::sys::fs::setPermissions(partial.path, llvm::sys::fs::all_exe | llvm::sys::fs::all_read |
+                                                  llvm::sys::fs::owner_write);
+  if (auto error = llvm::sys::fs::rename(partial.path, output))
+    throw Error(ErrorKind::BadInput, "cannot write \"" + output + "\": " + error.message());
+  partial.path.clear();
+}
+
+} // namespace stow

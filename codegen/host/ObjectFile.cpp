@@ -1,0 +1,157 @@
+// LLVM dialect to an ELF object.
+//
+// Every kernel gets a wrapper with the packed interface of runtime/format/Program.h, into which it
+// is inlined. The code is position-independent and small-model, since it is linked into an ordinary
+// executable.
+#include "codegen/host/ObjectFile.h"
+
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+std::unique_ptr<llvm::TargetMachine> makeTargetMachine(ModuleOp module, const HostCpu &cpu) {
+  static const bool initialized = [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    return true;
+  }();
+  (void)initialized;
+  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
+  std::string message;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, message);
+  if (!target) {
+    module.emitError() << "no code generator for this machine: " << message;
+    return nullptr;
+  }
+  std::string name = cpu.name, features;
+  if (name == "native") {
+    name = llvm::sys::getHostCPUName().str();
+    std::vector<std::string> flags;
+    for (auto &feature : llvm::sys::getHostCPUFeatures())
+      flags.push_back((feature.second ? "+" : "-") + feature.first().str());
+    llvm::sort(flags);
+    features = llvm::join(flags, ",");
+  }
+  std::unique_ptr<llvm::TargetMachine> machine(
+      target->createTargetMachine(triple, name, features, llvm::TargetOptions(), llvm::Reloc::PIC_,
+                                  llvm::CodeModel::Small, llvm::CodeGenOptLevel::Aggressive));
+  if (!machine || !machine->getMCSubtargetInfo()->isCPUStringValid(name)) {
+    module.emitError() << "unknown target processor \"" << cpu.name
+                       << "\"; expected \"native\" or a name like \"x86-64-v3\"";
+    return nullptr;
+  }
+  return machine;
+}
+
+/// void wrapper(i64 begin, i64 end, ptr arguments): unpacks and calls `kernel`.
+llvm::Function *emitWrapper(llvm::Module &module, llvm::Function *kernel) {
+  auto &context = module.getContext();
+  auto *word = llvm::Type::getInt64Ty(context);
+  auto *pointer = llvm::PointerType::getUnqual(context);
+  auto *type =
+      llvm::FunctionType::get(llvm::Type::getVoidTy(context), {word, word, pointer}, false);
+  auto *wrapper = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage,
+                                         "stow_" + kernel->getName(), module);
+  llvm::IRBuilder<> builder(llvm::BasicBlock::Create(context, "", wrapper));
+  llvm::SmallVector<llvm::Value *> arguments{wrapper->getArg(0), wrapper->getArg(1)};
+  for (unsigned i = 2; i < kernel->arg_size(); ++i)
+    arguments.push_back(builder.CreateLoad(
+        pointer, builder.CreateConstGEP1_64(pointer, wrapper->getArg(2), i - 2)));
+  builder.CreateCall(kernel, arguments);
+  builder.CreateRetVoid();
+  wrapper->addFnAttr(llvm::Attribute::NoUnwind);
+  kernel->setLinkage(llvm::GlobalValue::InternalLinkage);
+  kernel->addFnAttr(llvm::Attribute::AlwaysInline);
+  return wrapper;
+}
+
+void emitConstant(llvm::Module &module, llvm::Constant *value, StringRef name) {
+  auto *global = new llvm::GlobalVariable(module, value->getType(), true,
+                                          llvm::GlobalValue::ExternalLinkage, value, name);
+  global->setAlignment(llvm::Align(16));
+}
+
+void emitTables(llvm::Module &module, const ProgramData &data,
+                ArrayRef<llvm::Constant *> wrappers) {
+  auto &context = module.getContext();
+  auto *word = llvm::Type::getInt64Ty(context);
+  auto *table = llvm::ArrayType::get(llvm::PointerType::getUnqual(context), wrappers.size());
+  emitConstant(module, llvm::ConstantArray::get(table, wrappers), "stow_kernels");
+  emitConstant(module, llvm::ConstantInt::get(word, wrappers.size()), "stow_kernel_count");
+  emitConstant(module, llvm::ConstantDataArray::getString(context, data.json, false),
+               "stow_program_json");
+  emitConstant(module, llvm::ConstantInt::get(word, data.json.size()), "stow_program_json_size");
+}
+
+void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, modules);
+}
+
+} // namespace
+
+LogicalResult emitProgramObject(ModuleOp module, const ProgramData &data, const HostCpu &cpu,
+                                const std::string &path) {
+  auto machine = makeTargetMachine(module, cpu);
+  if (!machine || failed(lowerKernelsToLlvm(module)))
+    return failure();
+  registerBuiltinDialectTranslation(*module.getContext());
+  registerLLVMDialectTranslation(*module.getContext());
+  llvm::LLVMContext context;
+  auto code = translateModuleToLLVMIR(module, context, "stow_kernels");
+  if (!code)
+    return module.emitError() << "cannot translate the kernels to LLVM IR";
+  code->setTargetTriple(machine->getTargetTriple());
+  code->setDataLayout(machine->createDataLayout());
+
+  SmallVector<llvm::Constant *> wrappers;
+  for (const std::string &symbol : data.kernels)
+    wrappers.push_back(emitWrapper(*code, code->getFunction(symbol)));
+  emitTables(*code, data, wrappers);
+  optimize(*code, *machine);
+
+  std::error_code error;
+  llvm::raw_fd_ostream file(path, error, llvm::sys::fs::OF_None);
+  if (error)
+    return module.emitError() << "cannot write \"" << path << "\": " << error.message();
+  llvm::legacy::PassManager emitter;
+  if (machine->addPassesToEmitFile(emitter, file, nullptr, llvm::CodeGenFileType::ObjectFile))
+    return module.emitError() << "this machine's code generator cannot write object files";
+  emitter.run(*code);
+  file.close();
+  if (file.has_error()) {
+    std::string message = file.error().message();
+    file.clear_error();
+    return module.emitError() << "cannot write \"" << path << "\": " << message;
+  }
+  return success();
+}
+
+} // namespace stow

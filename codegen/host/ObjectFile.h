@@ -1,0 +1,48 @@
+// From kernels to an executable: machine code, data and the link.
+#pragma once
+
+#include "runtime/base/Bytes.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stow {
+
+/// The processor to compile for: "native", or a name LLVM knows, e.g. "x86-64-v3".
+struct HostCpu {
+  std::string name = "native";
+};
+
+/// Lowers the kernels of `module` (as KernelModule makes them) to the LLVM dialect, in place.
+mlir::LogicalResult lowerKernelsToLlvm(mlir::ModuleOp module);
+
+/// What the object file holds besides machine code.
+struct ProgramData {
+  std::vector<std::string> kernels; ///< symbols in the module, by index in stow_kernels
+  std::string json;                 ///< stow_program_json
+};
+
+/// Compiles `module` (any form of kernels; it is lowered in place) and writes an ELF object that
+/// defines stow_kernels, stow_kernel_count, stow_program_json and stow_program_json_size
+/// (runtime/format/Program.h). Same input, same bytes. Errors are reported at the module.
+mlir::LogicalResult emitProgramObject(mlir::ModuleOp module, const ProgramData &data,
+                                      const HostCpu &cpu, const std::string &path);
+
+/// Writes an ELF object that defines stow_constants and stow_constants_size: the bytes go straight
+/// to the file, so hundreds of MB take as long as writing them. Throws Error.
+void writeConstantsObject(std::string_view bytes, const std::string &path);
+
+struct LinkInput {
+  std::vector<std::string> objects;   ///< object files and static libraries, in link order
+  std::vector<std::string> libraries; ///< shared libraries: paths or -l flags
+  bool shared = false;                ///< a shared object instead of an executable
+};
+
+/// Links with the first compiler driver found; `output` appears whole or not at all. Throws Error
+/// with the driver's messages.
+void link(const LinkInput &input, const std::string &output);
+
+} // namespace stow

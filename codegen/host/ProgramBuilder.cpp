@@ -1,0 +1,225 @@
+#include "codegen/host/ProgramBuilder.h"
+
+#include "codegen/host/LibraryCommand.h"
+#include "passes/memory/DescribePlan.h"
+#include "passes/memory/Liveness.h"
+#include "passes/memory/Passes.h"
+
+#include "mlir/IR/DialectResourceBlobManager.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace stow::host {
+namespace {
+
+Bytes bytesAttr(Operation *op, StringRef name) {
+  auto attr = op->getAttrOfType<IntegerAttr>(name);
+  return attr ? attr.getInt() : 0;
+}
+
+/// Appends the row-major elements of `value` and returns where they start.
+FailureOr<uint64_t> appendData(std::vector<char> &constants, ElementsAttr value,
+                               Location location) {
+  constants.resize(alignUp(constants.size(), 64));
+  uint64_t offset = constants.size();
+  auto type = cast<RankedTensorType>(value.getType());
+  Bytes size = storedBytesOf(withoutLayout(type));
+  if (auto resource = dyn_cast<DenseResourceElementsAttr>(value)) {
+    AsmResourceBlob *blob = resource.getRawHandle().getBlob();
+    if (!blob || static_cast<Bytes>(blob->getData().size()) != size)
+      return emitError(location) << "initial value has no data of " << size << " bytes";
+    constants.insert(constants.end(), blob->getData().begin(), blob->getData().end());
+    return offset;
+  }
+  auto dense = cast<DenseElementsAttr>(value);
+  ArrayRef<char> raw = dense.getRawData();
+  if (type.getElementType().isInteger(1)) {
+    for (bool element : dense.getValues<bool>())
+      constants.push_back(element);
+  } else if (dense.isSplat()) {
+    for (int64_t i = 0; i < type.getNumElements(); ++i)
+      constants.insert(constants.end(), raw.begin(), raw.end());
+  } else {
+    constants.insert(constants.end(), raw.begin(), raw.end());
+  }
+  return offset;
+}
+
+class Builder {
+public:
+  Builder(ModuleOp module, KernelModule &kernels) : module(module), kernels(kernels) {}
+
+  FailureOr<BuiltProgram> build() {
+    built.program.plan = describePlan(module);
+    built.program.model = built.program.plan.model;
+    for (auto graph : module.getOps<func::FuncOp>())
+      if (failed(buildGraph(graph)))
+        return failure();
+    return std::move(built);
+  }
+
+private:
+  /// What the walk knows of the graph at hand.
+  struct Context {
+    explicit Context(func::FuncOp graph) : graph(graph), liveness(graph) {}
+
+    func::FuncOp graph;
+    Liveness liveness;
+    llvm::DenseMap<Value, Bytes> offsets;
+    std::vector<SmallVector<Operand>> dying; ///< by command
+  };
+
+  LogicalResult buildGraph(func::FuncOp graph) {
+    Context context(graph);
+    placeValues(context);
+    listDying(context);
+    GraphProgram program;
+    program.name = graph.getSymName().str();
+    for (BlockArgument argument : graph.getArguments())
+      if (failed(buildArgument(context, argument, program)))
+        return failure();
+    for (Operation &op : graph.getBody().front())
+      if (auto command = context.liveness.commandOf(&op))
+        if (failed(buildCommand(context, &op, *command, program)))
+          return failure();
+    buildOutputs(context, program);
+    built.program.graphs.push_back(std::move(program));
+    return success();
+  }
+
+  void placeValues(Context &context) {
+    for (BlockArgument argument : context.graph.getArguments())
+      context.offsets[argument] =
+          context.graph.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kOffsetAttr)
+              .getInt();
+    for (Operation &op : context.graph.getBody().front()) {
+      auto offsets = op.getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr);
+      for (OpResult result : op.getResults()) {
+        if (offsets)
+          context.offsets[result] = offsets[result.getResultNumber()];
+        else if (auto operand = sharedOperand(result))
+          context.offsets[result] = context.offsets.lookup(op.getOperand(*operand));
+      }
+    }
+  }
+
+  /// Storages by the command after which they are dead, as plain bytes.
+  void listDying(Context &context) {
+    context.dying.resize(context.liveness.commandCount());
+    for (const Storage &storage : context.liveness.storages())
+      if (!storage.isState && storage.end < context.liveness.commandCount())
+        context.dying[storage.end - 1].push_back(
+            {context.offsets.lookup(storage.values.front()), DType::U8, {storage.size}, {}});
+  }
+
+  Operand place(Context &context, Value value) {
+    return operandOf(value.getType(), context.offsets.lookup(value));
+  }
+
+  LogicalResult buildArgument(Context &context, BlockArgument argument, GraphProgram &program) {
+    unsigned index = argument.getArgNumber();
+    StringRef kind = kindOfArgument(context.graph, index);
+    std::string name = context.graph.getArgAttrOfType<StringAttr>(index, kNameAttr).str();
+    if (!isStateKind(kind)) {
+      InputRole role = kind == "target"          ? InputRole::Target
+                       : kind == "learning_rate" ? InputRole::LearningRate
+                       : kind == "step"          ? InputRole::Step
+                       : kind == "seed"          ? InputRole::Seed
+                                                 : InputRole::Data;
+      program.inputs.push_back({name, role, place(context, argument)});
+      return success();
+    }
+    if (!knownState.insert(name).second)
+      return success();
+    StateTensor tensor;
+    tensor.name = name;
+    tensor.kind = kind == "parameter"   ? BufferKind::Parameter
+                  : kind == "optimizer" ? BufferKind::Optimizer
+                                        : BufferKind::Statistic;
+    tensor.place = place(context, argument);
+    tensor.saved = !context.graph.getArgAttr(index, kUnsavedAttr);
+    if (failed(buildInit(context.graph.getArgAttr(index, kInitAttr), argument.getLoc(), tensor)))
+      return failure();
+    built.program.state.push_back(std::move(tensor));
+    return success();
+  }
+
+  LogicalResult buildInit(Attribute value, Location location, StateTensor &tensor) {
+    if (auto init = dyn_cast_or_null<InitAttr>(value)) {
+      tensor.init.kind = init.getDistribution() == "uniform"  ? Init::Kind::Uniform
+                         : init.getDistribution() == "normal" ? Init::Kind::Normal
+                                                              : Init::Kind::Constant;
+      tensor.init.a = init.getA().convertToDouble();
+      tensor.init.b = init.getB().convertToDouble();
+      return success();
+    }
+    auto elements = dyn_cast_or_null<ElementsAttr>(value);
+    if (!elements)
+      return emitError(location) << "state \"" << tensor.name << "\" has no initial value";
+    tensor.init.kind = Init::Kind::Data;
+    auto offset = appendData(built.constants, elements, location);
+    if (failed(offset))
+      return failure();
+    tensor.init.dataOffset = *offset;
+    return success();
+  }
+
+  LogicalResult buildCommand(Context &context, Operation *op, int64_t number,
+                             GraphProgram &program) {
+    Command command;
+    if (auto library = dyn_cast<LibraryOpInterface>(op)) {
+      command = libraryCommand(library);
+      for (auto [operand, value] :
+           llvm::zip(command.operands, llvm::concat<Value>(SmallVector<Value>(op->getOperands()),
+                                                           SmallVector<Value>(op->getResults()))))
+        operand.offset = context.offsets.lookup(value);
+    } else {
+      auto kernel = kernels.add(op);
+      if (failed(kernel))
+        return failure();
+      command.op = "kernel";
+      command.name = sourceNameOf(op->getLoc());
+      command.kernel = kernel->index;
+      command.tasks = kernel->tasks;
+      for (Value value : op->getOperands())
+        command.operands.push_back(place(context, value));
+      for (Value value : op->getResults())
+        command.operands.push_back(place(context, value));
+    }
+    auto cost = cast<CostOpInterface>(op);
+    command.cost = std::max(cost.getFlops(), static_cast<double>(cost.getBytesMoved()));
+    command.workspaceBytes = bytesAttr(op, kWorkspaceAttr);
+    command.workspaceOffset = bytesAttr(op, kWorkspaceOffsetAttr);
+    command.dying.assign(context.dying[number].begin(), context.dying[number].end());
+    if (command.workspaceBytes > 0)
+      command.dying.push_back({command.workspaceOffset, DType::U8, {command.workspaceBytes}, {}});
+    program.commands.push_back(std::move(command));
+    return success();
+  }
+
+  void buildOutputs(Context &context, GraphProgram &program) {
+    Operation *terminator = context.graph.getBody().front().getTerminator();
+    for (OpOperand &operand : terminator->getOpOperands()) {
+      unsigned index = operand.getOperandNumber();
+      if (context.graph.getResultAttr(index, kStateAttr))
+        continue;
+      auto name = context.graph.getResultAttrOfType<StringAttr>(index, kNameAttr);
+      program.outputs.push_back(
+          {name ? name.str() : "output" + std::to_string(index), place(context, operand.get())});
+    }
+  }
+
+  ModuleOp module;
+  KernelModule &kernels;
+  BuiltProgram built;
+  llvm::StringSet<> knownState;
+};
+
+} // namespace
+
+FailureOr<BuiltProgram> buildProgram(ModuleOp module, KernelModule &kernels) {
+  return Builder(module, kernels).build();
+}
+
+} // namespace stow::host

@@ -1,0 +1,147 @@
+#include "codegen/kernels/Lanes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+Value zeroOf(OpBuilder &builder, Location location, Type type) {
+  return arith::ConstantOp::create(builder, location, builder.getZeroAttr(type));
+}
+
+Type storedElement(const Buffer &buffer) {
+  return cast<MemRefType>(buffer.memory.getType()).getElementType();
+}
+
+} // namespace
+
+Type Chunk::type(Type element) const {
+  return lanes == 1 ? element : Type(VectorType::get({lanes}, element));
+}
+
+Value Chunk::widen(Value value) const {
+  if (lanes == 1 || isa<VectorType>(value.getType()))
+    return value;
+  return vector::BroadcastOp::create(builder, location, type(value.getType()), value);
+}
+
+Value Chunk::first(Access access) const {
+  Value offset = position;
+  if (access.stride == 0)
+    return access.base;
+  if (access.stride != 1)
+    offset =
+        arith::MulIOp::create(builder, location, offset,
+                              arith::ConstantIndexOp::create(builder, location, access.stride));
+  return arith::AddIOp::create(builder, location, access.base, offset);
+}
+
+Value Chunk::gatherIndices(Access access) const {
+  SmallVector<int64_t> steps;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    steps.push_back(lane * access.stride);
+  auto type = VectorType::get({lanes}, builder.getIndexType());
+  return arith::ConstantOp::create(builder, location, DenseIntElementsAttr::get(type, steps));
+}
+
+Value Chunk::allLanes() const {
+  auto type = VectorType::get({lanes}, builder.getI1Type());
+  return arith::ConstantOp::create(builder, location, DenseElementsAttr::get(type, true));
+}
+
+Value Chunk::fromStored(Value stored, Type element) const {
+  if (!element.isInteger(1))
+    return stored;
+  return arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ne, stored,
+                               zeroOf(builder, location, stored.getType()));
+}
+
+Value Chunk::gatherOrMasked(Value active, const Buffer &buffer, Access access) const {
+  auto loaded = cast<VectorType>(type(storedElement(buffer)));
+  Value passThrough = zeroOf(builder, location, loaded);
+  if (access.stride == 1)
+    return vector::MaskedLoadOp::create(builder, location, loaded, buffer.memory,
+                                        ValueRange{first(access)}, active, passThrough);
+  return vector::GatherOp::create(builder, location, loaded, buffer.memory,
+                                  ValueRange{first(access)}, gatherIndices(access), active,
+                                  passThrough);
+}
+
+Value Chunk::load(const Buffer &buffer, Access access) const {
+  Value stored;
+  if (lanes == 1 || access.stride == 0)
+    stored =
+        widen(memref::LoadOp::create(builder, location, buffer.memory, ValueRange{first(access)}));
+  else if (access.stride == 1 && !mask)
+    stored =
+        vector::LoadOp::create(builder, location, cast<VectorType>(type(storedElement(buffer))),
+                               buffer.memory, ValueRange{first(access)});
+  else
+    stored = gatherOrMasked(mask ? mask : allLanes(), buffer, access);
+  return fromStored(stored, buffer.element);
+}
+
+Value Chunk::loadWhere(Value condition, const Buffer &buffer, Access access) const {
+  if (lanes != 1) {
+    Value active = widen(condition);
+    if (mask)
+      active = arith::AndIOp::create(builder, location, active, mask);
+    if (access.stride == 0) { // one element for all lanes: read it when any lane wants it
+      Chunk scalar(builder, location, position, 1);
+      return widen(scalar.loadWhere(condition, buffer, access));
+    }
+    return fromStored(gatherOrMasked(active, buffer, access), buffer.element);
+  }
+  auto branch = scf::IfOp::create(builder, location, TypeRange{buffer.element}, condition, true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(builder, location, load(buffer, access));
+  builder.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(builder, location, zeroOf(builder, location, buffer.element));
+  return branch.getResult(0);
+}
+
+void Chunk::store(Value value, const Buffer &buffer, Access access) const {
+  value = widen(value);
+  if (buffer.element.isInteger(1))
+    value = arith::ExtUIOp::create(builder, location, type(storedElement(buffer)), value);
+  ValueRange none;
+  if (lanes == 1)
+    memref::StoreOp::create(builder, location, value, buffer.memory, ValueRange{first(access)});
+  else if (access.stride != 1)
+    vector::ScatterOp::create(builder, location, /*resultType=*/Type(), buffer.memory,
+                              ValueRange{first(access)}, gatherIndices(access),
+                              mask ? mask : allLanes(), value);
+  else if (mask)
+    vector::MaskedStoreOp::create(builder, location, buffer.memory, ValueRange{first(access)}, mask,
+                                  value);
+  else
+    vector::StoreOp::create(builder, location, value, buffer.memory, ValueRange{first(access)});
+}
+
+Value Chunk::positions(Access access) const {
+  Type wide = builder.getI64Type();
+  Value start = arith::IndexCastOp::create(builder, location, wide, first(access));
+  if (lanes == 1 || access.stride == 0)
+    return widen(start);
+  SmallVector<int64_t> steps;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    steps.push_back(lane * access.stride);
+  auto type = VectorType::get({lanes}, wide);
+  Value offsets =
+      arith::ConstantOp::create(builder, location, DenseIntElementsAttr::get(type, steps));
+  return arith::AddIOp::create(builder, location, widen(start), offsets);
+}
+
+Value Chunk::inside(Value value, Value neutral) const {
+  if (!mask)
+    return value;
+  return arith::SelectOp::create(builder, location, mask, widen(value), widen(neutral));
+}
+
+} // namespace stow

@@ -1,0 +1,130 @@
+// Data movement: every such op copies boxes, and pad fills the slabs around one.
+#include "codegen/kernels/Emit.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+using Strides = SmallVector<int64_t>;
+
+/// A box of the result: where it starts there, and where its elements come from.
+struct Box {
+  SmallVector<int64_t> extents;
+  unsigned result; ///< buffer written
+  Strides resultStrides;
+  int64_t resultOffset = 0;
+  std::optional<unsigned> source; ///< buffer read; none: filled with `fill`
+  Strides sourceStrides;
+  int64_t sourceOffset = 0;
+  double fill = 0;
+};
+
+void emitBox(const Box &box, KernelFrame &frame) {
+  Strides sources = box.source ? box.sourceStrides : Strides(box.extents.size(), 0);
+  Space space = makeSpace(box.extents, {box.resultStrides, sources});
+  if (space.elements() == 0)
+    return;
+  space.offsets = {box.resultOffset, box.sourceOffset};
+  space.collapse();
+  Space::Dim lane = space.takeInnermost();
+  const Buffer &to = frame.buffers[box.result];
+  Lanes &lanes = frame.lanes;
+  OpBuilder &builder = lanes.getBuilder();
+  int64_t width = lanes.chunkLanes(widestBits(to));
+  forRows(frame, space, lane, {}, [&](const RowPlace &place) {
+    lanes.forLanes(place.range, width, [&](const Chunk &chunk) {
+      Value value;
+      if (box.source)
+        value = chunk.load(frame.buffers[*box.source], {place.bases[1], lane.strides[1]});
+      else
+        value = arith::ConstantOp::create(builder, lanes.getLocation(),
+                                          builder.getFloatAttr(to.element, box.fill));
+      chunk.store(value, to, {place.bases[0], lane.strides[0]});
+    });
+  });
+}
+
+int64_t positionOf(ArrayRef<int64_t> start, ArrayRef<int64_t> strides) {
+  int64_t position = 0;
+  for (auto [at, stride] : llvm::zip_equal(start, strides))
+    position += at * stride;
+  return position;
+}
+
+ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+void emitConcat(ConcatOp op, ArrayRef<Strides> strides, KernelFrame &frame) {
+  unsigned result = op->getNumOperands();
+  int64_t rank = shapeOf(op.getY()).size(), axis = op.getAxis(), start = 0;
+  axis += axis < 0 ? rank : 0;
+  for (auto [i, input] : llvm::enumerate(op.getInputs())) {
+    Box box;
+    box.extents = SmallVector<int64_t>(shapeOf(input));
+    box.result = result;
+    box.resultStrides = strides[result];
+    box.resultOffset = start * strides[result][axis];
+    box.source = i;
+    box.sourceStrides = strides[i];
+    start += box.extents[axis];
+    emitBox(box, frame);
+  }
+}
+
+/// The interior, then two slabs per padded dimension; a slab spans the dimensions before its own
+/// inside the interior and those after it whole, so that no element is written twice.
+void emitPad(PadOp op, ArrayRef<Strides> strides, KernelFrame &frame) {
+  SmallVector<int64_t> inner(shapeOf(op.getX())), outer(shapeOf(op.getY()));
+  auto before = op.getBefore(), after = op.getAfter();
+  Box interior{inner, 1, strides[1], positionOf(before, strides[1]), 0, strides[0], 0, 0};
+  emitBox(interior, frame);
+  SmallVector<int64_t> start(inner.size(), 0), extents(outer);
+  for (size_t dim = 0; dim < inner.size(); ++dim) {
+    for (bool low : {true, false}) {
+      auto slabStart = start, slab = extents;
+      slab[dim] = low ? before[dim] : after[dim];
+      slabStart[dim] = low ? 0 : before[dim] + inner[dim];
+      Box fill{slab,         1,  strides[1], positionOf(slabStart, strides[1]),
+               std::nullopt, {}, 0,          op.getValue().convertToDouble()};
+      emitBox(fill, frame);
+    }
+    start[dim] = before[dim];
+    extents[dim] = inner[dim];
+  }
+}
+
+} // namespace
+
+LogicalResult emitCopy(Operation *op, KernelFrame &frame) {
+  auto strides = tensorStrides(op);
+  if (failed(strides))
+    return failure();
+  if (auto concat = dyn_cast<ConcatOp>(op)) {
+    emitConcat(concat, *strides, frame);
+    return success();
+  }
+  if (auto pad = dyn_cast<PadOp>(op)) {
+    emitPad(pad, *strides, frame);
+    return success();
+  }
+  Box box;
+  box.extents = SmallVector<int64_t>(shapeOf(op->getResult(0)));
+  box.result = 1;
+  box.resultStrides = (*strides)[1];
+  box.source = 0;
+  if (auto slice = dyn_cast<SliceOp>(op)) {
+    box.sourceStrides = (*strides)[0];
+    box.sourceOffset = positionOf(slice.getStarts(), box.sourceStrides);
+  } else {
+    for (int64_t dim : cast<TransposeOp>(op).getPermutation())
+      box.sourceStrides.push_back((*strides)[0][dim]);
+  }
+  emitBox(box, frame);
+  return success();
+}
+
+} // namespace stow

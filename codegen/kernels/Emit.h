@@ -1,0 +1,95 @@
+// What the emitters of the kernel groups share: the kernel's frame, rows, and folds along them.
+#pragma once
+
+#include "codegen/kernels/Lanes.h"
+#include "codegen/kernels/Space.h"
+
+namespace stow {
+
+/// The function being emitted.
+struct KernelFrame {
+  Lanes &lanes;
+  mlir::Value begin, end;            ///< task range of this call
+  llvm::SmallVector<Buffer> buffers; ///< operands, then results
+  int64_t tasks = 0;                 ///< tasks emitted so far: number of the next part's first task
+};
+
+/// The accesses of a row.
+struct RowPlace {
+  llvm::SmallVector<mlir::Value> bases; ///< element of lane position 0, per access
+  LaneRange range;                      ///< lanes of this row to compute
+};
+
+/// How rows are cut into tasks.
+struct RowCut {
+  std::optional<int64_t> partLanes; ///< lanes of a part; else rows are cut when they are long
+  int64_t elementsPerLane = 1;      ///< work of one lane position
+};
+
+/// Emits tasks over all rows of `outer`, whose lane axis is `lane`: adds to `frame.tasks`, runs
+/// `body` per row, or per part of a row.
+void forRows(KernelFrame &frame, const Space &outer, const Space::Dim &lane, RowCut cut,
+             llvm::function_ref<void(const RowPlace &)> body);
+
+/// One element of a row as fold and each bodies see it.
+class Cell {
+public:
+  Cell(const Chunk &chunk, llvm::ArrayRef<Buffer> buffers, llvm::SmallVector<Access> accesses,
+       mlir::Value axisIndex)
+      : chunk(chunk), buffers(buffers), accesses(std::move(accesses)), axisIndex(axisIndex) {}
+
+  /// Access `a` reads or writes buffer `a`; floats of 16 bits are read as f32.
+  Term load(unsigned access) const;
+  void store(Term value, unsigned access) const;
+  /// A value of the row or of the kernel, in every lane.
+  Term term(mlir::Value value) const { return chunk.term(value); }
+  /// Position along the axis: i64.
+  Term position() const { return chunk.term(axisIndex); }
+
+private:
+  const Chunk &chunk;
+  llvm::ArrayRef<Buffer> buffers;
+  llvm::SmallVector<Access> accesses;
+  mlir::Value axisIndex;
+};
+
+using CellFold = llvm::function_ref<llvm::SmallVector<Term>(const Cell &)>;
+
+/// A row that is folded: along the lanes (the axis is contiguous), or across them (each lane is a
+/// row of its own and the axis is walked in sequence).
+class Row {
+public:
+  virtual ~Row() = default;
+  /// Folds the axis; the results can be used in later cells of this row.
+  virtual llvm::SmallVector<mlir::Value> fold(llvm::ArrayRef<Reducer> reducers, CellFold body) = 0;
+  virtual void each(llvm::function_ref<void(const Cell &)> body) = 0;
+  /// One value per row. `load` and `store` take accesses that do not move along the axis.
+  virtual Term load(unsigned access) = 0;
+  virtual void store(Term value, unsigned access) = 0;
+  Term term(mlir::Value value);
+  explicit Row(Lanes &lanes) : lanes(lanes) {}
+
+protected:
+  Lanes &lanes;
+};
+
+/// Emits tasks over rows. `kept` are the rows, `axis` (outermost first, not empty) what is folded;
+/// both list one stride per buffer of the frame.
+void forFoldedRows(KernelFrame &frame, Space kept, Space axis,
+                   llvm::function_ref<void(Row &)> body);
+
+/// Bits of the widest element among the buffers.
+unsigned widestBits(llvm::ArrayRef<Buffer> buffers);
+
+// Emitters of the op groups: fail with a diagnostic at the op.
+mlir::LogicalResult emitMap(MapOp op, KernelFrame &frame);
+mlir::LogicalResult emitReduction(mlir::Operation *op, KernelFrame &frame);
+mlir::LogicalResult emitSoftmax(mlir::Operation *op, KernelFrame &frame);
+mlir::LogicalResult emitLoss(mlir::Operation *op, KernelFrame &frame);
+mlir::LogicalResult emitCopy(mlir::Operation *op, KernelFrame &frame);
+mlir::LogicalResult emitWindow(ChannelWindowSumOp op, KernelFrame &frame);
+
+/// Strides of every operand and result, or a diagnostic naming the tensor with a blocked layout.
+mlir::FailureOr<llvm::SmallVector<llvm::SmallVector<int64_t>>> tensorStrides(mlir::Operation *op);
+
+} // namespace stow

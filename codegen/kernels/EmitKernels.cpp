@@ -1,0 +1,57 @@
+// stow-emit-kernels: shows the kernels of a graph.
+//
+// Replaces every function by the kernels of its ops, in order of first use. The pipeline does not
+// run it: the program builder adds ops to a KernelModule itself and keeps the indices.
+#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+//===-- --stow-emit-kernels -------------------------------------------------------------------===//
+
+struct EmitKernelsPass : PassWrapper<EmitKernelsPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(EmitKernelsPass)
+
+  StringRef getArgument() const override { return "stow-emit-kernels"; }
+  StringRef getDescription() const override {
+    return "Replace functions by the kernels of their ops";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<arith::ArithDialect, func::FuncDialect, math::MathDialect,
+                    memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect>();
+  }
+
+  void runOnOperation() override {
+    KernelModule kernels(&getContext());
+    auto graphs = llvm::to_vector(getOperation().getOps<func::FuncOp>());
+    for (func::FuncOp graph : graphs)
+      for (Operation &op : graph.getBody().front())
+        if (hasGeneratedKernel(&op)) {
+          auto info = kernels.add(&op);
+          if (failed(info))
+            return signalPassFailure();
+          auto function = kernels.module().lookupSymbol<func::FuncOp>(info->symbol);
+          function->setAttr("stow.tasks", Builder(&getContext()).getI64IntegerAttr(info->tasks));
+        }
+    for (func::FuncOp graph : graphs)
+      graph.erase();
+    getOperation().getBody()->getOperations().splice(getOperation().getBody()->end(),
+                                                     kernels.module().getBody()->getOperations());
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createEmitKernelsPass() { return std::make_unique<EmitKernelsPass>(); }
+
+} // namespace stow

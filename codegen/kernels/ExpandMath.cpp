@@ -1,0 +1,46 @@
+// stow-expand-math: math functions as polynomials.
+//
+// Calls into a math library handle one number at a time and stop vectorization; the polynomials
+// work on vectors of any length. Only f32 is expanded: f64 keeps the library's accuracy.
+#include "codegen/kernels/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+//===-- --stow-expand-math --------------------------------------------------------------------===//
+
+struct ExpandMathPass : PassWrapper<ExpandMathPass, OperationPass<>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandMathPass)
+
+  StringRef getArgument() const override { return "stow-expand-math"; }
+  StringRef getDescription() const override { return "Replace f32 math functions by polynomials"; }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<arith::ArithDialect, math::MathDialect, vector::VectorDialect>();
+  }
+
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    populateMathPolynomialApproximationPatterns(patterns);
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createExpandMathPass() { return std::make_unique<ExpandMathPass>(); }
+
+void registerCodegenPasses() {
+  registerPass(createEmitKernelsPass);
+  registerPass(createExpandMathPass);
+}
+
+} // namespace stow

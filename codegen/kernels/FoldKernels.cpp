@@ -1,0 +1,229 @@
+// Reductions, softmax and losses: rows that are folded. All of them are written against Row and run
+// along the lanes where the folded axis is contiguous and across them where it is not.
+#include "codegen/kernels/Emit.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+using Strides = SmallVector<int64_t>;
+
+/// Splits the space of `type` at `axes` into kept dimensions and folded ones. Every access has
+/// strides over all dimensions of the type.
+std::pair<Space, Space> splitSpace(RankedTensorType type, ArrayRef<int64_t> axes,
+                                   ArrayRef<Strides> accesses) {
+  Space all = makeSpace(type.getShape(), accesses), kept, axis;
+  kept.offsets = axis.offsets = all.offsets;
+  for (auto [i, dim] : llvm::enumerate(all.dims))
+    (llvm::is_contained(axes, static_cast<int64_t>(i)) ? axis : kept).dims.push_back(dim);
+  return {kept, axis};
+}
+
+/// The element type folds compute in.
+Type computeType(Type stored) {
+  Type element = getElementTypeOrSelf(stored);
+  return element.getIntOrFloatBitWidth() < 32 ? Float32Type::get(stored.getContext()) : element;
+}
+
+Reducer sumOf(Type element) { return {Reducer::Kind::Sum, element}; }
+Reducer maxOf(Type element) { return {Reducer::Kind::Max, element}; }
+
+} // namespace
+
+//===-- Reductions ----------------------------------------------------------------------------===//
+
+LogicalResult emitReduction(Operation *op, KernelFrame &frame) {
+  auto type = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto axes = op->getAttrOfType<DenseI64ArrayAttr>("axes").asArrayRef();
+  auto strides = tensorStrides(op);
+  if (failed(strides))
+    return failure();
+  Strides result(type.getRank(), 0);
+  auto reduced = cast<RankedTensorType>(op->getResult(0).getType());
+  bool keepdims = reduced.getRank() == type.getRank();
+  for (int64_t i = 0, next = 0; i < type.getRank(); ++i) {
+    bool folded = llvm::is_contained(axes, i);
+    if (!folded)
+      result[i] = (*strides)[1][next];
+    next += !folded || keepdims;
+  }
+  auto [kept, axis] = splitSpace(type, axes, {(*strides)[0], result});
+  double count = static_cast<double>(axis.elements());
+  Type element = computeType(type);
+  Reducer reducer = isa<ReduceMaxOp>(op) ? maxOf(element) : sumOf(element);
+  forFoldedRows(frame, kept, axis, [&](Row &row) {
+    auto folded =
+        row.fold({reducer}, [](const Cell &cell) -> SmallVector<Term> { return {cell.load(0)}; });
+    Term value = row.term(folded[0]);
+    row.store(isa<ReduceMeanOp>(op) ? value / count : value, 1);
+  });
+  return success();
+}
+
+//===-- Softmax -------------------------------------------------------------------------------===//
+
+namespace {
+
+/// x - max and the sum of its exponentials.
+struct Normalizer {
+  Value maximum, sum;
+};
+
+/// The maximum of access 0 and, relative to it, the sum of exponentials. `keep` sees each
+/// exponential.
+Normalizer normalizer(Row &row, Type element, llvm::function_ref<void(const Cell &, Term)> keep) {
+  Normalizer result;
+  result.maximum = row.fold(
+      {maxOf(element)}, [](const Cell &cell) -> SmallVector<Term> { return {cell.load(0)}; })[0];
+  result.sum = row.fold({sumOf(element)}, [&](const Cell &cell) -> SmallVector<Term> {
+    Term power = (cell.load(0) - cell.term(result.maximum)).unary<math::ExpOp>();
+    keep(cell, power);
+    return {power};
+  })[0];
+  return result;
+}
+
+void softmaxRow(Row &row, Type element, bool wideResult) {
+  // The exponentials wait in the result, unless it would round them.
+  auto norm = normalizer(row, element, [&](const Cell &cell, Term power) {
+    if (wideResult)
+      cell.store(power, 1);
+  });
+  Value scale = (1.0 / row.term(norm.sum)).get();
+  row.each([&](const Cell &cell) {
+    Term power =
+        wideResult ? cell.load(1) : (cell.load(0) - cell.term(norm.maximum)).unary<math::ExpOp>();
+    cell.store(power * cell.term(scale), 1);
+  });
+}
+
+void logSoftmaxRow(Row &row, Type element) {
+  auto norm = normalizer(row, element, [](const Cell &, Term) {});
+  Value logarithm = row.term(norm.sum).unary<math::LogOp>().get();
+  row.each([&](const Cell &cell) {
+    cell.store((cell.load(0) - cell.term(norm.maximum)) - cell.term(logarithm), 1);
+  });
+}
+
+/// dx = y (dy - sum(dy y)), or dy - exp(y) sum(dy) for the logarithm. Accesses: dy, y, dx.
+void softmaxGradRow(Row &row, Type element, bool logarithm) {
+  Value sum = row.fold({sumOf(element)}, [&](const Cell &cell) -> SmallVector<Term> {
+    return {logarithm ? cell.load(0) : cell.load(0) * cell.load(1)};
+  })[0];
+  row.each([&](const Cell &cell) {
+    Term dy = cell.load(0), y = cell.load(1);
+    cell.store(logarithm ? dy - y.unary<math::ExpOp>() * cell.term(sum) : y * (dy - cell.term(sum)),
+               2);
+  });
+}
+
+} // namespace
+
+LogicalResult emitSoftmax(Operation *op, KernelFrame &frame) {
+  auto type = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto strides = tensorStrides(op);
+  if (failed(strides))
+    return failure();
+  int64_t dim = op->getAttrOfType<IntegerAttr>("axis").getInt();
+  auto [kept, axis] = splitSpace(type, {dim < 0 ? dim + type.getRank() : dim}, *strides);
+  Type element = computeType(type);
+  forFoldedRows(frame, kept, axis, [&](Row &row) {
+    if (isa<SoftmaxOp>(op))
+      softmaxRow(row, element, element == type.getElementType());
+    else if (isa<LogSoftmaxOp>(op))
+      logSoftmaxRow(row, element);
+    else
+      softmaxGradRow(row, element, isa<LogSoftmaxGradOp>(op));
+  });
+  return success();
+}
+
+//===-- Losses --------------------------------------------------------------------------------===//
+
+namespace {
+
+/// Accesses: logits, target, row_loss, lse. A target outside [0, classes) that is not ignored gives
+/// NaN: wrong labels must not train.
+void crossEntropyRow(Row &row, Type element, int64_t ignored, int64_t classes) {
+  Term target = row.load(1).as(IntegerType::get(element.getContext(), 64));
+  Value label = target.get();
+  Value maximum = row.fold({maxOf(element)},
+                           [](const Cell &cell) -> SmallVector<Term> { return {cell.load(0)}; })[0];
+  auto sums = row.fold({sumOf(element), sumOf(element)}, [&](const Cell &cell) {
+    Term logit = cell.load(0), zero = logit.constant(0);
+    Term power = (logit - cell.term(maximum)).unary<math::ExpOp>();
+    Term picked = cell.position().equals(cell.term(label)).choose(logit, zero);
+    return SmallVector<Term>{power, picked};
+  });
+  Term lse = row.term(sums[0]).unary<math::LogOp>() + row.term(maximum);
+  Term loss = lse - row.term(sums[1]);
+  Term valid = (target >= target.constant(0)) & (target <= target.constant(classes - 1));
+  loss = valid.choose(loss, loss.constant(std::numeric_limits<double>::quiet_NaN()));
+  loss = target.equals(target.constantInt(ignored)).choose(loss.constant(0), loss);
+  row.store(loss, 2);
+  row.store(lse, 3);
+}
+
+/// Accesses: logits, target, lse, drow, dlogits.
+void crossEntropyGradRow(Row &row, Type element, int64_t ignored) {
+  Term target = row.load(1).as(IntegerType::get(element.getContext(), 64));
+  Term drow = row.load(3);
+  Value label = target.get(), lse = row.load(2).get();
+  Value scale = target.equals(target.constantInt(ignored)).choose(drow.constant(0), drow).get();
+  row.each([&](const Cell &cell) {
+    Term power = (cell.load(0) - cell.term(lse)).unary<math::ExpOp>();
+    Term hit = cell.position().equals(cell.term(label));
+    Term gradient = power - hit.choose(power.constant(1), power.constant(0));
+    cell.store(gradient * cell.term(scale), 4);
+  });
+}
+
+void countRow(Row &row, Type element, int64_t ignored) {
+  Value count = row.fold({sumOf(element)}, [&](const Cell &cell) -> SmallVector<Term> {
+    Term target = cell.load(0);
+    return {target.equals(target.constantInt(ignored)).complement().as(element)};
+  })[0];
+  row.store(row.term(count), 1);
+}
+
+} // namespace
+
+LogicalResult emitLoss(Operation *op, KernelFrame &frame) {
+  auto type = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto strides = tensorStrides(op);
+  if (failed(strides))
+    return failure();
+  int64_t ignored = op->getAttrOfType<IntegerAttr>("ignore_index").getInt();
+  if (isa<CountValidOp>(op)) {
+    auto [kept, axis] = splitSpace(type, llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())),
+                                   {(*strides)[0], Strides(type.getRank(), 0)});
+    Type element = getElementTypeOrSelf(op->getResult(0).getType());
+    forFoldedRows(frame, kept, axis,
+                  [&](Row &row) { countRow(row, computeType(element), ignored); });
+    return success();
+  }
+  // Tensors of one number a row have no stride along the classes.
+  SmallVector<Strides> accesses;
+  for (Strides &tensor : *strides) {
+    if (tensor.size() == 1)
+      tensor.push_back(0);
+    accesses.push_back(tensor);
+  }
+  auto [kept, axis] = splitSpace(type, {1}, accesses);
+  Type element = computeType(type);
+  forFoldedRows(frame, kept, axis, [&](Row &row) {
+    if (isa<CrossEntropyRowsOp>(op))
+      crossEntropyRow(row, element, ignored, type.getDimSize(1));
+    else
+      crossEntropyGradRow(row, element, ignored);
+  });
+  return success();
+}
+
+} // namespace stow

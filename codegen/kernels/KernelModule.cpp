@@ -1,0 +1,111 @@
+#include "codegen/kernels/Kernels.h"
+
+#include "codegen/kernels/Emit.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace stow {
+
+FailureOr<SmallVector<SmallVector<int64_t>>> tensorStrides(Operation *op) {
+  SmallVector<SmallVector<int64_t>> all;
+  for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
+    auto strides = stridesOf(cast<RankedTensorType>(type));
+    if (!strides)
+      return op->emitOpError() << "cannot be generated over " << type
+                               << ": a blocked layout must be shared by all tensors of the op; "
+                                  "reorder the operands first";
+    all.push_back(*strides);
+  }
+  return all;
+}
+
+bool hasGeneratedKernel(Operation *op) {
+  return isa<MapOp, ReduceSumOp, ReduceMeanOp, ReduceMaxOp, SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp,
+             LogSoftmaxGradOp, CrossEntropyRowsOp, CrossEntropyRowsGradOp, CountValidOp,
+             TransposeOp, ConcatOp, SliceOp, PadOp, ChannelWindowSumOp>(op);
+}
+
+/// Flat memrefs of the stored elements of all operands and results.
+static SmallVector<MemRefType> storageTypes(Operation *op) {
+  SmallVector<MemRefType> types;
+  for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
+    auto tensor = cast<RankedTensorType>(type);
+    Type element = tensor.getElementType();
+    if (element.isInteger(1))
+      element = IntegerType::get(op->getContext(), 8);
+    Shape shape(tensor.getShape().begin(), tensor.getShape().end());
+    types.push_back(MemRefType::get({storedElementCount(layoutOf(tensor), shape)}, element));
+  }
+  return types;
+}
+
+LogicalResult emitKernel(Operation *op, KernelFrame &frame) {
+  if (auto map = dyn_cast<MapOp>(op))
+    return emitMap(map, frame);
+  if (auto window = dyn_cast<ChannelWindowSumOp>(op))
+    return emitWindow(window, frame);
+  if (isa<ReduceSumOp, ReduceMeanOp, ReduceMaxOp>(op))
+    return emitReduction(op, frame);
+  if (isa<SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp, LogSoftmaxGradOp>(op))
+    return emitSoftmax(op, frame);
+  if (isa<CrossEntropyRowsOp, CrossEntropyRowsGradOp, CountValidOp>(op))
+    return emitLoss(op, frame);
+  if (isa<TransposeOp, ConcatOp, SliceOp, PadOp>(op))
+    return emitCopy(op, frame);
+  return op->emitOpError() << "has no generated kernel";
+}
+
+KernelModule::KernelModule(MLIRContext *context) {
+  context->loadDialect<arith::ArithDialect, func::FuncDialect, math::MathDialect,
+                       memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect>();
+  owned = ModuleOp::create(UnknownLoc::get(context));
+}
+
+FailureOr<KernelInfo> KernelModule::add(Operation *op) {
+  MLIRContext *context = op->getContext();
+  Location location = UnknownLoc::get(context);
+  OpBuilder builder(context);
+  builder.setInsertionPointToEnd(owned->getBody());
+  SmallVector<Type> arguments(2, builder.getIndexType());
+  llvm::append_range(arguments, storageTypes(op));
+  auto function =
+      func::FuncOp::create(builder, location, "kernel", builder.getFunctionType(arguments, {}));
+  Block *entry = function.addEntryBlock();
+  builder.setInsertionPointToStart(entry);
+
+  auto lanes = makeHostLanes(builder, location);
+  KernelFrame frame{*lanes, entry->getArgument(0), entry->getArgument(1), {}, 0};
+  for (auto [i, type] :
+       llvm::enumerate(llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())))
+    frame.buffers.push_back({entry->getArgument(i + 2), getElementTypeOrSelf(type)});
+  if (failed(emitKernel(op, frame))) {
+    function.erase();
+    return failure();
+  }
+  func::ReturnOp::create(builder, location);
+
+  std::string code;
+  llvm::raw_string_ostream stream(code);
+  function->print(stream, OpPrintingFlags().useLocalScope());
+  if (auto known = byCode.find(code); known != byCode.end()) {
+    function.erase();
+    return known->second;
+  }
+  KernelInfo info;
+  info.index = names.size();
+  info.symbol = ("k" + Twine(info.index) + "_" + op->getName().stripDialect()).str();
+  info.tasks = frame.tasks;
+  function.setName(info.symbol);
+  names.push_back(info.symbol);
+  byCode.emplace(std::move(code), info);
+  return info;
+}
+
+} // namespace stow

@@ -1,0 +1,46 @@
+// Generated kernels: one function per placed stow op that is not a library call.
+//
+// `KernelModule::add` emits `func.func @k<i>_<op>(%begin: index, %end: index, operands...,
+// results...)`, every tensor a flat memref of its stored elements, that computes the tasks [begin,
+// end). Tasks are independent, results do not depend on how they are split. Ops with the same code
+// share one function. A result may lie exactly where an operand of the same type lies: what is read
+// at a position is read before the position is written.
+#pragma once
+
+#include "ir/Stow.h"
+
+#include "mlir/IR/OwningOpRef.h"
+
+namespace stow {
+
+struct KernelInfo {
+  std::string symbol;
+  int64_t index = 0; ///< position in the order of emission: index into stow_kernels
+  int64_t tasks = 0;
+};
+
+/// True for the ops `KernelModule::add` takes.
+bool hasGeneratedKernel(mlir::Operation *op);
+
+class KernelModule {
+public:
+  /// Loads the dialects that kernels are made of into `context`.
+  explicit KernelModule(mlir::MLIRContext *context);
+
+  /// The kernel of `op`; fails with a diagnostic at the op when its layouts are not supported.
+  mlir::FailureOr<KernelInfo> add(mlir::Operation *op);
+
+  mlir::ModuleOp module() { return *owned; }
+  /// Symbols of the kernels, by index.
+  llvm::ArrayRef<std::string> symbols() const { return names; }
+
+private:
+  mlir::OwningOpRef<mlir::ModuleOp> owned;
+  std::vector<std::string> names;
+  std::map<std::string, KernelInfo> byCode;
+};
+
+/// Registers stow-emit-kernels, stow-expand-math and stow-kernels-to-nvvm.
+void registerCodegenPasses();
+
+} // namespace stow

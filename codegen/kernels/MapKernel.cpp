@@ -1,0 +1,163 @@
+// stow.map: its body in every lane, with what does not change along the lanes computed once a row
+// and what does not change at all (learning rates, bias corrections) once a call.
+#include "codegen/kernels/Emit.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+enum Level { PerCall, PerRow, PerLane };
+
+/// The body, its values sorted by how often they change.
+class MapBody {
+public:
+  MapBody(MapOp map, ArrayRef<Level> operands) {
+    Block &block = map.getBody().front();
+    for (auto [argument, level] : llvm::zip_equal(block.getArguments(), operands))
+      levels[argument] = level;
+    for (Operation &op : block.without_terminator()) {
+      Level level = isa<ElementIndexOp>(op) ? PerLane : PerCall;
+      for (Value operand : op.getOperands())
+        level = std::max(level, levels.lookup(operand));
+      for (Value result : op.getResults())
+        levels[result] = level;
+      byLevel[level].push_back(&op);
+    }
+  }
+
+  /// Clones the ops of one level; `values` has all values of lower levels and the level's operands.
+  /// `chunk` widens what comes from lower levels; element_index becomes `elementIndex`.
+  void emit(Level level, OpBuilder &builder, IRMapping &values, const Chunk *chunk,
+            llvm::function_ref<Value()> elementIndex) const {
+    for (Operation *op : byLevel[level]) {
+      if (isa<ElementIndexOp>(op)) {
+        values.map(op->getResult(0), elementIndex());
+        continue;
+      }
+      if (!chunk || chunk->size() == 1) {
+        builder.clone(*op, values);
+        continue;
+      }
+      OperationState state(builder.getUnknownLoc(), op->getName());
+      for (Value operand : op->getOperands())
+        state.operands.push_back(chunk->widen(values.lookup(operand)));
+      for (Type type : op->getResultTypes())
+        state.types.push_back(chunk->type(type));
+      state.addAttributes(op->getAttrs());
+      state.propertiesAttr = op->getPropertiesAsAttribute();
+      Operation *wide = builder.create(state);
+      values.map(op->getResults(), wide->getResults());
+    }
+  }
+
+private:
+  llvm::DenseMap<Value, Level> levels;
+  std::vector<Operation *> byLevel[3];
+};
+
+/// Strides of all tensors over the map's shape, then those of the row-major element number.
+/// Tensors in one and the same layout are walked as they are stored, blocks and padding included.
+FailureOr<Space> mapSpace(MapOp op) {
+  auto space = cast<RankedTensorType>(op.getResult(0).getType());
+  bool indexed = llvm::any_of(op.getBody().front(), llvm::IsaPred<ElementIndexOp>);
+  bool oneLayout = true;
+  for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
+    auto tensor = cast<RankedTensorType>(type);
+    oneLayout &= tensor.getNumElements() == 1 ||
+                 (tensor.getShape() == space.getShape() && layoutOf(tensor) == layoutOf(space));
+  }
+  SmallVector<Type> types(op->getOperandTypes());
+  llvm::append_range(types, op->getResultTypes());
+  if (oneLayout && !indexed) {
+    Shape shape(space.getShape().begin(), space.getShape().end());
+    Space flat;
+    flat.dims.push_back({storedElementCount(layoutOf(space), shape), {}});
+    flat.offsets.assign(types.size() + 1, 0);
+    for (Type type : types) {
+      bool scalar = cast<RankedTensorType>(type).getNumElements() == 1;
+      flat.dims[0].strides.push_back(scalar && space.getNumElements() != 1 ? 0 : 1);
+    }
+    flat.dims[0].strides.push_back(1);
+    if (flat.dims[0].extent == 1)
+      flat.collapse();
+    return flat;
+  }
+  auto strides = tensorStrides(op);
+  if (failed(strides))
+    return failure();
+  SmallVector<SmallVector<int64_t>> accesses;
+  // Access 0 decides the order of the loops: the first result's.
+  accesses.push_back((*strides)[op->getNumOperands()]);
+  for (auto [type, tensor] : llvm::zip_equal(types, *strides))
+    accesses.push_back(
+        broadcastStrides(cast<RankedTensorType>(type).getShape(), tensor, space.getShape()));
+  SmallVector<int64_t> count(space.getRank(), 0);
+  accesses.push_back(indexed ? rowMajorStrides(space.getShape()) : count);
+  Space result = makeSpace(space.getShape(), accesses);
+  result.collapse();
+  for (Space::Dim &dim : result.dims)
+    dim.strides.erase(dim.strides.begin());
+  result.offsets.pop_back();
+  return result;
+}
+
+} // namespace
+
+LogicalResult emitMap(MapOp op, KernelFrame &frame) {
+  auto found = mapSpace(op);
+  if (failed(found))
+    return failure();
+  Space outer = *found;
+  SmallVector<Level> levels;
+  for (unsigned i = 0; i < op->getNumOperands(); ++i) {
+    bool moves = llvm::any_of(outer.dims, [&](auto &dim) { return dim.strides[i] != 0; });
+    levels.push_back(outer.dims.back().strides[i] != 0 ? PerLane : moves ? PerRow : PerCall);
+  }
+  Space::Dim lane = outer.takeInnermost();
+  MapBody body(op, levels);
+
+  Lanes &lanes = frame.lanes;
+  OpBuilder &builder = lanes.getBuilder();
+  Block &block = op.getBody().front();
+  unsigned operands = op->getNumOperands(), results = op->getNumResults();
+  auto loadLevel = [&](Level level, IRMapping &values, const Chunk &chunk,
+                       llvm::function_ref<Access(unsigned)> access) {
+    for (unsigned i = 0; i < operands; ++i)
+      if (levels[i] == level)
+        values.map(block.getArgument(i), chunk.load(frame.buffers[i], access(i)));
+  };
+  auto never = []() -> Value { return {}; };
+
+  IRMapping call;
+  Chunk one(builder, lanes.getLocation(), lanes.index(0), 1);
+  loadLevel(PerCall, call, one, [&](unsigned) { return Access{lanes.index(0), 0}; });
+  body.emit(PerCall, builder, call, nullptr, never);
+
+  SmallVector<Buffer> moving;
+  for (unsigned i = 0; i < operands + results; ++i)
+    if (lane.strides[i] != 0)
+      moving.push_back(frame.buffers[i]);
+  int64_t width = lanes.chunkLanes(widestBits(moving) > 32 ? 64 : 32);
+  forRows(frame, outer, lane, {}, [&](const RowPlace &place) {
+    IRMapping row = call;
+    auto access = [&](unsigned i) { return Access{place.bases[i], lane.strides[i]}; };
+    loadLevel(PerRow, row, one, [&](unsigned i) { return Access{place.bases[i], 0}; });
+    body.emit(PerRow, builder, row, nullptr, never);
+    lanes.forLanes(place.range, width, [&](const Chunk &chunk) {
+      IRMapping values = row;
+      loadLevel(PerLane, values, chunk, access);
+      body.emit(PerLane, builder, values, &chunk,
+                [&] { return chunk.positions(access(operands + results)); });
+      for (unsigned i = 0; i < results; ++i)
+        chunk.store(values.lookup(block.getTerminator()->getOperand(i)),
+                    frame.buffers[operands + i], access(operands + i));
+    });
+  });
+  return success();
+}
+
+} // namespace stow

@@ -1,0 +1,14 @@
+// Passes over generated kernels.
+#pragma once
+
+#include "mlir/Pass/Pass.h"
+
+namespace stow {
+
+/// stow-emit-kernels: replaces the module's functions by the kernels of their ops, for tests.
+std::unique_ptr<mlir::Pass> createEmitKernelsPass();
+
+/// stow-expand-math: replaces math functions by polynomials that work on vectors.
+std::unique_ptr<mlir::Pass> createExpandMathPass();
+
+} // namespace stow
