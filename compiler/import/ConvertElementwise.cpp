@@ -1,0 +1,223 @@
+// Elementwise operators, several of them by their formula.
+#include "compiler/import/GraphImport.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace stow::onnx {
+namespace {
+
+template <typename Op> void convertUnary(NodeImport &node) {
+  node.bind(0, node.emit<Op>(node.value(0)));
+}
+
+/// Operands of a binary op; a bias learns the fan in of the product it is added to.
+std::pair<Value, Value> operandsOf(NodeImport &node) {
+  Value a = node.value(0, fanInOfProduct(node.slot(1).value));
+  return {a, node.value(1, fanInOfProduct(a))};
+}
+
+template <typename Op> void convertBinary(NodeImport &node) {
+  auto [a, b] = operandsOf(node);
+  node.bind(0, node.emit<Op>({a, b}));
+}
+
+template <typename Op> Value accumulated(NodeImport &node) {
+  Value y = node.value(0);
+  for (size_t i = 1; i < node.inputCount(); ++i)
+    y = node.emit<Op>({y, node.value(i)});
+  return y;
+}
+
+/// Sum, Max, Min of any number of tensors; of one it is the tensor itself.
+template <typename Op> void convertVariadic(NodeImport &node) {
+  if (node.inputCount() == 1)
+    return node.bindSlot(0, 0);
+  node.bind(0, accumulated<Op>(node));
+}
+
+void convertMean(NodeImport &node) {
+  Value sum = accumulated<AddOp>(node);
+  node.bind(0, node.emit<MulOp>({sum, node.scalar(1.0 / double(node.inputCount()), sum)}));
+}
+
+/// Whole and half powers have simpler gradients than the general one.
+void convertPow(NodeImport &node) {
+  Value x = node.value(0);
+  const Literal *exponent = node.literal(1);
+  double power = exponent && exponent->size() == 1 ? exponent->number(0) : 0;
+  bool keepsShape = exponent && exponent->shape.size() <= shapeOf(x).size();
+  if (keepsShape && power == 1)
+    return node.bindSlot(0, 0);
+  if (keepsShape && power == 2)
+    return node.bind(0, node.emit<MulOp>({x, x}));
+  if (keepsShape && power == 3)
+    return node.bind(0, node.emit<MulOp>({node.emit<MulOp>({x, x}), x}));
+  if (keepsShape && power == 0.5)
+    return node.bind(0, node.emit<SqrtOp>(x));
+  if (keepsShape && power == -1)
+    return node.bind(0, node.emit<ReciprocalOp>(x));
+  if (keepsShape && exponent->size() == 1)
+    return node.bind(0, node.emit<PowOp>({x, node.scalar(power, x)}));
+  node.bind(0, node.emit<PowOp>({x, node.value(1)}));
+}
+
+void convertLeakyRelu(NodeImport &node) {
+  node.bind(0, node.emit<LeakyReluOp>(node.value(0), [&](LeakyReluOp::Properties &p) {
+    p.alpha = node.f64(node.number("alpha", 0.01));
+  }));
+}
+
+Value elu(NodeImport &node, Value x, double alpha) {
+  return node.emit<EluOp>(x, [&](EluOp::Properties &p) { p.alpha = node.f64(alpha); });
+}
+
+void convertElu(NodeImport &node) {
+  node.bind(0, elu(node, node.value(0), node.number("alpha", 1)));
+}
+
+/// gamma * elu(x); the constants are those of Klambauer et al. 2017.
+void convertSelu(NodeImport &node) {
+  Value y = elu(node, node.value(0), node.number("alpha", 1.6732632423543772));
+  node.bind(0, node.emit<MulOp>({y, node.scalar(node.number("gamma", 1.0507009873554805), y)}));
+}
+
+/// alpha * elu(x / alpha) with elu's own alpha 1.
+void convertCelu(NodeImport &node) {
+  double alpha = node.number("alpha", 1);
+  if (alpha == 0)
+    throw Error::badInput("attribute 'alpha' is 0");
+  Value x = node.value(0);
+  if (alpha == 1)
+    return node.bind(0, elu(node, x, 1));
+  Value y = elu(node, node.emit<MulOp>({x, node.scalar(1 / alpha, x)}), 1);
+  node.bind(0, node.emit<MulOp>({y, node.scalar(alpha, y)}));
+}
+
+/// relu(x) - slope * relu(-x).
+void convertPRelu(NodeImport &node) {
+  Value x = node.value(0), slope = node.value(1);
+  Value negative = node.emit<ReluOp>(node.emit<NegOp>(x));
+  Value y = node.emit<SubOp>({node.emit<ReluOp>(x), node.emit<MulOp>({slope, negative})});
+  if (shapeOf(y) != shapeOf(x))
+    throw Error::badInput("the slope does not broadcast to the data's shape");
+  node.bind(0, y);
+}
+
+void convertHardSigmoid(NodeImport &node) {
+  node.bind(0, node.emit<HardSigmoidOp>(node.value(0), [&](HardSigmoidOp::Properties &p) {
+    p.alpha = node.f64(node.number("alpha", 0.2));
+    p.beta = node.f64(node.number("beta", 0.5));
+  }));
+}
+
+/// Bounds are attributes before opset 11 and inputs since.
+void convertClip(NodeImport &node) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  // The attributes' defaults are the largest floats: no bounds.
+  constexpr double largest = 3.4028234e38;
+  auto bound = [&](size_t input, const char *name, double absent) {
+    if (!node.has(input))
+      return node.number(name, absent);
+    const Literal &given = node.constant(input, name);
+    if (given.size() != 1)
+      throw Error::badInput(std::string("expects one value as ") + name);
+    return given.type == ElementType::Float ? decimal(float(given.number(0))) : given.number(0);
+  };
+  double low = bound(1, "min", -infinity), high = bound(2, "max", infinity);
+  if (low <= -largest)
+    low = -infinity;
+  if (high >= largest)
+    high = infinity;
+  if (low == -infinity && high == infinity)
+    return node.bindSlot(0, 0);
+  if (low == 0 && high == infinity)
+    return convertUnary<ReluOp>(node);
+  node.bind(0, node.emit<ClipOp>(node.value(0), [&](ClipOp::Properties &p) {
+    p.low = node.f64(low);
+    p.high = node.f64(high);
+  }));
+}
+
+/// x / 2 * (1 + erf(x / sqrt 2)), or with tanh of a cubic (Hendrycks & Gimpel 2016).
+void convertGelu(NodeImport &node) {
+  std::string approximate = node.text("approximate", "none");
+  if (approximate != "none" && approximate != "tanh")
+    throw Error::badInput("attribute 'approximate' is '" + approximate + "'");
+  Value x = node.value(0), inner;
+  auto times = [&](Value a, double factor) {
+    return Value(node.emit<MulOp>({a, node.scalar(factor, x)}));
+  };
+  if (approximate == "none") {
+    inner = node.emit<ErfOp>(times(x, 0.70710678118654752));
+  } else {
+    Value cube = node.emit<MulOp>({node.emit<MulOp>({x, x}), x});
+    Value sum = node.emit<AddOp>({x, times(cube, 0.044715)});
+    inner = node.emit<TanhOp>(times(sum, 0.79788456080286536));
+  }
+  Value gate = node.emit<AddOp>({inner, node.scalar(1, x)});
+  node.bind(0, node.emit<MulOp>({times(x, 0.5), gate}));
+}
+
+/// x * tanh(softplus(x)).
+void convertMish(NodeImport &node) {
+  Value x = node.value(0);
+  node.bind(0, node.emit<MulOp>({x, node.emit<TanhOp>(node.emit<SoftplusOp>(x))}));
+}
+
+/// x / (1 + |x|).
+void convertSoftsign(NodeImport &node) {
+  Value x = node.value(0);
+  Value bound = node.emit<AddOp>({node.emit<AbsOp>(x), node.scalar(1, x)});
+  node.bind(0, node.emit<DivOp>({x, bound}));
+}
+
+void convertCast(NodeImport &node) {
+  auto to = static_cast<ElementType>(node.integer("to", 0));
+  Value x = node.value(0);
+  RankedTensorType type = node.typeOf(to, shapeOf(x));
+  if (type == x.getType())
+    return node.bindSlot(0, 0);
+  node.bind(0, node.emitAs<CastOp>(x, type));
+}
+
+} // namespace
+
+void addElementwiseRules(RuleTable &table) {
+  table["Neg"] = {convertUnary<NegOp>, 1, 1};
+  table["Abs"] = {convertUnary<AbsOp>, 1, 1};
+  table["Sign"] = {convertUnary<SignOp>, 1, 1};
+  table["Exp"] = {convertUnary<ExpOp>, 1, 1};
+  table["Log"] = {convertUnary<LogOp>, 1, 1};
+  table["Sqrt"] = {convertUnary<SqrtOp>, 1, 1};
+  table["Reciprocal"] = {convertUnary<ReciprocalOp>, 1, 1};
+  table["Sigmoid"] = {convertUnary<SigmoidOp>, 1, 1};
+  table["Tanh"] = {convertUnary<TanhOp>, 1, 1};
+  table["Erf"] = {convertUnary<ErfOp>, 1, 1};
+  table["Softplus"] = {convertUnary<SoftplusOp>, 1, 1};
+  table["HardSwish"] = {convertUnary<HardSwishOp>, 1, 1};
+  table["Relu"] = {convertUnary<ReluOp>, 1, 1};
+  table["Add"] = {convertBinary<AddOp>, 2, 2};
+  table["Sub"] = {convertBinary<SubOp>, 2, 2};
+  table["Mul"] = {convertBinary<MulOp>, 2, 2};
+  table["Div"] = {convertBinary<DivOp>, 2, 2};
+  table["Pow"] = {convertPow, 2, 2};
+  table["Sum"] = {convertVariadic<AddOp>, 1, SIZE_MAX};
+  table["Max"] = {convertVariadic<MaximumOp>, 1, SIZE_MAX};
+  table["Min"] = {convertVariadic<MinimumOp>, 1, SIZE_MAX};
+  table["Mean"] = {convertMean, 1, SIZE_MAX};
+  table["LeakyRelu"] = {convertLeakyRelu, 1, 1};
+  table["Elu"] = {convertElu, 1, 1};
+  table["Selu"] = {convertSelu, 1, 1};
+  table["Celu"] = {convertCelu, 1, 1};
+  table["PRelu"] = {convertPRelu, 2, 2};
+  table["HardSigmoid"] = {convertHardSigmoid, 1, 1};
+  table["Clip"] = {convertClip, 1, 3};
+  table["Gelu"] = {convertGelu, 1, 1};
+  table["Mish"] = {convertMish, 1, 1};
+  table["Softsign"] = {convertSoftsign, 1, 1};
+  table["Cast"] = {convertCast, 1, 1};
+}
+
+} // namespace stow::onnx

@@ -1,0 +1,332 @@
+// Shapes, views and data movement. Ops on known tensors were folded before they come here.
+#include "compiler/import/GraphImport.h"
+
+#include <limits>
+#include <numeric>
+
+using namespace mlir;
+
+namespace stow::onnx {
+namespace {
+
+void convertConstant(NodeImport &node) {
+  Literal literal;
+  const auto &attributes = node.node().attributes;
+  auto given = [&](const char *name) { return attributes.count(name) != 0; };
+  if (given("value_int")) {
+    literal.ints = {node.integer("value_int", 0)};
+  } else if (given("value_ints")) {
+    literal = Literal::vector(*node.integers("value_ints"));
+  } else if (given("value_float")) {
+    literal.type = ElementType::Float;
+    literal.floats = {node.number("value_float", 0)};
+  } else if (given("value_floats")) {
+    literal.type = ElementType::Float;
+    for (float value : attributes.at("value_floats").floats)
+      literal.floats.push_back(value);
+    literal.shape = {static_cast<int64_t>(literal.floats.size())};
+  } else {
+    throw Error::badInput("holds no dense number or tensor");
+  }
+  node.bindLiteral(0, std::move(literal));
+}
+
+/// Sources are bound before conversion; what is left has no valid form.
+void convertSource(NodeImport &) { throw Error::badInput("has no output"); }
+
+/// Ops that only exist on known integers: shape arithmetic.
+void convertFolded(NodeImport &node) {
+  for (size_t i = 0; i < node.inputCount(); ++i)
+    if (node.has(i))
+      node.constant(i, "input");
+  throw Error::badInput("is supported on constants only");
+}
+
+void convertShapeOp(NodeImport &node) {
+  const Shape &shape = node.shape(0);
+  int64_t rank = static_cast<int64_t>(shape.size());
+  SliceRange range = sliceRange(node.integer("start", 0),
+                                node.integer("end", std::numeric_limits<int64_t>::max()), 1, rank);
+  node.bindLiteral(
+      0, Literal::vector({shape.begin() + range.start, shape.begin() + range.start + range.count}));
+}
+
+void convertSize(NodeImport &node) {
+  Literal literal;
+  literal.ints = {elementCount(node.shape(0))};
+  node.bindLiteral(0, literal);
+}
+
+/// The target shape with a baked-in batch replaced: its leading dimension follows the new batch
+/// when the element counts say so. With an inferred dimension the counts cannot tell; then a
+/// leading dimension equal to the old batch follows when the data's own batch did.
+std::vector<int64_t> rebatched(NodeImport &node, std::vector<int64_t> target, const Shape &input) {
+  auto change = node.batchChange();
+  if (!change || target.empty() || target[0] <= 0 || !node.isFromData(0))
+    return target;
+  auto [from, to] = *change;
+  std::vector<int64_t> grown = target;
+  if (target[0] % from != 0 || target[0] > (int64_t(1) << 31))
+    return target;
+  grown[0] = target[0] / from * to;
+  auto fits = [&](const std::vector<int64_t> &shape) {
+    try {
+      reshapedShape(input, shape, node.flag("allowzero", false));
+      return true;
+    } catch (const Error &) {
+      return false;
+    }
+  };
+  bool isInferred = llvm::is_contained(target, -1);
+  bool follows = isInferred ? target[0] == from && !input.empty() && input[0] == to : !fits(target);
+  return follows && fits(grown) ? grown : target;
+}
+
+void convertReshape(NodeImport &node) {
+  Value x = node.value(0);
+  const Literal &target = node.constant(1, "shape");
+  if (target.isFloat())
+    throw Error::badInput("reshapes to a float shape");
+  Shape shape = shapeOf(x);
+  node.bind(0, node.reshape(x, reshapedShape(shape, rebatched(node, target.ints, shape),
+                                             node.flag("allowzero", false))));
+}
+
+void convertFlatten(NodeImport &node) {
+  node.bind(0, node.reshape(node.value(0), flattenedShape(node.shape(0), node.integer("axis", 1))));
+}
+
+/// Axes of Squeeze and Unsqueeze: an attribute before opset 13, an input since.
+std::optional<std::vector<int64_t>> givenAxes(NodeImport &node) {
+  return axesOf(node.node(), "axes", node.has(1) ? &node.constant(1, "axes") : nullptr);
+}
+
+void convertSqueeze(NodeImport &node) {
+  node.bind(0, node.reshape(node.value(0), squeezedShape(node.shape(0), givenAxes(node))));
+}
+
+void convertUnsqueeze(NodeImport &node) {
+  auto axes = givenAxes(node);
+  if (!axes)
+    throw Error::badInput("lacks axes");
+  node.bind(0, node.reshape(node.value(0), unsqueezedShape(node.shape(0), *axes)));
+}
+
+void convertIdentity(NodeImport &node) { node.bindSlot(0, 0); }
+
+void convertTranspose(NodeImport &node) {
+  Value x = node.value(0);
+  std::vector<int64_t> order(shapeOf(x).size());
+  std::iota(order.rbegin(), order.rend(), 0);
+  order = node.integers("perm").value_or(order);
+  checkPermutation(order, shapeOf(x).size());
+  if (llvm::is_sorted(order))
+    return node.bindSlot(0, 0);
+  node.bind(0, node.emit<TransposeOp>(
+                   x, [&](TransposeOp::Properties &p) { p.permutation = node.array(order); }));
+}
+
+void convertConcat(NodeImport &node) {
+  SmallVector<Value> inputs;
+  for (size_t i = 0; i < node.inputCount(); ++i)
+    inputs.push_back(node.value(i));
+  if (inputs.size() == 1)
+    return node.bindSlot(0, 0);
+  if (!node.node().attributes.count("axis"))
+    throw Error::badInput("lacks attribute 'axis'");
+  int64_t axis = normalizedAxis(node.integer("axis", 0), node.shape(0).size());
+  node.bind(0,
+            node.emit<ConcatOp>(inputs, [&](ConcatOp::Properties &p) { p.axis = node.i64(axis); }));
+}
+
+Value slice(NodeImport &node, Value x, const Shape &starts, const Shape &sizes) {
+  return node.emit<SliceOp>(x, [&](SliceOp::Properties &p) {
+    p.starts = node.array(starts);
+    p.sizes = node.array(sizes);
+  });
+}
+
+/// Sizes of the parts: given, or equal with a smaller last one.
+std::vector<int64_t> splitSizes(NodeImport &node, int64_t extent) {
+  std::optional<std::vector<int64_t>> given = node.integers("split");
+  if (node.has(1))
+    given = node.constant(1, "split").ints;
+  if (given)
+    return *given;
+  int64_t parts = node.integer("num_outputs", node.node().outputs.size());
+  if (parts < 1 || parts > extent)
+    throw Error::badInput("splits " + std::to_string(extent) + " elements into " +
+                          std::to_string(parts) + " parts");
+  int64_t size = (extent + parts - 1) / parts;
+  std::vector<int64_t> sizes(parts, size);
+  sizes.back() = extent - size * (parts - 1);
+  return sizes;
+}
+
+void convertSplit(NodeImport &node) {
+  Value x = node.value(0);
+  Shape shape = shapeOf(x), starts(shape.size(), 0);
+  int64_t axis = normalizedAxis(node.integer("axis", 0), shape.size());
+  std::vector<int64_t> sizes = splitSizes(node, shape[axis]);
+  int64_t left = shape[axis];
+  for (int64_t size : sizes)
+    if (size < 1 || (left -= size) < 0)
+      throw Error::badInput("the parts do not fit " + std::to_string(shape[axis]) + " elements");
+  if (left != 0 || sizes.size() != node.node().outputs.size())
+    throw Error::badInput("the parts do not add up to " + std::to_string(shape[axis]) +
+                          " elements, one part per output");
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    Shape part = shape;
+    part[axis] = sizes[i];
+    if (node.isRead(i))
+      node.bind(i, slice(node, x, starts, part));
+    starts[axis] += sizes[i];
+  }
+}
+
+void convertSlice(NodeImport &node) {
+  auto list = [&](const char *name, size_t i) -> std::optional<std::vector<int64_t>> {
+    if (node.has(i))
+      return node.constant(i, name).ints;
+    return node.integers(name);
+  };
+  auto first = list("starts", 1), last = list("ends", 2), axes = list("axes", 3);
+  auto steps = list("steps", 4);
+  if (!first || !last || first->size() != last->size() || (axes && axes->size() != first->size()) ||
+      (steps && steps->size() != first->size()))
+    throw Error::badInput("starts, ends, axes and steps disagree in length");
+  Value x = node.value(0);
+  Shape shape = shapeOf(x), starts(shape.size(), 0), sizes = shape;
+  for (size_t k = 0; k < first->size(); ++k) {
+    int64_t axis = normalizedAxis(axes ? (*axes)[k] : k, shape.size());
+    SliceRange range = sliceRange((*first)[k], (*last)[k], steps ? (*steps)[k] : 1, shape[axis]);
+    if (range.step != 1 && range.count > 1)
+      throw Error::badInput("slices data with step " + std::to_string(range.step) +
+                            "; only step 1 is supported");
+    starts[axis] = range.start;
+    sizes[axis] = range.count;
+  }
+  if (sizes == shape)
+    return node.bindSlot(0, 0);
+  node.bind(0, slice(node, x, starts, sizes));
+}
+
+/// Gather of one index or of a run of consecutive ones is a slice.
+void convertGather(NodeImport &node) {
+  const Literal &index = node.constant(1, "indices");
+  Value x = node.value(0);
+  Shape shape = shapeOf(x), starts(shape.size(), 0), sizes = shape;
+  int64_t axis = normalizedAxis(node.integer("axis", 0), shape.size());
+  if (index.isFloat() || index.ints.empty() || index.shape.size() > 1)
+    throw Error::badInput("gathers with a table of indices; a single index or consecutive ones "
+                          "are supported");
+  int64_t start = index.ints[0] < 0 ? index.ints[0] + shape[axis] : index.ints[0];
+  for (size_t i = 0; i < index.ints.size(); ++i) {
+    int64_t at = index.ints[i] < 0 ? index.ints[i] + shape[axis] : index.ints[i];
+    if (at != start + static_cast<int64_t>(i))
+      throw Error::badInput("gathers data with indices that are not consecutive");
+  }
+  starts[axis] = start;
+  sizes[axis] = index.ints.size();
+  Value y = slice(node, x, starts, sizes);
+  Shape result = sizes;
+  if (index.shape.empty())
+    result.erase(result.begin() + axis);
+  node.bind(0, node.reshape(y, result));
+}
+
+/// Pads and value are attributes before opset 11 and inputs since. Negative pads cut.
+void convertPad(NodeImport &node) {
+  std::string mode = node.text("mode", "constant");
+  if (mode != "constant")
+    throw Error::badInput("pads in mode '" + mode + "'; only constant is supported");
+  std::optional<std::vector<int64_t>> pads = node.integers("pads");
+  double value = node.number("value", 0);
+  if (node.has(1))
+    pads = node.constant(1, "pads").ints;
+  if (node.has(2)) {
+    const Literal &given = node.constant(2, "value");
+    if (given.size() != 1)
+      throw Error::badInput("expects one value to pad with");
+    value = given.number(0);
+  }
+  Value x = node.value(0);
+  Shape shape = shapeOf(x);
+  std::vector<int64_t> axes(shape.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  if (node.has(3))
+    axes = node.constant(3, "axes").ints;
+  if (!pads || pads->size() != 2 * axes.size())
+    throw Error::badInput("expects two pads per axis");
+  Shape before(shape.size(), 0), after(shape.size(), 0), cut(shape.size(), 0), sizes = shape;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    int64_t axis = normalizedAxis(axes[k], shape.size());
+    int64_t low = (*pads)[k], high = (*pads)[k + axes.size()];
+    if (std::max(std::abs(low >> 1), std::abs(high >> 1)) > (int64_t(1) << 31))
+      throw Error::badInput("pads by " + std::to_string(low) + " and " + std::to_string(high));
+    before[axis] = std::max<int64_t>(low, 0);
+    after[axis] = std::max<int64_t>(high, 0);
+    cut[axis] = std::max<int64_t>(-low, 0);
+    sizes[axis] -= cut[axis] + std::max<int64_t>(-high, 0);
+  }
+  if (sizes != shape)
+    x = slice(node, x, cut, sizes);
+  if (elementCount(before) == 0 && before == after && before == Shape(shape.size(), 0))
+    return node.bind(0, x);
+  node.bind(0, node.emit<PadOp>(x, [&](PadOp::Properties &p) {
+    p.before = node.array(before);
+    p.after = node.array(after);
+    p.value = node.f64(value);
+  }));
+}
+
+/// Numpy broadcast to a constant shape. A leading dimension equal to the file's batch follows the
+/// new one, as the result meets data of that batch.
+void convertExpand(NodeImport &node) {
+  const Literal &target = node.constant(1, "shape");
+  if (target.isFloat())
+    throw Error::badInput("expands to a float shape");
+  Value x = node.value(0);
+  SmallVector<int64_t> wanted(target.ints.begin(), target.ints.end());
+  auto change = node.batchChange();
+  if (change && wanted.size() >= 2 && wanted[0] == change->first)
+    wanted[0] = change->second;
+  auto shape = broadcastShapes(shapeOf(x), wanted);
+  if (mlir::failed(shape))
+    throw Error::badInput("the data does not broadcast to the shape");
+  Shape result(shape->begin(), shape->end());
+  if (result == shapeOf(x))
+    return node.bindSlot(0, 0);
+  auto element = cast<RankedTensorType>(x.getType()).getElementType();
+  if (!checkedElementCount(result) || *checkedElementCount(result) == 0)
+    throw Error::badInput("expands to an empty or too large shape");
+  node.bind(0, node.emitAs<BroadcastToOp>(x, RankedTensorType::get(result, element)));
+}
+
+} // namespace
+
+void addShapeRules(RuleTable &table) {
+  table["Constant"] = {convertConstant, 0, 0};
+  table["ConstantOfShape"] = {convertSource, 1, 1};
+  table["RandomNormal"] = {convertSource, 0, 0};
+  table["RandomUniform"] = {convertSource, 0, 0};
+  table["Shape"] = {convertShapeOp, 1, 1};
+  table["Size"] = {convertSize, 1, 1};
+  table["Reshape"] = {convertReshape, 2, 2};
+  table["Flatten"] = {convertFlatten, 1, 1};
+  table["Squeeze"] = {convertSqueeze, 1, 2};
+  table["Unsqueeze"] = {convertUnsqueeze, 1, 2};
+  table["Identity"] = {convertIdentity, 1, 1};
+  table["Transpose"] = {convertTranspose, 1, 1};
+  table["Concat"] = {convertConcat, 1, SIZE_MAX};
+  table["Split"] = {convertSplit, 1, 2};
+  table["Slice"] = {convertSlice, 1, 5};
+  table["Gather"] = {convertGather, 2, 2};
+  table["Pad"] = {convertPad, 1, 4};
+  table["Expand"] = {convertExpand, 2, 2};
+  for (const char *type : {"Mod", "Floor", "Ceil", "Equal", "Less", "Greater", "And", "Not",
+                           "Where", "Range", "ReduceProd"})
+    table[type] = {convertFolded, 1, 3};
+}
+
+} // namespace stow::onnx

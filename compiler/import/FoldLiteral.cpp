@@ -1,0 +1,449 @@
+// Folding of ops on small known tensors.
+#include "compiler/import/Literal.h"
+
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+namespace stow::onnx {
+namespace {
+
+using Inputs = std::vector<const Literal *>;
+
+/// What one fold sees: the node, its version and its inputs.
+struct Site {
+  const Node &node;
+  int64_t opset;
+  const Inputs &inputs;
+
+  bool has(size_t i) const { return i < inputs.size() && inputs[i]; }
+  const Literal &in(size_t i) const {
+    if (!has(i))
+      throw Error::badInput("lacks input " + std::to_string(i));
+    return *inputs[i];
+  }
+  int64_t integer(const char *name, int64_t fallback) const {
+    auto found = node.attributes.find(name);
+    return found == node.attributes.end() ? fallback : found->second.i;
+  }
+};
+
+int64_t rankOf(const Literal &x) { return static_cast<int64_t>(x.shape.size()); }
+
+int64_t limitedCount(const Shape &shape) {
+  std::optional<int64_t> count = checkedElementCount(shape);
+  if (!count || *count > kLiteralLimit)
+    throw Error::badInput("a computed constant has too many elements");
+  return *count;
+}
+
+/// A literal of `shape` whose element i is element source(i) of x.
+Literal gathered(const Literal &x, Shape shape, const std::function<int64_t(int64_t)> &source) {
+  Literal y{x.type, std::move(shape), {}, {}};
+  int64_t count = limitedCount(y.shape);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t from = source(i);
+    if (x.isFloat())
+      y.floats.push_back(x.floats[from]);
+    else
+      y.ints.push_back(x.ints[from]);
+  }
+  return y;
+}
+
+Shape broadcast(const Shape &a, const Shape &b) {
+  Shape shape(std::max(a.size(), b.size()), 1);
+  for (size_t i = 0; i < shape.size(); ++i) {
+    int64_t m = i < a.size() ? a[a.size() - 1 - i] : 1, n = i < b.size() ? b[b.size() - 1 - i] : 1;
+    if (m != n && m != 1 && n != 1)
+      throw Error::badInput("constant shapes do not broadcast");
+    shape[shape.size() - 1 - i] = m == 1 ? n : m;
+  }
+  return shape;
+}
+
+Literal expanded(const Literal &x, const Shape &shape) {
+  return gathered(x, shape, [&](int64_t i) {
+    int64_t from = 0, stride = 1;
+    for (size_t d = 0; d < x.shape.size(); ++d) {
+      size_t inX = x.shape.size() - 1 - d, inY = shape.size() - 1 - d;
+      int64_t index = i % shape[inY];
+      i /= shape[inY];
+      from += (x.shape[inX] == 1 ? 0 : index) * stride;
+      stride *= x.shape[inX];
+    }
+    return from;
+  });
+}
+
+int64_t wrapped(__int128 value) { return static_cast<int64_t>(value); }
+
+int64_t integerArithmetic(const std::string &op, int64_t a, int64_t b) {
+  if ((op == "Div" || op == "Mod") && (b == 0 || (b == -1 && a == INT64_MIN)))
+    throw Error::badInput("divides by zero");
+  if (op == "Add")
+    return wrapped(__int128(a) + b);
+  if (op == "Sub")
+    return wrapped(__int128(a) - b);
+  if (op == "Mul")
+    return wrapped(__int128(a) * b);
+  if (op == "Div")
+    return a / b;
+  if (op == "Mod")
+    return (a % b + b) % b;
+  if (op == "Pow") {
+    double value = std::pow(double(a), double(b));
+    return std::abs(value) < 9e18 ? static_cast<int64_t>(value) : 0;
+  }
+  return op == "Min" ? std::min(a, b) : std::max(a, b);
+}
+
+double floatArithmetic(const std::string &op, double a, double b) {
+  if (op == "Add")
+    return a + b;
+  if (op == "Sub")
+    return a - b;
+  if (op == "Mul")
+    return a * b;
+  if (op == "Div")
+    return a / b;
+  if (op == "Mod")
+    return std::fmod(a, b);
+  if (op == "Pow")
+    return std::pow(a, b);
+  return op == "Min" ? std::min(a, b) : std::max(a, b);
+}
+
+Literal binary(const Site &site, const Literal &left, const Literal &right) {
+  Shape shape = broadcast(left.shape, right.shape);
+  limitedCount(shape);
+  Literal a = expanded(left, shape), b = expanded(right, shape);
+  Literal y{left.type, shape, {}, {}};
+  for (int64_t i = 0; i < a.size(); ++i) {
+    if (a.isFloat())
+      y.floats.push_back(floatArithmetic(site.node.type, a.floats[i], b.number(i)));
+    else if (b.isFloat() && site.node.type == "Pow")
+      y.ints.push_back(integerArithmetic("Pow", a.ints[i], std::llround(b.floats[i])));
+    else if (b.isFloat())
+      throw Error::badInput("mixes integer and float constants");
+    else
+      y.ints.push_back(integerArithmetic(site.node.type, a.ints[i], b.ints[i]));
+  }
+  return y;
+}
+
+Literal arithmetic(const Site &site) {
+  Literal y = site.in(0);
+  for (size_t i = 1; i < site.inputs.size(); ++i)
+    y = binary(site, y, site.in(i));
+  return y;
+}
+
+Literal compare(const Site &site) {
+  Shape shape = broadcast(site.in(0).shape, site.in(1).shape);
+  limitedCount(shape);
+  Literal a = expanded(site.in(0), shape), b = expanded(site.in(1), shape);
+  Literal y{ElementType::Bool, shape, {}, {}};
+  for (int64_t i = 0; i < a.size(); ++i) {
+    double p = a.number(i), q = b.number(i);
+    y.ints.push_back(site.node.type == "Equal"     ? p == q
+                     : site.node.type == "Less"    ? p < q
+                     : site.node.type == "Greater" ? p > q
+                                                   : (p != 0 && q != 0));
+  }
+  return y;
+}
+
+Literal unary(const Site &site) {
+  Literal y = site.in(0);
+  const std::string &op = site.node.type;
+  for (int64_t &v : y.ints)
+    v = op == "Neg"            ? wrapped(-__int128(v))
+        : op == "Not"          ? !v
+        : op == "Abs" && v < 0 ? wrapped(-__int128(v))
+                               : v;
+  for (double &v : y.floats)
+    v = op == "Neg"     ? -v
+        : op == "Sqrt"  ? std::sqrt(v)
+        : op == "Floor" ? std::floor(v)
+        : op == "Ceil"  ? std::ceil(v)
+        : op == "Exp"   ? std::exp(v)
+        : op == "Log"   ? std::log(v)
+        : op == "Abs"   ? std::abs(v)
+                        : 1 / v; // Reciprocal
+  return y;
+}
+
+Literal cast(const Site &site) {
+  const Literal &x = site.in(0);
+  Literal y{static_cast<ElementType>(site.integer("to", 0)), x.shape, {}, {}};
+  if (!byteWidthOf(y.type))
+    throw Error::badInput("casts a constant to " + nameOf(y.type));
+  for (int64_t i = 0; i < x.size(); ++i) {
+    if (y.isFloat()) {
+      y.floats.push_back(y.type == ElementType::Float ? double(float(x.number(i))) : x.number(i));
+    } else if (!x.isFloat()) {
+      y.ints.push_back(y.type == ElementType::Bool ? x.ints[i] != 0 : x.ints[i]);
+    } else {
+      double value = x.floats[i];
+      if (!(std::abs(value) < 9e18))
+        throw Error::badInput("casts a constant that is out of range to " + nameOf(y.type));
+      y.ints.push_back(y.type == ElementType::Bool ? value != 0 : static_cast<int64_t>(value));
+    }
+  }
+  return y;
+}
+
+Literal gather(const Site &site) {
+  const Literal &x = site.in(0), &index = site.in(1);
+  int64_t axis = normalizedAxis(site.integer("axis", 0), rankOf(x));
+  if (index.isFloat())
+    throw Error::badInput("gathers with float indices");
+  Shape shape(x.shape.begin(), x.shape.begin() + axis);
+  shape.insert(shape.end(), index.shape.begin(), index.shape.end());
+  shape.insert(shape.end(), x.shape.begin() + axis + 1, x.shape.end());
+  Shape tail(x.shape.begin() + axis + 1, x.shape.end());
+  int64_t inner = elementCount(tail), extent = x.shape[axis], picks = index.size();
+  for (int64_t i : index.ints)
+    if (i < -extent || i >= extent)
+      throw Error::badInput("gathers element " + std::to_string(i) + " of " +
+                            std::to_string(extent));
+  return gathered(x, shape, [&](int64_t i) {
+    int64_t pick = index.ints[i / inner % picks], outer = i / inner / picks;
+    return (outer * extent + (pick < 0 ? pick + extent : pick)) * inner + i % inner;
+  });
+}
+
+Literal concat(const Site &site) {
+  const Literal &first = site.in(0);
+  int64_t axis = normalizedAxis(site.integer("axis", 0), rankOf(first));
+  Literal y{first.type, first.shape, {}, {}};
+  y.shape[axis] = 0;
+  for (const Literal *x : site.inputs) {
+    bool fits = x && x->isFloat() == first.isFloat() && x->shape.size() == first.shape.size();
+    for (size_t d = 0; fits && d < first.shape.size(); ++d)
+      fits = static_cast<int64_t>(d) == axis || x->shape[d] == first.shape[d];
+    if (!fits)
+      throw Error::badInput("joins constants whose shapes disagree");
+    y.shape[axis] += x->shape[axis];
+  }
+  limitedCount(y.shape);
+  int64_t outer = elementCount(Shape(first.shape.begin(), first.shape.begin() + axis));
+  for (int64_t row = 0; row < outer; ++row)
+    for (const Literal *x : site.inputs) {
+      int64_t run = x->size() / std::max<int64_t>(outer, 1);
+      if (x->isFloat())
+        y.floats.insert(y.floats.end(), x->floats.begin() + row * run,
+                        x->floats.begin() + (row + 1) * run);
+      else
+        y.ints.insert(y.ints.end(), x->ints.begin() + row * run, x->ints.begin() + (row + 1) * run);
+    }
+  return y;
+}
+
+Literal slice(const Site &site) {
+  const Literal &x = site.in(0);
+  auto list = [&](const char *name, size_t input) {
+    return axesOf(site.node, name, site.has(input) ? site.inputs[input] : nullptr);
+  };
+  auto starts = list("starts", 1), ends = list("ends", 2), axes = list("axes", 3);
+  auto steps = list("steps", 4);
+  if (!starts || !ends || starts->size() != ends->size() ||
+      (axes && axes->size() != starts->size()) || (steps && steps->size() != starts->size()))
+    throw Error::badInput("slices with starts, ends, axes or steps that disagree");
+  Literal y = x;
+  for (size_t k = 0; k < starts->size(); ++k) {
+    int64_t axis = normalizedAxis(axes ? (*axes)[k] : k, rankOf(x));
+    SliceRange range = sliceRange((*starts)[k], (*ends)[k], steps ? (*steps)[k] : 1, y.shape[axis]);
+    Shape shape = y.shape;
+    shape[axis] = range.count;
+    int64_t inner = elementCount(Shape(y.shape.begin() + axis + 1, y.shape.end()));
+    int64_t extent = y.shape[axis];
+    y = gathered(Literal(y), shape, [&](int64_t i) {
+      int64_t at = range.start + i / inner % range.count * range.step;
+      return (i / inner / range.count * extent + at) * inner + i % inner;
+    });
+  }
+  return y;
+}
+
+/// Squeeze, Unsqueeze, Reshape, Flatten, Identity: another shape, the same elements.
+Literal reshape(const Site &site) {
+  Literal y = site.in(0);
+  const std::string &op = site.node.type;
+  auto axes = axesOf(site.node, "axes", site.has(1) && op != "Reshape" ? site.inputs[1] : nullptr);
+  if (op == "Reshape") {
+    if (site.in(1).isFloat())
+      throw Error::badInput("reshapes to a float shape");
+    y.shape = reshapedShape(y.shape, site.in(1).ints, site.integer("allowzero", 0) != 0);
+  } else if (op == "Unsqueeze") {
+    y.shape = unsqueezedShape(y.shape, axes.value_or(std::vector<int64_t>{}));
+  } else if (op == "Squeeze") {
+    y.shape = squeezedShape(y.shape, axes);
+  } else if (op == "Flatten") {
+    y.shape = flattenedShape(y.shape, site.integer("axis", 1));
+  }
+  return y;
+}
+
+Literal transpose(const Site &site) {
+  const Literal &x = site.in(0);
+  auto order = axesOf(site.node, "perm", nullptr);
+  if (!order) {
+    order.emplace(x.shape.size());
+    for (size_t i = 0; i < order->size(); ++i)
+      (*order)[i] = x.shape.size() - 1 - i;
+  }
+  checkPermutation(*order, rankOf(x));
+  Shape shape;
+  std::vector<int64_t> strides(x.shape.size(), 1);
+  for (size_t d = x.shape.size(); d-- > 1;)
+    strides[d - 1] = strides[d] * x.shape[d];
+  for (int64_t d : *order)
+    shape.push_back(x.shape[d]);
+  return gathered(x, shape, [&](int64_t i) {
+    int64_t from = 0;
+    for (size_t d = shape.size(); d-- > 0; i /= shape[d])
+      from += i % shape[d] * strides[(*order)[d]];
+    return from;
+  });
+}
+
+Literal where(const Site &site) {
+  Shape shape = broadcast(site.in(0).shape, broadcast(site.in(1).shape, site.in(2).shape));
+  limitedCount(shape);
+  Literal c = expanded(site.in(0), shape), a = expanded(site.in(1), shape),
+          b = expanded(site.in(2), shape);
+  if (a.isFloat() != b.isFloat() || c.isFloat())
+    throw Error::badInput("selects between constants of different types");
+  Literal y = b;
+  for (int64_t i = 0; i < c.size(); ++i) {
+    if (c.ints[i] && y.isFloat())
+      y.floats[i] = a.floats[i];
+    else if (c.ints[i])
+      y.ints[i] = a.ints[i];
+  }
+  return y;
+}
+
+Literal range(const Site &site) {
+  const Literal &start = site.in(0), &limit = site.in(1), &delta = site.in(2);
+  if (start.size() != 1 || limit.size() != 1 || delta.size() != 1 || delta.number(0) == 0)
+    throw Error::badInput("counts from, to or by something that is no number");
+  double span = std::ceil((limit.number(0) - start.number(0)) / delta.number(0));
+  if (!(span <= double(kLiteralLimit)))
+    throw Error::badInput("counts more than " + std::to_string(kLiteralLimit) + " elements");
+  int64_t count = std::max<int64_t>(0, static_cast<int64_t>(span));
+  Literal y{start.type, {count}, {}, {}};
+  for (int64_t i = 0; i < count; ++i) {
+    if (y.isFloat())
+      y.floats.push_back(start.floats[0] + i * delta.number(0));
+    else
+      y.ints.push_back(
+          wrapped(start.ints[0] + __int128(i) * static_cast<int64_t>(delta.number(0))));
+  }
+  return y;
+}
+
+Literal constantOfShape(const Site &site) {
+  const Literal &shape = site.in(0);
+  Literal value{ElementType::Float, {1}, {}, {0.0}};
+  auto found = site.node.attributes.find("value");
+  if (found != site.node.attributes.end() && found->second.tensor)
+    value = literalOf(*found->second.tensor).value_or(Literal{});
+  if (shape.isFloat() || value.size() != 1)
+    throw Error::badInput("expects an integer shape and a value of one element");
+  return gathered(value, shape.ints, [](int64_t) { return 0; });
+}
+
+Literal expand(const Site &site) {
+  if (site.in(1).isFloat())
+    throw Error::badInput("expands to a float shape");
+  Shape target = site.in(1).ints;
+  limitedCount(target);
+  Shape shape = broadcast(site.in(0).shape, target);
+  limitedCount(shape);
+  return expanded(site.in(0), shape);
+}
+
+Literal reduceAll(const Site &site) {
+  const Literal &x = site.in(0);
+  auto axes = axesOf(site.node, "axes", site.has(1) ? site.inputs[1] : nullptr);
+  bool whole = !axes || axes->empty() || rankOf(x) == 1;
+  if (!whole)
+    throw Error::badInput("reduces single dimensions of a constant");
+  bool sum = site.node.type == "ReduceSum";
+  Literal y{x.type, site.integer("keepdims", 1) ? Shape(x.shape.size(), 1) : Shape{}, {}, {}};
+  if (x.isFloat())
+    y.floats = {sum ? std::accumulate(x.floats.begin(), x.floats.end(), 0.0)
+                    : std::accumulate(x.floats.begin(), x.floats.end(), 1.0, std::multiplies<>())};
+  else {
+    __int128 total = sum ? 0 : 1;
+    for (int64_t v : x.ints)
+      total = wrapped(sum ? total + v : total * v);
+    y.ints = {wrapped(total)};
+  }
+  return y;
+}
+
+using Fold = Literal (*)(const Site &);
+
+const std::map<std::string, Fold> &folds() {
+  static const std::map<std::string, Fold> table = {
+      {"Add", arithmetic},
+      {"Sub", arithmetic},
+      {"Mul", arithmetic},
+      {"Div", arithmetic},
+      {"Mod", arithmetic},
+      {"Pow", arithmetic},
+      {"Min", arithmetic},
+      {"Max", arithmetic},
+      {"Equal", compare},
+      {"Less", compare},
+      {"Greater", compare},
+      {"And", compare},
+      {"Neg", unary},
+      {"Sqrt", unary},
+      {"Floor", unary},
+      {"Ceil", unary},
+      {"Exp", unary},
+      {"Log", unary},
+      {"Abs", unary},
+      {"Reciprocal", unary},
+      {"Not", unary},
+      {"Cast", cast},
+      {"Gather", gather},
+      {"Concat", concat},
+      {"Slice", slice},
+      {"Squeeze", reshape},
+      {"Unsqueeze", reshape},
+      {"Reshape", reshape},
+      {"Flatten", reshape},
+      {"Identity", reshape},
+      {"Transpose", transpose},
+      {"Where", where},
+      {"Range", range},
+      {"Expand", expand},
+      {"ReduceProd", reduceAll},
+      {"ReduceSum", reduceAll},
+      {"ConstantOfShape", constantOfShape},
+  };
+  return table;
+}
+
+} // namespace
+
+std::optional<std::vector<Literal>> fold(const Node &node, int64_t opset, const Inputs &inputs) {
+  auto found = folds().find(node.type);
+  if (found == folds().end() || inputs.empty())
+    return std::nullopt;
+  for (const Literal *input : inputs)
+    if (input && input->size() != checkedElementCount(input->shape).value_or(-1))
+      throw Error::badInput("a constant's shape does not fit its elements");
+  return std::vector<Literal>{found->second({node, opset, inputs})};
+}
+
+} // namespace stow::onnx

@@ -1,0 +1,479 @@
+// Walks a model in file order and builds the function.
+#include "compiler/import/GraphImport.h"
+
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
+#include "llvm/Support/GlobPattern.h"
+
+using namespace mlir;
+
+namespace stow::onnx {
+namespace {
+
+/// Values from this size on are shared with the file's bytes instead of being uniqued.
+constexpr size_t kResourceBytes = 4096;
+
+constexpr int64_t kFirstOpset = 7, kLastOpset = 21;
+
+std::string domainName(const std::string &domain) { return domain.empty() ? "ai.onnx" : domain; }
+
+} // namespace
+
+GraphImport::GraphImport(MLIRContext &context, const Model &model, const ImportOptions &options)
+    : context(context), model(model), options(options), init(parseInitialization(options.init)),
+      roles(analyzeRoles(model, options.dataInputs)), frozenUsed(options.frozen.size(), false),
+      builder(&context) {}
+
+OwningOpRef<ModuleOp> GraphImport::run() {
+  Location fileLocation = FileLineColLoc::get(&context, model.fileName, 0, 0);
+  module = ModuleOp::create(fileLocation);
+  (*module)->setAttr(kFormAttr, builder.getStringAttr("model"));
+  (*module)->setAttr("stow.seed", builder.getI64IntegerAttr(static_cast<int64_t>(options.seed)));
+  builder.setInsertionPointToEnd(module->getBody());
+  function = func::FuncOp::create(builder, fileLocation, "model", builder.getFunctionType({}, {}));
+  builder.setInsertionPointToStart(function.addEntryBlock());
+
+  auto known = model.opsets.find("");
+  if (known == model.opsets.end())
+    obstacle(fileLocation, "the model names no opset of domain ai.onnx");
+  else if (known->second < kFirstOpset || known->second > kLastOpset)
+    obstacle(fileLocation, "opset " + Twine(known->second) + " of domain ai.onnx; expected " +
+                               Twine(kFirstOpset) + " to " + Twine(kLastOpset) +
+                               "; convert the model with onnx.version_converter");
+  else
+    opset = known->second;
+  for (const std::string &text : model.obstacles)
+    obstacle(fileLocation, text);
+  addInitializers();
+  addDataInputs();
+  for (size_t i = 0; i < model.nodes.size(); ++i)
+    if (roles.live[i])
+      importNode(i);
+  finish();
+  if (failed)
+    return nullptr;
+  return std::move(module);
+}
+
+void GraphImport::addInitializers() {
+  for (const auto &[name, tensor] : model.initializers) {
+    auto slot = std::make_shared<Slot>();
+    slot->origin = Slot::Origin::Initializer;
+    slot->name = name;
+    slot->type = tensor.type;
+    slot->shape = tensor.shape;
+    slot->tensor = &tensor;
+    slots[name] = slot;
+  }
+}
+
+void GraphImport::addDataInputs() {
+  std::set<std::string> read(model.outputs.begin(), model.outputs.end());
+  for (size_t i = 0; i < model.nodes.size(); ++i)
+    if (roles.live[i])
+      read.insert(model.nodes[i].inputs.begin(), model.nodes[i].inputs.end());
+  for (const Input &input : model.inputs)
+    if (read.count(input.name) || llvm::is_contained(options.dataInputs, input.name))
+      addDataInput(input);
+}
+
+void GraphImport::addDataInput(const Input &input) {
+  Location location = NameLoc::get(builder.getStringAttr(input.name),
+                                   FileLineColLoc::get(&context, model.fileName, 0, 0));
+  auto slot = std::make_shared<Slot>();
+  slot->origin = Slot::Origin::Input;
+  slot->name = input.name;
+  slot->type = input.type;
+  slots[input.name] = slot;
+  bool isData = roles.dataInputs.count(input.name) != 0;
+  std::string what = "input '" + input.name + "' ";
+  std::string reason;
+  if (!input.isTensor || !input.dims)
+    reason = "is no tensor with a shape";
+  for (size_t d = 0; reason.empty() && d < input.dims->size(); ++d) {
+    const Input::Dim &dim = (*input.dims)[d];
+    bool isBatch = isData && d == 0;
+    if (isBatch && dim.size && !oldBatch)
+      oldBatch = dim.size;
+    if (isBatch && options.batch)
+      slot->shape.push_back(*options.batch);
+    else if (dim.size)
+      slot->shape.push_back(*dim.size);
+    else
+      reason = "has no static extent in dimension " + std::to_string(d) +
+               (dim.symbol.empty() ? "" : " (" + dim.symbol + ")") +
+               (isBatch ? "; give the batch size with --batch=N"
+                        : "; export the model with fixed sizes");
+  }
+  if (reason.empty()) {
+    try {
+      typeOf(input.type, slot->shape);
+      if (isData)
+        slot->value = argument(*slot, ArgumentKind::Input, std::nullopt);
+      return;
+    } catch (const Error &error) {
+      reason = error.what();
+    }
+  }
+  obstacle(location, what + reason);
+  slot->origin = Slot::Origin::Failed;
+}
+
+Location GraphImport::nodeLocation(size_t index) const {
+  MLIRContext *ctx = &context;
+  return NameLoc::get(StringAttr::get(ctx, model.nodes[index].name),
+                      FileLineColLoc::get(ctx, model.fileName, unsigned(index + 1), 0));
+}
+
+void GraphImport::obstacle(Location location, const Twine &text) {
+  failed = true;
+  mlir::emitError(location) << text;
+}
+
+void GraphImport::failOutputs(const Node &node) {
+  for (const std::string &output : node.outputs) {
+    auto slot = std::make_shared<Slot>();
+    slot->origin = Slot::Origin::Failed;
+    slot->name = output;
+    slots[output] = slot;
+  }
+}
+
+void GraphImport::importNode(size_t index) {
+  const Node &node = model.nodes[index];
+  NodeImport import(*this, node, nodeLocation(index));
+  auto version = model.opsets.find(node.domain);
+  std::string reason;
+  bool skipped = false;
+  if (!node.domain.empty())
+    reason = "operators of this domain are not supported; export the model with ai.onnx operators";
+  else if (!ruleOf(node.type))
+    reason = "this operator is not supported (docs/onnx-ops.md lists those that are)";
+  for (const std::string &input : node.inputs) {
+    if (input.empty())
+      continue;
+    auto found = slots.find(input);
+    if (found == slots.end())
+      reason = "reads '" + input + "', which no earlier node, input or initializer defines";
+    else
+      skipped |= found->second->origin == Slot::Origin::Failed;
+  }
+  for (const std::string &output : node.outputs)
+    if (!output.empty() && slots.count(output))
+      reason = "defines '" + output + "', which is defined already";
+  // Without a usable opset nothing can be said about an op but whether it is known.
+  skipped |= opset == 0;
+  if (reason.empty() && !skipped) {
+    try {
+      convertNode(import);
+      return;
+    } catch (const Error &error) {
+      reason = error.what();
+    }
+  }
+  failOutputs(node);
+  if (!reason.empty())
+    obstacle(import.location,
+             "node '" + node.name + "' (" + node.type + ", domain " + domainName(node.domain) +
+                 ", opset " +
+                 (version == model.opsets.end() ? "unknown" : std::to_string(version->second)) +
+                 "): " + reason);
+}
+
+void GraphImport::convertNode(NodeImport &import) {
+  const Node &node = import.node();
+  const OpRule &rule = *ruleOf(node.type);
+  if (node.inputs.size() < rule.minInputs || node.inputs.size() > rule.maxInputs)
+    throw Error::badInput("has " + std::to_string(node.inputs.size()) + " inputs, expected " +
+                          std::to_string(rule.minInputs) +
+                          (rule.maxInputs == rule.minInputs ? ""
+                           : rule.maxInputs > 100 ? " or more"
+                                                  : " to " + std::to_string(rule.maxInputs)));
+  if (bindSource(import) || foldNode(import))
+    return;
+  rule.convert(import);
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    if (import.isRead(i) && !slots.count(node.outputs[i]) && !dropped.count(node.outputs[i]))
+      throw Error::badInput("output " + std::to_string(i) + " ('" + node.outputs[i] +
+                            "') is read; only earlier outputs are supported");
+}
+
+bool GraphImport::bindSource(NodeImport &import) {
+  const Node &node = import.node();
+  bool isConstant = node.type == "Constant", isFill = node.type == "ConstantOfShape";
+  bool isRandom = node.type == "RandomNormal" || node.type == "RandomUniform";
+  if ((!isConstant && !isFill && !isRandom) || node.outputs.empty())
+    return false;
+  auto slot = std::make_shared<Slot>();
+  slot->name = node.outputs[0];
+  slot->origin = isConstant ? Slot::Origin::ConstantNode : Slot::Origin::Recipe;
+  slot->type = ElementType::Float;
+  auto value = node.attributes.find("value");
+  if (isConstant) {
+    if (value == node.attributes.end() || !value->second.tensor)
+      return false; // value_int and its kind: the converter's
+    slot->tensor = &*value->second.tensor;
+    slot->type = slot->tensor->type;
+    slot->shape = slot->tensor->shape;
+  } else if (isFill) {
+    const Literal &shape = import.constant(0, "shape");
+    if (shape.isFloat())
+      throw Error::badInput("expects an integer shape");
+    slot->shape = shape.ints;
+    slot->distribution = Distribution{};
+    if (value != node.attributes.end()) {
+      auto fill = value->second.tensor ? onnx::literalOf(*value->second.tensor) : std::nullopt;
+      if (!fill || fill->size() != 1)
+        throw Error::badInput("expects a value of one element");
+      slot->type = fill->type;
+      slot->distribution->a = fill->number(0);
+    }
+  } else {
+    bool isNormal = node.type == "RandomNormal";
+    slot->type = static_cast<ElementType>(import.integer("dtype", 1));
+    slot->shape = import.integers("shape").value_or(std::vector<int64_t>{});
+    slot->distribution = isNormal
+                             ? Distribution{Distribution::Kind::Normal, import.number("mean", 0),
+                                            import.number("scale", 1)}
+                             : Distribution{Distribution::Kind::Uniform, import.number("low", 0),
+                                            import.number("high", 1)};
+    if (slot->distribution->b < (isNormal ? 0 : slot->distribution->a))
+      throw Error::badInput("draws from an empty range");
+    if (!isWeightPosition(roles.useOf(slot->name)))
+      throw Error::badInput("draws random numbers that feed no weight; only parameters may be "
+                            "random");
+  }
+  if (!checkedElementCount(slot->shape))
+    throw Error::badInput("has a negative or too large dimension");
+  slots[slot->name] = slot;
+  return true;
+}
+
+bool GraphImport::foldNode(NodeImport &import) {
+  const Node &node = import.node();
+  std::vector<const Literal *> inputs;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    inputs.push_back(import.literal(i));
+    if (import.has(i) && !inputs.back())
+      return false;
+  }
+  auto outputs = fold(node, opset, inputs);
+  if (!outputs)
+    return false;
+  for (size_t i = 0; i < outputs->size(); ++i)
+    import.bindLiteral(i, std::move((*outputs)[i]));
+  return true;
+}
+
+std::optional<GraphImport::ArgumentKind> GraphImport::argumentKindOf(const Slot &slot) const {
+  Use use = roles.useOf(slot.name);
+  bool isStatistic = use == Use::Mean || use == Use::Variance;
+  ArgumentKind state = isStatistic ? ArgumentKind::Statistic : ArgumentKind::Parameter;
+  bool canTrain = isFloat(slot.type) && !slot.shape.empty();
+  switch (slot.origin) {
+  case Slot::Origin::Input:
+    return roles.dataInputs.count(slot.name) ? ArgumentKind::Input : state;
+  case Slot::Origin::Initializer:
+    if (canTrain &&
+        (isWeightPosition(use) || (use != Use::None && !roles.normalizers.count(slot.name))))
+      return state;
+    return std::nullopt;
+  case Slot::Origin::ConstantNode:
+  case Slot::Origin::Recipe:
+    return canTrain && isWeightPosition(use) ? std::optional(state) : std::nullopt;
+  default:
+    return std::nullopt;
+  }
+}
+
+const Literal *GraphImport::literalOf(Slot &slot) {
+  if (slot.literal)
+    return &*slot.literal;
+  bool isSource = slot.origin == Slot::Origin::Initializer ||
+                  slot.origin == Slot::Origin::ConstantNode || slot.origin == Slot::Origin::Recipe;
+  if (!isSource || argumentKindOf(slot))
+    return nullptr;
+  if (slot.tensor) {
+    slot.literal = onnx::literalOf(*slot.tensor);
+  } else if (int64_t count = *checkedElementCount(slot.shape);
+             count <= kLiteralLimit && byteWidthOf(slot.type)) {
+    Literal fill{slot.type, slot.shape, {}, {}};
+    if (fill.isFloat())
+      fill.floats.assign(count, slot.distribution->a);
+    else
+      fill.ints.assign(count, static_cast<int64_t>(slot.distribution->a));
+    slot.literal = std::move(fill);
+  }
+  return slot.literal ? &*slot.literal : nullptr;
+}
+
+Value GraphImport::materialize(Slot &slot, std::optional<int64_t> fanIn, Location location) {
+  if (slot.value)
+    return slot.value;
+  if (auto kind = argumentKindOf(slot)) {
+    slot.value = argument(slot, *kind, fanIn);
+    return slot.value;
+  }
+  RankedTensorType type = typeOf(slot.type, slot.shape);
+  ElementsAttr elements;
+  if (const Literal *literal = literalOf(slot))
+    elements = elementsOf(*literal);
+  else if (slot.tensor)
+    elements = elementsOf(*slot.tensor);
+  else if (isFloat(slot.type))
+    elements = DenseElementsAttr::get(type, ArrayRef<Attribute>(builder.getFloatAttr(
+                                                type.getElementType(), slot.distribution->a)));
+  else
+    throw Error::badInput("reads the constant '" + slot.name + "' of too many elements");
+  slot.value = ConstantOp::create(builder, location, elements);
+  return slot.value;
+}
+
+Value GraphImport::argument(const Slot &slot, ArgumentKind kind, std::optional<int64_t> fanIn) {
+  if (kind == ArgumentKind::Parameter && isFrozen(slot.name))
+    kind = ArgumentKind::Statistic;
+  static constexpr StringLiteral names[] = {"input", "parameter", "statistic"};
+  NamedAttrList attrs;
+  attrs.append(kNameAttr, builder.getStringAttr(slot.name));
+  attrs.append(kKindAttr, builder.getStringAttr(names[size_t(kind)]));
+  RankedTensorType type = typeOf(slot.type, slot.shape);
+  if (kind != ArgumentKind::Input)
+    attrs.append(kInitAttr, initOf(slot, fanIn));
+  unsigned position = kind == ArgumentKind::Input       ? inputCount++
+                      : kind == ArgumentKind::Parameter ? inputCount + parameterCount++
+                                                        : argumentAttrs.size();
+  argumentAttrs.insert(argumentAttrs.begin() + position, attrs.getDictionary(&context));
+  Location location = NameLoc::get(builder.getStringAttr(slot.name),
+                                   FileLineColLoc::get(&context, model.fileName, 0, 0));
+  return function.getBody().front().insertArgument(position, type, location);
+}
+
+Attribute GraphImport::initOf(const Slot &slot, std::optional<int64_t> fanIn) {
+  if (slot.tensor)
+    return elementsOf(*slot.tensor);
+  // A random node says how its weight starts; other recipes are place holders.
+  bool isRandom = slot.distribution && slot.distribution->kind != Distribution::Kind::Constant;
+  Distribution chosen = isRandom ? *slot.distribution
+                                 : distributionFor(init, roles.useOf(slot.name), slot.shape, fanIn);
+  static constexpr StringLiteral names[] = {"constant", "normal", "uniform"};
+  return InitAttr::get(&context, names[size_t(chosen.kind)], APFloat(chosen.a), APFloat(chosen.b));
+}
+
+ElementsAttr GraphImport::elementsOf(const Tensor &tensor) {
+  RankedTensorType type = typeOf(tensor.type, tensor.shape);
+  ArrayRef<char> bytes(tensor.bytes->data(), tensor.bytes->size());
+  if (bytes.size() < kResourceBytes || tensor.type == ElementType::Bool)
+    return elementsOf(*onnx::literalOf(tensor));
+  AsmResourceBlob blob(
+      bytes, *byteWidthOf(tensor.type), [keep = tensor.bytes](void *, size_t, size_t) {},
+      /*dataIsMutable=*/false);
+  return DenseResourceElementsAttr::get(type, tensor.name, std::move(blob));
+}
+
+ElementsAttr GraphImport::elementsOf(const Literal &literal) {
+  RankedTensorType type = typeOf(literal.type, literal.shape);
+  if (auto element = dyn_cast<FloatType>(type.getElementType())) {
+    SmallVector<APFloat> values;
+    for (double number : literal.floats) {
+      APFloat value(number);
+      bool lost;
+      value.convert(element.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
+      values.push_back(value);
+    }
+    return DenseElementsAttr::get(type, values);
+  }
+  unsigned width = type.getElementTypeBitWidth();
+  SmallVector<APInt> values;
+  for (int64_t number : literal.ints)
+    values.push_back(APInt(64, static_cast<uint64_t>(number)).trunc(width));
+  return DenseElementsAttr::get(type, values);
+}
+
+RankedTensorType GraphImport::typeOf(ElementType type, const Shape &shape) {
+  std::optional<int64_t> count = checkedElementCount(shape);
+  if (!count || *count == 0)
+    throw Error::badInput(count ? "a tensor has no elements" : "a tensor is too large");
+  Type element;
+  switch (type) {
+  case ElementType::Float:
+    element = builder.getF32Type();
+    break;
+  case ElementType::Double:
+    element = builder.getF64Type();
+    break;
+  case ElementType::Float16:
+    element = builder.getF16Type();
+    break;
+  case ElementType::BFloat16:
+    element = builder.getBF16Type();
+    break;
+  case ElementType::Int64:
+    element = builder.getI64Type();
+    break;
+  case ElementType::Int32:
+    element = builder.getI32Type();
+    break;
+  case ElementType::Bool:
+    element = builder.getI1Type();
+    break;
+  default:
+    throw Error::badInput("element type " + nameOf(type) +
+                          " is not supported; expected float, double, float16, bfloat16, int64, "
+                          "int32 or bool");
+  }
+  return RankedTensorType::get(shape, element);
+}
+
+bool GraphImport::isFrozen(const std::string &name) {
+  bool frozen = false;
+  for (size_t i = 0; i < options.frozen.size(); ++i) {
+    auto pattern = llvm::GlobPattern::create(options.frozen[i]);
+    if (!pattern) {
+      llvm::consumeError(pattern.takeError());
+      continue;
+    }
+    if (pattern->match(name))
+      frozen = frozenUsed[i] = true;
+  }
+  return frozen;
+}
+
+void GraphImport::finish() {
+  Location location = module->getLoc();
+  SmallVector<Value> results;
+  SmallVector<DictionaryAttr> resultAttrs;
+  for (const std::string &name : model.outputs) {
+    auto found = slots.find(name);
+    if (dropped.count(name))
+      continue;
+    if (found == slots.end()) {
+      obstacle(location, "output '" + name + "' is defined by no node, input or initializer");
+      continue;
+    }
+    if (found->second->origin == Slot::Origin::Failed)
+      continue;
+    try {
+      results.push_back(materialize(*found->second, std::nullopt, location));
+    } catch (const Error &error) {
+      obstacle(location, "output '" + name + "': " + error.what());
+      continue;
+    }
+    NamedAttrList attrs;
+    attrs.append(kNameAttr, builder.getStringAttr(name));
+    resultAttrs.push_back(attrs.getDictionary(&context));
+  }
+  for (size_t i = 0; !failed && i < options.frozen.size(); ++i)
+    if (!frozenUsed[i])
+      obstacle(location, "no parameter matches the frozen pattern '" + options.frozen[i] + "'");
+  if (failed)
+    return;
+  if (inputCount == 0)
+    return obstacle(location, "the graph reads no data input; name it with --input=NAME");
+  func::ReturnOp::create(builder, location, results);
+  auto types = function.getBody().front().getArgumentTypes();
+  function.setFunctionType(builder.getFunctionType(types, ValueRange(results).getTypes()));
+  function.setAllArgAttrs(argumentAttrs);
+  function.setAllResultAttrs(resultAttrs);
+}
+
+} // namespace stow::onnx

@@ -1,0 +1,222 @@
+// The state of one import and the view of it that an op's converter gets.
+//
+// Every tensor of the graph has a slot. A slot is known content (a literal, an initializer), a
+// value of the function under construction, or both; arguments are created when a weight is first
+// used as a tensor. Converters are functions `void convert(NodeImport &)` that read their node
+// through NodeImport and bind their outputs; they throw Error(BadInput) with the reason when they
+// cannot, which becomes an obstacle at the node. Nodes that depend on a failed one are skipped.
+#pragma once
+
+#include "compiler/import/Import.h"
+#include "compiler/import/Initialization.h"
+#include "compiler/import/Literal.h"
+#include "compiler/import/Roles.h"
+#include "ir/Stow.h"
+#include "runtime/base/Error.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace stow::onnx {
+
+struct Slot {
+  enum class Origin { Initializer, ConstantNode, Recipe, Input, Computed, Failed };
+  Origin origin = Origin::Computed;
+  std::string name; ///< tensor name in the file
+  ElementType type = ElementType::Undefined;
+  Shape shape;
+  const Tensor *tensor = nullptr;           ///< data of Initializer and ConstantNode
+  std::optional<Distribution> distribution; ///< of a Recipe: a random node's own, or the fill
+  std::optional<Literal> literal;           ///< content of a Computed constant
+  mlir::Value value;                        ///< once used as a tensor
+};
+
+class NodeImport;
+
+/// Builds the module; one object per import.
+class GraphImport {
+public:
+  GraphImport(mlir::MLIRContext &context, const Model &model, const ImportOptions &options);
+
+  /// Null after emitting the obstacles.
+  mlir::OwningOpRef<mlir::ModuleOp> run();
+
+private:
+  friend class NodeImport;
+  enum class ArgumentKind { Input, Parameter, Statistic };
+
+  void addDataInputs();
+  void addDataInput(const Input &input);
+  void addInitializers();
+  void importNode(size_t index);
+  void convertNode(NodeImport &node);
+  bool bindSource(NodeImport &node);
+  bool foldNode(NodeImport &node);
+  void failOutputs(const Node &node);
+  void finish();
+
+  /// Argument kind of a slot with data or a recipe; absent for constants.
+  std::optional<ArgumentKind> argumentKindOf(const Slot &slot) const;
+
+  /// Content of the slot when it is a constant and small.
+  const Literal *literalOf(Slot &slot);
+
+  mlir::Value materialize(Slot &slot, std::optional<int64_t> fanIn, mlir::Location location);
+  mlir::Value argument(const Slot &slot, ArgumentKind kind, std::optional<int64_t> fanIn);
+  mlir::Attribute initOf(const Slot &slot, std::optional<int64_t> fanIn);
+  mlir::ElementsAttr elementsOf(const Tensor &tensor);
+  mlir::ElementsAttr elementsOf(const Literal &literal);
+  mlir::RankedTensorType typeOf(ElementType type, const Shape &shape);
+  bool isFrozen(const std::string &name);
+  void obstacle(mlir::Location location, const llvm::Twine &text);
+  mlir::Location nodeLocation(size_t index) const;
+
+  mlir::MLIRContext &context;
+  const Model &model;
+  const ImportOptions &options;
+  Initialization init;
+  Roles roles;
+  int64_t opset = 0;
+  std::optional<int64_t> oldBatch; ///< extent of the batch dimension in the file
+  std::map<std::string, std::shared_ptr<Slot>> slots;
+  std::set<std::string> dropped; ///< results of the graph that are left out
+  std::vector<bool> frozenUsed;  ///< per pattern of options.frozen
+  bool failed = false;
+
+  mlir::OpBuilder builder;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::func::FuncOp function;
+  unsigned inputCount = 0, parameterCount = 0;
+  std::vector<mlir::DictionaryAttr> argumentAttrs;
+};
+
+/// Splits "'stow.x' op reason" into its reason, and the like.
+std::string bareReason(const std::string &diagnostic);
+
+/// Fan in of the convolution or product that defines `value`, looking through nothing.
+std::optional<int64_t> fanInOfProduct(mlir::Value value);
+
+/// The double a person meant by a float in the file: 0.1f is 0.1.
+double decimal(float value);
+
+/// One node under conversion.
+class NodeImport {
+public:
+  NodeImport(GraphImport &graph, const Node &node, mlir::Location location)
+      : graph(graph), source(node), location(location) {}
+
+  const Node &node() const { return source; }
+  int64_t opset() const { return graph.opset; }
+  mlir::OpBuilder &builder() { return graph.builder; }
+
+  // Inputs. Those that are missing where one is needed throw.
+  size_t inputCount() const { return source.inputs.size(); }
+  bool has(size_t i) const { return i < source.inputs.size() && !source.inputs[i].empty(); }
+  Slot &slot(size_t i) const;
+  const Shape &shape(size_t i) const { return slot(i).shape; }
+  bool isFromData(size_t i) const { return graph.roles.fromData.count(source.inputs[i]) != 0; }
+  const Literal *literal(size_t i) { return has(i) ? graph.literalOf(slot(i)) : nullptr; }
+  const Literal &constant(size_t i, const char *what);
+  mlir::Value value(size_t i, std::optional<int64_t> fanIn = std::nullopt);
+
+  // Attributes. A wrong kind throws.
+  int64_t integer(const char *name, int64_t fallback) const;
+  double number(const char *name, double fallback) const;
+  std::string text(const char *name, const std::string &fallback) const;
+  std::optional<std::vector<int64_t>> integers(const char *name) const;
+  bool flag(const char *name, bool fallback) const { return integer(name, fallback) != 0; }
+
+  /// True when a later live node or the graph's result reads output `i`.
+  bool isRead(size_t i) const;
+
+  /// True when a later live node reads output `i`.
+  bool isReadByNode(size_t i) const;
+
+  /// Leaves output `i` out of the graph's results: training keeps that value itself.
+  void dropResult(size_t i) { graph.dropped.insert(source.outputs[i]); }
+
+  void bind(size_t i, mlir::Value value);
+  void bindLiteral(size_t i, Literal literal);
+  void bindSlot(size_t i, size_t input);
+
+  /// Batch sizes the file was made for and is imported for, when they differ.
+  std::optional<std::pair<int64_t, int64_t>> batchChange() const;
+  std::optional<double> batchNormMomentum() const { return graph.options.batchNormMomentum; }
+
+  /// A rank-0 constant of the element type of `like`.
+  mlir::Value scalar(double value, mlir::Value like);
+
+  mlir::Value reshape(mlir::Value x, const Shape &shape);
+
+  /// Builds an op. `set` fills its properties; `type` is given where it is not inferred.
+  template <typename Op, typename Set>
+  mlir::Value emit(mlir::ValueRange operands, Set set, mlir::RankedTensorType type = {}) {
+    mlir::OperationState state(location, Op::getOperationName());
+    state.addOperands(operands);
+    if constexpr (requires { typename Op::Properties; })
+      set(state.getOrAddProperties<typename Op::Properties>());
+    if (type) {
+      state.addTypes(type);
+      return create(state);
+    }
+    if constexpr (Op::template hasTrait<mlir::InferTypeOpInterface::Trait>())
+      infer(state, [&](llvm::SmallVectorImpl<mlir::Type> &types) {
+        return Op::inferReturnTypes(&graph.context, location, operands, {},
+                                    state.getRawProperties(), {}, types);
+      });
+    return create(state);
+  }
+  template <typename Op> mlir::Value emit(mlir::ValueRange operands) {
+    return emit<Op>(operands, [](auto &) {});
+  }
+  template <typename Op> mlir::Value emitAs(mlir::Value x, mlir::RankedTensorType type) {
+    return emit<Op>(x, [](auto &) {}, type);
+  }
+
+  mlir::DenseI64ArrayAttr array(llvm::ArrayRef<int64_t> values) {
+    return graph.builder.getDenseI64ArrayAttr(values);
+  }
+  mlir::IntegerAttr i64(int64_t value) { return graph.builder.getI64IntegerAttr(value); }
+  mlir::FloatAttr f64(double value) { return graph.builder.getF64FloatAttr(value); }
+  mlir::BoolAttr boolean(bool value) { return graph.builder.getBoolAttr(value); }
+  mlir::RankedTensorType typeOf(ElementType type, const Shape &shape) {
+    return graph.typeOf(type, shape);
+  }
+
+private:
+  friend class GraphImport;
+  const NodeAttribute *attribute(const char *name, NodeAttribute::Kind kind) const;
+  void infer(mlir::OperationState &state,
+             llvm::function_ref<llvm::LogicalResult(llvm::SmallVectorImpl<mlir::Type> &)> types);
+  mlir::Value create(mlir::OperationState &state);
+
+  GraphImport &graph;
+  const Node &source;
+  mlir::Location location;
+};
+
+/// How an op type is imported.
+struct OpRule {
+  void (*convert)(NodeImport &);
+  size_t minInputs;
+  size_t maxInputs;
+};
+
+/// The rule of an op of ai.onnx; null when it is not supported.
+const OpRule *ruleOf(const std::string &type);
+
+/// The tensor type's shape.
+inline Shape shapeOf(mlir::Value value) {
+  auto shape = mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
+  return Shape(shape.begin(), shape.end());
+}
+
+// One table per Convert*.cpp.
+using RuleTable = std::map<std::string, OpRule>;
+void addElementwiseRules(RuleTable &table);
+void addLinearRules(RuleTable &table);
+void addNormRules(RuleTable &table);
+void addReduceRules(RuleTable &table);
+void addShapeRules(RuleTable &table);
+void addWindowRules(RuleTable &table);
+
+} // namespace stow::onnx

@@ -1,0 +1,52 @@
+#include "compiler/import/Import.h"
+
+#include "compiler/import/GraphImport.h"
+
+#include "mlir/IR/Verifier.h"
+
+#include <filesystem>
+
+using namespace mlir;
+
+namespace stow {
+namespace onnx {
+
+const OpRule *ruleOf(const std::string &type) {
+  static const RuleTable table = [] {
+    RuleTable rules;
+    addElementwiseRules(rules);
+    addLinearRules(rules);
+    addNormRules(rules);
+    addReduceRules(rules);
+    addShapeRules(rules);
+    addWindowRules(rules);
+    return rules;
+  }();
+  auto found = table.find(type);
+  return found == table.end() ? nullptr : &found->second;
+}
+
+} // namespace onnx
+
+OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, const std::string &path,
+                                 const ImportOptions &options) {
+  context.loadDialect<StowDialect, func::FuncDialect>();
+  Location location =
+      FileLineColLoc::get(&context, std::filesystem::path(path).filename().string(), 0, 0);
+  OwningOpRef<ModuleOp> module;
+  try {
+    if (options.batch && (*options.batch < 1 || *options.batch > (int64_t(1) << 31)))
+      throw Error::badInput("batch size " + std::to_string(*options.batch) +
+                            "; expected a positive number");
+    onnx::Model model = onnx::load(path);
+    module = onnx::GraphImport(context, model, options).run();
+  } catch (const Error &error) {
+    mlir::emitError(location) << error.what();
+    return nullptr;
+  }
+  if (module && failed(verify(*module)))
+    return nullptr;
+  return module;
+}
+
+} // namespace stow

@@ -1,0 +1,46 @@
+// ONNX model file -> model form (F0) of the stow dialect.
+//
+// The function @model takes the data inputs, then the parameters, then the statistics, each with
+// stow.name, stow.kind and, for state, stow.init: #stow.init or the values themselves (dense, or
+// dense_resource from 4 KiB on; the resource shares the file's bytes). Its results are the graph's
+// outputs. Every op carries the location NameLoc("node name", "model.onnx":node number:0).
+// docs/onnx-ops.md lists the supported ops; Roles.h says which tensors become parameters.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stow {
+
+struct ImportOptions {
+  /// Extent of dimension 0 of every data input; absent keeps the file's.
+  std::optional<int64_t> batch;
+
+  /// Graph inputs that carry data; empty: those that are at no weight position.
+  std::vector<std::string> dataInputs;
+
+  /// How parameters without data start: pytorch, kaiming, xavier, normal[:stddev] or
+  /// uniform[:bound]. See Initialization.h.
+  std::string init = "pytorch";
+
+  /// Recorded as the module's stow.seed: initial values are drawn from it by parameter name.
+  uint64_t seed = 0;
+
+  /// Glob patterns of parameter names that are not trained; they become statistics.
+  std::vector<std::string> frozen;
+
+  /// PyTorch's momentum of every batch normalization, instead of the file's.
+  std::optional<double> batchNormMomentum;
+};
+
+/// Imports `path`. Null after emitting diagnostics: one per obstacle, at the node's location.
+/// Loads the dialects it needs into `context`.
+mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context, const std::string &path,
+                                             const ImportOptions &options);
+
+} // namespace stow

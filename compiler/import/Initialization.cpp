@@ -1,0 +1,102 @@
+#include "compiler/import/Initialization.h"
+
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace stow::onnx {
+namespace {
+
+Distribution constant(double value) { return {Distribution::Kind::Constant, value, 0}; }
+Distribution uniform(double bound) { return {Distribution::Kind::Uniform, -bound, bound}; }
+Distribution normal(double stddev) { return {Distribution::Kind::Normal, 0, stddev}; }
+
+int64_t fanOutOf(Use use, const Shape &shape) {
+  int64_t count = elementCount(shape);
+  if (use == Use::ConvWeight)
+    return shape.size() < 2 ? count : count / std::max<int64_t>(shape[1], 1);
+  return count / std::max<int64_t>(fanInOf(use, shape), 1);
+}
+
+} // namespace
+
+int64_t fanInOf(Use use, const Shape &shape) {
+  if (shape.empty())
+    return 1;
+  int64_t count = std::max<int64_t>(elementCount(shape), 1);
+  int64_t outputs = use == Use::WeightInOut ? shape.back() : shape.front();
+  return std::max<int64_t>(count / std::max<int64_t>(outputs, 1), 1);
+}
+
+Initialization parseInitialization(const std::string &text) {
+  size_t colon = text.find(':');
+  std::string name = text.substr(0, colon);
+  bool takesNumber = name == "normal" || name == "uniform";
+  Initialization init;
+  if (name == "pytorch")
+    init.rule = Initialization::Rule::PyTorch;
+  else if (name == "kaiming")
+    init.rule = Initialization::Rule::Kaiming;
+  else if (name == "xavier")
+    init.rule = Initialization::Rule::Xavier;
+  else if (name == "normal")
+    init = {Initialization::Rule::Normal, 0.02};
+  else if (name == "uniform")
+    init = {Initialization::Rule::Uniform, 0.05};
+  else
+    throw Error::badInput("unknown initialization '" + text +
+                          "'; expected pytorch, kaiming, xavier, normal[:stddev] or "
+                          "uniform[:bound]");
+  if (colon == std::string::npos)
+    return init;
+  const char *end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data() + colon + 1, end, init.parameter);
+  if (!takesNumber || error != std::errc() || stop != end || !(init.parameter >= 0) ||
+      !std::isfinite(init.parameter))
+    throw Error::badInput("initialization '" + text +
+                          "': expected a non-negative number after normal: or uniform:");
+  return init;
+}
+
+Distribution distributionFor(const Initialization &init, Use use, const Shape &shape,
+                             std::optional<int64_t> fanIn) {
+  using Rule = Initialization::Rule;
+  switch (use) {
+  case Use::NormScale:
+  case Use::Variance:
+  case Use::Scale:
+    return constant(1);
+  case Use::Slope:
+    return constant(0.25);
+  case Use::Bias:
+    return init.rule == Rule::PyTorch && fanIn ? uniform(1 / std::sqrt(double(*fanIn)))
+                                               : constant(0);
+  case Use::NormShift:
+  case Use::Mean:
+  case Use::Shift:
+  case Use::None:
+    return constant(0);
+  case Use::ConvWeight:
+  case Use::WeightOutIn:
+  case Use::WeightInOut:
+    break;
+  }
+  double in = double(fanInOf(use, shape));
+  switch (init.rule) {
+  case Rule::PyTorch:
+    return uniform(1 / std::sqrt(in));
+  case Rule::Kaiming:
+    return normal(std::sqrt(2 / in));
+  case Rule::Xavier:
+    return uniform(std::sqrt(6 / (in + double(fanOutOf(use, shape)))));
+  case Rule::Normal:
+    return normal(init.parameter);
+  case Rule::Uniform:
+    return uniform(init.parameter);
+  }
+  return constant(0);
+}
+
+} // namespace stow::onnx

@@ -1,0 +1,231 @@
+#include "compiler/import/Literal.h"
+
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace stow::onnx {
+namespace {
+
+/// IEEE half and bfloat16 bit patterns to double.
+double fromHalf(uint16_t bits) {
+  int exponent = (bits >> 10) & 31, mantissa = bits & 1023;
+  double magnitude = exponent == 0    ? std::ldexp(mantissa, -24)
+                     : exponent == 31 ? (mantissa ? std::nan("") : HUGE_VAL)
+                                      : std::ldexp(1024 + mantissa, exponent - 25);
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+double fromBFloat16(uint16_t bits) {
+  uint32_t wide = uint32_t(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+template <typename T> std::vector<T> copied(const std::string &bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return values;
+}
+
+template <typename T, typename To> void widen(const std::string &bytes, std::vector<To> &to) {
+  for (T value : copied<T>(bytes))
+    to.push_back(static_cast<To>(value));
+}
+
+} // namespace
+
+Literal Literal::vector(std::vector<int64_t> values) {
+  Literal result;
+  result.shape = {static_cast<int64_t>(values.size())};
+  result.ints = std::move(values);
+  return result;
+}
+
+std::optional<Literal> literalOf(const Tensor &tensor) {
+  std::optional<int64_t> count = checkedElementCount(tensor.shape);
+  std::optional<int64_t> width = byteWidthOf(tensor.type);
+  if (!count || !width || *count > kLiteralLimit || !tensor.bytes ||
+      static_cast<int64_t>(tensor.bytes->size()) != *count * *width)
+    return std::nullopt;
+  Literal result;
+  result.type = tensor.type;
+  result.shape = tensor.shape;
+  const std::string &bytes = *tensor.bytes;
+  switch (tensor.type) {
+  case ElementType::Float:
+    widen<float>(bytes, result.floats);
+    break;
+  case ElementType::Double:
+    widen<double>(bytes, result.floats);
+    break;
+  case ElementType::Float16:
+    for (uint16_t bits : copied<uint16_t>(bytes))
+      result.floats.push_back(fromHalf(bits));
+    break;
+  case ElementType::BFloat16:
+    for (uint16_t bits : copied<uint16_t>(bytes))
+      result.floats.push_back(fromBFloat16(bits));
+    break;
+  case ElementType::Int64:
+  case ElementType::UInt64:
+    widen<int64_t>(bytes, result.ints);
+    break;
+  case ElementType::Int32:
+    widen<int32_t>(bytes, result.ints);
+    break;
+  case ElementType::UInt32:
+    widen<uint32_t>(bytes, result.ints);
+    break;
+  case ElementType::Int16:
+    widen<int16_t>(bytes, result.ints);
+    break;
+  case ElementType::UInt16:
+    widen<uint16_t>(bytes, result.ints);
+    break;
+  case ElementType::Int8:
+    widen<int8_t>(bytes, result.ints);
+    break;
+  default:
+    widen<uint8_t>(bytes, result.ints);
+    break;
+  }
+  return result;
+}
+
+int64_t normalizedAxis(int64_t axis, int64_t rank) {
+  if (axis < -rank || axis >= rank)
+    throw Error::badInput("axis " + std::to_string(axis) + " lies outside rank " +
+                          std::to_string(rank));
+  return axis < 0 ? axis + rank : axis;
+}
+
+std::optional<std::vector<int64_t>> axesOf(const Node &node, const char *attribute,
+                                           const Literal *input) {
+  if (input) {
+    if (input->isFloat())
+      throw Error::badInput(std::string("expects integers as ") + attribute);
+    return input->ints;
+  }
+  auto found = node.attributes.find(attribute);
+  if (found == node.attributes.end() || found->second.kind != NodeAttribute::Kind::Ints)
+    return std::nullopt;
+  return found->second.ints;
+}
+
+Shape reshapedShape(const Shape &input, const std::vector<int64_t> &target, bool allowZero) {
+  Shape result = target;
+  std::optional<size_t> inferred;
+  for (size_t i = 0; i < result.size(); ++i) {
+    if (result[i] == -1) {
+      if (inferred)
+        throw Error::badInput("reshapes to a shape with two inferred dimensions");
+      inferred = i;
+      result[i] = 1;
+    } else if (result[i] == 0 && !allowZero) {
+      if (i >= input.size())
+        throw Error::badInput("copies dimension " + std::to_string(i) + " of a tensor of rank " +
+                              std::to_string(input.size()));
+      result[i] = input[i];
+    }
+  }
+  std::optional<int64_t> from = checkedElementCount(input), to = checkedElementCount(result);
+  bool fits = from && to;
+  if (fits && inferred) {
+    fits = *to > 0 && *from % *to == 0;
+    if (fits)
+      result[*inferred] = *from / *to;
+  } else if (fits) {
+    fits = *from == *to;
+  }
+  if (!fits) {
+    std::string text = "cannot reshape [";
+    for (int64_t dim : input)
+      text += std::to_string(dim) + " ";
+    text += "] to [";
+    for (int64_t dim : target)
+      text += std::to_string(dim) + " ";
+    throw Error::badInput(text + "]: the element counts differ");
+  }
+  return result;
+}
+
+Shape unsqueezedShape(const Shape &input, const std::vector<int64_t> &axes) {
+  int64_t rank = static_cast<int64_t>(input.size() + axes.size());
+  std::vector<bool> added(rank, false);
+  for (int64_t axis : axes) {
+    int64_t at = normalizedAxis(axis, rank);
+    if (added[at])
+      throw Error::badInput("adds dimension " + std::to_string(axis) + " twice");
+    added[at] = true;
+  }
+  Shape result;
+  size_t next = 0;
+  for (bool isNew : added)
+    result.push_back(isNew ? 1 : input[next++]);
+  return result;
+}
+
+Shape squeezedShape(const Shape &input, const std::optional<std::vector<int64_t>> &axes) {
+  int64_t rank = static_cast<int64_t>(input.size());
+  std::vector<bool> dropped(rank, false);
+  for (int64_t dim = 0; !axes && dim < rank; ++dim)
+    dropped[dim] = input[dim] == 1;
+  for (int64_t axis : axes.value_or(std::vector<int64_t>{})) {
+    int64_t at = normalizedAxis(axis, rank);
+    if (input[at] != 1)
+      throw Error::badInput("drops dimension " + std::to_string(axis) + " of extent " +
+                            std::to_string(input[at]) + "; only extent 1 can be dropped");
+    dropped[at] = true;
+  }
+  Shape result;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (!dropped[dim])
+      result.push_back(input[dim]);
+  return result;
+}
+
+Shape flattenedShape(const Shape &input, int64_t axis) {
+  int64_t rank = static_cast<int64_t>(input.size());
+  int64_t at = axis == rank ? rank : normalizedAxis(axis, rank);
+  return {elementCount(Shape(input.begin(), input.begin() + at)),
+          elementCount(Shape(input.begin() + at, input.end()))};
+}
+
+void checkPermutation(const std::vector<int64_t> &order, int64_t rank) {
+  std::vector<int64_t> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t i = 0; i < sorted.size(); ++i)
+    if (sorted[i] != static_cast<int64_t>(i))
+      throw Error::badInput("transposes by something that is no permutation");
+  if (static_cast<int64_t>(order.size()) != rank)
+    throw Error::badInput("permutes " + std::to_string(order.size()) + " dimensions of rank " +
+                          std::to_string(rank));
+}
+
+SliceRange sliceRange(int64_t start, int64_t end, int64_t step, int64_t extent) {
+  if (step == 0 || step == std::numeric_limits<int64_t>::min())
+    throw Error::badInput("slices with step " + std::to_string(step));
+  auto clamp = [&](int64_t position, int64_t low, int64_t high) {
+    if (position < 0)
+      position += extent;
+    return std::clamp(position, low, high);
+  };
+  SliceRange range{0, 0, step};
+  if (step > 0) {
+    range.start = clamp(start, 0, extent);
+    int64_t span = clamp(end, 0, extent) - range.start;
+    range.count = span <= 0 ? 0 : (span - 1) / step + 1;
+  } else {
+    range.start = clamp(start, -1, extent - 1);
+    int64_t span = range.start - clamp(end, -1, extent - 1);
+    range.count = span <= 0 ? 0 : (span - 1) / -step + 1;
+  }
+  return range;
+}
+
+} // namespace stow::onnx

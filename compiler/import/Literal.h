@@ -1,0 +1,64 @@
+// Small tensors known at import, and the arithmetic models do on them: Shape -> Gather -> Concat ->
+// Reshape chains, axes, exponents, clip bounds.
+#pragma once
+
+#include "compiler/import/OnnxModel.h"
+
+#include <optional>
+#include <vector>
+
+namespace stow::onnx {
+
+/// At most this many elements are folded; larger tensors are data.
+inline constexpr int64_t kLiteralLimit = 1 << 16;
+
+/// A row-major tensor of integers (and booleans) or of floats: one of the two vectors is filled.
+struct Literal {
+  ElementType type = ElementType::Int64;
+  Shape shape;
+  std::vector<int64_t> ints;
+  std::vector<double> floats;
+
+  bool isFloat() const { return onnx::isFloat(type); }
+  int64_t size() const { return isFloat() ? floats.size() : ints.size(); }
+  double number(int64_t i) const { return isFloat() ? floats[i] : static_cast<double>(ints[i]); }
+
+  static Literal vector(std::vector<int64_t> values);
+};
+
+/// The tensor's elements; absent for strings, too many elements, or bytes of another size.
+std::optional<Literal> literalOf(const Tensor &tensor);
+
+/// Folds `node` (of ai.onnx, at `opset`) on known inputs; an entry is null where the input is
+/// absent. Absent when the op is not one that is folded. Throws Error(BadInput) with the reason
+/// when the inputs do not fit the op.
+std::optional<std::vector<Literal>> fold(const Node &node, int64_t opset,
+                                         const std::vector<const Literal *> &inputs);
+
+/// Shape a Reshape gives to `input`: 0 copies a dimension (unless `allowZero`), one -1 is inferred.
+/// Throws Error(BadInput) when the element counts differ.
+Shape reshapedShape(const Shape &input, const std::vector<int64_t> &target, bool allowZero);
+
+/// Shapes of Unsqueeze, Squeeze (absent axes: every dimension of extent 1) and Flatten. They throw
+/// Error(BadInput) for axes outside the rank, repeated, or of another extent than 1.
+Shape unsqueezedShape(const Shape &input, const std::vector<int64_t> &axes);
+Shape squeezedShape(const Shape &input, const std::optional<std::vector<int64_t>> &axes);
+Shape flattenedShape(const Shape &input, int64_t axis);
+
+/// Throws Error(BadInput) unless `order` is a permutation of `rank` dimensions.
+void checkPermutation(const std::vector<int64_t> &order, int64_t rank);
+
+/// `axis` counted from the front; throws Error(BadInput) unless it lies in [-rank, rank).
+int64_t normalizedAxis(int64_t axis, int64_t rank);
+
+/// Values of an attribute, or of the input that replaced it in a later opset.
+std::optional<std::vector<int64_t>> axesOf(const Node &node, const char *attribute,
+                                           const Literal *input);
+
+/// One dimension of a Slice over `extent` elements: `count` elements from `start` in `step`s.
+struct SliceRange {
+  int64_t start, count, step;
+};
+SliceRange sliceRange(int64_t start, int64_t end, int64_t step, int64_t extent);
+
+} // namespace stow::onnx

@@ -1,0 +1,282 @@
+// ONNX files to onnx::Model. The only file that sees protobuf.
+//
+// Nothing in the file is trusted: sizes are checked before data is taken over, external data must
+// lie under the model's folder and inside its file.
+#include "compiler/import/OnnxModel.h"
+
+#include "runtime/base/Error.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl.h>
+
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+namespace stow::onnx {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Reads one file; `path` prefixes every message.
+class Loader {
+public:
+  explicit Loader(const std::string &path) : path(path) {}
+
+  Model load();
+
+private:
+  [[noreturn]] void fail(const std::string &reason) const {
+    throw Error::badInput("'" + path + "': " + reason);
+  }
+
+  void parse(::onnx::ModelProto &proto) const;
+  Tensor tensor(::onnx::TensorProto &proto) const;
+  std::string elements(::onnx::TensorProto &proto, int64_t count) const;
+  std::string externalData(const ::onnx::TensorProto &proto, int64_t sizeBytes) const;
+  NodeAttribute attribute(::onnx::AttributeProto &proto) const;
+  Node node(::onnx::NodeProto &proto, int index) const;
+  Input input(const ::onnx::ValueInfoProto &proto) const;
+
+  std::string path;
+};
+
+void Loader::parse(::onnx::ModelProto &proto) const {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error))
+    fail("no such file; give the path of an ONNX model");
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    fail("cannot be opened for reading");
+  google::protobuf::io::IstreamInputStream stream(&file);
+  google::protobuf::io::CodedInputStream coded(&stream);
+  // protobuf itself stops at 2 GiB; larger models keep their weights in external files.
+  coded.SetTotalBytesLimit(std::numeric_limits<int>::max());
+  if (!proto.ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
+    fail("not an ONNX model, or damaged: its protobuf encoding does not parse");
+  if (!proto.has_graph())
+    fail("not an ONNX model: it holds no graph");
+}
+
+/// Copies `count` values, converting each from the wider type protobuf stores.
+template <typename Stored, typename Field> std::string narrowed(const Field &values) {
+  std::string bytes(values.size() * sizeof(Stored), '\0');
+  for (int i = 0; i < values.size(); ++i) {
+    Stored value = static_cast<Stored>(values[i]);
+    std::memcpy(bytes.data() + i * sizeof(Stored), &value, sizeof(Stored));
+  }
+  return bytes;
+}
+
+std::string Loader::elements(::onnx::TensorProto &proto, int64_t count) const {
+  auto type = static_cast<ElementType>(proto.data_type());
+  if (proto.data_location() == ::onnx::TensorProto::EXTERNAL)
+    return externalData(proto, count * *byteWidthOf(type));
+  if (proto.has_raw_data())
+    return std::move(*proto.mutable_raw_data());
+  switch (type) {
+  case ElementType::Float:
+    return narrowed<float>(proto.float_data());
+  case ElementType::Double:
+    return narrowed<double>(proto.double_data());
+  case ElementType::Int64:
+    return narrowed<int64_t>(proto.int64_data());
+  case ElementType::UInt64:
+    return narrowed<uint64_t>(proto.uint64_data());
+  case ElementType::UInt32:
+    return narrowed<uint32_t>(proto.uint64_data());
+  case ElementType::Int32:
+    return narrowed<int32_t>(proto.int32_data());
+  case ElementType::Int16:
+  case ElementType::UInt16:
+  case ElementType::Float16:
+  case ElementType::BFloat16:
+    return narrowed<uint16_t>(proto.int32_data());
+  default:
+    return narrowed<uint8_t>(proto.int32_data());
+  }
+}
+
+std::string Loader::externalData(const ::onnx::TensorProto &proto, int64_t sizeBytes) const {
+  std::string place, what = "external data of tensor '" + proto.name() + "'";
+  int64_t offset = 0, length = sizeBytes;
+  for (const auto &entry : proto.external_data()) {
+    const std::string &text = entry.value();
+    auto number = [&](int64_t &value) {
+      auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      if (error != std::errc() || end != text.data() + text.size() || value < 0)
+        fail(what + ": " + entry.key() + " '" + text + "' is not a byte count");
+    };
+    if (entry.key() == "location")
+      place = text;
+    else if (entry.key() == "offset")
+      number(offset);
+    else if (entry.key() == "length")
+      number(length);
+  }
+  fs::path relative(place);
+  bool outside = place.empty() || relative.is_absolute();
+  for (const fs::path &part : relative)
+    outside |= part == "..";
+  if (outside)
+    fail(what + ": location '" + place + "' does not lie under the model's folder");
+  if (length != sizeBytes)
+    fail(what + ": expected " + std::to_string(sizeBytes) + " bytes, found length " +
+         std::to_string(length));
+  fs::path file = fs::path(path).parent_path() / relative;
+  std::error_code error;
+  if (!fs::is_regular_file(file, error))
+    fail(what + ": file '" + file.string() + "' is missing; keep it beside the model");
+  int64_t available = static_cast<int64_t>(fs::file_size(file, error));
+  if (error || offset > available || available - offset < length)
+    fail(what + ": bytes [" + std::to_string(offset) + ", +" + std::to_string(length) +
+         ") lie outside '" + file.string() + "' of " + std::to_string(available) + " bytes");
+  std::ifstream stream(file, std::ios::binary);
+  std::string bytes(length, '\0');
+  if (!stream.seekg(offset) || !stream.read(bytes.data(), length))
+    fail(what + ": '" + file.string() + "' cannot be read");
+  return bytes;
+}
+
+Tensor Loader::tensor(::onnx::TensorProto &proto) const {
+  Tensor result;
+  result.name = proto.name();
+  result.type = static_cast<ElementType>(proto.data_type());
+  result.shape.assign(proto.dims().begin(), proto.dims().end());
+  result.bytes = std::make_shared<std::string>();
+  std::optional<int64_t> count = checkedElementCount(result.shape);
+  std::optional<int64_t> width = byteWidthOf(result.type);
+  if (!count)
+    fail("tensor '" + proto.name() + "' has a negative or too large dimension");
+  if (!width) // kept without data: only its use is an obstacle
+    return result;
+  *result.bytes = elements(proto, *count);
+  if (static_cast<int64_t>(result.bytes->size()) != *count * *width)
+    fail("tensor '" + proto.name() + "' holds " + std::to_string(result.bytes->size()) +
+         " bytes, its shape and type (" + nameOf(result.type) + ") call for " +
+         std::to_string(*count * *width));
+  return result;
+}
+
+NodeAttribute Loader::attribute(::onnx::AttributeProto &proto) const {
+  NodeAttribute result;
+  // Files of IR versions before 2 leave the type out: the filled field tells.
+  auto type = proto.type();
+  if (type == ::onnx::AttributeProto::UNDEFINED) {
+    type = proto.has_f()          ? ::onnx::AttributeProto::FLOAT
+           : proto.has_i()        ? ::onnx::AttributeProto::INT
+           : proto.has_s()        ? ::onnx::AttributeProto::STRING
+           : proto.has_t()        ? ::onnx::AttributeProto::TENSOR
+           : proto.floats_size()  ? ::onnx::AttributeProto::FLOATS
+           : proto.strings_size() ? ::onnx::AttributeProto::STRINGS
+                                  : ::onnx::AttributeProto::INTS;
+  }
+  switch (type) {
+  case ::onnx::AttributeProto::FLOAT:
+    result.kind = NodeAttribute::Kind::Float;
+    result.f = proto.f();
+    break;
+  case ::onnx::AttributeProto::INT:
+    result.kind = NodeAttribute::Kind::Int;
+    result.i = proto.i();
+    break;
+  case ::onnx::AttributeProto::STRING:
+    result.kind = NodeAttribute::Kind::String;
+    result.s = proto.s();
+    break;
+  case ::onnx::AttributeProto::TENSOR:
+    result.kind = NodeAttribute::Kind::Tensor;
+    result.tensor = tensor(*proto.mutable_t());
+    break;
+  case ::onnx::AttributeProto::FLOATS:
+    result.kind = NodeAttribute::Kind::Floats;
+    result.floats.assign(proto.floats().begin(), proto.floats().end());
+    break;
+  case ::onnx::AttributeProto::INTS:
+    result.kind = NodeAttribute::Kind::Ints;
+    result.ints.assign(proto.ints().begin(), proto.ints().end());
+    break;
+  case ::onnx::AttributeProto::STRINGS:
+    result.kind = NodeAttribute::Kind::Strings;
+    result.strings.assign(proto.strings().begin(), proto.strings().end());
+    break;
+  default:
+    break;
+  }
+  return result;
+}
+
+Node Loader::node(::onnx::NodeProto &proto, int index) const {
+  Node result;
+  result.type = proto.op_type();
+  result.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
+  result.name = proto.name().empty() ? proto.op_type() + "_" + std::to_string(index) : proto.name();
+  result.inputs.assign(proto.input().begin(), proto.input().end());
+  result.outputs.assign(proto.output().begin(), proto.output().end());
+  for (auto &attr : *proto.mutable_attribute())
+    result.attributes[attr.name()] = attribute(attr);
+  return result;
+}
+
+Input Loader::input(const ::onnx::ValueInfoProto &proto) const {
+  Input result;
+  result.name = proto.name();
+  result.isTensor = proto.type().has_tensor_type();
+  const auto &type = proto.type().tensor_type();
+  result.type = static_cast<ElementType>(type.elem_type());
+  if (!type.has_shape())
+    return result;
+  result.dims.emplace();
+  for (const auto &dim : type.shape().dim()) {
+    Input::Dim size;
+    if (dim.has_dim_value() && dim.dim_value() > 0)
+      size.size = dim.dim_value();
+    else
+      size.symbol = dim.dim_param(); // 0 and -1 are old spellings of "unknown"
+    result.dims->push_back(size);
+  }
+  return result;
+}
+
+Model Loader::load() {
+  ::onnx::ModelProto proto;
+  parse(proto);
+  Model model;
+  model.fileName = fs::path(path).filename().string();
+  for (const auto &opset : proto.opset_import())
+    model.opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
+  ::onnx::GraphProto &graph = *proto.mutable_graph();
+  for (auto &initializer : *graph.mutable_initializer()) {
+    Tensor value = tensor(initializer);
+    if (!model.initializers.emplace(value.name, value).second)
+      fail("initializer '" + value.name + "' is defined twice");
+  }
+  for (const auto &sparse : graph.sparse_initializer())
+    model.obstacles.push_back("initializer '" + sparse.values().name() +
+                              "' is sparse; store it dense");
+  std::set<std::string> names;
+  for (const auto &value : graph.input()) {
+    if (!names.insert(value.name()).second)
+      fail("input '" + value.name() + "' is defined twice");
+    if (!model.initializers.count(value.name()))
+      model.inputs.push_back(input(value));
+  }
+  for (const auto &value : graph.output())
+    model.outputs.push_back(value.name());
+  if (model.outputs.empty())
+    fail("the graph has no output");
+  int index = 0;
+  for (auto &value : *graph.mutable_node())
+    model.nodes.push_back(node(value, index++));
+  return model;
+}
+
+} // namespace
+
+Model load(const std::string &path) { return Loader(path).load(); }
+
+} // namespace stow::onnx

@@ -1,0 +1,191 @@
+// What converters read and build through.
+#include "compiler/import/GraphImport.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+
+#include <charconv>
+#include <limits>
+
+using namespace mlir;
+
+namespace stow::onnx {
+namespace {
+
+/// Collects the first error emitted while it lives, instead of printing it.
+class FirstError {
+public:
+  explicit FirstError(MLIRContext *context)
+      : handler(context, [this](Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == DiagnosticSeverity::Error && text.empty())
+            text = diagnostic.str();
+          return success();
+        }) {}
+
+  std::string reason() const { return text.empty() ? "its operands do not fit" : bareReason(text); }
+
+private:
+  std::string text;
+  ScopedDiagnosticHandler handler;
+};
+
+} // namespace
+
+std::string bareReason(const std::string &diagnostic) {
+  size_t op = diagnostic.find("' op ");
+  return op == std::string::npos || diagnostic[0] != '\'' ? diagnostic : diagnostic.substr(op + 5);
+}
+
+double decimal(float value) {
+  char text[64];
+  double result = value;
+  auto [end, error] = std::to_chars(text, text + sizeof text, value);
+  if (error == std::errc())
+    std::from_chars(text, end, result);
+  return result;
+}
+
+std::optional<int64_t> fanInOfProduct(Value value) {
+  Operation *op = value ? value.getDefiningOp() : nullptr;
+  if (auto conv = dyn_cast_or_null<Conv2dOp>(op))
+    return conv.getWeight().getType().getNumElements() / conv.getWeight().getType().getDimSize(0);
+  if (auto product = dyn_cast_or_null<MatmulOp>(op))
+    return product.getA().getType().getShape().end()[product.getTransposeA() ? -2 : -1];
+  return std::nullopt;
+}
+
+Slot &NodeImport::slot(size_t i) const {
+  if (!has(i))
+    throw Error::badInput("lacks input " + std::to_string(i));
+  return *graph.slots.at(source.inputs[i]);
+}
+
+const Literal &NodeImport::constant(size_t i, const char *what) {
+  const Literal *known = graph.literalOf(slot(i));
+  if (!known)
+    throw Error::badInput(std::string(what) + " ('" + source.inputs[i] +
+                          "') depends on data or a parameter; it must be constant");
+  return *known;
+}
+
+Value NodeImport::value(size_t i, std::optional<int64_t> fanIn) {
+  return graph.materialize(slot(i), fanIn, location);
+}
+
+const NodeAttribute *NodeImport::attribute(const char *name, NodeAttribute::Kind kind) const {
+  auto found = source.attributes.find(name);
+  if (found == source.attributes.end())
+    return nullptr;
+  if (found->second.kind != kind)
+    throw Error::badInput(std::string("attribute '") + name + "' is of the wrong type");
+  return &found->second;
+}
+
+int64_t NodeImport::integer(const char *name, int64_t fallback) const {
+  const NodeAttribute *found = attribute(name, NodeAttribute::Kind::Int);
+  return found ? found->i : fallback;
+}
+
+double NodeImport::number(const char *name, double fallback) const {
+  const NodeAttribute *found = attribute(name, NodeAttribute::Kind::Float);
+  return found ? decimal(found->f) : fallback;
+}
+
+std::string NodeImport::text(const char *name, const std::string &fallback) const {
+  const NodeAttribute *found = attribute(name, NodeAttribute::Kind::String);
+  return found ? found->s : fallback;
+}
+
+std::optional<std::vector<int64_t>> NodeImport::integers(const char *name) const {
+  const NodeAttribute *found = attribute(name, NodeAttribute::Kind::Ints);
+  return found ? std::optional(found->ints) : std::nullopt;
+}
+
+bool NodeImport::isRead(size_t i) const {
+  if (i >= source.outputs.size() || source.outputs[i].empty())
+    return false;
+  return isReadByNode(i) || llvm::is_contained(graph.model.outputs, source.outputs[i]);
+}
+
+bool NodeImport::isReadByNode(size_t i) const {
+  if (i >= source.outputs.size() || source.outputs[i].empty())
+    return false;
+  const std::string &name = source.outputs[i];
+  for (size_t n = 0; n < graph.model.nodes.size(); ++n)
+    if (graph.roles.live[n] && llvm::is_contained(graph.model.nodes[n].inputs, name))
+      return true;
+  return false;
+}
+
+void NodeImport::bind(size_t i, Value value) {
+  if (i >= source.outputs.size() || source.outputs[i].empty())
+    return;
+  auto slot = std::make_shared<Slot>();
+  slot->name = source.outputs[i];
+  slot->shape = shapeOf(value);
+  slot->value = value;
+  graph.slots[slot->name] = slot;
+}
+
+void NodeImport::bindLiteral(size_t i, Literal literal) {
+  if (i >= source.outputs.size() || source.outputs[i].empty())
+    return;
+  auto slot = std::make_shared<Slot>();
+  slot->name = source.outputs[i];
+  slot->type = literal.type;
+  slot->shape = literal.shape;
+  slot->literal = std::move(literal);
+  graph.slots[slot->name] = slot;
+}
+
+void NodeImport::bindSlot(size_t i, size_t input) {
+  slot(input);
+  if (i < source.outputs.size() && !source.outputs[i].empty())
+    graph.slots[source.outputs[i]] = graph.slots.at(source.inputs[input]);
+}
+
+std::optional<std::pair<int64_t, int64_t>> NodeImport::batchChange() const {
+  if (!graph.oldBatch || !graph.options.batch || *graph.oldBatch == *graph.options.batch)
+    return std::nullopt;
+  return std::pair(*graph.oldBatch, *graph.options.batch);
+}
+
+Value NodeImport::scalar(double value, Value like) {
+  Type element = cast<RankedTensorType>(like.getType()).getElementType();
+  auto type = RankedTensorType::get({}, element);
+  auto attr = DenseElementsAttr::get(type, graph.builder.getFloatAttr(element, value));
+  return emit<ConstantOp>({}, [&](ConstantOp::Properties &p) { p.value = attr; }, type);
+}
+
+Value NodeImport::reshape(Value x, const Shape &shape) {
+  auto type = cast<RankedTensorType>(x.getType());
+  auto target = RankedTensorType::get(shape, type.getElementType());
+  return type == target ? x : emitAs<ReshapeOp>(x, target);
+}
+
+void NodeImport::infer(OperationState &state,
+                       llvm::function_ref<LogicalResult(SmallVectorImpl<Type> &)> types) {
+  FirstError error(&graph.context);
+  SmallVector<Type> inferred;
+  if (mlir::failed(types(inferred)))
+    throw Error::badInput(error.reason());
+  state.addTypes(inferred);
+}
+
+Value NodeImport::create(OperationState &state) {
+  for (Type type : state.types) {
+    auto shape = cast<RankedTensorType>(type).getShape();
+    std::optional<int64_t> count = checkedElementCount(Shape(shape.begin(), shape.end()));
+    if (!count || *count == 0)
+      throw Error::badInput(count ? "its result has no elements" : "its result is too large");
+  }
+  FirstError error(&graph.context);
+  Operation *op = graph.builder.create(state);
+  if (mlir::failed(mlir::verify(op))) {
+    op->erase();
+    throw Error::badInput(error.reason());
+  }
+  return op->getResult(0);
+}
+
+} // namespace stow::onnx

@@ -1,0 +1,105 @@
+// An ONNX model as plain structs: what the importer reads, free of protobuf and MLIR.
+//
+// Only LoadOnnx.cpp includes protobuf headers and only the Convert*/Import files include MLIR, so
+// that neither pays for the other's headers.
+#pragma once
+
+#include "runtime/base/Layout.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stow::onnx {
+
+/// Element types, numbered as TensorProto.DataType.
+enum class ElementType : int32_t {
+  Undefined = 0,
+  Float = 1,
+  UInt8 = 2,
+  Int8 = 3,
+  UInt16 = 4,
+  Int16 = 5,
+  Int32 = 6,
+  Int64 = 7,
+  String = 8,
+  Bool = 9,
+  Float16 = 10,
+  Double = 11,
+  UInt32 = 12,
+  UInt64 = 13,
+  BFloat16 = 16,
+};
+
+/// "float", "int64", ...; "type 42" for numbers that have no name here.
+std::string nameOf(ElementType type);
+
+/// Bytes of one element; absent for strings and unknown types.
+std::optional<int64_t> byteWidthOf(ElementType type);
+
+/// True for float, double, float16 and bfloat16.
+bool isFloat(ElementType type);
+
+/// Product of the dimensions; absent when one is negative or the product passes 2^40.
+std::optional<int64_t> checkedElementCount(const Shape &shape);
+
+/// A tensor with data: little-endian elements, row-major. `bytes` has exactly the size that shape
+/// and type call for; it is shared so that a large weight is held once from file to arena.
+struct Tensor {
+  std::string name;
+  ElementType type = ElementType::Undefined;
+  Shape shape;
+  std::shared_ptr<std::string> bytes;
+};
+
+/// An attribute of a node. One field is meaningful, as `kind` says.
+struct NodeAttribute {
+  enum class Kind { Float, Int, String, Tensor, Floats, Ints, Strings, Other };
+  Kind kind = Kind::Other;
+  float f = 0;
+  int64_t i = 0;
+  std::string s;
+  std::vector<float> floats;
+  std::vector<int64_t> ints;
+  std::vector<std::string> strings;
+  std::optional<Tensor> tensor;
+};
+
+struct Node {
+  std::string name; ///< never empty: unnamed nodes are "<OpType>_<index>"
+  std::string type;
+  std::string domain; ///< "" is ai.onnx
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+  std::map<std::string, NodeAttribute> attributes;
+};
+
+/// A graph input: dimensions are absent where the file has a symbol or nothing.
+struct Input {
+  struct Dim {
+    std::optional<int64_t> size;
+    std::string symbol;
+  };
+  std::string name;
+  ElementType type = ElementType::Undefined;
+  bool isTensor = true;
+  std::optional<std::vector<Dim>> dims; ///< absent: no shape at all
+};
+
+struct Model {
+  std::string fileName;                  ///< base name, for locations
+  std::map<std::string, int64_t> opsets; ///< by domain; "ai.onnx" is filed under ""
+  std::vector<Node> nodes;               ///< in file order
+  std::map<std::string, Tensor> initializers;
+  std::vector<Input> inputs; ///< without those that have an initializer
+  std::vector<std::string> outputs;
+  std::vector<std::string> obstacles; ///< graph-level features that cannot be imported
+};
+
+/// Reads a model. Throws Error(BadInput) that names the file for unreadable or malformed files,
+/// external data that is missing, out of bounds or outside the model's folder.
+Model load(const std::string &path);
+
+} // namespace stow::onnx

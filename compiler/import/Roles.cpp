@@ -1,0 +1,230 @@
+#include "compiler/import/Roles.h"
+
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+
+namespace stow::onnx {
+namespace {
+
+bool isOneOf(const std::string &text, std::initializer_list<const char *> list) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+/// Ops that pass a weight on: what their result is used for, their first input is used for.
+bool isViewLike(const Node &node) {
+  return isOneOf(node.type, {"Transpose", "Reshape", "Identity", "Squeeze", "Unsqueeze", "Flatten",
+                             "Cast", "Expand", "Slice", "Split", "Concat"});
+}
+
+bool isProduct(const Node &node) { return isOneOf(node.type, {"MatMul", "Gemm", "Conv"}); }
+
+bool isSum(const Node &node) { return isOneOf(node.type, {"Add", "Sub", "Sum"}); }
+bool isScaling(const Node &node) { return isOneOf(node.type, {"Mul", "Div"}); }
+
+/// Elementwise functions a learned tensor may go through (an exponential of a learned scale).
+bool isFunction(const Node &node) {
+  return isOneOf(node.type, {"Exp", "Log", "Sqrt", "Neg", "Abs", "Sigmoid", "Tanh", "Softplus",
+                             "Relu", "Softmax", "ReduceMean", "ReduceSum", "ReduceL2"});
+}
+
+class Analysis {
+public:
+  Analysis(const Model &model, const std::vector<std::string> &named) : model(model), named(named) {
+    for (const Input &input : model.inputs)
+      inputs[input.name] = &input;
+    for (const Node &node : model.nodes)
+      for (const std::string &output : node.outputs)
+        producers[output] = &node;
+  }
+
+  Roles run() {
+    for (const std::string &name : named)
+      if (!inputs.count(name))
+        throw Error::badInput("the model has no input '" + name + "'; its inputs are " +
+                              inputNames());
+    markLive();
+    assignUses();
+    chooseDataInputs();
+    findNormalizers();
+    return std::move(roles);
+  }
+
+private:
+  std::string inputNames() const {
+    std::string text;
+    for (const Input &input : model.inputs)
+      text += (text.empty() ? "'" : ", '") + input.name + "'";
+    return text.empty() ? "none" : text;
+  }
+
+  void markLive() {
+    std::set<std::string> wanted(model.outputs.begin(), model.outputs.end());
+    roles.live.assign(model.nodes.size(), false);
+    for (size_t i = model.nodes.size(); i-- > 0;) {
+      const Node &node = model.nodes[i];
+      for (const std::string &output : node.outputs)
+        roles.live[i] = roles.live[i] || (!output.empty() && wanted.count(output));
+      if (roles.live[i])
+        wanted.insert(node.inputs.begin(), node.inputs.end());
+    }
+  }
+
+  /// The tensor a chain of view-like nodes starts from.
+  std::string originOf(std::string name) const {
+    for (size_t step = 0; step < model.nodes.size(); ++step) {
+      auto found = producers.find(name);
+      if (found == producers.end() || !isViewLike(*found->second) || found->second->inputs.empty())
+        break;
+      name = found->second->inputs[0];
+    }
+    return name;
+  }
+
+  /// True for tensors that come with data or a recipe for it.
+  bool hasData(const std::string &name) const {
+    std::string origin = originOf(name);
+    if (model.initializers.count(origin))
+      return true;
+    auto found = producers.find(origin);
+    return found != producers.end() &&
+           isOneOf(found->second->type,
+                   {"Constant", "ConstantOfShape", "RandomNormal", "RandomUniform"});
+  }
+
+  bool isUnfilledInput(const std::string &name) const { return inputs.count(originOf(name)) != 0; }
+
+  /// The earliest weight position wins; nodes are visited last to first.
+  void use(const Node &node, size_t i, Use kind) {
+    if (i >= node.inputs.size() || node.inputs[i].empty() || kind == Use::None)
+      return;
+    Use &known = roles.uses[node.inputs[i]];
+    if (isWeightPosition(kind) || !isWeightPosition(known))
+      known = kind;
+  }
+
+  void useProduct(const Node &node, Use left, Use right) {
+    if (node.inputs.size() < 2)
+      return;
+    if (hasData(node.inputs[1]))
+      use(node, 1, right);
+    else if (hasData(node.inputs[0]))
+      use(node, 0, left);
+    else if (isUnfilledInput(node.inputs[1]))
+      use(node, 1, right);
+  }
+
+  /// A summand that is the source of a bias: it has data or is an input, the other is a product.
+  bool isBias(const Node &node, size_t i) const {
+    if (node.type != "Add" || node.inputs.size() != 2)
+      return false;
+    auto other = producers.find(node.inputs[1 - i]);
+    return other != producers.end() && isProduct(*other->second) &&
+           (hasData(node.inputs[i]) || isUnfilledInput(node.inputs[i]));
+  }
+
+  void assignUses() {
+    for (size_t n = model.nodes.size(); n-- > 0;)
+      if (roles.live[n] && model.nodes[n].domain.empty())
+        assignUses(model.nodes[n]);
+  }
+
+  void assignUses(const Node &node) {
+    auto flag = [&](const char *name) {
+      auto found = node.attributes.find(name);
+      return found != node.attributes.end() && found->second.i != 0;
+    };
+    if (node.type == "Conv") {
+      use(node, 1, Use::ConvWeight);
+      use(node, 2, Use::Bias);
+    } else if (node.type == "Gemm") {
+      useProduct(node, flag("transA") ? Use::WeightInOut : Use::WeightOutIn,
+                 flag("transB") ? Use::WeightOutIn : Use::WeightInOut);
+      use(node, 2, Use::Bias);
+    } else if (node.type == "MatMul") {
+      useProduct(node, Use::WeightOutIn, Use::WeightInOut);
+    } else if (node.type == "BatchNormalization") {
+      use(node, 1, Use::NormScale);
+      use(node, 2, Use::NormShift);
+      use(node, 3, Use::Mean);
+      use(node, 4, Use::Variance);
+    } else if (node.type == "PRelu") {
+      use(node, 1, Use::Slope);
+    } else if (isViewLike(node)) {
+      passOn(node);
+    } else if (isSum(node) || isScaling(node) || isFunction(node)) {
+      for (size_t i = 0; i < node.inputs.size(); ++i)
+        use(node, i, isBias(node, i) ? Use::Bias : isScaling(node) ? Use::Scale : Use::Shift);
+    }
+  }
+
+  void passOn(const Node &node) {
+    Use passed = Use::None;
+    for (const std::string &output : node.outputs)
+      passed = std::max(passed, roles.useOf(output));
+    if (node.type == "Transpose" && passed == Use::WeightInOut)
+      passed = Use::WeightOutIn;
+    else if (node.type == "Transpose" && passed == Use::WeightOutIn)
+      passed = Use::WeightInOut;
+    size_t count = node.type == "Concat" ? node.inputs.size() : 1;
+    for (size_t i = 0; i < count; ++i)
+      use(node, i, passed);
+  }
+
+  void chooseDataInputs() {
+    roles.dataInputs.insert(named.begin(), named.end());
+    if (!named.empty())
+      return;
+    for (const Input &input : model.inputs) {
+      bool isStatic = input.dims && !input.dims->empty();
+      for (size_t d = 0; isStatic && d < input.dims->size(); ++d)
+        isStatic = (*input.dims)[d].size.has_value();
+      if (!isStatic || !isFloat(input.type) || !isWeightPosition(roles.useOf(input.name)))
+        roles.dataInputs.insert(input.name);
+    }
+  }
+
+  /// Follows the data until it meets a weight; the initializers it meets before are normalizers.
+  void findNormalizers() {
+    std::set<std::string> raw = roles.dataInputs, elsewhere;
+    roles.fromData = roles.dataInputs;
+    for (size_t n = 0; n < model.nodes.size(); ++n) {
+      const Node &node = model.nodes[n];
+      if (!roles.live[n])
+        continue;
+      bool touchesRaw = false, touchesData = false, isRaw = true;
+      for (const std::string &input : node.inputs) {
+        touchesRaw |= raw.count(input) != 0;
+        touchesData |= roles.fromData.count(input) != 0;
+        isRaw &= input.empty() || raw.count(input) || hasData(input);
+      }
+      isRaw &=
+          touchesRaw && !isProduct(node) && !isOneOf(node.type, {"BatchNormalization", "PRelu"});
+      for (const std::string &input : node.inputs)
+        if (model.initializers.count(input))
+          (isRaw && (isSum(node) || isScaling(node)) ? roles.normalizers : elsewhere).insert(input);
+      for (const std::string &output : node.outputs) {
+        if (isRaw)
+          raw.insert(output);
+        if (touchesData && node.type != "Shape" && node.type != "Size")
+          roles.fromData.insert(output);
+      }
+    }
+    for (const std::string &name : elsewhere)
+      roles.normalizers.erase(name);
+  }
+
+  const Model &model;
+  const std::vector<std::string> &named;
+  std::map<std::string, const Input *> inputs;
+  std::map<std::string, const Node *> producers;
+  Roles roles;
+};
+
+} // namespace
+
+Roles analyzeRoles(const Model &model, const std::vector<std::string> &named) {
+  return Analysis(model, named).run();
+}
+
+} // namespace stow::onnx

@@ -1,0 +1,56 @@
+// What each tensor of a model is for: which inputs carry data, which tensors are weights.
+//
+// ONNX does not say what is trainable. The rules, for float tensors of rank >= 1:
+//  1. A tensor at a weight position (weight and bias of Conv and Gemm, an operand of MatMul, scale
+//     and shift of BatchNormalization, the slope of PRelu, a summand of a product's result) is a
+//     parameter, also when it gets there through Transpose, Reshape, Identity and the like. Mean
+//     and variance of BatchNormalization are statistics.
+//  2. An initializer used in other arithmetic (a scale, an added embedding) is a parameter too,
+//     unless it meets the data before any weight does: then it normalizes the input.
+//  3. Everything else is a constant: exponents, bounds, Constant nodes in plain arithmetic.
+//  4. A graph input without data is a parameter when rule 1 finds it and it has a static shape;
+//     else it is data. Names given by the user decide instead: those are data, the rest parameters.
+#pragma once
+
+#include "compiler/import/OnnxModel.h"
+
+#include <set>
+
+namespace stow::onnx {
+
+/// Position in which a tensor is used. Those from ConvWeight on are weight positions (rule 1).
+enum class Use {
+  None,
+  Shift,       ///< added, subtracted, or under an elementwise function
+  Scale,       ///< multiplied or divided by
+  ConvWeight,  ///< [out, in / groups, window...]
+  WeightOutIn, ///< matrix with the outputs first
+  WeightInOut, ///< matrix with the inputs first
+  Bias,        ///< added to a product or convolution
+  NormScale,
+  NormShift,
+  Mean,
+  Variance,
+  Slope,
+};
+
+inline bool isWeightPosition(Use use) { return use >= Use::ConvWeight; }
+
+struct Roles {
+  std::vector<bool> live;            ///< per node: some graph output depends on it
+  std::map<std::string, Use> uses;   ///< absent: None
+  std::set<std::string> dataInputs;  ///< graph inputs that carry data
+  std::set<std::string> normalizers; ///< initializers that rule 2 makes constants
+  std::set<std::string> fromData;    ///< tensors that depend on a data input
+
+  Use useOf(const std::string &name) const {
+    auto found = uses.find(name);
+    return found == uses.end() ? Use::None : found->second;
+  }
+};
+
+/// Applies the rules. `named` are the inputs the user calls data; empty leaves it to rule 4. Throws
+/// Error(BadInput) for a named input that the model does not have.
+Roles analyzeRoles(const Model &model, const std::vector<std::string> &named);
+
+} // namespace stow::onnx
