@@ -19,11 +19,15 @@ StopSignal::StopSignal() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &previousInterrupt);
   sigaction(SIGTERM, &action, &previousTerminate);
+  struct sigaction ignore = {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, &previousPipe);
 }
 
 StopSignal::~StopSignal() {
   sigaction(SIGINT, &previousInterrupt, nullptr);
   sigaction(SIGTERM, &previousTerminate, nullptr);
+  sigaction(SIGPIPE, &previousPipe, nullptr);
 }
 
 int StopSignal::received() const { return receivedSignal; }

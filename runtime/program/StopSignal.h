@@ -6,7 +6,8 @@
 namespace stow {
 
 /// While an object lives, SIGINT and SIGTERM are remembered instead of ending the process; the
-/// second one of a kind ends it as usual. One object at a time.
+/// second one of a kind ends it as usual. A reader of the output that goes away (`| head`) ends
+/// nothing. One object at a time.
 class StopSignal {
 public:
   StopSignal();
@@ -18,7 +19,7 @@ public:
   int received() const;
 
 private:
-  struct sigaction previousInterrupt, previousTerminate;
+  struct sigaction previousInterrupt, previousTerminate, previousPipe;
 };
 
 } // namespace stow

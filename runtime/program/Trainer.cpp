@@ -303,6 +303,7 @@ void TrainingRun::endOfEpoch(Progress &progress) {
 }
 
 int TrainingRun::run() {
+  StopSignal stop;
   if (!options.quiet)
     announce();
   const LearningRate &rate = state.rate;
@@ -313,7 +314,6 @@ int TrainingRun::run() {
   }
   Progress progress({state.step, rate.totalSteps, rate.stepsPerEpoch, program.batch},
                     options.quiet ? Progress::Style::Quiet : Progress::styleFor(1));
-  StopSignal stop;
   while (state.step < rate.totalSteps && !stop.received()) {
     double stepRate = rate.at(state.step);
     double loss = oneStep();

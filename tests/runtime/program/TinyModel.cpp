@@ -15,8 +15,10 @@ struct Sizes {
 
 template <typename T> T *as(char *address) { return reinterpret_cast<T *>(address); }
 
+} // namespace
+
 /// One task per sample: logits = x W^T. Operands: sizes, x, W, logits.
-void forward(int64_t begin, int64_t end, char *const *arguments) {
+void tinyForward(int64_t begin, int64_t end, char *const *arguments) {
   const auto &sizes = *as<Sizes>(arguments[0]);
   const auto *x = as<float>(arguments[1]);
   const auto *w = as<float>(arguments[2]);
@@ -32,7 +34,7 @@ void forward(int64_t begin, int64_t end, char *const *arguments) {
 
 /// One task: mean loss, and the logits turned into their gradient. Operands: sizes, logits, y,
 /// loss.
-void crossEntropy(int64_t, int64_t, char *const *arguments) {
+void tinyCrossEntropy(int64_t, int64_t, char *const *arguments) {
   const auto &sizes = *as<Sizes>(arguments[0]);
   auto *logits = as<float>(arguments[1]);
   const auto *y = as<int64_t>(arguments[2]);
@@ -52,8 +54,8 @@ void crossEntropy(int64_t, int64_t, char *const *arguments) {
   *as<float>(arguments[3]) = loss / static_cast<float>(sizes.batch);
 }
 
-/// As crossEntropy for mean squared error; y is f32 [batch, classes].
-void meanSquares(int64_t, int64_t, char *const *arguments) {
+/// As tinyCrossEntropy for mean squared error; y is f32 [batch, classes].
+void tinyMeanSquares(int64_t, int64_t, char *const *arguments) {
   const auto &sizes = *as<Sizes>(arguments[0]);
   auto *outputs = as<float>(arguments[1]);
   const auto *y = as<float>(arguments[2]);
@@ -68,7 +70,7 @@ void meanSquares(int64_t, int64_t, char *const *arguments) {
 }
 
 /// One task: momentum update. Operands: sizes, gradient of the logits, x, W, V, lr, step, seed.
-void update(int64_t, int64_t, char *const *arguments) {
+void tinyUpdate(int64_t, int64_t, char *const *arguments) {
   const auto &sizes = *as<Sizes>(arguments[0]);
   const auto *gradient = as<float>(arguments[1]);
   const auto *x = as<float>(arguments[2]);
@@ -91,7 +93,9 @@ void update(int64_t, int64_t, char *const *arguments) {
     afterTinyStep(step);
 }
 
-const StowKernelFn kernels[] = {forward, crossEntropy, meanSquares, update};
+namespace {
+
+const StowKernelFn kernels[] = {tinyForward, tinyCrossEntropy, tinyMeanSquares, tinyUpdate};
 
 /// Places tensors one after the other and remembers them for the plan.
 class Arena {

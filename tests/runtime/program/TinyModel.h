@@ -24,7 +24,13 @@ struct TinyOptions {
 
 Program makeTinyModel(const TinyOptions &options);
 
-/// Kernels of all tiny models.
+/// The kernels of all tiny models, in the order of Command::kernel.
+void tinyForward(int64_t begin, int64_t end, char *const *arguments);
+void tinyCrossEntropy(int64_t begin, int64_t end, char *const *arguments);
+void tinyMeanSquares(int64_t begin, int64_t end, char *const *arguments);
+void tinyUpdate(int64_t begin, int64_t end, char *const *arguments);
+
+/// Kernels and constants of the model made last.
 ProgramImage tinyImage();
 
 /// Called by the update kernel after each training step with the step's number, from 1. Tests

@@ -1,0 +1,142 @@
+#include "runtime/program/Samples.h"
+
+#include "runtime/base/Error.h"
+#include "tests/runtime/data/DataFiles.h"
+#include "tests/runtime/program/TinyModel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace stow {
+namespace {
+
+using namespace testfiles;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// Inputs "pixels" f32 [2,1,2,3] and "class" i64 [2].
+GraphProgram makeGraph() {
+  GraphProgram graph;
+  graph.name = "train";
+  graph.inputs = {{"pixels", InputRole::Data, {0, DType::F32, {2, 1, 2, 3}, {}}},
+                  {"class", InputRole::Target, {64, DType::I64, {2}, {}}},
+                  {"lr", InputRole::LearningRate, {128, DType::F32, {}, {}}}};
+  return graph;
+}
+
+class SamplesTest : public testing::Test {
+protected:
+  /// Loads from a file with these arrays: x-like ones [3,2,3] of bytes, y-like ones [3].
+  std::optional<Samples> load(std::vector<std::string> dataNames,
+                              std::vector<std::string> targetNames, Split split = Split::Train,
+                              const KeyChoice &keys = {}) {
+    std::vector<ZipMember> members;
+    std::string pixels(18, '\0');
+    for (size_t i = 0; i < pixels.size(); ++i)
+      pixels[i] = static_cast<char>(i);
+    for (const std::string &name : dataNames)
+      members.push_back({name + ".npy", npy("|u1", {3, 2, 3}, pixels)});
+    for (const std::string &name : targetNames)
+      members.push_back({name + ".npy", npyLabels({5, 6, 7})});
+    writeFile(path, zip(members));
+    return loadSamples(ArrayFile(path), graph, split, keys);
+  }
+
+  std::string chosen(const std::optional<Samples> &samples) {
+    return samples ? samples->byInput.at("pixels").name + "," + samples->byInput.at("class").name
+                   : "none";
+  }
+
+  TempDir dir;
+  std::string path = dir.path("d.npz");
+  GraphProgram graph = makeGraph();
+};
+
+TEST_F(SamplesTest, FindsArraysByName) {
+  EXPECT_EQ(chosen(load({"x"}, {"y"})), "x,y");
+  EXPECT_EQ(chosen(load({"x_train", "x_test"}, {"y_train", "y_test"})), "x_train,y_train");
+  EXPECT_EQ(chosen(load({"x", "pixels"}, {"y", "class"})), "pixels,class");
+  EXPECT_EQ(chosen(load({"images"}, {"labels"})), "images,labels");
+  EXPECT_EQ(chosen(load({"a", "x"}, {"b", "y"}, Split::Train, {"a", "b"})), "a,b");
+}
+
+TEST_F(SamplesTest, FindsTestArrays) {
+  EXPECT_EQ(chosen(load({"x", "x_test"}, {"y", "y_test"}, Split::Test)), "x_test,y_test");
+  EXPECT_EQ(chosen(load({"pixels_test"}, {"class_test"}, Split::Test)), "pixels_test,class_test");
+  EXPECT_EQ(chosen(load({"a_test"}, {"b_test"}, Split::Test, {"a_train", "b"})), "a_test,b_test");
+  EXPECT_EQ(chosen(load({"x"}, {"y"}, Split::Test)), "none");
+}
+
+TEST_F(SamplesTest, Errors) {
+  auto error = [&](auto run) -> std::string {
+    try {
+      run();
+    } catch (const Error &e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(error([&] { load({"q"}, {"y"}); }),
+              HasSubstr("d.npz: no array for input 'pixels': looked for pixels, pixels_train, x, "
+                        "x_train"));
+  graph.inputs[0].place.shape = {2, 3, 2};
+  EXPECT_THAT(error([&] { load({"x"}, {"y"}); }),
+              HasSubstr("d.npz: x: expected f32[rows,3,2] for input 'pixels', found u8[3,2,3]; the "
+                        "dimensions are in another order"));
+  graph.inputs[0].place.shape = {2, 6};
+  EXPECT_THAT(error([&] { load({"x"}, {"y"}); }), HasSubstr("found u8[3,2,3]"));
+  graph = makeGraph();
+  graph.inputs[2].role = InputRole::Data; // two data inputs: usual names no longer tell them apart
+  EXPECT_THAT(error([&] { load({"x"}, {"y"}); }), HasSubstr("looked for pixels, pixels_train;"));
+  EXPECT_THAT(error([&] { load({"x"}, {"y"}, Split::Train, {"x", {}}); }),
+              HasSubstr("--x: the model has several such inputs"));
+}
+
+TEST_F(SamplesTest, ChecksLabels) {
+  std::optional<Samples> samples = load({"x"}, {"y"});
+  const Array &labels = samples->byInput.at("class");
+  EXPECT_NO_THROW(checkLabels(labels, 8, -100));
+  EXPECT_NO_THROW(checkLabels(labels, 7, 7));
+  EXPECT_THROW(checkLabels(labels, 7, -100), Error);
+}
+
+// Tests that bytes become floats on their way into the arena, row by row.
+TEST_F(SamplesTest, FeedsConvertedRows) {
+  Program program;
+  program.plan.arenaBytes = 4096;
+  program.graphs = {graph};
+  Executor executor(program, {}, {});
+  std::optional<Samples> samples = load({"x"}, {"y"});
+  Feeder feeder(graph, *samples);
+  feeder.write(executor, 1, 2);
+  feeder.write(executor, 0, 1);
+  std::vector<float> pixels(12);
+  std::vector<int64_t> classes(2);
+  executor.readTensor(graph.inputs[0].place, pixels.data());
+  executor.readTensor(graph.inputs[1].place, classes.data());
+  EXPECT_THAT(pixels, ElementsAre(6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17));
+  EXPECT_THAT(classes, ElementsAre(6, 7));
+}
+
+// Tests that a value that does not fit is reported with its row.
+TEST_F(SamplesTest, NamesTheRowOfABadValue) {
+  Program program;
+  program.plan.arenaBytes = 4096;
+  graph.inputs[1].place.dtype = DType::U8;
+  program.graphs = {graph};
+  Executor executor(program, {}, {});
+  writeFile(path, zip({{"x.npy", npy("|u1", {2, 2, 3}, std::string(12, '\1'))},
+                       {"y.npy", npyLabels({1, 300})}}));
+  std::optional<Samples> samples = loadSamples(ArrayFile(path), graph, Split::Train, {});
+  Feeder feeder(graph, *samples);
+  feeder.write(executor, 0, 0);
+  try {
+    feeder.write(executor, 1, 1);
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_THAT(error.what(), HasSubstr("d.npz: y: row 1: element 0 is 300, which does not fit"));
+  }
+}
+
+} // namespace
+} // namespace stow
