@@ -231,8 +231,10 @@ def Stow_DropoutOp : Stow_InferredOp<"dropout"> {
 def Stow_DropoutTrainingOp : Stow_ElementwiseOp<"dropout_training", [Stow_HasGradient]> {
   let summary = "Drop elements by a counter-based random number";
   let description = [{
-    Element i is kept, and scaled by `1 / (1 - ratio)`, when the Philox4x32-10 word of counter
-    (i, stream) under the key `seed` is below `1 - ratio`; i counts row-major, whatever the layout.
+    Element i, counted row-major whatever the layout, is kept and scaled by `1 / (1 - ratio)` when
+    `w < floor((1 - ratio) * 2^32)`, compared as unsigned integers, else it becomes 0. `w` is the
+    first output word of Philox4x32-10 (Salmon et al., SC 2011) with the counter words
+    (lo32(i), hi32(i), lo32(stream), hi32(stream)) and the key words (lo32(seed), hi32(seed)).
     The same seed gives the same elements, so recomputing it, and its gradient (the same op on dy),
     are exact. `stream` tells the dropouts of a graph apart.
     ```mlir

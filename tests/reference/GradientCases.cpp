@@ -1,0 +1,243 @@
+#include "tests/reference/GradientCases.h"
+
+namespace stow::reference {
+namespace {
+
+using Cases = std::vector<GradientCase>;
+
+std::string tensor(const std::string &shape) { return "tensor<" + shape + "f64>"; }
+
+/// One op from float arguments %a, %b, ... to one float result.
+GradientCase single(std::string name, std::string op, std::vector<std::string> shapes,
+                    std::string attributes, std::string result, double low = -2, double high = 2) {
+  std::string arguments, operands, types;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    std::string value = std::string("%") + static_cast<char>('a' + i);
+    std::string separator = i ? ", " : "";
+    arguments += separator + value + ": " + tensor(shapes[i]);
+    operands += separator + value;
+    types += separator + tensor(shapes[i]);
+  }
+  std::string dictionary = attributes.empty() ? "" : " {" + attributes + "}";
+  return {name,
+          arguments,
+          tensor(result),
+          "%y = stow." + op + " " + operands + dictionary + " : (" + types + ") -> " +
+              tensor(result) + "\nreturn %y : " + tensor(result),
+          low,
+          high};
+}
+
+void addUnary(Cases &cases) {
+  for (std::string op :
+       {"neg", "abs", "sign", "exp", "reciprocal", "sigmoid", "tanh", "erf", "softplus", "relu"})
+    cases.push_back(single(op, op, {"3x4x"}, "", "3x4x"));
+  for (std::string op : {"log", "sqrt"})
+    cases.push_back(single(op, op, {"3x4x"}, "", "3x4x", 0.3, 2));
+  cases.push_back(single("hard_swish", "hard_swish", {"5x5x"}, "", "5x5x", -4.1, 4.1));
+  cases.push_back(single("leaky_relu", "leaky_relu", {"3x4x"}, "alpha = 0.1 : f64", "3x4x"));
+  cases.push_back(single("elu", "elu", {"3x4x"}, "alpha = 1.5 : f64", "3x4x"));
+  cases.push_back(single("hard_sigmoid", "hard_sigmoid", {"5x4x"},
+                         "alpha = 0.2 : f64, beta = 0.5 : f64", "5x4x", -3.9, 3.9));
+  cases.push_back(single("hard_sigmoid_falling", "hard_sigmoid", {"5x4x"},
+                         "alpha = -0.3 : f64, beta = 0.4 : f64", "5x4x", -3.9, 3.9));
+  cases.push_back(single("clip", "clip", {"3x4x"}, "low = -1.03 : f64, high = 0.52 : f64", "3x4x"));
+  cases.push_back(single("cast", "cast", {"3x4x"}, "", "3x4x"));
+  for (std::string saved : {"output", "mask", "input"}) {
+    cases.push_back(single("relu_" + saved, "relu", {"3x4x"}, "", "3x4x"));
+    cases.back().saved = saved;
+  }
+  cases.push_back({"dropout_training",
+                   "%a: tensor<5x7xf64>, %seed: tensor<i64>",
+                   "tensor<5x7xf64>",
+                   R"(
+      %y = stow.dropout_training %a, %seed {ratio = 0.4 : f64, stream = 3 : i64}
+          : (tensor<5x7xf64>, tensor<i64>) -> tensor<5x7xf64>
+      return %y : tensor<5x7xf64>)",
+                   -2,
+                   2,
+                   {12345}});
+}
+
+void addBinary(Cases &cases) {
+  struct Shapes {
+    std::string name, a, b, y;
+  };
+  for (const Shapes &s :
+       {Shapes{"same", "3x4x", "3x4x", "3x4x"}, Shapes{"row", "3x4x", "4x", "3x4x"},
+        Shapes{"column", "3x1x", "2x3x4x", "2x3x4x"}, Shapes{"both", "2x1x4x", "3x1x", "2x3x4x"},
+        Shapes{"scalar", "", "3x4x", "3x4x"}}) {
+    for (std::string op : {"add", "sub", "mul", "maximum", "minimum"})
+      cases.push_back(single(op + "_" + s.name, op, {s.a, s.b}, "", s.y));
+    for (std::string op : {"div", "pow"})
+      cases.push_back(single(op + "_" + s.name, op, {s.a, s.b}, "", s.y, 0.4, 2));
+  }
+  cases.push_back({"mul_square", "%a: tensor<3x4xf64>", "tensor<3x4xf64>", R"(
+      %y = stow.mul %a, %a : (tensor<3x4xf64>, tensor<3x4xf64>) -> tensor<3x4xf64>
+      return %y : tensor<3x4xf64>)"});
+  for (std::string exponent : {"0.0", "1.0", "2.0", "3.0", "-1.0"})
+    cases.push_back({"pow_constant_" + exponent, "%a: tensor<3x4xf64>", "tensor<3x4xf64>",
+                     "%e = stow.constant dense<" + exponent + R"(> : tensor<f64>
+      %y = stow.pow %a, %e : (tensor<3x4xf64>, tensor<f64>) -> tensor<3x4xf64>
+      return %y : tensor<3x4xf64>)"});
+}
+
+void addLinear(Cases &cases) {
+  struct Convolution {
+    std::string name, x, w, bias, y, attributes;
+  };
+  for (const Convolution &c :
+       {Convolution{"plain", "2x3x5x4x", "4x3x3x3x", "", "2x4x3x2x",
+                    "strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = "
+                    "array<i64: 1, 1>, groups = 1 : i64"},
+        Convolution{"bias_padded", "2x2x4x5x", "3x2x3x3x", "3x", "2x3x4x5x",
+                    "strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = "
+                    "array<i64: 1, 1>, groups = 1 : i64"},
+        Convolution{"strided", "1x2x7x6x", "2x2x3x2x", "2x", "1x2x4x3x",
+                    "strides = array<i64: 2, 2>, pads = array<i64: 1, 0, 1, 0>, dilations = "
+                    "array<i64: 1, 1>, groups = 1 : i64"},
+        Convolution{"uneven_pads", "1x1x6x6x", "2x1x3x3x", "", "1x2x3x4x",
+                    "strides = array<i64: 2, 2>, pads = array<i64: 0, 1, 1, 2>, dilations = "
+                    "array<i64: 1, 1>, groups = 1 : i64"},
+        Convolution{"grouped", "1x4x4x4x", "6x2x2x2x", "6x", "1x6x3x3x",
+                    "strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = "
+                    "array<i64: 1, 1>, groups = 2 : i64"},
+        Convolution{"depthwise_dilated", "2x3x6x5x", "3x1x3x2x", "", "2x3x4x6x",
+                    "strides = array<i64: 1, 1>, pads = array<i64: 1, 2, 1, 1>, dilations = "
+                    "array<i64: 2, 2>, groups = 3 : i64"}}) {
+    std::vector<std::string> shapes = {c.x, c.w};
+    if (!c.bias.empty())
+      shapes.push_back(c.bias);
+    cases.push_back(single("conv2d_" + c.name, "conv2d", shapes, c.attributes, c.y));
+  }
+  for (bool ta : {false, true})
+    for (bool tb : {false, true}) {
+      std::string flags = std::string("transpose_a = ") + (ta ? "true" : "false") +
+                          ", transpose_b = " + (tb ? "true" : "false");
+      std::string suffix = std::string(ta ? "_ta" : "") + (tb ? "_tb" : "");
+      std::string a = ta ? "4x3x" : "3x4x", b = tb ? "2x4x" : "4x2x";
+      auto add = [&](std::string name, std::vector<std::string> shapes, std::string y) {
+        cases.push_back(single("matmul_" + name + suffix, "matmul", shapes, flags, y));
+      };
+      add("plain", {a, b, "2x"}, "3x2x");
+      add("stack", {"2x" + a, "2x" + b}, "2x3x2x");
+      add("stack_times_matrix", {"2x5x" + a, b, "2x"}, "2x5x3x2x");
+      add("matrix_times_stack", {a, "2x" + b}, "2x3x2x");
+      add("broadcast", {"2x1x" + a, "3x" + b}, "2x3x3x2x");
+    }
+}
+
+void addWindows(Cases &cases) {
+  auto window = [](std::string kernel, std::string strides, std::string pads,
+                   std::string dilations = "1, 1") {
+    return "kernel = array<i64: " + kernel + ">, strides = array<i64: " + strides +
+           ">, pads = array<i64: " + pads + ">, dilations = array<i64: " + dilations + ">";
+  };
+  struct Window {
+    std::string name, x, y, attributes;
+  };
+  for (const Window &w :
+       {Window{"plain", "2x2x4x4x", "2x2x2x2x", window("2, 2", "2, 2", "0, 0, 0, 0")},
+        Window{"overlapping", "1x2x5x6x", "1x2x3x3x", window("3, 3", "2, 2", "1, 1, 1, 1")},
+        Window{"uneven", "1x1x5x5x", "1x1x3x6x", window("3, 2", "2, 1", "0, 1, 2, 1")}}) {
+    cases.push_back({"max_pool_training_" + w.name, "%a: " + tensor(w.x), tensor(w.y),
+                     "%y, %i = stow.max_pool_training %a {" + w.attributes + "} : (" + tensor(w.x) +
+                         ") -> (" + tensor(w.y) + ", tensor<" + w.y +
+                         "i8>)\nreturn %y : " + tensor(w.y)});
+    for (std::string include : {"true", "false"})
+      cases.push_back(single("avg_pool_" + w.name + "_" + include, "avg_pool", {w.x},
+                             w.attributes + ", count_include_pad = " + include, w.y));
+  }
+  cases.push_back({"max_pool_training_dilated", "%a: tensor<1x1x6x6xf64>", "tensor<1x1x4x4xf64>",
+                   "%y, %i = stow.max_pool_training %a {" +
+                       window("2, 2", "1, 1", "0, 0, 0, 0", "2, 2") +
+                       "} : (tensor<1x1x6x6xf64>) -> (tensor<1x1x4x4xf64>, tensor<1x1x4x4xi8>)\n"
+                       "return %y : tensor<1x1x4x4xf64>"});
+}
+
+void addNorm(Cases &cases) {
+  for (std::string x : {"5x3x", "3x2x4x", "2x3x2x3x"}) {
+    std::string c = x.substr(2, 2);
+    cases.push_back(single("batch_norm_" + x, "batch_norm", {x, c, c, c, c},
+                           "epsilon = 1.0e-3 : f64, momentum = 0.1 : f64", x, 0.2, 2));
+    std::string results = tensor(x) + ", " + tensor(c) + ", " + tensor(c);
+    cases.push_back(
+        {"batch_norm_training_" + x,
+         "%a: " + tensor(x) + ", %s: " + tensor(c) + ", %b: " + tensor(c), results,
+         "%y, %m, %v = stow.batch_norm_training %a, %s, %b {epsilon = 1.0e-3 : f64} : (" + results +
+             ") -> (" + results + ")\nreturn %y, %m, %v : " + results});
+  }
+  cases.push_back(single("channel_window_sum", "channel_window_sum", {"2x5x3x"},
+                         "before = 2 : i64, after = 1 : i64", "2x5x3x"));
+  cases.push_back(single("channel_window_sum_wide", "channel_window_sum", {"2x3x2x2x"},
+                         "before = 0 : i64, after = 4 : i64", "2x3x2x2x"));
+}
+
+void addReductions(Cases &cases) {
+  for (std::string op : {"reduce_sum", "reduce_mean", "reduce_max"}) {
+    cases.push_back(
+        single(op + "_last", op, {"3x4x"}, "axes = array<i64: 1>, keepdims = false", "3x"));
+    cases.push_back(
+        single(op + "_first", op, {"3x4x"}, "axes = array<i64: 0>, keepdims = true", "1x4x"));
+    cases.push_back(single(op + "_inner", op, {"2x3x2x2x"},
+                           "axes = array<i64: 1, 3>, keepdims = false", "2x2x"));
+    cases.push_back(
+        single(op + "_all", op, {"2x3x"}, "axes = array<i64: 0, 1>, keepdims = false", ""));
+  }
+  for (std::string op : {"softmax", "log_softmax"})
+    for (std::string axis : {"0", "1", "2"})
+      cases.push_back(
+          single(op + "_" + axis, op, {"2x3x4x"}, "axis = " + axis + " : i64", "2x3x4x"));
+  cases.push_back({"cross_entropy_rows",
+                   "%a: tensor<4x3xf64>, %t: tensor<4xi64>",
+                   "tensor<4xf64>, tensor<4xf64>",
+                   R"(
+      %l, %lse = stow.cross_entropy_rows %a, %t {ignore_index = -100 : i64}
+          : (tensor<4x3xf64>, tensor<4xi64>) -> (tensor<4xf64>, tensor<4xf64>)
+      return %l, %lse : tensor<4xf64>, tensor<4xf64>)",
+                   -2,
+                   2,
+                   {2, -100, 0, 1}});
+}
+
+void addShapes(Cases &cases) {
+  cases.push_back(single("reshape", "reshape", {"3x4x"}, "", "2x6x"));
+  cases.push_back(
+      single("transpose", "transpose", {"2x3x4x"}, "permutation = array<i64: 1, 2, 0>", "3x4x2x"));
+  cases.push_back(single("concat", "concat", {"2x3x", "2x1x", "2x2x"}, "axis = 1 : i64", "2x6x"));
+  cases.push_back(single("slice", "slice", {"4x5x"},
+                         "starts = array<i64: 1, 2>, sizes = array<i64: 2, 3>", "2x3x"));
+  cases.push_back(single("pad", "pad", {"2x3x"},
+                         "before = array<i64: 1, 0>, after = array<i64: 0, 2>, value = 0.7 : f64",
+                         "3x5x"));
+  cases.push_back(single("broadcast_to", "broadcast_to", {"3x1x"}, "", "2x3x4x"));
+  // A value with several readers, read through a view as well: contributions add up.
+  cases.push_back({"fan_out", "%a: tensor<2x6xf64>, %b: tensor<3x4xf64>", "tensor<3x4xf64>", R"(
+      %0 = stow.tanh %a : (tensor<2x6xf64>) -> tensor<2x6xf64>
+      %1 = stow.reshape %0 : (tensor<2x6xf64>) -> tensor<3x4xf64>
+      %2 = stow.mul %1, %b : (tensor<3x4xf64>, tensor<3x4xf64>) -> tensor<3x4xf64>
+      %3 = stow.reshape %a : (tensor<2x6xf64>) -> tensor<3x4xf64>
+      %4 = stow.add %2, %3 : (tensor<3x4xf64>, tensor<3x4xf64>) -> tensor<3x4xf64>
+      %5 = stow.mul %4, %1 : (tensor<3x4xf64>, tensor<3x4xf64>) -> tensor<3x4xf64>
+      %6 = stow.relu %5 : (tensor<3x4xf64>) -> tensor<3x4xf64>
+      return %6 : tensor<3x4xf64>)"});
+}
+
+} // namespace
+
+const std::vector<GradientCase> &gradientCases() {
+  static const std::vector<GradientCase> cases = [] {
+    Cases all;
+    addUnary(all);
+    addBinary(all);
+    addLinear(all);
+    addWindows(all);
+    addNorm(all);
+    addReductions(all);
+    addShapes(all);
+    return all;
+  }();
+  return cases;
+}
+
+} // namespace stow::reference

@@ -1,0 +1,95 @@
+#include "tests/reference/Rules.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace stow::reference {
+namespace {
+
+using Operands = std::span<const Tensor>;
+
+/// Sum of `term(index)` per channel (dimension 1) of `shape`.
+Tensor sumPerChannel(const std::vector<int64_t> &shape,
+                     const std::function<double(const Index &)> &term) {
+  Tensor sums({shape[1]});
+  forEachIndex(shape, [&](const Index &at) { sums.values[at[1]] += term(at); });
+  return sums;
+}
+
+double perChannel(const Tensor &x) {
+  return static_cast<double>(x.size()) / static_cast<double>(x.shape[1]);
+}
+
+Tensor normalize(const Tensor &x, const Tensor &scale, const Tensor &bias, const Tensor &mean,
+                 const Tensor &variance, double epsilon) {
+  Tensor y(x.shape);
+  forEachIndex(x.shape, [&](const Index &at) {
+    int64_t c = at[1];
+    y(at) = scale.values[c] * (x(at) - mean.values[c]) / std::sqrt(variance.values[c] + epsilon) +
+            bias.values[c];
+  });
+  return y;
+}
+
+std::vector<Tensor> batchNorm(Operation *op, Operands o) {
+  return {normalize(o[0], o[1], o[2], o[3], o[4], number(cast<BatchNormOp>(op).getEpsilon()))};
+}
+
+std::vector<Tensor> batchNormTraining(Operation *op, Operands operands) {
+  const Tensor &x = operands[0];
+  Tensor mean = sumPerChannel(x.shape, [&](const Index &at) { return x(at) / perChannel(x); });
+  Tensor variance = sumPerChannel(x.shape, [&](const Index &at) {
+    double centred = x(at) - mean.values[at[1]];
+    return centred * centred / perChannel(x);
+  });
+  double epsilon = number(cast<BatchNormTrainingOp>(op).getEpsilon());
+  return {normalize(x, operands[1], operands[2], mean, variance, epsilon), mean, variance};
+}
+
+/// With x' = (x - mean) / sigma: dscale = sum(dy * x'), dbias = sum(dy),
+/// dx = scale / sigma * (dy - dbias / n - x' * dscale / n).
+std::vector<Tensor> batchNormGrad(Operation *op, Operands operands) {
+  const Tensor &x = operands[0], &mean = operands[1], &variance = operands[2];
+  const Tensor &scale = operands[3], &dy = operands[4];
+  double epsilon = number(cast<BatchNormGradOp>(op).getEpsilon());
+  auto sigma = [&](int64_t c) { return std::sqrt(variance.values[c] + epsilon); };
+  auto normalized = [&](const Index &at) { return (x(at) - mean.values[at[1]]) / sigma(at[1]); };
+  Tensor dscale = sumPerChannel(x.shape, [&](const Index &at) { return dy(at) * normalized(at); });
+  Tensor dbias = sumPerChannel(x.shape, [&](const Index &at) { return dy(at); });
+  Tensor dx(x.shape);
+  double n = perChannel(x);
+  forEachIndex(x.shape, [&](const Index &at) {
+    int64_t c = at[1];
+    dx(at) = scale.values[c] / sigma(c) *
+             (dy(at) - dbias.values[c] / n - normalized(at) * dscale.values[c] / n);
+  });
+  return {dx, dscale, dbias};
+}
+
+std::vector<Tensor> channelWindowSum(Operation *op, Operands operands) {
+  auto typed = cast<ChannelWindowSumOp>(op);
+  const Tensor &x = operands[0];
+  int64_t before = typed.getBefore(), after = typed.getAfter();
+  Tensor y(x.shape);
+  forEachIndex(x.shape, [&](const Index &at) {
+    Index from = at;
+    for (int64_t c = at[1] - before; c <= at[1] + after; ++c) {
+      from[1] = c;
+      if (c >= 0 && c < x.shape[1])
+        y(at) += x(from);
+    }
+  });
+  return {y};
+}
+
+} // namespace
+
+void addNormRules(Rules &rules) {
+  rules["stow.batch_norm"] = batchNorm;
+  rules["stow.batch_norm_training"] = batchNormTraining;
+  rules["stow.batch_norm_grad"] = batchNormGrad;
+  rules["stow.channel_window_sum"] = channelWindowSum;
+}
+
+} // namespace stow::reference
