@@ -75,7 +75,9 @@ def activation_cases() -> Iterator[Case]:
     ]
     for op, onnx_op, function, attributes in kinked:
         yield node_case(op, "random", onnx_op, [draw(op, 2, 3, 4, 5) * np.float32(2)], function, **attributes)
-        yield node_case(op, "kinks", onnx_op, [KINKS], function, **attributes)
+        # At +-3 the slope of hardswish changed between PyTorch versions.
+        points = KINKS[np.abs(KINKS) != 3] if op == "hard_swish" else KINKS
+        yield node_case(op, "kinks", onnx_op, [points], function, **attributes)
     bounds = [np.array(0, np.float32), np.array(6, np.float32)]
     yield node_case("clip", "relu6", "Clip", [draw("clip", 3, 4, 5) * np.float32(5)], lambda t: t.clamp(0.0, 6.0), bounds)
     yield node_case("clip", "kinks", "Clip", [KINKS], lambda t: t.clamp(0.0, 6.0), bounds)
