@@ -241,8 +241,9 @@ Sequence searchOrder(const Core &core, const Sequence &start, const OrderOptions
   offer(start);
   for (double lookahead : {0.0, 0.5, 1.0})
     offer(greedyOrder(core, lookahead));
-  std::stable_sort(starts.begin(), starts.end(),
-                   [](const Ranked &a, const Ranked &b) { return a.peak < b.peak; });
+  std::sort(starts.begin(), starts.end(), [](const Ranked &a, const Ranked &b) {
+    return std::tie(a.peak, a.order) < std::tie(b.peak, b.order);
+  });
   Ranked best = starts.front();
   // Three searches of rising patience, the last from the best of all.
   const size_t tries = 3;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace stow::schedule {
 
@@ -41,9 +42,6 @@ public:
     else
       solveDirectly(budget);
     const Point *best = bestWithin(budget);
-    if (!best && !bound.timeBound(budget)) {
-      // Proven infeasible; the smallest peak of the ladder is for the message.
-    }
     fill(result, best, budget);
     return result;
   }
@@ -127,23 +125,32 @@ private:
 
   // -- one budget
 
-  /// Cuts from every base, and from the schedule of the rung above.
-  std::vector<Sequence> cutCandidates(Bytes budget, const Sequence *above) {
+  /// Cuts from the schedule of the rung above, and from every base; the cheapest first.
+  std::vector<Sequence> cutCandidates(Bytes budget, const Sequence *above,
+                                      const std::vector<double> &biases) {
+    const int rounds = core.ops.size() > 500 ? 16 : 60;
     std::vector<Sequence> found;
     auto attempt = [&](const Sequence &start, double bias) {
-      if (std::optional<Sequence> reduced = reduceToBudget(core, start, budget, 200, bias))
+      if (cancelled())
+        return;
+      if (std::optional<Sequence> reduced = reduceToBudget(core, start, budget, rounds, bias))
         found.push_back(dropNeedlessReruns(core, std::move(*reduced), budget, dropLimit()));
     };
     for (const Sequence &start : base)
-      for (double bias : {0.02, 0.001, 0.3})
+      for (double bias : biases)
         attempt(start, bias);
     if (above)
       attempt(*above, 0.02);
-    std::stable_sort(found.begin(), found.end(), [&](const Sequence &a, const Sequence &b) {
-      Measure x = measure(core, a), y = measure(core, b);
-      return std::pair(x.time, x.peakBytes) < std::pair(y.time, y.peakBytes);
-    });
-    return found;
+    std::vector<std::tuple<Cost, Bytes, size_t>> keys;
+    for (size_t i = 0; i < found.size(); ++i) {
+      Measure measured = measure(core, found[i]);
+      keys.push_back({measured.time, measured.peakBytes, i});
+    }
+    std::sort(keys.begin(), keys.end());
+    std::vector<Sequence> sorted;
+    for (const auto &[time, peak, i] : keys)
+      sorted.push_back(std::move(found[i]));
+    return sorted;
   }
 
   int dropLimit() const {
@@ -171,13 +178,18 @@ private:
     if (start)
       current = *start;
     uint64_t seed = 1;
-    for (const Variant &variant : variants) {
+    // A short search is not worth splitting: it takes one variant, in turn.
+    const bool split = moves >= 12000;
+    for (size_t v = 0; v < std::size(variants); ++v) {
+      const Variant &variant = variants[v];
+      if (!split && v != static_cast<size_t>(nextRung) % std::size(variants))
+        continue;
       if (cancelled() || provenAt(budget))
         return;
       SearchOptions search;
       search.budgetBytes = budget;
       search.pricePerByte = price * variant.price;
-      search.moves = moves / 4;
+      search.moves = split ? moves / 4 : moves;
       search.seed = seed++;
       search.warmth = variant.warmth;
       search.cooling = variant.cooling;
@@ -204,6 +216,12 @@ private:
 
   /// Computes rungs from the top down until nothing below can serve `budget`.
   void descend(Bytes budget) {
+    if (!swept && budget < inputPeak) {
+      swept = true;
+      for (const Sequence &start : base)
+        for (FrontierPoint &point : sweepPrices(core, start, 24))
+          addPoint(std::move(point.sequence));
+    }
     for (; nextRung > 0 && !cancelled(); --nextRung) {
       const Bytes here = rung(nextRung);
       bound.refine(here, cutOps());
@@ -220,12 +238,26 @@ private:
   void solveRung(Bytes budget) {
     if (provenAt(budget))
       return;
-    const Point *above = bestWithin(budget);
-    // A schedule inherited from the rung above was the best known for more memory.
-    if (above)
+    const Point *inherited = bestWithin(budget);
+    // If the best schedule for more memory fits here too, a search found nothing better before.
+    if (inherited && inherited == bestWithin(rung(nextRung + 1)) && nextRung < 100)
       return;
-    const Sequence *start = points.empty() ? nullptr : &points.back().sequence;
-    std::vector<Sequence> candidates = cutCandidates(budget, start);
+    // Start from the schedule that just misses the budget.
+    const Sequence *start = nullptr;
+    for (const Point &point : points)
+      if (point.peak > budget)
+        start = &point.sequence;
+    Sequence above;
+    if (start) {
+      above = *start; // points move while rungs are added
+      start = &above;
+    }
+    // Small problems afford every bias on every rung; larger ones take turns.
+    static constexpr double biases[] = {0.02, 0.001, 0.3};
+    std::vector<double> chosen(std::begin(biases), std::end(biases));
+    if (core.ops.size() > 300)
+      chosen = {biases[nextRung % 3]};
+    std::vector<Sequence> candidates = cutCandidates(budget, start, chosen);
     std::optional<Sequence> best;
     if (!candidates.empty())
       best = candidates.front();
@@ -248,9 +280,9 @@ private:
       const Point *best = bestWithin(budget);
       if (!least || (best && best->time <= *least))
         return;
-      std::vector<Sequence> candidates = cutCandidates(here, nullptr);
-      for (Sequence &candidate : candidates)
-        addPoint(std::move(candidate), here);
+      std::vector<Sequence> candidates = cutCandidates(here, nullptr, {0.02, 0.001});
+      for (const Sequence &candidate : candidates)
+        addPoint(candidate, here);
       if (percent == 0 && options.effort > 0 && !candidates.empty())
         searchAt(here, &candidates.front(), rungMoves());
     }
@@ -283,6 +315,7 @@ private:
   std::vector<Sequence> base;
   std::vector<Point> points;
   int nextRung = 100;
+  bool swept = false;
 };
 
 Planner::Planner(const Problem &problem, PlanOptions options)
