@@ -5,9 +5,16 @@
   step_time.py --models resnet18:8,lenet:64 --threads 1 --steps 30
 
 A step is zero_grad(set_to_none), forward, cross-entropy, backward and the optimizer's step, on a batch that already
-lies in memory. One JSON line per model: model, batch, threads, optimizer, steps, median_ms, min_ms, mean_ms, loss (of
-the last step), max_rss_bytes (of the process so far), blas. PyTorch's dense layers run on the system's BLAS: install
-libopenblas0-openmp, or the peer is a straw man.
+lies in memory. One JSON line per model:
+
+  model, batch, threads, optimizer, steps (timed)
+  median_ms, min_ms, mean_ms   wall time per step
+  cpu_ms                       processor time per step, all threads: steadier than wall time beside other load
+  loss                         of the last step
+  max_rss_bytes                of the process so far
+  blas                         the BLAS library loaded
+
+Dense layers run on the system's BLAS: install libopenblas0-openmp first, netlib's reference makes a straw man.
 """
 
 import argparse
@@ -49,18 +56,19 @@ def make_step(name: str, batch: int, optimizer_text: str) -> Callable[[], float]
     return step
 
 
-def measure(step: Callable[[], float], warmup: int, steps: int, seconds: float) -> tuple[list[float], float]:
-    """(milliseconds of each timed step, last loss); ends after `steps` steps, or early once `seconds` have passed."""
+def measure(step: Callable[[], float], warmup: int, steps: int, seconds: float) -> tuple[list[float], float, float]:
+    """(milliseconds of each timed step, processor ms per step, last loss); ends after `steps` steps, or early once `seconds` have passed."""
     loss = 0.0
     for _ in range(warmup):
         loss = step()
     times: list[float] = []
+    cpu = time.process_time()
     end = time.perf_counter() + seconds
     while len(times) < steps and (len(times) < 3 or time.perf_counter() < end):
         begin = time.perf_counter()
         loss = step()
         times.append((time.perf_counter() - begin) * 1e3)
-    return times, loss
+    return times, (time.process_time() - cpu) * 1e3 / len(times), loss
 
 
 def blas_library() -> str:
@@ -84,11 +92,12 @@ def main() -> None:
         if name not in MODELS:
             parser.error(f"no model named '{name}'")
         step = make_step(name, int(batch or 1), args.optimizer)
-        times, loss = measure(step, args.warmup, args.steps, args.seconds)
+        times, cpu_ms, loss = measure(step, args.warmup, args.steps, args.seconds)
         report = {
             "model": name, "batch": int(batch or 1), "threads": args.threads, "optimizer": args.optimizer,
             "steps": len(times), "median_ms": round(statistics.median(times), 4), "min_ms": round(min(times), 4),
-            "mean_ms": round(statistics.fmean(times), 4), "loss": round(loss, 6),
+            "mean_ms": round(statistics.fmean(times), 4),
+            "cpu_ms": round(cpu_ms, 4), "loss": round(loss, 6),
             "max_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "blas": blas_library(),
         }  # fmt: skip
