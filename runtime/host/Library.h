@@ -39,6 +39,9 @@
 // in the layout of their input: a free operand gets that layout. Reorder also converts element
 // types.
 //
+// An output may overwrite an input of the same layout in batch_norm (dst over src),
+// batch_norm_inference (dst over src) and batch_norm_grad (diff_src over diff_dst), nowhere else.
+//
 // What to ask for. Any layout is computed with, but oneDNN has fast code for few combinations and
 // reference code (some hundred times slower) for the rest: row-major convolution weights
 // are such a case. With channels-last activations (order 0,2,3,1) on AVX-512 it was measured that

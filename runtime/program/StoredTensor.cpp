@@ -104,6 +104,8 @@ void StoredTensor::loadAs(int64_t begin, int64_t end, Element *rowMajor) const {
 }
 
 void StoredTensor::store(int64_t begin, int64_t end, const void *rowMajor) const {
+  if (begin == end) // nothing may come with a null pointer, which memcpy does not take
+    return;
   if (rowMajorOrder) {
     std::memcpy(base + begin * elementBytes, rowMajor,
                 static_cast<size_t>((end - begin) * elementBytes));
@@ -122,6 +124,8 @@ void StoredTensor::store(int64_t begin, int64_t end, const void *rowMajor) const
 }
 
 void StoredTensor::load(int64_t begin, int64_t end, void *rowMajor) const {
+  if (begin == end)
+    return;
   if (rowMajorOrder) {
     std::memcpy(rowMajor, base + begin * elementBytes,
                 static_cast<size_t>((end - begin) * elementBytes));

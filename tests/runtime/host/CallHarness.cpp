@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <stdexcept>
 
 namespace stow::host::test {
@@ -49,20 +50,25 @@ Tensor sample(const Shape &shape, int seed) {
 }
 
 TestOperand in(const Tensor &value, Layout layout, DType dtype) {
-  return {value.shape, layout, dtype, false, false, &value, nullptr};
+  return {value.shape, layout, dtype, false, false, &value, nullptr, {}};
 }
 TestOperand inAny(const Tensor &value, DType dtype) {
-  return {value.shape, {}, dtype, true, false, &value, nullptr};
+  return {value.shape, {}, dtype, true, false, &value, nullptr, {}};
 }
 TestOperand out(const Shape &shape, Layout layout, DType dtype) {
-  return {shape, layout, dtype, false, false, nullptr, nullptr};
+  return {shape, layout, dtype, false, false, nullptr, nullptr, {}};
 }
 TestOperand outAny(const Shape &shape, DType dtype) {
-  return {shape, {}, dtype, true, false, nullptr, nullptr};
+  return {shape, {}, dtype, true, false, nullptr, nullptr, {}};
 }
-TestOperand opaqueOut() { return {{1}, {}, DType::U8, false, true, nullptr, nullptr}; }
+TestOperand outOver(size_t operand, const TestOperand &other) {
+  TestOperand result = out(other.shape, other.layout, other.dtype);
+  result.sharesPlaceOf = operand;
+  return result;
+}
+TestOperand opaqueOut() { return {{1}, {}, DType::U8, false, true, nullptr, nullptr, {}}; }
 TestOperand opaqueIn(const std::vector<char> &bytes) {
-  return {{static_cast<int64_t>(bytes.size())}, {}, DType::U8, false, true, nullptr, &bytes};
+  return {{static_cast<int64_t>(bytes.size())}, {}, DType::U8, false, true, nullptr, &bytes, {}};
 }
 
 void storeTensor(const Tensor &tensor, const Operand &place, char *arena) {
@@ -123,6 +129,10 @@ CallResult runCall(const std::string &op, const std::vector<TestOperand> &operan
     } else {
       place.layout = result.requirements.layouts[i];
     }
+    if (operands[i].sharesPlaceOf) {
+      place.offset = command.operands[*operands[i].sharesPlaceOf].offset;
+      continue;
+    }
     place.offset = top;
     top = alignUp(top + storedBytes(place.layout, place.shape, place.dtype), 64);
   }
@@ -132,18 +142,24 @@ CallResult runCall(const std::string &op, const std::vector<TestOperand> &operan
   std::vector<char> storage(top + 64, static_cast<char>(0xff));
   char *arena = storage.data() + (64 - reinterpret_cast<uintptr_t>(storage.data()) % 64) % 64;
   std::unique_ptr<LibraryCall> call = bindLibraryCall(command, arena, threads);
-  for (size_t i = 0; i < operands.size(); ++i) {
-    if (operands[i].value)
-      storeTensor(*operands[i].value, command.operands[i], arena);
-    if (operands[i].bytes)
-      std::ranges::copy(*operands[i].bytes, arena + command.operands[i].offset);
-  }
-  call->run();
-  int64_t before = stow::test::allocationsSoFar().bytes;
-  call->run();
-  result.allocatedBytes = stow::test::allocationsSoFar().bytes - before;
-  EXPECT_LT(result.allocatedBytes, 1024 + result.requirements.heapBytes)
-      << op << " (" << result.requirements.implementation << ")";
+  auto runOnce = [&] {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i].value)
+        storeTensor(*operands[i].value, command.operands[i], arena);
+      if (operands[i].bytes)
+        std::ranges::copy(*operands[i].bytes, arena + command.operands[i].offset);
+    }
+    int64_t before = stow::test::allocationsSoFar().bytes;
+    call->run();
+    return stow::test::allocationsSoFar().bytes - before;
+  };
+  runOnce();
+  std::vector<char> first(arena, arena + command.workspaceOffset);
+  result.allocatedBytes = runOnce();
+  std::string title = op + " (" + result.requirements.implementation + ")";
+  EXPECT_LT(result.allocatedBytes, 1024 + result.requirements.heapBytes) << title;
+  EXPECT_TRUE(std::ranges::equal(first, std::span(arena, first.size())))
+      << title << " gives other bytes when run again";
   for (size_t i = 0; i < operands.size(); ++i) {
     const Operand &place = command.operands[i];
     char *begin = arena + place.offset;

@@ -1,11 +1,13 @@
 // Runs one library call in a small arena: queries the free layouts, places the operands, fills them
-// from row-major doubles, binds, runs, and reads every operand back. Every call is also held to the
-// promise that running it allocates less than 1 KiB, or what its implementation states.
+// from row-major doubles, binds, runs, and reads every operand back. Every call is also held to two
+// promises: a second run gives the same bytes, and allocates less than 1 KiB or what the
+// implementation states.
 #pragma once
 
 #include "runtime/host/Library.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,12 +36,14 @@ struct TestOperand {
   bool opaque = false;
   const Tensor *value = nullptr;
   const std::vector<char> *bytes = nullptr; ///< content of an opaque input
+  std::optional<size_t> sharesPlaceOf = {}; ///< an earlier operand, overwritten in place
 };
 
 TestOperand in(const Tensor &value, Layout layout = {}, DType dtype = DType::F32);
 TestOperand inAny(const Tensor &value, DType dtype = DType::F32);
 TestOperand out(const Shape &shape, Layout layout = {}, DType dtype = DType::F32);
 TestOperand outAny(const Shape &shape, DType dtype = DType::F32);
+TestOperand outOver(size_t operand, const TestOperand &other);
 TestOperand opaqueOut();
 TestOperand opaqueIn(const std::vector<char> &bytes);
 

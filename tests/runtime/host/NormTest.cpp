@@ -67,6 +67,13 @@ TEST(BatchNorm, TrainingForward) {
     EXPECT_LT(relativeError(result.tensors[4], m.mean), 5e-6);
     EXPECT_LT(relativeError(result.tensors[5], m.variance), 5e-6);
     EXPECT_EQ(result.requirements.layouts[3], s.layout);
+    TestOperand data = in(src, s.layout);
+    CallResult inPlace = runCall(
+        "dnnl.batch_norm",
+        {data, in(scale), in(shift), outOver(0, data), out({s.shape[1]}), out({s.shape[1]})}, {},
+        {{"epsilon", epsilon}});
+    for (size_t i : {3, 4, 5})
+      EXPECT_EQ(inPlace.tensors[i].data, result.tensors[i].data);
   }
 }
 
@@ -82,6 +89,12 @@ TEST(BatchNorm, Inference) {
         {in(src, s.layout), in(scale), in(shift), in(m.mean), in(m.variance), outAny(s.shape)}, {},
         {{"epsilon", epsilon}});
     EXPECT_LT(relativeError(result.tensors[5], normalize(src, m, scale, shift)), 5e-6);
+    TestOperand data = in(src, s.layout);
+    CallResult inPlace =
+        runCall("dnnl.batch_norm_inference",
+                {data, in(scale), in(shift), in(m.mean), in(m.variance), outOver(0, data)}, {},
+                {{"epsilon", epsilon}});
+    EXPECT_EQ(inPlace.tensors[5].data, result.tensors[5].data);
   }
 }
 
@@ -113,6 +126,13 @@ TEST(BatchNorm, Grad) {
     EXPECT_LT(relativeError(result.tensors[5], diffSrc), 1e-5);
     EXPECT_LT(relativeError(result.tensors[6], diffScale), 1e-5);
     EXPECT_LT(relativeError(result.tensors[7], diffShift), 1e-5);
+    TestOperand gradient = in(diffDst, s.layout);
+    CallResult inPlace = runCall("dnnl.batch_norm_grad",
+                                 {in(src, s.layout), in(m.mean), in(m.variance), in(scale),
+                                  gradient, outOver(4, gradient), out(c), out(c)},
+                                 {}, {{"epsilon", epsilon}});
+    for (size_t i : {5, 6, 7})
+      EXPECT_EQ(inPlace.tensors[i].data, result.tensors[i].data);
   }
 }
 
