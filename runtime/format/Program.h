@@ -76,7 +76,7 @@ struct Command {
   std::string name;    ///< the user's node, for reports and errors
   int64_t kernel = -1; ///< op == "kernel": index into stow_kernels
   int64_t tasks = 0;   ///< op == "kernel": number of independent tasks
-  double cost = 0;     ///< estimated relative work, decides whether threads pay
+  double cost = 0;     ///< larger of FLOPs and bytes moved, 0 = unknown: whether threads pay
   std::vector<Operand> operands;
   std::map<std::string, std::vector<int64_t>> ints; ///< e.g. "strides", "pads"
   std::map<std::string, double> floats;             ///< e.g. "epsilon"

@@ -16,9 +16,10 @@ namespace stow {
 
 namespace {
 
-/// Kernels whose estimated time on one core is below this run on the calling thread: waking the
-/// pool and waiting for its last thread costs several microseconds.
-constexpr double parallelCostNanoseconds = 10000;
+/// Kernels that move fewer bytes (or do fewer operations) than this run on the calling thread: one
+/// core does them in 2 to 7 microseconds, from cache or memory, and handing them to the pool takes
+/// about as long.
+constexpr double parallelCost = 1 << 17;
 
 /// Elements per task of the initialization; a multiple of the generator's pair.
 constexpr int64_t initChunk = 4096;
@@ -149,7 +150,7 @@ struct Executor::Impl {
                             ", the executable has " + std::to_string(image.kernels.size()));
     bound.kernel = image.kernels[static_cast<size_t>(command.kernel)];
     bound.tasks = command.tasks;
-    bool pays = command.cost <= 0 || command.cost >= parallelCostNanoseconds; // 0: not estimated
+    bool pays = command.cost <= 0 || command.cost >= parallelCost; // 0: unknown
     bound.threads = pays ? threads : 1;
     for (const Operand &operand : command.operands)
       bound.arguments.push_back(arena.data() + operand.offset);
