@@ -1,6 +1,7 @@
 // Small graphs whose gradients are checked against finite differences.
 #pragma once
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -19,5 +20,8 @@ struct GradientCase {
 };
 
 const std::vector<GradientCase> &gradientCases();
+
+/// How a failing case is named.
+inline void PrintTo(const GradientCase &test, std::ostream *out) { *out << test.name; }
 
 } // namespace stow::reference
