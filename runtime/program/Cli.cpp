@@ -5,13 +5,13 @@
 #include "runtime/program/Checkpoint.h"
 #include "runtime/program/Evaluator.h"
 #include "runtime/program/Flags.h"
+#include "runtime/program/MemorySummary.h"
 #include "runtime/program/Progress.h"
 #include "runtime/program/Trainer.h"
 
 #include <cstdio>
 #include <filesystem>
 #include <new>
-#include <numeric>
 
 namespace stow {
 
@@ -162,9 +162,7 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   Executor executor(program, image, {options.threads, options.poison});
   executor.initializeState(0);
   restoreState(executor, SafetensorsFile(options.weights), Restore::Parameters);
-  std::vector<int64_t> rows(static_cast<size_t>(samples->rowCount));
-  std::iota(rows.begin(), rows.end(), int64_t{0});
-  Metrics metrics = Evaluator(executor, *samples).run(rows);
+  Metrics metrics = Evaluator(executor, *samples).run(allRows(samples->rowCount));
   printLine(std::string(isTest ? "test: " : "") + describe(metrics) + ", " +
             groupDigits(metrics.rows) + " rows");
   printLine(memorySummary(program.plan));

@@ -15,6 +15,8 @@ void printLine(const std::string &text);
 
 class Progress {
 public:
+  using Clock = std::chrono::steady_clock;
+
   struct Run {
     int64_t firstStep = 0; ///< steps done before this process
     int64_t totalSteps = 0;
@@ -39,12 +41,14 @@ public:
   /// Ends the bar.
   void finish();
 
+  /// Takes time out of the account: evaluations and saves are no training.
+  void exclude(Clock::duration time) { start += time; }
+
+  /// Since the construction, without what was excluded.
   double seconds() const;
   double samplesPerSecond(int64_t done) const;
 
 private:
-  using Clock = std::chrono::steady_clock;
-
   void draw(int64_t done, double rate, double loss);
 
   Run run;

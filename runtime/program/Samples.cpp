@@ -1,8 +1,12 @@
 #include "runtime/program/Samples.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/data/Shuffle.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
 
 namespace stow {
 
@@ -11,6 +15,9 @@ namespace {
 /// Names that data sets use for the only data array and the only target array, most usual first.
 const std::vector<std::string> dataNames = {"x", "X", "images", "image", "data", "inputs", "input"};
 const std::vector<std::string> targetNames = {"y", "Y", "labels", "label", "targets", "target"};
+
+/// The "epoch" whose order decides which samples are held out; no run gets there.
+constexpr uint64_t splitEpoch = std::numeric_limits<uint64_t>::max();
 
 bool isSample(const GraphInput &input) {
   return input.role == InputRole::Data || input.role == InputRole::Target;
@@ -141,6 +148,26 @@ void checkLabels(const Array &labels, int64_t classes, int64_t ignoreIndex) {
                               std::to_string(classes - 1) + " or ignore_index " +
                               std::to_string(ignoreIndex));
   }
+}
+
+std::vector<int64_t> allRows(int64_t count) {
+  std::vector<int64_t> rows(static_cast<size_t>(count));
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  return rows;
+}
+
+Rows splitRows(int64_t count, double fraction, uint64_t seed) {
+  Rows rows;
+  rows.train = allRows(count);
+  if (fraction <= 0)
+    return rows;
+  shuffleEpoch(rows.train, seed, splitEpoch);
+  auto kept = static_cast<int64_t>(std::ceil(static_cast<double>(count) * (1 - fraction)));
+  rows.validation.assign(rows.train.begin() + kept, rows.train.end());
+  rows.train.resize(static_cast<size_t>(kept));
+  std::ranges::sort(rows.train);
+  std::ranges::sort(rows.validation);
+  return rows;
 }
 
 Feeder::Feeder(const GraphProgram &graph, const Samples &samples) {

@@ -42,6 +42,17 @@ std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &gr
 /// `ignoreIndex`.
 void checkLabels(const Array &labels, int64_t classes, int64_t ignoreIndex);
 
+/// 0, 1, ..., count - 1.
+std::vector<int64_t> allRows(int64_t count);
+
+/// The samples that are trained on and those held out, both ascending.
+struct Rows {
+  std::vector<int64_t> train, validation;
+};
+
+/// Holds out `fraction` of `count` samples, rounded down; which ones is a function of the seed.
+Rows splitRows(int64_t count, double fraction, uint64_t seed);
+
 /// Copies rows into the inputs of one graph.
 class Feeder {
 public:

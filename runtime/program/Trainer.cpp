@@ -6,49 +6,21 @@
 #include "runtime/data/Shuffle.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/program/Evaluator.h"
+#include "runtime/program/MemorySummary.h"
 #include "runtime/program/Progress.h"
 #include "runtime/program/StopSignal.h"
 #include "runtime/program/TrainingLog.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 #include <numeric>
-#include <sys/resource.h>
 
 namespace stow {
 
 namespace {
-
-/// The "epoch" whose order decides which samples are held out; no run gets there.
-constexpr uint64_t splitEpoch = std::numeric_limits<uint64_t>::max();
-
-/// Where the training samples and the held-out ones are.
-struct Rows {
-  std::vector<int64_t> train, validation;
-};
-
-Rows splitRows(int64_t count, double fraction, uint64_t seed) {
-  Rows rows;
-  rows.train.resize(static_cast<size_t>(count));
-  std::iota(rows.train.begin(), rows.train.end(), int64_t{0});
-  if (fraction <= 0)
-    return rows;
-  shuffleEpoch(rows.train, seed, splitEpoch);
-  auto kept = static_cast<int64_t>(std::ceil(static_cast<double>(count) * (1 - fraction)));
-  rows.validation.assign(rows.train.begin() + kept, rows.train.end());
-  rows.train.resize(static_cast<size_t>(kept));
-  std::ranges::sort(rows.train);
-  std::ranges::sort(rows.validation);
-  return rows;
-}
-
-std::vector<int64_t> allRows(const Samples &samples) {
-  std::vector<int64_t> rows(static_cast<size_t>(samples.rowCount));
-  std::iota(rows.begin(), rows.end(), int64_t{0});
-  return rows;
-}
 
 /// A scalar input or output and the conversion between it and the host's type.
 class Scalar {
@@ -122,6 +94,7 @@ private:
   std::optional<Evaluator> validationEvaluator, testEvaluator;
   std::optional<CheckpointWriter> writer;
   std::optional<TrainingLog> log;
+  std::optional<Metrics> testMetrics; ///< of the latest evaluation of the test rows
   std::optional<Scalar> lossScalar;
   struct ScalarInput {
     InputRole role;
@@ -176,7 +149,7 @@ void TrainingRun::loadData() {
     testSamples = loadSamples(dataFile, trainGraph(), Split::Test, options.keys);
   if (testSamples) {
     checkTargets(program, *testSamples);
-    testRows = allRows(*testSamples);
+    testRows = allRows(testSamples->rowCount);
   }
 }
 
@@ -287,7 +260,9 @@ double TrainingRun::oneStep() {
 void TrainingRun::save(Progress &progress) {
   if (log)
     log->writeThrough();
+  auto start = std::chrono::steady_clock::now();
   writer->save(state);
+  progress.exclude(std::chrono::steady_clock::now() - start);
   progress.line("saved " + writer->path() + " after step " + std::to_string(state.step));
 }
 
@@ -297,7 +272,11 @@ void TrainingRun::endOfEpoch(Progress &progress) {
                                              : nullptr;
   if (!evaluator)
     return;
+  auto start = std::chrono::steady_clock::now();
   Metrics metrics = evaluator->run(validationEvaluator ? rows.validation : testRows);
+  progress.exclude(std::chrono::steady_clock::now() - start);
+  if (!validationEvaluator)
+    testMetrics = metrics;
   progress.line("epoch " + std::to_string((state.step - 1) / state.rate.stepsPerEpoch + 1) + ": " +
                 (validationEvaluator ? "validation " : "test ") + describe(metrics));
 }
@@ -342,8 +321,7 @@ void TrainingRun::finish(Progress &progress, int signal) {
   double speed = progress.samplesPerSecond(state.step);
   if (writer)
     save(progress);
-  else
-    progress.finish();
+  progress.finish();
   if (signal) {
     printLine("stopped after step " + std::to_string(state.step) + " of " +
               std::to_string(state.rate.totalSteps) +
@@ -351,11 +329,16 @@ void TrainingRun::finish(Progress &progress, int signal) {
                       : "; nothing was saved, --save=FILE would have"));
     return;
   }
-  if (testEvaluator)
-    printLine("test: " + describe(testEvaluator->run(testRows)));
-  char text[160];
-  std::snprintf(text, sizeof(text), "trained to step %lld in %.2f s, %.1f samples/s",
-                static_cast<long long>(state.step), seconds, speed);
+  // Without a validation split the last step was followed by an evaluation of the test rows.
+  if (testEvaluator && !testMetrics)
+    testMetrics = testEvaluator->run(testRows);
+  if (testMetrics)
+    printLine("test: " + describe(*testMetrics));
+  char text[200];
+  std::snprintf(text, sizeof(text),
+                "trained to step %lld in %.2f s: %.1f samples/s, %.3f ms per step",
+                static_cast<long long>(state.step), seconds, speed,
+                speed > 0 ? 1e3 * static_cast<double>(program.batch) / speed : 0);
   printLine(text);
   printLine(memorySummary(program.plan));
 }
@@ -371,19 +354,6 @@ int64_t stepSeed(uint64_t runSeed, int64_t step) {
              {static_cast<uint32_t>(runSeed), static_cast<uint32_t>(runSeed >> 32)});
   uint64_t bits = block[0] | static_cast<uint64_t>(block[1]) << 32;
   return static_cast<int64_t>(bits >> 1);
-}
-
-std::string memorySummary(const Plan &plan) {
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  Bytes peak = Bytes{usage.ru_maxrss} * 1024; // Linux counts in KiB
-  std::string text =
-      "memory: process peak " + formatBytes(peak) + ", arena " + formatBytesExact(plan.arenaBytes);
-  if (peak >= plan.arenaBytes)
-    text += ", the rest " + formatBytes(peak - plan.arenaBytes);
-  if (plan.outsideArenaBytes > 0)
-    text += " (stated: " + formatBytes(plan.outsideArenaBytes) + " and the data file)";
-  return text;
 }
 
 int train(const Program &program, ProgramImage image, const TrainOptions &options) {

@@ -40,8 +40,4 @@ int train(const Program &program, ProgramImage image, const TrainOptions &option
 /// negative.
 int64_t stepSeed(uint64_t runSeed, int64_t step);
 
-/// "memory: arena 1,048,576 bytes (1.00 MiB), process peak ...": the planned figure beside the
-/// process's measured peak resident memory.
-std::string memorySummary(const Plan &plan);
-
 } // namespace stow

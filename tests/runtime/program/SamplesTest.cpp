@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace stow {
 namespace {
 
@@ -136,6 +138,21 @@ TEST_F(SamplesTest, NamesTheRowOfABadValue) {
   } catch (const Error &error) {
     EXPECT_THAT(error.what(), HasSubstr("d.npz: y: row 1: element 0 is 300, which does not fit"));
   }
+}
+
+// Tests that a split holds out the right number, loses no row and depends on the seed.
+TEST(SplitRowsTest, SplitsAllRows) {
+  Rows rows = splitRows(1437, 0.1, 3);
+  EXPECT_EQ(rows.validation.size(), 143u);
+  std::vector<int64_t> both = rows.train;
+  both.insert(both.end(), rows.validation.begin(), rows.validation.end());
+  std::ranges::sort(both);
+  EXPECT_EQ(both, allRows(1437));
+  EXPECT_TRUE(std::ranges::is_sorted(rows.train));
+  EXPECT_EQ(splitRows(1437, 0.1, 3).validation, rows.validation);
+  EXPECT_NE(splitRows(1437, 0.1, 4).validation, rows.validation);
+  EXPECT_EQ(splitRows(10, 0, 3).train, allRows(10));
+  EXPECT_TRUE(splitRows(5, 0.1, 3).validation.empty()); // half a row is none
 }
 
 } // namespace
