@@ -33,17 +33,18 @@ SequenceCut::SequenceCut(const Core &core, const Sequence &given, size_t at)
     const CoreOp &coreOp = core.ops[op];
     // Zero-cost reruns still lengthen the schedule: one scaled unit breaks the tie.
     moment.rerunCost[op] = std::max<Cost>(coreOp.cost << shift, 1);
-    bool fixed = !coreOp.recomputable;
+    bool isFixed = !coreOp.recomputable;
     for (int32_t value : coreOp.inputs)
       if (destroyedAt[value] != never)
-        fixed |= core.values[value].producer.has_value() || destroyedAt[value] <= position;
+        isFixed |= core.values[value].producer.has_value() || destroyedAt[value] <= position;
     for (const Credit &credit : coreOp.credits)
-      fixed |= credit.required;
-    moment.fixed[op] = fixed;
+      isFixed |= credit.required;
+    moment.fixed[op] = isFixed;
   }
   for (int32_t value : liveAcross)
     if (!moment.free[value])
       across += core.values[value].sizeBytes;
+  fixed = moment.fixed;
   cut = std::make_unique<KeepOrRerun>(core, std::move(moment));
 }
 

@@ -29,6 +29,11 @@ public:
   /// Bytes live across the position now, inputs of the op there not counted.
   Bytes acrossBytes() const { return across; }
 
+  /// Values that are live across the position.
+  const std::vector<int32_t> &liveValues() const { return liveAcross; }
+  /// False for ops that cannot run again behind the position.
+  bool mayRerun(int32_t op) const { return !fixed[op]; }
+
   /// The sequence with the plan's reruns inserted, each just before its first reader. Reruns that
   /// would read an overwritten value are left out and remembered as impossible.
   Sequence apply(const Plan &plan);
@@ -48,6 +53,7 @@ private:
   std::vector<size_t> nextRead;    ///< per value live across: the next reader's position
   std::vector<size_t> destroyedAt; ///< per value: position of the run that overwrites it, or never
   std::vector<double> biases;
+  std::vector<char> fixed; ///< per op: may not run again
   std::unique_ptr<KeepOrRerun> cut;
 };
 

@@ -4,6 +4,7 @@
 #include "passes/solvers/schedule/CutBound.h"
 #include "passes/solvers/schedule/LocalSearch.h"
 #include "passes/solvers/schedule/OrderSearch.h"
+#include "passes/solvers/schedule/PhaseProgram.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -41,8 +42,9 @@ public:
       descend(budget);
     else
       solveDirectly(budget);
-    const Point *best = bestWithin(budget);
-    fill(result, best, budget);
+    if (options.prove)
+      prove(result, budget);
+    fill(result, bestWithin(budget), budget);
     return result;
   }
 
@@ -288,6 +290,25 @@ private:
     }
   }
 
+  /// The phase program from the ops of highest pressure; its replay may start a better schedule.
+  void prove(PlanResult &result, Bytes budget) {
+    if (!bound.timeBound(budget) || core.ops.empty())
+      return;
+    PhaseOptions phase;
+    phase.seconds = options.proveSeconds;
+    const Point *best = bestWithin(budget);
+    if (best)
+      phase.knownTime = best->time;
+    PhaseResult solved = solvePhaseProgram(core, bound.opsByPressure().front(), budget, phase);
+    phaseInfeasible = solved.infeasible;
+    result.phaseBound = solved.bound;
+    if (solved.sequence && measure(core, *solved.sequence).legal) {
+      addPoint(*solved.sequence, budget);
+      if (!best || best->time > *solved.bound)
+        searchAt(budget, &*solved.sequence, 4 * rungMoves());
+    }
+  }
+
   void fill(PlanResult &result, const Point *best, Bytes budget) {
     result.peakBound = bound.peakBound();
     result.cutBound = bound.timeBound(budget);
@@ -296,7 +317,7 @@ private:
       result.smallestPeakSolution = points.back().solution;
     }
     if (!best) {
-      result.status = result.cutBound ? Status::NotFound : Status::Infeasible;
+      result.status = result.cutBound && !phaseInfeasible ? Status::NotFound : Status::Infeasible;
       return;
     }
     result.solution = best->solution;
@@ -304,7 +325,12 @@ private:
     result.peakBytes = best->peak;
     const Cost least = result.bound();
     result.gap = least > 0 ? static_cast<double>(best->time) / static_cast<double>(least) - 1 : 0;
-    result.status = best->time <= least ? Status::Optimal : Status::Bounded;
+    // The phase program is solved in floating point: its bound is exact up to 1e-7 of the extra
+    // time.
+    const double tolerance =
+        result.phaseBound ? 1e-7 * static_cast<double>(best->time - core.leastTime) : 0;
+    result.status =
+        static_cast<double>(best->time - least) <= tolerance ? Status::Optimal : Status::Bounded;
   }
 
   const Problem problem;
@@ -316,6 +342,7 @@ private:
   std::vector<Point> points;
   int nextRung = 100;
   bool swept = false;
+  bool phaseInfeasible = false;
 };
 
 Planner::Planner(const Problem &problem, PlanOptions options)

@@ -1,0 +1,298 @@
+#include "compiler/plan/RematCommand.h"
+#include "ir/plan/schedule/Json.h"
+#include "ir/plan/schedule/LowerBound.h"
+#include "ir/plan/schedule/Verify.h"
+#include "passes/solvers/schedule/Chain.h"
+#include "passes/solvers/schedule/PhaseProgram.h"
+#include "passes/solvers/schedule/PlanSchedule.h"
+#include "passes/solvers/schedule/Segments.h"
+#include "runtime/base/Bytes.h"
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+namespace stow {
+
+namespace {
+
+using namespace schedule;
+
+constexpr const char *usage =
+    "usage: stowage remat graph.json --memory-budget=70%|BYTES [-o schedule.json] [--prove]\n"
+    "                     [--method=auto|cut|sqrt|rotor] [--effort=X] [--format=text|json]\n"
+    "       stowage remat graph.json --frontier\n"
+    "  --memory-budget=B  bytes (2GiB, 900MB, 1048576) or a share of the input order's peak (70%)\n"
+    "  --frontier         the whole time/memory frontier instead of one budget\n"
+    "  --prove            also solve the phase program for a tighter bound (needs CBC)\n"
+    "  --method=M         auto (default), cut (no search), sqrt (Chen's segments), rotor (chains)\n"
+    "  --effort=X         multiplies the number of search moves (default 1)\n"
+    "  --format=F         text (default) or json\n"
+    "  -o FILE            write the schedule\n";
+
+struct Arguments {
+  std::string input, output, method = "auto", format = "text";
+  std::optional<ByteBudget> budget;
+  bool frontier = false, prove = false;
+  double effort = 1;
+};
+
+/// Absent when only the usage was asked for.
+std::optional<Arguments> parseArguments(int argc, char **argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    std::string text = argv[i];
+    auto value = [&](const char *flag) -> std::optional<std::string> {
+      std::string prefix = std::string(flag) + "=";
+      if (text.rfind(prefix, 0) == 0)
+        return text.substr(prefix.size());
+      return std::nullopt;
+    };
+    if (text == "--help" || text == "-h")
+      return std::nullopt;
+    if (auto budget = value("--memory-budget")) {
+      arguments.budget = parseByteBudget(*budget);
+    } else if (auto method = value("--method")) {
+      static const char *known[] = {"auto", "cut", "sqrt", "rotor", "revolve"};
+      if (std::find(std::begin(known), std::end(known), *method) == std::end(known))
+        throw Error::badInput("--method is '" + *method +
+                              "'; expected auto, cut, sqrt, rotor or revolve");
+      arguments.method = *method;
+    } else if (auto format = value("--format")) {
+      if (*format != "text" && *format != "json")
+        throw Error::badInput("--format is '" + *format + "'; expected text or json");
+      arguments.format = *format;
+    } else if (auto effort = value("--effort")) {
+      char *end = nullptr;
+      arguments.effort = std::strtod(effort->c_str(), &end);
+      if (effort->empty() || *end || !(arguments.effort >= 0 && arguments.effort <= 1e6))
+        throw Error::badInput("--effort is '" + *effort + "'; expected a number from 0 to 1000000");
+    } else if (text == "--frontier") {
+      arguments.frontier = true;
+    } else if (text == "--prove") {
+      arguments.prove = true;
+    } else if (text == "-o") {
+      if (++i == argc)
+        throw Error::badInput("-o needs a file name");
+      arguments.output = argv[i];
+    } else if (text.size() > 1 && text[0] == '-') {
+      throw Error::badInput("unknown flag '" + text + "'; --help lists the flags");
+    } else if (!arguments.input.empty()) {
+      throw Error::badInput("two input files, '" + arguments.input + "' and '" + text +
+                            "'; expected one");
+    } else {
+      arguments.input = text;
+    }
+  }
+  if (arguments.input.empty())
+    throw Error::badInput("no input file; --help shows the usage");
+  if (!arguments.frontier && !arguments.budget)
+    throw Error::badInput("no --memory-budget; write for example --memory-budget=70%");
+  return arguments;
+}
+
+Problem readProblem(const std::string &path) {
+  std::stringstream text;
+  if (path == "-") {
+    text << std::cin.rdbuf();
+    return parse(text.str(), "standard input");
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    throw Error::badInput("cannot open '" + path + "'");
+  text << file.rdbuf();
+  return parse(text.str(), path);
+}
+
+void writeSchedule(const std::string &path, const Problem &problem, const Solution &solution) {
+  const std::string text = printSolution(problem, solution);
+  if (path == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return;
+  }
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file)
+    throw Error::badInput("cannot write '" + path + "'");
+}
+
+double percent(double part, double whole) { return whole > 0 ? 100.0 * part / whole : 0; }
+
+const char *statusName(const PlanResult &result) {
+  switch (result.status) {
+  case Status::Optimal:
+    return "optimal";
+  case Status::Bounded:
+    return "bounded";
+  case Status::Infeasible:
+    return "infeasible";
+  case Status::NotFound:
+    return "not found";
+  }
+  return "";
+}
+
+void printText(const Problem &problem, const PlanResult &result, double seconds) {
+  const double least = static_cast<double>(result.leastTime);
+  auto extra = [&](Cost time) {
+    return percent(static_cast<double>(time - result.leastTime), least);
+  };
+  auto share = [&](Bytes bytes) {
+    return percent(static_cast<double>(bytes), static_cast<double>(result.inputOrderPeak));
+  };
+  std::printf("problem      %s: %zu ops, %zu values\n", problem.name.c_str(), problem.ops.size(),
+              problem.values.size());
+  std::printf("input order  %s, time %lld\n", formatBytesExact(result.inputOrderPeak).c_str(),
+              static_cast<long long>(result.leastTime));
+  std::printf("budget       %s, %.2f %%\n", formatBytesExact(result.budgetBytes).c_str(),
+              share(result.budgetBytes));
+  if (result.solution) {
+    std::printf("peak         %s, %.2f %%\n", formatBytesExact(result.peakBytes).c_str(),
+                share(result.peakBytes));
+    std::printf("time         %lld, extra %.4f %% (%zu runs)\n",
+                static_cast<long long>(result.time), extra(result.time),
+                result.solution->runs.size());
+  }
+  if (result.cutBound)
+    std::printf("cut bound    time %lld, extra %.4f %%\n", static_cast<long long>(*result.cutBound),
+                extra(*result.cutBound));
+  if (result.phaseBound)
+    std::printf("phase bound  time %lld, extra %.4f %%\n",
+                static_cast<long long>(*result.phaseBound), extra(*result.phaseBound));
+  std::printf("peak bound   %s, %.2f %%\n", formatBytesExact(result.peakBound).c_str(),
+              share(result.peakBound));
+  if (result.status == Status::Bounded)
+    std::printf("status       within %.4f %% of the bound\n", 100.0 * result.gap);
+  else if (result.status == Status::Infeasible)
+    std::printf("status       infeasible: no schedule has a peak below %s; smallest found %s\n",
+                formatBytesExact(result.peakBound).c_str(),
+                formatBytesExact(result.smallestPeak).c_str());
+  else if (result.status == Status::NotFound)
+    std::printf("status       not found; smallest peak found %s\n",
+                formatBytesExact(result.smallestPeak).c_str());
+  else
+    std::printf("status       optimal\n");
+  std::printf("seconds      %.3f\n", seconds);
+}
+
+void printJson(const PlanResult &result, double seconds) {
+  auto optional = [](const std::optional<Cost> &cost) {
+    return cost ? std::to_string(*cost) : std::string("null");
+  };
+  std::printf("{\"status\": \"%s\", \"budget_bytes\": %lld, \"input_order_peak_bytes\": %lld,\n",
+              statusName(result), static_cast<long long>(result.budgetBytes),
+              static_cast<long long>(result.inputOrderPeak));
+  std::printf(" \"peak_bytes\": %s, \"time\": %s, \"least_time\": %lld,\n",
+              result.solution ? std::to_string(result.peakBytes).c_str() : "null",
+              result.solution ? std::to_string(result.time).c_str() : "null",
+              static_cast<long long>(result.leastTime));
+  std::printf(" \"cut_bound\": %s, \"phase_bound\": %s, \"peak_bound_bytes\": %lld,\n",
+              optional(result.cutBound).c_str(), optional(result.phaseBound).c_str(),
+              static_cast<long long>(result.peakBound));
+  std::printf(" \"smallest_peak_bytes\": %lld, \"gap\": %.9g, \"seconds\": %.3f}\n",
+              static_cast<long long>(result.smallestPeak), result.gap, seconds);
+}
+
+int printFrontier(const Problem &problem, Planner &planner) {
+  std::vector<FrontierRow> rows = planner.frontier();
+  std::printf("# %s: input order %s\n", problem.name.c_str(),
+              formatBytesExact(planner.inputOrderPeak()).c_str());
+  std::printf("peak_bytes,peak_percent,time,extra_percent\n");
+  const double least = static_cast<double>(problem.leastTime());
+  for (const FrontierRow &row : rows)
+    std::printf(
+        "%lld,%.3f,%lld,%.4f\n", static_cast<long long>(row.peakBytes),
+        percent(static_cast<double>(row.peakBytes), static_cast<double>(planner.inputOrderPeak())),
+        static_cast<long long>(row.time), percent(static_cast<double>(row.time) - least, least));
+  return 0;
+}
+
+/// Overrides the schedule of `result` by that of a named method.
+void applyMethod(const std::string &method, const Problem &problem, PlanResult &result) {
+  Core core(problem);
+  std::optional<Sequence> sequence;
+  if (method == "sqrt") {
+    sequence = sqrtSchedule(core);
+  } else {
+    std::optional<Chain> chain = asChain(core);
+    if (!chain)
+      throw Error::badInput("--method=" + method +
+                            " needs a chain (forward ops, then their backwards); use auto or sqrt");
+    sequence = rotorSchedule(core, *chain, result.budgetBytes);
+  }
+  result.solution.reset();
+  result.status = result.cutBound ? Status::NotFound : Status::Infeasible;
+  if (!sequence)
+    return;
+  Solution solution = expand(problem, core, *sequence, result.budgetBytes);
+  Replay replay = verify(problem, solution);
+  if (replay.fault)
+    throw Error::internal("--method=" + method + " made an illegal schedule: " + *replay.fault);
+  result.smallestPeak = replay.peakBytes;
+  if (replay.peakBytes > result.budgetBytes)
+    return;
+  result.solution = std::move(solution);
+  result.time = replay.time;
+  result.peakBytes = replay.peakBytes;
+  result.gap =
+      static_cast<double>(replay.time) / static_cast<double>(std::max<Cost>(result.bound(), 1)) - 1;
+  result.status = replay.time <= result.bound() ? Status::Optimal : Status::Bounded;
+}
+
+int remat(const Arguments &arguments) {
+  const Problem problem = readProblem(arguments.input);
+  PlanOptions options;
+  options.effort = arguments.method == "auto" ? arguments.effort : 0;
+  options.prove = arguments.prove;
+  if (arguments.prove && !phaseProgramAvailable())
+    throw Error::badInput("--prove needs CBC, which this build does not have; rebuild with "
+                          "coinor-libcbc-dev installed");
+  const auto start = std::chrono::steady_clock::now();
+  Planner planner(problem, options);
+  if (arguments.frontier)
+    return printFrontier(problem, planner);
+  const Bytes budget = arguments.budget->bytes
+                           ? *arguments.budget->bytes
+                           : percentOf(planner.inputOrderPeak(), *arguments.budget->peakPercent);
+  PlanResult result = planner.plan(budget);
+  if (arguments.method != "auto" && arguments.method != "cut")
+    applyMethod(arguments.method, problem, result);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (arguments.format == "json")
+    printJson(result, seconds);
+  else
+    printText(problem, result, seconds);
+  if (!result.solution)
+    return static_cast<int>(ErrorKind::Infeasible);
+  if (!arguments.output.empty())
+    writeSchedule(arguments.output, problem, *result.solution);
+  return 0;
+}
+
+} // namespace
+
+int runRematCommand(int argc, char **argv) {
+  try {
+    std::optional<Arguments> arguments = parseArguments(argc, argv);
+    if (!arguments) {
+      std::fputs(usage, stdout);
+      return 0;
+    }
+    return remat(*arguments);
+  } catch (const Error &error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return error.exitCode();
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "internal error: %s\n", error.what());
+    return static_cast<int>(ErrorKind::Internal);
+  }
+}
+
+} // namespace stow

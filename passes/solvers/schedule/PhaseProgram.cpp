@@ -1,0 +1,339 @@
+#include "passes/solvers/schedule/PhaseProgram.h"
+
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+#include <cmath>
+
+#ifdef STOW_HAVE_CBC
+#include <Cbc_C_Interface.h>
+#endif
+
+namespace stow::schedule {
+
+std::vector<int32_t> phaseChain(const Core &core, int32_t start, int phases) {
+  // Longest path to the end by number of ops; ties go to the earlier op.
+  const size_t count = core.ops.size();
+  std::vector<int32_t> length(count, 1), next(count, -1);
+  for (size_t i = count; i-- > 0;)
+    for (int32_t value : core.ops[i].outputs)
+      for (int32_t reader : core.values[value].readers)
+        if (length[reader] + 1 > length[i]) {
+          length[i] = length[reader] + 1;
+          next[i] = reader;
+        }
+  std::vector<int32_t> path;
+  for (int32_t op = start; op >= 0; op = next[op])
+    path.push_back(op);
+  if (static_cast<int>(path.size()) <= phases)
+    return path;
+  std::vector<int32_t> chain;
+  for (int k = 0; k < phases; ++k)
+    chain.push_back(path[static_cast<size_t>(k) * path.size() / static_cast<size_t>(phases)]);
+  return chain;
+}
+
+#ifndef STOW_HAVE_CBC
+
+bool phaseProgramAvailable() { return false; }
+
+PhaseResult solvePhaseProgram(const Core &, int32_t, Bytes, const PhaseOptions &) {
+  throw Error::internal("the phase program needs CBC, which this build does not have");
+}
+
+#else
+
+bool phaseProgramAvailable() { return true; }
+
+namespace {
+
+constexpr int absent = -1;
+
+/// Builds the program column by column and row by row, then hands it to CBC.
+class PhaseProgram {
+public:
+  PhaseProgram(const Core &core, std::vector<int32_t> chain, Bytes budget)
+      : core(core), chain(std::move(chain)), budget(budget),
+        phases(static_cast<int>(this->chain.size()) + 1) {
+    byteUnit = std::max<double>(1.0, static_cast<double>(budget) / 1e6);
+    costUnit = std::max<double>(1.0, static_cast<double>(core.leastTime) / 1e6);
+    relate();
+    addColumns();
+    addRows();
+  }
+
+  PhaseResult solve(const PhaseOptions &options) {
+    PhaseResult result;
+    if (impossible) {
+      result.infeasible = true;
+      return result;
+    }
+    Cbc_Model *model = load();
+    Cbc_setParameter(model, "logLevel", "0");
+    Cbc_setParameter(model, "threads", "0");
+    Cbc_setParameter(model, "seconds", std::to_string(options.seconds).c_str());
+    Cbc_setParameter(model, "ratioGap", "1e-9");
+    Cbc_setParameter(model, "allowableGap", "1e-9");
+    if (options.knownTime) {
+      double extra = static_cast<double>(*options.knownTime - core.leastTime) / costUnit;
+      Cbc_setParameter(model, "cutoff",
+                       std::to_string(constant + extra * (1 + 1e-6) + 1e-3).c_str());
+    }
+    Cbc_solve(model);
+    if (Cbc_isProvenInfeasible(model)) {
+      // Below the cutoff nothing exists: the known schedule is optimal. Without one: infeasible.
+      if (options.knownTime)
+        result.bound = *options.knownTime;
+      else
+        result.infeasible = true;
+    } else {
+      double best =
+          Cbc_isProvenOptimal(model) ? Cbc_getObjValue(model) : Cbc_getBestPossibleObjValue(model);
+      result.bound = core.leastTime + roundUp(best - constant);
+    }
+    if (const double *values = Cbc_getColSolution(model); values && Cbc_isProvenOptimal(model))
+      result.sequence = replay(values);
+    Cbc_deleteModel(model);
+    return result;
+  }
+
+private:
+  Cost roundUp(double scaledExtra) const {
+    if (!(scaledExtra > 0))
+      return 0;
+    // The solver's tolerance is taken off before rounding up to a possible cost.
+    double extra = scaledExtra * costUnit * (1 - 1e-7) - 1e-6 * costUnit;
+    Cost whole = static_cast<Cost>(std::ceil(std::max(extra, 0.0)));
+    return (whole + core.costStep - 1) / core.costStep * core.costStep;
+  }
+
+  /// earliest[t]: the first phase in which t may run; deadline[t]: the phase by which it must have.
+  void relate() {
+    const size_t count = core.ops.size();
+    earliest.assign(count, 0);
+    deadline.assign(count, phases - 1);
+    for (int k = phases - 1; k-- > 0;) {
+      std::vector<char> above(count, 0);
+      above[chain[k]] = 1;
+      for (size_t u = count; u-- > 0;)
+        if (above[u]) {
+          deadline[u] = k;
+          for (int32_t value : core.ops[u].inputs)
+            if (core.values[value].producer)
+              above[*core.values[value].producer] = 1;
+        }
+    }
+    for (int k = 0; k + 1 < phases; ++k) {
+      std::vector<char> below(count, 0);
+      below[chain[k]] = 1;
+      earliest[chain[k]] = std::max(earliest[chain[k]], k);
+      for (size_t u = 0; u < count; ++u)
+        for (int32_t value : core.ops[u].inputs)
+          if (core.values[value].producer && below[*core.values[value].producer]) {
+            below[u] = 1;
+            earliest[u] = std::max(earliest[u], k + 1);
+          }
+    }
+  }
+
+  int column(double cost, double lower, double upper) {
+    costs.push_back(cost);
+    lowers.push_back(lower);
+    uppers.push_back(upper);
+    return static_cast<int>(costs.size()) - 1;
+  }
+
+  void addColumns() {
+    const size_t ops = core.ops.size(), values = core.values.size();
+    runs.assign(phases, std::vector<int>(ops, absent));
+    stays.assign(phases, std::vector<int>(values, absent));
+    for (int k = 0; k < phases; ++k) {
+      for (size_t t = 0; t < ops; ++t) {
+        if (k < earliest[t])
+          continue;
+        bool forced = k + 1 < phases && chain[k] == static_cast<int32_t>(t);
+        // Only one run is free; later ones cost. The first phases carry the free run by the row
+        // "at least once", whose cost is subtracted as a constant.
+        runs[k][t] =
+            column(static_cast<double>(core.ops[t].leastCost) / costUnit, forced ? 1 : 0, 1);
+      }
+      if (k + 1 == phases)
+        continue;
+      for (size_t a = 0; a < values; ++a) {
+        const CoreValue &value = core.values[a];
+        if (value.sizeBytes > 0 && (!value.producer || k >= earliest[*value.producer]))
+          stays[k][a] = column(0, 0, 1);
+      }
+    }
+    for (const CoreOp &op : core.ops)
+      constant += static_cast<double>(op.leastCost) / costUnit;
+  }
+
+  struct Term {
+    int column;
+    double factor;
+  };
+  void row(std::vector<Term> terms, double lower, double upper) {
+    for (const Term &term : terms) {
+      indices.push_back(term.column);
+      factors.push_back(term.factor);
+    }
+    rowStarts.push_back(static_cast<int>(indices.size()));
+    rowLowers.push_back(lower);
+    rowUppers.push_back(upper);
+  }
+
+  /// left <= in memory before phase k + written in phase k.
+  void supplied(int left, int k, int32_t a) {
+    const CoreValue &value = core.values[a];
+    if (value.sizeBytes == 0)
+      return supplySmall(left, k, a);
+    std::vector<Term> terms = {{left, 1}};
+    if (k == 0 && !value.producer)
+      return; // there from the start
+    if (k > 0 && stays[k - 1][a] != absent)
+      terms.push_back({stays[k - 1][a], -1});
+    if (value.producer && runs[k][*value.producer] != absent)
+      terms.push_back({runs[k][*value.producer], -1});
+    row(std::move(terms), -1e30, 0);
+  }
+
+  /// Values without bytes stay for free once written: any earlier phase will do.
+  void supplySmall(int left, int k, int32_t a) {
+    const std::optional<int32_t> &producer = core.values[a].producer;
+    if (!producer)
+      return;
+    std::vector<Term> terms = {{left, 1}};
+    for (int j = 0; j <= k; ++j)
+      if (runs[j][*producer] != absent)
+        terms.push_back({runs[j][*producer], -1});
+    row(std::move(terms), -1e30, 0);
+  }
+
+  void addRows() {
+    rowStarts.push_back(0);
+    for (int k = 0; k < phases; ++k) {
+      for (size_t t = 0; t < core.ops.size(); ++t)
+        if (runs[k][t] != absent)
+          for (int32_t a : core.ops[t].inputs)
+            supplied(runs[k][t], k, a);
+      if (k + 1 == phases)
+        continue;
+      for (size_t a = 0; a < core.values.size(); ++a)
+        if (stays[k][a] != absent)
+          supplied(stays[k][a], k, static_cast<int32_t>(a));
+      addBytes(k);
+    }
+    for (size_t t = 0; t < core.ops.size(); ++t) {
+      std::vector<Term> once, all;
+      for (int k = 0; k < phases; ++k)
+        if (runs[k][t] != absent) {
+          all.push_back({runs[k][t], 1});
+          if (k <= deadline[t])
+            once.push_back({runs[k][t], 1});
+        }
+      impossible |= once.empty();
+      row(once, 1, 1e30);
+      if (!core.ops[t].mayRepeat)
+        row(all, 1, 1);
+    }
+    for (size_t a = 0; a < core.values.size(); ++a)
+      if (core.values[a].keep && core.values[a].sizeBytes > 0) {
+        std::vector<Term> terms;
+        if (phases > 1 && stays[phases - 2][a] != absent)
+          terms.push_back({stays[phases - 2][a], 1});
+        if (core.values[a].producer)
+          terms.push_back({runs[phases - 1][*core.values[a].producer], 1});
+        if (phases > 1 || core.values[a].producer)
+          row(std::move(terms), 1, 1e30);
+      }
+  }
+
+  void addBytes(int k) {
+    const CoreOp &op = core.ops[chain[k]];
+    Bytes own = core.baseBytes + op.leastWorkspaceBytes;
+    std::vector<char> beside(core.values.size(), 1);
+    for (int32_t a : op.inputs) {
+      own += core.values[a].sizeBytes;
+      beside[a] = 0;
+    }
+    for (int32_t a : op.outputs) {
+      Bytes credit = 0;
+      for (const Credit &offer : op.credits)
+        if (offer.output == a)
+          credit = std::max(credit, offer.bytes);
+      own += core.values[a].sizeBytes - credit;
+      beside[a] = 0;
+    }
+    impossible |= own > budget;
+    std::vector<Term> terms;
+    for (size_t a = 0; a < core.values.size(); ++a)
+      if (beside[a] && stays[k][a] != absent)
+        terms.push_back({stays[k][a], static_cast<double>(core.values[a].sizeBytes) / byteUnit});
+    // A hair of slack keeps rounding of doubles from cutting off a real schedule.
+    row(std::move(terms), -1e30, static_cast<double>(budget - own) / byteUnit * (1 + 1e-12) + 1e-9);
+  }
+
+  /// CBC wants columns; rows are collected first and turned around.
+  Cbc_Model *load() {
+    const int columns = static_cast<int>(costs.size()),
+              rowCount = static_cast<int>(rowLowers.size());
+    std::vector<int> starts(columns + 1, 0), rowsOf(indices.size());
+    std::vector<double> values(indices.size());
+    for (int index : indices)
+      ++starts[index + 1];
+    for (int c = 0; c < columns; ++c)
+      starts[c + 1] += starts[c];
+    std::vector<int> next(starts.begin(), starts.end() - 1);
+    for (int r = 0; r < rowCount; ++r)
+      for (int e = rowStarts[r]; e < rowStarts[r + 1]; ++e) {
+        int place = next[indices[e]]++;
+        rowsOf[place] = r;
+        values[place] = factors[e];
+      }
+    Cbc_Model *model = Cbc_newModel();
+    Cbc_loadProblem(model, columns, rowCount, starts.data(), rowsOf.data(), values.data(),
+                    lowers.data(), uppers.data(), costs.data(), rowLowers.data(), rowUppers.data());
+    for (int c = 0; c < columns; ++c)
+      Cbc_setInteger(model, c);
+    Cbc_setObjSense(model, 1);
+    return model;
+  }
+
+  /// Every phase in input order, its chain op last.
+  Sequence replay(const double *values) const {
+    Sequence sequence;
+    for (int k = 0; k < phases; ++k) {
+      for (size_t t = 0; t < core.ops.size(); ++t) {
+        bool last = k + 1 < phases && chain[k] == static_cast<int32_t>(t);
+        if (!last && runs[k][t] != absent && values[runs[k][t]] > 0.5)
+          sequence.push_back(static_cast<int32_t>(t));
+      }
+      if (k + 1 < phases)
+        sequence.push_back(chain[k]);
+    }
+    return sequence;
+  }
+
+  const Core &core;
+  const std::vector<int32_t> chain;
+  const Bytes budget;
+  const int phases;
+  double byteUnit = 1, costUnit = 1, constant = 0;
+  bool impossible = false;
+  std::vector<int> earliest, deadline;
+  std::vector<std::vector<int>> runs, stays; ///< columns, `absent` where fixed at 0
+  std::vector<double> costs, lowers, uppers, factors, rowLowers, rowUppers;
+  std::vector<int> indices, rowStarts;
+};
+
+} // namespace
+
+PhaseResult solvePhaseProgram(const Core &core, int32_t start, Bytes budgetBytes,
+                              const PhaseOptions &options) {
+  return PhaseProgram(core, phaseChain(core, start, options.phases), budgetBytes).solve(options);
+}
+
+#endif
+
+} // namespace stow::schedule

@@ -1,0 +1,72 @@
+#include "passes/solvers/schedule/Segments.h"
+
+#include "passes/solvers/schedule/CutSchedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+
+namespace stow::schedule {
+
+Sequence segmentSchedule(const Core &core, const Sequence &base, int segmentCount) {
+  const size_t peak = measure(core, base).peakPosition;
+  SequenceCut cut(core, base, peak);
+  // The segment of a value is that of the run that writes it, in front of the peak.
+  std::vector<int64_t> segmentOf(core.values.size(), 0);
+  std::vector<char> kept(core.values.size(), 0);
+  for (size_t i = 0; i < peak; ++i) {
+    const int64_t segment = static_cast<int64_t>(i) * segmentCount / static_cast<int64_t>(peak);
+    for (int32_t value : core.ops[base[i]].outputs)
+      segmentOf[value] = segment;
+    for (int32_t value : core.ops[base[i]].inputs)
+      kept[value] |= segmentOf[value] != segment;
+  }
+  for (size_t v = 0; v < core.values.size(); ++v)
+    kept[v] |= !core.values[v].producer.has_value();
+
+  SequenceCut::Plan plan;
+  std::set<int32_t> reruns;
+  std::vector<int32_t> pending;
+  auto rerun = [&](int32_t value) {
+    if (kept[value] || !core.values[value].producer)
+      return;
+    int32_t op = *core.values[value].producer;
+    if (cut.mayRerun(op) && reruns.insert(op).second)
+      pending.push_back(op);
+  };
+  for (int32_t value : cut.liveValues())
+    rerun(value);
+  while (!pending.empty()) {
+    int32_t op = pending.back();
+    pending.pop_back();
+    for (int32_t value : core.ops[op].inputs)
+      rerun(value);
+  }
+  plan.reruns.assign(reruns.begin(), reruns.end());
+  return cut.apply(plan);
+}
+
+Sequence sqrtSchedule(const Core &core) {
+  const Sequence base = core.inputOrder();
+  Sequence best = base;
+  Measure bestMeasure = measure(core, base);
+  if (base.empty())
+    return best;
+  const double root = std::sqrt(static_cast<double>(bestMeasure.peakPosition + 1));
+  for (double factor : {0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0}) {
+    int count = static_cast<int>(std::lround(root * factor));
+    if (count < 1)
+      continue;
+    Sequence candidate = segmentSchedule(core, base, count);
+    Measure now = measure(core, candidate);
+    if (now.legal &&
+        std::tie(now.peakBytes, now.time) < std::tie(bestMeasure.peakBytes, bestMeasure.time)) {
+      best = std::move(candidate);
+      bestMeasure = now;
+    }
+  }
+  return best;
+}
+
+} // namespace stow::schedule
