@@ -6,6 +6,7 @@
   models/build.py resnet18 -o resnet18.onnx --weights he:7        He et al.'s variance for convolutions
   models/build.py resnet18 -o resnet18.onnx --weights w.safetensors
   models/build.py resnet18 -o resnet18.onnx --weights none        parameters are graph inputs
+  models/build.py mobilenet_v2 --image 64 --batch 4               smaller images, for quick tests
   models/build.py --list
 """
 
@@ -39,9 +40,13 @@ def choose_weights(model: onnx.ModelProto, source: str) -> dict[str, np.ndarray]
     return {name: stored[name] for name in find_parameters(model)}
 
 
-def build(name: str, batch: int, weights: str, opset: int = 13) -> onnx.ModelProto:
+def build(name: str, batch: int, weights: str, opset: int = 13, image: int | None = None) -> onnx.ModelProto:
+    """`image` replaces the side of a square input image; networks with a dense layer behind a fixed grid refuse it."""
     spec = MODELS[name]
-    model = export_module(name, spec.build(), spec.sample, batch, opset)
+    if image is not None and len(spec.sample) != 3:
+        raise ValueError(f"'{name}' has no image input")
+    sample = spec.sample if image is None else (spec.sample[0], image, image)
+    model = export_module(name, spec.build(), sample, batch, opset)
     attach_weights(model, choose_weights(model, weights))
     onnx.checker.check_model(model)
     return model
@@ -54,6 +59,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--weights", default="seed:0", help="none, seed:N, he:N or FILE.safetensors (default: seed:0)")
     parser.add_argument("--opset", type=int, default=13)
+    parser.add_argument("--image", type=int, metavar="SIDE", help="side of the input image instead of the usual one")
     parser.add_argument("--list", action="store_true", help="print the models' names and input shapes")
     args = parser.parse_args()
     if args.list:
@@ -62,7 +68,7 @@ def main() -> None:
         return
     if args.name is None:
         parser.error("name a model, or use --list")
-    model = build(args.name, args.batch, args.weights, args.opset)
+    model = build(args.name, args.batch, args.weights, args.opset, args.image)
     output = args.output or Path(f"{args.name}.onnx")
     output.write_bytes(model.SerializeToString(deterministic=True))
     count = len(find_parameters(model))

@@ -35,6 +35,7 @@ class Curve:
     rows: int | None = None  # of random data; fewer than batch x steps means that batches come again
     double: bool = True
     small: bool = True
+    image: int | None = None  # side of the input image where it is not the model's usual one
 
 
 DIGITS = "models/data/digits.npz"
@@ -45,6 +46,10 @@ CURVES: dict[str, Curve] = {
     "mlp": Curve("mlp", 32, 20, "sgd:lr=0.1,momentum=0.9", rows=64),
     "mlp_adam": Curve("mlp", 32, 20, "adam:lr=1e-3", rows=64),
     "lenet": Curve("lenet", 32, 20, "adamw:lr=1e-3", rows=64),
+    "resnet18_i64": Curve("resnet18", 8, 5, SLOW_SGD, weights="he:0", image=64),
+    "mobilenet_v2_i64": Curve("mobilenet_v2", 8, 3, SLOW_SGD, weights="he:0", image=64),
+    "densenet121_i64": Curve("densenet121", 8, 5, SLOW_SGD, weights="he:0", image=64),
+    "inception_i64": Curve("inception", 8, 5, SLOW_SGD, weights="he:0", image=64),
     "resnet18_b8": Curve("resnet18", 8, 10, SGD, weights="he:0", small=False),
     "light_bvlc_alexnet": Curve("light_bvlc_alexnet.onnx", 8, 3, SGD, weights="he:0", double=False, small=False),
     "light_inception_v1": Curve("light_inception_v1.onnx", 8, 3, SLOW_SGD, weights="he:0", double=False, small=False),
@@ -62,6 +67,7 @@ def model_file(name: str, curve: Curve, folder: Path, light_models: Path | None)
     path = folder / f"{name}.onnx"
     command = [sys.executable, ROOT / "models/build.py", curve.model, "-o", path, "--batch", str(curve.batch),
                "--weights", curve.weights]  # fmt: skip
+    command += ["--image", str(curve.image)] if curve.image else []
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return path
 
