@@ -60,7 +60,9 @@ void convertPow(NodeImport &node) {
     return node.bind(0, node.emit<ReciprocalOp>(x));
   if (keepsShape && exponent->size() == 1)
     return node.bind(0, node.emit<PowOp>({x, node.scalar(power, x)}));
-  node.bind(0, node.emit<PowOp>({x, node.value(1)}));
+  // Integer exponents are numbers of the data's type.
+  Value other = exponent && !exponent->isFloat() ? node.tensor(*exponent, x) : node.value(1);
+  node.bind(0, node.emit<PowOp>({x, other}));
 }
 
 void convertLeakyRelu(NodeImport &node) {

@@ -203,6 +203,9 @@ void convertSlice(NodeImport &node) {
     if (range.step != 1 && range.count > 1)
       throw Error::badInput("slices data with step " + std::to_string(range.step) +
                             "; only step 1 is supported");
+    if (range.count == 0)
+      throw Error::badInput("takes no elements of dimension " + std::to_string(axis) +
+                            "; empty tensors are not supported");
     starts[axis] = range.start;
     sizes[axis] = range.count;
   }
@@ -211,27 +214,37 @@ void convertSlice(NodeImport &node) {
   node.bind(0, slice(node, x, starts, sizes));
 }
 
-/// Gather of one index or of a run of consecutive ones is a slice.
+/// Gather with constant indices: every run of consecutive ones is a slice.
 void convertGather(NodeImport &node) {
+  constexpr size_t maxRuns = 64;
   const Literal &index = node.constant(1, "indices");
   Value x = node.value(0);
   Shape shape = shapeOf(x), starts(shape.size(), 0), sizes = shape;
   int64_t axis = normalizedAxis(node.integer("axis", 0), shape.size());
-  if (index.isFloat() || index.ints.empty() || index.shape.size() > 1)
-    throw Error::badInput("gathers with a table of indices; a single index or consecutive ones "
-                          "are supported");
-  int64_t start = index.ints[0] < 0 ? index.ints[0] + shape[axis] : index.ints[0];
-  for (size_t i = 0; i < index.ints.size(); ++i) {
-    int64_t at = index.ints[i] < 0 ? index.ints[i] + shape[axis] : index.ints[i];
-    if (at != start + static_cast<int64_t>(i))
-      throw Error::badInput("gathers data with indices that are not consecutive");
+  if (index.isFloat() || index.ints.empty())
+    throw Error::badInput("gathers with indices that are no integers");
+  SmallVector<std::pair<int64_t, int64_t>> runs; // first index, count
+  for (int64_t at : index.ints) {
+    at += at < 0 ? shape[axis] : 0;
+    if (runs.empty() || at != runs.back().first + runs.back().second)
+      runs.push_back({at, 0});
+    ++runs.back().second;
   }
-  starts[axis] = start;
-  sizes[axis] = index.ints.size();
-  Value y = slice(node, x, starts, sizes);
-  Shape result = sizes;
-  if (index.shape.empty())
-    result.erase(result.begin() + axis);
+  if (runs.size() > maxRuns)
+    throw Error::badInput("gathers " + std::to_string(runs.size()) + " separate pieces; at most " +
+                          std::to_string(maxRuns) + " are supported");
+  SmallVector<Value> parts;
+  for (auto [start, count] : runs) {
+    starts[axis] = start;
+    sizes[axis] = count;
+    parts.push_back(slice(node, x, starts, sizes));
+  }
+  Value y = parts.front();
+  if (parts.size() > 1)
+    y = node.emit<ConcatOp>(parts, [&](ConcatOp::Properties &p) { p.axis = node.i64(axis); });
+  Shape result(shape.begin(), shape.begin() + axis);
+  result.insert(result.end(), index.shape.begin(), index.shape.end());
+  result.insert(result.end(), shape.begin() + axis + 1, shape.end());
   node.bind(0, node.reshape(y, result));
 }
 

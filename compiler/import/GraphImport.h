@@ -145,6 +145,9 @@ public:
   /// A rank-0 constant of the element type of `like`.
   mlir::Value scalar(double value, mlir::Value like);
 
+  /// A constant of the literal's numbers in the element type of `like`.
+  mlir::Value tensor(const Literal &literal, mlir::Value like);
+
   mlir::Value reshape(mlir::Value x, const Shape &shape);
 
   /// Builds an op. `set` fills its properties; `type` is given where it is not inferred.

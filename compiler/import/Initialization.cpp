@@ -22,7 +22,11 @@ int64_t fanOutOf(Use use, const Shape &shape) {
 
 } // namespace
 
-int64_t fanInOf(Use use, const Shape &shape) {
+int64_t fanInOf(Use use, const Shape &stored) {
+  // Matrices of older models are stored as [1,1,out,in] and reshaped.
+  Shape shape;
+  std::copy_if(stored.begin(), stored.end(), std::back_inserter(shape),
+               [&](int64_t dim) { return dim != 1 || use == Use::ConvWeight; });
   if (shape.empty())
     return 1;
   int64_t count = std::max<int64_t>(elementCount(shape), 1);

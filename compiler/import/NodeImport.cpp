@@ -151,9 +151,18 @@ std::optional<std::pair<int64_t, int64_t>> NodeImport::batchChange() const {
 }
 
 Value NodeImport::scalar(double value, Value like) {
+  return tensor(Literal{ElementType::Double, {}, {}, {value}}, like);
+}
+
+Value NodeImport::tensor(const Literal &literal, Value like) {
   Type element = cast<RankedTensorType>(like.getType()).getElementType();
-  auto type = RankedTensorType::get({}, element);
-  auto attr = DenseElementsAttr::get(type, graph.builder.getFloatAttr(element, value));
+  if (!isa<FloatType>(element))
+    throw Error::badInput("works on integers; only float tensors are computed with");
+  auto type = RankedTensorType::get(literal.shape, element);
+  SmallVector<mlir::Attribute> numbers;
+  for (int64_t i = 0; i < literal.size(); ++i)
+    numbers.push_back(graph.builder.getFloatAttr(element, literal.number(i)));
+  auto attr = DenseElementsAttr::get(type, numbers);
   return emit<ConstantOp>({}, [&](ConstantOp::Properties &p) { p.value = attr; }, type);
 }
 

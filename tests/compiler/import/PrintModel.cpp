@@ -1,4 +1,5 @@
-// import-print model.onnx [--batch=N] [--input=NAME] [--init=RULE] [--freeze=GLOB] [--elide]
+// import-print model.onnx [--batch=N] [--input=NAME] [--init=RULE] [--freeze=GLOB]
+//              [--elide] [--locations]
 // Imports a model and prints its model form; --elide leaves large weights out.
 #include "compiler/import/Import.h"
 
@@ -13,7 +14,7 @@
 int main(int count, char **values) {
   stow::ImportOptions options;
   std::string path;
-  bool elide = false;
+  bool elide = false, locations = false;
   for (int i = 1; i < count; ++i) {
     llvm::StringRef text = values[i];
     int64_t number;
@@ -27,6 +28,8 @@ int main(int count, char **values) {
       options.frozen.push_back(text.str());
     else if (text == "--elide")
       elide = true;
+    else if (text == "--locations")
+      locations = true;
     else
       path = text.str();
   }
@@ -39,6 +42,6 @@ int main(int count, char **values) {
   mlir::OpPrintingFlags flags;
   if (elide)
     flags.elideLargeElementsAttrs(16).elideLargeResourceString(16);
-  module->print(llvm::outs(), flags.enableDebugInfo(true, false));
+  module->print(llvm::outs(), flags.enableDebugInfo(locations, /*prettyForm=*/locations));
   return 0;
 }

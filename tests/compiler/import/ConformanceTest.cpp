@@ -1,0 +1,157 @@
+// The operator tests that come with ONNX: each case is imported and its graph, run by the reference
+// evaluator, must give the expected tensors. make_conformance.py wrote the files.
+#include "compiler/import/Import.h"
+
+#include "compiler/import/GraphImport.h"
+#include "tests/reference/Evaluator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+using namespace mlir;
+
+namespace stow::onnx {
+namespace {
+
+const std::filesystem::path folder = CONFORMANCE_FOLDER;
+
+/// Cases of supported operators that are refused, with a part of the reason.
+const std::map<std::string, std::string> refused = {
+    {"test_averagepool_3d_default", "spatial dimensions"},
+    {"test_maxpool_3d_default", "spatial dimensions"},
+    {"test_maxpool_2d_uint8", "element type uint8"},
+    {"test_maxpool_with_argmax_2d_precomputed_pads", "indices is read"},
+    {"test_maxpool_with_argmax_2d_precomputed_strides", "indices is read"},
+    {"test_dropout_default_mask", "mask is read"},
+    {"test_dropout_default_mask_ratio", "mask is read"},
+    {"test_edge_pad", "mode 'edge'"},
+    {"test_reflect_pad", "mode 'reflect'"},
+    {"test_reshape_allowzero_reordered", "no static extent"},
+    {"test_split_zero_size_splits", "no static extent"},
+    {"test_slice_neg_steps", "step -1"},
+    {"test_slice_start_out_of_bounds", "takes no elements"},
+};
+
+/// Cases whose other results the graph leaves out: training keeps the statistics itself.
+bool comparesFirstOutputOnly(const std::string &name) {
+  return name.find("batchnorm") != std::string::npos;
+}
+
+/// Not comparable: cases that expect batch statistics or ONNX's random numbers, and those of
+/// bfloat16, whose files in ONNX 1.12 hold the bits as if they were values.
+bool isSkipped(const std::string &name) {
+  return name.find("training") != std::string::npos || name.find("BFLOAT16") != std::string::npos;
+}
+
+struct Outcome {
+  std::string errors;
+  bool isSupported = true; ///< every operator has a rule
+  bool hasData = true;     ///< something is left to compute after folding
+  OwningOpRef<ModuleOp> module;
+};
+
+Outcome import(MLIRContext &context, const std::string &name) {
+  Outcome outcome;
+  std::string path = folder / (name + ".onnx");
+  Model model = load(path);
+  for (const Node &node : model.nodes)
+    outcome.isSupported &= node.domain.empty() && ruleOf(node.type);
+  ImportOptions options;
+  for (const Input &input : model.inputs)
+    options.dataInputs.push_back(input.name);
+  outcome.hasData = !options.dataInputs.empty();
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    outcome.errors += diagnostic.str() + "\n";
+    return success();
+  });
+  outcome.module = importOnnx(context, path, options);
+  return outcome;
+}
+
+reference::Tensor referenceOf(const Tensor &tensor) {
+  Literal literal = *literalOf(tensor);
+  std::vector<double> values;
+  for (int64_t i = 0; i < literal.size(); ++i)
+    values.push_back(literal.number(i));
+  return reference::Tensor(literal.shape, values);
+}
+
+void expectNear(const reference::Tensor &actual, const reference::Tensor &expected,
+                double tolerance) {
+  ASSERT_EQ(actual.shape, expected.shape);
+  for (int64_t i = 0; i < expected.size(); ++i) {
+    double want = expected.values[i], got = actual.values[i];
+    if (std::isnan(want) || std::isinf(want))
+      continue; // folding and evaluation in double may stay finite
+    ASSERT_NEAR(got, want, tolerance * std::max(1.0, std::abs(want))) << "element " << i;
+  }
+}
+
+/// Evaluates the imported graph on the case's inputs.
+void runCase(const std::string &name, ModuleOp module) {
+  Model data = load(folder / (name + ".data.onnx"));
+  auto function = *module.getOps<func::FuncOp>().begin();
+  std::vector<reference::Tensor> arguments;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto argument = function.getArgAttrOfType<StringAttr>(i, kNameAttr).str();
+    arguments.push_back(referenceOf(data.initializers.at("input_" + argument)));
+  }
+  std::vector<reference::Tensor> results = reference::evaluate(function, arguments);
+  size_t count = comparesFirstOutputOnly(name) ? 1 : results.size();
+  for (size_t i = 0; i < count; ++i) {
+    auto result = function.getResultAttrOfType<StringAttr>(i, kNameAttr).str();
+    const Tensor &expected = data.initializers.at("output_" + result);
+    SCOPED_TRACE(result);
+    expectNear(results[i], referenceOf(expected),
+               expected.type == ElementType::Float16 ? 2e-3 : 2e-5);
+  }
+}
+
+TEST(ConformanceTest, ImportedOperatorsComputeWhatOnnxExpects) {
+  std::ifstream list(folder / "cases.txt");
+  ASSERT_TRUE(list) << folder;
+  int compared = 0;
+  std::string name;
+  while (std::getline(list, name)) {
+    SCOPED_TRACE(name);
+    MLIRContext context;
+    Outcome outcome = import(context, name);
+    if (!outcome.isSupported) {
+      EXPECT_FALSE(outcome.module);
+      EXPECT_THAT(outcome.errors, testing::HasSubstr("not supported"));
+      continue;
+    }
+    auto reason = refused.find(name);
+    if (reason != refused.end()) {
+      EXPECT_THAT(outcome.errors, testing::HasSubstr(reason->second));
+      continue;
+    }
+    if (!outcome.module) {
+      // Arithmetic on data that only constants support, or nothing but constants.
+      EXPECT_THAT(outcome.errors, testing::AnyOf(testing::HasSubstr("it must be constant"),
+                                                 testing::HasSubstr("reads no data input"),
+                                                 testing::HasSubstr("works on integers"),
+                                                 testing::HasSubstr("element type"),
+                                                 testing::HasSubstr("no elements")));
+      continue;
+    }
+    if (isSkipped(name))
+      continue;
+    try {
+      runCase(name, *outcome.module);
+      ++compared;
+    } catch (const std::exception &error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+  // A guard against a list that shrinks unnoticed: ONNX 1.12 has this many cases we support.
+  RecordProperty("compared", compared);
+  EXPECT_GE(compared, 320);
+}
+
+} // namespace
+} // namespace stow::onnx
