@@ -38,9 +38,4 @@ struct ExpandMathPass : PassWrapper<ExpandMathPass, OperationPass<>> {
 
 std::unique_ptr<Pass> createExpandMathPass() { return std::make_unique<ExpandMathPass>(); }
 
-void registerCodegenPasses() {
-  registerPass(createEmitKernelsPass);
-  registerPass(createExpandMathPass);
-}
-
 } // namespace stow

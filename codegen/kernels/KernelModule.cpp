@@ -4,6 +4,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -46,7 +47,7 @@ static SmallVector<MemRefType> storageTypes(Operation *op) {
   return types;
 }
 
-LogicalResult emitKernel(Operation *op, KernelFrame &frame) {
+static LogicalResult emitKernel(Operation *op, KernelFrame &frame) {
   if (auto map = dyn_cast<MapOp>(op))
     return emitMap(map, frame);
   if (auto window = dyn_cast<ChannelWindowSumOp>(op))
@@ -62,47 +63,78 @@ LogicalResult emitKernel(Operation *op, KernelFrame &frame) {
   return op->emitOpError() << "has no generated kernel";
 }
 
-KernelModule::KernelModule(MLIRContext *context) {
-  context->loadDialect<arith::ArithDialect, func::FuncDialect, math::MathDialect,
-                       memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect>();
+void registerKernelDialects(DialectRegistry &registry) {
+  registry.insert<arith::ArithDialect, func::FuncDialect, gpu::GPUDialect, math::MathDialect,
+                  memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect>();
+}
+
+KernelModule::KernelModule(MLIRContext *context, KernelTarget target) : target(target) {
+  DialectRegistry registry;
+  registerKernelDialects(registry);
+  context->appendDialectRegistry(registry);
+  for (StringRef name : registry.getDialectNames())
+    context->getOrLoadDialect(name);
   owned = ModuleOp::create(UnknownLoc::get(context));
+  if (target == KernelTarget::Device) {
+    OpBuilder builder(owned->getBodyRegion());
+    gpu::GPUModuleOp::create(builder, owned->getLoc(), "kernels");
+  }
+}
+
+/// An empty kernel function; the builder moves into it.
+static Operation *createFunction(OpBuilder &builder, FunctionType type, KernelTarget target) {
+  Location location = builder.getUnknownLoc();
+  if (target == KernelTarget::Host) {
+    auto function = func::FuncOp::create(builder, location, "kernel", type);
+    builder.setInsertionPointToStart(function.addEntryBlock());
+    return function;
+  }
+  auto function = gpu::GPUFuncOp::create(builder, location, "kernel", type);
+  function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), builder.getUnitAttr());
+  function.setKnownBlockSizeAttr(builder.getDenseI32ArrayAttr({kDeviceBlock, 1, 1}));
+  builder.setInsertionPointToStart(&function.getBody().front());
+  return function;
 }
 
 FailureOr<KernelInfo> KernelModule::add(Operation *op) {
-  MLIRContext *context = op->getContext();
-  Location location = UnknownLoc::get(context);
-  OpBuilder builder(context);
-  builder.setInsertionPointToEnd(owned->getBody());
+  OpBuilder builder(op->getContext());
+  Location location = builder.getUnknownLoc();
+  Block *functions = owned->getBody();
+  if (target == KernelTarget::Device)
+    functions = cast<gpu::GPUModuleOp>(functions->front()).getBody();
+  builder.setInsertionPointToEnd(functions);
   SmallVector<Type> arguments(2, builder.getIndexType());
   llvm::append_range(arguments, storageTypes(op));
-  auto function =
-      func::FuncOp::create(builder, location, "kernel", builder.getFunctionType(arguments, {}));
-  Block *entry = function.addEntryBlock();
-  builder.setInsertionPointToStart(entry);
+  Operation *function = createFunction(builder, builder.getFunctionType(arguments, {}), target);
+  Block *entry = builder.getInsertionBlock();
 
-  auto lanes = makeHostLanes(builder, location);
+  auto lanes = target == KernelTarget::Host ? makeHostLanes(builder, location)
+                                            : makeDeviceLanes(builder, location);
   KernelFrame frame{*lanes, entry->getArgument(0), entry->getArgument(1), {}, 0};
   for (auto [i, type] :
        llvm::enumerate(llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())))
     frame.buffers.push_back({entry->getArgument(i + 2), getElementTypeOrSelf(type)});
   if (failed(emitKernel(op, frame))) {
-    function.erase();
+    function->erase();
     return failure();
   }
-  func::ReturnOp::create(builder, location);
+  if (target == KernelTarget::Host)
+    func::ReturnOp::create(builder, location);
+  else
+    gpu::ReturnOp::create(builder, location);
 
   std::string code;
   llvm::raw_string_ostream stream(code);
   function->print(stream, OpPrintingFlags().useLocalScope());
   if (auto known = byCode.find(code); known != byCode.end()) {
-    function.erase();
+    function->erase();
     return known->second;
   }
   KernelInfo info;
   info.index = names.size();
   info.symbol = ("k" + Twine(info.index) + "_" + op->getName().stripDialect()).str();
   info.tasks = frame.tasks;
-  function.setName(info.symbol);
+  SymbolTable::setSymbolName(function, info.symbol);
   names.push_back(info.symbol);
   byCode.emplace(std::move(code), info);
   return info;

@@ -22,10 +22,12 @@ struct KernelInfo {
 /// True for the ops `KernelModule::add` takes.
 bool hasGeneratedKernel(mlir::Operation *op);
 
+enum class KernelTarget { Host, Device };
+
 class KernelModule {
 public:
   /// Loads the dialects that kernels are made of into `context`.
-  explicit KernelModule(mlir::MLIRContext *context);
+  explicit KernelModule(mlir::MLIRContext *context, KernelTarget target = KernelTarget::Host);
 
   /// The kernel of `op`; fails with a diagnostic at the op when its layouts are not supported.
   mlir::FailureOr<KernelInfo> add(mlir::Operation *op);
@@ -35,12 +37,17 @@ public:
   llvm::ArrayRef<std::string> symbols() const { return names; }
 
 private:
+  KernelTarget target;
   mlir::OwningOpRef<mlir::ModuleOp> owned;
   std::vector<std::string> names;
   std::map<std::string, KernelInfo> byCode;
 };
 
-/// Registers stow-emit-kernels, stow-expand-math and stow-kernels-to-nvvm.
+/// Dialects that kernels are made of.
+void registerKernelDialects(mlir::DialectRegistry &registry);
+
+/// Registers stow-emit-kernels, stow-expand-math and stow-kernels-to-nvvm (defined in
+/// codegen/cuda, which knows them all).
 void registerCodegenPasses();
 
 } // namespace stow

@@ -19,10 +19,10 @@ Value Lanes::index(int64_t value) {
   return arith::ConstantIndexOp::create(builder, location, value);
 }
 
-SmallVector<Value> Lanes::loop(Value low, Value high, int64_t step, ValueRange carried,
-                               llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+SmallVector<Value> Lanes::strided(Value low, Value high, Value step, ValueRange carried,
+                                  LoopBody body) {
   auto loop =
-      scf::ForOp::create(builder, location, low, high, index(step), carried,
+      scf::ForOp::create(builder, location, low, high, step, carried,
                          [&](OpBuilder &inner, Location, Value position, ValueRange values) {
                            OpBuilder::InsertionGuard guard(builder);
                            builder.restoreInsertionPoint(inner.saveInsertionPoint());

@@ -83,6 +83,7 @@ struct Reducer {
 
 using ChunkBody = llvm::function_ref<void(const Chunk &)>;
 using FoldBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(const Chunk &)>;
+using LoopBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)>;
 using UnitBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value)>;
 
 /// Part of the lane axis; `whole` promises that on the host only full chunks are inside.
@@ -134,9 +135,12 @@ public:
   llvm::SmallVector<mlir::Value> combine(llvm::ArrayRef<Reducer> reducers, mlir::ValueRange a,
                                          mlir::ValueRange b);
   /// A loop over [low, high) with carried values.
-  llvm::SmallVector<mlir::Value>
-  loop(mlir::Value low, mlir::Value high, int64_t step, mlir::ValueRange carried,
-       llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
+  llvm::SmallVector<mlir::Value> loop(mlir::Value low, mlir::Value high, int64_t step,
+                                      mlir::ValueRange carried, LoopBody body) {
+    return strided(low, high, index(step), carried, body);
+  }
+  llvm::SmallVector<mlir::Value> strided(mlir::Value low, mlir::Value high, mlir::Value step,
+                                         mlir::ValueRange carried, LoopBody body);
 
 protected:
   mlir::OpBuilder &builder;
@@ -148,6 +152,10 @@ private:
                                            llvm::ArrayRef<mlir::Type> types, UnitBody body);
 };
 
+/// Threads of a block on a device.
+inline constexpr int64_t kDeviceBlock = 256;
+
 std::unique_ptr<Lanes> makeHostLanes(mlir::OpBuilder &builder, mlir::Location location);
+std::unique_ptr<Lanes> makeDeviceLanes(mlir::OpBuilder &builder, mlir::Location location);
 
 } // namespace stow

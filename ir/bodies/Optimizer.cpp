@@ -7,6 +7,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace stow {
@@ -14,10 +16,24 @@ namespace {
 
 double number(const APFloat &value) { return value.convertToDouble(); }
 
-/// 1 - beta^t in double.
+/// 1 - beta^t in double, t an i64 term. beta^t is the product of beta^(2^k) over the bits k of t:
+/// constants, so that no power function is called and every machine gets the same bits.
 Term biasCorrection(double beta, Term step) {
-  Term power = step.with(math::PowFOp::create(step.getBuilder(), step.getLocation(),
-                                              step.constant(beta).get(), step.get()));
+  OpBuilder &builder = step.getBuilder();
+  Location location = step.getLocation();
+  Term one = step.as(builder.getF64Type()).constant(1);
+  Term power = one;
+  for (int bit = 0; bit < 63; ++bit) {
+    double factor = std::pow(beta, std::ldexp(1.0, bit));
+    // A power that has vanished stays zero for all higher bits together.
+    bool last = factor == 0 || bit == 62;
+    uint64_t bits = last ? ~uint64_t{0} << bit : uint64_t{1} << bit;
+    Term masked = step.with(
+        arith::AndIOp::create(builder, location, step.get(), step.constantInt(bits).get()));
+    power = power * masked.equals(step.constantInt(0)).choose(one, one.constant(factor));
+    if (last)
+      break;
+  }
   return 1.0 - power;
 }
 
@@ -42,7 +58,7 @@ SmallVector<Value> AdamOp::emitBody(OpBuilder &builder, ValueRange elements) {
   Body body(builder, *this, elements);
   Term parameter = body[0], gradient = body[1], first = body[4], second = body[5];
   Type element = parameter.element(), wide = builder.getF64Type();
-  Term rate = body[2].as(wide), step = body.raw(3).as(wide);
+  Term rate = body[2].as(wide), step = body.raw(3).as(builder.getI64Type());
   double beta1 = number(getBeta1()), beta2 = number(getBeta2()), decay = number(getWeightDecay());
 
   if (decay != 0 && getDecoupled())

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 
 #include <gtest/gtest.h>
@@ -28,6 +29,7 @@ public:
     graph = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
     if (!graph)
       throw std::runtime_error("the graph does not parse");
+    mapElementwise();
     KernelModule kernels(&context);
     graph->walk([&](mlir::Operation *op) {
       if (!hasGeneratedKernel(op))
@@ -73,6 +75,27 @@ public:
   }
 
 private:
+  /// Replaces every elementwise op by the map of its body.
+  void mapElementwise() {
+    std::vector<mlir::Operation *> found;
+    graph->walk([&](ElementwiseOpInterface op) { found.push_back(op); });
+    for (mlir::Operation *op : found) {
+      mlir::OpBuilder builder(op);
+      auto map = MapOp::create(builder, op->getLoc(), op->getResultTypes(), op->getOperands(),
+                               llvm::ArrayRef<int64_t>{});
+      mlir::Block &block = map.getBody().emplaceBlock();
+      for (mlir::Value operand : op->getOperands())
+        block.addArgument(mlir::getElementTypeOrSelf(operand.getType()), op->getLoc());
+      builder.setInsertionPointToStart(&block);
+      auto values = mlir::cast<ElementwiseOpInterface>(op).emitBody(builder, block.getArguments());
+      YieldOp::create(builder, op->getLoc(), values);
+      op->replaceAllUsesWith(map);
+      op->erase();
+    }
+    if (failed(mlir::verify(*graph)))
+      throw std::runtime_error("the maps do not verify");
+  }
+
   static int &counter() {
     static int value = 0;
     return value;

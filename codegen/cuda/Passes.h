@@ -1,0 +1,12 @@
+// Passes of the CUDA backend.
+#pragma once
+
+#include "mlir/Pass/Pass.h"
+
+namespace stow {
+
+/// stow-kernels-to-nvvm: replaces the module's functions by a gpu.binary with the kernels of their
+/// ops.
+std::unique_ptr<mlir::Pass> createKernelsToNvvmPass();
+
+} // namespace stow

@@ -1,0 +1,9 @@
+#include "codegen/cuda/Passes.h"
+#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/Passes.h"
+
+void stow::registerCodegenPasses() {
+  mlir::registerPass(createEmitKernelsPass);
+  mlir::registerPass(createExpandMathPass);
+  mlir::registerPass(createKernelsToNvvmPass);
+}
