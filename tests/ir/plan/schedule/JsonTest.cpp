@@ -1,0 +1,141 @@
+#include "ir/plan/schedule/Json.h"
+
+#include "ir/plan/schedule/Generate.h"
+#include "ir/plan/schedule/Verify.h"
+#include "runtime/base/Error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace stow::schedule {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string fault(const std::string &text) {
+  try {
+    parse(text, "x.json");
+  } catch (const Error &error) {
+    EXPECT_EQ(error.kind(), ErrorKind::BadInput);
+    return error.what();
+  }
+  return "";
+}
+
+// Tests that print and parse are inverse on every family, byte for byte.
+TEST(JsonTest, RoundTripsEveryFamily) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    Problem problem = generate(seed);
+    std::string text = print(problem);
+    Problem again = parse(text);
+    ASSERT_EQ(again, problem) << "seed " << seed;
+    ASSERT_EQ(print(again), text) << "seed " << seed;
+  }
+  Problem step = gptStep(2);
+  EXPECT_EQ(parse(print(step)), step);
+}
+
+TEST(JsonTest, RoundTripsSchedules) {
+  Problem problem = generateMixed(5, 9);
+  Solution solution = inputOrder(problem);
+  EXPECT_EQ(parseSolution(printSolution(problem, solution), problem), solution);
+  EXPECT_THROW(parseSolution(R"({"stowage": "schedule", "runs": [[99, 0]]})", problem), Error);
+  EXPECT_THROW(parseSolution("[]", problem), Error);
+}
+
+// Tests the published form with `cost_cpu`, `cost_ram` and links as objects.
+TEST(JsonTest, ReadsNodeLinkGraphs) {
+  Problem problem = parse(R"({"directed": true, "graph": {"name": "tiny"},
+    "nodes": [{"name": "a", "cost_cpu": 3, "cost_ram": 10, "id": 0},
+              {"name": "b", "cost_cpu": 4, "cost_ram": 20, "id": 1}],
+    "links": [{"source": 0, "target": 1}]})");
+  EXPECT_EQ(problem.name, "tiny");
+  ASSERT_EQ(problem.ops.size(), 2u);
+  EXPECT_EQ(problem.ops[1].inputs, (std::vector<ValueId>{0}));
+  EXPECT_EQ(problem.leastTime(), 7);
+  EXPECT_EQ(verify(problem, inputOrder(problem)).peakBytes, 30);
+}
+
+// Tests the other spellings: duration and out_cost, "0"/"1" links, string ids, an order, fractions.
+TEST(JsonTest, ReadsTheOtherSpellings) {
+  Problem problem = parse(R"({"graph": {"name": "random", "order": ["b", "a", "c"]},
+    "nodes": [{"duration": 0.25, "out_cost": 1.5, "id": "a"}, {"duration": 1, "out_cost": 2, "id": "b"},
+              {"duration": 2, "out_cost": 3, "id": "c"}],
+    "links": [{"0": "a", "1": "c"}, {"0": "b", "1": "c"}]})");
+  EXPECT_EQ(problem.ops[0].name, "b");
+  EXPECT_EQ(problem.costDenominator, 100);
+  EXPECT_EQ(problem.ops[1].alternatives[0].cost, 25);
+  EXPECT_EQ(problem.sizeOf(1), 2) << "fractions of a byte round up";
+  EXPECT_EQ(parse(R"({"nodes": [{"duration": 1, "out_cost": 1, "id": 0},
+    {"duration": 1, "out_cost": 1, "id": 1}], "edges": [[1, 0]]})")
+                .ops[0]
+                .name,
+            "node1");
+}
+
+TEST(JsonTest, NamesThePlaceOfSyntaxErrors) {
+  EXPECT_THAT(fault("{\n \"ops\": [1,\n}"), HasSubstr("x.json:3:1: not valid JSON"));
+  EXPECT_THAT(fault(""), HasSubstr("x.json:1:1"));
+  EXPECT_THAT(fault("[1]"), HasSubstr("x.json: at /: expected an object"));
+  EXPECT_THAT(fault("{}"), HasSubstr("expected a member \"stowage\""));
+}
+
+TEST(JsonTest, NamesThePathOfWrongElements) {
+  const std::string head =
+      R"({"stowage": "schedule-problem", "version": 1, "storages": [{"bytes": 4}],
+    "values": [{"name": "v", "storage": 0}], "ops": )";
+  EXPECT_EQ(fault(head + R"([{"name": "o", "cost": 1, "outputs": [0]}]})"), "");
+  EXPECT_THAT(fault(head + R"([{"cost": 1, "outputs": [3]}]})"),
+              HasSubstr("at /ops/0/outputs/0: expected an integer in [0, 0]"));
+  EXPECT_THAT(fault(head + R"([{"outputs": [0]}]})"),
+              HasSubstr("at /ops/0: member \"cost\" is missing"));
+  EXPECT_THAT(fault(head + R"([{"cost": -1}]})"), HasSubstr("at /ops/0/cost"));
+  EXPECT_THAT(fault(head + R"([{"cost": 1.5}]})"), HasSubstr("at /ops/0/cost"));
+  EXPECT_THAT(fault(head + R"([7]})"), HasSubstr("at /ops/0: expected an object"));
+  EXPECT_THAT(fault(head + R"([{"cost": 1, "may_overwrite": [[0]]}]})"),
+              HasSubstr("/may_overwrite/0"));
+  EXPECT_THAT(fault(R"({"stowage": "schedule-problem", "version": 2})"), HasSubstr("at /version"));
+  EXPECT_THAT(fault(R"({"stowage": "pack"})"), HasSubstr("at /stowage"));
+  EXPECT_THAT(fault(head + R"([{"name": "o", "cost": 1, "inputs": [0], "outputs": [0]}]})"),
+              HasSubstr("x.json: op \"o\": reads \"v\" before it is produced"));
+}
+
+TEST(JsonTest, NamesFaultsOfNodeLinkGraphs) {
+  const std::string nodes = R"({"nodes": [{"cost_cpu": 1, "cost_ram": 1, "id": 0},
+    {"cost_cpu": 1, "cost_ram": 1, "id": 1}], )";
+  EXPECT_THAT(fault(nodes + R"("links": [{"source": 0, "target": 5}]})"),
+              HasSubstr("at /links/0: there is no node with id 5"));
+  EXPECT_THAT(fault(nodes + R"("links": [{"source": 0}]})"),
+              HasSubstr("at /links/0: expected an edge"));
+  EXPECT_THAT(fault(nodes + R"("links": [[0, 1], [1, 0]]})"), HasSubstr("cycle"));
+  EXPECT_THAT(fault(nodes + R"("links": [[0, 1]], "graph": {"order": [1, 0]}})"),
+              HasSubstr("comes before its input"));
+  EXPECT_THAT(fault(nodes + R"("links": [], "graph": {"order": [1]}})"),
+              HasSubstr("expected every node once"));
+  EXPECT_THAT(fault(R"({"nodes": [{"cost_cpu": 1, "id": 0}], "links": []})"),
+              HasSubstr("at /nodes/0: member \"out_cost\" is missing"));
+  EXPECT_THAT(fault(R"({"nodes": [{"cost_cpu": -1, "cost_ram": 1, "id": 0}], "links": []})"),
+              HasSubstr("at /nodes/0/cost_cpu"));
+}
+
+// Tests that no prefix and no single broken character of a document does anything but throw Error.
+TEST(JsonTest, SurvivesMutations) {
+  const std::string text = print(generateMixed(3, 4));
+  for (size_t cut = 0; cut < text.size(); ++cut) {
+    try {
+      parse(text.substr(0, cut));
+    } catch (const Error &) {
+    }
+    for (char letter : {'"', '9', '}', '-', '\0'}) {
+      std::string broken = text;
+      broken[cut] = letter;
+      try {
+        parse(broken);
+      } catch (const Error &) {
+      }
+    }
+  }
+}
+
+} // namespace
+} // namespace stow::schedule
