@@ -42,6 +42,6 @@ int main(int count, char **values) {
   mlir::OpPrintingFlags flags;
   if (elide)
     flags.elideLargeElementsAttrs(16).elideLargeResourceString(16);
-  module->print(llvm::outs(), flags.enableDebugInfo(locations, /*prettyForm=*/locations));
+  module->print(llvm::outs(), flags.enableDebugInfo(locations, /*prettyForm=*/false));
   return 0;
 }

@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+"""Turns ONNX's text form into model files: onnx_text.py FOLDER writes FOLDER/x.onnx for every FOLDER/x.txt.
+
+`[init NAME TYPE DIMS]` lines after the model add initializers too long to write out: every element is 0.5.
+"""
+
+import pathlib
+import re
+import sys
+
+import numpy as np
+import onnx
+import onnx.parser
+from onnx import numpy_helper
+
+EXTRA = re.compile(r"^\[init (\S+) (\w+) ([\d,]+)\]$", re.MULTILINE)
+
+
+def main() -> None:
+    for path in sorted(pathlib.Path(sys.argv[1]).glob("*.txt")):
+        text = path.read_text()
+        model = onnx.parser.parse_model(EXTRA.sub("", text).strip())
+        for name, dtype, dims in EXTRA.findall(text):
+            values = np.full([int(d) for d in dims.split(",")], 0.5, dtype)
+            model.graph.initializer.append(numpy_helper.from_array(values, name))
+        for index, node in enumerate(model.graph.node):
+            node.name = f"/{node.op_type.lower()}{index}"
+        onnx.save(model, path.with_suffix(".onnx"))
+
+
+if __name__ == "__main__":
+    main()
