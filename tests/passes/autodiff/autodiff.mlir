@@ -1,0 +1,93 @@
+// RUN: stowage-opt %s --stow-autodiff --split-input-file | FileCheck %s
+// RUN: stowage-opt %s --stow-autodiff=saved=mask --split-input-file | FileCheck %s --check-prefix=MASK
+// RUN: stowage-opt %s --stow-autodiff=saved=input --split-input-file | FileCheck %s --check-prefix=INPUT
+
+// Tests that gradients are results marked with their parameter, that nothing is built for data, and
+// that backward ops carry their phase and their op's location.
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4xf32> {stow.kind = "input", stow.name = "x"}
+// CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<4xf32> {stow.kind = "parameter", stow.name = "w"}
+// CHECK-SAME: -> (tensor<f32> {stow.name = "loss"}, tensor<4xf32> {stow.gradient_of = "w", stow.name = "w.grad"})
+// CHECK: %[[LOSS:.*]] = stow.reduce_sum
+// CHECK: %[[ONE:.*]] = stow.constant {stow.phase = "backward"} dense<1.000000e+00> : tensor<f32>
+// CHECK: %[[R:.*]] = stow.reshape %[[ONE]] {stow.phase = "backward"}
+// CHECK: %[[DY:.*]] = stow.broadcast_to %[[R]] {stow.phase = "backward"} : (tensor<1xf32>) -> tensor<4xf32>
+// CHECK-NEXT: %[[DW:.*]] = stow.mul %[[DY]], %[[X]] {stow.phase = "backward"}
+// CHECK-NEXT: return %[[LOSS]], %[[DW]]
+func.func @train(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"},
+    %w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"}) -> (tensor<f32> {stow.name = "loss"}) {
+  %y = stow.mul %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %l = stow.reduce_sum %y {axes = array<i64: 0>, keepdims = false} : (tensor<4xf32>) -> tensor<f32>
+  return %l : tensor<f32>
+}
+
+// -----
+
+// Tests that contributions are added as soon as the second exists (before the sigmoid's gradient is
+// built), and that a broadcast operand's gradient is summed.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[S:.*]] = stow.sigmoid
+// CHECK: %[[D1:.*]] = stow.mul {{.*}} {stow.phase = "backward"}
+// CHECK: %[[D2:.*]] = stow.mul {{.*}} {stow.phase = "backward"}
+// CHECK-NEXT: %[[SUM:.*]] = stow.reduce_sum %[[D2]] {axes = array<i64: 0>, keepdims = false, stow.phase = "backward"} : (tensor<2x4xf32>) -> tensor<4xf32>
+// CHECK-NEXT: %[[D:.*]] = stow.add %[[D1]], %[[SUM]] {stow.phase = "backward"}
+// CHECK: stow.sub %{{.*}}, %[[S]] {stow.phase = "backward"}
+func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"}, %x: tensor<2x4xf32> {stow.name = "x", stow.kind = "input"},
+    %z: tensor<4xf32> {stow.name = "z", stow.kind = "input"}) -> (tensor<f32> {stow.name = "loss"}) {
+  %s = stow.sigmoid %w : (tensor<4xf32>) -> tensor<4xf32>
+  %a = stow.mul %s, %x : (tensor<4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %b = stow.mul %s, %z : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %l1 = stow.reduce_sum %a {axes = array<i64: 0, 1>, keepdims = false} : (tensor<2x4xf32>) -> tensor<f32>
+  %l2 = stow.reduce_sum %b {axes = array<i64: 0>, keepdims = false} : (tensor<4xf32>) -> tensor<f32>
+  %l = stow.add %l1, %l2 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %l : tensor<f32>
+}
+
+// -----
+
+// Tests what relu saves: its output when the next product keeps that anyway (through a view here),
+// a mask of one byte when nobody else does. The mask is computed in the forward.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[R1:.*]] = stow.relu
+// CHECK-NOT: positive_mask
+// CHECK: stow.matmul
+// CHECK: %[[R2:.*]] = stow.relu
+// CHECK-NEXT: %[[M:.*]] = stow.positive_mask %[[R2]] : (tensor<2x3xf32>) -> tensor<2x3xi1>
+// CHECK: stow.relu_grad %{{.*}}, %[[M]] {stow.phase = "backward"}
+// CHECK: stow.relu_grad %{{.*}}, %[[R1]] {stow.phase = "backward"}
+// MASK: stow.relu
+// MASK-NEXT: stow.positive_mask
+// MASK: stow.relu
+// MASK-NEXT: stow.positive_mask
+// INPUT: %[[A1:.*]] = stow.matmul
+// INPUT-NEXT: stow.relu %[[A1]]
+// INPUT: %[[A2:.*]] = stow.matmul
+// INPUT-NEXT: stow.relu %[[A2]]
+// INPUT: stow.relu_grad %{{.*}}, %[[A2]]
+// INPUT: stow.relu_grad %{{.*}}, %[[A1]]
+func.func @train(%x: tensor<2x4xf32> {stow.name = "x", stow.kind = "input"},
+    %w1: tensor<4x6xf32> {stow.name = "w1", stow.kind = "parameter"},
+    %w2: tensor<6x3xf32> {stow.name = "w2", stow.kind = "parameter"}) -> (tensor<f32> {stow.name = "loss"}) {
+  %0 = stow.matmul %x, %w1 {transpose_a = false, transpose_b = false} : (tensor<2x4xf32>, tensor<4x6xf32>) -> tensor<2x6xf32>
+  %1 = stow.relu %0 : (tensor<2x6xf32>) -> tensor<2x6xf32>
+  %2 = stow.reshape %1 : (tensor<2x6xf32>) -> tensor<1x2x6xf32>
+  %3 = stow.reshape %2 : (tensor<1x2x6xf32>) -> tensor<2x6xf32>
+  %4 = stow.matmul %3, %w2 {transpose_a = false, transpose_b = false} : (tensor<2x6xf32>, tensor<6x3xf32>) -> tensor<2x3xf32>
+  %5 = stow.relu %4 : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %l = stow.reduce_sum %5 {axes = array<i64: 0, 1>, keepdims = false} : (tensor<2x3xf32>) -> tensor<f32>
+  return %l : tensor<f32>
+}
+
+// -----
+
+// Tests that a matrix shared by a stack of products gets its gradient from one product over all rows.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[XR:.*]] = stow.reshape %{{.*}} : (tensor<5x2x4xf32>) -> tensor<10x4xf32>
+// CHECK: %[[DR:.*]] = stow.reshape %{{.*}} : (tensor<5x2x3xf32>) -> tensor<10x3xf32>
+// CHECK: stow.matmul %[[XR]], %[[DR]] {stow.phase = "backward", transpose_a = true, transpose_b = false} : (tensor<10x4xf32>, tensor<10x3xf32>) -> tensor<4x3xf32>
+func.func @train(%x: tensor<5x2x4xf32> {stow.name = "x", stow.kind = "input"},
+    %w: tensor<4x3xf32> {stow.name = "w", stow.kind = "parameter"}) -> (tensor<f32> {stow.name = "loss"}) {
+  %0 = stow.matmul %x, %w {transpose_a = false, transpose_b = false} : (tensor<5x2x4xf32>, tensor<4x3xf32>) -> tensor<5x2x3xf32>
+  %l = stow.reduce_sum %0 {axes = array<i64: 0, 1, 2>, keepdims = false} : (tensor<5x2x3xf32>) -> tensor<f32>
+  return %l : tensor<f32>
+}

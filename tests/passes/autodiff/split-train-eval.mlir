@@ -1,0 +1,99 @@
+// RUN: stowage-opt %s --stow-split-train-eval --split-input-file --verify-diagnostics | FileCheck %s
+// RUN: stowage-opt %s --stow-split-train-eval="freeze-batch-norm=true" --split-input-file | FileCheck %s --check-prefix=FROZEN
+
+// Tests that training normalizes with batch statistics and returns the running ones: 4*8*8 = 256
+// elements per channel, so that the unbiased variance weighs 0.1 * 256 / 255 = 0.10039216.
+// CHECK-NOT: @model
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x6x8x8xf32> {stow.kind = "input", stow.name = "x"}
+// CHECK-SAME: %[[MEAN:[a-z0-9]+]]: tensor<6xf32> {stow.kind = "statistic", stow.name = "mean"}
+// CHECK-SAME: %[[VAR:[a-z0-9]+]]: tensor<6xf32> {stow.kind = "statistic", stow.name = "var"}
+// CHECK-SAME: -> (tensor<4x6x8x8xf32> {stow.name = "y"}, tensor<6xf32> {stow.state = "mean"}, tensor<6xf32> {stow.state = "var"})
+// CHECK: %[[Y:.*]], %[[BM:.*]], %[[BV:.*]] = stow.batch_norm_training %[[X]]
+// CHECK-SAME: epsilon = 1.000000e-05
+// CHECK: %[[OLD:.*]] = stow.mul %[[MEAN]], %{{.*}}
+// CHECK: dense<1.000000e-01>
+// CHECK: %[[NEW:.*]] = stow.mul %[[BM]], %{{.*}}
+// CHECK: %[[RM:.*]] = stow.add %[[OLD]], %[[NEW]]
+// CHECK: stow.mul %[[VAR]], %{{.*}}
+// CHECK: dense<0.100392155>
+// CHECK: stow.mul %[[BV]], %{{.*}}
+// CHECK: %[[RV:.*]] = stow.add
+// CHECK: return %[[Y]], %[[RM]], %[[RV]]
+// CHECK-LABEL: func.func @eval
+// CHECK: stow.batch_norm %
+// CHECK-NOT: stow.state
+// FROZEN-LABEL: func.func @train
+// FROZEN: stow.batch_norm %
+// FROZEN-NOT: stow.state
+module attributes {stow.form = "model"} {
+  func.func @model(%x: tensor<4x6x8x8xf32> {stow.name = "x", stow.kind = "input"},
+      %s: tensor<6xf32> {stow.name = "scale", stow.kind = "parameter"},
+      %b: tensor<6xf32> {stow.name = "bias", stow.kind = "parameter"},
+      %m: tensor<6xf32> {stow.name = "mean", stow.kind = "statistic"},
+      %v: tensor<6xf32> {stow.name = "var", stow.kind = "statistic"})
+      -> (tensor<4x6x8x8xf32> {stow.name = "y"}) {
+    %y = stow.batch_norm %x, %s, %b, %m, %v {epsilon = 1.0e-5 : f64, momentum = 0.1 : f64}
+        : (tensor<4x6x8x8xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>)
+        -> tensor<4x6x8x8xf32>
+    return %y : tensor<4x6x8x8xf32>
+  }
+}
+
+// -----
+
+// Tests that one element per channel keeps the biased variance (n / (n - 1) has no value), and that
+// a statistic shared by two normalizations follows both, the second on top of the first.
+// CHECK-LABEL: func.func @train
+// CHECK: %{{.*}}, %[[M0:.*]], %{{.*}} = stow.batch_norm_training
+// CHECK: %[[FIRST:.*]] = stow.add
+// CHECK: %[[FIRSTV:.*]] = stow.add
+// CHECK: %[[Y:.*]], %[[M1:.*]], %{{.*}} = stow.batch_norm_training
+// CHECK: stow.mul %[[FIRST]], %{{.*}}
+// CHECK: dense<2.500000e-01>
+// CHECK: stow.mul %[[M1]]
+// CHECK: %[[SECOND:.*]] = stow.add
+// CHECK: stow.mul %[[FIRSTV]], %{{.*}}
+// CHECK: dense<2.500000e-01>
+// CHECK: %[[SECONDV:.*]] = stow.add
+// CHECK: return %[[Y]], %[[SECOND]], %[[SECONDV]]
+module attributes {stow.form = "model"} {
+  func.func @model(%x: tensor<1x6xf32> {stow.name = "x", stow.kind = "input"},
+      %s: tensor<6xf32> {stow.name = "scale", stow.kind = "parameter"},
+      %m: tensor<6xf32> {stow.name = "mean", stow.kind = "statistic"},
+      %v: tensor<6xf32> {stow.name = "var", stow.kind = "statistic"})
+      -> (tensor<1x6xf32> {stow.name = "y"}) {
+    %0 = stow.batch_norm %x, %s, %s, %m, %v {epsilon = 1.0e-5 : f64, momentum = 0.25 : f64}
+        : (tensor<1x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>) -> tensor<1x6xf32>
+    %1 = stow.batch_norm %0, %s, %s, %m, %v {epsilon = 1.0e-5 : f64, momentum = 0.25 : f64}
+        : (tensor<1x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>) -> tensor<1x6xf32>
+    return %1 : tensor<1x6xf32>
+  }
+}
+
+// -----
+
+// Tests that dropouts share one seed and have streams of their own, that one of ratio 0 vanishes,
+// that evaluation has none, and that max pooling remembers positions in training only.
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: %[[SEED:[a-z0-9]+]]: tensor<i64> {stow.kind = "seed", stow.name = "seed"}
+// CHECK: stow.dropout_training %{{.*}}, %[[SEED]] {ratio = 5.000000e-01 : f64, stream = 0 : i64}
+// CHECK-NEXT: stow.dropout_training %{{.*}}, %[[SEED]] {ratio = 2.500000e-01 : f64, stream = 1 : i64}
+// CHECK-NEXT: %[[Y:.*]], %{{.*}} = stow.max_pool_training
+// CHECK-NEXT: return %[[Y]]
+// CHECK-LABEL: func.func @eval
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor<1x2x4x4xf32> {stow.kind = "input", stow.name = "x"}) ->
+// CHECK-NEXT: %[[P:.*]] = stow.max_pool %[[X]]
+// CHECK-NEXT: return %[[P]]
+module attributes {stow.form = "model"} {
+  func.func @model(%x: tensor<1x2x4x4xf32> {stow.name = "x", stow.kind = "input"})
+      -> (tensor<1x2x2x2xf32> {stow.name = "y"}) {
+    %0 = stow.dropout %x {ratio = 0.5 : f64} : (tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
+    %1 = stow.dropout %0 {ratio = 0.0 : f64} : (tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
+    %2 = stow.dropout %1 {ratio = 0.25 : f64} : (tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
+    %y = stow.max_pool %2 {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+        pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+        : (tensor<1x2x4x4xf32>) -> tensor<1x2x2x2xf32>
+    return %y : tensor<1x2x2x2xf32>
+  }
+}
