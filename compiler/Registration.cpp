@@ -1,21 +1,15 @@
 #include "compiler/Registration.h"
 
+#include "codegen/host/HostTarget.h"
+#include "codegen/kernels/Kernels.h"
 #include "ir/Stow.h"
-#if __has_include("passes/autodiff/Passes.h")
 #include "passes/autodiff/Passes.h"
-#endif
-#if __has_include("passes/verify/Passes.h")
-#include "passes/verify/Passes.h"
-#endif
-#if __has_include("passes/layout/Passes.h")
+#include "passes/fuse/Passes.h"
 #include "passes/layout/Passes.h"
-#endif
-#if __has_include("passes/memory/Passes.h")
 #include "passes/memory/Passes.h"
-#endif
-#if __has_include("codegen/Passes.h")
-#include "codegen/Passes.h"
-#endif
+#include "passes/order/Passes.h"
+#include "passes/rewrite/Passes.h"
+#include "passes/verify/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -38,19 +32,16 @@ void stow::registerDialects(DialectRegistry &registry) {
 
 void stow::registerPasses() {
   registerTransformsPasses();
-#if __has_include("passes/autodiff/Passes.h")
   registerAutodiffPasses();
-#endif
-#if __has_include("passes/verify/Passes.h")
-  registerVerifyPasses();
-#endif
-#if __has_include("passes/layout/Passes.h")
-  registerLayoutPasses();
-#endif
-#if __has_include("passes/memory/Passes.h")
+  registerStowRewritePasses();
+  registerStowFusePasses();
+  registerStowOrderPasses();
   registerMemoryPasses();
-#endif
-#if __has_include("codegen/Passes.h")
+  registerVerifyPasses();
   registerCodegenPasses();
-#endif
+  // Passes that ask a target: the host's, single-threaded, so that tests do not depend on the
+  // machine's core count.
+  static const host::HostTarget target(/*threads=*/1);
+  registerPass([] { return createAssignLayoutsPass(target); });
+  registerPass([] { return createPlanWorkspacesPass(target); });
 }

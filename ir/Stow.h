@@ -49,6 +49,7 @@ inline constexpr llvm::StringLiteral kFormAttr = "stow.form";
 inline constexpr llvm::StringLiteral kNameAttr = "stow.name";
 inline constexpr llvm::StringLiteral kKindAttr = "stow.kind";
 inline constexpr llvm::StringLiteral kInitAttr = "stow.init";
+inline constexpr llvm::StringLiteral kUnsavedAttr = "stow.unsaved";
 inline constexpr llvm::StringLiteral kStateAttr = "stow.state";
 inline constexpr llvm::StringLiteral kPhaseAttr = "stow.phase";
 inline constexpr llvm::StringLiteral kRecomputeAttr = "stow.recompute";

@@ -21,7 +21,8 @@ def Stow_Dialect : Dialect {
     "placed" (see the verify passes).
 
     Argument attributes: `stow.name` (the user's name), `stow.kind` (input, target, parameter,
-    statistic, optimizer, learning_rate, step, seed), `stow.init` (initial value of state).
+    statistic, optimizer, learning_rate, step, seed), `stow.init` (initial value of state), `stow.unsaved`
+    (a constant: not part of a saved model).
     Result attributes: `stow.name`, and `stow.state` on results that replace the state argument of
     that name.
 

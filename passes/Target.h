@@ -15,6 +15,7 @@ public:
     Bytes workspaceBytes = 0;          ///< scratch of one call at the planned thread count
     llvm::SmallVector<Layout> layouts; ///< operands, then results: what the implementation wants
     std::string implementation;        ///< the library's name for it
+    bool isReference = false;          ///< slow code that only exists so that the call works
   };
 
   /// Asks for the best implementation of `op`. Positions (operands, then results) set in

@@ -145,25 +145,75 @@ private:
       if (&operand != &weight)
         requireHouse(operand);
     setResults(op);
-    SmallVector<bool> free(op.getNumOperands() + op.getNumResults(), false);
+    auto layout = weightLayout(op, weight);
+    if (failed(layout))
+      return failure();
+    require(weight, withLayout(withoutLayout(tensorType(weight.get())), *layout));
+    return success();
+  }
+
+  /// The layout that suits the weight of a convolution best. A trained weight takes the layout of
+  /// its gradient where the forward is fast on it, so that neither has to be reordered; a weight
+  /// whose layout is settled keeps it where that is fast.
+  FailureOr<Layout> weightLayout(Operation &op, OpOperand &weight) {
+    auto library = cast<LibraryOpInterface>(&op);
+    RankedTensorType plain = withoutLayout(tensorType(weight.get()));
+    SmallVector<RankedTensorType> candidates;
+    if (auto argument = dyn_cast<BlockArgument>(weight.get());
+        argument && isState(argument) && !decided.contains(argument)) {
+      if (auto conv = dyn_cast<Conv2dOp>(&op))
+        for (Operation *user : conv.getX().getUsers())
+          if (auto gradient = dyn_cast<Conv2dGradWeightOp>(user);
+              gradient && withoutLayout(gradient.getDweight().getType()) == plain) {
+            // The gradient is visited later: its types are still the step form's.
+            auto wanted = gradWeightLayout(gradient, houseType(conv.getX().getType()),
+                                           houseType(gradient.getDy().getType()));
+            if (failed(wanted))
+              return failure();
+            candidates.push_back(withLayout(plain, *wanted));
+          }
+    } else {
+      candidates.push_back(tensorType(weight.get()));
+    }
+    SmallVector<bool> fixed(op.getNumOperands() + op.getNumResults(), false);
+    for (RankedTensorType candidate : candidates) {
+      RankedTensorType before = tensorType(weight.get());
+      weight.get().setType(candidate);
+      auto requirements = target.query(library, fixed);
+      weight.get().setType(before);
+      if (succeeded(requirements) && !requirements->isReference)
+        return layoutOf(candidate);
+    }
+    SmallVector<bool> free = fixed;
     free[weight.getOperandNumber()] = true;
-    auto requirements = target.query(cast<LibraryOpInterface>(&op), free);
+    auto requirements = target.query(library, free);
     if (failed(requirements))
       return failure();
-    require(weight, withLayout(withoutLayout(tensorType(weight.get())),
-                               requirements->layouts[weight.getOperandNumber()]));
-    return success();
+    return requirements->layouts[weight.getOperandNumber()];
+  }
+
+  /// The layout the weight gradient likes, for operands of the given types.
+  FailureOr<Layout> gradWeightLayout(Conv2dGradWeightOp op, RankedTensorType x,
+                                     RankedTensorType dy) {
+    Type xBefore = op.getX().getType(), dyBefore = op.getDy().getType();
+    op.getX().setType(x);
+    op.getDy().setType(dy);
+    auto requirements =
+        target.query(cast<LibraryOpInterface>(op.getOperation()), {false, false, true});
+    op.getX().setType(cast<RankedTensorType>(xBefore));
+    op.getDy().setType(cast<RankedTensorType>(dyBefore));
+    if (failed(requirements))
+      return failure();
+    return requirements->layouts[2];
   }
 
   LogicalResult assignConvolutionGradWeight(Conv2dGradWeightOp op) {
     for (OpOperand &operand : op->getOpOperands())
       requireHouse(operand);
-    SmallVector<bool> free = {false, false, true};
-    auto requirements = target.query(cast<LibraryOpInterface>(op.getOperation()), free);
-    if (failed(requirements))
+    auto layout = gradWeightLayout(op, op.getX().getType(), op.getDy().getType());
+    if (failed(layout))
       return failure();
-    op.getDweight().setType(
-        withLayout(withoutLayout(op.getDweight().getType()), requirements->layouts[2]));
+    op.getDweight().setType(withLayout(withoutLayout(op.getDweight().getType()), *layout));
     return success();
   }
 

@@ -108,4 +108,10 @@ private:
 };
 
 } // namespace
+void registerMemoryPasses() {
+  registerPass(createBindStatePass);
+  registerPass(createShareInPlacePass);
+  registerPass([] { return createPackBuffersPass(); });
+}
+
 } // namespace stow

@@ -82,6 +82,7 @@ private:
       auto [height, lower] = packGraph(graph, persistent, stateOffsets);
       arenaBytes = std::max(arenaBytes, persistent + height);
       bound = std::max(bound, persistent + lower);
+      graph->setAttr(kLowerBoundAttr, Builder(graph).getI64IntegerAttr(persistent + lower));
     }
     Builder builder(&getContext());
     module->setAttr(kArenaBytesAttr, builder.getI64IntegerAttr(arenaBytes));

@@ -13,6 +13,9 @@ namespace stow {
 #include "passes/memory/Passes.h.inc"
 
 
+/// Registers the passes of this folder that need no target.
+void registerMemoryPasses();
+
 /// `target` must outlive the pass.
 std::unique_ptr<mlir::Pass> createPlanWorkspacesPass(const Target &target);
 

@@ -35,6 +35,7 @@ struct HoistConstantsPass : impl::HoistConstantsPassBase<HoistConstantsPass> {
         attributes.set(kNameAttr, builder.getStringAttr("constant_" + Twine(number++)));
         attributes.set(kKindAttr, builder.getStringAttr("statistic"));
         attributes.set(kInitAttr, constant.getValue());
+        attributes.set(kUnsavedAttr, builder.getUnitAttr());
         unsigned index = graph.getNumArguments();
         if (failed(graph.insertArgument(index, constant.getType(),
                                         attributes.getDictionary(&getContext()),

@@ -73,4 +73,50 @@ def VerifyStepPass : Pass<"stow-verify-step", "::mlir::ModuleOp"> {
   }];
 }
 
+def VerifyOrderedPass : Pass<"stow-verify-ordered", "::mlir::ModuleOp"> {
+  let summary = "Check that a module is of form \"ordered\" (F2)";
+  let description = [{
+    What: emits an error for every violation of the form "ordered":
+
+    O1: the module's `stow.form` is "ordered"; no elementwise op and no stow.constant remain.
+    O2: no op reads a value, or a view of it, whose storage an earlier op has overwritten.
+    O3: `stow.in_place` pairs name operands that the op may overwrite, of equal stored size.
+    O4: every state result is produced by an op that updates the state argument of that name.
+
+    Requires: any module.
+
+    Ensures: the constraints hold, or the pass fails.
+
+    Example:
+    ```mlir
+    %dx = stow.map %dy, %y {stow.in_place = array<i64: 0, 0>} : ...
+    // nothing below reads %dy
+    ```
+  }];
+}
+
+def VerifyPlacedPass : Pass<"stow-verify-placed", "::mlir::ModuleOp"> {
+  let summary = "Check that a module is of form \"placed\" (F3), by replaying it";
+  let description = [{
+    What: follows what every byte of the arena holds, command by command, and emits an error when
+
+    P1: an offset is missing, outside the arena, or not aligned;
+    P2: an op reads an operand that is no longer whole;
+    P3: a result overlaps an operand it may not overwrite, another result, or the op's workspace;
+    P4: state lies at different offsets in two graphs, or is not whole, as its old or its new value,
+    at the end.
+
+    It shares no code with the passes that decide storage.
+
+    Requires: any module.
+
+    Ensures: the constraints hold, or the pass fails.
+
+    Example:
+    ```mlir
+    %y = stow.matmul %x, %w {stow.offsets = array<i64: 4096>} : ...
+    ```
+  }];
+}
+
 #endif // STOW_VERIFY_PASSES_TD

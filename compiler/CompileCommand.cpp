@@ -1,0 +1,172 @@
+// `stowage compile` and `stowage plan`.
+#include "codegen/host/ObjectFile.h"
+#include "codegen/host/ProgramBuilder.h"
+#include "compiler/Commands.h"
+#include "compiler/Pipeline.h"
+#include "compiler/Registration.h"
+#include "runtime/base/Error.h"
+#include "runtime/format/PlanReport.h"
+#include "runtime/program/Flags.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <unistd.h>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// Removes its files when it goes.
+class TemporaryFolder {
+public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "stowage-XXXXXX").string();
+    if (!mkdtemp(pattern.data()))
+      throw Error::badInput("cannot create a folder in " +
+                            std::filesystem::temp_directory_path().string());
+    path = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  std::string file(const std::string &name) const { return path / name; }
+
+private:
+  std::filesystem::path path;
+};
+
+void registerAll(MLIRContext &context) {
+  DialectRegistry registry;
+  registerDialects(registry);
+  context.appendDialectRegistry(registry);
+  context.loadAllAvailableDialects();
+  context.disableMultithreading();
+}
+
+/// lib/ beside the bin/ this program runs from.
+std::string runtimeLibrary() {
+  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  std::filesystem::path library = self.parent_path().parent_path() / "lib" / "libStowRuntime.a";
+  if (!std::filesystem::exists(library))
+    throw Error::internal("the runtime library is missing: expected " + library.string());
+  return library.string();
+}
+
+void writeExecutable(MLIRContext &context, CompiledPlan &compiled, const CompileOptions &options,
+                     StageTimer &timer) {
+  timer.start("kernels");
+  KernelModule kernels(&context);
+  auto built = host::buildProgram(*compiled.module, kernels);
+  if (failed(built))
+    throw Error::badInput("compilation stopped in stage kernels");
+  Program &program = built->program;
+  program.batch = options.import.batch.value_or(1);
+  for (const GraphProgram &graph : program.graphs)
+    for (const GraphInput &input : graph.inputs)
+      if (input.role == InputRole::Data && !input.place.shape.empty())
+        program.batch = input.place.shape.front();
+  program.threads = options.threads;
+  program.loss = options.loss.name;
+  program.optimizer = options.optimizer.text.empty() ? options.optimizer.name
+                                                     : options.optimizer.text;
+  program.learningRate = options.optimizer.learningRate;
+  program.plan = compiled.plan;
+
+  timer.start("machine code");
+  TemporaryFolder folder;
+  ProgramData data;
+  data.kernels.assign(kernels.symbols().begin(), kernels.symbols().end());
+  data.json = toJson(program);
+  if (failed(emitProgramObject(kernels.module(), data, HostCpu{options.targetCpu},
+                               folder.file("program.o"))))
+    throw Error::internal("compilation stopped in stage machine code");
+  writeConstantsObject({built->constants.data(), built->constants.size()},
+                       folder.file("constants.o"));
+
+  timer.start("link");
+  LinkInput input;
+  input.objects = {folder.file("program.o"), folder.file("constants.o"), runtimeLibrary()};
+  input.libraries = {"-ldnnl", "-l:libgomp.so.1", "-lz"};
+  link(input, options.outputPath);
+  timer.stop();
+}
+
+void printTiming(const StageTimer &timer) {
+  double total = 0;
+  for (const auto &[name, seconds] : timer.stages()) {
+    std::printf("  %-14s %8.3f s\n", name.c_str(), seconds);
+    total += seconds;
+  }
+  std::printf("  %-14s %8.3f s\n", "total", total);
+}
+
+/// Prints the form the compilation stopped at.
+void printForm(ModuleOp module) {
+  OpPrintingFlags flags;
+  flags.enableDebugInfo(true, false);
+  module.print(llvm::outs(), flags);
+  llvm::outs() << "\n";
+}
+
+} // namespace
+
+int compileCommand(const std::vector<std::string> &arguments) {
+  CompileOptions options = parseCompileOptions(arguments, /*wantsOutput=*/true);
+  if (options.outputPath.empty() && options.stopAfter == Form::Program)
+    throw Error::badInput("no output given; add -o FILE");
+  MLIRContext context;
+  registerAll(context);
+  StageTimer timer;
+  CompiledPlan compiled = compileToPlan(context, options, timer);
+  if (options.stopAfter != Form::Program) {
+    printForm(*compiled.module);
+    return 0;
+  }
+  writeExecutable(context, compiled, options, timer);
+  const Plan &plan = compiled.plan;
+  std::printf("%s: arena %s, lower bound %s (%s), recomputed work %.1f %%\n",
+              options.outputPath.c_str(), formatBytesExact(plan.arenaBytes).c_str(),
+              formatBytesExact(plan.lowerBoundBytes).c_str(), plan.status.c_str(),
+              100 * plan.extraTimeFraction);
+  if (options.timing)
+    printTiming(timer);
+  return 0;
+}
+
+int planCommand(const std::vector<std::string> &arguments) {
+  std::string format = "text";
+  std::vector<std::string> rest;
+  for (const std::string &word : arguments) {
+    if (word.starts_with("--format="))
+      format = word.substr(9);
+    else
+      rest.push_back(word);
+  }
+  if (format != "text" && format != "json" && format != "csv")
+    throw Error::badInput("unknown format \"" + format + "\"; known are text, json, csv");
+  CompileOptions options = parseCompileOptions(rest, /*wantsOutput=*/false);
+  MLIRContext context;
+  registerAll(context);
+  StageTimer timer;
+  CompiledPlan compiled = compileToPlan(context, options, timer);
+  if (options.stopAfter != Form::Program) {
+    printForm(*compiled.module);
+    return 0;
+  }
+  std::string report = format == "json"  ? toJson(compiled.plan)
+                       : format == "csv" ? toCsv(compiled.plan)
+                                         : renderText(compiled.plan, ReportOptions());
+  std::fwrite(report.data(), 1, report.size(), stdout);
+  if (options.timing)
+    printTiming(timer);
+  return 0;
+}
+
+} // namespace stow

@@ -1,0 +1,168 @@
+#include "compiler/Options.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/program/Flags.h"
+
+#include <algorithm>
+#include <sstream>
+#include <thread>
+
+namespace stow {
+namespace {
+
+/// Splits "name:key=value,key=value"; keys must be among `known`.
+std::string parseSpec(const std::string &what, const std::string &text,
+                      const std::vector<std::string> &known,
+                      std::map<std::string, std::string> &settings) {
+  size_t colon = text.find(':');
+  std::string name = text.substr(0, colon);
+  if (colon == std::string::npos)
+    return name;
+  std::istringstream parts(text.substr(colon + 1));
+  for (std::string part; std::getline(parts, part, ',');) {
+    size_t equals = part.find('=');
+    std::string key = part.substr(0, equals);
+    if (std::ranges::find(known, key) == known.end()) {
+      std::string list;
+      for (const std::string &candidate : known)
+        list += (list.empty() ? "" : ", ") + candidate;
+      throw Error::badInput("unknown setting \"" + key + "\" in " + what + " \"" + text +
+                            "\"; known are " + list);
+    }
+    settings[key] = equals == std::string::npos ? "true" : part.substr(equals + 1);
+  }
+  return name;
+}
+
+Form parseForm(const std::string &text) {
+  if (text == "model")
+    return Form::Model;
+  if (text == "step")
+    return Form::Step;
+  if (text == "ordered")
+    return Form::Ordered;
+  if (text == "placed")
+    return Form::Placed;
+  throw Error::badInput("unknown form \"" + text +
+                        "\" for --stop-after; known are model, step, ordered, placed");
+}
+
+std::vector<std::string> splitList(const std::string &text) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');)
+    parts.push_back(part);
+  return parts;
+}
+
+/// The flags of a compilation, storing into `options`.
+Flags compileFlags(CompileOptions &options, bool wantsOutput) {
+  Flags flags;
+  if (wantsOutput)
+    flags.value("output", "FILE", "the executable to write (also -o FILE)",
+                [&](const std::string &text) { options.outputPath = text; });
+  flags.value("loss", "LOSS", "cross-entropy[:reduction=mean|sum,ignore-index=N] or mse[:reduction=]",
+              [&](const std::string &text) { options.loss = parseLoss(text); });
+  flags.value("loss-output", "NAME", "the model output the loss reads, where there are several",
+              [&](const std::string &text) { options.lossOutput = text; });
+  flags.value("optimizer", "OPTIMIZER",
+              "sgd, adam or adamw with settings, e.g. sgd:lr=0.1,momentum=0.9,nesterov or "
+              "adamw:lr=1e-3,weight-decay=0.01",
+              [&](const std::string &text) { options.optimizer = parseOptimizer(text); });
+  flags.value("batch", "N", "samples per step; rewrites the batch baked into the model",
+              [&](const std::string &text) { options.import.batch = parseCount("batch", text, 1); });
+  flags.value("input", "NAMES", "graph inputs that carry data, where weights are inputs too",
+              [&](const std::string &text) { options.import.dataInputs = splitList(text); });
+  flags.value("init", "RULE",
+              "how weights without values start: pytorch, kaiming, xavier, normal[:stddev], "
+              "uniform[:bound]",
+              [&](const std::string &text) { options.import.init = text; });
+  flags.value("freeze", "PATTERNS", "parameters that are not trained, e.g. 'layer1.*'",
+              [&](const std::string &text) { options.import.frozen = splitList(text); });
+  flags.value("batch-norm-momentum", "X", "PyTorch's momentum of every batch normalization",
+              [&](const std::string &text) {
+                options.import.batchNormMomentum = parseReal("batch-norm-momentum", text);
+              });
+  flags.flag("freeze-batch-norm", "normalize with the running statistics in training too",
+             [&] { options.freezeBatchNorm = true; });
+  flags.value("checkpoint", "MODE", "none: keep all activations; sqrt: recompute segments",
+              [&](const std::string &text) { options.checkpoint = text; });
+  flags.value("threads", "N", "threads to plan for (default: the cores of this machine)",
+              [&](const std::string &text) { options.threads = parseCount("threads", text, 1); });
+  flags.value("target-cpu", "CPU", "native, x86-64-v3 (AVX2), x86-64-v4 (AVX-512), ...",
+              [&](const std::string &text) { options.targetCpu = text; });
+  flags.value("stop-after", "FORM", "print a form and stop: model, step, ordered, placed",
+              [&](const std::string &text) { options.stopAfter = parseForm(text); });
+  flags.flag("timing", "print the seconds of every stage", [&] { options.timing = true; });
+  return flags;
+}
+
+} // namespace
+
+OptimizerSpec parseOptimizer(const std::string &text) {
+  OptimizerSpec spec;
+  spec.text = text;
+  spec.name = parseSpec("optimizer", text,
+                        {"lr", "momentum", "nesterov", "weight-decay", "beta1", "beta2", "epsilon"},
+                        spec.settings);
+  if (spec.name != "sgd" && spec.name != "adam" && spec.name != "adamw")
+    throw Error::badInput("unknown optimizer \"" + spec.name + "\"; known are sgd, adam, adamw");
+  bool isSgd = spec.name == "sgd";
+  for (const auto &[key, value] : spec.settings) {
+    bool isAdamOnly = key == "beta1" || key == "beta2" || key == "epsilon";
+    bool isSgdOnly = key == "momentum" || key == "nesterov";
+    if (isSgd ? isAdamOnly : isSgdOnly)
+      throw Error::badInput("optimizer " + spec.name + " has no setting \"" + key + "\"");
+    if (key != "nesterov")
+      parseReal("optimizer " + key, value);
+  }
+  spec.learningRate = isSgd ? 0.01 : 0.001;
+  if (auto rate = spec.settings.extract("lr"); !rate.empty())
+    spec.learningRate = parseReal("optimizer lr", rate.mapped());
+  if (spec.name == "adamw")
+    spec.settings.try_emplace("weight-decay", "0.01");
+  return spec;
+}
+
+LossSpec parseLoss(const std::string &text) {
+  LossSpec spec;
+  spec.name = parseSpec("loss", text, {"reduction", "ignore-index"}, spec.settings);
+  if (spec.name != "cross-entropy" && spec.name != "mse")
+    throw Error::badInput("unknown loss \"" + spec.name + "\"; known are cross-entropy, mse");
+  return spec;
+}
+
+CompileOptions parseCompileOptions(const std::vector<std::string> &arguments, bool wantsOutput) {
+  CompileOptions options;
+  std::vector<std::string> flagWords;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string &word = arguments[i];
+    if (word == "-o" && wantsOutput && i + 1 < arguments.size())
+      options.outputPath = arguments[++i];
+    else if (word.starts_with("-") || (!flagWords.empty() && i > 0 &&
+                                       arguments[i - 1].starts_with("--") &&
+                                       arguments[i - 1].find('=') == std::string::npos &&
+                                       !options.modelPath.empty()))
+      flagWords.push_back(word);
+    else if (options.modelPath.empty())
+      options.modelPath = word;
+    else
+      throw Error::badInput("two models given: \"" + options.modelPath + "\" and \"" + word + "\"");
+  }
+  compileFlags(options, wantsOutput).parse(flagWords);
+  if (options.modelPath.empty())
+    throw Error::badInput("no model given; expected a .onnx or .mlir file");
+  if (options.checkpoint != "none" && options.checkpoint != "sqrt")
+    throw Error::badInput("unknown checkpoint mode \"" + options.checkpoint +
+                          "\"; known are none, sqrt");
+  if (options.threads == 0)
+    options.threads = std::max(1u, std::thread::hardware_concurrency());
+  return options;
+}
+
+std::string compileHelp() {
+  CompileOptions options;
+  return compileFlags(options, true).help();
+}
+
+} // namespace stow

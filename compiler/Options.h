@@ -1,0 +1,56 @@
+// What the user asks of the compiler, as the command line gives it.
+#pragma once
+
+#include "compiler/import/Import.h"
+#include "runtime/base/Bytes.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace stow {
+
+/// "adamw:lr=1e-3,weight-decay=0.01", taken apart.
+struct OptimizerSpec {
+  std::string name = "sgd"; ///< sgd, adam or adamw
+  double learningRate = 0;
+  std::map<std::string, std::string> settings; ///< as the attach-optimizer pass names them
+  std::string text;                            ///< as given
+};
+
+/// Parses an optimizer. Defaults are PyTorch's, except that sgd's learning rate is 0.01.
+/// Throws Error(BadInput) listing the known names and settings.
+OptimizerSpec parseOptimizer(const std::string &text);
+
+/// "cross-entropy:reduction=sum,ignore-index=255", taken apart.
+struct LossSpec {
+  std::string name = "cross-entropy"; ///< cross-entropy or mse
+  std::map<std::string, std::string> settings;
+};
+LossSpec parseLoss(const std::string &text);
+
+/// The forms a compilation can stop at and print.
+enum class Form { Model, Step, Ordered, Placed, Program };
+
+struct CompileOptions {
+  std::string modelPath;
+  std::string outputPath;
+  ImportOptions import;
+  LossSpec loss;
+  OptimizerSpec optimizer = parseOptimizer("sgd");
+  std::string checkpoint = "none"; ///< none or sqrt
+  std::string lossOutput;          ///< output the loss reads; empty: the only one
+  bool freezeBatchNorm = false;
+  int64_t threads = 0; ///< 0: all cores of this machine
+  std::string targetCpu = "native";
+  Form stopAfter = Form::Program;
+  bool timing = false; ///< print seconds by stage
+};
+
+/// Reads the flags of `stowage compile`, `plan` and `frontier`. Throws Error(BadInput).
+CompileOptions parseCompileOptions(const std::vector<std::string> &arguments, bool wantsOutput);
+
+/// The text of --help.
+std::string compileHelp();
+
+} // namespace stow

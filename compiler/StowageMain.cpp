@@ -1,0 +1,62 @@
+// stowage: the compiler's command line.
+#include "compiler/Commands.h"
+#include "compiler/Options.h"
+#include "compiler/plan/PackCommand.h"
+#if __has_include("compiler/plan/RematCommand.h")
+#include "compiler/plan/RematCommand.h"
+#endif
+#include "runtime/base/Error.h"
+
+#include <cstdio>
+#include <cstring>
+
+namespace {
+
+void printHelp() {
+  std::printf("stowage: compiles a model into an executable that trains it in one planned arena\n\n"
+              "  stowage compile MODEL -o OUT [flags]   an executable: OUT train --data=x.npz\n"
+              "  stowage plan MODEL [flags] [--format=text|json|csv]   the memory report only\n"
+              "  stowage inspect OUT [--format=text|json|csv]   the report of an executable\n"
+              "  stowage pack FILE.csv   packs a bare instance\n"
+              "  stowage remat FILE.json --memory-budget=B   schedules a bare graph\n\n"
+              "MODEL is a .onnx file or a .mlir file in the model form. Flags of compile and plan:\n"
+              "%s\nExit codes: 0 done, 1 bad input, 2 infeasible, 3 internal error.\n",
+              stow::compileHelp().c_str());
+}
+
+int runCommand(int argc, char **argv) {
+  std::string command = argc > 1 ? argv[1] : "--help";
+  std::vector<std::string> arguments(argv + std::min(argc, 2), argv + argc);
+  if (command == "compile")
+    return stow::compileCommand(arguments);
+  if (command == "plan")
+    return stow::planCommand(arguments);
+  if (command == "inspect")
+    return stow::inspectCommand(arguments);
+  if (command == "pack")
+    return stow::runPackCommand(argc - 1, argv + 1);
+#if __has_include("compiler/plan/RematCommand.h")
+  if (command == "remat")
+    return stow::runRematCommand(argc - 1, argv + 1);
+#endif
+  if (command == "--help" || command == "help" || command == "-h") {
+    printHelp();
+    return 0;
+  }
+  throw stow::Error::badInput("unknown command \"" + command +
+                              "\"; known are compile, plan, inspect, pack, remat");
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  try {
+    return runCommand(argc, argv);
+  } catch (const stow::Error &error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return error.exitCode();
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "internal error: %s\n", error.what());
+    return 3;
+  }
+}

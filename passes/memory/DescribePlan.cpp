@@ -1,0 +1,172 @@
+#include "passes/memory/DescribePlan.h"
+
+#include "passes/memory/Liveness.h"
+#include "passes/memory/Passes.h"
+
+#include <cstdio>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+Bytes bytesAttr(Operation *op, StringRef name) {
+  auto attr = op->getAttrOfType<IntegerAttr>(name);
+  return attr ? attr.getInt() : 0;
+}
+
+/// "conv2d_grad_weight of /layer1/conv1/Conv".
+std::string nameOfOp(Operation *op) {
+  std::string source = sourceNameOf(op->getLoc());
+  std::string what = op->getName().stripDialect().str();
+  return source.empty() ? what : what + " of " + source;
+}
+
+std::string nameOfValue(func::FuncOp graph, Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto name = graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr);
+    return name ? name.str() : "argument";
+  }
+  auto result = cast<OpResult>(value);
+  Operation *op = result.getOwner();
+  bool isForward = !op->hasAttr(kPhaseAttr) && op->getNumResults() == 1;
+  std::string source = sourceNameOf(op->getLoc());
+  std::string name = isForward && !source.empty() ? source : nameOfOp(op);
+  if (op->getNumResults() > 1)
+    name += "#" + std::to_string(result.getResultNumber());
+  return name;
+}
+
+BufferKind kindOfStorage(func::FuncOp graph, const Storage &storage) {
+  Value first = storage.values.front();
+  if (auto argument = dyn_cast<BlockArgument>(first)) {
+    StringRef kind = kindOfArgument(graph, argument.getArgNumber());
+    if (kind == "parameter")
+      return BufferKind::Parameter;
+    if (kind == "statistic")
+      return BufferKind::Statistic;
+    if (kind == "optimizer")
+      return BufferKind::Optimizer;
+    return BufferKind::Input;
+  }
+  for (Value value : storage.values)
+    for (Operation *user : value.getUsers())
+      if (user->hasTrait<OpTrait::IsTerminator>())
+        return BufferKind::Output;
+  Operation *op = first.getDefiningOp();
+  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  bool isForward = !phase || phase == "forward" || op->hasAttr(kRecomputeAttr);
+  return isForward ? BufferKind::Activation : BufferKind::Gradient;
+}
+
+Bytes offsetOf(func::FuncOp graph, Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return graph.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kOffsetAttr).getInt();
+  auto result = cast<OpResult>(value);
+  return result.getOwner()->getAttrOfType<DenseI64ArrayAttr>(
+      kOffsetsAttr)[result.getResultNumber()];
+}
+
+PlannedBuffer describeStorage(func::FuncOp graph, const Storage &storage) {
+  Value first = storage.values.front();
+  auto type = cast<RankedTensorType>(first.getType());
+  PlannedBuffer buffer;
+  buffer.name = nameOfValue(graph, first);
+  buffer.kind = kindOfStorage(graph, storage);
+  buffer.dtype = dtypeOf(type.getElementType());
+  buffer.shape = Shape(type.getShape().begin(), type.getShape().end());
+  buffer.source = sourcePlaceOf(first.getLoc());
+  buffer.offset = offsetOf(graph, first);
+  buffer.size = storage.size;
+  buffer.begin = storage.begin;
+  buffer.end = storage.end;
+  for (Value value : ArrayRef(storage.values).drop_front())
+    buffer.aliases.push_back(nameOfValue(graph, value));
+  Operation *op = first.getDefiningOp();
+  buffer.recomputed = op && op->hasAttr(kRecomputeAttr);
+  return buffer;
+}
+
+GraphPlan describeGraph(func::FuncOp graph) {
+  Liveness liveness(graph);
+  GraphPlan plan;
+  plan.name = graph.getSymName().str();
+  plan.stepCount = liveness.commandCount();
+  plan.lowerBoundBytes = bytesAttr(graph, kLowerBoundAttr);
+  for (const Storage &storage : liveness.storages())
+    plan.buffers.push_back(describeStorage(graph, storage));
+  for (Operation &op : graph.getBody().front()) {
+    auto command = liveness.commandOf(&op);
+    if (!command)
+      continue;
+    plan.stepNames.push_back(nameOfOp(&op));
+    if (Bytes bytes = bytesAttr(&op, kWorkspaceAttr)) {
+      PlannedBuffer buffer;
+      buffer.name = "workspace: " + nameOfOp(&op);
+      buffer.kind = BufferKind::Workspace;
+      buffer.dtype = DType::U8;
+      buffer.shape = {bytes};
+      buffer.source = sourcePlaceOf(op.getLoc());
+      buffer.offset = bytesAttr(&op, kWorkspaceOffsetAttr);
+      buffer.size = bytes;
+      buffer.begin = *command;
+      buffer.end = *command + 1;
+      plan.buffers.push_back(buffer);
+    }
+  }
+  std::vector<Bytes> change(plan.stepCount + 1, 0);
+  for (const PlannedBuffer &buffer : plan.buffers) {
+    change[buffer.begin] += buffer.size;
+    change[buffer.end] -= buffer.size;
+  }
+  Bytes live = 0;
+  for (int64_t step = 0; step < plan.stepCount; ++step) {
+    live += change[step];
+    if (live > plan.livePeakBytes) {
+      plan.livePeakBytes = live;
+      plan.peakStep = step;
+    }
+  }
+  return plan;
+}
+
+std::string statusOf(Bytes arena, Bytes bound) {
+  if (arena == bound)
+    return "optimal";
+  char text[64];
+  std::snprintf(text, sizeof text, "within %.3g %% of optimal",
+                100.0 * static_cast<double>(arena - bound) / static_cast<double>(bound));
+  return text;
+}
+
+} // namespace
+
+double extraTimeFraction(ModuleOp module) {
+  double again = 0, once = 0;
+  for (auto graph : module.getOps<func::FuncOp>())
+    if (graph.getSymName() == "train")
+      graph.walk([&](CostOpInterface op) {
+        (op->hasAttr(kRecomputeAttr) ? again : once) += op.getFlops();
+      });
+  return once > 0 ? again / once : 0;
+}
+
+Plan describePlan(ModuleOp module) {
+  Plan plan;
+  if (auto name = module.getSymName())
+    plan.model = name->str();
+  plan.arenaBytes = bytesAttr(module, kArenaBytesAttr);
+  plan.persistentBytes = bytesAttr(module, kPersistentBytesAttr);
+  plan.lowerBoundBytes = bytesAttr(module, kLowerBoundAttr);
+  plan.alignment = bytesAttr(module, kAlignmentAttr);
+  plan.status = statusOf(plan.arenaBytes, plan.lowerBoundBytes);
+  plan.extraTimeFraction = extraTimeFraction(module);
+  plan.withoutRecomputeBytes = plan.arenaBytes;
+  for (auto graph : module.getOps<func::FuncOp>()) {
+    plan.graphs.push_back(describeGraph(graph));
+    plan.livePeakBytes = std::max(plan.livePeakBytes, plan.graphs.back().livePeakBytes);
+  }
+  return plan;
+}
+
+} // namespace stow
