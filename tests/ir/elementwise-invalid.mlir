@@ -1,0 +1,92 @@
+// RUN: stowage-opt %s --split-input-file --verify-diagnostics
+
+// binary C1: shapes do not broadcast.
+func.func @case(%a: tensor<4x8xf32>, %b: tensor<4xf32>) {
+  // expected-error @+2 {{operand shapes do not broadcast: [4, 8] against [4]}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.add %a, %b : (tensor<4x8xf32>, tensor<4xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// binary C2: different element types.
+func.func @case(%a: tensor<4xf32>, %b: tensor<4xf64>) {
+  // expected-error @+2 {{operands have different element types: 'f32' and 'f64'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.mul %a, %b : (tensor<4xf32>, tensor<4xf64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// The result type follows from the operands.
+func.func @case(%a: tensor<4xf32>) {
+  // expected-error @+2 {{inferred type(s) 'tensor<4xf32>' are incompatible with return type(s) of operation 'tensor<5xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.exp %a : (tensor<4xf32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+// Shapes are static.
+func.func @case(%a: tensor<?xf32>) {
+  // expected-error @+1 {{must be statically shaped tensor of 64-bit float or 32-bit float or 16-bit float or bfloat16 type values}}
+  %0 = stow.exp %a : (tensor<?xf32>) -> tensor<?xf32>
+  return
+}
+
+// -----
+
+// Arithmetic is on floats.
+func.func @case(%a: tensor<4xi64>) {
+  // expected-error @+1 {{must be statically shaped tensor of 64-bit float or 32-bit float or 16-bit float or bfloat16 type values}}
+  %0 = stow.neg %a : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+// relu_grad C1: shape of what is saved.
+func.func @case(%a: tensor<4xf32>, %m: tensor<5xi1>) {
+  // expected-error @+1 {{expects saved of shape [4], found [5]}}
+  %0 = stow.relu_grad %a, %m : (tensor<4xf32>, tensor<5xi1>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// relu_grad: type of what is saved.
+func.func @case(%a: tensor<4xf32>, %m: tensor<4xi8>) {
+  // expected-error @+1 {{expects saved of type i1 or 'f32', found 'i8'}}
+  %0 = stow.relu_grad %a, %m : (tensor<4xf32>, tensor<4xi8>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// clip C1: empty interval.
+func.func @case(%a: tensor<4xf32>) {
+  // expected-error @+1 {{expects low <= high}}
+  %0 = stow.clip %a {low = 2.0 : f64, high = 1.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// cast C1: another shape.
+func.func @case(%a: tensor<4xf32>) {
+  // expected-error @+1 {{expects operand and result of one shape}}
+  %0 = stow.cast %a : (tensor<4xf32>) -> tensor<5xbf16>
+  return
+}
+
+// -----
+
+// dropout: ratio outside [0, 1).
+func.func @case(%a: tensor<4xf32>) {
+  // expected-error @+1 {{expects a ratio in [0, 1), found 1.0}}
+  %0 = stow.dropout %a {ratio = 1.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

@@ -1,0 +1,24 @@
+// RUN: stowage-opt %s | stowage-opt | FileCheck %s
+// RUN: stowage-opt %s --mlir-print-op-generic | stowage-opt | FileCheck %s
+
+// Tests that fused kernels print and parse, with updates, broadcasting and layouts.
+// CHECK-LABEL: func.func @kernels
+func.func @kernels(%x: tensor<4x8xf32>, %row: tensor<8xf32>, %n: tensor<1x2x3x4xf32, #stow.layout<"0,2,3,1">>) {
+  // CHECK: stow.map %{{.*}}, %{{.*}} {updates = array<i64: 0, 0>} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
+  // CHECK-NEXT: ^bb0(%[[A:.*]]: f32, %[[B:.*]]: f32):
+  // CHECK-NEXT: %[[S:.*]] = arith.addf %[[A]], %[[B]] : f32
+  // CHECK-NEXT: stow.yield %[[S]] : f32
+  %0 = stow.map %x, %row {updates = array<i64: 0, 0>} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %s = arith.addf %a, %b : f32
+    stow.yield %s : f32
+  }
+  // CHECK: stow.map %{{.*}} : (tensor<1x2x3x4xf32, #stow.layout<"0,2,3,1">>) -> (tensor<1x2x3x4xf32, #stow.layout<"0,2,3,1">>, tensor<1x2x3x4xi64>) {
+  // CHECK: stow.element_index : i64
+  %1:2 = stow.map %n : (tensor<1x2x3x4xf32, #stow.layout<"0,2,3,1">>) -> (tensor<1x2x3x4xf32, #stow.layout<"0,2,3,1">>, tensor<1x2x3x4xi64>) {
+  ^bb0(%a: f32):
+    %i = stow.element_index : i64
+    stow.yield %a, %i : f32, i64
+  }
+  return
+}

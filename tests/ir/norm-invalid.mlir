@@ -1,0 +1,44 @@
+// RUN: stowage-opt %s --split-input-file --verify-diagnostics
+
+// batch_norm C1: one element per channel.
+func.func @case(%x: tensor<2x4x8x8xf32>, %v: tensor<4xf32>, %w: tensor<5xf32>) {
+  // expected-error @+1 {{expects vectors of 4 elements, one per channel, found 'tensor<5xf32>'}}
+  %0 = stow.batch_norm %x, %v, %v, %w, %v {epsilon = 1.0e-5 : f64, momentum = 0.1 : f64} : (tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>, tensor<5xf32>, tensor<4xf32>) -> tensor<2x4x8x8xf32>
+  return
+}
+
+// -----
+
+// batch_norm: rank 2 to 4.
+func.func @case(%x: tensor<4xf32>, %v: tensor<4xf32>) {
+  // expected-error @+1 {{expects x of rank 2 to 4}}
+  %0:3 = stow.batch_norm_training %x, %v, %v {epsilon = 1.0e-5 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+// batch_norm_training C1: one element per channel.
+func.func @case(%x: tensor<2x4x8x8xf32>, %v: tensor<4xf32>, %w: tensor<5xf32>) {
+  // expected-error @+1 {{expects vectors of 4 elements, one per channel, found 'tensor<5xf32>'}}
+  %0:3 = stow.batch_norm_training %x, %w, %v {epsilon = 1.0e-5 : f64} : (tensor<2x4x8x8xf32>, tensor<5xf32>, tensor<4xf32>) -> (tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+// channel_window_sum: the window contains its channel.
+func.func @case(%x: tensor<2x4x8x8xf32>) {
+  // expected-error @+1 {{expects a window that contains its own channel}}
+  %0 = stow.channel_window_sum %x {before = -1 : i64, after = 2 : i64} : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  return
+}
+
+// -----
+
+// channel_window_sum: channels.
+func.func @case(%x: tensor<4xf32>) {
+  // expected-error @+1 {{expects x of rank 2 or more}}
+  %0 = stow.channel_window_sum %x {before = 1 : i64, after = 2 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

@@ -1,0 +1,18 @@
+// RUN: stowage-opt %s | stowage-opt | FileCheck %s
+// RUN: stowage-opt %s --mlir-print-op-generic | stowage-opt | FileCheck %s
+
+// Tests that the normalization ops print and parse, rank 2 included.
+// CHECK-LABEL: func.func @norm
+func.func @norm(%x: tensor<2x4x8x8xf32>, %v: tensor<4xf32>, %r: tensor<8x4xf32>) {
+  // CHECK: stow.batch_norm %{{.*}} {epsilon = 1.000000e-05 : f64, momentum = 1.000000e-01 : f64} : (tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<2x4x8x8xf32>
+  %0 = stow.batch_norm %x, %v, %v, %v, %v {epsilon = 1.000000e-05 : f64, momentum = 1.000000e-01 : f64} : (tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<2x4x8x8xf32>
+  // CHECK: stow.batch_norm_training %{{.*}} {epsilon = 1.000000e-05 : f64} : (tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>)
+  %1:3 = stow.batch_norm_training %x, %v, %v {epsilon = 1.000000e-05 : f64} : (tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>)
+  // CHECK: stow.batch_norm_training %{{.*}} {epsilon = 1.000000e-05 : f64} : (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>)
+  %2:3 = stow.batch_norm_training %r, %v, %v {epsilon = 1.000000e-05 : f64} : (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>)
+  // CHECK: stow.batch_norm_grad %{{.*}} {epsilon = 1.000000e-05 : f64} : (tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<2x4x8x8xf32>) -> (tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>)
+  %3:3 = stow.batch_norm_grad %x, %v, %v, %v, %x {epsilon = 1.000000e-05 : f64} : (tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<2x4x8x8xf32>) -> (tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>)
+  // CHECK: stow.channel_window_sum %{{.*}} {after = 2 : i64, before = 1 : i64} : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  %4 = stow.channel_window_sum %x {after = 2 : i64, before = 1 : i64} : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  return
+}
