@@ -24,10 +24,11 @@ bool isReadByGradient(OpOperand &use, Gradients &gradients) {
       .Case<MulOp>([&](auto op) { return isOther(op.getA(), op.getB()); })
       .Case<DivOp>([&](auto op) { return use.get() == op.getB(); })
       .Case<MaximumOp, MinimumOp, PowOp>([&](auto) { return true; })
-      .Case<BatchNormTrainingOp>([&](auto op) { return use.get() == op.getX(); })
+      .Case<BatchNormTrainingOp>([&](auto op) { return use.get() != op.getBias(); })
       .Case<BatchNormOp>([&](auto op) {
-        return use.get() == op.getX() &&
-               (gradients.isNeeded(op.getScale()) || gradients.isNeeded(op.getVariance()));
+        if (use.get() == op.getX())
+          return gradients.isNeeded(op.getScale()) || gradients.isNeeded(op.getVariance());
+        return use.get() != op.getBias();
       })
       .Case<CrossEntropyRowsOp>([&](auto op) { return use.get() == op.getLogits(); })
       .Case<AbsOp, LogOp, ErfOp, SoftplusOp, HardSwishOp, LeakyReluOp, HardSigmoidOp, ClipOp,
