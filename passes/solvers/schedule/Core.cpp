@@ -17,6 +17,7 @@ struct Folding {
   std::vector<char> foldedOp;      ///< view ops without a decision
   std::vector<char> pinnedForever; ///< in a pinned storage and never overwritten: no core value
   std::vector<char> hasLooseView;  ///< viewed by an op that was not folded
+  std::vector<char> produced;      ///< by some op
 };
 
 bool storageAmong(const Problem &problem, const std::vector<ValueId> &values, StorageId storage) {
@@ -38,6 +39,10 @@ bool isFreeView(const Problem &problem, const Op &op, const Folding &folding) {
       return false;
     viewed = folding.root[input];
   }
+  // A view of a source that may die would keep it alive up to the view's own run.
+  if (viewed && !folding.produced[*viewed] &&
+      !problem.storages[problem.values[*viewed].storage].pinned)
+    return false;
   for (ValueId output : op.outputs) {
     if (!storageAmong(problem, op.inputs, problem.values[output].storage))
       return false;
@@ -62,6 +67,8 @@ Folding fold(const Problem &problem) {
     for (ValueId value : op.overwrites)
       overwrittenStorage[problem.values[value].storage] = 1;
   std::vector<std::optional<OpId>> producers = problem.producers();
+  for (const std::optional<OpId> &producer : producers)
+    folding.produced.push_back(producer.has_value());
   std::vector<std::optional<ValueId>> firstSource(problem.storages.size());
   for (size_t v = 0; v < count; ++v) {
     StorageId storage = problem.values[v].storage;
@@ -244,16 +251,17 @@ private:
     }
     for (const OverwriteOption &option : op.mayOverwrite) {
       int32_t from = coreValue[option.input], to = coreValue[option.output];
-      if (from == dropped || to == dropped ||
+      const Bytes bytes = problem.sizeOf(option.output);
+      if (from == dropped || to == dropped || bytes > problem.sizeOf(option.input) || bytes == 0 ||
           problem.storages[problem.values[option.input].storage].pinned ||
-          problem.storages[problem.values[option.output].storage].pinned)
-        continue;
-      // Views that were not folded are left to the replay: the credit is not counted on.
-      if (!extra[option.input].empty() || folding.hasLooseView[folding.root[option.input]] ||
+          problem.storages[problem.values[option.output].storage].pinned ||
           storageAmong(problem, op.inputs, problem.values[option.output].storage))
         continue;
-      Bytes bytes = problem.sizeOf(option.output);
-      if (bytes <= problem.sizeOf(option.input) && bytes > 0)
+      // Views that were not folded are left to the replay: solvers do not count on the credit,
+      // bounds allow for it.
+      if (!extra[option.input].empty() || folding.hasLooseView[folding.root[option.input]])
+        fresh.uncertainCreditBytes += bytes;
+      else
         fresh.credits.push_back({to, from, bytes, false});
     }
   }
@@ -355,7 +363,11 @@ Measure measure(const Core &core, const Sequence &sequence, std::vector<Bytes> *
     change[std::min(lastRead[v] + 1, count)] -= core.values[v].sizeBytes;
   }
   Bytes live = core.baseBytes;
-  result.peakBytes = core.baseBytes;
+  if (count == 0 && !core.openers.empty()) // views only: what is kept is there while they run
+    for (const CoreValue &value : core.values)
+      if (value.keep)
+        live += value.sizeBytes;
+  result.peakBytes = live;
   if (bytesAt)
     bytesAt->assign(count, 0);
   for (int32_t i = 0; i < count; ++i) {

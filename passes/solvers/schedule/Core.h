@@ -36,8 +36,9 @@ struct CoreOp {
   Bytes workspaceBytes = 0;
   Cost leastCost = 0;
   Bytes leastWorkspaceBytes = 0;
-  bool recomputable = true; ///< as far as solvers are concerned
-  bool mayRepeat = true;    ///< as the problem says; bounds use this one
+  Bytes uncertainCreditBytes = 0; ///< credits that the checker may grant, solvers do not count on
+  bool recomputable = true;       ///< as far as solvers are concerned
+  bool mayRepeat = true;          ///< as the problem says; bounds use this one
   OpId op = 0;
   std::vector<OpId> followers; ///< folded view ops that run right after
 };

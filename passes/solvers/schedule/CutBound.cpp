@@ -30,7 +30,7 @@ CutBound::CutBound(const Core &core) : core(core) {
 /// every credit that could apply.
 Bytes CutBound::footprint(int32_t index) const {
   const CoreOp &op = core.ops[index];
-  Bytes sum = core.baseBytes + op.leastWorkspaceBytes;
+  Bytes sum = core.baseBytes + op.leastWorkspaceBytes - op.uncertainCreditBytes;
   for (int32_t value : op.inputs)
     sum += core.values[value].sizeBytes;
   for (int32_t value : op.outputs) {

@@ -183,7 +183,7 @@ std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Byte
       return std::nullopt;
     if (now.peakBytes <= budgetBytes)
       return sequence;
-    if (round == rounds || sequence.size() > longest)
+    if (round == rounds || sequence.size() > longest || sequence.empty())
       return std::nullopt;
     SequenceCut cut(core, sequence, now.peakPosition);
     Bytes room = budgetBytes - (bytesAt[now.peakPosition] - cut.acrossBytes());

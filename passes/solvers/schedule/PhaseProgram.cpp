@@ -251,7 +251,7 @@ private:
 
   void addBytes(int k) {
     const CoreOp &op = core.ops[chain[k]];
-    Bytes own = core.baseBytes + op.leastWorkspaceBytes;
+    Bytes own = core.baseBytes + op.leastWorkspaceBytes - op.uncertainCreditBytes;
     std::vector<char> beside(core.values.size(), 1);
     for (int32_t a : op.inputs) {
       own += core.values[a].sizeBytes;

@@ -58,13 +58,13 @@ void Timeline::assign(const Sequence &sequence) {
   reads.assign(core.values.size(), {});
   total = violated = 0;
   cost = 0;
+  // A kept value that exists from the start is live throughout, whoever reads it.
+  for (const CoreValue &value : core.values)
+    if (value.keep && !value.producer)
+      tree.add(0, slots - 1, value.sizeBytes);
   const int64_t count = static_cast<int64_t>(sequence.size());
   for (int64_t i = 0; i < count; ++i)
     add(sequence[i], static_cast<int32_t>((2 * i + 1) * slots / (2 * count)));
-  // A kept value that exists from the start is live although nobody reads it.
-  for (size_t v = 0; v < core.values.size(); ++v)
-    if (core.values[v].keep && !core.values[v].producer && reads[v].empty())
-      tree.add(0, slots - 1, core.values[v].sizeBytes);
 }
 
 Sequence Timeline::sequence() const {

@@ -1,0 +1,143 @@
+#include "Oracle.h"
+
+#include "ir/plan/schedule/Generate.h"
+#include "ir/plan/schedule/LowerBound.h"
+#include "passes/solvers/schedule/CutBound.h"
+#include "passes/solvers/schedule/PhaseProgram.h"
+
+#include <gtest/gtest.h>
+
+namespace stow::schedule {
+namespace {
+
+// Tests that no bound exceeds the optimum, for budgets from the floor to the input order's peak.
+TEST(CutBoundTest, NeverAboveTheOptimum) {
+  int positive = 0, tight = 0, infeasible = 0;
+  for (uint64_t seed = 1; seed <= 6000; ++seed) {
+    Problem problem = generate(seed);
+    Core core(problem);
+    if (!isTiny(core))
+      continue;
+    core.useLeanestAlternatives(problem);
+    const Bytes high = measure(core, core.inputOrder()).peakBytes;
+    CutBound bound(core);
+    for (int part = 3; part <= 10; ++part) {
+      const Bytes budget = high * part / 10;
+      bound.refine(budget, 10);
+      std::optional<Cost> least = bound.timeBound(budget);
+      std::optional<Cost> optimum = exhaustiveTime(core, budget);
+      if (!least) {
+        ASSERT_EQ(optimum, std::nullopt) << "seed " << seed << " budget " << budget;
+        ++infeasible;
+      }
+      if (!optimum)
+        continue;
+      ASSERT_GE(budget, bound.peakBound()) << "seed " << seed;
+      ASSERT_LE(*least, *optimum) << "seed " << seed << " budget " << budget;
+      ASSERT_LE(bound.peakBoundForTime(*optimum), budget) << "seed " << seed;
+      positive += *least > core.leastTime;
+      tight += *least > core.leastTime && *least == *optimum;
+    }
+  }
+  EXPECT_GT(positive, 100);
+  EXPECT_GT(tight, 50);
+  EXPECT_GT(infeasible, 1000);
+}
+
+// Tests that the bound is not trivial on random layered graphs of 100 ops and more, and that it
+// never grows with the budget.
+TEST(CutBoundTest, PositiveOnLayeredGraphsAndMonotone) {
+  for (int count : {100, 250, 500}) {
+    LayeredOptions options;
+    options.opCount = count;
+    int positive = 0;
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+      Problem problem = generateLayered(seed, options);
+      Core core(problem);
+      const Bytes high = measure(core, core.inputOrder()).peakBytes;
+      CutBound bound(core);
+      for (int percent = 90; percent >= 30; percent -= 5)
+        bound.refine(high * percent / 100, 32);
+      std::optional<Cost> previous;
+      for (int percent = 30; percent <= 90; ++percent) {
+        std::optional<Cost> least = bound.timeBound(high * percent / 100);
+        if (!least)
+          continue;
+        if (previous)
+          ASSERT_LE(*least, *previous);
+        previous = least;
+        positive += percent == 45 && *least > core.leastTime;
+      }
+    }
+    EXPECT_GE(positive, 1) << count;
+  }
+}
+
+// Tests that ops whose pressure is within the budget are pruned: they cannot give a bound.
+TEST(CutBoundTest, PressurePrunesOps) {
+  Problem problem = trainingStep(convolutionalForward("resnet50", 8));
+  Core core(problem);
+  CutBound bound(core);
+  const Bytes high = measure(core, core.inputOrder()).peakBytes;
+  const Bytes budget = high * 9 / 10;
+  int pruned = 0;
+  for (int32_t op : bound.opsByPressure())
+    pruned += bound.pressure(op) <= budget;
+  EXPECT_GT(pruned, static_cast<int>(core.ops.size()) / 2);
+  bound.refine(budget, 8);
+  const Cost few = *bound.timeBound(budget);
+  CutBound all(core);
+  all.refine(budget, static_cast<int>(core.ops.size()));
+  EXPECT_GE(*all.timeBound(budget), few);
+  EXPECT_LE(static_cast<double>(*all.timeBound(budget) - few),
+            0.05 * static_cast<double>(few - core.leastTime));
+}
+
+// Tests that the phase program lies between the cut bound and the optimum.
+TEST(PhaseProgramTest, NeverAboveTheOptimum) {
+  if (!phaseProgramAvailable())
+    GTEST_SKIP() << "built without CBC";
+  int checked = 0, tight = 0;
+  for (uint64_t seed = 1; seed <= 900 && checked < 150; ++seed) {
+    Problem problem = generate(seed);
+    Core core(problem);
+    if (!isTiny(core) || core.ops.size() < 4)
+      continue;
+    core.useLeanestAlternatives(problem);
+    const Bytes high = measure(core, core.inputOrder()).peakBytes;
+    CutBound bound(core);
+    const Bytes budget = high * 8 / 10;
+    std::optional<Cost> optimum = exhaustiveTime(core, budget);
+    PhaseOptions options;
+    options.seconds = 5;
+    PhaseResult result = solvePhaseProgram(core, bound.opsByPressure().front(), budget, options);
+    ++checked;
+    if (result.infeasible) {
+      ASSERT_EQ(optimum, std::nullopt) << "seed " << seed;
+      continue;
+    }
+    if (!optimum)
+      continue;
+    ASSERT_LE(*result.bound, *optimum) << "seed " << seed;
+    tight += *result.bound == *optimum;
+    options.knownTime = *optimum;
+    PhaseResult again = solvePhaseProgram(core, bound.opsByPressure().front(), budget, options);
+    ASSERT_FALSE(again.infeasible) << "seed " << seed;
+    ASSERT_LE(*again.bound, *optimum) << "seed " << seed;
+  }
+  EXPECT_GT(checked, 100);
+  EXPECT_GT(tight, 10);
+}
+
+TEST(PhaseProgramTest, ChainsAreAncestorsOfEachOther) {
+  Problem problem = trainingStep(convolutionalForward("unet", 2));
+  Core core(problem);
+  std::vector<int32_t> chain = phaseChain(core, 20, 12);
+  ASSERT_EQ(chain.size(), 12u);
+  EXPECT_EQ(chain.front(), 20);
+  for (size_t k = 1; k < chain.size(); ++k)
+    EXPECT_GT(chain[k], chain[k - 1]);
+}
+
+} // namespace
+} // namespace stow::schedule

@@ -1,0 +1,87 @@
+#include "passes/solvers/schedule/Core.h"
+
+#include "ir/plan/schedule/Generate.h"
+#include "ir/plan/schedule/LowerBound.h"
+#include "ir/plan/schedule/Verify.h"
+
+#include <gtest/gtest.h>
+#include <random>
+
+namespace stow::schedule {
+namespace {
+
+/// A random legal core sequence: the input order with reruns of ops whose inputs are available.
+Sequence withRandomReruns(const Core &core, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Sequence sequence;
+  for (size_t i = 0; i < core.ops.size(); ++i) {
+    while (i > 0 && random() % 3 == 0) {
+      int32_t op = static_cast<int32_t>(random() % i);
+      if (core.ops[op].recomputable)
+        sequence.push_back(op);
+    }
+    sequence.push_back(static_cast<int32_t>(i));
+  }
+  return sequence;
+}
+
+// Tests 100,000 random problems with random reruns: the solvers' figures are those of the checker.
+// Problems with views that cannot be folded may measure higher than they replay, never lower.
+TEST(CoreTest, MeasuresWhatTheCheckerCounts) {
+  int legal = 0, illegal = 0, equal = 0;
+  for (uint64_t seed = 1; seed <= 100000; ++seed) {
+    Problem problem = generate(seed);
+    Core core(problem);
+    ASSERT_EQ(core.leastTime, problem.leastTime());
+    Sequence sequence = withRandomReruns(core, seed);
+    Measure measured = measure(core, sequence);
+    core.hasAlternatives = false; // expand must keep the alternatives that `measure` counted
+    Replay replay = verify(problem, expand(problem, core, sequence, 0));
+    ASSERT_EQ(replay.fault.has_value(), !measured.legal) << "seed " << seed;
+    ++(measured.legal ? legal : illegal);
+    if (!measured.legal)
+      continue;
+    ASSERT_EQ(measured.time, replay.time) << "seed " << seed;
+    ASSERT_LE(replay.peakBytes, measured.peakBytes) << "seed " << seed;
+    equal += replay.peakBytes == measured.peakBytes;
+  }
+  EXPECT_GT(legal, 50000);
+  EXPECT_GT(illegal, 1000);
+  EXPECT_GT(equal, legal * 98 / 100);
+}
+
+// Tests that free views vanish and come back behind every run of what they show.
+TEST(CoreTest, FoldsFreeViews) {
+  Problem problem;
+  ValueId a = problem.addValue("a", 8),
+          view = problem.addValueIn("view", problem.values[a].storage),
+          b = problem.addValue("b", 1), c = problem.addValue("c", 1);
+  problem.addOp("a", 1, {}, {a});
+  problem.addOp("view", 0, {a}, {view});
+  problem.addOp("b", 1, {view}, {b});
+  problem.addOp("c", 1, {view, b}, {c});
+  Core core(problem);
+  ASSERT_EQ(core.ops.size(), 3u);
+  Solution solution = expand(problem, core, {0, 1, 0, 2}, 100);
+  std::vector<OpId> ops;
+  for (const schedule::Run &run : solution.runs)
+    ops.push_back(run.op);
+  EXPECT_EQ(ops, (std::vector<OpId>{0, 1, 2, 0, 1, 3}));
+  EXPECT_EQ(verify(problem, solution).fault, std::nullopt);
+}
+
+// Tests that each position takes the fastest alternative that fits.
+TEST(CoreTest, ExpandsToTheFastestAlternativeThatFits) {
+  Problem problem;
+  ValueId a = problem.addValue("a", 8), b = problem.addValue("b", 4);
+  problem.addOp("a", 5, {}, {a}, 0);
+  problem.addOp("b", 5, {a}, {b}, 0);
+  problem.ops[1].alternatives = {{9, 0}, {3, 10}, {1, 50}};
+  Core core(problem);
+  EXPECT_EQ(expand(problem, core, {0, 1}, 100).runs[1].alternative, 2);
+  EXPECT_EQ(expand(problem, core, {0, 1}, 22).runs[1].alternative, 1);
+  EXPECT_EQ(expand(problem, core, {0, 1}, 21).runs[1].alternative, 0);
+}
+
+} // namespace
+} // namespace stow::schedule

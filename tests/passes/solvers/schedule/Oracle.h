@@ -1,0 +1,97 @@
+// Exhaustive search over tiny schedule problems, for tests only.
+#pragma once
+
+#include "passes/solvers/schedule/Core.h"
+
+#include <map>
+#include <optional>
+#include <queue>
+#include <vector>
+
+namespace stow::schedule {
+
+/// The least time of any schedule whose peak is at most `budget`, absent if there is none. Dijkstra
+/// over states (ops done, values in memory): every step runs one op whose inputs are in memory and
+/// then drops any subset. Exponential: at most about 7 ops and 9 values.
+inline std::optional<Cost> exhaustiveTime(const Core &core, Bytes budget) {
+  const size_t ops = core.ops.size(), values = core.values.size();
+  using State = uint32_t; // done in the low bits, memory above
+  auto bytesOf = [&](uint32_t memory) {
+    Bytes sum = core.baseBytes;
+    for (size_t v = 0; v < values; ++v)
+      if (memory >> v & 1)
+        sum += core.values[v].sizeBytes;
+    return sum;
+  };
+  uint32_t sources = 0, kept = 0;
+  for (size_t v = 0; v < values; ++v) {
+    if (!core.values[v].producer && (core.values[v].keep || !core.values[v].readers.empty()))
+      sources |= 1u << v;
+    if (core.values[v].keep)
+      kept |= 1u << v;
+  }
+  std::map<State, Cost> best;
+  std::priority_queue<std::pair<Cost, State>, std::vector<std::pair<Cost, State>>, std::greater<>>
+      queue;
+  auto reach = [&](uint32_t done, uint32_t memory, Cost cost) {
+    State state = done | memory << ops;
+    auto [it, fresh] = best.emplace(state, cost);
+    if (!fresh && it->second <= cost)
+      return;
+    it->second = cost;
+    queue.push({cost, state});
+  };
+  reach(0, sources, 0);
+  const uint32_t allDone = (1u << ops) - 1;
+  while (!queue.empty()) {
+    auto [cost, state] = queue.top();
+    queue.pop();
+    if (best[state] != cost)
+      continue;
+    const uint32_t done = state & allDone, memory = state >> ops;
+    if (done == allDone && (memory & kept) == kept)
+      return cost;
+    for (size_t t = 0; t < ops; ++t) {
+      const CoreOp &op = core.ops[t];
+      if ((done >> t & 1) && !op.mayRepeat)
+        continue;
+      uint32_t inputs = 0, outputs = 0, destroyed = 0;
+      for (int32_t v : op.inputs)
+        inputs |= 1u << v;
+      for (int32_t v : op.outputs)
+        outputs |= 1u << v;
+      for (const Credit &credit : op.credits)
+        if (credit.required)
+          destroyed |= 1u << credit.input;
+      if ((memory & inputs) != inputs)
+        continue;
+      const uint32_t others = memory & ~outputs, after = (others | outputs) & ~destroyed;
+      const Bytes during = bytesOf(others | outputs) + op.leastWorkspaceBytes;
+      for (uint32_t keepSet = after;; keepSet = (keepSet - 1) & after) {
+        Bytes credit = 0;
+        uint32_t usedIn = 0, usedOut = 0;
+        for (const Credit &offer : op.credits) {
+          bool dies = !(keepSet >> offer.input & 1);
+          bool taken = (usedIn >> offer.input & 1) || (usedOut >> offer.output & 1);
+          if (dies && (!taken || offer.required)) {
+            credit += offer.bytes;
+            usedIn |= 1u << offer.input;
+            usedOut |= 1u << offer.output;
+          }
+        }
+        if (during - credit <= budget)
+          reach(done | 1u << t, keepSet, cost + op.leastCost);
+        if (keepSet == 0)
+          break;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// Small enough for exhaustiveTime.
+inline bool isTiny(const Core &core) {
+  return core.ops.size() <= 7 && core.values.size() <= 9 && !core.ops.empty();
+}
+
+} // namespace stow::schedule

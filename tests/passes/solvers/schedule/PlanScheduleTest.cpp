@@ -1,0 +1,216 @@
+#include "passes/solvers/schedule/PlanSchedule.h"
+
+#include "Oracle.h"
+#include "ir/plan/schedule/Generate.h"
+#include "ir/plan/schedule/Verify.h"
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+
+namespace stow::schedule {
+namespace {
+
+PlanOptions quick() {
+  PlanOptions options;
+  options.effort = 0.02;
+  return options;
+}
+
+// Tests random problems at random budgets: what comes back replays as stated, fits, and respects
+// every bound; against exhaustive search where the problem is tiny.
+TEST(PlanScheduleTest, AnswersAreLegalBoundedAndConsistent) {
+  int planned = 0, compared = 0, equal = 0;
+  for (uint64_t seed = 1; seed <= 3000; ++seed) {
+    Problem problem = generate(seed);
+    Planner planner(problem, quick());
+    const Bytes budget = percentOf(planner.inputOrderPeak(), 45 + static_cast<double>(seed % 56));
+    PlanResult result = planner.plan(budget);
+    if (result.solution) {
+      Replay replay = verify(problem, *result.solution);
+      ASSERT_EQ(replay.fault, std::nullopt) << "seed " << seed;
+      ASSERT_EQ(replay.time, result.time) << "seed " << seed;
+      ASSERT_EQ(replay.peakBytes, result.peakBytes) << "seed " << seed;
+      ASSERT_LE(result.peakBytes, budget) << "seed " << seed;
+      ASSERT_TRUE(result.cutBound) << "seed " << seed;
+      ASSERT_GE(result.time, *result.cutBound) << "seed " << seed;
+      ASSERT_GE(result.peakBytes, result.peakBound) << "seed " << seed;
+      ASSERT_EQ(result.status == Status::Optimal, result.time == *result.cutBound);
+      ++planned;
+    } else {
+      ASSERT_LT(budget, result.smallestPeak) << "a feasible budget was refused, seed " << seed;
+    }
+    Core core(problem);
+    if (!isTiny(core) || core.hasAlternatives)
+      continue;
+    std::optional<Cost> optimum = exhaustiveTime(core, budget);
+    bool loose = false; // views that solvers may not recompute
+    for (const CoreOp &op : core.ops)
+      loose |= op.recomputable != op.mayRepeat;
+    if (result.status == Status::Infeasible)
+      ASSERT_EQ(optimum, std::nullopt) << "seed " << seed;
+    if (!optimum) {
+      ASSERT_FALSE(result.solution) << "seed " << seed;
+      continue;
+    }
+    ++compared;
+    if (!result.solution)
+      continue;
+    if (!loose)
+      ASSERT_GE(result.time, *optimum) << "seed " << seed;
+    if (result.status == Status::Optimal && !loose)
+      ASSERT_EQ(result.time, *optimum) << "seed " << seed;
+    equal += result.time == *optimum;
+  }
+  EXPECT_GT(planned, 800);
+  EXPECT_GT(compared, 150);
+  EXPECT_GE(equal, compared * 93 / 100) << "of " << compared;
+}
+
+// Tests the promise of the ladder: a smaller budget never gives a larger peak nor less time, and
+// refuses nothing above the smallest peak known. Fresh planners and one planner agree.
+TEST(PlanScheduleTest, MonotoneInTheBudget) {
+  std::vector<Problem> problems = {trainingStep(convolutionalForward("unet", 2)),
+                                   trainingStep(convolutionalForward("vgg19", 2)),
+                                   generateChainStep(4, 12), gptStep(2)};
+  for (uint64_t seed = 1; seed <= 12; ++seed)
+    problems.push_back(generate(seed));
+  for (const Problem &problem : problems) {
+    Planner planner(problem, quick());
+    std::optional<PlanResult> larger;
+    for (int percent = 104; percent >= 30; percent -= 2) {
+      const Bytes budget = percentOf(planner.inputOrderPeak(), percent + 0.3);
+      PlanResult result = planSchedule(problem, budget, quick());
+      if (larger && result.solution) {
+        ASSERT_TRUE(larger->solution) << problem.name << " at " << percent;
+        ASSERT_LE(result.peakBytes, larger->peakBytes) << problem.name << " at " << percent;
+        ASSERT_GE(result.time, larger->time) << problem.name << " at " << percent;
+      }
+      PlanResult shared = planner.plan(budget);
+      ASSERT_EQ(shared.solution, result.solution) << problem.name << " at " << percent;
+      larger = std::move(result);
+    }
+  }
+}
+
+// Tests that sizes times k give the same schedule at k times the budget, and costs times k too.
+TEST(PlanScheduleTest, ScalesWithSizesAndCosts) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Problem problem = generate(seed);
+    // Multiples of 100, so that percentages of the peak are whole bytes.
+    for (Storage &storage : problem.storages)
+      storage.sizeBytes *= 100;
+    for (Op &op : problem.ops)
+      for (Alternative &alternative : op.alternatives)
+        alternative.workspaceBytes *= 100;
+    Problem scaled = problem;
+    for (Storage &storage : scaled.storages)
+      storage.sizeBytes *= 8;
+    for (Op &op : scaled.ops)
+      for (Alternative &alternative : op.alternatives) {
+        alternative.workspaceBytes *= 8;
+        alternative.cost *= 4;
+      }
+    Planner planner(problem, quick()), other(scaled, quick());
+    ASSERT_EQ(other.inputOrderPeak(), 8 * planner.inputOrderPeak());
+    const Bytes budget = percentOf(planner.inputOrderPeak(), 80);
+    PlanResult a = planner.plan(budget), b = other.plan(8 * budget);
+    ASSERT_EQ(a.solution.has_value(), b.solution.has_value()) << "seed " << seed;
+    if (a.solution) {
+      EXPECT_EQ(8 * a.peakBytes, b.peakBytes) << "seed " << seed;
+      EXPECT_EQ(4 * a.time, b.time) << "seed " << seed;
+    }
+  }
+}
+
+// Tests that renaming values and storages changes nothing but the names.
+TEST(PlanScheduleTest, IndependentOfValueNumbers) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Problem problem = generate(seed);
+    Problem permuted = problem;
+    const ValueId count = static_cast<ValueId>(problem.values.size());
+    auto renumber = [&](ValueId v) { return count - 1 - v; };
+    std::reverse(permuted.values.begin(), permuted.values.end());
+    for (Op &op : permuted.ops) {
+      for (std::vector<ValueId> *list : {&op.inputs, &op.outputs, &op.overwrites})
+        for (ValueId &value : *list)
+          value = renumber(value);
+      for (OverwriteOption &option : op.mayOverwrite)
+        option = {renumber(option.output), renumber(option.input)};
+    }
+    PlanOptions cutsOnly;
+    cutsOnly.effort = 0;
+    Planner planner(problem, cutsOnly), other(permuted, cutsOnly);
+    ASSERT_EQ(planner.inputOrderPeak(), other.inputOrderPeak()) << "seed " << seed;
+    const Bytes budget = percentOf(planner.inputOrderPeak(), 80);
+    PlanResult a = planner.plan(budget), b = other.plan(budget);
+    EXPECT_EQ(a.cutBound, b.cutBound) << "seed " << seed;
+    EXPECT_EQ(a.solution.has_value(), b.solution.has_value()) << "seed " << seed;
+  }
+}
+
+// Tests that rungs below the budget whose bound rules them out are not computed: with all of memory
+// the input order is optimal, and nothing is searched.
+TEST(PlanScheduleTest, BoundsPruneTheLadder) {
+  Problem problem = trainingStep(convolutionalForward("resnet50", 8));
+  int polls = 0;
+  PlanOptions options;
+  options.cancelled = [&] {
+    ++polls;
+    return false;
+  };
+  Planner planner(problem, options);
+  PlanResult result = planner.plan(planner.inputOrderPeak());
+  EXPECT_EQ(result.status, Status::Optimal);
+  EXPECT_EQ(result.time, result.leastTime);
+  EXPECT_LT(polls, 4) << "a search ran although the bound was met";
+}
+
+TEST(PlanScheduleTest, InfeasibleBudgetsComeWithTheirProof) {
+  Problem problem = trainingStep(convolutionalForward("vgg19", 4));
+  Planner planner(problem, quick());
+  PlanResult result = planner.plan(planner.inputOrderPeak() / 4);
+  EXPECT_EQ(result.status, Status::Infeasible);
+  EXPECT_EQ(result.solution, std::nullopt);
+  EXPECT_GT(result.peakBound, planner.inputOrderPeak() / 4);
+  EXPECT_GE(result.smallestPeak, result.peakBound);
+  ASSERT_TRUE(result.smallestPeakSolution);
+  EXPECT_EQ(verify(problem, *result.smallestPeakSolution).peakBytes, result.smallestPeak);
+}
+
+// Tests that updates of pinned weights run once, after every reader of the old weights.
+TEST(PlanScheduleTest, UpdatesRunOnceAfterAllReaders) {
+  Problem problem = gptStep(12);
+  Planner planner(problem, quick());
+  PlanResult result = planner.plan(percentOf(planner.inputOrderPeak(), 75));
+  ASSERT_TRUE(result.solution);
+  EXPECT_EQ(verify(problem, *result.solution).fault, std::nullopt);
+  EXPECT_GT(result.solution->runs.size(), problem.ops.size());
+}
+
+TEST(PlanScheduleTest, CancelsAndRejects) {
+  PlanOptions options;
+  options.cancelled = [] { return true; };
+  Problem problem = trainingStep(convolutionalForward("unet", 2));
+  PlanResult result = planSchedule(problem, 1000, options);
+  EXPECT_EQ(result.solution, std::nullopt);
+  problem.ops[0].alternatives.clear();
+  EXPECT_THROW(Planner planner(problem), Error);
+}
+
+TEST(PlanScheduleTest, EmptyProblem) {
+  PlanResult result = planSchedule(Problem(), 0);
+  EXPECT_EQ(result.status, Status::Optimal);
+  ASSERT_TRUE(result.solution);
+  EXPECT_TRUE(result.solution->runs.empty());
+}
+
+TEST(PlanScheduleTest, PercentagesRoundUp) {
+  EXPECT_EQ(percentOf(13484795520, 70), 9439356864);
+  EXPECT_EQ(percentOf(15825108992, 85), 13451342644);
+  EXPECT_EQ(percentOf(200, 50), 100);
+  EXPECT_EQ(percentOf(201, 50), 101);
+}
+
+} // namespace
+} // namespace stow::schedule

@@ -1,0 +1,140 @@
+#include "ir/plan/schedule/Generate.h"
+#include "ir/plan/schedule/LowerBound.h"
+#include "ir/plan/schedule/Verify.h"
+#include "passes/solvers/schedule/CutSchedule.h"
+#include "passes/solvers/schedule/LocalSearch.h"
+#include "passes/solvers/schedule/OrderSearch.h"
+#include "passes/solvers/schedule/Segments.h"
+
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace stow::schedule {
+namespace {
+
+// Tests 30,000 random problems: cut schedules replay as legal, within the budget they were made
+// for.
+TEST(CutScheduleTest, SchedulesAreLegalAndFit) {
+  int reduced = 0;
+  for (uint64_t seed = 1; seed <= 30000; ++seed) {
+    Problem problem = generate(seed);
+    Core core(problem);
+    core.hasAlternatives = false;
+    const Bytes high = measure(core, core.inputOrder()).peakBytes;
+    const Bytes budget = high * static_cast<Bytes>(50 + seed % 50) / 100;
+    std::optional<Sequence> sequence = reduceToBudget(core, core.inputOrder(), budget, 20, 0.02);
+    if (!sequence)
+      continue;
+    Sequence lean = dropNeedlessReruns(core, *sequence, budget, 100);
+    ASSERT_LE(lean.size(), sequence->size());
+    for (const Sequence &candidate : {*sequence, lean}) {
+      Replay replay = verify(problem, expand(problem, core, candidate, budget));
+      ASSERT_EQ(replay.fault, std::nullopt) << "seed " << seed;
+      ASSERT_LE(replay.peakBytes, budget) << "seed " << seed;
+    }
+    reduced += sequence->size() > core.ops.size();
+  }
+  EXPECT_GT(reduced, 2000);
+}
+
+// Tests that a sweep over prices gives a frontier: falling peaks, rising times.
+TEST(CutScheduleTest, SweepsAreFrontiers) {
+  Problem problem = trainingStep(convolutionalForward("unet", 4));
+  Core core(problem);
+  std::vector<FrontierPoint> points = sweepPrices(core, core.inputOrder(), 40);
+  ASSERT_GT(points.size(), 4u);
+  for (size_t i = 1; i < points.size(); ++i) {
+    EXPECT_LT(points[i].peakBytes, points[i - 1].peakBytes);
+    EXPECT_GT(points[i].time, points[i - 1].time);
+  }
+}
+
+// Tests that search never returns anything illegal, nor worse than its start.
+TEST(LocalSearchTest, NeverWorseThanItsStart) {
+  for (uint64_t seed = 1; seed <= 1500; ++seed) {
+    Problem problem = generate(seed);
+    Core core(problem);
+    core.hasAlternatives = false;
+    Measure start = measure(core, core.inputOrder());
+    SearchOptions options;
+    options.budgetBytes = start.peakBytes * 7 / 10;
+    options.moves = 600;
+    options.seed = seed;
+    SearchResult result = improve(core, core.inputOrder(), options);
+    Measure full = measure(core, result.sequence);
+    ASSERT_TRUE(full.legal) << "seed " << seed;
+    ASSERT_EQ(full.peakBytes, result.measured.peakBytes) << "seed " << seed;
+    ASSERT_EQ(full.time, result.measured.time) << "seed " << seed;
+    ASSERT_LE(full.peakBytes, start.peakBytes) << "seed " << seed;
+    Replay replay = verify(problem, expand(problem, core, result.sequence, 0));
+    ASSERT_EQ(replay.fault, std::nullopt) << "seed " << seed;
+    SearchResult again = improve(core, core.inputOrder(), options);
+    ASSERT_EQ(again.sequence, result.sequence) << "seed " << seed;
+  }
+}
+
+// Tests that a window gets the best of all its orders.
+TEST(OrderSearchTest, WindowsAreExact) {
+  int improved = 0;
+  for (uint64_t seed = 1; seed <= 1200; ++seed) {
+    Problem problem = generate(seed);
+    Core core(problem);
+    if (core.ops.size() < 3 || core.ops.size() > 6)
+      continue;
+    Sequence order = core.inputOrder();
+    Bytes best = measure(core, order).peakBytes;
+    Sequence permuted = order;
+    do {
+      bool complete = true; // every read after its producer
+      Measure measured = measure(core, permuted);
+      complete &= measured.legal;
+      if (complete)
+        best = std::min(best, measured.peakBytes);
+    } while (std::next_permutation(permuted.begin(), permuted.end()));
+    Sequence window = order;
+    bool changed = improveWindow(core, window, 0, window.size());
+    Measure measured = measure(core, window);
+    ASSERT_TRUE(measured.legal) << "seed " << seed;
+    // Credits that compete for one output are estimated, so that only they may miss the optimum.
+    bool competing = false;
+    for (const CoreOp &op : core.ops)
+      competing |= op.credits.size() > 1;
+    if (!competing)
+      ASSERT_EQ(measured.peakBytes, best) << "seed " << seed;
+    improved += changed;
+  }
+  EXPECT_GT(improved, 30);
+}
+
+TEST(OrderSearchTest, OrdersAreLegalAndNeverWorse) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    LayeredOptions layered;
+    layered.opCount = 40;
+    Problem problem = generateLayered(seed, layered);
+    Core core(problem);
+    OrderOptions options;
+    options.moves = 3000;
+    Sequence order = searchOrder(core, core.inputOrder(), options);
+    Measure measured = measure(core, order);
+    ASSERT_EQ(order.size(), core.ops.size());
+    ASSERT_TRUE(measured.legal);
+    ASSERT_LE(measured.peakBytes, measure(core, core.inputOrder()).peakBytes);
+    ASSERT_GE(measured.peakBytes, lowerBoundWithoutRecompute(problem));
+  }
+}
+
+// Tests Chen's figure: sqrt(n) memory for at most one extra forward pass of a unit chain.
+TEST(SegmentsTest, UnitChainsNeedSqrtMemory) {
+  for (int length : {25, 100, 400}) {
+    Problem problem = unitChainStep(length);
+    Core core(problem);
+    Measure measured = measure(core, sqrtSchedule(core));
+    EXPECT_TRUE(measured.legal);
+    EXPECT_LE(measured.peakBytes, static_cast<Bytes>(2.0 * std::sqrt(length) + 4)) << length;
+    EXPECT_LE(measured.time, 3 * length) << length;
+  }
+}
+
+} // namespace
+} // namespace stow::schedule
