@@ -1,4 +1,6 @@
-// Convolution and pooling. One-dimensional windows run as two-dimensional ones of height 1.
+// Convolution and pooling. One-dimensional windows run as two-dimensional ones of height 1, and
+// three-dimensional ones over one dimension (PyTorch's local response normalization averages over
+// channels so) with the other two merged.
 #include "compiler/import/GraphImport.h"
 
 using namespace mlir;
@@ -47,10 +49,21 @@ int64_t ceilPad(int64_t extent, int64_t before, int64_t after, int64_t window, i
   return (outputs - 1) * stride + window - (extent + before + after);
 }
 
+/// Makes a window of depth d, height and width 1 one of height d and width 1.
+void mergePlane(Window &window) {
+  for (size_t d : {1, 2})
+    if (window.kernel[d] != 1 || window.strides[d] != 1 || window.pads[d] != 0 ||
+        window.pads[d + 3] != 0)
+      throw Error::badInput("has a window over 3 spatial dimensions; 1 and 2 are supported");
+  for (auto *list : {&window.kernel, &window.strides, &window.dilations, &window.ceilExtra})
+    list->pop_back();
+  window.pads = {window.pads[0], 0, window.pads[3], 0};
+}
+
 /// Reads the window over `spatial`; `kernel` is the weight's for convolutions.
 Window readWindow(NodeImport &node, Shape spatial, std::vector<int64_t> kernel) {
   size_t rank = spatial.size();
-  if (rank != 1 && rank != 2)
+  if (rank > 3)
     throw Error::badInput("works on " + std::to_string(rank) +
                           " spatial dimensions; 1 and 2 are supported");
   Window window{std::move(kernel), windowAttribute(node, "strides", rank, 1, 1),
@@ -72,6 +85,8 @@ Window readWindow(NodeImport &node, Shape spatial, std::vector<int64_t> kernel) 
       window.ceilExtra[d] = ceilPad(spatial[d], before, after, extent, window.strides[d]);
     after += window.ceilExtra[d];
   }
+  if (rank == 3)
+    mergePlane(window);
   if (rank == 1) {
     for (auto *list : {&window.kernel, &window.strides, &window.dilations})
       list->insert(list->begin(), 1);
@@ -81,18 +96,24 @@ Window readWindow(NodeImport &node, Shape spatial, std::vector<int64_t> kernel) 
   return window;
 }
 
-/// [N,C,L] as [N,C,1,L]; four-dimensional tensors as they are.
-Value withHeight(NodeImport &node, Value x) {
+/// [N,C,L] as [N,C,1,L], [N,C,D,H,W] as [N,C,D,H*W]; four-dimensional tensors as they are.
+Value inPlane(NodeImport &node, Value x) {
   Shape shape = shapeOf(x);
   if (shape.size() == 3)
     shape.insert(shape.begin() + 2, 1);
+  if (shape.size() == 5)
+    shape = {shape[0], shape[1], shape[2], shape[3] * shape[4]};
   return node.reshape(x, shape);
 }
 
-void bindWindowed(NodeImport &node, Value y, size_t rank) {
+/// Binds `y` under the rank of the node's data.
+void bindWindowed(NodeImport &node, Value y) {
+  const Shape &data = node.shape(0);
   Shape shape = shapeOf(y);
-  if (rank == 3)
+  if (data.size() == 3)
     shape.erase(shape.begin() + 2);
+  if (data.size() == 5)
+    shape = {shape[0], shape[1], shape[2], data[3], data[4]};
   node.bind(0, node.reshape(y, shape));
 }
 
@@ -113,10 +134,9 @@ void convertConv(NodeImport &node) {
   if (node.integers("kernel_shape").value_or(kernel) != kernel)
     throw Error::badInput("attribute 'kernel_shape' disagrees with the weight");
   Window window = readWindow(node, spatial, kernel);
-  size_t rank = node.shape(0).size();
   int64_t fanIn = elementCount(weight) / std::max<int64_t>(weight[0], 1);
-  Value x = withHeight(node, node.value(0));
-  SmallVector<Value> operands = {x, withHeight(node, node.value(1))};
+  Value x = inPlane(node, node.value(0));
+  SmallVector<Value> operands = {x, inPlane(node, node.value(1))};
   if (node.has(2))
     operands.push_back(node.value(2, fanIn));
   int64_t groups = node.integer("group", 1);
@@ -128,7 +148,7 @@ void convertConv(NodeImport &node) {
     p.dilations = node.array(window.dilations);
     p.groups = node.i64(groups);
   });
-  bindWindowed(node, y, rank);
+  bindWindowed(node, y);
 }
 
 template <typename Properties> void setWindow(NodeImport &node, Properties &p, const Window &w) {
@@ -149,9 +169,9 @@ void convertMaxPool(NodeImport &node) {
   Window window = poolWindow(node);
   if (node.isRead(1))
     throw Error::badInput("its output of indices is read; only the maxima are supported");
-  Value y = node.emit<MaxPoolOp>(withHeight(node, node.value(0)),
+  Value y = node.emit<MaxPoolOp>(inPlane(node, node.value(0)),
                                  [&](MaxPoolOp::Properties &p) { setWindow(node, p, window); });
-  bindWindowed(node, y, node.shape(0).size());
+  bindWindowed(node, y);
 }
 
 void convertAveragePool(NodeImport &node) {
@@ -163,11 +183,11 @@ void convertAveragePool(NodeImport &node) {
   if (countPads && hasCeil)
     throw Error::badInput("a window that ceil_mode adds would count elements beyond the pads; "
                           "export it with count_include_pad=0 or ceil_mode=0");
-  Value y = node.emit<AvgPoolOp>(withHeight(node, node.value(0)), [&](AvgPoolOp::Properties &p) {
+  Value y = node.emit<AvgPoolOp>(inPlane(node, node.value(0)), [&](AvgPoolOp::Properties &p) {
     setWindow(node, p, window);
     p.count_include_pad = node.boolean(countPads);
   });
-  bindWindowed(node, y, node.shape(0).size());
+  bindWindowed(node, y);
 }
 
 template <typename Op> void convertGlobalPool(NodeImport &node) {

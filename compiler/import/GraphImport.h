@@ -213,8 +213,12 @@ inline Shape shapeOf(mlir::Value value) {
   return Shape(shape.begin(), shape.end());
 }
 
-// One table per Convert*.cpp.
 using RuleTable = std::map<std::string, OpRule>;
+
+/// The rules of all supported operators.
+const RuleTable &allRules();
+
+// One table per Convert*.cpp.
 void addElementwiseRules(RuleTable &table);
 void addLinearRules(RuleTable &table);
 void addNormRules(RuleTable &table);

@@ -11,7 +11,7 @@ using namespace mlir;
 namespace stow {
 namespace onnx {
 
-const OpRule *ruleOf(const std::string &type) {
+const RuleTable &allRules() {
   static const RuleTable table = [] {
     RuleTable rules;
     addElementwiseRules(rules);
@@ -22,8 +22,12 @@ const OpRule *ruleOf(const std::string &type) {
     addWindowRules(rules);
     return rules;
   }();
-  auto found = table.find(type);
-  return found == table.end() ? nullptr : &found->second;
+  return table;
+}
+
+const OpRule *ruleOf(const std::string &type) {
+  auto found = allRules().find(type);
+  return found == allRules().end() ? nullptr : &found->second;
 }
 
 } // namespace onnx

@@ -93,6 +93,7 @@ protected:
   }
 
   std::string write(const std::string &name, const std::string &bytes) {
+    fs::remove(folder / name); // ext4 flushes files that are truncated and written again
     std::ofstream(folder / name, std::ios::binary) << bytes;
     return folder / name;
   }
