@@ -94,6 +94,6 @@ std::vector<const PlannedBuffer *> liveAt(const GraphPlan &graph, int64_t step);
 
 /// The public JSON form, see docs/plan-format.md; the same plan gives the same bytes.
 std::string toJson(const Plan &plan);
-Plan planFromJson(const std::string &text); ///< throws Error(BadInput) with the key that is wrong
+Plan planFromJson(std::string_view text); ///< throws Error(BadInput) with the key that is wrong
 
 } // namespace stow

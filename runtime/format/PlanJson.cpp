@@ -136,7 +136,7 @@ Plan planFrom(const JsonNode &node) {
 
 std::string toJson(const Plan &plan) { return dumpJson(toJsonValue(plan), 2) + "\n"; }
 
-Plan planFromJson(const std::string &text) {
+Plan planFromJson(std::string_view text) {
   Json json = parseJson(text, "plan");
   return planFrom(JsonNode(json, "plan"));
 }

@@ -97,7 +97,7 @@ struct Program {
   std::string model;
   int64_t batch = 1;
   int64_t threads = 1;     ///< workspaces are planned for this many threads
-  std::string loss;        ///< "cross-entropy", "mse"
+  std::string loss;        ///< "mse", "cross-entropy", "cross-entropy:ignore_index=-1"
   std::string optimizer;   ///< as given, e.g. "adamw:lr=0.001"
   double learningRate = 0; ///< default of --lr
   std::vector<StateTensor> state;
@@ -106,6 +106,7 @@ struct Program {
 };
 
 std::string toJson(const Program &program);
-Program programFromJson(const std::string &text);
+/// Throws Error(BadInput) with the key that is wrong.
+Program programFromJson(std::string_view text);
 
 } // namespace stow

@@ -217,7 +217,7 @@ std::string toJson(const Program &program) {
   return dumpJson(json, -1);
 }
 
-Program programFromJson(const std::string &text) {
+Program programFromJson(std::string_view text) {
   Json json = parseJson(text, "program");
   JsonNode node(json, "program");
   Program program;

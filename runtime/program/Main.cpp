@@ -4,6 +4,9 @@
 #include "runtime/program/Cli.h"
 
 #include <cstdio>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 extern "C" {
 extern const char stow_program_json[];
@@ -17,11 +20,16 @@ extern const uint64_t stow_kernel_count;
 int main(int argc, char **argv) {
   stow::Program program;
   try {
-    program = stow::programFromJson(std::string(stow_program_json, stow_program_json_size));
+    program = stow::programFromJson({stow_program_json, stow_program_json_size});
   } catch (const stow::Error &error) {
     std::fprintf(stderr, "error: this executable is damaged: %s\n", error.what());
     return static_cast<int>(stow::ErrorKind::Internal);
   }
+#ifdef __GLIBC__
+  // The parsed document was several times larger than the program: what is free goes back to the
+  // system before the arena is taken.
+  malloc_trim(0);
+#endif
   return stow::stowMain(argc, argv, program,
                         {{stow_kernels, stow_kernel_count}, {stow_constants, stow_constants_size}});
 }
