@@ -1,11 +1,12 @@
 // A device's loops: one block of threads per task, threads stride along the row, one element each.
 //
 // Thread t of the block always computes the positions t, t + 256, ... of a row, so what a thread
-// wrote to a row it may read again without a barrier.
+// wrote to a row it may read again without a barrier. Folds are the same for every grid size.
 #include "codegen/kernels/Lanes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -15,7 +16,10 @@ namespace {
 
 class DeviceLanes final : public Lanes {
 public:
-  using Lanes::Lanes;
+  /// The builder stands in the kernel's entry block.
+  DeviceLanes(OpBuilder &builder, Location location)
+      : Lanes(builder, location),
+        function(cast<gpu::GPUFuncOp>(builder.getInsertionBlock()->getParentOp())) {}
 
   int64_t taskElements() const override { return 8 * kDeviceBlock; }
   int64_t chunkLanes(unsigned) const override { return 1; }
@@ -56,24 +60,59 @@ public:
 
   Type partialType(Type element, int64_t) const override { return element; }
 
+  /// Warps are folded by shuffles; then every thread folds the warps' results, in the same order.
   Value combineLanes(Value partial, const Reducer &reducer) override {
-    auto kind = reducer.kind == Reducer::Kind::Sum ? gpu::AllReduceOperation::ADD
-                                                   : gpu::AllReduceOperation::MAXIMUMF;
-    auto attribute = gpu::AllReduceOperationAttr::get(builder.getContext(), kind);
-    return gpu::AllReduceOp::create(builder, location, partial, attribute, /*uniform=*/true);
+    Term sum(builder, location, partial);
+    for (int32_t distance = kWarp / 2; distance > 0; distance /= 2) {
+      auto other = gpu::ShuffleOp::create(builder, location, sum.get(), distance, kWarp,
+                                          gpu::ShuffleMode::XOR);
+      sum = reducer.combine(sum, sum.with(other.getShuffleResult()));
+    }
+    Value shared = sharedMemory(sum.element());
+    Value warp = arith::DivUIOp::create(builder, location, thread(), index(kWarp));
+    Value lane = arith::RemUIOp::create(builder, location, thread(), index(kWarp));
+    onlyWhenZero(lane, [&] {
+      memref::StoreOp::create(builder, location, sum.get(), shared, ValueRange{warp});
+    });
+    gpu::BarrierOp::create(builder, location);
+    auto load = [&](int64_t i) {
+      return sum.with(memref::LoadOp::create(builder, location, shared, ValueRange{index(i)}));
+    };
+    Term total = load(0);
+    for (int64_t i = 1; i < kDeviceBlock / kWarp; ++i)
+      total = reducer.combine(total, load(i));
+    gpu::BarrierOp::create(builder, location); // before the next fold writes there
+    return total.get();
   }
 
-  void once(llvm::function_ref<void()> body) override {
-    Value first =
-        arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, thread(), index(0));
-    auto branch = scf::IfOp::create(builder, location, first, false);
+  void once(llvm::function_ref<void()> body) override { onlyWhenZero(thread(), body); }
+
+private:
+  static constexpr int64_t kWarp = 32;
+
+  void onlyWhenZero(Value number, llvm::function_ref<void()> body) {
+    Value zero =
+        arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, number, index(0));
+    auto branch = scf::IfOp::create(builder, location, zero, false);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(branch.thenBlock());
     body();
   }
 
-private:
+  /// One element per warp of the block, shared by all folds of an element type.
+  Value sharedMemory(Type element) {
+    auto space = gpu::AddressSpaceAttr::get(builder.getContext(), gpu::AddressSpace::Workgroup);
+    auto type =
+        MemRefType::get({kDeviceBlock / kWarp}, element, MemRefLayoutAttrInterface(), space);
+    for (BlockArgument memory : function.getWorkgroupAttributions())
+      if (memory.getType() == type)
+        return memory;
+    return function.addWorkgroupAttribution(type, location);
+  }
+
   Value thread() { return gpu::ThreadIdOp::create(builder, location, gpu::Dimension::x); }
+
+  gpu::GPUFuncOp function;
 };
 
 } // namespace
