@@ -20,8 +20,8 @@ class Search {
 public:
   Search(const SearchData &data, Bytes capacity, const SearchOptions &options,
          const std::function<bool()> &stop)
-      : data(data), capacity(capacity), options(options), stop(stop),
-        watching(options.pick == SearchPick::Lowest) {}
+      : data(data), capacity(capacity), ceiling(alignUp(capacity, data.grain)), options(options),
+        stop(stop), watching(options.pick == SearchPick::Lowest) {}
 
   SearchResult run() {
     SearchResult result;
@@ -117,6 +117,7 @@ private:
 
   const SearchData &data;
   const Bytes capacity;
+  const Bytes ceiling; ///< capacity for rounded sizes: only the topmost bytes need no rounding
   const SearchOptions &options;
   const std::function<bool()> &stop;
   const bool watching;
@@ -322,7 +323,7 @@ bool Search::refreshDeferred(int32_t item) {
     if (isPlaced(other))
       return;
     start = std::min(start, lowest[other]);
-    lifted = std::min(lifted, lowest[other] + (data.rectangles ? data.size[other] : 1));
+    lifted = std::min(lifted, lowest[other] + (data.rectangles ? data.step[other] : 1));
   });
   if (lifted == unlimited || (options.rules.deadline && start >= support[item] + data.size[item]))
     return false;
@@ -340,7 +341,7 @@ bool Search::refreshDeferred(int32_t item) {
 
 /// Recomputes ef and the number of choices of a section; false when its bytes no longer fit.
 bool Search::refreshSection(int32_t section) {
-  const Bytes limit = capacity - remaining[section];
+  const Bytes limit = ceiling - remaining[section];
   Bytes floor = unlimited, low = 0;
   int64_t count = 0;
   if (coming[section] > 0) {
@@ -386,7 +387,7 @@ bool Search::refreshWitnesses(int32_t item) {
   Bytes low = 0;
   for (int32_t section = firstWatched[item]; section >= 0;) {
     const int32_t next = nextWatched[section];
-    const Bytes limit = capacity - remaining[section];
+    const Bytes limit = ceiling - remaining[section];
     ++work;
     if (coming[section] > 0 &&
         (isPlaced(item) || !data.isLive(item, section, low) || lowest[item] + low > limit)) {
@@ -417,7 +418,7 @@ bool Search::place(int32_t item) {
   trail.push_back({Change::Placing, item, 0});
   shiftSections(item, -1);
   touch(item);
-  const Bytes base = support[item], top = base + data.size[item];
+  const Bytes base = support[item], top = base + data.step[item];
   bool fits = true;
   work += data.forNeighbours(item, [&](int32_t other) {
     if (isPlaced(other))
@@ -493,7 +494,7 @@ int32_t Search::pickTightest(const Frame &frame) {
   for (int32_t s = frame.begin; s < frame.end; ++s) {
     if (coming[s] == 0)
       continue;
-    const std::tuple key(choices[s], capacity - remaining[s] - floorOf[s], tie[s], -remaining[s]);
+    const std::tuple key(choices[s], ceiling - remaining[s] - floorOf[s], tie[s], -remaining[s]);
     if (best < 0 || key < bestKey) {
       best = s;
       bestKey = key;
@@ -501,7 +502,7 @@ int32_t Search::pickTightest(const Frame &frame) {
   }
   work += frame.end - frame.begin;
   int32_t item = -1;
-  const Bytes limit = capacity - remaining[best];
+  const Bytes limit = ceiling - remaining[best];
   Bytes low = 0;
   const int32_t block = best >> data.blockShift;
   for (int64_t e = data.blockStart[block]; e < data.blockStart[block + 1]; ++e) {

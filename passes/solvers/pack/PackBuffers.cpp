@@ -1,5 +1,6 @@
 #include "passes/solvers/pack/PackBuffers.h"
 #include "ir/plan/pack/Bound.h"
+#include "passes/solvers/pack/Conflict.h"
 #include "passes/solvers/pack/Greedy.h"
 #include "passes/solvers/pack/Portfolio.h"
 #include "passes/solvers/pack/Reduce.h"
@@ -32,18 +33,16 @@ double PackResult::gap() const {
 
 namespace {
 
-/// Parts with more overlapping pairs are left to the greedy orders: the search lists all pairs.
-constexpr int64_t maxPairs = 60'000'000;
-
 /// A part of the problem that is packed on its own.
 struct Part {
   Leaf leaf;
   std::vector<Bytes> bases; ///< by position in leaf.items
-  Bytes height = 0;
+  Bytes height = std::numeric_limits<Bytes>::max();
+  int64_t pairs = 0;                        ///< overlapping pairs: a straight descent visits each
   std::unique_ptr<SearchInstance> instance; ///< built when first needed
   std::vector<int32_t> settings;            ///< portfolio indices, the last successful one first
-  int64_t pairs = 0;                        ///< overlapping pairs within the part
   Bytes failedAt = -1;                      ///< proven: no packing within this many bytes
+  Bytes exhaustedAt = -1;                   ///< the search finds nothing within this many bytes
 };
 
 class Driver {
@@ -55,20 +54,28 @@ public:
   PackResult run() {
     result.lowerBound = lowerBound(problem);
     model = makeModel(problem);
-    // Every height below is the end of an item, hence a multiple of this apart from the bound.
     for (const Item &item : model.items)
       unit =
           std::gcd(std::gcd(unit, item.size), std::gcd(item.alignment, item.fixedBase.value_or(0)));
     best = bestOfGreedy(model, goal(), stop);
     result.method = "greedy";
     if (best.empty() && !model.items.empty()) {
-      result.status = PackStatus::Infeasible;
+      result.status = PackStatus::Infeasible; // fixed offsets collide
       return std::move(result);
     }
     bestHeight = heightOfBases(model, best);
-    if (bestHeight > goal() && !(options.capacity && *options.capacity < result.lowerBound)) {
-      makeParts();
-      options.capacity ? decide() : minimize();
+    workLimit = options.workBudget;
+    if (isOpen()) {
+      splitIntoParts();
+      search();
+    }
+    // Padding under the ground cost less than one grain; the last bytes are looked for without it.
+    if (isOpen() && grain > 1) {
+      crown();
+      joinIntoOnePart();
+      workLimit = std::min(workLimit, result.work + (workLimit - result.work) / 4);
+      if (isOpen())
+        search();
     }
     return finish();
   }
@@ -76,6 +83,10 @@ public:
 private:
   /// Nothing lower than this is looked for.
   Bytes goal() const { return std::max(result.lowerBound, options.capacity.value_or(0)); }
+
+  bool isOpen() const {
+    return bestHeight > goal() && !(options.capacity && *options.capacity < result.lowerBound);
+  }
 
   bool shouldStop() const {
     if (options.cancel && options.cancel->load(std::memory_order_relaxed))
@@ -86,36 +97,85 @@ private:
     return spent.count() >= *options.timeoutSeconds;
   }
 
-  bool exhausted() const { return result.work >= options.workBudget || shouldStop(); }
+  bool exhausted() const { return result.work >= workLimit || shouldStop(); }
 
-  void makeParts() {
-    sunk.assign(model.items.size(), 0);
-    for (Leaf &leaf : reduce(model, sunk)) {
-      Part part;
-      part.pairs = overlappingPairs(model, leaf.items);
-      part.leaf = std::move(leaf);
-      part.height = std::numeric_limits<Bytes>::max();
-      part.settings.resize(searchPortfolio().size());
-      std::iota(part.settings.begin(), part.settings.end(), 0);
-      parts.push_back(std::move(part));
-    }
-    // Each part starts from its own best greedy pair, on top of the sunk items.
-    Model grounded = model;
+  void addPart(Leaf leaf) {
+    Part part;
+    part.pairs = overlappingPairs(model, leaf.items);
+    part.leaf = std::move(leaf);
+    part.settings.resize(searchPortfolio().size());
+    std::iota(part.settings.begin(), part.settings.end(), 0);
+    parts.push_back(std::move(part));
+  }
+
+  void splitIntoParts() {
+    Reduction reduction = reduce(model);
+    sunk = std::move(reduction.bases);
+    grain = reduction.grain;
     std::vector<char> inLeaf(model.items.size(), 0);
-    for (const Part &part : parts)
-      for (int32_t index : part.leaf.items)
+    for (Leaf &leaf : reduction.leaves) {
+      for (int32_t index : leaf.items)
         inLeaf[index] = 1;
+      addPart(std::move(leaf));
+    }
+    if (std::all_of(parts.begin(), parts.end(),
+                    [](const Part &part) { return part.leaf.ground == 0; })) {
+      adopt(best);
+      return;
+    }
+    // Greedy heights of the parts on top of the sunk items.
+    Model grounded = model;
     for (size_t i = 0; i < model.items.size(); ++i)
       if (!inLeaf[i])
         grounded.items[i].fixedBase = sunk[i];
-    for (GreedyOrder order : greedyOrders) {
-      const std::vector<int32_t> sequence = greedyOrder(grounded, order);
-      for (GreedyFit fit : greedyFits) {
-        adopt(placeInOrder(grounded, sequence, fit));
-        if (partsHeight() <= goal() || stop())
-          return;
+    for (GreedyOrder order : {GreedyOrder::SizeStart, GreedyOrder::Area, GreedyOrder::Length})
+      if (partsHeight() > goal() && !stop())
+        adopt(placeInOrder(grounded, greedyOrder(grounded, order), GreedyFit::First));
+    keepIfLower();
+  }
+
+  /// All items in one part, with nothing sunk.
+  void joinIntoOnePart() {
+    parts.clear();
+    grain = 1;
+    sunk.assign(model.items.size(), 0);
+    Leaf leaf;
+    leaf.items.resize(model.items.size());
+    std::iota(leaf.items.begin(), leaf.items.end(), 0);
+    addPart(std::move(leaf));
+    adopt(best);
+  }
+
+  /// With one alignment throughout, moves the item that needs the most padding among those that
+  /// always live from below everything else to the top, where it needs none.
+  void crown() {
+    int32_t chosen = -1;
+    Bytes most = 0;
+    for (int32_t i = 0; i < static_cast<int32_t>(model.items.size()); ++i) {
+      const Item &item = model.items[i];
+      const Bytes padding = alignUp(item.size, item.alignment) - item.size;
+      if (item.isRectangle() && item.begin == 0 && item.end == model.sections && padding > most) {
+        chosen = i;
+        most = padding;
       }
     }
+    if (chosen < 0)
+      return;
+    const Item &item = model.items[chosen];
+    const Bytes down = alignUp(item.size, item.alignment);
+    std::vector<Bytes> bases = best;
+    Bytes top = 0;
+    for (size_t i = 0; i < bases.size(); ++i) {
+      if (static_cast<int32_t>(i) == chosen)
+        continue;
+      bases[i] -= bases[i] > best[chosen] ? down : 0;
+      top = std::max(top, bases[i] + model.items[i].size);
+    }
+    bases[chosen] = alignUp(top, item.alignment);
+    if (bases[chosen] + item.size >= bestHeight)
+      return;
+    bestHeight = bases[chosen] + item.size;
+    best = std::move(bases);
   }
 
   /// Takes over `bases` for the parts in which they are lower than what is known.
@@ -135,62 +195,10 @@ private:
 
   /// The height of the packing made of the sunk items and all parts.
   Bytes partsHeight() const {
-    Bytes height = 0;
-    for (size_t i = 0; i < sunk.size(); ++i)
-      height = std::max(height, sunk[i] + model.items[i].size);
+    Bytes height = heightOfBases(model, sunk);
     for (const Part &part : parts)
       height = std::max(height, part.height);
     return height;
-  }
-
-  /// Tries to bring `part` to at most `target`, with `effort` nodes beyond one straight descent.
-  bool improve(Part &part, Bytes target, int64_t effort) {
-    if (part.height <= target)
-      return true;
-    if (target <= part.failedAt)
-      return false;
-    if (!part.instance && part.pairs > maxPairs)
-      return false;
-    if (!part.instance)
-      part.instance = std::make_unique<SearchInstance>(model, part.leaf.items, part.leaf.ground);
-    for (size_t i = 0; i < part.settings.size(); ++i) {
-      if (exhausted())
-        return false;
-      const int32_t setting = part.settings[i];
-      SearchOptions search = searchPortfolio()[setting];
-      search.nodeLimit = part.instance->freeItems() + effort;
-      search.workLimit = options.workBudget - result.work;
-      SearchResult found = part.instance->search(target, search, stop);
-      result.work += found.work + 1;
-      if (found.outcome == SearchOutcome::Exhausted) {
-        if (part.instance->isComplete() && part.leaf.exact)
-          part.failedAt = target;
-        return false;
-      }
-      if (found.outcome != SearchOutcome::Found)
-        continue;
-      part.bases = std::move(found.bases);
-      part.height = 0;
-      for (size_t k = 0; k < part.bases.size(); ++k)
-        part.height = std::max(part.height, part.bases[k] + model.items[part.leaf.items[k]].size);
-      part.settings.erase(part.settings.begin() + i);
-      part.settings.insert(part.settings.begin(), setting);
-      result.method = "search " + describe(search);
-      return true;
-    }
-    return false;
-  }
-
-  /// Brings all parts to `target`, the tallest first. Updates the proven bound on failure.
-  bool improveAll(Bytes target, int64_t effort) {
-    for (Part &part : parts)
-      if (!improve(part, target, effort)) {
-        if (part.failedAt >= target)
-          result.lowerBound = std::max(result.lowerBound, alignUp(target + 1, unit));
-        return false;
-      }
-    keepIfLower();
-    return true;
   }
 
   void keepIfLower() {
@@ -204,39 +212,91 @@ private:
     bestHeight = height;
   }
 
-  void decide() {
-    keepIfLower();
-    for (int64_t effort = firstEffort; !exhausted() && bestHeight > *options.capacity; effort *= 2)
-      if (improveAll(*options.capacity, effort) || result.lowerBound > *options.capacity)
-        return;
+  /// Tries to bring `part` to at most `target`, with `effort` nodes beyond one straight descent.
+  bool improve(Part &part, Bytes target, int64_t effort) {
+    if (part.height <= target)
+      return true;
+    if (target <= part.exhaustedAt || part.pairs > workLimit - result.work)
+      return false;
+    if (!part.instance)
+      part.instance = std::make_unique<SearchInstance>(model, part.leaf.items, part.leaf.ground);
+    for (size_t i = 0; i < part.settings.size() && !exhausted(); ++i) {
+      const int32_t setting = part.settings[i];
+      SearchOptions search = searchPortfolio()[setting];
+      search.nodeLimit = part.instance->freeItems() + effort;
+      search.workLimit = workLimit - result.work;
+      SearchResult found = part.instance->search(target, search, stop);
+      result.work += found.work + 1;
+      if (found.outcome == SearchOutcome::Exhausted) {
+        part.exhaustedAt = target;
+        if (part.instance->isComplete() && target % grain == 0)
+          part.failedAt = target;
+        return false;
+      }
+      if (found.outcome != SearchOutcome::Found)
+        continue;
+      part.bases = std::move(found.bases);
+      part.height = 0;
+      for (size_t k = 0; k < part.bases.size(); ++k)
+        part.height = std::max(part.height, part.bases[k] + model.items[part.leaf.items[k]].size);
+      part.settings.erase(part.settings.begin() + static_cast<int64_t>(i));
+      part.settings.insert(part.settings.begin(), setting);
+      result.method = "search " + describe(search);
+      return true;
+    }
+    return false;
   }
 
-  /// At each effort first the bound itself, then bisection between it and the best known height.
-  void minimize() {
-    keepIfLower();
-    for (int64_t effort = firstEffort; !exhausted() && bestHeight > result.lowerBound;
-         effort *= 2) {
-      Bytes failed = result.lowerBound - 1;
-      Bytes target = result.lowerBound;
-      while (failed + unit < bestHeight && !exhausted()) {
-        if (!improveAll(target, effort))
-          failed = std::max(target, result.lowerBound - 1);
-        target = failed + std::max<Bytes>(unit, (bestHeight - failed) / 2 / unit * unit);
+  /// Brings all parts to `target`; raises the proven bound where one is proven not to go.
+  bool improveAll(Bytes target, int64_t effort) {
+    for (Part &part : parts)
+      if (!improve(part, target, effort)) {
+        if (part.failedAt >= target)
+          result.lowerBound = std::max(result.lowerBound, alignUp(target + 1, unit));
+        return false;
       }
+    keepIfLower();
+    return true;
+  }
+
+  void search() {
+    for (int64_t effort = firstEffort; !exhausted() && isOpen(); effort *= 2) {
+      const int64_t before = result.work;
+      options.capacity ? decideOnce(effort) : minimizeOnce(effort);
+      if (result.work == before)
+        return; // nothing is left to try
+    }
+  }
+
+  void decideOnce(int64_t effort) {
+    const Bytes target = *options.capacity / grain * grain;
+    if (target >= result.lowerBound)
+      improveAll(target, effort);
+  }
+
+  /// First the bound itself, then bisection between it and the best known height.
+  void minimizeOnce(int64_t effort) {
+    const Bytes step = std::max(unit, grain);
+    Bytes target = alignUp(result.lowerBound, grain);
+    Bytes failed = target - step;
+    while (target < bestHeight && !exhausted()) {
+      if (!improveAll(target, effort))
+        failed = target;
+      failed = std::max(failed, alignUp(result.lowerBound, grain) - step);
+      target = failed + std::max(step, (bestHeight - failed) / 2 / step * step);
     }
   }
 
   PackResult finish() {
     result.solution = model.solution(best);
     const Bytes height = result.solution->height;
-    result.lowerBound = std::min(result.lowerBound, std::max(height, result.lowerBound));
-    if (options.capacity && height > *options.capacity) {
-      const bool proven = result.lowerBound > *options.capacity;
-      result.status = proven ? PackStatus::Infeasible : PackStatus::Unknown;
-      if (proven)
-        result.solution.reset();
-    } else {
+    if (!options.capacity || height <= *options.capacity) {
       result.status = height <= result.lowerBound ? PackStatus::Optimal : PackStatus::Feasible;
+    } else if (result.lowerBound > *options.capacity) {
+      result.status = PackStatus::Infeasible;
+      result.solution.reset();
+    } else {
+      result.status = PackStatus::Unknown;
     }
     return std::move(result);
   }
@@ -249,7 +309,9 @@ private:
   const std::function<bool()> stop;
   PackResult result;
   Model model;
-  Bytes unit = 0;
+  Bytes unit = 0;  ///< every height is a multiple of this
+  Bytes grain = 1; ///< of the present split, see Reduction::grain
+  int64_t workLimit = 0;
   std::vector<Bytes> best, sunk;
   Bytes bestHeight = 0;
   std::vector<Part> parts;
@@ -259,7 +321,14 @@ private:
 
 PackResult packBuffers(const Problem &problem, const PackOptions &options) {
   requireValid(problem);
-  return Driver(problem, options).run();
+  PackResult result = Driver(problem, options).run();
+  if (result.status == PackStatus::Infeasible && options.explain) {
+    constexpr int64_t workPerProof = 20'000'000;
+    Conflict conflict = findConflict(problem, options.capacity, workPerProof, options);
+    result.conflict = std::move(conflict.buffers);
+    result.conflictIsMinimal = conflict.isMinimal;
+  }
+  return result;
 }
 
 } // namespace stow::pack

@@ -33,6 +33,8 @@ struct PackOptions {
   int64_t workBudget = 2'000'000'000;
   /// Wall-clock limit; results that hit it are valid but may differ between runs.
   std::optional<double> timeoutSeconds;
+  /// Look for a smallest conflict when the answer is Infeasible.
+  bool explain = true;
   /// Set by another thread to stop early.
   const std::atomic<bool> *cancel = nullptr;
 };
@@ -43,8 +45,8 @@ struct PackResult {
   std::optional<Solution> solution;
   /// Proven: no packing is lower.
   Bytes lowerBound = 0;
-  /// For Infeasible: buffers that have no packing together, while any proper subset has one where
-  /// `conflictIsMinimal`.
+  /// For Infeasible: buffers that have no packing together; without any one storage of them they
+  /// have one where `conflictIsMinimal`. Empty when options.explain is off.
   std::vector<BufferId> conflict;
   bool conflictIsMinimal = false;
   /// Elementary steps used.

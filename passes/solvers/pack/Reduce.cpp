@@ -15,38 +15,40 @@ struct Task {
 
 class Reducer {
 public:
-  Reducer(const Model &model, std::vector<Bytes> &bases) : model(model), bases(bases) {
-    Bytes unit = 0;
+  explicit Reducer(const Model &model) : model(model) {
+    result.bases.assign(model.items.size(), 0);
+    Bytes common = 0;
     for (const Item &item : model.items) {
       anyFixed |= item.fixedBase.has_value();
       largestAlignment = std::max(largestAlignment, item.alignment);
-      unit = std::gcd(unit, item.alignment);
+      common = std::gcd(common, item.alignment);
     }
-    sameAlignment = unit == largestAlignment;
+    sameAlignment = common == largestAlignment;
+    for (const Item &item : model.items)
+      if (allAlignments <= maxAlignment)
+        allAlignments = std::lcm(allAlignments, item.alignment);
   }
 
-  std::vector<Leaf> run(int32_t maxDepth) {
+  Reduction run(int32_t maxDepth) {
     std::vector<int32_t> all(model.items.size());
     std::iota(all.begin(), all.end(), 0);
-    std::vector<Task> tasks{{{all, 0, true}, 0}};
-    std::vector<Leaf> leaves;
+    std::vector<Task> tasks{{{all, 0}, 0}};
     while (!tasks.empty()) {
       Task task = std::move(tasks.back());
       tasks.pop_back();
-      std::vector<Leaf> parts = split(task.leaf);
-      for (Leaf &part : parts) {
+      for (Leaf &part : split(task.leaf)) {
         const bool sank = !anyFixed && sink(part);
         if (part.items.empty())
           continue;
         if (sank && task.depth + 1 < maxDepth)
           tasks.push_back({std::move(part), task.depth + 1});
         else
-          leaves.push_back(std::move(part));
+          result.leaves.push_back(std::move(part));
       }
     }
-    std::sort(leaves.begin(), leaves.end(),
+    std::sort(result.leaves.begin(), result.leaves.end(),
               [](const Leaf &a, const Leaf &b) { return a.items.front() < b.items.front(); });
-    return leaves;
+    return std::move(result);
   }
 
 private:
@@ -60,7 +62,7 @@ private:
     int32_t end = -1;
     for (int32_t index : byBegin) {
       if (model.items[index].begin >= end)
-        parts.push_back({{}, leaf.ground, leaf.exact});
+        parts.push_back({{}, leaf.ground});
       parts.back().items.push_back(index);
       end = std::max(end, model.items[index].end);
     }
@@ -69,7 +71,7 @@ private:
     return parts;
   }
 
-  /// Puts the items that live throughout the leaf to its bottom; false when there is none.
+  /// Puts items that live throughout the leaf to its bottom; false when there is none.
   bool sink(Leaf &leaf) {
     int32_t begin = model.sections, end = 0;
     for (int32_t index : leaf.items) {
@@ -79,40 +81,33 @@ private:
     std::vector<int32_t> bottom, rest;
     for (int32_t index : leaf.items) {
       const Item &item = model.items[index];
-      const bool throughout = item.isRectangle() && item.begin == begin && item.end == end;
-      (throughout ? bottom : rest).push_back(index);
+      const bool sinks =
+          item.isRectangle() && item.begin == begin && item.end == end &&
+          (sameAlignment || (allAlignments <= maxAlignment && item.size % allAlignments == 0));
+      (sinks ? bottom : rest).push_back(index);
     }
-    // Strict alignments first; within one alignment what needs no padding first, so that at most
-    // one piece of padding precedes the rest.
-    auto rounding = [&](int32_t index) {
-      const Item &item = model.items[index];
-      return alignUp(item.size, item.alignment) - item.size;
-    };
-    std::sort(bottom.begin(), bottom.end(), [&](int32_t a, int32_t b) {
-      return std::tuple(-model.items[a].alignment, rounding(a), a) <
-             std::tuple(-model.items[b].alignment, rounding(b), b);
-    });
     for (int32_t index : bottom) {
       const Item &item = model.items[index];
-      bases[index] = alignUp(leaf.ground, item.alignment);
-      leaf.ground = bases[index] + item.size;
-      // Harmless padding: none at all, or the same for whatever would lie here instead.
-      leaf.exact &= item.size % largestAlignment == 0 || (rest.empty() && sameAlignment);
+      result.bases[index] = leaf.ground;
+      leaf.ground += alignUp(item.size, item.alignment);
+      if (item.size % item.alignment != 0)
+        result.grain = largestAlignment;
     }
     leaf.items = std::move(rest);
     return !bottom.empty();
   }
 
+  static constexpr Bytes maxAlignment = Bytes(1) << 40;
+
   const Model &model;
-  std::vector<Bytes> &bases;
+  Reduction result;
   bool anyFixed = false, sameAlignment = true;
   Bytes largestAlignment = 1;
+  Bytes allAlignments = 1; ///< least common multiple; of some only, once above maxAlignment
 };
 
 } // namespace
 
-std::vector<Leaf> reduce(const Model &model, std::vector<Bytes> &bases, int32_t maxDepth) {
-  return Reducer(model, bases).run(maxDepth);
-}
+Reduction reduce(const Model &model, int32_t maxDepth) { return Reducer(model).run(maxDepth); }
 
 } // namespace stow::pack

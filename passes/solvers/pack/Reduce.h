@@ -17,12 +17,19 @@ namespace stow::pack {
 struct Leaf {
   std::vector<int32_t> items; ///< of the model, ascending
   Bytes ground = 0;
-  /// False when padding under `ground` may cost height: then a failure on the leaf proves nothing.
-  bool exact = true;
 };
 
-/// Splits the model and writes the bases of the items that form the ground to `bases` (sized by
-/// item). With fixed offsets only the split in time is done. At most `maxDepth` levels.
-std::vector<Leaf> reduce(const Model &model, std::vector<Bytes> &bases, int32_t maxDepth = 64);
+struct Reduction {
+  std::vector<Leaf> leaves;
+  std::vector<Bytes> bases; ///< by item: those of the ground; 0 for items of leaves
+  /// The leaves have a packing within a capacity that is a multiple of this exactly if the model
+  /// has one. Above 1 only where padding lies under the ground.
+  Bytes grain = 1;
+};
+
+/// Splits the model. Items sink when all alignments are equal, or when their size is a multiple of
+/// all of them, so that nothing is lost. With fixed offsets only the split in time is done. At most
+/// `maxDepth` levels.
+Reduction reduce(const Model &model, int32_t maxDepth = 64);
 
 } // namespace stow::pack

@@ -79,6 +79,10 @@ SearchData::SearchData(const Model &model, const std::vector<int32_t> &items, By
   complete = groundOf == fixedBytes;
 
   count = static_cast<int32_t>(order.size());
+  grain = 0;
+  for (int32_t position : order)
+    grain = std::gcd(grain, model.items[items[position]].alignment);
+  grain = std::max<Bytes>(grain, 1);
   source = order;
   firstPiece.push_back(0);
   for (int32_t position : order)
@@ -107,13 +111,15 @@ void SearchData::addItem(const Model &model, const Item &item, int32_t firstSect
   begin.push_back(item.begin - firstSection);
   end.push_back(item.end - firstSection);
   size.push_back(item.size);
+  step.push_back(alignUp(item.size, grain));
   alignment.push_back(item.alignment);
   lifetime.push_back(item.lifetime);
   birth.push_back(item.birth);
   for (ModelPiece piece : hullPieces(model, item)) {
     piece.begin -= firstSection;
     piece.end -= firstSection;
-    complete &= piece.low == 0; // bytes under an overhang are not used
+    piece.high = alignUp(piece.high, grain); // lows are multiples: they are offsets of members
+    complete &= piece.low == 0;              // bytes under an overhang are not used
     pieces.push_back(piece);
   }
   // Two slices of a storage at one time: the hull takes the bytes between them.

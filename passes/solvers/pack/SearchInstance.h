@@ -14,6 +14,7 @@ struct SearchData {
   int32_t count = 0;      ///< free items
   int32_t total = 0;      ///< with the fixed ones
   int32_t sections = 0;   ///< numbered from 0
+  Bytes grain = 1;        ///< every base is a multiple of this
   bool complete = true;   ///< see SearchInstance::isComplete
   bool rectangles = true; ///< every free item is one piece
 
@@ -24,6 +25,7 @@ struct SearchData {
   // By free item, in the order (begin, position):
   std::vector<int32_t> begin, end; ///< hulls
   std::vector<Bytes> size, alignment;
+  std::vector<Bytes> step;   ///< size rounded up to `grain`: what stacking on the item costs
   std::vector<Bytes> ground; ///< lowest base above the fixed items
   std::vector<Time> lifetime, birth;
   std::vector<int64_t> overlaps;
@@ -31,7 +33,8 @@ struct SearchData {
   std::vector<int32_t> twinBefore; ///< previous item with equal sections, alignment, ground; or -1
   std::vector<int32_t> twinAfter;  ///< next one, or -1; larger items come first
   std::vector<int32_t> firstPiece; ///< count + 1 entries
-  std::vector<ModelPiece> pieces;  ///< at most one per section and item: hulls over bytes
+  std::vector<ModelPiece>
+      pieces; ///< at most one per section and item: hulls, rounded up to `grain`
 
   std::vector<int32_t> firstFrom; ///< by section, + 1 entry: first item that begins there or later
   int32_t blockShift = 0;         ///< sections per block = 2^blockShift

@@ -1,0 +1,58 @@
+#include "ir/plan/pack/Generate.h"
+#include "ir/plan/pack/Bound.h"
+
+#include <gtest/gtest.h>
+
+namespace stow::pack {
+namespace {
+
+TEST(GenerateTest, ProblemsAreValidAndRepeatable) {
+  int shared = 0, contained = 0, persistent = 0;
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    const Problem problem = generate(seed);
+    EXPECT_EQ(check(problem), std::vector<std::string>{}) << seed;
+    EXPECT_EQ(generate(seed), problem);
+    for (const Buffer &buffer : problem.buffers) {
+      shared += buffer.sameAs.has_value();
+      contained += buffer.inside.has_value();
+      persistent += buffer.persistent;
+    }
+  }
+  EXPECT_GT(shared, 500);
+  EXPECT_GT(contained, 500);
+  EXPECT_GT(persistent, 500);
+}
+
+TEST(GenerateTest, TheTraceHasFewLiveBuffers) {
+  const Problem problem = generateTrace(10'000, 1);
+  EXPECT_EQ(problem.buffers.size(), 10'000u);
+  EXPECT_TRUE(check(problem).empty());
+  EXPECT_EQ(problem.buffers[17].life.begin, 34);
+  for (const Buffer &buffer : problem.buffers) {
+    EXPECT_GE(buffer.size, 16);
+    EXPECT_LT(buffer.size, 1 << 20);
+    EXPECT_LT(buffer.life.length(), 4096);
+  }
+}
+
+TEST(GenerateTest, TrainingStepsKeepTheForwardPassAlive) {
+  const Problem problem = generateTraining(20, 1);
+  EXPECT_EQ(problem.buffers.size(), 2000u);
+  EXPECT_TRUE(check(problem).empty());
+  // The middle of the step holds 20 saved buffers of each of the 20 blocks.
+  Bytes saved = 0;
+  for (const Buffer &buffer : problem.buffers)
+    if (buffer.life.begin < 1000 && buffer.life.end > 1000)
+      saved += buffer.size;
+  EXPECT_GT(saved, maxLoad(problem) / 2);
+}
+
+TEST(GenerateTest, HardTrainingStepsAreValidAndVaried) {
+  const Problem problem = generateHardTraining(3000, 1);
+  EXPECT_NEAR(static_cast<double>(problem.buffers.size()), 3000, 100);
+  EXPECT_TRUE(check(problem).empty());
+  EXPECT_NE(generateHardTraining(3000, 2), problem);
+}
+
+} // namespace
+} // namespace stow::pack
