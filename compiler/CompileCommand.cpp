@@ -93,7 +93,7 @@ void writeExecutable(MLIRContext &context, CompiledPlan &compiled, const Compile
   timer.start("link");
   LinkInput input;
   input.objects = {folder.file("program.o"), folder.file("constants.o"), runtimeLibrary()};
-  input.libraries = {"-ldnnl", "-l:libgomp.so.1", "-lz"};
+  input.libraries = {"-ldnnl", "-l:libgomp.so.1", "-lz", "-lstdc++", "-lm"};
   link(input, options.outputPath);
   timer.stop();
 }

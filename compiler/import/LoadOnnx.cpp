@@ -8,14 +8,17 @@
 
 #include <onnx/onnx_pb.h>
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl.h>
-
 #include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <set>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace stow::onnx {
 namespace {
@@ -45,18 +48,43 @@ private:
   std::string path;
 };
 
+/// A file mapped for reading. Parsing from one range lets protobuf size every weight exactly.
+class MappedFile {
+public:
+  explicit MappedFile(const std::string &path) : file(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    struct stat status;
+    if (file < 0 || ::fstat(file, &status) != 0)
+      return;
+    length = static_cast<size_t>(status.st_size);
+    void *mapped = length ? ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
+    isOpen = mapped != MAP_FAILED;
+    data = isOpen ? mapped : nullptr;
+  }
+  ~MappedFile() {
+    if (data)
+      ::munmap(data, length);
+    if (file >= 0)
+      ::close(file);
+  }
+  MappedFile(const MappedFile &) = delete;
+  MappedFile &operator=(const MappedFile &) = delete;
+
+  int file;
+  bool isOpen = false;
+  void *data = nullptr;
+  size_t length = 0;
+};
+
 void Loader::parse(::onnx::ModelProto &proto) const {
   std::error_code error;
   if (!fs::is_regular_file(path, error))
     fail("no such file; give the path of an ONNX model");
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
+  MappedFile file(path);
+  if (!file.isOpen)
     fail("cannot be opened for reading");
-  google::protobuf::io::IstreamInputStream stream(&file);
-  google::protobuf::io::CodedInputStream coded(&stream);
-  // protobuf itself stops at 2 GiB; larger models keep their weights in external files.
-  coded.SetTotalBytesLimit(std::numeric_limits<int>::max());
-  if (!proto.ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
+  if (file.length > static_cast<size_t>(std::numeric_limits<int>::max()))
+    fail("larger than 2 GiB; save the weights as external data");
+  if (!proto.ParseFromArray(file.data, static_cast<int>(file.length)))
     fail("not an ONNX model, or damaged: its protobuf encoding does not parse");
   if (!proto.has_graph())
     fail("not an ONNX model: it holds no graph");
