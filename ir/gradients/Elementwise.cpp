@@ -2,7 +2,8 @@
 // derivative is a function of it (exp, sigmoid, tanh, ...), else the input.
 #include "ir/gradients/Build.h"
 
-#include <cmath>
+#include <algorithm>
+#include <numbers>
 
 using namespace mlir;
 
@@ -30,7 +31,7 @@ STOW_UNARY_GRADIENT(ReciprocalOp, f.neg(f.mul(dy, f.mul(y, y))))
 STOW_UNARY_GRADIENT(SigmoidOp, f.mul(dy, f.mul(y, f.sub(1.0, y))))
 STOW_UNARY_GRADIENT(TanhOp, f.mul(dy, f.sub(1.0, f.mul(y, y))))
 STOW_UNARY_GRADIENT(ErfOp, f.mul(f.mul(dy, f.build<ExpOp>(f.neg(f.mul(x, x))).getY()),
-                                 2.0 / std::sqrt(M_PI)))
+                                 2.0 * std::numbers::inv_sqrtpi))
 STOW_UNARY_GRADIENT(SoftplusOp, f.mul(dy, f.build<SigmoidOp>(x).getY()))
 STOW_UNARY_GRADIENT(HardSwishOp, f.build<HardSwishGradOp>(dy, x).getDx())
 STOW_UNARY_GRADIENT(LeakyReluOp, f.build<LeakyReluGradOp>(dy, x, getAlpha()).getDx())

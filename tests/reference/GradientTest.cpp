@@ -175,8 +175,9 @@ TEST_P(GradientTest, ReadsTheOperandsThatSavingAssumes) {
     Value argument = graph.train.getArgument(i);
     bool isRead = llvm::any_of(argument.getUsers(),
                                [](Operation *user) { return user->hasAttr(kPhaseAttr); });
-    if (gradients.isNeeded(argument))
+    if (gradients.isNeeded(argument)) {
       EXPECT_EQ(isReadByReadersGradient(argument, gradients), isRead) << "argument " << i;
+    }
   }
 }
 
@@ -204,8 +205,9 @@ TEST(GradientCoverage, EveryDifferentiableOpHasACase) {
   MLIRContext context;
   context.loadDialect<StowDialect>();
   for (RegisteredOperationName name : context.getRegisteredOperationsByDialect("stow"))
-    if (name.hasInterface<GradientOpInterface>())
+    if (name.hasInterface<GradientOpInterface>()) {
       EXPECT_TRUE(covered.contains(name.getStringRef())) << name.getStringRef().str();
+    }
 }
 
 } // namespace

@@ -11,7 +11,8 @@ static const std::filesystem::path folder =
     std::filesystem::path(STOWAGE_SOURCE_DIR) / "tests/data/op_references";
 
 TorchReference loadTorchReference(const std::string &name) {
-  TorchReference reference{.name = name};
+  TorchReference reference;
+  reference.name = name;
   ArrayFile file((folder / (name + ".npz")).string());
   for (const std::string &array : file.names()) {
     Array data = file.load(array);
