@@ -194,7 +194,7 @@ TEST_F(LoadOnnxTest, MutatedModelsNeverCrash) {
     last = diagnostic.str();
     return mlir::success();
   });
-  for (int round = 0; round < 4000; ++round) {
+  for (int round = 0; round < 8000; ++round) {
     std::string bytes = seed;
     for (size_t change = draw(3); change < 3 && round > 0; ++change) {
       size_t at = draw(bytes.size());

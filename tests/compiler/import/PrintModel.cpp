@@ -1,6 +1,7 @@
 // import-print model.onnx [--batch=N] [--input=NAME] [--init=RULE] [--freeze=GLOB]
-//              [--elide] [--locations]
-// Imports a model and prints its model form; --elide leaves large weights out.
+//              [--elide] [--locations] [--quiet]
+// Imports a model and prints its model form; --elide leaves large weights out, --quiet all of it
+// (for timing).
 #include "compiler/import/Import.h"
 
 #include "llvm/ADT/StringRef.h"
@@ -14,7 +15,7 @@
 int main(int count, char **values) {
   stow::ImportOptions options;
   std::string path;
-  bool elide = false, locations = false;
+  bool elide = false, locations = false, quiet = false;
   for (int i = 1; i < count; ++i) {
     llvm::StringRef text = values[i];
     int64_t number;
@@ -28,6 +29,8 @@ int main(int count, char **values) {
       options.frozen.push_back(text.str());
     else if (text == "--elide")
       elide = true;
+    else if (text == "--quiet")
+      quiet = true;
     else if (text == "--locations")
       locations = true;
     else
@@ -39,6 +42,8 @@ int main(int count, char **values) {
   auto module = stow::importOnnx(context, path, options);
   if (!module)
     return 1;
+  if (quiet)
+    return 0;
   mlir::OpPrintingFlags flags;
   if (elide)
     flags.elideLargeElementsAttrs(16).elideLargeResourceString(16);
