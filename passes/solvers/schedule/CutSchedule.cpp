@@ -10,7 +10,8 @@ namespace {
 constexpr size_t never = std::numeric_limits<size_t>::max();
 }
 
-SequenceCut::SequenceCut(const Core &core, const Sequence &given, size_t at)
+SequenceCut::SequenceCut(const Core &core, const Sequence &given, size_t at,
+                         const std::vector<char> *barred)
     : core(core), sequence(given), position(at), nextRead(core.values.size(), never),
       destroyedAt(core.values.size(), never), biases(core.values.size(), 1.0) {
   findLiveness();
@@ -33,7 +34,7 @@ SequenceCut::SequenceCut(const Core &core, const Sequence &given, size_t at)
     const CoreOp &coreOp = core.ops[op];
     // Zero-cost reruns still lengthen the schedule: one scaled unit breaks the tie.
     moment.rerunCost[op] = std::max<Cost>(coreOp.cost << shift, 1);
-    bool isFixed = !coreOp.recomputable;
+    bool isFixed = !coreOp.recomputable || (barred && (*barred)[op]);
     for (int32_t value : coreOp.inputs)
       if (destroyedAt[value] != never)
         isFixed |= core.values[value].producer.has_value() || destroyedAt[value] <= position;
@@ -173,10 +174,25 @@ std::optional<SequenceCut::Plan> SequenceCut::cheapestWithin(Bytes room, double 
   return best;
 }
 
+std::vector<char> segmentBars(const Core &core, const Sequence &base, int segmentCount) {
+  const size_t peak = measure(core, base).peakPosition;
+  std::vector<char> barred(core.ops.size(), 0);
+  std::vector<int64_t> segmentOf(core.values.size(), 0);
+  for (size_t i = 0; i < peak; ++i) {
+    const int64_t segment = static_cast<int64_t>(i) * segmentCount / static_cast<int64_t>(peak);
+    for (int32_t value : core.ops[base[i]].outputs)
+      segmentOf[value] = segment;
+    for (int32_t value : core.ops[base[i]].inputs)
+      if (segmentOf[value] != segment && core.values[value].producer)
+        barred[*core.values[value].producer] = 1;
+  }
+  return barred;
+}
+
 std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Bytes budgetBytes,
-                                       int rounds, double bias) {
+                                       int rounds, double bias, const std::vector<char> *barred) {
   const size_t longest = 8 * core.ops.size() + 64;
-  std::vector<Bytes> bytesAt;
+  std::vector<Bytes> bytesAt, excess;
   for (int round = 0; round <= rounds; ++round) {
     Measure now = measure(core, sequence, &bytesAt);
     if (!now.legal)
@@ -185,7 +201,12 @@ std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Byte
       return sequence;
     if (round == rounds || sequence.size() > longest || sequence.empty())
       return std::nullopt;
-    SequenceCut cut(core, sequence, now.peakPosition);
+    // Cuts that chase a peak from place to place without lowering it are given up early.
+    excess.push_back(now.peakBytes - budgetBytes);
+    constexpr size_t patience = 6;
+    if (excess.size() > patience && excess.back() > excess[excess.size() - 1 - patience] / 4 * 3)
+      return std::nullopt;
+    SequenceCut cut(core, sequence, now.peakPosition, barred);
     Bytes room = budgetBytes - (bytesAt[now.peakPosition] - cut.acrossBytes());
     std::optional<SequenceCut::Plan> plan = cut.cheapestWithin(room, bias);
     if (!plan || plan->reruns.empty())

@@ -15,7 +15,9 @@ namespace stow::schedule {
 /// One position of one sequence, ready to be cut at any price.
 class SequenceCut {
 public:
-  SequenceCut(const Core &core, const Sequence &sequence, size_t position);
+  /// `barred`, if given, marks ops that may not run again (see segmentBars).
+  SequenceCut(const Core &core, const Sequence &sequence, size_t position,
+              const std::vector<char> *barred = nullptr);
 
   struct Plan {
     Cost rerunCost = 0;  ///< unscaled
@@ -57,10 +59,16 @@ private:
   std::unique_ptr<KeepOrRerun> cut;
 };
 
+/// Marks the ops in front of the peak of `base` whose outputs cross one of `segmentCount` - 1
+/// equally spaced borders. If these never run again, no chain of reruns is longer than a segment:
+/// deep cuts then do not compute half of the graph for one value, as Chen's segments do not.
+std::vector<char> segmentBars(const Core &core, const Sequence &base, int segmentCount);
+
 /// Cuts at the highest position again and again until the sequence fits, at most `rounds` times.
 /// `bias` as in SequenceCut::solve. Absent if some position cannot be brought below the budget.
 std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Bytes budgetBytes,
-                                       int rounds, double bias);
+                                       int rounds, double bias,
+                                       const std::vector<char> *barred = nullptr);
 
 /// Removes reruns whose loss keeps the peak within `budgetBytes`: runs whose outputs nobody reads,
 /// then the rest by falling cost. O(reruns * length), so `limit` bounds the attempts.

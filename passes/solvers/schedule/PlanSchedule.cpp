@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <tuple>
 
 namespace stow::schedule {
@@ -127,22 +128,53 @@ private:
 
   // -- one budget
 
+  /// How a cut schedule is made: borders that reruns do not cross, as a multiple of the square root
+  /// of the ops in front of the peak (0: none), and the bias of SequenceCut::solve.
+  struct CutStyle {
+    double segments, bias;
+  };
+
+  /// Styles for one rung. Small problems afford all on every rung; larger ones take turns.
+  std::vector<CutStyle> stylesFor(int turn) const {
+    static constexpr CutStyle all[] = {{0, 0.3},   {0.18, 0.3},  {0.5, 0.3},  {1, 0.3},
+                                       {0, 0.02},  {0.12, 0.3},  {0.25, 0.3}, {0.35, 0.3},
+                                       {0, 0.001}, {0.18, 0.02}, {0.5, 4},    {0.12, 4}};
+    std::vector<CutStyle> styles(std::begin(all), std::end(all));
+    if (core.ops.size() > 400 && core.ops.size() <= options.ladderLimit)
+      styles = {all[0], all[1], all[2 + turn % 10]};
+    return styles;
+  }
+
+  const std::vector<char> *barsFor(size_t baseIndex, double segments) {
+    if (segments <= 0)
+      return nullptr;
+    auto key = std::pair(baseIndex, segments);
+    auto found = bars.find(key);
+    if (found == bars.end()) {
+      double root = std::sqrt(static_cast<double>(measure(core, base[baseIndex]).peakPosition + 1));
+      int count = std::max(2, static_cast<int>(std::lround(segments * root)));
+      found = bars.emplace(key, segmentBars(core, base[baseIndex], count)).first;
+    }
+    return &found->second;
+  }
+
   /// Cuts from the schedule of the rung above, and from every base; the cheapest first.
   std::vector<Sequence> cutCandidates(Bytes budget, const Sequence *above,
-                                      const std::vector<double> &biases) {
+                                      const std::vector<CutStyle> &styles) {
     const int rounds = core.ops.size() > 500 ? 16 : 60;
     std::vector<Sequence> found;
-    auto attempt = [&](const Sequence &start, double bias) {
+    auto attempt = [&](const Sequence &start, double bias, const std::vector<char> *barred) {
       if (cancelled())
         return;
-      if (std::optional<Sequence> reduced = reduceToBudget(core, start, budget, rounds, bias))
-        found.push_back(dropNeedlessReruns(core, std::move(*reduced), budget, dropLimit()));
+      if (std::optional<Sequence> reduced =
+              reduceToBudget(core, start, budget, rounds, bias, barred))
+        found.push_back(std::move(*reduced));
     };
-    for (const Sequence &start : base)
-      for (double bias : biases)
-        attempt(start, bias);
+    for (size_t i = 0; i < base.size(); ++i)
+      for (const CutStyle &style : styles)
+        attempt(base[i], style.bias, barsFor(i, style.segments));
     if (above)
-      attempt(*above, 0.02);
+      attempt(*above, 0.3, nullptr);
     std::vector<std::tuple<Cost, Bytes, size_t>> keys;
     for (size_t i = 0; i < found.size(); ++i) {
       Measure measured = measure(core, found[i]);
@@ -151,7 +183,13 @@ private:
     std::sort(keys.begin(), keys.end());
     std::vector<Sequence> sorted;
     for (const auto &[time, peak, i] : keys)
-      sorted.push_back(std::move(found[i]));
+      sorted.push_back(sorted.size() < 3
+                           ? dropNeedlessReruns(core, std::move(found[i]), budget, dropLimit())
+                           : std::move(found[i]));
+    // Dropping may have changed who is first.
+    for (size_t i = 1; i < std::min<size_t>(sorted.size(), 3); ++i)
+      if (measure(core, sorted[i]).time < measure(core, sorted[0]).time)
+        std::swap(sorted[0], sorted[i]);
     return sorted;
   }
 
@@ -226,7 +264,7 @@ private:
     }
     for (; nextRung > 0 && !cancelled(); --nextRung) {
       const Bytes here = rung(nextRung);
-      bound.refine(here, cutOps());
+      bound.refine(here, 4);
       std::optional<Cost> least = bound.timeBound(here);
       if (!least)
         break; // proven infeasible, and so is everything below
@@ -254,12 +292,7 @@ private:
       above = *start; // points move while rungs are added
       start = &above;
     }
-    // Small problems afford every bias on every rung; larger ones take turns.
-    static constexpr double biases[] = {0.02, 0.001, 0.3};
-    std::vector<double> chosen(std::begin(biases), std::end(biases));
-    if (core.ops.size() > 300)
-      chosen = {biases[nextRung % 3]};
-    std::vector<Sequence> candidates = cutCandidates(budget, start, chosen);
+    std::vector<Sequence> candidates = cutCandidates(budget, start, stylesFor(nextRung));
     std::optional<Sequence> best;
     if (!candidates.empty())
       best = candidates.front();
@@ -271,21 +304,29 @@ private:
 
   // -- without a ladder
 
+  /// The budget itself, then whole percents below it while the bound leaves them open: a cut for
+  /// less memory is sometimes cheaper.
   void solveDirectly(Bytes budget) {
-    for (int percent = 0; percent <= 12 && !cancelled(); ++percent) {
-      const Bytes here = budget - percentOf(inputPeak, percent);
+    int percent = 100;
+    while (percent > 0 && rung(percent) >= budget)
+      --percent;
+    for (int tried = 0; tried < 6 && !cancelled(); ++tried, --percent) {
+      const Bytes here = tried ? rung(percent + 1) : budget;
       if (here <= 0)
         return;
-      if (percent)
-        bound.refine(here, 4);
+      if (tried)
+        bound.refine(here, 2);
       std::optional<Cost> least = bound.timeBound(here);
       const Point *best = bestWithin(budget);
       if (!least || (best && best->time <= *least))
         return;
-      std::vector<Sequence> candidates = cutCandidates(here, nullptr, {0.02, 0.001});
+      std::vector<CutStyle> styles = stylesFor(0);
+      if (tried)
+        styles.resize(4);
+      std::vector<Sequence> candidates = cutCandidates(here, nullptr, styles);
       for (const Sequence &candidate : candidates)
         addPoint(candidate, here);
-      if (percent == 0 && options.effort > 0 && !candidates.empty())
+      if (tried == 0 && options.effort > 0 && !candidates.empty())
         searchAt(here, &candidates.front(), rungMoves());
     }
   }
@@ -340,6 +381,7 @@ private:
   Bytes inputPeak = 0;
   std::vector<Sequence> base;
   std::vector<Point> points;
+  std::map<std::pair<size_t, double>, std::vector<char>> bars;
   int nextRung = 100;
   bool swept = false;
   bool phaseInfeasible = false;
