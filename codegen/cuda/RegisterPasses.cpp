@@ -4,6 +4,6 @@
 
 void stow::registerCodegenPasses() {
   mlir::registerPass(createEmitKernelsPass);
-  mlir::registerPass(createExpandMathPass);
+  mlir::registerPass([] { return createExpandMathPass(); });
   mlir::registerPass(createKernelsToNvvmPass);
 }

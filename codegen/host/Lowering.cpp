@@ -21,10 +21,10 @@ using namespace mlir;
 
 namespace stow {
 
-LogicalResult lowerKernelsToLlvm(ModuleOp module) {
+LogicalResult lowerKernelsToLlvm(ModuleOp module, Bf16Conversion bf16) {
   PassManager passes(module.getContext());
   passes.enableVerifier(false); // each conversion checks what it makes legal
-  passes.addPass(createExpandMathPass());
+  passes.addPass(createExpandMathPass(bf16 == Bf16Conversion::Expanded));
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createSCFToControlFlowPass());

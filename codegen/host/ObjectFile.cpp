@@ -120,7 +120,11 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
 LogicalResult emitProgramObject(ModuleOp module, const ProgramData &data, const HostCpu &cpu,
                                 const std::string &path) {
   auto machine = makeTargetMachine(module, cpu);
-  if (!machine || failed(lowerKernelsToLlvm(module)))
+  if (!machine)
+    return failure();
+  bool native = machine->getMCSubtargetInfo()->checkFeatures("+avx512bf16");
+  if (failed(
+          lowerKernelsToLlvm(module, native ? Bf16Conversion::Native : Bf16Conversion::Expanded)))
     return failure();
   registerBuiltinDialectTranslation(*module.getContext());
   registerLLVMDialectTranslation(*module.getContext());

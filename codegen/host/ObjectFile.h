@@ -16,8 +16,11 @@ struct HostCpu {
   std::string name = "native";
 };
 
+/// How floats are rounded to bf16: by an instruction, or in integer arithmetic.
+enum class Bf16Conversion { Native, Expanded };
+
 /// Lowers the kernels of `module` (as KernelModule makes them) to the LLVM dialect, in place.
-mlir::LogicalResult lowerKernelsToLlvm(mlir::ModuleOp module);
+mlir::LogicalResult lowerKernelsToLlvm(mlir::ModuleOp module, Bf16Conversion bf16);
 
 /// What the object file holds besides machine code.
 struct ProgramData {

@@ -188,7 +188,11 @@ private:
         command.operands.push_back(place(context, value));
     }
     auto cost = cast<CostOpInterface>(op);
-    command.cost = std::max(cost.getFlops(), static_cast<double>(cost.getBytesMoved()));
+    command.flops = cost.getFlops();
+    command.bytes = static_cast<double>(cost.getBytesMoved());
+    command.kind = op->getName().stripDialect().str();
+    if (auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr))
+      command.phase = phase.str();
     command.workspaceBytes = bytesAttr(op, kWorkspaceAttr);
     command.workspaceOffset = bytesAttr(op, kWorkspaceOffsetAttr);
     command.dying.assign(context.dying[number].begin(), context.dying[number].end());

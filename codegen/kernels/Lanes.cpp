@@ -54,8 +54,9 @@ SmallVector<Value> Lanes::combine(ArrayRef<Reducer> reducers, ValueRange a, Valu
 
 /// Accumulators of one fold: enough to hide the latency of an addition.
 static constexpr int64_t kAccumulators = 4;
-/// Units after which partial sums are set aside.
-static constexpr int64_t kBlockUnits = 64 * kAccumulators;
+/// Units after which partial sums are set aside, and such sums that are added up before they are
+/// set aside in turn.
+static constexpr int64_t kBlockUnits = 64 * kAccumulators, kBlocks = 64;
 
 SmallVector<Value> Lanes::foldRange(Value start, int64_t units, ArrayRef<Reducer> reducers,
                                     ArrayRef<Type> types, UnitBody body) {
@@ -93,17 +94,24 @@ SmallVector<Value> Lanes::foldRange(Value start, int64_t units, ArrayRef<Reducer
 
 SmallVector<Value> Lanes::foldUnits(int64_t units, ArrayRef<Reducer> reducers, ArrayRef<Type> types,
                                     UnitBody body) {
-  int64_t blocks = units / kBlockUnits;
-  if (blocks < 2)
-    return foldRange(index(0), units, reducers, types, body);
+  return foldBlocks(index(0), units, reducers, types, body);
+}
+
+SmallVector<Value> Lanes::foldBlocks(Value start, int64_t units, ArrayRef<Reducer> reducers,
+                                     ArrayRef<Type> types, UnitBody body) {
+  if (units < 2 * kBlockUnits)
+    return foldRange(start, units, reducers, types, body);
+  int64_t block = kBlockUnits; // the largest power that leaves several blocks
+  while (units >= 2 * block * kBlocks)
+    block *= kBlocks;
+  int64_t whole = units / block * block;
+  Value middle = arith::AddIOp::create(builder, location, start, index(whole));
   auto sums =
-      loop(index(0), index(blocks * kBlockUnits), kBlockUnits, neutrals(reducers, types),
-           [&](Value start, ValueRange old) {
-             return combine(reducers, old, foldRange(start, kBlockUnits, reducers, types, body));
-           });
-  if (int64_t rest = units % kBlockUnits)
-    sums = combine(reducers, sums,
-                   foldRange(index(blocks * kBlockUnits), rest, reducers, types, body));
+      loop(start, middle, block, neutrals(reducers, types), [&](Value from, ValueRange old) {
+        return combine(reducers, old, foldBlocks(from, block, reducers, types, body));
+      });
+  if (units > whole)
+    sums = combine(reducers, sums, foldBlocks(middle, units - whole, reducers, types, body));
   return sums;
 }
 

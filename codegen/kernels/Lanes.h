@@ -125,8 +125,8 @@ public:
   mlir::OpBuilder &getBuilder() { return builder; }
   mlir::Location getLocation() const { return location; }
 
-  /// Folds units [0, units) in sequence, with several accumulators and in blocks, so that rounding
-  /// errors grow with the logarithm of the count in practice. `like` are the accumulators' types.
+  /// Folds units [0, units) in sequence, with several accumulators and in blocks, so that
+  /// rounding errors stay near those of pairwise summation. `like` are the accumulators' types.
   llvm::SmallVector<mlir::Value> foldUnits(int64_t units, llvm::ArrayRef<Reducer> reducers,
                                            llvm::ArrayRef<mlir::Type> types, UnitBody body);
   /// The neutral values of `reducers` in the given types.
@@ -147,6 +147,9 @@ protected:
   mlir::Location location;
 
 private:
+  llvm::SmallVector<mlir::Value> foldBlocks(mlir::Value start, int64_t units,
+                                            llvm::ArrayRef<Reducer> reducers,
+                                            llvm::ArrayRef<mlir::Type> types, UnitBody body);
   llvm::SmallVector<mlir::Value> foldRange(mlir::Value start, int64_t units,
                                            llvm::ArrayRef<Reducer> reducers,
                                            llvm::ArrayRef<mlir::Type> types, UnitBody body);

@@ -8,7 +8,8 @@ namespace stow {
 /// stow-emit-kernels: replaces the module's functions by the kernels of their ops, for tests.
 std::unique_ptr<mlir::Pass> createEmitKernelsPass();
 
-/// stow-expand-math: replaces math functions by polynomials that work on vectors.
-std::unique_ptr<mlir::Pass> createExpandMathPass();
+/// stow-expand-math: replaces math functions by polynomials that work on vectors; with `bf16`, also
+/// conversions to bf16, for targets that have no instruction for them.
+std::unique_ptr<mlir::Pass> createExpandMathPass(bool bf16 = false);
 
 } // namespace stow

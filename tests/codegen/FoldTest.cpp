@@ -29,6 +29,150 @@ TEST(Reduce, RowsAndColumns) {
   expectClose(c, columns, 1e-6, 1e-6);
 }
 
+/// A reduction of [4, 6, 5, 7] in a layout, over axes, by name.
+struct ReduceCase {
+  std::string op, layout;
+  std::vector<int64_t> axes;
+  bool keepdims;
+};
+
+class Reduce4 : public testing::TestWithParam<ReduceCase> {};
+
+// Tests reductions over any axes in both activation layouts, whole and task by task.
+TEST_P(Reduce4, AgreesWithLoops) {
+  const ReduceCase &test = GetParam();
+  Shape shape{4, 6, 5, 7}, reduced;
+  std::string axes, type = "tensor<4x6x5x7xf32", result = "tensor<";
+  if (!test.layout.empty())
+    type += ", #stow.layout<\"" + test.layout + "\">";
+  type += ">";
+  double size = 1;
+  std::vector<int64_t> kept(4, 1);
+  for (int64_t d = 0; d < 4; ++d) {
+    bool folded = std::count(test.axes.begin(), test.axes.end(), d);
+    if (folded) {
+      axes += (axes.empty() ? "" : ", ") + std::to_string(d);
+      size *= shape[d];
+    } else {
+      kept[d] = shape[d];
+    }
+    if (!folded || test.keepdims)
+      result += std::to_string(kept[d]) + "x";
+  }
+  result += "f32>";
+  LoadedKernels kernels("func.func @g(%x: " + type + ") { %y = stow.reduce_" + test.op +
+                        " %x {axes = array<i64: " + axes +
+                        ">, keepdims = " + (test.keepdims ? "true" : "false") + "} : (" + type +
+                        ") -> " + result + " return }");
+  auto x = someFloats(840);
+  Layout layout = test.layout.empty() ? Layout() : parseLayout(test.layout);
+  LayoutIndex stored(layout, shape);
+  bool maximum = test.op == "max";
+  std::vector<double> expected(elementCount(kept), maximum ? -1e30 : 0);
+  for (int64_t i = 0; i < 840; ++i) {
+    int64_t at[4] = {i / 210, i / 35 % 6, i / 7 % 5, i % 7}, position = 0;
+    for (int d = 0; d < 4; ++d)
+      position = position * kept[d] + (kept[d] == 1 ? 0 : at[d]);
+    double value = x[stored(i)];
+    expected[position] = maximum ? std::max(expected[position], value)
+                                 : expected[position] + (test.op == "mean" ? value / size : value);
+  }
+  std::vector<float> y(expected.size()), split(expected.size());
+  kernels.run(0, {x.data(), y.data()});
+  kernels.run(0, {x.data(), split.data()}, 1);
+  EXPECT_EQ(y, split);
+  expectClose(y, expected, 1e-6, maximum ? 0 : 2e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fold, Reduce4,
+                         testing::Values(ReduceCase{"sum", "", {0, 2, 3}, false},
+                                         ReduceCase{"sum", "0,2,3,1", {0, 2, 3}, false},
+                                         ReduceCase{"mean", "0,2,3,1", {2, 3}, true},
+                                         ReduceCase{"mean", "", {2, 3}, true},
+                                         ReduceCase{"max", "", {1}, false},
+                                         ReduceCase{"max", "0,2,3,1", {1}, false},
+                                         ReduceCase{"sum", "", {0, 1, 2, 3}, false},
+                                         ReduceCase{"sum", "0,2,3,1", {0, 1, 2, 3}, true},
+                                         ReduceCase{"mean", "", {0}, true},
+                                         ReduceCase{"mean", "", {1, 3}, true}));
+
+// Tests that long sums stay accurate: a million numbers near one, along and across the lanes.
+TEST(Reduce, LongSumsAreAccurate) {
+  LoadedKernels kernels(R"(
+    func.func @g(%x: tensor<1048573xf32>, %y: tensor<200000x5xf32>) {
+      %a = stow.reduce_mean %x {axes = array<i64: 0>, keepdims = false}
+          : (tensor<1048573xf32>) -> tensor<f32>
+      %b = stow.reduce_sum %y {axes = array<i64: 0>, keepdims = false}
+          : (tensor<200000x5xf32>) -> tensor<5xf32>
+      return
+    })");
+  auto x = someFloats(1048573, 0.5f), y = someFloats(1000000, 0.5f, 2);
+  double mean = 0;
+  std::vector<double> sums(5);
+  for (float &value : x)
+    value += 1, mean += value / double(1048573);
+  for (size_t i = 0; i < y.size(); ++i)
+    y[i] += 1, sums[i % 5] += y[i];
+  std::vector<float> a(1), b(5);
+  kernels.run(0, {x.data(), a.data()});
+  kernels.run(1, {y.data(), b.data()});
+  expectClose(a, {mean}, 5e-7, 0);
+  expectClose(b, sums, 5e-7, 0);
+}
+
+// Tests softmax, its logarithm and both gradients along each axis of a matrix, in place.
+TEST(Softmax, AllFourInPlace) {
+  for (int64_t axis : {0, 1}) {
+    std::string type = "tensor<9x37xf32>", along = " {axis = " + std::to_string(axis) + " : i64} ";
+    std::string unary = along + ": (" + type + ") -> " + type;
+    std::string binary = along + ": (" + type + ", " + type + ") -> " + type;
+    LoadedKernels kernels("func.func @g(%x: " + type + ", %dy: " + type + ") {" +
+                          "%y = stow.softmax %x" + unary + "%l = stow.log_softmax %x" + unary +
+                          "%a = stow.softmax_grad %dy, %y" + binary +
+                          "%b = stow.log_softmax_grad %dy, %l" + binary + " return }");
+    auto x = someFloats(333, 6), dy = someFloats(333, 1, 2);
+    int64_t rows = axis ? 9 : 37, extent = axis ? 37 : 9, step = axis ? 1 : 37;
+    std::vector<double> y(333), l(333), dx(333), dl(333);
+    for (int64_t r = 0; r < rows; ++r) {
+      auto at = [&](int64_t i) { return (axis ? r * 37 : r) + i * step; };
+      double sum = 0, dot = 0, total = 0;
+      for (int64_t i = 0; i < extent; ++i)
+        sum += std::exp(double(x[at(i)])), total += dy[at(i)];
+      for (int64_t i = 0; i < extent; ++i) {
+        y[at(i)] = std::exp(double(x[at(i)])) / sum, l[at(i)] = x[at(i)] - std::log(sum);
+        dot += y[at(i)] * dy[at(i)];
+      }
+      for (int64_t i = 0; i < extent; ++i) {
+        dx[at(i)] = y[at(i)] * (dy[at(i)] - dot);
+        dl[at(i)] = dy[at(i)] - y[at(i)] * total;
+      }
+    }
+    auto soft = x, logarithm = x, dySoft = dy, gradient = dy;
+    kernels.run(0, {soft.data(), soft.data()}, 1);
+    kernels.run(1, {logarithm.data(), logarithm.data()}, 1);
+    expectClose(soft, y, 3e-6);
+    expectClose(logarithm, l, 1e-6, 1e-6);
+    kernels.run(2, {dySoft.data(), soft.data(), dySoft.data()});
+    kernels.run(3, {gradient.data(), logarithm.data(), logarithm.data()});
+    expectClose(dySoft, dx, 3e-6, 1e-6);
+    expectClose(logarithm, dl, 3e-6, 1e-6);
+  }
+}
+
+TEST(CountValid, SkipsIgnored) {
+  LoadedKernels kernels(R"(
+    func.func @g(%t: tensor<1003xi64>) {
+      %n = stow.count_valid %t {ignore_index = -100 : i64, element_type = f32}
+          : (tensor<1003xi64>) -> tensor<f32>
+      return
+    })");
+  std::vector<int64_t> t(1003, 3);
+  t[0] = t[500] = t[1002] = -100;
+  float n = 0;
+  kernels.run(0, {t.data(), &n});
+  EXPECT_EQ(n, 1000);
+}
+
 // Tests losses, log-sum-exps and gradients of rows, one ignored and one with a wrong label.
 TEST(CrossEntropy, RowsAndGradient) {
   LoadedKernels kernels(R"(
