@@ -133,6 +133,36 @@ Problem generateTraining(int32_t blocks, uint64_t seed) {
   return problem;
 }
 
+Problem generatePuzzle(int32_t count, uint64_t seed, int64_t side, int64_t grid) {
+  Random random(seed);
+  struct Piece {
+    int64_t begin, end, low, high; // in grid cells
+  };
+  std::vector<Piece> pieces{{0, side / grid, 0, side / grid}};
+  // A few failed draws in a row mean that nearly all pieces are single cells.
+  for (int32_t failures = 0; static_cast<int32_t>(pieces.size()) < count && failures < 1000;) {
+    Piece &piece = pieces[random.integer(0, static_cast<int64_t>(pieces.size()) - 1)];
+    Piece rest = piece;
+    const bool inTime = random.chance(0.5);
+    const int64_t first = inTime ? piece.begin : piece.low, last = inTime ? piece.end : piece.high;
+    if (last - first < 2) {
+      ++failures;
+      continue;
+    }
+    failures = 0;
+    const int64_t cut = random.integer(first + 1, last - 1);
+    (inTime ? piece.end : piece.high) = cut;
+    (inTime ? rest.begin : rest.low) = cut;
+    pieces.push_back(rest);
+  }
+  for (size_t i = pieces.size(); i > 1; --i)
+    std::swap(pieces[i - 1], pieces[random.integer(0, static_cast<int64_t>(i) - 1)]);
+  Problem problem;
+  for (const Piece &piece : pieces)
+    add(problem, 'z', piece.begin * grid, piece.end * grid, (piece.high - piece.low) * grid);
+  return problem;
+}
+
 Problem generateHardTraining(int32_t count, uint64_t seed) {
   Random random(seed);
   Problem problem;

@@ -60,10 +60,11 @@ private:
   double keyOf(int32_t item, SearchKey key) const;
   void makeRanks();
   SearchOutcome descend();
+  bool advance(const Frame &frame);
   bool enter(Frame &frame);
   void pushParts(Frame &frame);
   bool place(int32_t item);
-  bool defer(int32_t item);
+  bool deferIn(const Frame &frame);
   bool settle();
   bool refreshDeferred(int32_t item);
   bool refreshSection(int32_t section);
@@ -146,6 +147,10 @@ private:
   std::vector<int32_t> firstWatched; ///< by item; -1 ends the list
   std::vector<int32_t> nextWatched, previousWatched;
   std::vector<int32_t> raised;
+  // With SearchPick::Lowest bases never fall along a path: nothing to come in the sections of the
+  // present frame starts below `progress`.
+  Bytes progress = 0;
+  int32_t progressBegin = 0, progressEnd = 0;
   // The best open item of each group of consecutive items, recomputed when the group changed.
   static constexpr int32_t groupSize = 64;
   std::vector<int32_t> groupBest;
@@ -318,12 +323,15 @@ bool Search::settle() {
 
 /// A deferred item needs a neighbour below it that starts under its present top.
 bool Search::refreshDeferred(int32_t item) {
+  const bool isInFrame = progressBegin <= data.begin[item] && data.begin[item] < progressEnd;
+  const Bytes least = isInFrame ? progress : 0;
   Bytes lifted = unlimited, start = unlimited;
   work += data.forNeighbours(item, [&](int32_t other) {
     if (isPlaced(other))
       return;
-    start = std::min(start, lowest[other]);
-    lifted = std::min(lifted, lowest[other] + (data.rectangles ? data.step[other] : 1));
+    const Bytes base = std::max(lowest[other], least);
+    start = std::min(start, base);
+    lifted = std::min(lifted, base + (data.rectangles ? data.step[other] : 1));
   });
   if (lifted == unlimited || (options.rules.deadline && start >= support[item] + data.size[item]))
     return false;
@@ -445,10 +453,15 @@ bool Search::place(int32_t item) {
   return fits && settle();
 }
 
-bool Search::defer(int32_t item) {
+bool Search::deferIn(const Frame &frame) {
+  if (watching) {
+    progress = support[frame.item];
+    progressBegin = frame.begin;
+    progressEnd = frame.end;
+  }
   startChange();
-  setState(item, State::Deferred);
-  deferredItems.push_back(item);
+  setState(frame.item, State::Deferred);
+  deferredItems.push_back(frame.item);
   return settle();
 }
 
@@ -576,12 +589,31 @@ void Search::pushParts(Frame &frame) {
   frame.lastPart = parts.size();
 }
 
+/// Notes how far the frame has come; false when some section cannot hold what is to come above
+/// that.
+bool Search::advance(const Frame &frame) {
+  progress = support[frame.item];
+  progressBegin = frame.begin;
+  progressEnd = frame.end;
+  constexpr int32_t cheap = 4096;
+  if (!options.rules.floor || frame.end - frame.begin > cheap)
+    return true;
+  const auto most =
+      std::max_element(remaining.begin() + frame.begin, remaining.begin() + frame.end);
+  work += (frame.end - frame.begin) / 4;
+  return progress + *most <= ceiling;
+}
+
 /// Picks an item for a new frame and tries to place it; false when the branch is dead.
 bool Search::enter(Frame &frame) {
   frame.trailMark = trail.size();
   frame.deferredMark = deferredItems.size();
   frame.partsMark = frame.nextPart = frame.lastPart = parts.size();
   frame.item = pick(frame);
+  if (frame.item >= 0 && watching && !advance(frame)) {
+    frame.item = -1; // whatever comes next starts too high
+    return false;
+  }
   if (frame.item < 0 || isAgainstTwins(frame.item) || !place(frame.item))
     return false;
   pushParts(frame);
@@ -620,7 +652,7 @@ SearchOutcome Search::descend() {
     deferredItems.resize(frame.deferredMark);
     parts.resize(frame.partsMark);
     // Without an item all that is left waits to be lifted by something else that is left.
-    if (frame.item >= 0 && !frame.deferring && defer(frame.item)) {
+    if (frame.item >= 0 && !frame.deferring && deferIn(frame)) {
       frame.deferring = true;
       frames.push_back({frame.begin, frame.end});
       entering = true;

@@ -47,6 +47,19 @@ TEST(GenerateTest, TrainingStepsKeepTheForwardPassAlive) {
   EXPECT_GT(saved, maxLoad(problem) / 2);
 }
 
+TEST(GenerateTest, PuzzlesFillTheirSquare) {
+  const Problem problem = generatePuzzle(100, 1, 256, 2);
+  EXPECT_EQ(problem.buffers.size(), 100u);
+  EXPECT_TRUE(check(problem).empty());
+  for (Time t = 0; t < 256; t += 2) {
+    Bytes live = 0;
+    for (const Buffer &buffer : problem.buffers)
+      live += buffer.life.begin <= t && t < buffer.life.end ? buffer.size : 0;
+    EXPECT_EQ(live, 256);
+  }
+  EXPECT_EQ(generatePuzzle(100, 1, 4, 1).buffers.size(), 16u); // no more than there are cells
+}
+
 TEST(GenerateTest, HardTrainingStepsAreValidAndVaried) {
   const Problem problem = generateHardTraining(3000, 1);
   EXPECT_NEAR(static_cast<double>(problem.buffers.size()), 3000, 100);

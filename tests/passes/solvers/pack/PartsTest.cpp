@@ -1,0 +1,213 @@
+// The building blocks of the solvers: model, occupancy tree, greedy placing, reduction.
+#include "ir/plan/pack/Bound.h"
+#include "ir/plan/pack/Generate.h"
+#include "ir/plan/pack/Verify.h"
+#include "passes/solvers/pack/Greedy.h"
+#include "passes/solvers/pack/OccupancyTree.h"
+#include "passes/solvers/pack/Reduce.h"
+#include "tests/ir/plan/pack/Build.h"
+
+#include <algorithm>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace stow::pack {
+namespace {
+
+using test::add;
+using testing::ElementsAre;
+
+// The picture of Model.h.
+TEST(ModelTest, SectionsAreMaximalLiveSets) {
+  Problem problem;
+  add(problem, 0, 3, 1);
+  add(problem, 1, 5, 1);
+  add(problem, 4, 7, 1);
+  add(problem, 6, 8, 1);
+  const Model model = makeModel(problem);
+  EXPECT_EQ(model.sections, 3);
+  auto span = [&](int32_t i) { return std::pair(model.items[i].begin, model.items[i].end); };
+  EXPECT_EQ(span(0), std::pair(0, 1));
+  EXPECT_EQ(span(1), std::pair(0, 2));
+  EXPECT_EQ(span(2), std::pair(1, 3));
+  EXPECT_EQ(span(3), std::pair(2, 3));
+  EXPECT_THAT(overlapDegrees(model), ElementsAre(1, 2, 2, 1));
+  EXPECT_EQ(overlappingPairs(model, {0, 1, 2, 3}), 3);
+  EXPECT_EQ(overlappingPairs(model, {0, 2, 3}), 1);
+}
+
+TEST(ModelTest, CountsAreThoseOfAllPairs) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    GenerateOptions options;
+    options.buffers = 20;
+    options.storages = false;
+    const Problem problem = generate(seed, options);
+    const Model model = makeModel(problem);
+    const std::vector<int64_t> degrees = overlapDegrees(model);
+    std::vector<int32_t> all;
+    int64_t pairs = 0;
+    for (int32_t i = 0; i < 20; ++i) {
+      all.push_back(i);
+      int64_t degree = 0;
+      for (int32_t j = 0; j < 20; ++j) {
+        const bool meet = i != j && occupancy(problem.buffers[i], horizon(problem))
+                                        .overlaps(occupancy(problem.buffers[j], horizon(problem)));
+        const bool share = i != j && model.items[i].begin < model.items[j].end &&
+                           model.items[j].begin < model.items[i].end;
+        EXPECT_EQ(meet, share);
+        degree += meet;
+        pairs += meet && i < j;
+      }
+      EXPECT_EQ(degrees[i], degree);
+    }
+    EXPECT_EQ(overlappingPairs(model, all), pairs);
+    EXPECT_EQ(modelLoad(model), maxLoad(problem));
+  }
+}
+
+TEST(OccupancyTreeTest, FindsWhatAPlainListFinds) {
+  uint64_t state = 7;
+  auto random = [&](int64_t bound) {
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    return static_cast<int64_t>((state >> 33) % bound);
+  };
+  for (int32_t sections : {1, 2, 3, 7, 16, 33}) {
+    OccupancyTree tree(sections);
+    struct Box {
+      int32_t begin, end;
+      Bytes low, high;
+    };
+    std::vector<Box> boxes;
+    for (int step = 0; step < 200; ++step) {
+      const auto begin = static_cast<int32_t>(random(sections));
+      const auto end = static_cast<int32_t>(begin + 1 + random(sections - begin));
+      std::vector<const RangeList *> lists;
+      tree.collect(begin, end, lists);
+      for (Bytes byte = 0; byte < 60; ++byte) {
+        const bool listed = std::any_of(lists.begin(), lists.end(), [&](const RangeList *list) {
+          return std::any_of(list->begin(), list->end(), [&](const ByteRange &range) {
+            return range.low <= byte && byte < range.high;
+          });
+        });
+        const bool taken = std::any_of(boxes.begin(), boxes.end(), [&](const Box &box) {
+          return box.begin < end && begin < box.end && box.low <= byte && byte < box.high;
+        });
+        ASSERT_EQ(listed, taken) << sections << " sections, step " << step << ", byte " << byte;
+      }
+      const Bytes low = random(50);
+      boxes.push_back({begin, end, low, low + 1 + random(4)});
+      tree.insert(begin, end, low, boxes.back().high);
+    }
+  }
+}
+
+// A 4-byte gap and a 3-byte gap, from below: first fit takes the former, best fit the latter.
+TEST(GreedyTest, FitsDiffer) {
+  Problem problem;
+  add(problem, 0, 9, 4);
+  add(problem, 0, 9, 1);
+  add(problem, 0, 9, 3);
+  add(problem, 0, 9, 1);
+  problem.buffers[1].fixedOffset = 4;
+  problem.buffers[3].fixedOffset = 8;
+  const Model model = makeModel(problem);
+  EXPECT_EQ(placeInOrder(model, {2, 0}, GreedyFit::First)[2], 0);
+  EXPECT_EQ(placeInOrder(model, {2, 0}, GreedyFit::Best)[2], 5);
+}
+
+TEST(GreedyTest, OrdersAreTotalAndNamed) {
+  const Problem problem = generateTrace(50, 1);
+  const Model model = makeModel(problem);
+  std::vector<std::string> names;
+  for (GreedyOrder order : greedyOrders) {
+    std::vector<int32_t> sequence = greedyOrder(model, order);
+    EXPECT_EQ(sequence.size(), 50u);
+    std::sort(sequence.begin(), sequence.end());
+    EXPECT_EQ(std::unique(sequence.begin(), sequence.end()), sequence.end());
+    names.push_back(name(order));
+  }
+  EXPECT_THAT(names, ElementsAre("size-start", "size-length", "length", "area", "degree", "birth"));
+}
+
+TEST(GreedyTest, FirstFitNeverLeavesAGapThatWouldHaveHeldTheLastBuffer) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    GenerateOptions options;
+    options.buffers = 12;
+    const Problem problem = generate(seed, options);
+    const Model model = makeModel(problem);
+    const std::vector<int32_t> sequence = greedyOrder(model, GreedyOrder::Area);
+    std::vector<Bytes> bases = placeInOrder(model, sequence, GreedyFit::First);
+    const int32_t last = sequence.back();
+    const Bytes step = model.items[last].alignment;
+    for (Bytes lower = bases[last] - step; lower >= 0; lower -= step) {
+      std::vector<Bytes> moved = bases;
+      moved[last] = lower;
+      EXPECT_FALSE(verify(problem, model.solution(moved)).empty()) << "seed " << seed;
+    }
+  }
+}
+
+// The picture of Reduce.h.
+TEST(ReduceTest, SinksAndSplits) {
+  Problem problem;
+  add(problem, 0, 8, 4); // a
+  add(problem, 0, 3, 2); // b
+  add(problem, 0, 2, 1); // c
+  add(problem, 3, 8, 2); // d
+  add(problem, 3, 5, 1); // e, beside which g starts
+  add(problem, 1, 3, 1); // f, on c's level
+  add(problem, 4, 8, 1); // g
+  const Model model = makeModel(problem);
+  const Reduction reduction = reduce(model);
+  ASSERT_EQ(reduction.leaves.size(), 0u); // everything lives throughout some part
+  EXPECT_EQ(reduction.bases[0], 0);
+  EXPECT_EQ(reduction.bases[1], 4);
+  EXPECT_EQ(reduction.bases[3], 4);
+  EXPECT_TRUE(verify(problem, model.solution(reduction.bases)).empty());
+}
+
+TEST(ReduceTest, LeavesWithFixedOffsetsKeepTheirGround) {
+  Problem problem = test::picture();
+  add(problem, 9, 12, 3);
+  problem.buffers[4].fixedOffset = 5;
+  const Model model = makeModel(problem);
+  const std::vector<Leaf> leaves = reduce(model).leaves;
+  ASSERT_EQ(leaves.size(), 2u);
+  EXPECT_THAT(leaves[0].items, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(leaves[1].items, ElementsAre(4));
+}
+
+/// Four buffers in three sections, none of which lives throughout.
+void addChain(Problem &problem) {
+  add(problem, 0, 5, 8, 8);
+  add(problem, 0, 2, 8, 8);
+  add(problem, 3, 9, 8, 8);
+  add(problem, 6, 9, 8, 8);
+}
+
+TEST(ReduceTest, OneAlignmentSinksWithPaddingAndSaysSo) {
+  Problem problem;
+  add(problem, 0, 9, 5, 8);
+  addChain(problem);
+  EXPECT_EQ(reduce(makeModel(problem)).leaves.size(), 1u);
+  EXPECT_EQ(reduce(makeModel(problem)).leaves[0].ground, 8);
+  EXPECT_EQ(reduce(makeModel(problem)).grain, 8);
+  problem.buffers[0].size = 16;
+  EXPECT_EQ(reduce(makeModel(problem)).leaves[0].ground, 16);
+  EXPECT_EQ(reduce(makeModel(problem)).grain, 1);
+}
+
+TEST(ReduceTest, MixedAlignmentsSinkOnlyWhatNeedsNoPadding) {
+  Problem problem;
+  add(problem, 0, 9, 12, 1);
+  add(problem, 0, 9, 24, 2);
+  addChain(problem);
+  const Reduction reduction = reduce(makeModel(problem));
+  ASSERT_EQ(reduction.leaves.size(), 1u);
+  EXPECT_THAT(reduction.leaves[0].items, ElementsAre(0, 2, 3, 4, 5));
+  EXPECT_EQ(reduction.leaves[0].ground, 24);
+  EXPECT_EQ(reduction.grain, 1);
+}
+
+} // namespace
+} // namespace stow::pack
