@@ -1,0 +1,89 @@
+#!/bin/bash
+# Installs the Debian packages that building and testing need. Nothing happens, and nothing is asked
+# of the network, when all of them are there.
+#
+#   scripts/install.sh          everything: what building, the tests and the references need
+#   scripts/install.sh build    what building and the demo need (no PyTorch)
+#
+# Needs root, or sudo. Made for Debian 12; LLVM 22 comes from its security suite.
+set -euo pipefail
+
+fail() { echo "install.sh: $*" >&2; exit 1; }
+
+# One line per reason, so that a package can be dropped together with it.
+build_packages=(
+  cmake ninja-build ccache                            # the build
+  clang-22 lld-22                                     # the compiler; executables are linked with them too
+  g++                                                 # the C++ library's headers; the second compiler
+  llvm-22-dev libmlir-22-dev mlir-22-tools            # MLIR and TableGen
+  llvm-22-tools                                       # lit and FileCheck, looked up at configure time
+  libdnnl-dev                                         # oneDNN: convolution, matmul, pooling, normalization
+  libonnx-dev libprotobuf-dev protobuf-compiler       # the ONNX reader
+  nlohmann-json3-dev zlib1g-dev                       # plans and programs; .npz archives
+  coinor-libcbc-dev pkg-config                        # proofs of schedules (bound L2)
+  libgtest-dev libgmock-dev                           # unit tests
+)
+test_packages=(
+  python3 python3-numpy python3-onnx python3-torch    # model builders, ONNX operator tests, references
+  clang-format-22                                     # the format check
+)
+
+case "${1:-all}" in
+build) packages=("${build_packages[@]}") ;;
+all) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
+*) fail "unknown set \"$1\"; known are build and all" ;;
+esac
+
+command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
+  fail "no dpkg or apt-get here; this script is for Debian 12, elsewhere install: ${packages[*]}"
+
+is_installed() {
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+list_missing() {
+  missing=()
+  for package in "${packages[@]}"; do
+    is_installed "$package" || missing+=("$package")
+  done
+}
+
+list_missing
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "install.sh: all ${#packages[@]} packages are installed"
+  exit 0
+fi
+echo "install.sh: ${#missing[@]} of ${#packages[@]} packages are missing: ${missing[*]}"
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || fail "installing needs root, and there is no sudo; run as root: apt-get install ${missing[*]}"
+  as_root=(sudo)
+fi
+apt_get() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y \
+    -o Acquire::Retries=3 -o DPkg::Lock::Timeout=600 "$@"
+}
+
+apt_get update || fail "apt-get update failed; check the network and /etc/apt/sources.list*"
+
+unknown=()
+for package in "${missing[@]}"; do
+  candidate=$(apt-cache policy "$package" | sed -n 's/^  Candidate: //p')
+  [ -n "$candidate" ] && [ "$candidate" != "(none)" ] || unknown+=("$package")
+done
+if [ ${#unknown[@]} -gt 0 ]; then
+  echo "install.sh: no package source offers ${unknown[*]}" >&2
+  if [[ " ${unknown[*]} " == *-22* ]]; then
+    cat >&2 <<'TEXT'
+install.sh: LLVM 22 comes from Debian 12's security suite; add it and run this again, as root:
+  echo 'deb http://deb.debian.org/debian-security bookworm-security main' > /etc/apt/sources.list.d/bookworm-security.list
+TEXT
+  fi
+  exit 1
+fi
+
+apt_get install --no-install-recommends "${missing[@]}" ||
+  fail "apt-get could not install: ${missing[*]}"
+list_missing
+[ ${#missing[@]} -eq 0 ] || fail "still missing after installation: ${missing[*]}"
+echo "install.sh: installed"
