@@ -1,0 +1,27 @@
+// One kernel of each kind: broadcast, folds along and across the lanes, softmax, an optimizer.
+func.func @graph(%x: tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>, %b: tensor<64x1x1xf32>,
+                 %l: tensor<64x1000xf32>, %t: tensor<64xi64>, %p: tensor<4096xf32>,
+                 %lr: tensor<f32>) {
+  %0 = stow.map %x, %b
+      : (tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>, tensor<64x1x1xf32>)
+      -> tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">> {
+  ^bb0(%u: f32, %v: f32):
+    %1 = arith.addf %u, %v : f32
+    %2 = math.tanh %1 : f32
+    stow.yield %2 : f32
+  }
+  %3 = stow.reduce_sum %l {axes = array<i64: 1>, keepdims = false}
+      : (tensor<64x1000xf32>) -> tensor<64xf32>
+  %4 = stow.reduce_sum %l {axes = array<i64: 0>, keepdims = false}
+      : (tensor<64x1000xf32>) -> tensor<1000xf32>
+  %5 = stow.softmax %l {axis = 1 : i64} : (tensor<64x1000xf32>) -> tensor<64x1000xf32>
+  %6, %7 = stow.cross_entropy_rows %l, %t {ignore_index = -100 : i64}
+      : (tensor<64x1000xf32>, tensor<64xi64>) -> (tensor<64xf32>, tensor<64xf32>)
+  %8 = stow.map %p, %lr {updates = array<i64: 0, 0>} : (tensor<4096xf32>, tensor<f32>) -> tensor<4096xf32> {
+  ^bb0(%u: f32, %v: f32):
+    %9 = math.sqrt %u : f32
+    %10 = math.fma %v, %9, %u : f32
+    stow.yield %10 : f32
+  }
+  return
+}
