@@ -167,7 +167,11 @@ std::optional<SequenceCut::Plan> SequenceCut::cheapestWithin(Bytes room, double 
     reached = consider(solve(high, bias));
   if (!reached)
     return std::nullopt;
-  for (int i = 0; i < 18 && high > low * 1.0005; ++i) {
+  // Small graphs are worth the last price; larger ones stop within a percent of the room.
+  const bool thorough = core.ops.size() <= 300;
+  for (int i = 0; i < (thorough ? 18 : 14) && high > low * 1.0005; ++i) {
+    if (!thorough && best->keptBytes >= room - room / 100)
+      break;
     double middle = std::sqrt(low * high);
     (consider(solve(middle, bias)) ? high : low) = middle;
   }

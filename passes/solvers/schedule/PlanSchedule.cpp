@@ -113,8 +113,10 @@ private:
     Bytes least = bound.peakBound();
     for (int32_t op : bound.opsByPressure())
       least = std::max(least, bound.pressure(op));
-    if (measure(core, base[0]).peakBytes <= least)
-      return; // no order without reruns is better
+    // Large graphs: not worth the search for less than two percent.
+    const Bytes worthwhile = core.ops.size() > options.ladderLimit ? least / 50 : 0;
+    if (measure(core, base[0]).peakBytes <= least + worthwhile)
+      return;
     OrderOptions order;
     order.targetBytes = least;
     order.moves = static_cast<int64_t>(options.effort * (core.ops.size() > 5000 ? 40000 : 150000));
@@ -142,6 +144,8 @@ private:
     std::vector<CutStyle> styles(std::begin(all), std::end(all));
     if (core.ops.size() > 400 && core.ops.size() <= options.ladderLimit)
       styles = {all[0], all[1], all[2 + turn % 10]};
+    if (core.ops.size() > options.ladderLimit && core.ops.size() > 10000)
+      styles = {all[0], all[1], all[2], all[5], all[6]};
     return styles;
   }
 
@@ -199,8 +203,8 @@ private:
   }
 
   int64_t rungMoves() const {
-    double perRung = 4.0e6 / static_cast<double>(core.ops.size() + 40);
-    return static_cast<int64_t>(options.effort * std::clamp(perRung, 1500.0, 30000.0));
+    double perRung = 8.0e6 / static_cast<double>(core.ops.size() + 40);
+    return static_cast<int64_t>(options.effort * std::clamp(perRung, 4000.0, 80000.0));
   }
 
   /// Search from the given schedule and from the best base, with a soft and a hard budget.

@@ -1,0 +1,143 @@
+#include "compiler/plan/RematCommand.h"
+
+#include "ir/plan/schedule/Generate.h"
+#include "ir/plan/schedule/Json.h"
+#include "ir/plan/schedule/Verify.h"
+#include "passes/solvers/schedule/PhaseProgram.h"
+
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sstream>
+
+namespace stow {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int code = 0;
+  std::string out, err;
+};
+
+Outcome run(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "remat");
+  std::vector<char *> argv;
+  for (std::string &argument : arguments)
+    argv.push_back(argument.data());
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  Outcome outcome;
+  outcome.code = runRematCommand(static_cast<int>(argv.size()), argv.data());
+  outcome.out = ::testing::internal::GetCapturedStdout();
+  outcome.err = ::testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+std::string write(const std::string &name, const std::string &text) {
+  std::string path = ::testing::TempDir() + "/" + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+std::string read(const std::string &path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string networkFile() {
+  return write("unet.json",
+               schedule::print(schedule::trainingStep(schedule::convolutionalForward("unet", 2))));
+}
+
+// Tests that the schedule written is the one reported: legal, within the budget.
+TEST(RematCommandTest, PlansAndWritesASchedule) {
+  const std::string input = networkFile(), output = ::testing::TempDir() + "/schedule.json";
+  Outcome outcome = run({input, "--memory-budget=80%", "--effort=0.1", "-o", output});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("cut bound"));
+  EXPECT_THAT(outcome.out, HasSubstr("peak bound"));
+  EXPECT_THAT(outcome.out, HasSubstr("status"));
+  schedule::Problem problem = schedule::parse(read(input), input);
+  schedule::Solution solution = schedule::parseSolution(read(output), problem);
+  schedule::Replay replay = schedule::verify(problem, solution);
+  EXPECT_EQ(replay.fault, std::nullopt);
+  schedule::Replay plain = schedule::verify(problem, schedule::inputOrder(problem));
+  EXPECT_LE(replay.peakBytes, (plain.peakBytes * 80 + 99) / 100);
+  EXPECT_GT(solution.runs.size(), problem.ops.size());
+  // The same bytes again.
+  const std::string first = read(output);
+  run({input, "--memory-budget=80%", "--effort=0.1", "-o", output});
+  EXPECT_EQ(read(output), first);
+}
+
+TEST(RematCommandTest, ReportsInfeasibleBudgets) {
+  Outcome outcome = run({networkFile(), "--memory-budget=1MiB", "--effort=0"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.out, HasSubstr("infeasible: no schedule has a peak below"));
+}
+
+TEST(RematCommandTest, PrintsJsonAndFrontiers) {
+  Outcome json = run({networkFile(), "--memory-budget=90%", "--effort=0", "--format=json"});
+  EXPECT_EQ(json.code, 0);
+  EXPECT_THAT(json.out, StartsWith("{\"status\": "));
+  EXPECT_THAT(json.out, HasSubstr("\"cut_bound\": "));
+  Outcome frontier = run({networkFile(), "--frontier", "--effort=0"});
+  EXPECT_EQ(frontier.code, 0);
+  EXPECT_THAT(frontier.out, HasSubstr("peak_bytes,peak_percent,time,extra_percent\n"));
+  EXPECT_GT(std::count(frontier.out.begin(), frontier.out.end(), '\n'), 10);
+}
+
+TEST(RematCommandTest, OffersTheClassicMethods) {
+  std::string chain = write("chain.json", schedule::print(schedule::unitChainStep(30)));
+  for (const char *method : {"sqrt", "rotor", "revolve", "cut"}) {
+    Outcome outcome = run({chain, "--memory-budget=60%", std::string("--method=") + method});
+    EXPECT_EQ(outcome.code, 0) << method << ": " << outcome.err << outcome.out;
+  }
+  Outcome wrong = run({networkFile(), "--memory-budget=60%", "--method=rotor"});
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("needs a chain"));
+}
+
+// Tests that the proof closes the gap of a network whose cut bound is not tight.
+TEST(RematCommandTest, ProvesOptimality) {
+  std::string input =
+      write("vgg.json",
+            schedule::print(schedule::trainingStep(schedule::convolutionalForward("vgg19", 2))));
+  Outcome outcome = run({input, "--memory-budget=90%", "--prove"});
+  if (!schedule::phaseProgramAvailable()) {
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("--prove needs CBC"));
+    return;
+  }
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("status       optimal"));
+}
+
+TEST(RematCommandTest, NamesBadArguments) {
+  EXPECT_EQ(run({"--help"}).code, 0);
+  const std::string input = networkFile();
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "no input file"},
+      {{input}, "no --memory-budget"},
+      {{input, "--memory-budget=lots"}, "as a byte count"},
+      {{input, "--memory-budget=70%", "--method=magic"}, "--method is 'magic'"},
+      {{input, "--memory-budget=70%", "--format=xml"}, "--format is 'xml'"},
+      {{input, "--memory-budget=70%", "--effort=fast"}, "--effort is 'fast'"},
+      {{input, "--memory-budget=70%", "--speed"}, "unknown flag '--speed'"},
+      {{input, "--memory-budget=70%", "-o"}, "-o needs a file name"},
+      {{input, input, "--memory-budget=70%"}, "two input files"},
+      {{"/nonexistent.json", "--memory-budget=70%"}, "cannot open '/nonexistent.json'"},
+      {{write("broken.json", "{"), "--memory-budget=70%"}, "broken.json:1:2: not valid JSON"},
+  };
+  for (const auto &[arguments, message] : cases) {
+    Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 1) << message;
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+  }
+}
+
+} // namespace
+} // namespace stow
