@@ -13,10 +13,9 @@ namespace {
 
 using Inputs = std::vector<const Literal *>;
 
-/// What one fold sees: the node, its version and its inputs.
+/// What one fold sees: the node and its inputs.
 struct Site {
   const Node &node;
-  int64_t opset;
   const Inputs &inputs;
 
   bool has(size_t i) const { return i < inputs.size() && inputs[i]; }
@@ -436,14 +435,14 @@ const std::map<std::string, Fold> &folds() {
 
 } // namespace
 
-std::optional<std::vector<Literal>> fold(const Node &node, int64_t opset, const Inputs &inputs) {
+std::optional<std::vector<Literal>> fold(const Node &node, const Inputs &inputs) {
   auto found = folds().find(node.type);
   if (found == folds().end() || inputs.empty())
     return std::nullopt;
   for (const Literal *input : inputs)
     if (input && input->size() != checkedElementCount(input->shape).value_or(-1))
       throw Error::badInput("a constant's shape does not fit its elements");
-  return std::vector<Literal>{found->second({node, opset, inputs})};
+  return std::vector<Literal>{found->second({node, inputs})};
 }
 
 } // namespace stow::onnx

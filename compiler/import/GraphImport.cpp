@@ -1,17 +1,10 @@
 // Walks a model in file order and builds the function.
 #include "compiler/import/GraphImport.h"
 
-#include "mlir/IR/AsmState.h"
-#include "mlir/IR/DialectResourceBlobManager.h"
-#include "llvm/Support/GlobPattern.h"
-
 using namespace mlir;
 
 namespace stow::onnx {
 namespace {
-
-/// Values from this size on are shared with the file's bytes instead of being uniqued.
-constexpr size_t kResourceBytes = 4096;
 
 constexpr int64_t kFirstOpset = 7, kLastOpset = 21;
 
@@ -44,6 +37,7 @@ OwningOpRef<ModuleOp> GraphImport::run() {
     opset = known->second;
   for (const std::string &text : model.obstacles)
     obstacle(fileLocation, text);
+  findReads();
   addInitializers();
   addDataInputs();
   for (size_t i = 0; i < model.nodes.size(); ++i)
@@ -67,13 +61,17 @@ void GraphImport::addInitializers() {
   }
 }
 
-void GraphImport::addDataInputs() {
-  std::set<std::string> read(model.outputs.begin(), model.outputs.end());
+void GraphImport::findReads() {
+  results.insert(model.outputs.begin(), model.outputs.end());
   for (size_t i = 0; i < model.nodes.size(); ++i)
     if (roles.live[i])
-      read.insert(model.nodes[i].inputs.begin(), model.nodes[i].inputs.end());
+      readByNodes.insert(model.nodes[i].inputs.begin(), model.nodes[i].inputs.end());
+}
+
+void GraphImport::addDataInputs() {
   for (const Input &input : model.inputs)
-    if (read.count(input.name) || llvm::is_contained(options.dataInputs, input.name))
+    if (readByNodes.count(input.name) || results.count(input.name) ||
+        llvm::is_contained(options.dataInputs, input.name))
       addDataInput(input);
 }
 
@@ -90,6 +88,9 @@ void GraphImport::addDataInput(const Input &input) {
   std::string reason;
   if (!input.isTensor || !input.dims)
     reason = "is no tensor with a shape";
+  else if (!isData && !isFloat(input.type))
+    reason = "of element type " + nameOf(input.type) +
+             " is not named with --input, and only float tensors can be parameters";
   for (size_t d = 0; reason.empty() && d < input.dims->size(); ++d) {
     const Input::Dim &dim = (*input.dims)[d];
     bool isBatch = isData && d == 0;
@@ -257,7 +258,7 @@ bool GraphImport::foldNode(NodeImport &import) {
     if (import.has(i) && !inputs.back())
       return false;
   }
-  auto outputs = fold(node, opset, inputs);
+  auto outputs = fold(node, inputs);
   if (!outputs)
     return false;
   for (size_t i = 0; i < outputs->size(); ++i)
@@ -265,182 +266,9 @@ bool GraphImport::foldNode(NodeImport &import) {
   return true;
 }
 
-std::optional<GraphImport::ArgumentKind> GraphImport::argumentKindOf(const Slot &slot) const {
-  Use use = roles.useOf(slot.name);
-  bool isStatistic = use == Use::Mean || use == Use::Variance;
-  ArgumentKind state = isStatistic ? ArgumentKind::Statistic : ArgumentKind::Parameter;
-  bool canTrain = isFloat(slot.type) && !slot.shape.empty();
-  switch (slot.origin) {
-  case Slot::Origin::Input:
-    return roles.dataInputs.count(slot.name) ? ArgumentKind::Input : state;
-  case Slot::Origin::Initializer:
-    if (canTrain &&
-        (isWeightPosition(use) || (use != Use::None && !roles.normalizers.count(slot.name))))
-      return state;
-    return std::nullopt;
-  case Slot::Origin::ConstantNode:
-  case Slot::Origin::Recipe:
-    return canTrain && isWeightPosition(use) ? std::optional(state) : std::nullopt;
-  default:
-    return std::nullopt;
-  }
-}
-
-const Literal *GraphImport::literalOf(Slot &slot) {
-  if (slot.literal)
-    return &*slot.literal;
-  bool isSource = slot.origin == Slot::Origin::Initializer ||
-                  slot.origin == Slot::Origin::ConstantNode || slot.origin == Slot::Origin::Recipe;
-  if (!isSource || argumentKindOf(slot))
-    return nullptr;
-  if (slot.tensor) {
-    slot.literal = onnx::literalOf(*slot.tensor);
-  } else if (int64_t count = *checkedElementCount(slot.shape);
-             count <= kLiteralLimit && byteWidthOf(slot.type)) {
-    Literal fill{slot.type, slot.shape, {}, {}};
-    if (fill.isFloat())
-      fill.floats.assign(count, slot.distribution->a);
-    else
-      fill.ints.assign(count, static_cast<int64_t>(slot.distribution->a));
-    slot.literal = std::move(fill);
-  }
-  return slot.literal ? &*slot.literal : nullptr;
-}
-
-Value GraphImport::materialize(Slot &slot, std::optional<int64_t> fanIn, Location location) {
-  if (slot.value)
-    return slot.value;
-  if (auto kind = argumentKindOf(slot)) {
-    slot.value = argument(slot, *kind, fanIn);
-    return slot.value;
-  }
-  RankedTensorType type = typeOf(slot.type, slot.shape);
-  ElementsAttr elements;
-  if (const Literal *literal = literalOf(slot))
-    elements = elementsOf(*literal);
-  else if (slot.tensor)
-    elements = elementsOf(*slot.tensor);
-  else if (isFloat(slot.type))
-    elements = DenseElementsAttr::get(type, ArrayRef<Attribute>(builder.getFloatAttr(
-                                                type.getElementType(), slot.distribution->a)));
-  else
-    throw Error::badInput("reads the constant '" + slot.name + "' of too many elements");
-  slot.value = ConstantOp::create(builder, location, elements);
-  return slot.value;
-}
-
-Value GraphImport::argument(const Slot &slot, ArgumentKind kind, std::optional<int64_t> fanIn) {
-  if (kind == ArgumentKind::Parameter && isFrozen(slot.name))
-    kind = ArgumentKind::Statistic;
-  static constexpr StringLiteral names[] = {"input", "parameter", "statistic"};
-  NamedAttrList attrs;
-  attrs.append(kNameAttr, builder.getStringAttr(slot.name));
-  attrs.append(kKindAttr, builder.getStringAttr(names[size_t(kind)]));
-  RankedTensorType type = typeOf(slot.type, slot.shape);
-  if (kind != ArgumentKind::Input)
-    attrs.append(kInitAttr, initOf(slot, fanIn));
-  unsigned position = kind == ArgumentKind::Input       ? inputCount++
-                      : kind == ArgumentKind::Parameter ? inputCount + parameterCount++
-                                                        : argumentAttrs.size();
-  argumentAttrs.insert(argumentAttrs.begin() + position, attrs.getDictionary(&context));
-  Location location = NameLoc::get(builder.getStringAttr(slot.name),
-                                   FileLineColLoc::get(&context, model.fileName, 0, 0));
-  return function.getBody().front().insertArgument(position, type, location);
-}
-
-Attribute GraphImport::initOf(const Slot &slot, std::optional<int64_t> fanIn) {
-  if (slot.tensor)
-    return elementsOf(*slot.tensor);
-  // A random node says how its weight starts; other recipes are place holders.
-  bool isRandom = slot.distribution && slot.distribution->kind != Distribution::Kind::Constant;
-  Distribution chosen = isRandom ? *slot.distribution
-                                 : distributionFor(init, roles.useOf(slot.name), slot.shape, fanIn);
-  static constexpr StringLiteral names[] = {"constant", "normal", "uniform"};
-  return InitAttr::get(&context, names[size_t(chosen.kind)], APFloat(chosen.a), APFloat(chosen.b));
-}
-
-ElementsAttr GraphImport::elementsOf(const Tensor &tensor) {
-  RankedTensorType type = typeOf(tensor.type, tensor.shape);
-  ArrayRef<char> bytes(tensor.bytes->data(), tensor.bytes->size());
-  if (bytes.size() < kResourceBytes || tensor.type == ElementType::Bool)
-    return elementsOf(*onnx::literalOf(tensor));
-  AsmResourceBlob blob(
-      bytes, *byteWidthOf(tensor.type), [keep = tensor.bytes](void *, size_t, size_t) {},
-      /*dataIsMutable=*/false);
-  return DenseResourceElementsAttr::get(type, tensor.name, std::move(blob));
-}
-
-ElementsAttr GraphImport::elementsOf(const Literal &literal) {
-  RankedTensorType type = typeOf(literal.type, literal.shape);
-  if (auto element = dyn_cast<FloatType>(type.getElementType())) {
-    SmallVector<APFloat> values;
-    for (double number : literal.floats) {
-      APFloat value(number);
-      bool lost;
-      value.convert(element.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
-      values.push_back(value);
-    }
-    return DenseElementsAttr::get(type, values);
-  }
-  unsigned width = type.getElementTypeBitWidth();
-  SmallVector<APInt> values;
-  for (int64_t number : literal.ints)
-    values.push_back(APInt(64, static_cast<uint64_t>(number)).trunc(width));
-  return DenseElementsAttr::get(type, values);
-}
-
-RankedTensorType GraphImport::typeOf(ElementType type, const Shape &shape) {
-  std::optional<int64_t> count = checkedElementCount(shape);
-  if (!count || *count == 0)
-    throw Error::badInput(count ? "a tensor has no elements" : "a tensor is too large");
-  Type element;
-  switch (type) {
-  case ElementType::Float:
-    element = builder.getF32Type();
-    break;
-  case ElementType::Double:
-    element = builder.getF64Type();
-    break;
-  case ElementType::Float16:
-    element = builder.getF16Type();
-    break;
-  case ElementType::BFloat16:
-    element = builder.getBF16Type();
-    break;
-  case ElementType::Int64:
-    element = builder.getI64Type();
-    break;
-  case ElementType::Int32:
-    element = builder.getI32Type();
-    break;
-  case ElementType::Bool:
-    element = builder.getI1Type();
-    break;
-  default:
-    throw Error::badInput("element type " + nameOf(type) +
-                          " is not supported; expected float, double, float16, bfloat16, int64, "
-                          "int32 or bool");
-  }
-  return RankedTensorType::get(shape, element);
-}
-
-bool GraphImport::isFrozen(const std::string &name) {
-  bool frozen = false;
-  for (size_t i = 0; i < options.frozen.size(); ++i) {
-    auto pattern = llvm::GlobPattern::create(options.frozen[i]);
-    if (!pattern) {
-      llvm::consumeError(pattern.takeError());
-      continue;
-    }
-    if (pattern->match(name))
-      frozen = frozenUsed[i] = true;
-  }
-  return frozen;
-}
-
 void GraphImport::finish() {
   Location location = module->getLoc();
-  SmallVector<Value> results;
+  SmallVector<Value> values;
   SmallVector<DictionaryAttr> resultAttrs;
   for (const std::string &name : model.outputs) {
     auto found = slots.find(name);
@@ -453,7 +281,7 @@ void GraphImport::finish() {
     if (found->second->origin == Slot::Origin::Failed)
       continue;
     try {
-      results.push_back(materialize(*found->second, std::nullopt, location));
+      values.push_back(materialize(*found->second, std::nullopt, location));
     } catch (const Error &error) {
       obstacle(location, "output '" + name + "': " + error.what());
       continue;
@@ -469,9 +297,9 @@ void GraphImport::finish() {
     return;
   if (inputCount == 0)
     return obstacle(location, "the graph reads no data input; name it with --input=NAME");
-  func::ReturnOp::create(builder, location, results);
+  func::ReturnOp::create(builder, location, values);
   auto types = function.getBody().front().getArgumentTypes();
-  function.setFunctionType(builder.getFunctionType(types, ValueRange(results).getTypes()));
+  function.setFunctionType(builder.getFunctionType(types, ValueRange(values).getTypes()));
   function.setAllArgAttrs(argumentAttrs);
   function.setAllResultAttrs(resultAttrs);
 }

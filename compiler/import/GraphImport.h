@@ -44,6 +44,7 @@ private:
   friend class NodeImport;
   enum class ArgumentKind { Input, Parameter, Statistic };
 
+  void findReads();
   void addDataInputs();
   void addDataInput(const Input &input);
   void addInitializers();
@@ -78,8 +79,10 @@ private:
   int64_t opset = 0;
   std::optional<int64_t> oldBatch; ///< extent of the batch dimension in the file
   std::map<std::string, std::shared_ptr<Slot>> slots;
-  std::set<std::string> dropped; ///< results of the graph that are left out
-  std::vector<bool> frozenUsed;  ///< per pattern of options.frozen
+  std::set<std::string> readByNodes; ///< tensors that live nodes read
+  std::set<std::string> results;     ///< the graph's outputs
+  std::set<std::string> dropped;     ///< results of the graph that are left out
+  std::vector<bool> frozenUsed;      ///< per pattern of options.frozen
   bool failed = false;
 
   mlir::OpBuilder builder;

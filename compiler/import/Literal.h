@@ -29,10 +29,10 @@ struct Literal {
 /// The tensor's elements; absent for strings, too many elements, or bytes of another size.
 std::optional<Literal> literalOf(const Tensor &tensor);
 
-/// Folds `node` (of ai.onnx, at `opset`) on known inputs; an entry is null where the input is
-/// absent. Absent when the op is not one that is folded. Throws Error(BadInput) with the reason
-/// when the inputs do not fit the op.
-std::optional<std::vector<Literal>> fold(const Node &node, int64_t opset,
+/// Folds `node` (of ai.onnx) on known inputs; an entry is null where the input is absent. Absent
+/// when the op is not one that is folded. Throws Error(BadInput) with the reason when the inputs do
+/// not fit the op.
+std::optional<std::vector<Literal>> fold(const Node &node,
                                          const std::vector<const Literal *> &inputs);
 
 /// Shape a Reshape gives to `input`: 0 copies a dimension (unless `allowZero`), one -1 is inferred.

@@ -279,6 +279,8 @@ Model Loader::load() {
     model.opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
   ::onnx::GraphProto &graph = *proto.mutable_graph();
   for (auto &initializer : *graph.mutable_initializer()) {
+    if (initializer.name().empty())
+      fail("an initializer has no name");
     Tensor value = tensor(initializer);
     if (!model.initializers.emplace(value.name, value).second)
       fail("initializer '" + value.name + "' is defined twice");
@@ -288,13 +290,19 @@ Model Loader::load() {
                               "' is sparse; store it dense");
   std::set<std::string> names;
   for (const auto &value : graph.input()) {
-    if (!names.insert(value.name()).second)
-      fail("input '" + value.name() + "' is defined twice");
+    if (value.name().empty() || !names.insert(value.name()).second)
+      fail(value.name().empty() ? "an input has no name"
+                                : "input '" + value.name() + "' is defined twice");
     if (!model.initializers.count(value.name()))
       model.inputs.push_back(input(value));
   }
-  for (const auto &value : graph.output())
+  names.clear();
+  for (const auto &value : graph.output()) {
+    if (value.name().empty() || !names.insert(value.name()).second)
+      fail(value.name().empty() ? "an output has no name"
+                                : "output '" + value.name() + "' is listed twice");
     model.outputs.push_back(value.name());
+  }
   if (model.outputs.empty())
     fail("the graph has no output");
   int index = 0;

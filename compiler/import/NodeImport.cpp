@@ -102,19 +102,12 @@ std::optional<std::vector<int64_t>> NodeImport::integers(const char *name) const
 }
 
 bool NodeImport::isRead(size_t i) const {
-  if (i >= source.outputs.size() || source.outputs[i].empty())
-    return false;
-  return isReadByNode(i) || llvm::is_contained(graph.model.outputs, source.outputs[i]);
+  return isReadByNode(i) || (i < source.outputs.size() && graph.results.count(source.outputs[i]));
 }
 
 bool NodeImport::isReadByNode(size_t i) const {
-  if (i >= source.outputs.size() || source.outputs[i].empty())
-    return false;
-  const std::string &name = source.outputs[i];
-  for (size_t n = 0; n < graph.model.nodes.size(); ++n)
-    if (graph.roles.live[n] && llvm::is_contained(graph.model.nodes[n].inputs, name))
-      return true;
-  return false;
+  return i < source.outputs.size() && !source.outputs[i].empty() &&
+         graph.readByNodes.count(source.outputs[i]);
 }
 
 void NodeImport::bind(size_t i, Value value) {

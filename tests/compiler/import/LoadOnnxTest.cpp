@@ -4,6 +4,8 @@
 #include "compiler/import/OnnxModel.h"
 #include "runtime/base/Error.h"
 
+#include "tests/compiler/import/Mutate.h"
+
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 
@@ -12,7 +14,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <random>
 
 namespace stow {
 namespace {
@@ -158,6 +159,9 @@ TEST_F(LoadOnnxTest, RefusesWhatIsNoModel) {
   EXPECT_THAT(failure("PK\3\4 this is a zip file"), testing::HasSubstr("not an ONNX model"));
   EXPECT_THAT(failure(""), testing::HasSubstr("no graph"));
   EXPECT_THAT(failure(modelOf("")), testing::HasSubstr("no output"));
+  std::string twice = valueInfo(12, "y", {1}) + valueInfo(12, "y", {1});
+  EXPECT_THAT(failure(modelOf(twice)), testing::HasSubstr("'y' is listed twice"));
+  EXPECT_THAT(failure(modelOf(valueInfo(11, "", {1}))), testing::HasSubstr("has no name"));
   EXPECT_THROW(onnx::load((folder / "absent.onnx").string()), Error);
   EXPECT_THROW(onnx::load(folder.string()), Error);
 }
@@ -165,7 +169,6 @@ TEST_F(LoadOnnxTest, RefusesWhatIsNoModel) {
 /// Mutates the bytes of a good model thousands of times: every outcome is a module or diagnostics.
 TEST_F(LoadOnnxTest, MutatedModelsNeverCrash) {
   std::mt19937 random(20240611);
-  auto draw = [&](size_t limit) { return static_cast<size_t>(random() % limit); };
   // A convolution with all its attributes, a shape computation, and the matrix product above.
   auto ints = [](const std::string &name, std::vector<uint64_t> values) {
     std::string body = message(1, name) + integer(20, 7);
@@ -196,28 +199,8 @@ TEST_F(LoadOnnxTest, MutatedModelsNeverCrash) {
   });
   for (int round = 0; round < 8000; ++round) {
     std::string bytes = seed;
-    for (size_t change = draw(3); change < 3 && round > 0; ++change) {
-      size_t at = draw(bytes.size());
-      switch (draw(5)) {
-      case 0:
-        bytes[at] = static_cast<char>(draw(256));
-        break;
-      case 1:
-        bytes[at] = static_cast<char>(bytes[at] ^ 1 << draw(8));
-        break;
-      case 2:
-        bytes[at] = "\x00\x01\x7f\x80\xff"[draw(5)];
-        break;
-      case 3:
-        bytes.erase(at, 1 + draw(8));
-        break;
-      default:
-        bytes.insert(at, bytes.substr(draw(bytes.size()), 1 + draw(16)));
-        break;
-      }
-      if (bytes.empty())
-        bytes = "x";
-    }
+    if (round > 0)
+      mutate(bytes, random);
     last.clear();
     auto module = importOnnx(context, write("model.onnx", bytes), {});
     ASSERT_TRUE(module || !last.empty()) << "round " << round << " failed without a word";

@@ -1,0 +1,191 @@
+// From slots to values: arguments for what is trained or fed, constants for the rest.
+#include "compiler/import/GraphImport.h"
+
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
+#include "llvm/Support/GlobPattern.h"
+
+using namespace mlir;
+
+namespace stow::onnx {
+namespace {
+
+/// Values from this size on are shared with the file's bytes instead of being uniqued.
+constexpr size_t kResourceBytes = 4096;
+
+} // namespace
+
+std::optional<GraphImport::ArgumentKind> GraphImport::argumentKindOf(const Slot &slot) const {
+  Use use = roles.useOf(slot.name);
+  bool isStatistic = use == Use::Mean || use == Use::Variance;
+  ArgumentKind state = isStatistic ? ArgumentKind::Statistic : ArgumentKind::Parameter;
+  bool canTrain = isFloat(slot.type) && !slot.shape.empty();
+  switch (slot.origin) {
+  case Slot::Origin::Input:
+    return roles.dataInputs.count(slot.name) ? ArgumentKind::Input : state;
+  case Slot::Origin::Initializer:
+    if (canTrain &&
+        (isWeightPosition(use) || (use != Use::None && !roles.normalizers.count(slot.name))))
+      return state;
+    return std::nullopt;
+  case Slot::Origin::ConstantNode:
+  case Slot::Origin::Recipe:
+    return canTrain && isWeightPosition(use) ? std::optional(state) : std::nullopt;
+  default:
+    return std::nullopt;
+  }
+}
+
+const Literal *GraphImport::literalOf(Slot &slot) {
+  if (slot.literal)
+    return &*slot.literal;
+  bool isSource = slot.origin == Slot::Origin::Initializer ||
+                  slot.origin == Slot::Origin::ConstantNode || slot.origin == Slot::Origin::Recipe;
+  if (!isSource || argumentKindOf(slot))
+    return nullptr;
+  if (slot.tensor) {
+    slot.literal = onnx::literalOf(*slot.tensor);
+  } else if (int64_t count = *checkedElementCount(slot.shape);
+             count <= kLiteralLimit && byteWidthOf(slot.type)) {
+    Literal fill{slot.type, slot.shape, {}, {}};
+    if (fill.isFloat())
+      fill.floats.assign(count, slot.distribution->a);
+    else
+      fill.ints.assign(count, static_cast<int64_t>(slot.distribution->a));
+    slot.literal = std::move(fill);
+  }
+  return slot.literal ? &*slot.literal : nullptr;
+}
+
+Value GraphImport::materialize(Slot &slot, std::optional<int64_t> fanIn, Location location) {
+  if (slot.value)
+    return slot.value;
+  if (auto kind = argumentKindOf(slot)) {
+    slot.value = argument(slot, *kind, fanIn);
+    return slot.value;
+  }
+  RankedTensorType type = typeOf(slot.type, slot.shape);
+  ElementsAttr elements;
+  if (const Literal *literal = literalOf(slot))
+    elements = elementsOf(*literal);
+  else if (slot.tensor)
+    elements = elementsOf(*slot.tensor);
+  else if (isFloat(slot.type))
+    elements = DenseElementsAttr::get(type, ArrayRef<Attribute>(builder.getFloatAttr(
+                                                type.getElementType(), slot.distribution->a)));
+  else
+    throw Error::badInput("reads the constant '" + slot.name + "' of too many elements");
+  slot.value = ConstantOp::create(builder, location, elements);
+  return slot.value;
+}
+
+Value GraphImport::argument(const Slot &slot, ArgumentKind kind, std::optional<int64_t> fanIn) {
+  if (kind == ArgumentKind::Parameter && isFrozen(slot.name))
+    kind = ArgumentKind::Statistic;
+  static constexpr StringLiteral names[] = {"input", "parameter", "statistic"};
+  NamedAttrList attrs;
+  attrs.append(kNameAttr, builder.getStringAttr(slot.name));
+  attrs.append(kKindAttr, builder.getStringAttr(names[size_t(kind)]));
+  RankedTensorType type = typeOf(slot.type, slot.shape);
+  if (kind != ArgumentKind::Input)
+    attrs.append(kInitAttr, initOf(slot, fanIn));
+  unsigned position = kind == ArgumentKind::Input       ? inputCount++
+                      : kind == ArgumentKind::Parameter ? inputCount + parameterCount++
+                                                        : argumentAttrs.size();
+  argumentAttrs.insert(argumentAttrs.begin() + position, attrs.getDictionary(&context));
+  Location location = NameLoc::get(builder.getStringAttr(slot.name),
+                                   FileLineColLoc::get(&context, model.fileName, 0, 0));
+  return function.getBody().front().insertArgument(position, type, location);
+}
+
+Attribute GraphImport::initOf(const Slot &slot, std::optional<int64_t> fanIn) {
+  if (slot.tensor)
+    return elementsOf(*slot.tensor);
+  // A random node says how its weight starts; other recipes are place holders.
+  bool isRandom = slot.distribution && slot.distribution->kind != Distribution::Kind::Constant;
+  Distribution chosen = isRandom ? *slot.distribution
+                                 : distributionFor(init, roles.useOf(slot.name), slot.shape, fanIn);
+  static constexpr StringLiteral names[] = {"constant", "normal", "uniform"};
+  return InitAttr::get(&context, names[size_t(chosen.kind)], APFloat(chosen.a), APFloat(chosen.b));
+}
+
+ElementsAttr GraphImport::elementsOf(const Tensor &tensor) {
+  RankedTensorType type = typeOf(tensor.type, tensor.shape);
+  ArrayRef<char> bytes(tensor.bytes->data(), tensor.bytes->size());
+  if (bytes.size() < kResourceBytes || tensor.type == ElementType::Bool)
+    return elementsOf(*onnx::literalOf(tensor));
+  AsmResourceBlob blob(
+      bytes, *byteWidthOf(tensor.type), [keep = tensor.bytes](void *, size_t, size_t) {},
+      /*dataIsMutable=*/false);
+  return DenseResourceElementsAttr::get(type, tensor.name, std::move(blob));
+}
+
+ElementsAttr GraphImport::elementsOf(const Literal &literal) {
+  RankedTensorType type = typeOf(literal.type, literal.shape);
+  if (auto element = dyn_cast<FloatType>(type.getElementType())) {
+    SmallVector<APFloat> values;
+    for (double number : literal.floats) {
+      APFloat value(number);
+      bool lost;
+      value.convert(element.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
+      values.push_back(value);
+    }
+    return DenseElementsAttr::get(type, values);
+  }
+  unsigned width = type.getElementTypeBitWidth();
+  SmallVector<APInt> values;
+  for (int64_t number : literal.ints)
+    values.push_back(APInt(64, static_cast<uint64_t>(number)).trunc(width));
+  return DenseElementsAttr::get(type, values);
+}
+
+RankedTensorType GraphImport::typeOf(ElementType type, const Shape &shape) {
+  std::optional<int64_t> count = checkedElementCount(shape);
+  if (!count || *count == 0)
+    throw Error::badInput(count ? "a tensor has no elements" : "a tensor is too large");
+  Type element;
+  switch (type) {
+  case ElementType::Float:
+    element = builder.getF32Type();
+    break;
+  case ElementType::Double:
+    element = builder.getF64Type();
+    break;
+  case ElementType::Float16:
+    element = builder.getF16Type();
+    break;
+  case ElementType::BFloat16:
+    element = builder.getBF16Type();
+    break;
+  case ElementType::Int64:
+    element = builder.getI64Type();
+    break;
+  case ElementType::Int32:
+    element = builder.getI32Type();
+    break;
+  case ElementType::Bool:
+    element = builder.getI1Type();
+    break;
+  default:
+    throw Error::badInput("element type " + nameOf(type) +
+                          " is not supported; expected float, double, float16, bfloat16, int64, "
+                          "int32 or bool");
+  }
+  return RankedTensorType::get(shape, element);
+}
+
+bool GraphImport::isFrozen(const std::string &name) {
+  bool frozen = false;
+  for (size_t i = 0; i < options.frozen.size(); ++i) {
+    auto pattern = llvm::GlobPattern::create(options.frozen[i]);
+    if (!pattern) {
+      llvm::consumeError(pattern.takeError());
+      continue;
+    }
+    if (pattern->match(name))
+      frozen = frozenUsed[i] = true;
+  }
+  return frozen;
+}
+
+} // namespace stow::onnx
