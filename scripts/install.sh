@@ -16,7 +16,7 @@ build_packages=(
   clang-22 lld-22                                     # the compiler; executables are linked with them too
   g++                                                 # the C++ library's headers; the second compiler
   llvm-22-dev libmlir-22-dev mlir-22-tools            # MLIR and TableGen
-  llvm-22-tools                                       # lit and FileCheck, looked up at configure time
+  llvm-22-tools python3                               # lit and FileCheck, looked up at configure time; lint
   libdnnl-dev                                         # oneDNN: convolution, matmul, pooling, normalization
   libonnx-dev libprotobuf-dev protobuf-compiler       # the ONNX reader
   nlohmann-json3-dev zlib1g-dev                       # plans and programs; .npz archives
@@ -24,7 +24,7 @@ build_packages=(
   libgtest-dev libgmock-dev                           # unit tests
 )
 test_packages=(
-  python3 python3-numpy python3-onnx python3-torch    # model builders, ONNX operator tests, references
+  python3-numpy python3-onnx python3-torch            # model builders, ONNX operator tests, references
   clang-format-22                                     # the format check
 )
 
