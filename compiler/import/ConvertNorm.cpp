@@ -23,7 +23,7 @@ void convertBatchNorm(NodeImport &node) {
   double momentum = decimal(static_cast<float>(1 - node.number("momentum", 0.9)));
   momentum = node.batchNormMomentum().value_or(momentum);
   if (!(momentum >= 0 && momentum <= 1))
-    throw Error::badInput("momentum " + std::to_string(1 - momentum) + " lies outside [0, 1]");
+    throw Error::badInput("momentum " + std::to_string(momentum) + " lies outside [0, 1]");
   SmallVector<Value> operands;
   for (size_t i = 0; i < 5; ++i)
     operands.push_back(node.value(i));

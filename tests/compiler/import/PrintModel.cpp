@@ -1,5 +1,5 @@
 // import-print model.onnx [--batch=N] [--input=NAME] [--init=RULE] [--freeze=GLOB]
-//              [--elide] [--locations] [--quiet]
+//              [--momentum=M] [--elide] [--locations] [--quiet]
 // Imports a model and prints its model form; --elide leaves large weights out, --quiet all of it
 // (for timing).
 #include "compiler/import/Import.h"
@@ -19,6 +19,7 @@ int main(int count, char **values) {
   for (int i = 1; i < count; ++i) {
     llvm::StringRef text = values[i];
     int64_t number;
+    double momentum;
     if (text.consume_front("--batch=") && !text.getAsInteger(10, number))
       options.batch = number;
     else if (text.consume_front("--input="))
@@ -27,6 +28,8 @@ int main(int count, char **values) {
       options.init = text.str();
     else if (text.consume_front("--freeze="))
       options.frozen.push_back(text.str());
+    else if (text.consume_front("--momentum=") && !text.getAsDouble(momentum))
+      options.batchNormMomentum = momentum;
     else if (text == "--elide")
       elide = true;
     else if (text == "--quiet")
