@@ -1,124 +1,12 @@
-// Compiles the kernels of a graph to a shared object, loads it and runs them on plain arrays.
+// Kernels under test and how their results are compared.
 #pragma once
 
-#include "codegen/host/ObjectFile.h"
-#include "codegen/kernels/Kernels.h"
-#include "runtime/format/Program.h"
-
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/IR/MLIRContext.h"
-#include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
+#include "tests/codegen/LoadedKernels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <dlfcn.h>
-#include <filesystem>
-#include <unistd.h>
-
 namespace stow {
-
-/// The kernels of the ops of all functions in `text`, in order, ready to run.
-class LoadedKernels {
-public:
-  explicit LoadedKernels(const std::string &text, const std::string &cpu = "native") {
-    context.loadDialect<StowDialect, mlir::func::FuncDialect, mlir::arith::ArithDialect,
-                        mlir::math::MathDialect>();
-    graph = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
-    if (!graph)
-      throw std::runtime_error("the graph does not parse");
-    mapElementwise();
-    KernelModule kernels(&context);
-    graph->walk([&](mlir::Operation *op) {
-      if (!hasGeneratedKernel(op))
-        return;
-      auto info = kernels.add(op);
-      if (failed(info))
-        throw std::runtime_error("the kernel cannot be emitted");
-      infos.push_back(*info);
-    });
-    std::string stem =
-        (std::filesystem::temp_directory_path() /
-         ("stow-kernels-" + std::to_string(getpid()) + "-" + std::to_string(counter()++)))
-            .string();
-    ProgramData data{kernels.symbols().vec(), "{}"};
-    if (failed(emitProgramObject(kernels.module(), data, {cpu}, stem + ".o")))
-      throw std::runtime_error("the kernels cannot be compiled");
-    link({{stem + ".o"}, {"-lm"}, true}, stem + ".so");
-    handle = dlopen((stem + ".so").c_str(), RTLD_NOW);
-    std::filesystem::remove(stem + ".o");
-    std::filesystem::remove(stem + ".so");
-    if (!handle)
-      throw std::runtime_error(dlerror());
-    table = static_cast<const StowKernelFn *>(dlsym(handle, "stow_kernels"));
-  }
-  ~LoadedKernels() {
-    if (handle)
-      dlclose(handle);
-  }
-
-  const KernelInfo &info(size_t op) const { return infos.at(op); }
-  size_t size() const { return infos.size(); }
-
-  /// Runs all tasks of op `op`, in one call or, with `step`, in several of `step` tasks.
-  void run(size_t op, const std::vector<void *> &arguments, int64_t step = 0) const {
-    const KernelInfo &kernel = infos.at(op);
-    std::vector<char *> pointers;
-    for (void *argument : arguments)
-      pointers.push_back(static_cast<char *>(argument));
-    if (step == 0)
-      step = kernel.tasks;
-    for (int64_t begin = 0; begin < kernel.tasks; begin += step)
-      table[kernel.index](begin, std::min(begin + step, kernel.tasks), pointers.data());
-  }
-
-private:
-  /// Replaces every elementwise op by the map of its body.
-  void mapElementwise() {
-    std::vector<mlir::Operation *> found;
-    graph->walk([&](ElementwiseOpInterface op) { found.push_back(op); });
-    for (mlir::Operation *op : found) {
-      mlir::OpBuilder builder(op);
-      auto map = MapOp::create(builder, op->getLoc(), op->getResultTypes(), op->getOperands(),
-                               llvm::ArrayRef<int64_t>{});
-      mlir::Block &block = map.getBody().emplaceBlock();
-      for (mlir::Value operand : op->getOperands())
-        block.addArgument(mlir::getElementTypeOrSelf(operand.getType()), op->getLoc());
-      builder.setInsertionPointToStart(&block);
-      auto values = mlir::cast<ElementwiseOpInterface>(op).emitBody(builder, block.getArguments());
-      YieldOp::create(builder, op->getLoc(), values);
-      op->replaceAllUsesWith(map);
-      op->erase();
-    }
-    if (failed(mlir::verify(*graph)))
-      throw std::runtime_error("the maps do not verify");
-  }
-
-  static int &counter() {
-    static int value = 0;
-    return value;
-  }
-
-  mlir::MLIRContext context;
-  mlir::OwningOpRef<mlir::ModuleOp> graph;
-  std::vector<KernelInfo> infos;
-  void *handle = nullptr;
-  const StowKernelFn *table = nullptr;
-};
-
-/// A deterministic stream of numbers in [-scale, scale).
-inline std::vector<float> someFloats(size_t count, float scale = 1, uint64_t seed = 1) {
-  std::vector<float> values(count);
-  uint64_t state = seed * 0x9E3779B97F4A7C15 + 1;
-  for (float &value : values) {
-    state = state * 6364136223846793005 + 1442695040888963407;
-    value = scale * (static_cast<float>(state >> 40) / (1 << 23) - 1);
-  }
-  return values;
-}
 
 /// Fails unless every element is within `relative` of the expected one, or `absolute` of it.
 inline void expectClose(const std::vector<float> &found, const std::vector<double> &expected,
