@@ -2,6 +2,7 @@
 #include "codegen/kernels/Emit.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
@@ -22,6 +23,88 @@ struct Box {
   double fill = 0;
 };
 
+/// The dimension along which the source is contiguous, when the lane axis is not: such copies go
+/// tile by tile, so that every cache line is read and written once.
+std::optional<size_t> tiledDim(const Space &space, const Lanes &lanes) {
+  int64_t edge = lanes.tileEdge();
+  const Space::Dim &lane = space.dims.back();
+  if (edge == 0 || lane.strides[0] != 1 || lane.strides[1] <= 1 || lane.extent < edge / 2)
+    return std::nullopt;
+  for (size_t i = 0; i + 1 < space.dims.size(); ++i)
+    if (space.dims[i].strides[1] == 1 && space.dims[i].extent >= edge / 2)
+      return i;
+  return std::nullopt;
+}
+
+/// One tile: loads along the source's contiguous dimension, stores along the result's. `rows` and
+/// `columns` say how much of the tile exists; nothing: all of it.
+void emitTile(const Box &box, KernelFrame &frame, ArrayRef<Value> bases, int64_t sourceStep,
+              int64_t resultStep, Value rows, Value columns) {
+  Lanes &lanes = frame.lanes;
+  OpBuilder &builder = lanes.getBuilder();
+  Location location = lanes.getLocation();
+  int64_t edge = lanes.tileEdge();
+  Value zero = lanes.index(0);
+  // Line `i` of the tile: `length` elements when i < count, else none.
+  auto line = [&](int64_t i, Value count, Value length) {
+    if (!count)
+      return Chunk(builder, location, zero, edge);
+    Value exists =
+        arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, lanes.index(i), count);
+    Value part = arith::SelectOp::create(builder, location, exists, length, zero);
+    auto type = VectorType::get({edge}, builder.getI1Type());
+    return Chunk(builder, location, zero, edge,
+                 vector::CreateMaskOp::create(builder, location, type, ValueRange{part}));
+  };
+  auto at = [&](Value base, int64_t offset) {
+    return arith::AddIOp::create(builder, location, base, lanes.index(offset)).getResult();
+  };
+  SmallVector<Value> tile;
+  for (int64_t i = 0; i < edge; ++i)
+    tile.push_back(
+        line(i, columns, rows).load(frame.buffers[*box.source], {at(bases[1], i * sourceStep), 1}));
+  tile = lanes.transposeTile(tile);
+  for (int64_t i = 0; i < edge; ++i)
+    line(i, rows, columns)
+        .store(tile[i], frame.buffers[box.result], {at(bases[0], i * resultStep), 1});
+}
+
+void emitTiles(const Box &box, KernelFrame &frame, Space space, size_t dim) {
+  Lanes &lanes = frame.lanes;
+  OpBuilder &builder = lanes.getBuilder();
+  Location location = lanes.getLocation();
+  int64_t edge = lanes.tileEdge();
+  space.moveInnermost(dim);
+  Space::Dim row = space.takeInnermost(), lane = space.takeInnermost();
+  // Dimensions that count tiles; accesses 2 and 3 are the tile's first row and column.
+  auto tiles = [&](const Space::Dim &whole, int64_t first, int64_t second) {
+    SmallVector<int64_t> strides;
+    for (int64_t stride : whole.strides)
+      strides.push_back(stride * edge);
+    strides.append({first, second});
+    return Space::Dim{(whole.extent + edge - 1) / edge, strides};
+  };
+  for (Space::Dim &outer : space.dims)
+    outer.strides.append({0, 0});
+  space.offsets.append({0, 0});
+  space.dims.push_back(tiles(row, edge, 0));
+  space.dims.push_back(tiles(lane, 0, edge));
+  Space::Dim single{1, {0, 0, 0, 0}};
+  bool whole = row.extent % edge == 0 && lane.extent % edge == 0;
+  forRows(frame, space, single, {std::nullopt, edge * edge}, [&](const RowPlace &place) {
+    auto tile = [&](Value rows, Value columns) {
+      emitTile(box, frame, place.bases, lane.strides[1], row.strides[0], rows, columns);
+    };
+    if (whole)
+      return tile({}, {});
+    auto left = [&](int64_t extent, Value start) {
+      Value rest = arith::SubIOp::create(builder, location, lanes.index(extent), start);
+      return arith::MinUIOp::create(builder, location, rest, lanes.index(edge)).getResult();
+    };
+    tile(left(row.extent, place.bases[2]), left(lane.extent, place.bases[3]));
+  });
+}
+
 void emitBox(const Box &box, KernelFrame &frame) {
   Strides sources = box.source ? box.sourceStrides : Strides(box.extents.size(), 0);
   Space space = makeSpace(box.extents, {box.resultStrides, sources});
@@ -29,6 +112,8 @@ void emitBox(const Box &box, KernelFrame &frame) {
     return;
   space.offsets = {box.resultOffset, box.sourceOffset};
   space.collapse();
+  if (auto dim = box.source ? tiledDim(space, frame.lanes) : std::nullopt)
+    return emitTiles(box, frame, space, *dim);
   Space::Dim lane = space.takeInnermost();
   const Buffer &to = frame.buffers[box.result];
   Lanes &lanes = frame.lanes;

@@ -85,6 +85,9 @@ public:
     return total.get();
   }
 
+  int64_t tileEdge() const override { return 0; }
+  SmallVector<Value> transposeTile(ValueRange rows) override { return SmallVector<Value>(rows); }
+
   void once(llvm::function_ref<void()> body) override { onlyWhenZero(thread(), body); }
 
 private:

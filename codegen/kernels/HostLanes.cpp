@@ -84,6 +84,28 @@ public:
     return vector::ExtractOp::create(builder, location, partial, ArrayRef<int64_t>{0});
   }
 
+  int64_t tileEdge() const override { return 16; }
+
+  /// Perfect shuffles: interleaving vector i with vector i + n/2, log2(n) times, transposes.
+  SmallVector<Value> transposeTile(ValueRange rows) override {
+    int64_t edge = tileEdge();
+    SmallVector<int64_t> low, high;
+    for (int64_t i = 0; i < edge / 2; ++i) {
+      low.append({i, i + edge});
+      high.append({i + edge / 2, i + edge / 2 + edge});
+    }
+    SmallVector<Value> tile(rows);
+    for (int64_t round = 1; round < edge; round *= 2) {
+      SmallVector<Value> next;
+      for (int64_t i = 0; i < edge / 2; ++i)
+        for (ArrayRef<int64_t> order : {ArrayRef<int64_t>(low), ArrayRef<int64_t>(high)})
+          next.push_back(
+              vector::ShuffleOp::create(builder, location, tile[i], tile[i + edge / 2], order));
+      tile = next;
+    }
+    return tile;
+  }
+
   void once(llvm::function_ref<void()> body) override { body(); }
 
 private:

@@ -118,6 +118,11 @@ public:
   virtual mlir::Type partialType(mlir::Type element, int64_t lanes) const = 0;
   /// Joins partial results over all lanes or threads into one scalar that all of them know.
   virtual mlir::Value combineLanes(mlir::Value partial, const Reducer &reducer) = 0;
+  /// Edge of the square tiles that are transposed in registers; 0 where copies go element by
+  /// element.
+  virtual int64_t tileEdge() const = 0;
+  /// Transposes `tileEdge` vectors of `tileEdge` lanes.
+  virtual llvm::SmallVector<mlir::Value> transposeTile(mlir::ValueRange rows) = 0;
   /// Runs `body` once per row, whatever the number of threads.
   virtual void once(llvm::function_ref<void()> body) = 0;
 

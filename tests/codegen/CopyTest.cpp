@@ -36,16 +36,21 @@ template <typename Body> void forEach(const Shape &shape, Body body) {
 
 TEST(Copy, TransposeMatrixAndBatch) {
   LoadedKernels kernels(R"(
-    func.func @g(%x: tensor<37x50xf32>, %b: tensor<3x5x7xf32>) {
+    func.func @g(%x: tensor<37x50xf32>, %b: tensor<3x5x7xf32>, %c: tensor<3x32x48xf32>) {
       %y = stow.transpose %x {permutation = array<i64: 1, 0>}
           : (tensor<37x50xf32>) -> tensor<50x37xf32>
       %z = stow.transpose %b {permutation = array<i64: 2, 0, 1>}
           : (tensor<3x5x7xf32>) -> tensor<7x3x5xf32>
+      %w = stow.transpose %c {permutation = array<i64: 0, 2, 1>}
+          : (tensor<3x32x48xf32>) -> tensor<3x48x32xf32>
       return
     })");
   Tensor x({37, 50}, "", 1), y({50, 37}, ""), b({3, 5, 7}, "", 2), z({7, 3, 5}, "");
   kernels.run(0, {x.data.data(), y.data.data()});
   kernels.run(1, {b.data.data(), z.data.data()}, 1);
+  Tensor c({3, 32, 48}, "", 3), w({3, 48, 32}, "");
+  kernels.run(2, {c.data.data(), w.data.data()}, 1);
+  forEach(w.shape, [&](auto at) { ASSERT_EQ(w.at(at), c.at({at[0], at[2], at[1]})); });
   forEach(y.shape, [&](auto at) { ASSERT_EQ(y.at(at), x.at({at[1], at[0]})); });
   forEach(z.shape, [&](auto at) { ASSERT_EQ(z.at(at), b.at({at[1], at[2], at[0]})); });
 }

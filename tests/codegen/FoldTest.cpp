@@ -1,6 +1,7 @@
 // Reductions, softmax and losses against plain loops in double.
 #include "tests/codegen/Kernels.h"
 
+#include <bit>
 #include <cmath>
 
 using namespace stow;
@@ -156,6 +157,40 @@ TEST(Softmax, AllFourInPlace) {
     kernels.run(3, {gradient.data(), logarithm.data(), logarithm.data()});
     expectClose(dySoft, dx, 3e-6, 1e-6);
     expectClose(logarithm, dl, 3e-6, 1e-6);
+  }
+}
+
+// Tests softmax and cross-entropy in double, and softmax over bf16 with sums in f32.
+TEST(Softmax, OtherElementTypes) {
+  LoadedKernels kernels(R"(
+    func.func @g(%x: tensor<3x21xf64>, %t: tensor<3xi32>, %h: tensor<3x21xbf16>) {
+      %y = stow.softmax %x {axis = 1 : i64} : (tensor<3x21xf64>) -> tensor<3x21xf64>
+      %l, %lse = stow.cross_entropy_rows %x, %t {ignore_index = -1 : i64}
+          : (tensor<3x21xf64>, tensor<3xi32>) -> (tensor<3xf64>, tensor<3xf64>)
+      %z = stow.softmax %h {axis = 1 : i64} : (tensor<3x21xbf16>) -> tensor<3x21xbf16>
+      return
+    })");
+  std::vector<double> x(63), y(63), loss(3), lse(3);
+  std::vector<uint16_t> h(63), z(63);
+  for (int i = 0; i < 63; ++i) {
+    x[i] = (i * 37 % 64) / 8.0; // exact in bf16
+    h[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(x[i])) >> 16);
+  }
+  std::vector<int32_t> t{20, 0, -1};
+  kernels.run(0, {x.data(), y.data()});
+  kernels.run(1, {x.data(), t.data(), loss.data(), lse.data()});
+  kernels.run(2, {h.data(), z.data()});
+  for (int r = 0; r < 3; ++r) {
+    double sum = 0;
+    for (int c = 0; c < 21; ++c)
+      sum += std::exp(x[r * 21 + c]);
+    EXPECT_NEAR(lse[r], std::log(sum), 1e-13);
+    EXPECT_NEAR(loss[r], r == 2 ? 0 : std::log(sum) - x[r * 21 + t[r]], 1e-13);
+    for (int c = 0; c < 21; ++c) {
+      double exact = std::exp(x[r * 21 + c]) / sum;
+      EXPECT_NEAR(y[r * 21 + c], exact, 1e-14);
+      EXPECT_NEAR(std::bit_cast<float>(uint32_t{z[r * 21 + c]} << 16), exact, exact / 256);
+    }
   }
 }
 
