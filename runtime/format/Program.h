@@ -76,7 +76,10 @@ struct Command {
   std::string name;    ///< the user's node, for reports and errors
   int64_t kernel = -1; ///< op == "kernel": index into stow_kernels
   int64_t tasks = 0;   ///< op == "kernel": number of independent tasks
-  double cost = 0;     ///< larger of FLOPs and bytes moved, 0 = unknown: whether threads pay
+  std::string kind;    ///< what it computes, for reports: "conv2d_grad_weight", "map", ...
+  std::string phase;   ///< "forward", "backward" or "update", for reports
+  double flops = 0;    ///< floating-point operations; 0 = none or unknown
+  double bytes = 0;    ///< bytes read and written; 0 = unknown
   std::vector<Operand> operands;
   std::map<std::string, std::vector<int64_t>> ints; ///< e.g. "strides", "pads"
   std::map<std::string, double> floats;             ///< e.g. "epsilon"

@@ -122,7 +122,10 @@ Json commandJson(const Command &command) {
   json["name"] = command.name;
   json["kernel"] = command.kernel;
   json["tasks"] = command.tasks;
-  json["cost"] = command.cost;
+  json["kind"] = command.kind;
+  json["phase"] = command.phase;
+  json["flops"] = command.flops;
+  json["bytes"] = command.bytes;
   json["operands"] = operandsJson(command.operands);
   json["ints"] = Json::object();
   for (const auto &[key, values] : command.ints)
@@ -142,7 +145,10 @@ Command commandFrom(const JsonNode &node) {
   command.name = node.text("name");
   command.kernel = node.integer("kernel");
   command.tasks = node.count("tasks");
-  command.cost = node.number("cost");
+  command.kind = node.text("kind");
+  command.phase = node.text("phase");
+  command.flops = node.number("flops");
+  command.bytes = node.number("bytes");
   command.operands = operandsFrom(node, "operands");
   node.forEachMember("ints", [&](const std::string &key, const JsonNode &value) {
     command.ints[key] = value.asIntegers();

@@ -23,6 +23,7 @@ struct EvalOptions {
   KeyChoice keys;
   int64_t threads = 0;
   bool poison = false;
+  std::optional<std::string> profile;
 };
 
 struct PlanOptions {
@@ -47,6 +48,8 @@ template <typename Options> void addMachineFlags(Flags &flags, Options &options)
               [&](const std::string &text) { options.threads = parseCount("threads", text, 1); });
   flags.flag("poison", "overwrite every buffer when it dies (finds planning errors)",
              [&] { options.poison = true; });
+  flags.optionalValue("profile", "FILE", "print where the time goes; FILE: as JSON, too",
+                      store(options.profile));
 }
 
 void addRunFlags(Flags &flags, TrainOptions &options) {
@@ -162,9 +165,16 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   Executor executor(program, image, {options.threads, options.poison});
   executor.initializeState(0);
   restoreState(executor, SafetensorsFile(options.weights), Restore::Parameters);
-  Metrics metrics = Evaluator(executor, *samples).run(allRows(samples->rowCount));
+  std::optional<Profile> profile;
+  if (options.profile)
+    profile.emplace(program.graphs[graphIndex(program, "eval")], executor.threads(),
+                    (samples->rowCount + program.batch - 1) / program.batch);
+  Metrics metrics =
+      Evaluator(executor, *samples).run(allRows(samples->rowCount), profile ? &*profile : nullptr);
   printLine(std::string(isTest ? "test: " : "") + describe(metrics) + ", " +
             groupDigits(metrics.rows) + " rows");
+  if (profile)
+    reportProfile(*profile, *options.profile);
   printLine(memorySummary(program.plan));
   return 0;
 }

@@ -94,19 +94,23 @@ Evaluator::Evaluator(Executor &executor, const Samples &samples)
   outputs.resize(total);
 }
 
-Metrics Evaluator::run(std::span<const int64_t> rows) {
+Metrics Evaluator::run(std::span<const int64_t> rows, Profile *profile) {
   Metrics metrics;
   auto batch = static_cast<size_t>(executor.program().batch);
   for (size_t start = 0; start < rows.size(); start += batch) {
+    if (profile)
+      profile->beginStep();
     size_t valid = std::min(batch, rows.size() - start);
     for (size_t i = 0; i < batch; ++i)
       feeder.write(executor, static_cast<int64_t>(i), rows[start + (i < valid ? i : 0)]);
-    executor.run(graph);
+    executor.run(graph, profile);
     executor.readTensor(output.place, stored.data());
     toDoubles(output.place.dtype, reinterpret_cast<const char *>(stored.data()), outputs.data(),
               static_cast<int64_t>(outputs.size()));
     for (size_t i = 0; i < valid; ++i)
       addRow(metrics, static_cast<int64_t>(i), rows[start + i]);
+    if (profile)
+      profile->endStep();
   }
   return metrics;
 }

@@ -33,7 +33,8 @@ public:
 
   /// Loss and accuracy over the samples `rows`. The last batch is filled up with its first row,
   /// whose repetitions do not count. Allocates nothing.
-  Metrics run(std::span<const int64_t> rows);
+  /// A step of `profile`, which is one of the program's "eval" graph, is a batch.
+  Metrics run(std::span<const int64_t> rows, Profile *profile = nullptr);
 
 private:
   void addRow(Metrics &metrics, int64_t batchRow, int64_t row);

@@ -150,23 +150,35 @@ struct Executor::Impl {
                             ", the executable has " + std::to_string(image.kernels.size()));
     bound.kernel = image.kernels[static_cast<size_t>(command.kernel)];
     bound.tasks = command.tasks;
-    bool pays = command.cost <= 0 || command.cost >= parallelCost; // 0: unknown
+    double cost = std::max(command.flops, command.bytes);
+    bool pays = cost <= 0 || cost >= parallelCost; // 0: unknown
     bound.threads = pays ? threads : 1;
     for (const Operand &operand : command.operands)
       bound.arguments.push_back(arena.data() + operand.offset);
   }
 
-  void run(std::vector<BoundCommand> &commands) const {
+  static void run(BoundCommand &command) {
+    if (command.call)
+      command.call->run();
+    else
+      parallelFor(command.tasks, command.threads, [&](int64_t begin, int64_t end) {
+        command.kernel(begin, end, command.arguments.data());
+      });
+    for (const Range &dead : command.dying)
+      std::memset(dead.begin, poisonByte, dead.bytes);
+  }
+
+  void run(std::vector<BoundCommand> &commands, Profile *profile) const {
     ThreadScope scope(threads);
-    for (BoundCommand &command : commands) {
-      if (command.call)
-        command.call->run();
-      else
-        parallelFor(command.tasks, command.threads, [&](int64_t begin, int64_t end) {
-          command.kernel(begin, end, command.arguments.data());
-        });
-      for (const Range &dead : command.dying)
-        std::memset(dead.begin, poisonByte, dead.bytes);
+    if (!profile) {
+      for (BoundCommand &command : commands)
+        run(command);
+      return;
+    }
+    profile->beginRun();
+    for (size_t i = 0; i < commands.size(); ++i) {
+      run(commands[i]);
+      profile->endCommand(i);
     }
   }
 
@@ -200,6 +212,8 @@ Executor::~Executor() = default;
 
 const Program &Executor::program() const { return impl->program; }
 
+int64_t Executor::threads() const { return impl->threads; }
+
 std::span<char> Executor::arena() {
   return {impl->arena.data(), static_cast<size_t>(impl->arena.size())};
 }
@@ -209,11 +223,11 @@ void Executor::initializeState(uint64_t seed) {
     impl->initialize(state, seed);
 }
 
-void Executor::run(size_t graph) {
+void Executor::run(size_t graph, Profile *profile) {
   if (graph >= impl->graphs.size())
     throw Error::badInput("the program has " + std::to_string(impl->graphs.size()) +
                           " graphs, graph " + std::to_string(graph) + " is asked for");
-  impl->run(impl->graphs[graph]);
+  impl->run(impl->graphs[graph], profile);
 }
 
 void Executor::writeTensor(const Operand &place, const void *rowMajor) {

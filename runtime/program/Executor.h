@@ -5,6 +5,7 @@
 #pragma once
 
 #include "runtime/format/Program.h"
+#include "runtime/program/Profile.h"
 
 #include <memory>
 #include <span>
@@ -30,13 +31,15 @@ public:
   ~Executor();
 
   const Program &program() const;
+  int64_t threads() const; ///< that commands run on
   std::span<char> arena();
 
   /// Gives every state tensor its first value, in stored layout (padding zero).
   void initializeState(uint64_t seed);
 
-  /// Runs one graph once: 0 = train, 1 = eval. Inputs must lie in the arena.
-  void run(size_t graph);
+  /// Runs one graph once: 0 = train, 1 = eval. Inputs must lie in the arena. Notes the time of each
+  /// command in `profile`, which must be one of this graph, if given.
+  void run(size_t graph, Profile *profile = nullptr);
 
   /// Copies between row-major host memory and a stored tensor, converting the layout. `bytes` is
   /// elementCount * sizeOf(dtype). Neither allocates.

@@ -94,6 +94,7 @@ private:
   std::optional<Evaluator> validationEvaluator, testEvaluator;
   std::optional<CheckpointWriter> writer;
   std::optional<TrainingLog> log;
+  std::optional<Profile> profile;
   std::optional<Metrics> testMetrics; ///< of the latest evaluation of the test rows
   std::optional<Scalar> lossScalar;
   struct ScalarInput {
@@ -111,6 +112,8 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
     throw Error::badInput("--save-every needs --save=FILE");
   if (options.save)
     checkWritable(*options.save);
+  if (options.profile && !options.profile->empty())
+    checkWritable(*options.profile);
   std::optional<SafetensorsFile> resumed = openResumed(options);
   loadData();
   chooseState(resumed);
@@ -139,6 +142,8 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
     writer.emplace(*executor, *options.save);
   if (options.log)
     log.emplace(*options.log, state.step);
+  if (options.profile)
+    profile.emplace(trainGraph(), executor->threads(), state.rate.totalSteps - state.step);
 }
 
 void TrainingRun::loadData() {
@@ -231,6 +236,8 @@ void TrainingRun::announce() {
 
 /// Runs step number state.step, counted from 0, and returns its loss.
 double TrainingRun::oneStep() {
+  if (profile)
+    profile->beginStep();
   int64_t epoch = state.step / state.rate.stepsPerEpoch;
   if (epoch != orderedEpoch) {
     if (state.shuffle)
@@ -253,8 +260,11 @@ double TrainingRun::oneStep() {
     else
       input.scalar.set(*executor, whole, input.role == InputRole::Step ? &number : &seed);
   }
-  executor->run(trainIndex);
-  return lossScalar->get(*executor);
+  executor->run(trainIndex, profile ? &*profile : nullptr);
+  double loss = lossScalar->get(*executor);
+  if (profile)
+    profile->endStep();
+  return loss;
 }
 
 void TrainingRun::save(Progress &progress) {
@@ -322,6 +332,8 @@ void TrainingRun::finish(Progress &progress, int signal) {
   if (writer)
     save(progress);
   progress.finish();
+  if (profile)
+    reportProfile(*profile, *options.profile);
   if (signal) {
     printLine("stopped after step " + std::to_string(state.step) + " of " +
               std::to_string(state.rate.totalSteps) +

@@ -28,6 +28,8 @@ struct TrainOptions {
   int64_t threads = 0;
   bool poison = false;
   bool quiet = false;
+  std::optional<std::string>
+      profile; ///< print where the time goes; not empty: write JSON there too
   bool allowNonFinite = false;
 };
 

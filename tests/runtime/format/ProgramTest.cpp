@@ -45,7 +45,10 @@ Program makeProgram() {
   Command conv;
   conv.op = "dnnl.convolution";
   conv.name = "conv1";
-  conv.cost = 1e9;
+  conv.kind = "conv2d";
+  conv.phase = "backward";
+  conv.flops = 1e9;
+  conv.bytes = 4096;
   conv.operands = {weight, {192, DType::F32, {4, 4}, {}}};
   conv.ints = {{"strides", {1, 1}}, {"pads", {0, 0, 1, -1}}, {"groups", {}}};
   conv.floats = {{"epsilon", 1e-5}};

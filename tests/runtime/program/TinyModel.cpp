@@ -144,7 +144,8 @@ Command kernel(int64_t index, const std::string &name, int64_t tasks,
   command.name = name;
   command.kernel = index;
   command.tasks = tasks;
-  command.cost = 1; // too little to share between threads
+  command.kind = "tiny";
+  command.bytes = 1; // too little to share between threads
   command.operands = std::move(operands);
   return command;
 }

@@ -1,0 +1,176 @@
+#include "runtime/program/Profile.h"
+
+#include "runtime/data/AtomicFile.h"
+#include "runtime/format/Json.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <tuple>
+
+namespace stow {
+
+namespace {
+
+/// Steps whose own times are kept, for the median.
+constexpr int64_t mostStepTimes = 1 << 20;
+
+constexpr size_t labelWidth = 36;
+
+template <typename... Values> std::string format(const char *pattern, Values... values) {
+  char text[200];
+  std::snprintf(text, sizeof(text), pattern, values...);
+  return text;
+}
+
+/// `text` in exactly `width` columns; of names that are too long the end says more than the start.
+std::string fit(const std::string &text, size_t width) {
+  if (text.size() > width)
+    return ".." + text.substr(text.size() - width + 2);
+  return text + std::string(width - text.size(), ' ');
+}
+
+std::string labelOf(const Command &command) {
+  std::string kind = command.kind.empty() ? command.op : command.kind;
+  return command.phase.empty() ? kind : kind + ", " + command.phase;
+}
+
+/// Work per second in units of 1e9; blank when no work is stated.
+std::string rate(double work, double milliseconds) {
+  return work > 0 && milliseconds > 0 ? format("%10.1f", work / milliseconds / 1e6)
+                                      : std::string(10, ' ');
+}
+
+/// The columns that follow a label.
+struct Row {
+  double ms = 0, least = 0, flops = 0, bytes = 0;
+
+  std::string text(double total) const {
+    return format("%11.4f%11.4f%7.1f", ms, least, 100 * ms / total) + rate(flops, ms) +
+           rate(bytes, ms);
+  }
+};
+
+const char *const headings = "    ms/step   least ms      %   GFLOP/s      GB/s";
+
+double median(std::vector<double> values) {
+  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+} // namespace
+
+Profile::Profile(const GraphProgram &graph, int64_t threads, int64_t steps)
+    : graph(graph), threads(threads), warmupSteps(std::clamp<int64_t>(steps / 4, 0, 3)),
+      commands(graph.commands.size()) {
+  stepSeconds.reserve(static_cast<size_t>(std::clamp<int64_t>(steps, 1, mostStepTimes)));
+}
+
+std::string Profile::byKind() const {
+  struct Kind {
+    std::string label;
+    int64_t count = 0;
+    Row row;
+  };
+  std::vector<Kind> kinds;
+  for (size_t i = 0; i < commands.size(); ++i) {
+    std::string label = labelOf(graph.commands[i]);
+    auto kind = std::ranges::find(kinds, label, &Kind::label);
+    if (kind == kinds.end())
+      kind = kinds.insert(kinds.end(), {label, 0, {}});
+    ++kind->count;
+    kind->row.ms += perStep(commands[i].seconds);
+    kind->row.least += 1e3 * commands[i].least;
+    kind->row.flops += graph.commands[i].flops;
+    kind->row.bytes += graph.commands[i].bytes;
+  }
+  std::ranges::sort(kinds, [](const Kind &a, const Kind &b) {
+    return std::tie(b.row.ms, a.label) < std::tie(a.row.ms, b.label);
+  });
+  double total = perStep(totalSeconds);
+  std::string text = "  " + fit("kind", labelWidth) + " commands" + headings + "\n";
+  for (const Kind &kind : kinds)
+    text += "  " + fit(kind.label, labelWidth) +
+            format("%9lld", static_cast<long long>(kind.count)) + kind.row.text(total) + "\n";
+  for (auto [label, seconds] : {std::pair("batch into the arena", inputSeconds),
+                                std::pair("loss and the rest", restSeconds)})
+    text += "  " + fit(label, labelWidth + 9) +
+            format("%11.4f%11s%7.1f", perStep(seconds), "", 100 * seconds / totalSeconds) + "\n";
+  return text;
+}
+
+std::string Profile::byCommand(size_t rows) const {
+  std::vector<size_t> order(commands.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, [&](size_t a, size_t b) {
+    return std::tie(commands[b].seconds, a) < std::tie(commands[a].seconds, b);
+  });
+  order.resize(std::min(order.size(), rows));
+  double total = perStep(totalSeconds);
+  std::string text = "  " + fit("command", labelWidth) + " number " + headings + "  node\n";
+  for (size_t i : order) {
+    const Command &command = graph.commands[i];
+    Row row{perStep(commands[i].seconds), 1e3 * commands[i].least, command.flops, command.bytes};
+    text += "  " + fit(labelOf(command), labelWidth) + format("%7zu ", i) + " " + row.text(total) +
+            "  " + command.name + "\n";
+  }
+  return text;
+}
+
+std::string Profile::text(size_t rows) const {
+  if (stepsCounted() == 0)
+    return "profile: no step has run\n";
+  std::string text =
+      format("profile of '%s': %lld steps after %lld to warm up, %lld threads\n",
+             graph.name.c_str(), static_cast<long long>(stepsCounted()),
+             static_cast<long long>(warmupSteps), static_cast<long long>(threads)) +
+      format("  %.4f ms per step (median %.4f, least %.4f), %.4f ms of processor time\n\n",
+             perStep(totalSeconds), 1e3 * median(stepSeconds),
+             1e3 * *std::ranges::min_element(stepSeconds), perStep(totalProcessorSeconds));
+  return text + byKind() + "\n" + byCommand(rows);
+}
+
+std::string Profile::json() const {
+  Json json;
+  json["graph"] = graph.name;
+  json["threads"] = threads;
+  json["steps"] = stepsCounted();
+  json["step_ms"] = Json::array();
+  json["commands"] = Json::array();
+  if (stepsCounted() == 0)
+    return dumpJson(json, -1);
+  for (double seconds : stepSeconds)
+    json["step_ms"].push_back(1e3 * seconds);
+  json["processor_ms"] = perStep(totalProcessorSeconds);
+  json["input_ms"] = perStep(inputSeconds);
+  json["rest_ms"] = perStep(restSeconds);
+  for (size_t i = 0; i < commands.size(); ++i) {
+    const Command &command = graph.commands[i];
+    Json item;
+    item["index"] = i;
+    item["kind"] = command.kind.empty() ? command.op : command.kind;
+    item["phase"] = command.phase;
+    item["name"] = command.name;
+    item["ms"] = perStep(commands[i].seconds);
+    item["least_ms"] = 1e3 * commands[i].least;
+    item["flops"] = command.flops;
+    item["bytes"] = command.bytes;
+    json["commands"].push_back(std::move(item));
+  }
+  return dumpJson(json, -1);
+}
+
+void reportProfile(const Profile &profile, const std::string &path) {
+  constexpr size_t rows = 20;
+  std::string text = profile.text(rows);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+  if (path.empty())
+    return;
+  AtomicFile file(path);
+  file.write(profile.json());
+  file.commit();
+}
+
+} // namespace stow

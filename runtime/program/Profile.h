@@ -1,0 +1,115 @@
+// Where the time of a run goes: per command, and on the host between graph runs.
+//
+// One clock reading per command, about 25 ns; nothing is allocated between construction and report.
+// A command's time reaches from the end of the one before it to its own end, so that the times add
+// up to the graph's run. The first steps are warm-up and do not count: a quarter of them, at most
+// three.
+//
+//   beginStep            beginRun      endCommand(0)   endCommand(1)          endStep
+//   |-- batch to arena --|-- command 0 --|-- command 1 --|-- loss, log, rest --|
+#pragma once
+
+#include "runtime/format/Program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace stow {
+
+class Profile {
+public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Of `graph`, which must outlive the profile, for about `steps` steps to come.
+  Profile(const GraphProgram &graph, int64_t threads, int64_t steps);
+
+  // Hooks. --------------------------------------------------------------------------------------
+
+  void beginStep() {
+    processorBegin = processorSeconds();
+    stepBegin = last = Clock::now();
+  }
+  void beginRun() {
+    if (isWarm())
+      inputSeconds += sinceLast();
+    last = Clock::now();
+  }
+  void endCommand(size_t index) {
+    double seconds = sinceLast();
+    if (!isWarm())
+      return;
+    commands[index].seconds += seconds;
+    if (seconds < commands[index].least)
+      commands[index].least = seconds;
+  }
+  void endStep() {
+    double rest = sinceLast();
+    if (isWarm()) {
+      restSeconds += rest;
+      double step = std::chrono::duration<double>(last - stepBegin).count();
+      totalSeconds += step;
+      totalProcessorSeconds += processorSeconds() - processorBegin;
+      if (stepSeconds.size() < stepSeconds.capacity())
+        stepSeconds.push_back(step);
+    }
+    ++stepsSeen;
+  }
+
+  // Reports. ------------------------------------------------------------------------------------
+
+  /// Time by kind of operation, and the `rows` commands that take longest. Ends in a newline.
+  std::string text(size_t rows) const;
+
+  /// The same in full, times in milliseconds per step: {"graph", "threads", "steps", "step_ms":
+  /// [..], "processor_ms", "input_ms", "rest_ms", "commands": [{"index", "kind", "phase", "name",
+  /// "ms", "least_ms", "flops", "bytes"}]}.
+  std::string json() const;
+
+private:
+  struct Time {
+    double seconds = 0; ///< of all steps that count
+    double least = std::numeric_limits<double>::infinity();
+  };
+
+  bool isWarm() const { return stepsSeen >= warmupSteps; }
+
+  double sinceLast() {
+    Clock::time_point now = Clock::now();
+    double seconds = std::chrono::duration<double>(now - last).count();
+    last = now;
+    return seconds;
+  }
+
+  /// Of the whole process, all threads. Steadier than the wall clock beside other load.
+  static double processorSeconds() {
+    timespec time = {};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+
+  int64_t stepsCounted() const { return std::max<int64_t>(stepsSeen - warmupSteps, 0); }
+  double perStep(double seconds) const {
+    return 1e3 * seconds / static_cast<double>(stepsCounted());
+  }
+  std::string byKind() const;
+  std::string byCommand(size_t rows) const;
+
+  const GraphProgram &graph;
+  int64_t threads;
+  int64_t warmupSteps;
+  int64_t stepsSeen = 0;
+  Clock::time_point stepBegin, last;
+  double processorBegin = 0;
+  double inputSeconds = 0, restSeconds = 0, totalSeconds = 0, totalProcessorSeconds = 0;
+  std::vector<Time> commands;
+  std::vector<double> stepSeconds;
+};
+
+/// Prints the profile; writes it as JSON, too, unless `path` is empty.
+void reportProfile(const Profile &profile, const std::string &path);
+
+} // namespace stow

@@ -1,0 +1,148 @@
+// Profiles: what counts, how times add up, and the flag from end to end.
+#include "runtime/program/Profile.h"
+
+#include "runtime/program/Cli.h"
+#include "tests/runtime/base/CountAllocations.h"
+#include "tests/runtime/data/DataFiles.h"
+#include "tests/runtime/program/TinyModel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+namespace stow::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Command named(const std::string &kind, const std::string &phase, const std::string &name) {
+  Command command;
+  command.op = "kernel";
+  command.kind = kind;
+  command.phase = phase;
+  command.name = name;
+  return command;
+}
+
+GraphProgram threeCommands() {
+  GraphProgram graph;
+  graph.name = "train";
+  graph.commands = {named("map", "forward", "relu1"), named("map", "forward", "relu2"),
+                    named("matmul", "backward", "fc")};
+  graph.commands[2].flops = 2e6;
+  graph.commands[2].bytes = 1e6;
+  return graph;
+}
+
+/// One step whose commands sleep for the given milliseconds.
+void step(Profile &profile, const std::vector<int> &milliseconds) {
+  profile.beginStep();
+  profile.beginRun();
+  for (size_t i = 0; i < milliseconds.size(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds[i]));
+    profile.endCommand(i);
+  }
+  profile.endStep();
+}
+
+// Tests that warm-up steps do not count and that the parts of a step add up to it.
+TEST(Profile, CountsStepsAfterTheWarmUp) {
+  GraphProgram graph = threeCommands();
+  Profile profile(graph, 2, 4);
+  step(profile, {60, 60, 60}); // a quarter of four steps is warm-up
+  for (int i = 0; i < 3; ++i)
+    step(profile, {1, 2, 4});
+  auto json = nlohmann::json::parse(profile.json());
+  EXPECT_EQ(json["steps"], 3);
+  EXPECT_EQ(json["threads"], 2);
+  ASSERT_EQ(json["commands"].size(), 3u);
+  double sum = json["input_ms"].get<double>() + json["rest_ms"].get<double>(), mean = 0;
+  for (const auto &command : json["commands"]) {
+    sum += command["ms"].get<double>();
+    EXPECT_LE(command["least_ms"], command["ms"].get<double>() * 1.0001);
+  }
+  ASSERT_EQ(json["step_ms"].size(), 3u);
+  for (double ms : json["step_ms"])
+    mean += ms / 3;
+  EXPECT_NEAR(sum, mean, 1e-2);
+  EXPECT_GE(json["commands"][2]["least_ms"], 4.0);
+  EXPECT_LT(json["commands"][0]["least_ms"], 60.0);
+  EXPECT_EQ(json["commands"][2]["name"], "fc");
+  EXPECT_EQ(json["commands"][2]["flops"], 2e6);
+}
+
+// Tests that the report sums by kind and phase and lists the slowest commands first.
+TEST(Profile, ReportsKindsAndCommands) {
+  GraphProgram graph = threeCommands();
+  Profile profile(graph, 1, 1);
+  step(profile, {5, 6, 30});
+  std::string text = profile.text(2);
+  EXPECT_THAT(text, HasSubstr("profile of 'train': 1 steps after 0 to warm up, 1 threads\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("map, forward +2 "));
+  EXPECT_THAT(text, testing::ContainsRegex("matmul, backward +1 "));
+  EXPECT_LT(text.find("matmul, backward"), text.find("map, forward"));
+  EXPECT_THAT(text, HasSubstr("  relu2\n"));
+  EXPECT_THAT(text, Not(HasSubstr("relu1"))); // the third of two rows
+  EXPECT_LT(text.find("  fc\n"), text.find("  relu2\n"));
+}
+
+// Tests that the report of a graph that never ran says so.
+TEST(Profile, SaysWhenNothingHasRun) {
+  GraphProgram graph = threeCommands();
+  Profile profile(graph, 1, 8);
+  step(profile, {0, 0, 0}); // warm-up
+  EXPECT_EQ(profile.text(5), "profile: no step has run\n");
+  EXPECT_EQ(nlohmann::json::parse(profile.json())["steps"], 0);
+}
+
+// Tests that measuring allocates nothing.
+TEST(Profile, AllocatesNothingWhileMeasuring) {
+  GraphProgram graph = threeCommands();
+  Profile profile(graph, 1, 100);
+  int64_t before = allocationsSoFar().calls;
+  std::vector<int> none = {0, 0, 0};
+  int64_t own = allocationsSoFar().calls - before;
+  before = allocationsSoFar().calls;
+  for (int i = 0; i < 100; ++i)
+    step(profile, none);
+  EXPECT_EQ(allocationsSoFar().calls - before, 0);
+  EXPECT_TRUE(own > 0 || !allocationsAreCounted());
+}
+
+// Tests that --profile leaves the training as it is and writes its report.
+TEST(Profile, IsAFlagOfTrain) {
+  testfiles::TempDir dir;
+  Program program = makeTinyModel({});
+  auto train = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"./model", "train", "--steps=40",
+                                      "--data=" + std::string(STOWAGE_SOURCE_DIR) +
+                                          "/models/data/digits.npz"};
+    words.insert(words.end(), more.begin(), more.end());
+    std::vector<char *> argv;
+    for (std::string &word : words)
+      argv.push_back(word.data());
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(stowMain(static_cast<int>(argv.size()), argv.data(), program, tinyImage()), 0);
+    return testing::internal::GetCapturedStdout();
+  };
+  auto contents = [](const std::string &path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  std::string plain = dir.path("plain.csv"), profiled = dir.path("profiled.csv");
+  EXPECT_THAT(train({"--log=" + plain}), Not(HasSubstr("profile")));
+  std::string out = train({"--log=" + profiled, "--profile=" + dir.path("p.json")});
+  EXPECT_EQ(contents(plain), contents(profiled));
+  EXPECT_THAT(out, HasSubstr("profile of 'train': 37 steps after 3 to warm up"));
+  auto json = nlohmann::json::parse(contents(dir.path("p.json")));
+  EXPECT_EQ(json["steps"], 37);
+  EXPECT_EQ(json["commands"].size(), program.graphs[0].commands.size());
+  EXPECT_EQ(json["commands"][0]["kind"], "tiny");
+}
+
+} // namespace
+} // namespace stow::test
