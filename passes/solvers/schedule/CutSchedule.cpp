@@ -258,6 +258,59 @@ Sequence dropNeedlessReruns(const Core &core, Sequence sequence, Bytes budgetByt
   return result;
 }
 
+Sequence delayReruns(const Core &core, const Sequence &sequence) {
+  std::vector<char> seen(core.ops.size(), 0), pending(core.ops.size(), 0);
+  Sequence result;
+  // Emits an op after the pending reruns it reads from; reruns nest no deeper than the graph, so an
+  // explicit stack of (op, next input to look at) replaces recursion.
+  std::vector<std::pair<int32_t, size_t>> stack;
+  auto emit = [&](int32_t op) {
+    stack.push_back({op, 0});
+    while (!stack.empty()) {
+      auto &[current, next] = stack.back();
+      const std::vector<int32_t> &inputs = core.ops[current].inputs;
+      std::optional<int32_t> first;
+      while (next < inputs.size() && !first) {
+        const std::optional<int32_t> &producer = core.values[inputs[next++]].producer;
+        if (producer && pending[*producer])
+          first = producer;
+      }
+      if (first) {
+        pending[*first] = 0;
+        stack.push_back({*first, 0});
+        continue;
+      }
+      result.push_back(current);
+      stack.pop_back();
+    }
+  };
+  for (int32_t op : sequence) {
+    if (!seen[op]) {
+      // What a destroyer destroys must have been read by then.
+      for (const Credit &credit : core.ops[op].credits)
+        if (credit.required)
+          for (int32_t reader : core.values[credit.input].readers)
+            if (pending[reader] && reader != op) {
+              pending[reader] = 0;
+              emit(reader);
+            }
+      seen[op] = 1;
+      emit(op);
+    } else {
+      pending[op] = 1;
+    }
+  }
+  for (size_t op = 0; op < pending.size(); ++op) {
+    bool kept = std::any_of(core.ops[op].outputs.begin(), core.ops[op].outputs.end(),
+                            [&](int32_t value) { return core.values[value].keep; });
+    if (pending[op] && kept) {
+      pending[op] = 0;
+      emit(static_cast<int32_t>(op));
+    }
+  }
+  return result;
+}
+
 std::vector<FrontierPoint> sweepPrices(const Core &core, const Sequence &base, int points) {
   std::vector<FrontierPoint> all;
   Measure start = measure(core, base);

@@ -74,6 +74,10 @@ std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Byte
 /// then the rest by falling cost. O(reruns * length), so `limit` bounds the attempts.
 Sequence dropNeedlessReruns(const Core &core, Sequence sequence, Bytes budgetBytes, int limit);
 
+/// The same runs, every rerun moved to just before the first run that reads its outputs (reruns
+/// that nobody reads are dropped).
+Sequence delayReruns(const Core &core, const Sequence &sequence);
+
 /// One point of the time/memory frontier.
 struct FrontierPoint {
   Bytes peakBytes = 0;

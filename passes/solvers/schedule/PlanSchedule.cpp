@@ -335,23 +335,42 @@ private:
     }
   }
 
-  /// The phase program from the ops of highest pressure; its replay may start a better schedule.
+  /// Phase programs of rising size until one proves the schedule at hand. Their replays, with
+  /// reruns delayed to their readers, may start a better one.
   void prove(PlanResult &result, Bytes budget) {
     if (!bound.timeBound(budget) || core.ops.empty())
       return;
-    PhaseOptions phase;
-    phase.seconds = options.proveSeconds;
-    const Point *best = bestWithin(budget);
-    if (best)
-      phase.knownTime = best->time;
-    PhaseResult solved = solvePhaseProgram(core, bound.opsByPressure().front(), budget, phase);
-    phaseInfeasible = solved.infeasible;
-    result.phaseBound = solved.bound;
-    if (solved.sequence && measure(core, *solved.sequence).legal) {
-      addPoint(*solved.sequence, budget);
-      if (!best || best->time > *solved.bound)
-        searchAt(budget, &*solved.sequence, 4 * rungMoves());
+    static constexpr int sizes[] = {1, 4, 8, 24};
+    for (int phases : sizes) {
+      const Point *best = bestWithin(budget);
+      if (cancelled() || phaseInfeasible || (best && isMet(best->time, result.phaseBound)))
+        return;
+      PhaseOptions phase;
+      phase.phases = phases;
+      phase.seconds = options.proveSeconds / std::size(sizes);
+      if (best)
+        phase.knownTime = best->time;
+      PhaseResult solved = solvePhaseProgram(core, bound.opsByPressure().front(), budget, phase);
+      phaseInfeasible = solved.infeasible && !best;
+      if (solved.bound)
+        result.phaseBound = std::max(result.phaseBound.value_or(0), *solved.bound);
+      if (!solved.sequence)
+        continue;
+      Sequence replay = delayReruns(core, *solved.sequence);
+      if (!measure(core, replay).legal)
+        continue;
+      addPoint(replay, budget);
+      best = bestWithin(budget);
+      if (!best || !isMet(best->time, result.phaseBound))
+        searchAt(budget, &replay, rungMoves());
     }
+  }
+
+  /// The phase program is solved in floating point: its bound is exact up to 1e-7 of the extra
+  /// time.
+  bool isMet(Cost time, std::optional<Cost> least) const {
+    return least &&
+           static_cast<double>(time - *least) <= 1e-7 * static_cast<double>(time - core.leastTime);
   }
 
   void fill(PlanResult &result, const Point *best, Bytes budget) {
@@ -370,12 +389,8 @@ private:
     result.peakBytes = best->peak;
     const Cost least = result.bound();
     result.gap = least > 0 ? static_cast<double>(best->time) / static_cast<double>(least) - 1 : 0;
-    // The phase program is solved in floating point: its bound is exact up to 1e-7 of the extra
-    // time.
-    const double tolerance =
-        result.phaseBound ? 1e-7 * static_cast<double>(best->time - core.leastTime) : 0;
-    result.status =
-        static_cast<double>(best->time - least) <= tolerance ? Status::Optimal : Status::Bounded;
+    result.status = best->time <= least || isMet(best->time, result.phaseBound) ? Status::Optimal
+                                                                                : Status::Bounded;
   }
 
   const Problem problem;
