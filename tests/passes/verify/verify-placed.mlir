@@ -1,0 +1,229 @@
+// RUN: stowage-opt %s --stow-verify-placed --split-input-file --verify-diagnostics
+
+// Tests that a sound plan passes. Bytes of the arena of 256:
+//
+//     0      64      128       192      256
+//     | w    | x, y  | t       | scratch |        y overwrites x; t is a view's base
+module attributes {stow.form = "placed", stow.arena_bytes = 256 : i64, stow.alignment = 64 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 64 : i64},
+      %w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter", stow.offset = 0 : i64})
+      -> (tensor<16xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) {
+    %y = stow.softmax %x {axis = 1 : i64, stow.in_place = array<i64: 0, 0>, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %t = stow.matmul %y, %w {transpose_a = false, transpose_b = false, stow.offsets = array<i64: 128>, stow.workspace = 64 : i64, stow.workspace_offset = 192 : i64}
+        : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %v = stow.reshape %t : (tensor<4x4xf32>) -> tensor<16xf32>
+    %w1 = stow.map %w, %y {updates = array<i64: 0, 0>, stow.offsets = array<i64: 0>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> {
+    ^bb0(%a: f32, %b: f32):
+      %0 = arith.subf %a, %b : f32
+      stow.yield %0 : f32
+    }
+    return %v, %w1 : tensor<16xf32>, tensor<4x4xf32>
+  }
+  func.func @eval(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter", stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.name = "y"}) {
+    %y = stow.softmax %w {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %y : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// P1: the module's attributes.
+// expected-error @+1 {{expects stow.form = "placed", stow.arena_bytes and stow.alignment; run stow-pack-buffers first}}
+module attributes {stow.form = "ordered", stow.arena_bytes = 256 : i64, stow.alignment = 64 : i64} {
+}
+
+// -----
+
+// expected-error @+1 {{expects stow.form = "placed", stow.arena_bytes and stow.alignment; run stow-pack-buffers first}}
+module attributes {stow.form = "placed", stow.arena_bytes = 256 : i64, stow.alignment = 0 : i64} {
+}
+
+// -----
+
+// P1: offsets are missing: of an argument, of a result, of scratch; there are too few.
+module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
+  // expected-error @+1 {{argument 0 lacks stow.offset, stow.name or stow.kind; run stow-pack-buffers first}}
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"}) {
+    return
+  }
+  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}, %l: tensor<4xi64> {stow.name = "l", stow.kind = "input", stow.offset = 64 : i64}) {
+    // expected-error @+1 {{lacks stow.offsets for its 1 results}}
+    %a = stow.softmax %x {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{lacks stow.offsets for its 2 results}}
+    %b, %c = stow.cross_entropy_rows %x, %l {ignore_index = -100 : i64, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)
+    // expected-error @+1 {{lacks stow.workspace_offset}}
+    %d = stow.matmul %x, %x {transpose_a = false, transpose_b = false, stow.offsets = array<i64: 256>, stow.workspace = 64 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return
+  }
+}
+
+// -----
+
+// P1: 64 bytes at 192 end at 256, one byte above the arena; and negative.
+module attributes {stow.form = "placed", stow.arena_bytes = 255 : i64, stow.alignment = 64 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) {
+    // expected-error @+1 {{result at [192, 256) lies outside the arena of 255 bytes}}
+    %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 192>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{result at [-64, 0) lies outside the arena of 255 bytes}}
+    %b = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: -64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{workspace at [192, 292) lies outside the arena of 255 bytes}}
+    %d = stow.matmul %x, %x {transpose_a = false, transpose_b = false, stow.offsets = array<i64: 128>, stow.workspace = 100 : i64, stow.workspace_offset = 192 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return
+  }
+}
+
+// -----
+
+// P1: alignment.
+module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
+  // expected-error @+1 {{y at 96 is not aligned to 64 bytes}}
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64},
+      %y: tensor<4x4xf32> {stow.name = "y", stow.kind = "input", stow.offset = 96 : i64}) {
+    // expected-error @+1 {{result at 200 is not aligned to 64 bytes}}
+    %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 200>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{workspace at 513 is not aligned to 64 bytes}}
+    %d = stow.matmul %x, %x {transpose_a = false, transpose_b = false, stow.offsets = array<i64: 128>, stow.workspace = 100 : i64, stow.workspace_offset = 513 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return
+  }
+}
+
+// -----
+
+// P2: %a at [64, 128) is overwritten in its first bytes by %b, in its last by %d, wholly by scratch.
+module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 16 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) {
+    %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = stow.reduce_sum %x {axes = array<i64: 1>, keepdims = false, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{operand 0 at [64, 128) has been overwritten before this op reads it}}
+    %c = stow.softmax %a {axis = 1 : i64, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %d = stow.reduce_sum %x {axes = array<i64: 1>, keepdims = false, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4xf32>
+    return
+  }
+  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) {
+    %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = stow.reduce_sum %x {axes = array<i64: 1>, keepdims = false, stow.offsets = array<i64: 112>} : (tensor<4x4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{operand 0 at [64, 128) has been overwritten before this op reads it}}
+    %c = stow.softmax %a {axis = 1 : i64, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %d = stow.matmul %x, %x {transpose_a = false, transpose_b = false, stow.offsets = array<i64: 320>, stow.workspace = 512 : i64, stow.workspace_offset = 384 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %e = stow.softmax %d {axis = 1 : i64, stow.offsets = array<i64: 400>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %f = stow.matmul %x, %x {transpose_a = false, transpose_b = false, stow.offsets = array<i64: 320>, stow.workspace = 512 : i64, stow.workspace_offset = 384 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{operand 0 at [400, 464) has been overwritten before this op reads it}}
+    %g = stow.softmax %e {axis = 1 : i64, stow.offsets = array<i64: 512>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return
+  }
+}
+
+// -----
+
+// P2: a view dies with what it looks at; an output must be whole at the end.
+module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) -> (tensor<16xf32> {stow.name = "y"}) {
+    %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %v = stow.reshape %a : (tensor<4x4xf32>) -> tensor<16xf32>
+    %b = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{operand 0 at [64, 128) has been overwritten before this op reads it}}
+    return %v : tensor<16xf32>
+  }
+}
+
+// -----
+
+// P3: a library call writes over an operand it reads; softmax shifted by half its operand;
+// an update elsewhere than its operand.
+module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 32 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}, %w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter", stow.offset = 128 : i64}) {
+    // expected-error @+1 {{result 0 overwrites operand 1 while the op reads it}}
+    %a = stow.matmul %w, %x {transpose_a = false, transpose_b = false, stow.offsets = array<i64: 0>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{result 0 overwrites operand 0 while the op reads it}}
+    %b = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 32>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{result 0 must lie where operand 0 lies}}
+    %c = stow.map %w {updates = array<i64: 0, 0>, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>) -> tensor<4x4xf32> {
+    ^bb0(%e: f32):
+      stow.yield %e : f32
+    }
+    return
+  }
+}
+
+// -----
+
+// P3: two results in one place; scratch on an operand; scratch on a result.
+module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}, %l: tensor<4xi64> {stow.name = "l", stow.kind = "input", stow.offset = 64 : i64}) {
+    // expected-error @+1 {{two results overlap in the arena}}
+    %b, %c = stow.cross_entropy_rows %x, %l {ignore_index = -100 : i64, stow.offsets = array<i64: 128, 128>} : (tensor<4x4xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)
+    // expected-error @+1 {{workspace overlaps an operand}}
+    %d = stow.matmul %x, %x {transpose_a = false, transpose_b = false, stow.offsets = array<i64: 256>, stow.workspace = 4 : i64, stow.workspace_offset = 0 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{workspace overlaps a result}}
+    %e = stow.matmul %x, %x {transpose_a = false, transpose_b = false, stow.offsets = array<i64: 256>, stow.workspace = 100 : i64, stow.workspace_offset = 192 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return
+  }
+}
+
+// -----
+
+// P3: arguments on top of each other: [0, 64) and [32, 96).
+module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 32 : i64} {
+  // expected-error @+1 {{arguments "y" and "x" overlap in the arena}}
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}, %y: tensor<4x4xf32> {stow.name = "y", stow.kind = "input", stow.offset = 32 : i64}) {
+    return
+  }
+}
+
+// -----
+
+// P4: state moves between the graphs.
+module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
+  func.func @train(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter", stow.offset = 0 : i64}) {
+    return
+  }
+  // expected-error @+1 {{state "w" lies at 64 here and at 0 in another graph}}
+  func.func @eval(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter", stow.offset = 64 : i64}) {
+    return
+  }
+}
+
+// -----
+
+// P4: an activation on top of state, which nothing reads afterwards in this step.
+module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
+  // expected-error @+1 {{state "w" is overwritten, and not by its new value}}
+  func.func @eval(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter", stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.name = "y"}) {
+    %y = stow.softmax %w {axis = 1 : i64, stow.in_place = array<i64: 0, 0>, stow.offsets = array<i64: 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %y : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// P4: the new value lies elsewhere; the new value is destroyed before the end.
+module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
+  // expected-error @+1 {{the new value of state "w" does not lie where the state lies}}
+  func.func @train(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter", stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.state = "w"}) {
+    %y = stow.softmax %w {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %y : tensor<4x4xf32>
+  }
+  func.func @eval(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter", stow.offset = 0 : i64}, %x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 64 : i64}) -> (tensor<4x4xf32> {stow.state = "w"}) {
+    %w1 = stow.map %w {updates = array<i64: 0, 0>, stow.offsets = array<i64: 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32> {
+    ^bb0(%e: f32):
+      stow.yield %e : f32
+    }
+    %y = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{operand 0 at [0, 64) has been overwritten before this op reads it}}
+    return %w1 : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// Tests that stow.in_place is not needed here: the replay goes by bytes. x + x on top of x, read twice.
+module attributes {stow.form = "placed", stow.arena_bytes = 64 : i64, stow.alignment = 64 : i64} {
+  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.name = "y"}) {
+    %y = stow.map %x, %x {stow.offsets = array<i64: 0>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> {
+    ^bb0(%a: f32, %b: f32):
+      %0 = arith.addf %a, %b : f32
+      stow.yield %0 : f32
+    }
+    return %y : tensor<4x4xf32>
+  }
+}
