@@ -28,7 +28,8 @@ double fromBFloat16(uint16_t bits) {
 
 template <typename T> std::vector<T> copied(const std::string &bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  if (!values.empty()) // memcpy takes no null pointer, whatever the size
+    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
   return values;
 }
 
