@@ -13,6 +13,7 @@ namespace {
 
 constexpr Bytes unlimited = std::numeric_limits<Bytes>::max() / 4;
 constexpr int64_t pollInterval = 100'000;
+constexpr size_t maxTrail = 8'000'000; ///< entries of 16 bytes
 
 /// One search: mutable state over an immutable instance. Every change goes to the trail, so that
 /// going back costs what going forward did.
@@ -77,6 +78,7 @@ private:
   bool isAgainstTwins(int32_t item) const;
   void shiftSections(int32_t item, int sign);
   void undo(size_t mark);
+  size_t trailEnd() const { return forgotten + trail.size(); }
 
   bool isPlaced(int32_t item) const { return state[item] == State::Placed; }
   void setState(int32_t item, State value) {
@@ -125,9 +127,10 @@ private:
 
   // By item:
   std::vector<State> state;
-  std::vector<Bytes> support; ///< base on what is placed; final when placed
-  std::vector<Bytes> lowest;  ///< proven lower bound of the base, >= support
-  std::vector<int32_t> rank;  ///< static order
+  std::vector<Bytes> support;  ///< base on what is placed; final when placed
+  std::vector<Bytes> lowest;   ///< proven lower bound of the base, >= support
+  std::vector<int32_t> rank;   ///< static order
+  std::vector<int32_t> lifter; ///< hint: the neighbour that can lift a deferred item the least
   // By section:
   std::vector<Bytes> remaining;  ///< bytes still to come
   std::vector<int32_t> coming;   ///< number of items still to come
@@ -149,6 +152,8 @@ private:
   std::vector<int32_t> raised;
   // With SearchPick::Lowest bases never fall along a path: nothing to come in the sections of the
   // present frame starts below `progress`.
+  // Used for what costs more than constant time only where there are at most smallCount items.
+  static constexpr int32_t smallCount = 1000;
   Bytes progress = 0;
   int32_t progressBegin = 0, progressEnd = 0;
   // The best open item of each group of consecutive items, recomputed when the group changed.
@@ -157,6 +162,7 @@ private:
   std::vector<char> groupIsStale;
 
   std::vector<TrailEntry> trail;
+  size_t forgotten = 0; ///< entries dropped from the front; the search cannot go back beyond them
   std::vector<std::pair<int32_t, int32_t>> parts;
   std::vector<Frame> frames;
   std::vector<int32_t> deferredItems; ///< superset of the deferred ones on the current path
@@ -235,7 +241,7 @@ void Search::shiftSections(int32_t item, int sign) {
 }
 
 void Search::undo(size_t mark) {
-  while (trail.size() > mark) {
+  while (trailEnd() > mark) {
     const TrailEntry entry = trail.back();
     trail.pop_back();
     switch (entry.change) {
@@ -272,6 +278,7 @@ bool Search::initialise() {
   state.assign(data.count, State::Open);
   support = data.ground;
   lowest = support;
+  lifter.assign(data.count, -1);
   remaining.assign(data.sections, 0);
   coming.assign(data.sections, 0);
   crossing.assign(data.sections + 1, 0);
@@ -324,16 +331,26 @@ bool Search::settle() {
 /// A deferred item needs a neighbour below it that starts under its present top.
 bool Search::refreshDeferred(int32_t item) {
   const bool isInFrame = progressBegin <= data.begin[item] && data.begin[item] < progressEnd;
-  const Bytes least = isInFrame ? progress : 0;
+  const Bytes least = isInFrame && data.count <= smallCount ? progress : 0;
+  const Bytes top = support[item] + data.size[item];
+  auto liftBy = [&](int32_t other) {
+    return std::max(lowest[other], least) + (data.rectangles ? data.step[other] : 1);
+  };
+  ++work;
+  if (const int32_t hint = lifter[item]; hint >= 0 && !isPlaced(hint) && lowest[hint] < top &&
+                                         least < top && liftBy(hint) <= lowest[item])
+    return true;
   Bytes lifted = unlimited, start = unlimited;
   work += data.forNeighbours(item, [&](int32_t other) {
     if (isPlaced(other))
       return;
-    const Bytes base = std::max(lowest[other], least);
-    start = std::min(start, base);
-    lifted = std::min(lifted, base + (data.rectangles ? data.step[other] : 1));
+    start = std::min(start, std::max(lowest[other], least));
+    if (liftBy(other) < lifted) {
+      lifted = liftBy(other);
+      lifter[item] = other;
+    }
   });
-  if (lifted == unlimited || (options.rules.deadline && start >= support[item] + data.size[item]))
+  if (lifted == unlimited || (options.rules.deadline && start >= top))
     return false;
   if (!options.rules.support)
     return true;
@@ -606,7 +623,7 @@ bool Search::advance(const Frame &frame) {
 
 /// Picks an item for a new frame and tries to place it; false when the branch is dead.
 bool Search::enter(Frame &frame) {
-  frame.trailMark = trail.size();
+  frame.trailMark = trailEnd();
   frame.deferredMark = deferredItems.size();
   frame.partsMark = frame.nextPart = frame.lastPart = parts.size();
   frame.item = pick(frame);
@@ -633,6 +650,10 @@ SearchOutcome Search::descend() {
       nextPoll = work + pollInterval;
       if (stop && stop())
         return SearchOutcome::Stopped;
+      if (trail.size() > maxTrail) {
+        trail.erase(trail.begin(), trail.begin() + maxTrail / 2);
+        forgotten += maxTrail / 2;
+      }
     }
     Frame &frame = frames.back();
     if (std::exchange(entering, false))
@@ -648,6 +669,8 @@ SearchOutcome Search::descend() {
       entering = true;
       continue;
     }
+    if (frame.trailMark < forgotten)
+      return SearchOutcome::Stopped;
     undo(frame.trailMark);
     deferredItems.resize(frame.deferredMark);
     parts.resize(frame.partsMark);

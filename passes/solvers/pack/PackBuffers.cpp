@@ -223,6 +223,14 @@ private:
     for (size_t i = 0; i < part.settings.size() && !exhausted(); ++i) {
       const int32_t setting = part.settings[i];
       SearchOptions search = searchPortfolio()[setting];
+      const bool isTightest = search.pick == SearchPick::Tightest;
+      if (isTightest && part.instance->freeItems() > manyItems)
+        continue; // a node costs all sections
+      // A second run of the same setting would repeat the first; some noise makes it a new one.
+      if (isTightest && effort != firstEffort) {
+        search.noise = 0.3;
+        search.seed = static_cast<uint64_t>(effort);
+      }
       search.nodeLimit = part.instance->freeItems() + effort;
       search.workLimit = workLimit - result.work;
       SearchResult found = part.instance->search(target, search, stop);
@@ -301,7 +309,8 @@ private:
     return std::move(result);
   }
 
-  static constexpr int64_t firstEffort = 500;
+  static constexpr int64_t firstEffort = 200;
+  static constexpr int32_t manyItems = 4000;
 
   const Problem &problem;
   const PackOptions &options;
