@@ -4,6 +4,7 @@
 #
 #   scripts/install.sh          everything: what building, the tests and the references need
 #   scripts/install.sh build    what building and the demo need (no PyTorch)
+#   scripts/install.sh asan     everything, and the sanitizers' runtime for the preset asan
 #
 # Needs root, or sudo. Made for Debian 12; LLVM 22 comes from its security suite.
 set -euo pipefail
@@ -31,7 +32,8 @@ test_packages=(
 case "${1:-all}" in
 build) packages=("${build_packages[@]}") ;;
 all) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
-*) fail "unknown set \"$1\"; known are build and all" ;;
+asan) packages=("${build_packages[@]}" "${test_packages[@]}" libclang-rt-22-dev) ;;
+*) fail "unknown set \"$1\"; known are build, all and asan" ;;
 esac
 
 command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
