@@ -63,9 +63,53 @@ MapOp toMap(OpBuilder &builder, ElementwiseOpInterface op) {
   return map;
 }
 
+/// A reshape of a splat is a splat: automatic differentiation seeds sums this way.
+void foldReshape(OpBuilder &builder, ReshapeOp reshape) {
+  auto constant = reshape.getX().getDefiningOp<ConstantOp>();
+  auto value = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
+  if (!value || !value.isSplat())
+    return;
+  builder.setInsertionPoint(reshape);
+  auto folded = ConstantOp::create(builder, reshape.getLoc(),
+                                   value.resizeSplat(cast<ShapedType>(reshape.getY().getType())));
+  if (Attribute phase = reshape->getAttr(kPhaseAttr))
+    folded->setAttr(kPhaseAttr, phase);
+  reshape.replaceAllUsesWith(Value(folded));
+  reshape.erase();
+}
+
+/// A constant that others than kernels read becomes a map without operands that fills its result.
+void fill(OpBuilder &builder, ConstantOp constant) {
+  builder.setInsertionPoint(constant);
+  auto map = MapOp::create(builder, constant.getLoc(), TypeRange(constant.getType()), ValueRange(),
+                           builder.getDenseI64ArrayAttr({}));
+  if (Attribute phase = constant->getAttr(kPhaseAttr))
+    map->setAttr(kPhaseAttr, phase);
+  builder.setInsertionPointToStart(&map.getBody().emplaceBlock());
+  Value element = scalarConstant(builder, constant.getLoc(), constant);
+  YieldOp::create(builder, constant.getLoc(), ValueRange{element});
+  constant.replaceAllUsesWith(map.getResult(0));
+  constant.erase();
+}
+
 StringRef phaseOf(Operation *op) {
   auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
   return phase ? phase.getValue() : "forward";
+}
+
+/// True when an op between the two overwrites state that `producer` reads: computed at the
+/// consumer it would read the new value.
+bool readsOverwrittenState(MapOp producer, MapOp consumer) {
+  return llvm::any_of(producer.getInputs(), [&](Value input) {
+    return isa<BlockArgument>(input) && llvm::any_of(input.getUses(), [&](OpOperand &use) {
+             auto alias = dyn_cast<AliasOpInterface>(use.getOwner());
+             if (!alias || !producer->isBeforeInBlock(alias) || !alias->isBeforeInBlock(consumer))
+               return false;
+             return llvm::any_of(alias->getResults(), [&](OpResult result) {
+               return alias.getUpdatedOperand(result.getResultNumber()) == use.getOperandNumber();
+             });
+           });
+  });
 }
 
 /// True when `producer`, all of whose uses are in `consumer`, may be computed inside it.
@@ -73,6 +117,8 @@ bool mayMerge(MapOp producer, MapOp consumer) {
   if (producer.getNumResults() != 1 || !producer.getUpdates().empty())
     return false;
   if (phaseOf(producer) != phaseOf(consumer) && phaseOf(consumer) != "update")
+    return false;
+  if (readsOverwrittenState(producer, consumer))
     return false;
   Value value = producer.getResult(0);
   if (!llvm::all_of(value.getUsers(), [&](Operation *user) { return user == consumer; }))
@@ -111,10 +157,10 @@ MapOp merge(OpBuilder &builder, MapOp producer, MapOp consumer) {
     IRMapping mapping;
     Block &body = source.getBody().front();
     for (auto [argument, input] : llvm::zip(body.getArguments(), source.getInputs()))
-      mapping.map(argument, input == replaced
-                                ? replacement
-                                : Value(block.getArgument(llvm::find(inputs, input) -
-                                                          inputs.begin())));
+      mapping.map(argument,
+                  input == replaced
+                      ? replacement
+                      : Value(block.getArgument(llvm::find(inputs, input) - inputs.begin())));
     for (Operation &op : body.without_terminator())
       builder.clone(op, mapping);
     return llvm::map_to_vector(body.getTerminator()->getOperands(),
@@ -135,12 +181,18 @@ struct FuseElementwisePass : impl::FuseElementwisePassBase<FuseElementwisePass> 
   void runOnOperation() override {
     for (auto graph : getOperation().getOps<func::FuncOp>()) {
       OpBuilder builder(&getContext());
-      for (Operation &op : llvm::make_early_inc_range(graph.getBody().front()))
-        if (auto elementwise = dyn_cast<ElementwiseOpInterface>(&op))
+      for (Operation &op : llvm::make_early_inc_range(graph.getBody().front())) {
+        if (auto reshape = dyn_cast<ReshapeOp>(&op))
+          foldReshape(builder, reshape);
+        else if (auto elementwise = dyn_cast<ElementwiseOpInterface>(&op))
           mergeProducers(builder, toMap(builder, elementwise));
-      for (auto constant : llvm::make_early_inc_range(graph.getOps<ConstantOp>()))
+      }
+      for (auto constant : llvm::make_early_inc_range(graph.getOps<ConstantOp>())) {
         if (constant->use_empty())
           constant->erase();
+        else
+          fill(builder, constant);
+      }
       maps += llvm::range_size(graph.getOps<MapOp>());
     }
   }

@@ -10,7 +10,8 @@ def FuseElementwisePass : Pass<"stow-fuse-elementwise", "::mlir::ModuleOp"> {
     reader is another map over the same elements is merged into it, and so are scalars computed for
     it, so that the value between them never exists in memory. A forward value that the backward
     reads stays a result. Merging never crosses from the forward to the backward, except into
-    optimizer updates.
+    optimizer updates, and never moves a read of state past the update of that state. A constant
+    that another op reads becomes a map without operands.
 
     Requires: the step form with layouts; stow.constant as stow-hoist-constants leaves them.
     Ensures: no elementwise op of the dialect and no stow.constant remain.
