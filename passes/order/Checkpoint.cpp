@@ -1,8 +1,8 @@
 // Checkpointing by segments (Chen et al. 2016, arXiv 1604.06174) on the articulation points of the
 // forward graph.
 //
-//   forward   [ segment 0 ] c1 [ segment 1 ] c2 [ last segment ]        c1, c2: the only values that
-//   backward                                    [ last segment ]        cross, kept
+//   forward   [ segment 0 ] c1 [ segment 1 ] c2 [ last segment ]        c1, c2: the only values
+//   that backward                                    [ last segment ]        cross, kept
 //             [ segment 1 again ] [ its backward ]
 //             [ segment 0 again ] [ its backward ]
 //
@@ -113,65 +113,111 @@ bool isSmall(OpResult result) {
   return storedBytesOf(result.getType()) * 256 <= largest;
 }
 
-/// Computes the ops of a segment again in front of the backward that reads them. `kept`, all other
-/// results of its op, and small results stay. Returns the number of clones.
-unsigned recomputeSegment(func::FuncOp graph, ArrayRef<Operation *> ops, Value kept) {
-  llvm::DenseSet<Operation *> segment(ops.begin(), ops.end());
-  // What the backward reads of the segment, and which of its ops that takes.
-  llvm::DenseSet<Operation *> needed;
-  SmallVector<Operation *> worklist;
-  Operation *firstReader = nullptr;
-  auto stays = [&](Value value) {
-    Operation *op = value.getDefiningOp();
-    return !op || op == kept.getDefiningOp() || !segment.contains(op) ||
-           isSmall(cast<OpResult>(value));
-  };
-  auto demand = [&](Value value) {
-    if (!stays(value) && needed.insert(value.getDefiningOp()).second)
-      worklist.push_back(value.getDefiningOp());
-  };
-  for (Operation *op : ops)
-    for (Value result : op->getResults()) {
-      if (stays(result))
-        continue;
-      for (Operation *user : result.getUsers()) {
-        auto phase = user->getAttrOfType<StringAttr>(kPhaseAttr);
-        if (!phase || phase != "backward" || user->hasAttr(kRecomputeAttr))
-          continue;
-        demand(result);
-        if (!firstReader || user->isBeforeInBlock(firstReader))
-          firstReader = user;
-      }
-    }
-  if (!firstReader)
-    return 0;
-  while (!worklist.empty())
-    for (Value operand : worklist.pop_back_val()->getOperands())
-      demand(operand);
+/// True for the readers of a segment that get the values computed again: the backward and the
+/// updates fused with it.
+bool readsAgain(Operation *user) {
+  return user->hasAttr(kPhaseAttr) && !user->hasAttr(kRecomputeAttr);
+}
 
-  OpBuilder builder(firstReader);
-  IRMapping mapping;
-  unsigned clones = 0;
-  for (Operation *op : ops) {
-    if (!needed.contains(op))
-      continue;
-    Operation *clone = builder.clone(*op, mapping);
-    clone->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
-    clone->setAttr(kRecomputeAttr, builder.getUnitAttr());
-    ++clones;
-    for (auto [result, again] : llvm::zip(op->getResults(), clone->getResults())) {
-      if (stays(result)) {
-        mapping.map(result, result);
-        continue;
-      }
-      result.replaceUsesWithIf(again, [&](OpOperand &use) {
-        auto phase = use.getOwner()->getAttrOfType<StringAttr>(kPhaseAttr);
-        return phase && phase == "backward" && !use.getOwner()->hasAttr(kRecomputeAttr);
-      });
+/// True when `op` reads state that is overwritten before `place`: there it would give other bits.
+bool readsOverwrittenState(Operation *op, Operation *place) {
+  return llvm::any_of(op->getOperands(), [&](Value operand) {
+    Value root = viewRoot(operand);
+    return isa<BlockArgument>(root) && llvm::any_of(root.getUses(), [&](OpOperand &use) {
+             auto alias = dyn_cast<AliasOpInterface>(use.getOwner());
+             return alias && alias->isBeforeInBlock(place) &&
+                    llvm::any_of(alias->getResults(), [&](OpResult result) {
+                      return alias.getUpdatedOperand(result.getResultNumber()) ==
+                             use.getOperandNumber();
+                    });
+           });
+  });
+}
+
+/// One segment and which of its values are computed again.
+class Segment {
+public:
+  /// `kept`, all other results of its op, and small results stay.
+  Segment(ArrayRef<Operation *> ops, Value kept)
+      : ops(ops), members(ops.begin(), ops.end()), kept(kept.getDefiningOp()) {
+    // Ops that would read overwritten state at the first reader stay too; without them the first
+    // reader may come later, where more state is overwritten.
+    for (bool changed = true; changed;) {
+      changed = false;
+      findFirstReader();
+      if (firstReader)
+        for (Operation *op : ops)
+          if (!fixed.contains(op) && readsOverwrittenState(op, firstReader))
+            changed = fixed.insert(op).second;
     }
   }
-  return clones;
-}
+
+  /// Computes the ops again in front of their first reader. Returns the number of clones.
+  unsigned recompute() {
+    if (!firstReader)
+      return 0;
+    findNeeded();
+    OpBuilder builder(firstReader);
+    IRMapping mapping;
+    unsigned clones = 0;
+    for (Operation *op : ops) {
+      if (!needed.contains(op))
+        continue;
+      Operation *clone = builder.clone(*op, mapping);
+      clone->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+      clone->setAttr(kRecomputeAttr, builder.getUnitAttr());
+      ++clones;
+      for (auto [result, again] : llvm::zip(op->getResults(), clone->getResults())) {
+        if (stays(result))
+          mapping.map(result, result);
+        else
+          result.replaceUsesWithIf(again,
+                                   [](OpOperand &use) { return readsAgain(use.getOwner()); });
+      }
+    }
+    return clones;
+  }
+
+private:
+  bool stays(Value value) const {
+    Operation *op = value.getDefiningOp();
+    return !op || op == kept || !members.contains(op) || fixed.contains(op) ||
+           isSmall(cast<OpResult>(value));
+  }
+
+  void findFirstReader() {
+    firstReader = nullptr;
+    for (Operation *op : ops)
+      for (Value result : op->getResults())
+        if (!stays(result))
+          for (Operation *user : result.getUsers())
+            if (readsAgain(user) && (!firstReader || user->isBeforeInBlock(firstReader)))
+              firstReader = user;
+  }
+
+  /// What the backward reads, and what computing that reads.
+  void findNeeded() {
+    SmallVector<Operation *> worklist;
+    auto demand = [&](Value value) {
+      if (!stays(value) && needed.insert(value.getDefiningOp()).second)
+        worklist.push_back(value.getDefiningOp());
+    };
+    for (Operation *op : ops)
+      for (Value result : op->getResults())
+        if (llvm::any_of(result.getUsers(), readsAgain))
+          demand(result);
+    while (!worklist.empty())
+      for (Value operand : worklist.pop_back_val()->getOperands())
+        demand(operand);
+  }
+
+  ArrayRef<Operation *> ops;
+  llvm::DenseSet<Operation *> members;
+  Operation *kept;
+  llvm::DenseSet<Operation *> fixed;  ///< not computed again, to read state before its update
+  llvm::DenseSet<Operation *> needed; ///< computed again
+  Operation *firstReader = nullptr;
+};
 
 /// Applies a plan to the graph; the segment behind the last cut is not recomputed.
 unsigned applyPlan(func::FuncOp graph, const Plan &plan) {
@@ -181,7 +227,7 @@ unsigned applyPlan(func::FuncOp graph, const Plan &plan) {
   for (size_t i = plan.size(); i-- > 0;) {
     size_t begin = i == 0 ? 0 : cuts[plan[i - 1]].position + 1;
     size_t end = cuts[plan[i]].position + 1;
-    clones += recomputeSegment(graph, ArrayRef(ops).slice(begin, end - begin), cuts[plan[i]].value);
+    clones += Segment(ArrayRef(ops).slice(begin, end - begin), cuts[plan[i]].value).recompute();
   }
   return clones;
 }

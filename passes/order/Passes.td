@@ -28,4 +28,38 @@ def CheckpointPass : Pass<"stow-checkpoint", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"recomputed", "recomputed", "ops computed a second time">];
 }
 
+def SchedulePass : Pass<"stow-schedule", "::mlir::ModuleOp"> {
+  let summary = "Order the training step and recompute values so that it fits a budget";
+  let description = [{
+    Chooses the order of the training step's ops and what to compute again, any number of times, so
+    that the sum of live bytes never exceeds `budget` and the time by the device's roofline is least
+    (passes/solvers/schedule). State counts as live throughout. Views move to their readers; clones
+    carry `stow.recompute` and every reader gets the latest result in front of it, so results are
+    equal bit for bit. Updates of state run once, behind the last reader of the old value.
+
+    Packing may need more than the sum of live bytes; `stowage compile --memory-budget` goes on to
+    smaller peaks until the packed arena fits. Fails, naming the smallest peak found and the least
+    possible one, when no order fits.
+
+    Requires: the ordered form with state bound and without in-place marks.
+    Ensures: the same.
+
+    ```mlir
+    %y = stow.conv2d %x, %w ...
+    %z = stow.map %y ...                                       // %y dies
+    %y2 = stow.conv2d %x, %w {stow.phase = "backward", stow.recompute} ...
+    %g = stow.map %y2, %gz ...
+    ```
+  }];
+  let options = [
+    Option<"budget", "budget", "int64_t", "0", "bytes, state included">,
+    Option<"alignment", "alignment", "int64_t", "64", "buffers are rounded up to this many bytes">,
+    Option<"flopsPerSecond", "flops-per-second", "double", "1e11", "the device's peak">,
+    Option<"bytesPerSecond", "bytes-per-second", "double", "1e10", "the device's memory bandwidth">,
+    Option<"launchSeconds", "launch-seconds", "double", "1e-6", "fixed cost of every op">,
+  ];
+  let dependentDialects = ["::stow::StowDialect"];
+  let statistics = [Statistic<"recomputed", "recomputed", "ops computed a second time">];
+}
+
 #endif // STOW_ORDER_PASSES_TD

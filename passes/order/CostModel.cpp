@@ -1,0 +1,37 @@
+#include "passes/order/CostModel.h"
+
+#include "ir/Stow.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+double peakOf(const CostModel &model, Operation *op) {
+  auto type = op->getNumResults() ? dyn_cast<RankedTensorType>(op->getResult(0).getType())
+                                  : RankedTensorType();
+  auto found = model.flopsPerSecond.end();
+  if (type)
+    found = model.flopsPerSecond.find(dtypeOf(type.getElementType()));
+  if (found == model.flopsPerSecond.end())
+    found = model.flopsPerSecond.find(DType::F32);
+  return found->second;
+}
+
+} // namespace
+
+schedule::Cost CostModel::costOf(Operation *op) const {
+  double flops = defaultFlops(op);
+  double moved = static_cast<double>(defaultBytesMoved(op));
+  if (auto cost = dyn_cast<CostOpInterface>(op)) {
+    flops = cost.getFlops();
+    moved = static_cast<double>(cost.getBytesMoved());
+  }
+  double seconds = launchSeconds + std::max(flops / peakOf(*this, op), moved / bytesPerSecond);
+  return std::max<schedule::Cost>(1, std::llround(seconds * 1e9));
+}
+
+} // namespace stow

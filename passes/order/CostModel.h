@@ -1,0 +1,29 @@
+// What a kernel costs on a device: a roofline over the op's own counts.
+//
+//   seconds = launch + max(operations / peak of the element type, bytes moved / bandwidth)
+//
+// The model ranks recomputations against each other; it does not predict a clock. Costs are whole
+// nanoseconds, at least 1, so that sums are exact and plans do not depend on rounding.
+#pragma once
+
+#include "ir/plan/schedule/Problem.h"
+#include "runtime/base/DType.h"
+
+#include "mlir/IR/Operation.h"
+
+#include <map>
+#include <string>
+
+namespace stow {
+
+struct CostModel {
+  std::string device = "cpu";
+  std::map<DType, double> flopsPerSecond = {{DType::F32, 1e11}}; ///< by element type of the results
+  double bytesPerSecond = 1e10;
+  double launchSeconds = 1e-6;
+
+  /// Nanoseconds of one execution. Types without a peak of their own count as f32.
+  schedule::Cost costOf(mlir::Operation *op) const;
+};
+
+} // namespace stow

@@ -1,0 +1,222 @@
+#include "passes/order/ScheduleProblem.h"
+
+#include "ir/Stow.h"
+#include "passes/memory/Liveness.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace stow {
+
+Value viewedValue(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    auto alias = dyn_cast<AliasOpInterface>(op);
+    auto viewed = alias ? alias.getViewedOperand() : std::nullopt;
+    if (!viewed)
+      break;
+    value = op->getOperand(*viewed);
+  }
+  return value;
+}
+
+namespace {
+
+/// Builds the problem value by value, in program order.
+class Builder {
+public:
+  Builder(func::FuncOp graph, const CostModel &costs, Bytes alignment)
+      : graph(graph), costs(costs), alignment(alignment) {}
+
+  StepProblem build() {
+    Block &block = graph.getBody().front();
+    step.problem.name = graph.getSymName().str();
+    step.problem.costUnit = "s";
+    step.problem.costDenominator = 1'000'000'000;
+    for (BlockArgument argument : block.getArguments()) {
+      bool isState = isStateKind(kindOfArgument(graph, argument.getArgNumber()));
+      addValue(argument, isState);
+      if (isState)
+        pinned.insert(argument);
+    }
+    for (Operation &op : block)
+      if (!launchesNothing(&op))
+        addOp(op);
+    for (Value returned : block.getTerminator()->getOperands())
+      if (auto found = ids.find(viewedValue(returned)); found != ids.end())
+        step.problem.values[found->second].keep = true;
+    dropOptionsOnKept();
+    return std::move(step);
+  }
+
+private:
+  void addValue(Value value, bool isPinned) {
+    Bytes size = alignUp(storedBytesOf(value.getType()), alignment);
+    ids[value] = isPinned ? step.problem.addPinned("", size) : step.problem.addValue("", size);
+    step.values.push_back(value);
+  }
+
+  void addOp(Operation &op) {
+    schedule::Op scheduled;
+    scheduled.name = op.getName().getStringRef().str();
+    for (Value operand : op.getOperands())
+      if (auto found = ids.find(viewedValue(operand)); found != ids.end())
+        if (!llvm::is_contained(scheduled.inputs, found->second))
+          scheduled.inputs.push_back(found->second);
+    auto workspace = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr);
+    scheduled.alternatives.push_back(
+        {costs.costOf(&op), workspace ? alignUp(workspace.getInt(), alignment) : 0});
+    auto purity = dyn_cast<PurityOpInterface>(&op);
+    scheduled.recomputable = purity && purity.isRecomputable();
+    auto alias = dyn_cast<AliasOpInterface>(&op);
+    for (OpResult result : op.getResults()) {
+      auto updated = alias ? alias.getUpdatedOperand(result.getResultNumber()) : std::nullopt;
+      if (updated) {
+        addUpdate(op, scheduled, result, viewedValue(op.getOperand(*updated)));
+        continue;
+      }
+      addValue(result, false);
+      scheduled.outputs.push_back(ids[result]);
+      if (alias)
+        addOverwriteOptions(op, scheduled, result, alias);
+    }
+    step.problem.ops.push_back(std::move(scheduled));
+    step.ops.push_back(&op);
+  }
+
+  /// `result` is the next version of the state that `old` holds.
+  void addUpdate(Operation &op, schedule::Op &scheduled, OpResult result, Value old) {
+    ids[result] = step.problem.addValueIn("", step.problem.values[ids[old]].storage);
+    step.values.push_back(result);
+    scheduled.outputs.push_back(ids[result]);
+    if (!llvm::is_contained(scheduled.overwrites, ids[old]))
+      scheduled.overwrites.push_back(ids[old]);
+    scheduled.recomputable = false;
+    pinned.insert(result);
+  }
+
+  /// Operands that stow-share-in-place may give to `result`.
+  void addOverwriteOptions(Operation &op, schedule::Op &scheduled, OpResult result,
+                           AliasOpInterface alias) {
+    for (unsigned candidate : alias.getOverwritableOperands(result.getResultNumber())) {
+      Value value = op.getOperand(candidate), root = viewedValue(value);
+      auto found = ids.find(root);
+      if (found == ids.end() || pinned.contains(root) ||
+          storedBytesOf(value.getType()) != storedBytesOf(result.getType()) ||
+          storedBytesOf(root.getType()) != storedBytesOf(result.getType()))
+        continue;
+      bool readOtherwise = llvm::any_of(op.getOperands(), [&](Value other) {
+        return other != value && viewedValue(other) == root;
+      });
+      schedule::OverwriteOption option = {ids[result], found->second};
+      if (!readOtherwise && !llvm::is_contained(scheduled.mayOverwrite, option))
+        scheduled.mayOverwrite.push_back(option);
+    }
+  }
+
+  /// What the caller reads may not be overwritten by anyone.
+  void dropOptionsOnKept() {
+    for (schedule::Op &op : step.problem.ops)
+      llvm::erase_if(op.mayOverwrite, [&](const schedule::OverwriteOption &option) {
+        return step.problem.values[option.input].keep;
+      });
+  }
+
+  func::FuncOp graph;
+  const CostModel &costs;
+  Bytes alignment;
+  StepProblem step;
+  llvm::DenseMap<Value, schedule::ValueId> ids;
+  llvm::DenseSet<Value> pinned;
+};
+
+/// Writes a schedule into the block by moving and cloning its ops in front of the terminator.
+class Rewriter {
+public:
+  Rewriter(func::FuncOp graph) : block(graph.getBody().front()) {
+    for (Operation &op : block.without_terminator())
+      operands[&op] = llvm::to_vector(op.getOperands());
+  }
+
+  unsigned run(const StepProblem &step, const schedule::Solution &solution) {
+    llvm::SmallVector<Operation *> views;
+    for (Operation &op : block.without_terminator())
+      if (isView(&op))
+        views.push_back(&op);
+    Operation *terminator = block.getTerminator();
+    SmallVector<Value> returned(terminator->getOperands());
+    for (const schedule::Run &run : solution.runs)
+      execute(step.ops[run.op]);
+    for (auto [index, value] : llvm::enumerate(returned))
+      terminator->setOperand(index, resolve(value));
+    for (Operation *view : llvm::reverse(views))
+      if (!placed.contains(view))
+        view->erase();
+    return clones;
+  }
+
+private:
+  static bool isView(Operation *op) { return launchesNothing(op) && op->getNumOperands() > 0; }
+
+  void execute(Operation *op) {
+    SmallVector<Value> inputs = llvm::map_to_vector(operands[op], [&](Value v) { return resolve(v); });
+    Operation *instance = place(op, inputs);
+    if (instance != op) {
+      ++clones;
+      OpBuilder builder(instance);
+      instance->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+      instance->setAttr(kRecomputeAttr, builder.getUnitAttr());
+    }
+    for (auto [result, now] : llvm::zip(op->getResults(), instance->getResults()))
+      current[result] = now;
+  }
+
+  /// Puts `op`, or a clone of it if it has been put already, at the end.
+  Operation *place(Operation *op, ArrayRef<Value> inputs) {
+    Operation *instance = op;
+    if (placed.insert(op).second) {
+      op->moveBefore(block.getTerminator());
+    } else {
+      instance = op->clone();
+      block.getOperations().insert(Block::iterator(block.getTerminator()), instance);
+    }
+    instance->setOperands(inputs);
+    return instance;
+  }
+
+  /// The value that a reader placed now gets for `value` of the original graph.
+  Value resolve(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      return value;
+    if (!isView(op)) {
+      auto found = current.find(value);
+      return found == current.end() ? value : found->second;
+    }
+    SmallVector<Value> inputs = llvm::map_to_vector(operands[op], [&](Value v) { return resolve(v); });
+    auto &known = viewOf[op];
+    if (!known || !llvm::equal(known->getOperands(), inputs))
+      known = place(op, inputs);
+    return known->getResult(cast<OpResult>(value).getResultNumber());
+  }
+
+  Block &block;
+  llvm::DenseMap<Operation *, SmallVector<Value>> operands; ///< of the original graph
+  llvm::DenseMap<Value, Value> current;                     ///< the latest production of each value
+  llvm::DenseMap<Operation *, Operation *> viewOf;          ///< the latest copy of each view
+  llvm::DenseSet<Operation *> placed;
+  unsigned clones = 0;
+};
+
+} // namespace
+
+StepProblem buildStepProblem(func::FuncOp graph, const CostModel &costs, Bytes alignment) {
+  return Builder(graph, costs, alignment).build();
+}
+
+unsigned applySchedule(func::FuncOp graph, const StepProblem &step,
+                       const schedule::Solution &solution) {
+  return Rewriter(graph).run(step, solution);
+}
+
+} // namespace stow

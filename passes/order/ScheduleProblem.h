@@ -1,0 +1,39 @@
+// A training step as a schedule problem, and a schedule as a training step.
+//
+//   graph                        problem                         schedule           graph again
+//   %1 = conv %x                 op 0: {x} -> {1}                0 1 2 0 3          %1 = conv %x
+//   %2 = map %1                  op 1: {1} -> {2}                                   ...
+//   %3 = reshape %2 (a view)     readers of %3 read value 2                         %1' = conv %x
+//
+// Views launch nothing: they are no ops of the problem and are made again wherever a reader of them
+// needs one. State is pinned; an op that updates it runs once, after the state's last reader.
+#pragma once
+
+#include "passes/order/CostModel.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <vector>
+
+namespace stow {
+
+struct StepProblem {
+  schedule::Problem problem;
+  std::vector<mlir::Operation *> ops;           ///< by OpId: the op of the graph
+  std::vector<mlir::Value> values;              ///< by ValueId: the value of the graph
+};
+
+/// Reads the problem off a graph whose state is bound (stow-bind-state). Sizes are bytes as stored,
+/// rounded up to `alignment`, so that peaks are comparable with packed arenas. O(values + uses).
+StepProblem buildStepProblem(mlir::func::FuncOp graph, const CostModel &costs, Bytes alignment);
+
+/// Rewrites `graph`, which `step` was built from, to run as `solution` says. The first run of an op
+/// moves it; every further run is a clone with stow.recompute. Every reader gets the latest result
+/// in front of it. In-place marks are left to stow-share-in-place. Returns the number of clones.
+unsigned applySchedule(mlir::func::FuncOp graph, const StepProblem &step,
+                       const schedule::Solution &solution);
+
+/// Follows views back to the value whose bytes they look at.
+mlir::Value viewedValue(mlir::Value value);
+
+} // namespace stow
