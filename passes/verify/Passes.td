@@ -80,7 +80,8 @@ def VerifyOrderedPass : Pass<"stow-verify-ordered", "::mlir::ModuleOp"> {
 
     O1: the module's `stow.form` is "ordered"; no elementwise op and no stow.constant remain.
     O2: no op reads a value, or a view of it, whose storage an earlier op has overwritten.
-    O3: `stow.in_place` pairs name operands that the op may overwrite, of equal stored size.
+    O3: `stow.in_place` pairs name operands that the op may overwrite, of equal stored size, each
+    storage once, no state, and none that the op reads through another operand as well.
     O4: every state result is produced by an op that updates the state argument of that name.
 
     Requires: any module.

@@ -36,9 +36,8 @@ private:
   LogicalResult checkReads(Operation &op) { // O2
     for (OpOperand &operand : op.getOpOperands())
       if (Operation *writer = overwrittenBy.lookup(rootOf(operand.get()))) {
-        InFlightDiagnostic error = op.emitError()
-                                   << "reads operand " << operand.getOperandNumber()
-                                   << " after its storage has been overwritten";
+        InFlightDiagnostic error = op.emitError() << "reads operand " << operand.getOperandNumber()
+                                                  << " after its storage has been overwritten";
         error.attachNote(writer->getLoc()) << "overwritten here";
         return error;
       }
@@ -52,18 +51,52 @@ private:
     auto alias = dyn_cast<AliasOpInterface>(&op);
     if (!alias || pairs.size() % 2 != 0)
       return op.emitError() << "carries stow.in_place but overwrites nothing";
-    for (int64_t i = 0; i < pairs.size(); i += 2) {
-      if (pairs[i] < 0 || pairs[i] >= op.getNumResults() ||
-          !llvm::is_contained(alias.getOverwritableOperands(pairs[i]),
-                              static_cast<unsigned>(pairs[i + 1])))
-        return op.emitError() << "result " << pairs[i] << " may not overwrite operand "
-                              << pairs[i + 1];
-      if (storedBytesOf(op.getResult(pairs[i]).getType()) !=
-          storedBytesOf(op.getOperand(pairs[i + 1]).getType()))
-        return op.emitError() << "result " << pairs[i] << " and operand " << pairs[i + 1]
-                              << " differ in stored size";
-    }
+    SmallVector<Value> taken;
+    for (int64_t i = 0; i < pairs.size(); i += 2)
+      if (failed(checkPair(op, alias, pairs[i], pairs[i + 1], taken)))
+        return failure();
     return success();
+  }
+
+  /// One pair of stow.in_place; `taken` are the storages that other pairs overwrite.
+  LogicalResult checkPair(Operation &op, AliasOpInterface alias, int64_t result, int64_t operand,
+                          SmallVectorImpl<Value> &taken) {
+    SmallVector<unsigned> allowed;
+    if (result >= 0 && result < op.getNumResults())
+      allowed = alias.getOverwritableOperands(result);
+    if (!llvm::is_contained(allowed, operand))
+      return op.emitError() << "result " << result << " may not overwrite operand " << operand;
+    if (storedBytesOf(op.getResult(result).getType()) !=
+        storedBytesOf(op.getOperand(operand).getType()))
+      return op.emitError() << "result " << result << " and operand " << operand
+                            << " differ in stored size";
+    Value root = rootOf(op.getOperand(operand));
+    if (auto name = nameOfState(root))
+      return op.emitError() << "result " << result << " overwrites state " << name
+                            << "; only its new value may";
+    if (llvm::is_contained(taken, root))
+      return op.emitError() << "overwrites operand " << operand << " with more than one result";
+    taken.push_back(root);
+    for (OpOperand &other : op.getOpOperands())
+      if (rootOf(other.get()) == root && !llvm::is_contained(allowed, other.getOperandNumber()))
+        return op.emitError() << "result " << result << " overwrites operand " << operand
+                              << ", which the op also reads as operand "
+                              << other.getOperandNumber();
+    return success();
+  }
+
+  /// Name of the state argument that `value` is, if it is one.
+  StringAttr nameOfState(Value value) const {
+    auto argument = dyn_cast<BlockArgument>(value);
+    auto graph = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : nullptr;
+    auto attribute = [&](StringRef name) {
+      return graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), name);
+    };
+    if (!graph || !attribute(kKindAttr))
+      return {};
+    StringRef kind = attribute(kKindAttr);
+    bool isState = kind == "parameter" || kind == "statistic" || kind == "optimizer";
+    return isState ? attribute(kNameAttr) : StringAttr();
   }
 
   void define(Operation &op, OpResult result) {

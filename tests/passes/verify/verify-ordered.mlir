@@ -1,0 +1,197 @@
+// RUN: stowage-opt %s --stow-verify-ordered --split-input-file --verify-diagnostics
+
+// Tests that a sound ordered module passes: an operand overwritten at its last read, read twice by
+// the op that overwrites it; a state result that updates its argument; an output that is a view.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"},
+      %w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"})
+      -> (tensor<2x2xf32> {stow.name = "y"}, tensor<4xf32> {stow.state = "w"}) {
+    %y = stow.map %x, %x {stow.in_place = array<i64: 0, 0>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+    ^bb0(%a: f32, %b: f32):
+      %0 = arith.addf %a, %b : f32
+      stow.yield %0 : f32
+    }
+    %w1 = stow.map %w, %y {updates = array<i64: 0, 0>, stow.phase = "update"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+    ^bb0(%a: f32, %b: f32):
+      %0 = arith.subf %a, %b : f32
+      stow.yield %0 : f32
+    }
+    %v = stow.reshape %y : (tensor<4xf32>) -> tensor<2x2xf32>
+    return %v, %w1 : tensor<2x2xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+// O1: the form is claimed.
+// expected-error @+1 {{expects stow.form = "ordered"; run stow-checkpoint first}}
+module attributes {stow.form = "step"} {
+  func.func @train() { return }
+}
+
+// -----
+
+// O1: no elementwise op of the dialect, no constant.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    // expected-error @+1 {{'stow.relu' op does not belong to the ordered form; run stow-fuse-elementwise}}
+    %y = stow.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{'stow.constant' op does not belong to the ordered form; run stow-fuse-elementwise}}
+    %c = stow.constant dense<1.0> : tensor<4xf32>
+    return %y, %c : tensor<4xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+// O2: a value is read after its storage went to another.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+    // expected-note @+1 {{overwritten here}}
+    %y = stow.softmax %x {axis = 1 : i64, stow.in_place = array<i64: 0, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{reads operand 1 after its storage has been overwritten}}
+    %z = stow.matmul %y, %x {transpose_a = false, transpose_b = false} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %y, %z : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// O2: a view made before is as dead as what it looks at, for the caller too.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<16xf32>) {
+    %v = stow.reshape %x : (tensor<4x4xf32>) -> tensor<16xf32>
+    // expected-note @+1 {{overwritten here}}
+    %y = stow.softmax %x {axis = 1 : i64, stow.in_place = array<i64: 0, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{reads operand 1 after its storage has been overwritten}}
+    return %y, %v : tensor<4x4xf32>, tensor<16xf32>
+  }
+}
+
+// -----
+
+// O2: old state is read after its update.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"}) -> (tensor<f32>, tensor<4xf32> {stow.state = "w"}) {
+    // expected-note @+1 {{overwritten here}}
+    %w1 = stow.map %w {updates = array<i64: 0, 0>} : (tensor<4xf32>) -> tensor<4xf32> {
+    ^bb0(%a: f32):
+      stow.yield %a : f32
+    }
+    // expected-error @+1 {{reads operand 0 after its storage has been overwritten}}
+    %s = stow.reduce_sum %w {axes = array<i64: 0>, keepdims = false} : (tensor<4xf32>) -> tensor<f32>
+    return %s, %w1 : tensor<f32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+// O3: marks on ops that overwrite nothing, and odd ones.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<4x4xf32>, %l: tensor<4xf32>, %z: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4x4xf32>) {
+    // expected-error @+1 {{carries stow.in_place but overwrites nothing}}
+    %s = stow.reduce_sum %x {axes = array<i64: 1>, keepdims = false, stow.in_place = array<i64: 0, 0>} : (tensor<4x4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{carries stow.in_place but overwrites nothing}}
+    %y = stow.softmax %z {axis = 1 : i64, stow.in_place = array<i64: 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %s, %y : tensor<4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// O3: an operand that the op reads for other elements later: batch_norm_grad may overwrite dy, not x.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<4x2xf32>, %m: tensor<2xf32>, %v: tensor<2xf32>, %s: tensor<2xf32>, %dy: tensor<4x2xf32>) -> tensor<4x2xf32> {
+    // expected-error @+1 {{result 0 may not overwrite operand 0}}
+    %dx, %ds, %db = stow.batch_norm_grad %x, %m, %v, %s, %dy {epsilon = 1.0e-5 : f64, stow.in_place = array<i64: 0, 0>}
+        : (tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>)
+    return %dx : tensor<4x2xf32>
+  }
+}
+
+// -----
+
+// O3: a result that does not exist, and an operand that does not.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<4x4xf32>, %z: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+    // expected-error @+1 {{result 1 may not overwrite operand 0}}
+    %y = stow.softmax %x {axis = 1 : i64, stow.in_place = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{result 0 may not overwrite operand 7}}
+    %w = stow.softmax %z {axis = 1 : i64, stow.in_place = array<i64: 0, 7>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %y, %w : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// O3: x takes 4*3*4 = 48 bytes; y, blocked by 4 with padding, 64.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<4x3xf32>) -> tensor<4x3xf32, #stow.layout<"0,1;1:4">> {
+    // expected-error @+1 {{result 0 and operand 0 differ in stored size}}
+    %y = stow.softmax %x {axis = 1 : i64, stow.in_place = array<i64: 0, 0>} : (tensor<4x3xf32>) -> tensor<4x3xf32, #stow.layout<"0,1;1:4">>
+    return %y : tensor<4x3xf32, #stow.layout<"0,1;1:4">>
+  }
+}
+
+// -----
+
+// O3: two results in one place.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    // expected-error @+1 {{overwrites operand 0 with more than one result}}
+    %y, %z = stow.map %x {stow.in_place = array<i64: 0, 0, 1, 0>} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+    ^bb0(%a: f32):
+      stow.yield %a, %a : f32, f32
+    }
+    return %y, %z : tensor<4xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+// O3: a view of the overwritten operand is read by the same op, in another order as far as types tell.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<4x4xf32>) -> tensor<1x4x4xf32> {
+    %v = stow.reshape %x : (tensor<4x4xf32>) -> tensor<1x4x4xf32>
+    // expected-error @+1 {{result 0 overwrites operand 0, which the op also reads as operand 1}}
+    %z = stow.map %v, %x {stow.in_place = array<i64: 0, 0>} : (tensor<1x4x4xf32>, tensor<4x4xf32>) -> tensor<1x4x4xf32> {
+    ^bb0(%a: f32, %b: f32):
+      %0 = arith.addf %a, %b : f32
+      stow.yield %0 : f32
+    }
+    return %z : tensor<1x4x4xf32>
+  }
+}
+
+// -----
+
+// O3: an activation on top of a parameter.
+module attributes {stow.form = "ordered"} {
+  func.func @eval(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter"}) -> (tensor<4x4xf32> {stow.name = "y"}) {
+    // expected-error @+1 {{result 0 overwrites state "w"; only its new value may}}
+    %y = stow.softmax %w {axis = 1 : i64, stow.in_place = array<i64: 0, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %y : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// O4: a new state value that lies elsewhere, and one that updates another argument.
+module attributes {stow.form = "ordered"} {
+  // expected-error @+1 {{the new value of state "w" does not update its argument; run stow-bind-state}}
+  func.func @train(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"}, %w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"}) -> (tensor<4xf32> {stow.state = "w"}) {
+    %w1 = stow.map %w, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+    ^bb0(%a: f32, %b: f32):
+      stow.yield %b : f32
+    }
+    return %w1 : tensor<4xf32>
+  }
+  // expected-error @+1 {{the new value of state "w" does not update its argument; run stow-bind-state}}
+  func.func @eval(%v: tensor<4xf32> {stow.name = "v", stow.kind = "parameter"}, %w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"}) -> (tensor<4xf32> {stow.state = "w"}) {
+    %w1 = stow.map %v, %w {updates = array<i64: 0, 0>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+    ^bb0(%a: f32, %b: f32):
+      stow.yield %b : f32
+    }
+    return %w1 : tensor<4xf32>
+  }
+}
