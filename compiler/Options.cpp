@@ -87,6 +87,13 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
              [&] { options.freezeBatchNorm = true; });
   flags.value("checkpoint", "MODE", "none: keep all activations; sqrt: recompute segments",
               [&](const std::string &text) { options.checkpoint = text; });
+  flags.value("memory-budget", "BYTES",
+              "the arena's limit: 2GiB, 900MB, bytes, or 70% of the arena without a limit; "
+              "recomputes what does not fit, in the least time",
+              [&](const std::string &text) { options.memoryBudget = parseByteBudget(text); });
+  flags.value("device", "DEVICE",
+              "whose speed weighs recomputations: cpu, a100, h100, h200, rtx4090, or a profile.json",
+              [&](const std::string &text) { options.device = text; });
   flags.value("threads", "N", "threads to plan for (default: the cores of this machine)",
               [&](const std::string &text) { options.threads = parseCount("threads", text, 1); });
   flags.value("target-cpu", "CPU", "native, x86-64-v3 (AVX2), x86-64-v4 (AVX-512), ...",
@@ -155,6 +162,9 @@ CompileOptions parseCompileOptions(const std::vector<std::string> &arguments, bo
   if (options.checkpoint != "none" && options.checkpoint != "sqrt")
     throw Error::badInput("unknown checkpoint mode \"" + options.checkpoint +
                           "\"; known are none, sqrt");
+  if (options.memoryBudget && options.checkpoint != "none")
+    throw Error::badInput("--checkpoint and --memory-budget both decide what is computed again; "
+                          "give one of them");
   if (options.threads == 0)
     options.threads = std::max(1u, std::thread::hardware_concurrency());
   return options;

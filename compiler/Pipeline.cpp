@@ -1,6 +1,9 @@
 #include "compiler/Pipeline.h"
 
 #include "codegen/host/HostTarget.h"
+#include "compiler/Budget.h"
+#include "compiler/DeviceProfile.h"
+#include "compiler/Infeasible.h"
 #include "ir/Stow.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/fuse/Passes.h"
@@ -37,6 +40,14 @@ void StageTimer::stop() {
   running = false;
 }
 
+void runStage(ModuleOp module, const char *stage,
+              llvm::function_ref<void(PassManager &)> addPasses) {
+  PassManager manager(module.getContext());
+  addPasses(manager);
+  if (failed(manager.run(module)))
+    throw Error::badInput(std::string("compilation stopped in stage ") + stage);
+}
+
 namespace {
 
 OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &options) {
@@ -58,13 +69,6 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &opti
   if (!module)
     throw Error::badInput("cannot import \"" + options.modelPath + "\"");
   return module;
-}
-
-void run(ModuleOp module, const char *stage, llvm::function_ref<void(PassManager &)> addPasses) {
-  PassManager manager(module.getContext());
-  addPasses(manager);
-  if (failed(manager.run(module)))
-    throw Error::badInput(std::string("compilation stopped in stage ") + stage);
 }
 
 double number(const std::map<std::string, std::string> &settings, const std::string &key,
@@ -110,16 +114,58 @@ void addStepPasses(PassManager &manager, const CompileOptions &options) {
   manager.addPass(createVerifyStepPass());
 }
 
-// F1 -> F2: kernels in their final order. Beyond this point, no new values.
-void addOrderPasses(PassManager &manager, const Target &target, const std::string &checkpoint) {
+// F1 -> F2, first half: kernels. Beyond this point, no new arithmetic.
+void addKernelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createAssignLayoutsPass(target));
   manager.addPass(createCSEPass());
   manager.addPass(createFuseElementwisePass());
   manager.addPass(createPlanWorkspacesPass(target));
+}
+
+// F1 -> F2, second half: the final order. Beyond this point, no new values.
+void addOrderPasses(PassManager &manager, const std::string &checkpoint) {
   CheckpointPassOptions options;
   options.mode = checkpoint;
   manager.addPass(createCheckpointPass(options));
   manager.addPass(createBindStatePass());
+  addSharePasses(manager);
+}
+
+/// Arena of the same step with every activation kept.
+Bytes arenaWithoutRecompute(ModuleOp step) {
+  OwningOpRef<ModuleOp> clone = cast<ModuleOp>(step->clone());
+  runStage(*clone, "plan without recomputation", [&](PassManager &manager) {
+    addOrderPasses(manager, "none");
+    addPlacePasses(manager);
+  });
+  return describePlan(*clone).arenaBytes;
+}
+
+/// Order and place under options.memoryBudget, decided together. Throws Error(Infeasible) STOW1001.
+void planWithinBudget(CompiledPlan &result, const CompileOptions &options, StageTimer &timer) {
+  BudgetPlanner planner(*result.module, loadDevice(options.device, options.threads));
+  const Bytes keepAll = planner.keepAll().arenaBytes;
+  const Bytes budget = budgetBytes(*options.memoryBudget, keepAll);
+  std::optional<StepChoice> choice = planner.plan(budget);
+  if (!choice)
+    throw infeasible(planner, options, budget);
+  if (options.stopAfter == Form::Ordered) {
+    result.module = planner.ordered(*choice);
+    return;
+  }
+  timer.start("place");
+  result.plan = describePlan(*choice->placed);
+  result.plan.withoutRecomputeBytes = keepAll;
+  result.plan.extraTimeFraction = static_cast<double>(choice->time) /
+                                      static_cast<double>(planner.keepAll().time) -
+                                  1;
+  result.module = std::move(choice->placed);
+  timer.stop();
+}
+
+} // namespace
+
+void addSharePasses(PassManager &manager) {
   manager.addPass(createShareInPlacePass());
   manager.addPass(createVerifyOrderedPass());
 }
@@ -130,17 +176,16 @@ void addPlacePasses(PassManager &manager) {
   manager.addPass(createVerifyPlacedPass());
 }
 
-/// Arena of the same step with every activation kept.
-Bytes arenaWithoutRecompute(ModuleOp step, const Target &target) {
-  OwningOpRef<ModuleOp> clone = cast<ModuleOp>(step->clone());
-  run(*clone, "plan without recomputation", [&](PassManager &manager) {
-    addOrderPasses(manager, target, "none");
-    addPlacePasses(manager);
-  });
-  return describePlan(*clone).arenaBytes;
+OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &options) {
+  CompileOptions upToStep = options;
+  upToStep.stopAfter = Form::Step;
+  StageTimer timer;
+  CompiledPlan compiled = compileToPlan(context, upToStep, timer);
+  host::HostTarget target(options.threads);
+  runStage(*compiled.module, "order",
+           [&](PassManager &manager) { addKernelPasses(manager, target); });
+  return std::move(compiled.module);
 }
-
-} // namespace
 
 CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, StageTimer &timer) {
   CompiledPlan result;
@@ -148,27 +193,32 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
   result.module = loadModel(context, options);
   ModuleOp module = *result.module;
   module.setSymName(std::filesystem::path(options.modelPath).filename().string());
-  run(module, "model", addModelPasses);
+  runStage(module, "model", addModelPasses);
   if (options.stopAfter == Form::Model)
     return result;
 
   timer.start("step");
-  run(module, "step", [&](PassManager &manager) { addStepPasses(manager, options); });
+  runStage(module, "step", [&](PassManager &manager) { addStepPasses(manager, options); });
   if (options.stopAfter == Form::Step)
     return result;
 
   timer.start("order");
   host::HostTarget target(options.threads);
+  runStage(module, "order", [&](PassManager &manager) { addKernelPasses(manager, target); });
+  if (options.memoryBudget) {
+    planWithinBudget(result, options, timer);
+    return result;
+  }
   std::optional<Bytes> withoutRecompute;
   if (options.checkpoint != "none")
-    withoutRecompute = arenaWithoutRecompute(module, target);
-  run(module, "order",
-      [&](PassManager &manager) { addOrderPasses(manager, target, options.checkpoint); });
+    withoutRecompute = arenaWithoutRecompute(module);
+  runStage(module, "order",
+           [&](PassManager &manager) { addOrderPasses(manager, options.checkpoint); });
   if (options.stopAfter == Form::Ordered)
     return result;
 
   timer.start("place");
-  run(module, "place", addPlacePasses);
+  runStage(module, "place", addPlacePasses);
   result.plan = describePlan(module);
   if (withoutRecompute)
     result.plan.withoutRecomputeBytes = *withoutRecompute;

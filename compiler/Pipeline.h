@@ -7,6 +7,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "mlir/Pass/PassManager.h"
 
 #include <chrono>
 #include <string>
@@ -33,6 +34,20 @@ struct CompiledPlan {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< the form asked for; Placed for Program
   Plan plan;                                ///< filled in from Placed on
 };
+
+/// Runs passes on a module. Throws Error naming `stage` when one fails.
+void runStage(mlir::ModuleOp module, const char *stage,
+              llvm::function_ref<void(mlir::PassManager &)> addPasses);
+
+/// In-place sharing on an ordered step whose state is bound, and the check of the ordered form.
+void addSharePasses(mlir::PassManager &manager);
+
+/// F2 -> F3: every buffer gets its place. Beyond this point, every offset is final.
+void addPlacePasses(mlir::PassManager &manager);
+
+/// The model up to the step form, fused, with layouts and workspaces: what BudgetPlanner takes.
+mlir::OwningOpRef<mlir::ModuleOp> prepareStep(mlir::MLIRContext &context,
+                                              const CompileOptions &options);
 
 /// Runs the pipeline up to `options.stopAfter` (Program stops at Placed: code is the caller's).
 /// Throws Error after diagnostics have been printed.

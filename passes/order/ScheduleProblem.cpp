@@ -159,7 +159,8 @@ private:
   static bool isView(Operation *op) { return launchesNothing(op) && op->getNumOperands() > 0; }
 
   void execute(Operation *op) {
-    SmallVector<Value> inputs = llvm::map_to_vector(operands[op], [&](Value v) { return resolve(v); });
+    SmallVector<Value> inputs =
+        llvm::map_to_vector(operands[op], [&](Value v) { return resolve(v); });
     Operation *instance = place(op, inputs);
     if (instance != op) {
       ++clones;
@@ -193,7 +194,8 @@ private:
       auto found = current.find(value);
       return found == current.end() ? value : found->second;
     }
-    SmallVector<Value> inputs = llvm::map_to_vector(operands[op], [&](Value v) { return resolve(v); });
+    SmallVector<Value> inputs =
+        llvm::map_to_vector(operands[op], [&](Value v) { return resolve(v); });
     auto &known = viewOf[op];
     if (!known || !llvm::equal(known->getOperands(), inputs))
       known = place(op, inputs);

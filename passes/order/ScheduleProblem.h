@@ -19,8 +19,8 @@ namespace stow {
 
 struct StepProblem {
   schedule::Problem problem;
-  std::vector<mlir::Operation *> ops;           ///< by OpId: the op of the graph
-  std::vector<mlir::Value> values;              ///< by ValueId: the value of the graph
+  std::vector<mlir::Operation *> ops; ///< by OpId: the op of the graph
+  std::vector<mlir::Value> values;    ///< by ValueId: the value of the graph
 };
 
 /// Reads the problem off a graph whose state is bound (stow-bind-state). Sizes are bytes as stored,

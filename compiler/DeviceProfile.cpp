@@ -1,0 +1,64 @@
+#include "compiler/DeviceProfile.h"
+
+#include "compiler/DeviceProfiles.inc"
+#include "runtime/format/Json.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace stow {
+namespace {
+
+double above(const JsonNode &node, const char *key) {
+  double value = node.number(key);
+  if (!(value > 0))
+    throw Error::badInput("device profile: " + std::string(key) + " must be above zero");
+  return value;
+}
+
+CostModel parseProfile(const std::string &text, const std::string &name, int64_t threads) {
+  Json json = parseJson(text, "device profile " + name);
+  JsonNode node(json, "device profile " + name);
+  const double scale =
+      node.has("per_thread") && node.boolean("per_thread") ? static_cast<double>(threads) : 1;
+  CostModel model;
+  model.device = node.text("device");
+  model.flopsPerSecond.clear();
+  node.forEachMember("flops_per_second", [&](const std::string &key, const JsonNode &) {
+    model.flopsPerSecond[parseDType(key)] = scale * above(node.at("flops_per_second"), key.c_str());
+  });
+  if (!model.flopsPerSecond.contains(DType::F32))
+    throw Error::badInput("device profile " + name + ": flops_per_second has no f32");
+  model.bytesPerSecond = scale * above(node, "bytes_per_second");
+  model.launchSeconds = above(node, "launch_seconds");
+  return model;
+}
+
+} // namespace
+
+std::vector<std::string> deviceNames() {
+  std::vector<std::string> names;
+  for (const auto &[name, text] : kDeviceProfiles)
+    names.push_back(name);
+  return names;
+}
+
+CostModel loadDevice(const std::string &nameOrFile, int64_t threads) {
+  for (const auto &[name, text] : kDeviceProfiles)
+    if (nameOrFile == name)
+      return parseProfile(text, name, threads);
+  if (!std::filesystem::is_regular_file(nameOrFile)) {
+    std::string list;
+    for (const std::string &name : deviceNames())
+      list += (list.empty() ? "" : ", ") + name;
+    throw Error::badInput("unknown device \"" + nameOrFile + "\"; known are " + list +
+                          ", or a JSON file of that form");
+  }
+  std::ifstream in(nameOrFile, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return parseProfile(text.str(), nameOrFile, threads);
+}
+
+} // namespace stow

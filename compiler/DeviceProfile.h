@@ -1,0 +1,18 @@
+// Device profiles: the data-sheet figures that costs are made of (compiler/profiles/*.json).
+#pragma once
+
+#include "passes/order/CostModel.h"
+
+#include <string>
+#include <vector>
+
+namespace stow {
+
+/// Names of the profiles inside the compiler, sorted.
+std::vector<std::string> deviceNames();
+
+/// The profile of a name, or of a JSON file of the same form. The CPU's figures are per thread.
+/// Throws Error(BadInput) for unknown names and malformed files.
+CostModel loadDevice(const std::string &nameOrFile, int64_t threads);
+
+} // namespace stow
