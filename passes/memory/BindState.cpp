@@ -27,12 +27,12 @@ Operation *lastReader(Value value) {
   return last;
 }
 
-/// Makes `map` write the result over `argument`, if it may: it reads the argument in its own type
-/// and nothing reads the old value later.
+/// Makes `map` write the result over `argument`, if it may: the result has no other place yet, the
+/// map reads the argument in the result's type, and nothing reads the old value later.
 bool updateInPlace(MapOp map, unsigned result, BlockArgument argument) {
   auto input = llvm::find(map.getInputs(), argument);
-  if (input == map.getInputs().end() || map.getResult(result).getType() != argument.getType() ||
-      lastReader(argument) != map)
+  if (map.getUpdatedOperand(result) || input == map.getInputs().end() ||
+      map.getResult(result).getType() != argument.getType() || lastReader(argument) != map)
     return false;
   SmallVector<int64_t> updates(map.getUpdates());
   updates.append({result, input - map.getInputs().begin()});

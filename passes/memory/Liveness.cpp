@@ -43,6 +43,11 @@ Liveness::Liveness(func::FuncOp graph) {
       auto workspace = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr);
       workspaces.push_back(workspace ? workspace.getInt() : 0);
     }
+  // A graph that only returns its arguments still holds them for a while.
+  if (commands == 0) {
+    commands = 1;
+    workspaces.push_back(0);
+  }
 
   auto create = [&](Value value, int64_t begin) {
     ids[value] = all.size();
@@ -118,6 +123,11 @@ Bytes shareInPlace(func::FuncOp graph) {
   for (const Storage &storage : liveness.storages())
     for (Value value : storage.values)
       end[value] = storage.isState ? liveness.commandCount() + 1 : storage.end;
+  // What the caller reads outlives the last command, which may not overwrite it either.
+  for (Value returned : graph.getBody().front().getTerminator()->getOperands())
+    if (auto known = end.find(returned); known != end.end())
+      for (Value value : liveness.storages()[liveness.storageOf(returned)].values)
+        end[value] = liveness.commandCount() + 1;
 
   Bytes shared = 0;
   for (Operation &op : graph.getBody().front()) {

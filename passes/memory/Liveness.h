@@ -34,6 +34,7 @@ public:
 
   const std::vector<Storage> &storages() const { return all; }
   StorageId storageOf(mlir::Value value) const { return ids.lookup(value); }
+  /// Length of time: the number of commands, 1 where there is none.
   int64_t commandCount() const { return commands; }
 
   /// Number of the command, or none for ops that launch nothing.

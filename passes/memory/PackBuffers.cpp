@@ -1,8 +1,8 @@
 // From lifetimes to offsets. State first, in argument order; then one packing problem per graph,
 // solved by passes/solvers/pack. All sizes are bytes as stored.
+#include "passes/solvers/pack/PackBuffers.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
-#include "passes/solvers/pack/PackBuffers.h"
 
 #include "ir/plan/pack/Bound.h"
 #include "runtime/base/Error.h"
@@ -57,6 +57,11 @@ struct PackBuffersPass : impl::PackBuffersPassBase<PackBuffersPass> {
   using PackBuffersPassBase::PackBuffersPassBase;
 
   void runOnOperation() override {
+    if (alignment < 1) {
+      getOperation().emitError() << "alignment is " << int64_t(alignment)
+                                 << " bytes; expected 1 or more";
+      return signalPassFailure();
+    }
     try {
       pack();
     } catch (const Error &error) {
@@ -123,9 +128,9 @@ private:
       op.setAttr(kOffsetsAttr, builder.getDenseI64ArrayAttr(offsets));
       if (auto workspace = transient.ofWorkspace.find(&op);
           workspace != transient.ofWorkspace.end())
-        op.setAttr(kWorkspaceOffsetAttr,
-                   builder.getI64IntegerAttr(persistent +
-                                             packed.solution->offsets[workspace->second]));
+        op.setAttr(
+            kWorkspaceOffsetAttr,
+            builder.getI64IntegerAttr(persistent + packed.solution->offsets[workspace->second]));
     }
     return {packed.solution ? packed.solution->height : 0, packed.lowerBound};
   }

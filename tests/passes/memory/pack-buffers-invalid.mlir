@@ -1,0 +1,11 @@
+// RUN: not stowage-opt %s --stow-pack-buffers=alignment=0 2>&1 | FileCheck %s
+// RUN: not stowage-opt %s --stow-pack-buffers=alignment=-64 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+
+// Tests that an alignment that is none is refused.
+// CHECK: error: alignment is 0 bytes; expected 1 or more
+// NEGATIVE: error: alignment is -64 bytes; expected 1 or more
+module {
+  func.func @eval(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"}) -> (tensor<4xf32> {stow.name = "y"}) {
+    return %x : tensor<4xf32>
+  }
+}
