@@ -4,6 +4,7 @@
 #include "runtime/program/Flags.h"
 
 #include <algorithm>
+#include <charconv>
 #include <sstream>
 #include <thread>
 
@@ -136,27 +137,41 @@ LossSpec parseLoss(const std::string &text) {
   spec.name = parseSpec("loss", text, {"reduction", "ignore-index"}, spec.settings);
   if (spec.name != "cross-entropy" && spec.name != "mse")
     throw Error::badInput("unknown loss \"" + spec.name + "\"; known are cross-entropy, mse");
+  if (auto index = spec.settings.find("ignore-index"); index != spec.settings.end()) {
+    if (spec.name == "mse")
+      throw Error::badInput("loss mse has no setting \"ignore-index\"");
+    int64_t value = 0;
+    const std::string &digits = index->second;
+    auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || stop != digits.data() + digits.size())
+      throw Error::badInput("loss ignore-index: expected a whole number, found '" + digits + "'");
+  }
   return spec;
 }
 
 CompileOptions parseCompileOptions(const std::vector<std::string> &arguments, bool wantsOutput) {
   CompileOptions options;
+  Flags flags = compileFlags(options, wantsOutput);
   std::vector<std::string> flagWords;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string &word = arguments[i];
-    if (word == "-o" && wantsOutput && i + 1 < arguments.size())
+    if (word == "-o") {
+      if (!wantsOutput)
+        throw Error::badInput("-o belongs to stowage compile; a plan goes to standard output");
+      if (i + 1 == arguments.size())
+        throw Error::badInput("-o needs a value: -o FILE");
       options.outputPath = arguments[++i];
-    else if (word.starts_with("-") || (!flagWords.empty() && i > 0 &&
-                                       arguments[i - 1].starts_with("--") &&
-                                       arguments[i - 1].find('=') == std::string::npos &&
-                                       !options.modelPath.empty()))
+    } else if (word.starts_with("-")) {
       flagWords.push_back(word);
-    else if (options.modelPath.empty())
+      if (flags.takesNextWord(word) && i + 1 < arguments.size())
+        flagWords.push_back(arguments[++i]);
+    } else if (options.modelPath.empty()) {
       options.modelPath = word;
-    else
+    } else {
       throw Error::badInput("two models given: \"" + options.modelPath + "\" and \"" + word + "\"");
+    }
   }
-  compileFlags(options, wantsOutput).parse(flagWords);
+  flags.parse(flagWords);
   if (options.modelPath.empty())
     throw Error::badInput("no model given; expected a .onnx or .mlir file");
   if (options.checkpoint != "none" && options.checkpoint != "sqrt")

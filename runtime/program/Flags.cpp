@@ -77,6 +77,12 @@ const Flags::Flag &Flags::find(const std::string &name) const {
                         (near.empty() ? "; --help lists all" : "; did you mean --" + near + "?"));
 }
 
+bool Flags::takesNextWord(const std::string &argument) const {
+  return std::ranges::any_of(flags, [&](const Flag &flag) {
+    return flag.value == Value::Required && argument == "--" + flag.name;
+  });
+}
+
 void Flags::parse(const std::vector<std::string> &arguments) const {
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string &argument = arguments[i];

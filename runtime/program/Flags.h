@@ -24,6 +24,9 @@ public:
   /// --name.
   void flag(const std::string &name, const std::string &help, std::function<void()> store);
 
+  /// True when `argument` is a flag whose value is the next word: "--name" that needs a VALUE.
+  bool takesNextWord(const std::string &argument) const;
+
   /// Throws Error(BadInput) for unknown flags (with the nearest known one), missing and superfluous
   /// values and words that are no flags.
   void parse(const std::vector<std::string> &arguments) const;
