@@ -240,142 +240,185 @@ Problem trainingStep(const Problem &forward, int64_t backwardCost) {
   return problem;
 }
 
-Problem gptStep(int layers, int64_t batch, int64_t sequence, int64_t width) {
-  Problem problem;
-  problem.name = "gpt-" + std::to_string(layers);
-  const int64_t rows = batch * sequence, half = 2; // bf16 activations
-  const Bytes activation = rows * width * half;
-  // Costs: nanoseconds at 100 TFLOP/s or 1 TB/s, whichever is longer.
-  auto matmulCost = [](int64_t m, int64_t n, int64_t k) { return 2 * m * n * k / 100000; };
-  auto streamCost = [](Bytes bytes) { return bytes / 1000; };
+namespace {
 
+/// Builds a GPT training step: the forward notes what its backward needs on a tape, the backward
+/// walks the tape from its end.
+class GptStep {
+public:
+  GptStep(int64_t batch, int64_t sequence, int64_t width)
+      : rows(batch * sequence), sequence(sequence), width(width), activation(rows * width * half) {}
+
+  Problem build(int layers);
+
+private:
   struct Saved {
     OpId op;
     ValueId input, second, output;
     std::optional<ValueId> weight;
   };
+
+  // Costs: nanoseconds at 100 TFLOP/s or 1 TB/s, whichever is longer.
+  static Cost matmulCost(int64_t m, int64_t n, int64_t k) { return 2 * m * n * k / 100000; }
+  static Cost streamCost(Bytes bytes) { return bytes / 1000; }
+
+  ValueId emit(const std::string &name, Cost cost, ValueId a, std::optional<ValueId> b, Bytes bytes,
+               std::optional<ValueId> weight);
+  ValueId addBlock(const std::string &prefix, ValueId stream);
+  void contribute(ValueId value, Cost cost, std::vector<ValueId> inputs, const std::string &name);
+  void update(ValueId weight, ValueId gradient);
+  void differentiate(const Saved &saved);
+
+  static constexpr int64_t half = 2; ///< bytes of a bf16
+  static constexpr int64_t vocabulary = 50257;
+  int64_t rows, sequence, width;
+  Bytes activation;
+  Problem problem;
   std::vector<Saved> tape;
+  std::vector<std::optional<ValueId>> gradientOf; ///< by value of the forward
+  ValueId embedding = 0;
+  std::optional<ValueId> headGradient; ///< of the embedding as the head's weight
+};
+
+ValueId GptStep::emit(const std::string &name, Cost cost, ValueId a, std::optional<ValueId> b,
+                      Bytes bytes, std::optional<ValueId> weight) {
+  std::vector<ValueId> inputs = {a};
+  if (b)
+    inputs.push_back(*b);
+  if (weight)
+    inputs.push_back(*weight);
+  ValueId out = problem.addValue(name, bytes);
+  OpId op = problem.addOp(name, cost, inputs, {out});
+  tape.push_back({op, a, b.value_or(-1), out, weight});
+  return out;
+}
+
+/// One transformer block on `stream`; returns the stream behind it.
+ValueId GptStep::addBlock(const std::string &prefix, ValueId stream) {
+  auto weight = [&](const char *name, int64_t elements) {
+    return problem.addPinned(prefix + name, elements * half);
+  };
+  auto linear = [&](const char *name, ValueId x, int64_t in, int64_t out) {
+    return emit(prefix + name, matmulCost(rows, out, in), x, {}, rows * out * half,
+                weight(name, in * out));
+  };
+  auto elementwise = [&](const char *name, ValueId x) {
+    Bytes bytes = problem.sizeOf(x);
+    return emit(prefix + name, streamCost(2 * bytes), x, {}, bytes, {});
+  };
+  auto norm = [&](const char *name, ValueId x) {
+    return emit(prefix + name, streamCost(2 * activation), x, {}, activation, weight(name, width));
+  };
+  auto add = [&](const char *name, ValueId x, ValueId y) {
+    return emit(prefix + name, streamCost(3 * activation), x, y, activation, {});
+  };
+  ValueId norm1 = norm("ln1", stream);
+  ValueId q = linear("q", norm1, width, width), k = linear("k", norm1, width, width),
+          v = linear("v", norm1, width, width);
+  ValueId attention = problem.addValue(prefix + "attention", activation);
+  OpId attentionOp = problem.addOp(prefix + "attention", 2 * matmulCost(rows, sequence, width),
+                                   {q, k, v}, {attention});
+  tape.push_back({attentionOp, q, k, attention, {}});
+  ValueId project = linear("project", attention, width, width);
+  ValueId sum = add("add1", stream, elementwise("dropout1", project));
+  ValueId up = linear("up", norm("ln2", sum), width, 4 * width);
+  ValueId down = linear("down", elementwise("gelu", up), 4 * width, width);
+  return add("add2", sum, elementwise("dropout2", down));
+}
+
+/// One gradient per value; a second contribution is added in place.
+void GptStep::contribute(ValueId value, Cost cost, std::vector<ValueId> inputs,
+                         const std::string &name) {
+  ValueId gradient = problem.addValue(name, problem.sizeOf(value));
+  problem.addOp(name, cost, std::move(inputs), {gradient});
+  if (gradientOf[value]) {
+    ValueId sum = problem.addValue(name + ".sum", problem.sizeOf(value));
+    OpId op = problem.addOp(name + ".sum", streamCost(3 * problem.sizeOf(value)),
+                            {*gradientOf[value], gradient}, {sum});
+    problem.ops[op].mayOverwrite = {{sum, *gradientOf[value]}, {sum, gradient}};
+    gradient = sum;
+  }
+  gradientOf[value] = gradient;
+}
+
+void GptStep::update(ValueId weight, ValueId gradient) {
+  const std::string name = problem.values[weight].name;
+  Bytes bytes = problem.sizeOf(weight);
+  ValueId state = problem.addPinned(name + ".state", 6 * bytes);
+  ValueId nextWeight = problem.addValueIn(name + ".next", problem.values[weight].storage);
+  ValueId nextState = problem.addValueIn(name + ".state.next", problem.values[state].storage);
+  OpId op = problem.addOp(name + ".update", streamCost(14 * bytes), {weight, state, gradient},
+                          {nextWeight, nextState});
+  problem.ops[op].overwrites = {weight, state};
+  problem.ops[op].recomputable = false;
+}
+
+/// The backward of one op of the tape, and the update of its weight.
+void GptStep::differentiate(const Saved &saved) {
+  const std::string name = problem.ops[saved.op].name;
+  const Cost cost = problem.ops[saved.op].alternatives[0].cost;
+  const ValueId gradient = *gradientOf[saved.output];
+  if (problem.ops[saved.op].inputs.size() == 3 && !saved.weight) { // attention
+    const std::vector<ValueId> parts = problem.ops[saved.op].inputs;
+    for (ValueId part : parts)
+      contribute(part, cost, {parts[0], parts[1], parts[2], saved.output, gradient},
+                 problem.values[part].name + ".grad");
+    return;
+  }
+  if (saved.weight) {
+    ValueId weightGradient = problem.addValue(name + ".wgrad", problem.sizeOf(*saved.weight));
+    problem.addOp(name + ".wgrad", cost, {saved.input, gradient}, {weightGradient});
+    contribute(saved.input, cost, {gradient, *saved.weight}, name + ".dgrad");
+    if (*saved.weight == embedding)
+      headGradient = weightGradient;
+    else
+      update(*saved.weight, weightGradient);
+    return;
+  }
+  bool residual = saved.second >= 0;
+  contribute(saved.input, cost,
+             residual ? std::vector<ValueId>{gradient}
+                      : std::vector<ValueId>{saved.input, gradient},
+             name + ".grad");
+  if (residual)
+    contribute(saved.second, cost, {gradient}, name + ".grad2");
+}
+
+Problem GptStep::build(int layers) {
+  problem.name = "gpt-" + std::to_string(layers);
   ValueId tokens = problem.addValue("tokens", rows * 4);
-  ValueId embedding = problem.addPinned("embedding", 50257 * width * half);
-  ValueId stream = problem.addValue("x0", activation);
-  problem.addOp("embed", streamCost(2 * activation), {tokens, embedding}, {stream});
-  ValueId first = stream;
+  embedding = problem.addPinned("embedding", vocabulary * width * half);
+  const ValueId first = problem.addValue("x0", activation);
+  problem.addOp("embed", streamCost(2 * activation), {tokens, embedding}, {first});
 
-  auto emit = [&](const std::string &name, Cost cost, ValueId a, std::optional<ValueId> b,
-                  Bytes bytes, std::optional<ValueId> weight) {
-    std::vector<ValueId> inputs = {a};
-    if (b)
-      inputs.push_back(*b);
-    if (weight)
-      inputs.push_back(*weight);
-    ValueId out = problem.addValue(name, bytes);
-    OpId op = problem.addOp(name, cost, inputs, {out});
-    tape.push_back({op, a, b.value_or(-1), out, weight});
-    return out;
-  };
-  for (int l = 0; l < layers; ++l) {
-    const std::string p = "h" + std::to_string(l) + ".";
-    auto weight = [&](const char *name, int64_t elements) {
-      return problem.addPinned(p + name, elements * half);
-    };
-    auto linear = [&](const char *name, ValueId x, int64_t in, int64_t out) {
-      return emit(p + name, matmulCost(rows, out, in), x, {}, rows * out * half,
-                  weight(name, in * out));
-    };
-    auto stream1 = [&](const char *name, ValueId x) {
-      Bytes bytes = problem.sizeOf(x);
-      return emit(p + name, streamCost(2 * bytes), x, {}, bytes, {});
-    };
-    ValueId norm1 =
-        emit(p + "ln1", streamCost(2 * activation), stream, {}, activation, weight("ln1", width));
-    ValueId q = linear("q", norm1, width, width), k = linear("k", norm1, width, width),
-            v = linear("v", norm1, width, width);
-    ValueId attention = problem.addValue(p + "attention", activation);
-    OpId attentionOp = problem.addOp(p + "attention", 2 * matmulCost(rows, sequence, width),
-                                     {q, k, v}, {attention});
-    tape.push_back({attentionOp, q, k, attention, {}});
-    ValueId project = linear("project", attention, width, width);
-    ValueId dropped = stream1("dropout1", project);
-    stream = emit(p + "add1", streamCost(3 * activation), stream, dropped, activation, {});
-    ValueId norm2 =
-        emit(p + "ln2", streamCost(2 * activation), stream, {}, activation, weight("ln2", width));
-    ValueId up = linear("up", norm2, width, 4 * width);
-    ValueId gelu = stream1("gelu", up);
-    ValueId down = linear("down", gelu, 4 * width, width);
-    ValueId dropped2 = stream1("dropout2", down);
-    stream = emit(p + "add2", streamCost(3 * activation), stream, dropped2, activation, {});
-  }
+  ValueId stream = first;
+  for (int layer = 0; layer < layers; ++layer)
+    stream = addBlock("h" + std::to_string(layer) + ".", stream);
+  const Bytes logitBytes = rows * vocabulary * half;
   ValueId logits =
-      emit("logits", matmulCost(rows, 50257, width), stream, {}, rows * 50257 * half, embedding);
-  ValueId lossGradient = problem.addValue("logits.grad", rows * 50257 * half);
-  OpId lossOp =
-      problem.addOp("loss", streamCost(2 * rows * 50257 * half), {logits, tokens}, {lossGradient});
-  problem.ops[lossOp].mayOverwrite = {{lossGradient, logits}};
+      emit("logits", matmulCost(rows, vocabulary, width), stream, {}, logitBytes, embedding);
+  ValueId lossGradient = problem.addValue("logits.grad", logitBytes);
+  OpId loss = problem.addOp("loss", streamCost(2 * logitBytes), {logits, tokens}, {lossGradient});
+  problem.ops[loss].mayOverwrite = {{lossGradient, logits}};
 
-  // Backward: one gradient per value; a second contribution is added in place.
-  std::vector<std::optional<ValueId>> gradientOf(problem.values.size());
+  gradientOf.resize(problem.values.size());
   gradientOf[logits] = lossGradient;
-  auto contribute = [&](ValueId value, Cost cost, std::vector<ValueId> inputs,
-                        const std::string &name) {
-    ValueId gradient = problem.addValue(name, problem.sizeOf(value));
-    problem.addOp(name, cost, std::move(inputs), {gradient});
-    if (gradientOf[value]) {
-      ValueId sum = problem.addValue(name + ".sum", problem.sizeOf(value));
-      OpId op = problem.addOp(name + ".sum", streamCost(3 * problem.sizeOf(value)),
-                              {*gradientOf[value], gradient}, {sum});
-      problem.ops[op].mayOverwrite = {{sum, *gradientOf[value]}, {sum, gradient}};
-      gradient = sum;
-    }
-    gradientOf[value] = gradient;
-  };
-  auto update = [&](ValueId weight, ValueId gradient) {
-    const std::string name = problem.values[weight].name;
-    Bytes bytes = problem.sizeOf(weight);
-    ValueId state = problem.addPinned(name + ".state", 6 * bytes);
-    ValueId nextWeight = problem.addValueIn(name + ".next", problem.values[weight].storage);
-    ValueId nextState = problem.addValueIn(name + ".state.next", problem.values[state].storage);
-    OpId op = problem.addOp(name + ".update", streamCost(14 * bytes), {weight, state, gradient},
-                            {nextWeight, nextState});
-    problem.ops[op].overwrites = {weight, state};
-    problem.ops[op].recomputable = false;
-  };
-  std::vector<std::pair<ValueId, ValueId>> tied; // weights read by more than one op
-  for (size_t i = tape.size(); i-- > 0;) {
-    const Saved &saved = tape[i];
-    const std::string name = problem.ops[saved.op].name;
-    const Cost cost = problem.ops[saved.op].alternatives[0].cost;
-    const ValueId gradient = *gradientOf[saved.output];
-    if (problem.ops[saved.op].inputs.size() == 3 && !saved.weight) { // attention
-      const std::vector<ValueId> parts = problem.ops[saved.op].inputs;
-      for (ValueId part : parts)
-        contribute(part, cost, {parts[0], parts[1], parts[2], saved.output, gradient},
-                   problem.values[part].name + ".grad");
-      continue;
-    }
-    if (saved.weight) {
-      ValueId weightGradient = problem.addValue(name + ".wgrad", problem.sizeOf(*saved.weight));
-      problem.addOp(name + ".wgrad", cost, {saved.input, gradient}, {weightGradient});
-      contribute(saved.input, cost, {gradient, *saved.weight}, name + ".dgrad");
-      if (*saved.weight == embedding)
-        tied.push_back({*saved.weight, weightGradient});
-      else
-        update(*saved.weight, weightGradient);
-      continue;
-    }
-    bool residual = saved.second >= 0;
-    contribute(saved.input, cost,
-               residual ? std::vector<ValueId>{gradient}
-                        : std::vector<ValueId>{saved.input, gradient},
-               name + ".grad");
-    if (residual)
-      contribute(saved.second, cost, {gradient}, name + ".grad2");
-  }
-  ValueId sum = problem.addValueIn("embedding.grad", problem.values[tied[0].second].storage);
+  for (size_t i = tape.size(); i-- > 0;)
+    differentiate(tape[i]);
+
+  // The embedding is the head's weight too: both gradients meet in one storage.
+  ValueId sum = problem.addValueIn("embedding.grad", problem.values[*headGradient].storage);
   OpId op = problem.addOp("embed.grad", streamCost(3 * activation),
-                          {tied[0].second, *gradientOf[first], tokens}, {sum});
-  problem.ops[op].overwrites = {tied[0].second};
+                          {*headGradient, *gradientOf[first], tokens}, {sum});
+  problem.ops[op].overwrites = {*headGradient};
   update(embedding, sum);
-  return problem;
+  return std::move(problem);
+}
+
+} // namespace
+
+Problem gptStep(int layers, int64_t batch, int64_t sequence, int64_t width) {
+  return GptStep(batch, sequence, width).build(layers);
 }
 
 Problem recurrentStep(int steps, int64_t batch, int64_t width) {
