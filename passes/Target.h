@@ -13,6 +13,7 @@ public:
 
   struct Requirements {
     Bytes workspaceBytes = 0;          ///< scratch of one call at the planned thread count
+    Bytes heapBytes = 0;               ///< what the library takes from the heap beside it
     llvm::SmallVector<Layout> layouts; ///< operands, then results: what the implementation wants
     std::string implementation;        ///< the library's name for it
     bool isReference = false;          ///< slow code that only exists so that the call works

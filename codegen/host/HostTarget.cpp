@@ -20,6 +20,7 @@ FailureOr<Target::Requirements> HostTarget::query(LibraryOpInterface op,
                                << "with " << operand.shape[0];
     Requirements requirements;
     requirements.workspaceBytes = answer.workspaceBytes;
+    requirements.heapBytes = answer.heapBytes;
     requirements.implementation = answer.implementation;
     requirements.isReference = answer.reference;
     requirements.layouts.assign(answer.layouts.begin(), answer.layouts.end());

@@ -39,11 +39,23 @@ FailureOr<Value> selectOutput(func::FuncOp train, ArrayRef<GraphResult> results,
   return error << "); choose one with the option output";
 }
 
+/// Looks through reshapes that only add or drop extents of 1 behind [N,C].
+Value skipUnitReshapes(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>()) {
+    ArrayRef<int64_t> x = tensorType(reshape.getX()).getShape(), y = tensorType(value).getShape();
+    if (x.size() < 2 || y.size() < 2 || x.take_front(2) != y.take_front(2) ||
+        x[0] * x[1] != tensorType(value).getNumElements())
+      break;
+    value = reshape.getX();
+  }
+  return value;
+}
+
 /// Takes a softmax or log_softmax over the classes off the end: cross-entropy applies it itself,
 /// and log_softmax of log_softmax is log_softmax. (Softmax before cross-entropy would be applied
 /// twice, which is never meant.)
 Value withoutFinalSoftmax(Value output) {
-  Operation *op = output.getDefiningOp();
+  Operation *op = skipUnitReshapes(output).getDefiningOp();
   if (auto softmax = dyn_cast_or_null<SoftmaxOp>(op); softmax && softmax.getAxis() == 1) {
     op->emitRemark("softmax before cross-entropy is left out of the training graph: the loss "
                    "applies it");

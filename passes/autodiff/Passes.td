@@ -31,6 +31,8 @@ def SplitTrainEvalPass : Pass<"stow-split-train-eval", "::mlir::ModuleOp"> {
   let options = [
     Option<"freezeBatchNorm", "freeze-batch-norm", "bool", /*default=*/"false",
            "Normalize with the running statistics in training too, and leave them as they are">,
+    Option<"disableDropout", "disable-dropout", "bool", /*default=*/"false",
+           "Leave dropouts out of the training graph too">,
   ];
   let dependentDialects = ["::stow::StowDialect"];
 }

@@ -143,6 +143,8 @@ struct SplitTrainEval : impl::SplitTrainEvalPassBase<SplitTrainEval> {
     model.erase();
     module->removeAttr(kFormAttr);
     removeDropouts(eval);
+    if (disableDropout)
+      removeDropouts(train);
     if (failed(convertTraining(train)))
       signalPassFailure();
   }

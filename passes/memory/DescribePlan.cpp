@@ -114,6 +114,8 @@ GraphPlan describeGraph(func::FuncOp graph) {
       plan.buffers.push_back(buffer);
     }
   }
+  if (plan.stepNames.empty())
+    plan.stepNames.push_back("nothing to compute");
   std::vector<Bytes> change(plan.stepCount + 1, 0);
   for (const PlannedBuffer &buffer : plan.buffers) {
     change[buffer.begin] += buffer.size;
@@ -141,6 +143,23 @@ std::string statusOf(Bytes arena, Bytes bound) {
 
 } // namespace
 
+/// What a process needs beside its arena and the files it reads: code, libraries and thread stacks,
+/// the library's just-in-time code per call, the initial values in the executable, and the heap of
+/// library calls that cannot do without. Measured over the models of the suite, 11 to 1,145 calls:
+/// 10 to 15 MiB without calls, and up to 32 KiB per call.
+static Bytes bytesOutsideArena(ModuleOp module) {
+  constexpr Bytes kProcessBytes = Bytes{24} << 20;
+  constexpr Bytes kBytesPerCall = Bytes{32} << 10;
+  Bytes initialValues = 0, calls = 0;
+  module.walk([&](LibraryOpInterface) { ++calls; });
+  for (auto graph : module.getOps<func::FuncOp>())
+    if (graph.getSymName() == "train")
+      for (BlockArgument argument : graph.getArguments())
+        if (isa_and_nonnull<ElementsAttr>(graph.getArgAttr(argument.getArgNumber(), kInitAttr)))
+          initialValues += storedBytesOf(argument.getType());
+  return kProcessBytes + kBytesPerCall * calls + initialValues + bytesAttr(module, kLibraryHeapAttr);
+}
+
 double extraTimeFraction(ModuleOp module) {
   double again = 0, once = 0;
   for (auto graph : module.getOps<func::FuncOp>())
@@ -162,6 +181,7 @@ Plan describePlan(ModuleOp module) {
   plan.status = statusOf(plan.arenaBytes, plan.lowerBoundBytes);
   plan.extraTimeFraction = extraTimeFraction(module);
   plan.withoutRecomputeBytes = plan.arenaBytes;
+  plan.outsideArenaBytes = bytesOutsideArena(module);
   for (auto graph : module.getOps<func::FuncOp>()) {
     plan.graphs.push_back(describeGraph(graph));
     plan.livePeakBytes = std::max(plan.livePeakBytes, plan.graphs.back().livePeakBytes);

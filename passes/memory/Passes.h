@@ -25,4 +25,7 @@ inline constexpr llvm::StringLiteral kPersistentBytesAttr = "stow.persistent_byt
 inline constexpr llvm::StringLiteral kLowerBoundAttr = "stow.lower_bound_bytes";
 inline constexpr llvm::StringLiteral kAlignmentAttr = "stow.alignment";
 
+/// Heap bytes that the library may take beside its workspaces, set by stow-plan-workspaces.
+inline constexpr llvm::StringLiteral kLibraryHeapAttr = "stow.library_heap_bytes";
+
 } // namespace stow

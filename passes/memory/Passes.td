@@ -28,7 +28,8 @@ def PlanWorkspacesPass : Pass<"stow-plan-workspaces", "::mlir::ModuleOp"> {
   let summary = "Write down the scratch memory of every library call";
   let description = [{
     Asks the target for the scratch bytes of each library op at the planned thread count and records
-    them as `stow.workspace`; zero is left out.
+    them as `stow.workspace`; zero is left out. What a library call may take from the heap beside its
+    workspace is recorded once, the largest, as `stow.library_heap_bytes` on the module.
 
     Requires: the step form with layouts.
     Ensures: every library op that needs scratch carries `stow.workspace`.

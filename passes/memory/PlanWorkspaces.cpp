@@ -17,11 +17,13 @@ struct PlanWorkspacesPass : impl::PlanWorkspacesPassBase<PlanWorkspacesPass> {
   explicit PlanWorkspacesPass(const Target &target) : target(target) {}
 
   void runOnOperation() override {
+    Bytes heapBytes = 0;
     WalkResult result = getOperation().walk([&](LibraryOpInterface op) {
       SmallVector<bool> free(op->getNumOperands() + op->getNumResults(), false);
       auto requirements = target.query(op, free);
       if (failed(requirements))
         return WalkResult::interrupt();
+      heapBytes = std::max(heapBytes, requirements->heapBytes);
       op->removeAttr(kWorkspaceAttr);
       if (Bytes bytes = requirements->workspaceBytes) {
         op->setAttr(kWorkspaceAttr, Builder(op).getI64IntegerAttr(bytes));
@@ -30,7 +32,8 @@ struct PlanWorkspacesPass : impl::PlanWorkspacesPassBase<PlanWorkspacesPass> {
       return WalkResult::advance();
     });
     if (result.wasInterrupted())
-      signalPassFailure();
+      return signalPassFailure();
+    getOperation()->setAttr(kLibraryHeapAttr, Builder(&getContext()).getI64IntegerAttr(heapBytes));
   }
 
   const Target &target;
