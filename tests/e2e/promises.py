@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+"""What every executable promises, on the digits network with dropout and AdamW.
+
+  promises.py --stowage=build/release/bin/stowage --count-allocations=libCountAllocations.so --work=DIR
+
+  - two compilations give the same bytes, two runs the same losses and weights;
+  - checkpointing and poisoning change nothing, dropout included;
+  - a run killed at any instant and resumed continues the log bit for bit;
+  - steps allocate nothing for tensors or workspaces: at most 1 KiB per library call and step, the library's own
+    bookkeeping, and no block as large as the smallest tensor worth planning;
+  - the plan of the executable is that of `stowage plan`, and no two buffers that live together share bytes.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL, DATA = ROOT / "models/digits_cnn.onnx", ROOT / "models/data/digits.npz"
+FLAGS = ["--optimizer=adamw:lr=1e-3,weight-decay=0.1"]
+TRAIN = [f"--data={DATA}", "--seed=7", "--quiet"]
+
+
+def run(command: list[object], **options) -> subprocess.CompletedProcess:
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, **options)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(words)}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done
+
+
+class Promises:
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.stowage, self.shim, self.folder = args.stowage, args.count_allocations, args.work
+        self.passed = self.failed = 0
+
+    def check(self, condition: bool, message: str) -> None:
+        self.passed += condition
+        self.failed += not condition
+        print(f"{'ok' if condition else 'FAILED'}: {message}", flush=True)
+
+    def compile(self, name: str, *flags: str) -> Path:
+        executable = self.folder / name
+        run([self.stowage, "compile", MODEL, "-o", executable, *FLAGS, *flags])
+        return executable
+
+    def train(self, executable: Path, name: str, *flags: str) -> tuple[bytes, bytes]:
+        """Log and weights of a run."""
+        log, weights = self.folder / f"{name}.csv", self.folder / f"{name}.safetensors"
+        for old in (log, weights):
+            old.unlink(missing_ok=True)
+        run([executable, "train", *TRAIN, f"--log={log}", f"--save={weights}", *flags])
+        return log.read_bytes(), weights.read_bytes()
+
+    def determinism(self) -> None:
+        first, second = self.compile("first"), self.compile("second")
+        self.check(first.read_bytes() == second.read_bytes(), "two compilations give the same bytes")
+        plain = self.train(first, "plain", "--steps=40")
+        self.check(self.train(first, "again", "--steps=40") == plain, "two runs give the same log and weights")
+        self.check(self.train(first, "poison", "--steps=40", "--poison") == plain, "poisoning dead buffers changes nothing")
+        sqrt = self.compile("sqrt", "--checkpoint=sqrt")
+        self.check(self.train(sqrt, "sqrt", "--steps=40") == plain, "recomputation changes nothing, dropout included")
+
+    def resume(self) -> None:
+        executable = self.compile("resumed")
+        whole = self.train(executable, "whole", "--epochs=6")
+        log, weights = self.folder / "killed.csv", self.folder / "killed.safetensors"
+        for old in (log, weights):
+            old.unlink(missing_ok=True)
+        command = [executable, "train", *TRAIN, "--epochs=6", f"--log={log}", f"--save={weights}", "--save-every=3"]
+        kills = 0
+        for delay in (0.3, 0.45, 0.6):
+            process = subprocess.Popen([str(word) for word in command + (["--resume"] if weights.exists() else [])],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # fmt: skip
+            time.sleep(delay)
+            process.send_signal(signal.SIGKILL)
+            kills += process.wait() == -signal.SIGKILL
+        run(command + (["--resume"] if weights.exists() else []))
+        self.check((log.read_bytes(), weights.read_bytes()) == whole, f"killed {kills} times and resumed: same log and weights")
+
+    def allocations(self) -> None:
+        executable = self.compile("counted")
+        plan = json.loads(run([executable, "plan", "--format=json"]).stdout)
+        totals = {}
+        for steps in (10, 110):
+            report = self.folder / "allocations.txt"
+            environment = dict(os.environ, LD_PRELOAD=str(self.shim), STOWAGE_ALLOCATIONS=str(report))
+            run([executable, "train", *TRAIN, f"--steps={steps}", "--no-shuffle", "--validation-split=0"], env=environment)
+            totals[steps] = [int(word) for word in report.read_text().split()]
+        calls = len(plan["graphs"][0]["steps"])
+        per_step = (totals[110][1] - totals[10][1]) / 100
+        self.check(per_step <= 1024 * calls, f"{per_step:.0f} bytes of library bookkeeping per step of {calls} commands")
+        self.check(totals[110][2] == totals[10][2], "no step allocates a block larger than loading did")
+
+    def plan(self) -> None:
+        executable = self.compile("planned", "--checkpoint=sqrt")
+        carried = json.loads(run([executable, "plan", "--format=json"]).stdout)
+        stated = json.loads(run([self.stowage, "plan", MODEL, *FLAGS, "--checkpoint=sqrt", "--format=json"]).stdout)
+        self.check(carried == stated, "the executable carries the plan that was stated")
+        buffers = stated["buffers"]
+        clashes = [(a["name"], b["name"]) for i, a in enumerate(buffers) for b in buffers[:i]
+                   if a["begin"] < b["end"] and b["begin"] < a["end"]
+                   and a["offset"] < b["offset"] + b["size"] and b["offset"] < a["offset"] + a["size"]]  # fmt: skip
+        self.check(not clashes, f"no buffers that live together share bytes {clashes[:3] if clashes else ''}")
+        self.check(max(b["offset"] + b["size"] for b in buffers) <= stated["arena_bytes"], "every buffer lies in the arena")
+        self.check(stated["lower_bound_bytes"] <= stated["arena_bytes"], "the lower bound is not above the arena")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stowage", required=True)
+    parser.add_argument("--count-allocations", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    promises = Promises(args)
+    promises.determinism()
+    promises.resume()
+    promises.allocations()
+    promises.plan()
+    print(f"{promises.passed} passed, {promises.failed} failed")
+    sys.exit(1 if promises.failed else 0)
+
+
+if __name__ == "__main__":
+    main()
