@@ -39,13 +39,13 @@ esac
 command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
   fail "no dpkg or apt-get here; this script is for Debian 12, elsewhere install: ${packages[*]}"
 
-is_installed() {
-  [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
-}
+# One query for all packages; it names those that are installed.
 list_missing() {
+  local installed
+  installed=" $(dpkg-query -W -f '${db:Status-Status}:${Package} ' "${packages[@]}" 2>/dev/null || true)"
   missing=()
   for package in "${packages[@]}"; do
-    is_installed "$package" || missing+=("$package")
+    [[ "$installed" == *" installed:$package "* ]] || missing+=("$package")
   done
 }
 
