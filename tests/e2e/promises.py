@@ -92,7 +92,7 @@ class Promises:
             environment = dict(os.environ, LD_PRELOAD=str(self.shim), STOWAGE_ALLOCATIONS=str(report))
             run([executable, "train", *TRAIN, f"--steps={steps}", "--no-shuffle", "--validation-split=0"], env=environment)
             totals[steps] = [int(word) for word in report.read_text().split()]
-        calls = len(plan["graphs"][0]["steps"])
+        calls = len(plan["graphs"][0]["step_names"])
         per_step = (totals[110][1] - totals[10][1]) / 100
         self.check(per_step <= 1024 * calls, f"{per_step:.0f} bytes of library bookkeeping per step of {calls} commands")
         self.check(totals[110][2] == totals[10][2], "no step allocates a block larger than loading did")
