@@ -122,9 +122,8 @@ private:
     return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
         .Case<Conv2dOp, Conv2dGradInputOp>(
             [&](auto conv) { return assignConvolution(*conv, conv.getWeightMutable()); })
-        .Case<Conv2dGradWeightOp>([&](Conv2dGradWeightOp conv) {
-          return assignConvolutionGradWeight(conv);
-        })
+        .Case<Conv2dGradWeightOp>(
+            [&](Conv2dGradWeightOp conv) { return assignConvolutionGradWeight(conv); })
         .Case<SgdOp, AdamOp>([&](auto update) { return assignUpdate(*update); })
         .Case<ReshapeOp>([&](ReshapeOp reshape) { return assignReshape(reshape); })
         .Case<ConstantOp>([&](ConstantOp) { return success(); })
@@ -279,11 +278,9 @@ private:
     }
     Operation *terminator = graph.getBody().front().getTerminator();
     for (OpOperand &operand : terminator->getOpOperands())
-      if (auto name =
-              graph.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), kStateAttr))
+      if (auto name = graph.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), kStateAttr))
         require(operand, state.lookup(name.getValue()));
-    graph.setFunctionType(FunctionType::get(graph.getContext(),
-                                            graph.getBody().getArgumentTypes(),
+    graph.setFunctionType(FunctionType::get(graph.getContext(), graph.getBody().getArgumentTypes(),
                                             terminator->getOperandTypes()));
     return success();
   }

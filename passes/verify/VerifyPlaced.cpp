@@ -117,8 +117,7 @@ private:
       auto [known, isNew] = stateRanges.try_emplace(name.getValue(), range);
       if (!isNew && !(known->second == range))
         return graph.emitError() << "state " << name << " lies at " << range.begin
-                                 << " here and at " << known->second.begin
-                                 << " in another graph";
+                                 << " here and at " << known->second.begin << " in another graph";
       states.push_back(argument);
     }
     arguments.push_back({argument, range});
@@ -226,14 +225,12 @@ private:
     llvm::StringMap<Value> replaced;
     for (OpOperand &operand : terminator.getOpOperands()) {
       ok &= succeeded(checkRead(operand));
-      auto name =
-          graph.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), kStateAttr);
+      auto name = graph.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), kStateAttr);
       if (!name)
         continue;
       replaced[name.getValue()] = operand.get();
       auto state = stateRanges.find(name.getValue());
-      if (state == stateRanges.end() ||
-          !(places.lookup(operand.get()).range == state->second)) {
+      if (state == stateRanges.end() || !(places.lookup(operand.get()).range == state->second)) {
         graph.emitError() << "the new value of state " << name
                           << " does not lie where the state lies";
         ok = false;
@@ -293,8 +290,7 @@ struct VerifyPlacedPass : impl::VerifyPlacedPassBase<VerifyPlacedPass> {
     llvm::StringMap<Range> stateRanges;
     bool ok = true;
     for (auto graph : module.getOps<func::FuncOp>())
-      ok &= succeeded(
-          Replay(graph, arena.getInt(), alignment.getInt(), stateRanges).run());
+      ok &= succeeded(Replay(graph, arena.getInt(), alignment.getInt(), stateRanges).run());
     if (!ok)
       signalPassFailure();
   }
