@@ -10,7 +10,7 @@
 #include "mlir/Pass/PassManager.h"
 
 #include <algorithm>
-#include <tuple>
+#include <map>
 
 using namespace mlir;
 
@@ -49,6 +49,7 @@ public:
     StepProblem step = buildStepProblem(trainGraph(*bound), costs, kAlignment);
     keepAll = place("keep all", copyOf(bound));
     stateOutside = bytesAttr(*keepAll.placed, kPersistentBytesAttr) - step.problem.pinnedBytes();
+    opCount = step.problem.ops.size();
     schedule::PlanOptions planOptions;
     planOptions.effort = options.effort;
     planner = std::make_unique<schedule::Planner>(step.problem, planOptions);
@@ -63,62 +64,53 @@ public:
     if (otherGraphs > budget)
       return std::nullopt;
     bool triedSegments = false;
-    // Rows of the frontier by rising time; each row's peak says where the next one begins.
-    for (Bytes live = budget; live >= 0;) {
-      schedule::PlanResult row = planner->plan(live - stateOutside);
-      if (!triedSegments && (!row.solution || segments().time <= row.time)) {
-        triedSegments = true;
-        if (segments().arenaBytes <= budget)
-          return share(segments());
-      }
-      if (!row.solution)
-        break;
-      StepChoice choice = scheduled(*row.solution, row.time, budget);
+    auto trySegments = [&](schedule::Cost below) {
+      if (triedSegments || segments().time > below)
+        return false;
+      triedSegments = true;
+      return segments().arenaBytes <= budget;
+    };
+    for (size_t i = 0; i < rows().size(); ++i) {
+      const schedule::FrontierRow &row = rows()[i];
+      if (trySegments(row.time))
+        return share(segments());
+      if (row.peakBytes + stateOutside > roundedUp(budget))
+        continue;
+      // What a row takes is known once it has been packed for a larger budget.
+      auto known = arenaOfRow.find(i);
+      if (known != arenaOfRow.end() && known->second > budget)
+        continue;
+      StepChoice choice = scheduled(row.solution, budget);
+      arenaOfRow[i] = choice.arenaBytes;
       if (choice.arenaBytes <= budget)
         return choice;
-      live = row.peakBytes + stateOutside - 1;
     }
+    if (trySegments(segments().time))
+      return share(segments());
     return std::nullopt;
   }
 
-  std::vector<StepChoice> frontier(int points) {
-    std::vector<schedule::FrontierRow> rows = planner->frontier();
-    std::vector<StepChoice> all;
-    all.push_back(share(keepAll));
-    all.push_back(share(segments()));
-    const size_t wanted = std::max(2, points);
-    for (size_t i = 0, last = rows.size(); i < last; ++i) {
-      // Evenly spread over the rows, both ends included.
-      bool taken = last <= wanted || i + 1 == last || i * wanted / last != (i + 1) * wanted / last;
-      if (taken)
-        all.push_back(scheduled(rows[i].solution, rows[i].time, std::nullopt));
-    }
-    std::sort(all.begin(), all.end(), [](const StepChoice &a, const StepChoice &b) {
-      return std::tie(a.time, a.arenaBytes, a.method) < std::tie(b.time, b.arenaBytes, b.method);
-    });
-    std::vector<StepChoice> best;
-    for (StepChoice &choice : all)
-      if (best.empty() || choice.arenaBytes < best.back().arenaBytes)
-        best.push_back(std::move(choice));
-    return best;
-  }
-
   StepChoice smallest() {
-    schedule::PlanResult least = planner->plan(0);
     StepChoice best = share(keepAll);
     if (segments().arenaBytes < best.arenaBytes)
       best = share(segments());
-    if (least.smallestPeakSolution) {
-      StepChoice choice = scheduled(*least.smallestPeakSolution, 0, std::nullopt);
+    if (!rows().empty()) {
+      StepChoice choice = scheduled(rows().back().solution, std::nullopt);
       if (choice.arenaBytes < best.arenaBytes)
         best = std::move(choice);
     }
     return best;
   }
 
-  Bytes lowerBound() { return std::max(planner->plan(0).peakBound + stateOutside, otherGraphs); }
+  Bytes lowerBound() {
+    Bytes arena = planner->plan(0).peakBound + stateOutside - (kAlignment - 1);
+    return std::max(arena, otherGraphs);
+  }
 
-  schedule::Cost timeBound(Bytes budget) { return planner->plan(budget - stateOutside).bound(); }
+  schedule::Cost timeBound(Bytes budget) {
+    rows();
+    return planner->plan(roundedUp(budget) - stateOutside).bound();
+  }
 
   OwningOpRef<ModuleOp> ordered(const StepChoice &choice) const {
     OwningOpRef<ModuleOp> module = choice.method == "segments" ? segmented() : copyOf(bound);
@@ -131,6 +123,9 @@ public:
   StepChoice keepAll;
 
 private:
+  /// Schedules count every buffer rounded up to the alignment; an arena's highest buffer is not.
+  static Bytes roundedUp(Bytes budget) { return alignUp(budget, kAlignment); }
+
   /// A copy of a choice with a module of its own.
   static StepChoice share(const StepChoice &choice) {
     StepChoice copy;
@@ -159,14 +154,26 @@ private:
     return module;
   }
 
+  /// The whole frontier, always from the same sequence of questions: the same list for every
+  /// budget.
+  const std::vector<schedule::FrontierRow> &rows() {
+    if (!allRows) {
+      // Above the planner's limit a frontier is one sweep; plans at fixed budgets make it denser.
+      if (opCount > schedule::PlanOptions().ladderLimit)
+        for (int percent = 90; percent >= 30; percent -= 10)
+          planner->plan(schedule::percentOf(planner->inputOrderPeak(), percent));
+      allRows = planner->frontier();
+    }
+    return *allRows;
+  }
+
   const StepChoice &segments() {
     if (!segmentChoice)
       segmentChoice = place("segments", segmented());
     return *segmentChoice;
   }
 
-  StepChoice scheduled(const schedule::Solution &solution, schedule::Cost time,
-                       std::optional<Bytes> budget) {
+  StepChoice scheduled(const schedule::Solution &solution, std::optional<Bytes> budget) {
     OwningOpRef<ModuleOp> module = copyOf(bound);
     applyTo(*module, solution);
     StepChoice choice = place("schedule", std::move(module), budget);
@@ -202,8 +209,11 @@ private:
   OwningOpRef<ModuleOp> bound; ///< everything kept, state bound, nothing shared yet
   std::unique_ptr<schedule::Planner> planner;
   std::optional<StepChoice> segmentChoice;
-  Bytes stateOutside = 0; ///< state that the training graph does not hold
-  Bytes otherGraphs = 0;  ///< least arena of the other graphs
+  std::optional<std::vector<schedule::FrontierRow>> allRows; ///< by falling peak, rising time
+  std::map<size_t, Bytes> arenaOfRow; ///< of rows looked at: the arena, or a lower bound of it
+  size_t opCount = 0;                 ///< of the training graph
+  Bytes stateOutside = 0;             ///< state that the training graph does not hold
+  Bytes otherGraphs = 0;              ///< least arena of the other graphs
 };
 
 BudgetPlanner::BudgetPlanner(ModuleOp prepared, const CostModel &costs, BudgetOptions options)
@@ -213,7 +223,6 @@ BudgetPlanner::~BudgetPlanner() = default;
 const StepChoice &BudgetPlanner::keepAll() const { return impl->keepAll; }
 std::optional<StepChoice> BudgetPlanner::plan(Bytes budget) { return impl->plan(budget); }
 StepChoice BudgetPlanner::smallest() { return impl->smallest(); }
-std::vector<StepChoice> BudgetPlanner::frontier(int points) { return impl->frontier(points); }
 Bytes BudgetPlanner::lowerBound() { return impl->lowerBound(); }
 schedule::Cost BudgetPlanner::timeBound(Bytes budget) { return impl->timeBound(budget); }
 OwningOpRef<ModuleOp> BudgetPlanner::ordered(const StepChoice &choice) const {

@@ -51,10 +51,6 @@ public:
   /// The candidate with the smallest arena.
   StepChoice smallest();
 
-  /// All candidates that no other beats in both time and arena, by falling arena. `points` limits
-  /// how many are packed, spread evenly over the range.
-  std::vector<StepChoice> frontier(int points);
-
   /// No order, with any number of recomputations, has a smaller arena.
   Bytes lowerBound();
 

@@ -1,10 +1,18 @@
 // The commands of `stowage`.
 #pragma once
 
+#include "runtime/format/Plan.h"
+
 #include <string>
 #include <vector>
 
 namespace stow {
+
+/// Throws Error(BadInput) unless `format` is text, json or csv.
+void checkPlanFormat(const std::string &format);
+
+/// Prints a plan to standard output.
+void printPlan(const Plan &plan, const std::string &format);
 
 // Each takes the words after the command's name, prints to standard output, and throws Error.
 
@@ -13,6 +21,12 @@ int compileCommand(const std::vector<std::string> &arguments);
 
 /// plan MODEL: the memory report; nothing is compiled or run.
 int planCommand(const std::vector<std::string> &arguments);
+
+/// frontier MODEL [--format=text|csv|svg] [-o FILE]: time against memory.
+int frontierCommand(const std::vector<std::string> &arguments);
+
+/// max-batch MODEL --memory-budget=BYTES: the largest batch that fits.
+int maxBatchCommand(const std::vector<std::string> &arguments);
 
 /// inspect EXECUTABLE: the report of a compiled model.
 int inspectCommand(const std::vector<std::string> &arguments);

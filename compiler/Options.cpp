@@ -95,6 +95,8 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
   flags.value("device", "DEVICE",
               "whose speed weighs recomputations: cpu, a100, h100, h200, rtx4090, or a profile.json",
               [&](const std::string &text) { options.device = text; });
+  flags.value("remarks", "FILE", "write what becomes of every value, and its price, as YAML",
+              [&](const std::string &text) { options.remarksPath = text; });
   flags.value("threads", "N", "threads to plan for (default: the cores of this machine)",
               [&](const std::string &text) { options.threads = parseCount("threads", text, 1); });
   flags.value("target-cpu", "CPU", "native, x86-64-v3 (AVX2), x86-64-v4 (AVX-512), ...",

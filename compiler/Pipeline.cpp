@@ -4,6 +4,7 @@
 #include "compiler/Budget.h"
 #include "compiler/DeviceProfile.h"
 #include "compiler/Infeasible.h"
+#include "compiler/Remarks.h"
 #include "ir/Stow.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/fuse/Passes.h"
@@ -141,6 +142,12 @@ Bytes arenaWithoutRecompute(ModuleOp step) {
   return describePlan(*clone).arenaBytes;
 }
 
+/// Writes --remarks.
+void remark(ModuleOp placed, const CompileOptions &options) {
+  if (!options.remarksPath.empty())
+    writeDecisions(placed, loadDevice(options.device, options.threads), options.remarksPath);
+}
+
 /// Order and place under options.memoryBudget, decided together. Throws Error(Infeasible) STOW1001.
 void planWithinBudget(CompiledPlan &result, const CompileOptions &options, StageTimer &timer) {
   BudgetPlanner planner(*result.module, loadDevice(options.device, options.threads));
@@ -160,6 +167,7 @@ void planWithinBudget(CompiledPlan &result, const CompileOptions &options, Stage
                                       static_cast<double>(planner.keepAll().time) -
                                   1;
   result.module = std::move(choice->placed);
+  remark(*result.module, options);
   timer.stop();
 }
 
@@ -222,6 +230,7 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
   result.plan = describePlan(module);
   if (withoutRecompute)
     result.plan.withoutRecomputeBytes = *withoutRecompute;
+  remark(module, options);
   timer.stop();
   return result;
 }

@@ -16,6 +16,10 @@ void printHelp() {
   std::printf("stowage: compiles a model into an executable that trains it in one planned arena\n\n"
               "  stowage compile MODEL -o OUT [flags]   an executable: OUT train --data=x.npz\n"
               "  stowage plan MODEL [flags] [--format=text|json|csv]   the memory report only\n"
+              "  stowage frontier MODEL [flags] [--format=text|csv|svg] [-o FILE]   time against "
+              "memory\n"
+              "  stowage max-batch MODEL --memory-budget=BYTES [flags]   the largest batch that "
+              "fits\n"
               "  stowage inspect OUT [--format=text|json|csv]   the report of an executable\n"
               "  stowage pack FILE.csv   packs a bare instance\n"
               "  stowage remat FILE.json --memory-budget=B   schedules a bare graph\n\n"
@@ -31,6 +35,10 @@ int runCommand(int argc, char **argv) {
     return stow::compileCommand(arguments);
   if (command == "plan")
     return stow::planCommand(arguments);
+  if (command == "frontier")
+    return stow::frontierCommand(arguments);
+  if (command == "max-batch")
+    return stow::maxBatchCommand(arguments);
   if (command == "inspect")
     return stow::inspectCommand(arguments);
   if (command == "pack")
@@ -44,7 +52,8 @@ int runCommand(int argc, char **argv) {
     return 0;
   }
   throw stow::Error::badInput("unknown command \"" + command +
-                              "\"; known are compile, plan, inspect, pack, remat");
+                              "\"; known are compile, plan, frontier, max-batch, inspect, "
+                              "pack, remat");
 }
 
 } // namespace

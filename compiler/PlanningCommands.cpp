@@ -1,0 +1,113 @@
+// `stowage frontier` and `stowage max-batch`.
+#include "compiler/Commands.h"
+#include "compiler/DeviceProfile.h"
+#include "compiler/Infeasible.h"
+#include "compiler/Pipeline.h"
+#include "compiler/Planning.h"
+#include "compiler/Registration.h"
+#include "runtime/program/Flags.h"
+
+#include "mlir/IR/MLIRContext.h"
+
+#include <cstdio>
+#include <fstream>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+void registerAll(MLIRContext &context) {
+  DialectRegistry registry;
+  registerDialects(registry);
+  context.appendDialectRegistry(registry);
+  context.loadAllAvailableDialects();
+  context.disableMultithreading();
+}
+
+/// Takes "--name=VALUE" out of the words; the last one counts.
+std::optional<std::string> takeFlag(std::vector<std::string> &words, const std::string &name) {
+  std::optional<std::string> value;
+  const std::string prefix = "--" + name + "=";
+  std::erase_if(words, [&](const std::string &word) {
+    if (!word.starts_with(prefix))
+      return false;
+    value = word.substr(prefix.size());
+    return true;
+  });
+  return value;
+}
+
+void writeOut(const std::string &text, const std::string &path) {
+  if (path.empty()) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return;
+  }
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  if (!out.flush())
+    throw Error::badInput("cannot write \"" + path + "\"");
+}
+
+} // namespace
+
+int frontierCommand(const std::vector<std::string> &arguments) {
+  std::vector<std::string> words = arguments;
+  std::string format = takeFlag(words, "format").value_or("text");
+  renderFrontier(Frontier{{FrontierPoint()}, 0, ""},
+                 format); // a wrong format fails before the work
+  double step = 5;
+  if (auto text = takeFlag(words, "step"))
+    step = parseReal("step", *text);
+  if (!(step >= 0.1 && step <= 100))
+    throw Error::badInput("--step is the distance of budgets in percent; expected 0.1 to 100");
+  CompileOptions options = parseCompileOptions(words, /*wantsOutput=*/true);
+  if (options.memoryBudget || options.checkpoint != "none")
+    throw Error::badInput("stowage frontier plans every budget; leave out --memory-budget and "
+                          "--checkpoint");
+  MLIRContext context;
+  registerAll(context);
+  OwningOpRef<ModuleOp> prepared = prepareStep(context, options);
+  CostModel costs = loadDevice(options.device, options.threads);
+  BudgetPlanner planner(*prepared, costs);
+  writeOut(renderFrontier(findFrontier(planner, costs, step), format), options.outputPath);
+  return 0;
+}
+
+int maxBatchCommand(const std::vector<std::string> &arguments) {
+  std::vector<std::string> words = arguments;
+  int64_t limit = 1 << 20;
+  if (auto text = takeFlag(words, "limit"))
+    limit = parseCount("limit", *text, 1);
+  CompileOptions options = parseCompileOptions(words, /*wantsOutput=*/false);
+  if (!options.memoryBudget || !options.memoryBudget->bytes)
+    throw Error::badInput("stowage max-batch needs --memory-budget in bytes, e.g. "
+                          "--memory-budget=2GiB");
+  if (options.import.batch)
+    throw Error::badInput("stowage max-batch finds the batch; leave out --batch");
+  const Bytes budget = *options.memoryBudget->bytes;
+  MLIRContext context;
+  registerAll(context);
+  BatchAnswer answer = findMaxBatch(context, options, budget, /*effort=*/0, limit);
+  if (answer.batch == 0)
+    throw Error::infeasible("STOW1001: not even a batch of 1 fits " + formatBytesExact(budget) +
+                            "; the smallest arena found for it is " +
+                            formatBytesExact(answer.nextSmallest));
+  std::printf("largest batch: %lld\n", static_cast<long long>(answer.batch));
+  std::printf("  budget  %s\n  arena   %s, %.2f %% more time for recomputation\n",
+              formatBytesExact(budget).c_str(), formatBytesExact(answer.arenaBytes).c_str(),
+              100 * answer.extraTime);
+  if (answer.nextSmallest)
+    std::printf("  batch %lld takes %s, the smallest arena found\n",
+                static_cast<long long>(answer.batch + 1),
+                formatBytesExact(answer.nextSmallest).c_str());
+  else
+    std::printf("  batches above %lld were not tried (--limit)\n", static_cast<long long>(limit));
+  if (answer.provenAbove)
+    std::printf("  batch %lld is proven not to fit: every schedule takes at least %s\n",
+                static_cast<long long>(*answer.provenAbove),
+                formatBytesExact(answer.provenBytes).c_str());
+  return 0;
+}
+
+} // namespace stow

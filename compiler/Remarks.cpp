@@ -1,0 +1,197 @@
+#include "compiler/Remarks.h"
+
+#include "ir/Stow.h"
+#include "passes/memory/Liveness.h"
+#include "runtime/base/Error.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <tuple>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// An op and all times it runs.
+struct Runs {
+  Operation *first = nullptr;
+  SmallVector<Operation *> again;
+};
+
+/// One remark, before printing.
+struct Decision {
+  std::string value, source, kind;
+  Bytes bytes = 0;
+  bool atPeak = false; ///< its storage is live at the peak
+  Bytes saved = 0;     ///< bytes that the decision keeps away from the peak
+  size_t runs = 1;
+  schedule::Cost paid = 0;
+};
+
+std::string quoted(const std::string &text) {
+  std::string result = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      result += '\\';
+    result += c;
+  }
+  return result + "\"";
+}
+
+class Decisions {
+public:
+  Decisions(func::FuncOp graph, const CostModel &costs)
+      : graph(graph), costs(costs), liveness(graph) {
+    findPeak();
+    groupRuns();
+  }
+
+  std::vector<Decision> list() {
+    std::vector<Decision> all;
+    for (const Runs &runs : groups)
+      for (OpResult result : runs.first->getResults())
+        if (!isUpdate(result))
+          all.push_back(decide(runs, result));
+    return all;
+  }
+
+  int64_t peakStep() const { return peak; }
+  Bytes peakBytes() const { return peakSum; }
+
+private:
+  void findPeak() {
+    std::vector<Bytes> change(liveness.commandCount() + 1, 0);
+    for (const Storage &storage : liveness.storages()) {
+      change[storage.begin] += storage.size;
+      change[storage.end] -= storage.size;
+    }
+    for (Operation &op : graph.getBody().front())
+      if (auto command = liveness.commandOf(&op))
+        if (auto workspace = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr)) {
+          change[*command] += workspace.getInt();
+          change[*command + 1] -= workspace.getInt();
+        }
+    Bytes live = 0;
+    for (int64_t step = 0; step < liveness.commandCount(); ++step) {
+      live += change[step];
+      if (live > peakSum) {
+        peakSum = live;
+        peak = step;
+      }
+    }
+  }
+
+  /// Clones belong to the op of the same kind, place in the model and types.
+  void groupRuns() {
+    std::map<std::tuple<std::string, std::string, std::string>, size_t> known;
+    for (Operation &op : graph.getBody().front()) {
+      if (op.hasTrait<OpTrait::IsTerminator>() || isa<ConstantOp>(op))
+        continue;
+      std::string types;
+      llvm::raw_string_ostream stream(types);
+      llvm::interleaveComma(op.getResultTypes(), stream);
+      if (op.getNumRegions())
+        op.getRegion(0).walk([&](Operation *inner) { stream << inner->getName(); });
+      auto key = std::tuple(op.getName().getStringRef().str(), sourcePlaceOf(op.getLoc()), types);
+      if (op.hasAttr(kRecomputeAttr)) {
+        if (auto found = known.find(key); found != known.end()) {
+          groups[found->second].again.push_back(&op);
+          continue;
+        }
+      }
+      known.emplace(key, groups.size());
+      groups.push_back({&op, {}});
+    }
+  }
+
+  static bool isUpdate(OpResult result) {
+    auto alias = dyn_cast<AliasOpInterface>(result.getOwner());
+    return alias && alias.getUpdatedOperand(result.getResultNumber());
+  }
+
+  const Storage &storageOf(Value value) const {
+    return liveness.storages()[liveness.storageOf(value)];
+  }
+  bool isLiveAtPeak(Value value) const {
+    const Storage &storage = storageOf(value);
+    return storage.begin <= peak && peak < storage.end;
+  }
+
+  Decision decide(const Runs &runs, OpResult result) const {
+    Decision decision;
+    Operation *op = runs.first;
+    decision.value = op->getName().stripDialect().str();
+    if (op->getNumResults() > 1)
+      decision.value += "#" + std::to_string(result.getResultNumber());
+    decision.source = sourcePlaceOf(op->getLoc());
+    decision.bytes = storedBytesOf(result.getType());
+    decision.runs = 1 + runs.again.size();
+    decision.atPeak = isLiveAtPeak(result);
+    Bytes size = decision.bytes;
+    int64_t last = storageOf(result).end;
+    for (Operation *again : runs.again) {
+      Value copy = again->getResult(result.getResultNumber());
+      decision.atPeak |= isLiveAtPeak(copy);
+      last = std::max(last, storageOf(copy).end);
+    }
+    auto alias = dyn_cast<AliasOpInterface>(op);
+    if (alias && alias.getViewedOperand()) {
+      decision.kind = "view";
+      decision.saved = decision.atPeak ? size : 0;
+    } else if (!runs.again.empty()) {
+      decision.kind = "recomputed";
+      decision.paid = static_cast<schedule::Cost>(runs.again.size()) * costs.costOf(op);
+      bool spansPeak = storageOf(result).begin <= peak && peak < last;
+      decision.saved = spansPeak && !decision.atPeak ? size : 0;
+    } else if (sharedOperand(result)) {
+      decision.kind = "in place";
+      decision.saved = liveness.commandOf(op) == peak ? size : 0;
+    } else {
+      decision.kind = "kept";
+    }
+    return decision;
+  }
+
+  func::FuncOp graph;
+  const CostModel &costs;
+  Liveness liveness;
+  std::vector<Runs> groups;
+  int64_t peak = 0;
+  Bytes peakSum = 0;
+};
+
+} // namespace
+
+std::string describeDecisions(ModuleOp placed, const CostModel &costs) {
+  auto graph = placed.lookupSymbol<func::FuncOp>("train");
+  if (!graph)
+    return "decisions: []\n";
+  Decisions decisions(graph, costs);
+  std::string text = "device: " + quoted(costs.device) + "\n";
+  text += "live_peak_bytes: " + std::to_string(decisions.peakBytes()) + "\n";
+  text += "peak_step: " + std::to_string(decisions.peakStep()) + "\n";
+  text += "decisions:\n";
+  char paid[32];
+  for (const Decision &decision : decisions.list()) {
+    std::snprintf(paid, sizeof paid, "%.3f", static_cast<double>(decision.paid) / 1000);
+    text += "- value: " + quoted(decision.value) + "\n  source: " + quoted(decision.source) +
+            "\n  decision: " + decision.kind + "\n  bytes: " + std::to_string(decision.bytes) +
+            "\n  bytes_at_peak: " + std::to_string(decision.atPeak ? decision.bytes : 0) +
+            "\n  saved_at_peak: " + std::to_string(decision.saved) +
+            "\n  runs: " + std::to_string(decision.runs) + "\n  time_paid_us: " + paid + "\n";
+  }
+  return text;
+}
+
+void writeDecisions(ModuleOp placed, const CostModel &costs, const std::string &path) {
+  std::ofstream out(path, std::ios::binary);
+  out << describeDecisions(placed, costs);
+  if (!out.flush())
+    throw Error::badInput("cannot write \"" + path + "\"");
+}
+
+} // namespace stow
