@@ -111,6 +111,18 @@ def Stow_LeakyReluGradOp : Stow_ElementwiseOp<"leaky_relu_grad"> {
   let results = (outs Stow_FloatTensor:$dx);
 }
 
+def Stow_ThresholdedReluOp : Stow_ElementwiseOp<"thresholded_relu", [Stow_HasGradient]> {
+  let summary = "Identity above a threshold";
+  let description = [{
+    `y = x` where `x > alpha`, else 0. The gradient is a range_grad.
+    ```mlir
+    %y = stow.thresholded_relu %x {alpha = 1.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, F64Attr:$alpha);
+  let results = (outs Stow_FloatTensor:$y);
+}
+
 def Stow_EluOp : Stow_ElementwiseOp<"elu", [Stow_HasGradient]> {
   let summary = "Exponential linear unit";
   let description = [{

@@ -75,6 +75,12 @@ Value elu(NodeImport &node, Value x, double alpha) {
   return node.emit<EluOp>(x, [&](EluOp::Properties &p) { p.alpha = node.f64(alpha); });
 }
 
+void convertThresholdedRelu(NodeImport &node) {
+  node.bind(0, node.emit<ThresholdedReluOp>(node.value(0), [&](ThresholdedReluOp::Properties &p) {
+    p.alpha = node.f64(node.number("alpha", 1));
+  }));
+}
+
 void convertElu(NodeImport &node) {
   node.bind(0, elu(node, node.value(0), node.number("alpha", 1)));
 }
@@ -210,6 +216,7 @@ void addElementwiseRules(RuleTable &table) {
   table["Min"] = {convertVariadic<MinimumOp>, 1, SIZE_MAX};
   table["Mean"] = {convertMean, 1, SIZE_MAX};
   table["LeakyRelu"] = {convertLeakyRelu, 1, 1};
+  table["ThresholdedRelu"] = {convertThresholdedRelu, 1, 1};
   table["Elu"] = {convertElu, 1, 1};
   table["Selu"] = {convertSelu, 1, 1};
   table["Celu"] = {convertCelu, 1, 1};

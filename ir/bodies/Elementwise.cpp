@@ -45,6 +45,7 @@ STOW_UNARY(HardSwishOp, x *(x / 6.0 + 0.5).maximum(x.constant(0)).minimum(x.cons
 STOW_UNARY(ReluOp, x.maximum(x.constant(0)))
 STOW_UNARY(PositiveMaskOp, x > 0.0)
 STOW_UNARY(LeakyReluOp, (x > 0.0).choose(x, x *number(getAlpha())))
+STOW_UNARY(ThresholdedReluOp, (x > number(getAlpha())).choose(x, x.constant(0)))
 STOW_UNARY(EluOp, (x > 0.0).choose(x, x.unary<math::ExpM1Op>() * number(getAlpha())))
 STOW_UNARY(
     HardSigmoidOp,

@@ -39,6 +39,11 @@ STOW_UNARY_GRADIENT(EluOp, f.build<EluGradOp>(dy, y, getAlpha()).getDx())
 STOW_UNARY_GRADIENT(
     ClipOp,
     f.build<RangeGradOp>(dy, x, getLow(), getHigh(), llvm::APFloat(1.0), /*closed=*/true).getDx())
+STOW_UNARY_GRADIENT(ThresholdedReluOp,
+                    f.build<RangeGradOp>(dy, x, getAlpha(),
+                                         llvm::APFloat::getInf(llvm::APFloat::IEEEdouble()),
+                                         llvm::APFloat(1.0), /*closed=*/false)
+                        .getDx())
 #undef STOW_UNARY_GRADIENT
 
 /// The derivative is 0 almost everywhere: nothing flows back.

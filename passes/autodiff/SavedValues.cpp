@@ -31,8 +31,8 @@ bool isReadByGradient(OpOperand &use, Gradients &gradients) {
         return use.get() != op.getBias();
       })
       .Case<CrossEntropyRowsOp>([&](auto op) { return use.get() == op.getLogits(); })
-      .Case<AbsOp, LogOp, ErfOp, SoftplusOp, HardSwishOp, LeakyReluOp, HardSigmoidOp, ClipOp,
-            ReduceMaxOp>([&](auto) { return true; })
+      .Case<AbsOp, LogOp, ErfOp, SoftplusOp, HardSwishOp, LeakyReluOp, ThresholdedReluOp,
+            HardSigmoidOp, ClipOp, ReduceMaxOp>([&](auto) { return true; })
       .Default(false);
 }
 

@@ -26,6 +26,7 @@ from onnx_init import attributes, default_data_inputs, find_parameters  # noqa: 
 ACTIVATIONS: dict[str, Callable[[Tensor, dict], Tensor]] = {
     "Relu": lambda x, a: F.relu(x),
     "LeakyRelu": lambda x, a: F.leaky_relu(x, a.get("alpha", 0.01)),
+    "ThresholdedRelu": lambda x, a: F.threshold(x, a.get("alpha", 1.0), 0.0),
     "Elu": lambda x, a: F.elu(x, a.get("alpha", 1.0)),
     "Selu": lambda x, a: F.selu(x),
     "Sigmoid": lambda x, a: torch.sigmoid(x),

@@ -69,6 +69,7 @@ def activation_cases() -> Iterator[Case]:
         ("relu", "Relu", F.relu, {}),
         ("abs", "Abs", torch.abs, {}),
         ("leaky_relu", "LeakyRelu", lambda t: F.leaky_relu(t, 0.125), {"alpha": 0.125}),
+        ("thresholded_relu", "ThresholdedRelu", lambda t: F.threshold(t, 0.5, 0.0), {"alpha": 0.5}),
         ("elu", "Elu", lambda t: F.elu(t, 0.75), {"alpha": 0.75}),
         ("hard_swish", "HardSwish", F.hardswish, {}),
         ("hard_sigmoid", "HardSigmoid", lambda t: (t * 0.25 + 0.5).clamp(0.0, 1.0), {"alpha": 0.25, "beta": 0.5}),

@@ -59,6 +59,8 @@ func.func @binary(%x: tensor<4x8xf32>, %row: tensor<8xf32>, %scalar: tensor<f32>
 func.func @attributes(%x: tensor<4x8xf32>, %m: tensor<4x8xi1>, %seed: tensor<i64>) {
   // CHECK: stow.leaky_relu %{{.*}} {alpha = 1.000000e-02 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %0 = stow.leaky_relu %x {alpha = 0.01 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: stow.thresholded_relu %{{.*}} {alpha = 5.000000e-01 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %thresholded_relu = stow.thresholded_relu %x {alpha = 0.5 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: stow.leaky_relu_grad %{{.*}} {alpha = 1.000000e-02 : f64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   %1 = stow.leaky_relu_grad %x, %x {alpha = 0.01 : f64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: stow.elu %{{.*}} {alpha = 1.000000e+00 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>

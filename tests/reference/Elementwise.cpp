@@ -62,6 +62,11 @@ std::vector<Tensor> leakyRelu(Operation *op, Operands operands) {
   return mapElements(op, operands, [=](auto e) { return e[0] > 0 ? e[0] : alpha * e[0]; });
 }
 
+std::vector<Tensor> thresholdedRelu(Operation *op, Operands operands) {
+  double alpha = number(cast<ThresholdedReluOp>(op).getAlpha());
+  return mapElements(op, operands, [=](auto e) { return e[0] > alpha ? e[0] : 0.0; });
+}
+
 std::vector<Tensor> leakyReluGrad(Operation *op, Operands operands) {
   double alpha = number(cast<LeakyReluGradOp>(op).getAlpha());
   return mapElements(op, operands, [=](auto e) { return e[1] > 0 ? e[0] : alpha * e[0]; });
@@ -191,6 +196,7 @@ void addElementwiseRules(Rules &rules) {
   rules["stow.relu_grad"] = binary<reluGrad>;
   rules["stow.hard_swish_grad"] = binary<hardSwishGrad>;
   rules["stow.leaky_relu"] = leakyRelu;
+  rules["stow.thresholded_relu"] = thresholdedRelu;
   rules["stow.leaky_relu_grad"] = leakyReluGrad;
   rules["stow.elu"] = elu;
   rules["stow.elu_grad"] = eluGrad;

@@ -36,6 +36,8 @@ void addUnary(Cases &cases) {
     cases.push_back(single(op, op, {"3x4x"}, "", "3x4x", 0.3, 2));
   cases.push_back(single("hard_swish", "hard_swish", {"5x5x"}, "", "5x5x", -4.1, 4.1));
   cases.push_back(single("leaky_relu", "leaky_relu", {"3x4x"}, "alpha = 0.1 : f64", "3x4x"));
+  cases.push_back(
+      single("thresholded_relu", "thresholded_relu", {"3x4x"}, "alpha = 0.4 : f64", "3x4x"));
   cases.push_back(single("elu", "elu", {"3x4x"}, "alpha = 1.5 : f64", "3x4x"));
   cases.push_back(single("hard_sigmoid", "hard_sigmoid", {"5x4x"},
                          "alpha = 0.2 : f64, beta = 0.5 : f64", "5x4x", -3.9, 3.9));
