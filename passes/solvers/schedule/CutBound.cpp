@@ -151,7 +151,7 @@ const KeepOrRerun::Answer &CutBound::solveAt(Candidate &candidate, double price)
   if (found != candidate.solved.end())
     return found->second;
   KeepOrRerun::Answer answer = candidate.cut->solve(price);
-  lines.push_back({price, answer.value, candidate.footprint});
+  lines.push_back({price, answer.value, candidate.footprint, candidate.op});
   answer.reruns = {}; // the bound needs the sums only
   answer.kept = {};
   return candidate.solved.emplace(price, std::move(answer)).first->second;
@@ -246,6 +246,12 @@ double CutBound::priceAt(Bytes budgetBytes) const {
   const Line *best = nullptr;
   scaledBound(budgetBytes, &best);
   return best ? best->price : 0;
+}
+
+std::optional<int32_t> CutBound::bindingOp(Bytes budgetBytes) const {
+  const Line *best = nullptr;
+  scaledBound(budgetBytes, &best);
+  return best ? std::optional(best->op) : std::nullopt;
 }
 
 Bytes CutBound::peakBoundForTime(Cost time) const {

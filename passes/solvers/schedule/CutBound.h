@@ -43,6 +43,8 @@ public:
   /// The price per byte (scaled cost) at which the best bound at this budget is attained, 0 if the
   /// bound is trivial. Scaled cost = cost * 2^shift().
   double priceAt(Bytes budgetBytes) const;
+  /// The op whose cut gives the best bound at this budget; absent if the bound is trivial.
+  std::optional<int32_t> bindingOp(Bytes budgetBytes) const;
   int shift() const { return costShift; }
   /// Ops by falling pressure: bytes that must cross their first run if nothing is run again.
   const std::vector<int32_t> &opsByPressure() const { return byPressure; }
@@ -53,6 +55,7 @@ private:
     double price;
     int64_t value;   ///< of the cut, scaled cost
     Bytes footprint; ///< bytes of v itself, pinned bytes included
+    int32_t op;      ///< v
   };
   struct Candidate {
     int32_t op;

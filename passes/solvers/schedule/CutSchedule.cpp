@@ -311,12 +311,13 @@ Sequence delayReruns(const Core &core, const Sequence &sequence) {
   return result;
 }
 
-std::vector<FrontierPoint> sweepPrices(const Core &core, const Sequence &base, int points) {
+std::vector<FrontierPoint> sweepPrices(const Core &core, const Sequence &base, int points,
+                                       const std::vector<char> *barred) {
   std::vector<FrontierPoint> all;
   Measure start = measure(core, base);
   all.push_back({start.peakBytes, start.time, base});
   if (start.legal && !base.empty()) {
-    SequenceCut cut(core, base, start.peakPosition);
+    SequenceCut cut(core, base, start.peakPosition, barred);
     const double unit =
         static_cast<double>(start.time + 1) / static_cast<double>(cut.acrossBytes() + 1);
     // Below 2^-20 of the mean price nothing is worth a rerun; above 2^12 of it everything is.

@@ -87,6 +87,7 @@ struct FrontierPoint {
 
 /// The frontier of single cuts of `base` at its peak: `points` prices, geometrically spaced over
 /// the range in which anything changes. Only points that no other point dominates, by falling peak.
-std::vector<FrontierPoint> sweepPrices(const Core &core, const Sequence &base, int points);
+std::vector<FrontierPoint> sweepPrices(const Core &core, const Sequence &base, int points,
+                                       const std::vector<char> *barred = nullptr);
 
 } // namespace stow::schedule

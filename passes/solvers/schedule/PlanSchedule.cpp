@@ -54,9 +54,22 @@ public:
     if (core.ops.size() <= options.ladderLimit) {
       descend(0);
     } else {
-      for (const Sequence &start : base)
-        for (FrontierPoint &point : sweepPrices(core, start, 70))
+      // One cut at the peak per price and number of segments: the whole range in one sweep.
+      std::vector<FrontierPoint> cuts;
+      for (size_t i = 0; i < base.size(); ++i)
+        for (double segments : {0.0, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0})
+          for (FrontierPoint &point : sweepPrices(core, base[i], 64, barsFor(i, segments)))
+            cuts.push_back(std::move(point));
+      std::sort(cuts.begin(), cuts.end(), [](const FrontierPoint &a, const FrontierPoint &b) {
+        return std::tie(a.time, a.peakBytes, a.sequence) <
+               std::tie(b.time, b.peakBytes, b.sequence);
+      });
+      Bytes least = inputPeak + 1;
+      for (FrontierPoint &point : cuts)
+        if (point.peakBytes < least) {
+          least = point.peakBytes;
           addPoint(std::move(point.sequence));
+        }
     }
     for (const Point &point : points)
       rows.push_back({point.peak, point.time, point.solution});
@@ -175,8 +188,15 @@ private:
         found.push_back(std::move(*reduced));
     };
     for (size_t i = 0; i < base.size(); ++i)
-      for (const CutStyle &style : styles)
+      for (const CutStyle &style : styles) {
+        // Budgets fall from call to call: on larger graphs, a style that failed twice is given up.
+        int &failures = styleFailures[{i, style.segments, style.bias}];
+        if (failures >= 2 && core.ops.size() > 400)
+          continue;
+        const size_t before = found.size();
         attempt(base[i], style.bias, barsFor(i, style.segments));
+        failures = found.size() > before ? 0 : failures + 1;
+      }
     if (above)
       attempt(*above, 0.3, nullptr);
     std::vector<std::tuple<Cost, Bytes, size_t>> keys;
@@ -186,8 +206,9 @@ private:
     }
     std::sort(keys.begin(), keys.end());
     std::vector<Sequence> sorted;
+    const size_t dropped = core.ops.size() > 10000 ? 1 : 3;
     for (const auto &[time, peak, i] : keys)
-      sorted.push_back(sorted.size() < 3
+      sorted.push_back(sorted.size() < dropped
                            ? dropNeedlessReruns(core, std::move(found[i]), budget, dropLimit())
                            : std::move(found[i]));
     // Dropping may have changed who is first.
@@ -203,7 +224,8 @@ private:
   }
 
   int64_t rungMoves() const {
-    double perRung = 8.0e6 / static_cast<double>(core.ops.size() + 40);
+    double perRung =
+        (core.ops.size() > 400 ? 5.0e6 : 8.0e6) / static_cast<double>(core.ops.size() + 40);
     return static_cast<int64_t>(options.effort * std::clamp(perRung, 4000.0, 80000.0));
   }
 
@@ -219,9 +241,11 @@ private:
                                            {false, 2.0, 0.05, 1e-4, 10}};
     const double price = std::ldexp(bound.priceAt(budget), -bound.shift());
     std::optional<Sequence> current;
-    if (start)
+    if (const Point *best = bestWithin(budget))
+      current = best->sequence;
+    else if (start)
       current = *start;
-    uint64_t seed = 1;
+    uint64_t seed = 4 * static_cast<uint64_t>(nextRung) + 1;
     // A short search is not worth splitting: it takes one variant, in turn.
     const bool split = moves >= 12000;
     for (size_t v = 0; v < std::size(variants); ++v) {
@@ -340,17 +364,20 @@ private:
   void prove(PlanResult &result, Bytes budget) {
     if (!bound.timeBound(budget) || core.ops.empty())
       return;
-    static constexpr int sizes[] = {1, 4, 8, 24};
-    for (int phases : sizes) {
+    const int32_t highest = bound.opsByPressure().front();
+    const int32_t binding = bound.bindingOp(budget).value_or(highest);
+    const std::pair<int, int32_t> programs[] = {
+        {1, binding}, {8, binding}, {8, highest}, {24, std::min(binding, highest)}};
+    for (auto [phases, first] : programs) {
       const Point *best = bestWithin(budget);
       if (cancelled() || phaseInfeasible || (best && isMet(best->time, result.phaseBound)))
         return;
       PhaseOptions phase;
       phase.phases = phases;
-      phase.seconds = options.proveSeconds / std::size(sizes);
+      phase.seconds = options.proveSeconds / std::size(programs);
       if (best)
         phase.knownTime = best->time;
-      PhaseResult solved = solvePhaseProgram(core, bound.opsByPressure().front(), budget, phase);
+      PhaseResult solved = solvePhaseProgram(core, first, budget, phase);
       phaseInfeasible = solved.infeasible && !best;
       if (solved.bound)
         result.phaseBound = std::max(result.phaseBound.value_or(0), *solved.bound);
@@ -401,6 +428,7 @@ private:
   std::vector<Sequence> base;
   std::vector<Point> points;
   std::map<std::pair<size_t, double>, std::vector<char>> bars;
+  std::map<std::tuple<size_t, double, double>, int> styleFailures;
   int nextRung = 100;
   bool swept = false;
   bool phaseInfeasible = false;
