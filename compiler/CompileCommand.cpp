@@ -74,6 +74,9 @@ void writeExecutable(MLIRContext &context, CompiledPlan &compiled, const Compile
         program.batch = input.place.shape.front();
   program.threads = options.threads;
   program.loss = options.loss.name;
+  if (auto ignored = options.loss.settings.find("ignore-index");
+      ignored != options.loss.settings.end())
+    program.loss += ":ignore_index=" + ignored->second;
   program.optimizer = options.optimizer.text.empty() ? options.optimizer.name
                                                      : options.optimizer.text;
   program.learningRate = options.optimizer.learningRate;
@@ -117,6 +120,19 @@ void printForm(ModuleOp module) {
 
 } // namespace
 
+void checkPlanFormat(const std::string &format) {
+  if (format != "text" && format != "json" && format != "csv")
+    throw Error::badInput("unknown format \"" + format + "\"; known are text, json, csv");
+}
+
+void printPlan(const Plan &plan, const std::string &format) {
+  checkPlanFormat(format);
+  std::string report = format == "json"  ? toJson(plan)
+                       : format == "csv" ? toCsv(plan)
+                                         : renderText(plan, ReportOptions());
+  std::fwrite(report.data(), 1, report.size(), stdout);
+}
+
 int compileCommand(const std::vector<std::string> &arguments) {
   CompileOptions options = parseCompileOptions(arguments, /*wantsOutput=*/true);
   if (options.outputPath.empty() && options.stopAfter == Form::Program)
@@ -149,8 +165,7 @@ int planCommand(const std::vector<std::string> &arguments) {
     else
       rest.push_back(word);
   }
-  if (format != "text" && format != "json" && format != "csv")
-    throw Error::badInput("unknown format \"" + format + "\"; known are text, json, csv");
+  checkPlanFormat(format);
   CompileOptions options = parseCompileOptions(rest, /*wantsOutput=*/false);
   MLIRContext context;
   registerAll(context);
@@ -160,10 +175,7 @@ int planCommand(const std::vector<std::string> &arguments) {
     printForm(*compiled.module);
     return 0;
   }
-  std::string report = format == "json"  ? toJson(compiled.plan)
-                       : format == "csv" ? toCsv(compiled.plan)
-                                         : renderText(compiled.plan, ReportOptions());
-  std::fwrite(report.data(), 1, report.size(), stdout);
+  printPlan(compiled.plan, format);
   if (options.timing)
     printTiming(timer);
   return 0;

@@ -62,7 +62,8 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
   if (wantsOutput)
     flags.value("output", "FILE", "the executable to write (also -o FILE)",
                 [&](const std::string &text) { options.outputPath = text; });
-  flags.value("loss", "LOSS", "cross-entropy[:reduction=mean|sum,ignore-index=N] or mse[:reduction=]",
+  flags.value("loss", "LOSS",
+              "cross-entropy[:reduction=mean|sum,ignore-index=N] or mse[:reduction=]",
               [&](const std::string &text) { options.loss = parseLoss(text); });
   flags.value("loss-output", "NAME", "the model output the loss reads, where there are several",
               [&](const std::string &text) { options.lossOutput = text; });
@@ -70,8 +71,9 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
               "sgd, adam or adamw with settings, e.g. sgd:lr=0.1,momentum=0.9,nesterov or "
               "adamw:lr=1e-3,weight-decay=0.01",
               [&](const std::string &text) { options.optimizer = parseOptimizer(text); });
-  flags.value("batch", "N", "samples per step; rewrites the batch baked into the model",
-              [&](const std::string &text) { options.import.batch = parseCount("batch", text, 1); });
+  flags.value(
+      "batch", "N", "samples per step; rewrites the batch baked into the model",
+      [&](const std::string &text) { options.import.batch = parseCount("batch", text, 1); });
   flags.value("input", "NAMES", "graph inputs that carry data, where weights are inputs too",
               [&](const std::string &text) { options.import.dataInputs = splitList(text); });
   flags.value("init", "RULE",
@@ -86,15 +88,18 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
               });
   flags.flag("freeze-batch-norm", "normalize with the running statistics in training too",
              [&] { options.freezeBatchNorm = true; });
+  flags.flag("no-dropout", "train without the model's dropouts",
+             [&] { options.disableDropout = true; });
   flags.value("checkpoint", "MODE", "none: keep all activations; sqrt: recompute segments",
               [&](const std::string &text) { options.checkpoint = text; });
   flags.value("memory-budget", "BYTES",
               "the arena's limit: 2GiB, 900MB, bytes, or 70% of the arena without a limit; "
               "recomputes what does not fit, in the least time",
               [&](const std::string &text) { options.memoryBudget = parseByteBudget(text); });
-  flags.value("device", "DEVICE",
-              "whose speed weighs recomputations: cpu, a100, h100, h200, rtx4090, or a profile.json",
-              [&](const std::string &text) { options.device = text; });
+  flags.value(
+      "device", "DEVICE",
+      "whose speed weighs recomputations: cpu, a100, h100, h200, rtx4090, or a profile.json",
+      [&](const std::string &text) { options.device = text; });
   flags.value("remarks", "FILE", "write what becomes of every value, and its price, as YAML",
               [&](const std::string &text) { options.remarksPath = text; });
   flags.value("threads", "N", "threads to plan for (default: the cores of this machine)",

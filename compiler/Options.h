@@ -45,6 +45,7 @@ struct CompileOptions {
   std::string remarksPath;         ///< a decision per value, as YAML; empty: none
   std::string lossOutput;          ///< output the loss reads; empty: the only one
   bool freezeBatchNorm = false;
+  bool disableDropout = false;
   int64_t threads = 0; ///< 0: all cores of this machine
   std::string targetCpu = "native";
   Form stopAfter = Form::Program;

@@ -90,6 +90,7 @@ void addModelPasses(PassManager &manager) {
 void addStepPasses(PassManager &manager, const CompileOptions &options) {
   SplitTrainEvalPassOptions split;
   split.freezeBatchNorm = options.freezeBatchNorm;
+  split.disableDropout = options.disableDropout;
   manager.addPass(createSplitTrainEvalPass(split));
 
   AttachLossPassOptions loss;

@@ -170,11 +170,11 @@ void restoreState(Executor &executor, const SafetensorsFile &file, Restore what)
   for (const StateTensor *tensor : wanted) {
     const SafetensorsTensor &found = *file.find(tensor->name);
     int64_t count = elementCount(found.shape);
-    staging.resize(static_cast<size_t>(count * sizeOf(tensor->place.dtype) + 7) / 8);
-    auto *target = reinterpret_cast<char *>(staging.data());
     const void *source = found.bytes.data();
     bool isAligned = reinterpret_cast<uintptr_t>(source) % sizeOf(found.dtype) == 0;
     if (found.dtype != tensor->place.dtype || !isAligned) {
+      staging.resize(static_cast<size_t>(count * sizeOf(tensor->place.dtype) + 7) / 8);
+      auto *target = reinterpret_cast<char *>(staging.data());
       convertElements(elementTypeOf(found.dtype), found.bytes.data(), tensor->place.dtype, target,
                       count);
       source = target;
