@@ -15,7 +15,9 @@ Parts:
   compile   seconds per stage of `stowage compile`
 
 Needs python3-numpy, python3-onnx and python3-torch, and libopenblas0-openmp as PyTorch's BLAS: Debian's default, netlib's
-reference, makes a straw man of it. --blas names a folder with another libblas.so.3.
+reference, makes a straw man of it. --blas names a folder with another libblas.so.3. OpenBLAS does not know every
+processor and may fall back to kernels that are five times slower: the fastest of its core types is measured and given to
+PyTorch (OPENBLAS_CORETYPE).
 """
 
 import argparse
@@ -49,6 +51,18 @@ TIME_MODELS = {
     "resnet18": ((3, 224, 224), 1000, 8, 8),
 }
 MIB = 1 << 20
+# Seconds of processor time for a product as the mlp has it, on one thread.
+PRODUCT_SECONDS = """
+import time, torch
+torch.set_num_threads(1)
+a, b = torch.randn(128, 784), torch.randn(784, 512)
+for _ in range(5):
+    a @ b
+begin = time.process_time()
+for _ in range(20):
+    a @ b
+print((time.process_time() - begin) / 20)
+"""
 
 
 def run(command: list[Any], **settings: Any) -> tuple[str, float, float]:
@@ -80,6 +94,7 @@ class Bench:
         self.environment = dict(os.environ)
         if args.blas:
             self.environment["LD_LIBRARY_PATH"] = str(args.blas)
+        self.core_type = ""
 
     def model(self, name: str, batch: int) -> Path:
         path = self.folder / f"{name}-{batch}.onnx"
@@ -123,6 +138,23 @@ class Bench:
             env=os.environ | {"OMP_NUM_THREADS": str(threads)})  # fmt: skip
         return json.loads(report.read_text())
 
+    def choose_core_type(self) -> None:
+        """Gives PyTorch's OpenBLAS the core type that is fastest here, unless the caller has chosen one."""
+        if "OPENBLAS_CORETYPE" in os.environ:
+            self.core_type = os.environ["OPENBLAS_CORETYPE"]
+            return
+        flags = set(Path("/proc/cpuinfo").read_text().split())
+        types = [""] + ["Haswell"] * ("avx2" in flags) + ["SkylakeX"] * ("avx512f" in flags)
+        seconds = {}
+        for kind in types:
+            environment = self.environment | {"OMP_NUM_THREADS": "1"} | ({"OPENBLAS_CORETYPE": kind} if kind else {})
+            text, _, _ = run([sys.executable, "-c", PRODUCT_SECONDS], env=environment)
+            seconds[kind] = float(text)
+            note(f"time: PyTorch's product with OpenBLAS core type {kind or 'as detected'}: {1e3 * float(text):.3f} ms")
+        self.core_type = min(seconds, key=seconds.__getitem__)
+        if self.core_type:
+            self.environment["OPENBLAS_CORETYPE"] = self.core_type
+
     def theirs(self, name: str, batch: int, threads: int, steps: int) -> dict[str, Any]:
         text, _, _ = run([sys.executable, ROOT / "benchmarks/pytorch/step_time.py", "--models", f"{name}:{batch}",
                           "--optimizer", OPTIMIZER, "--threads", threads, "--steps", steps, "--warmup", 3,
@@ -164,6 +196,7 @@ class Bench:
 
     def time(self) -> str:
         rows, profiles, libraries = [], [], set()
+        self.choose_core_type()
         for name in self.args.models or TIME_MODELS:
             if name not in TIME_MODELS:
                 continue
@@ -178,7 +211,8 @@ class Bench:
         straw = "" if all("openblas" in name for name in libraries) else " **Not OpenBLAS: install libopenblas0-openmp.**"
         return (
             f"## Time per training step\n\nMedians over {self.args.rounds} rounds, PyTorch eager in turns with ours. "
-            f"Optimizer `{OPTIMIZER}`. PyTorch's BLAS: `{', '.join(sorted(libraries))}`.{straw}\n\n"
+            f"Optimizer `{OPTIMIZER}`. PyTorch's BLAS: `{', '.join(sorted(libraries))}`, core type "
+            f"{self.core_type or 'as detected'}.{straw}\n\n"
             + table(head, rows) + "\n" + "\n".join(profiles)
         )  # fmt: skip
 
@@ -205,19 +239,19 @@ def where_time_goes(title: str, profile: dict[str, Any]) -> str:
     kinds: dict[str, list[float]] = {}
     for command in profile["commands"]:
         label = command["kind"] + (", " + command["phase"] if command["phase"] else "")
-        sums = kinds.setdefault(label, [0, 0, 0, 0])
-        for i, value in enumerate((1, command["ms"], command["flops"], command["bytes"])):
+        sums = kinds.setdefault(label, [0, 0, 0, 0, 0])
+        for i, value in enumerate((1, command["ms"], command["flops"], command["bytes"], command["processor_ms"])):
             sums[i] += value
-    kinds["batch into the arena"] = [0, profile["input_ms"], 0, 0]
-    kinds["loss and the rest"] = [0, profile["rest_ms"], 0, 0]
+    kinds["batch into the arena"] = [0, profile["input_ms"], 0, 0, profile["input_ms"]]
+    kinds["loss and the rest"] = [0, profile["rest_ms"], 0, 0, profile["rest_ms"]]
     total = sum(sums[1] for sums in kinds.values())
     rows = []
-    for label, (count, ms, flops, size) in sorted(kinds.items(), key=lambda item: (-item[1][1], item[0])):
-        rows.append([label, str(count) if count else "", f"{ms:.4f}", f"{100 * ms / total:.1f}",
+    for label, (count, ms, flops, size, cpu) in sorted(kinds.items(), key=lambda item: (-item[1][1], item[0])):
+        rows.append([label, str(count) if count else "", f"{ms:.4f}", f"{cpu:.4f}", f"{100 * ms / total:.1f}",
                      f"{flops / ms / 1e6:.1f}" if flops and ms else "",
                      f"{size / ms / 1e6:.1f}" if size and ms else ""])  # fmt: skip
     return f"### Where our time goes: {title}, {profile['threads']} thread(s)\n\n" + table(
-        ["kind", "commands", "ms per step", "%", "GFLOP/s", "GB/s"], rows
+        ["kind", "commands", "ms per step", "processor ms", "%", "GFLOP/s", "GB/s"], rows
     )
 
 

@@ -43,15 +43,15 @@ std::string rate(double work, double milliseconds) {
 
 /// The columns that follow a label.
 struct Row {
-  double ms = 0, least = 0, flops = 0, bytes = 0;
+  double ms = 0, least = 0, processor = 0, flops = 0, bytes = 0;
 
   std::string text(double total) const {
-    return format("%11.4f%11.4f%7.1f", ms, least, 100 * ms / total) + rate(flops, ms) +
-           rate(bytes, ms);
+    return format("%11.4f%11.4f%11.4f%7.1f", ms, least, processor, 100 * ms / total) +
+           rate(flops, ms) + rate(bytes, ms);
   }
 };
 
-const char *const headings = "    ms/step   least ms      %   GFLOP/s      GB/s";
+const char *const headings = "    ms/step   least ms  processor      %   GFLOP/s      GB/s";
 
 double median(std::vector<double> values) {
   auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -65,6 +65,17 @@ Profile::Profile(const GraphProgram &graph, int64_t threads, int64_t steps)
     : graph(graph), threads(threads), warmupSteps(std::clamp<int64_t>(steps / 4, 0, 3)),
       commands(graph.commands.size()) {
   stepSeconds.reserve(static_cast<size_t>(std::clamp<int64_t>(steps, 1, mostStepTimes)));
+}
+
+Profile::Time Profile::total() const {
+  Time sum = input;
+  sum.seconds += rest.seconds;
+  sum.processor += rest.processor;
+  for (const Time &command : commands) {
+    sum.seconds += command.seconds;
+    sum.processor += command.processor;
+  }
+  return sum;
 }
 
 std::string Profile::byKind() const {
@@ -82,21 +93,23 @@ std::string Profile::byKind() const {
     ++kind->count;
     kind->row.ms += perStep(commands[i].seconds);
     kind->row.least += 1e3 * commands[i].least;
+    kind->row.processor += perStep(commands[i].processor);
     kind->row.flops += graph.commands[i].flops;
     kind->row.bytes += graph.commands[i].bytes;
   }
   std::ranges::sort(kinds, [](const Kind &a, const Kind &b) {
     return std::tie(b.row.ms, a.label) < std::tie(a.row.ms, b.label);
   });
-  double total = perStep(totalSeconds);
+  double total = perStep(this->total().seconds);
   std::string text = "  " + fit("kind", labelWidth) + " commands" + headings + "\n";
   for (const Kind &kind : kinds)
     text += "  " + fit(kind.label, labelWidth) +
             format("%9lld", static_cast<long long>(kind.count)) + kind.row.text(total) + "\n";
-  for (auto [label, seconds] : {std::pair("batch into the arena", inputSeconds),
-                                std::pair("loss and the rest", restSeconds)})
+  for (auto [label, time] :
+       {std::pair("batch into the arena", input), std::pair("loss and the rest", rest)})
     text += "  " + fit(label, labelWidth + 9) +
-            format("%11.4f%11s%7.1f", perStep(seconds), "", 100 * seconds / totalSeconds) + "\n";
+            Row{perStep(time.seconds), 1e3 * time.least, perStep(time.processor)}.text(total) +
+            "\n";
   return text;
 }
 
@@ -107,11 +120,12 @@ std::string Profile::byCommand(size_t rows) const {
     return std::tie(commands[b].seconds, a) < std::tie(commands[a].seconds, b);
   });
   order.resize(std::min(order.size(), rows));
-  double total = perStep(totalSeconds);
+  double total = perStep(this->total().seconds);
   std::string text = "  " + fit("command", labelWidth) + " number " + headings + "  node\n";
   for (size_t i : order) {
     const Command &command = graph.commands[i];
-    Row row{perStep(commands[i].seconds), 1e3 * commands[i].least, command.flops, command.bytes};
+    Row row{perStep(commands[i].seconds), 1e3 * commands[i].least, perStep(commands[i].processor),
+            command.flops, command.bytes};
     text += "  " + fit(labelOf(command), labelWidth) + format("%7zu ", i) + " " + row.text(total) +
             "  " + command.name + "\n";
   }
@@ -126,8 +140,8 @@ std::string Profile::text(size_t rows) const {
              graph.name.c_str(), static_cast<long long>(stepsCounted()),
              static_cast<long long>(warmupSteps), static_cast<long long>(threads)) +
       format("  %.4f ms per step (median %.4f, least %.4f), %.4f ms of processor time\n\n",
-             perStep(totalSeconds), 1e3 * median(stepSeconds),
-             1e3 * *std::ranges::min_element(stepSeconds), perStep(totalProcessorSeconds));
+             perStep(total().seconds), 1e3 * median(stepSeconds),
+             1e3 * *std::ranges::min_element(stepSeconds), perStep(total().processor));
   return text + byKind() + "\n" + byCommand(rows);
 }
 
@@ -142,9 +156,9 @@ std::string Profile::json() const {
     return dumpJson(json, -1);
   for (double seconds : stepSeconds)
     json["step_ms"].push_back(1e3 * seconds);
-  json["processor_ms"] = perStep(totalProcessorSeconds);
-  json["input_ms"] = perStep(inputSeconds);
-  json["rest_ms"] = perStep(restSeconds);
+  json["processor_ms"] = perStep(total().processor);
+  json["input_ms"] = perStep(input.seconds);
+  json["rest_ms"] = perStep(rest.seconds);
   for (size_t i = 0; i < commands.size(); ++i) {
     const Command &command = graph.commands[i];
     Json item;
@@ -154,6 +168,7 @@ std::string Profile::json() const {
     item["name"] = command.name;
     item["ms"] = perStep(commands[i].seconds);
     item["least_ms"] = 1e3 * commands[i].least;
+    item["processor_ms"] = perStep(commands[i].processor);
     item["flops"] = command.flops;
     item["bytes"] = command.bytes;
     json["commands"].push_back(std::move(item));
