@@ -1,7 +1,5 @@
 #include "ir/plan/schedule/Generate.h"
 
-#include "runtime/base/Error.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -416,88 +414,5 @@ Problem GptStep::build(int layers) {
 }
 
 } // namespace
-
-Problem gptStep(int layers, int64_t batch, int64_t sequence, int64_t width) {
-  return GptStep(batch, sequence, width).build(layers);
-}
-
-Problem recurrentStep(int steps, int64_t batch, int64_t width) {
-  Problem problem;
-  problem.name = "recurrent-" + std::to_string(steps);
-  const Bytes state = batch * width * 4;
-  auto streamCost = [](Bytes bytes) { return 1 + bytes / 1000; };
-  const Cost matmul = 1 + 2 * batch * width * width / 10000;
-  ValueId weight = problem.addPinned("weight", 4 * width * width * 4);
-  ValueId data = problem.addPinned("data", steps * state);
-  static constexpr const char *gates[] = {"i", "f", "g", "o"};
-
-  struct Step {
-    ValueId hidden, cell, previousHidden, previousCell, gate[4], squashed;
-  };
-  std::vector<Step> tape;
-  ValueId hidden = problem.addPinned("h0", state), cell = problem.addPinned("c0", state);
-  auto emit = [&](const std::string &name, Cost cost, std::vector<ValueId> inputs, Bytes bytes) {
-    ValueId value = problem.addValue(name, bytes);
-    problem.addOp(name, cost, std::move(inputs), {value});
-    return value;
-  };
-  for (int t = 0; t < steps; ++t) {
-    const std::string p = "t" + std::to_string(t) + ".";
-    Step step{};
-    step.previousHidden = hidden;
-    step.previousCell = cell;
-    for (int g = 0; g < 4; ++g) {
-      ValueId sum = emit(p + gates[g] + ".sum", matmul, {hidden, data, weight}, state);
-      step.gate[g] = emit(p + gates[g], streamCost(2 * state), {sum}, state);
-      problem.ops.back().mayOverwrite = {{step.gate[g], sum}};
-    }
-    cell = emit(p + "cell", streamCost(5 * state), {cell, step.gate[0], step.gate[1], step.gate[2]},
-                state);
-    step.squashed = emit(p + "tanh", streamCost(2 * state), {cell}, state);
-    hidden = emit(p + "hidden", streamCost(3 * state), {step.squashed, step.gate[3]}, state);
-    step.hidden = hidden;
-    step.cell = cell;
-    tape.push_back(step);
-  }
-  ValueId hiddenGradient = emit("loss", streamCost(2 * state), {hidden}, state);
-  std::optional<ValueId> cellGradient, weightGradient;
-  for (int t = steps; t-- > 0;) {
-    const std::string p = "t" + std::to_string(t) + ".";
-    const Step &step = tape[t];
-    ValueId outputGate = emit(p + "o.grad", streamCost(4 * state),
-                              {hiddenGradient, step.squashed, step.gate[3]}, state);
-    std::vector<ValueId> reads = {hiddenGradient, step.squashed, step.gate[3]};
-    if (cellGradient)
-      reads.push_back(*cellGradient);
-    ValueId total = emit(p + "cell.total", streamCost(5 * state), reads, state);
-    ValueId inputGate =
-        emit(p + "i.grad", streamCost(4 * state), {total, step.gate[0], step.gate[2]}, state);
-    ValueId candidate =
-        emit(p + "g.grad", streamCost(4 * state), {total, step.gate[0], step.gate[2]}, state);
-    ValueId forget =
-        emit(p + "f.grad", streamCost(4 * state), {total, step.gate[1], step.previousCell}, state);
-    cellGradient = emit(p + "cell.grad", streamCost(3 * state), {total, step.gate[1]}, state);
-    ValueId gradient = emit(p + "hidden.grad", 4 * matmul,
-                            {outputGate, inputGate, candidate, forget, weight}, state);
-    std::vector<ValueId> inputs = {step.previousHidden, data,      outputGate,
-                                   inputGate,           candidate, forget};
-    if (!weightGradient) {
-      weightGradient = emit(p + "weight.grad", 4 * matmul, inputs, problem.sizeOf(weight));
-    } else {
-      inputs.push_back(*weightGradient);
-      ValueId next = problem.addValueIn(p + "weight.grad", problem.values[*weightGradient].storage);
-      OpId op = problem.addOp(p + "weight.grad", 4 * matmul, inputs, {next});
-      problem.ops[op].overwrites = {*weightGradient};
-      weightGradient = next;
-    }
-    hiddenGradient = gradient;
-  }
-  ValueId next = problem.addValueIn("weight.next", problem.values[weight].storage);
-  OpId op = problem.addOp("update", streamCost(3 * problem.sizeOf(weight)),
-                          {weight, *weightGradient}, {next});
-  problem.ops[op].overwrites = {weight};
-  problem.ops[op].recomputable = false;
-  return problem;
-}
 
 } // namespace stow::schedule
