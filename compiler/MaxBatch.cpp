@@ -19,7 +19,7 @@ struct Probe {
   bool fits = false;
   Bytes arenaBytes = 0;
   double extraTime = 0;
-  Bytes lowerBound = 0; ///< asked for only where the batch does not fit
+  Bytes lowerBound = 0; ///< 0 where the batch fits
 };
 
 class BatchSearch {
@@ -33,6 +33,21 @@ public:
     if (known == probes.end())
       known = probes.emplace(batch, probe(batch)).first;
     return known->second;
+  }
+
+  /// The largest batch that fits, given that `fits` does: steps of 1, 2, 4, ..., then bisection.
+  int64_t largestFrom(int64_t fits, int64_t limit) {
+    int64_t step = 1;
+    while (fits + step <= limit && at(fits + step).fits) {
+      fits += step;
+      step *= 2;
+    }
+    int64_t fails = std::min(fits + step, limit + 1);
+    while (fits + 1 < fails) {
+      int64_t middle = fits + (fails - fits) / 2;
+      (at(middle).fits ? fits : fails) = middle;
+    }
+    return fits;
   }
 
 private:
@@ -67,19 +82,16 @@ private:
 } // namespace
 
 BatchAnswer findMaxBatch(MLIRContext &context, const CompileOptions &options, Bytes budget,
-                         double effort, int64_t limit) {
-  BatchSearch search(context, options, budget, effort);
+                         int64_t limit) {
+  // Cuts alone find nearly all of it; the full search only has to look above.
+  BatchSearch quick(context, options, budget, /*effort=*/0);
+  BatchSearch search(context, options, budget, /*effort=*/1);
   BatchAnswer answer;
-  int64_t fits = 0, fails = 1;
-  while (fails <= limit && search.at(fails).fits) {
-    fits = fails;
-    fails *= 2;
-  }
-  fails = std::min(fails, limit + 1);
-  while (fits + 1 < fails) {
-    int64_t middle = fits + (fails - fits) / 2;
-    (search.at(middle).fits ? fits : fails) = middle;
-  }
+  int64_t fits = quick.largestFrom(0, limit);
+  while (fits > 0 && !search.at(fits).fits)
+    --fits;
+  fits = search.largestFrom(fits, limit);
+  int64_t fails = fits + 1;
   if (fits > 0) {
     answer.batch = fits;
     answer.arenaBytes = search.at(fits).arenaBytes;
@@ -90,7 +102,7 @@ BatchAnswer findMaxBatch(MLIRContext &context, const CompileOptions &options, By
   answer.nextSmallest = search.at(fails).arenaBytes;
   // The least batch whose lower bound exceeds the budget: bounds grow with the batch.
   int64_t open = fits, closed = fails;
-  while (search.at(closed).lowerBound <= budget) {
+  while (quick.at(closed).lowerBound <= budget) {
     open = closed;
     if (closed > limit)
       return answer;
@@ -98,11 +110,10 @@ BatchAnswer findMaxBatch(MLIRContext &context, const CompileOptions &options, By
   }
   while (open + 1 < closed) {
     int64_t middle = open + (closed - open) / 2;
-    const Probe &probe = search.at(middle);
-    (!probe.fits && probe.lowerBound > budget ? closed : open) = middle;
+    (quick.at(middle).lowerBound > budget ? closed : open) = middle;
   }
   answer.provenAbove = closed;
-  answer.provenBytes = search.at(closed).lowerBound;
+  answer.provenBytes = quick.at(closed).lowerBound;
   return answer;
 }
 

@@ -41,8 +41,8 @@ struct BatchAnswer {
   Bytes nextSmallest = 0;             ///< smallest arena found for batch + 1
 };
 
-/// Bisects on the real pipeline. `effort` as in BudgetOptions. Batches above `limit` are not tried.
+/// Bisects on the real pipeline. Batches above `limit` are not tried.
 BatchAnswer findMaxBatch(mlir::MLIRContext &context, const CompileOptions &options, Bytes budget,
-                         double effort, int64_t limit);
+                         int64_t limit);
 
 } // namespace stow

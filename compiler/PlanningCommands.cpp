@@ -88,7 +88,7 @@ int maxBatchCommand(const std::vector<std::string> &arguments) {
   const Bytes budget = *options.memoryBudget->bytes;
   MLIRContext context;
   registerAll(context);
-  BatchAnswer answer = findMaxBatch(context, options, budget, /*effort=*/0, limit);
+  BatchAnswer answer = findMaxBatch(context, options, budget, limit);
   if (answer.batch == 0)
     throw Error::infeasible("STOW1001: not even a batch of 1 fits " + formatBytesExact(budget) +
                             "; the smallest arena found for it is " +

@@ -45,7 +45,7 @@ private:
       StepProblem step = buildStepProblem(graph, costs, alignment);
       schedule::PlanResult result = schedule::planSchedule(step.problem, budget);
       if (!result.solution)
-        return graph.emitError() << "no order within " << budget
+        return graph.emitError() << "no order within " << budget.getValue()
                                  << " bytes found; the smallest peak found is "
                                  << result.smallestPeak << " bytes, none is below "
                                  << result.peakBound;

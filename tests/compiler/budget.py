@@ -1,0 +1,154 @@
+#!/usr/bin/python3
+"""What --memory-budget promises, on the digits network with dropout and Adam.
+
+  budget.py --stowage=build/release/bin/stowage --work=DIR
+
+  - the arena is never above the budget; a smaller budget never gives a larger arena nor less time;
+  - recomputation changes no bit of losses and weights;
+  - an impossible budget is STOW1001 with exit code 2, and the smallest arena it names can be compiled;
+  - frontier, max-batch and remarks agree with the plans they speak of.
+"""
+
+import argparse
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL, DATA = ROOT / "models/digits_cnn.onnx", ROOT / "models/data/digits.npz"
+FLAGS = ["--optimizer=adam:lr=1e-3", "--threads=1"]
+
+
+class Budget:
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.stowage, self.folder = args.stowage, args.work
+        self.passed = self.failed = 0
+
+    def check(self, condition: bool, message: str) -> None:
+        self.passed += bool(condition)
+        self.failed += not condition
+        print(f"{'ok' if condition else 'FAILED'}: {message}", flush=True)
+
+    def run(self, *words: object, code: int = 0) -> subprocess.CompletedProcess:
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+        if done.returncode != code:
+            raise SystemExit(f"{' '.join(map(str, words))}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
+        return done
+
+    def plan(self, *flags: str) -> dict:
+        return json.loads(self.run(self.stowage, "plan", MODEL, *FLAGS, "--format=json", *flags).stdout)
+
+    def ladder(self) -> None:
+        self.full = self.plan()
+        before = None
+        for percent in (100, 90, 80, 70, 65):
+            plan = self.plan(f"--memory-budget={percent}%")
+            arena, extra = plan["arena_bytes"], plan["extra_time_fraction"]
+            self.check(arena * 100 <= percent * self.full["arena_bytes"] + 99,
+                       f"{percent} %: arena {arena} of {self.full['arena_bytes']}, extra time {100 * extra:.2f} %")  # fmt: skip
+            self.check(plan["without_recompute_bytes"] == self.full["arena_bytes"], "the plan names the arena without recomputation")
+            if before:
+                self.check(arena <= before["arena_bytes"] and extra >= before["extra_time_fraction"], "monotone")
+            before = plan
+        self.check(before["extra_time_fraction"] > 0 and any(b["recomputed"] for b in before["buffers"]), "something is recomputed")
+
+    def infeasible(self) -> None:
+        error = self.run(self.stowage, "plan", MODEL, *FLAGS, "--memory-budget=2MB", code=2).stderr
+        self.check(error.startswith("error: STOW1001: "), "an impossible budget is STOW1001")
+        bytes_of = {name: int(found) for name, found in re.findall(r"^  (\w[\w ]*?) +\S+ \S+ \((\d+) bytes\)$", error, re.M)}
+        self.check(bytes_of["budget"] == 2_000_000, "the budget is echoed in bytes")
+        self.check(bytes_of["without recompute"] == self.full["arena_bytes"], "the arena without recomputation is named")
+        self.smallest = bytes_of["smallest achievable"]
+        self.check(2_000_000 < bytes_of["proven lower bound"] <= self.smallest, "the bound proves it")
+        self.check("128x32x8x8 f32" in error and "/conv1/Conv" in error, "the live set has shapes and source nodes")
+        gains = [int(gain) for gain in re.findall(r"gains .*\((\d+) bytes\); changes results\? (?:yes|no)$", error, re.M)]
+        self.check(len(gains) >= 3 and gains == sorted(gains, reverse=True), f"remedies by gain: {gains}")
+        plan = self.plan(f"--memory-budget={self.smallest}")
+        self.check(plan["arena_bytes"] <= self.smallest, "the smallest achievable budget is achieved")
+
+    def bits(self) -> None:
+        results = {}
+        for name, flags in {"all": [], "tight": [f"--memory-budget={self.smallest}"]}.items():
+            executable = self.folder / name
+            self.run(self.stowage, "compile", MODEL, "-o", executable, *FLAGS, *flags)
+            log, weights = self.folder / f"{name}.csv", self.folder / f"{name}.safetensors"
+            self.run(executable, "train", f"--data={DATA}", "--steps=3", "--no-shuffle", f"--log={log}", f"--save={weights}")
+            results[name] = log.read_bytes(), weights.read_bytes()
+            plan = json.loads(self.run(executable, "plan", "--format=json").stdout)
+            results[name + " arena"] = plan["arena_bytes"]
+        self.check(results["tight arena"] <= self.smallest < results["all arena"], "the executable carries the smaller arena")
+        self.check(results["all"] == results["tight"], "losses and weights are equal bit for bit, dropout included")
+
+    def frontier(self) -> None:
+        text = self.run(self.stowage, "frontier", MODEL, *FLAGS, "--step=15", "--format=csv").stdout
+        rows = [{k: int(v) for k, v in row.items() if v.isdigit()} for row in csv.DictReader(io.StringIO(text))]
+        self.check(len(rows) >= 3 and rows[0]["arena_bytes"] == self.full["arena_bytes"], "the frontier begins with everything kept")
+        self.check(all(a["arena_bytes"] > b["arena_bytes"] and a["time_ns"] <= b["time_ns"] for a, b in zip(rows, rows[1:])),
+                   "its arenas fall, its times rise")  # fmt: skip
+        self.check(all(row["arena_bytes"] <= row["budget_bytes"] and row["bound_ns"] <= row["time_ns"] for row in rows),
+                   "every row keeps its budget and its bound")  # fmt: skip
+        picture = self.folder / "frontier.svg"
+        self.run(self.stowage, "frontier", MODEL, *FLAGS, "--step=50", "--format=svg", "-o", picture)
+        root = xml.etree.ElementTree.parse(picture).getroot()
+        self.check(len(root.findall("{*}circle")) >= 2, "the picture is SVG with its points")
+        self.check("no plan takes less than" in self.run(self.stowage, "frontier", MODEL, *FLAGS, "--step=50").stdout, "the table names the bound")
+
+    def batch(self) -> None:
+        budget = "--memory-budget=2500000"
+        text = self.run(self.stowage, "max-batch", MODEL, *FLAGS, budget).stdout
+        batch = int(re.search(r"largest batch: (\d+)", text).group(1))
+        proven = int(re.search(r"batch (\d+) is proven not to fit", text).group(1))
+        self.check(self.plan(budget, f"--batch={batch}")["arena_bytes"] <= 2500000, f"batch {batch} fits")
+        self.run(self.stowage, "plan", MODEL, *FLAGS, budget, f"--batch={batch + 1}", code=2)
+        self.check(True, f"batch {batch + 1} does not")
+        self.check(proven > batch, f"batch {proven} is proven not to fit")
+        self.run(self.stowage, "max-batch", MODEL, *FLAGS, "--memory-budget=1000", code=2)
+
+    def remarks(self) -> None:
+        path = self.folder / "remarks.yaml"
+        self.plan("--memory-budget=65%", f"--remarks={path}")
+        entries = path.read_text().split("\n- ")[1:]
+        fields = [dict(re.findall(r"(\w+): (.*)", entry)) for entry in entries]
+        self.check({"kept", "recomputed", "in place", "view"} <= {entry["decision"] for entry in fields}, "every kind of decision occurs")
+        again = [entry for entry in fields if entry["decision"] == "recomputed"]
+        self.check(all(int(entry["runs"]) > 1 and float(entry["time_paid_us"]) > 0 for entry in again), "recomputed values have their price")
+        self.check(any(int(entry["saved_at_peak"]) > 0 for entry in again), "and some of them what they save at the peak")
+        self.check(all(entry["time_paid_us"] == "0.000" for entry in fields if entry["decision"] != "recomputed"), "nothing else is paid for")
+
+    def malformed(self) -> None:
+        for text in ("", "12qq", "-1", "70%%", "1e400GiB", "nan"):
+            error = self.run(self.stowage, "plan", MODEL, f"--memory-budget={text}", code=1).stderr
+            self.check(error.startswith("error: "), f"budget '{text}' is refused: {error.strip()}")
+        for words in (["plan", "--memory-budget=1GiB", "--checkpoint=sqrt"], ["plan", "--memory-budget=1GiB", "--device=abacus"],
+                      ["frontier", "--format=png"], ["frontier", "--step=0"], ["frontier", "--memory-budget=1GiB"],
+                      ["max-batch"], ["max-batch", "--memory-budget=70%"], ["max-batch", "--memory-budget=1GiB", "--batch=3"]):  # fmt: skip
+            error = self.run(self.stowage, words[0], MODEL, *words[1:], code=1).stderr
+            self.check(error.startswith("error: "), f"{' '.join(words)}: {error.strip()}")
+        profile = self.folder / "profile.json"
+        profile.write_text('{"device": "mine", "flops_per_second": {"f32": 0}, "bytes_per_second": 1, "launch_seconds": 1}')
+        self.run(self.stowage, "plan", MODEL, "--memory-budget=1GiB", f"--device={profile}", code=1)
+        profile.write_text('{"device": "mine", "flops_per_second": {"f32": 1e12}, "bytes_per_second": 1e11, "launch_seconds": 1e-6}')
+        plan = self.plan("--memory-budget=80%", f"--device={profile}")
+        self.check(plan["arena_bytes"] * 10 <= 8 * self.full["arena_bytes"] + 9, "a profile of one's own is read")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stowage", required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    budget = Budget(args)
+    for part in (budget.ladder, budget.infeasible, budget.bits, budget.frontier, budget.batch, budget.remarks, budget.malformed):
+        part()
+    print(f"{budget.passed} passed, {budget.failed} failed")
+    sys.exit(1 if budget.failed else 0)
+
+
+if __name__ == "__main__":
+    main()
