@@ -40,7 +40,7 @@ OwningOpRef<ModuleOp> copyOf(const OwningOpRef<ModuleOp> &module) {
 class BudgetPlanner::Impl {
 public:
   Impl(ModuleOp prepared, const CostModel &deviceCosts, BudgetOptions options)
-      : costs(deviceCosts), prepared(prepared) {
+      : costs(deviceCosts), options(options), prepared(prepared) {
     bound = cast<ModuleOp>(prepared->clone());
     runStage(*bound, "order", [](PassManager &manager) {
       manager.addPass(createCheckpointPass(CheckpointPassOptions{}));
@@ -49,10 +49,7 @@ public:
     StepProblem step = buildStepProblem(trainGraph(*bound), costs, kAlignment);
     keepAll = place("keep all", copyOf(bound));
     stateOutside = bytesAttr(*keepAll.placed, kPersistentBytesAttr) - step.problem.pinnedBytes();
-    opCount = step.problem.ops.size();
-    schedule::PlanOptions planOptions;
-    planOptions.effort = options.effort;
-    planner = std::make_unique<schedule::Planner>(step.problem, planOptions);
+    problem = std::move(step.problem);
     for (auto graph : keepAll.placed->getOps<func::FuncOp>())
       if (graph.getSymName() != "train")
         otherGraphs = std::max(otherGraphs, bytesAttr(graph, kLowerBoundAttr));
@@ -103,6 +100,7 @@ public:
   }
 
   Bytes lowerBound() {
+    rows(); // in front of other questions: what the planner learns must not depend on budgets
     Bytes arena = planner->plan(0).peakBound + stateOutside - (kAlignment - 1);
     return std::max(arena, otherGraphs);
   }
@@ -158,8 +156,11 @@ private:
   /// budget.
   const std::vector<schedule::FrontierRow> &rows() {
     if (!allRows) {
+      schedule::PlanOptions planOptions;
+      planOptions.effort = options.effort;
+      planner = std::make_unique<schedule::Planner>(problem, planOptions);
       // Above the planner's limit a frontier is one sweep; plans at fixed budgets make it denser.
-      if (opCount > schedule::PlanOptions().ladderLimit)
+      if (problem.ops.size() > planOptions.ladderLimit)
         for (int percent = 90; percent >= 30; percent -= 10)
           planner->plan(schedule::percentOf(planner->inputOrderPeak(), percent));
       allRows = planner->frontier();
@@ -205,13 +206,14 @@ private:
   }
 
   const CostModel costs;
+  const BudgetOptions options;
   ModuleOp prepared;
   OwningOpRef<ModuleOp> bound; ///< everything kept, state bound, nothing shared yet
+  schedule::Problem problem;   ///< of the training graph
   std::unique_ptr<schedule::Planner> planner;
   std::optional<StepChoice> segmentChoice;
   std::optional<std::vector<schedule::FrontierRow>> allRows; ///< by falling peak, rising time
   std::map<size_t, Bytes> arenaOfRow; ///< of rows looked at: the arena, or a lower bound of it
-  size_t opCount = 0;                 ///< of the training graph
   Bytes stateOutside = 0;             ///< state that the training graph does not hold
   Bytes otherGraphs = 0;              ///< least arena of the other graphs
 };

@@ -1,5 +1,6 @@
 #include "compiler/Infeasible.h"
 
+#include "compiler/Planning.h"
 #include "passes/memory/DescribePlan.h"
 #include "runtime/format/PlanReport.h"
 
@@ -47,8 +48,55 @@ struct Remedy {
   bool changesResults = false;
 };
 
+/// Samples per step: the leading extent of the first data input.
+int64_t batchOf(const Plan &plan) {
+  if (!plan.graphs.empty())
+    for (const PlannedBuffer &buffer : plan.graphs.front().buffers)
+      if (buffer.kind == BufferKind::Input && !buffer.shape.empty())
+        return buffer.shape.front();
+  return 0;
+}
+
+/// A batch that fits. What grows with the batch is guessed to be all that is not state.
+std::optional<Remedy> smallerBatch(mlir::MLIRContext &context, const Plan &plan,
+                                   const CompileOptions &options, Bytes budget) {
+  const int64_t batch = batchOf(plan);
+  if (!options.modelPath.ends_with(".onnx") || batch < 2 || budget <= plan.persistentBytes)
+    return std::nullopt;
+  const double share = static_cast<double>(budget - plan.persistentBytes) /
+                       static_cast<double>(plan.arenaBytes - plan.persistentBytes);
+  const auto guess = static_cast<int64_t>(share * static_cast<double>(batch));
+  BatchAnswer found = findSomeBatch(context, options, budget, std::min(guess, batch - 1));
+  if (found.batch == 0)
+    return std::nullopt;
+  return Remedy{plan.arenaBytes - found.arenaBytes,
+                "a smaller batch, which fits: --batch=" + std::to_string(found.batch) +
+                    " instead of " + std::to_string(batch) +
+                    " (stowage max-batch finds the largest)",
+                true};
+}
+
+/// Not training the parameter with the most optimizer state.
+std::optional<Remedy> frozenParameter(const Plan &plan) {
+  Remedy best;
+  if (plan.graphs.empty())
+    return std::nullopt;
+  for (const PlannedBuffer &parameter : plan.graphs.front().buffers) {
+    if (parameter.kind != BufferKind::Parameter)
+      continue;
+    Bytes state = 0;
+    for (const PlannedBuffer &buffer : plan.graphs.front().buffers)
+      if (buffer.kind == BufferKind::Optimizer && buffer.name.starts_with(parameter.name + "."))
+        state += buffer.size;
+    if (state > best.gain)
+      best = {state, "not training the largest parameter: --freeze='" + parameter.name + "'", true};
+  }
+  return best.gain > 0 ? std::optional(best) : std::nullopt;
+}
+
 /// What would lower the arena, by what it gains.
-std::vector<Remedy> remedies(const Plan &plan, const CompileOptions &options, Bytes budget) {
+std::vector<Remedy> remedies(mlir::MLIRContext &context, const Plan &plan,
+                             const CompileOptions &options, Bytes budget) {
   std::vector<Remedy> list;
   list.push_back({plan.arenaBytes - budget,
                   "a larger budget: --memory-budget=" + std::to_string(plan.arenaBytes), false});
@@ -56,32 +104,12 @@ std::vector<Remedy> remedies(const Plan &plan, const CompileOptions &options, By
   if (parts.optimizer > 0)
     list.push_back(
         {parts.optimizer,
-         "an optimizer without state: --optimizer=sgd:lr=... instead of " + options.optimizer.name,
+         "an optimizer without state: --optimizer=sgd:lr=... instead of " + options.optimizer.text,
          true});
-  Bytes perBatch = parts.activations + parts.gradients + parts.inputs + parts.workspace;
-  std::optional<int64_t> batch = options.import.batch;
-  for (const GraphPlan &graph : plan.graphs)
-    for (const PlannedBuffer &buffer : graph.buffers)
-      if (!batch && buffer.kind == BufferKind::Input && !buffer.shape.empty())
-        batch = buffer.shape.front();
-  if (batch && *batch > 1)
-    list.push_back({perBatch / 2,
-                    "half the batch: --batch=" + std::to_string(*batch / 2) +
-                        " (stowage max-batch finds the largest that fits)",
-                    true});
-  Bytes frozen = 0;
-  std::string largest;
-  if (!plan.graphs.empty())
-    for (const PlannedBuffer &buffer : plan.graphs.front().buffers)
-      if (buffer.kind == BufferKind::Parameter && buffer.size > frozen) {
-        frozen = buffer.size;
-        largest = buffer.name;
-      }
-  if (parts.optimizer > 0 && parts.parameters > 0 && frozen > 0)
-    list.push_back(
-        {static_cast<Bytes>(static_cast<double>(frozen) * static_cast<double>(parts.optimizer) /
-                            static_cast<double>(parts.parameters)),
-         "not training the largest parameter: --freeze='" + largest + "'", true});
+  if (auto batch = smallerBatch(context, plan, options, budget))
+    list.push_back(*batch);
+  if (auto frozen = frozenParameter(plan))
+    list.push_back(*frozen);
   std::sort(list.begin(), list.end(), [](const Remedy &a, const Remedy &b) {
     return std::tie(b.gain, a.text) < std::tie(a.gain, b.text);
   });
@@ -94,7 +122,8 @@ Bytes budgetBytes(const ByteBudget &budget, Bytes keepAllBytes) {
   return budget.bytes ? *budget.bytes : schedule::percentOf(keepAllBytes, *budget.peakPercent);
 }
 
-Error infeasible(BudgetPlanner &planner, const CompileOptions &options, Bytes budget) {
+Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const CompileOptions &options,
+                 Bytes budget) {
   StepChoice smallest = planner.smallest();
   Plan plan = describePlan(*smallest.placed);
   std::string text = "STOW1001: the step does not fit the memory budget\n";
@@ -106,7 +135,7 @@ Error infeasible(BudgetPlanner &planner, const CompileOptions &options, Bytes bu
   text += liveSet(plan);
   text += "remedies, by what they gain:\n";
   int number = 0;
-  for (const Remedy &remedy : remedies(plan, options, budget))
+  for (const Remedy &remedy : remedies(context, plan, options, budget))
     text += "  " + std::to_string(++number) + ". " + remedy.text + "\n     gains " +
             formatBytesExact(remedy.gain) + "; changes results? " +
             (remedy.changesResults ? "yes" : "no") + "\n";

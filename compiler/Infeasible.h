@@ -11,7 +11,9 @@ namespace stow {
 /// budgets that are not above zero.
 Bytes budgetBytes(const ByteBudget &budget, Bytes keepAllBytes);
 
-/// The error for a budget that `planner` found no choice for (docs/errors.md).
-Error infeasible(BudgetPlanner &planner, const CompileOptions &options, Bytes budget);
+/// The error for a budget that `planner` found no choice for (docs/errors.md). `context` is for
+/// planning smaller batches.
+Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const CompileOptions &options,
+                 Bytes budget);
 
 } // namespace stow

@@ -117,4 +117,20 @@ BatchAnswer findMaxBatch(MLIRContext &context, const CompileOptions &options, By
   return answer;
 }
 
+BatchAnswer findSomeBatch(MLIRContext &context, const CompileOptions &options, Bytes budget,
+                          int64_t guess) {
+  ScopedDiagnosticHandler silent(&context, [](Diagnostic &) { return success(); });
+  BatchSearch search(context, options, budget, /*effort=*/0);
+  constexpr int kProbes = 6;
+  BatchAnswer answer;
+  for (int i = 0; i < kProbes && guess >= 1; ++i, guess = std::min(guess - 1, guess * 9 / 10))
+    if (const Probe &probe = search.at(guess); probe.fits) {
+      answer.batch = guess;
+      answer.arenaBytes = probe.arenaBytes;
+      answer.extraTime = probe.extraTime;
+      break;
+    }
+  return answer;
+}
+
 } // namespace stow

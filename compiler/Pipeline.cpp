@@ -156,7 +156,7 @@ void planWithinBudget(CompiledPlan &result, const CompileOptions &options, Stage
   const Bytes budget = budgetBytes(*options.memoryBudget, keepAll);
   std::optional<StepChoice> choice = planner.plan(budget);
   if (!choice)
-    throw infeasible(planner, options, budget);
+    throw infeasible(*result.module->getContext(), planner, options, budget);
   if (options.stopAfter == Form::Ordered) {
     result.module = planner.ordered(*choice);
     return;

@@ -45,4 +45,8 @@ struct BatchAnswer {
 BatchAnswer findMaxBatch(mlir::MLIRContext &context, const CompileOptions &options, Bytes budget,
                          int64_t limit);
 
+/// A batch near `guess` that fits, by few and quick probes; `batch` is 0 if none of them does.
+BatchAnswer findSomeBatch(mlir::MLIRContext &context, const CompileOptions &options, Bytes budget,
+                          int64_t guess);
+
 } // namespace stow

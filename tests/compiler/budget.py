@@ -58,16 +58,19 @@ class Budget:
         self.check(before["extra_time_fraction"] > 0 and any(b["recomputed"] for b in before["buffers"]), "something is recomputed")
 
     def infeasible(self) -> None:
-        error = self.run(self.stowage, "plan", MODEL, *FLAGS, "--memory-budget=2MB", code=2).stderr
+        error = self.run(self.stowage, "plan", MODEL, *FLAGS, "--memory-budget=3MB", code=2).stderr
         self.check(error.startswith("error: STOW1001: "), "an impossible budget is STOW1001")
         bytes_of = {name: int(found) for name, found in re.findall(r"^  (\w[\w ]*?) +\S+ \S+ \((\d+) bytes\)$", error, re.M)}
-        self.check(bytes_of["budget"] == 2_000_000, "the budget is echoed in bytes")
+        self.check(bytes_of["budget"] == 3_000_000, "the budget is echoed in bytes")
         self.check(bytes_of["without recompute"] == self.full["arena_bytes"], "the arena without recomputation is named")
         self.smallest = bytes_of["smallest achievable"]
-        self.check(2_000_000 < bytes_of["proven lower bound"] <= self.smallest, "the bound proves it")
+        self.check(3_000_000 < bytes_of["proven lower bound"] <= self.smallest, "the bound proves it")
         self.check("128x32x8x8 f32" in error and "/conv1/Conv" in error, "the live set has shapes and source nodes")
         gains = [int(gain) for gain in re.findall(r"gains .*\((\d+) bytes\); changes results\? (?:yes|no)$", error, re.M)]
         self.check(len(gains) >= 3 and gains == sorted(gains, reverse=True), f"remedies by gain: {gains}")
+        batch = re.search(r"a smaller batch, which fits: --batch=(\d+) instead of 128", error).group(1)
+        plan = self.plan("--memory-budget=3MB", f"--batch={batch}")
+        self.check(plan["arena_bytes"] <= 3_000_000, f"the batch it names, {batch}, fits")
         plan = self.plan(f"--memory-budget={self.smallest}")
         self.check(plan["arena_bytes"] <= self.smallest, "the smallest achievable budget is achieved")
 
