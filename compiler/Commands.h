@@ -8,10 +8,11 @@
 
 namespace stow {
 
-/// Throws Error(BadInput) unless `format` is text, json or csv.
-void checkPlanFormat(const std::string &format);
+/// Takes --format=FORMAT off the words of a command: text (the default), json or csv. Throws
+/// Error(BadInput) for others.
+std::string takePlanFormat(std::vector<std::string> &arguments);
 
-/// Prints a plan to standard output.
+/// Prints a plan to standard output in one of those formats.
 void printPlan(const Plan &plan, const std::string &format);
 
 // Each takes the words after the command's name, prints to standard output, and throws Error.

@@ -89,7 +89,7 @@ void writeExecutable(MLIRContext &context, CompiledPlan &compiled, const Compile
   data.json = toJson(program);
   if (failed(emitProgramObject(kernels.module(), data, HostCpu{options.targetCpu},
                                folder.file("program.o"))))
-    throw Error::internal("compilation stopped in stage machine code");
+    throw Error::badInput("compilation stopped in stage machine code");
   writeConstantsObject({built->constants.data(), built->constants.size()},
                        folder.file("constants.o"));
 
@@ -120,13 +120,25 @@ void printForm(ModuleOp module) {
 
 } // namespace
 
-void checkPlanFormat(const std::string &format) {
+std::string takePlanFormat(std::vector<std::string> &arguments) {
+  std::string format = "text";
+  for (auto word = arguments.begin(); word != arguments.end();) {
+    bool isAlone = *word == "--format";
+    if (!isAlone && !word->starts_with("--format=")) {
+      ++word;
+      continue;
+    }
+    if (isAlone && std::next(word) == arguments.end())
+      throw Error::badInput("flag --format has no value; known are text, json, csv");
+    format = isAlone ? *std::next(word) : word->substr(std::string("--format=").size());
+    word = arguments.erase(word, std::next(word, isAlone ? 2 : 1));
+  }
   if (format != "text" && format != "json" && format != "csv")
     throw Error::badInput("unknown format \"" + format + "\"; known are text, json, csv");
+  return format;
 }
 
 void printPlan(const Plan &plan, const std::string &format) {
-  checkPlanFormat(format);
   std::string report = format == "json"  ? toJson(plan)
                        : format == "csv" ? toCsv(plan)
                                          : renderText(plan, ReportOptions());
@@ -157,15 +169,8 @@ int compileCommand(const std::vector<std::string> &arguments) {
 }
 
 int planCommand(const std::vector<std::string> &arguments) {
-  std::string format = "text";
-  std::vector<std::string> rest;
-  for (const std::string &word : arguments) {
-    if (word.starts_with("--format="))
-      format = word.substr(9);
-    else
-      rest.push_back(word);
-  }
-  checkPlanFormat(format);
+  std::vector<std::string> rest = arguments;
+  std::string format = takePlanFormat(rest);
   CompileOptions options = parseCompileOptions(rest, /*wantsOutput=*/false);
   MLIRContext context;
   registerAll(context);

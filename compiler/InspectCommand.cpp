@@ -60,11 +60,10 @@ Program readProgram(const std::string &path) {
 } // namespace
 
 int inspectCommand(const std::vector<std::string> &arguments) {
-  std::string path, format = "text";
-  for (const std::string &word : arguments)
-    if (word.starts_with("--format="))
-      format = word.substr(9);
-    else if (word.starts_with("-"))
+  std::vector<std::string> words = arguments;
+  std::string path, format = takePlanFormat(words);
+  for (const std::string &word : words)
+    if (word.starts_with("-"))
       throw Error::badInput("unknown flag \"" + word + "\"; known is --format=text|json|csv");
     else if (path.empty())
       path = word;
