@@ -15,7 +15,8 @@ scripts/build.sh release stowage
 out=build/demo
 data=models/data/digits.npz
 mkdir -p "$out"
-report() { tee -a "$out/report.new"; }
+# Ctrl-C is for the training run, which then saves; what it says on the way is still reported.
+report() { tee -i -a "$out/report.new"; }
 step() { printf '\n== %s\n' "$*" | report; }
 run() { printf '$ %s\n' "$*" | report; "$@" 2>&1 | report; }
 : >"$out/report.new"
