@@ -158,7 +158,7 @@ private:
     if (core.ops.size() > 400 && core.ops.size() <= options.ladderLimit)
       styles = {all[0], all[1], all[2 + turn % 10]};
     if (core.ops.size() > options.ladderLimit && core.ops.size() > 10000)
-      styles = {all[0], all[1], all[2], all[5], all[6]};
+      styles = {all[0], all[1], all[2], all[3], all[5], all[6], all[7], all[9]};
     return styles;
   }
 
@@ -257,7 +257,10 @@ private:
       SearchOptions search;
       search.budgetBytes = budget;
       search.pricePerByte = price * variant.price;
-      search.moves = split ? moves / 4 : moves;
+      // Long fine-grained searches pay on larger graphs, restarts on small ones.
+      static constexpr int64_t smallShares[] = {25, 25, 25, 25}, largeShares[] = {15, 10, 65, 10};
+      const int64_t share = core.ops.size() > 150 ? largeShares[v] : smallShares[v];
+      search.moves = split ? moves * share / 100 : moves;
       search.seed = seed++;
       search.warmth = variant.warmth;
       search.cooling = variant.cooling;
