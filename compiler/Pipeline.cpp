@@ -164,9 +164,8 @@ void planWithinBudget(CompiledPlan &result, const CompileOptions &options, Stage
   timer.start("place");
   result.plan = describePlan(*choice->placed);
   result.plan.withoutRecomputeBytes = keepAll;
-  result.plan.extraTimeFraction = static_cast<double>(choice->time) /
-                                      static_cast<double>(planner.keepAll().time) -
-                                  1;
+  result.plan.extraTimeFraction =
+      static_cast<double>(choice->time) / static_cast<double>(planner.keepAll().time) - 1;
   result.module = std::move(choice->placed);
   remark(*result.module, options);
   timer.stop();
