@@ -77,8 +77,8 @@ void writeExecutable(MLIRContext &context, CompiledPlan &compiled, const Compile
   if (auto ignored = options.loss.settings.find("ignore-index");
       ignored != options.loss.settings.end())
     program.loss += ":ignore_index=" + ignored->second;
-  program.optimizer = options.optimizer.text.empty() ? options.optimizer.name
-                                                     : options.optimizer.text;
+  program.optimizer =
+      options.optimizer.text.empty() ? options.optimizer.name : options.optimizer.text;
   program.learningRate = options.optimizer.learningRate;
   program.plan = compiled.plan;
 

@@ -39,11 +39,11 @@ struct CompileOptions {
   ImportOptions import;
   LossSpec loss;
   OptimizerSpec optimizer = parseOptimizer("sgd");
-  std::string checkpoint = "none"; ///< none or sqrt
+  std::string checkpoint = "none";        ///< none or sqrt
   std::optional<ByteBudget> memoryBudget; ///< arena bytes, or percent of the arena without one
-  std::string device = "cpu";      ///< whose costs recomputation is weighed by
-  std::string remarksPath;         ///< a decision per value, as YAML; empty: none
-  std::string lossOutput;          ///< output the loss reads; empty: the only one
+  std::string device = "cpu";             ///< whose costs recomputation is weighed by
+  std::string remarksPath;                ///< a decision per value, as YAML; empty: none
+  std::string lossOutput;                 ///< output the loss reads; empty: the only one
   bool freezeBatchNorm = false;
   bool disableDropout = false;
   int64_t threads = 0; ///< 0: all cores of this machine

@@ -13,19 +13,20 @@
 namespace {
 
 void printHelp() {
-  std::printf("stowage: compiles a model into an executable that trains it in one planned arena\n\n"
-              "  stowage compile MODEL -o OUT [flags]   an executable: OUT train --data=x.npz\n"
-              "  stowage plan MODEL [flags] [--format=text|json|csv]   the memory report only\n"
-              "  stowage frontier MODEL [flags] [--format=text|csv|svg] [-o FILE]   time against "
-              "memory\n"
-              "  stowage max-batch MODEL --memory-budget=BYTES [flags]   the largest batch that "
-              "fits\n"
-              "  stowage inspect OUT [--format=text|json|csv]   the report of an executable\n"
-              "  stowage pack FILE.csv   packs a bare instance\n"
-              "  stowage remat FILE.json --memory-budget=B   schedules a bare graph\n\n"
-              "MODEL is a .onnx file or a .mlir file in the model form. Flags of compile and plan:\n"
-              "%s\nExit codes: 0 done, 1 bad input, 2 infeasible, 3 internal error.\n",
-              stow::compileHelp().c_str());
+  std::printf(
+      "stowage: compiles a model into an executable that trains it in one planned arena\n\n"
+      "  stowage compile MODEL -o OUT [flags]   an executable: OUT train --data=x.npz\n"
+      "  stowage plan MODEL [flags] [--format=text|json|csv]   the memory report only\n"
+      "  stowage frontier MODEL [flags] [--format=text|csv|svg] [-o FILE]   time against "
+      "memory\n"
+      "  stowage max-batch MODEL --memory-budget=BYTES [flags]   the largest batch that "
+      "fits\n"
+      "  stowage inspect OUT [--format=text|json|csv]   the report of an executable\n"
+      "  stowage pack FILE.csv   packs a bare instance\n"
+      "  stowage remat FILE.json --memory-budget=B   schedules a bare graph\n\n"
+      "MODEL is a .onnx file or a .mlir file in the model form. Flags of compile and plan:\n"
+      "%s\nExit codes: 0 done, 1 bad input, 2 infeasible, 3 internal error.\n",
+      stow::compileHelp().c_str());
 }
 
 int runCommand(int argc, char **argv) {

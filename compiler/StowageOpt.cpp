@@ -7,6 +7,5 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   stow::registerDialects(registry);
   stow::registerPasses();
-  return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "Stowage pass driver\n", registry));
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Stowage pass driver\n", registry));
 }

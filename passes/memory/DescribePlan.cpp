@@ -157,7 +157,8 @@ static Bytes bytesOutsideArena(ModuleOp module) {
       for (BlockArgument argument : graph.getArguments())
         if (isa_and_nonnull<ElementsAttr>(graph.getArgAttr(argument.getArgNumber(), kInitAttr)))
           initialValues += storedBytesOf(argument.getType());
-  return kProcessBytes + kBytesPerCall * calls + initialValues + bytesAttr(module, kLibraryHeapAttr);
+  return kProcessBytes + kBytesPerCall * calls + initialValues +
+         bytesAttr(module, kLibraryHeapAttr);
 }
 
 double extraTimeFraction(ModuleOp module) {

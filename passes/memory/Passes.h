@@ -12,7 +12,6 @@ namespace stow {
 #define GEN_PASS_DECL
 #include "passes/memory/Passes.h.inc"
 
-
 /// Registers the passes of this folder that need no target.
 void registerMemoryPasses();
 
