@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <sstream>
 
 namespace stow {
@@ -22,10 +23,9 @@ constexpr const char *usage =
     "                          [--work=STEPS] [-o out.csv]\n"
     "  --capacity=BYTES   decide whether the buffers fit (1048576, 900MB, 2GiB, ...)\n"
     "  --minimize         with --capacity: look for a lower packing too\n"
-    "  --timeout=SECONDS  stop the search after this time (default 60)\n"
-    "  --work=STEPS       stop it after this many elementary steps; unlike a time limit this "
-    "gives\n"
-    "                     the same packing everywhere\n"
+    "  --timeout=SECONDS  search until this time has passed\n"
+    "  --work=STEPS       stop after this many elementary steps (default 2000000000, some\n"
+    "                     seconds); unlike a time limit this gives the same packing everywhere\n"
     "  -o out.csv         write the buffers with their offsets\n";
 
 struct Arguments {
@@ -33,8 +33,8 @@ struct Arguments {
   std::string output;
   std::optional<Bytes> capacity;
   bool minimize = false;
-  double timeoutSeconds = 60;
-  int64_t work = 1'000'000'000'000;
+  std::optional<double> timeoutSeconds;
+  std::optional<int64_t> work;
 };
 
 double parseSeconds(const std::string &text) {
@@ -155,7 +155,10 @@ int run(const Arguments &arguments) {
   pack::PackOptions options;
   options.capacity = arguments.minimize ? std::nullopt : arguments.capacity;
   options.timeoutSeconds = arguments.timeoutSeconds;
-  options.workBudget = arguments.work;
+  if (arguments.work)
+    options.workBudget = *arguments.work;
+  else if (arguments.timeoutSeconds)
+    options.workBudget = std::numeric_limits<int64_t>::max() / 4;
   pack::PackResult result = packBuffers(problem, options);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   if (result.solution)
@@ -171,7 +174,8 @@ int run(const Arguments &arguments) {
   if (result.status == pack::PackStatus::Infeasible || result.lowerBound > *arguments.capacity)
     std::cerr << "error: the buffers do not fit\n";
   else
-    std::cerr << "error: no packing within the capacity was found; raise --timeout or --capacity\n";
+    std::cerr << "error: no packing within the capacity was found; raise --timeout, --work or "
+                 "--capacity\n";
   return static_cast<int>(ErrorKind::Infeasible);
 }
 

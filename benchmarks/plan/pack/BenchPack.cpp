@@ -19,6 +19,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <limits>
 #include <map>
 #include <sstream>
 #include <sys/resource.h>
@@ -29,8 +31,8 @@ using namespace stow;
 using namespace stow::pack;
 
 struct Settings {
-  double timeoutSeconds = 60;
-  int64_t work = 1'000'000'000'000;
+  std::optional<double> timeoutSeconds;
+  std::optional<int64_t> work;
   std::string published = STOWAGE_PUBLISHED;
   std::vector<std::string> instances;
 };
@@ -113,7 +115,10 @@ void runInstance(const std::string &instance, const Settings &settings, const Pu
   const Problem problem = load(instance);
   PackOptions options;
   options.timeoutSeconds = settings.timeoutSeconds;
-  options.workBudget = settings.work;
+  if (settings.work)
+    options.workBudget = *settings.work;
+  else if (settings.timeoutSeconds)
+    options.workBudget = std::numeric_limits<int64_t>::max() / 4;
   const Bytes load = maxLoad(problem);
   auto found = published.find(stem);
   const std::vector<std::string> row =

@@ -38,16 +38,26 @@ std::optional<BufferId> parentOf(const Buffer &buffer) {
   return std::nullopt;
 }
 
+/// Names are compared only where their hashes agree.
 void checkNames(const Problem &problem, Findings &findings) {
-  std::vector<BufferId> byName(problem.buffers.size());
-  std::iota(byName.begin(), byName.end(), 0);
-  std::sort(byName.begin(), byName.end(), [&](BufferId a, BufferId b) {
-    int order = problem.buffers[a].name.compare(problem.buffers[b].name);
-    return order != 0 ? order < 0 : a < b;
-  });
-  for (size_t i = 1; i < byName.size(); ++i)
-    if (problem.buffers[byName[i - 1]].name == problem.buffers[byName[i]].name)
-      findings.add(problem.buffers[byName[i]], "is named twice; give each buffer its own name");
+  std::vector<std::pair<size_t, BufferId>> byHash(problem.buffers.size());
+  for (size_t i = 0; i < byHash.size(); ++i)
+    byHash[i] = {std::hash<std::string>()(problem.buffers[i].name), static_cast<BufferId>(i)};
+  std::sort(byHash.begin(), byHash.end());
+  std::vector<BufferId> repeated;
+  for (size_t first = 0, last = 0; first < byHash.size(); first = last) {
+    for (last = first + 1; last < byHash.size() && byHash[last].first == byHash[first].first;)
+      ++last;
+    for (size_t i = first + 1; i < last; ++i)
+      for (size_t j = first; j < i; ++j)
+        if (problem.buffers[byHash[i].second].name == problem.buffers[byHash[j].second].name) {
+          repeated.push_back(byHash[i].second);
+          break;
+        }
+  }
+  std::sort(repeated.begin(), repeated.end());
+  for (BufferId id : repeated)
+    findings.add(problem.buffers[id], "is named twice; give each buffer its own name");
 }
 
 void checkScalars(const Problem &problem, Findings &findings) {

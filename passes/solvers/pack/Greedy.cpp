@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <set>
 
 namespace stow::pack {
 
@@ -17,10 +19,19 @@ struct Cursor {
   Bytes low, high; ///< of the piece, above the item's base
 };
 
+int32_t longestPiece(const Model &model) {
+  int32_t longest = 1;
+  for (const ModelPiece &piece : model.pieces)
+    longest = std::max(longest, piece.end - piece.begin);
+  return longest;
+}
+
 /// Finds bases for items one after the other.
 class Placer {
 public:
-  explicit Placer(const Model &model) : model(model), tree(model.sections) {}
+  explicit Placer(const Model &model) : model(model), tree(model.sections, longestPiece(model)) {}
+
+  int64_t work = 0; ///< ranges looked at
 
   void put(int32_t index, Bytes base) {
     const Item &item = model.items[index];
@@ -46,6 +57,7 @@ public:
     Bytes best = base, bestRoom = unlimited;
     for (;;) {
       Bytes room = unlimited;
+      work += static_cast<int64_t>(cursors.size());
       for (const Cursor &cursor : cursors)
         if (cursor.next != cursor.end)
           room = std::min(room, cursor.next->low - cursor.high - base);
@@ -84,7 +96,9 @@ private:
         if (cursor.next->high > base + cursor.low)
           base = alignUp(cursor.next->high - cursor.low, alignment);
         ++cursor.next;
+        ++work;
       }
+      ++work;
       settled = base == before ? settled + 1 : 1;
     }
     return base;
@@ -158,7 +172,8 @@ std::vector<int32_t> greedyOrder(const Model &model, GreedyOrder order) {
 }
 
 std::vector<Bytes> placeInOrder(const Model &model, const std::vector<int32_t> &sequence,
-                                GreedyFit fit) {
+                                GreedyFit fit, int64_t *budget, const std::function<bool()> *stop) {
+  constexpr int64_t pollInterval = 1'000'000;
   Placer placer(model);
   std::vector<Bytes> bases(model.items.size(), 0);
   for (size_t i = 0; i < model.items.size(); ++i) {
@@ -170,11 +185,73 @@ std::vector<Bytes> placeInOrder(const Model &model, const std::vector<int32_t> &
     bases[i] = *fixed;
     placer.put(static_cast<int32_t>(i), *fixed);
   }
+  int64_t nextPoll = pollInterval;
   for (int32_t index : sequence) {
     if (model.items[index].fixedBase)
       continue;
     bases[index] = placer.find(index, fit);
     placer.put(index, bases[index]);
+    if (placer.work >= nextPoll) {
+      nextPoll = placer.work + pollInterval;
+      if ((budget && placer.work > *budget) || (stop && *stop && (*stop)())) {
+        if (budget)
+          *budget -= placer.work;
+        return {};
+      }
+    }
+  }
+  if (budget)
+    *budget -= placer.work;
+  return bases;
+}
+
+std::vector<Bytes> packByBirth(const Model &model) {
+  const std::vector<int32_t> births = greedyOrder(model, GreedyOrder::Birth);
+  std::vector<int32_t> deaths(births);
+  auto death = [&](int32_t i) { return model.items[i].birth + model.items[i].lifetime; };
+  std::sort(deaths.begin(), deaths.end(),
+            [&](int32_t a, int32_t b) { return std::pair(death(a), a) < std::pair(death(b), b); });
+  std::vector<Bytes> bases(model.items.size(), 0);
+  std::map<Bytes, Bytes> gaps;              // low -> high; the last one is open above
+  std::set<std::pair<Bytes, Bytes>> bySize; // (bytes, low)
+  auto addGap = [&](Bytes low, Bytes high) {
+    gaps[low] = high;
+    bySize.insert({high - low, low});
+  };
+  auto dropGap = [&](Bytes low, Bytes high) {
+    gaps.erase(low);
+    bySize.erase({high - low, low});
+  };
+  addGap(0, unlimited);
+  size_t dead = 0;
+  for (int32_t index : births) {
+    const Item &item = model.items[index];
+    for (; death(deaths[dead]) <= item.birth; ++dead) {
+      Bytes low = bases[deaths[dead]], high = low + model.items[deaths[dead]].size;
+      auto above = gaps.lower_bound(low);
+      if (above != gaps.begin())
+        if (auto below = std::prev(above); below->second == low) {
+          low = below->first;
+          dropGap(below->first, below->second);
+        }
+      if (above->first == high) { // the open gap is above everything
+        const Bytes first = above->first;
+        high = above->second;
+        dropGap(first, high);
+      }
+      addGap(low, high);
+    }
+    // The smallest gap that is large enough, padding included.
+    auto gap = bySize.lower_bound({item.size, 0});
+    while (alignUp(gap->second, item.alignment) + item.size > gap->second + gap->first)
+      ++gap;
+    const Bytes low = gap->second, high = low + gap->first;
+    const Bytes base = bases[index] = alignUp(low, item.alignment);
+    dropGap(low, high);
+    if (base > low)
+      addGap(low, base);
+    if (base + item.size < high)
+      addGap(base + item.size, high);
   }
   return bases;
 }
@@ -186,26 +263,88 @@ Bytes heightOfBases(const Model &model, const std::vector<Bytes> &bases) {
   return height;
 }
 
-std::vector<Bytes> bestOfGreedy(const Model &model, Bytes target,
-                                const std::function<bool()> &stop) {
-  std::vector<Bytes> best;
-  Bytes bestHeight = 0;
-  for (GreedyOrder order : greedyOrders) {
-    const std::vector<int32_t> sequence = greedyOrder(model, order);
-    for (GreedyFit fit : greedyFits) {
-      if (!best.empty() && (bestHeight <= target || stop()))
-        return best;
-      std::vector<Bytes> bases = placeInOrder(model, sequence, fit);
-      if (bases.empty())
-        return bases; // fixed offsets collide whatever the order
-      const Bytes height = heightOfBases(model, bases);
-      if (best.empty() || height < bestHeight) {
-        best = std::move(bases);
-        bestHeight = height;
+namespace {
+
+/// With more items than this the pairs share a budget.
+constexpr size_t manyItems = 20'000;
+/// ... and above this a smaller one, which lets one pair finish on a million buffers.
+constexpr size_t veryManyItems = 200'000;
+
+class GreedyContest {
+public:
+  GreedyContest(const Model &model, Bytes target, const std::function<bool()> &stop)
+      : model(model), target(target), stop(stop) {}
+
+  GreedyResult run() {
+    for (GreedyOrder order : greedyOrders)
+      for (GreedyFit fit : greedyFits) {
+        if (isOver())
+          return std::move(best);
+        const bool isFirst = best.bases.empty();
+        enter(
+            placeInOrder(model, greedyOrder(model, order), fit, nullptr, isFirst ? nullptr : &stop),
+            order, fit);
+        if (isFirst && best.bases.empty())
+          return std::move(best); // fixed offsets collide whatever the order
       }
-    }
+    return std::move(best);
   }
-  return best;
+
+  /// The cheap and the promising first, each pair with at most half of the budget.
+  GreedyResult runWithBudget() {
+    const bool isPlain = std::all_of(model.items.begin(), model.items.end(), [](const Item &item) {
+      return item.isRectangle() && !item.fixedBase;
+    });
+    if (isPlain)
+      enter(packByBirth(model), GreedyOrder::Birth, GreedyFit::Best);
+    // Range operations: 1e8 take one to four seconds.
+    const bool isVeryLarge = model.items.size() > veryManyItems;
+    int64_t budget = isVeryLarge ? 200'000'000 : 1'500'000'000;
+    const int64_t largestShare = isVeryLarge ? budget : budget / 3;
+    for (GreedyFit fit : {GreedyFit::First, GreedyFit::Best})
+      for (GreedyOrder order : {GreedyOrder::SizeStart, GreedyOrder::Length, GreedyOrder::Degree,
+                                GreedyOrder::Area, GreedyOrder::SizeLength, GreedyOrder::Birth}) {
+        if (isOver() || budget <= 0)
+          return std::move(best);
+        const bool isFirst = best.bases.empty();
+        int64_t share =
+            isFirst ? std::numeric_limits<int64_t>::max() : std::min(budget, largestShare);
+        const int64_t before = share;
+        enter(
+            placeInOrder(model, greedyOrder(model, order), fit, &share, isFirst ? nullptr : &stop),
+            order, fit);
+        budget -= before - share;
+        if (isFirst && best.bases.empty())
+          return std::move(best);
+      }
+    return std::move(best);
+  }
+
+private:
+  bool isOver() const { return !best.bases.empty() && (best.height <= target || (stop && stop())); }
+
+  void enter(std::vector<Bytes> bases, GreedyOrder order, GreedyFit fit) {
+    if (bases.empty())
+      return;
+    const Bytes height = heightOfBases(model, bases);
+    if (!best.bases.empty() && height >= best.height)
+      return;
+    best.bases = std::move(bases);
+    best.height = height;
+    best.method = std::string("greedy ") + name(order) + "/" + name(fit);
+  }
+
+  const Model &model;
+  const Bytes target;
+  const std::function<bool()> &stop;
+  GreedyResult best;
+};
+
+} // namespace
+
+GreedyResult bestOfGreedy(const Model &model, Bytes target, const std::function<bool()> &stop) {
+  GreedyContest contest(model, target, stop);
+  return model.items.size() > manyItems ? contest.runWithBudget() : contest.run();
 }
 
 std::optional<Solution> packGreedy(const Problem &problem, GreedyOrder order, GreedyFit fit) {
@@ -218,10 +357,10 @@ std::optional<Solution> packGreedy(const Problem &problem, GreedyOrder order, Gr
 
 std::optional<Solution> packBestOfGreedy(const Problem &problem) {
   const Model model = makeModel(problem);
-  std::vector<Bytes> bases = bestOfGreedy(model, 0, [] { return false; });
-  if (bases.empty() && !model.items.empty())
+  GreedyResult result = GreedyContest(model, 0, {}).run();
+  if (result.bases.empty() && !model.items.empty())
     return std::nullopt;
-  return model.solution(bases);
+  return model.solution(result.bases);
 }
 
 } // namespace stow::pack

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <functional>
+#include <string>
 
 namespace stow::pack {
 
@@ -41,8 +42,10 @@ std::vector<int32_t> greedyOrder(const Model &model, GreedyOrder order);
 
 /// Bases of all items when they are placed in the given sequence, fixed ones first. Empty when a
 /// fixed item collides with another fixed item. O(n log s) range operations.
+/// Also empty when `budget` range operations did not suffice or `stop` said so.
 std::vector<Bytes> placeInOrder(const Model &model, const std::vector<int32_t> &sequence,
-                                GreedyFit fit);
+                                GreedyFit fit, int64_t *budget = nullptr,
+                                const std::function<bool()> *stop = nullptr);
 
 /// Height of the bases: the highest byte in use.
 Bytes heightOfBases(const Model &model, const std::vector<Bytes> &bases);
@@ -53,9 +56,21 @@ std::optional<Solution> packGreedy(const Problem &problem, GreedyOrder order, Gr
 /// The lowest packing of all twelve pairs; the first of equals. nullopt when fixed offsets collide.
 std::optional<Solution> packBestOfGreedy(const Problem &problem);
 
-/// As packBestOfGreedy on a model. Stops early at `target`, and between pairs once `stop` says so,
-/// but never before the first pair is done.
-std::vector<Bytes> bestOfGreedy(const Model &model, Bytes target,
-                                const std::function<bool()> &stop);
+/// What bestOfGreedy found.
+struct GreedyResult {
+  std::vector<Bytes> bases; ///< empty when fixed offsets collide
+  Bytes height = 0;
+  std::string method; ///< "greedy area/best"
+};
+
+/// As packBestOfGreedy on a model, for drivers. Stops early at `target`, and once `stop` says so,
+/// but never before one pair is done. With more than 20,000 items the pairs have a common budget
+/// of range operations, best promise first, so that a million buffers take seconds; fewer always
+/// get all twelve.
+GreedyResult bestOfGreedy(const Model &model, Bytes target, const std::function<bool()> &stop);
+
+/// The pair birth/best of rectangles without fixed offsets, by simulating an allocator over time:
+/// the same packing as placeInOrder up to ties between equal gaps, in O(n log n) whatever overlaps.
+std::vector<Bytes> packByBirth(const Model &model);
 
 } // namespace stow::pack

@@ -24,9 +24,11 @@ void unite(RangeList &ranges, Bytes low, Bytes high) {
 
 } // namespace
 
-OccupancyTree::OccupancyTree(int32_t sections) : leaves(1) {
+OccupancyTree::OccupancyTree(int32_t sections, int32_t longest) : leaves(1), widest(1) {
   while (leaves < sections)
     leaves *= 2;
+  while (2 * widest <= longest)
+    widest *= 2;
   nodes.resize(2 * static_cast<size_t>(leaves));
 }
 
@@ -45,7 +47,7 @@ void OccupancyTree::insert(int32_t begin, int32_t end, Bytes low, Bytes high) {
   }
   // Ancestors of the first and the last leaf that are not inside [begin, end).
   int32_t first = (begin + leaves) / 2, last = (end - 1 + leaves) / 2;
-  for (int32_t width = 2; first >= 1; first /= 2, last /= 2, width *= 2) {
+  for (int32_t width = 2; width <= widest; first /= 2, last /= 2, width *= 2) {
     auto touch = [&](int32_t node) {
       const int32_t from = node * width - leaves; // first section under `node` at this level
       if (from < begin || from + width > end)
@@ -71,7 +73,7 @@ void OccupancyTree::collect(int32_t begin, int32_t end,
       take(nodes[--right].cover);
   }
   int32_t first = (begin + leaves) / 2, last = (end - 1 + leaves) / 2;
-  for (int32_t width = 2; first >= 1; first /= 2, last /= 2, width *= 2) {
+  for (int32_t width = 2; width <= widest; first /= 2, last /= 2, width *= 2) {
     auto touch = [&](int32_t node) {
       const int32_t from = node * width - leaves;
       if (from < begin || from + width > end)

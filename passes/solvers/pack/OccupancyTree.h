@@ -26,7 +26,8 @@ using RangeList = std::vector<ByteRange>;
 
 class OccupancyTree {
 public:
-  explicit OccupancyTree(int32_t sections);
+  /// No insert and no query spans more than `longest` sections: larger nodes are never looked at.
+  OccupancyTree(int32_t sections, int32_t longest);
 
   /// Takes [low, high) during sections [begin, end).
   void insert(int32_t begin, int32_t end, Bytes low, Bytes high);
@@ -41,6 +42,7 @@ private:
   };
 
   int32_t leaves;
+  int32_t widest;          ///< sections of the largest node in use
   std::vector<Node> nodes; ///< heap layout; node 1 is the root
 };
 

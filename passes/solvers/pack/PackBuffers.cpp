@@ -57,13 +57,14 @@ public:
     for (const Item &item : model.items)
       unit =
           std::gcd(std::gcd(unit, item.size), std::gcd(item.alignment, item.fixedBase.value_or(0)));
-    best = bestOfGreedy(model, goal(), stop);
-    result.method = "greedy";
+    GreedyResult greedy = bestOfGreedy(model, goal(), stop);
+    best = std::move(greedy.bases);
+    result.method = greedy.method;
     if (best.empty() && !model.items.empty()) {
       result.status = PackStatus::Infeasible; // fixed offsets collide
       return std::move(result);
     }
-    bestHeight = heightOfBases(model, best);
+    bestHeight = greedy.height;
     workLimit = options.workBudget;
     if (isOpen()) {
       splitIntoParts();
@@ -128,9 +129,11 @@ private:
     for (size_t i = 0; i < model.items.size(); ++i)
       if (!inLeaf[i])
         grounded.items[i].fixedBase = sunk[i];
+    int64_t budget = 100'000'000; // range operations
     for (GreedyOrder order : {GreedyOrder::SizeStart, GreedyOrder::Area, GreedyOrder::Length})
       if (partsHeight() > goal() && !stop())
-        adopt(placeInOrder(grounded, greedyOrder(grounded, order), GreedyFit::First));
+        adopt(
+            placeInOrder(grounded, greedyOrder(grounded, order), GreedyFit::First, &budget, &stop));
     keepIfLower();
   }
 
@@ -180,6 +183,8 @@ private:
 
   /// Takes over `bases` for the parts in which they are lower than what is known.
   void adopt(const std::vector<Bytes> &bases) {
+    if (bases.empty())
+      return;
     for (Part &part : parts) {
       Bytes height = 0;
       for (int32_t index : part.leaf.items)
@@ -216,7 +221,7 @@ private:
   bool improve(Part &part, Bytes target, int64_t effort) {
     if (part.height <= target)
       return true;
-    if (target <= part.exhaustedAt || part.pairs > workLimit - result.work)
+    if (target <= part.exhaustedAt || workPerPair * part.pairs > workLimit - result.work)
       return false;
     if (!part.instance)
       part.instance = std::make_unique<SearchInstance>(model, part.leaf.items, part.leaf.ground);
@@ -311,6 +316,7 @@ private:
 
   static constexpr int64_t firstEffort = 200;
   static constexpr int32_t manyItems = 4000;
+  static constexpr int64_t workPerPair = 8; ///< of a straight descent, about
 
   const Problem &problem;
   const PackOptions &options;

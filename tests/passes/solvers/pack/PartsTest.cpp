@@ -72,7 +72,7 @@ TEST(OccupancyTreeTest, FindsWhatAPlainListFinds) {
     return static_cast<int64_t>((state >> 33) % bound);
   };
   for (int32_t sections : {1, 2, 3, 7, 16, 33}) {
-    OccupancyTree tree(sections);
+    OccupancyTree tree(sections, sections);
     struct Box {
       int32_t begin, end;
       Bytes low, high;
