@@ -22,13 +22,14 @@ run() { printf '$ %s\n' "$*" | report; "$@" 2>&1 | report; }
 : >"$out/report.new"
 
 step "Compile: one file in, one executable out"
-run build/release/bin/stowage compile models/digits_cnn.onnx -o "$out/digits.new" \
+[ ! -e "$out/digits" ] || mv "$out/digits" "$out/digits.before"
+run build/release/bin/stowage compile models/digits_cnn.onnx -o "$out/digits" \
   --loss=cross-entropy --optimizer=adamw:lr=1e-3,weight-decay=0.1 --checkpoint=sqrt
 # The same input gives the same bytes: weights of an earlier run belong to an equal executable only.
-if ! cmp -s "$out/digits.new" "$out/digits"; then
+if ! cmp -s "$out/digits" "$out/digits.before"; then
   rm -f "$out/digits.safetensors" "$out/run.csv"
 fi
-mv "$out/digits.new" "$out/digits"
+rm -f "$out/digits.before"
 
 step "Plan: every byte that training will use, before the first step"
 run "$out/digits" plan
