@@ -43,6 +43,9 @@ public:
       descend(budget);
     else
       solveDirectly(budget);
+    // Nothing fits: the smallest peak of a whole sweep either does, or belongs into the answer.
+    if (!bestWithin(budget) && core.ops.size() > options.ladderLimit && !cancelled())
+      sweepEverything();
     if (options.prove)
       prove(result, budget);
     fill(result, bestWithin(budget), budget);
@@ -54,22 +57,7 @@ public:
     if (core.ops.size() <= options.ladderLimit) {
       descend(0);
     } else {
-      // One cut at the peak per price and number of segments: the whole range in one sweep.
-      std::vector<FrontierPoint> cuts;
-      for (size_t i = 0; i < base.size(); ++i)
-        for (double segments : {0.0, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0})
-          for (FrontierPoint &point : sweepPrices(core, base[i], 64, barsFor(i, segments)))
-            cuts.push_back(std::move(point));
-      std::sort(cuts.begin(), cuts.end(), [](const FrontierPoint &a, const FrontierPoint &b) {
-        return std::tie(a.time, a.peakBytes, a.sequence) <
-               std::tie(b.time, b.peakBytes, b.sequence);
-      });
-      Bytes least = inputPeak + 1;
-      for (FrontierPoint &point : cuts)
-        if (point.peakBytes < least) {
-          least = point.peakBytes;
-          addPoint(std::move(point.sequence));
-        }
+      sweepEverything();
     }
     for (const Point &point : points)
       rows.push_back({point.peak, point.time, point.solution});
@@ -157,8 +145,6 @@ private:
     std::vector<CutStyle> styles(std::begin(all), std::end(all));
     if (core.ops.size() > 400 && core.ops.size() <= options.ladderLimit)
       styles = {all[0], all[1], all[2 + turn % 10]};
-    if (core.ops.size() > options.ladderLimit && core.ops.size() > 10000)
-      styles = {all[0], all[1], all[2], all[3], all[5], all[6], all[7], all[9]};
     return styles;
   }
 
@@ -333,11 +319,33 @@ private:
       searchAt(budget, best ? &*best : nullptr, rungMoves());
   }
 
+  /// One cut at the peak per price and number of segments: the whole range of budgets in one sweep.
+  void sweepEverything() {
+    if (sweptEverything)
+      return;
+    sweptEverything = true;
+    std::vector<FrontierPoint> cuts;
+    for (size_t i = 0; i < base.size(); ++i)
+      for (double segments : {0.0, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0})
+        for (FrontierPoint &point : sweepPrices(core, base[i], 64, barsFor(i, segments)))
+          cuts.push_back(std::move(point));
+    std::sort(cuts.begin(), cuts.end(), [](const FrontierPoint &a, const FrontierPoint &b) {
+      return std::tie(a.time, a.peakBytes, a.sequence) < std::tie(b.time, b.peakBytes, b.sequence);
+    });
+    Bytes least = inputPeak + 1;
+    for (FrontierPoint &point : cuts)
+      if (point.peakBytes < least) {
+        least = point.peakBytes;
+        addPoint(std::move(point.sequence));
+      }
+  }
+
   // -- without a ladder
 
   /// The budget itself, then whole percents below it while the bound leaves them open: a cut for
   /// less memory is sometimes cheaper.
   void solveDirectly(Bytes budget) {
+    styleFailures.clear(); // budgets fall within one call only
     int percent = 100;
     while (percent > 0 && rung(percent) >= budget)
       --percent;
@@ -433,7 +441,7 @@ private:
   std::map<std::pair<size_t, double>, std::vector<char>> bars;
   std::map<std::tuple<size_t, double, double>, int> styleFailures;
   int nextRung = 100;
-  bool swept = false;
+  bool swept = false, sweptEverything = false;
   bool phaseInfeasible = false;
 };
 
