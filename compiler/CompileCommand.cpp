@@ -42,14 +42,6 @@ private:
   std::filesystem::path path;
 };
 
-void registerAll(MLIRContext &context) {
-  DialectRegistry registry;
-  registerDialects(registry);
-  context.appendDialectRegistry(registry);
-  context.loadAllAvailableDialects();
-  context.disableMultithreading();
-}
-
 /// lib/ beside the bin/ this program runs from.
 std::string runtimeLibrary() {
   std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
@@ -150,7 +142,7 @@ int compileCommand(const std::vector<std::string> &arguments) {
   if (options.outputPath.empty() && options.stopAfter == Form::Program)
     throw Error::badInput("no output given; add -o FILE");
   MLIRContext context;
-  registerAll(context);
+  prepareContext(context);
   StageTimer timer;
   CompiledPlan compiled = compileToPlan(context, options, timer);
   if (options.stopAfter != Form::Program) {
@@ -173,7 +165,7 @@ int planCommand(const std::vector<std::string> &arguments) {
   std::string format = takePlanFormat(rest);
   CompileOptions options = parseCompileOptions(rest, /*wantsOutput=*/false);
   MLIRContext context;
-  registerAll(context);
+  prepareContext(context);
   StageTimer timer;
   CompiledPlan compiled = compileToPlan(context, options, timer);
   if (options.stopAfter != Form::Program) {

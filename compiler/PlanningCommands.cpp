@@ -17,14 +17,6 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-void registerAll(MLIRContext &context) {
-  DialectRegistry registry;
-  registerDialects(registry);
-  context.appendDialectRegistry(registry);
-  context.loadAllAvailableDialects();
-  context.disableMultithreading();
-}
-
 /// Takes "--name=VALUE" out of the words; the last one counts.
 std::optional<std::string> takeFlag(std::vector<std::string> &words, const std::string &name) {
   std::optional<std::string> value;
@@ -66,7 +58,7 @@ int frontierCommand(const std::vector<std::string> &arguments) {
     throw Error::badInput("stowage frontier plans every budget; leave out --memory-budget and "
                           "--checkpoint");
   MLIRContext context;
-  registerAll(context);
+  prepareContext(context);
   OwningOpRef<ModuleOp> prepared = prepareStep(context, options);
   CostModel costs = loadDevice(options.device, options.threads);
   BudgetPlanner planner(*prepared, costs);
@@ -87,7 +79,7 @@ int maxBatchCommand(const std::vector<std::string> &arguments) {
     throw Error::badInput("stowage max-batch finds the batch; leave out --batch");
   const Bytes budget = *options.memoryBudget->bytes;
   MLIRContext context;
-  registerAll(context);
+  prepareContext(context);
   BatchAnswer answer = findMaxBatch(context, options, budget, limit);
   if (answer.batch == 0)
     throw Error::infeasible("STOW1001: not even a batch of 1 fits " + formatBytesExact(budget) +

@@ -45,3 +45,11 @@ void stow::registerPasses() {
   registerPass([] { return createAssignLayoutsPass(target); });
   registerPass([] { return createPlanWorkspacesPass(target); });
 }
+
+void stow::prepareContext(MLIRContext &context) {
+  DialectRegistry registry;
+  registerDialects(registry);
+  context.appendDialectRegistry(registry);
+  context.loadAllAvailableDialects();
+  context.disableMultithreading();
+}

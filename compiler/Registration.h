@@ -3,9 +3,13 @@
 
 namespace mlir {
 class DialectRegistry;
+class MLIRContext;
 }
 
 namespace stow {
 void registerDialects(mlir::DialectRegistry &registry);
 void registerPasses();
+
+/// Loads every dialect into the context of a command, which runs on one thread.
+void prepareContext(mlir::MLIRContext &context);
 } // namespace stow

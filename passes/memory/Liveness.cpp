@@ -11,6 +11,17 @@ bool launchesNothing(Operation *op) {
   return alias && alias.getViewedOperand();
 }
 
+Value viewedValue(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    auto alias = dyn_cast<AliasOpInterface>(op);
+    auto viewed = alias ? alias.getViewedOperand() : std::nullopt;
+    if (!viewed)
+      break;
+    value = op->getOperand(*viewed);
+  }
+  return value;
+}
+
 std::optional<unsigned> sharedOperand(OpResult result) {
   Operation *op = result.getOwner();
   if (auto alias = dyn_cast<AliasOpInterface>(op)) {

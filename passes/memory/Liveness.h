@@ -57,6 +57,9 @@ private:
 /// True for ops that take no time and no memory: views, constants, the terminator.
 bool launchesNothing(mlir::Operation *op);
 
+/// The value whose bytes `value` is: itself, or what a chain of views looks at.
+mlir::Value viewedValue(mlir::Value value);
+
 /// The operand whose storage `result` shares: a view, an in-place mark or a state update.
 std::optional<unsigned> sharedOperand(mlir::OpResult result);
 

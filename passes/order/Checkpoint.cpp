@@ -43,18 +43,6 @@ struct Cut {
   Bytes savedBefore; ///< bytes of forward values, up to here, that the backward reads
 };
 
-/// The storage a value lives in, views followed back to what they look at.
-Value viewRoot(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    auto alias = dyn_cast<AliasOpInterface>(op);
-    auto viewed = alias ? alias.getViewedOperand() : std::nullopt;
-    if (!viewed)
-      break;
-    value = op->getOperand(*viewed);
-  }
-  return value;
-}
-
 /// All single-value cuts of the forward, in order.
 SmallVector<Cut> findCuts(func::FuncOp graph) {
   SmallVector<Operation *> ops = forwardOps(graph);
@@ -66,7 +54,7 @@ SmallVector<Cut> findCuts(func::FuncOp graph) {
   llvm::DenseSet<Value> saved;
   for (Operation *op : ops)
     for (Value result : op->getResults()) {
-      Value root = viewRoot(result);
+      Value root = viewedValue(result);
       if (isa<BlockArgument>(root))
         continue;
       size_t &last = lastForward.try_emplace(root, position[op]).first->second;
@@ -86,7 +74,7 @@ SmallVector<Cut> findCuts(func::FuncOp graph) {
   Bytes savedBytes = 0;
   for (auto [index, op] : llvm::enumerate(ops)) {
     for (Value result : op->getResults())
-      if (viewRoot(result) == result) {
+      if (viewedValue(result) == result) {
         crossing.insert(result);
         if (saved.contains(result))
           savedBytes += storedBytesOf(result.getType());
@@ -122,7 +110,7 @@ bool readsAgain(Operation *user) {
 /// True when `op` reads state that is overwritten before `place`: there it would give other bits.
 bool readsOverwrittenState(Operation *op, Operation *place) {
   return llvm::any_of(op->getOperands(), [&](Value operand) {
-    Value root = viewRoot(operand);
+    Value root = viewedValue(operand);
     return isa<BlockArgument>(root) && llvm::any_of(root.getUses(), [&](OpOperand &use) {
              auto alias = dyn_cast<AliasOpInterface>(use.getOwner());
              return alias && alias->isBeforeInBlock(place) &&

@@ -9,17 +9,6 @@ using namespace mlir;
 
 namespace stow {
 
-Value viewedValue(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    auto alias = dyn_cast<AliasOpInterface>(op);
-    auto viewed = alias ? alias.getViewedOperand() : std::nullopt;
-    if (!viewed)
-      break;
-    value = op->getOperand(*viewed);
-  }
-  return value;
-}
-
 namespace {
 
 /// Builds the problem value by value, in program order.

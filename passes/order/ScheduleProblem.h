@@ -33,7 +33,4 @@ StepProblem buildStepProblem(mlir::func::FuncOp graph, const CostModel &costs, B
 unsigned applySchedule(mlir::func::FuncOp graph, const StepProblem &step,
                        const schedule::Solution &solution);
 
-/// Follows views back to the value whose bytes they look at.
-mlir::Value viewedValue(mlir::Value value);
-
 } // namespace stow
