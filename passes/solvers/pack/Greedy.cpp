@@ -297,14 +297,15 @@ public:
     });
     if (isPlain)
       enter(packByBirth(model), GreedyOrder::Birth, GreedyFit::Best);
-    // Range operations: 1e8 take one to four seconds.
+    // Range operations: 1e8 take one to four seconds. What is left of the budget when a pair is
+    // done is not spent on one that could hardly finish.
     const bool isVeryLarge = model.items.size() > veryManyItems;
     int64_t budget = isVeryLarge ? 200'000'000 : 1'500'000'000;
     const int64_t largestShare = isVeryLarge ? budget : budget / 3;
     for (GreedyFit fit : {GreedyFit::First, GreedyFit::Best})
       for (GreedyOrder order : {GreedyOrder::SizeStart, GreedyOrder::Length, GreedyOrder::Degree,
                                 GreedyOrder::Area, GreedyOrder::SizeLength, GreedyOrder::Birth}) {
-        if (isOver() || budget <= 0)
+        if (isOver() || budget < largestShare / 4)
           return std::move(best);
         const bool isFirst = best.bases.empty();
         int64_t share =

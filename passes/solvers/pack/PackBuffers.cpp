@@ -314,7 +314,7 @@ private:
     return std::move(result);
   }
 
-  static constexpr int64_t firstEffort = 200;
+  static constexpr int64_t firstEffort = 500;
   static constexpr int32_t manyItems = 4000;
   static constexpr int64_t workPerPair = 8; ///< of a straight descent, about
 
