@@ -4,7 +4,7 @@
 namespace mlir {
 class DialectRegistry;
 class MLIRContext;
-}
+} // namespace mlir
 
 namespace stow {
 void registerDialects(mlir::DialectRegistry &registry);

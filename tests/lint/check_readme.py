@@ -12,7 +12,7 @@ from tree import SOURCES, Finding, files, main, read
 
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
-COMMAND = re.compile(r"^(?:\$ )?(scripts/\w+\.sh|stowage|\./\w+|build/\S+)((?: .*)?)$", re.M)
+COMMAND = re.compile(r"^(?:\$ )?(scripts/\w+\.sh|stowage|\./\w+|build/\S+(?<!:))((?: .*)?)$", re.M)
 FLAG = re.compile(r"--([a-z][a-z-]*)")
 
 
