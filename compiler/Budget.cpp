@@ -1,5 +1,6 @@
 #include "compiler/Budget.h"
 
+#include "compiler/PackingWindow.h"
 #include "compiler/Pipeline.h"
 #include "ir/Stow.h"
 #include "passes/memory/Liveness.h"
@@ -10,6 +11,7 @@
 #include "mlir/Pass/PassManager.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 using namespace mlir;
@@ -67,21 +69,32 @@ public:
       triedSegments = true;
       return segments().arenaBytes <= budget;
     };
+    // Rows by rising time, and between them, where they belong by their time, the rows planned
+    // again because packing overshot.
+    std::vector<const Candidate *> waiting;
+    auto takeWaiting = [&](schedule::Cost below) -> const Candidate * {
+      const Candidate *best = nullptr;
+      for (const Candidate *candidate : waiting)
+        if (candidate->arenaBytes <= budget && candidate->time < below &&
+            (!best || candidate->time < best->time))
+          best = candidate;
+      return best;
+    };
     for (size_t i = 0; i < rows().size(); ++i) {
       const schedule::FrontierRow &row = rows()[i];
+      if (const Candidate *tightened = takeWaiting(row.time); tightened)
+        return trySegments(tightened->time) ? share(segments()) : scheduled(tightened->solution);
       if (trySegments(row.time))
         return share(segments());
       if (row.peakBytes + stateOutside > roundedUp(budget))
         continue;
-      // What a row takes is known once it has been packed for a larger budget.
-      auto known = arenaOfRow.find(i);
-      if (known != arenaOfRow.end() && known->second > budget)
-        continue;
-      StepChoice choice = scheduled(row.solution, budget);
-      arenaOfRow[i] = choice.arenaBytes;
-      if (choice.arenaBytes <= budget)
-        return choice;
+      if (arenaOf(i) <= budget)
+        return scheduled(row.solution);
+      if (const Candidate *tightened = tightenedRow(i))
+        waiting.push_back(tightened);
     }
+    if (const Candidate *tightened = takeWaiting(std::numeric_limits<schedule::Cost>::max()))
+      return trySegments(tightened->time) ? share(segments()) : scheduled(tightened->solution);
     if (trySegments(segments().time))
       return share(segments());
     return std::nullopt;
@@ -92,9 +105,13 @@ public:
     if (segments().arenaBytes < best.arenaBytes)
       best = share(segments());
     if (!rows().empty()) {
-      StepChoice choice = scheduled(rows().back().solution, std::nullopt);
+      const size_t last = rows().size() - 1;
+      StepChoice choice = scheduled(rows()[last].solution);
       if (choice.arenaBytes < best.arenaBytes)
         best = std::move(choice);
+      if (const Candidate *tightened = tightenedRow(last))
+        if (tightened->arenaBytes < best.arenaBytes)
+          best = scheduled(tightened->solution);
     }
     return best;
   }
@@ -123,6 +140,50 @@ public:
 private:
   /// Schedules count every buffer rounded up to the alignment; an arena's highest buffer is not.
   static Bytes roundedUp(Bytes budget) { return alignUp(budget, kAlignment); }
+
+  /// A row planned again with less room where its packing overshot.
+  struct Candidate {
+    schedule::Solution solution;
+    schedule::Cost time = 0;
+    Bytes arenaBytes = 0;
+  };
+
+  /// Arena of a row of the frontier.
+  Bytes arenaOf(size_t row) {
+    auto [known, isNew] = arenaOfRow.try_emplace(row, 0);
+    if (isNew)
+      known->second = scheduled(rows()[row].solution).arenaBytes;
+    return known->second;
+  }
+
+  /// The row with its windows tightened until its arena is no larger than its sum of live bytes, or
+  /// null where that fails. Does not depend on any budget.
+  const Candidate *tightenedRow(size_t index) {
+    auto [known, isNew] = tightened.try_emplace(index);
+    if (!isNew)
+      return known->second ? &*known->second : nullptr;
+    constexpr int kRounds = 3;
+    const schedule::FrontierRow &row = rows()[index];
+    const Bytes target = row.peakBytes + stateOutside;
+    schedule::Problem tighter = problem;
+    schedule::Solution solution = row.solution;
+    for (int round = 0; round < kRounds; ++round) {
+      StepChoice choice = scheduled(solution);
+      if (choice.arenaBytes <= target) {
+        // A faster plan here would have been on the frontier but for luck; rows come first.
+        if (round > 0 && choice.time >= row.time)
+          known->second = Candidate{solution, choice.time, choice.arenaBytes};
+        break;
+      }
+      tighter = withLessRoom(tighter, solution, stepsAbove(*choice.placed, target),
+                             alignUp(choice.arenaBytes - target, kAlignment));
+      auto reduced = reduceTo(tighter, solution, row.peakBytes);
+      if (!reduced)
+        break;
+      solution = std::move(*reduced);
+    }
+    return known->second ? &*known->second : nullptr;
+  }
 
   /// A copy of a choice with a module of its own.
   static StepChoice share(const StepChoice &choice) {
@@ -174,18 +235,16 @@ private:
     return *segmentChoice;
   }
 
-  StepChoice scheduled(const schedule::Solution &solution, std::optional<Bytes> budget) {
+  StepChoice scheduled(const schedule::Solution &solution) {
     OwningOpRef<ModuleOp> module = copyOf(bound);
     applyTo(*module, solution);
-    StepChoice choice = place("schedule", std::move(module), budget);
+    StepChoice choice = place("schedule", std::move(module));
     choice.solution = solution;
     return choice;
   }
 
-  /// Shares, packs and verifies. With a budget, a step whose live bytes exceed it is not packed:
-  /// its arena is then only bounded from below.
-  StepChoice place(const char *method, OwningOpRef<ModuleOp> module,
-                   std::optional<Bytes> budget = std::nullopt) {
+  /// Shares, packs and verifies.
+  StepChoice place(const char *method, OwningOpRef<ModuleOp> module) {
     StepChoice choice;
     choice.method = method;
     runStage(*module, "order", addSharePasses);
@@ -196,9 +255,6 @@ private:
     });
     Liveness liveness(graph);
     choice.livePeakBytes = liveness.transientPeak() + liveness.stateBytes();
-    choice.arenaBytes = choice.livePeakBytes;
-    if (budget && choice.livePeakBytes > *budget)
-      return choice;
     runStage(*module, "place", addPlacePasses);
     choice.arenaBytes = bytesAttr(*module, kArenaBytesAttr);
     choice.placed = std::move(module);
@@ -213,9 +269,10 @@ private:
   std::unique_ptr<schedule::Planner> planner;
   std::optional<StepChoice> segmentChoice;
   std::optional<std::vector<schedule::FrontierRow>> allRows; ///< by falling peak, rising time
-  std::map<size_t, Bytes> arenaOfRow; ///< of rows looked at: the arena, or a lower bound of it
-  Bytes stateOutside = 0;             ///< state that the training graph does not hold
-  Bytes otherGraphs = 0;              ///< least arena of the other graphs
+  std::map<size_t, Bytes> arenaOfRow;                        ///< of rows looked at
+  std::map<size_t, std::optional<Candidate>> tightened;      ///< of rows that packing overshot
+  Bytes stateOutside = 0; ///< state that the training graph does not hold
+  Bytes otherGraphs = 0;  ///< least arena of the other graphs
 };
 
 BudgetPlanner::BudgetPlanner(ModuleOp prepared, const CostModel &costs, BudgetOptions options)

@@ -3,6 +3,7 @@
 //   candidates, by rising time          budget B
 //     keep everything          arena      |
 //     frontier of schedules    arena      |   the first whose packed arena is at most B wins
+//       with windows tightened arena      |
 //     segments (sqrt)          arena      v
 //
 // The list does not depend on B, and B only says how far to walk: a smaller budget never gives a

@@ -1,0 +1,99 @@
+// Tests the parts of budget planning that need no model: profiles, windows, the frontier's text.
+#include "compiler/Planning.h"
+#include "compiler/DeviceProfile.h"
+#include "compiler/Infeasible.h"
+#include "compiler/PackingWindow.h"
+#include "ir/plan/schedule/Generate.h"
+#include "ir/plan/schedule/Verify.h"
+
+#include <fstream>
+#include <gmock/gmock.h>
+
+using namespace stow;
+using testing::HasSubstr;
+
+namespace {
+
+TEST(DeviceProfile, EveryShippedProfileLoads) {
+  EXPECT_THAT(deviceNames(), testing::ElementsAre("a100", "cpu", "h100", "h200", "rtx4090"));
+  for (const std::string &name : deviceNames())
+    EXPECT_EQ(loadDevice(name, 1).device, name);
+}
+
+TEST(DeviceProfile, OnlyTheCpuGrowsWithThreads) {
+  EXPECT_EQ(loadDevice("cpu", 4).bytesPerSecond, 4 * loadDevice("cpu", 1).bytesPerSecond);
+  EXPECT_EQ(loadDevice("h200", 4).bytesPerSecond, loadDevice("h200", 1).bytesPerSecond);
+}
+
+TEST(DeviceProfile, FaultsNameTheKey) {
+  const std::string path = testing::TempDir() + "profile.json";
+  auto messageOf = [&](const std::string &text) -> std::string {
+    std::ofstream(path) << text;
+    try {
+      loadDevice(path, 1);
+    } catch (const Error &error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(messageOf("{"), HasSubstr("device profile"));
+  EXPECT_THAT(messageOf(R"({"device": "x", "flops_per_second": {"f64": 1}, "bytes_per_second": 1,
+                            "launch_seconds": 1})"),
+              HasSubstr("has no f32"));
+  EXPECT_THAT(messageOf(R"({"device": "x", "flops_per_second": {"f32": 1}, "bytes_per_second": 0,
+                            "launch_seconds": 1})"),
+              HasSubstr("bytes_per_second must be above zero"));
+  EXPECT_EQ(messageOf(R"({"device": "x", "flops_per_second": {"f32": 1}, "bytes_per_second": 1,
+                          "launch_seconds": 1})"),
+            "");
+}
+
+TEST(Budget, PercentagesAreOfTheWholeArena) {
+  EXPECT_EQ(budgetBytes(parseByteBudget("70%"), 1000), 700);
+  EXPECT_EQ(budgetBytes(parseByteBudget("33%"), 100), 33);
+  EXPECT_EQ(budgetBytes(parseByteBudget("1KiB"), 5), 1024);
+}
+
+TEST(PackingWindow, LessRoomIsScratchOfTheOpsInTheWindow) {
+  schedule::Problem problem = schedule::unitChainStep(4);
+  schedule::Solution once = schedule::inputOrder(problem);
+  schedule::Problem tighter = withLessRoom(problem, once, {2, 3, 1000}, 7);
+  for (size_t op = 0; op < problem.ops.size(); ++op)
+    EXPECT_EQ(tighter.ops[op].alternatives[0].workspaceBytes,
+              problem.ops[op].alternatives[0].workspaceBytes + (op == 2 || op == 3 ? 7 : 0));
+}
+
+TEST(PackingWindow, ReducesOrFails) {
+  int reduced = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    schedule::Problem problem = schedule::generateChainStep(seed, 12);
+    schedule::Solution once = schedule::inputOrder(problem);
+    const Bytes peak = schedule::verify(problem, once).peakBytes;
+    auto solution = reduceTo(problem, once, peak - 1);
+    if (!solution)
+      continue;
+    schedule::Replay replay = schedule::verify(problem, *solution);
+    EXPECT_FALSE(replay.fault) << *replay.fault;
+    EXPECT_LT(replay.peakBytes, peak);
+    ++reduced;
+    EXPECT_FALSE(reduceTo(problem, once, 1)) << "one byte holds nothing";
+  }
+  EXPECT_GE(reduced, 15);
+}
+
+TEST(Frontier, RendersEveryFormat) {
+  Frontier frontier;
+  frontier.device = "cpu";
+  frontier.lowerBound = 300;
+  frontier.points = {{1000, 1000, 990, 100, 100, "keep all"},
+                     {500, 480, 470, 150, 120, "schedule"}};
+  EXPECT_EQ(renderFrontier(frontier, "csv"),
+            "budget_bytes,arena_bytes,live_peak_bytes,time_ns,bound_ns,extra_time_percent,method\n"
+            "1000,1000,990,100,100,0.0000,keep all\n"
+            "500,480,470,150,120,50.0000,schedule\n");
+  EXPECT_THAT(renderFrontier(frontier, "text"), HasSubstr("no plan takes less than 300 B"));
+  EXPECT_THAT(renderFrontier(frontier, "svg"), HasSubstr("480 B (480 bytes), 50.000 % more time"));
+  EXPECT_THROW(renderFrontier(frontier, "png"), Error);
+}
+
+} // namespace
