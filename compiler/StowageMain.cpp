@@ -2,11 +2,10 @@
 #include "compiler/Commands.h"
 #include "compiler/Options.h"
 #include "compiler/plan/PackCommand.h"
-#if __has_include("compiler/plan/RematCommand.h")
 #include "compiler/plan/RematCommand.h"
-#endif
 #include "runtime/base/Error.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -32,6 +31,12 @@ void printHelp() {
 int runCommand(int argc, char **argv) {
   std::string command = argc > 1 ? argv[1] : "--help";
   std::vector<std::string> arguments(argv + std::min(argc, 2), argv + argc);
+  bool isBare = command == "pack" || command == "remat"; // these have a help of their own
+  if (command == "help" || command == "--help" || command == "-h" ||
+      (!isBare && std::ranges::find(arguments, "--help") != arguments.end())) {
+    printHelp();
+    return 0;
+  }
   if (command == "compile")
     return stow::compileCommand(arguments);
   if (command == "plan")
@@ -44,14 +49,8 @@ int runCommand(int argc, char **argv) {
     return stow::inspectCommand(arguments);
   if (command == "pack")
     return stow::runPackCommand(argc - 1, argv + 1);
-#if __has_include("compiler/plan/RematCommand.h")
   if (command == "remat")
     return stow::runRematCommand(argc - 1, argv + 1);
-#endif
-  if (command == "--help" || command == "help" || command == "-h") {
-    printHelp();
-    return 0;
-  }
   throw stow::Error::badInput("unknown command \"" + command +
                               "\"; known are compile, plan, frontier, max-batch, inspect, "
                               "pack, remat");

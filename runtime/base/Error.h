@@ -17,7 +17,8 @@ enum class ErrorKind : int { BadInput = 1, Infeasible = 2, Internal = 3 };
 /// step. Messages start in lower case and have no final dot.
 class Error : public std::runtime_error {
 public:
-  Error(ErrorKind kind, const std::string &message) : std::runtime_error(message), errorKind(kind) {}
+  Error(ErrorKind kind, const std::string &message)
+      : std::runtime_error(message), errorKind(kind) {}
 
   ErrorKind kind() const { return errorKind; }
   int exitCode() const { return static_cast<int>(errorKind); }
