@@ -2,6 +2,7 @@
 // gradients/.
 #include "ir/Stow.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/InterleavedRange.h"
 

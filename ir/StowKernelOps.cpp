@@ -1,6 +1,7 @@
 // Constraints, aliases and costs of fused elementwise kernels.
 #include "ir/Stow.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/InterleavedRange.h"
 
