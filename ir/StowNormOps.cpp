@@ -12,6 +12,16 @@ RankedTensorType channelVector(Value x) {
   return RankedTensorType::get({tensor(x).getDimSize(1)}, tensor(x).getElementType());
 }
 
+/// x's own type, then two vectors with one element per channel.
+LogicalResult inferWithChannels(std::optional<Location> location, Value x,
+                                SmallVectorImpl<Type> &types) {
+  if (tensor(x).getRank() < 2)
+    return emitOptionalError(location, "expects x of rank 2 to 4");
+  types.push_back(withoutLayout(tensor(x)));
+  types.append(2, channelVector(x));
+  return success();
+}
+
 /// x of rank 2 to 4, every vector with one element per channel.
 LogicalResult verifyChannels(Operation *op, Value x, ValueRange vectors) {
   if (tensor(x).getRank() < 2 || tensor(x).getRank() > 4)
@@ -41,11 +51,7 @@ PrecisionClass BatchNormOp::getPrecisionClass() { return PrecisionClass::Widest;
 
 LogicalResult BatchNormTrainingOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
                                                     Adaptor adaptor, SmallVectorImpl<Type> &types) {
-  if (tensor(adaptor.getX()).getRank() < 2)
-    return emitOptionalError(location, "expects x of rank 2 to 4");
-  types.push_back(withoutLayout(tensor(adaptor.getX())));
-  types.append(2, channelVector(adaptor.getX()));
-  return success();
+  return inferWithChannels(location, adaptor.getX(), types);
 }
 bool BatchNormTrainingOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
@@ -58,11 +64,7 @@ PrecisionClass BatchNormTrainingOp::getPrecisionClass() { return PrecisionClass:
 
 LogicalResult BatchNormGradOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
                                                 Adaptor adaptor, SmallVectorImpl<Type> &types) {
-  if (tensor(adaptor.getX()).getRank() < 2)
-    return emitOptionalError(location, "expects x of rank 2 to 4");
-  types.push_back(withoutLayout(tensor(adaptor.getX())));
-  types.append(2, channelVector(adaptor.getX()));
-  return success();
+  return inferWithChannels(location, adaptor.getX(), types);
 }
 bool BatchNormGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);

@@ -1,5 +1,7 @@
 #include "runtime/program/Init.h"
 
+#include "runtime/base/Philox.h"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -7,20 +9,6 @@
 #include <numbers>
 
 namespace stow {
-
-std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
-  for (int round = 0; round < 10; ++round) {
-    uint64_t product0 = uint64_t{0xD2511F53} * counter[0];
-    uint64_t product1 = uint64_t{0xCD9E8D57} * counter[2];
-    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
-               static_cast<uint32_t>(product1),
-               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
-               static_cast<uint32_t>(product0)};
-    key[0] += 0x9E3779B9; // golden ratio
-    key[1] += 0xBB67AE85; // sqrt(3) - 1
-  }
-  return counter;
-}
 
 namespace {
 
@@ -126,11 +114,11 @@ void initialValues(const Init &init, uint64_t key, int64_t begin, int64_t count,
     std::fill(values, values + count, init.a);
     return;
   }
-  std::array<uint32_t, 2> keyWords = {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
+  PhiloxKey keyWords = {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
   for (int64_t i = 0; i < count; i += 2) {
     uint64_t block = static_cast<uint64_t>(begin + i) / 2;
-    auto bits = philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
-                           keyWords);
+    auto bits =
+        philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0}, keyWords);
     double first = unitInterval(bits[0], bits[1]), second = unitInterval(bits[2], bits[3]);
     if (init.kind == Init::Kind::Uniform) {
       first = init.a + first * (init.b - init.a);

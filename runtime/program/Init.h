@@ -9,14 +9,10 @@
 
 #include "runtime/format/Program.h"
 
-#include <array>
 #include <cstdint>
 #include <string_view>
 
 namespace stow {
-
-/// The generator's block function: 128 random bits for a counter under a key.
-std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
 /// The key of a tensor: a mix of the run's seed and a hash of the name.
 uint64_t tensorKey(uint64_t seed, std::string_view name);
