@@ -4,6 +4,7 @@
 #include "compiler/Commands.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
+#include "compiler/TemporaryFolder.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/program/Flags.h"
@@ -15,32 +16,11 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <unistd.h>
 
 using namespace mlir;
 
 namespace stow {
 namespace {
-
-/// Removes its files when it goes.
-class TemporaryFolder {
-public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "stowage-XXXXXX").string();
-    if (!mkdtemp(pattern.data()))
-      throw Error::badInput("cannot create a folder in " +
-                            std::filesystem::temp_directory_path().string());
-    path = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::string file(const std::string &name) const { return path / name; }
-
-private:
-  std::filesystem::path path;
-};
 
 /// lib/ beside the bin/ this program runs from.
 std::string runtimeLibrary() {

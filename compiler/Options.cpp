@@ -100,6 +100,12 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
       "device", "DEVICE",
       "whose speed weighs recomputations: cpu, a100, h100, h200, rtx4090, or a profile.json",
       [&](const std::string &text) { options.device = text; });
+  flags.value("profile", "run|FILE",
+              "weigh recomputations by measured times: run measures every kernel of the step on "
+              "this machine now, FILE is what --save-profile wrote",
+              [&](const std::string &text) { options.profile = text; });
+  flags.value("save-profile", "FILE", "write the times that --profile=run measured, as JSON",
+              [&](const std::string &text) { options.saveProfilePath = text; });
   flags.value("remarks", "FILE", "write what becomes of every value, and its price, as YAML",
               [&](const std::string &text) { options.remarksPath = text; });
   flags.value("threads", "N", "threads to plan for (default: the cores of this machine)",
@@ -187,6 +193,11 @@ CompileOptions parseCompileOptions(const std::vector<std::string> &arguments, bo
   if (options.memoryBudget && options.checkpoint != "none")
     throw Error::badInput("--checkpoint and --memory-budget both decide what is computed again; "
                           "give one of them");
+  if (!options.profile.empty() && options.device != "cpu")
+    throw Error::badInput("--profile has the times of this machine's processor, --device=" +
+                          options.device + " those of another; give one of them");
+  if (!options.saveProfilePath.empty() && options.profile != "run")
+    throw Error::badInput("--save-profile writes what --profile=run measures; add --profile=run");
   if (options.threads == 0)
     options.threads = std::max(1u, std::thread::hardware_concurrency());
   return options;

@@ -42,6 +42,8 @@ struct CompileOptions {
   std::string checkpoint = "none";        ///< none or sqrt
   std::optional<ByteBudget> memoryBudget; ///< arena bytes, or percent of the arena without one
   std::string device = "cpu";             ///< whose costs recomputation is weighed by
+  std::string profile;                    ///< "run", a file of measured costs, or empty: roofline
+  std::string saveProfilePath;            ///< where measured costs go; empty: nowhere
   std::string remarksPath;                ///< a decision per value, as YAML; empty: none
   std::string lossOutput;                 ///< output the loss reads; empty: the only one
   bool freezeBatchNorm = false;

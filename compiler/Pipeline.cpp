@@ -4,12 +4,14 @@
 #include "compiler/Budget.h"
 #include "compiler/DeviceProfile.h"
 #include "compiler/Infeasible.h"
+#include "compiler/MeasuredCosts.h"
 #include "compiler/Remarks.h"
 #include "ir/Stow.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/fuse/Passes.h"
 #include "passes/layout/Passes.h"
 #include "passes/memory/DescribePlan.h"
+#include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/order/Passes.h"
 #include "passes/rewrite/Passes.h"
@@ -21,6 +23,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
+#include <algorithm>
 #include <filesystem>
 
 using namespace mlir;
@@ -29,14 +32,17 @@ namespace stow {
 
 void StageTimer::start(const std::string &name) {
   stop();
-  seconds.emplace_back(name, 0);
+  auto named = [&](const auto &stage) { return stage.first == name; };
+  current = static_cast<size_t>(std::ranges::find_if(seconds, named) - seconds.begin());
+  if (current == seconds.size())
+    seconds.emplace_back(name, 0);
   since = std::chrono::steady_clock::now();
   running = true;
 }
 
 void StageTimer::stop() {
   if (running)
-    seconds.back().second +=
+    seconds[current].second +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
   running = false;
 }
@@ -143,15 +149,26 @@ Bytes arenaWithoutRecompute(ModuleOp step) {
   return describePlan(*clone).arenaBytes;
 }
 
-/// Writes --remarks.
-void remark(ModuleOp placed, const CompileOptions &options) {
+/// The plan of a placed step with its times; writes --remarks.
+Plan reportPlan(ModuleOp placed, const CostModel &costs, const CompileOptions &options) {
+  Plan plan = describePlan(placed);
+  schedule::Cost once = 0, again = 0;
+  if (auto graph = placed.lookupSymbol<func::FuncOp>("train"))
+    for (Operation &op : graph.getBody().front().without_terminator())
+      if (!launchesNothing(&op))
+        (op.hasAttr(kRecomputeAttr) ? again : once) += costs.costOf(&op);
+  plan.extraTimeFraction = once > 0 ? static_cast<double>(again) / static_cast<double>(once) : 0;
+  plan.stepSeconds = static_cast<double>(once + again) * 1e-9;
+  plan.costSource = (costs.measured ? "" : "roofline of ") + costs.device;
   if (!options.remarksPath.empty())
-    writeDecisions(placed, loadDevice(options.device, options.threads), options.remarksPath);
+    writeDecisions(placed, costs, options.remarksPath);
+  return plan;
 }
 
 /// Order and place under options.memoryBudget, decided together. Throws Error(Infeasible) STOW1001.
-void planWithinBudget(CompiledPlan &result, const CompileOptions &options, StageTimer &timer) {
-  BudgetPlanner planner(*result.module, loadDevice(options.device, options.threads));
+void planWithinBudget(CompiledPlan &result, const CostModel &costs, const CompileOptions &options,
+                      StageTimer &timer) {
+  BudgetPlanner planner(*result.module, costs);
   const Bytes keepAll = planner.keepAll().arenaBytes;
   const Bytes budget = budgetBytes(*options.memoryBudget, keepAll);
   std::optional<StepChoice> choice = planner.plan(budget);
@@ -162,12 +179,9 @@ void planWithinBudget(CompiledPlan &result, const CompileOptions &options, Stage
     return;
   }
   timer.start("place");
-  result.plan = describePlan(*choice->placed);
-  result.plan.withoutRecomputeBytes = keepAll;
-  result.plan.extraTimeFraction =
-      static_cast<double>(choice->time) / static_cast<double>(planner.keepAll().time) - 1;
   result.module = std::move(choice->placed);
-  remark(*result.module, options);
+  result.plan = reportPlan(*result.module, costs, options);
+  result.plan.withoutRecomputeBytes = keepAll;
   timer.stop();
 }
 
@@ -182,6 +196,22 @@ void addSharePasses(PassManager &manager) {
 void addPlacePasses(PassManager &manager) {
   manager.addPass(createPackBuffersPass());
   manager.addPass(createVerifyPlacedPass());
+}
+
+CostModel weighStep(ModuleOp prepared, const CompileOptions &options) {
+  CostModel costs = loadDevice(options.device, options.threads);
+  if (options.profile.empty())
+    return costs;
+  const MeasuredCosts measured =
+      options.profile == "run"
+          ? MeasuredCosts::measure(prepared, options.threads, options.targetCpu)
+          : MeasuredCosts::load(options.profile, options.threads);
+  measured.annotate(prepared);
+  if (!options.saveProfilePath.empty())
+    measured.save(options.saveProfilePath);
+  costs.device = measured.describe();
+  costs.measured = true;
+  return costs;
 }
 
 OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &options) {
@@ -213,8 +243,12 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
   timer.start("order");
   host::HostTarget target(options.threads);
   runStage(module, "order", [&](PassManager &manager) { addKernelPasses(manager, target); });
+  if (!options.profile.empty())
+    timer.start("measure");
+  const CostModel costs = weighStep(module, options);
+  timer.start("order");
   if (options.memoryBudget) {
-    planWithinBudget(result, options, timer);
+    planWithinBudget(result, costs, options, timer);
     return result;
   }
   std::optional<Bytes> withoutRecompute;
@@ -227,10 +261,9 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
 
   timer.start("place");
   runStage(module, "place", addPlacePasses);
-  result.plan = describePlan(module);
+  result.plan = reportPlan(module, costs, options);
   if (withoutRecompute)
     result.plan.withoutRecomputeBytes = *withoutRecompute;
-  remark(module, options);
   timer.stop();
   return result;
 }

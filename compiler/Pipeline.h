@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/Options.h"
+#include "passes/order/CostModel.h"
 #include "runtime/format/Plan.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -16,10 +17,10 @@
 
 namespace stow {
 
-/// Seconds by stage, in order.
+/// Seconds by stage, in the order of their first start.
 class StageTimer {
 public:
-  /// Ends the current stage and starts `name`.
+  /// Ends the current stage and starts `name`, again if it has been there.
   void start(const std::string &name);
   void stop();
   const std::vector<std::pair<std::string, double>> &stages() const { return seconds; }
@@ -27,6 +28,7 @@ public:
 private:
   std::chrono::steady_clock::time_point since;
   std::vector<std::pair<std::string, double>> seconds;
+  size_t current = 0;
   bool running = false;
 };
 
@@ -44,6 +46,10 @@ void addSharePasses(mlir::PassManager &manager);
 
 /// F2 -> F3: every buffer gets its place. Beyond this point, every offset is final.
 void addPlacePasses(mlir::PassManager &manager);
+
+/// What the ops of a prepared step cost: by `options.profile`, which annotates them, or by the
+/// device's profile. Throws Error.
+CostModel weighStep(mlir::ModuleOp prepared, const CompileOptions &options);
 
 /// The model up to the step form, fused, with layouts and workspaces: what BudgetPlanner takes.
 mlir::OwningOpRef<mlir::ModuleOp> prepareStep(mlir::MLIRContext &context,

@@ -60,7 +60,7 @@ int frontierCommand(const std::vector<std::string> &arguments) {
   MLIRContext context;
   prepareContext(context);
   OwningOpRef<ModuleOp> prepared = prepareStep(context, options);
-  CostModel costs = loadDevice(options.device, options.threads);
+  CostModel costs = weighStep(*prepared, options);
   BudgetPlanner planner(*prepared, costs);
   writeOut(renderFrontier(findFrontier(planner, costs, step), format), options.outputPath);
   return 0;
@@ -75,6 +75,9 @@ int maxBatchCommand(const std::vector<std::string> &arguments) {
   if (!options.memoryBudget || !options.memoryBudget->bytes)
     throw Error::badInput("stowage max-batch needs --memory-budget in bytes, e.g. "
                           "--memory-budget=2GiB");
+  if (!options.profile.empty())
+    throw Error::badInput(
+        "the largest batch that fits does not depend on times; leave out --profile");
   if (options.import.batch)
     throw Error::badInput("stowage max-batch finds the batch; leave out --batch");
   const Bytes budget = *options.memoryBudget->bytes;

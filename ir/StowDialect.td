@@ -28,8 +28,8 @@ def Stow_Dialect : Dialect {
 
     Op attributes added on the way: `stow.phase` ("forward" when absent, "backward", "update"),
     `stow.recompute` (a clone that computes a forward value again), `stow.in_place` (pairs result,
-    operand that share storage), `stow.workspace` (bytes), `stow.offsets` (per result) and
-    `stow.workspace_offset`.
+    operand that share storage), `stow.workspace` (bytes), `stow.cost_ns` (measured time of one
+    execution), `stow.offsets` (per result) and `stow.workspace_offset`.
   }];
   let useDefaultAttributePrinterParser = 1;
 }

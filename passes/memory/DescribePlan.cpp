@@ -161,16 +161,6 @@ static Bytes bytesOutsideArena(ModuleOp module) {
          bytesAttr(module, kLibraryHeapAttr);
 }
 
-double extraTimeFraction(ModuleOp module) {
-  double again = 0, once = 0;
-  for (auto graph : module.getOps<func::FuncOp>())
-    if (graph.getSymName() == "train")
-      graph.walk([&](CostOpInterface op) {
-        (op->hasAttr(kRecomputeAttr) ? again : once) += op.getFlops();
-      });
-  return once > 0 ? again / once : 0;
-}
-
 Plan describePlan(ModuleOp module) {
   Plan plan;
   if (auto name = module.getSymName())
@@ -180,7 +170,6 @@ Plan describePlan(ModuleOp module) {
   plan.lowerBoundBytes = bytesAttr(module, kLowerBoundAttr);
   plan.alignment = bytesAttr(module, kAlignmentAttr);
   plan.status = statusOf(plan.arenaBytes, plan.lowerBoundBytes);
-  plan.extraTimeFraction = extraTimeFraction(module);
   plan.withoutRecomputeBytes = plan.arenaBytes;
   plan.outsideArenaBytes = bytesOutsideArena(module);
   for (auto graph : module.getOps<func::FuncOp>()) {

@@ -7,10 +7,8 @@
 
 namespace stow {
 
-/// Reads offsets, lifetimes and names off the placed form. Sources name the user's nodes.
+/// Reads offsets, lifetimes and names off the placed form. Sources name the user's nodes. Times are
+/// left to who knows what ops cost.
 Plan describePlan(mlir::ModuleOp module);
-
-/// Cost of recomputed ops over the cost of all others, in floating-point operations.
-double extraTimeFraction(mlir::ModuleOp module);
 
 } // namespace stow

@@ -24,6 +24,8 @@ double peakOf(const CostModel &model, Operation *op) {
 } // namespace
 
 schedule::Cost CostModel::costOf(Operation *op) const {
+  if (auto known = op->getAttrOfType<IntegerAttr>(kCostAttr))
+    return known.getInt();
   double flops = defaultFlops(op);
   double moved = static_cast<double>(defaultBytesMoved(op));
   if (auto cost = dyn_cast<CostOpInterface>(op)) {

@@ -1,9 +1,9 @@
-// What a kernel costs on a device: a roofline over the op's own counts.
+// What a kernel costs on a device: what was measured, or a roofline over the op's own counts.
 //
 //   seconds = launch + max(operations / peak of the element type, bytes moved / bandwidth)
 //
-// The model ranks recomputations against each other; it does not predict a clock. Costs are whole
-// nanoseconds, at least 1, so that sums are exact and plans do not depend on rounding.
+// The roofline ranks recomputations against each other; it does not predict a clock. Costs are
+// whole nanoseconds, at least 1, so that sums are exact and plans do not depend on rounding.
 #pragma once
 
 #include "ir/plan/schedule/Problem.h"
@@ -16,13 +16,19 @@
 
 namespace stow {
 
+/// On an op: its measured nanoseconds. Clones inherit it.
+inline constexpr llvm::StringLiteral kCostAttr = "stow.cost_ns";
+
 struct CostModel {
-  std::string device = "cpu";
+  std::string device = "cpu"; ///< where costs come from, for reports
+  bool measured =
+      false; ///< ops carry kCostAttr; others, copies of state, cost as the roofline says
   std::map<DType, double> flopsPerSecond = {{DType::F32, 1e11}}; ///< by element type of the results
   double bytesPerSecond = 1e10;
   double launchSeconds = 1e-6;
 
-  /// Nanoseconds of one execution. Types without a peak of their own count as f32.
+  /// Nanoseconds of one execution: kCostAttr, or the roofline. Types without a peak of their own
+  /// count as f32.
   schedule::Cost costOf(mlir::Operation *op) const;
 };
 

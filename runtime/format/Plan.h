@@ -73,6 +73,8 @@ struct Plan {
   Bytes livePeakBytes = 0;         ///< max over graphs
   std::string status;              ///< "optimal", "within 1.2 % of optimal", "heuristic"
   double extraTimeFraction = 0;    ///< recomputed cost / cost without recomputation
+  double stepSeconds = 0;          ///< of the training step, recomputation included; 0 = not known
+  std::string costSource;          ///< where these times come from: a device profile, or measured
   Bytes withoutRecomputeBytes = 0; ///< arena of the same graph with every value kept
   Bytes outsideArenaBytes = 0;     ///< stated constant: libraries, code, thread stacks
   std::vector<GraphPlan> graphs;   ///< "train" first

@@ -90,6 +90,8 @@ Json toJsonValue(const Plan &plan) {
   json["lower_bound_bytes"] = plan.lowerBoundBytes;
   json["status"] = plan.status;
   json["extra_time_fraction"] = plan.extraTimeFraction;
+  json["step_seconds"] = plan.stepSeconds;
+  json["cost_source"] = plan.costSource;
   json["persistent_bytes"] = plan.persistentBytes;
   json["without_recompute_bytes"] = plan.withoutRecomputeBytes;
   json["outside_arena_bytes"] = plan.outsideArenaBytes;
@@ -122,6 +124,8 @@ Plan planFrom(const JsonNode &node) {
   plan.lowerBoundBytes = node.count("lower_bound_bytes");
   plan.status = node.text("status");
   plan.extraTimeFraction = node.number("extra_time_fraction");
+  plan.stepSeconds = node.number("step_seconds");
+  plan.costSource = node.text("cost_source");
   plan.persistentBytes = node.count("persistent_bytes");
   plan.withoutRecomputeBytes = node.count("without_recompute_bytes");
   plan.outsideArenaBytes = node.count("outside_arena_bytes");

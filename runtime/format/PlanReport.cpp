@@ -138,7 +138,8 @@ std::string renderSum(const Plan &plan) {
     fact("outside the arena", plan.outsideArenaBytes, "");
   std::string out = table.text("  ");
   out += "status: " + status +
-         "; extra time for recomputation: " + percent(plan.extraTimeFraction) + "\n";
+         "; extra time for recomputation: " + percent(plan.extraTimeFraction) +
+         (plan.costSource.empty() ? "" : " (" + plan.costSource + ")") + "\n";
   return out;
 }
 

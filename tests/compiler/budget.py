@@ -123,13 +123,42 @@ class Budget:
         self.check(any(int(entry["saved_at_peak"]) > 0 for entry in again), "and some of them what they save at the peak")
         self.check(all(entry["time_paid_us"] == "0.000" for entry in fields if entry["decision"] != "recomputed"), "nothing else is paid for")
 
+    def profile(self) -> None:
+        costs = self.folder / "costs.json"
+        measured = self.plan("--memory-budget=75%", "--profile=run", f"--save-profile={costs}")
+        kernels = json.loads(costs.read_text())["kernels"]
+        self.check({"conv2d", "conv2d_grad_weight", "matmul", "map"} <= {kernel["op"] for kernel in kernels}, "every kind of kernel is measured")
+        self.check(len({kernel["nanoseconds"] for kernel in kernels}) > len(kernels) // 2, "kernels have times of their own")
+        again = self.plan("--memory-budget=75%", f"--profile={costs}")
+        self.check(again == measured, "a plan from the saved times is the plan that measured them")
+        self.check(again["cost_source"].startswith("measured on "), "the plan says that its times are measured")
+        self.check(self.full["cost_source"] == "roofline of cpu", "or that they are not")
+        # Ten times as slow is the same plan at ten times the time; the times of other kernels fit nothing.
+        slow = json.loads(costs.read_text())
+        for kernel in slow["kernels"]:
+            kernel["nanoseconds"] *= 10
+        costs.write_text(json.dumps(slow))
+        slower = self.plan("--memory-budget=75%", f"--profile={costs}")
+        self.check(slower["buffers"] == measured["buffers"] and abs(slower["step_seconds"] / measured["step_seconds"] - 10) < 0.1,
+                   "plans depend on ratios of times")  # fmt: skip
+        error = self.run(self.stowage, "plan", MODEL, *FLAGS, "--batch=64", f"--profile={costs}", code=1).stderr
+        self.check("of another model, batch or compiler" in error, f"times of another batch are refused: {error.strip()}")
+        error = self.run(self.stowage, "plan", MODEL, "--threads=2", f"--profile={costs}", code=1).stderr
+        self.check("give --threads=1" in error, f"times of other threads are refused: {error.strip()}")
+        rows = self.run(self.stowage, "frontier", MODEL, *FLAGS, "--step=50", "--profile=run").stdout
+        self.check("costs: measured on " in rows, "a frontier names its costs")
+        slow["kernels"][0]["nanoseconds"] = 0
+        costs.write_text(json.dumps(slow))
+        self.run(self.stowage, "plan", MODEL, *FLAGS, f"--profile={costs}", code=1)
+
     def malformed(self) -> None:
         for text in ("", "12qq", "-1", "70%%", "1e400GiB", "nan"):
             error = self.run(self.stowage, "plan", MODEL, f"--memory-budget={text}", code=1).stderr
             self.check(error.startswith("error: "), f"budget '{text}' is refused: {error.strip()}")
         for words in (["plan", "--memory-budget=1GiB", "--checkpoint=sqrt"], ["plan", "--memory-budget=1GiB", "--device=abacus"],
                       ["frontier", "--format=png"], ["frontier", "--step=0"], ["frontier", "--memory-budget=1GiB"],
-                      ["max-batch"], ["max-batch", "--memory-budget=70%"], ["max-batch", "--memory-budget=1GiB", "--batch=3"]):  # fmt: skip
+                      ["plan", "--profile=none.json"], ["plan", "--profile=run", "--device=h100"], ["plan", "--save-profile=costs.json"],
+                      ["max-batch", "--memory-budget=1GiB", "--profile=run"], ["max-batch"], ["max-batch", "--memory-budget=70%"], ["max-batch", "--memory-budget=1GiB", "--batch=3"]):  # fmt: skip
             error = self.run(self.stowage, words[0], MODEL, *words[1:], code=1).stderr
             self.check(error.startswith("error: "), f"{' '.join(words)}: {error.strip()}")
         profile = self.folder / "profile.json"
@@ -147,7 +176,7 @@ def main() -> None:
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     budget = Budget(args)
-    for part in (budget.ladder, budget.infeasible, budget.bits, budget.frontier, budget.batch, budget.remarks, budget.malformed):
+    for part in (budget.ladder, budget.infeasible, budget.bits, budget.frontier, budget.batch, budget.remarks, budget.profile, budget.malformed):
         part()
     print(f"{budget.passed} passed, {budget.failed} failed")
     sys.exit(1 if budget.failed else 0)

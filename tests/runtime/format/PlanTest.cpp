@@ -94,6 +94,8 @@ TEST(PlanTest, JsonRoundTrips) {
   EXPECT_TRUE(hidden.recomputed);
   EXPECT_EQ(read.outsideArenaBytes, 1 << 20);
   EXPECT_EQ(read.extraTimeFraction, 0.125);
+  EXPECT_EQ(read.stepSeconds, 0.25);
+  EXPECT_EQ(read.costSource, "measured on tiny, 2 threads");
 }
 
 // Tests the public keys and their order.

@@ -43,6 +43,8 @@ inline Plan makeTinyPlan() {
   plan.livePeakBytes = 456;
   plan.status = "optimal";
   plan.extraTimeFraction = 0.125;
+  plan.stepSeconds = 0.25;
+  plan.costSource = "measured on tiny, 2 threads";
   plan.withoutRecomputeBytes = 640;
   plan.outsideArenaBytes = 1 << 20;
 

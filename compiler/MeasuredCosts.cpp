@@ -1,0 +1,258 @@
+#include "compiler/MeasuredCosts.h"
+
+#include "codegen/host/ObjectFile.h"
+#include "codegen/host/ProgramBuilder.h"
+#include "compiler/Pipeline.h"
+#include "compiler/TemporaryFolder.h"
+#include "ir/Stow.h"
+#include "passes/memory/Liveness.h"
+#include "passes/order/CostModel.h"
+#include "runtime/base/Error.h"
+#include "runtime/data/AtomicFile.h"
+#include "runtime/format/Json.h"
+#include "runtime/program/Executor.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/xxhash.h"
+#include "llvm/TargetParser/Host.h"
+
+#include <chrono>
+#include <cstring>
+#include <dlfcn.h>
+#include <fstream>
+#include <sstream>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// The launching ops of the training graph.
+SmallVector<Operation *> launchesOf(ModuleOp module) {
+  SmallVector<Operation *> ops;
+  if (auto graph = module.lookupSymbol<func::FuncOp>("train"))
+    for (Operation &op : graph.getBody().front().without_terminator())
+      if (!launchesNothing(&op))
+        ops.push_back(&op);
+  return ops;
+}
+
+/// `op` as the only op of a graph: its operands are data, its results are returned. Attributes that
+/// belong to its place in the step are gone.
+func::FuncOp isolate(Operation *op, OpBuilder &builder, const std::string &name) {
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands())
+    if (!llvm::is_contained(operands, operand))
+      operands.push_back(operand);
+  auto type = builder.getFunctionType(
+      llvm::map_to_vector(operands, [](Value v) { return v.getType(); }), op->getResultTypes());
+  auto graph = func::FuncOp::create(builder, builder.getUnknownLoc(), name, type);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(graph.addEntryBlock());
+  IRMapping mapping;
+  for (auto [operand, argument] : llvm::zip(operands, graph.getArguments())) {
+    mapping.map(operand, argument);
+    graph.setArgAttr(argument.getArgNumber(), kKindAttr, builder.getStringAttr("input"));
+    graph.setArgAttr(argument.getArgNumber(), kNameAttr,
+                     builder.getStringAttr("operand" + std::to_string(argument.getArgNumber())));
+  }
+  Operation *alone = builder.clone(*op, mapping);
+  for (NamedAttribute attribute : llvm::to_vector(alone->getDiscardableAttrs()))
+    if (attribute.getName() != kWorkspaceAttr)
+      alone->removeDiscardableAttr(attribute.getName());
+  func::ReturnOp::create(builder, builder.getUnknownLoc(), alone->getResults());
+  return graph;
+}
+
+/// Equal for ops that compute the same on the same shapes and layouts.
+std::string keyOf(Operation *op) {
+  OpBuilder builder(op->getContext());
+  OwningOpRef<ModuleOp> scratch = ModuleOp::create(builder.getUnknownLoc());
+  builder.setInsertionPointToEnd(scratch->getBody());
+  isolate(op, builder, "key");
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  scratch->print(out, OpPrintingFlags().printGenericOpForm().useLocalScope());
+  llvm::XXH128_hash_t hash = llvm::xxh3_128bits(llvm::arrayRefFromStringRef(text));
+  return llvm::utohexstr(hash.high64, true, 16) + llvm::utohexstr(hash.low64, true, 16);
+}
+
+/// Kernels in memory, for as long as this lives.
+class LoadedObject {
+public:
+  LoadedObject(KernelModule &kernels, const std::string &targetCpu) {
+    TemporaryFolder folder;
+    ProgramData data{kernels.symbols().vec(), "{}"};
+    if (failed(emitProgramObject(kernels.module(), data, HostCpu{targetCpu}, folder.file("k.o"))))
+      throw Error::badInput("compilation stopped in stage measure");
+    link({{folder.file("k.o")}, {"-lm"}, true}, folder.file("k.so"));
+    handle = dlopen(folder.file("k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+      throw Error::badInput(std::string("cannot load the kernels to measure: ") + dlerror());
+    table = static_cast<const StowKernelFn *>(dlsym(handle, "stow_kernels"));
+    count = kernels.symbols().size();
+  }
+  ~LoadedObject() {
+    if (handle)
+      dlclose(handle);
+  }
+  LoadedObject(const LoadedObject &) = delete;
+  LoadedObject &operator=(const LoadedObject &) = delete;
+
+  std::span<const StowKernelFn> kernels() const { return {table, count}; }
+
+private:
+  void *handle = nullptr;
+  const StowKernelFn *table = nullptr;
+  size_t count = 0;
+};
+
+/// Ordinary numbers in every float of an operand (slow ones, denormals and NaN, must not be
+/// measured); zeros, valid as an index, in the others.
+void fill(std::span<char> arena, const Operand &place) {
+  const Bytes bytes = storedBytes(place.layout, place.shape, place.dtype);
+  char *begin = arena.data() + place.offset;
+  std::memset(begin, 0, static_cast<size_t>(bytes));
+  const Bytes size = sizeOf(place.dtype);
+  char element[8] = {};
+  uint64_t state = 0x9E3779B97F4A7C15;
+  auto put = [&](auto encode) {
+    for (Bytes at = 0; at + size <= bytes; at += size) {
+      state = state * 6364136223846793005 + 1442695040888963407;
+      encode(0.5 + static_cast<double>(state >> 40) / (1 << 25));
+      std::memcpy(begin + at, element, static_cast<size_t>(size));
+    }
+  };
+  auto copy = [&](auto value) { std::memcpy(element, &value, sizeof value); };
+  if (place.dtype == DType::F64)
+    put([&](double value) { copy(value); });
+  else if (place.dtype == DType::F32)
+    put([&](double value) { copy(static_cast<float>(value)); });
+  else if (place.dtype == DType::BF16)
+    put([&](double value) {
+      copy(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16));
+    });
+  else if (place.dtype == DType::F16)
+    put([&](double value) {
+      copy(static_cast<uint16_t>(0x3800 + static_cast<int>((value - 0.5) * 2048)));
+    });
+}
+
+/// Least nanoseconds of a run of graph `index`: of three runs at least, and of more while they are
+/// short.
+schedule::Cost leastTime(Executor &executor, size_t index) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kFewest = 3, kMost = 50;
+  constexpr std::chrono::milliseconds kEnough(10);
+  for (const GraphInput &input : executor.program().graphs[index].inputs)
+    fill(executor.arena(), input.place);
+  executor.run(index);
+  auto least = Clock::duration::max();
+  const auto begin = Clock::now();
+  for (int run = 0; run < kMost && (run < kFewest || Clock::now() - begin < kEnough); ++run) {
+    const auto start = Clock::now();
+    executor.run(index);
+    least = std::min(least, Clock::now() - start);
+  }
+  return std::max<schedule::Cost>(
+      1, std::chrono::duration_cast<std::chrono::nanoseconds>(least).count());
+}
+
+} // namespace
+
+MeasuredCosts MeasuredCosts::measure(ModuleOp prepared, int64_t threads,
+                                     const std::string &targetCpu) {
+  MeasuredCosts costs;
+  costs.processor = llvm::sys::getHostCPUName().str();
+  costs.threads = threads;
+  OpBuilder builder(prepared.getContext());
+  OwningOpRef<ModuleOp> alone = ModuleOp::create(builder.getUnknownLoc());
+  builder.setInsertionPointToEnd(alone->getBody());
+  std::vector<Kernel *> measured;
+  for (Operation *op : launchesOf(prepared)) {
+    auto [kernel, isNew] = costs.kernels.try_emplace(keyOf(op));
+    if (!isNew)
+      continue;
+    kernel->second.op = op->getName().stripDialect().str();
+    kernel->second.node = sourceNameOf(op->getLoc());
+    isolate(op, builder, "kernel" + std::to_string(measured.size()));
+    measured.push_back(&kernel->second);
+  }
+  runStage(*alone, "measure", addPlacePasses);
+  KernelModule kernels(prepared.getContext());
+  auto built = host::buildProgram(*alone, kernels);
+  if (failed(built))
+    throw Error::badInput("compilation stopped in stage measure");
+  LoadedObject object(kernels, targetCpu);
+  built->program.threads = threads;
+  Executor executor(std::move(built->program), {object.kernels(), {}}, {});
+  for (auto [index, kernel] : llvm::enumerate(measured))
+    kernel->nanoseconds = leastTime(executor, index);
+  return costs;
+}
+
+MeasuredCosts MeasuredCosts::load(const std::string &path, int64_t threads) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in)
+    throw Error::badInput("cannot read measured costs \"" + path +
+                          "\"; --profile=run --save-profile=FILE writes such a file");
+  std::stringstream text;
+  text << in.rdbuf();
+  Json json = parseJson(text.str(), "measured costs " + path);
+  JsonNode node(json, "measured costs " + path);
+  MeasuredCosts costs;
+  costs.processor = node.text("processor");
+  costs.threads = node.count("threads");
+  if (costs.threads != threads)
+    throw Error::badInput("measured costs " + path + " are of " + std::to_string(costs.threads) +
+                          " threads, the step is planned for " + std::to_string(threads) +
+                          "; give --threads=" + std::to_string(costs.threads) +
+                          " or measure again with --profile=run");
+  node.forEach("kernels", [&](const JsonNode &kernel) {
+    Kernel read{kernel.text("op"), kernel.text("node"), kernel.count("nanoseconds")};
+    if (read.nanoseconds < 1)
+      kernel.fail("nanoseconds", "must be above zero");
+    if (!costs.kernels.emplace(kernel.text("key"), read).second)
+      kernel.fail("key", "is there twice");
+  });
+  return costs;
+}
+
+void MeasuredCosts::save(const std::string &path) const {
+  Json json;
+  json["processor"] = processor;
+  json["threads"] = threads;
+  json["kernels"] = Json::array();
+  for (const auto &[key, kernel] : kernels)
+    json["kernels"].push_back({{"key", key},
+                               {"op", kernel.op},
+                               {"node", kernel.node},
+                               {"nanoseconds", kernel.nanoseconds}});
+  AtomicFile file(path);
+  file.write(dumpJson(json, 1) + "\n");
+  file.commit();
+}
+
+void MeasuredCosts::annotate(ModuleOp prepared) const {
+  Builder builder(prepared.getContext());
+  for (Operation *op : launchesOf(prepared)) {
+    auto kernel = kernels.find(keyOf(op));
+    if (kernel == kernels.end())
+      throw Error::badInput("the measured costs have none for " +
+                            op->getName().stripDialect().str() + " of node \"" +
+                            sourceNameOf(op->getLoc()) +
+                            "\": they are of another model, batch or compiler; measure again with "
+                            "--profile=run");
+    op->setAttr(kCostAttr, builder.getI64IntegerAttr(kernel->second.nanoseconds));
+  }
+}
+
+std::string MeasuredCosts::describe() const {
+  return "measured on " + processor + ", " + std::to_string(threads) +
+         (threads == 1 ? " thread" : " threads");
+}
+
+} // namespace stow

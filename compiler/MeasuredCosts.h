@@ -1,0 +1,59 @@
+// What the kernels of a step take on this machine, measured one by one.
+//
+//   train graph                      measured                                 train graph again
+//   %1 = conv2d %x, %w               graph 0: conv2d alone     1.20 ms        %1 = conv2d
+//   {stow.cost_ns = 1200000} %2 = map %1                      graph 1: map alone        0.31 ms %2
+//   = map    {stow.cost_ns = 310000} %3 = conv2d %2, %w  (the same) %3 = conv2d {stow.cost_ns =
+//   1200000}
+//
+// Ops that are the same on the same shapes and layouts are measured once. Each becomes a graph of
+// its own that is packed and compiled as in the step and run in an arena that holds its operands,
+// results and workspace: the step itself need not fit the machine.
+#pragma once
+
+#include "ir/plan/schedule/Problem.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <map>
+#include <string>
+
+namespace stow {
+
+/// Nanoseconds of one execution by kernel.
+class MeasuredCosts {
+public:
+  /// Measures every kernel of the training graph of `prepared` (step form, fused, with layouts and
+  /// workspaces) on `threads` threads: one run to warm up, then the least of at least three. Takes
+  /// about as long as a handful of steps. Throws Error when a kernel cannot be compiled or the
+  /// machine lacks the memory for the largest.
+  static MeasuredCosts measure(mlir::ModuleOp prepared, int64_t threads,
+                               const std::string &targetCpu);
+
+  /// Reads what save() wrote. Throws Error(BadInput), also when it was measured on another number
+  /// of threads.
+  static MeasuredCosts load(const std::string &path, int64_t threads);
+
+  /// Writes a JSON file; docs/memory-budget.md has its keys. Throws Error(BadInput).
+  void save(const std::string &path) const;
+
+  /// Notes the costs on the ops of the training graph (stow.cost_ns). Throws Error(BadInput) at an
+  /// op that was not measured.
+  void annotate(mlir::ModuleOp prepared) const;
+
+  /// "measured on skylake-avx512, 2 threads".
+  std::string describe() const;
+
+private:
+  struct Kernel {
+    std::string op;   ///< what it computes
+    std::string node; ///< the first node of the model it belongs to
+    schedule::Cost nanoseconds = 0;
+  };
+
+  std::string processor;
+  int64_t threads = 0;
+  std::map<std::string, Kernel> kernels; ///< by key: a hash of op, attributes and types
+};
+
+} // namespace stow
