@@ -104,12 +104,13 @@ public:
     StepChoice best = share(keepAll);
     if (segments().arenaBytes < best.arenaBytes)
       best = share(segments());
-    if (!rows().empty()) {
-      const size_t last = rows().size() - 1;
-      StepChoice choice = scheduled(rows()[last].solution);
-      if (choice.arenaBytes < best.arenaBytes)
-        best = std::move(choice);
-      if (const Candidate *tightened = tightenedRow(last))
+    // Peaks rise from the last row on, and no arena is smaller than its peak.
+    for (size_t i = rows().size(); i-- > 0;) {
+      if (rows()[i].peakBytes + stateOutside - (kAlignment - 1) >= best.arenaBytes)
+        break;
+      if (arenaOf(i) < best.arenaBytes)
+        best = scheduled(rows()[i].solution);
+      if (const Candidate *tightened = tightenedRow(i))
         if (tightened->arenaBytes < best.arenaBytes)
           best = scheduled(tightened->solution);
     }
