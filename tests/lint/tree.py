@@ -24,7 +24,7 @@ class Finding:
 
 def files(root: Path, suffixes: set[str]) -> list[Path]:
     """Files of the rooms and of the root with one of `suffixes`, relative to `root`, sorted."""
-    found = [p for p in root.iterdir() if p.is_file()]
+    found = [p for p in root.iterdir() if p.is_file() and p.name != ".git"]  # a file in git's worktrees
     for room in ROOMS:
         found += [p for p in (root / room).rglob("*") if p.is_file()]
     return sorted(p.relative_to(root) for p in found if p.suffix in suffixes and "__pycache__" not in p.parts)

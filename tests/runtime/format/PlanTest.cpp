@@ -106,8 +106,9 @@ TEST(PlanTest, JsonHasThePublicKeys) {
     keys.push_back(item.key());
   EXPECT_THAT(keys,
               ElementsAre("model", "arena_bytes", "live_peak_bytes", "lower_bound_bytes", "status",
-                          "extra_time_fraction", "persistent_bytes", "without_recompute_bytes",
-                          "outside_arena_bytes", "alignment", "breakdown", "buffers", "graphs"));
+                          "extra_time_fraction", "step_seconds", "cost_source", "persistent_bytes",
+                          "without_recompute_bytes", "outside_arena_bytes", "alignment",
+                          "breakdown", "buffers", "graphs"));
   ASSERT_EQ(json["buffers"].size(), 6u); // the training step only: one timeline
   const ordered_json &buffer = json["buffers"][2];
   EXPECT_EQ(buffer["name"], "x");
