@@ -146,7 +146,7 @@ void fill(std::span<char> arena, const Operand &place) {
 schedule::Cost leastTime(Executor &executor, size_t index) {
   using Clock = std::chrono::steady_clock;
   constexpr int kFewest = 3, kMost = 50;
-  constexpr std::chrono::milliseconds kEnough(10);
+  constexpr std::chrono::milliseconds kEnough(4);
   for (const GraphInput &input : executor.program().graphs[index].inputs)
     fill(executor.arena(), input.place);
   executor.run(index);
