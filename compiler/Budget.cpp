@@ -137,6 +137,7 @@ public:
   }
 
   StepChoice keepAll;
+  schedule::Problem problem; ///< of the training graph
 
 private:
   /// Schedules count every buffer rounded up to the alignment; an arena's highest buffer is not.
@@ -266,7 +267,6 @@ private:
   const BudgetOptions options;
   ModuleOp prepared;
   OwningOpRef<ModuleOp> bound; ///< everything kept, state bound, nothing shared yet
-  schedule::Problem problem;   ///< of the training graph
   std::unique_ptr<schedule::Planner> planner;
   std::optional<StepChoice> segmentChoice;
   std::optional<std::vector<schedule::FrontierRow>> allRows; ///< by falling peak, rising time
@@ -280,6 +280,7 @@ BudgetPlanner::BudgetPlanner(ModuleOp prepared, const CostModel &costs, BudgetOp
     : impl(std::make_unique<Impl>(prepared, costs, options)) {}
 BudgetPlanner::~BudgetPlanner() = default;
 
+const schedule::Problem &BudgetPlanner::problem() const { return impl->problem; }
 const StepChoice &BudgetPlanner::keepAll() const { return impl->keepAll; }
 std::optional<StepChoice> BudgetPlanner::plan(Bytes budget) { return impl->plan(budget); }
 StepChoice BudgetPlanner::smallest() { return impl->smallest(); }

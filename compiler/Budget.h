@@ -43,6 +43,9 @@ public:
   BudgetPlanner(mlir::ModuleOp prepared, const CostModel &costs, BudgetOptions options = {});
   ~BudgetPlanner();
 
+  /// The training graph as a schedule problem: what `stowage remat` takes.
+  const schedule::Problem &problem() const;
+
   /// The step with everything kept: 100 % of a relative budget, and the least time.
   const StepChoice &keepAll() const;
 

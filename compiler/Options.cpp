@@ -106,6 +106,9 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
               [&](const std::string &text) { options.profile = text; });
   flags.value("save-profile", "FILE", "write the times that --profile=run measured, as JSON",
               [&](const std::string &text) { options.saveProfilePath = text; });
+  flags.value("save-problem", "FILE",
+              "write the step as a schedule problem, as `stowage remat` reads it",
+              [&](const std::string &text) { options.saveProblemPath = text; });
   flags.value("remarks", "FILE", "write what becomes of every value, and its price, as YAML",
               [&](const std::string &text) { options.remarksPath = text; });
   flags.value("threads", "N", "threads to plan for (default: the cores of this machine)",

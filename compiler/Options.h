@@ -44,6 +44,7 @@ struct CompileOptions {
   std::string device = "cpu";             ///< whose costs recomputation is weighed by
   std::string profile;                    ///< "run", a file of measured costs, or empty: roofline
   std::string saveProfilePath;            ///< where measured costs go; empty: nowhere
+  std::string saveProblemPath;            ///< the step as a schedule problem, as JSON; empty: none
   std::string remarksPath;                ///< a decision per value, as YAML; empty: none
   std::string lossOutput;                 ///< output the loss reads; empty: the only one
   bool freezeBatchNorm = false;

@@ -7,6 +7,7 @@
 #include "compiler/MeasuredCosts.h"
 #include "compiler/Remarks.h"
 #include "ir/Stow.h"
+#include "ir/plan/schedule/Json.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/fuse/Passes.h"
 #include "passes/layout/Passes.h"
@@ -17,6 +18,7 @@
 #include "passes/rewrite/Passes.h"
 #include "passes/verify/Passes.h"
 #include "runtime/base/Error.h"
+#include "runtime/data/AtomicFile.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -169,6 +171,7 @@ Plan reportPlan(ModuleOp placed, const CostModel &costs, const CompileOptions &o
 void planWithinBudget(CompiledPlan &result, const CostModel &costs, const CompileOptions &options,
                       StageTimer &timer) {
   BudgetPlanner planner(*result.module, costs);
+  saveProblem(planner, options);
   const Bytes keepAll = planner.keepAll().arenaBytes;
   const Bytes budget = budgetBytes(*options.memoryBudget, keepAll);
   std::optional<StepChoice> choice = planner.plan(budget);
@@ -196,6 +199,14 @@ void addSharePasses(PassManager &manager) {
 void addPlacePasses(PassManager &manager) {
   manager.addPass(createPackBuffersPass());
   manager.addPass(createVerifyPlacedPass());
+}
+
+void saveProblem(const BudgetPlanner &planner, const CompileOptions &options) {
+  if (options.saveProblemPath.empty())
+    return;
+  AtomicFile file(options.saveProblemPath);
+  file.write(schedule::print(planner.problem()));
+  file.commit();
 }
 
 CostModel weighStep(ModuleOp prepared, const CompileOptions &options) {
@@ -251,6 +262,9 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
     planWithinBudget(result, costs, options, timer);
     return result;
   }
+  if (!options.saveProblemPath.empty())
+    throw Error::badInput("--save-problem writes what a budget is planned on; add "
+                          "--memory-budget, e.g. --memory-budget=100%");
   std::optional<Bytes> withoutRecompute;
   if (options.checkpoint != "none")
     withoutRecompute = arenaWithoutRecompute(module);

@@ -1,6 +1,7 @@
 // The compiler as a story: from a model file to the placed form.
 #pragma once
 
+#include "compiler/Budget.h"
 #include "compiler/Options.h"
 #include "passes/order/CostModel.h"
 #include "runtime/format/Plan.h"
@@ -50,6 +51,9 @@ void addPlacePasses(mlir::PassManager &manager);
 /// What the ops of a prepared step cost: by `options.profile`, which annotates them, or by the
 /// device's profile. Throws Error.
 CostModel weighStep(mlir::ModuleOp prepared, const CompileOptions &options);
+
+/// Writes --save-problem. Throws Error(BadInput).
+void saveProblem(const BudgetPlanner &planner, const CompileOptions &options);
 
 /// The model up to the step form, fused, with layouts and workspaces: what BudgetPlanner takes.
 mlir::OwningOpRef<mlir::ModuleOp> prepareStep(mlir::MLIRContext &context,

@@ -62,6 +62,7 @@ int frontierCommand(const std::vector<std::string> &arguments) {
   OwningOpRef<ModuleOp> prepared = prepareStep(context, options);
   CostModel costs = weighStep(*prepared, options);
   BudgetPlanner planner(*prepared, costs);
+  saveProblem(planner, options);
   writeOut(renderFrontier(findFrontier(planner, costs, step), format), options.outputPath);
   return 0;
 }

@@ -151,13 +151,20 @@ class Budget:
         costs.write_text(json.dumps(slow))
         self.run(self.stowage, "plan", MODEL, *FLAGS, f"--profile={costs}", code=1)
 
+    def problem(self) -> None:
+        path = self.folder / "problem.json"
+        plan = self.plan("--memory-budget=80%", f"--save-problem={path}")
+        text = self.run(self.stowage, "remat", path, "--memory-budget=80%").stdout
+        extra = float(re.search(r"extra ([0-9.]+) %", text).group(1))
+        self.check(abs(extra - 100 * plan["extra_time_fraction"]) < 2, f"the problem by itself has much the same answer: {extra} %")
+
     def malformed(self) -> None:
         for text in ("", "12qq", "-1", "70%%", "1e400GiB", "nan"):
             error = self.run(self.stowage, "plan", MODEL, f"--memory-budget={text}", code=1).stderr
             self.check(error.startswith("error: "), f"budget '{text}' is refused: {error.strip()}")
         for words in (["plan", "--memory-budget=1GiB", "--checkpoint=sqrt"], ["plan", "--memory-budget=1GiB", "--device=abacus"],
                       ["frontier", "--format=png"], ["frontier", "--step=0"], ["frontier", "--memory-budget=1GiB"],
-                      ["plan", "--profile=none.json"], ["plan", "--profile=run", "--device=h100"], ["plan", "--save-profile=costs.json"],
+                      ["plan", "--profile=none.json"], ["plan", "--profile=run", "--device=h100"], ["plan", "--save-profile=costs.json"], ["plan", "--save-problem=problem.json"],
                       ["max-batch", "--memory-budget=1GiB", "--profile=run"], ["max-batch"], ["max-batch", "--memory-budget=70%"], ["max-batch", "--memory-budget=1GiB", "--batch=3"]):  # fmt: skip
             error = self.run(self.stowage, words[0], MODEL, *words[1:], code=1).stderr
             self.check(error.startswith("error: "), f"{' '.join(words)}: {error.strip()}")
@@ -176,7 +183,7 @@ def main() -> None:
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     budget = Budget(args)
-    for part in (budget.ladder, budget.infeasible, budget.bits, budget.frontier, budget.batch, budget.remarks, budget.profile, budget.malformed):
+    for part in (budget.ladder, budget.infeasible, budget.bits, budget.frontier, budget.batch, budget.remarks, budget.profile, budget.problem, budget.malformed):
         part()
     print(f"{budget.passed} passed, {budget.failed} failed")
     sys.exit(1 if budget.failed else 0)
