@@ -1,7 +1,7 @@
 #!/bin/bash
 # From nothing to a trained model: installs what is missing, builds the compiler, compiles a
-# convolutional network for 8x8 handwritten digits with recomputation (--checkpoint=sqrt), trains it
-# inside its planned arena, and evaluates the saved weights on the test images.
+# convolutional network for 8x8 handwritten digits under a memory budget, trains it inside its planned
+# arena, and evaluates the saved weights on the test images.
 #
 # Leaves everything in build/demo: the executable, the plan as text, JSON and CSV, the loss of every
 # step, the weights, and report.txt. Run again, it resumes: a finished run is only evaluated.
@@ -21,10 +21,15 @@ step() { printf '\n== %s\n' "$*" | report; }
 run() { printf '$ %s\n' "$*" | report; "$@" 2>&1 | report; }
 : >"$out/report.new"
 
+# What is trained, and how; the budget is of the arena that keeps every activation.
+training=(models/digits_cnn.onnx --loss=cross-entropy --optimizer=adamw:lr=1e-3,weight-decay=0.1)
+
+step "Choose: what less memory costs in time"
+run build/release/bin/stowage frontier "${training[@]}"
+
 step "Compile: one file in, one executable out"
 [ ! -e "$out/digits" ] || mv "$out/digits" "$out/digits.before"
-run build/release/bin/stowage compile models/digits_cnn.onnx -o "$out/digits" \
-  --loss=cross-entropy --optimizer=adamw:lr=1e-3,weight-decay=0.1 --checkpoint=sqrt
+run build/release/bin/stowage compile "${training[@]}" -o "$out/digits" --memory-budget=65%
 # The same input gives the same bytes: weights of an earlier run belong to an equal executable only.
 if ! cmp -s "$out/digits" "$out/digits.before"; then
   rm -f "$out/digits.safetensors" "$out/run.csv"
