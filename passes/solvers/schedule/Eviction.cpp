@@ -1,0 +1,236 @@
+#include "passes/solvers/schedule/Eviction.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace stow::schedule {
+namespace {
+
+constexpr int32_t never = std::numeric_limits<int32_t>::max();
+
+class Simulation {
+public:
+  Simulation(const Core &core, const Sequence &base, Bytes target, const EvictionRule &rule,
+             size_t maxRuns)
+      : core(core), base(base), target(target), rule(rule), maxRuns(maxRuns),
+        isResident(core.values.size(), 0), locks(core.values.size(), 0), uses(core.values.size()),
+        nextUse(core.values.size(), 0), seen(core.ops.size(), 0), live(core.baseBytes) {
+    for (size_t i = 0; i < base.size(); ++i) {
+      clock.push_back(
+          clock.empty() ? 0 : clock.back() + static_cast<double>(core.ops[base[i - 1]].cost));
+      for (int32_t value : core.ops[base[i]].inputs)
+        uses[value].push_back(static_cast<int32_t>(i));
+    }
+    findDeadlines();
+    for (size_t v = 0; v < core.values.size(); ++v)
+      if (!core.values[v].producer && !uses[v].empty())
+        setResident(static_cast<int32_t>(v));
+  }
+
+  std::optional<Sequence> run() {
+    for (position = 0; position < static_cast<int32_t>(base.size()); ++position)
+      if (!execute(base[position], /*isRerun=*/false))
+        return std::nullopt;
+    return std::move(sequence);
+  }
+
+private:
+  /// Per op, the last base position at which it may still run again: what it reads, or what its
+  /// inputs would have to be computed from, is overwritten there.
+  void findDeadlines() {
+    std::vector<int32_t> overwrittenAt(core.values.size(), never);
+    for (size_t i = 0; i < base.size(); ++i)
+      for (const Credit &credit : core.ops[base[i]].credits)
+        if (credit.required)
+          overwrittenAt[credit.input] =
+              std::min(overwrittenAt[credit.input], static_cast<int32_t>(i));
+    deadline.assign(core.ops.size(), never);
+    for (int32_t op : base) {
+      if (!core.ops[op].recomputable)
+        deadline[op] = -1;
+      for (int32_t value : core.ops[op].inputs) {
+        deadline[op] = std::min(deadline[op], overwrittenAt[value]);
+        if (const std::optional<int32_t> &producer = core.values[value].producer;
+            producer && core.ops[*producer].recomputable)
+          deadline[op] = std::min(deadline[op], deadline[*producer]);
+      }
+    }
+  }
+
+  /// The base position of the next use from `position` on, or `never`.
+  int32_t nextUseOf(int32_t value) {
+    size_t &next = nextUse[value];
+    while (next < uses[value].size() && uses[value][next] < position)
+      ++next;
+    return next < uses[value].size() ? uses[value][next] : never;
+  }
+
+  void setResident(int32_t value) {
+    if (!isResident[value])
+      live += core.values[value].sizeBytes;
+    isResident[value] = 1;
+    if (core.values[value].sizeBytes > 0)
+      residents.push_back(value);
+  }
+
+  void release(int32_t value) {
+    isResident[value] = 0;
+    live -= core.values[value].sizeBytes;
+    std::erase(residents, value);
+  }
+
+  bool isEvictable(int32_t value) {
+    const CoreValue &known = core.values[value];
+    if (locks[value] > 0 || known.keep || !known.producer)
+      return false;
+    if (nextUseOf(value) == never)
+      return true;
+    return uses[value].back() <= deadline[*known.producer];
+  }
+
+  /// Cost of the runs it takes to have `value` again: of its producer and of everything missing
+  /// behind it. Chains longer than a limit are long enough.
+  double costOf(int32_t value) {
+    ++stamp;
+    double cost = 0;
+    int left = 200;
+    pending.assign(1, *core.values[value].producer);
+    while (!pending.empty() && left-- > 0) {
+      const int32_t op = pending.back();
+      pending.pop_back();
+      if (seen[op] == stamp)
+        continue;
+      seen[op] = stamp;
+      cost += static_cast<double>(core.ops[op].cost);
+      for (int32_t input : core.ops[op].inputs)
+        if (!isResident[input] && core.values[input].producer)
+          pending.push_back(*core.values[input].producer);
+    }
+    return cost;
+  }
+
+  double scoreOf(int32_t value) {
+    const int32_t next = nextUseOf(value);
+    const double until = (next == never ? 2 * clock.back() : clock[next]) - clock[position] + 1;
+    return power(costOf(value) + 1, rule.costHalves) /
+           (static_cast<double>(core.values[value].sizeBytes) * power(until, rule.waitHalves));
+  }
+
+  static double power(double base, int halves) {
+    double result = halves % 2 ? std::sqrt(base) : 1;
+    for (int i = 0; i < halves / 2; ++i)
+      result *= base;
+    return result;
+  }
+
+  /// Throws out values until `bytes` more fit.
+  bool makeRoom(Bytes bytes) {
+    while (live + bytes > target) {
+      int32_t victim = -1;
+      double least = 0;
+      for (int32_t value : residents)
+        if (isEvictable(value)) {
+          const double score = scoreOf(value);
+          if (victim < 0 || score < least || (score == least && value < victim)) {
+            victim = value;
+            least = score;
+          }
+        }
+      if (victim < 0)
+        return false;
+      release(victim);
+    }
+    return true;
+  }
+
+  /// Makes all inputs of `op` resident and locks them. Missing ones come first, so that those that
+  /// are there may be thrown out for them.
+  bool fetchInputs(int32_t op) {
+    std::vector<int32_t> order = core.ops[op].inputs;
+    std::ranges::sort(order, {},
+                      [&](int32_t value) { return std::pair(isResident[value], value); });
+    for (int32_t value : order) {
+      if (!isResident[value]) {
+        const std::optional<int32_t> &producer = core.values[value].producer;
+        if (!producer || position > deadline[*producer] || !execute(*producer, /*isRerun=*/true))
+          return false;
+      }
+      ++locks[value];
+    }
+    return true;
+  }
+
+  bool execute(int32_t op, bool isRerun) {
+    if (sequence.size() >= maxRuns)
+      return false;
+    const CoreOp &coreOp = core.ops[op];
+    if (!fetchInputs(op))
+      return false;
+    Bytes fresh = coreOp.workspaceBytes;
+    for (int32_t value : coreOp.outputs)
+      if (!isResident[value])
+        fresh += core.values[value].sizeBytes;
+    std::vector<int32_t> overwritten;
+    if (!isRerun || !makeRoom(fresh)) {
+      // A rerun overwrites only if it must: what it reads may serve its siblings, too.
+      for (const Credit &credit : coreOp.credits)
+        if (mayDieAt(credit.input) &&
+            std::ranges::find(overwritten, credit.input) == overwritten.end()) {
+          fresh -= credit.bytes;
+          overwritten.push_back(credit.input);
+        }
+      if (!makeRoom(fresh))
+        return false;
+    }
+    sequence.push_back(op);
+    for (int32_t value : coreOp.inputs)
+      --locks[value];
+    for (int32_t value : overwritten)
+      if (isResident[value])
+        release(value);
+    for (int32_t value : coreOp.outputs)
+      if (!isResident[value])
+        setResident(value);
+    if (!isRerun)
+      for (int32_t value : coreOp.inputs)
+        if (isResident[value] && core.values[value].producer && isDone(value))
+          release(value);
+    return true;
+  }
+
+  /// No base op behind the one at hand reads `value`.
+  bool isDone(int32_t value) const {
+    return !core.values[value].keep && (uses[value].empty() || uses[value].back() <= position);
+  }
+
+  /// `value`, locked by the op at hand alone, may be overwritten by it.
+  bool mayDieAt(int32_t value) const { return locks[value] == 1 && isDone(value); }
+
+  const Core &core;
+  const Sequence &base;
+  const Bytes target;
+  const EvictionRule &rule;
+  const size_t maxRuns;
+  std::vector<char> isResident;
+  std::vector<int> locks;                 ///< of the ops that are about to run
+  std::vector<std::vector<int32_t>> uses; ///< per value: base positions of its readers
+  std::vector<size_t> nextUse;
+  std::vector<int32_t> deadline;
+  std::vector<double> clock; ///< time before each base position
+  std::vector<int32_t> residents, pending;
+  std::vector<int64_t> seen;
+  int64_t stamp = 0;
+  Bytes live;
+  int32_t position = 0;
+  Sequence sequence;
+};
+
+} // namespace
+
+std::optional<Sequence> evictOnDemand(const Core &core, const Sequence &base, Bytes targetBytes,
+                                      const EvictionRule &rule, size_t maxRuns) {
+  return Simulation(core, base, targetBytes, rule, maxRuns).run();
+}
+
+} // namespace stow::schedule
