@@ -1,38 +1,11 @@
 #include "ir/plan/pack/Generate.h"
+#include "ir/plan/pack/Random.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace stow::pack {
 
 namespace {
-
-/// SplitMix64: the same stream on every platform, unlike the distributions of <random>.
-class Random {
-public:
-  explicit Random(uint64_t seed) : state(seed) {}
-
-  uint64_t bits() {
-    uint64_t z = (state += 0x9E3779B97F4A7C15ull);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-    return z ^ (z >> 31);
-  }
-  /// Uniform in [low, high].
-  int64_t integer(int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(bits() % static_cast<uint64_t>(high - low + 1));
-  }
-  /// Uniform in [0, 1).
-  double real() { return static_cast<double>(bits() >> 11) * 0x1.0p-53; }
-  bool chance(double probability) { return real() < probability; }
-  /// floor(2^U(low, high)).
-  int64_t logUniform(double low, double high) {
-    return static_cast<int64_t>(std::exp2(low + (high - low) * real()));
-  }
-
-private:
-  uint64_t state;
-};
 
 Bytes to64(int64_t bytes) { return alignUp(std::max<int64_t>(bytes, 1), 64); }
 
@@ -133,7 +106,7 @@ Problem generateTraining(int32_t blocks, uint64_t seed) {
   return problem;
 }
 
-Problem generatePuzzle(int32_t count, uint64_t seed, int64_t side, int64_t grid) {
+Certified generateCertifiedPuzzle(int32_t count, uint64_t seed, int64_t side, int64_t grid) {
   Random random(seed);
   struct Piece {
     int64_t begin, end, low, high; // in grid cells
@@ -157,10 +130,17 @@ Problem generatePuzzle(int32_t count, uint64_t seed, int64_t side, int64_t grid)
   }
   for (size_t i = pieces.size(); i > 1; --i)
     std::swap(pieces[i - 1], pieces[random.integer(0, static_cast<int64_t>(i) - 1)]);
-  Problem problem;
-  for (const Piece &piece : pieces)
-    add(problem, 'z', piece.begin * grid, piece.end * grid, (piece.high - piece.low) * grid);
-  return problem;
+  Certified puzzle;
+  for (const Piece &piece : pieces) {
+    add(puzzle.problem, 'z', piece.begin * grid, piece.end * grid, (piece.high - piece.low) * grid);
+    puzzle.packing.offsets.push_back(piece.low * grid);
+  }
+  puzzle.packing.height = heightOf(puzzle.problem, puzzle.packing.offsets);
+  return puzzle;
+}
+
+Problem generatePuzzle(int32_t count, uint64_t seed, int64_t side, int64_t grid) {
+  return generateCertifiedPuzzle(count, seed, side, grid).problem;
 }
 
 Problem generateHardTraining(int32_t count, uint64_t seed) {

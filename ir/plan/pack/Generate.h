@@ -2,7 +2,7 @@
 // Every generator is a pure function of its arguments and gives the same problem on every platform.
 #pragma once
 
-#include "ir/plan/pack/Problem.h"
+#include "ir/plan/pack/Derive.h"
 
 namespace stow::pack {
 
@@ -33,6 +33,10 @@ Problem generateTraining(int32_t blocks, uint64_t seed);
 /// A perfect puzzle: a square of `side` by `side` cut into `count` buffers at random multiples of
 /// `grid`, shuffled. The load is `side` at every time, and a packing of that height exists.
 Problem generatePuzzle(int32_t count, uint64_t seed, int64_t side = 1 << 20, int64_t grid = 1024);
+
+/// The same with the packing that it was cut from.
+Certified generateCertifiedPuzzle(int32_t count, uint64_t seed, int64_t side = 1 << 20,
+                                  int64_t grid = 1024);
 
 /// A training step that is hard to pack: unlike generateTraining its blocks differ in width and
 /// kind, sequence lengths vary, some activations are freed early or recomputed, gradients
