@@ -1,4 +1,5 @@
 #include "passes/solvers/pack/CanonicalSearch.h"
+#include "passes/solvers/pack/Explanations.h"
 #include "passes/solvers/pack/SearchInstance.h"
 
 #include <algorithm>
@@ -22,7 +23,8 @@ public:
   Search(const SearchData &data, Bytes capacity, const SearchOptions &options,
          const std::function<bool()> &stop)
       : data(data), capacity(capacity), ceiling(alignUp(capacity, data.grain)), options(options),
-        stop(stop), watching(options.pick == SearchPick::Lowest) {}
+        stop(stop), watching(options.pick == SearchPick::Lowest),
+        explaining(options.rules.backjump && data.rectangles && data.count <= smallCount) {}
 
   SearchResult run() {
     SearchResult result;
@@ -45,7 +47,7 @@ private:
     int32_t begin, end;
     int32_t item = -1;      ///< picked
     bool deferring = false; ///< in the second branch
-    size_t trailMark = 0, deferredMark = 0;
+    size_t trailMark = 0, deferredMark = 0, recordMark = 0;
     size_t partsMark = 0, nextPart = 0, lastPart = 0; ///< parts of the first branch, in `parts`
   };
 
@@ -68,6 +70,15 @@ private:
   bool deferIn(const Frame &frame);
   bool settle();
   bool refreshDeferred(int32_t item);
+  void blameAll();
+  void explainSection(int32_t section, Bytes tooHigh);
+  void explainDeferred(int32_t item, Bytes lifted, Bytes start);
+  void explainRaise(int32_t other, int32_t item, Bytes above);
+  bool resolveFirst(Frame &frame);
+  void resolveSecond(const Frame &frame);
+  int32_t levelAt(size_t frame) const {
+    return static_cast<int32_t>(std::min(frame, 64 * conflict.size() - 1));
+  }
   bool refreshSection(int32_t section);
   bool refreshWitnesses(int32_t item);
   void watch(int32_t section, int32_t item);
@@ -75,9 +86,16 @@ private:
   int32_t pickTightest(const Frame &frame);
   int32_t pickLowest(const Frame &frame);
   int32_t walkDown(int32_t item);
-  bool isAgainstTwins(int32_t item) const;
+  bool isAgainstTwins(int32_t item);
+  void explainTwin(int32_t item, int32_t twin);
   void shiftSections(int32_t item, int sign);
   void undo(size_t mark);
+  void goBack(const Frame &frame) {
+    undo(frame.trailMark);
+    deferredItems.resize(frame.deferredMark);
+    parts.resize(frame.partsMark);
+    reasons.forget(frame.recordMark);
+  }
   size_t trailEnd() const { return forgotten + trail.size(); }
 
   bool isPlaced(int32_t item) const { return state[item] == State::Placed; }
@@ -124,6 +142,7 @@ private:
   const SearchOptions &options;
   const std::function<bool()> &stop;
   const bool watching;
+  const bool explaining; ///< failures are explained, see Explanations
 
   // By item:
   std::vector<State> state;
@@ -161,6 +180,10 @@ private:
   std::vector<int32_t> groupBest;
   std::vector<char> groupIsStale;
 
+  Explanations reasons;
+  LevelSet conflict;                  ///< what the last failure rests on
+  std::vector<LevelSet> firstBranch;  ///< by level: what the failure of its first branch rests on
+  std::vector<int32_t> levelOf;       ///< by placed item
   std::vector<TrailEntry> trail;
   size_t forgotten = 0; ///< entries dropped from the front; the search cannot go back beyond them
   std::vector<std::pair<int32_t, int32_t>> parts;
@@ -275,6 +298,7 @@ void Search::undo(size_t mark) {
 bool Search::initialise() {
   if (data.fixedTop > capacity)
     return false;
+  if (data.weight.empty()) data.weight.assign(data.sections, 1);
   state.assign(data.count, State::Open);
   support = data.ground;
   lowest = support;
@@ -309,6 +333,11 @@ bool Search::initialise() {
     touch(i);
   }
   makeRanks();
+  if (explaining) {
+    reasons.reset(data.ground, 2 * data.count + 2);
+    conflict.assign(reasons.wordCount(), 0);
+    levelOf.assign(data.count, 0);
+  }
   return settle();
 }
 
@@ -350,18 +379,78 @@ bool Search::refreshDeferred(int32_t item) {
       lifter[item] = other;
     }
   });
-  if (lifted == unlimited || (options.rules.deadline && start >= top))
+  if (lifted == unlimited || (options.rules.deadline && start >= top)) {
+    explainDeferred(item, unlimited, top);
     return false;
+  }
   if (!options.rules.support)
     return true;
-  lifted = alignUp(lifted, data.alignment[item]);
-  if (lifted <= lowest[item])
+  const Bytes raised = alignUp(lifted, data.alignment[item]);
+  if (raised <= lowest[item])
     return true;
-  if (lifted + data.size[item] > capacity)
+  explainDeferred(item, lifted, unlimited);
+  if (raised + data.size[item] > capacity)
     return false;
-  setLowest(item, lifted);
+  if (explaining)
+    reasons.record(item, raised, conflict);
+  setLowest(item, raised);
   touch(item);
   return true;
+}
+
+/// Everything so far: where a failure has no better explanation.
+void Search::blameAll() {
+  if (!explaining)
+    return;
+  conflict.assign(conflict.size(), 0);
+  for (size_t frame = 0; frame < frames.size(); ++frame)
+    insert(conflict, levelAt(frame));
+}
+
+/// Explains that what is to come in `section` starts too high for the bytes it has.
+void Search::explainSection(int32_t section, Bytes tooHigh) {
+  if (!explaining)
+    return;
+  conflict.assign(conflict.size(), 0);
+  for (int64_t e = data.blockStart[section]; e < data.blockStart[section + 1]; ++e)
+    if (const int32_t item = data.blockItem[e]; !isPlaced(item)) {
+      if (lowest[item] < tooHigh)
+        return blameAll();
+      reasons.add(item, tooHigh, conflict);
+    }
+  work += data.blockStart[section + 1] - data.blockStart[section];
+}
+
+/// Explains that a deferred item has no neighbour to come that starts below `start`, or none whose
+/// top could lie below `lifted`.
+void Search::explainDeferred(int32_t item, Bytes lifted, Bytes start) {
+  if (!explaining)
+    return;
+  conflict.assign(conflict.size(), 0);
+  reasons.add(item, support[item] + 1, conflict);
+  bool isKnown = true;
+  work += data.forNeighbours(item, [&](int32_t other) {
+    if (isPlaced(other)) {
+      insert(conflict, levelOf[other]);
+      return;
+    }
+    const Bytes bound = std::min(start, lifted - data.step[other]);
+    isKnown &= lowest[other] >= bound;
+    reasons.add(other, std::min(bound, lowest[other]), conflict);
+  });
+  if (!isKnown)
+    blameAll(); // it takes the progress of the whole frame
+}
+
+/// Records that `other` lies on `item`, which was just placed, and so at `above` or higher.
+void Search::explainRaise(int32_t other, int32_t item, Bytes above) {
+  if (!explaining)
+    return;
+  const Bytes notBelow = support[item] - data.size[other] + 1;
+  if (lowest[other] >= notBelow)
+    return reasons.record(other, above, levelAt(frames.size() - 1), notBelow);
+  blameAll();
+  reasons.record(other, above, conflict);
 }
 
 /// Recomputes ef and the number of choices of a section; false when its bytes no longer fit.
@@ -388,7 +477,11 @@ bool Search::refreshSection(int32_t section) {
     trail.push_back({Change::Choices, section, choices[section]});
     choices[section] = count;
   }
-  return !options.rules.floor || floor <= limit || coming[section] == 0;
+  if (!options.rules.floor || floor <= limit || coming[section] == 0)
+    return true;
+  explainSection(section, limit + 1);
+  data.weight[section] += 1;
+  return false;
 }
 
 /// Makes `item` the witness of `section`.
@@ -426,8 +519,10 @@ bool Search::refreshWitnesses(int32_t item) {
           break;
       }
       work += e - first;
-      if (e == last)
+      if (e == last) {
+        explainSection(section, limit + 1);
         return false;
+      }
       trail.push_back({Change::Witness, section, item});
       watch(section, data.blockItem[e]);
     }
@@ -440,6 +535,8 @@ bool Search::place(int32_t item) {
   ++nodes;
   startChange();
   setState(item, State::Placed);
+  if (explaining)
+    levelOf[item] = levelAt(frames.size() - 1);
   trail.push_back({Change::Placing, item, 0});
   shiftSections(item, -1);
   touch(item);
@@ -458,7 +555,15 @@ bool Search::place(int32_t item) {
     if (above <= support[other])
       return;
     above = alignUp(above, data.alignment[other]);
-    fits &= above + data.size[other] <= capacity;
+    if (above > lowest[other])
+      explainRaise(other, item, above);
+    if (fits && above + data.size[other] > capacity) {
+      fits = false;
+      if (explaining) {
+        conflict.assign(conflict.size(), 0);
+        reasons.add(other, capacity - data.size[other] + 1, conflict);
+      }
+    }
     setSupport(other, above);
     if (state[other] == State::Deferred)
       setState(other, State::Open);
@@ -478,25 +583,61 @@ bool Search::deferIn(const Frame &frame) {
   }
   startChange();
   setState(frame.item, State::Deferred);
+  if (explaining)
+    reasons.record(frame.item, support[frame.item] + 1, levelAt(frames.size() - 1), 0);
   deferredItems.push_back(frame.item);
   return settle();
 }
 
 /// True when placing `item` now would only mirror a packing in which a twin takes its place.
-bool Search::isAgainstTwins(int32_t item) const {
+bool Search::isAgainstTwins(int32_t item) {
   if (!options.rules.twins)
     return false;
   const int32_t before = data.twinBefore[item];
   if (before >= 0 && data.size[before] == data.size[item] && !isPlaced(before) &&
-      support[before] == support[item])
-    return true; // `before` can lie here and was put off
+      support[before] == support[item]) { // `before` can lie here and was put off
+    explainTwin(item, before);
+    return true;
+  }
   if (data.size[item] % data.alignment[item] != 0)
     return false;
   // Directly on a twin that comes later in the chain?
   for (int32_t after = data.twinAfter[item]; after >= 0; after = data.twinAfter[after])
-    if (isPlaced(after) && support[after] + data.size[after] == support[item])
+    if (isPlaced(after) && support[after] + data.size[after] == support[item]) {
+      explainTwin(item, after);
       return true;
+    }
   return false;
+}
+
+/// Explains that exchanging `item` and its twin turns every packing of this branch into one that
+/// was refuted earlier or is yet to be looked for.
+void Search::explainTwin(int32_t item, int32_t twin) {
+  if (!explaining)
+    return;
+  auto deferralOf = [&](int32_t other) -> const Frame * {
+    for (size_t i = frames.size(); i-- > 0;)
+      if (frames[i].item == other && frames[i].deferring)
+        return &frames[i];
+    return nullptr;
+  };
+  const bool lies = isPlaced(twin);
+  const Frame *deferral = deferralOf(lies ? item : twin);
+  if (lies && deferral)
+    return blameAll(); // the exchange may undo the deferral
+  conflict.assign(conflict.size(), 0);
+  if (lies)
+    insert(conflict, levelOf[twin]);
+  else if (deferral) // what refuted the twin in the place of `item`
+    conflict = firstBranch[static_cast<size_t>(deferral - frames.data())];
+  if (!lies)
+    reasons.add(twin, support[twin], conflict);
+  if (deferral) {
+    const auto index = static_cast<size_t>(deferral - frames.data());
+    if (index < 64 * conflict.size())
+      conflict[index / 64] &= ~(uint64_t(1) << (index % 64));
+  }
+  insert(conflict, levelAt(frames.size() - 1));
 }
 
 /// From `item` to one that nothing can come under: down to lower items in its sections, or to the
@@ -518,13 +659,14 @@ int32_t Search::walkDown(int32_t item) {
 }
 
 /// An item of the section with the fewest choices; then the least slack, then the most to come.
+static const bool wdeg = getenv("WDEG");
 int32_t Search::pickTightest(const Frame &frame) {
   int32_t best = -1;
-  std::tuple<int64_t, Bytes, uint32_t, Bytes> bestKey;
+  std::tuple<double, Bytes, uint32_t, Bytes> bestKey;
   for (int32_t s = frame.begin; s < frame.end; ++s) {
     if (coming[s] == 0)
       continue;
-    const std::tuple key(choices[s], ceiling - remaining[s] - floorOf[s], tie[s], -remaining[s]);
+    const std::tuple key(wdeg ? choices[s] <= 1 ? choices[s]-2.0 : choices[s] / data.weight[s] : double(choices[s]), ceiling - remaining[s] - floorOf[s], tie[s], -remaining[s]);
     if (best < 0 || key < bestKey) {
       best = s;
       bestKey = key;
@@ -618,23 +760,60 @@ bool Search::advance(const Frame &frame) {
   const auto most =
       std::max_element(remaining.begin() + frame.begin, remaining.begin() + frame.end);
   work += (frame.end - frame.begin) / 4;
-  return progress + *most <= ceiling;
+  if (progress + *most <= ceiling)
+    return true;
+  explainSection(static_cast<int32_t>(most - remaining.begin()), ceiling - *most + 1);
+  return false;
 }
 
 /// Picks an item for a new frame and tries to place it; false when the branch is dead.
 bool Search::enter(Frame &frame) {
   frame.trailMark = trailEnd();
   frame.deferredMark = deferredItems.size();
+  frame.recordMark = reasons.mark();
   frame.partsMark = frame.nextPart = frame.lastPart = parts.size();
   frame.item = pick(frame);
   if (frame.item >= 0 && watching && !advance(frame)) {
     frame.item = -1; // whatever comes next starts too high
     return false;
   }
-  if (frame.item < 0 || isAgainstTwins(frame.item) || !place(frame.item))
+  if (frame.item < 0) {
+    blameAll();
+    return false;
+  }
+  if (isAgainstTwins(frame.item) || !place(frame.item))
     return false;
   pushParts(frame);
   return true;
+}
+
+/// After a failure of the first branch: false when it stands whatever becomes of the item.
+bool Search::resolveFirst(Frame &frame) {
+  if (frame.item < 0 || frame.deferring)
+    return false;
+  if (!explaining)
+    return true;
+  const size_t index = frames.size() - 1;
+  if (!contains(conflict, levelAt(index)))
+    return false;
+  if (firstBranch.size() <= index)
+    firstBranch.resize(index + 1);
+  firstBranch[index] = conflict;
+  return true;
+}
+
+/// After a failure of the second branch: what both together rest on.
+void Search::resolveSecond(const Frame &frame) {
+  if (!explaining || frame.item < 0 || !frame.deferring)
+    return;
+  const size_t index = frames.size() - 1;
+  if (!contains(conflict, levelAt(index)))
+    return;
+  for (size_t w = 0; w < conflict.size(); ++w)
+    conflict[w] |= firstBranch[index][w];
+  reasons.add(frame.item, support[frame.item], conflict);
+  if (index < 64 * conflict.size() - 1 + 1)
+    conflict[index / 64] &= ~(uint64_t(1) << (index % 64));
 }
 
 SearchOutcome Search::descend() {
@@ -671,18 +850,17 @@ SearchOutcome Search::descend() {
     }
     if (frame.trailMark < forgotten)
       return SearchOutcome::Stopped;
-    undo(frame.trailMark);
-    deferredItems.resize(frame.deferredMark);
-    parts.resize(frame.partsMark);
-    // Without an item all that is left waits to be lifted by something else that is left.
-    if (frame.item >= 0 && !frame.deferring && deferIn(frame)) {
+    goBack(frame);
+    if (resolveFirst(frame)) {
       frame.deferring = true;
-      frames.push_back({frame.begin, frame.end});
-      entering = true;
-      continue;
+      if (deferIn(frame)) {
+        frames.push_back({frame.begin, frame.end});
+        entering = true;
+        continue;
+      }
+      goBack(frame);
     }
-    undo(frame.trailMark);
-    deferredItems.resize(frame.deferredMark);
+    resolveSecond(frame);
     frames.pop_back();
   }
   return failed ? SearchOutcome::Exhausted : SearchOutcome::Found;

@@ -68,6 +68,7 @@ struct SearchRules {
   bool deadline = true;
   bool twins = true;
   bool decompose = true;
+  bool backjump = true;
 };
 
 struct SearchOptions {
