@@ -21,13 +21,17 @@
 //   twins      of identical items the first goes first, and of items with equal lifetimes that lie
 //              directly on each other the lower index lies below;
 //   decompose  section borders that no remaining item crosses split the rest into independent
-//   parts,
-//              so that a failure in one does not revisit another;
-// The next item comes from the section with the fewest items that can be its lowest (SearchPick::
-// Tightest), or is the one with the lowest base (SearchPick::Lowest), which costs less per node.
+//              parts, so that a failure in one does not revisit another;
+//   backjump   a failure is explained by the decisions it rests on (Explanations.h); the other
+//              branch of a decision that it does not rest on would fail alike and is left out.
+// The next item comes from the section with the fewest items that can be its lowest, where those
+// that failed often come first (SearchPick::Tightest), or is the one with the lowest base
+// (SearchPick::Lowest), which costs less per node.
 //
 // The canonical form with capacities and section floors is due to MiniMalloc (Moffitt, ASPLOS
-// 2024); branching on the tightest valley, deferral with its two rules and twins are ours.
+// 2024); branching on the tightest valley, deferral with its two rules, twins and explained
+// failures are ours. Weights by failures are those of constraint solvers (dom/wdeg, Boussemart et
+// al., 2004).
 #pragma once
 
 #include "passes/solvers/pack/Model.h"
@@ -79,6 +83,8 @@ struct SearchOptions {
   int64_t workLimit = 1'000'000'000;
   int64_t nodeLimit = std::numeric_limits<int64_t>::max();
   SearchRules rules;
+  /// By section, how often it failed in earlier searches of the instance; read and added to.
+  std::vector<double> *failures = nullptr;
 };
 
 enum class SearchOutcome {

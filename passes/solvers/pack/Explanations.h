@@ -30,6 +30,12 @@ inline void insert(LevelSet &set, int32_t level) {
   set[static_cast<size_t>(level) / 64] |= uint64_t(1) << (level % 64);
 }
 
+/// Levels beyond the last one that a set can hold share it, so it stays in.
+inline void remove(LevelSet &set, size_t level) {
+  if (level < 64 * set.size())
+    set[level / 64] &= ~(uint64_t(1) << (level % 64));
+}
+
 class Explanations {
 public:
   /// Levels are in [0, levels). Nothing needs explaining up to the `ground` of an item.

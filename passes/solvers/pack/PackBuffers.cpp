@@ -40,6 +40,7 @@ struct Part {
   Bytes height = std::numeric_limits<Bytes>::max();
   int64_t pairs = 0;                        ///< overlapping pairs: a straight descent visits each
   std::unique_ptr<SearchInstance> instance; ///< built when first needed
+  std::vector<double> failures;             ///< by section, see SearchOptions
   std::vector<int32_t> settings;            ///< portfolio indices, the last successful one first
   Bytes failedAt = -1;                      ///< proven: no packing within this many bytes
   Bytes exhaustedAt = -1;                   ///< the search finds nothing within this many bytes
@@ -225,7 +226,10 @@ private:
       return false;
     if (!part.instance)
       part.instance = std::make_unique<SearchInstance>(model, part.leaf.items, part.leaf.ground);
-    for (size_t i = 0; i < part.settings.size() && !exhausted(); ++i) {
+    // The front of the portfolio solves most; the rest is worth a try once that has failed twice.
+    const size_t most = static_cast<size_t>(10 * effort / firstEffort / 2);
+    const size_t tried = std::min(part.settings.size(), std::max<size_t>(10, most));
+    for (size_t i = 0; i < tried && !exhausted(); ++i) {
       const int32_t setting = part.settings[i];
       SearchOptions search = searchPortfolio()[setting];
       const bool isTightest = search.pick == SearchPick::Tightest;
@@ -238,6 +242,7 @@ private:
       }
       search.nodeLimit = part.instance->freeItems() + effort;
       search.workLimit = workLimit - result.work;
+      search.failures = &part.failures;
       SearchResult found = part.instance->search(target, search, stop);
       result.work += found.work + 1;
       if (found.outcome == SearchOutcome::Exhausted) {

@@ -16,7 +16,6 @@ struct SearchData {
   int32_t sections = 0;   ///< numbered from 0
   Bytes grain = 1;        ///< every base is a multiple of this
   bool complete = true;   ///< see SearchInstance::isComplete
-  mutable std::vector<double> weight; 
   bool rectangles = true; ///< every free item is one piece
 
   std::vector<int32_t> source;   ///< free item -> position in the list the instance was made of

@@ -14,7 +14,7 @@ namespace {
 
 using test::add;
 
-/// One combination of rules and pick per number in [0, 64).
+/// One combination of rules and pick per number in [0, 128).
 SearchOptions settingsOf(int number) {
   SearchOptions options;
   options.rules.floor = number & 1;
@@ -22,6 +22,7 @@ SearchOptions settingsOf(int number) {
   options.rules.deadline = number & 4;
   options.rules.twins = number & 8;
   options.rules.decompose = number & 16;
+  options.rules.backjump = number & 64;
   options.pick = number & 32 ? SearchPick::Tightest : SearchPick::Lowest;
   return options;
 }
@@ -40,7 +41,7 @@ class AllRulesTest : public testing::TestWithParam<int> {};
 
 TEST_P(AllRulesTest, AnswersAreThoseOfBruteForce) {
   const SearchOptions options = settingsOf(GetParam());
-  for (uint64_t seed = 0; seed < 300; ++seed) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
     const Problem problem = smallProblem(seed);
     const Bytes smallest = *test::BruteForce(problem).height();
     const Model model = makeModel(problem);
@@ -56,7 +57,7 @@ TEST_P(AllRulesTest, AnswersAreThoseOfBruteForce) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryCombination, AllRulesTest, testing::Range(0, 64));
+INSTANTIATE_TEST_SUITE_P(EveryCombination, AllRulesTest, testing::Range(0, 128));
 
 /// Puzzles with every ninth piece missing; with twins pieces of even size are cut into two halves.
 std::vector<Problem> puzzles(bool withTwins, int32_t pieces = 70) {
@@ -106,6 +107,43 @@ struct Rule {
   bool SearchRules::*flag;
 };
 
+// A jump leaves out only what would fail: every puzzle stays solvable, from every derivation.
+TEST(CanonicalSearchTest, BackjumpingKeepsWhatFits) {
+  for (uint64_t seed = 0; seed < 12; ++seed)
+    for (Derivation derivation : allDerivations) {
+      const Certified certified =
+          derive(generateCertifiedPuzzle(14, seed, 16, 1), derivation, seed);
+      const Model model = makeModel(certified.problem);
+      for (int number : {95, 127}) { // all rules, both picks
+        const SearchResult result =
+            SearchInstance(model).search(certified.packing.height, settingsOf(number), {});
+        ASSERT_EQ(result.outcome, SearchOutcome::Found) << name(derivation) << " seed " << seed;
+        ASSERT_TRUE(verify(certified.problem, model.solution(result.bases)).empty());
+      }
+    }
+}
+
+// Failures counted by earlier searches change the order of later ones, never the answer.
+TEST(CanonicalSearchTest, SharesFailuresBetweenSearches) {
+  double counted = 0;
+  for (const Problem &problem : puzzles(false)) {
+    std::vector<double> failures;
+    SearchOptions options;
+    options.failures = &failures;
+    options.nodeLimit = 5'000;
+    const Model model = makeModel(problem);
+    const SearchInstance instance(model);
+    for (int run = 0; run < 2; ++run) {
+      const SearchResult result = instance.search(maxLoad(problem), options, {});
+      ASSERT_NE(result.outcome, SearchOutcome::Exhausted);
+      ASSERT_EQ(static_cast<int32_t>(failures.size()), model.sections);
+    }
+    for (double count : failures)
+      counted += count;
+  }
+  EXPECT_GT(counted, 0);
+}
+
 class PruningTest : public testing::TestWithParam<Rule> {};
 
 TEST_P(PruningTest, TheRuleSavesNodes) {
@@ -117,7 +155,9 @@ TEST_P(PruningTest, TheRuleSavesNodes) {
     SearchOptions with, without;
     with.pick = without.pick = pick;
     without.rules.*GetParam().flag = false;
-    // The two rules of deferral hide each other.
+    // Jumps back hide what the other rules save, and the two rules of deferral hide each other.
+    if (GetParam().flag != &SearchRules::backjump)
+      with.rules.backjump = without.rules.backjump = false;
     if (GetParam().flag == &SearchRules::support)
       with.rules.deadline = without.rules.deadline = false;
     if (GetParam().flag == &SearchRules::deadline)
@@ -133,7 +173,8 @@ INSTANTIATE_TEST_SUITE_P(Each, PruningTest,
                                          Rule{"support", &SearchRules::support},
                                          Rule{"deadline", &SearchRules::deadline},
                                          Rule{"twins", &SearchRules::twins},
-                                         Rule{"decompose", &SearchRules::decompose}),
+                                         Rule{"decompose", &SearchRules::decompose},
+                                         Rule{"backjump", &SearchRules::backjump}),
                          [](const auto &info) { return std::string(info.param.label); });
 
 TEST(CanonicalSearchTest, KeepsToItsLimits) {
