@@ -2,7 +2,14 @@
 //
 // Merging a producer into its only reader removes one tensor and one pass over memory and never
 // computes anything twice. Values with several readers are kept: duplicating them trades memory
-// for time, which is the schedule's decision and not this pass's.
+// for time, which is the schedule's decision and not this pass's. So is a producer far from its
+// reader that replaces several values by one: merged, it would keep all of them alive until then. A
+// weight that many products share is the case that matters, its gradient being a long chain of
+// sums:
+//
+//   dw0 --+                      dw0 -----------+
+//   dw1 --+-- s1 --+             dw1 -----------+
+//           dw2 ---+-- s2   or     dw2 ---------+-- s2     two values alive, or all
 #include "passes/fuse/Passes.h"
 
 #include "ir/Stow.h"
@@ -97,35 +104,15 @@ StringRef phaseOf(Operation *op) {
   return phase ? phase.getValue() : "forward";
 }
 
-/// True when an op between the two overwrites state that `producer` reads: computed at the
-/// consumer it would read the new value.
-bool readsOverwrittenState(MapOp producer, MapOp consumer) {
-  return llvm::any_of(producer.getInputs(), [&](Value input) {
-    return isa<BlockArgument>(input) && llvm::any_of(input.getUses(), [&](OpOperand &use) {
-             auto alias = dyn_cast<AliasOpInterface>(use.getOwner());
-             if (!alias || !producer->isBeforeInBlock(alias) || !alias->isBeforeInBlock(consumer))
-               return false;
-             return llvm::any_of(alias->getResults(), [&](OpResult result) {
-               return alias.getUpdatedOperand(result.getResultNumber()) == use.getOperandNumber();
-             });
-           });
-  });
-}
-
-/// True when `producer`, all of whose uses are in `consumer`, may be computed inside it.
-bool mayMerge(MapOp producer, MapOp consumer) {
-  if (producer.getNumResults() != 1 || !producer.getUpdates().empty())
-    return false;
-  if (phaseOf(producer) != phaseOf(consumer) && phaseOf(consumer) != "update")
-    return false;
-  if (readsOverwrittenState(producer, consumer))
-    return false;
-  Value value = producer.getResult(0);
-  if (!llvm::all_of(value.getUsers(), [&](Operation *user) { return user == consumer; }))
-    return false;
-  RankedTensorType type = tensorType(value), space = tensorType(consumer.getResult(0));
-  bool usesIndex = !producer.getBody().getOps<ElementIndexOp>().empty();
-  return type.getShape() == space.getShape() || (type.getNumElements() == 1 && !usesIndex);
+/// True when nothing but elementwise ops, views and constants stands between the two: values that
+/// merging keeps alive longer meet no other kernel's.
+bool areNeighbours(MapOp producer, MapOp consumer) {
+  constexpr int farthest = 64;
+  Operation *op = producer->getNextNode();
+  for (int steps = 0; op != consumer && steps < farthest; ++steps, op = op->getNextNode())
+    if (!op || !isa<MapOp, ElementwiseOpInterface, ReshapeOp, ConstantOp>(op))
+      return false;
+  return op == consumer;
 }
 
 /// One map that computes `producer` and then `consumer`, placed at the consumer.
@@ -175,30 +162,32 @@ MapOp merge(OpBuilder &builder, MapOp producer, MapOp consumer) {
   return map;
 }
 
-//===-- --stow-fuse-elementwise --------------------------------------------------------------===//
+/// Fusion of one graph.
+class GraphFusion {
+public:
+  GraphFusion(func::FuncOp graph, OpBuilder &builder) : graph(graph), builder(builder) {
+    int64_t count = 0;
+    for (Operation &op : graph.getBody().front())
+      position[&op] = count++;
+  }
 
-struct FuseElementwisePass : impl::FuseElementwisePassBase<FuseElementwisePass> {
-  void runOnOperation() override {
-    for (auto graph : getOperation().getOps<func::FuncOp>()) {
-      OpBuilder builder(&getContext());
-      for (Operation &op : llvm::make_early_inc_range(graph.getBody().front())) {
-        if (auto reshape = dyn_cast<ReshapeOp>(&op))
-          foldReshape(builder, reshape);
-        else if (auto elementwise = dyn_cast<ElementwiseOpInterface>(&op))
-          mergeProducers(builder, toMap(builder, elementwise));
+  void run() {
+    for (Operation &op : llvm::make_early_inc_range(graph.getBody().front())) {
+      if (auto reshape = dyn_cast<ReshapeOp>(&op)) {
+        foldReshape(builder, reshape);
+      } else if (auto elementwise = dyn_cast<ElementwiseOpInterface>(&op)) {
+        int64_t at = position.lookup(&op);
+        MapOp map = toMap(builder, elementwise);
+        position[map] = at;
+        mergeProducers(map);
       }
-      for (auto constant : llvm::make_early_inc_range(graph.getOps<ConstantOp>())) {
-        if (constant->use_empty())
-          constant->erase();
-        else
-          fill(builder, constant);
-      }
-      maps += llvm::range_size(graph.getOps<MapOp>());
     }
   }
 
+  Bytes bytesSaved = 0;
+
 private:
-  void mergeProducers(OpBuilder &builder, MapOp map) {
+  void mergeProducers(MapOp map) {
     bool changed = true;
     while (changed) {
       changed = false;
@@ -207,10 +196,87 @@ private:
         if (!producer || !mayMerge(producer, map))
           continue;
         bytesSaved += storedBytesOf(producer.getResult(0).getType());
+        int64_t at = position.lookup(map);
         map = merge(builder, producer, map);
+        position[map] = at;
         changed = true;
         break;
       }
+    }
+  }
+
+  bool isBefore(Operation *a, Operation *b) const {
+    return position.lookup(a) < position.lookup(b);
+  }
+
+  /// True when an op between the two overwrites state that `producer` reads: computed at the
+  /// consumer it would read the new value.
+  bool readsOverwrittenState(MapOp producer, MapOp consumer) const {
+    return llvm::any_of(producer.getInputs(), [&](Value input) {
+      return isa<BlockArgument>(input) && llvm::any_of(input.getUses(), [&](OpOperand &use) {
+               auto alias = dyn_cast<AliasOpInterface>(use.getOwner());
+               if (!alias || !isBefore(producer, alias) || !isBefore(alias, consumer))
+                 return false;
+               return llvm::any_of(alias->getResults(), [&](OpResult result) {
+                 return alias.getUpdatedOperand(result.getResultNumber()) == use.getOperandNumber();
+               });
+             });
+    });
+  }
+
+  /// True when merging keeps more bytes alive from producer to consumer than the value it removes:
+  /// those of inputs that nobody reads after the producer.
+  bool keepsMoreAlive(MapOp producer, MapOp consumer) const {
+    Bytes kept = 0;
+    for (Value input : producer.getInputs()) {
+      auto isLater = [&](Operation *user) { return isBefore(producer, user); };
+      if (!isa<BlockArgument>(input) && !isa<ReshapeOp>(input.getDefiningOp()) &&
+          llvm::none_of(input.getUsers(), isLater))
+        kept += storedBytesOf(input.getType());
+    }
+    return kept > storedBytesOf(producer.getResult(0).getType()) &&
+           !areNeighbours(producer, consumer);
+  }
+
+  /// True when `producer`, all of whose uses are in `consumer`, may be computed inside it.
+  bool mayMerge(MapOp producer, MapOp consumer) const {
+    if (producer.getNumResults() != 1 || !producer.getUpdates().empty())
+      return false;
+    if (phaseOf(producer) != phaseOf(consumer) && phaseOf(consumer) != "update")
+      return false;
+    Value value = producer.getResult(0);
+    if (!llvm::all_of(value.getUsers(), [&](Operation *user) { return user == consumer; }))
+      return false;
+    RankedTensorType type = tensorType(value), space = tensorType(consumer.getResult(0));
+    bool usesIndex = !producer.getBody().getOps<ElementIndexOp>().empty();
+    if (type.getShape() != space.getShape() && (type.getNumElements() != 1 || usesIndex))
+      return false;
+    return !readsOverwrittenState(producer, consumer) && !keepsMoreAlive(producer, consumer);
+  }
+
+  func::FuncOp graph;
+  OpBuilder &builder;
+  /// Program order; a map stands where the op it stems from stood. MLIR's own order of a block is
+  /// numbered anew, all of it, after a few insertions in one place.
+  llvm::DenseMap<Operation *, int64_t> position;
+};
+
+//===-- --stow-fuse-elementwise --------------------------------------------------------------===//
+
+struct FuseElementwisePass : impl::FuseElementwisePassBase<FuseElementwisePass> {
+  void runOnOperation() override {
+    for (auto graph : getOperation().getOps<func::FuncOp>()) {
+      OpBuilder builder(&getContext());
+      GraphFusion fusion(graph, builder);
+      fusion.run();
+      bytesSaved += fusion.bytesSaved;
+      for (auto constant : llvm::make_early_inc_range(graph.getOps<ConstantOp>())) {
+        if (constant->use_empty())
+          constant->erase();
+        else
+          fill(builder, constant);
+      }
+      maps += llvm::range_size(graph.getOps<MapOp>());
     }
   }
 };

@@ -10,8 +10,10 @@ def FuseElementwisePass : Pass<"stow-fuse-elementwise", "::mlir::ModuleOp"> {
     reader is another map over the same elements is merged into it, and so are scalars computed for
     it, so that the value between them never exists in memory. A forward value that the backward
     reads stays a result. Merging never crosses from the forward to the backward, except into
-    optimizer updates, and never moves a read of state past the update of that state. A constant
-    that another op reads becomes a map without operands.
+    optimizer updates, and never moves a read of state past the update of that state. Nor does it
+    carry values past other kernels when more of their bytes would stay alive than the merging
+    removes: the sums of a shared weight's gradients stay one by one. A constant that another op
+    reads becomes a map without operands.
 
     Requires: the step form with layouts; stow.constant as stow-hoist-constants leaves them.
     Ensures: no elementwise op of the dialect and no stow.constant remain.

@@ -195,3 +195,26 @@ func.func @shared(%x: tensor<8xf32>) -> tensor<8xf32> {
   %y = stow.mul %s, %x : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %y : tensor<8xf32>
 }
+
+// -----
+
+// Tests that the gradients of a weight read twice are added as they come: merged into one kernel at
+// the end all three products (1024 bytes each) would be alive, one by one only two are. Between
+// elementwise ops alone the sums merge.
+// CHECK-LABEL: func.func @accumulate
+// CHECK: stow.matmul
+// CHECK: stow.matmul
+// CHECK: stow.map %{{[a-z0-9]+}}, %{{[a-z0-9]+}} : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+// CHECK: stow.matmul
+// CHECK: stow.map %{{[a-z0-9]+}}, %{{[a-z0-9]+}} : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+// CHECK-NOT: stow.map
+// CHECK: return
+func.func @accumulate(%a: tensor<16x4xf32>, %b: tensor<4x16xf32>) -> tensor<16x16xf32> {
+  %0 = stow.matmul %a, %b {transpose_a = false, transpose_b = false} : (tensor<16x4xf32>, tensor<4x16xf32>) -> tensor<16x16xf32>
+  %1 = stow.matmul %a, %b {transpose_a = false, transpose_b = false} : (tensor<16x4xf32>, tensor<4x16xf32>) -> tensor<16x16xf32>
+  %2 = stow.add %0, %1 : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %3 = stow.matmul %a, %b {transpose_a = false, transpose_b = false} : (tensor<16x4xf32>, tensor<4x16xf32>) -> tensor<16x16xf32>
+  %4 = stow.add %2, %3 : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+  %5 = stow.neg %4 : (tensor<16x16xf32>) -> tensor<16x16xf32>
+  return %5 : tensor<16x16xf32>
+}
