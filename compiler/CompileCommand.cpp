@@ -46,9 +46,13 @@ void writeExecutable(MLIRContext &context, CompiledPlan &compiled, const Compile
         program.batch = input.place.shape.front();
   program.threads = options.threads;
   program.loss = options.loss.name;
-  if (auto ignored = options.loss.settings.find("ignore-index");
-      ignored != options.loss.settings.end())
-    program.loss += ":ignore_index=" + ignored->second;
+  char separator = ':';
+  for (auto [option, key] :
+       {std::pair("ignore-index", "ignore_index"), {"class-axis", "class_axis"}})
+    if (auto found = options.loss.settings.find(option); found != options.loss.settings.end()) {
+      program.loss += std::string(1, separator) + key + "=" + found->second;
+      separator = ',';
+    }
   program.optimizer =
       options.optimizer.text.empty() ? options.optimizer.name : options.optimizer.text;
   program.learningRate = options.optimizer.learningRate;

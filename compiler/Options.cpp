@@ -63,7 +63,7 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
     flags.value("output", "FILE", "the executable to write (also -o FILE)",
                 [&](const std::string &text) { options.outputPath = text; });
   flags.value("loss", "LOSS",
-              "cross-entropy[:reduction=mean|sum,ignore-index=N] or mse[:reduction=]",
+              "cross-entropy[:reduction=mean|sum,ignore-index=N,class-axis=N] or mse[:reduction=]",
               [&](const std::string &text) { options.loss = parseLoss(text); });
   flags.value("loss-output", "NAME", "the model output the loss reads, where there are several",
               [&](const std::string &text) { options.lossOutput = text; });
@@ -150,17 +150,21 @@ OptimizerSpec parseOptimizer(const std::string &text) {
 
 LossSpec parseLoss(const std::string &text) {
   LossSpec spec;
-  spec.name = parseSpec("loss", text, {"reduction", "ignore-index"}, spec.settings);
+  spec.name = parseSpec("loss", text, {"reduction", "ignore-index", "class-axis"}, spec.settings);
   if (spec.name != "cross-entropy" && spec.name != "mse")
     throw Error::badInput("unknown loss \"" + spec.name + "\"; known are cross-entropy, mse");
-  if (auto index = spec.settings.find("ignore-index"); index != spec.settings.end()) {
+  for (const char *key : {"ignore-index", "class-axis"}) {
+    auto index = spec.settings.find(key);
+    if (index == spec.settings.end())
+      continue;
     if (spec.name == "mse")
-      throw Error::badInput("loss mse has no setting \"ignore-index\"");
+      throw Error::badInput(std::string("loss mse has no setting \"") + key + "\"");
     int64_t value = 0;
     const std::string &digits = index->second;
     auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc() || stop != digits.data() + digits.size())
-      throw Error::badInput("loss ignore-index: expected a whole number, found '" + digits + "'");
+      throw Error::badInput(std::string("loss ") + key + ": expected a whole number, found '" +
+                            digits + "'");
   }
   return spec;
 }

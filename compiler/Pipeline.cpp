@@ -107,8 +107,10 @@ void addStepPasses(PassManager &manager, const CompileOptions &options) {
   if (auto found = options.loss.settings.find("reduction"); found != options.loss.settings.end())
     loss.reduction = found->second;
   loss.ignoreIndex = static_cast<int64_t>(number(options.loss.settings, "ignore-index", -100));
+  loss.classAxis = static_cast<int64_t>(number(options.loss.settings, "class-axis", 1));
   manager.addPass(createAttachLossPass(loss));
   manager.addPass(createAutodiffPass());
+  manager.addPass(createRederiveSavedPass());
 
   const auto &settings = options.optimizer.settings;
   AttachOptimizerPassOptions optimizer;

@@ -154,6 +154,20 @@ SmallVector<unsigned> DropoutTrainingOp::getOverwritableOperands(unsigned result
   return sameSizeOperands(*this, result);
 }
 
+LogicalResult SelectOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                         Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  Type a = getElementTypeOrSelf(adaptor.getA()), b = getElementTypeOrSelf(adaptor.getB());
+  if (a != b) // C2
+    return emitOptionalError(location, "operands have different element types: ", a, " and ", b);
+  return inferBroadcast(location, adaptor.getOperands(), a, types); // C1
+}
+bool SelectOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+SmallVector<unsigned> SelectOp::getOverwritableOperands(unsigned result) {
+  return sameSizeOperands(*this, result);
+}
+
 SmallVector<unsigned> CastOp::getOverwritableOperands(unsigned) { return {}; }
 LogicalResult CastOp::verify() {
   if (getX().getType().getShape() != getY().getType().getShape()) // C1

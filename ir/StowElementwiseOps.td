@@ -213,6 +213,21 @@ def Stow_SelectGradOp : Stow_ElementwiseOp<"select_grad"> {
   let results = (outs Stow_FloatTensor:$dx);
 }
 
+def Stow_SelectOp : Stow_ElementwiseOp<"select", [Stow_HasGradient]> {
+  let summary = "Choose between two tensors by a mask";
+  let description = [{
+    `y = a` where `condition` holds, else `b`, after NumPy broadcasting; each gradient is 0 where the
+    other operand was chosen, so that a NaN or an infinity there does not spread. C1: shapes
+    broadcast, C2: a and b have one element type.
+    ```mlir
+    %y = stow.select %mask, %a, %b
+        : (tensor<8x8xi1>, tensor<2x8x8xf32>, tensor<f32>) -> tensor<2x8x8xf32>
+    ```
+  }];
+  let arguments = (ins Stow_MaskTensor:$condition, Stow_FloatTensor:$a, Stow_FloatTensor:$b);
+  let results = (outs Stow_FloatTensor:$y);
+}
+
 def Stow_CastOp : Stow_Op<"cast", [Stow_IsElementwise, Stow_Overwrites, Stow_HasGradient]> {
   let summary = "Convert the element type";
   let description = [{

@@ -91,4 +91,65 @@ LogicalResult ChannelWindowSumOp::verify() {
   return success();
 }
 
+//===-- Layer normalization -------------------------------------------------------------------===//
+
+namespace {
+
+/// One element per row of `x`.
+RankedTensorType rowNumbers(Value x) {
+  return RankedTensorType::get(tensor(x).getShape().drop_back(), tensor(x).getElementType());
+}
+
+RankedTensorType rowVector(Value x) {
+  return RankedTensorType::get({tensor(x).getShape().back()}, tensor(x).getElementType());
+}
+
+} // namespace
+
+LogicalResult LayerNormOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                            Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  if (tensor(adaptor.getX()).getRank() < 2) // C1
+    return emitOptionalError(location, "expects x of rank 2 or more, found ",
+                             adaptor.getX().getType());
+  types.push_back(withoutLayout(tensor(adaptor.getX())));
+  types.append(2, rowNumbers(adaptor.getX()));
+  return success();
+}
+bool LayerNormOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+LogicalResult LayerNormOp::verify() {
+  for (Value vector : getOperands().drop_front())
+    if (!sameLogicalTypes(vector.getType(), rowVector(getX()))) // C2
+      return emitOpError() << "expects scale and bias of type " << rowVector(getX()) << ", found "
+                           << vector.getType();
+  return success();
+}
+SmallVector<unsigned> LayerNormOp::getOverwritableOperands(unsigned result) {
+  return result == 0 ? SmallVector<unsigned>{0} : SmallVector<unsigned>{};
+}
+double LayerNormOp::getFlops() { return 7.0 * getX().getType().getNumElements(); }
+
+LogicalResult LayerNormGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                                Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  types.push_back(withoutLayout(tensor(adaptor.getX())));
+  return success();
+}
+bool LayerNormGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+SmallVector<unsigned> LayerNormGradOp::getOverwritableOperands(unsigned) { return {0, 1}; }
+double LayerNormGradOp::getFlops() { return 11.0 * getX().getType().getNumElements(); }
+
+LogicalResult LayerNormScaleGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                                     Adaptor adaptor,
+                                                     SmallVectorImpl<Type> &types) {
+  types.append(2, rowVector(adaptor.getX()));
+  return success();
+}
+bool LayerNormScaleGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+double LayerNormScaleGradOp::getFlops() { return 5.0 * getX().getType().getNumElements(); }
+
 } // namespace stow

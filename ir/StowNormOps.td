@@ -1,4 +1,4 @@
-// Batch normalization and the window sum of local response normalization.
+// Batch and layer normalization, and the window sum of local response normalization.
 #ifndef STOW_NORM_OPS_TD
 #define STOW_NORM_OPS_TD
 
@@ -73,6 +73,57 @@ def Stow_ChannelWindowSumOp : Stow_InferredOp<"channel_window_sum", [Stow_HasGra
   let arguments = (ins Stow_FloatTensor:$x, I64Attr:$before, I64Attr:$after);
   let results = (outs Stow_FloatTensor:$y);
   let hasVerifier = 1;
+}
+
+def Stow_LayerNormOp : Stow_InferredOp<"layer_norm",
+    [Stow_HasGradient, Stow_Overwrites, Stow_HasFlops]> {
+  let summary = "Layer normalization of the last dimension";
+  let description = [{
+    `y = scale * (x - mean) * rstd + bias` per row, a row being the last dimension: `mean` is the mean
+    of the row and `rstd = 1 / sqrt(variance + epsilon)` of its biased variance. Mean and rstd are
+    one number per row; with x they are all that the gradient reads. C1: x has rank 2 or more; C2:
+    scale and bias are vectors as long as a row.
+    ```mlir
+    %y, %m, %r = stow.layer_norm %x, %s, %b {epsilon = 1.0e-5 : f64}
+        : (tensor<4x128x64xf32>, tensor<64xf32>, tensor<64xf32>)
+        -> (tensor<4x128x64xf32>, tensor<4x128xf32>, tensor<4x128xf32>)
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, Stow_FloatTensor:$scale,
+                       Optional<Stow_FloatTensor>:$bias, F64Attr:$epsilon);
+  let results = (outs Stow_FloatTensor:$y, Stow_FloatTensor:$mean, Stow_FloatTensor:$rstd);
+  let hasVerifier = 1;
+}
+
+def Stow_LayerNormGradOp : Stow_InferredOp<"layer_norm_grad", [Stow_Overwrites, Stow_HasFlops]> {
+  let summary = "Gradient of layer_norm with respect to x";
+  let description = [{
+    With `n = (x - mean) * rstd` and `g = dy * scale`: `dx = rstd * (g - mean(g) - n * mean(g * n))`,
+    means over the row. dx may overwrite dy or x.
+    ```mlir
+    %dx = stow.layer_norm_grad %dy, %x, %m, %r, %s
+        : (tensor<4x128x64xf32>, tensor<4x128x64xf32>, tensor<4x128xf32>, tensor<4x128xf32>,
+           tensor<64xf32>) -> tensor<4x128x64xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$dy, Stow_FloatTensor:$x, Stow_FloatTensor:$mean,
+                       Stow_FloatTensor:$rstd, Stow_FloatTensor:$scale);
+  let results = (outs Stow_FloatTensor:$dx);
+}
+
+def Stow_LayerNormScaleGradOp : Stow_InferredOp<"layer_norm_scale_grad", [Stow_HasFlops]> {
+  let summary = "Gradients of layer_norm with respect to scale and bias";
+  let description = [{
+    `dscale` is the sum of `dy * (x - mean) * rstd` over the rows, `dbias` that of `dy`.
+    ```mlir
+    %ds, %db = stow.layer_norm_scale_grad %dy, %x, %m, %r
+        : (tensor<4x128x64xf32>, tensor<4x128x64xf32>, tensor<4x128xf32>, tensor<4x128xf32>)
+        -> (tensor<64xf32>, tensor<64xf32>)
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$dy, Stow_FloatTensor:$x, Stow_FloatTensor:$mean,
+                       Stow_FloatTensor:$rstd);
+  let results = (outs Stow_FloatTensor:$dscale, Stow_FloatTensor:$dbias);
 }
 
 #endif // STOW_NORM_OPS_TD

@@ -3,6 +3,7 @@
 #define STOW_OPS_TD
 
 include "ir/StowElementwiseOps.td"
+include "ir/StowEmbeddingOps.td"
 include "ir/StowKernelOps.td"
 include "ir/StowLinearOps.td"
 include "ir/StowLossOps.td"

@@ -57,6 +57,14 @@ bool TransposeOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
 OpFoldResult TransposeOp::fold(FoldAdaptor) {
   if (llvm::is_sorted(getPermutation()) && getX().getType() == getY().getType())
     return getX();
+  if (auto producer = getX().getDefiningOp<TransposeOp>()) {
+    SmallVector<int64_t> joined;
+    for (int64_t dim : getPermutation())
+      joined.push_back(producer.getPermutation()[dim]);
+    setOperand(producer.getX());
+    setPermutation(joined);
+    return getY();
+  }
   return {};
 }
 

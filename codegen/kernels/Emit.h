@@ -85,7 +85,9 @@ unsigned widestBits(llvm::ArrayRef<Buffer> buffers);
 mlir::LogicalResult emitMap(MapOp op, KernelFrame &frame);
 mlir::LogicalResult emitReduction(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitSoftmax(mlir::Operation *op, KernelFrame &frame);
+mlir::LogicalResult emitLayerNorm(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitLoss(mlir::Operation *op, KernelFrame &frame);
+mlir::LogicalResult emitEmbedding(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitCopy(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitWindow(ChannelWindowSumOp op, KernelFrame &frame);
 

@@ -1,5 +1,6 @@
-// Reductions, softmax and losses: rows that are folded. All of them are written against Row and run
-// along the lanes where the folded axis is contiguous and across them where it is not.
+// Reductions, softmax, layer normalization and losses: rows that are folded. All of them are
+// written against Row and run along the lanes where the folded axis is contiguous and across them
+// where it is not.
 #include "codegen/kernels/Emit.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -141,6 +142,116 @@ LogicalResult emitSoftmax(Operation *op, KernelFrame &frame) {
       logSoftmaxRow(row, element);
     else
       softmaxGradRow(row, element, isa<LogSoftmaxGradOp>(op));
+  });
+  return success();
+}
+
+//===-- Layer normalization -------------------------------------------------------------------===//
+
+namespace {
+
+/// How a tensor of layer normalization lies over x: as x, one number per row, or one row for all.
+enum class Span { Full, PerRow, Vector };
+
+SmallVector<Span> spansOf(Operation *op) {
+  using enum Span;
+  if (isa<LayerNormGradOp>(op))
+    return {Full, Full, PerRow, PerRow, Vector, Full};
+  if (isa<LayerNormScaleGradOp>(op))
+    return {Full, Full, PerRow, PerRow, Vector, Vector};
+  SmallVector<Span> spans(op->getNumOperands(), Vector);
+  spans.front() = Full;
+  spans.append({Full, PerRow, PerRow});
+  return spans;
+}
+
+/// Strides over the dimensions of x.
+SmallVector<Strides> spread(ArrayRef<Strides> tensors, ArrayRef<Span> spans, int64_t rank) {
+  SmallVector<Strides> accesses;
+  for (auto [tensor, span] : llvm::zip_equal(tensors, spans)) {
+    Strides access = tensor;
+    if (span == Span::PerRow)
+      access.push_back(0);
+    else if (span == Span::Vector)
+      access.insert(access.begin(), rank - 1, 0);
+    accesses.push_back(access);
+  }
+  return accesses;
+}
+
+/// Accesses: x, scale, bias where there is one, y, mean, rstd.
+void layerNormRow(Row &row, Type element, double epsilon, double count, bool hasBias) {
+  Value mean =
+      (row.term(row.fold({sumOf(element)},
+                         [](const Cell &cell) -> SmallVector<Term> { return {cell.load(0)}; })[0]) /
+       count)
+          .get();
+  Value squares = row.fold({sumOf(element)}, [&](const Cell &cell) -> SmallVector<Term> {
+    Term centred = cell.load(0) - cell.term(mean);
+    return {centred * centred};
+  })[0];
+  Value rstd = (1.0 / (row.term(squares) / count + epsilon).unary<math::SqrtOp>()).get();
+  unsigned y = hasBias ? 3 : 2;
+  row.each([&](const Cell &cell) {
+    Term value = (cell.load(0) - cell.term(mean)) * cell.term(rstd) * cell.load(1);
+    cell.store(hasBias ? value + cell.load(2) : value, y);
+  });
+  row.store(row.term(mean), y + 1);
+  row.store(row.term(rstd), y + 2);
+}
+
+/// Accesses: dy, x, mean, rstd, scale, dx.
+void layerNormGradRow(Row &row, Type element, double count) {
+  Value mean = row.load(2).get(), rstd = row.load(3).get();
+  auto normal = [&](const Cell &cell) {
+    return (cell.load(1) - cell.term(mean)) * cell.term(rstd);
+  };
+  auto sums = row.fold({sumOf(element), sumOf(element)}, [&](const Cell &cell) {
+    Term gradient = cell.load(0) * cell.load(4);
+    return SmallVector<Term>{gradient, gradient * normal(cell)};
+  });
+  Value level = (row.term(sums[0]) / count).get(), slope = (row.term(sums[1]) / count).get();
+  row.each([&](const Cell &cell) {
+    Term gradient = cell.load(0) * cell.load(4);
+    cell.store((gradient - cell.term(level) - normal(cell) * cell.term(slope)) * cell.term(rstd),
+               5);
+  });
+}
+
+/// Accesses: dy, x, mean, rstd, dscale, dbias. The axis runs over the rows of x.
+void layerNormScaleGradColumn(Row &column, Type element) {
+  auto sums = column.fold({sumOf(element), sumOf(element)}, [](const Cell &cell) {
+    Term dy = cell.load(0);
+    return SmallVector<Term>{dy * ((cell.load(1) - cell.load(2)) * cell.load(3)), dy};
+  });
+  column.store(column.term(sums[0]), 4);
+  column.store(column.term(sums[1]), 5);
+}
+
+} // namespace
+
+LogicalResult emitLayerNorm(Operation *op, KernelFrame &frame) {
+  auto type = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto strides = tensorStrides(op);
+  if (failed(strides))
+    return failure();
+  int64_t rank = type.getRank();
+  auto accesses = spread(*strides, spansOf(op), rank);
+  Type element = computeType(type);
+  if (isa<LayerNormScaleGradOp>(op)) {
+    auto rows = llvm::to_vector(llvm::seq<int64_t>(0, rank - 1));
+    auto [kept, axis] = splitSpace(type, rows, accesses);
+    forFoldedRows(frame, kept, axis, [&](Row &row) { layerNormScaleGradColumn(row, element); });
+    return success();
+  }
+  auto [kept, axis] = splitSpace(type, {rank - 1}, accesses);
+  auto count = static_cast<double>(type.getShape().back());
+  forFoldedRows(frame, kept, axis, [&](Row &row) {
+    if (auto norm = dyn_cast<LayerNormOp>(op))
+      layerNormRow(row, element, norm.getEpsilon().convertToDouble(), count,
+                   norm.getBias() != nullptr);
+    else
+      layerNormGradRow(row, element, count);
   });
   return success();
 }

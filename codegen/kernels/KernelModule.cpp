@@ -30,7 +30,8 @@ FailureOr<SmallVector<SmallVector<int64_t>>> tensorStrides(Operation *op) {
 bool hasGeneratedKernel(Operation *op) {
   return isa<MapOp, ReduceSumOp, ReduceMeanOp, ReduceMaxOp, SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp,
              LogSoftmaxGradOp, CrossEntropyRowsOp, CrossEntropyRowsGradOp, CountValidOp,
-             TransposeOp, ConcatOp, SliceOp, PadOp, ChannelWindowSumOp>(op);
+             TransposeOp, ConcatOp, SliceOp, PadOp, ChannelWindowSumOp, EmbeddingOp,
+             EmbeddingGradOp, LayerNormOp, LayerNormGradOp, LayerNormScaleGradOp>(op);
 }
 
 /// Flat memrefs of the stored elements of all operands and results.
@@ -58,6 +59,10 @@ static LogicalResult emitKernel(Operation *op, KernelFrame &frame) {
     return emitSoftmax(op, frame);
   if (isa<CrossEntropyRowsOp, CrossEntropyRowsGradOp, CountValidOp>(op))
     return emitLoss(op, frame);
+  if (isa<LayerNormOp, LayerNormGradOp, LayerNormScaleGradOp>(op))
+    return emitLayerNorm(op, frame);
+  if (isa<EmbeddingOp, EmbeddingGradOp>(op))
+    return emitEmbedding(op, frame);
   if (isa<TransposeOp, ConcatOp, SliceOp, PadOp>(op))
     return emitCopy(op, frame);
   return op->emitOpError() << "has no generated kernel";

@@ -61,6 +61,11 @@ SmallVector<Value> BroadcastToOp::emitBody(OpBuilder &, ValueRange elements) {
   return {elements[0]};
 }
 
+SmallVector<Value> SelectOp::emitBody(OpBuilder &builder, ValueRange elements) {
+  Body body(builder, *this, elements);
+  return body.finish({body.raw(0).choose(body.raw(1), body.raw(2))});
+}
+
 SmallVector<Value> SignOp::emitBody(OpBuilder &builder, ValueRange elements) {
   Body body(builder, *this, elements);
   Term x = body[0];

@@ -159,6 +159,20 @@ LogicalResult ReluOp::buildGradient(OpBuilder &builder, Gradients &gradients) {
   return success();
 }
 
+LogicalResult SelectOp::buildGradient(OpBuilder &builder, Gradients &gradients) {
+  Value dy = gradients.of(getY());
+  if (!dy)
+    return success();
+  Formula f(builder, getLoc());
+  if (gradients.isNeeded(getA()))
+    gradients.add(builder, getLoc(), getA(),
+                  f.build<SelectOp>(getCondition(), dy, f.scalar(0, dy)).getY());
+  if (gradients.isNeeded(getB()))
+    gradients.add(builder, getLoc(), getB(),
+                  f.build<SelectOp>(getCondition(), f.scalar(0, dy), dy).getY());
+  return success();
+}
+
 LogicalResult CastOp::buildGradient(OpBuilder &builder, Gradients &gradients) {
   Value dy = gradients.of(getY());
   if (!dy || !gradients.isNeeded(getX()))

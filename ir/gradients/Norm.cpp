@@ -1,4 +1,4 @@
-// Gradients of batch normalization and the channel window sum.
+// Gradients of batch and layer normalization and of the channel window sum.
 #include "ir/gradients/Build.h"
 
 using namespace mlir;
@@ -109,6 +109,40 @@ LogicalResult ChannelWindowSumOp::buildGradient(OpBuilder &builder, Gradients &g
   // x[j] reaches y[c] for j - after <= c <= j + before: the window mirrored.
   gradients.add(builder, getLoc(), getX(),
                 f.build<ChannelWindowSumOp>(dy, getAfter(), getBefore()).getY());
+  return success();
+}
+
+/// Gradients of mean and rstd themselves are rare (models that return them) and composed: mean is
+/// 1/n everywhere, and drstd/dx = -rstd^3 (x - mean) / n.
+LogicalResult LayerNormOp::buildGradient(OpBuilder &builder, Gradients &gradients) {
+  Value dy = gradients.of(getY()), dmean = gradients.of(getMean()), drstd = gradients.of(getRstd());
+  Formula f(builder, getLoc());
+  bool needsBias = getBias() && gradients.isNeeded(getBias());
+  if (dy && (needsBias || gradients.isNeeded(getScale()))) {
+    auto grad = f.build<LayerNormScaleGradOp>(dy, getX(), getMean(), getRstd());
+    if (gradients.isNeeded(getScale()))
+      gradients.add(builder, getLoc(), getScale(), grad.getDscale());
+    if (needsBias)
+      gradients.add(builder, getLoc(), getBias(), grad.getDbias());
+  }
+  if (!gradients.isNeeded(getX()))
+    return success();
+  if (dy)
+    gradients.add(builder, getLoc(), getX(),
+                  f.build<LayerNormGradOp>(dy, getX(), getMean(), getRstd(), getScale()).getDx());
+  ArrayRef<int64_t> shape = getX().getType().getShape();
+  SmallVector<int64_t> perRow(shape);
+  perRow.back() = 1;
+  double share = 1.0 / static_cast<double>(shape.back());
+  if (dmean)
+    gradients.add(builder, getLoc(), getX(),
+                  f.broadcast(f.reshape(f.mul(dmean, share), perRow), shape));
+  if (drstd) {
+    Value cube = f.mul(f.mul(getRstd(), getRstd()), getRstd());
+    Value slope = f.reshape(f.mul(f.mul(drstd, cube), -share), perRow);
+    Value centred = f.sub(getX(), f.reshape(getMean(), perRow));
+    gradients.add(builder, getLoc(), getX(), f.mul(centred, slope));
+  }
   return success();
 }
 

@@ -51,18 +51,20 @@ Value skipUnitReshapes(Value value) {
   return value;
 }
 
-/// Takes a softmax or log_softmax over the classes off the end: cross-entropy applies it itself,
-/// and log_softmax of log_softmax is log_softmax. (Softmax before cross-entropy would be applied
-/// twice, which is never meant.)
-Value withoutFinalSoftmax(Value output) {
+/// Takes a softmax or log_softmax over the classes (dimension `axis`) off the end: cross-entropy
+/// applies it itself, and log_softmax of log_softmax is log_softmax. (Softmax before cross-entropy
+/// would be applied twice, which is never meant.)
+Value withoutFinalSoftmax(Value output, int64_t axis) {
   Operation *op = skipUnitReshapes(output).getDefiningOp();
-  if (auto softmax = dyn_cast_or_null<SoftmaxOp>(op); softmax && softmax.getAxis() == 1) {
+  auto overClasses = [&](auto normalized) {
+    return static_cast<int64_t>(normalized.getAxis()) == axis;
+  };
+  if (auto softmax = dyn_cast_or_null<SoftmaxOp>(op); softmax && overClasses(softmax)) {
     op->emitRemark("softmax before cross-entropy is left out of the training graph: the loss "
                    "applies it");
     return softmax.getX();
   }
-  if (auto logSoftmax = dyn_cast_or_null<LogSoftmaxOp>(op);
-      logSoftmax && logSoftmax.getAxis() == 1) {
+  if (auto logSoftmax = dyn_cast_or_null<LogSoftmaxOp>(op); logSoftmax && overClasses(logSoftmax)) {
     op->emitRemark("log_softmax before cross-entropy is left out of the training graph: the loss "
                    "applies it");
     return logSoftmax.getX();
@@ -70,18 +72,35 @@ Value withoutFinalSoftmax(Value output) {
   return output;
 }
 
-/// Rows of class scores: [N,C,d...] as [N*d,C].
-Value classRows(Formula &f, Value output) {
+/// Rows of class scores: a tensor whose dimension `axis` counts the classes as [rows,C].
+Value classRows(Formula &f, Value output, int64_t axis) {
   ArrayRef<int64_t> shape = tensorType(output).getShape();
-  int64_t classes = shape[1], rows = tensorType(output).getNumElements() / classes;
-  if (rows != shape[0]) {
-    SmallVector<int64_t> permutation = {0};
-    for (int64_t dim = 2; dim < static_cast<int64_t>(shape.size()); ++dim)
-      permutation.push_back(dim);
-    permutation.push_back(1);
+  int64_t classes = shape[axis], rows = tensorType(output).getNumElements() / classes;
+  auto rank = static_cast<int64_t>(shape.size());
+  bool movesNothing = llvm::all_of(shape.drop_front(axis + 1), [](int64_t n) { return n == 1; });
+  if (!movesNothing) {
+    SmallVector<int64_t> permutation;
+    for (int64_t dim = 0; dim < rank; ++dim)
+      if (dim != axis)
+        permutation.push_back(dim);
+    permutation.push_back(axis);
     output = f.build<TransposeOp>(output, permutation).getY();
   }
   return f.reshape(output, {rows, classes});
+}
+
+/// Samples per step: dimension 0 of the data. Absent without data or when inputs disagree.
+std::optional<int64_t> batchOf(func::FuncOp train) {
+  std::optional<int64_t> batch;
+  for (BlockArgument argument : train.getArguments()) {
+    auto type = tensorType(argument);
+    if (argumentAttr(train, argument.getArgNumber(), kKindAttr) != "input")
+      continue;
+    if (type.getRank() == 0 || (batch && *batch != type.getDimSize(0)))
+      return std::nullopt;
+    batch = type.getDimSize(0);
+  }
+  return batch;
 }
 
 //===--------------------------------------------------------------------------------------------===//
@@ -103,8 +122,7 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
       return signalPassFailure();
     OpBuilder builder(train.front().getTerminator());
     Formula f(builder, scores->getLoc());
-    Value value = loss == "mse" ? squaredError(f, train, *scores)
-                                : crossEntropy(f, train, withoutFinalSoftmax(*scores));
+    Value value = loss == "mse" ? squaredError(f, train, *scores) : crossEntropy(f, train, *scores);
     if (!value)
       return signalPassFailure();
     SmallVector<GraphResult> kept = {
@@ -127,21 +145,32 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
   }
 
   Value crossEntropy(Formula &f, func::FuncOp train, Value scores) {
-    auto type = tensorType(scores);
-    if (type.getRank() < 2) {
-      train.emitError() << "cross-entropy expects an output [N,C] or [N,C,d...], found " << type;
+    int64_t rank = tensorType(scores).getRank();
+    int64_t axis = classAxis < 0 ? classAxis + rank : classAxis;
+    if (rank < 2 || axis < 1 || axis >= rank) {
+      train.emitError() << "cross-entropy expects an output [N,C] or [N,C,d...] with the classes "
+                           "along dimension "
+                        << classAxis.getValue() << ", found " << tensorType(scores)
+                        << "; class-axis names another dimension";
       return {};
     }
-    SmallVector<int64_t> targetShape = {type.getDimSize(0)};
-    int64_t rows = type.getNumElements() / type.getDimSize(1);
-    if (rows != type.getDimSize(0))
-      llvm::append_range(targetShape, type.getShape().drop_front(2));
+    scores = withoutFinalSoftmax(scores, axis);
+    auto type = tensorType(scores);
+    SmallVector<int64_t> targetShape(type.getShape());
+    targetShape.erase(targetShape.begin() + axis);
+    int64_t rows = type.getNumElements() / type.getDimSize(axis);
+    if (rows == type.getDimSize(0))
+      targetShape.truncate(1);
+    // Rows of all samples in one dimension, [N*d,C]: each sample brings its own.
+    std::optional<int64_t> batch = batchOf(train);
+    if (targetShape.size() == 1 && batch && rows != *batch && rows % *batch == 0)
+      targetShape = {*batch, rows / *batch};
     Value target = addArgument(train, RankedTensorType::get(targetShape, f.builder.getI64Type()),
                                "target", "target", {}, train.getLoc());
     if (!target)
       return {};
     target = f.reshape(target, {rows});
-    auto losses = f.build<CrossEntropyRowsOp>(classRows(f, scores), target, ignoreIndex);
+    auto losses = f.build<CrossEntropyRowsOp>(classRows(f, scores, axis), target, ignoreIndex);
     Value sum = f.sum(losses.getRowLoss(), {0});
     if (reduction == "sum")
       return sum;

@@ -43,7 +43,9 @@ def AttachLossPass : Pass<"stow-attach-loss", "::mlir::ModuleOp"> {
     What: adds an argument of kind `target` to `@train`, computes the loss from it and the model's
     output, and returns it as the first result, named "loss"; the model's outputs are no longer
     returned. `cross-entropy` reads integer classes: an output [N,C] or [N,C,1,...] takes targets
-    [N], an output [N,C,d...] takes [N,d...] and is rearranged into rows. A softmax or log_softmax
+    [N], an output [N,C,d...] takes [N,d...] and is rearranged into rows; so does [N,d...,C] with
+    the option `class-axis`. Scores [N*d,C], N being the samples of the data inputs, take [N,d]. A
+    softmax or log_softmax
     over the classes that ends the model is taken off in `@train`, since the loss applies it (a
     remark says so); `@eval` keeps it. `mse` reads a tensor of the output's shape. Ops that nothing
     reads any more are erased.
@@ -74,6 +76,8 @@ def AttachLossPass : Pass<"stow-attach-loss", "::mlir::ModuleOp"> {
            "mean (over the targets that are not ignored, or over all elements) or sum">,
     Option<"ignoreIndex", "ignore-index", "int64_t", /*default=*/"-100",
            "Class whose rows count for nothing">,
+    Option<"classAxis", "class-axis", "int64_t", /*default=*/"1",
+           "Dimension of the output that counts the classes; negative ones count from the end">,
     Option<"output", "output", "std::string", /*default=*/"\"\"",
            "Name of the output the loss reads, for models with several">,
   ];
@@ -114,6 +118,35 @@ def AutodiffPass : Pass<"stow-autodiff", "::mlir::ModuleOp"> {
   let statistics = [
     Statistic<"numBackwardOps", "backward-ops", "Ops built for the backward">,
     Statistic<"numMasks", "masks", "Masks saved instead of floats">,
+  ];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
+def RederiveSavedPass : Pass<"stow-rederive-saved", "::mlir::ModuleOp"> {
+  let summary = "Save one value where another is one operation away";
+  let description = [{
+    What: a forward value that the backward reads, and that is the sum, difference or product of one
+    other saved value with splat constants or itself (`1 + x`, `0.5 x`, `x * x`), is computed again
+    by a clone of its op in front of each backward reader. So only the other value is saved, and the
+    clone becomes part of the reader's kernel. The source must be read by the backward at least as
+    long. The clone gives the same bits.
+
+    Requires: `@train` of stow-autodiff.
+
+    Ensures: nothing but which values the backward reads has changed.
+
+    Example:
+    ```mlir
+    %1 = stow.add %t, %one : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+    %2 = stow.mul %dy, %1 {stow.phase = "backward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    // where the backward reads %t later, becomes
+    %3 = stow.add %t, %one {stow.phase = "backward"} : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+    %2 = stow.mul %dy, %3 {stow.phase = "backward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numRederived", "rederived", "Values that need not be saved">,
+    Statistic<"bytesSaved", "bytes-saved", "Their bytes">,
   ];
   let dependentDialects = ["::stow::StowDialect"];
 }

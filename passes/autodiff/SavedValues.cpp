@@ -30,6 +30,8 @@ bool isReadByGradient(OpOperand &use, Gradients &gradients) {
           return gradients.isNeeded(op.getScale()) || gradients.isNeeded(op.getVariance());
         return use.get() != op.getBias();
       })
+      .Case<LayerNormOp>(
+          [&](auto op) { return use.get() == op.getX() || use.get() == op.getScale(); })
       .Case<CrossEntropyRowsOp>([&](auto op) { return use.get() == op.getLogits(); })
       .Case<AbsOp, LogOp, ErfOp, SoftplusOp, HardSwishOp, LeakyReluOp, ThresholdedReluOp,
             HardSigmoidOp, ClipOp, ReduceMaxOp>([&](auto) { return true; })

@@ -9,8 +9,9 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-/// The type that an argument of this kind has, in words, when `type` is not it.
-std::optional<StringRef> kindMismatch(StringRef kind, Type type) {
+/// The type that an argument of this kind has, in words, when `type` is not it. Constants among the
+/// state may be masks and indices too.
+std::optional<StringRef> kindMismatch(StringRef kind, bool isConstant, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())
     return "a tensor of static shape";
@@ -19,7 +20,7 @@ std::optional<StringRef> kindMismatch(StringRef kind, Type type) {
     return "tensor<f32>";
   if ((kind == "step" || kind == "seed") && (tensor.getRank() != 0 || !element.isInteger(64)))
     return "tensor<i64>";
-  if ((kind == "parameter" || kind == "statistic" || kind == "optimizer") &&
+  if ((kind == "parameter" || kind == "statistic" || kind == "optimizer") && !isConstant &&
       !isa<FloatType>(element))
     return "a float tensor";
   return std::nullopt;
@@ -39,7 +40,8 @@ LogicalResult checkArgument(func::FuncOp graph, unsigned index, ArrayRef<StringR
     llvm::interleaveComma(kinds, diagnostic);
     return diagnostic;
   }
-  if (auto expected = kindMismatch(kind, type))
+  bool isConstant = graph.getArgAttr(index, kUnsavedAttr) != nullptr;
+  if (auto expected = kindMismatch(kind, isConstant, type))
     return error() << "of kind \"" << kind << "\" expects " << *expected << ", found " << type;
   Attribute init = graph.getArgAttr(index, kInitAttr);
   if (auto elements = dyn_cast_or_null<ElementsAttr>(init)) {
@@ -149,7 +151,7 @@ bool isTrainingOp(Operation *op) {
              LeakyReluGradOp, EluGradOp, RangeGradOp, HardSwishGradOp, SelectGradOp,
              Conv2dGradInputOp, Conv2dGradWeightOp, BatchNormGradOp, MaxPoolGradOp, AvgPoolGradOp,
              SoftmaxGradOp, LogSoftmaxGradOp, CrossEntropyRowsOp, CrossEntropyRowsGradOp,
-             CountValidOp>(op) ||
+             CountValidOp, EmbeddingGradOp, LayerNormGradOp, LayerNormScaleGradOp>(op) ||
          isUpdateOp(op);
 }
 

@@ -36,6 +36,9 @@ class Curve:
     double: bool = True
     small: bool = True
     image: int | None = None  # side of the input image where it is not the model's usual one
+    loss: str = "cross-entropy"
+    classes: int = 10
+    build: tuple[str, ...] = ()  # further arguments of models/build.py
 
 
 DIGITS = "models/data/digits.npz"
@@ -47,6 +50,11 @@ CURVES: dict[str, Curve] = {
     "mlp": Curve("mlp", 32, 20, "sgd:lr=0.1,momentum=0.9", rows=64),
     "mlp_adam": Curve("mlp", 32, 20, "adam:lr=1e-3", rows=64),
     "lenet": Curve("lenet", 32, 20, "adamw:lr=1e-3", rows=64),
+    # GPT-2's architecture on characters: embeddings, causal attention; a head of its own and one that shares the table.
+    "char_gpt": Curve("char_gpt", 8, 20, "adamw:lr=3e-3", rows=16, loss="cross-entropy:class-axis=-1", classes=65),
+    "char_gpt_untied": Curve("char_gpt_untied", 8, 20, "sgd:lr=0.1,momentum=0.9", rows=16,
+                             loss="cross-entropy:class-axis=-1", classes=65, build=("--decomposed", "--added-mask")),
+    "lstm": Curve("lstm", 16, 20, "adam:lr=3e-3", rows=32),
     "resnet18_i64": Curve("resnet18", 8, 5, SLOW_SGD, weights="he:0", image=64),
     "mobilenet_v2_i64": Curve("mobilenet_v2", 8, 3, SLOW_SGD, weights="he:0", image=64),
     "densenet121_i64": Curve("densenet121", 8, 5, SLOW_SGD, weights="he:0", image=64),
@@ -69,6 +77,7 @@ def model_file(name: str, curve: Curve, folder: Path, light_models: Path | None)
     command = [sys.executable, ROOT / "models/build.py", curve.model, "-o", path, "--batch", str(curve.batch),
                "--weights", curve.weights]  # fmt: skip
     command += ["--image", str(curve.image)] if curve.image else []
+    command += curve.build
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return path
 
@@ -80,6 +89,7 @@ def make(name: str, curve: Curve, folder: Path, model: Path, output: Path, threa
                "--threads", str(threads), "-o", output / f"{name}.csv",
                "--save-weights", folder / f"{name}.safetensors", "--save-data", folder / f"{name}.npz"]  # fmt: skip
     command += ["--rows", str(curve.rows)] if curve.rows else []
+    command += ["--loss", curve.loss, "--classes", str(curve.classes)]
     command += ["--double"] if curve.double else []
     subprocess.run([str(part) for part in command], check=True)
 

@@ -156,7 +156,9 @@ class OnnxTorch:
                 tensor.requires_grad_(True)
                 self.trainable.append(name)
             self.state[name] = tensor
-        dims = next(v for v in model.graph.input if v.name == self.data_input).type.tensor_type.shape.dim
+        data_type = next(v for v in model.graph.input if v.name == self.data_input).type.tensor_type
+        self.reads_indices = data_type.elem_type in (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
+        dims = data_type.shape.dim
         self.baked_batch = dims[0].dim_value
         self.sample_shape = tuple(d.dim_value for d in dims[1:])
         self.nodes = list(model.graph.node)
@@ -183,7 +185,7 @@ class OnnxTorch:
         return executor
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.evaluate({self.data_input: x.to(self.dtype)})
+        return self.evaluate({self.data_input: x if self.reads_indices else x.to(self.dtype)})
 
     def evaluate(self, inputs: dict[str, Tensor]) -> Tensor:
         """The graph's result for given graph inputs; whatever depends on them counts as data."""
@@ -196,11 +198,13 @@ class OnnxTorch:
             depends = any(name in varying for name in node.input)
             operands = [values[name] if name else None for name in node.input]
             try:
-                values[node.output[0]] = self.run(node, operands, batch_size[0] if depends and batch_size else None)
+                result = self.run(node, operands, batch_size[0] if depends and batch_size else None)
             except Exception as error:
                 raise RuntimeError(f"node '{node.name or node.output[0]}' ({node.op_type}): {error}") from error
+            results = result if isinstance(result, (tuple, list)) else [result]
+            values.update(zip(node.output, results))
             if depends:
-                varying.add(node.output[0])
+                varying.update(node.output[: len(results)])
         return values[self.result]
 
     def batch_norm(self, a: dict, node: onnx.NodeProto, operands: list[Tensor]) -> Tensor:
@@ -263,6 +267,16 @@ class OnnxTorch:
             axis = a.get("axis", 1 if self.opset < 13 else -1)
             # Before opset 13 all axes from `axis` on are normalized together.
             return function(x, axis) if self.opset >= 13 else function(x.flatten(axis), axis).reshape(x.shape)
+        if op == "LayerNormalization":
+            return F.layer_norm(x, x.shape[a.get("axis", -1) :], *operands[1:], eps=a.get("epsilon", 1e-5))
+        if op == "Gather":
+            axis = a.get("axis", 0)
+            indices = operands[1].long() % x.shape[axis]
+            return x[(slice(None),) * (axis % x.ndim) + (indices,)]
+        if op == "Split":
+            return torch.split(x, [int(n) for n in operands[1]], a.get("axis", 0))
+        if op == "Where":
+            return torch.where(x, *operands[1:])
         if op == "Concat":
             return torch.cat(operands, a["axis"])
         if op == "Flatten":

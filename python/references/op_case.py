@@ -43,7 +43,8 @@ def draw(key: str, *shape: int, low: float | None = None, high: float = 1.0) -> 
     return np.asarray(low + (high - low) * rng.random(shape), np.float32)
 
 
-def onnx_model(inputs: list[np.ndarray], nodes: list[onnx.NodeProto], constants: list[np.ndarray]) -> onnx.ModelProto:
+def onnx_model(inputs: list[np.ndarray], nodes: list[onnx.NodeProto], constants: list[np.ndarray],
+               opset: int = OPSET) -> onnx.ModelProto:  # fmt: skip
     """Graph inputs in0.., initializers c0.., result out0; `nodes` must use these names."""
     values = []
     for i, array in enumerate(inputs):
@@ -54,8 +55,8 @@ def onnx_model(inputs: list[np.ndarray], nodes: list[onnx.NodeProto], constants:
     result.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
     tensors = [numpy_helper.from_array(array, f"c{i}") for i, array in enumerate(constants)]
     graph = helper.make_graph(nodes, "case", values, [result], tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="stowage-models")
-    model.ir_version = 7
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], producer_name="stowage-models")
+    model.ir_version = 7 if opset == OPSET else 8
     model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
     del model.graph.value_info[:]
     onnx.checker.check_model(model)
@@ -63,12 +64,13 @@ def onnx_model(inputs: list[np.ndarray], nodes: list[onnx.NodeProto], constants:
 
 
 def node_case(op: str, name: str, onnx_op: str, inputs: list[np.ndarray], function: Callable[..., Any],
-              constants: list[np.ndarray] | None = None, **attributes: Any) -> Case:  # fmt: skip
-    """A case of one ONNX node: operands in0.., then the constants."""
+              constants: list[np.ndarray] | None = None, order: list[str] | None = None, opset: int = OPSET,
+              **attributes: Any) -> Case:  # fmt: skip
+    """A case of one ONNX node: operands in0.., then the constants c0.., or the two in the given order."""
     inputs = [np.asarray(array) for array in inputs]  # arithmetic on rank 0 leaves scalars
     constants = constants or []
-    names = [f"in{i}" for i in range(len(inputs))] + [f"c{i}" for i in range(len(constants))]
+    names = order or [f"in{i}" for i in range(len(inputs))] + [f"c{i}" for i in range(len(constants))]
     node = helper.make_node(onnx_op, names, ["out0"], f"/{op}", **attributes)
-    model = onnx_model(inputs, [node], constants)
+    model = onnx_model(inputs, [node], constants, opset)
     attrs = {"op": onnx_op, **attributes}
     return Case(op, name, inputs, function, attrs, model, list(range(len(inputs))))

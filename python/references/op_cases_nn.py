@@ -90,6 +90,43 @@ def norm_cases() -> Iterator[Case]:
         yield node_case("lrn", name, "LRN", [draw(f"lrn:{name}", 2, channels, 3, 4) * np.float32(2)], function, size=size, **settings)
 
 
+def layer_norm_cases() -> Iterator[Case]:
+    for name, shape, axis in (("tokens", (2, 3, 7), -1), ("rows", (5, 16), 1), ("image", (2, 3, 4, 5), 2)):
+        row = shape[axis:]
+        inputs = [draw(f"ln:{name}:x", *shape) * np.float32(2) + np.float32(0.5), draw(f"ln:{name}:s", *row),
+                  draw(f"ln:{name}:b", *row)]  # fmt: skip
+
+        def function(x: Tensor, scale: Tensor, bias: Tensor | None = None, row: tuple = row) -> Tensor:
+            return F.layer_norm(x, row, scale, bias, 1e-4)
+
+        yield node_case("layer_norm", name, "LayerNormalization", inputs, function, opset=17, axis=axis, epsilon=1e-4)
+    yield node_case("layer_norm", "no_bias", "LayerNormalization", inputs[:2], function, opset=17, axis=2, epsilon=1e-4)
+
+
+def index_cases() -> Iterator[Case]:
+    """Gather by data and Where; rows are read several times, once and never."""
+    indices = np.array([[0, 4, 4], [2, 4, 0]], np.int64)
+    table = draw("embedding", 6, 5)
+    yield indexed("embedding", "rows", "Gather", [table, indices], lambda t, i: t[i], [0])
+    yield indexed("embedding", "columns", "Gather", [draw("embedding:c", 3, 6, 2), indices], lambda t, i: t[:, i], [0], axis=1)
+    negative = np.array([-1, 0, -6, -1], np.int32)
+    yield indexed("embedding", "negative", "Gather", [table, negative], lambda t, i: t[i.long()], [0])
+    mask = np.tril(np.ones((4, 4), bool))
+    scores = draw("select", 2, 4, 4)
+    yield node_case("select", "causal", "Where", [scores],
+                    lambda t: torch.where(torch.from_numpy(mask), t, torch.tensor(-2.0, dtype=t.dtype)),
+                    [mask, np.float32(-2.0)], order=["c0", "in0", "c1"])  # fmt: skip
+    other = draw("select:b", 4)
+    yield node_case("select", "broadcast", "Where", [scores, other],
+                    lambda a, b: torch.where(torch.from_numpy(mask), a, b), [mask], order=["c0", "in0", "in1"])
+
+
+def indexed(op: str, name: str, onnx_op: str, inputs: list[np.ndarray], function: Any, differentiable: list[int],
+            **attributes: Any) -> Case:  # fmt: skip
+    case = node_case(op, name, onnx_op, inputs, function, **attributes)
+    return Case(case.op, name, case.inputs, function, case.attrs, case.model, differentiable)
+
+
 def max_pool_case(name: str, x: np.ndarray, kernel: list[int], strides: list[int], pads: list[int] = [0, 0, 0, 0]) -> Case:
     def function(t: Tensor) -> Tensor:
         return F.max_pool2d(padded(t, pads, float("-inf")), kernel, strides)
@@ -190,5 +227,5 @@ def optimizer_cases() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    for group in (conv_cases, norm_cases, pool_cases, loss_cases, optimizer_cases):
+    for group in (conv_cases, norm_cases, layer_norm_cases, index_cases, pool_cases, loss_cases, optimizer_cases):
         yield from group()

@@ -45,12 +45,15 @@ def read_weights(model: onnx.ModelProto, source: str) -> dict[str, np.ndarray]:
     return stored
 
 
-def read_data(source: str, sample: tuple[int, ...], rows: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """(x [N, *sample] float32, y [N] int64)."""
+def read_data(source: str, sample: tuple[int, ...], rows: int, classes: int, indices: bool) -> tuple[np.ndarray, np.ndarray]:
+    """(x [N, *sample] float32, y [N] int64); for a model that reads indices sequences and, as y, each one's next."""
     if not source.startswith("random:"):
         with np.load(source) as data:
             return data["x"], data["y"]
     seed = int(source[len("random:") :])
+    if indices:
+        tokens = stream(seed, "x").integers(0, classes, (rows, sample[0] + 1), np.int64)
+        return np.ascontiguousarray(tokens[:, :-1]), np.ascontiguousarray(tokens[:, 1:])
     x = stream(seed, "x").standard_normal((rows, *sample), np.float32)
     return x, stream(seed, "y").integers(0, classes, rows, np.int64)
 
@@ -69,7 +72,11 @@ def make_optimizer(text: str, parameters: list[Tensor]) -> torch.optim.Optimizer
 
 
 def loss_of(kind: str, output: Tensor, target: Tensor) -> Tensor:
-    """Mean loss; for cross-entropy axis 1 holds the classes and trailing axes of length one are dropped."""
+    """Mean loss; for cross-entropy axis 1 holds the classes unless class-axis says otherwise, and trailing axes of
+    length one are dropped."""
+    kind, _, setting = kind.partition(":class-axis=")
+    if setting:
+        output = output.movedim(int(setting), 1)
     if kind == "mse":
         return F.mse_loss(output, target.to(output.dtype))
     while output.ndim > target.ndim + 1 and output.shape[-1] == 1:
@@ -99,8 +106,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--weights", default="own", help="own, seed:N, he:N or FILE.safetensors")
     parser.add_argument("--data", default="random:0", help="FILE.npz or random:N")
     parser.add_argument("--rows", type=int, help="rows of random data (default: one batch per step)")
-    parser.add_argument("--classes", type=int, default=10, help="labels of random data are below this")
-    parser.add_argument("--loss", choices=("cross-entropy", "mse"), default="cross-entropy")
+    parser.add_argument("--classes", type=int, default=10, help="labels and indices of random data are below this")
+    parser.add_argument("--loss", default="cross-entropy", help="cross-entropy[:class-axis=N] or mse")
     parser.add_argument("--optimizer", default="sgd:lr=0.01,momentum=0.9")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--batch", type=int, default=8)
@@ -118,8 +125,9 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     model = onnx.load(args.onnx)
     weights = read_weights(model, args.weights)
-    sample = OnnxTorch(model, weights).sample_shape
-    x, y = read_data(args.data, sample, args.rows or args.steps * args.batch, args.classes)
+    network = OnnxTorch(model, weights)
+    x, y = read_data(args.data, network.sample_shape, args.rows or args.steps * args.batch, args.classes,
+                     network.reads_indices)  # fmt: skip
     if args.save_weights:
         safetensors_io.save(args.save_weights, {name: weights[name] for name in find_parameters(model)})
     if args.save_data:

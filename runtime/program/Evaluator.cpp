@@ -22,7 +22,8 @@ const GraphProgram &trainGraph(const Program &program) {
 ClassLayout classesOf(const Program &program) {
   const Shape &output = modelOutput(program.graphs[graphIndex(program, "eval")]).place.shape;
   const Shape &target = targetInput(trainGraph(program)).place.shape;
-  std::optional<ClassLayout> layout = classLayout(output, target);
+  std::optional<ClassLayout> layout =
+      classLayout(output, target, parseLoss(program.loss).classAxis);
   if (!layout)
     throw Error::badInput("the model's output " + shapeText(output) +
                           " holds no class scores for targets of shape " + shapeText(target));

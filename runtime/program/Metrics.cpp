@@ -21,20 +21,23 @@ LossSpec parseLoss(const std::string &text) {
   for (size_t at = colon; at != std::string::npos;) {
     size_t end = text.find(',', at + 1);
     std::string setting = text.substr(at + 1, end == std::string::npos ? end : end - at - 1);
-    constexpr std::string_view key = "ignore_index=";
-    if (setting.starts_with(key)) {
+    for (auto [key, value] : {std::pair(std::string_view("ignore_index="), &spec.ignoreIndex),
+                              std::pair(std::string_view("class_axis="), &spec.classAxis)}) {
+      if (!setting.starts_with(key))
+        continue;
       const char *last = setting.data() + setting.size();
-      auto [stop, error] = std::from_chars(setting.data() + key.size(), last, spec.ignoreIndex);
+      auto [stop, error] = std::from_chars(setting.data() + key.size(), last, *value);
       if (error != std::errc() || stop != last)
-        throw Error::badInput("the program's loss is '" + text +
-                              "'; expected a whole number as ignore_index");
+        throw Error::badInput("the program's loss is '" + text + "'; expected a whole number as " +
+                              std::string(key.substr(0, key.size() - 1)));
     }
     at = end;
   }
   return spec;
 }
 
-std::optional<ClassLayout> classLayout(const Shape &output, const Shape &target) {
+std::optional<ClassLayout> classLayout(const Shape &output, const Shape &target,
+                                       int64_t classAxis) {
   if (output.size() < 2 || target.empty() || target[0] <= 0)
     return std::nullopt;
   ClassLayout layout;
@@ -46,7 +49,9 @@ std::optional<ClassLayout> classLayout(const Shape &output, const Shape &target)
     return std::nullopt;
   layout.classes = total / predictions;
   bool batchFirst = output[0] == target[0];
-  if (batchFirst && output[1] == layout.classes) { // [N,C] and [N,C,d...]
+  auto last = static_cast<int64_t>(output.size()) - 1;
+  bool isNamedLast = last > 1 && (classAxis == -1 || classAxis == last);
+  if (batchFirst && output[1] == layout.classes && !isNamedLast) { // [N,C] and [N,C,d...]
     layout.classStride = layout.positions;
     layout.positionStride = 1;
     return layout;

@@ -18,6 +18,7 @@ struct LossSpec {
   enum class Kind : uint8_t { CrossEntropy, MeanSquaredError };
   Kind kind = Kind::CrossEntropy;
   int64_t ignoreIndex = -100; ///< targets that do not count
+  int64_t classAxis = 1;      ///< dimension of the output; negative ones count from the end
 };
 LossSpec parseLoss(const std::string &text); ///< throws Error(BadInput)
 
@@ -33,8 +34,10 @@ struct ClassLayout {
 };
 
 /// Derives the layout from the output's shape, [N,C], [N,C,d...], [N,d...,C] or [N*d,C], and the
-/// target's, [N,d...]. Absent when the two do not fit together.
-std::optional<ClassLayout> classLayout(const Shape &output, const Shape &target);
+/// target's, [N,d...]. Where both [N,C,d] and [N,d,C] fit, `classAxis` decides. Absent when the two
+/// do not fit together.
+std::optional<ClassLayout> classLayout(const Shape &output, const Shape &target,
+                                       int64_t classAxis = 1);
 
 struct Metrics {
   int64_t rows = 0;    ///< samples

@@ -241,4 +241,91 @@ TEST(CrossEntropy, RowsAndGradient) {
   }
 }
 
+/// Layer normalization of [rows, width] in double.
+struct Norm {
+  Norm(const std::vector<float> &x, int64_t width, double epsilon)
+      : mean(x.size() / width), rstd(mean.size()) {
+    for (size_t r = 0; r < mean.size(); ++r) {
+      double squares = 0;
+      for (int64_t i = 0; i < width; ++i)
+        mean[r] += x[r * width + i] / static_cast<double>(width);
+      for (int64_t i = 0; i < width; ++i)
+        squares += std::pow(x[r * width + i] - mean[r], 2);
+      rstd[r] = 1 / std::sqrt(squares / static_cast<double>(width) + epsilon);
+    }
+  }
+  std::vector<double> mean, rstd;
+};
+
+// Tests layer normalization and both its gradients, with mean far from 0.
+TEST(LayerNorm, AgreesWithLoops) {
+  LoadedKernels kernels(R"(
+    func.func @g(%x: tensor<4x5x83xf32>, %s: tensor<83xf32>, %b: tensor<83xf32>,
+                 %dy: tensor<4x5x83xf32>) {
+      %y, %m, %r = stow.layer_norm %x, %s, %b {epsilon = 1.0e-3 : f64}
+          : (tensor<4x5x83xf32>, tensor<83xf32>, tensor<83xf32>)
+          -> (tensor<4x5x83xf32>, tensor<4x5xf32>, tensor<4x5xf32>)
+      %dx = stow.layer_norm_grad %dy, %x, %m, %r, %s
+          : (tensor<4x5x83xf32>, tensor<4x5x83xf32>, tensor<4x5xf32>, tensor<4x5xf32>,
+             tensor<83xf32>) -> tensor<4x5x83xf32>
+      %ds, %db = stow.layer_norm_scale_grad %dy, %x, %m, %r
+          : (tensor<4x5x83xf32>, tensor<4x5x83xf32>, tensor<4x5xf32>, tensor<4x5xf32>)
+          -> (tensor<83xf32>, tensor<83xf32>)
+      return
+    })");
+  constexpr int64_t rows = 20, width = 83;
+  auto x = someFloats(rows * width), s = someFloats(width, 2, 2), b = someFloats(width, 1, 3);
+  auto dy = someFloats(rows * width, 1, 4);
+  for (float &value : x)
+    value += 10;
+  Norm norm(x, width, 1e-3);
+  std::vector<double> y(x.size()), dx(x.size()), ds(width), db(width);
+  for (int64_t r = 0; r < rows; ++r) {
+    double level = 0, slope = 0;
+    auto normal = [&](int64_t i) { return (x[r * width + i] - norm.mean[r]) * norm.rstd[r]; };
+    for (int64_t i = 0; i < width; ++i) {
+      double g = dy[r * width + i] * s[i];
+      y[r * width + i] = normal(i) * s[i] + b[i];
+      level += g / width, slope += g * normal(i) / width;
+      ds[i] += dy[r * width + i] * normal(i), db[i] += dy[r * width + i];
+    }
+    for (int64_t i = 0; i < width; ++i)
+      dx[r * width + i] = norm.rstd[r] * (dy[r * width + i] * s[i] - level - normal(i) * slope);
+  }
+  std::vector<float> foundY(x.size()), m(rows), r(rows), foundDx(x.size()), foundDs(width),
+      foundDb(width);
+  kernels.run(0, {x.data(), s.data(), b.data(), foundY.data(), m.data(), r.data()});
+  kernels.run(1, {dy.data(), x.data(), m.data(), r.data(), s.data(), foundDx.data()});
+  kernels.run(2, {dy.data(), x.data(), m.data(), r.data(), foundDs.data(), foundDb.data()});
+  expectClose(foundY, y, 1e-5, 1e-5);
+  expectClose(m, norm.mean, 1e-6, 1e-6);
+  expectClose(r, norm.rstd, 1e-5, 1e-6);
+  expectClose(foundDx, dx, 1e-5, 2e-5);
+  expectClose(foundDs, ds, 1e-5, 2e-5);
+  expectClose(foundDb, db, 1e-5, 1e-5);
+  // The gradient may overwrite either operand of its shape.
+  std::vector<float> over = dy;
+  kernels.run(1, {over.data(), x.data(), m.data(), r.data(), s.data(), over.data()});
+  EXPECT_EQ(over, foundDx);
+}
+
+// Tests rows without a bias that fill their task alone.
+TEST(LayerNorm, WithoutBias) {
+  LoadedKernels kernels(R"(
+    func.func @g(%x: tensor<3x40000xf32>, %s: tensor<40000xf32>) {
+      %y, %m, %r = stow.layer_norm %x, %s {epsilon = 1.0e-5 : f64}
+          : (tensor<3x40000xf32>, tensor<40000xf32>)
+          -> (tensor<3x40000xf32>, tensor<3xf32>, tensor<3xf32>)
+      return
+    })");
+  auto x = someFloats(120000), s = someFloats(40000, 1, 2);
+  Norm norm(x, 40000, 1e-5);
+  std::vector<float> y(120000), m(3), r(3);
+  kernels.run(0, {x.data(), s.data(), y.data(), m.data(), r.data()}, 1);
+  std::vector<double> expected(120000);
+  for (int i = 0; i < 120000; ++i)
+    expected[i] = (x[i] - norm.mean[i / 40000]) * norm.rstd[i / 40000] * s[i % 40000];
+  expectClose(y, expected, 1e-5, 1e-5);
+}
+
 } // namespace

@@ -90,3 +90,23 @@ func.func @case(%a: tensor<4xf32>) {
   %0 = stow.dropout %a {ratio = 1.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+// select C1: shapes broadcast.
+func.func @case(%c: tensor<3xi1>, %a: tensor<4xf32>) {
+  // expected-error @+2 {{operand shapes do not broadcast}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.select %c, %a, %a : (tensor<3xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// select C2: one element type.
+func.func @case(%c: tensor<4xi1>, %a: tensor<4xf32>, %b: tensor<4xf64>) {
+  // expected-error @+2 {{operands have different element types: 'f32' and 'f64'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.select %c, %a, %b : (tensor<4xi1>, tensor<4xf32>, tensor<4xf64>) -> tensor<4xf32>
+  return
+}

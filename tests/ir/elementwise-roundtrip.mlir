@@ -89,6 +89,8 @@ func.func @attributes(%x: tensor<4x8xf32>, %m: tensor<4x8xi1>, %seed: tensor<i64
   %r4 = stow.select_grad %x, %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: stow.cast %{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xbf16>
   %r5 = stow.cast %x : (tensor<4x8xf32>) -> tensor<4x8xbf16>
+  // CHECK: stow.select %{{.*}} : (tensor<4x8xi1>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %sel = stow.select %m, %x, %x : (tensor<4x8xi1>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: stow.cast %{{.*}} : (tensor<4x8xi1>) -> tensor<4x8xf32>
   %r6 = stow.cast %m : (tensor<4x8xi1>) -> tensor<4x8xf32>
   return

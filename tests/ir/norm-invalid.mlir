@@ -42,3 +42,22 @@ func.func @case(%x: tensor<4xf32>) {
   %0 = stow.channel_window_sum %x {before = 1 : i64, after = 2 : i64} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+// layer_norm C1: rows.
+func.func @case(%x: tensor<4xf32>, %v: tensor<4xf32>) {
+  // expected-error @+2 {{expects x of rank 2 or more, found 'tensor<4xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0:3 = stow.layer_norm %x, %v {epsilon = 1.0e-5 : f64} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
+// layer_norm C2: one element per element of a row.
+func.func @case(%x: tensor<8x4xf32>, %v: tensor<4xf32>, %w: tensor<8xf32>) {
+  // expected-error @+1 {{expects scale and bias of type 'tensor<4xf32>', found 'tensor<8xf32>'}}
+  %0:3 = stow.layer_norm %x, %v, %w {epsilon = 1.0e-5 : f64} : (tensor<8x4xf32>, tensor<4xf32>, tensor<8xf32>) -> (tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>)
+  return
+}

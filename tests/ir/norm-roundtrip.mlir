@@ -14,5 +14,13 @@ func.func @norm(%x: tensor<2x4x8x8xf32>, %v: tensor<4xf32>, %r: tensor<8x4xf32>)
   %3:3 = stow.batch_norm_grad %x, %v, %v, %v, %x {epsilon = 1.000000e-05 : f64} : (tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<2x4x8x8xf32>) -> (tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>)
   // CHECK: stow.channel_window_sum %{{.*}} {after = 2 : i64, before = 1 : i64} : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
   %4 = stow.channel_window_sum %x {after = 2 : i64, before = 1 : i64} : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  // CHECK: stow.layer_norm %{{.*}} {epsilon = 1.000000e-05 : f64} : (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>)
+  %5:3 = stow.layer_norm %r, %v, %v {epsilon = 1.000000e-05 : f64} : (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>)
+  // CHECK: stow.layer_norm %{{.*}} {epsilon = 1.000000e-05 : f64} : (tensor<8x4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>)
+  %6:3 = stow.layer_norm %r, %v {epsilon = 1.000000e-05 : f64} : (tensor<8x4xf32>, tensor<4xf32>) -> (tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>)
+  // CHECK: stow.layer_norm_grad %{{.*}} : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<4xf32>) -> tensor<8x4xf32>
+  %7 = stow.layer_norm_grad %r, %r, %5#1, %5#2, %v : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<4xf32>) -> tensor<8x4xf32>
+  // CHECK: stow.layer_norm_scale_grad %{{.*}} : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %8:2 = stow.layer_norm_scale_grad %r, %r, %5#1, %5#2 : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
   return
 }

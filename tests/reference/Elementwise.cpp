@@ -149,6 +149,14 @@ std::vector<Tensor> dropoutTraining(Operation *op, Operands operands) {
   return {result};
 }
 
+std::vector<Tensor> select(Operation *op, Operands operands) {
+  Tensor y(shapeOf(op->getResult(0)));
+  forEachIndex(y.shape, [&](const Index &at) {
+    y(at) = operands[operands[0].broadcast(at) != 0 ? 1 : 2].broadcast(at);
+  });
+  return {y};
+}
+
 /// Of the model form: inference passes everything.
 std::vector<Tensor> dropout(Operation *, Operands operands) { return {operands[0]}; }
 
@@ -204,6 +212,7 @@ void addElementwiseRules(Rules &rules) {
   rules["stow.clip"] = clip;
   rules["stow.range_grad"] = rangeGrad;
   rules["stow.select_grad"] = selectGrad;
+  rules["stow.select"] = select;
   rules["stow.cast"] = castElements;
   rules["stow.dropout"] = dropout;
   rules["stow.dropout_training"] = dropoutTraining;

@@ -66,6 +66,7 @@ Rule ruleFor(StringRef opName) {
   static const Rules rules = [] {
     Rules all;
     addElementwiseRules(all);
+    addEmbeddingRules(all);
     addLinearRules(all);
     addLossRules(all);
     addNormRules(all);

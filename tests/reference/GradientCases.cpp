@@ -175,6 +175,54 @@ void addNorm(Cases &cases) {
                          "before = 0 : i64, after = 4 : i64", "2x3x2x2x"));
 }
 
+void addLayerNorm(Cases &cases) {
+  for (std::string x : {"4x5x", "2x3x4x"}) {
+    std::string row = x.substr(x.size() - 2), rows = x.substr(0, x.size() - 2);
+    std::string results = tensor(x) + ", " + tensor(rows) + ", " + tensor(rows);
+    for (bool bias : {true, false})
+      cases.push_back(
+          {"layer_norm_" + x + (bias ? "_bias" : ""),
+           "%a: " + tensor(x) + ", %s: " + tensor(row) + (bias ? ", %b: " + tensor(row) : ""),
+           results,
+           "%y, %m, %r = stow.layer_norm %a, %s" + std::string(bias ? ", %b" : "") +
+               " {epsilon = 1.0e-3 : f64} : (" + tensor(x) + ", " + tensor(row) +
+               (bias ? ", " + tensor(row) : "") + ") -> (" + results +
+               ")\nreturn %y, %m, %r : " + results});
+  }
+}
+
+void addIndexed(Cases &cases) {
+  // Rows read several times, once and never; negative indices count from the end.
+  cases.push_back({"embedding",
+                   "%t: tensor<5x3xf64>, %i: tensor<2x4xi64>",
+                   "tensor<2x4x3xf64>",
+                   R"(
+      %y = stow.embedding %t, %i : (tensor<5x3xf64>, tensor<2x4xi64>) -> tensor<2x4x3xf64>
+      return %y : tensor<2x4x3xf64>)",
+                   -2,
+                   2,
+                   {0, 4, 4, 2, -1, 0, 4, -5}});
+  cases.push_back({"embedding_wide",
+                   "%t: tensor<3x2x2xf64>, %i: tensor<4xi32>",
+                   "tensor<4x2x2xf64>",
+                   R"(
+      %y = stow.embedding %t, %i : (tensor<3x2x2xf64>, tensor<4xi32>) -> tensor<4x2x2xf64>
+      return %y : tensor<4x2x2xf64>)",
+                   -2,
+                   2,
+                   {1, 1, 2, 1}});
+  cases.push_back({"select",
+                   "%c: tensor<3x1xi1>, %a: tensor<2x3x4xf64>, %b: tensor<4xf64>",
+                   "tensor<2x3x4xf64>",
+                   R"(
+      %y = stow.select %c, %a, %b
+          : (tensor<3x1xi1>, tensor<2x3x4xf64>, tensor<4xf64>) -> tensor<2x3x4xf64>
+      return %y : tensor<2x3x4xf64>)",
+                   -2,
+                   2,
+                   {1, 0, 1}});
+}
+
 void addReductions(Cases &cases) {
   for (std::string op : {"reduce_sum", "reduce_mean", "reduce_max"}) {
     cases.push_back(
@@ -235,6 +283,8 @@ const std::vector<GradientCase> &gradientCases() {
     addLinear(all);
     addWindows(all);
     addNorm(all);
+    addLayerNorm(all);
+    addIndexed(all);
     addReductions(all);
     addShapes(all);
     return all;

@@ -83,9 +83,75 @@ std::vector<Tensor> channelWindowSum(Operation *op, Operands operands) {
   return {y};
 }
 
+/// Calls `visit(row, first)` for every row of the last dimension; `first` is its first element.
+void forEachRow(const Tensor &x, const std::function<void(int64_t, int64_t)> &visit) {
+  for (int64_t row = 0; row < x.size() / x.shape.back(); ++row)
+    visit(row, row * x.shape.back());
+}
+
+std::vector<int64_t> rowNumbers(const Tensor &x) { return {x.shape.begin(), x.shape.end() - 1}; }
+
+std::vector<Tensor> layerNorm(Operation *op, Operands operands) {
+  const Tensor &x = operands[0];
+  int64_t n = x.shape.back();
+  double epsilon = number(cast<LayerNormOp>(op).getEpsilon());
+  Tensor y(x.shape), mean(rowNumbers(x)), rstd(rowNumbers(x));
+  forEachRow(x, [&](int64_t row, int64_t first) {
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < n; ++i)
+      sum += x.values[first + i];
+    double centre = sum / static_cast<double>(n);
+    for (int64_t i = 0; i < n; ++i)
+      squares += (x.values[first + i] - centre) * (x.values[first + i] - centre);
+    double scale = 1 / std::sqrt(squares / static_cast<double>(n) + epsilon);
+    for (int64_t i = 0; i < n; ++i)
+      y.values[first + i] = (x.values[first + i] - centre) * scale * operands[1].values[i] +
+                            (operands.size() > 2 ? operands[2].values[i] : 0);
+    mean.values[row] = centre;
+    rstd.values[row] = scale;
+  });
+  return {y, mean, rstd};
+}
+
+/// By the chain rule through mean and deviation, term by term.
+std::vector<Tensor> layerNormGrad(Operation *, Operands operands) {
+  const Tensor &dy = operands[0], &x = operands[1], &mean = operands[2], &rstd = operands[3];
+  int64_t n = x.shape.back();
+  Tensor dx(x.shape);
+  forEachRow(x, [&](int64_t row, int64_t first) {
+    double m = mean.values[row], r = rstd.values[row];
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        double g = dy.values[first + j] * operands[4].values[j];
+        double slope = ((i == j) - 1.0 / static_cast<double>(n)) * r -
+                       (x.values[first + j] - m) * (x.values[first + i] - m) * r * r * r /
+                           static_cast<double>(n);
+        dx.values[first + i] += g * slope;
+      }
+  });
+  return {dx};
+}
+
+std::vector<Tensor> layerNormScaleGrad(Operation *, Operands operands) {
+  const Tensor &dy = operands[0], &x = operands[1], &mean = operands[2], &rstd = operands[3];
+  int64_t n = x.shape.back();
+  Tensor dscale({n}), dbias({n});
+  forEachRow(x, [&](int64_t row, int64_t first) {
+    for (int64_t i = 0; i < n; ++i) {
+      double value = dy.values[first + i];
+      dscale.values[i] += value * (x.values[first + i] - mean.values[row]) * rstd.values[row];
+      dbias.values[i] += value;
+    }
+  });
+  return {dscale, dbias};
+}
+
 } // namespace
 
 void addNormRules(Rules &rules) {
+  rules["stow.layer_norm"] = layerNorm;
+  rules["stow.layer_norm_grad"] = layerNormGrad;
+  rules["stow.layer_norm_scale_grad"] = layerNormScaleGrad;
   rules["stow.batch_norm"] = batchNorm;
   rules["stow.batch_norm_training"] = batchNormTraining;
   rules["stow.batch_norm_grad"] = batchNormGrad;

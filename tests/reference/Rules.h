@@ -10,6 +10,7 @@ namespace stow::reference {
 using Rules = llvm::StringMap<Rule>;
 
 void addElementwiseRules(Rules &rules);
+void addEmbeddingRules(Rules &rules);
 void addLinearRules(Rules &rules);
 void addLossRules(Rules &rules);
 void addNormRules(Rules &rules);

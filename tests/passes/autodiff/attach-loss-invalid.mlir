@@ -10,7 +10,7 @@ func.func @train(%x: tensor<8x10xf32> {stow.name = "x", stow.kind = "parameter"}
 // -----
 
 // Tests that cross-entropy needs classes.
-// expected-error @+1 {{cross-entropy expects an output [N,C] or [N,C,d...], found 'tensor<8xf32>'}}
+// expected-error @+1 {{cross-entropy expects an output [N,C] or [N,C,d...] with the classes along dimension 1, found 'tensor<8xf32>'; class-axis names another dimension}}
 func.func @train(%x: tensor<8xf32> {stow.name = "x", stow.kind = "parameter"})
     -> (tensor<8xf32> {stow.name = "y"}) {
   return %x : tensor<8xf32>

@@ -1,6 +1,7 @@
 // RUN: stowage-opt %s --stow-attach-loss --split-input-file | FileCheck %s
 // RUN: stowage-opt %s --stow-attach-loss="loss=mse reduction=sum" --split-input-file | FileCheck %s --check-prefix=MSE
 // RUN: stowage-opt %s --stow-attach-loss="reduction=sum ignore-index=7" --split-input-file | FileCheck %s --check-prefix=TOTAL
+// RUN: stowage-opt %s --stow-attach-loss="class-axis=-1" --split-input-file | FileCheck %s --check-prefix=LAST
 
 // Tests that the mean divides by the targets that count, that state results stay, and that a softmax
 // at the end is taken off for cross-entropy only.
@@ -41,6 +42,12 @@ func.func @train(%x: tensor<8x10xf32> {stow.name = "x", stow.kind = "parameter"}
 // CHECK: %[[P:.*]] = stow.transpose %{{.*}} {permutation = array<i64: 0, 2, 3, 1>}
 // CHECK: %[[R:.*]] = stow.reshape %[[P]] : (tensor<2x3x4x5xf32>) -> tensor<24x5xf32>
 // CHECK: stow.cross_entropy_rows %[[R]], %[[TR]]
+// Classes along the last dimension are rows already; the log_softmax runs along another one and stays.
+// LAST-LABEL: func.func @train(%{{.*}}: tensor<2x5x3x4xf32>
+// LAST-SAME: %[[T:[a-z0-9]+]]: tensor<2x5x3xi64> {stow.kind = "target", stow.name = "target"}
+// LAST: stow.log_softmax
+// LAST-NOT: stow.transpose
+// LAST: stow.reshape %{{.*}} : (tensor<2x5x3x4xf32>) -> tensor<30x4xf32>
 func.func @train(%x: tensor<2x5x3x4xf32> {stow.name = "x", stow.kind = "parameter"})
     -> (tensor<2x5x3x4xf32> {stow.name = "y"}) {
   %y = stow.log_softmax %x {axis = 1 : i64} : (tensor<2x5x3x4xf32>) -> tensor<2x5x3x4xf32>
@@ -71,4 +78,16 @@ func.func @train(%x: tensor<1x10xf32> {stow.name = "x", stow.kind = "parameter"}
       pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
       : (tensor<1x1x4x4xf32>) -> (tensor<1x1x2x2xf32>, tensor<1x1x2x2xi8>)
   return %x, %i : tensor<1x10xf32>, tensor<1x1x2x2xi8>
+}
+
+// -----
+
+// Tests that scores [N*d,C] of N samples take targets [N,d]: every sample brings its own.
+// CHECK-LABEL: func.func @train(%{{.*}}: tensor<6x10xf32>
+// CHECK-SAME: %[[T:[a-z0-9]+]]: tensor<2x3xi64> {stow.kind = "target", stow.name = "target"}
+// CHECK: %[[R:.*]] = stow.reshape %[[T]] : (tensor<2x3xi64>) -> tensor<6xi64>
+// CHECK: stow.cross_entropy_rows %{{.*}}, %[[R]]
+func.func @train(%x: tensor<6x10xf32> {stow.name = "x", stow.kind = "parameter"}, %z: tensor<2x3xi64> {stow.name = "z", stow.kind = "input"})
+    -> (tensor<6x10xf32> {stow.name = "y"}) {
+  return %x : tensor<6x10xf32>
 }

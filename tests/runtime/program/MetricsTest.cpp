@@ -16,6 +16,7 @@ TEST(MetricsTest, ParsesLosses) {
   EXPECT_EQ(parseLoss("cross-entropy").ignoreIndex, -100);
   EXPECT_EQ(parseLoss("cross-entropy:ignore_index=-1").ignoreIndex, -1);
   EXPECT_EQ(parseLoss("cross-entropy:reduction=mean,ignore_index=255").ignoreIndex, 255);
+  EXPECT_EQ(parseLoss("cross-entropy:ignore_index=3,class_axis=-1").classAxis, -1);
   EXPECT_THROW(parseLoss("hinge"), Error);
   EXPECT_THROW(parseLoss("cross-entropy:ignore_index=x"), Error);
 }
@@ -37,6 +38,8 @@ TEST(MetricsTest, ClassLayouts) {
   expectLayout({2, 7, 100}, {2, 7}, {100, 7, 1, 100});     // tokens, classes last
   expectLayout({14, 100}, {2, 7}, {100, 7, 1, 100});       // tokens, flattened
   expectLayout({2, 5, 5}, {2, 5}, {5, 5, 5, 1});           // ambiguous: classes second, as PyTorch
+  EXPECT_EQ(classLayout({2, 5, 5}, {2, 5}, -1)->classStride, 1); // unless the program says last
+  EXPECT_EQ(classLayout({2, 5, 5}, {2, 5}, 2)->positionStride, 5);
   EXPECT_FALSE(classLayout({8}, {8}));
   EXPECT_FALSE(classLayout({8, 10}, {3}));
   EXPECT_FALSE(classLayout({8, 10}, {}));

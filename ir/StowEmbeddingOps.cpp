@@ -1,0 +1,61 @@
+// Types, constraints and costs of tables that are read by index.
+#include "ir/Stow.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
+} // namespace
+
+LogicalResult EmbeddingOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                            Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  auto table = tensor(adaptor.getTable());
+  if (table.getRank() < 2) // C1
+    return emitOptionalError(location, "expects a table of rank 2 or more, found ", table);
+  SmallVector<int64_t> shape(tensor(adaptor.getIndices()).getShape());
+  llvm::append_range(shape, table.getShape().drop_front());
+  types.push_back(RankedTensorType::get(shape, table.getElementType()));
+  return success();
+}
+bool EmbeddingOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+double EmbeddingOp::getFlops() { return 0; }
+/// The rows it reads, not the whole table.
+int64_t EmbeddingOp::getBytesMoved() {
+  return storedBytesOf(getIndices().getType()) + 2 * storedBytesOf(getY().getType());
+}
+
+LogicalResult EmbeddingGradOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                                Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  auto dy = tensor(adaptor.getDy()), indices = tensor(adaptor.getIndices());
+  if (dy.getRank() <= indices.getRank() ||
+      dy.getShape().take_front(indices.getRank()) != indices.getShape()) // C1
+    return emitOptionalError(location,
+                             "expects dy of the shape of the indices, then that of a row, "
+                             "found ",
+                             dy, " for indices ", indices);
+  auto rows = static_cast<int64_t>(adaptor.getRows());
+  if (rows < 1) // C2
+    return emitOptionalError(location, "expects a positive number of rows, found ", rows);
+  SmallVector<int64_t> shape = {rows};
+  llvm::append_range(shape, dy.getShape().drop_front(indices.getRank()));
+  types.push_back(RankedTensorType::get(shape, dy.getElementType()));
+  return success();
+}
+bool EmbeddingGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+double EmbeddingGradOp::getFlops() {
+  return static_cast<double>(getDy().getType().getNumElements());
+}
+/// Zeros for the whole table; then every row of dy is read, and added to a row.
+int64_t EmbeddingGradOp::getBytesMoved() {
+  return storedBytesOf(getIndices().getType()) + 3 * storedBytesOf(getDy().getType()) +
+         storedBytesOf(getDtable().getType());
+}
+/// Sums of many rows need the bits.
+PrecisionClass EmbeddingGradOp::getPrecisionClass() { return PrecisionClass::Full; }
+
+} // namespace stow

@@ -1,0 +1,84 @@
+// Tables read by index, and the sum of rows that is their gradient, against plain loops.
+#include "tests/codegen/Kernels.h"
+
+#include <cmath>
+
+using namespace stow;
+
+namespace {
+
+// Tests rows read by indices from both ends, and that an index outside gives NaN and nothing else.
+TEST(Embedding, ReadsRows) {
+  LoadedKernels kernels(R"(
+    func.func @g(%t: tensor<7x37xf32>, %i: tensor<2x3xi64>) {
+      %y = stow.embedding %t, %i
+          : (tensor<7x37xf32>, tensor<2x3xi64>) -> tensor<2x3x37xf32>
+      return
+    })");
+  auto table = someFloats(7 * 37);
+  std::vector<int64_t> indices = {6, 0, -1, 7, -8, int64_t(1) << 62};
+  std::vector<int> rows = {6, 0, 6, -1, -1, -1};
+  std::vector<float> y(6 * 37), split(6 * 37);
+  kernels.run(0, {table.data(), indices.data(), y.data()});
+  for (int i = 0; i < 6; ++i)
+    for (int j = 0; j < 37; ++j) {
+      float found = y[i * 37 + j];
+      if (rows[i] < 0)
+        EXPECT_TRUE(std::isnan(found)) << i;
+      else
+        EXPECT_EQ(found, table[rows[i] * 37 + j]);
+    }
+}
+
+/// A table of `rows` x `width`, read by `count` indices.
+struct ScatterCase {
+  int64_t rows, width, count;
+  std::string index;
+};
+
+class EmbeddingGrad : public testing::TestWithParam<ScatterCase> {};
+
+// Tests the sums of rows, whole and task by task to the bit: few rows that many share, and many
+// rows of which few are read. Indices outside the table count for nothing.
+TEST_P(EmbeddingGrad, AgreesWithLoops) {
+  auto [rows, width, count, index] = GetParam();
+  auto type = [&](int64_t extent) {
+    return "tensor<" + std::to_string(extent) + "x" + std::to_string(width) + "xf32>";
+  };
+  std::string dyType = type(count);
+  std::string indices = "tensor<" + std::to_string(count) + "x" + index + ">";
+  LoadedKernels kernels("func.func @g(%dy: " + dyType + ", %i: " + indices +
+                        ") { %d = stow.embedding_grad %dy, %i {rows = " + std::to_string(rows) +
+                        " : i64} : (" + dyType + ", " + indices + ") -> " + type(rows) +
+                        " return }");
+  auto dy = someFloats(count * width);
+  std::vector<int64_t> wide(count);
+  uint64_t state = 7;
+  for (int64_t i = 0; i < count; ++i) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    wide[i] = static_cast<int64_t>((state >> 33) % (2 * rows)) - rows;
+  }
+  wide[0] = rows;
+  wide[count / 2] = -rows - 1;
+  std::vector<int32_t> narrow(wide.begin(), wide.end());
+  std::vector<double> expected(rows * width);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t row = wide[i] < 0 ? wide[i] + rows : wide[i];
+    for (int64_t j = 0; j < width && row >= 0 && row < rows; ++j)
+      expected[row * width + j] += dy[i * width + j];
+  }
+  void *given = index == "i64" ? static_cast<void *>(wide.data()) : narrow.data();
+  std::vector<float> found(rows * width, 9), split(rows * width, 9);
+  kernels.run(0, {dy.data(), given, found.data()});
+  kernels.run(0, {dy.data(), given, split.data()}, 1);
+  EXPECT_EQ(found, split);
+  expectClose(found, expected, 1e-6, 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Embedding, EmbeddingGrad,
+                         testing::Values(ScatterCase{3, 5, 400, "i64"},
+                                         ScatterCase{65, 64, 1000, "i32"},
+                                         ScatterCase{5000, 33, 300, "i64"},
+                                         ScatterCase{1, 1, 3, "i64"}));
+
+} // namespace
