@@ -2,9 +2,11 @@
 //
 // One rule decides the activations: four-dimensional ones are channels last (NHWC). The host
 // library is as fast on it as on its own blocked layouts, every generated kernel sees long
-// contiguous rows, and there is no channel padding to pay for. Only convolution weights get a
-// library layout, chosen by the forward convolution; where a backward convolution wants another,
-// a reorder of the (small) weight is inserted. One pass over each graph, in order: O(ops).
+// contiguous rows, and there is no channel padding to pay for. In a graph that multiplies
+// four-dimensional stacks of matrices and has no channels, dimension 1 counts the heads of an
+// attention: there everything is row-major, as such products want it. Only convolution weights
+// get a library layout, chosen by the forward convolution; where a backward convolution wants
+// another, a reorder of the (small) weight is inserted. One pass over each graph, in order: O(ops).
 #include "passes/layout/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -22,9 +24,19 @@ namespace {
 
 RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// The house layout of a type: channels last for four dimensions, else row-major.
-RankedTensorType houseType(RankedTensorType type) {
-  return type.getRank() == 4 ? withLayout(type, Layout{1, {0, 2, 3, 1}, {}}) : withoutLayout(type);
+/// True when four-dimensional tensors of the graph are images: unless there are products of them
+/// and nothing that has channels.
+bool hasImages(func::FuncOp graph) {
+  bool multiplies = false;
+  for (Operation &op : graph.getBody().front()) {
+    if (op.getNumResults() == 0 || tensorType(op.getResult(0)).getRank() != 4)
+      continue;
+    if (isa<Conv2dOp, MaxPoolOp, MaxPoolTrainingOp, AvgPoolOp, BatchNormOp, BatchNormTrainingOp,
+            ChannelWindowSumOp>(op))
+      return true;
+    multiplies |= isa<MatmulOp>(op);
+  }
+  return !multiplies;
 }
 
 /// True when the elements lie in row-major order, extents of 1 ignored.
@@ -47,7 +59,8 @@ bool isRowMajorOrder(RankedTensorType type) {
 class GraphLayout {
 public:
   GraphLayout(func::FuncOp graph, const Target &target, llvm::StringMap<RankedTensorType> &state)
-      : graph(graph), target(target), state(state), builder(graph.getContext()) {}
+      : graph(graph), target(target), state(state), builder(graph.getContext()),
+        channelsLast(hasImages(graph)) {}
 
   LogicalResult run() {
     assignArguments();
@@ -60,6 +73,12 @@ public:
   unsigned reorders = 0;
 
 private:
+  /// The house layout of a type.
+  RankedTensorType houseType(RankedTensorType type) const {
+    return channelsLast && type.getRank() == 4 ? withLayout(type, Layout{1, {0, 2, 3, 1}, {}})
+                                               : withoutLayout(type);
+  }
+
   bool isState(BlockArgument argument) {
     auto kind = graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kKindAttr);
     return kind && (kind == "parameter" || kind == "statistic" || kind == "optimizer");
@@ -290,6 +309,7 @@ private:
   llvm::StringMap<RankedTensorType> &state;
   llvm::DenseSet<Value> decided;
   OpBuilder builder;
+  const bool channelsLast;
 };
 
 //===-- --stow-assign-layouts ----------------------------------------------------------------===//

@@ -6,7 +6,8 @@ include "mlir/Pass/PassBase.td"
 def AssignLayoutsPass : Pass<"stow-assign-layouts", "::mlir::ModuleOp"> {
   let summary = "Choose the physical layout of every tensor";
   let description = [{
-    Four-dimensional activations are stored channels last, convolution weights as the library likes
+    Four-dimensional activations are stored channels last, unless the graph multiplies stacks of
+    matrices and has no channels; convolution weights as the library likes
     best in the forward pass, everything else row-major. Where an op wants another layout than its
     operand has, a stow.reorder is inserted, which is planned like any other op.
 

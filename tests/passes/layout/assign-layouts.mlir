@@ -209,3 +209,19 @@ func.func @train(%x: tensor<2x128xf32> {stow.name = "x", stow.kind = "input"}, %
   %v = stow.reshape %x : (tensor<2x128xf32>) -> tensor<2x8x4x4xf32>
   return %v : tensor<2x8x4x4xf32>
 }
+
+// -----
+
+// Tests that the heads of an attention are no channels: nothing is channels last, nothing reordered.
+// CHECK-LABEL: func.func @eval
+// CHECK-NOT: stow.layout
+// CHECK-NOT: stow.reorder
+// CHECK: return
+func.func @eval(%q: tensor<2x4x8x3xf32> {stow.name = "q", stow.kind = "input"}, %k: tensor<2x4x3x8xf32> {stow.name = "k", stow.kind = "input"})
+    -> (tensor<2x8x32xf32> {stow.name = "y"}) {
+  %s = stow.matmul %q, %k {transpose_a = false, transpose_b = false} : (tensor<2x4x8x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x8x8xf32>
+  %p = stow.softmax %s {axis = 3 : i64} : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  %t = stow.transpose %p {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x4x8x8xf32>) -> tensor<2x8x4x8xf32>
+  %y = stow.reshape %t : (tensor<2x8x4x8xf32>) -> tensor<2x8x32xf32>
+  return %y : tensor<2x8x32xf32>
+}
