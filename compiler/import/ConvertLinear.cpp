@@ -42,6 +42,22 @@ void convertGemm(NodeImport &node) {
   node.bind(0, y);
 }
 
+/// A matrix that was transposed just for this product, as a head that shares the embedding's table
+/// has it, is read as it lies.
+bool takeTransposed(Value &x) {
+  auto transpose = x.getDefiningOp<TransposeOp>();
+  if (!transpose)
+    return false;
+  SmallVector<int64_t> swapped(transpose.getPermutation());
+  if (swapped.size() < 2)
+    return false;
+  std::swap(swapped[swapped.size() - 2], swapped.back());
+  if (!llvm::is_sorted(swapped))
+    return false;
+  x = transpose.getX();
+  return true;
+}
+
 /// Vectors become matrices of one row or column, which the result drops again.
 void convertMatMul(NodeImport &node) {
   Value a = node.value(0), b = node.value(1);
@@ -52,7 +68,9 @@ void convertMatMul(NodeImport &node) {
     a = node.reshape(a, {1, left[0]});
   if (right.size() == 1)
     b = node.reshape(b, {right[0], 1});
-  Value y = product(node, {a, b}, false, false);
+  bool transposeA = left.size() > 1 && takeTransposed(a);
+  bool transposeB = right.size() > 1 && takeTransposed(b);
+  Value y = product(node, {a, b}, transposeA, transposeB);
   Shape shape = shapeOf(y);
   if (right.size() == 1)
     shape.pop_back();

@@ -1,4 +1,4 @@
-// Batch normalization, local response normalization and dropout.
+// Batch and layer normalization, local response normalization and dropout.
 #include "compiler/import/GraphImport.h"
 
 #include <cmath>
@@ -61,6 +61,43 @@ void convertLrn(NodeImport &node) {
   node.bind(0, node.emit<MulOp>({x, factor}));
 }
 
+/// Normalization of the dimensions from `axis` on, which become one. Mean and inverse deviation
+/// keep those dimensions with extent 1.
+void convertLayerNorm(NodeImport &node) {
+  Value x = node.value(0);
+  Shape shape = shapeOf(x);
+  auto rank = static_cast<int64_t>(shape.size());
+  if (rank == 0)
+    throw Error::badInput("normalizes a scalar");
+  int64_t axis = normalizedAxis(node.integer("axis", -1), rank);
+  Shape row(shape.begin() + axis, shape.end()), rows(shape.begin(), shape.begin() + axis);
+  int64_t length = elementCount(row);
+  auto vector = [&](size_t i) {
+    Value given = node.value(i);
+    auto type = cast<RankedTensorType>(given.getType());
+    auto joined = broadcastShapes(type.getShape(), row);
+    if (mlir::failed(joined) || Shape(joined->begin(), joined->end()) != row)
+      throw Error::badInput("scale or bias does not broadcast to the normalized dimensions");
+    if (shapeOf(given) != row)
+      given = node.emitAs<BroadcastToOp>(given, RankedTensorType::get(row, type.getElementType()));
+    return node.reshape(given, {length});
+  };
+  Shape flat = rows.empty() ? Shape{1} : rows;
+  flat.push_back(length);
+  SmallVector<Value> operands = {node.reshape(x, flat), vector(1)};
+  if (node.has(2))
+    operands.push_back(vector(2));
+  Value y = node.emit<LayerNormOp>(operands, [&](LayerNormOp::Properties &p) {
+    p.epsilon = node.f64(node.number("epsilon", 1e-5));
+  });
+  node.bind(0, node.reshape(y, shape));
+  Shape kept = rows;
+  kept.resize(rank, 1);
+  for (unsigned i : {1, 2})
+    if (node.isRead(i))
+      node.bind(i, node.reshape(y.getDefiningOp()->getResult(i), kept));
+}
+
 void convertDropout(NodeImport &node) {
   double ratio = node.number("ratio", 0.5);
   if (node.has(1)) {
@@ -83,6 +120,7 @@ void convertDropout(NodeImport &node) {
 
 void addNormRules(RuleTable &table) {
   table["BatchNormalization"] = {convertBatchNorm, 5, 5};
+  table["LayerNormalization"] = {convertLayerNorm, 2, 3};
   table["LRN"] = {convertLrn, 1, 1};
   table["Dropout"] = {convertDropout, 1, 3};
 }

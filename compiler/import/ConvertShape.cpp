@@ -139,13 +139,6 @@ void convertConcat(NodeImport &node) {
             node.emit<ConcatOp>(inputs, [&](ConcatOp::Properties &p) { p.axis = node.i64(axis); }));
 }
 
-Value slice(NodeImport &node, Value x, const Shape &starts, const Shape &sizes) {
-  return node.emit<SliceOp>(x, [&](SliceOp::Properties &p) {
-    p.starts = node.array(starts);
-    p.sizes = node.array(sizes);
-  });
-}
-
 /// Sizes of the parts: given, or equal with a smaller last one.
 std::vector<int64_t> splitSizes(NodeImport &node, int64_t extent) {
   std::optional<std::vector<int64_t>> given = node.integers("split");
@@ -179,7 +172,7 @@ void convertSplit(NodeImport &node) {
     Shape part = shape;
     part[axis] = sizes[i];
     if (node.isRead(i))
-      node.bind(i, slice(node, x, starts, part));
+      node.bind(i, node.slice(x, starts, part));
     starts[axis] += sizes[i];
   }
 }
@@ -211,41 +204,7 @@ void convertSlice(NodeImport &node) {
   }
   if (sizes == shape)
     return node.bindSlot(0, 0);
-  node.bind(0, slice(node, x, starts, sizes));
-}
-
-/// Gather with constant indices: every run of consecutive ones is a slice.
-void convertGather(NodeImport &node) {
-  constexpr size_t maxRuns = 64;
-  const Literal &index = node.constant(1, "indices");
-  Value x = node.value(0);
-  Shape shape = shapeOf(x), starts(shape.size(), 0), sizes = shape;
-  int64_t axis = normalizedAxis(node.integer("axis", 0), shape.size());
-  if (index.isFloat() || index.ints.empty())
-    throw Error::badInput("gathers with indices that are no integers");
-  SmallVector<std::pair<int64_t, int64_t>> runs; // first index, count
-  for (int64_t at : index.ints) {
-    at += at < 0 ? shape[axis] : 0;
-    if (runs.empty() || at != runs.back().first + runs.back().second)
-      runs.push_back({at, 0});
-    ++runs.back().second;
-  }
-  if (runs.size() > maxRuns)
-    throw Error::badInput("gathers " + std::to_string(runs.size()) + " separate pieces; at most " +
-                          std::to_string(maxRuns) + " are supported");
-  SmallVector<Value> parts;
-  for (auto [start, count] : runs) {
-    starts[axis] = start;
-    sizes[axis] = count;
-    parts.push_back(slice(node, x, starts, sizes));
-  }
-  Value y = parts.front();
-  if (parts.size() > 1)
-    y = node.emit<ConcatOp>(parts, [&](ConcatOp::Properties &p) { p.axis = node.i64(axis); });
-  Shape result(shape.begin(), shape.begin() + axis);
-  result.insert(result.end(), index.shape.begin(), index.shape.end());
-  result.insert(result.end(), shape.begin() + axis + 1, shape.end());
-  node.bind(0, node.reshape(y, result));
+  node.bind(0, node.slice(x, starts, sizes));
 }
 
 /// Pads and value are attributes before opset 11 and inputs since. Negative pads cut.
@@ -283,7 +242,7 @@ void convertPad(NodeImport &node) {
     sizes[axis] -= cut[axis] + std::max<int64_t>(-high, 0);
   }
   if (sizes != shape)
-    x = slice(node, x, cut, sizes);
+    x = node.slice(x, cut, sizes);
   if (elementCount(before) == 0 && before == after && before == Shape(shape.size(), 0))
     return node.bind(0, x);
   node.bind(0, node.emit<PadOp>(x, [&](PadOp::Properties &p) {
@@ -334,11 +293,10 @@ void addShapeRules(RuleTable &table) {
   table["Concat"] = {convertConcat, 1, SIZE_MAX};
   table["Split"] = {convertSplit, 1, 2};
   table["Slice"] = {convertSlice, 1, 5};
-  table["Gather"] = {convertGather, 2, 2};
   table["Pad"] = {convertPad, 1, 4};
   table["Expand"] = {convertExpand, 2, 2};
-  for (const char *type : {"Mod", "Floor", "Ceil", "Equal", "Less", "Greater", "And", "Not",
-                           "Where", "Range", "ReduceProd"})
+  for (const char *type : {"Mod", "Floor", "Ceil", "Equal", "Less", "LessOrEqual", "Greater",
+                           "GreaterOrEqual", "And", "Or", "Not", "Range", "ReduceProd", "Trilu"})
     table[type] = {convertFolded, 1, 3};
 }
 

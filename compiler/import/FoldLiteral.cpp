@@ -146,12 +146,16 @@ Literal compare(const Site &site) {
   limitedCount(shape);
   Literal a = expanded(site.in(0), shape), b = expanded(site.in(1), shape);
   Literal y{ElementType::Bool, shape, {}, {}};
+  const std::string &op = site.node.type;
   for (int64_t i = 0; i < a.size(); ++i) {
     double p = a.number(i), q = b.number(i);
-    y.ints.push_back(site.node.type == "Equal"     ? p == q
-                     : site.node.type == "Less"    ? p < q
-                     : site.node.type == "Greater" ? p > q
-                                                   : (p != 0 && q != 0));
+    y.ints.push_back(op == "Equal"            ? p == q
+                     : op == "Less"           ? p < q
+                     : op == "LessOrEqual"    ? p <= q
+                     : op == "Greater"        ? p > q
+                     : op == "GreaterOrEqual" ? p >= q
+                     : op == "Or"             ? (p != 0 || q != 0)
+                                              : (p != 0 && q != 0));
   }
   return y;
 }
@@ -328,6 +332,27 @@ Literal where(const Site &site) {
   return y;
 }
 
+/// The upper or lower triangle of the last two dimensions; zeros elsewhere.
+Literal trilu(const Site &site) {
+  Literal y = site.in(0);
+  if (rankOf(y) < 2)
+    throw Error::badInput("takes a triangle of a tensor of rank " + std::to_string(rankOf(y)));
+  int64_t diagonal =
+      site.has(1) && site.in(1).size() == 1 && !site.in(1).isFloat() ? site.in(1).ints[0] : 0;
+  bool upper = site.integer("upper", 1) != 0;
+  int64_t columns = y.shape.back(), rows = y.shape[y.shape.size() - 2];
+  for (int64_t i = 0; i < y.size(); ++i) {
+    int64_t row = i / columns % rows, column = i % columns;
+    if (upper ? column - row >= diagonal : column - row <= diagonal)
+      continue;
+    if (y.isFloat())
+      y.floats[i] = 0;
+    else
+      y.ints[i] = 0;
+  }
+  return y;
+}
+
 Literal range(const Site &site) {
   const Literal &start = site.in(0), &limit = site.in(1), &delta = site.in(2);
   if (start.size() != 1 || limit.size() != 1 || delta.size() != 1 || delta.number(0) == 0)
@@ -402,8 +427,11 @@ const std::map<std::string, Fold> &folds() {
       {"Max", arithmetic},
       {"Equal", compare},
       {"Less", compare},
+      {"LessOrEqual", compare},
       {"Greater", compare},
+      {"GreaterOrEqual", compare},
       {"And", compare},
+      {"Or", compare},
       {"Neg", unary},
       {"Sqrt", unary},
       {"Floor", unary},
@@ -423,6 +451,7 @@ const std::map<std::string, Fold> &folds() {
       {"Flatten", reshape},
       {"Identity", reshape},
       {"Transpose", transpose},
+      {"Trilu", trilu},
       {"Where", where},
       {"Range", range},
       {"Expand", expand},

@@ -153,6 +153,9 @@ public:
 
   mlir::Value reshape(mlir::Value x, const Shape &shape);
 
+  /// The box of `sizes` elements from `starts` on.
+  mlir::Value slice(mlir::Value x, const Shape &starts, const Shape &sizes);
+
   /// Builds an op. `set` fills its properties; `type` is given where it is not inferred.
   template <typename Op, typename Set>
   mlir::Value emit(mlir::ValueRange operands, Set set, mlir::RankedTensorType type = {}) {
@@ -223,6 +226,7 @@ const RuleTable &allRules();
 
 // One table per Convert*.cpp.
 void addElementwiseRules(RuleTable &table);
+void addIndexRules(RuleTable &table);
 void addLinearRules(RuleTable &table);
 void addNormRules(RuleTable &table);
 void addReduceRules(RuleTable &table);

@@ -112,8 +112,13 @@ Attribute GraphImport::initOf(const Slot &slot, std::optional<int64_t> fanIn) {
 ElementsAttr GraphImport::elementsOf(const Tensor &tensor) {
   RankedTensorType type = typeOf(tensor.type, tensor.shape);
   ArrayRef<char> bytes(tensor.bytes->data(), tensor.bytes->size());
-  if (bytes.size() < kResourceBytes || tensor.type == ElementType::Bool)
-    return elementsOf(*onnx::literalOf(tensor));
+  if (bytes.size() < kResourceBytes || tensor.type == ElementType::Bool) {
+    std::optional<Literal> literal = onnx::literalOf(tensor);
+    if (!literal)
+      throw Error::badInput("the constant '" + tensor.name + "' is a mask of more than " +
+                            std::to_string(kLiteralLimit) + " elements");
+    return elementsOf(*literal);
+  }
   AsmResourceBlob blob(
       bytes, *byteWidthOf(tensor.type), [keep = tensor.bytes](void *, size_t, size_t) {},
       /*dataIsMutable=*/false);
@@ -122,6 +127,13 @@ ElementsAttr GraphImport::elementsOf(const Tensor &tensor) {
 
 ElementsAttr GraphImport::elementsOf(const Literal &literal) {
   RankedTensorType type = typeOf(literal.type, literal.shape);
+  // Masks are large: the common types take the direct way.
+  if (type.getElementType().isF32())
+    return DenseElementsAttr::get(
+        type, ArrayRef(llvm::map_to_vector(literal.floats, [](double x) { return float(x); })));
+  if (type.getElementType().isInteger(1))
+    return DenseElementsAttr::get(
+        type, ArrayRef(llvm::map_to_vector(literal.ints, [](int64_t x) { return x != 0; })));
   if (auto element = dyn_cast<FloatType>(type.getElementType())) {
     SmallVector<APFloat> values;
     for (double number : literal.floats) {

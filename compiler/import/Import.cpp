@@ -15,6 +15,7 @@ const RuleTable &allRules() {
   static const RuleTable table = [] {
     RuleTable rules;
     addElementwiseRules(rules);
+    addIndexRules(rules);
     addLinearRules(rules);
     addNormRules(rules);
     addReduceRules(rules);

@@ -86,6 +86,10 @@ Distribution distributionFor(const Initialization &init, Use use, const Shape &s
   case Use::WeightOutIn:
   case Use::WeightInOut:
     break;
+  case Use::Table:
+    if (init.rule == Rule::PyTorch)
+      return normal(1);
+    break;
   }
   double in = double(fanInOf(use, shape));
   switch (init.rule) {

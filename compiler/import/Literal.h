@@ -9,8 +9,9 @@
 
 namespace stow::onnx {
 
-/// At most this many elements are folded; larger tensors are data.
-inline constexpr int64_t kLiteralLimit = 1 << 16;
+/// At most this many elements are folded; larger tensors are data. A causal mask of 2048 positions
+/// fits.
+inline constexpr int64_t kLiteralLimit = 1 << 22;
 
 /// A row-major tensor of integers (and booleans) or of floats: one of the two vectors is filled.
 struct Literal {

@@ -165,6 +165,13 @@ Value NodeImport::reshape(Value x, const Shape &shape) {
   return type == target ? x : emitAs<ReshapeOp>(x, target);
 }
 
+Value NodeImport::slice(Value x, const Shape &starts, const Shape &sizes) {
+  return emit<SliceOp>(x, [&](SliceOp::Properties &p) {
+    p.starts = array(starts);
+    p.sizes = array(sizes);
+  });
+}
+
 void NodeImport::infer(OperationState &state,
                        llvm::function_ref<LogicalResult(SmallVectorImpl<Type> &)> types) {
   FirstError error(&graph.context);

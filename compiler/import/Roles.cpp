@@ -3,6 +3,7 @@
 #include "runtime/base/Error.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace stow::onnx {
 namespace {
@@ -26,6 +27,32 @@ bool isScaling(const Node &node) { return isOneOf(node.type, {"Mul", "Div"}); }
 bool isFunction(const Node &node) {
   return isOneOf(node.type, {"Exp", "Log", "Sqrt", "Neg", "Abs", "Sigmoid", "Tanh", "Softplus",
                              "Relu", "Softmax", "ReduceMean", "ReduceSum", "ReduceL2"});
+}
+
+/// True when an element is infinite: the tensor masks what it is added to, and nothing starts to
+/// train from there.
+bool holdsInfinity(const Tensor &tensor) {
+  auto holds = [&](auto bits, uint64_t exponent, uint64_t fraction) {
+    const std::string_view bytes(tensor.bytes->data(), tensor.bytes->size());
+    for (size_t at = 0; at + sizeof bits <= bytes.size(); at += sizeof bits) {
+      std::memcpy(&bits, bytes.data() + at, sizeof bits);
+      if ((bits & exponent) == exponent && (bits & fraction) == 0)
+        return true;
+    }
+    return false;
+  };
+  switch (tensor.type) {
+  case ElementType::Float:
+    return holds(uint32_t{}, 0x7f800000, 0x007fffff);
+  case ElementType::Double:
+    return holds(uint64_t{}, 0x7ff0000000000000, 0x000fffffffffffff);
+  case ElementType::Float16:
+    return holds(uint16_t{}, 0x7c00, 0x03ff);
+  case ElementType::BFloat16:
+    return holds(uint16_t{}, 0x7f80, 0x007f);
+  default:
+    return false;
+  }
 }
 
 class Analysis {
@@ -123,6 +150,20 @@ private:
            (hasData(node.inputs[i]) || isUnfilledInput(node.inputs[i]));
   }
 
+  /// A tensor that Gather reads rows of: one with data of its own, or an input read by data.
+  bool isTable(const Node &node) const {
+    if (node.inputs.size() != 2)
+      return false;
+    // Nobody picks fixed samples of a batch: read by constants along dimension 0, it is a table
+    // too.
+    auto axis = node.attributes.find("axis");
+    bool alongFirst = axis == node.attributes.end() || axis->second.i == 0;
+    if (!hasData(node.inputs[0]))
+      return isUnfilledInput(node.inputs[0]) && (!hasData(node.inputs[1]) || alongFirst);
+    auto initializer = model.initializers.find(originOf(node.inputs[0]));
+    return initializer == model.initializers.end() || initializer->second.shape.size() >= 2;
+  }
+
   void assignUses() {
     for (size_t n = model.nodes.size(); n-- > 0;)
       if (roles.live[n] && model.nodes[n].domain.empty())
@@ -148,6 +189,12 @@ private:
       use(node, 2, Use::NormShift);
       use(node, 3, Use::Mean);
       use(node, 4, Use::Variance);
+    } else if (node.type == "LayerNormalization") {
+      use(node, 1, Use::NormScale);
+      use(node, 2, Use::NormShift);
+    } else if (node.type == "Gather") {
+      if (isTable(node))
+        use(node, 0, Use::Table);
     } else if (node.type == "PRelu") {
       use(node, 1, Use::Slope);
     } else if (isViewLike(node)) {
@@ -186,7 +233,7 @@ private:
 
   /// Follows the data until it meets a weight; the initializers it meets before are normalizers.
   void findNormalizers() {
-    std::set<std::string> raw = roles.dataInputs, elsewhere;
+    std::set<std::string> raw = roles.dataInputs, elsewhere, summands;
     roles.fromData = roles.dataInputs;
     for (size_t n = 0; n < model.nodes.size(); ++n) {
       const Node &node = model.nodes[n];
@@ -198,11 +245,14 @@ private:
         touchesData |= roles.fromData.count(input) != 0;
         isRaw &= input.empty() || raw.count(input) || hasData(input);
       }
-      isRaw &=
-          touchesRaw && !isProduct(node) && !isOneOf(node.type, {"BatchNormalization", "PRelu"});
+      isRaw &= touchesRaw && !isProduct(node) &&
+               !isOneOf(node.type, {"BatchNormalization", "Gather", "LayerNormalization", "PRelu"});
       for (const std::string &input : node.inputs)
-        if (model.initializers.count(input))
+        if (model.initializers.count(input)) {
+          if (isSum(node))
+            summands.insert(input);
           (isRaw && (isSum(node) || isScaling(node)) ? roles.normalizers : elsewhere).insert(input);
+        }
       for (const std::string &output : node.outputs) {
         if (isRaw)
           raw.insert(output);
@@ -212,6 +262,9 @@ private:
     }
     for (const std::string &name : elsewhere)
       roles.normalizers.erase(name);
+    for (const std::string &name : summands)
+      if (holdsInfinity(model.initializers.at(name)))
+        roles.normalizers.insert(name);
   }
 
   const Model &model;

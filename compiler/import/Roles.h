@@ -2,11 +2,13 @@
 //
 // ONNX does not say what is trainable. The rules, for float tensors of rank >= 1:
 //  1. A tensor at a weight position (weight and bias of Conv and Gemm, an operand of MatMul, scale
-//     and shift of BatchNormalization, the slope of PRelu, a summand of a product's result) is a
+//     and shift of BatchNormalization and LayerNormalization, the slope of PRelu, the table of a
+//     Gather by data, a summand of a product's result) is a
 //     parameter, also when it gets there through Transpose, Reshape, Identity and the like. Mean
 //     and variance of BatchNormalization are statistics.
 //  2. An initializer used in other arithmetic (a scale, an added embedding) is a parameter too,
-//     unless it meets the data before any weight does: then it normalizes the input.
+//     unless it meets the data before any weight does: then it normalizes the input. A summand that
+//     holds an infinity is a mask and constant.
 //  3. Everything else is a constant: exponents, bounds, Constant nodes in plain arithmetic.
 //  4. A graph input without data is a parameter when rule 1 finds it and it has a static shape;
 //     else it is data. Names given by the user decide instead: those are data, the rest parameters.
@@ -32,6 +34,7 @@ enum class Use {
   Mean,
   Variance,
   Slope,
+  Table, ///< rows read by index, [rows, width...]
 };
 
 inline bool isWeightPosition(Use use) { return use >= Use::ConvWeight; }

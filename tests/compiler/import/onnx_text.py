@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Turns ONNX's text form into model files: onnx_text.py FOLDER writes FOLDER/x.onnx for every FOLDER/x.txt.
 
-`[init NAME TYPE DIMS]` lines after the model add initializers too long to write out: every element is 0.5.
+`[init NAME TYPE DIMS]` lines after the model add initializers too long to write out: every element is 0.5, or what a
+fourth word says.
 """
 
 import pathlib
@@ -13,15 +14,15 @@ import onnx
 import onnx.parser
 from onnx import numpy_helper
 
-EXTRA = re.compile(r"^\[init (\S+) (\w+) ([\d,]+)\]$", re.MULTILINE)
+EXTRA = re.compile(r"^\[init (\S+) (\w+) ([\d,]+)(?: (\S+))?\]$", re.MULTILINE)
 
 
 def main() -> None:
     for path in sorted(pathlib.Path(sys.argv[1]).glob("*.txt")):
         text = path.read_text()
         model = onnx.parser.parse_model(EXTRA.sub("", text).strip())
-        for name, dtype, dims in EXTRA.findall(text):
-            values = np.full([int(d) for d in dims.split(",")], 0.5, dtype)
+        for name, dtype, dims, value in EXTRA.findall(text):
+            values = np.full([int(d) for d in dims.split(",")], float(value or 0.5), dtype)
             model.graph.initializer.append(numpy_helper.from_array(values, name))
         for index, node in enumerate(model.graph.node):
             node.name = f"/{node.op_type.lower()}{index}"
