@@ -117,6 +117,21 @@ private:
     return operandOf(value.getType(), context.offsets.lookup(value));
   }
 
+  /// Rows of the smallest table that `value`, or a view of it, indexes; 0 when it indexes none.
+  static int64_t indexedRows(Value value) {
+    int64_t least = 0;
+    for (Operation *user : value.getUsers()) {
+      int64_t rows = 0;
+      if (auto embedding = dyn_cast<EmbeddingOp>(user))
+        rows = embedding.getTable().getType().getDimSize(0);
+      else if (auto view = dyn_cast<ReshapeOp>(user))
+        rows = indexedRows(view.getY());
+      if (rows > 0)
+        least = least > 0 ? std::min(least, rows) : rows;
+    }
+    return least;
+  }
+
   LogicalResult buildArgument(Context &context, BlockArgument argument, GraphProgram &program) {
     unsigned index = argument.getArgNumber();
     StringRef kind = kindOfArgument(context.graph, index);
@@ -127,7 +142,7 @@ private:
                        : kind == "step"          ? InputRole::Step
                        : kind == "seed"          ? InputRole::Seed
                                                  : InputRole::Data;
-      program.inputs.push_back({name, role, place(context, argument)});
+      program.inputs.push_back({name, role, place(context, argument), indexedRows(argument)});
       return success();
     }
     if (!knownState.insert(name).second)

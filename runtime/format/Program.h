@@ -62,6 +62,7 @@ struct GraphInput {
   std::string name;
   InputRole role = InputRole::Data;
   Operand place;
+  int64_t indexedRows = 0; ///< rows of the smallest table these values index; 0: they are none
 };
 
 struct GraphOutput {

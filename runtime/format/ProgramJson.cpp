@@ -171,6 +171,7 @@ Json graphJson(const GraphProgram &graph) {
     item["name"] = input.name;
     item["role"] = enumName(roleNames, input.role);
     item["place"] = operandJson(input.place);
+    item["indexed_rows"] = input.indexedRows;
     json["inputs"].push_back(std::move(item));
   }
   json["outputs"] = Json::array();
@@ -192,7 +193,8 @@ GraphProgram graphFrom(const JsonNode &node) {
   node.forEach("inputs", [&](const JsonNode &item) {
     auto role =
         item.parsed("role", [](const std::string &text) { return enumFrom(roleNames, text); });
-    graph.inputs.push_back({item.text("name"), role, operandFrom(item.at("place"))});
+    graph.inputs.push_back(
+        {item.text("name"), role, operandFrom(item.at("place")), item.count("indexed_rows")});
   });
   node.forEach("outputs", [&](const JsonNode &item) {
     graph.outputs.push_back({item.text("name"), operandFrom(item.at("place"))});

@@ -150,7 +150,7 @@ void restoreState(Executor &executor, const SafetensorsFile &file, Restore what)
   };
   for (const StateTensor &tensor : executor.program().state) {
     bool isModel = tensor.kind == BufferKind::Parameter || tensor.kind == BufferKind::Statistic;
-    if (what == Restore::Everything ? !tensor.saved : !isModel)
+    if (!tensor.saved || (what != Restore::Everything && !isModel))
       continue;
     const SafetensorsTensor *found = file.find(tensor.name);
     if (!found)

@@ -91,6 +91,33 @@ void checkArray(const Array &array, const GraphInput &input) {
     fail("; real numbers are not rounded to whole ones, convert the array first");
 }
 
+/// Throws Error(BadInput) naming the first row that holds a value `isFit` refuses.
+template <typename Predicate>
+void requireValues(const Array &array, const std::string &found, const std::string &expected,
+                   Predicate isFit) {
+  int64_t perRow = array.rowElements();
+  std::vector<int64_t> values(perRow);
+  for (int64_t row = 0; row < array.rowCount(); ++row) {
+    convertElements(array.type, array.row(row), DType::I64, reinterpret_cast<char *>(values.data()),
+                    perRow);
+    auto wrong = std::ranges::find_if_not(values, isFit);
+    if (wrong != values.end())
+      throw Error::badInput(array.place + ": row " + std::to_string(row) + " " + found +
+                            std::to_string(*wrong) + "; expected " + expected);
+  }
+}
+
+/// Indices outside their table are refused before the first step reads one.
+void checkIndices(const Array &array, const GraphInput &input) {
+  int64_t rows = input.indexedRows;
+  if (rows > 0)
+    requireValues(array, "holds the index ",
+                  "one from " + std::to_string(-rows) + " to " + std::to_string(rows - 1) +
+                      ", as input '" + input.name + "' reads a table of " + std::to_string(rows) +
+                      " rows",
+                  [&](int64_t value) { return value >= -rows && value < rows; });
+}
+
 } // namespace
 
 std::vector<const GraphInput *> sampleInputs(const GraphProgram &graph) {
@@ -127,6 +154,7 @@ std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &gr
       throw Error::badInput(array.place + ": expected " + std::to_string(samples.rowCount) +
                             " rows as in array '" + samples.byInput.begin()->second.name +
                             "', found " + std::to_string(array.rowCount()));
+    checkIndices(array, *input);
     samples.rowCount = array.rowCount();
     samples.byInput.emplace(input->name, std::move(array));
   }
@@ -136,18 +164,11 @@ std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &gr
 }
 
 void checkLabels(const Array &labels, int64_t classes, int64_t ignoreIndex) {
-  int64_t perRow = labels.rowElements();
-  std::vector<int64_t> values(perRow);
-  for (int64_t row = 0; row < labels.rowCount(); ++row) {
-    convertElements(labels.type, labels.row(row), DType::I64,
-                    reinterpret_cast<char *>(values.data()), perRow);
-    for (int64_t value : values)
-      if (value != ignoreIndex && (value < 0 || value >= classes))
-        throw Error::badInput(labels.place + ": row " + std::to_string(row) + " has the label " +
-                              std::to_string(value) + "; expected a class from 0 to " +
-                              std::to_string(classes - 1) + " or ignore_index " +
-                              std::to_string(ignoreIndex));
-  }
+  requireValues(
+      labels, "has the label ",
+      "a class from 0 to " + std::to_string(classes - 1) + " or ignore_index " +
+          std::to_string(ignoreIndex),
+      [&](int64_t value) { return value == ignoreIndex || (value >= 0 && value < classes); });
 }
 
 std::vector<int64_t> allRows(int64_t count) {

@@ -33,8 +33,8 @@ std::vector<const GraphInput *> sampleInputs(const GraphProgram &graph);
 /// The array of input `pixels` is `pixels` or `pixels_train`; the only Data input also takes `x` or
 /// `x_train`, the only Target input `y` or `y_train` (further common names: see the source). For
 /// the test split the names end in `_test`; absent when there are none. Shapes must agree beyond
-/// the row dimension, up to dimensions of 1, and types must be convertible (Element.h). Throws
-/// Error(BadInput) naming array, expected and found.
+/// the row dimension, up to dimensions of 1, and types must be convertible (Element.h); values that
+/// index a table must lie in it. Throws Error(BadInput) naming array, expected and found.
 std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &graph, Split split,
                                    const KeyChoice &keys);
 

@@ -102,6 +102,21 @@ TEST_F(SamplesTest, ChecksLabels) {
   EXPECT_THROW(checkLabels(labels, 7, -100), Error);
 }
 
+// Tests that an index outside the table it reads is refused before any step, with its row.
+TEST_F(SamplesTest, ChecksIndices) {
+  graph.inputs[0].place.dtype = DType::I64;
+  graph.inputs[0].indexedRows = 18; // the values are 0 to 17
+  EXPECT_NO_THROW(load({"x"}, {"y"}));
+  graph.inputs[0].indexedRows = 15;
+  try {
+    load({"x"}, {"y"});
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_THAT(error.what(), HasSubstr("d.npz: x: row 2 holds the index 15; expected one from -15 "
+                                        "to 14, as input 'pixels' reads a table of 15 rows"));
+  }
+}
+
 // Tests that bytes become floats on their way into the arena, row by row.
 TEST_F(SamplesTest, FeedsConvertedRows) {
   Program program;
