@@ -7,6 +7,8 @@
   models/build.py resnet18 -o resnet18.onnx --weights w.safetensors
   models/build.py resnet18 -o resnet18.onnx --weights none        parameters are graph inputs
   models/build.py mobilenet_v2 --image 64 --batch 4               smaller images, for quick tests
+  models/build.py gpt2 --batch 4 --weights none                   124 million parameters in a file of a few hundred KiB
+  models/build.py lstm_long --steps 100 --batch 32                an unrolled recurrent network of as many time steps
   models/build.py --list
 """
 
@@ -20,9 +22,8 @@ import onnx
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "models"), str(ROOT / "python")]
 
-from export import export_module  # noqa: E402
+import sequence_models  # noqa: E402
 from onnx_init import SCHEMES, attach_weights, find_parameters, weights_from_text  # noqa: E402
-from torch_models import MODELS  # noqa: E402
 
 
 def choose_weights(model: onnx.ModelProto, source: str) -> dict[str, np.ndarray]:
@@ -42,11 +43,17 @@ def choose_weights(model: onnx.ModelProto, source: str) -> dict[str, np.ndarray]
 
 def build(name: str, batch: int, weights: str, opset: int = 13, image: int | None = None) -> onnx.ModelProto:
     """`image` replaces the side of a square input image; networks with a dense layer behind a fixed grid refuse it."""
+    from export import export_module
+    from torch_models import MODELS
+
     spec = MODELS[name]
     if image is not None and len(spec.sample) != 3:
         raise ValueError(f"'{name}' has no image input")
     sample = spec.sample if image is None else (spec.sample[0], image, image)
-    model = export_module(name, spec.build(), sample, batch, opset)
+    return finished(export_module(name, spec.build(), sample, batch, opset), weights)
+
+
+def finished(model: onnx.ModelProto, weights: str) -> onnx.ModelProto:
     attach_weights(model, choose_weights(model, weights))
     onnx.checker.check_model(model)
     return model
@@ -54,21 +61,33 @@ def build(name: str, batch: int, weights: str, opset: int = 13, image: int | Non
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", nargs="?", choices=sorted(MODELS))
+    parser.add_argument("name", nargs="?")
     parser.add_argument("-o", "--output", type=Path, help="default: NAME.onnx in the current folder")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--weights", default="seed:0", help="none, seed:N, he:N or FILE.safetensors (default: seed:0)")
     parser.add_argument("--opset", type=int, default=13)
     parser.add_argument("--image", type=int, metavar="SIDE", help="side of the input image instead of the usual one")
+    parser.add_argument("--steps", type=int, help="time steps of an lstm")
+    parser.add_argument("--layers", type=int, help="blocks of a gpt")
+    parser.add_argument("--decomposed", action="store_true", help="gpt: layer norms as older opsets spell them")
+    parser.add_argument("--added-mask", action="store_true", help="gpt: the causal mask is added, not selected by")
     parser.add_argument("--list", action="store_true", help="print the models' names and input shapes")
     args = parser.parse_args()
     if args.list:
+        from torch_models import MODELS
+
         for name, spec in MODELS.items():
             print(f"{name:14s} [N, {', '.join(map(str, spec.sample))}] -> [N, {spec.classes}]")
+        for name, size in {**sequence_models.GPT_SIZES, **sequence_models.LSTM_SIZES}.items():
+            print(f"{name:14s} {size}")
         return
     if args.name is None:
         parser.error("name a model, or use --list")
-    model = build(args.name, args.batch, args.weights, args.opset, args.image)
+    if args.name in sequence_models.NAMES:
+        model = sequence_models.build(args.name, args.batch, args.steps, args.layers, args.decomposed, args.added_mask)
+        model = finished(model, args.weights)
+    else:
+        model = build(args.name, args.batch, args.weights, args.opset, args.image)
     output = args.output or Path(f"{args.name}.onnx")
     output.write_bytes(model.SerializeToString(deterministic=True))
     count = len(find_parameters(model))

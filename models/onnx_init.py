@@ -11,6 +11,8 @@ through Reshape, Transpose and their like:
   Gemm/MatMul weight  uniform in +-1/sqrt(fan_in)
   bias of these       uniform in +-1/sqrt(fan_in)
   BatchNormalization  scale 1, bias 0, running mean 0, running variance 1
+  LayerNormalization  scale 1, bias 0
+  Gather table        normal with standard deviation 0.02, as GPT-2's embeddings
   PRelu slope         0.25
   Mul, Div            1
   anything else       0
@@ -143,6 +145,10 @@ def initial_value(name: str, parameter: Parameter, weight: Use | None, seed: int
         if op == "Conv" and position == 1 and scheme == "he":
             return (rng.standard_normal(shape) * math.sqrt(2.0 / fan_in(weight))).astype(np.float32)
         return ((rng.random(shape) * 2.0 - 1.0) / math.sqrt(fan_in(weight))).astype(np.float32)
+    if op == "Gather":
+        return np.asarray(rng.standard_normal(shape) * 0.02, np.float32)
+    if op == "LayerNormalization":
+        return np.full(shape, 1.0 if position == 1 else 0.0, np.float32)
     if op == "BatchNormalization":
         return np.full(shape, 1.0 if position in (1, 4) else 0.0, np.float32)
     return np.full(shape, {"PRelu": 0.25, "Mul": 1.0, "Div": 1.0}.get(op, 0.0), np.float32)
