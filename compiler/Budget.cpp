@@ -118,7 +118,7 @@ public:
   }
 
   Bytes lowerBound() {
-    rows(); // in front of other questions: what the planner learns must not depend on budgets
+    rows();
     Bytes arena = planner->plan(0).peakBound + stateOutside - (kAlignment - 1);
     return std::max(arena, otherGraphs);
   }
@@ -215,17 +215,12 @@ private:
     return module;
   }
 
-  /// The whole frontier, always from the same sequence of questions: the same list for every
-  /// budget.
+  /// The whole frontier: the same list for every budget.
   const std::vector<schedule::FrontierRow> &rows() {
     if (!allRows) {
       schedule::PlanOptions planOptions;
       planOptions.effort = options.effort;
       planner = std::make_unique<schedule::Planner>(problem, planOptions);
-      // Above the planner's limit a frontier is one sweep; plans at fixed budgets make it denser.
-      if (problem.ops.size() > planOptions.ladderLimit)
-        for (int percent = 90; percent >= 30; percent -= 10)
-          planner->plan(schedule::percentOf(planner->inputOrderPeak(), percent));
       allRows = planner->frontier();
     }
     return *allRows;

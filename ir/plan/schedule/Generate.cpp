@@ -174,6 +174,7 @@ Problem generateLayered(uint64_t seed, const LayeredOptions &options) {
   Problem problem;
   problem.name = "layered-" + std::to_string(options.opCount) + "-" + std::to_string(seed);
   const double meanWidth = std::max(1.0, std::pow(options.opCount, options.width));
+  const double nonLocalPerLocal = options.nonLocalFraction / (1 - options.nonLocalFraction);
   std::vector<std::vector<ValueId>> layers;
   int placed = 0;
   while (placed < options.opCount) {
@@ -189,9 +190,14 @@ Problem generateLayered(uint64_t seed, const LayeredOptions &options) {
             inputs.push_back(value);
         if (inputs.empty())
           inputs.push_back(above[random.between(0, above.size() - 1)]);
-        if (layers.size() > 1 && random.chance(options.nonLocalFraction)) {
+        const size_t local = inputs.size();
+        for (size_t edge = 0; layers.size() > 1 && edge < local; ++edge) {
+          if (!random.chance(nonLocalPerLocal))
+            continue;
           const std::vector<ValueId> &far = layers[random.between(0, layers.size() - 2)];
-          inputs.push_back(far[random.between(0, far.size() - 1)]);
+          ValueId value = far[random.between(0, far.size() - 1)];
+          if (std::find(inputs.begin() + local, inputs.end(), value) == inputs.end())
+            inputs.push_back(value);
         }
       }
       // Sizes as in activations: many small, some large; costs loosely follow sizes.

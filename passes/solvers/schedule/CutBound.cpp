@@ -24,6 +24,17 @@ CutBound::CutBound(const Core &core) : core(core) {
   if (!core.ops.empty())
     leastPeak = std::max(leastPeak, kept);
   computePressure();
+  findPeakBound();
+}
+
+/// Values that no op may write again stay across the first run of the ops between their writer and
+/// their readers. Ops of high pressure suffice: pressure includes these values.
+void CutBound::findPeakBound() {
+  constexpr size_t enough = 48;
+  for (size_t i = 0; i < std::min(enough, byPressure.size()); ++i) {
+    const Candidate &candidate = candidateFor(byPressure[i]);
+    leastPeak = std::max(leastPeak, candidate.footprint + candidate.cut->mandatoryBytes());
+  }
 }
 
 /// Bytes in memory while the op runs, whatever else is: inputs, outputs, least workspace, less
@@ -140,18 +151,18 @@ CutBound::Candidate &CutBound::candidateFor(int32_t v) {
   }
   candidate.cut = std::make_unique<KeepOrRerun>(core, std::move(moment));
   auto [it, inserted] = candidates.emplace(v, std::move(candidate));
-  Candidate &result = it->second;
-
-  leastPeak = std::max(leastPeak, result.footprint + result.cut->mandatoryBytes());
-  return result;
+  return it->second;
 }
 
 const KeepOrRerun::Answer &CutBound::solveAt(Candidate &candidate, double price) {
   auto found = candidate.solved.find(price);
-  if (found != candidate.solved.end())
+  if (found != candidate.solved.end()) {
+    current.push_back({price, found->second.value, candidate.footprint, candidate.op});
     return found->second;
+  }
   KeepOrRerun::Answer answer = candidate.cut->solve(price);
   lines.push_back({price, answer.value, candidate.footprint, candidate.op});
+  current.push_back(lines.back());
   answer.reruns = {}; // the bound needs the sums only
   answer.kept = {};
   return candidate.solved.emplace(price, std::move(answer)).first->second;
@@ -201,26 +212,38 @@ void CutBound::maximize(Candidate &candidate, Bytes budgetBytes) {
   }
 }
 
-void CutBound::refine(Bytes budgetBytes, int opCount) {
-  // Only ops whose pressure exceeds the budget can give more than nothing. Take the highest ones,
-  // and a spread over the rest: the best op is near the peak, but not always at it.
-  size_t above = 0;
-  while (above < byPressure.size() && pressureOf[byPressure[above]] > budgetBytes)
-    ++above;
+CutBound::Proof CutBound::refine(Bytes budgetBytes, int opCount) {
+  current.clear();
+  // Take the ops of highest pressure, and a spread over the rest down to half of the budget: the
+  // best op is near the peak, but not always at it, and pressure leaves out what ops beside it
+  // need.
+  size_t promising = 0;
+  while (promising < byPressure.size() &&
+         pressureOf[byPressure[promising]] > budgetBytes - budgetBytes / 2)
+    ++promising;
   std::vector<int32_t> chosen;
-  const size_t want = std::min<size_t>(above, static_cast<size_t>(std::max(opCount, 1)));
+  const size_t want = std::min<size_t>(promising, static_cast<size_t>(std::max(opCount, 1)));
   const size_t top = (want + 1) / 2;
   for (size_t i = 0; i < top; ++i)
     chosen.push_back(byPressure[i]);
   for (size_t i = top; i < want; ++i)
-    chosen.push_back(byPressure[top + (i - top) * (above - top) / (want - top)]);
+    chosen.push_back(byPressure[top + (i - top) * (promising - top) / (want - top)]);
   for (int32_t op : chosen)
     maximize(candidateFor(op), budgetBytes);
+  const Line *best = nullptr;
+  Proof proof;
+  proof.time = timeFrom(scaledBound(budgetBytes, current, &best), budgetBytes);
+  if (best) {
+    proof.price = best->price;
+    proof.op = best->op;
+  }
+  return proof;
 }
 
-int64_t CutBound::scaledBound(Bytes budgetBytes, const Line **best) const {
+int64_t CutBound::scaledBound(Bytes budgetBytes, const std::vector<Line> &among,
+                              const Line **best) const {
   int64_t bound = 0;
-  for (const Line &line : lines) {
+  for (const Line &line : among) {
     if (line.footprint > budgetBytes)
       continue;
     int64_t value = line.value - priceUp(line.price, budgetBytes - line.footprint);
@@ -234,9 +257,12 @@ int64_t CutBound::scaledBound(Bytes budgetBytes, const Line **best) const {
 }
 
 std::optional<Cost> CutBound::timeBound(Bytes budgetBytes) const {
+  return timeFrom(scaledBound(budgetBytes, lines, nullptr), budgetBytes);
+}
+
+std::optional<Cost> CutBound::timeFrom(int64_t scaled, Bytes budgetBytes) const {
   if (budgetBytes < leastPeak)
     return std::nullopt;
-  const int64_t scaled = scaledBound(budgetBytes, nullptr);
   Cost extra = (scaled + (int64_t(1) << costShift) - 1) >> costShift;
   extra = (extra + core.costStep - 1) / core.costStep * core.costStep;
   return core.leastTime + extra;
@@ -244,13 +270,13 @@ std::optional<Cost> CutBound::timeBound(Bytes budgetBytes) const {
 
 double CutBound::priceAt(Bytes budgetBytes) const {
   const Line *best = nullptr;
-  scaledBound(budgetBytes, &best);
+  scaledBound(budgetBytes, lines, &best);
   return best ? best->price : 0;
 }
 
 std::optional<int32_t> CutBound::bindingOp(Bytes budgetBytes) const {
   const Line *best = nullptr;
-  scaledBound(budgetBytes, &best);
+  scaledBound(budgetBytes, lines, &best);
   return best ? std::optional(best->op) : std::nullopt;
 }
 

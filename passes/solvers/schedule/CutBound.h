@@ -24,9 +24,16 @@ class CutBound {
 public:
   explicit CutBound(const Core &core);
 
+  /// What the cuts of one refinement prove. Depends on the budget and `opCount` alone, not on what
+  /// was refined before.
+  struct Proof {
+    std::optional<Cost> time;  ///< as timeBound
+    double price = 0;          ///< as priceAt
+    std::optional<int32_t> op; ///< as bindingOp
+  };
   /// Solves cuts for the most promising ops at the prices that matter for `budgetBytes`; the bound
   /// of every budget can only grow. `opCount` ops are tried.
-  void refine(Bytes budgetBytes, int opCount);
+  Proof refine(Bytes budgetBytes, int opCount);
 
   /// A lower bound on the time of every schedule whose peak is at most `budgetBytes` (pinned bytes
   /// included); absent if no such schedule exists.
@@ -63,11 +70,13 @@ private:
     std::unique_ptr<KeepOrRerun> cut;
     std::map<double, KeepOrRerun::Answer> solved;
   };
-  int64_t scaledBound(Bytes budgetBytes, const Line **best) const;
+  int64_t scaledBound(Bytes budgetBytes, const std::vector<Line> &among, const Line **best) const;
+  std::optional<Cost> timeFrom(int64_t scaled, Bytes budgetBytes) const;
   Candidate &candidateFor(int32_t op);
   void computePressure();
   Bytes footprint(int32_t op) const;
   const KeepOrRerun::Answer &solveAt(Candidate &candidate, double price);
+  void findPeakBound();
   void maximize(Candidate &candidate, Bytes budgetBytes);
 
   const Core &core;
@@ -75,7 +84,8 @@ private:
   Bytes leastPeak = 0;
   std::vector<Bytes> pressureOf;
   std::vector<int32_t> byPressure;
-  std::vector<Line> lines;
+  std::vector<Line> lines;   ///< of all cuts solved so far
+  std::vector<Line> current; ///< of the refinement at hand
   std::map<int32_t, Candidate> candidates;
 };
 

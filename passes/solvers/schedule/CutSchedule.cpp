@@ -1,5 +1,7 @@
 #include "passes/solvers/schedule/CutSchedule.h"
 
+#include "passes/solvers/schedule/Timeline.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -194,7 +196,8 @@ std::vector<char> segmentBars(const Core &core, const Sequence &base, int segmen
 }
 
 std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Bytes budgetBytes,
-                                       int rounds, double bias, const std::vector<char> *barred) {
+                                       int rounds, double bias, const std::vector<char> *barred,
+                                       int64_t *allowance) {
   const size_t longest = 8 * core.ops.size() + 64;
   std::vector<Bytes> bytesAt, excess;
   for (int round = 0; round <= rounds; ++round) {
@@ -213,6 +216,8 @@ std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Byte
     SequenceCut cut(core, sequence, now.peakPosition, barred);
     Bytes room = budgetBytes - (bytesAt[now.peakPosition] - cut.acrossBytes());
     std::optional<SequenceCut::Plan> plan = cut.cheapestWithin(room, bias);
+    if (allowance && (*allowance -= cut.work()) <= 0)
+      return std::nullopt;
     if (!plan || plan->reruns.empty())
       return std::nullopt;
     Sequence next = cut.apply(*plan);
@@ -223,39 +228,31 @@ std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Byte
   return std::nullopt;
 }
 
-Sequence dropNeedlessReruns(const Core &core, Sequence sequence, Bytes budgetBytes, int limit) {
+Sequence dropNeedlessReruns(const Core &core, const Sequence &sequence, Bytes budgetBytes) {
   struct Rerun {
     Cost cost;
-    size_t position;
+    int32_t slot, op;
   };
+  Timeline timeline(core, sequence);
   std::vector<char> seen(core.ops.size(), 0);
   std::vector<Rerun> reruns;
-  for (size_t i = 0; i < sequence.size(); ++i) {
-    if (seen[sequence[i]])
-      reruns.push_back({core.ops[sequence[i]].cost, i});
-    seen[sequence[i]] = 1;
+  for (int32_t slot = 0; slot < timeline.slotCount(); ++slot) {
+    const int32_t op = timeline.runAt(slot);
+    if (op == Timeline::none)
+      continue;
+    if (seen[op])
+      reruns.push_back({core.ops[op].cost, slot, op});
+    seen[op] = 1;
   }
   std::sort(reruns.begin(), reruns.end(), [](const Rerun &a, const Rerun &b) {
-    return std::pair(-a.cost, a.position) < std::pair(-b.cost, b.position);
+    return std::pair(-a.cost, a.slot) < std::pair(-b.cost, b.slot);
   });
-  std::vector<char> gone(sequence.size(), 0);
   for (const Rerun &rerun : reruns) {
-    if (limit-- <= 0)
-      break;
-    gone[rerun.position] = 1;
-    Sequence shorter;
-    for (size_t i = 0; i < sequence.size(); ++i)
-      if (!gone[i])
-        shorter.push_back(sequence[i]);
-    Measure now = measure(core, shorter);
-    if (!now.legal || now.peakBytes > budgetBytes)
-      gone[rerun.position] = 0;
+    timeline.remove(rerun.slot);
+    if (timeline.violations() > 0 || timeline.peak() > budgetBytes)
+      timeline.add(rerun.op, rerun.slot);
   }
-  Sequence result;
-  for (size_t i = 0; i < sequence.size(); ++i)
-    if (!gone[i])
-      result.push_back(sequence[i]);
-  return result;
+  return timeline.sequence();
 }
 
 Sequence delayReruns(const Core &core, const Sequence &sequence) {
@@ -312,7 +309,7 @@ Sequence delayReruns(const Core &core, const Sequence &sequence) {
 }
 
 std::vector<FrontierPoint> sweepPrices(const Core &core, const Sequence &base, int points,
-                                       const std::vector<char> *barred) {
+                                       const std::vector<char> *barred, int64_t *allowance) {
   std::vector<FrontierPoint> all;
   Measure start = measure(core, base);
   all.push_back({start.peakBytes, start.time, base});
@@ -323,6 +320,8 @@ std::vector<FrontierPoint> sweepPrices(const Core &core, const Sequence &base, i
     // Below 2^-20 of the mean price nothing is worth a rerun; above 2^12 of it everything is.
     Cost lastCost = -1;
     for (int i = 0; i < points; ++i) {
+      if (allowance && cut.work() > *allowance)
+        break;
       double exponent = -20.0 + 32.0 * i / std::max(points - 1, 1);
       SequenceCut::Plan plan = cut.solve(unit * std::exp2(exponent), 0.5);
       if (plan.rerunCost == lastCost || plan.reruns.empty())
@@ -333,6 +332,8 @@ std::vector<FrontierPoint> sweepPrices(const Core &core, const Sequence &base, i
       if (now.legal)
         all.push_back({now.peakBytes, now.time, std::move(sequence)});
     }
+    if (allowance)
+      *allowance -= cut.work();
   }
   std::sort(all.begin(), all.end(), [](const FrontierPoint &a, const FrontierPoint &b) {
     return std::tie(a.time, a.peakBytes, a.sequence) < std::tie(b.time, b.peakBytes, b.sequence);

@@ -40,6 +40,8 @@ public:
   /// would read an overwritten value are left out and remembered as impossible.
   Sequence apply(const Plan &plan);
 
+  int64_t work() const { return cut->work(); }
+
   /// The cheapest plan found that keeps at most `room` bytes; absent if none is found.
   std::optional<Plan> cheapestWithin(Bytes room, double bias);
 
@@ -65,14 +67,16 @@ private:
 std::vector<char> segmentBars(const Core &core, const Sequence &base, int segmentCount);
 
 /// Cuts at the highest position again and again until the sequence fits, at most `rounds` times.
-/// `bias` as in SequenceCut::solve. Absent if some position cannot be brought below the budget.
+/// `bias` as in SequenceCut::solve. Absent if some position cannot be brought below the budget, or
+/// if the work of the cuts (KeepOrRerun::work) uses up `allowance`, which is counted down.
 std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Bytes budgetBytes,
                                        int rounds, double bias,
-                                       const std::vector<char> *barred = nullptr);
+                                       const std::vector<char> *barred = nullptr,
+                                       int64_t *allowance = nullptr);
 
-/// Removes reruns whose loss keeps the peak within `budgetBytes`: runs whose outputs nobody reads,
-/// then the rest by falling cost. O(reruns * length), so `limit` bounds the attempts.
-Sequence dropNeedlessReruns(const Core &core, Sequence sequence, Bytes budgetBytes, int limit);
+/// Removes reruns whose loss keeps the peak within `budgetBytes` and the sequence legal, by falling
+/// cost. O(log runs) per value that a rerun touches.
+Sequence dropNeedlessReruns(const Core &core, const Sequence &sequence, Bytes budgetBytes);
 
 /// The same runs, every rerun moved to just before the first run that reads its outputs (reruns
 /// that nobody reads are dropped).
@@ -87,7 +91,9 @@ struct FrontierPoint {
 
 /// The frontier of single cuts of `base` at its peak: `points` prices, geometrically spaced over
 /// the range in which anything changes. Only points that no other point dominates, by falling peak.
+/// Fewer prices are tried when the cuts' work uses up `allowance`, which is counted down.
 std::vector<FrontierPoint> sweepPrices(const Core &core, const Sequence &base, int points,
-                                       const std::vector<char> *barred = nullptr);
+                                       const std::vector<char> *barred = nullptr,
+                                       int64_t *allowance = nullptr);
 
 } // namespace stow::schedule

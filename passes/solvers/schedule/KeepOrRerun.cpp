@@ -87,6 +87,7 @@ KeepOrRerun::KeepOrRerun(const Core &core, Moment given)
     }
   }
   flow = std::make_unique<MaxFlow>(nodes);
+  buildWork = static_cast<int64_t>(core.ops.size() + core.values.size() + links.size());
   int64_t total = 0;
   for (int32_t op : pendingOps)
     total += moment.rerunCost[op];

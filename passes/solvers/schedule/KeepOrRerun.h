@@ -49,6 +49,9 @@ public:
   /// value (such answers are plans, not certificates).
   Answer solve(double price, const std::vector<double> *bias = nullptr);
 
+  /// Work done by all solves so far (MaxFlow::work), and what building took.
+  int64_t work() const { return flow->work() + buildWork; }
+
   /// Bytes that stay in memory whatever is run again: needed values that no op may write again,
   /// also those that only reruns need.
   Bytes mandatoryBytes() const;
@@ -70,6 +73,7 @@ private:
   std::vector<Item> items;
   std::unique_ptr<MaxFlow> flow;
   int64_t weightCeiling = 0;
+  int64_t buildWork = 0;
 };
 
 } // namespace stow::schedule

@@ -33,6 +33,7 @@ public:
       track(static_cast<int32_t>(op));
     best.sequence = start;
     best.measured = measure(core, start);
+    snapshot();
   }
 
   SearchResult run() {
@@ -65,10 +66,10 @@ public:
           break;
         if (crowded >= 32)
           respread();
-        listIsFresh = false;
       }
       step();
     }
+    settle();
     return best;
   }
 
@@ -142,8 +143,10 @@ private:
       return;
     }
     energy = now;
-    for (const Change &change : log)
+    for (const Change &change : log) {
       track(change.op);
+      journal.push_back(change);
+    }
     remember();
   }
 
@@ -154,46 +157,69 @@ private:
       return std::tuple(over, m.time, m.peakBytes);
     };
     if (key(now) < key(best.measured)) {
-      best.sequence = timeline.sequence();
       best.measured = now;
+      bestLength = journal.size();
     }
+    if (journal.size() > slotsThen.size())
+      settle();
+  }
+
+  // A copy of the timeline per improvement would cost more than the search itself. Instead,
+  // accepted changes are written down, and the best schedule is the last snapshot and a part of the
+  // journal.
+
+  void snapshot() {
+    slotsThen.resize(timeline.slotCount());
+    for (int32_t slot = 0; slot < timeline.slotCount(); ++slot)
+      slotsThen[slot] = timeline.runAt(slot);
+    journal.clear();
+    bestLength = 0;
+  }
+
+  void settle() {
+    for (size_t i = 0; i < bestLength; ++i)
+      slotsThen[journal[i].slot] = journal[i].added ? journal[i].op : none;
+    if (bestLength > 0) {
+      best.sequence.clear();
+      for (int32_t op : slotsThen)
+        if (op != none)
+          best.sequence.push_back(op);
+    }
+    snapshot();
   }
 
   void respread() {
+    settle();
     timeline.assign(timeline.sequence());
+    snapshot();
     crowded = 0;
   }
 
   // -- moves
 
-  /// Values live across the peak slot and idle there.
-  const std::vector<int32_t> &liveAtPeak() {
-    int32_t slot = timeline.peakSlot();
-    if (listIsFresh && slot == listedSlot)
-      return listed;
-    listed.clear();
-    for (size_t v = 0; v < core.values.size(); ++v) {
-      const int32_t value = static_cast<int32_t>(v);
-      if (core.values[v].sizeBytes == 0)
+  /// A random value that is live across the slot and idle there, or `none`. Trying values one by
+  /// one is far cheaper than listing all that are live, which a move at another peak would throw
+  /// away.
+  int32_t liveAcross(int32_t slot) {
+    constexpr int tries = 48;
+    for (int i = 0; i < tries; ++i) {
+      const int32_t value = random.below(core.values.size());
+      if (core.values[value].sizeBytes == 0)
         continue;
-      int32_t from = timeline.servedFrom(value, slot);
-      if (from == none || timeline.liveUntil(value, from) <= slot)
+      const int32_t from = timeline.servedFrom(value, slot);
+      if (from == none || timeline.liveUntil(value, from) <= slot ||
+          timeline.lastReadBefore(value, slot + 1) == slot)
         continue;
-      if (timeline.lastReadBefore(value, slot + 1) == slot)
-        continue;
-      listed.push_back(value);
+      return value;
     }
-    listedSlot = slot;
-    listIsFresh = true;
-    return listed;
+    return none;
   }
 
   bool evict() {
-    const std::vector<int32_t> &live = liveAtPeak();
-    if (live.empty())
-      return false;
-    int32_t value = live[random.below(live.size())];
     const int32_t peak = timeline.peakSlot();
+    const int32_t value = liveAcross(peak);
+    if (value == none)
+      return false;
     const std::optional<int32_t> &producer = core.values[value].producer;
     if (!producer || !core.ops[*producer].recomputable)
       return false;
@@ -214,17 +240,23 @@ private:
       if (timeline.servedFrom(input, slot) == none)
         return false;
     add(op, slot);
-    for (int32_t input : core.ops[op].inputs) {
+    auto mayFollow = [&](int32_t input) {
       const std::optional<int32_t> &producer = core.values[input].producer;
       if (!producer || !core.ops[*producer].recomputable || core.values[input].sizeBytes == 0)
-        continue;
+        return false;
       int32_t before =
           std::max(timeline.servedFrom(input, slot), timeline.lastReadBefore(input, slot));
-      if (before >= left) // it lives there anyway
-        continue;
-      if (random.unit() < 0.6 && !rerunBefore(*producer, left, slot, depth + 1))
+      return before < left; // otherwise it lives there anyway
+    };
+    // About one input in all is computed again too, so that chains of reruns grow and trees of them
+    // do not explode where ops read many values.
+    const int candidates = static_cast<int>(
+        std::count_if(core.ops[op].inputs.begin(), core.ops[op].inputs.end(), mayFollow));
+    const double share = std::min(0.6, 0.9 / std::max(candidates, 1));
+    for (int32_t input : core.ops[op].inputs)
+      if (random.unit() < share && mayFollow(input) &&
+          !rerunBefore(*core.values[input].producer, left, slot, depth + 1))
         return false;
-    }
     return true;
   }
 
@@ -312,14 +344,13 @@ private:
 
   /// Takes a value off the peak: its writer moves behind the peak, or its last reader before it.
   bool shiftAtPeak() {
-    const std::vector<int32_t> &live = liveAtPeak();
     const int32_t peak = timeline.peakSlot();
     int32_t slot = none;
     bool later = random.next() >> 63;
-    if (live.empty() || random.unit() < 0.15) {
+    const int32_t value = random.unit() < 0.15 ? none : liveAcross(peak);
+    if (value == none) {
       slot = timeline.runAt(peak) == none ? none : peak; // the op at the peak itself
     } else {
-      int32_t value = live[random.below(live.size())];
       int32_t from = timeline.servedFrom(value, peak);
       if (from == none)
         return false;
@@ -343,11 +374,11 @@ private:
   Random random;
   SearchResult best;
   double energy = 0, price = 0, swing = 1, temperature = 0;
-  std::vector<Change> log;
+  std::vector<Change> log;     ///< of the move at hand
+  std::vector<Change> journal; ///< of accepted moves since the snapshot
+  std::vector<int32_t> slotsThen;
+  size_t bestLength = 0; ///< of the journal at the best schedule; 0: it is older
   std::vector<int32_t> many, placeInMany;
-  std::vector<int32_t> listed;
-  int32_t listedSlot = none;
-  bool listIsFresh = false;
   int crowded = 0;
 };
 

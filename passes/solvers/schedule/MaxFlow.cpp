@@ -41,6 +41,7 @@ bool MaxFlow::layer(int32_t source, int32_t sink) {
     int32_t v = queue[i];
     if (v == sink)
       break;
+    edgesSeen += first[v + 1] - first[v];
     for (int32_t e = first[v]; e < first[v + 1]; ++e)
       if (edges[e].residual > 0 && level[edges[e].to] < 0) {
         level[edges[e].to] = level[v] + 1;
@@ -57,11 +58,13 @@ int64_t MaxFlow::augment(int32_t source, int32_t sink) {
   path.clear();
   int32_t v = source;
   while (true) {
+    ++edgesSeen;
     if (v == sink) {
       int64_t amount = unbounded;
       for (int32_t e : path)
         amount = std::min(amount, edges[e].residual);
       size_t firstFull = path.size();
+      edgesSeen += static_cast<int64_t>(path.size());
       for (size_t i = path.size(); i-- > 0;) {
         Edge &edge = edges[path[i]];
         edge.residual -= amount;

@@ -21,6 +21,9 @@ public:
   /// O(nodes^2 * arcs) at worst; near linear on planning graphs.
   int64_t solve(int32_t source, int32_t sink);
 
+  /// Edges looked at by all solves so far: a clock that is the same on every machine.
+  int64_t work() const { return edgesSeen; }
+
   /// After solve: true for nodes on the source side of the minimum cut nearest to the source.
   const std::vector<char> &sourceSide() const { return reached; }
 
@@ -45,6 +48,7 @@ private:
   std::vector<int32_t> edgeOfArc;
   std::vector<int32_t> level, queue, path;
   std::vector<char> reached;
+  int64_t edgesSeen = 0;
 };
 
 } // namespace stow::schedule

@@ -1,8 +1,7 @@
 #include "passes/solvers/schedule/PlanSchedule.h"
 
-#include "ir/plan/schedule/Verify.h"
+#include "passes/solvers/schedule/BudgetSolver.h"
 #include "passes/solvers/schedule/CutBound.h"
-#include "passes/solvers/schedule/LocalSearch.h"
 #include "passes/solvers/schedule/OrderSearch.h"
 #include "passes/solvers/schedule/PhaseProgram.h"
 #include "runtime/base/Error.h"
@@ -20,15 +19,46 @@ Bytes percentOf(Bytes peakBytes, double percent) {
   return static_cast<Bytes>((static_cast<__int128>(peakBytes) * thousandths + 99999) / 100000);
 }
 
+namespace {
+
+/// Nodes of the tree are numbered in quarters of a percent.
+constexpr int whole = 400;
+
+/// The node that splits an open range: the multiple of 10, else 5, else 1, else a quarter percent
+/// that is nearest to its middle, the upper one if two are; absent if the range has no node of at
+/// least `finest`.
+std::optional<int> pivot(int low, int high, int finest) {
+  for (int step : {40, 20, 4, 1}) {
+    if (step < finest)
+      break;
+    std::optional<int> best;
+    for (int node = (low / step + 1) * step; node < high; node += step)
+      if (!best || std::abs(2 * node - low - high) <= std::abs(2 * *best - low - high))
+        best = node;
+    if (best)
+      return best;
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
 class Planner::Impl {
 public:
   Impl(const Problem &given, PlanOptions planOptions)
-      : problem(given), options(std::move(planOptions)), core((check(given), given)), bound(core) {
-    base.push_back(core.inputOrder());
-    inputPeak = measure(core, base[0]).peakBytes;
-    leanInputOrder();
-    addPoint(base[0]);
+      : problem(given), options(std::move(planOptions)), core((check(given), given)), bound(core),
+        solver(problem, core, options) {
+    const Sequence order = core.inputOrder();
+    inputPeak = measure(core, order).peakBytes;
+    // With alternatives, search plans with the leanest workspace; `expand` then takes the fastest
+    // alternative that fits at each position.
+    if (core.hasAlternatives)
+      core.useLeanestAlternatives(problem);
+    solver.addBase(order);
     searchOrders();
+    for (const Sequence &base : solver.bases())
+      if (std::optional<Point> point = solver.pointOf(base, inputPeak))
+        start.add(std::move(*point));
   }
 
   Bytes inputOrderPeak() const { return inputPeak; }
@@ -38,75 +68,44 @@ public:
     result.budgetBytes = budget;
     result.leastTime = core.leastTime;
     result.inputOrderPeak = inputPeak;
-    bound.refine(budget, cutOps());
-    if (core.ops.size() <= options.ladderLimit)
-      descend(budget);
-    else
-      solveDirectly(budget);
-    // Nothing fits: the smallest peak of a whole sweep either does, or belongs into the answer.
-    if (!bestWithin(budget) && core.ops.size() > options.ladderLimit && !cancelled())
-      sweepEverything();
+    const CutBound::Proof proof = bound.refine(budget, core.ops.size() > 5000 ? 12 : 32);
+    result.cutBound = proof.time;
+    Walk walk = answer(budget, proof.time);
+    bool infeasible = false;
     if (options.prove)
-      prove(result, budget);
-    fill(result, bestWithin(budget), budget);
+      infeasible = prove(result, walk, proof, budget);
+    fill(result, walk, infeasible);
     return result;
   }
 
   std::vector<FrontierRow> frontier() {
-    std::vector<FrontierRow> rows;
-    if (core.ops.size() <= options.ladderLimit) {
-      descend(0);
-    } else {
-      sweepEverything();
+    Frontier all = sweep();
+    if (options.effort > 0) {
+      const int step = core.ops.size() <= 400 ? 4 : core.ops.size() <= 2500 ? 20 : 40;
+      for (int node = whole - step; node > 0 && !cancelled(); node -= step) {
+        const Bytes budget = rung(node);
+        Walk walk = answer(budget, bound.refine(budget, 4).time);
+        for (Point &point : walk.pool)
+          all.add(std::move(point));
+        if (!walk.best)
+          break;
+      }
     }
-    for (const Point &point : points)
+    std::vector<FrontierRow> rows;
+    for (const Point &point : all.points())
       rows.push_back({point.peak, point.time, point.solution});
     return rows;
   }
 
 private:
-  /// One schedule on the frontier, with the replay's figures.
-  struct Point {
-    Bytes peak = 0;
-    Cost time = 0;
-    Solution solution;
-    Sequence sequence;
+  /// The way to one budget: everything met that could answer it, and the answer.
+  struct Walk {
+    std::vector<Point> pool;
+    std::optional<Point> best;
   };
 
-  int cutOps() const { return core.ops.size() > 5000 ? 12 : 32; }
   bool cancelled() const { return options.cancelled && options.cancelled(); }
-
-  /// With alternatives, search plans with the leanest workspace; `expand` then takes the fastest
-  /// alternative that fits at each position.
-  void leanInputOrder() {
-    if (core.hasAlternatives)
-      core.useLeanestAlternatives(problem);
-  }
-
-  /// Records a legal sequence on the frontier. Points are sorted by falling peak, rising time.
-  void addPoint(Sequence sequence, std::optional<Bytes> budget = {}) {
-    Solution solution = expand(problem, core, sequence, budget.value_or(inputPeak));
-    Replay replay = verify(problem, solution);
-    if (replay.fault)
-      return;
-    Point point{replay.peakBytes, replay.time, std::move(solution), std::move(sequence)};
-    for (const Point &other : points)
-      if (other.peak <= point.peak && other.time <= point.time)
-        return;
-    std::erase_if(points, [&](const Point &other) {
-      return point.peak <= other.peak && point.time <= other.time;
-    });
-    auto place = std::find_if(points.begin(), points.end(),
-                              [&](const Point &other) { return other.peak < point.peak; });
-    points.insert(place, std::move(point));
-  }
-
-  const Point *bestWithin(Bytes budget) const {
-    for (const Point &point : points) // falling peak, rising time: the first that fits
-      if (point.peak <= budget)
-        return &point;
-    return nullptr;
-  }
+  Bytes rung(int node) const { return percentOf(inputPeak, 0.25 * node); }
 
   void searchOrders() {
     if (options.effort <= 0 || core.ops.empty())
@@ -115,281 +114,126 @@ private:
     for (int32_t op : bound.opsByPressure())
       least = std::max(least, bound.pressure(op));
     // Large graphs: not worth the search for less than two percent.
-    const Bytes worthwhile = core.ops.size() > options.ladderLimit ? least / 50 : 0;
-    if (measure(core, base[0]).peakBytes <= least + worthwhile)
+    const Bytes worthwhile = core.ops.size() > 2500 ? least / 50 : 0;
+    if (inputPeak <= least + worthwhile)
       return;
     OrderOptions order;
     order.targetBytes = least;
     order.moves = static_cast<int64_t>(options.effort * (core.ops.size() > 5000 ? 40000 : 150000));
     order.cancelled = options.cancelled;
-    Sequence better = searchOrder(core, base[0], order);
-    if (measure(core, better).peakBytes < measure(core, base[0]).peakBytes) {
-      addPoint(better);
-      base.push_back(std::move(better));
+    Sequence better = searchOrder(core, solver.bases().front(), order);
+    if (measure(core, better).peakBytes < measure(core, solver.bases().front()).peakBytes)
+      solver.addBase(std::move(better));
+  }
+
+  const Frontier &sweep() {
+    if (!swept)
+      swept = solver.sweep();
+    return *swept;
+  }
+
+  /// The cheapest point of the pool within the budget that lies in the box, ties to the smaller
+  /// peak; null if there is none.
+  static const Point *choose(const std::vector<Point> &pool, Bytes budget, const Point &high,
+                             const std::optional<Point> &low) {
+    const Point *best = nullptr;
+    for (const Point &point : pool)
+      if (point.peak <= budget && point.time >= high.time &&
+          (!low || (point.time <= low->time && point.peak >= low->peak)) &&
+          (!best || std::tie(point.time, point.peak) < std::tie(best->time, best->peak)))
+        best = &point;
+    return best;
+  }
+
+  Walk answer(Bytes budget, std::optional<Cost> least) {
+    Walk walk;
+    walk.pool = start.points();
+    if (const Point *fits = start.within(budget)) {
+      walk.best = *fits;
+      return walk;
     }
-  }
-
-  // -- one budget
-
-  /// How a cut schedule is made: borders that reruns do not cross, as a multiple of the square root
-  /// of the ops in front of the peak (0: none), and the bias of SequenceCut::solve.
-  struct CutStyle {
-    double segments, bias;
-  };
-
-  /// Styles for one rung. Small problems afford all on every rung; larger ones take turns.
-  std::vector<CutStyle> stylesFor(int turn) const {
-    static constexpr CutStyle all[] = {{0, 0.3},   {0.18, 0.3},  {0.5, 0.3},  {1, 0.3},
-                                       {0, 0.02},  {0.12, 0.3},  {0.25, 0.3}, {0.35, 0.3},
-                                       {0, 0.001}, {0.18, 0.02}, {0.5, 4},    {0.12, 4}};
-    std::vector<CutStyle> styles(std::begin(all), std::end(all));
-    if (core.ops.size() > 400 && core.ops.size() <= options.ladderLimit)
-      styles = {all[0], all[1], all[2 + turn % 10]};
-    return styles;
-  }
-
-  const std::vector<char> *barsFor(size_t baseIndex, double segments) {
-    if (segments <= 0)
-      return nullptr;
-    auto key = std::pair(baseIndex, segments);
-    auto found = bars.find(key);
-    if (found == bars.end()) {
-      double root = std::sqrt(static_cast<double>(measure(core, base[baseIndex]).peakPosition + 1));
-      int count = std::max(2, static_cast<int>(std::lround(segments * root)));
-      found = bars.emplace(key, segmentBars(core, base[baseIndex], count)).first;
-    }
-    return &found->second;
-  }
-
-  /// Cuts from the schedule of the rung above, and from every base; the cheapest first.
-  std::vector<Sequence> cutCandidates(Bytes budget, const Sequence *above,
-                                      const std::vector<CutStyle> &styles) {
-    const int rounds = core.ops.size() > 500 ? 16 : 60;
-    std::vector<Sequence> found;
-    auto attempt = [&](const Sequence &start, double bias, const std::vector<char> *barred) {
-      if (cancelled())
-        return;
-      if (std::optional<Sequence> reduced =
-              reduceToBudget(core, start, budget, rounds, bias, barred))
-        found.push_back(std::move(*reduced));
-    };
-    for (size_t i = 0; i < base.size(); ++i)
-      for (const CutStyle &style : styles) {
-        // Budgets fall from call to call: on larger graphs, a style that failed twice is given up.
-        int &failures = styleFailures[{i, style.segments, style.bias}];
-        if (failures >= 2 && core.ops.size() > 400)
-          continue;
-        const size_t before = found.size();
-        attempt(base[i], style.bias, barsFor(i, style.segments));
-        failures = found.size() > before ? 0 : failures + 1;
-      }
-    if (above)
-      attempt(*above, 0.3, nullptr);
-    std::vector<std::tuple<Cost, Bytes, size_t>> keys;
-    for (size_t i = 0; i < found.size(); ++i) {
-      Measure measured = measure(core, found[i]);
-      keys.push_back({measured.time, measured.peakBytes, i});
-    }
-    std::sort(keys.begin(), keys.end());
-    std::vector<Sequence> sorted;
-    const size_t dropped = core.ops.size() > 10000 ? 1 : 3;
-    for (const auto &[time, peak, i] : keys)
-      sorted.push_back(sorted.size() < dropped
-                           ? dropNeedlessReruns(core, std::move(found[i]), budget, dropLimit())
-                           : std::move(found[i]));
-    // Dropping may have changed who is first.
-    for (size_t i = 1; i < std::min<size_t>(sorted.size(), 3); ++i)
-      if (measure(core, sorted[i]).time < measure(core, sorted[0]).time)
-        std::swap(sorted[0], sorted[i]);
-    return sorted;
-  }
-
-  int dropLimit() const {
-    return static_cast<int>(
-        std::clamp<int64_t>(4000000 / (static_cast<int64_t>(core.ops.size()) + 1), 20, 400));
-  }
-
-  int64_t rungMoves() const {
-    double perRung =
-        (core.ops.size() > 400 ? 5.0e6 : 8.0e6) / static_cast<double>(core.ops.size() + 40);
-    return static_cast<int64_t>(options.effort * std::clamp(perRung, 4000.0, 80000.0));
-  }
-
-  /// Search from the given schedule and from the best base, with a soft and a hard budget.
-  void searchAt(Bytes budget, const Sequence *start, int64_t moves) {
-    struct Variant {
-      bool fromBase;
-      double price, warmth, cooling, hardening;
-    };
-    static constexpr Variant variants[] = {{false, 1.0, 1.0, 1e-3, 10},
-                                           {true, 1.0, 1.0, 1e-3, 10},
-                                           {false, 0.5, 0.3, 1e-5, 3},
-                                           {false, 2.0, 0.05, 1e-4, 10}};
-    const double price = std::ldexp(bound.priceAt(budget), -bound.shift());
-    std::optional<Sequence> current;
-    if (const Point *best = bestWithin(budget))
-      current = best->sequence;
-    else if (start)
-      current = *start;
-    uint64_t seed = 4 * static_cast<uint64_t>(nextRung) + 1;
-    // A short search is not worth splitting: it takes one variant, in turn.
-    const bool split = moves >= 12000;
-    for (size_t v = 0; v < std::size(variants); ++v) {
-      const Variant &variant = variants[v];
-      if (!split && v != static_cast<size_t>(nextRung) % std::size(variants))
+    walk.pool = sweep().points();
+    if (!least)
+      return walk;
+    Point high = start.points().back();
+    std::optional<Point> low;
+    int from = 0, to = whole;
+    const int finest = core.ops.size() > 400 ? 4 : 1;
+    while (std::optional<int> node = pivot(from, to, finest)) {
+      if (low && (low->time <= *least || rung(from) == budget))
+        break; // proven, or solved for this very budget
+      const Bytes here = rung(*node);
+      if (high.peak <= here) {
+        to = *node;
         continue;
-      if (cancelled() || provenAt(budget))
-        return;
-      SearchOptions search;
-      search.budgetBytes = budget;
-      search.pricePerByte = price * variant.price;
-      // Long fine-grained searches pay on larger graphs, restarts on small ones.
-      static constexpr int64_t smallShares[] = {25, 25, 25, 25}, largeShares[] = {15, 10, 65, 10};
-      const int64_t share = core.ops.size() > 150 ? largeShares[v] : smallShares[v];
-      search.moves = split ? moves * share / 100 : moves;
-      search.seed = seed++;
-      search.warmth = variant.warmth;
-      search.cooling = variant.cooling;
-      search.hardening = variant.hardening;
-      search.cancelled = options.cancelled;
-      SearchResult found =
-          improve(core, variant.fromBase || !current ? base.back() : *current, search);
-      addPoint(found.sequence, budget);
-      if (found.measured.peakBytes <= budget &&
-          (!current || found.measured.time <= measure(core, *current).time))
-        current = std::move(found.sequence);
-    }
-  }
-
-  bool provenAt(Bytes budget) const {
-    const Point *best = bestWithin(budget);
-    std::optional<Cost> least = bound.timeBound(budget);
-    return best && least && best->time <= *least;
-  }
-
-  // -- the ladder
-
-  Bytes rung(int percent) const { return percentOf(inputPeak, percent); }
-
-  /// Computes rungs from the top down until nothing below can serve `budget`.
-  void descend(Bytes budget) {
-    if (!swept && budget < inputPeak) {
-      swept = true;
-      for (const Sequence &start : base)
-        for (FrontierPoint &point : sweepPrices(core, start, 24))
-          addPoint(std::move(point.sequence));
-    }
-    for (; nextRung > 0 && !cancelled(); --nextRung) {
-      const Bytes here = rung(nextRung);
-      bound.refine(here, 4);
-      std::optional<Cost> least = bound.timeBound(here);
-      if (!least)
-        break; // proven infeasible, and so is everything below
-      const Point *best = bestWithin(budget);
-      if (here <= budget && best && best->time <= *least)
-        break;
-      solveRung(here);
-    }
-  }
-
-  void solveRung(Bytes budget) {
-    if (provenAt(budget))
-      return;
-    const Point *inherited = bestWithin(budget);
-    // If the best schedule for more memory fits here too, a search found nothing better before.
-    if (inherited && inherited == bestWithin(rung(nextRung + 1)) && nextRung < 100)
-      return;
-    // Start from the schedule that just misses the budget.
-    const Sequence *start = nullptr;
-    for (const Point &point : points)
-      if (point.peak > budget)
-        start = &point.sequence;
-    Sequence above;
-    if (start) {
-      above = *start; // points move while rungs are added
-      start = &above;
-    }
-    std::vector<Sequence> candidates = cutCandidates(budget, start, stylesFor(nextRung));
-    std::optional<Sequence> best;
-    if (!candidates.empty())
-      best = candidates.front();
-    for (Sequence &candidate : candidates)
-      addPoint(std::move(candidate), budget);
-    if (options.effort > 0)
-      searchAt(budget, best ? &*best : nullptr, rungMoves());
-  }
-
-  /// One cut at the peak per price and number of segments: the whole range of budgets in one sweep.
-  void sweepEverything() {
-    if (sweptEverything)
-      return;
-    sweptEverything = true;
-    std::vector<FrontierPoint> cuts;
-    for (size_t i = 0; i < base.size(); ++i)
-      for (double segments : {0.0, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0})
-        for (FrontierPoint &point : sweepPrices(core, base[i], 64, barsFor(i, segments)))
-          cuts.push_back(std::move(point));
-    std::sort(cuts.begin(), cuts.end(), [](const FrontierPoint &a, const FrontierPoint &b) {
-      return std::tie(a.time, a.peakBytes, a.sequence) < std::tie(b.time, b.peakBytes, b.sequence);
-    });
-    Bytes least = inputPeak + 1;
-    for (FrontierPoint &point : cuts)
-      if (point.peakBytes < least) {
-        least = point.peakBytes;
-        addPoint(std::move(point.sequence));
       }
+      for (const Point &point : solved(*node, high, low))
+        walk.pool.push_back(point);
+      const Point *best = choose(walk.pool, here, high, low);
+      if (budget < here) {
+        if (!best)
+          return walk;
+        high = *best;
+        to = *node;
+        if (high.peak <= budget) {
+          walk.best = high;
+          return walk;
+        }
+      } else {
+        if (best)
+          low = *best;
+        from = *node;
+      }
+    }
+    if (const Point *best = choose(walk.pool, budget, high, low))
+      walk.best = *best;
+    return walk;
   }
 
-  // -- without a ladder
-
-  /// The budget itself, then whole percents below it while the bound leaves them open: a cut for
-  /// less memory is sometimes cheaper.
-  void solveDirectly(Bytes budget) {
-    styleFailures.clear(); // budgets fall within one call only
-    int percent = 100;
-    while (percent > 0 && rung(percent) >= budget)
-      --percent;
-    for (int tried = 0; tried < 6 && !cancelled(); ++tried, --percent) {
-      const Bytes here = tried ? rung(percent + 1) : budget;
-      if (here <= 0)
-        return;
-      if (tried)
-        bound.refine(here, 2);
-      std::optional<Cost> least = bound.timeBound(here);
-      const Point *best = bestWithin(budget);
-      if (!least || (best && best->time <= *least))
-        return;
-      std::vector<CutStyle> styles = stylesFor(0);
-      if (tried)
-        styles.resize(4);
-      std::vector<Sequence> candidates = cutCandidates(here, nullptr, styles);
-      for (const Sequence &candidate : candidates)
-        addPoint(candidate, here);
-      if (tried == 0 && options.effort > 0 && !candidates.empty())
-        searchAt(here, &candidates.front(), rungMoves());
-    }
+  /// What the solver finds at a node. The box follows from the node, so the node alone is the key.
+  const std::vector<Point> &solved(int node, const Point &high, const std::optional<Point> &low) {
+    auto [known, isNew] = nodes.try_emplace(node);
+    if (!isNew)
+      return known->second;
+    BudgetSolver::Task task;
+    task.budget = rung(node);
+    const CutBound::Proof proof = bound.refine(task.budget, 4);
+    if (!proof.time || (low && low->time <= *proof.time))
+      return known->second;
+    task.least = proof.time;
+    task.pricePerByte = std::ldexp(proof.price, -bound.shift());
+    task.seed = static_cast<uint64_t>(node);
+    task.above = &high;
+    task.below = low ? &*low : nullptr;
+    return known->second = solver.solve(task);
   }
 
   /// Phase programs of rising size until one proves the schedule at hand. Their replays, with
-  /// reruns delayed to their readers, may start a better one.
-  void prove(PlanResult &result, Bytes budget) {
-    if (!bound.timeBound(budget) || core.ops.empty())
-      return;
+  /// reruns delayed to their readers, may start a better one. True if the budget is infeasible.
+  bool prove(PlanResult &result, Walk &walk, const CutBound::Proof &proof, Bytes budget) {
+    if (!proof.time || core.ops.empty())
+      return false;
     const int32_t highest = bound.opsByPressure().front();
-    const int32_t binding = bound.bindingOp(budget).value_or(highest);
+    const int32_t binding = proof.op.value_or(highest);
     const std::pair<int, int32_t> programs[] = {
         {1, binding}, {8, binding}, {8, highest}, {24, std::min(binding, highest)}};
+    auto offer = [&](std::vector<Point> points) {
+      for (Point &point : points)
+        if (point.peak <= budget && (!walk.best || point.time < walk.best->time))
+          walk.best = std::move(point);
+    };
     for (auto [phases, first] : programs) {
-      const Point *best = bestWithin(budget);
-      if (cancelled() || phaseInfeasible || (best && isMet(best->time, result.phaseBound)))
-        return;
+      if (cancelled() || (walk.best && (walk.best->time <= *proof.time ||
+                                        isMet(walk.best->time, result.phaseBound))))
+        return false;
       PhaseOptions phase;
       phase.phases = phases;
       phase.seconds = options.proveSeconds / std::size(programs);
-      if (best)
-        phase.knownTime = best->time;
+      if (walk.best)
+        phase.knownTime = walk.best->time;
       PhaseResult solved = solvePhaseProgram(core, first, budget, phase);
-      phaseInfeasible = solved.infeasible && !best;
+      if (solved.infeasible && !walk.best)
+        return true;
       if (solved.bound)
         result.phaseBound = std::max(result.phaseBound.value_or(0), *solved.bound);
       if (!solved.sequence)
@@ -397,11 +241,22 @@ private:
       Sequence replay = delayReruns(core, *solved.sequence);
       if (!measure(core, replay).legal)
         continue;
-      addPoint(replay, budget);
-      best = bestWithin(budget);
-      if (!best || !isMet(best->time, result.phaseBound))
-        searchAt(budget, &replay, rungMoves());
+      std::vector<Point> found;
+      if (std::optional<Point> point = solver.pointOf(replay, budget))
+        found.push_back(std::move(*point));
+      offer(std::move(found));
+      if (walk.best && isMet(walk.best->time, result.phaseBound))
+        return false;
+      BudgetSolver::Task task;
+      task.budget = budget;
+      task.least = proof.time;
+      task.pricePerByte = std::ldexp(proof.price, -bound.shift());
+      task.seed = whole + static_cast<uint64_t>(phases);
+      std::vector<Point> searched;
+      solver.search(task, &replay, searched);
+      offer(std::move(searched));
     }
+    return false;
   }
 
   /// The phase program is solved in floating point: its bound is exact up to 1e-7 of the extra
@@ -411,38 +266,40 @@ private:
            static_cast<double>(time - *least) <= 1e-7 * static_cast<double>(time - core.leastTime);
   }
 
-  void fill(PlanResult &result, const Point *best, Bytes budget) {
+  void fill(PlanResult &result, Walk &walk, bool infeasible) {
     result.peakBound = bound.peakBound();
-    result.cutBound = bound.timeBound(budget);
-    if (!points.empty()) {
-      result.smallestPeak = points.back().peak;
-      result.smallestPeakSolution = points.back().solution;
+    const Point *smallest = nullptr;
+    for (const Point &point : walk.pool)
+      if (!smallest || std::tie(point.peak, point.time) < std::tie(smallest->peak, smallest->time))
+        smallest = &point;
+    if (walk.best && (!smallest || walk.best->peak < smallest->peak))
+      smallest = &*walk.best;
+    if (smallest) {
+      result.smallestPeak = smallest->peak;
+      result.smallestPeakSolution = smallest->solution;
     }
-    if (!best) {
-      result.status = result.cutBound && !phaseInfeasible ? Status::NotFound : Status::Infeasible;
+    if (!walk.best) {
+      result.status = result.cutBound && !infeasible ? Status::NotFound : Status::Infeasible;
       return;
     }
-    result.solution = best->solution;
-    result.time = best->time;
-    result.peakBytes = best->peak;
+    result.time = walk.best->time;
+    result.peakBytes = walk.best->peak;
+    result.solution = std::move(walk.best->solution);
     const Cost least = result.bound();
-    result.gap = least > 0 ? static_cast<double>(best->time) / static_cast<double>(least) - 1 : 0;
-    result.status = best->time <= least || isMet(best->time, result.phaseBound) ? Status::Optimal
-                                                                                : Status::Bounded;
+    result.gap = least > 0 ? static_cast<double>(result.time) / static_cast<double>(least) - 1 : 0;
+    result.status = result.time <= least || isMet(result.time, result.phaseBound) ? Status::Optimal
+                                                                                  : Status::Bounded;
   }
 
   const Problem problem;
   const PlanOptions options;
   Core core;
   CutBound bound;
+  BudgetSolver solver;
   Bytes inputPeak = 0;
-  std::vector<Sequence> base;
-  std::vector<Point> points;
-  std::map<std::pair<size_t, double>, std::vector<char>> bars;
-  std::map<std::tuple<size_t, double, double>, int> styleFailures;
-  int nextRung = 100;
-  bool swept = false, sweptEverything = false;
-  bool phaseInfeasible = false;
+  Frontier start;                ///< orders without reruns
+  std::optional<Frontier> swept; ///< of all prices, from every order
+  std::map<int, std::vector<Point>> nodes;
 };
 
 Planner::Planner(const Problem &problem, PlanOptions options)

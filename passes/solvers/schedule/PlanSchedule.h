@@ -3,19 +3,27 @@
 //   stow::schedule::PlanResult result = planSchedule(problem, budgetBytes);
 //   if (result.solution) use(result.solution->runs);
 //
-// How: bounds first (instant, then cuts). Then schedules for a ladder of budgets, one percent of
-// the input order's peak apart: each rung starts from the rung above and from fresh cuts, and is
-// improved by local search. The answer to a budget is the cheapest schedule of the whole ladder
-// that fits, so a smaller budget never gives a larger peak nor less time. Rungs whose bound already
-// exceeds the answer's time are not computed: nothing there could win. Above `ladderLimit` ops the
-// ladder is replaced by cuts and search at the budget and at the few percents below it that the
-// bound leaves open.
+// How: bounds first (instant, then cuts), a sweep of cuts over all prices, then a walk down a tree
+// of budgets. The tree is fixed: its root is 50 % of the input order's peak, its nodes are
+// multiples of 10, then 5, then 1 percent. A node asks cuts and search for the cheapest schedule
+// within its budget, but takes only one that lies between what its ancestors took for more and for
+// less memory:
+//
+//   time ^  X lower ancestor's answer (fits)        A budget between the two ancestors is answered
+//        |    +-----------+                         from inside the box, whoever asks and in
+//        whatever |    | this node |                         order. So a smaller budget never gives
+//        a larger |    +-----------+                         peak nor less time, on problems of any
+//        size, and |                 X upper ancestor's       an answer never depends on earlier
+//        questions.
+//        +---------------------------------> peak
+//
+// A node that finds nothing ends the walk: no smaller budget is tried, so no budget is refused
+// above the smallest peak that any answer has. Nodes that a bound decides are not solved.
 //
 // Deterministic: no clock, no threads; the same problem and options give the same schedule.
 #pragma once
 
 #include "passes/solvers/schedule/Core.h"
-#include "passes/solvers/schedule/CutSchedule.h"
 
 #include <functional>
 #include <memory>
@@ -35,8 +43,6 @@ struct PlanOptions {
   /// Solve the phase program (bound L2) for a tighter bound; ignored if built without CBC.
   bool prove = false;
   double proveSeconds = 60;
-  /// More ops than this: no ladder.
-  size_t ladderLimit = 2500;
   std::function<bool()> cancelled = {};
 };
 
@@ -52,7 +58,8 @@ struct PlanResult {
   std::optional<Cost> cutBound;   ///< L1: least time within the budget; absent if infeasible
   std::optional<Cost> phaseBound; ///< L2, with `prove`
   double gap = 0;                 ///< time / bound - 1
-  /// The smallest peak of any schedule met on the way, for messages about infeasible budgets.
+  /// The smallest peak of any schedule met on the way to this answer, for messages about infeasible
+  /// budgets.
   Bytes smallestPeak = 0;
   std::optional<Solution> smallestPeakSolution;
 
@@ -66,7 +73,8 @@ struct FrontierRow {
   Solution solution;
 };
 
-/// Answers any number of budgets for one problem; what it learns is kept between calls.
+/// Answers any number of budgets for one problem. Work is shared between calls; answers are not
+/// changed by it.
 class Planner {
 public:
   /// Throws Error(BadInput) if the problem is malformed.
@@ -75,8 +83,9 @@ public:
 
   PlanResult plan(Bytes budgetBytes);
 
-  /// The frontier of the whole ladder, by falling peak, from the input order down to the smallest
-  /// peak found. Above `ladderLimit` ops: the frontier of one sweep over the prices of a cut.
+  /// Schedules by falling peak and rising time, from everything kept down to the smallest peak
+  /// found: the sweep of cuts and, with effort, the tree of budgets (whole percents on problems of
+  /// at most 400 ops, fives up to 2,500 ops, tens above).
   std::vector<FrontierRow> frontier();
 
   /// Peak of the input order, pinned bytes included: 100 % of a relative budget.

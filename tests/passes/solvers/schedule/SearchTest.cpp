@@ -26,7 +26,7 @@ TEST(CutScheduleTest, SchedulesAreLegalAndFit) {
     std::optional<Sequence> sequence = reduceToBudget(core, core.inputOrder(), budget, 20, 0.02);
     if (!sequence)
       continue;
-    Sequence lean = dropNeedlessReruns(core, *sequence, budget, 100);
+    Sequence lean = dropNeedlessReruns(core, *sequence, budget);
     ASSERT_LE(lean.size(), sequence->size());
     for (const Sequence &candidate : {*sequence, lean}) {
       Replay replay = verify(problem, expand(problem, core, candidate, budget));

@@ -1,0 +1,233 @@
+#include "passes/solvers/schedule/BudgetSolver.h"
+
+#include "ir/plan/schedule/Verify.h"
+#include "passes/solvers/schedule/LocalSearch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+namespace stow::schedule {
+
+void Frontier::add(Point point) {
+  for (const Point &other : list)
+    if (other.peak <= point.peak && other.time <= point.time)
+      return;
+  std::erase_if(list, [&](const Point &other) {
+    return point.peak <= other.peak && point.time <= other.time;
+  });
+  auto place = std::find_if(list.begin(), list.end(),
+                            [&](const Point &other) { return other.peak < point.peak; });
+  list.insert(place, std::move(point));
+}
+
+const Point *Frontier::within(Bytes budget) const {
+  for (const Point &point : list) // falling peak, rising time: the first that fits
+    if (point.peak <= budget)
+      return &point;
+  return nullptr;
+}
+
+BudgetSolver::BudgetSolver(const Problem &problem, const Core &core, const PlanOptions &options)
+    : problem(problem), core(core), options(options) {}
+
+void BudgetSolver::addBase(Sequence order) { orders.push_back(std::move(order)); }
+
+std::optional<Point> BudgetSolver::pointOf(Sequence sequence, Bytes budget) const {
+  Solution solution = expand(problem, core, sequence, budget);
+  Replay replay = verify(problem, solution);
+  if (replay.fault)
+    return std::nullopt;
+  return Point{replay.peakBytes, replay.time, std::move(solution), std::move(sequence)};
+}
+
+const std::vector<char> *BudgetSolver::barsFor(size_t base, double segments) const {
+  if (segments <= 0)
+    return nullptr;
+  auto key = std::pair(base, segments);
+  auto found = bars.find(key);
+  if (found == bars.end()) {
+    double root = std::sqrt(static_cast<double>(measure(core, orders[base]).peakPosition + 1));
+    int count = std::max(2, static_cast<int>(std::lround(segments * root)));
+    found = bars.emplace(key, segmentBars(core, orders[base], count)).first;
+  }
+  return &found->second;
+}
+
+/// Borders that reruns do not cross, as a multiple of the square root of the ops in front of the
+/// peak (0: none), and the bias of SequenceCut::solve. On larger graphs not all get their turn, so
+/// that those whose sweep is cheapest at this budget come first.
+std::vector<BudgetSolver::CutStyle> BudgetSolver::stylesFor(Bytes budget) const {
+  std::vector<CutStyle> styles = {{0, 0.3},   {0.18, 0.3},  {0.5, 0.3},  {1, 0.3},
+                                  {0, 0.02},  {0.12, 0.3},  {0.25, 0.3}, {0.35, 0.3},
+                                  {0, 0.001}, {0.18, 0.02}, {0.5, 4},    {0.12, 4}};
+  if (core.ops.size() <= 400)
+    return styles;
+  auto cost = [&](const CutStyle &style) {
+    Cost least = std::numeric_limits<Cost>::max();
+    for (const SweptStyle &swept : sweptStyles)
+      if (swept.segments == style.segments)
+        for (auto [peak, time] : swept.points)
+          if (peak <= budget)
+            least = std::min(least, time);
+    return least;
+  };
+  std::vector<std::pair<Cost, size_t>> order;
+  for (size_t i = 0; i < styles.size(); ++i)
+    order.push_back({cost(styles[i]), i});
+  std::sort(order.begin(), order.end());
+  std::vector<CutStyle> sorted;
+  for (auto [time, i] : order)
+    sorted.push_back(styles[i]);
+  return sorted;
+}
+
+/// Cuts from the schedule above, and from every base in every style until the work allowed is done.
+/// The cheapest first.
+std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
+  const int rounds = core.ops.size() > 500 ? 16 : 60;
+  int64_t allowance = 12'000'000 + 2500 * static_cast<int64_t>(core.ops.size());
+  std::vector<Sequence> found;
+  auto attempt = [&](const Sequence &start, double bias, const std::vector<char> *barred) {
+    if (cancelled() || allowance <= 0)
+      return;
+    if (std::optional<Sequence> reduced =
+            reduceToBudget(core, start, task.budget, rounds, bias, barred, &allowance))
+      found.push_back(std::move(*reduced));
+  };
+  if (task.above)
+    attempt(task.above->sequence, 0.3, nullptr);
+  for (const CutStyle &style : stylesFor(task.budget))
+    for (size_t i = orders.size(); i-- > 0;)
+      attempt(orders[i], style.bias, barsFor(i, style.segments));
+
+  std::vector<std::tuple<Cost, Bytes, size_t>> keys;
+  for (size_t i = 0; i < found.size(); ++i) {
+    Measure measured = measure(core, found[i]);
+    keys.push_back({measured.time, measured.peakBytes, i});
+  }
+  std::sort(keys.begin(), keys.end());
+  std::vector<Sequence> sorted;
+  const size_t dropped = core.ops.size() > 10000 ? 1 : 3;
+  for (const auto &[time, peak, i] : keys)
+    sorted.push_back(sorted.size() < dropped ? dropNeedlessReruns(core, found[i], task.budget)
+                                             : std::move(found[i]));
+  // Dropping may have changed who is first.
+  for (size_t i = 1; i < std::min<size_t>(sorted.size(), 3); ++i)
+    if (measure(core, sorted[i]).time < measure(core, sorted[0]).time)
+      std::swap(sorted[0], sorted[i]);
+  return sorted;
+}
+
+int64_t BudgetSolver::moves() const {
+  const double moves = 4.5e7 / static_cast<double>(core.ops.size() + 150);
+  return static_cast<int64_t>(options.effort * std::clamp(moves, 6000.0, 240000.0));
+}
+
+void BudgetSolver::search(const Task &task, const Sequence *start,
+                          std::vector<Point> &found) const {
+  struct Variant {
+    bool fromBase;
+    double price, warmth, cooling, hardening;
+    int share;
+  };
+  // The last ones only serve where nothing fits yet: bytes get dearer and dearer.
+  static constexpr Variant variants[] = {
+      {true, 1.0, 1.0, 1e-3, 10, 30},  {false, 0.5, 0.3, 1e-5, 3, 40},
+      {false, 1.0, 1.0, 1e-3, 10, 20}, {false, 2.0, 0.05, 1e-4, 10, 10},
+      {false, 4.0, 1.0, 1e-3, 10, 60}, {false, 16.0, 1.0, 1e-3, 10, 60}};
+  constexpr size_t usual = 4;
+  std::optional<Sequence> current;
+  Measure best;
+  if (start) {
+    current = *start;
+    best = measure(core, *start);
+  }
+  uint64_t seed = 8 * task.seed;
+  for (size_t v = 0; v < std::size(variants); ++v) {
+    const Variant &variant = variants[v];
+    if (v >= usual && (best.peakBytes <= task.budget || best.peakBytes > task.budget / 20 * 21))
+      return;
+    if (cancelled() ||
+        (current && best.peakBytes <= task.budget && task.least && best.time <= *task.least))
+      return;
+    SearchOptions search;
+    search.budgetBytes = task.budget;
+    search.pricePerByte = task.pricePerByte * variant.price;
+    search.moves = moves() * variant.share / 100;
+    search.seed = ++seed;
+    search.warmth = variant.warmth;
+    search.cooling = variant.cooling;
+    search.hardening = variant.hardening;
+    search.cancelled = options.cancelled;
+    SearchResult result =
+        improve(core, variant.fromBase || !current ? orders.back() : *current, search);
+    const bool fits = result.measured.peakBytes <= task.budget;
+    auto key = [&](const Measure &m) {
+      return std::tuple(std::max(m.peakBytes, task.budget), m.time);
+    };
+    const bool better = !current || key(result.measured) < key(best);
+    if (fits)
+      if (std::optional<Point> point = pointOf(result.sequence, task.budget))
+        found.push_back(std::move(*point));
+    if (better) {
+      best = result.measured;
+      current = std::move(result.sequence);
+    }
+  }
+}
+
+std::vector<Point> BudgetSolver::solve(const Task &task) const {
+  std::vector<Point> found;
+  std::vector<Sequence> candidates = cuts(task);
+  std::optional<Sequence> start;
+  if (!candidates.empty())
+    start = candidates.front();
+  if (task.below && (!start || task.below->time < measure(core, *start).time))
+    start = task.below->sequence;
+  for (Sequence &candidate : candidates)
+    if (std::optional<Point> point = pointOf(std::move(candidate), task.budget))
+      found.push_back(std::move(*point));
+  if (options.effort > 0)
+    search(task, start ? &*start : nullptr, found);
+  std::erase_if(found, [&](const Point &point) { return point.peak > task.budget; });
+  return found;
+}
+
+Frontier BudgetSolver::sweep() {
+  const Bytes high = measure(core, orders.front()).peakBytes;
+  Frontier frontier;
+  for (const Sequence &order : orders)
+    if (std::optional<Point> point = pointOf(order, high))
+      frontier.add(std::move(*point));
+  std::vector<FrontierPoint> cuts;
+  int64_t allowance = 12'000'000 + 1500 * static_cast<int64_t>(core.ops.size());
+  const int prices = core.ops.size() > 2500 ? 40 : 64;
+  for (double segments : {0.0, 0.25, 0.5, 0.12, 1.0, 0.18, 0.35, 0.06}) {
+    SweptStyle &style = sweptStyles.emplace_back();
+    style.segments = segments;
+    for (size_t i = orders.size(); i-- > 0;) {
+      if (cancelled() || allowance <= 0)
+        break;
+      for (FrontierPoint &point :
+           sweepPrices(core, orders[i], prices, barsFor(i, segments), &allowance)) {
+        style.points.push_back({point.peakBytes, point.time});
+        cuts.push_back(std::move(point));
+      }
+    }
+  }
+  std::sort(cuts.begin(), cuts.end(), [](const FrontierPoint &a, const FrontierPoint &b) {
+    return std::tie(a.time, a.peakBytes, a.sequence) < std::tie(b.time, b.peakBytes, b.sequence);
+  });
+  Bytes least = high + 1;
+  for (FrontierPoint &cut : cuts)
+    if (cut.peakBytes < least) {
+      least = cut.peakBytes;
+      if (std::optional<Point> point = pointOf(std::move(cut.sequence), high))
+        frontier.add(std::move(*point));
+    }
+  return frontier;
+}
+
+} // namespace stow::schedule

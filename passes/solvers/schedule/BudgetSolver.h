@@ -1,0 +1,85 @@
+// Schedules for one budget: cuts first, then search from the best of them.
+//
+// Everything here is a function of its arguments; nothing is learnt from one call to the next. The
+// planner decides which budgets to solve and which of the schedules to keep.
+#pragma once
+
+#include "passes/solvers/schedule/CutSchedule.h"
+#include "passes/solvers/schedule/PlanSchedule.h"
+
+#include <map>
+
+namespace stow::schedule {
+
+/// A schedule met on the way, with the figures of its replay.
+struct Point {
+  Bytes peak = 0;
+  Cost time = 0;
+  Solution solution;
+  Sequence sequence;
+};
+
+/// Points that no other point dominates, by falling peak and rising time.
+class Frontier {
+public:
+  void add(Point point);
+  /// The cheapest point within the budget, or null.
+  const Point *within(Bytes budget) const;
+  const std::vector<Point> &points() const { return list; }
+
+private:
+  std::vector<Point> list;
+};
+
+class BudgetSolver {
+public:
+  BudgetSolver(const Problem &problem, const Core &core, const PlanOptions &options);
+
+  /// Adds an order of the ops, without reruns, to start from. The last one added is the best.
+  void addBase(Sequence order);
+  const std::vector<Sequence> &bases() const { return orders; }
+
+  /// The legal sequence as a point; absent if its replay finds a fault.
+  std::optional<Point> pointOf(Sequence sequence, Bytes budget) const;
+
+  struct Task {
+    Bytes budget = 0;
+    double pricePerByte = 0;   ///< of the cut bound, in cost per byte; 0: unknown
+    std::optional<Cost> least; ///< no schedule within the budget takes less
+    uint64_t seed = 1;
+    const Point *above = nullptr; ///< a schedule with a higher peak
+    const Point *below = nullptr; ///< a schedule that fits
+  };
+  /// Every schedule within the budget that cuts and search come across.
+  std::vector<Point> solve(const Task &task) const;
+
+  /// Search from one sequence: points within the budget.
+  void search(const Task &task, const Sequence *start, std::vector<Point> &found) const;
+
+  /// One cut at the peak per price, segmentation and base: the whole range of budgets at once. To
+  /// be called before `solve`, which tries first what did best here.
+  Frontier sweep();
+
+private:
+  struct CutStyle {
+    double segments, bias;
+  };
+  struct SweptStyle {
+    double segments;
+    std::vector<std::pair<Bytes, Cost>> points; ///< peak and time
+  };
+  std::vector<CutStyle> stylesFor(Bytes budget) const;
+  std::vector<Sequence> cuts(const Task &task) const;
+  const std::vector<char> *barsFor(size_t base, double segments) const;
+  int64_t moves() const;
+  bool cancelled() const { return options.cancelled && options.cancelled(); }
+
+  const Problem &problem;
+  const Core &core;
+  const PlanOptions &options;
+  std::vector<Sequence> orders;
+  std::vector<SweptStyle> sweptStyles;
+  mutable std::map<std::pair<size_t, double>, std::vector<char>> bars; ///< computed on demand
+};
+
+} // namespace stow::schedule
