@@ -21,6 +21,10 @@ namespace {
 
 constexpr Bytes kAlignment = 64; // stow-pack-buffers' default
 
+/// Steps to pack one candidate. Where they do not suffice, the next candidate is a quarter of a
+/// percent smaller: that is found sooner than a better packing.
+constexpr int64_t kPackingWork = 100'000'000;
+
 func::FuncOp trainGraph(ModuleOp module) {
   auto graph = module.lookupSymbol<func::FuncOp>("train");
   if (!graph)
@@ -52,6 +56,9 @@ public:
     keepAll = place("keep all", copyOf(bound));
     stateOutside = bytesAttr(*keepAll.placed, kPersistentBytesAttr) - step.problem.pinnedBytes();
     problem = std::move(step.problem);
+    schedule::PlanOptions planOptions;
+    planOptions.effort = options.effort;
+    planner = std::make_unique<schedule::Planner>(problem, planOptions);
     for (auto graph : keepAll.placed->getOps<func::FuncOp>())
       if (graph.getSymName() != "train")
         otherGraphs = std::max(otherGraphs, bytesAttr(graph, kLowerBoundAttr));
@@ -80,14 +87,12 @@ public:
           best = candidate;
       return best;
     };
-    for (size_t i = 0; i < rows().size(); ++i) {
-      const schedule::FrontierRow &row = rows()[i];
+    for (int i = firstWithin(budget); i < kRows && row(i); ++i) {
+      const schedule::FrontierRow &row = *this->row(i);
       if (const Candidate *tightened = takeWaiting(row.time); tightened)
         return trySegments(tightened->time) ? share(segments()) : scheduled(tightened->solution);
       if (trySegments(row.time))
         return share(segments());
-      if (row.peakBytes + stateOutside > roundedUp(budget))
-        continue;
       if (arenaOf(i) <= budget)
         return scheduled(row.solution);
       if (const Candidate *tightened = tightenedRow(i))
@@ -105,11 +110,11 @@ public:
     if (segments().arenaBytes < best.arenaBytes)
       best = share(segments());
     // Peaks rise from the last row on, and no arena is smaller than its peak.
-    for (size_t i = rows().size(); i-- > 0;) {
-      if (rows()[i].peakBytes + stateOutside - (kAlignment - 1) >= best.arenaBytes)
+    for (int i = lastRow(); i >= 0; --i) {
+      if (row(i)->peakBytes + stateOutside - (kAlignment - 1) >= best.arenaBytes)
         break;
       if (arenaOf(i) < best.arenaBytes)
-        best = scheduled(rows()[i].solution);
+        best = scheduled(row(i)->solution);
       if (const Candidate *tightened = tightenedRow(i))
         if (tightened->arenaBytes < best.arenaBytes)
           best = scheduled(tightened->solution);
@@ -118,13 +123,11 @@ public:
   }
 
   Bytes lowerBound() {
-    rows();
     Bytes arena = planner->plan(0).peakBound + stateOutside - (kAlignment - 1);
     return std::max(arena, otherGraphs);
   }
 
   schedule::Cost timeBound(Bytes budget) {
-    rows();
     return planner->plan(roundedUp(budget) - stateOutside).bound();
   }
 
@@ -150,22 +153,74 @@ private:
     Bytes arenaBytes = 0;
   };
 
-  /// Arena of a row of the frontier.
-  Bytes arenaOf(size_t row) {
-    auto [known, isNew] = arenaOfRow.try_emplace(row, 0);
-    if (isNew)
-      known->second = scheduled(rows()[row].solution).arenaBytes;
+  /// The candidates: the planner's answers to fixed budgets, quarters of a percent of the input
+  /// order's peak, from all of it down. Peaks fall and times rise from row to row. Absent from the
+  /// first budget on for which there is no schedule. Rows are computed when they are asked for.
+  static constexpr int kRows = 400;
+  const std::optional<schedule::FrontierRow> &row(int index) {
+    auto [known, isNew] = knownRows.try_emplace(index);
+    if (isNew) {
+      schedule::PlanResult answer = planner->plan(rowBudget(index));
+      if (answer.solution)
+        known->second = {answer.peakBytes, answer.time, std::move(*answer.solution)};
+    }
     return known->second;
+  }
+
+  Bytes rowBudget(int index) const {
+    return schedule::percentOf(planner->inputOrderPeak(), 100.0 * (kRows - index) / kRows);
+  }
+
+  bool isWithin(int index, Bytes budget) {
+    return row(index) && row(index)->peakBytes + stateOutside <= roundedUp(budget);
+  }
+
+  /// The first row whose live bytes are within the budget, if there is one.
+  int firstWithin(Bytes budget) {
+    int index = 0;
+    while (index < kRows && rowBudget(index) + stateOutside > roundedUp(budget))
+      ++index;
+    if (index == kRows || !row(index))
+      index = lastRow() + 1;
+    while (index > 0 && isWithin(index - 1, budget)) // what is for more memory may need less of it
+      --index;
+    return index;
+  }
+
+  /// The row with the least live bytes; -1: there is none.
+  int lastRow() {
+    int found = -1, missing = kRows;
+    while (found + 1 < missing) {
+      const int middle = found + (missing - found) / 2;
+      (row(middle) ? found : missing) = middle;
+    }
+    return found;
+  }
+
+  /// Arena of a row. Neighbours often are the same schedule.
+  Bytes arenaOf(int index) {
+    if (index > 0 && knownRows.contains(index - 1) && isSame(*row(index), *row(index - 1)) &&
+        arenaOfRow.contains(index - 1))
+      return arenaOfRow[index] = arenaOfRow[index - 1];
+    auto [known, isNew] = arenaOfRow.try_emplace(index, 0);
+    if (isNew)
+      known->second = scheduled(row(index)->solution).arenaBytes;
+    return known->second;
+  }
+
+  static bool isSame(const schedule::FrontierRow &left, const schedule::FrontierRow &right) {
+    return left.peakBytes == right.peakBytes && left.time == right.time &&
+           left.solution == right.solution;
   }
 
   /// The row with its windows tightened until its arena is no larger than its sum of live bytes, or
   /// null where that fails. Does not depend on any budget.
-  const Candidate *tightenedRow(size_t index) {
+  const Candidate *tightenedRow(int index) {
     auto [known, isNew] = tightened.try_emplace(index);
     if (!isNew)
       return known->second ? &*known->second : nullptr;
     constexpr int kRounds = 3;
-    const schedule::FrontierRow &row = rows()[index];
+    const schedule::FrontierRow &row = *this->row(index);
     const Bytes target = row.peakBytes + stateOutside;
     schedule::Problem tighter = problem;
     schedule::Solution solution = row.solution;
@@ -215,17 +270,6 @@ private:
     return module;
   }
 
-  /// The whole frontier: the same list for every budget.
-  const std::vector<schedule::FrontierRow> &rows() {
-    if (!allRows) {
-      schedule::PlanOptions planOptions;
-      planOptions.effort = options.effort;
-      planner = std::make_unique<schedule::Planner>(problem, planOptions);
-      allRows = planner->frontier();
-    }
-    return *allRows;
-  }
-
   const StepChoice &segments() {
     if (!segmentChoice)
       segmentChoice = place("segments", segmented());
@@ -252,7 +296,11 @@ private:
     });
     Liveness liveness(graph);
     choice.livePeakBytes = liveness.transientPeak() + liveness.stateBytes();
-    runStage(*module, "place", addPlacePasses);
+    runStage(*module, "place", [](PassManager &manager) {
+      PackBuffersPassOptions pack;
+      pack.work = kPackingWork;
+      addPlacePasses(manager, pack);
+    });
     choice.arenaBytes = bytesAttr(*module, kArenaBytesAttr);
     choice.placed = std::move(module);
     return choice;
@@ -264,9 +312,9 @@ private:
   OwningOpRef<ModuleOp> bound; ///< everything kept, state bound, nothing shared yet
   std::unique_ptr<schedule::Planner> planner;
   std::optional<StepChoice> segmentChoice;
-  std::optional<std::vector<schedule::FrontierRow>> allRows; ///< by falling peak, rising time
-  std::map<size_t, Bytes> arenaOfRow;                        ///< of rows looked at
-  std::map<size_t, std::optional<Candidate>> tightened;      ///< of rows that packing overshot
+  std::map<int, std::optional<schedule::FrontierRow>> knownRows;
+  std::map<int, Bytes> arenaOfRow;
+  std::map<int, std::optional<Candidate>> tightened; ///< of rows that packing overshot
   Bytes stateOutside = 0; ///< state that the training graph does not hold
   Bytes otherGraphs = 0;  ///< least arena of the other graphs
 };

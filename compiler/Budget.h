@@ -1,14 +1,14 @@
 // The joint decision under a memory budget: order, recomputation, in-place sharing and packing.
 //
 //   candidates, by rising time          budget B
-//     keep everything          arena      |
-//     frontier of schedules    arena      |   the first whose packed arena is at most B wins
-//       with windows tightened arena      |
-//     segments (sqrt)          arena      v
+//     keep everything             arena      |
+//     schedules, 1/4 % apart      arena      |   the first whose packed arena is at most B wins
+//       with windows tightened    arena      |
+//     segments (sqrt)             arena      v
 //
-// The list does not depend on B, and B only says how far to walk: a smaller budget never gives a
-// larger arena nor less time. Each candidate is judged by its real arena, packed and verified, not
-// by its sum of live bytes.
+// The list does not depend on B, and B only says where to walk: a smaller budget never gives a
+// larger arena nor less time. Schedules are computed when the walk comes to them. Each candidate is
+// judged by its real arena, packed and verified, not by its sum of live bytes.
 #pragma once
 
 #include "passes/order/ScheduleProblem.h"

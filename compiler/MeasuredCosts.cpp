@@ -181,7 +181,7 @@ MeasuredCosts MeasuredCosts::measure(ModuleOp prepared, int64_t threads,
     isolate(op, builder, "kernel" + std::to_string(measured.size()));
     measured.push_back(&kernel->second);
   }
-  runStage(*alone, "measure", addPlacePasses);
+  runStage(*alone, "measure", [](PassManager &manager) { addPlacePasses(manager); });
   KernelModule kernels(prepared.getContext());
   auto built = host::buildProgram(*alone, kernels);
   if (failed(built))

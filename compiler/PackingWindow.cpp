@@ -2,6 +2,7 @@
 
 #include "ir/plan/schedule/Verify.h"
 #include "passes/memory/DescribePlan.h"
+#include "passes/solvers/schedule/CutSchedule.h"
 
 #include <set>
 
@@ -39,7 +40,6 @@ schedule::Problem withLessRoom(const schedule::Problem &problem, const schedule:
 
 std::optional<schedule::Solution> reduceTo(const schedule::Problem &problem,
                                            const schedule::Solution &solution, Bytes budget) {
-  constexpr int kRounds = 20, kDrops = 100;
   const schedule::Core core(problem);
   std::vector<int32_t> coreOf(problem.ops.size(), -1);
   for (size_t i = 0; i < core.ops.size(); ++i)
@@ -48,14 +48,14 @@ std::optional<schedule::Solution> reduceTo(const schedule::Problem &problem,
   for (const schedule::Run &run : solution.runs)
     if (coreOf[run.op] >= 0)
       start.push_back(coreOf[run.op]);
+  constexpr int kRounds = 20;
   std::optional<schedule::Solution> best;
   std::optional<schedule::Cost> bestTime;
   for (double bias : {0.3, 0.02}) {
     auto reduced = schedule::reduceToBudget(core, start, budget, kRounds, bias);
     if (!reduced)
       continue;
-    schedule::Sequence lean =
-        schedule::dropNeedlessReruns(core, std::move(*reduced), budget, kDrops);
+    schedule::Sequence lean = schedule::dropNeedlessReruns(core, std::move(*reduced), budget);
     schedule::Solution candidate = schedule::expand(problem, core, lean, budget);
     schedule::Replay replay = schedule::verify(problem, candidate);
     if (replay.fault || replay.peakBytes > budget || (bestTime && *bestTime <= replay.time))

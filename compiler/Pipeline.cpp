@@ -198,8 +198,8 @@ void addSharePasses(PassManager &manager) {
 }
 
 // F2 -> F3: every buffer gets its place. Beyond this point, every offset is final.
-void addPlacePasses(PassManager &manager) {
-  manager.addPass(createPackBuffersPass());
+void addPlacePasses(PassManager &manager, PackBuffersPassOptions options) {
+  manager.addPass(createPackBuffersPass(options));
   manager.addPass(createVerifyPlacedPass());
 }
 
@@ -276,7 +276,7 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
     return result;
 
   timer.start("place");
-  runStage(module, "place", addPlacePasses);
+  runStage(module, "place", [](PassManager &manager) { addPlacePasses(manager); });
   result.plan = reportPlan(module, costs, options);
   if (withoutRecompute)
     result.plan.withoutRecomputeBytes = *withoutRecompute;

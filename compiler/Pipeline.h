@@ -3,6 +3,7 @@
 
 #include "compiler/Budget.h"
 #include "compiler/Options.h"
+#include "passes/memory/Passes.h"
 #include "passes/order/CostModel.h"
 #include "runtime/format/Plan.h"
 
@@ -46,7 +47,7 @@ void runStage(mlir::ModuleOp module, const char *stage,
 void addSharePasses(mlir::PassManager &manager);
 
 /// F2 -> F3: every buffer gets its place. Beyond this point, every offset is final.
-void addPlacePasses(mlir::PassManager &manager);
+void addPlacePasses(mlir::PassManager &manager, PackBuffersPassOptions options = {});
 
 /// What the ops of a prepared step cost: by `options.profile`, which annotates them, or by the
 /// device's profile. Throws Error.

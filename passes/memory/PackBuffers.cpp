@@ -62,6 +62,10 @@ struct PackBuffersPass : impl::PackBuffersPassBase<PackBuffersPass> {
                                  << " bytes; expected 1 or more";
       return signalPassFailure();
     }
+    if (work < 0) {
+      getOperation().emitError() << "work is " << int64_t(work) << " steps; expected 0 or more";
+      return signalPassFailure();
+    }
     try {
       pack();
     } catch (const Error &error) {
@@ -109,7 +113,7 @@ private:
     TransientProblem transient = buildProblem(graph, liveness, alignment);
     pack::PackResult packed;
     if (!transient.problem.buffers.empty())
-      packed = pack::packBuffers(transient.problem);
+      packed = pack::packBuffers(transient.problem, {.workBudget = work});
     auto offsetOf = [&](Value value) -> Bytes {
       StorageId id = liveness.storageOf(value);
       if (auto buffer = transient.ofStorage[id])

@@ -77,7 +77,9 @@ def PackBuffersPass : Pass<"stow-pack-buffers", "::mlir::ModuleOp"> {
     %y = stow.matmul %x, %w {stow.offsets = array<i64: 4096>} : ...
     ```
   }];
-  let options = [Option<"alignment", "alignment", "int64_t", "64", "alignment of buffers in bytes">];
+  let options = [Option<"alignment", "alignment", "int64_t", "64", "alignment of buffers in bytes">,
+                 Option<"work", "work", "int64_t", "2000000000",
+                        "elementary steps that packing may take, 1e8 to 1e9 a second">];
   let dependentDialects = ["::stow::StowDialect"];
   let statistics = [Statistic<"arena", "arena-bytes", "size of the arena">];
 }

@@ -173,9 +173,8 @@ void generatedTables(Bench &bench, const std::string &families) {
         bench.row(problem, percent);
   }
   if (wanted("frontier")) {
-    std::printf(
-        "\n## Whole frontiers from one price sweep of cuts\n\n| graph | ops | points "
-        "| least peak %% | its extra %% | CPU s |\n|---|---|---|---|---|---|\n");
+    std::printf("\n## Whole frontiers from one price sweep of cuts\n\n| graph | ops | points "
+                "| least peak %% | its extra %% | CPU s |\n|---|---|---|---|---|---|\n");
     for (const Problem &problem : {gptStep(20), gptStep(235), recurrentStep(1060)})
       bench.frontier(problem);
   }
