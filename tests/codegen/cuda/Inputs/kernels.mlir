@@ -1,7 +1,8 @@
-// One kernel of each kind: broadcast, folds along and across the lanes, softmax, an optimizer.
+// One kernel of each kind: broadcast, folds along and across the lanes, softmax, an optimizer, rows
+// by index, layer normalization.
 func.func @graph(%x: tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>, %b: tensor<64x1x1xf32>,
                  %l: tensor<64x1000xf32>, %t: tensor<64xi64>, %p: tensor<4096xf32>,
-                 %lr: tensor<f32>) {
+                 %lr: tensor<f32>, %s: tensor<1000xf32>) {
   %0 = stow.map %x, %b
       : (tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>, tensor<64x1x1xf32>)
       -> tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">> {
@@ -23,5 +24,14 @@ func.func @graph(%x: tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>, %b: tensor<6
     %10 = math.fma %v, %9, %u : f32
     stow.yield %10 : f32
   }
+  %11 = stow.embedding %l, %t : (tensor<64x1000xf32>, tensor<64xi64>) -> tensor<64x1000xf32>
+  %12 = stow.embedding_grad %l, %t {rows = 300 : i64}
+      : (tensor<64x1000xf32>, tensor<64xi64>) -> tensor<300x1000xf32>
+  %13, %14, %15 = stow.layer_norm %l, %s {epsilon = 1.0e-5 : f64}
+      : (tensor<64x1000xf32>, tensor<1000xf32>)
+      -> (tensor<64x1000xf32>, tensor<64xf32>, tensor<64xf32>)
+  %16, %17 = stow.layer_norm_scale_grad %l, %13, %14, %15
+      : (tensor<64x1000xf32>, tensor<64x1000xf32>, tensor<64xf32>, tensor<64xf32>)
+      -> (tensor<1000xf32>, tensor<1000xf32>)
   return
 }
