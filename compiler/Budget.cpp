@@ -51,6 +51,7 @@ public:
     runStage(*bound, "order", [](PassManager &manager) {
       manager.addPass(createCheckpointPass(CheckpointPassOptions{}));
       manager.addPass(createBindStatePass());
+      manager.addPass(createPlaceInsidePass());
     });
     StepProblem step = buildStepProblem(trainGraph(*bound), costs, kAlignment);
     keepAll = place("keep all", copyOf(bound));

@@ -193,6 +193,7 @@ void planWithinBudget(CompiledPlan &result, const CostModel &costs, const Compil
 } // namespace
 
 void addSharePasses(PassManager &manager) {
+  manager.addPass(createPlaceInsidePass());
   manager.addPass(createShareInPlacePass());
   manager.addPass(createVerifyOrderedPass());
 }

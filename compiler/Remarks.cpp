@@ -48,6 +48,10 @@ public:
       : graph(graph), costs(costs), liveness(graph) {
     findPeak();
     groupRuns();
+    for (auto concat : graph.getOps<ConcatOp>())
+      for (auto [number, input] : llvm::enumerate(concat->getOperands()))
+        if (concat.isInside(number))
+          inside.insert(input);
   }
 
   std::vector<Decision> list() {
@@ -93,7 +97,9 @@ private:
         continue;
       std::string types;
       llvm::raw_string_ostream stream(types);
-      llvm::interleaveComma(op.getResultTypes(), stream);
+      // A clone may lie elsewhere, with or without gaps.
+      for (Type type : op.getResultTypes())
+        stream << withoutLayout(cast<RankedTensorType>(type)) << ", ";
       if (op.getNumRegions())
         op.getRegion(0).walk([&](Operation *inner) { stream << inner->getName(); });
       auto key = std::tuple(op.getName().getStringRef().str(), sourcePlaceOf(op.getLoc()), types);
@@ -121,6 +127,24 @@ private:
     return storage.begin <= peak && peak < storage.end;
   }
 
+  /// One past the last command that would read `value` if it were no part of anything.
+  int64_t endOfCopy(Value value) const {
+    int64_t end = 0;
+    for (Operation *user : value.getUsers()) {
+      if (auto command = liveness.commandOf(user))
+        end = std::max(end, *command + 1);
+      else if (isa<ConcatOp>(user)) // would copy here
+        for (Operation *next = user; next; next = next->getNextNode())
+          if (auto command = liveness.commandOf(next)) {
+            end = std::max(end, *command);
+            break;
+          }
+      if (!isa<ConcatOp>(user) && launchesNothing(user) && user->getNumResults() == 1)
+        end = std::max(end, endOfCopy(user->getResult(0)));
+    }
+    return end;
+  }
+
   Decision decide(const Runs &runs, OpResult result) const {
     Decision decision;
     Operation *op = runs.first;
@@ -128,7 +152,7 @@ private:
     if (op->getNumResults() > 1)
       decision.value += "#" + std::to_string(result.getResultNumber());
     decision.source = sourcePlaceOf(op->getLoc());
-    decision.bytes = storedBytesOf(result.getType());
+    decision.bytes = ownBytesOf(result.getType());
     decision.runs = 1 + runs.again.size();
     decision.atPeak = isLiveAtPeak(result);
     Bytes size = decision.bytes;
@@ -139,7 +163,7 @@ private:
       last = std::max(last, storageOf(copy).end);
     }
     auto alias = dyn_cast<AliasOpInterface>(op);
-    if (alias && alias.getViewedOperand()) {
+    if ((alias && alias.getViewedOperand()) || launchesNothing(op)) {
       decision.kind = "view";
       decision.saved = decision.atPeak ? size : 0;
     } else if (!runs.again.empty()) {
@@ -147,6 +171,9 @@ private:
       decision.paid = static_cast<schedule::Cost>(runs.again.size()) * costs.costOf(op);
       bool spansPeak = storageOf(result).begin <= peak && peak < last;
       decision.saved = spansPeak && !decision.atPeak ? size : 0;
+    } else if (inside.contains(result)) {
+      decision.kind = "placed inside";
+      decision.saved = *liveness.commandOf(op) <= peak && peak < endOfCopy(result) ? size : 0;
     } else if (sharedOperand(result)) {
       decision.kind = "in place";
       decision.saved = liveness.commandOf(op) == peak ? size : 0;
@@ -160,6 +187,7 @@ private:
   const CostModel &costs;
   Liveness liveness;
   std::vector<Runs> groups;
+  llvm::DenseSet<Value> inside; ///< what lies in a concat's result
   int64_t peak = 0;
   Bytes peakSum = 0;
 };

@@ -54,6 +54,7 @@ inline constexpr llvm::StringLiteral kStateAttr = "stow.state";
 inline constexpr llvm::StringLiteral kPhaseAttr = "stow.phase";
 inline constexpr llvm::StringLiteral kRecomputeAttr = "stow.recompute";
 inline constexpr llvm::StringLiteral kInPlaceAttr = "stow.in_place";
+inline constexpr llvm::StringLiteral kInsideAttr = "stow.inside";
 inline constexpr llvm::StringLiteral kWorkspaceAttr = "stow.workspace";
 inline constexpr llvm::StringLiteral kOffsetsAttr = "stow.offsets";
 inline constexpr llvm::StringLiteral kOffsetAttr = "stow.offset";
@@ -68,8 +69,18 @@ mlir::RankedTensorType withLayout(mlir::RankedTensorType type, const Layout &lay
 /// The type without its encoding.
 mlir::RankedTensorType withoutLayout(mlir::RankedTensorType type);
 
-/// Bytes the tensor takes in memory, block padding included.
+/// Bytes from the tensor's first to its last element in memory, block padding and gaps included.
 Bytes storedBytesOf(mlir::Type type);
+
+/// The same without the gaps: what a copy of the tensor would take.
+Bytes ownBytesOf(mlir::Type type);
+
+/// `part`, with the layout it has where it lies as a box inside a tensor of type `whole`; none
+/// where no layout says that.
+std::optional<mlir::RankedTensorType> typeInside(mlir::Type whole, mlir::RankedTensorType part);
+
+/// Bytes from the first element of a tensor of type `whole` to the one at `starts`.
+Bytes offsetInside(mlir::Type whole, llvm::ArrayRef<int64_t> starts);
 
 /// Element type as stored; i1 takes one byte.
 DType dtypeOf(mlir::Type elementType);

@@ -26,6 +26,7 @@ defvar Stow_Overwrites =
     DeclareOpInterfaceMethods<Stow_AliasInterface, ["getOverwritableOperands"]>;
 defvar Stow_IsView = DeclareOpInterfaceMethods<Stow_AliasInterface, ["getViewedOperand"]>;
 defvar Stow_UpdatesState = DeclareOpInterfaceMethods<Stow_AliasInterface, ["getUpdatedOperand"]>;
+defvar Stow_TakesParts = DeclareOpInterfaceMethods<Stow_AliasInterface, ["takesPart"]>;
 defvar Stow_NotRecomputable = DeclareOpInterfaceMethods<Stow_PurityInterface, ["isRecomputable"]>;
 defvar Stow_IsElementwise = DeclareOpInterfaceMethods<Stow_ElementwiseInterface>;
 defvar Stow_HasFlops = DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops"]>;

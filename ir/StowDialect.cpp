@@ -129,6 +129,30 @@ Bytes storedBytesOf(Type type) {
                      dtypeOf(tensor.getElementType()));
 }
 
+Bytes ownBytesOf(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  Layout layout = layoutOf(type);
+  layout.pitch.reset();
+  return storedBytesOf(withLayout(tensor, layout));
+}
+
+std::optional<RankedTensorType> typeInside(Type whole, RankedTensorType part) {
+  auto outer = cast<RankedTensorType>(whole);
+  auto layout = boxLayout(layoutOf(whole), Shape(outer.getShape().begin(), outer.getShape().end()),
+                          Shape(part.getShape().begin(), part.getShape().end()));
+  return layout ? std::optional(withLayout(part, *layout)) : std::nullopt;
+}
+
+Bytes offsetInside(Type whole, ArrayRef<int64_t> starts) {
+  auto tensor = cast<RankedTensorType>(whole);
+  auto strides =
+      outerStrides(layoutOf(whole), Shape(tensor.getShape().begin(), tensor.getShape().end()));
+  Bytes elements = 0;
+  for (auto [start, stride] : llvm::zip_equal(starts, strides))
+    elements += start * stride;
+  return elements * sizeOf(dtypeOf(tensor.getElementType()));
+}
+
 bool sameLogicalTypes(TypeRange left, TypeRange right) {
   return llvm::equal(left, right, [](Type a, Type b) {
     auto x = dyn_cast<RankedTensorType>(a), y = dyn_cast<RankedTensorType>(b);

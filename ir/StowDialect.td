@@ -28,8 +28,9 @@ def Stow_Dialect : Dialect {
 
     Op attributes added on the way: `stow.phase` ("forward" when absent, "backward", "update"),
     `stow.recompute` (a clone that computes a forward value again), `stow.in_place` (pairs result,
-    operand that share storage), `stow.workspace` (bytes), `stow.cost_ns` (measured time of one
-    execution), `stow.offsets` (per result) and `stow.workspace_offset`.
+    operand that share storage), `stow.inside` (the inputs of a concat that lie in its result, or a
+    slice that is read where its operand lies), `stow.workspace` (bytes), `stow.cost_ns` (measured
+    time of one execution), `stow.offsets` (per result) and `stow.workspace_offset`.
   }];
   let useDefaultAttributePrinterParser = 1;
 }
@@ -43,8 +44,8 @@ def Stow_LayoutAttr : Stow_Attr<"Layout", "layout", [DeclareAttrInterfaceMethods
   let summary = "Physical layout of a tensor";
   let description = [{
     The order of the dimensions, outermost first, then inner blocks: `"0,2,3,1"` is channels last,
-    `"0,1,2,3;1:16"` is nChw16c, `"g32 ..."` splits dimension 0 into 32 groups first. The text is
-    that of `runtime/base/Layout.h`. No encoding means row-major.
+    `"0,1,2,3;1:16"` is nChw16c, `"g32 ..."` splits dimension 0 into 32 groups first, `"0,2,3,1 of
+    1:96"` lies inside a tensor that has 96 channels. The text is that of `runtime/base/Layout.h`. No encoding means row-major.
   }];
   let parameters = (ins StringRefParameter<"layout text">:$text);
   let assemblyFormat = "`<` $text `>`";

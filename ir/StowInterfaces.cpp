@@ -16,9 +16,9 @@ double defaultFlops(Operation *op) {
 int64_t defaultBytesMoved(Operation *op) {
   int64_t bytes = 0;
   for (Type type : op->getOperandTypes())
-    bytes += storedBytesOf(type);
+    bytes += ownBytesOf(type);
   for (Type type : op->getResultTypes())
-    bytes += storedBytesOf(type);
+    bytes += ownBytesOf(type);
   return bytes;
 }
 

@@ -45,6 +45,12 @@ def Stow_AliasInterface : OpInterface<"AliasOpInterface"> {
     InterfaceMethod<[{ Operand that the result must overwrite (state updates), or none. }],
       "::std::optional<unsigned>", "getUpdatedOperand", (ins "unsigned":$result), [{}],
       [{ return ::std::nullopt; }]>,
+    InterfaceMethod<[{ True when operand or result `position` (operands first) may have the type
+      `part`, which has gaps because it lies inside a larger tensor, and the op still gives the same
+      bits. Library calls may not: the host library has reference code only for such operands (some
+      hundred times slower), or for matrix products code that works on the heap. }],
+      "bool", "takesPart", (ins "unsigned":$position, "::mlir::RankedTensorType":$part), [{}],
+      [{ return false; }]>,
   ];
 }
 

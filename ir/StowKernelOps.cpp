@@ -63,6 +63,8 @@ std::optional<unsigned> MapOp::getUpdatedOperand(unsigned result) {
   return std::nullopt;
 }
 
+bool MapOp::takesPart(unsigned, RankedTensorType) { return true; }
+
 bool MapOp::isRecomputable() { return getUpdates().empty(); }
 
 double MapOp::getFlops() {

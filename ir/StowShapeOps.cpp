@@ -68,6 +68,8 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
   return {};
 }
 
+bool TransposeOp::takesPart(unsigned, RankedTensorType) { return true; }
+
 PrecisionClass ReorderOp::getPrecisionClass() { return PrecisionClass::Widest; }
 LogicalResult ReorderOp::verify() {
   if (!sameLogicalTypes(getX().getType(), getY().getType()))
@@ -103,6 +105,28 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
 bool ConcatOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }
+bool ConcatOp::takesPart(unsigned, RankedTensorType) { return true; }
+SmallVector<int64_t> ConcatOp::getStartsOf(unsigned input) {
+  SmallVector<int64_t> starts(getY().getType().getRank(), 0);
+  for (Value before : getInputs().take_front(input))
+    starts[getAxis()] += tensor(before).getDimSize(getAxis());
+  return starts;
+}
+bool ConcatOp::isInside(unsigned input) {
+  auto inside = (*this)->getAttrOfType<DenseI64ArrayAttr>(kInsideAttr);
+  return inside && llvm::is_contained(inside.asArrayRef(), static_cast<int64_t>(input));
+}
+int64_t ConcatOp::getBytesMoved() {
+  Bytes copied = 0;
+  for (auto [number, input] : llvm::enumerate(getInputs()))
+    if (!isInside(number))
+      copied += 2 * ownBytesOf(input.getType());
+  return copied;
+}
+double ConcatOp::getFlops() {
+  return static_cast<double>(getBytesMoved()) /
+         (2 * sizeOf(dtypeOf(getY().getType().getElementType())));
+}
 
 LogicalResult SliceOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
                                         Adaptor adaptor, SmallVectorImpl<Type> &types) {
@@ -120,6 +144,10 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext *, std::optional<Location> l
 bool SliceOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }
+bool SliceOp::takesPart(unsigned, RankedTensorType) { return true; }
+std::optional<unsigned> SliceOp::getViewedOperand() {
+  return (*this)->hasAttr(kInsideAttr) ? std::optional(0u) : std::nullopt;
+}
 
 LogicalResult PadOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
                                       Adaptor adaptor, SmallVectorImpl<Type> &types) {
@@ -136,6 +164,7 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc
   types.push_back(RankedTensorType::get(shape, x.getElementType()));
   return success();
 }
+bool PadOp::takesPart(unsigned, RankedTensorType) { return true; }
 bool PadOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }

@@ -34,7 +34,7 @@ def Stow_ReshapeOp : Stow_Op<"reshape", [Stow_IsView, Stow_HasGradient]> {
   let hasFolder = 1;
 }
 
-def Stow_TransposeOp : Stow_InferredOp<"transpose", [Stow_HasGradient]> {
+def Stow_TransposeOp : Stow_InferredOp<"transpose", [Stow_HasGradient, Stow_TakesParts]> {
   let summary = "Permute dimensions";
   let description = [{
     Dimension i of y is dimension `permutation[i]` of x. C1: a permutation of x's dimensions.
@@ -61,9 +61,13 @@ def Stow_ReorderOp : Stow_LibraryOp<"reorder", "reorder"> {
   let hasVerifier = 1;
 }
 
-def Stow_ConcatOp : Stow_InferredOp<"concat", [Stow_HasGradient]> {
+def Stow_ConcatOp : Stow_InferredOp<"concat",
+    [Stow_HasGradient, Stow_TakesParts,
+     DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops", "getBytesMoved"]>]> {
   let summary = "Join tensors along a dimension";
   let description = [{
+    `stow.inside` lists the inputs that are produced where they belong in the result
+    (stow-place-inside); the others are copied. Where it lists all, nothing runs.
     C1: all shapes agree outside `axis`.
     ```mlir
     %y = stow.concat %a, %b {axis = 1 : i64}
@@ -72,12 +76,21 @@ def Stow_ConcatOp : Stow_InferredOp<"concat", [Stow_HasGradient]> {
   }];
   let arguments = (ins Variadic<Stow_Tensor>:$inputs, I64Attr:$axis);
   let results = (outs Stow_Tensor:$y);
+  let extraClassDeclaration = [{
+    /// Where input `input` begins in the result.
+    ::llvm::SmallVector<int64_t> getStartsOf(unsigned input);
+    /// True for inputs that lie in the result already.
+    bool isInside(unsigned input);
+  }];
 }
 
-def Stow_SliceOp : Stow_InferredOp<"slice", [Stow_HasGradient]> {
-  let summary = "Copy a box of a tensor";
+def Stow_SliceOp : Stow_InferredOp<"slice",
+    [Stow_HasGradient,
+     DeclareOpInterfaceMethods<Stow_AliasInterface, ["getViewedOperand", "takesPart"]>]> {
+  let summary = "A box of a tensor";
   let description = [{
-    `y[i] = x[i + starts]` for a box of `sizes` elements. C1: the box lies inside x.
+    `y[i] = x[i + starts]` for a box of `sizes` elements: a copy, or with `stow.inside` (from
+    stow-place-inside) a view of x. C1: the box lies inside x.
     ```mlir
     %y = stow.slice %x {starts = array<i64: 0, 64>, sizes = array<i64: 8, 32>}
         : (tensor<8x96xf32>) -> tensor<8x32xf32>
@@ -87,7 +100,7 @@ def Stow_SliceOp : Stow_InferredOp<"slice", [Stow_HasGradient]> {
   let results = (outs Stow_Tensor:$y);
 }
 
-def Stow_PadOp : Stow_InferredOp<"pad", [Stow_HasGradient]> {
+def Stow_PadOp : Stow_InferredOp<"pad", [Stow_HasGradient, Stow_TakesParts]> {
   let summary = "Surround a tensor with a constant";
   let description = [{
     `before` and `after` elements of `value` are added along each dimension. C1: none negative.

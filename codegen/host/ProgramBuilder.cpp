@@ -72,7 +72,7 @@ private:
 
   LogicalResult buildGraph(func::FuncOp graph) {
     Context context(graph);
-    placeValues(context);
+    context.offsets = arenaOffsets(graph);
     listDying(context);
     GraphProgram program;
     program.name = graph.getSymName().str();
@@ -88,29 +88,18 @@ private:
     return success();
   }
 
-  void placeValues(Context &context) {
-    for (BlockArgument argument : context.graph.getArguments())
-      context.offsets[argument] =
-          context.graph.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kOffsetAttr)
-              .getInt();
-    for (Operation &op : context.graph.getBody().front()) {
-      auto offsets = op.getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr);
-      for (OpResult result : op.getResults()) {
-        if (offsets)
-          context.offsets[result] = offsets[result.getResultNumber()];
-        else if (auto operand = sharedOperand(result))
-          context.offsets[result] = context.offsets.lookup(op.getOperand(*operand));
-      }
-    }
-  }
-
   /// Storages by the command after which they are dead, as plain bytes.
   void listDying(Context &context) {
     context.dying.resize(context.liveness.commandCount());
     for (const Storage &storage : context.liveness.storages())
       if (!storage.isState && storage.end < context.liveness.commandCount())
         context.dying[storage.end - 1].push_back(
-            {context.offsets.lookup(storage.values.front()), DType::U8, {storage.size}, {}});
+            {startOf(context, storage), DType::U8, {storage.size}, {}});
+  }
+
+  static Bytes startOf(const Context &context, const Storage &storage) {
+    Value first = storage.values.front();
+    return context.offsets.lookup(first) - context.liveness.offsetOf(first);
   }
 
   Operand place(Context &context, Value value) {

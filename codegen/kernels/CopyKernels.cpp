@@ -150,6 +150,10 @@ void emitConcat(ConcatOp op, ArrayRef<Strides> strides, KernelFrame &frame) {
   for (auto [i, input] : llvm::enumerate(op.getInputs())) {
     Box box;
     box.extents = SmallVector<int64_t>(shapeOf(input));
+    if (op.isInside(i)) {
+      start += box.extents[axis];
+      continue;
+    }
     box.result = result;
     box.resultStrides = strides[result];
     box.resultOffset = start * strides[result][axis];

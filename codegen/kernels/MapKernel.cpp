@@ -64,7 +64,7 @@ private:
 FailureOr<Space> mapSpace(MapOp op) {
   auto space = cast<RankedTensorType>(op.getResult(0).getType());
   bool indexed = llvm::any_of(op.getBody().front(), llvm::IsaPred<ElementIndexOp>);
-  bool oneLayout = true;
+  bool oneLayout = !layoutOf(space).pitch; // gaps belong to other tensors
   for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
     auto tensor = cast<RankedTensorType>(type);
     oneLayout &= tensor.getNumElements() == 1 ||

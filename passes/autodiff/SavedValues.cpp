@@ -51,6 +51,10 @@ bool isReadByReadersGradient(Value value, Gradients &gradients) {
     Operation *reader = use.getOwner();
     if (isReadByGradient(use, gradients))
       return true;
+    // What a concat reads is produced inside its result: one of them keeps the other.
+    if (auto concat = dyn_cast<ConcatOp>(reader))
+      if (isReadByReadersGradient(concat.getY(), gradients))
+        return true;
     auto alias = dyn_cast<AliasOpInterface>(reader);
     if (alias && alias.getViewedOperand() == use.getOperandNumber() &&
         isReadByReadersGradient(reader->getResult(0), gradients))

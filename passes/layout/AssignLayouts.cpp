@@ -75,7 +75,7 @@ public:
 private:
   /// The house layout of a type.
   RankedTensorType houseType(RankedTensorType type) const {
-    return channelsLast && type.getRank() == 4 ? withLayout(type, Layout{1, {0, 2, 3, 1}, {}})
+    return channelsLast && type.getRank() == 4 ? withLayout(type, Layout{1, {0, 2, 3, 1}, {}, {}})
                                                : withoutLayout(type);
   }
 

@@ -110,6 +110,7 @@ private:
 } // namespace
 void registerMemoryPasses() {
   registerPass(createBindStatePass);
+  registerPass(createPlaceInsidePass);
   registerPass(createShareInPlacePass);
   registerPass([] { return createPackBuffersPass(); });
 }

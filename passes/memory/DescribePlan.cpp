@@ -59,16 +59,11 @@ BufferKind kindOfStorage(func::FuncOp graph, const Storage &storage) {
   return isForward ? BufferKind::Activation : BufferKind::Gradient;
 }
 
-Bytes offsetOf(func::FuncOp graph, Value value) {
-  if (auto argument = dyn_cast<BlockArgument>(value))
-    return graph.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kOffsetAttr).getInt();
-  auto result = cast<OpResult>(value);
-  return result.getOwner()->getAttrOfType<DenseI64ArrayAttr>(
-      kOffsetsAttr)[result.getResultNumber()];
-}
-
-PlannedBuffer describeStorage(func::FuncOp graph, const Storage &storage) {
-  Value first = storage.values.front();
+/// A storage is named after the first of its values that fill it: a concat's result, not its
+/// inputs.
+PlannedBuffer describeStorage(func::FuncOp graph, const Liveness &liveness, const Storage &storage,
+                              const llvm::DenseMap<Value, Bytes> &offsets) {
+  Value first = *llvm::find_if(storage.values, [&](Value v) { return liveness.isWhole(v); });
   auto type = cast<RankedTensorType>(first.getType());
   PlannedBuffer buffer;
   buffer.name = nameOfValue(graph, first);
@@ -76,12 +71,13 @@ PlannedBuffer describeStorage(func::FuncOp graph, const Storage &storage) {
   buffer.dtype = dtypeOf(type.getElementType());
   buffer.shape = Shape(type.getShape().begin(), type.getShape().end());
   buffer.source = sourcePlaceOf(first.getLoc());
-  buffer.offset = offsetOf(graph, first);
+  buffer.offset = offsets.lookup(first);
   buffer.size = storage.size;
   buffer.begin = storage.begin;
   buffer.end = storage.end;
-  for (Value value : ArrayRef(storage.values).drop_front())
-    buffer.aliases.push_back(nameOfValue(graph, value));
+  for (Value value : storage.values)
+    if (value != first)
+      buffer.aliases.push_back(nameOfValue(graph, value));
   Operation *op = first.getDefiningOp();
   buffer.recomputed = op && op->hasAttr(kRecomputeAttr);
   return buffer;
@@ -89,12 +85,13 @@ PlannedBuffer describeStorage(func::FuncOp graph, const Storage &storage) {
 
 GraphPlan describeGraph(func::FuncOp graph) {
   Liveness liveness(graph);
+  llvm::DenseMap<Value, Bytes> offsets = arenaOffsets(graph);
   GraphPlan plan;
   plan.name = graph.getSymName().str();
   plan.stepCount = liveness.commandCount();
   plan.lowerBoundBytes = bytesAttr(graph, kLowerBoundAttr);
   for (const Storage &storage : liveness.storages())
-    plan.buffers.push_back(describeStorage(graph, storage));
+    plan.buffers.push_back(describeStorage(graph, liveness, storage, offsets));
   for (Operation &op : graph.getBody().front()) {
     auto command = liveness.commandOf(&op);
     if (!command)

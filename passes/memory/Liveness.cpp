@@ -7,6 +7,9 @@ namespace stow {
 bool launchesNothing(Operation *op) {
   if (op->hasTrait<OpTrait::IsTerminator>() || isa<ConstantOp>(op))
     return true;
+  if (auto concat = dyn_cast<ConcatOp>(op))
+    return llvm::all_of(llvm::seq<unsigned>(0, op->getNumOperands()),
+                        [&](unsigned input) { return concat.isInside(input); });
   auto alias = dyn_cast<AliasOpInterface>(op);
   return alias && alias.getViewedOperand();
 }
@@ -37,6 +40,27 @@ std::optional<unsigned> sharedOperand(OpResult result) {
   return std::nullopt;
 }
 
+llvm::DenseMap<Value, Bytes> arenaOffsets(func::FuncOp graph) {
+  llvm::DenseMap<Value, Bytes> offsets;
+  for (BlockArgument argument : graph.getArguments())
+    offsets[argument] =
+        graph.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kOffsetAttr).getInt();
+  for (Operation &op : graph.getBody().front()) {
+    auto given = op.getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr);
+    for (OpResult result : op.getResults()) {
+      if (given)
+        offsets[result] = given[result.getResultNumber()];
+      else if (auto concat = dyn_cast<ConcatOp>(op))
+        offsets[result] = offsets.lookup(concat.getInputs().front());
+      else if (auto operand = sharedOperand(result))
+        offsets[result] = offsets.lookup(op.getOperand(*operand));
+      if (auto slice = dyn_cast<SliceOp>(op); slice && !given)
+        offsets[result] += offsetInside(slice.getX().getType(), slice.getStarts());
+    }
+  }
+  return offsets;
+}
+
 StringRef kindOfArgument(func::FuncOp graph, unsigned argument) {
   auto kind = graph.getArgAttrOfType<StringAttr>(argument, kKindAttr);
   return kind ? kind.getValue() : StringRef();
@@ -48,6 +72,34 @@ bool isStateKind(StringRef kind) {
 
 Liveness::Liveness(func::FuncOp graph) {
   Block &block = graph.getBody().front();
+  numberCommands(block);
+  for (BlockArgument argument : block.getArguments()) {
+    create(argument, 0, std::min<int64_t>(1, commands));
+    all.back().isState = isStateKind(kindOfArgument(graph, argument.getArgNumber()));
+    if (all.back().isState)
+      all.back().end = commands;
+  }
+  for (Operation &op : block) {
+    auto number = numbers.find(&op);
+    int64_t end = op.hasTrait<OpTrait::IsTerminator>() ? commands
+                  : number == numbers.end()            ? 0
+                                                       : number->second + 1;
+    for (Value operand : op.getOperands())
+      if (auto place = places.find(operand); place != places.end()) {
+        Storage &storage = all[place->second.storage];
+        storage.end = std::max(storage.end, end);
+      }
+    if (isa<ConstantOp>(op))
+      continue;
+    for (OpResult result : op.getResults())
+      define(result, number == numbers.end() ? 0 : number->second);
+    if (auto concat = dyn_cast<ConcatOp>(op))
+      join(concat);
+  }
+  dropMerged();
+}
+
+void Liveness::numberCommands(Block &block) {
   for (Operation &op : block)
     if (!launchesNothing(&op)) {
       numbers[&op] = commands++;
@@ -59,42 +111,89 @@ Liveness::Liveness(func::FuncOp graph) {
     commands = 1;
     workspaces.push_back(0);
   }
+}
 
-  auto create = [&](Value value, int64_t begin) {
-    ids[value] = all.size();
-    Storage storage;
-    storage.values.push_back(value);
-    storage.size = storedBytesOf(value.getType());
-    storage.begin = begin;
-    storage.end = std::min(begin + 1, commands);
-    all.push_back(storage);
+void Liveness::create(Value value, int64_t begin, int64_t end) {
+  places[value] = {static_cast<StorageId>(all.size()), 0};
+  Storage storage;
+  storage.values.push_back(value);
+  storage.size = storedBytesOf(value.getType());
+  storage.begin = begin;
+  storage.end = end;
+  all.push_back(storage);
+}
+
+void Liveness::define(OpResult result, int64_t begin) {
+  Operation *op = result.getOwner();
+  if (auto operand = sharedOperand(result)) {
+    Place place = places.lookup(op->getOperand(*operand));
+    if (auto slice = dyn_cast<SliceOp>(op))
+      place.offset += offsetInside(slice.getX().getType(), slice.getStarts());
+    places[result] = place;
+    all[place.storage].values.push_back(result);
+    return;
+  }
+  if (launchesNothing(op)) // a concat: its life is that of its inputs, which `join` adds
+    create(result, commands, 0);
+  else
+    create(result, begin, begin + 1);
+}
+
+/// The inputs inside `concat` share its result's storage.
+void Liveness::join(ConcatOp concat) {
+  for (auto [number, input] : llvm::enumerate(concat.getInputs())) {
+    if (!concat.isInside(number))
+      continue;
+    Place whole = places.lookup(concat.getY()), part = places.lookup(input);
+    Bytes offset = whole.offset + offsetInside(concat.getY().getType(), concat.getStartsOf(number));
+    if (whole.storage != part.storage)
+      merge(whole.storage, part.storage, offset - part.offset);
+  }
+}
+
+/// Storage `gone` lies `offset` bytes into storage `kept`, or before it where that is negative.
+void Liveness::merge(StorageId kept, StorageId gone, Bytes offset) {
+  Storage &into = all[kept], &from = all[gone];
+  Bytes before = std::max<Bytes>(0, -offset);
+  for (Value value : into.values)
+    places[value].offset += before;
+  for (Value value : from.values)
+    places[value] = {kept, places[value].offset + offset + before};
+  into.size = std::max(into.size + before, from.size + offset + before);
+  into.begin = std::min(into.begin, from.begin);
+  into.end = std::max(into.end, from.end);
+  from.values.append(into.values);
+  into.values = std::move(from.values);
+  from.values.clear();
+}
+
+/// Numbers the storages that remain, in order of their first value.
+void Liveness::dropMerged() {
+  std::vector<Storage> kept;
+  for (Storage &storage : all)
+    if (!storage.values.empty())
+      kept.push_back(std::move(storage));
+  auto position = [](const Storage &storage) {
+    Value first = storage.values.front();
+    auto argument = dyn_cast<BlockArgument>(first);
+    return std::pair(argument ? nullptr : first.getDefiningOp(),
+                     argument ? argument.getArgNumber() : cast<OpResult>(first).getResultNumber());
   };
-  for (BlockArgument argument : block.getArguments()) {
-    create(argument, 0);
-    all.back().isState = isStateKind(kindOfArgument(graph, argument.getArgNumber()));
-    if (all.back().isState)
-      all.back().end = commands;
-  }
-  for (Operation &op : block) {
-    auto number = numbers.find(&op);
-    int64_t end = op.hasTrait<OpTrait::IsTerminator>() ? commands
-                  : number == numbers.end()            ? 0
-                                                       : number->second + 1;
-    for (Value operand : op.getOperands())
-      if (auto id = ids.find(operand); id != ids.end())
-        all[id->second].end = std::max(all[id->second].end, end);
-    for (OpResult result : op.getResults()) {
-      if (isa<ConstantOp>(op))
-        continue;
-      if (auto operand = sharedOperand(result)) {
-        StorageId id = ids.lookup(op.getOperand(*operand));
-        ids[result] = id;
-        all[id].values.push_back(result);
-      } else {
-        create(result, number->second);
-      }
-    }
-  }
+  llvm::sort(kept, [&](const Storage &a, const Storage &b) {
+    auto [opA, numberA] = position(a);
+    auto [opB, numberB] = position(b);
+    if (opA == opB)
+      return numberA < numberB;
+    return !opA || (opB && opA->isBeforeInBlock(opB));
+  });
+  all = std::move(kept);
+  for (auto [id, storage] : llvm::enumerate(all))
+    for (Value value : storage.values)
+      places[value].storage = id;
+}
+
+bool Liveness::isWhole(Value value) const {
+  return all[storageOf(value)].size == storedBytesOf(value.getType());
 }
 
 std::optional<int64_t> Liveness::commandOf(Operation *op) const {
@@ -130,6 +229,12 @@ Bytes shareInPlace(func::FuncOp graph) {
   // Marks only join a dying storage with a new one, so these ends stay right along the way.
   graph.walk([](Operation *op) { op->removeAttr(kInPlaceAttr); });
   Liveness liveness(graph);
+  llvm::DenseSet<Value> inside; // has its place in a concat's result
+  graph.walk([&](ConcatOp concat) {
+    for (auto [number, input] : llvm::enumerate(concat.getInputs()))
+      if (concat.isInside(number))
+        inside.insert(input);
+  });
   llvm::DenseMap<Value, int64_t> end;
   for (const Storage &storage : liveness.storages())
     for (Value value : storage.values)
@@ -149,13 +254,15 @@ Bytes shareInPlace(func::FuncOp graph) {
     SmallVector<int64_t> pairs;
     SmallVector<StorageId> taken;
     for (OpResult result : op.getResults()) {
-      if (sharedOperand(result))
+      if (sharedOperand(result) || inside.contains(result))
         continue;
       for (unsigned candidate : alias.getOverwritableOperands(result.getResultNumber())) {
         Value value = op.getOperand(candidate);
         StorageId storage = liveness.storageOf(value);
-        // Nothing may read it later, and the op itself only through this very value.
-        bool dies = end.lookup(value) == *command + 1 && !llvm::is_contained(taken, storage) &&
+        // Nothing may read it later, and the op itself only through this very value. A part would
+        // keep all of its storage from being free.
+        bool dies = end.lookup(value) == *command + 1 && liveness.isWhole(value) &&
+                    !llvm::is_contained(taken, storage) &&
                     llvm::all_of(op.getOperands(), [&](Value other) {
                       return other == value || liveness.storageOf(other) != storage;
                     });

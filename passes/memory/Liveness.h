@@ -5,6 +5,13 @@
 //
 //   command   0: conv    1: bn (in place)  2: reshape  3: matmul
 //   storage A [ %0 ----> %1 ------------->  (view %2)-> ]            begin 0, end 4
+//
+// What is placed inside a concat's result has a place in the result's storage from its own
+// production on, and a slice that is a view has one in its operand's:
+//
+//   command   0: map    1: map    (concat of %0, %1: %2)   2: conv %2   ...   7: map (slice of %2)
+//   storage B [ %0 ---------------------------------------------------------> ]   bytes [0, 64)
+//             [          %1 ------------------------------------------------> ]   bytes [64, 96)
 #pragma once
 
 #include "ir/Stow.h"
@@ -20,7 +27,7 @@ namespace stow {
 using StorageId = unsigned;
 
 struct Storage {
-  llvm::SmallVector<mlir::Value, 2> values; ///< in order of definition; the first one names it
+  llvm::SmallVector<mlir::Value, 2> values; ///< in order of definition; the first creates it
   Bytes size = 0;
   int64_t begin = 0; ///< command that defines it; 0 for arguments
   int64_t end = 0;   ///< one past the last command that reads or writes it
@@ -33,7 +40,11 @@ public:
   explicit Liveness(mlir::func::FuncOp graph);
 
   const std::vector<Storage> &storages() const { return all; }
-  StorageId storageOf(mlir::Value value) const { return ids.lookup(value); }
+  StorageId storageOf(mlir::Value value) const { return places.lookup(value).storage; }
+  /// Bytes from the start of the value's storage to the value's first element.
+  Bytes offsetOf(mlir::Value value) const { return places.lookup(value).offset; }
+  /// True when the value is its storage, and not a part of a larger one.
+  bool isWhole(mlir::Value value) const;
   /// Length of time: the number of commands, 1 where there is none.
   int64_t commandCount() const { return commands; }
 
@@ -47,14 +58,26 @@ public:
   Bytes stateBytes() const;
 
 private:
+  struct Place {
+    StorageId storage = 0;
+    Bytes offset = 0;
+  };
+  void numberCommands(mlir::Block &block);
+  void create(mlir::Value value, int64_t begin, int64_t end);
+  void define(mlir::OpResult result, int64_t begin);
+  void join(ConcatOp concat);
+  void merge(StorageId kept, StorageId gone, Bytes offset);
+  void dropMerged();
+
   std::vector<Storage> all;
-  llvm::DenseMap<mlir::Value, StorageId> ids;
+  llvm::DenseMap<mlir::Value, Place> places;
   llvm::DenseMap<mlir::Operation *, int64_t> numbers;
   std::vector<Bytes> workspaces; ///< by command
   int64_t commands = 0;
 };
 
-/// True for ops that take no time and no memory: views, constants, the terminator.
+/// True for ops that take no time and no memory: views, constants, the terminator, a concat that
+/// finds all its inputs in place.
 bool launchesNothing(mlir::Operation *op);
 
 /// The value whose bytes `value` is: itself, or what a chain of views looks at.
@@ -63,11 +86,20 @@ mlir::Value viewedValue(mlir::Value value);
 /// The operand whose storage `result` shares: a view, an in-place mark or a state update.
 std::optional<unsigned> sharedOperand(mlir::OpResult result);
 
+/// Arena offset of every value of a placed graph, views included.
+llvm::DenseMap<mlir::Value, Bytes> arenaOffsets(mlir::func::FuncOp graph);
+
 /// Kind attribute of an argument, e.g. "parameter".
 llvm::StringRef kindOfArgument(mlir::func::FuncOp graph, unsigned argument);
 
 /// True for the kinds that persist between steps: parameter, statistic, optimizer.
 bool isStateKind(llvm::StringRef kind);
+
+/// Places inputs inside the concats that read them, and reads slices where they lie (stow.inside),
+/// each where the sum of live bytes does not rise above its peak for it; undoes what an earlier
+/// call did first. Returns the bytes that are stored and copied no more. The method is in
+/// PlaceInside.cpp.
+Bytes placeInside(mlir::func::FuncOp graph);
 
 /// Marks results that overwrite a dying operand (stow.in_place), in program order. Greedy: an
 /// operand that dies here and that the op allows. Returns the bytes of the results placed so.

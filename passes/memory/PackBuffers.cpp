@@ -117,7 +117,7 @@ private:
     auto offsetOf = [&](Value value) -> Bytes {
       StorageId id = liveness.storageOf(value);
       if (auto buffer = transient.ofStorage[id])
-        return persistent + packed.solution->offsets[*buffer];
+        return persistent + packed.solution->offsets[*buffer] + liveness.offsetOf(value);
       auto argument = cast<BlockArgument>(liveness.storages()[id].values.front());
       return stateOffsets.lookup(nameOf(graph, argument));
     };

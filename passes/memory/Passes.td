@@ -44,6 +44,32 @@ def PlanWorkspacesPass : Pass<"stow-plan-workspaces", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"largest", "largest-bytes", "largest workspace">];
 }
 
+def PlaceInsidePass : Pass<"stow-place-inside", "::mlir::ModuleOp"> {
+  let summary = "Produce the inputs of a concat inside its result, read slices where they lie";
+  let description = [{
+    An input of a concat is produced where it belongs in the result, so that it exists once and the
+    concat copies nothing; a slice becomes a view of its operand. Both get types with gaps where they
+    are not contiguous there. An input stays outside when it is an argument, a view, an update of
+    state, an input of the concat a second time or of another concat already, or is laid out in
+    another order; when an op that makes or reads it takes no parts (library calls); and when the
+    result, which then lives from its first input on, would raise the peak of live bytes: then the
+    input produced first is left out. Concats of concats nest. The peak is that of the order at hand
+    with everything copied and shared in place; marks of an earlier run are dropped first.
+
+    Requires: the ordered form; order, recomputation and layouts final.
+    Ensures: `stow.inside` on concats lists the inputs that need no copy, and stands on slices that
+    are views; types say how the parts lie; live bytes have no higher peak than before.
+
+    ```mlir
+    %a = stow.map %p : ... -> tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1 of 1:96">>
+    %b = stow.map %q : ... -> tensor<8x32x7x7xf32, #stow.layout<"0,2,3,1 of 1:96">>
+    %y = stow.concat %a, %b {axis = 1 : i64, stow.inside = array<i64: 0, 1>} : ...
+    ```
+  }];
+  let dependentDialects = ["::stow::StowDialect"];
+  let statistics = [Statistic<"placed", "placed-bytes", "bytes that are not copied">];
+}
+
 def ShareInPlacePass : Pass<"stow-share-in-place", "::mlir::ModuleOp"> {
   let summary = "Let results overwrite operands that die";
   let description = [{

@@ -232,6 +232,7 @@ struct Score {
 Score score(func::FuncOp graph, const Plan &plan) {
   auto clone = cast<func::FuncOp>(graph->clone());
   applyPlan(clone, plan);
+  placeInside(clone);
   shareInPlace(clone);
   double flops = 0;
   clone.walk([&](CostOpInterface op) {

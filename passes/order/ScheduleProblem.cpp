@@ -15,7 +15,7 @@ namespace {
 class Builder {
 public:
   Builder(func::FuncOp graph, const CostModel &costs, Bytes alignment)
-      : graph(graph), costs(costs), alignment(alignment) {}
+      : graph(graph), costs(costs), alignment(alignment), liveness(graph) {}
 
   StepProblem build() {
     Block &block = graph.getBody().front();
@@ -32,8 +32,8 @@ public:
       if (!launchesNothing(&op))
         addOp(op);
     for (Value returned : block.getTerminator()->getOperands())
-      if (auto found = ids.find(viewedValue(returned)); found != ids.end())
-        step.problem.values[found->second].keep = true;
+      for (schedule::ValueId id : idsOf(returned))
+        step.problem.values[id].keep = true;
     dropOptionsOnKept();
     return std::move(step);
   }
@@ -45,13 +45,47 @@ private:
     step.values.push_back(value);
   }
 
+  /// A result that lies inside a larger storage. The first value of a storage brings all of its
+  /// bytes; the ops that make the others need it, as they write beside it.
+  void addPart(schedule::Op &scheduled, OpResult result) {
+    StorageId storage = liveness.storageOf(result);
+    auto [first, isNew] = firstOf.try_emplace(storage, step.problem.values.size());
+    if (isNew) {
+      Bytes size = alignUp(liveness.storages()[storage].size, alignment);
+      ids[result] = step.problem.addValue("", size);
+    } else {
+      ids[result] = step.problem.addValueIn("", step.problem.values[first->second].storage);
+      if (!llvm::is_contained(scheduled.inputs, first->second))
+        scheduled.inputs.push_back(first->second);
+    }
+    parts.insert(ids[result]);
+    step.values.push_back(result);
+  }
+
+  /// What must be there for `value` to be read: itself, what it is a view of, or, for a concat that
+  /// runs nothing, all of its inputs.
+  SmallVector<schedule::ValueId> idsOf(Value value) const {
+    SmallVector<schedule::ValueId> found;
+    SmallVector<Value> worklist = {value};
+    while (!worklist.empty()) {
+      Value root = viewedValue(worklist.pop_back_val());
+      if (auto id = ids.find(root); id != ids.end()) {
+        if (!llvm::is_contained(found, id->second))
+          found.push_back(id->second);
+      } else if (auto concat = root.getDefiningOp<ConcatOp>()) {
+        llvm::append_range(worklist, llvm::reverse(concat.getInputs()));
+      }
+    }
+    return found;
+  }
+
   void addOp(Operation &op) {
     schedule::Op scheduled;
     scheduled.name = op.getName().getStringRef().str();
     for (Value operand : op.getOperands())
-      if (auto found = ids.find(viewedValue(operand)); found != ids.end())
-        if (!llvm::is_contained(scheduled.inputs, found->second))
-          scheduled.inputs.push_back(found->second);
+      for (schedule::ValueId id : idsOf(operand))
+        if (!llvm::is_contained(scheduled.inputs, id))
+          scheduled.inputs.push_back(id);
     auto workspace = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr);
     scheduled.alternatives.push_back(
         {costs.costOf(&op), workspace ? alignUp(workspace.getInt(), alignment) : 0});
@@ -64,9 +98,13 @@ private:
         addUpdate(op, scheduled, result, viewedValue(op.getOperand(*updated)));
         continue;
       }
-      addValue(result, false);
+      if (liveness.storages()[liveness.storageOf(result)].values.front() != result ||
+          !liveness.isWhole(result))
+        addPart(scheduled, result);
+      else
+        addValue(result, false);
       scheduled.outputs.push_back(ids[result]);
-      if (alias)
+      if (alias && !parts.contains(ids[result]))
         addOverwriteOptions(op, scheduled, result, alias);
     }
     step.problem.ops.push_back(std::move(scheduled));
@@ -90,7 +128,7 @@ private:
     for (unsigned candidate : alias.getOverwritableOperands(result.getResultNumber())) {
       Value value = op.getOperand(candidate), root = viewedValue(value);
       auto found = ids.find(root);
-      if (found == ids.end() || pinned.contains(root) ||
+      if (found == ids.end() || pinned.contains(root) || parts.contains(found->second) ||
           storedBytesOf(value.getType()) != storedBytesOf(result.getType()) ||
           storedBytesOf(root.getType()) != storedBytesOf(result.getType()))
         continue;
@@ -117,6 +155,9 @@ private:
   StepProblem step;
   llvm::DenseMap<Value, schedule::ValueId> ids;
   llvm::DenseSet<Value> pinned;
+  Liveness liveness;
+  llvm::DenseMap<StorageId, schedule::ValueId> firstOf; ///< of storages that hold parts
+  llvm::DenseSet<schedule::ValueId> parts;
 };
 
 /// Writes a schedule into the block by moving and cloning its ops in front of the terminator.

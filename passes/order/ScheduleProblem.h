@@ -6,7 +6,10 @@
 //   %3 = reshape %2 (a view)     readers of %3 read value 2                         %1' = conv %x
 //
 // Views launch nothing: they are no ops of the problem and are made again wherever a reader of them
-// needs one. State is pinned; an op that updates it runs once, after the state's last reader.
+// needs one; so are a concat whose inputs are produced inside it and a slice that is a view
+// (stow-place-inside). What lies inside a concat shares one storage of the problem. After the graph
+// has been rewritten placement is decided again, for the order it then has. State is pinned; an op
+// that updates it runs once, after the state's last reader.
 #pragma once
 
 #include "passes/order/CostModel.h"

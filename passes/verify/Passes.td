@@ -83,6 +83,9 @@ def VerifyOrderedPass : Pass<"stow-verify-ordered", "::mlir::ModuleOp"> {
     O3: `stow.in_place` pairs name operands that the op may overwrite, of equal stored size, each
     storage once, no state, and none that the op reads through another operand as well.
     O4: every state result is produced by an op that updates the state argument of that name.
+    O5: inputs in `stow.inside` of a concat are op results with the strides of their box in the
+    result, none in two concats; slices that are views have their operand's strides; nothing else has
+    a layout with gaps, and no reshape looks at one. What overwrites a part overwrites the whole.
 
     Requires: any module.
 
@@ -105,9 +108,11 @@ def VerifyPlacedPass : Pass<"stow-verify-placed", "::mlir::ModuleOp"> {
     P2: an op reads an operand that is no longer whole;
     P3: a result overlaps an operand it may not overwrite, another result, or the op's workspace;
     P4: state lies at different offsets in two graphs, or is not whole, as its old or its new value,
-    at the end.
+    at the end;
+    P5: an input that a concat lists in `stow.inside` does not lie where it belongs in the result, a
+    slice that is a view does not have its operand's strides, or anything else has gaps.
 
-    It shares no code with the passes that decide storage.
+    Parts of concats need not be aligned. It shares no code with the passes that decide storage.
 
     Requires: any module.
 

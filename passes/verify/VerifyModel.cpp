@@ -19,8 +19,8 @@ bool hasLayout(Type type) {
 LogicalResult checkModelOp(Operation &op) {
   if (isTrainingOp(&op) || isa<MapOp, ReorderOp>(op)) // M6
     return op.emitError() << "'" << op.getName() << "' has no place in the form \"model\"";
-  for (StringRef name : {kPhaseAttr, kRecomputeAttr, kInPlaceAttr, kWorkspaceAttr, kOffsetsAttr,
-                         kWorkspaceOffsetAttr})
+  for (StringRef name : {kPhaseAttr, kRecomputeAttr, kInPlaceAttr, kInsideAttr, kWorkspaceAttr,
+                         kOffsetsAttr, kWorkspaceOffsetAttr})
     if (op.hasAttr(name)) // M7
       return op.emitError() << name << " belongs to a later form than \"model\"";
   if (llvm::any_of(op.getResultTypes(), hasLayout))

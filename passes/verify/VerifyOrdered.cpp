@@ -13,16 +13,36 @@ namespace stow {
 
 namespace {
 
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+Shape shapeOf(RankedTensorType type) {
+  return Shape(type.getShape().begin(), type.getShape().end());
+}
+
+/// True when `box` has the strides of `whole` wherever it has more than one element.
+bool hasStridesOf(RankedTensorType whole, RankedTensorType box) {
+  Layout outer = layoutOf(whole), inner = layoutOf(box);
+  if (!outer.blocks.empty() || !inner.blocks.empty() || outer.groups > 1 || inner.groups > 1)
+    return false;
+  auto there = outerStrides(outer, shapeOf(whole)), here = outerStrides(inner, shapeOf(box));
+  for (int64_t dim = 0; dim < box.getRank(); ++dim)
+    if (box.getDimSize(dim) > 1 && there[dim] != here[dim])
+      return false;
+  return true;
+}
+
 /// Follows which values have been overwritten while the ops of a graph are read in order.
 class OverwriteCheck {
 public:
   LogicalResult run(func::FuncOp graph) {
     bool ok = true;
     for (Operation &op : graph.getBody().front()) {
-      ok &= succeeded(checkKind(op)) && succeeded(checkReads(op)) && succeeded(checkMarks(op));
+      ok &= succeeded(checkKind(op)) && succeeded(checkReads(op)) && succeeded(checkMarks(op)) &&
+            succeeded(checkInside(op));
       for (OpResult result : op.getResults())
         define(op, result);
     }
+    ok &= succeeded(checkGaps(graph));
     return success(ok);
   }
 
@@ -58,6 +78,67 @@ private:
     return success();
   }
 
+  LogicalResult checkInside(Operation &op) { // O5
+    if (!op.hasAttr(kInsideAttr))
+      return success();
+    if (auto slice = dyn_cast<SliceOp>(op)) {
+      if (!hasStridesOf(slice.getX().getType(), slice.getY().getType()))
+        return op.emitError() << "is a view of " << slice.getX().getType()
+                              << ", but has other strides as " << slice.getY().getType();
+      return success();
+    }
+    auto concat = dyn_cast<ConcatOp>(op);
+    auto inside = op.getAttrOfType<DenseI64ArrayAttr>(kInsideAttr);
+    if (!concat || !inside)
+      return op.emitError() << "carries stow.inside; only slices and, with a list of inputs, "
+                               "concats do";
+    for (int64_t number : inside.asArrayRef()) {
+      if (number < 0 || number >= op.getNumOperands())
+        return op.emitError() << "lists input " << number << " as inside but has "
+                              << op.getNumOperands() << " inputs";
+      if (failed(checkPart(concat, number)))
+        return failure();
+    }
+    return success();
+  }
+
+  /// One input that lies inside `concat`.
+  LogicalResult checkPart(ConcatOp concat, unsigned number) {
+    Value input = concat->getOperand(number);
+    if (!hasStridesOf(concat.getY().getType(), tensorType(input)))
+      return concat.emitError() << "input " << number << " lies inside " << concat.getY().getType()
+                                << ", but has other strides as " << input.getType();
+    if (rootOf(input) != input || isa<BlockArgument>(input))
+      return concat.emitError() << "input " << number
+                                << " lies inside, but is an argument or a view";
+    if (!wholeOf.try_emplace(input, concat.getY()).second)
+      return concat.emitError() << "input " << number << " lies inside twice";
+    partsOf[concat.getY()].push_back(input);
+    return success();
+  }
+
+  /// Gaps are other tensors' bytes (O5).
+  LogicalResult checkGaps(func::FuncOp graph) {
+    bool ok = true;
+    for (Operation &op : graph.getBody().front()) {
+      for (OpOperand &operand : op.getOpOperands())
+        if (layoutOf(operand.get().getType()).pitch &&
+            (isa<ReshapeOp>(op) || op.hasTrait<OpTrait::IsTerminator>())) {
+          op.emitError() << "cannot take operand " << operand.getOperandNumber()
+                         << ", which has gaps";
+          ok = false;
+        }
+      for (OpResult result : op.getResults())
+        if (layoutOf(result.getType()).pitch && !wholeOf.contains(result) &&
+            !(isa<SliceOp>(op) && op.hasAttr(kInsideAttr))) {
+          op.emitError() << "result " << result.getResultNumber()
+                         << " has gaps but lies inside no concat; run stow-place-inside";
+          ok = false;
+        }
+    }
+    return success(ok);
+  }
+
   /// One pair of stow.in_place; `taken` are the storages that other pairs overwrite.
   LogicalResult checkPair(Operation &op, AliasOpInterface alias, int64_t result, int64_t operand,
                           SmallVectorImpl<Value> &taken) {
@@ -66,8 +147,9 @@ private:
       allowed = alias.getOverwritableOperands(result);
     if (!llvm::is_contained(allowed, operand))
       return op.emitError() << "result " << result << " may not overwrite operand " << operand;
-    if (storedBytesOf(op.getResult(result).getType()) !=
-        storedBytesOf(op.getOperand(operand).getType()))
+    auto from = tensorType(op.getOperand(operand)), to = tensorType(op.getResult(result));
+    bool gaps = layoutOf(from).pitch || layoutOf(to).pitch;
+    if (storedBytesOf(from) != storedBytesOf(to) || (gaps && from != to))
       return op.emitError() << "result " << result << " and operand " << operand
                             << " differ in stored size";
     Value root = rootOf(op.getOperand(operand));
@@ -106,7 +188,12 @@ private:
       return;
     }
     roots[result] = result;
-    auto overwrite = [&](Value operand) { overwrittenBy[rootOf(operand)] = &op; };
+    auto overwrite = [&](Value operand) {
+      Value root = rootOf(operand);
+      markParts(root, &op);
+      for (Value whole = wholeOf.lookup(root); whole; whole = wholeOf.lookup(whole))
+        overwrittenBy[whole] = &op;
+    };
     if (alias)
       if (auto updated = alias.getUpdatedOperand(result.getResultNumber()))
         overwrite(op.getOperand(*updated));
@@ -116,6 +203,12 @@ private:
           overwrite(op.getOperand(pairs[i + 1]));
   }
 
+  void markParts(Value root, Operation *writer) {
+    overwrittenBy[root] = writer;
+    for (Value part : partsOf.lookup(root))
+      markParts(part, writer);
+  }
+
   Value rootOf(Value value) const {
     auto root = roots.find(value);
     return root == roots.end() ? value : root->second;
@@ -123,6 +216,8 @@ private:
 
   llvm::DenseMap<Value, Value> roots; ///< the value whose bytes a view looks at
   llvm::DenseMap<Value, Operation *> overwrittenBy;
+  llvm::DenseMap<Value, Value> wholeOf; ///< the concat that a part lies inside of
+  llvm::DenseMap<Value, SmallVector<Value>> partsOf;
 };
 
 /// O4: a state result is produced by an op that updates the argument of that name.

@@ -1,9 +1,14 @@
-// Checks a placed module by running it on paper: a map from bytes of the arena to the value they
-// hold. Every op must find its operands whole where they were put; every write destroys what lay
-// there. Nothing here is shared with the passes that place buffers. O(n log n) in values.
+// Checks a placed module by running it on paper: every write, while its bytes stay, is an event; a
+// value is whole as long as the events that wrote it are. Every op must find its operands whole
+// where they were put; every write ends the events it touches. Nothing here is shared with the
+// passes that place buffers. O(n log n) in values, times the parts of concats alive at once.
 //
 //   bytes  0        64            192        256
-//          | weight | activation 3 | (free)   |        map: 0 -> weight, 64 -> value 3
+//          | weight | activation 3 | (free)   |        events: weight, activation 3
+//
+// What lies inside a larger tensor is a comb: runs of `width` bytes, one every `pitch` bytes.
+//
+//   concat of a (2 columns) and b (1):   aab aab aab aab      a: width 2, pitch 3; b: width 1
 #include "passes/verify/Passes.h"
 
 #include "ir/Stow.h"
@@ -21,73 +26,137 @@ namespace stow {
 
 namespace {
 
-/// Half-open range of arena bytes.
-struct Range {
-  int64_t begin, end;
-  bool overlaps(const Range &other) const { return begin < other.end && other.begin < end; }
-  bool operator==(const Range &) const = default;
-};
+/// Runs of `width` bytes, `pitch` apart, the first one at `begin`, the last one before `end`. A
+/// dense tensor is one run.
+struct Comb {
+  int64_t begin = 0, end = 0, pitch = 0, width = 0;
 
-/// What each byte of the arena holds.
-class ArenaContent {
-public:
-  void write(Range range, Value value) {
-    if (range.begin == range.end)
-      return;
-    clear(range);
-    pieces[range.begin] = {range.end, value};
-  }
+  bool operator==(const Comb &) const = default;
+  bool isDense() const { return width == end - begin; }
+  bool isEmpty() const { return begin == end; }
 
-  /// True when all of `range` still holds `value`.
-  bool holds(Range range, Value value) const {
-    if (range.begin == range.end)
-      return true;
-    auto piece = pieces.upper_bound(range.begin);
-    if (piece == pieces.begin())
+  bool overlaps(const Comb &other) const {
+    if (isEmpty() || other.isEmpty() || begin >= other.end || other.begin >= end)
       return false;
-    --piece;
-    return piece->second.value == value && piece->first <= range.begin &&
-           piece->second.end >= range.end;
+    if (other.isDense())
+      return meetsRun(other.begin, other.end);
+    if (isDense())
+      return other.meetsRun(begin, end);
+    if (pitch != other.pitch)
+      return true; // of combs that differ nothing can be said but that their ranges overlap
+    // Run i here and run j there meet when -width < begin - other.begin + (i - j) pitch <
+    // other.width.
+    int64_t distance = begin - other.begin;
+    int64_t steps = std::min(floorDivide(other.width - 1 - distance, pitch), runs() - 1);
+    return steps > -other.runs() && distance + steps * pitch > -width; // steps: the largest i - j
   }
 
 private:
-  struct Piece {
-    int64_t end;
-    Value value;
-  };
+  static int64_t floorDivide(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
+  int64_t runs() const { return (end - begin - width) / pitch + 1; }
+  bool meetsRun(int64_t low, int64_t high) const {
+    // The first run that ends behind `low`.
+    int64_t run = low < begin + width ? 0 : (low - begin - width) / pitch + 1;
+    return run < runs() && begin + run * pitch < high;
+  }
+};
 
-  void clear(Range range) {
-    auto piece = pieces.lower_bound(range.begin);
-    if (piece != pieces.begin()) {
-      auto before = std::prev(piece);
-      Piece old = before->second;
-      if (old.end > range.begin) {
-        before->second.end = range.begin;
-        if (old.end > range.end)
-          pieces[range.end] = {old.end, old.value};
-      }
-    }
-    piece = pieces.lower_bound(range.begin);
-    while (piece != pieces.end() && piece->first < range.end) {
-      Piece old = piece->second;
-      piece = pieces.erase(piece);
-      if (old.end > range.end)
-        pieces[range.end] = old;
-    }
+/// Number of a write.
+using Event = size_t;
+
+/// Which writes are still whole.
+class ArenaContent {
+public:
+  Event write(Comb comb) {
+    Event event = whole.size();
+    whole.push_back(true);
+    end(comb);
+    if (comb.isEmpty())
+      return event;
+    if (comb.isDense())
+      dense[comb.begin] = {comb.end, event};
+    else
+      combs.push_back({comb, event});
+    return event;
   }
 
-  std::map<int64_t, Piece> pieces;
+  bool isWhole(Event event) const { return whole[event]; }
+
+private:
+  struct Dense {
+    int64_t end;
+    Event event;
+  };
+
+  /// Ends every event that `comb` touches. Dense events alive never overlap each other.
+  void end(const Comb &comb) {
+    auto piece = dense.upper_bound(comb.begin);
+    if (piece != dense.begin())
+      --piece;
+    while (piece != dense.end() && piece->first < comb.end) {
+      int64_t width = piece->second.end - piece->first;
+      if (comb.overlaps({piece->first, piece->second.end, width, width})) {
+        whole[piece->second.event] = false;
+        piece = dense.erase(piece);
+      } else {
+        ++piece;
+      }
+    }
+    llvm::erase_if(combs, [&](const std::pair<Comb, Event> &other) {
+      bool ends = other.first.overlaps(comb);
+      if (ends)
+        whole[other.second] = false;
+      return ends;
+    });
+  }
+
+  std::map<int64_t, Dense> dense; ///< by first byte
+  std::vector<std::pair<Comb, Event>> combs;
+  std::vector<bool> whole; ///< by event
 };
+
+/// Strides in bytes of a tensor's dimensions.
+std::vector<int64_t> byteStrides(RankedTensorType type) {
+  std::vector<int64_t> strides =
+      outerStrides(layoutOf(type), Shape(type.getShape().begin(), type.getShape().end()));
+  for (int64_t &stride : strides)
+    stride *= sizeOf(dtypeOf(type.getElementType()));
+  return strides;
+}
+
+/// True when `box` has the strides of `whole` wherever it has more than one element.
+bool liesIn(RankedTensorType whole, RankedTensorType box) {
+  Layout outer = layoutOf(whole), inner = layoutOf(box);
+  if (!outer.blocks.empty() || !inner.blocks.empty() || outer.groups > 1 || inner.groups > 1)
+    return false;
+  for (auto [dim, strides] : llvm::enumerate(llvm::zip(byteStrides(whole), byteStrides(box))))
+    if (box.getDimSize(dim) > 1 && std::get<0>(strides) != std::get<1>(strides))
+      return false;
+  return true;
+}
+
+int64_t bytesTo(RankedTensorType whole, ArrayRef<int64_t> starts) {
+  int64_t bytes = 0;
+  for (auto [start, stride] : llvm::zip(starts, byteStrides(whole)))
+    bytes += start * stride;
+  return bytes;
+}
 
 /// Checks one graph.
 class Replay {
 public:
   Replay(func::FuncOp graph, int64_t arenaBytes, int64_t alignment,
-         llvm::StringMap<Range> &stateRanges)
+         llvm::StringMap<Comb> &stateRanges)
       : graph(graph), arenaBytes(arenaBytes), alignment(alignment), stateRanges(stateRanges) {}
 
   LogicalResult run() {
     bool ok = true;
+    graph.walk([&](ConcatOp concat) {
+      if (auto inside = concat->getAttrOfType<DenseI64ArrayAttr>(kInsideAttr))
+        for (int64_t input : inside.asArrayRef())
+          if (input >= 0 && input < concat->getNumOperands())
+            parts.insert(concat->getOperand(input));
+    });
     for (BlockArgument argument : graph.getArguments())
       ok &= succeeded(enter(argument));
     for (Operation &op : graph.getBody().front())
@@ -104,8 +173,8 @@ private:
       return graph.emitError() << "argument " << argument.getArgNumber()
                                << " lacks stow.offset, stow.name or stow.kind; run "
                                   "stow-pack-buffers first";
-    Range range = rangeAt(offset.getInt(), argument.getType());
-    if (failed(checkRange(range, graph, name.getValue())))
+    Comb range = rangeAt(offset.getInt(), argument.getType());
+    if (failed(checkBounds(range, graph, name.getValue())))
       return failure();
     for (auto [other, otherRange] : arguments)
       if (otherRange.overlaps(range))
@@ -121,8 +190,7 @@ private:
       states.push_back(argument);
     }
     arguments.push_back({argument, range});
-    places[argument] = {range, argument};
-    content.write(range, argument);
+    places[argument] = {range, {content.write(range)}};
     return success();
   }
 
@@ -134,17 +202,97 @@ private:
       ok &= succeeded(checkRead(operand));
     if (!ok)
       return failure();
+    if (auto concat = dyn_cast<ConcatOp>(op))
+      return join(concat);
+    if (auto slice = dyn_cast<SliceOp>(op); slice && op.hasAttr(kInsideAttr))
+      return view(slice);
     auto alias = dyn_cast<AliasOpInterface>(&op);
     if (alias && alias.getViewedOperand()) {
-      places[op.getResult(0)] = places.lookup(op.getOperand(*alias.getViewedOperand()));
+      Value viewed = op.getOperand(*alias.getViewedOperand());
+      if (!places[viewed].range.isDense())
+        return op.emitError() << "views a tensor with gaps under another shape";
+      places[op.getResult(0)] = places.lookup(viewed);
       return success();
     }
     return write(op);
   }
 
+  /// A slice that is a view: its bytes are some of its operand's.
+  LogicalResult view(SliceOp slice) {
+    auto whole = slice.getX().getType(), box = slice.getY().getType();
+    if (!liesIn(whole, box))
+      return slice.emitError() << "is a view, but the strides of " << box
+                               << " are not those of its operand";
+    Place place = places.lookup(slice.getX());
+    place.range = rangeAt(place.range.begin + bytesTo(whole, slice.getStarts()), box);
+    places[slice.getY()] = place;
+    return success();
+  }
+
+  /// Where each input of a concat belongs when the result begins at `begin`.
+  static SmallVector<Comb> boxesOf(ConcatOp concat, int64_t begin) {
+    SmallVector<Comb> boxes;
+    auto whole = concat.getY().getType();
+    int64_t axis = concat.getAxis();
+    SmallVector<int64_t> starts(whole.getRank(), 0);
+    for (Value input : concat.getInputs()) {
+      auto shape = cast<RankedTensorType>(input.getType()).getShape();
+      boxes.push_back(boxAt(begin + bytesTo(whole, starts), whole, shape));
+      starts[axis] += shape[axis];
+    }
+    return boxes;
+  }
+
+  /// A concat: some inputs must lie where they belong, the others are copied there.
+  LogicalResult join(ConcatOp concat) {
+    SmallVector<bool> isInside(concat->getNumOperands(), false);
+    if (auto inside = concat->getAttrOfType<DenseI64ArrayAttr>(kInsideAttr))
+      for (int64_t input : inside.asArrayRef()) {
+        if (input < 0 || input >= concat->getNumOperands() || isInside[input])
+          return concat.emitError() << "lists " << input << " as inside; expected each of its "
+                                    << concat->getNumOperands() << " inputs at most once";
+        isInside[input] = true;
+      }
+    auto offsets = concat->getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr);
+    bool copies = llvm::is_contained(isInside, false);
+    if (copies && (!offsets || offsets.size() != 1))
+      return concat.emitError() << "lacks stow.offsets for its result";
+    auto whole = concat.getY().getType();
+    int64_t begin = copies ? offsets[0] : places.lookup(concat->getOperand(0)).range.begin;
+    Place result = {rangeAt(begin, whole), {}};
+    if (failed(checkBounds(result.range, concat, "result", !parts.contains(concat.getY()))))
+      return failure();
+    SmallVector<Comb> boxes = boxesOf(concat, begin), copied;
+    for (auto [number, input] : llvm::enumerate(concat.getInputs())) {
+      if (!isInside[number]) {
+        copied.push_back(boxes[number]);
+        continue;
+      }
+      auto found = places.find(input);
+      if (found == places.end())
+        continue; // its op has been reported
+      const Place &part = found->second;
+      if (!liesIn(whole, cast<RankedTensorType>(input.getType())) || !(part.range == boxes[number]))
+        return concat.emitError() << "input " << number << " lies at [" << part.range.begin << ", "
+                                  << part.range.end
+                                  << ") and not inside the result, where it belongs, at ["
+                                  << boxes[number].begin << ", " << boxes[number].end << ")";
+      llvm::append_range(result.events, part.events);
+    }
+    for (const Comb &box : copied)
+      for (OpOperand &operand : concat->getOpOperands())
+        if (places.lookup(operand.get()).range.overlaps(box))
+          return concat.emitError() << "overwrites operand " << operand.getOperandNumber()
+                                    << " while it copies another";
+    for (const Comb &box : copied)
+      result.events.push_back(content.write(box));
+    places[concat.getY()] = result;
+    return success();
+  }
+
   LogicalResult checkRead(OpOperand &operand) {
     Place place = places.lookup(operand.get());
-    if (!content.holds(place.range, place.holder))
+    if (!isWhole(place))
       return operand.getOwner()->emitError()
              << "operand " << operand.getOperandNumber() << " at [" << place.range.begin << ", "
              << place.range.end << ") has been overwritten before this op reads it";
@@ -155,27 +303,35 @@ private:
     auto offsets = op.getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr);
     if (!offsets || offsets.size() != static_cast<int64_t>(op.getNumResults()))
       return op.emitError() << "lacks stow.offsets for its " << op.getNumResults() << " results";
-    SmallVector<Range> written;
+    SmallVector<Comb> written;
     for (OpResult result : op.getResults()) {
-      Range range = rangeAt(offsets[result.getResultNumber()], result.getType());
-      if (failed(checkRange(range, &op, "result")) || failed(checkOverwrite(op, result, range)))
+      Comb range = rangeAt(offsets[result.getResultNumber()], result.getType());
+      if (failed(checkPart(op, result, range)) ||
+          failed(checkBounds(range, &op, "result", !parts.contains(result))) ||
+          failed(checkOverwrite(op, result, range)))
         return failure();
-      for (Range other : written)
+      for (Comb other : written)
         if (other.overlaps(range))
           return op.emitError() << "two results overlap in the arena";
       written.push_back(range);
     }
     if (failed(checkWorkspace(op, written)))
       return failure();
-    for (auto [result, range] : llvm::zip(op.getResults(), written)) {
-      places[result] = {range, result};
-      content.write(range, result);
-    }
+    for (auto [result, range] : llvm::zip(op.getResults(), written))
+      places[result] = {range, {content.write(range)}};
     return success();
   }
 
+  /// Gaps are other tensors' bytes: only what lies inside a concat has any.
+  LogicalResult checkPart(Operation &op, OpResult result, const Comb &range) {
+    if (range.isDense() || parts.contains(result))
+      return success();
+    return op.emitError() << "result " << result.getResultNumber()
+                          << " has gaps but lies inside no concat";
+  }
+
   /// A result may lie on an operand only whole, and only where the op allows it.
-  LogicalResult checkOverwrite(Operation &op, OpResult result, Range range) {
+  LogicalResult checkOverwrite(Operation &op, OpResult result, Comb range) {
     auto alias = dyn_cast<AliasOpInterface>(&op);
     unsigned number = result.getResultNumber();
     SmallVector<unsigned> allowed;
@@ -189,7 +345,7 @@ private:
       }
     }
     for (OpOperand &operand : op.getOpOperands()) {
-      Range read = places.lookup(operand.get()).range;
+      Comb read = places.lookup(operand.get()).range;
       if (!read.overlaps(range))
         continue;
       if (!llvm::is_contained(allowed, operand.getOperandNumber()) || !(read == range))
@@ -199,23 +355,24 @@ private:
     return success();
   }
 
-  LogicalResult checkWorkspace(Operation &op, ArrayRef<Range> written) {
+  LogicalResult checkWorkspace(Operation &op, ArrayRef<Comb> written) {
     auto bytes = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr);
     if (!bytes || bytes.getInt() == 0)
       return success();
     auto offset = op.getAttrOfType<IntegerAttr>(kWorkspaceOffsetAttr);
     if (!offset)
       return op.emitError() << "lacks stow.workspace_offset";
-    Range range = {offset.getInt(), offset.getInt() + bytes.getInt()};
-    if (failed(checkRange(range, &op, "workspace")))
+    Comb range = {offset.getInt(), offset.getInt() + bytes.getInt(), bytes.getInt(),
+                  bytes.getInt()};
+    if (failed(checkBounds(range, &op, "workspace")))
       return failure();
     for (Value operand : op.getOperands())
       if (places.lookup(operand).range.overlaps(range))
         return op.emitError() << "workspace overlaps an operand";
-    for (Range result : written)
+    for (Comb result : written)
       if (result.overlaps(range))
         return op.emitError() << "workspace overlaps a result";
-    content.write(range, Value());
+    content.write(range);
     return success();
   }
 
@@ -238,8 +395,7 @@ private:
     }
     for (BlockArgument argument : states) {
       auto name = graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr);
-      if (!replaced.contains(name.getValue()) &&
-          !content.holds(places.lookup(argument).range, argument)) {
+      if (!replaced.contains(name.getValue()) && !isWhole(places.lookup(argument))) {
         graph.emitError() << "state " << name << " is overwritten, and not by its new value";
         ok = false;
       }
@@ -247,31 +403,72 @@ private:
     return success(ok);
   }
 
-  Range rangeAt(int64_t offset, Type type) const { return {offset, offset + storedBytesOf(type)}; }
+  /// The bytes of a tensor whose first element lies at `offset`.
+  static Comb rangeAt(int64_t offset, Type type) {
+    auto tensor = cast<RankedTensorType>(type);
+    if (layoutOf(type).pitch)
+      return boxAt(offset, tensor, tensor.getShape());
+    int64_t bytes = storedBytesOf(type);
+    return {offset, offset + bytes, bytes, bytes};
+  }
 
-  LogicalResult checkRange(Range range, Operation *place, StringRef what) {
+  /// The bytes of a box of a tensor, its first element at `offset`: dimensions are joined from the
+  /// innermost on while they are contiguous; the first gap is the pitch. Further gaps, which no
+  /// part has, make one run of everything between.
+  static Comb boxAt(int64_t offset, RankedTensorType whole, ArrayRef<int64_t> sizes) {
+    if (llvm::is_contained(sizes, 0))
+      return {offset, offset, 0, 0};
+    std::vector<int64_t> strides = byteStrides(whole);
+    SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, whole.getRank()));
+    llvm::erase_if(dims, [&](int64_t dim) { return sizes[dim] == 1; });
+    llvm::sort(dims, [&](int64_t a, int64_t b) {
+      return std::pair(strides[a], a) < std::pair(strides[b], b);
+    });
+    int64_t last = sizeOf(dtypeOf(whole.getElementType()));
+    int64_t width = last, pitch = 0, next = last;
+    bool regular = true;
+    for (int64_t dim : dims) {
+      last += (sizes[dim] - 1) * strides[dim];
+      if (strides[dim] != next && pitch == 0)
+        pitch = strides[dim];
+      else if (strides[dim] != next)
+        regular = false;
+      next = strides[dim] * sizes[dim];
+      width = pitch == 0 ? next : width;
+    }
+    if (!regular || pitch == 0)
+      return {offset, offset + last, last, last};
+    return {offset, offset + last, pitch, width};
+  }
+
+  LogicalResult checkBounds(Comb range, Operation *place, StringRef what, bool isAligned = true) {
     if (range.begin < 0 || range.end > arenaBytes)
       return place->emitError() << what << " at [" << range.begin << ", " << range.end
                                 << ") lies outside the arena of " << arenaBytes << " bytes";
-    if (range.begin % alignment != 0)
+    if (isAligned && range.begin % alignment != 0)
       return place->emitError() << what << " at " << range.begin << " is not aligned to "
                                 << alignment << " bytes";
     return success();
   }
 
-  /// Where a value lies and the value whose bytes those are (views look at another's).
+  /// Where a value lies and the writes that its bytes come from.
   struct Place {
-    Range range = {0, 0};
-    Value holder;
+    Comb range;
+    SmallVector<Event, 1> events;
   };
+
+  bool isWhole(const Place &place) const {
+    return llvm::all_of(place.events, [&](Event event) { return content.isWhole(event); });
+  }
 
   func::FuncOp graph;
   int64_t arenaBytes, alignment;
-  llvm::StringMap<Range> &stateRanges;
+  llvm::StringMap<Comb> &stateRanges;
   ArenaContent content;
   llvm::DenseMap<Value, Place> places;
-  SmallVector<std::pair<BlockArgument, Range>> arguments;
+  SmallVector<std::pair<BlockArgument, Comb>> arguments;
   SmallVector<BlockArgument> states;
+  llvm::DenseSet<Value> parts; ///< inputs that lie inside a concat
 };
 
 //===-- --stow-verify-placed -----------------------------------------------------------------===//
@@ -287,7 +484,7 @@ struct VerifyPlacedPass : impl::VerifyPlacedPassBase<VerifyPlacedPass> {
                             "run stow-pack-buffers first";
       return signalPassFailure();
     }
-    llvm::StringMap<Range> stateRanges;
+    llvm::StringMap<Comb> stateRanges;
     bool ok = true;
     for (auto graph : module.getOps<func::FuncOp>())
       ok &= succeeded(Replay(graph, arena.getInt(), alignment.getInt(), stateRanges).run());

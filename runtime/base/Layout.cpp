@@ -12,7 +12,9 @@ int64_t elementCount(const Shape &shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-bool Layout::isRowMajor() const { return blocks.empty() && std::ranges::is_sorted(order); }
+bool Layout::isRowMajor() const {
+  return blocks.empty() && !pitch && std::ranges::is_sorted(order);
+}
 
 Shape layoutDims(const Layout &layout, const Shape &shape) {
   if (layout.groups <= 1)
@@ -50,6 +52,13 @@ int64_t innerBlockVolume(const Layout &layout) {
 
 int64_t storedElementCount(const Layout &layout, const Shape &shape) {
   Shape dims = layoutDims(layout, shape);
+  if (layout.pitch && elementCount(dims) > 0) {
+    std::vector<int64_t> strides = outerStrides(layout, shape);
+    int64_t last = 0;
+    for (size_t i = 0; i < dims.size(); ++i)
+      last += (dims[i] - 1) * strides[i];
+    return last + 1;
+  }
   std::vector<int64_t> products = blockProducts(layout, dims.size());
   int64_t count = 1;
   for (size_t i = 0; i < dims.size(); ++i)
@@ -70,9 +79,39 @@ std::vector<int64_t> outerStrides(const Layout &layout, const Shape &shape) {
   for (size_t i = order.size(); i-- > 0;) {
     int64_t dim = order[i];
     strides[dim] = stride;
-    stride *= alignUp(dims[dim], products[dim]) / products[dim];
+    bool wider = layout.pitch && layout.pitch->dim == dim;
+    stride *= wider ? layout.pitch->extent : alignUp(dims[dim], products[dim]) / products[dim];
   }
   return strides;
+}
+
+std::optional<Layout> boxLayout(const Layout &layout, const Shape &shape, const Shape &sizes) {
+  if (!layout.blocks.empty() || layout.groups > 1 || elementCount(sizes) == 0)
+    return std::nullopt;
+  std::vector<int64_t> strides = outerStrides(layout, shape);
+  std::vector<int64_t> order = orderOf(layout, shape.size());
+  Layout box = layout;
+  box.pitch.reset();
+  int64_t dense = 1; // stride of the dimension if nothing inside it had gaps
+  for (size_t i = order.size(); i-- > 0;) {
+    int64_t dim = order[i];
+    if (sizes[dim] == 1 || strides[dim] == dense) {
+      dense *= sizes[dim];
+      continue;
+    }
+    // The gap belongs to the next dimension inside, or past dimensions of one element.
+    for (size_t j = i + 1; j < order.size() && !box.pitch; ++j) {
+      int64_t inner = order[j], own = dense / sizes[inner];
+      if (strides[dim] % own == 0)
+        box.pitch = Layout::Pitch{inner, strides[dim] / own};
+      if (sizes[inner] != 1)
+        break;
+    }
+    if (!box.pitch || outerStrides(box, sizes)[dim] != strides[dim])
+      return std::nullopt;
+    dense = strides[dim] * sizes[dim];
+  }
+  return box;
 }
 
 LayoutIndex::LayoutIndex(const Layout &layout, const Shape &shape)
@@ -109,6 +148,9 @@ std::string formatLayout(const Layout &layout) {
     out << (i ? "," : "") << layout.order[i];
   for (const Layout::Block &block : layout.blocks)
     out << ';' << block.dim << ':' << block.size;
+  if (layout.pitch)
+    out << (layout.order.empty() ? "of " : " of ") << layout.pitch->dim << ':'
+        << layout.pitch->extent;
   return out.str();
 }
 
@@ -116,8 +158,10 @@ Layout parseLayout(const std::string &text) {
   Layout layout;
   std::istringstream in(text);
   auto fail = [&]() -> Error {
-    return Error::badInput("cannot read \"" + text +
-                           "\" as a layout; expected for example \"0,2,3,1\" or \"0,1,2,3;1:16\"");
+    return Error::badInput(
+        "cannot read \"" + text +
+        "\" as a layout; expected for example \"0,2,3,1\", \"0,1,2,3;1:16\" or \"0,2,3,1 of "
+        "1:128\"");
   };
   auto readNumber = [&]() {
     int64_t number;
@@ -142,6 +186,14 @@ Layout parseLayout(const std::string &text) {
       throw fail();
     layout.blocks.push_back({dim, readNumber()});
   }
+  if (std::string word; in.good() && (in.peek() == ' ' || in.peek() == 'o')) {
+    if (!(in >> word) || word != "of")
+      throw fail();
+    int64_t dim = readNumber();
+    if (in.get() != ':')
+      throw fail();
+    layout.pitch = Layout::Pitch{dim, readNumber()};
+  }
   if (in.peek() != std::istringstream::traits_type::eof())
     throw fail();
   return layout;
@@ -163,6 +215,14 @@ void checkLayout(const Layout &layout, const Shape &shape) {
   for (const Layout::Block &block : layout.blocks)
     if (block.dim < 0 || block.dim >= static_cast<int64_t>(rank) || block.size < 1)
       fail("has a block outside the " + std::to_string(rank) + " dimensions");
+  if (!layout.pitch)
+    return;
+  if (!layout.blocks.empty() || layout.groups > 1)
+    fail("has a pitch beside blocks or groups");
+  if (layout.pitch->dim < 0 || layout.pitch->dim >= static_cast<int64_t>(rank))
+    fail("has a pitch outside the " + std::to_string(rank) + " dimensions");
+  if (layout.pitch->extent < shape[static_cast<size_t>(layout.pitch->dim)])
+    fail("has a pitch smaller than its dimension");
 }
 
 } // namespace stow

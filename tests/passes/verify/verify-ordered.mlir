@@ -88,12 +88,12 @@ module attributes {stow.form = "ordered"} {
 
 // O3: marks on ops that overwrite nothing, and odd ones.
 module attributes {stow.form = "ordered"} {
-  func.func @train(%x: tensor<4x4xf32>, %l: tensor<4xf32>, %z: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4x4xf32>) {
+  func.func @train(%x: tensor<4x4xf32>, %l: tensor<4xf32>, %z: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
     // expected-error @+1 {{carries stow.in_place but overwrites nothing}}
-    %s = stow.reduce_sum %x {axes = array<i64: 1>, keepdims = false, stow.in_place = array<i64: 0, 0>} : (tensor<4x4xf32>) -> tensor<4xf32>
+    %s = stow.matmul %x, %x {transpose_a = false, transpose_b = false, stow.in_place = array<i64: 0, 0>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     // expected-error @+1 {{carries stow.in_place but overwrites nothing}}
     %y = stow.softmax %z {axis = 1 : i64, stow.in_place = array<i64: 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-    return %s, %y : tensor<4xf32>, tensor<4x4xf32>
+    return %s, %y : tensor<4x4xf32>, tensor<4x4xf32>
   }
 }
 
@@ -193,5 +193,100 @@ module attributes {stow.form = "ordered"} {
       stow.yield %b : f32
     }
     return %w1 : tensor<4xf32>
+  }
+}
+
+// -----
+
+// Tests that sound placement passes: parts of a concat, a slice read where it lies, and the whole
+// overwritten once its parts are read no more.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<8x4xf32>) -> tensor<8x8xf32> {
+    %a, %b = stow.map %x : (tensor<8x4xf32>) -> (tensor<8x4xf32, #stow.layout<"of 1:8">>, tensor<8x4xf32, #stow.layout<"of 1:8">>) {
+    ^bb0(%e: f32):
+      stow.yield %e, %e : f32, f32
+    }
+    %y = stow.concat %a, %b {axis = 1 : i64, stow.inside = array<i64: 0, 1>}
+        : (tensor<8x4xf32, #stow.layout<"of 1:8">>, tensor<8x4xf32, #stow.layout<"of 1:8">>) -> tensor<8x8xf32>
+    %s = stow.slice %y {starts = array<i64: 0, 2>, sizes = array<i64: 8, 4>, stow.inside} : (tensor<8x8xf32>) -> tensor<8x4xf32, #stow.layout<"of 1:8">>
+    %t = stow.map %s : (tensor<8x4xf32, #stow.layout<"of 1:8">>) -> tensor<8x4xf32> {
+    ^bb0(%e: f32):
+      stow.yield %e : f32
+    }
+    %z = stow.softmax %y {axis = 1 : i64, stow.in_place = array<i64: 0, 0>} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %z : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+// O5: overwriting the whole overwrites its parts, and overwriting a part the whole.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<8x4xf32>) -> (tensor<8x8xf32>, tensor<8x4xf32>) {
+    %a, %b = stow.map %x : (tensor<8x4xf32>) -> (tensor<8x4xf32, #stow.layout<"of 1:8">>, tensor<8x4xf32, #stow.layout<"of 1:8">>) {
+    ^bb0(%e: f32):
+      stow.yield %e, %e : f32, f32
+    }
+    %y = stow.concat %a, %b {axis = 1 : i64, stow.inside = array<i64: 0, 1>}
+        : (tensor<8x4xf32, #stow.layout<"of 1:8">>, tensor<8x4xf32, #stow.layout<"of 1:8">>) -> tensor<8x8xf32>
+    // expected-note @+1 {{overwritten here}}
+    %z = stow.softmax %y {axis = 1 : i64, stow.in_place = array<i64: 0, 0>} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    // expected-error @+1 {{reads operand 0 after its storage has been overwritten}}
+    %t = stow.map %a : (tensor<8x4xf32, #stow.layout<"of 1:8">>) -> tensor<8x4xf32> {
+    ^bb0(%e: f32):
+      stow.yield %e : f32
+    }
+    return %z, %t : tensor<8x8xf32>, tensor<8x4xf32>
+  }
+  func.func @eval(%x: tensor<4x4xf32>) -> (tensor<8x4xf32>, tensor<4x4xf32>) {
+    %a, %b = stow.map %x : (tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+    ^bb0(%e: f32):
+      stow.yield %e, %e : f32, f32
+    }
+    %y = stow.concat %a, %b {axis = 0 : i64, stow.inside = array<i64: 0, 1>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    // expected-note @+1 {{overwritten here}}
+    %z = stow.softmax %b {axis = 1 : i64, stow.in_place = array<i64: 0, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{reads operand 0 after its storage has been overwritten}}
+    return %y, %z : tensor<8x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// O5: what may not lie inside: other strides, arguments, views, an input of two concats; bad lists.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<4x4xf32>) -> tensor<4x8xf32> {
+    %a = stow.softmax %x {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{input 0 lies inside 'tensor<4x8xf32>', but has other strides as 'tensor<4x4xf32>'}}
+    %p = stow.concat %a, %x {axis = 1 : i64, stow.inside = array<i64: 0>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x8xf32>
+    // expected-error @+1 {{input 1 lies inside, but is an argument or a view}}
+    %q = stow.concat %a, %x {axis = 0 : i64, stow.inside = array<i64: 1>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    %r = stow.concat %a, %x {axis = 0 : i64, stow.inside = array<i64: 0>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    // expected-error @+1 {{input 1 lies inside twice}}
+    %s = stow.concat %x, %a {axis = 0 : i64, stow.inside = array<i64: 1>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    // expected-error @+1 {{lists input 2 as inside but has 2 inputs}}
+    %t = stow.concat %x, %a {axis = 0 : i64, stow.inside = array<i64: 2>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    // expected-error @+1 {{carries stow.inside; only slices and, with a list of inputs, concats do}}
+    %u = stow.softmax %x {axis = 1 : i64, stow.inside} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{is a view of 'tensor<4x4xf32>', but has other strides as 'tensor<4x2xf32>'}}
+    %v = stow.slice %x {starts = array<i64: 0, 0>, sizes = array<i64: 4, 2>, stow.inside} : (tensor<4x4xf32>) -> tensor<4x2xf32>
+    return %p : tensor<4x8xf32>
+  }
+}
+
+// -----
+
+// O5: gaps without a concat, and gaps under a reshape.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<4x4xf32>) -> tensor<8xf32> {
+    // expected-error @+1 {{result 0 has gaps but lies inside no concat; run stow-place-inside}}
+    %a = stow.map %x : (tensor<4x4xf32>) -> tensor<4x4xf32, #stow.layout<"of 1:8">> {
+    ^bb0(%e: f32):
+      stow.yield %e : f32
+    }
+    %s = stow.slice %x {starts = array<i64: 0, 0>, sizes = array<i64: 4, 2>, stow.inside} : (tensor<4x4xf32>) -> tensor<4x2xf32, #stow.layout<"of 1:4">>
+    // expected-error @+1 {{cannot take operand 0, which has gaps}}
+    %r = stow.reshape %s : (tensor<4x2xf32, #stow.layout<"of 1:4">>) -> tensor<8xf32>
+    return %r : tensor<8xf32>
   }
 }

@@ -227,3 +227,125 @@ module attributes {stow.form = "placed", stow.arena_bytes = 64 : i64, stow.align
     return %y : tensor<4x4xf32>
   }
 }
+
+// -----
+
+// Tests that parts of a concat pass: a and b interleave in y, c is copied beside them, and what is
+// read of y later is the columns of b. Bytes of the arena of 512, one row of y is 48 bytes:
+//
+//     0       64  80  96 104 112        304      384
+//     | x     | a | b | c | a | b | c ...| c0    | t
+module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alignment = 64 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.name = "y"}) {
+    %a, %b = stow.map %x {stow.offsets = array<i64: 64, 80>}
+        : (tensor<4x4xf32>) -> (tensor<4x4xf32, #stow.layout<"of 1:12">>, tensor<4x4xf32, #stow.layout<"of 1:12">>) {
+    ^bb0(%e: f32):
+      stow.yield %e, %e : f32, f32
+    }
+    %c = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 320>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %y = stow.concat %a, %b, %c {axis = 1 : i64, stow.inside = array<i64: 0, 1>, stow.offsets = array<i64: 64>}
+        : (tensor<4x4xf32, #stow.layout<"of 1:12">>, tensor<4x4xf32, #stow.layout<"of 1:12">>, tensor<4x4xf32>) -> tensor<4x12xf32>
+    %s = stow.slice %y {starts = array<i64: 0, 4>, sizes = array<i64: 4, 4>, stow.inside} : (tensor<4x12xf32>) -> tensor<4x4xf32, #stow.layout<"of 1:12">>
+    %t = stow.map %s {stow.offsets = array<i64: 384>} : (tensor<4x4xf32, #stow.layout<"of 1:12">>) -> tensor<4x4xf32> {
+    ^bb0(%e: f32):
+      stow.yield %e : f32
+    }
+    return %t : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// P2: one part is overwritten, by 8 bytes of it, before the whole is read; the other part is not.
+module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alignment = 8 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) -> (tensor<4x8xf32> {stow.name = "y"}, tensor<2xf32> {stow.name = "z"}) {
+    %a, %b = stow.map %x {stow.offsets = array<i64: 64, 80>}
+        : (tensor<4x4xf32>) -> (tensor<4x4xf32, #stow.layout<"of 1:8">>, tensor<4x4xf32, #stow.layout<"of 1:8">>) {
+    ^bb0(%e: f32):
+      stow.yield %e, %e : f32, f32
+    }
+    // The last 8 bytes of the second row of b, which is at [112, 128).
+    %z = stow.map {stow.offsets = array<i64: 120>} : () -> tensor<2xf32> {
+      %0 = arith.constant 0.0 : f32
+      stow.yield %0 : f32
+    }
+    // expected-error @+1 {{operand 1 at [80, 192) has been overwritten before this op reads it}}
+    %y = stow.concat %a, %b {axis = 1 : i64, stow.inside = array<i64: 0, 1>}
+        : (tensor<4x4xf32, #stow.layout<"of 1:8">>, tensor<4x4xf32, #stow.layout<"of 1:8">>) -> tensor<4x8xf32>
+    return %y, %z : tensor<4x8xf32>, tensor<2xf32>
+  }
+}
+
+// -----
+
+// P2: the whole is read after one of its parts went.
+module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alignment = 16 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) -> (tensor<4x8xf32> {stow.name = "y"}, tensor<4xf32> {stow.name = "z"}) {
+    %a, %b = stow.map %x {stow.offsets = array<i64: 64, 80>}
+        : (tensor<4x4xf32>) -> (tensor<4x4xf32, #stow.layout<"of 1:8">>, tensor<4x4xf32, #stow.layout<"of 1:8">>) {
+    ^bb0(%e: f32):
+      stow.yield %e, %e : f32, f32
+    }
+    %y = stow.concat %a, %b {axis = 1 : i64, stow.inside = array<i64: 0, 1>}
+        : (tensor<4x4xf32, #stow.layout<"of 1:8">>, tensor<4x4xf32, #stow.layout<"of 1:8">>) -> tensor<4x8xf32>
+    %z = stow.map {stow.offsets = array<i64: 160>} : () -> tensor<4xf32> {
+      %0 = arith.constant 0.0 : f32
+      stow.yield %0 : f32
+    }
+    // expected-error @+1 {{operand 0 at [64, 192) has been overwritten before this op reads it}}
+    return %y, %z : tensor<4x8xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+// P3: parts overlap. Columns 2 to 5 and 4 to 7 share two; so do a part and the next row of the other.
+module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alignment = 64 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) -> (tensor<4x8xf32> {stow.name = "y"}) {
+    // expected-error @+1 {{two results overlap in the arena}}
+    %a, %b = stow.map %x {stow.offsets = array<i64: 72, 80>}
+        : (tensor<4x4xf32>) -> (tensor<4x4xf32, #stow.layout<"of 1:8">>, tensor<4x4xf32, #stow.layout<"of 1:8">>) {
+    ^bb0(%e: f32):
+      stow.yield %e, %e : f32, f32
+    }
+    %y = stow.concat %a, %b {axis = 1 : i64, stow.inside = array<i64: 0, 1>}
+        : (tensor<4x4xf32, #stow.layout<"of 1:8">>, tensor<4x4xf32, #stow.layout<"of 1:8">>) -> tensor<4x8xf32>
+    return %y : tensor<4x8xf32>
+  }
+  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) -> (tensor<4x8xf32> {stow.name = "y"}) {
+    // expected-error @+1 {{two results overlap in the arena}}
+    %a, %b = stow.map %x {stow.offsets = array<i64: 100, 80>}
+        : (tensor<4x4xf32>) -> (tensor<4x4xf32, #stow.layout<"of 1:8">>, tensor<4x4xf32, #stow.layout<"of 1:8">>) {
+    ^bb0(%e: f32):
+      stow.yield %e, %e : f32, f32
+    }
+    %y = stow.concat %a, %b {axis = 1 : i64, stow.inside = array<i64: 0, 1>}
+        : (tensor<4x4xf32, #stow.layout<"of 1:8">>, tensor<4x4xf32, #stow.layout<"of 1:8">>) -> tensor<4x8xf32>
+    return %y : tensor<4x8xf32>
+  }
+}
+
+// -----
+
+// P3: a concat copies over what it reads. P5: a part lies elsewhere, has other strides, or gaps that
+// no concat fills.
+module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.name = "y"}) {
+    %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{overwrites operand 1 while it copies another}}
+    %p = stow.concat %a, %b {axis = 0 : i64, stow.inside = array<i64: 0>, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    // expected-error @+1 {{input 1 lies at [128, 192) and not inside the result, where it belongs, at [320, 384)}}
+    %q = stow.concat %a, %b {axis = 0 : i64, stow.inside = array<i64: 1>, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    // expected-error @+1 {{lists 1 as inside; expected each of its 2 inputs at most once}}
+    %r = stow.concat %a, %b {axis = 0 : i64, stow.inside = array<i64: 1, 1>, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    // expected-error @+1 {{is a view, but the strides of 'tensor<4x2xf32>' are not those of its operand}}
+    %s = stow.slice %x {starts = array<i64: 0, 0>, sizes = array<i64: 4, 2>, stow.inside} : (tensor<4x4xf32>) -> tensor<4x2xf32>
+    // expected-error @+1 {{result 0 has gaps but lies inside no concat}}
+    %t = stow.map %x {stow.offsets = array<i64: 512>} : (tensor<4x4xf32>) -> tensor<4x4xf32, #stow.layout<"of 1:8">> {
+    ^bb0(%e: f32):
+      stow.yield %e : f32
+    }
+    return %a : tensor<4x4xf32>
+  }
+}

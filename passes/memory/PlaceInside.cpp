@@ -1,0 +1,295 @@
+// Concat by construction and slices as views.
+//
+// A concat's inputs, the concat itself and what is sliced from it are one storage once they are
+// placed; which of them are is decided one by one on a profile of live bytes over the commands of
+// the order at hand, O(commands) each:
+//
+//   copied   bytes |      [ y      ]        placed         |  [ y          ]
+//                  |  [ a     ]                            |  | a     |
+//                  |    [ b  ]                             |  |   b  |
+//                  +------------------> time               +------------------>
+//
+// Results before operands for concats (an inner concat is placed when its reader is), operands
+// before results for slices (a slice of a slice is a view of a view).
+#include "passes/memory/Liveness.h"
+#include "passes/memory/Passes.h"
+
+using namespace mlir;
+
+namespace stow {
+#define GEN_PASS_DEF_PLACEINSIDEPASS
+#include "passes/memory/Passes.h.inc"
+
+namespace {
+
+constexpr Bytes kLibraryAlignment = 64; ///< what library calls get from packing
+
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+RankedTensorType withoutPitch(RankedTensorType type) {
+  Layout layout = layoutOf(type);
+  layout.pitch.reset();
+  return withLayout(type, layout);
+}
+
+/// Undoes all placement.
+void reset(func::FuncOp graph) {
+  for (Operation &op : graph.getBody().front()) {
+    op.removeAttr(kInsideAttr);
+    op.removeAttr(kInPlaceAttr);
+    for (Value result : op.getResults())
+      if (layoutOf(result.getType()).pitch)
+        result.setType(withoutPitch(tensorType(result)));
+  }
+}
+
+/// True when the op may have `value` at `position` as a part of type `type`, `offset` bytes behind
+/// the start of a storage.
+bool takes(Operation *op, unsigned position, RankedTensorType type, Bytes offset) {
+  if (op->hasTrait<OpTrait::IsTerminator>())
+    return false; // the caller reads whole tensors
+  auto alias = dyn_cast<AliasOpInterface>(op);
+  if (alias && alias.takesPart(position, type))
+    return true;
+  return !layoutOf(type).pitch && offset % kLibraryAlignment == 0;
+}
+
+bool allTake(Value value, RankedTensorType type, Bytes offset) {
+  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    return takes(use.getOwner(), use.getOperandNumber(), type, offset);
+  });
+}
+
+/// True when an op writes new state over the argument that `value` is or looks at.
+bool isUpdated(Value value) {
+  Value root = viewedValue(value);
+  return isa<BlockArgument>(root) && llvm::any_of(root.getUses(), [](OpOperand &use) {
+           auto alias = dyn_cast<AliasOpInterface>(use.getOwner());
+           return alias && llvm::any_of(alias->getResults(), [&](OpResult result) {
+                    return alias.getUpdatedOperand(result.getResultNumber()) ==
+                           use.getOperandNumber();
+                  });
+         });
+}
+
+/// A storage during one span of commands.
+struct Span {
+  int64_t begin = 0, end = 0;
+  Bytes size = 0;
+};
+
+/// Where a result overwrites a dying operand, both are counted once.
+struct Credit {
+  StorageId result = 0, operand = 0;
+  int64_t command = 0;
+  Bytes size = 0;
+};
+
+/// Live bytes at every command, and the storages they consist of.
+class Profile {
+public:
+  explicit Profile(func::FuncOp graph) : liveness(graph), live(liveness.commandCount(), 0) {
+    for (const Storage &storage : liveness.storages()) {
+      spans.push_back({storage.begin, storage.end, storage.isState ? 0 : storage.size});
+      owner.push_back(owner.size());
+      add(spans.back(), 1);
+    }
+    for (Operation &op : graph.getBody().front())
+      if (auto workspace = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr))
+        live[*liveness.commandOf(&op)] += workspace.getInt();
+    findCredits(graph);
+    peak = live.empty() ? 0 : *llvm::max_element(live);
+  }
+
+  int64_t beginOf(Value value) const { return spans[idOf(value)].begin; }
+  int64_t endOf(Value value) const { return spans[idOf(value)].end; }
+
+  /// Makes the storages of `parts` one with that of `whole`, unless live bytes would rise above
+  /// their peak. True when done.
+  bool join(Value whole, ArrayRef<Value> parts) {
+    StorageId kept = idOf(whole);
+    Span merged = spans[kept];
+    SmallVector<StorageId> gone;
+    for (Value part : parts)
+      if (StorageId id = idOf(part); id != kept && !llvm::is_contained(gone, id)) {
+        gone.push_back(id);
+        merged.begin = std::min(merged.begin, spans[id].begin);
+        merged.end = std::max(merged.end, spans[id].end);
+      }
+    // Parts neither overwrite nor are overwritten; the whole is, if it dies no later than before.
+    auto isLost = [&, end = spans[kept].end](const Credit &credit) {
+      return llvm::is_contained(gone, credit.result) || llvm::is_contained(gone, credit.operand) ||
+             (credit.operand == kept && merged.end > end);
+    };
+    std::vector<Credit> lost;
+    llvm::copy_if(credits, std::back_inserter(lost), isLost);
+    auto change = [&](Bytes sign) {
+      add(spans[kept], -sign);
+      for (StorageId id : gone)
+        add(spans[id], -sign);
+      add(merged, sign);
+      for (const Credit &credit : lost)
+        live[credit.command] += sign * credit.size;
+    };
+    change(1);
+    if (std::any_of(live.begin() + merged.begin, live.begin() + merged.end,
+                    [&](Bytes bytes) { return bytes > peak; })) {
+      change(-1);
+      return false;
+    }
+    spans[kept] = merged;
+    for (StorageId id : gone)
+      owner[id] = kept;
+    llvm::erase_if(credits, isLost);
+    return true;
+  }
+
+private:
+  /// What in-place sharing would save if everything were copied.
+  void findCredits(func::FuncOp graph) {
+    shareInPlace(graph);
+    for (Operation &op : graph.getBody().front()) {
+      auto pairs = op.getAttrOfType<DenseI64ArrayAttr>(kInPlaceAttr);
+      for (int64_t i = 0; pairs && i + 1 < pairs.size(); i += 2) {
+        Value result = op.getResult(pairs[i]);
+        credits.push_back({liveness.storageOf(result),
+                           liveness.storageOf(op.getOperand(pairs[i + 1])),
+                           *liveness.commandOf(&op), storedBytesOf(result.getType())});
+        live[credits.back().command] -= credits.back().size;
+      }
+      op.removeAttr(kInPlaceAttr);
+    }
+  }
+
+  StorageId idOf(Value value) const {
+    StorageId id = liveness.storageOf(value);
+    while (owner[id] != id)
+      id = owner[id];
+    return id;
+  }
+
+  void add(const Span &span, Bytes sign) {
+    for (int64_t command = span.begin; command < span.end; ++command)
+      live[command] += sign * span.size;
+  }
+
+  Liveness liveness;
+  std::vector<Bytes> live; ///< by command
+  std::vector<Span> spans; ///< by StorageId
+  std::vector<StorageId> owner;
+  std::vector<Credit> credits;
+  Bytes peak = 0;
+};
+
+class Placement {
+public:
+  explicit Placement(func::FuncOp graph) : block(graph.getBody().front()), profile(graph) {}
+
+  Bytes run() {
+    for (Operation &op : llvm::reverse(block))
+      if (auto concat = dyn_cast<ConcatOp>(op))
+        placeInputs(concat);
+    llvm::MapVector<Value, SmallVector<SliceOp>> slices;
+    for (auto slice : block.getOps<SliceOp>())
+      slices[slice.getX()].push_back(slice);
+    for (auto &[source, views] : slices)
+      viewSlices(source, views);
+    return bytes;
+  }
+
+private:
+  /// Where the first element of `value` lies in the storage of the outermost concat.
+  Bytes offsetOf(Value value) const { return offsets.lookup(value); }
+
+  bool mayLieInside(ConcatOp concat, unsigned number, RankedTensorType type, Bytes offset) {
+    auto input = dyn_cast<OpResult>(concat.getInputs()[number]);
+    if (!input || placed.contains(input) || withoutPitch(type) != withoutPitch(tensorType(input)) ||
+        llvm::is_contained(concat.getInputs().take_front(number), input))
+      return false;
+    Operation *producer = input.getOwner();
+    auto alias = dyn_cast<AliasOpInterface>(producer);
+    if (launchesNothing(producer) || (alias && alias.getUpdatedOperand(input.getResultNumber())))
+      return false;
+    return takes(producer, producer->getNumOperands() + input.getResultNumber(), type, offset) &&
+           allTake(input, type, offset);
+  }
+
+  void placeInputs(ConcatOp concat) {
+    SmallVector<unsigned> candidates;
+    SmallVector<RankedTensorType> types(concat->getNumOperands());
+    SmallVector<Bytes> places(concat->getNumOperands());
+    Type whole = concat.getY().getType();
+    for (auto [number, input] : llvm::enumerate(concat.getInputs())) {
+      auto type = typeInside(whole, tensorType(input));
+      places[number] = offsetOf(concat.getY()) + offsetInside(whole, concat.getStartsOf(number));
+      if (!type || !mayLieInside(concat, number, *type, places[number]))
+        continue;
+      types[number] = *type;
+      candidates.push_back(number);
+    }
+    auto valueOf = [&](unsigned number) { return concat.getInputs()[number]; };
+    while (!candidates.empty() &&
+           !profile.join(concat.getY(), llvm::map_to_vector(candidates, valueOf)))
+      candidates.erase(llvm::min_element(candidates, [&](unsigned a, unsigned b) {
+        return profile.beginOf(valueOf(a)) < profile.beginOf(valueOf(b));
+      }));
+    if (candidates.empty())
+      return;
+    SmallVector<int64_t> inside(candidates.begin(), candidates.end());
+    concat->setAttr(kInsideAttr, DenseI64ArrayAttr::get(concat.getContext(), inside));
+    for (unsigned number : candidates) {
+      Value input = valueOf(number);
+      bytes += storedBytesOf(input.getType());
+      input.setType(types[number]);
+      offsets[input] = places[number];
+      placed.insert(input);
+    }
+  }
+
+  /// Makes the slices of `source` views, without those read last where they would hold the source
+  /// through the peak.
+  void viewSlices(Value source, SmallVector<SliceOp> slices) {
+    if (isUpdated(source))
+      return; // a copy keeps the old value for readers behind the update
+    llvm::erase_if(slices, [&](SliceOp slice) {
+      auto type = typeInside(source.getType(), slice.getY().getType());
+      Bytes offset = offsetOf(source) + offsetInside(source.getType(), slice.getStarts());
+      return !type || placed.contains(slice.getY()) || !allTake(slice.getY(), *type, offset);
+    });
+    auto valueOf = [](SliceOp slice) -> Value { return slice.getY(); };
+    while (!slices.empty() && !profile.join(source, llvm::map_to_vector(slices, valueOf)))
+      slices.erase(llvm::max_element(slices, [&](SliceOp a, SliceOp b) {
+        return profile.endOf(a.getY()) < profile.endOf(b.getY());
+      }));
+    for (SliceOp slice : slices) {
+      bytes += storedBytesOf(slice.getY().getType());
+      offsets[slice.getY()] = offsetOf(source) + offsetInside(source.getType(), slice.getStarts());
+      slice.getY().setType(*typeInside(source.getType(), slice.getY().getType()));
+      slice->setAttr(kInsideAttr, UnitAttr::get(slice.getContext()));
+    }
+  }
+
+  Block &block;
+  Profile profile;
+  llvm::DenseSet<Value> placed;         ///< inputs that lie inside a concat
+  llvm::DenseMap<Value, Bytes> offsets; ///< of parts, in bytes; 0 for all others
+  Bytes bytes = 0;
+};
+
+//===-- --stow-place-inside ------------------------------------------------------------------===//
+
+struct PlaceInsidePass : impl::PlaceInsidePassBase<PlaceInsidePass> {
+  void runOnOperation() override {
+    for (auto graph : getOperation().getOps<func::FuncOp>())
+      placed += placeInside(graph);
+  }
+};
+
+} // namespace
+
+Bytes placeInside(func::FuncOp graph) {
+  reset(graph);
+  return Placement(graph).run();
+}
+
+} // namespace stow

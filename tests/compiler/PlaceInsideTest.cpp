@@ -1,0 +1,284 @@
+// Tests that concat by construction and slices as views change where values lie and nothing else:
+// the same steps, trained with and without stow-place-inside, end in the same bits.
+#include "compiler/Budget.h"
+#include "compiler/DeviceProfile.h"
+#include "compiler/Pipeline.h"
+#include "compiler/Registration.h"
+
+#include "codegen/host/ObjectFile.h"
+#include "codegen/host/ProgramBuilder.h"
+#include "passes/memory/DescribePlan.h"
+#include "passes/memory/Liveness.h"
+#include "passes/memory/Passes.h"
+#include "passes/order/Passes.h"
+#include "passes/verify/Passes.h"
+#include "runtime/program/Executor.h"
+
+#include "mlir/Pass/PassManager.h"
+
+#include <array>
+#include <dlfcn.h>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+using namespace mlir;
+using namespace stow;
+
+namespace {
+
+/// Argument list, body and last value of a model with input %x of 4x8x6x6.
+struct Net {
+  std::string parameters, body, last;
+};
+
+std::string parameter(const std::string &name, const std::string &shape) {
+  return ", %" + name + ": tensor<" + shape + "xf32> {stow.name = \"" + name +
+         "\", stow.kind = \"parameter\", stow.init = #stow.init<\"normal\", 0.0, 0.3>}";
+}
+
+std::string conv(const std::string &result, const std::string &x, const std::string &w, int in,
+                 int out, int kernel) {
+  auto tensor = [](int channels) { return "tensor<4x" + std::to_string(channels) + "x6x6xf32>"; };
+  std::string size = std::to_string(kernel), pad = std::to_string(kernel / 2);
+  return "%" + result + " = stow.conv2d %" + x + ", %" + w +
+         " {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64, pads = "
+         "array<i64: " +
+         pad + ", " + pad + ", " + pad + ", " + pad + ">} : (" + tensor(in) + ", tensor<" +
+         std::to_string(out) + "x" + std::to_string(in) + "x" + size + "x" + size + "xf32>) -> " +
+         tensor(out) + "\n";
+}
+
+std::string relu(const std::string &result, const std::string &x, int channels) {
+  std::string type = "tensor<4x" + std::to_string(channels) + "x6x6xf32>";
+  return "%" + result + " = stow.relu %" + x + " : (" + type + ") -> " + type + "\n";
+}
+
+std::string concat(const std::string &result,
+                   const std::vector<std::pair<std::string, int>> &parts) {
+  std::string values, types;
+  int sum = 0;
+  for (const auto &[name, channels] : parts) {
+    values += (values.empty() ? "%" : ", %") + name;
+    types += (types.empty() ? "" : ", ") + ("tensor<4x" + std::to_string(channels) + "x6x6xf32>");
+    sum += channels;
+  }
+  return "%" + result + " = stow.concat " + values + " {axis = 1 : i64} : (" + types +
+         ") -> tensor<4x" + std::to_string(sum) + "x6x6xf32>\n";
+}
+
+/// Two branches of three and five channels, joined, twice; the second joins a convolution as it is.
+Net inception() {
+  return {parameter("a", "3x8x1x1") + parameter("b", "5x8x3x3") + parameter("c", "20x8x3x3") +
+              parameter("d", "4x8x1x1"),
+          conv("a0", "x", "a", 8, 3, 1) + relu("a1", "a0", 3) + conv("b0", "x", "b", 8, 5, 3) +
+              relu("b1", "b0", 5) + concat("y", {{"a1", 3}, {"b1", 5}}) +
+              conv("c0", "y", "c", 8, 20, 3) + relu("c1", "c0", 20) +
+              conv("d0", "y", "d", 8, 4, 1) + concat("last", {{"c1", 20}, {"d0", 4}}),
+          "4x24x6x6"};
+}
+
+/// A dense block: every layer reads all before it.
+Net dense() {
+  return {parameter("a", "8x8x1x1") + parameter("b", "4x8x3x3") + parameter("c", "4x12x3x3") +
+              parameter("d", "8x16x1x1"),
+          conv("a0", "x", "a", 8, 8, 1) + relu("a1", "a0", 8) + conv("b0", "a1", "b", 8, 4, 3) +
+              relu("b1", "b0", 4) + concat("y", {{"a1", 8}, {"b1", 4}}) +
+              conv("c0", "y", "c", 12, 4, 3) + relu("c1", "c0", 4) +
+              concat("z", {{"a1", 8}, {"b1", 4}, {"c1", 4}}) + conv("d0", "z", "d", 16, 8, 1) +
+              concat("u", {{"d0", 8}, {"c1", 4}}) + concat("last", {{"u", 12}, {"z", 16}}),
+          "4x28x6x6"};
+}
+
+/// Parts taken out again, and joined along rows and in another order.
+Net slices() {
+  return {
+      parameter("a", "12x8x1x1") + parameter("b", "8x12x3x3"),
+      conv("a0", "x", "a", 8, 12, 1) + relu("a1", "a0", 12) +
+          R"(%s = stow.slice %a1 {starts = array<i64: 0, 0, 0, 0>, sizes = array<i64: 4, 4, 6, 6>}
+                     : (tensor<4x12x6x6xf32>) -> tensor<4x4x6x6xf32>
+                 %t = stow.slice %a1 {starts = array<i64: 0, 4, 0, 0>, sizes = array<i64: 4, 8, 6, 6>}
+                     : (tensor<4x12x6x6xf32>) -> tensor<4x8x6x6xf32>
+                 %r = stow.slice %t {starts = array<i64: 1, 2, 0, 0>, sizes = array<i64: 2, 4, 6, 6>}
+                     : (tensor<4x8x6x6xf32>) -> tensor<2x4x6x6xf32>
+                 %e = stow.exp %r : (tensor<2x4x6x6xf32>) -> tensor<2x4x6x6xf32>
+                 %g = stow.concat %e, %r {axis = 0 : i64}
+                     : (tensor<2x4x6x6xf32>, tensor<2x4x6x6xf32>) -> tensor<4x4x6x6xf32>
+                 %m = stow.mul %s, %g : (tensor<4x4x6x6xf32>, tensor<4x4x6x6xf32>) -> tensor<4x4x6x6xf32>
+                 )" +
+          concat("v", {{"t", 8}, {"m", 4}}) + conv("last", "v", "b", 12, 8, 3),
+      "4x8x6x6"};
+}
+
+std::string modelOf(const Net &net) {
+  return "module attributes {stow.form = \"model\"} {\nfunc.func @model(%x: tensor<4x8x6x6xf32> "
+         "{stow.name = \"x\", stow.kind = \"input\"}" +
+         net.parameters + ") -> (tensor<" + net.last + "xf32> {stow.name = \"out\"}) {\n" +
+         net.body + "return %last : tensor<" + net.last + "xf32>\n}\n}\n";
+}
+
+/// Kernels in memory for as long as this lives.
+class LoadedKernels {
+public:
+  explicit LoadedKernels(KernelModule &kernels) : count(kernels.symbols().size()) {
+    static int counter = 0;
+    std::string stem = testing::TempDir() + "place-inside-" + std::to_string(getpid()) + "-" +
+                       std::to_string(counter++);
+    ProgramData data{kernels.symbols().vec(), "{}"};
+    if (failed(emitProgramObject(kernels.module(), data, {"native"}, stem + ".o")))
+      throw std::runtime_error("the kernels cannot be compiled");
+    link({{stem + ".o"}, {"-lm"}, true}, stem + ".so");
+    handle = dlopen((stem + ".so").c_str(), RTLD_NOW);
+    std::filesystem::remove(stem + ".o");
+    std::filesystem::remove(stem + ".so");
+    if (!handle)
+      throw std::runtime_error(dlerror());
+    table = static_cast<const StowKernelFn *>(dlsym(handle, "stow_kernels"));
+  }
+  ~LoadedKernels() {
+    if (handle)
+      dlclose(handle);
+  }
+  std::span<const StowKernelFn> all() const { return {table, count}; }
+
+private:
+  void *handle = nullptr;
+  const StowKernelFn *table = nullptr;
+  size_t count;
+};
+
+/// A deterministic number in [-1, 1).
+float someFloat(uint64_t &state) {
+  state = state * 6364136223846793005 + 1442695040888963407;
+  return static_cast<float>(state >> 40) / (1 << 23) - 1;
+}
+
+void writeInputs(Executor &executor, const GraphProgram &graph, int64_t step, uint64_t &state) {
+  for (const GraphInput &input : graph.inputs) {
+    size_t count = static_cast<size_t>(elementCount(input.place.shape));
+    std::vector<float> values(count);
+    for (float &value : values)
+      value = input.role == InputRole::LearningRate ? 0.05f : someFloat(state);
+    std::vector<int64_t> steps(count, step);
+    bool isStep = input.role == InputRole::Step || input.role == InputRole::Seed;
+    executor.writeTensor(input.place, isStep ? static_cast<void *>(steps.data()) : values.data());
+  }
+}
+
+/// Losses and state after three steps, then the outputs of an evaluation: as bytes.
+std::vector<char> train(ModuleOp placed, bool poison = false) {
+  KernelModule kernels(placed.getContext());
+  auto built = host::buildProgram(placed, kernels);
+  if (failed(built))
+    throw std::runtime_error("the module cannot be built");
+  LoadedKernels loaded(kernels);
+  built->program.threads = 2;
+  ExecutorOptions options;
+  options.poison = poison;
+  Executor executor(built->program, {loaded.all(), built->constants}, options);
+  executor.initializeState(7);
+  std::vector<char> bits;
+  auto read = [&](const Operand &place) {
+    std::vector<char> bytes(static_cast<size_t>(elementCount(place.shape) * sizeOf(place.dtype)));
+    executor.readTensor(place, bytes.data());
+    bits.insert(bits.end(), bytes.begin(), bytes.end());
+  };
+  uint64_t state = 1;
+  for (int64_t step = 1; step <= 3; ++step) {
+    writeInputs(executor, built->program.graphs[0], step, state);
+    executor.run(0);
+    for (const GraphOutput &output : built->program.graphs[0].outputs)
+      read(output.place);
+  }
+  for (const StateTensor &tensor : built->program.state)
+    read(tensor.place);
+  writeInputs(executor, built->program.graphs[1], 0, state);
+  executor.run(1);
+  for (const GraphOutput &output : built->program.graphs[1].outputs)
+    read(output.place);
+  return bits;
+}
+
+class PlaceInside : public testing::TestWithParam<Net (*)()> {
+protected:
+  void SetUp() override {
+    prepareContext(context);
+    const std::string path = testing::TempDir() + "place-inside.mlir";
+    std::ofstream(path) << modelOf(GetParam()());
+    CompileOptions options;
+    options.modelPath = path;
+    options.loss = parseLoss("mse");
+    options.optimizer = parseOptimizer("sgd:lr=0.05,momentum=0.9");
+    options.threads = 2;
+    prepared = prepareStep(context, options);
+  }
+
+  /// The step in program order, or in segments, packed and checked.
+  OwningOpRef<ModuleOp> placed(bool inside, const std::string &checkpoint = "none") {
+    OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
+    runStage(*module, "test", [&](PassManager &manager) {
+      CheckpointPassOptions options;
+      options.mode = checkpoint;
+      manager.addPass(createCheckpointPass(options));
+      manager.addPass(createBindStatePass());
+      if (inside)
+        manager.addPass(createPlaceInsidePass());
+      manager.addPass(createShareInPlacePass());
+      manager.addPass(createVerifyOrderedPass());
+      addPlacePasses(manager);
+    });
+    return module;
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> prepared;
+};
+
+/// Commands that copy: concats and slices that launch.
+int64_t copiesIn(ModuleOp module) {
+  int64_t copies = 0;
+  module.lookupSymbol<func::FuncOp>("train").walk(
+      [&](Operation *op) { copies += isa<ConcatOp, SliceOp>(op) && !launchesNothing(op); });
+  return copies;
+}
+
+TEST_P(PlaceInside, ChangesNoBit) {
+  OwningOpRef<ModuleOp> copying = placed(false), inside = placed(true);
+  EXPECT_LT(copiesIn(*inside), copiesIn(*copying));
+  EXPECT_LT(describePlan(*inside).arenaBytes, describePlan(*copying).arenaBytes);
+  std::vector<char> expected = train(*copying);
+  EXPECT_EQ(train(*inside), expected);
+  EXPECT_EQ(train(*inside, /*poison=*/true), expected);
+}
+
+TEST_P(PlaceInside, ChangesNoBitInSegments) {
+  std::vector<char> expected = train(*placed(false));
+  EXPECT_EQ(train(*placed(false, "sqrt")), expected);
+  EXPECT_EQ(train(*placed(true, "sqrt"), /*poison=*/true), expected);
+}
+
+// Tests every plan of the ladder of budgets that there is one for; the last ones recompute.
+TEST_P(PlaceInside, ChangesNoBitWithinBudgets) {
+  std::vector<char> expected = train(*placed(false));
+  BudgetPlanner planner(*prepared, loadDevice("cpu", 2));
+  int plans = 0;
+  for (int percent = 95; percent >= 50; percent -= 15)
+    if (auto choice = planner.plan(planner.keepAll().arenaBytes * percent / 100)) {
+      ++plans;
+      EXPECT_EQ(train(*choice->placed, /*poison=*/true), expected) << percent << " %";
+    }
+  EXPECT_GT(plans, 0);
+  StepChoice smallest = planner.smallest();
+  EXPECT_LT(smallest.arenaBytes, planner.keepAll().arenaBytes);
+  EXPECT_EQ(train(*smallest.placed, /*poison=*/true), expected);
+}
+
+std::string nameOf(const testing::TestParamInfo<Net (*)()> &info) {
+  constexpr std::array names = {"Inception", "Dense", "Slices"};
+  return names[info.index];
+}
+
+INSTANTIATE_TEST_SUITE_P(Nets, PlaceInside, testing::Values(inception, dense, slices), nameOf);
+
+} // namespace
