@@ -49,8 +49,40 @@ public:
   void add(OpBuilder &builder, Location location, Value value, Value gradient) override {
     Formula f(builder, location);
     gradient = sumToShape(f, gradient, tensorType(value).getShape());
-    Value &sum = gradients[value];
-    sum = sum ? f.add(sum, gradient) : gradient;
+    if (auto pad = gradient.getDefiningOp<PadOp>(); pad && pad.getValue().isZero()) {
+      boxes[value].push_back({pad.getX(), SmallVector<int64_t>(pad.getBefore()),
+                              SmallVector<int64_t>(pad.getAfter())});
+      return;
+    }
+    addWhole(f, value, gradient);
+  }
+
+  /// Ends the sum of `value`'s gradients: all its readers have been visited. The gradients of
+  /// slices are zero outside their boxes. Boxes that touch become one by a concat, so that a tensor
+  /// that is split gets its gradient joined, not as a sum of padded tensors.
+  void finish(OpBuilder &builder, Value value) {
+    auto found = boxes.find(value);
+    if (found == boxes.end())
+      return;
+    SmallVector<Box> &list = found->second;
+    Formula f(builder, value.getLoc());
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t i = 0; i < list.size() && !changed; ++i)
+        for (size_t j = 0; j < list.size() && !changed; ++j)
+          if (i != j && joinBoxes(f, list[i], list[j])) {
+            list.erase(list.begin() + j);
+            changed = true;
+          }
+    }
+    for (const Box &box : list) {
+      bool whole = llvm::all_of(box.before, [](int64_t n) { return n == 0; }) &&
+                   llvm::all_of(box.after, [](int64_t n) { return n == 0; });
+      addWhole(f, value,
+               whole ? box.inner
+                     : f.build<PadOp>(box.inner, box.before, box.after, llvm::APFloat(0.0)).getY());
+    }
+    boxes.erase(found);
   }
 
   StringRef chosenAlternative(Operation *op) override {
@@ -61,11 +93,48 @@ public:
   }
 
 private:
+  /// A gradient that is `inner` in a box and zero around it, as stow.pad counts.
+  struct Box {
+    Value inner;
+    SmallVector<int64_t> before, after;
+  };
+
+  void addWhole(Formula &f, Value value, Value gradient) {
+    Value &sum = gradients[value];
+    sum = sum ? f.add(sum, gradient) : gradient;
+  }
+
+  /// Puts `high` behind `low`, if that is where it lies: boxes equal in all dimensions but one.
+  static bool joinBoxes(Formula &f, Box &low, const Box &high) {
+    std::optional<int64_t> axis;
+    for (auto [dim, before] : llvm::enumerate(low.before)) {
+      if (before == high.before[dim] && low.after[dim] == high.after[dim])
+        continue;
+      if (axis || before + tensorType(low.inner).getDimSize(dim) != high.before[dim])
+        return false;
+      axis = dim;
+    }
+    if (!axis)
+      return false;
+    SmallVector<Value> inputs;
+    for (Value part : {low.inner, high.inner}) {
+      auto concat = part.getDefiningOp<ConcatOp>();
+      if (concat && static_cast<int64_t>(concat.getAxis()) == *axis && part.use_empty())
+        llvm::append_range(inputs, concat.getInputs());
+      else
+        inputs.push_back(part);
+    }
+    low.inner = f.build<ConcatOp>(inputs, *axis).getY();
+    low.after[*axis] = high.after[*axis];
+    return true;
+  }
+
   static bool isFloat(Value value) { return isa<FloatType>(getElementTypeOrSelf(value)); }
 
   StringRef saved;
   DenseSet<Value> needed;
   DenseMap<Value, Value> gradients;
+  DenseMap<Value, SmallVector<Box>> boxes; ///< not in `gradients` yet
 };
 
 /// Asks one op for the gradients of its operands, when it has any to pass on.
@@ -125,8 +194,13 @@ struct Autodiff : impl::AutodiffPassBase<Autodiff> {
       gradients.add(builder, loss.getLoc(), loss,
                     Formula(builder, loss.getLoc()).scalar(1.0, loss));
     bool failedOnce = false;
-    for (Operation *op : llvm::reverse(forward))
+    for (Operation *op : llvm::reverse(forward)) {
+      for (Value result : op->getResults())
+        gradients.finish(builder, result);
       failedOnce |= failed(differentiate(op, builder, gradients));
+    }
+    for (Value argument : train.getArguments())
+      gradients.finish(builder, argument);
     numBackwardOps = marker.count;
     return failure(failedOnce);
   }

@@ -91,3 +91,32 @@ func.func @train(%x: tensor<5x2x4xf32> {stow.name = "x", stow.kind = "input"},
   %l = stow.reduce_sum %0 {axes = array<i64: 0, 1, 2>, keepdims = false} : (tensor<5x2x3xf32>) -> tensor<f32>
   return %l : tensor<f32>
 }
+
+// -----
+
+// Tests that a tensor that is split gets its gradient joined, whatever the order of its readers; that
+// boxes which do not touch are padded; and that other readers' contributions are added.
+// CHECK-LABEL: func.func @train
+// CHECK: stow.concat %{{.*}}, %{{.*}}, %{{.*}} {axis = 1 : i64, stow.phase = "backward"} : (tensor<4x2xf32>, tensor<4x3xf32>, tensor<4x1xf32>) -> tensor<4x6xf32>
+// CHECK-NOT: stow.add
+// CHECK: stow.concat %{{.*}}, %{{.*}} {axis = 1 : i64, stow.phase = "backward"} : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x2xf32>
+// CHECK: %[[P:.*]] = stow.pad %{{.*}} {after = array<i64: 0, 4>, before = array<i64: 0, 0>, stow.phase = "backward"
+// CHECK: %[[SUM:.*]] = stow.add
+// CHECK-SAME: %[[P]]
+func.func @train(%w: tensor<4x6xf32> {stow.name = "w", stow.kind = "parameter"},
+    %v: tensor<4x6xf32> {stow.name = "v", stow.kind = "parameter"}) -> (tensor<f32> {stow.name = "loss"}) {
+  %a = stow.slice %w {starts = array<i64: 0, 0>, sizes = array<i64: 4, 2>} : (tensor<4x6xf32>) -> tensor<4x2xf32>
+  %b = stow.slice %w {starts = array<i64: 0, 2>, sizes = array<i64: 4, 3>} : (tensor<4x6xf32>) -> tensor<4x3xf32>
+  %c = stow.slice %w {starts = array<i64: 0, 5>, sizes = array<i64: 4, 1>} : (tensor<4x6xf32>) -> tensor<4x1xf32>
+  %d = stow.slice %v {starts = array<i64: 0, 0>, sizes = array<i64: 4, 1>} : (tensor<4x6xf32>) -> tensor<4x1xf32>
+  %e = stow.slice %v {starts = array<i64: 0, 1>, sizes = array<i64: 4, 1>} : (tensor<4x6xf32>) -> tensor<4x1xf32>
+  %f = stow.slice %v {starts = array<i64: 0, 4>, sizes = array<i64: 4, 2>} : (tensor<4x6xf32>) -> tensor<4x2xf32>
+  %ac = stow.mul %a, %c : (tensor<4x2xf32>, tensor<4x1xf32>) -> tensor<4x2xf32>
+  %de = stow.mul %d, %e : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x1xf32>
+  %bd = stow.mul %b, %de : (tensor<4x3xf32>, tensor<4x1xf32>) -> tensor<4x3xf32>
+  %fa = stow.mul %f, %ac : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
+  %s = stow.reduce_sum %fa {axes = array<i64: 0, 1>, keepdims = false} : (tensor<4x2xf32>) -> tensor<f32>
+  %t = stow.reduce_sum %bd {axes = array<i64: 0, 1>, keepdims = false} : (tensor<4x3xf32>) -> tensor<f32>
+  %l = stow.add %s, %t : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  return %l : tensor<f32>
+}
