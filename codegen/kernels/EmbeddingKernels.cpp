@@ -13,8 +13,8 @@ namespace {
 
 RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// The indices are read, and rows copied, as they lie: everything must be row-major. Assignment of
-/// layouts gives only tensors of rank 4 another order.
+/// The indices are read, and rows copied, as they lie: everything must be row-major, and is after
+/// the assignment of layouts.
 LogicalResult checkRowMajor(Operation *op) {
   for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
     auto tensor = cast<RankedTensorType>(type);

@@ -144,6 +144,8 @@ private:
         .Case<Conv2dGradWeightOp>(
             [&](Conv2dGradWeightOp conv) { return assignConvolutionGradWeight(conv); })
         .Case<SgdOp, AdamOp>([&](auto update) { return assignUpdate(*update); })
+        .Case<EmbeddingOp, EmbeddingGradOp>(
+            [&](auto indexed) { return assignRowMajor(*indexed.getOperation()); })
         .Case<ReshapeOp>([&](ReshapeOp reshape) { return assignReshape(reshape); })
         .Case<ConstantOp>([&](ConstantOp) { return success(); })
         .Default([&](Operation *other) {
@@ -248,6 +250,15 @@ private:
         require(operand, type);
     for (Value result : op.getResults())
       result.setType(type);
+    return success();
+  }
+
+  /// Rows are read and written as wholes.
+  LogicalResult assignRowMajor(Operation &op) {
+    for (OpOperand &operand : op.getOpOperands())
+      require(operand, withoutLayout(tensorType(operand.get())));
+    for (Value result : op.getResults())
+      result.setType(withoutLayout(tensorType(result)));
     return success();
   }
 

@@ -225,3 +225,17 @@ func.func @eval(%q: tensor<2x4x8x3xf32> {stow.name = "q", stow.kind = "input"}, 
   %y = stow.reshape %t : (tensor<2x8x4x8xf32>) -> tensor<2x8x32xf32>
   return %y : tensor<2x8x32xf32>
 }
+
+// -----
+
+// Tests that rows read by index are row-major among images too: the pixels of an image of tokens are
+// reordered for those who want channels last.
+// CHECK-LABEL: func.func @eval
+// CHECK: %[[E:.*]] = stow.embedding %{{.*}} : (tensor<9x8xf32>, tensor<2x4x4xi64>) -> tensor<2x4x4x8xf32>
+// CHECK: stow.reorder %[[E]] : (tensor<2x4x4x8xf32>) -> tensor<2x4x4x8xf32, #stow.layout<"0,2,3,1">>
+func.func @eval(%i: tensor<2x4x4xi64> {stow.name = "i", stow.kind = "input"}, %t: tensor<9x8xf32> {stow.name = "t", stow.kind = "parameter"})
+    -> (tensor<2x2x2x8xf32> {stow.name = "y"}) {
+  %e = stow.embedding %t, %i : (tensor<9x8xf32>, tensor<2x4x4xi64>) -> tensor<2x4x4x8xf32>
+  %y = stow.slice %e {starts = array<i64: 0, 0, 0, 0>, sizes = array<i64: 2, 2, 2, 8>} : (tensor<2x4x4x8xf32>) -> tensor<2x2x2x8xf32>
+  return %y : tensor<2x2x2x8xf32>
+}
