@@ -102,14 +102,15 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
   for (const CutStyle &style : stylesFor(task.budget))
     for (size_t i = orders.size(); i-- > 0;)
       attempt(orders[i], style.bias, barsFor(i, style.segments));
-  // Cuts give up where reruns must nest deeply; evictions then still fit, at a price. Where ops read
-  // many values reruns do not nest, they explode: left to search.
+  // Cuts give up where reruns must nest deeply; evictions then still fit, at a price. Where ops
+  // read many values reruns do not nest, they explode: left to search.
   size_t reads = 0;
   for (const CoreOp &op : core.ops)
     reads += op.inputs.size();
   const size_t maxRuns = 3 * core.ops.size() + 64;
   const bool worthwhile = core.ops.size() <= 2500 && reads <= 4 * core.ops.size();
-  for (size_t r = worthwhile ? 0 : std::size(kEvictionRules); r < std::size(kEvictionRules) && found.empty() && !cancelled(); ++r)
+  for (size_t r = worthwhile ? 0 : std::size(kEvictionRules);
+       r < std::size(kEvictionRules) && found.empty() && !cancelled(); ++r)
     if (std::optional<Sequence> evicted =
             evictOnDemand(core, orders.back(), task.budget, kEvictionRules[r], maxRuns)) {
       Measure measured = measure(core, *evicted);

@@ -37,8 +37,6 @@ void CutBound::findPeakBound() {
   }
 }
 
-/// Bytes in memory while the op runs, whatever else is: inputs, outputs, least workspace, less
-/// every credit that could apply.
 Bytes CutBound::footprint(int32_t index) const {
   const CoreOp &op = core.ops[index];
   Bytes sum = core.baseBytes + op.leastWorkspaceBytes - op.uncertainCreditBytes;
@@ -103,29 +101,9 @@ void CutBound::computePressure() {
   });
 }
 
-CutBound::Candidate &CutBound::candidateFor(int32_t v) {
-  auto found = candidates.find(v);
-  if (found != candidates.end())
-    return found->second;
-  Candidate candidate;
-  candidate.op = v;
-  candidate.footprint = footprint(v);
-
+KeepOrRerun::Moment CutBound::momentOf(int32_t v, const std::vector<char> &above,
+                                       const std::vector<char> &below) const {
   const size_t count = core.ops.size();
-  std::vector<char> below(count, 0), above(count, 0);
-  below[v] = above[v] = 1;
-  for (size_t u = v + 1; u < count; ++u)
-    for (int32_t value : core.ops[u].inputs)
-      if (core.values[value].producer && below[*core.values[value].producer]) {
-        below[u] = 1;
-        break;
-      }
-  for (int32_t u = v + 1; u-- > 0;)
-    if (above[u])
-      for (int32_t value : core.ops[u].inputs)
-        if (core.values[value].producer)
-          above[*core.values[value].producer] = 1;
-
   KeepOrRerun::Moment moment;
   moment.free.assign(core.values.size(), 0);
   moment.fixed.assign(count, 0);
@@ -149,7 +127,33 @@ CutBound::Candidate &CutBound::candidateFor(int32_t v) {
     if (needed)
       moment.needed.push_back(static_cast<int32_t>(a));
   }
-  candidate.cut = std::make_unique<KeepOrRerun>(core, std::move(moment));
+  return moment;
+}
+
+CutBound::Candidate &CutBound::candidateFor(int32_t v) {
+  auto found = candidates.find(v);
+  if (found != candidates.end())
+    return found->second;
+  Candidate candidate;
+  candidate.op = v;
+  candidate.footprint = footprint(v);
+
+  const size_t count = core.ops.size();
+  std::vector<char> below(count, 0), above(count, 0);
+  below[v] = above[v] = 1;
+  for (size_t u = v + 1; u < count; ++u)
+    for (int32_t value : core.ops[u].inputs)
+      if (core.values[value].producer && below[*core.values[value].producer]) {
+        below[u] = 1;
+        break;
+      }
+  for (int32_t u = v + 1; u-- > 0;)
+    if (above[u])
+      for (int32_t value : core.ops[u].inputs)
+        if (core.values[value].producer)
+          above[*core.values[value].producer] = 1;
+
+  candidate.cut = std::make_unique<KeepOrRerun>(core, momentOf(v, above, below));
   auto [it, inserted] = candidates.emplace(v, std::move(candidate));
   return it->second;
 }
@@ -263,6 +267,10 @@ std::optional<Cost> CutBound::timeBound(Bytes budgetBytes) const {
 std::optional<Cost> CutBound::timeFrom(int64_t scaled, Bytes budgetBytes) const {
   if (budgetBytes < leastPeak)
     return std::nullopt;
+  return timeOfScaled(scaled);
+}
+
+Cost CutBound::timeOfScaled(int64_t scaled) const {
   Cost extra = (scaled + (int64_t(1) << costShift) - 1) >> costShift;
   extra = (extra + core.costStep - 1) / core.costStep * core.costStep;
   return core.leastTime + extra;

@@ -56,6 +56,17 @@ public:
   /// Ops by falling pressure: bytes that must cross their first run if nothing is run again.
   const std::vector<int32_t> &opsByPressure() const { return byPressure; }
   Bytes pressure(int32_t op) const { return pressureOf[op]; }
+  /// Bytes in memory while the op runs, whatever else is: inputs, outputs, least workspace, less
+  /// every credit that could apply; pinned bytes included.
+  Bytes footprint(int32_t op) const;
+
+  /// What is needed after the first run of `v` if the ops marked `above` have run by then and those
+  /// marked `below` have not (v itself belongs to both).
+  KeepOrRerun::Moment momentOf(int32_t v, const std::vector<char> &above,
+                               const std::vector<char> &below) const;
+
+  /// The least possible time whose extra is at least `scaled` (scaled cost).
+  Cost timeOfScaled(int64_t scaled) const;
 
 private:
   struct Line {
@@ -74,7 +85,6 @@ private:
   std::optional<Cost> timeFrom(int64_t scaled, Bytes budgetBytes) const;
   Candidate &candidateFor(int32_t op);
   void computePressure();
-  Bytes footprint(int32_t op) const;
   const KeepOrRerun::Answer &solveAt(Candidate &candidate, double price);
   void findPeakBound();
   void maximize(Candidate &candidate, Bytes budgetBytes);

@@ -2,6 +2,7 @@
 
 #include "passes/solvers/schedule/BudgetSolver.h"
 #include "passes/solvers/schedule/CutBound.h"
+#include "passes/solvers/schedule/OrderBound.h"
 #include "passes/solvers/schedule/OrderSearch.h"
 #include "passes/solvers/schedule/PhaseProgram.h"
 #include "runtime/base/Error.h"
@@ -68,9 +69,11 @@ public:
     result.budgetBytes = budget;
     result.leastTime = core.leastTime;
     result.inputOrderPeak = inputPeak;
-    const CutBound::Proof proof = bound.refine(budget, core.ops.size() > 5000 ? 12 : 32);
+    const CutBound::Proof proof = bound.refine(budget, core.ops.size() > 5000 ? 12 : 64);
     result.cutBound = proof.time;
     Walk walk = answer(budget, proof.time);
+    if (walk.best && proof.time && walk.best->time > *proof.time)
+      result.cutBound = std::max(*proof.time, orderedBound(budget, proof.op));
     bool infeasible = false;
     if (options.prove)
       infeasible = prove(result, walk, proof, budget);
@@ -124,6 +127,18 @@ private:
     Sequence better = searchOrder(core, solver.bases().front(), order);
     if (measure(core, better).peakBytes < measure(core, solver.bases().front()).peakBytes)
       solver.addBase(std::move(better));
+  }
+
+  /// The tree of orders around the ops whose cuts matter most.
+  Cost orderedBound(Bytes budget, std::optional<int32_t> binding) const {
+    std::vector<int32_t> ops;
+    if (binding)
+      ops.push_back(*binding);
+    for (int32_t op : bound.opsByPressure())
+      if (op != binding && ops.size() < 9)
+        ops.push_back(op);
+    const int64_t allowance = options.prove ? 100'000'000 : 8'000'000;
+    return orderedTimeBound(core, bound, budget, std::move(ops), allowance);
   }
 
   const Frontier &sweep() {
@@ -223,7 +238,7 @@ private:
           walk.best = std::move(point);
     };
     for (auto [phases, first] : programs) {
-      if (cancelled() || (walk.best && (walk.best->time <= *proof.time ||
+      if (cancelled() || (walk.best && (walk.best->time <= *result.cutBound ||
                                         isMet(walk.best->time, result.phaseBound))))
         return false;
       PhaseOptions phase;

@@ -3,6 +3,7 @@
 #include "ir/plan/schedule/Generate.h"
 #include "ir/plan/schedule/LowerBound.h"
 #include "passes/solvers/schedule/CutBound.h"
+#include "passes/solvers/schedule/OrderBound.h"
 #include "passes/solvers/schedule/PhaseProgram.h"
 
 #include <gtest/gtest.h>
@@ -91,6 +92,59 @@ TEST(CutBoundTest, PressurePrunesOps) {
   EXPECT_GE(*all.timeBound(budget), few);
   EXPECT_LE(static_cast<double>(*all.timeBound(budget) - few),
             0.05 * static_cast<double>(few - core.leastTime));
+}
+
+// Tests that deciding orders never exceeds the optimum, never loses to the cuts it starts from, and
+// proves more than they do.
+TEST(OrderBoundTest, BetweenTheCutBoundAndTheOptimum) {
+  int better = 0, tight = 0;
+  for (uint64_t seed = 1; seed <= 6000; ++seed) {
+    Problem problem = generate(seed);
+    Core core(problem);
+    if (!isTiny(core))
+      continue;
+    core.useLeanestAlternatives(problem);
+    const Bytes high = measure(core, core.inputOrder()).peakBytes;
+    for (int part = 5; part <= 10; ++part) {
+      const Bytes budget = high * part / 10;
+      CutBound bound(core);
+      const CutBound::Proof proof = bound.refine(budget, 10);
+      std::optional<Cost> optimum = exhaustiveTime(core, budget);
+      if (!optimum || !proof.time)
+        continue;
+      const Cost ordered = orderedTimeBound(core, bound, budget, bound.opsByPressure(), 200000);
+      ASSERT_LE(ordered, *optimum) << "seed " << seed << " budget " << budget;
+      better += ordered > *proof.time;
+      tight += ordered > *proof.time && ordered == *optimum;
+    }
+  }
+  EXPECT_GT(better, 20);
+  EXPECT_GT(tight, 5);
+}
+
+// Tests that on wide graphs the tree finds a bound where single cuts have none or less.
+TEST(OrderBoundTest, RaisesTheBoundOfLayeredGraphs) {
+  int raised = 0, fromNothing = 0;
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    LayeredOptions options;
+    options.opCount = 250;
+    Problem problem = generateLayered(seed, options);
+    Core core(problem);
+    const Bytes high = measure(core, core.inputOrder()).peakBytes;
+    for (int percent : {70, 60}) {
+      CutBound bound(core);
+      const Bytes budget = high * percent / 100;
+      const CutBound::Proof proof = bound.refine(budget, 64);
+      std::vector<int32_t> start(bound.opsByPressure().begin(), bound.opsByPressure().begin() + 8);
+      if (proof.op)
+        start.push_back(*proof.op);
+      const Cost ordered = orderedTimeBound(core, bound, budget, start, 8000000);
+      raised += ordered > *proof.time;
+      fromNothing += ordered > core.leastTime && *proof.time == core.leastTime;
+    }
+  }
+  EXPECT_GE(raised, 3);
+  EXPECT_GE(fromNothing, 1);
 }
 
 // Tests that the phase program lies between the cut bound and the optimum.

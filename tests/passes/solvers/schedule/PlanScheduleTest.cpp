@@ -3,10 +3,12 @@
 #include "Oracle.h"
 #include "ir/plan/schedule/Generate.h"
 #include "ir/plan/schedule/Verify.h"
+#include "passes/solvers/schedule/LocalSearch.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <limits>
 
 namespace stow::schedule {
 namespace {
@@ -67,7 +69,7 @@ TEST(PlanScheduleTest, AnswersAreLegalBoundedAndConsistent) {
   EXPECT_GE(equal, compared * 93 / 100) << "of " << compared;
 }
 
-// Tests the promise of the ladder: a smaller budget never gives a larger peak nor less time, and
+// Tests the promise of the tree: a smaller budget never gives a larger peak nor less time, and
 // refuses nothing above the smallest peak known. Fresh planners and one planner agree.
 TEST(PlanScheduleTest, MonotoneInTheBudget) {
   std::vector<Problem> problems = {trainingStep(convolutionalForward("unet", 2)),
@@ -89,6 +91,65 @@ TEST(PlanScheduleTest, MonotoneInTheBudget) {
       PlanResult shared = planner.plan(budget);
       ASSERT_EQ(shared.solution, result.solution) << problem.name << " at " << percent;
       larger = std::move(result);
+    }
+  }
+}
+
+// Tests the same promise where nodes are coarse and searches short, and that answers do not depend
+// on what was asked before: budgets in two orders, and after the frontier.
+TEST(PlanScheduleTest, LargeProblemsAreMonotoneInAnyOrderOfQuestions) {
+  LayeredOptions layered;
+  layered.opCount = 420;
+  for (const Problem &problem : {gptStep(52), generateLayered(3, layered)}) {
+    Planner down(problem, quick()), up(problem, quick());
+    up.frontier();
+    std::vector<Bytes> budgets;
+    for (double percent = 99; percent > 33; percent -= 10.7)
+      budgets.push_back(percentOf(down.inputOrderPeak(), percent));
+    std::vector<PlanResult> falling, rising;
+    for (Bytes budget : budgets)
+      falling.push_back(down.plan(budget));
+    for (size_t i = budgets.size(); i-- > 0;)
+      rising.insert(rising.begin(), up.plan(budgets[i]));
+    Bytes smallest = std::numeric_limits<Bytes>::max();
+    for (const PlanResult &result : falling)
+      if (result.solution)
+        smallest = std::min(smallest, result.peakBytes);
+    for (size_t i = 0; i < budgets.size(); ++i) {
+      const PlanResult &result = falling[i];
+      ASSERT_EQ(result.solution, rising[i].solution) << problem.name << " " << i;
+      ASSERT_EQ(result.status, rising[i].status) << problem.name << " " << i;
+      ASSERT_EQ(result.bound(), rising[i].bound()) << problem.name << " " << i;
+      ASSERT_EQ(result.smallestPeak, rising[i].smallestPeak) << problem.name << " " << i;
+      ASSERT_EQ(result.solution.has_value(), budgets[i] >= smallest) << problem.name << " " << i;
+      if (i > 0 && result.solution) {
+        ASSERT_GE(result.time, falling[i - 1].time) << problem.name << " " << i;
+        ASSERT_LE(result.peakBytes, falling[i - 1].peakBytes) << problem.name << " " << i;
+      }
+    }
+  }
+}
+
+// Tests that no budget is answered by a schedule for more memory just because that fits: at every
+// budget the answer is at least as good as one plain search of the same length.
+TEST(PlanScheduleTest, NotWorseThanOneSearchAtTheBudget) {
+  PlanOptions options;
+  options.effort = 0.2;
+  for (const char *name : {"vgg19", "unet", "segnet"}) {
+    Problem problem = trainingStep(convolutionalForward(name, 4));
+    Core core(problem);
+    Planner planner(problem, options);
+    for (int percent : {90, 85, 80, 70}) {
+      SearchOptions search;
+      search.budgetBytes = percentOf(planner.inputOrderPeak(), percent);
+      search.moves = 10000;
+      search.cooling = 1e-3;
+      SearchResult plain = improve(core, core.inputOrder(), search);
+      PlanResult result = planner.plan(search.budgetBytes);
+      if (plain.measured.peakBytes > search.budgetBytes)
+        continue;
+      ASSERT_TRUE(result.solution) << name << " at " << percent;
+      EXPECT_LE(result.time, plain.measured.time) << name << " at " << percent;
     }
   }
 }
@@ -149,9 +210,9 @@ TEST(PlanScheduleTest, IndependentOfValueNumbers) {
   }
 }
 
-// Tests that rungs below the budget whose bound rules them out are not computed: with all of memory
-// the input order is optimal, and nothing is searched.
-TEST(PlanScheduleTest, BoundsPruneTheLadder) {
+// Tests that nodes that a bound decides are not solved: with all of memory the input order is
+// optimal, and nothing is searched; nor is anything below a proven peak.
+TEST(PlanScheduleTest, BoundsPruneTheTree) {
   Problem problem = trainingStep(convolutionalForward("resnet50", 8));
   int polls = 0;
   PlanOptions options;
@@ -164,6 +225,11 @@ TEST(PlanScheduleTest, BoundsPruneTheLadder) {
   EXPECT_EQ(result.status, Status::Optimal);
   EXPECT_EQ(result.time, result.leastTime);
   EXPECT_LT(polls, 4) << "a search ran although the bound was met";
+  planner.plan(percentOf(planner.inputOrderPeak(), 80));
+  const int searched = polls;
+  EXPECT_GT(searched, 100);
+  EXPECT_EQ(planner.plan(planner.inputOrderPeak() / 20).status, Status::Infeasible);
+  EXPECT_EQ(polls, searched) << "a search ran although the budget is proven infeasible";
 }
 
 TEST(PlanScheduleTest, InfeasibleBudgetsComeWithTheirProof) {
