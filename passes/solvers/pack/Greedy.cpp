@@ -1,4 +1,5 @@
 #include "passes/solvers/pack/Greedy.h"
+#include "passes/solvers/pack/LargeScale.h"
 #include "passes/solvers/pack/OccupancyTree.h"
 
 #include <algorithm>
@@ -265,21 +266,24 @@ Bytes heightOfBases(const Model &model, const std::vector<Bytes> &bases) {
 
 namespace {
 
-/// With more items than this the pairs share a budget.
-constexpr size_t manyItems = 20'000;
-/// ... and above this a smaller one, which lets one pair finish on a million buffers.
-constexpr size_t veryManyItems = 200'000;
+/// The number of a pair in GreedyResult::done.
+uint32_t bitOf(GreedyOrder order, GreedyFit fit) {
+  return 1u << (2 * static_cast<uint32_t>(order) + static_cast<uint32_t>(fit));
+}
 
 class GreedyContest {
 public:
-  GreedyContest(const Model &model, Bytes target, const std::function<bool()> &stop)
-      : model(model), target(target), stop(stop) {}
+  GreedyContest(const Model &model, Bytes target, const std::function<bool()> &stop,
+                GreedyResult known = {})
+      : model(model), target(target), stop(stop), best(std::move(known)) {}
 
   GreedyResult run() {
     for (GreedyOrder order : greedyOrders)
       for (GreedyFit fit : greedyFits) {
         if (isOver())
           return std::move(best);
+        if (best.done & bitOf(order, fit))
+          continue;
         const bool isFirst = best.bases.empty();
         enter(
             placeInOrder(model, greedyOrder(model, order), fit, nullptr, isFirst ? nullptr : &stop),
@@ -292,15 +296,15 @@ public:
 
   /// The cheap and the promising first, each pair with at most half of the budget.
   GreedyResult runWithBudget() {
-    const bool isPlain = std::all_of(model.items.begin(), model.items.end(), [](const Item &item) {
-      return item.isRectangle() && !item.fixedBase;
-    });
-    if (isPlain)
+    if (isPlain(model))
       enter(packByBirth(model), GreedyOrder::Birth, GreedyFit::Best);
+    best.done = 0; // ties between equal gaps fall otherwise there
+    if (isOver())
+      return std::move(best);
     // Range operations: 1e8 take one to four seconds. What is left of the budget when a pair is
     // done is not spent on one that could hardly finish.
     const bool isVeryLarge = model.items.size() > veryManyItems;
-    int64_t budget = isVeryLarge ? 200'000'000 : 1'500'000'000;
+    int64_t budget = 200'000'000;
     const int64_t largestShare = isVeryLarge ? budget : budget / 3;
     for (GreedyFit fit : {GreedyFit::First, GreedyFit::Best})
       for (GreedyOrder order : {GreedyOrder::SizeStart, GreedyOrder::Length, GreedyOrder::Degree,
@@ -327,6 +331,7 @@ private:
   void enter(std::vector<Bytes> bases, GreedyOrder order, GreedyFit fit) {
     if (bases.empty())
       return;
+    best.done |= bitOf(order, fit);
     const Bytes height = heightOfBases(model, bases);
     if (!best.bases.empty() && height >= best.height)
       return;
@@ -346,6 +351,11 @@ private:
 GreedyResult bestOfGreedy(const Model &model, Bytes target, const std::function<bool()> &stop) {
   GreedyContest contest(model, target, stop);
   return model.items.size() > manyItems ? contest.runWithBudget() : contest.run();
+}
+
+void restOfGreedy(const Model &model, Bytes target, const std::function<bool()> &stop,
+                  GreedyResult &result) {
+  result = GreedyContest(model, target, stop, std::move(result)).run();
 }
 
 std::optional<Solution> packGreedy(const Problem &problem, GreedyOrder order, GreedyFit fit) {

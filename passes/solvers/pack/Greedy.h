@@ -61,13 +61,21 @@ struct GreedyResult {
   std::vector<Bytes> bases; ///< empty when fixed offsets collide
   Bytes height = 0;
   std::string method; ///< "greedy area/best"
+  uint32_t done = 0;  ///< bit 2 * order + fit of every pair that was run to its end
 };
 
+/// With more items than this the pairs share a budget.
+constexpr size_t manyItems = 20'000;
+
 /// As packBestOfGreedy on a model, for drivers. Stops early at `target`, and once `stop` says so,
-/// but never before one pair is done. With more than 20,000 items the pairs have a common budget
-/// of range operations, best promise first, so that a million buffers take seconds; fewer always
-/// get all twelve.
+/// but never before one pair is done. With more than `manyItems` items the pairs have a common
+/// budget of range operations, best promise first, so that a million buffers take seconds; fewer
+/// always get all twelve.
 GreedyResult bestOfGreedy(const Model &model, Bytes target, const std::function<bool()> &stop);
+
+/// Runs the pairs that `result` still lacks, without a budget.
+void restOfGreedy(const Model &model, Bytes target, const std::function<bool()> &stop,
+                  GreedyResult &result);
 
 /// The pair birth/best of rectangles without fixed offsets, by simulating an allocator over time:
 /// the same packing as placeInOrder up to ties between equal gaps, in O(n log n) whatever overlaps.

@@ -2,10 +2,13 @@
 #include "ir/plan/pack/Bound.h"
 #include "passes/solvers/pack/Conflict.h"
 #include "passes/solvers/pack/Greedy.h"
+#include "passes/solvers/pack/HotSpots.h"
+#include "passes/solvers/pack/LargeScale.h"
 #include "passes/solvers/pack/Portfolio.h"
 #include "passes/solvers/pack/Reduce.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <numeric>
 
@@ -58,15 +61,15 @@ public:
     for (const Item &item : model.items)
       unit =
           std::gcd(std::gcd(unit, item.size), std::gcd(item.alignment, item.fixedBase.value_or(0)));
-    GreedyResult greedy = bestOfGreedy(model, goal(), stop);
-    best = std::move(greedy.bases);
+    workLimit = options.workBudget;
+    GreedyResult greedy = packGreedily();
+    best = greedy.bases;
     result.method = greedy.method;
     if (best.empty() && !model.items.empty()) {
       result.status = PackStatus::Infeasible; // fixed offsets collide
       return std::move(result);
     }
     bestHeight = greedy.height;
-    workLimit = options.workBudget;
     if (isOpen()) {
       splitIntoParts();
       search();
@@ -79,10 +82,54 @@ public:
       if (isOpen())
         search();
     }
+    finishGreedy(greedy);
     return finish();
   }
 
 private:
+  /// What the searches start from.
+  GreedyResult packGreedily() {
+    if (model.items.size() <= manyItems || !isPlain(model))
+      return bestOfGreedy(model, goal(), stop);
+    GreedyResult greedy = packLargeScale(model, goal(), result.work, stop);
+    const bool isClose = greedy.height - goal() <= goal() / 100;
+    if (greedy.height > goal() && (isClose || model.items.size() <= veryManyItems)) {
+      GreedyResult pairs = bestOfGreedy(model, goal(), stop);
+      greedy.done = pairs.done;
+      if (pairs.height < greedy.height)
+        greedy = std::move(pairs);
+    }
+    if (greedy.height <= goal() || model.items.size() > veryManyItems)
+      return greedy;
+    constexpr int64_t repairWork = 200'000'000;
+    greedy.bases = lowerHotSpots(model, std::move(greedy.bases), goal(),
+                                 std::min(repairWork, workLimit), result.work, stop);
+    if (const Bytes height = heightOfBases(model, greedy.bases); height < greedy.height) {
+      greedy.height = height;
+      greedy.method += ", hot spots";
+    }
+    return greedy;
+  }
+
+  /// No result is above the best of the twelve pairs: those that were left out for their time are
+  /// run where nothing better was proven. Beyond veryManyItems a pair takes minutes; there they
+  /// are left to who raises the work budget.
+  void finishGreedy(GreedyResult &greedy) {
+    constexpr int64_t workPerItem = 50'000; // of all twelve, on large problems
+    const auto count = static_cast<int64_t>(model.items.size());
+    const bool isAffordable =
+        model.items.size() <= veryManyItems || workPerItem * count <= workLimit - result.work;
+    if (isOpen() && isAffordable && !shouldStop()) {
+      restOfGreedy(model, goal(), stop, greedy);
+      if (greedy.height < bestHeight) {
+        best = std::move(greedy.bases);
+        bestHeight = greedy.height;
+        result.method = greedy.method;
+      }
+    }
+    result.greedyPairs = isOpen() ? std::popcount(greedy.done) : 12;
+  }
+
   /// Nothing lower than this is looked for.
   Bytes goal() const { return std::max(result.lowerBound, options.capacity.value_or(0)); }
 

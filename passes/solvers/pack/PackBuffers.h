@@ -5,8 +5,9 @@
 //
 // Deterministic: work budgets, not clocks, decide where the search stops, so the same problem and
 // options give the same bytes on every machine. `timeoutSeconds` and `cancel` only stop it earlier.
-// Anytime: the best of the twelve greedy pairs is always tried first and never undercut by what is
-// returned. One thread.
+// Anytime: up to 20,000 storages the twelve greedy pairs come first, and nothing above the best of
+// them is returned. Beyond that the cheapest come first, and the others once the searches have
+// ended without reaching the bound. One thread.
 #pragma once
 
 #include "ir/plan/pack/Problem.h"
@@ -49,6 +50,9 @@ struct PackResult {
   /// have one where `conflictIsMinimal`. Empty when options.explain is off.
   std::vector<BufferId> conflict;
   bool conflictIsMinimal = false;
+  /// The height is known not to be above that of so many of the twelve greedy pairs: all of them up
+  /// to 200,000 storages, and wherever the bound or the capacity is reached.
+  int greedyPairs = 0;
   /// Elementary steps used.
   int64_t work = 0;
   /// Which method found the solution: "greedy area/best", "search TAW", ...
