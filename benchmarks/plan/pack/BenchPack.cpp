@@ -6,6 +6,9 @@
 //
 // A folder stands for all .csv files in it. A capacity in a file name (x.1048576.csv) adds a row
 // with the time to decide it. trace, train and hard are the generators of ir/plan/pack/Generate.h.
+// "12 ms" is the time until the best of the twelve greedy pairs is known, for up to 20,000 buffers;
+// "pairs" is how many of them the result is known not to lie above. All times are processor time of
+// one thread.
 #include "ir/plan/pack/Bound.h"
 #include "ir/plan/pack/Generate.h"
 #include "ir/plan/pack/Text.h"
@@ -15,8 +18,8 @@
 #include "runtime/base/Error.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -65,9 +68,9 @@ Published readPublished(const std::string &path) {
 }
 
 double secondsOf(const std::function<void()> &action) {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   action();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 }
 
 Problem load(const std::string &instance) {
@@ -140,18 +143,24 @@ void runInstance(const std::string &instance, const Settings &settings, const Pu
     sum.minimalloc += row[5].empty() ? 0 : std::atof(row[5].c_str());
     options.capacity.reset();
   }
+  std::string twelve = "-";
+  if (problem.buffers.size() <= manyItems) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f", 1000 * secondsOf([&] { packBestOfGreedy(problem); }));
+    twelve = text;
+  }
   PackResult result;
   const double seconds = secondsOf([&] { result = packBuffers(problem, options); });
   checked(problem, result);
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   const Bytes height = result.solution ? result.solution->height : 0;
-  std::printf("%-24s %8zu %14lld %7s %7s %8s %9s %9s | %8.6f %13lld %-8s %8.3f %6ld\n",
+  std::printf("%-24s %8zu %14lld %7s %7s %8s %9s %9s %8s | %8.6f %13lld %-8s %5d %8.3f %6ld\n",
               stem.c_str(), problem.buffers.size(), static_cast<long long>(load), row[2].c_str(),
-              row[3].c_str(), row[4].c_str(), row[5].c_str(), decide.c_str(),
+              row[3].c_str(), row[4].c_str(), row[5].c_str(), decide.c_str(), twelve.c_str(),
               static_cast<double>(height) / static_cast<double>(std::max<Bytes>(load, 1)),
-              static_cast<long long>(height - result.lowerBound), name(result.status), seconds,
-              usage.ru_maxrss / 1024);
+              static_cast<long long>(height - result.lowerBound), name(result.status),
+              result.greedyPairs, seconds, usage.ru_maxrss / 1024);
   std::fflush(stdout);
 }
 
@@ -183,9 +192,9 @@ int main(int argc, char **argv) {
   try {
     const Settings settings = parseArguments(argc, argv);
     const Published published = readPublished(settings.published);
-    std::printf("%-24s %8s %14s %7s %7s %8s %9s %9s | %8s %13s %-8s %8s %6s\n", "instance",
-                "buffers", "load", "TFLite", "XLA", "greedy12", "MiniM. s", "decide s", "ours/ld",
-                "over bound", "status", "seconds", "RSS MB");
+    std::printf("%-24s %8s %14s %7s %7s %8s %9s %9s %8s | %8s %13s %-8s %5s %8s %6s\n", "instance",
+                "buffers", "load", "TFLite", "XLA", "greedy12", "MiniM. s", "decide s", "12 ms",
+                "ours/ld", "over bound", "status", "pairs", "seconds", "RSS MB");
     DecisionSum sum;
     for (const std::string &instance : settings.instances)
       runInstance(instance, settings, published, sum);

@@ -30,7 +30,7 @@ struct PackOptions {
   /// Decide whether the buffers fit into this many bytes, instead of minimizing.
   std::optional<Bytes> capacity;
   /// Search effort in elementary steps, about 1e8 to 1e9 a second; the greedy pairs are not
-  /// counted.
+  /// counted. From 15,000 storages on it grows with their number, up to three times this.
   int64_t workBudget = 2'000'000'000;
   /// Wall-clock limit; results that hit it are valid but may differ between runs.
   std::optional<double> timeoutSeconds;

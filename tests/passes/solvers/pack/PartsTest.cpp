@@ -3,6 +3,8 @@
 #include "ir/plan/pack/Generate.h"
 #include "ir/plan/pack/Verify.h"
 #include "passes/solvers/pack/Greedy.h"
+#include "passes/solvers/pack/HotSpots.h"
+#include "passes/solvers/pack/LargeScale.h"
 #include "passes/solvers/pack/OccupancyTree.h"
 #include "passes/solvers/pack/Reduce.h"
 #include "tests/ir/plan/pack/Build.h"
@@ -145,6 +147,41 @@ TEST(GreedyTest, FirstFitNeverLeavesAGapThatWouldHaveHeldTheLastBuffer) {
       EXPECT_FALSE(verify(problem, model.solution(moved)).empty()) << "seed " << seed;
     }
   }
+}
+
+// An allocator's packing of a trace reaches far above the load at a few instants.
+TEST(HotSpotsTest, LowerThePackingStepByStep) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const Problem problem = generateTrace(8'000, seed);
+    const Model model = makeModel(problem);
+    const std::vector<Bytes> before = packByBirth(model);
+    const Bytes height = heightOfBases(model, before), load = maxLoad(problem);
+    int64_t work = 0;
+    const std::vector<Bytes> after =
+        lowerHotSpots(model, before, load, 50'000'000, work, [] { return false; });
+    const Bytes lower = heightOfBases(model, after);
+    EXPECT_LT(lower - load, (height - load) * 3 / 4) << "seed " << seed;
+    EXPECT_TRUE(verify(problem, model.solution(after)).empty());
+    EXPECT_GT(work, 0);
+    work = 0; // told to stop, or without work: what was there
+    EXPECT_EQ(lowerHotSpots(model, before, load, 1'000'000, work, [] { return true; }), before);
+    EXPECT_EQ(lowerHotSpots(model, before, load, -1, work, [] { return false; }), before);
+  }
+}
+
+TEST(LargeScaleTest, BandsAreCorrectAndBeatTheAllocator) {
+  Problem problem = generateTrace(8'000, 4);
+  for (size_t i = 0; i < problem.buffers.size(); ++i)
+    problem.buffers[i].alignment = i % 3 == 0 ? 64 : 1;
+  const Model model = makeModel(problem);
+  int64_t work = 0;
+  const GreedyResult result = packLargeScale(model, maxLoad(problem), work, [] { return false; });
+  EXPECT_EQ(result.method, "bands");
+  EXPECT_LT(result.height, heightOfBases(model, packByBirth(model)));
+  EXPECT_TRUE(verify(problem, model.solution(result.bases)).empty());
+  // Close enough: nothing else is tried.
+  EXPECT_EQ(packLargeScale(model, result.height * 2, work, [] { return false; }).method,
+            "greedy birth/best");
 }
 
 // The picture of Reduce.h.
