@@ -49,8 +49,8 @@ def PlaceInsidePass : Pass<"stow-place-inside", "::mlir::ModuleOp"> {
   let description = [{
     An input of a concat is produced where it belongs in the result, so that it exists once and the
     concat copies nothing; a slice becomes a view of its operand. Both get types with gaps where they
-    are not contiguous there. An input stays outside when it is an argument, a view, an update of
-    state, an input of the concat a second time or of another concat already, or is laid out in
+    are not contiguous there, and so do reshapes of them. An input stays outside when it is an argument, a
+    slice that is a view, an update of state, an input of the concat a second time or of another concat already, or is laid out in
     another order; when an op that makes or reads it takes no parts (library calls); and when the
     result, which then lives from its first input on, would raise the peak of live bytes: then the
     input produced first is left out. Concats of concats nest. The peak is that of the order at hand

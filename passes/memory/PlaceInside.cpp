@@ -43,6 +43,30 @@ void reset(func::FuncOp graph) {
   }
 }
 
+/// What a view of a part under another shape is: runs of the same bytes, the same distance apart.
+/// None where the runs end inside a dimension of the new shape, or the part is not row-major.
+std::optional<RankedTensorType> reshapedPart(RankedTensorType part, RankedTensorType to) {
+  Layout layout = layoutOf(part);
+  to = withoutPitch(to);
+  if (!layout.pitch)
+    return to;
+  if (!llvm::is_sorted(layout.order) || !layoutOf(to).isRowMajor())
+    return std::nullopt;
+  int64_t run = 1, pitch = layout.pitch->extent;
+  for (int64_t dim = layout.pitch->dim; dim < part.getRank(); ++dim) {
+    run *= part.getDimSize(dim);
+    pitch *= dim > layout.pitch->dim ? part.getDimSize(dim) : 1;
+  }
+  int64_t inner = 1; // elements inside dimension `dim`
+  for (int64_t dim = to.getRank(); dim-- > 0 && inner < run; inner *= to.getDimSize(dim))
+    if (inner * to.getDimSize(dim) == run && pitch % inner == 0) {
+      Layout result;
+      result.pitch = Layout::Pitch{dim, pitch / inner};
+      return withLayout(to, result);
+    }
+  return std::nullopt;
+}
+
 /// True when the op may have `value` at `position` as a part of type `type`, `offset` bytes behind
 /// the start of a storage.
 bool takes(Operation *op, unsigned position, RankedTensorType type, Bytes offset) {
@@ -56,6 +80,10 @@ bool takes(Operation *op, unsigned position, RankedTensorType type, Bytes offset
 
 bool allTake(Value value, RankedTensorType type, Bytes offset) {
   return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    if (auto reshape = dyn_cast<ReshapeOp>(use.getOwner())) {
+      auto viewed = reshapedPart(type, reshape.getY().getType());
+      return viewed && allTake(reshape.getY(), *viewed, offset);
+    }
     return takes(use.getOwner(), use.getOperandNumber(), type, offset);
   });
 }
@@ -201,49 +229,76 @@ private:
   /// Where the first element of `value` lies in the storage of the outermost concat.
   Bytes offsetOf(Value value) const { return offsets.lookup(value); }
 
-  bool mayLieInside(ConcatOp concat, unsigned number, RankedTensorType type, Bytes offset) {
-    auto input = dyn_cast<OpResult>(concat.getInputs()[number]);
-    if (!input || placed.contains(input) || withoutPitch(type) != withoutPitch(tensorType(input)) ||
-        llvm::is_contained(concat.getInputs().take_front(number), input))
-      return false;
-    Operation *producer = input.getOwner();
-    auto alias = dyn_cast<AliasOpInterface>(producer);
-    if (launchesNothing(producer) || (alias && alias.getUpdatedOperand(input.getResultNumber())))
-      return false;
-    return takes(producer, producer->getNumOperands() + input.getResultNumber(), type, offset) &&
-           allTake(input, type, offset);
+  /// Gives a part and what views it under other shapes their types and offsets.
+  void place(Value part, RankedTensorType type, Bytes offset) {
+    part.setType(type);
+    offsets[part] = offset;
+    for (Operation *user : part.getUsers())
+      if (auto reshape = dyn_cast<ReshapeOp>(user))
+        place(reshape.getY(), *reshapedPart(type, reshape.getY().getType()), offset);
   }
 
+  /// The op result that input `number` is, or looks at under another shape, and its type as a part;
+  /// none where it must stay outside.
+  std::optional<std::pair<OpResult, RankedTensorType>> partOf(ConcatOp concat, unsigned number,
+                                                              RankedTensorType type, Bytes offset) {
+    Value input = concat.getInputs()[number];
+    if (withoutPitch(type) != withoutPitch(tensorType(input)))
+      return std::nullopt;
+    while (auto reshape = input.getDefiningOp<ReshapeOp>()) {
+      input = reshape.getX();
+      auto viewed = reshapedPart(type, tensorType(input));
+      if (!viewed)
+        return std::nullopt;
+      type = *viewed;
+    }
+    auto result = dyn_cast<OpResult>(input);
+    if (!result || placed.contains(result) || launchesNothing(result.getOwner()))
+      return std::nullopt;
+    Operation *producer = result.getOwner();
+    auto alias = dyn_cast<AliasOpInterface>(producer);
+    if ((alias && alias.getUpdatedOperand(result.getResultNumber())) ||
+        !takes(producer, producer->getNumOperands() + result.getResultNumber(), type, offset) ||
+        !allTake(result, type, offset))
+      return std::nullopt;
+    return std::pair(result, type);
+  }
+
+  /// An input that may lie inside.
+  struct Candidate {
+    unsigned number;
+    OpResult value;
+    RankedTensorType type;
+    Bytes offset;
+  };
+
   void placeInputs(ConcatOp concat) {
-    SmallVector<unsigned> candidates;
-    SmallVector<RankedTensorType> types(concat->getNumOperands());
-    SmallVector<Bytes> places(concat->getNumOperands());
+    SmallVector<Candidate> candidates;
     Type whole = concat.getY().getType();
     for (auto [number, input] : llvm::enumerate(concat.getInputs())) {
       auto type = typeInside(whole, tensorType(input));
-      places[number] = offsetOf(concat.getY()) + offsetInside(whole, concat.getStartsOf(number));
-      if (!type || !mayLieInside(concat, number, *type, places[number]))
-        continue;
-      types[number] = *type;
-      candidates.push_back(number);
+      Bytes offset = offsetOf(concat.getY()) + offsetInside(whole, concat.getStartsOf(number));
+      auto part = type ? partOf(concat, number, *type, offset) : std::nullopt;
+      if (part &&
+          llvm::none_of(candidates, [&](const Candidate &c) { return c.value == part->first; }))
+        candidates.push_back({static_cast<unsigned>(number), part->first, part->second, offset});
     }
-    auto valueOf = [&](unsigned number) { return concat.getInputs()[number]; };
+    auto valueOf = [](const Candidate &candidate) -> Value { return candidate.value; };
     while (!candidates.empty() &&
            !profile.join(concat.getY(), llvm::map_to_vector(candidates, valueOf)))
-      candidates.erase(llvm::min_element(candidates, [&](unsigned a, unsigned b) {
-        return profile.beginOf(valueOf(a)) < profile.beginOf(valueOf(b));
+      candidates.erase(llvm::min_element(candidates, [&](const Candidate &a, const Candidate &b) {
+        return profile.beginOf(a.value) < profile.beginOf(b.value);
       }));
     if (candidates.empty())
       return;
-    SmallVector<int64_t> inside(candidates.begin(), candidates.end());
-    concat->setAttr(kInsideAttr, DenseI64ArrayAttr::get(concat.getContext(), inside));
-    for (unsigned number : candidates) {
-      Value input = valueOf(number);
-      bytes += storedBytesOf(input.getType());
-      input.setType(types[number]);
-      offsets[input] = places[number];
-      placed.insert(input);
+    SmallVector<int64_t> inside;
+    for (const Candidate &candidate : candidates) {
+      inside.push_back(candidate.number);
+      bytes += storedBytesOf(candidate.value.getType());
+      placed.insert(candidate.value);
+      place(candidate.value, candidate.type, candidate.offset);
     }
+    concat->setAttr(kInsideAttr, DenseI64ArrayAttr::get(concat.getContext(), inside));
   }
 
   /// Makes the slices of `source` views, without those read last where they would hold the source
@@ -263,8 +318,8 @@ private:
       }));
     for (SliceOp slice : slices) {
       bytes += storedBytesOf(slice.getY().getType());
-      offsets[slice.getY()] = offsetOf(source) + offsetInside(source.getType(), slice.getStarts());
-      slice.getY().setType(*typeInside(source.getType(), slice.getY().getType()));
+      place(slice.getY(), *typeInside(source.getType(), slice.getY().getType()),
+            offsetOf(source) + offsetInside(source.getType(), slice.getStarts()));
       slice->setAttr(kInsideAttr, UnitAttr::get(slice.getContext()));
     }
   }

@@ -85,7 +85,7 @@ def VerifyOrderedPass : Pass<"stow-verify-ordered", "::mlir::ModuleOp"> {
     O4: every state result is produced by an op that updates the state argument of that name.
     O5: inputs in `stow.inside` of a concat are op results with the strides of their box in the
     result, none in two concats; slices that are views have their operand's strides; nothing else has
-    a layout with gaps, and no reshape looks at one. What overwrites a part overwrites the whole.
+    a layout with gaps, but reshapes of the same runs. What overwrites a part overwrites the whole.
 
     Requires: any module.
 

@@ -31,6 +31,17 @@ bool hasStridesOf(RankedTensorType whole, RankedTensorType box) {
   return true;
 }
 
+/// Elements of the runs that a row-major tensor consists of, and their distance; a dense one is one
+/// run.
+std::pair<int64_t, int64_t> runsOf(RankedTensorType type) {
+  auto strides = outerStrides(layoutOf(type), shapeOf(type));
+  int64_t run = 1;
+  for (int64_t dim = type.getRank(); dim-- > 0; run *= type.getDimSize(dim))
+    if (type.getDimSize(dim) > 1 && strides[dim] != run)
+      return {run, strides[dim]};
+  return {run, run};
+}
+
 /// Follows which values have been overwritten while the ops of a graph are read in order.
 class OverwriteCheck {
 public:
@@ -108,12 +119,15 @@ private:
     if (!hasStridesOf(concat.getY().getType(), tensorType(input)))
       return concat.emitError() << "input " << number << " lies inside " << concat.getY().getType()
                                 << ", but has other strides as " << input.getType();
-    if (rootOf(input) != input || isa<BlockArgument>(input))
+    Value made = input;
+    while (auto reshape = made.getDefiningOp<ReshapeOp>())
+      made = reshape.getX();
+    if (rootOf(input) != made || isa<BlockArgument>(made))
       return concat.emitError() << "input " << number
-                                << " lies inside, but is an argument or a view";
-    if (!wholeOf.try_emplace(input, concat.getY()).second)
+                                << " lies inside, but is an argument or a slice of another tensor";
+    if (!wholeOf.try_emplace(made, concat.getY()).second)
       return concat.emitError() << "input " << number << " lies inside twice";
-    partsOf[concat.getY()].push_back(input);
+    partsOf[concat.getY()].push_back(made);
     return success();
   }
 
@@ -123,13 +137,15 @@ private:
     for (Operation &op : graph.getBody().front()) {
       for (OpOperand &operand : op.getOpOperands())
         if (layoutOf(operand.get().getType()).pitch &&
-            (isa<ReshapeOp>(op) || op.hasTrait<OpTrait::IsTerminator>())) {
+            (op.hasTrait<OpTrait::IsTerminator>() ||
+             (isa<ReshapeOp>(op) &&
+              runsOf(tensorType(operand.get())) != runsOf(tensorType(op.getResult(0)))))) {
           op.emitError() << "cannot take operand " << operand.getOperandNumber()
                          << ", which has gaps";
           ok = false;
         }
       for (OpResult result : op.getResults())
-        if (layoutOf(result.getType()).pitch && !wholeOf.contains(result) &&
+        if (layoutOf(result.getType()).pitch && !wholeOf.contains(result) && !isa<ReshapeOp>(op) &&
             !(isa<SliceOp>(op) && op.hasAttr(kInsideAttr))) {
           op.emitError() << "result " << result.getResultNumber()
                          << " has gaps but lies inside no concat; run stow-place-inside";

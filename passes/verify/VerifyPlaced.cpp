@@ -115,6 +115,13 @@ private:
   std::vector<bool> whole; ///< by event
 };
 
+/// What `value` is under other shapes.
+Value reshapedFrom(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getX();
+  return value;
+}
+
 /// Strides in bytes of a tensor's dimensions.
 std::vector<int64_t> byteStrides(RankedTensorType type) {
   std::vector<int64_t> strides =
@@ -155,7 +162,7 @@ public:
       if (auto inside = concat->getAttrOfType<DenseI64ArrayAttr>(kInsideAttr))
         for (int64_t input : inside.asArrayRef())
           if (input >= 0 && input < concat->getNumOperands())
-            parts.insert(concat->getOperand(input));
+            parts.insert(reshapedFrom(concat->getOperand(input)));
     });
     for (BlockArgument argument : graph.getArguments())
       ok &= succeeded(enter(argument));
@@ -209,8 +216,9 @@ private:
     auto alias = dyn_cast<AliasOpInterface>(&op);
     if (alias && alias.getViewedOperand()) {
       Value viewed = op.getOperand(*alias.getViewedOperand());
-      if (!places[viewed].range.isDense())
-        return op.emitError() << "views a tensor with gaps under another shape";
+      Comb range = places[viewed].range;
+      if (!(rangeAt(range.begin, op.getResult(0).getType()) == range))
+        return op.emitError() << "views its operand under another shape, but not the same bytes";
       places[op.getResult(0)] = places.lookup(viewed);
       return success();
     }

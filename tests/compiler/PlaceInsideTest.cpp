@@ -111,6 +111,33 @@ Net slices() {
       "4x8x6x6"};
 }
 
+/// Queries, keys and values are thirds of one product, seen as two heads: parts under another
+/// shape.
+Net attention() {
+  std::string body = R"(%r = stow.reshape %x : (tensor<4x8x6x6xf32>) -> tensor<144x8xf32>
+      %p = stow.matmul %r, %w {transpose_a = false, transpose_b = false}
+          : (tensor<144x8xf32>, tensor<8x24xf32>) -> tensor<144x24xf32>
+      %a = stow.reshape %p : (tensor<144x24xf32>) -> tensor<4x36x24xf32>
+      )";
+  for (int third = 0; third < 3; ++third) {
+    std::string n = std::to_string(third);
+    body += "%s" + n + " = stow.slice %a {starts = array<i64: 0, 0, " + std::to_string(8 * third) +
+            ">, sizes = array<i64: 4, 36, 8>} : (tensor<4x36x24xf32>) -> tensor<4x36x8xf32>\n%h" +
+            n + " = stow.reshape %s" + n + " : (tensor<4x36x8xf32>) -> tensor<4x36x2x4xf32>\n%t" +
+            n + " = stow.transpose %h" + n +
+            " {permutation = array<i64: 0, 2, 1, 3>} : (tensor<4x36x2x4xf32>) -> "
+            "tensor<4x2x36x4xf32>\n";
+  }
+  body += R"(%scores = stow.matmul %t0, %t1 {transpose_a = false, transpose_b = true}
+          : (tensor<4x2x36x4xf32>, tensor<4x2x36x4xf32>) -> tensor<4x2x36x36xf32>
+      %soft = stow.softmax %scores {axis = 3 : i64} : (tensor<4x2x36x36xf32>) -> tensor<4x2x36x36xf32>
+      %o = stow.matmul %soft, %t2 {transpose_a = false, transpose_b = false}
+          : (tensor<4x2x36x36xf32>, tensor<4x2x36x4xf32>) -> tensor<4x2x36x4xf32>
+      %last = stow.reshape %o : (tensor<4x2x36x4xf32>) -> tensor<4x2x144xf32>
+      )";
+  return {parameter("w", "8x24"), body, "4x2x144"};
+}
+
 std::string modelOf(const Net &net) {
   return "module attributes {stow.form = \"model\"} {\nfunc.func @model(%x: tensor<4x8x6x6xf32> "
          "{stow.name = \"x\", stow.kind = \"input\"}" +
@@ -246,7 +273,11 @@ int64_t copiesIn(ModuleOp module) {
 TEST_P(PlaceInside, ChangesNoBit) {
   OwningOpRef<ModuleOp> copying = placed(false), inside = placed(true);
   EXPECT_LT(copiesIn(*inside), copiesIn(*copying));
-  EXPECT_LT(describePlan(*inside).arenaBytes, describePlan(*copying).arenaBytes);
+  const Bytes arena = describePlan(*copying).arenaBytes;
+  if (GetParam() == attention) // the peak is elsewhere
+    EXPECT_EQ(describePlan(*inside).arenaBytes, arena);
+  else
+    EXPECT_LT(describePlan(*inside).arenaBytes, arena);
   std::vector<char> expected = train(*copying);
   EXPECT_EQ(train(*inside), expected);
   EXPECT_EQ(train(*inside, /*poison=*/true), expected);
@@ -275,10 +306,11 @@ TEST_P(PlaceInside, ChangesNoBitWithinBudgets) {
 }
 
 std::string nameOf(const testing::TestParamInfo<Net (*)()> &info) {
-  constexpr std::array names = {"Inception", "Dense", "Slices"};
+  constexpr std::array names = {"Inception", "Dense", "Slices", "Attention"};
   return names[info.index];
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, PlaceInside, testing::Values(inception, dense, slices), nameOf);
+INSTANTIATE_TEST_SUITE_P(Nets, PlaceInside, testing::Values(inception, dense, slices, attention),
+                         nameOf);
 
 } // namespace

@@ -94,11 +94,11 @@ func.func @library(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"}, %
 
 // -----
 
-// Tests what stays outside: an argument, a view, an input for the second time, what the caller reads,
-// and what lies in another concat already (the later one).
+// Tests what stays outside: an argument, an input for the second time, what the caller reads, and what
+// lies in another concat already (the later one). %view is %a under another shape: it may lie inside.
 // CHECK-LABEL: func.func @outside
 // CHECK: stow.concat %{{.*}} {axis = 0 : i64} :
-// CHECK: stow.concat %{{.*}} {axis = 0 : i64, stow.inside = array<i64: 2, 4>} :
+// CHECK: stow.concat %{{.*}} {axis = 0 : i64, stow.inside = array<i64: 1, 2, 4>} :
 func.func @outside(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"})
     -> (tensor<16x4xf32> {stow.name = "p"}, tensor<24x4xf32> {stow.name = "q"}, tensor<4x4xf32> {stow.name = "r"}) {
   %a = stow.map %x : (tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -115,6 +115,33 @@ func.func @outside(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"})
   %q = stow.concat %x, %view, %b, %b, %c, %d {axis = 0 : i64}
       : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<24x4xf32>
   return %p, %q, %d : tensor<16x4xf32>, tensor<24x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+// Tests that parts are followed through other shapes: heads of 2 numbers, 3 of them in a third of a row
+// of 18 numbers, 9 in the whole row; the other way round for what is joined again. A shape in which
+// runs of 6 end inside a dimension is none of a part.
+// CHECK-LABEL: func.func @heads
+// CHECK: %[[S:.*]] = stow.slice {{.*}}stow.inside} : {{.*}} -> tensor<4x6xf32, #stow.layout<"of 1:18">>
+// CHECK: %[[H:.*]] = stow.reshape %[[S]] : {{.*}} -> tensor<2x2x3x2xf32, #stow.layout<"of 2:9">>
+// CHECK: %[[T:.*]] = stow.transpose %[[H]] {{.*}} -> tensor<2x3x2x2xf32, #stow.layout<"of 1:6">>
+// CHECK: %[[R:.*]] = stow.reshape %[[T]] : {{.*}} -> tensor<2x12xf32, #stow.layout<"of 1:24">>
+// CHECK: stow.concat %[[R]], {{.*}}stow.inside = array<i64: 0>}
+// CHECK: stow.slice {{.*}} {sizes = array<i64: 4, 6>, starts = array<i64: 0, 12>} :
+func.func @heads(%x: tensor<4x18xf32> {stow.name = "x", stow.kind = "input"}) -> (tensor<2x24xf32> {stow.name = "y"}, tensor<3x8xf32> {stow.name = "z"}) {
+  %s = stow.slice %x {starts = array<i64: 0, 6>, sizes = array<i64: 4, 6>} : (tensor<4x18xf32>) -> tensor<4x6xf32>
+  %h = stow.reshape %s : (tensor<4x6xf32>) -> tensor<2x2x3x2xf32>
+  %t = stow.transpose %h {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x2x3x2xf32>) -> tensor<2x3x2x2xf32>
+  %r = stow.reshape %t : (tensor<2x3x2x2xf32>) -> tensor<2x12xf32>
+  %y = stow.concat %r, %r {axis = 1 : i64} : (tensor<2x12xf32>, tensor<2x12xf32>) -> tensor<2x24xf32>
+  %u = stow.slice %x {starts = array<i64: 0, 12>, sizes = array<i64: 4, 6>} : (tensor<4x18xf32>) -> tensor<4x6xf32>
+  %v = stow.reshape %u : (tensor<4x6xf32>) -> tensor<3x8xf32>
+  %z = stow.map %v : (tensor<3x8xf32>) -> tensor<3x8xf32> {
+  ^bb0(%e: f32):
+    stow.yield %e : f32
+  }
+  return %y, %z : tensor<2x24xf32>, tensor<3x8xf32>
 }
 
 // -----

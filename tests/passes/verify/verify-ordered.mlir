@@ -259,7 +259,7 @@ module attributes {stow.form = "ordered"} {
     %a = stow.softmax %x {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     // expected-error @+1 {{input 0 lies inside 'tensor<4x8xf32>', but has other strides as 'tensor<4x4xf32>'}}
     %p = stow.concat %a, %x {axis = 1 : i64, stow.inside = array<i64: 0>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x8xf32>
-    // expected-error @+1 {{input 1 lies inside, but is an argument or a view}}
+    // expected-error @+1 {{input 1 lies inside, but is an argument or a slice of another tensor}}
     %q = stow.concat %a, %x {axis = 0 : i64, stow.inside = array<i64: 1>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
     %r = stow.concat %a, %x {axis = 0 : i64, stow.inside = array<i64: 0>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
     // expected-error @+1 {{input 1 lies inside twice}}
