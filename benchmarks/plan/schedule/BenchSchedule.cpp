@@ -1,11 +1,15 @@
 // Prints the tables of the schedule family: our extra time, its bounds, published figures, seconds.
 //
-//   bench-schedule [--folder=DIR] [--families=published,nets,layered,large,frontier] [--prove]
-//                  [--effort=X]
+//   bench-schedule [--folder=DIR] [--families=published,nets,layered,large,frontier]
+//                  [--prove=SECONDS] [--effort=X] [--peer]
 //
 // `published` plans every .json of the folder; the other families are generated. Seconds are CPU
-// seconds of one thread, schedule and cut bound together. Every schedule is replayed by the
-// checker.
+// seconds of one thread, schedule and bounds together. Every schedule is replayed by the checker.
+// `--prove` solves phase programs for published graphs and nets, for at most that many seconds a
+// row.
+// `--peer` runs a peer (SlotAnnealing.h) after every row of the layered graphs, for the same CPU
+// seconds: its extra time, or the peak at which it stopped where that is above the budget.
+#include "SlotAnnealing.h"
 #include "ir/plan/schedule/Generate.h"
 #include "ir/plan/schedule/Json.h"
 #include "ir/plan/schedule/Verify.h"
@@ -69,13 +73,18 @@ const char *statusText(const PlanResult &result) {
 struct Bench {
   PlanOptions options;
   std::vector<Published> published = readPublished();
-  bool failed = false;
+  bool failed = false, peer = false;
+
+  void prove(double seconds) {
+    options.prove = seconds > 0;
+    options.proveSeconds = seconds;
+  }
 
   void header(const std::string &title) {
     std::printf(
         "\n## %s\n\n| graph | ops | budget %% | extra %% | cut bound %% | phase bound %% | "
-        "peak %% | status | published | CPU s |\n|---|---|---|---|---|---|---|---|---|---|\n",
-        title.c_str());
+        "peak %% | status | published | CPU s |%s\n|---|---|---|---|---|---|---|---|---|---|%s\n",
+        title.c_str(), peer ? " peer, equal time |" : "", peer ? "---|" : "");
   }
 
   void row(const Problem &problem, double percent) {
@@ -106,7 +115,7 @@ struct Bench {
         failed = true;
       }
     }
-    std::printf("| %s | %zu | %g | %s | %s | %s | %.2f | %s | %s | %.2f |\n", problem.name.c_str(),
+    std::printf("| %s | %zu | %g | %s | %s | %s | %.2f | %s | %s | %.2f |", problem.name.c_str(),
                 problem.ops.size(), percent, result.solution ? extra(result.time).c_str() : "-",
                 result.cutBound ? extra(*result.cutBound).c_str() : "-",
                 result.phaseBound ? extra(*result.phaseBound).c_str() : "-",
@@ -114,6 +123,16 @@ struct Bench {
                     static_cast<double>(result.solution ? result.peakBytes : result.smallestPeak) /
                     static_cast<double>(result.inputOrderPeak),
                 statusText(result), others.c_str(), seconds);
+    if (peer) {
+      Core core(problem);
+      PeerResult other = annealSlots(core, result.budgetBytes, seconds, 1);
+      if (other.peakBytes <= result.budgetBytes)
+        std::printf(" %s |", extra(other.time).c_str());
+      else
+        std::printf(" peak %.2f %% |", 100.0 * static_cast<double>(other.peakBytes) /
+                                           static_cast<double>(result.inputOrderPeak));
+    }
+    std::printf("\n");
     std::fflush(stdout);
   }
 
@@ -134,7 +153,8 @@ struct Bench {
   }
 };
 
-void publishedTable(Bench &bench, const std::string &folder) {
+void publishedTable(Bench &bench, const std::string &folder, double proveSeconds) {
+  bench.prove(proveSeconds);
   std::vector<std::string> paths;
   for (const auto &entry : std::filesystem::directory_iterator(folder))
     if (entry.path().extension() == ".json")
@@ -148,15 +168,19 @@ void publishedTable(Bench &bench, const std::string &folder) {
   }
 }
 
-void generatedTables(Bench &bench, const std::string &families) {
+void generatedTables(Bench &bench, const std::string &families, double proveSeconds,
+                     bool withPeer) {
   auto wanted = [&](const char *family) { return families.find(family) != std::string::npos; };
+  bench.prove(proveSeconds);
   if (wanted("nets")) {
     bench.header("Training steps of convolutional networks, FLOP costs");
     for (const char *name : {"vgg19", "mobilenet", "resnet50", "unet", "segnet"})
       for (double percent : {90.0, 80.0, 70.0, 60.0, 50.0})
         bench.row(trainingStep(convolutionalForward(name, 32)), percent);
   }
+  bench.prove(0);
   if (wanted("layered")) {
+    bench.peer = withPeer;
     bench.header("Random layered graphs");
     for (int count : {100, 250, 500, 1000}) {
       LayeredOptions options;
@@ -166,6 +190,7 @@ void generatedTables(Bench &bench, const std::string &families) {
           bench.row(generateLayered(seed, options), percent);
     }
   }
+  bench.peer = false;
   if (wanted("large")) {
     bench.header("Large training steps");
     for (const Problem &problem : {gptStep(20), gptStep(235), recurrentStep(1060)})
@@ -186,6 +211,8 @@ int main(int argc, char **argv) {
   try {
     std::string folder, families = "published,nets,layered,large,frontier";
     Bench bench;
+    double proveSeconds = 0;
+    bool withPeer = false;
     for (int i = 1; i < argc; ++i) {
       std::string text = argv[i];
       if (text.rfind("--folder=", 0) == 0)
@@ -194,14 +221,16 @@ int main(int argc, char **argv) {
         families = text.substr(11);
       else if (text.rfind("--effort=", 0) == 0)
         bench.options.effort = std::atof(text.c_str() + 9);
-      else if (text == "--prove")
-        bench.options.prove = true;
+      else if (text == "--peer")
+        withPeer = true;
+      else if (text.rfind("--prove=", 0) == 0)
+        proveSeconds = std::atof(text.c_str() + 8);
       else
         throw Error::badInput("unknown flag '" + text + "'");
     }
     if (!folder.empty() && families.find("published") != std::string::npos)
-      publishedTable(bench, folder);
-    generatedTables(bench, families);
+      publishedTable(bench, folder, proveSeconds);
+    generatedTables(bench, families, proveSeconds, withPeer);
     return bench.failed ? 3 : 0;
   } catch (const Error &error) {
     std::fprintf(stderr, "error: %s\n", error.what());
