@@ -31,7 +31,16 @@ const Point *Frontier::within(Bytes budget) const {
 }
 
 BudgetSolver::BudgetSolver(const Problem &problem, const Core &core, const PlanOptions &options)
-    : problem(problem), core(core), options(options) {}
+    : problem(problem), core(core), options(options) {
+  size_t reads = 0;
+  for (const CoreOp &op : core.ops)
+    reads += op.inputs.size();
+  isDense = reads > 4 * core.ops.size();
+}
+
+int64_t BudgetSolver::cutAllowance(int64_t perOp) const {
+  return isDense ? 3'000'000 : 12'000'000 + perOp * static_cast<int64_t>(core.ops.size());
+}
 
 void BudgetSolver::addBase(Sequence order) { orders.push_back(std::move(order)); }
 
@@ -88,7 +97,7 @@ std::vector<BudgetSolver::CutStyle> BudgetSolver::stylesFor(Bytes budget) const 
 /// The cheapest first.
 std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
   const int rounds = core.ops.size() > 500 ? 16 : 60;
-  int64_t allowance = 12'000'000 + 2500 * static_cast<int64_t>(core.ops.size());
+  int64_t allowance = cutAllowance(2500);
   std::vector<Sequence> found;
   auto attempt = [&](const Sequence &start, double bias, const std::vector<char> *barred) {
     if (cancelled() || allowance <= 0)
@@ -104,11 +113,8 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
       attempt(orders[i], style.bias, barsFor(i, style.segments));
   // Cuts give up where reruns must nest deeply; evictions then still fit, at a price. Where ops
   // read many values reruns do not nest, they explode: left to search.
-  size_t reads = 0;
-  for (const CoreOp &op : core.ops)
-    reads += op.inputs.size();
   const size_t maxRuns = 3 * core.ops.size() + 64;
-  const bool worthwhile = core.ops.size() <= 2500 && reads <= 4 * core.ops.size();
+  const bool worthwhile = core.ops.size() <= 2500 && !isDense;
   for (size_t r = worthwhile ? 0 : std::size(kEvictionRules);
        r < std::size(kEvictionRules) && found.empty() && !cancelled(); ++r)
     if (std::optional<Sequence> evicted =
@@ -137,7 +143,7 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
 }
 
 int64_t BudgetSolver::moves() const {
-  const double moves = 4.5e7 / static_cast<double>(core.ops.size() + 150);
+  const double moves = (isDense ? 6.0e7 : 4.5e7) / static_cast<double>(core.ops.size() + 150);
   return static_cast<int64_t>(options.effort * std::clamp(moves, 6000.0, 240000.0));
 }
 
@@ -163,7 +169,12 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
   uint64_t seed = 8 * task.seed;
   for (size_t v = 0; v < std::size(variants); ++v) {
     const Variant &variant = variants[v];
-    if (v >= usual && (best.peakBytes <= task.budget || best.peakBytes > task.budget / 20 * 21))
+    // Far from the budget after the first search of a large graph, or after the usual ones: given
+    // up.
+    const Bytes near = task.budget + (v >= usual ? task.budget / 20 : task.budget / 5);
+    if (v >= usual && best.peakBytes <= task.budget)
+      return;
+    if ((v >= usual || (v > 0 && core.ops.size() > 400)) && best.peakBytes > near)
       return;
     if (cancelled() ||
         (current && best.peakBytes <= task.budget && task.least && best.time <= *task.least))
@@ -218,7 +229,7 @@ Frontier BudgetSolver::sweep() {
     if (std::optional<Point> point = pointOf(order, high))
       frontier.add(std::move(*point));
   std::vector<FrontierPoint> cuts;
-  int64_t allowance = 12'000'000 + 1500 * static_cast<int64_t>(core.ops.size());
+  int64_t allowance = cutAllowance(1500);
   const int prices = core.ops.size() > 2500 ? 40 : 64;
   for (double segments : {0.0, 0.25, 0.5, 0.12, 1.0, 0.18, 0.35, 0.06}) {
     SweptStyle &style = sweptStyles.emplace_back();

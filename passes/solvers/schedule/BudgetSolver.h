@@ -72,11 +72,13 @@ private:
   std::vector<Sequence> cuts(const Task &task) const;
   const std::vector<char> *barsFor(size_t base, double segments) const;
   int64_t moves() const;
+  int64_t cutAllowance(int64_t perOp) const;
   bool cancelled() const { return options.cancelled && options.cancelled(); }
 
   const Problem &problem;
   const Core &core;
   const PlanOptions &options;
+  bool isDense = false; ///< ops read many values: cuts are slow and crude, search does the work
   std::vector<Sequence> orders;
   std::vector<SweptStyle> sweptStyles;
   mutable std::map<std::pair<size_t, double>, std::vector<char>> bars; ///< computed on demand
