@@ -111,9 +111,11 @@ private:
                                     const llvm::StringMap<Bytes> &stateOffsets) {
     Liveness liveness(graph);
     TransientProblem transient = buildProblem(graph, liveness, alignment);
+    pack::PackOptions options;
+    options.workBudget = work;
     pack::PackResult packed;
     if (!transient.problem.buffers.empty())
-      packed = pack::packBuffers(transient.problem, {.workBudget = work});
+      packed = pack::packBuffers(transient.problem, options);
     auto offsetOf = [&](Value value) -> Bytes {
       StorageId id = liveness.storageOf(value);
       if (auto buffer = transient.ofStorage[id])

@@ -41,10 +41,10 @@ struct Layout {
     bool operator==(const Pitch &) const = default;
   };
 
-  int64_t groups = 1;         ///< > 1 splits logical dimension 0 into [groups, dim0/groups]
-  std::vector<int64_t> order; ///< dimensions outermost first; empty = row-major
-  std::vector<Block> blocks;  ///< inner blocks, outermost first
-  std::optional<Pitch> pitch; ///< neither with blocks nor with groups
+  int64_t groups = 1;              ///< > 1 splits logical dimension 0 into [groups, dim0/groups]
+  std::vector<int64_t> order;      ///< dimensions outermost first; empty = row-major
+  std::vector<Block> blocks;       ///< inner blocks, outermost first
+  std::optional<Pitch> pitch = {}; ///< neither with blocks nor with groups
 
   bool operator==(const Layout &) const = default;
 

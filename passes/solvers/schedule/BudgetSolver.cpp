@@ -111,18 +111,20 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
   for (const CutStyle &style : stylesFor(task.budget))
     for (size_t i = orders.size(); i-- > 0;)
       attempt(orders[i], style.bias, barsFor(i, style.segments));
-  // Cuts give up where reruns must nest deeply; evictions then still fit, at a price. Where ops
-  // read many values reruns do not nest, they explode: left to search.
+  // Where reruns must nest deeply, cuts give up or pay more than evictions. Where ops read many
+  // values reruns do not nest, they explode: left to search.
   const size_t maxRuns = 3 * core.ops.size() + 64;
   const bool worthwhile = core.ops.size() <= 2500 && !isDense;
-  for (size_t r = worthwhile ? 0 : std::size(kEvictionRules);
-       r < std::size(kEvictionRules) && found.empty() && !cancelled(); ++r)
+  for (const EvictionRule &rule : kEvictionRules) {
+    if (!worthwhile || cancelled())
+      break;
     if (std::optional<Sequence> evicted =
-            evictOnDemand(core, orders.back(), task.budget, kEvictionRules[r], maxRuns)) {
+            evictOnDemand(core, orders.back(), task.budget, rule, maxRuns)) {
       Measure measured = measure(core, *evicted);
       if (measured.legal && measured.peakBytes <= task.budget)
         found.push_back(std::move(*evicted));
     }
+  }
 
   std::vector<std::tuple<Cost, Bytes, size_t>> keys;
   for (size_t i = 0; i < found.size(); ++i) {
