@@ -8,17 +8,17 @@
 Nothing is executed and no weight is drawn: models come from models/build.py with parameters as inputs, plans from
 `stowage frontier --format=csv`. Per budget: arena and live peak of the plan, the time it adds over running every op
 once, and the time that no plan within the budget can save, both by the device's cost model (docs/memory-budget.md).
-Seconds are wall time of the whole command, for all budgets together.
+Seconds are processor time of the whole command, for all budgets together: one thread works.
 """
 
 import argparse
 import csv
 import io
+import resource
 import shlex
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,13 +46,14 @@ ROWS = {
 
 
 def run(command: list) -> tuple[str, float]:
-    """(standard output, seconds); a failure ends the report with the command's own words."""
+    """(standard output, processor seconds); a failure ends the report with the command's own words."""
     words = [str(word) for word in command]
-    begin = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"{shlex.join(words)}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout, time.perf_counter() - begin
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def table(row: Row, args: argparse.Namespace, folder: Path) -> str:
