@@ -72,6 +72,13 @@ public:
     const CutBound::Proof proof = bound.refine(budget, core.ops.size() > 5000 ? 12 : 64);
     result.cutBound = proof.time;
     Walk walk = answer(budget, proof.time);
+    if (!proof.time) { // what is the least that can be had instead?
+      const Bytes least = bound.peakBound();
+      Walk instead = answer(least, bound.refine(least, 4).time);
+      walk.pool = std::move(instead.pool);
+      if (instead.best)
+        walk.pool.push_back(std::move(*instead.best));
+    }
     if (walk.best && proof.time && walk.best->time > *proof.time)
       result.cutBound = std::max(*proof.time, orderedBound(budget, proof.op));
     bool infeasible = false;

@@ -211,7 +211,7 @@ TEST(PlanScheduleTest, IndependentOfValueNumbers) {
 }
 
 // Tests that nodes that a bound decides are not solved: with all of memory the input order is
-// optimal, and nothing is searched; nor is anything below a proven peak.
+// optimal, and nothing is searched; nor is any node searched twice.
 TEST(PlanScheduleTest, BoundsPruneTheTree) {
   Problem problem = trainingStep(convolutionalForward("resnet50", 8));
   int polls = 0;
@@ -228,8 +228,8 @@ TEST(PlanScheduleTest, BoundsPruneTheTree) {
   planner.plan(percentOf(planner.inputOrderPeak(), 80));
   const int searched = polls;
   EXPECT_GT(searched, 100);
-  EXPECT_EQ(planner.plan(planner.inputOrderPeak() / 20).status, Status::Infeasible);
-  EXPECT_EQ(polls, searched) << "a search ran although the budget is proven infeasible";
+  planner.plan(percentOf(planner.inputOrderPeak(), 80));
+  EXPECT_EQ(polls, searched) << "a node was solved twice";
 }
 
 TEST(PlanScheduleTest, InfeasibleBudgetsComeWithTheirProof) {
