@@ -89,6 +89,8 @@ public:
 private:
   /// Steps for a problem of this size; see PackOptions::workBudget.
   int64_t scaledBudget() const {
+    if (model.items.size() > veryManyItems)
+      return options.workBudget; // for repairs: no search goes through so many
     constexpr double itemsPerBudget = 15'000, mostBudgets = 3;
     const double budgets =
         std::clamp(static_cast<double>(model.items.size()) / itemsPerBudget, 1.0, mostBudgets);
@@ -102,7 +104,7 @@ private:
     if (model.items.size() <= manyItems || !isPlain(model))
       return bestOfGreedy(model, goal(), stop);
     GreedyResult greedy = packLargeScale(model, goal(), result.work, stop);
-    const bool isClose = greedy.height - goal() <= goal() / 100;
+    const bool isClose = greedy.method != "bands" && greedy.height - goal() <= goal() / 100;
     if (greedy.height > goal() && (isClose || model.items.size() <= veryManyItems)) {
       GreedyResult pairs = bestOfGreedy(model, goal(), stop);
       greedy.done = pairs.done;
@@ -288,7 +290,8 @@ private:
   bool improve(Part &part, Bytes target, int64_t effort) {
     if (part.height <= target)
       return true;
-    if (target <= part.exhaustedAt || workPerPair * part.pairs > workLimit - result.work)
+    if (part.leaf.items.size() > veryManyItems || target <= part.exhaustedAt ||
+        workPerPair * part.pairs > workLimit - result.work)
       return false;
     if (!part.instance)
       part.instance = std::make_unique<SearchInstance>(model, part.leaf.items, part.leaf.ground);

@@ -31,7 +31,7 @@ struct Driver {
   static constexpr bool isExact = true;
   static std::optional<Solution> solve(const Problem &problem) {
     PackOptions options;
-    options.workBudget = 200'000;
+    options.workBudget = 2'000'000;
     options.explain = false;
     return packBuffers(problem, options).solution;
   }
@@ -145,6 +145,26 @@ TYPED_TEST(SolversTest, ScalesWithSizesAndTimes) {
     // The canonical loop of this test steps byte by byte: too slow on scaled sizes above the bound.
     if (a)
       ASSERT_EQ(48 * a->height, b->height) << "seed " << seed;
+  }
+}
+
+// Time runs backward: exact solvers reach the same height.
+TYPED_TEST(SolversTest, ReversedInputsStayCorrectAndExactOnesKeepTheirHeight) {
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    const Problem problem = problemOf(seed);
+    if (!isValid(problem))
+      continue;
+    Problem reversed = problem;
+    for (Buffer &buffer : reversed.buffers)
+      buffer.life = {-buffer.life.end, -buffer.life.begin};
+    const std::optional<Solution> a = TypeParam::solve(problem), b = TypeParam::solve(reversed);
+    ASSERT_EQ(a.has_value(), b.has_value()) << "seed " << seed;
+    if (!a)
+      continue;
+    ASSERT_TRUE(verify(reversed, *b).empty()) << "seed " << seed;
+    const Model model = makeModel(problem);
+    if (TypeParam::isExact && SearchInstance(model).isComplete())
+      ASSERT_EQ(a->height, b->height) << "seed " << seed;
   }
 }
 
