@@ -97,7 +97,8 @@ std::vector<BudgetSolver::CutStyle> BudgetSolver::stylesFor(Bytes budget) const 
 /// The cheapest first.
 std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
   const int rounds = core.ops.size() > 500 ? 16 : 60;
-  int64_t allowance = cutAllowance(2500);
+  // On large graphs most styles fail, and the one that fits may come late.
+  int64_t allowance = cutAllowance(core.ops.size() <= 2500 ? 2500 : 20000);
   std::vector<Sequence> found;
   auto attempt = [&](const Sequence &start, double bias, const std::vector<char> *barred) {
     if (cancelled() || allowance <= 0)
