@@ -295,9 +295,11 @@ private:
       return false;
     if (!part.instance)
       part.instance = std::make_unique<SearchInstance>(model, part.leaf.items, part.leaf.ground);
-    // The front of the portfolio solves most; the rest is worth a try once that has failed twice.
+    // Deciding, the front of the portfolio solves most; the rest is worth a try once that has
+    // failed twice. Minimizing, targets fall to whoever finds a way: all are asked from the start.
     const size_t most = static_cast<size_t>(10 * effort / firstEffort / 2);
-    const size_t tried = std::min(part.settings.size(), std::max<size_t>(10, most));
+    const size_t tried = std::min(
+        part.settings.size(), std::max<size_t>(options.capacity ? 10 : part.settings.size(), most));
     for (size_t i = 0; i < tried && !exhausted(); ++i) {
       const int32_t setting = part.settings[i];
       SearchOptions search = searchPortfolio()[setting];
@@ -309,6 +311,10 @@ private:
         search.noise = 0.3;
         search.seed = static_cast<uint64_t>(effort);
       }
+      // Explanations skip what cannot help, and cost several times the work of a node: every other
+      // round goes without, and sees other nodes.
+      search.rules.backjump =
+          std::countr_zero(static_cast<uint64_t>(effort / firstEffort)) % 2 == 0;
       search.nodeLimit = part.instance->freeItems() + effort;
       // One setting that gets lost leaves something for the next ones.
       search.workLimit = (workLimit - result.work) / 3 * 2;
