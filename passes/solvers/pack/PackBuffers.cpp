@@ -311,10 +311,6 @@ private:
         search.noise = 0.3;
         search.seed = static_cast<uint64_t>(effort);
       }
-      // Explanations skip what cannot help, and cost several times the work of a node: every other
-      // round goes without, and sees other nodes.
-      search.rules.backjump =
-          std::countr_zero(static_cast<uint64_t>(effort / firstEffort)) % 2 == 0;
       search.nodeLimit = part.instance->freeItems() + effort;
       // One setting that gets lost leaves something for the next ones.
       search.workLimit = (workLimit - result.work) / 3 * 2;
