@@ -8,6 +8,7 @@
 // times in a row, and what comes out is decided at the capacity at which it fits by construction.
 // With --minimize it is packed without a capacity. One row per derivation; --list names every
 // problem that took longer, or was not solved. Seconds are processor time of one thread.
+#include "benchmarks/plan/pack/Instances.h"
 #include "ir/plan/pack/Bound.h"
 #include "ir/plan/pack/Derive.h"
 #include "ir/plan/pack/Generate.h"
@@ -20,8 +21,6 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 namespace {
 
@@ -50,14 +49,6 @@ struct Row {
 
 double processorSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-std::optional<Bytes> capacityInName(const std::string &stem) {
-  const size_t dot = stem.rfind('.');
-  const std::string digits = dot == std::string::npos ? "" : stem.substr(dot + 1);
-  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos)
-    return std::nullopt;
-  return std::stoll(digits);
-}
-
 /// The packing of a problem within its capacity; nullopt when none was found.
 std::optional<Certified> certify(Problem problem, Bytes capacity) {
   PackOptions options;
@@ -80,10 +71,7 @@ void addSource(const std::string &text, std::vector<Source> &sources) {
   const std::optional<Bytes> capacity = capacityInName(stem);
   if (!capacity)
     return;
-  std::ifstream file(text, std::ios::binary);
-  std::ostringstream content;
-  content << file.rdbuf();
-  if (auto certified = certify(parse(content.str(), text), *capacity))
+  if (auto certified = certify(parse(readAll(text), text), *capacity))
     sources.push_back({stem, std::move(*certified)});
   else
     std::printf("%s: not packed within its capacity\n", stem.c_str());
@@ -137,13 +125,8 @@ Settings parseArguments(int argc, char **argv) {
       settings.listSeconds = std::stod(text.substr(7));
     else if (text == "--minimize")
       settings.minimize = true;
-    else if (std::filesystem::is_directory(text))
-      for (const auto &entry : std::filesystem::directory_iterator(text)) {
-        if (entry.path().extension() == ".csv")
-          settings.sources.push_back(entry.path().string());
-      }
     else
-      settings.sources.push_back(text);
+      addInstances(text, settings.sources);
   }
   std::sort(settings.sources.begin(), settings.sources.end());
   return settings;

@@ -9,6 +9,7 @@
 // "12 ms" is the time until the best of the twelve greedy pairs is known, for up to 20,000 buffers;
 // "pairs" is how many of them the result is known not to lie above. All times are processor time of
 // one thread.
+#include "benchmarks/plan/pack/Instances.h"
 #include "ir/plan/pack/Bound.h"
 #include "ir/plan/pack/Generate.h"
 #include "ir/plan/pack/Text.h"
@@ -21,7 +22,6 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <map>
@@ -42,15 +42,6 @@ struct Settings {
 
 /// Columns of published.csv by instance, as text.
 using Published = std::map<std::string, std::vector<std::string>>;
-
-std::string readAll(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw Error::badInput("cannot open '" + path + "'");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 Published readPublished(const std::string &path) {
   Published table;
@@ -86,15 +77,6 @@ Problem load(const std::string &instance) {
       return generateHardTraining(count, 1);
   }
   return parse(readAll(instance), instance);
-}
-
-/// "x.1048576" -> 1048576.
-std::optional<Bytes> capacityInName(const std::string &stem) {
-  const size_t dot = stem.rfind('.');
-  const std::string digits = dot == std::string::npos ? "" : stem.substr(dot + 1);
-  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos)
-    return std::nullopt;
-  return std::stoll(digits);
 }
 
 /// Decides the capacities in file names, for the sum that MiniMalloc reports.
@@ -174,13 +156,8 @@ Settings parseArguments(int argc, char **argv) {
       settings.work = std::stoll(text.substr(7));
     else if (text.rfind("--published=", 0) == 0)
       settings.published = text.substr(12);
-    else if (std::filesystem::is_directory(text))
-      for (const auto &entry : std::filesystem::directory_iterator(text)) {
-        if (entry.path().extension() == ".csv")
-          settings.instances.push_back(entry.path().string());
-      }
     else
-      settings.instances.push_back(text);
+      addInstances(text, settings.instances);
   }
   std::sort(settings.instances.begin(), settings.instances.end());
   return settings;
