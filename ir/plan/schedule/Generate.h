@@ -26,7 +26,7 @@ Problem unitChainStep(int length);
 /// Random layered graphs (after Gagrani et al., "Neural Topological Ordering for Computation
 /// Graphs", 2022, appendix A): layers of random width, random edges between neighbouring layers,
 /// and a given fraction of edges that skip layers; the input order lists layer by layer. With the
-/// defaults an op of a graph of 1,000 reads about six values, as in the published instances.
+/// defaults an op of a graph of 1,000 reads about six values.
 struct LayeredOptions {
   int opCount = 100;
   double width = 0.5;             ///< mean layer width as an exponent of opCount
