@@ -220,6 +220,10 @@ private:
     auto [known, isNew] = tightened.try_emplace(index);
     if (!isNew)
       return known->second ? &*known->second : nullptr;
+    // On large steps the next candidates are there sooner than a window is planned again.
+    constexpr size_t kLargeStep = 5000;
+    if (problem.ops.size() > kLargeStep)
+      return nullptr;
     constexpr int kRounds = 3;
     const schedule::FrontierRow &row = *this->row(index);
     const Bytes target = row.peakBytes + stateOutside;
