@@ -95,7 +95,7 @@ public:
       if (trySegments(row.time))
         return share(segments());
       if (arenaOf(i) <= budget)
-        return scheduled(row.solution);
+        return share(placedRow(i));
       if (const Candidate *tightened = tightenedRow(i))
         waiting.push_back(tightened);
     }
@@ -115,7 +115,7 @@ public:
       if (row(i)->peakBytes + stateOutside - (kAlignment - 1) >= best.arenaBytes)
         break;
       if (arenaOf(i) < best.arenaBytes)
-        best = scheduled(row(i)->solution);
+        best = share(placedRow(i));
       if (const Candidate *tightened = tightenedRow(i))
         if (tightened->arenaBytes < best.arenaBytes)
           best = scheduled(tightened->solution);
@@ -205,8 +205,16 @@ private:
       return arenaOfRow[index] = arenaOfRow[index - 1];
     auto [known, isNew] = arenaOfRow.try_emplace(index, 0);
     if (isNew)
-      known->second = scheduled(row(index)->solution).arenaBytes;
+      known->second = placedRow(index).arenaBytes;
     return known->second;
+  }
+
+  /// The row rewritten, packed and verified. The last one is kept: its arena is asked for first,
+  /// then, as that decides, the row itself or what to do better.
+  const StepChoice &placedRow(int index) {
+    if (!lastPlaced || lastPlaced->first != index)
+      lastPlaced.emplace(index, scheduled(row(index)->solution));
+    return lastPlaced->second;
   }
 
   static bool isSame(const schedule::FrontierRow &left, const schedule::FrontierRow &right) {
@@ -230,7 +238,7 @@ private:
     schedule::Problem tighter = problem;
     schedule::Solution solution = row.solution;
     for (int round = 0; round < kRounds; ++round) {
-      StepChoice choice = scheduled(solution);
+      StepChoice choice = round == 0 ? share(placedRow(index)) : scheduled(solution);
       if (choice.arenaBytes <= target) {
         // A faster plan here would have been on the frontier but for luck; rows come first.
         if (round > 0 && choice.time >= row.time)
@@ -295,10 +303,7 @@ private:
     choice.method = method;
     runStage(*module, "order", addSharePasses);
     func::FuncOp graph = trainGraph(*module);
-    graph.walk([&](Operation *op) {
-      if (op->getBlock() == &graph.getBody().front() && !launchesNothing(op))
-        choice.time += costs.costOf(op);
-    });
+    choice.time = costs.timeOf(graph).total();
     Liveness liveness(graph);
     choice.livePeakBytes = liveness.transientPeak() + liveness.stateBytes();
     runStage(*module, "place", [](PassManager &manager) {
@@ -319,6 +324,7 @@ private:
   std::optional<StepChoice> segmentChoice;
   std::map<int, std::optional<schedule::FrontierRow>> knownRows;
   std::map<int, Bytes> arenaOfRow;
+  std::optional<std::pair<int, StepChoice>> lastPlaced;
   std::map<int, std::optional<Candidate>> tightened; ///< of rows that packing overshot
   Bytes stateOutside = 0; ///< state that the training graph does not hold
   Bytes otherGraphs = 0;  ///< least arena of the other graphs

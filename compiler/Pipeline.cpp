@@ -12,7 +12,6 @@
 #include "passes/fuse/Passes.h"
 #include "passes/layout/Passes.h"
 #include "passes/memory/DescribePlan.h"
-#include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/order/Passes.h"
 #include "passes/rewrite/Passes.h"
@@ -156,13 +155,12 @@ Bytes arenaWithoutRecompute(ModuleOp step) {
 /// The plan of a placed step with its times; writes --remarks.
 Plan reportPlan(ModuleOp placed, const CostModel &costs, const CompileOptions &options) {
   Plan plan = describePlan(placed);
-  schedule::Cost once = 0, again = 0;
+  CostModel::GraphTime time;
   if (auto graph = placed.lookupSymbol<func::FuncOp>("train"))
-    for (Operation &op : graph.getBody().front().without_terminator())
-      if (!launchesNothing(&op))
-        (op.hasAttr(kRecomputeAttr) ? again : once) += costs.costOf(&op);
-  plan.extraTimeFraction = once > 0 ? static_cast<double>(again) / static_cast<double>(once) : 0;
-  plan.stepSeconds = static_cast<double>(once + again) * 1e-9;
+    time = costs.timeOf(graph);
+  plan.extraTimeFraction =
+      time.once > 0 ? static_cast<double>(time.again) / static_cast<double>(time.once) : 0;
+  plan.stepSeconds = static_cast<double>(time.total()) * 1e-9;
   plan.costSource = (costs.measured ? "" : "roofline of ") + costs.device;
   if (!options.remarksPath.empty())
     writeDecisions(placed, costs, options.remarksPath);

@@ -1,6 +1,7 @@
 #include "passes/order/CostModel.h"
 
 #include "ir/Stow.h"
+#include "passes/memory/Liveness.h"
 
 #include <algorithm>
 #include <cmath>
@@ -34,6 +35,14 @@ schedule::Cost CostModel::costOf(Operation *op) const {
   }
   double seconds = launchSeconds + std::max(flops / peakOf(*this, op), moved / bytesPerSecond);
   return std::max<schedule::Cost>(1, std::llround(seconds * 1e9));
+}
+
+CostModel::GraphTime CostModel::timeOf(func::FuncOp graph) const {
+  GraphTime time;
+  for (Operation &op : graph.getBody().front())
+    if (!launchesNothing(&op))
+      (op.hasAttr(kRecomputeAttr) ? time.again : time.once) += costOf(&op);
+  return time;
 }
 
 } // namespace stow

@@ -9,6 +9,7 @@
 #include "ir/plan/schedule/Problem.h"
 #include "runtime/base/DType.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Operation.h"
 
 #include <map>
@@ -30,6 +31,13 @@ struct CostModel {
   /// Nanoseconds of one execution: kCostAttr, or the roofline. Types without a peak of their own
   /// count as f32.
   schedule::Cost costOf(mlir::Operation *op) const;
+
+  /// Nanoseconds of one run of a graph, recomputation apart.
+  struct GraphTime {
+    schedule::Cost once = 0, again = 0;
+    schedule::Cost total() const { return once + again; }
+  };
+  GraphTime timeOf(mlir::func::FuncOp graph) const;
 };
 
 } // namespace stow
