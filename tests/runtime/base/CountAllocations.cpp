@@ -18,11 +18,15 @@
 
 namespace {
 
-std::atomic<int64_t> calls{0}, bytes{0};
+std::atomic<int64_t> calls{0}, bytes{0}, largest{0};
 
 [[maybe_unused]] void count(size_t size) {
   calls.fetch_add(1, std::memory_order_relaxed);
   bytes.fetch_add(static_cast<int64_t>(size), std::memory_order_relaxed);
+  int64_t seen = largest.load(std::memory_order_relaxed);
+  while (static_cast<int64_t>(size) > seen &&
+         !largest.compare_exchange_weak(seen, static_cast<int64_t>(size))) {
+  }
 }
 
 } // namespace
@@ -65,4 +69,6 @@ int posix_memalign(void **result, size_t alignment, size_t size) {
 
 bool stow::test::allocationsAreCounted() { return STOW_COUNT_ALLOCATIONS != 0; }
 
-stow::test::Allocations stow::test::allocationsSoFar() { return {calls.load(), bytes.load()}; }
+stow::test::Allocations stow::test::allocationsSoFar() {
+  return {calls.load(), bytes.load(), largest.load()};
+}

@@ -10,10 +10,11 @@ namespace stow::test {
 bool allocationsAreCounted();
 
 /// Totals since the start, over all threads: calls of malloc, calloc, realloc and their aligned
-/// variants, and the bytes asked for.
+/// variants, the bytes asked for, and the most that one call asked for.
 struct Allocations {
-  int64_t calls;
-  int64_t bytes;
+  int64_t calls = 0;
+  int64_t bytes = 0;
+  int64_t largest = 0;
 };
 Allocations allocationsSoFar();
 
