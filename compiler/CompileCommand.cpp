@@ -1,10 +1,10 @@
 // `stowage compile` and `stowage plan`.
 #include "codegen/host/ObjectFile.h"
 #include "codegen/host/ProgramBuilder.h"
+#include "codegen/host/TemporaryFolder.h"
 #include "compiler/Commands.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
-#include "compiler/TemporaryFolder.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/program/Flags.h"

@@ -1,9 +1,8 @@
 #include "compiler/MeasuredCosts.h"
 
-#include "codegen/host/ObjectFile.h"
+#include "codegen/host/LoadedObject.h"
 #include "codegen/host/ProgramBuilder.h"
 #include "compiler/Pipeline.h"
-#include "compiler/TemporaryFolder.h"
 #include "ir/Stow.h"
 #include "passes/memory/Liveness.h"
 #include "passes/order/CostModel.h"
@@ -21,7 +20,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <dlfcn.h>
 #include <fstream>
 #include <sstream>
 
@@ -79,36 +77,6 @@ std::string keyOf(Operation *op) {
   llvm::XXH128_hash_t hash = llvm::xxh3_128bits(llvm::arrayRefFromStringRef(text));
   return llvm::utohexstr(hash.high64, true, 16) + llvm::utohexstr(hash.low64, true, 16);
 }
-
-/// Kernels in memory, for as long as this lives.
-class LoadedObject {
-public:
-  LoadedObject(KernelModule &kernels, const std::string &targetCpu) {
-    TemporaryFolder folder;
-    ProgramData data{kernels.symbols().vec(), "{}"};
-    if (failed(emitProgramObject(kernels.module(), data, HostCpu{targetCpu}, folder.file("k.o"))))
-      throw Error::badInput("compilation stopped in stage measure");
-    link({{folder.file("k.o")}, {"-lm"}, true}, folder.file("k.so"));
-    handle = dlopen(folder.file("k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!handle)
-      throw Error::badInput(std::string("cannot load the kernels to measure: ") + dlerror());
-    table = static_cast<const StowKernelFn *>(dlsym(handle, "stow_kernels"));
-    count = kernels.symbols().size();
-  }
-  ~LoadedObject() {
-    if (handle)
-      dlclose(handle);
-  }
-  LoadedObject(const LoadedObject &) = delete;
-  LoadedObject &operator=(const LoadedObject &) = delete;
-
-  std::span<const StowKernelFn> kernels() const { return {table, count}; }
-
-private:
-  void *handle = nullptr;
-  const StowKernelFn *table = nullptr;
-  size_t count = 0;
-};
 
 /// Ordinary numbers in every float of an operand (slow ones, denormals and NaN, must not be
 /// measured); zeros, valid as an index, in the others.
@@ -186,7 +154,7 @@ MeasuredCosts MeasuredCosts::measure(ModuleOp prepared, int64_t threads,
   auto built = host::buildProgram(*alone, kernels);
   if (failed(built))
     throw Error::badInput("compilation stopped in stage measure");
-  LoadedObject object(kernels, targetCpu);
+  LoadedObject object(kernels, HostCpu{targetCpu});
   built->program.threads = threads;
   Executor executor(std::move(built->program), {object.kernels(), {}}, {});
   for (auto [index, kernel] : llvm::enumerate(measured))

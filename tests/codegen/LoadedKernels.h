@@ -1,9 +1,7 @@
 // Compiles the kernels of a graph to a shared object, loads it and runs them on plain arrays.
 #pragma once
 
-#include "codegen/host/ObjectFile.h"
-#include "codegen/kernels/Kernels.h"
-#include "runtime/format/Program.h"
+#include "codegen/host/LoadedObject.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -12,9 +10,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 
-#include <dlfcn.h>
-#include <filesystem>
-#include <unistd.h>
+#include <optional>
 
 namespace stow {
 
@@ -37,24 +33,7 @@ public:
         throw std::runtime_error("the kernel cannot be emitted");
       infos.push_back(*info);
     });
-    std::string stem =
-        (std::filesystem::temp_directory_path() /
-         ("stow-kernels-" + std::to_string(getpid()) + "-" + std::to_string(counter()++)))
-            .string();
-    ProgramData data{kernels.symbols().vec(), "{}"};
-    if (failed(emitProgramObject(kernels.module(), data, {cpu}, stem + ".o")))
-      throw std::runtime_error("the kernels cannot be compiled");
-    link({{stem + ".o"}, {"-lm"}, true}, stem + ".so");
-    handle = dlopen((stem + ".so").c_str(), RTLD_NOW);
-    std::filesystem::remove(stem + ".o");
-    std::filesystem::remove(stem + ".so");
-    if (!handle)
-      throw std::runtime_error(dlerror());
-    table = static_cast<const StowKernelFn *>(dlsym(handle, "stow_kernels"));
-  }
-  ~LoadedKernels() {
-    if (handle)
-      dlclose(handle);
+    loaded.emplace(kernels, HostCpu{cpu});
   }
 
   const KernelInfo &info(size_t op) const { return infos.at(op); }
@@ -69,7 +48,7 @@ public:
     if (step == 0)
       step = kernel.tasks;
     for (int64_t begin = 0; begin < kernel.tasks; begin += step)
-      table[kernel.index](begin, std::min(begin + step, kernel.tasks), pointers.data());
+      loaded->kernels()[kernel.index](begin, std::min(begin + step, kernel.tasks), pointers.data());
   }
 
 private:
@@ -94,16 +73,10 @@ private:
       throw std::runtime_error("the maps do not verify");
   }
 
-  static int &counter() {
-    static int value = 0;
-    return value;
-  }
-
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> graph;
   std::vector<KernelInfo> infos;
-  void *handle = nullptr;
-  const StowKernelFn *table = nullptr;
+  std::optional<LoadedObject> loaded;
 };
 
 /// A deterministic stream of numbers in [-scale, scale).

@@ -3,8 +3,11 @@
 
 #include "runtime/base/Error.h"
 
+#include <dlfcn.h>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <unistd.h>
 
 using namespace stow;
 

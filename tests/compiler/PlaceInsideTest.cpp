@@ -5,7 +5,7 @@
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
 
-#include "codegen/host/ObjectFile.h"
+#include "codegen/host/LoadedObject.h"
 #include "codegen/host/ProgramBuilder.h"
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/Liveness.h"
@@ -17,11 +17,8 @@
 #include "mlir/Pass/PassManager.h"
 
 #include <array>
-#include <dlfcn.h>
-#include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 using namespace mlir;
 using namespace stow;
@@ -145,36 +142,6 @@ std::string modelOf(const Net &net) {
          net.body + "return %last : tensor<" + net.last + "xf32>\n}\n}\n";
 }
 
-/// Kernels in memory for as long as this lives.
-class LoadedKernels {
-public:
-  explicit LoadedKernels(KernelModule &kernels) : count(kernels.symbols().size()) {
-    static int counter = 0;
-    std::string stem = testing::TempDir() + "place-inside-" + std::to_string(getpid()) + "-" +
-                       std::to_string(counter++);
-    ProgramData data{kernels.symbols().vec(), "{}"};
-    if (failed(emitProgramObject(kernels.module(), data, {"native"}, stem + ".o")))
-      throw std::runtime_error("the kernels cannot be compiled");
-    link({{stem + ".o"}, {"-lm"}, true}, stem + ".so");
-    handle = dlopen((stem + ".so").c_str(), RTLD_NOW);
-    std::filesystem::remove(stem + ".o");
-    std::filesystem::remove(stem + ".so");
-    if (!handle)
-      throw std::runtime_error(dlerror());
-    table = static_cast<const StowKernelFn *>(dlsym(handle, "stow_kernels"));
-  }
-  ~LoadedKernels() {
-    if (handle)
-      dlclose(handle);
-  }
-  std::span<const StowKernelFn> all() const { return {table, count}; }
-
-private:
-  void *handle = nullptr;
-  const StowKernelFn *table = nullptr;
-  size_t count;
-};
-
 /// A deterministic number in [-1, 1).
 float someFloat(uint64_t &state) {
   state = state * 6364136223846793005 + 1442695040888963407;
@@ -199,11 +166,11 @@ std::vector<char> train(ModuleOp placed, bool poison = false) {
   auto built = host::buildProgram(placed, kernels);
   if (failed(built))
     throw std::runtime_error("the module cannot be built");
-  LoadedKernels loaded(kernels);
+  LoadedObject loaded(kernels, {});
   built->program.threads = 2;
   ExecutorOptions options;
   options.poison = poison;
-  Executor executor(built->program, {loaded.all(), built->constants}, options);
+  Executor executor(built->program, {loaded.kernels(), built->constants}, options);
   executor.initializeState(7);
   std::vector<char> bits;
   auto read = [&](const Operand &place) {

@@ -1,4 +1,4 @@
-#include "compiler/TemporaryFolder.h"
+#include "codegen/host/TemporaryFolder.h"
 
 #include "runtime/base/Error.h"
 
