@@ -100,9 +100,8 @@ struct SearchResult {
   int64_t nodes = 0;
 };
 
-/// The items of a model, prepared for searching. Items with a fixed base are the ground on which
-/// the others are put: bytes below them are used only where other fixed items lie. Takes O(n log n
-/// + sections) to build unless items are long, and at most some 200 MB.
+/// The items of a model, prepared for searching. Takes O(n log n + sections) to build unless items
+/// are long or fixed above free bytes, and at most some 200 MB.
 class SearchInstance {
 public:
   /// `items` are indices into model.items; all of them by default. Nothing starts below `ground`.
@@ -111,11 +110,11 @@ public:
   ~SearchInstance();
   SearchInstance(SearchInstance &&) noexcept;
 
-  /// False when the search covers only part of the packings (items with bytes above free space,
-  /// fixed items in mid-air): then Exhausted proves nothing.
+  /// False when the search covers only part of the packings (items with bytes above free space, or
+  /// thousands of fixed items in mid-air): then Exhausted proves nothing.
   bool isComplete() const;
 
-  /// The number of items without a fixed base.
+  /// The number of items to place: those without a fixed base, and fixed ones in mid-air.
   int32_t freeItems() const;
 
   /// Searches for a packing of at most `capacity` bytes. `stop` is polled about every 10^5 steps.

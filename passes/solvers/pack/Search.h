@@ -20,7 +20,8 @@ public:
          const std::function<bool()> &stop)
       : data(data), capacity(capacity), ceiling(alignUp(capacity, data.grain)), options(options),
         stop(stop), watching(options.pick == SearchPick::Lowest),
-        explaining(options.rules.backjump && data.rectangles && data.count <= smallCount),
+        explaining(options.rules.backjump && data.rectangles && !data.anchored &&
+                   data.count <= smallCount),
         failures(options.failures ? *options.failures : ownFailures) {}
 
   SearchResult run() {
@@ -31,7 +32,8 @@ public:
     if (result.outcome == SearchOutcome::Found) {
       result.bases = data.fixedBases;
       for (int32_t i = 0; i < data.count; ++i)
-        result.bases[data.source[i]] = support[i];
+        if (!data.isAnchor[i])
+          result.bases[data.source[i]] = support[i];
     }
     return result;
   }

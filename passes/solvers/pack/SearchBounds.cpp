@@ -185,7 +185,7 @@ bool Search::refreshDeferred(int32_t item) {
     return true;
   Bytes lifted = unlimited, start = unlimited;
   work += data.forNeighbours(item, [&](int32_t other) {
-    if (isPlaced(other))
+    if (isPlaced(other) || data.isAnchor[other]) // `item` lies clear of the anchors
       return;
     start = std::min(start, std::max(lowest[other], least));
     if (liftBy(other) < lifted) {
@@ -199,7 +199,7 @@ bool Search::refreshDeferred(int32_t item) {
   }
   if (!options.rules.support)
     return true;
-  const Bytes raised = alignUp(lifted, data.alignment[item]);
+  const Bytes raised = data.clear(item, alignUp(lifted, data.alignment[item]));
   if (raised <= lowest[item])
     return true;
   explainDeferred(item, lifted, unlimited);
@@ -303,7 +303,7 @@ bool Search::place(int32_t item) {
   const Bytes base = support[item], top = base + data.step[item];
   bool fits = true;
   work += data.forNeighbours(item, [&](int32_t other) {
-    if (isPlaced(other))
+    if (isPlaced(other) || data.isAnchor[other])
       return;
     Bytes above = top;
     if (!data.rectangles) {
@@ -314,7 +314,7 @@ bool Search::place(int32_t item) {
     }
     if (above <= support[other])
       return;
-    above = alignUp(above, data.alignment[other]);
+    above = data.clear(other, alignUp(above, data.alignment[other]));
     if (above > lowest[other])
       explainRaise(other, item, above);
     if (fits && above + data.size[other] > capacity) {
@@ -336,6 +336,8 @@ bool Search::place(int32_t item) {
 }
 
 bool Search::deferIn(const Frame &frame) {
+  if (data.isAnchor[frame.item])
+    return false; // nothing lifts it
   if (watching) {
     progress = support[frame.item];
     progressBegin = frame.begin;

@@ -44,67 +44,150 @@ std::vector<ModelPiece> hullPieces(const Model &model, const Item &item) {
   return hulls;
 }
 
+/// A piece of a fixed item.
+struct FixedPiece {
+  int32_t position;
+  ModelPiece piece; ///< in absolute bytes
+};
+
+/// What is put into the search: a free item, or an anchor.
+struct Entry {
+  int32_t begin, position;
+  int32_t anchor; ///< index of a FixedPiece, or -1
+};
+
 } // namespace
 
 SearchData::SearchData(const Model &model, const std::vector<int32_t> &items, Bytes groundLevel)
     : total(static_cast<int32_t>(items.size())), fixedBases(items.size(), -1) {
   int32_t firstSection = model.sections, lastSection = 0;
-  std::vector<int32_t> order;
+  std::vector<Entry> entries;
+  std::vector<FixedPiece> fixed;
+  grain = 0;
   for (int32_t position = 0; position < total; ++position) {
     const Item &item = model.items[items[position]];
     firstSection = std::min(firstSection, item.begin);
     lastSection = std::max(lastSection, item.end);
-    if (!item.fixedBase)
-      order.push_back(position);
-  }
-  sections = std::max(0, lastSection - firstSection);
-  std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-    return std::pair(model.items[items[a]].begin, a) < std::pair(model.items[items[b]].begin, b);
-  });
-
-  // The fixed items are the ground. It is solid where they fill all bytes below their top.
-  std::vector<Bytes> groundOf(sections, 0), fixedBytes(sections, 0);
-  for (int32_t position = 0; position < total; ++position) {
-    const Item &item = model.items[items[position]];
-    if (!item.fixedBase)
+    grain = std::gcd(grain, item.fixedBase ? 0 : item.alignment);
+    if (!item.fixedBase) {
+      entries.push_back({item.begin, position, -1});
       continue;
+    }
     fixedBases[position] = *item.fixedBase;
     fixedTop = std::max(fixedTop, *item.fixedBase + item.size);
-    for (const ModelPiece &piece : hullPieces(model, item))
-      for (int32_t s = piece.begin - firstSection; s < piece.end - firstSection; ++s) {
-        groundOf[s] = std::max(groundOf[s], *item.fixedBase + piece.high);
-        fixedBytes[s] += piece.high - piece.low;
-      }
+    for (int32_t p = item.firstPiece; p < item.lastPiece; ++p) {
+      ModelPiece piece = model.pieces[p];
+      piece.low += *item.fixedBase;
+      piece.high += *item.fixedBase;
+      fixed.push_back({position, piece});
+    }
   }
-  complete = groundOf == fixedBytes;
+  sections = std::max(0, lastSection - firstSection);
 
-  count = static_cast<int32_t>(order.size());
-  grain = 0;
-  for (int32_t position : order)
-    grain = std::gcd(grain, model.items[items[position]].alignment);
+  std::sort(fixed.begin(), fixed.end(), [](const FixedPiece &a, const FixedPiece &b) {
+    return std::tuple(a.piece.low, a.position, a.piece.begin) <
+           std::tuple(b.piece.low, b.position, b.piece.begin);
+  });
+  // With very many, the bytes under anchors are given up.
+  const bool canAnchor = static_cast<int64_t>(fixed.size()) * total <= maxBlockEntries;
+  std::vector<Bytes> groundOf(sections, 0);
+  for (size_t f = 0; f < fixed.size(); ++f) {
+    const ModelPiece &piece = fixed[f].piece;
+    const auto first = groundOf.begin() + (piece.begin - firstSection),
+               last = groundOf.begin() + (piece.end - firstSection);
+    const bool isSolid = std::all_of(first, last, [&](Bytes bytes) { return bytes == piece.low; });
+    if (isSolid || !canAnchor) {
+      std::transform(first, last, first, [&](Bytes bytes) { return std::max(bytes, piece.high); });
+      complete &= isSolid;
+      continue;
+    }
+    entries.push_back({piece.begin, fixed[f].position, static_cast<int32_t>(f)});
+    grain = std::gcd(grain, piece.low);
+    anchored = true;
+  }
   grain = std::max<Bytes>(grain, 1);
-  source = order;
+
+  std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
+    return std::tuple(a.begin, a.position, a.anchor) < std::tuple(b.begin, b.position, b.anchor);
+  });
+  count = static_cast<int32_t>(entries.size());
   firstPiece.push_back(0);
-  for (int32_t position : order)
-    addItem(model, model.items[items[position]], firstSection);
+  for (const Entry &entry : entries) {
+    source.push_back(entry.position);
+    const Item &item = model.items[items[entry.position]];
+    if (entry.anchor >= 0)
+      addAnchor(item, fixed[entry.anchor].piece, firstSection);
+    else
+      addItem(model, item, firstSection);
+  }
   std::vector<Bytes> loadOf(sections + 1, 0);
   for (const ModelPiece &piece : pieces) {
     loadOf[piece.begin] += piece.high - piece.low;
     loadOf[piece.end] -= piece.high - piece.low;
   }
   std::partial_sum(loadOf.begin(), loadOf.end(), loadOf.begin());
+  findAnchors();
   for (int32_t i = 0; i < count; ++i) {
-    ground.push_back(alignUp(groundLevel, alignment[i]));
     load.push_back(0);
+    Bytes base = groundLevel;
     for (int32_t p = firstPiece[i]; p < firstPiece[i + 1]; ++p)
       for (int32_t s = pieces[p].begin; s < pieces[p].end; ++s) {
-        ground[i] = std::max(
-            ground[i], alignUp(std::max<Bytes>(0, groundOf[s] - pieces[p].low), alignment[i]));
+        base = std::max(base, groundOf[s] - pieces[p].low);
         load[i] = std::max(load[i], loadOf[s]);
       }
+    if (isAnchor[i])
+      continue;
+    ground[i] = clear(i, alignUp(base, alignment[i]));
   }
   buildBlocks();
   buildTwins();
+}
+
+void SearchData::addAnchor(const Item &item, const ModelPiece &piece, int32_t firstSection) {
+  begin.push_back(piece.begin - firstSection);
+  end.push_back(piece.end - firstSection);
+  size.push_back(piece.high - piece.low);
+  step.push_back(alignUp(size.back(), grain));
+  alignment.push_back(grain);
+  lifetime.push_back(item.lifetime);
+  birth.push_back(item.birth);
+  isAnchor.push_back(1);
+  ground.push_back(piece.low);
+  anchors.push_back(static_cast<int32_t>(isAnchor.size()) - 1);
+  pieces.push_back({begin.back(), end.back(), 0, step.back()});
+  firstPiece.push_back(static_cast<int32_t>(pieces.size()));
+}
+
+void SearchData::findAnchors() {
+  std::sort(anchors.begin(), anchors.end(), [&](int32_t a, int32_t b) {
+    return std::pair(ground[a], a) < std::pair(ground[b], b);
+  });
+  firstAnchor.assign(count + 1, 0);
+  for (int32_t i = 0; i < count; ++i) {
+    for (int32_t anchor : anchors)
+      if (!isAnchor[i] && begin[anchor] < end[i] && begin[i] < end[anchor])
+        anchorsOf.push_back(anchor);
+    firstAnchor[i + 1] = static_cast<int32_t>(anchorsOf.size());
+  }
+}
+
+Bytes SearchData::clear(int32_t item, Bytes base) const {
+  for (bool isClear = false; !isClear;) {
+    isClear = true;
+    for (int32_t k = firstAnchor[item]; k < firstAnchor[item + 1]; ++k) {
+      const int32_t anchor = anchorsOf[k];
+      for (int32_t p = firstPiece[item]; p < firstPiece[item + 1]; ++p) {
+        const ModelPiece &piece = pieces[p];
+        if (begin[anchor] < piece.end && piece.begin < end[anchor] &&
+            base + piece.low < ground[anchor] + step[anchor] &&
+            ground[anchor] < base + piece.high) {
+          base = alignUp(ground[anchor] + step[anchor] - piece.low, alignment[item]);
+          isClear = false;
+        }
+      }
+    }
+  }
+  return base;
 }
 
 void SearchData::addItem(const Model &model, const Item &item, int32_t firstSection) {
@@ -115,6 +198,8 @@ void SearchData::addItem(const Model &model, const Item &item, int32_t firstSect
   alignment.push_back(item.alignment);
   lifetime.push_back(item.lifetime);
   birth.push_back(item.birth);
+  isAnchor.push_back(0);
+  ground.push_back(0); // until all anchors are known
   for (ModelPiece piece : hullPieces(model, item)) {
     piece.begin -= firstSection;
     piece.end -= firstSection;
@@ -179,7 +264,7 @@ void SearchData::buildTwins() {
   auto isRectangle = [&](int32_t i) { return firstPiece[i + 1] - firstPiece[i] == 1; };
   for (int32_t k = 1; k < count; ++k) {
     const int32_t a = order[k - 1], b = order[k];
-    if (key(a) != key(b) || !isRectangle(a) || !isRectangle(b))
+    if (key(a) != key(b) || !isRectangle(a) || !isRectangle(b) || isAnchor[a] || isAnchor[b])
       continue;
     twinBefore[b] = a;
     twinAfter[a] = b;

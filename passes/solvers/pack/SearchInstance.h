@@ -4,6 +4,9 @@
 // Items are numbered by begin. The items that overlap item i are then those that are live in its
 // first section, which a list per section (or per block of sections) names, and a contiguous index
 // range: those that begin inside it.
+//
+// Fixed items that lie on the bottom or on each other are the ground. Those with free bytes under
+// them are *anchors*: items to come with one permitted base, over which others are lifted.
 #pragma once
 
 #include "passes/solvers/pack/Model.h"
@@ -11,22 +14,25 @@
 namespace stow::pack {
 
 struct SearchData {
-  int32_t count = 0;      ///< free items
-  int32_t total = 0;      ///< with the fixed ones
+  int32_t count = 0;      ///< free items, and each piece of an anchor
+  int32_t total = 0;      ///< items with the fixed ones
   int32_t sections = 0;   ///< numbered from 0
   Bytes grain = 1;        ///< every base is a multiple of this
   bool complete = true;   ///< see SearchInstance::isComplete
   bool rectangles = true; ///< every free item is one piece
 
-  std::vector<int32_t> source;   ///< free item -> position in the list the instance was made of
+  bool anchored = false; ///< some items are anchors
+
+  std::vector<int32_t> source;   ///< item -> position in the list the instance was made of
   std::vector<Bytes> fixedBases; ///< by position; -1 for free items
   Bytes fixedTop = 0;            ///< highest end of a fixed item
 
-  // By free item, in the order (begin, position):
+  // By item, in the order (begin, position):
   std::vector<int32_t> begin, end; ///< hulls
   std::vector<Bytes> size, alignment;
-  std::vector<Bytes> step;   ///< size rounded up to `grain`: what stacking on the item costs
-  std::vector<Bytes> ground; ///< lowest base above the fixed items
+  std::vector<Bytes> step; ///< size rounded up to `grain`: what stacking on the item costs
+  std::vector<char> isAnchor;
+  std::vector<Bytes> ground; ///< lowest base on the ground that no anchor is in the way of
   std::vector<Time> lifetime, birth;
   std::vector<int64_t> overlaps;
   std::vector<Bytes> load;         ///< largest load of the item's sections
@@ -42,6 +48,9 @@ struct SearchData {
   std::vector<int32_t> blockItem; ///< items that touch each block, ascending
 
   SearchData(const Model &model, const std::vector<int32_t> &items, Bytes groundLevel);
+
+  /// The lowest aligned base from `base` on at which `item` meets no anchor.
+  Bytes clear(int32_t item, Bytes base) const;
 
   /// True when `item` is live in `section`; `low` is then the free height under it.
   bool isLive(int32_t item, int32_t section, Bytes &low) const {
@@ -79,7 +88,13 @@ struct SearchData {
   }
 
 private:
+  std::vector<int32_t> anchors; ///< by base
+  /// By item: the overlapping anchors, [firstAnchor[item], firstAnchor[item + 1]) of anchorsOf.
+  std::vector<int32_t> firstAnchor, anchorsOf;
+
   void addItem(const Model &model, const Item &item, int32_t firstSection);
+  void addAnchor(const Item &item, const ModelPiece &piece, int32_t firstSection);
+  void findAnchors();
   void buildBlocks();
   void buildTwins();
 };
