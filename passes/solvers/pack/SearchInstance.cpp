@@ -120,25 +120,7 @@ SearchData::SearchData(const Model &model, const std::vector<int32_t> &items, By
     else
       addItem(model, item, firstSection);
   }
-  std::vector<Bytes> loadOf(sections + 1, 0);
-  for (const ModelPiece &piece : pieces) {
-    loadOf[piece.begin] += piece.high - piece.low;
-    loadOf[piece.end] -= piece.high - piece.low;
-  }
-  std::partial_sum(loadOf.begin(), loadOf.end(), loadOf.begin());
-  findAnchors();
-  for (int32_t i = 0; i < count; ++i) {
-    load.push_back(0);
-    Bytes base = groundLevel;
-    for (int32_t p = firstPiece[i]; p < firstPiece[i + 1]; ++p)
-      for (int32_t s = pieces[p].begin; s < pieces[p].end; ++s) {
-        base = std::max(base, groundOf[s] - pieces[p].low);
-        load[i] = std::max(load[i], loadOf[s]);
-      }
-    if (isAnchor[i])
-      continue;
-    ground[i] = clear(i, alignUp(base, alignment[i]));
-  }
+  findGrounds(groundOf, groundLevel);
   buildBlocks();
   buildTwins();
 }
@@ -156,6 +138,29 @@ void SearchData::addAnchor(const Item &item, const ModelPiece &piece, int32_t fi
   anchors.push_back(static_cast<int32_t>(isAnchor.size()) - 1);
   pieces.push_back({begin.back(), end.back(), 0, step.back()});
   firstPiece.push_back(static_cast<int32_t>(pieces.size()));
+}
+
+/// By item: the lowest base on `groundOf`, by section, and the largest load of its sections.
+void SearchData::findGrounds(const std::vector<Bytes> &groundOf, Bytes groundLevel) {
+  findAnchors();
+  std::vector<Bytes> loadOf(sections + 1, 0);
+  for (const ModelPiece &piece : pieces) {
+    loadOf[piece.begin] += piece.high - piece.low;
+    loadOf[piece.end] -= piece.high - piece.low;
+  }
+  std::partial_sum(loadOf.begin(), loadOf.end(), loadOf.begin());
+  for (int32_t i = 0; i < count; ++i) {
+    load.push_back(0);
+    Bytes base = groundLevel;
+    for (int32_t p = firstPiece[i]; p < firstPiece[i + 1]; ++p)
+      for (int32_t s = pieces[p].begin; s < pieces[p].end; ++s) {
+        base = std::max(base, groundOf[s] - pieces[p].low);
+        load[i] = std::max(load[i], loadOf[s]);
+      }
+    if (isAnchor[i])
+      continue;
+    ground[i] = clear(i, alignUp(base, alignment[i]));
+  }
 }
 
 void SearchData::findAnchors() {

@@ -95,6 +95,7 @@ private:
   void addItem(const Model &model, const Item &item, int32_t firstSection);
   void addAnchor(const Item &item, const ModelPiece &piece, int32_t firstSection);
   void findAnchors();
+  void findGrounds(const std::vector<Bytes> &groundOf, Bytes groundLevel);
   void buildBlocks();
   void buildTwins();
 };
