@@ -185,6 +185,9 @@ void planWithinBudget(CompiledPlan &result, const CostModel &costs, const Compil
   result.module = std::move(choice->placed);
   result.plan = reportPlan(*result.module, costs, options);
   result.plan.withoutRecomputeBytes = keepAll;
+  const auto least = static_cast<double>(planner.keepAll().time);
+  if (result.plan.extraTimeFraction > 0)
+    result.plan.extraTimeBound = static_cast<double>(planner.timeBound(budget)) / least - 1;
   timer.stop();
 }
 

@@ -73,6 +73,7 @@ struct Plan {
   Bytes livePeakBytes = 0;         ///< max over graphs
   std::string status;              ///< "optimal", "within 1.2 % of optimal", "heuristic"
   double extraTimeFraction = 0;    ///< recomputed cost / cost without recomputation
+  double extraTimeBound = 0;       ///< proven: no schedule within the budget adds less; a fraction
   double stepSeconds = 0;          ///< of the training step, recomputation included; 0 = not known
   std::string costSource;          ///< where these times come from: a device profile, or measured
   Bytes withoutRecomputeBytes = 0; ///< arena of the same graph with every value kept

@@ -90,6 +90,7 @@ Json toJsonValue(const Plan &plan) {
   json["lower_bound_bytes"] = plan.lowerBoundBytes;
   json["status"] = plan.status;
   json["extra_time_fraction"] = plan.extraTimeFraction;
+  json["extra_time_bound_fraction"] = plan.extraTimeBound;
   json["step_seconds"] = plan.stepSeconds;
   json["cost_source"] = plan.costSource;
   json["persistent_bytes"] = plan.persistentBytes;
@@ -124,6 +125,7 @@ Plan planFrom(const JsonNode &node) {
   plan.lowerBoundBytes = node.count("lower_bound_bytes");
   plan.status = node.text("status");
   plan.extraTimeFraction = node.number("extra_time_fraction");
+  plan.extraTimeBound = node.number("extra_time_bound_fraction");
   plan.stepSeconds = node.number("step_seconds");
   plan.costSource = node.text("cost_source");
   plan.persistentBytes = node.count("persistent_bytes");

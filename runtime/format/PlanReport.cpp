@@ -139,6 +139,7 @@ std::string renderSum(const Plan &plan) {
   std::string out = table.text("  ");
   out += "status: " + status +
          "; extra time for recomputation: " + percent(plan.extraTimeFraction) +
+         (plan.extraTimeBound > 0 ? ", lower bound " + percent(plan.extraTimeBound) : "") +
          (plan.costSource.empty() ? "" : " (" + plan.costSource + ")") + "\n";
   return out;
 }

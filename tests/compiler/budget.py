@@ -54,7 +54,9 @@ class Budget:
             self.check(plan["without_recompute_bytes"] == self.full["arena_bytes"], "the plan names the arena without recomputation")
             if before:
                 self.check(arena <= before["arena_bytes"] and extra >= before["extra_time_fraction"], "monotone")
+            self.check(0 <= plan["extra_time_bound_fraction"] <= extra, f"no schedule adds less than {100 * plan['extra_time_bound_fraction']:.2f} %")
             before = plan
+        self.check(before["extra_time_bound_fraction"] > 0, "recomputation is proven to be needed")
         self.check(before["extra_time_fraction"] > 0 and any(b["recomputed"] for b in before["buffers"]), "something is recomputed")
 
     def infeasible(self) -> None:

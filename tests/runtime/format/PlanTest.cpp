@@ -94,6 +94,7 @@ TEST(PlanTest, JsonRoundTrips) {
   EXPECT_TRUE(hidden.recomputed);
   EXPECT_EQ(read.outsideArenaBytes, 1 << 20);
   EXPECT_EQ(read.extraTimeFraction, 0.125);
+  EXPECT_EQ(read.extraTimeBound, 0.0625);
   EXPECT_EQ(read.stepSeconds, 0.25);
   EXPECT_EQ(read.costSource, "measured on tiny, 2 threads");
 }
@@ -106,9 +107,9 @@ TEST(PlanTest, JsonHasThePublicKeys) {
     keys.push_back(item.key());
   EXPECT_THAT(keys,
               ElementsAre("model", "arena_bytes", "live_peak_bytes", "lower_bound_bytes", "status",
-                          "extra_time_fraction", "step_seconds", "cost_source", "persistent_bytes",
-                          "without_recompute_bytes", "outside_arena_bytes", "alignment",
-                          "breakdown", "buffers", "graphs"));
+                          "extra_time_fraction", "extra_time_bound_fraction", "step_seconds",
+                          "cost_source", "persistent_bytes", "without_recompute_bytes",
+                          "outside_arena_bytes", "alignment", "breakdown", "buffers", "graphs"));
   ASSERT_EQ(json["buffers"].size(), 6u); // the training step only: one timeline
   const ordered_json &buffer = json["buffers"][2];
   EXPECT_EQ(buffer["name"], "x");

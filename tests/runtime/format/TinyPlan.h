@@ -43,6 +43,7 @@ inline Plan makeTinyPlan() {
   plan.livePeakBytes = 456;
   plan.status = "optimal";
   plan.extraTimeFraction = 0.125;
+  plan.extraTimeBound = 0.0625;
   plan.stepSeconds = 0.25;
   plan.costSource = "measured on tiny, 2 threads";
   plan.withoutRecomputeBytes = 640;
