@@ -6,8 +6,8 @@
 #include "ir/Stow.h"
 #include "passes/memory/Liveness.h"
 #include "passes/order/CostModel.h"
+#include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
-#include "runtime/data/AtomicFile.h"
 #include "runtime/format/Json.h"
 #include "runtime/program/Executor.h"
 
@@ -199,9 +199,7 @@ void MeasuredCosts::save(const std::string &path) const {
                                {"op", kernel.op},
                                {"node", kernel.node},
                                {"nanoseconds", kernel.nanoseconds}});
-  AtomicFile file(path);
-  file.write(dumpJson(json, 1) + "\n");
-  file.commit();
+  writeFile(path, dumpJson(json, 1) + "\n");
 }
 
 void MeasuredCosts::annotate(ModuleOp prepared) const {

@@ -16,8 +16,8 @@
 #include "passes/order/Passes.h"
 #include "passes/rewrite/Passes.h"
 #include "passes/verify/Passes.h"
+#include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
-#include "runtime/data/AtomicFile.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -206,11 +206,8 @@ void addPlacePasses(PassManager &manager, PackBuffersPassOptions options) {
 }
 
 void saveProblem(const BudgetPlanner &planner, const CompileOptions &options) {
-  if (options.saveProblemPath.empty())
-    return;
-  AtomicFile file(options.saveProblemPath);
-  file.write(schedule::print(planner.problem()));
-  file.commit();
+  if (!options.saveProblemPath.empty())
+    writeFile(options.saveProblemPath, schedule::print(planner.problem()));
 }
 
 CostModel weighStep(ModuleOp prepared, const CompileOptions &options) {

@@ -5,12 +5,12 @@
 #include "compiler/Pipeline.h"
 #include "compiler/Planning.h"
 #include "compiler/Registration.h"
+#include "runtime/base/AtomicFile.h"
 #include "runtime/program/Flags.h"
 
 #include "mlir/IR/MLIRContext.h"
 
 #include <cstdio>
-#include <fstream>
 
 using namespace mlir;
 
@@ -35,10 +35,7 @@ void writeOut(const std::string &text, const std::string &path) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return;
   }
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  if (!out.flush())
-    throw Error::badInput("cannot write \"" + path + "\"");
+  writeFile(path, text);
 }
 
 } // namespace

@@ -2,12 +2,12 @@
 
 #include "ir/Stow.h"
 #include "passes/memory/Liveness.h"
-#include "runtime/base/Error.h"
+#include "runtime/base/AtomicFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <tuple>
 
@@ -68,25 +68,10 @@ public:
 
 private:
   void findPeak() {
-    std::vector<Bytes> change(liveness.commandCount() + 1, 0);
-    for (const Storage &storage : liveness.storages()) {
-      change[storage.begin] += storage.size;
-      change[storage.end] -= storage.size;
-    }
-    for (Operation &op : graph.getBody().front())
-      if (auto command = liveness.commandOf(&op))
-        if (auto workspace = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr)) {
-          change[*command] += workspace.getInt();
-          change[*command + 1] -= workspace.getInt();
-        }
-    Bytes live = 0;
-    for (int64_t step = 0; step < liveness.commandCount(); ++step) {
-      live += change[step];
-      if (live > peakSum) {
-        peakSum = live;
-        peak = step;
-      }
-    }
+    const std::vector<Bytes> live = liveness.liveBytes();
+    const auto most = std::max_element(live.begin(), live.end());
+    peakSum = *most;
+    peak = most - live.begin();
   }
 
   /// Clones belong to the op of the same kind, place in the model and types.
@@ -216,10 +201,7 @@ std::string describeDecisions(ModuleOp placed, const CostModel &costs) {
 }
 
 void writeDecisions(ModuleOp placed, const CostModel &costs, const std::string &path) {
-  std::ofstream out(path, std::ios::binary);
-  out << describeDecisions(placed, costs);
-  if (!out.flush())
-    throw Error::badInput("cannot write \"" + path + "\"");
+  writeFile(path, describeDecisions(placed, costs));
 }
 
 } // namespace stow

@@ -2,6 +2,7 @@
 #include "ir/plan/pack/Text.h"
 #include "ir/plan/pack/Verify.h"
 #include "passes/solvers/pack/PackBuffers.h"
+#include "runtime/base/AtomicFile.h"
 #include "runtime/base/Bytes.h"
 #include "runtime/base/Error.h"
 
@@ -104,14 +105,6 @@ std::string readAll(const std::string &path) {
   return text.str();
 }
 
-void writeAll(const std::string &path, const std::string &text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file)
-    throw Error::badInput("cannot write '" + path + "'");
-}
-
 std::string percent(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4f%%", 100 * share);
@@ -168,7 +161,7 @@ int run(const Arguments &arguments) {
   const bool packed =
       result.solution && (!arguments.capacity || result.solution->height <= *arguments.capacity);
   if (packed && !arguments.output.empty())
-    writeAll(arguments.output, pack::print(problem, *result.solution));
+    writeFile(arguments.output, pack::print(problem, *result.solution));
   if (packed)
     return 0;
   if (result.status == pack::PackStatus::Infeasible || result.lowerBound > *arguments.capacity)

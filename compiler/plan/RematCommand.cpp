@@ -6,6 +6,7 @@
 #include "passes/solvers/schedule/PhaseProgram.h"
 #include "passes/solvers/schedule/PlanSchedule.h"
 #include "passes/solvers/schedule/Segments.h"
+#include "runtime/base/AtomicFile.h"
 #include "runtime/base/Bytes.h"
 #include "runtime/base/Error.h"
 
@@ -115,11 +116,7 @@ void writeSchedule(const std::string &path, const Problem &problem, const Soluti
     std::fwrite(text.data(), 1, text.size(), stdout);
     return;
   }
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file)
-    throw Error::badInput("cannot write '" + path + "'");
+  writeFile(path, text);
 }
 
 double percent(double part, double whole) { return whole > 0 ? 100.0 * part / whole : 0; }

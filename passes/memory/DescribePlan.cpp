@@ -3,6 +3,7 @@
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 
+#include <algorithm>
 #include <cstdio>
 
 using namespace mlir;
@@ -113,19 +114,10 @@ GraphPlan describeGraph(func::FuncOp graph) {
   }
   if (plan.stepNames.empty())
     plan.stepNames.push_back("nothing to compute");
-  std::vector<Bytes> change(plan.stepCount + 1, 0);
-  for (const PlannedBuffer &buffer : plan.buffers) {
-    change[buffer.begin] += buffer.size;
-    change[buffer.end] -= buffer.size;
-  }
-  Bytes live = 0;
-  for (int64_t step = 0; step < plan.stepCount; ++step) {
-    live += change[step];
-    if (live > plan.livePeakBytes) {
-      plan.livePeakBytes = live;
-      plan.peakStep = step;
-    }
-  }
+  const std::vector<Bytes> live = liveness.liveBytes();
+  const auto most = std::max_element(live.begin(), live.end());
+  plan.livePeakBytes = *most;
+  plan.peakStep = most - live.begin();
   return plan;
 }
 

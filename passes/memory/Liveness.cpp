@@ -1,5 +1,7 @@
 #include "passes/memory/Liveness.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace stow {
@@ -201,20 +203,20 @@ std::optional<int64_t> Liveness::commandOf(Operation *op) const {
   return number == numbers.end() ? std::nullopt : std::optional(number->second);
 }
 
-Bytes Liveness::transientPeak() const {
+std::vector<Bytes> Liveness::liveBytes() const {
   std::vector<Bytes> change(commands + 1, 0);
-  for (const Storage &storage : all)
-    if (!storage.isState) {
-      change[storage.begin] += storage.size;
-      change[storage.end] -= storage.size;
-    }
-  Bytes live = 0, peak = 0;
-  for (int64_t command = 0; command < commands; ++command) {
-    live += change[command];
-    peak = std::max(peak, live + workspaces[command]);
+  for (const Storage &storage : all) {
+    change[storage.begin] += storage.size;
+    change[storage.end] -= storage.size;
   }
-  return peak;
+  std::partial_sum(change.begin(), change.end() - 1, change.begin());
+  std::vector<Bytes> live(change.begin(), change.end() - 1);
+  for (int64_t command = 0; command < commands; ++command)
+    live[command] += workspaces[command];
+  return live;
 }
+
+Bytes Liveness::transientPeak() const { return *llvm::max_element(liveBytes()) - stateBytes(); }
 
 Bytes Liveness::stateBytes() const {
   Bytes bytes = 0;

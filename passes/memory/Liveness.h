@@ -51,6 +51,9 @@ public:
   /// Number of the command, or none for ops that launch nothing.
   std::optional<int64_t> commandOf(mlir::Operation *op) const;
 
+  /// Sum of live bytes by command, workspaces and state included.
+  std::vector<Bytes> liveBytes() const;
+
   /// Largest sum of live bytes, workspaces included, state excluded.
   Bytes transientPeak() const;
 

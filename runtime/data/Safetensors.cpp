@@ -1,7 +1,7 @@
 #include "runtime/data/Safetensors.h"
 
+#include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
-#include "runtime/data/AtomicFile.h"
 #include "runtime/format/Json.h"
 
 #include <algorithm>

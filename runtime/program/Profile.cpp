@@ -1,6 +1,6 @@
 #include "runtime/program/Profile.h"
 
-#include "runtime/data/AtomicFile.h"
+#include "runtime/base/AtomicFile.h"
 #include "runtime/format/Json.h"
 
 #include <algorithm>
@@ -183,9 +183,7 @@ void reportProfile(const Profile &profile, const std::string &path) {
   std::fflush(stdout);
   if (path.empty())
     return;
-  AtomicFile file(path);
-  file.write(profile.json());
-  file.commit();
+  writeFile(path, profile.json());
 }
 
 } // namespace stow

@@ -1,8 +1,8 @@
 #include "runtime/program/Trainer.h"
 
+#include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Philox.h"
-#include "runtime/data/AtomicFile.h"
 #include "runtime/data/Shuffle.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/program/Evaluator.h"

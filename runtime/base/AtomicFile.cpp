@@ -1,4 +1,4 @@
-#include "runtime/data/AtomicFile.h"
+#include "runtime/base/AtomicFile.h"
 
 #include "runtime/base/Error.h"
 
@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <unistd.h>
 
 namespace stow {
@@ -13,7 +14,7 @@ namespace stow {
 AtomicFile::AtomicFile(const std::string &path) : path(path), partPath(path + ".part") {
   file = ::open(partPath.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0)
-    fail("create");
+    fail("write");
 }
 
 AtomicFile::~AtomicFile() {
@@ -24,8 +25,7 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::fail(const char *what) const {
-  throw Error::badInput("cannot " + std::string(what) + " '" + partPath +
-                        "': " + std::strerror(errno));
+  throw Error::badInput("cannot " + std::string(what) + " '" + path + "': " + std::strerror(errno));
 }
 
 void AtomicFile::write(const void *data, size_t size) {
@@ -55,6 +55,21 @@ void AtomicFile::commit() {
     ::fsync(directory);
     ::close(directory);
   }
+}
+
+void writeFile(const std::string &path, std::string_view text) {
+  std::error_code unknown;
+  const std::filesystem::file_status status = std::filesystem::status(path, unknown);
+  if (std::filesystem::exists(status) && std::filesystem::is_other(status)) {
+    std::ofstream stream(path, std::ios::binary);
+    stream << text;
+    if (!stream.flush())
+      throw Error::badInput("cannot write '" + path + "'");
+    return;
+  }
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
 }
 
 void checkWritable(const std::string &path) {
