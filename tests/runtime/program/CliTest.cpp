@@ -357,7 +357,7 @@ TEST_F(CliTest, RunErrors) {
   EXPECT_EQ(run(program, {"train", data, "--lr=1e38", "--allow-nonfinite", "--steps=5"}).code, 0);
   EXPECT_THAT(errorOf({"train", data, "--steps=1", "--epochs=1"}), HasSubstr("exclude each other"));
   EXPECT_THAT(errorOf({"train", data, "--save-every=5"}), HasSubstr("needs --save"));
-  EXPECT_THAT(errorOf({"train", data, "--save=/nonexistent/w"}), HasSubstr("cannot create"));
+  EXPECT_THAT(errorOf({"train", data, "--save=/nonexistent/w"}), HasSubstr("cannot write"));
   EXPECT_THAT(errorOf({"train", data, "--threads=64"}), HasSubstr("recompile with --threads=64"));
   EXPECT_THAT(errorOf({"train", data, "--resume"}), HasSubstr("continues the one of --save"));
   EXPECT_THAT(errorOf({"train", data, "--resume=" + weights}), HasSubstr("No such file"));
