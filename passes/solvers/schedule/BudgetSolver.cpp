@@ -208,6 +208,22 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
   }
 }
 
+std::vector<Point> BudgetSolver::repair(const Sequence &start, Bytes budget) const {
+  std::vector<Point> found;
+  for (double bias : {0.3, 0.02, 4.0}) {
+    constexpr int rounds = 30;
+    int64_t allowance = cutAllowance(2500);
+    std::optional<Sequence> reduced =
+        reduceToBudget(core, start, budget, rounds, bias, nullptr, &allowance);
+    if (!reduced || cancelled())
+      continue;
+    if (std::optional<Point> point = pointOf(dropNeedlessReruns(core, *reduced, budget), budget))
+      found.push_back(std::move(*point));
+  }
+  std::erase_if(found, [&](const Point &point) { return point.peak > budget; });
+  return found;
+}
+
 std::vector<Point> BudgetSolver::solve(const Task &task) const {
   std::vector<Point> found;
   std::vector<Sequence> candidates = cuts(task);

@@ -56,6 +56,10 @@ public:
   /// Search from one sequence: points within the budget.
   void search(const Task &task, const Sequence *start, std::vector<Point> &found) const;
 
+  /// Schedules within the budget from one that exceeds it a little: cut at its peaks, then without
+  /// the reruns that are not needed.
+  std::vector<Point> repair(const Sequence &start, Bytes budget) const;
+
   /// One cut at the peak per price, segmentation and base: the whole range of budgets at once. To
   /// be called before `solve`, which tries first what did best here.
   Frontier sweep();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 
 #ifdef STOW_HAVE_CBC
 #include <Cbc_C_Interface.h>
@@ -11,7 +12,7 @@
 
 namespace stow::schedule {
 
-std::vector<int32_t> phaseChain(const Core &core, int32_t start, int phases) {
+std::vector<PhaseEvent> phaseChain(const Core &core, int32_t start, int phases) {
   // Longest path to the end by number of ops; ties go to the earlier op.
   const size_t count = core.ops.size();
   std::vector<int32_t> length(count, 1), next(count, -1);
@@ -22,12 +23,12 @@ std::vector<int32_t> phaseChain(const Core &core, int32_t start, int phases) {
           length[i] = length[reader] + 1;
           next[i] = reader;
         }
-  std::vector<int32_t> path;
+  std::vector<PhaseEvent> path;
   for (int32_t op = start; op >= 0; op = next[op])
-    path.push_back(op);
+    path.push_back({op, /*conditional=*/false});
   if (static_cast<int>(path.size()) <= phases)
     return path;
-  std::vector<int32_t> chain;
+  std::vector<PhaseEvent> chain;
   for (int k = 0; k < phases; ++k)
     chain.push_back(path[static_cast<size_t>(k) * path.size() / static_cast<size_t>(phases)]);
   return chain;
@@ -37,7 +38,8 @@ std::vector<int32_t> phaseChain(const Core &core, int32_t start, int phases) {
 
 bool phaseProgramAvailable() { return false; }
 
-PhaseResult solvePhaseProgram(const Core &, int32_t, Bytes, const PhaseOptions &) {
+PhaseResult solvePhaseProgram(const Core &, const std::vector<PhaseEvent> &, Bytes,
+                              const PhaseOptions &) {
   throw Error::internal("the phase program needs CBC, which this build does not have");
 }
 
@@ -52,9 +54,8 @@ constexpr int absent = -1;
 /// Builds the program column by column and row by row, then hands it to CBC.
 class PhaseProgram {
 public:
-  PhaseProgram(const Core &core, std::vector<int32_t> chain, Bytes budget)
-      : core(core), chain(std::move(chain)), budget(budget),
-        phases(static_cast<int>(this->chain.size()) + 1) {
+  PhaseProgram(const Core &core, const std::vector<PhaseEvent> &events, Bytes budget)
+      : core(core), events(events), budget(budget), phases(static_cast<int>(events.size()) + 1) {
     byteUnit = std::max<double>(1.0, static_cast<double>(budget) / 1e6);
     costUnit = std::max<double>(1.0, static_cast<double>(core.leastTime) / 1e6);
     relate();
@@ -79,7 +80,9 @@ public:
       Cbc_setParameter(model, "cutoff",
                        std::to_string(constant + extra * (1 + 1e-6) + 1e-3).c_str());
     }
+    const std::clock_t start = std::clock();
     Cbc_solve(model);
+    result.seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     if (Cbc_isProvenInfeasible(model)) {
       // Below the cutoff nothing exists: the known schedule is optimal. Without one: infeasible.
       if (options.knownTime)
@@ -91,8 +94,8 @@ public:
           Cbc_isProvenOptimal(model) ? Cbc_getObjValue(model) : Cbc_getBestPossibleObjValue(model);
       result.bound = core.leastTime + roundUp(best - constant);
     }
-    if (const double *values = Cbc_getColSolution(model); values && Cbc_isProvenOptimal(model))
-      result.sequence = replay(values);
+    if (const double *values = Cbc_bestSolution(model); values && !Cbc_isProvenInfeasible(model))
+      replay(values, result);
     Cbc_deleteModel(model);
     return result;
   }
@@ -113,8 +116,10 @@ private:
     earliest.assign(count, 0);
     deadline.assign(count, phases - 1);
     for (int k = phases - 1; k-- > 0;) {
+      if (events[k].conditional)
+        continue;
       std::vector<char> above(count, 0);
-      above[chain[k]] = 1;
+      above[events[k].op] = 1;
       for (size_t u = count; u-- > 0;)
         if (above[u]) {
           deadline[u] = k;
@@ -124,9 +129,11 @@ private:
         }
     }
     for (int k = 0; k + 1 < phases; ++k) {
+      if (events[k].conditional)
+        continue;
       std::vector<char> below(count, 0);
-      below[chain[k]] = 1;
-      earliest[chain[k]] = std::max(earliest[chain[k]], k);
+      below[events[k].op] = 1;
+      earliest[events[k].op] = std::max(earliest[events[k].op], k);
       for (size_t u = 0; u < count; ++u)
         for (int32_t value : core.ops[u].inputs)
           if (core.values[value].producer && below[*core.values[value].producer]) {
@@ -134,6 +141,11 @@ private:
             earliest[u] = std::max(earliest[u], k + 1);
           }
     }
+  }
+
+  /// Op t ends phase k.
+  bool isEvent(int k, size_t t) const {
+    return k + 1 < phases && events[k].op == static_cast<int32_t>(t);
   }
 
   int column(double cost, double lower, double upper) {
@@ -151,7 +163,7 @@ private:
       for (size_t t = 0; t < ops; ++t) {
         if (k < earliest[t])
           continue;
-        bool forced = k + 1 < phases && chain[k] == static_cast<int32_t>(t);
+        const bool forced = isEvent(k, t) && !events[k].conditional;
         // Only one run is free; later ones cost. The first phases carry the free run by the row
         // "at least once", whose cost is subtracted as a constant.
         runs[k][t] =
@@ -183,29 +195,32 @@ private:
     rowUppers.push_back(upper);
   }
 
-  /// left <= in memory before phase k + written in phase k.
-  void supplied(int left, int k, int32_t a) {
+  /// left <= in memory before phase k + written in phase k. What the op at the end of the phase
+  /// writes supplies nothing inside the phase (`inside`), only what comes after it.
+  void supplied(int left, int k, int32_t a, bool inside) {
     const CoreValue &value = core.values[a];
     if (value.sizeBytes == 0)
-      return supplySmall(left, k, a);
+      return supplySmall(left, k, a, inside);
     std::vector<Term> terms = {{left, 1}};
     if (k == 0 && !value.producer)
       return; // there from the start
     if (k > 0 && stays[k - 1][a] != absent)
       terms.push_back({stays[k - 1][a], -1});
-    if (value.producer && runs[k][*value.producer] != absent)
+    if (value.producer && runs[k][*value.producer] != absent &&
+        !(inside && isEvent(k, static_cast<size_t>(*value.producer))))
       terms.push_back({runs[k][*value.producer], -1});
     row(std::move(terms), -1e30, 0);
   }
 
   /// Values without bytes stay for free once written: any earlier phase will do.
-  void supplySmall(int left, int k, int32_t a) {
+  void supplySmall(int left, int k, int32_t a, bool inside) {
     const std::optional<int32_t> &producer = core.values[a].producer;
     if (!producer)
       return;
     std::vector<Term> terms = {{left, 1}};
     for (int j = 0; j <= k; ++j)
-      if (runs[j][*producer] != absent)
+      if (runs[j][*producer] != absent &&
+          !(inside && j == k && isEvent(k, static_cast<size_t>(*producer))))
         terms.push_back({runs[j][*producer], -1});
     row(std::move(terms), -1e30, 0);
   }
@@ -216,13 +231,15 @@ private:
       for (size_t t = 0; t < core.ops.size(); ++t)
         if (runs[k][t] != absent)
           for (int32_t a : core.ops[t].inputs)
-            supplied(runs[k][t], k, a);
+            supplied(runs[k][t], k, a, /*inside=*/true);
       if (k + 1 == phases)
         continue;
       for (size_t a = 0; a < core.values.size(); ++a)
         if (stays[k][a] != absent)
-          supplied(stays[k][a], k, static_cast<int32_t>(a));
+          supplied(stays[k][a], k, static_cast<int32_t>(a), /*inside=*/false);
       addBytes(k);
+      if (events[k].conditional)
+        addCondition(k);
     }
     for (size_t t = 0; t < core.ops.size(); ++t) {
       std::vector<Term> once, all;
@@ -250,8 +267,8 @@ private:
   }
 
   void addBytes(int k) {
-    const CoreOp &op = core.ops[chain[k]];
-    Bytes own = core.baseBytes + op.leastWorkspaceBytes - op.uncertainCreditBytes;
+    const CoreOp &op = core.ops[events[k].op];
+    Bytes own = op.leastWorkspaceBytes - op.uncertainCreditBytes;
     std::vector<char> beside(core.values.size(), 1);
     for (int32_t a : op.inputs) {
       own += core.values[a].sizeBytes;
@@ -265,13 +282,35 @@ private:
       own += core.values[a].sizeBytes - credit;
       beside[a] = 0;
     }
-    impossible |= own > budget;
     std::vector<Term> terms;
     for (size_t a = 0; a < core.values.size(); ++a)
       if (beside[a] && stays[k][a] != absent)
         terms.push_back({stays[k][a], static_cast<double>(core.values[a].sizeBytes) / byteUnit});
+    Bytes room = budget - core.baseBytes;
+    if (!events[k].conditional)
+      room -= own;
+    else if (const int run = runs[k][events[k].op]; run != absent)
+      terms.push_back({run, static_cast<double>(own) / byteUnit});
+    impossible |= room < 0;
     // A hair of slack keeps rounding of doubles from cutting off a real schedule.
-    row(std::move(terms), -1e30, static_cast<double>(budget - own) / byteUnit * (1 + 1e-12) + 1e-9);
+    row(std::move(terms), -1e30, static_cast<double>(room) / byteUnit * (1 + 1e-12) + 1e-9);
+  }
+
+  /// An event that does not take place leaves its op idle until the next certain event (which may
+  /// be its first run).
+  void addCondition(int k) {
+    const int32_t op = events[k].op;
+    for (int j = k + 1; j < phases; ++j) {
+      const bool isCertain = j + 1 < phases && !events[j].conditional;
+      if (runs[j][op] != absent && !(isCertain && events[j].op == op)) {
+        std::vector<Term> terms = {{runs[j][op], 1}};
+        if (runs[k][op] != absent)
+          terms.push_back({runs[k][op], -1});
+        row(std::move(terms), -1e30, 0);
+      }
+      if (isCertain)
+        break;
+    }
   }
 
   /// CBC wants columns; rows are collected first and turned around.
@@ -300,23 +339,45 @@ private:
     return model;
   }
 
-  /// Every phase in input order, its chain op last.
-  Sequence replay(const double *values) const {
+  /// Every phase in input order, the op of its event last. Where that exceeds the budget in the
+  /// middle of a phase, the op there becomes an event of its own.
+  void replay(const double *values, PhaseResult &result) const {
     Sequence sequence;
+    std::vector<size_t> ends;
+    auto takesPlace = [&](int k, size_t t) {
+      return runs[k][t] != absent && values[runs[k][t]] > 0.5;
+    };
     for (int k = 0; k < phases; ++k) {
-      for (size_t t = 0; t < core.ops.size(); ++t) {
-        bool last = k + 1 < phases && chain[k] == static_cast<int32_t>(t);
-        if (!last && runs[k][t] != absent && values[runs[k][t]] > 0.5)
+      for (size_t t = 0; t < core.ops.size(); ++t)
+        if (!isEvent(k, t) && takesPlace(k, t))
           sequence.push_back(static_cast<int32_t>(t));
+      if (k + 1 < phases && takesPlace(k, static_cast<size_t>(events[k].op)))
+        sequence.push_back(events[k].op);
+      ends.push_back(sequence.size());
+    }
+    std::vector<Bytes> bytesAt;
+    measure(core, sequence, &bytesAt);
+    size_t position = 0;
+    for (int k = 0; k < phases; ++k) {
+      size_t highest = position;
+      for (size_t i = position; i < ends[k]; ++i)
+        if (bytesAt[i] > bytesAt[highest])
+          highest = i;
+      const bool isInside =
+          position < ends[k] && !isEvent(k, static_cast<size_t>(sequence[highest]));
+      if (isInside && bytesAt[highest] > budget) {
+        result.refined.push_back({sequence[highest], /*conditional=*/true});
+        result.isRefined = true;
       }
       if (k + 1 < phases)
-        sequence.push_back(chain[k]);
+        result.refined.push_back(events[k]);
+      position = ends[k];
     }
-    return sequence;
+    result.sequence = std::move(sequence);
   }
 
   const Core &core;
-  const std::vector<int32_t> chain;
+  const std::vector<PhaseEvent> events;
   const Bytes budget;
   const int phases;
   double byteUnit = 1, costUnit = 1, constant = 0;
@@ -329,9 +390,9 @@ private:
 
 } // namespace
 
-PhaseResult solvePhaseProgram(const Core &core, int32_t start, Bytes budgetBytes,
-                              const PhaseOptions &options) {
-  return PhaseProgram(core, phaseChain(core, start, options.phases), budgetBytes).solve(options);
+PhaseResult solvePhaseProgram(const Core &core, const std::vector<PhaseEvent> &events,
+                              Bytes budgetBytes, const PhaseOptions &options) {
+  return PhaseProgram(core, events, budgetBytes).solve(options);
 }
 
 #endif

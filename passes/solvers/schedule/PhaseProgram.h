@@ -12,16 +12,34 @@
 //   and workspace <= budget
 //
 // so the least cost of R is a lower bound on its time, whatever the order and the repeats; cut
-// bounds are its relaxation for K = 1. What happens inside a phase is relaxed, hence a bound and
-// not a plan; replayed phase by phase it is a good start for search, though.
+// bounds are its relaxation for K = 1.
+//
+// What happens inside a phase is relaxed. Where that matters the program's solution, replayed phase
+// by phase, exceeds the budget at some op t inside a phase k. Then the phase is divided there by a
+// conditional event, "t runs between the end of phase k - 1 and the next certain event":
+//
+//        v_1          t ?        v_2            If t runs, its first run there ends the phase, the
+//   -----|------------:----------|------        bytes that stay across it and t's own fit the
+//     1        2           3         4          budget, and nothing in the phase reads what it
+//                                               writes. If not, the phase is empty, and t idle up
+//                                               to v_2.
+//
+// Every schedule fits this form, for any op and any order of events, so the bound holds. A program
+// divided until its replay fits the budget has proven that replay optimal.
 #pragma once
 
 #include "passes/solvers/schedule/Core.h"
 
 namespace stow::schedule {
 
+/// What ends a phase.
+struct PhaseEvent {
+  int32_t op = 0;
+  bool conditional = false; ///< see above; otherwise the first run of the op
+  bool operator==(const PhaseEvent &) const = default;
+};
+
 struct PhaseOptions {
-  int phases = 24;
   double seconds = 60;
   /// Time of the best schedule known: the program only has to rule out anything cheaper.
   std::optional<Cost> knownTime;
@@ -32,20 +50,24 @@ struct PhaseResult {
   /// time); absent if the program has no solution: then the budget is infeasible.
   std::optional<Cost> bound;
   bool infeasible = false;
+  double seconds = 0; ///< of processor time spent by the solver
   /// The program's solution replayed phase by phase, if one was found; may exceed the budget.
   std::optional<Sequence> sequence;
+  /// The events, with one more where the replay exceeds the budget inside a phase.
+  std::vector<PhaseEvent> refined;
+  bool isRefined = false; ///< there is one more
 };
 
 /// False if the library was built without CBC.
 bool phaseProgramAvailable();
 
-/// The chain used for the phases: from `start` along a longest path to the end, at most `phases`
+/// A chain of certain events: from `start` along a longest path to the end, at most `phases`
 /// ops.
-std::vector<int32_t> phaseChain(const Core &core, int32_t start, int phases);
+std::vector<PhaseEvent> phaseChain(const Core &core, int32_t start, int phases);
 
-/// Solves the program for a chain that starts at `start` (an op of high pressure). Throws
-/// Error(Internal) if built without CBC.
-PhaseResult solvePhaseProgram(const Core &core, int32_t start, Bytes budgetBytes,
-                              const PhaseOptions &options);
+/// Solves the program. Certain events must be a chain of ancestors. Throws Error(Internal) if built
+/// without CBC.
+PhaseResult solvePhaseProgram(const Core &core, const std::vector<PhaseEvent> &events,
+                              Bytes budgetBytes, const PhaseOptions &options);
 
 } // namespace stow::schedule

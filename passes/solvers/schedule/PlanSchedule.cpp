@@ -230,8 +230,9 @@ private:
     return known->second = solver.solve(task);
   }
 
-  /// Phase programs of rising size until one proves the schedule at hand. Their replays, with
-  /// reruns delayed to their readers, may start a better one. True if the budget is infeasible.
+  /// Phase programs of rising size until one proves the schedule at hand, each refined while its
+  /// replay exceeds the budget inside a phase. Replays, with reruns delayed to their readers, may
+  /// be better schedules themselves or start a search for one. True if the budget is infeasible.
   bool prove(PlanResult &result, Walk &walk, const CutBound::Proof &proof, Bytes budget) {
     if (!proof.time || core.ops.empty())
       return false;
@@ -244,38 +245,49 @@ private:
         if (point.peak <= budget && (!walk.best || point.time < walk.best->time))
           walk.best = std::move(point);
     };
-    for (auto [phases, first] : programs) {
-      if (cancelled() || (walk.best && (walk.best->time <= *result.cutBound ||
-                                        isMet(walk.best->time, result.phaseBound))))
+    auto done = [&] {
+      return cancelled() || (walk.best && (walk.best->time <= *result.cutBound ||
+                                           isMet(walk.best->time, result.phaseBound)));
+    };
+    double seconds = options.proveSeconds;
+    for (size_t i = 0; i < std::size(programs); ++i) {
+      const auto [phases, first] = programs[i];
+      constexpr int mostRounds = 12;
+      std::vector<PhaseEvent> events = phaseChain(core, first, phases);
+      std::optional<Sequence> replay;
+      for (int round = 0; round < mostRounds && seconds > 0 && !done(); ++round) {
+        PhaseOptions phase;
+        phase.seconds = seconds / static_cast<double>(std::size(programs) - i);
+        if (walk.best)
+          phase.knownTime = walk.best->time;
+        PhaseResult solved = solvePhaseProgram(core, events, budget, phase);
+        seconds -= solved.seconds;
+        if (solved.infeasible && !walk.best)
+          return true;
+        if (solved.bound)
+          result.phaseBound = std::max(result.phaseBound.value_or(0), *solved.bound);
+        if (!solved.sequence)
+          break;
+        Sequence delayed = delayReruns(core, *solved.sequence);
+        if (measure(core, delayed).legal) {
+          offer(solver.repair(delayed, budget));
+          replay = std::move(delayed);
+        }
+        if (!solved.isRefined)
+          break;
+        events = std::move(solved.refined);
+      }
+      if (done())
         return false;
-      PhaseOptions phase;
-      phase.phases = phases;
-      phase.seconds = options.proveSeconds / std::size(programs);
-      if (walk.best)
-        phase.knownTime = walk.best->time;
-      PhaseResult solved = solvePhaseProgram(core, first, budget, phase);
-      if (solved.infeasible && !walk.best)
-        return true;
-      if (solved.bound)
-        result.phaseBound = std::max(result.phaseBound.value_or(0), *solved.bound);
-      if (!solved.sequence)
+      if (!replay)
         continue;
-      Sequence replay = delayReruns(core, *solved.sequence);
-      if (!measure(core, replay).legal)
-        continue;
-      std::vector<Point> found;
-      if (std::optional<Point> point = solver.pointOf(replay, budget))
-        found.push_back(std::move(*point));
-      offer(std::move(found));
-      if (walk.best && isMet(walk.best->time, result.phaseBound))
-        return false;
       BudgetSolver::Task task;
       task.budget = budget;
       task.least = proof.time;
       task.pricePerByte = std::ldexp(proof.price, -bound.shift());
       task.seed = whole + static_cast<uint64_t>(phases);
       std::vector<Point> searched;
-      solver.search(task, &replay, searched);
+      solver.search(task, &*replay, searched);
       offer(std::move(searched));
     }
     return false;
