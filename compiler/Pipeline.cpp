@@ -91,6 +91,7 @@ void addModelPasses(PassManager &manager) {
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createHoistConstantsPass());
   manager.addPass(createSinkReluPass());
+  manager.addPass(createNestConcatsPass());
 }
 
 // F0 -> F1: the training step and the evaluation graph. Beyond this point, no new arithmetic.
@@ -110,6 +111,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options) {
   manager.addPass(createAttachLossPass(loss));
   manager.addPass(createAutodiffPass());
   manager.addPass(createRederiveSavedPass());
+  manager.addPass(createExpandBatchNormPass());
 
   const auto &settings = options.optimizer.settings;
   AttachOptimizerPassOptions optimizer;

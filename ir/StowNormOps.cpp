@@ -75,6 +75,55 @@ SmallVector<unsigned> BatchNormGradOp::getOverwritableOperands(unsigned result) 
 double BatchNormGradOp::getFlops() { return 11.0 * getX().getType().getNumElements(); }
 PrecisionClass BatchNormGradOp::getPrecisionClass() { return PrecisionClass::Widest; }
 
+namespace {
+
+/// Sums over all dimensions but the channels. Gaps between channels and what is inside of them
+/// would keep apart dimensions that are summed as one (see reductions).
+bool foldsAroundChannels(RankedTensorType part) {
+  Layout layout = layoutOf(part);
+  if (part.getRank() < 2 || !layout.pitch)
+    return true;
+  return layout.pitch->dim == 1 && !layout.order.empty() && layout.order.back() == 1;
+}
+
+} // namespace
+
+LogicalResult ChannelMomentsOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                                 Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  if (tensor(adaptor.getX()).getRank() < 2) // C1
+    return emitOptionalError(location, "expects x of rank 2 or more, found ",
+                             adaptor.getX().getType());
+  types.append(2, channelVector(adaptor.getX()));
+  return success();
+}
+bool ChannelMomentsOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+double ChannelMomentsOp::getFlops() { return 4.0 * getX().getType().getNumElements(); }
+bool ChannelMomentsOp::takesPart(unsigned, RankedTensorType part) {
+  return foldsAroundChannels(part);
+}
+
+LogicalResult BatchNormScaleGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                                     Adaptor adaptor,
+                                                     SmallVectorImpl<Type> &types) {
+  types.append(2, channelVector(adaptor.getX()));
+  return success();
+}
+bool BatchNormScaleGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+LogicalResult BatchNormScaleGradOp::verify() {
+  if (!sameLogicalTypes(getDy().getType(), getX().getType())) // C1
+    return emitOpError() << "expects dy of x's shape, found " << getDy().getType() << " and "
+                         << getX().getType();
+  return verifyChannels(*this, getX(), {getMean(), getVariance()}); // C2
+}
+double BatchNormScaleGradOp::getFlops() { return 4.0 * getX().getType().getNumElements(); }
+bool BatchNormScaleGradOp::takesPart(unsigned, RankedTensorType part) {
+  return foldsAroundChannels(part);
+}
+
 LogicalResult ChannelWindowSumOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
                                                    Adaptor adaptor, SmallVectorImpl<Type> &types) {
   types.push_back(withoutLayout(tensor(adaptor.getX())));

@@ -60,6 +60,38 @@ def Stow_BatchNormGradOp : Stow_LibraryOp<"batch_norm_grad", "batch_norm_grad",
   let results = (outs Stow_FloatTensor:$dx, Stow_FloatTensor:$dscale, Stow_FloatTensor:$dbias);
 }
 
+def Stow_ChannelMomentsOp : Stow_InferredOp<"channel_moments", [Stow_TakesParts, Stow_HasFlops]> {
+  let summary = "Mean and variance of every channel";
+  let description = [{
+    Over all dimensions but 1, the variance biased: the batch statistics of batch_norm_training, as a
+    kernel of their own that reads x wherever it lies. C1: x has rank 2 or more.
+    ```mlir
+    %m, %v = stow.channel_moments %x
+        : (tensor<8x64x56x56xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x);
+  let results = (outs Stow_FloatTensor:$mean, Stow_FloatTensor:$variance);
+}
+
+def Stow_BatchNormScaleGradOp : Stow_InferredOp<"batch_norm_scale_grad",
+    [Stow_TakesParts, Stow_HasFlops]> {
+  let summary = "Gradients of batch_norm_training with respect to scale and bias";
+  let description = [{
+    `dscale` is the sum of `dy * (x - mean) / sqrt(variance + epsilon)` over all dimensions but 1,
+    `dbias` that of `dy`. C1: dy has x's shape; C2: mean and variance have one element per channel.
+    ```mlir
+    %ds, %db = stow.batch_norm_scale_grad %dy, %x, %m, %v {epsilon = 1.0e-5 : f64}
+        : (tensor<8x64x56x56xf32>, tensor<8x64x56x56xf32>, tensor<64xf32>, tensor<64xf32>)
+        -> (tensor<64xf32>, tensor<64xf32>)
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$dy, Stow_FloatTensor:$x, Stow_FloatTensor:$mean,
+                       Stow_FloatTensor:$variance, F64Attr:$epsilon);
+  let results = (outs Stow_FloatTensor:$dscale, Stow_FloatTensor:$dbias);
+  let hasVerifier = 1;
+}
+
 def Stow_ChannelWindowSumOp : Stow_InferredOp<"channel_window_sum", [Stow_HasGradient]> {
   let summary = "Sum over a window of neighbouring channels";
   let description = [{

@@ -86,6 +86,7 @@ mlir::LogicalResult emitMap(MapOp op, KernelFrame &frame);
 mlir::LogicalResult emitReduction(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitSoftmax(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitLayerNorm(mlir::Operation *op, KernelFrame &frame);
+mlir::LogicalResult emitBatchNorm(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitLoss(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitEmbedding(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitCopy(mlir::Operation *op, KernelFrame &frame);

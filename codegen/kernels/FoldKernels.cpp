@@ -256,6 +256,66 @@ LogicalResult emitLayerNorm(Operation *op, KernelFrame &frame) {
   return success();
 }
 
+//===-- Batch normalization -------------------------------------------------------------------===//
+
+namespace {
+
+/// Accesses: x, mean, variance. The axis is all that a channel has.
+void momentsOfChannel(Row &channel, Type element, double count) {
+  Value mean = (channel.term(channel.fold(
+                    {sumOf(element)},
+                    [](const Cell &cell) -> SmallVector<Term> { return {cell.load(0)}; })[0]) /
+                count)
+                   .get();
+  Value squares = channel.fold({sumOf(element)}, [&](const Cell &cell) -> SmallVector<Term> {
+    Term centred = cell.load(0) - cell.term(mean);
+    return {centred * centred};
+  })[0];
+  channel.store(channel.term(mean), 1);
+  channel.store(channel.term(squares) / count, 2);
+}
+
+/// Accesses: dy, x, mean, variance, dscale, dbias.
+void scaleGradOfChannel(Row &channel, Type element, double epsilon) {
+  Value mean = channel.load(2).get();
+  auto sums = channel.fold({sumOf(element), sumOf(element)}, [&](const Cell &cell) {
+    Term dy = cell.load(0);
+    return SmallVector<Term>{dy * (cell.load(1) - cell.term(mean)), dy};
+  });
+  Term deviation = (channel.load(3) + epsilon).unary<math::SqrtOp>();
+  channel.store(channel.term(sums[0]) / deviation, 4);
+  channel.store(channel.term(sums[1]), 5);
+}
+
+} // namespace
+
+LogicalResult emitBatchNorm(Operation *op, KernelFrame &frame) {
+  auto type = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto strides = tensorStrides(op);
+  if (failed(strides))
+    return failure();
+  SmallVector<Strides> accesses;
+  for (const Strides &tensor : *strides) {
+    accesses.push_back(tensor);
+    if (tensor.size() == 1) { // one number a channel
+      accesses.back().assign(type.getRank(), 0);
+      accesses.back()[1] = tensor[0];
+    }
+  }
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  axes.erase(axes.begin() + 1);
+  auto [kept, axis] = splitSpace(type, axes, accesses);
+  double count = static_cast<double>(axis.elements());
+  Type element = computeType(type);
+  forFoldedRows(frame, kept, axis, [&](Row &channel) {
+    if (auto gradient = dyn_cast<BatchNormScaleGradOp>(op))
+      scaleGradOfChannel(channel, element, gradient.getEpsilon().convertToDouble());
+    else
+      momentsOfChannel(channel, element, count);
+  });
+  return success();
+}
+
 //===-- Losses --------------------------------------------------------------------------------===//
 
 namespace {

@@ -31,7 +31,8 @@ bool hasGeneratedKernel(Operation *op) {
   return isa<MapOp, ReduceSumOp, ReduceMeanOp, ReduceMaxOp, SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp,
              LogSoftmaxGradOp, CrossEntropyRowsOp, CrossEntropyRowsGradOp, CountValidOp,
              TransposeOp, ConcatOp, SliceOp, PadOp, ChannelWindowSumOp, EmbeddingOp,
-             EmbeddingGradOp, LayerNormOp, LayerNormGradOp, LayerNormScaleGradOp>(op);
+             EmbeddingGradOp, LayerNormOp, LayerNormGradOp, LayerNormScaleGradOp, ChannelMomentsOp,
+             BatchNormScaleGradOp>(op);
 }
 
 /// Flat memrefs of the stored elements of all operands and results.
@@ -61,6 +62,8 @@ static LogicalResult emitKernel(Operation *op, KernelFrame &frame) {
     return emitLoss(op, frame);
   if (isa<LayerNormOp, LayerNormGradOp, LayerNormScaleGradOp>(op))
     return emitLayerNorm(op, frame);
+  if (isa<ChannelMomentsOp, BatchNormScaleGradOp>(op))
+    return emitBatchNorm(op, frame);
   if (isa<EmbeddingOp, EmbeddingGradOp>(op))
     return emitEmbedding(op, frame);
   if (isa<TransposeOp, ConcatOp, SliceOp, PadOp>(op))

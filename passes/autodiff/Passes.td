@@ -151,6 +151,39 @@ def RederiveSavedPass : Pass<"stow-rederive-saved", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def ExpandBatchNormPass : Pass<"stow-expand-batch-norm", "::mlir::ModuleOp"> {
+  let summary = "Normalize a concat with kernels that read it where it lies";
+  let description = [{
+    What: a batch normalization whose operand is a concat of channels, and its gradient, become
+    channel_moments, batch_norm_scale_grad and elementwise ops. Library calls take dense tensors;
+    these read parts of a larger tensor, so that stow-place-inside can produce one concat inside the
+    next. Statistics are computed once for every input that is no concat and joined: those of a
+    concat are the concat of those of its inputs. The gradient of x becomes one kernel together with
+    the sum it is added to. Formulas: y = (x - mean) * slope + bias with slope = scale / deviation,
+    deviation = sqrt(variance + epsilon); dx = dy * slope - (x - mean) * (dscale * slope / deviation /
+    n) - dbias * slope / n, n elements a channel.
+
+    Requires: graphs of stow-autodiff.
+
+    Ensures: no batch normalization and no gradient of one reads a concat of channels.
+
+    Example:
+    ```mlir
+    %y = stow.concat %a, %b {axis = 1 : i64} : ...
+    %z, %m, %v = stow.batch_norm_training %y, %s, %c {epsilon = 1.0e-5 : f64} : ...
+    // becomes
+    %ma, %va = stow.channel_moments %a : ...
+    %mb, %vb = stow.channel_moments %b : ...
+    %y = stow.concat %a, %b {axis = 1 : i64} : ...
+    %m = stow.concat %ma, %mb {axis = 0 : i64} : ...
+    %v = stow.concat %va, %vb {axis = 0 : i64} : ...
+    %z = (%y - %m) * %s / sqrt(%v + 1.0e-5) + %c
+    ```
+  }];
+  let statistics = [Statistic<"numExpanded", "expanded", "Normalizations and gradients expanded">];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
   let summary = "Update every parameter as soon as its gradient exists";
   let description = [{

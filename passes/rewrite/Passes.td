@@ -47,4 +47,27 @@ def HoistConstantsPass : Pass<"stow-hoist-constants", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"hoisted", "hoisted", "constants turned into state">];
 }
 
+def NestConcatsPass : Pass<"stow-nest-concats", "::mlir::ModuleOp"> {
+  let summary = "Join what is joined already only once";
+  let description = [{
+    A concat whose first inputs, two or more but not all, are those of an earlier concat along the
+    same axis reads that concat's result instead; of several the longest. Values stay the same. The
+    layers of a dense block, each of which joins all results before it, then form a chain in which
+    every concat is a prefix of the next, so that stow-place-inside can make them one storage.
+
+    Requires: the model form.
+    Ensures: the model form.
+
+    ```mlir
+    %y = stow.concat %a, %b {axis = 1 : i64} : ...
+    %z = stow.concat %a, %b, %c {axis = 1 : i64} : ...
+    // becomes
+    %y = stow.concat %a, %b {axis = 1 : i64} : ...
+    %z = stow.concat %y, %c {axis = 1 : i64} : ...
+    ```
+  }];
+  let dependentDialects = ["::stow::StowDialect"];
+  let statistics = [Statistic<"nested", "nested", "concats that read another one">];
+}
+
 #endif // STOW_REWRITE_PASSES_TD

@@ -1,6 +1,7 @@
 // Reductions, softmax and losses against plain loops in double.
 #include "tests/codegen/Kernels.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -308,6 +309,69 @@ TEST(LayerNorm, AgreesWithLoops) {
   kernels.run(1, {over.data(), x.data(), m.data(), r.data(), s.data(), over.data()});
   EXPECT_EQ(over, foundDx);
 }
+
+/// A layout of 4x6x5x7 and the strides it stands for.
+struct ChannelsCase {
+  std::string layout;
+  std::array<int64_t, 4> strides;
+};
+
+class Channels : public testing::TestWithParam<ChannelsCase> {};
+
+// Tests the statistics of channels and the sums of batch normalization's gradient, with means far
+// from 0: dense in both activation layouts, and with gaps between the pixels.
+TEST_P(Channels, AgreeWithLoops) {
+  const ChannelsCase &test = GetParam();
+  const std::array<int64_t, 4> shape{4, 6, 5, 7};
+  std::string type = "tensor<4x6x5x7xf32" +
+                     (test.layout.empty() ? "" : ", #stow.layout<\"" + test.layout + "\">") + ">";
+  LoadedKernels kernels("func.func @g(%x: " + type +
+                        ", %dy: tensor<4x6x5x7xf32, #stow.layout<\"0,2,3,1\">>) {\n"
+                        "%m, %v = stow.channel_moments %x : (" +
+                        type +
+                        ") -> (tensor<6xf32>, tensor<6xf32>)\n"
+                        "%s, %b = stow.batch_norm_scale_grad %dy, %x, %m, %v {epsilon = 1.0e-3 : "
+                        "f64} : (tensor<4x6x5x7xf32, #stow.layout<\"0,2,3,1\">>, " +
+                        type +
+                        ", tensor<6xf32>, tensor<6xf32>) -> (tensor<6xf32>, tensor<6xf32>)\n"
+                        "return\n}");
+  const std::array<int64_t, 4> dense{210, 1, 42, 6};
+  auto x = someFloats(4 * 35 * 16), dy = someFloats(4 * 35 * 6, 1, 2);
+  for (float &value : x)
+    value += 10;
+  auto forEach = [&](auto visit) {
+    for (int64_t n = 0; n < shape[0]; ++n)
+      for (int64_t c = 0; c < shape[1]; ++c)
+        for (int64_t h = 0; h < shape[2]; ++h)
+          for (int64_t w = 0; w < shape[3]; ++w) {
+            auto at = [&](const std::array<int64_t, 4> &strides) {
+              return n * strides[0] + c * strides[1] + h * strides[2] + w * strides[3];
+            };
+            visit(c, x[at(test.strides)], dy[at(dense)]);
+          }
+  };
+  std::vector<double> mean(6), variance(6), dscale(6), dbias(6);
+  forEach([&](int64_t c, double value, double) { mean[c] += value / 140; });
+  forEach([&](int64_t c, double value, double) {
+    variance[c] += (value - mean[c]) * (value - mean[c]) / 140;
+  });
+  forEach([&](int64_t c, double value, double gradient) {
+    dscale[c] += gradient * (value - mean[c]) / std::sqrt(variance[c] + 1e-3);
+    dbias[c] += gradient;
+  });
+  std::vector<float> m(6), v(6), s(6), b(6);
+  kernels.run(0, {x.data(), m.data(), v.data()});
+  kernels.run(1, {dy.data(), x.data(), m.data(), v.data(), s.data(), b.data()});
+  expectClose(m, mean, 1e-6, 0);
+  expectClose(v, variance, 1e-5, 0);
+  expectClose(s, dscale, 1e-5, 2e-5);
+  expectClose(b, dbias, 1e-5, 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Channels,
+                         testing::Values(ChannelsCase{"", {210, 35, 7, 1}},
+                                         ChannelsCase{"0,2,3,1", {210, 1, 42, 6}},
+                                         ChannelsCase{"0,2,3,1 of 1:16", {560, 1, 112, 16}}));
 
 // Tests rows without a bias that fill their task alone.
 TEST(LayerNorm, WithoutBias) {

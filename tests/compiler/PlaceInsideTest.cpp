@@ -88,6 +88,37 @@ Net dense() {
           "4x28x6x6"};
 }
 
+std::string norm(const std::string &result, const std::string &x, int channels) {
+  std::string c = std::to_string(channels), vector = "tensor<" + c + "xf32>";
+  std::string type = "tensor<4x" + c + "x6x6xf32>", n = result;
+  return "%" + result + " = stow.batch_norm %" + x + ", %s" + n + ", %b" + n + ", %m" + n + ", %v" +
+         n + " {epsilon = 1.0e-5 : f64, momentum = 0.1 : f64} : (" + type + ", " + vector + ", " +
+         vector + ", " + vector + ", " + vector + ") -> " + type + "\n";
+}
+
+std::string normParameters(const std::string &result, int channels) {
+  std::string c = std::to_string(channels), all = parameter("s" + result, c);
+  all += parameter("b" + result, c);
+  for (auto [name, init] : {std::pair{"m", "0.0"}, std::pair{"v", "1.0"}})
+    all += ", %" + (name + result) + ": tensor<" + c + "xf32> {stow.name = \"" + name + result +
+           "\", stow.kind = \"statistic\", stow.init = dense<" + init + "> : tensor<" + c +
+           "xf32>}";
+  return all;
+}
+
+/// A dense block as DenseNet has it: convolutions write, normalizations read all before them.
+Net normalized() {
+  return {parameter("a", "8x8x1x1") + parameter("b", "4x8x3x3") + parameter("c", "4x12x3x3") +
+              parameter("d", "8x16x1x1") + normParameters("n0", 8) + normParameters("n1", 12) +
+              normParameters("n2", 16),
+          conv("a0", "x", "a", 8, 8, 1) + norm("n0", "a0", 8) + relu("r0", "n0", 8) +
+              conv("b0", "r0", "b", 8, 4, 3) + concat("y", {{"a0", 8}, {"b0", 4}}) +
+              norm("n1", "y", 12) + relu("r1", "n1", 12) + conv("c0", "r1", "c", 12, 4, 3) +
+              concat("z", {{"a0", 8}, {"b0", 4}, {"c0", 4}}) + norm("n2", "z", 16) +
+              relu("r2", "n2", 16) + conv("last", "r2", "d", 16, 8, 1),
+          "4x8x6x6"};
+}
+
 /// Parts taken out again, and joined along rows and in another order.
 Net slices() {
   return {
@@ -273,11 +304,11 @@ TEST_P(PlaceInside, ChangesNoBitWithinBudgets) {
 }
 
 std::string nameOf(const testing::TestParamInfo<Net (*)()> &info) {
-  constexpr std::array names = {"Inception", "Dense", "Slices", "Attention"};
+  constexpr std::array names = {"Inception", "Dense", "Normalized", "Slices", "Attention"};
   return names[info.index];
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, PlaceInside, testing::Values(inception, dense, slices, attention),
-                         nameOf);
+INSTANTIATE_TEST_SUITE_P(Nets, PlaceInside,
+                         testing::Values(inception, dense, normalized, slices, attention), nameOf);
 
 } // namespace

@@ -61,3 +61,31 @@ func.func @case(%x: tensor<8x4xf32>, %v: tensor<4xf32>, %w: tensor<8xf32>) {
   %0:3 = stow.layer_norm %x, %v, %w {epsilon = 1.0e-5 : f64} : (tensor<8x4xf32>, tensor<4xf32>, tensor<8xf32>) -> (tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>)
   return
 }
+
+// -----
+
+// channel_moments C1: channels.
+func.func @case(%x: tensor<4xf32>) {
+  // expected-error @+2 {{expects x of rank 2 or more, found 'tensor<4xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0:2 = stow.channel_moments %x : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+// batch_norm_scale_grad C1: dy over x.
+func.func @case(%x: tensor<8x4xf32>, %y: tensor<9x4xf32>, %v: tensor<4xf32>) {
+  // expected-error @+1 {{expects dy of x's shape, found 'tensor<9x4xf32>' and 'tensor<8x4xf32>'}}
+  %0:2 = stow.batch_norm_scale_grad %y, %x, %v, %v {epsilon = 1.0e-5 : f64} : (tensor<9x4xf32>, tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  return
+}
+
+// -----
+
+// batch_norm_scale_grad C2: one number per channel.
+func.func @case(%x: tensor<8x4xf32>, %v: tensor<4xf32>, %w: tensor<8xf32>) {
+  // expected-error @+1 {{expects vectors of 4 elements, one per channel, found 'tensor<8xf32>'}}
+  %0:2 = stow.batch_norm_scale_grad %x, %x, %v, %w {epsilon = 1.0e-5 : f64} : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<4xf32>, tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  return
+}

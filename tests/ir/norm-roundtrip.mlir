@@ -22,5 +22,9 @@ func.func @norm(%x: tensor<2x4x8x8xf32>, %v: tensor<4xf32>, %r: tensor<8x4xf32>)
   %7 = stow.layer_norm_grad %r, %r, %5#1, %5#2, %v : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<4xf32>) -> tensor<8x4xf32>
   // CHECK: stow.layer_norm_scale_grad %{{.*}} : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
   %8:2 = stow.layer_norm_scale_grad %r, %r, %5#1, %5#2 : (tensor<8x4xf32>, tensor<8x4xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  // CHECK: stow.channel_moments %{{.*}} : (tensor<2x4x8x8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %9:2 = stow.channel_moments %x : (tensor<2x4x8x8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  // CHECK: stow.batch_norm_scale_grad %{{.*}} {epsilon = 1.000000e-05 : f64} : (tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %10:2 = stow.batch_norm_scale_grad %x, %x, %9#0, %9#1 {epsilon = 1.000000e-05 : f64} : (tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
   return
 }

@@ -67,6 +67,26 @@ std::vector<Tensor> batchNormGrad(Operation *op, Operands operands) {
   return {dx, dscale, dbias};
 }
 
+std::vector<Tensor> channelMoments(Operation *, Operands operands) {
+  const Tensor &x = operands[0];
+  Tensor mean = sumPerChannel(x.shape, [&](const Index &at) { return x(at) / perChannel(x); });
+  Tensor squares = sumPerChannel(x.shape, [&](const Index &at) { return x(at) * x(at); });
+  Tensor variance({x.shape[1]});
+  for (int64_t c = 0; c < x.shape[1]; ++c)
+    variance.values[c] = squares.values[c] / perChannel(x) - mean.values[c] * mean.values[c];
+  return {mean, variance};
+}
+
+std::vector<Tensor> batchNormScaleGrad(Operation *op, Operands operands) {
+  const Tensor &dy = operands[0], &x = operands[1], &mean = operands[2], &variance = operands[3];
+  double epsilon = number(cast<BatchNormScaleGradOp>(op).getEpsilon());
+  Tensor dbias = sumPerChannel(x.shape, [&](const Index &at) { return dy(at); });
+  Tensor dscale = sumPerChannel(x.shape, [&](const Index &at) {
+    return dy(at) * (x(at) - mean.values[at[1]]) / std::sqrt(variance.values[at[1]] + epsilon);
+  });
+  return {dscale, dbias};
+}
+
 std::vector<Tensor> channelWindowSum(Operation *op, Operands operands) {
   auto typed = cast<ChannelWindowSumOp>(op);
   const Tensor &x = operands[0];
@@ -155,6 +175,8 @@ void addNormRules(Rules &rules) {
   rules["stow.batch_norm"] = batchNorm;
   rules["stow.batch_norm_training"] = batchNormTraining;
   rules["stow.batch_norm_grad"] = batchNormGrad;
+  rules["stow.channel_moments"] = channelMoments;
+  rules["stow.batch_norm_scale_grad"] = batchNormScaleGrad;
   rules["stow.channel_window_sum"] = channelWindowSum;
 }
 

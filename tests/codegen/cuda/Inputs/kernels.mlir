@@ -1,8 +1,8 @@
 // One kernel of each kind: broadcast, folds along and across the lanes, softmax, an optimizer, rows
-// by index, layer normalization.
+// by index, layer and batch normalization.
 func.func @graph(%x: tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>, %b: tensor<64x1x1xf32>,
                  %l: tensor<64x1000xf32>, %t: tensor<64xi64>, %p: tensor<4096xf32>,
-                 %lr: tensor<f32>, %s: tensor<1000xf32>) {
+                 %lr: tensor<f32>, %s: tensor<1000xf32>, %c: tensor<64xf32>) {
   %0 = stow.map %x, %b
       : (tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>, tensor<64x1x1xf32>)
       -> tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">> {
@@ -33,5 +33,8 @@ func.func @graph(%x: tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>, %b: tensor<6
   %16, %17 = stow.layer_norm_scale_grad %l, %13, %14, %15
       : (tensor<64x1000xf32>, tensor<64x1000xf32>, tensor<64xf32>, tensor<64xf32>)
       -> (tensor<1000xf32>, tensor<1000xf32>)
+  %18, %19 = stow.batch_norm_scale_grad %x, %x, %c, %c {epsilon = 1.0e-5 : f64}
+      : (tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>, tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>,
+         tensor<64xf32>, tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>)
   return
 }

@@ -1,0 +1,155 @@
+// Batch normalization of concats as generated kernels: O(ops + inputs of concats).
+//
+// A dense block normalizes all its channels anew in every layer. With scale and bias folded into
+// one pass, and the statistics of each channel computed where the channel is made, a layer reads
+// its channels once and writes them once; the library's call reads them three times, and only
+// where they are dense.
+#include "ir/gradients/Build.h"
+#include "passes/autodiff/Graph.h"
+#include "passes/autodiff/Passes.h"
+
+using namespace mlir;
+
+namespace stow {
+
+#define GEN_PASS_DEF_EXPANDBATCHNORMPASS
+#include "passes/autodiff/Passes.h.inc"
+
+namespace {
+
+ConcatOp concatOfChannels(Value x) {
+  auto concat = x.getDefiningOp<ConcatOp>();
+  return concat && concat.getAxis() == 1 ? concat : ConcatOp();
+}
+
+/// New ops stand in the phase of the op they replace.
+class PhaseMarker : public OpBuilder::Listener {
+public:
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
+    if (phase)
+      op->setAttr(kPhaseAttr, phase);
+  }
+  Attribute phase;
+};
+
+class Expansion {
+public:
+  explicit Expansion(func::FuncOp graph) : graph(graph), builder(graph.getContext(), &marker) {}
+
+  unsigned run() {
+    for (Operation &op : llvm::make_early_inc_range(graph.front())) {
+      marker.phase = op.getAttr(kPhaseAttr);
+      builder.setInsertionPoint(&op);
+      if (auto norm = dyn_cast<BatchNormOp>(op); norm && concatOfChannels(norm.getX())) {
+        replace(op, normalize(norm, norm.getMean(), norm.getVariance()));
+      } else if (auto norm = dyn_cast<BatchNormTrainingOp>(op);
+                 norm && concatOfChannels(norm.getX())) {
+        Moments moments = momentsOf(norm.getX());
+        builder.setInsertionPoint(&op);
+        replace(op,
+                {normalize(norm, moments.mean, moments.variance), moments.mean, moments.variance});
+      } else if (auto grad = dyn_cast<BatchNormGradOp>(op); grad && concatOfChannels(grad.getX())) {
+        expand(grad);
+      }
+    }
+    return expanded;
+  }
+
+private:
+  struct Moments {
+    Value mean, variance;
+  };
+
+  void replace(Operation &op, ValueRange values) {
+    op.replaceAllUsesWith(values);
+    op.erase();
+    ++expanded;
+  }
+
+  /// Behind the op that makes x, where its channels are at hand.
+  Moments momentsOf(Value x) {
+    if (auto known = moments.find(x); known != moments.end())
+      return known->second;
+    Moments result;
+    if (ConcatOp concat = concatOfChannels(x)) {
+      SmallVector<Value> means, variances;
+      for (Value input : concat.getInputs()) {
+        Moments part = momentsOf(input);
+        means.push_back(part.mean);
+        variances.push_back(part.variance);
+      }
+      builder.setInsertionPointAfterValue(x);
+      Formula f(builder, x.getLoc());
+      result = {f.build<ConcatOp>(means, 0).getY(), f.build<ConcatOp>(variances, 0).getY()};
+    } else {
+      builder.setInsertionPointAfterValue(x);
+      auto op = ChannelMomentsOp::create(builder, x.getLoc(), x);
+      result = {op.getMean(), op.getVariance()};
+    }
+    moments[x] = result;
+    return result;
+  }
+
+  /// A vector with one element per channel, over the dimensions of x.
+  static Value spread(Formula &f, Value vector, Value x) {
+    SmallVector<int64_t> shape(tensorType(x).getRank(), 1);
+    shape[1] = tensorType(x).getDimSize(1);
+    return f.reshape(vector, shape);
+  }
+
+  static Value inverseDeviation(Formula &f, Value variance, const APFloat &epsilon) {
+    Value deviation = f.build<SqrtOp>(f.add(variance, epsilon.convertToDouble())).getY();
+    return f.build<ReciprocalOp>(deviation).getY();
+  }
+
+  template <typename Norm> Value normalize(Norm norm, Value mean, Value variance) {
+    Formula f(builder, norm.getLoc());
+    Value x = norm.getX();
+    Value slope = f.mul(norm.getScale(), inverseDeviation(f, variance, norm.getEpsilon()));
+    Value centred = f.sub(x, spread(f, mean, x));
+    return f.add(f.mul(centred, spread(f, slope, x)), spread(f, norm.getBias(), x));
+  }
+
+  void expand(BatchNormGradOp grad) {
+    Formula f(builder, grad.getLoc());
+    Value x = grad.getX(), dy = grad.getDy();
+    auto sums =
+        f.build<BatchNormScaleGradOp>(dy, x, grad.getMean(), grad.getVariance(), grad.getEpsilon());
+    if (!grad.getDx().use_empty()) {
+      double share = static_cast<double>(tensorType(x).getDimSize(1)) /
+                     static_cast<double>(tensorType(x).getNumElements());
+      Value inverse = inverseDeviation(f, grad.getVariance(), grad.getEpsilon());
+      Value slope = f.mul(grad.getScale(), inverse);
+      Value bend = f.mul(f.mul(f.mul(sums.getDscale(), slope), inverse), share);
+      Value level = f.mul(f.mul(sums.getDbias(), slope), share);
+      Value centred = f.sub(x, spread(f, grad.getMean(), x));
+      Value dx = f.sub(f.sub(f.mul(dy, spread(f, slope, x)), f.mul(centred, spread(f, bend, x))),
+                       spread(f, level, x));
+      grad.getDx().replaceAllUsesWith(dx);
+    }
+    grad.getDscale().replaceAllUsesWith(sums.getDscale());
+    grad.getDbias().replaceAllUsesWith(sums.getDbias());
+    grad.erase();
+    ++expanded;
+  }
+
+  func::FuncOp graph;
+  PhaseMarker marker;
+  OpBuilder builder;
+  llvm::DenseMap<Value, Moments> moments;
+  unsigned expanded = 0;
+};
+
+//===--------------------------------------------------------------------------------------------===//
+// --stow-expand-batch-norm
+//===--------------------------------------------------------------------------------------------===//
+
+struct ExpandBatchNorm : impl::ExpandBatchNormPassBase<ExpandBatchNorm> {
+  void runOnOperation() override {
+    for (auto graph : getOperation().getOps<func::FuncOp>())
+      numExpanded += Expansion(graph).run();
+  }
+};
+
+} // namespace
+} // namespace stow
