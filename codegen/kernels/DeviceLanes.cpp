@@ -23,7 +23,7 @@ public:
 
   int64_t taskElements() const override { return 8 * kDeviceBlock; }
   int64_t chunkLanes(unsigned) const override { return 1; }
-  int64_t columnLanes(unsigned) const override { return kDeviceBlock; }
+  int64_t columnLanes(unsigned, int64_t) const override { return kDeviceBlock; }
 
   void forTasks(Value begin, Value end, llvm::function_ref<void(Value)> body) override {
     Value block = gpu::BlockIdOp::create(builder, location, gpu::Dimension::x);

@@ -17,7 +17,11 @@ public:
   int64_t taskElements() const override { return 8192; }
   /// 512 bits of f32 or f64; narrower elements are computed in f32.
   int64_t chunkLanes(unsigned bits) const override { return bits > 32 ? 8 : 16; }
-  int64_t columnLanes(unsigned bits) const override { return chunkLanes(bits); }
+  /// Memory is fetched in pairs of cache lines: strips of one line read each pair twice. Few
+  /// columns are more tasks that way.
+  int64_t columnLanes(unsigned bits, int64_t columns) const override {
+    return chunkLanes(bits) * (columns >= 8 * chunkLanes(bits) ? 2 : 1);
+  }
 
   void forTasks(Value begin, Value end, llvm::function_ref<void(Value)> body) override {
     loop(begin, end, 1, {}, [&](Value task, ValueRange) {

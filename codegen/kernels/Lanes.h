@@ -103,8 +103,9 @@ public:
   virtual int64_t taskElements() const = 0;
   /// Lanes of a full chunk over elements of up to `bits` bits.
   virtual int64_t chunkLanes(unsigned bits) const = 0;
-  /// Positions of the lane axis that one task takes when rows run across lanes.
-  virtual int64_t columnLanes(unsigned bits) const = 0;
+  /// Positions of the lane axis, `columns` long, that one task takes when rows run across lanes: a
+  /// chunk on the host.
+  virtual int64_t columnLanes(unsigned bits, int64_t columns) const = 0;
 
   /// Runs `body` for every task of [begin, end) that is this worker's.
   virtual void forTasks(mlir::Value begin, mlir::Value end,

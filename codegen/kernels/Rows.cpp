@@ -319,9 +319,9 @@ void forFoldedRows(KernelFrame &frame, Space kept, Space axis,
   }
   Space::Dim lane = kept.takeInnermost();
   unsigned bits = widestBits(frame.buffers);
-  int64_t part = frame.lanes.columnLanes(bits), width = frame.lanes.chunkLanes(bits);
+  int64_t part = frame.lanes.columnLanes(bits, lane.extent);
   forRows(frame, kept, lane, {part, axis.elements()}, [&](const RowPlace &place) {
-    frame.lanes.forLanes(place.range, width, [&](const Chunk &chunk) {
+    frame.lanes.forLanes(place.range, part, [&](const Chunk &chunk) {
       AcrossRow row(frame, axis, place.bases, lane, chunk);
       body(row);
     });

@@ -31,6 +31,24 @@ TEST(Reduce, RowsAndColumns) {
   expectClose(c, columns, 1e-6, 1e-6);
 }
 
+// Tests sums of many columns: strips of two vectors, and what is left of them.
+TEST(Reduce, ManyColumns) {
+  LoadedKernels kernels(R"(
+    func.func @g(%x: tensor<37x140xf32>) {
+      %c = stow.reduce_sum %x {axes = array<i64: 0>, keepdims = false}
+          : (tensor<37x140xf32>) -> tensor<140xf32>
+      return
+    })");
+  auto x = someFloats(37 * 140);
+  std::vector<double> columns(140);
+  for (int i = 0; i < 37; ++i)
+    for (int j = 0; j < 140; ++j)
+      columns[j] += x[i * 140 + j];
+  std::vector<float> c(140);
+  kernels.run(0, {x.data(), c.data()});
+  expectClose(c, columns, 1e-6, 1e-6);
+}
+
 /// A reduction of [4, 6, 5, 7] in a layout, over axes, by name.
 struct ReduceCase {
   std::string op, layout;

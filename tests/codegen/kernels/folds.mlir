@@ -26,8 +26,20 @@ func.func @columns(%x: tensor<512x64xf32>) {
   return
 }
 
+// Tests that many columns are folded in strips of two cache lines, the last one masked: 140 = 4 * 32 +
+// 12.
+// CHECK-LABEL: func.func @k2_reduce_sum(
+// CHECK-SAME:    stow.tasks = 5
+// CHECK:         arith.addf {{.*}} : vector<32xf32>
+// CHECK:         vector.maskedstore
+func.func @manyColumns(%x: tensor<512x140xf32>) {
+  %y = stow.reduce_sum %x {axes = array<i64: 0>, keepdims = false}
+      : (tensor<512x140xf32>) -> tensor<140xf32>
+  return
+}
+
 // Tests that softmax computes each exponential once and keeps it in the result.
-// CHECK-LABEL: func.func @k2_softmax(
+// CHECK-LABEL: func.func @k3_softmax(
 // CHECK:         arith.maximumf
 // CHECK:         math.exp
 // CHECK-NEXT:    vector.maskedstore
