@@ -2,7 +2,7 @@
 
 #include "ir/plan/schedule/Verify.h"
 #include "passes/solvers/schedule/Eviction.h"
-#include "passes/solvers/schedule/LocalSearch.h"
+#include "passes/solvers/schedule/OrderSearch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -146,8 +146,23 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
 }
 
 int64_t BudgetSolver::moves() const {
-  const double moves = (isDense ? 6.0e7 : 4.5e7) / static_cast<double>(core.ops.size() + 150);
-  return static_cast<int64_t>(options.effort * std::clamp(moves, 6000.0, 240000.0));
+  const double moves = (isDense ? 1.0e8 : 7.0e7) / static_cast<double>(core.ops.size() + 150);
+  return static_cast<int64_t>(options.effort * std::clamp(moves, 6000.0, 400000.0));
+}
+
+/// Better orders inside windows make room below the budget everywhere, not at the peak alone, and
+/// then some reruns are not needed.
+void BudgetSolver::polish(const Task &task, SearchResult &result) const {
+  constexpr size_t windowRuns = 10, mostOps = 2500;
+  if (core.ops.size() > mostOps)
+    return;
+  Sequence better = result.sequence;
+  improveAllWindows(core, better, windowRuns);
+  better = dropNeedlessReruns(core, better, task.budget);
+  const Measure measured = measure(core, better);
+  if (measured.legal && measured.peakBytes <= std::max(task.budget, result.measured.peakBytes) &&
+      measured.time <= result.measured.time)
+    result = {std::move(better), measured};
 }
 
 void BudgetSolver::search(const Task &task, const Sequence *start,
@@ -193,11 +208,13 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     search.cancelled = options.cancelled;
     SearchResult result =
         improve(core, variant.fromBase || !current ? orders.back() : *current, search);
-    const bool fits = result.measured.peakBytes <= task.budget;
     auto key = [&](const Measure &m) {
       return std::tuple(std::max(m.peakBytes, task.budget), m.time);
     };
     const bool better = !current || key(result.measured) < key(best);
+    if (better)
+      polish(task, result);
+    const bool fits = result.measured.peakBytes <= task.budget;
     if (fits)
       if (std::optional<Point> point = pointOf(result.sequence, task.budget))
         found.push_back(std::move(*point));

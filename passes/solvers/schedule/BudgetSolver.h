@@ -5,6 +5,7 @@
 #pragma once
 
 #include "passes/solvers/schedule/CutSchedule.h"
+#include "passes/solvers/schedule/LocalSearch.h"
 #include "passes/solvers/schedule/PlanSchedule.h"
 
 #include <map>
@@ -75,6 +76,7 @@ private:
   std::vector<CutStyle> stylesFor(Bytes budget) const;
   std::vector<Sequence> cuts(const Task &task) const;
   const std::vector<char> *barsFor(size_t base, double segments) const;
+  void polish(const Task &task, SearchResult &result) const;
   int64_t moves() const;
   int64_t cutAllowance(int64_t perOp) const;
   bool cancelled() const { return options.cancelled && options.cancelled(); }

@@ -75,8 +75,9 @@ public:
 
 private:
   struct Change {
-    bool added;
+    enum Kind : int8_t { Added, Removed, Moved } kind;
     int32_t op, slot;
+    int32_t target = none; ///< of a move
   };
 
   double energyNow() const {
@@ -88,16 +89,22 @@ private:
 
   void add(int32_t op, int32_t slot) {
     timeline.add(op, slot);
-    log.push_back({true, op, slot});
+    log.push_back({Change::Added, op, slot});
   }
   void remove(int32_t slot) {
-    log.push_back({false, timeline.runAt(slot), slot});
+    log.push_back({Change::Removed, timeline.runAt(slot), slot});
     timeline.remove(slot);
   }
   void undo() {
-    for (; !log.empty(); log.pop_back())
-      log.back().added ? timeline.remove(log.back().slot)
-                       : timeline.add(log.back().op, log.back().slot);
+    for (; !log.empty(); log.pop_back()) {
+      const Change &change = log.back();
+      if (change.kind == Change::Added)
+        timeline.remove(change.slot);
+      else if (change.kind == Change::Removed)
+        timeline.add(change.op, change.slot);
+      else
+        timeline.move(change.target, change.slot);
+    }
   }
 
   /// Keeps the set of ops that run more than once.
@@ -177,8 +184,12 @@ private:
   }
 
   void settle() {
-    for (size_t i = 0; i < bestLength; ++i)
-      slotsThen[journal[i].slot] = journal[i].added ? journal[i].op : none;
+    for (size_t i = 0; i < bestLength; ++i) {
+      const Change &change = journal[i];
+      slotsThen[change.slot] = change.kind == Change::Added ? change.op : none;
+      if (change.kind == Change::Moved)
+        slotsThen[change.target] = change.op;
+    }
     if (bestLength > 0) {
       best.sequence.clear();
       for (int32_t op : slotsThen)
@@ -294,41 +305,14 @@ private:
       dropIfIdle(input, from, depth + 1);
   }
 
-  /// The open interval of slots in which the run at `slot` may stand without another supplier of
-  /// its inputs or another server of its readers.
-  std::pair<int32_t, int32_t> window(int32_t slot) const {
-    const int32_t index = timeline.runAt(slot);
-    const CoreOp &op = core.ops[index];
-    int32_t left = -1, right = timeline.slotCount();
-    for (int32_t input : op.inputs) {
-      if (core.values[input].producer) {
-        left = std::max(left, timeline.servedFrom(input, slot));
-        right = std::min(right, timeline.nextRunAfter(*core.values[input].producer, slot));
-      }
-    }
-    const std::vector<int32_t> &own = timeline.runsOf(index);
-    auto it = std::lower_bound(own.begin(), own.end(), slot);
-    const int32_t next = it + 1 == own.end() ? timeline.slotCount() : *(it + 1);
-    right = std::min(right, next);
-    if (it != own.begin())
-      left = std::max(left, *(it - 1));
-    for (int32_t output : op.outputs) {
-      right = std::min(right, timeline.nextReadAfter(output, slot));
-      if (it != own.begin())
-        left = std::max(left, timeline.lastReadBefore(output, slot));
-    }
-    return {left, right};
-  }
-
   bool moveRun(int32_t slot, int32_t left, int32_t target, int32_t right) {
     int32_t place = timeline.emptyNear(left, std::clamp(target, left + 1, right - 1), right);
     if (place == none) {
       ++crowded;
       return false;
     }
-    int32_t op = timeline.runAt(slot);
-    remove(slot);
-    add(op, place);
+    log.push_back({Change::Moved, timeline.runAt(slot), slot, place});
+    timeline.move(slot, place);
     return true;
   }
 
@@ -336,7 +320,7 @@ private:
     int32_t op = random.below(core.ops.size());
     const std::vector<int32_t> &runs = timeline.runsOf(op);
     int32_t slot = runs[random.below(runs.size())];
-    auto [left, right] = window(slot);
+    auto [left, right] = timeline.slack(slot);
     if (right - left < 3)
       return false;
     return moveRun(slot, left, left + 1 + random.below(right - left - 1), right);
@@ -360,7 +344,7 @@ private:
     }
     if (slot == none || slot >= timeline.slotCount() || timeline.runAt(slot) == none)
       return false;
-    auto [left, right] = window(slot);
+    auto [left, right] = timeline.slack(slot);
     if (later ? right <= peak + 1 : left >= peak - 1)
       return false;
     int32_t target = later ? peak + 1 + random.below(std::max(1, right - peak - 1))

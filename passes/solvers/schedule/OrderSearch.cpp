@@ -225,6 +225,11 @@ bool improveWindow(const Core &core, Sequence &sequence, size_t begin, size_t en
   return true;
 }
 
+void improveAllWindows(const Core &core, Sequence &sequence, size_t windowRuns) {
+  for (size_t begin = 0; begin + 2 <= sequence.size(); begin += windowRuns / 2)
+    improveWindow(core, sequence, begin, std::min(begin + windowRuns, sequence.size()));
+}
+
 Sequence searchOrder(const Core &core, const Sequence &start, const OrderOptions &options) {
   struct Ranked {
     Bytes peak;

@@ -29,4 +29,8 @@ Sequence greedyOrder(const Core &core, double lookahead);
 /// true if that lowers the window's peak. At most 20 runs. The sequence may contain reruns.
 bool improveWindow(const Core &core, Sequence &sequence, size_t begin, size_t end);
 
+/// Puts the runs of all windows of `windowRuns` runs, each overlapping the next by half, into such
+/// orders. Nothing but the order inside windows changes, so no peak rises.
+void improveAllWindows(const Core &core, Sequence &sequence, size_t windowRuns);
+
 } // namespace stow::schedule

@@ -5,51 +5,55 @@
 namespace stow::schedule {
 
 void PeakTree::reset(int32_t slotCount) {
-  leaves = slotCount;
-  best.assign(2 * static_cast<size_t>(leaves), 0);
-  pending.assign(2 * static_cast<size_t>(leaves), 0);
+  leaves = 2;
+  while (leaves < slotCount + 2)
+    leaves *= 2;
+  constexpr Bytes border = -(Bytes(1) << 60);
+  node.assign(2 * static_cast<size_t>(leaves), border);
+  std::fill_n(node.begin() + leaves + 1, slotCount, 0);
+  for (int32_t parent = leaves - 1; parent > 0; --parent) {
+    node[parent] = 0;
+    settle(parent);
+  }
 }
 
 void PeakTree::add(int32_t first, int32_t last, Bytes bytes) {
   if (first > last || bytes == 0)
     return;
-  int32_t left = first + leaves, right = last + leaves + 1;
-  const int32_t leftLeaf = left, rightLeaf = right - 1;
-  for (; left < right; left >>= 1, right >>= 1) {
-    if (left & 1) {
-      best[left] += bytes;
-      pending[left] += bytes;
-      ++left;
-    }
-    if (right & 1) {
-      --right;
-      best[right] += bytes;
-      pending[right] += bytes;
-    }
+  // The leaves on both sides of the range; between their paths to the root every inner child is
+  // covered whole.
+  int32_t left = first + leaves, right = last + leaves + 2;
+  for (; (left ^ right) != 1; left >>= 1, right >>= 1) {
+    // No branches: which child is covered is a coin toss, and a wrong guess costs more than the
+    // sums.
+    node[left ^ 1] += bytes & (static_cast<Bytes>(left & 1) - 1);
+    node[right ^ 1] += bytes & -static_cast<Bytes>(right & 1);
+    settle(left >> 1);
+    settle(right >> 1);
   }
-  // Both paths to the root change; they soon meet.
-  int32_t a = leftLeaf >> 1, b = rightLeaf >> 1;
-  for (; a != b; a >>= 1, b >>= 1) {
-    pull(a);
-    pull(b);
-  }
-  for (; a > 0; a >>= 1)
-    pull(a);
+  for (int32_t parent = left >> 1; parent > 0 && settle(parent) != 0; parent >>= 1)
+    ;
 }
 
 int32_t PeakTree::peakSlot() const {
-  int32_t node = 1;
-  while (node < leaves)
-    node = best[2 * node] >= best[2 * node + 1] ? 2 * node : 2 * node + 1;
-  return node - leaves;
+  int32_t at = 1;
+  while (at < leaves)
+    at = node[2 * static_cast<size_t>(at)] == 0 ? 2 * at : 2 * at + 1;
+  return at - leaves - 1;
 }
 
-Timeline::Timeline(const Core &core, const Sequence &sequence) : core(core) { assign(sequence); }
+Timeline::Timeline(const Core &core, const Sequence &sequence) : core(core) {
+  known.reserve(core.values.size());
+  for (const CoreValue &value : core.values)
+    known.push_back({value.sizeBytes, value.producer.value_or(none), value.keep});
+  assign(sequence);
+}
 
 void Timeline::assign(const Sequence &sequence) {
   slots = 16;
   while (slots < 4 * static_cast<int64_t>(sequence.size()) + 4)
     slots *= 2;
+  slots -= 2; // the borders of the tree
   tree.reset(slots);
   opAt.assign(slots, none);
   creditAt.assign(slots, 0);
@@ -76,16 +80,20 @@ Sequence Timeline::sequence() const {
 }
 
 int32_t Timeline::servedFrom(int32_t value, int32_t slot) const {
-  const std::optional<int32_t> &producer = core.values[value].producer;
-  if (!producer)
+  const int32_t producer = known[value].producer;
+  if (producer == none)
     return 0;
-  const std::vector<int32_t> &list = runs[*producer];
+  const std::vector<int32_t> &list = runs[producer];
+  if (list.size() == 1) // most ops run once
+    return list.front() < slot ? list.front() : none;
   auto it = std::lower_bound(list.begin(), list.end(), slot);
   return it == list.begin() ? none : *std::prev(it);
 }
 
 int32_t Timeline::nextRunAfter(int32_t op, int32_t slot) const {
   const std::vector<int32_t> &list = runs[op];
+  if (list.size() == 1)
+    return list.front() > slot ? list.front() : slots;
   auto it = std::upper_bound(list.begin(), list.end(), slot);
   return it == list.end() ? slots : *it;
 }
@@ -98,17 +106,19 @@ int32_t Timeline::nextReadAfter(int32_t value, int32_t slot) const {
 
 int32_t Timeline::lastReadBefore(int32_t value, int32_t slot) const {
   const std::vector<int32_t> &list = reads[value];
+  if (!list.empty() && list.back() < slot)
+    return list.back();
   auto it = std::lower_bound(list.begin(), list.end(), slot);
   return it == list.begin() ? none : *std::prev(it);
 }
 
 int32_t Timeline::liveUntil(int32_t value, int32_t from) const {
-  const CoreValue &info = core.values[value];
-  int32_t next = info.producer ? nextRunAfter(*info.producer, from) : slots;
+  const Known &info = known[value];
+  const int32_t next = info.producer != none ? nextRunAfter(info.producer, from) : slots;
   if (next == slots && info.keep)
     return slots - 1;
-  int32_t last = lastReadBefore(value, next);
-  if (!info.producer)
+  const int32_t last = lastReadBefore(value, next);
+  if (info.producer == none)
     return last; // `none` if never read
   return std::max(last, from);
 }
@@ -133,9 +143,9 @@ int32_t Timeline::emptyNear(int32_t left, int32_t middle, int32_t right) const {
 }
 
 bool Timeline::diesAt(int32_t value, int32_t slot) const {
-  const CoreValue &info = core.values[value];
+  const Known &info = known[value];
   int32_t read = nextReadAfter(value, slot);
-  int32_t next = info.producer ? nextRunAfter(*info.producer, slot) : slots;
+  int32_t next = info.producer != none ? nextRunAfter(info.producer, slot) : slots;
   if (next == slots && info.keep)
     return false;
   // A read at `next` itself would be by the producer, which cannot read its own output.
@@ -174,7 +184,7 @@ void Timeline::refresh(int32_t slot) {
 void Timeline::setInterval(int32_t value, int32_t from, int32_t oldEnd, int32_t newEnd) {
   if (oldEnd == newEnd)
     return;
-  const Bytes size = core.values[value].sizeBytes;
+  const Bytes size = known[value].sizeBytes;
   if (oldEnd == none)
     tree.add(from, newEnd, size);
   else if (newEnd == none)
@@ -268,6 +278,76 @@ void Timeline::remove(int32_t slot) {
       refresh(oldEnds[o]);
       refresh(newEnd);
     }
+}
+
+void Timeline::move(int32_t slot, int32_t target) {
+  const int32_t index = opAt[slot];
+  const CoreOp &op = core.ops[index];
+  opAt[slot] = none;
+  tree.add(slot, slot, -op.workspaceBytes);
+  tree.add(target, target, op.workspaceBytes);
+  if (!op.credits.empty())
+    refresh(slot);
+  for (int32_t value : op.inputs) {
+    const int32_t from = servedFrom(value, slot);
+    const int32_t oldEnd = liveUntil(value, from);
+    std::vector<int32_t> &list = reads[value];
+    auto place = std::lower_bound(list.begin(), list.end(), slot);
+    for (; place + 1 != list.end() && *(place + 1) < target; ++place)
+      *place = *(place + 1);
+    for (; place != list.begin() && *(place - 1) > target; --place)
+      *place = *(place - 1);
+    *place = target;
+    const int32_t newEnd = liveUntil(value, from);
+    if (oldEnd != newEnd) {
+      setInterval(value, from, oldEnd, newEnd);
+      refresh(oldEnd);
+      refresh(newEnd);
+    }
+  }
+  std::vector<int32_t> &own = runs[index];
+  auto run = std::lower_bound(own.begin(), own.end(), slot);
+  for (int32_t value : op.outputs) {
+    const Bytes size = known[value].sizeBytes;
+    *run = slot;
+    const bool isRead = liveUntil(value, slot) > slot;
+    *run = target;
+    if (!isRead) {
+      tree.add(slot, slot, -size);
+      tree.add(target, liveUntil(value, target), size);
+    } else if (target < slot) {
+      tree.add(target, slot - 1, size);
+    } else {
+      tree.add(slot, target - 1, -size);
+    }
+  }
+  *run = target;
+  opAt[target] = index;
+  if (!op.credits.empty())
+    refresh(target);
+}
+
+std::pair<int32_t, int32_t> Timeline::slack(int32_t slot) const {
+  const int32_t index = opAt[slot];
+  const CoreOp &op = core.ops[index];
+  int32_t left = none, right = slots;
+  for (int32_t input : op.inputs)
+    if (known[input].producer != none) {
+      left = std::max(left, servedFrom(input, slot));
+      right = std::min(right, nextRunAfter(known[input].producer, slot));
+    }
+  const std::vector<int32_t> &own = runs[index];
+  auto it = std::lower_bound(own.begin(), own.end(), slot);
+  if (it + 1 != own.end())
+    right = std::min(right, *(it + 1));
+  if (it != own.begin())
+    left = std::max(left, *(it - 1));
+  for (int32_t output : op.outputs) {
+    right = std::min(right, nextReadAfter(output, slot));
+    if (it != own.begin())
+      left = std::max(left, lastReadBefore(output, slot));
+  }
+  return {left, right};
 }
 
 bool Timeline::removable(int32_t slot) const {

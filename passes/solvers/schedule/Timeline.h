@@ -1,8 +1,8 @@
 // A schedule under local search: runs in slots, bytes per slot in a range-add / range-max tree.
 //
-//   slot     0   1   2   3   4   5   6   7        Slots are a power of two, about four per run, so
-//   run      a   .   b   c   .   a   d   .        that a run can be added between two others. An
-//   empty a       [--------]           [---]            slot has the bytes that are live across it.
+//   slot     0   1   2   3   4   5   6   7        There are four slots per run or more, so that a
+//   run      a   .   b   c   .   a   d   .        run can be added between two others. An empty
+//   slot a        [-----------]       [---]            has the bytes that are live across it.
 //
 // Adding or removing one run changes the intervals of its outputs and of its inputs only: O(degree
 // * log slots). The tree's root is the peak.
@@ -12,21 +12,32 @@
 
 namespace stow::schedule {
 
-/// Range add, global maximum and its leftmost position, over a power-of-two number of slots.
+/// Range add, global maximum and its leftmost position. A node holds what its two children have in
+/// common, so that of two siblings one is always 0 and a leaf's value is the sum of its path:
+///
+///            7              values 4 7 3 5: the root is the maximum, the way down to it is zeros
+///        0      -2
+///      -3  0  -2  0         Borders on both sides, never the maximum, stand beside the slots.
 class PeakTree {
 public:
   void reset(int32_t slotCount);
   /// Adds to [first, last], both included.
   void add(int32_t first, int32_t last, Bytes bytes);
-  Bytes peak() const { return best[1]; }
+  Bytes peak() const { return node[1]; }
   int32_t peakSlot() const;
 
 private:
-  void pull(int32_t node) {
-    best[node] = std::max(best[2 * node], best[2 * node + 1]) + pending[node];
+  /// Moves what two siblings have in common to their parent; returns that.
+  Bytes settle(int32_t parent) {
+    Bytes *children = &node[2 * static_cast<size_t>(parent)];
+    const Bytes common = std::max(children[0], children[1]);
+    children[0] -= common;
+    children[1] -= common;
+    node[parent] += common;
+    return common;
   }
   int32_t leaves = 1;
-  std::vector<Bytes> best, pending;
+  std::vector<Bytes> node;
 };
 
 class Timeline {
@@ -55,6 +66,12 @@ public:
   /// Takes the run out of a slot. The caller sees to it that an earlier run serves its readers.
   void remove(int32_t slot);
 
+  /// Moves a run to an empty slot of its slack.
+  void move(int32_t slot, int32_t target);
+  /// The open interval of slots in which the run at `slot` may stand without another supplier of
+  /// its inputs or another server of its readers.
+  std::pair<int32_t, int32_t> slack(int32_t slot) const;
+
   /// The latest run of the value's producer before `slot`; `none` if there is none. Values that
   /// exist from the start are served by slot 0's left edge: the result is 0.
   int32_t servedFrom(int32_t value, int32_t slot) const;
@@ -78,7 +95,15 @@ private:
   void refresh(int32_t slot);
   bool diesAt(int32_t value, int32_t slot) const;
 
+  /// What liveness asks of a value, side by side.
+  struct Known {
+    Bytes sizeBytes;
+    int32_t producer; ///< `none`: exists from the start
+    bool keep;
+  };
+
   const Core &core;
+  std::vector<Known> known;
   int32_t slots = 0, total = 0, violated = 0;
   Cost cost = 0;
   PeakTree tree;

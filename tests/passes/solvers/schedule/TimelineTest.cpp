@@ -27,10 +27,10 @@ TEST(PeakTreeTest, EqualsANaiveArray) {
   }
 }
 
-// Tests 3,000 problems under random additions and removals of runs: peak, time and violations are
-// always those of a full recount.
+// Tests 3,000 problems under random additions, removals and shifts of runs: peak, time and
+// violations are always those of a full recount.
 TEST(TimelineTest, EqualsARecountAfterEveryChange) {
-  int changes = 0;
+  int changes = 0, shifts = 0;
   for (uint64_t seed = 1; seed <= 3000; ++seed) {
     Problem problem = generate(seed);
     Core core(problem);
@@ -38,8 +38,18 @@ TEST(TimelineTest, EqualsARecountAfterEveryChange) {
       continue;
     Timeline timeline(core, core.inputOrder());
     std::mt19937_64 random(seed);
-    for (int i = 0; i < 12; ++i) {
-      if (random() % 3 == 0) {
+    for (int i = 0; i < 20; ++i) {
+      const uint64_t kind = random() % 5;
+      if (kind < 2) {
+        const std::vector<int32_t> &runs = timeline.runsOf(random() % core.ops.size());
+        const int32_t slot = runs[random() % runs.size()];
+        auto [left, right] = timeline.slack(slot);
+        const int32_t target = left + 1 + static_cast<int32_t>(random() % (right - left - 1));
+        if (timeline.runAt(target) == Timeline::none && timeline.violations() == 0) {
+          timeline.move(slot, target);
+          ++shifts;
+        }
+      } else if (kind == 2) {
         int32_t slot = static_cast<int32_t>(random() % timeline.slotCount());
         if (timeline.runAt(slot) != Timeline::none && timeline.removable(slot))
           timeline.remove(slot);
@@ -64,6 +74,7 @@ TEST(TimelineTest, EqualsARecountAfterEveryChange) {
     ASSERT_EQ(timeline.peak(), before) << "seed " << seed;
   }
   EXPECT_GT(changes, 20000);
+  EXPECT_GT(shifts, 5000);
 }
 
 } // namespace
