@@ -37,18 +37,20 @@ public:
   explicit Expansion(func::FuncOp graph) : graph(graph), builder(graph.getContext(), &marker) {}
 
   unsigned run() {
+    for (auto norm : graph.getOps<BatchNormTrainingOp>())
+      if (ConcatOp concat = concatOfChannels(norm.getX()))
+        noteInputs(concat);
     for (Operation &op : llvm::make_early_inc_range(graph.front())) {
       marker.phase = op.getAttr(kPhaseAttr);
       builder.setInsertionPoint(&op);
       if (auto norm = dyn_cast<BatchNormOp>(op); norm && concatOfChannels(norm.getX())) {
         replace(op, normalize(norm, norm.getMean(), norm.getVariance()));
-      } else if (auto norm = dyn_cast<BatchNormTrainingOp>(op);
-                 norm && concatOfChannels(norm.getX())) {
+      } else if (auto norm = dyn_cast<BatchNormTrainingOp>(op); norm && isExpanded(norm.getX())) {
         Moments moments = momentsOf(norm.getX());
         builder.setInsertionPoint(&op);
         replace(op,
                 {normalize(norm, moments.mean, moments.variance), moments.mean, moments.variance});
-      } else if (auto grad = dyn_cast<BatchNormGradOp>(op); grad && concatOfChannels(grad.getX())) {
+      } else if (auto grad = dyn_cast<BatchNormGradOp>(op); grad && isExpanded(grad.getX())) {
         expand(grad);
       }
     }
@@ -59,6 +61,16 @@ private:
   struct Moments {
     Value mean, variance;
   };
+
+  /// Notes which values have their statistics computed for a concat, and the first that reads each.
+  void noteInputs(ConcatOp concat) {
+    for (Value input : concat.getInputs())
+      if (firstConcat.try_emplace(input, concat).second)
+        if (ConcatOp inner = concatOfChannels(input))
+          noteInputs(inner);
+  }
+
+  bool isExpanded(Value x) const { return concatOfChannels(x) || firstConcat.contains(x); }
 
   void replace(Operation &op, ValueRange values) {
     op.replaceAllUsesWith(values);
@@ -112,7 +124,8 @@ private:
 
   void expand(BatchNormGradOp grad) {
     Formula f(builder, grad.getLoc());
-    Value x = grad.getX(), dy = grad.getDy();
+    Value x = slices.contains(grad.getX()) ? slices.lookup(grad.getX()) : grad.getX();
+    Value dy = grad.getDy();
     auto sums =
         f.build<BatchNormScaleGradOp>(dy, x, grad.getMean(), grad.getVariance(), grad.getEpsilon());
     if (!grad.getDx().use_empty()) {
@@ -129,14 +142,29 @@ private:
     }
     grad.getDscale().replaceAllUsesWith(sums.getDscale());
     grad.getDbias().replaceAllUsesWith(sums.getDbias());
+    if (ConcatOp concat = concatOfChannels(x))
+      sliceInputs(f, concat);
     grad.erase();
     ++expanded;
+  }
+
+  /// Inputs that are normalized themselves are read from the concat from here on, where it would
+  /// otherwise die: an input that a library call made is copied into the concat and dies there.
+  void sliceInputs(Formula &f, ConcatOp concat) {
+    for (auto [number, input] : llvm::enumerate(concat.getInputs()))
+      if (!concatOfChannels(input) && firstConcat.lookup(input) == concat &&
+          llvm::any_of(input.getUsers(), llvm::IsaPred<BatchNormGradOp>))
+        slices[input] = f.build<SliceOp>(concat.getY(), concat.getStartsOf(number),
+                                         tensorType(input).getShape())
+                            .getY();
   }
 
   func::FuncOp graph;
   PhaseMarker marker;
   OpBuilder builder;
   llvm::DenseMap<Value, Moments> moments;
+  llvm::DenseMap<Value, ConcatOp> firstConcat;
+  llvm::DenseMap<Value, Value> slices; ///< of concats, by the input that they are
   unsigned expanded = 0;
 };
 

@@ -158,14 +158,16 @@ def ExpandBatchNormPass : Pass<"stow-expand-batch-norm", "::mlir::ModuleOp"> {
     channel_moments, batch_norm_scale_grad and elementwise ops. Library calls take dense tensors;
     these read parts of a larger tensor, so that stow-place-inside can produce one concat inside the
     next. Statistics are computed once for every input that is no concat and joined: those of a
-    concat are the concat of those of its inputs. The gradient of x becomes one kernel together with
+    concat are the concat of those of its inputs. An input that is normalized itself is expanded too,
+    and its gradient reads it from the concat: it dies where it is copied. The gradient of x becomes one kernel together with
     the sum it is added to. Formulas: y = (x - mean) * slope + bias with slope = scale / deviation,
     deviation = sqrt(variance + epsilon); dx = dy * slope - (x - mean) * (dscale * slope / deviation /
     n) - dbias * slope / n, n elements a channel.
 
     Requires: graphs of stow-autodiff.
 
-    Ensures: no batch normalization and no gradient of one reads a concat of channels.
+    Ensures: no batch normalization and no gradient of one reads a concat of channels that is
+    normalized, or an input of one.
 
     Example:
     ```mlir

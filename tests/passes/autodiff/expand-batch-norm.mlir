@@ -61,6 +61,43 @@ func.func @gradient(%a: tensor<8x3x2x2xf32>, %m: tensor<6xf32>, %dy: tensor<8x6x
 
 // -----
 
+// Tests that an input that is normalized itself has its statistics computed once, and that its
+// gradient reads it from the concat from where the concat would have died: the input dies early.
+// CHECK-LABEL: func.func @first
+// CHECK-SAME: (%[[A:.*]]: tensor<8x3x2x2xf32>, %[[B:.*]]: tensor<8x1x2x2xf32>
+// CHECK: stow.channel_moments %[[B]]
+// CHECK: stow.channel_moments %[[A]]
+// CHECK: stow.sub %[[A]]
+// CHECK: %[[Y:.*]] = stow.concat %[[B]], %[[A]]
+// CHECK-NOT: stow.channel_moments
+// CHECK: stow.batch_norm_scale_grad %{{.*}}, %[[Y]]
+// CHECK: %[[S:.*]] = stow.slice %[[Y]] {sizes = array<i64: 8, 3, 2, 2>, starts = array<i64: 0, 1, 0, 0>, stow.phase = "backward"}
+// CHECK: stow.exp
+// CHECK: stow.batch_norm_scale_grad %{{.*}}, %[[S]]
+// CHECK-NOT: %[[A]]
+// CHECK: stow.sub %[[S]]
+// CHECK-NOT: %[[A]]
+// CHECK: return
+func.func @first(%a: tensor<8x3x2x2xf32>, %b: tensor<8x1x2x2xf32>, %s: tensor<3xf32>, %t: tensor<4xf32>,
+                 %da: tensor<8x3x2x2xf32>, %dy: tensor<8x4x2x2xf32>)
+    -> (tensor<8x3x2x2xf32>, tensor<8x4x2x2xf32>, tensor<8x4x2x2xf32>, tensor<8x3x2x2xf32>) {
+  %n:3 = stow.batch_norm_training %a, %s, %s {epsilon = 1.0e-5 : f64}
+      : (tensor<8x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<8x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>)
+  %y = stow.concat %b, %a {axis = 1 : i64} : (tensor<8x1x2x2xf32>, tensor<8x3x2x2xf32>) -> tensor<8x4x2x2xf32>
+  %o:3 = stow.batch_norm_training %y, %t, %t {epsilon = 1.0e-5 : f64}
+      : (tensor<8x4x2x2xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<8x4x2x2xf32>, tensor<4xf32>, tensor<4xf32>)
+  %g:3 = stow.batch_norm_grad %y, %o#1, %o#2, %t, %dy {epsilon = 1.0e-5 : f64, stow.phase = "backward"}
+      : (tensor<8x4x2x2xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<8x4x2x2xf32>)
+      -> (tensor<8x4x2x2xf32>, tensor<4xf32>, tensor<4xf32>)
+  %e = stow.exp %da {stow.phase = "backward"} : (tensor<8x3x2x2xf32>) -> tensor<8x3x2x2xf32>
+  %h:3 = stow.batch_norm_grad %a, %n#1, %n#2, %s, %e {epsilon = 1.0e-5 : f64, stow.phase = "backward"}
+      : (tensor<8x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<8x3x2x2xf32>)
+      -> (tensor<8x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>)
+  return %n#0, %o#0, %g#0, %h#0 : tensor<8x3x2x2xf32>, tensor<8x4x2x2xf32>, tensor<8x4x2x2xf32>, tensor<8x3x2x2xf32>
+}
+
+// -----
+
 // Tests that running statistics are read as they are, and that normalizations of other tensors and
 // of concats along other axes stay calls of the library.
 // CHECK-LABEL: func.func @evaluation
