@@ -154,7 +154,8 @@ int64_t BudgetSolver::moves() const {
 /// then some reruns are not needed.
 void BudgetSolver::polish(const Task &task, SearchResult &result) const {
   constexpr size_t windowRuns = 10, mostOps = 2500;
-  if (core.ops.size() > mostOps)
+  const Bytes hopeless = task.budget + task.budget / 20;
+  if (core.ops.size() > mostOps || result.measured.peakBytes > hopeless)
     return;
   Sequence better = result.sequence;
   improveAllWindows(core, better, windowRuns);

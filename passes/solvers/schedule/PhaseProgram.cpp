@@ -83,18 +83,25 @@ public:
     const std::clock_t start = std::clock();
     Cbc_solve(model);
     result.seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-    if (Cbc_isProvenInfeasible(model)) {
+    // Stopped by the clock at the wrong moment, the solver may call a program infeasible or its
+    // incumbent optimal. Only what it says well before its limit is a proof.
+    const bool isStopped = result.seconds > 0.8 * options.seconds;
+    const bool isRefuted = Cbc_isProvenInfeasible(model);
+    if (isRefuted && !isStopped) {
       // Below the cutoff nothing exists: the known schedule is optimal. Without one: infeasible.
       if (options.knownTime)
         result.bound = *options.knownTime;
       else
         result.infeasible = true;
     } else {
-      double best =
-          Cbc_isProvenOptimal(model) ? Cbc_getObjValue(model) : Cbc_getBestPossibleObjValue(model);
+      double best = 0;
+      if (Cbc_isProvenOptimal(model) && !isStopped)
+        best = Cbc_getObjValue(model);
+      else if (!isRefuted)
+        best = Cbc_getBestPossibleObjValue(model);
       result.bound = core.leastTime + roundUp(best - constant);
     }
-    if (const double *values = Cbc_bestSolution(model); values && !Cbc_isProvenInfeasible(model))
+    if (const double *values = Cbc_bestSolution(model); values && !isRefuted)
       replay(values, result);
     Cbc_deleteModel(model);
     return result;

@@ -228,6 +228,26 @@ TEST(PhaseProgramTest, AnyConditionalEventsAreValid) {
   EXPECT_GT(checked, 100);
 }
 
+// Tests that a solver stopped by the clock, however early, proves nothing that is not true.
+TEST(PhaseProgramTest, StoppedEarlyProvesNothingFalse) {
+  if (!phaseProgramAvailable())
+    GTEST_SKIP() << "built without CBC";
+  Problem problem = generateLayered(1, {});
+  Core core(problem);
+  CutBound bound(core);
+  const Bytes peak = measure(core, core.inputOrder()).peakBytes;
+  for (double seconds = 1e-5; seconds < 0.2; seconds *= 1.3)
+    for (int phases : {1, 8}) {
+      PhaseOptions options;
+      options.seconds = seconds;
+      options.knownTime = 2 * core.leastTime;
+      PhaseResult result = solvePhaseProgram(
+          core, phaseChain(core, bound.opsByPressure().front(), phases), peak, options);
+      ASSERT_FALSE(result.infeasible) << seconds;
+      ASSERT_EQ(*result.bound, core.leastTime) << seconds << " s, " << phases << " phases";
+    }
+}
+
 // Tests that dividing phases closes the gap of a U-Net at half the memory, where whole phases leave
 // 0.05 % of the extra time open and their replays need a quarter more than the budget.
 TEST(PhaseProgramTest, DividedPhasesProveAUNet) {
