@@ -3,7 +3,7 @@
 // A dense block normalizes all its channels anew in every layer. With scale and bias folded into
 // one pass, and the statistics of each channel computed where the channel is made, a layer reads
 // its channels once and writes them once; the library's call passes over them for the statistics,
-// too, and takes them only where they are dense.
+// too, and is fast only where they are dense.
 #include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/Passes.h"
