@@ -2,19 +2,21 @@
 // reach on the same instances.
 //
 //   bench-pack FOLDER|x.csv|trace:N|train:BLOCKS|hard:N ...
-//              [--timeout=SECONDS] [--work=STEPS] [--published=FILE]
+//              [--timeout=SECONDS] [--work=STEPS] [--published=FILE] [--greedy]
 //
 // A folder stands for all .csv files in it. A capacity in a file name (x.1048576.csv) adds a row
 // with the time to decide it. trace, train and hard are the generators of ir/plan/pack/Generate.h.
-// "12 ms" is the time until the best of the twelve greedy pairs is known, for up to 20,000 buffers;
-// "pairs" is how many of them the result is known not to lie above. All times are processor time of
-// one thread.
+// "12 ms" is the time until no greedy pair can be lower than what is known, for up to 200,000
+// buffers; "pairs" is how many of the twelve the result is known not to lie above. With --greedy
+// the columns of TFLite, XLA and greedy12 are computed, each pair to its end, where nobody
+// published them. All times are processor time of one thread.
 #include "benchmarks/plan/pack/Instances.h"
 #include "ir/plan/pack/Bound.h"
 #include "ir/plan/pack/Generate.h"
 #include "ir/plan/pack/Text.h"
 #include "ir/plan/pack/Verify.h"
 #include "passes/solvers/pack/Greedy.h"
+#include "passes/solvers/pack/LargeScale.h"
 #include "passes/solvers/pack/PackBuffers.h"
 #include "runtime/base/Error.h"
 
@@ -36,6 +38,7 @@ using namespace stow::pack;
 struct Settings {
   std::optional<double> timeoutSeconds;
   std::optional<int64_t> work;
+  bool greedy = false;
   std::string published = STOWAGE_PUBLISHED;
   std::vector<std::string> instances;
 };
@@ -79,6 +82,30 @@ Problem load(const std::string &instance) {
   return parse(readAll(instance), instance);
 }
 
+/// Heights over `load` of TFLite's order, of the better one of XLA's two, and of the best pair.
+void fillGreedyColumns(const Problem &problem, Bytes load, std::vector<std::string> &row) {
+  Bytes tflite = 0, xla = std::numeric_limits<Bytes>::max(), best = xla;
+  for (GreedyOrder order : greedyOrders)
+    for (GreedyFit fit : greedyFits) {
+      const std::optional<Solution> solution = packGreedy(problem, order, fit);
+      if (!solution)
+        return;
+      best = std::min(best, solution->height);
+      if (fit == GreedyFit::Best && order == GreedyOrder::SizeStart)
+        tflite = solution->height;
+      if (fit == GreedyFit::Best &&
+          (order == GreedyOrder::SizeLength || order == GreedyOrder::Length))
+        xla = std::min(xla, solution->height);
+    }
+  const Bytes heights[] = {tflite, xla, best};
+  for (size_t i = 0; i < std::size(heights); ++i) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.4f",
+                  static_cast<double>(heights[i]) / static_cast<double>(std::max<Bytes>(load, 1)));
+    row[2 + i] = text;
+  }
+}
+
 /// Decides the capacities in file names, for the sum that MiniMalloc reports.
 struct DecisionSum {
   double ours = 0, minimalloc = 0;
@@ -106,8 +133,10 @@ void runInstance(const std::string &instance, const Settings &settings, const Pu
     options.workBudget = std::numeric_limits<int64_t>::max() / 4;
   const Bytes load = maxLoad(problem);
   auto found = published.find(stem);
-  const std::vector<std::string> row =
+  std::vector<std::string> row =
       found == published.end() ? std::vector<std::string>(6) : found->second;
+  if (settings.greedy && row[4].empty())
+    fillGreedyColumns(problem, load, row);
 
   std::string decide = "-";
   if (std::optional<Bytes> capacity = capacityInName(stem)) {
@@ -126,9 +155,10 @@ void runInstance(const std::string &instance, const Settings &settings, const Pu
     options.capacity.reset();
   }
   std::string twelve = "-";
-  if (problem.buffers.size() <= manyItems) {
+  if (problem.buffers.size() <= veryManyItems) {
     char text[32];
-    std::snprintf(text, sizeof text, "%.1f", 1000 * secondsOf([&] { packBestOfGreedy(problem); }));
+    std::snprintf(text, sizeof text, "%.1f",
+                  1000 * secondsOf([&] { bestOfGreedy(makeModel(problem), lowerBound(problem)); }));
     twelve = text;
   }
   PackResult result;
@@ -154,6 +184,8 @@ Settings parseArguments(int argc, char **argv) {
       settings.timeoutSeconds = std::stod(text.substr(10));
     else if (text.rfind("--work=", 0) == 0)
       settings.work = std::stoll(text.substr(7));
+    else if (text == "--greedy")
+      settings.greedy = true;
     else if (text.rfind("--published=", 0) == 0)
       settings.published = text.substr(12);
     else

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 namespace stow::pack {
 
@@ -54,7 +55,8 @@ public:
     Bytes base = lift(0, alignment);
     if (fit == GreedyFit::First)
       return base;
-    // Visits every gap; `room` is how far the item could still be lifted within it.
+    // Visits every gap; `room` is how far the item could still be lifted within it. No gap is
+    // smaller than one without room.
     Bytes best = base, bestRoom = unlimited;
     for (;;) {
       Bytes room = unlimited;
@@ -66,7 +68,7 @@ public:
         best = base;
         bestRoom = room;
       }
-      if (room == unlimited)
+      if (room == unlimited || bestRoom == 0)
         return bestRoom == unlimited ? base : best;
       base = lift(alignUp(base + room + 1, alignment), alignment);
     }
@@ -172,8 +174,21 @@ std::vector<int32_t> greedyOrder(const Model &model, GreedyOrder order) {
   return sequence;
 }
 
+std::vector<int32_t> crowdedFirst(const Model &model) {
+  const std::vector<Bytes> crowd = largestLoads(model);
+  std::vector<int32_t> sequence(model.items.size());
+  std::iota(sequence.begin(), sequence.end(), 0);
+  auto key = [&](int32_t i) {
+    const Item &item = model.items[i];
+    return std::tuple(-crowd[i], -item.size, -(item.birth + item.lifetime), i);
+  };
+  std::sort(sequence.begin(), sequence.end(),
+            [&](int32_t a, int32_t b) { return key(a) < key(b); });
+  return sequence;
+}
+
 std::vector<Bytes> placeInOrder(const Model &model, const std::vector<int32_t> &sequence,
-                                GreedyFit fit, int64_t *budget, const std::function<bool()> *stop) {
+                                GreedyFit fit, const PlaceLimits &limits) {
   constexpr int64_t pollInterval = 1'000'000;
   Placer placer(model);
   std::vector<Bytes> bases(model.items.size(), 0);
@@ -181,28 +196,32 @@ std::vector<Bytes> placeInOrder(const Model &model, const std::vector<int32_t> &
     const std::optional<Bytes> &fixed = model.items[i].fixedBase;
     if (!fixed)
       continue;
-    if (!placer.isFree(static_cast<int32_t>(i), *fixed))
+    if (*fixed + model.items[i].size >= limits.below ||
+        !placer.isFree(static_cast<int32_t>(i), *fixed))
       return {};
     bases[i] = *fixed;
     placer.put(static_cast<int32_t>(i), *fixed);
   }
   int64_t nextPoll = pollInterval;
+  bool isGivenUp = false;
   for (int32_t index : sequence) {
     if (model.items[index].fixedBase)
       continue;
     bases[index] = placer.find(index, fit);
-    placer.put(index, bases[index]);
-    if (placer.work >= nextPoll) {
+    isGivenUp = bases[index] + model.items[index].size >= limits.below;
+    if (!isGivenUp && placer.work >= nextPoll) {
       nextPoll = placer.work + pollInterval;
-      if ((budget && placer.work > *budget) || (stop && *stop && (*stop)())) {
-        if (budget)
-          *budget -= placer.work;
-        return {};
-      }
+      isGivenUp = (limits.budget && placer.work > *limits.budget) ||
+                  (limits.stop && *limits.stop && (*limits.stop)());
     }
+    if (isGivenUp)
+      break;
+    placer.put(index, bases[index]);
   }
-  if (budget)
-    *budget -= placer.work;
+  if (limits.budget)
+    *limits.budget -= placer.work;
+  if (isGivenUp)
+    return {};
   return bases;
 }
 
@@ -266,96 +285,63 @@ Bytes heightOfBases(const Model &model, const std::vector<Bytes> &bases) {
 
 namespace {
 
-/// The number of a pair in GreedyResult::done.
-uint32_t bitOf(GreedyOrder order, GreedyFit fit) {
-  return 1u << (2 * static_cast<uint32_t>(order) + static_cast<uint32_t>(fit));
-}
-
 class GreedyContest {
 public:
-  GreedyContest(const Model &model, Bytes target, const std::function<bool()> &stop,
-                GreedyResult known = {})
-      : model(model), target(target), stop(stop), best(std::move(known)) {}
+  GreedyContest(const Model &model, GreedyResult known) : model(model), best(std::move(known)) {}
 
-  GreedyResult run() {
-    for (GreedyOrder order : greedyOrders)
-      for (GreedyFit fit : greedyFits) {
-        if (isOver())
-          return std::move(best);
-        if (best.done & bitOf(order, fit))
-          continue;
-        const bool isFirst = best.bases.empty();
-        enter(
-            placeInOrder(model, greedyOrder(model, order), fit, nullptr, isFirst ? nullptr : &stop),
-            order, fit);
-        if (isFirst && best.bases.empty())
-          return std::move(best); // fixed offsets collide whatever the order
-      }
-    return std::move(best);
-  }
-
-  /// The cheap and the promising first, each pair with at most half of the budget.
-  GreedyResult runWithBudget() {
-    if (isPlain(model))
-      enter(packByBirth(model), GreedyOrder::Birth, GreedyFit::Best);
-    best.done = 0; // ties between equal gaps fall otherwise there
-    if (isOver())
-      return std::move(best);
-    // Range operations: 1e8 take one to four seconds. What is left of the budget when a pair is
-    // done is not spent on one that could hardly finish.
-    const bool isVeryLarge = model.items.size() > veryManyItems;
-    int64_t budget = 200'000'000;
-    const int64_t largestShare = isVeryLarge ? budget : budget / 3;
+  GreedyResult run(Bytes target, std::optional<int64_t> budget, const std::function<bool()> *stop) {
+    if (best.bases.empty())
+      enter(placeInOrder(model, crowdedFirst(model), GreedyFit::First), "greedy crowded/first");
+    if (best.bases.empty())
+      return std::move(best); // fixed offsets collide whatever the order
+    const int64_t largestShare =
+        budget.value_or(0) / (model.items.size() > veryManyItems ? 1 : 3); // of one pair
+    std::vector<int32_t> sequences[std::size(greedyOrders)];
     for (GreedyFit fit : {GreedyFit::First, GreedyFit::Best})
-      for (GreedyOrder order : {GreedyOrder::SizeStart, GreedyOrder::Length, GreedyOrder::Degree,
-                                GreedyOrder::Area, GreedyOrder::SizeLength, GreedyOrder::Birth}) {
-        if (isOver() || budget < largestShare / 4)
+      for (GreedyOrder order : greedyOrders) {
+        if (best.height <= target)
           return std::move(best);
-        const bool isFirst = best.bases.empty();
-        int64_t share =
-            isFirst ? std::numeric_limits<int64_t>::max() : std::min(budget, largestShare);
+        if (budget && (*budget < largestShare / 4 || (stop && *stop && (*stop)())))
+          return std::move(best);
+        std::vector<int32_t> &sequence = sequences[static_cast<size_t>(order)];
+        if (sequence.empty())
+          sequence = greedyOrder(model, order);
+        int64_t share = std::min(budget.value_or(0), largestShare);
         const int64_t before = share;
-        enter(
-            placeInOrder(model, greedyOrder(model, order), fit, &share, isFirst ? nullptr : &stop),
-            order, fit);
-        budget -= before - share;
-        if (isFirst && best.bases.empty())
-          return std::move(best);
+        PlaceLimits limits{.below = best.height};
+        if (budget) {
+          limits.budget = &share;
+          limits.stop = stop;
+        }
+        enter(placeInOrder(model, sequence, fit, limits),
+              std::string("greedy ") + name(order) + "/" + name(fit));
+        const bool ranOut = budget && (share < 0 || (stop && *stop && (*stop)()));
+        if (budget)
+          *budget -= before - share;
+        if (!ranOut)
+          best.done |= 1u << (2 * static_cast<uint32_t>(order) + static_cast<uint32_t>(fit));
       }
     return std::move(best);
   }
 
 private:
-  bool isOver() const { return !best.bases.empty() && (best.height <= target || (stop && stop())); }
-
-  void enter(std::vector<Bytes> bases, GreedyOrder order, GreedyFit fit) {
+  void enter(std::vector<Bytes> bases, const std::string &method) {
     if (bases.empty())
       return;
-    best.done |= bitOf(order, fit);
-    const Bytes height = heightOfBases(model, bases);
-    if (!best.bases.empty() && height >= best.height)
-      return;
+    best.height = heightOfBases(model, bases);
     best.bases = std::move(bases);
-    best.height = height;
-    best.method = std::string("greedy ") + name(order) + "/" + name(fit);
+    best.method = method;
   }
 
   const Model &model;
-  const Bytes target;
-  const std::function<bool()> &stop;
   GreedyResult best;
 };
 
 } // namespace
 
-GreedyResult bestOfGreedy(const Model &model, Bytes target, const std::function<bool()> &stop) {
-  GreedyContest contest(model, target, stop);
-  return model.items.size() > manyItems ? contest.runWithBudget() : contest.run();
-}
-
-void restOfGreedy(const Model &model, Bytes target, const std::function<bool()> &stop,
-                  GreedyResult &result) {
-  result = GreedyContest(model, target, stop, std::move(result)).run();
+GreedyResult bestOfGreedy(const Model &model, Bytes target, GreedyResult known,
+                          std::optional<int64_t> budget, const std::function<bool()> *stop) {
+  return GreedyContest(model, std::move(known)).run(target, budget, stop);
 }
 
 std::optional<Solution> packGreedy(const Problem &problem, GreedyOrder order, GreedyFit fit) {
@@ -367,11 +353,13 @@ std::optional<Solution> packGreedy(const Problem &problem, GreedyOrder order, Gr
 }
 
 std::optional<Solution> packBestOfGreedy(const Problem &problem) {
-  const Model model = makeModel(problem);
-  GreedyResult result = GreedyContest(model, 0, {}).run();
-  if (result.bases.empty() && !model.items.empty())
-    return std::nullopt;
-  return model.solution(result.bases);
+  std::optional<Solution> best;
+  for (GreedyOrder order : greedyOrders)
+    for (GreedyFit fit : greedyFits)
+      if (std::optional<Solution> solution = packGreedy(problem, order, fit))
+        if (!best || solution->height < best->height)
+          best = std::move(solution);
+  return best;
 }
 
 } // namespace stow::pack

@@ -8,8 +8,8 @@
 
 #include "passes/solvers/pack/Model.h"
 
-#include <atomic>
 #include <functional>
+#include <limits>
 #include <string>
 
 namespace stow::pack {
@@ -40,12 +40,23 @@ const char *name(GreedyFit fit);
 /// Item indices in placing order; ties are broken by index.
 std::vector<int32_t> greedyOrder(const Model &model, GreedyOrder order);
 
+/// An order beside the six, for steps with one crowded instant: items by the largest load of their
+/// sections, so that those of the most crowded one come first and stack without a gap; then the
+/// largest, then those that live the longest.
+std::vector<int32_t> crowdedFirst(const Model &model);
+
+/// When placing is given up.
+struct PlaceLimits {
+  Bytes below = std::numeric_limits<Bytes>::max(); ///< an item reaches this high
+  int64_t *budget = nullptr; ///< range operations: those used are taken off, and none are left
+  const std::function<bool()> *stop = nullptr; ///< says so
+};
+
 /// Bases of all items when they are placed in the given sequence, fixed ones first. Empty when a
-/// fixed item collides with another fixed item. O(n log s) range operations.
-/// Also empty when `budget` range operations did not suffice or `stop` said so.
+/// fixed item collides with another fixed item, and when a limit was met. O(n log s) range
+/// operations.
 std::vector<Bytes> placeInOrder(const Model &model, const std::vector<int32_t> &sequence,
-                                GreedyFit fit, int64_t *budget = nullptr,
-                                const std::function<bool()> *stop = nullptr);
+                                GreedyFit fit, const PlaceLimits &limits = {});
 
 /// Height of the bases: the highest byte in use.
 Bytes heightOfBases(const Model &model, const std::vector<Bytes> &bases);
@@ -61,21 +72,17 @@ struct GreedyResult {
   std::vector<Bytes> bases; ///< empty when fixed offsets collide
   Bytes height = 0;
   std::string method; ///< "greedy area/best"
-  uint32_t done = 0;  ///< bit 2 * order + fit of every pair that was run to its end
+  uint32_t done = 0;  ///< bit 2 * order + fit of every pair that is known not to be lower
 };
 
-/// With more items than this the pairs share a budget.
-constexpr size_t manyItems = 20'000;
-
-/// As packBestOfGreedy on a model, for drivers. Stops early at `target`, and once `stop` says so,
-/// but never before one pair is done. With more than `manyItems` items the pairs have a common
-/// budget of range operations, best promise first, so that a million buffers take seconds; fewer
-/// always get all twelve.
-GreedyResult bestOfGreedy(const Model &model, Bytes target, const std::function<bool()> &stop);
-
-/// Runs the pairs that `result` still lacks, without a budget.
-void restOfGreedy(const Model &model, Bytes target, const std::function<bool()> &stop,
-                  GreedyResult &result);
+/// A packing that none of the twelve pairs is lower than: `known`, one of a pair, or that of
+/// crowdedFirst; it comes at once when it is as low as `target`. A pair is given up as soon as it
+/// reaches as high as what is known, so the cheap ones, with first fit, come first. Not to be
+/// stopped without a `budget` (range operations of all pairs together; 1e8 take one to four
+/// seconds); with one also by `stop`, and pairs are left out that could hardly finish.
+GreedyResult bestOfGreedy(const Model &model, Bytes target, GreedyResult known = {},
+                          std::optional<int64_t> budget = std::nullopt,
+                          const std::function<bool()> *stop = nullptr);
 
 /// The pair birth/best of rectangles without fixed offsets, by simulating an allocator over time:
 /// the same packing as placeInOrder up to ties between equal gaps, in O(n log n) whatever overlaps.

@@ -21,12 +21,7 @@ class HotSpots {
 public:
   HotSpots(const Model &model, int64_t workLimit, int64_t &work, const std::function<bool()> &stop)
       : model(model), workLimit(work + workLimit), work(work), stop(stop) {
-    load.assign(model.sections + 1, 0);
-    for (const ModelPiece &piece : model.pieces) {
-      load[piece.begin] += piece.high - piece.low;
-      load[piece.end] -= piece.high - piece.low;
-    }
-    std::partial_sum(load.begin(), load.end(), load.begin());
+    load = sectionLoads(model);
     byBegin.resize(model.items.size());
     std::iota(byBegin.begin(), byBegin.end(), 0);
     std::sort(byBegin.begin(), byBegin.end(), [&](int32_t a, int32_t b) {
@@ -144,7 +139,7 @@ private:
     std::vector<Bytes> best;
     for (GreedyOrder order : {GreedyOrder::Area, GreedyOrder::SizeStart, GreedyOrder::Length}) {
       std::vector<Bytes> placed =
-          placeInOrder(part, greedyOrder(part, order), GreedyFit::First, nullptr, &stop);
+          placeInOrder(part, greedyOrder(part, order), GreedyFit::First, {.stop = &stop});
       work += static_cast<int64_t>(around.size()) * workPerItem;
       if (!placed.empty() &&
           (best.empty() || heightOfBases(part, placed) < heightOfBases(part, best)))

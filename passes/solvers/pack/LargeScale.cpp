@@ -79,7 +79,7 @@ GreedyResult packLargeScale(const Model &model, Bytes goal, int64_t &work,
   const Split split = splitBySize(model, bandThreshold(model));
   const Model small = restrictTo(model, split.small), large = restrictTo(model, split.large);
   std::vector<Bytes> below = placeInOrder(large, greedyOrder(large, GreedyOrder::SizeStart),
-                                          GreedyFit::First, nullptr, &stop);
+                                          GreedyFit::First, {.stop = &stop});
   if (below.empty() && !large.items.empty())
     return result; // told to stop
   below = lowerHotSpots(large, std::move(below), goal, repairWork, work, stop);

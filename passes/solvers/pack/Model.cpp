@@ -2,6 +2,7 @@
 #include "ir/plan/pack/Storage.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 namespace stow::pack {
@@ -141,16 +142,43 @@ int64_t overlappingPairs(const Model &model, const std::vector<int32_t> &items) 
   return pairs;
 }
 
-Bytes modelLoad(const Model &model) {
-  std::vector<Bytes> change(model.sections + 1, 0);
+std::vector<Bytes> sectionLoads(const Model &model) {
+  std::vector<Bytes> load(model.sections + 1, 0);
   for (const ModelPiece &piece : model.pieces) {
-    change[piece.begin] += piece.high - piece.low;
-    change[piece.end] -= piece.high - piece.low;
+    load[piece.begin] += piece.high - piece.low;
+    load[piece.end] -= piece.high - piece.low;
   }
-  Bytes live = 0, load = 0;
-  for (Bytes delta : change)
-    load = std::max(load, live += delta);
+  std::partial_sum(load.begin(), load.end(), load.begin());
+  load.pop_back();
   return load;
+}
+
+Bytes modelLoad(const Model &model) {
+  const std::vector<Bytes> load = sectionLoads(model);
+  return load.empty() ? 0 : *std::max_element(load.begin(), load.end());
+}
+
+std::vector<Bytes> largestLoads(const Model &model) {
+  // A tree of maxima, its leaves from `sections` on.
+  const int32_t sections = model.sections;
+  std::vector<Bytes> tree(sections, 0);
+  const std::vector<Bytes> load = sectionLoads(model);
+  tree.insert(tree.end(), load.begin(), load.end());
+  for (int32_t node = sections - 1; node > 0; --node)
+    tree[node] = std::max(tree[2 * node], tree[2 * node + 1]);
+  std::vector<Bytes> largest;
+  for (const Item &item : model.items) {
+    Bytes most = 0;
+    for (int32_t left = item.begin + sections, right = item.end + sections; left < right;
+         left /= 2, right /= 2) {
+      if (left & 1)
+        most = std::max(most, tree[left++]);
+      if (right & 1)
+        most = std::max(most, tree[--right]);
+    }
+    largest.push_back(most);
+  }
+  return largest;
 }
 
 } // namespace stow::pack

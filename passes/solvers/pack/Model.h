@@ -56,7 +56,13 @@ std::vector<int64_t> overlapDegrees(const Model &model);
 /// The number of pairs among `items` that share a section (counted by hulls), in O(n + sections).
 int64_t overlappingPairs(const Model &model, const std::vector<int32_t> &items);
 
-/// The largest sum of item bytes over sections.
+/// By section, the sum of item bytes.
+std::vector<Bytes> sectionLoads(const Model &model);
+
+/// The largest of them.
 Bytes modelLoad(const Model &model);
+
+/// By item, the largest load of its sections, in O(n log s) (counted by hulls).
+std::vector<Bytes> largestLoads(const Model &model);
 
 } // namespace stow::pack

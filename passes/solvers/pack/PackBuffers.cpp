@@ -82,7 +82,7 @@ public:
       if (isOpen())
         search();
     }
-    finishGreedy(greedy);
+    finishGreedy(std::move(greedy));
     return finish();
   }
 
@@ -99,19 +99,19 @@ private:
                                          budgets * static_cast<double>(options.workBudget)));
   }
 
-  /// What the searches start from.
+  /// What the searches start from: never above the best of the twelve greedy pairs, up to
+  /// veryManyItems.
   GreedyResult packGreedily() {
-    if (model.items.size() <= manyItems || !isPlain(model))
-      return bestOfGreedy(model, goal(), stop);
+    constexpr size_t manyItems = 20'000;
+    const bool isVeryLarge = model.items.size() > veryManyItems;
+    if (!isPlain(model) || model.items.size() <= manyItems)
+      return bestOfGreedy(model, goal(), {}, isVeryLarge ? pairBudget : std::nullopt, &stop);
     GreedyResult greedy = packLargeScale(model, goal(), result.work, stop);
     const bool isClose = greedy.method != "bands" && greedy.height - goal() <= goal() / 100;
-    if (greedy.height > goal() && (isClose || model.items.size() <= veryManyItems)) {
-      GreedyResult pairs = bestOfGreedy(model, goal(), stop);
-      greedy.done = pairs.done;
-      if (pairs.height < greedy.height)
-        greedy = std::move(pairs);
-    }
-    if (greedy.height <= goal() || model.items.size() > veryManyItems)
+    if (greedy.height > goal() && (isClose || !isVeryLarge))
+      greedy = bestOfGreedy(model, goal(), std::move(greedy),
+                            isVeryLarge ? pairBudget : std::nullopt, &stop);
+    if (greedy.height <= goal() || isVeryLarge)
       return greedy;
     constexpr int64_t repairWork = 200'000'000;
     greedy.bases = lowerHotSpots(model, std::move(greedy.bases), goal(),
@@ -123,21 +123,22 @@ private:
     return greedy;
   }
 
-  /// No result is above the best of the twelve pairs: those that were left out for their time are
-  /// run where nothing better was proven. Beyond veryManyItems a pair takes minutes; there they
-  /// are left to who raises the work budget.
-  void finishGreedy(GreedyResult &greedy) {
-    constexpr int64_t workPerItem = 50'000; // of all twelve, on large problems
+  /// Beyond veryManyItems the twelve pairs take minutes; they are left to who raises the work
+  /// budget.
+  void finishGreedy(GreedyResult greedy) {
+    constexpr int64_t workPerItem = 50'000; // of all twelve
     const auto count = static_cast<int64_t>(model.items.size());
-    const bool isAffordable =
-        model.items.size() <= veryManyItems || workPerItem * count <= workLimit - result.work;
-    if (isOpen() && isAffordable && !shouldStop()) {
-      restOfGreedy(model, goal(), stop, greedy);
-      if (greedy.height < bestHeight) {
-        best = std::move(greedy.bases);
-        bestHeight = greedy.height;
-        result.method = greedy.method;
+    if (isOpen() && model.items.size() > veryManyItems && !shouldStop() &&
+        workPerItem * count <= workLimit - result.work) {
+      if (bestHeight < greedy.height) {
+        greedy.bases = best;
+        greedy.height = bestHeight;
+        greedy.method = result.method;
       }
+      greedy = bestOfGreedy(model, goal(), std::move(greedy));
+      best = greedy.bases;
+      bestHeight = greedy.height;
+      result.method = greedy.method;
     }
     result.greedyPairs = isOpen() ? std::popcount(greedy.done) : 12;
   }
@@ -166,20 +167,31 @@ private:
     part.leaf = std::move(leaf);
     part.settings.resize(searchPortfolio().size());
     std::iota(part.settings.begin(), part.settings.end(), 0);
-    // On training steps of this size the straight descent of large areas first reaches the bound
-    // most often, and takes the fewest steps.
-    if (part.leaf.items.size() > static_cast<size_t>(manyItemsOfPart)) {
-      const auto areaFirst =
-          std::find_if(part.settings.begin(), part.settings.end(), [](int32_t setting) {
-            return describe(searchPortfolio()[setting]) == "lowest APW";
-          });
-      std::rotate(part.settings.begin(), areaFirst, areaFirst + 1);
-    }
+    // On training steps of this size straight descents that put items of crowded sections and large
+    // areas first reach the bound most often.
+    if (isLarge(part))
+      for (const char *front : {"lowest ZPS", "lowest PAW", "lowest APW"}) {
+        const auto chosen =
+            std::find_if(part.settings.begin(), part.settings.end(), [&](int32_t setting) {
+              return describe(searchPortfolio()[setting]) == front;
+            });
+        std::rotate(part.settings.begin(), chosen, chosen + 1);
+      }
     parts.push_back(std::move(part));
   }
 
   void splitIntoParts() {
     Reduction reduction = reduce(model);
+    // A straight descent through thousands of items ends well more often with the thin ones that
+    // live throughout still to come than with them at the bottom.
+    const auto most = std::max_element(
+        reduction.leaves.begin(), reduction.leaves.end(),
+        [](const Leaf &left, const Leaf &right) { return left.items.size() < right.items.size(); });
+    if (most != reduction.leaves.end() && isLarge(most->items.size()) &&
+        2 * most->items.size() > model.items.size()) {
+      joinIntoOnePart();
+      return;
+    }
     sunk = std::move(reduction.bases);
     grain = reduction.grain;
     std::vector<char> inLeaf(model.items.size(), 0);
@@ -201,8 +213,8 @@ private:
     int64_t budget = 100'000'000; // range operations
     for (GreedyOrder order : {GreedyOrder::SizeStart, GreedyOrder::Area, GreedyOrder::Length})
       if (partsHeight() > goal() && !stop())
-        adopt(
-            placeInOrder(grounded, greedyOrder(grounded, order), GreedyFit::First, &budget, &stop));
+        adopt(placeInOrder(grounded, greedyOrder(grounded, order), GreedyFit::First,
+                           {.budget = &budget, .stop = &stop}));
     keepIfLower();
   }
 
@@ -286,52 +298,75 @@ private:
     bestHeight = height;
   }
 
-  /// Tries to bring `part` to at most `target`, with `effort` nodes beyond one straight descent.
-  bool improve(Part &part, Bytes target, int64_t effort) {
-    if (part.height <= target)
-      return true;
-    if (part.leaf.items.size() > veryManyItems || target <= part.exhaustedAt ||
+  /// True when `part` may be searched, and then its instance is there.
+  bool prepare(Part &part) {
+    if (part.leaf.items.size() > veryManyItems ||
         workPerPair * part.pairs > workLimit - result.work)
       return false;
     if (!part.instance)
       part.instance = std::make_unique<SearchInstance>(model, part.leaf.items, part.leaf.ground);
-    // Deciding, the front of the portfolio solves most; the rest is worth a try once that has
-    // failed twice. Minimizing, targets fall to whoever finds a way: all are asked from the start.
-    const size_t most = static_cast<size_t>(10 * effort / firstEffort / 2);
-    const size_t tried = std::min(
-        part.settings.size(), std::max<size_t>(options.capacity ? 10 : part.settings.size(), most));
-    for (size_t i = 0; i < tried && !exhausted(); ++i) {
-      const int32_t setting = part.settings[i];
-      SearchOptions search = searchPortfolio()[setting];
-      const bool isTightest = search.pick == SearchPick::Tightest;
-      if (isTightest && part.instance->freeItems() > manyItemsOfPart)
-        continue; // a node costs all sections
-      // A second run of the same setting would repeat the first; some noise makes it a new one.
-      if (isTightest && effort != firstEffort) {
-        search.noise = 0.3;
-        search.seed = static_cast<uint64_t>(effort);
-      }
-      search.nodeLimit = part.instance->freeItems() + effort;
-      // One setting that gets lost leaves something for the next ones.
-      search.workLimit = (workLimit - result.work) / 3 * 2;
-      search.failures = &part.failures;
-      SearchResult found = part.instance->search(target, search, stop);
-      result.work += found.work + 1;
-      if (found.outcome == SearchOutcome::Exhausted) {
-        part.exhaustedAt = target;
-        if (part.instance->isComplete() && target % grain == 0)
-          part.failedAt = target;
-        return false;
-      }
-      if (found.outcome != SearchOutcome::Found)
-        continue;
+    return true;
+  }
+
+  static bool isLarge(size_t items) { return items > static_cast<size_t>(manyItemsOfPart); }
+  static bool isLarge(const Part &part) { return isLarge(part.leaf.items.size()); }
+
+  /// One search for a packing of `part` within `target`, with `effort` nodes beyond one straight
+  /// descent, taken over when found.
+  SearchOutcome attempt(Part &part, int32_t setting, Bytes target, int64_t effort) {
+    SearchOptions search = searchPortfolio()[setting];
+    const bool isTightest = search.pick == SearchPick::Tightest;
+    if (isTightest && isLarge(part))
+      return SearchOutcome::Stopped; // a node costs all sections
+    // A second run of the same setting would repeat the first; some noise makes it a new one.
+    if (effort != firstEffort && (isTightest || isDescending(part))) {
+      search.noise = 0.3;
+      search.seed = static_cast<uint64_t>(effort);
+    }
+    search.nodeLimit = part.instance->freeItems() + effort;
+    // One setting that gets lost leaves something for the next ones.
+    search.workLimit = (workLimit - result.work) / 3 * 2;
+    if (isLarge(part))
+      search.workLimit =
+          std::min(search.workLimit, workPerLostPair * part.pairs * (effort / firstEffort));
+    search.failures = &part.failures;
+    SearchResult found = part.instance->search(target, search, stop);
+    result.work += found.work + 1;
+    if (found.outcome == SearchOutcome::Exhausted) {
+      part.exhaustedAt = std::max(part.exhaustedAt, target);
+      if (part.instance->isComplete() && target % grain == 0)
+        part.failedAt = std::max(part.failedAt, target);
+    } else if (found.outcome == SearchOutcome::Found) {
       part.bases = std::move(found.bases);
       part.height = 0;
       for (size_t k = 0; k < part.bases.size(); ++k)
         part.height = std::max(part.height, part.bases[k] + model.items[part.leaf.items[k]].size);
+      result.method = "search " + describe(search);
+    }
+    return found.outcome;
+  }
+
+  /// Tries to bring `part` to at most `target` with the settings of the portfolio in turn.
+  bool improve(Part &part, Bytes target, int64_t effort) {
+    if (part.height <= target)
+      return true;
+    if (target <= part.exhaustedAt || !prepare(part))
+      return false;
+    // Deciding, the front of the portfolio solves most; the rest is worth a try once that has
+    // failed twice. Minimizing, targets fall to whoever finds a way: all are asked from the start.
+    const bool fewFirst = options.capacity || isDescending(part);
+    const size_t most = static_cast<size_t>(10 * effort / firstEffort / 2);
+    const size_t tried = std::min(part.settings.size(),
+                                  std::max<size_t>(fewFirst ? 10 : part.settings.size(), most));
+    for (size_t i = 0; i < tried && !exhausted(); ++i) {
+      const int32_t setting = part.settings[i];
+      const SearchOutcome outcome = attempt(part, setting, target, effort);
+      if (outcome == SearchOutcome::Exhausted)
+        return false;
+      if (outcome != SearchOutcome::Found)
+        continue;
       part.settings.erase(part.settings.begin() + static_cast<int64_t>(i));
       part.settings.insert(part.settings.begin(), setting);
-      result.method = "search " + describe(search);
       return true;
     }
     return false;
@@ -364,10 +399,44 @@ private:
       improveAll(target, effort);
   }
 
+  /// Where a portfolio's worth of searches takes long, targets fall step by step instead of by
+  /// bisection: a target that no setting reaches costs all of them.
+  bool isDescending(const Part &part) const {
+    return !options.capacity && part.leaf.items.size() > static_cast<size_t>(itemsToDescend);
+  }
+
+  /// Each setting in turn tries to lower the tallest part: half way to the bound, else by a little.
+  void descendOnce(int64_t effort) {
+    const Bytes step = std::max(unit, grain), floor = alignUp(result.lowerBound, grain);
+    for (size_t i = 0; i < searchPortfolio().size() && isOpen() && !exhausted(); ++i) {
+      Part &part =
+          *std::max_element(parts.begin(), parts.end(), [](const Part &left, const Part &right) {
+            return left.height < right.height;
+          });
+      if (!prepare(part))
+        return;
+      for (const int64_t share : {50, 95})
+        for (bool isFound = true; isFound && part.height > floor + step && !exhausted();) {
+          const Bytes above = part.height - floor;
+          const Bytes target =
+              floor + std::min(above / 100 * share / step, above / step - 1) * step;
+          isFound = target > part.exhaustedAt &&
+                    attempt(part, part.settings[i], target, effort) == SearchOutcome::Found;
+        }
+      keepIfLower();
+    }
+  }
+
   /// First the bound itself, then bisection between it and the best known height.
   void minimizeOnce(int64_t effort) {
     const Bytes step = std::max(unit, grain);
     Bytes target = alignUp(result.lowerBound, grain);
+    if (std::any_of(parts.begin(), parts.end(),
+                    [&](const Part &part) { return isDescending(part); })) {
+      improveAll(target, effort);
+      descendOnce(effort);
+      return;
+    }
     Bytes failed = target - step;
     while (target < bestHeight && !exhausted()) {
       if (!improveAll(target, effort))
@@ -391,9 +460,12 @@ private:
     return std::move(result);
   }
 
+  static constexpr std::optional<int64_t> pairBudget = 200'000'000; ///< beyond veryManyItems
   static constexpr int64_t firstEffort = 500;
   static constexpr int32_t manyItemsOfPart = 4000;
-  static constexpr int64_t workPerPair = 8; ///< of a straight descent, about
+  static constexpr int32_t itemsToDescend = 500;
+  static constexpr int64_t workPerPair = 8;      ///< of a straight descent, about
+  static constexpr int64_t workPerLostPair = 30; ///< what a search of a large part may take
 
   const Problem &problem;
   const PackOptions &options;

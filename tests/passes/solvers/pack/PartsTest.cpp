@@ -18,6 +18,7 @@ namespace {
 
 using test::add;
 using testing::ElementsAre;
+using testing::IsEmpty;
 
 // The picture of Model.h.
 TEST(ModelTest, SectionsAreMaximalLiveSets) {
@@ -115,6 +116,44 @@ TEST(GreedyTest, FitsDiffer) {
   const Model model = makeModel(problem);
   EXPECT_EQ(placeInOrder(model, {2, 0}, GreedyFit::First)[2], 0);
   EXPECT_EQ(placeInOrder(model, {2, 0}, GreedyFit::Best)[2], 5);
+}
+
+TEST(GreedyTest, PlacingIsGivenUpAtTheLimit) {
+  Problem problem;
+  for (Bytes size : {3, 4, 5})
+    add(problem, 0, 9, size);
+  const Model model = makeModel(problem);
+  EXPECT_EQ(placeInOrder(model, {0, 1, 2}, GreedyFit::First, {.below = 13}).size(), 3u);
+  EXPECT_THAT(placeInOrder(model, {0, 1, 2}, GreedyFit::First, {.below = 12}), IsEmpty());
+  problem.buffers[2].fixedOffset = 7;
+  EXPECT_THAT(placeInOrder(makeModel(problem), {0, 1}, GreedyFit::First, {.below = 12}), IsEmpty());
+}
+
+// Three are live at the crowded instant 4: the largest of them first, of equals the longest-lived.
+TEST(GreedyTest, CrowdedFirstStartsWhereTheLoadIs) {
+  Problem problem;
+  add(problem, 0, 3, 9);
+  add(problem, 3, 5, 4);
+  add(problem, 4, 9, 4);
+  add(problem, 4, 6, 5);
+  add(problem, 6, 8, 7);
+  EXPECT_THAT(crowdedFirst(makeModel(problem)), ElementsAre(3, 2, 1, 4, 0));
+}
+
+// A bound to stop at and pairs given up early change what is run, not what can be promised.
+TEST(GreedyTest, TheContestIsNotAboveAnyPair) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    GenerateOptions options;
+    options.buffers = 20;
+    const Problem problem = generate(seed, options);
+    const Model model = makeModel(problem);
+    const GreedyResult result = bestOfGreedy(model, 0);
+    EXPECT_EQ(result.done, 0xFFFu);
+    EXPECT_TRUE(verify(problem, model.solution(result.bases)).empty());
+    for (GreedyOrder order : greedyOrders)
+      for (GreedyFit fit : greedyFits)
+        EXPECT_LE(result.height, packGreedy(problem, order, fit)->height) << "seed " << seed;
+  }
 }
 
 TEST(GreedyTest, OrdersAreTotalAndNamed) {
