@@ -21,9 +21,9 @@ namespace {
 
 constexpr Bytes kAlignment = 64; // stow-pack-buffers' default
 
-/// Steps to pack one candidate. Where they do not suffice, the next candidate is a quarter of a
-/// percent smaller: that is found sooner than a better packing.
-constexpr int64_t kPackingWork = 100'000'000;
+/// Steps to pack one candidate, about a second up to 15,000 buffers. Where they do not suffice, the
+/// next candidate is a quarter of a percent smaller: that is found sooner than a better packing.
+constexpr int64_t kPackingWork = 500'000'000;
 
 func::FuncOp trainGraph(ModuleOp module) {
   auto graph = module.lookupSymbol<func::FuncOp>("train");
@@ -79,10 +79,10 @@ public:
     };
     // Rows by rising time, and between them, where they belong by their time, the rows planned
     // again because packing overshot.
-    std::vector<const Candidate *> waiting;
-    auto takeWaiting = [&](schedule::Cost below) -> const Candidate * {
-      const Candidate *best = nullptr;
-      for (const Candidate *candidate : waiting)
+    std::vector<const StepChoice *> waiting;
+    auto takeWaiting = [&](schedule::Cost below) -> const StepChoice * {
+      const StepChoice *best = nullptr;
+      for (const StepChoice *candidate : waiting)
         if (candidate->arenaBytes <= budget && candidate->time < below &&
             (!best || candidate->time < best->time))
           best = candidate;
@@ -90,17 +90,17 @@ public:
     };
     for (int i = firstWithin(budget); i < kRows && row(i); ++i) {
       const schedule::FrontierRow &row = *this->row(i);
-      if (const Candidate *tightened = takeWaiting(row.time); tightened)
-        return trySegments(tightened->time) ? share(segments()) : scheduled(tightened->solution);
+      if (const StepChoice *tightened = takeWaiting(row.time); tightened)
+        return trySegments(tightened->time) ? share(segments()) : share(*tightened);
       if (trySegments(row.time))
         return share(segments());
       if (arenaOf(i) <= budget)
         return share(placedRow(i));
-      if (const Candidate *tightened = tightenedRow(i))
+      if (const StepChoice *tightened = tightenedRow(i))
         waiting.push_back(tightened);
     }
-    if (const Candidate *tightened = takeWaiting(std::numeric_limits<schedule::Cost>::max()))
-      return trySegments(tightened->time) ? share(segments()) : scheduled(tightened->solution);
+    if (const StepChoice *tightened = takeWaiting(std::numeric_limits<schedule::Cost>::max()))
+      return trySegments(tightened->time) ? share(segments()) : share(*tightened);
     if (trySegments(segments().time))
       return share(segments());
     return std::nullopt;
@@ -116,9 +116,9 @@ public:
         break;
       if (arenaOf(i) < best.arenaBytes)
         best = share(placedRow(i));
-      if (const Candidate *tightened = tightenedRow(i))
+      if (const StepChoice *tightened = tightenedRow(i))
         if (tightened->arenaBytes < best.arenaBytes)
-          best = scheduled(tightened->solution);
+          best = share(*tightened);
     }
     return best;
   }
@@ -146,13 +146,6 @@ public:
 private:
   /// Schedules count every buffer rounded up to the alignment; an arena's highest buffer is not.
   static Bytes roundedUp(Bytes budget) { return alignUp(budget, kAlignment); }
-
-  /// A row planned again with less room where its packing overshot.
-  struct Candidate {
-    schedule::Solution solution;
-    schedule::Cost time = 0;
-    Bytes arenaBytes = 0;
-  };
 
   /// The candidates: the planner's answers to fixed budgets, quarters of a percent of the input
   /// order's peak, from all of it down. Peaks fall and times rise from row to row. Absent from the
@@ -198,15 +191,18 @@ private:
     return found;
   }
 
-  /// Arena of a row. Neighbours often are the same schedule.
+  /// What `table` knows of the schedule of a row. Neighbours often have the same.
+  template <typename Entry> Entry *findSame(std::map<int, Entry> &table, int index) {
+    for (auto &[known, entry] : table)
+      if (isSame(*row(known), *row(index)))
+        return &entry;
+    return nullptr;
+  }
+
   Bytes arenaOf(int index) {
-    if (index > 0 && knownRows.contains(index - 1) && isSame(*row(index), *row(index - 1)) &&
-        arenaOfRow.contains(index - 1))
-      return arenaOfRow[index] = arenaOfRow[index - 1];
-    auto [known, isNew] = arenaOfRow.try_emplace(index, 0);
-    if (isNew)
-      known->second = placedRow(index).arenaBytes;
-    return known->second;
+    if (const Bytes *known = findSame(arenaOfRow, index))
+      return *known;
+    return arenaOfRow[index] = placedRow(index).arenaBytes;
   }
 
   /// The row rewritten, packed and verified. The last one is kept: its arena is asked for first,
@@ -224,14 +220,10 @@ private:
 
   /// The row with its windows tightened until its arena is no larger than its sum of live bytes, or
   /// null where that fails. Does not depend on any budget.
-  const Candidate *tightenedRow(int index) {
-    auto [known, isNew] = tightened.try_emplace(index);
-    if (!isNew)
-      return known->second ? &*known->second : nullptr;
-    // On large steps the next candidates are there sooner than a window is planned again.
-    constexpr size_t kLargeStep = 5000;
-    if (problem.ops.size() > kLargeStep)
-      return nullptr;
+  const StepChoice *tightenedRow(int index) {
+    if (const std::optional<StepChoice> *known = findSame(tightened, index))
+      return *known ? &**known : nullptr;
+    std::optional<StepChoice> &found = tightened[index];
     constexpr int kRounds = 3;
     const schedule::FrontierRow &row = *this->row(index);
     const Bytes target = row.peakBytes + stateOutside;
@@ -242,7 +234,7 @@ private:
       if (choice.arenaBytes <= target) {
         // A faster plan here would have been on the frontier but for luck; rows come first.
         if (round > 0 && choice.time >= row.time)
-          known->second = Candidate{solution, choice.time, choice.arenaBytes};
+          found = std::move(choice);
         break;
       }
       tighter = withLessRoom(tighter, solution, stepsAbove(*choice.placed, target),
@@ -252,7 +244,7 @@ private:
         break;
       solution = std::move(*reduced);
     }
-    return known->second ? &*known->second : nullptr;
+    return found ? &*found : nullptr;
   }
 
   /// A copy of a choice with a module of its own.
@@ -325,7 +317,7 @@ private:
   std::map<int, std::optional<schedule::FrontierRow>> knownRows;
   std::map<int, Bytes> arenaOfRow;
   std::optional<std::pair<int, StepChoice>> lastPlaced;
-  std::map<int, std::optional<Candidate>> tightened; ///< of rows that packing overshot
+  std::map<int, std::optional<StepChoice>> tightened; ///< of rows that packing overshot
   Bytes stateOutside = 0; ///< state that the training graph does not hold
   Bytes otherGraphs = 0;  ///< least arena of the other graphs
 };

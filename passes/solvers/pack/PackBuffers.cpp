@@ -464,7 +464,7 @@ private:
   static constexpr int64_t firstEffort = 500;
   static constexpr int32_t manyItemsOfPart = 4000;
   static constexpr int32_t itemsToDescend = 500;
-  static constexpr int64_t workPerPair = 8;      ///< of a straight descent, about
+  static constexpr int64_t workPerPair = 5;      ///< of a straight descent, about
   static constexpr int64_t workPerLostPair = 30; ///< what a search of a large part may take
 
   const Problem &problem;
