@@ -61,30 +61,14 @@ void Search::explainRaise(int32_t other, int32_t item, Bytes above) {
   reasons.record(other, above, conflict);
 }
 
-/// Explains that exchanging `item` and its twin turns every packing of this branch into one that
-/// was refuted earlier or is yet to be looked for.
+/// Explains that `item` and its twin lie in the wrong order, or will.
 void Search::explainTwin(int32_t item, int32_t twin) {
   if (!explaining)
     return;
-  auto deferralOf = [&](int32_t other) -> const Frame * {
-    for (size_t i = frames.size(); i-- > 0;)
-      if (frames[i].item == other && frames[i].deferring)
-        return &frames[i];
-    return nullptr;
-  };
-  const bool lies = isPlaced(twin);
-  const Frame *deferral = deferralOf(lies ? item : twin);
-  if (lies && deferral)
-    return blameAll(); // the exchange may undo the deferral
   conflict.assign(conflict.size(), 0);
-  if (lies)
+  if (isPlaced(twin))
     insert(conflict, levelOf[twin]);
-  else if (deferral) { // what refuted the twin in the place of `item`
-    const auto index = static_cast<size_t>(deferral - frames.data());
-    conflict = firstBranch[index];
-    remove(conflict, index);
-  }
-  if (!lies)
+  else
     reasons.add(twin, support[twin], conflict);
   insert(conflict, levelAt(frames.size() - 1));
 }
