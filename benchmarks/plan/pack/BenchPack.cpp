@@ -1,15 +1,15 @@
 // Packs instances and prints one table: height over load, proven bound, seconds, beside what others
 // reach on the same instances.
 //
-//   bench-pack FOLDER|x.csv|trace:N|train:BLOCKS|hard:N ...
+//   bench-pack FOLDER|x.csv|trace:N|train:BLOCKS|hard:N|nested:N ...
 //              [--timeout=SECONDS] [--work=STEPS] [--published=FILE] [--greedy]
 //
 // A folder stands for all .csv files in it. A capacity in a file name (x.1048576.csv) adds a row
-// with the time to decide it. trace, train and hard are the generators of ir/plan/pack/Generate.h.
-// "12 ms" is the time until no greedy pair can be lower than what is known, for up to 200,000
-// buffers; "pairs" is how many of the twelve the result is known not to lie above. With --greedy
-// the columns of TFLite, XLA and greedy12 are computed, each pair to its end, where nobody
-// published them. All times are processor time of one thread.
+// with the time to decide it. trace, train, hard and nested are the generators of
+// ir/plan/pack/Generate.h. "12 ms" is the time until no greedy pair can be lower than what is
+// known, for up to 200,000 buffers; "pairs" is how many of the twelve the result is known not to
+// lie above. With --greedy the columns of TFLite, XLA and greedy12 are computed, each pair to its
+// end, where nobody published them. All times are processor time of one thread.
 #include "benchmarks/plan/pack/Instances.h"
 #include "ir/plan/pack/Bound.h"
 #include "ir/plan/pack/Generate.h"
@@ -78,6 +78,8 @@ Problem load(const std::string &instance) {
       return generateTraining(count, 1);
     if (kind == "hard")
       return generateHardTraining(count, 1);
+    if (kind == "nested")
+      return generateNestedTraining(count, 1);
   }
   return parse(readAll(instance), instance);
 }

@@ -143,6 +143,105 @@ Problem generatePuzzle(int32_t count, uint64_t seed, int64_t side, int64_t grid)
   return generateCertifiedPuzzle(count, seed, side, grid).problem;
 }
 
+namespace {
+
+/// Writes down a step with nested checkpoints, tick by tick.
+class NestedTraining {
+public:
+  NestedTraining(int32_t blocks, Random &random, Problem &problem)
+      : random(random), problem(problem) {
+    // Widths drift as in a network with stages.
+    int64_t width = random.logUniform(19, 21);
+    for (int32_t block = 0; block < blocks; ++block) {
+      if (random.chance(0.2))
+        width = random.logUniform(18, 21);
+      widths.push_back(width * random.integer(80, 100) / 100);
+    }
+    train(0, blocks);
+  }
+
+private:
+  Bytes tensor(int32_t block, int64_t numerator, int64_t denominator) {
+    return to64(widths[block] * numerator / denominator + 64 * random.integer(0, 2));
+  }
+
+  /// The output of a block that is passed through without keeping its activations.
+  void pass(int32_t block) {
+    add(problem, 'f', now, now + 2, tensor(block, random.integer(1, 8), 3));
+    add(problem, 'o', now + 1, now + 3, tensor(block, 1, 1));
+    now += 2;
+  }
+
+  /// Runs blocks [begin, end) forward and backward.
+  void train(int32_t begin, int32_t end) {
+    if (end - begin == 1)
+      return trainBlock(begin);
+    std::vector<int32_t> starts;
+    const int32_t step = (end - begin + parts - 1) / parts;
+    for (int32_t start = begin; start < end; start += step)
+      starts.push_back(start);
+    std::vector<size_t> kept;
+    for (size_t part = 1; part < starts.size(); ++part) {
+      for (int32_t block = starts[part - 1]; block < starts[part]; ++block)
+        pass(block);
+      kept.push_back(problem.buffers.size());
+      add(problem, 'c', now, now + 1, tensor(starts[part], random.integer(1, 3), 8));
+    }
+    for (size_t part = starts.size(); part-- > 0;) {
+      train(starts[part], part + 1 < starts.size() ? starts[part + 1] : end);
+      if (part > 0)
+        problem.buffers[kept[part - 1]].life.end = now;
+    }
+  }
+
+  /// The activations of one block live to their mirrored tick. Those of a wide block are fewer
+  /// bytes per width: all blocks reach about the same height, so that no instant alone decides.
+  void trainBlock(int32_t block) {
+    const Time begin = now, last = begin + 2 * ticks;
+    Bytes room = blockBytes;
+    for (Time tick = begin; tick < begin + ticks; ++tick) {
+      const Time mirror = last - (tick - begin);
+      const Bytes share = room / (begin + ticks - tick);
+      const Bytes saved =
+          tick + 1 < begin + ticks ? to64(share * random.integer(20, 180) / 100) : share;
+      room -= saved;
+      add(problem, 's', tick, mirror, to64(saved));
+      if (random.chance(0.4))
+        add(problem, 'm', tick, mirror, to64(random.logUniform(6, 11)));
+      const Time forwardLife = random.integer(1, 3);
+      add(problem, 't', tick, tick + forwardLife, tensor(block, random.integer(1, 8), 3));
+      const Time backwardLife = random.integer(1, 4);
+      add(problem, 'g', mirror - 1, mirror + backwardLife, tensor(block, random.integer(1, 8), 3));
+    }
+    now = last;
+  }
+
+  static constexpr Bytes blockBytes = Bytes(24) << 20;
+  static constexpr int32_t parts = 4;
+  static constexpr Time ticks = 8;
+
+  Random &random;
+  Problem &problem;
+  std::vector<int64_t> widths;
+  Time now = 0;
+};
+
+} // namespace
+
+Problem generateNestedTraining(int32_t count, uint64_t seed) {
+  Random random(seed);
+  Problem problem;
+  problem.buffers.reserve(count);
+  // A block has 27 buffers, and 2 each time it is passed through.
+  double depth = 0;
+  for (double blocks = count / 27.0; blocks > 1; blocks /= 4)
+    ++depth;
+  NestedTraining(std::max(1, static_cast<int32_t>(count / (27 + 1.5 * depth))), random, problem);
+  for (Buffer &buffer : problem.buffers)
+    buffer.alignment = 64;
+  return problem;
+}
+
 Problem generateHardTraining(int32_t count, uint64_t seed) {
   Random random(seed);
   Problem problem;

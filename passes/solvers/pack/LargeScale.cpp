@@ -83,6 +83,9 @@ GreedyResult packLargeScale(const Model &model, Bytes goal, int64_t &work,
   if (below.empty() && !large.items.empty())
     return result; // told to stop
   below = lowerHotSpots(large, std::move(below), goal, repairWork, work, stop);
+  // Where crowds are everywhere, the first percents take the most.
+  if (heightOfBases(large, below) > goal + goal / 50)
+    below = lowerHotSpots(large, std::move(below), goal + goal / 50, 2 * repairWork, work, stop);
   const std::vector<Bytes> above = packByBirth(small);
   const Bytes ground = alignUp(heightOfBases(large, below), *alignment);
   std::vector<Bytes> bases(model.items.size());

@@ -67,5 +67,15 @@ TEST(GenerateTest, HardTrainingStepsAreValidAndVaried) {
   EXPECT_NE(generateHardTraining(3000, 2), problem);
 }
 
+TEST(GenerateTest, NestedTrainingStepsAreValidAndReachTheirHeightOften) {
+  const Problem problem = generateNestedTraining(3000, 1);
+  EXPECT_NEAR(static_cast<double>(problem.buffers.size()), 3000, 150);
+  EXPECT_TRUE(check(problem).empty());
+  EXPECT_EQ(generateNestedTraining(3000, 1), problem);
+  EXPECT_NE(generateNestedTraining(3000, 2), problem);
+  // Every block comes close to the load: its eight kept activations alone take 24 MiB.
+  EXPECT_LT(maxLoad(problem), Bytes(48) << 20);
+}
+
 } // namespace
 } // namespace stow::pack

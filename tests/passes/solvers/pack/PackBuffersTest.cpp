@@ -173,6 +173,15 @@ Bytes bestOfTwelveRuns(const Problem &problem) {
   return best;
 }
 
+// Lives that nest at every scale: greedy orders leave gaps, the search closes them.
+TEST(PackBuffersTest, NestedStepsReachTheBoundThatGreedyOrdersMiss) {
+  const Problem problem = generateNestedTraining(2000, 1);
+  const PackResult result = packBuffers(problem);
+  EXPECT_EQ(result.status, PackStatus::Optimal);
+  EXPECT_TRUE(verify(problem, *result.solution).empty());
+  EXPECT_GT(bestOfTwelveRuns(problem), result.solution->height / 100 * 103);
+}
+
 // Without work, told to stop before it begins, or without time: the twelve pairs are not cut short.
 TEST(PackBuffersTest, IsNeverAboveTheBestOfTwelveGreedyPairs) {
   std::atomic<bool> cancel = true;
