@@ -1,3 +1,4 @@
+#include "passes/solvers/pack/Merge.h"
 #include "passes/solvers/pack/Search.h"
 
 #include <algorithm>
@@ -245,9 +246,22 @@ std::vector<int32_t> allItems(const Model &model) {
 
 } // namespace
 
+struct SearchInstance::Full {
+  Merged merged;
+  SearchData data;
+  Bytes capacity;
+
+  Full(Merged parts, Bytes ground)
+      : merged(std::move(parts)), data(merged.model, allItems(merged.model), ground),
+        capacity(ground + merged.load) {}
+};
+
 SearchInstance::SearchInstance(const Model &model) : SearchInstance(model, allItems(model)) {}
 SearchInstance::SearchInstance(const Model &model, const std::vector<int32_t> &items, Bytes ground)
-    : data(std::make_unique<const SearchData>(model, items, ground)) {}
+    : data(std::make_unique<const SearchData>(model, items, ground)) {
+  if (std::optional<Merged> merged = mergeFull(model, items))
+    full = std::make_unique<const Full>(std::move(*merged), ground);
+}
 SearchInstance::~SearchInstance() = default;
 SearchInstance::SearchInstance(SearchInstance &&) noexcept = default;
 bool SearchInstance::isComplete() const { return data->complete; }
@@ -255,7 +269,24 @@ int32_t SearchInstance::freeItems() const { return data->count; }
 
 SearchResult SearchInstance::search(Bytes capacity, const SearchOptions &options,
                                     const std::function<bool()> &stop) const {
-  return Search(*data, capacity, options, stop).run();
+  const SearchData &searched = dataFor(capacity, options.rules.merge);
+  return expand(Search(searched, capacity, options, stop).run(), searched);
+}
+
+const SearchData &SearchInstance::dataFor(Bytes capacity, bool merge) const {
+  return merge && full && full->capacity == capacity ? full->data : *data;
+}
+
+/// The result of a search of `of`, by item of the instance.
+SearchResult SearchInstance::expand(SearchResult result, const SearchData &of) const {
+  if (&of == data.get() || result.outcome != SearchOutcome::Found)
+    return result;
+  std::vector<Bytes> bases(data->total);
+  for (size_t i = 0; i < full->merged.of.size(); ++i)
+    for (int32_t position : full->merged.of[i])
+      bases[position] = result.bases[i];
+  result.bases = std::move(bases);
+  return result;
 }
 
 } // namespace stow::pack

@@ -23,7 +23,9 @@
 //   decompose  section borders that no remaining item crosses split the rest into independent
 //              parts, so that a failure in one does not revisit another;
 //   backjump   a failure is explained by the decisions it rests on (Explanations.h); the other
-//              branch of a decision that it does not rest on would fail alike and is left out.
+//              branch of a decision that it does not rest on would fail alike and is left out;
+//   merge      within exactly the load, items that can only lie in one place after another are one
+//              (Merge.h).
 // The next item comes from the section with the fewest items that can be its lowest, where those
 // that failed often come first (SearchPick::Tightest), or is the one with the lowest base
 // (SearchPick::Lowest), which costs less per node.
@@ -74,6 +76,7 @@ struct SearchRules {
   bool twins = true;
   bool decompose = true;
   bool backjump = true;
+  bool merge = true;
 };
 
 struct SearchOptions {
@@ -131,7 +134,12 @@ public:
                             const std::function<bool()> &stop) const;
 
 private:
+  struct Full; ///< what is searched for packings of exactly the load
   std::unique_ptr<const SearchData> data;
+  std::unique_ptr<const Full> full; ///< null where nothing merges
+
+  const SearchData &dataFor(Bytes capacity, bool merge) const;
+  SearchResult expand(SearchResult result, const SearchData &of) const;
 };
 
 } // namespace stow::pack

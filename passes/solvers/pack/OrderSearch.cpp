@@ -43,16 +43,17 @@ bool SearchInstance::canSearchOrders() const {
 
 SearchResult SearchInstance::searchOrders(Bytes capacity, const OrderOptions &options,
                                           const std::function<bool()> &stop) const {
-  const Bytes ground = data->count > 0 ? data->ground[0] : 0;
+  const SearchData &data = dataFor(capacity, options.rules.merge);
+  const Bytes ground = data.count > 0 ? data.ground[0] : 0;
   Bytes unit = 0;
-  for (Bytes step : data->step)
+  for (Bytes step : data.step)
     unit = std::gcd(unit, step);
   const Bytes room =
       capacity < ground || unit == 0 ? capacity - ground : (capacity - ground) / unit * unit;
-  SearchResult result = OrderSearch(*data, room, options, stop).run();
+  SearchResult result = OrderSearch(data, room, options, stop).run();
   for (Bytes &base : result.bases)
     base += ground;
-  return result;
+  return expand(std::move(result), data);
 }
 
 OrderSearch::OrderSearch(const SearchData &data, Bytes capacity, const OrderOptions &options,

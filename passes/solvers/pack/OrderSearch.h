@@ -29,6 +29,7 @@ namespace stow::pack {
 struct OrderRules {
   bool load = true;  ///< an item starts above the sum of what lies below it in a section
   bool edges = true; ///< what a section has no room for below others lies above them
+  bool merge = true; ///< as of SearchRules
 };
 
 /// Of SearchInstance::searchOrders. `nodes` of its result counts conflicts; Exhausted is a proof.

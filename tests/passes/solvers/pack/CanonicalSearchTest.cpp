@@ -23,6 +23,7 @@ SearchOptions settingsOf(int number) {
   options.rules.twins = number & 8;
   options.rules.decompose = number & 16;
   options.rules.backjump = number & 64;
+  options.rules.merge = number & 128;
   options.pick = number & 32 ? SearchPick::Tightest : SearchPick::Lowest;
   return options;
 }
@@ -61,16 +62,17 @@ TEST_P(AllRulesTest, AnswersAreThoseOfBruteForce) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryCombination, AllRulesTest, testing::Range(0, 128));
+INSTANTIATE_TEST_SUITE_P(EveryCombination, AllRulesTest, testing::Range(0, 256));
 
-/// Puzzles with every ninth piece missing; with twins pieces of even size are cut into two halves.
-std::vector<Problem> puzzles(bool withTwins, int32_t pieces = 70) {
+/// Puzzles, with gaps every ninth piece missing; with twins pieces of even size are cut into two
+/// halves.
+std::vector<Problem> puzzles(bool withTwins, int32_t pieces = 70, bool withGaps = true) {
   std::vector<Problem> problems;
   int drawn = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     Problem problem;
     for (const Buffer &buffer : generatePuzzle(pieces, seed, 64, 1).buffers) {
-      if (++drawn % 9 == 0)
+      if (++drawn % 9 == 0 && withGaps)
         continue;
       const bool cut = withTwins && buffer.size % 2 == 0;
       for (int i = 0; i < (cut ? 2 : 1); ++i)
@@ -151,9 +153,11 @@ TEST(CanonicalSearchTest, SharesFailuresBetweenSearches) {
 class PruningTest : public testing::TestWithParam<Rule> {};
 
 TEST_P(PruningTest, TheRuleSavesNodes) {
-  const std::vector<Problem> problems = GetParam().flag == &SearchRules::decompose
-                                            ? pairs()
-                                            : puzzles(GetParam().flag == &SearchRules::twins);
+  const bool isMerge = GetParam().flag == &SearchRules::merge;
+  const std::vector<Problem> problems =
+      GetParam().flag == &SearchRules::decompose
+          ? pairs()
+          : puzzles(GetParam().flag == &SearchRules::twins, 70, !isMerge);
   int64_t fewer = 0, more = 0;
   for (SearchPick pick : {SearchPick::Lowest, SearchPick::Tightest}) {
     SearchOptions with, without;
@@ -172,14 +176,13 @@ TEST_P(PruningTest, TheRuleSavesNodes) {
   EXPECT_LT(20 * fewer, 19 * more); // by a twentieth at least
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, PruningTest,
-                         testing::Values(Rule{"floor", &SearchRules::floor},
-                                         Rule{"support", &SearchRules::support},
-                                         Rule{"deadline", &SearchRules::deadline},
-                                         Rule{"twins", &SearchRules::twins},
-                                         Rule{"decompose", &SearchRules::decompose},
-                                         Rule{"backjump", &SearchRules::backjump}),
-                         [](const auto &info) { return std::string(info.param.label); });
+INSTANTIATE_TEST_SUITE_P(
+    Each, PruningTest,
+    testing::Values(Rule{"floor", &SearchRules::floor}, Rule{"support", &SearchRules::support},
+                    Rule{"deadline", &SearchRules::deadline}, Rule{"twins", &SearchRules::twins},
+                    Rule{"decompose", &SearchRules::decompose},
+                    Rule{"backjump", &SearchRules::backjump}, Rule{"merge", &SearchRules::merge}),
+    [](const auto &info) { return std::string(info.param.label); });
 
 TEST(CanonicalSearchTest, KeepsToItsLimits) {
   const Problem problem = generateTrace(400, 5);

@@ -15,6 +15,7 @@ OrderOptions settingsOf(int number) {
   OrderOptions options;
   options.rules.load = number & 1;
   options.rules.edges = number & 2;
+  options.rules.merge = number & 4;
   return options;
 }
 
@@ -61,7 +62,7 @@ TEST_P(OrderRulesTest, AnswersAreThoseOfBruteForce) {
   EXPECT_EQ(proofs, 300);
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryCombination, OrderRulesTest, testing::Range(0, 4));
+INSTANTIATE_TEST_SUITE_P(EveryCombination, OrderRulesTest, testing::Range(0, 8));
 
 // Learned clauses leave out only what would fail: whatever fits is found.
 TEST(OrderSearchTest, FindsWhatFits) {
@@ -70,7 +71,7 @@ TEST(OrderSearchTest, FindsWhatFits) {
       const Certified certified =
           derive(generateCertifiedPuzzle(14, seed, 16, 1), derivation, seed);
       const Model model = makeModel(certified.problem);
-      for (int number : {0, 3}) {
+      for (int number : {0, 3, 7}) {
         OrderOptions options = settingsOf(number);
         options.seed = seed;
         const SearchResult result =
@@ -105,7 +106,8 @@ TEST_P(OrderPruningTest, TheRuleSavesConflicts) {
 
 INSTANTIATE_TEST_SUITE_P(Each, OrderPruningTest,
                          testing::Values(Rule{"load", &OrderRules::load},
-                                         Rule{"edges", &OrderRules::edges}),
+                                         Rule{"edges", &OrderRules::edges},
+                                         Rule{"merge", &OrderRules::merge}),
                          [](const auto &info) { return std::string(info.param.label); });
 
 TEST(OrderSearchTest, KeepsToItsLimits) {

@@ -5,6 +5,7 @@
 #include "passes/solvers/pack/Greedy.h"
 #include "passes/solvers/pack/HotSpots.h"
 #include "passes/solvers/pack/LargeScale.h"
+#include "passes/solvers/pack/Merge.h"
 #include "passes/solvers/pack/OccupancyTree.h"
 #include "passes/solvers/pack/Reduce.h"
 #include "tests/ir/plan/pack/Build.h"
@@ -224,6 +225,44 @@ TEST(LargeScaleTest, BandsAreCorrectAndBeatTheAllocator) {
 }
 
 // The picture of Reduce.h.
+/// The picture of Merge.h.
+Problem blocks() {
+  Problem problem;
+  add(problem, 0, 2, 2);
+  add(problem, 2, 4, 2);
+  add(problem, 0, 4, 3);
+  add(problem, 4, 6, 5);
+  return problem;
+}
+
+std::optional<Merged> mergeOf(const Problem &problem) {
+  return mergeFull(makeModel(problem), {0, 1, 2, 3});
+}
+
+TEST(MergeTest, JoinsWhatFollowsInFullSections) {
+  const std::optional<Merged> merged = mergeOf(blocks());
+  ASSERT_TRUE(merged);
+  EXPECT_EQ(merged->of, (std::vector<std::vector<int32_t>>{{0, 1}, {2}, {3}}));
+  EXPECT_EQ(merged->load, 5);
+  ASSERT_EQ(merged->model.items.size(), 3u);
+  const Item &joined = merged->model.items[0];
+  EXPECT_EQ(joined.begin, 0);
+  EXPECT_EQ(joined.end, 2); // two sections: [0, 2) and [2, 4)
+  EXPECT_EQ(joined.lifetime, 4);
+}
+
+TEST(MergeTest, LeavesWhatMayLieElsewhere) {
+  Problem problem = blocks();
+  problem.buffers[3].size = 6; // sections 0 and 1 are not full any more
+  EXPECT_FALSE(mergeOf(problem));
+  problem = blocks();
+  problem.buffers[1].alignment = 2;
+  EXPECT_FALSE(mergeOf(problem));
+  problem = blocks();
+  problem.buffers[2].fixedOffset = 0;
+  EXPECT_FALSE(mergeOf(problem));
+}
+
 TEST(ReduceTest, SinksAndSplits) {
   Problem problem;
   add(problem, 0, 8, 4); // a
