@@ -7,6 +7,9 @@ namespace stow::pack {
 
 namespace {
 
+// Each random number is drawn in a statement of its own wherever a call needs several: the order in
+// which arguments are evaluated is up to the compiler.
+
 Bytes to64(int64_t bytes) { return alignUp(std::max<int64_t>(bytes, 1), 64); }
 
 void add(Problem &problem, char kind, Time begin, Time end, Bytes size) {
@@ -50,8 +53,8 @@ Problem generate(uint64_t seed, const GenerateOptions &options) {
   const Bytes alignments[] = {1, 1, 2, 4, 8, 3};
   for (int32_t i = 0; i < options.buffers; ++i) {
     const Time begin = random.integer(0, options.horizon - 1);
-    add(problem, 'b', begin, random.integer(begin + 1, options.horizon),
-        random.integer(1, options.maxSize));
+    const Time end = random.integer(begin + 1, options.horizon);
+    add(problem, 'b', begin, end, random.integer(1, options.maxSize));
     Buffer &buffer = problem.buffers.back();
     if (options.alignments)
       buffer.alignment = alignments[random.integer(0, 5)];
@@ -265,22 +268,26 @@ Problem generateHardTraining(int32_t count, uint64_t seed) {
       const Time birth = begin + random.integer(0, ticks - 1);
       const Time back = mirror + (begin + ticks - 1 - birth);
       const double kind = random.real();
-      if (kind < 0.28) // saved until its own backward tick
+      if (kind < 0.28) { // saved until its own backward tick
         add(problem, 's', birth, back + 1, tensor(random.integer(1, 4), 1));
-      else if (kind < 0.33) // saved, but freed early: its gradient is taken elsewhere
-        add(problem, 'e', birth, birth + 1 + (back - birth) * random.integer(10, 90) / 100,
-            tensor(1, random.integer(1, 8)));
-      else if (kind < 0.38) // statistics: tiny and long
+      } else if (kind < 0.33) { // saved, but freed early: its gradient is taken elsewhere
+        const Time life = 1 + (back - birth) * random.integer(10, 90) / 100;
+        add(problem, 'e', birth, birth + life, tensor(1, random.integer(1, 8)));
+      } else if (kind < 0.38) { // statistics: tiny and long
         add(problem, 'm', birth, back + 1, to64(random.logUniform(6, 11)));
-      else if (kind < 0.40) // a gradient that accumulates over several blocks
-        add(problem, 'a', back, std::min(last, back + ticks * random.integer(1, 40)), tensor(2, 1));
-      else if (kind < 0.62) // a temporary of the forward pass
-        add(problem, 'f', birth, birth + random.integer(1, 6), tensor(random.integer(1, 8), 3));
-      else if (kind < 0.72) // recomputed just before its use
+      } else if (kind < 0.40) { // a gradient that accumulates over several blocks
+        const Time life = ticks * random.integer(1, 40);
+        add(problem, 'a', back, std::min(last, back + life), tensor(2, 1));
+      } else if (kind < 0.62) { // a temporary of the forward pass
+        const Time life = random.integer(1, 6);
+        add(problem, 'f', birth, birth + life, tensor(random.integer(1, 8), 3));
+      } else if (kind < 0.72) { // recomputed just before its use
         add(problem, 'r', back - std::min<Time>(back - middle, 3), back + 2,
             tensor(random.integer(1, 3), 1));
-      else // a temporary of the backward pass
-        add(problem, 'g', back, back + random.integer(1, 6), tensor(random.integer(1, 8), 3));
+      } else { // a temporary of the backward pass
+        const Time life = random.integer(1, 6);
+        add(problem, 'g', back, back + life, tensor(random.integer(1, 8), 3));
+      }
     }
   }
   for (Buffer &buffer : problem.buffers)

@@ -77,5 +77,24 @@ TEST(GenerateTest, NestedTrainingStepsAreValidAndReachTheirHeightOften) {
   EXPECT_LT(maxLoad(problem), Bytes(48) << 20);
 }
 
+/// Of the lives and sizes, in order.
+uint64_t fingerprint(const Problem &problem) {
+  uint64_t hash = 0;
+  for (const Buffer &buffer : problem.buffers)
+    for (const int64_t value : {buffer.life.begin, buffer.life.end, buffer.size})
+      hash = (hash ^ static_cast<uint64_t>(value)) * 0x9E3779B97F4A7C15ull;
+  return hash;
+}
+
+// Known values: a compiler that draws the random numbers in another order is found out.
+TEST(GenerateTest, ProblemsAreTheSameWithEveryCompiler) {
+  EXPECT_EQ(fingerprint(generate(1)), 14827393394982750663u);
+  EXPECT_EQ(fingerprint(generateTrace(1000, 1)), 10668259289416546541u);
+  EXPECT_EQ(fingerprint(generateTraining(10, 1)), 9272424700737990192u);
+  EXPECT_EQ(fingerprint(generatePuzzle(100, 1)), 5128980657549351936u);
+  EXPECT_EQ(fingerprint(generateHardTraining(1000, 1)), 5354866867295376962u);
+  EXPECT_EQ(fingerprint(generateNestedTraining(1000, 1)), 4941645440235265158u);
+}
+
 } // namespace
 } // namespace stow::pack
