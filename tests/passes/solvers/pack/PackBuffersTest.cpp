@@ -173,6 +173,22 @@ Bytes bestOfTwelveRuns(const Problem &problem) {
   return best;
 }
 
+TEST(PackBuffersTest, FewLiveOfVeryManyBuffersTakeOneDescent) {
+  const Problem problem = generateNestedTraining(210'000, 1);
+  const PackResult result = packBuffers(problem);
+  EXPECT_EQ(result.status, PackStatus::Optimal);
+  EXPECT_EQ(result.method.substr(0, 13), "search lowest");
+  EXPECT_LT(result.work, 100'000'000);
+  EXPECT_TRUE(verify(problem, *result.solution).empty());
+  // One that is told to stop at once falls back on an allocator's packing.
+  const std::atomic<bool> cancel = true;
+  PackOptions options;
+  options.cancel = &cancel;
+  const PackResult stopped = packBuffers(problem, options);
+  EXPECT_EQ(stopped.method, "greedy birth/best");
+  EXPECT_TRUE(verify(problem, *stopped.solution).empty());
+}
+
 // Lives that nest at every scale: greedy orders leave gaps, the search closes them.
 TEST(PackBuffersTest, NestedStepsReachTheBoundThatGreedyOrdersMiss) {
   const Problem problem = generateNestedTraining(2000, 1);
