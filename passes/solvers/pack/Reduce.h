@@ -1,7 +1,6 @@
 // Splitting a packing problem into smaller, independent ones.
 //
-//   | c |      | e |   An item that lives throughout (a) can lie at the bottom of some best
-//   packing.
+//   | c |      | e |   Some best packing has an item that lives throughout (a) at the bottom.
 //   +---+ +----+---+   Without it the rest may fall apart where no item crosses a point in time
 //   | b | |   d    |   ({b, c} and {d, e}); each part again has items that live throughout it.
 //   +---+-+--------+   What is left are leaves that share nothing but the ground they stand on.
