@@ -67,7 +67,6 @@ enum class SearchPick {
 };
 
 struct SearchData;
-struct OrderOptions;
 
 struct SearchRules {
   bool floor = true;
@@ -124,14 +123,6 @@ public:
   /// Searches for a packing of at most `capacity` bytes. `stop` is polled about every 10^5 steps.
   SearchResult search(Bytes capacity, const SearchOptions &options,
                       const std::function<bool()> &stop) const;
-
-  /// True when `searchOrders` applies: rectangles of one alignment that divides their sizes, none
-  /// fixed, and not too many pairs.
-  bool canSearchOrders() const;
-
-  /// Searches the orders of pairs instead; see OrderSearch.h.
-  SearchResult searchOrders(Bytes capacity, const OrderOptions &options,
-                            const std::function<bool()> &stop) const;
 
 private:
   struct Full; ///< what is searched for packings of exactly the load

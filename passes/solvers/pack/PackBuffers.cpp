@@ -4,7 +4,6 @@
 #include "passes/solvers/pack/Greedy.h"
 #include "passes/solvers/pack/HotSpots.h"
 #include "passes/solvers/pack/LargeScale.h"
-#include "passes/solvers/pack/OrderSearch.h"
 #include "passes/solvers/pack/Portfolio.h"
 #include "passes/solvers/pack/Reduce.h"
 
@@ -46,7 +45,6 @@ struct Part {
   std::unique_ptr<SearchInstance> instance; ///< built when first needed
   std::vector<double> failures;             ///< by section, see SearchOptions
   std::vector<int32_t> settings;            ///< portfolio indices, the last successful one first
-  uint64_t drawn = 0;                       ///< first orders tried so far, see OrderOptions::seed
   Bytes failedAt = -1;                      ///< proven: no packing within this many bytes
   Bytes exhaustedAt = -1;                   ///< the search finds nothing within this many bytes
 };
@@ -371,42 +369,20 @@ private:
       search.workLimit =
           std::min(search.workLimit, workPerLostPair * part.pairs * (effort / firstEffort));
     search.failures = &part.failures;
-    return conclude(part, target, part.instance->search(target, search, stop), describe(search));
-  }
-
-  /// Takes over what a search of `part` found or proved.
-  SearchOutcome conclude(Part &part, Bytes target, const SearchResult &found,
-                         const std::string &method) {
+    SearchResult found = part.instance->search(target, search, stop);
     result.work += found.work + 1;
     if (found.outcome == SearchOutcome::Exhausted) {
       part.exhaustedAt = std::max(part.exhaustedAt, target);
       if (part.instance->isComplete() && target % grain == 0)
         part.failedAt = std::max(part.failedAt, target);
     } else if (found.outcome == SearchOutcome::Found) {
-      part.bases = found.bases;
+      part.bases = std::move(found.bases);
       part.height = 0;
       for (size_t k = 0; k < part.bases.size(); ++k)
         part.height = std::max(part.height, part.bases[k] + model.items[part.leaf.items[k]].size);
-      result.method = "search " + method;
+      result.method = "search " + describe(search);
     }
     return found.outcome;
-  }
-
-  /// The search over orders, from several first orders, each for as long as the canonical searches
-  /// of this round took together.
-  bool improveByOrders(Part &part, Bytes target, int64_t work) {
-    if (!part.instance->canSearchOrders())
-      return false;
-    for (int draw = 0; draw < drawsOfOrders && !exhausted(); ++draw) {
-      OrderOptions search;
-      search.seed = part.drawn++;
-      search.workLimit = std::min(work, workLimit - result.work);
-      const SearchOutcome outcome =
-          conclude(part, target, part.instance->searchOrders(target, search, stop), "orders");
-      if (outcome != SearchOutcome::Stopped)
-        return outcome == SearchOutcome::Found;
-    }
-    return false;
   }
 
   /// Tries to bring `part` to at most `target` with the settings of the portfolio in turn.
@@ -415,7 +391,6 @@ private:
       return true;
     if (target <= part.exhaustedAt || !prepare(part))
       return false;
-    const int64_t before = result.work;
     // Deciding, the front of the portfolio solves most; the rest is worth a try once that has
     // failed twice. Minimizing, targets fall to whoever finds a way: all are asked from the start.
     const bool fewFirst = options.capacity || isDescending(part);
@@ -433,7 +408,7 @@ private:
       part.settings.insert(part.settings.begin(), setting);
       return true;
     }
-    return effort >= firstEffortOfOrders && improveByOrders(part, target, result.work - before);
+    return false;
   }
 
   /// Brings all parts to `target`; raises the proven bound where one is proven not to go.
@@ -526,8 +501,6 @@ private:
 
   static constexpr std::optional<int64_t> pairBudget = 200'000'000; ///< beyond veryManyItems
   static constexpr int64_t firstEffort = 500;
-  static constexpr int64_t firstEffortOfOrders = 4 * firstEffort;
-  static constexpr int drawsOfOrders = 2;
   static constexpr int32_t manyItemsOfPart = 4000;
   static constexpr int32_t itemsToDescend = 500;
   static constexpr int64_t workPerPair = 5;      ///< of a straight descent, about
