@@ -190,14 +190,14 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     const Variant &variant = variants[v];
     // Far from the budget after the first search of a large graph, or after the usual ones: given
     // up.
-    const Bytes near = task.budget + (v >= usual ? task.budget / 20 : task.budget / 5);
+    const Bytes near = task.budget + (v >= usual ? task.budget / 20 : task.budget / 10);
     if (v >= usual && best.peakBytes <= task.budget)
-      return;
+      break;
     if ((v >= usual || (v > 0 && core.ops.size() > 400)) && best.peakBytes > near)
-      return;
+      break;
     if (cancelled() ||
         (current && best.peakBytes <= task.budget && task.least && best.time <= *task.least))
-      return;
+      break;
     SearchOptions search;
     search.budgetBytes = task.budget;
     search.pricePerByte = task.pricePerByte * variant.price;
@@ -224,6 +224,9 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
       current = std::move(result.sequence);
     }
   }
+  if (current && best.peakBytes > task.budget) // may serve a budget a little larger
+    if (std::optional<Point> point = pointOf(std::move(*current), best.peakBytes))
+      found.push_back(std::move(*point));
 }
 
 std::vector<Point> BudgetSolver::repair(const Sequence &start, Bytes budget) const {
@@ -255,7 +258,6 @@ std::vector<Point> BudgetSolver::solve(const Task &task) const {
       found.push_back(std::move(*point));
   if (options.effort > 0)
     search(task, start ? &*start : nullptr, found);
-  std::erase_if(found, [&](const Point &point) { return point.peak > task.budget; });
   return found;
 }
 

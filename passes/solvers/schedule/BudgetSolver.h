@@ -51,10 +51,11 @@ public:
     const Point *above = nullptr; ///< a schedule with a higher peak
     const Point *below = nullptr; ///< a schedule that fits
   };
-  /// Every schedule within the budget that cuts and search come across.
+  /// Every schedule within the budget that cuts and search come across; if search finds none, the
+  /// one nearest to it.
   std::vector<Point> solve(const Task &task) const;
 
-  /// Search from one sequence: points within the budget.
+  /// Search from one sequence: points within the budget, or the one nearest to it.
   void search(const Task &task, const Sequence *start, std::vector<Point> &found) const;
 
   /// Schedules within the budget from one that exceeds it a little: cut at its peaks, then without

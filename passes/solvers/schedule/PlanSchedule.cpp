@@ -155,12 +155,12 @@ private:
   }
 
   /// The cheapest point of the pool within the budget that lies in the box, ties to the smaller
-  /// peak; null if there is none.
-  static const Point *choose(const std::vector<Point> &pool, Bytes budget, const Point &high,
-                             const std::optional<Point> &low) {
+  /// peak; null if there is none. No peak may be `refused` or less: that budget found nothing.
+  static const Point *choose(const std::vector<Point> &pool, Bytes budget, Bytes refused,
+                             const Point &high, const std::optional<Point> &low) {
     const Point *best = nullptr;
     for (const Point &point : pool)
-      if (point.peak <= budget && point.time >= high.time &&
+      if (point.peak <= budget && point.peak > refused && point.time >= high.time &&
           (!low || (point.time <= low->time && point.peak >= low->peak)) &&
           (!best || std::tie(point.time, point.peak) < std::tie(best->time, best->peak)))
         best = &point;
@@ -179,11 +179,13 @@ private:
       return walk;
     Point high = start.points().back();
     std::optional<Point> low;
+    Bytes refused = -1;
     int from = 0, to = whole;
-    const int finest = core.ops.size() > 400 ? 4 : 1;
+    const bool isLarge = core.ops.size() > 400;
+    const int finest = isLarge ? 4 : 1;
     while (std::optional<int> node = pivot(from, to, finest)) {
-      if (low && (low->time <= *least || rung(from) == budget))
-        break; // proven, or solved for this very budget
+      if ((rung(from) == budget && (low || isLarge)) || (low && low->time <= *least))
+        break; // solved for this very budget, or proven
       const Bytes here = rung(*node);
       if (high.peak <= here) {
         to = *node;
@@ -191,10 +193,10 @@ private:
       }
       for (const Point &point : solved(*node, high, low))
         walk.pool.push_back(point);
-      const Point *best = choose(walk.pool, here, high, low);
+      const Point *best = choose(walk.pool, here, refused, high, low);
       if (budget < here) {
         if (!best)
-          return walk;
+          break;
         high = *best;
         to = *node;
         if (high.peak <= budget) {
@@ -204,11 +206,15 @@ private:
       } else {
         if (best)
           low = *best;
+        else if (isLarge)
+          refused = here;
         from = *node;
       }
     }
-    if (const Point *best = choose(walk.pool, budget, high, low))
+    if (const Point *best = choose(walk.pool, budget, refused, high, low))
       walk.best = *best;
+    else // what was refused is not offered as the smallest peak either
+      std::erase_if(walk.pool, [&](const Point &point) { return point.peak <= refused; });
     return walk;
   }
 

@@ -130,6 +130,29 @@ TEST(PlanScheduleTest, LargeProblemsAreMonotoneInAnyOrderOfQuestions) {
   }
 }
 
+// Tests, above 400 ops and at budgets of nodes themselves, that a refused budget is below every
+// peak that is answered or offered.
+TEST(PlanScheduleTest, RefusesNothingAboveAnAnswer) {
+  LayeredOptions layered;
+  layered.opCount = 420;
+  int refused = 0;
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    Planner planner(generateLayered(seed, layered), quick());
+    Bytes smallest = std::numeric_limits<Bytes>::max();
+    for (int percent = 72; percent >= 57; --percent) {
+      const Bytes budget = percentOf(planner.inputOrderPeak(), percent);
+      PlanResult result = planner.plan(budget);
+      ASSERT_TRUE(result.solution || budget < smallest) << "seed " << seed << " at " << percent;
+      if (result.solution)
+        smallest = std::min(smallest, result.peakBytes);
+      else
+        ASSERT_GT(result.smallestPeak, budget) << "seed " << seed << " at " << percent;
+      refused += !result.solution;
+    }
+  }
+  EXPECT_GT(refused, 4);
+}
+
 // Tests that no budget is answered by a schedule for more memory just because that fits: at every
 // budget the answer is at least as good as one plain search of the same length.
 TEST(PlanScheduleTest, NotWorseThanOneSearchAtTheBudget) {
