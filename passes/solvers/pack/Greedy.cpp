@@ -290,8 +290,14 @@ public:
   GreedyContest(const Model &model, GreedyResult known) : model(model), best(std::move(known)) {}
 
   GreedyResult run(Bytes target, std::optional<int64_t> budget, const std::function<bool()> *stop) {
-    if (best.bases.empty())
-      enter(placeInOrder(model, crowdedFirst(model), GreedyFit::First), "greedy crowded/first");
+    const bool isFirst = best.bases.empty();
+    if (isFirst || (best.height > target && !budget)) {
+      PlaceLimits limits;
+      if (!isFirst)
+        limits.below = best.height;
+      enter(placeInOrder(model, crowdedFirst(model), GreedyFit::First, limits),
+            "greedy crowded/first");
+    }
     if (best.bases.empty())
       return std::move(best); // fixed offsets collide whatever the order
     const int64_t largestShare =

@@ -97,8 +97,10 @@ std::vector<BudgetSolver::CutStyle> BudgetSolver::stylesFor(Bytes budget) const 
 /// The cheapest first.
 std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
   const int rounds = core.ops.size() > 500 ? 16 : 60;
-  // On large graphs most styles fail, and the one that fits may come late.
-  int64_t allowance = cutAllowance(core.ops.size() <= 2500 ? 2500 : 20000);
+  // On large graphs most styles fail, and the one that fits may come late; an attempt takes work
+  // that grows faster than the graph.
+  const auto ops = static_cast<int64_t>(core.ops.size());
+  int64_t allowance = cutAllowance(ops <= 2500 ? 2500 : std::max<int64_t>(20000, 5 * ops));
   std::vector<Sequence> found;
   auto attempt = [&](const Sequence &start, double bias, const std::vector<char> *barred) {
     if (cancelled() || allowance <= 0)
