@@ -1,7 +1,7 @@
 // Prints the tables of the schedule family: our extra time, its bounds, published figures, seconds.
 //
 //   bench-schedule [--folder=DIR] [--families=published,nets,layered,large,frontier]
-//                  [--prove=SECONDS] [--effort=X] [--peer]
+//                  [--prove=SECONDS] [--effort=X] [--peer] [--seeds=N]
 //
 // `published` plans every .json of the folder; the other families are generated. Seconds are CPU
 // seconds of one thread, schedule and bounds together. Every schedule is replayed by the checker.
@@ -9,6 +9,7 @@
 // row.
 // `--peer` runs a peer (SlotAnnealing.h) after every row of the layered graphs, for the same CPU
 // seconds: its extra time, or the peak at which it stopped where that is above the budget.
+// `--seeds`: random layered graphs of each size (2).
 #include "SlotAnnealing.h"
 #include "ir/plan/schedule/Generate.h"
 #include "ir/plan/schedule/Json.h"
@@ -168,8 +169,8 @@ void publishedTable(Bench &bench, const std::string &folder, double proveSeconds
   }
 }
 
-void generatedTables(Bench &bench, const std::string &families, double proveSeconds,
-                     bool withPeer) {
+void generatedTables(Bench &bench, const std::string &families, double proveSeconds, bool withPeer,
+                     uint64_t seeds) {
   auto wanted = [&](const char *family) { return families.find(family) != std::string::npos; };
   bench.prove(proveSeconds);
   if (wanted("nets")) {
@@ -185,7 +186,7 @@ void generatedTables(Bench &bench, const std::string &families, double proveSeco
     for (int count : {100, 250, 500, 1000}) {
       LayeredOptions options;
       options.opCount = count;
-      for (uint64_t seed : {1, 2})
+      for (uint64_t seed = 1; seed <= seeds; ++seed)
         for (double percent : {90.0, 80.0, 70.0, 60.0})
           bench.row(generateLayered(seed, options), percent);
     }
@@ -213,6 +214,7 @@ int main(int argc, char **argv) {
     Bench bench;
     double proveSeconds = 0;
     bool withPeer = false;
+    uint64_t seeds = 2;
     for (int i = 1; i < argc; ++i) {
       std::string text = argv[i];
       if (text.rfind("--folder=", 0) == 0)
@@ -225,12 +227,14 @@ int main(int argc, char **argv) {
         withPeer = true;
       else if (text.rfind("--prove=", 0) == 0)
         proveSeconds = std::atof(text.c_str() + 8);
+      else if (text.rfind("--seeds=", 0) == 0)
+        seeds = std::strtoull(text.c_str() + 8, nullptr, 10);
       else
         throw Error::badInput("unknown flag '" + text + "'");
     }
     if (!folder.empty() && families.find("published") != std::string::npos)
       publishedTable(bench, folder, proveSeconds);
-    generatedTables(bench, families, proveSeconds, withPeer);
+    generatedTables(bench, families, proveSeconds, withPeer, seeds);
     return bench.failed ? 3 : 0;
   } catch (const Error &error) {
     std::fprintf(stderr, "error: %s\n", error.what());
