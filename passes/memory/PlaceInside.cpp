@@ -116,17 +116,13 @@ struct Credit {
 /// Live bytes at every command, and the storages they consist of.
 class Profile {
 public:
-  explicit Profile(func::FuncOp graph) : liveness(graph), live(liveness.commandCount(), 0) {
+  explicit Profile(func::FuncOp graph) : liveness(graph), live(liveness.liveBytes()) {
     for (const Storage &storage : liveness.storages()) {
       spans.push_back({storage.begin, storage.end, storage.isState ? 0 : storage.size});
       owner.push_back(owner.size());
-      add(spans.back(), 1);
     }
-    for (Operation &op : graph.getBody().front())
-      if (auto workspace = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr))
-        live[*liveness.commandOf(&op)] += workspace.getInt();
     findCredits(graph);
-    peak = live.empty() ? 0 : *llvm::max_element(live);
+    peak = *llvm::max_element(live);
   }
 
   int64_t beginOf(Value value) const { return spans[idOf(value)].begin; }
@@ -202,7 +198,7 @@ private:
   }
 
   Liveness liveness;
-  std::vector<Bytes> live; ///< by command
+  std::vector<Bytes> live; ///< by command; all state counts at every one
   std::vector<Span> spans; ///< by StorageId
   std::vector<StorageId> owner;
   std::vector<Credit> credits;

@@ -21,23 +21,32 @@ struct Edge {
 
 std::optional<Merged> mergeFull(const Model &model, const std::vector<int32_t> &items) {
   const auto count = static_cast<int32_t>(items.size());
-  std::vector<Bytes> load(model.sections + 1, 0);
-  std::vector<Edge> begins(model.sections + 1), ends(model.sections + 1);
-  for (int32_t position = 0; position < count; ++position) {
-    const Item &item = model.items[items[position]];
+  int32_t first = model.sections, last = 0;
+  for (int32_t index : items) {
+    const Item &item = model.items[index];
     if (item.fixedBase || !item.isRectangle())
       return std::nullopt;
-    load[item.begin] += item.size;
-    load[item.end] -= item.size;
-    begins[item.begin].add(position);
-    ends[item.end].add(position);
+    first = std::min(first, item.begin);
+    last = std::max(last, item.end);
+  }
+  if (items.empty())
+    return std::nullopt;
+  // By section, counted from `first`.
+  std::vector<Bytes> load(last - first + 1, 0);
+  std::vector<Edge> begins(load.size()), ends(load.size());
+  for (int32_t position = 0; position < count; ++position) {
+    const Item &item = model.items[items[position]];
+    load[item.begin - first] += item.size;
+    load[item.end - first] -= item.size;
+    begins[item.begin - first].add(position);
+    ends[item.end - first].add(position);
   }
   std::partial_sum(load.begin(), load.end(), load.begin());
   const Bytes full = *std::max_element(load.begin(), load.end());
 
   std::vector<int32_t> next(count, -1);
   std::vector<char> follows(count, 0);
-  for (int32_t s = 1; s < model.sections; ++s) {
+  for (int32_t s = 1; s < last - first; ++s) {
     if (load[s - 1] != full || load[s] != full || begins[s].count != 1 || ends[s].count != 1)
       continue;
     const int32_t before = ends[s].last, after = begins[s].last;

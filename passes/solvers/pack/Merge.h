@@ -18,7 +18,7 @@ struct Merged {
 };
 
 /// Merges `items` of the model for packings of exactly their load; nullopt where nothing merges, or
-/// where items are fixed or not rectangles. O(n log n + sections).
+/// where items are fixed or not rectangles. O(n + sections of the items).
 std::optional<Merged> mergeFull(const Model &model, const std::vector<int32_t> &items);
 
 } // namespace stow::pack
