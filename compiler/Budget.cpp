@@ -124,12 +124,12 @@ public:
   }
 
   Bytes lowerBound() {
-    Bytes arena = planner->plan(0).peakBound + stateOutside - (kAlignment - 1);
+    Bytes arena = planner->peakBound() + stateOutside - (kAlignment - 1);
     return std::max(arena, otherGraphs);
   }
 
   schedule::Cost timeBound(Bytes budget) {
-    return planner->plan(roundedUp(budget) - stateOutside).bound();
+    return planner->timeBound(roundedUp(budget) - stateOutside);
   }
 
   OwningOpRef<ModuleOp> ordered(const StepChoice &choice) const {

@@ -69,7 +69,7 @@ public:
     result.budgetBytes = budget;
     result.leastTime = core.leastTime;
     result.inputOrderPeak = inputPeak;
-    const CutBound::Proof proof = bound.refine(budget, core.ops.size() > 5000 ? 12 : 64);
+    const CutBound::Proof proof = proofAt(budget);
     result.cutBound = proof.time;
     Walk walk = answer(budget, proof.time);
     if (!proof.time) { // what is the least that can be had instead?
@@ -87,6 +87,13 @@ public:
     fill(result, walk, infeasible);
     return result;
   }
+
+  Cost timeBound(Bytes budget) {
+    const CutBound::Proof proof = proofAt(budget);
+    return proof.time ? std::max(*proof.time, orderedBound(budget, proof.op)) : core.leastTime;
+  }
+
+  Bytes peakBound() const { return bound.peakBound(); }
 
   std::vector<FrontierRow> frontier() {
     Frontier all = sweep();
@@ -134,6 +141,10 @@ private:
     Sequence better = searchOrder(core, solver.bases().front(), order);
     if (measure(core, better).peakBytes < measure(core, solver.bases().front()).peakBytes)
       solver.addBase(std::move(better));
+  }
+
+  CutBound::Proof proofAt(Bytes budget) {
+    return bound.refine(budget, core.ops.size() > 5000 ? 12 : 64);
   }
 
   /// The tree of orders around the ops whose cuts matter most.
@@ -347,6 +358,8 @@ Planner::Planner(const Problem &problem, PlanOptions options)
 Planner::~Planner() = default;
 
 PlanResult Planner::plan(Bytes budgetBytes) { return impl->plan(budgetBytes); }
+Cost Planner::timeBound(Bytes budgetBytes) { return impl->timeBound(budgetBytes); }
+Bytes Planner::peakBound() const { return impl->peakBound(); }
 std::vector<FrontierRow> Planner::frontier() { return impl->frontier(); }
 Bytes Planner::inputOrderPeak() const { return impl->inputOrderPeak(); }
 

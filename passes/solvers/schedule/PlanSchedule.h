@@ -85,6 +85,13 @@ public:
 
   PlanResult plan(Bytes budgetBytes);
 
+  /// No schedule within the budget takes less time: the cut bound of `plan`, without a schedule.
+  /// The least time where no schedule fits.
+  Cost timeBound(Bytes budgetBytes);
+
+  /// No schedule has a smaller peak.
+  Bytes peakBound() const;
+
   /// Schedules by falling peak and rising time, from everything kept down to the smallest peak
   /// found: the sweep of cuts and, with effort, the tree of budgets (whole percents on problems of
   /// at most 400 ops, fives up to 2,500 ops, tens above).
