@@ -192,10 +192,9 @@ private:
     std::optional<Point> low;
     Bytes refused = -1;
     int from = 0, to = whole;
-    const bool isLarge = core.ops.size() > 400;
-    const int finest = isLarge ? 4 : 1;
+    const int finest = core.ops.size() > 400 ? 4 : 1;
     while (std::optional<int> node = pivot(from, to, finest)) {
-      if ((rung(from) == budget && (low || isLarge)) || (low && low->time <= *least))
+      if (rung(from) == budget || (low && low->time <= *least))
         break; // solved for this very budget, or proven
       const Bytes here = rung(*node);
       if (high.peak <= here) {
@@ -217,7 +216,7 @@ private:
       } else {
         if (best)
           low = *best;
-        else if (isLarge)
+        else
           refused = here;
         from = *node;
       }
@@ -225,7 +224,9 @@ private:
     if (const Point *best = choose(walk.pool, budget, refused, high, low))
       walk.best = *best;
     else // what was refused is not offered as the smallest peak either
-      std::erase_if(walk.pool, [&](const Point &point) { return point.peak <= refused; });
+      std::erase_if(walk.pool, [&, least = std::max(refused, budget)](const Point &point) {
+        return point.peak <= least;
+      });
     return walk;
   }
 

@@ -17,10 +17,10 @@
 //        questions.
 //        +---------------------------------> peak
 //
-// A node that finds nothing ends the walk: no smaller budget is tried, so no budget is refused
-// above the smallest peak that any answer has. Above 400 ops it also ends the question for its own
-// budget, and answers for larger budgets keep above it: whatever fits it and is found later, at
-// one of the nodes in between, is not taken. Nodes that a bound decides are not solved.
+// A node that finds nothing ends the walk: no smaller budget is tried, and answers for larger
+// budgets keep above it, so no budget is refused above the smallest peak that any answer has. What
+// lies outside of its box is not taken even if it fits: a schedule better in both than the answer
+// for more memory. Nodes that a bound decides are not solved.
 //
 // Deterministic: no clock, no threads; the same problem and options give the same schedule.
 #pragma once

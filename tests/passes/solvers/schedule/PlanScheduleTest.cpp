@@ -130,27 +130,34 @@ TEST(PlanScheduleTest, LargeProblemsAreMonotoneInAnyOrderOfQuestions) {
   }
 }
 
-// Tests, above 400 ops and at budgets of nodes themselves, that a refused budget is below every
-// peak that is answered or offered.
+// Tests that a refused budget is below every peak that is answered or offered, at budgets of nodes
+// and between them.
 TEST(PlanScheduleTest, RefusesNothingAboveAnAnswer) {
-  LayeredOptions layered;
-  layered.opCount = 420;
   int refused = 0;
-  for (uint64_t seed = 1; seed <= 2; ++seed) {
+  auto test = [&](int ops, uint64_t seed, double from, double to, double step) {
+    LayeredOptions layered;
+    layered.opCount = ops;
     Planner planner(generateLayered(seed, layered), quick());
+    std::vector<PlanResult> results;
     Bytes smallest = std::numeric_limits<Bytes>::max();
-    for (int percent = 72; percent >= 57; --percent) {
-      const Bytes budget = percentOf(planner.inputOrderPeak(), percent);
-      PlanResult result = planner.plan(budget);
-      ASSERT_TRUE(result.solution || budget < smallest) << "seed " << seed << " at " << percent;
-      if (result.solution)
-        smallest = std::min(smallest, result.peakBytes);
-      else
-        ASSERT_GT(result.smallestPeak, budget) << "seed " << seed << " at " << percent;
-      refused += !result.solution;
+    for (double percent = from; percent >= to; percent -= step) {
+      results.push_back(planner.plan(percentOf(planner.inputOrderPeak(), percent)));
+      if (results.back().solution)
+        smallest = std::min(smallest, results.back().peakBytes);
     }
-  }
-  EXPECT_GT(refused, 4);
+    for (const PlanResult &result : results) {
+      if (result.solution)
+        continue;
+      ++refused;
+      ASSERT_LT(result.budgetBytes, smallest) << ops << " ops, seed " << seed;
+      ASSERT_GT(result.smallestPeak, result.budgetBytes) << ops << " ops, seed " << seed;
+    }
+  };
+  test(420, 1, 72, 57, 1);
+  test(420, 2, 72, 57, 1);
+  for (uint64_t seed : {2, 3, 8})
+    test(60, seed, 60, 42, 0.25);
+  EXPECT_GT(refused, 20);
 }
 
 // Tests that no budget is answered by a schedule for more memory just because that fits: at every
