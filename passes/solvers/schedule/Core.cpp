@@ -143,9 +143,25 @@ public:
       for (const Alternative &alternative : problem.ops[op.op].alternatives)
         step = std::gcd(step, alternative.cost);
     core.costStep = std::max<Cost>(step, 1);
+    findLeastExtra();
   }
 
 private:
+  /// The cheapest thing a schedule can do beyond the least: run an op again, or run it slower.
+  void findLeastExtra() {
+    auto offer = [&](Cost cost) {
+      if (cost > 0 && (core.leastExtra == 0 || cost < core.leastExtra))
+        core.leastExtra = cost;
+    };
+    for (const Op &op : problem.ops) {
+      const Cost least = op.alternatives[cheapestAlternative(op)].cost;
+      if (op.recomputable)
+        offer(least);
+      for (const Alternative &alternative : op.alternatives)
+        offer(alternative.cost - least);
+    }
+  }
+
   int32_t valueFor(ValueId value) {
     ValueId root = folding.root[value];
     if (folding.pinnedForever[root])

@@ -57,6 +57,8 @@ struct Core {
   Bytes baseBytes = 0;       ///< pinned
   Cost leastTime = 0;
   Cost costStep = 1; ///< every cost is a multiple of this
+  /// A schedule that takes more than `leastTime` takes at least this much more; 0 if none does.
+  Cost leastExtra = 0;
   bool hasAlternatives = false;
 
   explicit Core(const Problem &problem);

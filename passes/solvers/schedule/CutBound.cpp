@@ -241,6 +241,7 @@ CutBound::Proof CutBound::refine(Bytes budgetBytes, int opCount) {
     proof.price = best->price;
     proof.op = best->op;
   }
+  proof.ops = opsThatProve(budgetBytes);
   return proof;
 }
 
@@ -273,6 +274,8 @@ std::optional<Cost> CutBound::timeFrom(int64_t scaled, Bytes budgetBytes) const 
 Cost CutBound::timeOfScaled(int64_t scaled) const {
   Cost extra = (scaled + (int64_t(1) << costShift) - 1) >> costShift;
   extra = (extra + core.costStep - 1) / core.costStep * core.costStep;
+  if (scaled > 0)
+    extra = std::max(extra, core.leastExtra);
   return core.leastTime + extra;
 }
 
@@ -286,6 +289,24 @@ std::optional<int32_t> CutBound::bindingOp(Bytes budgetBytes) const {
   const Line *best = nullptr;
   scaledBound(budgetBytes, lines, &best);
   return best ? std::optional(best->op) : std::nullopt;
+}
+
+std::vector<int32_t> CutBound::opsThatProve(Bytes budgetBytes) const {
+  std::map<int32_t, int64_t> best;
+  for (const Line &line : current)
+    if (line.footprint <= budgetBytes) {
+      const int64_t value = line.value - priceUp(line.price, budgetBytes - line.footprint);
+      if (value > 0)
+        best[line.op] = std::max(best[line.op], value);
+    }
+  std::vector<std::pair<int64_t, int32_t>> order;
+  for (auto [op, value] : best)
+    order.push_back({-value, op});
+  std::sort(order.begin(), order.end());
+  std::vector<int32_t> ops;
+  for (auto [value, op] : order)
+    ops.push_back(op);
+  return ops;
 }
 
 Bytes CutBound::peakBoundForTime(Cost time) const {

@@ -30,6 +30,7 @@ public:
     std::optional<Cost> time;  ///< as timeBound
     double price = 0;          ///< as priceAt
     std::optional<int32_t> op; ///< as bindingOp
+    std::vector<int32_t> ops;  ///< all whose cuts prove something, the best first
   };
   /// Solves cuts for the most promising ops at the prices that matter for `budgetBytes`; the bound
   /// of every budget can only grow. `opCount` ops are tried.
@@ -81,6 +82,7 @@ private:
     std::unique_ptr<KeepOrRerun> cut;
     std::map<double, KeepOrRerun::Answer> solved;
   };
+  std::vector<int32_t> opsThatProve(Bytes budgetBytes) const;
   int64_t scaledBound(Bytes budgetBytes, const std::vector<Line> &among, const Line **best) const;
   std::optional<Cost> timeFrom(int64_t scaled, Bytes budgetBytes) const;
   Candidate &candidateFor(int32_t op);

@@ -2,6 +2,7 @@
 
 #include "passes/solvers/schedule/BudgetSolver.h"
 #include "passes/solvers/schedule/CutBound.h"
+#include "passes/solvers/schedule/MomentBound.h"
 #include "passes/solvers/schedule/OrderBound.h"
 #include "passes/solvers/schedule/OrderSearch.h"
 #include "passes/solvers/schedule/PhaseProgram.h"
@@ -80,7 +81,7 @@ public:
         walk.pool.push_back(std::move(*instead.best));
     }
     if (walk.best && proof.time && walk.best->time > *proof.time)
-      result.cutBound = std::max(*proof.time, orderedBound(budget, proof.op));
+      result.cutBound = std::max(*proof.time, treeBound(budget, proof, walk.best->time));
     bool infeasible = false;
     if (options.prove)
       infeasible = prove(result, walk, proof, budget);
@@ -90,7 +91,8 @@ public:
 
   Cost timeBound(Bytes budget) {
     const CutBound::Proof proof = proofAt(budget);
-    return proof.time ? std::max(*proof.time, orderedBound(budget, proof.op)) : core.leastTime;
+    return proof.time ? std::max(*proof.time, treeBound(budget, proof, std::nullopt))
+                      : core.leastTime;
   }
 
   Bytes peakBound() const { return bound.peakBound(); }
@@ -147,16 +149,22 @@ private:
     return bound.refine(budget, core.ops.size() > 5000 ? 12 : 64);
   }
 
-  /// The tree of orders around the ops whose cuts matter most.
-  Cost orderedBound(Bytes budget, std::optional<int32_t> binding) const {
+  /// What trees of orders and of moments prove; `known` is the time of a schedule.
+  Cost treeBound(Bytes budget, const CutBound::Proof &proof, std::optional<Cost> known) const {
     std::vector<int32_t> ops;
-    if (binding)
-      ops.push_back(*binding);
+    if (proof.op)
+      ops.push_back(*proof.op);
     for (int32_t op : bound.opsByPressure())
-      if (op != binding && ops.size() < 9)
+      if (op != proof.op && ops.size() < 5)
         ops.push_back(op);
-    const int64_t allowance = options.prove ? 100'000'000 : 8'000'000;
-    return orderedTimeBound(core, bound, budget, std::move(ops), allowance);
+    const int64_t scale = options.prove ? 12 : 1;
+    const Cost ordered = orderedTimeBound(core, bound, budget, std::move(ops), 3'000'000 * scale);
+    MomentBoundOptions moments;
+    moments.orders = solver.bases();
+    moments.ops = proof.ops;
+    moments.knownTime = known;
+    moments.allowance = 12'000'000 * scale;
+    return std::max(ordered, momentTimeBound(core, bound, budget, moments));
   }
 
   const Frontier &sweep() {

@@ -3,8 +3,8 @@
 //   stow::schedule::PlanResult result = planSchedule(problem, budgetBytes);
 //   if (result.solution) use(result.solution->runs);
 //
-// How: bounds first (instant, then cuts, then cuts in a tree of orders), a sweep of cuts over all
-// prices, then a walk down a tree of budgets. The tree is fixed: its root is 50 % of the input
+// How: bounds first (instant, then cuts, then trees of orders and of moments), a sweep of cuts over
+// all prices, then a walk down a tree of budgets. The tree is fixed: its root is 50 % of the input
 // order's peak, its nodes are multiples of 10, then 5, then 1 percent. A node asks cuts and search
 // for the cheapest schedule within its budget, but takes only one that lies between what its
 // ancestors took for more and for less memory:
