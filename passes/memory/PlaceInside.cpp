@@ -14,6 +14,8 @@
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 
+#include <set>
+
 using namespace mlir;
 
 namespace stow {
@@ -113,6 +115,8 @@ struct Credit {
   Bytes size = 0;
 };
 
+using CreditId = unsigned;
+
 /// Live bytes at every command, and the storages they consist of.
 class Profile {
 public:
@@ -141,19 +145,19 @@ public:
         merged.end = std::max(merged.end, spans[id].end);
       }
     // Parts neither overwrite nor are overwritten; the whole is, if it dies no later than before.
-    auto isLost = [&, end = spans[kept].end](const Credit &credit) {
-      return llvm::is_contained(gone, credit.result) || llvm::is_contained(gone, credit.operand) ||
-             (credit.operand == kept && merged.end > end);
-    };
-    std::vector<Credit> lost;
-    llvm::copy_if(credits, std::back_inserter(lost), isLost);
+    std::set<CreditId> lost;
+    for (StorageId id : gone)
+      lost.insert(creditsOf[id].begin(), creditsOf[id].end());
+    if (merged.end > spans[kept].end)
+      llvm::copy_if(creditsOf[kept], std::inserter(lost, lost.end()),
+                    [&](CreditId id) { return credits[id].operand == kept; });
     auto change = [&](Bytes sign) {
       add(spans[kept], -sign);
       for (StorageId id : gone)
         add(spans[id], -sign);
       add(merged, sign);
-      for (const Credit &credit : lost)
-        live[credit.command] += sign * credit.size;
+      for (CreditId id : lost)
+        live[credits[id].command] += sign * credits[id].size;
     };
     change(1);
     if (std::any_of(live.begin() + merged.begin, live.begin() + merged.end,
@@ -164,7 +168,9 @@ public:
     spans[kept] = merged;
     for (StorageId id : gone)
       owner[id] = kept;
-    llvm::erase_if(credits, isLost);
+    for (CreditId id : lost)
+      for (StorageId side : {credits[id].result, credits[id].operand})
+        llvm::erase(creditsOf[side], id);
     return true;
   }
 
@@ -172,6 +178,7 @@ private:
   /// What in-place sharing would save if everything were copied.
   void findCredits(func::FuncOp graph) {
     shareInPlace(graph);
+    creditsOf.resize(spans.size());
     for (Operation &op : graph.getBody().front()) {
       auto pairs = op.getAttrOfType<DenseI64ArrayAttr>(kInPlaceAttr);
       for (int64_t i = 0; pairs && i + 1 < pairs.size(); i += 2) {
@@ -180,6 +187,8 @@ private:
                            liveness.storageOf(op.getOperand(pairs[i + 1])),
                            *liveness.commandOf(&op), storedBytesOf(result.getType())});
         live[credits.back().command] -= credits.back().size;
+        for (StorageId side : {credits.back().result, credits.back().operand})
+          creditsOf[side].push_back(static_cast<CreditId>(credits.size() - 1));
       }
       op.removeAttr(kInPlaceAttr);
     }
@@ -202,6 +211,7 @@ private:
   std::vector<Span> spans; ///< by StorageId
   std::vector<StorageId> owner;
   std::vector<Credit> credits;
+  std::vector<SmallVector<CreditId, 2>> creditsOf; ///< by StorageId: those still counted
   Bytes peak = 0;
 };
 
