@@ -300,4 +300,41 @@ Problem generateHardTraining(int32_t count, uint64_t seed) {
   return problem;
 }
 
+Problem generateRecurrentTraining(int32_t count, uint64_t seed) {
+  Random random(seed);
+  Problem problem;
+  problem.buffers.reserve(count);
+  constexpr Bytes gate = 32'768;
+  constexpr Time forwardTicks = 5, backwardTicks = 6, sumTicks = 3; // of a cell
+  const Time cells = std::max(2, count / 14);
+  const Time middle = cells * forwardTicks, sums = middle + cells * backwardTicks;
+  add(problem, 'i', 0, middle / 4, cells * gate / 4);
+  for (Time cell = 0; cell < cells; ++cell) {
+    const Time forward = cell * forwardTicks;
+    const Time back = middle + (cells - 1 - cell) * backwardTicks;
+    const Time sum = sums + (cells - 1 - cell) * sumTicks;
+    add(problem, 's', forward, sum + 1, gate / 4);
+    add(problem, 't', forward, forward + 2, 4 * gate);
+    if (4 * cell < cells && random.chance(0.3)) // for a cell soon after that is computed again
+      add(problem, 'r', forward + 1, forward + random.integer(5, middle - forward - 1), 4 * gate);
+    for (Time i = 0; i < 7; ++i) {
+      const Time birth = forward + i / 2, death = back + backwardTicks - i / 2;
+      if (random.chance(0.74)) {
+        add(problem, 'g', birth, death, gate);
+      } else {
+        add(problem, 'f', birth, birth + 2, gate);
+        add(problem, 'a', back, death, gate);
+      }
+    }
+    const bool isWaiting = random.chance(0.95);
+    add(problem, 'd', back + 1, isWaiting ? sum + 2 : back + 3, 4 * gate);
+    if (random.chance(0.02))
+      add(problem, 'w', back + 2, sum, 32 * gate);
+    add(problem, 'w', sum, sum + 2, 32 * gate);
+  }
+  for (Buffer &buffer : problem.buffers)
+    buffer.alignment = 64;
+  return problem;
+}
+
 } // namespace stow::pack

@@ -1,12 +1,13 @@
 // Packing outward from the most crowded instant.
 //
-//   bytes        peak                 The items that live at the peak have to lie on each other
-//     ^   +--------+-----+            without a gap. Once they do, what comes after the peak meets
-//     |   |   b    |--+  |--+         nothing of what came before it, and each side is the work of
-//     |   +-----+--+d |  +--+e        an allocator: after the peak it plays time forward, before
-//     |   |  c  | a   |-------+       the peak backward. Where neighbours in the stack die one
-//     |   +-----+-----+   f   |       after the other, the bytes they free stay in one piece.
-//     +---------|-------------> time
+//   bytes         peak               The items that live at the peak (a, b, c) have to lie on each
+//     ^    +-------|-----------+     other without a gap. Once they do, what comes after the peak
+//     |    |     c |           |     (e, f) meets nothing of what came before it (d), and each side
+//     +----+-------|--+---+----+     is the work of an allocator: after the peak it plays time
+//     |      b     |  | f |          forward, before the peak backward. Where neighbours in the
+//     +-----+-+----|--+---+----+     stack die one after the other, the bytes they free stay in
+//     |  d  | | a  |  |   e    |     one piece.
+//     +-----+-+----|--+--------+> time
 //
 // An item that ends above the goal was placed too late, when the free bytes lay scattered. It is
 // moved part of its way to the peak in the order, and all are placed again, a few times over (the

@@ -8,9 +8,10 @@
 // Anytime: nothing above the best of the twelve greedy pairs is returned, up to 200,000 storages,
 // whatever the timeout and however early the call is cancelled: the pairs are not cut short, except
 // one by one where it reaches as high as what is known. That takes milliseconds up to about 1,000
-// storages, 0.1 s at 6,000 and seconds from 20,000 on, less where the bound is met. Beyond 200,000
-// the pairs come last, as far as the work budget goes; there, where few buffers are live at a time,
-// the search comes first. One thread.
+// storages, 0.1 s at 6,000 and seconds from 20,000 on. They are not needed where the bound is met
+// before: from 500 storages on the first to be tried is placing outward from the most crowded
+// instant, or, where few of many are live at a time, a straight descent of the search. Beyond
+// 200,000 the pairs come last, as far as the work budget goes. One thread.
 #pragma once
 
 #include "ir/plan/pack/Problem.h"

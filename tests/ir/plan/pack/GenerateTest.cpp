@@ -77,6 +77,18 @@ TEST(GenerateTest, NestedTrainingStepsAreValidAndReachTheirHeightOften) {
   EXPECT_LT(maxLoad(problem), Bytes(48) << 20);
 }
 
+TEST(GenerateTest, RecurrentTrainingStepsAreValidAndCrowdedInTheMiddle) {
+  const Problem problem = generateRecurrentTraining(3000, 1);
+  EXPECT_NEAR(static_cast<double>(problem.buffers.size()), 3000, 300);
+  EXPECT_TRUE(check(problem).empty());
+  EXPECT_NE(generateRecurrentTraining(3000, 2), problem);
+  const Time middle = 3000 / 14 * 5;
+  int live = 0;
+  for (const Buffer &buffer : problem.buffers)
+    live += buffer.life.begin <= middle && middle < buffer.life.end;
+  EXPECT_GT(live, 1000);
+}
+
 /// Of the lives and sizes, in order.
 uint64_t fingerprint(const Problem &problem) {
   uint64_t hash = 0;
@@ -94,6 +106,7 @@ TEST(GenerateTest, ProblemsAreTheSameWithEveryCompiler) {
   EXPECT_EQ(fingerprint(generatePuzzle(100, 1)), 5128980657549351936u);
   EXPECT_EQ(fingerprint(generateHardTraining(1000, 1)), 5354866867295376962u);
   EXPECT_EQ(fingerprint(generateNestedTraining(1000, 1)), 4941645440235265158u);
+  EXPECT_EQ(fingerprint(generateRecurrentTraining(1000, 1)), 11233115169012097219u);
 }
 
 } // namespace

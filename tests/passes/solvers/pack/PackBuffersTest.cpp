@@ -198,6 +198,20 @@ TEST(PackBuffersTest, NestedStepsReachTheBoundThatGreedyOrdersMiss) {
   EXPECT_GT(bestOfTwelveRuns(problem), result.solution->height / 100 * 103);
 }
 
+// Last in, first out turns into first in, first out: greedy orders leave gaps, and so do searches.
+TEST(PackBuffersTest, RecurrentStepsAreStackedOutwardFromTheirPeak) {
+  for (const uint64_t seed : {1, 4, 7}) {
+    const Problem problem = generateRecurrentTraining(4500, seed);
+    PackOptions options;
+    options.workBudget = 0;
+    const PackResult result = packBuffers(problem, options);
+    EXPECT_EQ(result.status, PackStatus::Optimal) << "seed " << seed;
+    EXPECT_EQ(result.method.substr(0, 7), "outward");
+    EXPECT_TRUE(verify(problem, *result.solution).empty());
+    EXPECT_GT(bestOfTwelveRuns(problem), result.solution->height);
+  }
+}
+
 // Without work, told to stop before it begins, or without time: the twelve pairs are not cut short.
 TEST(PackBuffersTest, IsNeverAboveTheBestOfTwelveGreedyPairs) {
   std::atomic<bool> cancel = true;

@@ -7,6 +7,7 @@
 #include "passes/solvers/pack/LargeScale.h"
 #include "passes/solvers/pack/Merge.h"
 #include "passes/solvers/pack/OccupancyTree.h"
+#include "passes/solvers/pack/Outward.h"
 #include "passes/solvers/pack/Reduce.h"
 #include "tests/ir/plan/pack/Build.h"
 
@@ -187,6 +188,59 @@ TEST(GreedyTest, FirstFitNeverLeavesAGapThatWouldHaveHeldTheLastBuffer) {
       EXPECT_FALSE(verify(problem, model.solution(moved)).empty()) << "seed " << seed;
     }
   }
+}
+
+/// Like the picture of Outward.h: a to c are live at the peak, e and f come after it, d before.
+Problem aroundThePeak() {
+  Problem problem;
+  add(problem, 3, 6, 3); // a
+  add(problem, 0, 6, 2); // b
+  add(problem, 2, 9, 1); // c
+  add(problem, 1, 3, 2); // d
+  add(problem, 6, 9, 4); // e
+  add(problem, 7, 9, 1); // f
+  return problem;
+}
+
+TEST(OutwardTest, OrdersTheStackAndThenByDistance) {
+  const Model model = makeModel(aroundThePeak());
+  const std::vector<int32_t> distances = distancesFromPeak(model);
+  EXPECT_THAT(distances, ElementsAre(-1, -1, -1, 1, 1, 1));
+  EXPECT_THAT(outwardOrder(model, PeakStack::FirstToDie, distances), ElementsAre(0, 1, 2, 4, 3, 5));
+  EXPECT_THAT(outwardOrder(model, PeakStack::LastBorn, distances), ElementsAre(0, 2, 1, 4, 3, 5));
+}
+
+// Every single pass ends above the load: the last one comes too late. Moved towards the peak it
+// fits.
+TEST(OutwardTest, WhatWasPlacedTooLateGoesFirst) {
+  Problem problem;
+  add(problem, 2, 3, 5);
+  add(problem, 4, 6, 4);
+  add(problem, 0, 4, 5);
+  add(problem, 6, 7, 5);
+  add(problem, 5, 7, 2);
+  const Model model = makeModel(problem);
+  const std::vector<int32_t> distances = distancesFromPeak(model);
+  for (const PeakStack stack : {PeakStack::FirstToDie, PeakStack::LastBorn})
+    for (const GreedyFit fit : greedyFits)
+      EXPECT_GT(
+          heightOfBases(model, placeInOrder(model, outwardOrder(model, stack, distances), fit)),
+          10);
+  const GreedyResult result = packOutward(model, 10, 1'000'000, [] { return false; });
+  EXPECT_EQ(result.height, 10);
+  EXPECT_TRUE(verify(problem, model.solution(result.bases)).empty());
+}
+
+TEST(OutwardTest, GivesNothingWithoutACompletePass) {
+  Problem problem = generateTrace(20'000, 1);
+  const Model model = makeModel(problem);
+  EXPECT_TRUE(packOutward(model, 0, -1, [] { return false; }).bases.empty());
+  EXPECT_TRUE(packOutward(model, 0, 1'000'000'000, [] { return true; }).bases.empty());
+  Problem fixed;
+  add(fixed, 0, 5, 4);
+  add(fixed, 0, 5, 4);
+  fixed.buffers[0].fixedOffset = fixed.buffers[1].fixedOffset = 2;
+  EXPECT_TRUE(packOutward(makeModel(fixed), 8, 1'000'000, [] { return false; }).bases.empty());
 }
 
 // An allocator's packing of a trace reaches far above the load at a few instants.
