@@ -3,8 +3,8 @@
 #include "passes/solvers/schedule/MomentTree.h"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
+#include <numeric>
 #include <tuple>
 
 namespace stow::schedule {
@@ -27,29 +27,28 @@ public:
       for (int32_t value : core.ops[t].inputs)
         own -= core.values[value].sizeBytes;
       ownBytes.push_back(std::max<Bytes>(own, 0));
-      credit = std::max(credit, -own);
     }
+    for (const Sequence &order : options.orders)
+      measure(core, order, &bytesAt.emplace_back());
   }
 
   int64_t solve() {
-    std::vector<Entry> entries, levels;
-    for (Question &asked : questions()) {
-      std::vector<Entry> &list = asked.question.weights.empty() ? entries : levels;
-      list.push_back(
-          {std::make_unique<MomentTree>(core, relations, std::move(asked.question), costs),
-           asked.position, &list == &levels});
+    std::vector<Entry> entries = proveLevels();
+    for (int32_t op : ops()) {
+      entries.push_back(entryOf(firstRunOf(op), positionOf(op)));
+      entries.back().excess = entries.back().tree->weighAll(1, allowance);
     }
-    levels = proveLevels(std::move(levels));
-    for (Entry &entry : entries)
-      entry.excess = entry.tree->weighAll(1, allowance);
-    std::move(levels.begin(), levels.end(), std::back_inserter(entries));
     return addUp(entries);
   }
 
 private:
-  struct Question {
-    MomentQuestion question;
-    double position = 0; ///< in the order of ops, from 0 to 1
+  /// A level: so much of these weights. Where it is in the order of ops, from 0 to 1, and what is
+  /// in memory there in the best of the known orders.
+  struct Level {
+    size_t weighting = 0; ///< index
+    int64_t level = 0;
+    double position = 0;
+    Bytes bytes = 0;
   };
   struct Entry {
     std::unique_ptr<MomentTree> tree;
@@ -59,28 +58,43 @@ private:
     int64_t value = 0;
   };
 
-  static constexpr int64_t steps = 400; ///< levels that are looked at
-  static constexpr double apart = 0.1;  ///< positions of moments that are not near to each other
+  static constexpr double apart = 0.1; ///< positions of moments that are not near to each other
 
   double positionOf(int32_t op) const {
     return static_cast<double>(op) / static_cast<double>(core.ops.size());
   }
 
+  Entry entryOf(MomentQuestion question, double position) const {
+    const bool isLevel = !question.weights.empty();
+    return {std::make_unique<MomentTree>(core, relations, std::move(question), costs), position,
+            isLevel};
+  }
+
   /// The levels that no set of ops reaches within the room, unless it runs ops again: the level
   /// that seems nearest to it is worked on, until a real set that fits refutes it or there is none.
-  std::vector<Entry> proveLevels(std::vector<Entry> levels) {
-    const int64_t slice = allowance / 100, margin = allowance / 10;
+  std::vector<Entry> proveLevels() {
+    const int64_t slice = allowance / 100, margin = allowance / 25;
     int64_t work = allowance / 2;
     allowance -= work;
-    for (Entry &level : levels)
-      level.excess = level.tree->weighAll(1, work);
+    const std::vector<Level> candidates = levels();
+    std::vector<Entry> trees;
+    size_t next = 0;
+    auto fill = [&] {
+      constexpr size_t most = 24;
+      for (; trees.size() < most && next < candidates.size() && work > 0; ++next) {
+        trees.push_back(entryOf(atLevel(candidates[next]), candidates[next].position));
+        trees.back().excess = trees.back().tree->weighAll(1, work);
+        if (trees.back().tree->leastBytes() <= 0)
+          trees.pop_back();
+      }
+    };
+    fill();
     std::vector<Entry> proven;
     constexpr size_t enough = 2;
-    while (work > 0 && proven.size() < enough && !levels.empty()) {
-      auto best =
-          std::max_element(levels.begin(), levels.end(), [](const Entry &a, const Entry &b) {
-            return std::tie(a.excess, b.position) < std::tie(b.excess, a.position);
-          });
+    while (work > 0 && proven.size() < enough && !trees.empty()) {
+      auto best = std::max_element(trees.begin(), trees.end(), [](const Entry &a, const Entry &b) {
+        return std::tie(a.excess, b.position) < std::tie(b.excess, a.position);
+      });
       const int64_t before = work;
       if (best->excess <= 0)
         best->excess = best->tree->weighAll(slice, work);
@@ -88,11 +102,13 @@ private:
         best->excess = best->tree->weighAll(margin, work);
         const double position = best->position;
         proven.push_back(std::move(*best));
-        std::erase_if(levels, [&](const Entry &level) {
-          return !level.tree || std::abs(level.position - position) < apart;
+        std::erase_if(trees, [&](const Entry &entry) {
+          return !entry.tree || std::abs(entry.position - position) < apart;
         });
       } else if (best->tree->leastBytes() <= 0 || work == before) {
-        levels.erase(best);
+        trees.erase(best);
+        if (proven.empty())
+          fill();
       }
     }
     allowance += std::max<int64_t>(work, 0);
@@ -144,33 +160,30 @@ private:
     return sum;
   }
 
-  std::vector<Question> questions() const {
-    std::vector<Question> list;
-    auto add = [&](int32_t op) {
-      if (bound.footprint(op) <= budget)
-        list.push_back({firstRunOf(op), positionOf(op)});
-    };
-    // The best and the highest, and then others that are not near to one in the list.
-    constexpr size_t best = 2, most = 7;
-    std::vector<int32_t> ops = options.ops;
-    const size_t known = std::min(ops.size(), best);
-    const std::vector<int32_t> &highest = bound.opsByPressure();
-    ops.insert(ops.begin() + static_cast<std::ptrdiff_t>(known), highest.begin(),
-               highest.begin() + static_cast<std::ptrdiff_t>(std::min(highest.size(), 2 + best)));
+  /// The ops whose cuts prove most and those of the highest pressure, then others that are not near
+  /// to one in the list.
+  std::vector<int32_t> ops() const {
+    constexpr size_t best = 2, highest = 4, most = 7;
+    const std::vector<int32_t> &byPressure = bound.opsByPressure();
+    std::vector<int32_t> candidates(
+        options.ops.begin(),
+        options.ops.begin() + static_cast<std::ptrdiff_t>(std::min(options.ops.size(), best)));
+    candidates.insert(candidates.end(), byPressure.begin(),
+                      byPressure.begin() +
+                          static_cast<std::ptrdiff_t>(std::min(byPressure.size(), highest)));
+    const size_t near = candidates.size();
+    candidates.insert(candidates.end(), options.ops.begin(), options.ops.end());
     std::vector<int32_t> chosen;
-    for (size_t i = 0; i < ops.size() && chosen.size() < most; ++i) {
+    for (size_t i = 0; i < candidates.size() && chosen.size() < most; ++i) {
+      const int32_t op = candidates[i];
       const bool isFar = std::all_of(chosen.begin(), chosen.end(), [&](int32_t other) {
-        return std::abs(positionOf(other) - positionOf(ops[i])) >= apart;
+        return std::abs(positionOf(other) - positionOf(op)) >= apart;
       });
-      const bool isNew = std::find(chosen.begin(), chosen.end(), ops[i]) == chosen.end();
-      if (isNew && (i < known + 2 + best || isFar))
-        chosen.push_back(ops[i]);
+      const bool isNew = std::find(chosen.begin(), chosen.end(), op) == chosen.end();
+      if (isNew && (i < near || isFar) && bound.footprint(op) <= budget)
+        chosen.push_back(op);
     }
-    for (int32_t op : chosen)
-      add(op);
-    for (auto [level, position] : levels())
-      list.push_back({atLevel(level), position});
-    return list;
+    return chosen;
   }
 
   MomentQuestion firstRunOf(int32_t v) const {
@@ -191,71 +204,97 @@ private:
     return question;
   }
 
-  MomentQuestion atLevel(int64_t level) const {
+  MomentQuestion atLevel(const Level &level) const {
     MomentQuestion question;
     question.fates.assign(core.ops.size(), Fate::Open);
     question.isFree.assign(core.values.size(), 0);
     // The op that runs at the moment writes the bytes in which the level falls: what is missing
-    // below it is in memory, unless an input made room for it.
-    question.room = budget - core.baseBytes + credit;
-    question.weights = ownBytes;
-    question.level = level;
+    // below it is in memory. So a byte of weight may be worth as much as a byte, and no more.
+    question.room = budget - core.baseBytes;
+    question.weights = weightings[level.weighting];
+    question.level = level.level;
     question.mostPullUp = 1;
     return question;
   }
 
-  /// Where all orders exceed the budget, the most first, and not too near to each other.
-  std::vector<std::pair<int64_t, double>> levels() const {
-    int64_t total = 0;
-    for (Bytes own : ownBytes)
-      total += own;
-    if (total == 0 || options.orders.empty())
-      return {};
-    std::vector<Bytes> least(steps, std::numeric_limits<Bytes>::max());
-    std::vector<double> position(steps, 0);
-    for (const Sequence &order : options.orders) {
-      std::vector<Bytes> bytesAt;
-      measure(core, order, &bytesAt);
-      std::vector<Bytes> here(steps, 0);
-      int64_t weight = 0;
-      for (size_t i = 0; i < order.size(); ++i) {
-        const int64_t next = weight + ownBytes[order[i]];
-        for (int64_t s = stepOf(weight, total); s < steps && levelOf(s, total) <= next; ++s)
-          if (levelOf(s, total) > weight) {
-            here[s] = bytesAt[i];
-            position[s] = static_cast<double>(i) / static_cast<double>(order.size());
-          }
-        weight = next;
-      }
-      for (int64_t s = 0; s < steps; ++s)
-        least[s] = std::min(least[s], here[s]);
+  /// Levels at which all orders exceed the budget: of the bytes of all ops, some way apart; then of
+  /// those of ops of two neighbouring depths, where sets have less choice; then the other levels.
+  std::vector<Level> levels() {
+    constexpr int64_t steps = 400, coarse = 16, windowSteps = 8;
+    weightings.push_back(ownBytes);
+    std::vector<int32_t> depths(core.ops.size(), 0);
+    for (size_t t = 0; t < core.ops.size(); ++t)
+      for (int32_t value : core.ops[t].inputs)
+        if (const std::optional<int32_t> &producer = core.values[value].producer)
+          depths[t] = std::max(depths[t], depths[*producer] + 1);
+    const int32_t deepest = *std::max_element(depths.begin(), depths.end());
+    constexpr int32_t mostDepths = 60; // deeper graphs are narrow
+    for (int32_t depth = 0; depth < deepest && deepest < mostDepths; ++depth) {
+      std::vector<int64_t> weights = ownBytes;
+      for (size_t t = 0; t < core.ops.size(); ++t)
+        if (depths[t] != depth && depths[t] != depth + 1)
+          weights[t] = 0;
+      weightings.push_back(std::move(weights));
     }
-    std::vector<int64_t> order;
-    for (int64_t s = 0; s < steps; ++s)
-      if (least[s] > budget)
-        order.push_back(s);
-    std::sort(order.begin(), order.end(),
-              [&](int64_t a, int64_t b) { return std::tie(least[a], b) > std::tie(least[b], a); });
-    constexpr size_t most = 24;
-    std::vector<int64_t> chosen;
-    for (int64_t apart : {steps / 25, steps / 80, int64_t(1)})
-      for (int64_t s : order) {
-        const bool isNew = std::all_of(chosen.begin(), chosen.end(),
-                                       [&](int64_t other) { return std::abs(s - other) >= apart; });
-        if (isNew && chosen.size() < most)
-          chosen.push_back(s);
+    const std::vector<Level> all = levelsOf(0, steps);
+    std::vector<Level> list, windows;
+    for (size_t w = 1; w < weightings.size(); ++w)
+      for (const Level &level : levelsOf(w, windowSteps))
+        windows.push_back(level);
+    sortByBytes(windows);
+    std::vector<Level> rest;
+    for (const Level &level : all) {
+      const bool isFar = std::all_of(list.begin(), list.end(), [&](const Level &other) {
+        return std::abs(static_cast<double>(other.level - level.level)) * steps >=
+               static_cast<double>(coarse * totalOf(ownBytes));
+      });
+      (isFar ? list : rest).push_back(level);
+    }
+    list.insert(list.end(), windows.begin(), windows.end());
+    list.insert(list.end(), rest.begin(), rest.end());
+    return list;
+  }
+
+  static int64_t totalOf(const std::vector<int64_t> &weights) {
+    return std::accumulate(weights.begin(), weights.end(), int64_t(0));
+  }
+
+  static void sortByBytes(std::vector<Level> &levels) {
+    std::sort(levels.begin(), levels.end(), [](const Level &a, const Level &b) {
+      return std::tie(b.bytes, a.weighting, a.level) < std::tie(a.bytes, b.weighting, b.level);
+    });
+  }
+
+  /// The middles of equal parts of the weights where all orders exceed the budget, by falling
+  /// bytes.
+  std::vector<Level> levelsOf(size_t weighting, int64_t steps) const {
+    const std::vector<int64_t> &weights = weightings[weighting];
+    const int64_t total = totalOf(weights);
+    std::vector<Level> list;
+    for (int64_t s = 0; s < steps; ++s) {
+      Level level{weighting, 0, 0, std::numeric_limits<Bytes>::max()};
+      level.level =
+          static_cast<int64_t>(static_cast<__int128>(total) * (2 * s + 1) / (2 * steps)) + 1;
+      if (level.level <= total)
+        list.push_back(level);
+    }
+    for (size_t o = 0; o < options.orders.size(); ++o) {
+      const Sequence &order = options.orders[o];
+      int64_t weight = 0;
+      size_t reached = 0;
+      for (size_t i = 0; i < order.size(); ++i) {
+        weight += weights[order[i]];
+        for (; reached < list.size() && list[reached].level <= weight; ++reached) {
+          list[reached].bytes = std::min(list[reached].bytes, bytesAt[o][i]);
+          list[reached].position = static_cast<double>(i) / static_cast<double>(order.size());
+        }
       }
-    std::vector<std::pair<int64_t, double>> result;
-    for (int64_t s : chosen)
-      result.push_back({levelOf(s, total), position[s]});
-    return result;
-  }
-  static int64_t levelOf(int64_t step, int64_t total) {
-    return static_cast<int64_t>(static_cast<__int128>(total) * (2 * step + 1) / (2 * steps)) + 1;
-  }
-  static int64_t stepOf(int64_t weight, int64_t total) {
-    return std::max<int64_t>(
-        0, static_cast<int64_t>(static_cast<__int128>(weight) * steps / total) - 1);
+    }
+    if (options.orders.empty())
+      list.clear();
+    std::erase_if(list, [&](const Level &level) { return level.bytes <= budget; });
+    sortByBytes(list);
+    return list;
   }
 
   const Core &core;
@@ -264,8 +303,9 @@ private:
   const MomentBoundOptions &options;
   const Relations relations;
   std::vector<Cost> costs;
-  std::vector<int64_t> ownBytes; ///< that a run of each op adds to its inputs
-  Bytes credit = 0;              ///< most that a run takes off its inputs
+  std::vector<int64_t> ownBytes;                ///< that a run of each op adds to its inputs
+  std::vector<std::vector<int64_t>> weightings; ///< of levels
+  std::vector<std::vector<Bytes>> bytesAt;      ///< per order, at every position
   int64_t target = 0, allowance = 0;
 };
 

@@ -457,7 +457,7 @@ int64_t MomentTree::grow(int64_t target, int64_t &allowance) {
     };
     if (!leaf.isPolished) {
       leaf.isPolished = true;
-      price(leaf, leaf.isPriced || isAnyPriced ? 4 : 12, allowance);
+      price(leaf, leaf.isPriced || isAnyPriced ? 3 : 12, allowance);
       isAnyPriced = true;
       push(std::move(leaf));
       continue;

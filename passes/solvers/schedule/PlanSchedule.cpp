@@ -163,7 +163,7 @@ private:
     moments.orders = solver.bases();
     moments.ops = proof.ops;
     moments.knownTime = known;
-    moments.allowance = 12'000'000 * scale;
+    moments.allowance = 10'000'000 * scale;
     return std::max(ordered, momentTimeBound(core, bound, budget, moments));
   }
 
