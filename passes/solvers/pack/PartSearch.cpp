@@ -206,8 +206,9 @@ private:
     const bool isTightest = search.pick == SearchPick::Tightest;
     if (isTightest && isLarge(part))
       return SearchOutcome::Stopped; // a node costs all sections
-    // A second run of the same setting would repeat the first; some noise makes it a new one.
-    if (effort != firstEffort && (isTightest || isDescending(part))) {
+    // A longer run goes on where the first one ended, or elsewhere by what has failed since. Where
+    // targets fall step by step it would repeat the first one; some noise makes it a new one.
+    if (effort != firstEffort && isDescending(part)) {
       search.noise = 0.3;
       search.seed = static_cast<uint64_t>(effort);
     }
@@ -234,21 +235,28 @@ private:
     return found.outcome;
   }
 
+  /// What the setting at `position` may take of a round of `effort`. Deciding, those in front solve
+  /// most: the others join in later rounds, with few nodes at first. Minimizing, targets fall to
+  /// whoever finds a way: all are asked from the start.
+  int64_t shareOf(const Part &part, size_t position, int64_t effort) const {
+    constexpr size_t front = 10, middle = 20;
+    if (!incumbent.capacity && !isDescending(part))
+      return effort;
+    return position < front ? effort : position < middle ? effort / 2 : effort / 4;
+  }
+
   /// Tries to bring `part` to at most `target` with the settings of the portfolio in turn.
   bool improve(Part &part, Bytes target, int64_t effort) {
     if (part.height <= target)
       return true;
     if (target <= part.exhaustedAt || !prepare(part))
       return false;
-    // Deciding, the front of the portfolio solves most; the rest is worth a try once that has
-    // failed twice. Minimizing, targets fall to whoever finds a way: all are asked from the start.
-    const bool fewFirst = incumbent.capacity || isDescending(part);
-    const size_t most = static_cast<size_t>(10 * effort / firstEffort / 2);
-    const size_t tried = std::min(part.settings.size(),
-                                  std::max<size_t>(fewFirst ? 10 : part.settings.size(), most));
-    for (size_t i = 0; i < tried && !incumbent.isExhausted(); ++i) {
+    for (size_t i = 0; i < part.settings.size() && !incumbent.isExhausted(); ++i) {
       const int32_t setting = part.settings[i];
-      const SearchOutcome outcome = attempt(part, setting, target, effort);
+      const int64_t share = shareOf(part, i, effort);
+      if (share < firstEffort)
+        continue;
+      const SearchOutcome outcome = attempt(part, setting, target, share);
       if (outcome == SearchOutcome::Exhausted)
         return false;
       if (outcome != SearchOutcome::Found)
