@@ -111,6 +111,13 @@ Frontier findFrontier(BudgetPlanner &planner, const CostModel &costs, double ste
   frontier.device = costs.device;
   frontier.lowerBound = planner.lowerBound();
   const Bytes full = planner.keepAll().arenaBytes;
+  auto add = [&](Bytes budget, const StepChoice &choice) {
+    schedule::Cost bound = planner.timeBound(budget);
+    if (!frontier.points.empty()) // what more memory does not allow, less does not either
+      bound = std::max(bound, frontier.points.back().bound);
+    frontier.points.push_back(
+        {budget, choice.arenaBytes, choice.livePeakBytes, choice.time, bound, choice.method});
+  };
   for (int i = 0; 100 - stepPercent * i > 0; ++i) {
     const Bytes budget = schedule::percentOf(full, 100 - stepPercent * i);
     std::optional<StepChoice> choice = planner.plan(budget);
@@ -118,15 +125,12 @@ Frontier findFrontier(BudgetPlanner &planner, const CostModel &costs, double ste
       break;
     if (!frontier.points.empty() && frontier.points.back().arenaBytes == choice->arenaBytes)
       continue; // an earlier budget gave the same plan
-    frontier.points.push_back({budget, choice->arenaBytes, choice->livePeakBytes, choice->time,
-                               planner.timeBound(budget), choice->method});
+    add(budget, *choice);
   }
   StepChoice smallest = planner.smallest();
   if (frontier.points.empty() || smallest.arenaBytes < frontier.points.back().arenaBytes)
     if (std::optional<StepChoice> choice = planner.plan(smallest.arenaBytes))
-      frontier.points.push_back({smallest.arenaBytes, choice->arenaBytes, choice->livePeakBytes,
-                                 choice->time, planner.timeBound(smallest.arenaBytes),
-                                 choice->method});
+      add(smallest.arenaBytes, *choice);
   return frontier;
 }
 
