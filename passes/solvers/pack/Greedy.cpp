@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <numeric>
-#include <set>
 #include <tuple>
 
 namespace stow::pack {
@@ -222,57 +220,6 @@ std::vector<Bytes> placeInOrder(const Model &model, const std::vector<int32_t> &
     *limits.budget -= placer.work;
   if (isGivenUp)
     return {};
-  return bases;
-}
-
-std::vector<Bytes> packByBirth(const Model &model) {
-  const std::vector<int32_t> births = greedyOrder(model, GreedyOrder::Birth);
-  std::vector<int32_t> deaths(births);
-  auto death = [&](int32_t i) { return model.items[i].birth + model.items[i].lifetime; };
-  std::sort(deaths.begin(), deaths.end(),
-            [&](int32_t a, int32_t b) { return std::pair(death(a), a) < std::pair(death(b), b); });
-  std::vector<Bytes> bases(model.items.size(), 0);
-  std::map<Bytes, Bytes> gaps;              // low -> high; the last one is open above
-  std::set<std::pair<Bytes, Bytes>> bySize; // (bytes, low)
-  auto addGap = [&](Bytes low, Bytes high) {
-    gaps[low] = high;
-    bySize.insert({high - low, low});
-  };
-  auto dropGap = [&](Bytes low, Bytes high) {
-    gaps.erase(low);
-    bySize.erase({high - low, low});
-  };
-  addGap(0, unlimited);
-  size_t dead = 0;
-  for (int32_t index : births) {
-    const Item &item = model.items[index];
-    for (; death(deaths[dead]) <= item.birth; ++dead) {
-      Bytes low = bases[deaths[dead]], high = low + model.items[deaths[dead]].size;
-      auto above = gaps.lower_bound(low);
-      if (above != gaps.begin())
-        if (auto below = std::prev(above); below->second == low) {
-          low = below->first;
-          dropGap(below->first, below->second);
-        }
-      if (above->first == high) { // the open gap is above everything
-        const Bytes first = above->first;
-        high = above->second;
-        dropGap(first, high);
-      }
-      addGap(low, high);
-    }
-    // The smallest gap that is large enough, padding included.
-    auto gap = bySize.lower_bound({item.size, 0});
-    while (alignUp(gap->second, item.alignment) + item.size > gap->second + gap->first)
-      ++gap;
-    const Bytes low = gap->second, high = low + gap->first;
-    const Bytes base = bases[index] = alignUp(low, item.alignment);
-    dropGap(low, high);
-    if (base > low)
-      addGap(low, base);
-    if (base + item.size < high)
-      addGap(base + item.size, high);
-  }
   return bases;
 }
 

@@ -84,8 +84,4 @@ GreedyResult bestOfGreedy(const Model &model, Bytes target, GreedyResult known =
                           std::optional<int64_t> budget = std::nullopt,
                           const std::function<bool()> *stop = nullptr);
 
-/// The pair birth/best of rectangles without fixed offsets, by simulating an allocator over time:
-/// the same packing as placeInOrder up to ties between equal gaps, in O(n log n) whatever overlaps.
-std::vector<Bytes> packByBirth(const Model &model);
-
 } // namespace stow::pack

@@ -1,5 +1,6 @@
 #include "passes/solvers/pack/LargeScale.h"
 #include "passes/solvers/pack/HotSpots.h"
+#include "passes/solvers/pack/Outward.h"
 
 #include <algorithm>
 #include <numeric>
@@ -69,10 +70,12 @@ bool isPlain(const Model &model) {
 
 GreedyResult packLargeScale(const Model &model, Bytes goal, int64_t &work,
                             const std::function<bool()> &stop) {
-  GreedyResult result;
-  result.bases = packByBirth(model);
-  result.height = heightOfBases(model, result.bases);
-  result.method = "greedy birth/best";
+  GreedyResult result = allocateOutward(model, PeakStack::FirstToDie);
+  // Where one stack is far off, the other one is not worth its time.
+  if (result.height > goal && result.height - goal <= goal / 20 && !stop())
+    if (GreedyResult other = allocateOutward(model, PeakStack::LastBorn);
+        other.height < result.height)
+      result = std::move(other);
   const std::optional<Bytes> alignment = commonAlignment(model);
   if (result.height - goal <= goal / 100 || !alignment || stop())
     return result;
@@ -86,7 +89,7 @@ GreedyResult packLargeScale(const Model &model, Bytes goal, int64_t &work,
   // Where crowds are everywhere, the first percents take the most.
   if (heightOfBases(large, below) > goal + goal / 50)
     below = lowerHotSpots(large, std::move(below), goal + goal / 50, 2 * repairWork, work, stop);
-  const std::vector<Bytes> above = packByBirth(small);
+  const std::vector<Bytes> above = allocateOutward(small, PeakStack::FirstToDie).bases;
   const Bytes ground = alignUp(heightOfBases(large, below), *alignment);
   std::vector<Bytes> bases(model.items.size());
   for (size_t k = 0; k < split.large.size(); ++k)

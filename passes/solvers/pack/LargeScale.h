@@ -1,7 +1,7 @@
 // Packing hundreds of thousands of buffers in seconds.
 //
 //   +-----------------------------+   Most buffers of a long trace are small: together they need a
-//   | small ones, by birth        |   few thousandths of the arena, but as much time as all others.
+//   | small ones, outward         |   few thousandths of the arena, but as much time as all others.
 //   +-----------------------------+   So they get a band of their own on top, filled by simulating
 //   |  large ones, first fit by   |   an allocator, and only the large ones are placed by first fit
 //   |  size, then repaired where  |   with all that is known about time. Where those reach too high

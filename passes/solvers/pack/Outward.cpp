@@ -1,7 +1,10 @@
 #include "passes/solvers/pack/Outward.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 namespace stow::pack {
@@ -16,8 +19,63 @@ struct Variant {
   std::vector<int32_t> distances;
 };
 
+/// The bytes that nobody holds at one instant, as an allocator keeps them.
+class FreeBytes {
+public:
+  explicit FreeBytes(Bytes from) { add(from, std::numeric_limits<Bytes>::max() / 4); }
+
+  /// Takes the smallest gap that is large enough, padding included.
+  Bytes take(Bytes size, Bytes alignment) {
+    auto gap = bySize.lower_bound({size, 0});
+    while (alignUp(gap->second, alignment) + size > gap->second + gap->first)
+      ++gap;
+    const Bytes low = gap->second, high = low + gap->first;
+    const Bytes base = alignUp(low, alignment);
+    drop(low, high);
+    if (base > low)
+      add(low, base);
+    if (base + size < high)
+      add(base + size, high);
+    return base;
+  }
+
+  void give(Bytes low, Bytes high) {
+    auto above = byLow.lower_bound(low);
+    if (above != byLow.begin())
+      if (const auto below = std::prev(above); below->second == low) {
+        low = below->first;
+        drop(below->first, below->second);
+      }
+    if (above != byLow.end() && above->first == high) {
+      const Bytes from = above->first;
+      high = above->second;
+      drop(from, high);
+    }
+    add(low, high);
+  }
+
+private:
+  void add(Bytes low, Bytes high) {
+    byLow[low] = high;
+    bySize.insert({high - low, low});
+  }
+  void drop(Bytes low, Bytes high) {
+    byLow.erase(low);
+    bySize.erase({high - low, low});
+  }
+
+  std::map<Bytes, Bytes> byLow;             ///< low -> high; the last one is open above
+  std::set<std::pair<Bytes, Bytes>> bySize; ///< (bytes, low)
+};
+
 const char *name(PeakStack stack) {
   return stack == PeakStack::FirstToDie ? "first-to-die" : "last-born";
+}
+
+/// The most crowded section, the first of equals.
+int32_t findPeak(const Model &model) {
+  const std::vector<Bytes> load = sectionLoads(model);
+  return static_cast<int32_t>(std::max_element(load.begin(), load.end()) - load.begin());
 }
 
 /// Moves items that end above the goal towards the peak; false when there are none to move.
@@ -35,8 +93,7 @@ bool moveInward(const Model &model, const std::vector<Bytes> &bases, Bytes goal,
 } // namespace
 
 std::vector<int32_t> distancesFromPeak(const Model &model) {
-  const std::vector<Bytes> load = sectionLoads(model);
-  const auto peak = static_cast<int32_t>(std::max_element(load.begin(), load.end()) - load.begin());
+  const int32_t peak = findPeak(model);
   std::vector<int32_t> distances;
   distances.reserve(model.items.size());
   for (const Item &item : model.items)
@@ -61,6 +118,49 @@ std::vector<int32_t> outwardOrder(const Model &model, PeakStack stack,
   std::sort(sequence.begin(), sequence.end(),
             [&](int32_t a, int32_t b) { return key(a) < key(b); });
   return sequence;
+}
+
+GreedyResult allocateOutward(const Model &model, PeakStack stack) {
+  const std::vector<int32_t> distances = distancesFromPeak(model);
+  const std::vector<int32_t> sequence = outwardOrder(model, stack, distances);
+  GreedyResult result;
+  result.method = std::string("outward ") + name(stack) + "/best";
+  std::vector<Bytes> &bases = result.bases;
+  bases.assign(model.items.size(), 0);
+  Bytes top = 0;
+  size_t atPeak = 0;
+  for (; atPeak < sequence.size() && distances[sequence[atPeak]] < 0; ++atPeak) {
+    const Item &item = model.items[sequence[atPeak]];
+    bases[sequence[atPeak]] = alignUp(top, item.alignment);
+    top = bases[sequence[atPeak]] + item.size;
+  }
+  const int32_t peak = findPeak(model);
+  for (const bool isAfter : {true, false}) {
+    // Sections away from the peak, and counted from there.
+    auto arrival = [&](int32_t i) { return isAfter ? model.items[i].begin : -model.items[i].end; };
+    auto departure = [&](int32_t i) {
+      return isAfter ? model.items[i].end : -model.items[i].begin;
+    };
+    std::vector<int32_t> leaving;
+    for (size_t k = 0; k < sequence.size(); ++k)
+      if (k < atPeak || (model.items[sequence[k]].begin > peak) == isAfter)
+        leaving.push_back(sequence[k]);
+    std::vector<int32_t> arriving;
+    std::copy_if(leaving.begin(), leaving.end(), std::back_inserter(arriving),
+                 [&](int32_t i) { return distances[i] >= 0; });
+    std::sort(leaving.begin(), leaving.end(), [&](int32_t a, int32_t b) {
+      return std::pair(departure(a), a) < std::pair(departure(b), b);
+    });
+    FreeBytes free(top);
+    size_t gone = 0;
+    for (int32_t index : arriving) {
+      for (; departure(leaving[gone]) <= arrival(index); ++gone)
+        free.give(bases[leaving[gone]], bases[leaving[gone]] + model.items[leaving[gone]].size);
+      bases[index] = free.take(model.items[index].size, model.items[index].alignment);
+    }
+  }
+  result.height = heightOfBases(model, bases);
+  return result;
 }
 
 GreedyResult packOutward(const Model &model, Bytes goal, int64_t budget,

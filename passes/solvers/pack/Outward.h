@@ -42,4 +42,8 @@ std::vector<int32_t> outwardOrder(const Model &model, PeakStack stack,
 GreedyResult packOutward(const Model &model, Bytes goal, int64_t budget,
                          const std::function<bool()> &stop);
 
+/// One pass with best fit, by an allocator: O(n log n) whatever is live at a time. For models of
+/// rectangles without fixed offsets. Padding between items of the stack is lost.
+GreedyResult allocateOutward(const Model &model, PeakStack stack);
+
 } // namespace stow::pack

@@ -185,7 +185,7 @@ TEST(PackBuffersTest, FewLiveOfVeryManyBuffersTakeOneDescent) {
   PackOptions options;
   options.cancel = &cancel;
   const PackResult stopped = packBuffers(problem, options);
-  EXPECT_EQ(stopped.method, "greedy birth/best");
+  EXPECT_EQ(stopped.method, "outward first-to-die/best");
   EXPECT_TRUE(verify(problem, *stopped.solution).empty());
 }
 

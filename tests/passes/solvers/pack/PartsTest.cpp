@@ -231,6 +231,28 @@ TEST(OutwardTest, WhatWasPlacedTooLateGoesFirst) {
   EXPECT_TRUE(verify(problem, model.solution(result.bases)).empty());
 }
 
+// On unaligned sizes an allocator leaves the gaps that a list of all taken bytes leaves.
+TEST(OutwardTest, AllocatorsPackLikeOnePass) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const Problem problem = generateTrace(500, seed);
+    const Model model = makeModel(problem);
+    for (const PeakStack stack : {PeakStack::FirstToDie, PeakStack::LastBorn}) {
+      const GreedyResult result = allocateOutward(model, stack);
+      EXPECT_TRUE(verify(problem, model.solution(result.bases)).empty());
+      const std::vector<Bytes> listed = placeInOrder(
+          model, outwardOrder(model, stack, distancesFromPeak(model)), GreedyFit::Best);
+      EXPECT_NEAR(static_cast<double>(result.height),
+                  static_cast<double>(heightOfBases(model, listed)),
+                  0.1 * static_cast<double>(result.height));
+    }
+  }
+  const Problem recurrent = generateRecurrentTraining(3000, 1);
+  const Model model = makeModel(recurrent);
+  const GreedyResult result = allocateOutward(model, PeakStack::FirstToDie);
+  EXPECT_EQ(result.height, lowerBound(recurrent));
+  EXPECT_TRUE(verify(recurrent, model.solution(result.bases)).empty());
+}
+
 TEST(OutwardTest, GivesNothingWithoutACompletePass) {
   Problem problem = generateTrace(20'000, 1);
   const Model model = makeModel(problem);
@@ -248,7 +270,7 @@ TEST(HotSpotsTest, LowerThePackingStepByStep) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     const Problem problem = generateTrace(8'000, seed);
     const Model model = makeModel(problem);
-    const std::vector<Bytes> before = packByBirth(model);
+    const std::vector<Bytes> before = allocateOutward(model, PeakStack::FirstToDie).bases;
     const Bytes height = heightOfBases(model, before), load = maxLoad(problem);
     int64_t work = 0;
     const std::vector<Bytes> after =
@@ -271,11 +293,11 @@ TEST(LargeScaleTest, BandsAreCorrectAndBeatTheAllocator) {
   int64_t work = 0;
   const GreedyResult result = packLargeScale(model, maxLoad(problem), work, [] { return false; });
   EXPECT_EQ(result.method, "bands");
-  EXPECT_LT(result.height, heightOfBases(model, packByBirth(model)));
+  EXPECT_LT(result.height, allocateOutward(model, PeakStack::FirstToDie).height);
   EXPECT_TRUE(verify(problem, model.solution(result.bases)).empty());
   // Close enough: nothing else is tried.
   EXPECT_EQ(packLargeScale(model, result.height * 2, work, [] { return false; }).method,
-            "greedy birth/best");
+            "outward first-to-die/best");
 }
 
 // The picture of Reduce.h.
