@@ -111,11 +111,12 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
   };
   if (task.above)
     attempt(task.above->sequence, 0.3, nullptr);
-  for (const CutStyle &style : stylesFor(task.budget))
-    for (size_t i = orders.size(); i-- > 0;)
-      attempt(orders[i], style.bias, barsFor(i, style.segments));
-  // Where reruns must nest deeply, cuts give up or pay more than evictions. Where ops read many
-  // values reruns do not nest, they explode: left to search.
+  // Where ops read many values reruns do not nest, they explode: left to search.
+  if (!isDense)
+    for (const CutStyle &style : stylesFor(task.budget))
+      for (size_t i = orders.size(); i-- > 0;)
+        attempt(orders[i], style.bias, barsFor(i, style.segments));
+  // Where reruns must nest deeply, cuts give up or pay more than evictions.
   const size_t maxRuns = 3 * core.ops.size() + 64;
   const bool worthwhile = core.ops.size() <= 2500 && !isDense;
   for (const EvictionRule &rule : kEvictionRules) {
@@ -148,8 +149,8 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
 }
 
 int64_t BudgetSolver::moves() const {
-  const double moves = (isDense ? 1.0e8 : 7.0e7) / static_cast<double>(core.ops.size() + 150);
-  return static_cast<int64_t>(options.effort * std::clamp(moves, 6000.0, 400000.0));
+  const double moves = (isDense ? 1.8e8 : 1.1e8) / static_cast<double>(core.ops.size() + 150);
+  return static_cast<int64_t>(options.effort * std::clamp(moves, 6000.0, 300000.0));
 }
 
 /// Better orders inside windows make room below the budget everywhere, not at the peak alone, and
@@ -170,24 +171,28 @@ void BudgetSolver::polish(const Task &task, SearchResult &result) const {
 
 void BudgetSolver::search(const Task &task, const Sequence *start,
                           std::vector<Point> &found) const {
+  enum class From { InputOrder, BestOrder, BestFound };
   struct Variant {
-    bool fromBase;
-    double price, warmth, cooling, hardening;
+    From from;
+    double price, warmth, cooling;
     int share;
   };
-  // The last ones only serve where nothing fits yet: bytes get dearer and dearer.
+  // Searches differ more by where they start than by how they run. The last ones only serve where
+  // nothing fits yet: bytes get dearer and dearer.
   static constexpr Variant variants[] = {
-      {true, 1.0, 1.0, 1e-3, 10, 30},  {false, 0.5, 0.3, 1e-5, 3, 40},
-      {false, 1.0, 1.0, 1e-3, 10, 20}, {false, 2.0, 0.05, 1e-4, 10, 10},
-      {false, 4.0, 1.0, 1e-3, 10, 60}, {false, 16.0, 1.0, 1e-3, 10, 60}};
-  constexpr size_t usual = 4;
+      {From::BestOrder, 1.0, 0.6, 1e-2, 20},  {From::BestFound, 0.5, 0.3, 1e-4, 20},
+      {From::InputOrder, 1.0, 0.6, 1e-2, 20}, {From::BestFound, 1.0, 1.0, 1e-2, 20},
+      {From::BestOrder, 1.0, 1.0, 1e-2, 20},  {From::BestFound, 1.0, 0.3, 1e-2, 20},
+      {From::InputOrder, 0.3, 1.0, 1e-1, 20}, {From::BestFound, 2.0, 0.05, 1e-4, 10},
+      {From::BestFound, 4.0, 1.0, 1e-3, 60},  {From::BestFound, 16.0, 1.0, 1e-3, 60}};
+  constexpr size_t usual = 8;
   std::optional<Sequence> current;
   Measure best;
   if (start) {
     current = *start;
     best = measure(core, *start);
   }
-  uint64_t seed = 8 * task.seed;
+  uint64_t seed = 16 * task.seed;
   for (size_t v = 0; v < std::size(variants); ++v) {
     const Variant &variant = variants[v];
     // Far from the budget after the first search of a large graph, or after the usual ones: given
@@ -207,10 +212,11 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     search.seed = ++seed;
     search.warmth = variant.warmth;
     search.cooling = variant.cooling;
-    search.hardening = variant.hardening;
     search.cancelled = options.cancelled;
-    SearchResult result =
-        improve(core, variant.fromBase || !current ? orders.back() : *current, search);
+    const Sequence &from = variant.from == From::InputOrder             ? orders.front()
+                           : variant.from == From::BestFound && current ? *current
+                                                                        : orders.back();
+    SearchResult result = improve(core, from, search);
     auto key = [&](const Measure &m) {
       return std::tuple(std::max(m.peakBytes, task.budget), m.time);
     };

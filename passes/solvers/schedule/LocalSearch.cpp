@@ -50,17 +50,12 @@ public:
         options.pricePerByte > 0 ? options.pricePerByte : meanCost / (meanSize + 1) * 0.25 + 1e-12;
     const double first = options.warmth * (options.reruns ? meanCost : price * meanSize) + 1e-9;
     const double last = first * options.cooling;
-    const double startPrice = price;
     energy = energyNow();
     for (int64_t move = 0; move < options.moves; ++move) {
       if ((move & 63) == 0) {
         double progress = static_cast<double>(move) / static_cast<double>(options.moves);
         temperature = first * std::pow(last / first, progress);
-        // Early on the budget is soft, so that expensive reruns can be exchanged; later it is hard.
-        // A search that stays over budget raises the price, one that stays under it lowers it.
-        swing *= timeline.peak() > options.budgetBytes ? 1.03 : 1 / 1.015;
-        swing = std::clamp(swing, 0.1, 1e6);
-        price = startPrice * swing * std::pow(options.hardening, progress);
+        adjustPrice();
         energy = energyNow();
         if (options.cancelled && options.cancelled())
           break;
@@ -79,6 +74,15 @@ private:
     int32_t op, slot;
     int32_t target = none; ///< of a move
   };
+
+  /// The price of a byte rises while the schedule is over budget and falls while it is not, so
+  /// that the search goes back and forth across the budget: cheap from above, small from below. As
+  /// slowly as the moves allow, since schedules that come from above slowly end up cheaper.
+  void adjustPrice() {
+    constexpr double range = 20; // of the price's logarithm, over the whole search
+    const double step = range * 64 / static_cast<double>(options.moves);
+    price *= std::exp(timeline.peak() > options.budgetBytes ? step : -step);
+  }
 
   double energyNow() const {
     Bytes over = std::max<Bytes>(0, timeline.peak() - options.budgetBytes);
@@ -124,6 +128,7 @@ private:
 
   void step() {
     log.clear();
+    threshold = -temperature * std::log(random.unit() + 1e-300);
     const uint64_t dice = random.next() >> 40;
     const bool over = timeline.peak() > options.budgetBytes;
     bool moved = false;
@@ -132,7 +137,7 @@ private:
     else if (dice % 16 < (over ? 5u : 2u))
       moved = evict();
     else if (dice % 16 < (over ? 8u : 9u))
-      moved = drop();
+      moved = dice % 64 < 16 ? retime() : drop();
     else if (dice % 16 < 12)
       moved = shiftAtPeak();
     else
@@ -143,8 +148,7 @@ private:
     }
     double now = energyNow();
     double rise = now - energy;
-    bool accept =
-        timeline.violations() == 0 && (rise <= 0 || random.unit() < std::exp(-rise / temperature));
+    bool accept = timeline.violations() == 0 && rise <= threshold;
     if (!accept) {
       undo();
       return;
@@ -234,6 +238,9 @@ private:
     const std::optional<int32_t> &producer = core.values[value].producer;
     if (!producer || !core.ops[*producer].recomputable)
       return false;
+    if (timeline.peak() <= options.budgetBytes &&
+        static_cast<double>(core.ops[*producer].cost) > threshold)
+      return false; // a rerun that is not needed now, and that would not be accepted
     int32_t next = timeline.nextReadAfter(value, peak);
     if (next == timeline.slotCount() && !core.values[value].keep)
       return false;
@@ -316,6 +323,32 @@ private:
     return true;
   }
 
+  /// Moves a run of an op that runs more than once, past readers and suppliers that other runs can
+  /// stand in for.
+  bool retime() {
+    if (many.empty())
+      return false;
+    const int32_t op = many[random.below(many.size())];
+    const std::vector<int32_t> &runs = timeline.runsOf(op);
+    const int32_t slot = runs[random.below(runs.size())];
+    if (!timeline.removable(slot) || runs.front() == slot)
+      return false;
+    int32_t left = runs.front(), right = timeline.slotCount();
+    for (int32_t output : core.ops[op].outputs)
+      right = std::min(right, timeline.nextReadAfter(output, slot));
+    for (int32_t input : core.ops[op].inputs)
+      if (core.values[input].producer)
+        left = std::max(left, timeline.runsOf(*core.values[input].producer).front());
+    if (right - left < 3)
+      return false;
+    const int32_t target = left + 1 + random.below(right - left - 1);
+    if (timeline.runAt(target) != none)
+      return false;
+    remove(slot);
+    add(op, target);
+    return true;
+  }
+
   bool shiftAnywhere() {
     int32_t op = random.below(core.ops.size());
     const std::vector<int32_t> &runs = timeline.runsOf(op);
@@ -357,7 +390,7 @@ private:
   Timeline timeline;
   Random random;
   SearchResult best;
-  double energy = 0, price = 0, swing = 1, temperature = 0;
+  double energy = 0, threshold = 0, price = 0, temperature = 0;
   std::vector<Change> log;     ///< of the move at hand
   std::vector<Change> journal; ///< of accepted moves since the snapshot
   std::vector<int32_t> slotsThen;

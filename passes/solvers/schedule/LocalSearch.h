@@ -5,6 +5,7 @@
 //   reader;
 //          inputs that would have to live longer for it are kept or computed again too, recursively
 //   drop   a rerun is taken out; the previous copy serves its readers
+//   retime a rerun moves past readers and suppliers that other runs can stand in for
 //   shift  a run moves to another slot between the runs it depends on and the runs that read it;
 //          half of these moves are aimed at a value live across the peak
 // Deterministic: a seed and a number of moves, no clock.
@@ -18,13 +19,13 @@ namespace stow::schedule {
 
 struct SearchOptions {
   Bytes budgetBytes = 0;
-  double pricePerByte = 0; ///< what a byte over budget costs; the cut bound's price is a good scale
+  double pricePerByte =
+      0; ///< what a byte over budget costs at first; the cut bound's is a good scale
   int64_t moves = 0;
   uint64_t seed = 1;
   bool reruns = true;  ///< false: order search, no op runs twice
   double warmth = 1.0; ///< first temperature in units of the mean op cost (or of price * mean size)
-  double cooling = 1e-5;  ///< last temperature as a fraction of the first
-  double hardening = 8.0; ///< last price as a multiple of the first
+  double cooling = 1e-5; ///< last temperature as a fraction of the first
   std::function<bool()> cancelled = {};
 };
 

@@ -261,7 +261,6 @@ Sequence searchOrder(const Core &core, const Sequence &start, const OrderOptions
     search.seed = i + 1;
     search.warmth = i + 1 == tries ? 0.1 : 0.6;
     search.cooling = 1e-3;
-    search.hardening = 1;
     search.cancelled = options.cancelled;
     const Sequence &from =
         i + 1 == tries ? best.order : starts[std::min(i, starts.size() - 1)].order;

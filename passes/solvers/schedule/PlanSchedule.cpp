@@ -27,15 +27,16 @@ namespace {
 constexpr int whole = 400;
 
 /// The node that splits an open range: the multiple of 10, else 5, else 1, else a quarter percent
-/// that is nearest to its middle, the upper one if two are; absent if the range has no node of at
-/// least `finest`.
-std::optional<int> pivot(int low, int high, int finest) {
+/// that is nearest to `share` of the way up, the upper one if two are; absent if the range has no
+/// node of at least `finest`.
+std::optional<int> pivot(int low, int high, int finest, double share) {
+  const double aim = low + share * (high - low);
   for (int step : {40, 20, 4, 1}) {
     if (step < finest)
       break;
     std::optional<int> best;
     for (int node = (low / step + 1) * step; node < high; node += step)
-      if (!best || std::abs(2 * node - low - high) <= std::abs(2 * *best - low - high))
+      if (!best || std::abs(node - aim) <= std::abs(*best - aim))
         best = node;
     if (best)
       return best;
@@ -61,6 +62,10 @@ public:
     for (const Sequence &base : solver.bases())
       if (std::optional<Point> point = solver.pointOf(base, inputPeak))
         start.add(std::move(*point));
+    while (highest > 0 && rung(highest - 1) >= start.points().back().peak)
+      --highest;
+    while (lowest < highest && rung(lowest + 1) < bound.peakBound())
+      ++lowest;
   }
 
   Bytes inputOrderPeak() const { return inputPeak; }
@@ -199,9 +204,12 @@ private:
     Point high = start.points().back();
     std::optional<Point> low;
     Bytes refused = -1;
-    int from = 0, to = whole;
+    int from = lowest, to = highest;
     const int finest = core.ops.size() > 400 ? 4 : 1;
-    while (std::optional<int> node = pivot(from, to, finest)) {
+    // Most budgets asked for lie in the upper part, so that few nodes are solved on the way to
+    // them; where one node takes seconds, all ways must be short.
+    const double share = core.ops.size() <= 2500 ? 0.75 : 0.5;
+    while (std::optional<int> node = pivot(from, to, finest, share)) {
       if (rung(from) == budget || (low && low->time <= *least))
         break; // solved for this very budget, or proven
       const Bytes here = rung(*node);
@@ -357,8 +365,9 @@ private:
   CutBound bound;
   BudgetSolver solver;
   Bytes inputPeak = 0;
-  Frontier start;                ///< orders without reruns
-  std::optional<Frontier> swept; ///< of all prices, from every order
+  int lowest = 0, highest = whole; ///< the tree's nodes lie between: what bounds leave open
+  Frontier start;                  ///< orders without reruns
+  std::optional<Frontier> swept;   ///< of all prices, from every order
   std::map<int, std::vector<Point>> nodes;
 };
 

@@ -153,8 +153,8 @@ TEST(PlanScheduleTest, RefusesNothingAboveAnAnswer) {
       ASSERT_GT(result.smallestPeak, result.budgetBytes) << ops << " ops, seed " << seed;
     }
   };
-  test(420, 1, 72, 57, 1);
-  test(420, 2, 72, 57, 1);
+  test(420, 1, 72, 52, 1);
+  test(420, 2, 72, 52, 1);
   for (uint64_t seed : {2, 3, 8})
     test(60, seed, 60, 42, 0.25);
   EXPECT_GT(refused, 20);
