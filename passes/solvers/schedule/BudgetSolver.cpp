@@ -149,7 +149,7 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
 }
 
 int64_t BudgetSolver::moves() const {
-  const double moves = (isDense ? 1.8e8 : 1.1e8) / static_cast<double>(core.ops.size() + 150);
+  const double moves = (isDense ? 0.95e8 : 0.85e8) / static_cast<double>(core.ops.size() + 150);
   return static_cast<int64_t>(options.effort * std::clamp(moves, 6000.0, 300000.0));
 }
 
@@ -221,8 +221,6 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
       return std::tuple(std::max(m.peakBytes, task.budget), m.time);
     };
     const bool better = !current || key(result.measured) < key(best);
-    if (better)
-      polish(task, result);
     const bool fits = result.measured.peakBytes <= task.budget;
     if (fits)
       if (std::optional<Point> point = pointOf(result.sequence, task.budget))
@@ -232,9 +230,14 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
       current = std::move(result.sequence);
     }
   }
-  if (current && best.peakBytes > task.budget) // may serve a budget a little larger
-    if (std::optional<Point> point = pointOf(std::move(*current), best.peakBytes))
-      found.push_back(std::move(*point));
+  if (!current)
+    return;
+  SearchResult last{std::move(*current), best};
+  polish(task, last);
+  // One that does not fit may serve a budget a little larger.
+  const Bytes budget = std::max(task.budget, last.measured.peakBytes);
+  if (std::optional<Point> point = pointOf(std::move(last.sequence), budget))
+    found.push_back(std::move(*point));
 }
 
 std::vector<Point> BudgetSolver::repair(const Sequence &start, Bytes budget) const {
