@@ -149,7 +149,7 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
 }
 
 int64_t BudgetSolver::moves() const {
-  const double moves = (isDense ? 0.95e8 : 0.85e8) / static_cast<double>(core.ops.size() + 150);
+  const double moves = 7e7 / static_cast<double>(core.ops.size() + 150);
   return static_cast<int64_t>(options.effort * std::clamp(moves, 6000.0, 300000.0));
 }
 
