@@ -35,11 +35,11 @@ BudgetSolver::BudgetSolver(const Problem &problem, const Core &core, const PlanO
   size_t reads = 0;
   for (const CoreOp &op : core.ops)
     reads += op.inputs.size();
-  isDense = reads > 4 * core.ops.size();
+  dense = reads > 4 * core.ops.size();
 }
 
 int64_t BudgetSolver::cutAllowance(int64_t perOp) const {
-  return isDense ? 3'000'000 : 12'000'000 + perOp * static_cast<int64_t>(core.ops.size());
+  return dense ? 3'000'000 : 12'000'000 + perOp * static_cast<int64_t>(core.ops.size());
 }
 
 void BudgetSolver::addBase(Sequence order) { orders.push_back(std::move(order)); }
@@ -112,13 +112,13 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
   if (task.above)
     attempt(task.above->sequence, 0.3, nullptr);
   // Where ops read many values reruns do not nest, they explode: left to search.
-  if (!isDense)
+  if (!dense)
     for (const CutStyle &style : stylesFor(task.budget))
       for (size_t i = orders.size(); i-- > 0;)
         attempt(orders[i], style.bias, barsFor(i, style.segments));
   // Where reruns must nest deeply, cuts give up or pay more than evictions.
   const size_t maxRuns = 3 * core.ops.size() + 64;
-  const bool worthwhile = core.ops.size() <= 2500 && !isDense;
+  const bool worthwhile = core.ops.size() <= 2500 && !dense;
   for (const EvictionRule &rule : kEvictionRules) {
     if (!worthwhile || cancelled())
       break;

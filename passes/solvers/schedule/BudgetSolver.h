@@ -40,6 +40,9 @@ public:
   void addBase(Sequence order);
   const std::vector<Sequence> &bases() const { return orders; }
 
+  /// Ops read many values: cuts are slow and crude, search does the work.
+  bool isDense() const { return dense; }
+
   /// The legal sequence as a point; absent if its replay finds a fault.
   std::optional<Point> pointOf(Sequence sequence, Bytes budget) const;
 
@@ -85,7 +88,7 @@ private:
   const Problem &problem;
   const Core &core;
   const PlanOptions &options;
-  bool isDense = false; ///< ops read many values: cuts are slow and crude, search does the work
+  bool dense = false;
   std::vector<Sequence> orders;
   std::vector<SweptStyle> sweptStyles;
   mutable std::map<std::pair<size_t, double>, std::vector<char>> bars; ///< computed on demand

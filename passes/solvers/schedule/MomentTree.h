@@ -16,7 +16,7 @@ public:
   const uint64_t *below(size_t op) const { return &descendants[op * wordCount]; }
   static bool has(const uint64_t *set, size_t op) { return set[op / 64] >> (op % 64) & 1; }
 
-public:
+private:
   size_t wordCount;
   std::vector<uint64_t> ancestors, descendants;
 };

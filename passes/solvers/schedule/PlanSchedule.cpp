@@ -85,18 +85,27 @@ public:
       if (instead.best)
         walk.pool.push_back(std::move(*instead.best));
     }
-    if (walk.best && proof.time && walk.best->time > *proof.time)
-      result.cutBound = std::max(*proof.time, treeBound(budget, proof, walk.best->time));
+    auto isOpen = [&] {
+      return walk.best && proof.time && walk.best->time > result.bound() &&
+             !isMet(walk.best->time, result.phaseBound);
+    };
+    if (isOpen())
+      result.cutBound = std::max(*proof.time, treeBound(budget, proof, walk.best->time, 1));
     bool infeasible = false;
-    if (options.prove)
+    if (options.prove) {
       infeasible = prove(result, walk, proof, budget);
+      constexpr int64_t deep = 12;
+      if (isOpen() && !cancelled())
+        result.cutBound =
+            std::max(*result.cutBound, treeBound(budget, proof, walk.best->time, deep));
+    }
     fill(result, walk, infeasible);
     return result;
   }
 
   Cost timeBound(Bytes budget) {
     const CutBound::Proof proof = proofAt(budget);
-    return proof.time ? std::max(*proof.time, treeBound(budget, proof, std::nullopt))
+    return proof.time ? std::max(*proof.time, treeBound(budget, proof, std::nullopt, 1))
                       : core.leastTime;
   }
 
@@ -154,15 +163,16 @@ private:
     return bound.refine(budget, core.ops.size() > 5000 ? 12 : 64);
   }
 
-  /// What trees of orders and of moments prove; `known` is the time of a schedule.
-  Cost treeBound(Bytes budget, const CutBound::Proof &proof, std::optional<Cost> known) const {
+  /// What trees of orders and of moments prove with `scale` times the usual work; `known` is the
+  /// time of a schedule.
+  Cost treeBound(Bytes budget, const CutBound::Proof &proof, std::optional<Cost> known,
+                 int64_t scale) const {
     std::vector<int32_t> ops;
     if (proof.op)
       ops.push_back(*proof.op);
     for (int32_t op : bound.opsByPressure())
       if (op != proof.op && ops.size() < 5)
         ops.push_back(op);
-    const int64_t scale = options.prove ? 12 : 1;
     const Cost ordered = orderedTimeBound(core, bound, budget, std::move(ops), 3'000'000 * scale);
     MomentBoundOptions moments;
     moments.orders = solver.bases();
@@ -206,9 +216,9 @@ private:
     Bytes refused = -1;
     int from = lowest, to = highest;
     const int finest = core.ops.size() > 400 ? 4 : 1;
-    // Most budgets asked for lie in the upper part, so that few nodes are solved on the way to
-    // them; where one node takes seconds, all ways must be short.
-    const double share = core.ops.size() <= 2500 ? 0.75 : 0.5;
+    // Where ops read many values a node takes longest and the lower part is out of reach: few nodes
+    // are to be solved on the way to the upper part.
+    const double share = solver.isDense() ? 0.75 : 0.5;
     while (std::optional<int> node = pivot(from, to, finest, share)) {
       if (rung(from) == budget || (low && low->time <= *least))
         break; // solved for this very budget, or proven
