@@ -221,6 +221,8 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
       return std::tuple(std::max(m.peakBytes, task.budget), m.time);
     };
     const bool better = !current || key(result.measured) < key(best);
+    if (better)
+      polish(task, result);
     const bool fits = result.measured.peakBytes <= task.budget;
     if (fits)
       if (std::optional<Point> point = pointOf(result.sequence, task.budget))
@@ -230,14 +232,9 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
       current = std::move(result.sequence);
     }
   }
-  if (!current)
-    return;
-  SearchResult last{std::move(*current), best};
-  polish(task, last);
-  // One that does not fit may serve a budget a little larger.
-  const Bytes budget = std::max(task.budget, last.measured.peakBytes);
-  if (std::optional<Point> point = pointOf(std::move(last.sequence), budget))
-    found.push_back(std::move(*point));
+  if (current && best.peakBytes > task.budget) // may serve a budget a little larger
+    if (std::optional<Point> point = pointOf(std::move(*current), best.peakBytes))
+      found.push_back(std::move(*point));
 }
 
 std::vector<Point> BudgetSolver::repair(const Sequence &start, Bytes budget) const {
