@@ -103,7 +103,11 @@ public:
       return trySegments(tightened->time) ? share(segments()) : share(*tightened);
     if (trySegments(segments().time))
       return share(segments());
-    return std::nullopt;
+    if (budget < lowerBound())
+      return std::nullopt;
+    // A row planned again may take less than the peak of the row it comes from.
+    StepChoice least = smallest();
+    return least.arenaBytes <= budget ? std::optional(std::move(least)) : std::nullopt;
   }
 
   StepChoice smallest() {
