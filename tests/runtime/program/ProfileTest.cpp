@@ -6,10 +6,10 @@
 #include "tests/runtime/data/DataFiles.h"
 #include "tests/runtime/program/TinyModel.h"
 
-#include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -87,7 +87,8 @@ TEST(Profile, ReportsKindsAndCommands) {
   EXPECT_THAT(text, testing::ContainsRegex("matmul, backward +1 "));
   // On a busy machine a short sleep may last longest: the measured times say who is listed.
   std::vector<std::pair<double, std::string>> slowest;
-  for (const auto &command : nlohmann::json::parse(profile.json())["commands"])
+  const auto json = nlohmann::json::parse(profile.json());
+  for (const auto &command : json["commands"])
     slowest.push_back({-command["ms"].get<double>(), command["name"].get<std::string>()});
   std::sort(slowest.begin(), slowest.end());
   ASSERT_EQ(slowest.size(), 3u);
