@@ -14,7 +14,7 @@ class MomentBound {
 public:
   MomentBound(const Core &core, const CutBound &bound, Bytes budget,
               const MomentBoundOptions &options)
-      : core(core), bound(bound), budget(budget), options(options), relations(core),
+      : core(core), bound(bound), budget(budget), options(options), precedence(core),
         allowance(options.allowance) {
     // Times are multiples of a step: a bound just above the last one before the known time will do.
     target = options.knownTime
@@ -66,7 +66,7 @@ private:
 
   Entry entryOf(MomentQuestion question, double position) const {
     const bool isLevel = !question.weights.empty();
-    return {std::make_unique<MomentTree>(core, relations, std::move(question), costs), position,
+    return {std::make_unique<MomentTree>(core, precedence, std::move(question), costs), position,
             isLevel};
   }
 
@@ -191,9 +191,9 @@ private:
     question.fates.assign(core.ops.size(), Fate::Open);
     const auto op = static_cast<size_t>(v);
     for (size_t t = 0; t < core.ops.size(); ++t)
-      if (Relations::has(relations.below(op), t))
+      if (Precedence::has(precedence.below(op), t))
         question.fates[t] = Fate::Later;
-      else if (Relations::has(relations.above(op), t))
+      else if (Precedence::has(precedence.above(op), t))
         question.fates[t] = Fate::Before;
     question.isFree.assign(core.values.size(), 0);
     for (int32_t value : core.ops[op].inputs)
@@ -301,7 +301,7 @@ private:
   const CutBound &bound;
   const Bytes budget;
   const MomentBoundOptions &options;
-  const Relations relations;
+  const Precedence precedence;
   std::vector<Cost> costs;
   std::vector<int64_t> ownBytes;                ///< that a run of each op adds to its inputs
   std::vector<std::vector<int64_t>> weightings; ///< of levels

@@ -100,8 +100,7 @@ private:
   std::vector<Item> items;
   std::vector<Lever> levers;
   std::vector<Rerun> reruns;
-  std::vector<std::pair<int32_t, Cost>> certain;  ///< reruns decided
-  std::vector<std::pair<int32_t, int32_t>> needs; ///< need or reader's node, item
+  std::vector<std::pair<int32_t, Cost>> certain; ///< reruns decided
   std::unique_ptr<MaxFlow> flow;
   int32_t nodes = 2;
   Bytes certainBytes = 0;

@@ -1,37 +1,11 @@
 #include "passes/solvers/schedule/MomentTree.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <tuple>
 
 namespace stow::schedule {
-
-Relations::Relations(const Core &core) : wordCount((core.ops.size() + 63) / 64) {
-  const size_t count = core.ops.size();
-  ancestors.assign(count * wordCount, 0);
-  descendants.assign(count * wordCount, 0);
-  auto merge = [&](std::vector<uint64_t> &sets, size_t to, size_t from) {
-    for (size_t w = 0; w < wordCount; ++w)
-      sets[to * wordCount + w] |= sets[from * wordCount + w];
-  };
-  auto add = [&](std::vector<uint64_t> &sets, size_t op) {
-    sets[op * wordCount + op / 64] |= uint64_t(1) << (op % 64);
-  };
-  for (size_t v = 0; v < count; ++v) {
-    add(ancestors, v);
-    for (int32_t value : core.ops[v].inputs)
-      if (core.values[value].producer)
-        merge(ancestors, v, static_cast<size_t>(*core.values[value].producer));
-  }
-  for (size_t v = count; v-- > 0;) {
-    add(descendants, v);
-    for (int32_t value : core.ops[v].inputs)
-      if (core.values[value].producer)
-        merge(descendants, static_cast<size_t>(*core.values[value].producer), v);
-  }
-}
 
 namespace {
 
@@ -146,9 +120,9 @@ bool isWorse(const MomentTree::Leaf &a, const MomentTree::Leaf &b) {
 
 } // namespace
 
-MomentTree::MomentTree(const Core &core, const Relations &relations, MomentQuestion given,
+MomentTree::MomentTree(const Core &core, const Precedence &precedence, MomentQuestion given,
                        std::vector<Cost> costs)
-    : core(core), relations(relations), question(std::move(given)), costs(std::move(costs)) {
+    : core(core), precedence(precedence), question(std::move(given)), costs(std::move(costs)) {
   double bytes = 1, cost = 1;
   for (const CoreValue &value : core.values) {
     bytes += static_cast<double>(value.sizeBytes);
@@ -172,7 +146,7 @@ MomentTree::MomentTree(const Core &core, const Relations &relations, MomentQuest
 
 /// Decides what follows from what is decided: D is closed, and its weight is at the level.
 void MomentTree::settle(Leaf &leaf, bool &isDead) const {
-  const size_t count = core.ops.size(), words = relations.words();
+  const size_t count = core.ops.size(), words = precedence.words();
   std::vector<uint64_t> before(words, 0), later(words, 0);
   for (size_t t = 0; t < count; ++t)
     if (leaf.fates[t] == Fate::Later)
@@ -180,7 +154,7 @@ void MomentTree::settle(Leaf &leaf, bool &isDead) const {
     else if (leaf.fates[t] != Fate::Open)
       before[t / 64] |= uint64_t(1) << (t % 64);
   auto close = [&](std::vector<uint64_t> &set, size_t op, bool isAbove) {
-    const uint64_t *more = isAbove ? relations.above(op) : relations.below(op);
+    const uint64_t *more = isAbove ? precedence.above(op) : precedence.below(op);
     for (size_t w = 0; w < words; ++w)
       set[w] |= more[w];
   };
@@ -207,13 +181,13 @@ void MomentTree::settle(Leaf &leaf, bool &isDead) const {
     while (isChanged) {
       isChanged = false;
       for (size_t t = 0; t < count; ++t) {
-        if (Relations::has(before.data(), t) || Relations::has(later.data(), t))
+        if (Precedence::has(before.data(), t) || Precedence::has(later.data(), t))
           continue;
-        if (weightBefore + added(before, relations.above(t)) > most) {
+        if (weightBefore + added(before, precedence.above(t)) > most) {
           close(later, t, /*isAbove=*/false);
           weightLater = added(none, later.data());
           isChanged = true;
-        } else if (totalWeight - weightLater - added(later, relations.below(t)) < least) {
+        } else if (totalWeight - weightLater - added(later, precedence.below(t)) < least) {
           close(before, t, /*isAbove=*/true);
           weightBefore = added(none, before.data());
           isChanged = true;
@@ -223,8 +197,8 @@ void MomentTree::settle(Leaf &leaf, bool &isDead) const {
     isDead |= weightBefore > most || totalWeight - weightLater < least;
   }
   for (size_t t = 0; t < count; ++t) {
-    const bool isBefore = Relations::has(before.data(), t),
-               isLater = Relations::has(later.data(), t);
+    const bool isBefore = Precedence::has(before.data(), t),
+               isLater = Precedence::has(later.data(), t);
     isDead |= isBefore && isLater;
     if (leaf.fates[t] == Fate::Open && (isBefore || isLater))
       leaf.fates[t] = isBefore ? Fate::Before : Fate::Later;
@@ -260,10 +234,10 @@ void MomentTree::choose(Leaf &leaf, const std::vector<std::vector<Fate>> &answer
       score = 2000 * size + 1000;
     } else {
       int above = 0, below = 0;
-      for (size_t w = 0; w < relations.words(); ++w) {
-        for (uint64_t bits = relations.above(t)[w]; bits; bits &= bits - 1)
+      for (size_t w = 0; w < precedence.words(); ++w) {
+        for (uint64_t bits = precedence.above(t)[w]; bits; bits &= bits - 1)
           above += leaf.fates[w * 64 + static_cast<size_t>(std::countr_zero(bits))] == Fate::Open;
-        for (uint64_t bits = relations.below(t)[w]; bits; bits &= bits - 1)
+        for (uint64_t bits = precedence.below(t)[w]; bits; bits &= bits - 1)
           below += leaf.fates[w * 64 + static_cast<size_t>(std::countr_zero(bits))] == Fate::Open;
       }
       score = 100.0 * std::min(above, below) + std::max(above, below) + 50 * size +

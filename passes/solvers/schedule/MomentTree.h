@@ -3,23 +3,9 @@
 #pragma once
 
 #include "passes/solvers/schedule/MomentCut.h"
+#include "passes/solvers/schedule/Precedence.h"
 
 namespace stow::schedule {
-
-/// Ancestors and descendants of every op, itself included, as bit sets.
-class Relations {
-public:
-  explicit Relations(const Core &core);
-
-  size_t words() const { return wordCount; }
-  const uint64_t *above(size_t op) const { return &ancestors[op * wordCount]; }
-  const uint64_t *below(size_t op) const { return &descendants[op * wordCount]; }
-  static bool has(const uint64_t *set, size_t op) { return set[op / 64] >> (op % 64) & 1; }
-
-private:
-  size_t wordCount;
-  std::vector<uint64_t> ancestors, descendants;
-};
 
 /// Multipliers at which a relaxation is solved: scaled cost per byte and per unit of weight.
 struct Multipliers {
@@ -28,7 +14,7 @@ struct Multipliers {
 
 class MomentTree {
 public:
-  MomentTree(const Core &core, const Relations &relations, MomentQuestion question,
+  MomentTree(const Core &core, const Precedence &precedence, MomentQuestion question,
              std::vector<Cost> costs);
 
   /// Splits leaves by what has run until `share` is spent or nothing is left to decide. Returns
@@ -72,7 +58,7 @@ private:
   void choose(Leaf &leaf, const std::vector<std::vector<Fate>> &answers, bool mayRerun) const;
 
   const Core &core;
-  const Relations &relations;
+  const Precedence &precedence;
   const MomentQuestion question;
   std::vector<Cost> costs;
   double totalBytes = 0, costPerByte = 0, usualPrice = 0, bytesPerWeight = 0;

@@ -1,5 +1,7 @@
 #include "passes/solvers/schedule/OrderBound.h"
 
+#include "passes/solvers/schedule/Precedence.h"
+
 #include <algorithm>
 #include <cmath>
 #include <compare>
@@ -8,68 +10,6 @@
 
 namespace stow::schedule {
 namespace {
-
-/// Which op's first run precedes which, as two bit matrices. Every op precedes itself.
-class Precedence {
-public:
-  explicit Precedence(const Core &core)
-      : count(core.ops.size()), words((count + 63) / 64), above(count * words), below(above) {
-    for (size_t v = 0; v < count; ++v) {
-      set(above, v, v);
-      for (int32_t value : core.ops[v].inputs)
-        if (core.values[value].producer)
-          merge(above, v, above, *core.values[value].producer);
-    }
-    for (size_t v = 0; v < count; ++v)
-      for (size_t u = 0; u < count; ++u)
-        if (has(above, v, u))
-          set(below, u, v);
-  }
-
-  bool precedes(size_t u, size_t v) const { return has(above, v, u); }
-
-  /// Adds u before v, and what follows from it.
-  void add(size_t u, size_t v) {
-    const std::vector<uint64_t> before = row(above, u), after = row(below, v);
-    for (size_t w = 0; w < count; ++w) {
-      if (after[w / 64] >> (w % 64) & 1)
-        mergeRow(above, w, before);
-      if (before[w / 64] >> (w % 64) & 1)
-        mergeRow(below, w, after);
-    }
-  }
-
-  std::vector<char> aboveOf(size_t v) const { return marks(above, v); }
-  std::vector<char> belowOf(size_t v) const { return marks(below, v); }
-
-private:
-  using Matrix = std::vector<uint64_t>;
-  bool has(const Matrix &m, size_t v, size_t u) const {
-    return m[v * words + u / 64] >> (u % 64) & 1;
-  }
-  void set(Matrix &m, size_t v, size_t u) { m[v * words + u / 64] |= uint64_t(1) << (u % 64); }
-  void merge(Matrix &to, size_t v, const Matrix &from, size_t u) {
-    for (size_t w = 0; w < words; ++w)
-      to[v * words + w] |= from[u * words + w];
-  }
-  std::vector<uint64_t> row(const Matrix &m, size_t v) const {
-    return {m.begin() + static_cast<std::ptrdiff_t>(v * words),
-            m.begin() + static_cast<std::ptrdiff_t>((v + 1) * words)};
-  }
-  void mergeRow(Matrix &m, size_t v, const std::vector<uint64_t> &bits) {
-    for (size_t w = 0; w < words; ++w)
-      m[v * words + w] |= bits[w];
-  }
-  std::vector<char> marks(const Matrix &m, size_t v) const {
-    std::vector<char> result(count);
-    for (size_t u = 0; u < count; ++u)
-      result[u] = has(m, v, u);
-    return result;
-  }
-
-  size_t count, words;
-  Matrix above, below;
-};
 
 class OrderTree {
 public:
