@@ -106,25 +106,13 @@ public:
     if (budget < lowerBound())
       return std::nullopt;
     // A row planned again may take less than the peak of the row it comes from.
-    StepChoice least = smallest();
-    return least.arenaBytes <= budget ? std::optional(std::move(least)) : std::nullopt;
+    return smallest().arenaBytes <= budget ? std::optional(share(smallest())) : std::nullopt;
   }
 
-  StepChoice smallest() {
-    StepChoice best = share(keepAll);
-    if (segments().arenaBytes < best.arenaBytes)
-      best = share(segments());
-    // Peaks rise from the last row on, and no arena is smaller than its peak.
-    for (int i = lastRow(); i >= 0; --i) {
-      if (row(i)->peakBytes + stateOutside - (kAlignment - 1) >= best.arenaBytes)
-        break;
-      if (arenaOf(i) < best.arenaBytes)
-        best = share(placedRow(i));
-      if (const StepChoice *tightened = tightenedRow(i))
-        if (tightened->arenaBytes < best.arenaBytes)
-          best = share(*tightened);
-    }
-    return best;
+  const StepChoice &smallest() {
+    if (!smallestChoice)
+      smallestChoice = findSmallest();
+    return *smallestChoice;
   }
 
   Bytes lowerBound() {
@@ -150,6 +138,23 @@ public:
 private:
   /// Schedules count every buffer rounded up to the alignment; an arena's highest buffer is not.
   static Bytes roundedUp(Bytes budget) { return alignUp(budget, kAlignment); }
+
+  StepChoice findSmallest() {
+    StepChoice best = share(keepAll);
+    if (segments().arenaBytes < best.arenaBytes)
+      best = share(segments());
+    // Peaks rise from the last row on, and no arena is smaller than its peak.
+    for (int i = lastRow(); i >= 0; --i) {
+      if (row(i)->peakBytes + stateOutside - (kAlignment - 1) >= best.arenaBytes)
+        break;
+      if (arenaOf(i) < best.arenaBytes)
+        best = share(placedRow(i));
+      if (const StepChoice *tightened = tightenedRow(i))
+        if (tightened->arenaBytes < best.arenaBytes)
+          best = share(*tightened);
+    }
+    return best;
+  }
 
   /// The candidates: the planner's answers to fixed budgets, quarters of a percent of the input
   /// order's peak, from all of it down. Peaks fall and times rise from row to row. Absent from the
@@ -317,7 +322,7 @@ private:
   ModuleOp prepared;
   OwningOpRef<ModuleOp> bound; ///< everything kept, state bound, nothing shared yet
   std::unique_ptr<schedule::Planner> planner;
-  std::optional<StepChoice> segmentChoice;
+  std::optional<StepChoice> segmentChoice, smallestChoice;
   std::map<int, std::optional<schedule::FrontierRow>> knownRows;
   std::map<int, Bytes> arenaOfRow;
   std::optional<std::pair<int, StepChoice>> lastPlaced;
@@ -333,7 +338,7 @@ BudgetPlanner::~BudgetPlanner() = default;
 const schedule::Problem &BudgetPlanner::problem() const { return impl->problem; }
 const StepChoice &BudgetPlanner::keepAll() const { return impl->keepAll; }
 std::optional<StepChoice> BudgetPlanner::plan(Bytes budget) { return impl->plan(budget); }
-StepChoice BudgetPlanner::smallest() { return impl->smallest(); }
+const StepChoice &BudgetPlanner::smallest() { return impl->smallest(); }
 Bytes BudgetPlanner::lowerBound() { return impl->lowerBound(); }
 schedule::Cost BudgetPlanner::timeBound(Bytes budget) { return impl->timeBound(budget); }
 OwningOpRef<ModuleOp> BudgetPlanner::ordered(const StepChoice &choice) const {

@@ -53,7 +53,7 @@ public:
   std::optional<StepChoice> plan(Bytes budget);
 
   /// The candidate with the smallest arena.
-  StepChoice smallest();
+  const StepChoice &smallest();
 
   /// No order, with any number of recomputations, has a smaller arena.
   Bytes lowerBound();

@@ -127,7 +127,7 @@ Frontier findFrontier(BudgetPlanner &planner, const CostModel &costs, double ste
       continue; // an earlier budget gave the same plan
     add(budget, *choice);
   }
-  StepChoice smallest = planner.smallest();
+  const StepChoice &smallest = planner.smallest();
   if (frontier.points.empty() || smallest.arenaBytes < frontier.points.back().arenaBytes)
     if (std::optional<StepChoice> choice = planner.plan(smallest.arenaBytes))
       add(smallest.arenaBytes, *choice);

@@ -124,7 +124,7 @@ Bytes budgetBytes(const ByteBudget &budget, Bytes keepAllBytes) {
 
 Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const CompileOptions &options,
                  Bytes budget) {
-  StepChoice smallest = planner.smallest();
+  const StepChoice &smallest = planner.smallest();
   Plan plan = describePlan(*smallest.placed);
   std::string text = "STOW1001: the step does not fit the memory budget\n";
   text += "  budget               " + formatBytesExact(budget) + "\n";

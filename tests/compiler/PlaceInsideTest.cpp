@@ -298,7 +298,7 @@ TEST_P(PlaceInside, ChangesNoBitWithinBudgets) {
       EXPECT_EQ(train(*choice->placed, /*poison=*/true), expected) << percent << " %";
     }
   EXPECT_GT(plans, 0);
-  StepChoice smallest = planner.smallest();
+  const StepChoice &smallest = planner.smallest();
   EXPECT_LT(smallest.arenaBytes, planner.keepAll().arenaBytes);
   EXPECT_EQ(train(*smallest.placed, /*poison=*/true), expected);
 }

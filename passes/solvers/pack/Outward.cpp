@@ -90,10 +90,7 @@ bool moveInward(const Model &model, const std::vector<Bytes> &bases, Bytes goal,
   return isMoved;
 }
 
-} // namespace
-
-std::vector<int32_t> distancesFromPeak(const Model &model) {
-  const int32_t peak = findPeak(model);
+std::vector<int32_t> distancesFrom(const Model &model, int32_t peak) {
   std::vector<int32_t> distances;
   distances.reserve(model.items.size());
   for (const Item &item : model.items)
@@ -101,6 +98,12 @@ std::vector<int32_t> distancesFromPeak(const Model &model) {
                         : item.end <= peak ? peak - item.end + 1
                                            : -1);
   return distances;
+}
+
+} // namespace
+
+std::vector<int32_t> distancesFromPeak(const Model &model) {
+  return distancesFrom(model, findPeak(model));
 }
 
 std::vector<int32_t> outwardOrder(const Model &model, PeakStack stack,
@@ -121,7 +124,8 @@ std::vector<int32_t> outwardOrder(const Model &model, PeakStack stack,
 }
 
 GreedyResult allocateOutward(const Model &model, PeakStack stack) {
-  const std::vector<int32_t> distances = distancesFromPeak(model);
+  const int32_t peak = findPeak(model);
+  const std::vector<int32_t> distances = distancesFrom(model, peak);
   const std::vector<int32_t> sequence = outwardOrder(model, stack, distances);
   GreedyResult result;
   result.method = std::string("outward ") + name(stack) + "/best";
@@ -134,7 +138,6 @@ GreedyResult allocateOutward(const Model &model, PeakStack stack) {
     bases[sequence[atPeak]] = alignUp(top, item.alignment);
     top = bases[sequence[atPeak]] + item.size;
   }
-  const int32_t peak = findPeak(model);
   for (const bool isAfter : {true, false}) {
     // Sections away from the peak, and counted from there.
     auto arrival = [&](int32_t i) { return isAfter ? model.items[i].begin : -model.items[i].end; };

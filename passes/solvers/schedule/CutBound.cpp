@@ -245,13 +245,17 @@ CutBound::Proof CutBound::refine(Bytes budgetBytes, int opCount) {
   return proof;
 }
 
+int64_t CutBound::provenBy(const Line &line, Bytes budgetBytes) {
+  if (line.footprint > budgetBytes)
+    return 0;
+  return line.value - priceUp(line.price, budgetBytes - line.footprint);
+}
+
 int64_t CutBound::scaledBound(Bytes budgetBytes, const std::vector<Line> &among,
                               const Line **best) const {
   int64_t bound = 0;
   for (const Line &line : among) {
-    if (line.footprint > budgetBytes)
-      continue;
-    int64_t value = line.value - priceUp(line.price, budgetBytes - line.footprint);
+    const int64_t value = provenBy(line, budgetBytes);
     if (value > bound) {
       bound = value;
       if (best)
@@ -279,26 +283,11 @@ Cost CutBound::timeOfScaled(int64_t scaled) const {
   return core.leastTime + extra;
 }
 
-double CutBound::priceAt(Bytes budgetBytes) const {
-  const Line *best = nullptr;
-  scaledBound(budgetBytes, lines, &best);
-  return best ? best->price : 0;
-}
-
-std::optional<int32_t> CutBound::bindingOp(Bytes budgetBytes) const {
-  const Line *best = nullptr;
-  scaledBound(budgetBytes, lines, &best);
-  return best ? std::optional(best->op) : std::nullopt;
-}
-
 std::vector<int32_t> CutBound::opsThatProve(Bytes budgetBytes) const {
   std::map<int32_t, int64_t> best;
   for (const Line &line : current)
-    if (line.footprint <= budgetBytes) {
-      const int64_t value = line.value - priceUp(line.price, budgetBytes - line.footprint);
-      if (value > 0)
-        best[line.op] = std::max(best[line.op], value);
-    }
+    if (const int64_t value = provenBy(line, budgetBytes); value > 0)
+      best[line.op] = std::max(best[line.op], value);
   std::vector<std::pair<int64_t, int32_t>> order;
   for (auto [op, value] : best)
     order.push_back({-value, op});

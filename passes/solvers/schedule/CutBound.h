@@ -28,8 +28,8 @@ public:
   /// was refined before.
   struct Proof {
     std::optional<Cost> time;  ///< as timeBound
-    double price = 0;          ///< as priceAt
-    std::optional<int32_t> op; ///< as bindingOp
+    double price = 0;          ///< per byte (scaled cost), of the best cut; 0: the bound is trivial
+    std::optional<int32_t> op; ///< of the best cut
     std::vector<int32_t> ops;  ///< all whose cuts prove something, the best first
   };
   /// Solves cuts for the most promising ops at the prices that matter for `budgetBytes`; the bound
@@ -48,11 +48,7 @@ public:
   /// bound does not exceed it.
   Bytes peakBoundForTime(Cost time) const;
 
-  /// The price per byte (scaled cost) at which the best bound at this budget is attained, 0 if the
-  /// bound is trivial. Scaled cost = cost * 2^shift().
-  double priceAt(Bytes budgetBytes) const;
-  /// The op whose cut gives the best bound at this budget; absent if the bound is trivial.
-  std::optional<int32_t> bindingOp(Bytes budgetBytes) const;
+  /// Scaled cost = cost * 2^shift().
   int shift() const { return costShift; }
   /// Ops by falling pressure: bytes that must cross their first run if nothing is run again.
   const std::vector<int32_t> &opsByPressure() const { return byPressure; }
@@ -82,6 +78,8 @@ private:
     std::unique_ptr<KeepOrRerun> cut;
     std::map<double, KeepOrRerun::Answer> solved;
   };
+  /// What a line proves at this budget, scaled cost.
+  static int64_t provenBy(const Line &line, Bytes budgetBytes);
   std::vector<int32_t> opsThatProve(Bytes budgetBytes) const;
   int64_t scaledBound(Bytes budgetBytes, const std::vector<Line> &among, const Line **best) const;
   std::optional<Cost> timeFrom(int64_t scaled, Bytes budgetBytes) const;

@@ -19,8 +19,7 @@ namespace stow::schedule {
 
 struct SearchOptions {
   Bytes budgetBytes = 0;
-  double pricePerByte =
-      0; ///< what a byte over budget costs at first; the cut bound's is a good scale
+  double pricePerByte = 0; ///< of a byte over budget, at first; the cut bound's is a good scale
   int64_t moves = 0;
   uint64_t seed = 1;
   bool reruns = true;  ///< false: order search, no op runs twice

@@ -15,13 +15,7 @@ namespace {
 // Tests that no bound exceeds the optimum, for budgets from the floor to the input order's peak.
 TEST(CutBoundTest, NeverAboveTheOptimum) {
   int positive = 0, tight = 0, infeasible = 0;
-  for (uint64_t seed = 1; seed <= 6000; ++seed) {
-    Problem problem = generate(seed);
-    Core core(problem);
-    if (!isTiny(core))
-      continue;
-    core.useLeanestAlternatives(problem);
-    const Bytes high = measure(core, core.inputOrder()).peakBytes;
+  forEachTinyProblem(6000, [&](uint64_t seed, const Problem &, const Core &core, Bytes high) {
     CutBound bound(core);
     for (int part = 3; part <= 10; ++part) {
       const Bytes budget = high * part / 10;
@@ -40,7 +34,7 @@ TEST(CutBoundTest, NeverAboveTheOptimum) {
       positive += *least > core.leastTime;
       tight += *least > core.leastTime && *least == *optimum;
     }
-  }
+  });
   EXPECT_GT(positive, 100);
   EXPECT_GT(tight, 50);
   EXPECT_GT(infeasible, 1000);
@@ -98,29 +92,13 @@ TEST(CutBoundTest, PressurePrunesOps) {
 // Tests that deciding orders never exceeds the optimum, never loses to the cuts it starts from, and
 // proves more than they do.
 TEST(OrderBoundTest, BetweenTheCutBoundAndTheOptimum) {
-  int better = 0, tight = 0;
-  for (uint64_t seed = 1; seed <= 6000; ++seed) {
-    Problem problem = generate(seed);
-    Core core(problem);
-    if (!isTiny(core))
-      continue;
-    core.useLeanestAlternatives(problem);
-    const Bytes high = measure(core, core.inputOrder()).peakBytes;
-    for (int part = 5; part <= 10; ++part) {
-      const Bytes budget = high * part / 10;
-      CutBound bound(core);
-      const CutBound::Proof proof = bound.refine(budget, 10);
-      std::optional<Cost> optimum = exhaustiveTime(core, budget);
-      if (!optimum || !proof.time)
-        continue;
-      const Cost ordered = orderedTimeBound(core, bound, budget, bound.opsByPressure(), 200000);
-      ASSERT_LE(ordered, *optimum) << "seed " << seed << " budget " << budget;
-      better += ordered > *proof.time;
-      tight += ordered > *proof.time && ordered == *optimum;
-    }
-  }
-  EXPECT_GT(better, 20);
-  EXPECT_GT(tight, 5);
+  AgainstOptimum result;
+  result.run(6000, {5, 6, 7, 8, 9, 10},
+             [](const Core &core, CutBound &cuts, const CutBound::Proof &, Bytes budget) {
+               return orderedTimeBound(core, cuts, budget, cuts.opsByPressure(), 200000);
+             });
+  EXPECT_GT(result.better, 20);
+  EXPECT_GT(result.tight, 5);
 }
 
 // Tests that on wide graphs the tree finds a bound where single cuts have none or less.

@@ -126,31 +126,14 @@ MomentBoundOptions optionsFor(const Core &core, std::vector<int32_t> ops) {
 // Tests that the bound never exceeds the optimum, and is often more than the cuts of single ops
 // prove.
 TEST(MomentBoundTest, NeverAboveTheOptimum) {
-  int checked = 0, better = 0, tight = 0;
-  for (uint64_t seed = 1; seed <= 60000; ++seed) {
-    Problem problem = generate(seed);
-    Core core(problem);
-    if (!isTiny(core))
-      continue;
-    core.useLeanestAlternatives(problem);
-    const Bytes high = measure(core, core.inputOrder()).peakBytes;
-    for (int part = 5; part <= 9; part += 2) {
-      const Bytes budget = high * part / 10;
-      CutBound bound(core);
-      const CutBound::Proof proof = bound.refine(budget, 10);
-      std::optional<Cost> optimum = exhaustiveTime(core, budget);
-      if (!optimum || !proof.time)
-        continue;
-      const Cost moments = momentTimeBound(core, bound, budget, optionsFor(core, proof.ops));
-      ASSERT_LE(moments, *optimum) << "seed " << seed << " budget " << budget;
-      ++checked;
-      better += moments > *proof.time;
-      tight += moments > *proof.time && moments == *optimum;
-    }
-  }
-  EXPECT_GT(checked, 6000);
-  EXPECT_GT(better, 100);
-  EXPECT_GT(tight, 50);
+  AgainstOptimum result;
+  result.run(60000, {5, 7, 9},
+             [](const Core &core, CutBound &cuts, const CutBound::Proof &proof, Bytes budget) {
+               return momentTimeBound(core, cuts, budget, optionsFor(core, proof.ops));
+             });
+  EXPECT_GT(result.checked, 6000);
+  EXPECT_GT(result.better, 100);
+  EXPECT_GT(result.tight, 50);
 }
 
 /// The same problem with ops listed in another order, sizes and costs multiplied.
@@ -190,32 +173,29 @@ TEST(MomentBoundTest, HoldsForOtherListingsAndUnits) {
   constexpr Bytes sizeFactor = 1000003;
   constexpr Cost costFactor = 700001;
   int checked = 0, equal = 0;
-  for (uint64_t seed = 1; seed <= 40000; ++seed) {
-    Problem problem = generate(seed);
-    Core core(problem);
-    const bool destroys = std::any_of(problem.ops.begin(), problem.ops.end(),
-                                      [](const Op &op) { return !op.overwrites.empty(); });
-    if (!isTiny(core) || destroys)
-      continue;
-    core.useLeanestAlternatives(problem);
-    const Bytes budget = measure(core, core.inputOrder()).peakBytes * 7 / 10;
-    std::optional<Cost> optimum = exhaustiveTime(core, budget);
-    CutBound bound(core);
-    const CutBound::Proof proof = bound.refine(budget, 10);
-    if (!optimum || !proof.time)
-      continue;
-    const Problem other = changed(problem, seed, sizeFactor, costFactor);
-    Core otherCore(other);
-    otherCore.useLeanestAlternatives(other);
-    CutBound otherBound(otherCore);
-    const CutBound::Proof otherProof = otherBound.refine(budget * sizeFactor, 10);
-    const Cost least = momentTimeBound(core, bound, budget, optionsFor(core, proof.ops));
-    const Cost otherLeast = momentTimeBound(otherCore, otherBound, budget * sizeFactor,
-                                            optionsFor(otherCore, otherProof.ops));
-    ASSERT_LE(otherLeast, *optimum * costFactor) << "seed " << seed;
-    ++checked;
-    equal += otherLeast == least * costFactor;
-  }
+  forEachTinyProblem(
+      40000, [&](uint64_t seed, const Problem &problem, const Core &core, Bytes high) {
+        if (std::any_of(problem.ops.begin(), problem.ops.end(),
+                        [](const Op &op) { return !op.overwrites.empty(); }))
+          return;
+        const Bytes budget = high * 7 / 10;
+        std::optional<Cost> optimum = exhaustiveTime(core, budget);
+        CutBound bound(core);
+        const CutBound::Proof proof = bound.refine(budget, 10);
+        if (!optimum || !proof.time)
+          return;
+        const Problem other = changed(problem, seed, sizeFactor, costFactor);
+        Core otherCore(other);
+        otherCore.useLeanestAlternatives(other);
+        CutBound otherBound(otherCore);
+        const CutBound::Proof otherProof = otherBound.refine(budget * sizeFactor, 10);
+        const Cost least = momentTimeBound(core, bound, budget, optionsFor(core, proof.ops));
+        const Cost otherLeast = momentTimeBound(otherCore, otherBound, budget * sizeFactor,
+                                                optionsFor(otherCore, otherProof.ops));
+        ASSERT_LE(otherLeast, *optimum * costFactor) << "seed " << seed;
+        ++checked;
+        equal += otherLeast == least * costFactor;
+      });
   EXPECT_GT(checked, 500);
   EXPECT_GT(equal, checked * 9 / 10);
 }

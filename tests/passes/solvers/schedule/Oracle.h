@@ -1,8 +1,11 @@
 // Exhaustive search over tiny schedule problems, for tests only.
 #pragma once
 
+#include "ir/plan/schedule/Generate.h"
 #include "passes/solvers/schedule/Core.h"
+#include "passes/solvers/schedule/CutBound.h"
 
+#include <gtest/gtest.h>
 #include <map>
 #include <optional>
 #include <queue>
@@ -93,5 +96,46 @@ inline std::optional<Cost> exhaustiveTime(const Core &core, Bytes budget) {
 inline bool isTiny(const Core &core) {
   return core.ops.size() <= 7 && core.values.size() <= 9 && !core.ops.empty();
 }
+
+/// Calls `test(seed, problem, core, peak of the input order)` for every generated problem, of seeds
+/// 1 to `seeds`, that is tiny; until a fatal failure.
+template <typename Test> void forEachTinyProblem(uint64_t seeds, Test test) {
+  for (uint64_t seed = 1; seed <= seeds && !::testing::Test::HasFatalFailure(); ++seed) {
+    Problem problem = generate(seed);
+    Core core(problem);
+    if (!isTiny(core))
+      continue;
+    core.useLeanestAlternatives(problem);
+    test(seed, problem, core, measure(core, core.inputOrder()).peakBytes);
+  }
+}
+
+/// How a bound that starts from the cuts of single ops compares with them and with the optimum.
+struct AgainstOptimum {
+  int checked = 0;
+  int better = 0; ///< more than the cuts prove
+  int tight = 0;  ///< and equal to the optimum
+
+  /// Checks `boundOf(core, cuts, proof, budget)` at each of `tenths` of the input order's peak.
+  template <typename BoundOf>
+  void run(uint64_t seeds, const std::vector<int> &tenths, BoundOf boundOf) {
+    forEachTinyProblem(seeds,
+                       [&](uint64_t seed, const Problem &, const Core &core, Bytes inputOrderPeak) {
+                         for (int part : tenths) {
+                           const Bytes budget = inputOrderPeak * part / 10;
+                           CutBound cuts(core);
+                           const CutBound::Proof proof = cuts.refine(budget, 10);
+                           const std::optional<Cost> optimum = exhaustiveTime(core, budget);
+                           if (!optimum || !proof.time)
+                             continue;
+                           const Cost bound = boundOf(core, cuts, proof, budget);
+                           ASSERT_LE(bound, *optimum) << "seed " << seed << " budget " << budget;
+                           ++checked;
+                           better += bound > *proof.time;
+                           tight += bound > *proof.time && bound == *optimum;
+                         }
+                       });
+  }
+};
 
 } // namespace stow::schedule
