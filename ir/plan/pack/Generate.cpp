@@ -1,5 +1,5 @@
 #include "ir/plan/pack/Generate.h"
-#include "ir/plan/pack/Random.h"
+#include "ir/plan/Random.h"
 
 #include <algorithm>
 

@@ -1,88 +1,64 @@
 #include "ir/plan/schedule/Generate.h"
 
+#include "ir/plan/Random.h"
+
 #include <algorithm>
 #include <cmath>
 
 namespace stow::schedule {
 namespace {
 
-/// SplitMix64 (Steele, Lea, Flood 2014): small, well mixed, the same on every machine.
-class Random {
-public:
-  explicit Random(uint64_t seed) : state(seed * 0x9e3779b97f4a7c15u + 0x2545f4914f6cdd1du) {}
-  uint64_t next() {
-    uint64_t z = (state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  /// Uniform in [low, high], both included.
-  int64_t between(int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(next() % static_cast<uint64_t>(high - low + 1));
-  }
-  double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-  bool chance(double probability) { return unit() < probability; }
-  /// Sum of twelve uniforms: close enough to a standard normal, and exact on every machine.
-  double normal() {
-    double sum = -6;
-    for (int i = 0; i < 12; ++i)
-      sum += unit();
-    return sum;
-  }
-
-private:
-  uint64_t state;
-};
+Random randomOf(uint64_t seed) { return Random(seed * 0x9e3779b97f4a7c15u + 0x2545f4914f6cdd1du); }
 
 std::string numbered(const char *stem, int64_t index) { return stem + std::to_string(index); }
 
 } // namespace
 
 Problem generate(uint64_t seed) {
-  Random random(seed);
-  switch (random.between(0, 4)) {
+  Random random = randomOf(seed);
+  switch (random.integer(0, 4)) {
   case 0:
-    return generateChainStep(seed, static_cast<int>(random.between(1, 6)));
+    return generateChainStep(seed, static_cast<int>(random.integer(1, 6)));
   case 1: {
     LayeredOptions options;
-    options.opCount = static_cast<int>(random.between(2, 14));
+    options.opCount = static_cast<int>(random.integer(2, 14));
     options.width = 0.4;
     return generateLayered(seed, options);
   }
   case 2: {
     LayeredOptions options;
-    options.opCount = static_cast<int>(random.between(2, 7));
+    options.opCount = static_cast<int>(random.integer(2, 7));
     options.width = 0.3;
     return trainingStep(generateLayered(seed, options));
   }
   default:
-    return generateMixed(seed, static_cast<int>(random.between(1, 14)));
+    return generateMixed(seed, static_cast<int>(random.integer(1, 14)));
   }
 }
 
 Problem generateMixed(uint64_t seed, int opCount) {
-  Random random(seed ^ 0x6d69786564u);
+  Random random = randomOf(seed ^ 0x6d69786564u);
   Problem problem;
   problem.name = "mixed-" + std::to_string(seed);
   std::vector<ValueId> available; // values that may still be read
-  int64_t sources = random.between(0, 3);
+  int64_t sources = random.integer(0, 3);
   for (int64_t i = 0; i < sources; ++i)
     available.push_back(random.chance(0.6)
-                            ? problem.addPinned(numbered("w", i), random.between(0, 63))
-                            : problem.addValue(numbered("x", i), random.between(0, 63)));
+                            ? problem.addPinned(numbered("w", i), random.integer(0, 63))
+                            : problem.addValue(numbered("x", i), random.integer(0, 63)));
   for (int i = 0; i < opCount; ++i) {
     std::vector<ValueId> inputs;
-    int64_t reads = std::min<int64_t>(random.between(0, 3), static_cast<int64_t>(available.size()));
+    int64_t reads = std::min<int64_t>(random.integer(0, 3), static_cast<int64_t>(available.size()));
     for (int64_t r = 0; r < reads; ++r) {
       // Half of the reads go to recent values, so that graphs are neither chains nor noise.
       size_t low = random.chance(0.5) && available.size() > 4 ? available.size() - 4 : 0;
-      ValueId value = available[random.between(low, available.size() - 1)];
+      ValueId value = available[random.integer(low, available.size() - 1)];
       if (std::find(inputs.begin(), inputs.end(), value) == inputs.end())
         inputs.push_back(value);
     }
     const std::string name = numbered("op", i);
-    OpId op = problem.addOp(name, random.between(0, 15), inputs, {},
-                            random.chance(0.2) ? random.between(0, 40) : 0);
+    OpId op = problem.addOp(name, random.integer(0, 15), inputs, {},
+                            random.chance(0.2) ? random.integer(0, 40) : 0);
     std::vector<ValueId> outputs, destroyed;
     if (!inputs.empty() && random.chance(0.12)) { // a view
       outputs.push_back(problem.addValueIn(name + ".view", problem.values[inputs[0]].storage));
@@ -98,15 +74,15 @@ Problem generateMixed(uint64_t seed, int opCount) {
         if (problem.values[value].storage == storage)
           destroyed.push_back(value);
     } else {
-      int64_t count = random.chance(0.2) ? random.between(0, 2) : 1;
+      int64_t count = random.chance(0.2) ? random.integer(0, 2) : 1;
       for (int64_t o = 0; o < count; ++o)
-        outputs.push_back(problem.addValue(name + "." + std::to_string(o), random.between(0, 63)));
+        outputs.push_back(problem.addValue(name + "." + std::to_string(o), random.integer(0, 63)));
       if (!inputs.empty() && !outputs.empty() && random.chance(0.3))
         problem.ops[op].mayOverwrite.push_back({outputs[0], inputs[0]});
     }
     problem.ops[op].outputs = outputs;
     if (random.chance(0.15))
-      problem.ops[op].alternatives.push_back({random.between(0, 15), random.between(0, 40)});
+      problem.ops[op].alternatives.push_back({random.integer(0, 15), random.integer(0, 40)});
     if (random.chance(0.1))
       problem.ops[op].recomputable = false;
     for (ValueId value : destroyed)
@@ -149,13 +125,13 @@ Problem chainStep(const std::vector<Cost> &costs, const std::vector<Bytes> &size
 } // namespace
 
 Problem generateChainStep(uint64_t seed, int length) {
-  Random random(seed ^ 0x636861696eu);
+  Random random = randomOf(seed ^ 0x636861696eu);
   std::vector<Cost> costs, backwardCosts;
   std::vector<Bytes> sizes;
   for (int i = 0; i < length; ++i) {
-    costs.push_back(random.between(1, 9));
-    backwardCosts.push_back(random.between(1, 18));
-    sizes.push_back(random.between(1, 9));
+    costs.push_back(random.integer(1, 9));
+    backwardCosts.push_back(random.integer(1, 18));
+    sizes.push_back(random.integer(1, 9));
   }
   Problem problem = chainStep(costs, sizes, backwardCosts);
   problem.name = "chain-" + std::to_string(length) + "-" + std::to_string(seed);
@@ -170,7 +146,7 @@ Problem unitChainStep(int length) {
 }
 
 Problem generateLayered(uint64_t seed, const LayeredOptions &options) {
-  Random random(seed ^ 0x6c617965726564u);
+  Random random = randomOf(seed ^ 0x6c617965726564u);
   Problem problem;
   problem.name = "layered-" + std::to_string(options.opCount) + "-" + std::to_string(seed);
   const double meanWidth = std::max(1.0, std::pow(options.opCount, options.width));
@@ -189,21 +165,21 @@ Problem generateLayered(uint64_t seed, const LayeredOptions &options) {
           if (random.chance(options.edgeDensity))
             inputs.push_back(value);
         if (inputs.empty())
-          inputs.push_back(above[random.between(0, above.size() - 1)]);
+          inputs.push_back(above[random.integer(0, above.size() - 1)]);
         const size_t local = inputs.size();
         for (size_t edge = 0; layers.size() > 1 && edge < local; ++edge) {
           if (!random.chance(nonLocalPerLocal))
             continue;
-          const std::vector<ValueId> &far = layers[random.between(0, layers.size() - 2)];
-          ValueId value = far[random.between(0, far.size() - 1)];
+          const std::vector<ValueId> &far = layers[random.integer(0, layers.size() - 2)];
+          ValueId value = far[random.integer(0, far.size() - 1)];
           if (std::find(inputs.begin() + local, inputs.end(), value) == inputs.end())
             inputs.push_back(value);
         }
       }
       // Sizes as in activations: many small, some large; costs loosely follow sizes.
-      Bytes size = random.chance(0.3) ? random.between(50, 100) : random.between(1, 50);
+      Bytes size = random.chance(0.3) ? random.integer(50, 100) : random.integer(1, 50);
       layer.push_back(problem.addValue(numbered("v", placed), size * 1024));
-      problem.addOp(numbered("n", placed), size / 4 + random.between(1, 25), inputs,
+      problem.addOp(numbered("n", placed), size / 4 + random.integer(1, 25), inputs,
                     {layer.back()});
     }
     layers.push_back(std::move(layer));

@@ -1,5 +1,6 @@
 #include "passes/solvers/schedule/LocalSearch.h"
 
+#include "ir/plan/Random.h"
 #include "passes/solvers/schedule/Timeline.h"
 
 #include <algorithm>
@@ -11,23 +12,10 @@ namespace {
 
 constexpr int32_t none = Timeline::none;
 
-/// SplitMix64.
-struct Random {
-  uint64_t state;
-  uint64_t next() {
-    uint64_t z = (state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  int32_t below(size_t limit) { return static_cast<int32_t>((next() >> 11) % limit); }
-  double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-};
-
 class Search {
 public:
   Search(const Core &core, const Sequence &start, const SearchOptions &options)
-      : core(core), options(options), timeline(core, start), random{options.seed * 77 + 5},
+      : core(core), options(options), timeline(core, start), random(options.seed * 77 + 5),
         placeInMany(core.ops.size(), none) {
     for (size_t op = 0; op < core.ops.size(); ++op)
       track(static_cast<int32_t>(op));
@@ -128,8 +116,8 @@ private:
 
   void step() {
     log.clear();
-    threshold = -temperature * std::log(random.unit() + 1e-300);
-    const uint64_t dice = random.next() >> 40;
+    threshold = -temperature * std::log(random.real() + 1e-300);
+    const uint64_t dice = random.bits() >> 40;
     const bool over = timeline.peak() > options.budgetBytes;
     bool moved = false;
     if (!options.reruns)
@@ -272,7 +260,7 @@ private:
         std::count_if(core.ops[op].inputs.begin(), core.ops[op].inputs.end(), mayFollow));
     const double share = std::min(0.6, 0.9 / std::max(candidates, 1));
     for (int32_t input : core.ops[op].inputs)
-      if (random.unit() < share && mayFollow(input) &&
+      if (random.real() < share && mayFollow(input) &&
           !rerunBefore(*core.values[input].producer, left, slot, depth + 1))
         return false;
     return true;
@@ -363,8 +351,8 @@ private:
   bool shiftAtPeak() {
     const int32_t peak = timeline.peakSlot();
     int32_t slot = none;
-    bool later = random.next() >> 63;
-    const int32_t value = random.unit() < 0.15 ? none : liveAcross(peak);
+    bool later = random.bits() >> 63;
+    const int32_t value = random.real() < 0.15 ? none : liveAcross(peak);
     if (value == none) {
       slot = timeline.runAt(peak) == none ? none : peak; // the op at the peak itself
     } else {
