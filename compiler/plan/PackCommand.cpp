@@ -1,4 +1,5 @@
 #include "compiler/plan/PackCommand.h"
+#include "compiler/plan/ReadInput.h"
 #include "ir/plan/pack/Text.h"
 #include "ir/plan/pack/Verify.h"
 #include "passes/solvers/pack/PackBuffers.h"
@@ -10,10 +11,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <limits>
-#include <sstream>
 
 namespace stow {
 
@@ -75,9 +74,11 @@ std::optional<Arguments> parseArguments(int argc, char **argv) {
       arguments.timeoutSeconds = parseSeconds(*seconds);
     else if (auto steps = value("--work"))
       arguments.work = parseSteps(*steps);
-    else if (text == "-o" && i + 1 < argc)
-      arguments.output = argv[++i];
-    else if (text.size() > 1 && text[0] == '-')
+    else if (text == "-o") {
+      if (++i == argc)
+        throw Error::badInput("-o needs a file name");
+      arguments.output = argv[i];
+    } else if (text.size() > 1 && text[0] == '-')
       throw Error::badInput("unknown option '" + text + "'; see stowage pack --help");
     else if (!arguments.input.empty())
       throw Error::badInput("two input files, '" + arguments.input + "' and '" + text +
@@ -88,21 +89,6 @@ std::optional<Arguments> parseArguments(int argc, char **argv) {
   if (arguments.input.empty())
     throw Error::badInput("no input file; see stowage pack --help");
   return arguments;
-}
-
-std::string readAll(const std::string &path) {
-  std::ostringstream text;
-  if (path == "-") {
-    text << std::cin.rdbuf();
-    return text.str();
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw Error::badInput("cannot open '" + path + "' for reading");
-  text << file.rdbuf();
-  if (file.bad())
-    throw Error::badInput("cannot read '" + path + "'");
-  return text.str();
 }
 
 std::string percent(double share) {
@@ -123,15 +109,18 @@ void report(const pack::Problem &problem, const pack::PackResult &result,
     std::cout << "height:      " << formatBytesExact(result.solution->height) << "\n";
     std::cout << "lower bound: " << formatBytesExact(result.lowerBound) << " (gap "
               << percent(result.gap()) << ")\n";
-    std::cout << "method:      " << result.method << "\n";
+    if (!result.method.empty())
+      std::cout << "method:      " << result.method << "\n";
   } else {
     std::cout << "lower bound: " << formatBytesExact(result.lowerBound) << "\n";
   }
   std::cout << "effort:      " << line << "\n";
   if (result.conflict.empty())
     return;
+  const bool isOne = result.conflict.size() == 1;
   std::cout << (result.conflictIsMinimal ? "smallest conflict" : "conflict") << ": "
-            << result.conflict.size() << " buffers do not fit together\n";
+            << result.conflict.size()
+            << (isOne ? " buffer does not fit\n" : " buffers do not fit together\n");
   for (pack::BufferId id : result.conflict) {
     const pack::Buffer &buffer = problem.buffers[id];
     std::cout << "  " << buffer.name << " [" << buffer.life.begin << ", " << buffer.life.end << ") "
@@ -143,7 +132,9 @@ void report(const pack::Problem &problem, const pack::PackResult &result,
 }
 
 int run(const Arguments &arguments) {
-  const pack::Problem problem = pack::parse(readAll(arguments.input), arguments.input);
+  const pack::Problem problem = pack::parse(readInput(arguments.input), inputName(arguments.input));
+  if (!arguments.output.empty())
+    checkWritable(arguments.output);
   const auto start = std::chrono::steady_clock::now();
   pack::PackOptions options;
   options.capacity = arguments.minimize ? std::nullopt : arguments.capacity;

@@ -1,4 +1,5 @@
 #include "compiler/plan/RematCommand.h"
+#include "compiler/plan/ReadInput.h"
 #include "ir/plan/schedule/Json.h"
 #include "ir/plan/schedule/LowerBound.h"
 #include "ir/plan/schedule/Verify.h"
@@ -27,14 +28,15 @@ using namespace schedule;
 constexpr const char *usage =
     "usage: stowage remat graph.json --memory-budget=70%|BYTES [-o schedule.json] [--prove]\n"
     "                     [--method=auto|cut|sqrt|rotor] [--effort=X] [--format=text|json]\n"
-    "       stowage remat graph.json --frontier\n"
+    "       stowage remat graph.json --frontier [--effort=X] [-o frontier.csv]\n"
     "  --memory-budget=B  bytes (2GiB, 900MB, 1048576) or a share of the input order's peak (70%)\n"
     "  --frontier         the whole time/memory frontier instead of one budget\n"
     "  --prove            also solve the phase program for a tighter bound (needs CBC)\n"
-    "  --method=M         auto (default), cut (no search), sqrt (Chen's segments), rotor (chains)\n"
+    "  --method=M         auto (default), cut (no search), sqrt (Chen's segments), rotor (chains;\n"
+    "                     revolve is another name)\n"
     "  --effort=X         multiplies the number of search moves (default 1)\n"
     "  --format=F         text (default) or json\n"
-    "  -o FILE            write the schedule\n";
+    "  -o FILE            write the schedule (or the frontier); - is standard output\n";
 
 struct Arguments {
   std::string input, output, method = "auto", format = "text";
@@ -94,24 +96,14 @@ std::optional<Arguments> parseArguments(int argc, char **argv) {
     throw Error::badInput("no input file; --help shows the usage");
   if (!arguments.frontier && !arguments.budget)
     throw Error::badInput("no --memory-budget; write for example --memory-budget=70%");
+  if (arguments.frontier && (arguments.budget || arguments.prove || arguments.method != "auto" ||
+                             arguments.format != "text"))
+    throw Error::badInput("--frontier plans every budget and prints CSV; leave out "
+                          "--memory-budget, --prove, --method and --format");
   return arguments;
 }
 
-Problem readProblem(const std::string &path) {
-  std::stringstream text;
-  if (path == "-") {
-    text << std::cin.rdbuf();
-    return parse(text.str(), "standard input");
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw Error::badInput("cannot open '" + path + "'");
-  text << file.rdbuf();
-  return parse(text.str(), path);
-}
-
-void writeSchedule(const std::string &path, const Problem &problem, const Solution &solution) {
-  const std::string text = printSolution(problem, solution);
+void writeOutput(const std::string &path, const std::string &text) {
   if (path == "-") {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return;
@@ -147,6 +139,9 @@ void printText(const Problem &problem, const PlanResult &result, double seconds)
               problem.values.size());
   std::printf("input order  %s, time %lld\n", formatBytesExact(result.inputOrderPeak).c_str(),
               static_cast<long long>(result.leastTime));
+  if (problem.costDenominator > 1)
+    std::printf("times        in 1/%lld of the unit of the file's costs\n",
+                static_cast<long long>(problem.costDenominator));
   std::printf("budget       %s, %.2f %%\n", formatBytesExact(result.budgetBytes).c_str(),
               share(result.budgetBytes));
   if (result.solution) {
@@ -178,7 +173,7 @@ void printText(const Problem &problem, const PlanResult &result, double seconds)
   std::printf("seconds      %.3f\n", seconds);
 }
 
-void printJson(const PlanResult &result, double seconds) {
+void printJson(const Problem &problem, const PlanResult &result, double seconds) {
   auto optional = [](const std::optional<Cost> &cost) {
     return cost ? std::to_string(*cost) : std::string("null");
   };
@@ -192,22 +187,26 @@ void printJson(const PlanResult &result, double seconds) {
   std::printf(" \"cut_bound\": %s, \"phase_bound\": %s, \"peak_bound_bytes\": %lld,\n",
               optional(result.cutBound).c_str(), optional(result.phaseBound).c_str(),
               static_cast<long long>(result.peakBound));
-  std::printf(" \"smallest_peak_bytes\": %lld, \"gap\": %.9g, \"seconds\": %.3f}\n",
-              static_cast<long long>(result.smallestPeak), result.gap, seconds);
+  std::printf(" \"smallest_peak_bytes\": %lld, \"gap\": %.9g, \"cost_denominator\": %lld,\n"
+              " \"seconds\": %.3f}\n",
+              static_cast<long long>(result.smallestPeak), result.gap,
+              static_cast<long long>(problem.costDenominator), seconds);
 }
 
-int printFrontier(const Problem &problem, Planner &planner) {
-  std::vector<FrontierRow> rows = planner.frontier();
-  std::printf("# %s: input order %s\n", problem.name.c_str(),
-              formatBytesExact(planner.inputOrderPeak()).c_str());
-  std::printf("peak_bytes,peak_percent,time,extra_percent\n");
+std::string frontierTable(const Problem &problem, Planner &planner) {
+  std::string text = "# " + problem.name + ": input order " +
+                     formatBytesExact(planner.inputOrderPeak()) +
+                     "\npeak_bytes,peak_percent,time,extra_percent\n";
   const double least = static_cast<double>(problem.leastTime());
-  for (const FrontierRow &row : rows)
-    std::printf(
-        "%lld,%.3f,%lld,%.4f\n", static_cast<long long>(row.peakBytes),
+  for (const FrontierRow &row : planner.frontier()) {
+    char line[128];
+    std::snprintf(
+        line, sizeof line, "%lld,%.3f,%lld,%.4f\n", static_cast<long long>(row.peakBytes),
         percent(static_cast<double>(row.peakBytes), static_cast<double>(planner.inputOrderPeak())),
         static_cast<long long>(row.time), percent(static_cast<double>(row.time) - least, least));
-  return 0;
+    text += line;
+  }
+  return text;
 }
 
 /// Overrides the schedule of `result` by that of a named method.
@@ -243,17 +242,21 @@ void applyMethod(const std::string &method, const Problem &problem, PlanResult &
 }
 
 int remat(const Arguments &arguments) {
-  const Problem problem = readProblem(arguments.input);
+  const Problem problem = parse(readInput(arguments.input), inputName(arguments.input));
   PlanOptions options;
   options.effort = arguments.method == "auto" ? arguments.effort : 0;
   options.prove = arguments.prove;
   if (arguments.prove && !phaseProgramAvailable())
     throw Error::badInput("--prove needs CBC, which this build does not have; rebuild with "
                           "coinor-libcbc-dev installed");
+  if (!arguments.output.empty() && arguments.output != "-")
+    checkWritable(arguments.output);
   const auto start = std::chrono::steady_clock::now();
   Planner planner(problem, options);
-  if (arguments.frontier)
-    return printFrontier(problem, planner);
+  if (arguments.frontier) {
+    writeOutput(arguments.output.empty() ? "-" : arguments.output, frontierTable(problem, planner));
+    return 0;
+  }
   const Bytes budget = arguments.budget->bytes
                            ? *arguments.budget->bytes
                            : percentOf(planner.inputOrderPeak(), *arguments.budget->peakPercent);
@@ -263,13 +266,20 @@ int remat(const Arguments &arguments) {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (arguments.format == "json")
-    printJson(result, seconds);
+    printJson(problem, result, seconds);
   else
     printText(problem, result, seconds);
-  if (!result.solution)
+  if (!result.solution) {
+    std::fflush(stdout);
+    std::fputs(result.status == Status::Infeasible
+                   ? "error: no schedule fits the budget\n"
+                   : "error: no schedule within the budget was found; raise --effort or "
+                     "--memory-budget\n",
+               stderr);
     return static_cast<int>(ErrorKind::Infeasible);
+  }
   if (!arguments.output.empty())
-    writeSchedule(arguments.output, problem, *result.solution);
+    writeOutput(arguments.output, printSolution(problem, *result.solution));
   return 0;
 }
 

@@ -57,10 +57,15 @@ void AtomicFile::commit() {
   }
 }
 
-void writeFile(const std::string &path, std::string_view text) {
+/// True for pipes and devices, which are written to as they are.
+static bool isPipeOrDevice(const std::string &path) {
   std::error_code unknown;
   const std::filesystem::file_status status = std::filesystem::status(path, unknown);
-  if (std::filesystem::exists(status) && std::filesystem::is_other(status)) {
+  return std::filesystem::exists(status) && std::filesystem::is_other(status);
+}
+
+void writeFile(const std::string &path, std::string_view text) {
+  if (isPipeOrDevice(path)) {
     std::ofstream stream(path, std::ios::binary);
     stream << text;
     if (!stream.flush())
@@ -75,7 +80,8 @@ void writeFile(const std::string &path, std::string_view text) {
 void checkWritable(const std::string &path) {
   if (std::filesystem::is_directory(path))
     throw Error::badInput("cannot write '" + path + "': it is a folder");
-  AtomicFile probe(path);
+  if (!isPipeOrDevice(path))
+    AtomicFile probe(path);
 }
 
 } // namespace stow

@@ -36,7 +36,7 @@ private:
 /// Replaces `path` by `text` with an AtomicFile; a pipe or a device is written to as it is.
 void writeFile(const std::string &path, std::string_view text);
 
-/// Throws Error(BadInput) unless AtomicFile could replace `path` now. Long runs ask before they
+/// Throws Error(BadInput) unless writeFile could replace `path` now. Long runs ask before they
 /// start.
 void checkWritable(const std::string &path);
 

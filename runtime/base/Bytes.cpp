@@ -72,7 +72,8 @@ ByteBudget parseByteBudget(std::string_view text) {
 Bytes parseBytes(std::string_view text) {
   ByteBudget budget = parseByteBudget(text);
   if (!budget.bytes)
-    failToParse(text);
+    throw Error::badInput("\"" + std::string(text) +
+                          "\" is a share; expected bytes, for example 2GiB, 900MB or 1048576");
   return *budget.bytes;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <deque>
 #include <limits>
 
 namespace stow::pack {
@@ -34,7 +35,11 @@ std::string_view trim(std::string_view text, size_t &column) {
 
 class Parser {
 public:
-  Parser(std::string_view text, const std::string &fileName) : text(text), fileName(fileName) {}
+  Parser(std::string_view text, const std::string &fileName) : text(text), fileName(fileName) {
+    constexpr std::string_view byteOrderMark = "\xef\xbb\xbf";
+    if (text.substr(0, byteOrderMark.size()) == byteOrderMark)
+      this->text.remove_prefix(byteOrderMark.size());
+  }
 
   Problem run() {
     std::vector<Field> fields;
@@ -44,8 +49,10 @@ public:
       else
         readBuffer(fields);
     }
-    if (columns.empty())
+    if (columns.empty()) {
+      line = std::max<size_t>(line, 1);
       fail(1, "no header; expected a line such as 'id,lower,upper,size'");
+    }
     resolveNames();
     std::vector<std::string> findings = check(problem);
     if (!findings.empty())
@@ -83,16 +90,44 @@ private:
       if (content.find_first_not_of(" \t") == std::string_view::npos || content.front() == '#')
         continue;
       fields.clear();
-      for (size_t start = 0; start <= content.size();) {
-        const size_t comma = std::min(content.find(',', start), content.size());
-        size_t column = start + 1;
-        std::string_view field = trim(content.substr(start, comma - start), column);
-        fields.push_back({field, column});
-        start = comma + 1;
-      }
+      for (size_t start = 0; start <= content.size();)
+        fields.push_back(nextField(content, start));
       return true;
     }
     return false;
+  }
+
+  /// The field of `content` at `start`, which moves behind the comma that follows.
+  Field nextField(std::string_view content, size_t &start) {
+    const size_t quote = content.find_first_not_of(" \t", start);
+    if (quote != std::string_view::npos && content[quote] == '"')
+      return quotedField(content, quote, start);
+    const size_t comma = std::min(content.find(',', start), content.size());
+    size_t column = start + 1;
+    const std::string_view field = trim(content.substr(start, comma - start), column);
+    start = comma + 1;
+    return {field, column};
+  }
+
+  /// A field in quotes, in which commas mean nothing and "" stands for one quote.
+  Field quotedField(std::string_view content, size_t quote, size_t &start) {
+    std::string plain;
+    size_t at = quote + 1;
+    for (;; ++at) {
+      if (at >= content.size())
+        fail(quote + 1, "the quote is not closed on this line");
+      if (content[at] != '"')
+        plain += content[at];
+      else if (at + 1 < content.size() && content[at + 1] == '"')
+        plain += content[at++];
+      else
+        break;
+    }
+    const size_t next = std::min(content.find_first_not_of(" \t", at + 1), content.size());
+    if (next < content.size() && content[next] != ',')
+      fail(next + 1, "expected a comma after the closing quote");
+    start = next + 1;
+    return {unquoted.emplace_back(std::move(plain)), quote + 1};
   }
 
   void readHeader(const std::vector<Field> &fields) {
@@ -222,8 +257,22 @@ private:
   bool upperIsInclusive = false;
   std::vector<Column> columns;
   std::vector<Link> links;
+  std::deque<std::string> unquoted; ///< what fields in quotes refer to
   Problem problem;
 };
+
+/// `text` as one field: in quotes where it would not be read back otherwise.
+std::string asField(const std::string &text) {
+  const bool isPlain = text.empty() || (text.find_first_of(",\"") == std::string::npos &&
+                                        text.front() != '#' && text.find_first_of(" \t") != 0 &&
+                                        text.find_last_of(" \t") != text.size() - 1);
+  if (isPlain)
+    return text;
+  std::string quoted = "\"";
+  for (char letter : text)
+    quoted.append(letter == '"' ? 2 : 1, letter);
+  return quoted + '"';
+}
 
 std::string printWith(const Problem &problem, const Solution *solution) {
   bool alignments = false, offsets = solution != nullptr, persistents = false, sames = false,
@@ -243,17 +292,17 @@ std::string printWith(const Problem &problem, const Solution *solution) {
   out += offsets ? ",offset\n" : "\n";
   for (size_t i = 0; i < problem.buffers.size(); ++i) {
     const Buffer &buffer = problem.buffers[i];
-    out += buffer.name + ',' + std::to_string(buffer.life.begin) + ',' +
+    out += asField(buffer.name) + ',' + std::to_string(buffer.life.begin) + ',' +
            std::to_string(buffer.life.end) + ',' + std::to_string(buffer.size);
     if (alignments)
       out += ',' + std::to_string(buffer.alignment);
     if (persistents)
       out += buffer.persistent ? ",1" : ",0";
     if (sames)
-      out += ',' + (buffer.sameAs ? problem.buffers[*buffer.sameAs].name : "");
+      out += ',' + (buffer.sameAs ? asField(problem.buffers[*buffer.sameAs].name) : "");
     if (insides)
-      out += ',' + (buffer.inside ? problem.buffers[buffer.inside->container].name + '+' +
-                                        std::to_string(buffer.inside->offset)
+      out += ',' + (buffer.inside ? asField(problem.buffers[buffer.inside->container].name + '+' +
+                                            std::to_string(buffer.inside->offset))
                                   : "");
     if (offsets)
       out += ',';

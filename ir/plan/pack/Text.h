@@ -10,7 +10,8 @@
 // `begin` may stand for `lower`, and `end`, which is inclusive as in MiniMalloc, for `upper`.
 // `buffer` and `buffer_id` may stand for `id`; a column `hint` is read over. `offset` is a fixed
 // offset, `persistent` is 0 or 1, `same_as` names a buffer and `inside` is `name+offset`. Empty
-// fields mean absent; blank lines and lines that start with # are skipped; CRLF is accepted.
+// fields mean absent; blank lines and lines that start with # are skipped; CRLF and a byte order
+// mark are accepted. A field may stand in quotes: "conv, first" (with "" for one quote).
 #pragma once
 
 #include "ir/plan/pack/Problem.h"

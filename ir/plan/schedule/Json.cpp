@@ -184,7 +184,10 @@ std::pair<Json, Json> edgeEnds(const Json &edge, const Place &place) {
 }
 
 double number(const Json &node, const char *key, const char *otherKey, const Place &place) {
-  const char *found = node.is_object() && node.contains(key) ? key : otherKey;
+  const bool isOther = node.is_object() && !node.contains(key) && node.contains(otherKey);
+  const char *found = isOther ? otherKey : key;
+  if (node.is_object() && !node.contains(found))
+    place.fail("member \"" + std::string(key) + "\" (or \"" + otherKey + "\") is missing");
   const Json &json = member(node, found, place);
   if (!json.is_number())
     (place / found).fail("expected a number");
@@ -213,9 +216,20 @@ Cost denominatorFor(const std::vector<double> &costs) {
   return denominator;
 }
 
+/// A node on a cycle, given how many inputs of each node never became available.
+size_t onCycle(const std::vector<std::vector<size_t>> &inputs, const std::vector<size_t> &missing) {
+  size_t node = 0;
+  while (missing[node] == 0)
+    ++node;
+  for (size_t step = 0; step < inputs.size(); ++step) // walks back into a cycle
+    node = *std::find_if(inputs[node].begin(), inputs[node].end(),
+                         [&](size_t input) { return missing[input] > 0; });
+  return node;
+}
+
 /// The node order: as listed if that is topological, else Kahn's with the least index first.
 std::vector<size_t> topologicalOrder(const std::vector<std::vector<size_t>> &inputs,
-                                     const Place &place) {
+                                     const std::vector<std::string> &names, const Place &place) {
   const size_t count = inputs.size();
   std::vector<std::vector<size_t>> readers(count);
   std::vector<size_t> missing(count);
@@ -238,7 +252,7 @@ std::vector<size_t> topologicalOrder(const std::vector<std::vector<size_t>> &inp
         ready.push(reader);
   }
   if (order.size() != count)
-    place.fail("the graph has a cycle");
+    place.fail("the graph has a cycle through node \"" + names[onCycle(inputs, missing)] + "\"");
   return order;
 }
 
@@ -248,9 +262,31 @@ std::string nodeName(const Json &node, const Json &id) {
   return id.is_string() ? id.get<std::string>() : "node" + id.dump();
 }
 
+/// Adds the id to names that several nodes have, so that schedules can tell them apart.
+void tellApart(std::vector<std::string> &names, const Json &nodes) {
+  std::map<std::string, int> uses;
+  for (const std::string &name : names)
+    ++uses[name];
+  for (size_t i = 0; i < names.size(); ++i)
+    if (uses[names[i]] > 1)
+      names[i] += " (" + nodes[i]["id"].dump() + ")";
+}
+
+/// The list of edges: under `links`, as networkx wrote before 3.4, or under `edges`.
+const char *edgeListKey(const Json &json, const Place &place) {
+  auto isUsed = [&](const char *key) {
+    return json.contains(key) && !(json[key].is_array() && json[key].empty());
+  };
+  if (isUsed("links") && isUsed("edges"))
+    place.fail("both \"links\" and \"edges\" list edges; keep one of the two");
+  if (!json.contains("links") && !json.contains("edges"))
+    place.fail("member \"links\" (or \"edges\") is missing");
+  return isUsed("edges") || !json.contains("links") ? "edges" : "links";
+}
+
 Problem parseNodeLink(const Json &json, const Place &place) {
   const Json &nodes = arrayAt(json, "nodes", place);
-  const char *edgeKey = json.contains("links") ? "links" : "edges";
+  const char *edgeKey = edgeListKey(json, place);
   const Json &edges = arrayAt(json, edgeKey, place);
   const size_t count = nodes.size();
 
@@ -266,6 +302,7 @@ Problem parseNodeLink(const Json &json, const Place &place) {
     sizes.push_back(number(nodes[i], "cost_ram", "out_cost", at));
     names.push_back(nodeName(nodes[i], id));
   }
+  tellApart(names, nodes);
   auto find = [&](const Json &id, const Place &at) {
     auto it = indexOf.find(id.dump());
     if (it == indexOf.end())
@@ -300,7 +337,7 @@ Problem parseNodeLink(const Json &json, const Place &place) {
       at.fail("expected every node once: " + std::to_string(count) + ", found " +
               std::to_string(order.size()));
   } else {
-    order = topologicalOrder(inputs, place);
+    order = topologicalOrder(inputs, names, place);
   }
 
   Problem problem;
@@ -402,7 +439,11 @@ std::string printSolution(const Problem &problem, const Solution &solution) {
   std::string out =
       "{\"stowage\": \"schedule\", \"version\": 1,\n \"problem\": " + Json(problem.name).dump() +
       ",\n \"time\": " + std::to_string(replay.time) +
-      ", \"peak_bytes\": " + std::to_string(replay.peakBytes) + ",\n \"runs\": [";
+      ", \"cost_denominator\": " + std::to_string(problem.costDenominator) +
+      ", \"peak_bytes\": " + std::to_string(replay.peakBytes) + ",\n \"ops\": [";
+  for (size_t op = 0; op < problem.ops.size(); ++op)
+    out += (op == 0 ? "\n  " : ", ") + Json(problem.ops[op].name).dump();
+  out += "],\n \"runs\": [";
   for (size_t i = 0; i < solution.runs.size(); ++i)
     out += (i == 0 ? "\n  [" : ", [") + std::to_string(solution.runs[i].op) + ", " +
            std::to_string(solution.runs[i].alternative) + "]";

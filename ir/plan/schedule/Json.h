@@ -18,11 +18,16 @@
 // `cost_cpu`/`cost_ram` or `duration`/`out_cost` per node, edges under `links` or `edges` as
 // {"source", "target"}, {"0", "1"} or [from, to], an input order under `graph.order` (otherwise the
 // order of the nodes, or, where that is not topological, the least topological order by node
-// index). Fractional costs are scaled to integers by a power of ten of at most 10^9.
+// index). Fractional costs are scaled to integers by a power of ten of at most 10^9, which is the
+// `cost_denominator`; fractions of a byte round up. Ops are named after `name`, with the id where
+// several nodes have one name, or after the id.
 //
 // A schedule (`printSolution`, `parseSolution`):
-//   {"stowage": "schedule", "version": 1, "problem": "...", "time": 31, "peak_bytes": 8192,
+//   {"stowage": "schedule", "version": 1, "problem": "...",
+//    "time": 31, "cost_denominator": 1, "peak_bytes": 8192,
+//    "ops": ["conv", ...],
 //    "runs": [[op, alternative], ...]}
+// `runs` counts ops in the problem's input order, as `ops` lists their names.
 #pragma once
 
 #include "ir/plan/schedule/Problem.h"

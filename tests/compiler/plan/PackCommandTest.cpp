@@ -101,6 +101,9 @@ TEST_F(PackCommandTest, RefusesBadInput) {
       {{input, "--capacity=much"}, "much"},
       {{file("none.csv")}, "cannot open"},
       {{input, "-o", file("no/such/folder.csv")}, "cannot write"},
+      {{input, "-o"}, "-o needs a file name"},
+      {{input, "--capacity=70%"}, "\"70%\" is a share; expected bytes"},
+      {{folder.string()}, "it is a folder"},
       {{write("y.csv", "id,lower\n")}, "y.csv:1:1: column 'upper' is missing"},
   };
   for (const auto &[arguments, message] : cases) {

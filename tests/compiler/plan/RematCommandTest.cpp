@@ -77,6 +77,7 @@ TEST(RematCommandTest, ReportsInfeasibleBudgets) {
   Outcome outcome = run({networkFile(), "--memory-budget=1MiB", "--effort=0"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.out, HasSubstr("infeasible: no schedule has a peak below"));
+  EXPECT_THAT(outcome.err, StartsWith("error: no schedule fits the budget"));
 }
 
 TEST(RematCommandTest, PrintsJsonAndFrontiers) {
@@ -88,6 +89,9 @@ TEST(RematCommandTest, PrintsJsonAndFrontiers) {
   EXPECT_EQ(frontier.code, 0);
   EXPECT_THAT(frontier.out, HasSubstr("peak_bytes,peak_percent,time,extra_percent\n"));
   EXPECT_GT(std::count(frontier.out.begin(), frontier.out.end(), '\n'), 10);
+  const std::string output = ::testing::TempDir() + "/frontier.csv";
+  EXPECT_EQ(run({networkFile(), "--frontier", "--effort=0", "-o", output}).out, "");
+  EXPECT_EQ(read(output), frontier.out);
 }
 
 TEST(RematCommandTest, OffersTheClassicMethods) {
@@ -128,6 +132,10 @@ TEST(RematCommandTest, NamesBadArguments) {
       {{input, "--memory-budget=70%", "--effort=fast"}, "--effort is 'fast'"},
       {{input, "--memory-budget=70%", "--speed"}, "unknown flag '--speed'"},
       {{input, "--memory-budget=70%", "-o"}, "-o needs a file name"},
+      {{input, "--memory-budget=70%", "-o", "/nonexistent/x.json"}, "cannot write"},
+      {{input, "--frontier", "--memory-budget=70%"}, "--frontier plans every budget"},
+      {{input, "--frontier", "--format=json"}, "--frontier plans every budget"},
+      {{::testing::TempDir(), "--frontier"}, "it is a folder"},
       {{input, input, "--memory-budget=70%"}, "two input files"},
       {{"/nonexistent.json", "--memory-budget=70%"}, "cannot open '/nonexistent.json'"},
       {{write("broken.json", "{"), "--memory-budget=70%"}, "broken.json:1:2: not valid JSON"},

@@ -64,6 +64,25 @@ TEST(TextTest, PrintsSolutions) {
                                                        "b3,5,8,2,0\n");
 }
 
+// Tests that fields in quotes and a byte order mark are read, and that names which need quotes come
+// back: commas, quotes, blanks at the ends, and # in front, which else begins a comment.
+TEST(TextTest, ReadsAndWritesQuotes) {
+  const std::string text = "\xef\xbb\xbf\"id\",lower,upper,size,same_as,inside\r\n"
+                           "\"conv, first\",\"0\",4, \"16\" ,,\r\n"
+                           "\"say \"\"hi\"\"\",0,4,16,\"conv, first\",\n"
+                           "\"#3\",0,4,4,,\"conv, first+4\"\n"
+                           "\" blank \",5,6,1,,\n";
+  const Problem problem = parse(text, "x.csv");
+  ASSERT_EQ(problem.buffers.size(), 4u);
+  EXPECT_EQ(problem.buffers[0].name, "conv, first");
+  EXPECT_EQ(problem.buffers[0].size, 16);
+  EXPECT_EQ(problem.buffers[1].name, "say \"hi\"");
+  EXPECT_EQ(problem.buffers[1].sameAs, 0);
+  EXPECT_EQ(problem.buffers[2].inside, (Inside{0, 4}));
+  EXPECT_EQ(problem.buffers[3].name, " blank ");
+  EXPECT_EQ(parse(print(problem), "printed"), problem);
+}
+
 struct Malformed {
   const char *text;
   const char *message;
@@ -84,13 +103,15 @@ TEST_P(MalformedTest, NamesThePlace) {
 INSTANTIATE_TEST_SUITE_P(
     All, MalformedTest,
     testing::Values(
-        Malformed{"", "x.csv:0:1: no header"}, Malformed{"\n\n# nothing\n", "x.csv:3:1: no header"},
+        Malformed{"", "x.csv:1:1: no header"}, Malformed{"\n\n# nothing\n", "x.csv:3:1: no header"},
         Malformed{"id,lower,upper\n", "x.csv:1:1: column 'size' is missing"},
         Malformed{"id,lower,upper,size,colour\n", "x.csv:1:21: unknown column 'colour'"},
         Malformed{"id,lower,upper,size,size\n", "x.csv:1:21: column 'size' is given twice"},
         Malformed{"id,lower,start,upper,size\n", "x.csv:1:10: column 'lower' is given twice"},
         Malformed{"id,lower,upper,size\na,0,1\n", "x.csv:2:1: found 3 fields; the header has 4"},
         Malformed{"id,lower,upper,size\na,0,1,2,3\n", "x.csv:2:1: found 5 fields"},
+        Malformed{"id,lower,upper,size\n\"a,0,1,2\n", "x.csv:2:1: the quote is not closed"},
+        Malformed{"id,lower,upper,size\n\"a\"b,0,1,2\n", "x.csv:2:4: expected a comma after"},
         Malformed{"id,lower,upper,size\n\na,0, 1x,2\n", "x.csv:3:6: upper is '1x'; expected a "},
         Malformed{"id,lower,upper,size\na,0,,2\n", "x.csv:2:5: upper is ''"},
         Malformed{"id,lower,upper,size\na,0,1,99999999999999999999\n",
@@ -114,7 +135,7 @@ TEST(TextTest, SurvivesDamage) {
     state = state * 6364136223846793005ull + 1442695040888963407ull;
     return (state >> 33) % bound;
   };
-  constexpr char alphabet[] = ",\n\r#+-0123456789 abwx\0\xff";
+  constexpr char alphabet[] = ",\n\r#+-\"0123456789 abwx\0\xff";
   int accepted = 0, refused = 0;
   for (uint64_t seed = 0; seed < 20'000; ++seed) {
     std::string text = print(generate(seed % 50, options));

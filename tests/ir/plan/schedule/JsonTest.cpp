@@ -43,6 +43,18 @@ TEST(JsonTest, RoundTripsSchedules) {
   EXPECT_THROW(parseSolution("[]", problem), Error);
 }
 
+// Tests that a schedule says which node each op is where the file lists nodes in another order or
+// gives two of them one name.
+TEST(JsonTest, SchedulesNameTheirOps) {
+  Problem problem = parse(R"({"nodes": [{"duration": 0.5, "out_cost": 1, "id": 0, "name": "b"},
+    {"duration": 1, "out_cost": 1, "id": 7, "name": "a"},
+    {"duration": 1, "out_cost": 1, "id": 8, "name": "b"}], "edges": [[7, 0], [0, 8]]})");
+  EXPECT_THAT(printSolution(problem, inputOrder(problem)),
+              HasSubstr("\"time\": 25, \"cost_denominator\": 10, \"peak_bytes\": 2,\n"
+                        " \"ops\": [\n  \"a\", \"b (0)\", \"b (8)\"],\n"
+                        " \"runs\": [\n  [0, 0], [1, 0], [2, 0]]}\n"));
+}
+
 // Tests the published form with `cost_cpu`, `cost_ram` and links as objects.
 TEST(JsonTest, ReadsNodeLinkGraphs) {
   Problem problem = parse(R"({"directed": true, "graph": {"name": "tiny"},
@@ -107,13 +119,20 @@ TEST(JsonTest, NamesFaultsOfNodeLinkGraphs) {
               HasSubstr("at /links/0: there is no node with id 5"));
   EXPECT_THAT(fault(nodes + R"("links": [{"source": 0}]})"),
               HasSubstr("at /links/0: expected an edge"));
-  EXPECT_THAT(fault(nodes + R"("links": [[0, 1], [1, 0]]})"), HasSubstr("cycle"));
+  EXPECT_THAT(fault(nodes + R"("links": [[0, 1], [1, 0]]})"),
+              HasSubstr("cycle through node \"node0\""));
+  EXPECT_THAT(fault(nodes + R"("links": [[0, 1], [1, 1]]})"),
+              HasSubstr("cycle through node \"node1\""));
   EXPECT_THAT(fault(nodes + R"("links": [[0, 1]], "graph": {"order": [1, 0]}})"),
               HasSubstr("comes before its input"));
   EXPECT_THAT(fault(nodes + R"("links": [], "graph": {"order": [1]}})"),
               HasSubstr("expected every node once"));
   EXPECT_THAT(fault(R"({"nodes": [{"cost_cpu": 1, "id": 0}], "links": []})"),
-              HasSubstr("at /nodes/0: member \"out_cost\" is missing"));
+              HasSubstr("at /nodes/0: member \"cost_ram\" (or \"out_cost\") is missing"));
+  EXPECT_THAT(fault(nodes + R"("links": [[0, 1]], "edges": [[0, 1]]})"),
+              HasSubstr("both \"links\" and \"edges\""));
+  EXPECT_EQ(fault(nodes + R"("links": [], "edges": [[0, 1]]})"), "");
+  EXPECT_THAT(fault(R"({"nodes": []})"), HasSubstr("\"links\" (or \"edges\") is missing"));
   EXPECT_THAT(fault(R"({"nodes": [{"cost_cpu": -1, "cost_ram": 1, "id": 0}], "links": []})"),
               HasSubstr("at /nodes/0/cost_cpu"));
 }

@@ -1,0 +1,37 @@
+// How the commands on bare instances read their file.
+#pragma once
+
+#include "runtime/base/Error.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <string>
+
+namespace stow {
+
+/// The contents of `path`; "-" is standard input. Throws Error(BadInput) naming the file.
+inline std::string readInput(const std::string &path) {
+  std::ostringstream text;
+  if (path == "-") {
+    text << std::cin.rdbuf();
+    return text.str();
+  }
+  if (std::filesystem::is_directory(path))
+    throw Error::badInput("cannot read '" + path + "': it is a folder");
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    throw Error::badInput("cannot open '" + path + "' for reading");
+  text << file.rdbuf();
+  if (file.bad())
+    throw Error::badInput("cannot read '" + path + "'");
+  return text.str();
+}
+
+/// What messages call that file.
+inline std::string inputName(const std::string &path) {
+  return path == "-" ? "standard input" : path;
+}
+
+} // namespace stow
