@@ -256,6 +256,24 @@ std::vector<size_t> topologicalOrder(const std::vector<std::vector<size_t>> &inp
   return order;
 }
 
+/// The node order under `order`, which has to list every node once. `find` resolves ids.
+template <typename Find>
+std::vector<size_t> listedOrder(const Json &graph, const Place &place, size_t count, Find find) {
+  const Place at = place / "order";
+  const Json &list = arrayAt(graph, "order", place);
+  std::vector<size_t> order;
+  std::vector<char> seen(count, 0);
+  for (size_t i = 0; i < list.size(); ++i) {
+    order.push_back(find(list[i], at / i));
+    if (seen[order.back()]++)
+      (at / i).fail("node " + list[i].dump() + " is listed twice");
+  }
+  if (order.size() != count)
+    at.fail("expected every node once: " + std::to_string(count) + ", found " +
+            std::to_string(order.size()));
+  return order;
+}
+
 std::string nodeName(const Json &node, const Json &id) {
   if (node.contains("name") && node["name"].is_string())
     return node["name"].get<std::string>();
@@ -321,24 +339,11 @@ Problem parseNodeLink(const Json &json, const Place &place) {
   for (std::vector<size_t> &list : inputs)
     std::sort(list.begin(), list.end());
 
-  std::vector<size_t> order;
   const Json *graph =
       json.contains("graph") && json["graph"].is_object() ? &json["graph"] : nullptr;
-  if (graph && graph->contains("order")) {
-    Place at = place / "graph" / "order";
-    const Json &list = arrayAt(*graph, "order", place / "graph");
-    std::vector<char> seen(count, 0);
-    for (size_t i = 0; i < list.size(); ++i) {
-      order.push_back(find(list[i], at / i));
-      if (seen[order.back()]++)
-        (at / i).fail("node " + list[i].dump() + " is listed twice");
-    }
-    if (order.size() != count)
-      at.fail("expected every node once: " + std::to_string(count) + ", found " +
-              std::to_string(order.size()));
-  } else {
-    order = topologicalOrder(inputs, names, place);
-  }
+  const std::vector<size_t> order = graph && graph->contains("order")
+                                        ? listedOrder(*graph, place / "graph", count, find)
+                                        : topologicalOrder(inputs, names, place);
 
   Problem problem;
   if (graph)
