@@ -149,7 +149,7 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
 }
 
 int64_t BudgetSolver::moves() const {
-  const double moves = 7e7 / static_cast<double>(core.ops.size() + 150);
+  const double moves = 14e7 / static_cast<double>(core.ops.size() + 150);
   return static_cast<int64_t>(options.effort * std::clamp(moves, 6000.0, 300000.0));
 }
 
@@ -179,13 +179,12 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
   };
   // Searches differ more by where they start than by how they run. The last ones only serve where
   // nothing fits yet: bytes get dearer and dearer.
-  static constexpr Variant variants[] = {
-      {From::BestOrder, 1.0, 0.6, 1e-2, 20},  {From::BestFound, 0.5, 0.3, 1e-4, 20},
-      {From::InputOrder, 1.0, 0.6, 1e-2, 20}, {From::BestFound, 1.0, 1.0, 1e-2, 20},
-      {From::BestOrder, 1.0, 1.0, 1e-2, 20},  {From::BestFound, 1.0, 0.3, 1e-2, 20},
-      {From::InputOrder, 0.3, 1.0, 1e-1, 20}, {From::BestFound, 2.0, 0.05, 1e-4, 10},
-      {From::BestFound, 4.0, 1.0, 1e-3, 60},  {From::BestFound, 16.0, 1.0, 1e-3, 60}};
-  constexpr size_t usual = 8;
+  static constexpr Variant variants[] = {{From::BestOrder, 1.0, 0.3, 1e-1, 50},
+                                         {From::BestFound, 0.5, 0.3, 1e-1, 50},
+                                         {From::BestFound, 1.0, 0.3, 1e-1, 50},
+                                         {From::BestFound, 4.0, 1.0, 1e-3, 60},
+                                         {From::BestFound, 16.0, 1.0, 1e-3, 60}};
+  constexpr size_t usual = 3;
   std::optional<Sequence> current;
   Measure best;
   if (start) {

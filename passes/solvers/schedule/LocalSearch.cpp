@@ -1,7 +1,7 @@
 #include "passes/solvers/schedule/LocalSearch.h"
 
 #include "ir/plan/Random.h"
-#include "passes/solvers/schedule/Timeline.h"
+#include "passes/solvers/schedule/RerunPlan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@ class Search {
 public:
   Search(const Core &core, const Sequence &start, const SearchOptions &options)
       : core(core), options(options), timeline(core, start), random(options.seed * 77 + 5),
-        placeInMany(core.ops.size(), none) {
+        plan(core, timeline, random), placeInMany(core.ops.size(), none) {
     for (size_t op = 0; op < core.ops.size(); ++op)
       track(static_cast<int32_t>(op));
     best.sequence = start;
@@ -226,43 +226,23 @@ private:
     const std::optional<int32_t> &producer = core.values[value].producer;
     if (!producer || !core.ops[*producer].recomputable)
       return false;
-    if (timeline.peak() <= options.budgetBytes &&
-        static_cast<double>(core.ops[*producer].cost) > threshold)
-      return false; // a rerun that is not needed now, and that would not be accepted
     int32_t next = timeline.nextReadAfter(value, peak);
     if (next == timeline.slotCount() && !core.values[value].keep)
       return false;
-    return rerunBefore(*producer, peak, next, 0);
-  }
-
-  /// Runs `op` again in a slot of (left, right), as late as possible, and sees to its inputs.
-  bool rerunBefore(int32_t op, int32_t left, int32_t right, int depth) {
-    int32_t slot = timeline.emptyBefore(left, right);
-    if (slot == none || depth > 24) {
-      ++crowded;
+    const Bytes over = std::max<Bytes>(0, timeline.peak() - options.budgetBytes);
+    const double worth = price * static_cast<double>(over);
+    if (!plan.make(*producer, peak, next, threshold + worth)) {
+      crowded += plan.isCrowded();
       return false;
     }
-    for (int32_t input : core.ops[op].inputs)
-      if (timeline.servedFrom(input, slot) == none)
-        return false;
-    add(op, slot);
-    auto mayFollow = [&](int32_t input) {
-      const std::optional<int32_t> &producer = core.values[input].producer;
-      if (!producer || !core.ops[*producer].recomputable || core.values[input].sizeBytes == 0)
-        return false;
-      int32_t before =
-          std::max(timeline.servedFrom(input, slot), timeline.lastReadBefore(input, slot));
-      return before < left; // otherwise it lives there anyway
-    };
-    // About one input in all is computed again too, so that chains of reruns grow and trees of them
-    // do not explode where ops read many values.
-    const int candidates = static_cast<int>(
-        std::count_if(core.ops[op].inputs.begin(), core.ops[op].inputs.end(), mayFollow));
-    const double share = std::min(0.6, 0.9 / std::max(candidates, 1));
-    for (int32_t input : core.ops[op].inputs)
-      if (random.real() < share && mayFollow(input) &&
-          !rerunBefore(*core.values[input].producer, left, slot, depth + 1))
-        return false;
+    // Nine plans in ten end here: they are not worth it even if they take off the peak all they
+    // could.
+    const Bytes gain =
+        over - std::max<Bytes>(0, timeline.peak() + plan.peakBytes() - options.budgetBytes);
+    if (static_cast<double>(plan.cost()) - price * static_cast<double>(gain) > threshold)
+      return false;
+    for (size_t i = plan.runs().size(); i-- > 0;)
+      add(plan.runs()[i].op, plan.runs()[i].slot);
     return true;
   }
 
@@ -377,6 +357,7 @@ private:
   const SearchOptions &options;
   Timeline timeline;
   Random random;
+  RerunPlan plan;
   SearchResult best;
   double energy = 0, threshold = 0, price = 0, temperature = 0;
   std::vector<Change> log;     ///< of the move at hand

@@ -102,7 +102,24 @@ struct Window {
   std::vector<WindowValue> values;
 };
 
-Window prepare(const Core &core, const Sequence &sequence, size_t begin, size_t end) {
+/// Steps from what is live behind a run to what is live in front of it.
+void stepBack(const Core &core, int32_t op, std::vector<char> &isLive) {
+  for (int32_t value : core.ops[op].outputs)
+    isLive[value] = 0;
+  for (int32_t value : core.ops[op].inputs)
+    isLive[value] = 1;
+}
+
+std::vector<char> liveAtEnd(const Core &core) {
+  std::vector<char> isLive;
+  for (const CoreValue &value : core.values)
+    isLive.push_back(value.keep);
+  return isLive;
+}
+
+/// `isLive` says of every value whether it is read from `end` on before it is written again.
+Window prepare(const Core &core, const Sequence &sequence, size_t begin, size_t end,
+               const std::vector<char> &isLive) {
   Window window;
   window.runs.resize(end - begin);
   std::vector<int32_t> copyOf(core.values.size(), -1); // current copy, while walking the window
@@ -141,64 +158,83 @@ Window prepare(const Core &core, const Sequence &sequence, size_t begin, size_t 
       run.before |= uint32_t(1) << lastRun[sequence[i]];
     lastRun[sequence[i]] = index;
   }
-  // What is read behind the window: walk until every copy is decided.
-  std::vector<char> decided(core.values.size(), 0);
-  for (size_t i = end; i < sequence.size(); ++i) {
-    for (int32_t value : core.ops[sequence[i]].inputs)
-      if (!decided[value]) {
-        decided[value] = 1;
-        if (copyOf[value] >= 0)
-          window.values[copyOf[value]].liveAfter = true;
-      }
-    for (int32_t value : core.ops[sequence[i]].outputs)
-      decided[value] = 1;
-  }
   for (size_t v = 0; v < core.values.size(); ++v)
-    if (core.values[v].keep && !decided[v] && copyOf[v] >= 0)
-      window.values[copyOf[v]].liveAfter = true;
+    if (copyOf[v] >= 0)
+      window.values[copyOf[v]].liveAfter = isLive[v];
   return window;
 }
 
-} // namespace
+/// A run of a window, ready for sums over sets of runs.
+struct Step {
+  uint32_t before = 0; ///< runs that must come first
+  Bytes fresh = 0;     ///< bytes that it adds while it runs
+  Bytes kept = 0;      ///< bytes of what it writes that is read later
+  struct Death {       ///< bytes that vanish once all of these runs are done
+    uint32_t readers;
+    Bytes bytes;
+  };
+  std::vector<Death> deaths, credits;
+};
 
-bool improveWindow(const Core &core, Sequence &sequence, size_t begin, size_t end) {
-  const size_t count = end - begin;
-  if (count < 2 || count > 20)
-    return false;
-  Window window = prepare(core, sequence, begin, end);
+std::vector<Step> stepsOf(const Window &window) {
+  std::vector<Step> steps;
+  for (const Window::Run &run : window.runs) {
+    Step &step = steps.emplace_back();
+    step.before = run.before;
+    step.fresh = run.workspaceBytes;
+    for (int32_t copy : run.writes) {
+      const WindowValue &value = window.values[copy];
+      step.fresh += value.sizeBytes;
+      if (value.readers || value.liveAfter)
+        step.kept += value.sizeBytes;
+    }
+    for (int32_t copy : run.reads)
+      if (const WindowValue &value = window.values[copy]; !value.liveAfter && value.sizeBytes > 0)
+        step.deaths.push_back({value.readers, value.sizeBytes});
+    for (auto [copy, bytes] : run.credits)
+      if (const WindowValue &value = window.values[copy]; !value.liveAfter)
+        step.credits.push_back({value.readers, bytes});
+  }
+  return steps;
+}
+
+bool improvePrepared(const Window &window, Sequence &sequence, size_t begin) {
+  const std::vector<Step> steps = stepsOf(window);
+  const size_t count = steps.size();
   const uint32_t full = (uint32_t(1) << count) - 1;
   constexpr Bytes unreached = std::numeric_limits<Bytes>::max();
   // Bytes are relative to what is live in front of the window.
   std::vector<Bytes> peak(full + 1, unreached), live(full + 1, 0);
   std::vector<int8_t> last(full + 1, -1);
-  auto stepBytes = [&](uint32_t done, int32_t r, Bytes &after) {
-    const Window::Run &run = window.runs[r];
-    const uint32_t now = done | uint32_t(1) << r;
-    Bytes during = live[done] + run.workspaceBytes;
-    after = live[done];
-    for (int32_t copy : run.writes) {
-      during += window.values[copy].sizeBytes;
-      if (window.values[copy].readers || window.values[copy].liveAfter)
-        after += window.values[copy].sizeBytes;
-    }
-    for (int32_t copy : run.reads)
-      if (!window.values[copy].liveAfter && (window.values[copy].readers & ~now) == 0)
-        after -= window.values[copy].sizeBytes;
+  auto stepBytes = [&](uint32_t done, uint32_t r, Bytes &after) {
+    const Step &step = steps[r];
+    const uint32_t missing = ~(done | uint32_t(1) << r);
+    after = live[done] + step.kept;
+    for (const Step::Death &death : step.deaths)
+      after -= death.readers & missing ? 0 : death.bytes;
     Bytes credit = 0;
-    for (auto [copy, bytes] : run.credits)
-      if (!window.values[copy].liveAfter && (window.values[copy].readers & ~now) == 0)
-        credit = std::max(credit, bytes);
-    return during - credit;
+    for (const Step::Death &death : step.credits)
+      credit = std::max(credit, death.readers & missing ? 0 : death.bytes);
+    return live[done] + step.fresh - credit;
   };
+  // The order at hand, measured the same way.
+  Bytes current = std::numeric_limits<Bytes>::min();
+  for (uint32_t r = 0, done = 0; r < count; ++r) {
+    Bytes after = 0;
+    current = std::max(current, stepBytes(done, r, after));
+    done |= uint32_t(1) << r;
+    live[done] = after;
+  }
   peak[0] = std::numeric_limits<Bytes>::min();
   for (uint32_t done = 0; done < full; ++done) {
-    if (peak[done] == unreached)
+    if (peak[done] >= current) // unreached, or no better than the order at hand
       continue;
-    for (size_t r = 0; r < count; ++r) {
-      if ((done >> r & 1) || (window.runs[r].before & ~done))
+    for (uint32_t rest = full & ~done; rest; rest &= rest - 1) {
+      const auto r = static_cast<uint32_t>(std::countr_zero(rest));
+      if (steps[r].before & ~done)
         continue;
       Bytes after = 0;
-      Bytes reached = std::max(peak[done], stepBytes(done, static_cast<int32_t>(r), after));
+      const Bytes reached = std::max(peak[done], stepBytes(done, r, after));
       const uint32_t now = done | uint32_t(1) << r;
       if (reached < peak[now]) {
         peak[now] = reached;
@@ -206,15 +242,6 @@ bool improveWindow(const Core &core, Sequence &sequence, size_t begin, size_t en
         last[now] = static_cast<int8_t>(r);
       }
     }
-  }
-  // The order at hand, measured the same way.
-  Bytes current = std::numeric_limits<Bytes>::min();
-  uint32_t done = 0;
-  for (size_t r = 0; r < count; ++r) {
-    Bytes after = 0;
-    current = std::max(current, stepBytes(done, static_cast<int32_t>(r), after));
-    done |= uint32_t(1) << r;
-    live[done] = after;
   }
   if (peak[full] >= current)
     return false;
@@ -225,9 +252,29 @@ bool improveWindow(const Core &core, Sequence &sequence, size_t begin, size_t en
   return true;
 }
 
+} // namespace
+
+bool improveWindow(const Core &core, Sequence &sequence, size_t begin, size_t end) {
+  if (end - begin < 2 || end - begin > 20)
+    return false;
+  std::vector<char> isLive = liveAtEnd(core);
+  for (size_t i = sequence.size(); i-- > end;)
+    stepBack(core, sequence[i], isLive);
+  return improvePrepared(prepare(core, sequence, begin, end, isLive), sequence, begin);
+}
+
 void improveAllWindows(const Core &core, Sequence &sequence, size_t windowRuns) {
-  for (size_t begin = 0; begin + 2 <= sequence.size(); begin += windowRuns / 2)
-    improveWindow(core, sequence, begin, std::min(begin + windowRuns, sequence.size()));
+  // From the last window to the first, so that one walk tells what is live behind each.
+  std::vector<char> isLive = liveAtEnd(core);
+  const size_t stride = windowRuns / 2;
+  size_t end = sequence.size();
+  while (end >= 2) {
+    const size_t begin = end - std::min(end, windowRuns);
+    improvePrepared(prepare(core, sequence, begin, end, isLive), sequence, begin);
+    const size_t next = end - std::min(end, stride);
+    for (; end > next; --end)
+      stepBack(core, sequence[end - 1], isLive);
+  }
 }
 
 Sequence searchOrder(const Core &core, const Sequence &start, const OrderOptions &options) {

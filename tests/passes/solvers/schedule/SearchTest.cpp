@@ -4,6 +4,7 @@
 #include "passes/solvers/schedule/CutSchedule.h"
 #include "passes/solvers/schedule/LocalSearch.h"
 #include "passes/solvers/schedule/OrderSearch.h"
+#include "passes/solvers/schedule/RerunPlan.h"
 #include "passes/solvers/schedule/Segments.h"
 
 #include <algorithm>
@@ -105,6 +106,74 @@ TEST(OrderSearchTest, WindowsAreExact) {
     improved += changed;
   }
   EXPECT_GT(improved, 30);
+}
+
+// Tests that a plan costs what its runs cost, changes the bytes at the peak by what it says, and
+// is given up as soon as it costs more than it may.
+TEST(RerunPlanTest, FiguresAreThoseOfTheSchedule) {
+  constexpr double anything = 1e18;
+  int chains = 0, lowered = 0, refused = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    LayeredOptions layered;
+    layered.opCount = 60;
+    const Problem problem = generateLayered(seed, layered);
+    const Core core(problem);
+    const Timeline start(core, core.inputOrder());
+    const int32_t peak = start.peakSlot();
+    std::vector<Bytes> before;
+    const Measure old = measure(core, core.inputOrder(), &before);
+    for (size_t v = 0; v < core.values.size(); ++v) {
+      const auto value = static_cast<int32_t>(v);
+      const int32_t from = start.servedFrom(value, peak);
+      if (from == Timeline::none || start.liveUntil(value, from) <= peak ||
+          start.lastReadBefore(value, peak + 1) == peak)
+        continue;
+      const int32_t next = start.nextReadAfter(value, peak);
+      Random random(seed), same(seed);
+      RerunPlan plan(core, start, random), limited(core, start, same);
+      if (next == start.slotCount() || !plan.make(*core.values[v].producer, peak, next, anything))
+        continue;
+      Timeline timeline(core, core.inputOrder());
+      for (size_t i = plan.runs().size(); i-- > 0;)
+        timeline.add(plan.runs()[i].op, plan.runs()[i].slot);
+      ASSERT_EQ(timeline.violations(), 0);
+      std::vector<Bytes> after;
+      const Measure now = measure(core, timeline.sequence(), &after);
+      ASSERT_TRUE(now.legal);
+      ASSERT_EQ(now.time, old.time + plan.cost());
+      ASSERT_EQ(after[old.peakPosition], before[old.peakPosition] + plan.peakBytes());
+      chains += plan.runs().size() > 1;
+      lowered += plan.peakBytes() < 0;
+      refused += !limited.make(*core.values[v].producer, peak, next,
+                               static_cast<double>(plan.cost()) - 0.5);
+    }
+  }
+  EXPECT_GT(chains, 100);
+  EXPECT_GT(lowered, 100);
+  EXPECT_GT(refused, 200);
+}
+
+// Tests that windows lower peaks inside them and never raise the peak of the whole.
+TEST(OrderSearchTest, AllWindowsTogetherNeverRaiseThePeak) {
+  int lowered = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    LayeredOptions layered;
+    layered.opCount = 40;
+    const Problem problem = generateLayered(seed, layered);
+    const Core core(problem);
+    SearchOptions options;
+    options.budgetBytes = measure(core, core.inputOrder()).peakBytes * 8 / 10;
+    options.moves = 400;
+    const SearchResult start = improve(core, core.inputOrder(), options);
+    Sequence sequence = start.sequence;
+    improveAllWindows(core, sequence, 8);
+    const Measure now = measure(core, sequence);
+    ASSERT_TRUE(now.legal) << "seed " << seed;
+    ASSERT_EQ(now.time, start.measured.time) << "seed " << seed;
+    ASSERT_LE(now.peakBytes, start.measured.peakBytes) << "seed " << seed;
+    lowered += now.peakBytes < start.measured.peakBytes;
+  }
+  EXPECT_GT(lowered, 50);
 }
 
 TEST(OrderSearchTest, OrdersAreLegalAndNeverWorse) {

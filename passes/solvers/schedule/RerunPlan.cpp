@@ -1,0 +1,113 @@
+#include "passes/solvers/schedule/RerunPlan.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stow::schedule {
+namespace {
+constexpr int32_t none = Timeline::none;
+}
+
+bool RerunPlan::make(int32_t op, int32_t at, int32_t right, double limit) {
+  planned.clear();
+  inputs.clear();
+  peak = at;
+  mostCost = limit;
+  sum = 0;
+  change = 0;
+  crowded = false;
+  if (!add(op, right, 0))
+    return false;
+  weigh();
+  return true;
+}
+
+/// Is `value` in memory at the peak for a reader there or behind it?
+bool RerunPlan::isLive(int32_t value, const Touched &planned) const {
+  const CoreValue &known = core.values[value];
+  const int32_t reader = std::min(planned.reader, timeline.nextReadAfter(value, peak - 1));
+  int32_t writer = planned.writer;
+  if (known.producer)
+    writer = std::min(writer, timeline.nextRunAfter(*known.producer, peak - 1));
+  return reader < writer || (known.keep && writer == timeline.slotCount());
+}
+
+/// Sums up what becomes of the values that the planned runs read and write.
+void RerunPlan::weigh() {
+  const Touched untouched{timeline.slotCount(), timeline.slotCount()};
+  touched.clear();
+  auto touch = [&](int32_t value) -> Touched & {
+    if (std::exchange(seen[value], stamp) != stamp) {
+      touched.push_back(value);
+      touches[value] = untouched;
+    }
+    return touches[value];
+  };
+  ++stamp;
+  for (const Run &run : planned) {
+    for (int32_t value : core.ops[run.op].inputs)
+      touch(value).reader = std::min(touch(value).reader, run.slot);
+    for (int32_t value : core.ops[run.op].outputs)
+      touch(value).writer = std::min(touch(value).writer, run.slot);
+  }
+  for (int32_t value : touched)
+    if (timeline.servedFrom(value, peak) != none)
+      change +=
+          (isLive(value, touches[value]) - isLive(value, untouched)) * core.values[value].sizeBytes;
+}
+
+bool RerunPlan::isPlanned(int32_t op) const {
+  return std::ranges::any_of(planned, [&](const Run &run) { return run.op == op; });
+}
+
+int32_t RerunPlan::freeSlotBefore(int32_t right) const {
+  int32_t slot = right;
+  do
+    slot = timeline.emptyBefore(peak, slot);
+  while (slot != none &&
+         std::ranges::any_of(planned, [&](const Run &r) { return r.slot == slot; }));
+  return slot;
+}
+
+/// Pushes the inputs of `op` that nothing keeps alive between the peak and `slot`.
+void RerunPlan::findInputs(int32_t op, int32_t slot) {
+  for (int32_t value : core.ops[op].inputs) {
+    const std::optional<int32_t> &producer = core.values[value].producer;
+    const int32_t from = timeline.servedFrom(value, slot);
+    if (core.values[value].sizeBytes == 0 || from >= peak || (producer && isPlanned(*producer)) ||
+        timeline.lastReadBefore(value, slot) >= peak)
+      continue;
+    inputs.push_back({value, producer && core.ops[*producer].recomputable});
+  }
+}
+
+bool RerunPlan::add(int32_t op, int32_t right, int depth) {
+  constexpr int deepest = 24;
+  sum += core.ops[op].cost;
+  if (static_cast<double>(sum) > mostCost || depth > deepest)
+    return false;
+  const int32_t slot = freeSlotBefore(right);
+  crowded = slot == none;
+  if (crowded)
+    return false;
+  planned.push_back({op, slot});
+  for (int32_t value : core.ops[op].inputs)
+    if (timeline.servedFrom(value, slot) == none)
+      return false;
+  const size_t first = inputs.size();
+  findInputs(op, slot);
+  // About one input in all is computed again too, so that chains of reruns grow and trees of them
+  // do not explode where ops read many values.
+  const auto candidates = static_cast<double>(
+      std::count_if(inputs.begin() + static_cast<std::ptrdiff_t>(first), inputs.end(),
+                    [](const Input &input) { return input.mayFollow; }));
+  const double share = std::min(0.6, 0.9 / std::max(candidates, 1.0));
+  for (size_t i = first; i < inputs.size(); ++i)
+    if (inputs[i].mayFollow && random.real() < share &&
+        !add(*core.values[inputs[i].value].producer, slot, depth + 1))
+      return false;
+  inputs.resize(first);
+  return true;
+}
+
+} // namespace stow::schedule
