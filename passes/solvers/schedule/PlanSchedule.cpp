@@ -2,6 +2,7 @@
 
 #include "passes/solvers/schedule/BudgetSolver.h"
 #include "passes/solvers/schedule/CutBound.h"
+#include "passes/solvers/schedule/DeathSearch.h"
 #include "passes/solvers/schedule/MomentBound.h"
 #include "passes/solvers/schedule/OrderBound.h"
 #include "passes/solvers/schedule/OrderSearch.h"
@@ -57,6 +58,8 @@ public:
     // alternative that fits at each position.
     if (core.hasAlternatives)
       core.useLeanestAlternatives(problem);
+    if (core.ops.size() <= DeathSearch::mostOps)
+      deaths.emplace(core, bound);
     solver.addBase(order);
     searchOrders();
     for (const Sequence &base : solver.bases())
@@ -179,7 +182,8 @@ private:
     moments.ops = proof.ops;
     moments.knownTime = known;
     moments.allowance = 10'000'000 * scale;
-    return std::max(ordered, momentTimeBound(core, bound, budget, moments));
+    const Cost trees = std::max(ordered, momentTimeBound(core, bound, budget, moments));
+    return deaths ? deaths->timeBound(budget, trees, known, 60'000'000 * scale) : trees;
   }
 
   const Frontier &sweep() {
@@ -374,6 +378,7 @@ private:
   Core core;
   CutBound bound;
   BudgetSolver solver;
+  std::optional<DeathSearch> deaths; ///< absent: too many ops
   Bytes inputPeak = 0;
   int lowest = 0, highest = whole; ///< the tree's nodes lie between: what bounds leave open
   Frontier start;                  ///< orders without reruns

@@ -1,0 +1,464 @@
+#include "passes/solvers/schedule/DeathSearch.h"
+
+#include "passes/solvers/schedule/MaxFlow.h"
+#include "passes/solvers/schedule/SetTable.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <tuple>
+
+namespace stow::schedule {
+namespace {
+
+bool contains(const uint64_t *set, int32_t op) { return set[op / 64] >> (op % 64) & 1; }
+
+bool isSubset(const uint64_t *small, const uint64_t *large, size_t words) {
+  for (size_t w = 0; w < words; ++w)
+    if (small[w] & ~large[w])
+      return false;
+  return true;
+}
+
+constexpr Bytes dead = std::numeric_limits<Bytes>::max();
+
+} // namespace
+
+/// One search: the path of sets at hand, and what is left to try at each.
+class DeathRun {
+public:
+  DeathRun(const DeathSearch &search, Bytes budget, Cost mostExtra, int64_t &allowance)
+      : search(search), core(search.core), words(search.words), room(budget - search.baseBytes),
+        mostExtra(mostExtra), allowance(allowance), known(words),
+        killedAt(search.mortals.size(), 0), mayFree(core.ops.size(), 0) {
+    // All that any set of reruns for this extra time frees, wherever it is.
+    Cost left = mostExtra;
+    for (const DeathSearch::Rerun &rerun : search.reruns) {
+      if (rerun.cost > mostExtra)
+        continue;
+      usable.push_back(rerun);
+      mayFree[rerun.op] = 1;
+      mostFreed += share(rerun.bytes, rerun.cost, left);
+    }
+  }
+
+  DeathSearch::Answer solve() {
+    DeathSearch::Answer answer;
+    answer.outcome = explore();
+    answer.sets = known.size();
+    if (answer.outcome == DeathSearch::Outcome::Possible)
+      answer.order = order();
+    return answer;
+  }
+
+private:
+  struct Move {
+    size_t value = 0; ///< index of a mortal
+    Bytes written = 0, after = 0;
+    bool fits = false, mayFit = false;
+  };
+  struct Frame {
+    std::vector<uint64_t> ops; ///< E
+    Bytes bytes = 0;           ///< alive
+    bool fits = true;          ///< the last death did, without reruns
+    std::vector<Bytes> least;  ///< per mortal: written bytes of its C are at least this; or dead
+    std::vector<Move> moves;   ///< the best last
+  };
+
+  /// Bytes that can be freed by a rerun if this much cost is left, part of it if need be.
+  static Bytes share(Bytes bytes, Cost cost, Cost &left) {
+    if (cost <= left) {
+      left -= cost;
+      return bytes;
+    }
+    const auto part = static_cast<Bytes>(static_cast<__int128>(bytes) * left / cost);
+    left = 0;
+    return part;
+  }
+
+  DeathSearch::Outcome explore() {
+    Bytes kept = 0;
+    for (const CoreValue &value : core.values)
+      kept += value.keep ? value.sizeBytes : 0;
+    if (kept > room)
+      return DeathSearch::Outcome::Impossible;
+    Frame start;
+    start.ops.assign(words, 0);
+    start.least.assign(search.mortals.size(), 0);
+    for (const CoreValue &value : core.values)
+      if (!value.producer && (value.keep || !value.readers.empty()))
+        start.bytes += value.sizeBytes;
+    known.insert(start.ops.data());
+    if (enter(std::move(start)))
+      return DeathSearch::Outcome::Possible;
+    std::vector<uint64_t> next(words);
+    while (!path.empty()) {
+      if (allowance <= 0)
+        return DeathSearch::Outcome::Unknown;
+      Frame &top = path.back();
+      if (top.moves.empty()) {
+        path.pop_back();
+        continue;
+      }
+      const Move move = top.moves.back();
+      top.moves.pop_back();
+      const uint64_t *closure = &search.closures[move.value * words];
+      for (size_t w = 0; w < words; ++w)
+        next[w] = top.ops[w] | closure[w];
+      allowance -= static_cast<int64_t>(words);
+      if (!known.insert(next.data()))
+        continue;
+      Frame frame;
+      frame.least = top.least;
+      for (Bytes &least : frame.least)
+        if (least != dead)
+          least = std::max<Bytes>(least - move.written, 0);
+      kill(top, next.data(), [&](int32_t mortal) { frame.least[mortal] = dead; });
+      frame.ops = next;
+      frame.bytes = move.after;
+      frame.fits = move.fits;
+      if (enter(std::move(frame)))
+        return DeathSearch::Outcome::Possible;
+      dropAlternatives();
+    }
+    return DeathSearch::Outcome::Impossible;
+  }
+
+  /// Calls `seen` for every mortal that dies between a frame's set and `next`.
+  template <typename Seen> void kill(const Frame &from, const uint64_t *next, Seen seen) {
+    ++stamp;
+    for (size_t w = 0; w < words; ++w)
+      for (uint64_t bits = next[w] & ~from.ops[w]; bits; bits &= bits - 1)
+        for (int32_t m : search.reads[w * 64 + std::countr_zero(bits)]) {
+          if (killedAt[m] == stamp)
+            continue;
+          killedAt[m] = stamp;
+          const std::vector<int32_t> &readers = search.mortals[m].readers;
+          allowance -= static_cast<int64_t>(readers.size());
+          if (std::all_of(readers.begin(), readers.end(),
+                          [&](int32_t reader) { return contains(next, reader); }))
+            seen(m);
+        }
+  }
+
+  /// Puts a set on the path and finds what may die next; true if all that can die is dead.
+  bool enter(Frame frame) {
+    std::vector<Move> candidates;
+    sets.clear();
+    bool isAllDead = true;
+    allowance -= static_cast<int64_t>(search.mortals.size() / 4 + 8);
+    for (size_t m = 0; m < search.mortals.size(); ++m) {
+      if (frame.least[m] == dead)
+        continue;
+      const bool isValue = search.mortals[m].bytes > 0;
+      isAllDead &= !isValue;
+      const Bytes most = room + mostFreed - frame.bytes - search.mortals[m].beside;
+      if (frame.least[m] > most)
+        continue;
+      Move move;
+      move.value = m;
+      move.written = writtenUpTo(frame, m, most);
+      frame.least[m] = move.written;
+      if (move.written > most)
+        continue;
+      const Bytes excess = frame.bytes + move.written + search.mortals[m].beside - room;
+      move.fits = excess <= 0;
+      // An op that leaves nothing runs as soon as it can; else with the death that needs it.
+      if (isValue || (move.fits && isReady(frame, search.mortals[m].readers.front())))
+        candidates.push_back(move);
+    }
+    std::sort(candidates.begin(), candidates.end(), [](const Move &a, const Move &b) {
+      return std::tie(a.written, a.value) < std::tie(b.written, b.value);
+    });
+    chooseLeast(frame, candidates);
+    path.push_back(std::move(frame));
+    return isAllDead;
+  }
+
+  bool isReady(const Frame &frame, int32_t op) const {
+    return std::all_of(core.ops[op].inputs.begin(), core.ops[op].inputs.end(), [&](int32_t value) {
+      const std::optional<int32_t> &producer = core.values[value].producer;
+      return !producer || contains(frame.ops.data(), *producer);
+    });
+  }
+
+  /// Bytes that the ops which are missing for a death write; if they are more than `most`, any
+  /// number above it. Appends those ops to `sets` if not.
+  Bytes writtenUpTo(const Frame &frame, size_t mortal, Bytes most) {
+    const uint64_t *closure = &search.closures[mortal * words];
+    Bytes sum = 0;
+    for (size_t w = 0; w < words; ++w)
+      for (uint64_t bits = closure[w] & ~frame.ops[w]; bits; bits &= bits - 1) {
+        sum += search.written[w * 64 + std::countr_zero(bits)];
+        --allowance;
+        if (sum > most)
+          return sum;
+      }
+    allowance -= static_cast<int64_t>(words);
+    return sum;
+  }
+
+  /// Of the candidates, ordered by what they write, those whose ops contain no other's and that may
+  /// fit. If one of them is safe, it alone.
+  void chooseLeast(Frame &frame, const std::vector<Move> &candidates) {
+    sets.clear();
+    std::vector<uint64_t> missing(words);
+    for (Move move : candidates) {
+      const uint64_t *closure = &search.closures[move.value * words];
+      for (size_t w = 0; w < words; ++w)
+        missing[w] = closure[w] & ~frame.ops[w];
+      bool isLeast = true;
+      for (size_t s = 0; s < sets.size() && isLeast; s += words)
+        isLeast = !isSubset(&sets[s], missing.data(), words);
+      allowance -= static_cast<int64_t>(sets.size() / 4);
+      if (!isLeast)
+        continue;
+      sets.insert(sets.end(), missing.begin(), missing.end());
+      for (size_t w = 0; w < words; ++w)
+        missing[w] |= frame.ops[w];
+      if (!move.fits && !canFree(frame, missing.data(), move))
+        continue;
+      Bytes freed = 0, freedForGood = 0;
+      kill(frame, missing.data(), [&](int32_t mortal) {
+        const DeathSearch::Mortal &value = search.mortals[mortal];
+        freed += value.bytes;
+        if (!value.producer || !mayFree[*value.producer])
+          freedForGood += value.bytes;
+      });
+      move.after = frame.bytes + move.written - freed;
+      if (move.fits && move.written <= freedForGood) {
+        frame.moves.assign(1, move);
+        return;
+      }
+      frame.moves.push_back(move);
+    }
+    std::sort(frame.moves.begin(), frame.moves.end(), [](const Move &a, const Move &b) {
+      return std::tie(a.after, a.written, a.value) > std::tie(b.after, b.written, b.value);
+    });
+  }
+
+  /// The last set needs no more bytes than any between it and one before: going there was safe.
+  void dropAlternatives() {
+    const Bytes bytes = path.back().bytes;
+    size_t first = path.size() - 1;
+    std::vector<size_t> open;
+    while (first > 0 && path[first].fits && path[first - 1].bytes >= bytes)
+      if (!path[--first].moves.empty())
+        open.push_back(first);
+    if (open.empty())
+      return;
+    for (const size_t from : {open.back(), open[open.size() / 2], open.front()})
+      if (isLeastSince(path[from])) {
+        for (size_t i = from; i + 1 < path.size(); ++i)
+          path[i].moves.clear();
+        return;
+      }
+  }
+
+  /// Whether no set between one on the path and the last needs fewer bytes than the last, whatever
+  /// runs again: a minimum cut. On the sink's side is what such a set contains.
+  bool isLeastSince(const Frame &from) {
+    const Frame &last = path.back();
+    constexpr int32_t source = 0, sink = 1, outside = -1;
+    std::vector<int32_t> ops;
+    for (size_t w = 0; w < words; ++w)
+      for (uint64_t bits = last.ops[w] & ~from.ops[w]; bits; bits &= bits - 1)
+        ops.push_back(static_cast<int32_t>(w * 64 + std::countr_zero(bits)));
+    nodeOf.resize(core.ops.size(), outside);
+    int32_t nodes = 2;
+    for (int32_t op : ops)
+      nodeOf[op] = nodes++;
+    struct Arc {
+      int32_t from, to;
+      int64_t capacity;
+    };
+    std::vector<Arc> arcs;
+    Bytes most = 0; // of the last set; what both have is left out
+    ++stamp;
+    for (int32_t op : ops) {
+      for (int32_t value : core.ops[op].inputs)
+        if (const std::optional<int32_t> &producer = core.values[value].producer;
+            producer && nodeOf[*producer] >= 0)
+          arcs.push_back({nodeOf[*producer], nodeOf[op], MaxFlow::unbounded});
+      Bytes alive = search.written[op];
+      for (int32_t m : search.writes[op])
+        alive -= last.least[m] == dead ? search.mortals[m].bytes : 0;
+      most += alive;
+      arcs.push_back({source, nodeOf[op], alive});
+      for (int32_t m : search.reads[op]) { // dies in between: alive in a set without all readers
+        const DeathSearch::Mortal &value = search.mortals[m];
+        if (killedAt[m] == stamp || last.least[m] != dead || value.bytes == 0)
+          continue;
+        killedAt[m] = stamp;
+        const bool mayVanish = value.producer && mayFree[*value.producer];
+        const int32_t writer = value.producer ? nodeOf[*value.producer] : outside;
+        if (mayVanish)
+          continue;
+        const int32_t need = nodes++;
+        arcs.push_back({need, writer == outside ? sink : writer, value.bytes});
+        for (int32_t reader : value.readers)
+          if (nodeOf[reader] >= 0)
+            arcs.push_back({nodeOf[reader], need, MaxFlow::unbounded});
+      }
+    }
+    MaxFlow flow(nodes);
+    for (const Arc &arc : arcs)
+      flow.addArc(arc.from, arc.to, arc.capacity);
+    for (int32_t op : ops)
+      nodeOf[op] = outside;
+    const bool isLeast = flow.solve(source, sink) >= most;
+    allowance -= flow.work() + 4 * static_cast<int64_t>(arcs.size());
+    return isLeast;
+  }
+
+  /// Whether reruns for the extra time can free what a death needs over the room: a knapsack in
+  /// which the last op may be taken in part. What dies is read at that moment, so it is in memory.
+  bool canFree(const Frame &frame, const uint64_t *ops, const Move &move) {
+    Bytes excess = frame.bytes + move.written + search.mortals[move.value].beside - room;
+    Cost left = mostExtra;
+    for (const DeathSearch::Rerun &rerun : usable) {
+      --allowance;
+      if (!contains(ops, rerun.op))
+        continue;
+      const std::vector<int32_t> &writes = search.writes[rerun.op];
+      const bool isAlive =
+          search.keeps[rerun.op] || std::any_of(writes.begin(), writes.end(), [&](int32_t m) {
+            return frame.least[m] != dead && static_cast<size_t>(m) != move.value;
+          });
+      if (!isAlive)
+        continue;
+      excess -= share(rerun.bytes, rerun.cost, left);
+      if (excess <= 0)
+        return true;
+      if (left == 0 && rerun.cost > 0)
+        return false;
+    }
+    return false;
+  }
+
+  /// The ops in the order of the path, then those that nothing waits for.
+  Sequence order() const {
+    Sequence result;
+    std::vector<uint64_t> done(words, 0);
+    auto run = [&](const std::vector<uint64_t> &until) {
+      for (size_t w = 0; w < words; ++w)
+        for (uint64_t bits = until[w] & ~done[w]; bits; bits &= bits - 1)
+          result.push_back(static_cast<int32_t>(w * 64 + std::countr_zero(bits)));
+      done = until;
+    };
+    for (const Frame &frame : path)
+      run(frame.ops);
+    std::vector<uint64_t> all(words, 0);
+    for (size_t t = 0; t < core.ops.size(); ++t)
+      all[t / 64] |= uint64_t(1) << (t % 64);
+    run(all);
+    return result;
+  }
+
+  const DeathSearch &search;
+  const Core &core;
+  const size_t words;
+  const Bytes room;
+  const Cost mostExtra;
+  int64_t &allowance;
+  Bytes mostFreed = 0;
+  std::vector<DeathSearch::Rerun> usable;
+  std::vector<Frame> path;
+  SetTable known;
+  std::vector<uint64_t> sets;     ///< of candidates, scratch
+  std::vector<uint32_t> killedAt; ///< per value: stamp
+  std::vector<char> mayFree;      ///< per op
+  std::vector<int32_t> nodeOf;    ///< per op, scratch
+  uint32_t stamp = 0;
+};
+
+DeathSearch::DeathSearch(const Core &core, const CutBound &bound)
+    : core(core), baseBytes(core.baseBytes), words((core.ops.size() + 63) / 64),
+      reads(core.ops.size()), writes(core.ops.size()), keeps(core.ops.size(), 0),
+      written(core.ops.size(), 0), beside(core.ops.size(), 0) {
+  const size_t count = core.ops.size();
+  std::vector<uint64_t> above(count * words, 0);
+  for (size_t t = 0; t < count; ++t) {
+    uint64_t *row = &above[t * words];
+    row[t / 64] |= uint64_t(1) << (t % 64);
+    beside[t] = bound.footprint(static_cast<int32_t>(t)) - baseBytes;
+    for (int32_t value : core.ops[t].inputs) {
+      beside[t] -= core.values[value].sizeBytes;
+      if (const std::optional<int32_t> &producer = core.values[value].producer)
+        for (size_t w = 0; w < words; ++w)
+          row[w] |= above[static_cast<size_t>(*producer) * words + w];
+    }
+    for (int32_t value : core.ops[t].outputs) {
+      if (core.values[value].keep || !core.values[value].readers.empty())
+        written[t] += core.values[value].sizeBytes;
+      keeps[t] |= core.values[value].keep;
+    }
+    beside[t] -= written[t];
+    const CoreOp &op = core.ops[t];
+    if (op.mayRepeat && written[t] > 0)
+      reruns.push_back({static_cast<int32_t>(t), written[t], op.leastCost});
+  }
+  for (const CoreValue &value : core.values)
+    if (value.sizeBytes > 0 && !value.keep && !value.readers.empty())
+      addMortal({value.sizeBytes, value.producer, value.readers}, above);
+  for (size_t t = 0; t < count; ++t)
+    if (written[t] == 0 && beside[t] > 0)
+      addMortal({0, std::nullopt, {static_cast<int32_t>(t)}}, above);
+  std::sort(reruns.begin(), reruns.end(), [](const Rerun &a, const Rerun &b) {
+    const auto left = static_cast<__int128>(a.cost) * b.bytes,
+               right = static_cast<__int128>(b.cost) * a.bytes;
+    return std::tie(left, a.op) < std::tie(right, b.op);
+  });
+}
+
+void DeathSearch::addMortal(Mortal mortal, const std::vector<uint64_t> &above) {
+  const auto index = static_cast<int32_t>(mortals.size());
+  closures.resize(closures.size() + words, 0);
+  uint64_t *closure = &closures[closures.size() - words];
+  mortal.beside = std::numeric_limits<Bytes>::max();
+  for (int32_t reader : mortal.readers) {
+    reads[reader].push_back(index);
+    mortal.beside = std::min(mortal.beside, beside[reader]);
+    for (size_t w = 0; w < words; ++w)
+      closure[w] |= above[static_cast<size_t>(reader) * words + w];
+  }
+  if (mortal.producer)
+    writes[*mortal.producer].push_back(index);
+  mortals.push_back(std::move(mortal));
+}
+
+DeathSearch::Answer DeathSearch::run(Bytes budgetBytes, Cost mostExtra, int64_t &allowance) const {
+  return DeathRun(*this, budgetBytes, mostExtra, allowance).solve();
+}
+
+Cost DeathSearch::timeBound(Bytes budgetBytes, Cost provenTime, std::optional<Cost> knownTime,
+                            int64_t allowance) const {
+  const Cost step = core.costStep;
+  if (core.leastExtra == 0)
+    return provenTime;
+  // No schedule pays more than nothing and less than leastExtra.
+  auto leastAbove = [&](Cost extra) { return std::max(core.leastExtra, extra + step); };
+  Cost proven = provenTime - core.leastTime;
+  std::optional<Cost> notProven;
+  if (knownTime)
+    notProven = *knownTime - core.leastTime;
+  // What cannot be excluded is seen at once; what can takes the longer the more it is.
+  while (allowance > 0 && (!notProven || *notProven - proven > *notProven / 50)) {
+    Cost next = 0;
+    if (proven > 0)
+      next = notProven ? (proven + *notProven - 1) / 2 / step * step : 2 * proven;
+    int64_t part = proven > 0 ? allowance / 2 : allowance;
+    allowance -= part;
+    const Outcome outcome = run(budgetBytes, next, part).outcome;
+    allowance += part;
+    if (outcome == Outcome::Impossible)
+      proven = leastAbove(next);
+    else if (next == 0)
+      break;
+    else
+      notProven = next;
+  }
+  return core.leastTime + (knownTime ? std::min(proven, *knownTime - core.leastTime) : proven);
+}
+
+} // namespace stow::schedule

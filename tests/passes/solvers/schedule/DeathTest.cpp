@@ -1,0 +1,250 @@
+// Sequences of deaths: against exhaustive search, and what each rule leaves out.
+#include "Oracle.h"
+
+#include "ir/plan/schedule/Generate.h"
+#include "passes/solvers/schedule/DeathSearch.h"
+#include "passes/solvers/schedule/PlanSchedule.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <numeric>
+
+namespace stow::schedule {
+namespace {
+
+using Outcome = DeathSearch::Outcome;
+constexpr int64_t plenty = 1'000'000'000;
+
+Cost deathBound(const Core &core, const CutBound &cuts, Bytes budget) {
+  return DeathSearch(core, cuts).timeBound(budget, core.leastTime, std::nullopt, plenty);
+}
+
+// Tests that the bound holds in problems of every kind, and that it adds to the cuts.
+TEST(DeathTest, NeverExceedsTheOptimum) {
+  AgainstOptimum against;
+  against.run(20000, {5, 6, 7, 8, 9},
+              [](const Core &core, const CutBound &cuts, const CutBound::Proof &, Bytes budget) {
+                return deathBound(core, cuts, budget);
+              });
+  EXPECT_GT(against.checked, 3000);
+  EXPECT_GT(against.better, 15);
+  EXPECT_GT(against.tight, 5);
+}
+
+// Tests the same where reruns pay most: steps of chains and of small wide graphs. Every threshold
+// is asked for, so that sets with several reruns are met.
+TEST(DeathTest, ExcludesNoScheduleOfATrainingStep) {
+  int impossible = 0, reached = 0, tight = 0;
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    LayeredOptions options;
+    options.opCount = 7;
+    options.edgeDensity = 0.4;
+    Problem problem = seed % 2 ? generateChainStep(seed, 3) : generateLayered(seed, options);
+    if (seed % 6 == 0) { // some that must not run again, some results kept
+      problem.ops[seed % 5].recomputable = false;
+      problem.values[seed % 4].keep = true;
+    }
+    const Core core(problem);
+    const Bytes peak = measure(core, core.inputOrder()).peakBytes;
+    const CutBound cuts(core);
+    const DeathSearch search(core, cuts);
+    for (int part = 50; part < 100; part += 3) {
+      const Bytes budget = peak * part / 100;
+      const std::optional<Cost> optimum = exhaustiveTime(core, budget);
+      const Cost least = optimum ? *optimum - core.leastTime : core.leastTime;
+      for (Cost extra : {Cost(0), least / 2, least - core.costStep, least}) {
+        if (extra < 0)
+          continue;
+        int64_t allowance = plenty;
+        const bool isExcluded = search.run(budget, extra, allowance).outcome == Outcome::Impossible;
+        impossible += isExcluded;
+        reached += !isExcluded;
+        tight += isExcluded && optimum && extra > 0 && extra == least - core.costStep;
+        if (optimum && extra >= least)
+          ASSERT_FALSE(isExcluded) << "seed " << seed << " budget " << budget << " extra " << extra;
+      }
+    }
+  }
+  EXPECT_GT(impossible, 2000);
+  EXPECT_GT(reached, 2000);
+  EXPECT_GT(tight, 50);
+}
+
+/// The least peak of all orders without reruns, over all closed sets. Up to 20 ops, no credits.
+Bytes leastPeak(const Core &core) {
+  const size_t count = core.ops.size();
+  std::vector<Bytes> best(size_t(1) << count, std::numeric_limits<Bytes>::max());
+  best[0] = 0;
+  auto alive = [&](uint32_t done) {
+    Bytes sum = core.baseBytes;
+    for (const CoreValue &value : core.values) {
+      bool isRead = value.keep;
+      for (int32_t reader : value.readers)
+        isRead |= !(done >> reader & 1);
+      if (isRead && (!value.producer || (done >> *value.producer & 1)))
+        sum += value.sizeBytes;
+    }
+    return sum;
+  };
+  for (uint32_t done = 0; done + 1 < best.size(); ++done) {
+    if (best[done] == std::numeric_limits<Bytes>::max())
+      continue;
+    const Bytes before = alive(done);
+    for (size_t t = 0; t < count; ++t) {
+      const CoreOp &op = core.ops[t];
+      const bool isReady = std::all_of(op.inputs.begin(), op.inputs.end(), [&](int32_t value) {
+        return !core.values[value].producer || (done >> *core.values[value].producer & 1);
+      });
+      if ((done >> t & 1) || !isReady)
+        continue;
+      Bytes during = before + op.leastWorkspaceBytes;
+      for (int32_t value : op.outputs)
+        during += core.values[value].sizeBytes;
+      Bytes &after = best[done | 1u << t];
+      after = std::min(after, std::max(best[done], during));
+    }
+  }
+  return best.back();
+}
+
+bool isUnread(const Problem &problem, ValueId value) {
+  return std::none_of(problem.ops.begin(), problem.ops.end(), [&](const Op &op) {
+    return std::count(op.inputs.begin(), op.inputs.end(), value) > 0;
+  });
+}
+
+// Tests that without reruns what fits is found and all else is excluded: exact where nothing is
+// needed but inputs and outputs that are read or kept.
+TEST(DeathTest, FindsTheLeastPeakWithoutReruns) {
+  int exact = 0;
+  const int problems = 300;
+  for (uint64_t seed = 1; seed <= problems; ++seed) {
+    LayeredOptions options;
+    options.opCount = 10 + static_cast<int>(seed % 6);
+    options.edgeDensity = seed % 3 ? 0.25 : 0.5;
+    Problem problem = generateLayered(seed, options);
+    const bool isExact = seed % 4 != 0;
+    if (!isExact)
+      problem.ops[seed % 7].alternatives.front().workspaceBytes = 30 * 1024;
+    else
+      for (ValueId value = 0; value < static_cast<ValueId>(problem.values.size()); ++value)
+        problem.values[value].keep |= isUnread(problem, value);
+    const Core core(problem);
+    const CutBound cuts(core);
+    const DeathSearch search(core, cuts);
+    const Bytes least = leastPeak(core);
+    int64_t allowance = plenty;
+    const DeathSearch::Answer answer = search.run(least, 0, allowance);
+    ASSERT_EQ(answer.outcome, Outcome::Possible) << "seed " << seed;
+    ASSERT_EQ(answer.order.size(), core.ops.size());
+    const Measure measured = measure(core, answer.order);
+    ASSERT_TRUE(measured.legal);
+    if (!isExact)
+      continue;
+    ++exact;
+    EXPECT_EQ(measured.peakBytes, least) << "seed " << seed;
+    EXPECT_EQ(search.run(least - 1, 0, allowance).outcome, Outcome::Impossible) << "seed " << seed;
+  }
+  EXPECT_EQ(exact, problems * 3 / 4);
+}
+
+/// `copies` independent chains of ops that write values of these sizes, the last one nothing; then
+/// an op that needs more than `budget`.
+Problem chains(int copies, const std::vector<Bytes> &sizes, Bytes budget) {
+  Problem problem;
+  const ValueId seed = problem.addValue("seed", 1);
+  problem.addOp("first", 1, {}, {seed});
+  for (int i = 0; i < copies; ++i) {
+    ValueId last = seed;
+    for (size_t s = 0; s < sizes.size(); ++s) {
+      const std::string name = std::to_string(i) + "_" + std::to_string(s);
+      const ValueId value = problem.addValue("v" + name, sizes[s]);
+      problem.addOp("write" + name, 1, s ? std::vector<ValueId>{last} : std::vector<ValueId>{},
+                    {value});
+      last = value;
+    }
+    problem.addOp("end" + std::to_string(i), 1, {last}, {});
+  }
+  const ValueId large = problem.addValue("large", budget);
+  problem.addOp("large", 1, {seed}, {large});
+  problem.addOp("read", 1, {large}, {});
+  return problem;
+}
+
+size_t setsOf(const Problem &problem, Bytes budget) {
+  const Core core(problem);
+  const CutBound cuts(core);
+  int64_t allowance = plenty;
+  const DeathSearch::Answer answer = DeathSearch(core, cuts).run(budget, 0, allowance);
+  EXPECT_EQ(answer.outcome, Outcome::Impossible);
+  return answer.sets;
+}
+
+// Tests that a death that leaves no more bytes is not weighed against others: 12 chains would have
+// 2^12 sets.
+TEST(DeathTest, TakesASafeDeathAlone) { EXPECT_LE(setsOf(chains(12, {5}, 20), 20), 14u); }
+
+// Tests that two deaths, of which the first leaves more bytes and the second none, are not weighed
+// against others either: 3^8 sets.
+TEST(DeathTest, DropsAlternativesOnceBytesAreLeast) {
+  EXPECT_LE(setsOf(chains(8, {5, 7}, 40), 40), 8 * 8 * 3u);
+}
+
+// Tests that of two values the one whose missing ops are among the other's dies first.
+TEST(DeathTest, TriesLeastSetsOnly) {
+  Problem problem;
+  std::vector<ValueId> values;
+  const ValueId seed = problem.addValue("seed", 1);
+  problem.addOp("first", 1, {}, {seed});
+  constexpr int count = 10;
+  // Value i is read by op i and all later ones: value 9 dies first, then 8, ... Each leaves 6 bytes
+  // more.
+  for (int i = 0; i < count; ++i) {
+    values.push_back(problem.addValue("v" + std::to_string(i), 3));
+    problem.addOp("write" + std::to_string(i), 1, {seed}, {values.back()});
+  }
+  for (int i = 0; i < count; ++i) {
+    const ValueId out = problem.addValue("o" + std::to_string(i), 9);
+    std::vector<ValueId> reads(values.begin(), values.begin() + i + 1);
+    problem.addOp("read" + std::to_string(i), 1, reads, {out});
+    problem.values[out].keep = true;
+  }
+  EXPECT_LE(setsOf(problem, 80), 12u);
+}
+
+// Tests that the answer depends on nothing but the question.
+TEST(DeathTest, IsDeterministic) {
+  LayeredOptions options;
+  const Problem problem = generateLayered(3, options);
+  const Core core(problem);
+  const CutBound cuts(core);
+  const DeathSearch search(core, cuts);
+  const Bytes budget = percentOf(measure(core, core.inputOrder()).peakBytes, 66);
+  int64_t first = 2'000'000, second = first;
+  const DeathSearch::Answer a = search.run(budget, 0, first), b = search.run(budget, 0, second);
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(a.outcome, b.outcome);
+  EXPECT_EQ(a.sets, b.sets);
+  int64_t little = 1000;
+  EXPECT_EQ(search.run(budget, 0, little).outcome, Outcome::Unknown);
+}
+
+// Tests that layered graphs that no cut and no tree bounds get a bound above 0, and an order where
+// one exists.
+TEST(DeathTest, DecidesLayeredGraphs) {
+  const auto planned = [](uint64_t seed, double percent) {
+    LayeredOptions options;
+    const Problem problem = generateLayered(seed, options);
+    const Core core(problem);
+    return planSchedule(problem, percentOf(measure(core, core.inputOrder()).peakBytes, percent));
+  };
+  for (uint64_t seed : {1, 4}) {
+    const PlanResult result = planned(seed, 60);
+    ASSERT_TRUE(result.cutBound);
+    EXPECT_GT(static_cast<double>(*result.cutBound), 1.01 * static_cast<double>(result.leastTime));
+  }
+  EXPECT_EQ(planned(3, 70).time, planned(3, 70).leastTime);
+}
+
+} // namespace
+} // namespace stow::schedule
