@@ -25,6 +25,11 @@ bool storageAmong(const Problem &problem, const std::vector<ValueId> &values, St
                      [&](ValueId v) { return problem.values[v].storage == storage; });
 }
 
+/// True if the op writes the next version of what lies in `storage`, instead of a view of it.
+bool overwritesIn(const Problem &problem, const Op &op, StorageId storage) {
+  return storageAmong(problem, op.overwrites, storage);
+}
+
 /// True if the op only shows its inputs again and every input but the viewed one is always there.
 bool isFreeView(const Problem &problem, const Op &op, const Folding &folding) {
   const Alternative &cheapest = op.alternatives[cheapestAlternative(op)];
@@ -96,7 +101,7 @@ Folding fold(const Problem &problem) {
         folding.pinnedForever[output] = folding.pinnedForever[folding.root[output]];
         continue;
       }
-      if (op.overwrites.empty() && !problem.storages[storage].pinned)
+      if (!overwritesIn(problem, op, storage) && !problem.storages[storage].pinned)
         for (ValueId input : op.inputs)
           if (problem.values[input].storage == storage)
             folding.hasLooseView[folding.root[input]] = 1;
@@ -227,7 +232,7 @@ private:
   /// A view that was not folded has no bytes of its own; its readers hold the viewed value too.
   void addViewedBy(const Op &op, ValueId output, int32_t value) {
     StorageId storage = problem.values[output].storage;
-    if (!op.overwrites.empty() || !storageAmong(problem, op.inputs, storage))
+    if (overwritesIn(problem, op, storage) || !storageAmong(problem, op.inputs, storage))
       return;
     core.values[value].sizeBytes = 0;
     for (ValueId input : op.inputs)

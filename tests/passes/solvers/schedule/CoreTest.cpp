@@ -70,6 +70,24 @@ TEST(CoreTest, FoldsFreeViews) {
   EXPECT_EQ(verify(problem, solution).fault, std::nullopt);
 }
 
+// Tests that one op may write the next version of one input and show another: only what it
+// overwrites is a storage of its own, so the view adds no bytes.
+TEST(CoreTest, OverwritingOneInputMayShowAnother) {
+  Problem problem;
+  ValueId shown = problem.addValue("shown", 5), old = problem.addValue("old", 6),
+          next = problem.addValueIn("next", problem.values[old].storage),
+          view = problem.addValueIn("view", problem.values[shown].storage),
+          out = problem.addValue("out", 7);
+  OpId update = problem.addOp("update", 7, {shown, old}, {next, view});
+  problem.ops[update].overwrites = {old};
+  problem.addOp("read", 9, {shown, next, view}, {out});
+  Core core(problem);
+  Measure measured = measure(core, core.inputOrder());
+  EXPECT_TRUE(measured.legal);
+  EXPECT_EQ(measured.peakBytes, 5 + 6 + 7);
+  EXPECT_EQ(verify(problem, inputOrder(problem)).peakBytes, 5 + 6 + 7);
+}
+
 // Tests that each position takes the fastest alternative that fits.
 TEST(CoreTest, ExpandsToTheFastestAlternativeThatFits) {
   Problem problem;
