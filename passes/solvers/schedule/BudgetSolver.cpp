@@ -149,7 +149,7 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
 }
 
 int64_t BudgetSolver::moves() const {
-  const double moves = 14e7 / static_cast<double>(core.ops.size() + 150);
+  const double moves = 9e7 / static_cast<double>(core.ops.size() + 150);
   return static_cast<int64_t>(options.effort * std::clamp(moves, 6000.0, 300000.0));
 }
 
@@ -171,7 +171,7 @@ void BudgetSolver::polish(const Task &task, SearchResult &result) const {
 
 void BudgetSolver::search(const Task &task, const Sequence *start,
                           std::vector<Point> &found) const {
-  enum class From { InputOrder, BestOrder, BestFound };
+  enum class From { InputOrder, Above, BestFound };
   struct Variant {
     From from;
     double price, warmth, cooling;
@@ -179,12 +179,11 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
   };
   // Searches differ more by where they start than by how they run. The last ones only serve where
   // nothing fits yet: bytes get dearer and dearer.
-  static constexpr Variant variants[] = {{From::BestOrder, 1.0, 0.3, 1e-1, 50},
-                                         {From::BestFound, 0.5, 0.3, 1e-1, 50},
-                                         {From::BestFound, 1.0, 0.3, 1e-1, 50},
-                                         {From::BestFound, 4.0, 1.0, 1e-3, 60},
-                                         {From::BestFound, 16.0, 1.0, 1e-3, 60}};
-  constexpr size_t usual = 3;
+  static constexpr Variant variants[] = {
+      {From::Above, 1.0, 0.3, 1e-1, 40},     {From::InputOrder, 1.0, 0.3, 1e-1, 40},
+      {From::BestFound, 0.5, 0.3, 1e-1, 40}, {From::BestFound, 1.0, 0.3, 1e-1, 30},
+      {From::BestFound, 4.0, 1.0, 1e-3, 60}, {From::BestFound, 16.0, 1.0, 1e-3, 60}};
+  constexpr size_t usual = 4;
   std::optional<Sequence> current;
   Measure best;
   if (start) {
@@ -214,6 +213,7 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     search.cancelled = options.cancelled;
     const Sequence &from = variant.from == From::InputOrder             ? orders.front()
                            : variant.from == From::BestFound && current ? *current
+                           : task.above                                 ? task.above->sequence
                                                                         : orders.back();
     SearchResult result = improve(core, from, search);
     auto key = [&](const Measure &m) {

@@ -12,6 +12,9 @@ namespace {
 
 constexpr int32_t none = Timeline::none;
 
+/// Bytes over the budget in one of this many parts of the schedule count once.
+constexpr double parts = 64;
+
 class Search {
 public:
   Search(const Core &core, const Sequence &start, const SearchOptions &options)
@@ -38,6 +41,7 @@ public:
         options.pricePerByte > 0 ? options.pricePerByte : meanCost / (meanSize + 1) * 0.25 + 1e-12;
     const double first = options.warmth * (options.reruns ? meanCost : price * meanSize) + 1e-9;
     const double last = first * options.cooling;
+    setLimit();
     energy = energyNow();
     for (int64_t move = 0; move < options.moves; ++move) {
       if ((move & 63) == 0) {
@@ -57,6 +61,11 @@ public:
   }
 
 private:
+  void setLimit() {
+    if (options.reruns)
+      timeline.setLimit(options.budgetBytes);
+  }
+
   struct Change {
     enum Kind : int8_t { Added, Removed, Moved } kind;
     int32_t op, slot;
@@ -72,9 +81,18 @@ private:
     price *= std::exp(timeline.peak() > options.budgetBytes ? step : -step);
   }
 
-  double energyNow() const {
-    Bytes over = std::max<Bytes>(0, timeline.peak() - options.budgetBytes);
-    return static_cast<double>(timeline.time()) + price * static_cast<double>(over);
+  double energyNow() const { return static_cast<double>(timeline.time()) + price * overNow(); }
+
+  /// What the price is paid for. Reruns lower the bytes here and there, and a schedule far over the
+  /// budget is over it in many places: the sum over all slots tells progress where the maximum does
+  /// not. Orders are searched for the maximum itself.
+  double overNow() const {
+    if (!options.reruns)
+      return static_cast<double>(std::max<Bytes>(0, timeline.peak() - options.budgetBytes));
+    return inParts(timeline.excess());
+  }
+  double inParts(Bytes excess) const {
+    return static_cast<double>(excess) * parts / timeline.slotCount();
   }
 
   // -- changes with a log, so that a rejected move can be undone
@@ -122,11 +140,11 @@ private:
     bool moved = false;
     if (!options.reruns)
       moved = dice % 8 < 5 ? shiftAtPeak() : shiftAnywhere();
-    else if (dice % 16 < (over ? 5u : 2u))
+    else if (dice % 16 < (over ? 5u : 3u))
       moved = evict();
-    else if (dice % 16 < (over ? 8u : 9u))
+    else if (dice % 16 < 8)
       moved = dice % 64 < 16 ? retime() : drop();
-    else if (dice % 16 < 12)
+    else if (dice % 16 < 14)
       moved = shiftAtPeak();
     else
       moved = shiftAnywhere();
@@ -194,6 +212,7 @@ private:
   void respread() {
     settle();
     timeline.assign(timeline.sequence());
+    setLimit();
     snapshot();
     crowded = 0;
   }
@@ -229,17 +248,19 @@ private:
     int32_t next = timeline.nextReadAfter(value, peak);
     if (next == timeline.slotCount() && !core.values[value].keep)
       return false;
-    const Bytes over = std::max<Bytes>(0, timeline.peak() - options.budgetBytes);
-    const double worth = price * static_cast<double>(over);
-    if (!plan.make(*producer, peak, next, threshold + worth)) {
+    if (!plan.make(*producer, peak, next, threshold + price * overNow())) {
       crowded += plan.isCrowded();
       return false;
     }
     // Nine plans in ten end here: they are not worth it even if they take off the peak all they
     // could.
-    const Bytes gain =
-        over - std::max<Bytes>(0, timeline.peak() + plan.peakBytes() - options.budgetBytes);
-    if (static_cast<double>(plan.cost()) - price * static_cast<double>(gain) > threshold)
+    Bytes relief = 0;
+    if (plan.peakBytes() < 0 && timeline.peak() > options.budgetBytes) {
+      const int32_t last =
+          std::max(timeline.servedFrom(value, peak), timeline.lastReadBefore(value, peak));
+      relief = timeline.reliefOf(last + 1, next - 1, -plan.peakBytes());
+    }
+    if (static_cast<double>(plan.cost()) - price * inParts(relief) > threshold)
       return false;
     for (size_t i = plan.runs().size(); i-- > 0;)
       add(plan.runs()[i].op, plan.runs()[i].slot);

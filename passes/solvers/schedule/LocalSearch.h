@@ -1,6 +1,7 @@
 // Local search on a schedule: evict across the peak, drop reruns, shift runs inside their slack.
 //
-// Simulated annealing on time + price * (bytes over budget), on a Timeline. Moves:
+// Simulated annealing on time + price * (bytes over budget, summed over the schedule), on a
+// Timeline. Moves:
 //   evict  a value live across the peak but idle there is computed again just before its next
 //   reader;
 //          inputs that would have to live longer for it are kept or computed again too, recursively

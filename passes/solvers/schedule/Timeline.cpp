@@ -4,42 +4,106 @@
 
 namespace stow::schedule {
 
-void PeakTree::reset(int32_t slotCount) {
-  leaves = 2;
-  while (leaves < slotCount + 2)
-    leaves *= 2;
-  constexpr Bytes border = -(Bytes(1) << 60);
-  node.assign(2 * static_cast<size_t>(leaves), border);
-  std::fill_n(node.begin() + leaves + 1, slotCount, 0);
-  for (int32_t parent = leaves - 1; parent > 0; --parent) {
-    node[parent] = 0;
-    settle(parent);
-  }
+void Profile::reset(int32_t slotCount) {
+  bits = 5;
+  while (slotCount >> (2 * bits + 2) > 0)
+    ++bits;
+  const int32_t count = ((slotCount - 1) >> bits) + 1;
+  own.assign(static_cast<size_t>(count) << bits, 0);
+  constexpr Bytes border = -(Bytes(1) << 60); // never the maximum
+  std::fill(own.begin() + slotCount, own.end(), border);
+  added.assign(count, 0);
+  top.assign(count, 0);
+  above.assign(count, 0);
+  limit = std::numeric_limits<Bytes>::max();
+  excessSum = 0;
+  peakIsKnown = false;
 }
 
-void PeakTree::add(int32_t first, int32_t last, Bytes bytes) {
+void Profile::sumExcess(int32_t block) {
+  Bytes sum = 0;
+  if (top[block] > limit) {
+    const Bytes *slot = &own[static_cast<size_t>(block) << bits];
+    const Bytes threshold = limit - added[block];
+    for (int32_t i = 0; i < 1 << bits; ++i) {
+      const Bytes over = slot[i] - threshold;
+      sum += over & ~(over >> 63); // no branch: a wrong guess costs more than the sum
+    }
+  }
+  excessSum += sum - above[block];
+  above[block] = sum;
+}
+
+void Profile::addWithin(int32_t first, int32_t last, Bytes bytes) {
+  const int32_t block = first >> bits;
+  Bytes highest = own[first];
+  for (int32_t slot = first; slot <= last; ++slot) {
+    highest = std::max(highest, own[slot]);
+    own[slot] += bytes;
+  }
+  highest += added[block];
+  if (bytes > 0) {
+    top[block] = std::max(top[block], highest + bytes);
+  } else if (highest == top[block]) {
+    const Bytes *slot = &own[static_cast<size_t>(block) << bits];
+    Bytes most = slot[0];
+    for (int32_t i = 1; i < 1 << bits; ++i)
+      most = std::max(most, slot[i]);
+    top[block] = most + added[block];
+  }
+  if (above[block] > 0 || top[block] > limit)
+    sumExcess(block);
+}
+
+void Profile::add(int32_t first, int32_t last, Bytes bytes) {
   if (first > last || bytes == 0)
     return;
-  // The leaves on both sides of the range; between their paths to the root every inner child is
-  // covered whole.
-  int32_t left = first + leaves, right = last + leaves + 2;
-  for (; (left ^ right) != 1; left >>= 1, right >>= 1) {
-    // No branches: which child is covered is a coin toss, and a wrong guess costs more than the
-    // sums.
-    node[left ^ 1] += bytes & (static_cast<Bytes>(left & 1) - 1);
-    node[right ^ 1] += bytes & -static_cast<Bytes>(right & 1);
-    settle(left >> 1);
-    settle(right >> 1);
+  peakIsKnown = false;
+  const int32_t from = first >> bits, to = last >> bits;
+  if (from == to)
+    return addWithin(first, last, bytes);
+  addWithin(first, ((from + 1) << bits) - 1, bytes);
+  addWithin(to << bits, last, bytes);
+  Bytes *sums = added.data(), *tops = top.data();
+  for (int32_t block = from + 1; block < to; ++block) {
+    sums[block] += bytes;
+    tops[block] += bytes;
   }
-  for (int32_t parent = left >> 1; parent > 0 && settle(parent) != 0; parent >>= 1)
-    ;
+  for (int32_t block = from + 1; block < to; ++block)
+    if (above[block] > 0 || tops[block] > limit)
+      sumExcess(block);
 }
 
-int32_t PeakTree::peakSlot() const {
-  int32_t at = 1;
-  while (at < leaves)
-    at = node[2 * static_cast<size_t>(at)] == 0 ? 2 * at : 2 * at + 1;
-  return at - leaves - 1;
+void Profile::findPeak() const {
+  highest = *std::ranges::max_element(top);
+  peakIsKnown = true;
+}
+
+int32_t Profile::peakSlot() const {
+  const auto block = static_cast<size_t>(std::ranges::find(top, peak()) - top.begin());
+  const Bytes wanted = top[block] - added[block];
+  const auto begin = own.begin() + static_cast<std::ptrdiff_t>(block << bits);
+  return static_cast<int32_t>(std::find(begin, own.end(), wanted) - own.begin());
+}
+
+void Profile::setLimit(Bytes bytes) {
+  limit = bytes;
+  for (size_t block = 0; block < top.size(); ++block)
+    sumExcess(static_cast<int32_t>(block));
+}
+
+Bytes Profile::reliefOf(int32_t first, int32_t last, Bytes bytes) const {
+  Bytes relief = 0;
+  for (int32_t block = first >> bits; block <= last >> bits; ++block) {
+    if (above[block] == 0)
+      continue;
+    const Bytes threshold = limit - added[block];
+    const int32_t begin = std::max(first, block << bits);
+    const int32_t end = std::min(last + 1, (block + 1) << bits);
+    for (int32_t slot = begin; slot < end; ++slot)
+      relief += std::clamp<Bytes>(own[slot] - threshold, 0, bytes);
+  }
+  return relief;
 }
 
 Timeline::Timeline(const Core &core, const Sequence &sequence) : core(core) {
@@ -50,11 +114,8 @@ Timeline::Timeline(const Core &core, const Sequence &sequence) : core(core) {
 }
 
 void Timeline::assign(const Sequence &sequence) {
-  slots = 16;
-  while (slots < 4 * static_cast<int64_t>(sequence.size()) + 4)
-    slots *= 2;
-  slots -= 2; // the borders of the tree
-  tree.reset(slots);
+  slots = static_cast<int32_t>(4 * sequence.size() + 16);
+  profile.reset(slots);
   opAt.assign(slots, none);
   creditAt.assign(slots, 0);
   violationsAt.assign(slots, 0);
@@ -65,7 +126,7 @@ void Timeline::assign(const Sequence &sequence) {
   // A kept value that exists from the start is live throughout, whoever reads it.
   for (const CoreValue &value : core.values)
     if (value.keep && !value.producer)
-      tree.add(0, slots - 1, value.sizeBytes);
+      profile.add(0, slots - 1, value.sizeBytes);
   const int64_t count = static_cast<int64_t>(sequence.size());
   for (int64_t i = 0; i < count; ++i)
     add(sequence[i], static_cast<int32_t>((2 * i + 1) * slots / (2 * count)));
@@ -174,7 +235,7 @@ void Timeline::refresh(int32_t slot) {
         credit += offer.bytes;
     }
   }
-  tree.add(slot, slot, creditAt[slot] - credit);
+  profile.add(slot, slot, creditAt[slot] - credit);
   creditAt[slot] = credit;
   violated += broken - violationsAt[slot];
   violationsAt[slot] = broken;
@@ -186,13 +247,13 @@ void Timeline::setInterval(int32_t value, int32_t from, int32_t oldEnd, int32_t 
     return;
   const Bytes size = known[value].sizeBytes;
   if (oldEnd == none)
-    tree.add(from, newEnd, size);
+    profile.add(from, newEnd, size);
   else if (newEnd == none)
-    tree.add(from, oldEnd, -size);
+    profile.add(from, oldEnd, -size);
   else if (newEnd > oldEnd)
-    tree.add(oldEnd + 1, newEnd, size);
+    profile.add(oldEnd + 1, newEnd, size);
   else
-    tree.add(newEnd + 1, oldEnd, -size);
+    profile.add(newEnd + 1, oldEnd, -size);
 }
 
 void Timeline::add(int32_t index, int32_t slot) {
@@ -200,7 +261,7 @@ void Timeline::add(int32_t index, int32_t slot) {
   opAt[slot] = index;
   ++total;
   cost += op.cost;
-  tree.add(slot, slot, op.workspaceBytes);
+  profile.add(slot, slot, op.workspaceBytes);
   std::vector<int32_t> &own = runs[index];
   auto place = std::lower_bound(own.begin(), own.end(), slot);
   const int32_t previous = place == own.begin() ? none : *std::prev(place);
@@ -244,7 +305,7 @@ void Timeline::remove(int32_t slot) {
   opAt[slot] = none;
   --total;
   cost -= op.cost;
-  tree.add(slot, slot, -op.workspaceBytes);
+  profile.add(slot, slot, -op.workspaceBytes);
   if (!op.credits.empty())
     refresh(slot);
   for (int32_t value : op.inputs) {
@@ -284,8 +345,8 @@ void Timeline::move(int32_t slot, int32_t target) {
   const int32_t index = opAt[slot];
   const CoreOp &op = core.ops[index];
   opAt[slot] = none;
-  tree.add(slot, slot, -op.workspaceBytes);
-  tree.add(target, target, op.workspaceBytes);
+  profile.add(slot, slot, -op.workspaceBytes);
+  profile.add(target, target, op.workspaceBytes);
   if (!op.credits.empty())
     refresh(slot);
   for (int32_t value : op.inputs) {
@@ -313,12 +374,12 @@ void Timeline::move(int32_t slot, int32_t target) {
     const bool isRead = liveUntil(value, slot) > slot;
     *run = target;
     if (!isRead) {
-      tree.add(slot, slot, -size);
-      tree.add(target, liveUntil(value, target), size);
+      profile.add(slot, slot, -size);
+      profile.add(target, liveUntil(value, target), size);
     } else if (target < slot) {
-      tree.add(target, slot - 1, size);
+      profile.add(target, slot - 1, size);
     } else {
-      tree.add(slot, target - 1, -size);
+      profile.add(slot, target - 1, -size);
     }
   }
   *run = target;

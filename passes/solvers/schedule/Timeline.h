@@ -1,4 +1,4 @@
-// A schedule under local search: runs in slots, bytes per slot in a range-add / range-max tree.
+// A schedule under local search: runs in slots, bytes per slot in a profile.
 //
 //   slot     0   1   2   3   4   5   6   7        There are four slots per run or more, so that a
 //   run      a   .   b   c   .   a   d   .        run can be added between two others. An empty
@@ -10,34 +10,43 @@
 
 #include "passes/solvers/schedule/Core.h"
 
+#include <limits>
+
 namespace stow::schedule {
 
-/// Range add, global maximum and its leftmost position. A node holds what its two children have in
-/// common, so that of two siblings one is always 0 and a leaf's value is the sum of its path:
-///
-///            7              values 4 7 3 5: the root is the maximum, the way down to it is zeros
-///        0      -2
-///      -3  0  -2  0         Borders on both sides, never the maximum, stand beside the slots.
-class PeakTree {
+/// Bytes per slot: range add, maximum and its leftmost slot, and the bytes above a limit summed
+/// over all slots. The slots lie in blocks; a range adds to whole blocks at once and to the slots
+/// of the two it covers in part. Only blocks that reach above the limit are looked into for the
+/// sum.
+class Profile {
 public:
   void reset(int32_t slotCount);
   /// Adds to [first, last], both included.
   void add(int32_t first, int32_t last, Bytes bytes);
-  Bytes peak() const { return node[1]; }
+  Bytes peak() const {
+    if (!peakIsKnown)
+      findPeak();
+    return highest;
+  }
   int32_t peakSlot() const;
+  /// Bytes above the limit, summed over all slots.
+  Bytes excess() const { return excessSum; }
+  void setLimit(Bytes bytes);
+  /// What a range would lose of its excess if `bytes` less were in each of its slots.
+  Bytes reliefOf(int32_t first, int32_t last, Bytes bytes) const;
 
 private:
-  /// Moves what two siblings have in common to their parent; returns that.
-  Bytes settle(int32_t parent) {
-    Bytes *children = &node[2 * static_cast<size_t>(parent)];
-    const Bytes common = std::max(children[0], children[1]);
-    children[0] -= common;
-    children[1] -= common;
-    node[parent] += common;
-    return common;
-  }
-  int32_t leaves = 1;
-  std::vector<Bytes> node;
+  void addWithin(int32_t first, int32_t last, Bytes bytes);
+  void sumExcess(int32_t block);
+  void findPeak() const;
+
+  int32_t bits = 6;                     ///< of the slots in a block
+  std::vector<Bytes> own;               ///< per slot, without what is added to its block
+  std::vector<Bytes> added, top, above; ///< per block: to all its slots, maximum, excess
+  Bytes limit = std::numeric_limits<Bytes>::max();
+  Bytes excessSum = 0;
+  mutable Bytes highest = 0;
+  mutable bool peakIsKnown = false;
 };
 
 class Timeline {
@@ -55,11 +64,20 @@ public:
   const std::vector<int32_t> &runsOf(int32_t op) const { return runs[op]; }
   const std::vector<int32_t> &readsOf(int32_t value) const { return reads[value]; }
   int32_t runCount() const { return total; }
-  Bytes peak() const { return core.baseBytes + tree.peak(); }
-  int32_t peakSlot() const { return tree.peakSlot(); }
+  Bytes peak() const { return core.baseBytes + profile.peak(); }
+  int32_t peakSlot() const { return profile.peakSlot(); }
   Cost time() const { return cost; }
   /// Required overwrites that are not last reads; a schedule with any is illegal.
   int32_t violations() const { return violated; }
+
+  /// Bytes above the limit, summed over all slots; the limit is that of the last `setLimit` since
+  /// `assign`, pinned bytes included.
+  Bytes excess() const { return profile.excess(); }
+  void setLimit(Bytes bytes) { profile.setLimit(bytes - core.baseBytes); }
+  /// What [first, last] would lose of its excess with `bytes` less in each slot.
+  Bytes reliefOf(int32_t first, int32_t last, Bytes bytes) const {
+    return profile.reliefOf(first, last, bytes);
+  }
 
   /// Puts a run of `op` into an empty slot. The caller sees to it that its inputs exist there.
   void add(int32_t op, int32_t slot);
@@ -106,7 +124,7 @@ private:
   std::vector<Known> known;
   int32_t slots = 0, total = 0, violated = 0;
   Cost cost = 0;
-  PeakTree tree;
+  Profile profile;
   std::vector<int32_t> opAt;
   std::vector<std::vector<int32_t>> runs;  ///< per op, ascending slots
   std::vector<std::vector<int32_t>> reads; ///< per value, ascending slots

@@ -8,21 +8,33 @@
 namespace stow::schedule {
 namespace {
 
-TEST(PeakTreeTest, EqualsANaiveArray) {
+TEST(ProfileTest, EqualsANaiveArray) {
   std::mt19937_64 random(5);
-  for (int slots : {1, 2, 16, 64}) {
-    PeakTree tree;
-    tree.reset(slots);
+  for (int slots : {1, 2, 16, 64, 70, 500, 4100}) {
+    Profile profile;
+    profile.reset(slots);
     std::vector<Bytes> naive(slots, 0);
+    constexpr Bytes limit = 90;
+    auto above = [&](Bytes bytes) { return std::max<Bytes>(bytes - limit, 0); };
     for (int i = 0; i < 500; ++i) {
+      if (i == 50)
+        profile.setLimit(limit);
       int a = static_cast<int>(random() % slots), b = static_cast<int>(random() % slots);
       Bytes bytes = static_cast<Bytes>(random() % 100) - 40;
-      tree.add(std::min(a, b), std::max(a, b), bytes);
+      profile.add(std::min(a, b), std::max(a, b), bytes);
       for (int s = std::min(a, b); s <= std::max(a, b); ++s)
         naive[s] += bytes;
       auto highest = std::max_element(naive.begin(), naive.end());
-      ASSERT_EQ(tree.peak(), *highest);
-      ASSERT_EQ(tree.peakSlot(), highest - naive.begin());
+      ASSERT_EQ(profile.peak(), *highest);
+      ASSERT_EQ(profile.peakSlot(), highest - naive.begin());
+      Bytes excess = 0, relief = 0;
+      for (int s = 0; s < slots; ++s) {
+        excess += above(naive[s]);
+        if (s >= std::min(a, b) && s <= std::max(a, b))
+          relief += above(naive[s]) - above(naive[s] - 25);
+      }
+      ASSERT_EQ(profile.excess(), i < 50 ? 0 : excess);
+      ASSERT_EQ(profile.reliefOf(std::min(a, b), std::max(a, b), 25), i < 50 ? 0 : relief);
     }
   }
 }
