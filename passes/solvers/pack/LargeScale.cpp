@@ -25,22 +25,6 @@ Split splitBySize(const Model &model, Bytes threshold) {
   return split;
 }
 
-Model restrictTo(const Model &model, const std::vector<int32_t> &items) {
-  Model part;
-  part.problem = model.problem;
-  part.sections = model.sections;
-  part.items.reserve(items.size());
-  part.pieces.reserve(items.size());
-  for (int32_t index : items) {
-    Item item = model.items[index];
-    part.pieces.push_back(model.pieces[item.firstPiece]);
-    item.firstPiece = static_cast<int32_t>(part.pieces.size()) - 1;
-    item.lastPiece = item.firstPiece + 1;
-    part.items.push_back(item);
-  }
-  return part;
-}
-
 /// The largest power of two below which items need no more than their share of the load.
 Bytes bandThreshold(const Model &model) {
   const Bytes most = modelLoad(model) / bandShare;

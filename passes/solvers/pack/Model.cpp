@@ -102,6 +102,40 @@ Model makeModel(const Problem &problem) {
   return model;
 }
 
+Model restrictTo(const Model &model, const std::vector<int32_t> &items) {
+  Model part;
+  part.problem = model.problem;
+  part.items.reserve(items.size());
+  part.pieces.reserve(items.size());
+  std::vector<char> isBirth(model.sections + 1, 0), isDeath(model.sections + 1, 0);
+  for (int32_t index : items) {
+    isBirth[model.items[index].begin] = 1;
+    isDeath[model.items[index].end] = 1;
+  }
+  std::vector<int32_t> sectionOf(model.sections + 1, 0);
+  bool diedSince = false;
+  for (int32_t s = 0; s < model.sections; ++s) {
+    diedSince |= isDeath[s] != 0;
+    if (isBirth[s]) {
+      part.sections += diedSince;
+      diedSince = false;
+    }
+    sectionOf[s] = part.sections;
+  }
+  part.sections += !items.empty();
+  for (int32_t index : items) {
+    Item item = model.items[index];
+    ModelPiece piece = model.pieces[item.firstPiece];
+    item.begin = piece.begin = sectionOf[item.begin];
+    item.end = piece.end = sectionOf[item.end - 1] + 1;
+    part.pieces.push_back(piece);
+    item.firstPiece = static_cast<int32_t>(part.pieces.size()) - 1;
+    item.lastPiece = item.firstPiece + 1;
+    part.items.push_back(item);
+  }
+  return part;
+}
+
 std::vector<int64_t> overlapDegrees(const Model &model) {
   // An item misses those that end before it begins and those that begin after it ends.
   std::vector<int64_t> begun(model.sections + 1, 0), ended(model.sections + 1, 0);

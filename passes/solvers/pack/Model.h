@@ -50,6 +50,9 @@ struct Model {
 /// Builds the model. Requires that `check` found nothing; keeps a pointer to `problem`.
 Model makeModel(const Problem &problem);
 
+/// Some items of a model of rectangles, in their order, with sections of their own.
+Model restrictTo(const Model &model, const std::vector<int32_t> &items);
+
 /// The number of other items that share a section with each item, in O(n log n) (counted by hulls).
 std::vector<int64_t> overlapDegrees(const Model &model);
 

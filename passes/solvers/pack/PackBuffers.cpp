@@ -4,6 +4,7 @@
 #include "passes/solvers/pack/Greedy.h"
 #include "passes/solvers/pack/HotSpots.h"
 #include "passes/solvers/pack/LargeScale.h"
+#include "passes/solvers/pack/Layers.h"
 #include "passes/solvers/pack/Outward.h"
 #include "passes/solvers/pack/PartSearch.h"
 #include "passes/solvers/pack/Portfolio.h"
@@ -58,8 +59,7 @@ public:
       return collision;
     }
     take(greedy);
-    if (incumbent.isOpen())
-      searchParts(incumbent);
+    improve();
     finishGreedy(greedy);
     return finish(greedy);
   }
@@ -77,6 +77,21 @@ private:
                                          budgets * static_cast<double>(options.workBudget)));
   }
 
+  /// By the search; by layers where the first part of the search does not suffice.
+  void improve() {
+    constexpr int64_t searchShare = 5; // one of five steps
+    const bool hasLayers = model.items.size() > fewItems && canPackInLayers(incumbent);
+    if (hasLayers && incumbent.isOpen()) {
+      const int64_t limit = incumbent.workLimit;
+      incumbent.workLimit = incumbent.work + (limit - incumbent.work) / searchShare;
+      searchParts(incumbent);
+      incumbent.workLimit = limit;
+      packInLayers(incumbent);
+    } else if (incumbent.isOpen()) {
+      searchParts(incumbent);
+    }
+  }
+
   void take(const GreedyResult &greedy) {
     incumbent.bases = greedy.bases;
     incumbent.height = greedy.height;
@@ -86,8 +101,7 @@ private:
   /// What the searches start from: never above the best of the twelve greedy pairs, up to
   /// veryManyItems.
   GreedyResult packGreedily() {
-    // A search of fewer items takes less time than a few passes over all of them.
-    constexpr size_t fewItems = 500, manyItems = 20'000;
+    constexpr size_t manyItems = 20'000;
     constexpr int64_t outwardBudget = 100'000'000; // range operations
     const bool isVeryLarge = model.items.size() > veryManyItems;
     const Bytes goal = incumbent.goal();
@@ -208,6 +222,8 @@ private:
     return result;
   }
 
+  /// A search of fewer items takes less time than a few passes over all of them.
+  static constexpr size_t fewItems = 500;
   static constexpr std::optional<int64_t> pairBudget = 200'000'000; ///< beyond veryManyItems
 
   const PackOptions &options;

@@ -31,7 +31,7 @@ TEST(FilesTest, FitIntoTheirCapacity) {
     EXPECT_EQ(packBuffers(problem, options).status, PackStatus::Infeasible) << stem;
     ++files;
   }
-  EXPECT_EQ(files, 3);
+  EXPECT_EQ(files, 4);
 }
 
 } // namespace
