@@ -139,6 +139,10 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
     text += "  " + std::to_string(++number) + ". " + remedy.text + "\n     gains " +
             formatBytesExact(remedy.gain) + "; changes results? " +
             (remedy.changesResults ? "yes" : "no") + "\n";
+  // A share of another step's arena is another budget, which its remedy need not fit.
+  if (options.memoryBudget && options.memoryBudget->peakPercent)
+    text += "a remedy that changes the step needs the budget in bytes: --memory-budget=" +
+            std::to_string(budget) + "\n";
   text.pop_back();
   return Error::infeasible(text);
 }

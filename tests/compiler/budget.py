@@ -73,6 +73,11 @@ class Budget:
         batch = re.search(r"a smaller batch, which fits: --batch=(\d+) instead of 128", error).group(1)
         plan = self.plan("--memory-budget=3MB", f"--batch={batch}")
         self.check(plan["arena_bytes"] <= 3_000_000, f"the batch it names, {batch}, fits")
+        error = self.run(self.stowage, "plan", MODEL, *FLAGS, "--memory-budget=45%", code=2).stderr
+        share = re.search(r"^a remedy that changes the step needs the budget in bytes: (--memory-budget=(\d+))$", error, re.M)
+        batch = re.search(r"--batch=(\d+) instead", error).group(1)
+        plan = self.plan(share.group(1), f"--batch={batch}")
+        self.check(plan["arena_bytes"] <= int(share.group(2)), f"so does the batch named for a share, {batch}, in the bytes named with it")
         plan = self.plan(f"--memory-budget={self.smallest}")
         self.check(plan["arena_bytes"] <= self.smallest, "the smallest achievable budget is achieved")
 
