@@ -88,6 +88,9 @@ Bytes lowerBound(const Problem &problem) {
         bound = std::max(bound, *storage.fixedBase + table.pieces[i].high);
     }
   }
+  for (const Buffer &buffer : problem.buffers) // empty ones have no pieces
+    if (buffer.fixedOffset)
+      bound = std::max(bound, *buffer.fixedOffset + buffer.size);
   std::vector<std::pair<int64_t, Bytes>> levels;
   for (auto [alignment, count] : uses)
     if (alignment > 1)

@@ -58,6 +58,9 @@ TEST(BoundTest, CoversFixedAndPersistentBuffers) {
   add(problem, 5, 6, 200);
   problem.buffers[1].persistent = true;
   EXPECT_EQ(lowerBound(problem), 208);
+  add(problem, 5, 6, 0); // empty, but the height reaches up to it
+  problem.buffers[2].fixedOffset = 300;
+  EXPECT_EQ(lowerBound(problem), 300);
 }
 
 } // namespace
