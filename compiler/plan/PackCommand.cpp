@@ -26,7 +26,8 @@ constexpr const char *usage =
     "  --timeout=SECONDS  search until this time has passed\n"
     "  --work=STEPS       stop after this many elementary steps (default 2000000000, some\n"
     "                     seconds); unlike a time limit this gives the same packing everywhere\n"
-    "  -o out.csv         write the buffers with their offsets\n";
+    "  -o out.csv         write the buffers with their offsets; - is standard output, without the\n"
+    "                     report\n";
 
 struct Arguments {
   std::string input;
@@ -133,7 +134,8 @@ void report(const pack::Problem &problem, const pack::PackResult &result,
 
 int run(const Arguments &arguments) {
   const pack::Problem problem = pack::parse(readInput(arguments.input), inputName(arguments.input));
-  if (!arguments.output.empty())
+  const bool toStandardOutput = arguments.output == "-";
+  if (!arguments.output.empty() && !toStandardOutput)
     checkWritable(arguments.output);
   const auto start = std::chrono::steady_clock::now();
   pack::PackOptions options;
@@ -148,10 +150,13 @@ int run(const Arguments &arguments) {
   if (result.solution)
     if (auto violations = pack::verify(problem, *result.solution); !violations.empty())
       throw Error::internal("packing is wrong: " + violations.front().message);
-  report(problem, result, arguments, spent.count());
   const bool packed =
       result.solution && (!arguments.capacity || result.solution->height <= *arguments.capacity);
-  if (packed && !arguments.output.empty())
+  if (packed && toStandardOutput)
+    std::cout << pack::print(problem, *result.solution);
+  else
+    report(problem, result, arguments, spent.count());
+  if (packed && !arguments.output.empty() && !toStandardOutput)
     writeFile(arguments.output, pack::print(problem, *result.solution));
   if (packed)
     return 0;

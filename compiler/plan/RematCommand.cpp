@@ -36,7 +36,8 @@ constexpr const char *usage =
     "                     revolve is another name)\n"
     "  --effort=X         multiplies the number of search moves (default 1)\n"
     "  --format=F         text (default) or json\n"
-    "  -o FILE            write the schedule (or the frontier); - is standard output\n";
+    "  -o FILE            write the schedule (or the frontier); - is standard output, without the\n"
+    "                     report\n";
 
 struct Arguments {
   std::string input, output, method = "auto", format = "text";
@@ -265,9 +266,10 @@ int remat(const Arguments &arguments) {
     applyMethod(arguments.method, problem, result);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (arguments.format == "json")
+  const bool scheduleAlone = result.solution && arguments.output == "-";
+  if (arguments.format == "json" && !scheduleAlone)
     printJson(problem, result, seconds);
-  else
+  else if (!scheduleAlone)
     printText(problem, result, seconds);
   if (!result.solution) {
     std::fflush(stdout);

@@ -113,6 +113,12 @@ TEST_F(PackCommandTest, RefusesBadInput) {
   }
 }
 
+TEST_F(PackCommandTest, WritesToStandardOutput) {
+  const Outcome outcome = run({write("x.csv", "id,lower,upper,size\na,0,5,2\n"), "-o", "-"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "id,lower,upper,size,offset\na,0,5,2,0\n");
+}
+
 TEST_F(PackCommandTest, PrintsItsUsage) {
   const Outcome outcome = run({"--help"});
   EXPECT_EQ(outcome.code, 0);

@@ -67,6 +67,7 @@ TEST(RematCommandTest, PlansAndWritesASchedule) {
   schedule::Replay plain = schedule::verify(problem, schedule::inputOrder(problem));
   EXPECT_LE(replay.peakBytes, (plain.peakBytes * 80 + 99) / 100);
   EXPECT_GT(solution.runs.size(), problem.ops.size());
+  EXPECT_EQ(run({input, "--memory-budget=80%", "--effort=0.1", "-o", "-"}).out, read(output));
   // The same bytes again.
   const std::string first = read(output);
   run({input, "--memory-budget=80%", "--effort=0.1", "-o", output});
