@@ -1,5 +1,7 @@
 #include "runtime/format/Json.h"
 
+#include "runtime/base/JsonDepth.h"
+
 #include <limits>
 
 namespace stow {
@@ -51,6 +53,9 @@ std::string dumpJson(const Json &json, int indent) {
 }
 
 Json parseJson(std::string_view text, std::string_view document) {
+  if (nestsTooDeep(text))
+    throw Error::badInput(std::string(document) + ": more than " + std::to_string(mostJsonLevels) +
+                          " levels of nested JSON");
   try {
     return Json::parse(text.begin(), text.end());
   } catch (const Json::exception &error) {

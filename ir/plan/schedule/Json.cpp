@@ -2,6 +2,7 @@
 
 #include "ir/plan/schedule/Verify.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/JsonDepth.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,6 +28,9 @@ struct Place {
 
 /// Parses the text; a syntax error names line and column.
 Json parseText(std::string_view text, const std::string &source) {
+  if (nestsTooDeep(text))
+    throw Error::badInput(source + ": more than " + std::to_string(mostJsonLevels) +
+                          " levels of nested JSON");
   try {
     return Json::parse(text);
   } catch (const Json::parse_error &error) {

@@ -163,6 +163,17 @@ TEST(PlanTest, NotJson) {
   }
 }
 
+// Tests that a million nested lists are an error, not an overflow of the stack.
+TEST(PlanTest, DeeplyNested) {
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  try {
+    planFromJson("{\"model\": " + deep + ", \"arena_bytes\": 1}");
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_STREQ(error.what(), "plan: more than 64 levels of nested JSON");
+  }
+}
+
 // Tests that a name with bytes that are not UTF-8 does not make the report fail.
 TEST(PlanTest, InvalidUtf8IsReplaced) {
   Plan plan = makeTinyPlan();

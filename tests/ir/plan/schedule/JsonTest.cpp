@@ -90,6 +90,9 @@ TEST(JsonTest, NamesThePlaceOfSyntaxErrors) {
   EXPECT_THAT(fault(""), HasSubstr("x.json:1:1"));
   EXPECT_THAT(fault("[1]"), HasSubstr("x.json: at /: expected an object"));
   EXPECT_THAT(fault("{}"), HasSubstr("expected a member \"stowage\""));
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  EXPECT_THAT(fault("{\"nodes\": " + deep + ", \"edges\": []}"),
+              HasSubstr("x.json: more than 64 levels of nested JSON"));
 }
 
 TEST(JsonTest, NamesThePathOfWrongElements) {
