@@ -354,24 +354,22 @@ Problem parseNodeLink(const Json &json, const Place &place) {
     problem.name = textOr(*graph, "name", place / "graph", "");
   problem.costDenominator = denominatorFor(costs);
   std::vector<ValueId> valueOf(count, 0);
+  for (size_t i = 0; i < count; ++i)
+    valueOf[order[i]] = static_cast<ValueId>(i);
   for (size_t node : order) {
     std::vector<ValueId> reads;
-    for (size_t input : inputs[node])
+    for (size_t input : inputs[node]) {
+      if (valueOf[input] >= valueOf[node])
+        (place / "graph" / "order")
+            .fail("node \"" + names[node] + "\" comes before its input \"" + names[input] + "\"");
       reads.push_back(valueOf[input]);
-    // A reader listed before its input is caught by `check` below through the value order.
-    valueOf[node] = problem.addValue(names[node], static_cast<Bytes>(std::ceil(sizes[node])));
+    }
+    std::sort(reads.begin(), reads.end()); // however the file lists nodes and edges
+    problem.addValue(names[node], static_cast<Bytes>(std::ceil(sizes[node])));
     problem.addOp(names[node],
                   static_cast<Cost>(std::llround(costs[node] * problem.costDenominator)),
                   std::move(reads), {valueOf[node]});
   }
-  std::vector<size_t> positionOf(count);
-  for (size_t i = 0; i < count; ++i)
-    positionOf[order[i]] = i;
-  for (size_t node = 0; node < count; ++node)
-    for (size_t input : inputs[node])
-      if (positionOf[input] >= positionOf[node])
-        (place / "graph" / "order")
-            .fail("node \"" + names[node] + "\" comes before its input \"" + names[input] + "\"");
   return problem;
 }
 

@@ -85,6 +85,19 @@ TEST(JsonTest, ReadsTheOtherSpellings) {
             "node1");
 }
 
+// Tests that nodes and edges may be listed in any order where `graph.order` says the input order.
+TEST(JsonTest, ListingsDoNotMatter) {
+  auto text = [](const std::string &nodes, const std::string &edges) {
+    return R"({"graph": {"order": ["a", "b", "c"]}, "nodes": [)" + nodes + R"(], "edges": [)" +
+           edges + "]}";
+  };
+  const std::string a = R"({"duration": 1, "out_cost": 4, "id": "a"})",
+                    b = R"({"duration": 2, "out_cost": 5, "id": "b"})",
+                    c = R"({"duration": 3, "out_cost": 6, "id": "c"})";
+  EXPECT_EQ(parse(text(a + "," + b + "," + c, R"(["a", "c"], ["b", "c"])")),
+            parse(text(b + "," + c + "," + a, R"(["b", "c"], ["a", "c"])")));
+}
+
 TEST(JsonTest, NamesThePlaceOfSyntaxErrors) {
   EXPECT_THAT(fault("{\n \"ops\": [1,\n}"), HasSubstr("x.json:3:1: not valid JSON"));
   EXPECT_THAT(fault(""), HasSubstr("x.json:1:1"));
