@@ -20,17 +20,18 @@ bool isSubset(const uint64_t *small, const uint64_t *large, size_t words) {
   return true;
 }
 
-constexpr Bytes dead = std::numeric_limits<Bytes>::max();
+constexpr Bytes dead = std::numeric_limits<Bytes>::max() / 4;
 
 } // namespace
 
 /// One search: the path of sets at hand, and what is left to try at each.
 class DeathRun {
 public:
-  DeathRun(const DeathSearch &search, Bytes budget, Cost mostExtra, int64_t &allowance)
+  DeathRun(const DeathSearch &search, Bytes budget, Cost mostExtra, DeathSearch::Sinks sinks,
+           int64_t &allowance)
       : search(search), core(search.core), words(search.words), room(budget - search.baseBytes),
-        mostExtra(mostExtra), allowance(allowance), known(words),
-        killedAt(search.mortals.size(), 0), mayFree(core.ops.size(), 0) {
+        mostExtra(mostExtra), arePlaced(sinks == DeathSearch::Sinks::Placed), allowance(allowance),
+        known(words), killedAt(search.mortals.size(), 0), mayFree(core.ops.size(), 0) {
     // All that any set of reruns for this extra time frees, wherever it is.
     Cost left = mostExtra;
     for (const DeathSearch::Rerun &rerun : search.reruns) {
@@ -61,8 +62,10 @@ private:
     std::vector<uint64_t> ops; ///< E
     Bytes bytes = 0;           ///< alive
     bool fits = true;          ///< the last death did, without reruns
-    std::vector<Bytes> least;  ///< per mortal: written bytes of its C are at least this; or dead
-    std::vector<Move> moves;   ///< the best last
+    /// Per mortal: bytes that its death needs beside what is alive; or dead.
+    std::vector<Bytes> needed;
+    size_t left = 0;         ///< values that are not dead
+    std::vector<Move> moves; ///< the best last
   };
 
   /// Bytes that can be freed by a rerun if this much cost is left, part of it if need be.
@@ -84,7 +87,10 @@ private:
       return DeathSearch::Outcome::Impossible;
     Frame start;
     start.ops.assign(words, 0);
-    start.least.assign(search.mortals.size(), 0);
+    start.needed = search.needed;
+    start.left = search.valueCount;
+    if (arePlaced)
+      start.left = search.mortals.size();
     for (const CoreValue &value : core.values)
       if (!value.producer && (value.keep || !value.readers.empty()))
         start.bytes += value.sizeBytes;
@@ -109,11 +115,13 @@ private:
       if (!known.insert(next.data()))
         continue;
       Frame frame;
-      frame.least = top.least;
-      for (Bytes &least : frame.least)
-        if (least != dead)
-          least = std::max<Bytes>(least - move.written, 0);
-      kill(top, next.data(), [&](int32_t mortal) { frame.least[mortal] = dead; });
+      frame.needed = top.needed;
+      subtract(frame.needed, top.ops, next);
+      frame.left = top.left;
+      kill(top, next.data(), [&](int32_t mortal) {
+        frame.needed[mortal] = dead;
+        frame.left -= arePlaced || static_cast<size_t>(mortal) < search.valueCount;
+      });
       frame.ops = next;
       frame.bytes = move.after;
       frame.fits = move.fits;
@@ -145,34 +153,36 @@ private:
   bool enter(Frame frame) {
     std::vector<Move> candidates;
     sets.clear();
-    bool isAllDead = true;
-    allowance -= static_cast<int64_t>(search.mortals.size() / 4 + 8);
+    const Bytes free = room - frame.bytes, most = free + mostFreed;
+    allowance -= static_cast<int64_t>(search.mortals.size() / 8 + 8);
     for (size_t m = 0; m < search.mortals.size(); ++m) {
-      if (frame.least[m] == dead)
-        continue;
-      const bool isValue = search.mortals[m].bytes > 0;
-      isAllDead &= !isValue;
-      const Bytes most = room + mostFreed - frame.bytes - search.mortals[m].beside;
-      if (frame.least[m] > most)
+      if (frame.needed[m] > most)
         continue;
       Move move;
       move.value = m;
-      move.written = writtenUpTo(frame, m, most);
-      frame.least[m] = move.written;
-      if (move.written > most)
-        continue;
-      const Bytes excess = frame.bytes + move.written + search.mortals[m].beside - room;
-      move.fits = excess <= 0;
-      // An op that leaves nothing runs as soon as it can; else with the death that needs it.
-      if (isValue || (move.fits && isReady(frame, search.mortals[m].readers.front())))
+      move.written = frame.needed[m] - search.mortals[m].beside;
+      move.fits = frame.needed[m] <= free;
+      // An op that leaves nothing and can run does so.
+      if (m < search.valueCount || arePlaced ||
+          (move.fits && isReady(frame, search.mortals[m].readers.front())))
         candidates.push_back(move);
     }
     std::sort(candidates.begin(), candidates.end(), [](const Move &a, const Move &b) {
       return std::tie(a.written, a.value) < std::tie(b.written, b.value);
     });
     chooseLeast(frame, candidates);
+    const bool isAllDead = frame.left == 0;
     path.push_back(std::move(frame));
     return isAllDead;
+  }
+
+  /// Whether the ops that run up to a death and leave nothing alive have room.
+  bool sinksFit(const Frame &frame, const std::vector<uint64_t> &next) const {
+    for (size_t m = search.valueCount; m < search.mortals.size(); ++m)
+      if (frame.needed[m] != dead && frame.needed[m] > room + mostFreed - frame.bytes &&
+          contains(next.data(), search.mortals[m].readers.front()))
+        return false;
+    return true;
   }
 
   bool isReady(const Frame &frame, int32_t op) const {
@@ -182,20 +192,18 @@ private:
     });
   }
 
-  /// Bytes that the ops which are missing for a death write; if they are more than `most`, any
-  /// number above it. Appends those ops to `sets` if not.
-  Bytes writtenUpTo(const Frame &frame, size_t mortal, Bytes most) {
-    const uint64_t *closure = &search.closures[mortal * words];
-    Bytes sum = 0;
+  /// What deaths need at `next`, from what they need at `ops`.
+  void subtract(std::vector<Bytes> &needed, const std::vector<uint64_t> &ops,
+                const std::vector<uint64_t> &next) {
     for (size_t w = 0; w < words; ++w)
-      for (uint64_t bits = closure[w] & ~frame.ops[w]; bits; bits &= bits - 1) {
-        sum += search.written[w * 64 + std::countr_zero(bits)];
-        --allowance;
-        if (sum > most)
-          return sum;
+      for (uint64_t bits = next[w] & ~ops[w]; bits; bits &= bits - 1) {
+        const size_t op = w * 64 + static_cast<size_t>(std::countr_zero(bits));
+        const uint8_t *isMissing = &search.closureOf[op * search.mortals.size()];
+        const Bytes written = search.written[op];
+        for (size_t m = 0; m < needed.size(); ++m)
+          needed[m] -= written & -static_cast<Bytes>(isMissing[m]);
+        allowance -= static_cast<int64_t>(needed.size() / 8 + 1);
       }
-    allowance -= static_cast<int64_t>(words);
-    return sum;
   }
 
   /// Of the candidates, ordered by what they write, those whose ops contain no other's and that may
@@ -216,7 +224,8 @@ private:
       sets.insert(sets.end(), missing.begin(), missing.end());
       for (size_t w = 0; w < words; ++w)
         missing[w] |= frame.ops[w];
-      if (!move.fits && !canFree(frame, missing.data(), move))
+      if ((!move.fits && !canFree(frame, missing.data(), move)) ||
+          (arePlaced && !sinksFit(frame, missing)))
         continue;
       Bytes freed = 0, freedForGood = 0;
       kill(frame, missing.data(), [&](int32_t mortal) {
@@ -282,12 +291,12 @@ private:
           arcs.push_back({nodeOf[*producer], nodeOf[op], MaxFlow::unbounded});
       Bytes alive = search.written[op];
       for (int32_t m : search.writes[op])
-        alive -= last.least[m] == dead ? search.mortals[m].bytes : 0;
+        alive -= last.needed[m] == dead ? search.mortals[m].bytes : 0;
       most += alive;
       arcs.push_back({source, nodeOf[op], alive});
       for (int32_t m : search.reads[op]) { // dies in between: alive in a set without all readers
         const DeathSearch::Mortal &value = search.mortals[m];
-        if (killedAt[m] == stamp || last.least[m] != dead || value.bytes == 0)
+        if (killedAt[m] == stamp || last.needed[m] != dead || value.bytes == 0)
           continue;
         killedAt[m] = stamp;
         const bool mayVanish = value.producer && mayFree[*value.producer];
@@ -314,7 +323,7 @@ private:
   /// Whether reruns for the extra time can free what a death needs over the room: a knapsack in
   /// which the last op may be taken in part. What dies is read at that moment, so it is in memory.
   bool canFree(const Frame &frame, const uint64_t *ops, const Move &move) {
-    Bytes excess = frame.bytes + move.written + search.mortals[move.value].beside - room;
+    Bytes excess = frame.needed[move.value] + frame.bytes - room;
     Cost left = mostExtra;
     for (const DeathSearch::Rerun &rerun : usable) {
       --allowance;
@@ -323,7 +332,7 @@ private:
       const std::vector<int32_t> &writes = search.writes[rerun.op];
       const bool isAlive =
           search.keeps[rerun.op] || std::any_of(writes.begin(), writes.end(), [&](int32_t m) {
-            return frame.least[m] != dead && static_cast<size_t>(m) != move.value;
+            return frame.needed[m] != dead && static_cast<size_t>(m) != move.value;
           });
       if (!isAlive)
         continue;
@@ -336,22 +345,27 @@ private:
     return false;
   }
 
-  /// The ops in the order of the path, then those that nothing waits for.
+  /// The ops in the order of the path, then those that nothing waits for. What leaves nothing alive
+  /// runs as soon as what it needs has: bytes only grow up to a death.
   Sequence order() const {
     Sequence result;
-    std::vector<uint64_t> done(words, 0);
-    auto run = [&](const std::vector<uint64_t> &until) {
-      for (size_t w = 0; w < words; ++w)
-        for (uint64_t bits = until[w] & ~done[w]; bits; bits &= bits - 1)
+    std::vector<uint64_t> done(words, 0), all(words, 0);
+    auto run = [&](const uint64_t *set, const uint64_t *among) {
+      for (size_t w = 0; w < words; ++w) {
+        for (uint64_t bits = set[w] & among[w] & ~done[w]; bits; bits &= bits - 1)
           result.push_back(static_cast<int32_t>(w * 64 + std::countr_zero(bits)));
-      done = until;
+        done[w] |= set[w] & among[w];
+      }
     };
-    for (const Frame &frame : path)
-      run(frame.ops);
-    std::vector<uint64_t> all(words, 0);
+    for (const Frame &frame : path) {
+      for (size_t m = search.valueCount; m < search.mortals.size(); ++m)
+        if (contains(frame.ops.data(), search.mortals[m].readers.front()))
+          run(&search.closures[m * words], frame.ops.data());
+      run(frame.ops.data(), frame.ops.data());
+    }
     for (size_t t = 0; t < core.ops.size(); ++t)
       all[t / 64] |= uint64_t(1) << (t % 64);
-    run(all);
+    run(all.data(), all.data());
     return result;
   }
 
@@ -360,6 +374,7 @@ private:
   const size_t words;
   const Bytes room;
   const Cost mostExtra;
+  const bool arePlaced; ///< ops that leave nothing
   int64_t &allowance;
   Bytes mostFreed = 0;
   std::vector<DeathSearch::Rerun> usable;
@@ -401,9 +416,19 @@ DeathSearch::DeathSearch(const Core &core, const CutBound &bound)
   for (const CoreValue &value : core.values)
     if (value.sizeBytes > 0 && !value.keep && !value.readers.empty())
       addMortal({value.sizeBytes, value.producer, value.readers}, above);
+  valueCount = mortals.size();
   for (size_t t = 0; t < count; ++t)
     if (written[t] == 0 && beside[t] > 0)
       addMortal({0, std::nullopt, {static_cast<int32_t>(t)}}, above);
+  closureOf.assign(count * mortals.size(), 0);
+  for (size_t m = 0; m < mortals.size(); ++m) {
+    needed.push_back(mortals[m].beside);
+    for (size_t t = 0; t < count; ++t)
+      if (contains(&closures[m * words], static_cast<int32_t>(t))) {
+        closureOf[t * mortals.size() + m] = 1;
+        needed[m] += written[t];
+      }
+  }
   std::sort(reruns.begin(), reruns.end(), [](const Rerun &a, const Rerun &b) {
     const auto left = static_cast<__int128>(a.cost) * b.bytes,
                right = static_cast<__int128>(b.cost) * a.bytes;
@@ -427,8 +452,37 @@ void DeathSearch::addMortal(Mortal mortal, const std::vector<uint64_t> &above) {
   mortals.push_back(std::move(mortal));
 }
 
-DeathSearch::Answer DeathSearch::run(Bytes budgetBytes, Cost mostExtra, int64_t &allowance) const {
-  return DeathRun(*this, budgetBytes, mostExtra, allowance).solve();
+DeathSearch::Answer DeathSearch::run(Bytes budgetBytes, Cost mostExtra, Sinks sinks,
+                                     int64_t &allowance) const {
+  return DeathRun(*this, budgetBytes, mostExtra, sinks, allowance).solve();
+}
+
+Sequence DeathSearch::improveOrder(const Sequence &start, Bytes leastBytes,
+                                   int64_t allowance) const {
+  Sequence best = start;
+  Bytes peak = measure(core, best).peakBytes, low = leastBytes;
+  // From the peak down by steps that double, then half the way to what was not found.
+  Bytes step = std::max<Bytes>(peak / 64, 1);
+  bool isHalving = false;
+  while (allowance > 0 && peak - low > peak / 1000) {
+    const Bytes target = isHalving ? low + (peak - low) / 2 : std::max(low, peak - step);
+    int64_t part = allowance / 2;
+    allowance -= part;
+    Answer answer = run(target, 0, Sinks::Placed, part);
+    allowance += part;
+    const Measure measured = measure(core, answer.order);
+    const bool isOrder = answer.order.size() == best.size() && measured.legal;
+    if (isOrder && measured.peakBytes < peak) {
+      peak = measured.peakBytes;
+      best = std::move(answer.order);
+    }
+    step *= 2;
+    if (!isOrder || measured.peakBytes > target) {
+      low = target;
+      isHalving = true;
+    }
+  }
+  return best;
 }
 
 Cost DeathSearch::timeBound(Bytes budgetBytes, Cost provenTime, std::optional<Cost> knownTime,
@@ -449,7 +503,7 @@ Cost DeathSearch::timeBound(Bytes budgetBytes, Cost provenTime, std::optional<Co
       next = notProven ? (proven + *notProven - 1) / 2 / step * step : 2 * proven;
     int64_t part = proven > 0 ? allowance / 2 : allowance;
     allowance -= part;
-    const Outcome outcome = run(budgetBytes, next, part).outcome;
+    const Outcome outcome = run(budgetBytes, next, Sinks::WithDeaths, part).outcome;
     allowance += part;
     if (outcome == Outcome::Impossible)
       proven = leastAbove(next);

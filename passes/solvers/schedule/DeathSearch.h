@@ -36,7 +36,7 @@ namespace stow::schedule {
 
 class DeathSearch {
 public:
-  /// At most `mostOps` ops; `core` and `bound` must outlive it. O(values * ops / 64).
+  /// At most `mostOps` ops; `core` and `bound` must outlive it. O(values * ops).
   DeathSearch(const Core &core, const CutBound &bound);
   static constexpr size_t mostOps = 4000;
 
@@ -50,15 +50,24 @@ public:
     Sequence order;  ///< if possible: every op once; if without extra time, it likely fits
     size_t sets = 0; ///< that were looked at
   };
+  /// What becomes of ops that leave nothing alive, but need bytes while they run.
+  enum class Sinks : int8_t {
+    WithDeaths, ///< they run with the first death that needs them, and those bytes are not counted
+    Placed,     ///< they may run at any time: more sets, and what is possible fits
+  };
   /// Whether a schedule of a peak of at most `budgetBytes` (pinned bytes included) can take at most
   /// `mostExtra` more than the least time. Spends `allowance`; deterministic.
-  Answer run(Bytes budgetBytes, Cost mostExtra, int64_t &allowance) const;
+  Answer run(Bytes budgetBytes, Cost mostExtra, Sinks sinks, int64_t &allowance) const;
 
   /// A lower bound on the time of every schedule whose peak is at most `budgetBytes`: the most that
   /// is excluded, from `provenTime`, which is one already. `knownTime`: of the best schedule known,
   /// no need to prove more. Spends at most about `allowance`.
   Cost timeBound(Bytes budgetBytes, Cost provenTime, std::optional<Cost> knownTime,
                  int64_t allowance) const;
+
+  /// An order of the ops, each once, with the smallest peak found: `start`, unless the search finds
+  /// a better one. It is not looked for at `leastBytes` or less.
+  Sequence improveOrder(const Sequence &start, Bytes leastBytes, int64_t allowance) const;
 
 private:
   friend class DeathRun;
@@ -81,8 +90,11 @@ private:
   const Core &core;
   Bytes baseBytes = 0;
   size_t words = 0;
-  std::vector<Mortal> mortals;
+  std::vector<Mortal> mortals; ///< values first
+  size_t valueCount = 0;
   std::vector<uint64_t> closures;           ///< per mortal: its readers and all above them
+  std::vector<uint8_t> closureOf;           ///< per op, then mortal: is the op in its closure
+  std::vector<Bytes> needed;                ///< per mortal: bytes for its death, if it is the first
   std::vector<std::vector<int32_t>> reads;  ///< per op: mortals
   std::vector<std::vector<int32_t>> writes; ///< per op: mortals
   std::vector<char> keeps;                  ///< per op: an output is kept to the end

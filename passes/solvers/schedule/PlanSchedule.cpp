@@ -158,6 +158,8 @@ private:
     order.moves = static_cast<int64_t>(options.effort * (core.ops.size() > 5000 ? 40000 : 150000));
     order.cancelled = options.cancelled;
     Sequence better = searchOrder(core, solver.bases().front(), order);
+    if (deaths)
+      better = deaths->improveOrder(better, least - 1, 8'000'000);
     if (measure(core, better).peakBytes < measure(core, solver.bases().front()).peakBytes)
       solver.addBase(std::move(better));
   }
