@@ -1,10 +1,12 @@
 #include "passes/solvers/schedule/DeathSearch.h"
 
+#include "passes/solvers/schedule/KeepOrRerun.h"
 #include "passes/solvers/schedule/MaxFlow.h"
 #include "passes/solvers/schedule/SetTable.h"
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <tuple>
 
@@ -41,6 +43,18 @@ public:
       mayFree[rerun.op] = 1;
       mostFreed += share(rerun.bytes, rerun.cost, left);
     }
+    if (usable.empty() || usable.back().cost == 0)
+      return;
+    byListing = usable;
+    std::sort(byListing.begin(), byListing.end(),
+              [](const auto &a, const auto &b) { return a.op < b.op; });
+    const DeathSearch::Rerun &middle = usable[usable.size() / 2];
+    const double price = std::ldexp(static_cast<double>(middle.cost), search.shift) /
+                         static_cast<double>(middle.bytes);
+    for (double factor : {0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 16.0})
+      if (price > 0)
+        priced.push_back({factor * price, false, 0, std::vector<int64_t>(core.ops.size(), 0)});
+    bestPrice = priced.size() / 2;
   }
 
   DeathSearch::Answer solve() {
@@ -210,6 +224,8 @@ private:
   /// fit. If one of them is safe, it alone.
   void chooseLeast(Frame &frame, const std::vector<Move> &candidates) {
     sets.clear();
+    for (Priced &at : priced)
+      at.isKnown = false;
     std::vector<uint64_t> missing(words);
     for (Move move : candidates) {
       const uint64_t *closure = &search.closures[move.value * words];
@@ -224,7 +240,8 @@ private:
       sets.insert(sets.end(), missing.begin(), missing.end());
       for (size_t w = 0; w < words; ++w)
         missing[w] |= frame.ops[w];
-      if ((!move.fits && !canFree(frame, missing.data(), move)) ||
+      if ((!move.fits && (!canFree(frame, missing.data(), move) ||
+                          (!priced.empty() && isTooDear(frame, missing.data(), move)))) ||
           (arePlaced && !sinksFit(frame, missing)))
         continue;
       Bytes freed = 0, freedForGood = 0;
@@ -320,6 +337,97 @@ private:
     return isLeast;
   }
 
+  /// A price per byte (scaled cost), and what it says about the set at hand.
+  struct Priced {
+    double price = 0;
+    bool isKnown = false;
+    int64_t gain = 0;           ///< at most, from reruns of ops of E
+    std::vector<int64_t> costs; ///< per op of E: least cost of a rerun and of what it needs
+  };
+
+  /// What an op that may run again writes and is alive in a set: nothing of `mortal`.
+  Bytes aliveOf(const Frame &frame, int32_t op, std::optional<size_t> mortal) const {
+    Bytes bytes = search.written[op];
+    for (int32_t m : search.writes[op])
+      if (frame.needed[m] == dead || static_cast<size_t>(m) == mortal)
+        bytes -= search.mortals[m].bytes;
+    return bytes;
+  }
+
+  static int64_t gainOf(double price, Bytes bytes, int64_t cost) {
+    return bytes > 0 ? std::max<int64_t>(priceUp(price, bytes) - cost, 0) : 0;
+  }
+
+  /// A rerun needs its inputs. One that is dead is kept for it, which takes bytes, or written again
+  /// too. Either is shared by all that may need it, in equal parts: a flow, so a lower bound.
+  void know(const Frame &frame, Priced &at) {
+    at.isKnown = true;
+    at.gain = 0;
+    for (const DeathSearch::Rerun &rerun : byListing) {
+      if (!contains(frame.ops.data(), rerun.op))
+        continue;
+      int64_t cost = rerun.cost << search.shift;
+      for (int32_t m : search.reads[rerun.op]) {
+        const DeathSearch::Mortal &input = search.mortals[m];
+        if (frame.needed[m] != dead || input.bytes == 0)
+          continue;
+        int64_t part =
+            priceDown(at.price, input.bytes) / static_cast<int64_t>(input.readers.size());
+        if (input.producer && mayFree[*input.producer]) {
+          int64_t shares = 0;
+          for (int32_t written : search.writes[*input.producer])
+            shares += static_cast<int64_t>(search.mortals[written].readers.size());
+          const bool isAlive = aliveOf(frame, *input.producer, std::nullopt) > 0;
+          part = isAlive ? 0 : std::min(part, at.costs[*input.producer] / shares);
+        }
+        cost += part;
+      }
+      at.costs[rerun.op] = cost;
+      at.gain += gainOf(at.price, aliveOf(frame, rerun.op, std::nullopt), cost);
+    }
+    allowance -= 4 * static_cast<int64_t>(byListing.size());
+  }
+
+  /// Whether making room for a death costs more than the extra time at some price: what is over the
+  /// room, less all that reruns gain.
+  bool isTooDear(const Frame &frame, const uint64_t *ops, const Move &move) {
+    const Bytes excess = frame.needed[move.value] + frame.bytes - room;
+    const std::optional<int32_t> &writer = search.mortals[move.value].producer;
+    const int64_t most = mostExtra << search.shift;
+    auto valueAt = [&](size_t index) {
+      Priced &at = priced[index];
+      if (!at.isKnown)
+        know(frame, at);
+      int64_t value = priceDown(at.price, excess) - at.gain;
+      for (size_t w = 0; w < words; ++w)
+        for (uint64_t bits = ops[w] & ~frame.ops[w]; bits; bits &= bits - 1) {
+          const auto op = static_cast<int32_t>(w * 64 + std::countr_zero(bits));
+          if (mayFree[op])
+            value -= gainOf(at.price, aliveOf(frame, op, move.value),
+                            core.ops[op].leastCost << search.shift);
+          --allowance;
+        }
+      if (writer && mayFree[*writer] && contains(frame.ops.data(), *writer))
+        value += gainOf(at.price, aliveOf(frame, *writer, std::nullopt), at.costs[*writer]) -
+                 gainOf(at.price, aliveOf(frame, *writer, move.value), at.costs[*writer]);
+      return value;
+    };
+    // The value is concave, or nearly so: uphill from where it was highest before.
+    int64_t value = valueAt(bestPrice);
+    for (int step : {1, -1})
+      while (value <= most) {
+        const size_t next = bestPrice + static_cast<size_t>(step);
+        if (next >= priced.size())
+          break;
+        const int64_t other = valueAt(next);
+        if (other <= value)
+          break;
+        value = other;
+        bestPrice = next;
+      }
+    return value > most;
+  }
+
   /// Whether reruns for the extra time can free what a death needs over the room: a knapsack in
   /// which the last op may be taken in part. What dies is read at that moment, so it is in memory.
   bool canFree(const Frame &frame, const uint64_t *ops, const Move &move) {
@@ -377,7 +485,9 @@ private:
   const bool arePlaced; ///< ops that leave nothing
   int64_t &allowance;
   Bytes mostFreed = 0;
-  std::vector<DeathSearch::Rerun> usable;
+  std::vector<DeathSearch::Rerun> usable, byListing; ///< the least cost per byte first; by op
+  std::vector<Priced> priced;                        ///< prices rise
+  size_t bestPrice = 0;
   std::vector<Frame> path;
   SetTable known;
   std::vector<uint64_t> sets;     ///< of candidates, scratch
@@ -388,9 +498,9 @@ private:
 };
 
 DeathSearch::DeathSearch(const Core &core, const CutBound &bound)
-    : core(core), baseBytes(core.baseBytes), words((core.ops.size() + 63) / 64),
-      reads(core.ops.size()), writes(core.ops.size()), keeps(core.ops.size(), 0),
-      written(core.ops.size(), 0), beside(core.ops.size(), 0) {
+    : core(core), baseBytes(core.baseBytes), shift(bound.shift()),
+      words((core.ops.size() + 63) / 64), reads(core.ops.size()), writes(core.ops.size()),
+      keeps(core.ops.size(), 0), written(core.ops.size(), 0), beside(core.ops.size(), 0) {
   const size_t count = core.ops.size();
   std::vector<uint64_t> above(count * words, 0);
   for (size_t t = 0; t < count; ++t) {
@@ -464,8 +574,8 @@ Sequence DeathSearch::improveOrder(const Sequence &start, Bytes leastBytes,
   // From the peak down by steps that double, then half the way to what was not found.
   Bytes step = std::max<Bytes>(peak / 64, 1);
   bool isHalving = false;
-  while (allowance > 0 && peak - low > peak / 1000) {
-    const Bytes target = isHalving ? low + (peak - low) / 2 : std::max(low, peak - step);
+  while (allowance > 0 && peak - low > std::max<Bytes>(peak / 1000, 1)) {
+    const Bytes target = isHalving ? low + (peak - low) / 2 : std::max(low + 1, peak - step);
     int64_t part = allowance / 2;
     allowance -= part;
     Answer answer = run(target, 0, Sinks::Placed, part);

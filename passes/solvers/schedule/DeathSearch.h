@@ -89,6 +89,7 @@ private:
 
   const Core &core;
   Bytes baseBytes = 0;
+  int shift = 0; ///< of scaled costs
   size_t words = 0;
   std::vector<Mortal> mortals; ///< values first
   size_t valueCount = 0;

@@ -185,7 +185,9 @@ private:
     moments.knownTime = known;
     moments.allowance = 10'000'000 * scale;
     const Cost trees = std::max(ordered, momentTimeBound(core, bound, budget, moments));
-    return deaths ? deaths->timeBound(budget, trees, known, 60'000'000 * scale) : trees;
+    // Above 500 ops it takes more than a second to exclude what the trees do not.
+    const int64_t allowance = core.ops.size() > 500 ? 20'000'000 : 60'000'000;
+    return deaths ? deaths->timeBound(budget, trees, known, allowance * scale) : trees;
   }
 
   const Frontier &sweep() {

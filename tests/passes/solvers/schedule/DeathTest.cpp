@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
-#include <numeric>
+#include <random>
 
 namespace stow::schedule {
 namespace {
@@ -32,16 +32,65 @@ TEST(DeathTest, NeverExceedsTheOptimum) {
   EXPECT_GT(against.tight, 5);
 }
 
-// Tests the same where reruns pay most: steps of chains and of small wide graphs. Every threshold
-// is asked for, so that sets with several reruns are met.
-TEST(DeathTest, ExcludesNoScheduleOfATrainingStep) {
+/// Eight ops that read one or two of the last values and sometimes an early one: values die young
+/// and are read again by reruns.
+Problem deepGraph(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Problem problem;
+  std::vector<ValueId> values;
+  for (int i = 0; i < 8; ++i) {
+    std::vector<ValueId> reads;
+    for (int back = 1; back <= i; ++back)
+      if (back == 1 ? random() % 8 != 0 : random() % static_cast<uint64_t>(back + 1) == 0)
+        reads.push_back(values[static_cast<size_t>(i - back)]);
+    const std::string name = std::to_string(i);
+    values.push_back(problem.addValue("v" + name, 1 + static_cast<Bytes>(random() % 9)));
+    problem.addOp("n" + name, 1 + static_cast<Cost>(random() % 9), reads, {values.back()});
+  }
+  return problem;
+}
+
+/// Ops that read the same values, which then die, and write what is read after a peak: their reruns
+/// share those values' reruns.
+Problem fanGraph(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  auto draw = [&](int64_t most) { return 1 + static_cast<int64_t>(random() % uint64_t(most)); };
+  Problem problem;
+  std::vector<ValueId> shared = {problem.addValue("u0", 3 + draw(9))};
+  if (seed % 3 == 0)
+    shared.push_back(problem.addValue("u1", draw(9)));
+  problem.addOp("share", draw(12), {}, shared);
+  std::vector<ValueId> late;
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = std::to_string(i);
+    late.push_back(problem.addValue("v" + name, 3 + draw(6)));
+    problem.addOp("b" + name, draw(3), {shared[random() % shared.size()]}, {late.back()});
+  }
+  const ValueId sum = problem.addValue("sum", 1), small = problem.addValue("small", 1),
+                peak = problem.addValue("peak", 6 + draw(24));
+  problem.addOp("sum", 20, late, {sum});
+  problem.addOp("peak", 20, {sum}, {peak});
+  problem.addOp("after", 20, {peak}, {small});
+  late.push_back(small);
+  if (seed % 4 == 0)
+    late.push_back(shared.back());
+  problem.addOp("last", 20, late, {});
+  return problem;
+}
+
+// Tests the same where reruns pay most: steps of chains, small wide graphs, deep graphs. Every
+// threshold is asked for, so that sets with several reruns are met.
+TEST(DeathTest, ExcludesNoScheduleWithReruns) {
   int impossible = 0, reached = 0, tight = 0;
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
     LayeredOptions options;
     options.opCount = 7;
     options.edgeDensity = 0.4;
-    Problem problem = seed % 2 ? generateChainStep(seed, 3) : generateLayered(seed, options);
-    if (seed % 6 == 0) { // some that must not run again, some results kept
+    Problem problem = seed % 4 == 0   ? generateLayered(seed, options)
+                      : seed % 4 == 1 ? generateChainStep(seed, 3)
+                      : seed % 4 == 2 ? deepGraph(seed)
+                                      : fanGraph(seed / 4);
+    if (seed % 5 == 0) { // some that must not run again, some results kept
       problem.ops[seed % 5].recomputable = false;
       problem.values[seed % 4].keep = true;
     }
