@@ -261,9 +261,11 @@ private:
   /// in time, or any.
   void ruin() {
     constexpr int32_t most = 10;
+    // Half of the time of one that is among the tallest.
+    const Bytes low = random.chance(0.5) ? options.goal : height - (height - options.goal) / 10 - 1;
     near.clear();
     for (int32_t block : chains.order)
-      if (chains.chainThrough(block) > options.goal)
+      if (chains.chainThrough(block) > low)
         near.push_back({0, block});
     const int32_t seed = near[random.below(near.size())].second;
     const Block &center = chains.blocks[seed];

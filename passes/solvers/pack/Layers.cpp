@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace stow::pack {
 
@@ -17,13 +18,13 @@ constexpr int64_t nextShare = 3, lastShare = 5'000;
 
 constexpr Bytes unlimited = std::numeric_limits<Bytes>::max();
 
-/// Steps for a layer at first: enough to put in all items twice.
+/// Steps for a layer at first: enough to put in half of the items.
 int64_t leastEffort(const Model &model) {
-  constexpr int64_t least = 30'000'000;
+  constexpr int64_t least = 10'000'000;
   int64_t pass = 0; // over all chains
   for (const Item &item : model.items)
     pass += 4 + (item.end - item.begin) / 4;
-  return std::max(least, 2 * pass * static_cast<int64_t>(model.items.size()));
+  return std::max(least, pass * static_cast<int64_t>(model.items.size()) / 2);
 }
 
 class Layers {
@@ -31,39 +32,69 @@ public:
   explicit Layers(Incumbent &incumbent) : incumbent(incumbent), model(incumbent.model) {}
 
   void run() {
-    for (int64_t effort = leastEffort(model); !isFinished(); effort *= 2) {
-      for (const int64_t share : firstShares)
-        if (!isFinished())
-          attempt(share, effort);
-      if (!isFinished())
-        polish(effort);
+    // A first packing soon; then fewer tries that go deep.
+    constexpr int64_t deeper = 6;
+    const int64_t least = leastEffort(model);
+    packMost(firstShares[0], least);
+    addTheRest(least);
+    for (int64_t effort = deeper * least; !isFinished(); effort *= 2) {
+      for (const int64_t share : firstShares) {
+        if (!isFinished() && isShort())
+          addTheRest(effort);
+        if (isFinished())
+          return;
+        packMost(share, effort);
+        if (most.excess <= 0)
+          addTheRest(effort);
+      }
+      addTheRest(effort);
+      polish(effort);
     }
   }
 
 private:
   bool isFinished() const { return !incumbent.isOpen() || incumbent.isExhausted(); }
+  int64_t workLeft() const { return incumbent.workLimit - incumbent.work; }
+  /// True when the last layer should be added while there is work for it.
+  bool isShort() const { return workLeft() < 4 * leastEffort(model); }
 
-  /// One packing, with `effort` steps for each layer. It is given up where it is no lower than what
-  /// is known.
-  void attempt(int64_t share, int64_t effort) {
+  /// A packing of the items that are not of the last layer.
+  struct Most {
+    std::vector<int32_t> order; ///< from the bottom up; empty: none is known
+    Bytes smallest = 0;         ///< items of at least so many bytes
+    Bytes excess = unlimited;   ///< above their load
+  };
+
+  /// Packs all layers but the last one, with `effort` steps for each. It is given up where it is no
+  /// lower than what is known.
+  void packMost(int64_t share, int64_t effort) {
     const Bytes goal = incumbent.goal();
-    Bytes smallest = goal / share;
-    std::vector<int32_t> order = packFirst(smallest, effort);
-    for (bool isLast = false; !isLast && !isFinished();) {
-      const Bytes above = smallest;
-      isLast = share * nextShare > lastShare;
+    const Bytes known = std::min(most.excess, incumbent.height - goal);
+    Most found{.order = {}, .smallest = goal / share};
+    found.order = packFirst(found.smallest, effort, found.excess);
+    for (; found.excess < known && share * nextShare <= lastShare && !isFinished();) {
       share *= nextShare;
-      smallest = isLast ? 0 : goal / share;
-      std::vector<int32_t> added = itemsOf(smallest, above);
-      const Bytes load = isLast ? goal : roundedLoad(smallest);
-      ChainPacking packing = packByChains(model, std::move(order), std::move(added),
-                                          optionsFor(load, effort), incumbent.work);
-      if (packing.height - load >= incumbent.height - goal)
-        return;
-      order = std::move(packing.order);
-      if (isLast)
-        take(order, packing.bases);
+      const Bytes above = std::exchange(found.smallest, goal / share);
+      const Bytes load = roundedLoad(found.smallest);
+      ChainPacking packing =
+          packByChains(model, std::move(found.order), itemsOf(found.smallest, above),
+                       optionsFor(load, effort), incumbent.work);
+      found.order = std::move(packing.order);
+      found.excess = packing.height - load;
     }
+    if (found.excess < known && share * nextShare > lastShare)
+      most = std::move(found);
+  }
+
+  /// Adds the last layer to the best packing of the others.
+  void addTheRest(int64_t effort) {
+    if (most.order.empty() || isFinished())
+      return;
+    const ChainPacking packing =
+        packByChains(model, std::move(most.order), itemsOf(0, most.smallest),
+                     optionsFor(incumbent.goal(), effort), incumbent.work);
+    take(packing.order, packing.bases);
+    most = {};
   }
 
   /// Items of at least `smallest` and less than `above` bytes.
@@ -84,7 +115,7 @@ private:
   }
 
   /// Items of at least `smallest` bytes packed alone, from the bottom up.
-  std::vector<int32_t> packFirst(Bytes smallest, int64_t effort) {
+  std::vector<int32_t> packFirst(Bytes smallest, int64_t effort, Bytes &excess) {
     const std::vector<int32_t> items = itemsOf(smallest, unlimited);
     const Model part = restrictTo(model, items);
     const Bytes load = roundedLoad(smallest);
@@ -96,31 +127,36 @@ private:
                     .height = greedy.height,
                     .method = {},
                     .lowerBound = load,
-                    .workLimit = effort};
+                    .workLimit = std::min(effort, workLeft() / 2)};
     if (alone.isOpen())
       searchParts(alone);
     incumbent.work += alone.work;
-    std::vector<int32_t> sequence(items.size());
-    std::iota(sequence.begin(), sequence.end(), 0);
-    std::sort(sequence.begin(), sequence.end(), [&](int32_t a, int32_t b) {
-      return std::pair(alone.bases[a], a) < std::pair(alone.bases[b], b);
-    });
+    excess = alone.height - load;
+    std::vector<int32_t> sequence = fromTheBottom(alone.bases);
     for (int32_t &entry : sequence)
       entry = items[entry];
-    if (!alone.isOpen())
+    if (!alone.isOpen() || isFinished())
       return sequence;
-    return packByChains(model, std::move(sequence), {}, optionsFor(load, effort), incumbent.work)
-        .order;
+    ChainPacking packing =
+        packByChains(model, std::move(sequence), {}, optionsFor(load, effort), incumbent.work);
+    excess = packing.height - load;
+    return std::move(packing.order);
+  }
+
+  static std::vector<int32_t> fromTheBottom(const std::vector<Bytes> &bases) {
+    std::vector<int32_t> order(bases.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+      return std::pair(bases[a], a) < std::pair(bases[b], b);
+    });
+    return order;
   }
 
   /// Lowers the packing that is known by its chains.
   void polish(int64_t effort) {
-    std::vector<int32_t> order(model.items.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-      return std::pair(incumbent.bases[a], a) < std::pair(incumbent.bases[b], b);
-    });
-    const ChainPacking packing = packByChains(model, std::move(order), {},
+    if (isFinished())
+      return;
+    const ChainPacking packing = packByChains(model, fromTheBottom(incumbent.bases), {},
                                               optionsFor(incumbent.goal(), effort), incumbent.work);
     take(packing.order, packing.bases);
   }
@@ -128,7 +164,7 @@ private:
   ChainOptions optionsFor(Bytes goal, int64_t effort) {
     return {.goal = goal,
             .seed = ++searches,
-            .workLimit = std::min(effort, incumbent.workLimit - incumbent.work),
+            .workLimit = std::min(effort, workLeft() / 2),
             .stop = incumbent.stop};
   }
 
@@ -146,6 +182,7 @@ private:
 
   Incumbent &incumbent;
   const Model &model;
+  Most most; ///< lowest, not yet with the rest
   uint64_t searches = 0;
 };
 
