@@ -45,6 +45,7 @@ public:
     }
     if (usable.empty() || usable.back().cost == 0)
       return;
+    alive.assign(core.ops.size(), 0);
     byListing = usable;
     std::sort(byListing.begin(), byListing.end(),
               [](const auto &a, const auto &b) { return a.op < b.op; });
@@ -53,7 +54,7 @@ public:
                          static_cast<double>(middle.bytes);
     for (double factor : {0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 16.0})
       if (price > 0)
-        priced.push_back({factor * price, false, 0, std::vector<int64_t>(core.ops.size(), 0)});
+        addPrice(factor * price);
     bestPrice = priced.size() / 2;
   }
 
@@ -224,6 +225,7 @@ private:
   /// fit. If one of them is safe, it alone.
   void chooseLeast(Frame &frame, const std::vector<Move> &candidates) {
     sets.clear();
+    isAliveKnown = false;
     for (Priced &at : priced)
       at.isKnown = false;
     std::vector<uint64_t> missing(words);
@@ -240,8 +242,8 @@ private:
       sets.insert(sets.end(), missing.begin(), missing.end());
       for (size_t w = 0; w < words; ++w)
         missing[w] |= frame.ops[w];
-      if ((!move.fits && (!canFree(frame, missing.data(), move) ||
-                          (!priced.empty() && isTooDear(frame, missing.data(), move)))) ||
+      if ((!move.fits && (priced.empty() ? !canFree(frame, missing.data(), move)
+                                         : isTooDear(frame, missing.data(), move))) ||
           (arePlaced && !sinksFit(frame, missing)))
         continue;
       Bytes freed = 0, freedForGood = 0;
@@ -343,7 +345,20 @@ private:
     bool isKnown = false;
     int64_t gain = 0;           ///< at most, from reruns of ops of E
     std::vector<int64_t> costs; ///< per op of E: least cost of a rerun and of what it needs
+    std::vector<int64_t> kept;  ///< per mortal: to keep it, by reader
+    std::vector<int64_t> whole; ///< per op: of all that it writes
   };
+  void addPrice(double price) {
+    Priced at;
+    at.price = price;
+    at.costs.assign(core.ops.size(), 0);
+    for (const DeathSearch::Mortal &mortal : search.mortals)
+      at.kept.push_back(priceDown(price, mortal.bytes) /
+                        static_cast<int64_t>(mortal.readers.size()));
+    for (Bytes bytes : search.written)
+      at.whole.push_back(priceUp(price, bytes));
+    priced.push_back(std::move(at));
+  }
 
   /// What an op that may run again writes and is alive in a set: nothing of `mortal`.
   Bytes aliveOf(const Frame &frame, int32_t op, std::optional<size_t> mortal) const {
@@ -354,8 +369,11 @@ private:
     return bytes;
   }
 
-  static int64_t gainOf(double price, Bytes bytes, int64_t cost) {
-    return bytes > 0 ? std::max<int64_t>(priceUp(price, bytes) - cost, 0) : 0;
+  int64_t gainOf(const Priced &at, int32_t op, Bytes bytes, int64_t cost) const {
+    if (bytes <= 0)
+      return 0;
+    const int64_t worth = bytes == search.written[op] ? at.whole[op] : priceUp(at.price, bytes);
+    return std::max<int64_t>(worth - cost, 0);
   }
 
   /// A rerun needs its inputs. One that is dead is kept for it, which takes bytes, or written again
@@ -363,29 +381,29 @@ private:
   void know(const Frame &frame, Priced &at) {
     at.isKnown = true;
     at.gain = 0;
+    if (!isAliveKnown)
+      for (const DeathSearch::Rerun &rerun : byListing)
+        alive[rerun.op] = aliveOf(frame, rerun.op, std::nullopt);
+    isAliveKnown = true;
     for (const DeathSearch::Rerun &rerun : byListing) {
       if (!contains(frame.ops.data(), rerun.op))
         continue;
       int64_t cost = rerun.cost << search.shift;
       for (int32_t m : search.reads[rerun.op]) {
-        const DeathSearch::Mortal &input = search.mortals[m];
-        if (frame.needed[m] != dead || input.bytes == 0)
+        if (frame.needed[m] != dead)
           continue;
-        int64_t part =
-            priceDown(at.price, input.bytes) / static_cast<int64_t>(input.readers.size());
-        if (input.producer && mayFree[*input.producer]) {
-          int64_t shares = 0;
-          for (int32_t written : search.writes[*input.producer])
-            shares += static_cast<int64_t>(search.mortals[written].readers.size());
-          const bool isAlive = aliveOf(frame, *input.producer, std::nullopt) > 0;
-          part = isAlive ? 0 : std::min(part, at.costs[*input.producer] / shares);
-        }
+        int64_t part = at.kept[m];
+        if (const std::optional<int32_t> &writer = search.mortals[m].producer;
+            writer && mayFree[*writer])
+          part = alive[*writer] > 0
+                     ? 0
+                     : std::min(part, at.costs[*writer] / search.readsOfOutputs[*writer]);
         cost += part;
       }
       at.costs[rerun.op] = cost;
-      at.gain += gainOf(at.price, aliveOf(frame, rerun.op, std::nullopt), cost);
+      at.gain += gainOf(at, rerun.op, alive[rerun.op], cost);
     }
-    allowance -= 4 * static_cast<int64_t>(byListing.size());
+    allowance -= 2 * static_cast<int64_t>(byListing.size());
   }
 
   /// Whether making room for a death costs more than the extra time at some price: what is over the
@@ -403,13 +421,13 @@ private:
         for (uint64_t bits = ops[w] & ~frame.ops[w]; bits; bits &= bits - 1) {
           const auto op = static_cast<int32_t>(w * 64 + std::countr_zero(bits));
           if (mayFree[op])
-            value -= gainOf(at.price, aliveOf(frame, op, move.value),
+            value -= gainOf(at, op, aliveOf(frame, op, move.value),
                             core.ops[op].leastCost << search.shift);
           --allowance;
         }
       if (writer && mayFree[*writer] && contains(frame.ops.data(), *writer))
-        value += gainOf(at.price, aliveOf(frame, *writer, std::nullopt), at.costs[*writer]) -
-                 gainOf(at.price, aliveOf(frame, *writer, move.value), at.costs[*writer]);
+        value += gainOf(at, *writer, alive[*writer], at.costs[*writer]) -
+                 gainOf(at, *writer, aliveOf(frame, *writer, move.value), at.costs[*writer]);
       return value;
     };
     // The value is concave, or nearly so: uphill from where it was highest before.
@@ -428,29 +446,15 @@ private:
     return value > most;
   }
 
-  /// Whether reruns for the extra time can free what a death needs over the room: a knapsack in
-  /// which the last op may be taken in part. What dies is read at that moment, so it is in memory.
+  /// Whether ops that cost nothing can free what a death needs over the room. What dies is read at
+  /// that moment, so it is in memory.
   bool canFree(const Frame &frame, const uint64_t *ops, const Move &move) {
     Bytes excess = frame.needed[move.value] + frame.bytes - room;
-    Cost left = mostExtra;
-    for (const DeathSearch::Rerun &rerun : usable) {
-      --allowance;
-      if (!contains(ops, rerun.op))
-        continue;
-      const std::vector<int32_t> &writes = search.writes[rerun.op];
-      const bool isAlive =
-          search.keeps[rerun.op] || std::any_of(writes.begin(), writes.end(), [&](int32_t m) {
-            return frame.needed[m] != dead && static_cast<size_t>(m) != move.value;
-          });
-      if (!isAlive)
-        continue;
-      excess -= share(rerun.bytes, rerun.cost, left);
-      if (excess <= 0)
-        return true;
-      if (left == 0 && rerun.cost > 0)
-        return false;
-    }
-    return false;
+    for (const DeathSearch::Rerun &rerun : usable)
+      if (contains(ops, rerun.op))
+        excess -= aliveOf(frame, rerun.op, move.value);
+    allowance -= static_cast<int64_t>(usable.size());
+    return excess <= 0;
   }
 
   /// The ops in the order of the path, then those that nothing waits for. What leaves nothing alive
@@ -488,6 +492,8 @@ private:
   std::vector<DeathSearch::Rerun> usable, byListing; ///< the least cost per byte first; by op
   std::vector<Priced> priced;                        ///< prices rise
   size_t bestPrice = 0;
+  std::vector<Bytes> alive; ///< per op that may run again: what it wrote and is alive in a set
+  bool isAliveKnown = false;
   std::vector<Frame> path;
   SetTable known;
   std::vector<uint64_t> sets;     ///< of candidates, scratch
@@ -500,7 +506,7 @@ private:
 DeathSearch::DeathSearch(const Core &core, const CutBound &bound)
     : core(core), baseBytes(core.baseBytes), shift(bound.shift()),
       words((core.ops.size() + 63) / 64), reads(core.ops.size()), writes(core.ops.size()),
-      keeps(core.ops.size(), 0), written(core.ops.size(), 0), beside(core.ops.size(), 0) {
+      readsOfOutputs(core.ops.size(), 0), written(core.ops.size(), 0), beside(core.ops.size(), 0) {
   const size_t count = core.ops.size();
   std::vector<uint64_t> above(count * words, 0);
   for (size_t t = 0; t < count; ++t) {
@@ -516,7 +522,6 @@ DeathSearch::DeathSearch(const Core &core, const CutBound &bound)
     for (int32_t value : core.ops[t].outputs) {
       if (core.values[value].keep || !core.values[value].readers.empty())
         written[t] += core.values[value].sizeBytes;
-      keeps[t] |= core.values[value].keep;
     }
     beside[t] -= written[t];
     const CoreOp &op = core.ops[t];
@@ -557,8 +562,10 @@ void DeathSearch::addMortal(Mortal mortal, const std::vector<uint64_t> &above) {
     for (size_t w = 0; w < words; ++w)
       closure[w] |= above[static_cast<size_t>(reader) * words + w];
   }
-  if (mortal.producer)
+  if (mortal.producer) {
     writes[*mortal.producer].push_back(index);
+    readsOfOutputs[*mortal.producer] += static_cast<int64_t>(mortal.readers.size());
+  }
   mortals.push_back(std::move(mortal));
 }
 
@@ -610,7 +617,7 @@ Cost DeathSearch::timeBound(Bytes budgetBytes, Cost provenTime, std::optional<Co
   while (allowance > 0 && (!notProven || *notProven - proven > *notProven / 50)) {
     Cost next = 0;
     if (proven > 0)
-      next = notProven ? (proven + *notProven - 1) / 2 / step * step : 2 * proven;
+      next = notProven ? (2 * proven + *notProven - 1) / 3 / step * step : 2 * proven;
     int64_t part = proven > 0 ? allowance / 2 : allowance;
     allowance -= part;
     const Outcome outcome = run(budgetBytes, next, Sinks::WithDeaths, part).outcome;

@@ -98,7 +98,7 @@ private:
   std::vector<Bytes> needed;                ///< per mortal: bytes for its death, if it is the first
   std::vector<std::vector<int32_t>> reads;  ///< per op: mortals
   std::vector<std::vector<int32_t>> writes; ///< per op: mortals
-  std::vector<char> keeps;                  ///< per op: an output is kept to the end
+  std::vector<int64_t> readsOfOutputs;      ///< per op: by all readers
   std::vector<Bytes> written;               ///< per op: bytes of outputs that are alive after it
   std::vector<Bytes> beside;                ///< per op: other bytes while it runs, without inputs
   std::vector<Rerun> reruns;                ///< the least cost per byte first

@@ -186,7 +186,8 @@ private:
     moments.allowance = 10'000'000 * scale;
     const Cost trees = std::max(ordered, momentTimeBound(core, bound, budget, moments));
     // Above 500 ops it takes more than a second to exclude what the trees do not.
-    const int64_t allowance = core.ops.size() > 500 ? 20'000'000 : 60'000'000;
+    const size_t count = core.ops.size();
+    const int64_t allowance = (count > 500 ? 20 : count > 300 ? 60 : 100) * int64_t(1'000'000);
     return deaths ? deaths->timeBound(budget, trees, known, allowance * scale) : trees;
   }
 
