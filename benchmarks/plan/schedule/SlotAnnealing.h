@@ -1,8 +1,8 @@
 // A peer to measure against: simulated annealing over one vector of slots, after the description of
 // FastSA (Imanishi et al., NeurIPS 2023). Order and reruns are one search: a run is added to an
-// empty slot, taken out, or moved; the objective is max(budget, peak) * time, whose change costs
-// O(log slots) in a tree of range-add and maximum. Written for this comparison from the paper's
-// idea; its grouping of nodes is left out, since the graphs measured here are small enough without.
+// empty slot, taken out, or moved; the objective is max(budget, peak) * time, whose change is found
+// on the Timeline of our own search. Written for this comparison from the paper's idea; its
+// grouping of nodes is left out, since the graphs measured here are small enough without.
 #pragma once
 
 #include "passes/solvers/schedule/Core.h"

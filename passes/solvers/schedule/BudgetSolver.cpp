@@ -184,6 +184,7 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
       {From::BestFound, 0.5, 0.3, 1e-1, 40}, {From::BestFound, 1.0, 0.3, 1e-1, 30},
       {From::BestFound, 4.0, 1.0, 1e-3, 60}, {From::BestFound, 16.0, 1.0, 1e-3, 60}};
   constexpr size_t usual = 4;
+  const int patience = core.ops.size() <= 600 ? 2 : 1; // where time is left for a last try
   std::optional<Sequence> current;
   Measure best;
   if (start) {
@@ -193,9 +194,9 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
   uint64_t seed = 16 * task.seed;
   for (size_t v = 0; v < std::size(variants); ++v) {
     const Variant &variant = variants[v];
-    // Far from the budget after the first search of a large graph, or after the usual ones: given
-    // up.
-    const Bytes near = task.budget + (v >= usual ? task.budget / 20 : task.budget / 10);
+    // Far from the budget after the first search of a large graph, or farther than a tenth after
+    // the usual ones: given up.
+    const Bytes near = task.budget + (v >= usual ? task.budget / 10 : task.budget / 5);
     if (v >= usual && best.peakBytes <= task.budget)
       break;
     if ((v >= usual || (v > 0 && core.ops.size() > 400)) && best.peakBytes > near)
@@ -206,7 +207,7 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     SearchOptions search;
     search.budgetBytes = task.budget;
     search.pricePerByte = task.pricePerByte * variant.price;
-    search.moves = moves() * variant.share / 100;
+    search.moves = moves() * variant.share / 100 * (v >= usual ? patience : 1);
     search.seed = ++seed;
     search.warmth = variant.warmth;
     search.cooling = variant.cooling;
