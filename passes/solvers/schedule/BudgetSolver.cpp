@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <tuple>
 
 namespace stow::schedule {
@@ -177,13 +178,23 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     double price, warmth, cooling;
     int share;
   };
-  // Searches differ more by where they start than by how they run. The last ones only serve where
-  // nothing fits yet: bytes get dearer and dearer.
-  static constexpr Variant variants[] = {
-      {From::Above, 1.0, 0.3, 1e-1, 40},     {From::InputOrder, 1.0, 0.3, 1e-1, 40},
-      {From::BestFound, 0.5, 0.3, 1e-1, 40}, {From::BestFound, 1.0, 0.3, 1e-1, 30},
-      {From::BestFound, 4.0, 1.0, 1e-3, 60}, {From::BestFound, 16.0, 1.0, 1e-3, 60}};
-  constexpr size_t usual = 4;
+  // Searches differ more by where they start than by how they run. Small graphs gain by many short
+  // ones, larger ones need long ones.
+  static constexpr Variant small[] = {
+      {From::Above, 1.0, 0.6, 1e-2, 20},      {From::BestFound, 0.5, 0.3, 1e-4, 20},
+      {From::InputOrder, 1.0, 0.6, 1e-2, 20}, {From::BestFound, 1.0, 1.0, 1e-2, 20},
+      {From::Above, 1.0, 1.0, 1e-2, 20},      {From::BestFound, 1.0, 0.3, 1e-2, 20},
+      {From::InputOrder, 0.3, 1.0, 1e-1, 20}, {From::BestFound, 2.0, 0.05, 1e-4, 10}};
+  static constexpr Variant large[] = {{From::Above, 1.0, 0.3, 1e-1, 40},
+                                      {From::InputOrder, 1.0, 0.3, 1e-1, 40},
+                                      {From::BestFound, 0.5, 0.3, 1e-1, 40},
+                                      {From::BestFound, 1.0, 0.3, 1e-1, 30}};
+  // These only serve where nothing fits yet: bytes get dearer and dearer.
+  static constexpr Variant last[] = {{From::BestFound, 4.0, 1.0, 1e-3, 60},
+                                     {From::BestFound, 16.0, 1.0, 1e-3, 60}};
+  const bool isSmall = core.ops.size() <= 400;
+  const std::span<const Variant> first = isSmall ? std::span<const Variant>(small) : large;
+  const size_t usual = first.size();
   const int patience = core.ops.size() <= 600 ? 2 : 1; // where time is left for a last try
   std::optional<Sequence> current;
   Measure best;
@@ -192,14 +203,14 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     best = measure(core, *start);
   }
   uint64_t seed = 16 * task.seed;
-  for (size_t v = 0; v < std::size(variants); ++v) {
-    const Variant &variant = variants[v];
+  for (size_t v = 0; v < usual + std::size(last); ++v) {
+    const Variant &variant = v < usual ? first[v] : last[v - usual];
     // Far from the budget after the first search of a large graph, or farther than a tenth after
     // the usual ones: given up.
     const Bytes near = task.budget + (v >= usual ? task.budget / 10 : task.budget / 5);
     if (v >= usual && best.peakBytes <= task.budget)
       break;
-    if ((v >= usual || (v > 0 && core.ops.size() > 400)) && best.peakBytes > near)
+    if ((v >= usual || (v > 0 && !isSmall)) && best.peakBytes > near)
       break;
     if (cancelled() ||
         (current && best.peakBytes <= task.budget && task.least && best.time <= *task.least))
@@ -209,6 +220,7 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     search.pricePerByte = task.pricePerByte * variant.price;
     search.moves = moves() * variant.share / 100 * (v >= usual ? patience : 1);
     search.seed = ++seed;
+    search.parts = isSmall ? 4 : 16;
     search.warmth = variant.warmth;
     search.cooling = variant.cooling;
     search.cancelled = options.cancelled;

@@ -12,9 +12,6 @@ namespace {
 
 constexpr int32_t none = Timeline::none;
 
-/// Bytes over the budget in one of this many parts of the schedule count once.
-constexpr double parts = 64;
-
 class Search {
 public:
   Search(const Core &core, const Sequence &start, const SearchOptions &options)
@@ -92,7 +89,7 @@ private:
     return inParts(timeline.excess());
   }
   double inParts(Bytes excess) const {
-    return static_cast<double>(excess) * parts / timeline.slotCount();
+    return static_cast<double>(excess) * options.parts / timeline.slotCount();
   }
 
   // -- changes with a log, so that a rejected move can be undone

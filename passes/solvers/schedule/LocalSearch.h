@@ -23,7 +23,9 @@ struct SearchOptions {
   double pricePerByte = 0; ///< of a byte over budget, at first; the cut bound's is a good scale
   int64_t moves = 0;
   uint64_t seed = 1;
-  bool reruns = true;  ///< false: order search, no op runs twice
+  bool reruns = true; ///< false: order search, no op runs twice
+  /// A byte over the budget in one of so many parts of the slots costs `pricePerByte`.
+  double parts = 16;
   double warmth = 1.0; ///< first temperature in units of the mean op cost (or of price * mean size)
   double cooling = 1e-5; ///< last temperature as a fraction of the first
   std::function<bool()> cancelled = {};
