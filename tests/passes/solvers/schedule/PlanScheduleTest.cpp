@@ -240,6 +240,18 @@ TEST(PlanScheduleTest, IndependentOfValueNumbers) {
   }
 }
 
+// Tests that deep budgets of large random graphs are met: searches start from the schedule of the
+// next larger budget.
+TEST(PlanScheduleTest, LargeRandomGraphsFitIntoSixtyPercent) {
+  for (uint64_t seed : {3, 5}) {
+    LayeredOptions layered;
+    layered.opCount = 1000;
+    Planner planner(generateLayered(seed, layered));
+    const PlanResult result = planner.plan(percentOf(planner.inputOrderPeak(), 60));
+    EXPECT_TRUE(result.solution) << "seed " << seed;
+  }
+}
+
 // Tests that nodes that a bound decides are not solved: with all of memory the input order is
 // optimal, and nothing is searched; nor is any node searched twice.
 TEST(PlanScheduleTest, BoundsPruneTheTree) {

@@ -108,6 +108,23 @@ TEST(OrderSearchTest, WindowsAreExact) {
   EXPECT_GT(improved, 30);
 }
 
+// Tests that search gets far below the input order's peak: with the maximum in place of the sum
+// over all slots it meets half as many of these budgets.
+TEST(LocalSearchTest, MeetsBudgetsFarBelowItsStart) {
+  int met = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    LayeredOptions layered;
+    layered.opCount = 150;
+    const Core core(generateLayered(seed, layered));
+    SearchOptions options;
+    options.budgetBytes = measure(core, core.inputOrder()).peakBytes * 55 / 100;
+    options.moves = 5000;
+    options.seed = seed;
+    met += improve(core, core.inputOrder(), options).measured.peakBytes <= options.budgetBytes;
+  }
+  EXPECT_GE(met, 11);
+}
+
 // Tests that a plan costs what its runs cost, changes the bytes at the peak by what it says, and
 // is given up as soon as it costs more than it may.
 TEST(RerunPlanTest, FiguresAreThoseOfTheSchedule) {
