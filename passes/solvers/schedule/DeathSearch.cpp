@@ -167,7 +167,6 @@ private:
   /// Puts a set on the path and finds what may die next; true if all that can die is dead.
   bool enter(Frame frame) {
     std::vector<Move> candidates;
-    sets.clear();
     const Bytes free = room - frame.bytes, most = free + mostFreed;
     allowance -= static_cast<int64_t>(search.mortals.size() / 8 + 8);
     for (size_t m = 0; m < search.mortals.size(); ++m) {

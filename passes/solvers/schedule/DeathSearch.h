@@ -24,7 +24,10 @@
 //    not counting those of values that may be written again: bytes alive are a submodular function
 //    of the set, so all that follows needs no more with x dead than without.
 //  - All that is left at a set F, once a later set M is found that needs no more bytes than any set
-//    between the two: from F it is safe to go to M. (Only where reruns are impossible.)
+//    between the two, whatever runs again: from F it is safe to go to M.
+//
+// What a rerun is short of is counted too: inputs that are dead by then are kept for it or written
+// again, at the expense of all that may need them, in equal parts.
 //
 // Related: the hill-valley segments of Liu, "An Application of Generalized Tree Pebbling to Sparse
 // Matrix Factorization", 1987; here for any graph and with reruns as a relaxation.

@@ -168,8 +168,8 @@ private:
     return bound.refine(budget, core.ops.size() > 5000 ? 12 : 64);
   }
 
-  /// What trees of orders and of moments prove with `scale` times the usual work; `known` is the
-  /// time of a schedule.
+  /// What trees of orders and of moments, and orders of deaths, prove with `scale` times the usual
+  /// work; `known` is the time of a schedule.
   Cost treeBound(Bytes budget, const CutBound::Proof &proof, std::optional<Cost> known,
                  int64_t scale) const {
     std::vector<int32_t> ops;
