@@ -53,8 +53,7 @@ public:
     const double price = std::ldexp(static_cast<double>(middle.cost), search.shift) /
                          static_cast<double>(middle.bytes);
     for (double factor : {0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 16.0})
-      if (price > 0)
-        addPrice(factor * price);
+      addPrice(factor * price);
     bestPrice = priced.size() / 2;
   }
 
@@ -347,7 +346,17 @@ private:
     std::vector<int64_t> kept;  ///< per mortal: to keep it, by reader
     std::vector<int64_t> whole; ///< per op: of all that it writes
   };
+  /// Prices at which sums of products are not representable say nothing.
   void addPrice(double price) {
+    double bytes = std::abs(static_cast<double>(room)) + static_cast<double>(mostFreed);
+    for (size_t t = 0; t < core.ops.size(); ++t)
+      bytes +=
+          static_cast<double>(search.written[t]) + std::abs(static_cast<double>(search.beside[t]));
+    for (const DeathSearch::Mortal &mortal : search.mortals)
+      bytes += static_cast<double>(mortal.bytes);
+    constexpr double mostProduct = 0x1p57;
+    if (!(price > 0 && price * bytes < mostProduct))
+      return;
     Priced at;
     at.price = price;
     at.costs.assign(core.ops.size(), 0);
@@ -613,7 +622,9 @@ Cost DeathSearch::timeBound(Bytes budgetBytes, Cost provenTime, std::optional<Co
   if (knownTime)
     notProven = *knownTime - core.leastTime;
   // What cannot be excluded is seen at once; what can takes the longer the more it is.
-  while (allowance > 0 && (!notProven || *notProven - proven > *notProven / 50)) {
+  // What all ops once more do not pay for, nothing does.
+  while (allowance > 0 && proven <= core.leastTime &&
+         (!notProven || *notProven - proven > *notProven / 50)) {
     Cost next = 0;
     if (proven > 0)
       next = notProven ? (2 * proven + *notProven - 1) / 3 / step * step : 2 * proven;

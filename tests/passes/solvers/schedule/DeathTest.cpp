@@ -284,6 +284,27 @@ TEST(DeathTest, IsDeterministic) {
   EXPECT_EQ(search.run(budget, 0, Sinks::WithDeaths, little).outcome, Outcome::Unknown);
 }
 
+// Tests that where no schedule fits the search for more extra time ends, and that numbers near the
+// largest that problems may have are no trouble.
+TEST(DeathTest, EndsWhereNothingFits) {
+  for (const Cost factor : {Cost(1), Cost(1) << 40}) {
+    Problem problem = deepGraph(5);
+    for (Op &op : problem.ops)
+      op.alternatives.front().cost *= factor;
+    for (Storage &storage : problem.storages)
+      storage.sizeBytes *= factor;
+    const Core core(problem);
+    const CutBound cuts(core);
+    const Cost nothingFits = deathBound(core, cuts, factor);
+    EXPECT_GT(nothingFits, 2 * core.leastTime);
+    EXPECT_LT(nothingFits / 8, core.leastTime);
+    const Bytes peak = measure(core, core.inputOrder()).peakBytes;
+    for (int part = 50; part < 100; part += 5)
+      if (std::optional<Cost> optimum = exhaustiveTime(core, peak * part / 100))
+        EXPECT_LE(deathBound(core, cuts, peak * part / 100), *optimum);
+  }
+}
+
 // Tests that layered graphs that no cut and no tree bounds get a bound above 0, and an order where
 // one exists.
 TEST(DeathTest, DecidesLayeredGraphs) {
