@@ -150,7 +150,9 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
 }
 
 int64_t BudgetSolver::moves() const {
-  const double moves = 9e7 / static_cast<double>(core.ops.size() + 150);
+  // A move takes longer on larger graphs, where it touches more memory.
+  const auto ops = static_cast<double>(core.ops.size() + 1);
+  const double moves = std::min(9e7 / (ops + 150), 6.5e7 / ops);
   return static_cast<int64_t>(options.effort * std::clamp(moves, 6000.0, 300000.0));
 }
 
