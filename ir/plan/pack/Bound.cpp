@@ -1,5 +1,4 @@
 #include "ir/plan/pack/Bound.h"
-#include "ir/plan/pack/Storage.h"
 
 #include <algorithm>
 #include <map>
@@ -74,8 +73,9 @@ Bytes maxLoad(const Problem &problem) {
   return loadOf(table, eventsOf(table));
 }
 
-Bytes lowerBound(const Problem &problem) {
-  const StorageTable table = storageTable(problem);
+Bytes lowerBound(const Problem &problem) { return lowerBound(problem, storageTable(problem)); }
+
+Bytes lowerBound(const Problem &problem, const StorageTable &table) {
   const std::vector<Event> events = eventsOf(table);
   Bytes bound = loadOf(table, events);
   std::map<Bytes, int64_t> uses;

@@ -1,7 +1,7 @@
 // A lower bound on the height of any packing, from sizes, alignments and lifetimes alone.
 #pragma once
 
-#include "ir/plan/pack/Problem.h"
+#include "ir/plan/pack/Storage.h"
 
 namespace stow::pack {
 
@@ -19,5 +19,6 @@ Bytes maxLoad(const Problem &problem);
 /// Valid for every problem for which `check` finds nothing. O(n log n) per alignment, apart from
 /// storages of many members.
 Bytes lowerBound(const Problem &problem);
+Bytes lowerBound(const Problem &problem, const StorageTable &table);
 
 } // namespace stow::pack

@@ -48,9 +48,12 @@ void appendUnion(const std::vector<Piece> &rects, std::vector<Piece> &out) {
 } // namespace
 
 StorageTable storageTable(const Problem &problem) {
+  return storageTable(problem, resolveStorages(problem));
+}
+
+StorageTable storageTable(const Problem &problem, Storages resolved) {
   const auto count = static_cast<BufferId>(problem.buffers.size());
   const Interval whole = horizon(problem);
-  Storages resolved = resolveStorages(problem);
   StorageTable table;
   table.relative = std::move(resolved.relative);
   table.ofBuffer.assign(count, -1);

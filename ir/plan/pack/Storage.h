@@ -43,4 +43,8 @@ struct StorageTable {
 /// of k members O(k^2 log k).
 StorageTable storageTable(const Problem &problem);
 
+/// The same with buffers tied as `resolved` says, whatever sameAs and inside do. The bases of
+/// storages are those that `relative` counts from.
+StorageTable storageTable(const Problem &problem, Storages resolved);
+
 } // namespace stow::pack

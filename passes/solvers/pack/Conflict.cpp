@@ -1,5 +1,4 @@
 #include "passes/solvers/pack/Conflict.h"
-#include "ir/plan/pack/Storage.h"
 
 #include <algorithm>
 #include <numeric>
@@ -10,9 +9,10 @@ namespace stow::pack {
 
 namespace {
 
-/// The live storages, largest first, that together exceed `capacity` at the instant where the
-/// fewest do so. Empty when no instant does. Sizes are taken without alignment.
-std::vector<int32_t> overloadedInstant(const StorageTable &table, Bytes capacity) {
+/// The live buffers of the storages, largest first, that together exceed `capacity` at the instant
+/// where the fewest do so. Empty when no instant does. Sizes are taken without alignment.
+std::vector<BufferId> overloadedInstant(const Problem &problem, const StorageTable &table,
+                                        Bytes capacity) {
   struct Event {
     Time time;
     bool birth;
@@ -33,6 +33,7 @@ std::vector<int32_t> overloadedInstant(const StorageTable &table, Bytes capacity
     storageOf[event.piece] = event.storage;
   Bytes sum = 0;
   std::vector<int32_t> fewest;
+  Time instant = 0;
   for (const Event &event : events) {
     const Piece &piece = table.pieces[event.piece];
     const Bytes bytes = piece.high - piece.low;
@@ -53,56 +54,42 @@ std::vector<int32_t> overloadedInstant(const StorageTable &table, Bytes capacity
       if (!fewest.empty() && chosen.size() >= fewest.size())
         break;
     }
-    if (fewest.empty() || chosen.size() < fewest.size())
+    if (fewest.empty() || chosen.size() < fewest.size()) {
       fewest = std::move(chosen);
+      instant = event.time;
+    }
   }
   std::sort(fewest.begin(), fewest.end());
-  fewest.erase(std::unique(fewest.begin(), fewest.end()), fewest.end());
-  return fewest;
-}
-
-/// The problem restricted to some storages.
-Problem restrict(const Problem &problem, const StorageTable &table, const std::vector<char> &kept) {
-  Problem part;
-  std::vector<BufferId> renumbered(problem.buffers.size(), -1);
+  const Interval whole = horizon(problem), now{instant, instant + 1};
+  std::vector<BufferId> buffers;
   for (size_t i = 0; i < problem.buffers.size(); ++i)
-    if (kept[table.ofBuffer[i]]) {
-      renumbered[i] = static_cast<BufferId>(part.buffers.size());
-      part.buffers.push_back(problem.buffers[i]);
-    }
-  const Interval whole = horizon(problem);
-  for (Buffer &buffer : part.buffers) {
-    buffer.life = occupancy(buffer, whole);
-    buffer.persistent = false;
-    if (buffer.sameAs)
-      buffer.sameAs = renumbered[*buffer.sameAs];
-    if (buffer.inside)
-      buffer.inside->container = renumbered[buffer.inside->container];
-  }
-  return part;
+    if (std::binary_search(fewest.begin(), fewest.end(), table.ofBuffer[i]) &&
+        occupancy(problem.buffers[i], whole).overlaps(now))
+      buffers.push_back(static_cast<BufferId>(i));
+  return buffers;
 }
 
 class Shrinker {
 public:
   Shrinker(const Problem &problem, const StorageTable &table, std::optional<Bytes> capacity,
            int64_t workPerProof, const PackOptions &options)
-      : problem(problem), table(table), options(options) {
+      : problem(problem), table(table), whole(horizon(problem)), options(options) {
     // Any height will do where only fixed offsets are in question.
     this->options.capacity = capacity.value_or(Bytes(1) << 60);
     this->options.workBudget = workPerProof;
     this->options.explain = false;
   }
 
-  Conflict run(std::vector<int32_t> members) {
-    // Large storages first: what is tried last stays if it can.
-    std::sort(members.begin(), members.end(), [&](int32_t a, int32_t b) {
-      return std::tuple(bytesOf(a), a) < std::tuple(bytesOf(b), b);
+  Conflict run(std::vector<BufferId> members) {
+    // Large buffers first: what is tried last stays if it can.
+    std::sort(members.begin(), members.end(), [&](BufferId a, BufferId b) {
+      return std::tuple(problem.buffers[a].size, a) < std::tuple(problem.buffers[b].size, b);
     });
-    bool isMinimal = false;
+    Conflict conflict;
     for (size_t chunk = std::max<size_t>(1, members.size() / 2);; chunk = (chunk + 1) / 2) {
-      isMinimal = true;
+      conflict.isMinimal = true;
       for (size_t i = 0; i < members.size();) {
-        std::vector<int32_t> rest(members.begin(), members.begin() + i);
+        std::vector<BufferId> rest(members.begin(), members.begin() + i);
         rest.insert(rest.end(), members.begin() + std::min(i + chunk, members.size()),
                     members.end());
         const PackStatus status = solve(rest);
@@ -110,36 +97,52 @@ public:
           members = std::move(rest);
         else
           i += chunk;
-        isMinimal &= status != PackStatus::Unknown;
+        conflict.isMinimal &= status != PackStatus::Unknown;
       }
       if (chunk == 1)
         break;
     }
-    Conflict conflict;
-    std::vector<char> kept(table.storages.size(), 0);
-    for (int32_t storage : members)
-      kept[storage] = 1;
-    for (size_t i = 0; i < problem.buffers.size(); ++i)
-      if (kept[table.ofBuffer[i]])
-        conflict.buffers.push_back(static_cast<BufferId>(i));
-    conflict.isMinimal = isMinimal;
+    std::sort(members.begin(), members.end());
+    conflict.buffers = std::move(members);
     return conflict;
   }
 
-  PackStatus solve(const std::vector<int32_t> &members) const {
-    std::vector<char> kept(table.storages.size(), 0);
-    for (int32_t storage : members)
-      kept[storage] = 1;
-    return packBuffers(restrict(problem, table, kept), options).status;
+  /// Packs the members alone. What is left of a storage may sink: its base is the highest aligned
+  /// byte not above its members with bytes, so that it can be anything from 0 on.
+  PackStatus solve(const std::vector<BufferId> &members) const {
+    struct Left {
+      BufferId root = -1;
+      std::optional<Bytes> low; ///< of members with bytes
+      Bytes alignment = 1;
+    };
+    std::vector<Left> left(table.storages.size());
+    Problem part;
+    for (BufferId id : members) {
+      Left &storage = left[table.ofBuffer[id]];
+      if (storage.root < 0)
+        storage.root = static_cast<BufferId>(part.buffers.size());
+      const Buffer &buffer = problem.buffers[id];
+      if (buffer.size > 0)
+        storage.low = std::min(storage.low.value_or(table.relative[id]), table.relative[id]);
+      storage.alignment = std::lcm(storage.alignment, buffer.alignment);
+      part.buffers.push_back(buffer);
+      part.buffers.back().life = occupancy(buffer, whole);
+      part.buffers.back().persistent = false;
+    }
+    Storages ties;
+    for (BufferId id : members) {
+      const Left &storage = left[table.ofBuffer[id]];
+      ties.root.push_back(storage.root);
+      ties.relative.push_back(table.relative[id] -
+                              storage.low.value_or(0) / storage.alignment * storage.alignment);
+    }
+    return packStorages(part, storageTable(part, std::move(ties)), options);
   }
 
 private:
-  Bytes bytesOf(int32_t storage) const {
-    return problem.buffers[table.storages[storage].root].size;
-  }
-
   const Problem &problem;
   const StorageTable &table;
+  const Interval whole;
   PackOptions options;
 };
 
@@ -149,11 +152,11 @@ Conflict findConflict(const Problem &problem, std::optional<Bytes> capacity, int
                       const PackOptions &options) {
   const StorageTable table = storageTable(problem);
   Shrinker shrinker(problem, table, capacity, workPerProof, options);
-  std::vector<int32_t> members;
+  std::vector<BufferId> members;
   if (capacity)
-    members = overloadedInstant(table, *capacity);
+    members = overloadedInstant(problem, table, *capacity);
   if (members.empty()) {
-    members.resize(table.storages.size());
+    members.resize(problem.buffers.size());
     std::iota(members.begin(), members.end(), 0);
     // The proof for the whole problem may have needed more work than one proof gets here.
     if (shrinker.solve(members) != PackStatus::Infeasible)

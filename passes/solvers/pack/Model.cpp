@@ -1,5 +1,4 @@
 #include "passes/solvers/pack/Model.h"
-#include "ir/plan/pack/Storage.h"
 
 #include <algorithm>
 #include <numeric>
@@ -52,8 +51,9 @@ Solution Model::solution(const std::vector<Bytes> &bases) const {
   return result;
 }
 
-Model makeModel(const Problem &problem) {
-  StorageTable table = storageTable(problem);
+Model makeModel(const Problem &problem) { return makeModel(problem, storageTable(problem)); }
+
+Model makeModel(const Problem &problem, StorageTable table) {
   Model model;
   model.problem = &problem;
   std::vector<int32_t> itemOfStorage(table.storages.size(), -1);
@@ -70,11 +70,13 @@ Model makeModel(const Problem &problem) {
     item.alignment = storage.alignment;
     item.fixedBase = storage.fixedBase;
     item.birth = table.pieces[storage.firstPiece].life.begin;
+    item.low = table.pieces[storage.firstPiece].low;
     Time death = item.birth;
     for (int32_t p = storage.firstPiece; p < storage.lastPiece; ++p) {
       const Piece &piece = table.pieces[p];
       model.pieces.push_back({0, 0, piece.low, piece.high});
       source.push_back(p);
+      item.low = std::min(item.low, piece.low);
       item.size = std::max(item.size, piece.high);
       death = std::max(death, piece.life.end);
     }

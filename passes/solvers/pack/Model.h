@@ -9,7 +9,7 @@
 //   d           |--|     c, d             [1,   3) and [2, 3)
 #pragma once
 
-#include "ir/plan/pack/Problem.h"
+#include "ir/plan/pack/Storage.h"
 
 #include <vector>
 
@@ -25,13 +25,13 @@ struct ModelPiece {
 struct Item {
   int32_t begin, end;            ///< hull of its pieces' sections
   int32_t firstPiece, lastPiece; ///< [firstPiece, lastPiece) of Model::pieces, by (begin, low)
-  Bytes size;                    ///< highest piece end
+  Bytes low, size;               ///< lowest piece begin, highest piece end
   Bytes alignment;
   std::optional<Bytes> fixedBase;
   Time lifetime; ///< end of the last piece minus begin of the first
   Time birth;
 
-  bool isRectangle() const { return lastPiece - firstPiece == 1; }
+  bool isRectangle() const { return lastPiece - firstPiece == 1 && low == 0; }
 };
 
 struct Model {
@@ -49,6 +49,7 @@ struct Model {
 
 /// Builds the model. Requires that `check` found nothing; keeps a pointer to `problem`.
 Model makeModel(const Problem &problem);
+Model makeModel(const Problem &problem, StorageTable table);
 
 /// Some items of a model of rectangles, in their order, with sections of their own.
 Model restrictTo(const Model &model, const std::vector<int32_t> &items);

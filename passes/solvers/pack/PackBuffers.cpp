@@ -7,6 +7,7 @@
 #include "passes/solvers/pack/Layers.h"
 #include "passes/solvers/pack/Outward.h"
 #include "passes/solvers/pack/PartSearch.h"
+#include "passes/solvers/pack/PieceSearch.h"
 #include "passes/solvers/pack/Portfolio.h"
 
 #include <algorithm>
@@ -40,14 +41,14 @@ namespace {
 
 class Driver {
 public:
-  Driver(const Problem &problem, const PackOptions &options)
-      : options(options), start(std::chrono::steady_clock::now()), model(makeModel(problem)),
+  Driver(const Problem &problem, const StorageTable &table, const PackOptions &options)
+      : options(options), start(std::chrono::steady_clock::now()), model(makeModel(problem, table)),
         incumbent{.model = model,
                   .capacity = options.capacity,
                   .stop = [this] { return shouldStop(); },
                   .bases = {},
                   .method = {},
-                  .lowerBound = lowerBound(problem),
+                  .lowerBound = lowerBound(problem, table),
                   .workLimit = scaledBudget()} {}
 
   PackResult run() {
@@ -77,19 +78,31 @@ private:
                                          budgets * static_cast<double>(options.workBudget)));
   }
 
-  /// By the search; by layers where the first part of the search does not suffice.
+  /// Runs `search` with one of `share` parts of the work that is left.
+  template <typename Search> void spend(int64_t share, Search search) {
+    const int64_t limit = incumbent.workLimit;
+    incumbent.workLimit = incumbent.work + (limit - incumbent.work) / share;
+    search();
+    incumbent.workLimit = limit;
+  }
+
+  /// By the search; by layers where the first part of the search does not suffice; where storages
+  /// have several pieces, half of the work is for these.
   void improve() {
-    constexpr int64_t searchShare = 5; // one of five steps
-    const bool hasLayers = model.items.size() > fewItems && canPackInLayers(incumbent);
-    if (hasLayers && incumbent.isOpen()) {
-      const int64_t limit = incumbent.workLimit;
-      incumbent.workLimit = incumbent.work + (limit - incumbent.work) / searchShare;
-      searchParts(incumbent);
-      incumbent.workLimit = limit;
+    constexpr int64_t shareBeforePieces = 64, shareOfPieces = 2, shareBeforeLayers = 5;
+    if (!incumbent.isOpen())
+      return;
+    if (model.items.size() > fewItems && canPackInLayers(incumbent)) {
+      spend(shareBeforeLayers, [&] { searchParts(incumbent); });
       packInLayers(incumbent);
-    } else if (incumbent.isOpen()) {
-      searchParts(incumbent);
+      return;
     }
+    if (isForPieces(model)) {
+      spend(shareBeforePieces, [&] { searchParts(incumbent); });
+      spend(shareOfPieces, [&] { searchPieces(incumbent); });
+    }
+    if (incumbent.isOpen())
+      searchParts(incumbent);
   }
 
   void take(const GreedyResult &greedy) {
@@ -234,11 +247,19 @@ private:
 
 } // namespace
 
+PackStatus packStorages(const Problem &problem, const StorageTable &table,
+                        const PackOptions &options) {
+  return Driver(problem, table, options).run().status;
+}
+
 PackResult packBuffers(const Problem &problem, const PackOptions &options) {
   requireValid(problem);
-  PackResult result = Driver(problem, options).run();
+  PackResult result = Driver(problem, storageTable(problem), options).run();
   if (result.status == PackStatus::Infeasible && options.explain) {
-    constexpr int64_t workPerProof = 20'000'000;
+    constexpr int64_t leastWork = 20'000'000, mostWork = 2'000'000'000;
+    const auto count = static_cast<int64_t>(problem.buffers.size());
+    const int64_t workPerProof =
+        std::max(leastWork, std::min(mostWork, options.workBudget) / std::max<int64_t>(1, count));
     Conflict conflict = findConflict(problem, options.capacity, workPerProof, options);
     result.conflict = std::move(conflict.buffers);
     result.conflictIsMinimal = conflict.isMinimal;

@@ -14,7 +14,7 @@
 // 200,000 the pairs come last, as far as the work budget goes. One thread.
 #pragma once
 
-#include "ir/plan/pack/Problem.h"
+#include "ir/plan/pack/Storage.h"
 
 #include <atomic>
 
@@ -51,8 +51,9 @@ struct PackResult {
   std::optional<Solution> solution;
   /// Proven: no packing is lower.
   Bytes lowerBound = 0;
-  /// For Infeasible: buffers that have no packing together; without any one storage of them they
-  /// have one where `conflictIsMinimal`. Empty when options.explain is off.
+  /// For Infeasible: buffers that have no packing together, those of a storage at their distances
+  /// from each other; without any one of them they have one where `conflictIsMinimal`. Empty when
+  /// options.explain is off.
   std::vector<BufferId> conflict;
   bool conflictIsMinimal = false;
   /// The height is known not to be above that of so many of the twelve greedy pairs: all of them up
@@ -69,5 +70,10 @@ struct PackResult {
 
 /// Packs `problem`. Throws Error(BadInput) when `check` finds something.
 PackResult packBuffers(const Problem &problem, const PackOptions &options = {});
+
+/// How packing the storages of `table` ends, which need not be those that the links of `problem`
+/// make.
+PackStatus packStorages(const Problem &problem, const StorageTable &table,
+                        const PackOptions &options);
 
 } // namespace stow::pack
