@@ -32,15 +32,10 @@ const Point *Frontier::within(Bytes budget) const {
 }
 
 BudgetSolver::BudgetSolver(const Problem &problem, const Core &core, const PlanOptions &options)
-    : problem(problem), core(core), options(options) {
-  size_t reads = 0;
-  for (const CoreOp &op : core.ops)
-    reads += op.inputs.size();
-  dense = reads > 4 * core.ops.size();
-}
+    : problem(problem), core(core), options(options) {}
 
 int64_t BudgetSolver::cutAllowance(int64_t perOp) const {
-  return dense ? 3'000'000 : 12'000'000 + perOp * static_cast<int64_t>(core.ops.size());
+  return explodes ? 3'000'000 : 12'000'000 + perOp * static_cast<int64_t>(core.ops.size());
 }
 
 void BudgetSolver::addBase(Sequence order) { orders.push_back(std::move(order)); }
@@ -112,14 +107,13 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
   };
   if (task.above)
     attempt(task.above->sequence, 0.3, nullptr);
-  // Where ops read many values reruns do not nest, they explode: left to search.
-  if (!dense)
+  if (!explodes)
     for (const CutStyle &style : stylesFor(task.budget))
       for (size_t i = orders.size(); i-- > 0;)
         attempt(orders[i], style.bias, barsFor(i, style.segments));
   // Where reruns must nest deeply, cuts give up or pay more than evictions.
   const size_t maxRuns = 3 * core.ops.size() + 64;
-  const bool worthwhile = core.ops.size() <= 2500 && !dense;
+  const bool worthwhile = core.ops.size() <= 2500 && !explodes;
   for (const EvictionRule &rule : kEvictionRules) {
     if (!worthwhile || cancelled())
       break;
@@ -283,7 +277,7 @@ std::vector<Point> BudgetSolver::solve(const Task &task) const {
   return found;
 }
 
-Frontier BudgetSolver::sweep() {
+Frontier BudgetSolver::sweep(Bytes peakBound) {
   const Bytes high = measure(core, orders.front()).peakBytes;
   Frontier frontier;
   for (const Sequence &order : orders)
@@ -315,6 +309,8 @@ Frontier BudgetSolver::sweep() {
       if (std::optional<Point> point = pointOf(std::move(cut.sequence), high))
         frontier.add(std::move(*point));
     }
+  const Bytes best = frontier.points().front().peak, reached = frontier.points().back().peak;
+  explodes = best - reached < (best - peakBound) / 2;
   return frontier;
 }
 

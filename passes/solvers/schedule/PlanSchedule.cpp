@@ -193,7 +193,7 @@ private:
 
   const Frontier &sweep() {
     if (!swept)
-      swept = solver.sweep();
+      swept = solver.sweep(bound.peakBound());
     return *swept;
   }
 
@@ -225,9 +225,9 @@ private:
     Bytes refused = -1;
     int from = lowest, to = highest;
     const int finest = core.ops.size() > 400 ? 4 : 1;
-    // Where ops read many values a node takes longest and the lower part is out of reach: few nodes
-    // are to be solved on the way to the upper part.
-    const double share = solver.isDense() ? 0.75 : 0.5;
+    // Where reruns explode the lower part is out of reach: few nodes are to be solved on the way to
+    // the upper part.
+    const double share = solver.hasExplodingReruns() ? 0.75 : 0.5;
     while (std::optional<int> node = pivot(from, to, finest, share)) {
       if (rung(from) == budget || (low && low->time <= *least))
         break; // solved for this very budget, or proven
