@@ -188,9 +188,9 @@ void printJson(const Problem &problem, const PlanResult &result, double seconds)
   std::printf(" \"cut_bound\": %s, \"phase_bound\": %s, \"peak_bound_bytes\": %lld,\n",
               optional(result.cutBound).c_str(), optional(result.phaseBound).c_str(),
               static_cast<long long>(result.peakBound));
-  std::printf(" \"smallest_peak_bytes\": %lld, \"gap\": %.9g, \"cost_denominator\": %lld,\n"
+  std::printf(" \"smallest_peak_bytes\": %s, \"gap\": %.9g, \"cost_denominator\": %lld,\n"
               " \"seconds\": %.3f}\n",
-              static_cast<long long>(result.smallestPeak), result.gap,
+              result.solution ? "null" : std::to_string(result.smallestPeak).c_str(), result.gap,
               static_cast<long long>(problem.costDenominator), seconds);
 }
 

@@ -14,7 +14,7 @@ public:
   Simulation(const Core &core, const Sequence &base, Bytes target, const EvictionRule &rule,
              size_t maxRuns)
       : core(core), base(base), target(target), rule(rule), maxRuns(maxRuns),
-        mostWork(500 * static_cast<int64_t>(core.ops.size())), isResident(core.values.size(), 0),
+        mostWork(500 * static_cast<int64_t>(maxRuns)), isResident(core.values.size(), 0),
         locks(core.values.size(), 0), uses(core.values.size()), nextUse(core.values.size(), 0),
         seen(core.ops.size(), 0), live(core.baseBytes) {
     for (size_t i = 0; i < base.size(); ++i) {
@@ -225,8 +225,7 @@ private:
   const Bytes target;
   const EvictionRule &rule;
   const size_t maxRuns;
-  /// Values and ops looked at. Of a thousand simulations all that came to an end took less; where
-  /// reruns explode they take ten times as much and end without a schedule.
+  /// Values and ops looked at, 500 per run: ten times what simulations take that come to an end.
   const int64_t mostWork;
   std::vector<char> isResident;
   std::vector<int> locks;                 ///< of the ops that are about to run

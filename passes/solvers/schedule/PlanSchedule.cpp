@@ -81,13 +81,6 @@ public:
     const CutBound::Proof proof = proofAt(budget);
     result.cutBound = proof.time;
     Walk walk = answer(budget, proof.time);
-    if (!proof.time) { // what is the least that can be had instead?
-      const Bytes least = bound.peakBound();
-      Walk instead = answer(least, bound.refine(least, 4).time);
-      walk.pool = std::move(instead.pool);
-      if (instead.best)
-        walk.pool.push_back(std::move(*instead.best));
-    }
     auto isOpen = [&] {
       return walk.best && proof.time && walk.best->time > result.bound() &&
              !isMet(walk.best->time, result.phaseBound);
@@ -142,6 +135,10 @@ private:
 
   bool cancelled() const { return options.cancelled && options.cancelled(); }
   Bytes rung(int node) const { return percentOf(inputPeak, 0.25 * node); }
+
+  /// How far up a range of nodes is split. Where reruns explode the lower part is out of reach: few
+  /// nodes are to be solved on the way to the upper part.
+  double share() const { return solver.hasExplodingReruns() ? 0.75 : 0.5; }
 
   void searchOrders() {
     if (options.effort <= 0 || core.ops.empty())
@@ -225,10 +222,7 @@ private:
     Bytes refused = -1;
     int from = lowest, to = highest;
     const int finest = core.ops.size() > 400 ? 4 : 1;
-    // Where reruns explode the lower part is out of reach: few nodes are to be solved on the way to
-    // the upper part.
-    const double share = solver.hasExplodingReruns() ? 0.75 : 0.5;
-    while (std::optional<int> node = pivot(from, to, finest, share)) {
+    while (std::optional<int> node = pivot(from, to, finest, share())) {
       if (rung(from) == budget || (low && low->time <= *least))
         break; // solved for this very budget, or proven
       const Bytes here = rung(*node);
@@ -258,11 +252,48 @@ private:
     }
     if (const Point *best = choose(walk.pool, budget, refused, high, low))
       walk.best = *best;
-    else // what was refused is not offered as the smallest peak either
+    else // what was refused is not on the frontier either
       std::erase_if(walk.pool, [&, least = std::max(refused, budget)](const Point &point) {
         return point.peak <= least;
       });
     return walk;
+  }
+
+  /// The smallest peak that any budget is answered with: the way down the tree that turns up only
+  /// where nothing is found.
+  const Point &smallest() {
+    if (lowestPeak)
+      return *lowestPeak;
+    std::vector<Point> pool = sweep().points();
+    Point high = start.points().back();
+    Bytes refused = -1;
+    int from = lowest, to = highest;
+    const int finest = core.ops.size() <= 400        ? 1
+                       : solver.hasExplodingReruns() ? 40
+                       : core.ops.size() <= 2500     ? 4
+                                                     : 20;
+    while (std::optional<int> node = pivot(from, to, finest, share())) {
+      const Bytes here = rung(*node);
+      if (high.peak <= here) {
+        to = *node;
+        continue;
+      }
+      for (const Point &point : solved(*node, high, std::nullopt))
+        pool.push_back(point);
+      if (const Point *best = choose(pool, here, refused, high, std::nullopt)) {
+        high = *best;
+        to = *node;
+      } else {
+        refused = here;
+        from = *node;
+      }
+    }
+    lowestPeak = high;
+    for (const Point &point : pool)
+      if (point.peak > refused && point.time >= high.time &&
+          std::tie(point.peak, point.time) < std::tie(lowestPeak->peak, lowestPeak->time))
+        lowestPeak = point;
+    return *lowestPeak;
   }
 
   /// What the solver finds at a node. The box follows from the node, so the node alone is the key.
@@ -355,17 +386,9 @@ private:
 
   void fill(PlanResult &result, Walk &walk, bool infeasible) {
     result.peakBound = bound.peakBound();
-    const Point *smallest = nullptr;
-    for (const Point &point : walk.pool)
-      if (!smallest || std::tie(point.peak, point.time) < std::tie(smallest->peak, smallest->time))
-        smallest = &point;
-    if (walk.best && (!smallest || walk.best->peak < smallest->peak))
-      smallest = &*walk.best;
-    if (smallest) {
-      result.smallestPeak = smallest->peak;
-      result.smallestPeakSolution = smallest->solution;
-    }
     if (!walk.best) {
+      result.smallestPeak = smallest().peak;
+      result.smallestPeakSolution = smallest().solution;
       result.status = result.cutBound && !infeasible ? Status::NotFound : Status::Infeasible;
       return;
     }
@@ -388,6 +411,7 @@ private:
   int lowest = 0, highest = whole; ///< the tree's nodes lie between: what bounds leave open
   Frontier start;                  ///< orders without reruns
   std::optional<Frontier> swept;   ///< of all prices, from every order
+  std::optional<Point> lowestPeak; ///< of all answers, that with the smallest peak
   std::map<int, std::vector<Point>> nodes;
 };
 

@@ -62,8 +62,8 @@ struct PlanResult {
   std::optional<Cost> cutBound;   ///< L1: least time within the budget; absent if infeasible
   std::optional<Cost> phaseBound; ///< L2, with `prove`
   double gap = 0;                 ///< time / bound - 1
-  /// The smallest peak of any schedule met on the way to this answer, for messages about infeasible
-  /// budgets.
+  /// Where there is no solution: the smallest peak that a budget is answered with, as far as the
+  /// tree tells: on large problems it is asked for whole percents, fives or tens only.
   Bytes smallestPeak = 0;
   std::optional<Solution> smallestPeakSolution;
 
