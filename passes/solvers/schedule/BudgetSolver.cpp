@@ -174,22 +174,22 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     double price, warmth, cooling;
     int share;
   };
-  // Searches differ more by where they start than by how they run. Small graphs gain by many short
-  // ones, larger ones need long ones.
-  static constexpr Variant small[] = {
+  // Searches differ more by where they start than by how they run, and many short ones do best;
+  // only where reruns explode on a large graph long ones are needed.
+  static constexpr Variant many[] = {
       {From::Above, 1.0, 0.6, 1e-2, 20},      {From::BestFound, 0.5, 0.3, 1e-4, 20},
       {From::InputOrder, 1.0, 0.6, 1e-2, 20}, {From::BestFound, 1.0, 1.0, 1e-2, 20},
       {From::Above, 1.0, 1.0, 1e-2, 20},      {From::BestFound, 1.0, 0.3, 1e-2, 20},
       {From::InputOrder, 0.3, 1.0, 1e-1, 20}, {From::BestFound, 2.0, 0.05, 1e-4, 10}};
-  static constexpr Variant large[] = {{From::Above, 1.0, 0.3, 1e-1, 40},
-                                      {From::InputOrder, 1.0, 0.3, 1e-1, 40},
-                                      {From::BestFound, 0.5, 0.3, 1e-1, 40},
-                                      {From::BestFound, 1.0, 0.3, 1e-1, 30}};
+  static constexpr Variant few[] = {{From::Above, 1.0, 0.3, 1e-1, 40},
+                                    {From::InputOrder, 1.0, 0.3, 1e-1, 40},
+                                    {From::BestFound, 0.5, 0.3, 1e-1, 40},
+                                    {From::BestFound, 1.0, 0.3, 1e-1, 30}};
   // These only serve where nothing fits yet: bytes get dearer and dearer.
   static constexpr Variant last[] = {{From::BestFound, 4.0, 1.0, 1e-3, 60},
                                      {From::BestFound, 16.0, 1.0, 1e-3, 60}};
-  const bool isSmall = core.ops.size() <= 400;
-  const std::span<const Variant> first = isSmall ? std::span<const Variant>(small) : large;
+  const bool isSmall = core.ops.size() <= 400, isLong = explodes && !isSmall;
+  const std::span<const Variant> first = isLong ? std::span<const Variant>(few) : many;
   const size_t usual = first.size();
   const int patience = core.ops.size() <= 600 ? 2 : 1; // where time is left for a last try
   std::optional<Sequence> current;
@@ -216,7 +216,8 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     search.pricePerByte = task.pricePerByte * variant.price;
     search.moves = moves() * variant.share / 100 * (v >= usual ? patience : 1);
     search.seed = ++seed;
-    search.parts = isSmall ? 4 : 16;
+    // In large networks what is nearly right already is searched for its peak alone.
+    search.parts = isLong ? 16 : isSmall || variant.from != From::BestFound ? 4 : 0;
     search.warmth = variant.warmth;
     search.cooling = variant.cooling;
     search.cancelled = options.cancelled;

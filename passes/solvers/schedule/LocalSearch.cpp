@@ -59,7 +59,7 @@ public:
 
 private:
   void setLimit() {
-    if (options.reruns)
+    if (!isForPeak())
       timeline.setLimit(options.budgetBytes);
   }
 
@@ -82,12 +82,13 @@ private:
 
   /// What the price is paid for. Reruns lower the bytes here and there, and a schedule far over the
   /// budget is over it in many places: the sum over all slots tells progress where the maximum does
-  /// not. Orders are searched for the maximum itself.
+  /// not. Close to the budget the maximum is what counts.
   double overNow() const {
-    if (!options.reruns)
-      return static_cast<double>(std::max<Bytes>(0, timeline.peak() - options.budgetBytes));
-    return inParts(timeline.excess());
+    return isForPeak() ? static_cast<double>(aboveBudget(timeline.peak()))
+                       : inParts(timeline.excess());
   }
+  bool isForPeak() const { return !options.reruns || options.parts <= 0; }
+  Bytes aboveBudget(Bytes peak) const { return std::max<Bytes>(0, peak - options.budgetBytes); }
   double inParts(Bytes excess) const {
     return static_cast<double>(excess) * options.parts / timeline.slotCount();
   }
@@ -251,13 +252,15 @@ private:
     }
     // Nine plans in ten end here: they are not worth it even if they take off the peak all they
     // could.
-    Bytes relief = 0;
-    if (plan.peakBytes() < 0 && timeline.peak() > options.budgetBytes) {
+    double relief = 0;
+    if (isForPeak()) {
+      relief = overNow() - static_cast<double>(aboveBudget(timeline.peak() + plan.peakBytes()));
+    } else if (plan.peakBytes() < 0 && timeline.peak() > options.budgetBytes) {
       const int32_t last =
           std::max(timeline.servedFrom(value, peak), timeline.lastReadBefore(value, peak));
-      relief = timeline.reliefOf(last + 1, next - 1, -plan.peakBytes());
+      relief = inParts(timeline.reliefOf(last + 1, next - 1, -plan.peakBytes()));
     }
-    if (static_cast<double>(plan.cost()) - price * inParts(relief) > threshold)
+    if (static_cast<double>(plan.cost()) - price * relief > threshold)
       return false;
     for (size_t i = plan.runs().size(); i-- > 0;)
       add(plan.runs()[i].op, plan.runs()[i].slot);

@@ -24,7 +24,8 @@ struct SearchOptions {
   int64_t moves = 0;
   uint64_t seed = 1;
   bool reruns = true; ///< false: order search, no op runs twice
-  /// A byte over the budget in one of so many parts of the slots costs `pricePerByte`.
+  /// A byte over the budget in one of so many parts of the slots costs `pricePerByte`; 0: only
+  /// where the peak is, as in searches for orders.
   double parts = 16;
   double warmth = 1.0; ///< first temperature in units of the mean op cost (or of price * mean size)
   double cooling = 1e-5; ///< last temperature as a fraction of the first

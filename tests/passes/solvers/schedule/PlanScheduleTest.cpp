@@ -1,8 +1,12 @@
 #include "passes/solvers/schedule/PlanSchedule.h"
+#include "passes/solvers/schedule/BudgetSolver.h"
+#include "passes/solvers/schedule/CutBound.h"
 
 #include "Oracle.h"
 #include "ir/plan/schedule/Generate.h"
 #include "ir/plan/schedule/Verify.h"
+#include "passes/solvers/schedule/BudgetSolver.h"
+#include "passes/solvers/schedule/CutBound.h"
 #include "passes/solvers/schedule/LocalSearch.h"
 #include "runtime/base/Error.h"
 
@@ -131,6 +135,45 @@ TEST(PlanScheduleTest, LargeProblemsAreMonotoneInAnyOrderOfQuestions) {
 }
 
 // Tests that a refused budget is below every peak that is answered or offered, at budgets of nodes
+// Tests that every refused budget, proven infeasible or not, is told the same smallest peak, and
+// that this peak can be had.
+TEST(PlanScheduleTest, NamesOneSmallestPeakThatItPlans) {
+  LayeredOptions layered;
+  layered.opCount = 60;
+  for (const Problem &problem :
+       {generateLayered(8, layered), trainingStep(convolutionalForward("vgg19", 8))}) {
+    std::optional<Bytes> smallest;
+    for (double percent : {1, 20, 40, 41, 42}) {
+      Planner planner(problem, quick());
+      const PlanResult refused = planner.plan(percentOf(planner.inputOrderPeak(), percent));
+      ASSERT_FALSE(refused.solution) << problem.name << " " << percent;
+      if (smallest)
+        EXPECT_EQ(refused.smallestPeak, *smallest) << problem.name << " " << percent;
+      smallest = refused.smallestPeak;
+      EXPECT_EQ(planner.plan(*smallest).peakBytes, *smallest) << problem.name << " " << percent;
+    }
+  }
+}
+
+// Tests that graphs whose reruns explode are told from networks, however many values ops read.
+TEST(PlanScheduleTest, SweepTellsWhetherRerunsExplode) {
+  auto explodes = [](const Problem &problem) {
+    Core core(problem);
+    const PlanOptions options;
+    BudgetSolver solver(problem, core, options);
+    solver.addBase(core.inputOrder());
+    solver.sweep(CutBound(core).peakBound());
+    return solver.hasExplodingReruns();
+  };
+  LayeredOptions layered;
+  layered.opCount = 250;
+  EXPECT_TRUE(explodes(generateLayered(1, layered)));
+  layered.edgeDensity /= 3;
+  EXPECT_TRUE(explodes(generateLayered(2, layered)));
+  for (const char *name : {"resnet50", "unet", "mobilenet"})
+    EXPECT_FALSE(explodes(trainingStep(convolutionalForward(name, 8)))) << name;
+}
+
 // and between them.
 TEST(PlanScheduleTest, RefusesNothingAboveAnAnswer) {
   int refused = 0;
