@@ -14,6 +14,7 @@
 #include <bit>
 #include <chrono>
 #include <numeric>
+#include <utility>
 
 namespace stow::pack {
 
@@ -78,16 +79,16 @@ private:
                                          budgets * static_cast<double>(options.workBudget)));
   }
 
-  /// Runs `search` with one of `share` parts of the work that is left.
-  template <typename Search> void spend(int64_t share, Search search) {
+  /// Runs `search` with one of `share` parts of the work that is left; true when it used it up.
+  template <typename Search> bool spend(int64_t share, Search search) {
     const int64_t limit = incumbent.workLimit;
     incumbent.workLimit = incumbent.work + (limit - incumbent.work) / share;
     search();
-    incumbent.workLimit = limit;
+    return incumbent.work >= std::exchange(incumbent.workLimit, limit);
   }
 
   /// By the search; by layers where the first part of the search does not suffice; where storages
-  /// have several pieces, half of the work is for these.
+  /// have several pieces, half of the work is for these, or all that the search leaves.
   void improve() {
     constexpr int64_t shareBeforePieces = 64, shareOfPieces = 2, shareBeforeLayers = 5;
     if (!incumbent.isOpen())
@@ -98,8 +99,8 @@ private:
       return;
     }
     if (isForPieces(model)) {
-      spend(shareBeforePieces, [&] { searchParts(incumbent); });
-      spend(shareOfPieces, [&] { searchPieces(incumbent); });
+      const bool hasMore = spend(shareBeforePieces, [&] { searchParts(incumbent); });
+      spend(hasMore ? shareOfPieces : 1, [&] { searchPieces(incumbent); });
     }
     if (incumbent.isOpen())
       searchParts(incumbent);

@@ -212,6 +212,7 @@ private:
   const Separation *pick() {
     const Separation *best = nullptr;
     std::pair<Bytes, Bytes> bestKey;
+    incumbent.work += static_cast<int64_t>(separations.size());
     for (const Separation &s : separations) {
       const Bytes distance = at(0, s.second) - at(0, s.first);
       if (distance <= s.below || distance >= s.above)

@@ -216,17 +216,27 @@ TEST(PiecesTest, ABufferLiesUnderAnOverhang) {
   EXPECT_EQ(result.status, PackStatus::Optimal);
 }
 
-// Storages of alignments 4 and 1 interlock: neither can sink without the other.
-TEST(PiecesTest, InterlockedStoragesNeedNotRestOnAnything) {
+// Of a, aligned to 4, and b, one slice of each lies on one of the other: b is at a + 1. Above the
+// fixed buffer b could start at 3, but a must not start at 2.
+TEST(PiecesTest, InterlockedStoragesRestOnEachOtherAlone) {
   Problem problem;
-  add(problem, 0, 4, 12, 4);
-  add(problem, 4, 5, 4, 4);
-  problem.buffers[1].inside = Inside{0, 8};
-  add(problem, 4, 6, 8);
-  add(problem, 5, 6, 3);
+  const BufferId a = add(problem, 2, 3, 8, 4);
+  add(problem, 0, 1, 4);
+  problem.buffers.back().inside = Inside{a, 0};
+  add(problem, 1, 2, 2);
+  problem.buffers.back().inside = Inside{a, 6};
+  const BufferId b = add(problem, 3, 4, 5);
+  add(problem, 0, 1, 2);
+  problem.buffers.back().inside = Inside{b, 3};
+  add(problem, 1, 2, 5);
+  problem.buffers.back().inside = Inside{b, 0};
+  add(problem, 1, 2, 3);
+  problem.buffers.back().fixedOffset = 0;
   const PackResult result = packBuffers(problem);
   EXPECT_EQ(result.status, PackStatus::Optimal);
   EXPECT_EQ(result.solution->height, 12);
+  EXPECT_EQ(result.solution->offsets[a], 4);
+  EXPECT_EQ(result.solution->offsets[b], 5);
 }
 
 TEST(PiecesTest, AConflictLeavesOutTheAliasesThatDoNotMatter) {
