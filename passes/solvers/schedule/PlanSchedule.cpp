@@ -268,10 +268,7 @@ private:
     Point high = start.points().back();
     Bytes refused = -1;
     int from = lowest, to = highest;
-    const int finest = core.ops.size() <= 400        ? 1
-                       : solver.hasExplodingReruns() ? 40
-                       : core.ops.size() <= 2500     ? 4
-                                                     : 20;
+    const int finest = solver.hasExplodingReruns() ? 40 : core.ops.size() <= 2500 ? 4 : 20;
     while (std::optional<int> node = pivot(from, to, finest, share())) {
       const Bytes here = rung(*node);
       if (high.peak <= here) {
