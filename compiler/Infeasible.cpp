@@ -76,6 +76,10 @@ std::optional<Remedy> smallerBatch(mlir::MLIRContext &context, const Plan &plan,
                 true};
 }
 
+/// What is said of a gain that is bytes of state: those are gone for sure, the rest is planned
+/// anew.
+constexpr const char *kStateAlone = " (its state alone; the rest is planned anew)";
+
 /// Not training the parameter with the most optimizer state.
 std::optional<Remedy> frozenParameter(const Plan &plan) {
   Remedy best;
@@ -89,7 +93,9 @@ std::optional<Remedy> frozenParameter(const Plan &plan) {
       if (buffer.kind == BufferKind::Optimizer && buffer.name.starts_with(parameter.name + "."))
         state += buffer.size;
     if (state > best.gain)
-      best = {state, "not training the largest parameter: --freeze='" + parameter.name + "'", true};
+      best = {state,
+              "not training the largest parameter: --freeze='" + parameter.name + "'" + kStateAlone,
+              true};
   }
   return best.gain > 0 ? std::optional(best) : std::nullopt;
 }
@@ -102,10 +108,10 @@ std::vector<Remedy> remedies(mlir::MLIRContext &context, const Plan &plan,
                   "a larger budget: --memory-budget=" + std::to_string(plan.arenaBytes), false});
   Breakdown parts = breakdownAtPeak(plan);
   if (parts.optimizer > 0)
-    list.push_back(
-        {parts.optimizer,
-         "an optimizer without state: --optimizer=sgd:lr=... instead of " + options.optimizer.text,
-         true});
+    list.push_back({parts.optimizer,
+                    "an optimizer without state: --optimizer=sgd:lr=... instead of " +
+                        options.optimizer.text + kStateAlone,
+                    true});
   if (auto batch = smallerBatch(context, plan, options, budget))
     list.push_back(*batch);
   if (auto frozen = frozenParameter(plan))
