@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--stowage", type=Path, default=ROOT / "build/release/bin/stowage")
     parser.add_argument("--model", choices=sorted(SAMPLES), default="resnet18")
     parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--budgets", default="100,85,70,55,45", help="percent of the arena without a budget")
+    parser.add_argument("--budgets", default="100,85,70,55", help="percent of the arena without a budget")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=3, help="in each round, after one to warm up")
