@@ -162,11 +162,8 @@ private:
   static constexpr int kRows = 400;
   const std::optional<schedule::FrontierRow> &row(int index) {
     auto [known, isNew] = knownRows.try_emplace(index);
-    if (isNew) {
-      schedule::PlanResult answer = planner->plan(rowBudget(index));
-      if (answer.solution)
-        known->second = {answer.peakBytes, answer.time, std::move(*answer.solution)};
-    }
+    if (isNew)
+      known->second = planner->schedule(rowBudget(index));
     return known->second;
   }
 

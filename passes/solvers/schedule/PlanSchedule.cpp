@@ -99,6 +99,13 @@ public:
     return result;
   }
 
+  std::optional<FrontierRow> schedule(Bytes budget) {
+    Walk walk = answer(budget, proofAt(budget).time);
+    if (!walk.best)
+      return std::nullopt;
+    return FrontierRow{walk.best->peak, walk.best->time, std::move(walk.best->solution)};
+  }
+
   Cost timeBound(Bytes budget) {
     const CutBound::Proof proof = proofAt(budget);
     return proof.time ? std::max(*proof.time, treeBound(budget, proof, std::nullopt, 1))
@@ -417,6 +424,9 @@ Planner::Planner(const Problem &problem, PlanOptions options)
 Planner::~Planner() = default;
 
 PlanResult Planner::plan(Bytes budgetBytes) { return impl->plan(budgetBytes); }
+std::optional<FrontierRow> Planner::schedule(Bytes budgetBytes) {
+  return impl->schedule(budgetBytes);
+}
 Cost Planner::timeBound(Bytes budgetBytes) { return impl->timeBound(budgetBytes); }
 Bytes Planner::peakBound() const { return impl->peakBound(); }
 std::vector<FrontierRow> Planner::frontier() { return impl->frontier(); }

@@ -87,6 +87,9 @@ public:
 
   PlanResult plan(Bytes budgetBytes);
 
+  /// The schedule of `plan`, without its proofs; absent where `plan` has none.
+  std::optional<FrontierRow> schedule(Bytes budgetBytes);
+
   /// No schedule within the budget takes less time: the cut bound of `plan`, without a schedule.
   /// The least time where no schedule fits.
   Cost timeBound(Bytes budgetBytes);
