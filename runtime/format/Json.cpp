@@ -53,9 +53,7 @@ std::string dumpJson(const Json &json, int indent) {
 }
 
 Json parseJson(std::string_view text, std::string_view document) {
-  if (nestsTooDeep(text))
-    throw Error::badInput(std::string(document) + ": more than " + std::to_string(mostJsonLevels) +
-                          " levels of nested JSON");
+  checkJsonDepth(text, document);
   try {
     return Json::parse(text.begin(), text.end());
   } catch (const Json::exception &error) {

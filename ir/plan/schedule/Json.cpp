@@ -28,9 +28,7 @@ struct Place {
 
 /// Parses the text; a syntax error names line and column.
 Json parseText(std::string_view text, const std::string &source) {
-  if (nestsTooDeep(text))
-    throw Error::badInput(source + ": more than " + std::to_string(mostJsonLevels) +
-                          " levels of nested JSON");
+  checkJsonDepth(text, source);
   try {
     return Json::parse(text);
   } catch (const Json::parse_error &error) {

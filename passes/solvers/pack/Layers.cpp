@@ -72,10 +72,10 @@ private:
     const Bytes known = std::min(most.excess, incumbent.height - goal);
     Most found{.order = {}, .smallest = goal / share};
     found.order = packFirst(found.smallest, effort, found.excess);
-    for (; found.excess < known && share * nextShare <= lastShare && !isFinished();) {
+    while (found.excess < known && share * nextShare <= lastShare && !isFinished()) {
       share *= nextShare;
       const Bytes above = std::exchange(found.smallest, goal / share);
-      const Bytes load = roundedLoad(found.smallest);
+      const Bytes load = roundedLoad(restrictTo(model, itemsOf(found.smallest, unlimited)));
       ChainPacking packing =
           packByChains(model, std::move(found.order), itemsOf(found.smallest, above),
                        optionsFor(load, effort), incumbent.work);
@@ -106,19 +106,18 @@ private:
     return items;
   }
 
-  /// The load of the items of at least `smallest` bytes, with padding.
-  Bytes roundedLoad(Bytes smallest) const {
-    Model rounded = restrictTo(model, itemsOf(smallest, unlimited));
-    for (ModelPiece &piece : rounded.pieces)
+  /// The load of some of the items, with padding.
+  Bytes roundedLoad(Model part) const {
+    for (ModelPiece &piece : part.pieces)
       piece.high = alignUp(piece.high, model.items.front().alignment);
-    return modelLoad(rounded);
+    return modelLoad(part);
   }
 
   /// Items of at least `smallest` bytes packed alone, from the bottom up.
   std::vector<int32_t> packFirst(Bytes smallest, int64_t effort, Bytes &excess) {
     const std::vector<int32_t> items = itemsOf(smallest, unlimited);
     const Model part = restrictTo(model, items);
-    const Bytes load = roundedLoad(smallest);
+    const Bytes load = roundedLoad(part);
     GreedyResult greedy = bestOfGreedy(part, load);
     Incumbent alone{.model = part,
                     .capacity = std::nullopt,

@@ -2,6 +2,7 @@
 
 #include "passes/solvers/schedule/KeepOrRerun.h"
 #include "passes/solvers/schedule/MaxFlow.h"
+#include "passes/solvers/schedule/Precedence.h"
 #include "passes/solvers/schedule/SetTable.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace stow::schedule {
 namespace {
 
-bool contains(const uint64_t *set, int32_t op) { return set[op / 64] >> (op % 64) & 1; }
+bool contains(const uint64_t *set, int32_t op) { return Precedence::has(set, op); }
 
 bool isSubset(const uint64_t *small, const uint64_t *large, size_t words) {
   for (size_t w = 0; w < words; ++w)
@@ -102,9 +103,7 @@ private:
     Frame start;
     start.ops.assign(words, 0);
     start.needed = search.needed;
-    start.left = search.valueCount;
-    if (arePlaced)
-      start.left = search.mortals.size();
+    start.left = arePlaced ? search.mortals.size() : search.valueCount;
     for (const CoreValue &value : core.values)
       if (!value.producer && (value.keep || !value.readers.empty()))
         start.bytes += value.sizeBytes;
@@ -316,10 +315,9 @@ private:
         if (killedAt[m] == stamp || last.needed[m] != dead || value.bytes == 0)
           continue;
         killedAt[m] = stamp;
-        const bool mayVanish = value.producer && mayFree[*value.producer];
+        if (value.producer && mayFree[*value.producer])
+          continue; // may vanish
         const int32_t writer = value.producer ? nodeOf[*value.producer] : outside;
-        if (mayVanish)
-          continue;
         const int32_t need = nodes++;
         arcs.push_back({need, writer == outside ? sink : writer, value.bytes});
         for (int32_t reader : value.readers)
@@ -516,21 +514,14 @@ DeathSearch::DeathSearch(const Core &core, const CutBound &bound)
       words((core.ops.size() + 63) / 64), reads(core.ops.size()), writes(core.ops.size()),
       readsOfOutputs(core.ops.size(), 0), written(core.ops.size(), 0), beside(core.ops.size(), 0) {
   const size_t count = core.ops.size();
-  std::vector<uint64_t> above(count * words, 0);
+  const Precedence precedence(core);
   for (size_t t = 0; t < count; ++t) {
-    uint64_t *row = &above[t * words];
-    row[t / 64] |= uint64_t(1) << (t % 64);
     beside[t] = bound.footprint(static_cast<int32_t>(t)) - baseBytes;
-    for (int32_t value : core.ops[t].inputs) {
+    for (int32_t value : core.ops[t].inputs)
       beside[t] -= core.values[value].sizeBytes;
-      if (const std::optional<int32_t> &producer = core.values[value].producer)
-        for (size_t w = 0; w < words; ++w)
-          row[w] |= above[static_cast<size_t>(*producer) * words + w];
-    }
-    for (int32_t value : core.ops[t].outputs) {
+    for (int32_t value : core.ops[t].outputs)
       if (core.values[value].keep || !core.values[value].readers.empty())
         written[t] += core.values[value].sizeBytes;
-    }
     beside[t] -= written[t];
     const CoreOp &op = core.ops[t];
     if (op.mayRepeat && written[t] > 0)
@@ -538,11 +529,11 @@ DeathSearch::DeathSearch(const Core &core, const CutBound &bound)
   }
   for (const CoreValue &value : core.values)
     if (value.sizeBytes > 0 && !value.keep && !value.readers.empty())
-      addMortal({value.sizeBytes, value.producer, value.readers}, above);
+      addMortal({value.sizeBytes, value.producer, value.readers}, precedence);
   valueCount = mortals.size();
   for (size_t t = 0; t < count; ++t)
     if (written[t] == 0 && beside[t] > 0)
-      addMortal({0, std::nullopt, {static_cast<int32_t>(t)}}, above);
+      addMortal({0, std::nullopt, {static_cast<int32_t>(t)}}, precedence);
   closureOf.assign(count * mortals.size(), 0);
   for (size_t m = 0; m < mortals.size(); ++m) {
     needed.push_back(mortals[m].beside);
@@ -559,7 +550,7 @@ DeathSearch::DeathSearch(const Core &core, const CutBound &bound)
   });
 }
 
-void DeathSearch::addMortal(Mortal mortal, const std::vector<uint64_t> &above) {
+void DeathSearch::addMortal(Mortal mortal, const Precedence &precedence) {
   const auto index = static_cast<int32_t>(mortals.size());
   closures.resize(closures.size() + words, 0);
   uint64_t *closure = &closures[closures.size() - words];
@@ -568,7 +559,7 @@ void DeathSearch::addMortal(Mortal mortal, const std::vector<uint64_t> &above) {
     reads[reader].push_back(index);
     mortal.beside = std::min(mortal.beside, beside[reader]);
     for (size_t w = 0; w < words; ++w)
-      closure[w] |= above[static_cast<size_t>(reader) * words + w];
+      closure[w] |= precedence.above(reader)[w];
   }
   if (mortal.producer) {
     writes[*mortal.producer].push_back(index);

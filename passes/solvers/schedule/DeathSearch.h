@@ -37,6 +37,8 @@
 
 namespace stow::schedule {
 
+class Precedence;
+
 class DeathSearch {
 public:
   /// At most `mostOps` ops; `core` and `bound` must outlive it. O(values * ops).
@@ -88,7 +90,7 @@ private:
     std::vector<int32_t> readers;
     Bytes beside = 0; ///< least bytes of a reader beside its inputs and what it leaves alive
   };
-  void addMortal(Mortal mortal, const std::vector<uint64_t> &above);
+  void addMortal(Mortal mortal, const Precedence &precedence);
 
   const Core &core;
   Bytes baseBytes = 0;
