@@ -214,55 +214,81 @@ private:
     return best;
   }
 
-  Walk answer(Bytes budget, std::optional<Cost> least) {
-    Walk walk;
-    walk.pool = start.points();
-    if (const Point *fits = start.within(budget)) {
-      walk.best = *fits;
-      return walk;
-    }
-    walk.pool = sweep().points();
-    if (!least)
-      return walk;
-    Point high = start.points().back();
+  /// A way down the tree: the range of nodes that is left, and what holds in it.
+  struct Descent {
+    std::vector<Point> pool; ///< everything met
+    Point high;              ///< what more memory is answered with
     std::optional<Point> low;
-    Bytes refused = -1;
-    int from = lowest, to = highest;
-    const int finest = core.ops.size() > 400 ? 4 : 1;
-    while (std::optional<int> node = pivot(from, to, finest, share())) {
-      if (rung(from) == budget || (low && low->time <= *least))
-        break; // solved for this very budget, or proven
+    Bytes refused = -1; ///< a budget that found nothing
+    int from = 0, to = 0;
+  };
+  struct Step {
+    int node = 0;
+    std::optional<Point> best; ///< the node's answer
+  };
+
+  Descent fromTheTop() {
+    return {sweep().points(), start.points().back(), {}, -1, lowest, highest};
+  }
+
+  /// Solves the node that splits what is left; absent if there is none of at least `finest`.
+  std::optional<Step> next(Descent &at, int finest) {
+    while (std::optional<int> node = pivot(at.from, at.to, finest, share())) {
       const Bytes here = rung(*node);
-      if (high.peak <= here) {
-        to = *node;
+      if (at.high.peak <= here) {
+        at.to = *node;
         continue;
       }
-      for (const Point &point : solved(*node, high, low))
-        walk.pool.push_back(point);
-      const Point *best = choose(walk.pool, here, refused, high, low);
-      if (budget < here) {
-        if (!best)
-          break;
-        high = *best;
-        to = *node;
-        if (high.peak <= budget) {
-          walk.best = high;
-          return walk;
-        }
-      } else {
-        if (best)
-          low = *best;
-        else
-          refused = here;
-        from = *node;
-      }
+      for (const Point &point : solved(*node, at.high, at.low))
+        at.pool.push_back(point);
+      const Point *best = choose(at.pool, here, at.refused, at.high, at.low);
+      return Step{*node, best ? std::optional(*best) : std::nullopt};
     }
-    if (const Point *best = choose(walk.pool, budget, refused, high, low))
+    return std::nullopt;
+  }
+
+  static void goBelow(Descent &at, Step step) {
+    at.high = std::move(*step.best);
+    at.to = step.node;
+  }
+  void goAbove(Descent &at, Step step) {
+    if (step.best)
+      at.low = std::move(step.best);
+    else
+      at.refused = rung(step.node);
+    at.from = step.node;
+  }
+
+  Walk answer(Bytes budget, std::optional<Cost> least) {
+    if (const Point *fits = start.within(budget))
+      return {start.points(), *fits};
+    if (!least)
+      return {sweep().points(), std::nullopt};
+    Descent at = fromTheTop();
+    const int finest = core.ops.size() > 400 ? 4 : 1;
+    // Until solved for this very budget, or proven.
+    while (rung(at.from) != budget && !(at.low && at.low->time <= *least)) {
+      std::optional<Step> step = next(at, finest);
+      if (!step)
+        break;
+      if (budget >= rung(step->node)) {
+        goAbove(at, std::move(*step));
+        continue;
+      }
+      if (!step->best)
+        break;
+      goBelow(at, std::move(*step));
+      if (at.high.peak <= budget)
+        return {std::move(at.pool), std::move(at.high)};
+    }
+    Walk walk;
+    if (const Point *best = choose(at.pool, budget, at.refused, at.high, at.low))
       walk.best = *best;
     else // what was refused is not on the frontier either
-      std::erase_if(walk.pool, [&, least = std::max(refused, budget)](const Point &point) {
+      std::erase_if(at.pool, [least = std::max(at.refused, budget)](const Point &point) {
         return point.peak <= least;
       });
+    walk.pool = std::move(at.pool);
     return walk;
   }
 
@@ -271,30 +297,16 @@ private:
   const Point &smallest() {
     if (lowestPeak)
       return *lowestPeak;
-    std::vector<Point> pool = sweep().points();
-    Point high = start.points().back();
-    Bytes refused = -1;
-    int from = lowest, to = highest;
+    Descent at = fromTheTop();
     const int finest = solver.hasExplodingReruns() ? 40 : core.ops.size() <= 2500 ? 4 : 20;
-    while (std::optional<int> node = pivot(from, to, finest, share())) {
-      const Bytes here = rung(*node);
-      if (high.peak <= here) {
-        to = *node;
-        continue;
-      }
-      for (const Point &point : solved(*node, high, std::nullopt))
-        pool.push_back(point);
-      if (const Point *best = choose(pool, here, refused, high, std::nullopt)) {
-        high = *best;
-        to = *node;
-      } else {
-        refused = here;
-        from = *node;
-      }
-    }
-    lowestPeak = high;
-    for (const Point &point : pool)
-      if (point.peak > refused && point.time >= high.time &&
+    while (std::optional<Step> step = next(at, finest))
+      if (step->best)
+        goBelow(at, std::move(*step));
+      else
+        goAbove(at, std::move(*step));
+    lowestPeak = at.high;
+    for (const Point &point : at.pool)
+      if (point.peak > at.refused && point.time >= at.high.time &&
           std::tie(point.peak, point.time) < std::tie(lowestPeak->peak, lowestPeak->time))
         lowestPeak = point;
     return *lowestPeak;
