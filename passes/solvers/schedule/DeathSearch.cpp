@@ -44,6 +44,8 @@ public:
       mayFree[rerun.op] = 1;
       mostFreed += share(rerun.bytes, rerun.cost, left);
     }
+    for (const DeathSearch::Mortal &mortal : search.mortals)
+      goneForGood.push_back(leastFreed(mortal));
     if (usable.empty() || usable.back().cost == 0)
       return;
     alive.assign(core.ops.size(), 0);
@@ -92,6 +94,18 @@ private:
     const auto part = static_cast<Bytes>(static_cast<__int128>(bytes) * left / cost);
     left = 0;
     return part;
+  }
+
+  /// What a death frees in any case. A value that may be written again may be gone before; one
+  /// that a rerun may need is kept for it, unless what that op wrote is kept instead.
+  Bytes leastFreed(const DeathSearch::Mortal &mortal) const {
+    if (mortal.producer && mayFree[*mortal.producer])
+      return 0;
+    Bytes freed = mortal.bytes;
+    for (int32_t reader : mortal.readers)
+      if (mayFree[reader])
+        freed -= search.written[reader];
+    return std::max<Bytes>(freed, 0);
   }
 
   DeathSearch::Outcome explore() {
@@ -245,10 +259,8 @@ private:
         continue;
       Bytes freed = 0, freedForGood = 0;
       kill(frame, missing.data(), [&](int32_t mortal) {
-        const DeathSearch::Mortal &value = search.mortals[mortal];
-        freed += value.bytes;
-        if (!value.producer || !mayFree[*value.producer])
-          freedForGood += value.bytes;
+        freed += search.mortals[mortal].bytes;
+        freedForGood += goneForGood[mortal];
       });
       move.after = frame.bytes + move.written - freed;
       if (move.fits && move.written <= freedForGood) {
@@ -312,14 +324,12 @@ private:
       arcs.push_back({source, nodeOf[op], alive});
       for (int32_t m : search.reads[op]) { // dies in between: alive in a set without all readers
         const DeathSearch::Mortal &value = search.mortals[m];
-        if (killedAt[m] == stamp || last.needed[m] != dead || value.bytes == 0)
+        if (killedAt[m] == stamp || last.needed[m] != dead || goneForGood[m] == 0)
           continue;
         killedAt[m] = stamp;
-        if (value.producer && mayFree[*value.producer])
-          continue; // may vanish
         const int32_t writer = value.producer ? nodeOf[*value.producer] : outside;
         const int32_t need = nodes++;
-        arcs.push_back({need, writer == outside ? sink : writer, value.bytes});
+        arcs.push_back({need, writer == outside ? sink : writer, goneForGood[m]});
         for (int32_t reader : value.readers)
           if (nodeOf[reader] >= 0)
             arcs.push_back({nodeOf[reader], need, MaxFlow::unbounded});
@@ -505,6 +515,7 @@ private:
   std::vector<uint64_t> sets;     ///< of candidates, scratch
   std::vector<uint32_t> killedAt; ///< per value: stamp
   std::vector<char> mayFree;      ///< per op
+  std::vector<Bytes> goneForGood; ///< per mortal: that its death frees in any case
   std::vector<int32_t> nodeOf;    ///< per op, scratch
   uint32_t stamp = 0;
 };

@@ -20,9 +20,11 @@
 // closed sets are beyond counting. What is left out, and why nothing is lost:
 //
 //  - Of two candidates the one whose C contains the other's: the other dies first, or with it.
-//  - All candidates beside one that fits without reruns and leaves no more bytes than there were,
-//    not counting those of values that may be written again: bytes alive are a submodular function
-//    of the set, so all that follows needs no more with x dead than without.
+//  - All candidates beside one that fits without reruns and leaves no more bytes than there were:
+//    bytes alive are a submodular function of the set, so all that follows needs no more with x
+//    dead than without. What dies does not count if it may be written again: it may be gone before.
+//    If it may be read by a rerun it is kept for that, or the bytes are kept that the rerun would
+//    write: only what is more than those counts.
 //  - All that is left at a set F, once a later set M is found that needs no more bytes than any set
 //    between the two, whatever runs again: from F it is safe to go to M.
 //

@@ -266,6 +266,36 @@ TEST(DeathTest, TriesLeastSetsOnly) {
   EXPECT_LE(setsOf(problem, 80), 12u);
 }
 
+// Tests that a death is not taken for safe if a rerun may need what dies. "again" reads "x" and
+// cheaply frees 10 bytes over "large". With "x" dead as soon as that leaves no more bytes, "x" is
+// kept beside what its last reader writes.
+TEST(DeathTest, KeepsWhatARerunMayNeed) {
+  Problem problem;
+  const auto add = [&](const char *name, Bytes bytes, Cost cost, std::vector<ValueId> reads) {
+    const ValueId value = problem.addValue(name, bytes);
+    problem.addOp(name, cost, std::move(reads), {value});
+    return value;
+  };
+  const ValueId x = add("x", 10, 100, {}), q = add("q", 9, 100, {}),
+                again = add("again", 10, 1, {x}), both = add("both", 1, 100, {q, again}),
+                small = add("small", 1, 50, {both}), other = add("other", 10, 100, {x, both}),
+                large = add("large", 20, 100, {small}), after = add("after", 1, 100, {large});
+  add("end", 1, 100, {again, both, other, after});
+  const Core core(problem);
+  const CutBound cuts(core);
+  const Measure known = measure(core, {0, 1, 2, 3, 4, 6, 7, 2, 5, 8});
+  ASSERT_TRUE(known.legal);
+  ASSERT_EQ(known.time, core.leastTime + 1);
+  const DeathSearch search(core, cuts);
+  int64_t allowance = plenty;
+  EXPECT_EQ(search.run(known.peakBytes, 0, Sinks::WithDeaths, allowance).outcome,
+            Outcome::Impossible);
+  for (Cost extra = 1; extra <= 100; ++extra)
+    EXPECT_EQ(search.run(known.peakBytes, extra, Sinks::WithDeaths, allowance).outcome,
+              Outcome::Possible)
+        << extra;
+}
+
 // Tests that the answer depends on nothing but the question.
 TEST(DeathTest, IsDeterministic) {
   LayeredOptions options;
