@@ -154,7 +154,7 @@ int64_t BudgetSolver::moves() const {
 /// then some reruns are not needed.
 void BudgetSolver::polish(const Task &task, SearchResult &result) const {
   constexpr size_t windowRuns = 10, mostOps = 2500;
-  const Bytes hopeless = task.budget + task.budget / 20;
+  const Bytes hopeless = task.budget + (task.budget - core.baseBytes) / 20;
   if (core.ops.size() > mostOps || result.measured.peakBytes > hopeless)
     return;
   Sequence better = result.sequence;
@@ -201,9 +201,11 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
   uint64_t seed = 16 * task.seed;
   for (size_t v = 0; v < usual + std::size(last); ++v) {
     const Variant &variant = v < usual ? first[v] : last[v - usual];
+    if (task.above && task.effort < 1 && variant.from == From::InputOrder)
+      continue;
     // Far from the budget after the first search of a large graph, or farther than a tenth after
     // the usual ones: given up.
-    const Bytes near = task.budget + (v >= usual ? task.budget / 10 : task.budget / 5);
+    const Bytes near = task.budget + (task.budget - core.baseBytes) / (v >= usual ? 10 : 5);
     if (v >= usual && best.peakBytes <= task.budget)
       break;
     if ((v >= usual || (v > 0 && !isSmall)) && best.peakBytes > near)
@@ -214,7 +216,8 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     SearchOptions search;
     search.budgetBytes = task.budget;
     search.pricePerByte = task.pricePerByte * variant.price;
-    search.moves = moves() * variant.share / 100 * (v >= usual ? patience : 1);
+    search.moves = static_cast<int64_t>(task.effort * static_cast<double>(moves())) *
+                   variant.share / 100 * (v >= usual ? patience : 1);
     search.seed = ++seed;
     // In large networks what is nearly right already is searched for its peak alone.
     search.parts = isLong ? 16 : isSmall || variant.from != From::BestFound ? 4 : 0;

@@ -53,6 +53,9 @@ public:
     double pricePerByte = 0;   ///< of the cut bound, in cost per byte; 0: unknown
     std::optional<Cost> least; ///< no schedule within the budget takes less
     uint64_t seed = 1;
+    /// Multiplies the number of search moves. Below 1: `above` is close, and every search starts
+    /// from it or from what it led to.
+    double effort = 1;
     const Point *above = nullptr; ///< a schedule with a higher peak
     const Point *below = nullptr; ///< a schedule that fits
   };

@@ -589,9 +589,9 @@ Sequence DeathSearch::improveOrder(const Sequence &start, Bytes leastBytes,
   Sequence best = start;
   Bytes peak = measure(core, best).peakBytes, low = leastBytes;
   // From the peak down by steps that double, then half the way to what was not found.
-  Bytes step = std::max<Bytes>(peak / 64, 1);
+  Bytes step = std::max<Bytes>((peak - baseBytes) / 64, 1);
   bool isHalving = false;
-  while (allowance > 0 && peak - low > std::max<Bytes>(peak / 1000, 1)) {
+  while (allowance > 0 && peak - low > std::max<Bytes>((peak - baseBytes) / 1000, 1)) {
     const Bytes target = isHalving ? low + (peak - low) / 2 : std::max(low + 1, peak - step);
     int64_t part = allowance / 2;
     allowance -= part;

@@ -314,6 +314,24 @@ TEST(DeathTest, IsDeterministic) {
   EXPECT_EQ(search.run(budget, 0, Sinks::WithDeaths, little).outcome, Outcome::Unknown);
 }
 
+// Tests that bytes which no order changes do not change the order that is found.
+TEST(DeathTest, PinnedBytesDoNotChangeTheOrder) {
+  LayeredOptions options;
+  options.opCount = 250;
+  const Problem problem = generateLayered(2, options);
+  Problem more = problem;
+  more.storages.push_back({123'456'789, true});
+  more.values.push_back({"state", static_cast<StorageId>(more.storages.size() - 1)});
+  const auto improved = [](const Problem &given) {
+    const Core core(given);
+    const CutBound cuts(core);
+    return DeathSearch(core, cuts).improveOrder(core.inputOrder(), cuts.peakBound() - 1, 8'000'000);
+  };
+  const Sequence order = improved(problem);
+  EXPECT_NE(order, Core(problem).inputOrder());
+  EXPECT_EQ(improved(more), order);
+}
+
 // Tests that where no schedule fits the search for more extra time ends, and that numbers near the
 // largest that problems may have are no trouble.
 TEST(DeathTest, EndsWhereNothingFits) {
