@@ -123,7 +123,7 @@ std::string renderSum(const Plan &plan) {
   auto fact = [&](const char *name, Bytes bytes, const std::string &note) {
     table.add({"", name, groupDigits(bytes), mebibytes(bytes), note});
   };
-  std::string status = plan.status.empty() ? "status unknown" : plan.status;
+  std::string status = plan.status.empty() ? "unknown" : plan.status;
   table.add({});
   // How far the arena lies above each figure; a figure of zero has no ratio.
   auto above = [&](Bytes bytes) {
@@ -137,7 +137,7 @@ std::string renderSum(const Plan &plan) {
   if (plan.outsideArenaBytes > 0)
     fact("outside the arena", plan.outsideArenaBytes, "");
   std::string out = table.text("  ");
-  out += "status: " + status +
+  out += "packing: " + status +
          "; extra time for recomputation: " + percent(plan.extraTimeFraction) +
          (plan.extraTimeBound > 0 ? ", lower bound " + percent(plan.extraTimeBound) : "") +
          (plan.costSource.empty() ? "" : " (" + plan.costSource + ")") + "\n";
