@@ -30,8 +30,10 @@ public:
     double meanCost = 0, meanSize = 0;
     for (const CoreOp &op : core.ops)
       meanCost += static_cast<double>(op.cost);
-    for (const CoreValue &value : core.values)
+    for (const CoreValue &value : core.values) {
       meanSize += static_cast<double>(value.sizeBytes);
+      largest = std::max(largest, static_cast<double>(value.sizeBytes));
+    }
     meanCost /= static_cast<double>(core.ops.size());
     meanSize /= static_cast<double>(core.values.size() + 1);
     price =
@@ -45,6 +47,8 @@ public:
         double progress = static_cast<double>(move) / static_cast<double>(options.moves);
         temperature = first * std::pow(last / first, progress);
         adjustPrice();
+        if (!isForPeak())
+          timeline.reweigh(1.2);
         energy = energyNow();
         if (options.cancelled && options.cancelled())
           break;
@@ -89,9 +93,7 @@ private:
   }
   bool isForPeak() const { return !options.reruns || options.parts <= 0; }
   Bytes aboveBudget(Bytes peak) const { return std::max<Bytes>(0, peak - options.budgetBytes); }
-  double inParts(Bytes excess) const {
-    return static_cast<double>(excess) * options.parts / timeline.slotCount();
-  }
+  double inParts(double excess) const { return excess * options.parts / timeline.slotCount(); }
 
   // -- changes with a log, so that a rejected move can be undone
 
@@ -133,19 +135,18 @@ private:
   void step() {
     log.clear();
     threshold = -temperature * std::log(random.real() + 1e-300);
-    const uint64_t dice = random.bits() >> 40;
     const bool over = timeline.peak() > options.budgetBytes;
     bool moved = false;
-    if (!options.reruns)
-      moved = dice % 8 < 5 ? shiftAtPeak() : shiftAnywhere();
-    else if (dice % 16 < (over ? 5u : 3u))
-      moved = evict();
-    else if (dice % 16 < 8)
-      moved = dice % 64 < 16 ? retime() : drop();
-    else if (dice % 16 < 14)
-      moved = shiftAtPeak();
-    else
-      moved = shiftAnywhere();
+    if (!options.reruns) {
+      moved = random.below(8) < 5 ? shiftAtPeak() : shiftAnywhere();
+    } else {
+      const int32_t dice = random.below(over ? 18 : 15);
+      moved = dice < 1    ? retime()
+              : dice < 3  ? drop()
+              : dice < 8  ? shiftAtPeak()
+              : dice < 12 ? shiftAnywhere()
+                          : evict();
+    }
     if (!moved || log.empty()) {
       undo();
       return;
@@ -217,14 +218,22 @@ private:
 
   // -- moves
 
-  /// A random value that is live across the slot and idle there, or `none`. Trying values one by
-  /// one is far cheaper than listing all that are live, which a move at another peak would throw
-  /// away.
+  /// The slot to relieve: the highest one, or where the excess is.
+  int32_t aim() {
+    constexpr double atTop = 0.3;
+    if (isForPeak() || timeline.excess() <= 0 || random.real() < atTop)
+      return timeline.peakSlot();
+    return timeline.slotOfExcess(random.real());
+  }
+
+  /// A random value that is live across the slot and idle there, large ones first, or `none`.
+  /// Trying values one by one is far cheaper than listing all that are live, which a move at
+  /// another peak would throw away.
   int32_t liveAcross(int32_t slot) {
     constexpr int tries = 48;
     for (int i = 0; i < tries; ++i) {
       const int32_t value = random.below(core.values.size());
-      if (core.values[value].sizeBytes == 0)
+      if (static_cast<double>(core.values[value].sizeBytes) <= random.real() * largest)
         continue;
       const int32_t from = timeline.servedFrom(value, slot);
       if (from == none || timeline.liveUntil(value, from) <= slot ||
@@ -236,7 +245,7 @@ private:
   }
 
   bool evict() {
-    const int32_t peak = timeline.peakSlot();
+    const int32_t peak = aim();
     const int32_t value = liveAcross(peak);
     if (value == none)
       return false;
@@ -348,9 +357,55 @@ private:
     return moveRun(slot, left, left + 1 + random.below(right - left - 1), right);
   }
 
+  /// Gathers the run at `slot` and the suppliers from `peak` on that must go first for it to go in
+  /// front of the peak. False if these are too many.
+  bool gatherSuppliers(int32_t slot, int32_t peak) {
+    if (std::ranges::find(group, slot) != group.end())
+      return true;
+    if (group.size() == mostInGroup)
+      return false;
+    group.push_back(slot);
+    return std::ranges::all_of(core.ops[timeline.runAt(slot)].inputs, [&](int32_t input) {
+      const int32_t from = timeline.servedFrom(input, slot);
+      return !core.values[input].producer || from < peak || gatherSuppliers(from, peak);
+    });
+  }
+
+  /// Gathers the run at `slot` and the readers up to `peak` that must go first for it to go behind
+  /// the peak. False if these are too many.
+  bool gatherReaders(int32_t slot, int32_t peak) {
+    if (std::ranges::find(group, slot) != group.end())
+      return true;
+    if (group.size() == mostInGroup)
+      return false;
+    group.push_back(slot);
+    const int32_t op = timeline.runAt(slot), next = timeline.nextRunAfter(op, slot);
+    for (int32_t output : core.ops[op].outputs)
+      for (int32_t reader = timeline.nextReadAfter(output, slot);
+           reader <= std::min(peak, next - 1); reader = timeline.nextReadAfter(output, reader))
+        if (!gatherReaders(reader, peak))
+          return false;
+    return true;
+  }
+
+  /// Moves what is gathered to random slots on the other side of the peak.
+  bool moveGroup(int32_t peak, bool later) {
+    std::ranges::sort(group);
+    if (later)
+      std::ranges::reverse(group);
+    for (int32_t slot : group) {
+      auto [left, right] = timeline.slack(slot);
+      (later ? left : right) = later ? std::max(left, peak) : std::min(right, peak);
+      if (right - left < 2 ||
+          !moveRun(slot, left, left + 1 + random.below(right - left - 1), right))
+        return false;
+    }
+    return true;
+  }
+
   /// Takes a value off the peak: its writer moves behind the peak, or its last reader before it.
   bool shiftAtPeak() {
-    const int32_t peak = timeline.peakSlot();
+    const int32_t peak = aim();
     int32_t slot = none;
     bool later = random.bits() >> 63;
     const int32_t value = random.real() < 0.15 ? none : liveAcross(peak);
@@ -366,12 +421,9 @@ private:
     }
     if (slot == none || slot >= timeline.slotCount() || timeline.runAt(slot) == none)
       return false;
-    auto [left, right] = timeline.slack(slot);
-    if (later ? right <= peak + 1 : left >= peak - 1)
-      return false;
-    int32_t target = later ? peak + 1 + random.below(std::max(1, right - peak - 1))
-                           : peak - 1 - random.below(std::max(1, peak - 1 - left));
-    return moveRun(slot, left, target, right);
+    group.clear();
+    return (later ? gatherReaders(slot, peak) : gatherSuppliers(slot, peak)) &&
+           moveGroup(peak, later);
   }
 
   const Core &core;
@@ -381,11 +433,14 @@ private:
   RerunPlan plan;
   SearchResult best;
   double energy = 0, threshold = 0, price = 0, temperature = 0;
+  double largest = 0;          ///< bytes of a value
   std::vector<Change> log;     ///< of the move at hand
   std::vector<Change> journal; ///< of accepted moves since the snapshot
   std::vector<int32_t> slotsThen;
   size_t bestLength = 0; ///< of the journal at the best schedule; 0: it is older
   std::vector<int32_t> many, placeInMany;
+  static constexpr size_t mostInGroup = 5;
+  std::vector<int32_t> group; ///< slots of runs that move together
   int crowded = 0;
 };
 

@@ -1,14 +1,17 @@
 // Local search on a schedule: evict across the peak, drop reruns, shift runs inside their slack.
 //
 // Simulated annealing on time + price * (bytes over budget, summed over the schedule), on a
-// Timeline. Moves:
+// Timeline. Parts of the schedule that stay above the budget get dearer and dearer, those below it
+// cheaper (Morris, "The breakout method for escaping from local minima", 1993). "The peak" of a
+// move is the highest slot or a random one above the budget. Moves:
 //   evict  a value live across the peak but idle there is computed again just before its next
-//   reader;
-//          inputs that would have to live longer for it are kept or computed again too, recursively
+//          reader; inputs that would have to live longer for it are kept or computed again too,
+//          recursively
 //   drop   a rerun is taken out; the previous copy serves its readers
 //   retime a rerun moves past readers and suppliers that other runs can stand in for
 //   shift  a run moves to another slot between the runs it depends on and the runs that read it;
-//          half of these moves are aimed at a value live across the peak
+//          most of these moves are aimed at a value live across the peak: its writer goes behind
+//          the peak or its last reader before it, with the few runs that stand in the way
 // Deterministic: a seed and a number of moves, no clock.
 #pragma once
 

@@ -165,7 +165,7 @@ private:
       return;
     OrderOptions order;
     order.targetBytes = least;
-    order.moves = static_cast<int64_t>(options.effort * (core.ops.size() > 5000 ? 40000 : 150000));
+    order.moves = static_cast<int64_t>(options.effort * (core.ops.size() > 5000 ? 20000 : 75000));
     order.cancelled = options.cancelled;
     Sequence better = searchOrder(core, solver.bases().front(), order);
     if (deaths)

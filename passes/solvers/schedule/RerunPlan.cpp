@@ -81,6 +81,25 @@ void RerunPlan::findInputs(int32_t op, int32_t slot) {
   }
 }
 
+/// How likely `value`, an input of a run at `slot`, is computed again and not kept: the likelier
+/// the fewer bytes would have to be kept for that instead. `share` is what inputs get that know
+/// nothing of each other.
+double RerunPlan::oddsOf(int32_t value, int32_t slot, size_t first, double share) const {
+  Bytes missing = 0; // what its op reads and nothing keeps until then
+  for (int32_t input : core.ops[*core.values[value].producer].inputs) {
+    const int32_t from = timeline.servedFrom(input, slot);
+    const bool isThere =
+        from >= peak || timeline.liveUntil(input, from) >= peak ||
+        std::any_of(inputs.begin() + static_cast<std::ptrdiff_t>(first), inputs.end(),
+                    [&](const Input &other) { return other.value == input; });
+    if (!isThere)
+      missing += core.values[input].sizeBytes;
+  }
+  const auto size = static_cast<double>(core.values[value].sizeBytes);
+  const double saved = size / (size + static_cast<double>(missing));
+  return std::clamp(0.9 * saved * saved, 0.3 * share, 0.8);
+}
+
 bool RerunPlan::add(int32_t op, int32_t right, int depth) {
   constexpr int deepest = 24;
   sum += core.ops[op].cost;
@@ -96,14 +115,14 @@ bool RerunPlan::add(int32_t op, int32_t right, int depth) {
       return false;
   const size_t first = inputs.size();
   findInputs(op, slot);
-  // About one input in all is computed again too, so that chains of reruns grow and trees of them
-  // do not explode where ops read many values.
+  // Of inputs that need much themselves about one in all is computed again too, so that chains of
+  // reruns grow and trees of them do not explode where ops read many values.
   const auto candidates = static_cast<double>(
       std::count_if(inputs.begin() + static_cast<std::ptrdiff_t>(first), inputs.end(),
                     [](const Input &input) { return input.mayFollow; }));
   const double share = std::min(0.6, 0.9 / std::max(candidates, 1.0));
   for (size_t i = first; i < inputs.size(); ++i)
-    if (inputs[i].mayFollow && random.real() < share &&
+    if (inputs[i].mayFollow && random.real() < oddsOf(inputs[i].value, slot, first, share) &&
         !add(*core.values[inputs[i].value].producer, slot, depth + 1))
       return false;
   inputs.resize(first);

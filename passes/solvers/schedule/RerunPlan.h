@@ -45,6 +45,7 @@ private:
   int32_t freeSlotBefore(int32_t right) const;
   bool isPlanned(int32_t op) const;
   void findInputs(int32_t op, int32_t slot);
+  double oddsOf(int32_t value, int32_t slot, size_t first, double share) const;
   bool isLive(int32_t value, const Touched &planned) const;
   void weigh();
 

@@ -15,6 +15,7 @@ void Profile::reset(int32_t slotCount) {
   added.assign(count, 0);
   top.assign(count, 0);
   above.assign(count, 0);
+  weight.assign(count, 1);
   limit = std::numeric_limits<Bytes>::max();
   excessSum = 0;
   peakIsKnown = false;
@@ -30,7 +31,7 @@ void Profile::sumExcess(int32_t block) {
       sum += over & ~(over >> 63); // no branch: a wrong guess costs more than the sum
     }
   }
-  excessSum += sum - above[block];
+  excessSum += weight[block] * static_cast<double>(sum - above[block]);
   above[block] = sum;
 }
 
@@ -92,18 +93,49 @@ void Profile::setLimit(Bytes bytes) {
     sumExcess(static_cast<int32_t>(block));
 }
 
-Bytes Profile::reliefOf(int32_t first, int32_t last, Bytes bytes) const {
-  Bytes relief = 0;
+void Profile::reweigh(double factor) {
+  constexpr double least = 0.01, most = 100;
+  excessSum = 0;
+  for (size_t block = 0; block < top.size(); ++block) {
+    const double changed = top[block] > limit ? weight[block] * factor : weight[block] / factor;
+    weight[block] = std::clamp(changed, least, most);
+    excessSum += weight[block] * static_cast<double>(above[block]);
+  }
+}
+
+int32_t Profile::slotOfExcess(double share) const {
+  double left = share * excessSum;
+  size_t found = 0; // the last block with an excess, if rounding leaves more than there is
+  for (size_t block = 0; block < above.size() && left >= 0; ++block)
+    if (above[block] > 0) {
+      found = block;
+      left -= weight[block] * static_cast<double>(above[block]);
+    }
+  auto within = static_cast<double>(above[found]) + left / weight[found];
+  const Bytes threshold = limit - added[found];
+  auto slot = static_cast<int32_t>(found << bits), result = slot;
+  for (const int32_t end = slot + (1 << bits); slot < end && within >= 0; ++slot)
+    if (own[slot] > threshold) {
+      result = slot;
+      within -= static_cast<double>(own[slot] - threshold);
+    }
+  return result;
+}
+
+double Profile::reliefOf(int32_t first, int32_t last, Bytes bytes) const {
+  double sum = 0;
   for (int32_t block = first >> bits; block <= last >> bits; ++block) {
     if (above[block] == 0)
       continue;
     const Bytes threshold = limit - added[block];
     const int32_t begin = std::max(first, block << bits);
     const int32_t end = std::min(last + 1, (block + 1) << bits);
+    Bytes relief = 0;
     for (int32_t slot = begin; slot < end; ++slot)
       relief += std::clamp<Bytes>(own[slot] - threshold, 0, bytes);
+    sum += weight[block] * static_cast<double>(relief);
   }
-  return relief;
+  return sum;
 }
 
 Timeline::Timeline(const Core &core, const Sequence &sequence) : core(core) {

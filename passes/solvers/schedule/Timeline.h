@@ -17,7 +17,7 @@ namespace stow::schedule {
 /// Bytes per slot: range add, maximum and its leftmost slot, and the bytes above a limit summed
 /// over all slots. The slots lie in blocks; a range adds to whole blocks at once and to the slots
 /// of the two it covers in part. Only blocks that reach above the limit are looked into for the
-/// sum.
+/// sum, in which every block has a weight.
 class Profile {
 public:
   void reset(int32_t slotCount);
@@ -29,11 +29,17 @@ public:
     return highest;
   }
   int32_t peakSlot() const;
-  /// Bytes above the limit, summed over all slots.
-  Bytes excess() const { return excessSum; }
+  /// Bytes above the limit, times the weight of their block, summed over all slots.
+  double excess() const { return excessSum; }
   void setLimit(Bytes bytes);
+  /// Multiplies the weights of blocks that reach above the limit by `factor`, divides those of
+  /// others by it. They stay in [0.01, 100]; `reset` makes them 1.
+  void reweigh(double factor);
+  /// The slot at which the excess summed from the left passes `share` of the whole, in [0, 1).
+  /// There must be an excess.
+  int32_t slotOfExcess(double share) const;
   /// What a range would lose of its excess if `bytes` less were in each of its slots.
-  Bytes reliefOf(int32_t first, int32_t last, Bytes bytes) const;
+  double reliefOf(int32_t first, int32_t last, Bytes bytes) const;
 
 private:
   void addWithin(int32_t first, int32_t last, Bytes bytes);
@@ -44,7 +50,8 @@ private:
   std::vector<Bytes> own;               ///< per slot, without what is added to its block
   std::vector<Bytes> added, top, above; ///< per block: to all its slots, maximum, excess
   Bytes limit = std::numeric_limits<Bytes>::max();
-  Bytes excessSum = 0;
+  std::vector<double> weight;
+  double excessSum = 0;
   mutable Bytes highest = 0;
   mutable bool peakIsKnown = false;
 };
@@ -70,12 +77,14 @@ public:
   /// Required overwrites that are not last reads; a schedule with any is illegal.
   int32_t violations() const { return violated; }
 
-  /// Bytes above the limit, summed over all slots; the limit is that of the last `setLimit` since
-  /// `assign`, pinned bytes included.
-  Bytes excess() const { return profile.excess(); }
+  /// Bytes above the limit, weighted and summed over all slots; the limit is that of the last
+  /// `setLimit` since `assign`, pinned bytes included.
+  double excess() const { return profile.excess(); }
   void setLimit(Bytes bytes) { profile.setLimit(bytes - core.baseBytes); }
+  void reweigh(double factor) { profile.reweigh(factor); }
+  int32_t slotOfExcess(double share) const { return profile.slotOfExcess(share); }
   /// What [first, last] would lose of its excess with `bytes` less in each slot.
-  Bytes reliefOf(int32_t first, int32_t last, Bytes bytes) const {
+  double reliefOf(int32_t first, int32_t last, Bytes bytes) const {
     return profile.reliefOf(first, last, bytes);
   }
 
