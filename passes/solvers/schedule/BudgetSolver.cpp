@@ -177,21 +177,20 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
   // Searches differ more by where they start than by how they run, and many short ones do best;
   // only where reruns explode on a large graph long ones are needed.
   static constexpr Variant many[] = {
-      {From::Above, 1.0, 0.6, 1e-2, 20},      {From::BestFound, 0.5, 0.3, 1e-4, 20},
-      {From::InputOrder, 1.0, 0.6, 1e-2, 20}, {From::BestFound, 1.0, 1.0, 1e-2, 20},
-      {From::Above, 1.0, 1.0, 1e-2, 20},      {From::BestFound, 1.0, 0.3, 1e-2, 20},
-      {From::InputOrder, 0.3, 1.0, 1e-1, 20}, {From::BestFound, 2.0, 0.05, 1e-4, 10}};
-  static constexpr Variant few[] = {{From::Above, 1.0, 0.3, 1e-1, 40},
-                                    {From::InputOrder, 1.0, 0.3, 1e-1, 40},
-                                    {From::BestFound, 0.5, 0.3, 1e-1, 40},
-                                    {From::BestFound, 1.0, 0.3, 1e-1, 30}};
+      {From::Above, 1.0, 0.6, 1e-2, 17},      {From::BestFound, 0.5, 0.3, 1e-4, 17},
+      {From::InputOrder, 1.0, 0.6, 1e-2, 17}, {From::BestFound, 1.0, 1.0, 1e-2, 17},
+      {From::Above, 1.0, 1.0, 1e-2, 17},      {From::BestFound, 1.0, 0.3, 1e-2, 17},
+      {From::InputOrder, 0.3, 1.0, 1e-1, 17}, {From::BestFound, 2.0, 0.05, 1e-4, 8}};
+  static constexpr Variant few[] = {{From::Above, 1.0, 0.3, 1e-1, 36},
+                                    {From::InputOrder, 1.0, 0.3, 1e-1, 36},
+                                    {From::BestFound, 0.5, 0.3, 1e-1, 36},
+                                    {From::BestFound, 1.0, 0.3, 1e-1, 24}};
   // These only serve where nothing fits yet: bytes get dearer and dearer.
   static constexpr Variant last[] = {{From::BestFound, 4.0, 1.0, 1e-3, 60},
                                      {From::BestFound, 16.0, 1.0, 1e-3, 60}};
   const bool isSmall = core.ops.size() <= 400, isLong = explodes && !isSmall;
   const std::span<const Variant> first = isLong ? std::span<const Variant>(few) : many;
   const size_t usual = first.size();
-  const int patience = core.ops.size() <= 600 ? 2 : 1; // where time is left for a last try
   std::optional<Sequence> current;
   Measure best;
   if (start) {
@@ -203,12 +202,14 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     const Variant &variant = v < usual ? first[v] : last[v - usual];
     if (task.above && task.effort < 1 && variant.from == From::InputOrder)
       continue;
-    // Far from the budget after the first search of a large graph, or farther than a tenth after
-    // the usual ones: given up.
-    const Bytes near = task.budget + (task.budget - core.baseBytes) / (v >= usual ? 10 : 5);
+    // Far from the budget after the first search of a large graph or the first half on a small one,
+    // or less far after the usual ones: given up.
+    const size_t fair = isSmall ? usual / 2 : 1;
+    const Bytes near =
+        task.budget + (task.budget - core.baseBytes) / (isSmall || v >= usual ? 16 : 8);
     if (v >= usual && best.peakBytes <= task.budget)
       break;
-    if ((v >= usual || (v > 0 && !isSmall)) && best.peakBytes > near)
+    if (v >= fair && best.peakBytes > near)
       break;
     if (cancelled() ||
         (current && best.peakBytes <= task.budget && task.least && best.time <= *task.least))
@@ -216,8 +217,8 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     SearchOptions search;
     search.budgetBytes = task.budget;
     search.pricePerByte = task.pricePerByte * variant.price;
-    search.moves = static_cast<int64_t>(task.effort * static_cast<double>(moves())) *
-                   variant.share / 100 * (v >= usual ? patience : 1);
+    search.moves =
+        static_cast<int64_t>(task.effort * static_cast<double>(moves())) * variant.share / 100;
     search.seed = ++seed;
     // In large networks what is nearly right already is searched for its peak alone.
     search.parts = isLong ? 16 : isSmall || variant.from != From::BestFound ? 4 : 0;

@@ -30,10 +30,8 @@ public:
     double meanCost = 0, meanSize = 0;
     for (const CoreOp &op : core.ops)
       meanCost += static_cast<double>(op.cost);
-    for (const CoreValue &value : core.values) {
+    for (const CoreValue &value : core.values)
       meanSize += static_cast<double>(value.sizeBytes);
-      largest = std::max(largest, static_cast<double>(value.sizeBytes));
-    }
     meanCost /= static_cast<double>(core.ops.size());
     meanSize /= static_cast<double>(core.values.size() + 1);
     price =
@@ -226,14 +224,14 @@ private:
     return timeline.slotOfExcess(random.real());
   }
 
-  /// A random value that is live across the slot and idle there, large ones first, or `none`.
-  /// Trying values one by one is far cheaper than listing all that are live, which a move at
-  /// another peak would throw away.
+  /// A random value that is live across the slot and idle there, or `none`. Trying values one by
+  /// one is far cheaper than listing all that are live, which a move at another peak would throw
+  /// away.
   int32_t liveAcross(int32_t slot) {
     constexpr int tries = 48;
     for (int i = 0; i < tries; ++i) {
       const int32_t value = random.below(core.values.size());
-      if (static_cast<double>(core.values[value].sizeBytes) <= random.real() * largest)
+      if (core.values[value].sizeBytes == 0)
         continue;
       const int32_t from = timeline.servedFrom(value, slot);
       if (from == none || timeline.liveUntil(value, from) <= slot ||
@@ -433,7 +431,6 @@ private:
   RerunPlan plan;
   SearchResult best;
   double energy = 0, threshold = 0, price = 0, temperature = 0;
-  double largest = 0;          ///< bytes of a value
   std::vector<Change> log;     ///< of the move at hand
   std::vector<Change> journal; ///< of accepted moves since the snapshot
   std::vector<int32_t> slotsThen;

@@ -151,7 +151,7 @@ private:
 
   /// How far up a range of nodes is split. Where reruns explode the lower part is out of reach: few
   /// nodes are to be solved on the way to the upper part.
-  double share() const { return solver.hasExplodingReruns() ? 0.75 : 0.5; }
+  double share() const { return solver.hasExplodingReruns() ? 0.85 : 0.5; }
 
   void searchOrders() {
     if (options.effort <= 0 || core.ops.empty())

@@ -39,6 +39,42 @@ TEST(ProfileTest, EqualsANaiveArray) {
   }
 }
 
+// Tests that blocks above the limit get dearer and others cheaper, within bounds, and that slots
+// are drawn where the excess is, by weight.
+TEST(ProfileTest, WeighsTheExcess) {
+  Profile profile;
+  profile.reset(320); // blocks of 32 slots
+  profile.setLimit(10);
+  profile.add(0, 9, 15);
+  profile.add(100, 149, 12); // in two blocks
+  EXPECT_EQ(profile.excess(), 10 * 5 + 50 * 2);
+  profile.reweigh(2);
+  EXPECT_EQ(profile.excess(), 2 * (10 * 5 + 50 * 2));
+  profile.add(170, 179, 14); // was below the limit: half the weight
+  EXPECT_EQ(profile.excess(), 300 + 10 * 4 / 2);
+  EXPECT_EQ(profile.reliefOf(160, 191, 3), 10 * 3 / 2);
+
+  EXPECT_EQ(profile.slotOfExcess(0), 0);
+  std::vector<int> drawn(320, 0);
+  constexpr int draws = 3200;
+  for (int i = 0; i < draws; ++i)
+    ++drawn[profile.slotOfExcess((i + 0.5) / draws)];
+  for (int slot = 0; slot < 320; ++slot) {
+    const bool isOver = slot < 10 || (slot >= 100 && slot < 150) || (slot >= 170 && slot < 180);
+    const int expected = slot < 10 ? 100 : slot < 150 ? 40 : 20;
+    EXPECT_EQ(drawn[slot], isOver ? expected : 0) << slot;
+  }
+
+  for (int i = 0; i < 20; ++i)
+    profile.reweigh(2);
+  EXPECT_EQ(profile.excess(), 100 * (10 * 5 + 50 * 2 + 10 * 4));
+  profile.setLimit(20);
+  for (int i = 0; i < 20; ++i)
+    profile.reweigh(2);
+  profile.setLimit(10);
+  EXPECT_DOUBLE_EQ(profile.excess(), 0.01 * (10 * 5 + 50 * 2 + 10 * 4));
+}
+
 // Tests 3,000 problems under random additions, removals and shifts of runs: peak, time and
 // violations are always those of a full recount.
 TEST(TimelineTest, EqualsARecountAfterEveryChange) {
