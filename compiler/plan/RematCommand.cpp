@@ -26,12 +26,15 @@ namespace {
 using namespace schedule;
 
 constexpr const char *usage =
-    "usage: stowage remat graph.json --memory-budget=70%|BYTES [-o schedule.json] [--prove]\n"
-    "                     [--method=auto|cut|sqrt|rotor] [--effort=X] [--format=text|json]\n"
+    "usage: stowage remat graph.json --memory-budget=70%|BYTES [-o schedule.json]\n"
+    "                     [--prove[=SECONDS]] [--method=auto|cut|sqrt|rotor] [--effort=X]\n"
+    "                     [--format=text|json]\n"
     "       stowage remat graph.json --frontier [--effort=X] [-o frontier.csv]\n"
     "  --memory-budget=B  bytes (2GiB, 900MB, 1048576) or a share of the input order's peak (70%)\n"
     "  --frontier         the whole time/memory frontier instead of one budget\n"
-    "  --prove            also solve the phase program for a tighter bound (needs CBC)\n"
+    "  --prove[=SECONDS]  spend about so much processor time (default 60) on tighter bounds: "
+    "orders\n"
+    "                     of deaths, then, if built with CBC, phase programs\n"
     "  --method=M         auto (default), cut (no search), sqrt (Chen's segments), rotor (chains;\n"
     "                     revolve is another name)\n"
     "  --effort=X         multiplies the number of search moves (default 1)\n"
@@ -43,7 +46,7 @@ struct Arguments {
   std::string input, output, method = "auto", format = "text";
   std::optional<ByteBudget> budget;
   bool frontier = false, prove = false;
-  double effort = 1;
+  double effort = 1, proveSeconds = PlanOptions().proveSeconds;
 };
 
 /// Absent when only the usage was asked for.
@@ -80,6 +83,14 @@ std::optional<Arguments> parseArguments(int argc, char **argv) {
       arguments.frontier = true;
     } else if (text == "--prove") {
       arguments.prove = true;
+    } else if (auto seconds = value("--prove")) {
+      char *end = nullptr;
+      arguments.prove = true;
+      arguments.proveSeconds = std::strtod(seconds->c_str(), &end);
+      if (seconds->empty() || *end ||
+          !(arguments.proveSeconds > 0 && arguments.proveSeconds <= 1e6))
+        throw Error::badInput("--prove is '" + *seconds +
+                              "'; expected seconds, above 0 and at most 1000000");
     } else if (text == "-o") {
       if (++i == argc)
         throw Error::badInput("-o needs a file name");
@@ -247,9 +258,7 @@ int remat(const Arguments &arguments) {
   PlanOptions options;
   options.effort = arguments.method == "auto" ? arguments.effort : 0;
   options.prove = arguments.prove;
-  if (arguments.prove && !phaseProgramAvailable())
-    throw Error::badInput("--prove needs CBC, which this build does not have; rebuild with "
-                          "coinor-libcbc-dev installed");
+  options.proveSeconds = arguments.proveSeconds;
   if (!arguments.output.empty() && arguments.output != "-")
     checkWritable(arguments.output);
   const auto start = std::chrono::steady_clock::now();

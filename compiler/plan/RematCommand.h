@@ -1,7 +1,8 @@
 // `stowage remat`: schedules a bare graph under a memory budget, without a model around it.
 //
-//   stowage remat graph.json --memory-budget=70%|BYTES [-o schedule.json] [--prove]
-//                 [--method=auto|cut|sqrt|rotor] [--effort=X] [--format=text|json]
+//   stowage remat graph.json --memory-budget=70%|BYTES [-o schedule.json]
+//                 [--prove[=SECONDS]] [--method=auto|cut|sqrt|rotor] [--effort=X]
+//                 [--format=text|json]
 //   stowage remat graph.json --frontier
 //
 // The graph is a schedule problem or a published networkx graph (ir/plan/schedule/Json.h); `-`

@@ -2,12 +2,12 @@
 //
 //   bench-schedule [--folder=DIR] [--families=published,nets,layered,large,frontier]
 //                  [--prove=SECONDS] [--effort=X] [--peer[=FACTOR]] [--seeds=N]
-//                  [--first-seed=N]
+//                  [--first-seed=N] [--prove-layered=SECONDS]
 //
 // `published` plans every .json of the folder; the other families are generated. Seconds are CPU
 // seconds of one thread, schedule and bounds together. Every schedule is replayed by the checker.
-// `--prove` solves phase programs for published graphs and nets, for at most that many seconds a
-// row.
+// `--prove` spends up to about that many seconds a row on proofs for published graphs and nets,
+// `--prove-layered` the same for random layered graphs.
 // `--peer` runs a peer (SlotAnnealing.h) after every row of the layered graphs, for the same CPU
 // seconds, or FACTOR times as many: its extra time, or the peak at which it stopped where that is
 // above the budget. `--seeds`: random layered graphs of each size (2), `--first-seed`: the first
@@ -172,8 +172,8 @@ void publishedTable(Bench &bench, const std::string &folder, double proveSeconds
   }
 }
 
-void generatedTables(Bench &bench, const std::string &families, double proveSeconds, bool withPeer,
-                     uint64_t firstSeed, uint64_t seeds) {
+void generatedTables(Bench &bench, const std::string &families, double proveSeconds,
+                     double layeredSeconds, bool withPeer, uint64_t firstSeed, uint64_t seeds) {
   auto wanted = [&](const char *family) { return families.find(family) != std::string::npos; };
   bench.prove(proveSeconds);
   if (wanted("nets")) {
@@ -182,7 +182,7 @@ void generatedTables(Bench &bench, const std::string &families, double proveSeco
       for (double percent : {90.0, 80.0, 70.0, 60.0, 50.0})
         bench.row(trainingStep(convolutionalForward(name, 32)), percent);
   }
-  bench.prove(0);
+  bench.prove(layeredSeconds);
   if (wanted("layered")) {
     bench.peer = withPeer;
     bench.header("Random layered graphs");
@@ -195,6 +195,7 @@ void generatedTables(Bench &bench, const std::string &families, double proveSeco
     }
   }
   bench.peer = false;
+  bench.prove(0);
   if (wanted("large")) {
     bench.header("Large training steps");
     for (const Problem &problem : {gptStep(20), gptStep(235), recurrentStep(1060)})
@@ -215,7 +216,7 @@ int main(int argc, char **argv) {
   try {
     std::string folder, families = "published,nets,layered,large,frontier";
     Bench bench;
-    double proveSeconds = 0;
+    double proveSeconds = 0, layeredSeconds = 0;
     bool withPeer = false;
     uint64_t firstSeed = 1, seeds = 2;
     for (int i = 1; i < argc; ++i) {
@@ -235,6 +236,8 @@ int main(int argc, char **argv) {
         firstSeed = std::strtoull(text.c_str() + 13, nullptr, 10);
       else if (text.rfind("--prove=", 0) == 0)
         proveSeconds = std::atof(text.c_str() + 8);
+      else if (text.rfind("--prove-layered=", 0) == 0)
+        layeredSeconds = std::atof(text.c_str() + 16);
       else if (text.rfind("--seeds=", 0) == 0)
         seeds = std::strtoull(text.c_str() + 8, nullptr, 10);
       else
@@ -242,7 +245,7 @@ int main(int argc, char **argv) {
     }
     if (!folder.empty() && families.find("published") != std::string::npos)
       publishedTable(bench, folder, proveSeconds);
-    generatedTables(bench, families, proveSeconds, withPeer, firstSeed, seeds);
+    generatedTables(bench, families, proveSeconds, layeredSeconds, withPeer, firstSeed, seeds);
     return bench.failed ? 3 : 0;
   } catch (const Error &error) {
     std::fprintf(stderr, "error: %s\n", error.what());

@@ -27,6 +27,12 @@
 //    write: only what is more than those counts.
 //  - All that is left at a set F, once a later set M is found that needs no more bytes than any set
 //    between the two, whatever runs again: from F it is safe to go to M.
+//  - All that is left at a set F, once nothing follows from a later set W that is a waist: a
+//  schedule
+//    that has come to F, run in the same order after W, needs no more bytes. Of a set X on its way
+//    let Y be what is in W. If Y needs at least the bytes of W, X and all of W needs at most those
+//    of X. If not, all of X beside W is among the ops that can have run while such a Y had, few,
+//    and W fits with all that they write.
 //
 // What a rerun is short of is counted too: inputs that are dead by then are kept for it or written
 // again, at the expense of all that may need them, in equal parts.
@@ -36,10 +42,9 @@
 #pragma once
 
 #include "passes/solvers/schedule/CutBound.h"
+#include "passes/solvers/schedule/Precedence.h"
 
 namespace stow::schedule {
-
-class Precedence;
 
 class DeathSearch {
 public:
@@ -66,11 +71,17 @@ public:
   /// `mostExtra` more than the least time. Spends `allowance`; deterministic.
   Answer run(Bytes budgetBytes, Cost mostExtra, Sinks sinks, int64_t &allowance) const;
 
-  /// A lower bound on the time of every schedule whose peak is at most `budgetBytes`: the most that
-  /// is excluded, from `provenTime`, which is one already. `knownTime`: of the best schedule known,
-  /// no need to prove more. Spends at most about `allowance`.
-  Cost timeBound(Bytes budgetBytes, Cost provenTime, std::optional<Cost> knownTime,
-                 int64_t allowance) const;
+  struct Bound {
+    Cost time = 0;  ///< no schedule within the budget takes less
+    Sequence order; ///< one within the budget without extra time, if the search meets it
+  };
+  /// The most time that is excluded, from `provenTime`, which is a lower bound already.
+  /// `knownTime`: of the best schedule known, no need to prove more. Spends `allowance`.
+  Bound timeBound(Bytes budgetBytes, Cost provenTime, std::optional<Cost> knownTime,
+                  int64_t &allowance) const;
+
+  /// About what a run spends in a second, for limits that are asked for in seconds.
+  static constexpr int64_t workPerSecond = 200'000'000;
 
   /// An order of the ops, each once, with the smallest peak found: `start`, unless the search finds
   /// a better one. It is not looked for at `leastBytes` or less.
@@ -92,9 +103,10 @@ private:
     std::vector<int32_t> readers;
     Bytes beside = 0; ///< least bytes of a reader beside its inputs and what it leaves alive
   };
-  void addMortal(Mortal mortal, const Precedence &precedence);
+  void addMortal(Mortal mortal);
 
   const Core &core;
+  const Precedence precedence;
   Bytes baseBytes = 0;
   int shift = 0; ///< of scaled costs
   size_t words = 0;

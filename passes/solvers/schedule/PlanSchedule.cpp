@@ -95,12 +95,19 @@ public:
       result.cutBound = std::max(*proof.time, treeBound(budget, proof, walk.best->time, 1));
     bool infeasible = false;
     if (options.prove) {
-      infeasible = prove(result, walk, proof, budget);
+      double seconds = options.proveSeconds;
+      if (isOpen() && deaths)
+        seconds -=
+            proveByDeaths(result, walk, budget, phaseProgramAvailable() ? seconds / 2 : seconds);
+      if (phaseProgramAvailable())
+        infeasible = prove(result, walk, proof, budget, seconds);
       constexpr int64_t deep = 12;
       if (isOpen() && !cancelled())
         result.cutBound =
             std::max(*result.cutBound, treeBound(budget, proof, walk.best->time, deep));
     }
+    if (result.cutBound)
+      result.cutBound = std::max(*result.cutBound, carried(budget, *result.cutBound));
     fill(result, walk, infeasible);
     return result;
   }
@@ -114,8 +121,9 @@ public:
 
   Cost timeBound(Bytes budget) {
     const CutBound::Proof proof = proofAt(budget);
-    return proof.time ? std::max(*proof.time, treeBound(budget, proof, std::nullopt, 1))
-                      : core.leastTime;
+    return carried(budget, proof.time
+                               ? std::max(*proof.time, treeBound(budget, proof, std::nullopt, 1))
+                               : core.leastTime);
   }
 
   Bytes peakBound() const { return bound.peakBound(); }
@@ -178,8 +186,8 @@ private:
     return bound.refine(budget, core.ops.size() > 5000 ? 12 : 64);
   }
 
-  /// What trees of orders and of moments, and orders of deaths, prove with `scale` times the usual
-  /// work; `known` is the time of a schedule.
+  /// What trees of orders and of moments prove with `scale` times the usual work, and once, orders
+  /// of deaths; `known` is the time of a schedule.
   Cost treeBound(Bytes budget, const CutBound::Proof &proof, std::optional<Cost> known,
                  int64_t scale) const {
     std::vector<int32_t> ops;
@@ -195,10 +203,20 @@ private:
     moments.knownTime = known;
     moments.allowance = 10'000'000 * scale;
     const Cost trees = std::max(ordered, momentTimeBound(core, bound, budget, moments));
+    if (!deaths || scale > 1) // --prove has asked it for more already
+      return trees;
     // Above 500 ops it takes more than a second to exclude what the trees do not.
     const size_t count = core.ops.size();
-    const int64_t allowance = (count > 500 ? 20 : count > 300 ? 60 : 100) * int64_t(1'000'000);
-    return deaths ? deaths->timeBound(budget, trees, known, allowance * scale) : trees;
+    int64_t allowance = (count > 500 ? 20 : count > 300 ? 60 : 100) * int64_t(1'000'000);
+    return deaths->timeBound(budget, trees, known, allowance).time;
+  }
+
+  /// What is proven for more memory holds for less.
+  Cost carried(Bytes budget, Cost time) {
+    for (auto known = proven.lower_bound(budget); known != proven.end(); ++known)
+      time = std::max(time, known->second);
+    proven[budget] = time;
+    return time;
   }
 
   const Frontier &sweep() {
@@ -337,10 +355,25 @@ private:
     return known->second = solver.solve(task);
   }
 
+  /// Orders of deaths, for about so many seconds: a bound, or an order without reruns. Returns the
+  /// seconds spent.
+  double proveByDeaths(PlanResult &result, Walk &walk, Bytes budget, double seconds) const {
+    const double rate = static_cast<double>(DeathSearch::workPerSecond);
+    const auto allowance = static_cast<int64_t>(std::min(seconds, 1e9) * rate);
+    int64_t left = allowance;
+    DeathSearch::Bound found = deaths->timeBound(budget, *result.cutBound, walk.best->time, left);
+    result.cutBound = std::max(*result.cutBound, found.time);
+    if (!found.order.empty())
+      if (std::optional<Point> point = solver.pointOf(std::move(found.order), budget))
+        walk.best = std::move(*point);
+    return static_cast<double>(allowance - left) / rate;
+  }
+
   /// Phase programs of rising size until one proves the schedule at hand, each refined while its
   /// replay exceeds the budget inside a phase. Replays, with reruns delayed to their readers, may
   /// be better schedules themselves or start a search for one. True if the budget is infeasible.
-  bool prove(PlanResult &result, Walk &walk, const CutBound::Proof &proof, Bytes budget) {
+  bool prove(PlanResult &result, Walk &walk, const CutBound::Proof &proof, Bytes budget,
+             double seconds) {
     if (!proof.time || core.ops.empty())
       return false;
     const int32_t highest = bound.opsByPressure().front();
@@ -356,7 +389,6 @@ private:
       return cancelled() || (walk.best && (walk.best->time <= *result.cutBound ||
                                            isMet(walk.best->time, result.phaseBound)));
     };
-    double seconds = options.proveSeconds;
     for (size_t i = 0; i < std::size(programs); ++i) {
       const auto [phases, first] = programs[i];
       constexpr int mostRounds = 12;
@@ -436,6 +468,7 @@ private:
   std::optional<Frontier> swept;   ///< of all prices, from every order
   std::optional<Point> lowestPeak; ///< of all answers, that with the smallest peak
   std::map<int, std::vector<Point>> nodes;
+  std::map<Bytes, Cost> proven; ///< by budget: what no schedule takes less than
 };
 
 Planner::Planner(const Problem &problem, PlanOptions options)

@@ -44,9 +44,10 @@ enum class Status {
 struct PlanOptions {
   /// Multiplies all numbers of search moves. 0: cuts only.
   double effort = 1.0;
-  /// Solve the phase program (bound L2) for a tighter bound; ignored if built without CBC.
+  /// Spend more on bounds, and on schedules that they lead to: on orders of deaths, then on the
+  /// phase program (bound L2; none if built without CBC).
   bool prove = false;
-  double proveSeconds = 60;
+  double proveSeconds = 60; ///< of processor time at most, about
   std::function<bool()> cancelled = {};
 };
 
@@ -77,8 +78,8 @@ struct FrontierRow {
   Solution solution;
 };
 
-/// Answers any number of budgets for one problem. Work is shared between calls; answers are not
-/// changed by it.
+/// Answers any number of budgets for one problem. Work is shared between calls; schedules are not
+/// changed by it. Bounds may be: what was proven for more memory holds for less.
 class Planner {
 public:
   /// Throws Error(BadInput) if the problem is malformed.
@@ -91,7 +92,7 @@ public:
   std::optional<FrontierRow> schedule(Bytes budgetBytes);
 
   /// No schedule within the budget takes less time: the cut bound of `plan`, without a schedule.
-  /// The least time where no schedule fits.
+  /// Where no schedule fits, what was proven for more memory, or the least time.
   Cost timeBound(Bytes budgetBytes);
 
   /// No schedule has a smaller peak.
