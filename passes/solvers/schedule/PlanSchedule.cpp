@@ -177,7 +177,7 @@ private:
     order.cancelled = options.cancelled;
     Sequence better = searchOrder(core, solver.bases().front(), order);
     if (deaths)
-      better = deaths->improveOrder(better, least - 1, 8'000'000);
+      better = deaths->improveOrder(better, least - 1, 4'000'000);
     if (measure(core, better).peakBytes < measure(core, solver.bases().front()).peakBytes)
       solver.addBase(std::move(better));
   }
@@ -205,9 +205,10 @@ private:
     const Cost trees = std::max(ordered, momentTimeBound(core, bound, budget, moments));
     if (!deaths || scale > 1) // --prove has asked it for more already
       return trees;
-    // Above 500 ops it takes more than a second to exclude what the trees do not.
+    // On larger graphs it rarely adds to what the trees prove.
     const size_t count = core.ops.size();
-    int64_t allowance = (count > 500 ? 20 : count > 300 ? 60 : 100) * int64_t(1'000'000);
+    const bool isSmall = count <= 300, isNew = trees == core.leastTime;
+    int64_t allowance = (isNew || isSmall ? 80 : count <= 500 ? 20 : 10) * int64_t(1'000'000);
     return deaths->timeBound(budget, trees, known, allowance).time;
   }
 
