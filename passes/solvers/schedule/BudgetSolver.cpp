@@ -207,9 +207,7 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     const size_t fair = isSmall ? usual / 2 : 1;
     const Bytes near =
         task.budget + (task.budget - core.baseBytes) / (isSmall || v >= usual ? 16 : 8);
-    if (v >= usual && best.peakBytes <= task.budget)
-      break;
-    if (v >= fair && best.peakBytes > near)
+    if ((v >= usual && best.peakBytes <= task.budget) || (v >= fair && best.peakBytes > near))
       break;
     if (cancelled() ||
         (current && best.peakBytes <= task.budget && task.least && best.time <= *task.least))
@@ -236,8 +234,7 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     const bool better = !current || key(result.measured) < key(best);
     if (better)
       polish(task, result);
-    const bool fits = result.measured.peakBytes <= task.budget;
-    if (fits)
+    if (result.measured.peakBytes <= task.budget)
       if (std::optional<Point> point = pointOf(result.sequence, task.budget))
         found.push_back(std::move(*point));
     if (better) {
