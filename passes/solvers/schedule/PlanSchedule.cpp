@@ -159,7 +159,9 @@ private:
 
   /// How far up a range of nodes is split. Where reruns explode the lower part is out of reach: few
   /// nodes are to be solved on the way to the upper part.
-  double share() const { return solver.hasExplodingReruns() ? 0.85 : 0.5; }
+  double share(int low, int high) const {
+    return solver.hasExplodingReruns() && high - low > 40 ? 0.85 : 0.5;
+  }
 
   void searchOrders() {
     if (options.effort <= 0 || core.ops.empty())
@@ -207,8 +209,9 @@ private:
       return trees;
     // On larger graphs it rarely adds to what the trees prove.
     const size_t count = core.ops.size();
-    const bool isSmall = count <= 300, isNew = trees == core.leastTime;
-    int64_t allowance = (isNew || isSmall ? 80 : count <= 500 ? 20 : 10) * int64_t(1'000'000);
+    const bool isSmall = count <= 300, isLarge = count > 500, isNew = trees == core.leastTime;
+    const int64_t millions = isNew || isSmall ? (isLarge ? 60 : 80) : isLarge ? 10 : 20;
+    int64_t allowance = millions * 1'000'000;
     return deaths->timeBound(budget, trees, known, allowance).time;
   }
 
@@ -258,7 +261,7 @@ private:
 
   /// Solves the node that splits what is left; absent if there is none of at least `finest`.
   std::optional<Step> next(Descent &at, int finest) {
-    while (std::optional<int> node = pivot(at.from, at.to, finest, share())) {
+    while (std::optional<int> node = pivot(at.from, at.to, finest, share(at.from, at.to))) {
       const Bytes here = rung(*node);
       if (at.high.peak <= here) {
         at.to = *node;
