@@ -68,6 +68,8 @@ std::vector<BudgetSolver::CutStyle> BudgetSolver::stylesFor(Bytes budget) const 
   std::vector<CutStyle> styles = {{0, 0.3},   {0.18, 0.3},  {0.5, 0.3},  {1, 0.3},
                                   {0, 0.02},  {0.12, 0.3},  {0.25, 0.3}, {0.35, 0.3},
                                   {0, 0.001}, {0.18, 0.02}, {0.5, 4},    {0.12, 4}};
+  for (size_t i = 0; i < styles.size(); ++i)
+    styles[i].index = i;
   if (core.ops.size() <= 400)
     return styles;
   auto cost = [&](const CutStyle &style) {
@@ -91,26 +93,34 @@ std::vector<BudgetSolver::CutStyle> BudgetSolver::stylesFor(Bytes budget) const 
 
 /// Cuts from the schedule above, and from every base in every style until the work allowed is done.
 /// The cheapest first.
-std::vector<Sequence> BudgetSolver::cuts(const Task &task) const {
+std::vector<Sequence> BudgetSolver::cuts(const Task &task, std::vector<char> &futile) const {
   const int rounds = core.ops.size() > 500 ? 16 : 60;
   // On large graphs most styles fail, and the one that fits may come late; an attempt takes work
   // that grows faster than the graph.
   const auto ops = static_cast<int64_t>(core.ops.size());
   int64_t allowance = cutAllowance(ops <= 2500 ? 2500 : std::max<int64_t>(20000, 5 * ops));
   std::vector<Sequence> found;
+  // Whether it is worth trying for less memory.
   auto attempt = [&](const Sequence &start, double bias, const std::vector<char> *barred) {
     if (cancelled() || allowance <= 0)
-      return;
-    if (std::optional<Sequence> reduced =
-            reduceToBudget(core, start, task.budget, rounds, bias, barred, &allowance))
+      return true;
+    std::optional<Sequence> reduced =
+        reduceToBudget(core, start, task.budget, rounds, bias, barred, &allowance);
+    if (reduced)
       found.push_back(std::move(*reduced));
+    return reduced || allowance <= 0;
   };
   if (task.above)
     attempt(task.above->sequence, 0.3, nullptr);
+  futile = task.futile;
   if (!explodes)
     for (const CutStyle &style : stylesFor(task.budget))
-      for (size_t i = orders.size(); i-- > 0;)
-        attempt(orders[i], style.bias, barsFor(i, style.segments));
+      for (size_t i = orders.size(); i-- > 0;) {
+        const size_t index = style.index * orders.size() + i;
+        futile.resize(std::max(futile.size(), index + 1), 0);
+        if (futile[index] < 3) // a few failures may be bad luck
+          futile[index] += !attempt(orders[i], style.bias, barsFor(i, style.segments));
+      }
   // Where reruns must nest deeply, cuts give up or pay more than evictions.
   const size_t maxRuns = 3 * core.ops.size() + 64;
   const bool worthwhile = core.ops.size() <= 2500 && !explodes;
@@ -263,9 +273,10 @@ std::vector<Point> BudgetSolver::repair(const Sequence &start, Bytes budget) con
   return found;
 }
 
-std::vector<Point> BudgetSolver::solve(const Task &task) const {
-  std::vector<Point> found;
-  std::vector<Sequence> candidates = cuts(task);
+BudgetSolver::Answer BudgetSolver::solve(const Task &task) const {
+  Answer answer;
+  std::vector<Point> &found = answer.points;
+  std::vector<Sequence> candidates = cuts(task, answer.futile);
   std::optional<Sequence> start;
   if (!candidates.empty())
     start = candidates.front();
@@ -276,7 +287,7 @@ std::vector<Point> BudgetSolver::solve(const Task &task) const {
       found.push_back(std::move(*point));
   if (options.effort > 0)
     search(task, start ? &*start : nullptr, found);
-  return found;
+  return answer;
 }
 
 Frontier BudgetSolver::sweep(Bytes peakBound) {

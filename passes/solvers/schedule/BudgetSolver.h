@@ -58,10 +58,17 @@ public:
     double effort = 1;
     const Point *above = nullptr; ///< a schedule with a higher peak
     const Point *below = nullptr; ///< a schedule that fits
+    std::vector<char> futile;     ///< what the last answer for more memory says of its cuts
+  };
+  struct Answer {
+    std::vector<Point> points;
+    /// Per style of cuts and order, for how many budgets on the way here it led nowhere. What did
+    /// so for three larger ones is not tried.
+    std::vector<char> futile;
   };
   /// Every schedule within the budget that cuts and search come across; if search finds none, the
   /// one nearest to it.
-  std::vector<Point> solve(const Task &task) const;
+  Answer solve(const Task &task) const;
 
   /// Search from one sequence: points within the budget, or the one nearest to it.
   void search(const Task &task, const Sequence *start, std::vector<Point> &found) const;
@@ -77,13 +84,14 @@ public:
 private:
   struct CutStyle {
     double segments, bias;
+    size_t index = 0; ///< in the list of all
   };
   struct SweptStyle {
     double segments;
     std::vector<std::pair<Bytes, Cost>> points; ///< peak and time
   };
   std::vector<CutStyle> stylesFor(Bytes budget) const;
-  std::vector<Sequence> cuts(const Task &task) const;
+  std::vector<Sequence> cuts(const Task &task, std::vector<char> &futile) const;
   const std::vector<char> *barsFor(size_t base, double segments) const;
   void polish(const Task &task, SearchResult &result) const;
   int64_t moves() const;

@@ -249,14 +249,16 @@ private:
     std::optional<Point> low;
     Bytes refused = -1; ///< a budget that found nothing
     int from = 0, to = 0;
+    std::vector<char> futile; ///< cuts that came to nothing for more memory
   };
   struct Step {
     int node = 0;
     std::optional<Point> best; ///< the node's answer
+    const std::vector<char> *futile = nullptr;
   };
 
   Descent fromTheTop() {
-    return {sweep().points(), start.points().back(), {}, -1, lowest, highest};
+    return {sweep().points(), start.points().back(), {}, -1, lowest, highest, {}};
   }
 
   /// Solves the node that splits what is left; absent if there is none of at least `finest`.
@@ -267,10 +269,10 @@ private:
         at.to = *node;
         continue;
       }
-      for (const Point &point : solved(*node, at.high, at.low))
-        at.pool.push_back(point);
+      const BudgetSolver::Answer &answer = solved(*node, at);
+      at.pool.insert(at.pool.end(), answer.points.begin(), answer.points.end());
       const Point *best = choose(at.pool, here, at.refused, at.high, at.low);
-      return Step{*node, best ? std::optional(*best) : std::nullopt};
+      return Step{*node, best ? std::optional(*best) : std::nullopt, &answer.futile};
     }
     return std::nullopt;
   }
@@ -278,6 +280,8 @@ private:
   static void goBelow(Descent &at, Step step) {
     at.high = std::move(*step.best);
     at.to = step.node;
+    if (!step.futile->empty())
+      at.futile = *step.futile;
   }
   void goAbove(Descent &at, Step step) {
     if (step.best)
@@ -340,22 +344,24 @@ private:
     return *lowestPeak;
   }
 
-  /// What the solver finds at a node. The box follows from the node, so the node alone is the key.
-  const std::vector<Point> &solved(int node, const Point &high, const std::optional<Point> &low) {
+  /// What the solver finds at a node. The way to it follows from the node, so the node alone is the
+  /// key.
+  const BudgetSolver::Answer &solved(int node, const Descent &at) {
     auto [known, isNew] = nodes.try_emplace(node);
     if (!isNew)
       return known->second;
     BudgetSolver::Task task;
     task.budget = rung(node);
     const CutBound::Proof proof = bound.refine(task.budget, 4);
-    if (!proof.time || (low && low->time <= *proof.time))
+    if (!proof.time || (at.low && at.low->time <= *proof.time))
       return known->second;
     task.least = proof.time;
     task.pricePerByte = std::ldexp(proof.price, -bound.shift());
     task.seed = static_cast<uint64_t>(node);
     task.effort = effortAt(node);
-    task.above = &high;
-    task.below = low ? &*low : nullptr;
+    task.above = &at.high;
+    task.below = at.low ? &*at.low : nullptr;
+    task.futile = at.futile;
     return known->second = solver.solve(task);
   }
 
@@ -471,7 +477,7 @@ private:
   Frontier start;                  ///< orders without reruns
   std::optional<Frontier> swept;   ///< of all prices, from every order
   std::optional<Point> lowestPeak; ///< of all answers, that with the smallest peak
-  std::map<int, std::vector<Point>> nodes;
+  std::map<int, BudgetSolver::Answer> nodes;
   std::map<Bytes, Cost> proven; ///< by budget: what no schedule takes less than
 };
 
