@@ -176,30 +176,39 @@ void BudgetSolver::polish(const Task &task, SearchResult &result) const {
     result = {std::move(better), measured};
 }
 
-void BudgetSolver::search(const Task &task, const Sequence *start,
-                          std::vector<Point> &found) const {
-  enum class From { InputOrder, Above, BestFound };
-  struct Variant {
-    From from;
-    double price, warmth, cooling;
-    int share;
-  };
-  // Searches differ more by where they start than by how they run, and many short ones do best;
-  // only where reruns explode on a large graph long ones are needed.
-  static constexpr Variant many[] = {
-      {From::Above, 1.0, 0.6, 1e-2, 17},      {From::BestFound, 0.5, 0.3, 1e-4, 17},
-      {From::InputOrder, 1.0, 0.6, 1e-2, 17}, {From::BestFound, 1.0, 1.0, 1e-2, 17},
-      {From::Above, 1.0, 1.0, 1e-2, 17},      {From::BestFound, 1.0, 0.3, 1e-2, 17},
-      {From::InputOrder, 0.3, 1.0, 1e-1, 17}, {From::BestFound, 2.0, 0.05, 1e-4, 8}};
-  static constexpr Variant few[] = {{From::Above, 1.0, 0.3, 1e-1, 36},
+namespace {
+
+enum class From { InputOrder, Above, BestFound };
+
+/// One local search of a budget.
+struct Variant {
+  From from;
+  double price, warmth, cooling;
+  int share;
+};
+
+// Searches differ more by where they start than by how they run, and many short ones do best;
+// only where reruns explode on a large graph long ones are needed.
+constexpr Variant shortSearches[] = {
+    {From::Above, 1.0, 0.6, 1e-2, 20},      {From::BestFound, 0.5, 0.3, 1e-4, 20},
+    {From::InputOrder, 1.0, 0.6, 1e-2, 20}, {From::BestFound, 1.0, 1.0, 1e-2, 20},
+    {From::Above, 1.0, 1.0, 1e-2, 20},      {From::BestFound, 1.0, 0.3, 1e-2, 20},
+    {From::InputOrder, 0.3, 1.0, 1e-1, 20}, {From::BestFound, 2.0, 0.05, 1e-4, 10}};
+constexpr Variant longSearches[] = {{From::Above, 1.0, 0.3, 1e-1, 36},
                                     {From::InputOrder, 1.0, 0.3, 1e-1, 36},
                                     {From::BestFound, 0.5, 0.3, 1e-1, 36},
                                     {From::BestFound, 1.0, 0.3, 1e-1, 24}};
-  // These only serve where nothing fits yet: bytes get dearer and dearer.
-  static constexpr Variant last[] = {{From::BestFound, 4.0, 1.0, 1e-3, 60},
-                                     {From::BestFound, 16.0, 1.0, 1e-3, 60}};
+// These only serve where nothing fits yet: bytes get dearer and dearer.
+constexpr Variant lastSearches[] = {{From::BestFound, 4.0, 1.0, 1e-3, 60},
+                                    {From::BestFound, 16.0, 1.0, 1e-3, 60}};
+
+} // namespace
+
+void BudgetSolver::search(const Task &task, const Sequence *start,
+                          std::vector<Point> &found) const {
   const bool isSmall = core.ops.size() <= 400, isLong = explodes && !isSmall;
-  const std::span<const Variant> first = isLong ? std::span<const Variant>(few) : many;
+  const std::span<const Variant> first =
+      isLong ? std::span<const Variant>(longSearches) : shortSearches;
   const size_t usual = first.size();
   std::optional<Sequence> current;
   Measure best;
@@ -208,8 +217,8 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     best = measure(core, *start);
   }
   uint64_t seed = 16 * task.seed;
-  for (size_t v = 0; v < usual + std::size(last); ++v) {
-    const Variant &variant = v < usual ? first[v] : last[v - usual];
+  for (size_t v = 0; v < usual + std::size(lastSearches); ++v) {
+    const Variant &variant = v < usual ? first[v] : lastSearches[v - usual];
     if (task.above && task.effort < 1 && variant.from == From::InputOrder)
       continue;
     // Far from the budget after the first search of a large graph or the first half on a small one,
@@ -225,8 +234,10 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     SearchOptions search;
     search.budgetBytes = task.budget;
     search.pricePerByte = task.pricePerByte * variant.price;
+    // Where reruns explode a move takes longer.
+    const double effort = task.effort * (explodes && isSmall ? 0.85 : 1);
     search.moves =
-        static_cast<int64_t>(task.effort * static_cast<double>(moves())) * variant.share / 100;
+        static_cast<int64_t>(effort * static_cast<double>(moves())) * variant.share / 100;
     search.seed = ++seed;
     // In large networks what is nearly right already is searched for its peak alone.
     search.parts = isLong ? 16 : isSmall || variant.from != From::BestFound ? 4 : 0;
