@@ -222,10 +222,11 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     if (task.above && task.effort < 1 && variant.from == From::InputOrder)
       continue;
     // Far from the budget after the first search of a large graph or the first half on a small one,
-    // or less far after the usual ones: given up.
+    // or less far after the usual ones: given up. Networks come down from farther.
     const size_t fair = isSmall ? usual / 2 : 1;
-    const Bytes near =
-        task.budget + (task.budget - core.baseBytes) / (isSmall || v >= usual ? 16 : 8);
+    const bool isLate = v >= usual || (explodes && isSmall);
+    const Bytes near = task.budget + (task.budget - core.baseBytes) /
+                                         (explodes ? (isLate ? 16 : 8) : (isLate ? 10 : 5));
     if ((v >= usual && best.peakBytes <= task.budget) || (v >= fair && best.peakBytes > near))
       break;
     if (cancelled() ||
