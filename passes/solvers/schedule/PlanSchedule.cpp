@@ -358,7 +358,9 @@ private:
     task.least = proof.time;
     task.pricePerByte = std::ldexp(proof.price, -bound.shift());
     task.seed = static_cast<uint64_t>(node);
-    task.effort = effortAt(node);
+    // Small networks are answered soon enough, and gain by it.
+    const bool isShort = core.ops.size() > 400 || solver.hasExplodingReruns();
+    task.effort = isShort ? effortAt(node) : 1;
     task.above = &at.high;
     task.below = at.low ? &*at.low : nullptr;
     task.futile = at.futile;
