@@ -28,11 +28,10 @@
 //  - All that is left at a set F, once a later set M is found that needs no more bytes than any set
 //    between the two, whatever runs again: from F it is safe to go to M.
 //  - All that is left at a set F, once nothing follows from a later set W that is a waist: a
-//  schedule
-//    that has come to F, run in the same order after W, needs no more bytes. Of a set X on its way
-//    let Y be what is in W. If Y needs at least the bytes of W, X and all of W needs at most those
-//    of X. If not, all of X beside W is among the ops that can have run while such a Y had, few,
-//    and W fits with all that they write.
+//    schedule that has come to F, run in the same order after W, needs no more bytes. Of a set X
+//    on its way let Y be what is in W. If Y needs at least the bytes of W, X and all of W needs
+//    at most those of X. If not, all of X beside W is among the ops that can have run while such
+//    a Y had, few, and W fits with all that they write.
 //
 // What a rerun is short of is counted too: inputs that are dead by then are kept for it or written
 // again, at the expense of all that may need them, in equal parts.
