@@ -96,9 +96,10 @@ public:
     bool infeasible = false;
     if (options.prove) {
       double seconds = options.proveSeconds;
+      // Orders of deaths prove more where reruns explode, phase programs on networks.
+      const double share = !phaseProgramAvailable() ? 1 : solver.hasExplodingReruns() ? 0.5 : 0.1;
       if (isOpen() && deaths)
-        seconds -=
-            proveByDeaths(result, walk, budget, phaseProgramAvailable() ? seconds / 2 : seconds);
+        seconds -= proveByDeaths(result, walk, budget, share * seconds);
       if (phaseProgramAvailable())
         infeasible = prove(result, walk, proof, budget, seconds);
       constexpr int64_t deep = 12;
