@@ -47,9 +47,7 @@ std::optional<int> pivot(int low, int high, int finest, double share) {
 
 /// The share of the usual search for a node, less the finer it is: what is known for a little more
 /// memory is close to its answer then, and a budget between coarse nodes costs little more.
-double effortAt(int node) {
-  return node % 40 == 0 ? 1 : node % 20 == 0 ? 0.5 : 0.3;
-}
+double effortAt(int node) { return node % 40 == 0 ? 1 : node % 20 == 0 ? 0.5 : 0.3; }
 
 } // namespace
 
