@@ -106,7 +106,7 @@ public:
             std::max(*result.cutBound, treeBound(budget, proof, walk.best->time, deep));
     }
     if (result.cutBound)
-      result.cutBound = std::max(*result.cutBound, carried(budget, *result.cutBound));
+      result.cutBound = carried(budget, *result.cutBound);
     fill(result, walk, infeasible);
     return result;
   }
