@@ -138,9 +138,6 @@ public:
     for (size_t v = 0; v < problem.values.size(); ++v)
       if (problem.values[v].keep && coreValue[v] != dropped)
         markKept(static_cast<ValueId>(v));
-    for (size_t v = 0; v < problem.values.size(); ++v)
-      if (folding.hasLooseView[v] && coreValue[v] != dropped && core.values[coreValue[v]].producer)
-        core.ops[*core.values[coreValue[v]].producer].recomputable = false;
     for (size_t op = 0; op < core.ops.size(); ++op)
       for (int32_t value : core.ops[op].inputs)
         core.values[value].readers.push_back(static_cast<int32_t>(op));
@@ -203,7 +200,7 @@ private:
     const int32_t index = static_cast<int32_t>(core.ops.size());
     CoreOp fresh;
     fresh.op = id;
-    fresh.mayRepeat = fresh.recomputable = op.recomputable;
+    fresh.recomputable = op.recomputable;
     const Alternative &cheapest = op.alternatives[cheapestAlternative(op)];
     fresh.cost = fresh.leastCost = cheapest.cost;
     fresh.workspaceBytes = fresh.leastWorkspaceBytes = cheapest.workspaceBytes;
@@ -241,6 +238,11 @@ private:
           insertUnique(extra[output], coreValue[input]);
         for (int32_t viewed : extra[input])
           insertUnique(extra[output], viewed);
+      }
+    for (int32_t viewed : extra[output])
+      if (core.values[viewed].viewed.empty() && core.values[viewed].producer) {
+        core.values[viewed].views.push_back(value);
+        core.values[value].viewed.push_back(viewed);
       }
   }
 
@@ -347,6 +349,8 @@ Measure measure(const Core &core, const Sequence &sequence, std::vector<Bytes> *
     const CoreOp &op = core.ops[sequence[i]];
     result.time += op.cost;
     for (int32_t value : op.outputs) {
+      for (int32_t view : core.values[value].views)
+        result.legal &= lastRead[view] == never;
       int32_t last = std::max(lastRead[value], i);
       change[i] += core.values[value].sizeBytes;
       change[std::min(last + 1, count)] -= core.values[value].sizeBytes;

@@ -8,9 +8,10 @@
 //  - Pinned storages are always resident; their bytes move to `baseBytes` and their values vanish,
 //    unless an op overwrites them: then they stay as values of size 0, so that no reader is moved
 //    behind the op that destroys them.
-//  - Other views stay as values of size 0 whose readers also read the viewed value; the op that
-//    writes such a viewed value is never recomputed by solvers (its copies could not be told
-//    apart).
+//  - Other views stay as values of size 0 whose readers also read the viewed value: what an op
+//    writes into a part of a concatenation is one. A new copy of the viewed value is without them:
+//    whoever reads such a view then needs a run of its own op behind that of the viewed value's.
+//    (The checker lets it read the old copy while that is live; solvers do without.)
 #pragma once
 
 #include "ir/plan/schedule/Problem.h"
@@ -37,8 +38,7 @@ struct CoreOp {
   Cost leastCost = 0;
   Bytes leastWorkspaceBytes = 0;
   Bytes uncertainCreditBytes = 0; ///< credits that the checker may grant, solvers do not count on
-  bool recomputable = true;       ///< as far as solvers are concerned
-  bool mayRepeat = true;          ///< as the problem says; bounds use this one
+  bool recomputable = true;
   OpId op = 0;
   std::vector<OpId> followers; ///< folded view ops that run right after
 };
@@ -47,6 +47,8 @@ struct CoreValue {
   Bytes sizeBytes = 0;
   std::optional<int32_t> producer; ///< core op; absent: exists from the start
   std::vector<int32_t> readers;    ///< core ops, ascending, without repetition
+  std::vector<int32_t> views;      ///< written into its bytes later: a new copy is without them
+  std::vector<int32_t> viewed;     ///< whose view it is
   bool keep = false;
 };
 
@@ -74,7 +76,9 @@ struct Measure {
   Cost time = 0;
   Bytes peakBytes = 0;
   size_t peakPosition = 0;
-  bool legal = true; ///< every read is served, and required overwrites are last reads
+  /// Every read is served, required overwrites are last reads, and views that are read lie in the
+  /// latest copy of what they view.
+  bool legal = true;
 };
 
 /// O(runs + reads). If `bytesAt` is given it receives the bytes at every position.

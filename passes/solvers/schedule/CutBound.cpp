@@ -115,7 +115,7 @@ KeepOrRerun::Moment CutBound::momentOf(int32_t v, const std::vector<char> &above
   for (size_t u = 0; u < count; ++u) {
     // Ops that are not above v may run for the first time after it: that costs nothing extra.
     moment.rerunCost[u] = above[u] ? core.ops[u].leastCost << costShift : 0;
-    moment.fixed[u] = above[u] && !core.ops[u].mayRepeat;
+    moment.fixed[u] = above[u] && !core.ops[u].recomputable;
   }
   for (size_t a = 0; a < core.values.size(); ++a) {
     const CoreValue &value = core.values[a];

@@ -44,6 +44,7 @@ SequenceCut::SequenceCut(const Core &core, const Sequence &given, size_t at,
       isFixed |= credit.required;
     moment.fixed[op] = isFixed;
   }
+  findFollowers(moment);
   for (int32_t value : liveAcross)
     if (!moment.free[value])
       across += core.values[value].sizeBytes;
@@ -82,10 +83,23 @@ void SequenceCut::findLiveness() {
     }
     if (exists && lastRead[v] != never)
       liveAcross.push_back(static_cast<int32_t>(v));
+    isWritten.push_back(exists);
     if (writtenAt[v] != never && position > 0)
       biases[v] = 1.0 - static_cast<double>(std::min(writtenAt[v], position)) /
                             static_cast<double>(position);
   }
+}
+
+/// Views that were written before the position are written again with what they view.
+void SequenceCut::findFollowers(KeepOrRerun::Moment &moment) const {
+  for (size_t op = core.ops.size(); op-- > 0;)
+    for (int32_t value : core.ops[op].outputs)
+      for (int32_t view : core.values[value].views) {
+        moment.follows.resize(core.values.size(), 0);
+        moment.follows[view] = isWritten[view];
+        if (isWritten[view] && moment.fixed[*core.values[view].producer])
+          moment.fixed[op] = 1;
+      }
 }
 
 SequenceCut::Plan SequenceCut::solve(double pricePerByte, double bias) {
@@ -247,10 +261,21 @@ Sequence dropNeedlessReruns(const Core &core, const Sequence &sequence, Bytes bu
   std::sort(reruns.begin(), reruns.end(), [](const Rerun &a, const Rerun &b) {
     return std::pair(-a.cost, a.slot) < std::pair(-b.cost, b.slot);
   });
-  for (const Rerun &rerun : reruns) {
-    timeline.remove(rerun.slot);
-    if (timeline.violations() > 0 || timeline.peak() > budgetBytes)
-      timeline.add(rerun.op, rerun.slot);
+  // A view is needed as long as what it views runs again.
+  for (bool again = true; again;) {
+    again = false;
+    std::vector<Rerun> left;
+    for (const Rerun &rerun : reruns) {
+      timeline.remove(rerun.slot);
+      const bool isNeeded = timeline.violations() > 0;
+      if (isNeeded || timeline.peak() > budgetBytes)
+        timeline.add(rerun.op, rerun.slot);
+      else
+        again |= !left.empty();
+      if (isNeeded)
+        left.push_back(rerun);
+    }
+    reruns = std::move(left);
   }
   return timeline.sequence();
 }

@@ -33,6 +33,8 @@ public:
 
   /// Values that are live across the position.
   const std::vector<int32_t> &liveValues() const { return liveAcross; }
+  /// True for values that exist in front of the position.
+  bool isWrittenBefore(int32_t value) const { return isWritten[value]; }
   /// False for ops that cannot run again behind the position.
   bool mayRerun(int32_t op) const { return !fixed[op]; }
 
@@ -47,6 +49,7 @@ public:
 
 private:
   void findLiveness();
+  void findFollowers(KeepOrRerun::Moment &moment) const;
 
   const Core &core;
   const Sequence sequence;
@@ -57,7 +60,8 @@ private:
   std::vector<size_t> nextRead;    ///< per value live across: the next reader's position
   std::vector<size_t> destroyedAt; ///< per value: position of the run that overwrites it, or never
   std::vector<double> biases;
-  std::vector<char> fixed; ///< per op: may not run again
+  std::vector<char> isWritten; ///< per value: before the position
+  std::vector<char> fixed;     ///< per op: may not run again
   std::unique_ptr<KeepOrRerun> cut;
 };
 

@@ -20,7 +20,7 @@ DeathSearch::DeathSearch(const Core &core, const CutBound &bound)
         written[t] += core.values[value].sizeBytes;
     beside[t] -= written[t];
     const CoreOp &op = core.ops[t];
-    if (op.mayRepeat && written[t] > 0)
+    if (op.recomputable && written[t] > 0)
       reruns.push_back({static_cast<int32_t>(t), written[t], op.leastCost});
   }
   for (const CoreValue &value : core.values)

@@ -79,15 +79,24 @@ private:
     isResident[value] = 0;
     live -= core.values[value].sizeBytes;
     std::erase(residents, value);
+    for (int32_t view : core.values[value].views)
+      isResident[view] = 0;
   }
 
   bool isEvictable(int32_t value) {
     const CoreValue &known = core.values[value];
     if (locks[value] > 0 || known.keep || !known.producer)
       return false;
-    if (nextUseOf(value) == never)
-      return true;
-    return uses[value].back() <= deadline[*known.producer];
+    // Its views go with it.
+    for (int32_t view : known.views)
+      if (locks[view] > 0 || core.values[view].keep || isLate(view))
+        return false;
+    return !isLate(value);
+  }
+
+  /// True if `value` is still to be read when its producer may no longer run.
+  bool isLate(int32_t value) {
+    return nextUseOf(value) != never && uses[value].back() > deadline[*core.values[value].producer];
   }
 
   /// Cost of the runs it takes to have `value` again: of its producer and of everything missing

@@ -52,16 +52,17 @@ KeepOrRerun::KeepOrRerun(const Core &core, Moment given)
   std::vector<int32_t> pendingOps;
   opOfNode = {-1, -1};
   int32_t nodes = 2;
+  auto nodeOf = [&](int32_t op) {
+    if (rerunNode[op] < 0) {
+      rerunNode[op] = nodes++;
+      opOfNode.push_back(op);
+      pendingOps.push_back(op);
+    }
+    return rerunNode[op];
+  };
   auto rerunOf = [&](int32_t value) {
     const std::optional<int32_t> &producer = core.values[value].producer;
-    if (!producer || moment.fixed[*producer])
-      return sink;
-    if (rerunNode[*producer] < 0) {
-      rerunNode[*producer] = nodes++;
-      opOfNode.push_back(*producer);
-      pendingOps.push_back(*producer);
-    }
-    return rerunNode[*producer];
+    return producer && !moment.fixed[*producer] ? nodeOf(*producer) : sink;
   };
   std::vector<char> forced(core.values.size(), 0);
   for (int32_t value : moment.needed)
@@ -69,7 +70,7 @@ KeepOrRerun::KeepOrRerun(const Core &core, Moment given)
   struct Link {
     int32_t from, to;
   };
-  std::vector<Link> links; // rerun -> need
+  std::vector<Link> links; // rerun -> need, rerun -> rerun of a view
   for (int32_t value : moment.needed)
     if (!moment.free[value] && core.values[value].sizeBytes > 0)
       items.push_back({value, rerunOf(value), -1, true});
@@ -85,6 +86,11 @@ KeepOrRerun::KeepOrRerun(const Core &core, Moment given)
       }
       links.push_back({rerunNode[op], needNode[value]});
     }
+    if (!moment.follows.empty())
+      for (int32_t value : core.ops[op].outputs)
+        for (int32_t view : core.values[value].views)
+          if (moment.follows[view])
+            links.push_back({rerunNode[op], nodeOf(*core.values[view].producer)});
   }
   flow = std::make_unique<MaxFlow>(nodes);
   buildWork = static_cast<int64_t>(core.ops.size() + core.values.size() + links.size());

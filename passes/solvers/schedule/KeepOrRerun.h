@@ -33,6 +33,9 @@ public:
     std::vector<char> free;  ///< per value: in memory at the moment anyway, keeping costs nothing
     std::vector<char> fixed; ///< per op: may not run again
     std::vector<Cost> rerunCost; ///< per op, in scaled cost
+    /// Per value, for plans: it lies in the bytes of another and runs again with it. Empty: none;
+    /// bounds do without, as the checker does.
+    std::vector<char> follows;
   };
 
   KeepOrRerun(const Core &core, Moment moment);

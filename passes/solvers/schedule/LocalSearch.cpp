@@ -282,11 +282,23 @@ private:
     int32_t slot = runs[random.below(runs.size())];
     if (!timeline.removable(slot))
       return false;
+    dropViews(op, slot);
     remove(slot);
     // Reruns that served only this one go with it.
     for (int32_t input : core.ops[op].inputs)
       dropIfIdle(input, slot, 0);
     return true;
+  }
+
+  /// Reruns that wrote into what the run at `slot` writes: an earlier run serves their readers too.
+  void dropViews(int32_t op, int32_t slot) {
+    for (int32_t value : core.ops[op].outputs)
+      for (int32_t view : core.values[value].views) {
+        const int32_t writer = *core.values[view].producer;
+        const int32_t run = timeline.nextRunAfter(writer, slot);
+        if (run < timeline.nextRunAfter(op, slot) && timeline.runsOf(writer).front() < slot)
+          remove(run);
+      }
   }
 
   void dropIfIdle(int32_t value, int32_t slot, int depth) {

@@ -38,7 +38,7 @@ void MomentCut::placeOps(const std::vector<Cost> &costs, bool withReruns) {
   };
   for (size_t t = 0; t < count; ++t) {
     const int64_t weight = question.weights.empty() ? 0 : question.weights[t];
-    const bool mayRepeat = withReruns && core.ops[t].mayRepeat;
+    const bool mayRepeat = withReruns && core.ops[t].recomputable;
     const auto op = static_cast<int32_t>(t);
     switch (fates[t]) {
     case Fate::Later:

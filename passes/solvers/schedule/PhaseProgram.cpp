@@ -258,7 +258,7 @@ private:
         }
       impossible |= once.empty();
       row(once, 1, 1e30);
-      if (!core.ops[t].mayRepeat)
+      if (!core.ops[t].recomputable)
         row(all, 1, 1);
     }
     for (size_t a = 0; a < core.values.size(); ++a)

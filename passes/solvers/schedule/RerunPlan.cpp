@@ -1,6 +1,7 @@
 #include "passes/solvers/schedule/RerunPlan.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace stow::schedule {
@@ -8,8 +9,16 @@ namespace {
 constexpr int32_t none = Timeline::none;
 }
 
+RerunPlan::RerunPlan(const Core &core, const Timeline &timeline, Random &random)
+    : core(core), timeline(timeline), random(random), seen(core.values.size(), 0),
+      touches(core.values.size()) {
+  for (const CoreValue &value : core.values)
+    anyViews |= !value.views.empty();
+}
+
 bool RerunPlan::make(int32_t op, int32_t at, int32_t right, double limit) {
   planned.clear();
+  beginning.clear();
   inputs.clear();
   peak = at;
   mostCost = limit;
@@ -57,7 +66,8 @@ void RerunPlan::weigh() {
 }
 
 bool RerunPlan::isPlanned(int32_t op) const {
-  return std::ranges::any_of(planned, [&](const Run &run) { return run.op == op; });
+  return std::ranges::any_of(planned, [&](const Run &run) { return run.op == op; }) ||
+         std::ranges::count(beginning, op) > 0;
 }
 
 int32_t RerunPlan::freeSlotBefore(int32_t right) const {
@@ -100,10 +110,49 @@ double RerunPlan::oddsOf(int32_t value, int32_t slot, size_t first, double share
   return std::clamp(0.9 * saved * saved, 0.3 * share, 0.8);
 }
 
+/// The first read of a view behind the peak that a new copy of its bytes would leave without it, by
+/// the timeline or by a planned run; slotCount() for the end, absent if there is none.
+std::optional<int32_t> RerunPlan::lostRead(int32_t view) const {
+  const CoreValue &known = core.values[view];
+  if (timeline.servedFrom(view, peak + 1) == none)
+    return std::nullopt;
+  const int32_t read = timeline.nextReadAfter(view, peak);
+  const int32_t run = timeline.nextRunAfter(*known.producer, peak);
+  std::optional<int32_t> first;
+  if (read < run || (known.keep && run == timeline.slotCount()))
+    first = read;
+  for (const Run &other : planned)
+    if (std::ranges::count(core.ops[other.op].inputs, view))
+      first = std::min(first.value_or(other.slot), other.slot);
+  return first;
+}
+
+/// Plans runs of what writes into the bytes that `op` writes and is read behind the peak. `right`
+/// moves in front of them.
+bool RerunPlan::addViews(int32_t op, int32_t &right, int depth) {
+  beginning.push_back(op);
+  for (int32_t value : core.ops[op].outputs)
+    for (int32_t view : core.values[value].views | std::views::reverse) { // may read earlier ones
+      const int32_t writer = *core.values[view].producer;
+      const std::optional<int32_t> read = isPlanned(writer) ? std::nullopt : lostRead(view);
+      if (!read)
+        continue;
+      if (!core.ops[writer].recomputable || !add(writer, *read, depth + 1))
+        return false;
+      for (const Run &run : planned)
+        if (run.op == writer)
+          right = std::min(right, run.slot);
+    }
+  beginning.pop_back();
+  return true;
+}
+
 bool RerunPlan::add(int32_t op, int32_t right, int depth) {
   constexpr int deepest = 24;
   sum += core.ops[op].cost;
   if (static_cast<double>(sum) > mostCost || depth > deepest)
+    return false;
+  if (anyViews && !addViews(op, right, depth))
     return false;
   const int32_t slot = freeSlotBefore(right);
   crowded = slot == none;

@@ -2,7 +2,8 @@
 //
 // A value that is idle across the peak is to be computed again just before its next reader. What
 // its op reads must exist there: an input that is not live behind the peak anyway is either kept
-// across it or computed again, too, and so on. The plan tells what that costs and what it does to
+// across it or computed again, too, and so on. Views of what is computed again that are read later
+// are written again, too. The plan tells what that costs and what it does to
 // the bytes at the peak, so that most proposals are refused without touching the timeline.
 #pragma once
 
@@ -13,9 +14,7 @@ namespace stow::schedule {
 
 class RerunPlan {
 public:
-  RerunPlan(const Core &core, const Timeline &timeline, Random &random)
-      : core(core), timeline(timeline), random(random), seen(core.values.size(), 0),
-        touches(core.values.size()) {}
+  RerunPlan(const Core &core, const Timeline &timeline, Random &random);
 
   /// Plans a run of `op` in a slot of (peak, right), as late as possible, and its inputs. False if
   /// it costs more than `mostCost` or cannot be done.
@@ -42,6 +41,8 @@ private:
     int32_t reader, writer;
   };
   bool add(int32_t op, int32_t right, int depth);
+  bool addViews(int32_t op, int32_t &right, int depth);
+  std::optional<int32_t> lostRead(int32_t view) const;
   int32_t freeSlotBefore(int32_t right) const;
   bool isPlanned(int32_t op) const;
   void findInputs(int32_t op, int32_t slot);
@@ -53,9 +54,10 @@ private:
   const Timeline &timeline;
   Random &random;
   std::vector<Run> planned;
-  std::vector<Input> inputs;    ///< of the runs that are being planned, a stack
-  std::vector<int64_t> seen;    ///< per value: the last plan that weighed it
-  std::vector<Touched> touches; ///< per value, if seen by this plan
+  std::vector<int32_t> beginning; ///< ops whose own run is planned after those of their views
+  std::vector<Input> inputs;      ///< of the runs that are being planned, a stack
+  std::vector<int64_t> seen;      ///< per value: the last plan that weighed it
+  std::vector<Touched> touches;   ///< per value, if seen by this plan
   std::vector<int32_t> touched;
   int64_t stamp = 0;
   int32_t peak = 0;
@@ -63,6 +65,7 @@ private:
   Cost sum = 0;
   Bytes change = 0;
   bool crowded = false;
+  bool anyViews = false;
 };
 
 } // namespace stow::schedule

@@ -28,12 +28,13 @@ Sequence segmentSchedule(const Core &core, const Sequence &base, int segmentCoun
   SequenceCut::Plan plan;
   std::set<int32_t> reruns;
   std::vector<int32_t> pending;
-  auto rerun = [&](int32_t value) {
-    if (kept[value] || !core.values[value].producer)
-      return;
-    int32_t op = *core.values[value].producer;
+  auto runAgain = [&](int32_t op) {
     if (cut.mayRerun(op) && reruns.insert(op).second)
       pending.push_back(op);
+  };
+  auto rerun = [&](int32_t value) {
+    if (!kept[value] && core.values[value].producer)
+      runAgain(*core.values[value].producer);
   };
   for (int32_t value : cut.liveValues())
     rerun(value);
@@ -42,6 +43,10 @@ Sequence segmentSchedule(const Core &core, const Sequence &base, int segmentCoun
     pending.pop_back();
     for (int32_t value : core.ops[op].inputs)
       rerun(value);
+    for (int32_t value : core.ops[op].outputs)
+      for (int32_t view : core.values[value].views)
+        if (cut.isWrittenBefore(view))
+          runAgain(*core.values[view].producer);
   }
   plan.reruns.assign(reruns.begin(), reruns.end());
   return cut.apply(plan);

@@ -1,6 +1,7 @@
 #include "passes/solvers/schedule/Timeline.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace stow::schedule {
 
@@ -161,7 +162,12 @@ double Profile::reliefOf(int32_t first, int32_t last, Bytes bytes) const {
 Timeline::Timeline(const Core &core, const Sequence &sequence) : core(core) {
   known.reserve(core.values.size());
   for (const CoreValue &value : core.values)
-    known.push_back({value.sizeBytes, value.producer.value_or(none), value.keep});
+    known.push_back(
+        {value.sizeBytes, value.producer.value_or(none), value.keep, !value.viewed.empty()});
+  for (const CoreOp &op : core.ops)
+    hasViews.push_back(std::ranges::any_of(
+        op.outputs, [&](int32_t value) { return !core.values[value].views.empty(); }));
+  anyViews = std::ranges::count(hasViews, 1) > 0;
   assign(sequence);
 }
 
@@ -286,11 +292,29 @@ void Timeline::refresh(int32_t slot) {
       if (dies && !taken)
         credit += offer.bytes;
     }
+    if (hasViews[opAt[slot]])
+      for (int32_t value : op.outputs)
+        for (int32_t view : core.values[value].views)
+          broken += !diesAt(view, slot);
   }
   profile.add(slot, slot, creditAt[slot] - credit);
   creditAt[slot] = credit;
   violated += broken - violationsAt[slot];
   violationsAt[slot] = broken;
+}
+
+/// Refreshes the runs that write what `op` reads or writes a view of.
+void Timeline::refreshViewed(const CoreOp &op) {
+  if (!anyViews)
+    return;
+  int32_t last = none; // most often all views of an op are of one value
+  for (const std::vector<int32_t> *values : {&op.inputs, &op.outputs})
+    for (int32_t value : *values)
+      if (known[value].isView)
+        for (int32_t viewed : core.values[value].viewed)
+          if (viewed != std::exchange(last, viewed))
+            for (int32_t slot : runs[known[viewed].producer])
+              refresh(slot);
 }
 
 /// Moves the end of one interval. `none` as an end means that the interval does not exist.
@@ -347,8 +371,9 @@ void Timeline::add(int32_t index, int32_t slot) {
       refresh(oldEnd);
     }
   }
-  if (!op.credits.empty())
+  if (!op.credits.empty() || hasViews[index])
     refresh(slot);
+  refreshViewed(op);
 }
 
 void Timeline::remove(int32_t slot) {
@@ -358,7 +383,7 @@ void Timeline::remove(int32_t slot) {
   --total;
   cost -= op.cost;
   profile.add(slot, slot, -op.workspaceBytes);
-  if (!op.credits.empty())
+  if (!op.credits.empty() || hasViews[index])
     refresh(slot);
   for (int32_t value : op.inputs) {
     int32_t from = servedFrom(value, slot);
@@ -391,6 +416,7 @@ void Timeline::remove(int32_t slot) {
       refresh(oldEnds[o]);
       refresh(newEnd);
     }
+  refreshViewed(op);
 }
 
 void Timeline::move(int32_t slot, int32_t target) {
@@ -399,7 +425,7 @@ void Timeline::move(int32_t slot, int32_t target) {
   opAt[slot] = none;
   profile.add(slot, slot, -op.workspaceBytes);
   profile.add(target, target, op.workspaceBytes);
-  if (!op.credits.empty())
+  if (!op.credits.empty() || hasViews[index])
     refresh(slot);
   for (int32_t value : op.inputs) {
     const int32_t from = servedFrom(value, slot);
@@ -436,8 +462,9 @@ void Timeline::move(int32_t slot, int32_t target) {
   }
   *run = target;
   opAt[target] = index;
-  if (!op.credits.empty())
+  if (!op.credits.empty() || hasViews[index])
     refresh(target);
+  refreshViewed(op);
 }
 
 std::pair<int32_t, int32_t> Timeline::slack(int32_t slot) const {

@@ -74,7 +74,8 @@ public:
   Bytes peak() const { return core.baseBytes + profile.peak(); }
   int32_t peakSlot() const { return profile.peakSlot(); }
   Cost time() const { return cost; }
-  /// Required overwrites that are not last reads; a schedule with any is illegal.
+  /// Required overwrites that are not last reads, and runs that take the bytes from below a view
+  /// that is still read; a schedule with any is illegal.
   int32_t violations() const { return violated; }
 
   /// Bytes above the limit, weighted and summed over all slots; the limit is that of the last
@@ -120,17 +121,20 @@ public:
 private:
   void setInterval(int32_t value, int32_t from, int32_t oldEnd, int32_t newEnd);
   void refresh(int32_t slot);
+  void refreshViewed(const CoreOp &op);
   bool diesAt(int32_t value, int32_t slot) const;
 
   /// What liveness asks of a value, side by side.
   struct Known {
     Bytes sizeBytes;
     int32_t producer; ///< `none`: exists from the start
-    bool keep;
+    bool keep, isView;
   };
 
   const Core &core;
   std::vector<Known> known;
+  std::vector<char> hasViews; ///< per op: of an output
+  bool anyViews = false;
   int32_t slots = 0, total = 0, violated = 0;
   Cost cost = 0;
   Profile profile;

@@ -32,7 +32,7 @@ MomentQuestion randomQuestion(const Core &core, std::mt19937_64 &random) {
     else if (mayBeBefore && random() % 3)
       question.fates[t] =
           std::array{Fate::Before, Fate::Before, Fate::Once,
-                     core.ops[t].mayRepeat ? Fate::Again : Fate::Once}[random() % 4];
+                     core.ops[t].recomputable ? Fate::Again : Fate::Once}[random() % 4];
   }
   for (size_t v = 0; v < core.values.size(); ++v)
     question.isFree.push_back(random() % 6 == 0);
@@ -73,7 +73,7 @@ TEST(MomentCutTest, EqualsTheBestChoice) {
           const Fate fate = question.fates[t];
           isAllowed &= fate == Fate::Open || (fate == Fate::Later) != isBefore;
           isAllowed &= !(fate == Fate::Once && isAgain) && !(fate == Fate::Again && !isAgain);
-          isAllowed &= !isAgain || fate == Fate::Again || (withReruns && core.ops[t].mayRepeat);
+          isAllowed &= !isAgain || fate == Fate::Again || (withReruns && core.ops[t].recomputable);
           for (int32_t value : core.ops[t].inputs)
             if (const auto &producer = core.values[value].producer)
               isAllowed &= !isBefore || (before >> *producer & 1);

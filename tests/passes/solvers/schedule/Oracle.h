@@ -56,7 +56,7 @@ inline std::optional<Cost> exhaustiveTime(const Core &core, Bytes budget) {
       return cost;
     for (size_t t = 0; t < ops; ++t) {
       const CoreOp &op = core.ops[t];
-      if ((done >> t & 1) && !op.mayRepeat)
+      if ((done >> t & 1) && !op.recomputable)
         continue;
       uint32_t inputs = 0, outputs = 0, destroyed = 0;
       for (int32_t v : op.inputs)

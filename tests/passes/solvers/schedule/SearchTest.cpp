@@ -2,10 +2,12 @@
 #include "ir/plan/schedule/LowerBound.h"
 #include "ir/plan/schedule/Verify.h"
 #include "passes/solvers/schedule/CutSchedule.h"
+#include "passes/solvers/schedule/Eviction.h"
 #include "passes/solvers/schedule/LocalSearch.h"
 #include "passes/solvers/schedule/OrderSearch.h"
 #include "passes/solvers/schedule/RerunPlan.h"
 #include "passes/solvers/schedule/Segments.h"
+#include "tests/passes/solvers/schedule/Concatenated.h"
 
 #include <algorithm>
 #include <cmath>
@@ -37,6 +39,36 @@ TEST(CutScheduleTest, SchedulesAreLegalAndFit) {
     reduced += sequence->size() > core.ops.size();
   }
   EXPECT_GT(reduced, 2000);
+}
+
+// Tests that every solver runs the parts of a concatenation again together.
+TEST(ConcatenationTest, EverySolverRunsItsPartsAgain) {
+  const Problem problem = concatenatedStep();
+  const Core core(problem);
+  const Sequence order = core.inputOrder();
+  constexpr Bytes budget = 12;
+  auto expectFits = [&](const Sequence &sequence, Cost most = 2) {
+    const Measure now = measure(core, sequence);
+    EXPECT_TRUE(now.legal);
+    EXPECT_LE(now.peakBytes, budget);
+    EXPECT_LE(now.time, core.leastTime + most) << testing::PrintToString(sequence);
+  };
+  const std::optional<Sequence> cut = reduceToBudget(core, order, budget, 5, 0.3);
+  ASSERT_TRUE(cut);
+  expectFits(*cut);
+  expectFits(dropNeedlessReruns(core, {0, 1, 2, 3, 1, 2, 4, 1, 2, 5}, budget));
+  const std::optional<Sequence> evicted = evictOnDemand(core, order, budget, kEvictionRules[0], 20);
+  ASSERT_TRUE(evicted);
+  constexpr Cost withStem = 7; // neither looks for what is worth keeping
+  expectFits(*evicted, withStem);
+  SearchOptions search;
+  search.budgetBytes = budget;
+  search.moves = 5000;
+  expectFits(improve(core, order, search).sequence);
+  expectFits(sqrtSchedule(core), withStem);
+  // Given back when there is room again.
+  search.budgetBytes = 19;
+  EXPECT_EQ(improve(core, *cut, search).measured.time, core.leastTime);
 }
 
 // Tests that a sweep over prices gives a frontier: falling peaks, rising times.
