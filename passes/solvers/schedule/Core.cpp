@@ -243,6 +243,7 @@ private:
       if (core.values[viewed].viewed.empty() && core.values[viewed].producer) {
         core.values[viewed].views.push_back(value);
         core.values[value].viewed.push_back(viewed);
+        core.hasViews = true;
       }
   }
 

@@ -62,6 +62,7 @@ struct Core {
   /// A schedule that takes more than `leastTime` takes at least this much more; 0 if none does.
   Cost leastExtra = 0;
   bool hasAlternatives = false;
+  bool hasViews = false; ///< of any value
 
   explicit Core(const Problem &problem);
 

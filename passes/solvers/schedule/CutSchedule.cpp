@@ -44,7 +44,8 @@ SequenceCut::SequenceCut(const Core &core, const Sequence &given, size_t at,
       isFixed |= credit.required;
     moment.fixed[op] = isFixed;
   }
-  findFollowers(moment);
+  if (core.hasViews)
+    takeViewsAlong(moment);
   for (int32_t value : liveAcross)
     if (!moment.free[value])
       across += core.values[value].sizeBytes;
@@ -91,15 +92,13 @@ void SequenceCut::findLiveness() {
 }
 
 /// Views that were written before the position are written again with what they view.
-void SequenceCut::findFollowers(KeepOrRerun::Moment &moment) const {
+void SequenceCut::takeViewsAlong(KeepOrRerun::Moment &moment) const {
+  moment.follows = isWritten;
   for (size_t op = core.ops.size(); op-- > 0;)
     for (int32_t value : core.ops[op].outputs)
-      for (int32_t view : core.values[value].views) {
-        moment.follows.resize(core.values.size(), 0);
-        moment.follows[view] = isWritten[view];
+      for (int32_t view : core.values[value].views)
         if (isWritten[view] && moment.fixed[*core.values[view].producer])
           moment.fixed[op] = 1;
-      }
 }
 
 SequenceCut::Plan SequenceCut::solve(double pricePerByte, double bias) {

@@ -49,7 +49,7 @@ public:
 
 private:
   void findLiveness();
-  void findFollowers(KeepOrRerun::Moment &moment) const;
+  void takeViewsAlong(KeepOrRerun::Moment &moment) const;
 
   const Core &core;
   const Sequence sequence;

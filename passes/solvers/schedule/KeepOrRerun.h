@@ -33,8 +33,8 @@ public:
     std::vector<char> free;  ///< per value: in memory at the moment anyway, keeping costs nothing
     std::vector<char> fixed; ///< per op: may not run again
     std::vector<Cost> rerunCost; ///< per op, in scaled cost
-    /// Per value, for plans: it lies in the bytes of another and runs again with it. Empty: none;
-    /// bounds do without, as the checker does.
+    /// Per value, for plans: where it is a view, it is written again with what it views. Empty:
+    /// none is; bounds do without, as the checker does.
     std::vector<char> follows;
   };
 

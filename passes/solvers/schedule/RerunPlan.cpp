@@ -9,13 +9,6 @@ namespace {
 constexpr int32_t none = Timeline::none;
 }
 
-RerunPlan::RerunPlan(const Core &core, const Timeline &timeline, Random &random)
-    : core(core), timeline(timeline), random(random), seen(core.values.size(), 0),
-      touches(core.values.size()) {
-  for (const CoreValue &value : core.values)
-    anyViews |= !value.views.empty();
-}
-
 bool RerunPlan::make(int32_t op, int32_t at, int32_t right, double limit) {
   planned.clear();
   beginning.clear();
@@ -152,7 +145,7 @@ bool RerunPlan::add(int32_t op, int32_t right, int depth) {
   sum += core.ops[op].cost;
   if (static_cast<double>(sum) > mostCost || depth > deepest)
     return false;
-  if (anyViews && !addViews(op, right, depth))
+  if (core.hasViews && !addViews(op, right, depth))
     return false;
   const int32_t slot = freeSlotBefore(right);
   crowded = slot == none;

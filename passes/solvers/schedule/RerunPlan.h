@@ -3,8 +3,8 @@
 // A value that is idle across the peak is to be computed again just before its next reader. What
 // its op reads must exist there: an input that is not live behind the peak anyway is either kept
 // across it or computed again, too, and so on. Views of what is computed again that are read later
-// are written again, too. The plan tells what that costs and what it does to
-// the bytes at the peak, so that most proposals are refused without touching the timeline.
+// are written again, too. The plan tells what that costs and what it does to the bytes at the peak,
+// so that most proposals are refused without touching the timeline.
 #pragma once
 
 #include "ir/plan/Random.h"
@@ -14,7 +14,9 @@ namespace stow::schedule {
 
 class RerunPlan {
 public:
-  RerunPlan(const Core &core, const Timeline &timeline, Random &random);
+  RerunPlan(const Core &core, const Timeline &timeline, Random &random)
+      : core(core), timeline(timeline), random(random), seen(core.values.size(), 0),
+        touches(core.values.size()) {}
 
   /// Plans a run of `op` in a slot of (peak, right), as late as possible, and its inputs. False if
   /// it costs more than `mostCost` or cannot be done.
@@ -65,7 +67,6 @@ private:
   Cost sum = 0;
   Bytes change = 0;
   bool crowded = false;
-  bool anyViews = false;
 };
 
 } // namespace stow::schedule

@@ -164,10 +164,6 @@ Timeline::Timeline(const Core &core, const Sequence &sequence) : core(core) {
   for (const CoreValue &value : core.values)
     known.push_back(
         {value.sizeBytes, value.producer.value_or(none), value.keep, !value.viewed.empty()});
-  for (const CoreOp &op : core.ops)
-    hasViews.push_back(std::ranges::any_of(
-        op.outputs, [&](int32_t value) { return !core.values[value].views.empty(); }));
-  anyViews = std::ranges::count(hasViews, 1) > 0;
   assign(sequence);
 }
 
@@ -292,7 +288,7 @@ void Timeline::refresh(int32_t slot) {
       if (dies && !taken)
         credit += offer.bytes;
     }
-    if (hasViews[opAt[slot]])
+    if (core.hasViews)
       for (int32_t value : op.outputs)
         for (int32_t view : core.values[value].views)
           broken += !diesAt(view, slot);
@@ -305,7 +301,7 @@ void Timeline::refresh(int32_t slot) {
 
 /// Refreshes the runs that write what `op` reads or writes a view of.
 void Timeline::refreshViewed(const CoreOp &op) {
-  if (!anyViews)
+  if (!core.hasViews)
     return;
   int32_t last = none; // most often all views of an op are of one value
   for (const std::vector<int32_t> *values : {&op.inputs, &op.outputs})
@@ -371,7 +367,7 @@ void Timeline::add(int32_t index, int32_t slot) {
       refresh(oldEnd);
     }
   }
-  if (!op.credits.empty() || hasViews[index])
+  if (!op.credits.empty() || core.hasViews)
     refresh(slot);
   refreshViewed(op);
 }
@@ -383,7 +379,7 @@ void Timeline::remove(int32_t slot) {
   --total;
   cost -= op.cost;
   profile.add(slot, slot, -op.workspaceBytes);
-  if (!op.credits.empty() || hasViews[index])
+  if (!op.credits.empty() || core.hasViews)
     refresh(slot);
   for (int32_t value : op.inputs) {
     int32_t from = servedFrom(value, slot);
@@ -425,7 +421,7 @@ void Timeline::move(int32_t slot, int32_t target) {
   opAt[slot] = none;
   profile.add(slot, slot, -op.workspaceBytes);
   profile.add(target, target, op.workspaceBytes);
-  if (!op.credits.empty() || hasViews[index])
+  if (!op.credits.empty() || core.hasViews)
     refresh(slot);
   for (int32_t value : op.inputs) {
     const int32_t from = servedFrom(value, slot);
@@ -462,7 +458,7 @@ void Timeline::move(int32_t slot, int32_t target) {
   }
   *run = target;
   opAt[target] = index;
-  if (!op.credits.empty() || hasViews[index])
+  if (!op.credits.empty() || core.hasViews)
     refresh(target);
   refreshViewed(op);
 }

@@ -133,8 +133,6 @@ private:
 
   const Core &core;
   std::vector<Known> known;
-  std::vector<char> hasViews; ///< per op: of an output
-  bool anyViews = false;
   int32_t slots = 0, total = 0, violated = 0;
   Cost cost = 0;
   Profile profile;
