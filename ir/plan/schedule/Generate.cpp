@@ -15,6 +15,9 @@ std::string numbered(const char *stem, int64_t index) { return stem + std::to_st
 } // namespace
 
 Problem generate(uint64_t seed) {
+  constexpr uint64_t everyEighth = 8;
+  if (seed % everyEighth == 0)
+    return generateConcatenation(seed);
   Random random = randomOf(seed);
   switch (random.integer(0, 4)) {
   case 0:
@@ -92,6 +95,57 @@ Problem generateMixed(uint64_t seed, int opCount) {
   for (ValueId value : available)
     if (random.chance(0.08))
       problem.values[value].keep = true;
+  return problem;
+}
+
+Problem generateConcatenation(uint64_t seed) {
+  Random random = randomOf(seed ^ 0x636f6e636174u);
+  Problem problem;
+  problem.name = "concatenation-" + std::to_string(seed);
+  auto add = [&](const char *name, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
+    OpId op = problem.addOp(name, random.integer(1, 15), std::move(inputs), std::move(outputs),
+                            random.chance(0.2) ? random.integer(0, 40) : 0);
+    problem.ops[op].recomputable = random.chance(0.95);
+  };
+  const ValueId stem = problem.addValue("stem", random.integer(0, 31));
+  add("stem", {}, {stem});
+  std::vector<ValueId> parts = {problem.addValue("part0", random.integer(16, 63))};
+  std::vector<ValueId> outputs = parts;
+  if (random.chance(0.2)) // an output beside the concatenation
+    outputs.push_back(problem.addValue("beside", random.integer(0, 31)));
+  add("part0", {stem}, outputs);
+  const int64_t more = random.integer(1, 2);
+  for (int64_t i = 1; i <= more; ++i) {
+    std::vector<ValueId> inputs = {random.chance(0.7) ? stem : parts.back()};
+    if (inputs[0] == stem)
+      inputs.push_back(parts[0]);
+    parts.push_back(problem.addValueIn(numbered("part", i), problem.values[parts[0]].storage));
+    add("part", inputs, {parts.back()});
+  }
+  auto some = [&](double chance) {
+    std::vector<ValueId> chosen;
+    for (ValueId part : parts)
+      if (random.chance(chance))
+        chosen.push_back(part);
+    return chosen;
+  };
+  std::vector<ValueId> inputs = some(0.8);
+  if (inputs.empty())
+    inputs.push_back(stem);
+  const ValueId next = problem.addValue("next", random.integer(0, 31));
+  add("next", inputs, {next});
+  ValueId last = problem.addValue("last", random.integer(0, 63));
+  problem.addOp("crowded", random.integer(1, 15), {next}, {last}, random.integer(0, 63));
+  const int64_t gradients = more == 1 ? random.integer(1, 2) : 1; // seven ops in all
+  for (int64_t i = 0; i < gradients; ++i) {
+    std::vector<ValueId> read = some(0.6);
+    read.push_back(last);
+    if (outputs.size() > 1 && random.chance(0.5))
+      read.push_back(outputs[1]);
+    last = problem.addValue(numbered("gradient", i), random.integer(0, 31));
+    add("gradient", read, {last});
+  }
+  problem.values[last].keep = true;
   return problem;
 }
 

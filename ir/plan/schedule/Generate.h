@@ -16,6 +16,10 @@ Problem generate(uint64_t seed);
 /// alternatives, ops that are not recomputable. Sizes are below 64 bytes, costs below 16.
 Problem generateMixed(uint64_t seed, int opCount);
 
+/// A concatenation whose parts are written where they belong, as views of the first; readers in
+/// front of a crowded op and behind it. At most 7 ops.
+Problem generateConcatenation(uint64_t seed);
+
 /// A forward chain of `length` ops with random costs and sizes, and its backward: op `b_i` reads
 /// the output of forward op i-1 and of `b_{i+1}` (as Revolve and Rotor assume).
 Problem generateChainStep(uint64_t seed, int length);

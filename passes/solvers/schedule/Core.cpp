@@ -308,6 +308,11 @@ private:
 
 Core::Core(const Problem &problem) { Builder(problem, *this).build(); }
 
+bool Core::goesWithViewed(int32_t value) const {
+  const std::vector<int32_t> &viewed = values[value].viewed;
+  return viewed.size() == 1 && ops[*values[viewed.front()].producer].outputs.size() == 1;
+}
+
 Sequence Core::inputOrder() const {
   Sequence sequence(ops.size());
   std::iota(sequence.begin(), sequence.end(), 0);

@@ -66,6 +66,10 @@ struct Core {
 
   explicit Core(const Problem &problem);
 
+  /// For bounds: if no old copy of what this view shows is read any more, a read of the view needs
+  /// a later run of its op. Left out where that cannot be told from the run of one op.
+  bool goesWithViewed(int32_t value) const;
+
   Sequence inputOrder() const;
   /// Switches `cost` and `workspaceBytes` of every op to its fastest or its leanest alternative.
   void useFastestAlternatives(const Problem &problem);

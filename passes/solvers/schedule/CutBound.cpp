@@ -127,6 +127,12 @@ KeepOrRerun::Moment CutBound::momentOf(int32_t v, const std::vector<char> &above
     if (needed)
       moment.needed.push_back(static_cast<int32_t>(a));
   }
+  if (core.hasViews) {
+    moment.follows.assign(core.values.size(), 0);
+    for (int32_t value : moment.needed)
+      moment.follows[value] = core.goesWithViewed(value);
+    moment.fixViewed(core);
+  }
   return moment;
 }
 

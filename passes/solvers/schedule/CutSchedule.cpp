@@ -44,8 +44,10 @@ SequenceCut::SequenceCut(const Core &core, const Sequence &given, size_t at,
       isFixed |= credit.required;
     moment.fixed[op] = isFixed;
   }
-  if (core.hasViews)
-    takeViewsAlong(moment);
+  if (core.hasViews) { // those written before the position are written again with what they view
+    moment.follows = isWritten;
+    moment.fixViewed(core);
+  }
   for (int32_t value : liveAcross)
     if (!moment.free[value])
       across += core.values[value].sizeBytes;
@@ -89,16 +91,6 @@ void SequenceCut::findLiveness() {
       biases[v] = 1.0 - static_cast<double>(std::min(writtenAt[v], position)) /
                             static_cast<double>(position);
   }
-}
-
-/// Views that were written before the position are written again with what they view.
-void SequenceCut::takeViewsAlong(KeepOrRerun::Moment &moment) const {
-  moment.follows = isWritten;
-  for (size_t op = core.ops.size(); op-- > 0;)
-    for (int32_t value : core.ops[op].outputs)
-      for (int32_t view : core.values[value].views)
-        if (isWritten[view] && moment.fixed[*core.values[view].producer])
-          moment.fixed[op] = 1;
 }
 
 SequenceCut::Plan SequenceCut::solve(double pricePerByte, double bias) {

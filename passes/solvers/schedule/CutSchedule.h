@@ -49,7 +49,6 @@ public:
 
 private:
   void findLiveness();
-  void takeViewsAlong(KeepOrRerun::Moment &moment) const;
 
   const Core &core;
   const Sequence sequence;

@@ -45,6 +45,14 @@ int64_t priceUp(double price, Bytes bytes) {
   return static_cast<int64_t>(std::min<__int128>(rounded, saturated));
 }
 
+void KeepOrRerun::Moment::fixViewed(const Core &core) {
+  for (size_t op = core.ops.size(); op-- > 0;)
+    for (int32_t value : core.ops[op].outputs)
+      for (int32_t view : core.values[value].views)
+        if (follows[view] && fixed[*core.values[view].producer])
+          fixed[op] = 1;
+}
+
 KeepOrRerun::KeepOrRerun(const Core &core, Moment given)
     : core(core), moment(std::move(given)), rerunNode(core.ops.size(), -1),
       needNode(core.values.size(), -1) {

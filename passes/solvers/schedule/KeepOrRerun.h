@@ -33,9 +33,11 @@ public:
     std::vector<char> free;  ///< per value: in memory at the moment anyway, keeping costs nothing
     std::vector<char> fixed; ///< per op: may not run again
     std::vector<Cost> rerunCost; ///< per op, in scaled cost
-    /// Per value, for plans: where it is a view, it is written again with what it views. Empty:
-    /// none is; bounds do without, as the checker does.
+    /// Per value: where it is a view, it is written again with what it views. Empty: none is.
     std::vector<char> follows;
+
+    /// What such a view shows may not run again if the view may not.
+    void fixViewed(const Core &core);
   };
 
   KeepOrRerun(const Core &core, Moment moment);

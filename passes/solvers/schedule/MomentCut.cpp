@@ -81,29 +81,42 @@ void MomentCut::placeOps(const std::vector<Cost> &costs, bool withReruns) {
   }
 }
 
+/// Read at the moment or later, whatever is open.
+bool MomentCut::isNeeded(int32_t value) const {
+  return core.values[value].keep || std::ranges::any_of(core.values[value].readers, [&](int32_t r) {
+           return againNode[r] == sourceNode;
+         });
+}
+
 void MomentCut::placeValues() {
   for (size_t a = 0; a < core.values.size(); ++a) {
     const CoreValue &value = core.values[a];
     if (value.sizeBytes == 0 || question.isFree[a])
       continue;
-    const int32_t producer = value.producer ? againNode[*value.producer] : sinkNode;
+    int32_t producer = value.producer ? againNode[*value.producer] : sinkNode;
+    for (int32_t view : value.views)
+      if (producer != sinkNode && core.goesWithViewed(view) && isNeeded(view)) {
+        const int32_t again = againNode[*core.values[view].producer];
+        if (again == sinkNode && producer != sourceNode)
+          producer = sinkNode; // kept: its view is not written again
+        else if (again != sourceNode && again != sinkNode)
+          arcs.push_back({producer, again, MaxFlow::unbounded});
+      }
     if (producer == sourceNode)
       continue;
-    bool isNeeded = value.keep;
+    const bool isCertain = isNeeded(static_cast<int32_t>(a));
     std::vector<int32_t> readers;
-    for (int32_t reader : value.readers) {
-      isNeeded |= againNode[reader] == sourceNode;
+    for (int32_t reader : value.readers)
       if (againNode[reader] != sinkNode)
         readers.push_back(againNode[reader]);
-    }
-    if (!isNeeded && readers.empty())
+    if (!isCertain && readers.empty())
       continue;
-    if (isNeeded && producer == sinkNode) {
+    if (isCertain && producer == sinkNode) {
       certainBytes += value.sizeBytes;
       continue;
     }
-    int32_t need = isNeeded ? sourceNode : readers.front();
-    if (!isNeeded && readers.size() > 1) {
+    int32_t need = isCertain ? sourceNode : readers.front();
+    if (!isCertain && readers.size() > 1) {
       need = node();
       for (int32_t reader : readers)
         arcs.push_back({reader, need, MaxFlow::unbounded});

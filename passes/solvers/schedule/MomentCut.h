@@ -82,6 +82,7 @@ private:
   };
   int32_t node() { return nodes++; }
   void placeOps(const std::vector<Cost> &costs, bool withReruns);
+  bool isNeeded(int32_t value) const;
   void placeValues();
 
   const Core &core;

@@ -155,6 +155,11 @@ private:
     return k + 1 < phases && events[k].op == static_cast<int32_t>(t);
   }
 
+  /// Stays in memory or is written again. Other values without bytes stay once they are written.
+  bool isCounted(size_t a) const {
+    return core.values[a].sizeBytes > 0 || core.values[a].viewed.size() == 1;
+  }
+
   int column(double cost, double lower, double upper) {
     costs.push_back(cost);
     lowers.push_back(lower);
@@ -180,7 +185,7 @@ private:
         continue;
       for (size_t a = 0; a < values; ++a) {
         const CoreValue &value = core.values[a];
-        if (value.sizeBytes > 0 && (!value.producer || k >= earliest[*value.producer]))
+        if (isCounted(a) && (!value.producer || k >= earliest[*value.producer]))
           stays[k][a] = column(0, 0, 1);
       }
     }
@@ -206,7 +211,7 @@ private:
   /// writes supplies nothing inside the phase (`inside`), only what comes after it.
   void supplied(int left, int k, int32_t a, bool inside) {
     const CoreValue &value = core.values[a];
-    if (value.sizeBytes == 0)
+    if (!isCounted(static_cast<size_t>(a)))
       return supplySmall(left, k, a, inside);
     std::vector<Term> terms = {{left, 1}};
     if (k == 0 && !value.producer)
@@ -242,8 +247,11 @@ private:
       if (k + 1 == phases)
         continue;
       for (size_t a = 0; a < core.values.size(); ++a)
-        if (stays[k][a] != absent)
+        if (stays[k][a] != absent) {
           supplied(stays[k][a], k, static_cast<int32_t>(a), /*inside=*/false);
+          if (core.values[a].viewed.size() == 1) // a view stays in what it views
+            row({{stays[k][a], 1}, {stays[k][core.values[a].viewed.front()], -1}}, -1e30, 0);
+        }
       addBytes(k);
       if (events[k].conditional)
         addCondition(k);
@@ -291,7 +299,7 @@ private:
     }
     std::vector<Term> terms;
     for (size_t a = 0; a < core.values.size(); ++a)
-      if (beside[a] && stays[k][a] != absent)
+      if (beside[a] && stays[k][a] != absent && core.values[a].sizeBytes > 0)
         terms.push_back({stays[k][a], static_cast<double>(core.values[a].sizeBytes) / byteUnit});
     Bytes room = budget - core.baseBytes;
     if (!events[k].conditional)

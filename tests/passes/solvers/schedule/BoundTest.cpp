@@ -3,9 +3,11 @@
 #include "ir/plan/schedule/Generate.h"
 #include "ir/plan/schedule/LowerBound.h"
 #include "passes/solvers/schedule/CutBound.h"
+#include "passes/solvers/schedule/MomentBound.h"
 #include "passes/solvers/schedule/OrderBound.h"
 #include "passes/solvers/schedule/PhaseProgram.h"
 #include "passes/solvers/schedule/PlanSchedule.h"
+#include "tests/passes/solvers/schedule/Concatenated.h"
 
 #include <gtest/gtest.h>
 
@@ -38,6 +40,29 @@ TEST(CutBoundTest, NeverAboveTheOptimum) {
   EXPECT_GT(positive, 100);
   EXPECT_GT(tight, 50);
   EXPECT_GT(infeasible, 1000);
+}
+
+// Tests that a cut, a moment and a phase program each prove that both parts of a concatenation run
+// again.
+TEST(CutBoundTest, PartsOfAConcatenationRunAgainTogether) {
+  const Problem problem = concatenatedStep();
+  const Core core(problem);
+  constexpr Bytes budget = 12;
+  const Cost both = core.leastTime + 2;
+  CutBound bound(core);
+  const CutBound::Proof proof = bound.refine(budget, 10);
+  EXPECT_EQ(*proof.time, both);
+  MomentBoundOptions moments;
+  moments.orders = {core.inputOrder()};
+  moments.ops = proof.ops;
+  moments.allowance = 100000;
+  EXPECT_EQ(momentTimeBound(core, bound, budget, moments), both);
+  if (phaseProgramAvailable()) {
+    PhaseOptions options;
+    options.seconds = 5;
+    const std::vector<PhaseEvent> events = phaseChain(core, *proof.op, 1);
+    EXPECT_EQ(*solvePhaseProgram(core, events, budget, options).bound, both);
+  }
 }
 
 // Tests that the bound is not trivial on random layered graphs of 100 ops and more, and that it
