@@ -1,5 +1,7 @@
 #include "passes/solvers/schedule/CutBound.h"
 
+#include "passes/solvers/schedule/PebbleBound.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -15,8 +17,6 @@ CutBound::CutBound(const Core &core) : core(core) {
   while (total > 0 && (total << (costShift + 1)) < (int64_t(1) << 44) && costShift < 40)
     ++costShift;
   leastPeak = core.baseBytes;
-  for (size_t op = 0; op < core.ops.size(); ++op)
-    leastPeak = std::max(leastPeak, footprint(static_cast<int32_t>(op)));
   Bytes kept = core.baseBytes;
   for (const CoreValue &value : core.values)
     if (value.keep)
@@ -27,13 +27,28 @@ CutBound::CutBound(const Core &core) : core(core) {
   findPeakBound();
 }
 
-/// Values that no op may write again stay across the first run of the ops between their writer and
-/// their readers. Ops of high pressure suffice: pressure includes these values.
+/// What must be in memory at the first run of an op, from the most such bytes on, and on the way
+/// there.
 void CutBound::findPeakBound() {
-  constexpr size_t enough = 48;
-  for (size_t i = 0; i < std::min(enough, byPressure.size()); ++i) {
-    const Candidate &candidate = candidateFor(byPressure[i]);
-    leastPeak = std::max(leastPeak, candidate.footprint + candidate.cut->mandatoryBytes());
+  constexpr size_t enough = 64;
+  constexpr int setsPerOp = 400;
+  std::vector<int32_t> ops(core.ops.size());
+  std::iota(ops.begin(), ops.end(), 0);
+  std::sort(ops.begin(), ops.end(), [&](int32_t a, int32_t b) {
+    return std::pair(-mandatoryOf[a], a) < std::pair(-mandatoryOf[b], b);
+  });
+  if (ops.size() > enough)
+    ops.resize(enough);
+  for (int32_t v : ops) {
+    leastPeak = std::max(leastPeak, mandatoryOf[v]);
+    const Related related = relatedTo(v);
+    std::vector<int32_t> together = core.ops[v].inputs;
+    for (int32_t value : momentOf(v, related.above, related.below).needed)
+      if (const auto &producer = core.values[value].producer;
+          !producer || (related.above[*producer] && !core.ops[*producer].recomputable))
+        together.push_back(value);
+    leastPeak =
+        std::max(leastPeak, pebbleBound(core, std::move(together), mandatoryOf[v], setsPerOp));
   }
 }
 
@@ -53,10 +68,12 @@ Bytes CutBound::footprint(int32_t index) const {
 }
 
 /// For every op v: bytes of values that an op not below v writes and an op below v reads, with the
-/// writer above v (they exist when v runs). 64 ops v at a time, one bit lane each.
+/// writer above v (they exist when v runs). Those that no op may write again stay in memory while v
+/// runs for the first time, in every schedule. 64 ops v at a time, one bit lane each.
 void CutBound::computePressure() {
   const size_t count = core.ops.size();
   pressureOf.assign(count, 0);
+  mandatoryOf.assign(count, 0);
   std::vector<uint64_t> above(count), below(count);
   for (size_t base = 0; base < count; base += 64) {
     const size_t end = std::min(count, base + 64);
@@ -73,7 +90,7 @@ void CutBound::computePressure() {
         if (core.values[value].producer &&
             *core.values[value].producer >= static_cast<int32_t>(base))
           below[u] |= below[*core.values[value].producer];
-    std::array<Bytes, 64> across{};
+    std::array<Bytes, 64> across{}, mandatory{};
     for (const CoreValue &value : core.values) {
       if (value.sizeBytes == 0 || (value.producer && *value.producer >= static_cast<int32_t>(end)))
         continue;
@@ -88,11 +105,17 @@ void CutBound::computePressure() {
       uint64_t written = value.producer ? above[*value.producer] : ~uint64_t(0);
       if (value.producer && *value.producer >= static_cast<int32_t>(base))
         own |= uint64_t(1) << (*value.producer - base);
-      for (uint64_t lanes = written & read & ~own; lanes; lanes &= lanes - 1)
+      const bool stays = !value.producer || !core.ops[*value.producer].recomputable;
+      for (uint64_t lanes = written & read & ~own; lanes; lanes &= lanes - 1) {
         across[std::countr_zero(lanes)] += value.sizeBytes;
+        mandatory[std::countr_zero(lanes)] += stays ? value.sizeBytes : 0;
+      }
     }
-    for (size_t v = base; v < end; ++v)
-      pressureOf[v] = across[v - base] + footprint(static_cast<int32_t>(v));
+    for (size_t v = base; v < end; ++v) {
+      const Bytes own = footprint(static_cast<int32_t>(v));
+      pressureOf[v] = across[v - base] + own;
+      mandatoryOf[v] = mandatory[v - base] + own;
+    }
   }
   byPressure.resize(count);
   std::iota(byPressure.begin(), byPressure.end(), 0);
@@ -136,16 +159,10 @@ KeepOrRerun::Moment CutBound::momentOf(int32_t v, const std::vector<char> &above
   return moment;
 }
 
-CutBound::Candidate &CutBound::candidateFor(int32_t v) {
-  auto found = candidates.find(v);
-  if (found != candidates.end())
-    return found->second;
-  Candidate candidate;
-  candidate.op = v;
-  candidate.footprint = footprint(v);
-
+CutBound::Related CutBound::relatedTo(int32_t v) const {
   const size_t count = core.ops.size();
-  std::vector<char> below(count, 0), above(count, 0);
+  Related related = {std::vector<char>(count, 0), std::vector<char>(count, 0)};
+  auto &[above, below] = related;
   below[v] = above[v] = 1;
   for (size_t u = v + 1; u < count; ++u)
     for (int32_t value : core.ops[u].inputs)
@@ -158,8 +175,19 @@ CutBound::Candidate &CutBound::candidateFor(int32_t v) {
       for (int32_t value : core.ops[u].inputs)
         if (core.values[value].producer)
           above[*core.values[value].producer] = 1;
+  return related;
+}
 
-  candidate.cut = std::make_unique<KeepOrRerun>(core, momentOf(v, above, below));
+CutBound::Candidate &CutBound::candidateFor(int32_t v) {
+  auto found = candidates.find(v);
+  if (found != candidates.end())
+    return found->second;
+  Candidate candidate;
+  candidate.op = v;
+  candidate.footprint = footprint(v);
+
+  const Related related = relatedTo(v);
+  candidate.cut = std::make_unique<KeepOrRerun>(core, momentOf(v, related.above, related.below));
   auto [it, inserted] = candidates.emplace(v, std::move(candidate));
   return it->second;
 }

@@ -53,6 +53,8 @@ public:
   /// Ops by falling pressure: bytes that must cross their first run if nothing is run again.
   const std::vector<int32_t> &opsByPressure() const { return byPressure; }
   Bytes pressure(int32_t op) const { return pressureOf[op]; }
+  /// Bytes in memory at the op's first run, in every schedule; pinned bytes included.
+  Bytes atFirstRun(int32_t op) const { return mandatoryOf[op]; }
   /// Bytes in memory while the op runs, whatever else is: inputs, outputs, least workspace, less
   /// every credit that could apply; pinned bytes included.
   Bytes footprint(int32_t op) const;
@@ -84,15 +86,19 @@ private:
   int64_t scaledBound(Bytes budgetBytes, const std::vector<Line> &among, const Line **best) const;
   std::optional<Cost> timeFrom(int64_t scaled, Bytes budgetBytes) const;
   Candidate &candidateFor(int32_t op);
+  struct Related {
+    std::vector<char> above, below; ///< per op, the op itself in both
+  };
+  Related relatedTo(int32_t v) const;
   void computePressure();
-  const KeepOrRerun::Answer &solveAt(Candidate &candidate, double price);
   void findPeakBound();
+  const KeepOrRerun::Answer &solveAt(Candidate &candidate, double price);
   void maximize(Candidate &candidate, Bytes budgetBytes);
 
   const Core &core;
   int costShift = 0;
   Bytes leastPeak = 0;
-  std::vector<Bytes> pressureOf;
+  std::vector<Bytes> pressureOf, mandatoryOf; ///< at the first run of an op, itself included
   std::vector<int32_t> byPressure;
   std::vector<Line> lines;   ///< of all cuts solved so far
   std::vector<Line> current; ///< of the refinement at hand

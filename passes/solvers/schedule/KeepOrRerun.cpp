@@ -117,17 +117,6 @@ KeepOrRerun::KeepOrRerun(const Core &core, Moment given)
     flow->addArc(link.from, link.to, MaxFlow::unbounded);
 }
 
-Bytes KeepOrRerun::mandatoryBytes() const {
-  // Every node of the network is reachable from a needed value through reruns. Where a rerun could
-  // be avoided by keeping its output instead, that output's bytes are at stake, so only values that
-  // are needed whatever is decided count.
-  Bytes sum = 0;
-  for (const Item &item : items)
-    if (item.forced && item.rerun == sinkNode)
-      sum += core.values[item.value].sizeBytes;
-  return sum;
-}
-
 KeepOrRerun::Answer KeepOrRerun::solve(double price, const std::vector<double> *bias) {
   for (const Item &item : items) {
     double itemPrice = bias ? price * (*bias)[item.value] : price;

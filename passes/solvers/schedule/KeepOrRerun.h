@@ -57,10 +57,6 @@ public:
   /// Work done by all solves so far (MaxFlow::work), and what building took.
   int64_t work() const { return flow->work() + buildWork; }
 
-  /// Bytes that stay in memory whatever is run again: needed values that no op may write again,
-  /// also those that only reruns need.
-  Bytes mandatoryBytes() const;
-
   /// Weights never exceed this: above it, a byte more or less decides nothing.
   int64_t ceiling() const { return weightCeiling; }
 

@@ -1,0 +1,101 @@
+#include "passes/solvers/schedule/PebbleBound.h"
+
+#include <algorithm>
+#include <queue>
+#include <set>
+#include <tuple>
+
+namespace stow::schedule {
+namespace {
+
+/// Values in memory together, ascending, and the most bytes on the way from here to the start.
+struct Together {
+  Bytes worst = 0;
+  Bytes bytes = 0;
+  std::vector<int32_t> values;
+  auto key() const { return std::tie(worst, bytes, values); }
+};
+
+class Pebbles {
+public:
+  explicit Pebbles(const Core &core) : core(core) {}
+
+  Together start(std::vector<int32_t> values, Bytes atOnce) const {
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    std::erase_if(values, [&](int32_t value) { return core.values[value].sizeBytes == 0; });
+    const Bytes bytes = bytesOf(values);
+    return {std::max(atOnce, bytes), bytes, std::move(values)};
+  }
+
+  /// Ops that may have run last: each wrote one of the values.
+  std::vector<int32_t> writers(const Together &from) const {
+    std::vector<int32_t> ops;
+    for (int32_t value : from.values)
+      if (const auto &producer = core.values[value].producer)
+        ops.push_back(*producer);
+    std::sort(ops.begin(), ops.end());
+    ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
+    return ops;
+  }
+
+  /// What was together in memory before `op` ran, if it ran last.
+  Together before(const Together &from, int32_t index) const {
+    const CoreOp &op = core.ops[index];
+    auto isHeld = [&](int32_t value) { return std::ranges::binary_search(from.values, value); };
+    Together result;
+    for (int32_t value : from.values)
+      if (std::ranges::find(op.outputs, value) == op.outputs.end())
+        result.values.push_back(value);
+    for (int32_t value : op.inputs)
+      if (core.values[value].sizeBytes > 0 && !isHeld(value))
+        result.values.push_back(value);
+    std::sort(result.values.begin(), result.values.end());
+    result.bytes = bytesOf(result.values);
+    Bytes during = result.bytes + op.leastWorkspaceBytes - op.uncertainCreditBytes;
+    for (int32_t value : op.outputs) {
+      Bytes credit = 0; // only what is not held may be written over
+      for (const Credit &offer : op.credits)
+        if (offer.output == value && !isHeld(offer.input))
+          credit = std::max(credit, offer.bytes);
+      during += core.values[value].sizeBytes - credit;
+    }
+    result.worst = std::max({from.worst, result.bytes, during});
+    return result;
+  }
+
+private:
+  Bytes bytesOf(const std::vector<int32_t> &values) const {
+    Bytes sum = core.baseBytes;
+    for (int32_t value : values)
+      sum += core.values[value].sizeBytes;
+    return sum;
+  }
+
+  const Core &core;
+};
+
+} // namespace
+
+Bytes pebbleBound(const Core &core, std::vector<int32_t> together, Bytes atOnce, int allowance) {
+  const Pebbles pebbles(core);
+  auto later = [](const Together &a, const Together &b) { return a.key() > b.key(); };
+  std::priority_queue<Together, std::vector<Together>, decltype(later)> open(later);
+  open.push(pebbles.start(std::move(together), atOnce));
+  std::set<std::vector<int32_t>> closed;
+  // Few bytes: from here on the way is taken to be free.
+  const Bytes few = core.baseBytes + (open.top().worst - core.baseBytes) / 2;
+  while (true) {
+    const Together from = open.top();
+    open.pop();
+    if (!closed.insert(from.values).second)
+      continue;
+    const std::vector<int32_t> writers = pebbles.writers(from);
+    if (writers.empty() || from.bytes <= few || allowance-- <= 0)
+      return from.worst;
+    for (int32_t op : writers)
+      open.push(pebbles.before(from, op));
+  }
+}
+
+} // namespace stow::schedule
