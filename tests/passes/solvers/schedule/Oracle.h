@@ -13,6 +13,17 @@
 
 namespace stow::schedule {
 
+/// Whether every view in `memory`, a set of values, is beside what it shows. An old copy of that
+/// counts as held while a new one is.
+inline bool holdsViewed(const Core &core, uint32_t memory) {
+  for (size_t v = 0; v < core.values.size(); ++v)
+    if (memory >> v & 1)
+      for (int32_t viewed : core.values[v].viewed)
+        if (!(memory >> viewed & 1))
+          return false;
+  return true;
+}
+
 /// The least time of any schedule whose peak is at most `budget`, absent if there is none. Dijkstra
 /// over states (ops done, values in memory): every step runs one op whose inputs are in memory and
 /// then drops any subset, a view no later than what it shows. Exponential: at most about 7 ops and
@@ -34,14 +45,6 @@ inline std::optional<Cost> exhaustiveTime(const Core &core, Bytes budget) {
     if (core.values[v].keep)
       kept |= 1u << v;
   }
-  auto holdsViewed = [&](uint32_t memory) { // an old copy counts as held while a new one is
-    for (size_t v = 0; v < values; ++v)
-      if (memory >> v & 1)
-        for (int32_t viewed : core.values[v].viewed)
-          if (!(memory >> viewed & 1))
-            return false;
-    return true;
-  };
   std::map<State, Cost> best;
   std::priority_queue<std::pair<Cost, State>, std::vector<std::pair<Cost, State>>, std::greater<>>
       queue;
@@ -91,7 +94,7 @@ inline std::optional<Cost> exhaustiveTime(const Core &core, Bytes budget) {
             usedOut |= 1u << offer.output;
           }
         }
-        if (during - credit <= budget && holdsViewed(keepSet))
+        if (during - credit <= budget && holdsViewed(core, keepSet))
           reach(done | 1u << t, keepSet, cost + op.leastCost);
         if (keepSet == 0)
           break;
