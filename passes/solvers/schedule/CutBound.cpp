@@ -31,7 +31,7 @@ CutBound::CutBound(const Core &core) : core(core) {
 /// there.
 void CutBound::findPeakBound() {
   constexpr size_t enough = 64;
-  constexpr int setsPerOp = 1000;
+  constexpr int64_t workPerOp = 50'000;
   std::vector<int32_t> ops(core.ops.size());
   std::iota(ops.begin(), ops.end(), 0);
   std::sort(ops.begin(), ops.end(), [&](int32_t a, int32_t b) {
@@ -48,7 +48,7 @@ void CutBound::findPeakBound() {
           !producer || (related.above[*producer] && !core.ops[*producer].recomputable))
         together.push_back(value);
     leastPeak =
-        std::max(leastPeak, pebbleBound(core, std::move(together), mandatoryOf[v], setsPerOp));
+        std::max(leastPeak, pebbleBound(core, std::move(together), mandatoryOf[v], workPerOp));
   }
 }
 

@@ -77,7 +77,8 @@ private:
 
 } // namespace
 
-Bytes pebbleBound(const Core &core, std::vector<int32_t> together, Bytes atOnce, int allowance) {
+Bytes pebbleBound(const Core &core, std::vector<int32_t> together, Bytes atOnce,
+                  int64_t allowance) {
   const Pebbles pebbles(core);
   auto later = [](const Together &a, const Together &b) { return a.key() > b.key(); };
   std::priority_queue<Together, std::vector<Together>, decltype(later)> open(later);
@@ -91,10 +92,12 @@ Bytes pebbleBound(const Core &core, std::vector<int32_t> together, Bytes atOnce,
     if (!closed.insert(from.values).second)
       continue;
     const std::vector<int32_t> writers = pebbles.writers(from);
-    if (writers.empty() || from.bytes <= few || allowance-- <= 0)
+    if (writers.empty() || from.bytes <= few || allowance <= 0)
       return from.worst;
-    for (int32_t op : writers)
+    for (int32_t op : writers) {
       open.push(pebbles.before(from, op));
+      allowance -= static_cast<int64_t>(from.values.size() + core.ops[op].inputs.size());
+    }
   }
 }
 

@@ -17,8 +17,8 @@ namespace stow::schedule {
 
 /// A lower bound on the peak of every schedule (pinned bytes included). `together`: values that are
 /// in memory together at some moment of every schedule, before or after reruns; `atOnce` bytes are
-/// in memory then. `allowance` is how many sets of values may be looked at; what is returned when
-/// it is spent holds too.
-Bytes pebbleBound(const Core &core, std::vector<int32_t> together, Bytes atOnce, int allowance);
+/// in memory then. `allowance` limits the sizes of all sets of values that are made; what is
+/// returned when it is spent holds too.
+Bytes pebbleBound(const Core &core, std::vector<int32_t> together, Bytes atOnce, int64_t allowance);
 
 } // namespace stow::schedule
