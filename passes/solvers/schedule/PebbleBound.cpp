@@ -1,7 +1,6 @@
 #include "passes/solvers/schedule/PebbleBound.h"
 
 #include <algorithm>
-#include <queue>
 #include <set>
 #include <tuple>
 
@@ -24,7 +23,9 @@ public:
     std::sort(values.begin(), values.end());
     values.erase(std::unique(values.begin(), values.end()), values.end());
     std::erase_if(values, [&](int32_t value) { return core.values[value].sizeBytes == 0; });
-    const Bytes bytes = bytesOf(values);
+    Bytes bytes = core.baseBytes;
+    for (int32_t value : values)
+      bytes += core.values[value].sizeBytes;
     return {std::max(atOnce, bytes), bytes, std::move(values)};
   }
 
@@ -43,15 +44,21 @@ public:
   Together before(const Together &from, int32_t index) const {
     const CoreOp &op = core.ops[index];
     auto isHeld = [&](int32_t value) { return std::ranges::binary_search(from.values, value); };
-    Together result;
+    Together result{0, from.bytes, {}};
+    result.values.reserve(from.values.size() + op.inputs.size());
     for (int32_t value : from.values)
       if (std::ranges::find(op.outputs, value) == op.outputs.end())
         result.values.push_back(value);
+      else
+        result.bytes -= core.values[value].sizeBytes;
+    const auto kept = static_cast<std::ptrdiff_t>(result.values.size());
     for (int32_t value : op.inputs)
-      if (core.values[value].sizeBytes > 0 && !isHeld(value))
+      if (core.values[value].sizeBytes > 0 && !isHeld(value)) {
         result.values.push_back(value);
-    std::sort(result.values.begin(), result.values.end());
-    result.bytes = bytesOf(result.values);
+        result.bytes += core.values[value].sizeBytes;
+      }
+    std::sort(result.values.begin() + kept, result.values.end());
+    std::inplace_merge(result.values.begin(), result.values.begin() + kept, result.values.end());
     Bytes during = result.bytes + op.leastWorkspaceBytes - op.uncertainCreditBytes;
     for (int32_t value : op.outputs) {
       Bytes credit = 0; // only what is not held may be written over
@@ -65,13 +72,6 @@ public:
   }
 
 private:
-  Bytes bytesOf(const std::vector<int32_t> &values) const {
-    Bytes sum = core.baseBytes;
-    for (int32_t value : values)
-      sum += core.values[value].sizeBytes;
-    return sum;
-  }
-
   const Core &core;
 };
 
@@ -81,21 +81,22 @@ Bytes pebbleBound(const Core &core, std::vector<int32_t> together, Bytes atOnce,
                   int64_t allowance) {
   const Pebbles pebbles(core);
   auto later = [](const Together &a, const Together &b) { return a.key() > b.key(); };
-  std::priority_queue<Together, std::vector<Together>, decltype(later)> open(later);
-  open.push(pebbles.start(std::move(together), atOnce));
+  std::vector<Together> open = {pebbles.start(std::move(together), atOnce)}; // a heap
   std::set<std::vector<int32_t>> closed;
   // Few bytes: from here on the way is taken to be free.
-  const Bytes few = core.baseBytes + (open.top().worst - core.baseBytes) / 2;
+  const Bytes few = core.baseBytes + (open.front().worst - core.baseBytes) / 2;
   while (true) {
-    const Together from = open.top();
-    open.pop();
+    std::pop_heap(open.begin(), open.end(), later);
+    const Together from = std::move(open.back());
+    open.pop_back();
     if (!closed.insert(from.values).second)
       continue;
     const std::vector<int32_t> writers = pebbles.writers(from);
     if (writers.empty() || from.bytes <= few || allowance <= 0)
       return from.worst;
     for (int32_t op : writers) {
-      open.push(pebbles.before(from, op));
+      open.push_back(pebbles.before(from, op));
+      std::push_heap(open.begin(), open.end(), later);
       allowance -= static_cast<int64_t>(from.values.size() + core.ops[op].inputs.size());
     }
   }
