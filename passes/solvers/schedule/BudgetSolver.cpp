@@ -216,6 +216,8 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     current = *start;
     best = measure(core, *start);
   }
+  // Where reruns explode a move takes longer, but on larger graphs moves are what is missing.
+  const double share = !explodes ? 1 : isSmall ? 0.85 : core.ops.size() > 500 ? 1.25 : 1;
   uint64_t seed = 16 * task.seed;
   for (size_t v = 0; v < usual + std::size(lastSearches); ++v) {
     const Variant &variant = v < usual ? first[v] : lastSearches[v - usual];
@@ -235,8 +237,7 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     SearchOptions search;
     search.budgetBytes = task.budget;
     search.pricePerByte = task.pricePerByte * variant.price;
-    // Where reruns explode a move takes longer.
-    const double effort = task.effort * (explodes && isSmall ? 0.85 : 1);
+    const double effort = task.effort * share;
     search.moves =
         static_cast<int64_t>(effort * static_cast<double>(moves())) * variant.share / 100;
     search.seed = ++seed;
