@@ -190,19 +190,19 @@ private:
   /// What trees of orders and of moments prove with `scale` times the usual work, and once, orders
   /// of deaths; `known` is the time of a schedule.
   Cost treeBound(Bytes budget, const CutBound::Proof &proof, std::optional<Cost> known,
-                 int64_t scale) const {
+                 int64_t scale) {
+    sweep(); // tells whether reruns explode
     std::vector<int32_t> ops;
     if (proof.op)
       ops.push_back(*proof.op);
     for (int32_t op : bound.opsByPressure())
       if (op != proof.op && ops.size() < 5)
         ops.push_back(op);
-    // On larger graphs it hardly ever adds to what moments prove.
-    constexpr size_t mostOps = 500;
+    // On larger graphs where reruns explode it hardly ever adds to what moments prove.
+    const bool isHopeless = core.ops.size() > 500 && solver.hasExplodingReruns() && scale == 1;
     const Cost ordered =
-        core.ops.size() > mostOps && scale == 1
-            ? core.leastTime
-            : orderedTimeBound(core, bound, budget, std::move(ops), 3'000'000 * scale);
+        isHopeless ? core.leastTime
+                   : orderedTimeBound(core, bound, budget, std::move(ops), 3'000'000 * scale);
     MomentBoundOptions moments;
     moments.orders = solver.bases();
     moments.ops = proof.ops;
