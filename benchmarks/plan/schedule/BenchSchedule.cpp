@@ -1,18 +1,20 @@
 // Prints the tables of the schedule family: our extra time, its bounds, published figures, seconds.
 //
-//   bench-schedule [--folder=DIR] [--families=published,nets,layered,large,frontier]
+//   bench-schedule [--folder=DIR] [--families=published,nets,roofline,layered,large,frontier]
 //                  [--prove=SECONDS] [--effort=X] [--peer[=FACTOR]] [--seeds=N]
 //                  [--first-seed=N] [--prove-layered=SECONDS]
 //
 // `published` plans every .json of the folder; the other families are generated. Seconds are CPU
 // seconds of one thread, schedule and bounds together. Every schedule is replayed by the checker.
-// `--prove` spends up to about that many seconds a row on proofs for published graphs and nets,
-// `--prove-layered` the same for random layered graphs.
+// `roofline` is the networks of `nets` with costs as a profile of kernels has them (rooflineStep).
+// `--prove` spends up to about that many seconds a row on proofs for published graphs, nets and
+// roofline, `--prove-layered` the same for random layered graphs.
 // `--peer` runs a peer (SlotAnnealing.h) after every row of the layered graphs, for the same CPU
 // seconds, or FACTOR times as many: its extra time, or the peak at which it stopped where that is
-// above the budget. `--seeds`: random layered graphs of each size (2), `--first-seed`: the first
-// (1).
+// above the budget. `--seeds`: random layered graphs of each size, and draws of costs of each
+// network (2), `--first-seed`: the first (1).
 #include "SlotAnnealing.h"
+#include "ir/plan/Random.h"
 #include "ir/plan/schedule/Generate.h"
 #include "ir/plan/schedule/Json.h"
 #include "ir/plan/schedule/Verify.h"
@@ -20,11 +22,13 @@
 #include "runtime/base/Error.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 namespace {
@@ -157,6 +161,31 @@ struct Bench {
   }
 };
 
+/// Costs as a profile of kernels has them, instead of FLOPs: nanoseconds on a GPU of 15.7 TFLOP/s
+/// and 0.9 TB/s (V100) with 3 us per launch, times a factor from 0.5 to 2 for each kind of op and
+/// from 0.8 to 1.25 for each op, forward and backward by themselves.
+Problem rooflineStep(Problem forward, uint64_t seed) {
+  Random random(seed);
+  auto factor = [&](double most) { return std::pow(most, 2 * random.real() - 1); };
+  std::map<std::string, double> ofKind;
+  for (Op &op : forward.ops) {
+    double bytes = 0;
+    for (const std::vector<ValueId> *list : {&op.inputs, &op.outputs})
+      for (ValueId value : *list)
+        bytes += static_cast<double>(forward.storages[forward.values[value].storage].sizeBytes);
+    const std::string kind = op.name.substr(0, op.name.find_first_of("0123456789._"));
+    const double scale = ofKind.try_emplace(kind, factor(2)).first->second;
+    for (Alternative &way : op.alternatives)
+      way.cost = std::llround(
+          scale * (3e3 + std::max(static_cast<double>(way.cost) / 15.7e3, bytes / 0.9e3)));
+  }
+  Problem step = trainingStep(forward);
+  for (Op &op : step.ops)
+    for (Alternative &way : op.alternatives)
+      way.cost = std::max<Cost>(1, std::llround(static_cast<double>(way.cost) * factor(1.25)));
+  return step;
+}
+
 void publishedTable(Bench &bench, const std::string &folder, double proveSeconds) {
   bench.prove(proveSeconds);
   std::vector<std::string> paths;
@@ -181,6 +210,16 @@ void generatedTables(Bench &bench, const std::string &families, double proveSeco
     for (const char *name : {"vgg19", "mobilenet", "resnet50", "unet", "segnet"})
       for (double percent : {90.0, 80.0, 70.0, 60.0, 50.0})
         bench.row(trainingStep(convolutionalForward(name, 32)), percent);
+  }
+  if (wanted("roofline")) {
+    bench.header("The same with costs of a roofline, varied at random");
+    for (const char *name : {"vgg19", "mobilenet", "resnet50", "unet", "segnet"})
+      for (uint64_t seed = firstSeed; seed < firstSeed + seeds; ++seed) {
+        Problem step = rooflineStep(convolutionalForward(name, 32), seed);
+        step.name += "-" + std::to_string(seed);
+        for (double percent : {90.0, 80.0, 70.0, 60.0, 50.0})
+          bench.row(step, percent);
+      }
   }
   bench.prove(layeredSeconds);
   if (wanted("layered")) {
@@ -214,7 +253,7 @@ void generatedTables(Bench &bench, const std::string &families, double proveSeco
 
 int main(int argc, char **argv) {
   try {
-    std::string folder, families = "published,nets,layered,large,frontier";
+    std::string folder, families = "published,nets,roofline,layered,large,frontier";
     Bench bench;
     double proveSeconds = 0, layeredSeconds = 0;
     bool withPeer = false;

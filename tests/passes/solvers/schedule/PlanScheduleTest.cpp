@@ -45,6 +45,7 @@ TEST(PlanScheduleTest, AnswersAreLegalBoundedAndConsistent) {
       ++planned;
     } else {
       ASSERT_LT(budget, result.smallestPeak) << "a feasible budget was refused, seed " << seed;
+      ASSERT_GE(result.smallestPeak, result.peakBound) << "seed " << seed;
     }
     Core core(problem);
     if (!isTiny(core) || core.hasAlternatives)
