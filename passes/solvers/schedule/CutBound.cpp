@@ -30,7 +30,7 @@ CutBound::CutBound(const Core &core) : core(core) {
 /// What must be in memory at the first run of an op, from the most such bytes on, and on the way
 /// there.
 void CutBound::findPeakBound() {
-  constexpr size_t enough = 64;
+  constexpr size_t enough = 32;
   constexpr int64_t workPerOp = 50'000;
   std::vector<int32_t> ops(core.ops.size());
   std::iota(ops.begin(), ops.end(), 0);
