@@ -217,7 +217,10 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     best = measure(core, *start);
   }
   // Where reruns explode a move takes longer, but on larger graphs moves are what is missing.
-  const double share = !explodes ? 1 : isSmall ? 0.85 : core.ops.size() > 500 && task.effort >= 1 ? 1.2 : 1;
+  const double share = !explodes                                   ? 1
+                       : isSmall                                   ? 0.85
+                       : core.ops.size() > 500 && task.effort >= 1 ? 1.2
+                                                                   : 1;
   uint64_t seed = 16 * task.seed;
   for (size_t v = 0; v < usual + std::size(lastSearches); ++v) {
     const Variant &variant = v < usual ? first[v] : lastSearches[v - usual];
