@@ -35,7 +35,7 @@ BudgetSolver::BudgetSolver(const Problem &problem, const Core &core, const PlanO
     : problem(problem), core(core), options(options) {}
 
 int64_t BudgetSolver::cutAllowance(int64_t perOp) const {
-  return explodes ? 3'000'000 : 12'000'000 + perOp * static_cast<int64_t>(core.ops.size());
+  return explodes ? 2'000'000 : 12'000'000 + perOp * static_cast<int64_t>(core.ops.size());
 }
 
 void BudgetSolver::addBase(Sequence order) { orders.push_back(std::move(order)); }
@@ -202,6 +202,14 @@ constexpr Variant longSearches[] = {{From::Above, 1.0, 0.3, 1e-1, 36},
 constexpr Variant lastSearches[] = {{From::BestFound, 4.0, 1.0, 1e-3, 60},
                                     {From::BestFound, 16.0, 1.0, 1e-3, 60}};
 
+/// Where reruns explode a move takes longer, the more so on small graphs, and between coarse nodes
+/// there are more to search: this share of the usual moves keeps an answer within a second up to
+/// 1,000 ops.
+double shareOfMoves(size_t ops, double effort) {
+  const double fine = effort < 1 ? 0.4 : 1;
+  return fine * (ops <= 400 ? 0.55 : ops <= 500 ? 0.85 : 1);
+}
+
 } // namespace
 
 void BudgetSolver::search(const Task &task, const Sequence *start,
@@ -216,11 +224,7 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     current = *start;
     best = measure(core, *start);
   }
-  // Where reruns explode a move takes longer, but on larger graphs moves are what is missing.
-  const double share = !explodes                                   ? 1
-                       : isSmall                                   ? 0.85
-                       : core.ops.size() > 500 && task.effort >= 1 ? 1.2
-                                                                   : 1;
+  const double share = explodes ? shareOfMoves(core.ops.size(), task.effort) : 1;
   uint64_t seed = 16 * task.seed;
   for (size_t v = 0; v < usual + std::size(lastSearches); ++v) {
     const Variant &variant = v < usual ? first[v] : lastSearches[v - usual];

@@ -207,7 +207,7 @@ private:
     moments.orders = solver.bases();
     moments.ops = proof.ops;
     moments.knownTime = known;
-    moments.allowance = 10'000'000 * scale;
+    moments.allowance = (solver.hasExplodingReruns() ? 8'000'000 : 10'000'000) * scale;
     const Cost trees = std::max(ordered, momentTimeBound(core, bound, budget, moments));
     if (!deaths || scale > 1) // --prove has asked it for more already
       return trees;
@@ -301,7 +301,7 @@ private:
     if (!least)
       return {sweep().points(), std::nullopt};
     Descent at = fromTheTop();
-    const int finest = core.ops.size() > 400 ? 4 : 1;
+    const int finest = core.ops.size() > 400 || solver.hasExplodingReruns() ? 4 : 1;
     // Until solved for this very budget, or proven.
     while (rung(at.from) != budget && !(at.low && at.low->time <= *least)) {
       std::optional<Step> step = next(at, finest);
