@@ -198,16 +198,18 @@ private:
     for (int32_t op : bound.opsByPressure())
       if (op != proof.op && ops.size() < 5)
         ops.push_back(op);
-    // On larger graphs where reruns explode it hardly ever adds to what moments prove.
-    const bool isHopeless = core.ops.size() > 500 && solver.hasExplodingReruns() && scale == 1;
+    // Where reruns explode every answer takes many nodes, which leaves less time for bounds, and on
+    // larger graphs orders hardly ever add to what moments prove.
+    const bool isShort = solver.hasExplodingReruns() && scale == 1;
     const Cost ordered =
-        isHopeless ? core.leastTime
-                   : orderedTimeBound(core, bound, budget, std::move(ops), 3'000'000 * scale);
+        isShort && core.ops.size() > 500
+            ? core.leastTime
+            : orderedTimeBound(core, bound, budget, std::move(ops), 3'000'000 * scale);
     MomentBoundOptions moments;
     moments.orders = solver.bases();
     moments.ops = proof.ops;
     moments.knownTime = known;
-    moments.allowance = (solver.hasExplodingReruns() ? 8'000'000 : 10'000'000) * scale;
+    moments.allowance = (isShort ? 8'000'000 : 10'000'000) * scale;
     const Cost trees = std::max(ordered, momentTimeBound(core, bound, budget, moments));
     if (!deaths || scale > 1) // --prove has asked it for more already
       return trees;
