@@ -7,6 +7,7 @@
 namespace stow {
 
 TemporaryFolder::TemporaryFolder() {
+  // mkdtemp demands six X at the end and writes a name that is free over them.
   std::string pattern = (std::filesystem::temp_directory_path() / "stowage-XXXXXX").string();
   if (!mkdtemp(pattern.data()))
     throw Error::badInput("cannot create a folder in " +

@@ -224,7 +224,7 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     current = *start;
     best = measure(core, *start);
   }
-  const double share = explodes ? shareOfMoves(core.ops.size(), task.effort) : 1;
+  const double effort = task.effort * (explodes ? shareOfMoves(core.ops.size(), task.effort) : 1);
   uint64_t seed = 16 * task.seed;
   for (size_t v = 0; v < usual + std::size(lastSearches); ++v) {
     const Variant &variant = v < usual ? first[v] : lastSearches[v - usual];
@@ -244,7 +244,6 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     SearchOptions search;
     search.budgetBytes = task.budget;
     search.pricePerByte = task.pricePerByte * variant.price;
-    const double effort = task.effort * share;
     search.moves =
         static_cast<int64_t>(effort * static_cast<double>(moves())) * variant.share / 100;
     search.seed = ++seed;

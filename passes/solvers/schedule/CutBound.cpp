@@ -41,11 +41,10 @@ void CutBound::findPeakBound() {
     ops.resize(enough);
   for (int32_t v : ops) {
     leastPeak = std::max(leastPeak, mandatoryOf[v]);
-    const Related related = relatedTo(v);
+    const KeepOrRerun::Moment moment = firstRunOf(v);
     std::vector<int32_t> together = core.ops[v].inputs;
-    for (int32_t value : momentOf(v, related.above, related.below).needed)
-      if (const auto &producer = core.values[value].producer;
-          !producer || (related.above[*producer] && !core.ops[*producer].recomputable))
+    for (int32_t value : moment.needed)
+      if (const auto &producer = core.values[value].producer; !producer || moment.fixed[*producer])
         together.push_back(value);
     leastPeak =
         std::max(leastPeak, pebbleBound(core, std::move(together), mandatoryOf[v], workPerOp));
@@ -159,10 +158,9 @@ KeepOrRerun::Moment CutBound::momentOf(int32_t v, const std::vector<char> &above
   return moment;
 }
 
-CutBound::Related CutBound::relatedTo(int32_t v) const {
+KeepOrRerun::Moment CutBound::firstRunOf(int32_t v) const {
   const size_t count = core.ops.size();
-  Related related = {std::vector<char>(count, 0), std::vector<char>(count, 0)};
-  auto &[above, below] = related;
+  std::vector<char> below(count, 0), above(count, 0);
   below[v] = above[v] = 1;
   for (size_t u = v + 1; u < count; ++u)
     for (int32_t value : core.ops[u].inputs)
@@ -175,7 +173,7 @@ CutBound::Related CutBound::relatedTo(int32_t v) const {
       for (int32_t value : core.ops[u].inputs)
         if (core.values[value].producer)
           above[*core.values[value].producer] = 1;
-  return related;
+  return momentOf(v, above, below);
 }
 
 CutBound::Candidate &CutBound::candidateFor(int32_t v) {
@@ -186,8 +184,7 @@ CutBound::Candidate &CutBound::candidateFor(int32_t v) {
   candidate.op = v;
   candidate.footprint = footprint(v);
 
-  const Related related = relatedTo(v);
-  candidate.cut = std::make_unique<KeepOrRerun>(core, momentOf(v, related.above, related.below));
+  candidate.cut = std::make_unique<KeepOrRerun>(core, firstRunOf(v));
   auto [it, inserted] = candidates.emplace(v, std::move(candidate));
   return it->second;
 }

@@ -86,10 +86,8 @@ private:
   int64_t scaledBound(Bytes budgetBytes, const std::vector<Line> &among, const Line **best) const;
   std::optional<Cost> timeFrom(int64_t scaled, Bytes budgetBytes) const;
   Candidate &candidateFor(int32_t op);
-  struct Related {
-    std::vector<char> above, below; ///< per op, the op itself in both
-  };
-  Related relatedTo(int32_t v) const;
+  /// momentOf in the order that the graph alone demands.
+  KeepOrRerun::Moment firstRunOf(int32_t v) const;
   void computePressure();
   void findPeakBound();
   const KeepOrRerun::Answer &solveAt(Candidate &candidate, double price);
