@@ -31,8 +31,8 @@ std::string runtimeLibrary() {
   return library.string();
 }
 
-void writeExecutable(MLIRContext &context, CompiledPlan &compiled, const CompileOptions &options,
-                     StageTimer &timer) {
+void writeProgram(MLIRContext &context, CompiledPlan &compiled, const CompileOptions &options,
+                  StageTimer &timer) {
   timer.start("kernels");
   KernelModule kernels(&context);
   auto built = host::buildProgram(*compiled.module, kernels);
@@ -73,6 +73,11 @@ void writeExecutable(MLIRContext &context, CompiledPlan &compiled, const Compile
   LinkInput input;
   input.objects = {folder.file("program.o"), folder.file("constants.o"), runtimeLibrary()};
   input.libraries = {"-ldnnl", "-l:libgomp.so.1", "-lz", "-lstdc++", "-lm"};
+  if (options.emit == Emit::Shared) {
+    input.shared = true;
+    input.entry = "stowage_abi_version";
+    input.visible = "stowage_*";
+  }
   link(input, options.outputPath);
   timer.stop();
 }
@@ -133,7 +138,7 @@ int compileCommand(const std::vector<std::string> &arguments) {
     printForm(*compiled.module);
     return 0;
   }
-  writeExecutable(context, compiled, options, timer);
+  writeProgram(context, compiled, options, timer);
   const Plan &plan = compiled.plan;
   std::printf("%s: arena %s, lower bound %s (%s), recomputed work %.1f %%\n",
               options.outputPath.c_str(), formatBytesExact(plan.arenaBytes).c_str(),

@@ -48,6 +48,12 @@ Form parseForm(const std::string &text) {
                         "\" for --stop-after; known are model, step, ordered, placed");
 }
 
+Emit parseEmit(const std::string &text) {
+  if (text != "executable" && text != "shared")
+    throw Error::badInput("unknown kind \"" + text + "\" for --emit; known are executable, shared");
+  return text == "shared" ? Emit::Shared : Emit::Executable;
+}
+
 std::vector<std::string> splitList(const std::string &text) {
   std::vector<std::string> parts;
   std::istringstream in(text);
@@ -59,9 +65,13 @@ std::vector<std::string> splitList(const std::string &text) {
 /// The flags of a compilation, storing into `options`.
 Flags compileFlags(CompileOptions &options, bool wantsOutput) {
   Flags flags;
-  if (wantsOutput)
-    flags.value("output", "FILE", "the executable to write (also -o FILE)",
+  if (wantsOutput) {
+    flags.value("output", "FILE", "the file to write (also -o FILE)",
                 [&](const std::string &text) { options.outputPath = text; });
+    flags.value("emit", "KIND",
+                "executable (the default), or shared: a library that C and Python can load",
+                [&](const std::string &text) { options.emit = parseEmit(text); });
+  }
   flags.value("loss", "LOSS",
               "cross-entropy[:reduction=mean|sum,ignore-index=N,class-axis=N] or mse[:reduction=]",
               [&](const std::string &text) { options.loss = parseLoss(text); });

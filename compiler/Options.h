@@ -33,9 +33,14 @@ LossSpec parseLoss(const std::string &text);
 /// The forms a compilation can stop at and print.
 enum class Form { Model, Step, Ordered, Placed, Program };
 
+/// What a compilation writes: a program with the commands train, eval and plan, or a library with
+/// the interface of runtime/include/stowage.h.
+enum class Emit { Executable, Shared };
+
 struct CompileOptions {
   std::string modelPath;
   std::string outputPath;
+  Emit emit = Emit::Executable;
   ImportOptions import;
   LossSpec loss;
   OptimizerSpec optimizer = parseOptimizer("sgd");

@@ -10,6 +10,9 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 
+#include <fstream>
+#include <utility>
+
 namespace stow {
 namespace {
 
@@ -46,6 +49,13 @@ std::string readAll(const std::string &path) {
 /// Removes a file when the scope is left.
 struct Temporary {
   std::string path;
+  Temporary() = default;
+  explicit Temporary(std::string path) : path(std::move(path)) {}
+  Temporary(Temporary &&other) noexcept : path(std::exchange(other.path, {})) {}
+  Temporary &operator=(Temporary &&other) noexcept {
+    std::swap(path, other.path);
+    return *this;
+  }
   ~Temporary() {
     if (!path.empty())
       llvm::sys::fs::remove(path);
@@ -56,7 +66,16 @@ Temporary makeTemporary(const std::string &model) {
   llvm::SmallString<128> path;
   if (auto error = llvm::sys::fs::createUniqueFile(model + ".%%%%%%%%", path))
     throw Error(ErrorKind::BadInput, "cannot write beside \"" + model + "\": " + error.message());
-  return {std::string(path)};
+  return Temporary(std::string(path));
+}
+
+/// Keeps all symbols but those of the pattern inside the library. An inner call never leaves it
+/// then, whatever else the process has loaded.
+void writeVersionScript(const std::string &visible, const std::string &path) {
+  std::ofstream file(path);
+  file << "{ global: " << visible << "; local: *; };\n";
+  if (!file.flush())
+    throw Error(ErrorKind::BadInput, "cannot write \"" + path + "\"");
 }
 
 } // namespace
@@ -69,6 +88,14 @@ void link(const LinkInput &input, const std::string &output) {
   arguments.push_back(input.shared ? "-shared" : "-pie");
   arguments.insert(arguments.end(), {"-o", partial.path, "-Wl,--gc-sections", "-Wl,--as-needed",
                                      "-Wl,--build-id=none"});
+  Temporary script;
+  if (!input.visible.empty()) {
+    script = makeTemporary(output);
+    writeVersionScript(input.visible, script.path);
+    arguments.push_back("-Wl,--version-script=" + script.path);
+  }
+  if (!input.entry.empty())
+    arguments.push_back("-Wl,--undefined=" + input.entry);
   llvm::append_range(arguments, input.objects);
   llvm::append_range(arguments, input.libraries);
 

@@ -120,6 +120,11 @@ void checkIndices(const Array &array, const GraphInput &input) {
 
 } // namespace
 
+void checkSample(const Array &array, const GraphInput &input) {
+  checkArray(array, input);
+  checkIndices(array, input);
+}
+
 std::vector<const GraphInput *> sampleInputs(const GraphProgram &graph) {
   std::vector<const GraphInput *> inputs;
   for (const GraphInput &input : graph.inputs)

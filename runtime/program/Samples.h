@@ -38,6 +38,9 @@ std::vector<const GraphInput *> sampleInputs(const GraphProgram &graph);
 std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &graph, Split split,
                                    const KeyChoice &keys);
 
+/// Throws Error(BadInput) when `array` does not fit `input` as loadSamples demands it.
+void checkSample(const Array &array, const GraphInput &input);
+
 /// Throws Error(BadInput) naming the first row whose label is neither in [0, classes) nor
 /// `ignoreIndex`.
 void checkLabels(const Array &labels, int64_t classes, int64_t ignoreIndex);

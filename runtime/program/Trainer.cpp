@@ -2,7 +2,6 @@
 
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
-#include "runtime/base/Philox.h"
 #include "runtime/data/Shuffle.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/program/Evaluator.h"
@@ -10,6 +9,7 @@
 #include "runtime/program/Progress.h"
 #include "runtime/program/StopSignal.h"
 #include "runtime/program/TrainingLog.h"
+#include "runtime/program/TrainingStep.h"
 
 #include <algorithm>
 #include <chrono>
@@ -21,32 +21,6 @@
 namespace stow {
 
 namespace {
-
-/// A scalar input or output and the conversion between it and the host's type.
-class Scalar {
-public:
-  explicit Scalar(const Operand &place, const std::string &name) : place(place) {
-    if (elementCount(place.shape) != 1)
-      throw Error::badInput("'" + name + "' of the program is not a scalar");
-  }
-
-  void set(Executor &executor, ElementType type, const void *value) const {
-    alignas(8) char stored[8];
-    convertElements(type, static_cast<const char *>(value), place.dtype, stored, 1);
-    executor.writeTensor(place, stored);
-  }
-
-  double get(const Executor &executor) const {
-    alignas(8) char stored[8];
-    executor.readTensor(place, stored);
-    double value = 0;
-    toDoubles(place.dtype, stored, &value, 1);
-    return value;
-  }
-
-private:
-  Operand place;
-};
 
 /// The state of the run that --resume names, if any.
 std::optional<SafetensorsFile> openResumed(const TrainOptions &options) {
@@ -96,12 +70,7 @@ private:
   std::optional<TrainingLog> log;
   std::optional<Profile> profile;
   std::optional<Metrics> testMetrics; ///< of the latest evaluation of the test rows
-  std::optional<Scalar> lossScalar;
-  struct ScalarInput {
-    InputRole role;
-    Scalar scalar;
-  };
-  std::vector<ScalarInput> scalars;
+  std::optional<TrainingStep> step;
 };
 
 TrainingRun::TrainingRun(const Program &program, ProgramImage image, const TrainOptions &options)
@@ -126,13 +95,7 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
     restoreState(*executor, SafetensorsFile(*options.initFrom), Restore::Parameters);
 
   feeder.emplace(trainGraph(), samples);
-  for (const GraphInput &input : trainGraph().inputs)
-    if (input.role != InputRole::Data && input.role != InputRole::Target)
-      scalars.push_back({input.role, Scalar(input.place, input.name)});
-  auto lossOutput = std::ranges::find(trainGraph().outputs, "loss", &GraphOutput::name);
-  if (lossOutput == trainGraph().outputs.end())
-    throw Error::badInput("the program's training graph gives no loss");
-  lossScalar.emplace(lossOutput->place, "loss");
+  step.emplace(*executor);
   if (!rows.validation.empty())
     validationEvaluator.emplace(*executor, samples);
   if (testSamples)
@@ -249,19 +212,8 @@ double TrainingRun::oneStep() {
   int64_t first = state.step % state.rate.stepsPerEpoch * program.batch;
   for (int64_t i = 0; i < program.batch; ++i)
     feeder->write(*executor, i, rows.train[order[first + i]]);
-  double rate = state.rate.at(state.step);
-  int64_t number = state.step + 1;
-  int64_t seed = stepSeed(state.seed, state.step);
-  constexpr ElementType real = {ElementType::Kind::Float, 8};
-  constexpr ElementType whole = {ElementType::Kind::Signed, 8};
-  for (const ScalarInput &input : scalars) {
-    if (input.role == InputRole::LearningRate)
-      input.scalar.set(*executor, real, &rate);
-    else
-      input.scalar.set(*executor, whole, input.role == InputRole::Step ? &number : &seed);
-  }
-  executor->run(trainIndex, profile ? &*profile : nullptr);
-  double loss = lossScalar->get(*executor);
+  double loss =
+      step->run({state.step, state.seed, state.rate.at(state.step)}, profile ? &*profile : nullptr);
   if (profile)
     profile->endStep();
   return loss;
@@ -356,17 +308,6 @@ void TrainingRun::finish(Progress &progress, int signal) {
 }
 
 } // namespace
-
-int64_t stepSeed(uint64_t runSeed, int64_t step) {
-  auto counter = static_cast<uint64_t>(step);
-  // The third word sets these numbers apart from the epochs' orders under the same key.
-  PhiloxCounter block =
-      philox({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0x73746570,
-              0x73656564},
-             {static_cast<uint32_t>(runSeed), static_cast<uint32_t>(runSeed >> 32)});
-  uint64_t bits = block[0] | static_cast<uint64_t>(block[1]) << 32;
-  return static_cast<int64_t>(bits >> 1);
-}
 
 int train(const Program &program, ProgramImage image, const TrainOptions &options) {
   return TrainingRun(program, image, options).run();

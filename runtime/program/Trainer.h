@@ -38,8 +38,4 @@ struct TrainOptions {
 /// is allocated per step.
 int train(const Program &program, ProgramImage image, const TrainOptions &options);
 
-/// The seed that the random operations of a step get: a function of run seed and step, not
-/// negative.
-int64_t stepSeed(uint64_t runSeed, int64_t step);
-
 } // namespace stow

@@ -1,0 +1,180 @@
+/* The C interface of a compiled model: `stowage compile MODEL --emit=shared -o libmodel.so`.
+ *
+ * The library trains and evaluates the one model it was compiled from, inside one arena that
+ * stowage_create() allocates; a step allocates no tensor and no workspace.
+ *
+ *   stowage_model *model = NULL;
+ *   if (stowage_create(NULL, &model) != STOWAGE_OK)
+ *     fprintf(stderr, "%s\n", stowage_last_error());
+ *   stowage_array inputs[2] = {{images, STOWAGE_F32, 4, shape}, {labels, STOWAGE_I64, 1, shape}};
+ *   double loss;
+ *   stowage_step(model, inputs, 2, &loss);
+ *   stowage_save(model, "weights.safetensors");
+ *   stowage_destroy(model);
+ *
+ * Arrays are dense and row-major (the last dimension varies fastest), whatever layout the arena
+ * uses. Sizes are bytes unless their name says otherwise. The batch is fixed at compile time.
+ *
+ * Errors: a function that can fail returns a status; text for it lies in stowage_last_error() of
+ * the calling thread. Nothing is thrown, nothing is printed, no signal handler is installed. After
+ * a failure the model is as it was before the call, unless the function says otherwise.
+ *
+ * Ownership: what a function returns a pointer to belongs to the library, and lives as long as the
+ * model (or the library, where no model is given). Arrays that are passed in are read or written
+ * before the call returns and never kept.
+ *
+ * Threads: one model is used by one thread at a time; several models of one library, and several
+ * libraries, live side by side, each model with an arena of its own. */
+#ifndef STOWAGE_H
+#define STOWAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Changes when a program built against an older header could misbehave. */
+#define STOWAGE_ABI_VERSION 1
+
+typedef enum stowage_status {
+  STOWAGE_OK = 0,
+  STOWAGE_BAD_INPUT = 1, /* the message names the place, what was expected and what was found */
+  STOWAGE_INTERNAL = 3   /* a damaged library or a broken promise of the compiler */
+} stowage_status;
+
+/* Element types. The arena stores the first eight; the others are converted from and to. */
+typedef enum stowage_dtype {
+  STOWAGE_F64 = 0,
+  STOWAGE_F32 = 1,
+  STOWAGE_F16 = 2,
+  STOWAGE_BF16 = 3,
+  STOWAGE_I64 = 4,
+  STOWAGE_I32 = 5,
+  STOWAGE_U8 = 6,
+  STOWAGE_BOOL = 7, /* one byte, 0 or 1 */
+  STOWAGE_I16 = 8,
+  STOWAGE_I8 = 9,
+  STOWAGE_U64 = 10,
+  STOWAGE_U32 = 11,
+  STOWAGE_U16 = 12
+} stowage_dtype;
+
+/* The tensors of a model, in four numbered lists. */
+typedef enum stowage_list {
+  STOWAGE_STATE = 0,       /* parameters, statistics, optimizer state */
+  STOWAGE_STEP_INPUTS = 1, /* what stowage_step() reads: the data inputs and the target */
+  STOWAGE_EVAL_INPUTS = 2, /* what stowage_eval() reads: the data inputs */
+  STOWAGE_EVAL_OUTPUTS = 3 /* what stowage_eval() gives */
+} stowage_list;
+
+/* A row-major array of the caller. */
+typedef struct stowage_array {
+  const void *data;
+  stowage_dtype dtype;
+  int32_t rank;
+  const int64_t *shape; /* `rank` numbers */
+} stowage_array;
+
+/* What one tensor of the model is. */
+typedef struct stowage_tensor {
+  const char *name; /* of the model file */
+  const char *kind; /* "parameter", "statistic", "optimizer"; "data", "target"; "output" */
+  stowage_dtype dtype;
+  int32_t rank;
+  const int64_t *shape; /* logical; dimension 0 of inputs is the batch */
+  int64_t bytes;        /* of the row-major elements: what reading and writing it takes */
+  int32_t saved;        /* state that stowage_save() writes: 1, otherwise 0 */
+} stowage_tensor;
+
+/* What the library was compiled from. */
+typedef struct stowage_program {
+  const char *model;     /* the file's name */
+  const char *loss;      /* as given to the compiler */
+  const char *optimizer; /* as given to the compiler */
+  int64_t batch;         /* samples per step */
+  int64_t threads;       /* planned for; the most a model can use */
+  int64_t arena_bytes;   /* what stowage_create() allocates */
+  double learning_rate;  /* first value of a model's learning rate */
+} stowage_program;
+
+/* Settings of a model. `size` is sizeof(stowage_options) of the caller's header; fields that an
+ * older header lacks are zero. */
+typedef struct stowage_options {
+  size_t size;
+  uint64_t seed;   /* of initial values and dropout */
+  int64_t threads; /* 0: as planned */
+  int32_t poison;  /* not 0: fill buffers with NaN when they die, to find planning errors */
+} stowage_options;
+
+typedef struct stowage_model stowage_model;
+
+/* STOWAGE_ABI_VERSION of the library. */
+int32_t stowage_abi_version(void);
+
+/* Why the last failed call of this thread failed; "" before the first. Valid until the next call
+ * of this thread that fails. */
+const char *stowage_last_error(void);
+
+/* What the library was compiled from. */
+stowage_status stowage_describe_program(stowage_program *out);
+
+/* The memory plan as JSON (docs/plan-format.md), ended by a zero byte; NULL on failure. */
+const char *stowage_plan_json(void);
+
+/* Allocates the arena and gives the state its first values: those of the file, or random ones that
+ * follow from the seed. `options` may be NULL. */
+stowage_status stowage_create(const stowage_options *options, stowage_model **out);
+
+/* Gives the arena back. `model` may be NULL. */
+void stowage_destroy(stowage_model *model);
+
+/* The number of tensors in a list, and one of them by its position. */
+int64_t stowage_count(const stowage_model *model, stowage_list list);
+stowage_status stowage_describe(const stowage_model *model, stowage_list list, int64_t index,
+                                stowage_tensor *out);
+
+/* One training step: forward, loss, backward, update. `inputs` follow STOWAGE_STEP_INPUTS; their
+ * elements are copied into the arena once, converted where the type differs. The loss is that of
+ * the batch before the update. A loss that is not finite is no error. */
+stowage_status stowage_step(stowage_model *model, const stowage_array *inputs, int64_t count,
+                            double *loss);
+
+/* The forward with running statistics and without dropout. `outputs` follow STOWAGE_EVAL_OUTPUTS,
+ * each with room for the tensor's bytes, or NULL where it is not wanted. Does not change the state.
+ */
+stowage_status stowage_eval(stowage_model *model, const stowage_array *inputs, int64_t input_count,
+                            void *const *outputs, int64_t output_count);
+
+/* Copies a tensor of STOWAGE_STATE out of the arena or into it, in its dtype (`bytes` must be the
+ * tensor's), or from an array of another type and the same shape. */
+stowage_status stowage_read_state(const stowage_model *model, int64_t index, void *to,
+                                  int64_t bytes);
+stowage_status stowage_write_state(stowage_model *model, int64_t index, const stowage_array *from);
+
+/* The learning rate of the steps to come. */
+double stowage_learning_rate(const stowage_model *model);
+stowage_status stowage_set_learning_rate(stowage_model *model, double rate);
+
+/* Steps done since the state was initialized; part of the seed of dropout and, for optimizers that
+ * correct a bias, of the update. */
+int64_t stowage_step_count(const stowage_model *model);
+stowage_status stowage_set_step_count(stowage_model *model, int64_t steps);
+
+/* Gives the state its first values again, with another seed; no steps are done then. */
+stowage_status stowage_reset(stowage_model *model, uint64_t seed);
+
+/* Writes the state, step count, seed and learning rate as safetensors, in one step: the file is the
+ * old or the new one, whatever happens. An executable of the same model reads it. */
+stowage_status stowage_save(const stowage_model *model, const char *path);
+
+/* Reads a file that stowage_save() or an executable's --save wrote. `parameters_only` not 0 takes
+ * parameters and statistics alone, also from files of other tools. */
+stowage_status stowage_load(stowage_model *model, const char *path, int32_t parameters_only);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,165 @@
+#include "runtime/program/Instance.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/program/Evaluator.h"
+
+#include <cmath>
+
+namespace stow {
+
+namespace {
+
+Array arrayFor(const GraphInput &input, const void *data, const ElementType &type,
+               const Shape &shape) {
+  Array array;
+  array.name = input.name;
+  array.place = "input '" + input.name + "'";
+  array.type = type;
+  array.shape = shape;
+  auto bytes = static_cast<size_t>(elementCount(shape) * type.bytes);
+  array.bytes = {static_cast<const char *>(data), bytes};
+  return array;
+}
+
+} // namespace
+
+Instance::Feed::Feed(const Program &program, const std::string &name)
+    : graph(graphIndex(program, name)), inputs(sampleInputs(program.graphs[graph])) {
+  for (const GraphInput *input : inputs)
+    samples.byInput.emplace(
+        input->name,
+        arrayFor(*input, nullptr, elementTypeOf(input->place.dtype), input->place.shape));
+  samples.rowCount = program.batch;
+  feeder.emplace(program.graphs[graph], samples);
+}
+
+Instance::Instance(const Program &program, ProgramImage image, uint64_t seed,
+                   ExecutorOptions options)
+    : executor(program, image, options), training(executor.program(), "train"),
+      evaluation(executor.program(), "eval"), trainingStep(executor) {
+  settings.learningRate = program.learningRate;
+  reset(seed);
+}
+
+void Instance::takeBatch(Feed &feed, std::span<const HostArray> arrays) {
+  if (arrays.size() != feed.inputs.size()) {
+    std::string names;
+    for (const GraphInput *input : feed.inputs)
+      names += (names.empty() ? "" : ", ") + input->name;
+    throw Error::badInput("expected " + std::to_string(feed.inputs.size()) + " arrays (" + names +
+                          "), found " + std::to_string(arrays.size()));
+  }
+  const int64_t batch = program().batch;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const GraphInput &input = *feed.inputs[i];
+    const HostArray &given = arrays[i];
+    Array &array = feed.samples.byInput.at(input.name);
+    array = arrayFor(input, given.data, given.type, given.shape);
+    if (!given.data && !array.bytes.empty())
+      throw Error::badInput(array.place + " has no data");
+    if (array.rowCount() != batch)
+      throw Error::badInput(array.place + ": expected a batch of " + std::to_string(batch) +
+                            ", found " + describe(array) +
+                            "; the batch is fixed when the model is compiled");
+    checkSample(array, input);
+  }
+}
+
+void Instance::feedBatch(Feed &feed) {
+  const int64_t batch = program().batch;
+  for (int64_t row = 0; row < batch; ++row)
+    feed.feeder->write(executor, row, row);
+}
+
+double Instance::step(std::span<const HostArray> arrays) {
+  takeBatch(training, arrays);
+  checkTargets(program(), training.samples);
+  feedBatch(training);
+  double loss = trainingStep.run(settings);
+  ++settings.step;
+  return loss;
+}
+
+void Instance::evaluate(std::span<const HostArray> arrays, std::span<void *const> outputs) {
+  const std::vector<GraphOutput> &places = evalOutputs();
+  if (outputs.size() != places.size())
+    throw Error::badInput("expected buffers for " + std::to_string(places.size()) +
+                          " outputs, found " + std::to_string(outputs.size()));
+  takeBatch(evaluation, arrays);
+  feedBatch(evaluation);
+  executor.run(evaluation.graph);
+  for (size_t i = 0; i < places.size(); ++i)
+    if (outputs[i])
+      executor.readTensor(places[i].place, outputs[i]);
+}
+
+void Instance::readState(size_t index, void *rowMajor) const {
+  executor.readTensor(program().state.at(index).place, rowMajor);
+}
+
+void Instance::writeState(size_t index, const HostArray &array) {
+  const StateTensor &tensor = program().state.at(index);
+  const Operand &place = tensor.place;
+  if (array.shape != place.shape || !isConvertible(array.type, place.dtype)) {
+    auto text = [](const std::string &type, const Shape &shape) {
+      std::string dims;
+      for (int64_t dim : shape)
+        dims += (dims.empty() ? "" : ",") + std::to_string(dim);
+      return type + "[" + dims + "]";
+    };
+    throw Error::badInput("'" + tensor.name + "': expected " +
+                          text(std::string(nameOf(place.dtype)), place.shape) + ", found " +
+                          text(nameOf(array.type), array.shape));
+  }
+  int64_t count = elementCount(place.shape);
+  bool isAligned = reinterpret_cast<uintptr_t>(array.data) % sizeOf(place.dtype) == 0;
+  if (array.type == elementTypeOf(place.dtype) && isAligned)
+    return executor.writeTensor(place, array.data);
+  std::vector<uint64_t> staging(static_cast<size_t>(count * sizeOf(place.dtype) + 7) / 8);
+  convertElements(array.type, static_cast<const char *>(array.data), place.dtype,
+                  reinterpret_cast<char *>(staging.data()), count);
+  executor.writeTensor(place, staging.data());
+}
+
+void Instance::reset(uint64_t seed) {
+  executor.initializeState(seed);
+  settings.seed = seed;
+  settings.step = 0;
+}
+
+void Instance::save(const std::string &path) const {
+  RunState run;
+  run.step = settings.step;
+  run.seed = settings.seed;
+  run.rows = program().batch; // how many there are in all is the host's business
+  run.rate.base = settings.learningRate;
+  run.rate.totalSteps = settings.step;
+  run.rate.decayEpochs = 1;
+  run.rate.stepsPerEpoch = 1;
+  CheckpointWriter(executor, path).save(run);
+}
+
+void Instance::load(const std::string &path, Restore what) {
+  SafetensorsFile file(path);
+  std::optional<RunState> run;
+  if (what == Restore::Everything)
+    run = readRunState(file, program());
+  restoreState(executor, file, what);
+  if (!run)
+    return;
+  settings = {run->step, run->seed, run->rate.base};
+}
+
+void Instance::setLearningRate(double rate) {
+  if (!std::isfinite(rate) || rate < 0)
+    throw Error::badInput("expected a learning rate of at least 0, found " + std::to_string(rate));
+  settings.learningRate = rate;
+}
+
+void Instance::setStepCount(int64_t steps) {
+  if (steps < 0)
+    throw Error::badInput("expected a step count of at least 0, found " + std::to_string(steps));
+  settings.step = steps;
+}
+
+} // namespace stow

@@ -1,0 +1,79 @@
+// A model that a host program holds: one arena, its state, and where its training stands.
+//
+// The executable's commands read data files and keep a run's books; an instance is what remains
+// when the host does both itself. Steps, evaluation and saves are those of the executable.
+#pragma once
+
+#include "runtime/program/Checkpoint.h"
+#include "runtime/program/Executor.h"
+#include "runtime/program/Samples.h"
+#include "runtime/program/TrainingStep.h"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace stow {
+
+/// A dense row-major array of the host.
+struct HostArray {
+  const void *data = nullptr;
+  ElementType type;
+  Shape shape;
+};
+
+class Instance {
+public:
+  /// Allocates the arena and initializes the state. Throws Error.
+  Instance(const Program &program, ProgramImage image, uint64_t seed, ExecutorOptions options);
+
+  const Program &program() const { return executor.program(); }
+
+  const std::vector<const GraphInput *> &stepInputs() const { return training.inputs; }
+  const std::vector<const GraphInput *> &evalInputs() const { return evaluation.inputs; }
+  const std::vector<GraphOutput> &evalOutputs() const { return graph(evaluation).outputs; }
+
+  /// Copies a batch in, trains on it and returns its loss. `arrays` are in the order of
+  /// stepInputs(). Throws Error(BadInput) naming the input that does not fit; the state is as
+  /// before then.
+  double step(std::span<const HostArray> arrays);
+
+  /// Runs the evaluation graph on a batch and copies each output to its row-major buffer, if given.
+  void evaluate(std::span<const HostArray> arrays, std::span<void *const> outputs);
+
+  void readState(size_t index, void *rowMajor) const;
+  /// Converts the type. Throws Error(BadInput) when shapes differ or types do not convert.
+  void writeState(size_t index, const HostArray &array);
+  void reset(uint64_t seed);
+
+  void save(const std::string &path) const;
+  void load(const std::string &path, Restore what);
+
+  double learningRate() const { return settings.learningRate; }
+  void setLearningRate(double rate);
+  int64_t stepCount() const { return settings.step; }
+  void setStepCount(int64_t steps);
+
+private:
+  /// A graph's sample inputs and the arrays of the call at hand, which its feeder refers to.
+  struct Feed {
+    Feed(const Program &program, const std::string &name);
+    size_t graph;
+    std::vector<const GraphInput *> inputs;
+    Samples samples;
+    std::optional<Feeder> feeder;
+  };
+
+  const GraphProgram &graph(const Feed &feed) const { return program().graphs[feed.graph]; }
+  /// Checks the arrays of a call and notes them; then copies them into the arena.
+  void takeBatch(Feed &feed, std::span<const HostArray> arrays);
+  void feedBatch(Feed &feed);
+
+  mutable Executor executor; ///< reading goes through the arena, which has no constant view
+  Feed training, evaluation;
+  TrainingStep trainingStep;
+  StepSettings settings;
+};
+
+} // namespace stow

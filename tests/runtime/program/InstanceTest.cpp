@@ -1,0 +1,128 @@
+// A model in the hands of a host program: what it is given, what it gives back, what it refuses.
+#include "runtime/program/Instance.h"
+
+#include "runtime/base/Error.h"
+#include "tests/runtime/data/DataFiles.h"
+#include "tests/runtime/program/TinyModel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace stow::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr ElementType f32 = {ElementType::Kind::Float, 4};
+constexpr ElementType f64 = {ElementType::Kind::Float, 8};
+constexpr ElementType i64 = {ElementType::Kind::Signed, 8};
+constexpr ElementType u8 = {ElementType::Kind::Unsigned, 1};
+
+struct InstanceTest : testing::Test {
+  TinyOptions options{/*batch=*/4, /*features=*/8, /*classes=*/3};
+  Program program = makeTinyModel(options);
+  std::vector<float> x = std::vector<float>(32);
+  std::vector<int64_t> y = {0, 2, 1, 2};
+
+  InstanceTest() {
+    for (size_t i = 0; i < x.size(); ++i)
+      x[i] = static_cast<float>(i % 7) / 7 - 0.4f;
+  }
+
+  Instance make(uint64_t seed = 3) { return Instance(program, tinyImage(), seed, {}); }
+  std::vector<HostArray> batch() const { return {{x.data(), f32, {4, 8}}, {y.data(), i64, {4}}}; }
+
+  /// The message of the error that `body` throws.
+  template <typename Body> std::string messageOf(const Body &body) {
+    try {
+      body();
+    } catch (const Error &error) {
+      EXPECT_EQ(error.kind(), ErrorKind::BadInput);
+      return error.what();
+    }
+    ADD_FAILURE() << "no error";
+    return "";
+  }
+};
+
+// Tests that two instances in one process share nothing: interleaved steps give the losses of steps
+// one after the other.
+TEST_F(InstanceTest, InstancesAreIndependent) {
+  std::vector<double> alone, first, second;
+  {
+    Instance instance = make();
+    for (int i = 0; i < 5; ++i)
+      alone.push_back(instance.step(batch()));
+  }
+  Instance a = make(), b = make();
+  for (int i = 0; i < 5; ++i) {
+    first.push_back(a.step(batch()));
+    second.push_back(b.step(batch()));
+  }
+  EXPECT_EQ(first, alone);
+  EXPECT_EQ(second, alone);
+  EXPECT_LT(alone.back(), alone.front());
+}
+
+// Tests that the type of the host's array does not matter where its values are exact.
+TEST_F(InstanceTest, ConvertsTypes) {
+  Instance a = make(), b = make();
+  std::vector<double> wide(x.begin(), x.end());
+  std::vector<uint8_t> narrow(y.begin(), y.end());
+  std::vector<HostArray> other = {{wide.data(), f64, {4, 8}}, {narrow.data(), u8, {4}}};
+  EXPECT_EQ(a.step(batch()), b.step(other));
+}
+
+// Tests that state that was read and written elsewhere continues the same run, in a blocked layout
+// too.
+TEST_F(InstanceTest, StateMovesBetweenInstances) {
+  Instance a = make(1), b = make(2);
+  a.step(batch());
+  b.setStepCount(1);
+  for (size_t i = 0; i < program.state.size(); ++i) {
+    const Operand &place = program.state[i].place;
+    std::vector<uint64_t> bytes(
+        static_cast<size_t>(elementCount(place.shape) * sizeOf(place.dtype) + 7) / 8);
+    a.readState(i, bytes.data());
+    b.writeState(i, {bytes.data(), elementTypeOf(place.dtype), place.shape});
+    std::vector<uint64_t> again(bytes.size());
+    b.readState(i, again.data());
+    EXPECT_EQ(again, bytes) << program.state[i].name;
+  }
+  // The noise of a step follows from the run's seed, which is no tensor.
+  testfiles::TempDir dir;
+  std::string path = dir.path("run.safetensors");
+  a.save(path);
+  b.load(path, Restore::Everything);
+  EXPECT_EQ(b.stepCount(), 1);
+  EXPECT_EQ(a.step(batch()), b.step(batch()));
+}
+
+// Tests that a refused call leaves the model as it was.
+TEST_F(InstanceTest, RefusesWhatDoesNotFit) {
+  Instance a = make(), b = make();
+  EXPECT_THAT(messageOf([&] { a.step({}); }), HasSubstr("expected 2 arrays (x, y), found 0"));
+  std::vector<HostArray> arrays = batch();
+  arrays[0].shape = {3, 8};
+  EXPECT_THAT(messageOf([&] { a.step(arrays); }),
+              HasSubstr("expected a batch of 4, found f32[3,8]"));
+  arrays = batch();
+  arrays[0].shape = {4, 5};
+  EXPECT_THAT(messageOf([&] { a.step(arrays); }), HasSubstr("found f32[4,5]"));
+  arrays = batch();
+  arrays[1].data = nullptr;
+  EXPECT_THAT(messageOf([&] { a.step(arrays); }), HasSubstr("input 'y' has no data"));
+  std::vector<int64_t> wrong = {0, 1, 2, 3};
+  arrays[1].data = wrong.data();
+  EXPECT_THAT(messageOf([&] { a.step(arrays); }), HasSubstr("row 3 has the label 3"));
+  EXPECT_THAT(messageOf([&] { a.writeState(0, {x.data(), f32, {2, 2}}); }),
+              HasSubstr("found f32[2,2]"));
+  EXPECT_THAT(messageOf([&] { a.setLearningRate(-1); }), HasSubstr("at least 0"));
+  EXPECT_EQ(a.stepCount(), 0);
+  EXPECT_EQ(a.step(batch()), b.step(batch()));
+}
+
+} // namespace
+} // namespace stow::test
