@@ -1,0 +1,244 @@
+"""Does a model file compute what the module computes? Parameters, forward and one gradient, compared through the compiled
+library itself."""
+
+import contextlib
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Iterator
+
+import numpy as np
+
+from . import _tool
+from ._library import Library, Model
+
+# A gradient is read off the state: the step subtracts RATE times it. With a large power of two, rounding the new value
+# costs a relative error of the gradient, not one of the parameter.
+RATE = 2.0**20
+# Gradients this much smaller than the largest one are compared on the scale of that: a bias before a normalization has
+# none but rounding errors.
+SMALL = 1e-4
+
+
+@dataclass
+class CheckReport:
+    """What was compared, the largest relative difference of each, and what differs by more than the tolerance."""
+
+    tolerance: float
+    trained: "list[str]" = field(default_factory=list)  #: parameters in the file and in the module
+    unused: "list[str]" = field(default_factory=list)  #: parameters that the module's forward does not read
+    errors: "dict[str, float]" = field(default_factory=dict)  #: "output logits", "loss", "gradient conv.weight", ...
+    differences: "list[str]" = field(default_factory=list)
+    notes: "list[str]" = field(default_factory=list)  #: what could not be compared, and why
+
+    @property
+    def ok(self) -> bool:
+        return not self.differences
+
+    def compare(self, name: str, found: np.ndarray, expected: np.ndarray, scale: float) -> None:
+        if found.shape != expected.shape:
+            self.differences.append(f"{name}: expected the shape {expected.shape}, found {found.shape}")
+            return
+        error = float(np.abs(found - expected).max(initial=0)) / scale if scale > 0 else float(np.abs(found).max(initial=0))
+        self.errors[name] = error
+        if not error <= self.tolerance:
+            self.differences.append(f"{name}: differs by {error:.2e} of its largest value, allowed are {self.tolerance:.0e}")
+
+    def __str__(self) -> str:
+        worst = max(self.errors.items(), key=lambda item: item[1], default=("nothing", 0.0))
+        lines = [f"{len(self.trained)} parameters, {len(self.errors)} tensors compared, largest difference {worst[1]:.1e} "
+                 f"({worst[0]})"]  # fmt: skip
+        if self.unused:
+            lines.append(f"not read by forward, so not trained: {', '.join(self.unused)}")
+        lines += self.notes
+        shown = self.differences[:20]
+        lines += shown
+        if len(self.differences) > len(shown):
+            lines.append(f"and {len(self.differences) - len(shown)} more differences")
+        return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def _training_without_dropout(module: Any) -> "Iterator[None]":
+    """The module in training mode, its dropouts switched off; buffers, gradients and modes are restored."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    functional = torch.nn.functional
+    dropouts = {functional.dropout, functional.dropout1d, functional.dropout2d, functional.dropout3d,
+                functional.alpha_dropout, functional.feature_alpha_dropout, torch.dropout}  # fmt: skip
+
+    class NoDropout(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            kwargs = dict(kwargs or {})
+            if function in dropouts:
+                return args[0] if args else kwargs["input"]
+            if function is functional.scaled_dot_product_attention:
+                if len(args) > 4:
+                    args = (*args[:4], 0.0, *args[5:])
+                else:
+                    kwargs["dropout_p"] = 0.0
+            return function(*args, **kwargs)
+
+    modes = {name: child.training for name, child in module.named_modules()}
+    buffers = {name: tensor.detach().clone() for name, tensor in module.named_buffers()}
+    gradients = {name: parameter.grad for name, parameter in module.named_parameters()}
+    try:
+        module.train()
+        for parameter in module.parameters():
+            parameter.grad = None
+        with NoDropout():
+            yield
+    finally:
+        for name, child in module.named_modules():
+            child.training = modes[name]
+        with torch.no_grad():
+            for name, tensor in module.named_buffers():
+                tensor.copy_(buffers[name])
+        for name, parameter in module.named_parameters():
+            parameter.grad = gradients[name]
+
+
+def _tensors(output: Any) -> "list[Any]":
+    """The tensors of a module's result in the exporter's order."""
+    import torch
+    from torch.utils import _pytree
+
+    return [leaf for leaf in _pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor)]
+
+
+def _forward(module: Any, example_inputs: Any) -> "list[Any]":
+    from ._torch_export import example_arguments
+
+    arguments, named = example_arguments(example_inputs)
+    return _tensors(module(*arguments, **named))
+
+
+def _float_output(path: Any) -> "tuple[list[str], str]":
+    """The file's outputs, and the first of floating type."""
+    import onnx
+
+    graph = onnx.load(str(path), load_external_data=False).graph
+    names = [output.name for output in graph.output]
+    floats = [output.name for output in graph.output if output.type.tensor_type.elem_type in (1, 10, 11, 16)]
+    if not floats:
+        raise ValueError(f"{path}: no output holds floating-point numbers; found {', '.join(names)}")
+    return names, floats[0]
+
+
+def parameters_of(module: Any) -> "dict[str, list[str]]":
+    """Every parameter that asks for a gradient, with all its names: tied ones have several."""
+    names: "dict[int, list[str]]" = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        if parameter.requires_grad:
+            names.setdefault(id(parameter), []).append(name)
+    return {group[0]: group for group in names.values()}
+
+
+def initializers_of(path: Any) -> "set[str]":
+    import onnx
+
+    return {tensor.name for tensor in onnx.load(str(path), load_external_data=False).graph.initializer}
+
+
+def frozen_flags(module: Any, path: Any) -> "list[str]":
+    """--freeze for the parameters that the module does not train."""
+    held = initializers_of(path)
+    frozen = [name for name, parameter in module.named_parameters() if not parameter.requires_grad and name in held]
+    return [f"--freeze={','.join(frozen)}"] if frozen else []
+
+
+def _check_parameters(report: CheckReport, module: Any, model: Model, path: Any) -> "dict[str, str]":
+    """Fills in the sets; returns the state's name for each trained parameter of the module."""
+    groups, held = parameters_of(module), initializers_of(path)
+    state = {tensor.name for tensor in model.state if tensor.kind == "parameter"}
+    names = {}
+    for first, group in groups.items():
+        found = [name for name in group if name in state]
+        if len(found) == 1:
+            names[first] = found[0]
+        elif found:
+            report.differences.append(f"parameter {first}: tied in the module, trained as {len(found)} tensors: {', '.join(found)}")
+        elif not any(name in held for name in group):
+            report.unused.append(first)
+        else:
+            report.differences.append(f"parameter {first}: the module trains it, the file's step does not")
+    report.trained = list(names)
+    for extra in sorted(state - set(names.values())):
+        report.differences.append(f"parameter {extra}: the file's step trains it, the module has no such parameter")
+    return names
+
+
+def _check_forward(report: CheckReport, module: Any, example_inputs: Any, model: Model, inputs: "list[Any]",
+                   outputs: "list[str]") -> None:  # fmt: skip
+    import torch
+
+    modes = {name: child.training for name, child in module.named_modules()}
+    module.eval()
+    with torch.no_grad():
+        expected = [tensor.clone() for tensor in _forward(module, example_inputs)]
+    for name, child in module.named_modules():
+        child.training = modes[name]
+    found = dict(zip((tensor.name for tensor in model.eval_outputs), model.eval(inputs)))
+    if len(expected) != len(outputs):
+        report.notes.append(f"evaluation gives {len(expected)} tensors, training {len(outputs)}: the common ones are compared")
+    for name, tensor in zip(outputs, expected):
+        if name in found and tensor.is_floating_point():
+            reference = tensor.double().numpy()
+            report.compare(f"output {name}", found[name].astype(np.float64), reference, float(np.abs(reference).max(initial=0)))
+
+
+def _check_gradient(report: CheckReport, module: Any, example_inputs: Any, model: Model, inputs: "list[Any]",
+                    position: int, names: "dict[str, str]") -> None:  # fmt: skip
+    import torch
+
+    parameters = dict(module.named_parameters())
+    with _training_without_dropout(module):
+        output = _forward(module, example_inputs)[position]
+        target = torch.randn(output.shape, generator=torch.Generator().manual_seed(0)).to(output.dtype)
+        with torch.no_grad():
+            again = _forward(module, example_inputs)[position]
+        if not torch.allclose(output, again, rtol=1e-4, atol=1e-5 * float(output.abs().max())):
+            report.notes.append("the module's training forward is random without its dropouts: gradients are not compared")
+            return
+        loss = torch.nn.functional.mse_loss(output, target)
+        loss.backward()
+        expected = {name: parameters[name].grad.double().numpy().copy() if parameters[name].grad is not None
+                    else np.zeros(parameters[name].shape) for name in names}  # fmt: skip
+    before = {name: model.read(held).astype(np.float64) for name, held in names.items()}
+    found_loss = model.step([*inputs, target])
+    report.compare("loss", np.array(found_loss), np.array(float(loss)), abs(float(loss)))
+    scale = max((float(np.abs(gradient).max(initial=0)) for gradient in expected.values()), default=0.0)
+    for name, held in names.items():
+        gradient = (before[name] - model.read(held).astype(np.float64)) / RATE
+        own = max(float(np.abs(expected[name]).max(initial=0)), SMALL * scale)
+        report.compare(f"gradient {name}", gradient, expected[name], own)
+
+
+def check(module: Any, example_inputs: Any, path: Any, *, tolerance: float = 1e-3, binary: Any = None) -> CheckReport:
+    """Compiles `path` and compares it with `module` on `example_inputs`: the set of trained parameters, every output of the
+    evaluation, and the loss and gradients of one step in training mode (mean squared error against random numbers,
+    dropouts off). Differences are relative to the largest value of the tensor. The module is as before afterwards.
+    """
+    from ._torch_export import batch_of, example_arguments
+
+    arguments, named = example_arguments(example_inputs)
+    outputs, chosen = _float_output(path)
+    report = CheckReport(tolerance)
+    with tempfile.TemporaryDirectory(prefix="stowage-") as folder:
+        library = str(Path(folder) / "libcheck.so")
+        flags = ["--loss=mse", f"--optimizer=sgd:lr={RATE}", "--no-dropout", f"--batch={batch_of(arguments, named)}"]
+        if len(outputs) > 1:
+            flags.append(f"--loss-output={chosen}")
+        flags += frozen_flags(module, path)
+        _tool.run(["compile", str(path), "--emit=shared", "-o", library, *flags], binary)
+        model = Model(Library(library))
+        try:
+            held = _check_parameters(report, module, model, path)
+            by_name = dict(zip((tensor.name for tensor in model.eval_inputs), arguments))
+            inputs = [{**by_name, **named}[tensor.name] for tensor in model.eval_inputs]
+            _check_forward(report, module, example_inputs, model, inputs, outputs)
+            _check_gradient(report, module, example_inputs, model, inputs, outputs.index(chosen), held)
+        finally:
+            model.close()
+    return report

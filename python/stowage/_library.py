@@ -1,0 +1,251 @@
+"""A compiled library (`stowage compile --emit=shared`) through its C interface, runtime/include/stowage.h."""
+
+import ctypes
+import os
+from dataclasses import dataclass
+from typing import Any, Optional, Sequence
+
+import numpy as np
+
+ABI_VERSION = 1
+
+
+class StowageError(Exception):
+    """A call failed; the text names the place, what was expected and what was found."""
+
+
+# stowage_dtype by name, and what holds it in NumPy. bfloat16 has no NumPy type: its bits are uint16.
+DTYPES = ["float64", "float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool", "int16", "int8", "uint64",
+          "uint32", "uint16"]  # fmt: skip
+STATE, STEP_INPUTS, EVAL_INPUTS, EVAL_OUTPUTS = range(4)
+
+
+class _Array(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int), ("rank", ctypes.c_int32),
+                ("shape", ctypes.POINTER(ctypes.c_int64))]  # fmt: skip
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("kind", ctypes.c_char_p), ("dtype", ctypes.c_int),
+                ("rank", ctypes.c_int32), ("shape", ctypes.POINTER(ctypes.c_int64)), ("bytes", ctypes.c_int64),
+                ("saved", ctypes.c_int32)]  # fmt: skip
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("model", ctypes.c_char_p), ("loss", ctypes.c_char_p), ("optimizer", ctypes.c_char_p),
+                ("batch", ctypes.c_int64), ("threads", ctypes.c_int64), ("arena_bytes", ctypes.c_int64),
+                ("learning_rate", ctypes.c_double)]  # fmt: skip
+
+
+class _Options(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("seed", ctypes.c_uint64), ("threads", ctypes.c_int64),
+                ("poison", ctypes.c_int32)]  # fmt: skip
+
+
+_MODEL = ctypes.c_void_p
+_SIGNATURES = {
+    "stowage_describe_program": (ctypes.c_int, [ctypes.POINTER(_Program)]),
+    "stowage_plan_json": (ctypes.c_char_p, []),
+    "stowage_create": (ctypes.c_int, [ctypes.POINTER(_Options), ctypes.POINTER(_MODEL)]),
+    "stowage_destroy": (None, [_MODEL]),
+    "stowage_count": (ctypes.c_int64, [_MODEL, ctypes.c_int]),
+    "stowage_describe": (ctypes.c_int, [_MODEL, ctypes.c_int, ctypes.c_int64, ctypes.POINTER(_Tensor)]),
+    "stowage_step": (ctypes.c_int, [_MODEL, ctypes.POINTER(_Array), ctypes.c_int64, ctypes.POINTER(ctypes.c_double)]),
+    "stowage_eval": (ctypes.c_int, [_MODEL, ctypes.POINTER(_Array), ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p),
+                                    ctypes.c_int64]),
+    "stowage_read_state": (ctypes.c_int, [_MODEL, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64]),
+    "stowage_write_state": (ctypes.c_int, [_MODEL, ctypes.c_int64, ctypes.POINTER(_Array)]),
+    "stowage_learning_rate": (ctypes.c_double, [_MODEL]),
+    "stowage_set_learning_rate": (ctypes.c_int, [_MODEL, ctypes.c_double]),
+    "stowage_step_count": (ctypes.c_int64, [_MODEL]),
+    "stowage_set_step_count": (ctypes.c_int, [_MODEL, ctypes.c_int64]),
+    "stowage_reset": (ctypes.c_int, [_MODEL, ctypes.c_uint64]),
+    "stowage_save": (ctypes.c_int, [_MODEL, ctypes.c_char_p]),
+    "stowage_load": (ctypes.c_int, [_MODEL, ctypes.c_char_p, ctypes.c_int32]),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """A tensor of a model: its name in the model file, kind, element type and logical shape."""
+
+    name: str
+    kind: str
+    dtype: str
+    shape: "tuple[int, ...]"
+    saved: bool
+
+    def empty(self) -> np.ndarray:
+        """An array that holds the tensor; bfloat16 as its bits in uint16."""
+        return np.empty(self.shape, np.uint16 if self.dtype == "bfloat16" else self.dtype)
+
+
+def as_array(value: Any, what: str) -> "tuple[_Array, Any]":
+    """The C description of a NumPy array, torch CPU tensor or nested list, and what keeps its memory alive.
+
+    Nothing is copied when the elements are already dense and row-major.
+    """
+    if hasattr(value, "data_ptr") and hasattr(value, "detach"):  # a torch tensor, without importing torch
+        tensor = value.detach()
+        if tensor.device.type != "cpu":
+            raise StowageError(f"{what} lies on {tensor.device}; pass tensor.cpu()")
+        tensor = tensor.contiguous()
+        name, shape, address, kept = str(tensor.dtype)[len("torch.") :], tuple(tensor.shape), tensor.data_ptr(), tensor
+    else:
+        array = np.asarray(value)
+        if array.dtype.byteorder == ">" or not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
+        name, shape, address, kept = array.dtype.name, array.shape, array.ctypes.data, array
+    if name not in DTYPES:
+        raise StowageError(f"{what} holds {name}; known are {', '.join(DTYPES)}")
+    dims = (ctypes.c_int64 * max(len(shape), 1))(*shape)
+    return _Array(address, DTYPES.index(name), len(shape), dims), (kept, dims)
+
+
+def as_arrays(values: Sequence[Any], names: Sequence[str]) -> "tuple[Any, list]":
+    arrays, kept = (_Array * max(len(values), 1))(), []
+    for i, value in enumerate(values):
+        arrays[i], owner = as_array(value, f"input '{names[i]}'" if i < len(names) else f"input {i}")
+        kept.append(owner)
+    return arrays, kept
+
+
+class Library:
+    """A compiled library. Loading it allocates no arena; `Model` does."""
+
+    def __init__(self, path: "str | os.PathLike[str]") -> None:
+        self.path = os.path.abspath(os.fspath(path))
+        try:
+            self.c = ctypes.CDLL(self.path)
+            version = self.c.stowage_abi_version()
+        except (OSError, AttributeError) as error:
+            raise StowageError(f"cannot load '{self.path}': {error}; expected what stowage compile --emit=shared "
+                               "writes") from None  # fmt: skip
+        if version != ABI_VERSION:
+            raise StowageError(f"'{self.path}' has version {version} of the C interface, this package version "
+                               f"{ABI_VERSION}; compile it again")  # fmt: skip
+        self.c.stowage_last_error.restype = ctypes.c_char_p
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(self.c, name)
+            function.restype, function.argtypes = result, arguments
+        program = _Program()
+        self.require(self.c.stowage_describe_program(ctypes.byref(program)))
+        self.model: str = program.model.decode()
+        self.loss: str = program.loss.decode()
+        self.optimizer: str = program.optimizer.decode()
+        self.batch: int = program.batch
+        self.threads: int = program.threads
+        self.arena_bytes: int = program.arena_bytes
+
+    def require(self, status: int) -> None:
+        if status != 0:
+            raise StowageError(self.c.stowage_last_error().decode())
+
+    def plan_json(self) -> str:
+        text = self.c.stowage_plan_json()
+        if text is None:
+            raise StowageError(self.c.stowage_last_error().decode())
+        return text.decode()
+
+
+class Model:
+    """One arena: the state of a training run and the two graphs that work on it. Used by one thread at a time."""
+
+    def __init__(self, library: Library, seed: int = 0, threads: int = 0, poison: bool = False) -> None:
+        self.library = library
+        self._handle = _MODEL()
+        options = _Options(ctypes.sizeof(_Options), seed, threads, int(poison))
+        library.require(library.c.stowage_create(ctypes.byref(options), ctypes.byref(self._handle)))
+        self.state = self._list(STATE)
+        self.step_inputs = self._list(STEP_INPUTS)
+        self.eval_inputs = self._list(EVAL_INPUTS)
+        self.eval_outputs = self._list(EVAL_OUTPUTS)
+        self._position = {tensor.name: i for i, tensor in enumerate(self.state)}
+        self._step_names = [tensor.name for tensor in self.step_inputs]
+        self._eval_names = [tensor.name for tensor in self.eval_inputs]
+
+    def close(self) -> None:
+        """Gives the arena back. Calls after that fail."""
+        if self._handle:
+            self.library.c.stowage_destroy(self._handle)
+            self._handle = _MODEL()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            self.close()
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        self.library.require(getattr(self.library.c, name)(self._handle, *arguments))
+
+    def _list(self, which: int) -> "list[TensorInfo]":
+        found = []
+        for i in range(self.library.c.stowage_count(self._handle, which)):
+            tensor = _Tensor()
+            self._call("stowage_describe", which, i, ctypes.byref(tensor))
+            found.append(TensorInfo(tensor.name.decode(), tensor.kind.decode(), DTYPES[tensor.dtype],
+                                    tuple(tensor.shape[: tensor.rank]), bool(tensor.saved)))  # fmt: skip
+        return found
+
+    def step(self, values: Sequence[Any]) -> float:
+        """Trains on one batch, given in the order of `step_inputs`; returns its loss."""
+        arrays, kept = as_arrays(values, self._step_names)
+        loss = ctypes.c_double()
+        self._call("stowage_step", arrays, len(values), ctypes.byref(loss))
+        del kept
+        return loss.value
+
+    def eval(self, values: Sequence[Any]) -> "list[np.ndarray]":
+        """The outputs of one batch, given in the order of `eval_inputs`."""
+        arrays, kept = as_arrays(values, self._eval_names)
+        outputs = [tensor.empty() for tensor in self.eval_outputs]
+        places = (ctypes.c_void_p * max(len(outputs), 1))(*(output.ctypes.data for output in outputs))
+        self._call("stowage_eval", arrays, len(values), places, len(outputs))
+        del kept
+        return outputs
+
+    def position(self, name: str) -> int:
+        if name not in self._position:
+            raise StowageError(f"the model has no state '{name}'; known are {', '.join(self._position)}")
+        return self._position[name]
+
+    def read(self, name: str, out: Optional[np.ndarray] = None) -> np.ndarray:
+        """A tensor of the state, row-major; bfloat16 as its bits in uint16."""
+        index = self.position(name)
+        if out is None:
+            out = self.state[index].empty()
+        self._call("stowage_read_state", index, out.ctypes.data, out.nbytes)
+        return out
+
+    def write(self, name: str, value: Any) -> None:
+        """Replaces a tensor of the state; other types are converted. uint16 is what read() gives for bfloat16."""
+        index = self.position(name)
+        array, kept = as_array(value, f"'{name}'")
+        if self.state[index].dtype == "bfloat16" and array.dtype == DTYPES.index("uint16"):
+            array.dtype = DTYPES.index("bfloat16")
+        self._call("stowage_write_state", index, ctypes.byref(array))
+        del kept
+
+    @property
+    def learning_rate(self) -> float:
+        return self.library.c.stowage_learning_rate(self._handle)
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        self._call("stowage_set_learning_rate", rate)
+
+    @property
+    def step_count(self) -> int:
+        return self.library.c.stowage_step_count(self._handle)
+
+    @step_count.setter
+    def step_count(self, steps: int) -> None:
+        self._call("stowage_set_step_count", steps)
+
+    def reset(self, seed: int = 0) -> None:
+        self._call("stowage_reset", seed)
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        self._call("stowage_save", os.fsencode(path))
+
+    def load(self, path: "str | os.PathLike[str]", parameters_only: bool = False) -> None:
+        self._call("stowage_load", os.fsencode(path), int(parameters_only))

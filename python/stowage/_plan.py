@@ -1,0 +1,106 @@
+"""A memory plan: what docs/plan-format.md describes, as attributes, as a table, as text and as a notebook's cell."""
+
+import html
+import json
+from typing import Any
+
+KINDS = ["parameters", "statistics", "optimizer", "gradients", "activations", "workspace", "inputs", "outputs",
+         "padding"]  # fmt: skip
+
+
+def format_bytes(size: int) -> str:
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= scale:
+            return f"{size / scale:.2f} {unit}"
+    return f"{size} bytes"
+
+
+class Plan:
+    """The plan of one compiled step. Sizes are bytes; buffers live in half-open intervals of program order."""
+
+    def __init__(self, text: str) -> None:
+        self.json: "dict[str, Any]" = json.loads(text)  #: every key of the plan file
+
+    @property
+    def arena_bytes(self) -> int:
+        """What a step allocates: everything, once."""
+        return self.json["arena_bytes"]
+
+    @property
+    def lower_bound_bytes(self) -> int:
+        """No placement of these values is smaller."""
+        return self.json["lower_bound_bytes"]
+
+    @property
+    def live_peak_bytes(self) -> int:
+        return self.json["live_peak_bytes"]
+
+    @property
+    def without_recompute_bytes(self) -> int:
+        """The arena of the same step with every value kept."""
+        return self.json["without_recompute_bytes"]
+
+    @property
+    def status(self) -> str:
+        """Of the packing: "optimal", "within 1.2 % of optimal" or "heuristic"."""
+        return self.json["status"]
+
+    @property
+    def extra_time(self) -> float:
+        """Time of recomputation, as a fraction of a step without it."""
+        return self.json["extra_time_fraction"]
+
+    @property
+    def breakdown(self) -> "dict[str, int]":
+        """Bytes at the fullest moment by kind; they add up to the arena."""
+        return {kind: self.json["breakdown"][kind] for kind in KINDS}
+
+    @property
+    def buffers(self) -> "list[dict[str, Any]]":
+        """A record per buffer of the training step: name, kind, offset, size, begin, end, dtype, shape, ..."""
+        return self.json["buffers"]
+
+    def live(self, step: "int | None" = None) -> "list[dict[str, Any]]":
+        """The buffers that are live at `step` (default: at the peak), largest first."""
+        if step is None:
+            step = self.json["graphs"][0]["peak_step"]
+        alive = [buffer for buffer in self.buffers if buffer["begin"] <= step < buffer["end"]]
+        return sorted(alive, key=lambda buffer: (-buffer["size"], buffer["name"]))
+
+    def to_pandas(self) -> Any:
+        """The buffers as a pandas.DataFrame."""
+        import pandas
+
+        return pandas.DataFrame.from_records(self.buffers)
+
+    def _lines(self) -> "list[tuple[str, int]]":
+        return [(kind, size) for kind, size in self.breakdown.items() if size > 0] + [("arena", self.arena_bytes)]
+
+    def _summary(self) -> str:
+        text = (f"arena {format_bytes(self.arena_bytes)} ({self.arena_bytes} bytes), lower bound "
+                f"{format_bytes(self.lower_bound_bytes)} ({self.status})")  # fmt: skip
+        return text + f", {100 * self.extra_time:.1f} % more time for recomputation"
+
+    def __repr__(self) -> str:
+        return f"<stowage.Plan of {self.json['model']}: {self._summary()}>"
+
+    def __str__(self) -> str:
+        lines = [f"{self.json['model']}: {self._summary()}"]
+        lines += [f"  {kind:<12} {size:>16,} {100 * size / self.arena_bytes:6.1f} %" for kind, size in self._lines()]
+        lines.append("largest at the peak:")
+        lines += [f"  {b['kind']:<12} {b['size']:>16,}  {b['name']}" for b in self.live()[:10]]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        def table(head: "list[str]", rows: "list[list[str]]") -> str:
+            cells = ["<tr>" + "".join(f"<th>{html.escape(word)}</th>" for word in head) + "</tr>"]
+            cells += ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
+            return f"<table>{''.join(cells)}</table>"
+
+        parts = [[kind, f"{size:,}", f"{100 * size / self.arena_bytes:.1f} %"] for kind, size in self._lines()]
+        alive = [[b["name"], b["kind"], b["dtype"], "x".join(map(str, b["shape"])), f"{b['size']:,}"]
+                 for b in self.live()[:20]]  # fmt: skip
+        return (f"<p><b>{html.escape(self.json['model'])}</b>: {html.escape(self._summary())}</p>"
+                + table(["at the peak", "bytes", "share"], parts)
+                + "<details><summary>largest buffers at the peak</summary>"
+                + table(["name", "kind", "type", "shape", "bytes"], alive) + "</details>")  # fmt: skip

@@ -1,0 +1,290 @@
+"""A compiled training step as a function."""
+
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Mapping, Optional, Sequence
+
+import numpy as np
+
+from . import _specs, _tool
+from ._library import Library, Model, StowageError, TensorInfo
+from ._plan import Plan
+
+
+def _is_module(model: Any) -> bool:
+    return hasattr(model, "state_dict") and hasattr(model, "named_parameters")
+
+
+class _Source:
+    """The model file and the flags that every command about it shares. Owns the folder of what it wrote itself."""
+
+    def __init__(self, model: Any, example_inputs: Any, loss: Any, optimizer: Any, batch: Optional[int],
+                 threads: Optional[int], flags: Sequence[str], binary: Any, check: bool) -> None:  # fmt: skip
+        self.binary = binary
+        self.folder = Path(tempfile.mkdtemp(prefix="stowage-"))
+        self.module_state: "dict[str, Any]" = {}
+        self.aliases: "dict[str, str]" = {}
+        self.flags = [f"--loss={_specs.loss_flag(loss)}", f"--optimizer={_specs.optimizer_flag(optimizer)}"]
+        if threads is not None:
+            self.flags.append(f"--threads={threads}")
+        self.flags += flags
+        self.batch = batch
+        if not _is_module(model):
+            self.path = os.fspath(model)
+            return
+        from ._check import frozen_flags
+        from ._torch_export import batch_of, example_arguments, export
+
+        if example_inputs is None:
+            raise ValueError("a module needs example_inputs: a tensor, a tuple of forward's arguments or a mapping by name")
+        if batch is None:
+            self.batch = batch_of(*example_arguments(example_inputs))
+        self.path = str(self.folder / f"{type(model).__name__}.onnx")
+        export(model, example_inputs, self.path, check=check, binary=binary)
+        self.flags += frozen_flags(model, self.path)
+        self._remember(model)
+
+    def _remember(self, module: Any) -> None:
+        """The module's own names: which are the same tensor, and what the library will not hold."""
+        first: "dict[Any, str]" = {}
+        for name, tensor in module.state_dict(keep_vars=True).items():
+            self.aliases[name] = first.setdefault(id(tensor), name)
+        self.module_state = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+
+    def arguments(self, with_batch: bool = True) -> "list[str]":
+        batch = [f"--batch={self.batch}"] if with_batch and self.batch is not None else []
+        return [self.path, *self.flags, *batch]
+
+    def __del__(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _budget_flag(memory_budget: Any) -> "list[str]":
+    return [] if memory_budget is None else [f"--memory-budget={memory_budget}"]
+
+
+def compile(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy", optimizer: Any = "sgd",
+            memory_budget: Any = None, batch: Optional[int] = None, threads: Optional[int] = None, seed: int = 0,
+            output: Any = None, flags: Sequence[str] = (), check: bool = False, binary: Any = None) -> "Step":  # fmt: skip
+    """Compiles a training step: a torch.nn.Module with example inputs, or the path of a .onnx or .mlir file.
+
+    `loss` and `optimizer` are strings of the command line ("cross-entropy:ignore-index=-1", "adamw:lr=1e-3") or PyTorch's
+    objects. `memory_budget` is "2GiB", a number of bytes or "70%". `batch` defaults to that of the example, or of the file.
+    `flags` are further flags of `stowage compile`. `output` keeps the library there. check=True compares the export with
+    the module first. Raises InfeasibleBudget where the budget cannot be kept, CompileError where the compiler refuses
+    the model, ExportError where PyTorch does.
+    """
+    source = _Source(model, example_inputs, loss, optimizer, batch, threads, flags, binary, check)
+    library = str(source.folder / "libmodel.so") if output is None else os.fspath(output)
+    arguments = [*source.arguments(), *_budget_flag(memory_budget)]
+    _tool.run(["compile", *arguments, "--emit=shared", "-o", library], binary)
+    return Step(Library(library), seed=seed, source=source, memory_budget=memory_budget)
+
+
+def plan(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy", optimizer: Any = "sgd",
+         memory_budget: Any = None, batch: Optional[int] = None, threads: Optional[int] = None,
+         flags: Sequence[str] = (), binary: Any = None) -> Plan:  # fmt: skip
+    """The plan of a step, without code: will it fit? Arguments as for `compile`."""
+    source = _Source(model, example_inputs, loss, optimizer, batch, threads, flags, binary, False)
+    return Plan(_tool.run(["plan", *source.arguments(), *_budget_flag(memory_budget), "--format=json"], binary))
+
+
+def load(path: Any, seed: int = 0, threads: int = 0) -> "Step":
+    """A library that `compile(..., output=path)` or `stowage compile --emit=shared` has written."""
+    return Step(Library(path), seed=seed, threads=threads)
+
+
+class Step:
+    """A training step inside one arena: call it with a batch, get the loss.
+
+    Its state starts at the module's (or the file's) values. Inputs are copied into the arena once.
+    """
+
+    def __init__(self, library: Library, *, seed: int = 0, threads: int = 0, source: Optional[_Source] = None,
+                 memory_budget: Any = None) -> None:  # fmt: skip
+        self.library = library
+        self.model = Model(library, seed=seed, threads=threads)
+        self.plan = Plan(library.plan_json())
+        self.batch = library.batch
+        self._source = source
+        self._memory_budget = memory_budget
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{t.name}: {t.dtype}{list(t.shape)}" for t in self.model.step_inputs)
+        return f"<stowage.Step of {self.library.model} ({inputs}), arena {self.plan.arena_bytes} bytes>"
+
+    def _ordered(self, inputs: "list[TensorInfo]", batch: Sequence[Any], named: Mapping[str, Any]) -> "list[Any]":
+        """The arrays in the order of `inputs`, from positional ones, one tuple, one mapping, or by name."""
+        if len(batch) == 1 and not named and isinstance(batch[0], Mapping):
+            batch, named = (), batch[0]
+        elif len(batch) == 1 and not named and len(inputs) > 1 and isinstance(batch[0], (tuple, list)):
+            batch = batch[0]
+        names = [tensor.name for tensor in inputs]
+        unknown = [name for name in named if name not in names]
+        rest = [name for name in names if name not in named]
+        if unknown or len(batch) != len(rest):
+            found = f"{len(batch)} arrays by position" + (f" and {', '.join(named)} by name" if named else "")
+            raise StowageError(f"expected {', '.join(names)}, found {found}")
+        given = {**named, **dict(zip(rest, batch))}
+        return [given[name] for name in names]
+
+    def __call__(self, *batch: Any, **named: Any) -> float:
+        """Trains on a batch and returns its loss: step(images, labels), step((images, labels)) or by the names of
+        `step.model.step_inputs`."""
+        return self.model.step(self._ordered(self.model.step_inputs, batch, named))
+
+    def eval(self, *batch: Any, **named: Any) -> Any:
+        """The model's output, or a tuple of them, with running statistics and without dropout. Any number of rows:
+        they are evaluated in batches, the last one filled up. Torch tensors where the inputs are, NumPy arrays otherwise.
+        """
+        inputs = self._ordered(self.model.eval_inputs, batch, named)
+        wants_torch = any(hasattr(value, "data_ptr") for value in inputs)
+        inputs = [value if hasattr(value, "shape") else np.asarray(value) for value in inputs]
+        rows = {int(value.shape[0]) for value in inputs if len(value.shape) > 0}
+        if len(rows) != 1 or rows == {0}:
+            raise StowageError(f"expected inputs with one number of rows of at least 1, found {sorted(rows)}")
+        count = rows.pop()
+        parts: "list[list[np.ndarray]]" = []
+        for first in range(0, count, self.batch):
+            outputs = self.model.eval([self._rows(value, first) for value in inputs])
+            parts.append([self._valid(output, min(count - first, self.batch)) for output in outputs])
+        joined = [part[0] if len(parts) == 1 else np.concatenate(part) for part in zip(*parts)]
+        if wants_torch:
+            joined = [self._tensor(array, info.dtype) for array, info in zip(joined, self.model.eval_outputs)]
+        return joined[0] if len(joined) == 1 else tuple(joined)
+
+    def _rows(self, value: Any, first: int) -> Any:
+        part = value[first : first + self.batch]
+        missing = self.batch - part.shape[0]
+        if missing == 0:
+            return part
+        part = np.asarray(part)
+        return np.concatenate([part, np.repeat(part[:1], missing, axis=0)])
+
+    def _valid(self, output: np.ndarray, rows: int) -> np.ndarray:
+        if rows == self.batch:
+            return output
+        if output.ndim == 0 or output.shape[0] % self.batch != 0:
+            raise StowageError(f"an output of shape {output.shape} has no rows of the batch; evaluate multiples of "
+                               f"{self.batch} rows")  # fmt: skip
+        return output[: output.shape[0] // self.batch * rows]
+
+    @staticmethod
+    def _tensor(array: np.ndarray, dtype: str) -> Any:
+        import torch
+
+        if dtype == "bfloat16":
+            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(array)
+
+    def parameters(self) -> "list[TensorInfo]":
+        """What is trained."""
+        return [tensor for tensor in self.model.state if tensor.kind == "parameter"]
+
+    def _own_names(self) -> "list[tuple[str, Optional[str]]]":
+        """Pairs of a name of the module (or the file) and the state that holds it, if any."""
+        held = {tensor.name for tensor in self.model.state if tensor.kind != "optimizer"}
+        if self._source is None or not self._source.module_state:
+            return [(tensor.name, tensor.name) for tensor in self.model.state if tensor.name in held and tensor.saved]
+        names = []
+        for name, first in self._source.aliases.items():
+            same = [other for other, its in self._source.aliases.items() if its == first]
+            names.append((name, next((other for other in same if other in held), None)))
+        return names
+
+    def state_dict(self) -> "dict[str, Any]":
+        """Parameters and statistics under the module's own names: torch tensors for a module, NumPy arrays for a file.
+
+        Entries that no computation of the step reads keep the module's values; BatchNorm's num_batches_tracked counts on.
+        """
+        result: "dict[str, Any]" = {}
+        for name, held in self._own_names():
+            original = self._source.module_state.get(name) if self._source else None
+            if held is None:
+                result[name] = original.clone()
+                if name.split(".")[-1] == "num_batches_tracked":
+                    result[name] += self.model.step_count
+            elif original is None:
+                result[name] = self.model.read(held)
+            else:
+                info = self.model.state[self.model.position(held)]
+                result[name] = self._tensor(self.model.read(held), info.dtype).to(original.dtype)
+        return result
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over parameters and statistics by the names of `state_dict()`. Every one must be there."""
+        names = self._own_names()
+        missing = [name for name, held in names if held is not None and name not in state]
+        known = {name for name, _ in names}
+        unknown = [name for name in state if name not in known]
+        if missing or unknown:
+            text = [f"missing are {', '.join(missing)}"] if missing else []
+            text += [f"unknown are {', '.join(unknown)}"] if unknown else []
+            raise StowageError(f"the names differ from those of state_dict(): {'; '.join(text)}")
+        for name, held in names:
+            if held is not None:
+                self.model.write(held, state[name])
+            elif self._source is not None and name in state:
+                self._source.module_state[name] = state[name].detach().clone()
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the steps to come; set it before each step to follow a schedule."""
+        return self.model.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        self.model.learning_rate = rate
+
+    @property
+    def step_count(self) -> int:
+        """Steps done."""
+        return self.model.step_count
+
+    def save(self, path: Any) -> None:
+        """Everything that the next step depends on, as safetensors; the executable of the model reads it, too."""
+        self.model.save(path)
+
+    def load(self, path: Any, parameters_only: bool = False) -> None:
+        """What `save` or an executable's --save wrote; with parameters_only also weights of other tools."""
+        self.model.load(path, parameters_only)
+
+    def close(self) -> None:
+        """Gives the arena back now."""
+        self.model.close()
+
+    def _about(self) -> _Source:
+        if self._source is None:
+            raise StowageError("a library that was loaded from a file has no model file to plan again; use the path of the "
+                               "model with stowage.compile")  # fmt: skip
+        return self._source
+
+    def frontier(self) -> "list[dict[str, Any]]":
+        """Time against memory: a record per budget with budget_bytes, arena_bytes, live_peak_bytes, time_ns, bound_ns,
+        extra_time_percent and method. Plans only; this step stays as it is."""
+        source = self._about()
+        lines = _tool.run(["frontier", *source.arguments(), "--format=csv"], source.binary).splitlines()
+        keys = lines[0].split(",")
+        records = []
+        for line in lines[1:]:
+            record: "dict[str, Any]" = dict(zip(keys, line.split(",")))
+            for key in keys:
+                if key != "method":
+                    record[key] = float(record[key]) if key == "extra_time_percent" else int(record[key])
+            records.append(record)
+        return records
+
+    def max_batch(self, memory_budget: Any = None) -> int:
+        """The largest batch whose step fits the budget in bytes (default: that of this step, or else its arena)."""
+        source = self._about()
+        budget = memory_budget if memory_budget is not None else self._memory_budget
+        if budget is None or str(budget).endswith("%"):
+            budget = self.plan.arena_bytes
+        text = _tool.run(["max-batch", *source.arguments(with_batch=False), *_budget_flag(budget)], source.binary)
+        found = re.search(r"^largest batch: (\d+)$", text, re.M)
+        if not found:
+            raise StowageError(f"stowage max-batch printed no batch: {text}")
+        return int(found[1])

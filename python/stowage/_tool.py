@@ -1,0 +1,72 @@
+"""The compiler as a program: where it is, how it is called, what its failures become."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Optional, Union
+
+from ._library import StowageError
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+
+class CompileError(StowageError):
+    """The compiler refused the model or a flag; the text is the compiler's own."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code  #: 1 bad input, 2 infeasible, 3 internal error
+
+
+class InfeasibleBudget(CompileError):
+    """STOW1001: the step does not fit the memory budget. Bytes that the message does not state are None."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, 2)
+        self.budget_bytes = _stated_bytes(message, "budget")
+        self.smallest_bytes = _stated_bytes(message, "smallest achievable")  #: the smallest plan that was found
+        self.lower_bound_bytes = _stated_bytes(message, "proven lower bound")  #: below this no plan exists
+        self.without_recompute_bytes = _stated_bytes(message, "without recompute")
+        self.state_bytes = _stated_bytes(message, "of which state")
+
+
+def _stated_bytes(message: str, key: str) -> Optional[int]:
+    found = re.search(rf"^ *{re.escape(key)} +.*?(?:\((\d+) bytes\)|\b(\d+) bytes)", message, re.M)
+    return int(found[1] or found[2]) if found else None
+
+
+def find_binary(binary: Optional[PathLike] = None) -> str:
+    """The path of the `stowage` program.
+
+    Looked for in this order: the argument, the environment variable STOWAGE_BINARY, the PATH, and build/release/bin of
+    the repository this package lies in. Raises FileNotFoundError that lists the places.
+    """
+    if binary is not None or "STOWAGE_BINARY" in os.environ:
+        chosen = os.fspath(binary) if binary is not None else os.environ["STOWAGE_BINARY"]
+        if not os.access(chosen, os.X_OK) or os.path.isdir(chosen):
+            source = "the argument binary" if binary is not None else "the environment variable STOWAGE_BINARY"
+            raise FileNotFoundError(f"{source} is '{chosen}', which is no program")
+        return os.path.abspath(chosen)
+    found = shutil.which("stowage")
+    if found:
+        return found
+    built = Path(__file__).resolve().parents[2] / "build/release/bin/stowage"
+    if os.access(built, os.X_OK):
+        return str(built)
+    raise FileNotFoundError(f"the program stowage was found neither on the PATH nor as {built}; build it with "
+                            "scripts/build.sh, then name it with binary=, STOWAGE_BINARY or the PATH")  # fmt: skip
+
+
+def run(arguments: "list[str]", binary: Optional[PathLike] = None) -> str:
+    """Runs `stowage ARGUMENTS` and returns what it printed. Raises CompileError or InfeasibleBudget."""
+    done = subprocess.run([find_binary(binary), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode == 0:
+        return done.stdout
+    message = done.stderr.strip() or f"stowage {arguments[0]} ended with code {done.returncode} and no message"
+    if message.startswith("error: "):
+        message = message[len("error: ") :]
+    if done.returncode == 2 and "STOW1001" in message:
+        raise InfeasibleBudget(message)
+    raise CompileError(message, done.returncode)

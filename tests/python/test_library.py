@@ -1,0 +1,216 @@
+"""A compiled library from Python and from C: the same training as the executable's, and what is refused how.
+
+NumPy is all these need. STOWAGE_BINARY names the compiler.
+"""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+
+import stowage  # noqa: E402
+
+MODEL = ROOT / "models/digits_cnn.onnx"
+DATA = ROOT / "models/data/digits.npz"
+OPTIMIZER = "adamw:lr=1e-3,weight-decay=0.1"
+BATCH = 128
+
+
+def needs(*modules: str):
+    missing = [m for m in modules if importlib.util.find_spec(m) is None]
+    return unittest.skipIf(missing, f"needs the Python package {', '.join(missing)}")
+
+
+class Digits(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        cls.library = cls.folder / "libdigits.so"
+        cls.step = stowage.compile(MODEL, optimizer=OPTIMIZER, threads=2, memory_budget="80%", output=cls.library)
+        with np.load(DATA) as data:
+            cls.x, cls.y, cls.x_test, cls.y_test = (data[name] for name in ("x", "y", "x_test", "y_test"))
+
+    def fresh(self, **options) -> stowage.Step:
+        return stowage.load(self.library, **options)
+
+    def batch(self, index: int) -> "tuple[np.ndarray, np.ndarray]":
+        rows = slice(index * BATCH, (index + 1) * BATCH)
+        return self.x[rows], self.y[rows]
+
+    def test_same_as_the_executable(self) -> None:
+        """Losses, weights and evaluation are those of the executable, bit for bit, dropout included."""
+        executable, log, weights = (self.folder / name for name in ("digits", "log.csv", "theirs.safetensors"))
+        flags = [MODEL, f"--optimizer={OPTIMIZER}", "--threads=2", "--memory-budget=80%"]
+        subprocess.run([stowage.find_binary(), "compile", *flags, "-o", executable], check=True, stdout=subprocess.DEVNULL)
+        train = [executable, "train", f"--data={DATA}", "--no-shuffle", "--steps=14", "--validation-split=0", "--seed=5"]
+        subprocess.run([*train, f"--log={log}", f"--save={weights}", "--quiet"], check=True, stdout=subprocess.DEVNULL)
+        expected = np.loadtxt(log, delimiter=",", skiprows=1)[:, 3].astype(np.float32)
+        step = self.fresh(seed=5)
+        found = np.array([step(*self.batch(i % 11)) for i in range(14)], np.float32)
+        np.testing.assert_array_equal(found, expected)
+        ours = self.folder / "ours.safetensors"
+        step.save(ours)
+        evaluate = [executable, "eval", f"--data={DATA}"]
+        results = [subprocess.run([*evaluate, f"--weights={file}"], check=True, stdout=subprocess.PIPE).stdout.splitlines()[0]
+                   for file in (weights, ours)]  # fmt: skip
+        self.assertEqual(results[0], results[1])
+        other = self.fresh()
+        other.load(weights)
+        self.assertEqual((other.step_count, other(*self.batch(0))), (14, step(*self.batch(0))))
+
+    def test_instances_are_independent(self) -> None:
+        """Two models in one process, stepping in turns, train as each would alone."""
+        alone = self.fresh(seed=1)
+        expected = [alone(*self.batch(i)) for i in range(3)]
+        first, second = self.fresh(seed=1), self.fresh(seed=1)
+        losses = [(first(*self.batch(i)), second(*self.batch(i))) for i in range(3)]
+        self.assertEqual(losses, [(loss, loss) for loss in expected])
+        self.assertNotEqual(self.fresh(seed=2)(*self.batch(0)), expected[0])  # another dropout
+
+    def test_poison_changes_nothing(self) -> None:
+        library = stowage.Library(self.library)
+        plain, poisoned = stowage.Model(library), stowage.Model(library, poison=True)
+        for i in range(3):
+            self.assertEqual(plain.step(self.batch(i)), poisoned.step(self.batch(i)))
+
+    def test_inputs(self) -> None:
+        """By position, by name, as a pair; other types and orders of memory are converted."""
+        x, y = self.batch(0)
+        expected = self.fresh()(x, y)
+        wide, small = x.astype(np.float64), y.astype(np.uint8)
+        fortran = np.asfortranarray(x)
+        self.assertFalse(fortran.flags.c_contiguous)
+        for batch in ((wide, small), (fortran, y.astype(">i4")), ({"target": y, "input": x},), ((x, y),), (x.tolist(), y.tolist())):
+            self.assertEqual(self.fresh()(*batch), expected)
+        self.assertEqual(self.fresh()(x, target=y), expected)
+
+    @needs("torch")
+    def test_torch_tensors(self) -> None:
+        import torch
+
+        x, y = self.batch(0)
+        step, other = self.fresh(), self.fresh()
+        self.assertEqual(step(torch.from_numpy(x), torch.from_numpy(y)), other(x, y))
+        result = step.eval(torch.from_numpy(x))
+        self.assertIsInstance(result, torch.Tensor)
+        np.testing.assert_array_equal(result.numpy(), other.eval(x))
+
+    def test_evaluation_of_any_number_of_rows(self) -> None:
+        """The filling of the last batch never shows."""
+        step = self.fresh()
+        whole = step.eval(self.x_test)
+        self.assertEqual(whole.shape, (len(self.x_test), 10))
+        np.testing.assert_array_equal(step.eval(self.x_test[:5]), whole[:5])
+        np.testing.assert_array_equal(step.eval(self.x_test[128:256]), whole[128:256])
+
+    def test_state_dict(self) -> None:
+        """What was read can be written, into another model, and both go on alike; optimizer state does not come along."""
+        step, other = self.fresh(), self.fresh()
+        for i in range(3):
+            step(*self.batch(i))
+        state = step.state_dict()
+        self.assertEqual(state["conv1.weight"].shape, (32, 1, 3, 3))
+        self.assertFalse(any("adam" in name or name.endswith((".m", ".v")) for name in state))
+        other.load_state_dict(state)
+        np.testing.assert_array_equal(other.eval(self.x_test), step.eval(self.x_test))
+        for name, value in other.state_dict().items():
+            np.testing.assert_array_equal(value, state[name])
+        del state["conv1.weight"]
+        with self.assertRaisesRegex(stowage.StowageError, "missing are conv1.weight"):
+            other.load_state_dict(state)
+
+    def test_learning_rate(self) -> None:
+        step = self.fresh()
+        self.assertEqual(step.learning_rate, 1e-3)
+        step.learning_rate = 0.0
+        before = step.state_dict()
+        step(*self.batch(0))
+        after = step.state_dict()
+        np.testing.assert_array_equal(after["conv1.weight"], before["conv1.weight"])
+        self.assertFalse(np.array_equal(after["bn1.running_mean"], before["bn1.running_mean"]))
+        with self.assertRaisesRegex(stowage.StowageError, "at least 0"):
+            step.learning_rate = -1.0
+
+    def test_refusals(self) -> None:
+        step = self.fresh()
+        x, y = self.batch(0)
+        for message, call in {
+            r"expected a batch of 128, found f32\[5,1,8,8\]": lambda: step(x[:5], y[:5]),
+            "row 0 has the label": lambda: step(x, y + 10),
+            "expected input, target, found 1 arrays": lambda: step(x),
+            "expected input, target, found 1 arrays by position and labels by name": lambda: step(x, labels=y),
+            "holds complex64": lambda: step(x.astype(np.complex64), y),
+            "real numbers are not rounded": lambda: step(x, y + 0.5),
+            "planned for 2 threads, 3 are asked for": lambda: self.fresh(threads=3),
+            "cannot open '/nowhere.safetensors'": lambda: step.load("/nowhere.safetensors"),
+            "no state 'conv9.weight'": lambda: step.model.read("conv9.weight"),
+            "cannot load": lambda: stowage.load(DATA),
+        }.items():
+            with self.subTest(message), self.assertRaisesRegex(stowage.StowageError, message):
+                call()
+        self.assertEqual(step(x, y), self.fresh()(x, y))  # nothing of that left a trace
+
+    def test_plan(self) -> None:
+        plan = self.step.plan
+        self.assertEqual(sum(plan.breakdown.values()), plan.arena_bytes)
+        self.assertLessEqual(plan.lower_bound_bytes, plan.arena_bytes)
+        self.assertLess(plan.arena_bytes, 0.8 * plan.without_recompute_bytes)
+        self.assertEqual(sum(buffer["size"] for buffer in plan.live()), plan.json["graphs"][0]["live_peak_bytes"])
+        self.assertIn("<td>parameters</td>", plan._repr_html_())
+        self.assertIn(f"{plan.arena_bytes:,}", str(plan))
+        stated = stowage.plan(MODEL, optimizer=OPTIMIZER, threads=2, memory_budget="80%")
+        self.assertEqual(stated.json, plan.json)
+
+    def test_frontier_and_largest_batch(self) -> None:
+        points = self.step.frontier()
+        self.assertEqual(points[0]["arena_bytes"], self.step.plan.without_recompute_bytes)
+        self.assertTrue(all(a["arena_bytes"] > b["arena_bytes"] for a, b in zip(points, points[1:])))
+        self.assertGreaterEqual(self.step.max_batch(self.step.plan.arena_bytes), BATCH)
+
+    def test_compiler_errors(self) -> None:
+        with self.assertRaises(stowage.InfeasibleBudget) as caught:
+            stowage.compile(MODEL, memory_budget=100_000, threads=2)
+        error = caught.exception
+        self.assertEqual((error.budget_bytes, error.exit_code), (100_000, 2))
+        self.assertLess(error.lower_bound_bytes, error.smallest_bytes + 1)
+        self.assertLess(error.smallest_bytes, error.without_recompute_bytes)
+        self.assertIn("remedies", str(error))
+        with self.assertRaisesRegex(stowage.CompileError, "unknown optimizer"):
+            stowage.compile(MODEL, optimizer="sgdx")
+        with self.assertRaisesRegex(FileNotFoundError, "the argument binary is '/nowhere'"):
+            stowage.compile(MODEL, binary="/nowhere")
+
+    def test_only_the_interface_is_visible(self) -> None:
+        """What a library brings along cannot be mistaken for another's."""
+        symbols = subprocess.run(["nm", "-D", "--defined-only", self.library], check=True, stdout=subprocess.PIPE, text=True)
+        names = {line.split()[-1] for line in symbols.stdout.splitlines()}
+        header = (ROOT / "runtime/include/stowage.h").read_text()
+        declared = {word.split("(")[0].lstrip("*") for line in header.splitlines() if not line.startswith((" *", "/*", " "))
+                    for word in line.split() if word.lstrip("*").startswith("stowage_") and "(" in word}  # fmt: skip
+        self.assertEqual(names, declared)
+
+    def test_c_example(self) -> None:
+        compiler = shutil.which("cc") or shutil.which("clang-22")
+        self.assertIsNotNone(compiler, "no C compiler")
+        program = self.folder / "train"
+        subprocess.run([compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", ROOT / "runtime/include",
+                        ROOT / "runtime/examples/train.c", "-o", program, self.library], check=True)  # fmt: skip
+        done = subprocess.run([program, self.folder / "c.safetensors"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, env={**os.environ, "OMP_WAIT_POLICY": "passive"})  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("step 30: loss", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
