@@ -5,6 +5,7 @@
 #include "compiler/Commands.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
+#include "compiler/TensorList.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/program/Flags.h"
@@ -99,6 +100,14 @@ void printForm(ModuleOp module) {
   llvm::outs() << "\n";
 }
 
+/// --list-parameters: nothing is planned.
+void printTensors(MLIRContext &context, const CompileOptions &options) {
+  ImportReport tensors;
+  loadModel(context, options, tensors);
+  const std::string text = renderTensors(tensors);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
 } // namespace
 
 std::string takePlanFormat(std::vector<std::string> &arguments) {
@@ -128,10 +137,14 @@ void printPlan(const Plan &plan, const std::string &format) {
 
 int compileCommand(const std::vector<std::string> &arguments) {
   CompileOptions options = parseCompileOptions(arguments, /*wantsOutput=*/true);
-  if (options.outputPath.empty() && options.stopAfter == Form::Program)
+  if (options.outputPath.empty() && options.stopAfter == Form::Program && !options.listParameters)
     throw Error::badInput("no output given; add -o FILE");
   MLIRContext context;
   prepareContext(context);
+  if (options.listParameters) {
+    printTensors(context, options);
+    return 0;
+  }
   StageTimer timer;
   CompiledPlan compiled = compileToPlan(context, options, timer);
   if (options.stopAfter != Form::Program) {
@@ -144,6 +157,7 @@ int compileCommand(const std::vector<std::string> &arguments) {
               options.outputPath.c_str(), formatBytesExact(plan.arenaBytes).c_str(),
               formatBytesExact(plan.lowerBoundBytes).c_str(), plan.status.c_str(),
               100 * plan.extraTimeFraction);
+  std::printf("  %s\n", describe(plan.tensors).c_str());
   if (options.timing)
     printTiming(timer);
   return 0;
@@ -155,6 +169,10 @@ int planCommand(const std::vector<std::string> &arguments) {
   CompileOptions options = parseCompileOptions(rest, /*wantsOutput=*/false);
   MLIRContext context;
   prepareContext(context);
+  if (options.listParameters) {
+    printTensors(context, options);
+    return 0;
+  }
   StageTimer timer;
   CompiledPlan compiled = compileToPlan(context, options, timer);
   if (options.stopAfter != Form::Program) {

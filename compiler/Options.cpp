@@ -92,6 +92,12 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
               [&](const std::string &text) { options.import.init = text; });
   flags.value("freeze", "PATTERNS", "parameters that are not trained, e.g. 'layer1.*'",
               [&](const std::string &text) { options.import.frozen = splitList(text); });
+  flags.flag("list-parameters",
+             "print every tensor of the model, what becomes of it and why, and stop",
+             [&] { options.listParameters = true; });
+  flags.flag("allow-folded",
+             "take a file as it is whose exporter folded, merged or copied parameters",
+             [&] { options.import.allowFolded = true; });
   flags.value("batch-norm-momentum", "X", "PyTorch's momentum of every batch normalization",
               [&](const std::string &text) {
                 options.import.batchNormMomentum = parseReal("batch-norm-momentum", text);

@@ -57,7 +57,8 @@ struct CompileOptions {
   int64_t threads = 0; ///< 0: all cores of this machine
   std::string targetCpu = "native";
   Form stopAfter = Form::Program;
-  bool timing = false; ///< print seconds by stage
+  bool timing = false;         ///< print seconds by stage
+  bool listParameters = false; ///< print what is trained, frozen and constant, and stop
 };
 
 /// Reads the flags of `stowage compile`, `plan` and `frontier`. Throws Error(BadInput).

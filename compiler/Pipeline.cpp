@@ -6,6 +6,7 @@
 #include "compiler/Infeasible.h"
 #include "compiler/MeasuredCosts.h"
 #include "compiler/Remarks.h"
+#include "compiler/TensorList.h"
 #include "ir/Stow.h"
 #include "ir/plan/schedule/Json.h"
 #include "passes/autodiff/Passes.h"
@@ -56,9 +57,10 @@ void runStage(ModuleOp module, const char *stage,
     throw Error::badInput(std::string("compilation stopped in stage ") + stage);
 }
 
-namespace {
+namespace {} // namespace
 
-OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &options) {
+OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &options,
+                                ImportReport &tensors) {
   std::filesystem::path path = options.modelPath;
   if (!std::filesystem::exists(path))
     throw Error::badInput("no file \"" + options.modelPath + "\"");
@@ -68,16 +70,19 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &opti
     auto module = parseSourceFile<ModuleOp>(options.modelPath, config);
     if (!module)
       throw Error::badInput("cannot read \"" + options.modelPath + "\"");
+    tensors = reportOf(*module);
     return module;
   }
   if (path.extension() != ".onnx")
     throw Error::badInput("cannot tell what \"" + options.modelPath +
                           "\" is; expected a file ending in .onnx or .mlir");
-  auto module = importOnnx(context, options.modelPath, options.import);
+  auto module = importOnnx(context, options.modelPath, options.import, &tensors);
   if (!module)
     throw Error::badInput("cannot import \"" + options.modelPath + "\"");
   return module;
 }
+
+namespace {
 
 double number(const std::map<std::string, std::string> &settings, const std::string &key,
               double otherwise) {
@@ -186,6 +191,7 @@ void planWithinBudget(CompiledPlan &result, const CostModel &costs, const Compil
   timer.start("place");
   result.module = std::move(choice->placed);
   result.plan = reportPlan(*result.module, costs, options);
+  result.plan.tensors = countTensors(result.tensors);
   result.plan.withoutRecomputeBytes = keepAll;
   const auto least = static_cast<double>(planner.keepAll().time);
   if (result.plan.extraTimeFraction > 0)
@@ -242,7 +248,7 @@ OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &op
 CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, StageTimer &timer) {
   CompiledPlan result;
   timer.start("import");
-  result.module = loadModel(context, options);
+  result.module = loadModel(context, options, result.tensors);
   ModuleOp module = *result.module;
   module.setSymName(std::filesystem::path(options.modelPath).filename().string());
   runStage(module, "model", addModelPasses);
@@ -279,6 +285,7 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
   timer.start("place");
   runStage(module, "place", [](PassManager &manager) { addPlacePasses(manager); });
   result.plan = reportPlan(module, costs, options);
+  result.plan.tensors = countTensors(result.tensors);
   if (withoutRecompute)
     result.plan.withoutRecomputeBytes = *withoutRecompute;
   timer.stop();

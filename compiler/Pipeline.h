@@ -37,7 +37,12 @@ private:
 struct CompiledPlan {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< the form asked for; Placed for Program
   Plan plan;                                ///< filled in from Placed on
+  ImportReport tensors;                     ///< what became of the model's tensors
 };
+
+/// Reads an .onnx or .mlir file; `tensors` is filled in. Throws Error after diagnostics.
+mlir::OwningOpRef<mlir::ModuleOp> loadModel(mlir::MLIRContext &context,
+                                            const CompileOptions &options, ImportReport &tensors);
 
 /// Runs passes on a module. Throws Error naming `stage` when one fails.
 void runStage(mlir::ModuleOp module, const char *stage,

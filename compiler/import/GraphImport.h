@@ -7,6 +7,7 @@
 // cannot, which becomes an obstacle at the node. Nodes that depend on a failed one are skipped.
 #pragma once
 
+#include "compiler/import/ExportCheck.h"
 #include "compiler/import/Import.h"
 #include "compiler/import/Initialization.h"
 #include "compiler/import/Literal.h"
@@ -40,6 +41,11 @@ public:
   /// Null after emitting the obstacles.
   mlir::OwningOpRef<mlir::ModuleOp> run();
 
+  const Roles &tensorRoles() const { return roles; }
+
+  /// What became of the tensors, after run().
+  ImportReport takeReport(const ExportFindings &findings);
+
 private:
   friend class NodeImport;
   enum class ArgumentKind { Input, Parameter, Statistic };
@@ -55,8 +61,16 @@ private:
   void failOutputs(const Node &node);
   void finish();
 
-  /// Argument kind of a slot with data or a recipe; absent for constants.
-  std::optional<ArgumentKind> argumentKindOf(const Slot &slot) const;
+  /// What a tensor with data or a recipe becomes, and why.
+  struct Verdict {
+    std::optional<ArgumentKind> kind; ///< absent for constants
+    std::string reason;
+  };
+  Verdict verdictOf(const Slot &slot) const;
+  Verdict verdictByRules(const Slot &slot) const;
+  std::optional<ArgumentKind> argumentKindOf(const Slot &slot) const {
+    return verdictOf(slot).kind;
+  }
 
   /// Content of the slot when it is a constant and small.
   const Literal *literalOf(Slot &slot);
@@ -83,6 +97,7 @@ private:
   std::set<std::string> results;     ///< the graph's outputs
   std::set<std::string> dropped;     ///< results of the graph that are left out
   std::vector<bool> frozenUsed;      ///< per pattern of options.frozen
+  ImportReport report;
   bool failed = false;
 
   mlir::OpBuilder builder;

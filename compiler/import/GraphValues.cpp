@@ -1,5 +1,6 @@
 // From slots to values: arguments for what is trained or fed, constants for the rest.
 #include "compiler/import/GraphImport.h"
+#include "compiler/import/TensorContent.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -15,25 +16,54 @@ constexpr size_t kResourceBytes = 4096;
 
 } // namespace
 
-std::optional<GraphImport::ArgumentKind> GraphImport::argumentKindOf(const Slot &slot) const {
-  Use use = roles.useOf(slot.name);
-  bool isStatistic = use == Use::Mean || use == Use::Variance;
-  ArgumentKind state = isStatistic ? ArgumentKind::Statistic : ArgumentKind::Parameter;
-  bool canTrain = isFloat(slot.type) && !slot.shape.empty();
-  switch (slot.origin) {
-  case Slot::Origin::Input:
-    return roles.dataInputs.count(slot.name) ? ArgumentKind::Input : state;
-  case Slot::Origin::Initializer:
-    if (canTrain &&
-        (isWeightPosition(use) || (use != Use::None && !roles.normalizers.count(slot.name))))
-      return state;
-    return std::nullopt;
-  case Slot::Origin::ConstantNode:
-  case Slot::Origin::Recipe:
-    return canTrain && isWeightPosition(use) ? std::optional(state) : std::nullopt;
-  default:
-    return std::nullopt;
+GraphImport::Verdict GraphImport::verdictOf(const Slot &slot) const {
+  if (slot.origin == Slot::Origin::Computed || slot.origin == Slot::Origin::Failed)
+    return {};
+  if (slot.origin == Slot::Origin::Input && roles.dataInputs.count(slot.name))
+    return {ArgumentKind::Input, ""};
+  if (!model.signature)
+    return verdictByRules(slot);
+  // The file's own statement decides. With --allow-folded weights that it does not list go by the
+  // rules: there may be parameters in them.
+  const GraphSignature::Entry *stated = model.signature->find(slot.name);
+  const bool isStored =
+      slot.origin == Slot::Origin::Initializer || slot.origin == Slot::Origin::Input;
+  if (!stated || !isStored)
+    return options.allowFolded && isWeightPosition(roles.useOf(slot.name))
+               ? verdictByRules(slot)
+               : Verdict{std::nullopt, "not listed in the graph signature"};
+  if (stated->kind == GraphSignature::Kind::Parameter && isFloat(slot.type))
+    return {ArgumentKind::Parameter, "graph signature"};
+  const Use use = roles.useOf(slot.name);
+  if (use == Use::Mean || use == Use::Variance || slot.origin == Slot::Origin::Input)
+    return {ArgumentKind::Statistic, "buffer in the graph signature"};
+  return {std::nullopt, "buffer in the graph signature"};
+}
+
+GraphImport::Verdict GraphImport::verdictByRules(const Slot &slot) const {
+  const Use use = roles.useOf(slot.name);
+  const bool isStatistic = use == Use::Mean || use == Use::Variance;
+  const Verdict state{isStatistic ? ArgumentKind::Statistic : ArgumentKind::Parameter,
+                      "rule: " + describe(use)};
+  if (slot.origin == Slot::Origin::Input)
+    return state;
+  if (!isFloat(slot.type) || slot.shape.empty())
+    return {std::nullopt, "rule: a scalar"};
+  if (slot.origin == Slot::Origin::Initializer) {
+    auto held = roles.constants.find(slot.name);
+    const bool isHeld = use == Use::Bias ? roles.masks.count(slot.name) != 0
+                                         : !isWeightPosition(use) && held != roles.constants.end();
+    if (isHeld)
+      return {std::nullopt, "rule: " + held->second};
+    return use == Use::None ? Verdict{std::nullopt, "rule: " + describe(use)} : state;
   }
+  if (!isWeightPosition(use) || (use == Use::Bias && slot.tensor && isAdditiveMask(*slot.tensor)))
+    return {std::nullopt, "rule: a Constant node"};
+  const bool isRandom =
+      slot.distribution && slot.distribution->kind != Distribution::Kind::Constant;
+  if (isFromPyTorch(model) && !isRandom)
+    return {std::nullopt, "rule: PyTorch stores parameters as initializers"};
+  return state;
 }
 
 const Literal *GraphImport::literalOf(Slot &slot) {
@@ -60,8 +90,9 @@ const Literal *GraphImport::literalOf(Slot &slot) {
 Value GraphImport::materialize(Slot &slot, std::optional<int64_t> fanIn, Location location) {
   if (slot.value)
     return slot.value;
-  if (auto kind = argumentKindOf(slot)) {
-    slot.value = argument(slot, *kind, fanIn);
+  const Verdict verdict = verdictOf(slot);
+  if (verdict.kind) {
+    slot.value = argument(slot, *verdict.kind, fanIn);
     return slot.value;
   }
   RankedTensorType type = typeOf(slot.type, slot.shape);
@@ -76,19 +107,28 @@ Value GraphImport::materialize(Slot &slot, std::optional<int64_t> fanIn, Locatio
   else
     throw Error::badInput("reads the constant '" + slot.name + "' of too many elements");
   slot.value = ConstantOp::create(builder, location, elements);
+  if (isFloat(slot.type))
+    report.tensors.push_back({ImportedTensor::Kind::Constant, slot.name, slot.shape,
+                              verdict.reason.empty() ? "computed from constants" : verdict.reason});
   return slot.value;
 }
 
 Value GraphImport::argument(const Slot &slot, ArgumentKind kind, std::optional<int64_t> fanIn) {
-  if (kind == ArgumentKind::Parameter && isFrozen(slot.name))
+  using Kind = ImportedTensor::Kind;
+  Kind became = kind == ArgumentKind::Parameter ? Kind::Trained : Kind::Statistic;
+  if (kind == ArgumentKind::Parameter && isFrozen(slot.name)) {
     kind = ArgumentKind::Statistic;
+    became = Kind::Frozen;
+  }
   static constexpr StringLiteral names[] = {"input", "parameter", "statistic"};
   NamedAttrList attrs;
   attrs.append(kNameAttr, builder.getStringAttr(slot.name));
   attrs.append(kKindAttr, builder.getStringAttr(names[size_t(kind)]));
   RankedTensorType type = typeOf(slot.type, slot.shape);
-  if (kind != ArgumentKind::Input)
+  if (kind != ArgumentKind::Input) {
     attrs.append(kInitAttr, initOf(slot, fanIn));
+    report.tensors.push_back({became, slot.name, slot.shape, verdictOf(slot).reason});
+  }
   unsigned position = kind == ArgumentKind::Input       ? inputCount++
                       : kind == ArgumentKind::Parameter ? inputCount + parameterCount++
                                                         : argumentAttrs.size();
@@ -184,6 +224,18 @@ RankedTensorType GraphImport::typeOf(ElementType type, const Shape &shape) {
                           "int32 or bool");
   }
   return RankedTensorType::get(shape, element);
+}
+
+ImportReport GraphImport::takeReport(const ExportFindings &findings) {
+  report.source = model.signature ? "the file's graph signature" : "rules (docs/onnx-ops.md)";
+  for (ImportedTensor &tensor : report.tensors)
+    if (auto ties = findings.ties.find(tensor.name); ties != findings.ties.end())
+      for (const std::string &other : ties->second)
+        tensor.reason += ", tied with " + other;
+  for (const std::string &name : findings.unused)
+    report.tensors.push_back(
+        {ImportedTensor::Kind::Unused, name, {}, "no output depends on it, or it is tied"});
+  return std::move(report);
 }
 
 bool GraphImport::isFrozen(const std::string &name) {

@@ -1,5 +1,6 @@
 #include "compiler/import/Import.h"
 
+#include "compiler/import/ExportCheck.h"
 #include "compiler/import/GraphImport.h"
 
 #include "mlir/IR/Verifier.h"
@@ -34,7 +35,7 @@ const OpRule *ruleOf(const std::string &type) {
 } // namespace onnx
 
 OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, const std::string &path,
-                                 const ImportOptions &options) {
+                                 const ImportOptions &options, ImportReport *report) {
   context.loadDialect<StowDialect, func::FuncDialect>();
   Location location =
       FileLineColLoc::get(&context, std::filesystem::path(path).filename().string(), 0, 0);
@@ -44,7 +45,16 @@ OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, const std::string &path,
       throw Error::badInput("batch size " + std::to_string(*options.batch) +
                             "; expected a positive number");
     onnx::Model model = onnx::load(path);
-    module = onnx::GraphImport(context, model, options).run();
+    onnx::restoreMerged(model);
+    onnx::GraphImport import(context, model, options);
+    onnx::ExportFindings findings = onnx::checkExport(model, import.tensorRoles());
+    if (!findings.changes.empty() && !options.allowFolded)
+      throw Error::badInput(onnx::describeChanges(findings, path));
+    for (const std::string &warning : findings.warnings)
+      mlir::emitWarning(location) << warning;
+    module = import.run();
+    if (report)
+      *report = import.takeReport(findings);
   } catch (const Error &error) {
     mlir::emitError(location) << error.what();
     return nullptr;

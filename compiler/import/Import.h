@@ -36,11 +36,37 @@ struct ImportOptions {
 
   /// PyTorch's momentum of every batch normalization, instead of the file's.
   std::optional<double> batchNormMomentum;
+
+  /// Imports what an exporter changed (folded norms, merged or copied parameters) as it stands.
+  bool allowFolded = false;
+};
+
+/// What became of one tensor of the model file.
+struct ImportedTensor {
+  enum class Kind {
+    Trained,   ///< a parameter
+    Frozen,    ///< a parameter that --freeze keeps as it is
+    Statistic, ///< running mean or variance of a batch normalization
+    Constant,  ///< a float tensor that is computed with
+    Unused,    ///< a stated parameter that no output depends on, or that torch.export replaced by
+               ///< one it is tied with; its shape is unknown
+  };
+  Kind kind = Kind::Constant;
+  std::string name;
+  std::vector<int64_t> shape;
+  std::string reason; ///< "graph signature", or the rule that decided
+};
+
+/// Where the parameters of an import come from.
+struct ImportReport {
+  std::string source; ///< what decided: "the file's graph signature", "rules", "the model file"
+  std::vector<ImportedTensor> tensors; ///< in the order of use
 };
 
 /// Imports `path`. Null after emitting diagnostics: one per obstacle, at the node's location.
-/// Loads the dialects it needs into `context`.
+/// Loads the dialects it needs into `context`. Fills in `report` where it is not null.
 mlir::OwningOpRef<mlir::ModuleOp> importOnnx(mlir::MLIRContext &context, const std::string &path,
-                                             const ImportOptions &options);
+                                             const ImportOptions &options,
+                                             ImportReport *report = nullptr);
 
 } // namespace stow

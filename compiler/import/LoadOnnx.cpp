@@ -1,7 +1,8 @@
 // ONNX files to onnx::Model. The only file that sees protobuf.
 //
 // Nothing in the file is trusted: sizes are checked before data is taken over, external data must
-// lie under the model's folder and inside its file.
+// lie under the model's folder and inside its file. Metadata is read up to a size and only ever
+// printed or compared.
 #include "compiler/import/OnnxModel.h"
 
 #include "runtime/base/Error.h"
@@ -43,10 +44,78 @@ private:
   std::string externalData(const ::onnx::TensorProto &proto, int64_t sizeBytes) const;
   NodeAttribute attribute(::onnx::AttributeProto &proto) const;
   Node node(::onnx::NodeProto &proto, int index) const;
+  std::optional<GraphSignature> signature(const ::onnx::GraphProto &proto) const;
   Input input(const ::onnx::ValueInfoProto &proto) const;
 
   std::string path;
 };
+
+/// Longest text of metadata that is read: a signature has a line per parameter, a node's stack
+/// trace some lines per call.
+constexpr size_t kSignatureLimit = 1 << 24, kNodeTextLimit = 1 << 16;
+
+/// Field numbers of metadata_props. Headers before ONNX 1.16 do not know the field, so that it is
+/// found among the unknown ones.
+constexpr int kGraphMetadata = 16, kNodeMetadata = 9;
+
+template <typename Proto, typename Visit>
+void forEachMetadata(const Proto &proto, int field, Visit visit) {
+  if constexpr (requires { proto.metadata_props_size(); })
+    for (const auto &entry : proto.metadata_props())
+      visit(entry.key(), entry.value());
+  const auto &unknown = proto.unknown_fields();
+  for (int i = 0; i < unknown.field_count(); ++i) {
+    const auto &found = unknown.field(i);
+    ::onnx::StringStringEntryProto entry;
+    if (found.number() == field &&
+        found.type() == ::google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED &&
+        entry.ParseFromString(found.length_delimited()))
+      visit(entry.key(), entry.value());
+  }
+}
+
+/// `text` without what would garble a message.
+std::string printable(std::string_view text, size_t limit) {
+  std::string result(text.substr(0, limit));
+  for (char &c : result)
+    if (static_cast<unsigned char>(c) < 32 || c == 127)
+      c = ' ';
+  return result;
+}
+
+/// "['', 'layer1', 'layer1.0', 'relu']": the module is the last but one, the operation the last.
+std::string modulePathOf(std::string_view scopes) {
+  std::vector<std::string_view> parts;
+  for (size_t at = 0; (at = scopes.find('\'', at)) != std::string_view::npos;) {
+    size_t end = scopes.find('\'', at + 1);
+    if (end == std::string_view::npos)
+      break;
+    parts.push_back(scopes.substr(at + 1, end - at - 1));
+    at = end + 1;
+  }
+  return parts.size() < 2 ? "" : printable(parts[parts.size() - 2], 256);
+}
+
+/// The innermost frame of a stack trace that does not lie in PyTorch itself, as "file.py:line".
+std::string pythonLineOf(std::string_view trace) {
+  constexpr std::string_view begin = "File \"", middle = "\", line ";
+  std::string result;
+  for (size_t at = 0; (at = trace.find(begin, at)) != std::string_view::npos;) {
+    at += begin.size();
+    size_t end = trace.find(middle, at);
+    if (end == std::string_view::npos)
+      break;
+    std::string_view file = trace.substr(at, end - at);
+    size_t digits = end + middle.size(), stop = digits;
+    while (stop < trace.size() && trace[stop] >= '0' && trace[stop] <= '9')
+      ++stop;
+    if (stop > digits && file.find("/torch/") == std::string_view::npos)
+      result = printable(file.substr(file.rfind('/') + 1), 256) + ":" +
+               std::string(trace.substr(digits, std::min<size_t>(stop - digits, 9)));
+    at = stop;
+  }
+  return result;
+}
 
 /// A file mapped for reading. Parsing from one range lets protobuf size every weight exactly.
 class MappedFile {
@@ -247,6 +316,34 @@ Node Loader::node(::onnx::NodeProto &proto, int index) const {
   result.outputs.assign(proto.output().begin(), proto.output().end());
   for (auto &attr : *proto.mutable_attribute())
     result.attributes[attr.name()] = attribute(attr);
+  forEachMetadata(proto, kNodeMetadata, [&](const std::string &key, const std::string &value) {
+    if (value.size() > kNodeTextLimit)
+      return;
+    if (key == "pkg.onnxscript.rewriter.rule_name")
+      result.rules = printable(value, 1024);
+    else if (key == "pkg.torch.onnx.fx_node")
+      result.fxNode = value;
+    else if (key == "pkg.torch.onnx.name_scopes")
+      result.modulePath = modulePathOf(value);
+    else if (key == "pkg.torch.onnx.stack_trace")
+      result.pythonLine = pythonLineOf(value);
+  });
+  return result;
+}
+
+std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto) const {
+  std::optional<GraphSignature> result;
+  forEachMetadata(proto, kGraphMetadata, [&](const std::string &key, const std::string &value) {
+    if (key != "pkg.torch.export.ExportedProgram.graph_signature")
+      return;
+    if (value.size() > kSignatureLimit)
+      fail("its graph signature is longer than " + std::to_string(kSignatureLimit) + " bytes");
+    try {
+      result = parseGraphSignature(value);
+    } catch (const Error &error) {
+      fail(error.what());
+    }
+  });
   return result;
 }
 
@@ -277,7 +374,9 @@ Model Loader::load() {
   model.fileName = fs::path(path).filename().string();
   for (const auto &opset : proto.opset_import())
     model.opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
+  model.producer = printable(proto.producer_name(), 64);
   ::onnx::GraphProto &graph = *proto.mutable_graph();
+  model.signature = signature(graph);
   for (auto &initializer : *graph.mutable_initializer()) {
     if (initializer.name().empty())
       fail("an initializer has no name");

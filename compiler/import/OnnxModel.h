@@ -4,6 +4,7 @@
 // that neither pays for the other's headers.
 #pragma once
 
+#include "compiler/import/GraphSignature.h"
 #include "runtime/base/Layout.h"
 
 #include <map>
@@ -74,6 +75,12 @@ struct Node {
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
   std::map<std::string, NodeAttribute> attributes;
+
+  // What PyTorch's exporter noted; empty where it did not.
+  std::string rules;      ///< rewrites that made the node: "FuseBatchNormIntoConv, ..."
+  std::string fxNode;     ///< the operation of the exported program: "%linear : ... args = (...)"
+  std::string modulePath; ///< module that the operation stands in: "layer1.0.conv1"
+  std::string pythonLine; ///< "resnet.py:92", the line of the module's own forward
 };
 
 /// A graph input: dimensions are absent where the file has a symbol or nothing.
@@ -90,12 +97,14 @@ struct Input {
 
 struct Model {
   std::string fileName;                  ///< base name, for locations
+  std::string producer;                  ///< "pytorch", ...; empty when the file does not say
   std::map<std::string, int64_t> opsets; ///< by domain; "ai.onnx" is filed under ""
   std::vector<Node> nodes;               ///< in file order
   std::map<std::string, Tensor> initializers;
   std::vector<Input> inputs; ///< without those that have an initializer
   std::vector<std::string> outputs;
-  std::vector<std::string> obstacles; ///< graph-level features that cannot be imported
+  std::vector<std::string> obstacles;      ///< graph-level features that cannot be imported
+  std::optional<GraphSignature> signature; ///< the file's own statement of what is trained
 };
 
 /// Reads a model. Throws Error(BadInput) that names the file for unreadable or malformed files,

@@ -1,9 +1,9 @@
 #include "compiler/import/Roles.h"
 
+#include "compiler/import/TensorContent.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace stow::onnx {
 namespace {
@@ -29,32 +29,6 @@ bool isFunction(const Node &node) {
                              "Relu", "Softmax", "ReduceMean", "ReduceSum", "ReduceL2"});
 }
 
-/// True when an element is infinite: the tensor masks what it is added to, and nothing starts to
-/// train from there.
-bool holdsInfinity(const Tensor &tensor) {
-  auto holds = [&](auto bits, uint64_t exponent, uint64_t fraction) {
-    const std::string_view bytes(tensor.bytes->data(), tensor.bytes->size());
-    for (size_t at = 0; at + sizeof bits <= bytes.size(); at += sizeof bits) {
-      std::memcpy(&bits, bytes.data() + at, sizeof bits);
-      if ((bits & exponent) == exponent && (bits & fraction) == 0)
-        return true;
-    }
-    return false;
-  };
-  switch (tensor.type) {
-  case ElementType::Float:
-    return holds(uint32_t{}, 0x7f800000, 0x007fffff);
-  case ElementType::Double:
-    return holds(uint64_t{}, 0x7ff0000000000000, 0x000fffffffffffff);
-  case ElementType::Float16:
-    return holds(uint16_t{}, 0x7c00, 0x03ff);
-  case ElementType::BFloat16:
-    return holds(uint16_t{}, 0x7f80, 0x007f);
-  default:
-    return false;
-  }
-}
-
 class Analysis {
 public:
   Analysis(const Model &model, const std::vector<std::string> &named) : model(model), named(named) {
@@ -74,6 +48,7 @@ public:
     assignUses();
     chooseDataInputs();
     findNormalizers();
+    findConstants();
     return std::move(roles);
   }
 
@@ -133,20 +108,37 @@ private:
   void useProduct(const Node &node, Use left, Use right) {
     if (node.inputs.size() < 2)
       return;
-    if (hasData(node.inputs[1]))
+    const std::string &first = node.inputs[0], &second = node.inputs[1];
+    if (hasData(second)) {
       use(node, 1, right);
-    else if (hasData(node.inputs[0]))
+      // A learned initial state or query: named by the module, multiplied by its weight.
+      if (isFromPyTorch(model) && model.initializers.count(first) && !isExporterMade(first))
+        use(node, 0, Use::Shift);
+    } else if (isUnfilledInput(second) && model.inputs.size() > 1 &&
+               !model.initializers.count(originOf(first))) {
+      // In a file without weights these are inputs: a constant beside one is an initial state.
+      use(node, 1, right);
+    } else if (hasData(first)) {
       use(node, 0, left);
-    else if (isUnfilledInput(node.inputs[1]))
+    } else if (isUnfilledInput(second)) {
       use(node, 1, right);
+    }
   }
 
-  /// A summand that is the source of a bias: it has data or is an input, the other is a product.
+  bool isWeightProduct(const Node &node) const {
+    for (size_t i = 0; i < std::min<size_t>(node.inputs.size(), 2); ++i)
+      if (hasData(node.inputs[i]) || isUnfilledInput(node.inputs[i]))
+        return isProduct(node);
+    return false;
+  }
+
+  /// A summand that is the source of a bias: it has data or is an input, the other is the product
+  /// of a weight. What is added to a product of data, such as attention scores, is none.
   bool isBias(const Node &node, size_t i) const {
     if (node.type != "Add" || node.inputs.size() != 2)
       return false;
     auto other = producers.find(node.inputs[1 - i]);
-    return other != producers.end() && isProduct(*other->second) &&
+    return other != producers.end() && isWeightProduct(*other->second) &&
            (hasData(node.inputs[i]) || isUnfilledInput(node.inputs[i]));
   }
 
@@ -222,6 +214,12 @@ private:
     roles.dataInputs.insert(named.begin(), named.end());
     if (!named.empty())
       return;
+    if (model.signature) {
+      for (const Input &input : model.inputs)
+        if (!model.signature->find(input.name))
+          roles.dataInputs.insert(input.name);
+      return;
+    }
     for (const Input &input : model.inputs) {
       bool isStatic = input.dims && !input.dims->empty();
       for (size_t d = 0; isStatic && d < input.dims->size(); ++d)
@@ -233,7 +231,7 @@ private:
 
   /// Follows the data until it meets a weight; the initializers it meets before are normalizers.
   void findNormalizers() {
-    std::set<std::string> raw = roles.dataInputs, elsewhere, summands;
+    std::set<std::string> raw = roles.dataInputs, normalizers, elsewhere;
     roles.fromData = roles.dataInputs;
     for (size_t n = 0; n < model.nodes.size(); ++n) {
       const Node &node = model.nodes[n];
@@ -251,7 +249,9 @@ private:
         if (model.initializers.count(input)) {
           if (isSum(node))
             summands.insert(input);
-          (isRaw && (isSum(node) || isScaling(node)) ? roles.normalizers : elsewhere).insert(input);
+          if (isScaling(node))
+            factors.insert(input);
+          (isRaw && (isSum(node) || isScaling(node)) ? normalizers : elsewhere).insert(input);
         }
       for (const std::string &output : node.outputs) {
         if (isRaw)
@@ -260,21 +260,74 @@ private:
           roles.fromData.insert(output);
       }
     }
-    for (const std::string &name : elsewhere)
-      roles.normalizers.erase(name);
+    for (const std::string &name : normalizers)
+      if (!elsewhere.count(name))
+        roles.constants[name] = "normalizes the input before any weight";
+  }
+
+  /// The other exceptions of rule 2.
+  void findConstants() {
+    const bool isTorch = isFromPyTorch(model);
     for (const std::string &name : summands)
-      if (holdsInfinity(model.initializers.at(name)))
-        roles.normalizers.insert(name);
+      if (isAdditiveMask(model.initializers.at(name))) {
+        roles.constants[name] = "a mask";
+        roles.masks.insert(name);
+      }
+    for (const std::string &name : factors)
+      if (isBinaryMask(model.initializers.at(name))) {
+        roles.constants[name] = "a mask of zeros and ones";
+        roles.masks.insert(name);
+      }
+    for (const auto &[name, tensor] : model.initializers) {
+      const bool isMade = isExporterMade(name);
+      if (checkedElementCount(tensor.shape) == 1 && (!isTorch || isMade))
+        roles.constants.emplace(name, "one element");
+      else if (isTorch && isMade && isUniform(tensor))
+        roles.constants.emplace(name, "one value, computed by the exporter");
+    }
   }
 
   const Model &model;
   const std::vector<std::string> &named;
   std::map<std::string, const Input *> inputs;
   std::map<std::string, const Node *> producers;
+  std::set<std::string> summands, factors; ///< initializers that are added, or multiplied by
   Roles roles;
 };
 
 } // namespace
+
+std::string describe(Use use) {
+  switch (use) {
+  case Use::None:
+    return "unused by arithmetic";
+  case Use::Shift:
+    return "an initializer in arithmetic";
+  case Use::Scale:
+    return "an initializer that scales";
+  case Use::ConvWeight:
+    return "weight of a convolution";
+  case Use::WeightOutIn:
+  case Use::WeightInOut:
+    return "weight of a product";
+  case Use::Bias:
+    return "added to a weight's product";
+  case Use::NormScale:
+    return "scale of a normalization";
+  case Use::NormShift:
+    return "shift of a normalization";
+  case Use::Mean:
+  case Use::Variance:
+    return "running statistic";
+  case Use::Slope:
+    return "slope of a PRelu";
+  case Use::Table:
+    return "rows read by index";
+  }
+  return "";
+}
+
+bool isFromPyTorch(const Model &model) { return model.producer == "pytorch"; }
 
 Roles analyzeRoles(const Model &model, const std::vector<std::string> &named) {
   return Analysis(model, named).run();

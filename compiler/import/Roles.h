@@ -1,15 +1,18 @@
 // What each tensor of a model is for: which inputs carry data, which tensors are weights.
 //
-// ONNX does not say what is trainable. The rules, for float tensors of rank >= 1:
+// A file with a graph signature (GraphSignature.h) says what is trained: its PARAMETERs, and
+// nothing else. ONNX itself does not. The rules for other files, for float tensors of rank >= 1:
 //  1. A tensor at a weight position (weight and bias of Conv and Gemm, an operand of MatMul, scale
 //     and shift of BatchNormalization and LayerNormalization, the slope of PRelu, the table of a
-//     Gather by data, a summand of a product's result) is a
-//     parameter, also when it gets there through Transpose, Reshape, Identity and the like. Mean
-//     and variance of BatchNormalization are statistics.
+//     Gather by data, a summand of a weight's product) is a parameter, also when it gets there
+//     through Transpose, Reshape, Identity and the like. Mean and variance of BatchNormalization
+//     are statistics.
 //  2. An initializer used in other arithmetic (a scale, an added embedding) is a parameter too,
-//     unless it meets the data before any weight does: then it normalizes the input. A summand that
-//     holds an infinity is a mask and constant.
-//  3. Everything else is a constant: exponents, bounds, Constant nodes in plain arithmetic.
+//     unless it meets the data before any weight does, which normalizes the input; is a mask; has
+//     one element and no name that a module would give it; or repeats one value that PyTorch's
+//     exporter computed.
+//  3. Everything else is a constant: exponents, bounds, Constant nodes in plain arithmetic, and in
+//     PyTorch's files, which hold parameters as initializers, every Constant node.
 //  4. A graph input without data is a parameter when rule 1 finds it and it has a static shape;
 //     else it is data. Names given by the user decide instead: those are data, the rest parameters.
 #pragma once
@@ -40,17 +43,27 @@ enum class Use {
 inline bool isWeightPosition(Use use) { return use >= Use::ConvWeight; }
 
 struct Roles {
-  std::vector<bool> live;            ///< per node: some graph output depends on it
-  std::map<std::string, Use> uses;   ///< absent: None
-  std::set<std::string> dataInputs;  ///< graph inputs that carry data
-  std::set<std::string> normalizers; ///< initializers that rule 2 makes constants
-  std::set<std::string> fromData;    ///< tensors that depend on a data input
+  std::vector<bool> live;           ///< per node: some graph output depends on it
+  std::map<std::string, Use> uses;  ///< absent: None
+  std::set<std::string> dataInputs; ///< graph inputs that carry data
+  std::set<std::string> fromData;   ///< tensors that depend on a data input
+
+  /// Initializers that rule 2 keeps constant, with the reason, and those of them that are masks: a
+  /// mask is none at a bias' position either.
+  std::map<std::string, std::string> constants;
+  std::set<std::string> masks;
 
   Use useOf(const std::string &name) const {
     auto found = uses.find(name);
     return found == uses.end() ? Use::None : found->second;
   }
 };
+
+/// "a weight of Conv", "scale of a normalization", ...; what --list-parameters gives as the reason.
+std::string describe(Use use);
+
+/// True for files that PyTorch's exporters wrote.
+bool isFromPyTorch(const Model &model);
 
 /// Applies the rules. `named` are the inputs the user calls data; empty leaves it to rule 4. Throws
 /// Error(BadInput) for a named input that the model does not have.

@@ -63,6 +63,22 @@ struct GraphPlan {
   Bytes lowerBoundBytes = 0; ///< no placement of these lifetimes is smaller (alignment included)
 };
 
+/// How many tensors of the model are trained, and how many are not.
+struct TensorCounts {
+  struct Count {
+    int64_t tensors = 0;
+    int64_t elements = 0;
+  };
+  Count trained, frozen;
+  Count statistics;   ///< running means and variances
+  Count constant;     ///< float tensors that are computed with; those of shapes do not count
+  std::string source; ///< what decided: "the file's graph signature", ...; empty: not known
+};
+
+/// "62 tensors trained (11,689,512 elements), 40 statistics (9,600), 2 constant (7); by the
+/// file's graph signature". Empty for a plan without a source.
+std::string describe(const TensorCounts &counts);
+
 /// The whole plan. All graphs share one arena and the persistent region at its bottom.
 struct Plan {
   std::string model;
@@ -78,6 +94,7 @@ struct Plan {
   std::string costSource;          ///< where these times come from: a device profile, or measured
   Bytes withoutRecomputeBytes = 0; ///< arena of the same graph with every value kept
   Bytes outsideArenaBytes = 0;     ///< stated constant: libraries, code, thread stacks
+  TensorCounts tensors;            ///< of the model
   std::vector<GraphPlan> graphs;   ///< "train" first
 };
 

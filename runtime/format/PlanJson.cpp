@@ -47,6 +47,31 @@ Json toJsonValue(const Breakdown &breakdown) {
   return json;
 }
 
+Json toJsonValue(const TensorCounts &counts) {
+  auto count = [](const TensorCounts::Count &of) {
+    Json json;
+    json["tensors"] = of.tensors;
+    json["elements"] = of.elements;
+    return json;
+  };
+  Json json;
+  json["trained"] = count(counts.trained);
+  json["frozen"] = count(counts.frozen);
+  json["statistics"] = count(counts.statistics);
+  json["constant"] = count(counts.constant);
+  json["source"] = counts.source;
+  return json;
+}
+
+TensorCounts countsFrom(const JsonNode &node) {
+  auto count = [&](const char *key) {
+    const JsonNode of = node.at(key);
+    return TensorCounts::Count{of.count("tensors"), of.count("elements")};
+  };
+  return {count("trained"), count("frozen"), count("statistics"), count("constant"),
+          node.text("source")};
+}
+
 PlannedBuffer bufferFrom(const JsonNode &node) {
   PlannedBuffer buffer;
   buffer.name = node.text("name");
@@ -97,6 +122,7 @@ Json toJsonValue(const Plan &plan) {
   json["without_recompute_bytes"] = plan.withoutRecomputeBytes;
   json["outside_arena_bytes"] = plan.outsideArenaBytes;
   json["alignment"] = plan.alignment;
+  json["tensors"] = toJsonValue(plan.tensors);
   json["breakdown"] = toJsonValue(breakdownAtPeak(plan));
   json["buffers"] = plan.graphs.empty() ? Json::array() : buffersOf(plan.graphs.front());
   Json graphs = Json::array();
@@ -132,6 +158,7 @@ Plan planFrom(const JsonNode &node) {
   plan.withoutRecomputeBytes = node.count("without_recompute_bytes");
   plan.outsideArenaBytes = node.count("outside_arena_bytes");
   plan.alignment = node.count("alignment");
+  plan.tensors = countsFrom(node.at("tensors"));
   node.forEach("graphs", [&](const JsonNode &graph) { plan.graphs.push_back(graphFrom(graph)); });
   if (!plan.graphs.empty())
     node.forEach("buffers", [&](const JsonNode &buffer) {

@@ -164,10 +164,26 @@ std::string groupDigits(int64_t value) {
   return digits;
 }
 
+std::string describe(const TensorCounts &counts) {
+  if (counts.source.empty())
+    return "";
+  auto part = [](const TensorCounts::Count &count, const char *what) {
+    return count.tensors == 0 ? ""
+                              : ", " + groupDigits(count.tensors) + " " + what + " (" +
+                                    groupDigits(count.elements) + ")";
+  };
+  return groupDigits(counts.trained.tensors) + " tensors trained (" +
+         groupDigits(counts.trained.elements) + " elements)" + part(counts.frozen, "frozen") +
+         part(counts.statistics, "statistics") + part(counts.constant, "constant") + "; by " +
+         counts.source;
+}
+
 std::string renderText(const Plan &plan, const ReportOptions &options) {
   std::string out = "memory plan of " + plan.model + ": arena " + groupDigits(plan.arenaBytes) +
                     " bytes (" + mebibytes(plan.arenaBytes) + " MiB), alignment " +
                     std::to_string(plan.alignment) + "\n";
+  if (const std::string counts = describe(plan.tensors); !counts.empty())
+    out += "  " + counts + "\n";
   for (const GraphPlan &graph : plan.graphs)
     out += "  " + graph.name + ": " + std::to_string(graph.stepCount) + " steps, " +
            std::to_string(graph.buffers.size()) + " buffers, live peak " +

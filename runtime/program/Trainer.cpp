@@ -192,6 +192,8 @@ void TrainingRun::announce() {
   printLine(program.loss + ", " + program.optimizer + ", lr " + nameOf(rate.kind) + " from " +
             base + ", seed " + std::to_string(state.seed) + ", arena " +
             formatBytesExact(program.plan.arenaBytes));
+  if (const std::string counts = describe(program.plan.tensors); !counts.empty())
+    printLine(counts);
   if (state.step > 0)
     printLine("resumed after step " + std::to_string(state.step) + " of " +
               std::to_string(rate.totalSteps));

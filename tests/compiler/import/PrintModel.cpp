@@ -1,5 +1,5 @@
 // import-print model.onnx [--batch=N] [--input=NAME] [--init=RULE] [--freeze=GLOB]
-//              [--momentum=M] [--elide] [--locations] [--quiet]
+//              [--momentum=M] [--allow-folded] [--elide] [--locations] [--quiet]
 // Imports a model and prints its model form; --elide leaves large weights out, --quiet all of it
 // (for timing).
 #include "compiler/import/Import.h"
@@ -30,6 +30,8 @@ int main(int count, char **values) {
       options.frozen.push_back(text.str());
     else if (text.consume_front("--momentum=") && !text.getAsDouble(momentum))
       options.batchNormMomentum = momentum;
+    else if (text == "--allow-folded")
+      options.allowFolded = true;
     else if (text == "--elide")
       elide = true;
     else if (text == "--quiet")

@@ -1,0 +1,100 @@
+#include "compiler/TensorList.h"
+
+#include "ir/Stow.h"
+#include "runtime/format/PlanReport.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+const char *nameOf(ImportedTensor::Kind kind) {
+  switch (kind) {
+  case ImportedTensor::Kind::Trained:
+    return "trained";
+  case ImportedTensor::Kind::Frozen:
+    return "frozen";
+  case ImportedTensor::Kind::Statistic:
+    return "statistic";
+  case ImportedTensor::Kind::Constant:
+    return "constant";
+  case ImportedTensor::Kind::Unused:
+    break;
+  }
+  return "unused";
+}
+
+std::string shapeText(const ImportedTensor &tensor) {
+  if (tensor.kind == ImportedTensor::Kind::Unused)
+    return "-";
+  std::string text = "[";
+  for (size_t i = 0; i < tensor.shape.size(); ++i)
+    text += (i ? "," : "") + std::to_string(tensor.shape[i]);
+  return text + "]";
+}
+
+} // namespace
+
+ImportReport reportOf(ModuleOp model) {
+  ImportReport report;
+  report.source = "the model file";
+  for (auto function : model.getOps<func::FuncOp>()) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      auto kind = function.getArgAttrOfType<StringAttr>(i, kKindAttr);
+      auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[i]);
+      if (!kind || !type || (kind != "parameter" && kind != "statistic"))
+        continue;
+      auto name = function.getArgAttrOfType<StringAttr>(i, kNameAttr);
+      report.tensors.push_back(
+          {kind == "parameter" ? ImportedTensor::Kind::Trained : ImportedTensor::Kind::Statistic,
+           name ? name.str() : "", type.getShape().vec(), "stow.kind"});
+    }
+    function.walk([&](ConstantOp op) {
+      auto type = cast<RankedTensorType>(op->getResult(0).getType());
+      if (isa<FloatType>(type.getElementType()))
+        report.tensors.push_back(
+            {ImportedTensor::Kind::Constant, "", type.getShape().vec(), "stow.constant"});
+    });
+  }
+  return report;
+}
+
+TensorCounts countTensors(const ImportReport &report) {
+  TensorCounts counts;
+  counts.source = report.source;
+  for (const ImportedTensor &tensor : report.tensors) {
+    if (tensor.kind == ImportedTensor::Kind::Unused)
+      continue;
+    TensorCounts::Count &count = tensor.kind == ImportedTensor::Kind::Trained  ? counts.trained
+                                 : tensor.kind == ImportedTensor::Kind::Frozen ? counts.frozen
+                                 : tensor.kind == ImportedTensor::Kind::Statistic
+                                     ? counts.statistics
+                                     : counts.constant;
+    ++count.tensors;
+    count.elements += elementCount(tensor.shape);
+  }
+  return counts;
+}
+
+std::string renderTensors(const ImportReport &report) {
+  size_t nameWidth = 4, shapeWidth = 5;
+  for (const ImportedTensor &tensor : report.tensors) {
+    nameWidth = std::max(nameWidth, tensor.name.size());
+    shapeWidth = std::max(shapeWidth, shapeText(tensor).size());
+  }
+  auto padded = [](std::string text, size_t width) {
+    text.resize(std::max(width, text.size()), ' ');
+    return text;
+  };
+  std::string out;
+  for (const ImportedTensor &tensor : report.tensors)
+    out += padded(nameOf(tensor.kind), 9) + "  " + padded(tensor.name, nameWidth) + "  " +
+           padded(shapeText(tensor), shapeWidth) + "  " + tensor.reason + "\n";
+  return out + describe(countTensors(report)) + "\n";
+}
+
+} // namespace stow

@@ -1,0 +1,131 @@
+#include "compiler/import/GraphSignature.h"
+
+#include "runtime/base/Error.h"
+
+namespace stow::onnx {
+namespace {
+
+bool isNameCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\r'))
+    text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\r'))
+    text.remove_suffix(1);
+  return text;
+}
+
+/// Takes the line's first word, up to a space.
+std::string_view takeWord(std::string_view &line) {
+  size_t end = line.find(' ');
+  std::string_view word = line.substr(0, end);
+  line = end == std::string_view::npos ? std::string_view() : trimmed(line.substr(end));
+  return word;
+}
+
+GraphSignature::Kind kindOf(std::string_view word) {
+  using Kind = GraphSignature::Kind;
+  if (word == "PARAMETER")
+    return Kind::Parameter;
+  if (word == "BUFFER")
+    return Kind::Buffer;
+  if (word == "CONSTANT_TENSOR")
+    return Kind::Constant;
+  return word == "USER_INPUT" ? Kind::UserInput : Kind::Other;
+}
+
+/// The text between the quotes of target='...'; absent where the line names none.
+std::optional<std::string> targetOf(std::string_view line) {
+  constexpr std::string_view key = "target='";
+  size_t begin = line.find(key);
+  if (begin == std::string_view::npos)
+    return std::nullopt;
+  line.remove_prefix(begin + key.size());
+  size_t end = line.find('\'');
+  return end == std::string_view::npos ? std::nullopt
+                                       : std::optional(std::string(line.substr(0, end)));
+}
+
+} // namespace
+
+const GraphSignature::Entry *GraphSignature::find(const std::string &name) const {
+  auto found = byTarget.find(name);
+  return found == byTarget.end() ? nullptr : &inputs[found->second];
+}
+
+const GraphSignature::Entry *GraphSignature::findArgument(const std::string &argument) const {
+  auto found = byArgument.find(argument);
+  return found == byArgument.end() ? nullptr : &inputs[found->second];
+}
+
+GraphSignature parseGraphSignature(std::string_view text) {
+  GraphSignature signature;
+  bool inOutputs = false;
+  for (size_t number = 1; !text.empty(); ++number) {
+    size_t end = text.find('\n');
+    std::string_view line = trimmed(text.substr(0, end));
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    if (line.empty())
+      continue;
+    if (line.front() == '#') {
+      inOutputs = trimmed(line.substr(1)) == "outputs";
+      continue;
+    }
+    const std::string whole(line.substr(0, 120));
+    std::string_view name = takeWord(line);
+    std::string_view word = takeWord(line);
+    auto fail = [&] {
+      throw Error::badInput("line " + std::to_string(number) + " of the graph signature reads '" +
+                            whole + "'; expected \"NAME: KIND target='NAME'\"");
+    };
+    if (name.size() < 2 || name.back() != ':' || word.empty())
+      fail();
+    name.remove_suffix(1);
+    std::optional<std::string> target = targetOf(line);
+    if (inOutputs) {
+      if (word == "BUFFER_MUTATION" && target)
+        signature.mutatedBuffers.insert(*target);
+      continue;
+    }
+    GraphSignature::Entry entry{kindOf(word), std::string(name), target.value_or("")};
+    bool needsTarget = entry.kind == GraphSignature::Kind::Parameter ||
+                       entry.kind == GraphSignature::Kind::Buffer ||
+                       entry.kind == GraphSignature::Kind::Constant;
+    size_t index = signature.inputs.size();
+    if ((needsTarget && entry.target.empty()) ||
+        !signature.byArgument.emplace(entry.argument, index).second ||
+        (needsTarget && !signature.byTarget.emplace(entry.target, index).second))
+      fail();
+    signature.inputs.push_back(std::move(entry));
+  }
+  return signature;
+}
+
+std::vector<std::string> argumentsOf(std::string_view fxNode) {
+  std::vector<std::string> names;
+  size_t from = fxNode.find("args = (");
+  while (from < fxNode.size() && (from = fxNode.find('%', from)) != std::string_view::npos) {
+    size_t end = ++from;
+    while (end < fxNode.size() && isNameCharacter(fxNode[end]))
+      ++end;
+    if (end > from)
+      names.emplace_back(fxNode.substr(from, end - from));
+    from = end;
+  }
+  return names;
+}
+
+std::string operationOf(std::string_view fxNode) {
+  constexpr std::string_view key = "target=torch.ops.";
+  size_t begin = fxNode.find(key);
+  if (begin == std::string_view::npos)
+    return "";
+  begin += key.size();
+  std::string_view name = fxNode.substr(begin, fxNode.find(']', begin) - begin);
+  size_t dot = name.find('.');
+  return std::string(dot == std::string_view::npos ? name : name.substr(dot + 1));
+}
+
+} // namespace stow::onnx

@@ -1,0 +1,54 @@
+// What a PyTorch export says about itself: which inputs of the exported program are parameters, and
+// from which operation of the program each node was made.
+//
+// torch.export's graph signature, as the exporter writes it into the graph's metadata:
+//   # inputs
+//   p_bn1_weight: PARAMETER target='bn1.weight'
+//   b_bn1_running_mean: BUFFER target='bn1.running_mean' persistent=True
+//   x: USER_INPUT
+//   # outputs
+//   getitem_3: BUFFER_MUTATION target='bn1.running_mean'
+//   linear: USER_OUTPUT
+// The target is the name in the module's state dict and that of the initializer; the first word is
+// what the operations of the program call it ("args = (%x, %p_bn1_weight, ...)").
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stow::onnx {
+
+struct GraphSignature {
+  enum class Kind { Parameter, Buffer, Constant, UserInput, Other };
+  struct Entry {
+    Kind kind = Kind::Other;
+    std::string argument; ///< "p_bn1_weight"
+    std::string target;   ///< "bn1.weight"; empty for user inputs
+  };
+  std::vector<Entry> inputs;            ///< in the program's order
+  std::set<std::string> mutatedBuffers; ///< targets that the program writes: it was made to train
+
+  /// The entry whose target is `name`; null when the signature does not list it.
+  const Entry *find(const std::string &name) const;
+
+  /// The entry that operations call `argument`; null for results of operations.
+  const Entry *findArgument(const std::string &argument) const;
+
+  std::map<std::string, size_t> byTarget, byArgument; ///< indices into `inputs`
+};
+
+/// Reads the text. Throws Error(BadInput) with the number of a line that has another form.
+GraphSignature parseGraphSignature(std::string_view text);
+
+/// Names that an operation of the program reads, in order: "%linear : ... args = (%x, %p_w, 2)"
+/// gives x and p_w.
+std::vector<std::string> argumentsOf(std::string_view fxNode);
+
+/// The operation's name without its namespace: "layer_norm.default", or empty.
+std::string operationOf(std::string_view fxNode);
+
+} // namespace stow::onnx

@@ -1,0 +1,254 @@
+// Exports of PyTorch 2.x by four routes (make_exports.py): what is accepted trains the module's
+// parameters, and what an exporter changed is refused with its cause.
+#include "compiler/import/ExportCheck.h"
+#include "compiler/import/Import.h"
+#include "compiler/import/TensorContent.h"
+#include "runtime/base/Error.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+using namespace mlir;
+using testing::HasSubstr;
+
+namespace stow::onnx {
+namespace {
+
+const std::filesystem::path folder =
+    std::filesystem::path(STOWAGE_SOURCE_DIR) / "tests/compiler/import/exports";
+
+struct Imported {
+  bool isModule = false;
+  ImportReport report;
+  std::string errors, warnings;
+};
+
+Imported importExport(const std::string &name, const ImportOptions &options = {}) {
+  Imported result;
+  MLIRContext context;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    (diagnostic.getSeverity() == DiagnosticSeverity::Error ? result.errors : result.warnings) +=
+        diagnostic.str() + "\n";
+    return success();
+  });
+  auto module = importOnnx(context, folder / (name + ".onnx"), options, &result.report);
+  result.isModule = bool(module);
+  return result;
+}
+
+ExportFindings findingsOf(const std::string &name) {
+  Model model = load(folder / (name + ".onnx"));
+  restoreMerged(model);
+  return checkExport(model, analyzeRoles(model, {}));
+}
+
+/// "name [2, 3]" lines, as make_exports.py writes dict(module.named_parameters()).
+std::multiset<std::string> parametersOf(const std::string &network) {
+  std::ifstream file(folder / (network + ".parameters.txt"));
+  std::multiset<std::string> lines;
+  for (std::string line; std::getline(file, line);)
+    lines.insert(line);
+  return lines;
+}
+
+std::multiset<std::string> trained(const ImportReport &report) {
+  std::multiset<std::string> lines;
+  for (const ImportedTensor &tensor : report.tensors) {
+    if (tensor.kind != ImportedTensor::Kind::Trained)
+      continue;
+    std::string line = tensor.name + " [";
+    for (size_t i = 0; i < tensor.shape.size(); ++i)
+      line += (i ? ", " : "") + std::to_string(tensor.shape[i]);
+    lines.insert(line + "]");
+  }
+  return lines;
+}
+
+class AcceptedTest : public testing::TestWithParam<const char *> {};
+
+TEST_P(AcceptedTest, TrainsTheModulesParameters) {
+  const std::string name = GetParam();
+  Imported imported = importExport(name);
+  ASSERT_TRUE(imported.isModule) << imported.errors;
+  EXPECT_EQ(trained(imported.report), parametersOf(name.substr(0, name.find('.'))));
+}
+
+INSTANTIATE_TEST_SUITE_P(Exports, AcceptedTest,
+                         testing::Values("residual.train", "gpt.train", "vit.train", "state.train",
+                                         "state.eval", "state.noopt", "rms.default"),
+                         [](const auto &info) {
+                           std::string name = info.param;
+                           name[name.find('.')] = '_';
+                           return name;
+                         });
+
+struct Refused {
+  const char *name;
+  std::vector<std::string> causes;
+};
+
+class RefusedTest : public testing::TestWithParam<Refused> {};
+
+TEST_P(RefusedTest, NamesTheCauseAndTheCall) {
+  Imported imported = importExport(GetParam().name);
+  EXPECT_FALSE(imported.isModule);
+  for (const std::string &cause : GetParam().causes)
+    EXPECT_THAT(imported.errors, HasSubstr(cause));
+  EXPECT_THAT(imported.errors,
+              HasSubstr("dynamo=False, opset_version=18, "
+                        "training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)"));
+  EXPECT_THAT(imported.errors, HasSubstr("dynamo=True, optimize=False)"));
+  EXPECT_THAT(imported.errors, HasSubstr("--allow-folded"));
+}
+
+TEST_P(RefusedTest, IsTakenWhenAllowed) {
+  ImportOptions options;
+  options.allowFolded = true;
+  Imported imported = importExport(GetParam().name, options);
+  EXPECT_TRUE(imported.isModule) << imported.errors;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Exports, RefusedTest,
+    testing::Values(
+        // Batch norms folded, by name of the rule.
+        Refused{"residual.default",
+                {"'bn1.weight', 'bn1.bias' folded into the weights of node 'node_Conv_28' (bn1, ",
+                 "FuseBatchNormIntoConv"}},
+        // The legacy exporter has no rule names; what it computed is named after its reader.
+        Refused{"residual.eval", {"the weights of node '/stem/Conv' are 'onnx::Conv_27'"}},
+        // Equal norms merged, weights transposed, the tied head untied.
+        Refused{"gpt.default",
+                {"'blocks.0.norm2.weight' merged with 'blocks.0.norm1.weight'",
+                 "'blocks.0.norm2.bias' merged with 'blocks.0.norm1.bias'",
+                 "'blocks.0.qkv.weight' computed into 'val_7' [8,24]", "more"}},
+        Refused{"gpt.eval", {"is a copy of 'tokens.weight'; trained apart"}},
+        // The class token expanded.
+        Refused{"vit.default",
+                {"'cls' is not in the graph; the exporter computed 'expand' [2,1,8]"}},
+        // The first step of the recurrence computed from the zero state.
+        Refused{"state.default", {"'linear_1' [4,8] is the output of a layer"}}),
+    [](const auto &info) {
+      std::string name = info.param.name;
+      name[name.find('.')] = '_';
+      return name;
+    });
+
+TEST(ExportTest, UnoptimizedExportsAreWhole) {
+  for (const char *name :
+       {"residual.noopt", "vit.noopt", "rms.noopt", "state.noopt", "gpt.noopt"}) {
+    ExportFindings findings = findingsOf(name);
+    EXPECT_THAT(findings.changes, testing::IsEmpty()) << name;
+    EXPECT_THAT(findings.warnings, testing::IsEmpty()) << name;
+    EXPECT_THAT(findings.ties, testing::IsEmpty()) << name;
+  }
+}
+
+TEST(ExportTest, TiedWeightsAreOneParameter) {
+  // torch.export reads both through one of them.
+  EXPECT_THAT(findingsOf("gpt.noopt").unused, testing::ElementsAre("tokens.weight"));
+  EXPECT_THAT(findingsOf("vit.noopt").unused, testing::IsEmpty());
+}
+
+// The legacy exporter merges equal values in evaluation mode: block.norm1, block.norm2 and norm all
+// start as ones and zeros. They are different parameters.
+TEST(ExportTest, MergedParametersAreRestored) {
+  Imported imported = importExport("vit.eval");
+  ASSERT_TRUE(imported.isModule) << imported.errors;
+  EXPECT_EQ(trained(imported.report).size(), parametersOf("vit").size());
+  EXPECT_EQ(trained(imported.report).count("block.norm2.weight [8]"), 1u);
+  EXPECT_EQ(trained(imported.report).count("cls [1, 1, 8]"), 1u);
+  EXPECT_THAT(imported.warnings, HasSubstr("computed by the exporter"));
+}
+
+TEST(ExportTest, ReasonsAreGiven) {
+  Imported stated = importExport("rms.default"), ruled = importExport("residual.train");
+  EXPECT_EQ(stated.report.source, "the file's graph signature");
+  EXPECT_EQ(stated.report.tensors.at(0).reason, "graph signature");
+  EXPECT_THAT(ruled.report.source, HasSubstr("rules"));
+  EXPECT_EQ(ruled.report.tensors.at(0).reason, "rule: weight of a convolution");
+}
+
+TEST(GraphSignatureTest, ListsInputsAndMutations) {
+  GraphSignature signature = parseGraphSignature(
+      "\n# inputs\np_w: PARAMETER target='a.w'\nb_m: BUFFER target='a.m' persistent=True\n"
+      "c: CONSTANT_TENSOR target='c'\nx: USER_INPUT\n\n# outputs\nadd: BUFFER_MUTATION "
+      "target='a.m'\ny: USER_OUTPUT\n");
+  ASSERT_EQ(signature.inputs.size(), 4u);
+  ASSERT_TRUE(signature.find("a.w"));
+  EXPECT_EQ(signature.find("a.w")->kind, GraphSignature::Kind::Parameter);
+  EXPECT_EQ(signature.find("a.m")->kind, GraphSignature::Kind::Buffer);
+  EXPECT_EQ(signature.findArgument("c")->kind, GraphSignature::Kind::Constant);
+  EXPECT_EQ(signature.findArgument("x")->kind, GraphSignature::Kind::UserInput);
+  EXPECT_EQ(signature.find("p_w"), nullptr);
+  EXPECT_THAT(signature.mutatedBuffers, testing::ElementsAre("a.m"));
+}
+
+TEST(GraphSignatureTest, NamesTheLineThatIsWrong) {
+  auto messageOf = [](const std::string &text) {
+    try {
+      parseGraphSignature(text);
+    } catch (const Error &error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(messageOf("# inputs\np_w PARAMETER"), HasSubstr("line 2"));
+  EXPECT_THAT(messageOf("p_w: PARAMETER"), HasSubstr("expected \"NAME: KIND target='NAME'\""));
+  EXPECT_THAT(messageOf("p_w: PARAMETER target='w"), HasSubstr("line 1"));
+  EXPECT_THAT(messageOf("a: PARAMETER target='w'\nb: PARAMETER target='w'"), HasSubstr("line 2"));
+  EXPECT_THAT(messageOf("a: PARAMETER target='w'\na: USER_INPUT"), HasSubstr("line 2"));
+  EXPECT_EQ(messageOf(""), "");
+}
+
+TEST(GraphSignatureTest, ReadsOperations) {
+  const std::string text = "%linear : [num_users=1] = call_function[target=torch.ops.aten.linear."
+                           "default](args = (%x, %p_w, None, [1, 2]), kwargs = {bias: %p_b})";
+  EXPECT_THAT(argumentsOf(text), testing::ElementsAre("x", "p_w", "p_b"));
+  EXPECT_THAT(argumentsOf("%x"), testing::IsEmpty());
+  EXPECT_THAT(argumentsOf("args = (%"), testing::IsEmpty());
+  EXPECT_EQ(operationOf(text), "linear.default");
+}
+
+Tensor tensorOf(std::vector<float> values) {
+  Tensor tensor{"t", ElementType::Float, {int64_t(values.size())}, nullptr};
+  tensor.bytes = std::make_shared<std::string>(values.size() * 4, '\0');
+  std::memcpy(tensor.bytes->data(), values.data(), tensor.bytes->size());
+  return tensor;
+}
+
+TEST(TensorContentTest, KnowsMasks) {
+  EXPECT_TRUE(isAdditiveMask(tensorOf({0, -INFINITY})));
+  EXPECT_TRUE(isAdditiveMask(tensorOf({1, -3.4e38f})));
+  EXPECT_TRUE(isAdditiveMask(tensorOf({0, -10000, 0})));
+  EXPECT_FALSE(isAdditiveMask(tensorOf({0, -10000, -20000})));
+  EXPECT_FALSE(isAdditiveMask(tensorOf({0, 0.5f, -2})));
+  EXPECT_FALSE(isAdditiveMask(tensorOf({0, 0})));
+  EXPECT_TRUE(isBinaryMask(tensorOf({0, 1, 1})));
+  EXPECT_FALSE(isBinaryMask(tensorOf({1, 1})));
+  EXPECT_FALSE(isBinaryMask(tensorOf({0, 1, 0.5f})));
+}
+
+TEST(TensorContentTest, HashIgnoresTheOrder) {
+  EXPECT_EQ(contentHash(tensorOf({1, 2, 3, 4})), contentHash(tensorOf({4, 2, 1, 3})));
+  EXPECT_NE(contentHash(tensorOf({1, 2, 3, 4})), contentHash(tensorOf({1, 2, 3, 5})));
+  EXPECT_TRUE(isUniform(tensorOf({2, 2, 2})));
+  EXPECT_FALSE(isUniform(tensorOf({2, 2, 3})));
+}
+
+TEST(TensorContentTest, KnowsMadeUpNames) {
+  for (const char *name : {"onnx::Conv_41", "/layer/Constant_output_0", "val_12", "27", ""})
+    EXPECT_TRUE(isExporterMade(name)) << name;
+  for (const char *name : {"layer.weight", "val", "val_x", "position", "0.weight", "w_output_"})
+    EXPECT_FALSE(isExporterMade(name)) << name;
+}
+
+} // namespace
+} // namespace stow::onnx
