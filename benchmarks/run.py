@@ -8,7 +8,8 @@
 Parts:
   memory    arena beside its lower bound and PyTorch's peak (peak_memory.py) for every model of models/build.py, with
             and without recomputation; nothing is executed
-  time      time per training step against PyTorch eager (step_time.py). Paired: the two run in turns, ABBA, and the ratio
+  time      time per training step against PyTorch (step_time.py; --peers names its modes, --peer-python another PyTorch,
+            such as today's from PyPI in a virtual environment). Paired: all run in turns, ABBA, and the ratio
             is that of the medians over all rounds. Processor time (all threads) stands beside wall time: beside other
             load it is the steadier of the two. Ours includes copying each batch from the data file, PyTorch's batch
             lies ready.
@@ -148,22 +149,22 @@ class Bench:
         seconds = {}
         for kind in types:
             environment = self.environment | {"OMP_NUM_THREADS": "1"} | ({"OPENBLAS_CORETYPE": kind} if kind else {})
-            text, _, _ = run([sys.executable, "-c", PRODUCT_SECONDS], env=environment)
+            text, _, _ = run([self.args.peer_python, "-c", PRODUCT_SECONDS], env=environment)
             seconds[kind] = float(text)
             note(f"time: PyTorch's product with OpenBLAS core type {kind or 'as detected'}: {1e3 * float(text):.3f} ms")
         self.core_type = min(seconds, key=seconds.__getitem__)
         if self.core_type:
             self.environment["OPENBLAS_CORETYPE"] = self.core_type
 
-    def theirs(self, name: str, batch: int, threads: int, steps: int) -> dict[str, Any]:
-        text, _, _ = run([sys.executable, ROOT / "benchmarks/pytorch/step_time.py", "--models", f"{name}:{batch}",
-                          "--optimizer", OPTIMIZER, "--threads", threads, "--steps", steps, "--warmup", 3,
+    def theirs(self, name: str, mode: str, batch: int, threads: int, steps: int) -> dict[str, Any]:
+        text, _, _ = run([self.args.peer_python, ROOT / "benchmarks/pytorch/step_time.py", "--models", f"{name}:{batch}",
+                          "--mode", mode, "--optimizer", OPTIMIZER, "--threads", threads, "--steps", steps, "--warmup", 3,
                           "--seconds", 600],
                          env=self.environment | {"OMP_NUM_THREADS": str(threads)})  # fmt: skip
         return json.loads(text)
 
-    def compare(self, name: str, threads: int) -> tuple[list[str], dict[str, Any], str]:
-        """(row of the table, profile of our last round, BLAS of the peer)."""
+    def compare(self, name: str, threads: int) -> tuple[list[list[str]], dict[str, Any], str]:
+        """(a row of the table per mode of the peer, profile of our last round, BLAS of the peer)."""
         shape, classes, batch, steps = TIME_MODELS[name]
         model = self.model(name, batch)
         executable = self.folder / f"{name}-{batch}-t{threads}"
@@ -173,26 +174,31 @@ class Bench:
         random = np.random.default_rng(0)
         count = 4 * batch
         np.savez(data, x=random.standard_normal((count, *shape), np.float32), y=random.integers(0, classes, count))
-        our_wall, our_cpu, their_wall, their_cpu = [], [], [], []
+        sides = ["Stowage", *self.args.peers]
+        wall: dict[str, list[float]] = {side: [] for side in sides}
+        cpu: dict[str, list[float]] = {side: [] for side in sides}
         profile, blas = {}, ""
         for number in range(self.args.rounds):
-            for side in ("ours", "theirs") if number % 2 == 0 else ("theirs", "ours"):
-                if side == "ours":
+            for side in sides if number % 2 == 0 else reversed(sides):
+                if side == "Stowage":
                     profile = self.ours(executable, data, threads, steps + 3)
-                    our_wall.append(statistics.median(profile["step_ms"]))
-                    our_cpu.append(profile["processor_ms"])
+                    wall[side].append(statistics.median(profile["step_ms"]))
+                    cpu[side].append(profile["processor_ms"])
                 else:
-                    peer = self.theirs(name, batch, threads, steps)
-                    their_wall.append(peer["median_ms"])
-                    their_cpu.append(peer["cpu_ms"])
+                    peer = self.theirs(name, side, batch, threads, steps)
+                    wall[side].append(peer["median_ms"])
+                    cpu[side].append(peer["cpu_ms"])
                     blas = peer["blas"]
-            note(f"time: {name} b{batch}, {threads} threads, round {number + 1}: ours {our_wall[-1]:.3f} ms "
-                 f"({our_cpu[-1]:.3f} processor), PyTorch {their_wall[-1]:.3f} ({their_cpu[-1]:.3f})")  # fmt: skip
-        wall, peer_wall = statistics.median(our_wall), statistics.median(their_wall)
-        cpu, peer_cpu = statistics.median(our_cpu), statistics.median(their_cpu)
-        row = [f"{name} b{batch}", str(threads), f"{wall:.3f}", f"{peer_wall:.3f}", f"**{wall / peer_wall:.3f}**",
-               f"{cpu:.3f}", f"{peer_cpu:.3f}", f"**{cpu / peer_cpu:.3f}**"]  # fmt: skip
-        return row, profile, blas
+            note(f"time: {name} b{batch}, {threads} threads, round {number + 1}: "
+                 + ", ".join(f"{side} {wall[side][-1]:.3f} ms ({cpu[side][-1]:.3f} processor)" for side in sides))  # fmt: skip
+        rows = []
+        our_wall, our_cpu = statistics.median(wall["Stowage"]), statistics.median(cpu["Stowage"])
+        for mode in self.args.peers:
+            peer_wall, peer_cpu = statistics.median(wall[mode]), statistics.median(cpu[mode])
+            rows.append([f"{name} b{batch}", str(threads), mode, f"{our_wall:.3f}", f"{peer_wall:.3f}",
+                         f"**{our_wall / peer_wall:.3f}**", f"{our_cpu:.3f}", f"{peer_cpu:.3f}",
+                         f"**{our_cpu / peer_cpu:.3f}**"])  # fmt: skip
+        return rows, profile, blas
 
     def time(self) -> str:
         rows, profiles, libraries = [], [], set()
@@ -201,16 +207,16 @@ class Bench:
             if name not in TIME_MODELS:
                 continue
             for threads in self.args.threads:
-                row, profile, blas = self.compare(name, threads)
-                rows.append(row)
+                compared, profile, blas = self.compare(name, threads)
+                rows += compared
                 libraries.add(blas)
                 if threads == self.args.threads[0]:
-                    profiles.append(where_time_goes(row[0], profile))
-        head = ["model", "threads", "Stowage ms", "PyTorch ms", "ratio", "Stowage processor ms", "PyTorch processor ms",
+                    profiles.append(where_time_goes(compared[0][0], profile))
+        head = ["model", "threads", "peer", "Stowage ms", "PyTorch ms", "ratio", "Stowage processor ms", "PyTorch processor ms",
                 "ratio"]  # fmt: skip
-        straw = "" if all("openblas" in name for name in libraries) else " **Not OpenBLAS: install libopenblas0-openmp.**"
+        straw = "" if all("openblas" in name or name == "mkl" for name in libraries) else " **Not OpenBLAS: install libopenblas0-openmp.**"
         return (
-            f"## Time per training step\n\nMedians over {self.args.rounds} rounds, PyTorch eager in turns with ours. "
+            f"## Time per training step\n\nMedians over {self.args.rounds} rounds, PyTorch in turns with ours. "
             f"Optimizer `{OPTIMIZER}`. PyTorch's BLAS: `{', '.join(sorted(libraries))}`, core type "
             f"{self.core_type or 'as detected'}.{straw}\n\n"
             + table(head, rows) + "\n" + "\n".join(profiles)
@@ -279,10 +285,14 @@ def main() -> None:
     parser.add_argument("--models", help="NAME,... instead of all")
     parser.add_argument("--threads", default="1,2", help="of the time part (default: 1,2)")
     parser.add_argument("--rounds", type=int, default=5, help="of the time part (default: 5)")
+    parser.add_argument("--peers", default="eager", help="of the time part: eager, channels-last, compile (default: eager)")
+    parser.add_argument("--peer-python", default=sys.executable, metavar="PYTHON",
+                        help="Python with the PyTorch of the time part (default: this one)")  # fmt: skip
     parser.add_argument("--blas", type=Path, help="folder with PyTorch's libblas.so.3")
     parser.add_argument("--output", help="file, or - for standard output (default: benchmarks/results/DATE-cpu.md)")
     args = parser.parse_args()
     args.models = args.models.split(",") if args.models else None
+    args.peers = args.peers.split(",")
     args.threads = [int(text) for text in args.threads.split(",")]
     parts = args.parts.split(",")
     unknown = [part for part in parts if part not in ("memory", "time", "compile")]

@@ -7,7 +7,7 @@
 A step is zero_grad(set_to_none), forward, cross-entropy, backward and the optimizer's step, on a batch that already
 lies in memory. One JSON line per model:
 
-  model, batch, threads, optimizer, steps (timed)
+  model, batch, mode, threads, optimizer, steps (timed)
   median_ms, min_ms, mean_ms   wall time per step
   cpu_ms                       processor time per step, all threads: steadier than wall time beside other load
   loss                         of the last step
@@ -37,18 +37,26 @@ from train_curve import make_optimizer  # noqa: E402
 DEFAULT_MODELS = "digits_cnn:128,mlp:128,resnet18:8"
 
 
-def make_step(name: str, batch: int, optimizer_text: str) -> Callable[[], float]:
-    """A function that runs one training step on a fixed random batch and returns its loss."""
+MODES = ("eager", "channels-last", "compile")
+
+
+def make_step(name: str, batch: int, optimizer_text: str, mode: str = "eager") -> Callable[[], float]:
+    """A function that runs one training step on a fixed random batch and returns its loss. Channels last is the memory
+    format of weights and batch; "compile" is torch.compile as it comes, the optimizer stays eager."""
     spec = MODELS[name]
     torch.manual_seed(0)
     module = spec.build().train()
     optimizer = make_optimizer(optimizer_text, list(module.parameters()))
     x = torch.randn(batch, *spec.sample)
     y = torch.randint(0, spec.classes, (batch,))
+    if mode == "channels-last":
+        module = module.to(memory_format=torch.channels_last)
+        x = x.to(memory_format=torch.channels_last) if x.dim() == 4 else x
+    forward = torch.compile(module) if mode == "compile" else module
 
     def step() -> float:
         optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(module(x), y)
+        loss = F.cross_entropy(forward(x), y)
         loss.backward()
         optimizer.step()
         return loss.item()
@@ -72,7 +80,10 @@ def measure(step: Callable[[], float], warmup: int, steps: int, seconds: float) 
 
 
 def blas_library() -> str:
-    """File name of the BLAS that this process has loaded: netlib's reference is many times slower than OpenBLAS."""
+    """The BLAS of this process, by its file's name where it is a library of its own: netlib's reference is many times
+    slower than OpenBLAS. PyPI's PyTorch has MKL inside."""
+    if torch.backends.mkl.is_available():
+        return "mkl"
     names = {Path(line.split()[-1]).resolve().name for line in open("/proc/self/maps") if "blas" in line.rsplit("/", 1)[-1]}
     return ",".join(sorted(names)) or "none"
 
@@ -81,6 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=DEFAULT_MODELS, help=f"NAME:BATCH,... (default: {DEFAULT_MODELS})")
     parser.add_argument("--optimizer", default="sgd:lr=0.01,momentum=0.9")
+    parser.add_argument("--mode", choices=MODES, default="eager", help="default: eager")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=100, help="timed steps at most")
     parser.add_argument("--seconds", type=float, default=20.0, help="time limit per model")
@@ -91,10 +103,10 @@ def main() -> None:
         name, _, batch = item.partition(":")
         if name not in MODELS:
             parser.error(f"no model named '{name}'")
-        step = make_step(name, int(batch or 1), args.optimizer)
+        step = make_step(name, int(batch or 1), args.optimizer, args.mode)
         times, cpu_ms, loss = measure(step, args.warmup, args.steps, args.seconds)
         report = {
-            "model": name, "batch": int(batch or 1), "threads": args.threads, "optimizer": args.optimizer,
+            "model": name, "batch": int(batch or 1), "mode": args.mode, "threads": args.threads, "optimizer": args.optimizer,
             "steps": len(times), "median_ms": round(statistics.median(times), 4), "min_ms": round(min(times), 4),
             "mean_ms": round(statistics.fmean(times), 4),
             "cpu_ms": round(cpu_ms, 4), "loss": round(loss, 6),
