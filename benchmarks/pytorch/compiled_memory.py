@@ -56,11 +56,13 @@ def replayable(code: str) -> Callable[[list[Any]], tuple[Any, ...]]:
 class Recorded:
     """One real step under torch.compile: the code Inductor wrote, and what its two graphs were given and gave."""
 
-    def __init__(self, name: str, batch: int) -> None:
+    def __init__(self, name: str, batch: int, channels_last: bool) -> None:
         spec = MODELS[name]
         torch.manual_seed(0)
         module = spec.build().train()
         x, y = torch.randn(batch, *spec.sample), torch.randint(0, spec.classes, (batch,))
+        if channels_last:
+            module, x = (value.to(memory_format=torch.channels_last) for value in (module, x))
         self.parameters = list(module.parameters())
         self.calls: list[tuple[list[Any], list[Any]]] = []
         original = output_code.CompiledFxGraph.__call__
@@ -123,15 +125,17 @@ def main() -> None:
     parser.add_argument("--models", required=True, help="NAME:BATCH,...")
     parser.add_argument("--optimizer", default="sgd:lr=0.01,momentum=0.9")
     parser.add_argument("--activation-budget", type=float, default=1.0, help="torch's activation_memory_budget, 0 to 1")
+    parser.add_argument("--channels-last", action="store_true", help="weights and batch in that memory format; otherwise Inductor "
+                        "keeps copies of them")  # fmt: skip
     args = parser.parse_args()
     inductor.fx_graph_cache = False
     functorch.enable_autograd_cache = False
     functorch.activation_memory_budget = args.activation_budget
     for item in args.models.split(","):
         name, _, batch = item.partition(":")
-        peak = replay(Recorded(name, int(batch or 1)), args.optimizer)
+        peak = replay(Recorded(name, int(batch or 1), args.channels_last), args.optimizer)
         print(json.dumps({"model": name, "batch": int(batch or 1), "optimizer": args.optimizer,
-                          "activation_budget": args.activation_budget, "peak_bytes": peak,
+                          "activation_budget": args.activation_budget, "channels_last": args.channels_last, "peak_bytes": peak,
                           "eager_peak_bytes": measure(name, int(batch or 1), args.optimizer)}), flush=True)  # fmt: skip
 
 
