@@ -5,6 +5,8 @@
 #   scripts/install.sh          everything: what building, the tests and the references need
 #   scripts/install.sh build    what building and the demo need (no PyTorch)
 #   scripts/install.sh asan     everything, and the sanitizers' runtime for the preset asan
+#   scripts/install.sh python   PyTorch of today from PyPI, in the virtual environment build/python, for the tests of
+#                               the Python package: 5.7 GB on the disk, which takes some minutes
 #
 # Needs root, or sudo. Made for Debian 12; LLVM 22 comes from its security suite.
 set -euo pipefail
@@ -29,12 +31,42 @@ test_packages=(
   clang-format-22                                     # the format check
 )
 
-case "${1:-all}" in
+what=${1:-all}
+case "$what" in
 build) packages=("${build_packages[@]}") ;;
 all) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
 asan) packages=("${build_packages[@]}" "${test_packages[@]}" libclang-rt-22-dev) ;;
-*) fail "unknown set \"$1\"; known are build, all and asan" ;;
+python) packages=(python3-venv) ;;
+*) fail "unknown set \"$1\"; known are build, all, asan and python" ;;
 esac
+
+# What the tests of the Python package run with; PyPI's PyTorch brings CUDA's libraries along, needed or not.
+pins=(torch==2.15.0 torchvision==0.29.2 transformers==5.23.0 onnx==1.23.2 onnxscript==0.7.2)
+
+# The virtual environment appears whole or not at all; nothing happens when it has the pinned versions.
+make_python() {
+  local place made
+  cd "$(dirname "${BASH_SOURCE[0]}")/.."
+  place=build/python
+  if [ "$(cat "$place/pins" 2>/dev/null)" = "${pins[*]}" ]; then
+    echo "install.sh: $place has ${pins[*]}"
+    return
+  fi
+  rm -rf "$place"
+  made=0
+  /usr/bin/python3 -m venv "$place" &&
+    timeout 1200 "$place/bin/python" -m pip install -q --no-cache-dir --disable-pip-version-check "${pins[@]}" || made=$?
+  if [ "$made" -ne 0 ]; then
+    rm -rf "$place"
+    fail "pip could not install ${pins[*]}; check the network, and that the disk has 9 GB left"
+  fi
+  echo "${pins[*]}" >"$place/pins"
+  echo "install.sh: $place has ${pins[*]}"
+}
+finish() {
+  [ "$what" != python ] || make_python
+  exit 0
+}
 
 command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
   fail "no dpkg or apt-get here; this script is for Debian 12, elsewhere install: ${packages[*]}"
@@ -52,7 +84,7 @@ list_missing() {
 list_missing
 if [ ${#missing[@]} -eq 0 ]; then
   echo "install.sh: all ${#packages[@]} packages are installed"
-  exit 0
+  finish
 fi
 echo "install.sh: ${#missing[@]} of ${#packages[@]} packages are missing: ${missing[*]}"
 
@@ -89,3 +121,4 @@ apt_get install --no-install-recommends "${missing[@]}" ||
 list_missing
 [ ${#missing[@]} -eq 0 ] || fail "still missing after installation: ${missing[*]}"
 echo "install.sh: installed"
+finish

@@ -64,6 +64,26 @@ def _two_rows(value: Any) -> Any:
     return torch.cat([value, value]) if isinstance(value, torch.Tensor) and value.dim() > 0 else value
 
 
+def _tidy(model: Any) -> None:
+    """Takes out what no output depends on (the counters of batch normalizations), and spells out the type of each
+    CastLike. Computes nothing and keeps every parameter that is read."""
+    from onnx_ir import AttrInt64
+    from onnx_ir.passes import common
+
+    def casts() -> "list[Any]":
+        return [node for node in model.graph.all_nodes() if node.op_type == "CastLike"]
+
+    common.RemoveUnusedNodesPass()(model)
+    if any(node.inputs[1].dtype is None for node in casts()):
+        common.ShapeInferencePass()(model)
+    for node in casts():
+        if node.inputs[1].dtype is not None:
+            node.op_type = "Cast"
+            node.attributes["to"] = AttrInt64("to", int(node.inputs[1].dtype))
+            node.resize_inputs(1)
+    common.RemoveUnusedNodesPass()(model)
+
+
 def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool = True, opset: int = 18,
            check: bool = True, tolerance: float = 1e-3, binary: Any = None) -> "Optional[Any]":  # fmt: skip
     """Writes `module` to `path` (.onnx) for training.
@@ -99,6 +119,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     finally:
         for name, child in module.named_modules():
             child.training = modes[name]
+    _tidy(program.model)
     bytes_of_state = sum(tensor.numel() * tensor.element_size() for tensor in module.state_dict().values())
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     program.save(str(path), external_data=bytes_of_state > 1 << 30)

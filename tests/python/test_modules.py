@@ -1,0 +1,183 @@
+"""Modules of PyTorch of today: the training export, the check that it is one, and three steps beside PyTorch.
+
+Run in the environment of scripts/install.sh python. STOWAGE_BINARY names the compiler.
+"""
+
+import tempfile
+import unittest
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+import stowage
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Convolutional(nn.Module):
+    """Batch norms with a momentum of their own, dropout, a frozen layer, a parameter that forward does not read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, padding=1, bias=False)
+        self.first_norm = nn.BatchNorm2d(8, momentum=0.3)
+        self.second = nn.Conv2d(8, 16, 3, stride=2, padding=1)
+        self.second_norm = nn.BatchNorm2d(16)
+        self.second.requires_grad_(False)
+        self.dropout = nn.Dropout(0.4)
+        self.head = nn.Linear(16, 5)
+        self.idle = nn.Parameter(torch.ones(3))
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        hidden = F.relu(self.first_norm(self.first(image)))
+        hidden = F.relu(self.second_norm(self.second(hidden))).mean((2, 3))
+        return self.head(self.dropout(hidden))
+
+
+class Language(nn.Module):
+    """A causal transformer whose head is its embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(20, 16)
+        self.position = nn.Parameter(torch.randn(1, 6, 16) * 0.1)
+        self.block = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.2, activation="gelu", batch_first=True)
+        self.norm = nn.LayerNorm(16)
+        self.head = nn.Linear(16, 20, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(6)
+        return self.head(self.norm(self.block(self.embedding(tokens) + self.position, src_mask=mask, is_causal=True)))
+
+
+def quiet(module: nn.Module) -> nn.Module:
+    """The module without dropout, whose random numbers differ from PyTorch's."""
+    for child in module.modules():
+        if isinstance(child, nn.Dropout):
+            child.p = 0.0
+        if isinstance(child, nn.MultiheadAttention):
+            child.dropout = 0.0
+    return module
+
+
+class Modules(unittest.TestCase):
+    def setUp(self) -> None:
+        torch.manual_seed(0)
+        torch.set_num_threads(1)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = Path(folder.name) / "model.onnx"
+
+    def assert_follows(self, module: nn.Module, batches: list, loss: str, criterion, optimizer) -> stowage.Step:
+        """Three steps of both: losses, then every entry of the state."""
+        step = stowage.compile(module, batches[0][0], loss=loss, optimizer=optimizer, threads=1)
+        module.train()
+        for inputs, target in batches:
+            optimizer.zero_grad()
+            expected = criterion(module(inputs), target)
+            expected.backward()
+            optimizer.step()
+            self.assertAlmostEqual(step(inputs, target), expected.item(), delta=1e-4 * max(1.0, abs(expected.item())))
+        state = step.state_dict()
+        self.assertEqual(list(state), list(module.state_dict()))
+        for name, value in module.state_dict().items():
+            self.assertEqual((state[name].shape, state[name].dtype), (value.shape, value.dtype), name)
+            torch.testing.assert_close(state[name], value, rtol=1e-3, atol=1e-4, msg=name)
+        module.load_state_dict(state)
+        with torch.no_grad():
+            torch.testing.assert_close(step.eval(batches[0][0]), module.eval()(batches[0][0]), rtol=1e-3, atol=1e-4)
+        return step
+
+    def test_convolutional(self) -> None:
+        """Statistics move with their own momentum, the frozen layer stays, counters count, the idle parameter stays."""
+        module = quiet(Convolutional())
+        batches = [(torch.randn(8, 3, 8, 8), torch.randint(0, 5, (8,))) for _ in range(3)]
+        trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        step = self.assert_follows(module, batches, "cross-entropy", nn.CrossEntropyLoss(), torch.optim.SGD(trained, lr=0.1, momentum=0.9))
+        self.assertEqual({tensor.name for tensor in step.parameters()},
+                         {"first.weight", "first_norm.weight", "first_norm.bias", "second_norm.weight", "second_norm.bias",
+                          "head.weight", "head.bias"})  # fmt: skip
+        self.assertEqual(int(step.state_dict()["first_norm.num_batches_tracked"]), 3)
+
+    def test_language(self) -> None:
+        """Tied weights are one tensor with two names; the mask and the attention's scale are not trained."""
+        module = quiet(Language())
+        batches = [(torch.randint(0, 20, (4, 6)), torch.randint(0, 20, (4, 6))) for _ in range(3)]
+
+        def criterion(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+            return F.cross_entropy(output.flatten(0, 1), target.flatten())
+
+        step = self.assert_follows(module, batches, "cross-entropy:class-axis=-1", criterion, torch.optim.SGD(module.parameters(), lr=0.5))
+        self.assertEqual(len(step.parameters()), len(list(module.parameters())))
+
+    def test_regression_with_objects_of_torch(self) -> None:
+        module = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
+        batches = [(torch.randn(4, 6), torch.randn(4, 2)) for _ in range(3)]
+        optimizer = torch.optim.Adam(module.parameters(), lr=0.01, betas=(0.8, 0.99), weight_decay=0.1)
+        self.assert_follows(module, batches, nn.MSELoss(), nn.MSELoss(), optimizer)
+
+    def test_export_keeps_norms_and_dropout(self) -> None:
+        module = Convolutional().eval()
+        before = {name: value.clone() for name, value in module.state_dict().items()}
+        report = stowage.export(module, torch.randn(4, 3, 8, 8), self.path)
+        self.assertTrue(report.ok, str(report))
+        self.assertEqual(report.unused, ["idle"])
+        self.assertIn("gradient first.weight", report.errors)
+        self.assertFalse(module.training)
+        self.assertTrue(all(torch.equal(value, before[name]) for name, value in module.state_dict().items()))
+        graph = onnx.load(self.path).graph
+        kinds = [node.op_type for node in graph.node]
+        self.assertEqual((kinds.count("BatchNormalization"), kinds.count("Dropout"), kinds.count("CastLike")), (2, 1, 0))
+        self.assertTrue(graph.input[0].type.tensor_type.shape.dim[0].dim_param)
+        self.assertIn("p_first_weight: PARAMETER", {p.key: p.value for p in graph.metadata_props}["pkg.torch.export.ExportedProgram.graph_signature"])  # fmt: skip
+
+    def test_batch_of_one_stays_open(self) -> None:
+        stowage.export(nn.Linear(3, 2), torch.randn(1, 3), self.path)
+        self.assertTrue(onnx.load(self.path).graph.input[0].type.tensor_type.shape.dim[0].dim_param)
+
+    def test_check_finds_what_differs(self) -> None:
+        """Other values, a changed activation, a parameter that became a constant: each is named."""
+        module = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+        example = torch.randn(4, 4)
+        stowage.export(module, example, self.path)
+        with torch.no_grad():
+            module[2].bias += 0.5
+        report = stowage.check(module, example, self.path)
+        self.assertRegex(str(report), "output .*differs by")
+        self.assertFalse(any("parameter" in difference for difference in report.differences))
+        with torch.no_grad():
+            module[2].bias -= 0.5
+        model = onnx.load(self.path)
+        for node in model.graph.node:
+            if node.op_type == "Tanh":
+                node.op_type = "Sigmoid"
+        onnx.save(model, self.path)
+        self.assertRegex(str(stowage.check(module, example, self.path)), "gradient 0.weight: differs by")
+
+    def test_refusals(self) -> None:
+        """What cannot be exported or compiled says so in Python's terms."""
+        module = nn.Linear(3, 2)
+        with self.assertRaisesRegex(ValueError, "needs example_inputs"):
+            stowage.compile(module)
+        with self.assertRaisesRegex(ValueError, "HuberLoss has no counterpart"):
+            stowage.compile(module, torch.randn(2, 3), loss=nn.HuberLoss())
+        with self.assertRaisesRegex(ValueError, "amsgrad=True has no counterpart"):
+            stowage.compile(module, torch.randn(2, 3), optimizer=torch.optim.Adam(module.parameters(), amsgrad=True))
+        with self.assertRaisesRegex(stowage.ExportError, "rows in dimension 0"):
+            stowage.export(nn.Bilinear(2, 2, 2), (torch.randn(2, 2), torch.randn(3, 2)), self.path)
+
+    def test_bfloat16_tensors_are_converted(self) -> None:
+        module = nn.Linear(3, 2)
+        values = torch.tensor([[1.0, -2.0, 0.5], [0.25, 3.0, -1.0]])
+        target = torch.zeros(2, 2)
+        first, second = (stowage.compile(module, values, loss="mse", threads=1) for _ in range(2))
+        self.assertEqual(first(values, target), second(values.bfloat16(), target.half()))
+        np.testing.assert_array_equal(first.eval(values.numpy()), second.eval(values).numpy())
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    unittest.main()
