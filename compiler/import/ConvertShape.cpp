@@ -57,29 +57,22 @@ void convertSize(NodeImport &node) {
   node.bindLiteral(0, literal);
 }
 
-/// The target shape with a baked-in batch replaced: its leading dimension follows the new batch
-/// when the element counts say so. With an inferred dimension the counts cannot tell; then a
-/// leading dimension equal to the old batch follows when the data's own batch did.
+/// The target shape with a baked-in batch replaced, where the data grew with the batch. A target
+/// that was computed from shapes knows the batch itself.
 std::vector<int64_t> rebatched(NodeImport &node, std::vector<int64_t> target, const Shape &input) {
-  auto change = node.batchChange();
-  if (!change || target.empty() || target[0] <= 0 || !node.isFromData(0))
+  const Shape *before = node.inputShapeBefore(0), *result = node.outputShapeBefore(0);
+  if (!before || !result || *before == input || !node.batchChange())
     return target;
-  auto [from, to] = *change;
-  std::vector<int64_t> grown = target;
-  if (target[0] % from != 0 || target[0] > (int64_t(1) << 31))
-    return target;
-  grown[0] = target[0] / from * to;
-  auto fits = [&](const std::vector<int64_t> &shape) {
+  if (node.followsBatch(1)) {
     try {
-      reshapedShape(input, shape, node.flag("allowzero", false));
-      return true;
+      reshapedShape(input, target, node.flag("allowzero", false));
+      return target;
     } catch (const Error &) {
-      return false;
+      // Only a part of it was computed.
     }
-  };
-  bool isInferred = llvm::is_contained(target, -1);
-  bool follows = isInferred ? target[0] == from && !input.empty() && input[0] == to : !fits(target);
-  return follows && fits(grown) ? grown : target;
+  }
+  auto [from, to] = *node.batchChange();
+  return carriedShape(*before, input, *result, {from, to}, node.mergedDims()).value_or(target);
 }
 
 void convertReshape(NodeImport &node) {
@@ -253,7 +246,7 @@ void convertPad(NodeImport &node) {
 }
 
 /// Numpy broadcast to a constant shape. A leading dimension equal to the file's batch follows the
-/// new one, as the result meets data of that batch.
+/// new one, as the result meets data of that batch; so does one whose data grew.
 void convertExpand(NodeImport &node) {
   const Literal &target = node.constant(1, "shape");
   if (target.isFloat())
@@ -261,8 +254,15 @@ void convertExpand(NodeImport &node) {
   Value x = node.value(0);
   SmallVector<int64_t> wanted(target.ints.begin(), target.ints.end());
   auto change = node.batchChange();
-  if (change && wanted.size() >= 2 && wanted[0] == change->first)
+  const bool isStatic = change && !node.followsBatch(1);
+  if (isStatic && wanted.size() >= 2 && wanted[0] == change->first)
     wanted[0] = change->second;
+  const Shape now = shapeOf(x), *before = node.inputShapeBefore(0);
+  const bool isKnown = isStatic && before && before->size() == now.size();
+  for (size_t d = 0; isKnown && d < std::min(now.size(), wanted.size()); ++d)
+    if (size_t i = now.size() - 1 - d, w = wanted.size() - 1 - d;
+        (*before)[i] != now[i] && wanted[w] == (*before)[i])
+      wanted[w] = now[i];
   auto shape = broadcastShapes(shapeOf(x), wanted);
   if (mlir::failed(shape))
     throw Error::badInput("the data does not broadcast to the shape");

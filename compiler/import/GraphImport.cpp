@@ -12,10 +12,56 @@ std::string domainName(const std::string &domain) { return domain.empty() ? "ai.
 
 } // namespace
 
-GraphImport::GraphImport(MLIRContext &context, const Model &model, const ImportOptions &options)
+GraphImport::GraphImport(MLIRContext &context, const Model &model, const ImportOptions &options,
+                         BatchChange batchChange)
     : context(context), model(model), options(options), init(parseInitialization(options.init)),
       roles(analyzeRoles(model, options.dataInputs)), frozenUsed(options.frozen.size(), false),
-      builder(&context) {}
+      change(batchChange), builder(&context) {}
+
+std::optional<int64_t> GraphImport::fileBatch() const {
+  for (const Input &input : model.inputs)
+    if (roles.dataInputs.count(input.name) && input.dims && !input.dims->empty() &&
+        input.dims->front().size)
+      return input.dims->front().size;
+  return std::nullopt;
+}
+
+BatchShapes GraphImport::takeShapes() {
+  BatchShapes result;
+  for (const auto &[name, slot] : slots) {
+    if (slot->origin == Slot::Origin::Failed)
+      continue;
+    result.shapes[name] = slot->shape;
+    const Literal *literal = isFloat(slot->type) ? nullptr : literalOf(*slot);
+    if (literal && !literal->isFloat())
+      result.literals[name] = literal->ints;
+  }
+  return result;
+}
+
+std::string GraphImport::dynamicBatchAdvice() const {
+  std::string inputs;
+  for (const Input &input : model.inputs)
+    if (roles.dataInputs.count(input.name))
+      inputs += (inputs.empty() ? "" : ", ") + (model.signature
+                                                    ? std::string("{0: \"batch\"}")
+                                                    : "\"" + input.name + "\": {0: \"batch\"}");
+  return "; at the file's own batch of " + std::to_string(*oldBatch) +
+         " it is imported: export with " +
+         (model.signature ? "dynamic_shapes=(" + inputs + ",)" : "dynamic_axes={" + inputs + "}");
+}
+
+/// A result whose leading extent was the file's batch must have the new one.
+void GraphImport::checkResultBatch(const std::string &name, Value value) {
+  if (!change.before || !options.batch || !oldBatch)
+    return;
+  auto before = change.before->shapes.find(name);
+  const Shape now = shapeOf(value);
+  if (before != change.before->shapes.end() && !now.empty() && before->second == now &&
+      now[0] == *oldBatch && *oldBatch != 1)
+    obstacle(function.getLoc(), "output '" + name + "' has " + Twine(*oldBatch) +
+                                    " samples whatever --batch says" + dynamicBatchAdvice());
+}
 
 OwningOpRef<ModuleOp> GraphImport::run() {
   Location fileLocation = FileLineColLoc::get(&context, model.fileName, 0, 0);
@@ -173,12 +219,15 @@ void GraphImport::importNode(size_t index) {
     }
   }
   failOutputs(node);
+  if (!reason.empty() && change.before && oldBatch)
+    reason += dynamicBatchAdvice();
   if (!reason.empty())
     obstacle(import.location,
              "node '" + node.name + "' (" + node.type + ", domain " + domainName(node.domain) +
                  ", opset " +
                  (version == model.opsets.end() ? "unknown" : std::to_string(version->second)) +
-                 "): " + reason);
+                 (node.modulePath.empty() ? "" : ", module " + node.modulePath) +
+                 (node.pythonLine.empty() ? "" : ", " + node.pythonLine) + "): " + reason);
 }
 
 void GraphImport::convertNode(NodeImport &import) {
@@ -282,6 +331,7 @@ void GraphImport::finish() {
       continue;
     try {
       values.push_back(materialize(*found->second, std::nullopt, location));
+      checkResultBatch(name, values.back());
     } catch (const Error &error) {
       obstacle(location, "output '" + name + "': " + error.what());
       continue;

@@ -7,6 +7,7 @@
 // cannot, which becomes an obstacle at the node. Nodes that depend on a failed one are skipped.
 #pragma once
 
+#include "compiler/import/BatchShapes.h"
 #include "compiler/import/ExportCheck.h"
 #include "compiler/import/Import.h"
 #include "compiler/import/Initialization.h"
@@ -33,15 +34,29 @@ struct Slot {
 
 class NodeImport;
 
+/// How a file made for one batch is imported for another.
+struct BatchChange {
+  const BatchShapes *before = nullptr; ///< shapes at the file's batch; null: the batch stays
+  bool resizeUniform = false; ///< constants of one value follow in a leading extent of the batch
+};
+
 /// Builds the module; one object per import.
 class GraphImport {
 public:
-  GraphImport(mlir::MLIRContext &context, const Model &model, const ImportOptions &options);
+  GraphImport(mlir::MLIRContext &context, const Model &model, const ImportOptions &options,
+              BatchChange batchChange = {});
+
+  /// For run(): no data, only shapes. The module serves for nothing else.
+  void leaveOutData() { withData = false; }
+
+  /// The batch baked into the file; absent where it is symbolic.
+  std::optional<int64_t> fileBatch() const;
+
+  /// Shapes and small constants, after run().
+  BatchShapes takeShapes();
 
   /// Null after emitting the obstacles.
   mlir::OwningOpRef<mlir::ModuleOp> run();
-
-  const Roles &tensorRoles() const { return roles; }
 
   /// What became of the tensors, after run().
   ImportReport takeReport(const ExportFindings &findings);
@@ -60,6 +75,8 @@ private:
   bool foldNode(NodeImport &node);
   void failOutputs(const Node &node);
   void finish();
+  void checkResultBatch(const std::string &name, mlir::Value value);
+  std::string dynamicBatchAdvice() const;
 
   /// What a tensor with data or a recipe becomes, and why.
   struct Verdict {
@@ -76,6 +93,7 @@ private:
   const Literal *literalOf(Slot &slot);
 
   mlir::Value materialize(Slot &slot, std::optional<int64_t> fanIn, mlir::Location location);
+  void resizeUniform(Slot &slot);
   mlir::Value argument(const Slot &slot, ArgumentKind kind, std::optional<int64_t> fanIn);
   mlir::Attribute initOf(const Slot &slot, std::optional<int64_t> fanIn);
   mlir::ElementsAttr elementsOf(const Tensor &tensor);
@@ -92,6 +110,9 @@ private:
   Roles roles;
   int64_t opset = 0;
   std::optional<int64_t> oldBatch; ///< extent of the batch dimension in the file
+  BatchChange change;
+  MergedDims mergedDims;
+  bool withData = true;
   std::map<std::string, std::shared_ptr<Slot>> slots;
   std::set<std::string> readByNodes; ///< tensors that live nodes read
   std::set<std::string> results;     ///< the graph's outputs
@@ -158,6 +179,15 @@ public:
 
   /// Batch sizes the file was made for and is imported for, when they differ.
   std::optional<std::pair<int64_t, int64_t>> batchChange() const;
+
+  /// Shape of input or output `i` at the file's batch; null when the batch stays, or not known.
+  const Shape *inputShapeBefore(size_t i) const;
+  const Shape *outputShapeBefore(size_t i) const;
+
+  /// True when the constant input `i` has other values than at the file's batch: it was computed
+  /// from shapes.
+  bool followsBatch(size_t i);
+  MergedDims &mergedDims() { return graph.mergedDims; }
   std::optional<double> batchNormMomentum() const { return graph.options.batchNormMomentum; }
 
   /// A rank-0 constant of the element type of `like`.

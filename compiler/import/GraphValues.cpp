@@ -95,9 +95,14 @@ Value GraphImport::materialize(Slot &slot, std::optional<int64_t> fanIn, Locatio
     slot.value = argument(slot, *verdict.kind, fanIn);
     return slot.value;
   }
+  if (change.resizeUniform)
+    resizeUniform(slot);
   RankedTensorType type = typeOf(slot.type, slot.shape);
   ElementsAttr elements;
-  if (const Literal *literal = literalOf(slot))
+  if (!withData)
+    elements = DenseElementsAttr::get(
+        type, ArrayRef<Attribute>(builder.getZeroAttr(type.getElementType())));
+  else if (const Literal *literal = literalOf(slot))
     elements = elementsOf(*literal);
   else if (slot.tensor)
     elements = elementsOf(*slot.tensor);
@@ -113,6 +118,22 @@ Value GraphImport::materialize(Slot &slot, std::optional<int64_t> fanIn, Locatio
   return slot.value;
 }
 
+/// A constant state of one value, [batch, ...]: any number of its rows is the same state.
+void GraphImport::resizeUniform(Slot &slot) {
+  if (slot.shape.size() < 2 || !oldBatch || !options.batch || slot.shape[0] != *oldBatch ||
+      !isFloat(slot.type))
+    return;
+  const Literal *known = literalOf(slot);
+  if (!known || known->floats.empty() ||
+      llvm::any_of(known->floats, [&](double x) { return x != known->floats[0]; }))
+    return;
+  Literal resized = *known;
+  resized.shape[0] = slot.shape[0] = *options.batch;
+  resized.floats.assign(elementCount(resized.shape), known->floats[0]);
+  slot.tensor = nullptr;
+  slot.literal = std::move(resized);
+}
+
 Value GraphImport::argument(const Slot &slot, ArgumentKind kind, std::optional<int64_t> fanIn) {
   using Kind = ImportedTensor::Kind;
   Kind became = kind == ArgumentKind::Parameter ? Kind::Trained : Kind::Statistic;
@@ -125,8 +146,9 @@ Value GraphImport::argument(const Slot &slot, ArgumentKind kind, std::optional<i
   attrs.append(kNameAttr, builder.getStringAttr(slot.name));
   attrs.append(kKindAttr, builder.getStringAttr(names[size_t(kind)]));
   RankedTensorType type = typeOf(slot.type, slot.shape);
-  if (kind != ArgumentKind::Input) {
+  if (kind != ArgumentKind::Input && withData)
     attrs.append(kInitAttr, initOf(slot, fanIn));
+  if (kind != ArgumentKind::Input) {
     report.tensors.push_back({became, slot.name, slot.shape, verdictOf(slot).reason});
   }
   unsigned position = kind == ArgumentKind::Input       ? inputCount++

@@ -34,24 +34,64 @@ const OpRule *ruleOf(const std::string &type) {
 
 } // namespace onnx
 
+/// Shapes of an import without data; absent when it fails.
+static std::optional<onnx::BatchShapes> shapesOf(MLIRContext &context, const onnx::Model &model,
+                                                 const ImportOptions &options,
+                                                 onnx::BatchChange change) {
+  ScopedDiagnosticHandler silent(&context, [](Diagnostic &) { return success(); });
+  onnx::GraphImport import(context, model, options, change);
+  import.leaveOutData();
+  return import.run() ? std::optional(import.takeShapes()) : std::nullopt;
+}
+
+/// What has to follow when the batch is not the file's; `before` keeps the shapes it points to. A
+/// file that cannot be imported at its own batch has other obstacles: `options` is set back to that
+/// batch, so that they are told as they are.
+static onnx::BatchChange batchChangeOf(MLIRContext &context, const onnx::Model &model,
+                                       ImportOptions &options, onnx::BatchShapes &before) {
+  if (!options.batch)
+    return {};
+  const auto fileBatch = onnx::GraphImport(context, model, options).fileBatch();
+  if (!fileBatch || *fileBatch == *options.batch)
+    return {};
+  ImportOptions original = options;
+  original.batch = fileBatch;
+  std::optional<onnx::BatchShapes> shapes = shapesOf(context, model, original, {});
+  if (!shapes) {
+    options = original;
+    return {};
+  }
+  before = std::move(*shapes);
+  onnx::BatchChange change{&before, false};
+  if (!shapesOf(context, model, options, change)) {
+    change.resizeUniform = true;
+    change.resizeUniform = shapesOf(context, model, options, change).has_value();
+  }
+  return change;
+}
+
 OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, const std::string &path,
-                                 const ImportOptions &options, ImportReport *report) {
+                                 const ImportOptions &given, ImportReport *report) {
   context.loadDialect<StowDialect, func::FuncDialect>();
   Location location =
       FileLineColLoc::get(&context, std::filesystem::path(path).filename().string(), 0, 0);
   OwningOpRef<ModuleOp> module;
+  ImportOptions options = given;
   try {
     if (options.batch && (*options.batch < 1 || *options.batch > (int64_t(1) << 31)))
       throw Error::badInput("batch size " + std::to_string(*options.batch) +
                             "; expected a positive number");
     onnx::Model model = onnx::load(path);
     onnx::restoreMerged(model);
-    onnx::GraphImport import(context, model, options);
-    onnx::ExportFindings findings = onnx::checkExport(model, import.tensorRoles());
+    onnx::ExportFindings findings =
+        onnx::checkExport(model, onnx::analyzeRoles(model, options.dataInputs));
     if (!findings.changes.empty() && !options.allowFolded)
       throw Error::badInput(onnx::describeChanges(findings, path));
     for (const std::string &warning : findings.warnings)
       mlir::emitWarning(location) << warning;
+    onnx::BatchShapes before;
+    const onnx::BatchChange change = batchChangeOf(context, model, options, before);
+    onnx::GraphImport import(context, model, options, change);
     module = import.run();
     if (report)
       *report = import.takeReport(findings);

@@ -143,6 +143,28 @@ std::optional<std::pair<int64_t, int64_t>> NodeImport::batchChange() const {
   return std::pair(*graph.oldBatch, *graph.options.batch);
 }
 
+const Shape *NodeImport::inputShapeBefore(size_t i) const {
+  if (!graph.change.before || !has(i))
+    return nullptr;
+  auto found = graph.change.before->shapes.find(source.inputs[i]);
+  return found == graph.change.before->shapes.end() ? nullptr : &found->second;
+}
+
+const Shape *NodeImport::outputShapeBefore(size_t i) const {
+  if (!graph.change.before || i >= source.outputs.size())
+    return nullptr;
+  auto found = graph.change.before->shapes.find(source.outputs[i]);
+  return found == graph.change.before->shapes.end() ? nullptr : &found->second;
+}
+
+bool NodeImport::followsBatch(size_t i) {
+  const Literal *now = literal(i);
+  if (!graph.change.before || !now)
+    return false;
+  auto before = graph.change.before->literals.find(source.inputs[i]);
+  return before != graph.change.before->literals.end() && before->second != now->ints;
+}
+
 Value NodeImport::scalar(double value, Value like) {
   return tensor(Literal{ElementType::Double, {}, {}, {value}}, like);
 }
