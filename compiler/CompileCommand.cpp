@@ -73,11 +73,13 @@ void writeProgram(MLIRContext &context, CompiledPlan &compiled, const CompileOpt
   timer.start("link");
   LinkInput input;
   input.objects = {folder.file("program.o"), folder.file("constants.o"), runtimeLibrary()};
-  input.libraries = {"-ldnnl", "-l:libgomp.so.1", "-lz", "-lstdc++", "-lm"};
+  input.libraries = {"-ldnnl", "-lz", "-lstdc++", "-lm"};
   if (options.emit == Emit::Shared) {
     input.shared = true;
     input.entry = "stowage_abi_version";
     input.visible = "stowage_*";
+  } else { // oneDNN finds the program's thread pool by these (runtime/base/Parallel.h)
+    input.exported = {"GOMP_*", "omp_*"};
   }
   link(input, options.outputPath);
   timer.stop();

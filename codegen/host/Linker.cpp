@@ -96,6 +96,8 @@ void link(const LinkInput &input, const std::string &output) {
   }
   if (!input.entry.empty())
     arguments.push_back("-Wl,--undefined=" + input.entry);
+  for (const std::string &pattern : input.exported)
+    arguments.push_back("-Wl,--export-dynamic-symbol=" + pattern);
   llvm::append_range(arguments, input.objects);
   llvm::append_range(arguments, input.libraries);
 

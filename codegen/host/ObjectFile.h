@@ -45,6 +45,8 @@ struct LinkInput {
   /// Of a shared object: a symbol that is taken out of the static libraries although no object asks
   /// for it, and the pattern of the symbols that stay visible. Empty: nothing, and all.
   std::string entry, visible;
+  /// Of an executable: patterns of the symbols that shared libraries find in it.
+  std::vector<std::string> exported;
 };
 
 /// Links with the first compiler driver found; `output` appears whole or not at all. Throws Error

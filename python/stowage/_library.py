@@ -1,9 +1,10 @@
 """A compiled library (`stowage compile --emit=shared`) through its C interface, runtime/include/stowage.h."""
 
+import contextlib
 import ctypes
 import os
 from dataclasses import dataclass
-from typing import Any, Optional, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 import numpy as np
 
@@ -110,13 +111,28 @@ def as_arrays(values: Sequence[Any], names: Sequence[str]) -> "tuple[Any, list]"
     return arrays, kept
 
 
+@contextlib.contextmanager
+def _brief_spinning() -> Iterator[None]:
+    """OpenMP's threads spin for milliseconds before they sleep, which on a busy machine takes the processor from those they
+    wait for. libgomp reads how long when it is loaded; whoever has chosen a policy keeps it."""
+    ours = not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys()
+    if ours:
+        os.environ["GOMP_SPINCOUNT"] = "10000"  # a few hundred microseconds
+    try:
+        yield
+    finally:
+        if ours:
+            del os.environ["GOMP_SPINCOUNT"]
+
+
 class Library:
     """A compiled library. Loading it allocates no arena; `Model` does."""
 
     def __init__(self, path: "str | os.PathLike[str]") -> None:
         self.path = os.path.abspath(os.fspath(path))
         try:
-            self.c = ctypes.CDLL(self.path)
+            with _brief_spinning():
+                self.c = ctypes.CDLL(self.path)
             version = self.c.stowage_abi_version()
         except (OSError, AttributeError) as error:
             raise StowageError(f"cannot load '{self.path}': {error}; expected what stowage compile --emit=shared "

@@ -74,7 +74,7 @@ int64_t chooseThreads(int64_t planned, int64_t asked) {
     throw Error::badInput("the program's workspaces are planned for " + std::to_string(planned) +
                           " threads, " + std::to_string(asked) +
                           " are asked for; recompile with --threads=" + std::to_string(asked));
-  return asked == 0 ? std::max<int64_t>(planned, 1) : asked;
+  return asked == 0 ? std::clamp<int64_t>(planned, 1, availableProcessors()) : asked;
 }
 
 } // namespace

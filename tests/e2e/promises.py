@@ -8,12 +8,14 @@
   - a run killed at any instant and resumed continues the log bit for bit;
   - steps allocate nothing for tensors or workspaces: at most 1 KiB per library call and step, the library's own
     bookkeeping, and no block as large as the smallest tensor worth planning;
+  - the library's threads are the program's: none of its OpenMP calls reaches libgomp, whose threads spin;
   - the plan of the executable is that of `stowage plan`, and no two buffers that live together share bytes.
 """
 
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -97,6 +99,15 @@ class Promises:
         self.check(per_step <= 1024 * calls, f"{per_step:.0f} bytes of library bookkeeping per step of {calls} commands")
         self.check(totals[110][2] == totals[10][2], "no step allocates a block larger than loading did")
 
+    def one_pool(self) -> None:
+        environment = dict(os.environ, LD_DEBUG="bindings", LD_BIND_NOW="1")
+        pattern = re.compile(r"binding file \S*libdnnl\S* \[0\] to (\S+) \[0\]: normal symbol `((?:GOMP|omp)_\w+)'")
+        for program in (self.compile("bound"), Path(self.stowage)):
+            bindings = pattern.findall(run([program, "--help"], env=environment).stderr)
+            strays = sorted({f"{name} of {Path(file).name}" for file, name in bindings if not Path(file).samefile(program)})
+            self.check("GOMP_parallel" in {name for _, name in bindings} and not strays,
+                       f"oneDNN runs on the pool of {program.name} {strays}")  # fmt: skip
+
     def plan(self) -> None:
         executable = self.compile("planned", "--checkpoint=sqrt")
         carried = json.loads(run([executable, "plan", "--format=json"]).stdout)
@@ -122,6 +133,7 @@ def main() -> None:
     promises.determinism()
     promises.resume()
     promises.allocations()
+    promises.one_pool()
     promises.plan()
     print(f"{promises.passed} passed, {promises.failed} failed")
     sys.exit(1 if promises.failed else 0)
