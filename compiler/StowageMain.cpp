@@ -5,7 +5,10 @@
 #include "compiler/plan/RematCommand.h"
 #include "runtime/base/Error.h"
 
+#include "llvm/Support/raw_ostream.h"
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 
@@ -56,11 +59,27 @@ int runCommand(int argc, char **argv) {
                               "pack, remat");
 }
 
+/// Results that standard output did not take are a failure, as those of a file are.
+void flushOutput() {
+  std::string problem;
+  if (std::fflush(stdout) != 0 || std::ferror(stdout))
+    problem = std::strerror(errno);
+  llvm::outs().flush();
+  if (llvm::outs().has_error()) {
+    problem = llvm::outs().error().message();
+    llvm::outs().clear_error(); // its destructor would end the process
+  }
+  if (!problem.empty())
+    throw stow::Error::badInput("cannot write to standard output: " + problem);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
   try {
-    return runCommand(argc, argv);
+    int code = runCommand(argc, argv);
+    flushOutput();
+    return code;
   } catch (const stow::Error &error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return error.exitCode();

@@ -1,6 +1,8 @@
 // Runs a compiler driver as linker.
 #include "codegen/host/ObjectFile.h"
+#include "codegen/host/TemporaryFolder.h"
 
+#include "runtime/base/Bytes.h"
 #include "runtime/base/Error.h"
 
 #include "llvm/ADT/SmallString.h"
@@ -78,11 +80,31 @@ void writeVersionScript(const std::string &visible, const std::string &path) {
     throw Error(ErrorKind::BadInput, "cannot write \"" + path + "\"");
 }
 
+/// Throws when a failed link is explained by a disk without room for the output. lld maps its
+/// output, so that a full disk ends it with a bus error and not with a message.
+void requireRoom(const LinkInput &input, const std::string &output) {
+  uint64_t needed = 0; // what is linked, which is what is written but for headers
+  for (const std::string &object : input.objects) {
+    uint64_t size = 0;
+    if (!llvm::sys::fs::file_size(object, size))
+      needed += size;
+  }
+  llvm::StringRef folder = llvm::sys::path::parent_path(output);
+  auto space = llvm::sys::fs::disk_space(folder.empty() ? "." : folder);
+  if (space && space->available < needed)
+    throw Error::badInput("cannot write \"" + output + "\": no space left on device; about " +
+                          formatBytes(static_cast<Bytes>(needed)) + " are needed and " +
+                          formatBytes(static_cast<Bytes>(space->available)) +
+                          " are free; free some or choose another folder with -o");
+}
+
 } // namespace
 
 void link(const LinkInput &input, const std::string &output) {
   Driver driver = findDriver();
-  Temporary partial = makeTemporary(output), messages = makeTemporary(output);
+  Temporary partial = makeTemporary(output);
+  TemporaryFolder folder;
+  const std::string messages = folder.file("messages");
   std::vector<std::string> arguments{driver.path};
   llvm::append_range(arguments, driver.flags);
   arguments.push_back(input.shared ? "-shared" : "-pie");
@@ -102,13 +124,16 @@ void link(const LinkInput &input, const std::string &output) {
   llvm::append_range(arguments, input.libraries);
 
   llvm::SmallVector<llvm::StringRef> references(arguments.begin(), arguments.end());
-  std::optional<llvm::StringRef> redirects[] = {std::nullopt, messages.path, messages.path};
+  std::optional<llvm::StringRef> redirects[] = {std::nullopt, messages, messages};
   std::string failure;
   int status =
       llvm::sys::ExecuteAndWait(driver.path, references, std::nullopt, redirects, 0, 0, &failure);
-  if (status != 0)
+  if (status != 0) {
+    llvm::sys::fs::remove(partial.path);
+    requireRoom(input, output);
     throw Error(ErrorKind::BadInput, "linking \"" + output + "\" with " + driver.path +
-                                         " failed: " + failure + readAll(messages.path));
+                                         " failed: " + failure + readAll(messages));
+  }
   llvm::sys::fs::setPermissions(partial.path, llvm::sys::fs::all_exe | llvm::sys::fs::all_read |
                                                   llvm::sys::fs::owner_write);
   if (auto error = llvm::sys::fs::rename(partial.path, output))

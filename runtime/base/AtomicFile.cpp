@@ -69,7 +69,7 @@ void writeFile(const std::string &path, std::string_view text) {
     std::ofstream stream(path, std::ios::binary);
     stream << text;
     if (!stream.flush())
-      throw Error::badInput("cannot write '" + path + "'");
+      throw Error::badInput("cannot write '" + path + "': " + std::strerror(errno));
     return;
   }
   AtomicFile file(path);

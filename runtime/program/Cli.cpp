@@ -9,7 +9,9 @@
 #include "runtime/program/Progress.h"
 #include "runtime/program/Trainer.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <new>
 
@@ -23,6 +25,7 @@ struct EvalOptions {
   KeyChoice keys;
   int64_t threads = 0;
   bool poison = false;
+  bool allowNonFinite = false;
   std::optional<std::string> profile;
 };
 
@@ -44,7 +47,8 @@ template <typename Options> void addDataFlags(Flags &flags, Options &options) {
 }
 
 template <typename Options> void addMachineFlags(Flags &flags, Options &options) {
-  flags.value("threads", "N", "threads (default: as compiled, which is also the most)",
+  flags.value("threads", "N",
+              "threads (default: as compiled, which is the most, or one per processor if fewer)",
               [&](const std::string &text) { options.threads = parseCount("threads", text, 1); });
   flags.flag("poison", "overwrite every buffer when it dies (finds planning errors)",
              [&] { options.poison = true; });
@@ -58,11 +62,11 @@ void addRunFlags(Flags &flags, TrainOptions &options) {
   flags.value("steps", "N", "steps in all, instead of --epochs",
               [&](const std::string &text) { options.steps = parseCount("steps", text, 1); });
   flags.value("lr", "RATE", "learning rate (default: as compiled)",
-              [&](const std::string &text) { options.learningRate = parseReal("lr", text); });
+              [&](const std::string &text) { options.learningRate = parseRate("lr", text); });
   flags.value("lr-schedule", "NAME", "constant, cosine or step (default: constant)",
               [&](const std::string &text) { options.schedule = parseLearningRateKind(text); });
   flags.value("lr-decay", "FACTOR", "step schedule: factor (default: 0.1)",
-              [&](const std::string &text) { options.decay = parseReal("lr-decay", text); });
+              [&](const std::string &text) { options.decay = parseRate("lr-decay", text); });
   flags.value("lr-decay-epochs", "N", "step schedule: period (default: a third of the run)",
               [&](const std::string &text) {
                 options.decayEpochs = parseCount("lr-decay-epochs", text, 1);
@@ -89,7 +93,7 @@ Flags trainFlags(TrainOptions &options) {
   Flags flags;
   addDataFlags(flags, options);
   addRunFlags(flags, options);
-  flags.value("save", "FILE", "write weights and state (.safetensors) at the end and on Ctrl-C",
+  flags.value("save", "FILE", "write weights and state (.safetensors) at the end and when stopped",
               store(options.save));
   flags.value("save-every", "N", "and every N steps", [&](const std::string &text) {
     options.saveEvery = parseCount("save-every", text, 1);
@@ -99,7 +103,7 @@ Flags trainFlags(TrainOptions &options) {
   flags.value("init-from", "FILE", "start from these parameters (.safetensors)",
               store(options.initFrom));
   flags.value("log", "FILE", "loss curve as CSV: step,epoch,lr,loss", store(options.log));
-  flags.flag("allow-nonfinite", "go on when the loss is infinite or NaN",
+  flags.flag("allow-nonfinite", "go on when the loss or the data are infinite or NaN",
              [&] { options.allowNonFinite = true; });
   addMachineFlags(flags, options);
   flags.flag("quiet", "print only the results", [&] { options.quiet = true; });
@@ -110,6 +114,8 @@ Flags evalFlags(EvalOptions &options) {
   Flags flags;
   addDataFlags(flags, options);
   flags.value("weights", "FILE", "parameters (.safetensors); required", store(options.weights));
+  flags.flag("allow-nonfinite", "go on when the data are infinite or NaN",
+             [&] { options.allowNonFinite = true; });
   addMachineFlags(flags, options);
   return flags;
 }
@@ -129,8 +135,8 @@ Flags planFlags(PlanOptions &options) {
 }
 
 void printRaw(const std::string &text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size() || std::fflush(stdout) != 0)
+    throw Error::badInput(std::string("cannot write to standard output: ") + std::strerror(errno));
 }
 
 std::string usage(const std::string &name, const Program &program) {
@@ -169,8 +175,9 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   if (options.profile)
     profile.emplace(program.graphs[graphIndex(program, "eval")], executor.threads(),
                     (samples->rowCount + program.batch - 1) / program.batch);
-  Metrics metrics =
-      Evaluator(executor, *samples).run(allRows(samples->rowCount), profile ? &*profile : nullptr);
+  Metrics metrics = Evaluator(executor, *samples,
+                              options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused)
+                        .run(allRows(samples->rowCount), profile ? &*profile : nullptr);
   printLine(std::string(isTest ? "test: " : "") + describe(metrics) + ", " +
             groupDigits(metrics.rows) + " rows");
   if (profile)

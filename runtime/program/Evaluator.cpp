@@ -74,9 +74,10 @@ void checkTargets(const Program &program, const Samples &samples) {
     checkLabels(targetArray(program, samples), classesOf(program).classes, loss.ignoreIndex);
 }
 
-Evaluator::Evaluator(Executor &executor, const Samples &samples)
+Evaluator::Evaluator(Executor &executor, const Samples &samples, NonFinite nonFinite)
     : executor(executor), graph(graphIndex(executor.program(), "eval")),
-      loss(parseLoss(executor.program().loss)), feeder(executor.program().graphs[graph], samples),
+      loss(parseLoss(executor.program().loss)),
+      feeder(executor.program().graphs[graph], samples, nonFinite),
       output(modelOutput(executor.program().graphs[graph])),
       target(targetArray(executor.program(), samples)) {
   int64_t batch = executor.program().batch;

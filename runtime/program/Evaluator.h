@@ -29,7 +29,7 @@ class Evaluator {
 public:
   /// Takes the memory it needs. `samples` outlives the evaluator and holds an array for each sample
   /// input of the training graph.
-  Evaluator(Executor &executor, const Samples &samples);
+  Evaluator(Executor &executor, const Samples &samples, NonFinite nonFinite = NonFinite::Refused);
 
   /// Loss and accuracy over the samples `rows`. The last batch is filled up with its first row,
   /// whose repetitions do not count. Allocates nothing.

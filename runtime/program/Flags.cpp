@@ -148,4 +148,11 @@ double parseReal(const std::string &flag, const std::string &text) {
   return number;
 }
 
+double parseRate(const std::string &flag, const std::string &text) {
+  double number = parseReal(flag, text);
+  if (number < 0)
+    throw Error::badInput("--" + flag + ": expected a number of at least 0, found '" + text + "'");
+  return number;
+}
+
 } // namespace stow

@@ -50,6 +50,8 @@ private:
 int64_t parseCount(const std::string &flag, const std::string &text, int64_t least);
 uint64_t parseSeed(const std::string &flag, const std::string &text);
 double parseReal(const std::string &flag, const std::string &text);
+/// A finite number of at least 0: learning rates and factors of them.
+double parseRate(const std::string &flag, const std::string &text);
 
 /// The candidate nearest to `word` by edit distance, or empty when none is near.
 std::string nearest(std::string_view word, const std::vector<std::string> &candidates);

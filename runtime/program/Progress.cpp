@@ -119,6 +119,11 @@ void Progress::line(const std::string &text) {
   printLine(text);
 }
 
+void Progress::warn(const std::string &text) {
+  finish();
+  std::fprintf(stderr, "warning: %s\n", text.c_str());
+}
+
 void Progress::finish() {
   if (barIsOpen)
     print("\n", 1);

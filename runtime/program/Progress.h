@@ -38,6 +38,9 @@ public:
   /// Prints a line of its own. Keeps the bar intact.
   void line(const std::string &text);
 
+  /// Prints a warning to standard error, in every style.
+  void warn(const std::string &text);
+
   /// Ends the bar.
   void finish();
 

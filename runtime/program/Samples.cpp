@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -118,6 +119,55 @@ void checkIndices(const Array &array, const GraphInput &input) {
                   [&](int64_t value) { return value >= -rows && value < rows; });
 }
 
+/// Whether any of `count` values of an IEEE type, held in words of its size, has all bits of
+/// `exponent` set: NaN and the infinities. Without a branch per value, so that it is vectorized.
+template <typename Word> bool anyNonFinite(const char *values, int64_t count, Word exponent) {
+  Word found = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    Word word;
+    std::memcpy(&word, values + i * static_cast<int64_t>(sizeof(Word)), sizeof(Word));
+    found |= static_cast<Word>((word & exponent) == exponent);
+  }
+  return found != 0;
+}
+
+bool hasNonFinite(DType type, const char *values, int64_t count) {
+  switch (type) {
+  case DType::F64:
+    return anyNonFinite<uint64_t>(values, count, uint64_t{0x7FF} << 52);
+  case DType::F32:
+    return anyNonFinite<uint32_t>(values, count, uint32_t{0xFF} << 23);
+  case DType::F16:
+    return anyNonFinite<uint16_t>(values, count, 0x7C00);
+  case DType::BF16:
+    return anyNonFinite<uint16_t>(values, count, 0x7F80);
+  default:
+    return false;
+  }
+}
+
+/// Throws an error that names the first row of `array` with NaN or an infinity, as an input of
+/// `type` takes it; there is one.
+[[noreturn]] void failNonFinite(const Array &array, DType type) {
+  int64_t count = array.rowElements(), row = -1;
+  std::vector<char> values(static_cast<size_t>(count * sizeOf(type)));
+  do
+    convertElements(array.type, array.row(++row), type, values.data(), count);
+  while (!hasNonFinite(type, values.data(), count));
+  int64_t at = -1;
+  double value = 0;
+  do
+    toDoubles(type, values.data() + ++at * sizeOf(type), &value, 1);
+  while (std::isfinite(value));
+  throw Error::badInput(array.place + ": row " + std::to_string(row) + " holds " +
+                        (std::isnan(value) ? "NaN"
+                         : value > 0       ? "infinity"
+                                           : "-infinity") +
+                        " (element " + std::to_string(at) + " of " + std::to_string(count) +
+                        ", as " + std::string(nameOf(type)) +
+                        "); mend or drop the row, or go on with --allow-nonfinite");
+}
+
 } // namespace
 
 void checkSample(const Array &array, const GraphInput &input) {
@@ -196,7 +246,8 @@ Rows splitRows(int64_t count, double fraction, uint64_t seed) {
   return rows;
 }
 
-Feeder::Feeder(const GraphProgram &graph, const Samples &samples) {
+Feeder::Feeder(const GraphProgram &graph, const Samples &samples, NonFinite nonFinite)
+    : nonFinite(nonFinite) {
   size_t largest = 0;
   for (const GraphInput *input : sampleInputs(graph)) {
     auto found = samples.byInput.find(input->name);
@@ -225,6 +276,8 @@ void Feeder::write(Executor &executor, int64_t batchRow, int64_t row) {
       }
       source = rowBuffer.data();
     }
+    if (nonFinite == NonFinite::Refused && hasNonFinite(place.dtype, source, array.rowElements()))
+      failNonFinite(array, place.dtype);
     executor.writeTensorRow(place, batchRow, source);
   }
 }

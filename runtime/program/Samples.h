@@ -56,14 +56,19 @@ struct Rows {
 /// Holds out `fraction` of `count` samples, rounded down; which ones is a function of the seed.
 Rows splitRows(int64_t count, double fraction, uint64_t seed);
 
+/// What a feeder does with NaN and infinities in the data.
+enum class NonFinite : uint8_t { Refused, Allowed };
+
 /// Copies rows into the inputs of one graph.
 class Feeder {
 public:
   /// Every sample input of `graph` must have an array in `samples`; both outlive the feeder.
-  Feeder(const GraphProgram &graph, const Samples &samples);
+  Feeder(const GraphProgram &graph, const Samples &samples,
+         NonFinite nonFinite = NonFinite::Refused);
 
   /// Writes sample `row` as row `batchRow` of every sample input. Allocates nothing. Throws
-  /// Error(BadInput) naming array and row when a value does not fit the input's type.
+  /// Error(BadInput) naming array and row when a value does not fit the input's type, or is NaN or
+  /// infinite and that is refused.
   void write(Executor &executor, int64_t batchRow, int64_t row);
 
 private:
@@ -72,6 +77,7 @@ private:
     const Array *array;
   };
   std::vector<Channel> channels;
+  NonFinite nonFinite;
   std::vector<char> rowBuffer; ///< converted or realigned elements of one row
 };
 

@@ -19,6 +19,10 @@ StopSignal::StopSignal() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &previousInterrupt);
   sigaction(SIGTERM, &action, &previousTerminate);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGHUP, nullptr, &previousHangUp);
+  if (previousHangUp.sa_handler != SIG_IGN)
+    sigaction(SIGHUP, &action, nullptr);
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &previousPipe);
@@ -27,6 +31,7 @@ StopSignal::StopSignal() {
 StopSignal::~StopSignal() {
   sigaction(SIGINT, &previousInterrupt, nullptr);
   sigaction(SIGTERM, &previousTerminate, nullptr);
+  sigaction(SIGHUP, &previousHangUp, nullptr);
   sigaction(SIGPIPE, &previousPipe, nullptr);
 }
 

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <numeric>
 
@@ -46,7 +47,11 @@ private:
   void chooseLength(const std::optional<RunState> &saved);
   void announce();
   double oneStep();
+  template <typename Write> void withLog(Progress &progress, Write write);
+  void saveInTheMiddle(Progress &progress);
   void save(Progress &progress);
+  std::string whatIsSaved() const;
+  void requireLog() const;
   void endOfEpoch(Progress &progress);
   void finish(Progress &progress, int signal);
   const GraphProgram &trainGraph() const { return program.graphs[trainIndex]; }
@@ -67,6 +72,7 @@ private:
   std::optional<Feeder> feeder;
   std::optional<Evaluator> validationEvaluator, testEvaluator;
   std::optional<CheckpointWriter> writer;
+  std::optional<int64_t> savedStep; ///< of the latest save of this run
   std::optional<TrainingLog> log;
   std::optional<Profile> profile;
   std::optional<Metrics> testMetrics; ///< of the latest evaluation of the test rows
@@ -94,12 +100,13 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   if (options.initFrom)
     restoreState(*executor, SafetensorsFile(*options.initFrom), Restore::Parameters);
 
-  feeder.emplace(trainGraph(), samples);
+  const NonFinite nonFinite = options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused;
+  feeder.emplace(trainGraph(), samples, nonFinite);
   step.emplace(*executor);
   if (!rows.validation.empty())
-    validationEvaluator.emplace(*executor, samples);
+    validationEvaluator.emplace(*executor, samples, nonFinite);
   if (testSamples)
-    testEvaluator.emplace(*executor, *testSamples);
+    testEvaluator.emplace(*executor, *testSamples, nonFinite);
   order.resize(rows.train.size());
   if (options.save)
     writer.emplace(*executor, *options.save);
@@ -221,13 +228,56 @@ double TrainingRun::oneStep() {
   return loss;
 }
 
+/// Lets `write` write to the log. A log that takes no more is reported once and does not end the
+/// run.
+template <typename Write> void TrainingRun::withLog(Progress &progress, Write write) {
+  if (!log)
+    return;
+  bool wasWhole = log->problem().empty();
+  write(*log);
+  if (!log->problem().empty() && wasWhole)
+    progress.warn(log->problem() + "; rows from step " + std::to_string(state.step) +
+                  " on wait in memory until there is room, training goes on");
+  else if (log->problem().empty() && !wasWhole)
+    progress.warn("'" + *options.log + "' has all its rows again");
+}
+
+/// A save that fails is reported and does not end the run: the next one may find room.
+void TrainingRun::saveInTheMiddle(Progress &progress) {
+  try {
+    save(progress);
+  } catch (const Error &error) {
+    progress.warn(std::string(error.what()) + "; " + whatIsSaved() +
+                  ", training goes on and saves again after " + std::to_string(options.saveEvery) +
+                  " steps");
+  }
+}
+
 void TrainingRun::save(Progress &progress) {
-  if (log)
-    log->writeThrough();
+  withLog(progress, [](TrainingLog &log) { log.writeThrough(); });
   auto start = std::chrono::steady_clock::now();
   writer->save(state);
+  savedStep = state.step;
   progress.exclude(std::chrono::steady_clock::now() - start);
   progress.line("saved " + writer->path() + " after step " + std::to_string(state.step));
+}
+
+/// What a failed save leaves.
+std::string TrainingRun::whatIsSaved() const {
+  if (savedStep)
+    return "the save after step " + std::to_string(*savedStep) + " is intact";
+  return std::filesystem::exists(writer->path()) ? "the file is what it was before this run"
+                                                 : "nothing has been saved yet";
+}
+
+/// Throws when rows of the log are lost; by then everything else has been written.
+void TrainingRun::requireLog() const {
+  if (log && !log->problem().empty())
+    throw Error::badInput(log->problem() + "; the last rows of the log are lost" +
+                          (savedStep ? ", '" + writer->path() + "' holds the state after step " +
+                                           std::to_string(*savedStep) +
+                                           ": go on with --resume and another --log"
+                                     : ""));
 }
 
 void TrainingRun::endOfEpoch(Progress &progress) {
@@ -261,8 +311,9 @@ int TrainingRun::run() {
     double stepRate = rate.at(state.step);
     double loss = oneStep();
     ++state.step;
-    if (log)
-      log->append(state.step, (state.step - 1) / rate.stepsPerEpoch + 1, stepRate, loss);
+    withLog(progress, [&](TrainingLog &log) {
+      log.append(state.step, (state.step - 1) / rate.stepsPerEpoch + 1, stepRate, loss);
+    });
     if (!std::isfinite(loss) && !options.allowNonFinite) {
       progress.finish();
       throw Error::badInput("the loss is " + std::to_string(loss) + " at step " +
@@ -274,7 +325,7 @@ int TrainingRun::run() {
     if (state.step % rate.stepsPerEpoch == 0 || isEnd)
       endOfEpoch(progress);
     if (writer && !isEnd && options.saveEvery > 0 && state.step % options.saveEvery == 0)
-      save(progress);
+      saveInTheMiddle(progress);
   }
   finish(progress, state.step < rate.totalSteps ? stop.received() : 0);
   return state.step < rate.totalSteps ? 128 + stop.received() : 0;
@@ -283,8 +334,17 @@ int TrainingRun::run() {
 void TrainingRun::finish(Progress &progress, int signal) {
   double seconds = progress.seconds();
   double speed = progress.samplesPerSecond(state.step);
-  if (writer)
-    save(progress);
+  withLog(progress, [](TrainingLog &log) { log.writeThrough(); });
+  if (writer) {
+    try {
+      save(progress);
+    } catch (const Error &error) {
+      progress.finish();
+      throw Error::badInput(std::string(error.what()) + "; the run ended after step " +
+                            std::to_string(state.step) + ", " + whatIsSaved() +
+                            (log && log->problem().empty() ? " and the log is complete" : ""));
+    }
+  }
   progress.finish();
   if (profile)
     reportProfile(*profile, *options.profile);
@@ -293,6 +353,7 @@ void TrainingRun::finish(Progress &progress, int signal) {
               std::to_string(state.rate.totalSteps) +
               (writer ? "; continue with --resume=" + writer->path()
                       : "; nothing was saved, --save=FILE would have"));
+    requireLog();
     return;
   }
   // Without a validation split the last step was followed by an evaluation of the test rows.
@@ -307,6 +368,7 @@ void TrainingRun::finish(Progress &progress, int signal) {
                 speed > 0 ? 1e3 * static_cast<double>(program.batch) / speed : 0);
   printLine(text);
   printLine(memorySummary(program.plan));
+  requireLog();
 }
 
 } // namespace

@@ -59,15 +59,16 @@ int64_t keptBytes(const std::string &path, int64_t keepSteps) {
 } // namespace
 
 TrainingLog::TrainingLog(const std::string &path, int64_t keepSteps) : path(path) {
+  waiting.reserve(128);
   int64_t kept = keepSteps > 0 ? keptBytes(path, keepSteps) : 0;
   file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file < 0)
-    fail("open");
+    throw Error::badInput(failure("open"));
   if (::ftruncate(file, kept) != 0)
-    fail("shorten");
+    throw Error::badInput(failure("shorten"));
   if (kept == 0 &&
       ::write(file, header.data(), header.size()) != static_cast<ssize_t>(header.size()))
-    fail("write");
+    throw Error::badInput(failure("write"));
 }
 
 TrainingLog::~TrainingLog() {
@@ -75,25 +76,37 @@ TrainingLog::~TrainingLog() {
     ::close(file);
 }
 
-void TrainingLog::fail(const char *what) const {
-  throw Error::badInput("cannot " + std::string(what) + " '" + path + "': " + std::strerror(errno));
+std::string TrainingLog::failure(const char *what) const {
+  return "cannot " + std::string(what) + " '" + path + "': " + std::strerror(errno);
 }
 
 void TrainingLog::append(int64_t step, int64_t epoch, double rate, double loss) {
-  char row[128];
+  char row[128]; // longer than any row
   int size = std::snprintf(row, sizeof(row), "%lld,%lld,%.9g,%.9g\n", static_cast<long long>(step),
                            static_cast<long long>(epoch), rate, loss);
-  ssize_t written;
-  do
-    written = ::write(file, row, static_cast<size_t>(size));
-  while (written < 0 && errno == EINTR);
-  if (written != size)
-    fail("write");
+  waiting.append(row, static_cast<size_t>(size));
+  writeWaiting();
+}
+
+void TrainingLog::writeWaiting() {
+  while (!waiting.empty()) {
+    ssize_t written = ::write(file, waiting.data(), waiting.size());
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0) {
+      lastProblem = failure("write");
+      return;
+    }
+    waiting.erase(0, static_cast<size_t>(written));
+  }
+  lastProblem.clear();
 }
 
 void TrainingLog::writeThrough() {
-  if (::fsync(file) != 0 && errno != EINVAL && errno != EROFS) // a pipe has nothing to write to
-    fail("write through");
+  writeWaiting();
+  if (lastProblem.empty() && ::fsync(file) != 0 && errno != EINVAL &&
+      errno != EROFS) // a pipe has nothing to write to
+    lastProblem = failure("write through");
 }
 
 } // namespace stow

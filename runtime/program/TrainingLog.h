@@ -7,7 +7,9 @@
 namespace stow {
 
 /// One row per step, each appended by one write, so that a process that dies leaves whole rows. The
-/// log is written through to the disk before each save: it never lags behind a checkpoint.
+/// log is written through to the disk before each save: it never lags behind a checkpoint. Where
+/// the disk takes no more, rows wait in memory and are written with the next row or save that finds
+/// room: a run is worth more than its log.
 class TrainingLog {
 public:
   /// Starts a new log, or, with `keepSteps`, keeps the rows of the first `keepSteps` steps of the
@@ -18,15 +20,23 @@ public:
   TrainingLog(const TrainingLog &) = delete;
   TrainingLog &operator=(const TrainingLog &) = delete;
 
-  /// `step` counts from 1, `epoch` from 1. Allocates nothing.
+  /// `step` counts from 1, `epoch` from 1. Allocates nothing while rows reach the file.
   void append(int64_t step, int64_t epoch, double rate, double loss);
 
   void writeThrough();
 
+  /// What keeps rows from the file, as "cannot write 'run.csv': No space left on device"; empty
+  /// while it holds all of them.
+  const std::string &problem() const { return lastProblem; }
+
 private:
-  [[noreturn]] void fail(const char *what) const;
+  /// "cannot write 'run.csv': ", and what errno says.
+  std::string failure(const char *what) const;
+  void writeWaiting();
 
   std::string path;
+  std::string waiting; ///< bytes that the file has not taken yet
+  std::string lastProblem;
   int file = -1;
 };
 

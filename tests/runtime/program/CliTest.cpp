@@ -14,6 +14,7 @@
 
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 namespace stow::test {
@@ -161,6 +162,106 @@ TEST_F(CliTest, KilledRunResumesFromItsLastSave) {
   Result rest = train({"--resume=" + weights, "--log=" + log});
   EXPECT_THAT(rest.out, HasSubstr("resumed after step 30 of 70"));
   EXPECT_EQ(readFile(log), readFile(whole));
+}
+
+/// Writes of more than `bytes` to one file fail while an object lives, as on a full disk.
+class FullDisk {
+public:
+  explicit FullDisk(rlim_t bytes) : previous(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before);
+    rlimit tight = {bytes, before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &tight);
+  }
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, previous);
+  }
+
+private:
+  rlimit before = {};
+  void (*previous)(int);
+};
+
+// Tests that a log that takes no more is reported at once, and that the weights are saved all the
+// same, bit for bit those of an undisturbed run.
+TEST_F(CliTest, FullDiskUnderTheLog) {
+  std::string whole = dir.path("whole.safetensors");
+  train({"--steps=400", "--save=" + whole});
+  std::optional<FullDisk> full(std::in_place, 8192); // weights fit, the log does not
+  Result result = run(program, {"train", "--data=" + digits, "--steps=400", "--save=" + weights,
+                                "--log=" + log, "--validation-split=0"});
+  full.reset();
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, ContainsRegex("warning: cannot write '" + log +
+                                        "': File too large; rows from step [0-9]+ on wait"));
+  EXPECT_THAT(result.err, HasSubstr("error: cannot write '" + log + "'"));
+  EXPECT_THAT(result.err, HasSubstr("'" + weights +
+                                    "' holds the state after step 400: go on with "
+                                    "--resume and another --log"));
+  EXPECT_EQ(readFile(weights), readFile(whole));
+}
+
+// Tests that a save that finds no room leaves the one before and the log, and that the run goes on
+// to the next save.
+TEST_F(CliTest, FullDiskUnderASave) {
+  std::optional<FullDisk> full;
+  afterTinyStep = [&](int64_t step) {
+    if (step == 15)
+      full.emplace(2000); // the log of 35 steps fits, weights do not
+    if (step == 25)
+      full.reset();
+    if (step == 33)
+      full.emplace(2000);
+  };
+  Result result = run(program, {"train", "--data=" + digits, "--steps=35", "--save=" + weights,
+                                "--save-every=10", "--log=" + log, "--validation-split=0"});
+  full.reset();
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("warning: cannot write '" + weights +
+                        "': File too large; the save after step 10 is intact, training goes on "
+                        "and saves again after 10 steps\n"));
+  EXPECT_THAT(result.out, HasSubstr("after step 30"));
+  EXPECT_THAT(result.err,
+              HasSubstr("error: cannot write '" + weights +
+                        "': File too large; the run ended after step 35, the save after step 30 "
+                        "is intact and the log is complete\n"));
+  EXPECT_EQ(SafetensorsFile(weights).metadata().at("step"), "30");
+  EXPECT_EQ(std::ranges::count(readFile(log), '\n'), 36);
+  EXPECT_FALSE(std::filesystem::exists(weights + ".part"));
+}
+
+// Tests that reports which standard output does not take are an error.
+TEST_F(CliTest, FullStandardOutput) {
+  pid_t child = fork();
+  if (child == 0) {
+    char name[] = "./model", command[] = "plan";
+    char *argv[] = {name, command};
+    if (!std::freopen("/dev/full", "w", stdout))
+      _exit(99);
+    _exit(stowMain(2, argv, program, tinyImage()));
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+}
+
+// Tests that a closed terminal saves: its signal may come twice, and is left alone under nohup.
+TEST_F(CliTest, HangUp) {
+  afterTinyStep = [](int64_t step) {
+    if (step == 20) {
+      raise(SIGHUP);
+      raise(SIGHUP);
+    }
+  };
+  std::vector<std::string> arguments = {"train", "--data=" + digits, "--steps=40",
+                                        "--save=" + weights};
+  EXPECT_EQ(run(program, arguments).code, 129);
+  EXPECT_EQ(SafetensorsFile(weights).metadata().at("step"), "20");
+  auto previous = std::signal(SIGHUP, SIG_IGN);
+  EXPECT_EQ(run(program, arguments).code, 0);
+  EXPECT_EQ(std::signal(SIGHUP, previous), SIG_IGN);
+  EXPECT_EQ(SafetensorsFile(weights).metadata().at("step"), "40");
 }
 
 // Tests that training further than first planned is a resume with a larger number.
@@ -350,8 +451,37 @@ TEST_F(CliTest, DataErrors) {
               HasSubstr("looked for pixels; the file holds x, y; choose one with --x=NAME"));
 }
 
+// Tests that NaN and infinities in the data are found where they are, before they reach the
+// weights.
+TEST_F(CliTest, NonFiniteData) {
+  std::string data = dir.path("bad.npz");
+  auto with = [&](const std::string &x) {
+    writeFile(data, zip({{"x.npy", x}, {"y.npy", npyLabels(std::vector<int64_t>(40, 3))}}));
+    return errorOf({"train", "--data=" + data, "--epochs=9", "--save=" + weights});
+  };
+  std::vector<float> pixels(40 * 64, 0.5f);
+  pixels[7 * 64 + 3] = pixels[30 * 64] = std::numeric_limits<float>::quiet_NaN();
+  std::string x = npyFloats({40, 8, 8}, pixels);
+  EXPECT_THAT(with(x), HasSubstr("bad.npz: x: row 7 holds NaN (element 3 of 64, as f32); mend or "
+                                 "drop the row, or go on with --allow-nonfinite"));
+  EXPECT_FALSE(std::filesystem::exists(weights));
+  EXPECT_EQ(run(program, {"train", "--data=" + data, "--allow-nonfinite"}).code, 0);
+  train({"--steps=1", "--save=" + weights});
+  EXPECT_THAT(errorOf({"eval", "--data=" + data, "--weights=" + weights}),
+              HasSubstr("row 7 holds NaN"));
+  // 1e300 is a number in the file and none in the arena.
+  std::vector<double> wide(40 * 64, 0.5);
+  wide[11 * 64 + 1] = -1e300;
+  EXPECT_THAT(with(npy("<f8", {40, 8, 8}, bytesOf(wide))),
+              HasSubstr("row 11 holds -infinity (element 1 of 64, as f32)"));
+}
+
 TEST_F(CliTest, RunErrors) {
   std::string data = "--data=" + digits;
+  for (const char *rate : {"-0.1", "nan", "inf", "fast"})
+    EXPECT_THAT(errorOf({"train", data, std::string("--lr=") + rate}), HasSubstr("--lr: expected"));
+  EXPECT_THAT(errorOf({"train", data, "--lr-decay=-1"}),
+              HasSubstr("--lr-decay: expected a number of at least 0, found '-1'"));
   EXPECT_THAT(errorOf({"train", data, "--lr=1e38"}),
               HasSubstr("; try a lower --lr, or go on with --allow-nonfinite"));
   EXPECT_EQ(run(program, {"train", data, "--lr=1e38", "--allow-nonfinite", "--steps=5"}).code, 0);

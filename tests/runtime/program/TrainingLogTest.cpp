@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <sys/resource.h>
+
 namespace stow {
 namespace {
 
@@ -84,6 +87,26 @@ TEST_F(TrainingLogTest, FullPrecision) {
   TrainingLog log(path, 0);
   log.append(1, 1, 0.1, 1.23456789012);
   EXPECT_THAT(readFile(path), HasSubstr("\n1,1,0.1,1.23456789\n"));
+}
+
+// Tests that rows which the disk does not take wait, and reach it in order once there is room.
+TEST_F(TrainingLogTest, FullDisk) {
+  TrainingLog log(path, 0);
+  log.append(1, 1, 0.5, 1.0 / 3);
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  auto previous = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit tight = {readFile(path).size() + 5, before.rlim_max}; // the next row fits in part
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  log.append(2, 1, 0.5, 1.0 / 3);
+  log.append(3, 1, 0.5, 1.0 / 3);
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(log.problem(), "cannot write '" + path + "': File too large");
+  EXPECT_EQ(readFile(path), rows({1}) + "2,1,0");
+  log.append(4, 1, 0.5, 1.0 / 3);
+  std::signal(SIGXFSZ, previous);
+  EXPECT_EQ(log.problem(), "");
+  EXPECT_EQ(readFile(path), rows({1, 2, 3, 4}));
 }
 
 TEST_F(TrainingLogTest, UnwritableFolder) {
