@@ -110,11 +110,9 @@ void link(const LinkInput &input, const std::string &output) {
   arguments.push_back(input.shared ? "-shared" : "-pie");
   arguments.insert(arguments.end(), {"-o", partial.path, "-Wl,--gc-sections", "-Wl,--as-needed",
                                      "-Wl,--build-id=none"});
-  Temporary script;
   if (!input.visible.empty()) {
-    script = makeTemporary(output);
-    writeVersionScript(input.visible, script.path);
-    arguments.push_back("-Wl,--version-script=" + script.path);
+    writeVersionScript(input.visible, folder.file("version-script"));
+    arguments.push_back("-Wl,--version-script=" + folder.file("version-script"));
   }
   if (!input.entry.empty())
     arguments.push_back("-Wl,--undefined=" + input.entry);
