@@ -72,6 +72,7 @@ def Stow_InitAttr : Stow_Attr<"Init", "init"> {
 // Element types of stored tensors. Masks are i1 and take one byte per element; i8 holds indices.
 def Stow_Tensor : StaticShapeTensorOf<[F64, F32, F16, BF16, I64, I32, I8, I1]>;
 def Stow_FloatTensor : StaticShapeTensorOf<[F64, F32, F16, BF16]>;
+def Stow_NumberTensor : StaticShapeTensorOf<[F64, F32, F16, BF16, I64, I32]>;
 def Stow_IntTensor : StaticShapeTensorOf<[I64, I32]>;
 def Stow_MaskTensor : StaticShapeTensorOf<[I1]>;
 

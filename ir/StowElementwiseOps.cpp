@@ -84,6 +84,10 @@ STOW_ELEMENTWISE(SigmoidOp)
 STOW_ELEMENTWISE(TanhOp)
 STOW_ELEMENTWISE(ErfOp)
 STOW_ELEMENTWISE(SoftplusOp)
+STOW_ELEMENTWISE(SinOp)
+STOW_ELEMENTWISE(CosOp)
+STOW_ELEMENTWISE(AtanOp)
+STOW_ELEMENTWISE(RoundOp)
 STOW_ELEMENTWISE(HardSwishOp)
 STOW_ELEMENTWISE(AddOp)
 STOW_ELEMENTWISE(SubOp)
@@ -168,6 +172,20 @@ SmallVector<unsigned> SelectOp::getOverwritableOperands(unsigned result) {
   return sameSizeOperands(*this, result);
 }
 
+LogicalResult CompareOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location,
+                                          Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  Type a = getElementTypeOrSelf(adaptor.getA()), b = getElementTypeOrSelf(adaptor.getB());
+  if (a != b) // C2
+    return emitOptionalError(location, "operands have different element types: ", a, " and ", b);
+  return inferBroadcast(location, adaptor.getOperands(), IntegerType::get(context, 1), types); // C1
+}
+bool CompareOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+SmallVector<unsigned> CompareOp::getOverwritableOperands(unsigned result) {
+  return sameSizeOperands(*this, result);
+}
+
 SmallVector<unsigned> CastOp::getOverwritableOperands(unsigned) { return {}; }
 LogicalResult CastOp::verify() {
   if (getX().getType().getShape() != getY().getType().getShape()) // C1
@@ -182,6 +200,39 @@ LogicalResult ClipOp::verify() {
     return emitOpError() << "expects low <= high";
   return success();
 }
+
+LogicalResult RoundOp::verify() {
+  if (!llvm::is_contained({"even", "floor", "ceil", "zero"}, getMode())) // C1
+    return emitOpError() << "expects mode even, floor, ceil or zero, found " << getModeAttr();
+  return success();
+}
+
+LogicalResult CompareOp::verify() {
+  bool known = llvm::is_contained({"eq", "ne"}, getPredicate()) ||
+               (!getA().getType().getElementType().isInteger(1) &&
+                llvm::is_contained({"lt", "le", "gt", "ge"}, getPredicate()));
+  if (!known) // C3
+    return emitOpError() << "expects predicate eq or ne, or for numbers lt, le, gt or ge, found "
+                         << getPredicateAttr();
+  return success();
+}
+
+// C1 of random and draw.
+template <typename Op> static LogicalResult verifyDistribution(Op op) {
+  StringRef kind = op.getDistribution();
+  double a = op.getA().convertToDouble(), b = op.getB().convertToDouble();
+  bool fits = kind == "uniform"     ? a < b
+              : kind == "normal"    ? b >= 0
+              : kind == "bernoulli" ? a >= 0 && a <= 1
+                                    : false;
+  if (fits)
+    return success();
+  return op.emitOpError() << "expects distribution uniform with a < b, normal with b >= 0 or "
+                             "bernoulli with a in [0, 1], found "
+                          << op.getDistributionAttr() << " with a = " << a << ", b = " << b;
+}
+LogicalResult RandomOp::verify() { return verifyDistribution(*this); }
+LogicalResult DrawOp::verify() { return verifyDistribution(*this); }
 
 LogicalResult DropoutOp::verify() {
   double ratio = getRatio().convertToDouble();

@@ -8,28 +8,28 @@ class Stow_ElementwiseOp<string mnemonic, list<Trait> traits = []>
     : Stow_InferredOp<mnemonic, !listconcat(traits, [Stow_IsElementwise, Stow_Overwrites])> {
 }
 
-class Stow_UnaryOp<string mnemonic, string formula, list<Trait> traits = []>
-    : Stow_ElementwiseOp<mnemonic, !listconcat(traits, [Stow_HasGradient])> {
+class Stow_UnaryOp<string mnemonic, string formula, Type operand = Stow_FloatTensor>
+    : Stow_ElementwiseOp<mnemonic, [Stow_HasGradient]> {
   let summary = "Elementwise " # formula;
   let description = "`y = " # formula # "`, elementwise.\n\n```mlir\n%y = stow." # mnemonic #
                     " %x : (tensor<4x8xf32>) -> tensor<4x8xf32>\n```";
-  let arguments = (ins Stow_FloatTensor:$x);
-  let results = (outs Stow_FloatTensor:$y);
+  let arguments = (ins operand:$x);
+  let results = (outs operand:$y);
 }
 
-class Stow_BinaryOp<string mnemonic, string formula, list<Trait> traits = []>
-    : Stow_ElementwiseOp<mnemonic, !listconcat(traits, [Stow_HasGradient])> {
+class Stow_BinaryOp<string mnemonic, string formula, Type operand = Stow_NumberTensor>
+    : Stow_ElementwiseOp<mnemonic, [Stow_HasGradient]> {
   let summary = "Elementwise " # formula;
   let description = "`y = " # formula # "` after NumPy broadcasting; C1: shapes broadcast, C2: one "
                     "element type.\n\n```mlir\n%y = stow." # mnemonic #
                     " %a, %b : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>\n```";
-  let arguments = (ins Stow_FloatTensor:$a, Stow_FloatTensor:$b);
-  let results = (outs Stow_FloatTensor:$y);
+  let arguments = (ins operand:$a, operand:$b);
+  let results = (outs operand:$y);
 }
 
-def Stow_NegOp : Stow_UnaryOp<"neg", "-x">;
-def Stow_AbsOp : Stow_UnaryOp<"abs", "|x|">;
-def Stow_SignOp : Stow_UnaryOp<"sign", "sign(x), 0 at 0">;
+def Stow_NegOp : Stow_UnaryOp<"neg", "-x", Stow_NumberTensor>;
+def Stow_AbsOp : Stow_UnaryOp<"abs", "|x|", Stow_NumberTensor>;
+def Stow_SignOp : Stow_UnaryOp<"sign", "sign(x), 0 at 0", Stow_NumberTensor>;
 def Stow_ExpOp : Stow_UnaryOp<"exp", "exp(x)">;
 def Stow_LogOp : Stow_UnaryOp<"log", "ln(x)">;
 def Stow_SqrtOp : Stow_UnaryOp<"sqrt", "sqrt(x)">;
@@ -38,15 +38,50 @@ def Stow_SigmoidOp : Stow_UnaryOp<"sigmoid", "1 / (1 + exp(-x))">;
 def Stow_TanhOp : Stow_UnaryOp<"tanh", "tanh(x)">;
 def Stow_ErfOp : Stow_UnaryOp<"erf", "erf(x)">;
 def Stow_SoftplusOp : Stow_UnaryOp<"softplus", "ln(1 + exp(x))">;
+def Stow_SinOp : Stow_UnaryOp<"sin", "sin(x)">;
+def Stow_CosOp : Stow_UnaryOp<"cos", "cos(x)">;
+def Stow_AtanOp : Stow_UnaryOp<"atan", "arctan(x)">;
 def Stow_HardSwishOp : Stow_UnaryOp<"hard_swish", "x * min(max(x / 6 + 1 / 2, 0), 1)">;
 
 def Stow_AddOp : Stow_BinaryOp<"add", "a + b"> { let hasFolder = 1; }
 def Stow_SubOp : Stow_BinaryOp<"sub", "a - b"> { let hasFolder = 1; }
 def Stow_MulOp : Stow_BinaryOp<"mul", "a * b"> { let hasFolder = 1; }
+// Quotients of integers are rounded towards zero; a quotient by 0 is 0.
 def Stow_DivOp : Stow_BinaryOp<"div", "a / b"> { let hasFolder = 1; }
 def Stow_MaximumOp : Stow_BinaryOp<"maximum", "max(a, b)">;
 def Stow_MinimumOp : Stow_BinaryOp<"minimum", "min(a, b)">;
-def Stow_PowOp : Stow_BinaryOp<"pow", "a to the power b">;
+def Stow_PowOp : Stow_BinaryOp<"pow", "a to the power b", Stow_FloatTensor>;
+
+def Stow_RoundOp : Stow_ElementwiseOp<"round", [Stow_HasGradient]> {
+  let summary = "Round to a whole number";
+  let description = [{
+    To the nearest whole number (`even`: halves go to the even one), or the next one downwards
+    (`floor`), upwards (`ceil`) or towards zero (`zero`). Its derivative is 0: nothing flows back.
+    C1: `mode` is one of the four.
+    ```mlir
+    %y = stow.round %x {mode = "floor"} : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, StrAttr:$mode);
+  let results = (outs Stow_FloatTensor:$y);
+  let hasVerifier = 1;
+}
+
+def Stow_CompareOp : Stow_ElementwiseOp<"compare"> {
+  let summary = "Compare two tensors, one byte per element";
+  let description = [{
+    The mask of `a predicate b` after NumPy broadcasting, where the predicate is eq, ne, lt, le, gt or
+    ge. Integers are signed. A comparison with NaN is false, but for ne, which is true: `ne x, x` finds
+    NaN. C1: shapes broadcast; C2: one element type; C3: a known predicate, eq or ne for masks.
+    ```mlir
+    %m = stow.compare %tokens, %pad {predicate = "ne"}
+        : (tensor<2x8xi64>, tensor<i64>) -> tensor<2x8xi1>
+    ```
+  }];
+  let arguments = (ins Stow_Tensor:$a, Stow_Tensor:$b, StrAttr:$predicate);
+  let results = (outs Stow_MaskTensor:$mask);
+  let hasVerifier = 1;
+}
 
 def Stow_ReluOp : Stow_ElementwiseOp<"relu", [Stow_HasSavedChoice]> {
   let summary = "Rectified linear unit";
@@ -224,8 +259,8 @@ def Stow_SelectOp : Stow_ElementwiseOp<"select", [Stow_HasGradient]> {
         : (tensor<8x8xi1>, tensor<2x8x8xf32>, tensor<f32>) -> tensor<2x8x8xf32>
     ```
   }];
-  let arguments = (ins Stow_MaskTensor:$condition, Stow_FloatTensor:$a, Stow_FloatTensor:$b);
-  let results = (outs Stow_FloatTensor:$y);
+  let arguments = (ins Stow_MaskTensor:$condition, Stow_Tensor:$a, Stow_Tensor:$b);
+  let results = (outs Stow_Tensor:$y);
 }
 
 def Stow_CastOp : Stow_Op<"cast", [Stow_IsElementwise, Stow_Overwrites, Stow_HasGradient]> {
@@ -271,6 +306,45 @@ def Stow_DropoutTrainingOp : Stow_ElementwiseOp<"dropout_training", [Stow_HasGra
   }];
   let arguments = (ins Stow_FloatTensor:$x, Stow_IntTensor:$seed, F64Attr:$ratio, I64Attr:$stream);
   let results = (outs Stow_FloatTensor:$y);
+}
+
+def Stow_RandomOp : Stow_Op<"random"> {
+  let summary = "Random numbers of the model form";
+  let description = [{
+    A tensor of independent random numbers: `uniform` in [a, b), `normal` with mean a and standard
+    deviation b, or `bernoulli`, 1 with probability a and else 0. `stream` tells the ops of a model
+    apart. Both graphs get stow.draw instead; in the evaluation graph its seed is 0, and a bernoulli
+    becomes its mean a, so that what it switches off in training is scaled as it is on average.
+    C1: a known distribution; a uniform range is not empty, no deviation is negative, a probability
+    lies in [0, 1].
+    ```mlir
+    %r = stow.random {distribution = "normal", a = 0.0 : f64, b = 1.0 : f64, stream = 0 : i64}
+        : () -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins StrAttr:$distribution, F64Attr:$a, F64Attr:$b, I64Attr:$stream);
+  let results = (outs Stow_FloatTensor:$y);
+  let hasVerifier = 1;
+}
+
+def Stow_DrawOp : Stow_Op<"draw", [Stow_IsElementwise]> {
+  let summary = "Random numbers by counter";
+  let description = [{
+    Element i, counted row-major whatever the layout, is made of the first two output words of
+    Philox4x32-10 with the counter and key of stow.dropout_training: the same seed gives the same
+    elements, so that recomputing it is exact. `uniform`: `a + (b - a) * floor(w0 / 2^8) / 2^24`;
+    `bernoulli`: `w0 < floor(a * 2^32)`, compared as unsigned integers; `normal`: `a + b * sqrt(-2 ln
+    u) * cos(2 pi v)` with `u = (floor(w0 / 2^8) + 1) / 2^24`, `v = floor(w1 / 2^8) / 2^24` (Box and
+    Muller 1958). C1 as for stow.random.
+    ```mlir
+    %r = stow.draw %seed {distribution = "uniform", a = 0.0 : f64, b = 1.0 : f64, stream = 3 : i64}
+        : (tensor<i64>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Stow_IntTensor:$seed, StrAttr:$distribution, F64Attr:$a, F64Attr:$b,
+                       I64Attr:$stream);
+  let results = (outs Stow_FloatTensor:$y);
+  let hasVerifier = 1;
 }
 
 #endif // STOW_ELEMENTWISE_OPS_TD

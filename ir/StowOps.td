@@ -4,6 +4,7 @@
 
 include "ir/StowElementwiseOps.td"
 include "ir/StowEmbeddingOps.td"
+include "ir/StowIndexOps.td"
 include "ir/StowKernelOps.td"
 include "ir/StowLinearOps.td"
 include "ir/StowLossOps.td"

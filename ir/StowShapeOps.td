@@ -109,9 +109,9 @@ def Stow_PadOp : Stow_InferredOp<"pad", [Stow_HasGradient, Stow_TakesParts]> {
         : (tensor<8x6xf32>) -> tensor<8x8xf32>
     ```
   }];
-  let arguments = (ins Stow_FloatTensor:$x, DenseI64ArrayAttr:$before, DenseI64ArrayAttr:$after,
+  let arguments = (ins Stow_Tensor:$x, DenseI64ArrayAttr:$before, DenseI64ArrayAttr:$after,
                        F64Attr:$value);
-  let results = (outs Stow_FloatTensor:$y);
+  let results = (outs Stow_Tensor:$y);
 }
 
 def Stow_BroadcastToOp : Stow_Op<"broadcast_to", [Stow_IsElementwise, Stow_HasGradient]> {

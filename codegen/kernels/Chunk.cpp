@@ -124,6 +124,42 @@ void Chunk::store(Value value, const Buffer &buffer, Access access) const {
     vector::StoreOp::create(builder, location, value, buffer.memory, ValueRange{first(access)});
 }
 
+Value Chunk::gather(Value condition, const Buffer &buffer, Value elements) const {
+  Value zero = arith::ConstantIndexOp::create(builder, location, 0);
+  if (lanes == 1) {
+    Value at = arith::SelectOp::create(
+        builder, location, condition,
+        arith::IndexCastOp::create(builder, location, builder.getIndexType(), elements), zero);
+    return fromStored(memref::LoadOp::create(builder, location, buffer.memory, ValueRange{at}),
+                      buffer.element);
+  }
+  Value active = widen(condition);
+  if (mask)
+    active = arith::AndIOp::create(builder, location, active, mask);
+  auto loaded = cast<VectorType>(type(storedElement(buffer)));
+  Value stored =
+      vector::GatherOp::create(builder, location, loaded, buffer.memory, ValueRange{zero}, elements,
+                               active, zeroOf(builder, location, loaded));
+  return fromStored(stored, buffer.element);
+}
+
+void Chunk::scatter(Value condition, Value value, const Buffer &buffer, Value elements) const {
+  assert(!buffer.element.isInteger(1) && "masks are not summed");
+  if (lanes == 1) {
+    auto branch = scf::IfOp::create(builder, location, condition, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    Value at = arith::IndexCastOp::create(builder, location, builder.getIndexType(), elements);
+    memref::StoreOp::create(builder, location, value, buffer.memory, ValueRange{at});
+    return;
+  }
+  Value active = widen(condition), zero = arith::ConstantIndexOp::create(builder, location, 0);
+  if (mask)
+    active = arith::AndIOp::create(builder, location, active, mask);
+  vector::ScatterOp::create(builder, location, /*resultType=*/Type(), buffer.memory,
+                            ValueRange{zero}, elements, active, widen(value));
+}
+
 Value Chunk::positions(Access access) const {
   Type wide = builder.getI64Type();
   Value start = arith::IndexCastOp::create(builder, location, wide, first(access));

@@ -125,8 +125,11 @@ void emitBox(const Box &box, KernelFrame &frame) {
       if (box.source)
         value = chunk.load(frame.buffers[*box.source], {place.bases[1], lane.strides[1]});
       else
-        value = arith::ConstantOp::create(builder, lanes.getLocation(),
-                                          builder.getFloatAttr(to.element, box.fill));
+        value = arith::ConstantOp::create(
+            builder, lanes.getLocation(),
+            isa<FloatType>(to.element)
+                ? TypedAttr(builder.getFloatAttr(to.element, box.fill))
+                : TypedAttr(builder.getIntegerAttr(to.element, static_cast<int64_t>(box.fill))));
       chunk.store(value, to, {place.bases[0], lane.strides[0]});
     });
   });
@@ -186,6 +189,53 @@ void emitPad(PadOp op, ArrayRef<Strides> strides, KernelFrame &frame) {
   }
 }
 
+/// Positions start + i * step, i < count, of a dimension, walked forwards.
+struct Progression {
+  int64_t start, count, step;
+};
+
+/// The elements of x, then the zeros around and between them: per dimension those before its first
+/// position, behind its last one, and for each remainder of the step those between. A box of zeros
+/// spans the dimensions before its own at their positions and those after it whole, so that no
+/// element is written twice.
+void emitStridedPad(StridedPadOp op, ArrayRef<Strides> strides, KernelFrame &frame) {
+  ArrayRef<int64_t> inner = shapeOf(op.getX()), outer = shapeOf(op.getY());
+  Box data{SmallVector<int64_t>(inner), 1, {}, 0, 0, {}, 0, 0};
+  SmallVector<Progression> taken;
+  for (auto [dim, extent] : llvm::enumerate(inner)) {
+    int64_t start = op.getStarts()[dim], step = op.getSteps()[dim], from = strides[0][dim];
+    if (step < 0) { // walked the other way on both sides
+      start += (extent - 1) * step;
+      data.sourceOffset += (extent - 1) * from;
+      from = -from;
+      step = -step;
+    }
+    taken.push_back({start, extent, step});
+    data.sourceStrides.push_back(from);
+    data.resultStrides.push_back(strides[1][dim] * step);
+    data.resultOffset += strides[1][dim] * start;
+  }
+  emitBox(data, frame);
+  Box zeros{SmallVector<int64_t>(outer), 1, strides[1], 0, std::nullopt, {}, 0, 0};
+  for (auto [dim, own] : llvm::enumerate(taken)) {
+    int64_t stride = strides[1][dim], last = own.start + (own.count - 1) * own.step;
+    auto fill = [&](Progression part) {
+      Box box = zeros;
+      box.extents[dim] = part.count;
+      box.resultStrides[dim] = stride * part.step;
+      box.resultOffset += stride * part.start;
+      emitBox(box, frame);
+    };
+    fill({0, own.start, 1});
+    fill({last + 1, outer[dim] - last - 1, 1});
+    for (int64_t between = 1; between < own.step; ++between)
+      fill({own.start + between, own.count - 1, own.step});
+    zeros.extents[dim] = own.count;
+    zeros.resultStrides[dim] = stride * own.step;
+    zeros.resultOffset += stride * own.start;
+  }
+}
+
 } // namespace
 
 LogicalResult emitCopy(Operation *op, KernelFrame &frame) {
@@ -200,6 +250,10 @@ LogicalResult emitCopy(Operation *op, KernelFrame &frame) {
     emitPad(pad, *strides, frame);
     return success();
   }
+  if (auto pad = dyn_cast<StridedPadOp>(op)) {
+    emitStridedPad(pad, *strides, frame);
+    return success();
+  }
   Box box;
   box.extents = SmallVector<int64_t>(shapeOf(op->getResult(0)));
   box.result = 1;
@@ -208,6 +262,10 @@ LogicalResult emitCopy(Operation *op, KernelFrame &frame) {
   if (auto slice = dyn_cast<SliceOp>(op)) {
     box.sourceStrides = (*strides)[0];
     box.sourceOffset = positionOf(slice.getStarts(), box.sourceStrides);
+  } else if (auto strided = dyn_cast<StridedSliceOp>(op)) {
+    for (auto [stride, step] : llvm::zip_equal((*strides)[0], strided.getSteps()))
+      box.sourceStrides.push_back(stride * step);
+    box.sourceOffset = positionOf(strided.getStarts(), (*strides)[0]);
   } else {
     for (int64_t dim : cast<TransposeOp>(op).getPermutation())
       box.sourceStrides.push_back((*strides)[0][dim]);

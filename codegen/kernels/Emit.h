@@ -89,6 +89,7 @@ mlir::LogicalResult emitLayerNorm(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitBatchNorm(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitLoss(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitEmbedding(mlir::Operation *op, KernelFrame &frame);
+mlir::LogicalResult emitIndex(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitCopy(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitWindow(ChannelWindowSumOp op, KernelFrame &frame);
 

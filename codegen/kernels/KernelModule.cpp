@@ -31,7 +31,8 @@ bool hasGeneratedKernel(Operation *op) {
   return isa<MapOp, ReduceSumOp, ReduceMeanOp, ReduceMaxOp, SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp,
              LogSoftmaxGradOp, CrossEntropyRowsOp, CrossEntropyRowsGradOp, CountValidOp,
              TransposeOp, ConcatOp, SliceOp, PadOp, ChannelWindowSumOp, EmbeddingOp,
-             EmbeddingGradOp, LayerNormOp, LayerNormGradOp, LayerNormScaleGradOp, ChannelMomentsOp,
+             EmbeddingGradOp, TakeAlongOp, ScatterAlongOp, StridedSliceOp, StridedPadOp, TopKOp,
+             CumSumOp, LayerNormOp, LayerNormGradOp, LayerNormScaleGradOp, ChannelMomentsOp,
              BatchNormScaleGradOp>(op);
 }
 
@@ -66,7 +67,9 @@ static LogicalResult emitKernel(Operation *op, KernelFrame &frame) {
     return emitBatchNorm(op, frame);
   if (isa<EmbeddingOp, EmbeddingGradOp>(op))
     return emitEmbedding(op, frame);
-  if (isa<TransposeOp, ConcatOp, SliceOp, PadOp>(op))
+  if (isa<TakeAlongOp, ScatterAlongOp, TopKOp, CumSumOp>(op))
+    return emitIndex(op, frame);
+  if (isa<TransposeOp, ConcatOp, SliceOp, PadOp, StridedSliceOp, StridedPadOp>(op))
     return emitCopy(op, frame);
   return op->emitOpError() << "has no generated kernel";
 }

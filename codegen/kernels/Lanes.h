@@ -52,6 +52,11 @@ public:
   void store(mlir::Value value, const Buffer &buffer, Access access) const;
   /// Reads only where `condition` (i1) holds, zero elsewhere.
   mlir::Value loadWhere(mlir::Value condition, const Buffer &buffer, Access access) const;
+  /// Reads element `elements` (i64, one per lane) where `condition` holds; anything elsewhere.
+  mlir::Value gather(mlir::Value condition, const Buffer &buffer, mlir::Value elements) const;
+  /// Writes element `elements` (i64, distinct in the lanes) where `condition` holds.
+  void scatter(mlir::Value condition, mlir::Value value, const Buffer &buffer,
+               mlir::Value elements) const;
   /// base + stride * position of each lane, as i64.
   mlir::Value positions(Access access) const;
   /// `value` inside the row, `neutral` in lanes outside it.

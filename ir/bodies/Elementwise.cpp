@@ -1,5 +1,5 @@
 // What one element of each elementwise op is.
-#include "ir/bodies/Term.h"
+#include "ir/bodies/Trigonometry.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -30,7 +30,7 @@ double number(const APFloat &value) { return value.convertToDouble(); }
 //===-- One operand ---------------------------------------------------------------------------===//
 
 STOW_UNARY(NegOp, -x)
-STOW_UNARY(AbsOp, x.unary<math::AbsFOp>())
+STOW_UNARY(AbsOp, x.isFloat() ? x.unary<math::AbsFOp>() : (x < 0.0).choose(-x, x))
 STOW_UNARY(ExpOp, x.unary<math::ExpOp>())
 STOW_UNARY(LogOp, x.unary<math::LogOp>())
 STOW_UNARY(SqrtOp, x.unary<math::SqrtOp>())
@@ -38,6 +38,9 @@ STOW_UNARY(ReciprocalOp, 1.0 / x)
 STOW_UNARY(SigmoidOp, 1.0 / ((-x).unary<math::ExpOp>() + 1.0))
 STOW_UNARY(TanhOp, x.unary<math::TanhOp>())
 STOW_UNARY(ErfOp, x.unary<math::ErfOp>())
+STOW_UNARY(SinOp, sine(x))
+STOW_UNARY(CosOp, cosine(x))
+STOW_UNARY(AtanOp, arcTangent(x))
 // exp of a negative number only: no overflow for large x.
 STOW_UNARY(SoftplusOp, x.maximum(x.constant(0)) +
                            (-x.unary<math::AbsFOp>()).unary<math::ExpOp>().unary<math::Log1pOp>())
@@ -66,11 +69,33 @@ SmallVector<Value> SelectOp::emitBody(OpBuilder &builder, ValueRange elements) {
   return body.finish({body.raw(0).choose(body.raw(1), body.raw(2))});
 }
 
+SmallVector<Value> CompareOp::emitBody(OpBuilder &builder, ValueRange elements) {
+  Body body(builder, *this, elements);
+  Term a = body[0], b = body[1];
+  StringRef predicate = getPredicate();
+  return body.finish({predicate == "eq"   ? a.equals(b)
+                      : predicate == "ne" ? a.equals(b).complement()
+                      : predicate == "lt" ? a < b
+                      : predicate == "le" ? a <= b
+                      : predicate == "gt" ? a > b
+                                          : a >= b});
+}
+
 SmallVector<Value> SignOp::emitBody(OpBuilder &builder, ValueRange elements) {
   Body body(builder, *this, elements);
   Term x = body[0];
   Term sign = (x > 0.0).choose(x.constant(1), (x < 0.0).choose(x.constant(-1), x.constant(0)));
-  return body.finish({x.isNan().choose(x, sign)});
+  return body.finish({x.isFloat() ? x.isNan().choose(x, sign) : sign});
+}
+
+SmallVector<Value> RoundOp::emitBody(OpBuilder &builder, ValueRange elements) {
+  Body body(builder, *this, elements);
+  Term x = body[0];
+  if (getMode() == "even")
+    return body.finish({x.unary<math::RoundEvenOp>()});
+  if (getMode() == "zero")
+    return body.finish({x.unary<math::TruncOp>()});
+  return body.finish({getMode() == "floor" ? x.unary<math::FloorOp>() : x.unary<math::CeilOp>()});
 }
 
 //===-- Two operands --------------------------------------------------------------------------===//

@@ -75,7 +75,9 @@ Term Term::widened() const {
   return isFloat() && element().getIntOrFloatBitWidth() < 32 ? as(builder->getF32Type()) : *this;
 }
 
-Term Term::operator-() const { return with(arith::NegFOp::create(*builder, location, value)); }
+Term Term::operator-() const {
+  return isFloat() ? with(arith::NegFOp::create(*builder, location, value)) : constant(0) - *this;
+}
 
 Term Term::operator+(Term other) const {
   return isFloat() ? with(arith::AddFOp::create(*builder, location, value, other.value))
@@ -90,7 +92,14 @@ Term Term::operator*(Term other) const {
                    : with(arith::MulIOp::create(*builder, location, value, other.value));
 }
 Term Term::operator/(Term other) const {
-  return with(arith::DivFOp::create(*builder, location, value, other.value));
+  if (isFloat())
+    return with(arith::DivFOp::create(*builder, location, value, other.value));
+  // The processor stops at a division by 0, and of the least number by -1.
+  Term zero = constant(0), one = constant(1);
+  Term none = other.equals(zero), negates = other.equals(constant(-1));
+  Term divisor = none.choose(one, negates.choose(one, other));
+  Term quotient = with(arith::DivSIOp::create(*builder, location, value, divisor.value));
+  return none.choose(zero, negates.choose(zero - *this, quotient));
 }
 
 Term Term::operator>(Term other) const {
@@ -128,9 +137,13 @@ Term Term::choose(Term ifTrue, Term ifFalse) const {
 }
 
 Term Term::maximum(Term other) const {
+  if (!isFloat())
+    return with(arith::MaxSIOp::create(*builder, location, value, other.value));
   return with(arith::MaximumFOp::create(*builder, location, value, other.value));
 }
 Term Term::minimum(Term other) const {
+  if (!isFloat())
+    return with(arith::MinSIOp::create(*builder, location, value, other.value));
   return with(arith::MinimumFOp::create(*builder, location, value, other.value));
 }
 Term Term::fma(Term factor, Term summand) const {

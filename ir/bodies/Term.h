@@ -22,6 +22,8 @@ public:
   Term constant(double number) const;
   Term constantInt(uint64_t bits) const;
 
+  bool isFloat() const;
+
   /// The term in another element type: floats are rounded to nearest even, i1 and unsigned
   /// comparisons are 0 or 1, other integers are signed.
   Term as(mlir::Type element) const;
@@ -32,6 +34,7 @@ public:
   Term operator+(Term other) const;
   Term operator-(Term other) const;
   Term operator*(Term other) const;
+  /// Quotients of integers are rounded towards zero; by 0 they are 0.
   Term operator/(Term other) const;
   Term operator+(double other) const { return *this + constant(other); }
   Term operator-(double other) const { return *this - constant(other); }
@@ -72,8 +75,6 @@ public:
   mlir::Location getLocation() const { return location; }
 
 private:
-  bool isFloat() const;
-
   mlir::OpBuilder *builder;
   mlir::Location location;
   mlir::Value value;

@@ -32,6 +32,9 @@ STOW_UNARY_GRADIENT(SigmoidOp, f.mul(dy, f.mul(y, f.sub(1.0, y))))
 STOW_UNARY_GRADIENT(TanhOp, f.mul(dy, f.sub(1.0, f.mul(y, y))))
 STOW_UNARY_GRADIENT(ErfOp, f.mul(f.mul(dy, f.build<ExpOp>(f.neg(f.mul(x, x))).getY()),
                                  2.0 * std::numbers::inv_sqrtpi))
+STOW_UNARY_GRADIENT(SinOp, f.mul(dy, f.build<CosOp>(x).getY()))
+STOW_UNARY_GRADIENT(CosOp, f.neg(f.mul(dy, f.build<SinOp>(x).getY())))
+STOW_UNARY_GRADIENT(AtanOp, f.div(dy, f.add(f.mul(x, x), 1.0)))
 STOW_UNARY_GRADIENT(SoftplusOp, f.mul(dy, f.build<SigmoidOp>(x).getY()))
 STOW_UNARY_GRADIENT(HardSwishOp, f.build<HardSwishGradOp>(dy, x).getDx())
 STOW_UNARY_GRADIENT(LeakyReluOp, f.build<LeakyReluGradOp>(dy, x, getAlpha()).getDx())
@@ -48,6 +51,7 @@ STOW_UNARY_GRADIENT(ThresholdedReluOp,
 
 /// The derivative is 0 almost everywhere: nothing flows back.
 LogicalResult SignOp::buildGradient(OpBuilder &, Gradients &) { return success(); }
+LogicalResult RoundOp::buildGradient(OpBuilder &, Gradients &) { return success(); }
 
 LogicalResult HardSigmoidOp::buildGradient(OpBuilder &builder, Gradients &gradients) {
   Value dy = gradients.of(getY());

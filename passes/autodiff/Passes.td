@@ -12,7 +12,9 @@ def SplitTrainEvalPass : Pass<"stow-split-train-eval", "::mlir::ModuleOp"> {
     elementwise ops (momentum and unbiased variance as in PyTorch; with one element per channel the
     variance stays biased) and returned as results that carry `stow.state`; every `stow.dropout`
     becomes `stow.dropout_training` with its own stream, all reading one new argument of kind
-    `seed`; every `stow.max_pool` becomes `stow.max_pool_training`. In `@eval` dropouts vanish. With
+    `seed`; every `stow.max_pool` becomes `stow.max_pool_training`. Every `stow.random` becomes a
+    `stow.draw`, in `@train` with a stream and that seed, in `@eval` with seed 0. In `@eval` dropouts
+    vanish, and a Bernoulli number is its mean. With
     `freeze-batch-norm` normalizations keep their running statistics in `@train` as well.
 
     Requires: a module of form "model" (stow-verify-model).
@@ -32,7 +34,7 @@ def SplitTrainEvalPass : Pass<"stow-split-train-eval", "::mlir::ModuleOp"> {
     Option<"freezeBatchNorm", "freeze-batch-norm", "bool", /*default=*/"false",
            "Normalize with the running statistics in training too, and leave them as they are">,
     Option<"disableDropout", "disable-dropout", "bool", /*default=*/"false",
-           "Leave dropouts out of the training graph too">,
+           "Leave dropouts, and Bernoulli numbers, out of the training graph too">,
   ];
   let dependentDialects = ["::stow::StowDialect"];
 }

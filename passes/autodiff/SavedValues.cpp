@@ -33,8 +33,8 @@ bool isReadByGradient(OpOperand &use, Gradients &gradients) {
       .Case<LayerNormOp>(
           [&](auto op) { return use.get() == op.getX() || use.get() == op.getScale(); })
       .Case<CrossEntropyRowsOp>([&](auto op) { return use.get() == op.getLogits(); })
-      .Case<AbsOp, LogOp, ErfOp, SoftplusOp, HardSwishOp, LeakyReluOp, ThresholdedReluOp,
-            HardSigmoidOp, ClipOp, ReduceMaxOp>([&](auto) { return true; })
+      .Case<AbsOp, LogOp, ErfOp, SinOp, CosOp, AtanOp, SoftplusOp, HardSwishOp, LeakyReluOp,
+            ThresholdedReluOp, HardSigmoidOp, ClipOp, ReduceMaxOp>([&](auto) { return true; })
       .Default(false);
 }
 

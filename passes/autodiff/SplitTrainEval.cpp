@@ -16,6 +16,15 @@ namespace stow {
 
 namespace {
 
+/// Replaces the model form's random numbers by those of a counter.
+void draw(RandomOp op, Value seed, int64_t stream) {
+  OpBuilder builder(op);
+  auto drawn = DrawOp::create(builder, op.getLoc(), op.getY().getType(), seed, op.getDistribution(),
+                              op.getA(), op.getB(), stream);
+  op.getY().replaceAllUsesWith(drawn);
+  op.erase();
+}
+
 /// Turns a clone of the model into the training graph.
 class TrainingGraph {
 public:
@@ -47,16 +56,20 @@ public:
     OpBuilder builder(op);
     Value dropped = op.getX();
     if (op.getRatio().convertToDouble() > 0) {
-      if (!seed)
-        seed = addArgument(graph, RankedTensorType::get({}, builder.getI64Type()), "seed", "seed",
-                           {}, graph.getLoc());
-      if (!seed)
+      if (!needSeed())
         return failure();
       dropped = DropoutTrainingOp::create(builder, op.getLoc(), op.getX(), seed, op.getRatio(),
                                           nextStream++);
     }
     op.getY().replaceAllUsesWith(dropped);
     op.erase();
+    return success();
+  }
+
+  LogicalResult convert(RandomOp op) {
+    if (!needSeed())
+      return failure();
+    draw(op, seed, nextStream++);
     return success();
   }
 
@@ -83,6 +96,13 @@ public:
   }
 
 private:
+  bool needSeed() {
+    if (!seed)
+      seed = addArgument(graph, RankedTensorType::get({}, IntegerType::get(graph.getContext(), 64)),
+                         "seed", "seed", {}, graph.getLoc());
+    return seed != nullptr;
+  }
+
   LogicalResult checkStatistic(BatchNormOp op, Value statistic) {
     auto argument = dyn_cast<BlockArgument>(statistic);
     if (argument && argumentAttr(graph, argument.getArgNumber(), kKindAttr) == "statistic")
@@ -109,11 +129,35 @@ private:
   int64_t nextStream = 0;
 };
 
-/// Dropout is the identity outside training.
+/// Outside training, dropout is the identity and what switches something on at random is on as
+/// often as it is on average.
 void removeDropouts(func::FuncOp graph) {
   for (auto op : llvm::make_early_inc_range(graph.front().getOps<DropoutOp>())) {
     op.getY().replaceAllUsesWith(op.getX());
     op.erase();
+  }
+  for (auto op : llvm::make_early_inc_range(graph.front().getOps<RandomOp>())) {
+    if (op.getDistribution() != "bernoulli")
+      continue;
+    OpBuilder builder(op);
+    auto type = op.getY().getType();
+    auto mean = ConstantOp::create(
+        builder, op.getLoc(),
+        DenseElementsAttr::get(type, Attribute(builder.getFloatAttr(type.getElementType(),
+                                                                    op.getA().convertToDouble()))));
+    op.getY().replaceAllUsesWith(Value(mean));
+    op.erase();
+  }
+}
+
+/// Evaluation draws the same numbers every time.
+void drawForEvaluation(func::FuncOp graph) {
+  int64_t nextStream = 0;
+  for (auto op : llvm::make_early_inc_range(graph.front().getOps<RandomOp>())) {
+    OpBuilder builder(op);
+    auto type = RankedTensorType::get({}, builder.getI64Type());
+    draw(op, ConstantOp::create(builder, op.getLoc(), DenseElementsAttr::get(type, int64_t{0})),
+         nextStream++);
   }
 }
 
@@ -143,6 +187,7 @@ struct SplitTrainEval : impl::SplitTrainEvalPassBase<SplitTrainEval> {
     model.erase();
     module->removeAttr(kFormAttr);
     removeDropouts(eval);
+    drawForEvaluation(eval);
     if (disableDropout)
       removeDropouts(train);
     if (failed(convertTraining(train)))
@@ -153,12 +198,13 @@ struct SplitTrainEval : impl::SplitTrainEvalPassBase<SplitTrainEval> {
     TrainingGraph graph(train);
     bool failedOnce = false;
     for (Operation &op : llvm::make_early_inc_range(train.front())) {
-      auto converted =
-          llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-              .Case<BatchNormOp>(
-                  [&](auto norm) { return freezeBatchNorm ? success() : graph.convert(norm); })
-              .Case<DropoutOp, MaxPoolOp>([&](auto other) { return graph.convert(other); })
-              .Default(success());
+      auto converted = llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+                           .Case<BatchNormOp>([&](auto norm) {
+                             return freezeBatchNorm ? success() : graph.convert(norm);
+                           })
+                           .Case<DropoutOp, RandomOp, MaxPoolOp>(
+                               [&](auto other) { return graph.convert(other); })
+                           .Default(success());
       failedOnce |= failed(converted);
     }
     graph.finish();

@@ -141,7 +141,7 @@ LogicalResult checkUpdate(func::FuncOp train, Operation *op) {
 
 /// S8, S9 and S10 for one op of `@train`.
 LogicalResult checkTrainOp(func::FuncOp train, Operation *op) {
-  if (isa<DropoutOp, MaxPoolOp>(op))
+  if (isa<DropoutOp, MaxPoolOp, RandomOp>(op))
     return op->emitError() << "'" << op->getName()
                            << "' belongs to the form \"model\"; run stow-split-train-eval first";
   StringRef phase = phaseOf(op);
@@ -161,7 +161,7 @@ LogicalResult checkTrainOp(func::FuncOp train, Operation *op) {
 
 /// S8 and S9 for one op of `@eval`.
 LogicalResult checkEvalOp(Operation *op) {
-  if (isTrainingOp(op) || isa<DropoutOp>(op))
+  if (isTrainingOp(op) || isa<DropoutOp, RandomOp>(op))
     return op->emitError() << "'" << op->getName() << "' has no place in the evaluation graph";
   if (phaseOf(op) != "forward")
     return op->emitError() << "has phase \"" << phaseOf(op) << "\" in the evaluation graph";

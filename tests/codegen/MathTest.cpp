@@ -2,6 +2,8 @@
 // last place of the exact result.
 #include "tests/codegen/Kernels.h"
 
+#include "runtime/base/Philox.h"
+
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -72,6 +74,9 @@ INSTANTIATE_TEST_SUITE_P(
         Function{"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, -80, 80, 3},
         Function{"erf", [](double x) { return std::erf(x); }, -5, 5, 5},
         Function{"softplus", [](double x) { return std::log1p(std::exp(x)); }, -80, 80, 3},
+        Function{"sin", [](double x) { return std::sin(x); }, -1e6f, 1e6f, 0.51},
+        Function{"cos", [](double x) { return std::cos(x); }, -1e6f, 1e6f, 0.51},
+        Function{"atan", [](double x) { return std::atan(x); }, -1e9f, 1e9f, 0.51},
         Function{"sqrt", [](double x) { return std::sqrt(x); }, 1e-37f, 1e38f, 0.5},
         Function{"reciprocal", [](double x) { return 1 / x; }, 1e-37f, 1e37f, 0.5}),
     [](const auto &info) { return info.param.op; });
@@ -109,6 +114,108 @@ TEST(Math, EdgeCases) {
       else
         EXPECT_NEAR(y[i], expected[op][i], 1e-6 * std::abs(expected[op][i]) + 1e-38);
     }
+  }
+}
+
+// Tests quotients, comparisons and choices of whole numbers: rounded towards zero, 0 by 0, and the
+// least number by -1 stays what it is.
+TEST(Math, WholeNumbers) {
+  LoadedKernels kernels(R"(func.func @g(%a: tensor<20xi64>, %b: tensor<20xi64>) {
+    %q = stow.div %a, %b : (tensor<20xi64>, tensor<20xi64>) -> tensor<20xi64>
+    %m = stow.compare %a, %b {predicate = "ge"} : (tensor<20xi64>, tensor<20xi64>) -> tensor<20xi1>
+    %s = stow.select %m, %a, %b : (tensor<20xi1>, tensor<20xi64>, tensor<20xi64>) -> tensor<20xi64>
+    %x = stow.maximum %a, %b : (tensor<20xi64>, tensor<20xi64>) -> tensor<20xi64>
+    return
+  })");
+  std::vector<int64_t> a(20), b(20), quotients(20), chosen(20), largest(20);
+  std::vector<uint8_t> mask(20);
+  for (int i = 0; i < 20; ++i) {
+    a[i] = i * 7 - 60;
+    b[i] = i % 5 - 2;
+  }
+  a[16] = INT64_MIN;
+  kernels.run(0, {a.data(), b.data(), quotients.data()});
+  kernels.run(1, {a.data(), b.data(), mask.data()});
+  kernels.run(2, {mask.data(), a.data(), b.data(), chosen.data()});
+  kernels.run(3, {a.data(), b.data(), largest.data()});
+  for (int i = 0; i < 20; ++i) {
+    int64_t expected = b[i] == 0 ? 0 : b[i] == -1 ? int64_t(-uint64_t(a[i])) : a[i] / b[i];
+    EXPECT_EQ(quotients[i], expected) << a[i] << " / " << b[i];
+    EXPECT_EQ(mask[i], a[i] >= b[i]);
+    EXPECT_EQ(chosen[i], std::max(a[i], b[i]));
+    EXPECT_EQ(largest[i], std::max(a[i], b[i]));
+  }
+}
+
+// Tests that NaN equals nothing, itself included, and differs from everything.
+TEST(Math, ComparesNaN) {
+  LoadedKernels kernels(R"(func.func @g(%a: tensor<4xf32>) {
+    %e = stow.compare %a, %a {predicate = "eq"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+    %n = stow.compare %a, %a {predicate = "ne"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+    %l = stow.compare %a, %a {predicate = "le"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+    return
+  })");
+  std::vector<float> a = {0, NAN, INFINITY, -1};
+  std::vector<uint8_t> mask(4);
+  kernels.run(0, {a.data(), a.data(), mask.data()});
+  EXPECT_EQ(mask, (std::vector<uint8_t>{1, 0, 1, 1}));
+  kernels.run(1, {a.data(), a.data(), mask.data()});
+  EXPECT_EQ(mask, (std::vector<uint8_t>{0, 1, 0, 0}));
+  kernels.run(2, {a.data(), a.data(), mask.data()});
+  EXPECT_EQ(mask, (std::vector<uint8_t>{1, 0, 1, 1}));
+}
+
+// Tests rounding to whole numbers, halves included.
+TEST(Math, Rounds) {
+  LoadedKernels kernels(R"(func.func @g(%x: tensor<6xf32>) {
+    %a = stow.round %x {mode = "even"} : (tensor<6xf32>) -> tensor<6xf32>
+    %b = stow.round %x {mode = "floor"} : (tensor<6xf32>) -> tensor<6xf32>
+    %c = stow.round %x {mode = "ceil"} : (tensor<6xf32>) -> tensor<6xf32>
+    %d = stow.round %x {mode = "zero"} : (tensor<6xf32>) -> tensor<6xf32>
+    return
+  })");
+  std::vector<float> x = {-2.5f, -1.5f, -0.2f, 0.5f, 1.5f, 2.7f}, y(6);
+  std::vector<std::vector<float>> expected = {
+      {-2, -2, 0, 0, 2, 3}, {-3, -2, -1, 0, 1, 2}, {-2, -1, 0, 1, 2, 3}, {-2, -1, 0, 0, 1, 2}};
+  for (int mode = 0; mode < 4; ++mode) {
+    kernels.run(mode, {x.data(), y.data()});
+    EXPECT_EQ(y, expected[mode]) << mode;
+  }
+}
+
+// Tests the three distributions: the numbers of the definition, their moments, and the same again
+// whatever the tasks.
+TEST(Math, DrawsByCounter) {
+  constexpr int64_t count = 1 << 16;
+  std::string type = "tensor<" + std::to_string(count) + "xf32>";
+  std::string body;
+  for (const char *text :
+       {"\"uniform\", a = -1.0 : f64, b = 3.0 : f64", "\"normal\", a = 2.0 : f64, b = 0.5 : f64",
+        "\"bernoulli\", a = 0.3 : f64, b = 0.0 : f64"})
+    body += "%y" + std::to_string(body.size()) + " = stow.draw %s {distribution = " + text +
+            ", stream = 5 : i64} : (tensor<i64>) -> " + type + "\n";
+  LoadedKernels kernels("func.func @g(%s: tensor<i64>) { " + body + " return }");
+  int64_t seed = 0x123456789abcdef;
+  std::vector<float> y(count), again(count);
+  double means[] = {1, 2, 0.3}, deviations[] = {4 / std::sqrt(12.0), 0.5, std::sqrt(0.21)};
+  for (int kind = 0; kind < 3; ++kind) {
+    kernels.run(kind, {&seed, y.data()});
+    kernels.run(kind, {&seed, again.data()}, 1);
+    EXPECT_EQ(y, again);
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      PhiloxCounter words = philox({uint32_t(i), 0, 5, 0}, {uint32_t(seed), uint32_t(seed >> 32)});
+      double first = (words[0] >> 8) * 0x1p-24, second = (words[1] >> 8) * 0x1p-24;
+      double expected = kind == 0   ? 4 * first - 1
+                        : kind == 1 ? 2 + 0.5 * std::sqrt(-2 * std::log(first + 0x1p-24)) *
+                                              std::cos(2 * M_PI * second)
+                                    : words[0] < std::floor(0.3 * 4294967296.0);
+      ASSERT_NEAR(y[i], expected, 4e-6) << kind << " " << i;
+      sum += y[i];
+      squares += (y[i] - means[kind]) * (y[i] - means[kind]);
+    }
+    EXPECT_NEAR(sum / count, means[kind], 4 * deviations[kind] / std::sqrt(count));
+    EXPECT_NEAR(std::sqrt(squares / count), deviations[kind], 0.02 * deviations[kind]);
   }
 }
 

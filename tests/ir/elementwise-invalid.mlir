@@ -39,10 +39,10 @@ func.func @case(%a: tensor<?xf32>) {
 
 // -----
 
-// Arithmetic is on floats.
-func.func @case(%a: tensor<4xi64>) {
-  // expected-error @+1 {{must be statically shaped tensor of 64-bit float or 32-bit float or 16-bit float or bfloat16 type values}}
-  %0 = stow.neg %a : (tensor<4xi64>) -> tensor<4xi64>
+// Arithmetic is not on masks.
+func.func @case(%a: tensor<4xi1>) {
+  // expected-error @+1 {{must be statically shaped tensor of 64-bit float or 32-bit float or 16-bit float or bfloat16 type or 64-bit signless integer or 32-bit signless integer values}}
+  %0 = stow.neg %a : (tensor<4xi1>) -> tensor<4xi1>
   return
 }
 
@@ -108,5 +108,51 @@ func.func @case(%c: tensor<4xi1>, %a: tensor<4xf32>, %b: tensor<4xf64>) {
   // expected-error @+2 {{operands have different element types: 'f32' and 'f64'}}
   // expected-error @+1 {{failed to infer returned types}}
   %0 = stow.select %c, %a, %b : (tensor<4xi1>, tensor<4xf32>, tensor<4xf64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// compare C2: one element type.
+func.func @case(%a: tensor<4xi64>, %b: tensor<4xi32>) {
+  // expected-error @+2 {{operands have different element types: 'i64' and 'i32'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.compare %a, %b {predicate = "eq"} : (tensor<4xi64>, tensor<4xi32>) -> tensor<4xi1>
+  return
+}
+
+// -----
+
+// compare C3: masks have no order.
+func.func @case(%a: tensor<4xi1>) {
+  // expected-error @+1 {{expects predicate eq or ne, or for numbers lt, le, gt or ge, found "lt"}}
+  %0 = stow.compare %a, %a {predicate = "lt"} : (tensor<4xi1>, tensor<4xi1>) -> tensor<4xi1>
+  return
+}
+
+// -----
+
+// round C1: modes.
+func.func @case(%x: tensor<4xf32>) {
+  // expected-error @+1 {{expects mode even, floor, ceil or zero, found "up"}}
+  %0 = stow.round %x {mode = "up"} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// random C1: probabilities.
+func.func @case() {
+  // expected-error @+1 {{bernoulli with a in [0, 1], found "bernoulli" with a = 1.5}}
+  %0 = stow.random {distribution = "bernoulli", a = 1.5 : f64, b = 0.0 : f64, stream = 0 : i64} : () -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// draw C1: ranges.
+func.func @case(%seed: tensor<i64>) {
+  // expected-error @+1 {{uniform with a < b}}
+  %0 = stow.draw %seed {distribution = "uniform", a = 1.0 : f64, b = 1.0 : f64, stream = 0 : i64} : (tensor<i64>) -> tensor<4xf32>
   return
 }

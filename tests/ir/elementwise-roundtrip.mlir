@@ -24,6 +24,14 @@ func.func @unary(%x: tensor<4x8xf32>) {
   %tanh = stow.tanh %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: stow.erf %{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %erf = stow.erf %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: stow.sin %{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %sin = stow.sin %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: stow.cos %{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %cos = stow.cos %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: stow.atan %{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %atan = stow.atan %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: stow.round %{{.*}} {mode = "floor"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %round = stow.round %x {mode = "floor"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: stow.softplus %{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %softplus = stow.softplus %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: stow.hard_swish %{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -93,5 +101,27 @@ func.func @attributes(%x: tensor<4x8xf32>, %m: tensor<4x8xi1>, %seed: tensor<i64
   %sel = stow.select %m, %x, %x : (tensor<4x8xi1>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: stow.cast %{{.*}} : (tensor<4x8xi1>) -> tensor<4x8xf32>
   %r6 = stow.cast %m : (tensor<4x8xi1>) -> tensor<4x8xf32>
+  return
+}
+
+// Tests that arithmetic, comparisons and choices on whole numbers and masks print and parse.
+// CHECK-LABEL: func.func @whole
+func.func @whole(%a: tensor<2x8xi64>, %b: tensor<8xi64>, %m: tensor<2x8xi1>) {
+  // CHECK: stow.div %{{.*}} : (tensor<2x8xi64>, tensor<8xi64>) -> tensor<2x8xi64>
+  %0 = stow.div %a, %b : (tensor<2x8xi64>, tensor<8xi64>) -> tensor<2x8xi64>
+  // CHECK: stow.compare %{{.*}} {predicate = "le"} : (tensor<2x8xi64>, tensor<8xi64>) -> tensor<2x8xi1>
+  %1 = stow.compare %0, %b {predicate = "le"} : (tensor<2x8xi64>, tensor<8xi64>) -> tensor<2x8xi1>
+  // CHECK: stow.select %{{.*}} : (tensor<2x8xi1>, tensor<2x8xi1>, tensor<2x8xi1>) -> tensor<2x8xi1>
+  %2 = stow.select %1, %m, %1 : (tensor<2x8xi1>, tensor<2x8xi1>, tensor<2x8xi1>) -> tensor<2x8xi1>
+  return
+}
+
+// Tests that random numbers of both forms print and parse.
+// CHECK-LABEL: func.func @random
+func.func @random(%seed: tensor<i64>) {
+  // CHECK: stow.random {a = 0.000000e+00 : f64, b = 1.000000e+00 : f64, distribution = "normal", stream = 0 : i64} : () -> tensor<4xf32>
+  %0 = stow.random {distribution = "normal", a = 0.0 : f64, b = 1.0 : f64, stream = 0 : i64} : () -> tensor<4xf32>
+  // CHECK: stow.draw %{{.*}} {a = 5.000000e-01 : f64, b = 0.000000e+00 : f64, distribution = "bernoulli", stream = 1 : i64} : (tensor<i64>) -> tensor<4xf32>
+  %1 = stow.draw %seed {distribution = "bernoulli", a = 0.5 : f64, b = 0.0 : f64, stream = 1 : i64} : (tensor<i64>) -> tensor<4xf32>
   return
 }

@@ -32,6 +32,36 @@ std::vector<Tensor> binary(Operation *op, Operands operands) {
   return mapElements(op, operands, [](auto e) { return Formula(e[0], e[1]); });
 }
 
+/// Quotients of integers are rounded towards zero, and 0 by 0.
+std::vector<Tensor> divide(Operation *op, Operands operands) {
+  bool isFloat = isa<FloatType>(getElementTypeOrSelf(op->getResult(0)));
+  return mapElements(op, operands, [=](auto e) {
+    return isFloat ? e[0] / e[1] : e[1] == 0 ? 0 : std::trunc(e[0] / e[1]);
+  });
+}
+
+std::vector<Tensor> round(Operation *op, Operands operands) {
+  StringRef mode = cast<RoundOp>(op).getMode();
+  return mapElements(op, operands, [=](auto e) {
+    return mode == "even"    ? std::nearbyint(e[0])
+           : mode == "floor" ? std::floor(e[0])
+           : mode == "ceil"  ? std::ceil(e[0])
+                             : std::trunc(e[0]);
+  });
+}
+
+std::vector<Tensor> compare(Operation *op, Operands operands) {
+  StringRef predicate = cast<CompareOp>(op).getPredicate();
+  return mapElements(op, operands, [=](auto e) -> double {
+    return predicate == "eq"   ? e[0] == e[1]
+           : predicate == "ne" ? e[0] != e[1]
+           : predicate == "lt" ? e[0] < e[1]
+           : predicate == "le" ? e[0] <= e[1]
+           : predicate == "gt" ? e[0] > e[1]
+                               : e[0] >= e[1];
+  });
+}
+
 double neg(double x) { return -x; }
 double absolute(double x) { return std::fabs(x); }
 double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
@@ -47,10 +77,13 @@ double hardSwish(double x) { return x * std::min(std::max(x / 6 + 0.5, 0.0), 1.0
 double relu(double x) { return std::max(x, 0.0); }
 double isPositive(double x) { return x > 0; }
 
+double sine(double x) { return std::sin(x); }
+double cosine(double x) { return std::cos(x); }
+double arcTangent(double x) { return std::atan(x); }
+
 double add(double a, double b) { return a + b; }
 double sub(double a, double b) { return a - b; }
 double mul(double a, double b) { return a * b; }
-double div(double a, double b) { return a / b; }
 double maximum(double a, double b) { return std::max(a, b); }
 double minimum(double a, double b) { return std::min(a, b); }
 double power(double a, double b) { return std::pow(a, b); }
@@ -143,7 +176,7 @@ std::vector<Tensor> dropoutTraining(Operation *op, Operands operands) {
   auto seed = uint64_t(int64_t(operands[1].values[0]));
   Tensor result(operands[0].shape);
   for (int64_t i = 0; i < result.size(); ++i) {
-    bool isKept = dropoutWord(i, typed.getStream(), seed) < threshold;
+    bool isKept = randomWords(i, typed.getStream(), seed)[0] < threshold;
     result.values[i] = isKept ? operands[0].values[i] * (1 / keep) : 0;
   }
   return {result};
@@ -157,6 +190,38 @@ std::vector<Tensor> select(Operation *op, Operands operands) {
   return {y};
 }
 
+Tensor drawn(std::vector<int64_t> shape, StringRef distribution, double a, double b,
+             uint64_t stream, uint64_t seed) {
+  double unit = std::ldexp(1, -24);
+  Tensor result(std::move(shape));
+  for (int64_t i = 0; i < result.size(); ++i) {
+    auto words = randomWords(i, stream, seed);
+    double first = words[0] >> 8, second = words[1] >> 8;
+    double normal =
+        std::sqrt(-2 * std::log((first + 1) * unit)) * std::cos(2 * M_PI * second * unit);
+    result.values[i] = distribution == "uniform"     ? a + (b - a) * first * unit
+                       : distribution == "bernoulli" ? words[0] < std::floor(a * 4294967296.0)
+                                                     : a + b * normal;
+  }
+  return result;
+}
+
+std::vector<Tensor> draw(Operation *op, Operands operands) {
+  auto typed = cast<DrawOp>(op);
+  return {drawn(shapeOf(op->getResult(0)), typed.getDistribution(), number(typed.getA()),
+                number(typed.getB()), typed.getStream(), uint64_t(int64_t(operands[0].values[0])))};
+}
+
+/// Of the model form: as in evaluation.
+std::vector<Tensor> random(Operation *op, Operands) {
+  auto typed = cast<RandomOp>(op);
+  std::vector<int64_t> shape = shapeOf(op->getResult(0));
+  if (typed.getDistribution() == "bernoulli")
+    return {Tensor(shape, number(typed.getA()))};
+  return {drawn(shape, typed.getDistribution(), number(typed.getA()), number(typed.getB()),
+                typed.getStream(), 0)};
+}
+
 /// Of the model form: inference passes everything.
 std::vector<Tensor> dropout(Operation *, Operands operands) { return {operands[0]}; }
 
@@ -164,7 +229,7 @@ std::vector<Tensor> dropout(Operation *, Operands operands) { return {operands[0
 
 // Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). Counter: element, stream;
 // key: seed; low words first.
-uint32_t dropoutWord(uint64_t element, uint64_t stream, uint64_t seed) {
+std::array<uint32_t, 4> randomWords(uint64_t element, uint64_t stream, uint64_t seed) {
   uint32_t c[4] = {uint32_t(element), uint32_t(element >> 32), uint32_t(stream),
                    uint32_t(stream >> 32)};
   uint32_t k0 = uint32_t(seed), k1 = uint32_t(seed >> 32);
@@ -176,7 +241,7 @@ uint32_t dropoutWord(uint64_t element, uint64_t stream, uint64_t seed) {
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  return c[0];
+  return {c[0], c[1], c[2], c[3]};
 }
 
 void addElementwiseRules(Rules &rules) {
@@ -192,12 +257,19 @@ void addElementwiseRules(Rules &rules) {
   rules["stow.erf"] = unary<errorFunction>;
   rules["stow.softplus"] = unary<softplus>;
   rules["stow.hard_swish"] = unary<hardSwish>;
+  rules["stow.sin"] = unary<sine>;
+  rules["stow.cos"] = unary<cosine>;
+  rules["stow.atan"] = unary<arcTangent>;
+  rules["stow.round"] = round;
+  rules["stow.compare"] = compare;
+  rules["stow.draw"] = draw;
+  rules["stow.random"] = random;
   rules["stow.relu"] = unary<relu>;
   rules["stow.positive_mask"] = unary<isPositive>;
   rules["stow.add"] = binary<add>;
   rules["stow.sub"] = binary<sub>;
   rules["stow.mul"] = binary<mul>;
-  rules["stow.div"] = binary<div>;
+  rules["stow.div"] = divide;
   rules["stow.maximum"] = binary<maximum>;
   rules["stow.minimum"] = binary<minimum>;
   rules["stow.pow"] = binary<power>;

@@ -67,6 +67,7 @@ Rule ruleFor(StringRef opName) {
     Rules all;
     addElementwiseRules(all);
     addEmbeddingRules(all);
+    addIndexRules(all);
     addLinearRules(all);
     addLossRules(all);
     addNormRules(all);

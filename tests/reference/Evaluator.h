@@ -7,6 +7,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <array>
 #include <functional>
 #include <span>
 #include <vector>
@@ -50,9 +51,9 @@ using Rule = std::vector<Tensor> (*)(mlir::Operation *op, std::span<const Tensor
 Rule ruleFor(mlir::Operation *op);
 Rule ruleFor(llvm::StringRef opName);
 
-/// First output word of Philox4x32-10 for element `element` of a dropout: the random number that
-/// stow.dropout_training compares.
-uint32_t dropoutWord(uint64_t element, uint64_t stream, uint64_t seed);
+/// The output words of Philox4x32-10 for element `element` of a random op; stow.dropout_training
+/// compares the first.
+std::array<uint32_t, 4> randomWords(uint64_t element, uint64_t stream, uint64_t seed);
 
 /// Runs a graph on its arguments and returns its results. Throws stow::Error for an op without a
 /// rule.

@@ -29,8 +29,8 @@ GradientCase single(std::string name, std::string op, std::vector<std::string> s
 }
 
 void addUnary(Cases &cases) {
-  for (std::string op :
-       {"neg", "abs", "sign", "exp", "reciprocal", "sigmoid", "tanh", "erf", "softplus", "relu"})
+  for (std::string op : {"neg", "abs", "sign", "sin", "cos", "atan", "exp", "reciprocal", "sigmoid",
+                         "tanh", "erf", "softplus", "relu"})
     cases.push_back(single(op, op, {"3x4x"}, "", "3x4x"));
   for (std::string op : {"log", "sqrt"})
     cases.push_back(single(op, op, {"3x4x"}, "", "3x4x", 0.3, 2));
@@ -223,6 +223,69 @@ void addIndexed(Cases &cases) {
                    {1, 0, 1}});
 }
 
+void addAlong(Cases &cases) {
+  // Elements read several times, once and never, with one index for all columns or each its own.
+  cases.push_back({"take_along",
+                   "%x: tensor<2x4x3xf64>, %i: tensor<1x5x1xi32>",
+                   "tensor<2x5x3xf64>",
+                   R"(
+      %y = stow.take_along %x, %i {axis = 1 : i64}
+          : (tensor<2x4x3xf64>, tensor<1x5x1xi32>) -> tensor<2x5x3xf64>
+      return %y : tensor<2x5x3xf64>)",
+                   -2,
+                   2,
+                   {3, 0, 3, -1, 1}});
+  cases.push_back({"take_along_columns",
+                   "%x: tensor<2x4xf64>, %i: tensor<2x3xi64>",
+                   "tensor<2x3xf64>",
+                   R"(
+      %y = stow.take_along %x, %i {axis = 1 : i64}
+          : (tensor<2x4xf64>, tensor<2x3xi64>) -> tensor<2x3xf64>
+      return %y : tensor<2x3xf64>)",
+                   -2,
+                   2,
+                   {3, 0, 3, -4, 1, 2}});
+  cases.push_back({"scatter_along",
+                   "%x: tensor<4x3xf64>, %i: tensor<4x3xi64>",
+                   "tensor<5x3xf64>",
+                   R"(
+      %y = stow.scatter_along %x, %i {axis = 0 : i64, extent = 5 : i64}
+          : (tensor<4x3xf64>, tensor<4x3xi64>) -> tensor<5x3xf64>
+      return %y : tensor<5x3xf64>)",
+                   -2,
+                   2,
+                   {0, 4, 4, 0, 1, -1, 2, 3, 4, 0, 0, -5}});
+}
+
+void addSteps(Cases &cases) {
+  cases.push_back(single("strided_slice", "strided_slice", {"7x6x"},
+                         "starts = array<i64: 1, 5>, sizes = array<i64: 3, 3>, steps = "
+                         "array<i64: 2, -2>",
+                         "3x3x"));
+  cases.push_back(single("strided_pad", "strided_pad", {"3x2x"},
+                         "starts = array<i64: 6, 1>, steps = array<i64: -3, 2>, shape = "
+                         "array<i64: 8, 5>",
+                         "8x5x"));
+  for (std::string largest : {"true", "false"})
+    cases.push_back({"top_k_" + largest, "%x: tensor<3x5x2xf64>", "tensor<3x2x2xf64>",
+                     "%y, %i = stow.top_k %x {axis = 1 : i64, k = 2 : i64, largest = " + largest +
+                         R"(} : (tensor<3x5x2xf64>) -> (tensor<3x2x2xf64>, tensor<3x2x2xi64>)
+      return %y : tensor<3x2x2xf64>)"});
+  for (std::string flags :
+       {"exclusive = false, reverse = false", "exclusive = true, reverse = false",
+        "exclusive = false, reverse = true", "exclusive = true, reverse = true"})
+    cases.push_back(single("cumsum_" + std::to_string(cases.size()), "cumsum", {"3x4x2x"},
+                           "axis = 1 : i64, " + flags, "3x4x2x"));
+  // Nothing flows back through whole numbers.
+  cases.push_back(single("round", "round", {"3x4x"}, "mode = \"floor\"", "3x4x"));
+  cases.push_back({"compare", "%a: tensor<3x4xf64>, %b: tensor<4xf64>", "tensor<3x4xf64>", R"(
+      %limit = stow.constant dense<0.137> : tensor<f64>
+      %m = stow.compare %a, %limit {predicate = "lt"} : (tensor<3x4xf64>, tensor<f64>) -> tensor<3x4xi1>
+      %y = stow.select %m, %a, %b
+          : (tensor<3x4xi1>, tensor<3x4xf64>, tensor<4xf64>) -> tensor<3x4xf64>
+      return %y : tensor<3x4xf64>)"});
+}
+
 void addReductions(Cases &cases) {
   for (std::string op : {"reduce_sum", "reduce_mean", "reduce_max"}) {
     cases.push_back(
@@ -285,6 +348,8 @@ const std::vector<GradientCase> &gradientCases() {
     addNorm(all);
     addLayerNorm(all);
     addIndexed(all);
+    addAlong(all);
+    addSteps(all);
     addReductions(all);
     addShapes(all);
     return all;

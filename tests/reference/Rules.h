@@ -11,6 +11,7 @@ using Rules = llvm::StringMap<Rule>;
 
 void addElementwiseRules(Rules &rules);
 void addEmbeddingRules(Rules &rules);
+void addIndexRules(Rules &rules);
 void addLinearRules(Rules &rules);
 void addLossRules(Rules &rules);
 void addNormRules(Rules &rules);

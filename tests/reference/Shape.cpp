@@ -15,7 +15,7 @@ std::vector<Tensor> constant(Operation *op, Operands) {
       to = number(from);
   } else {
     for (auto [to, from] : llvm::zip(y.values, elements.getValues<APInt>()))
-      to = static_cast<double>(from.getBitWidth() == 1 ? from.getZExtValue() : from.getSExtValue());
+      to = from.getBitWidth() == 1 ? double(from.getZExtValue()) : double(from.getSExtValue());
   }
   return {y};
 }

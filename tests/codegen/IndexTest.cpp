@@ -1,0 +1,236 @@
+// Reading and adding by index, strided boxes, running sums and the largest elements, against plain
+// loops over [outer, axis, inner].
+#include "tests/codegen/Kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+using namespace stow;
+
+namespace {
+
+/// Extents of a tensor before, along and behind the axis.
+struct Box {
+  int64_t outer, extent, inner;
+
+  int64_t size() const { return outer * extent * inner; }
+  int64_t at(int64_t o, int64_t a, int64_t i) const { return (o * extent + a) * inner + i; }
+  std::string type(const std::string &element) const {
+    return "tensor<" + std::to_string(outer) + "x" + std::to_string(extent) + "x" +
+           std::to_string(inner) + "x" + element + ">";
+  }
+};
+
+/// Indices from both ends, some outside [-extent, extent).
+std::vector<int64_t> someIndices(int64_t count, int64_t extent) {
+  std::vector<int64_t> indices(count);
+  uint64_t state = 7;
+  for (int64_t &index : indices) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    index = static_cast<int64_t>((state >> 33) % (2 * extent + 2)) - extent - 1;
+  }
+  return indices;
+}
+
+/// The position that an index names, or -1.
+int64_t placeOf(int64_t index, int64_t extent) {
+  int64_t at = index < 0 ? index + extent : index;
+  return at >= 0 && at < extent ? at : -1;
+}
+
+struct AlongCase {
+  Box x;
+  int64_t count;
+  bool shared; ///< one index for all positions outside the axis
+};
+
+class Along : public testing::TestWithParam<AlongCase> {};
+
+// Tests elements read by index: NaN where there is none, and whole and task by task to the bit.
+TEST_P(Along, TakesElements) {
+  auto [x, count, shared] = GetParam();
+  Box y{x.outer, count, x.inner}, index = shared ? Box{1, count, 1} : y;
+  LoadedKernels kernels("func.func @g(%x: " + x.type("f32") + ", %i: " + index.type("i64") +
+                        ") { %y = stow.take_along %x, %i {axis = 1 : i64} : (" + x.type("f32") +
+                        ", " + index.type("i64") + ") -> " + y.type("f32") + " return }");
+  auto data = someFloats(x.size());
+  auto indices = someIndices(index.size(), x.extent);
+  std::vector<float> found(y.size(), 9), split(y.size(), 9);
+  kernels.run(0, {data.data(), indices.data(), found.data()});
+  kernels.run(0, {data.data(), indices.data(), split.data()}, 1);
+  for (int64_t o = 0; o < y.outer; ++o)
+    for (int64_t a = 0; a < count; ++a)
+      for (int64_t i = 0; i < y.inner; ++i) {
+        int64_t place = placeOf(shared ? indices[a] : indices[y.at(o, a, i)], x.extent);
+        float value = found[y.at(o, a, i)];
+        if (place < 0)
+          EXPECT_TRUE(std::isnan(value));
+        else
+          EXPECT_EQ(value, data[x.at(o, place, i)]);
+        EXPECT_TRUE(split[y.at(o, a, i)] == value || std::isnan(value));
+      }
+}
+
+// Tests sums by index, in the order of the updates; indices outside count for nothing.
+TEST_P(Along, ScattersSums) {
+  auto [y, count, shared] = GetParam();
+  Box x{y.outer, count, y.inner}, index = shared ? Box{1, count, 1} : x;
+  LoadedKernels kernels("func.func @g(%x: " + x.type("f32") + ", %i: " + index.type("i64") +
+                        ") { %y = stow.scatter_along %x, %i {axis = 1 : i64, extent = " +
+                        std::to_string(y.extent) + " : i64} : (" + x.type("f32") + ", " +
+                        index.type("i64") + ") -> " + y.type("f32") + " return }");
+  auto data = someFloats(x.size());
+  auto indices = someIndices(index.size(), y.extent);
+  std::vector<float> found(y.size(), 9), split(y.size(), 9), expected(y.size(), 0);
+  kernels.run(0, {data.data(), indices.data(), found.data()});
+  kernels.run(0, {data.data(), indices.data(), split.data()}, 1);
+  for (int64_t o = 0; o < x.outer; ++o)
+    for (int64_t a = 0; a < count; ++a)
+      for (int64_t i = 0; i < x.inner; ++i) {
+        int64_t place = placeOf(shared ? indices[a] : indices[x.at(o, a, i)], y.extent);
+        if (place >= 0)
+          expected[y.at(o, place, i)] += data[x.at(o, a, i)];
+      }
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(split, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Index, Along,
+    testing::Values(AlongCase{{3, 7, 37}, 5, true}, AlongCase{{3, 7, 37}, 9, false},
+                    AlongCase{{5, 11, 1}, 4, true}, AlongCase{{5, 11, 1}, 13, false},
+                    AlongCase{{1, 40, 1}, 100, true}, AlongCase{{1, 9, 130}, 3, false}));
+
+// Tests that whole numbers and masks are read too, with 0 where there are none, in every layout.
+TEST(Index, TakesWholeNumbersAndChannels) {
+  LoadedKernels kernels(R"(
+    func.func @g(%x: tensor<2x5xi64>, %m: tensor<2x5xi1>, %i: tensor<2x3xi32>,
+                 %c: tensor<2x3x4x5xf32, #stow.layout<"0,2,3,1">>, %j: tensor<1x1x2x1xi32>) {
+      %y = stow.take_along %x, %i {axis = 1 : i64} : (tensor<2x5xi64>, tensor<2x3xi32>) -> tensor<2x3xi64>
+      %n = stow.take_along %m, %i {axis = 1 : i64} : (tensor<2x5xi1>, tensor<2x3xi32>) -> tensor<2x3xi1>
+      %d = stow.take_along %c, %j {axis = 2 : i64}
+          : (tensor<2x3x4x5xf32, #stow.layout<"0,2,3,1">>, tensor<1x1x2x1xi32>)
+          -> tensor<2x3x2x5xf32, #stow.layout<"0,2,3,1">>
+      return
+    })");
+  std::vector<int64_t> x = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, y(6);
+  std::vector<uint8_t> m = {1, 0, 1, 0, 1, 0, 1, 0, 1, 0}, n(6, 9);
+  std::vector<int32_t> i = {4, -5, 5, 0, 1, -1}, j = {3, 0};
+  kernels.run(0, {x.data(), i.data(), y.data()});
+  EXPECT_EQ(y, (std::vector<int64_t>{5, 1, 0, 6, 7, 10}));
+  kernels.run(1, {m.data(), i.data(), n.data()});
+  EXPECT_EQ(n, (std::vector<uint8_t>{1, 1, 0, 0, 1, 0}));
+  auto c = someFloats(2 * 4 * 5 * 3);
+  std::vector<float> d(2 * 2 * 5 * 3);
+  kernels.run(2, {c.data(), j.data(), d.data()});
+  for (int b = 0; b < 2; ++b)
+    for (int row = 0; row < 2; ++row)
+      for (int k = 0; k < 15; ++k)
+        EXPECT_EQ(d[(b * 2 + row) * 15 + k], c[(b * 4 + j[row]) * 15 + k]);
+}
+
+// Tests boxes in steps, forwards and backwards, and their way back with zeros between.
+TEST(Index, StepsThroughBoxes) {
+  LoadedKernels kernels(R"(
+    func.func @g(%x: tensor<9x40xf32>) {
+      %y = stow.strided_slice %x {starts = array<i64: 1, 38>, sizes = array<i64: 3, 19>, steps = array<i64: 3, -2>}
+          : (tensor<9x40xf32>) -> tensor<3x19xf32>
+      %z = stow.strided_pad %y {starts = array<i64: 1, 38>, steps = array<i64: 3, -2>, shape = array<i64: 9, 40>}
+          : (tensor<3x19xf32>) -> tensor<9x40xf32>
+      return
+    })");
+  auto x = someFloats(9 * 40);
+  std::vector<float> y(3 * 19), z(9 * 40, 7), split(9 * 40, 7), expected(9 * 40, 0);
+  kernels.run(0, {x.data(), y.data()});
+  kernels.run(1, {y.data(), z.data()});
+  kernels.run(1, {y.data(), split.data()}, 1);
+  for (int r = 0; r < 3; ++r)
+    for (int c = 0; c < 19; ++c) {
+      int from = (1 + 3 * r) * 40 + 38 - 2 * c;
+      EXPECT_EQ(y[r * 19 + c], x[from]);
+      expected[from] = x[from];
+    }
+  EXPECT_EQ(z, expected);
+  EXPECT_EQ(split, expected);
+}
+
+class Axis : public testing::TestWithParam<Box> {};
+
+// Tests running sums of floats and of whole numbers, all four kinds.
+TEST_P(Axis, SumsUp) {
+  Box x = GetParam();
+  for (bool exclusive : {false, true})
+    for (bool reverse : {false, true}) {
+      std::string flags = std::string("exclusive = ") + (exclusive ? "true" : "false") +
+                          ", reverse = " + (reverse ? "true" : "false");
+      auto op = [&](const std::string &name, const std::string &element) {
+        return "%y" + name + " = stow.cumsum %" + name + " {axis = 1 : i64, " + flags + "} : (" +
+               x.type(element) + ") -> " + x.type(element) + "\n";
+      };
+      LoadedKernels kernels("func.func @g(%a: " + x.type("f32") + ", %b: " + x.type("i64") + ") {" +
+                            op("a", "f32") + op("b", "i64") + " return }");
+      auto a = someFloats(x.size());
+      std::vector<int64_t> b(x.size());
+      std::iota(b.begin(), b.end(), -20);
+      std::vector<float> sums(x.size()), expected(x.size());
+      std::vector<int64_t> wholes(x.size()), expectedWholes(x.size());
+      kernels.run(0, {a.data(), sums.data()});
+      kernels.run(1, {b.data(), wholes.data()}, 1);
+      for (int64_t o = 0; o < x.outer; ++o)
+        for (int64_t i = 0; i < x.inner; ++i) {
+          float sum = 0;
+          int64_t whole = 0;
+          for (int64_t step = 0; step < x.extent; ++step) {
+            int64_t at = x.at(o, reverse ? x.extent - 1 - step : step, i);
+            expected[at] = exclusive ? sum : sum + a[at];
+            expectedWholes[at] = exclusive ? whole : whole + b[at];
+            sum += a[at];
+            whole += b[at];
+          }
+        }
+      EXPECT_EQ(sums, expected);
+      EXPECT_EQ(wholes, expectedWholes);
+    }
+}
+
+// Tests the largest and the smallest elements and their positions; of equal ones the first.
+TEST_P(Axis, OrdersElements) {
+  Box x = GetParam();
+  for (bool largest : {false, true})
+    for (int64_t k : {int64_t(1), std::min<int64_t>(3, x.extent), x.extent}) {
+      Box y{x.outer, k, x.inner};
+      LoadedKernels kernels("func.func @g(%x: " + x.type("f32") +
+                            ") { %v, %i = stow.top_k %x {axis = 1 : i64, k = " + std::to_string(k) +
+                            " : i64, largest = " + (largest ? "true" : "false") + "} : (" +
+                            x.type("f32") + ") -> (" + y.type("f32") + ", " + y.type("i64") +
+                            ") return }");
+      auto data = someFloats(x.size());
+      for (float &value : data)
+        value = std::round(value * 4); // many are equal
+      std::vector<float> values(y.size()), expected(y.size());
+      std::vector<int64_t> indices(y.size()), expectedIndices(y.size());
+      kernels.run(0, {data.data(), values.data(), indices.data()});
+      for (int64_t o = 0; o < x.outer; ++o)
+        for (int64_t i = 0; i < x.inner; ++i) {
+          std::vector<int64_t> order(x.extent);
+          std::iota(order.begin(), order.end(), 0);
+          std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+            float left = data[x.at(o, a, i)], right = data[x.at(o, b, i)];
+            return largest ? left > right : left < right;
+          });
+          for (int64_t rank = 0; rank < k; ++rank) {
+            expected[y.at(o, rank, i)] = data[x.at(o, order[rank], i)];
+            expectedIndices[y.at(o, rank, i)] = order[rank];
+          }
+        }
+      EXPECT_EQ(values, expected);
+      EXPECT_EQ(indices, expectedIndices);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Index, Axis,
+                         testing::Values(Box{3, 7, 37}, Box{5, 11, 1}, Box{1, 40, 1},
+                                         Box{40, 3, 2}));
+
+} // namespace
