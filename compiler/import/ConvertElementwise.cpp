@@ -42,9 +42,18 @@ void convertMean(NodeImport &node) {
   node.bind(0, node.emit<MulOp>({sum, node.scalar(1.0 / double(node.inputCount()), sum)}));
 }
 
+/// Powers of integers, in double, which holds them exactly up to 2^53.
+void convertWholePow(NodeImport &node, Value x) {
+  Type wide = node.builder().getF64Type(), element = elementOf(x);
+  Value power = node.emit<PowOp>({node.cast(x, wide), node.cast(node.value(1), wide)});
+  node.bind(0, node.cast(power, element));
+}
+
 /// Whole and half powers have simpler gradients than the general one.
 void convertPow(NodeImport &node) {
   Value x = node.value(0);
+  if (!isa<FloatType>(elementOf(x)))
+    return convertWholePow(node, x);
   const Literal *exponent = node.literal(1);
   double power = exponent && exponent->size() == 1 ? exponent->number(0) : 0;
   bool keepsShape = exponent && exponent->shape.size() <= shapeOf(x).size();
@@ -120,11 +129,24 @@ void convertHardSigmoid(NodeImport &node) {
   }));
 }
 
+/// Integers, and bounds that are computed.
+void clipByComparing(NodeImport &node) {
+  Value y = node.value(0);
+  if (node.has(1))
+    y = node.emit<MaximumOp>({y, node.value(1)});
+  if (node.has(2))
+    y = node.emit<MinimumOp>({y, node.value(2)});
+  node.bind(0, y);
+}
+
 /// Bounds are attributes before opset 11 and inputs since.
 void convertClip(NodeImport &node) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   // The attributes' defaults are the largest floats: no bounds.
   constexpr double largest = 3.4028234e38;
+  bool computed = (node.has(1) && !node.literal(1)) || (node.has(2) && !node.literal(2));
+  if (computed || !isa<FloatType>(elementOf(node.value(0))))
+    return clipByComparing(node);
   auto bound = [&](size_t input, const char *name, double absent) {
     if (!node.has(input))
       return node.number(name, absent);
@@ -181,13 +203,34 @@ void convertSoftsign(NodeImport &node) {
   node.bind(0, node.emit<DivOp>({x, bound}));
 }
 
-void convertCast(NodeImport &node) {
-  auto to = static_cast<ElementType>(node.integer("to", 0));
+/// The Bernoulli number whose mask `x` is (convertCompare of Less), drawn as a number.
+RandomOp bernoulliOf(Value x) {
+  auto mask = x.getDefiningOp<CompareOp>();
+  auto random = mask ? mask.getA().getDefiningOp<RandomOp>() : nullptr;
+  bool isMask = random && random.getDistribution() == "bernoulli" && mask.getPredicate() == "ne";
+  return isMask ? random : nullptr;
+}
+
+void convertTo(NodeImport &node, ElementType to) {
+  if (node.elementType(0) == to)
+    return node.bindSlot(0, 0);
   Value x = node.value(0);
   RankedTensorType type = node.typeOf(to, shapeOf(x));
-  if (type == x.getType())
-    return node.bindSlot(0, 0);
+  if (RandomOp random = bernoulliOf(x); random && isFloat(to))
+    return node.bind(0, node.cast(random.getY(), type.getElementType()));
   node.bind(0, node.emitAs<CastOp>(x, type));
+}
+
+void convertCast(NodeImport &node) {
+  convertTo(node, static_cast<ElementType>(node.integer("to", 0)));
+}
+
+/// Only the type of the second input counts.
+void convertCastLike(NodeImport &node) {
+  ElementType to = node.elementType(1);
+  if (const Literal *known = node.literal(0))
+    return node.bindLiteral(0, castLiteral(*known, to));
+  convertTo(node, to);
 }
 
 } // namespace
@@ -227,6 +270,7 @@ void addElementwiseRules(RuleTable &table) {
   table["Mish"] = {convertMish, 1, 1};
   table["Softsign"] = {convertSoftsign, 1, 1};
   table["Cast"] = {convertCast, 1, 1};
+  table["CastLike"] = {convertCastLike, 2, 2};
 }
 
 } // namespace stow::onnx

@@ -1,6 +1,8 @@
-// Reading by index and choosing by mask: Gather and Where.
+// Reading and writing by index. Constant indices in few runs are slices; all others are read by one
+// of two ops: rows of a table (stow.embedding) or elements along a dimension (stow.take_along).
 #include "compiler/import/GraphImport.h"
 
+#include <map>
 #include <numeric>
 
 using namespace mlir;
@@ -8,85 +10,375 @@ using namespace mlir;
 namespace stow::onnx {
 namespace {
 
-/// Gather with constant indices: every run of consecutive ones is a slice.
-void gatherConstant(NodeImport &node, const Literal &index, int64_t axis) {
-  constexpr size_t maxRuns = 64;
-  Value x = node.value(0);
-  Shape shape = shapeOf(x), starts(shape.size(), 0), sizes = shape;
-  if (index.isFloat() || index.ints.empty())
-    throw Error::badInput("gathers with indices that are no integers");
-  SmallVector<std::pair<int64_t, int64_t>> runs; // first index, count
+/// Indices of a node: constant where they are known, else a value.
+struct Indices {
+  std::optional<Literal> known;
+  Value value;
+
+  Shape shape() const { return known ? known->shape : shapeOf(value); }
+};
+
+Indices indicesOf(NodeImport &node, size_t input) {
+  if (const Literal *known = node.literal(input)) {
+    if (known->isFloat() || known->ints.empty())
+      throw Error::badInput("reads with indices that are no integers, or with none");
+    return {*known, {}};
+  }
+  Value value = node.value(input);
+  if (!elementOf(value).isInteger(32) && !elementOf(value).isInteger(64))
+    throw Error::badInput("reads with indices that are no integers");
+  return {std::nullopt, value};
+}
+
+/// Checks known indices against the extent they count in.
+void checkRange(const Indices &indices, int64_t extent) {
+  if (!indices.known)
+    return;
+  for (int64_t at : indices.known->ints)
+    if (at < -extent || at >= extent)
+      throw Error::badInput("reads element " + std::to_string(at) + " of " +
+                            std::to_string(extent));
+}
+
+/// The same indices under another shape of as many elements.
+Indices reshaped(NodeImport &node, Indices indices, const Shape &shape) {
+  if (indices.known)
+    indices.known->shape = shape;
+  else
+    indices.value = node.reshape(indices.value, shape);
+  return indices;
+}
+
+Value valueOf(NodeImport &node, const Indices &indices) {
+  return indices.known ? node.integers(indices.known->ints, indices.known->shape) : indices.value;
+}
+
+int64_t product(const Shape &shape, size_t begin, size_t end) {
+  return elementCount(Shape(shape.begin() + begin, shape.begin() + end));
+}
+
+Value takeAlong(NodeImport &node, Value x, const Indices &indices, int64_t axis) {
+  return node.emit<TakeAlongOp>({x, valueOf(node, indices)},
+                                [&](TakeAlongOp::Properties &p) { p.axis = node.i64(axis); });
+}
+
+/// Known indices without the dimensions along which they repeat (but `axis`), and computed ones
+/// without a repetition that was just made: indices cost memory, their gradient keeps them.
+Indices compressed(Indices indices, int64_t axis) {
+  if (!indices.known) {
+    auto repeat = indices.value.getDefiningOp<BroadcastToOp>();
+    Shape shape = shapeOf(indices.value);
+    if (repeat && shapeOf(repeat.getX()).size() == shape.size() &&
+        shapeOf(repeat.getX())[axis] == shape[axis])
+      indices.value = repeat.getX();
+    return indices;
+  }
+  Literal &known = *indices.known;
+  for (int64_t dim = 0; dim < static_cast<int64_t>(known.shape.size()); ++dim) {
+    int64_t extent = known.shape[dim], inner = product(known.shape, dim + 1, known.shape.size());
+    if (dim == axis || extent == 1)
+      continue;
+    auto first = [&](int64_t i) { return i / (extent * inner) * (extent * inner) + i % inner; };
+    bool repeats = true;
+    for (int64_t i = 0; repeats && i < known.size(); ++i)
+      repeats = known.ints[i] == known.ints[first(i)];
+    if (!repeats)
+      continue;
+    std::vector<int64_t> kept;
+    for (int64_t i = 0; i < known.size(); ++i)
+      if (i / inner % extent == 0)
+        kept.push_back(known.ints[i]);
+    known.ints = std::move(kept);
+    known.shape[dim] = 1;
+  }
+  return indices;
+}
+
+/// Rows of `table` [rows, width] by indices of any shape: [indices..., width].
+Value rowsOf(NodeImport &node, Value table, const Indices &indices) {
+  if (isa<FloatType>(elementOf(table)))
+    return node.emit<EmbeddingOp>({table, valueOf(node, indices)});
+  Shape shape = indices.shape(), result = shape;
+  Indices column = reshaped(node, indices, {elementCount(shape), 1});
+  result.push_back(shapeOf(table)[1]);
+  return node.reshape(takeAlong(node, table, column, 0), result);
+}
+
+//===-- Gather --------------------------------------------------------------------------------===//
+
+/// Runs of consecutive indices: first index and count.
+using Runs = SmallVector<std::pair<int64_t, int64_t>>;
+
+Runs runsOf(const Literal &index, int64_t extent) {
+  Runs runs;
   for (int64_t at : index.ints) {
-    at += at < 0 ? shape[axis] : 0;
+    at += at < 0 ? extent : 0;
     if (runs.empty() || at != runs.back().first + runs.back().second)
       runs.push_back({at, 0});
     ++runs.back().second;
   }
-  if (runs.size() > maxRuns)
-    throw Error::badInput("gathers " + std::to_string(runs.size()) + " separate pieces; at most " +
-                          std::to_string(maxRuns) + " are supported");
+  return runs;
+}
+
+/// Every run is a slice.
+Value joinedRuns(NodeImport &node, Value x, const Runs &runs, int64_t axis) {
+  Shape starts(shapeOf(x).size(), 0), sizes = shapeOf(x);
   SmallVector<Value> parts;
   for (auto [start, count] : runs) {
     starts[axis] = start;
     sizes[axis] = count;
     parts.push_back(node.slice(x, starts, sizes));
   }
-  Value y = parts.front();
-  if (parts.size() > 1)
-    y = node.emit<ConcatOp>(parts, [&](ConcatOp::Properties &p) { p.axis = node.i64(axis); });
-  Shape result(shape.begin(), shape.begin() + axis);
-  result.insert(result.end(), index.shape.begin(), index.shape.end());
-  result.insert(result.end(), shape.begin() + axis + 1, shape.end());
-  node.bind(0, node.reshape(y, result));
-}
-
-Value transposed(NodeImport &node, Value x, ArrayRef<int64_t> order) {
-  if (llvm::is_sorted(order))
-    return x;
-  return node.emit<TransposeOp>(
-      x, [&](TransposeOp::Properties &p) { p.permutation = node.array(order); });
-}
-
-/// Gather by data: rows of a table. An axis other than 0 is brought to the front and its place is
-/// taken by the dimensions of the indices afterwards.
-void gatherData(NodeImport &node, int64_t axis) {
-  Value x = node.value(0), indices = node.value(1);
-  if (!isa<FloatType>(cast<RankedTensorType>(x.getType()).getElementType()))
-    throw Error::badInput("gathers from a tensor of integers by data; only float tables are "
-                          "supported");
-  if (!cast<RankedTensorType>(indices.getType()).getElementType().isInteger())
-    throw Error::badInput("gathers with indices that are no integers");
-  auto rank = static_cast<int64_t>(shapeOf(x).size());
-  auto added = static_cast<int64_t>(shapeOf(indices).size());
-  std::vector<int64_t> front(rank), back(rank + added - 1);
-  std::iota(front.begin(), front.end(), 0);
-  std::rotate(front.begin(), front.begin() + axis, front.begin() + axis + 1);
-  std::iota(back.begin(), back.end(), 0);
-  std::rotate(back.begin(), back.begin() + added, back.begin() + added + axis);
-  Value table = transposed(node, x, front);
-  // The op takes tables of rows; numbers are rows of one.
-  if (rank == 1)
-    table = node.reshape(table, {shapeOf(x)[0], 1});
-  Value y = node.emit<EmbeddingOp>({table, indices});
-  if (rank == 1)
-    y = node.reshape(y, shapeOf(indices));
-  node.bind(0, transposed(node, y, back));
+  if (parts.size() == 1)
+    return parts.front();
+  return node.emit<ConcatOp>(parts, [&](ConcatOp::Properties &p) { p.axis = node.i64(axis); });
 }
 
 void convertGather(NodeImport &node) {
-  auto rank = static_cast<int64_t>(node.shape(0).size());
+  constexpr size_t maxRuns = 64;
+  Value x = node.value(0);
+  Shape shape = shapeOf(x);
+  auto rank = static_cast<int64_t>(shape.size());
   if (rank == 0)
     throw Error::badInput("gathers from a scalar");
   int64_t axis = normalizedAxis(node.integer("axis", 0), rank);
-  if (const Literal *index = node.literal(1))
-    gatherConstant(node, *index, axis);
-  else
-    gatherData(node, axis);
+  Indices indices = indicesOf(node, 1);
+  checkRange(indices, shape[axis]);
+  Shape picks = indices.shape(), result(shape.begin(), shape.begin() + axis);
+  result.insert(result.end(), picks.begin(), picks.end());
+  result.insert(result.end(), shape.begin() + axis + 1, shape.end());
+  if (indices.known)
+    if (Runs runs = runsOf(*indices.known, shape[axis]); runs.size() <= maxRuns)
+      return node.bind(0, node.reshape(joinedRuns(node, x, runs, axis), result));
+  if (axis == 0) {
+    Value table = node.reshape(x, {shape[0], product(shape, 1, rank)});
+    return node.bind(0, node.reshape(rowsOf(node, table, indices), result));
+  }
+  Shape column(rank, 1);
+  column[axis] = elementCount(picks);
+  node.bind(0, node.reshape(takeAlong(node, x, reshaped(node, indices, column), axis), result));
+}
+
+/// Checks that there are no more indices than data outside `axis`.
+void checkExtents(const Shape &shape, const Shape &sizes, int64_t axis) {
+  if (sizes.size() != shape.size())
+    throw Error::badInput("expects indices of the data's rank " + std::to_string(shape.size()) +
+                          ", found rank " + std::to_string(sizes.size()));
+  for (int64_t dim = 0; dim < static_cast<int64_t>(shape.size()); ++dim)
+    if (dim != axis && sizes[dim] > shape[dim])
+      throw Error::badInput("has more indices than data in dimension " + std::to_string(dim));
+}
+
+/// The first elements of `x` along the dimensions but `axis` where `sizes` has fewer.
+Value cutTo(NodeImport &node, Value x, Shape sizes, int64_t axis) {
+  Shape shape = shapeOf(x);
+  checkExtents(shape, sizes, axis);
+  sizes[axis] = shape[axis];
+  return sizes == shape ? x : node.slice(x, Shape(shape.size(), 0), sizes);
+}
+
+void convertGatherElements(NodeImport &node) {
+  Value x = node.value(0);
+  int64_t axis = normalizedAxis(node.integer("axis", 0), shapeOf(x).size());
+  Indices indices = indicesOf(node, 1);
+  checkRange(indices, shapeOf(x)[axis]);
+  Shape result = indices.shape();
+  x = cutTo(node, x, result, axis);
+  node.bind(0, takeAlong(node, x, compressed(indices, axis), axis));
+}
+
+//===-- Tuples of indices ---------------------------------------------------------------------===//
+
+/// Row-major numbers of the elements that tuples of `extents.size()` indices (the last dimension)
+/// name. Tuples outside the extents get a number outside as well.
+Indices linearized(NodeImport &node, const Indices &tuples, const Shape &extents) {
+  auto width = static_cast<int64_t>(extents.size());
+  Shape shape = tuples.shape();
+  shape.pop_back();
+  if (tuples.known) {
+    Literal linear{ElementType::Int64, shape, {}, {}};
+    for (int64_t i = 0; i < tuples.known->size(); i += width) {
+      int64_t number = 0;
+      for (int64_t j = 0; j < width; ++j) {
+        int64_t at = tuples.known->ints[i + j];
+        if (at < -extents[j] || at >= extents[j])
+          throw Error::badInput("names element " + std::to_string(at) + " of " +
+                                std::to_string(extents[j]));
+        number = number * extents[j] + at + (at < 0 ? extents[j] : 0);
+      }
+      linear.ints.push_back(number);
+    }
+    return {linear, {}};
+  }
+  if (width == 1)
+    return {std::nullopt, node.reshape(tuples.value, shape)};
+  Value number, valid;
+  for (int64_t j = 0; j < width; ++j) {
+    Shape start(shape.size() + 1, 0), size = tuples.shape();
+    start.back() = j;
+    size.back() = 1;
+    Value at = node.reshape(node.slice(tuples.value, start, size), shape);
+    Value zero = node.scalar(0, at), end = node.scalar(double(extents[j]), at);
+    at = node.emit<SelectOp>({node.compare(at, zero, "lt"), node.emit<AddOp>({at, end}), at});
+    Value above = node.compare(at, zero, "ge"), below = node.compare(at, end, "lt");
+    Value inside = node.emit<SelectOp>({above, below, above});
+    valid = valid ? node.emit<SelectOp>({valid, inside, valid}) : inside;
+    number = number ? node.emit<AddOp>({node.emit<MulOp>({number, end}), at}) : at;
+  }
+  Value outside = node.scalar(double(elementCount(extents)), number);
+  return {std::nullopt, node.emit<SelectOp>({valid, number, outside})};
+}
+
+/// The parts of a shape that tuples of indices see: batch, what they name, the rest.
+struct TupleSpace {
+  int64_t batch, named, rest;
+  Shape extents; ///< of what they name
+};
+
+TupleSpace tupleSpace(const Shape &shape, const Shape &tuples, int64_t batchDims) {
+  auto rank = static_cast<int64_t>(shape.size());
+  if (tuples.empty() || batchDims < 0 || batchDims >= static_cast<int64_t>(tuples.size()) ||
+      batchDims + tuples.back() > rank || tuples.back() < 1 ||
+      !std::equal(shape.begin(), shape.begin() + std::min(batchDims, rank), tuples.begin()))
+    throw Error::badInput("has tuples of indices that do not fit the data");
+  int64_t end = batchDims + tuples.back();
+  return {product(shape, 0, batchDims), product(shape, batchDims, end), product(shape, end, rank),
+          Shape(shape.begin() + batchDims, shape.begin() + end)};
+}
+
+void convertGatherND(NodeImport &node) {
+  Value x = node.value(0);
+  Shape shape = shapeOf(x);
+  Indices tuples = indicesOf(node, 1);
+  Shape picks = tuples.shape();
+  int64_t batchDims = node.integer("batch_dims", 0);
+  TupleSpace space = tupleSpace(shape, picks, batchDims);
+  Shape result(picks.begin(), picks.end() - 1);
+  result.insert(result.end(), shape.begin() + batchDims + picks.back(), shape.end());
+  Indices linear = linearized(node, tuples, space.extents);
+  int64_t count = product(picks, batchDims, picks.size() - 1);
+  if (space.batch == 1) {
+    Value table = node.reshape(x, {space.named, space.rest});
+    return node.bind(0, node.reshape(rowsOf(node, table, reshaped(node, linear, {count})), result));
+  }
+  Value y = takeAlong(node, node.reshape(x, {space.batch, space.named, space.rest}),
+                      reshaped(node, linear, {space.batch, count, 1}), 1);
+  node.bind(0, node.reshape(y, result));
+}
+
+//===-- Scatter -------------------------------------------------------------------------------===//
+
+Value scatterAlong(NodeImport &node, Value updates, Value indices, int64_t axis, int64_t extent) {
+  return node.emit<ScatterAlongOp>({updates, indices}, [&](ScatterAlongOp::Properties &p) {
+    p.axis = node.i64(axis);
+    p.extent = node.i64(extent);
+  });
+}
+
+/// `x` with zeros behind it up to the extents of `shape`.
+Value grownTo(NodeImport &node, Value x, const Shape &shape) {
+  Shape after = shape;
+  for (size_t dim = 0; dim < shape.size(); ++dim)
+    after[dim] -= shapeOf(x)[dim];
+  if (after == Shape(shape.size(), 0))
+    return x;
+  return node.emit<PadOp>(x, [&](PadOp::Properties &p) {
+    p.before = node.array(Shape(shape.size(), 0));
+    p.after = node.array(after);
+    p.value = node.f64(0);
+  });
+}
+
+/// What known indices along `axis` write: for every element the number of the update that it gets
+/// (the last one; -1 where there is none), in the shape of the indices with the data's extent.
+Literal sourcesOf(const Literal &indices, int64_t axis, int64_t extent) {
+  Literal sources{ElementType::Int64, indices.shape, {}, {}};
+  sources.shape[axis] = extent;
+  sources.ints.assign(elementCount(sources.shape), -1);
+  int64_t inner = product(indices.shape, axis + 1, indices.shape.size());
+  int64_t count = indices.shape[axis];
+  for (int64_t i = 0; i < indices.size(); ++i) {
+    int64_t at = indices.ints[i] + (indices.ints[i] < 0 ? extent : 0);
+    sources.ints[(i / inner / count * extent + at) * inner + i % inner] = i / inner % count;
+  }
+  return sources;
+}
+
+/// The data with updates written or added along `axis`. Written values are chosen by a mask: known
+/// indices say which update every element gets, computed ones count what arrives (as the operator
+/// demands, at most one).
+Value scattered(NodeImport &node, Value data, Indices indices, Value updates, int64_t axis) {
+  std::string reduction = node.text("reduction", "none");
+  Shape shape = shapeOf(data);
+  int64_t extent = shape[axis];
+  checkRange(indices, extent);
+  Shape reach = shapeOf(updates);
+  reach[axis] = extent;
+  indices = compressed(indices, axis);
+  if (reduction == "add") {
+    Value sums = scatterAlong(node, updates, valueOf(node, indices), axis, extent);
+    return node.emit<AddOp>({data, grownTo(node, sums, shape)});
+  }
+  if (reduction != "none")
+    throw Error::badInput("reduces by '" + reduction + "'; only none and add are supported");
+  Value mask, written;
+  if (indices.known) {
+    Literal sources = sourcesOf(*indices.known, axis, extent), chosen = sources;
+    for (int64_t i = 0; i < sources.size(); ++i) {
+      chosen.ints[i] = sources.ints[i] >= 0;
+      sources.ints[i] = std::max<int64_t>(sources.ints[i], 0);
+    }
+    written = takeAlong(node, updates, {sources, {}}, axis);
+    mask = node.tensor(chosen, node.builder().getI1Type());
+    if (reach != shape && shapeOf(mask) != reach) // repeated only as far as the updates reach
+      mask = node.emitAs<BroadcastToOp>(mask, node.typeOf(ElementType::Bool, reach));
+  } else {
+    Value count = node.emitAs<BroadcastToOp>(
+        node.scalar(1, indices.value),
+        RankedTensorType::get(shapeOf(indices.value), elementOf(indices.value)));
+    Value arrivals = scatterAlong(node, count, indices.value, axis, extent);
+    mask = node.compare(arrivals, node.scalar(0, arrivals), "gt");
+    bool isMask = elementOf(updates).isInteger(1);
+    Value numbers = isMask ? node.cast(updates, node.builder().getI32Type()) : updates;
+    written = scatterAlong(node, numbers, indices.value, axis, extent);
+    if (isMask)
+      written = node.cast(written, elementOf(updates));
+    if (reach != shape && shapeOf(mask) != reach)
+      mask = node.emitAs<BroadcastToOp>(mask, node.typeOf(ElementType::Bool, reach));
+  }
+  if (reach != shape)
+    mask = grownTo(node, mask, shape);
+  return node.emit<SelectOp>({mask, grownTo(node, written, shape), data});
+}
+
+void convertScatterElements(NodeImport &node) {
+  Value data = node.value(0), updates = node.value(2);
+  int64_t axis = normalizedAxis(node.integer("axis", 0), shapeOf(data).size());
+  Indices indices = indicesOf(node, 1);
+  if (shapeOf(updates) != indices.shape())
+    throw Error::badInput("expects as many updates as indices");
+  checkExtents(shapeOf(data), shapeOf(updates), axis);
+  node.bind(0, scattered(node, data, indices, updates, axis));
+}
+
+void convertScatterND(NodeImport &node) {
+  Value data = node.value(0), updates = node.value(2);
+  Shape shape = shapeOf(data);
+  Indices tuples = indicesOf(node, 1);
+  TupleSpace space = tupleSpace(shape, tuples.shape(), 0);
+  Indices linear = linearized(node, tuples, space.extents);
+  int64_t count = elementCount(linear.shape());
+  if (elementCount(shapeOf(updates)) != count * space.rest)
+    throw Error::badInput("has updates that do not fit the indices and the data");
+  Value y =
+      scattered(node, node.reshape(data, {space.named, space.rest}),
+                reshaped(node, linear, {count, 1}), node.reshape(updates, {count, space.rest}), 0);
+  node.bind(0, node.reshape(y, shape));
 }
 
 void convertWhere(NodeImport &node) {
   Value condition = node.value(0);
-  if (!cast<RankedTensorType>(condition.getType()).getElementType().isInteger(1))
+  if (!elementOf(condition).isInteger(1))
     throw Error::badInput("chooses by a condition that is no boolean");
   node.bind(0, node.emit<SelectOp>({condition, node.value(1), node.value(2)}));
 }
@@ -95,6 +387,11 @@ void convertWhere(NodeImport &node) {
 
 void addIndexRules(RuleTable &table) {
   table["Gather"] = {convertGather, 2, 2};
+  table["GatherElements"] = {convertGatherElements, 2, 2};
+  table["GatherND"] = {convertGatherND, 2, 2};
+  table["ScatterElements"] = {convertScatterElements, 3, 3};
+  table["Scatter"] = {convertScatterElements, 3, 3};
+  table["ScatterND"] = {convertScatterND, 3, 3};
   table["Where"] = {convertWhere, 3, 3};
 }
 

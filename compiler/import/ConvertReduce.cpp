@@ -34,11 +34,20 @@ template <typename Op> Value reduce(NodeImport &node, Value x, ArrayRef<int64_t>
   });
 }
 
+/// Integers (and booleans) are reduced in double, which holds them to 2^53.
 template <typename Op> void convertReduce(NodeImport &node) {
   auto axes = reducedAxes(node);
   if (!axes || node.shape(0).empty())
     return node.bindSlot(0, 0);
-  node.bind(0, reduce<Op>(node, node.value(0), *axes));
+  Value x = node.value(0);
+  Type element = elementOf(x);
+  if (isa<FloatType>(element))
+    return node.bind(0, reduce<Op>(node, x, *axes));
+  Value y = reduce<Op>(node, node.cast(x, node.builder().getF64Type()), *axes);
+  if (std::is_same_v<Op, ReduceMeanOp>) // as quotients of integers: towards zero
+    y = node.emit<RoundOp>(
+        y, [&](RoundOp::Properties &p) { p.mode = node.builder().getStringAttr("zero"); });
+  node.bind(0, node.cast(y, element));
 }
 
 /// min(x) = -max(-x).
@@ -46,8 +55,58 @@ void convertReduceMin(NodeImport &node) {
   auto axes = reducedAxes(node);
   if (!axes || node.shape(0).empty())
     return node.bindSlot(0, 0);
-  Value negated = node.emit<NegOp>(node.value(0));
-  node.bind(0, node.emit<NegOp>(reduce<ReduceMaxOp>(node, negated, *axes)));
+  Type element = elementOf(node.value(0));
+  Value x = isa<FloatType>(element) ? node.value(0)
+                                    : node.cast(node.value(0), node.builder().getF64Type());
+  Value least = node.emit<NegOp>(reduce<ReduceMaxOp>(node, node.emit<NegOp>(x), *axes));
+  node.bind(0, node.cast(least, element));
+}
+
+/// A product of slices: the gradient of each factor is the product of the others, zeros included.
+void convertReduceProd(NodeImport &node) {
+  constexpr int64_t most = 64;
+  auto axes = reducedAxes(node);
+  if (!axes || node.shape(0).empty())
+    return node.bindSlot(0, 0);
+  Value y = node.value(0);
+  Shape kept = shapeOf(y), dropped;
+  for (int64_t axis : *axes) {
+    int64_t extent = shapeOf(y)[axis];
+    if (extent > most)
+      throw Error::badInput("multiplies " + std::to_string(extent) + " elements; at most " +
+                            std::to_string(most) + " are supported");
+    Shape start(kept.size(), 0), size = shapeOf(y);
+    size[axis] = 1;
+    SmallVector<Value> factors;
+    for (start[axis] = 0; start[axis] < extent; ++start[axis])
+      factors.push_back(extent == 1 ? y : node.slice(y, start, size));
+    y = factors[0];
+    for (Value factor : ArrayRef(factors).drop_front())
+      y = node.emit<MulOp>({y, factor});
+    kept[axis] = 1;
+  }
+  for (int64_t d = 0; d < static_cast<int64_t>(kept.size()); ++d)
+    if (node.flag("keepdims", true) || !llvm::is_contained(*axes, d))
+      dropped.push_back(kept[d]);
+  node.bind(0, node.reshape(y, dropped));
+}
+
+/// log(sum(x)), or of the exponentials: the maximum is taken off first, so that none overflows.
+void convertReduceLog(NodeImport &node) {
+  auto axes = reducedAxes(node);
+  Value x = node.value(0);
+  bool folds = axes && !shapeOf(x).empty();
+  if (node.node().type == "ReduceLogSum")
+    return node.bind(0, node.emit<LogOp>(folds ? reduce<ReduceSumOp>(node, x, *axes) : x));
+  if (!folds)
+    return node.bindSlot(0, 0);
+  Value largest = node.emit<ReduceMaxOp>(x, [&](ReduceMaxOp::Properties &p) {
+    p.axes = node.array(*axes);
+    p.keepdims = node.boolean(true);
+  });
+  Value power = node.emit<ExpOp>(node.emit<SubOp>({x, largest}));
+  Value y = node.emit<LogOp>(reduce<ReduceSumOp>(node, power, *axes));
+  node.bind(0, node.emit<AddOp>({y, node.reshape(largest, shapeOf(y))}));
 }
 
 /// Norms and sums of squares: an elementwise function, a sum, and for L2 a root.
@@ -86,6 +145,9 @@ void addReduceRules(RuleTable &table) {
   table["ReduceSum"] = {convertReduce<ReduceSumOp>, 1, 2};
   table["ReduceMax"] = {convertReduce<ReduceMaxOp>, 1, 2};
   table["ReduceMin"] = {convertReduceMin, 1, 2};
+  table["ReduceProd"] = {convertReduceProd, 1, 2};
+  table["ReduceLogSum"] = {convertReduceLog, 1, 2};
+  table["ReduceLogSumExp"] = {convertReduceLog, 1, 2};
   table["ReduceL1"] = {convertReduceNorm, 1, 2};
   table["ReduceL2"] = {convertReduceNorm, 1, 2};
   table["ReduceSumSquare"] = {convertReduceNorm, 1, 2};

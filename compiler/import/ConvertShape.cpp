@@ -34,6 +34,9 @@ void convertConstant(NodeImport &node) {
 /// Sources are bound before conversion; what is left has no valid form.
 void convertSource(NodeImport &) { throw Error::badInput("has no output"); }
 
+/// The importer takes a branch in its place before it comes to a converter.
+void convertIf(NodeImport &) { throw Error::badInput("has no branch"); }
+
 /// Ops that only exist on known integers: shape arithmetic.
 void convertFolded(NodeImport &node) {
   for (size_t i = 0; i < node.inputCount(); ++i)
@@ -182,19 +185,23 @@ void convertSlice(NodeImport &node) {
       (steps && steps->size() != first->size()))
     throw Error::badInput("starts, ends, axes and steps disagree in length");
   Value x = node.value(0);
-  Shape shape = shapeOf(x), starts(shape.size(), 0), sizes = shape;
+  Shape shape = shapeOf(x), starts(shape.size(), 0), sizes = shape, strides(shape.size(), 1);
   for (size_t k = 0; k < first->size(); ++k) {
     int64_t axis = normalizedAxis(axes ? (*axes)[k] : k, shape.size());
     SliceRange range = sliceRange((*first)[k], (*last)[k], steps ? (*steps)[k] : 1, shape[axis]);
-    if (range.step != 1 && range.count > 1)
-      throw Error::badInput("slices data with step " + std::to_string(range.step) +
-                            "; only step 1 is supported");
     if (range.count == 0)
       throw Error::badInput("takes no elements of dimension " + std::to_string(axis) +
                             "; empty tensors are not supported");
     starts[axis] = range.start;
     sizes[axis] = range.count;
+    strides[axis] = range.count > 1 ? range.step : 1;
   }
+  if (strides != Shape(shape.size(), 1))
+    return node.bind(0, node.emit<StridedSliceOp>(x, [&](StridedSliceOp::Properties &p) {
+      p.starts = node.array(starts);
+      p.sizes = node.array(sizes);
+      p.steps = node.array(strides);
+    }));
   if (sizes == shape)
     return node.bindSlot(0, 0);
   node.bind(0, node.slice(x, starts, sizes));
@@ -278,10 +285,9 @@ void convertExpand(NodeImport &node) {
 } // namespace
 
 void addShapeRules(RuleTable &table) {
+  table["If"] = {convertIf, 1, 1};
   table["Constant"] = {convertConstant, 0, 0};
   table["ConstantOfShape"] = {convertSource, 1, 1};
-  table["RandomNormal"] = {convertSource, 0, 0};
-  table["RandomUniform"] = {convertSource, 0, 0};
   table["Shape"] = {convertShapeOp, 1, 1};
   table["Size"] = {convertSize, 1, 1};
   table["Reshape"] = {convertReshape, 2, 2};
@@ -295,8 +301,7 @@ void addShapeRules(RuleTable &table) {
   table["Slice"] = {convertSlice, 1, 5};
   table["Pad"] = {convertPad, 1, 4};
   table["Expand"] = {convertExpand, 2, 2};
-  for (const char *type : {"Mod", "Floor", "Ceil", "Equal", "Less", "LessOrEqual", "Greater",
-                           "GreaterOrEqual", "And", "Or", "Not", "Range", "ReduceProd", "Trilu"})
+  for (const char *type : {"Range", "NonZero"})
     table[type] = {convertFolded, 1, 3};
 }
 

@@ -1,7 +1,5 @@
-// Folding of ops on small known tensors.
-#include "compiler/import/Literal.h"
-
-#include "runtime/base/Error.h"
+// Folding of ops on small known tensors: arithmetic, logic and shapes.
+#include "compiler/import/Fold.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,28 +7,6 @@
 #include <numeric>
 
 namespace stow::onnx {
-namespace {
-
-using Inputs = std::vector<const Literal *>;
-
-/// What one fold sees: the node and its inputs.
-struct Site {
-  const Node &node;
-  const Inputs &inputs;
-
-  bool has(size_t i) const { return i < inputs.size() && inputs[i]; }
-  const Literal &in(size_t i) const {
-    if (!has(i))
-      throw Error::badInput("lacks input " + std::to_string(i));
-    return *inputs[i];
-  }
-  int64_t integer(const char *name, int64_t fallback) const {
-    auto found = node.attributes.find(name);
-    return found == node.attributes.end() ? fallback : found->second.i;
-  }
-};
-
-int64_t rankOf(const Literal &x) { return static_cast<int64_t>(x.shape.size()); }
 
 int64_t limitedCount(const Shape &shape) {
   std::optional<int64_t> count = checkedElementCount(shape);
@@ -39,19 +15,25 @@ int64_t limitedCount(const Shape &shape) {
   return *count;
 }
 
-/// A literal of `shape` whose element i is element source(i) of x.
 Literal gathered(const Literal &x, Shape shape, const std::function<int64_t(int64_t)> &source) {
   Literal y{x.type, std::move(shape), {}, {}};
   int64_t count = limitedCount(y.shape);
   for (int64_t i = 0; i < count; ++i) {
     int64_t from = source(i);
     if (x.isFloat())
-      y.floats.push_back(x.floats[from]);
+      y.floats.push_back(from < 0 ? 0 : x.floats[from]);
     else
-      y.ints.push_back(x.ints[from]);
+      y.ints.push_back(from < 0 ? 0 : x.ints[from]);
   }
   return y;
 }
+
+namespace {
+
+using Inputs = std::vector<const Literal *>;
+using Site = FoldSite;
+
+int64_t rankOf(const Literal &x) { return static_cast<int64_t>(x.shape.size()); }
 
 Shape broadcast(const Shape &a, const Shape &b) {
   Shape shape(std::max(a.size(), b.size()), 1);
@@ -155,9 +137,27 @@ Literal compare(const Site &site) {
                      : op == "Greater"        ? p > q
                      : op == "GreaterOrEqual" ? p >= q
                      : op == "Or"             ? (p != 0 || q != 0)
+                     : op == "Xor"            ? ((p != 0) != (q != 0))
                                               : (p != 0 && q != 0));
   }
   return y;
+}
+
+double functionOf(const std::string &op, double v) {
+  return op == "Neg"       ? -v
+         : op == "Sqrt"    ? std::sqrt(v)
+         : op == "Floor"   ? std::floor(v)
+         : op == "Ceil"    ? std::ceil(v)
+         : op == "Round"   ? std::nearbyint(v)
+         : op == "Exp"     ? std::exp(v)
+         : op == "Log"     ? std::log(v)
+         : op == "Sin"     ? std::sin(v)
+         : op == "Cos"     ? std::cos(v)
+         : op == "Tanh"    ? std::tanh(v)
+         : op == "Sign"    ? (v > 0) - (v < 0)
+         : op == "Abs"     ? std::abs(v)
+         : op == "Sigmoid" ? 1 / (1 + std::exp(-v))
+                           : 1 / v; // Reciprocal
 }
 
 Literal unary(const Site &site) {
@@ -167,38 +167,31 @@ Literal unary(const Site &site) {
     v = op == "Neg"            ? wrapped(-__int128(v))
         : op == "Not"          ? !v
         : op == "Abs" && v < 0 ? wrapped(-__int128(v))
+        : op == "Sign"         ? (v > 0) - (v < 0)
                                : v;
   for (double &v : y.floats)
-    v = op == "Neg"     ? -v
-        : op == "Sqrt"  ? std::sqrt(v)
-        : op == "Floor" ? std::floor(v)
-        : op == "Ceil"  ? std::ceil(v)
-        : op == "Exp"   ? std::exp(v)
-        : op == "Log"   ? std::log(v)
-        : op == "Abs"   ? std::abs(v)
-                        : 1 / v; // Reciprocal
+    v = functionOf(op, v);
+  return y;
+}
+
+/// Which elements are NaN, or infinite.
+Literal classify(const Site &site) {
+  const Literal &x = site.in(0);
+  Literal y{ElementType::Bool, x.shape, {}, {}};
+  bool isNan = site.node.type == "IsNaN";
+  bool positive = site.integer("detect_positive", 1), negative = site.integer("detect_negative", 1);
+  for (int64_t i = 0; i < x.size(); ++i) {
+    double v = x.number(i);
+    y.ints.push_back(isNan ? std::isnan(v) : std::isinf(v) && (v > 0 ? positive : negative));
+  }
   return y;
 }
 
 Literal cast(const Site &site) {
-  const Literal &x = site.in(0);
-  Literal y{static_cast<ElementType>(site.integer("to", 0)), x.shape, {}, {}};
-  if (!byteWidthOf(y.type))
-    throw Error::badInput("casts a constant to " + nameOf(y.type));
-  for (int64_t i = 0; i < x.size(); ++i) {
-    if (y.isFloat()) {
-      y.floats.push_back(y.type == ElementType::Float ? double(float(x.number(i))) : x.number(i));
-    } else if (!x.isFloat()) {
-      y.ints.push_back(y.type == ElementType::Bool ? x.ints[i] != 0 : x.ints[i]);
-    } else {
-      double value = x.floats[i];
-      if (!(std::abs(value) < 9e18))
-        throw Error::badInput("casts a constant that is out of range to " + nameOf(y.type));
-      y.ints.push_back(y.type == ElementType::Bool ? value != 0 : static_cast<int64_t>(value));
-    }
-  }
-  return y;
+  return castLiteral(site.in(0), static_cast<ElementType>(site.integer("to", 0)));
 }
+
+Literal castLike(const Site &site) { return castLiteral(site.in(0), site.in(1).type); }
 
 Literal gather(const Site &site) {
   const Literal &x = site.in(0), &index = site.in(1);
@@ -393,85 +386,78 @@ Literal expand(const Site &site) {
   return expanded(site.in(0), shape);
 }
 
-Literal reduceAll(const Site &site) {
-  const Literal &x = site.in(0);
-  auto axes = axesOf(site.node, "axes", site.has(1) ? site.inputs[1] : nullptr);
-  bool whole = !axes || axes->empty() || rankOf(x) == 1;
-  if (!whole)
-    throw Error::badInput("reduces single dimensions of a constant");
-  bool sum = site.node.type == "ReduceSum";
-  Literal y{x.type, site.integer("keepdims", 1) ? Shape(x.shape.size(), 1) : Shape{}, {}, {}};
-  if (x.isFloat())
-    y.floats = {sum ? std::accumulate(x.floats.begin(), x.floats.end(), 0.0)
-                    : std::accumulate(x.floats.begin(), x.floats.end(), 1.0, std::multiplies<>())};
-  else {
-    __int128 total = sum ? 0 : 1;
-    for (int64_t v : x.ints)
-      total = wrapped(sum ? total + v : total * v);
-    y.ints = {wrapped(total)};
-  }
-  return y;
+/// A fold with one output.
+template <Literal (*One)(const Site &)> std::vector<Literal> single(const Site &site) {
+  return {One(site)};
 }
 
-using Fold = Literal (*)(const Site &);
-
-const std::map<std::string, Fold> &folds() {
-  static const std::map<std::string, Fold> table = {
-      {"Add", arithmetic},
-      {"Sub", arithmetic},
-      {"Mul", arithmetic},
-      {"Div", arithmetic},
-      {"Mod", arithmetic},
-      {"Pow", arithmetic},
-      {"Min", arithmetic},
-      {"Max", arithmetic},
-      {"Equal", compare},
-      {"Less", compare},
-      {"LessOrEqual", compare},
-      {"Greater", compare},
-      {"GreaterOrEqual", compare},
-      {"And", compare},
-      {"Or", compare},
-      {"Neg", unary},
-      {"Sqrt", unary},
-      {"Floor", unary},
-      {"Ceil", unary},
-      {"Exp", unary},
-      {"Log", unary},
-      {"Abs", unary},
-      {"Reciprocal", unary},
-      {"Not", unary},
-      {"Cast", cast},
-      {"Gather", gather},
-      {"Concat", concat},
-      {"Slice", slice},
-      {"Squeeze", reshape},
-      {"Unsqueeze", reshape},
-      {"Reshape", reshape},
-      {"Flatten", reshape},
-      {"Identity", reshape},
-      {"Transpose", transpose},
-      {"Trilu", trilu},
-      {"Where", where},
-      {"Range", range},
-      {"Expand", expand},
-      {"ReduceProd", reduceAll},
-      {"ReduceSum", reduceAll},
-      {"ConstantOfShape", constantOfShape},
+FoldTable makeFolds() {
+  FoldTable table = {
+      {"Add", single<arithmetic>},
+      {"Sub", single<arithmetic>},
+      {"Mul", single<arithmetic>},
+      {"Div", single<arithmetic>},
+      {"Mod", single<arithmetic>},
+      {"Pow", single<arithmetic>},
+      {"Min", single<arithmetic>},
+      {"Max", single<arithmetic>},
+      {"Equal", single<compare>},
+      {"Less", single<compare>},
+      {"LessOrEqual", single<compare>},
+      {"Greater", single<compare>},
+      {"GreaterOrEqual", single<compare>},
+      {"And", single<compare>},
+      {"Or", single<compare>},
+      {"Xor", single<compare>},
+      {"Neg", single<unary>},
+      {"Sqrt", single<unary>},
+      {"Floor", single<unary>},
+      {"Ceil", single<unary>},
+      {"Round", single<unary>},
+      {"Sin", single<unary>},
+      {"Cos", single<unary>},
+      {"Tanh", single<unary>},
+      {"Sigmoid", single<unary>},
+      {"Sign", single<unary>},
+      {"IsNaN", single<classify>},
+      {"IsInf", single<classify>},
+      {"Exp", single<unary>},
+      {"Log", single<unary>},
+      {"Abs", single<unary>},
+      {"Reciprocal", single<unary>},
+      {"Not", single<unary>},
+      {"Cast", single<cast>},
+      {"CastLike", single<castLike>},
+      {"Gather", single<gather>},
+      {"Concat", single<concat>},
+      {"Slice", single<slice>},
+      {"Squeeze", single<reshape>},
+      {"Unsqueeze", single<reshape>},
+      {"Reshape", single<reshape>},
+      {"Flatten", single<reshape>},
+      {"Identity", single<reshape>},
+      {"Transpose", single<transpose>},
+      {"Trilu", single<trilu>},
+      {"Where", single<where>},
+      {"Range", single<range>},
+      {"Expand", single<expand>},
+      {"ConstantOfShape", single<constantOfShape>},
   };
+  addIndexFolds(table);
   return table;
 }
 
 } // namespace
 
 std::optional<std::vector<Literal>> fold(const Node &node, const Inputs &inputs) {
-  auto found = folds().find(node.type);
-  if (found == folds().end() || inputs.empty())
+  static const FoldTable folds = makeFolds();
+  auto found = folds.find(node.type);
+  if (found == folds.end() || inputs.empty())
     return std::nullopt;
   for (const Literal *input : inputs)
     if (input && input->size() != checkedElementCount(input->shape).value_or(-1))
       throw Error::badInput("a constant's shape does not fit its elements");
-  return std::vector<Literal>{found->second({node, inputs})};
+  return found->second({node, inputs});
 }
 
 } // namespace stow::onnx

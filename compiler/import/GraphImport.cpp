@@ -6,7 +6,7 @@ using namespace mlir;
 namespace stow::onnx {
 namespace {
 
-constexpr int64_t kFirstOpset = 7, kLastOpset = 21;
+constexpr int64_t kFirstOpset = 7, kLastOpset = 24;
 
 std::string domainName(const std::string &domain) { return domain.empty() ? "ai.onnx" : domain; }
 
@@ -96,22 +96,28 @@ OwningOpRef<ModuleOp> GraphImport::run() {
 }
 
 void GraphImport::addInitializers() {
-  for (const auto &[name, tensor] : model.initializers) {
-    auto slot = std::make_shared<Slot>();
-    slot->origin = Slot::Origin::Initializer;
-    slot->name = name;
-    slot->type = tensor.type;
-    slot->shape = tensor.shape;
-    slot->tensor = &tensor;
-    slots[name] = slot;
-  }
+  for (const auto &[name, tensor] : model.initializers)
+    addInitializer(name, tensor);
+}
+
+void GraphImport::addInitializer(const std::string &name, const Tensor &tensor) {
+  auto slot = std::make_shared<Slot>();
+  slot->origin = Slot::Origin::Initializer;
+  slot->name = name;
+  slot->type = tensor.type;
+  slot->shape = tensor.shape;
+  slot->tensor = &tensor;
+  slots[name] = slot;
 }
 
 void GraphImport::findReads() {
   results.insert(model.outputs.begin(), model.outputs.end());
   for (size_t i = 0; i < model.nodes.size(); ++i)
-    if (roles.live[i])
-      readByNodes.insert(model.nodes[i].inputs.begin(), model.nodes[i].inputs.end());
+    if (roles.live[i]) {
+      const Node &node = model.nodes[i];
+      readByNodes.insert(node.inputs.begin(), node.inputs.end());
+      readByNodes.insert(node.captured.begin(), node.captured.end());
+    }
 }
 
 void GraphImport::addDataInputs() {
@@ -187,8 +193,12 @@ void GraphImport::failOutputs(const Node &node) {
 }
 
 void GraphImport::importNode(size_t index) {
-  const Node &node = model.nodes[index];
-  NodeImport import(*this, node, nodeLocation(index));
+  NodeImport import(*this, model.nodes[index], nodeLocation(index));
+  importNode(import);
+}
+
+void GraphImport::importNode(NodeImport &import) {
+  const Node &node = import.node();
   auto version = model.opsets.find(node.domain);
   std::string reason;
   bool skipped = false;
@@ -239,6 +249,8 @@ void GraphImport::convertNode(NodeImport &import) {
                           (rule.maxInputs == rule.minInputs ? ""
                            : rule.maxInputs > 100 ? " or more"
                                                   : " to " + std::to_string(rule.maxInputs)));
+  if (node.type == "If")
+    return importBranch(import);
   if (bindSource(import) || foldNode(import))
     return;
   rule.convert(import);
@@ -246,6 +258,38 @@ void GraphImport::convertNode(NodeImport &import) {
     if (import.isRead(i) && !slots.count(node.outputs[i]) && !dropped.count(node.outputs[i]))
       throw Error::badInput("output " + std::to_string(i) + " ('" + node.outputs[i] +
                             "') is read; only earlier outputs are supported");
+}
+
+/// The branch that a constant condition chooses, in the If's place.
+void GraphImport::importBranch(NodeImport &import) {
+  const Node &node = import.node();
+  const Literal &condition = import.constant(0, "condition");
+  if (condition.isFloat() || condition.size() != 1)
+    throw Error::badInput("expects one boolean as condition");
+  const NodeAttribute *attribute = import.attribute(
+      condition.ints[0] ? "then_branch" : "else_branch", NodeAttribute::Kind::Graph);
+  if (!attribute || attribute->graph->outputs.size() != node.outputs.size())
+    throw Error::badInput("lacks a branch with as many outputs as it has itself");
+  const Graph &branch = *attribute->graph;
+  for (const Node &inner : branch.nodes) {
+    readByNodes.insert(inner.inputs.begin(), inner.inputs.end());
+    readByNodes.insert(inner.captured.begin(), inner.captured.end());
+  }
+  readByNodes.insert(branch.outputs.begin(), branch.outputs.end());
+  for (const auto &[name, tensor] : branch.initializers)
+    addInitializer(name, tensor);
+  for (const Node &inner : branch.nodes) {
+    NodeImport nested(
+        *this, inner,
+        NameLoc::get(builder.getStringAttr(node.name + "/" + inner.name), import.location));
+    importNode(nested);
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    auto found = slots.find(branch.outputs[i]);
+    if (found == slots.end())
+      throw Error::badInput("its branch defines no '" + branch.outputs[i] + "'");
+    import.bindShared(i, found->second);
+  }
 }
 
 bool GraphImport::bindSource(NodeImport &import) {
@@ -279,6 +323,8 @@ bool GraphImport::bindSource(NodeImport &import) {
       slot->distribution->a = fill->number(0);
     }
   } else {
+    if (!isWeightPosition(roles.useOf(slot->name)))
+      return false; // drawn anew in every step: the converter's
     bool isNormal = node.type == "RandomNormal";
     slot->type = static_cast<ElementType>(import.integer("dtype", 1));
     slot->shape = import.integers("shape").value_or(std::vector<int64_t>{});
@@ -289,9 +335,6 @@ bool GraphImport::bindSource(NodeImport &import) {
                                             import.number("high", 1)};
     if (slot->distribution->b < (isNormal ? 0 : slot->distribution->a))
       throw Error::badInput("draws from an empty range");
-    if (!isWeightPosition(roles.useOf(slot->name)))
-      throw Error::badInput("draws random numbers that feed no weight; only parameters may be "
-                            "random");
   }
   if (!checkedElementCount(slot->shape))
     throw Error::badInput("has a negative or too large dimension");

@@ -30,6 +30,8 @@ struct Slot {
   std::optional<Distribution> distribution; ///< of a Recipe: a random node's own, or the fill
   std::optional<Literal> literal;           ///< content of a Computed constant
   mlir::Value value;                        ///< once used as a tensor
+  /// The elements of a sequence; absent for tensors.
+  std::optional<std::vector<std::shared_ptr<Slot>>> sequence;
 };
 
 class NodeImport;
@@ -69,7 +71,10 @@ private:
   void addDataInputs();
   void addDataInput(const Input &input);
   void addInitializers();
+  void addInitializer(const std::string &name, const Tensor &tensor);
   void importNode(size_t index);
+  void importNode(NodeImport &node);
+  void importBranch(NodeImport &node);
   void convertNode(NodeImport &node);
   bool bindSource(NodeImport &node);
   bool foldNode(NodeImport &node);
@@ -125,6 +130,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::func::FuncOp function;
   unsigned inputCount = 0, parameterCount = 0;
+  int64_t randomCount = 0; ///< random ops so far
   std::vector<mlir::DictionaryAttr> argumentAttrs;
 };
 
@@ -152,6 +158,7 @@ public:
   bool has(size_t i) const { return i < source.inputs.size() && !source.inputs[i].empty(); }
   Slot &slot(size_t i) const;
   const Shape &shape(size_t i) const { return slot(i).shape; }
+  ElementType elementType(size_t i) const;
   bool isFromData(size_t i) const { return graph.roles.fromData.count(source.inputs[i]) != 0; }
   const Literal *literal(size_t i) { return has(i) ? graph.literalOf(slot(i)) : nullptr; }
   const Literal &constant(size_t i, const char *what);
@@ -174,8 +181,22 @@ public:
   void dropResult(size_t i) { graph.dropped.insert(source.outputs[i]); }
 
   void bind(size_t i, mlir::Value value);
+  /// Result `i` of the op that defines `value`.
+  void bindResult(size_t i, mlir::Value value, unsigned result) {
+    bind(i, value.getDefiningOp()->getResult(result));
+  }
   void bindLiteral(size_t i, Literal literal);
   void bindSlot(size_t i, size_t input);
+
+  // Sequences.
+  const std::vector<std::shared_ptr<Slot>> &sequence(size_t i) const;
+  std::shared_ptr<Slot> sharedSlot(size_t i) const;
+  std::shared_ptr<Slot> newSlot(mlir::Value value) const;
+  std::shared_ptr<Slot> newSlot(Literal literal) const;
+  mlir::Value value(Slot &of) { return graph.materialize(of, std::nullopt, location); }
+  const Literal *literal(Slot &of) { return graph.literalOf(of); }
+  void bindShared(size_t i, std::shared_ptr<Slot> slot);
+  void bindSequence(size_t i, std::vector<std::shared_ptr<Slot>> elements);
 
   /// Batch sizes the file was made for and is imported for, when they differ.
   std::optional<std::pair<int64_t, int64_t>> batchChange() const;
@@ -195,6 +216,19 @@ public:
 
   /// A constant of the literal's numbers in the element type of `like`.
   mlir::Value tensor(const Literal &literal, mlir::Value like);
+  mlir::Value tensor(const Literal &literal, mlir::Type element);
+
+  /// Constant whole numbers: i32 where they fit, else i64.
+  mlir::Value integers(const std::vector<int64_t> &values, const Shape &shape);
+
+  /// The mask of `a predicate b`.
+  mlir::Value compare(mlir::Value a, mlir::Value b, const char *predicate);
+
+  /// `x` in another element type; `x` itself when it has that type.
+  mlir::Value cast(mlir::Value x, mlir::Type element);
+
+  /// Random numbers of a stream of their own.
+  mlir::Value random(const char *distribution, double a, double b, mlir::RankedTensorType type);
 
   mlir::Value reshape(mlir::Value x, const Shape &shape);
 
@@ -264,17 +298,27 @@ inline Shape shapeOf(mlir::Value value) {
   return Shape(shape.begin(), shape.end());
 }
 
+/// The tensor type's element type.
+inline mlir::Type elementOf(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType()).getElementType();
+}
+
 using RuleTable = std::map<std::string, OpRule>;
 
 /// The rules of all supported operators.
 const RuleTable &allRules();
 
 // One table per Convert*.cpp.
+void addAttentionRules(RuleTable &table);
 void addElementwiseRules(RuleTable &table);
 void addIndexRules(RuleTable &table);
+void addLogicRules(RuleTable &table);
+void addOrderRules(RuleTable &table);
+void addRandomRules(RuleTable &table);
 void addLinearRules(RuleTable &table);
 void addNormRules(RuleTable &table);
 void addReduceRules(RuleTable &table);
+void addSequenceRules(RuleTable &table);
 void addShapeRules(RuleTable &table);
 void addWindowRules(RuleTable &table);
 

@@ -90,6 +90,8 @@ const Literal *GraphImport::literalOf(Slot &slot) {
 Value GraphImport::materialize(Slot &slot, std::optional<int64_t> fanIn, Location location) {
   if (slot.value)
     return slot.value;
+  if (slot.sequence)
+    throw Error::badInput("reads the sequence '" + slot.name + "' where a tensor is expected");
   const Verdict verdict = verdictOf(slot);
   if (verdict.kind) {
     slot.value = argument(slot, *verdict.kind, fanIn);

@@ -15,11 +15,16 @@ namespace onnx {
 const RuleTable &allRules() {
   static const RuleTable table = [] {
     RuleTable rules;
+    addAttentionRules(rules);
     addElementwiseRules(rules);
     addIndexRules(rules);
+    addLogicRules(rules);
+    addOrderRules(rules);
+    addRandomRules(rules);
     addLinearRules(rules);
     addNormRules(rules);
     addReduceRules(rules);
+    addSequenceRules(rules);
     addShapeRules(rules);
     addWindowRules(rules);
     return rules;

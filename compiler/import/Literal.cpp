@@ -47,6 +47,28 @@ Literal Literal::vector(std::vector<int64_t> values) {
   return result;
 }
 
+Literal castLiteral(const Literal &x, ElementType to) {
+  Literal y{to, x.shape, {}, {}};
+  if (!byteWidthOf(to))
+    throw Error::badInput("casts a constant to " + nameOf(to));
+  for (int64_t i = 0; i < x.size(); ++i) {
+    if (y.isFloat()) {
+      y.floats.push_back(to == ElementType::Float ? double(float(x.number(i))) : x.number(i));
+    } else if (to == ElementType::Bool) {
+      y.ints.push_back(x.isFloat() ? x.floats[i] != 0 : x.ints[i] != 0);
+    } else if (!x.isFloat()) {
+      y.ints.push_back(x.ints[i]);
+    } else {
+      double limit = to == ElementType::Int32 ? 2147483648.0 : 9223372036854775808.0;
+      bool fits = x.floats[i] > -limit - (to == ElementType::Int32) && x.floats[i] < limit;
+      y.ints.push_back(fits                       ? static_cast<int64_t>(x.floats[i])
+                       : to == ElementType::Int32 ? std::numeric_limits<int32_t>::min()
+                                                  : std::numeric_limits<int64_t>::min());
+    }
+  }
+  return y;
+}
+
 std::optional<Literal> literalOf(const Tensor &tensor) {
   std::optional<int64_t> count = checkedElementCount(tensor.shape);
   std::optional<int64_t> width = byteWidthOf(tensor.type);

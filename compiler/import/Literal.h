@@ -30,6 +30,11 @@ struct Literal {
 /// The tensor's elements; absent for strings, too many elements, or bytes of another size.
 std::optional<Literal> literalOf(const Tensor &tensor);
 
+/// The literal in another element type. A float that an integer type does not hold becomes that
+/// type's least number, as on x86; infinities stay what they are among floats. Throws
+/// Error(BadInput) for a type without numbers.
+Literal castLiteral(const Literal &x, ElementType to);
+
 /// Folds `node` (of ai.onnx) on known inputs; an entry is null where the input is absent. Absent
 /// when the op is not one that is folded. Throws Error(BadInput) with the reason when the inputs do
 /// not fit the op.

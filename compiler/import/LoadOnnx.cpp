@@ -45,6 +45,7 @@ private:
   NodeAttribute attribute(::onnx::AttributeProto &proto) const;
   Node node(::onnx::NodeProto &proto, int index) const;
   std::optional<GraphSignature> signature(const ::onnx::GraphProto &proto) const;
+  Graph branch(::onnx::GraphProto &proto) const;
   Input input(const ::onnx::ValueInfoProto &proto) const;
 
   std::string path;
@@ -268,6 +269,7 @@ NodeAttribute Loader::attribute(::onnx::AttributeProto &proto) const {
            : proto.has_i()        ? ::onnx::AttributeProto::INT
            : proto.has_s()        ? ::onnx::AttributeProto::STRING
            : proto.has_t()        ? ::onnx::AttributeProto::TENSOR
+           : proto.has_g()        ? ::onnx::AttributeProto::GRAPH
            : proto.floats_size()  ? ::onnx::AttributeProto::FLOATS
            : proto.strings_size() ? ::onnx::AttributeProto::STRINGS
                                   : ::onnx::AttributeProto::INTS;
@@ -288,6 +290,10 @@ NodeAttribute Loader::attribute(::onnx::AttributeProto &proto) const {
   case ::onnx::AttributeProto::TENSOR:
     result.kind = NodeAttribute::Kind::Tensor;
     result.tensor = tensor(*proto.mutable_t());
+    break;
+  case ::onnx::AttributeProto::GRAPH:
+    result.kind = NodeAttribute::Kind::Graph;
+    result.graph = std::make_shared<Graph>(branch(*proto.mutable_g()));
     break;
   case ::onnx::AttributeProto::FLOATS:
     result.kind = NodeAttribute::Kind::Floats;
@@ -314,8 +320,28 @@ Node Loader::node(::onnx::NodeProto &proto, int index) const {
   result.name = proto.name().empty() ? proto.op_type() + "_" + std::to_string(index) : proto.name();
   result.inputs.assign(proto.input().begin(), proto.input().end());
   result.outputs.assign(proto.output().begin(), proto.output().end());
-  for (auto &attr : *proto.mutable_attribute())
-    result.attributes[attr.name()] = attribute(attr);
+  std::set<std::string> captured;
+  for (auto &attr : *proto.mutable_attribute()) {
+    NodeAttribute &added = result.attributes[attr.name()] = attribute(attr);
+    if (!added.graph)
+      continue;
+    std::set<std::string> own;
+    for (const auto &[name, tensor] : added.graph->initializers)
+      own.insert(name);
+    for (const Node &inner : added.graph->nodes)
+      own.insert(inner.outputs.begin(), inner.outputs.end());
+    auto capture = [&](const std::vector<std::string> &names) {
+      for (const std::string &name : names)
+        if (!name.empty() && !own.count(name))
+          captured.insert(name);
+    };
+    for (const Node &inner : added.graph->nodes) {
+      capture(inner.inputs);
+      capture(inner.captured);
+    }
+    capture(added.graph->outputs);
+  }
+  result.captured.assign(captured.begin(), captured.end());
   forEachMetadata(proto, kNodeMetadata, [&](const std::string &key, const std::string &value) {
     if (value.size() > kNodeTextLimit)
       return;
@@ -344,6 +370,20 @@ std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto)
       fail(error.what());
     }
   });
+  return result;
+}
+
+Graph Loader::branch(::onnx::GraphProto &proto) const {
+  Graph result;
+  for (auto &initializer : *proto.mutable_initializer()) {
+    Tensor value = tensor(initializer);
+    result.initializers.emplace(value.name, value);
+  }
+  int index = 0;
+  for (auto &value : *proto.mutable_node())
+    result.nodes.push_back(node(value, index++));
+  for (const auto &value : proto.output())
+    result.outputs.push_back(value.name());
   return result;
 }
 

@@ -131,6 +131,47 @@ void NodeImport::bindLiteral(size_t i, Literal literal) {
   graph.slots[slot->name] = slot;
 }
 
+const std::vector<std::shared_ptr<Slot>> &NodeImport::sequence(size_t i) const {
+  const Slot &known = slot(i);
+  if (!known.sequence)
+    throw Error::badInput("expects a sequence as input " + std::to_string(i));
+  return *known.sequence;
+}
+
+std::shared_ptr<Slot> NodeImport::sharedSlot(size_t i) const {
+  slot(i);
+  return graph.slots.at(source.inputs[i]);
+}
+
+std::shared_ptr<Slot> NodeImport::newSlot(Value value) const {
+  auto slot = std::make_shared<Slot>();
+  slot->name = source.name;
+  slot->shape = shapeOf(value);
+  slot->value = value;
+  return slot;
+}
+
+std::shared_ptr<Slot> NodeImport::newSlot(Literal literal) const {
+  auto slot = std::make_shared<Slot>();
+  slot->name = source.name;
+  slot->type = literal.type;
+  slot->shape = literal.shape;
+  slot->literal = std::move(literal);
+  return slot;
+}
+
+void NodeImport::bindShared(size_t i, std::shared_ptr<Slot> slot) {
+  if (i < source.outputs.size() && !source.outputs[i].empty())
+    graph.slots[source.outputs[i]] = std::move(slot);
+}
+
+void NodeImport::bindSequence(size_t i, std::vector<std::shared_ptr<Slot>> elements) {
+  auto slot = std::make_shared<Slot>();
+  slot->name = source.name;
+  slot->sequence = std::move(elements);
+  bindShared(i, std::move(slot));
+}
+
 void NodeImport::bindSlot(size_t i, size_t input) {
   slot(input);
   if (i < source.outputs.size() && !source.outputs[i].empty())
@@ -170,15 +211,71 @@ Value NodeImport::scalar(double value, Value like) {
 }
 
 Value NodeImport::tensor(const Literal &literal, Value like) {
-  Type element = cast<RankedTensorType>(like.getType()).getElementType();
-  if (!isa<FloatType>(element))
-    throw Error::badInput("works on integers; only float tensors are computed with");
+  return tensor(literal, elementOf(like));
+}
+
+Value NodeImport::tensor(const Literal &literal, Type element) {
   auto type = RankedTensorType::get(literal.shape, element);
   SmallVector<mlir::Attribute> numbers;
-  for (int64_t i = 0; i < literal.size(); ++i)
-    numbers.push_back(graph.builder.getFloatAttr(element, literal.number(i)));
+  for (int64_t i = 0; i < literal.size(); ++i) {
+    if (isa<FloatType>(element))
+      numbers.push_back(graph.builder.getFloatAttr(element, literal.number(i)));
+    else
+      numbers.push_back(graph.builder.getIntegerAttr(
+          element, literal.isFloat() ? static_cast<int64_t>(literal.floats[i]) : literal.ints[i]));
+  }
   auto attr = DenseElementsAttr::get(type, numbers);
   return emit<ConstantOp>({}, [&](ConstantOp::Properties &p) { p.value = attr; }, type);
+}
+
+Value NodeImport::integers(const std::vector<int64_t> &values, const Shape &shape) {
+  bool fits = llvm::all_of(values, [](int64_t v) { return v == static_cast<int32_t>(v); });
+  auto type = RankedTensorType::get(shape, graph.builder.getIntegerType(fits ? 32 : 64));
+  DenseElementsAttr attr =
+      fits ? DenseElementsAttr::get(type,
+                                    ArrayRef(llvm::map_to_vector(
+                                        values, [](int64_t v) { return static_cast<int32_t>(v); })))
+           : DenseElementsAttr::get(type, ArrayRef(values));
+  return emit<ConstantOp>({}, [&](ConstantOp::Properties &p) { p.value = attr; }, type);
+}
+
+Value NodeImport::compare(Value a, Value b, const char *predicate) {
+  return emit<CompareOp>({a, b}, [&](CompareOp::Properties &p) {
+    p.predicate = graph.builder.getStringAttr(predicate);
+  });
+}
+
+Value NodeImport::cast(Value x, Type element) {
+  auto type = mlir::cast<RankedTensorType>(x.getType());
+  return type.getElementType() == element
+             ? x
+             : emitAs<CastOp>(x, RankedTensorType::get(type.getShape(), element));
+}
+
+Value NodeImport::random(const char *distribution, double a, double b, RankedTensorType type) {
+  return emit<RandomOp>(
+      {},
+      [&](RandomOp::Properties &p) {
+        p.distribution = graph.builder.getStringAttr(distribution);
+        p.a = f64(a);
+        p.b = f64(b);
+        p.stream = i64(graph.randomCount++);
+      },
+      type);
+}
+
+ElementType NodeImport::elementType(size_t i) const {
+  const Slot &known = slot(i);
+  if (known.type != ElementType::Undefined || !known.value)
+    return known.type;
+  Type element = elementOf(known.value);
+  return element.isF32()         ? ElementType::Float
+         : element.isF64()       ? ElementType::Double
+         : element.isF16()       ? ElementType::Float16
+         : element.isBF16()      ? ElementType::BFloat16
+         : element.isInteger(1)  ? ElementType::Bool
+         : element.isInteger(32) ? ElementType::Int32
+                                 : ElementType::Int64;
 }
 
 Value NodeImport::reshape(Value x, const Shape &shape) {

@@ -55,9 +55,11 @@ struct Tensor {
   std::shared_ptr<std::string> bytes;
 };
 
+struct Graph;
+
 /// An attribute of a node. One field is meaningful, as `kind` says.
 struct NodeAttribute {
-  enum class Kind { Float, Int, String, Tensor, Floats, Ints, Strings, Other };
+  enum class Kind { Float, Int, String, Tensor, Floats, Ints, Strings, Graph, Other };
   Kind kind = Kind::Other;
   float f = 0;
   int64_t i = 0;
@@ -66,6 +68,7 @@ struct NodeAttribute {
   std::vector<int64_t> ints;
   std::vector<std::string> strings;
   std::optional<Tensor> tensor;
+  std::shared_ptr<const stow::onnx::Graph> graph;
 };
 
 struct Node {
@@ -75,12 +78,21 @@ struct Node {
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
   std::map<std::string, NodeAttribute> attributes;
+  /// Tensors of the graph around that the graphs among the attributes read.
+  std::vector<std::string> captured;
 
   // What PyTorch's exporter noted; empty where it did not.
   std::string rules;      ///< rewrites that made the node: "FuseBatchNormIntoConv, ..."
   std::string fxNode;     ///< the operation of the exported program: "%linear : ... args = (...)"
   std::string modulePath; ///< module that the operation stands in: "layer1.0.conv1"
   std::string pythonLine; ///< "resnet.py:92", the line of the module's own forward
+};
+
+/// A branch of an If: it reads the tensors of the graph around it by name.
+struct Graph {
+  std::vector<Node> nodes;
+  std::map<std::string, Tensor> initializers;
+  std::vector<std::string> outputs;
 };
 
 /// A graph input: dimensions are absent where the file has a symbol or nothing.

@@ -15,7 +15,7 @@ bool isOneOf(const std::string &text, std::initializer_list<const char *> list) 
 /// Ops that pass a weight on: what their result is used for, their first input is used for.
 bool isViewLike(const Node &node) {
   return isOneOf(node.type, {"Transpose", "Reshape", "Identity", "Squeeze", "Unsqueeze", "Flatten",
-                             "Cast", "Expand", "Slice", "Split", "Concat"});
+                             "Cast", "CastLike", "Expand", "Slice", "Split", "Concat"});
 }
 
 bool isProduct(const Node &node) { return isOneOf(node.type, {"MatMul", "Gemm", "Conv"}); }
@@ -67,8 +67,10 @@ private:
       const Node &node = model.nodes[i];
       for (const std::string &output : node.outputs)
         roles.live[i] = roles.live[i] || (!output.empty() && wanted.count(output));
-      if (roles.live[i])
-        wanted.insert(node.inputs.begin(), node.inputs.end());
+      if (!roles.live[i])
+        continue;
+      wanted.insert(node.inputs.begin(), node.inputs.end());
+      wanted.insert(node.captured.begin(), node.captured.end());
     }
   }
 
@@ -162,7 +164,21 @@ private:
         assignUses(model.nodes[n]);
   }
 
+  /// The nodes of both branches; their results are used as the If's are.
+  void assignBranchUses(const Node &node) {
+    for (const auto &[name, attribute] : node.attributes) {
+      if (!attribute.graph)
+        continue;
+      for (size_t i = 0; i < std::min(attribute.graph->outputs.size(), node.outputs.size()); ++i)
+        roles.uses[attribute.graph->outputs[i]] =
+            std::max(roles.useOf(attribute.graph->outputs[i]), roles.useOf(node.outputs[i]));
+      for (size_t n = attribute.graph->nodes.size(); n-- > 0;)
+        assignUses(attribute.graph->nodes[n]);
+    }
+  }
+
   void assignUses(const Node &node) {
+    assignBranchUses(node);
     auto flag = [&](const char *name) {
       auto found = node.attributes.find(name);
       return found != node.attributes.end() && found->second.i != 0;
@@ -243,6 +259,8 @@ private:
         touchesData |= roles.fromData.count(input) != 0;
         isRaw &= input.empty() || raw.count(input) || hasData(input);
       }
+      for (const std::string &input : node.captured)
+        touchesData |= roles.fromData.count(input) != 0;
       isRaw &= touchesRaw && !isProduct(node) &&
                !isOneOf(node.type, {"BatchNormalization", "Gather", "LayerNormalization", "PRelu"});
       for (const std::string &input : node.inputs)

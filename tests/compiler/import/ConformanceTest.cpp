@@ -33,7 +33,13 @@ const std::map<std::string, std::string> refused = {
     {"test_reflect_pad", "mode 'reflect'"},
     {"test_reshape_allowzero_reordered", "no static extent"},
     {"test_split_zero_size_splits", "no static extent"},
-    {"test_slice_neg_steps", "step -1"},
+    {"test_tril_zero_computed", "no static extent"},
+    {"test_triu_zero_computed", "no static extent"},
+    {"test_edge_pad_computed", "mode 'edge'"},
+    {"test_reflect_pad_computed", "mode 'reflect'"},
+    {"test_scatternd_multiply_computed", "reduces by 'mul'"},
+    {"test_einsum_batch_diagonal", "repeats a letter"},
+    {"test_scatternd_multiply", "reduces by 'mul'"},
     {"test_slice_start_out_of_bounds", "takes no elements"},
 };
 
@@ -45,7 +51,8 @@ bool comparesFirstOutputOnly(const std::string &name) {
 /// Not comparable: cases that expect batch statistics or ONNX's random numbers, and those of
 /// bfloat16, whose files in ONNX 1.12 hold the bits as if they were values.
 bool isSkipped(const std::string &name) {
-  return name.find("training") != std::string::npos || name.find("BFLOAT16") != std::string::npos;
+  return name.find("training") != std::string::npos || name.find("BFLOAT16") != std::string::npos ||
+         name.find("bernoulli") != std::string::npos;
 }
 
 struct Outcome {

@@ -1,0 +1,196 @@
+// Comparisons, logic, rounding and whole numbers: what masks and positions are computed with.
+#include "compiler/import/GraphImport.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+using namespace mlir;
+
+namespace stow::onnx {
+namespace {
+
+/// Comparisons of a uniform random number in [0, 1) with a probability: a Bernoulli number that is
+/// not 0, so that evaluation can put its mean there (convertCast takes the mask off again).
+Value bernoulliMask(NodeImport &node, Value a, const Literal *b) {
+  auto random = a.getDefiningOp<RandomOp>();
+  if (!random || random.getDistribution() != "uniform" || !random.getA().isZero() ||
+      !random.getB().isExactlyValue(1) || !random->use_empty() || !b || b->size() != 1)
+    return {};
+  double p = b->type == ElementType::Float ? decimal(float(b->number(0))) : b->number(0);
+  if (!(p >= 0 && p <= 1))
+    return {};
+  Value drawn = node.random("bernoulli", p, 0, random.getY().getType());
+  return node.compare(drawn, node.scalar(0, drawn), "ne");
+}
+
+void convertCompare(NodeImport &node) {
+  const std::string &type = node.node().type;
+  const char *predicate = type == "Equal"         ? "eq"
+                          : type == "Less"        ? "lt"
+                          : type == "LessOrEqual" ? "le"
+                          : type == "Greater"     ? "gt"
+                                                  : "ge";
+  Value a = node.value(0);
+  if (Value mask = type == "Less" ? bernoulliMask(node, a, node.literal(1)) : Value())
+    return node.bind(0, mask);
+  node.bind(0, node.compare(a, node.value(1), predicate));
+}
+
+/// And and Or choose, Xor compares.
+void convertLogic(NodeImport &node) {
+  Value a = node.value(0), b = node.value(1);
+  if (!elementOf(a).isInteger(1) || !elementOf(b).isInteger(1))
+    throw Error::badInput("works on booleans, found another type");
+  const std::string &type = node.node().type;
+  if (type == "Xor")
+    return node.bind(0, node.compare(a, b, "ne"));
+  node.bind(0, type == "And" ? node.emit<SelectOp>({a, b, a}) : node.emit<SelectOp>({a, a, b}));
+}
+
+void convertNot(NodeImport &node) {
+  Value x = node.value(0);
+  if (!elementOf(x).isInteger(1))
+    throw Error::badInput("works on booleans, found another type");
+  node.bind(0, node.compare(x, node.scalar(0, x), "eq"));
+}
+
+/// NaN is what does not equal itself.
+void convertIsNaN(NodeImport &node) {
+  Value x = node.value(0);
+  if (!isa<FloatType>(elementOf(x)))
+    throw Error::badInput("looks for NaN among integers");
+  node.bind(0, node.compare(x, x, "ne"));
+}
+
+void convertIsInf(NodeImport &node) {
+  Value x = node.value(0);
+  if (!isa<FloatType>(elementOf(x)))
+    throw Error::badInput("looks for infinities among integers");
+  double infinity = std::numeric_limits<double>::infinity();
+  bool positive = node.flag("detect_positive", true), negative = node.flag("detect_negative", true);
+  Value size = positive && negative ? node.emit<AbsOp>(x) : x;
+  if (!positive && !negative) // nothing is greater than infinity
+    return node.bind(0, node.compare(x, node.scalar(infinity, x), "gt"));
+  node.bind(0, node.compare(size, node.scalar(positive ? infinity : -infinity, x), "eq"));
+}
+
+Value rounded(NodeImport &node, Value x, const char *mode) {
+  if (!isa<FloatType>(elementOf(x)))
+    return x;
+  return node.emit<RoundOp>(
+      x, [&](RoundOp::Properties &p) { p.mode = node.builder().getStringAttr(mode); });
+}
+
+void convertRound(NodeImport &node) {
+  const std::string &type = node.node().type;
+  node.bind(0, rounded(node, node.value(0),
+                       type == "Floor"  ? "floor"
+                       : type == "Ceil" ? "ceil"
+                                        : "even"));
+}
+
+/// a - b * quotient, the quotient rounded towards zero (fmod) or down. Quotients of integers are
+/// rounded towards zero: a remainder of another sign than b's is one b short.
+void convertMod(NodeImport &node) {
+  Value a = node.value(0), b = node.value(1);
+  bool truncates = node.flag("fmod", false);
+  Value quotient = node.emit<DivOp>({a, b});
+  if (isa<FloatType>(elementOf(a))) {
+    quotient = rounded(node, quotient, truncates ? "zero" : "floor");
+    return node.bind(0, node.emit<SubOp>({a, node.emit<MulOp>({b, quotient})}));
+  }
+  Value rest = node.emit<SubOp>({a, node.emit<MulOp>({b, quotient})});
+  if (truncates)
+    return node.bind(0, rest);
+  Value signs = node.emit<MulOp>({node.emit<SignOp>(rest), node.emit<SignOp>(b)});
+  Value differ = node.compare(signs, node.scalar(0, signs), "lt");
+  node.bind(0, node.emit<SelectOp>({differ, node.emit<AddOp>({rest, b}), rest}));
+}
+
+template <typename Op> void convertFunction(NodeImport &node) {
+  node.bind(0, node.emit<Op>(node.value(0)));
+}
+
+/// Functions by their formula over exp, log, sqrt, sin, cos and arctan.
+void convertFormula(NodeImport &node) {
+  const std::string &type = node.node().type;
+  Value x = node.value(0);
+  auto times = [&](Value a, double b) -> Value { return node.emit<MulOp>({a, node.scalar(b, x)}); };
+  auto plus = [&](Value a, double b) -> Value { return node.emit<AddOp>({a, node.scalar(b, x)}); };
+  auto divided = [&](Value a, Value b) -> Value { return node.emit<DivOp>({a, b}); };
+  auto root = [&](Value a) -> Value { return node.emit<SqrtOp>(a); };
+  auto logarithm = [&](Value a) -> Value { return node.emit<LogOp>(a); };
+  auto square = [&](Value a) -> Value { return node.emit<MulOp>({a, a}); };
+  auto arcSine = [&] { return node.emit<AtanOp>(divided(x, root(plus(times(square(x), -1), 1)))); };
+  if (type == "Tan")
+    return node.bind(0, divided(node.emit<SinOp>(x), node.emit<CosOp>(x)));
+  if (type == "Asin")
+    return node.bind(0, arcSine());
+  if (type == "Acos")
+    return node.bind(0, plus(times(arcSine(), -1), std::numbers::pi / 2));
+  if (type == "Sinh" || type == "Cosh") {
+    Value power = node.emit<ExpOp>(x), inverse = node.emit<ExpOp>(node.emit<NegOp>(x));
+    Value sum =
+        type == "Sinh" ? node.emit<SubOp>({power, inverse}) : node.emit<AddOp>({power, inverse});
+    return node.bind(0, times(sum, 0.5));
+  }
+  if (type == "Atanh")
+    return node.bind(0, times(logarithm(divided(plus(x, 1), plus(times(x, -1), 1))), 0.5));
+  if (type == "Acosh")
+    return node.bind(0, logarithm(node.emit<AddOp>({x, root(plus(square(x), -1))})));
+  // Asinh: of |x|, so that nothing cancels, with the sign of x.
+  Value size = node.emit<AbsOp>(x);
+  Value value = logarithm(node.emit<AddOp>({size, root(plus(square(size), 1))}));
+  node.bind(0, node.emit<MulOp>({value, node.emit<SignOp>(x)}));
+}
+
+/// The upper or lower triangle of the last two dimensions, by comparing rows with columns: two
+/// small constants instead of a mask.
+void convertTrilu(NodeImport &node) {
+  Value x = node.value(0);
+  Shape shape = shapeOf(x);
+  if (shape.size() < 2)
+    throw Error::badInput("takes a triangle of a tensor of rank " + std::to_string(shape.size()));
+  int64_t diagonal = 0;
+  if (node.has(1)) {
+    const Literal &given = node.constant(1, "k");
+    if (given.isFloat() || given.size() != 1)
+      throw Error::badInput("expects one integer as diagonal");
+    diagonal = given.ints[0];
+  }
+  bool upper = node.flag("upper", true);
+  int64_t rows = shape[shape.size() - 2], columns = shape.back();
+  std::vector<int64_t> row(rows), column(columns);
+  for (int64_t i = 0; i < rows; ++i)
+    row[i] = i + diagonal;
+  for (int64_t i = 0; i < columns; ++i)
+    column[i] = i;
+  Value kept = node.compare(
+      node.cast(node.integers(column, {columns}), node.builder().getI64Type()),
+      node.cast(node.integers(row, {rows, 1}), node.builder().getI64Type()), upper ? "ge" : "le");
+  node.bind(0, node.emit<SelectOp>({kept, x, node.scalar(0, x)}));
+}
+
+} // namespace
+
+void addLogicRules(RuleTable &table) {
+  for (const char *type : {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"})
+    table[type] = {convertCompare, 2, 2};
+  for (const char *type : {"And", "Or", "Xor"})
+    table[type] = {convertLogic, 2, 2};
+  table["Not"] = {convertNot, 1, 1};
+  table["IsNaN"] = {convertIsNaN, 1, 1};
+  table["IsInf"] = {convertIsInf, 1, 1};
+  for (const char *type : {"Floor", "Ceil", "Round"})
+    table[type] = {convertRound, 1, 1};
+  table["Mod"] = {convertMod, 2, 2};
+  table["Sin"] = {convertFunction<SinOp>, 1, 1};
+  table["Cos"] = {convertFunction<CosOp>, 1, 1};
+  table["Atan"] = {convertFunction<AtanOp>, 1, 1};
+  for (const char *type : {"Tan", "Asin", "Acos", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"})
+    table[type] = {convertFormula, 1, 1};
+  table["Trilu"] = {convertTrilu, 1, 2};
+}
+
+} // namespace stow::onnx

@@ -1,0 +1,307 @@
+// Folding of ops that read, write, repeat or sum elements of small known tensors by position.
+#include "compiler/import/Fold.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace stow::onnx {
+namespace {
+
+using Site = FoldSite;
+
+/// A dimension of a shape as extents before, of and behind it.
+struct Split {
+  int64_t outer, extent, inner;
+};
+
+Split splitAt(const Shape &shape, int64_t axis) {
+  return {elementCount(Shape(shape.begin(), shape.begin() + axis)), shape[axis],
+          elementCount(Shape(shape.begin() + axis + 1, shape.end()))};
+}
+
+int64_t axisOf(const Site &site, int64_t fallback) {
+  return normalizedAxis(site.integer("axis", fallback),
+                        static_cast<int64_t>(site.in(0).shape.size()));
+}
+
+int64_t wrappedIndex(int64_t at, int64_t extent) {
+  if (at < -extent || at >= extent)
+    throw Error::badInput("names element " + std::to_string(at) + " of " + std::to_string(extent));
+  return at < 0 ? at + extent : at;
+}
+
+/// The coordinates of element `number` of `shape`.
+std::vector<int64_t> coordinatesOf(int64_t number, const Shape &shape) {
+  std::vector<int64_t> result(shape.size());
+  for (size_t d = shape.size(); d-- > 0; number /= shape[d])
+    result[d] = number % shape[d];
+  return result;
+}
+
+int64_t numberOf(const std::vector<int64_t> &coordinates, const Shape &shape) {
+  int64_t number = 0;
+  for (size_t d = 0; d < shape.size(); ++d)
+    number = number * shape[d] + coordinates[d];
+  return number;
+}
+
+std::vector<Literal> gatherElements(const Site &site) {
+  const Literal &x = site.in(0);
+  const std::vector<int64_t> &indices = site.ints(1);
+  Shape shape = site.in(1).shape;
+  int64_t axis = axisOf(site, 0);
+  if (shape.size() != x.shape.size())
+    throw Error::badInput("has indices of another rank than the data");
+  return {gathered(x, shape, [&](int64_t i) {
+    auto at = coordinatesOf(i, shape);
+    at[axis] = indices[i];
+    for (size_t d = 0; d < at.size(); ++d)
+      at[d] = wrappedIndex(at[d], x.shape[d]);
+    return numberOf(at, x.shape);
+  })};
+}
+
+std::vector<Literal> gatherND(const Site &site) {
+  const Literal &x = site.in(0);
+  const std::vector<int64_t> &tuples = site.ints(1);
+  Shape picks = site.in(1).shape;
+  int64_t batch = site.integer("batch_dims", 0), width = picks.empty() ? 0 : picks.back();
+  if (batch < 0 || batch >= static_cast<int64_t>(picks.size()) || width < 1 ||
+      batch + width > static_cast<int64_t>(x.shape.size()) ||
+      !std::equal(picks.begin(), picks.begin() + batch, x.shape.begin()))
+    throw Error::badInput("has tuples of indices that do not fit the data");
+  Shape rest(x.shape.begin() + batch + width, x.shape.end()), shape(picks.begin(), picks.end() - 1);
+  int64_t inner = elementCount(rest), perBatch = 1;
+  for (size_t d = batch; d + 1 < picks.size(); ++d)
+    perBatch *= picks[d];
+  shape.insert(shape.end(), rest.begin(), rest.end());
+  return {gathered(x, shape, [&](int64_t i) {
+    int64_t tuple = i / inner, from = tuple / perBatch;
+    for (int64_t j = 0; j < width; ++j)
+      from =
+          from * x.shape[batch + j] + wrappedIndex(tuples[tuple * width + j], x.shape[batch + j]);
+    return from * inner + i % inner;
+  })};
+}
+
+/// Writes or adds element `from` of the updates to element `to`.
+void combine(Literal &y, int64_t to, const Literal &updates, int64_t from, bool adds) {
+  if (y.isFloat())
+    y.floats[to] = updates.floats[from] + (adds ? y.floats[to] : 0);
+  else
+    y.ints[to] = static_cast<int64_t>(static_cast<uint64_t>(updates.ints[from]) +
+                                      (adds ? static_cast<uint64_t>(y.ints[to]) : 0));
+}
+
+bool addsUpdates(const Site &site) {
+  std::string reduction = site.text("reduction", "none");
+  if (reduction != "none" && reduction != "add")
+    throw Error::badInput("reduces by '" + reduction + "'; only none and add are supported");
+  if (site.in(0).isFloat() != site.in(2).isFloat())
+    throw Error::badInput("writes constants of another type than the data");
+  return reduction == "add";
+}
+
+std::vector<Literal> scatterElements(const Site &site) {
+  Literal y = site.in(0);
+  const std::vector<int64_t> &indices = site.ints(1);
+  const Shape &shape = site.in(1).shape;
+  int64_t axis = axisOf(site, 0);
+  bool adds = addsUpdates(site);
+  if (shape != site.in(2).shape || shape.size() != y.shape.size())
+    throw Error::badInput("expects as many updates as indices, of the data's rank");
+  for (int64_t i = 0; i < static_cast<int64_t>(indices.size()); ++i) {
+    auto at = coordinatesOf(i, shape);
+    at[axis] = indices[i];
+    for (size_t d = 0; d < at.size(); ++d)
+      at[d] = wrappedIndex(at[d], y.shape[d]);
+    combine(y, numberOf(at, y.shape), site.in(2), i, adds);
+  }
+  return {y};
+}
+
+std::vector<Literal> scatterND(const Site &site) {
+  Literal y = site.in(0);
+  const std::vector<int64_t> &tuples = site.ints(1);
+  const Shape &picks = site.in(1).shape;
+  int64_t width = picks.empty() ? 0 : picks.back();
+  bool adds = addsUpdates(site);
+  if (width < 1 || width > static_cast<int64_t>(y.shape.size()))
+    throw Error::badInput("has tuples of indices that do not fit the data");
+  int64_t inner = elementCount(Shape(y.shape.begin() + width, y.shape.end()));
+  auto count = static_cast<int64_t>(tuples.size()) / width;
+  if (site.in(2).size() != count * inner)
+    throw Error::badInput("has updates that do not fit the indices and the data");
+  for (int64_t tuple = 0; tuple < count; ++tuple) {
+    int64_t to = 0;
+    for (int64_t j = 0; j < width; ++j)
+      to = to * y.shape[j] + wrappedIndex(tuples[tuple * width + j], y.shape[j]);
+    for (int64_t i = 0; i < inner; ++i)
+      combine(y, to * inner + i, site.in(2), tuple * inner + i, adds);
+  }
+  return {y};
+}
+
+std::vector<Literal> cumSum(const Site &site) {
+  const Literal &x = site.in(0);
+  if (site.ints(1).size() != 1)
+    throw Error::badInput("expects one integer as axis");
+  Split at =
+      splitAt(x.shape, normalizedAxis(site.ints(1)[0], static_cast<int64_t>(x.shape.size())));
+  bool exclusive = site.integer("exclusive", 0) != 0, reverse = site.integer("reverse", 0) != 0;
+  Literal y = x;
+  for (int64_t line = 0; line < at.outer * at.inner; ++line) {
+    double sum = 0;
+    uint64_t whole = 0;
+    for (int64_t step = 0; step < at.extent; ++step) {
+      int64_t position = reverse ? at.extent - 1 - step : step;
+      int64_t i = (line / at.inner * at.extent + position) * at.inner + line % at.inner;
+      if (x.isFloat()) {
+        y.floats[i] = exclusive ? sum : sum + x.floats[i];
+        sum += x.floats[i];
+      } else {
+        uint64_t next = whole + static_cast<uint64_t>(x.ints[i]);
+        y.ints[i] = static_cast<int64_t>(exclusive ? whole : next);
+        whole = next;
+      }
+    }
+  }
+  return {y};
+}
+
+/// Coordinates of the elements that are not 0, one row per dimension.
+std::vector<Literal> nonZero(const Site &site) {
+  const Literal &x = site.in(0);
+  std::vector<int64_t> found;
+  for (int64_t i = 0; i < x.size(); ++i)
+    if (x.number(i) != 0)
+      found.push_back(i);
+  Literal y;
+  y.shape = {static_cast<int64_t>(x.shape.size()), static_cast<int64_t>(found.size())};
+  limitedCount(y.shape);
+  for (size_t d = 0; d < x.shape.size(); ++d)
+    for (int64_t i : found)
+      y.ints.push_back(coordinatesOf(i, x.shape)[d]);
+  return {y};
+}
+
+std::vector<Literal> tile(const Site &site) {
+  const Literal &x = site.in(0);
+  const std::vector<int64_t> &repeats = site.ints(1);
+  if (repeats.size() != x.shape.size())
+    throw Error::badInput("expects one number of repetitions per dimension");
+  Shape shape = x.shape;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (repeats[d] < 0 || repeats[d] > kLiteralLimit)
+      throw Error::badInput("repeats a constant " + std::to_string(repeats[d]) + " times");
+    shape[d] *= repeats[d];
+  }
+  return {gathered(x, shape, [&](int64_t i) {
+    auto at = coordinatesOf(i, shape);
+    for (size_t d = 0; d < at.size(); ++d)
+      at[d] %= x.shape[d];
+    return numberOf(at, x.shape);
+  })};
+}
+
+std::vector<Literal> split(const Site &site) {
+  const Literal &x = site.in(0);
+  int64_t axis = axisOf(site, 0), extent = x.shape[axis], start = 0;
+  std::vector<int64_t> sizes;
+  if (auto given = axesOf(site.node, "split", site.has(1) ? site.inputs[1] : nullptr)) {
+    sizes = *given;
+  } else {
+    int64_t parts = site.integer("num_outputs", static_cast<int64_t>(site.node.outputs.size()));
+    int64_t size = parts < 1 ? 0 : (extent + parts - 1) / parts;
+    for (int64_t i = 0; i < parts; ++i)
+      sizes.push_back(std::max<int64_t>(0, std::min(size, extent - i * size)));
+  }
+  if (sizes.size() != site.node.outputs.size() ||
+      std::any_of(sizes.begin(), sizes.end(), [](int64_t n) { return n < 0; }) ||
+      std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != extent)
+    throw Error::badInput("splits a constant into parts that do not add up to it");
+  std::vector<Literal> parts;
+  for (int64_t size : sizes) {
+    Shape shape = x.shape;
+    shape[axis] = size;
+    Split at = splitAt(shape, axis);
+    parts.push_back(gathered(x, shape, [&](int64_t i) {
+      return (i / at.inner / size * extent + start + i / at.inner % size) * at.inner + i % at.inner;
+    }));
+    start += size;
+  }
+  return parts;
+}
+
+/// Sum, product, mean or extremum over `axes`, all dimensions when there are none.
+std::vector<Literal> reduce(const Site &site) {
+  const Literal &x = site.in(0);
+  const std::string &op = site.node.type;
+  auto axes = axesOf(site.node, "axes", site.has(1) ? site.inputs[1] : nullptr);
+  auto rank = static_cast<int64_t>(x.shape.size());
+  if ((!axes || axes->empty()) && site.integer("noop_with_empty_axes", 0))
+    return {x};
+  std::vector<bool> folded(rank, !axes || axes->empty());
+  for (int64_t axis : axes.value_or(std::vector<int64_t>{}))
+    folded[normalizedAxis(axis, rank)] = true;
+  Shape kept, shape;
+  for (int64_t d = 0; d < rank; ++d) {
+    kept.push_back(folded[d] ? 1 : x.shape[d]);
+    if (!folded[d] || site.integer("keepdims", 1))
+      shape.push_back(kept.back());
+  }
+  int64_t count = elementCount(kept);
+  if (count == 0 || x.size() == 0)
+    throw Error::badInput("reduces an empty constant");
+  Literal y{x.type, shape, {}, {}};
+  std::vector<bool> seen(count, false);
+  y.floats.resize(x.isFloat() ? count : 0);
+  y.ints.resize(x.isFloat() ? 0 : count);
+  auto join = [&](auto &to, auto value, bool first) {
+    to = first                ? value
+         : op == "ReduceMax"  ? std::max(to, value)
+         : op == "ReduceMin"  ? std::min(to, value)
+         : op == "ReduceProd" ? to * value
+                              : to + value;
+  };
+  for (int64_t i = 0; i < x.size(); ++i) {
+    auto at = coordinatesOf(i, x.shape);
+    for (int64_t d = 0; d < rank; ++d)
+      at[d] = folded[d] ? 0 : at[d];
+    int64_t to = numberOf(at, kept);
+    if (x.isFloat()) {
+      join(y.floats[to], x.floats[i], !seen[to]);
+    } else {
+      __int128 whole = y.ints[to];
+      join(whole, __int128(x.ints[i]), !seen[to]);
+      y.ints[to] = static_cast<int64_t>(whole);
+    }
+    seen[to] = true;
+  }
+  int64_t share = x.size() / count;
+  if (op == "ReduceMean")
+    for (int64_t i = 0; i < count; ++i) {
+      if (x.isFloat())
+        y.floats[i] /= double(share);
+      else
+        y.ints[i] /= share;
+    }
+  return {y};
+}
+
+} // namespace
+
+void addIndexFolds(FoldTable &table) {
+  table["GatherElements"] = gatherElements;
+  table["GatherND"] = gatherND;
+  table["ScatterElements"] = scatterElements;
+  table["ScatterND"] = scatterND;
+  table["CumSum"] = cumSum;
+  table["NonZero"] = nonZero;
+  table["Tile"] = tile;
+  table["Split"] = split;
+  for (const char *type : {"ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceMean"})
+    table[type] = reduce;
+}
+
+} // namespace stow::onnx
