@@ -20,9 +20,41 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Diagnostics.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
+
+namespace {
+
+/// "node '/conv1/Conv': " for what was imported, "model.mlir:3:7: " for text, nothing for the whole
+/// file or where `text` names the node itself.
+std::string placeOf(Location location, const std::string &text) {
+  if (auto name = location->findInstanceOf<NameLoc>()) {
+    const std::string quoted = "'" + name.getName().str() + "'";
+    return text.find(quoted) == std::string::npos ? "node " + quoted + ": " : "";
+  }
+  auto file = location->findInstanceOf<FileLineColLoc>();
+  if (!file || file.getLine() == 0)
+    return "";
+  return file.getFilename().str() + ":" + std::to_string(file.getLine()) + ":" +
+         std::to_string(file.getColumn()) + ": ";
+}
+
+/// Prints as every failure is printed: "error: ", the place, the text.
+void print(Diagnostic &diagnostic) {
+  StringRef severity = diagnostic.getSeverity() == DiagnosticSeverity::Error     ? "error"
+                       : diagnostic.getSeverity() == DiagnosticSeverity::Warning ? "warning"
+                       : diagnostic.getSeverity() == DiagnosticSeverity::Remark  ? "remark"
+                                                                                 : "note";
+  const std::string text = diagnostic.str();
+  llvm::errs() << severity << ": " << placeOf(diagnostic.getLocation(), text) << text << "\n";
+  for (Diagnostic &note : diagnostic.getNotes())
+    print(note);
+}
+
+} // namespace
 
 void stow::registerDialects(DialectRegistry &registry) {
   registry.insert<stow::StowDialect, arith::ArithDialect, func::FuncDialect, gpu::GPUDialect,
@@ -52,4 +84,8 @@ void stow::prepareContext(MLIRContext &context) {
   context.appendDialectRegistry(registry);
   context.loadAllAvailableDialects();
   context.disableMultithreading();
+  context.getDiagEngine().registerHandler([](Diagnostic &diagnostic) {
+    print(diagnostic);
+    return success();
+  });
 }

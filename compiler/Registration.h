@@ -10,6 +10,7 @@ namespace stow {
 void registerDialects(mlir::DialectRegistry &registry);
 void registerPasses();
 
-/// Loads every dialect into the context of a command, which runs on one thread.
+/// Loads every dialect into the context of a command, which runs on one thread. Diagnostics are
+/// printed to standard error as "error: node '/conv1/Conv': ...".
 void prepareContext(mlir::MLIRContext &context);
 } // namespace stow

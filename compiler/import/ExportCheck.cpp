@@ -24,6 +24,32 @@ std::string shapeText(const Shape &shape) {
   return text + "]";
 }
 
+/// The scope in a node's name: "/layers.0/linear1" of "/layers.0/linear1/MatMul".
+std::string scopeOf(const Node &node) {
+  size_t end = node.name.rfind('/');
+  return end == std::string::npos ? "" : node.name.substr(0, end);
+}
+
+/// True when `second` is a further call of the module of scope `first`: its components are the same
+/// but for the "_1", "_2", ... that the legacy exporter appends to the calls after the first.
+bool isSameModule(std::string_view first, std::string_view second) {
+  while (!first.empty() || !second.empty()) {
+    auto take = [](std::string_view &path) {
+      path.remove_prefix(path.starts_with('/') ? 1 : 0);
+      std::string_view component = path.substr(0, path.find('/'));
+      path.remove_prefix(component.size());
+      return component;
+    };
+    std::string_view a = take(first), b = take(second);
+    if (a == b)
+      continue;
+    if (!b.starts_with(a) || b.size() < a.size() + 2 || b[a.size()] != '_' ||
+        b.find_first_not_of("0123456789", a.size() + 1) != std::string_view::npos)
+      return false;
+  }
+  return true;
+}
+
 /// "node 'n' (layer1.conv1, resnet.py:92)".
 std::string place(const Node &node) {
   std::string where = node.modulePath;
@@ -281,12 +307,34 @@ private:
                ", computed by the exporter: a batch normalization is folded into them");
     }
     checkComputed(computed);
+    for (const std::string &name : computed)
+      checkReaders(name);
     if (findings.changes.empty() && !computed.empty())
       findings.warnings.push_back(
           "computed by the exporter, and trained under that name where it is a weight: '" +
           computed.front() + "'" +
           (computed.size() > 1 ? " and " + std::to_string(computed.size() - 1) + " more" : "") +
           "; exported with do_constant_folding=False the file keeps the module's own");
+  }
+
+  /// A tensor computed for one module that another reads too: equal weights were merged. Layers
+  /// that are copies of one, as nn.TransformerEncoder's, start so.
+  void checkReaders(const std::string &name) {
+    const Node *first = nullptr;
+    std::set<std::string> names = {name}; // with those that Identity gives it
+    for (size_t i = 0; i < model.nodes.size(); ++i) {
+      const Node &node = model.nodes[i];
+      if (!roles.live[i] || std::none_of(node.inputs.begin(), node.inputs.end(),
+                                         [&](const auto &input) { return names.count(input); }))
+        continue;
+      if (node.type == "Identity")
+        names.insert(node.outputs.begin(), node.outputs.end());
+      else if (!first)
+        first = &node;
+      else if (!isSameModule(scopeOf(*first), scopeOf(node)))
+        return change(inQuotes(name) + " is read by " + place(*first) + " and " + place(node) +
+                      ": weights of two modules, merged because they are equal");
+    }
   }
 
   /// Evaluation mode leaves dropouts out, which cannot be seen; norms in inference form can.
@@ -334,8 +382,8 @@ ExportFindings checkExport(const Model &model, const Roles &roles) {
 
 std::string describeChanges(const ExportFindings &findings, const std::string &path) {
   const std::string file = std::filesystem::path(path).filename().string();
-  std::string text = inQuotes(file) + " was changed by its exporter: training it would not train "
-                                      "the module it came from";
+  std::string text = "the exporter changed the model: training this file would not train "
+                     "the module it came from";
   for (size_t i = 0; i < std::min(kShown, findings.changes.size()); ++i)
     text += "\n  " + findings.changes[i];
   if (findings.changes.size() > kShown)

@@ -12,6 +12,7 @@ Beside them NETWORK.parameters.txt: what dict(module.named_parameters()) says, a
 keep file names only.
 """
 
+import copy
 import io
 import pathlib
 import re
@@ -115,11 +116,24 @@ class Rms(nn.Module):
         return self.head(F.silu(self.norm(self.first(x))))
 
 
+class Copies(nn.Module):
+    """Two layers that start equal, as those of nn.TransformerEncoder do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(6, 6)
+        self.second = copy.deepcopy(self.first)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.tanh(self.first(x)))
+
+
 NETWORKS = {
     "residual": (Residual, lambda: torch.randn(2, 3, 8, 8)),
     "gpt": (Gpt, lambda: torch.randint(0, 11, (2, 6))),
     "vit": (Vit, lambda: torch.randn(2, 3, 8, 8)),
     "state": (State, lambda: torch.randn(4, 3, 8)),
+    "copies": (Copies, lambda: torch.randn(2, 3, 6)),
     "rms": (Rms, lambda: torch.randn(8, 8)),
 }
 TRAINING = torch.onnx.TrainingMode.TRAINING
