@@ -128,9 +128,9 @@ def lrn(a: dict, x: Tensor) -> Tensor:
 def slice_axes(x: Tensor, starts: list[int], ends: list[int], axes: list[int] | None = None,
                steps: list[int] | None = None) -> Tensor:  # fmt: skip
     for i, axis in enumerate(range(len(starts)) if axes is None else axes):
-        index = [slice(None)] * x.ndim
-        index[axis] = slice(starts[i], ends[i], steps[i] if steps else 1)
-        x = x[tuple(index)]
+        # Python's slices count as ONNX's do; PyTorch's know no negative steps.
+        picks = range(x.shape[axis])[slice(starts[i], ends[i], steps[i] if steps else 1)]
+        x = x.index_select(axis, torch.tensor(list(picks), dtype=torch.int64))
     return x
 
 

@@ -122,10 +122,6 @@ void attachCotangent(func::FuncOp train) {
 
 void TorchReferenceTest::checkOperator() {
   module = importModel(context, reference);
-  if (reference.name == "slice__steps") { // refused with a reason
-    EXPECT_FALSE(module);
-    return;
-  }
   ASSERT_TRUE(module);
   SplitTrainEvalPassOptions split;
   split.freezeBatchNorm = !reference.attributes.value("training", false);

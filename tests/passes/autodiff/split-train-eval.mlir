@@ -97,3 +97,30 @@ module attributes {stow.form = "model"} {
     return %y : tensor<1x2x2x2xf32>
   }
 }
+
+// -----
+
+// Tests that random numbers are drawn by the seed in training, each with a stream of its own beside
+// dropout's, and by seed 0 in evaluation, where a Bernoulli number is its mean.
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: %[[SEED:[a-z0-9]+]]: tensor<i64> {stow.kind = "seed", stow.name = "seed"}
+// CHECK: stow.draw %[[SEED]] {a = 8.000000e-01 : f64, b = 0.000000e+00 : f64, distribution = "bernoulli", stream = 0 : i64}
+// CHECK: stow.dropout_training %{{.*}}, %[[SEED]] {ratio = 5.000000e-01 : f64, stream = 1 : i64}
+// CHECK: stow.draw %[[SEED]] {a = 0.000000e+00 : f64, b = 1.000000e+00 : f64, distribution = "normal", stream = 2 : i64}
+// CHECK-LABEL: func.func @eval
+// CHECK-NOT: bernoulli
+// CHECK: %[[MEAN:.*]] = stow.constant dense<8.000000e-01> : tensor<4xf32>
+// CHECK: stow.mul %{{.*}}, %[[MEAN]]
+// CHECK: %[[ZERO:.*]] = stow.constant dense<0> : tensor<i64>
+// CHECK: stow.draw %[[ZERO]] {a = 0.000000e+00 : f64, b = 1.000000e+00 : f64, distribution = "normal", stream = 0 : i64}
+module attributes {stow.form = "model"} {
+  func.func @model(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"})
+      -> (tensor<4xf32> {stow.name = "y"}) {
+    %m = stow.random {distribution = "bernoulli", a = 0.8 : f64, b = 0.0 : f64, stream = 0 : i64} : () -> tensor<4xf32>
+    %k = stow.mul %x, %m : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %d = stow.dropout %k {ratio = 0.5 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+    %r = stow.random {distribution = "normal", a = 0.0 : f64, b = 1.0 : f64, stream = 1 : i64} : () -> tensor<4xf32>
+    %y = stow.add %d, %r : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    return %y : tensor<4xf32>
+  }
+}
