@@ -30,7 +30,7 @@ RATE = 0.01
 TOLERANCE = 1e-3
 ROUTES = {
     "legacy": "torch.onnx.export(..., dynamo=False, training=TrainingMode.TRAINING, do_constant_folding=False, opset_version=18)",
-    "dynamo": "torch.onnx.export(..., dynamo=True, optimize=False) of the module in evaluation mode",
+    "dynamo": "torch.onnx.export(..., dynamo=True, optimize=False), which stowage.export calls",
 }
 
 
@@ -43,7 +43,7 @@ def export(route: str, module: Any, inputs: dict[str, Any], path: Path) -> None:
         torch.onnx.export(module.train(), arguments, str(path), dynamo=False, training=torch.onnx.TrainingMode.TRAINING,
                           do_constant_folding=False, opset_version=18, **names)  # fmt: skip
     else:
-        torch.onnx.export(module.eval(), arguments, str(path), dynamo=True, optimize=False, verbose=False, **names)
+        torch.onnx.export(module.train(), arguments, str(path), dynamo=True, optimize=False, verbose=False, **names)
 
 
 def reference(module: Any, case: Any, nudge: float, seed: int) -> list[float]:
