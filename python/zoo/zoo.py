@@ -9,7 +9,8 @@ Per model and route of export: the file is exported, planned, compiled and train
 losses are compared with those of PyTorch eager on the module itself, from the same weights. A model is right when no loss
 differs by more than 1e-3, or by no more than PyTorch's own losses differ when its weights are changed by 1e-7 (relative,
 random, the largest of three tries): deep networks with batch normalization at small batches magnify rounding. Results are
-kept in DIR as one JSON file per model and route; a run skips those that are there. Needed: PyTorch 2.6 or newer,
+kept in DIR as one JSON file per model and route; a run skips those that are there. The exit code is 1 when a file that PyTorch's
+exporter wrote does not get through. Needed: PyTorch 2.6 or newer,
 torchvision, timm, transformers, onnx, onnxscript; one thread.
 """
 
@@ -141,11 +142,12 @@ def run(args: argparse.Namespace) -> None:
 
     args.work.mkdir(parents=True, exist_ok=True)
     names = [n for n in all_cases() if not args.patterns or any(fnmatch.fnmatch(n, p) for p in args.patterns)]
-    failed = 0
+    failed = unwritten = 0
     for name in names:
         for route in args.routes.split(","):
             kept = args.work / f"{name.replace('/', '-')}-{route}.json"
-            if not kept.exists():
+            if args.fresh or not kept.exists():
+                kept.unlink(missing_ok=True)
                 words = [sys.executable, __file__, "one", name, route, f"--stowage={args.stowage}", f"--work={args.work}",
                          f"--timeout={args.timeout}"]  # fmt: skip
                 done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -153,10 +155,12 @@ def run(args: argparse.Namespace) -> None:
                     kept.write_text(json.dumps({"model": name, "route": route, "stage": "export",
                                                 "error": f"the exporter's process died: {done.stderr[-1000:]}"}))  # fmt: skip
             result = json.loads(kept.read_text())
-            failed += result["stage"] != "done"
+            failed += result["stage"] not in ("done", "export")
+            unwritten += result["stage"] == "export"
             print(f"{name:45} {route:7} {result['stage']:8} {result.get('difference', float('nan')):8.1e} "
                   f"{result.get('error', '')[:160]!r}", flush=True)  # fmt: skip
-    print(f"{failed} of {len(names) * len(args.routes.split(','))} did not get through")
+    print(f"{len(names) * len(args.routes.split(','))} files: {failed} did not get through, {unwritten} were not written by "
+          "PyTorch's exporter")  # fmt: skip
     sys.exit(1 if failed else 0)
 
 
@@ -182,6 +186,7 @@ def table(args: argparse.Namespace) -> None:
     results = {(r["model"], r["route"]): r for r in (json.loads(p.read_text()) for p in sorted(args.work.glob("*.json")))}
     names = list(dict.fromkeys(model for model, _ in results))
     through = {route: sum(results.get((n, route), {}).get("stage") == "done" for n in names) for route in ROUTES}
+    written = {route: sum(results.get((n, route), {"stage": "export"})["stage"] != "export" for n in names) for route in ROUTES}
     versions = ", ".join(f"{p} {metadata.version(p)}" for p in ("torch", "torchvision", "timm", "transformers"))
     lines = [
         "<!-- Written by python/zoo/zoo.py; do not edit. -->", "", "# Models that were tried", "",
@@ -189,7 +194,7 @@ def table(args: argparse.Namespace) -> None:
         "weights and on the same batch. A cell is the largest relative difference of the three losses; \"own\" is what PyTorch's",
         "own losses change by when its weights are changed by 1e-7, stated where the difference is above 1e-3. In bold: the stage",
         f"that a model did not pass. {versions}.", "",
-        *[f"- *{route}*: `{text}`: {through[route]} of {len(names)}" for route, text in ROUTES.items()], "",
+        *[f"- *{route}*: `{text}`: {through[route]} of the {written[route]} that PyTorch writes" for route, text in ROUTES.items()], "",
         "```", "python/zoo/zoo.py run --stowage=build/release/bin/stowage --work=build/zoo", "python/zoo/zoo.py table --work=build/zoo -o docs/zoo.md", "```", "",
         "| model | parameters | arena, bytes | " + " | ".join(ROUTES) + " |", "|---|---:|---:|" + "---|" * len(ROUTES),
     ]  # fmt: skip
@@ -200,7 +205,7 @@ def table(args: argparse.Namespace) -> None:
         arena = next((f"{row['arena_bytes']:,}" for row in known if "arena_bytes" in row), "")
         lines.append(f"| {name} | {parameters} | {arena} | " + " | ".join(map(describe, rows)) + " |")
     args.output.write_text("\n".join(lines) + "\n")
-    print(f"{args.output}: " + ", ".join(f"{route} {through[route]} of {len(names)}" for route in ROUTES))
+    print(f"{args.output}: " + ", ".join(f"{route} {through[route]} of {written[route]}" for route in ROUTES))
 
 
 def main() -> None:
@@ -209,6 +214,7 @@ def main() -> None:
     runner = commands.add_parser("run")
     runner.add_argument("patterns", nargs="*", metavar="PATTERN", help="models, e.g. 'timm/*'; default: all")
     runner.add_argument("--routes", default=",".join(ROUTES))
+    runner.add_argument("--fresh", action="store_true", help="run again what has a result")
     single = commands.add_parser("one")
     single.add_argument("name")
     single.add_argument("route", choices=ROUTES)
