@@ -307,8 +307,20 @@ private:
                ", computed by the exporter: a batch normalization is folded into them");
     }
     checkComputed(computed);
-    for (const std::string &name : computed)
+    for (const std::string &name : computed) {
       checkReaders(name);
+      const Use use = roles.useOf(name);
+      if (use != Use::None && !isWeightPosition(use) && !roles.constants.count(name))
+        change(inQuotes(name) + " " + shapeText(model.initializers.at(name).shape) +
+               " was computed by the exporter, from a parameter or from constants; the file cannot "
+               "tell");
+    }
+    for (const std::string &name : liveTensors)
+      if (const Tensor &tensor = model.initializers.at(name);
+          tensor.shape.empty() && isFloat(tensor.type) && !isExporterMade(name))
+        findings.warnings.push_back(inQuotes(name) +
+                                    " is a scalar, which stays constant; exported with dynamo=True "
+                                    "the file says whether it is a parameter");
     if (findings.changes.empty() && !computed.empty())
       findings.warnings.push_back(
           "computed by the exporter, and trained under that name where it is a weight: '" +
