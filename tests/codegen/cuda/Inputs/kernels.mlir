@@ -36,5 +36,16 @@ func.func @graph(%x: tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>, %b: tensor<6
   %18, %19 = stow.batch_norm_scale_grad %x, %x, %c, %c {epsilon = 1.0e-5 : f64}
       : (tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>, tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>,
          tensor<64xf32>, tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+  %20 = stow.reshape %t : (tensor<64xi64>) -> tensor<1x64xi64>
+  %21 = stow.take_along %l, %20 {axis = 1 : i64} : (tensor<64x1000xf32>, tensor<1x64xi64>) -> tensor<64x64xf32>
+  %22 = stow.scatter_along %21, %20 {axis = 1 : i64, extent = 1000 : i64}
+      : (tensor<64x64xf32>, tensor<1x64xi64>) -> tensor<64x1000xf32>
+  %23 = stow.strided_slice %l {starts = array<i64: 63, 0>, sizes = array<i64: 64, 500>, steps = array<i64: -1, 2>}
+      : (tensor<64x1000xf32>) -> tensor<64x500xf32>
+  %24 = stow.strided_pad %23 {starts = array<i64: 63, 0>, steps = array<i64: -1, 2>, shape = array<i64: 64, 1000>}
+      : (tensor<64x500xf32>) -> tensor<64x1000xf32>
+  %25, %26 = stow.top_k %l {axis = 1 : i64, k = 5 : i64, largest = true}
+      : (tensor<64x1000xf32>) -> (tensor<64x5xf32>, tensor<64x5xi64>)
+  %27 = stow.cumsum %l {axis = 0 : i64, exclusive = false, reverse = true} : (tensor<64x1000xf32>) -> tensor<64x1000xf32>
   return
 }
