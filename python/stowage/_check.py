@@ -264,7 +264,7 @@ def check(module: Any, example_inputs: Any, path: Any, *, tolerance: float = 1e-
     dropouts off). Differences are relative to the largest value of the tensor; a gradient may also differ by ten times what
     PyTorch's own moves by when the parameters move by a rounding error. The module is as before afterwards.
     """
-    from ._torch_export import batch_of, example_arguments
+    from ._torch_export import batch_of, example_arguments, tensors_by_name
 
     arguments, named = example_arguments(example_inputs)
     outputs, chosen = _float_output(path)
@@ -279,8 +279,11 @@ def check(module: Any, example_inputs: Any, path: Any, *, tolerance: float = 1e-
         model = Model(Library(library))
         try:
             held = _check_parameters(report, module, model, path)
-            by_name = dict(zip((tensor.name for tensor in model.eval_inputs), arguments))
-            inputs = [{**by_name, **named}[tensor.name] for tensor in model.eval_inputs]
+            given = tensors_by_name(module, example_inputs)
+            unknown = [tensor.name for tensor in model.eval_inputs if tensor.name not in given]
+            if unknown:
+                raise ValueError(f"{path} reads the inputs {', '.join(unknown)}, which forward does not name")
+            inputs = [given[tensor.name] for tensor in model.eval_inputs]
             _check_forward(report, module, example_inputs, model, inputs, outputs)
             _check_gradient(report, module, example_inputs, model, inputs, outputs.index(chosen), held)
         finally:

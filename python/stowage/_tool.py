@@ -43,20 +43,24 @@ def find_binary(binary: Optional[PathLike] = None) -> str:
     Looked for in this order: the argument, the environment variable STOWAGE_BINARY, the PATH, and build/release/bin of
     the repository this package lies in. Raises FileNotFoundError that lists the places.
     """
-    if binary is not None or "STOWAGE_BINARY" in os.environ:
-        chosen = os.fspath(binary) if binary is not None else os.environ["STOWAGE_BINARY"]
+    chosen, source = binary, "the argument binary"
+    if chosen is None:
+        chosen, source = os.environ.get("STOWAGE_BINARY") or None, "the environment variable STOWAGE_BINARY"
+    if chosen is not None:
         if not os.access(chosen, os.X_OK) or os.path.isdir(chosen):
-            source = "the argument binary" if binary is not None else "the environment variable STOWAGE_BINARY"
-            raise FileNotFoundError(f"{source} is '{chosen}', which is no program")
+            raise FileNotFoundError(f"{source} is '{os.fspath(chosen)}', which is no program")
         return os.path.abspath(chosen)
     found = shutil.which("stowage")
     if found:
         return found
-    built = Path(__file__).resolve().parents[2] / "build/release/bin/stowage"
-    if os.access(built, os.X_OK):
-        return str(built)
-    raise FileNotFoundError(f"the program stowage was found neither on the PATH nor as {built}; build it with "
-                            "scripts/build.sh, then name it with binary=, STOWAGE_BINARY or the PATH")  # fmt: skip
+    root, places = Path(__file__).resolve().parents[2], "on the PATH"
+    if (root / "CMakePresets.json").exists():
+        built = root / "build/release/bin/stowage"
+        if os.access(built, os.X_OK):
+            return str(built)
+        places += f" nor as {built}"
+    raise FileNotFoundError(f"the program stowage was not found {places}; build it with scripts/build.sh, then name it with "
+                            "binary=, STOWAGE_BINARY or the PATH")  # fmt: skip
 
 
 def run(arguments: "list[str]", binary: Optional[PathLike] = None) -> str:

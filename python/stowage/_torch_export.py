@@ -5,6 +5,7 @@ no pass folds, merges or drops anything afterwards. The file's metadata then car
 which tensors are parameters, which are buffers.
 """
 
+import inspect
 import warnings
 from pathlib import Path
 from typing import Any, Mapping, Optional
@@ -23,6 +24,15 @@ def example_arguments(example_inputs: Any) -> "tuple[tuple, dict]":
     if isinstance(example_inputs, (tuple, list)):
         return tuple(example_inputs), {}
     return (example_inputs,), {}
+
+
+def tensors_by_name(module: Any, example_inputs: Any) -> "dict[str, Any]":
+    """The example's tensors under the names of forward's arguments, as the exported file has them."""
+    import torch
+
+    arguments, named = example_arguments(example_inputs)
+    bound = inspect.signature(module.forward).bind(*arguments, **named).arguments
+    return {name: value for name, value in bound.items() if isinstance(value, torch.Tensor)}
 
 
 def batch_of(arguments: tuple, named: dict) -> int:

@@ -3,6 +3,10 @@
 Run in the environment of scripts/install.sh python. STOWAGE_BINARY names the compiler.
 """
 
+import os
+import shutil
+import subprocess
+import sys
 import tempfile
 import unittest
 import warnings
@@ -101,6 +105,8 @@ class Modules(unittest.TestCase):
                          {"first.weight", "first_norm.weight", "first_norm.bias", "second_norm.weight", "second_norm.bias",
                           "head.weight", "head.bias"})  # fmt: skip
         self.assertEqual(int(step.state_dict()["first_norm.num_batches_tracked"]), 3)
+        self.assertGreaterEqual(step.max_batch(), 8)
+        self.assertEqual(step.frontier()[0]["arena_bytes"], step.plan.arena_bytes)
 
     def test_language(self) -> None:
         """Tied weights are one tensor with two names; the mask and the attention's scale are not trained."""
@@ -168,6 +174,36 @@ class Modules(unittest.TestCase):
             stowage.compile(module, torch.randn(2, 3), optimizer=torch.optim.Adam(module.parameters(), amsgrad=True))
         with self.assertRaisesRegex(stowage.ExportError, "rows in dimension 0"):
             stowage.export(nn.Bilinear(2, 2, 2), (torch.randn(2, 2), torch.randn(3, 2)), self.path)
+
+    def test_inputs_by_name(self) -> None:
+        """forward's own names, in any order; what is no tensor stays as in the example."""
+
+        class Pair(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.scale = nn.Linear(3, 3)
+
+            def forward(self, left: torch.Tensor, right: torch.Tensor, sign: int = 1, mask=None) -> torch.Tensor:
+                return self.scale(left) - sign * right
+
+        module, left, right, target = Pair(), *(torch.randn(4, 3) for _ in range(3))
+        report = stowage.export(module, {"right": right, "sign": 2, "left": left}, self.path)
+        self.assertTrue(report.ok, str(report))
+        step = stowage.compile(module, (left, right), loss="mse", threads=1)
+        torch.testing.assert_close(step.eval(right=right, left=left), module(left, right))
+        expected = F.mse_loss(module(left, right), target).item()
+        self.assertAlmostEqual(step({"right": right, "target": target, "left": left}), expected, places=5)
+
+    def test_installs(self) -> None:
+        """pip makes a package of it that is found without the repository."""
+        source, target = (self.path.parent / name for name in ("source", "target"))
+        shutil.copytree(Path(stowage.__file__).parents[1], source, ignore=shutil.ignore_patterns("references", "zoo", "__pycache__"))
+        flags = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check"]
+        subprocess.run([sys.executable, "-m", "pip", "install", *flags, "--target", target, source], check=True)
+        code = "import stowage; print(stowage.__file__); print(stowage.find_binary())"
+        done = subprocess.run([sys.executable, "-c", code], cwd="/", env={**os.environ, "PYTHONPATH": str(target)}, check=True,
+                              stdout=subprocess.PIPE, text=True)  # fmt: skip
+        self.assertEqual(done.stdout.splitlines(), [str(target / "stowage/__init__.py"), os.environ["STOWAGE_BINARY"]])
 
     def test_bfloat16_tensors_are_converted(self) -> None:
         module = nn.Linear(3, 2)
