@@ -2,6 +2,7 @@
 #include "runtime/program/Instance.h"
 
 #include "runtime/base/Error.h"
+#include "tests/runtime/base/CountAllocations.h"
 #include "tests/runtime/data/DataFiles.h"
 #include "tests/runtime/program/TinyModel.h"
 
@@ -73,6 +74,29 @@ TEST_F(InstanceTest, ConvertsTypes) {
   std::vector<uint8_t> narrow(y.begin(), y.end());
   std::vector<HostArray> other = {{wide.data(), f64, {4, 8}}, {narrow.data(), u8, {4}}};
   EXPECT_EQ(a.step(batch()), b.step(other));
+}
+
+// Tests that a step takes nothing from the heap that grows with the batch: what describes the
+// arrays of a call, and no more.
+TEST_F(InstanceTest, StepsAllocateNoTensors) {
+  if (!allocationsAreCounted())
+    GTEST_SKIP() << "a sanitizer has replaced the allocator";
+  auto bytesPerStep = [&](int64_t rows) {
+    options.batch = rows;
+    program = makeTinyModel(options);
+    x.resize(static_cast<size_t>(rows * options.features), 0.25f);
+    y.resize(static_cast<size_t>(rows), 1);
+    std::vector<HostArray> arrays = {{x.data(), f32, {rows, 8}}, {y.data(), i64, {rows}}};
+    Instance instance = make();
+    instance.step(arrays);
+    int64_t before = allocationsSoFar().bytes;
+    for (int i = 0; i < 10; ++i)
+      instance.step(arrays);
+    return (allocationsSoFar().bytes - before) / 10;
+  };
+  int64_t few = bytesPerStep(4);
+  EXPECT_LT(few, 1024);
+  EXPECT_EQ(bytesPerStep(400), few);
 }
 
 // Tests that state that was read and written elsewhere continues the same run, in a blocked layout
