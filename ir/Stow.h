@@ -92,9 +92,10 @@ bool sameLogicalTypes(mlir::TypeRange left, mlir::TypeRange right);
 mlir::FailureOr<llvm::SmallVector<int64_t>> broadcastShapes(llvm::ArrayRef<int64_t> left,
                                                             llvm::ArrayRef<int64_t> right);
 
-/// Extents of a two-dimensional window op's output: convolution and pooling. `pads` are top, left,
-/// bottom, right; `window` is kh, kw. Emits at `location` when a constraint fails.
-mlir::FailureOr<llvm::SmallVector<int64_t, 2>>
+/// Extents of a window op's output over any number of spatial dimensions: convolution and pooling.
+/// `pads` are those before each dimension (top, left), then those after (bottom, right). Emits at
+/// `location` when a constraint fails.
+mlir::FailureOr<llvm::SmallVector<int64_t, 3>>
 windowOutput(std::optional<mlir::Location> location, llvm::ArrayRef<int64_t> spatial,
              llvm::ArrayRef<int64_t> window, llvm::ArrayRef<int64_t> strides,
              llvm::ArrayRef<int64_t> pads, llvm::ArrayRef<int64_t> dilations);

@@ -172,24 +172,25 @@ FailureOr<SmallVector<int64_t>> broadcastShapes(ArrayRef<int64_t> left, ArrayRef
   return result;
 }
 
-FailureOr<SmallVector<int64_t, 2>> windowOutput(std::optional<Location> location,
+FailureOr<SmallVector<int64_t, 3>> windowOutput(std::optional<Location> location,
                                                 ArrayRef<int64_t> spatial, ArrayRef<int64_t> window,
                                                 ArrayRef<int64_t> strides, ArrayRef<int64_t> pads,
                                                 ArrayRef<int64_t> dilations) {
-  if (spatial.size() != 2 || window.size() != 2 || strides.size() != 2 || pads.size() != 4 ||
-      dilations.size() != 2)
-    return emitOptionalError(location, "expects two-dimensional windows: 2 strides, 4 pads, 2 "
-                                       "dilations");
-  SmallVector<int64_t, 2> result;
-  for (int i = 0; i < 2; ++i) {
-    if (strides[i] < 1 || dilations[i] < 1 || pads[i] < 0 || pads[i + 2] < 0)
+  size_t rank = spatial.size();
+  if (window.size() != rank || strides.size() != rank || pads.size() != 2 * rank ||
+      dilations.size() != rank)
+    return emitOptionalError(location, "expects windows over ", rank, " spatial dimensions: ", rank,
+                             " strides, ", 2 * rank, " pads, ", rank, " dilations");
+  SmallVector<int64_t, 3> result;
+  for (size_t i = 0; i < rank; ++i) {
+    if (strides[i] < 1 || dilations[i] < 1 || pads[i] < 0 || pads[i + rank] < 0)
       return emitOptionalError(location, "strides and dilations must be positive and pads not "
                                          "negative");
-    int64_t extent = spatial[i] + pads[i] + pads[i + 2] - dilations[i] * (window[i] - 1) - 1;
+    int64_t extent = spatial[i] + pads[i] + pads[i + rank] - dilations[i] * (window[i] - 1) - 1;
     if (extent < 0)
       return emitOptionalError(location, "window of ", dilations[i] * (window[i] - 1) + 1,
                                " elements does not fit into a padded extent of ",
-                               spatial[i] + pads[i] + pads[i + 2], " in spatial dimension ", i);
+                               spatial[i] + pads[i] + pads[i + rank], " in spatial dimension ", i);
     result.push_back(extent / strides[i] + 1);
   }
   return result;

@@ -1,6 +1,8 @@
 // Types, constraints and costs of convolution and matrix multiplication.
 #include "ir/Stow.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 using namespace mlir;
 
 namespace stow {
@@ -13,8 +15,10 @@ FailureOr<RankedTensorType> convolutionType(std::optional<Location> location, Ra
                                             RankedTensorType weight, ArrayRef<int64_t> strides,
                                             ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations,
                                             int64_t groups) {
-  if (x.getRank() != 4 || weight.getRank() != 4)
-    return emitOptionalError(location, "expects x [N,C,H,W] and weight [O,C/groups,kh,kw], found ",
+  if (x.getRank() < 3 || x.getRank() > 5 || weight.getRank() != x.getRank())
+    return emitOptionalError(location,
+                             "expects x [N,C,H,W] and weight [O,C/groups,kh,kw], or both with one "
+                             "or three spatial dimensions, found ",
                              x, " and ", weight);
   if (groups < 1 || x.getDimSize(1) != weight.getDimSize(1) * groups ||
       weight.getDimSize(0) % groups != 0)
@@ -26,13 +30,13 @@ FailureOr<RankedTensorType> convolutionType(std::optional<Location> location, Ra
                               strides, pads, dilations);
   if (failed(spatial))
     return failure();
-  return RankedTensorType::get(
-      {x.getDimSize(0), weight.getDimSize(0), (*spatial)[0], (*spatial)[1]}, x.getElementType());
+  SmallVector<int64_t> shape = {x.getDimSize(0), weight.getDimSize(0)};
+  llvm::append_range(shape, *spatial);
+  return RankedTensorType::get(shape, x.getElementType());
 }
 
 double convolutionFlops(RankedTensorType weight, RankedTensorType y) {
-  return 2.0 * y.getNumElements() * weight.getDimSize(1) * weight.getDimSize(2) *
-         weight.getDimSize(3);
+  return 2.0 * y.getNumElements() * weight.getNumElements() / weight.getDimSize(0);
 }
 
 template <typename Op> LogicalResult verifyConvolutionGrad(Op op, Value x, Value weight, Value dy) {

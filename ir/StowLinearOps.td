@@ -9,12 +9,13 @@ defvar Stow_ConvAttributes = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:
 
 def Stow_Conv2dOp : Stow_LibraryOp<"conv2d", "convolution",
     [InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient, Stow_HasFlops]> {
-  let summary = "Two-dimensional convolution";
+  let summary = "Convolution over two spatial dimensions, or one to three";
   let description = [{
     `x` [N,C,H,W], `weight` [O,C/groups,kh,kw], optional `bias` [O] -> [N,O,H',W'] with
     `H' = (H + top + bottom - dilation * (kh - 1) - 1) / stride + 1`. `pads` are top, left, bottom,
-    right; a dilation of 1 is dense. C1: C and O divide by groups; C2: strides and dilations
-    positive, pads not negative; C3: the window fits.
+    right; a dilation of 1 is dense. One and three spatial dimensions likewise: the pads before each
+    dimension, then those after. C1: C and O divide by groups; C2: strides and dilations positive,
+    pads not negative; C3: the window fits.
     ```mlir
     %y = stow.conv2d %x, %w {strides = array<i64: 2, 2>, pads = array<i64: 3, 3, 3, 3>,
         dilations = array<i64: 1, 1>, groups = 1 : i64}
@@ -27,9 +28,11 @@ def Stow_Conv2dOp : Stow_LibraryOp<"conv2d", "convolution",
 }
 
 def Stow_Conv2dGradInputOp : Stow_LibraryOp<"conv2d_grad_input", "convolution_grad_input",
-    [Stow_HasFlops]> {
-  let summary = "Gradient of conv2d with respect to its input";
+    [Stow_HasGradient, Stow_HasFlops]> {
+  let summary = "Gradient of conv2d with respect to its input; transposed convolution";
   let description = [{
+    In the model form it is a transposed convolution of `dy`, whose gradients are a convolution and
+    the weight gradient of one.
     ```mlir
     %dx = stow.conv2d_grad_input %dy, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
         dilations = array<i64: 1, 1>, groups = 1 : i64}

@@ -16,16 +16,16 @@ RankedTensorType channelVector(Value x) {
 LogicalResult inferWithChannels(std::optional<Location> location, Value x,
                                 SmallVectorImpl<Type> &types) {
   if (tensor(x).getRank() < 2)
-    return emitOptionalError(location, "expects x of rank 2 to 4");
+    return emitOptionalError(location, "expects x of rank 2 to 5");
   types.push_back(withoutLayout(tensor(x)));
   types.append(2, channelVector(x));
   return success();
 }
 
-/// x of rank 2 to 4, every vector with one element per channel.
+/// x of rank 2 to 5, every vector with one element per channel.
 LogicalResult verifyChannels(Operation *op, Value x, ValueRange vectors) {
-  if (tensor(x).getRank() < 2 || tensor(x).getRank() > 4)
-    return op->emitOpError() << "expects x of rank 2 to 4, found " << x.getType();
+  if (tensor(x).getRank() < 2 || tensor(x).getRank() > 5)
+    return op->emitOpError() << "expects x of rank 2 to 5, found " << x.getType();
   for (Value vector : vectors)
     if (tensor(vector).getShape() != channelVector(x).getShape())
       return op->emitOpError() << "expects vectors of " << tensor(x).getDimSize(1)
@@ -200,5 +200,133 @@ bool LayerNormScaleGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange rig
   return sameLogicalTypes(left, right);
 }
 double LayerNormScaleGradOp::getFlops() { return 5.0 * getX().getType().getNumElements(); }
+
+//===-- Planes --------------------------------------------------------------------------------===//
+
+namespace {
+
+/// One element per plane of `x`.
+RankedTensorType planeNumbers(Value x) {
+  return RankedTensorType::get(tensor(x).getShape().take_front(2), tensor(x).getElementType());
+}
+
+LogicalResult requirePlanes(std::optional<Location> location, Value x) {
+  if (tensor(x).getRank() < 3)
+    return emitOptionalError(location, "expects x of rank 3 or more, found ", x.getType());
+  return success();
+}
+
+} // namespace
+
+LogicalResult PlaneMomentsOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                               Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  if (failed(requirePlanes(location, adaptor.getX()))) // C1
+    return failure();
+  types.append(2, planeNumbers(adaptor.getX()));
+  return success();
+}
+bool PlaneMomentsOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+double PlaneMomentsOp::getFlops() { return 4.0 * getX().getType().getNumElements(); }
+bool PlaneMomentsOp::takesPart(unsigned, RankedTensorType part) {
+  return foldsAroundChannels(part);
+}
+
+LogicalResult PlaneNormalizeOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                                 Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  types.push_back(withoutLayout(tensor(adaptor.getX())));
+  return success();
+}
+bool PlaneNormalizeOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+LogicalResult PlaneNormalizeOp::verify() {
+  auto x = getX().getType();
+  if (failed(requirePlanes(getLoc(), getX())))
+    return failure();
+  SmallVector<int64_t> shape(x.getRank(), 1);
+  shape[0] = x.getDimSize(0);
+  shape[1] = x.getDimSize(1);
+  auto expected = RankedTensorType::get(shape, x.getElementType());
+  for (Value numbers : getOperands().drop_front())
+    if (!sameLogicalTypes(numbers.getType(), expected)) // C1
+      return emitOpError() << "expects mean, slope and shift of type " << expected << ", found "
+                           << numbers.getType();
+  return success();
+}
+SmallVector<unsigned> PlaneNormalizeOp::getOverwritableOperands(unsigned) {
+  return getX().getType() == getY().getType() ? SmallVector<unsigned>{0} : SmallVector<unsigned>{};
+}
+
+LogicalResult PlaneProductsOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                                Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  if (failed(requirePlanes(location, adaptor.getX()))) // C1
+    return failure();
+  types.append(2, planeNumbers(adaptor.getX()));
+  return success();
+}
+bool PlaneProductsOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+LogicalResult PlaneProductsOp::verify() {
+  if (!sameLogicalTypes(getDy().getType(), getX().getType())) // C1
+    return emitOpError() << "expects dy of x's shape, found " << getDy().getType() << " and "
+                         << getX().getType();
+  if (!sameLogicalTypes(getMean().getType(), planeNumbers(getX()))) // C2
+    return emitOpError() << "expects a mean of type " << planeNumbers(getX()) << ", found "
+                         << getMean().getType();
+  return success();
+}
+double PlaneProductsOp::getFlops() { return 4.0 * getX().getType().getNumElements(); }
+bool PlaneProductsOp::takesPart(unsigned, RankedTensorType part) {
+  return foldsAroundChannels(part);
+}
+
+//===-- Root mean squares ---------------------------------------------------------------------===//
+
+LogicalResult RmsNormOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                          Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  if (tensor(adaptor.getX()).getRank() < 2) // C1
+    return emitOptionalError(location, "expects x of rank 2 or more, found ",
+                             adaptor.getX().getType());
+  types.push_back(withoutLayout(tensor(adaptor.getX())));
+  types.push_back(rowNumbers(adaptor.getX()));
+  return success();
+}
+bool RmsNormOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+LogicalResult RmsNormOp::verify() {
+  if (!sameLogicalTypes(getScale().getType(), rowVector(getX()))) // C2
+    return emitOpError() << "expects a scale of type " << rowVector(getX()) << ", found "
+                         << getScale().getType();
+  return success();
+}
+SmallVector<unsigned> RmsNormOp::getOverwritableOperands(unsigned result) {
+  return result == 0 ? SmallVector<unsigned>{0} : SmallVector<unsigned>{};
+}
+double RmsNormOp::getFlops() { return 5.0 * getX().getType().getNumElements(); }
+
+LogicalResult RmsNormGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                              Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  types.push_back(withoutLayout(tensor(adaptor.getX())));
+  return success();
+}
+bool RmsNormGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+SmallVector<unsigned> RmsNormGradOp::getOverwritableOperands(unsigned) { return {0, 1}; }
+double RmsNormGradOp::getFlops() { return 8.0 * getX().getType().getNumElements(); }
+
+LogicalResult RmsNormScaleGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
+                                                   Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  types.push_back(rowVector(adaptor.getX()));
+  return success();
+}
+bool RmsNormScaleGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+double RmsNormScaleGradOp::getFlops() { return 3.0 * getX().getType().getNumElements(); }
 
 } // namespace stow

@@ -1,8 +1,10 @@
-// Batch and layer normalization, and the window sum of local response normalization.
+// Batch, group, layer and root-mean-square normalization, and the window sum of local response
+// normalization.
 #ifndef STOW_NORM_OPS_TD
 #define STOW_NORM_OPS_TD
 
 include "ir/StowBase.td"
+include "ir/StowElementwiseOps.td"
 
 def Stow_BatchNormOp : Stow_LibraryOp<"batch_norm", "batch_norm_inference",
     [InferTypeOpAdaptorWithIsCompatible, Stow_Overwrites, Stow_HasGradient]> {
@@ -156,6 +158,105 @@ def Stow_LayerNormScaleGradOp : Stow_InferredOp<"layer_norm_scale_grad", [Stow_H
   let arguments = (ins Stow_FloatTensor:$dy, Stow_FloatTensor:$x, Stow_FloatTensor:$mean,
                        Stow_FloatTensor:$rstd);
   let results = (outs Stow_FloatTensor:$dscale, Stow_FloatTensor:$dbias);
+}
+
+//===-- Planes: group and instance normalization ----------------------------------------------===//
+
+def Stow_PlaneMomentsOp : Stow_InferredOp<"plane_moments",
+    [Stow_HasGradient, Stow_TakesParts, Stow_HasFlops]> {
+  let summary = "Mean and variance of every plane";
+  let description = [{
+    A plane is what a sample has of a channel: all dimensions but 0 and 1. The variance is biased.
+    Instance normalization takes the moments as they are, group normalization joins those of a
+    group's channels, which are few numbers. C1: x has rank 3 or more.
+    ```mlir
+    %m, %v = stow.plane_moments %x
+        : (tensor<8x64x56x56xf32>) -> (tensor<8x64xf32>, tensor<8x64xf32>)
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x);
+  let results = (outs Stow_FloatTensor:$mean, Stow_FloatTensor:$variance);
+}
+
+def Stow_PlaneNormalizeOp : Stow_ElementwiseOp<"plane_normalize", [Stow_HasGradient]> {
+  let summary = "Shift and scale every plane";
+  let description = [{
+    `y = (x - mean) * slope + shift`, where the three have one number per plane. The gradients of
+    all three come from one pass over dy and x (plane_products). C1: mean, slope and shift are
+    [N,C,1,...] of x's rank.
+    ```mlir
+    %y = stow.plane_normalize %x, %m, %a, %b
+        : (tensor<8x64x7x7xf32>, tensor<8x64x1x1xf32>, tensor<8x64x1x1xf32>, tensor<8x64x1x1xf32>)
+        -> tensor<8x64x7x7xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, Stow_FloatTensor:$mean, Stow_FloatTensor:$slope,
+                       Stow_FloatTensor:$shift);
+  let results = (outs Stow_FloatTensor:$y);
+  let hasVerifier = 1;
+}
+
+def Stow_PlaneProductsOp : Stow_InferredOp<"plane_products", [Stow_TakesParts, Stow_HasFlops]> {
+  let summary = "Sums of dy * (x - mean) and of dy over every plane";
+  let description = [{
+    C1: x has rank 3 or more and dy its shape; C2: mean is [N,C].
+    ```mlir
+    %p, %s = stow.plane_products %dy, %x, %m
+        : (tensor<8x64x7x7xf32>, tensor<8x64x7x7xf32>, tensor<8x64xf32>)
+        -> (tensor<8x64xf32>, tensor<8x64xf32>)
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$dy, Stow_FloatTensor:$x, Stow_FloatTensor:$mean);
+  let results = (outs Stow_FloatTensor:$product, Stow_FloatTensor:$sum);
+  let hasVerifier = 1;
+}
+
+//===-- Root mean squares ---------------------------------------------------------------------===//
+
+def Stow_RmsNormOp : Stow_InferredOp<"rms_norm",
+    [Stow_HasGradient, Stow_Overwrites, Stow_HasFlops]> {
+  let summary = "Root-mean-square normalization of the last dimension";
+  let description = [{
+    `y = scale * x * rstd` per row, `rstd = 1 / sqrt(mean(x * x) + epsilon)`: layer normalization
+    without centring (Zhang and Sennrich, 2019). One number per row, with x, is all that the gradient
+    reads. C1: x has rank 2 or more; C2: scale is a vector as long as a row.
+    ```mlir
+    %y, %r = stow.rms_norm %x, %s {epsilon = 1.0e-5 : f64}
+        : (tensor<4x128x64xf32>, tensor<64xf32>) -> (tensor<4x128x64xf32>, tensor<4x128xf32>)
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$x, Stow_FloatTensor:$scale, F64Attr:$epsilon);
+  let results = (outs Stow_FloatTensor:$y, Stow_FloatTensor:$rstd);
+  let hasVerifier = 1;
+}
+
+def Stow_RmsNormGradOp : Stow_InferredOp<"rms_norm_grad", [Stow_Overwrites, Stow_HasFlops]> {
+  let summary = "Gradient of rms_norm with respect to x";
+  let description = [{
+    With `n = x * rstd` and `g = dy * scale`: `dx = rstd * (g - n * mean(g * n))`, the mean over the
+    row. dx may overwrite dy or x.
+    ```mlir
+    %dx = stow.rms_norm_grad %dy, %x, %r, %s
+        : (tensor<4x128x64xf32>, tensor<4x128x64xf32>, tensor<4x128xf32>, tensor<64xf32>)
+        -> tensor<4x128x64xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$dy, Stow_FloatTensor:$x, Stow_FloatTensor:$rstd,
+                       Stow_FloatTensor:$scale);
+  let results = (outs Stow_FloatTensor:$dx);
+}
+
+def Stow_RmsNormScaleGradOp : Stow_InferredOp<"rms_norm_scale_grad", [Stow_HasFlops]> {
+  let summary = "Gradient of rms_norm with respect to scale";
+  let description = [{
+    The sum of `dy * x * rstd` over the rows.
+    ```mlir
+    %ds = stow.rms_norm_scale_grad %dy, %x, %r
+        : (tensor<4x128x64xf32>, tensor<4x128x64xf32>, tensor<4x128xf32>) -> tensor<64xf32>
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$dy, Stow_FloatTensor:$x, Stow_FloatTensor:$rstd);
+  let results = (outs Stow_FloatTensor:$dscale);
 }
 
 #endif // STOW_NORM_OPS_TD

@@ -12,6 +12,7 @@ include "ir/StowNormOps.td"
 include "ir/StowOptimizerOps.td"
 include "ir/StowPoolOps.td"
 include "ir/StowReduceOps.td"
+include "ir/StowResampleOps.td"
 include "ir/StowShapeOps.td"
 
 #endif // STOW_OPS_TD

@@ -1,28 +1,32 @@
 // Types and constraints of pooling.
 #include "ir/Stow.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 using namespace mlir;
 
 namespace stow {
 namespace {
 
-/// Output type of a pooling window over x [N,C,H,W].
+/// Output type of a pooling window over x [N,C,H,W], or with one or three spatial dimensions.
 FailureOr<RankedTensorType> pooledType(std::optional<Location> location, Type xType,
                                        ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides,
                                        ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations) {
   auto x = cast<RankedTensorType>(xType);
-  if (x.getRank() != 4)
-    return emitOptionalError(location, "expects x [N,C,H,W], found ", x);
+  if (x.getRank() < 3 || x.getRank() > 5)
+    return emitOptionalError(location,
+                             "expects x [N,C,H,W], or one or three spatial dimensions, found ", x);
   auto spatial =
       windowOutput(location, x.getShape().drop_front(2), kernel, strides, pads, dilations);
   if (failed(spatial))
     return failure();
-  for (int i = 0; i < 2; ++i)
-    if (std::max(pads[i], pads[i + 2]) >= dilations[i] * (kernel[i] - 1) + 1)
+  for (size_t i = 0; i < kernel.size(); ++i)
+    if (std::max(pads[i], pads[i + kernel.size()]) >= dilations[i] * (kernel[i] - 1) + 1)
       return emitOptionalError(location,
                                "pads must be smaller than the window in spatial dimension ", i);
-  return RankedTensorType::get({x.getDimSize(0), x.getDimSize(1), (*spatial)[0], (*spatial)[1]},
-                               x.getElementType());
+  SmallVector<int64_t> shape = {x.getDimSize(0), x.getDimSize(1)};
+  llvm::append_range(shape, *spatial);
+  return RankedTensorType::get(shape, x.getElementType());
 }
 
 template <typename Op> LogicalResult verifyPoolGrad(Op op) {
@@ -62,7 +66,7 @@ LogicalResult MaxPoolTrainingOp::inferReturnTypes(MLIRContext *context,
                                                   SmallVectorImpl<Type> &types) {
   if (failed(inferPool(location, adaptor, types)))
     return failure();
-  int64_t window = adaptor.getKernel()[0] * adaptor.getKernel()[1];
+  int64_t window = llvm::product_of(adaptor.getKernel());
   types.push_back(RankedTensorType::get(cast<RankedTensorType>(types[0]).getShape(),
                                         IntegerType::get(context, window <= 255 ? 8 : 32)));
   return success();

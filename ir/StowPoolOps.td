@@ -9,10 +9,10 @@ defvar Stow_PoolAttributes = (ins DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$
 
 def Stow_MaxPoolOp : Stow_LibraryOp<"max_pool", "max_pool_inference",
     [InferTypeOpAdaptorWithIsCompatible]> {
-  let summary = "Two-dimensional max pooling";
+  let summary = "Max pooling";
   let description = [{
-    `x` [N,C,H,W] -> [N,C,H',W'], windows as in conv2d; padding never wins. The training graph uses
-    max_pool_training. C1: strides and dilations positive, pads not negative and smaller than the
+    `x` [N,C,H,W] -> [N,C,H',W'], windows as in conv2d, over one to three spatial dimensions; padding
+    never wins. The training graph uses max_pool_training. C1: strides and dilations positive, pads not negative and smaller than the
     window; C2: the window fits.
     ```mlir
     %y = stow.max_pool %x {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>,
@@ -56,7 +56,7 @@ def Stow_MaxPoolGradOp : Stow_LibraryOp<"max_pool_grad", "max_pool_grad"> {
 
 def Stow_AvgPoolOp : Stow_LibraryOp<"avg_pool", "avg_pool",
     [InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient]> {
-  let summary = "Two-dimensional average pooling";
+  let summary = "Average pooling";
   let description = [{
     Divides by the window's size, or with `count_include_pad = false` by the elements of it that lie
     inside x. C1, C2 as max_pool; dilations are 1.

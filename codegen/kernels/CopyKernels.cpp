@@ -236,6 +236,34 @@ void emitStridedPad(StridedPadOp op, ArrayRef<Strides> strides, KernelFrame &fra
   }
 }
 
+/// Strides of a tensor's factors: each factor steps over those after it in its dimension.
+Strides factorStrides(ArrayRef<int64_t> factors, ArrayRef<int64_t> shape,
+                      ArrayRef<int64_t> strides) {
+  Strides result;
+  for (auto [extent, stride] : llvm::zip_equal(shape, strides)) {
+    int64_t left = extent;
+    while (left > 1) {
+      left /= factors[result.size()];
+      result.push_back(left * stride);
+    }
+  }
+  result.resize(factors.size(), 0); // factors of 1 that no dimension needs
+  return result;
+}
+
+Box rearranged(RearrangeOp op, ArrayRef<Strides> strides) {
+  Strides sources = factorStrides(op.getFactors(), shapeOf(op.getX()), strides[0]);
+  Box box;
+  for (int64_t from : op.getPermutation()) {
+    box.extents.push_back(op.getFactors()[from]);
+    box.sourceStrides.push_back(sources[from]);
+  }
+  box.result = 1;
+  box.resultStrides = factorStrides(box.extents, shapeOf(op.getY()), strides[1]);
+  box.source = 0;
+  return box;
+}
+
 } // namespace
 
 LogicalResult emitCopy(Operation *op, KernelFrame &frame) {
@@ -252,6 +280,10 @@ LogicalResult emitCopy(Operation *op, KernelFrame &frame) {
   }
   if (auto pad = dyn_cast<StridedPadOp>(op)) {
     emitStridedPad(pad, *strides, frame);
+    return success();
+  }
+  if (auto rearrange = dyn_cast<RearrangeOp>(op)) {
+    emitBox(rearranged(rearrange, *strides), frame);
     return success();
   }
   Box box;

@@ -4,6 +4,8 @@
 #include "codegen/kernels/Lanes.h"
 #include "codegen/kernels/Space.h"
 
+#include <functional>
+
 namespace stow {
 
 /// The function being emitted.
@@ -12,6 +14,8 @@ struct KernelFrame {
   mlir::Value begin, end;            ///< task range of this call
   llvm::SmallVector<Buffer> buffers; ///< operands, then results
   int64_t tasks = 0;                 ///< tasks emitted so far: number of the next part's first task
+  /// A constant vector in the program's memory.
+  std::function<Buffer(mlir::DenseElementsAttr)> constant;
 };
 
 /// The accesses of a row.
@@ -85,12 +89,13 @@ unsigned widestBits(llvm::ArrayRef<Buffer> buffers);
 mlir::LogicalResult emitMap(MapOp op, KernelFrame &frame);
 mlir::LogicalResult emitReduction(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitSoftmax(mlir::Operation *op, KernelFrame &frame);
-mlir::LogicalResult emitLayerNorm(mlir::Operation *op, KernelFrame &frame);
-mlir::LogicalResult emitBatchNorm(mlir::Operation *op, KernelFrame &frame);
+mlir::LogicalResult emitRowNorm(mlir::Operation *op, KernelFrame &frame);
+mlir::LogicalResult emitChannelNorm(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitLoss(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitEmbedding(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitIndex(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitCopy(mlir::Operation *op, KernelFrame &frame);
+mlir::LogicalResult emitResample(ResampleOp op, KernelFrame &frame);
 mlir::LogicalResult emitWindow(ChannelWindowSumOp op, KernelFrame &frame);
 
 /// Strides of every operand and result, or a diagnostic naming the tensor with a blocked layout.

@@ -1,43 +1,15 @@
-// Reductions, softmax, layer normalization and losses: rows that are folded. All of them are
-// written against Row and run along the lanes where the folded axis is contiguous and across them
-// where it is not.
-#include "codegen/kernels/Emit.h"
+// Reductions, softmax and losses: rows that are folded. All of them are written against Row and run
+// along the lanes where the folded axis is contiguous and across them where it is not.
+#include "codegen/kernels/Fold.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/IR/TypeUtilities.h"
 
 #include <limits>
 
 using namespace mlir;
 
 namespace stow {
-namespace {
-
-using Strides = SmallVector<int64_t>;
-
-/// Splits the space of `type` at `axes` into kept dimensions and folded ones. Every access has
-/// strides over all dimensions of the type.
-std::pair<Space, Space> splitSpace(RankedTensorType type, ArrayRef<int64_t> axes,
-                                   ArrayRef<Strides> accesses) {
-  Space all = makeSpace(type.getShape(), accesses), kept, axis;
-  kept.offsets = axis.offsets = all.offsets;
-  for (auto [i, dim] : llvm::enumerate(all.dims))
-    (llvm::is_contained(axes, static_cast<int64_t>(i)) ? axis : kept).dims.push_back(dim);
-  return {kept, axis};
-}
-
-/// The element type folds compute in.
-Type computeType(Type stored) {
-  Type element = getElementTypeOrSelf(stored);
-  return element.getIntOrFloatBitWidth() < 32 ? Float32Type::get(stored.getContext()) : element;
-}
-
-Reducer sumOf(Type element) { return {Reducer::Kind::Sum, element}; }
-Reducer maxOf(Type element) { return {Reducer::Kind::Max, element}; }
-
-} // namespace
-
 //===-- Reductions ----------------------------------------------------------------------------===//
 
 LogicalResult emitReduction(Operation *op, KernelFrame &frame) {
@@ -142,176 +114,6 @@ LogicalResult emitSoftmax(Operation *op, KernelFrame &frame) {
       logSoftmaxRow(row, element);
     else
       softmaxGradRow(row, element, isa<LogSoftmaxGradOp>(op));
-  });
-  return success();
-}
-
-//===-- Layer normalization -------------------------------------------------------------------===//
-
-namespace {
-
-/// How a tensor of layer normalization lies over x: as x, one number per row, or one row for all.
-enum class Span { Full, PerRow, Vector };
-
-SmallVector<Span> spansOf(Operation *op) {
-  using enum Span;
-  if (isa<LayerNormGradOp>(op))
-    return {Full, Full, PerRow, PerRow, Vector, Full};
-  if (isa<LayerNormScaleGradOp>(op))
-    return {Full, Full, PerRow, PerRow, Vector, Vector};
-  SmallVector<Span> spans(op->getNumOperands(), Vector);
-  spans.front() = Full;
-  spans.append({Full, PerRow, PerRow});
-  return spans;
-}
-
-/// Strides over the dimensions of x.
-SmallVector<Strides> spread(ArrayRef<Strides> tensors, ArrayRef<Span> spans, int64_t rank) {
-  SmallVector<Strides> accesses;
-  for (auto [tensor, span] : llvm::zip_equal(tensors, spans)) {
-    Strides access = tensor;
-    if (span == Span::PerRow)
-      access.push_back(0);
-    else if (span == Span::Vector)
-      access.insert(access.begin(), rank - 1, 0);
-    accesses.push_back(access);
-  }
-  return accesses;
-}
-
-/// Accesses: x, scale, bias where there is one, y, mean, rstd.
-void layerNormRow(Row &row, Type element, double epsilon, double count, bool hasBias) {
-  Value mean =
-      (row.term(row.fold({sumOf(element)},
-                         [](const Cell &cell) -> SmallVector<Term> { return {cell.load(0)}; })[0]) /
-       count)
-          .get();
-  Value squares = row.fold({sumOf(element)}, [&](const Cell &cell) -> SmallVector<Term> {
-    Term centred = cell.load(0) - cell.term(mean);
-    return {centred * centred};
-  })[0];
-  Value rstd = (1.0 / (row.term(squares) / count + epsilon).unary<math::SqrtOp>()).get();
-  unsigned y = hasBias ? 3 : 2;
-  row.each([&](const Cell &cell) {
-    Term value = (cell.load(0) - cell.term(mean)) * cell.term(rstd) * cell.load(1);
-    cell.store(hasBias ? value + cell.load(2) : value, y);
-  });
-  row.store(row.term(mean), y + 1);
-  row.store(row.term(rstd), y + 2);
-}
-
-/// Accesses: dy, x, mean, rstd, scale, dx.
-void layerNormGradRow(Row &row, Type element, double count) {
-  Value mean = row.load(2).get(), rstd = row.load(3).get();
-  auto normal = [&](const Cell &cell) {
-    return (cell.load(1) - cell.term(mean)) * cell.term(rstd);
-  };
-  auto sums = row.fold({sumOf(element), sumOf(element)}, [&](const Cell &cell) {
-    Term gradient = cell.load(0) * cell.load(4);
-    return SmallVector<Term>{gradient, gradient * normal(cell)};
-  });
-  Value level = (row.term(sums[0]) / count).get(), slope = (row.term(sums[1]) / count).get();
-  row.each([&](const Cell &cell) {
-    Term gradient = cell.load(0) * cell.load(4);
-    cell.store((gradient - cell.term(level) - normal(cell) * cell.term(slope)) * cell.term(rstd),
-               5);
-  });
-}
-
-/// Accesses: dy, x, mean, rstd, dscale, dbias. The axis runs over the rows of x.
-void layerNormScaleGradColumn(Row &column, Type element) {
-  auto sums = column.fold({sumOf(element), sumOf(element)}, [](const Cell &cell) {
-    Term dy = cell.load(0);
-    return SmallVector<Term>{dy * ((cell.load(1) - cell.load(2)) * cell.load(3)), dy};
-  });
-  column.store(column.term(sums[0]), 4);
-  column.store(column.term(sums[1]), 5);
-}
-
-} // namespace
-
-LogicalResult emitLayerNorm(Operation *op, KernelFrame &frame) {
-  auto type = cast<RankedTensorType>(op->getOperand(0).getType());
-  auto strides = tensorStrides(op);
-  if (failed(strides))
-    return failure();
-  int64_t rank = type.getRank();
-  auto accesses = spread(*strides, spansOf(op), rank);
-  Type element = computeType(type);
-  if (isa<LayerNormScaleGradOp>(op)) {
-    auto rows = llvm::to_vector(llvm::seq<int64_t>(0, rank - 1));
-    auto [kept, axis] = splitSpace(type, rows, accesses);
-    forFoldedRows(frame, kept, axis, [&](Row &row) { layerNormScaleGradColumn(row, element); });
-    return success();
-  }
-  auto [kept, axis] = splitSpace(type, {rank - 1}, accesses);
-  auto count = static_cast<double>(type.getShape().back());
-  forFoldedRows(frame, kept, axis, [&](Row &row) {
-    if (auto norm = dyn_cast<LayerNormOp>(op))
-      layerNormRow(row, element, norm.getEpsilon().convertToDouble(), count,
-                   norm.getBias() != nullptr);
-    else
-      layerNormGradRow(row, element, count);
-  });
-  return success();
-}
-
-//===-- Batch normalization -------------------------------------------------------------------===//
-
-namespace {
-
-/// Accesses: x, mean, variance. The axis is all that a channel has.
-void momentsOfChannel(Row &channel, Type element, double count) {
-  Value mean = (channel.term(channel.fold(
-                    {sumOf(element)},
-                    [](const Cell &cell) -> SmallVector<Term> { return {cell.load(0)}; })[0]) /
-                count)
-                   .get();
-  Value squares = channel.fold({sumOf(element)}, [&](const Cell &cell) -> SmallVector<Term> {
-    Term centred = cell.load(0) - cell.term(mean);
-    return {centred * centred};
-  })[0];
-  channel.store(channel.term(mean), 1);
-  channel.store(channel.term(squares) / count, 2);
-}
-
-/// Accesses: dy, x, mean, variance, dscale, dbias.
-void scaleGradOfChannel(Row &channel, Type element, double epsilon) {
-  Value mean = channel.load(2).get();
-  auto sums = channel.fold({sumOf(element), sumOf(element)}, [&](const Cell &cell) {
-    Term dy = cell.load(0);
-    return SmallVector<Term>{dy * (cell.load(1) - cell.term(mean)), dy};
-  });
-  Term deviation = (channel.load(3) + epsilon).unary<math::SqrtOp>();
-  channel.store(channel.term(sums[0]) / deviation, 4);
-  channel.store(channel.term(sums[1]), 5);
-}
-
-} // namespace
-
-LogicalResult emitBatchNorm(Operation *op, KernelFrame &frame) {
-  auto type = cast<RankedTensorType>(op->getOperand(0).getType());
-  auto strides = tensorStrides(op);
-  if (failed(strides))
-    return failure();
-  SmallVector<Strides> accesses;
-  for (const Strides &tensor : *strides) {
-    accesses.push_back(tensor);
-    if (tensor.size() == 1) { // one number a channel
-      accesses.back().assign(type.getRank(), 0);
-      accesses.back()[1] = tensor[0];
-    }
-  }
-  auto axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
-  axes.erase(axes.begin() + 1);
-  auto [kept, axis] = splitSpace(type, axes, accesses);
-  double count = static_cast<double>(axis.elements());
-  Type element = computeType(type);
-  forFoldedRows(frame, kept, axis, [&](Row &channel) {
-    if (auto gradient = dyn_cast<BatchNormScaleGradOp>(op))
-      scaleGradOfChannel(channel, element, gradient.getEpsilon().convertToDouble());
-    else
-      momentsOfChannel(channel, element, count);
   });
   return success();
 }

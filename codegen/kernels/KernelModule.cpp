@@ -33,7 +33,8 @@ bool hasGeneratedKernel(Operation *op) {
              TransposeOp, ConcatOp, SliceOp, PadOp, ChannelWindowSumOp, EmbeddingOp,
              EmbeddingGradOp, TakeAlongOp, ScatterAlongOp, StridedSliceOp, StridedPadOp, TopKOp,
              CumSumOp, LayerNormOp, LayerNormGradOp, LayerNormScaleGradOp, ChannelMomentsOp,
-             BatchNormScaleGradOp>(op);
+             BatchNormScaleGradOp, PlaneMomentsOp, PlaneProductsOp, RmsNormOp, RmsNormGradOp,
+             RmsNormScaleGradOp, ResampleOp, RearrangeOp>(op);
 }
 
 /// Flat memrefs of the stored elements of all operands and results.
@@ -61,15 +62,18 @@ static LogicalResult emitKernel(Operation *op, KernelFrame &frame) {
     return emitSoftmax(op, frame);
   if (isa<CrossEntropyRowsOp, CrossEntropyRowsGradOp, CountValidOp>(op))
     return emitLoss(op, frame);
-  if (isa<LayerNormOp, LayerNormGradOp, LayerNormScaleGradOp>(op))
-    return emitLayerNorm(op, frame);
-  if (isa<ChannelMomentsOp, BatchNormScaleGradOp>(op))
-    return emitBatchNorm(op, frame);
+  if (isa<LayerNormOp, LayerNormGradOp, LayerNormScaleGradOp, RmsNormOp, RmsNormGradOp,
+          RmsNormScaleGradOp>(op))
+    return emitRowNorm(op, frame);
+  if (isa<ChannelMomentsOp, BatchNormScaleGradOp, PlaneMomentsOp, PlaneProductsOp>(op))
+    return emitChannelNorm(op, frame);
+  if (auto resample = dyn_cast<ResampleOp>(op))
+    return emitResample(resample, frame);
   if (isa<EmbeddingOp, EmbeddingGradOp>(op))
     return emitEmbedding(op, frame);
   if (isa<TakeAlongOp, ScatterAlongOp, TopKOp, CumSumOp>(op))
     return emitIndex(op, frame);
-  if (isa<TransposeOp, ConcatOp, SliceOp, PadOp, StridedSliceOp, StridedPadOp>(op))
+  if (isa<TransposeOp, ConcatOp, SliceOp, PadOp, StridedSliceOp, StridedPadOp, RearrangeOp>(op))
     return emitCopy(op, frame);
   return op->emitOpError() << "has no generated kernel";
 }
@@ -121,7 +125,20 @@ FailureOr<KernelInfo> KernelModule::add(Operation *op) {
 
   auto lanes = target == KernelTarget::Host ? makeHostLanes(builder, location)
                                             : makeDeviceLanes(builder, location);
-  KernelFrame frame{*lanes, entry->getArgument(0), entry->getArgument(1), {}, 0};
+  KernelFrame frame{*lanes, entry->getArgument(0), entry->getArgument(1), {}, 0, {}};
+  frame.constant = [&](DenseElementsAttr value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    auto memory = MemRefType::get(type.getShape(), type.getElementType());
+    std::string &name = constants[value];
+    if (name.empty()) {
+      name = "constant" + std::to_string(constants.size());
+      OpBuilder at = OpBuilder::atBlockBegin(functions);
+      memref::GlobalOp::create(at, location, name, at.getStringAttr("private"), memory, value,
+                               /*constant=*/true, /*alignment=*/nullptr);
+    }
+    Value address = memref::GetGlobalOp::create(builder, location, memory, name);
+    return Buffer{address, type.getElementType()};
+  };
   for (auto [i, type] :
        llvm::enumerate(llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())))
     frame.buffers.push_back({entry->getArgument(i + 2), getElementTypeOrSelf(type)});

@@ -41,6 +41,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> owned;
   std::vector<std::string> names;
   std::map<std::string, KernelInfo> byCode;
+  llvm::DenseMap<mlir::Attribute, std::string> constants; ///< symbols of what kernels read
 };
 
 /// Dialects that kernels are made of.

@@ -108,6 +108,11 @@ STOW_BINARY(MaximumOp, a.maximum(b))
 STOW_BINARY(MinimumOp, a.minimum(b))
 STOW_BINARY(PowOp, a.with(math::PowFOp::create(builder, getLoc(), a.get(), b.get())))
 
+SmallVector<Value> PlaneNormalizeOp::emitBody(OpBuilder &builder, ValueRange elements) {
+  Body body(builder, *this, elements);
+  return body.finish({(body[0] - body[1]) * body[2] + body[3]});
+}
+
 //===-- Gradients: dy first, then what was saved ----------------------------------------------===//
 
 STOW_BINARY(LeakyReluGradOp, (b > 0.0).choose(a, a *number(getAlpha())))

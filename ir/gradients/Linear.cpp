@@ -19,13 +19,37 @@ LogicalResult Conv2dOp::buildGradient(OpBuilder &builder, Gradients &gradients) 
                   f.build<Conv2dGradWeightOp>(withoutLayout(getWeight().getType()), getX(), dy,
                                               getStrides(), getPads(), getDilations(), getGroups())
                       .getDweight());
-  if (getBias() && gradients.isNeeded(getBias()))
-    gradients.add(builder, location, getBias(), f.sum(dy, {0, 2, 3}));
+  if (getBias() && gradients.isNeeded(getBias())) {
+    SmallVector<int64_t> axes = {0};
+    llvm::append_range(axes, llvm::seq<int64_t>(2, tensorType(dy).getRank()));
+    gradients.add(builder, location, getBias(), f.sum(dy, axes));
+  }
   if (gradients.isNeeded(getX()))
     gradients.add(builder, location, getX(),
                   f.build<Conv2dGradInputOp>(withoutLayout(getX().getType()), dy, getWeight(),
                                              getStrides(), getPads(), getDilations(), getGroups())
                       .getDx());
+  return success();
+}
+
+/// The op is linear in dy and in the weight; seen from its result, a convolution of it by the
+/// weight gives dy, and its weight gradient that of the weight.
+LogicalResult Conv2dGradInputOp::buildGradient(OpBuilder &builder, Gradients &gradients) {
+  Value gradient = gradients.of(getDx());
+  if (!gradient)
+    return success();
+  Formula f(builder, getLoc());
+  if (gradients.isNeeded(getWeight()))
+    gradients.add(builder, getLoc(), getWeight(),
+                  f.build<Conv2dGradWeightOp>(withoutLayout(getWeight().getType()), gradient,
+                                              getDy(), getStrides(), getPads(), getDilations(),
+                                              getGroups())
+                      .getDweight());
+  if (gradients.isNeeded(getDy()))
+    gradients.add(builder, getLoc(), getDy(),
+                  f.build<Conv2dOp>(gradient, getWeight(), Value(), getStrides(), getPads(),
+                                    getDilations(), getGroups())
+                      .getY());
   return success();
 }
 

@@ -1,4 +1,5 @@
-// Gradients of batch and layer normalization and of the channel window sum.
+// Gradients of batch, plane, layer and root-mean-square normalization and of the channel window
+// sum.
 #include "ir/gradients/Build.h"
 
 using namespace mlir;
@@ -142,6 +143,77 @@ LogicalResult LayerNormOp::buildGradient(OpBuilder &builder, Gradients &gradient
     Value slope = f.reshape(f.mul(f.mul(drstd, cube), -share), perRow);
     Value centred = f.sub(getX(), f.reshape(getMean(), perRow));
     gradients.add(builder, getLoc(), getX(), f.mul(centred, slope));
+  }
+  return success();
+}
+
+/// Both moments weigh the elements of a plane alike: the mean by 1/n, the variance by
+/// 2 (x - mean) / n.
+LogicalResult PlaneMomentsOp::buildGradient(OpBuilder &builder, Gradients &gradients) {
+  Value dmean = gradients.of(getMean()), dvariance = gradients.of(getVariance());
+  if ((!dmean && !dvariance) || !gradients.isNeeded(getX()))
+    return success();
+  Formula f(builder, getLoc());
+  ArrayRef<int64_t> shape = getX().getType().getShape();
+  SmallVector<int64_t> spread(shape.size(), 1);
+  spread[0] = shape[0];
+  spread[1] = shape[1];
+  double share = static_cast<double>(shape[0] * shape[1]) / getX().getType().getNumElements();
+  if (dmean)
+    gradients.add(builder, getLoc(), getX(),
+                  f.broadcast(f.reshape(f.mul(dmean, share), spread), shape));
+  if (dvariance)
+    gradients.add(builder, getLoc(), getX(),
+                  f.mul(f.sub(getX(), f.reshape(getMean(), spread)),
+                        f.reshape(f.mul(dvariance, 2.0 * share), spread)));
+  return success();
+}
+
+LogicalResult PlaneNormalizeOp::buildGradient(OpBuilder &builder, Gradients &gradients) {
+  Value dy = gradients.of(getY());
+  if (!dy)
+    return success();
+  Formula f(builder, getLoc());
+  bool needsMean = gradients.isNeeded(getMean()), needsSlope = gradients.isNeeded(getSlope());
+  bool needsShift = gradients.isNeeded(getShift());
+  if (needsMean || needsSlope || needsShift) {
+    auto add = [&](Value value, Value gradient) {
+      gradients.add(builder, getLoc(), value, gradient);
+    };
+    ArrayRef<int64_t> spread = getMean().getType().getShape();
+    auto sums = f.build<PlaneProductsOp>(dy, getX(), f.reshape(getMean(), spread.take_front(2)));
+    Value sum = f.reshape(sums.getSum(), spread);
+    if (needsShift)
+      add(getShift(), sum);
+    if (needsSlope)
+      add(getSlope(), f.reshape(sums.getProduct(), spread));
+    if (needsMean)
+      add(getMean(), f.neg(f.mul(sum, getSlope())));
+  }
+  if (gradients.isNeeded(getX()))
+    gradients.add(builder, getLoc(), getX(), f.mul(dy, getSlope()));
+  return success();
+}
+
+/// A gradient of rstd itself is composed: drstd/dx = -rstd^3 x / n.
+LogicalResult RmsNormOp::buildGradient(OpBuilder &builder, Gradients &gradients) {
+  Value dy = gradients.of(getY()), drstd = gradients.of(getRstd());
+  Formula f(builder, getLoc());
+  if (dy && gradients.isNeeded(getScale()))
+    gradients.add(builder, getLoc(), getScale(),
+                  f.build<RmsNormScaleGradOp>(dy, getX(), getRstd()).getDscale());
+  if (!gradients.isNeeded(getX()))
+    return success();
+  if (dy)
+    gradients.add(builder, getLoc(), getX(),
+                  f.build<RmsNormGradOp>(dy, getX(), getRstd(), getScale()).getDx());
+  if (drstd) {
+    ArrayRef<int64_t> shape = getX().getType().getShape();
+    SmallVector<int64_t> perRow(shape);
+    perRow.back() = 1;
+    Value cube = f.mul(f.mul(getRstd(), getRstd()), getRstd());
+    Value slope = f.mul(f.mul(drstd, cube), -1.0 / static_cast<double>(shape.back()));
+    gradients.add(builder, getLoc(), getX(), f.mul(getX(), f.reshape(slope, perRow)));
   }
   return success();
 }

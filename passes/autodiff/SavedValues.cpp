@@ -19,6 +19,7 @@ bool isReadByGradient(OpOperand &use, Gradients &gradients) {
                    ? gradients.isNeeded(op.getWeight())
                    : use.get() == op.getWeight() && gradients.isNeeded(op.getX());
       })
+      .Case<Conv2dGradInputOp>([&](auto op) { return isOther(op.getDy(), op.getWeight()); })
       .Case<MatmulOp>(
           [&](auto op) { return use.get() != op.getBias() && isOther(op.getA(), op.getB()); })
       .Case<MulOp>([&](auto op) { return isOther(op.getA(), op.getB()); })
@@ -32,9 +33,11 @@ bool isReadByGradient(OpOperand &use, Gradients &gradients) {
       })
       .Case<LayerNormOp>(
           [&](auto op) { return use.get() == op.getX() || use.get() == op.getScale(); })
+      .Case<PlaneNormalizeOp>([&](auto op) { return use.get() != op.getShift(); })
       .Case<CrossEntropyRowsOp>([&](auto op) { return use.get() == op.getLogits(); })
       .Case<AbsOp, LogOp, ErfOp, SinOp, CosOp, AtanOp, SoftplusOp, HardSwishOp, LeakyReluOp,
-            ThresholdedReluOp, HardSigmoidOp, ClipOp, ReduceMaxOp>([&](auto) { return true; })
+            ThresholdedReluOp, HardSigmoidOp, ClipOp, ReduceMaxOp, PlaneMomentsOp, RmsNormOp>(
+          [&](auto) { return true; })
       .Default(false);
 }
 

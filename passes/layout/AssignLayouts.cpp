@@ -1,8 +1,8 @@
 // Chooses the physical layout of every tensor.
 //
-// One rule decides the activations: four-dimensional ones are channels last (NHWC). The host
-// library is as fast on it as on its own blocked layouts, every generated kernel sees long
-// contiguous rows, and there is no channel padding to pay for. In a graph that multiplies
+// One rule decides the activations: those of four and five dimensions are channels last (NHWC,
+// NDHWC). The host library is as fast on it as on its own blocked layouts, every generated kernel
+// sees long contiguous rows, and there is no channel padding to pay for. In a graph that multiplies
 // four-dimensional stacks of matrices and has no channels, dimension 1 counts the heads of an
 // attention: there everything is row-major, as such products want it. Only convolution weights
 // get a library layout, chosen by the forward convolution; where a backward convolution wants
@@ -24,19 +24,22 @@ namespace {
 
 RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
+/// True when an op of the graph says that its results of `rank` dimensions have channels.
+bool hasChannels(func::FuncOp graph, int64_t rank) {
+  return llvm::any_of(graph.getBody().front(), [&](Operation &op) {
+    return isa<Conv2dOp, Conv2dGradInputOp, MaxPoolOp, MaxPoolTrainingOp, AvgPoolOp, BatchNormOp,
+               BatchNormTrainingOp, PlaneNormalizeOp, ChannelWindowSumOp>(op) &&
+           tensorType(op.getResult(0)).getRank() == rank;
+  });
+}
+
 /// True when four-dimensional tensors of the graph are images: unless there are products of them
 /// and nothing that has channels.
 bool hasImages(func::FuncOp graph) {
-  bool multiplies = false;
-  for (Operation &op : graph.getBody().front()) {
-    if (op.getNumResults() == 0 || tensorType(op.getResult(0)).getRank() != 4)
-      continue;
-    if (isa<Conv2dOp, MaxPoolOp, MaxPoolTrainingOp, AvgPoolOp, BatchNormOp, BatchNormTrainingOp,
-            ChannelWindowSumOp>(op))
-      return true;
-    multiplies |= isa<MatmulOp>(op);
-  }
-  return !multiplies;
+  bool multiplies = llvm::any_of(graph.getBody().front(), [](Operation &op) {
+    return isa<MatmulOp>(op) && tensorType(op.getResult(0)).getRank() == 4;
+  });
+  return !multiplies || hasChannels(graph, 4);
 }
 
 /// True when the elements lie in row-major order, extents of 1 ignored.
@@ -60,7 +63,7 @@ class GraphLayout {
 public:
   GraphLayout(func::FuncOp graph, const Target &target, llvm::StringMap<RankedTensorType> &state)
       : graph(graph), target(target), state(state), builder(graph.getContext()),
-        channelsLast(hasImages(graph)) {}
+        channelsLast(hasImages(graph)), hasVolumes(hasChannels(graph, 5)) {}
 
   LogicalResult run() {
     assignArguments();
@@ -75,8 +78,11 @@ public:
 private:
   /// The house layout of a type.
   RankedTensorType houseType(RankedTensorType type) const {
-    return channelsLast && type.getRank() == 4 ? withLayout(type, Layout{1, {0, 2, 3, 1}, {}, {}})
-                                               : withoutLayout(type);
+    if (channelsLast && type.getRank() == 4)
+      return withLayout(type, Layout{1, {0, 2, 3, 1}, {}, {}});
+    if (hasVolumes && type.getRank() == 5)
+      return withLayout(type, Layout{1, {0, 2, 3, 4, 1}, {}, {}});
+    return withoutLayout(type);
   }
 
   bool isState(BlockArgument argument) {
@@ -320,7 +326,7 @@ private:
   llvm::StringMap<RankedTensorType> &state;
   llvm::DenseSet<Value> decided;
   OpBuilder builder;
-  const bool channelsLast;
+  const bool channelsLast, hasVolumes;
 };
 
 //===-- --stow-assign-layouts ----------------------------------------------------------------===//

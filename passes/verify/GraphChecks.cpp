@@ -149,10 +149,10 @@ LogicalResult checkOutputs(func::FuncOp graph) {
 bool isTrainingOp(Operation *op) {
   return isa<BatchNormTrainingOp, DropoutTrainingOp, MaxPoolTrainingOp, PositiveMaskOp, ReluGradOp,
              LeakyReluGradOp, EluGradOp, RangeGradOp, HardSwishGradOp, SelectGradOp,
-             Conv2dGradInputOp, Conv2dGradWeightOp, BatchNormGradOp, ChannelMomentsOp,
-             BatchNormScaleGradOp, MaxPoolGradOp, AvgPoolGradOp, SoftmaxGradOp, LogSoftmaxGradOp,
-             CrossEntropyRowsOp, CrossEntropyRowsGradOp, CountValidOp, EmbeddingGradOp,
-             LayerNormGradOp, LayerNormScaleGradOp>(op) ||
+             Conv2dGradWeightOp, BatchNormGradOp, ChannelMomentsOp, BatchNormScaleGradOp,
+             MaxPoolGradOp, AvgPoolGradOp, SoftmaxGradOp, LogSoftmaxGradOp, CrossEntropyRowsOp,
+             CrossEntropyRowsGradOp, CountValidOp, EmbeddingGradOp, LayerNormGradOp,
+             LayerNormScaleGradOp, PlaneProductsOp, RmsNormGradOp, RmsNormScaleGradOp>(op) ||
          isUpdateOp(op);
 }
 

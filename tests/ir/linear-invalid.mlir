@@ -52,7 +52,7 @@ func.func @case(%x: tensor<2x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) {
 
 // conv2d: two strides.
 func.func @case(%x: tensor<2x4x8x8xf32>, %w: tensor<6x4x3x3xf32>) {
-  // expected-error @+2 {{expects two-dimensional windows: 2 strides, 4 pads, 2 dilations}}
+  // expected-error @+2 {{expects windows over 2 spatial dimensions: 2 strides, 4 pads, 2 dilations}}
   // expected-error @+1 {{failed to infer returned types}}
   %0 = stow.conv2d %x, %w {dilations = array<i64: 1, 1>, groups = 1 : i64, pads = array<i64: 1, 1, 1, 1>, strides = array<i64: 2>} : (tensor<2x4x8x8xf32>, tensor<6x4x3x3xf32>) -> tensor<2x6x4x4xf32>
   return

@@ -74,6 +74,7 @@ Rule ruleFor(StringRef opName) {
     addOptimizerRules(all);
     addPoolRules(all);
     addReduceRules(all);
+    addResampleRules(all);
     addShapeRules(all);
     return all;
   }();

@@ -111,7 +111,20 @@ void addLinear(Cases &cases) {
     if (!c.bias.empty())
       shapes.push_back(c.bias);
     cases.push_back(single("conv2d_" + c.name, "conv2d", shapes, c.attributes, c.y));
+    // A transposed convolution: what was y is read.
+    cases.push_back(
+        single("conv2d_grad_input_" + c.name, "conv2d_grad_input", {c.y, c.w}, c.attributes, c.x));
   }
+  std::string volume = "strides = array<i64: 1, 2, 1>, pads = array<i64: 1, 0, 0, 0, 1, 0>, "
+                       "dilations = array<i64: 1, 1, 2>, groups = 2 : i64";
+  cases.push_back(
+      single("conv2d_volume", "conv2d", {"1x4x3x4x5x", "2x2x2x3x2x", "2x"}, volume, "1x2x3x2x3x"));
+  cases.push_back(single("conv2d_grad_input_volume", "conv2d_grad_input",
+                         {"1x2x3x2x3x", "2x2x2x3x2x"}, volume, "1x4x3x4x5x"));
+  cases.push_back(single("conv2d_line", "conv2d", {"2x2x6x", "3x2x3x"},
+                         "strides = array<i64: 2>, pads = array<i64: 1, 1>, dilations = array<i64: "
+                         "1>, groups = 1 : i64",
+                         "2x3x3x"));
   for (bool ta : {false, true})
     for (bool tb : {false, true}) {
       std::string flags = std::string("transpose_a = ") + (ta ? "true" : "false") +
@@ -150,6 +163,13 @@ void addWindows(Cases &cases) {
       cases.push_back(single("avg_pool_" + w.name + "_" + include, "avg_pool", {w.x},
                              w.attributes + ", count_include_pad = " + include, w.y));
   }
+  std::string volume = window("2, 1, 3", "1, 1, 2", "1, 0, 1, 0, 0, 1", "1, 1, 1");
+  cases.push_back({"max_pool_training_volume", "%a: tensor<1x2x3x2x4xf64>", "tensor<1x2x3x2x2xf64>",
+                   "%y, %i = stow.max_pool_training %a {" + volume +
+                       "} : (tensor<1x2x3x2x4xf64>) -> (tensor<1x2x3x2x2xf64>, "
+                       "tensor<1x2x3x2x2xi8>)\nreturn %y : tensor<1x2x3x2x2xf64>"});
+  cases.push_back(single("avg_pool_volume", "avg_pool", {"1x2x3x2x4x"},
+                         volume + ", count_include_pad = false", "1x2x3x2x2x"));
   cases.push_back({"max_pool_training_dilated", "%a: tensor<1x1x6x6xf64>", "tensor<1x1x4x4xf64>",
                    "%y, %i = stow.max_pool_training %a {" +
                        window("2, 2", "1, 1", "0, 0, 0, 0", "2, 2") +
@@ -157,8 +177,61 @@ void addWindows(Cases &cases) {
                        "return %y : tensor<1x1x4x4xf64>"});
 }
 
+/// Instance and group normalization are built of these.
+void addPlanes(Cases &cases) {
+  for (std::string rest : {"4x", "2x3x", "2x1x2x"}) {
+    std::string x = "2x3x" + rest, planes = "2x3x", ones;
+    for (size_t i = 0; i + 1 < rest.size(); i += 2)
+      ones += "1x";
+    std::string results = tensor(planes) + ", " + tensor(planes);
+    cases.push_back({"plane_moments_" + rest, "%a: " + tensor(x), results,
+                     "%m, %v = stow.plane_moments %a : (" + tensor(x) + ") -> (" + results +
+                         ")\nreturn %m, %v : " + results});
+    std::string numbers = planes + ones;
+    cases.push_back(single("plane_normalize_" + rest, "plane_normalize",
+                           {x, numbers, numbers, numbers}, "", x));
+  }
+}
+
+void addRmsNorm(Cases &cases) {
+  for (std::string x : {"4x5x", "2x3x4x"}) {
+    std::string row = x.substr(x.size() - 2), rows = x.substr(0, x.size() - 2);
+    std::string results = tensor(x) + ", " + tensor(rows);
+    cases.push_back({"rms_norm_" + x, "%a: " + tensor(x) + ", %s: " + tensor(row), results,
+                     "%y, %r = stow.rms_norm %a, %s {epsilon = 1.0e-3 : f64} : (" + tensor(x) +
+                         ", " + tensor(row) + ") -> (" + results +
+                         ")\nreturn %y, %r : " + results});
+  }
+}
+
+void addResampling(Cases &cases) {
+  auto resample = [&](std::string name, std::string x, std::string y, std::string axes,
+                      std::string extents, std::string starts, std::string sources,
+                      std::string weights) {
+    cases.push_back(single("resample_" + name, "resample", {x},
+                           "axes = array<i64: " + axes + ">, extents = array<i64: " + extents +
+                               ">, starts = array<i64: " + starts + ">, sources = array<i64: " +
+                               sources + ">, weights = array<f64: " + weights + ">",
+                           y));
+  };
+  resample("nearest", "2x3x", "2x6x", "1", "6", "0, 1, 2, 3, 4, 5, 6", "0, 0, 1, 1, 2, 2",
+           "1.0, 1.0, 1.0, 1.0, 1.0, 1.0");
+  // An element that is read by none, a row that reads none, sources out of order.
+  resample("gaps", "4x2x", "3x2x", "0", "3", "0, 2, 2, 5", "3, 0, 1, 0, 1",
+           "0.5, -1.0, 0.25, 2.0, 0.75");
+  resample("two_axes", "2x3x2x", "3x3x3x", "0, 2", "3, 3", "0, 1, 3, 4, 4, 5, 7, 8",
+           "0, 0, 1, 1, 0, 0, 1, 1", "1.0, 0.5, 0.5, 1.0, 1.0, 0.25, 0.75, 1.0");
+  cases.push_back(single("rearrange_depth_to_space", "rearrange", {"1x8x2x3x"},
+                         "factors = array<i64: 1, 2, 2, 2, 2, 3>, "
+                         "permutation = array<i64: 0, 3, 4, 1, 5, 2>",
+                         "1x2x4x6x"));
+  cases.push_back(single("rearrange_shuffle", "rearrange", {"2x6x3x"},
+                         "factors = array<i64: 2, 3, 2, 3>, permutation = array<i64: 0, 2, 1, 3>",
+                         "2x6x3x"));
+}
+
 void addNorm(Cases &cases) {
-  for (std::string x : {"5x3x", "3x2x4x", "2x3x2x3x"}) {
+  for (std::string x : {"5x3x", "3x2x4x", "2x3x2x3x", "2x3x2x1x2x"}) {
     std::string c = x.substr(2, 2);
     cases.push_back(single("batch_norm_" + x, "batch_norm", {x, c, c, c, c},
                            "epsilon = 1.0e-3 : f64, momentum = 0.1 : f64", x, 0.2, 2));
@@ -347,6 +420,9 @@ const std::vector<GradientCase> &gradientCases() {
     addWindows(all);
     addNorm(all);
     addLayerNorm(all);
+    addPlanes(all);
+    addRmsNorm(all);
+    addResampling(all);
     addIndexed(all);
     addAlong(all);
     addSteps(all);

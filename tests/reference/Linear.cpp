@@ -7,24 +7,27 @@ namespace {
 
 using Operands = std::span<const Tensor>;
 
-/// Calls `visit(y, x, w)` with the indices of every product that a convolution sums.
+/// Calls `visit(y, x, w)` with the indices of every product that a convolution sums, over any
+/// number of spatial dimensions.
 template <typename Op>
 void forEachProduct(Op op, const std::vector<int64_t> &x, const std::vector<int64_t> &weight,
                     const std::vector<int64_t> &y,
                     const std::function<void(const Index &, const Index &, const Index &)> &visit) {
   auto strides = op.getStrides(), pads = op.getPads(), dilations = op.getDilations();
   int64_t groups = op.getGroups(), outputsPerGroup = weight[0] / groups;
+  Index window(weight.begin() + 1, weight.end()); // [C/groups, kernel...]
   forEachIndex(y, [&](const Index &at) {
-    for (int64_t c = 0; c < weight[1]; ++c)
-      for (int64_t kh = 0; kh < weight[2]; ++kh)
-        for (int64_t kw = 0; kw < weight[3]; ++kw) {
-          int64_t h = at[2] * strides[0] - pads[0] + kh * dilations[0];
-          int64_t w = at[3] * strides[1] - pads[1] + kw * dilations[1];
-          if (h < 0 || h >= x[2] || w < 0 || w >= x[3])
-            continue;
-          int64_t channel = at[1] / outputsPerGroup * weight[1] + c;
-          visit(at, {at[0], channel, h, w}, {at[1], c, kh, kw});
-        }
+    forEachIndex(window, [&](const Index &tap) {
+      Index from = {at[0], at[1] / outputsPerGroup * weight[1] + tap[0]}, w = {at[1], tap[0]};
+      bool isInside = true;
+      for (size_t d = 1; d < tap.size(); ++d) {
+        from.push_back(at[d + 1] * strides[d - 1] - pads[d - 1] + tap[d] * dilations[d - 1]);
+        w.push_back(tap[d]);
+        isInside = isInside && from.back() >= 0 && from.back() < x[d + 1];
+      }
+      if (isInside)
+        visit(at, from, w);
+    });
   });
 }
 

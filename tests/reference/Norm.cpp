@@ -166,9 +166,92 @@ std::vector<Tensor> layerNormScaleGrad(Operation *, Operands operands) {
   return {dscale, dbias};
 }
 
+std::vector<Tensor> rmsNorm(Operation *op, Operands operands) {
+  const Tensor &x = operands[0];
+  int64_t n = x.shape.back();
+  double epsilon = number(cast<RmsNormOp>(op).getEpsilon());
+  Tensor y(x.shape), rstd(rowNumbers(x));
+  forEachRow(x, [&](int64_t row, int64_t first) {
+    double squares = 0;
+    for (int64_t i = 0; i < n; ++i)
+      squares += x.values[first + i] * x.values[first + i];
+    rstd.values[row] = 1 / std::sqrt(squares / static_cast<double>(n) + epsilon);
+    for (int64_t i = 0; i < n; ++i)
+      y.values[first + i] = x.values[first + i] * rstd.values[row] * operands[1].values[i];
+  });
+  return {y, rstd};
+}
+
+/// By the chain rule through the deviation, term by term.
+std::vector<Tensor> rmsNormGrad(Operation *, Operands operands) {
+  const Tensor &dy = operands[0], &x = operands[1], &rstd = operands[2];
+  int64_t n = x.shape.back();
+  Tensor dx(x.shape);
+  forEachRow(x, [&](int64_t row, int64_t first) {
+    double r = rstd.values[row];
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j)
+        dx.values[first + i] += dy.values[first + j] * operands[3].values[j] *
+                                ((i == j) * r - x.values[first + j] * x.values[first + i] * r * r *
+                                                    r / static_cast<double>(n));
+  });
+  return {dx};
+}
+
+std::vector<Tensor> rmsNormScaleGrad(Operation *, Operands operands) {
+  const Tensor &dy = operands[0], &x = operands[1];
+  Tensor dscale({x.shape.back()});
+  forEachRow(x, [&](int64_t row, int64_t first) {
+    for (int64_t i = 0; i < x.shape.back(); ++i)
+      dscale.values[i] += dy.values[first + i] * x.values[first + i] * operands[2].values[row];
+  });
+  return {dscale};
+}
+
+/// Sum of `term(index)` per plane (dimensions 0 and 1) of `shape`.
+Tensor sumPerPlane(const std::vector<int64_t> &shape,
+                   const std::function<double(const Index &)> &term) {
+  Tensor sums({shape[0], shape[1]});
+  forEachIndex(shape, [&](const Index &at) { sums({at[0], at[1]}) += term(at); });
+  return sums;
+}
+
+std::vector<Tensor> planeMoments(Operation *, Operands operands) {
+  const Tensor &x = operands[0];
+  double n = static_cast<double>(x.size()) / static_cast<double>(x.shape[0] * x.shape[1]);
+  Tensor mean = sumPerPlane(x.shape, [&](const Index &at) { return x(at) / n; });
+  Tensor variance = sumPerPlane(x.shape, [&](const Index &at) {
+    double centred = x(at) - mean({at[0], at[1]});
+    return centred * centred / n;
+  });
+  return {mean, variance};
+}
+
+std::vector<Tensor> planeNormalize(Operation *, Operands operands) {
+  Tensor y(operands[0].shape);
+  forEachIndex(y.shape, [&](const Index &at) {
+    y(at) = (operands[0](at) - operands[1].broadcast(at)) * operands[2].broadcast(at) +
+            operands[3].broadcast(at);
+  });
+  return {y};
+}
+
+std::vector<Tensor> planeProducts(Operation *, Operands operands) {
+  const Tensor &dy = operands[0], &x = operands[1], &mean = operands[2];
+  return {sumPerPlane(x.shape,
+                      [&](const Index &at) { return dy(at) * (x(at) - mean({at[0], at[1]})); }),
+          sumPerPlane(x.shape, [&](const Index &at) { return dy(at); })};
+}
+
 } // namespace
 
 void addNormRules(Rules &rules) {
+  rules["stow.plane_moments"] = planeMoments;
+  rules["stow.plane_normalize"] = planeNormalize;
+  rules["stow.plane_products"] = planeProducts;
+  rules["stow.rms_norm"] = rmsNorm;
+  rules["stow.rms_norm_grad"] = rmsNormGrad;
+  rules["stow.rms_norm_scale_grad"] = rmsNormScaleGrad;
   rules["stow.layer_norm"] = layerNorm;
   rules["stow.layer_norm_grad"] = layerNormGrad;
   rules["stow.layer_norm_scale_grad"] = layerNormScaleGrad;

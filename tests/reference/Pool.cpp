@@ -1,5 +1,7 @@
 #include "tests/reference/Rules.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <limits>
 
 using namespace mlir;
@@ -16,13 +18,18 @@ void forEachInWindow(Op op, const std::vector<int64_t> &x, const Index &at,
                      const std::function<void(const Index &, int64_t)> &visit) {
   auto kernel = op.getKernel(), strides = op.getStrides(), pads = op.getPads();
   auto dilations = op.getDilations();
-  for (int64_t kh = 0; kh < kernel[0]; ++kh)
-    for (int64_t kw = 0; kw < kernel[1]; ++kw) {
-      int64_t h = at[2] * strides[0] - pads[0] + kh * dilations[0];
-      int64_t w = at[3] * strides[1] - pads[1] + kw * dilations[1];
-      if (h >= 0 && h < x[2] && w >= 0 && w < x[3])
-        visit({at[0], at[1], h, w}, kh * kernel[1] + kw);
+  int64_t position = 0;
+  forEachIndex(kernel.vec(), [&](const Index &tap) {
+    Index from = {at[0], at[1]};
+    bool isInside = true;
+    for (size_t d = 0; d < tap.size(); ++d) {
+      from.push_back(at[d + 2] * strides[d] - pads[d] + tap[d] * dilations[d]);
+      isInside = isInside && from.back() >= 0 && from.back() < x[d + 2];
     }
+    if (isInside)
+      visit(from, position);
+    ++position;
+  });
 }
 
 template <typename Op> std::vector<Tensor> maxPool(Op op, const Tensor &x) {
@@ -64,7 +71,7 @@ std::vector<Tensor> maxPoolGrad(Operation *op, Operands operands) {
 /// What the sum over the window of `at` is divided by.
 template <typename Op> double windowDivisor(Op op, const std::vector<int64_t> &x, const Index &at) {
   if (op.getCountIncludePad())
-    return static_cast<double>(op.getKernel()[0] * op.getKernel()[1]);
+    return static_cast<double>(llvm::product_of(op.getKernel()));
   double inside = 0;
   forEachInWindow(op, x, at, [&](const Index &, int64_t) { ++inside; });
   return inside;

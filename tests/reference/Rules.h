@@ -18,6 +18,7 @@ void addNormRules(Rules &rules);
 void addOptimizerRules(Rules &rules);
 void addPoolRules(Rules &rules);
 void addReduceRules(Rules &rules);
+void addResampleRules(Rules &rules);
 void addShapeRules(Rules &rules);
 
 /// The attribute as a double or integer.
