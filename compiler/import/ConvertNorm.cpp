@@ -1,15 +1,161 @@
-// Batch and layer normalization, local response normalization and dropout.
+// Batch, group, layer and root-mean-square normalization, local response normalization and dropout.
 #include "compiler/import/GraphImport.h"
 
 #include <cmath>
+#include <numeric>
 
 using namespace mlir;
 
 namespace stow::onnx {
 namespace {
 
-/// Any form of the node becomes stow.batch_norm, which trains with batch statistics. ONNX weighs
-/// the old statistics with its momentum, stow (as PyTorch) the new ones.
+//===-- Planes --------------------------------------------------------------------------------===//
+
+Value meanOf(NodeImport &node, Value x, int64_t axis) {
+  return node.emit<ReduceMeanOp>(x, [&](ReduceMeanOp::Properties &p) {
+    p.axes = node.array({axis});
+    p.keepdims = node.boolean(true);
+  });
+}
+
+Value broadcast(NodeImport &node, Value x, const Shape &shape) {
+  auto type = RankedTensorType::get(shape, cast<RankedTensorType>(x.getType()).getElementType());
+  return x.getType() == type ? x : node.emitAs<BroadcastToOp>(x, type);
+}
+
+/// Normalization over the planes of `groups` groups of channels, scaled and shifted per channel by
+/// vectors of C elements, either of which may be null. The moments of a group come from those of
+/// its planes: the mean of the means, and of variance plus squared distance of the means.
+Value normalizePlanes(NodeImport &node, Value x, int64_t groups, Value scale, Value bias,
+                      double epsilon) {
+  Shape shape = shapeOf(x), planes = shape;
+  if (planes.size() == 2)
+    planes.push_back(1);
+  int64_t samples = shape[0], channels = shape[1];
+  if (groups < 1 || channels % groups != 0)
+    throw Error::badInput("normalizes " + std::to_string(channels) + " channels in " +
+                          std::to_string(groups) + " groups");
+  x = node.reshape(x, planes);
+  Shape grouped = {samples, groups, channels / groups};
+  Value moments = node.emit<PlaneMomentsOp>(x);
+  Value mean = node.reshape(moments, grouped);
+  Value variance = node.reshape(moments.getDefiningOp()->getResult(1), grouped);
+  if (grouped[2] > 1) {
+    Value centre = meanOf(node, mean, 2), distance = node.emit<SubOp>({mean, centre});
+    Value squared = node.emit<MulOp>({distance, distance});
+    variance = meanOf(node, node.emit<AddOp>({variance, squared}), 2);
+    mean = centre;
+  }
+  Value deviation = node.emit<SqrtOp>(node.emit<AddOp>({variance, node.scalar(epsilon, x)}));
+  Value slope = node.emit<ReciprocalOp>(deviation);
+  if (scale)
+    slope = node.emit<MulOp>({slope, node.reshape(scale, {groups, grouped[2]})});
+  Value shift = bias ? bias : node.scalar(0, x);
+  Shape numbers(planes.size(), 1);
+  numbers[0] = samples;
+  numbers[1] = channels;
+  SmallVector<Value> operands = {x};
+  for (Value value : {mean, slope})
+    operands.push_back(node.reshape(broadcast(node, value, grouped), numbers));
+  operands.push_back(node.reshape(broadcast(node, shift, {samples, channels}), numbers));
+  return node.reshape(node.emit<PlaneNormalizeOp>(operands), shape);
+}
+
+/// True for a constant of `value` everywhere.
+bool isConstantOf(NodeImport &node, size_t i, double value) {
+  const Literal *known = node.literal(i);
+  if (!known || known->size() == 0)
+    return false;
+  for (int64_t k = 0; k < known->size(); ++k)
+    if (known->number(k) != value)
+      return false;
+  return true;
+}
+
+void requireVector(NodeImport &node, size_t i, int64_t count) {
+  if (node.shape(i) != Shape{count})
+    throw Error::badInput("expects a vector of " + std::to_string(count) + " elements as input " +
+                          std::to_string(i));
+}
+
+/// PyTorch exports group normalization as instance normalization of [N, groups, rest], without
+/// scale: that is done where the tensor lies, whatever its layout.
+void convertInstanceNorm(NodeImport &node) {
+  const Shape &shape = node.shape(0);
+  if (shape.size() < 2)
+    throw Error::badInput("works on a tensor without channels");
+  requireVector(node, 1, shape[1]);
+  requireVector(node, 2, shape[1]);
+  double epsilon = node.number("epsilon", 1e-5);
+  Value x = node.value(0);
+  auto view = x.getDefiningOp<ReshapeOp>();
+  if (view && isConstantOf(node, 1, 1) && isConstantOf(node, 2, 0)) {
+    Shape source = shapeOf(view.getX());
+    if (source.size() > 2 && source[0] == shape[0] && source[1] % shape[1] == 0) {
+      Value y = normalizePlanes(node, view.getX(), shape[1], {}, {}, epsilon);
+      return node.bind(0, node.reshape(y, shape));
+    }
+  }
+  node.bind(0, normalizePlanes(node, x, shape[1], node.value(1), node.value(2), epsilon));
+}
+
+/// Scale and bias have one element per group in opset 18 and one per channel since 21.
+void convertGroupNorm(NodeImport &node) {
+  const Shape &shape = node.shape(0);
+  if (shape.size() < 2)
+    throw Error::badInput("works on a tensor without channels");
+  int64_t groups = node.integer("num_groups", 0), channels = shape[1];
+  if (groups < 1 || channels % groups != 0)
+    throw Error::badInput("normalizes " + std::to_string(channels) + " channels in " +
+                          std::to_string(groups) + " groups");
+  auto perChannel = [&](size_t i) {
+    if (node.opset() >= 21) {
+      requireVector(node, i, channels);
+      return node.value(i);
+    }
+    requireVector(node, i, groups);
+    Value column = node.reshape(node.value(i), {groups, 1});
+    return node.reshape(broadcast(node, column, {groups, channels / groups}), {channels});
+  };
+  node.bind(0, normalizePlanes(node, node.value(0), groups, perChannel(1), perChannel(2),
+                               node.number("epsilon", 1e-5)));
+}
+
+//===-- Batches -------------------------------------------------------------------------------===//
+
+/// Statistics that the graph computes: with them in inference, without them in training, where the
+/// batch's own count. A batch of one is its planes.
+Value normalizeByComputed(NodeImport &node, bool isTraining) {
+  Value x = node.value(0);
+  Shape shape = shapeOf(x);
+  double epsilon = node.number("epsilon", 1e-5);
+  if (!isTraining) {
+    Shape numbers(shape.size() - 1, 1);
+    numbers[0] = shape[1];
+    auto spread = [&](size_t i) { return node.reshape(node.value(i), numbers); };
+    Value centred = node.emit<SubOp>({x, spread(3)});
+    Value deviation = node.emit<SqrtOp>(node.emit<AddOp>({node.value(4), node.scalar(epsilon, x)}));
+    Value slope = node.emit<DivOp>({node.value(1), deviation});
+    return node.emit<AddOp>({node.emit<MulOp>({centred, node.reshape(slope, numbers)}), spread(2)});
+  }
+  if (shape[0] == 1)
+    return normalizePlanes(node, x, shape[1], node.value(1), node.value(2), epsilon);
+  Shape order(shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[0], order[1]);
+  auto swapped = [&](Value value) {
+    return node.emit<TransposeOp>(
+        value, [&](TransposeOp::Properties &p) { p.permutation = node.array(order); });
+  };
+  Value channels = swapped(x);
+  Shape apart = shapeOf(channels);
+  Value planes = node.reshape(channels, {1, shape[1], elementCount(shape) / shape[1]});
+  Value y = normalizePlanes(node, planes, shape[1], node.value(1), node.value(2), epsilon);
+  return swapped(node.reshape(y, apart));
+}
+
+/// Any form of the node with stored statistics becomes stow.batch_norm, which trains with batch
+/// statistics. ONNX weighs the old statistics with its momentum, stow (as PyTorch) the new ones.
 void convertBatchNorm(NodeImport &node) {
   if (node.opset() < 9 && !node.flag("spatial", true))
     throw Error::badInput("normalizes every position by itself (spatial=0); only per-channel "
@@ -24,16 +170,21 @@ void convertBatchNorm(NodeImport &node) {
   momentum = node.batchNormMomentum().value_or(momentum);
   if (!(momentum >= 0 && momentum <= 1))
     throw Error::badInput("momentum " + std::to_string(momentum) + " lies outside [0, 1]");
+  if (node.shape(0).size() < 2)
+    throw Error::badInput("works on a tensor without channels");
+  for (size_t i = 1; i < 5; ++i)
+    requireVector(node, i, node.shape(0)[1]);
   SmallVector<Value> operands;
   for (size_t i = 0; i < 5; ++i)
     operands.push_back(node.value(i));
-  for (size_t i : {3, 4})
-    if (!isa<BlockArgument>(operands[i]))
-      throw Error::badInput("its running statistics ('" + node.node().inputs[i] +
-                            "') are computed; they must be stored in the model");
-  // [N,C,spatial...] of rank 5 and more keeps its channels when the rest is flattened.
+  if (!isa<BlockArgument>(operands[3]) || !isa<BlockArgument>(operands[4])) {
+    bool isTraining =
+        node.opset() >= 14 ? node.flag("training_mode", false) : node.node().outputs.size() > 1;
+    return node.bind(0, normalizeByComputed(node, isTraining));
+  }
+  // [N,C,spatial...] of rank 6 and more keeps its channels when the rest is flattened.
   Shape shape = shapeOf(operands[0]);
-  if (shape.size() > 4)
+  if (shape.size() > 5)
     operands[0] = node.reshape(operands[0], reshapedShape(shape, {0, 0, -1}, false));
   Value y = node.emit<BatchNormOp>(operands, [&](BatchNormOp::Properties &p) {
     p.epsilon = node.f64(node.number("epsilon", 1e-5));
@@ -61,38 +212,54 @@ void convertLrn(NodeImport &node) {
   node.bind(0, node.emit<MulOp>({x, factor}));
 }
 
+/// The dimensions from `axis` on as one row.
+struct Rows {
+  explicit Rows(NodeImport &node) : shape(node.shape(0)) {
+    auto rank = static_cast<int64_t>(shape.size());
+    if (rank == 0)
+      throw Error::badInput("normalizes a scalar");
+    int64_t axis = normalizedAxis(node.integer("axis", -1), rank);
+    row.assign(shape.begin() + axis, shape.end());
+    rows.assign(shape.begin(), shape.begin() + axis);
+    flat = rows.empty() ? Shape{1} : rows;
+    flat.push_back(elementCount(row));
+  }
+
+  /// Input `i`, a scale or bias, as long as a row.
+  Value vector(NodeImport &node, size_t i) const {
+    Value given = node.value(i);
+    auto joined = broadcastShapes(shapeOf(given), row);
+    if (mlir::failed(joined) || Shape(joined->begin(), joined->end()) != row)
+      throw Error::badInput("scale or bias does not broadcast to the normalized dimensions");
+    return node.reshape(broadcast(node, given, row), {flat.back()});
+  }
+
+  Shape shape, row, rows, flat;
+};
+
+/// Root-mean-square normalization of the dimensions from `axis` on.
+void convertRmsNorm(NodeImport &node) {
+  Rows rows(node);
+  SmallVector<Value> operands = {node.reshape(node.value(0), rows.flat), rows.vector(node, 1)};
+  Value y = node.emit<RmsNormOp>(operands, [&](RmsNormOp::Properties &p) {
+    p.epsilon = node.f64(node.number("epsilon", 1e-5));
+  });
+  node.bind(0, node.reshape(y, rows.shape));
+}
+
 /// Normalization of the dimensions from `axis` on, which become one. Mean and inverse deviation
 /// keep those dimensions with extent 1.
 void convertLayerNorm(NodeImport &node) {
-  Value x = node.value(0);
-  Shape shape = shapeOf(x);
-  auto rank = static_cast<int64_t>(shape.size());
-  if (rank == 0)
-    throw Error::badInput("normalizes a scalar");
-  int64_t axis = normalizedAxis(node.integer("axis", -1), rank);
-  Shape row(shape.begin() + axis, shape.end()), rows(shape.begin(), shape.begin() + axis);
-  int64_t length = elementCount(row);
-  auto vector = [&](size_t i) {
-    Value given = node.value(i);
-    auto type = cast<RankedTensorType>(given.getType());
-    auto joined = broadcastShapes(type.getShape(), row);
-    if (mlir::failed(joined) || Shape(joined->begin(), joined->end()) != row)
-      throw Error::badInput("scale or bias does not broadcast to the normalized dimensions");
-    if (shapeOf(given) != row)
-      given = node.emitAs<BroadcastToOp>(given, RankedTensorType::get(row, type.getElementType()));
-    return node.reshape(given, {length});
-  };
-  Shape flat = rows.empty() ? Shape{1} : rows;
-  flat.push_back(length);
-  SmallVector<Value> operands = {node.reshape(x, flat), vector(1)};
+  Rows rows(node);
+  SmallVector<Value> operands = {node.reshape(node.value(0), rows.flat), rows.vector(node, 1)};
   if (node.has(2))
-    operands.push_back(vector(2));
+    operands.push_back(rows.vector(node, 2));
   Value y = node.emit<LayerNormOp>(operands, [&](LayerNormOp::Properties &p) {
     p.epsilon = node.f64(node.number("epsilon", 1e-5));
   });
-  node.bind(0, node.reshape(y, shape));
-  Shape kept = rows;
-  kept.resize(rank, 1);
+  node.bind(0, node.reshape(y, rows.shape));
+  Shape kept = rows.rows;
+  kept.resize(rows.shape.size(), 1);
   for (unsigned i : {1, 2})
     if (node.isRead(i))
       node.bind(i, node.reshape(y.getDefiningOp()->getResult(i), kept));
@@ -120,7 +287,11 @@ void convertDropout(NodeImport &node) {
 
 void addNormRules(RuleTable &table) {
   table["BatchNormalization"] = {convertBatchNorm, 5, 5};
+  table["GroupNormalization"] = {convertGroupNorm, 3, 3};
+  table["InstanceNormalization"] = {convertInstanceNorm, 3, 3};
   table["LayerNormalization"] = {convertLayerNorm, 2, 3};
+  table["RMSNormalization"] = {convertRmsNorm, 2, 2};
+  table["SimplifiedLayerNormalization"] = {convertRmsNorm, 2, 2};
   table["LRN"] = {convertLrn, 1, 1};
   table["Dropout"] = {convertDropout, 1, 3};
 }

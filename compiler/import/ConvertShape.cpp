@@ -1,5 +1,5 @@
 // Shapes, views and data movement. Ops on known tensors were folded before they come here.
-#include "compiler/import/GraphImport.h"
+#include "compiler/import/ConvertResample.h"
 
 #include <limits>
 #include <numeric>
@@ -210,8 +210,8 @@ void convertSlice(NodeImport &node) {
 /// Pads and value are attributes before opset 11 and inputs since. Negative pads cut.
 void convertPad(NodeImport &node) {
   std::string mode = node.text("mode", "constant");
-  if (mode != "constant")
-    throw Error::badInput("pads in mode '" + mode + "'; only constant is supported");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
+    throw Error::badInput("pads in mode '" + mode + "'; expected constant, reflect, edge or wrap");
   std::optional<std::vector<int64_t>> pads = node.integers("pads");
   double value = node.number("value", 0);
   if (node.has(1))
@@ -231,16 +231,28 @@ void convertPad(NodeImport &node) {
   if (!pads || pads->size() != 2 * axes.size())
     throw Error::badInput("expects two pads per axis");
   Shape before(shape.size(), 0), after(shape.size(), 0), cut(shape.size(), 0), sizes = shape;
+  std::vector<AxisRows> own; // padding by the tensor's own elements
   for (size_t k = 0; k < axes.size(); ++k) {
     int64_t axis = normalizedAxis(axes[k], shape.size());
     int64_t low = (*pads)[k], high = (*pads)[k + axes.size()];
     if (std::max(std::abs(low >> 1), std::abs(high >> 1)) > (int64_t(1) << 31))
       throw Error::badInput("pads by " + std::to_string(low) + " and " + std::to_string(high));
+    if (mode != "constant") {
+      if (shape[axis] + low + high < 1 || low + high > (1 << 22))
+        throw Error::badInput("pads dimension " + std::to_string(axis) + " of " +
+                              std::to_string(shape[axis]) + " elements by " + std::to_string(low) +
+                              " and " + std::to_string(high));
+      if (low != 0 || high != 0)
+        own.push_back({axis, paddingRows(mode, shape[axis], low, high)});
+      continue;
+    }
     before[axis] = std::max<int64_t>(low, 0);
     after[axis] = std::max<int64_t>(high, 0);
     cut[axis] = std::max<int64_t>(-low, 0);
     sizes[axis] -= cut[axis] + std::max<int64_t>(-high, 0);
   }
+  if (!own.empty())
+    return node.bind(0, resample(node, x, std::move(own)));
   if (sizes != shape)
     x = node.slice(x, cut, sizes);
   if (elementCount(before) == 0 && before == after && before == Shape(shape.size(), 0))

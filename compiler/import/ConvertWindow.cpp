@@ -1,14 +1,14 @@
-// Convolution and pooling. One-dimensional windows run as two-dimensional ones of height 1, and
-// three-dimensional ones over one dimension (PyTorch's local response normalization averages over
-// channels so) with the other two merged.
-#include "compiler/import/GraphImport.h"
+// Convolution, transposed convolution and pooling. One-dimensional windows run as two-dimensional
+// ones of height 1; pooling in three dimensions over the first alone (PyTorch's local response
+// normalization averages over channels so) runs with the other two merged.
+#include "compiler/import/ConvertResample.h"
 
 using namespace mlir;
 
 namespace stow::onnx {
 namespace {
 
-/// Window attributes in two dimensions: pads are top, left, bottom, right.
+/// Window attributes over two or three dimensions: the pads before each, then those after.
 struct Window {
   std::vector<int64_t> kernel, strides, dilations, pads;
   std::vector<int64_t> ceilExtra; ///< what ceil_mode added to the end pads
@@ -49,12 +49,17 @@ int64_t ceilPad(int64_t extent, int64_t before, int64_t after, int64_t window, i
   return (outputs - 1) * stride + window - (extent + before + after);
 }
 
-/// Makes a window of depth d, height and width 1 one of height d and width 1.
-void mergePlane(Window &window) {
+/// True for a window over the first of three dimensions.
+bool isOneDeep(const Window &window) {
   for (size_t d : {1, 2})
     if (window.kernel[d] != 1 || window.strides[d] != 1 || window.pads[d] != 0 ||
         window.pads[d + 3] != 0)
-      throw Error::badInput("has a window over 3 spatial dimensions; 1 and 2 are supported");
+      return false;
+  return true;
+}
+
+/// Makes a window of depth d, height and width 1 one of height d and width 1.
+void mergePlane(Window &window) {
   for (auto *list : {&window.kernel, &window.strides, &window.dilations, &window.ceilExtra})
     list->pop_back();
   window.pads = {window.pads[0], 0, window.pads[3], 0};
@@ -65,7 +70,7 @@ Window readWindow(NodeImport &node, Shape spatial, std::vector<int64_t> kernel) 
   size_t rank = spatial.size();
   if (rank > 3)
     throw Error::badInput("works on " + std::to_string(rank) +
-                          " spatial dimensions; 1 and 2 are supported");
+                          " spatial dimensions; 1 to 3 are supported");
   Window window{std::move(kernel), windowAttribute(node, "strides", rank, 1, 1),
                 windowAttribute(node, "dilations", rank, 1, 1),
                 windowAttribute(node, "pads", 2 * rank, 0, 0), std::vector<int64_t>(rank, 0)};
@@ -85,8 +90,6 @@ Window readWindow(NodeImport &node, Shape spatial, std::vector<int64_t> kernel) 
       window.ceilExtra[d] = ceilPad(spatial[d], before, after, extent, window.strides[d]);
     after += window.ceilExtra[d];
   }
-  if (rank == 3)
-    mergePlane(window);
   if (rank == 1) {
     for (auto *list : {&window.kernel, &window.strides, &window.dilations})
       list->insert(list->begin(), 1);
@@ -96,25 +99,25 @@ Window readWindow(NodeImport &node, Shape spatial, std::vector<int64_t> kernel) 
   return window;
 }
 
-/// [N,C,L] as [N,C,1,L], [N,C,D,H,W] as [N,C,D,H*W]; four-dimensional tensors as they are.
-Value inPlane(NodeImport &node, Value x) {
+/// [N,C,L] as [N,C,1,L] and, with `merged`, [N,C,D,H,W] as [N,C,D,H*W]; others as they are.
+Value inPlane(NodeImport &node, Value x, bool merged = false) {
   Shape shape = shapeOf(x);
   if (shape.size() == 3)
     shape.insert(shape.begin() + 2, 1);
-  if (shape.size() == 5)
+  if (merged)
     shape = {shape[0], shape[1], shape[2], shape[3] * shape[4]};
   return node.reshape(x, shape);
 }
 
-/// Binds `y` under the rank of the node's data.
-void bindWindowed(NodeImport &node, Value y) {
+/// `y` under the rank of the node's data.
+Value atRank(NodeImport &node, Value y) {
   const Shape &data = node.shape(0);
   Shape shape = shapeOf(y);
   if (data.size() == 3)
     shape.erase(shape.begin() + 2);
-  if (data.size() == 5)
+  if (data.size() == 5 && shape.size() == 4)
     shape = {shape[0], shape[1], shape[2], data[3], data[4]};
-  node.bind(0, node.reshape(y, shape));
+  return node.reshape(y, shape);
 }
 
 Shape spatialOf(NodeImport &node) {
@@ -123,6 +126,21 @@ Shape spatialOf(NodeImport &node) {
     throw Error::badInput("works on a tensor of rank " + std::to_string(shape.size()) +
                           "; expected [N,C,spatial...]");
   return Shape(shape.begin() + 2, shape.end());
+}
+
+template <typename Properties>
+void setConvolution(NodeImport &node, Properties &p, const Window &window, int64_t groups) {
+  p.strides = node.array(window.strides);
+  p.pads = node.array(window.pads);
+  p.dilations = node.array(window.dilations);
+  p.groups = node.i64(groups);
+}
+
+int64_t groupsOf(NodeImport &node, int64_t channels) {
+  int64_t groups = node.integer("group", 1);
+  if (groups < 1 || groups > channels)
+    throw Error::badInput("attribute 'group' is " + std::to_string(groups));
+  return groups;
 }
 
 void convertConv(NodeImport &node) {
@@ -139,16 +157,102 @@ void convertConv(NodeImport &node) {
   SmallVector<Value> operands = {x, inPlane(node, node.value(1))};
   if (node.has(2))
     operands.push_back(node.value(2, fanIn));
-  int64_t groups = node.integer("group", 1);
-  if (groups < 1 || groups > weight[0])
-    throw Error::badInput("attribute 'group' is " + std::to_string(groups));
-  Value y = node.emit<Conv2dOp>(operands, [&](Conv2dOp::Properties &p) {
-    p.strides = node.array(window.strides);
-    p.pads = node.array(window.pads);
-    p.dilations = node.array(window.dilations);
-    p.groups = node.i64(groups);
-  });
-  bindWindowed(node, y);
+  int64_t groups = groupsOf(node, weight[0]);
+  Value y = node.emit<Conv2dOp>(
+      operands, [&](Conv2dOp::Properties &p) { setConvolution(node, p, window, groups); });
+  node.bind(0, atRank(node, y));
+}
+
+/// Pads of a transposed convolution and the elements it adds at the end of each dimension. The sum
+/// of pads follows from the wanted extents where those are given.
+void readTransposedPads(NodeImport &node, const Shape &spatial, Window &window,
+                        std::vector<int64_t> &added) {
+  size_t rank = spatial.size();
+  added = windowAttribute(node, "output_padding", rank, 0, 0);
+  std::string autoPad = node.text("auto_pad", "NOTSET");
+  bool upper = autoPad == "SAME_UPPER", same = upper || autoPad == "SAME_LOWER";
+  if (!same && autoPad != "NOTSET" && autoPad != "VALID" && !autoPad.empty())
+    throw Error::badInput("attribute 'auto_pad' is '" + autoPad + "'");
+  std::optional<std::vector<int64_t>> wanted;
+  if (node.integers("output_shape"))
+    wanted = windowAttribute(node, "output_shape", rank, 1, 1);
+  if (autoPad == "VALID")
+    window.pads.assign(2 * rank, 0);
+  if (!same && !wanted)
+    return;
+  for (size_t d = 0; d < rank; ++d) {
+    int64_t extent = window.dilations[d] * (window.kernel[d] - 1) + 1;
+    int64_t whole = window.strides[d] * (spatial[d] - 1) + added[d] + extent;
+    int64_t total = whole - (wanted ? (*wanted)[d] : spatial[d] * window.strides[d]);
+    if (total < 0) { // more than the windows reach: the rest is empty
+      added[d] -= total;
+      total = 0;
+    }
+    int64_t small = total / 2, large = total - small;
+    window.pads[d] = upper ? small : large;
+    window.pads[d + rank] = upper ? large : small;
+  }
+}
+
+/// A transposed convolution is the gradient of one with respect to its input. Of the elements it
+/// adds at the end, the gradient's extents can express fewer than a stride; the rest is padding.
+void convertConvTranspose(NodeImport &node) {
+  Shape spatial = spatialOf(node), weight = node.shape(1);
+  size_t rank = spatial.size();
+  if (weight.size() != rank + 2)
+    throw Error::badInput("weight of rank " + std::to_string(weight.size()) +
+                          " does not fit data of rank " + std::to_string(rank + 2));
+  if (rank > 3)
+    throw Error::badInput("works on " + std::to_string(rank) +
+                          " spatial dimensions; 1 to 3 are supported");
+  std::vector<int64_t> kernel(weight.begin() + 2, weight.end()), added;
+  if (node.integers("kernel_shape").value_or(kernel) != kernel)
+    throw Error::badInput("attribute 'kernel_shape' disagrees with the weight");
+  Window window{kernel,
+                windowAttribute(node, "strides", rank, 1, 1),
+                windowAttribute(node, "dilations", rank, 1, 1),
+                windowAttribute(node, "pads", 2 * rank, 0, 0),
+                {}};
+  readTransposedPads(node, spatial, window, added);
+  int64_t groups = groupsOf(node, weight[0]), fanIn = elementCount(weight) / weight[0];
+  if (node.shape(0)[1] != weight[0] || weight[0] % groups != 0)
+    throw Error::badInput("expects as many channels (" + std::to_string(node.shape(0)[1]) +
+                          ") as weight dimension 0 (" + std::to_string(weight[0]) +
+                          "), and groups (" + std::to_string(groups) + ") to divide them");
+  Shape shape = {node.shape(0)[0], weight[1] * groups}, after(rank + 2, 0);
+  for (size_t d = 0; d < rank; ++d) {
+    int64_t inside = std::min(added[d], window.strides[d] - 1);
+    shape.push_back(window.strides[d] * (spatial[d] - 1) + inside +
+                    window.dilations[d] * (kernel[d] - 1) + 1 - window.pads[d] -
+                    window.pads[d + rank]);
+    after[d + 2] = added[d] - inside;
+    if (shape.back() < 1)
+      throw Error::badInput("pads away all of spatial dimension " + std::to_string(d));
+  }
+  if (rank == 1) {
+    for (auto *list : {&window.strides, &window.dilations})
+      list->insert(list->begin(), 1);
+    window.pads = {0, window.pads[0], 0, window.pads[1]};
+    shape.insert(shape.begin() + 2, 1);
+    after.insert(after.begin() + 2, 0);
+  }
+  Value x = inPlane(node, node.value(0));
+  auto type = RankedTensorType::get(shape, cast<RankedTensorType>(x.getType()).getElementType());
+  Value y = node.emit<Conv2dGradInputOp>(
+      {x, inPlane(node, node.value(1))},
+      [&](Conv2dGradInputOp::Properties &p) { setConvolution(node, p, window, groups); }, type);
+  if (llvm::any_of(after, [](int64_t count) { return count > 0; }))
+    y = node.emit<PadOp>(y, [&](PadOp::Properties &p) {
+      p.before = node.array(Shape(after.size(), 0));
+      p.after = node.array(after);
+      p.value = node.f64(0);
+    });
+  if (node.has(2)) {
+    Shape channels(shape.size() - 1, 1);
+    channels[0] = shape[1];
+    y = node.emit<AddOp>({y, node.reshape(node.value(2, fanIn), channels)});
+  }
+  node.bind(0, atRank(node, y));
 }
 
 template <typename Properties> void setWindow(NodeImport &node, Properties &p, const Window &w) {
@@ -165,29 +269,84 @@ Window poolWindow(NodeImport &node) {
   return readWindow(node, spatial, windowAttribute(node, "kernel_shape", spatial.size(), 1, 1));
 }
 
+/// Merges the two last of three dimensions where the window does not touch them.
+bool mergeIdle(Window &window) {
+  bool merged = window.kernel.size() == 3 && isOneDeep(window);
+  if (merged)
+    mergePlane(window);
+  return merged;
+}
+
 void convertMaxPool(NodeImport &node) {
   Window window = poolWindow(node);
   if (node.isRead(1))
     throw Error::badInput("its output of indices is read; only the maxima are supported");
-  Value y = node.emit<MaxPoolOp>(inPlane(node, node.value(0)),
+  bool merged = mergeIdle(window);
+  Value y = node.emit<MaxPoolOp>(inPlane(node, node.value(0), merged),
                                  [&](MaxPoolOp::Properties &p) { setWindow(node, p, window); });
-  bindWindowed(node, y);
+  node.bind(0, atRank(node, y));
+}
+
+/// Averages of one dimension as a matrix: each window's elements inside x over its size, which
+/// counts the pads with `countPads` but never what ceil_mode added.
+SparseRows averageRows(const Window &window, size_t d, int64_t extent, bool countPads) {
+  size_t rank = window.kernel.size();
+  int64_t before = window.pads[d], after = window.pads[d + rank];
+  int64_t stride = window.strides[d], dilation = window.dilations[d];
+  int64_t reach = dilation * (window.kernel[d] - 1) + 1;
+  int64_t end = extent + (countPads ? after - window.ceilExtra[d] : 0);
+  SparseRows rows;
+  for (int64_t start = -before; start + reach <= extent + after; start += stride) {
+    int64_t size = 0;
+    for (int64_t at = start; at < start + reach; at += dilation)
+      size += at < end && (countPads || at >= 0);
+    for (int64_t at = std::max<int64_t>(start, 0); at < std::min(start + reach, extent); ++at)
+      if ((at - start) % dilation == 0)
+        rows.add(at, 1.0 / static_cast<double>(size));
+    rows.endRow();
+  }
+  return rows;
 }
 
 void convertAveragePool(NodeImport &node) {
   Window window = poolWindow(node);
   bool countPads = node.flag("count_include_pad", false);
   bool hasCeil = llvm::any_of(window.ceilExtra, [](int64_t extra) { return extra > 0; });
-  if (window.dilations != std::vector<int64_t>{1, 1})
-    throw Error::badInput("dilated average pooling is not supported");
-  if (countPads && hasCeil)
-    throw Error::badInput("a window that ceil_mode adds would count elements beyond the pads; "
-                          "export it with count_include_pad=0 or ceil_mode=0");
-  Value y = node.emit<AvgPoolOp>(inPlane(node, node.value(0)), [&](AvgPoolOp::Properties &p) {
-    setWindow(node, p, window);
-    p.count_include_pad = node.boolean(countPads);
+  bool isDilated = llvm::any_of(window.dilations, [](int64_t dilation) { return dilation > 1; });
+  if (isDilated || (countPads && hasCeil)) { // the size of a window is that along each dimension
+    Value x = inPlane(node, node.value(0));
+    if (llvm::any_of(window.pads, [](int64_t pad) { return pad > 1 << 22; }))
+      throw Error::badInput("pads by more than " + std::to_string(1 << 22) + " elements");
+    std::vector<AxisRows> matrices;
+    for (size_t d = 0; d < window.kernel.size(); ++d)
+      matrices.push_back(
+          {static_cast<int64_t>(d) + 2, averageRows(window, d, shapeOf(x)[d + 2], countPads)});
+    return node.bind(0, atRank(node, resample(node, x, std::move(matrices))));
+  }
+  bool merged = mergeIdle(window);
+  Value y =
+      node.emit<AvgPoolOp>(inPlane(node, node.value(0), merged), [&](AvgPoolOp::Properties &p) {
+        setWindow(node, p, window);
+        p.count_include_pad = node.boolean(countPads);
+      });
+  node.bind(0, atRank(node, y));
+}
+
+/// (sum of |x|^p over the spatial dimensions) ^ (1/p).
+void convertGlobalLpPool(NodeImport &node) {
+  Shape spatial = spatialOf(node);
+  double p = node.opset() < 2 ? node.number("p", 2) : static_cast<double>(node.integer("p", 2));
+  if (!(p > 0))
+    throw Error::badInput("attribute 'p' is " + std::to_string(p));
+  Value x = node.value(0);
+  Value power = p == 2 ? node.emit<MulOp>({x, x})
+                       : node.emit<PowOp>({node.emit<AbsOp>(x), node.scalar(p, x)});
+  auto axes = llvm::to_vector(llvm::seq<int64_t>(2, spatial.size() + 2));
+  Value sum = node.emit<ReduceSumOp>(power, [&](ReduceSumOp::Properties &properties) {
+    properties.axes = node.array(axes);
+    properties.keepdims = node.boolean(true);
   });
-  bindWindowed(node, y);
+  node.bind(0, p == 2 ? node.emit<SqrtOp>(sum) : node.emit<PowOp>({sum, node.scalar(1 / p, x)}));
 }
 
 template <typename Op> void convertGlobalPool(NodeImport &node) {
@@ -205,9 +364,11 @@ template <typename Op> void convertGlobalPool(NodeImport &node) {
 
 void addWindowRules(RuleTable &table) {
   table["Conv"] = {convertConv, 2, 3};
+  table["ConvTranspose"] = {convertConvTranspose, 2, 3};
   table["MaxPool"] = {convertMaxPool, 1, 1};
   table["AveragePool"] = {convertAveragePool, 1, 1};
   table["GlobalAveragePool"] = {convertGlobalPool<ReduceMeanOp>, 1, 1};
+  table["GlobalLpPool"] = {convertGlobalLpPool, 1, 1};
   table["GlobalMaxPool"] = {convertGlobalPool<ReduceMaxOp>, 1, 1};
 }
 

@@ -318,6 +318,7 @@ void addRandomRules(RuleTable &table);
 void addLinearRules(RuleTable &table);
 void addNormRules(RuleTable &table);
 void addReduceRules(RuleTable &table);
+void addResampleRules(RuleTable &table);
 void addSequenceRules(RuleTable &table);
 void addShapeRules(RuleTable &table);
 void addWindowRules(RuleTable &table);

@@ -24,6 +24,7 @@ const RuleTable &allRules() {
     addLinearRules(rules);
     addNormRules(rules);
     addReduceRules(rules);
+    addResampleRules(rules);
     addSequenceRules(rules);
     addShapeRules(rules);
     addWindowRules(rules);

@@ -279,6 +279,8 @@ ElementType NodeImport::elementType(size_t i) const {
 }
 
 Value NodeImport::reshape(Value x, const Shape &shape) {
+  while (auto view = x.getDefiningOp<ReshapeOp>())
+    x = view.getX();
   auto type = cast<RankedTensorType>(x.getType());
   auto target = RankedTensorType::get(shape, type.getElementType());
   return type == target ? x : emitAs<ReshapeOp>(x, target);

@@ -18,7 +18,9 @@ bool isViewLike(const Node &node) {
                              "Cast", "CastLike", "Expand", "Slice", "Split", "Concat"});
 }
 
-bool isProduct(const Node &node) { return isOneOf(node.type, {"MatMul", "Gemm", "Conv"}); }
+bool isProduct(const Node &node) {
+  return isOneOf(node.type, {"MatMul", "Gemm", "Conv", "ConvTranspose"});
+}
 
 bool isSum(const Node &node) { return isOneOf(node.type, {"Add", "Sub", "Sum"}); }
 bool isScaling(const Node &node) { return isOneOf(node.type, {"Mul", "Div"}); }
@@ -177,13 +179,22 @@ private:
     }
   }
 
+  /// True for the ones and zeros that PyTorch gives an InstanceNormalization, as Constant nodes,
+  /// where it stands for a group normalization: nobody trains them.
+  bool isGroupConstant(const Node &node, size_t i) const {
+    if (node.type != "InstanceNormalization" || i >= node.inputs.size())
+      return false;
+    auto producer = producers.find(node.inputs[i]);
+    return producer != producers.end() && producer->second->type == "Constant";
+  }
+
   void assignUses(const Node &node) {
     assignBranchUses(node);
     auto flag = [&](const char *name) {
       auto found = node.attributes.find(name);
       return found != node.attributes.end() && found->second.i != 0;
     };
-    if (node.type == "Conv") {
+    if (isOneOf(node.type, {"Conv", "ConvTranspose"})) {
       use(node, 1, Use::ConvWeight);
       use(node, 2, Use::Bias);
     } else if (node.type == "Gemm") {
@@ -197,9 +208,12 @@ private:
       use(node, 2, Use::NormShift);
       use(node, 3, Use::Mean);
       use(node, 4, Use::Variance);
-    } else if (node.type == "LayerNormalization") {
-      use(node, 1, Use::NormScale);
-      use(node, 2, Use::NormShift);
+    } else if (isOneOf(node.type,
+                       {"LayerNormalization", "GroupNormalization", "InstanceNormalization",
+                        "RMSNormalization", "SimplifiedLayerNormalization"})) {
+      for (auto [i, kind] : {std::pair{1, Use::NormScale}, {2, Use::NormShift}})
+        if (!isGroupConstant(node, i))
+          use(node, i, kind);
     } else if (node.type == "Gather") {
       if (isTable(node))
         use(node, 0, Use::Table);
@@ -262,7 +276,9 @@ private:
       for (const std::string &input : node.captured)
         touchesData |= roles.fromData.count(input) != 0;
       isRaw &= touchesRaw && !isProduct(node) &&
-               !isOneOf(node.type, {"BatchNormalization", "Gather", "LayerNormalization", "PRelu"});
+               !isOneOf(node.type, {"BatchNormalization", "Gather", "GroupNormalization",
+                                    "InstanceNormalization", "LayerNormalization", "PRelu",
+                                    "RMSNormalization", "SimplifiedLayerNormalization"});
       for (const std::string &input : node.inputs)
         if (model.initializers.count(input)) {
           if (isSum(node))

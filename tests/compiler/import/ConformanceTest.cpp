@@ -22,21 +22,18 @@ const std::filesystem::path folder = CONFORMANCE_FOLDER;
 
 /// Cases of supported operators that are refused, with a part of the reason.
 const std::map<std::string, std::string> refused = {
-    {"test_averagepool_3d_default", "3 spatial dimensions"},
-    {"test_maxpool_3d_default", "3 spatial dimensions"},
     {"test_maxpool_2d_uint8", "element type uint8"},
     {"test_maxpool_with_argmax_2d_precomputed_pads", "indices is read"},
     {"test_maxpool_with_argmax_2d_precomputed_strides", "indices is read"},
     {"test_dropout_default_mask", "mask is read"},
     {"test_dropout_default_mask_ratio", "mask is read"},
-    {"test_edge_pad", "mode 'edge'"},
-    {"test_reflect_pad", "mode 'reflect'"},
+    {"test_resize_tf_crop_and_resize", "tf_crop_and_resize"},
     {"test_reshape_allowzero_reordered", "no static extent"},
     {"test_split_zero_size_splits", "no static extent"},
     {"test_tril_zero_computed", "no static extent"},
     {"test_triu_zero_computed", "no static extent"},
-    {"test_edge_pad_computed", "mode 'edge'"},
-    {"test_reflect_pad_computed", "mode 'reflect'"},
+    {"test_edge_pad_computed", "works on integers"},
+    {"test_reflect_pad_computed", "works on integers"},
     {"test_scatternd_multiply_computed", "reduces by 'mul'"},
     {"test_einsum_batch_diagonal", "repeats a letter"},
     {"test_scatternd_multiply", "reduces by 'mul'"},
@@ -48,11 +45,14 @@ bool comparesFirstOutputOnly(const std::string &name) {
   return name.find("batchnorm") != std::string::npos;
 }
 
-/// Not comparable: cases that expect batch statistics or ONNX's random numbers, and those of
-/// bfloat16, whose files in ONNX 1.12 hold the bits as if they were values.
+/// Not comparable: cases that expect batch statistics or ONNX's random numbers, those of bfloat16,
+/// whose files in ONNX 1.12 hold the bits as if they were values, and two that align the corners of
+/// an image of 4.8 by 4.8 pixels, where PyTorch and ONNX Runtime align those of the 4 by 4 there
+/// are.
 bool isSkipped(const std::string &name) {
   return name.find("training") != std::string::npos || name.find("BFLOAT16") != std::string::npos ||
-         name.find("bernoulli") != std::string::npos;
+         name.find("bernoulli") != std::string::npos ||
+         (name.starts_with("test_resize_downsample_scales_") && name.ends_with("_align_corners"));
 }
 
 struct Outcome {

@@ -4,8 +4,9 @@
     make_conformance.py OUTPUT_FOLDER
 
 For every case: NAME.onnx, the model, and NAME.data.onnx, whose initializers input_<name> and output_<name> are the
-tensors. Integer, boolean and scalar inputs become initializers of the model, as they are in models of networks. Cases of
-operators that also work on computed indices and masks are written a second time, as NAME_computed, where those stay inputs.
+tensors. Integer, boolean and scalar inputs become initializers of the model, as they are in models of networks, and so
+do the scales of Resize. Cases of operators that also work on computed indices and masks are written a second time, as
+NAME_computed, where those stay inputs.
 """
 
 import copy
@@ -61,10 +62,12 @@ def write_case(case, folder: pathlib.Path, computed: bool) -> bool:
     tensors = []
     if not all(isinstance(v, np.ndarray) for v in [*inputs, *outputs]):
         return False
+    resizes = graph.node[0].op_type in ("Resize", "Upsample")
     for position, (info, value) in enumerate(zip(list(graph.input), inputs)):
         if value.dtype.kind in "OUS":
             return False
-        if is_data(value) or (computed and is_computed(case, position, value)):
+        is_scale = resizes and info.name != graph.node[0].input[0]
+        if (is_data(value) and not is_scale) or (computed and is_computed(case, position, value)):
             tensors.append(numpy_helper.from_array(value, f"input_{info.name}"))
         else:
             graph.initializer.append(numpy_helper.from_array(value, info.name))

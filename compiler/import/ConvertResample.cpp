@@ -1,0 +1,338 @@
+// Resize, Upsample, padding by the tensor's own elements, and depth to space: weighted sums of
+// elements along dimensions, and their rearrangement.
+#include "compiler/import/ConvertResample.h"
+
+#include <cmath>
+#include <numeric>
+
+using namespace mlir;
+
+namespace stow::onnx {
+
+/// Axes with few terms per element are resampled in one pass, so that nothing lies between them;
+/// others one after the other, the one that grows least first.
+Value resample(NodeImport &node, Value x, std::vector<AxisRows> matrices) {
+  constexpr double mostTerms = 16;
+  auto terms = [](const AxisRows &matrix, int64_t extent) {
+    return static_cast<double>(matrix.rows.sources.size()) / static_cast<double>(extent);
+  };
+  std::erase_if(matrices, [&](const AxisRows &matrix) {
+    return matrix.rows.isIdentity() && matrix.rows.rows() == shapeOf(x)[matrix.axis];
+  });
+  double forward = 1, backward = 1;
+  for (const AxisRows &matrix : matrices) {
+    forward *= terms(matrix, matrix.rows.rows());
+    backward *= terms(matrix, shapeOf(x)[matrix.axis]);
+  }
+  auto emit = [&](llvm::ArrayRef<AxisRows> some) {
+    x = node.emit<ResampleOp>(
+        x, [&](ResampleOp::Properties &p) { setAxisRows(p, node.builder(), some); });
+  };
+  if (matrices.empty())
+    return x;
+  if (!isa<FloatType>(cast<RankedTensorType>(x.getType()).getElementType()))
+    throw Error::badInput("works on integers; only float tensors are computed with");
+  if (std::max(forward, backward) <= mostTerms) {
+    llvm::sort(matrices, [](const AxisRows &a, const AxisRows &b) { return a.axis < b.axis; });
+    emit(matrices);
+    return x;
+  }
+  auto growth = [&](const AxisRows &matrix) {
+    return static_cast<double>(matrix.rows.rows()) / static_cast<double>(shapeOf(x)[matrix.axis]);
+  };
+  std::stable_sort(matrices.begin(), matrices.end(),
+                   [&](const AxisRows &a, const AxisRows &b) { return growth(a) < growth(b); });
+  for (const AxisRows &matrix : matrices)
+    emit(matrix);
+  return x;
+}
+
+namespace {
+
+/// Larger extents are mistakes: every element of one costs a row of a matrix.
+constexpr int64_t kMostRows = 1 << 22;
+
+//===-- Resize --------------------------------------------------------------------------------===//
+
+/// How output positions become input positions, and what is read around them.
+struct Interpolation {
+  std::string mode, coordinates, nearest;
+  double cubicCoefficient = -0.75;
+  bool excludeOutside = false;
+};
+
+/// The input position of output `i` along a dimension of `from` elements that becomes `to`.
+double sourcePosition(const Interpolation &how, int64_t i, int64_t from, int64_t to, double scale) {
+  const std::string &mode = how.coordinates;
+  if (mode == "align_corners")
+    return to == 1 ? 0 : static_cast<double>(i * (from - 1)) / static_cast<double>(to - 1);
+  if (mode == "asymmetric") {
+    // PyTorch rounds here, and takes the floor: one float more or less is another element.
+    if (how.mode == "nearest")
+      return static_cast<float>(i) * static_cast<float>(1 / scale);
+    return static_cast<double>(i) / scale;
+  }
+  if (mode == "pytorch_half_pixel" && to == 1)
+    return 0;
+  double position = (static_cast<double>(i) + 0.5) / scale - 0.5;
+  if (mode == "half_pixel_symmetric") {
+    double adjustment = static_cast<double>(to) / (scale * static_cast<double>(from));
+    position += static_cast<double>(from) / 2 * (1 - adjustment);
+  }
+  return position;
+}
+
+int64_t nearestSource(const std::string &mode, double position) {
+  double low = std::floor(position);
+  if (mode == "floor")
+    return static_cast<int64_t>(low);
+  if (mode == "ceil")
+    return static_cast<int64_t>(std::ceil(position));
+  bool isUpper = mode == "round_prefer_ceil" ? position - low >= 0.5 : position - low > 0.5;
+  return static_cast<int64_t>(low) + isUpper;
+}
+
+/// Keys' cubic convolution (IEEE Trans. ASSP 29, 1981) at distance `t`.
+double cubicWeight(double t, double a) {
+  t = std::abs(t);
+  if (t <= 1)
+    return ((a + 2) * t - (a + 3)) * t * t + 1;
+  return t < 2 ? ((t - 5) * t + 8) * t * a - 4 * a : 0;
+}
+
+SparseRows interpolationRows(const Interpolation &how, int64_t from, int64_t to, double scale) {
+  SparseRows rows;
+  for (int64_t i = 0; i < to; ++i) {
+    double position = sourcePosition(how, i, from, to, scale), low = std::floor(position);
+    std::map<int64_t, double> weights; // sources beyond the ends are the ends
+    auto add = [&](int64_t source, double weight) {
+      bool isOutside = source < 0 || source >= from;
+      if (!isOutside || !how.excludeOutside)
+        weights[std::clamp<int64_t>(source, 0, from - 1)] += weight;
+    };
+    if (how.mode == "nearest") {
+      add(std::clamp<int64_t>(nearestSource(how.nearest, position), 0, from - 1), 1);
+    } else if (how.mode == "linear") {
+      add(static_cast<int64_t>(low), 1 - (position - low));
+      add(static_cast<int64_t>(low) + 1, position - low);
+    } else {
+      for (int64_t step = -1; step <= 2; ++step)
+        add(static_cast<int64_t>(low) + step,
+            cubicWeight(position - low - static_cast<double>(step), how.cubicCoefficient));
+    }
+    double sum = 0;
+    for (auto [source, weight] : weights)
+      sum += weight;
+    for (auto [source, weight] : weights)
+      if (weight != 0)
+        rows.add(source, how.excludeOutside ? weight / sum : weight);
+    rows.endRow();
+  }
+  return rows;
+}
+
+/// What a Resize makes of each dimension it names.
+struct Target {
+  std::vector<int64_t> axes;
+  std::vector<double> scales; ///< empty: from the sizes
+  std::vector<int64_t> sizes; ///< empty: from the scales
+};
+
+Value interpolate(NodeImport &node, const Interpolation &how, const Target &target) {
+  Value x = node.value(0);
+  Shape shape = shapeOf(x);
+  std::vector<AxisRows> matrices;
+  for (size_t k = 0; k < target.axes.size(); ++k) {
+    int64_t from = shape[target.axes[k]], to;
+    double scale;
+    if (target.sizes.empty()) {
+      scale = target.scales[k];
+      double extent = std::floor(static_cast<double>(from) * scale);
+      if (!(scale > 0) || !(extent >= 1 && extent < double(kMostRows)))
+        throw Error::badInput("scales dimension " + std::to_string(target.axes[k]) + " of " +
+                              std::to_string(from) + " elements by " + std::to_string(scale));
+      to = static_cast<int64_t>(extent);
+    } else {
+      to = target.sizes[k];
+      if (to < 1 || to > kMostRows)
+        throw Error::badInput("resizes dimension " + std::to_string(target.axes[k]) + " to " +
+                              std::to_string(to));
+      scale = static_cast<double>(to) / static_cast<double>(from);
+    }
+    if (to != from || scale != 1)
+      matrices.push_back({target.axes[k], interpolationRows(how, from, to, scale)});
+  }
+  return resample(node, x, std::move(matrices));
+}
+
+void checkChoice(const char *name, const std::string &value,
+                 std::initializer_list<const char *> choices) {
+  std::string list;
+  for (const char *choice : choices) {
+    if (value == choice)
+      return;
+    list += (list.empty() ? "" : ", ") + std::string(choice);
+  }
+  throw Error::badInput(std::string("attribute '") + name + "' is '" + value +
+                        "'; expected one of " + list);
+}
+
+Target resizeTarget(NodeImport &node, size_t rank) {
+  Target target;
+  target.axes.resize(rank);
+  std::iota(target.axes.begin(), target.axes.end(), 0);
+  if (auto given = node.integers("axes")) {
+    target.axes = *given;
+    for (int64_t &axis : target.axes)
+      axis = normalizedAxis(axis, rank);
+  }
+  bool hasSizes = node.has(3) && node.constant(3, "sizes").size() > 0;
+  size_t scales = node.opset() == 10 ? 1 : 2;
+  if (hasSizes) {
+    target.sizes = node.constant(3, "sizes").ints;
+    auto change = node.batchChange();
+    for (size_t k = 0; change && k < target.axes.size() && k < target.sizes.size(); ++k)
+      if (target.axes[k] == 0 && node.isFromData(0) && target.sizes[k] == change->first)
+        target.sizes[k] = change->second;
+  } else if (node.has(scales)) {
+    const Literal &given = node.constant(scales, "scales");
+    for (int64_t i = 0; i < given.size(); ++i)
+      target.scales.push_back(given.number(i));
+  }
+  if (std::max(target.sizes.size(), target.scales.size()) != target.axes.size())
+    throw Error::badInput("expects one scale or one size for each of " +
+                          std::to_string(target.axes.size()) + " dimensions");
+  return target;
+}
+
+void convertResize(NodeImport &node) {
+  Interpolation how;
+  bool isFirst = node.opset() == 10; // version 10 has no attributes but the mode
+  how.mode = node.text("mode", "nearest");
+  how.coordinates =
+      isFirst ? "asymmetric" : node.text("coordinate_transformation_mode", "half_pixel");
+  how.nearest = isFirst ? "floor" : node.text("nearest_mode", "round_prefer_floor");
+  how.cubicCoefficient = node.number("cubic_coeff_a", -0.75);
+  how.excludeOutside = node.flag("exclude_outside", false);
+  checkChoice("mode", how.mode, {"nearest", "linear", "cubic"});
+  checkChoice(
+      "coordinate_transformation_mode", how.coordinates,
+      {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"});
+  checkChoice("nearest_mode", how.nearest,
+              {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
+  checkChoice("keep_aspect_ratio_policy", node.text("keep_aspect_ratio_policy", "stretch"),
+              {"stretch"});
+  Target target = resizeTarget(node, node.shape(0).size());
+  Value y = interpolate(node, how, target);
+  bool shrinks = false;
+  for (auto [before, after] : llvm::zip_equal(node.shape(0), shapeOf(y)))
+    shrinks |= after < before;
+  if (node.flag("antialias", false) && how.mode != "nearest" && shrinks)
+    throw Error::badInput("shrinks with antialias=1; export the model with antialias=False");
+  node.bind(0, y);
+}
+
+/// Upsample of opset 7 (scales as attribute) and 9 (as input): positions are divided by the scale.
+void convertUpsample(NodeImport &node) {
+  Interpolation how;
+  how.mode = node.text("mode", "nearest");
+  checkChoice("mode", how.mode, {"nearest", "linear"});
+  how.coordinates = "asymmetric";
+  how.nearest = "floor";
+  Target target;
+  target.axes.resize(node.shape(0).size());
+  std::iota(target.axes.begin(), target.axes.end(), 0);
+  if (node.has(1)) {
+    const Literal &given = node.constant(1, "scales");
+    for (int64_t i = 0; i < given.size(); ++i)
+      target.scales.push_back(given.number(i));
+  } else if (auto found = node.node().attributes.find("scales");
+             found != node.node().attributes.end()) {
+    for (float scale : found->second.floats)
+      target.scales.push_back(decimal(scale));
+  }
+  if (target.scales.size() != target.axes.size())
+    throw Error::badInput("expects one scale for each of " + std::to_string(target.axes.size()) +
+                          " dimensions");
+  node.bind(0, interpolate(node, how, target));
+}
+
+//===-- Depth and space -----------------------------------------------------------------------===//
+
+int64_t blockSize(NodeImport &node) {
+  if (node.shape(0).size() != 4)
+    throw Error::badInput("works on a tensor of rank " + std::to_string(node.shape(0).size()) +
+                          "; expected [N,C,H,W]");
+  int64_t block = node.integer("blocksize", 0);
+  if (block < 1 || block > (1 << 15))
+    throw Error::badInput("attribute 'blocksize' is " + std::to_string(block));
+  return block;
+}
+
+void bindRearranged(NodeImport &node, const Shape &factors, const Shape &permutation,
+                    const Shape &shape) {
+  Value x = node.value(0);
+  auto element = cast<RankedTensorType>(x.getType()).getElementType();
+  node.bind(0, node.emit<RearrangeOp>(
+                   x,
+                   [&](RearrangeOp::Properties &p) {
+                     p.factors = node.array(factors);
+                     p.permutation = node.array(permutation);
+                   },
+                   RankedTensorType::get(shape, element)));
+}
+
+void convertDepthToSpace(NodeImport &node) {
+  int64_t b = blockSize(node);
+  const Shape &x = node.shape(0);
+  std::string mode = node.text("mode", "DCR");
+  checkChoice("mode", mode, {"DCR", "CRD"});
+  if (x[1] % (b * b) != 0)
+    throw Error::badInput("splits " + std::to_string(x[1]) + " channels into blocks of " +
+                          std::to_string(b * b));
+  int64_t channels = x[1] / (b * b);
+  Shape y = {x[0], channels, x[2] * b, x[3] * b};
+  if (mode == "DCR")
+    bindRearranged(node, {x[0], b, b, channels, x[2], x[3]}, {0, 3, 4, 1, 5, 2}, y);
+  else
+    bindRearranged(node, {x[0], channels, b, b, x[2], x[3]}, {0, 1, 4, 2, 5, 3}, y);
+}
+
+void convertSpaceToDepth(NodeImport &node) {
+  int64_t b = blockSize(node);
+  const Shape &x = node.shape(0);
+  if (x[2] % b != 0 || x[3] % b != 0)
+    throw Error::badInput("splits " + std::to_string(x[2]) + " by " + std::to_string(x[3]) +
+                          " elements into blocks of " + std::to_string(b) + " by " +
+                          std::to_string(b));
+  bindRearranged(node, {x[0], x[1], x[2] / b, b, x[3] / b, b}, {0, 3, 5, 1, 2, 4},
+                 {x[0], x[1] * b * b, x[2] / b, x[3] / b});
+}
+
+} // namespace
+
+//===-- Padding -------------------------------------------------------------------------------===//
+
+SparseRows paddingRows(const std::string &mode, int64_t extent, int64_t before, int64_t after) {
+  SparseRows rows;
+  for (int64_t i = -before; i < extent + after; ++i) {
+    int64_t source = std::clamp<int64_t>(i, 0, extent - 1);
+    auto modulo = [&](int64_t period) { return ((i % period) + period) % period; };
+    if (mode == "wrap")
+      source = modulo(extent);
+    else if (mode == "reflect" && extent > 1)
+      source = extent - 1 - std::abs(extent - 1 - modulo(2 * (extent - 1)));
+    rows.add(source, 1);
+    rows.endRow();
+  }
+  return rows;
+}
+
+void addResampleRules(RuleTable &table) {
+  table["Resize"] = {convertResize, 1, 4};
+  table["Upsample"] = {convertUpsample, 1, 2};
+  table["DepthToSpace"] = {convertDepthToSpace, 1, 1};
+  table["SpaceToDepth"] = {convertSpaceToDepth, 1, 1};
+}
+
+} // namespace stow::onnx
