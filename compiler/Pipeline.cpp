@@ -90,10 +90,11 @@ double number(const std::map<std::string, std::string> &settings, const std::str
   return found == settings.end() ? otherwise : std::stod(found->second);
 }
 
-// F0: rewrites of the model that change neither values nor gradients.
+// F0: rewrites of the model that change neither values nor gradients, rounding aside.
 void addModelPasses(PassManager &manager) {
   manager.addPass(createVerifyModelPass());
   manager.addPass(createCanonicalizerPass());
+  manager.addPass(createFoldPlaneScalesPass());
   manager.addPass(createHoistConstantsPass());
   manager.addPass(createSinkReluPass());
   manager.addPass(createNestConcatsPass());

@@ -1,4 +1,4 @@
-// Rewrites of the model that change neither values nor gradients.
+// Rewrites of the model that change neither values nor gradients, rounding aside.
 #pragma once
 
 #include "mlir/Pass/Pass.h"

@@ -70,4 +70,29 @@ def NestConcatsPass : Pass<"stow-nest-concats", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"nested", "nested", "concats that read another one">];
 }
 
+def FoldPlaneScalesPass : Pass<"stow-fold-plane-scales", "::mlir::ModuleOp"> {
+  let summary = "Fold factors and summands per plane into the normalization before them";
+  let description = [{
+    `plane_normalize(x, mean, slope, shift) * w` becomes `plane_normalize(x, mean, slope * w,
+    shift * w)` where w has one number per plane or fewer and nothing else reads the normalized
+    tensor; a sum likewise changes the shift. Values agree but for rounding. The gradients of w then
+    come from the sums that the normalization's gradient takes, and the backward no longer keeps the
+    normalized tensor.
+
+    Requires: the model form.
+    Ensures: the model form.
+
+    ```mlir
+    %n = stow.plane_normalize %x, %m, %a, %b : ...
+    %y = stow.mul %n, %w : ...
+    // becomes
+    %aw = stow.mul %a, %w : ...
+    %bw = stow.mul %b, %w : ...
+    %y = stow.plane_normalize %x, %m, %aw, %bw : ...
+    ```
+  }];
+  let dependentDialects = ["::stow::StowDialect"];
+  let statistics = [Statistic<"foldedScales", "folded-scales", "factors and summands folded">];
+}
+
 #endif // STOW_REWRITE_PASSES_TD
