@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "models"), str(ROOT / "python/references")]
 
 import op_cases_basic  # noqa: E402
+import op_cases_image  # noqa: E402
 import op_cases_index  # noqa: E402
 import op_cases_nn  # noqa: E402
 from onnx_torch import OnnxTorch  # noqa: E402
@@ -69,29 +70,33 @@ def compute(case: Case) -> dict[str, np.ndarray]:
     return {name: np.ascontiguousarray(array).reshape(np.shape(array)) for name, array in arrays.items()}
 
 
+def all_cases() -> list[Case]:
+    return [*op_cases_basic.cases(), *op_cases_image.cases(), *op_cases_nn.cases(), *op_cases_index.index_cases()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "tests/data/op_references")
     parser.add_argument("--list", action="store_true", help="print the cases and write nothing")
     args = parser.parse_args()
-    all_cases = [*op_cases_basic.cases(), *op_cases_nn.cases(), *op_cases_index.index_cases()]
-    assert len({case.stem for case in all_cases}) == len(all_cases)
+    cases = all_cases()
+    assert len({case.stem for case in cases}) == len(cases)
     if args.list:
-        print("\n".join(case.stem for case in all_cases))
+        print("\n".join(case.stem for case in cases))
         return
     args.output.mkdir(parents=True, exist_ok=True)
     for stale in args.output.glob("*.npz"):
-        if stale.stem not in {case.stem for case in all_cases}:
+        if stale.stem not in {case.stem for case in cases}:
             stale.unlink()
     total = 0
-    for case in all_cases:
+    for case in cases:
         path = args.output / f"{case.stem}.npz"
         np.savez_compressed(path, **compute(case))
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise SystemExit(f"{path}: {size} bytes, limit {MAX_FILE_BYTES}")
         total += size
-    print(f"{len(all_cases)} cases of {len({c.op for c in all_cases})} ops, {total} bytes in {args.output}")
+    print(f"{len(cases)} cases of {len({c.op for c in cases})} ops, {total} bytes in {args.output}")
 
 
 if __name__ == "__main__":

@@ -102,12 +102,84 @@ def pool(a: dict, x: Tensor, average: bool) -> Tensor:
     wide = pads[: len(kernel)] + [p + e for p, e in zip(pads[len(kernel) :], extra)]
     if not average:
         padded = pad_spatial(x, wide, float("-inf"))
-        return F.max_pool2d(padded, kernel, strides, dilation=a.get("dilations", 1))
+        max_pool = {2: F.max_pool2d, 3: F.max_pool3d}[len(kernel)]
+        return max_pool(padded, kernel, strides, dilation=a.get("dilations", 1))
     area = float(np.prod(kernel))
-    total = F.avg_pool2d(pad_spatial(x, wide, 0.0), kernel, strides) * area
+    avg_pool = {2: F.avg_pool2d, 3: F.avg_pool3d}[len(kernel)]
+    total = avg_pool(pad_spatial(x, wide, 0.0), kernel, strides) * area
     ones = pad_spatial(torch.ones_like(x[:1, :1]), pads, 1.0 if a.get("count_include_pad", 0) else 0.0)
-    count = F.avg_pool2d(pad_spatial(ones, [0] * len(kernel) + extra, 0.0), kernel, strides) * area
+    count = avg_pool(pad_spatial(ones, [0] * len(kernel) + extra, 0.0), kernel, strides) * area
     return total / count
+
+
+def conv_transpose(a: dict, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    rank = x.ndim - 2
+    function = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}[rank]
+    return function(x, weight, bias, a.get("strides", [1] * rank), a.get("pads", [0] * rank)[:rank],
+                    a.get("output_padding", [0] * rank), a.get("group", 1), a.get("dilations", [1] * rank))  # fmt: skip
+
+
+def resize(a: dict, x: Tensor, scales: Tensor | None, sizes: Tensor | None = None) -> Tensor:
+    """One dimension after the other, from ONNX's formulas; the scales of PyTorch's nearest mode are floats."""
+    mode, coordinates = a.get("mode", b"nearest").decode(), a.get("coordinate_transformation_mode", b"half_pixel").decode()
+    for axis in range(x.ndim):
+        size = x.shape[axis]
+        scale = float(sizes[axis]) / size if sizes is not None else float(scales[axis])
+        count = int(sizes[axis]) if sizes is not None else int(np.floor(size * scale))
+        if count == size and scale == 1:
+            continue
+        at = torch.arange(count, dtype=torch.float64)
+        if coordinates == "align_corners":
+            at = at * ((size - 1) / (count - 1) if count > 1 else 0)
+        elif coordinates == "asymmetric":
+            at = (at.float() * np.float32(1 / scale)).double() if mode == "nearest" else at / scale
+        elif coordinates == "pytorch_half_pixel" and count == 1:
+            at = at * 0
+        else:
+            at = (at + 0.5) / scale - 0.5
+        low = at.floor()
+        part = at - low
+        if mode == "nearest":
+            weights = {0: torch.ones(count, dtype=torch.float64)}
+        elif mode == "linear":
+            weights = {0: 1 - part, 1: part}
+        else:
+            k = a.get("cubic_coeff_a", -0.75)
+            near = lambda t: ((k + 2) * t - (k + 3)) * t * t + 1  # noqa: E731
+            far = lambda t: ((k * t - 5 * k) * t + 8 * k) * t - 4 * k  # noqa: E731
+            weights = {-1: far(1 + part), 0: near(part), 1: near(1 - part), 2: far(2 - part)}
+        matrix = torch.zeros(count, size, dtype=x.dtype)
+        for step, weight in weights.items():
+            sources = (low.long() + step).clamp(0, size - 1)
+            matrix[torch.arange(count), sources] += weight.to(x.dtype)
+        x = torch.movedim(torch.movedim(x, axis, -1) @ matrix.T, -1, axis)
+    return x
+
+
+def pad_mode(a: dict, x: Tensor, pads: list[int]) -> Tensor:
+    """Padding by the tensor's own elements: their positions, dimension by dimension."""
+    for axis in range(x.ndim):
+        size, before, after = x.shape[axis], pads[axis], pads[x.ndim + axis]
+        at = torch.arange(-before, size + after)
+        kind = a["mode"].decode()
+        if kind == "edge":
+            at = at.clamp(0, size - 1)
+        elif kind == "wrap":
+            at = at % size
+        else:
+            at = size - 1 - (size - 1 - at.abs()).abs()
+        x = x.index_select(axis, at)
+    return x
+
+
+def blocks(op: str, a: dict, x: Tensor) -> Tensor:
+    n, c, h, w = x.shape
+    b = a["blocksize"]
+    if op == "SpaceToDepth":
+        return x.reshape(n, c, h // b, b, w // b, b).permute(0, 3, 5, 1, 2, 4).reshape(n, c * b * b, h // b, w // b)
+    if a.get("mode", b"DCR") == b"DCR":
+        return x.reshape(n, b, b, c // b**2, h, w).permute(0, 3, 4, 1, 5, 2).reshape(n, c // b**2, h * b, w * b)
+    return x.reshape(n, c // b**2, b, b, h, w).permute(0, 1, 4, 2, 5, 3).reshape(n, c // b**2, h * b, w * b)
 
 
 def gemm(a: dict, x: Tensor, y: Tensor, c: Tensor | None = None) -> Tensor:
@@ -236,6 +308,8 @@ class OnnxTorch:
             return result
         if op == "Conv":
             return conv(a, *operands)
+        if op == "ConvTranspose":
+            return conv_transpose(a, *operands)
         if op == "Gemm":
             return gemm(a, *operands)
         if op == "BatchNormalization":
@@ -252,6 +326,14 @@ class OnnxTorch:
             return x.mean(list(range(2, x.ndim)), keepdim=True)
         if op == "LRN":
             return lrn(a, x)
+        if op == "Resize":
+            return resize(a, x, *operands[2:])
+        if op in ("DepthToSpace", "SpaceToDepth"):
+            return blocks(op, a, x)
+        if op == "InstanceNormalization":
+            return F.instance_norm(x, weight=operands[1], bias=operands[2], eps=a.get("epsilon", 1e-5))
+        if op == "Pad" and a.get("mode", b"constant") != b"constant":
+            return pad_mode(a, x, [int(p) for p in operands[1]])
         if op == "Pad":
             return pad_spatial(x, [int(p) for p in operands[1]], float(operands[2]) if len(operands) > 2 else 0.0)
         if op == "Expand":
