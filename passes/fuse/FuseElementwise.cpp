@@ -209,10 +209,12 @@ private:
     return position.lookup(a) < position.lookup(b);
   }
 
-  /// True when an op between the two overwrites state that `producer` reads: computed at the
-  /// consumer it would read the new value.
+  /// True when an op between the two overwrites state that `producer` reads, itself or a view of
+  /// it: computed at the consumer it would read the new value.
   bool readsOverwrittenState(MapOp producer, MapOp consumer) const {
     return llvm::any_of(producer.getInputs(), [&](Value input) {
+      while (auto view = input.getDefiningOp<ReshapeOp>())
+        input = view.getX();
       return isa<BlockArgument>(input) && llvm::any_of(input.getUses(), [&](OpOperand &use) {
                auto alias = dyn_cast<AliasOpInterface>(use.getOwner());
                if (!alias || !isBefore(producer, alias) || !isBefore(alias, consumer))

@@ -85,6 +85,23 @@ func.func @stale(%w: tensor<8xf32>, %dy: tensor<8xf32>, %x: tensor<8xf32>, %lr: 
 
 // -----
 
+// Tests the same with the parameter read through a view.
+// CHECK-LABEL: func.func @stale_view
+// CHECK: %[[V:.*]] = stow.reshape
+// CHECK: %[[DX:.*]] = stow.map %{{.*}}, %[[V]] {stow.phase = "backward"}
+// CHECK: stow.map {{.*}} {stow.phase = "update", updates = array<i64: 0, 0>}
+// CHECK: stow.map %[[DX]]{{.*}} {stow.phase = "backward"}
+func.func @stale_view(%w: tensor<8xf32>, %dy: tensor<2x4xf32>, %x: tensor<2x4xf32>, %dw: tensor<8xf32>, %lr: tensor<f32>) -> (tensor<8xf32>, tensor<2x4xf32>) {
+  %v = stow.reshape %w : (tensor<8xf32>) -> tensor<2x4xf32>
+  %dx = stow.mul %dy, %v {stow.phase = "backward"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %w1 = stow.sgd %w, %dw, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = "update"}
+      : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %dz = stow.relu_grad %dx, %x {stow.phase = "backward"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  return %w1, %dz : tensor<8xf32>, tensor<2x4xf32>
+}
+
+// -----
+
 // Tests that scalars computed for a kernel merge into it, whatever its shape, but that a row, which
 // the kernel would compute again for every one of its rows, does not.
 // CHECK-LABEL: func.func @scalars
