@@ -190,10 +190,13 @@ Target resizeTarget(NodeImport &node, size_t rank) {
   size_t scales = node.opset() == 10 ? 1 : 2;
   if (hasSizes) {
     target.sizes = node.constant(3, "sizes").ints;
-    auto change = node.batchChange();
-    for (size_t k = 0; change && k < target.axes.size() && k < target.sizes.size(); ++k)
-      if (target.axes[k] == 0 && node.isFromData(0) && target.sizes[k] == change->first)
-        target.sizes[k] = change->second;
+    // A batch baked into the sizes follows the data's.
+    const Shape &now = node.shape(0), *before = node.inputShapeBefore(0);
+    bool isBaked = before && before->size() == now.size() && !node.followsBatch(3);
+    for (size_t k = 0; isBaked && k < std::min(target.axes.size(), target.sizes.size()); ++k)
+      if (size_t axis = target.axes[k];
+          (*before)[axis] != now[axis] && target.sizes[k] == (*before)[axis])
+        target.sizes[k] = now[axis];
   } else if (node.has(scales)) {
     const Literal &given = node.constant(scales, "scales");
     for (int64_t i = 0; i < given.size(); ++i)
