@@ -235,7 +235,7 @@ Bytes shareInPlace(func::FuncOp graph) {
   graph.walk([&](ConcatOp concat) {
     for (auto [number, input] : llvm::enumerate(concat.getInputs()))
       if (concat.isInside(number))
-        inside.insert(input);
+        inside.insert(viewedValue(input)); // the part itself, under whatever shape it is joined
   });
   llvm::DenseMap<Value, int64_t> end;
   for (const Storage &storage : liveness.storages())

@@ -22,12 +22,8 @@ public:
     step.problem.name = graph.getSymName().str();
     step.problem.costUnit = "s";
     step.problem.costDenominator = 1'000'000'000;
-    for (BlockArgument argument : block.getArguments()) {
-      bool isState = isStateKind(kindOfArgument(graph, argument.getArgNumber()));
-      addValue(argument, isState);
-      if (isState)
-        pinned.insert(argument);
-    }
+    for (BlockArgument argument : block.getArguments())
+      addValue(argument, isStateKind(kindOfArgument(graph, argument.getArgNumber())));
     for (Operation &op : block)
       if (!launchesNothing(&op))
         addOp(op);
@@ -119,23 +115,29 @@ private:
     if (!llvm::is_contained(scheduled.overwrites, ids[old]))
       scheduled.overwrites.push_back(ids[old]);
     scheduled.recomputable = false;
-    pinned.insert(result);
   }
 
-  /// Operands that stow-share-in-place may give to `result`.
+  /// Operands that stow-share-in-place may give to `result`: whole storages, which a concat that
+  /// its inputs lie inside of is as well.
   void addOverwriteOptions(Operation &op, schedule::Op &scheduled, OpResult result,
                            AliasOpInterface alias) {
+    const Bytes size = storedBytesOf(result.getType());
     for (unsigned candidate : alias.getOverwritableOperands(result.getResultNumber())) {
-      Value value = op.getOperand(candidate), root = viewedValue(value);
-      auto found = ids.find(root);
-      if (found == ids.end() || pinned.contains(root) || parts.contains(found->second) ||
-          storedBytesOf(value.getType()) != storedBytesOf(result.getType()) ||
-          storedBytesOf(root.getType()) != storedBytesOf(result.getType()))
+      Value value = op.getOperand(candidate);
+      const StorageId storage = liveness.storageOf(value);
+      const Storage &whole = liveness.storages()[storage];
+      if (whole.isState || !liveness.isWhole(value) || storedBytesOf(value.getType()) != size)
+        continue;
+      // Any value that the op reads of the storage stands for all of it.
+      auto inside = llvm::find_if(scheduled.inputs, [&](schedule::ValueId id) {
+        return liveness.storageOf(step.values[id]) == storage;
+      });
+      if (inside == scheduled.inputs.end())
         continue;
       bool readOtherwise = llvm::any_of(op.getOperands(), [&](Value other) {
-        return other != value && viewedValue(other) == root;
+        return other != value && liveness.storageOf(other) == storage;
       });
-      schedule::OverwriteOption option = {ids[result], found->second};
+      schedule::OverwriteOption option = {ids[result], *inside};
       if (!readOtherwise && !llvm::is_contained(scheduled.mayOverwrite, option))
         scheduled.mayOverwrite.push_back(option);
     }
@@ -143,9 +145,13 @@ private:
 
   /// What the caller reads may not be overwritten by anyone.
   void dropOptionsOnKept() {
+    llvm::DenseSet<schedule::StorageId> kept;
+    for (const schedule::Value &value : step.problem.values)
+      if (value.keep)
+        kept.insert(value.storage);
     for (schedule::Op &op : step.problem.ops)
       llvm::erase_if(op.mayOverwrite, [&](const schedule::OverwriteOption &option) {
-        return step.problem.values[option.input].keep;
+        return kept.contains(step.problem.values[option.input].storage);
       });
   }
 
@@ -154,7 +160,6 @@ private:
   Bytes alignment;
   StepProblem step;
   llvm::DenseMap<Value, schedule::ValueId> ids;
-  llvm::DenseSet<Value> pinned;
   Liveness liveness;
   llvm::DenseMap<StorageId, schedule::ValueId> firstOf; ///< of storages that hold parts
   llvm::DenseSet<schedule::ValueId> parts;
@@ -182,11 +187,24 @@ public:
     for (Operation *view : llvm::reverse(views))
       if (!placed.contains(view))
         view->erase();
+    eraseUnread();
     return clones;
   }
 
 private:
   static bool isView(Operation *op) { return launchesNothing(op) && op->getNumOperands() > 0; }
+
+  /// A schedule may run an op again for a reader that another run serves in the end.
+  void eraseUnread() {
+    SmallVector<Operation *> ops =
+        llvm::map_to_vector(block.without_terminator(), [](Operation &op) { return &op; });
+    for (Operation *op : llvm::reverse(ops)) {
+      if (!op->use_empty() || !(isView(op) || op->hasAttr(kRecomputeAttr)))
+        continue;
+      clones -= isView(op) ? 0 : 1;
+      op->erase();
+    }
+  }
 
   void execute(Operation *op) {
     SmallVector<Value> inputs =

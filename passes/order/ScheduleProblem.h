@@ -31,8 +31,9 @@ struct StepProblem {
 StepProblem buildStepProblem(mlir::func::FuncOp graph, const CostModel &costs, Bytes alignment);
 
 /// Rewrites `graph`, which `step` was built from, to run as `solution` says. The first run of an op
-/// moves it; every further run is a clone with stow.recompute. Every reader gets the latest result
-/// in front of it. In-place marks are left to stow-share-in-place. Returns the number of clones.
+/// moves it; every further run that something reads is a clone with stow.recompute. Every reader
+/// gets the latest result in front of it. In-place marks are left to stow-share-in-place. Returns
+/// the number of clones.
 unsigned applySchedule(mlir::func::FuncOp graph, const StepProblem &step,
                        const schedule::Solution &solution);
 

@@ -6,9 +6,13 @@
 //   bytes  0        64            192        256
 //          | weight | activation 3 | (free)   |        events: weight, activation 3
 //
-// What lies inside a larger tensor is a comb: runs of `width` bytes, one every `pitch` bytes.
+// What lies inside a larger tensor is a comb: runs of `width` bytes, repeated at one or more
+// levels.
 //
-//   concat of a (2 columns) and b (1):   aab aab aab aab      a: width 2, pitch 3; b: width 1
+//   concat of a (2 columns) and b (1):   aab aab aab aab      a: width 2, 4 times every 3 bytes
+//   b itself a concat of rows c and d:   aac aac aad aad      c: width 1, 2 times every 3 bytes
+//
+// Whether two combs share a byte is answered exactly, whatever their levels.
 #include "passes/verify/Passes.h"
 
 #include "ir/Stow.h"
@@ -26,38 +30,61 @@ namespace stow {
 
 namespace {
 
-/// Runs of `width` bytes, `pitch` apart, the first one at `begin`, the last one before `end`. A
-/// dense tensor is one run.
+/// A comb: `levels[0].count` copies, `levels[0].stride` bytes apart, of what the further levels
+/// say, down to runs of `width` bytes. A copy ends before the next one begins. A dense tensor is
+/// one run.
 struct Comb {
-  int64_t begin = 0, end = 0, pitch = 0, width = 0;
+  struct Level {
+    int64_t stride = 0, count = 0;
+    bool operator==(const Level &) const = default;
+  };
+
+  int64_t begin = 0, end = 0, width = 0;
+  SmallVector<Level, 2> levels = {};
 
   bool operator==(const Comb &) const = default;
-  bool isDense() const { return width == end - begin; }
+  bool isDense() const { return levels.empty(); }
   bool isEmpty() const { return begin == end; }
 
   bool overlaps(const Comb &other) const {
-    if (isEmpty() || other.isEmpty() || begin >= other.end || other.begin >= end)
-      return false;
-    if (other.isDense())
-      return meetsRun(other.begin, other.end);
-    if (isDense())
-      return other.meetsRun(begin, end);
-    if (pitch != other.pitch)
-      return true; // of combs that differ nothing can be said but that their ranges overlap
-    // Run i here and run j there meet when -width < begin - other.begin + (i - j) pitch <
-    // other.width.
-    int64_t distance = begin - other.begin;
-    int64_t steps = std::min(floorDivide(other.width - 1 - distance, pitch), runs() - 1);
-    return steps > -other.runs() && distance + steps * pitch > -width; // steps: the largest i - j
+    return !isEmpty() && !other.isEmpty() &&
+           meet(levels, width, other.levels, other.width, begin - other.begin);
   }
 
 private:
+  static int64_t extent(ArrayRef<Level> levels, int64_t width) {
+    for (const Level &level : levels)
+      width += (level.count - 1) * level.stride;
+    return width;
+  }
   static int64_t floorDivide(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
-  int64_t runs() const { return (end - begin - width) / pitch + 1; }
-  bool meetsRun(int64_t low, int64_t high) const {
-    // The first run that ends behind `low`.
-    int64_t run = low < begin + width ? 0 : (low - begin - width) / pitch + 1;
-    return run < runs() && begin + run * pitch < high;
+
+  /// True when two combs share a byte, the left one beginning `distance` bytes behind the right
+  /// one.
+  static bool meet(ArrayRef<Level> left, int64_t leftWidth, ArrayRef<Level> right,
+                   int64_t rightWidth, int64_t distance) {
+    if (distance >= extent(right, rightWidth) || -distance >= extent(left, leftWidth))
+      return false;
+    if (left.empty() && right.empty())
+      return true;
+    if (left.empty() || (!right.empty() && right.front().stride > left.front().stride))
+      return meet(right, rightWidth, left, leftWidth, -distance);
+    // Copies of the left one, or, where both repeat alike, differences of copies: the pair of the
+    // i-th and the j-th is like all others with the same i - j.
+    const auto [stride, count] = left.front();
+    left = left.drop_front();
+    int64_t first = 0;
+    if (!right.empty() && right.front().stride == stride) {
+      first = 1 - right.front().count;
+      right = right.drop_front();
+    }
+    first = std::max(first, floorDivide(-extent(left, leftWidth) - distance, stride) + 1);
+    const int64_t last =
+        std::min(count - 1, floorDivide(extent(right, rightWidth) - 1 - distance, stride));
+    for (int64_t copy = first; copy <= last; ++copy)
+      if (meet(left, leftWidth, right, rightWidth, distance + copy * stride))
+        return true;
+    return false;
   }
 };
 
@@ -94,8 +121,7 @@ private:
     if (piece != dense.begin())
       --piece;
     while (piece != dense.end() && piece->first < comb.end) {
-      int64_t width = piece->second.end - piece->first;
-      if (comb.overlaps({piece->first, piece->second.end, width, width})) {
+      if (comb.overlaps({piece->first, piece->second.end, piece->second.end - piece->first})) {
         whole[piece->second.event] = false;
         piece = dense.erase(piece);
       } else {
@@ -204,13 +230,7 @@ private:
   LogicalResult step(Operation &op) {
     if (op.hasTrait<OpTrait::IsTerminator>())
       return leave(op);
-    bool ok = true;
-    for (OpOperand &operand : op.getOpOperands())
-      ok &= succeeded(checkRead(operand));
-    if (!ok)
-      return failure();
-    if (auto concat = dyn_cast<ConcatOp>(op))
-      return join(concat);
+    // A view reads nothing; it carries the writes of what it looks at to its own readers.
     if (auto slice = dyn_cast<SliceOp>(op); slice && op.hasAttr(kInsideAttr))
       return view(slice);
     auto alias = dyn_cast<AliasOpInterface>(&op);
@@ -222,6 +242,13 @@ private:
       places[op.getResult(0)] = places.lookup(viewed);
       return success();
     }
+    bool ok = true;
+    for (OpOperand &operand : op.getOpOperands())
+      ok &= succeeded(checkRead(operand));
+    if (!ok)
+      return failure();
+    if (auto concat = dyn_cast<ConcatOp>(op))
+      return join(concat);
     return write(op);
   }
 
@@ -370,8 +397,7 @@ private:
     auto offset = op.getAttrOfType<IntegerAttr>(kWorkspaceOffsetAttr);
     if (!offset)
       return op.emitError() << "lacks stow.workspace_offset";
-    Comb range = {offset.getInt(), offset.getInt() + bytes.getInt(), bytes.getInt(),
-                  bytes.getInt()};
+    Comb range = {offset.getInt(), offset.getInt() + bytes.getInt(), bytes.getInt()};
     if (failed(checkBounds(range, &op, "workspace")))
       return failure();
     for (Value operand : op.getOperands())
@@ -417,36 +443,33 @@ private:
     if (layoutOf(type).pitch)
       return boxAt(offset, tensor, tensor.getShape());
     int64_t bytes = storedBytesOf(type);
-    return {offset, offset + bytes, bytes, bytes};
+    return {offset, offset + bytes, bytes};
   }
 
   /// The bytes of a box of a tensor, its first element at `offset`: dimensions are joined from the
-  /// innermost on while they are contiguous; the first gap is the pitch. Further gaps, which no
-  /// part has, make one run of everything between.
+  /// innermost on while they are contiguous; every gap begins a level.
   static Comb boxAt(int64_t offset, RankedTensorType whole, ArrayRef<int64_t> sizes) {
     if (llvm::is_contained(sizes, 0))
-      return {offset, offset, 0, 0};
+      return {offset, offset, 0};
     std::vector<int64_t> strides = byteStrides(whole);
     SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, whole.getRank()));
     llvm::erase_if(dims, [&](int64_t dim) { return sizes[dim] == 1; });
     llvm::sort(dims, [&](int64_t a, int64_t b) {
       return std::pair(strides[a], a) < std::pair(strides[b], b);
     });
-    int64_t last = sizeOf(dtypeOf(whole.getElementType()));
-    int64_t width = last, pitch = 0, next = last;
-    bool regular = true;
+    Comb comb = {offset, offset, sizeOf(dtypeOf(whole.getElementType()))};
+    comb.end += comb.width;
     for (int64_t dim : dims) {
-      last += (sizes[dim] - 1) * strides[dim];
-      if (strides[dim] != next && pitch == 0)
-        pitch = strides[dim];
-      else if (strides[dim] != next)
-        regular = false;
-      next = strides[dim] * sizes[dim];
-      width = pitch == 0 ? next : width;
+      comb.end += (sizes[dim] - 1) * strides[dim];
+      auto *inner = comb.levels.empty() ? nullptr : &comb.levels.front();
+      if (!inner && strides[dim] == comb.width)
+        comb.width *= sizes[dim];
+      else if (inner && strides[dim] == inner->stride * inner->count)
+        inner->count *= sizes[dim];
+      else
+        comb.levels.insert(comb.levels.begin(), {strides[dim], sizes[dim]});
     }
-    if (!regular || pitch == 0)
-      return {offset, offset + last, last, last};
-    return {offset, offset + last, pitch, width};
+    return comb;
   }
 
   LogicalResult checkBounds(Comb range, Operation *place, StringRef what, bool isAligned = true) {

@@ -122,3 +122,23 @@ func.func @layouts(%x: tensor<1x2x2x2xf32, #stow.layout<"0,2,3,1">>) -> tensor<1
   }
   return %y : tensor<1x2x2x2xf32>
 }
+
+// -----
+
+// Tests that a result which lies inside a concat keeps its place there, under whatever shape it is
+// joined: it takes over no operand's.
+// CHECK-LABEL: func.func @part_under_another_shape
+// CHECK-NOT: stow.in_place
+// CHECK: return
+func.func @part_under_another_shape(%x: tensor<4x8xf32>) -> tensor<48xf32> {
+  %a = stow.matmul %x, %x {transpose_a = true, transpose_b = false} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  %r = stow.reduce_sum %a {axes = array<i64: 1>, keepdims = false} : (tensor<8x8xf32>) -> tensor<8xf32>
+  %s = stow.slice %a {starts = array<i64: 0, 0>, sizes = array<i64: 4, 8>} : (tensor<8x8xf32>) -> tensor<4x8xf32>
+  %b = stow.map %s : (tensor<4x8xf32>) -> tensor<4x8xf32> {
+  ^bb0(%p: f32):
+    stow.yield %p : f32
+  }
+  %v = stow.reshape %b : (tensor<4x8xf32>) -> tensor<32xf32>
+  %y = stow.concat %r, %v, %r {axis = 0 : i64, stow.inside = array<i64: 1>} : (tensor<8xf32>, tensor<32xf32>, tensor<8xf32>) -> tensor<48xf32>
+  return %y : tensor<48xf32>
+}
