@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <tuple>
+#include <utility>
 
 using namespace mlir;
 
@@ -21,9 +23,14 @@ namespace {
 
 constexpr Bytes kAlignment = 64; // stow-pack-buffers' default
 
-/// Steps to pack one candidate, about a second up to 15,000 buffers. Where they do not suffice, the
-/// next candidate is a quarter of a percent smaller: that is found sooner than a better packing.
+/// Steps to pack one of many candidates, about a second up to 15,000 buffers. Where they do not
+/// suffice, the next candidate is a quarter of a percent smaller: that is found sooner than a
+/// better packing.
 constexpr int64_t kPackingWork = 500'000'000;
+
+/// Steps to pack the step in program order, everything kept or in segments: nothing else is tried
+/// for it.
+const int64_t kThoroughPackingWork = PackBuffersPassOptions().work;
 
 func::FuncOp trainGraph(ModuleOp module) {
   auto graph = module.lookupSymbol<func::FuncOp>("train");
@@ -37,29 +44,39 @@ Bytes bytesAttr(Operation *op, StringRef name) {
   return attr ? attr.getInt() : 0;
 }
 
-OwningOpRef<ModuleOp> copyOf(const OwningOpRef<ModuleOp> &module) {
-  return cast<ModuleOp>(module.get()->clone());
+bool hasSharedStorage(const schedule::Problem &problem) {
+  std::vector<char> isTaken(problem.storages.size(), 0);
+  return llvm::any_of(problem.values, [&](const schedule::Value &value) {
+    return !problem.storages[value.storage].pinned && std::exchange(isTaken[value.storage], 1);
+  });
+}
+
+OwningOpRef<ModuleOp> clone(const OwningOpRef<ModuleOp> &module) {
+  return module ? cast<ModuleOp>(module.get()->clone()) : OwningOpRef<ModuleOp>();
+}
+
+/// The one with the smaller arena, else the less time, else the first.
+StepChoice &better(StepChoice &first, StepChoice &second) {
+  return std::tie(second.arenaBytes, second.time) < std::tie(first.arenaBytes, first.time) ? second
+                                                                                           : first;
 }
 
 } // namespace
 
 class BudgetPlanner::Impl {
 public:
-  Impl(ModuleOp prepared, const CostModel &deviceCosts, BudgetOptions options)
-      : costs(deviceCosts), options(options), prepared(prepared) {
-    bound = cast<ModuleOp>(prepared->clone());
-    runStage(*bound, "order", [](PassManager &manager) {
-      manager.addPass(createCheckpointPass(CheckpointPassOptions{}));
-      manager.addPass(createBindStatePass());
-      manager.addPass(createPlaceInsidePass());
-    });
-    StepProblem step = buildStepProblem(trainGraph(*bound), costs, kAlignment);
-    keepAll = place("keep all", copyOf(bound));
-    stateOutside = bytesAttr(*keepAll.placed, kPersistentBytesAttr) - step.problem.pinnedBytes();
-    problem = std::move(step.problem);
-    schedule::PlanOptions planOptions;
-    planOptions.effort = options.effort;
-    planner = std::make_unique<schedule::Planner>(problem, planOptions);
+  Impl(ModuleOp prepared, const CostModel &deviceCosts, BudgetOptions given)
+      : costs(deviceCosts), effort(given.effort), prepared(prepared),
+        candidates(deviceCosts, std::move(given.candidates)) {
+    bound = ordered("none");
+    problem = problemOf(*bound).problem;
+    hasParts = hasSharedStorage(problem);
+    planner = std::make_unique<schedule::Planner>(problem, planOptions());
+    keepAll = inBestOrder("keep all", bound, *planner);
+    if (keepAll.isRefused())
+      throw Error::internal("internal error: the checks refuse this step with everything kept: " +
+                            describe(candidates.refusals().front()));
+    stateOutside = bytesAttr(*keepAll.placed, kPersistentBytesAttr) - problem.pinnedBytes();
     for (auto graph : keepAll.placed->getOps<func::FuncOp>())
       if (graph.getSymName() != "train")
         otherGraphs = std::max(otherGraphs, bytesAttr(graph, kLowerBoundAttr));
@@ -67,8 +84,8 @@ public:
 
   std::optional<StepChoice> plan(Bytes budget) {
     if (keepAll.arenaBytes <= budget)
-      return share(keepAll);
-    if (otherGraphs > budget)
+      return copyOf(keepAll);
+    if (budget < (hasParts ? otherGraphs : lowerBound()))
       return std::nullopt;
     bool triedSegments = false;
     auto trySegments = [&](schedule::Cost below) {
@@ -90,23 +107,23 @@ public:
     };
     for (int i = firstWithin(budget); i < kRows && row(i); ++i) {
       const schedule::FrontierRow &row = *this->row(i);
+      if (row.peakBytes + stateOutside > roundedUp(budget) && liveBytesOf(i) > budget)
+        continue;
       if (const StepChoice *tightened = takeWaiting(row.time); tightened)
-        return trySegments(tightened->time) ? share(segments()) : share(*tightened);
+        return trySegments(tightened->time) ? copyOf(segments()) : copyOf(*tightened);
       if (trySegments(row.time))
-        return share(segments());
+        return copyOf(segments());
       if (arenaOf(i) <= budget)
-        return share(placedRow(i));
+        return copyOf(placedRow(i));
       if (const StepChoice *tightened = tightenedRow(i))
         waiting.push_back(tightened);
     }
     if (const StepChoice *tightened = takeWaiting(std::numeric_limits<schedule::Cost>::max()))
-      return trySegments(tightened->time) ? share(segments()) : share(*tightened);
+      return trySegments(tightened->time) ? copyOf(segments()) : copyOf(*tightened);
     if (trySegments(segments().time))
-      return share(segments());
-    if (budget < lowerBound())
-      return std::nullopt;
+      return copyOf(segments());
     // A row planned again may take less than the peak of the row it comes from.
-    return smallest().arenaBytes <= budget ? std::optional(share(smallest())) : std::nullopt;
+    return smallest().arenaBytes <= budget ? std::optional(copyOf(smallest())) : std::nullopt;
   }
 
   const StepChoice &smallest() {
@@ -116,21 +133,28 @@ public:
   }
 
   Bytes lowerBound() {
-    Bytes arena = planner->peakBound() + stateOutside - (kAlignment - 1);
-    return std::max(arena, otherGraphs);
+    const Bytes bound =
+        std::max(planner->peakBound() + stateOutside - (kAlignment - 1), otherGraphs);
+    return hasParts ? std::min(bound, smallest().arenaBytes) : bound;
   }
 
   schedule::Cost timeBound(Bytes budget) {
     return planner->timeBound(roundedUp(budget) - stateOutside);
   }
 
-  OwningOpRef<ModuleOp> ordered(const StepChoice &choice) const {
-    OwningOpRef<ModuleOp> module = choice.method == "segments" ? segmented() : copyOf(bound);
+  OwningOpRef<ModuleOp> orderedFormOf(const StepChoice &choice) const {
+    OwningOpRef<ModuleOp> module = choice.method == "segments" ? ordered("sqrt") : clone(bound);
     if (choice.solution)
       applyTo(*module, *choice.solution);
     runStage(*module, "order", addSharePasses);
     return module;
   }
+
+  const StepChoice &checkpointed() { return better(keepAll, segments()); }
+
+  const std::vector<Refusal> &refusals() const { return candidates.refusals(); }
+
+  bool isBoundProven() const { return !hasParts; }
 
   StepChoice keepAll;
   schedule::Problem problem; ///< of the training graph
@@ -140,18 +164,21 @@ private:
   static Bytes roundedUp(Bytes budget) { return alignUp(budget, kAlignment); }
 
   StepChoice findSmallest() {
-    StepChoice best = share(keepAll);
+    StepChoice best = copyOf(keepAll);
     if (segments().arenaBytes < best.arenaBytes)
-      best = share(segments());
+      best = copyOf(segments());
     // Peaks rise from the last row on, and no arena is smaller than its peak.
     for (int i = lastRow(); i >= 0; --i) {
-      if (row(i)->peakBytes + stateOutside - (kAlignment - 1) >= best.arenaBytes)
+      if (row(i)->peakBytes + stateOutside - (kAlignment - 1) >=
+          best.arenaBytes + placementSlack(best.arenaBytes))
         break;
+      if (row(i)->peakBytes + stateOutside >= best.arenaBytes && liveBytesOf(i) >= best.arenaBytes)
+        continue;
       if (arenaOf(i) < best.arenaBytes)
-        best = share(placedRow(i));
+        best = copyOf(placedRow(i));
       if (const StepChoice *tightened = tightenedRow(i))
         if (tightened->arenaBytes < best.arenaBytes)
-          best = share(*tightened);
+          best = copyOf(*tightened);
     }
     return best;
   }
@@ -172,13 +199,19 @@ private:
   }
 
   bool isWithin(int index, Bytes budget) {
-    return row(index) && row(index)->peakBytes + stateOutside <= roundedUp(budget);
+    return row(index) && row(index)->peakBytes + stateOutside <= asLiveBytes(budget);
   }
+
+  /// The schedule problem takes what lies inside a concat, or in what a slice looks at, from
+  /// program order. A row's own placement is decided anew and may need less than the problem says,
+  /// up to 5 % on random networks, so that rows a little above a budget are looked at as well.
+  Bytes placementSlack(Bytes bytes) const { return hasParts ? bytes / 20 : 0; }
+  Bytes asLiveBytes(Bytes budget) const { return roundedUp(budget) + placementSlack(budget); }
 
   /// The first row whose live bytes are within the budget, if there is one.
   int firstWithin(Bytes budget) {
     int index = 0;
-    while (index < kRows && rowBudget(index) + stateOutside > roundedUp(budget))
+    while (index < kRows && rowBudget(index) + stateOutside > asLiveBytes(budget))
       ++index;
     if (index == kRows || !row(index))
       index = lastRow() + 1;
@@ -203,6 +236,19 @@ private:
       if (isSame(*row(known), *row(index)))
         return &entry;
     return nullptr;
+  }
+
+  /// Live bytes of the row as it is placed: less work than its arena, and no more than that.
+  Bytes liveBytesOf(int index) {
+    if (const Bytes *known = findSame(liveBytesOfRow, index))
+      return *known;
+    OwningOpRef<ModuleOp> module = clone(bound);
+    applyTo(*module, row(index)->solution);
+    func::FuncOp graph = trainGraph(*module);
+    placeInside(graph);
+    shareInPlace(graph);
+    const Liveness liveness(graph);
+    return liveBytesOfRow[index] = liveness.transientPeak() + liveness.stateBytes();
   }
 
   Bytes arenaOf(int index) {
@@ -236,7 +282,9 @@ private:
     schedule::Problem tighter = problem;
     schedule::Solution solution = row.solution;
     for (int round = 0; round < kRounds; ++round) {
-      StepChoice choice = round == 0 ? share(placedRow(index)) : scheduled(solution);
+      StepChoice choice = round == 0 ? copyOf(placedRow(index)) : scheduled(solution);
+      if (choice.isRefused())
+        break;
       if (choice.arenaBytes <= target) {
         // A faster plan here would have been on the frontier but for luck; rows come first.
         if (round > 0 && choice.time >= row.time)
@@ -253,83 +301,84 @@ private:
     return found ? &*found : nullptr;
   }
 
-  /// A copy of a choice with a module of its own.
-  static StepChoice share(const StepChoice &choice) {
-    StepChoice copy;
-    copy.method = choice.method;
-    copy.solution = choice.solution;
-    copy.time = choice.time;
-    copy.livePeakBytes = choice.livePeakBytes;
-    copy.arenaBytes = choice.arenaBytes;
-    copy.placed = copyOf(choice.placed);
-    return copy;
+  schedule::PlanOptions planOptions() const {
+    schedule::PlanOptions options;
+    options.effort = effort;
+    return options;
+  }
+
+  StepProblem problemOf(ModuleOp module) const {
+    return buildStepProblem(trainGraph(module), costs, kAlignment);
   }
 
   void applyTo(ModuleOp module, const schedule::Solution &solution) const {
-    func::FuncOp graph = trainGraph(module);
-    applySchedule(graph, buildStepProblem(graph, costs, kAlignment), solution);
+    applySchedule(trainGraph(module), problemOf(module), solution);
   }
 
-  OwningOpRef<ModuleOp> segmented() const {
+  /// The prepared step, or its segments, with state bound, as schedule problems are read off it.
+  OwningOpRef<ModuleOp> ordered(const std::string &checkpoint) const {
     OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
-    runStage(*module, "order", [](PassManager &manager) {
+    runStage(*module, "order", [&](PassManager &manager) {
       CheckpointPassOptions options;
-      options.mode = "sqrt";
+      options.mode = checkpoint;
       manager.addPass(createCheckpointPass(options));
       manager.addPass(createBindStatePass());
+      manager.addPass(createPlaceInsidePass());
     });
     return module;
   }
 
-  const StepChoice &segments() {
-    if (!segmentChoice)
-      segmentChoice = place("segments", segmented());
+  /// `module` as it is, or reordered by the best order that `orders`, the planner of its problem,
+  /// found.
+  StepChoice inBestOrder(const char *method, const OwningOpRef<ModuleOp> &module,
+                         const schedule::Planner &orders) {
+    StepChoice asGiven = candidates.make(method, clone(module), kThoroughPackingWork);
+    const schedule::FrontierRow leanest = orders.leanestOrder();
+    if (leanest.peakBytes >= orders.inputOrderPeak())
+      return asGiven;
+    StepChoice reordered = scheduled(method, module, leanest.solution);
+    return std::move(better(asGiven, reordered));
+  }
+
+  StepChoice &segments() {
+    if (!segmentChoice) {
+      OwningOpRef<ModuleOp> module = ordered("sqrt");
+      const schedule::Planner orders(problemOf(*module).problem, planOptions());
+      segmentChoice = inBestOrder("segments", module, orders);
+    }
     return *segmentChoice;
   }
 
-  StepChoice scheduled(const schedule::Solution &solution) {
-    OwningOpRef<ModuleOp> module = copyOf(bound);
-    applyTo(*module, solution);
-    StepChoice choice = place("schedule", std::move(module));
+  StepChoice scheduled(const char *method, const OwningOpRef<ModuleOp> &module,
+                       const schedule::Solution &solution) {
+    OwningOpRef<ModuleOp> copy = clone(module);
+    applyTo(*copy, solution);
+    StepChoice choice = candidates.make(method, std::move(copy), kPackingWork);
     choice.solution = solution;
     return choice;
   }
-
-  /// Shares, packs and verifies.
-  StepChoice place(const char *method, OwningOpRef<ModuleOp> module) {
-    StepChoice choice;
-    choice.method = method;
-    runStage(*module, "order", addSharePasses);
-    func::FuncOp graph = trainGraph(*module);
-    choice.time = costs.timeOf(graph).total();
-    Liveness liveness(graph);
-    choice.livePeakBytes = liveness.transientPeak() + liveness.stateBytes();
-    runStage(*module, "place", [](PassManager &manager) {
-      PackBuffersPassOptions pack;
-      pack.work = kPackingWork;
-      addPlacePasses(manager, pack);
-    });
-    choice.arenaBytes = bytesAttr(*module, kArenaBytesAttr);
-    choice.placed = std::move(module);
-    return choice;
+  StepChoice scheduled(const schedule::Solution &solution) {
+    return scheduled("schedule", bound, solution);
   }
 
   const CostModel costs;
-  const BudgetOptions options;
+  const double effort;
   ModuleOp prepared;
+  CandidateMaker candidates;
   OwningOpRef<ModuleOp> bound; ///< everything kept, state bound, nothing shared yet
   std::unique_ptr<schedule::Planner> planner;
   std::optional<StepChoice> segmentChoice, smallestChoice;
   std::map<int, std::optional<schedule::FrontierRow>> knownRows;
-  std::map<int, Bytes> arenaOfRow;
+  std::map<int, Bytes> arenaOfRow, liveBytesOfRow;
   std::optional<std::pair<int, StepChoice>> lastPlaced;
   std::map<int, std::optional<StepChoice>> tightened; ///< of rows that packing overshot
   Bytes stateOutside = 0; ///< state that the training graph does not hold
   Bytes otherGraphs = 0;  ///< least arena of the other graphs
+  bool hasParts = false;  ///< some storage but state's holds several values
 };
 
 BudgetPlanner::BudgetPlanner(ModuleOp prepared, const CostModel &costs, BudgetOptions options)
-    : impl(std::make_unique<Impl>(prepared, costs, options)) {}
+    : impl(std::make_unique<Impl>(prepared, costs, std::move(options))) {}
 BudgetPlanner::~BudgetPlanner() = default;
 
 const schedule::Problem &BudgetPlanner::problem() const { return impl->problem; }
@@ -338,8 +387,22 @@ std::optional<StepChoice> BudgetPlanner::plan(Bytes budget) { return impl->plan(
 const StepChoice &BudgetPlanner::smallest() { return impl->smallest(); }
 Bytes BudgetPlanner::lowerBound() { return impl->lowerBound(); }
 schedule::Cost BudgetPlanner::timeBound(Bytes budget) { return impl->timeBound(budget); }
+const StepChoice &BudgetPlanner::checkpointed() { return impl->checkpointed(); }
+bool BudgetPlanner::isBoundProven() const { return impl->isBoundProven(); }
+const std::vector<Refusal> &BudgetPlanner::refusals() const { return impl->refusals(); }
 OwningOpRef<ModuleOp> BudgetPlanner::ordered(const StepChoice &choice) const {
-  return impl->ordered(choice);
+  return impl->orderedFormOf(choice);
+}
+
+StepChoice BudgetPlanner::copyOf(const StepChoice &choice) {
+  StepChoice copy;
+  copy.method = choice.method;
+  copy.solution = choice.solution;
+  copy.time = choice.time;
+  copy.livePeakBytes = choice.livePeakBytes;
+  copy.arenaBytes = choice.arenaBytes;
+  copy.placed = clone(choice.placed);
+  return copy;
 }
 
 } // namespace stow

@@ -1,7 +1,7 @@
 // The joint decision under a memory budget: order, recomputation, in-place sharing and packing.
 //
 //   candidates, by rising time          budget B
-//     keep everything             arena      |
+//     keep everything             arena      |   in program order, or in the order that takes less
 //     schedules, 1/4 % apart      arena      |   the first whose packed arena is at most B wins
 //       with windows tightened    arena      |
 //     segments (sqrt)             arena      v
@@ -11,6 +11,7 @@
 // judged by its real arena, packed and verified, not by its sum of live bytes.
 #pragma once
 
+#include "compiler/Candidate.h"
 #include "passes/order/ScheduleProblem.h"
 #include "passes/solvers/schedule/PlanSchedule.h"
 
@@ -22,32 +23,30 @@
 
 namespace stow {
 
-/// One way to run the step, packed and verified.
-struct StepChoice {
-  std::string method;                         ///< "keep all", "schedule" or "segments"
-  std::optional<schedule::Solution> solution; ///< of a schedule
-  schedule::Cost time = 0;                    ///< of the training graph, in nanoseconds
-  Bytes livePeakBytes = 0;                    ///< state included
-  Bytes arenaBytes = 0;
-  mlir::OwningOpRef<mlir::ModuleOp> placed;
-};
-
 struct BudgetOptions {
   double effort = 1; ///< of the schedule search; 0: cuts only
+  CandidateOptions candidates = {};
 };
 
 class BudgetPlanner {
 public:
   /// `prepared` is the step form, fused, with layouts and workspaces. It is not changed.
-  /// Throws Error when a pass fails.
+  /// Throws Error when a pass fails, and Error(Internal) when the checks refuse the step with
+  /// everything kept in every order that is tried.
   BudgetPlanner(mlir::ModuleOp prepared, const CostModel &costs, BudgetOptions options = {});
   ~BudgetPlanner();
 
   /// The training graph as a schedule problem: what `stowage remat` takes.
   const schedule::Problem &problem() const;
 
-  /// The step with everything kept: 100 % of a relative budget, and the least time.
+  /// The step with everything kept, each op run once: 100 % of a relative budget, and the least
+  /// time. In the order with the smaller arena: program order, or the best that a search for
+  /// orders found.
   const StepChoice &keepAll() const;
+
+  /// Segments of the forward recomputed (stow-checkpoint), in the better of two orders as above,
+  /// or everything kept where that takes no more.
+  const StepChoice &checkpointed();
 
   /// The fastest candidate whose arena is at most `budget`; absent if there is none.
   std::optional<StepChoice> plan(Bytes budget);
@@ -55,11 +54,22 @@ public:
   /// The candidate with the smallest arena.
   const StepChoice &smallest();
 
-  /// No order, with any number of recomputations, has a smaller arena.
+  /// No order, with any number of recomputations, has a smaller arena. In steps that join and slice
+  /// the proof takes from program order what lies inside what, which leaves other placements out:
+  /// there it is no proof, and capped by the smallest arena found.
   Bytes lowerBound();
+
+  /// Whether `lowerBound` holds for every placement.
+  bool isBoundProven() const;
 
   /// No schedule within the budget takes less time, in nanoseconds.
   schedule::Cost timeBound(Bytes budget);
+
+  /// A choice with a module of its own.
+  static StepChoice copyOf(const StepChoice &choice);
+
+  /// The candidates so far that the checks refused. `plan` passes over them.
+  const std::vector<Refusal> &refusals() const;
 
   /// The ordered form of a choice: before packing.
   mlir::OwningOpRef<mlir::ModuleOp> ordered(const StepChoice &choice) const;

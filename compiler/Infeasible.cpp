@@ -57,23 +57,61 @@ int64_t batchOf(const Plan &plan) {
   return 0;
 }
 
-/// A batch that fits. What grows with the batch is guessed to be all that is not state.
-std::optional<Remedy> smallerBatch(mlir::MLIRContext &context, const Plan &plan,
-                                   const CompileOptions &options, Bytes budget) {
+bool isState(BufferKind kind) {
+  return kind == BufferKind::Parameter || kind == BufferKind::Statistic ||
+         kind == BufferKind::Optimizer;
+}
+
+/// Bytes of the live set at the peak that grow with the batch, as far as shapes tell: all but state
+/// that has a whole number of rows for every sample.
+Bytes bytesThatGrow(const Plan &plan, int64_t batch) {
+  std::optional<size_t> which = peakGraph(plan);
+  if (!which)
+    return 0;
+  const GraphPlan &graph = plan.graphs[*which];
+  Bytes bytes = 0;
+  for (const PlannedBuffer *buffer : liveAt(graph, graph.peakStep))
+    if (!isState(buffer->kind) && !buffer->shape.empty() && buffer->shape.front() % batch == 0)
+      bytes += buffer->size;
+  return bytes;
+}
+
+/// A batch that fits, or why none is named.
+struct BatchRemedy {
+  std::optional<Remedy> remedy;
+  std::string missing; ///< empty: the search was made and found none, or none is needed
+};
+
+BatchRemedy smallerBatch(mlir::MLIRContext &context, const Plan &plan,
+                         const CompileOptions &options, Bytes budget) {
   const int64_t batch = batchOf(plan);
   if (!options.modelPath.ends_with(".onnx") || batch < 2 || budget <= plan.persistentBytes)
-    return std::nullopt;
-  const double share = static_cast<double>(budget - plan.persistentBytes) /
-                       static_cast<double>(plan.arenaBytes - plan.persistentBytes);
+    return {};
+  const Bytes growing = bytesThatGrow(plan, batch), fixed = plan.arenaBytes - growing;
+  if (growing == 0 || budget <= fixed)
+    return {};
+  const double share = static_cast<double>(budget - fixed) / static_cast<double>(growing);
   const auto guess = static_cast<int64_t>(share * static_cast<double>(batch));
-  BatchAnswer found = findSomeBatch(context, options, budget, std::min(guess, batch - 1));
+  BatchAnswer found;
+  try {
+    found = findSomeBatch(context, options, budget, std::min(guess, batch - 1));
+  } catch (const Error &error) {
+    if (error.kind() != ErrorKind::BadInput)
+      throw;
+    return {std::nullopt, "a smaller batch was not tried: the model does not import at another "
+                          "batch than its own " +
+                              std::to_string(batch) +
+                              "; export it with a dynamic batch (dynamic_shapes, or dynamic_axes), "
+                              "or at a smaller one"};
+  }
   if (found.batch == 0)
-    return std::nullopt;
-  return Remedy{plan.arenaBytes - found.arenaBytes,
-                "a smaller batch, which fits: --batch=" + std::to_string(found.batch) +
-                    " instead of " + std::to_string(batch) +
-                    " (stowage max-batch finds the largest)",
-                true};
+    return {};
+  return {Remedy{plan.arenaBytes - found.arenaBytes,
+                 "a smaller batch, which fits: --batch=" + std::to_string(found.batch) +
+                     " instead of " + std::to_string(batch) +
+                     " (stowage max-batch finds the largest)",
+                 true},
+          ""};
 }
 
 /// What is said of a gain that is bytes of state: those are gone for sure, the rest is planned
@@ -101,8 +139,8 @@ std::optional<Remedy> frozenParameter(const Plan &plan) {
 }
 
 /// What would lower the arena, by what it gains.
-std::vector<Remedy> remedies(mlir::MLIRContext &context, const Plan &plan,
-                             const CompileOptions &options, Bytes budget) {
+std::vector<Remedy> remedies(const Plan &plan, const CompileOptions &options, Bytes budget,
+                             const std::optional<Remedy> &batch) {
   std::vector<Remedy> list;
   list.push_back({plan.arenaBytes - budget,
                   "a larger budget: --memory-budget=" + std::to_string(plan.arenaBytes), false});
@@ -112,7 +150,7 @@ std::vector<Remedy> remedies(mlir::MLIRContext &context, const Plan &plan,
                     "an optimizer without state: --optimizer=sgd:lr=... instead of " +
                         options.optimizer.text + kStateAlone,
                     true});
-  if (auto batch = smallerBatch(context, plan, options, budget))
+  if (batch)
     list.push_back(*batch);
   if (auto frozen = frozenParameter(plan))
     list.push_back(*frozen);
@@ -135,16 +173,20 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
   std::string text = "STOW1001: the step does not fit the memory budget\n";
   text += "  budget               " + formatBytesExact(budget) + "\n";
   text += "  smallest achievable  " + formatBytesExact(smallest.arenaBytes) + "\n";
-  text += "  proven lower bound   " + formatBytesExact(planner.lowerBound()) + "\n";
+  text += (planner.isBoundProven() ? "  proven lower bound   " : "  lower bound, about   ") +
+          formatBytesExact(planner.lowerBound()) + "\n";
   text += "  without recompute    " + formatBytesExact(planner.keepAll().arenaBytes) + "\n";
   text += "  of which state       " + formatBytesExact(plan.persistentBytes) + "\n";
   text += liveSet(plan);
   text += "remedies, by what they gain:\n";
   int number = 0;
-  for (const Remedy &remedy : remedies(context, plan, options, budget))
+  const BatchRemedy batch = smallerBatch(context, plan, options, budget);
+  for (const Remedy &remedy : remedies(plan, options, budget, batch.remedy))
     text += "  " + std::to_string(++number) + ". " + remedy.text + "\n     gains " +
             formatBytesExact(remedy.gain) + "; changes results? " +
             (remedy.changesResults ? "yes" : "no") + "\n";
+  if (!batch.missing.empty())
+    text += batch.missing + "\n";
   // A share of another step's arena is another budget, which its remedy need not fit.
   if (options.memoryBudget && options.memoryBudget->peakPercent)
     text += "a remedy that changes the step needs the budget in bytes: --memory-budget=" +

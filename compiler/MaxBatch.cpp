@@ -17,9 +17,9 @@ namespace {
 /// What is known about one batch.
 struct Probe {
   bool fits = false;
-  Bytes arenaBytes = 0;
+  Bytes arenaBytes = 0; ///< 0 where it does not
   double extraTime = 0;
-  Bytes lowerBound = 0; ///< 0 where the batch fits
+  Bytes lowerBound = 0; ///< 0 where the batch fits, or nothing is proven
 };
 
 class BatchSearch {
@@ -50,14 +50,29 @@ public:
     return fits;
   }
 
+  /// The smallest arena of a batch: more work than to find that it does not fit.
+  Bytes smallestAt(int64_t batch) {
+    OwningOpRef<ModuleOp> prepared = stepAt(batch);
+    return BudgetPlanner(*prepared, costs, planning()).smallest().arenaBytes;
+  }
+
 private:
-  Probe probe(int64_t batch) {
+  OwningOpRef<ModuleOp> stepAt(int64_t batch) {
     CompileOptions sized = options;
     sized.import.batch = batch;
-    OwningOpRef<ModuleOp> prepared = prepareStep(context, sized);
-    BudgetOptions budgetOptions;
-    budgetOptions.effort = effort;
-    BudgetPlanner planner(*prepared, costs, budgetOptions);
+    return prepareStep(context, sized);
+  }
+
+  BudgetOptions planning() const {
+    BudgetOptions planning;
+    planning.effort = effort;
+    planning.candidates.refusedPath = refusedPathOf(options);
+    return planning;
+  }
+
+  Probe probe(int64_t batch) {
+    OwningOpRef<ModuleOp> prepared = stepAt(batch);
+    BudgetPlanner planner(*prepared, costs, planning());
     Probe result;
     if (std::optional<StepChoice> choice = planner.plan(budget)) {
       result.fits = true;
@@ -65,9 +80,9 @@ private:
       result.extraTime =
           static_cast<double>(choice->time) / static_cast<double>(planner.keepAll().time) - 1;
     } else {
-      result.arenaBytes = planner.smallest().arenaBytes;
-      result.lowerBound = planner.lowerBound();
+      result.lowerBound = planner.isBoundProven() ? planner.lowerBound() : 0;
     }
+    reportRefusals(planner, std::nullopt);
     return result;
   }
 
@@ -99,7 +114,9 @@ BatchAnswer findMaxBatch(MLIRContext &context, const CompileOptions &options, By
   }
   if (fails > limit)
     return answer;
-  answer.nextSmallest = search.at(fails).arenaBytes;
+  answer.nextSmallest = search.smallestAt(fails);
+  if (quick.at(fails).lowerBound == 0)
+    return answer;
   // The least batch whose lower bound exceeds the budget: bounds grow with the batch.
   int64_t open = fits, closed = fails;
   while (quick.at(closed).lowerBound <= budget) {

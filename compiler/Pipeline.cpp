@@ -141,25 +141,6 @@ void addKernelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createPlanWorkspacesPass(target));
 }
 
-// F1 -> F2, second half: the final order. Beyond this point, no new values.
-void addOrderPasses(PassManager &manager, const std::string &checkpoint) {
-  CheckpointPassOptions options;
-  options.mode = checkpoint;
-  manager.addPass(createCheckpointPass(options));
-  manager.addPass(createBindStatePass());
-  addSharePasses(manager);
-}
-
-/// Arena of the same step with every activation kept.
-Bytes arenaWithoutRecompute(ModuleOp step) {
-  OwningOpRef<ModuleOp> clone = cast<ModuleOp>(step->clone());
-  runStage(*clone, "plan without recomputation", [&](PassManager &manager) {
-    addOrderPasses(manager, "none");
-    addPlacePasses(manager);
-  });
-  return describePlan(*clone).arenaBytes;
-}
-
 /// The plan of a placed step with its times; writes --remarks.
 Plan reportPlan(ModuleOp placed, const CostModel &costs, const CompileOptions &options) {
   Plan plan = describePlan(placed);
@@ -175,28 +156,48 @@ Plan reportPlan(ModuleOp placed, const CostModel &costs, const CompileOptions &o
   return plan;
 }
 
-/// Order and place under options.memoryBudget, decided together. Throws Error(Infeasible) STOW1001.
-void planWithinBudget(CompiledPlan &result, const CostModel &costs, const CompileOptions &options,
-                      StageTimer &timer) {
-  BudgetPlanner planner(*result.module, costs);
+/// The plan asked for: within options.memoryBudget, by options.checkpoint, or with everything kept.
+/// Throws Error(Infeasible) STOW1001.
+StepChoice choosePlan(mlir::MLIRContext &context, BudgetPlanner &planner,
+                      const CompileOptions &options) {
+  if (!options.memoryBudget) {
+    StepChoice choice = BudgetPlanner::copyOf(
+        options.checkpoint == "none" ? planner.keepAll() : planner.checkpointed());
+    reportRefusals(planner, std::nullopt);
+    return choice;
+  }
+  const Bytes budget = budgetBytes(*options.memoryBudget, planner.keepAll().arenaBytes);
+  if (std::optional<StepChoice> choice = planner.plan(budget)) {
+    reportRefusals(planner, std::nullopt);
+    return std::move(*choice);
+  }
+  planner.smallest(); // may come across more that is refused
+  reportRefusals(planner, budget);
+  throw infeasible(context, planner, options, budget);
+}
+
+/// F1 with kernels -> F3: order, recomputation, sharing and packing are one decision.
+void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOptions &options,
+                   BudgetOptions planning, StageTimer &timer) {
+  if (planning.candidates.refusedPath.empty())
+    planning.candidates.refusedPath = refusedPathOf(options);
+  BudgetPlanner planner(*result.module, costs, std::move(planning));
   saveProblem(planner, options);
-  const Bytes keepAll = planner.keepAll().arenaBytes;
-  const Bytes budget = budgetBytes(*options.memoryBudget, keepAll);
-  std::optional<StepChoice> choice = planner.plan(budget);
-  if (!choice)
-    throw infeasible(*result.module->getContext(), planner, options, budget);
+  StepChoice choice = choosePlan(*result.module->getContext(), planner, options);
   if (options.stopAfter == Form::Ordered) {
-    result.module = planner.ordered(*choice);
+    result.module = planner.ordered(choice);
     return;
   }
-  timer.start("place");
-  result.module = std::move(choice->placed);
+  timer.start("report");
+  result.module = std::move(choice.placed);
   result.plan = reportPlan(*result.module, costs, options);
   result.plan.tensors = countTensors(result.tensors);
-  result.plan.withoutRecomputeBytes = keepAll;
+  result.plan.withoutRecomputeBytes = planner.keepAll().arenaBytes;
   const auto least = static_cast<double>(planner.keepAll().time);
-  if (result.plan.extraTimeFraction > 0)
+  if (options.memoryBudget && result.plan.extraTimeFraction > 0) {
+    const Bytes budget = budgetBytes(*options.memoryBudget, planner.keepAll().arenaBytes);
     result.plan.extraTimeBound = static_cast<double>(planner.timeBound(budget)) / least - 1;
+  }
   timer.stop();
 }
 
@@ -212,6 +213,30 @@ void addSharePasses(PassManager &manager) {
 void addPlacePasses(PassManager &manager, PackBuffersPassOptions options) {
   manager.addPass(createPackBuffersPass(options));
   manager.addPass(createVerifyPlacedPass());
+}
+
+std::string refusedPathOf(const CompileOptions &options) {
+  const std::string beside = options.outputPath.empty()
+                                 ? std::filesystem::path(options.modelPath).filename().string()
+                                 : options.outputPath;
+  return beside + ".refused.mlir";
+}
+
+void reportRefusals(const BudgetPlanner &planner, std::optional<Bytes> unmetBudget) {
+  const std::vector<Refusal> &refusals = planner.refusals();
+  if (refusals.empty())
+    return;
+  auto wouldDo = [&](const Refusal &refusal) { return refusal.arenaBytes <= *unmetBudget; };
+  const bool isError = unmetBudget && llvm::any_of(refusals, wouldDo);
+  const std::string count = std::to_string(refusals.size());
+  if (isError)
+    throw Error::internal(
+        "internal error: the checks refuse " + count +
+        " of the plans for this step, and no other fits: " + describe(refusals.front()));
+  std::fprintf(
+      stderr,
+      "warning: the checks refuse %s of the plans for this step, another one is taken: %s\n",
+      count.c_str(), describe(refusals.front()).c_str());
 }
 
 void saveProblem(const BudgetPlanner &planner, const CompileOptions &options) {
@@ -246,7 +271,8 @@ OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &op
   return std::move(compiled.module);
 }
 
-CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, StageTimer &timer) {
+CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
+                           BudgetOptions planning) {
   CompiledPlan result;
   timer.start("import");
   result.module = loadModel(context, options, result.tensors);
@@ -268,28 +294,7 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
     timer.start("measure");
   const CostModel costs = weighStep(module, options);
   timer.start("order");
-  if (options.memoryBudget) {
-    planWithinBudget(result, costs, options, timer);
-    return result;
-  }
-  if (!options.saveProblemPath.empty())
-    throw Error::badInput("--save-problem writes what a budget is planned on; add "
-                          "--memory-budget, e.g. --memory-budget=100%");
-  std::optional<Bytes> withoutRecompute;
-  if (options.checkpoint != "none")
-    withoutRecompute = arenaWithoutRecompute(module);
-  runStage(module, "order",
-           [&](PassManager &manager) { addOrderPasses(manager, options.checkpoint); });
-  if (options.stopAfter == Form::Ordered)
-    return result;
-
-  timer.start("place");
-  runStage(module, "place", [](PassManager &manager) { addPlacePasses(manager); });
-  result.plan = reportPlan(module, costs, options);
-  result.plan.tensors = countTensors(result.tensors);
-  if (withoutRecompute)
-    result.plan.withoutRecomputeBytes = *withoutRecompute;
-  timer.stop();
+  orderAndPlace(result, costs, options, std::move(planning), timer);
   return result;
 }
 

@@ -58,6 +58,13 @@ void addPlacePasses(mlir::PassManager &manager, PackBuffersPassOptions options =
 /// device's profile. Throws Error.
 CostModel weighStep(mlir::ModuleOp prepared, const CompileOptions &options);
 
+/// Where a plan that the checks refuse is written: beside the output, or in the working folder.
+std::string refusedPathOf(const CompileOptions &options);
+
+/// What the checks refused is no plan, but a defect to be reported: a warning, or Error(Internal)
+/// where a refused plan might have met the budget that no other met.
+void reportRefusals(const BudgetPlanner &planner, std::optional<Bytes> unmetBudget);
+
 /// Writes --save-problem. Throws Error(BadInput).
 void saveProblem(const BudgetPlanner &planner, const CompileOptions &options);
 
@@ -66,8 +73,8 @@ mlir::OwningOpRef<mlir::ModuleOp> prepareStep(mlir::MLIRContext &context,
                                               const CompileOptions &options);
 
 /// Runs the pipeline up to `options.stopAfter` (Program stops at Placed: code is the caller's).
-/// Throws Error after diagnostics have been printed.
+/// Throws Error after diagnostics have been printed. `planning` is for tests.
 CompiledPlan compileToPlan(mlir::MLIRContext &context, const CompileOptions &options,
-                           StageTimer &timer);
+                           StageTimer &timer, BudgetOptions planning = {});
 
 } // namespace stow

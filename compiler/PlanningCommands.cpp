@@ -58,9 +58,13 @@ int frontierCommand(const std::vector<std::string> &arguments) {
   prepareContext(context);
   OwningOpRef<ModuleOp> prepared = prepareStep(context, options);
   CostModel costs = weighStep(*prepared, options);
-  BudgetPlanner planner(*prepared, costs);
+  BudgetOptions planning;
+  planning.candidates.refusedPath = refusedPathOf(options);
+  BudgetPlanner planner(*prepared, costs, planning);
   saveProblem(planner, options);
-  writeOut(renderFrontier(findFrontier(planner, costs, step), format), options.outputPath);
+  const Frontier frontier = findFrontier(planner, costs, step);
+  reportRefusals(planner, std::nullopt);
+  writeOut(renderFrontier(frontier, format), options.outputPath);
   return 0;
 }
 

@@ -5,14 +5,12 @@
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
 
-#include "codegen/host/LoadedObject.h"
-#include "codegen/host/ProgramBuilder.h"
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/order/Passes.h"
 #include "passes/verify/Passes.h"
-#include "runtime/program/Executor.h"
+#include "tests/compiler/TrainPlaced.h"
 
 #include "mlir/Pass/PassManager.h"
 
@@ -173,58 +171,6 @@ std::string modelOf(const Net &net) {
          net.body + "return %last : tensor<" + net.last + "xf32>\n}\n}\n";
 }
 
-/// A deterministic number in [-1, 1).
-float someFloat(uint64_t &state) {
-  state = state * 6364136223846793005 + 1442695040888963407;
-  return static_cast<float>(state >> 40) / (1 << 23) - 1;
-}
-
-void writeInputs(Executor &executor, const GraphProgram &graph, int64_t step, uint64_t &state) {
-  for (const GraphInput &input : graph.inputs) {
-    size_t count = static_cast<size_t>(elementCount(input.place.shape));
-    std::vector<float> values(count);
-    for (float &value : values)
-      value = input.role == InputRole::LearningRate ? 0.05f : someFloat(state);
-    std::vector<int64_t> steps(count, step);
-    bool isStep = input.role == InputRole::Step || input.role == InputRole::Seed;
-    executor.writeTensor(input.place, isStep ? static_cast<void *>(steps.data()) : values.data());
-  }
-}
-
-/// Losses and state after three steps, then the outputs of an evaluation: as bytes.
-std::vector<char> train(ModuleOp placed, bool poison = false) {
-  KernelModule kernels(placed.getContext());
-  auto built = host::buildProgram(placed, kernels);
-  if (failed(built))
-    throw std::runtime_error("the module cannot be built");
-  LoadedObject loaded(kernels, {});
-  built->program.threads = 2;
-  ExecutorOptions options;
-  options.poison = poison;
-  Executor executor(built->program, {loaded.kernels(), built->constants}, options);
-  executor.initializeState(7);
-  std::vector<char> bits;
-  auto read = [&](const Operand &place) {
-    std::vector<char> bytes(static_cast<size_t>(elementCount(place.shape) * sizeOf(place.dtype)));
-    executor.readTensor(place, bytes.data());
-    bits.insert(bits.end(), bytes.begin(), bytes.end());
-  };
-  uint64_t state = 1;
-  for (int64_t step = 1; step <= 3; ++step) {
-    writeInputs(executor, built->program.graphs[0], step, state);
-    executor.run(0);
-    for (const GraphOutput &output : built->program.graphs[0].outputs)
-      read(output.place);
-  }
-  for (const StateTensor &tensor : built->program.state)
-    read(tensor.place);
-  writeInputs(executor, built->program.graphs[1], 0, state);
-  executor.run(1);
-  for (const GraphOutput &output : built->program.graphs[1].outputs)
-    read(output.place);
-  return bits;
-}
-
 class PlaceInside : public testing::TestWithParam<Net (*)()> {
 protected:
   void SetUp() override {
@@ -276,31 +222,31 @@ TEST_P(PlaceInside, ChangesNoBit) {
     EXPECT_EQ(describePlan(*inside).arenaBytes, arena);
   else
     EXPECT_LT(describePlan(*inside).arenaBytes, arena);
-  std::vector<char> expected = train(*copying);
-  EXPECT_EQ(train(*inside), expected);
-  EXPECT_EQ(train(*inside, /*poison=*/true), expected);
+  std::vector<char> expected = trainPlaced(*copying);
+  EXPECT_EQ(trainPlaced(*inside), expected);
+  EXPECT_EQ(trainPlaced(*inside, Poison::Yes), expected);
 }
 
 TEST_P(PlaceInside, ChangesNoBitInSegments) {
-  std::vector<char> expected = train(*placed(false));
-  EXPECT_EQ(train(*placed(false, "sqrt")), expected);
-  EXPECT_EQ(train(*placed(true, "sqrt"), /*poison=*/true), expected);
+  std::vector<char> expected = trainPlaced(*placed(false));
+  EXPECT_EQ(trainPlaced(*placed(false, "sqrt")), expected);
+  EXPECT_EQ(trainPlaced(*placed(true, "sqrt"), Poison::Yes), expected);
 }
 
 // Tests every plan of the ladder of budgets that there is one for; the last ones recompute.
 TEST_P(PlaceInside, ChangesNoBitWithinBudgets) {
-  std::vector<char> expected = train(*placed(false));
+  std::vector<char> expected = trainPlaced(*placed(false));
   BudgetPlanner planner(*prepared, loadDevice("cpu", 2));
   int plans = 0;
   for (int percent = 95; percent >= 50; percent -= 15)
     if (auto choice = planner.plan(planner.keepAll().arenaBytes * percent / 100)) {
       ++plans;
-      EXPECT_EQ(train(*choice->placed, /*poison=*/true), expected) << percent << " %";
+      EXPECT_EQ(trainPlaced(*choice->placed, Poison::Yes), expected) << percent << " %";
     }
   EXPECT_GT(plans, 0);
   const StepChoice &smallest = planner.smallest();
   EXPECT_LT(smallest.arenaBytes, planner.keepAll().arenaBytes);
-  EXPECT_EQ(train(*smallest.placed, /*poison=*/true), expected);
+  EXPECT_EQ(trainPlaced(*smallest.placed, Poison::Yes), expected);
 }
 
 std::string nameOf(const testing::TestParamInfo<Net (*)()> &info) {

@@ -6,6 +6,7 @@
   - the arena is never above the budget; a smaller budget never gives a larger arena nor less time;
   - recomputation changes no bit of losses and weights;
   - an impossible budget is STOW1001 with exit code 2, and the smallest arena it names can be compiled;
+  - so it is where the model does not import at another batch, and a refusal takes no longer than a plan within the smallest budget;
   - frontier, max-batch and remarks agree with the plans they speak of.
 """
 
@@ -14,10 +15,15 @@ import csv
 import io
 import json
 import re
+import resource
 import subprocess
 import sys
 import xml.etree.ElementTree
 from pathlib import Path
+
+import numpy
+import onnx
+import onnx.numpy_helper
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL, DATA = ROOT / "models/digits_cnn.onnx", ROOT / "models/data/digits.npz"
@@ -80,6 +86,39 @@ class Budget:
         self.check(plan["arena_bytes"] <= int(share.group(2)), f"so does the batch named for a share, {batch}, in the bytes named with it")
         plan = self.plan(f"--memory-budget={self.smallest}")
         self.check(plan["arena_bytes"] <= self.smallest, "the smallest achievable budget is achieved")
+
+    def processor_seconds(self, *words: object, code: int = 0) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.run(*words, code=code)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    def refusal_time(self) -> None:
+        kept, refused = (min(self.processor_seconds(self.stowage, "plan", MODEL, *FLAGS, f"--memory-budget={self.smallest - less}", code=code)
+                             for _ in range(2)) for less, code in ((0, 0), (1, 2)))  # fmt: skip
+        self.check(refused < 2 * kept, f"a refusal takes {refused:.2f} s, the smallest budget that is kept {kept:.2f} s")
+
+    def baked_batch(self) -> None:
+        """A constant with a row per sample: the step cannot be imported at another batch."""
+        helper, draw = onnx.helper, numpy.random.RandomState(0)
+        shapes = {"a": (16, 64), "b": (64, 64), "c": (32, 64)}
+        tensors = [onnx.numpy_helper.from_array(draw.randn(*shape).astype(numpy.float32), name) for name, shape in shapes.items()]
+        nodes = [helper.make_node("MatMul", ["x", "a"], ["p"]), helper.make_node("Tanh", ["p"], ["q"]), helper.make_node("MatMul", ["q", "b"], ["r"]),
+                 helper.make_node("Tanh", ["r"], ["s"]), helper.make_node("Mul", ["s", "c"], ["t"]), helper.make_node("Sigmoid", ["t"], ["y"])]  # fmt: skip
+        value = lambda name, shape: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        graph = helper.make_graph(nodes, "baked", [value("x", (32, 16))], [value("y", (32, 64))], tensors)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+        model.ir_version = 8
+        path = self.folder / "baked.onnx"
+        onnx.save(model, path)
+        self.run(self.stowage, "plan", path, "--loss=mse", "--batch=16", code=1)
+        error = self.run(self.stowage, "plan", path, "--loss=mse", "--memory-budget=1000", code=2).stderr
+        smallest = int(re.search(r"smallest achievable .*\((\d+) bytes\)", error).group(1))
+        error = self.run(self.stowage, "plan", path, "--loss=mse", f"--memory-budget={smallest - 1}", code=2).stderr
+        self.check(error.startswith("error: STOW1001: ") and "import" not in error.splitlines()[0], "a batch that is baked in does not hide that the budget is too small")
+        self.check("a smaller batch was not tried: the model does not import at another batch than its own 32" in error, "and is named in place of a remedy")
+        self.check(error.count("error") == 1, "nothing else is on the screen")
+        self.run(self.stowage, "plan", path, "--loss=mse", f"--memory-budget={smallest}")
 
     def bits(self) -> None:
         results = {}
@@ -171,7 +210,7 @@ class Budget:
             self.check(error.startswith("error: "), f"budget '{text}' is refused: {error.strip()}")
         for words in (["plan", "--memory-budget=1GiB", "--checkpoint=sqrt"], ["plan", "--memory-budget=1GiB", "--device=abacus"],
                       ["frontier", "--format=png"], ["frontier", "--step=0"], ["frontier", "--memory-budget=1GiB"],
-                      ["plan", "--profile=none.json"], ["plan", "--profile=run", "--device=h100"], ["plan", "--save-profile=costs.json"], ["plan", "--save-problem=problem.json"],
+                      ["plan", "--profile=none.json"], ["plan", "--profile=run", "--device=h100"], ["plan", "--save-profile=costs.json"],
                       ["max-batch", "--memory-budget=1GiB", "--profile=run"], ["max-batch"], ["max-batch", "--memory-budget=70%"], ["max-batch", "--memory-budget=1GiB", "--batch=3"]):  # fmt: skip
             error = self.run(self.stowage, words[0], MODEL, *words[1:], code=1).stderr
             self.check(error.startswith("error: "), f"{' '.join(words)}: {error.strip()}")
@@ -190,7 +229,7 @@ def main() -> None:
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     budget = Budget(args)
-    for part in (budget.ladder, budget.infeasible, budget.bits, budget.frontier, budget.batch, budget.remarks, budget.profile, budget.problem, budget.malformed):
+    for part in (budget.ladder, budget.infeasible, budget.refusal_time, budget.baked_batch, budget.bits, budget.frontier, budget.batch, budget.remarks, budget.profile, budget.problem, budget.malformed):
         part()
     print(f"{budget.passed} passed, {budget.failed} failed")
     sys.exit(1 if budget.failed else 0)

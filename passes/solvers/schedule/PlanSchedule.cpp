@@ -77,6 +77,11 @@ public:
 
   Bytes inputOrderPeak() const { return inputPeak; }
 
+  FrontierRow leanestOrder() const {
+    const Point &point = start.points().back();
+    return {point.peak, point.time, point.solution};
+  }
+
   PlanResult plan(Bytes budget) {
     PlanResult result;
     result.budgetBytes = budget;
@@ -501,6 +506,7 @@ Cost Planner::timeBound(Bytes budgetBytes) { return impl->timeBound(budgetBytes)
 Bytes Planner::peakBound() const { return impl->peakBound(); }
 std::vector<FrontierRow> Planner::frontier() { return impl->frontier(); }
 Bytes Planner::inputOrderPeak() const { return impl->inputOrderPeak(); }
+FrontierRow Planner::leanestOrder() const { return impl->leanestOrder(); }
 
 PlanResult planSchedule(const Problem &problem, Bytes budgetBytes, const PlanOptions &options) {
   return Planner(problem, options).plan(budgetBytes);

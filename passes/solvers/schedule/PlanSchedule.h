@@ -106,6 +106,10 @@ public:
   /// Peak of the input order, pinned bytes included: 100 % of a relative budget.
   Bytes inputOrderPeak() const;
 
+  /// The order without recomputation that has the smallest peak of those found, the input order
+  /// if none is better: known from construction on.
+  FrontierRow leanestOrder() const;
+
 private:
   class Impl;
   std::unique_ptr<Impl> impl;

@@ -1,0 +1,116 @@
+#include "compiler/Candidate.h"
+
+#include "compiler/Pipeline.h"
+#include "ir/Stow.h"
+#include "passes/memory/Liveness.h"
+#include "passes/memory/Passes.h"
+#include "passes/verify/Passes.h"
+#include "runtime/base/AtomicFile.h"
+#include "runtime/base/Error.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// Runs passes; what they say instead of success, or nothing.
+std::optional<std::string> failureOf(ModuleOp module,
+                                     llvm::function_ref<void(PassManager &)> addPasses) {
+  std::string said;
+  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+    if (said.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      said = sourcePlaceOf(diagnostic.getLocation()) + ": " + diagnostic.str();
+    return success();
+  });
+  PassManager manager(module.getContext());
+  addPasses(manager);
+  if (succeeded(manager.run(module)))
+    return std::nullopt;
+  return said.empty() ? "a pass failed without a word" : said;
+}
+
+Bytes bytesAttr(Operation *op, StringRef name) {
+  auto attr = op->getAttrOfType<IntegerAttr>(name);
+  return attr ? attr.getInt() : 0;
+}
+
+/// The module as text. Initial values, which no check reads and which may be anyone's weights, are
+/// zeros.
+std::string textWithoutWeights(ModuleOp module) {
+  OwningOpRef<ModuleOp> copy = cast<ModuleOp>(module->clone());
+  for (auto graph : copy->getOps<func::FuncOp>())
+    for (BlockArgument argument : graph.getArguments()) {
+      auto type = dyn_cast<RankedTensorType>(argument.getType());
+      auto init = graph.getArgAttrOfType<ElementsAttr>(argument.getArgNumber(), kInitAttr);
+      if (type && init)
+        graph.setArgAttr(argument.getArgNumber(), kInitAttr,
+                         DenseElementsAttr::get(cast<ShapedType>(init.getType()),
+                                                Builder(graph).getZeroAttr(type.getElementType())));
+    }
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  copy->print(out, OpPrintingFlags().enableDebugInfo(true, false));
+  return text;
+}
+
+} // namespace
+
+StepChoice CandidateMaker::make(const std::string &method, OwningOpRef<ModuleOp> ordered,
+                                int64_t packingWork) {
+  ModuleOp module = *ordered;
+  StepChoice choice;
+  choice.method = method;
+  if (auto finding = failureOf(module, addSharePasses))
+    return refuse(std::move(choice), module, *finding);
+  auto graph = module.lookupSymbol<func::FuncOp>("train");
+  choice.time = costs.timeOf(graph).total();
+  Liveness liveness(graph);
+  choice.livePeakBytes = liveness.transientPeak() + liveness.stateBytes();
+  auto pack = [&](PassManager &manager) {
+    PackBuffersPassOptions options;
+    options.work = packingWork;
+    manager.addPass(createPackBuffersPass(options));
+  };
+  if (auto finding = failureOf(module, pack))
+    return refuse(std::move(choice), module, *finding);
+  if (options.afterPacking)
+    options.afterPacking(module);
+  auto verify = [](PassManager &manager) { manager.addPass(createVerifyPlacedPass()); };
+  if (auto finding = failureOf(module, verify))
+    return refuse(std::move(choice), module, *finding);
+  choice.arenaBytes = bytesAttr(module, kArenaBytesAttr);
+  choice.placed = std::move(ordered);
+  return choice;
+}
+
+StepChoice CandidateMaker::refuse(StepChoice choice, ModuleOp module, std::string finding) {
+  Refusal refusal = {choice.method, std::move(finding), bytesAttr(module, kArenaBytesAttr), ""};
+  if (refused.empty() && !options.refusedPath.empty()) {
+    try {
+      writeFile(options.refusedPath, textWithoutWeights(module));
+      refusal.path = options.refusedPath;
+    } catch (const Error &error) {
+      refusal.finding +=
+          " (and the plan cannot be written to a file: " + std::string(error.what()) + ")";
+    }
+  }
+  refused.push_back(std::move(refusal));
+  choice.arenaBytes = StepChoice::refusedBytes;
+  return choice;
+}
+
+std::string describe(const Refusal &refusal) {
+  std::string text = refusal.finding +
+                     "\n  this is a defect of the planner and not of the model; please report it";
+  if (!refusal.path.empty())
+    text += " with the file " + refusal.path +
+            ", which holds the refused plan without weights (stowage-opt --stow-verify-placed "
+            "shows the same)";
+  return text;
+}
+
+} // namespace stow

@@ -1,0 +1,75 @@
+// From a step in some order to a candidate plan: shared in place, packed, and checked.
+//
+//   step in some order --> place inside, share --> check --> pack --> check --> candidate
+//                                                    |                  |
+//                                                    +---- refused -----+--> never chosen
+//
+// The checks (passes/verify) share no code with what they check. What they refuse is a defect of
+// the planner: it is dropped, whoever chooses goes on to the next candidate, and the first one is
+// written to a file that a report can carry.
+#pragma once
+
+#include "passes/order/CostModel.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stow {
+
+/// One way to run the step, packed and verified.
+struct StepChoice {
+  std::string method;                         ///< "keep all", "schedule" or "segments"
+  std::optional<schedule::Solution> solution; ///< where the order is not the step's own
+  schedule::Cost time = 0;                    ///< of the training graph, in nanoseconds
+  Bytes livePeakBytes = 0;                    ///< state included
+  Bytes arenaBytes = 0;
+  mlir::OwningOpRef<mlir::ModuleOp> placed; ///< null where the checks refused it
+
+  /// No budget is met by a refused candidate.
+  static constexpr Bytes refusedBytes = std::numeric_limits<Bytes>::max();
+  bool isRefused() const { return arenaBytes == refusedBytes; }
+};
+
+/// A candidate that the checks refused.
+struct Refusal {
+  std::string method;
+  std::string finding;  ///< the checks' first words
+  Bytes arenaBytes = 0; ///< what it would have taken; 0 where it was refused before packing
+  std::string path;     ///< the file that holds it; empty: none was written
+};
+
+struct CandidateOptions {
+  std::string refusedPath; ///< where the first refused candidate goes; empty: nowhere
+  /// Called with every packed candidate before it is checked: for tests, which put faults there.
+  std::function<void(mlir::ModuleOp)> afterPacking = {};
+};
+
+class CandidateMaker {
+public:
+  CandidateMaker(const CostModel &costs, CandidateOptions options)
+      : costs(costs), options(std::move(options)) {}
+
+  /// `ordered` is the ordered form with state bound; `packingWork` as in stow-pack-buffers.
+  StepChoice make(const std::string &method, mlir::OwningOpRef<mlir::ModuleOp> ordered,
+                  int64_t packingWork);
+
+  const std::vector<Refusal> &refusals() const { return refused; }
+
+private:
+  StepChoice refuse(StepChoice choice, mlir::ModuleOp module, std::string finding);
+
+  const CostModel costs;
+  const CandidateOptions options;
+  std::vector<Refusal> refused;
+};
+
+/// One sentence per refusal's file, what was found and how to report it.
+std::string describe(const Refusal &refusal);
+
+} // namespace stow

@@ -1,0 +1,173 @@
+// Properties of every plan, on random networks.
+//
+//   PlanProperties [--first=SEED] [--cases=N]       checks the networks of N seeds
+//   PlanProperties --print=SEED                     prints a network: a model for `stowage`
+//
+// For each network, with everything copied as the reference:
+//  - the plan without a budget, that of --checkpoint=sqrt, and those under all budgets from 100 %
+//    down to the smallest there is, are accepted by the checker;
+//  - no arena exceeds its budget; a smaller budget gives no larger arena and, where nothing is
+//    joined or sliced, no less time. What is joined or sliced is placed anew for every order, which
+//    may save copies: there a plan for less memory may take less time, and arenas may differ by up
+//    to 5 %.
+//  - run, with every buffer filled with NaN at its death, they give the reference's losses, state
+//    and outputs bit for bit.
+#include "compiler/Budget.h"
+#include "compiler/DeviceProfile.h"
+#include "compiler/Pipeline.h"
+#include "compiler/Registration.h"
+#include "passes/order/Passes.h"
+#include "passes/verify/Passes.h"
+#include "runtime/base/Error.h"
+#include "tests/compiler/RandomNet.h"
+#include "tests/compiler/TrainPlaced.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <unistd.h>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+class Case {
+public:
+  Case(uint64_t seed, const std::string &path) {
+    prepareContext(context);
+    std::ofstream(path) << randomNet(seed);
+    CompileOptions options;
+    options.modelPath = path;
+    options.loss = parseLoss("mse");
+    options.optimizer =
+        parseOptimizer(seed % 3 ? "sgd:lr=0.05,momentum=0.9" : "adamw:lr=1e-2,weight-decay=0.1");
+    options.threads = 2;
+    prepared = prepareStep(context, options);
+  }
+
+  /// Throws Error, or std::runtime_error with what does not hold.
+  void check(uint64_t seed) {
+    expected = trainPlaced(*placed(/*mode=*/"copied"));
+    run("in program order", *placed("none"));
+    run("in segments", *placed("sqrt"));
+    BudgetOptions options;
+    options.effort = seed % 4 ? 0.1 : 1;
+    BudgetPlanner planner(*prepared, loadDevice("cpu", 2), options);
+    checkLadder(planner, seed);
+  }
+
+  int plans = 0, executed = 0;
+
+private:
+  void require(bool holds, const std::string &what) {
+    if (!holds)
+      throw std::runtime_error(what);
+  }
+
+  void run(const std::string &name, ModuleOp module) {
+    ++executed;
+    require(trainPlaced(module, Poison::Yes) == expected, name + ": other bits");
+  }
+
+  void checkLadder(BudgetPlanner &planner, uint64_t seed) {
+    const Bytes full = planner.keepAll().arenaBytes;
+    Bytes before = full;
+    schedule::Cost time = planner.keepAll().time;
+    std::set<Bytes> arenas;
+    auto check = [&](Bytes budget, const StepChoice &choice) {
+      const std::string name = "budget of " + std::to_string(budget) + " bytes";
+      ++plans;
+      require(choice.arenaBytes <= budget, name + ": a larger arena");
+      const Bytes slack = movesData(seed) ? before / 20 : 0;
+      require(choice.arenaBytes <= before + slack, name + ": a larger arena than for more memory");
+      require(movesData(seed) || choice.time >= time, name + ": less time than for more memory");
+      before = std::min(before, choice.arenaBytes);
+      time = choice.time;
+      // Running is what takes long: every plan of some networks, of the others one in four.
+      if (arenas.insert(choice.arenaBytes).second && (seed % 8 == 0 || arenas.size() % 4 == 1))
+        run(name, *choice.placed);
+    };
+    for (int64_t percent = 100; percent > 0; percent -= 4) {
+      const Bytes budget = full * percent / 100;
+      std::optional<StepChoice> choice = planner.plan(budget);
+      if (!choice)
+        break;
+      check(budget, *choice);
+    }
+    const StepChoice &smallest = planner.smallest();
+    std::optional<StepChoice> least = planner.plan(smallest.arenaBytes);
+    require(least.has_value(), "the smallest arena is refused as a budget");
+    check(smallest.arenaBytes, *least);
+    run("the smallest", *smallest.placed);
+    require(planner.lowerBound() <= smallest.arenaBytes, "a lower bound above the smallest arena");
+    require(planner.refusals().empty(), "the checks refuse a plan");
+  }
+
+  /// The step in program order, in segments, or in program order with every concat and slice
+  /// copied.
+  OwningOpRef<ModuleOp> placed(const std::string &mode) {
+    OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
+    runStage(*module, "test", [&](PassManager &manager) {
+      CheckpointPassOptions options;
+      options.mode = mode == "sqrt" ? mode : "none";
+      manager.addPass(createCheckpointPass(options));
+      manager.addPass(createBindStatePass());
+      if (mode == "copied") {
+        manager.addPass(createShareInPlacePass());
+        manager.addPass(createVerifyOrderedPass());
+      } else {
+        addSharePasses(manager);
+      }
+      addPlacePasses(manager);
+    });
+    return module;
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> prepared;
+  std::vector<char> expected;
+};
+
+uint64_t number(const std::string &word, const std::string &flag, uint64_t otherwise) {
+  return word.starts_with(flag) ? std::stoull(word.substr(flag.size())) : otherwise;
+}
+
+int main(int argc, char **argv) {
+  uint64_t first = 1, cases = 40;
+  for (int i = 1; i < argc; ++i) {
+    first = number(argv[i], "--first=", first);
+    cases = number(argv[i], "--cases=", cases);
+    if (std::string(argv[i]).starts_with("--print=")) {
+      std::fputs(randomNet(number(argv[i], "--print=", 0)).c_str(), stdout);
+      return 0;
+    }
+  }
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("net-" + std::to_string(getpid()) + ".mlir");
+  int failed = 0, plans = 0, executed = 0;
+  for (uint64_t seed = first; seed < first + cases; ++seed) {
+    try {
+      Case one(seed, path);
+      one.check(seed);
+      plans += one.plans;
+      executed += one.executed;
+    } catch (const std::exception &error) {
+      ++failed;
+      std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), error.what());
+      std::fflush(stdout);
+    }
+  }
+  std::filesystem::remove(path);
+  std::printf("%llu networks from seed %llu: %d plans, %d executed; %d networks failed\n",
+              static_cast<unsigned long long>(cases), static_cast<unsigned long long>(first), plans,
+              executed, failed);
+  return failed ? 1 : 0;
+}
+
+} // namespace
+} // namespace stow
+
+int main(int argc, char **argv) { return stow::main(argc, argv); }

@@ -1,0 +1,17 @@
+// Random networks for properties of plans: nests of concats, slices, reshapes and transposes on any
+// axis, with ops between them that may run in place, residual adds, library calls and several
+// readers of one value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace stow {
+
+/// True for the seeds whose networks join and slice: four of five.
+bool movesData(uint64_t seed);
+
+/// A model of the model form with input "x" and output "out", a function of `seed` alone.
+std::string randomNet(uint64_t seed);
+
+} // namespace stow

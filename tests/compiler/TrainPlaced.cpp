@@ -1,0 +1,65 @@
+#include "tests/compiler/TrainPlaced.h"
+
+#include "codegen/host/LoadedObject.h"
+#include "codegen/host/ProgramBuilder.h"
+#include "runtime/program/Executor.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// A deterministic number in [-1, 1).
+float someFloat(uint64_t &state) {
+  state = state * 6364136223846793005 + 1442695040888963407;
+  return static_cast<float>(state >> 40) / (1 << 23) - 1;
+}
+
+void writeInputs(Executor &executor, const GraphProgram &graph, int64_t step, uint64_t &state) {
+  for (const GraphInput &input : graph.inputs) {
+    size_t count = static_cast<size_t>(elementCount(input.place.shape));
+    std::vector<float> values(count);
+    for (float &value : values)
+      value = input.role == InputRole::LearningRate ? 0.05f : someFloat(state);
+    std::vector<int64_t> steps(count, step);
+    bool isStep = input.role == InputRole::Step || input.role == InputRole::Seed;
+    executor.writeTensor(input.place, isStep ? static_cast<void *>(steps.data()) : values.data());
+  }
+}
+
+} // namespace
+
+std::vector<char> trainPlaced(ModuleOp placed, Poison poison) {
+  KernelModule kernels(placed.getContext());
+  auto built = host::buildProgram(placed, kernels);
+  if (failed(built))
+    throw std::runtime_error("the module cannot be built");
+  LoadedObject loaded(kernels, {});
+  built->program.threads = 2;
+  ExecutorOptions options;
+  options.poison = poison == Poison::Yes;
+  Executor executor(built->program, {loaded.kernels(), built->constants}, options);
+  executor.initializeState(7);
+  std::vector<char> bits;
+  auto read = [&](const Operand &place) {
+    std::vector<char> bytes(static_cast<size_t>(elementCount(place.shape) * sizeOf(place.dtype)));
+    executor.readTensor(place, bytes.data());
+    bits.insert(bits.end(), bytes.begin(), bytes.end());
+  };
+  uint64_t state = 1;
+  for (int64_t step = 1; step <= 3; ++step) {
+    writeInputs(executor, built->program.graphs[0], step, state);
+    executor.run(0);
+    for (const GraphOutput &output : built->program.graphs[0].outputs)
+      read(output.place);
+  }
+  for (const StateTensor &tensor : built->program.state)
+    read(tensor.place);
+  writeInputs(executor, built->program.graphs[1], 0, state);
+  executor.run(1);
+  for (const GraphOutput &output : built->program.graphs[1].outputs)
+    read(output.place);
+  return bits;
+}
+
+} // namespace stow
