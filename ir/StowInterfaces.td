@@ -59,8 +59,10 @@ def Stow_LibraryInterface : OpInterface<"LibraryOpInterface"> {
   let description = [{
     An op that runs as one call of a device library. Its workspace and the layouts it prefers are
     the target's answer (`passes/Target.h`); the op names the call and says how operands and
-    attributes map to it.
+    attributes map to it. An op marked `stow.generated` has a generated kernel instead: it does not
+    have this interface.
   }];
+  let extraClassOf = [{ return !$_op->hasAttr(::stow::kGeneratedAttr); }];
   let methods = [
     InterfaceMethod<"Name of the call without the library's prefix, e.g. \"convolution\".",
       "::llvm::StringRef", "getLibraryCall", (ins)>,

@@ -68,7 +68,22 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
   return {};
 }
 
-bool TransposeOp::takesPart(unsigned, RankedTensorType) { return true; }
+/// A view where each dimension of y has the stride it has in x; parts with gaps are copied.
+std::optional<unsigned> TransposeOp::getViewedOperand() {
+  Layout from = layoutOf(getX().getType()), to = layoutOf(getY().getType());
+  for (const Layout &layout : {from, to})
+    if (!layout.blocks.empty() || layout.groups > 1 || layout.pitch)
+      return std::nullopt;
+  auto strides = [](const Layout &layout, ArrayRef<int64_t> shape) {
+    return outerStrides(layout, Shape(shape.begin(), shape.end()));
+  };
+  auto x = strides(from, getX().getType().getShape()), y = strides(to, getY().getType().getShape());
+  for (auto [dim, source] : llvm::enumerate(getPermutation()))
+    if (getY().getType().getDimSize(dim) > 1 && y[dim] != x[source])
+      return std::nullopt;
+  return 0;
+}
+bool TransposeOp::takesPart(unsigned, RankedTensorType) { return !getViewedOperand(); }
 
 PrecisionClass ReorderOp::getPrecisionClass() { return PrecisionClass::Widest; }
 LogicalResult ReorderOp::verify() {

@@ -19,10 +19,10 @@ def Stow_ConstantOp : Stow_Op<"constant", [ConstantLike, InferTypeOpAdaptor]> {
 }
 
 def Stow_ReshapeOp : Stow_Op<"reshape", [Stow_IsView, Stow_HasGradient]> {
-  let summary = "View row-major storage under another shape";
+  let summary = "View storage under another shape";
   let description = [{
     C1: same element count and element type. Once layouts are assigned, operand and result describe
-    the same order of elements in memory, so it never runs. Flatten, squeeze and unsqueeze are
+    the same order of elements in memory (not always the row-major one), so it never runs. Flatten, squeeze and unsqueeze are
     reshapes.
     ```mlir
     %y = stow.reshape %x : (tensor<8x512x1x1xf32>) -> tensor<8x512xf32>
@@ -34,10 +34,14 @@ def Stow_ReshapeOp : Stow_Op<"reshape", [Stow_IsView, Stow_HasGradient]> {
   let hasFolder = 1;
 }
 
-def Stow_TransposeOp : Stow_InferredOp<"transpose", [Stow_HasGradient, Stow_TakesParts]> {
+def Stow_TransposeOp : Stow_InferredOp<"transpose",
+    [Stow_HasGradient,
+     DeclareOpInterfaceMethods<Stow_AliasInterface, ["getViewedOperand", "takesPart"]>]> {
   let summary = "Permute dimensions";
   let description = [{
-    Dimension i of y is dimension `permutation[i]` of x. C1: a permutation of x's dimensions.
+    Dimension i of y is dimension `permutation[i]` of x: a copy, or a view that never runs where the
+    layouts of both describe the same bytes (NCHW stored channels last is NHWC stored row-major).
+    C1: a permutation of x's dimensions.
     ```mlir
     %y = stow.transpose %x {permutation = array<i64: 0, 2, 1>}
         : (tensor<2x3x4xf32>) -> tensor<2x4x3xf32>

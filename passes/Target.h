@@ -24,6 +24,10 @@ public:
   /// an error at the op and fails when no implementation takes it.
   virtual mlir::FailureOr<Requirements> query(LibraryOpInterface op,
                                               llvm::ArrayRef<bool> freeLayouts) const = 0;
+
+  /// True where a generated kernel serves `op` better than the library: as fast, and without
+  /// padded operands. Such ops are marked `stow.generated`.
+  virtual bool prefersKernel(mlir::Operation *op) const = 0;
 };
 
 } // namespace stow

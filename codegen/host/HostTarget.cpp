@@ -1,6 +1,7 @@
 #include "codegen/host/HostTarget.h"
 
 #include "codegen/host/LibraryCommand.h"
+#include "codegen/kernels/Kernels.h"
 #include "runtime/base/Error.h"
 #include "runtime/host/Library.h"
 
@@ -29,5 +30,7 @@ FailureOr<Target::Requirements> HostTarget::query(LibraryOpInterface op,
     return op->emitError() << error.what();
   }
 }
+
+bool HostTarget::prefersKernel(Operation *op) const { return isDepthwise(op); }
 
 } // namespace stow::host

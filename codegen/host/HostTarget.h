@@ -13,6 +13,10 @@ public:
   mlir::FailureOr<Requirements> query(LibraryOpInterface op,
                                       llvm::ArrayRef<bool> freeLayouts) const override;
 
+  /// Depthwise convolutions: the library pads their weights up to 256 times for gradients of
+  /// windows beyond 3x3, and channels to its vectors everywhere.
+  bool prefersKernel(mlir::Operation *op) const override;
+
 private:
   int64_t threads;
 };

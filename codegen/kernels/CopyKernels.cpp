@@ -298,6 +298,8 @@ LogicalResult emitCopy(Operation *op, KernelFrame &frame) {
     for (auto [stride, step] : llvm::zip_equal((*strides)[0], strided.getSteps()))
       box.sourceStrides.push_back(stride * step);
     box.sourceOffset = positionOf(strided.getStarts(), (*strides)[0]);
+  } else if (isa<ReorderOp>(op)) {
+    box.sourceStrides = (*strides)[0];
   } else {
     for (int64_t dim : cast<TransposeOp>(op).getPermutation())
       box.sourceStrides.push_back((*strides)[0][dim]);

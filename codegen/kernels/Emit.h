@@ -96,6 +96,7 @@ mlir::LogicalResult emitEmbedding(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitIndex(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitCopy(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitResample(ResampleOp op, KernelFrame &frame);
+mlir::LogicalResult emitDepthwise(mlir::Operation *op, KernelFrame &frame);
 mlir::LogicalResult emitWindow(ChannelWindowSumOp op, KernelFrame &frame);
 
 /// Strides of every operand and result, or a diagnostic naming the tensor with a blocked layout.

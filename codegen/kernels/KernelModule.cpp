@@ -28,6 +28,8 @@ FailureOr<SmallVector<SmallVector<int64_t>>> tensorStrides(Operation *op) {
 }
 
 bool hasGeneratedKernel(Operation *op) {
+  if (op->hasAttr(kGeneratedAttr))
+    return isa<ReorderOp>(op) || isDepthwise(op);
   return isa<MapOp, ReduceSumOp, ReduceMeanOp, ReduceMaxOp, SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp,
              LogSoftmaxGradOp, CrossEntropyRowsOp, CrossEntropyRowsGradOp, CountValidOp,
              TransposeOp, ConcatOp, SliceOp, PadOp, ChannelWindowSumOp, EmbeddingOp,
@@ -71,9 +73,12 @@ static LogicalResult emitKernel(Operation *op, KernelFrame &frame) {
     return emitResample(resample, frame);
   if (isa<EmbeddingOp, EmbeddingGradOp>(op))
     return emitEmbedding(op, frame);
+  if (isa<Conv2dOp, Conv2dGradInputOp, Conv2dGradWeightOp>(op))
+    return emitDepthwise(op, frame);
   if (isa<TakeAlongOp, ScatterAlongOp, TopKOp, CumSumOp>(op))
     return emitIndex(op, frame);
-  if (isa<TransposeOp, ConcatOp, SliceOp, PadOp, StridedSliceOp, StridedPadOp, RearrangeOp>(op))
+  if (isa<TransposeOp, ConcatOp, SliceOp, PadOp, StridedSliceOp, StridedPadOp, RearrangeOp,
+          ReorderOp>(op))
     return emitCopy(op, frame);
   return op->emitOpError() << "has no generated kernel";
 }

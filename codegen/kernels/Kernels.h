@@ -22,6 +22,10 @@ struct KernelInfo {
 /// True for the ops `KernelModule::add` takes.
 bool hasGeneratedKernel(mlir::Operation *op);
 
+/// True for convolutions of one input and one output channel per group, and their gradients: those
+/// marked `stow.generated` have a generated kernel.
+bool isDepthwise(mlir::Operation *op);
+
 enum class KernelTarget { Host, Device };
 
 class KernelModule {

@@ -1,15 +1,15 @@
 // Chooses the physical layout of every tensor.
 //
-// One rule decides the activations: those of four and five dimensions are channels last (NHWC,
-// NDHWC). The host library is as fast on it as on its own blocked layouts, every generated kernel
-// sees long contiguous rows, and there is no channel padding to pay for. In a graph that multiplies
-// four-dimensional stacks of matrices and has no channels, dimension 1 counts the heads of an
-// attention: there everything is row-major, as such products want it. Only convolution weights
-// get a library layout, chosen by the forward convolution; where a backward convolution wants
-// another, a reorder of the (small) weight is inserted. One pass over each graph, in order: O(ops).
+// Activations have an order of their dimensions and nothing else, no blocks and no padding: which
+// order is decided first, for the whole graph (Orders.h). Then the graph is walked once. An op
+// whose operand lies otherwise gets a reorder; reshapes and transposes whose sides describe the
+// same bytes are views. Convolution weights get a library layout that does not pad them
+// (Weights.h); a call that has fast code for padded weights only reads or writes a copy that lives
+// for that call. O(ops).
+#include "passes/layout/Orders.h"
 #include "passes/layout/Passes.h"
+#include "passes/layout/Weights.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -24,49 +24,27 @@ namespace {
 
 RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// True when an op of the graph says that its results of `rank` dimensions have channels.
-bool hasChannels(func::FuncOp graph, int64_t rank) {
-  return llvm::any_of(graph.getBody().front(), [&](Operation &op) {
-    return isa<Conv2dOp, Conv2dGradInputOp, MaxPoolOp, MaxPoolTrainingOp, AvgPoolOp, BatchNormOp,
-               BatchNormTrainingOp, PlaneNormalizeOp, ChannelWindowSumOp>(op) &&
-           tensorType(op.getResult(0)).getRank() == rank;
-  });
+RankedTensorType channelsLast(RankedTensorType type) {
+  return withOrder(type, channelsLastOrder(type.getRank()));
 }
 
-/// True when four-dimensional tensors of the graph are images: unless there are products of them
-/// and nothing that has channels.
-bool hasImages(func::FuncOp graph) {
-  bool multiplies = llvm::any_of(graph.getBody().front(), [](Operation &op) {
-    return isa<MatmulOp>(op) && tensorType(op.getResult(0)).getRank() == 4;
-  });
-  return !multiplies || hasChannels(graph, 4);
-}
-
-/// True when the elements lie in row-major order, extents of 1 ignored.
-bool isRowMajorOrder(RankedTensorType type) {
-  Layout layout = layoutOf(type);
-  if (!layout.blocks.empty())
-    return false;
-  int64_t last = -1;
-  for (int64_t dim : layout.order) {
-    if (type.getDimSize(dim) == 1)
-      continue;
-    if (dim < last)
-      return false;
-    last = dim;
-  }
-  return true;
+/// True when a matrix product may read an operand of this type: whole rows or whole columns.
+bool isMatrixStack(RankedTensorType type) {
+  return isPlain(type) && orderOf(type).back() >= type.getRank() - 2;
 }
 
 /// Assigns the layouts of one graph. State arguments whose type an earlier graph has fixed keep it.
 class GraphLayout {
 public:
   GraphLayout(func::FuncOp graph, const Target &target, llvm::StringMap<RankedTensorType> &state)
-      : graph(graph), target(target), state(state), builder(graph.getContext()),
-        channelsLast(hasImages(graph)), hasVolumes(hasChannels(graph, 5)) {}
+      : graph(graph), state(state), target(target), orders(graph), weights(target),
+        builder(graph.getContext()) {}
 
   LogicalResult run() {
     assignArguments();
+    for (Operation &op : graph.getBody().front())
+      if (isa<LibraryOpInterface>(op) && target.prefersKernel(&op))
+        op.setAttr(kGeneratedAttr, builder.getUnitAttr());
     for (Operation &op : llvm::make_early_inc_range(graph.getBody().front()))
       if (!op.hasTrait<OpTrait::IsTerminator>() && failed(assign(op)))
         return failure();
@@ -74,18 +52,13 @@ public:
   }
 
   unsigned reorders = 0;
+  uint64_t paddedBytes = 0;
 
 private:
-  /// The house layout of a type.
-  RankedTensorType houseType(RankedTensorType type) const {
-    if (channelsLast && type.getRank() == 4)
-      return withLayout(type, Layout{1, {0, 2, 3, 1}, {}, {}});
-    if (hasVolumes && type.getRank() == 5)
-      return withLayout(type, Layout{1, {0, 2, 3, 4, 1}, {}, {}});
-    return withoutLayout(type);
-  }
-
-  bool isState(BlockArgument argument) {
+  bool isState(Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (!argument)
+      return false;
     auto kind = graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kKindAttr);
     return kind && (kind == "parameter" || kind == "statistic" || kind == "optimizer");
   }
@@ -94,11 +67,11 @@ private:
     return graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr).getValue();
   }
 
-  /// Inputs get the house layout; state the one fixed before, or none until its first user asks.
+  /// Inputs get their order; state the layout fixed before, or none until its first user asks.
   void assignArguments() {
     for (BlockArgument argument : graph.getArguments()) {
       if (!isState(argument)) {
-        argument.setType(houseType(tensorType(argument)));
+        argument.setType(orders.typeOf(argument));
         continue;
       }
       auto known = state.find(nameOfArgument(argument));
@@ -109,38 +82,47 @@ private:
     }
   }
 
-  /// The operand in the wanted layout: state not yet decided adopts it, else a reorder is inserted.
+  /// `value` in another layout, made before the builder's place: a view where the bytes are the
+  /// same, else a reorder.
+  Value converted(Value value, RankedTensorType wanted, Operation *phaseOf) {
+    Operation *made;
+    if (sameBytes(tensorType(value), wanted)) {
+      made = ReshapeOp::create(builder, phaseOf->getLoc(), wanted, value);
+    } else {
+      made = ReorderOp::create(builder, phaseOf->getLoc(), wanted, value);
+      // Copies between plain layouts are generated, as all other copies are.
+      if (isPlain(wanted) && isPlain(value.getType()))
+        made->setAttr(kGeneratedAttr, builder.getUnitAttr());
+      ++reorders;
+    }
+    if (Attribute phase = phaseOf->getAttr(kPhaseAttr))
+      made->setAttr(kPhaseAttr, phase);
+    return made->getResult(0);
+  }
+
+  /// The operand in the wanted layout: state not yet decided adopts it, else it is converted.
   void require(OpOperand &operand, RankedTensorType wanted) {
     Value value = operand.get();
     if (value.getType() == wanted)
       return;
-    if (auto argument = dyn_cast<BlockArgument>(value))
-      if (isState(argument) && decided.insert(argument).second) {
-        argument.setType(wanted);
-        return;
-      }
-    Operation *op = operand.getOwner();
-    builder.setInsertionPoint(op);
-    auto reorder = ReorderOp::create(builder, op->getLoc(), wanted, value);
-    if (Attribute phase = op->getAttr(kPhaseAttr))
-      reorder->setAttr(kPhaseAttr, phase);
-    operand.set(reorder);
-    ++reorders;
+    if (isState(value) && decided.insert(value).second) {
+      value.setType(wanted);
+      return;
+    }
+    builder.setInsertionPoint(operand.getOwner());
+    operand.set(converted(value, wanted, operand.getOwner()));
   }
 
-  void requireHouse(OpOperand &operand) { require(operand, houseType(tensorType(operand.get()))); }
-
-  /// Undecided state read by anything but a convolution gets the house layout.
-  void decideOperands(Operation &op) {
-    for (OpOperand &operand : op.getOpOperands())
-      if (auto argument = dyn_cast<BlockArgument>(operand.get()))
-        if (isState(argument) && decided.insert(argument).second)
-          argument.setType(houseType(tensorType(argument)));
+  void requireRowMajor(OpOperand &operand) {
+    require(operand, withoutLayout(tensorType(operand.get())));
   }
 
-  void setResults(Operation &op) {
-    for (Value result : op.getResults())
-      result.setType(houseType(tensorType(result)));
+  /// Undecided state is row-major; what is blocked becomes so.
+  void requirePlain(OpOperand &operand) {
+    if (isState(operand.get()))
+      decided.insert(operand.get());
+    if (!isPlain(operand.get().getType()))
+      requireRowMajor(operand);
   }
 
   LogicalResult assign(Operation &op) {
@@ -149,169 +131,221 @@ private:
             [&](auto conv) { return assignConvolution(*conv, conv.getWeightMutable()); })
         .Case<Conv2dGradWeightOp>(
             [&](Conv2dGradWeightOp conv) { return assignConvolutionGradWeight(conv); })
-        .Case<SgdOp, AdamOp>([&](auto update) { return assignUpdate(*update); })
         .Case<EmbeddingOp, EmbeddingGradOp>(
             [&](auto indexed) { return assignRowMajor(*indexed.getOperation()); })
+        .Case<MatmulOp>([&](MatmulOp matmul) { return assignMatmul(matmul); })
         .Case<ReshapeOp>([&](ReshapeOp reshape) { return assignReshape(reshape); })
+        .Case<TransposeOp>([&](TransposeOp transpose) { return assignTranspose(transpose); })
         .Case<ConstantOp>([&](ConstantOp) { return success(); })
         .Default([&](Operation *other) {
-          decideOperands(*other);
-          if (isa<ElementwiseOpInterface>(other))
-            return assignElementwise(*other);
-          for (OpOperand &operand : other->getOpOperands())
-            requireHouse(operand);
-          setResults(*other);
-          return success();
+          auto alias = dyn_cast<AliasOpInterface>(other);
+          if (alias && other->getNumResults() > 0 && alias.getUpdatedOperand(0))
+            return assignUpdate(*other, *alias.getUpdatedOperand(0));
+          return assignOrdered(*other);
         });
   }
 
+  //===-- Convolutions -----------------------------------------------------------------------===//
+
   /// x, dy, y channels last; the weight as the library likes.
   LogicalResult assignConvolution(Operation &op, OpOperand &weight) {
+    if (isState(weight.get()) && !decided.contains(weight.get()))
+      if (failed(decideWeight(weight)))
+        return failure();
     for (OpOperand &operand : op.getOpOperands())
       if (&operand != &weight)
-        requireHouse(operand);
-    setResults(op);
-    auto layout = weightLayout(op, weight);
-    if (failed(layout))
+        require(operand, channelsLast(tensorType(operand.get())));
+    auto wanted = weights.forCall(&op, tensorType(weight.get()));
+    if (failed(wanted))
       return failure();
-    require(weight, withLayout(withoutLayout(tensorType(weight.get())), *layout));
+    require(weight, *wanted);
+    countPadding(*wanted);
+    write(op.getResult(0), channelsLast(tensorType(op.getResult(0))));
     return success();
   }
 
-  /// The layout that suits the weight of a convolution best. A trained weight takes the layout of
-  /// its gradient where the forward is fast on it, so that neither has to be reordered; a weight
-  /// whose layout is settled keeps it where that is fast.
-  FailureOr<Layout> weightLayout(Operation &op, OpOperand &weight) {
-    auto library = cast<LibraryOpInterface>(&op);
-    RankedTensorType plain = withoutLayout(tensorType(weight.get()));
-    SmallVector<RankedTensorType> candidates;
-    if (auto argument = dyn_cast<BlockArgument>(weight.get());
-        argument && isState(argument) && !decided.contains(argument)) {
-      if (auto conv = dyn_cast<Conv2dOp>(&op))
-        for (Operation *user : conv.getX().getUsers())
-          if (auto gradient = dyn_cast<Conv2dGradWeightOp>(user);
-              gradient && withoutLayout(gradient.getDweight().getType()) == plain) {
-            // The gradient is visited later: its types are still the step form's.
-            auto wanted = gradWeightLayout(gradient, houseType(conv.getX().getType()),
-                                           houseType(gradient.getDy().getType()));
-            if (failed(wanted))
-              return failure();
-            candidates.push_back(withLayout(plain, *wanted));
-          }
-    } else {
-      candidates.push_back(tensorType(weight.get()));
-    }
-    SmallVector<bool> fixed(op.getNumOperands() + op.getNumResults(), false);
-    for (RankedTensorType candidate : candidates) {
-      RankedTensorType before = tensorType(weight.get());
-      weight.get().setType(candidate);
-      auto requirements = target.query(library, fixed);
-      weight.get().setType(before);
-      if (succeeded(requirements) && !requirements->isReference)
-        return layoutOf(candidate);
-    }
-    SmallVector<bool> free = fixed;
-    free[weight.getOperandNumber()] = true;
-    auto requirements = target.query(library, free);
-    if (failed(requirements))
-      return failure();
-    return requirements->layouts[weight.getOperandNumber()];
+  /// A result that its op writes as `written`; where its order is another, it is copied.
+  void write(Value result, RankedTensorType written) {
+    RankedTensorType wanted = orders.typeOf(result);
+    result.setType(written);
+    if (wanted == written)
+      return;
+    builder.setInsertionPointAfterValue(result);
+    Value copy = converted(result, wanted, result.getDefiningOp());
+    result.replaceAllUsesExcept(copy, copy.getDefiningOp());
   }
 
-  /// The layout the weight gradient likes, for operands of the given types.
-  FailureOr<Layout> gradWeightLayout(Conv2dGradWeightOp op, RankedTensorType x,
-                                     RankedTensorType dy) {
-    Type xBefore = op.getX().getType(), dyBefore = op.getDy().getType();
-    op.getX().setType(x);
-    op.getDy().setType(dy);
-    auto requirements =
-        target.query(cast<LibraryOpInterface>(op.getOperation()), {false, false, true});
-    op.getX().setType(cast<RankedTensorType>(xBefore));
-    op.getDy().setType(cast<RankedTensorType>(dyBefore));
-    if (failed(requirements))
+  LogicalResult decideWeight(OpOperand &weight) {
+    auto layout = weights.forState(weight);
+    if (failed(layout))
       return failure();
-    return requirements->layouts[2];
+    weight.get().setType(*layout);
+    decided.insert(weight.get());
+    for (OpOperand &use : weight.get().getUses())
+      if (auto convolution = dyn_cast<Conv2dOp>(use.getOwner()))
+        if (auto gradient = WeightLayouts::gradientOf(convolution))
+          gradientLayouts[gradient] = *layout;
+    return success();
   }
 
+  /// The gradient lies as its weight does, whatever the call writes.
   LogicalResult assignConvolutionGradWeight(Conv2dGradWeightOp op) {
     for (OpOperand &operand : op->getOpOperands())
-      requireHouse(operand);
-    auto layout = gradWeightLayout(op, op.getX().getType(), op.getDy().getType());
-    if (failed(layout))
+      require(operand, channelsLast(tensorType(operand.get())));
+    Value gradient = op.getDweight();
+    auto known = gradientLayouts.find(op);
+    RankedTensorType stored =
+        known != gradientLayouts.end() ? known->second : withoutLayout(tensorType(gradient));
+    auto written = weights.forCall(op, stored);
+    if (failed(written))
       return failure();
-    op.getDweight().setType(withLayout(withoutLayout(op.getDweight().getType()), *layout));
+    gradient.setType(*written);
+    countPadding(*written);
+    if (*written == stored)
+      return success();
+    builder.setInsertionPointAfter(op);
+    Value copy = converted(gradient, stored, op);
+    gradient.replaceAllUsesExcept(copy, copy.getDefiningOp());
     return success();
   }
 
-  /// All tensors of an update lie as the parameter does; a lone gradient fixes the parameter.
-  LogicalResult assignUpdate(Operation &op) {
-    OpOperand &parameter = op.getOpOperand(0);
-    if (auto argument = dyn_cast<BlockArgument>(parameter.get()))
-      if (isState(argument) && decided.insert(argument).second)
-        argument.setType(houseType(tensorType(argument)));
-    RankedTensorType type = tensorType(parameter.get());
-    for (OpOperand &operand : llvm::drop_begin(op.getOpOperands()))
-      if (tensorType(operand.get()).getShape() == type.getShape() &&
-          tensorType(operand.get()).getElementType() == type.getElementType())
-        require(operand, type);
-    for (Value result : op.getResults())
-      result.setType(type);
-    return success();
+  void countPadding(RankedTensorType type) {
+    paddedBytes += storedBytesOf(type) - storedBytesOf(withoutLayout(type));
   }
+
+  //===-- Everything else --------------------------------------------------------------------===//
 
   /// Rows are read and written as wholes.
   LogicalResult assignRowMajor(Operation &op) {
     for (OpOperand &operand : op.getOpOperands())
-      require(operand, withoutLayout(tensorType(operand.get())));
+      requireRowMajor(operand);
     for (Value result : op.getResults())
-      result.setType(withoutLayout(tensorType(result)));
+      write(result, withoutLayout(tensorType(result)));
     return success();
   }
 
-  /// A reshape must be a view: its operand in row-major order first.
+  /// Operands whose rows or columns are whole are read where they lie, unless the library has only
+  /// reference code for them.
+  LogicalResult assignMatmul(MatmulOp op) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      requirePlain(operand);
+      if (!isMatrixStack(tensorType(operand.get())))
+        requireRowMajor(operand);
+    }
+    Value y = op.getY();
+    RankedTensorType wanted = orders.typeOf(y);
+    y.setType(orderOf(wanted).back() == wanted.getRank() - 1 ? wanted : withoutLayout(wanted));
+    auto answer = target.query(cast<LibraryOpInterface>(op.getOperation()),
+                               SmallVector<bool>(op->getNumOperands() + 1, false));
+    if (failed(answer))
+      return failure();
+    if (!answer->isReference)
+      return success();
+    for (OpOperand &operand : op->getOpOperands())
+      requireRowMajor(operand);
+    y.setType(withoutLayout(wanted));
+    return success();
+  }
+
+  /// All tensors of an update lie as what it updates does; a lone gradient fixes the parameter.
+  LogicalResult assignUpdate(Operation &op, unsigned updated) {
+    OpOperand &parameter = op.getOpOperand(updated);
+    if (isState(parameter.get()))
+      decided.insert(parameter.get());
+    RankedTensorType type = tensorType(parameter.get());
+    auto isAlike = [&](Value value) { return tensorType(value).getShape() == type.getShape(); };
+    auto like = [&](Value value) {
+      return withLayout(withoutLayout(tensorType(value)), layoutOf(type));
+    };
+    for (OpOperand &operand : op.getOpOperands())
+      if (isAlike(operand.get()))
+        require(operand, like(operand.get()));
+    for (Value result : op.getResults())
+      if (isAlike(result))
+        result.setType(like(result));
+    return success();
+  }
+
+  /// A reshape must be a view: its operand lies as the result's order wants it, or the result as
+  /// the operand's allows.
   LogicalResult assignReshape(ReshapeOp op) {
-    decideOperands(*op);
     OpOperand &operand = op.getXMutable();
-    if (!isRowMajorOrder(tensorType(operand.get())))
-      require(operand, withoutLayout(tensorType(operand.get())));
-    RankedTensorType house = houseType(op.getY().getType());
-    op.getY().setType(isRowMajorOrder(house) ? house : withoutLayout(house));
+    requirePlain(operand);
+    RankedTensorType wanted = orders.typeOf(op.getY());
+    RankedTensorType x = tensorType(operand.get());
+    if (auto before = reshapedOrder(wanted, x.getShape())) {
+      if (!sameBytes(x, withOrder(x, *before)))
+        require(operand, withOrder(x, *before));
+      op.getY().setType(wanted);
+      return success();
+    }
+    auto seen = reshapedOrder(x, wanted.getShape());
+    if (!seen) {
+      requireRowMajor(operand);
+      seen = rowMajorOrder(wanted.getRank());
+    }
+    op.getY().setType(withOrder(wanted, *seen));
     return success();
   }
 
-  /// Results lie as the first operand of their shape does, if that is not a library layout meant
-  /// for others; all operands of that shape follow.
-  LogicalResult assignElementwise(Operation &op) {
-    RankedTensorType space = tensorType(op.getResult(0));
-    Layout layout = layoutOf(houseType(space));
-    for (Value operand : op.getOperands())
-      if (tensorType(operand).getShape() == space.getShape() &&
-          !operand.getDefiningOp<ConstantOp>()) {
-        layout = layoutOf(operand.getType());
+  /// A transpose of state stays the copy that the step form has it for: readers of the copy may
+  /// come after the state's update.
+  LogicalResult assignTranspose(TransposeOp op) {
+    bool wasView = op.getViewedOperand().has_value();
+    requirePlain(op.getXMutable());
+    op.getY().setType(orders.typeOf(op.getY()));
+    Value root = op.getX();
+    while (Operation *view = root.getDefiningOp()) {
+      auto alias = dyn_cast<AliasOpInterface>(view);
+      if (!alias || !alias.getViewedOperand())
         break;
-      }
+      root = view->getOperand(*alias.getViewedOperand());
+    }
+    if (!wasView && isState(root) && op.getViewedOperand())
+      op.getY().setType(withoutLayout(op.getY().getType()));
+    return success();
+  }
+
+  /// Everything that reads and writes its tensors in one order. Elementwise ops on tensors that
+  /// share a library layout (gradients of weights) keep it; others read such tensors row-major.
+  LogicalResult assignOrdered(Operation &op) {
+    SmallVector<Value> grouped = Orders::groupedValues(&op);
+    auto isGrouped = [&](Value value) { return llvm::is_contained(grouped, value); };
+    std::optional<Layout> library;
+    if (isa<ElementwiseOpInterface>(op))
+      for (Value operand : op.getOperands())
+        if (isGrouped(operand) && !isPlain(operand.getType()) && !library)
+          library = layoutOf(operand.getType());
+    auto wanted = [&](Value value, const Layout &order) {
+      auto type = withoutLayout(tensorType(value));
+      return withLayout(type, library ? *library : order);
+    };
+    Layout order;
+    for (Value result : op.getResults())
+      if (isGrouped(result))
+        order = layoutOf(orders.typeOf(result));
+    if (op.getNumResults() > 0 && !isGrouped(op.getResult(0)))
+      for (Value operand : op.getOperands())
+        if (isGrouped(operand) && !isState(operand))
+          order = layoutOf(orders.typeOf(operand));
     for (OpOperand &operand : op.getOpOperands()) {
       if (operand.get().getDefiningOp<ConstantOp>())
         continue;
-      if (tensorType(operand.get()).getShape() == space.getShape())
-        require(operand, withLayout(withoutLayout(tensorType(operand.get())), layout));
+      if (isGrouped(operand.get()))
+        require(operand, wanted(operand.get(), order));
       else
-        requireHouse(operand);
+        requirePlain(operand);
     }
     for (Value result : op.getResults())
-      result.setType(withLayout(withoutLayout(tensorType(result)), layout));
+      result.setType(isGrouped(result) ? wanted(result, order) : orders.typeOf(result));
     return success();
   }
 
-  /// Unused state gets the house layout; results that replace state must lie as it does.
+  /// Unused state is row-major; results that replace state must lie as it does.
   LogicalResult finish() {
-    for (BlockArgument argument : graph.getArguments()) {
-      if (!isState(argument))
-        continue;
-      if (decided.insert(argument).second)
-        argument.setType(houseType(tensorType(argument)));
-      state[nameOfArgument(argument)] = tensorType(argument);
-    }
+    for (BlockArgument argument : graph.getArguments())
+      if (isState(argument))
+        state[nameOfArgument(argument)] = tensorType(argument);
     Operation *terminator = graph.getBody().front().getTerminator();
     for (OpOperand &operand : terminator->getOpOperands())
       if (auto name = graph.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), kStateAttr))
@@ -322,11 +356,13 @@ private:
   }
 
   func::FuncOp graph;
-  const Target &target;
   llvm::StringMap<RankedTensorType> &state;
+  const Target &target;
+  Orders orders;
+  WeightLayouts weights;
   llvm::DenseSet<Value> decided;
+  llvm::DenseMap<Operation *, RankedTensorType> gradientLayouts; ///< of weights
   OpBuilder builder;
-  const bool channelsLast, hasVolumes;
 };
 
 //===-- --stow-assign-layouts ----------------------------------------------------------------===//
@@ -341,6 +377,7 @@ struct AssignLayoutsPass : impl::AssignLayoutsPassBase<AssignLayoutsPass> {
       if (failed(layout.run()))
         return signalPassFailure();
       reorders += layout.reorders;
+      paddedBytes += layout.paddedBytes;
     }
   }
 

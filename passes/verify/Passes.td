@@ -86,6 +86,7 @@ def VerifyOrderedPass : Pass<"stow-verify-ordered", "::mlir::ModuleOp"> {
     O5: inputs in `stow.inside` of a concat are op results with the strides of their box in the
     result, none in two concats; slices that are views have their operand's strides; nothing else has
     a layout with gaps, but reshapes of the same runs. What overwrites a part overwrites the whole.
+    O6: a reshape or transpose that is a view sees the elements of its operand in the same order.
 
     Requires: any module.
 

@@ -42,6 +42,41 @@ std::pair<int64_t, int64_t> runsOf(RankedTensorType type) {
   return {run, run};
 }
 
+/// How far each dimension of more than one element reaches and how far apart its elements lie, in
+/// logical order, with dimensions joined that continue each other: the order of a tensor's
+/// elements.
+std::vector<std::pair<int64_t, int64_t>> walkOf(RankedTensorType type, ArrayRef<int64_t> dims) {
+  auto strides = outerStrides(layoutOf(type), shapeOf(type));
+  std::vector<std::pair<int64_t, int64_t>> walk;
+  for (int64_t dim : dims) {
+    int64_t extent = type.getDimSize(dim), stride = strides[dim];
+    if (extent == 1)
+      continue;
+    if (!walk.empty() && walk.back().second == extent * stride) {
+      extent *= walk.back().first;
+      walk.pop_back();
+    }
+    walk.emplace_back(extent, stride);
+  }
+  return walk;
+}
+
+/// True when the result of a reshape or a transpose finds its elements where they lie in the
+/// operand. Tensors with gaps are checked with the concats that they lie in.
+bool seesSameElements(Operation &op) {
+  auto x = tensorType(op.getOperand(0)), y = tensorType(op.getResult(0));
+  Layout from = layoutOf(x), to = layoutOf(y);
+  if (from.pitch || to.pitch)
+    return isa<ReshapeOp>(op);
+  if (!from.blocks.empty() || !to.blocks.empty() || from.groups > 1 || to.groups > 1)
+    return false;
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(0, y.getRank()));
+  auto sources = llvm::to_vector(llvm::seq<int64_t>(0, x.getRank()));
+  if (auto transpose = dyn_cast<TransposeOp>(op))
+    sources.assign(transpose.getPermutation().begin(), transpose.getPermutation().end());
+  return walkOf(x, sources) == walkOf(y, dims);
+}
+
 /// Follows which values have been overwritten while the ops of a graph are read in order.
 class OverwriteCheck {
 public:
@@ -61,6 +96,11 @@ private:
   LogicalResult checkKind(Operation &op) {
     if (isa<ConstantOp>(op) || (isa<ElementwiseOpInterface>(op) && !isa<MapOp>(op))) // O1
       return op.emitOpError() << "does not belong to the ordered form; run stow-fuse-elementwise";
+    auto alias = dyn_cast<AliasOpInterface>(&op);
+    if (isa<ReshapeOp, TransposeOp>(op) && alias.getViewedOperand() && !seesSameElements(op)) // O6
+      return op.emitError() << "views its operand, but the elements of "
+                            << op.getResult(0).getType() << " lie in another order than those of "
+                            << op.getOperand(0).getType() << "; run stow-assign-layouts";
     return success();
   }
 

@@ -290,3 +290,25 @@ module attributes {stow.form = "ordered"} {
     return %r : tensor<8xf32>
   }
 }
+
+// -----
+
+// O6: a view shows the elements in another order than they lie in.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<2x8x4x4xf32, #stow.layout<"0,2,3,1">>) -> (tensor<2x128xf32>) {
+    // expected-error @+1 {{views its operand, but the elements of 'tensor<2x128xf32>' lie in another order than those of 'tensor<2x8x4x4xf32, #stow.layout<"0,2,3,1">>'; run stow-assign-layouts}}
+    %y = stow.reshape %x : (tensor<2x8x4x4xf32, #stow.layout<"0,2,3,1">>) -> tensor<2x128xf32>
+    return %y : tensor<2x128xf32>
+  }
+}
+
+// -----
+
+// O6 holds for a transpose that shows the same bytes, and for one that is a copy.
+module attributes {stow.form = "ordered"} {
+  func.func @train(%x: tensor<2x8x4x4xf32, #stow.layout<"0,2,3,1">>) -> (tensor<2x4x4x8xf32>, tensor<8x2x4x4xf32>) {
+    %y = stow.transpose %x {permutation = array<i64: 0, 2, 3, 1>} : (tensor<2x8x4x4xf32, #stow.layout<"0,2,3,1">>) -> tensor<2x4x4x8xf32>
+    %z = stow.transpose %x {permutation = array<i64: 1, 0, 2, 3>} : (tensor<2x8x4x4xf32, #stow.layout<"0,2,3,1">>) -> tensor<8x2x4x4xf32>
+    return %y, %z : tensor<2x4x4x8xf32>, tensor<8x2x4x4xf32>
+  }
+}

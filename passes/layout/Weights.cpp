@@ -1,0 +1,118 @@
+#include "passes/layout/Weights.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// What generated kernels read: channels innermost, as in the images.
+RankedTensorType channelsInnermost(RankedTensorType weight) {
+  Order order = rowMajorOrder(weight.getRank());
+  std::rotate(order.begin(), order.begin() + 2, order.end());
+  return withOrder(weight, order);
+}
+
+bool isGenerated(Operation *call) { return call->hasAttr(kGeneratedAttr); }
+
+/// Position of the weight among operands and results.
+unsigned weightPosition(Operation *call) { return isa<Conv2dGradWeightOp>(call) ? 2 : 1; }
+
+} // namespace
+
+bool isPadded(RankedTensorType type) {
+  return storedBytesOf(type) > storedBytesOf(withoutLayout(type)) * 101 / 100;
+}
+
+Conv2dGradWeightOp WeightLayouts::gradientOf(Conv2dOp convolution) {
+  RankedTensorType weight = withoutLayout(convolution.getWeight().getType());
+  for (Operation *user : convolution.getX().getUsers())
+    if (auto gradient = dyn_cast<Conv2dGradWeightOp>(user);
+        gradient && withoutLayout(gradient.getDweight().getType()) == weight &&
+        gradient.getGroups() == convolution.getGroups())
+      return gradient;
+  return {};
+}
+
+FailureOr<WeightLayouts::Answer> WeightLayouts::ask(Operation *call,
+                                                    std::optional<RankedTensorType> stored) {
+  unsigned position = weightPosition(call);
+  SmallVector<Value> values(call->getOperands());
+  llvm::append_range(values, call->getResults());
+  SmallVector<Type> before;
+  for (auto [i, value] : llvm::enumerate(values)) {
+    before.push_back(value.getType());
+    if (auto type = tensorType(value); i != position && type.getRank() > 1)
+      value.setType(withOrder(type, channelsLastOrder(type.getRank())));
+  }
+  RankedTensorType plain = withoutLayout(tensorType(values[position]));
+  values[position].setType(stored.value_or(plain));
+  SmallVector<bool> free(values.size(), false);
+  free[position] = !stored;
+  auto answer = target.query(cast<LibraryOpInterface>(call), free);
+  for (auto [value, type] : llvm::zip_equal(values, before))
+    value.setType(cast<RankedTensorType>(type));
+  if (failed(answer))
+    return failure();
+  return Answer{withLayout(plain, answer->layouts[position]), answer->isReference};
+}
+
+FailureOr<RankedTensorType> WeightLayouts::forState(OpOperand &weight) {
+  // Among layouts that suit as many calls, the gradient's comes first, so that the update reads
+  // what it wrote, and the backward's last.
+  SmallVector<Conv2dOp> forward;
+  SmallVector<Operation *> calls, backward;
+  for (OpOperand &use : weight.get().getUses())
+    if (auto convolution = dyn_cast<Conv2dOp>(use.getOwner()))
+      forward.push_back(convolution);
+    else if (isa<Conv2dGradInputOp>(use.getOwner()))
+      backward.push_back(use.getOwner());
+  for (Conv2dOp convolution : forward)
+    if (Operation *gradient = gradientOf(convolution);
+        gradient && !llvm::is_contained(calls, gradient))
+      calls.push_back(gradient);
+  llvm::append_range(calls, forward);
+  llvm::append_range(calls, backward);
+  if (llvm::any_of(calls, isGenerated))
+    return channelsInnermost(tensorType(weight.get()));
+  SmallVector<RankedTensorType> candidates;
+  for (Operation *call : calls) {
+    auto liked = ask(call, std::nullopt);
+    if (failed(liked))
+      return failure();
+    if (!isPadded(liked->weight) && !llvm::is_contained(candidates, liked->weight))
+      candidates.push_back(liked->weight);
+  }
+  RankedTensorType best = withoutLayout(tensorType(weight.get()));
+  candidates.push_back(best);
+  size_t most = 0;
+  for (RankedTensorType candidate : candidates) {
+    size_t fast = 0;
+    for (Operation *call : calls) {
+      auto answer = ask(call, candidate);
+      if (failed(answer))
+        return failure();
+      fast += !answer->isReference;
+    }
+    if (fast > most) {
+      most = fast;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+FailureOr<RankedTensorType> WeightLayouts::forCall(Operation *call, RankedTensorType stored) {
+  if (isGenerated(call))
+    return isPlain(stored) ? stored : channelsInnermost(stored);
+  auto answer = ask(call, stored);
+  if (failed(answer) || !answer->isReference)
+    return failed(answer) ? FailureOr<RankedTensorType>(failure()) : stored;
+  auto liked = ask(call, std::nullopt);
+  if (failed(liked))
+    return failure();
+  return liked->isReference ? stored : liked->weight;
+}
+
+} // namespace stow

@@ -1,0 +1,41 @@
+// Layouts of convolution weights: what the library's calls take without padding the state.
+#pragma once
+
+#include "passes/Target.h"
+#include "passes/layout/Views.h"
+
+namespace stow {
+
+/// Most that a layout may add to a tensor's own bytes where the tensor is state: a hundredth.
+bool isPadded(mlir::RankedTensorType type);
+
+/// Asks the target about the convolutions of a graph whose types are being assigned: images are
+/// channels last in its questions, whatever their types are by now.
+class WeightLayouts {
+public:
+  explicit WeightLayouts(const Target &target) : target(target) {}
+
+  /// Layout for the state that `weight`, an operand of a convolution, is: of the layouts that the
+  /// calls on it like and that do not pad it, the one that most of them take with fast code.
+  mlir::FailureOr<mlir::RankedTensorType> forState(mlir::OpOperand &weight);
+
+  /// Layout in which `call` reads or writes its weight, stored as `stored`: as it is where the
+  /// library has fast code for that, else as the library likes best, padded or not.
+  mlir::FailureOr<mlir::RankedTensorType> forCall(mlir::Operation *call,
+                                                  mlir::RankedTensorType stored);
+
+  /// The gradient of the weight that `convolution` reads, where the graph has one.
+  static Conv2dGradWeightOp gradientOf(Conv2dOp convolution);
+
+private:
+  struct Answer {
+    mlir::RankedTensorType weight;
+    bool isReference;
+  };
+  /// What the library says about `call` with its weight in the layout of `stored`, or free.
+  mlir::FailureOr<Answer> ask(mlir::Operation *call, std::optional<mlir::RankedTensorType> stored);
+
+  const Target &target;
+};
+
+} // namespace stow
