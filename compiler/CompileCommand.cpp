@@ -155,10 +155,16 @@ int compileCommand(const std::vector<std::string> &arguments) {
   }
   writeProgram(context, compiled, options, timer);
   const Plan &plan = compiled.plan;
-  std::printf("%s: arena %s, lower bound %s (%s), recomputed work %.1f %%\n",
+  std::string logical =
+      plan.logicalBoundBytes == plan.lowerBoundBytes
+          ? ""
+          : ", " + formatBytesExact(plan.logicalBoundBytes) + " without the padding of layouts";
+  std::printf("%s: arena %s, lower bound %s (%s)%s, recomputed work %.1f %%\n",
               options.outputPath.c_str(), formatBytesExact(plan.arenaBytes).c_str(),
-              formatBytesExact(plan.lowerBoundBytes).c_str(), plan.status.c_str(),
+              formatBytesExact(plan.lowerBoundBytes).c_str(), plan.status.c_str(), logical.c_str(),
               100 * plan.extraTimeFraction);
+  if (std::string references = describeReferences(plan); !references.empty())
+    std::printf("  %s\n", references.c_str());
   std::printf("  %s\n", describe(plan.tensors).c_str());
   if (options.timing)
     printTiming(timer);

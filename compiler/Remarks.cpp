@@ -2,6 +2,7 @@
 
 #include "ir/Stow.h"
 #include "passes/memory/Liveness.h"
+#include "passes/memory/Passes.h"
 #include "runtime/base/AtomicFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -30,6 +31,7 @@ struct Decision {
   Bytes saved = 0;     ///< bytes that the decision keeps away from the peak
   size_t runs = 1;
   schedule::Cost paid = 0;
+  bool isReference = false; ///< the library has only its slow reference code for the op
 };
 
 std::string quoted(const std::string &text) {
@@ -138,6 +140,7 @@ private:
       decision.value += "#" + std::to_string(result.getResultNumber());
     decision.source = sourcePlaceOf(op->getLoc());
     decision.bytes = ownBytesOf(result.getType());
+    decision.isReference = op->hasAttr(kReferenceAttr);
     decision.runs = 1 + runs.again.size();
     decision.atPeak = isLiveAtPeak(result);
     Bytes size = decision.bytes;
@@ -195,7 +198,8 @@ std::string describeDecisions(ModuleOp placed, const CostModel &costs) {
             "\n  decision: " + decision.kind + "\n  bytes: " + std::to_string(decision.bytes) +
             "\n  bytes_at_peak: " + std::to_string(decision.atPeak ? decision.bytes : 0) +
             "\n  saved_at_peak: " + std::to_string(decision.saved) +
-            "\n  runs: " + std::to_string(decision.runs) + "\n  time_paid_us: " + paid + "\n";
+            "\n  runs: " + std::to_string(decision.runs) + "\n  time_paid_us: " + paid + "\n" +
+            (decision.isReference ? "  code: reference\n" : "");
   }
   return text;
 }

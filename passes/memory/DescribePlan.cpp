@@ -74,6 +74,7 @@ PlannedBuffer describeStorage(func::FuncOp graph, const Liveness &liveness, cons
   buffer.source = sourcePlaceOf(first.getLoc());
   buffer.offset = offsets.lookup(first);
   buffer.size = storage.size;
+  buffer.logicalSize = logicalBytesOf(storage);
   buffer.begin = storage.begin;
   buffer.end = storage.end;
   for (Value value : storage.values)
@@ -98,6 +99,8 @@ GraphPlan describeGraph(func::FuncOp graph) {
     if (!command)
       continue;
     plan.stepNames.push_back(nameOfOp(&op));
+    if (op.hasAttr(kReferenceAttr))
+      plan.referenceSteps.push_back(*command);
     if (Bytes bytes = bytesAttr(&op, kWorkspaceAttr)) {
       PlannedBuffer buffer;
       buffer.name = "workspace: " + nameOfOp(&op);
@@ -106,7 +109,7 @@ GraphPlan describeGraph(func::FuncOp graph) {
       buffer.shape = {bytes};
       buffer.source = sourcePlaceOf(op.getLoc());
       buffer.offset = bytesAttr(&op, kWorkspaceOffsetAttr);
-      buffer.size = bytes;
+      buffer.size = buffer.logicalSize = bytes;
       buffer.begin = *command;
       buffer.end = *command + 1;
       plan.buffers.push_back(buffer);
@@ -157,6 +160,7 @@ Plan describePlan(ModuleOp module) {
   plan.arenaBytes = bytesAttr(module, kArenaBytesAttr);
   plan.persistentBytes = bytesAttr(module, kPersistentBytesAttr);
   plan.lowerBoundBytes = bytesAttr(module, kLowerBoundAttr);
+  plan.logicalBoundBytes = bytesAttr(module, kLogicalBoundAttr);
   plan.alignment = bytesAttr(module, kAlignmentAttr);
   plan.status = statusOf(plan.arenaBytes, plan.lowerBoundBytes);
   plan.withoutRecomputeBytes = plan.arenaBytes;

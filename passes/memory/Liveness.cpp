@@ -72,6 +72,15 @@ bool isStateKind(StringRef kind) {
   return kind == "parameter" || kind == "statistic" || kind == "optimizer";
 }
 
+Bytes logicalBytesOf(const Storage &storage) {
+  Bytes logical = storage.size;
+  for (Value value : storage.values)
+    if (storedBytesOf(value.getType()) == storage.size)
+      logical =
+          std::min(logical, storedBytesOf(withoutLayout(cast<RankedTensorType>(value.getType()))));
+  return logical;
+}
+
 Liveness::Liveness(func::FuncOp graph) {
   Block &block = graph.getBody().front();
   numberCommands(block);

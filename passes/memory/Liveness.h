@@ -34,6 +34,9 @@ struct Storage {
   bool isState = false;
 };
 
+/// What a storage would take if no layout padded it: the bytes of a value that fills it.
+Bytes logicalBytesOf(const Storage &storage);
+
 class Liveness {
 public:
   /// Reads views, in-place marks and state updates of `graph`. O(values + uses).

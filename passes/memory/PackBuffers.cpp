@@ -20,35 +20,48 @@ namespace {
 /// The packing problem of a graph's transient storages and workspaces.
 struct TransientProblem {
   pack::Problem problem;
+  std::vector<Bytes> logicalSizes; ///< by BufferId: without the padding of layouts
   std::vector<std::optional<pack::BufferId>> ofStorage; ///< by StorageId
   llvm::DenseMap<Operation *, pack::BufferId> ofWorkspace;
 };
 
 TransientProblem buildProblem(func::FuncOp graph, const Liveness &liveness, Bytes alignment) {
   TransientProblem result;
-  auto add = [&](std::string name, int64_t begin, int64_t end, Bytes size) {
+  auto add = [&](std::string name, int64_t begin, int64_t end, Bytes size, Bytes logicalSize) {
     pack::Buffer buffer;
     buffer.name = std::move(name);
     buffer.life = {begin, end};
     buffer.size = size;
     buffer.alignment = alignment;
     result.problem.buffers.push_back(std::move(buffer));
+    result.logicalSizes.push_back(logicalSize);
     return static_cast<pack::BufferId>(result.problem.buffers.size() - 1);
   };
   for (const auto &[id, storage] : llvm::enumerate(liveness.storages())) {
     if (storage.isState)
       result.ofStorage.push_back(std::nullopt);
     else
-      result.ofStorage.push_back(
-          add("storage" + std::to_string(id), storage.begin, storage.end, storage.size));
+      result.ofStorage.push_back(add("storage" + std::to_string(id), storage.begin, storage.end,
+                                     storage.size, logicalBytesOf(storage)));
   }
   for (Operation &op : graph.getBody().front())
     if (auto workspace = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr)) {
       int64_t command = *liveness.commandOf(&op);
-      result.ofWorkspace[&op] =
-          add("workspace" + std::to_string(command), command, command + 1, workspace.getInt());
+      result.ofWorkspace[&op] = add("workspace" + std::to_string(command), command, command + 1,
+                                    workspace.getInt(), workspace.getInt());
     }
   return result;
+}
+
+/// The bound of the same lifetimes with every buffer at its logical size.
+Bytes logicalBound(const TransientProblem &transient, Bytes bound) {
+  pack::Problem problem = transient.problem;
+  bool padded = false;
+  for (auto [buffer, size] : llvm::zip_equal(problem.buffers, transient.logicalSizes)) {
+    padded |= buffer.size != size;
+    buffer.size = size;
+  }
+  return padded ? pack::lowerBound(problem) : bound;
 }
 
 //===-- --stow-pack-buffers ------------------------------------------------------------------===//
@@ -78,25 +91,30 @@ private:
   void pack() {
     ModuleOp module = getOperation();
     llvm::StringMap<Bytes> stateOffsets;
-    Bytes persistent = 0;
+    Bytes persistent = 0, logicalState = 0;
     for (auto graph : module.getOps<func::FuncOp>())
       for (BlockArgument argument : graph.getArguments())
         if (isStateKind(kindOfArgument(graph, argument.getArgNumber()))) {
           StringRef name = nameOf(graph, argument);
-          if (stateOffsets.try_emplace(name, persistent).second)
-            persistent = alignUp(persistent + storedBytesOf(argument.getType()), alignment);
+          auto type = cast<RankedTensorType>(argument.getType());
+          if (stateOffsets.try_emplace(name, persistent).second) {
+            persistent = alignUp(persistent + storedBytesOf(type), alignment);
+            logicalState = alignUp(logicalState + storedBytesOf(withoutLayout(type)), alignment);
+          }
         }
-    Bytes arenaBytes = persistent, bound = persistent;
+    Bytes arenaBytes = persistent, bound = persistent, logical = logicalState;
     for (auto graph : module.getOps<func::FuncOp>()) {
-      auto [height, lower] = packGraph(graph, persistent, stateOffsets);
+      auto [height, lower, logicalLower] = packGraph(graph, persistent, stateOffsets);
       arenaBytes = std::max(arenaBytes, persistent + height);
       bound = std::max(bound, persistent + lower);
+      logical = std::max(logical, logicalState + logicalLower);
       graph->setAttr(kLowerBoundAttr, Builder(graph).getI64IntegerAttr(persistent + lower));
     }
     Builder builder(&getContext());
     module->setAttr(kArenaBytesAttr, builder.getI64IntegerAttr(arenaBytes));
     module->setAttr(kPersistentBytesAttr, builder.getI64IntegerAttr(persistent));
     module->setAttr(kLowerBoundAttr, builder.getI64IntegerAttr(bound));
+    module->setAttr(kLogicalBoundAttr, builder.getI64IntegerAttr(logical));
     module->setAttr(kAlignmentAttr, builder.getI64IntegerAttr(alignment));
     module->setAttr(kFormAttr, builder.getStringAttr("placed"));
     arena = arenaBytes;
@@ -106,9 +124,13 @@ private:
     return graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr).getValue();
   }
 
-  /// Height and lower bound of the graph's transient region.
-  std::pair<Bytes, Bytes> packGraph(func::FuncOp graph, Bytes persistent,
-                                    const llvm::StringMap<Bytes> &stateOffsets) {
+  struct Region {
+    Bytes height = 0, lowerBound = 0, logicalBound = 0;
+  };
+
+  /// The graph's transient region.
+  Region packGraph(func::FuncOp graph, Bytes persistent,
+                   const llvm::StringMap<Bytes> &stateOffsets) {
     Liveness liveness(graph);
     TransientProblem transient = buildProblem(graph, liveness, alignment);
     pack::PackOptions options;
@@ -138,7 +160,8 @@ private:
             kWorkspaceOffsetAttr,
             builder.getI64IntegerAttr(persistent + packed.solution->offsets[workspace->second]));
     }
-    return {packed.solution ? packed.solution->height : 0, packed.lowerBound};
+    return {packed.solution ? packed.solution->height : 0, packed.lowerBound,
+            logicalBound(transient, packed.lowerBound)};
   }
 };
 

@@ -24,7 +24,14 @@ inline constexpr llvm::StringLiteral kPersistentBytesAttr = "stow.persistent_byt
 inline constexpr llvm::StringLiteral kLowerBoundAttr = "stow.lower_bound_bytes";
 inline constexpr llvm::StringLiteral kAlignmentAttr = "stow.alignment";
 
+/// Lower bound of the same packing problem with no layout padding in it.
+inline constexpr llvm::StringLiteral kLogicalBoundAttr = "stow.logical_bound_bytes";
+
 /// Heap bytes that the library may take beside its workspaces, set by stow-plan-workspaces.
 inline constexpr llvm::StringLiteral kLibraryHeapAttr = "stow.library_heap_bytes";
+
+/// On a library call, set by stow-plan-workspaces: the library has only its slow reference code for
+/// these operands.
+inline constexpr llvm::StringLiteral kReferenceAttr = "stow.reference";
 
 } // namespace stow

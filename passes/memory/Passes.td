@@ -30,6 +30,8 @@ def PlanWorkspacesPass : Pass<"stow-plan-workspaces", "::mlir::ModuleOp"> {
     Asks the target for the scratch bytes of each library op at the planned thread count and records
     them as `stow.workspace`; zero is left out. What a library call may take from the heap beside its
     workspace is recorded once, the largest, as `stow.library_heap_bytes` on the module.
+    Calls for which the library has nothing but reference code, some hundred times slower than its
+    other code, are marked `stow.reference`.
 
     Requires: the step form with layouts.
     Ensures: every library op that needs scratch carries `stow.workspace`.
@@ -41,7 +43,8 @@ def PlanWorkspacesPass : Pass<"stow-plan-workspaces", "::mlir::ModuleOp"> {
   // Created with a target: see Passes.h.
   let constructor = "nullptr";
   let dependentDialects = ["::stow::StowDialect"];
-  let statistics = [Statistic<"largest", "largest-bytes", "largest workspace">];
+  let statistics = [Statistic<"largest", "largest-bytes", "largest workspace">,
+                    Statistic<"references", "references", "calls of reference code">];
 }
 
 def PlaceInsidePass : Pass<"stow-place-inside", "::mlir::ModuleOp"> {

@@ -25,6 +25,11 @@ struct PlanWorkspacesPass : impl::PlanWorkspacesPassBase<PlanWorkspacesPass> {
         return WalkResult::interrupt();
       heapBytes = std::max(heapBytes, requirements->heapBytes);
       op->removeAttr(kWorkspaceAttr);
+      op->removeAttr(kReferenceAttr);
+      if (requirements->isReference) {
+        op->setAttr(kReferenceAttr, Builder(op).getUnitAttr());
+        ++references;
+      }
       if (Bytes bytes = requirements->workspaceBytes) {
         op->setAttr(kWorkspaceAttr, Builder(op).getI64IntegerAttr(bytes));
         largest = std::max<uint64_t>(largest, bytes);

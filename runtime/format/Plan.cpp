@@ -75,7 +75,8 @@ Breakdown breakdownAtPeak(const Plan &plan) {
   if (std::optional<size_t> index = peakGraph(plan)) {
     const GraphPlan &graph = plan.graphs[*index];
     for (const PlannedBuffer *buffer : liveAt(graph, graph.peakStep)) {
-      partOf(breakdown, buffer->kind) += buffer->size;
+      partOf(breakdown, buffer->kind) += buffer->logicalSize;
+      breakdown.layoutPadding += buffer->size - buffer->logicalSize;
       live += buffer->size;
     }
   }

@@ -45,7 +45,8 @@ struct PlannedBuffer {
   Shape shape;                      ///< logical shape of the first value stored here
   std::string source;               ///< model file and node that produced it, as locations print
   Bytes offset = 0;                 ///< from the arena's start
-  Bytes size = 0;                   ///< bytes, block padding included, alignment excluded
+  Bytes size = 0;                   ///< bytes, padding of the layout included, alignment excluded
+  Bytes logicalSize = 0;            ///< bytes of the elements alone
   int64_t begin = 0;                ///< first step at which it is live
   int64_t end = 0;                  ///< first step after `begin` at which it is dead
   std::vector<std::string> aliases; ///< further values stored in place or as views
@@ -57,6 +58,7 @@ struct GraphPlan {
   std::string name;                   ///< "train" or "eval"
   int64_t stepCount = 0;              ///< commands
   std::vector<std::string> stepNames; ///< one line per command: operation and source node
+  std::vector<int64_t> referenceSteps; ///< commands that run the library's slow reference code
   std::vector<PlannedBuffer> buffers;
   Bytes livePeakBytes = 0;   ///< max over steps of the sum of live sizes
   int64_t peakStep = 0;      ///< the first step at which that maximum is reached
@@ -86,6 +88,7 @@ struct Plan {
   Bytes persistentBytes = 0;
   Bytes alignment = 64;
   Bytes lowerBoundBytes = 0;       ///< max over graphs
+  Bytes logicalBoundBytes = 0;     ///< the same if no layout padded a buffer
   Bytes livePeakBytes = 0;         ///< max over graphs
   std::string status;              ///< "optimal", "within 1.2 % of optimal", "heuristic"
   double extraTimeFraction = 0;    ///< recomputed cost / cost without recomputation
@@ -98,11 +101,13 @@ struct Plan {
   std::vector<GraphPlan> graphs;   ///< "train" first
 };
 
-/// Bytes per kind at the arena's fullest moment; the parts and the padding add up to arenaBytes.
+/// Bytes per kind at the arena's fullest moment, of the elements alone; the parts and both paddings
+/// add up to arenaBytes.
 struct Breakdown {
   Bytes parameters = 0, statistics = 0, optimizer = 0, inputs = 0, outputs = 0;
   Bytes activations = 0, gradients = 0, workspace = 0;
-  Bytes padding = 0; ///< alignment and packing gaps: arenaBytes minus all others
+  Bytes layoutPadding = 0; ///< what layouts add to the elements
+  Bytes padding = 0;       ///< alignment and packing gaps: arenaBytes minus all others
 };
 Breakdown breakdownAtPeak(const Plan &plan);
 

@@ -15,6 +15,7 @@ Json toJsonValue(const PlannedBuffer &buffer, const std::string &graph) {
   json["kind"] = nameOf(buffer.kind);
   json["offset"] = buffer.offset;
   json["size"] = buffer.size;
+  json["logical_size"] = buffer.logicalSize;
   json["begin"] = buffer.begin;
   json["end"] = buffer.end;
   json["dtype"] = nameOf(buffer.dtype);
@@ -43,6 +44,7 @@ Json toJsonValue(const Breakdown &breakdown) {
   json["workspace"] = breakdown.workspace;
   json["inputs"] = breakdown.inputs;
   json["outputs"] = breakdown.outputs;
+  json["layout_padding"] = breakdown.layoutPadding;
   json["padding"] = breakdown.padding;
   return json;
 }
@@ -78,6 +80,7 @@ PlannedBuffer bufferFrom(const JsonNode &node) {
   buffer.kind = node.parsed("kind", parseBufferKind);
   buffer.offset = node.count("offset");
   buffer.size = node.count("size");
+  buffer.logicalSize = node.count("logical_size");
   buffer.begin = node.count("begin");
   buffer.end = node.count("end");
   buffer.dtype = node.parsed("dtype", parseDType);
@@ -85,6 +88,9 @@ PlannedBuffer bufferFrom(const JsonNode &node) {
   buffer.source = node.text("source");
   buffer.aliases = node.texts("aliases");
   buffer.recomputed = node.boolean("recomputed");
+  if (buffer.logicalSize > buffer.size)
+    node.fail("logical_size", "expected at most size (" + std::to_string(buffer.size) +
+                                  "), found " + std::to_string(buffer.logicalSize));
   if (buffer.end < buffer.begin)
     node.fail("end", "expected at least begin (" + std::to_string(buffer.begin) + "), found " +
                          std::to_string(buffer.end));
@@ -99,6 +105,7 @@ GraphPlan graphFrom(const JsonNode &node) {
   graph.peakStep = node.count("peak_step");
   graph.lowerBoundBytes = node.count("lower_bound_bytes");
   graph.stepNames = node.texts("step_names");
+  graph.referenceSteps = node.counts("reference_steps");
   if (node.has("buffers"))
     node.forEach("buffers",
                  [&](const JsonNode &buffer) { graph.buffers.push_back(bufferFrom(buffer)); });
@@ -113,6 +120,7 @@ Json toJsonValue(const Plan &plan) {
   json["arena_bytes"] = plan.arenaBytes;
   json["live_peak_bytes"] = plan.livePeakBytes;
   json["lower_bound_bytes"] = plan.lowerBoundBytes;
+  json["logical_bound_bytes"] = plan.logicalBoundBytes;
   json["status"] = plan.status;
   json["extra_time_fraction"] = plan.extraTimeFraction;
   json["extra_time_bound_fraction"] = plan.extraTimeBound;
@@ -135,6 +143,7 @@ Json toJsonValue(const Plan &plan) {
     item["peak_step"] = graph.peakStep;
     item["lower_bound_bytes"] = graph.lowerBoundBytes;
     item["step_names"] = graph.stepNames;
+    item["reference_steps"] = graph.referenceSteps;
     if (i > 0)
       item["buffers"] = buffersOf(graph);
     graphs.push_back(std::move(item));
@@ -149,6 +158,7 @@ Plan planFrom(const JsonNode &node) {
   plan.arenaBytes = node.count("arena_bytes");
   plan.livePeakBytes = node.count("live_peak_bytes");
   plan.lowerBoundBytes = node.count("lower_bound_bytes");
+  plan.logicalBoundBytes = node.count("logical_bound_bytes");
   plan.status = node.text("status");
   plan.extraTimeFraction = node.number("extra_time_fraction");
   plan.extraTimeBound = node.number("extra_time_bound_fraction");

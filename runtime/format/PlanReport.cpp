@@ -111,15 +111,19 @@ std::string renderSum(const Plan &plan) {
       {"+", "activations", parts.activations},
       {"+", "workspace", parts.workspace},
       {"+", "I/O", parts.inputs + parts.outputs},
+      {"+", "layout padding", parts.layoutPadding},
       {"+", "padding", parts.padding},
       {"=", "arena", plan.arenaBytes},
   };
   Table table({false, false, true, true, true});
   table.add({"", "at the peak", "bytes", "MiB", "share"});
-  for (const auto &[sign, name, bytes] : rows)
+  for (const auto &[sign, name, bytes] : rows) {
+    if (bytes == 0 && std::string_view(name) == "layout padding")
+      continue;
     // An empty plan has no shares: 0 of 0 is shown as nothing rather than divided.
     table.add({sign, name, groupDigits(bytes), mebibytes(bytes),
                plan.arenaBytes > 0 ? percent(static_cast<double>(bytes) / plan.arenaBytes) : ""});
+  }
   auto fact = [&](const char *name, Bytes bytes, const std::string &note) {
     table.add({"", name, groupDigits(bytes), mebibytes(bytes), note});
   };
@@ -132,6 +136,8 @@ std::string renderSum(const Plan &plan) {
   };
   fact("live peak", plan.livePeakBytes, above(plan.livePeakBytes));
   fact("lower bound", plan.lowerBoundBytes, above(plan.lowerBoundBytes));
+  if (plan.logicalBoundBytes != plan.lowerBoundBytes)
+    fact("of logical bytes", plan.logicalBoundBytes, above(plan.logicalBoundBytes));
   if (plan.withoutRecomputeBytes > 0)
     fact("without recompute", plan.withoutRecomputeBytes, above(plan.withoutRecomputeBytes));
   if (plan.outsideArenaBytes > 0)
@@ -141,7 +147,8 @@ std::string renderSum(const Plan &plan) {
          "; extra time for recomputation: " + percent(plan.extraTimeFraction) +
          (plan.extraTimeBound > 0 ? ", lower bound " + percent(plan.extraTimeBound) : "") +
          (plan.costSource.empty() ? "" : " (" + plan.costSource + ")") + "\n";
-  return out;
+  std::string references = describeReferences(plan);
+  return references.empty() ? out : out + references + "\n";
 }
 
 /// `name` as a CSV field that needs no quotes.
@@ -153,6 +160,24 @@ std::string csvName(std::string name) {
 }
 
 } // namespace
+
+std::string describeReferences(const Plan &plan) {
+  size_t calls = 0;
+  std::map<std::string, size_t> kinds;
+  for (const GraphPlan &graph : plan.graphs)
+    for (int64_t step : graph.referenceSteps) {
+      ++calls;
+      if (step >= 0 && step < static_cast<int64_t>(graph.stepNames.size()))
+        ++kinds[graph.stepNames[step].substr(0, graph.stepNames[step].find(' '))];
+    }
+  if (calls == 0)
+    return "";
+  std::string list;
+  for (const auto &[kind, count] : kinds)
+    list += (list.empty() ? "" : ", ") + std::to_string(count) + " " + kind;
+  return std::to_string(calls) + (calls == 1 ? " library call runs" : " library calls run") +
+         " reference code, some hundred times slower than the library's other code: " + list;
+}
 
 std::string groupDigits(int64_t value) {
   std::string digits = std::to_string(value);

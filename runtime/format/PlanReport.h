@@ -27,6 +27,10 @@ std::string renderMap(const Plan &plan, const GraphPlan &graph, const ReportOpti
 /// file is a packing instance whose solution is the whole arena.
 std::string toCsv(const Plan &plan);
 
+/// How many library calls run the library's slow reference code, and of which kinds; empty where
+/// none does.
+std::string describeReferences(const Plan &plan);
+
 /// "1,234,567".
 std::string groupDigits(int64_t value);
 

@@ -61,6 +61,16 @@ TEST(PlanTest, BreakdownCloses) {
   EXPECT_EQ(parts.padding, 512 - 456);
 }
 
+// Tests that what a layout adds to the elements is padding and no parameter.
+TEST(PlanTest, LayoutPaddingIsPadding) {
+  Plan plan = makeTinyPlan();
+  plan.graphs[0].buffers[0].logicalSize = 100; // of 128
+  Breakdown parts = breakdownAtPeak(plan);
+  EXPECT_EQ(parts.parameters, 100);
+  EXPECT_EQ(parts.layoutPadding, 28);
+  EXPECT_EQ(parts.padding, 512 - 456);
+}
+
 // Tests that the peak may lie in the evaluation graph.
 TEST(PlanTest, BreakdownUsesTheFullestGraph) {
   Plan plan = makeTinyPlan();
@@ -106,19 +116,22 @@ TEST(PlanTest, JsonHasThePublicKeys) {
   for (const auto &item : json.items())
     keys.push_back(item.key());
   EXPECT_THAT(keys,
-              ElementsAre("model", "arena_bytes", "live_peak_bytes", "lower_bound_bytes", "status",
-                          "extra_time_fraction", "extra_time_bound_fraction", "step_seconds",
-                          "cost_source", "persistent_bytes", "without_recompute_bytes",
-                          "outside_arena_bytes", "alignment", "breakdown", "buffers", "graphs"));
+              ElementsAre("model", "arena_bytes", "live_peak_bytes", "lower_bound_bytes",
+                          "logical_bound_bytes", "status", "extra_time_fraction",
+                          "extra_time_bound_fraction", "step_seconds", "cost_source",
+                          "persistent_bytes", "without_recompute_bytes", "outside_arena_bytes",
+                          "alignment", "breakdown", "buffers", "graphs"));
   ASSERT_EQ(json["buffers"].size(), 6u); // the training step only: one timeline
   const ordered_json &buffer = json["buffers"][2];
   EXPECT_EQ(buffer["name"], "x");
   EXPECT_EQ(buffer["kind"], "input");
   EXPECT_EQ(buffer["offset"], 192);
   EXPECT_EQ(buffer["size"], 64);
+  EXPECT_EQ(buffer["logical_size"], 64);
   EXPECT_EQ(buffer["begin"], 0);
   EXPECT_EQ(buffer["end"], 4);
   EXPECT_EQ(buffer["graph"], "train");
+  EXPECT_EQ(json["breakdown"]["layout_padding"], 0);
   EXPECT_EQ(json["breakdown"]["padding"], 56);
 }
 

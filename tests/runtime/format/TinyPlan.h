@@ -26,7 +26,7 @@ inline PlannedBuffer makeBuffer(std::string name, BufferKind kind, Shape shape, 
   buffer.shape = std::move(shape);
   buffer.source = "tiny.onnx:" + buffer.name;
   buffer.offset = offset;
-  buffer.size = size;
+  buffer.size = buffer.logicalSize = size;
   buffer.begin = begin;
   buffer.end = end;
   return buffer;
@@ -39,7 +39,7 @@ inline Plan makeTinyPlan() {
   plan.arenaBytes = 512;
   plan.persistentBytes = 192;
   plan.alignment = 64;
-  plan.lowerBoundBytes = 512;
+  plan.lowerBoundBytes = plan.logicalBoundBytes = 512;
   plan.livePeakBytes = 456;
   plan.status = "optimal";
   plan.extraTimeFraction = 0.125;

@@ -111,6 +111,7 @@ public:
     buffer.source = "tiny";
     buffer.offset = top;
     buffer.size = storedBytes(layout, shape, dtype);
+    buffer.logicalSize = storedBytes({}, shape, dtype);
     top = alignUp(top + buffer.size, 64);
     buffers.push_back(buffer);
     return place;
