@@ -55,9 +55,9 @@ struct PlannedBuffer {
 
 /// The plan of one graph (training step or evaluation). Persistent buffers are listed in each.
 struct GraphPlan {
-  std::string name;                   ///< "train" or "eval"
-  int64_t stepCount = 0;              ///< commands
-  std::vector<std::string> stepNames; ///< one line per command: operation and source node
+  std::string name;                    ///< "train" or "eval"
+  int64_t stepCount = 0;               ///< commands
+  std::vector<std::string> stepNames;  ///< one line per command: operation and source node
   std::vector<int64_t> referenceSteps; ///< commands that run the library's slow reference code
   std::vector<PlannedBuffer> buffers;
   Bytes livePeakBytes = 0;   ///< max over steps of the sum of live sizes
