@@ -1,10 +1,13 @@
 #include "compiler/Options.h"
 
+#include "codegen/host/ObjectFile.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Parallel.h"
 #include "runtime/program/Flags.h"
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <sstream>
 #include <thread>
 
@@ -62,6 +65,18 @@ std::vector<std::string> splitList(const std::string &text) {
   return parts;
 }
 
+/// `name`, if this machine's code generator knows it.
+std::string checkedTargetCpu(const std::string &name) {
+  const std::vector<std::string> known = targetCpus();
+  if (name == "native" || std::ranges::find(known, name) != known.end())
+    return name;
+  const std::string near = nearest(name, known);
+  throw Error::badInput("unknown processor \"" + name + "\" for --target-cpu" +
+                        (near.empty() ? "" : "; did you mean " + near + "?") +
+                        "; expected native, x86-64-v3 (AVX2), x86-64-v4 (AVX-512) or a name that "
+                        "clang -mcpu=help prints");
+}
+
 /// The flags of a compilation, storing into `options`.
 Flags compileFlags(CompileOptions &options, bool wantsOutput) {
   Flags flags;
@@ -81,9 +96,11 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
               "sgd, adam or adamw with settings, e.g. sgd:lr=0.1,momentum=0.9,nesterov or "
               "adamw:lr=1e-3,weight-decay=0.01",
               [&](const std::string &text) { options.optimizer = parseOptimizer(text); });
-  flags.value(
-      "batch", "N", "samples per step; rewrites the batch baked into the model",
-      [&](const std::string &text) { options.import.batch = parseCount("batch", text, 1); });
+  flags.value("batch", "N", "samples per step; rewrites the batch baked into the model",
+              [&](const std::string &text) {
+                options.import.batch =
+                    parseCount("batch", text, 1, std::numeric_limits<int32_t>::max());
+              });
   flags.value("input", "NAMES", "graph inputs that carry data, where weights are inputs too",
               [&](const std::string &text) { options.import.dataInputs = splitList(text); });
   flags.value("init", "RULE",
@@ -128,9 +145,11 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
   flags.value("remarks", "FILE", "write what becomes of every value, and its price, as YAML",
               [&](const std::string &text) { options.remarksPath = text; });
   flags.value("threads", "N", "threads to plan for (default: the cores of this machine)",
-              [&](const std::string &text) { options.threads = parseCount("threads", text, 1); });
+              [&](const std::string &text) {
+                options.threads = parseCount("threads", text, 1, maxThreads);
+              });
   flags.value("target-cpu", "CPU", "native, x86-64-v3 (AVX2), x86-64-v4 (AVX-512), ...",
-              [&](const std::string &text) { options.targetCpu = text; });
+              [&](const std::string &text) { options.targetCpu = checkedTargetCpu(text); });
   flags.value("stop-after", "FORM", "print a form and stop: model, step, ordered, placed",
               [&](const std::string &text) { options.stopAfter = parseForm(text); });
   flags.flag("timing", "print the seconds of every stage", [&] { options.timing = true; });
@@ -153,8 +172,10 @@ OptimizerSpec parseOptimizer(const std::string &text) {
     bool isSgdOnly = key == "momentum" || key == "nesterov";
     if (isSgd ? isAdamOnly : isSgdOnly)
       throw Error::badInput("optimizer " + spec.name + " has no setting \"" + key + "\"");
-    if (key != "nesterov")
-      parseReal("optimizer " + key, value);
+    bool isShare = key == "momentum" || key == "beta1" || key == "beta2";
+    if (key != "nesterov" && parseRate("optimizer " + key, value) >= 1 && isShare)
+      throw Error::badInput("--optimizer " + key + ": expected a number below 1, found '" + value +
+                            "'");
   }
   spec.learningRate = isSgd ? 0.01 : 0.001;
   if (auto rate = spec.settings.extract("lr"); !rate.empty())
@@ -226,9 +247,9 @@ CompileOptions parseCompileOptions(const std::vector<std::string> &arguments, bo
   return options;
 }
 
-std::string compileHelp() {
+std::string compileHelp(bool wantsOutput) {
   CompileOptions options;
-  return compileFlags(options, true).help();
+  return compileFlags(options, wantsOutput).help();
 }
 
 } // namespace stow

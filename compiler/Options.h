@@ -64,7 +64,7 @@ struct CompileOptions {
 /// Reads the flags of `stowage compile`, `plan` and `frontier`. Throws Error(BadInput).
 CompileOptions parseCompileOptions(const std::vector<std::string> &arguments, bool wantsOutput);
 
-/// The text of --help.
-std::string compileHelp();
+/// The flags that parseCompileOptions reads, one line each.
+std::string compileHelp(bool wantsOutput);
 
 } // namespace stow

@@ -1,5 +1,7 @@
 #include "compiler/Pipeline.h"
 
+#include "compiler/CheckTypes.h"
+
 #include "codegen/host/HostTarget.h"
 #include "compiler/Budget.h"
 #include "compiler/DeviceProfile.h"
@@ -283,6 +285,8 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
     return result;
 
   timer.start("step");
+  if (failed(checkTypes(module)))
+    throw Error::badInput("cannot train \"" + options.modelPath + "\": its types");
   runStage(module, "step", [&](PassManager &manager) { addStepPasses(manager, options); });
   if (options.stopAfter == Form::Step)
     return result;

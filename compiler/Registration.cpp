@@ -1,5 +1,6 @@
 #include "compiler/Registration.h"
 
+
 #include "codegen/host/HostTarget.h"
 #include "codegen/kernels/Kernels.h"
 #include "ir/Stow.h"
@@ -84,6 +85,7 @@ void stow::prepareContext(MLIRContext &context) {
   context.appendDialectRegistry(registry);
   context.loadAllAvailableDialects();
   context.disableMultithreading();
+  context.printOpOnDiagnostic(false);
   context.getDiagEngine().registerHandler([](Diagnostic &diagnostic) {
     print(diagnostic);
     return success();

@@ -4,6 +4,7 @@
 #include "compiler/plan/PackCommand.h"
 #include "compiler/plan/RematCommand.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Version.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -14,48 +15,88 @@
 
 namespace {
 
-void printHelp() {
-  std::printf(
-      "stowage: compiles a model into an executable that trains it in one planned arena\n\n"
-      "  stowage compile MODEL -o OUT [flags]   an executable: OUT train --data=x.npz\n"
-      "  stowage plan MODEL [flags] [--format=text|json|csv]   the memory report only\n"
-      "  stowage frontier MODEL [flags] [--format=text|csv|svg] [-o FILE]   time against "
-      "memory\n"
-      "  stowage max-batch MODEL --memory-budget=BYTES [flags]   the largest batch that "
-      "fits\n"
-      "  stowage inspect OUT [--format=text|json|csv]   the report of an executable\n"
-      "  stowage pack FILE.csv   packs a bare instance\n"
-      "  stowage remat FILE.json --memory-budget=B   schedules a bare graph\n\n"
-      "MODEL is a .onnx file or a .mlir file in the model form. Flags of compile and plan:\n"
-      "%s\nExit codes: 0 done, 1 bad input, 2 infeasible, 3 internal error.\n",
-      stow::compileHelp().c_str());
+/// A command that takes a model or an executable. `pack` and `remat` have a help of their own.
+struct Command {
+  const char *name, *words, *purpose;
+  int (*run)(const std::vector<std::string> &arguments);
+  const char *flags; ///< beside those of a compilation
+  bool compiles, writes;
+};
+
+constexpr const char *planFormat = "  --format=NAME   text, json or csv (default: text)\n";
+const Command commands[] = {
+    {"compile", "MODEL -o OUT [flags]", "an executable: OUT train --data=x.npz",
+     stow::compileCommand, "", true, true},
+    {"plan", "MODEL [flags]", "the memory report only", stow::planCommand, planFormat, true, false},
+    {"frontier", "MODEL [flags] [-o FILE]", "time against memory", stow::frontierCommand,
+     "  --format=NAME   text, csv or svg (default: text)\n"
+     "  --step=PERCENT  distance of the budgets that are planned (default: 5)\n",
+     true, true},
+    {"max-batch", "MODEL --memory-budget=BYTES [flags]", "the largest batch that fits",
+     stow::maxBatchCommand, "  --limit=N       the largest batch tried (default: 1048576)\n", true,
+     false},
+    {"inspect", "OUT [flags]", "the report of an executable", stow::inspectCommand, planFormat,
+     false, false},
+};
+
+constexpr const char *exitCodes = "\nExit codes: 0 done, 1 bad input, 2 infeasible, 3 internal "
+                                  "error.\n";
+
+std::string line(const Command &command) {
+  return std::string("  stowage ") + command.name + " " + command.words + "   " + command.purpose +
+         "\n";
 }
 
+void printHelp() {
+  std::string text =
+      "stowage: compiles a model into an executable that trains it in one planned arena\n\n";
+  for (const Command &command : commands)
+    text += line(command);
+  text += "  stowage pack FILE.csv   packs a bare instance\n"
+          "  stowage remat FILE.json --memory-budget=B   schedules a bare graph\n"
+          "  stowage COMMAND --help   the flags of a command\n"
+          "  stowage --version\n\n"
+          "MODEL is a .onnx file or a .mlir file in the model form. Flags of compile:\n" +
+          stow::compileHelp(/*wantsOutput=*/true) + exitCodes;
+  std::fputs(text.c_str(), stdout);
+}
+
+void printHelp(const Command &command) {
+  std::string text = line(command) + "\n" + command.flags;
+  if (command.compiles)
+    text += stow::compileHelp(command.writes);
+  std::fputs((text + exitCodes).c_str(), stdout);
+}
+
+bool asksForHelp(const std::string &word) { return word == "--help" || word == "-h"; }
+
 int runCommand(int argc, char **argv) {
-  std::string command = argc > 1 ? argv[1] : "--help";
+  std::string name = argc > 1 ? argv[1] : "--help";
   std::vector<std::string> arguments(argv + std::min(argc, 2), argv + argc);
-  bool isBare = command == "pack" || command == "remat"; // these have a help of their own
-  if (command == "help" || command == "--help" || command == "-h" ||
-      (!isBare && std::ranges::find(arguments, "--help") != arguments.end())) {
+  if (name == "help" || asksForHelp(name)) {
     printHelp();
     return 0;
   }
-  if (command == "compile")
-    return stow::compileCommand(arguments);
-  if (command == "plan")
-    return stow::planCommand(arguments);
-  if (command == "frontier")
-    return stow::frontierCommand(arguments);
-  if (command == "max-batch")
-    return stow::maxBatchCommand(arguments);
-  if (command == "inspect")
-    return stow::inspectCommand(arguments);
-  if (command == "pack")
+  if (name == "--version") {
+    std::printf("stowage %s\n", stow::version());
+    return 0;
+  }
+  if (name == "pack")
     return stow::runPackCommand(argc - 1, argv + 1);
-  if (command == "remat")
+  if (name == "remat")
     return stow::runRematCommand(argc - 1, argv + 1);
-  throw stow::Error::badInput("unknown command \"" + command +
-                              "\"; known are compile, plan, frontier, max-batch, inspect, "
+  std::string known;
+  for (const Command &command : commands) {
+    if (name != command.name) {
+      known += std::string(command.name) + ", ";
+      continue;
+    }
+    if (std::ranges::none_of(arguments, asksForHelp))
+      return command.run(arguments);
+    printHelp(command);
+    return 0;
+  }
+  throw stow::Error::badInput("unknown command \"" + name + "\"; known are " + known +
                               "pack, remat");
 }
 
@@ -84,7 +125,7 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return error.exitCode();
   } catch (const std::exception &error) {
-    std::fprintf(stderr, "internal error: %s\n", error.what());
+    std::fprintf(stderr, "error: internal: %s\n", error.what());
     return 3;
   }
 }

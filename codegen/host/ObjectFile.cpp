@@ -27,13 +27,17 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-std::unique_ptr<llvm::TargetMachine> makeTargetMachine(ModuleOp module, const HostCpu &cpu) {
+void initializeTarget() {
   static const bool initialized = [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
     return true;
   }();
   (void)initialized;
+}
+
+std::unique_ptr<llvm::TargetMachine> makeTargetMachine(ModuleOp module, const HostCpu &cpu) {
+  initializeTarget();
   llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
   std::string message;
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, message);
@@ -116,6 +120,20 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
 }
 
 } // namespace
+
+std::vector<std::string> targetCpus() {
+  initializeTarget();
+  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
+  std::string message;
+  std::vector<std::string> names;
+  if (const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, message)) {
+    std::unique_ptr<llvm::MCSubtargetInfo> info(target->createMCSubtargetInfo(triple, "", ""));
+    for (const llvm::SubtargetSubTypeKV &cpu : info->getAllProcessorDescriptions())
+      names.push_back(cpu.Key);
+  }
+  llvm::sort(names);
+  return names;
+}
 
 LogicalResult emitProgramObject(ModuleOp module, const ProgramData &data, const HostCpu &cpu,
                                 const std::string &path) {

@@ -38,6 +38,9 @@ mlir::LogicalResult emitProgramObject(mlir::ModuleOp module, const ProgramData &
 /// to the file, so hundreds of MB take as long as writing them. Throws Error.
 void writeConstantsObject(std::string_view bytes, const std::string &path);
 
+/// The processors that code can be generated for, by LLVM's names, in alphabetical order.
+std::vector<std::string> targetCpus();
+
 struct LinkInput {
   std::vector<std::string> objects;   ///< object files and static libraries, in link order
   std::vector<std::string> libraries; ///< shared libraries: paths or -l flags

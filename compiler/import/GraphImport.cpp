@@ -192,6 +192,20 @@ void GraphImport::failOutputs(const Node &node) {
   }
 }
 
+/// What to do about an operator that is not supported.
+static std::string instead(const std::string &type) {
+  if (type == "LSTM" || type == "GRU" || type == "RNN")
+    return "write the cell out for each time step, with a fixed number of steps";
+  if (type == "Loop" || type == "Scan" || type == "If")
+    return "export the model with fixed sizes, so that the exporter unrolls it";
+  if (type == "NonZero" || type == "Compress" || type == "Unique")
+    return "its result has a size that depends on the data: multiply by a mask instead of "
+           "selecting";
+  if (type.starts_with("QLinear") || type.starts_with("Quantize") || type.starts_with("Dequantize"))
+    return "export the model before it is quantized";
+  return "write this part of the model with others";
+}
+
 void GraphImport::importNode(size_t index) {
   NodeImport import(*this, model.nodes[index], nodeLocation(index));
   importNode(import);
@@ -205,7 +219,8 @@ void GraphImport::importNode(NodeImport &import) {
   if (!node.domain.empty())
     reason = "operators of this domain are not supported; export the model with ai.onnx operators";
   else if (!ruleOf(node.type))
-    reason = "this operator is not supported (docs/onnx-ops.md lists those that are)";
+    reason = "this operator is not supported; " + instead(node.type) +
+             " (docs/onnx-ops.md lists the operators that are)";
   for (const std::string &input : node.inputs) {
     if (input.empty())
       continue;

@@ -1,6 +1,7 @@
 #include "runtime/program/Cli.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/Version.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/program/Checkpoint.h"
 #include "runtime/program/Evaluator.h"
@@ -147,7 +148,7 @@ std::string usage(const std::string &name, const Program &program) {
          " in " + formatBytesExact(program.plan.arenaBytes) + "\n\n" + name +
          " train --data=FILE [flags]\n" + trainFlags(trainOptions).help() + "\n" + name +
          " eval --data=FILE --weights=FILE [flags]\n" + evalFlags(evalOptions).help() + "\n" +
-         name + " plan [flags]\n" + planFlags(planOptions).help();
+         name + " plan [flags]\n" + planFlags(planOptions).help() + "\n" + name + " --version\n";
 }
 
 void require(const std::string &value, const char *flag) {
@@ -201,6 +202,10 @@ int runCommand(const std::string &name, const std::vector<std::string> &argument
   const std::vector<std::string> commands = {"train", "eval", "plan", "help"};
   std::string command = arguments.empty() ? "" : arguments[0];
   std::vector<std::string> rest(arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end());
+  if (command == "--version") {
+    printRaw(std::string("stowage ") + version() + "\n");
+    return 0;
+  }
   bool wantsHelp = command == "help" || command == "--help" || command == "-h";
   for (const std::string &argument : rest)
     wantsHelp |= argument == "--help" || argument == "-h";

@@ -129,10 +129,13 @@ std::string Flags::help() const {
   return out;
 }
 
-int64_t parseCount(const std::string &flag, const std::string &text, int64_t least) {
-  std::string expected = "a whole number of at least " + std::to_string(least);
+int64_t parseCount(const std::string &flag, const std::string &text, int64_t least,
+                   std::optional<int64_t> most) {
+  std::string expected =
+      most ? "a whole number from " + std::to_string(least) + " to " + std::to_string(*most)
+           : "a whole number of at least " + std::to_string(least);
   auto number = parseNumber<int64_t>(flag, text, expected.c_str());
-  if (number < least)
+  if (number < least || (most && number > *most))
     throw Error::badInput("--" + flag + ": expected " + expected + ", found " + text);
   return number;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,7 +48,8 @@ private:
 };
 
 /// Values of flags. Throw Error(BadInput) naming flag, text and what was expected.
-int64_t parseCount(const std::string &flag, const std::string &text, int64_t least);
+int64_t parseCount(const std::string &flag, const std::string &text, int64_t least,
+                   std::optional<int64_t> most = std::nullopt);
 uint64_t parseSeed(const std::string &flag, const std::string &text);
 double parseReal(const std::string &flag, const std::string &text);
 /// A finite number of at least 0: learning rates and factors of them.

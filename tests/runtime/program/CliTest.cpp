@@ -2,6 +2,7 @@
 // this process, on the digits that come with the repository.
 #include "runtime/program/Cli.h"
 
+#include "runtime/base/Version.h"
 #include "runtime/data/ArrayFile.h"
 #include "runtime/data/Safetensors.h"
 #include "runtime/program/Metrics.h"
@@ -418,6 +419,7 @@ TEST_F(CliTest, HelpAndMistypedCommands) {
   for (const char *argument : {"--help", "-h", "help"})
     EXPECT_THAT(run(program, {argument}).out, HasSubstr("--lr-schedule=NAME"));
   EXPECT_EQ(run(program, {"train", "--help"}).code, 0);
+  EXPECT_EQ(run(program, {"--version"}).out, std::string("stowage ") + version() + "\n");
   EXPECT_THAT(errorOf({}), HasSubstr("a command is missing; expected train, eval, plan"));
   EXPECT_THAT(errorOf({"trian"}), HasSubstr("unknown command 'trian'; did you mean train?"));
   EXPECT_THAT(errorOf({"train", "--epoch=3"}),

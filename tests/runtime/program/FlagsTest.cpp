@@ -66,6 +66,11 @@ TEST(FlagValuesTest, Numbers) {
   EXPECT_EQ(parseReal("lr", "1e-3"), 1e-3);
   for (const char *text : {"", "x", "1.5", "1x", "0", "-3", "99999999999999999999"})
     EXPECT_THROW(parseCount("n", text, 1), Error) << text;
+  for (const char *text : {"-1e-9", "-inf", "nan", "x"})
+    EXPECT_THROW(parseRate("lr", text), Error) << text;
+  EXPECT_EQ(parseRate("lr", "0"), 0);
+  EXPECT_EQ(parseCount("n", "7", 1, 7), 7);
+  EXPECT_THROW(parseCount("n", "8", 1, 7), Error);
   for (const char *text : {"-1", "1e3", " 1"})
     EXPECT_THROW(parseSeed("n", text), Error) << text;
   for (const char *text : {"nan", "inf", "1e999", "0.1.2", ""})
