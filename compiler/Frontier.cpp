@@ -55,55 +55,6 @@ std::string renderCsv(const Frontier &frontier) {
   return text;
 }
 
-/// A step line: from one arena size to the next the time is that of the smaller one.
-std::string renderSvg(const Frontier &frontier) {
-  constexpr double left = 80, right = 620, top = 30, bottom = 350;
-  const auto full = static_cast<double>(frontier.points.front().arenaBytes);
-  double most = 1;
-  for (const FrontierPoint &point : frontier.points)
-    most = std::max(most, extra(frontier, point.time));
-  auto x = [&](Bytes bytes) { return left + (right - left) * static_cast<double>(bytes) / full; };
-  auto y = [&](double share) { return bottom - (bottom - top) * share / most; };
-  std::string text = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"660\" height=\"410\" "
-                     "font-family=\"sans-serif\" font-size=\"12\">\n"
-                     "<rect width=\"660\" height=\"410\" fill=\"white\"/>\n";
-  for (int i = 0; i <= 4; ++i) {
-    double share = most * i / 4;
-    Bytes bytes = static_cast<Bytes>(full * i / 4);
-    text += format("<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>\n",
-                   left, y(share), right, y(share));
-    text += format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%.1f %%</text>\n", left - 6,
-                   y(share) + 4, share);
-    text += format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x(bytes),
-                   bottom + 18, formatBytes(bytes).c_str());
-  }
-  std::string path;
-  for (size_t i = 0; i < frontier.points.size(); ++i) {
-    const FrontierPoint &point = frontier.points[i];
-    double height = y(extra(frontier, point.time));
-    if (i > 0)
-      path += format(" V%.1f", height);
-    path += format("%s%.1f%s", i ? " H" : "M", x(point.arenaBytes),
-                   i ? "" : format(" %.1f", height).c_str());
-  }
-  text += "<path d=\"" + path + "\" fill=\"none\" stroke=\"#1f6feb\" stroke-width=\"2\"/>\n";
-  for (const FrontierPoint &point : frontier.points)
-    text += format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#1f6feb\"><title>%s, %.3f %% "
-                   "more time</title></circle>\n",
-                   x(point.arenaBytes), y(extra(frontier, point.time)),
-                   formatBytesExact(point.arenaBytes).c_str(), extra(frontier, point.time));
-  double bound = x(frontier.lowerBound);
-  text += format("<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#c33\" "
-                 "stroke-dasharray=\"4\"/>\n",
-                 bound, top, bound, bottom);
-  text += format("<text x=\"%.1f\" y=\"%.1f\" fill=\"#c33\">no plan below %s</text>\n", bound + 4,
-                 top + 12, formatBytes(frontier.lowerBound).c_str());
-  text += format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">arena</text>\n",
-                 (left + right) / 2, bottom + 40);
-  text += format("<text x=\"16\" y=\"%.1f\">extra time</text>\n</svg>\n", top - 12);
-  return text;
-}
-
 } // namespace
 
 Frontier findFrontier(BudgetPlanner &planner, const CostModel &costs, double stepPercent) {
@@ -140,7 +91,7 @@ std::string renderFrontier(const Frontier &frontier, const std::string &format) 
   if (format == "csv")
     return renderCsv(frontier);
   if (format == "svg")
-    return renderSvg(frontier);
+    return drawFrontier(frontier);
   throw Error::badInput("unknown format \"" + format + "\"; known are text, csv, svg");
 }
 

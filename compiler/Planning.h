@@ -22,11 +22,15 @@ struct Frontier {
   std::vector<FrontierPoint> points; ///< by falling arena, rising time
   Bytes lowerBound = 0;              ///< no plan has a smaller arena
   std::string device;
+  std::string model; ///< for the picture's title; may be empty
 };
 
 /// Plans at budgets `stepPercent` of the unconstrained arena apart, from 100 % down to the smallest
 /// arena found. Every plan is packed and verified.
 Frontier findFrontier(BudgetPlanner &planner, const CostModel &costs, double stepPercent);
+
+/// As a line chart, an SVG file.
+std::string drawFrontier(const Frontier &frontier);
 
 /// "text", "csv" or "svg". Throws Error(BadInput) on others.
 std::string renderFrontier(const Frontier &frontier, const std::string &format);

@@ -11,6 +11,7 @@
 #include "mlir/IR/MLIRContext.h"
 
 #include <cstdio>
+#include <filesystem>
 
 using namespace mlir;
 
@@ -43,8 +44,7 @@ void writeOut(const std::string &text, const std::string &path) {
 int frontierCommand(const std::vector<std::string> &arguments) {
   std::vector<std::string> words = arguments;
   std::string format = takeFlag(words, "format").value_or("text");
-  renderFrontier(Frontier{{FrontierPoint()}, 0, ""},
-                 format); // a wrong format fails before the work
+  renderFrontier(Frontier{{FrontierPoint()}, 0, "", ""}, format); // fails before the work
   double step = 5;
   if (auto text = takeFlag(words, "step"))
     step = parseReal("step", *text);
@@ -62,7 +62,8 @@ int frontierCommand(const std::vector<std::string> &arguments) {
   planning.candidates.refusedPath = refusedPathOf(options);
   BudgetPlanner planner(*prepared, costs, planning);
   saveProblem(planner, options);
-  const Frontier frontier = findFrontier(planner, costs, step);
+  Frontier frontier = findFrontier(planner, costs, step);
+  frontier.model = std::filesystem::path(options.modelPath).filename().string();
   reportRefusals(planner, std::nullopt);
   writeOut(renderFrontier(frontier, format), options.outputPath);
   return 0;
