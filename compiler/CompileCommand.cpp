@@ -46,14 +46,11 @@ void writeProgram(MLIRContext &context, CompiledPlan &compiled, const CompileOpt
       if (input.role == InputRole::Data && !input.place.shape.empty())
         program.batch = input.place.shape.front();
   program.threads = options.threads;
-  program.loss = options.loss.name;
-  char separator = ':';
-  for (auto [option, key] :
-       {std::pair("ignore-index", "ignore_index"), {"class-axis", "class_axis"}})
-    if (auto found = options.loss.settings.find(option); found != options.loss.settings.end()) {
-      program.loss += std::string(1, separator) + key + "=" + found->second;
-      separator = ',';
-    }
+  program.loss = print(options.loss);
+  program.lossOutput =
+      options.loss.kind == LossSpec::Kind::Output ? options.loss.output : options.lossOutput;
+  if (auto activation = (*compiled.module)->getAttrOfType<StringAttr>(kOutputActivationAttr))
+    program.outputActivation = activation.str();
   program.optimizer =
       options.optimizer.text.empty() ? options.optimizer.name : options.optimizer.text;
   program.learningRate = options.optimizer.learningRate;

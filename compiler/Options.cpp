@@ -1,12 +1,13 @@
 #include "compiler/Options.h"
 
 #include "codegen/host/ObjectFile.h"
+#include "passes/autodiff/OptimizerRules.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
+#include "runtime/data/ArrayFile.h"
 #include "runtime/program/Flags.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <sstream>
 #include <thread>
@@ -14,28 +15,27 @@
 namespace stow {
 namespace {
 
-/// Splits "name:key=value,key=value"; keys must be among `known`.
-std::string parseSpec(const std::string &what, const std::string &text,
-                      const std::vector<std::string> &known,
-                      std::map<std::string, std::string> &settings) {
+/// The settings of "name:key=value,key": a key alone is "true".
+std::vector<std::pair<std::string, std::string>> splitSettings(const std::string &text) {
+  std::vector<std::pair<std::string, std::string>> settings;
   size_t colon = text.find(':');
-  std::string name = text.substr(0, colon);
   if (colon == std::string::npos)
-    return name;
+    return settings;
   std::istringstream parts(text.substr(colon + 1));
   for (std::string part; std::getline(parts, part, ',');) {
     size_t equals = part.find('=');
-    std::string key = part.substr(0, equals);
-    if (std::ranges::find(known, key) == known.end()) {
-      std::string list;
-      for (const std::string &candidate : known)
-        list += (list.empty() ? "" : ", ") + candidate;
-      throw Error::badInput("unknown setting \"" + key + "\" in " + what + " \"" + text +
-                            "\"; known are " + list);
-    }
-    settings[key] = equals == std::string::npos ? "true" : part.substr(equals + 1);
+    settings.emplace_back(part.substr(0, equals),
+                          equals == std::string::npos ? "true" : part.substr(equals + 1));
   }
-  return name;
+  return settings;
+}
+
+/// A limit of gradients.
+double parseLimit(const std::string &flag, const std::string &text) {
+  double limit = parseReal(flag, text);
+  if (!(limit > 0))
+    throw Error::badInput("--" + flag + ": expected a number above 0, found '" + text + "'");
+  return limit;
 }
 
 Form parseForm(const std::string &text) {
@@ -77,6 +77,42 @@ std::string checkedTargetCpu(const std::string &name) {
                         "clang -mcpu=help prints");
 }
 
+/// What is minimized, and how.
+void addObjectiveFlags(Flags &flags, CompileOptions &options) {
+  flags.value("loss", "LOSS",
+              "what is minimized, with settings, e.g. cross-entropy:"
+              "label-smoothing=0.1; all: " +
+                  lossHelp(),
+              [&](const std::string &text) { options.loss = parseLoss(text, readNumbers); });
+  flags.value("loss-output", "NAME", "the model output the loss reads, where there are several",
+              [&](const std::string &text) { options.lossOutput = text; });
+  std::string optimizers;
+  for (const OptimizerRule &rule : optimizerRules()) {
+    optimizers += (optimizers.empty() ? "" : "; ") + rule.name + "[lr";
+    for (const OptimizerSetting &setting : rule.settings)
+      optimizers += ", " + setting.name;
+    optimizers += "]";
+  }
+  flags.value("optimizer", "OPTIMIZER",
+              "with settings, e.g. sgd:lr=0.1,momentum=0.9,nesterov or "
+              "adamw:lr=1e-3,weight-decay=0.01; all: " +
+                  optimizers,
+              [&](const std::string &text) { options.optimizer = parseOptimizer(text); });
+  flags.value("group", "PATTERN:SETTINGS",
+              "parameters of their own, e.g. 'head.*:lr-scale=10,weight-decay=0'; repeatable, the "
+              "first that matches wins",
+              [&](const std::string &text) { options.groups.push_back(parseGroup(text)); });
+  flags.value("no-decay", "KINDS", "parameters without weight decay: norm, bias or norm,bias",
+              [&](const std::string &text) { options.noDecay = splitList(text); });
+  flags.value("clip-norm", "X",
+              "scale all gradients so that their common norm is at most X; keeps all of them",
+              [&](const std::string &text) { options.clipNorm = parseLimit("clip-norm", text); });
+  flags.value("clip-value", "X", "clamp every element of a gradient to [-X, X]",
+              [&](const std::string &text) { options.clipValue = parseLimit("clip-value", text); });
+  flags.value("input-gradients", "NAMES", "inputs whose gradient the step gives as well",
+              [&](const std::string &text) { options.inputGradients = splitList(text); });
+}
+
 /// The flags of a compilation, storing into `options`.
 Flags compileFlags(CompileOptions &options, bool wantsOutput) {
   Flags flags;
@@ -87,15 +123,7 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
                 "executable (the default), or shared: a library that C and Python can load",
                 [&](const std::string &text) { options.emit = parseEmit(text); });
   }
-  flags.value("loss", "LOSS",
-              "cross-entropy[:reduction=mean|sum,ignore-index=N,class-axis=N] or mse[:reduction=]",
-              [&](const std::string &text) { options.loss = parseLoss(text); });
-  flags.value("loss-output", "NAME", "the model output the loss reads, where there are several",
-              [&](const std::string &text) { options.lossOutput = text; });
-  flags.value("optimizer", "OPTIMIZER",
-              "sgd, adam or adamw with settings, e.g. sgd:lr=0.1,momentum=0.9,nesterov or "
-              "adamw:lr=1e-3,weight-decay=0.01",
-              [&](const std::string &text) { options.optimizer = parseOptimizer(text); });
+  addObjectiveFlags(flags, options);
   flags.value("batch", "N", "samples per step; rewrites the batch baked into the model",
               [&](const std::string &text) {
                 options.import.batch =
@@ -161,49 +189,61 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
 OptimizerSpec parseOptimizer(const std::string &text) {
   OptimizerSpec spec;
   spec.text = text;
-  spec.name = parseSpec("optimizer", text,
-                        {"lr", "momentum", "nesterov", "weight-decay", "beta1", "beta2", "epsilon"},
-                        spec.settings);
-  if (spec.name != "sgd" && spec.name != "adam" && spec.name != "adamw")
-    throw Error::badInput("unknown optimizer \"" + spec.name + "\"; known are sgd, adam, adamw");
-  bool isSgd = spec.name == "sgd";
-  for (const auto &[key, value] : spec.settings) {
-    bool isAdamOnly = key == "beta1" || key == "beta2" || key == "epsilon";
-    bool isSgdOnly = key == "momentum" || key == "nesterov";
-    if (isSgd ? isAdamOnly : isSgdOnly)
-      throw Error::badInput("optimizer " + spec.name + " has no setting \"" + key + "\"");
-    bool isShare = key == "momentum" || key == "beta1" || key == "beta2";
-    if (key != "nesterov" && parseRate("optimizer " + key, value) >= 1 && isShare)
-      throw Error::badInput("--optimizer " + key + ": expected a number below 1, found '" + value +
-                            "'");
+  spec.name = text.substr(0, text.find(':'));
+  const OptimizerRule *rule = findOptimizer(spec.name);
+  if (!rule)
+    throw Error::badInput("unknown optimizer \"" + spec.name + "\"; known are " + optimizerNames());
+  spec.learningRate = rule->learningRate;
+  for (const auto &[key, value] : splitSettings(text)) {
+    auto setting = std::ranges::find(rule->settings, key, &OptimizerSetting::name);
+    if (setting != rule->settings.end() && setting->isSwitch) {
+      if (value != "true" && value != "false")
+        throw Error::badInput("optimizer " + spec.name + ": " + key +
+                              ": expected true or false, found " + value);
+      spec.settings[key] = value == "true";
+      continue;
+    }
+    if (key == "lr")
+      spec.learningRate = parseRate("optimizer lr", value);
+    else
+      spec.settings[key] = parseReal("optimizer " + key, value);
   }
-  spec.learningRate = isSgd ? 0.01 : 0.001;
-  if (auto rate = spec.settings.extract("lr"); !rate.empty())
-    spec.learningRate = parseReal("optimizer lr", rate.mapped());
-  if (spec.name == "adamw")
-    spec.settings.try_emplace("weight-decay", "0.01");
+  std::map<std::string, double> complete = spec.settings;
+  if (std::string wrong = completeSettings(*rule, complete); !wrong.empty())
+    throw Error::badInput(wrong);
   return spec;
 }
 
-LossSpec parseLoss(const std::string &text) {
-  LossSpec spec;
-  spec.name = parseSpec("loss", text, {"reduction", "ignore-index", "class-axis"}, spec.settings);
-  if (spec.name != "cross-entropy" && spec.name != "mse")
-    throw Error::badInput("unknown loss \"" + spec.name + "\"; known are cross-entropy, mse");
-  for (const char *key : {"ignore-index", "class-axis"}) {
-    auto index = spec.settings.find(key);
-    if (index == spec.settings.end())
-      continue;
-    if (spec.name == "mse")
-      throw Error::badInput(std::string("loss mse has no setting \"") + key + "\"");
-    int64_t value = 0;
-    const std::string &digits = index->second;
-    auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || stop != digits.data() + digits.size())
-      throw Error::badInput(std::string("loss ") + key + ": expected a whole number, found '" +
-                            digits + "'");
+GroupSpec parseGroup(const std::string &text) {
+  GroupSpec spec;
+  spec.pattern = text.substr(0, text.find(':'));
+  auto settings = splitSettings(text);
+  if (spec.pattern.empty() || settings.empty())
+    throw Error::badInput("--group=" + text +
+                          ": expected PATTERN:weight-decay=X,lr-scale=Y, either or both");
+  for (const auto &[key, value] : settings) {
+    if (key != "weight-decay" && key != "lr-scale")
+      throw Error::badInput("--group=" + text + " has no setting \"" + key +
+                            "\"; known are weight-decay, lr-scale");
+    double number = parseRate("group " + key, value);
+    if (key == "weight-decay")
+      spec.weightDecay = number;
+    else
+      spec.rateScale = number;
   }
   return spec;
+}
+
+std::vector<double> readNumbers(const std::string &path) {
+  ArrayFile file(path);
+  if (file.names().size() != 1)
+    throw Error::badInput(path + ": expected one array of numbers, found " +
+                          std::to_string(file.names().size()));
+  Array array = file.load(file.names().front());
+  std::vector<double> numbers(static_cast<size_t>(elementCount(array.shape)));
+  convertElements(array.type, array.bytes.data(), DType::F64,
+                  reinterpret_cast<char *>(numbers.data()), static_cast<int64_t>(numbers.size()));
+  return numbers;
 }
 
 CompileOptions parseCompileOptions(const std::vector<std::string> &arguments, bool wantsOutput) {
@@ -237,6 +277,10 @@ CompileOptions parseCompileOptions(const std::vector<std::string> &arguments, bo
   if (options.memoryBudget && options.checkpoint != "none")
     throw Error::badInput("--checkpoint and --memory-budget both decide what is computed again; "
                           "give one of them");
+  if (options.clipNorm > 0 && options.clipValue > 0)
+    throw Error::badInput("--clip-norm and --clip-value both limit gradients; give one of them");
+  if (options.loss.kind == LossSpec::Kind::Output && !options.lossOutput.empty())
+    throw Error::badInput("--loss=output:NAME names the output itself; leave --loss-output out");
   if (!options.profile.empty() && options.device != "cpu")
     throw Error::badInput("--profile has the times of this machine's processor, --device=" +
                           options.device + " those of another; give one of them");

@@ -3,6 +3,7 @@
 
 #include "compiler/import/Import.h"
 #include "runtime/base/Bytes.h"
+#include "runtime/format/Loss.h"
 
 #include <map>
 #include <optional>
@@ -13,22 +14,27 @@ namespace stow {
 
 /// "adamw:lr=1e-3,weight-decay=0.01", taken apart.
 struct OptimizerSpec {
-  std::string name = "sgd"; ///< sgd, adam or adamw
+  std::string name = "sgd"; ///< see passes/autodiff/OptimizerRules.h
   double learningRate = 0;
-  std::map<std::string, std::string> settings; ///< as the attach-optimizer pass names them
-  std::string text;                            ///< as given
+  std::map<std::string, double> settings; ///< those given, without lr; switches are 0 or 1
+  std::string text;                       ///< as given
 };
 
 /// Parses an optimizer. Defaults are PyTorch's, except that sgd's learning rate is 0.01.
 /// Throws Error(BadInput) listing the known names and settings.
 OptimizerSpec parseOptimizer(const std::string &text);
 
-/// "cross-entropy:reduction=sum,ignore-index=255", taken apart.
-struct LossSpec {
-  std::string name = "cross-entropy"; ///< cross-entropy or mse
-  std::map<std::string, std::string> settings;
+/// "--group=PATTERN:weight-decay=0,lr-scale=0.1", taken apart.
+struct GroupSpec {
+  std::string pattern;
+  std::optional<double> weightDecay;
+  double rateScale = 1;
 };
-LossSpec parseLoss(const std::string &text);
+/// Throws Error(BadInput) naming the setting, what was expected and what is known.
+GroupSpec parseGroup(const std::string &text);
+
+/// The numbers of an .npy file, or of an .npz with one array. Throws Error(BadInput).
+std::vector<double> readNumbers(const std::string &path);
 
 /// The forms a compilation can stop at and print.
 enum class Form { Model, Step, Ordered, Placed, Program };
@@ -44,14 +50,19 @@ struct CompileOptions {
   ImportOptions import;
   LossSpec loss;
   OptimizerSpec optimizer = parseOptimizer("sgd");
-  std::string checkpoint = "none";        ///< none or sqrt
-  std::optional<ByteBudget> memoryBudget; ///< arena bytes, or percent of the arena without one
-  std::string device = "cpu";             ///< whose costs recomputation is weighed by
-  std::string profile;                    ///< "run", a file of measured costs, or empty: roofline
-  std::string saveProfilePath;            ///< where measured costs go; empty: nowhere
-  std::string saveProblemPath;            ///< the step as a schedule problem, as JSON; empty: none
-  std::string remarksPath;                ///< a decision per value, as YAML; empty: none
-  std::string lossOutput;                 ///< output the loss reads; empty: the only one
+  std::string checkpoint = "none";         ///< none or sqrt
+  std::optional<ByteBudget> memoryBudget;  ///< arena bytes, or percent of the arena without one
+  std::string device = "cpu";              ///< whose costs recomputation is weighed by
+  std::string profile;                     ///< "run", a file of measured costs, or empty: roofline
+  std::string saveProfilePath;             ///< where measured costs go; empty: nowhere
+  std::string saveProblemPath;             ///< the step as a schedule problem, as JSON; empty: none
+  std::string remarksPath;                 ///< a decision per value, as YAML; empty: none
+  std::string lossOutput;                  ///< output the loss reads; empty: the only one
+  std::vector<GroupSpec> groups;           ///< of parameters; the first that matches wins
+  std::vector<std::string> noDecay;        ///< kinds of parameters: norm, bias
+  double clipNorm = 0;                     ///< of all gradients together; 0: any
+  double clipValue = 0;                    ///< of an element of a gradient; 0: any
+  std::vector<std::string> inputGradients; ///< inputs whose gradient the step gives
   bool freezeBatchNorm = false;
   bool disableDropout = false;
   int64_t threads = 0; ///< 0: all cores of this machine

@@ -28,6 +28,7 @@
 #include "mlir/Transforms/Passes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 using namespace mlir;
@@ -86,12 +87,6 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &opti
 
 namespace {
 
-double number(const std::map<std::string, std::string> &settings, const std::string &key,
-              double otherwise) {
-  auto found = settings.find(key);
-  return found == settings.end() ? otherwise : std::stod(found->second);
-}
-
 // F0: rewrites of the model that change neither values nor gradients, rounding aside.
 void addModelPasses(PassManager &manager) {
   manager.addPass(createVerifyModelPass());
@@ -102,6 +97,59 @@ void addModelPasses(PassManager &manager) {
   manager.addPass(createNestConcatsPass());
 }
 
+AttachLossPassOptions lossOptions(const CompileOptions &options) {
+  const LossSpec &spec = options.loss;
+  AttachLossPassOptions loss;
+  loss.loss = nameOf(spec.kind);
+  loss.output = spec.kind == LossSpec::Kind::Output ? spec.output : options.lossOutput;
+  if (spec.hasReduction)
+    loss.reduction = nameOf(spec.reduction);
+  loss.ignoreIndex = spec.ignoreIndex;
+  loss.classAxis = spec.classAxis;
+  loss.labelSmoothing = spec.labelSmoothing;
+  loss.probabilities = spec.probabilities;
+  loss.weight.assign(spec.weight.begin(), spec.weight.end());
+  loss.positiveWeight.assign(spec.positiveWeight.begin(), spec.positiveWeight.end());
+  loss.beta = spec.beta;
+  loss.logTarget = spec.logTarget;
+  return loss;
+}
+
+AttachOptimizerPassOptions optimizerOptions(const CompileOptions &options) {
+  AttachOptimizerPassOptions optimizer;
+  optimizer.optimizer = options.optimizer.name;
+  const std::map<std::string, double> &given = options.optimizer.settings;
+  auto take = [&](const char *name, double &setting) {
+    if (auto found = given.find(name); found != given.end())
+      setting = found->second;
+  };
+  auto isSet = [&](const char *name) { return given.contains(name) && given.at(name) != 0; };
+  take("momentum", optimizer.momentum);
+  take("weight-decay", optimizer.weightDecay);
+  take("beta1", optimizer.beta1);
+  take("beta2", optimizer.beta2);
+  take("epsilon", optimizer.epsilon);
+  take("alpha", optimizer.alpha);
+  take("lr-decay", optimizer.lrDecay);
+  take("initial-accumulator", optimizer.initialAccumulator);
+  take("beta2-decay", optimizer.beta2Decay);
+  take("epsilon1", optimizer.epsilon1);
+  take("epsilon2", optimizer.epsilon2);
+  take("threshold", optimizer.threshold);
+  optimizer.nesterov = isSet("nesterov");
+  optimizer.amsgrad = isSet("amsgrad");
+  optimizer.centered = isSet("centered");
+  optimizer.clipNorm = options.clipNorm;
+  optimizer.clipValue = options.clipValue;
+  for (const GroupSpec &group : options.groups) {
+    optimizer.groupPatterns.push_back(group.pattern);
+    optimizer.groupWeightDecays.push_back(group.weightDecay.value_or(std::nan("")));
+    optimizer.groupRateScales.push_back(group.rateScale);
+  }
+  optimizer.noDecay.assign(options.noDecay.begin(), options.noDecay.end());
+  return optimizer;
+}
+
 // F0 -> F1: the training step and the evaluation graph. Beyond this point, no new arithmetic.
 void addStepPasses(PassManager &manager, const CompileOptions &options) {
   SplitTrainEvalPassOptions split;
@@ -109,28 +157,13 @@ void addStepPasses(PassManager &manager, const CompileOptions &options) {
   split.disableDropout = options.disableDropout;
   manager.addPass(createSplitTrainEvalPass(split));
 
-  AttachLossPassOptions loss;
-  loss.loss = options.loss.name;
-  loss.output = options.lossOutput;
-  if (auto found = options.loss.settings.find("reduction"); found != options.loss.settings.end())
-    loss.reduction = found->second;
-  loss.ignoreIndex = static_cast<int64_t>(number(options.loss.settings, "ignore-index", -100));
-  loss.classAxis = static_cast<int64_t>(number(options.loss.settings, "class-axis", 1));
-  manager.addPass(createAttachLossPass(loss));
-  manager.addPass(createAutodiffPass());
+  manager.addPass(createAttachLossPass(lossOptions(options)));
+  AutodiffPassOptions gradients;
+  gradients.inputGradients.assign(options.inputGradients.begin(), options.inputGradients.end());
+  manager.addPass(createAutodiffPass(gradients));
   manager.addPass(createRederiveSavedPass());
   manager.addPass(createExpandBatchNormPass());
-
-  const auto &settings = options.optimizer.settings;
-  AttachOptimizerPassOptions optimizer;
-  optimizer.optimizer = options.optimizer.name;
-  optimizer.momentum = number(settings, "momentum", 0);
-  optimizer.nesterov = settings.contains("nesterov") && settings.at("nesterov") == "true";
-  optimizer.weightDecay = number(settings, "weight-decay", 0);
-  optimizer.beta1 = number(settings, "beta1", 0.9);
-  optimizer.beta2 = number(settings, "beta2", 0.999);
-  optimizer.epsilon = number(settings, "epsilon", 1e-8);
-  manager.addPass(createAttachOptimizerPass(optimizer));
+  manager.addPass(createAttachOptimizerPass(optimizerOptions(options)));
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createVerifyStepPass());
 }

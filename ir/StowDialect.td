@@ -18,7 +18,9 @@ def Stow_Dialect : Dialect {
     Values are ranked tensors of static shape; a layout, once chosen, is the tensor's encoding
     (`tensor<8x64x56x56xf32, #stow.layout<"0,2,3,1">>`). A graph is a `func.func` with one block.
     The module attribute `stow.form` names the form that holds: "model", "step", "ordered" or
-    "placed" (see the verify passes).
+    "placed" (see the verify passes), `stow.output_activation` the function ("softmax", "sigmoid")
+    that the model's output has been through and the loss applies itself, `stow.notes` sentences for
+    the plan.
 
     Argument attributes: `stow.name` (the user's name), `stow.kind` (input, target, parameter,
     statistic, optimizer, learning_rate, step, seed), `stow.init` (initial value of state), `stow.unsaved`

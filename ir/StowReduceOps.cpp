@@ -74,6 +74,7 @@ template <typename Op> LogicalResult verifyAxis(Op op) {
 STOW_REDUCE(ReduceSumOp)
 STOW_REDUCE(ReduceMeanOp)
 STOW_REDUCE(ReduceMaxOp)
+STOW_REDUCE(ReduceSumSquaresOp)
 #undef STOW_REDUCE
 
 #define STOW_SOFTMAX_LIKE(OpName)                                                                  \

@@ -19,6 +19,7 @@ class Stow_ReduceOp<string mnemonic, string what>
 def Stow_ReduceSumOp : Stow_ReduceOp<"reduce_sum", "Sum">;
 def Stow_ReduceMeanOp : Stow_ReduceOp<"reduce_mean", "Mean">;
 def Stow_ReduceMaxOp : Stow_ReduceOp<"reduce_max", "Maximum">;
+def Stow_ReduceSumSquaresOp : Stow_ReduceOp<"reduce_sum_squares", "Sum of squares">;
 
 class Stow_SoftmaxLikeOp<string mnemonic, string formula, list<Trait> traits>
     : Stow_InferredOp<mnemonic, !listconcat(traits, [Stow_Overwrites])> {

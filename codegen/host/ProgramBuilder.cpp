@@ -121,6 +121,22 @@ private:
     return least;
   }
 
+  /// Notes the classes of a loss in the model that reads `value` or a view of it.
+  static void noteLabels(Value value, GraphInput &input) {
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (auto rows = dyn_cast<CrossEntropyRowsOp>(user)) {
+        input.labelClasses = rows.getLogits().getType().getDimSize(1);
+        input.ignoredLabel = static_cast<int64_t>(rows.getIgnoreIndex());
+      } else if (auto rows = dyn_cast<NllRowsOp>(user)) {
+        input.labelClasses = rows.getX().getType().getDimSize(1);
+        input.ignoredLabel = static_cast<int64_t>(rows.getIgnoreIndex());
+      } else if (auto view = dyn_cast<ReshapeOp>(user)) {
+        noteLabels(view.getY(), input);
+      }
+    }
+  }
+
   LogicalResult buildArgument(Context &context, BlockArgument argument, GraphProgram &program) {
     unsigned index = argument.getArgNumber();
     StringRef kind = kindOfArgument(context.graph, index);
@@ -131,7 +147,10 @@ private:
                        : kind == "step"          ? InputRole::Step
                        : kind == "seed"          ? InputRole::Seed
                                                  : InputRole::Data;
-      program.inputs.push_back({name, role, place(context, argument), indexedRows(argument)});
+      GraphInput input = {name, role, place(context, argument), indexedRows(argument)};
+      if (role == InputRole::Data)
+        noteLabels(argument, input);
+      program.inputs.push_back(std::move(input));
       return success();
     }
     if (!knownState.insert(name).second)

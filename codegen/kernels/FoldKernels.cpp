@@ -1,5 +1,5 @@
-// Reductions, softmax and losses: rows that are folded. All of them are written against Row and run
-// along the lanes where the folded axis is contiguous and across them where it is not.
+// Reductions and softmax: rows that are folded. All of them are written against Row and run along
+// the lanes where the folded axis is contiguous and across them where it is not.
 #include "codegen/kernels/Fold.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -31,9 +31,12 @@ LogicalResult emitReduction(Operation *op, KernelFrame &frame) {
   double count = static_cast<double>(axis.elements());
   Type element = computeType(type);
   Reducer reducer = isa<ReduceMaxOp>(op) ? maxOf(element) : sumOf(element);
+  bool squares = isa<ReduceSumSquaresOp>(op);
   forFoldedRows(frame, kept, axis, [&](Row &row) {
-    auto folded =
-        row.fold({reducer}, [](const Cell &cell) -> SmallVector<Term> { return {cell.load(0)}; });
+    auto folded = row.fold({reducer}, [&](const Cell &cell) -> SmallVector<Term> {
+      Term x = cell.load(0);
+      return {squares ? x * x : x};
+    });
     Term value = row.term(folded[0]);
     row.store(isa<ReduceMeanOp>(op) ? value / count : value, 1);
   });
@@ -114,88 +117,6 @@ LogicalResult emitSoftmax(Operation *op, KernelFrame &frame) {
       logSoftmaxRow(row, element);
     else
       softmaxGradRow(row, element, isa<LogSoftmaxGradOp>(op));
-  });
-  return success();
-}
-
-//===-- Losses --------------------------------------------------------------------------------===//
-
-namespace {
-
-/// Accesses: logits, target, row_loss, lse. A target outside [0, classes) that is not ignored gives
-/// NaN: wrong labels must not train.
-void crossEntropyRow(Row &row, Type element, int64_t ignored, int64_t classes) {
-  Term target = row.load(1).as(IntegerType::get(element.getContext(), 64));
-  Value label = target.get();
-  Value maximum = row.fold({maxOf(element)},
-                           [](const Cell &cell) -> SmallVector<Term> { return {cell.load(0)}; })[0];
-  auto sums = row.fold({sumOf(element), sumOf(element)}, [&](const Cell &cell) {
-    Term logit = cell.load(0), zero = logit.constant(0);
-    Term power = (logit - cell.term(maximum)).unary<math::ExpOp>();
-    Term picked = cell.position().equals(cell.term(label)).choose(logit, zero);
-    return SmallVector<Term>{power, picked};
-  });
-  Term lse = row.term(sums[0]).unary<math::LogOp>() + row.term(maximum);
-  Term loss = lse - row.term(sums[1]);
-  Term valid = (target >= target.constant(0)) & (target <= target.constant(classes - 1));
-  loss = valid.choose(loss, loss.constant(std::numeric_limits<double>::quiet_NaN()));
-  loss = target.equals(target.constantInt(ignored)).choose(loss.constant(0), loss);
-  row.store(loss, 2);
-  row.store(lse, 3);
-}
-
-/// Accesses: logits, target, lse, drow, dlogits.
-void crossEntropyGradRow(Row &row, Type element, int64_t ignored) {
-  Term target = row.load(1).as(IntegerType::get(element.getContext(), 64));
-  Term drow = row.load(3);
-  Value label = target.get(), lse = row.load(2).get();
-  Value scale = target.equals(target.constantInt(ignored)).choose(drow.constant(0), drow).get();
-  row.each([&](const Cell &cell) {
-    Term power = (cell.load(0) - cell.term(lse)).unary<math::ExpOp>();
-    Term hit = cell.position().equals(cell.term(label));
-    Term gradient = power - hit.choose(power.constant(1), power.constant(0));
-    cell.store(gradient * cell.term(scale), 4);
-  });
-}
-
-void countRow(Row &row, Type element, int64_t ignored) {
-  Value count = row.fold({sumOf(element)}, [&](const Cell &cell) -> SmallVector<Term> {
-    Term target = cell.load(0);
-    return {target.equals(target.constantInt(ignored)).complement().as(element)};
-  })[0];
-  row.store(row.term(count), 1);
-}
-
-} // namespace
-
-LogicalResult emitLoss(Operation *op, KernelFrame &frame) {
-  auto type = cast<RankedTensorType>(op->getOperand(0).getType());
-  auto strides = tensorStrides(op);
-  if (failed(strides))
-    return failure();
-  int64_t ignored = op->getAttrOfType<IntegerAttr>("ignore_index").getInt();
-  if (isa<CountValidOp>(op)) {
-    auto [kept, axis] = splitSpace(type, llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())),
-                                   {(*strides)[0], Strides(type.getRank(), 0)});
-    Type element = getElementTypeOrSelf(op->getResult(0).getType());
-    forFoldedRows(frame, kept, axis,
-                  [&](Row &row) { countRow(row, computeType(element), ignored); });
-    return success();
-  }
-  // Tensors of one number a row have no stride along the classes.
-  SmallVector<Strides> accesses;
-  for (Strides &tensor : *strides) {
-    if (tensor.size() == 1)
-      tensor.push_back(0);
-    accesses.push_back(tensor);
-  }
-  auto [kept, axis] = splitSpace(type, {1}, accesses);
-  Type element = computeType(type);
-  forFoldedRows(frame, kept, axis, [&](Row &row) {
-    if (isa<CrossEntropyRowsOp>(op))
-      crossEntropyRow(row, element, ignored, type.getDimSize(1));
-    else
-      crossEntropyGradRow(row, element, ignored);
   });
   return success();
 }

@@ -30,8 +30,9 @@ FailureOr<SmallVector<SmallVector<int64_t>>> tensorStrides(Operation *op) {
 bool hasGeneratedKernel(Operation *op) {
   if (op->hasAttr(kGeneratedAttr))
     return isa<ReorderOp>(op) || isDepthwise(op);
-  return isa<MapOp, ReduceSumOp, ReduceMeanOp, ReduceMaxOp, SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp,
-             LogSoftmaxGradOp, CrossEntropyRowsOp, CrossEntropyRowsGradOp, CountValidOp,
+  return isa<MapOp, ReduceSumOp, ReduceMeanOp, ReduceMaxOp, ReduceSumSquaresOp, SoftmaxOp,
+             LogSoftmaxOp, SoftmaxGradOp, LogSoftmaxGradOp, CrossEntropyRowsOp,
+             CrossEntropyRowsGradOp, NllRowsOp, NllRowsGradOp, ClassWeightsOp, CountValidOp,
              TransposeOp, ConcatOp, SliceOp, PadOp, ChannelWindowSumOp, EmbeddingOp,
              EmbeddingGradOp, TakeAlongOp, ScatterAlongOp, StridedSliceOp, StridedPadOp, TopKOp,
              CumSumOp, LayerNormOp, LayerNormGradOp, LayerNormScaleGradOp, ChannelMomentsOp,
@@ -58,11 +59,12 @@ static LogicalResult emitKernel(Operation *op, KernelFrame &frame) {
     return emitMap(map, frame);
   if (auto window = dyn_cast<ChannelWindowSumOp>(op))
     return emitWindow(window, frame);
-  if (isa<ReduceSumOp, ReduceMeanOp, ReduceMaxOp>(op))
+  if (isa<ReduceSumOp, ReduceMeanOp, ReduceMaxOp, ReduceSumSquaresOp>(op))
     return emitReduction(op, frame);
   if (isa<SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp, LogSoftmaxGradOp>(op))
     return emitSoftmax(op, frame);
-  if (isa<CrossEntropyRowsOp, CrossEntropyRowsGradOp, CountValidOp>(op))
+  if (isa<CrossEntropyRowsOp, CrossEntropyRowsGradOp, NllRowsOp, NllRowsGradOp, ClassWeightsOp,
+          CountValidOp>(op))
     return emitLoss(op, frame);
   if (isa<LayerNormOp, LayerNormGradOp, LayerNormScaleGradOp, RmsNormOp, RmsNormGradOp,
           RmsNormScaleGradOp>(op))

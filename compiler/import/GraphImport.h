@@ -152,6 +152,7 @@ public:
   const Node &node() const { return source; }
   int64_t opset() const { return graph.opset; }
   mlir::OpBuilder &builder() { return graph.builder; }
+  mlir::Location place() const { return location; }
 
   // Inputs. Those that are missing where one is needed throw.
   size_t inputCount() const { return source.inputs.size(); }
@@ -316,6 +317,7 @@ void addLogicRules(RuleTable &table);
 void addOrderRules(RuleTable &table);
 void addRandomRules(RuleTable &table);
 void addLinearRules(RuleTable &table);
+void addLossRules(RuleTable &table);
 void addNormRules(RuleTable &table);
 void addReduceRules(RuleTable &table);
 void addResampleRules(RuleTable &table);

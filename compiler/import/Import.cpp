@@ -22,6 +22,7 @@ const RuleTable &allRules() {
     addOrderRules(rules);
     addRandomRules(rules);
     addLinearRules(rules);
+    addLossRules(rules);
     addNormRules(rules);
     addReduceRules(rules);
     addResampleRules(rules);

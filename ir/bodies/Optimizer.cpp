@@ -1,7 +1,6 @@
-// Optimizer updates in PyTorch's order of operations (torch.optim.SGD, Adam and AdamW, the paths
-// for one tensor): scalars are combined in double and rounded once to the parameter's type, as
-// Python does before it calls a tensor function; `add(alpha=)` rounds once, as its vectorized
-// kernel.
+// Optimizer updates in PyTorch's order of operations (torch.optim, the paths for one tensor):
+// scalars are combined in double and rounded once to the parameter's type, as Python does before it
+// calls a tensor function; `add(alpha=)` rounds once, as its vectorized kernel.
 #include "ir/bodies/Term.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -15,6 +14,25 @@ namespace stow {
 namespace {
 
 double number(const APFloat &value) { return value.convertToDouble(); }
+
+/// The learning rate of the op's group, in double.
+template <typename Op> Term groupRate(Op op, Term rate) {
+  Term wide = rate.as(rate.getBuilder().getF64Type());
+  double scale = number(op.getLrScale());
+  return scale == 1 ? wide : wide * scale;
+}
+
+/// g + weight_decay * p.
+Term decayed(Term gradient, Term parameter, double decay) {
+  return decay == 0 ? gradient : parameter.fma(parameter.constant(decay), gradient);
+}
+
+/// PyTorch's `lerp(start, end, weight)`: the form depends on the weight, to be exact at both ends.
+Term lerp(Term start, Term end, double weight) {
+  Term difference = end - start;
+  return weight < 0.5 ? difference.fma(start.constant(weight), start)
+                      : difference.fma(start.constant(weight - 1), end);
+}
 
 /// 1 - beta^t in double, t an i64 term. beta^t is the product of beta^(2^k) over the bits k of t:
 /// constants, so that no power function is called and every machine gets the same bits.
@@ -42,9 +60,8 @@ Term biasCorrection(double beta, Term step) {
 SmallVector<Value> SgdOp::emitBody(OpBuilder &builder, ValueRange elements) {
   Body body(builder, *this, elements);
   Term parameter = body[0], gradient = body[1];
-  Term rate = body[2].as(parameter.element());
-  if (double decay = number(getWeightDecay()); decay != 0)
-    gradient = parameter.fma(parameter.constant(decay), gradient);
+  Term rate = groupRate(*this, body[2]).as(parameter.element());
+  gradient = decayed(gradient, parameter, number(getWeightDecay()));
   if (!getVelocity())
     return body.finish({(-rate).fma(gradient, parameter)});
 
@@ -58,25 +75,109 @@ SmallVector<Value> AdamOp::emitBody(OpBuilder &builder, ValueRange elements) {
   Body body(builder, *this, elements);
   Term parameter = body[0], gradient = body[1], first = body[4], second = body[5];
   Type element = parameter.element(), wide = builder.getF64Type();
-  Term rate = body[2].as(wide), step = body.raw(3).as(builder.getI64Type());
+  Term rate = groupRate(*this, body[2]), step = body.raw(3).as(builder.getI64Type());
   double beta1 = number(getBeta1()), beta2 = number(getBeta2()), decay = number(getWeightDecay());
 
   if (decay != 0 && getDecoupled())
     parameter = parameter * (1.0 - rate * decay).as(element);
-  else if (decay != 0)
-    gradient = parameter.fma(parameter.constant(decay), gradient);
+  else
+    gradient = decayed(gradient, parameter, decay);
 
-  // PyTorch's lerp: the form depends on the weight, to be exact at both ends.
-  Term difference = gradient - first;
-  first = 1 - beta1 < 0.5 ? difference.fma(parameter.constant(1 - beta1), first)
-                          : difference.fma(parameter.constant(-beta1), gradient);
+  first = lerp(first, gradient, 1 - beta1);
   second = second * beta2 + (gradient * (1 - beta2)) * gradient;
 
   Term stepSize = rate / biasCorrection(beta1, step);
   Term root = biasCorrection(beta2, step).unary<math::SqrtOp>().as(element);
-  Term denominator = second.unary<math::SqrtOp>() / root + number(getEpsilon());
+  SmallVector<Term> results = {first, second};
+  Term moment = second;
+  if (getLargestMoment())
+    results.push_back(moment = body[6].maximum(second));
+  Term denominator = moment.unary<math::SqrtOp>() / root + number(getEpsilon());
   Term moved = parameter + ((-stepSize).as(element) * first) / denominator;
-  return body.finish({moved, first, second});
+  results.insert(results.begin(), moved);
+  return body.finish(results);
+}
+
+SmallVector<Value> RmspropOp::emitBody(OpBuilder &builder, ValueRange elements) {
+  Body body(builder, *this, elements);
+  Term parameter = body[0], square = body[3];
+  Term rate = groupRate(*this, body[2]).as(parameter.element());
+  Term gradient = decayed(body[1], parameter, number(getWeightDecay()));
+  double alpha = number(getAlpha());
+  square = square * alpha + (gradient * (1 - alpha)) * gradient;
+  SmallVector<Term> state = {square};
+  Term deviation = square;
+  if (getCentered()) {
+    Term average = lerp(body[3 + getState().size() - 1], gradient, 1 - alpha);
+    deviation = square - average * average;
+    state.push_back(average);
+  }
+  Term denominator = deviation.unary<math::SqrtOp>() + number(getEpsilon());
+  Term moved = parameter + ((-rate) * gradient) / denominator;
+  if (double momentum = number(getMomentum()); momentum != 0) {
+    Term velocity = body[4] * momentum + gradient / denominator;
+    state.insert(state.begin() + 1, velocity);
+    moved = (-rate).fma(velocity, parameter);
+  }
+  state.insert(state.begin(), moved);
+  return body.finish(state);
+}
+
+SmallVector<Value> AdagradOp::emitBody(OpBuilder &builder, ValueRange elements) {
+  Body body(builder, *this, elements);
+  Term parameter = body[0], rate = groupRate(*this, body[2]);
+  Term gradient = decayed(body[1], parameter, number(getWeightDecay()));
+  if (double decay = number(getLrDecay()); decay != 0) {
+    Term step = body.raw(3).as(builder.getI64Type()).as(builder.getF64Type());
+    rate = rate / ((step - 1.0) * decay + 1.0);
+  }
+  Term sum = body[4] + gradient * gradient;
+  Term denominator = sum.unary<math::SqrtOp>() + number(getEpsilon());
+  Term moved = parameter + ((-rate).as(parameter.element()) * gradient) / denominator;
+  return body.finish({moved, sum});
+}
+
+SmallVector<Value> LionOp::emitBody(OpBuilder &builder, ValueRange elements) {
+  Body body(builder, *this, elements);
+  Term parameter = body[0], gradient = body[1], velocity = body[3];
+  Term rate = groupRate(*this, body[2]);
+  double beta1 = number(getBeta1()), beta2 = number(getBeta2());
+  if (double decay = number(getWeightDecay()); decay != 0)
+    parameter = parameter * (1.0 - rate * decay).as(parameter.element());
+  Term mixed = velocity * beta1 + gradient * (1 - beta1);
+  Term zero = mixed.constant(0);
+  Term sign =
+      (mixed > zero).choose(mixed.constant(1), (mixed < zero).choose(mixed.constant(-1), zero));
+  sign = mixed.isNan().choose(mixed, sign);
+  Term moved = (-rate).as(parameter.element()).fma(sign, parameter);
+  return body.finish({moved, gradient.fma(gradient.constant(1 - beta2), velocity * beta2)});
+}
+
+SmallVector<Value> MovingAverageOp::emitBody(OpBuilder &builder, ValueRange elements) {
+  Body body(builder, *this, elements);
+  Term average = body[0], x = body[1];
+  Term step = body.raw(2).as(builder.getI64Type()).as(average.element());
+  // The power as exp and log, for which kernels have their own code on every device.
+  Term weight = (step.unary<math::LogOp>() * number(getExponent())).unary<math::ExpOp>();
+  return body.finish({(x - average).fma(weight, average)});
+}
+
+SmallVector<Value> AdafactorOp::emitBody(OpBuilder &builder, ValueRange elements) {
+  Body body(builder, *this, elements);
+  Term parameter = body[0], update = body[1];
+  Type element = parameter.element(), wide = builder.getF64Type();
+  Term rate = groupRate(*this, body[2]);
+  Term step = body.raw(3).as(builder.getI64Type()).as(wide);
+  auto count = static_cast<double>(getParameter().getType().getNumElements());
+  auto rms = [&](unsigned squares) {
+    return (body[squares].as(wide) / count).unary<math::SqrtOp>();
+  };
+  Term length = rms(4).maximum(rate.constant(number(getEpsilon()))) *
+                rate.minimum(1.0 / step.unary<math::SqrtOp>());
+  Term excess = (rms(5) / number(getThreshold())).maximum(rate.constant(1));
+  if (double decay = number(getWeightDecay()); decay != 0)
+    parameter = parameter * (1.0 - rate * decay).as(element);
+  return body.finish({(-(length / excess)).as(element).fma(update, parameter)});
 }
 
 } // namespace stow

@@ -47,6 +47,16 @@ LogicalResult ReduceMeanOp::buildGradient(OpBuilder &builder, Gradients &gradien
   return success();
 }
 
+LogicalResult ReduceSumSquaresOp::buildGradient(OpBuilder &builder, Gradients &gradients) {
+  Value dy = gradients.of(getY());
+  if (!dy || !gradients.isNeeded(getX()))
+    return success();
+  Formula f(builder, getLoc());
+  Value kept = f.reshape(f.mul(dy, 2.0), keptShape(getX(), getAxes()));
+  gradients.add(builder, getLoc(), getX(), f.mul(getX(), kept));
+  return success();
+}
+
 /// The gradient is shared equally among the elements that reach the maximum (PyTorch's amax).
 /// select_grad(2, x, y) is 1 there and 0 elsewhere, since no x exceeds y.
 LogicalResult ReduceMaxOp::buildGradient(OpBuilder &builder, Gradients &gradients) {

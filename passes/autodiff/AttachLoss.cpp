@@ -1,9 +1,10 @@
 // Joins the training graph's output and a target in a loss. Cross-entropy is split into a row
 // kernel and a mean, so that each row saves one number (its log-sum-exp) and the gradient may
 // overwrite the logits. O(ops).
-#include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
+#include "passes/autodiff/LossFormulas.h"
 #include "passes/autodiff/Passes.h"
+#include "runtime/base/Error.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -22,11 +23,20 @@ FailureOr<Value> selectOutput(func::FuncOp train, ArrayRef<GraphResult> results,
   for (const GraphResult &result : results)
     if (result.get(kStateAttr).empty() && isa<FloatType>(getElementTypeOrSelf(result.value)))
       outputs.push_back(&result);
+  auto listNames = [&](InFlightDiagnostic &error) {
+    llvm::interleaveComma(outputs, error,
+                          [&](const GraphResult *r) { error << '"' << r->get(kNameAttr) << '"'; });
+  };
   if (!name.empty()) {
-    llvm::erase_if(outputs, [&](const GraphResult *r) { return r->get(kNameAttr) != name; });
-    if (outputs.size() == 1)
-      return outputs.front()->value;
-    return train.emitError() << "has no float output called \"" << name << "\"";
+    for (const GraphResult *output : outputs)
+      if (output->get(kNameAttr) == name)
+        return output->value;
+    InFlightDiagnostic error = train.emitError()
+                               << "has no float output called \"" << name << "\"; there are ";
+    if (outputs.empty())
+      return error << "none";
+    listNames(error);
+    return error;
   }
   if (outputs.size() == 1)
     return outputs.front()->value;
@@ -34,8 +44,7 @@ FailureOr<Value> selectOutput(func::FuncOp train, ArrayRef<GraphResult> results,
   if (outputs.empty())
     return error << "has no float output a loss could read";
   error << "has " << outputs.size() << " float outputs (";
-  llvm::interleaveComma(outputs, error,
-                        [&](const GraphResult *r) { error << '"' << r->get(kNameAttr) << '"'; });
+  listNames(error);
   return error << "); choose one with the option output";
 }
 
@@ -51,42 +60,21 @@ Value skipUnitReshapes(Value value) {
   return value;
 }
 
-/// Takes a softmax or log_softmax over the classes (dimension `axis`) off the end: cross-entropy
-/// applies it itself, and log_softmax of log_softmax is log_softmax. (Softmax before cross-entropy
-/// would be applied twice, which is never meant.)
-Value withoutFinalSoftmax(Value output, int64_t axis) {
-  Operation *op = skipUnitReshapes(output).getDefiningOp();
-  auto overClasses = [&](auto normalized) {
-    return static_cast<int64_t>(normalized.getAxis()) == axis;
-  };
-  if (auto softmax = dyn_cast_or_null<SoftmaxOp>(op); softmax && overClasses(softmax)) {
-    op->emitRemark("softmax before cross-entropy is left out of the training graph: the loss "
-                   "applies it");
-    return softmax.getX();
-  }
-  if (auto logSoftmax = dyn_cast_or_null<LogSoftmaxOp>(op); logSoftmax && overClasses(logSoftmax)) {
-    op->emitRemark("log_softmax before cross-entropy is left out of the training graph: the loss "
-                   "applies it");
-    return logSoftmax.getX();
-  }
-  return output;
+Value skipReshapes(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getX();
+  return value;
 }
 
-/// Rows of class scores: a tensor whose dimension `axis` counts the classes as [rows,C].
-Value classRows(Formula &f, Value output, int64_t axis) {
-  ArrayRef<int64_t> shape = tensorType(output).getShape();
-  int64_t classes = shape[axis], rows = tensorType(output).getNumElements() / classes;
-  auto rank = static_cast<int64_t>(shape.size());
-  bool movesNothing = llvm::all_of(shape.drop_front(axis + 1), [](int64_t n) { return n == 1; });
-  if (!movesNothing) {
-    SmallVector<int64_t> permutation;
-    for (int64_t dim = 0; dim < rank; ++dim)
-      if (dim != axis)
-        permutation.push_back(dim);
-    permutation.push_back(axis);
-    output = f.build<TransposeOp>(output, permutation).getY();
-  }
-  return f.reshape(output, {rows, classes});
+/// The op behind `output` if it normalizes over dimension `axis`.
+template <typename Op> Op finalOp(Value output, int64_t axis) {
+  auto op = skipUnitReshapes(output).getDefiningOp<Op>();
+  return op && static_cast<int64_t>(op.getAxis()) == axis ? op : Op();
+}
+
+void remarkLeftOut(Operation *op, StringRef loss) {
+  op->emitRemark() << op->getName().stripDialect() << " before " << loss
+                   << " is left out of the training graph: the loss applies it";
 }
 
 /// Samples per step: dimension 0 of the data. Absent without data or when inputs disagree.
@@ -122,7 +110,7 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
       return signalPassFailure();
     OpBuilder builder(train.front().getTerminator());
     Formula f(builder, scores->getLoc());
-    Value value = loss == "mse" ? squaredError(f, train, *scores) : crossEntropy(f, train, *scores);
+    Value value = buildLoss(f, train, *scores);
     if (!value)
       return signalPassFailure();
     SmallVector<GraphResult> kept = {
@@ -134,31 +122,135 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
     eraseDeadOps(train);
   }
 
+  /// Reads the options into `spec`.
   LogicalResult checkOptions() {
-    if (loss != "cross-entropy" && loss != "mse")
-      return getOperation().emitError()
-             << "unknown loss \"" << loss.getValue() << "\"; expected cross-entropy or mse";
-    if (reduction != "mean" && reduction != "sum")
-      return getOperation().emitError()
-             << "unknown reduction \"" << reduction.getValue() << "\"; expected mean or sum";
+    std::string text = loss + (loss == "output" ? ":" + output : "");
+    if (!reduction.empty())
+      text += (loss == "output" ? "," : ":") + ("reduction=" + reduction);
+    try {
+      spec = parseLoss(text);
+    } catch (const Error &error) {
+      return getOperation().emitError() << error.what();
+    }
+    spec.ignoreIndex = ignoreIndex;
+    spec.classAxis = classAxis;
+    spec.labelSmoothing = labelSmoothing;
+    spec.probabilities = probabilities;
+    spec.weight.assign(weight.begin(), weight.end());
+    spec.positiveWeight.assign(positiveWeight.begin(), positiveWeight.end());
+    spec.beta = beta;
+    spec.logTarget = logTarget;
     return success();
   }
 
-  Value crossEntropy(Formula &f, func::FuncOp train, Value scores) {
+  Value buildLoss(Formula &f, func::FuncOp train, Value scores) {
+    switch (spec.kind) {
+    case LossSpec::Kind::Output:
+      return ownLoss(f, train, scores);
+    case LossSpec::Kind::CrossEntropy:
+    case LossSpec::Kind::NegativeLogLikelihood:
+      return classLoss(f, train, scores);
+    default:
+      return elementLoss(f, train, scores);
+    }
+  }
+
+  /// The model's own loss.
+  Value ownLoss(Formula &f, func::FuncOp train, Value value) {
+    if (tensorType(value).getNumElements() == 1)
+      return f.reshape(value, {});
+    if (spec.hasReduction)
+      return reduceLoss(f, spec.reduction, value);
+    train.emitError() << "output \"" << spec.output << "\" is " << withoutLayout(tensorType(value))
+                      << ", a loss is one number; add reduction=mean or reduction=sum";
+    return {};
+  }
+
+  /// Leaves out what ends the model and the loss applies anyway.
+  Value withoutActivation(Formula &f, Value scores, int64_t axis) {
+    auto logSoftmax = finalOp<LogSoftmaxOp>(scores, axis);
+    if (spec.kind == LossSpec::Kind::NegativeLogLikelihood) {
+      if (!logSoftmax)
+        return scores;
+      // The likelihood of a log_softmax is the cross-entropy of its operand, in less memory.
+      spec.kind = LossSpec::Kind::CrossEntropy;
+      return logSoftmax.getX();
+    }
+    // Log_softmax of log_softmax is log_softmax; softmax would be applied twice, which is never
+    // meant.
+    if (logSoftmax) {
+      remarkLeftOut(logSoftmax, "cross-entropy");
+      return logSoftmax.getX();
+    }
+    if (auto softmax = finalOp<SoftmaxOp>(scores, axis)) {
+      remarkLeftOut(softmax, "cross-entropy");
+      noteActivation("softmax");
+      return softmax.getX();
+    }
+    return scores;
+  }
+
+  /// Evaluation reads the model's output, which has been through this.
+  void noteActivation(StringRef name) {
+    getOperation()->setAttr(kOutputActivationAttr, StringAttr::get(&getContext(), name));
+  }
+
+  /// The weights as they enter formulas: null without any, a constant for one number (where
+  /// `mayBeOne` allows that), else an argument with `count` numbers.
+  FailureOr<Value> weightValue(Formula &f, func::FuncOp train, ArrayRef<double> numbers,
+                               StringRef name, Value like, int64_t count, bool mayBeOne) {
+    if (numbers.empty())
+      return Value();
+    if (numbers.size() == 1 && mayBeOne)
+      return f.scalar(numbers[0], like);
+    if (static_cast<int64_t>(numbers.size()) != count)
+      return train.emitError() << "loss " << nameOf(spec.kind) << " has " << numbers.size() << " "
+                               << name << " numbers for an output "
+                               << withoutLayout(tensorType(like)) << " with " << count
+                               << (mayBeOne ? " in its last dimension" : " classes");
+    auto element = cast<FloatType>(tensorType(like).getElementType());
+    SmallVector<Attribute> values;
+    for (double number : numbers)
+      values.push_back(f.builder.getFloatAttr(element, number));
+    auto type = RankedTensorType::get({count}, element);
+    Value argument = addArgument(train, type, ("loss." + name).str(), "statistic",
+                                 DenseElementsAttr::get(type, values), train.getLoc());
+    if (!argument)
+      return failure();
+    train.setArgAttr(cast<BlockArgument>(argument).getArgNumber(), kUnsavedAttr,
+                     f.builder.getUnitAttr());
+    return argument;
+  }
+
+  Value classLoss(Formula &f, func::FuncOp train, Value scores) {
     int64_t rank = tensorType(scores).getRank();
     int64_t axis = classAxis < 0 ? classAxis + rank : classAxis;
     if (rank < 2 || axis < 1 || axis >= rank) {
-      train.emitError() << "cross-entropy expects an output [N,C] or [N,C,d...] with the classes "
-                           "along dimension "
+      train.emitError() << nameOf(spec.kind)
+                        << " expects an output [N,C] or [N,C,d...] with the classes along "
+                           "dimension "
                         << classAxis.getValue() << ", found " << tensorType(scores)
                         << "; class-axis names another dimension";
       return {};
     }
-    scores = withoutFinalSoftmax(scores, axis);
+    scores = withoutActivation(f, scores, axis);
     auto type = tensorType(scores);
+    auto weights = weightValue(f, train, spec.weight, "weight", scores, type.getDimSize(axis),
+                               /*mayBeOne=*/false);
+    if (failed(weights))
+      return {};
+    int64_t rows = type.getNumElements() / type.getDimSize(axis);
+    if (spec.probabilities) {
+      Value target =
+          addArgument(train, withoutLayout(type), "target", "target", {}, train.getLoc());
+      if (!target)
+        return {};
+      Value losses = distributionLosses(f, spec, classRows(f, scores, axis),
+                                        classRows(f, target, axis), *weights);
+      return reduceLoss(f, spec.reduction, losses);
+    }
     SmallVector<int64_t> targetShape(type.getShape());
     targetShape.erase(targetShape.begin() + axis);
-    int64_t rows = type.getNumElements() / type.getDimSize(axis);
     if (rows == type.getDimSize(0))
       targetShape.truncate(1);
     // Rows of all samples in one dimension, [N*d,C]: each sample brings its own.
@@ -170,27 +262,34 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
     if (!target)
       return {};
     target = f.reshape(target, {rows});
-    auto losses = f.build<CrossEntropyRowsOp>(classRows(f, scores, axis), target, ignoreIndex);
-    Value sum = f.sum(losses.getRowLoss(), {0});
-    if (reduction == "sum")
-      return sum;
-    return f.div(sum, f.build<CountValidOp>(target, ignoreIndex, type.getElementType()).getCount());
+    Value losses = classLosses(f, spec, classRows(f, scores, axis), target, *weights);
+    return reduceClassLosses(f, spec, losses, target, *weights);
   }
 
-  Value squaredError(Formula &f, func::FuncOp train, Value prediction) {
-    auto type = withoutLayout(tensorType(prediction));
+  Value elementLoss(Formula &f, func::FuncOp train, Value output) {
+    if (spec.kind == LossSpec::Kind::BinaryCrossEntropy)
+      if (auto sigmoid = skipReshapes(output).getDefiningOp<SigmoidOp>()) {
+        remarkLeftOut(sigmoid, "bce-with-logits");
+        noteActivation("sigmoid");
+        output = f.reshape(sigmoid.getX(), tensorType(output).getShape());
+      }
+    auto type = withoutLayout(tensorType(output));
     Value target = addArgument(train, type, "target", "target", {}, train.getLoc());
     if (!target)
       return {};
-    Value difference = f.sub(prediction, target);
-    Value square = f.mul(difference, difference);
-    SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
-    if (axes.empty())
-      return square;
-    if (reduction == "sum")
-      return f.sum(square, axes);
-    return f.build<ReduceMeanOp>(square, axes, /*keepdims=*/false).getY();
+    int64_t last = type.getRank() == 0 ? 1 : type.getShape().back();
+    auto weights = weightValue(f, train, spec.weight, "weight", output, last, /*mayBeOne=*/true);
+    if (failed(weights))
+      return {};
+    auto positive = weightValue(f, train, spec.positiveWeight, "pos-weight", output, last,
+                                /*mayBeOne=*/true);
+    if (failed(positive))
+      return {};
+    return reduceLoss(f, spec.reduction,
+                      elementLosses(f, spec, output, target, {*weights, *positive}));
   }
+
+  LossSpec spec;
 };
 
 } // namespace

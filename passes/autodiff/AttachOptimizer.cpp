@@ -2,8 +2,20 @@
 // nothing reads its old value any more, so that the gradient dies at once instead of living until
 // the backward ends (Lv et al., "Full Parameter Fine-tuning for Large Language Models with Limited
 // Resources", 2023, call this fused backward LOMO). O(ops + uses).
+//
+// Clipping by the norm of all gradients is the exception: no update may start before the last
+// gradient exists, so all of them are alive together, and the plan says so.
+#include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
+#include "passes/autodiff/OptimizerRules.h"
+#include "passes/autodiff/OptimizerUpdates.h"
+#include "passes/autodiff/ParameterGroups.h"
 #include "passes/autodiff/Passes.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -34,27 +46,61 @@ Operation *lastReader(Value value, Operation *last) {
 // --stow-attach-optimizer
 //===--------------------------------------------------------------------------------------------===//
 
+/// Marks what updates are computed from as part of the backward.
+class BackwardMarker : public OpBuilder::Listener {
+public:
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
+    op->setAttr(kPhaseAttr, StringAttr::get(op->getContext(), "backward"));
+  }
+};
+
 struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
   using Base::Base;
 
   void runOnOperation() override {
     auto train = findGraph(getOperation(), "train", "run stow-split-train-eval first");
-    if (!train || failed(checkOptions()) || failed(attach(train)))
+    if (!train || failed(readOptions()) || failed(attach(train)))
       return signalPassFailure();
     getOperation()->setAttr(kFormAttr, StringAttr::get(&getContext(), "step"));
+    SmallVector<StringRef> lines(notes.begin(), notes.end());
+    if (!lines.empty())
+      getOperation()->setAttr(kNotesAttr, Builder(&getContext()).getStrArrayAttr(lines));
   }
 
-  LogicalResult checkOptions() {
+  LogicalResult readOptions() {
     ModuleOp module = getOperation();
-    if (optimizer != "sgd" && optimizer != "adam" && optimizer != "adamw")
+    const OptimizerRule *rule = findOptimizer(optimizer);
+    if (!rule)
       return module.emitError() << "unknown optimizer \"" << optimizer.getValue()
-                                << "\"; expected sgd, adam or adamw";
-    if (momentum < 0 || weightDecay < 0 || epsilon < 0)
-      return module.emitError("momentum, weight-decay and epsilon must not be negative");
-    if (nesterov && momentum == 0)
-      return module.emitError("nesterov needs a momentum above 0");
-    if (beta1 < 0 || beta1 >= 1 || beta2 < 0 || beta2 >= 1)
-      return module.emitError("beta1 and beta2 must lie in [0, 1)");
+                                << "\"; known are " << optimizerNames();
+    settings.name = optimizer;
+    const double absent = std::nan("");
+    const std::pair<const char *, double> given[] = {{"momentum", momentum},
+                                                     {"nesterov", nesterov ? 1 : absent},
+                                                     {"weight-decay", weightDecay},
+                                                     {"beta1", beta1},
+                                                     {"beta2", beta2},
+                                                     {"epsilon", epsilon},
+                                                     {"amsgrad", amsgrad ? 1 : absent},
+                                                     {"alpha", alpha},
+                                                     {"centered", centered ? 1 : absent},
+                                                     {"lr-decay", lrDecay},
+                                                     {"initial-accumulator", initialAccumulator},
+                                                     {"beta2-decay", beta2Decay},
+                                                     {"epsilon1", epsilon1},
+                                                     {"epsilon2", epsilon2},
+                                                     {"threshold", threshold}};
+    for (auto [name, value] : given)
+      if (!std::isnan(value))
+        settings.values[name] = value;
+    if (std::string wrong = completeSettings(*rule, settings.values); !wrong.empty())
+      return module.emitError() << wrong;
+    for (auto [name, limit] : {std::pair("clip-norm", clipNorm.getValue()),
+                               std::pair("clip-value", clipValue.getValue())})
+      if (!(limit >= 0) || std::isinf(limit))
+        return module.emitError() << name << ": expected a number above 0, found " << limit;
+    if (clipNorm > 0 && clipValue > 0)
+      return module.emitError("clip-norm and clip-value both limit gradients; give one of them");
     return success();
   }
 
@@ -67,69 +113,117 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
                                "learning_rate", "learning_rate", {}, train.getLoc());
     if (!learningRate)
       return failure();
-    if (optimizer != "sgd") {
+    if (readsStep(settings)) {
       step = addArgument(train, RankedTensorType::get({}, types.getI64Type()), "step", "step", {},
                          train.getLoc());
       if (!step)
         return failure();
     }
-    for (const GraphResult &gradient : gradients)
-      if (failed(update(train, gradient, kept)))
+    auto groups = readGroups(train, gradients);
+    if (failed(groups))
+      return failure();
+    BackwardMarker marker;
+    OpBuilder builder(&getContext(), &marker);
+    if (clipNorm > 0)
+      clipByNorm(builder, train, gradients);
+    for (auto [gradient, group] : llvm::zip_equal(gradients, *groups))
+      if (failed(update(builder, train, gradient, group, kept)))
         return failure();
     setResults(train, kept);
     return success();
   }
 
+  FailureOr<SmallVector<ParameterGroup>> readGroups(func::FuncOp train,
+                                                    ArrayRef<GraphResult> gradients) {
+    if (groupWeightDecays.size() != groupPatterns.size() ||
+        groupRateScales.size() != groupPatterns.size())
+      return train.emitError("expects one group-weight-decay and one group-lr-scale per "
+                             "group-pattern");
+    SmallVector<ParameterGroup> rules;
+    for (auto [pattern, decay, scale] :
+         llvm::zip_equal(groupPatterns, groupWeightDecays, groupRateScales))
+      rules.push_back(
+          {pattern, std::isnan(decay) ? std::nullopt : std::optional<double>(decay), scale});
+    SmallVector<std::string> kinds(noDecay.begin(), noDecay.end());
+    SmallVector<StringRef> names;
+    for (const GraphResult &gradient : gradients)
+      names.push_back(gradient.get("stow.gradient_of"));
+    auto groups = assignGroups(getOperation(), names, rules, kinds, settings["weight-decay"]);
+    if (succeeded(groups))
+      llvm::append_range(notes, describeGroups(getOperation(), names, *groups));
+    return groups;
+  }
+
+  /// torch.nn.utils.clip_grad_norm_: the gradients times min(1, limit / (norm + 1e-6)), from now on
+  /// the values in `gradients`.
+  void clipByNorm(OpBuilder &builder, func::FuncOp train, SmallVectorImpl<GraphResult> &gradients) {
+    if (gradients.empty())
+      return;
+    Formula f(builder, train.getLoc());
+    Value total;
+    Bytes bytes = 0;
+    for (const GraphResult &gradient : gradients) {
+      bytes += storedBytesOf(gradient.value.getType());
+      builder.setInsertionPoint(train.front().getTerminator());
+      Value squares = sumOfSquares(builder, gradient.value.getLoc(), gradient.value);
+      total = total ? f.add(total, squares) : squares;
+    }
+    Value norm = f.build<SqrtOp>(total).getY();
+    Value ratio = f.div(f.scalar(clipNorm, norm), f.add(norm, 1e-6));
+    clipFactor = f.build<MinimumOp>(ratio, f.scalar(1, norm)).getY();
+    notes.push_back(
+        llvm::formatv("clip-norm={0}: all gradients are kept until their norm is known, {1:n} "
+                      "bytes together; without it each dies at its parameter's update",
+                      shortText(clipNorm), bytes)
+            .str());
+    train.emitRemark() << notes.back();
+  }
+
   /// Adds the update of one parameter and its results.
-  LogicalResult update(func::FuncOp train, const GraphResult &gradient,
-                       SmallVectorImpl<GraphResult> &results) {
+  LogicalResult update(OpBuilder &builder, func::FuncOp train, const GraphResult &gradient,
+                       const ParameterGroup &group, SmallVectorImpl<GraphResult> &results) {
     StringRef name = gradient.get("stow.gradient_of");
     BlockArgument parameter = findArgument(train, name);
     if (!parameter || parameter.getType() != gradient.value.getType())
       return train.emitError() << "result marked as the gradient of \"" << name
                                << "\" has no argument of that name and type";
-    OpBuilder builder(&getContext());
-    if (Operation *last = lastReader(parameter, gradient.value.getDefiningOp()))
+    Operation *last = lastReader(parameter, gradient.value.getDefiningOp());
+    if (clipFactor)
+      builder.setInsertionPoint(train.front().getTerminator());
+    else if (last)
       builder.setInsertionPointAfter(last);
     else
       builder.setInsertionPointToStart(&train.front());
-    SmallVector<StringRef> suffixes;
-    if (optimizer != "sgd")
-      suffixes = {".exp_avg", ".exp_avg_sq"};
-    else if (momentum != 0)
-      suffixes = {".momentum"};
+    Formula f(builder, parameter.getLoc());
+    Value clipped = gradient.value;
+    if (clipFactor)
+      clipped = f.mul(clipped, clipFactor);
+    if (clipValue > 0)
+      clipped = f.build<ClipOp>(clipped, APFloat(-clipValue), APFloat(double(clipValue))).getY();
+
     SmallVector<Value> state;
     SmallVector<std::string> names = {name.str()};
-    for (StringRef suffix : suffixes) {
-      names.push_back((name + suffix).str());
-      Value argument = addArgument(
-          train, parameter.getType(), names.back(), "optimizer",
-          InitAttr::get(&getContext(), "constant", APFloat(0.0), APFloat(0.0)), parameter.getLoc());
+    for (const OptimizerState &kept : stateOf(settings, tensorType(parameter))) {
+      names.push_back((name + kept.suffix).str());
+      Value argument =
+          addArgument(train, kept.type, names.back(), "optimizer",
+                      InitAttr::get(&getContext(), "constant", APFloat(kept.init), APFloat(0.0)),
+                      parameter.getLoc());
       if (!argument)
         return failure();
       state.push_back(argument);
     }
-    Operation *op = build(builder, parameter, gradient.value, state);
-    op->setAttr(kPhaseAttr, builder.getStringAttr("update"));
-    for (auto [value, stateName] : llvm::zip(op->getResults(), names))
+    UpdateInputs inputs = {learningRate, step, group.rateScale, *group.weightDecay};
+    SmallVector<Value> updated = buildUpdate(builder, settings, parameter, clipped, state, inputs);
+    for (auto [value, stateName] : llvm::zip_equal(updated, names))
       results.push_back({value, stringAttributes(&getContext(), {{kStateAttr, stateName}})});
     return success();
   }
 
-  Operation *build(OpBuilder &builder, Value parameter, Value gradient, ArrayRef<Value> state) {
-    Location location = parameter.getLoc();
-    Type type = parameter.getType();
-    if (optimizer == "sgd")
-      return SgdOp::create(builder, location, type, state.empty() ? Type() : type, parameter,
-                           gradient, learningRate, state.empty() ? Value() : state[0],
-                           APFloat(double(momentum)), APFloat(double(weightDecay)), nesterov);
-    return AdamOp::create(builder, location, type, type, type, parameter, gradient, learningRate,
-                          step, state[0], state[1], APFloat(double(beta1)), APFloat(double(beta2)),
-                          APFloat(double(epsilon)), APFloat(double(weightDecay)),
-                          optimizer == "adamw");
-  }
-
+  OptimizerSettings settings;
   Value learningRate, step;
+  Value clipFactor; ///< what scales all gradients; null without clip-norm
+  SmallVector<std::string> notes;
 };
 
 } // namespace

@@ -31,11 +31,13 @@ public:
 /// The gradients of one graph.
 class GraphGradients : public Gradients {
 public:
-  GraphGradients(func::FuncOp graph, StringRef saved) : saved(saved) {
+  GraphGradients(func::FuncOp graph, StringRef saved, ArrayRef<BlockArgument> inputs)
+      : saved(saved) {
     for (BlockArgument argument : graph.getArguments())
       if (argumentAttr(graph, argument.getArgNumber(), kKindAttr) == "parameter" &&
           isFloat(argument))
         needed.insert(argument);
+    needed.insert(inputs.begin(), inputs.end());
     for (Operation &op : graph.front())
       if (llvm::any_of(op.getOperands(), [&](Value v) { return needed.contains(v); }))
         for (Value result : op.getResults())
@@ -174,13 +176,58 @@ struct Autodiff : impl::AutodiffPassBase<Autodiff> {
       train.emitError("expects a scalar \"loss\" as its first result; run stow-attach-loss first");
       return signalPassFailure();
     }
-    GraphGradients gradients(train, saved);
+    SmallVector<BlockArgument> inputs;
+    if (failed(findInputs(train, inputs)))
+      return signalPassFailure();
+    GraphGradients gradients(train, saved, inputs);
     if (failed(buildBackward(train, results.front().value, gradients)))
+      return signalPassFailure();
+    if (failed(appendInputGradients(inputs, results, gradients)))
       return signalPassFailure();
     appendGradients(train, results, gradients);
     for (auto op : train.front().getOps<PositiveMaskOp>())
       if (!op->hasAttr(kPhaseAttr))
         ++numMasks;
+  }
+
+  /// The arguments that `inputGradients` names.
+  LogicalResult findInputs(func::FuncOp train, SmallVectorImpl<BlockArgument> &inputs) {
+    for (const std::string &name : inputGradients) {
+      BlockArgument argument = findArgument(train, name);
+      StringRef kind = argument ? argumentAttr(train, argument.getArgNumber(), kKindAttr) : "";
+      if (kind != "input") {
+        InFlightDiagnostic error = train.emitError();
+        error << "has no data input \"" << name << "\" whose gradient could be taken; there are ";
+        SmallVector<StringRef> names;
+        for (BlockArgument known : train.getArguments())
+          if (argumentAttr(train, known.getArgNumber(), kKindAttr) == "input")
+            names.push_back(argumentAttr(train, known.getArgNumber(), kNameAttr));
+        llvm::interleaveComma(names, error, [&](StringRef known) { error << '"' << known << '"'; });
+        return error;
+      }
+      if (!isa<FloatType>(getElementTypeOrSelf(argument)))
+        return train.emitError() << "input \"" << name << "\" is " << argument.getType()
+                                 << "; only real numbers have a gradient";
+      if (!llvm::is_contained(inputs, argument))
+        inputs.push_back(argument);
+    }
+    return success();
+  }
+
+  LogicalResult appendInputGradients(ArrayRef<BlockArgument> inputs,
+                                     SmallVectorImpl<GraphResult> &results,
+                                     GraphGradients &gradients) {
+    for (BlockArgument input : inputs) {
+      auto train = cast<func::FuncOp>(input.getOwner()->getParentOp());
+      StringRef name = argumentAttr(train, input.getArgNumber(), kNameAttr);
+      Value gradient = gradients.of(input);
+      if (!gradient)
+        return train.emitError() << "input \"" << name
+                                 << "\" does not influence the loss; it has no gradient";
+      results.push_back(
+          {gradient, stringAttributes(&getContext(), {{kNameAttr, (name + ".grad").str()}})});
+    }
+    return success();
   }
 
   LogicalResult buildBackward(func::FuncOp train, Value loss, GraphGradients &gradients) {

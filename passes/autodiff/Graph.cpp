@@ -2,6 +2,8 @@
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <charconv>
+
 using namespace mlir;
 
 namespace stow {
@@ -82,6 +84,12 @@ DictionaryAttr stringAttributes(MLIRContext *context,
   for (auto [name, value] : attributes)
     named.push_back(builder.getNamedAttr(name, builder.getStringAttr(value)));
   return builder.getDictionaryAttr(named);
+}
+
+std::string shortText(double number) {
+  char text[40];
+  auto [end, error] = std::to_chars(text, text + sizeof text, number);
+  return std::string(text, end);
 }
 
 void eraseDeadOps(func::FuncOp graph) {

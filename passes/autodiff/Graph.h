@@ -41,6 +41,9 @@ mlir::DictionaryAttr
 stringAttributes(mlir::MLIRContext *context,
                  llvm::ArrayRef<std::pair<llvm::StringRef, llvm::StringRef>> attributes);
 
+/// The shortest decimal that reads back to `number`.
+std::string shortText(double number);
+
 /// Erases ops that nothing reads, last first.
 void eraseDeadOps(mlir::func::FuncOp graph);
 

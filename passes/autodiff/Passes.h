@@ -3,6 +3,8 @@
 
 #include "mlir/Pass/Pass.h"
 
+#include <cmath>
+
 namespace stow {
 
 #define GEN_PASS_DECL

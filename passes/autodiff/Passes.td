@@ -49,8 +49,13 @@ def AttachLossPass : Pass<"stow-attach-loss", "::mlir::ModuleOp"> {
     the option `class-axis`. Scores [N*d,C], N being the samples of the data inputs, take [N,d]. A
     softmax or log_softmax
     over the classes that ends the model is taken off in `@train`, since the loss applies it (a
-    remark says so); `@eval` keeps it. `mse` reads a tensor of the output's shape. Ops that nothing
-    reads any more are erased.
+    remark says so); `@eval` keeps it, which the module's `stow.output_activation` says. With
+    `probabilities` the targets are a distribution over the classes, of the output's shape. `nll` is
+    the same for logarithms of probabilities; behind a log_softmax it is the cross-entropy of its
+    operand. `bce-with-logits` (a final sigmoid is taken off), `kl-div`, `mse`, `l1`, `smooth-l1` and
+    `huber` read a tensor of the output's shape. `output` takes the output itself for the loss; it
+    reads no target. All are torch.nn.functional's, reductions and weights included. Weights become
+    an argument of kind `statistic`. Ops that nothing reads any more are erased.
 
     Requires: `@train` of stow-split-train-eval with one float output, or the option `output`.
 
@@ -73,13 +78,26 @@ def AttachLossPass : Pass<"stow-attach-loss", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"loss", "loss", "std::string", /*default=*/"\"cross-entropy\"",
-           "cross-entropy or mse">,
-    Option<"reduction", "reduction", "std::string", /*default=*/"\"mean\"",
-           "mean (over the targets that are not ignored, or over all elements) or sum">,
+           "cross-entropy, nll, bce-with-logits, kl-div, mse, l1, smooth-l1, huber or output">,
+    Option<"reduction", "reduction", "std::string", /*default=*/"\"\"",
+           "mean (over the targets that are not ignored, by weight, or over all elements; the "
+           "default), sum, or batchmean (kl-div: the sum over the samples)">,
     Option<"ignoreIndex", "ignore-index", "int64_t", /*default=*/"-100",
            "Class whose rows count for nothing">,
     Option<"classAxis", "class-axis", "int64_t", /*default=*/"1",
            "Dimension of the output that counts the classes; negative ones count from the end">,
+    Option<"labelSmoothing", "label-smoothing", "double", /*default=*/"0.0",
+           "Cross-entropy: share of the target that is spread over all classes">,
+    Option<"probabilities", "probabilities", "bool", /*default=*/"false",
+           "Cross-entropy: targets are distributions over the classes">,
+    ListOption<"weight", "weight", "double",
+               "Weight of each class; bce-with-logits: of the last dimension, or one number">,
+    ListOption<"positiveWeight", "pos-weight", "double",
+               "bce-with-logits: weight of positive targets, of the last dimension or one number">,
+    Option<"beta", "beta", "double", /*default=*/"1.0",
+           "Smooth-l1, huber: where the square ends and the line begins">,
+    Option<"logTarget", "log-target", "bool", /*default=*/"false",
+           "kl-div: targets are logarithms">,
     Option<"output", "output", "std::string", /*default=*/"\"\"",
            "Name of the output the loss reads, for models with several">,
   ];
@@ -93,7 +111,8 @@ def AutodiffPass : Pass<"stow-autodiff", "::mlir::ModuleOp"> {
     parameter, in reverse order of the forward, by each op's GradientOpInterface. New ops carry
     `stow.phase = "backward"` and the location of the op they differentiate. Contributions to one
     value are added as soon as the second one exists. Nothing is built that no parameter needs. A
-    parameter that gets no gradient is reported by a warning and stays as it is: it is frozen.
+    parameter that gets no gradient is reported by a warning and stays as it is: it is frozen. Float
+    arguments of kind `input` that the option `input-gradients` names get a gradient, too.
 
     Where an op offers several values to save, `saved` picks: `output`, `mask` or `input` for all of
     them, or `auto`. `auto` takes, for relu, the output when the gradient of one of its readers
@@ -103,7 +122,7 @@ def AutodiffPass : Pass<"stow-autodiff", "::mlir::ModuleOp"> {
     Requires: `@train` with the scalar result "loss" of stow-attach-loss.
 
     Ensures: one more result per parameter on the loss's path, named "<parameter>.grad" and marked
-    `stow.gradient_of`. An op on the path that has no gradient is an error that names it.
+    `stow.gradient_of`; one per named input, "<input>.grad", which stays a result. An op on the path that has no gradient is an error that names it.
 
     Example:
     ```mlir
@@ -116,6 +135,8 @@ def AutodiffPass : Pass<"stow-autodiff", "::mlir::ModuleOp"> {
   let options = [
     Option<"saved", "saved", "std::string", /*default=*/"\"auto\"",
            "What an op with a choice saves: auto, output, mask or input">,
+    ListOption<"inputGradients", "input-gradients", "std::string",
+               "Names of inputs whose gradient is a result of the step">,
   ];
   let statistics = [
     Statistic<"numBackwardOps", "backward-ops", "Ops built for the backward">,
@@ -191,14 +212,24 @@ def ExpandBatchNormPass : Pass<"stow-expand-batch-norm", "::mlir::ModuleOp"> {
 def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
   let summary = "Update every parameter as soon as its gradient exists";
   let description = [{
-    What: replaces each gradient result of `@train` by an update op (`stow.sgd` or `stow.adam`,
+    What: replaces each gradient result of `@train` by an update op (`stow.sgd`, `stow.adam`, ...,
     `stow.phase = "update"`) that stands right after both the gradient's definition and the last
     reader of the parameter's old value, views included: the optimizer runs inside the backward.
-    Adds the arguments it reads: `learning_rate` (scalar f32), `step` (scalar i64, counted from 1;
-    Adam only) and the state of each parameter, initially zero: "<parameter>.momentum", or
-    "<parameter>.exp_avg" and "<parameter>.exp_avg_sq". New values are returned as results that
-    carry `stow.state`. Weight decay applies to every parameter, as in PyTorch; it is added to the
-    gradient, or with `adamw` decays the parameter itself.
+    Adds the arguments it reads: `learning_rate` (scalar f32), `step` (scalar i64, counted from 1,
+    where the optimizer reads it) and the state of each parameter, e.g. "<parameter>.momentum".
+    Adafactor keeps the second moments of a tensor of rank 2 or more as their means over its last and
+    its last but one dimension. New values are returned as results that carry `stow.state`.
+
+    Weight decay applies to every parameter, as in PyTorch, unless a group says otherwise: the i-th of
+    `group-pattern` (a glob over names) gives the parameters it matches first the i-th
+    `group-weight-decay` (NaN: as without a group) and `group-lr-scale`. `no-decay` names kinds of
+    parameters of rank 1 or less without decay: `norm`, those that a normalization reads or that are
+    factors of a product, and `bias`, the others.
+
+    `clip-value` clamps each element of a gradient. `clip-norm` scales all gradients by one number so
+    that their common norm is at most that (torch.nn.utils.clip_grad_norm_): then all updates stand at
+    the end of the graph, and all gradients are alive together. What groups and clipping do is said
+    by remarks and by the module's `stow.notes`, which the plan shows.
 
     Requires: `@train` with the gradient results of stow-autodiff.
 
@@ -216,13 +247,44 @@ def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"optimizer", "optimizer", "std::string", /*default=*/"\"sgd\"",
-           "sgd, adam or adamw">,
-    Option<"momentum", "momentum", "double", /*default=*/"0.0", "SGD: momentum; 0 keeps no state">,
+           "sgd, adam, adamw, rmsprop, adagrad, lion or adafactor">,
+    // Settings: absent ones take the optimizer's default (OptimizerRules.cpp).
+    Option<"momentum", "momentum", "double", /*default=*/"std::nan(\"\")",
+           "SGD, RMSprop: momentum; 0 keeps no state">,
     Option<"nesterov", "nesterov", "bool", /*default=*/"false", "SGD: Nesterov momentum">,
-    Option<"weightDecay", "weight-decay", "double", /*default=*/"0.0", "Weight decay">,
-    Option<"beta1", "beta1", "double", /*default=*/"0.9", "Adam: decay of the first moment">,
-    Option<"beta2", "beta2", "double", /*default=*/"0.999", "Adam: decay of the second moment">,
-    Option<"epsilon", "epsilon", "double", /*default=*/"1e-8", "Adam: added to the root">,
+    Option<"weightDecay", "weight-decay", "double", /*default=*/"std::nan(\"\")", "Weight decay">,
+    Option<"beta1", "beta1", "double", /*default=*/"std::nan(\"\")",
+           "Adam: decay of the first moment; Lion: of the mixture whose sign is the step">,
+    Option<"beta2", "beta2", "double", /*default=*/"std::nan(\"\")",
+           "Adam: decay of the second moment; Lion: of the momentum">,
+    Option<"epsilon", "epsilon", "double", /*default=*/"std::nan(\"\")", "Added to the root">,
+    Option<"amsgrad", "amsgrad", "bool", /*default=*/"false",
+           "Adam: the root of the largest second moment">,
+    Option<"alpha", "alpha", "double", /*default=*/"std::nan(\"\")",
+           "RMSprop: decay of the second moment">,
+    Option<"centered", "centered", "bool", /*default=*/"false",
+           "RMSprop: the variance in place of the second moment">,
+    Option<"lrDecay", "lr-decay", "double", /*default=*/"std::nan(\"\")",
+           "Adagrad: decay of the learning rate">,
+    Option<"initialAccumulator", "initial-accumulator", "double", /*default=*/"std::nan(\"\")",
+           "Adagrad: first value of the sums">,
+    Option<"beta2Decay", "beta2-decay", "double", /*default=*/"std::nan(\"\")",
+           "Adafactor: exponent of the step in the weight of new second moments">,
+    Option<"epsilon1", "epsilon1", "double", /*default=*/"std::nan(\"\")",
+           "Adafactor: least root of a second moment; absent: that of the parameter's type">,
+    Option<"epsilon2", "epsilon2", "double", /*default=*/"std::nan(\"\")",
+           "Adafactor: least size that a parameter is taken to have">,
+    Option<"threshold", "threshold", "double", /*default=*/"std::nan(\"\")",
+           "Adafactor: root mean square above which an update is scaled down">,
+    Option<"clipNorm", "clip-norm", "double", /*default=*/"0.0",
+           "Largest norm of all gradients together; 0: any">,
+    Option<"clipValue", "clip-value", "double", /*default=*/"0.0",
+           "Largest absolute value of an element of a gradient; 0: any">,
+    ListOption<"groupPatterns", "group-pattern", "std::string", "Names of each group's parameters">,
+    ListOption<"groupWeightDecays", "group-weight-decay", "double", "Their weight decay, or NaN">,
+    ListOption<"groupRateScales", "group-lr-scale", "double", "What scales their learning rate">,
+    ListOption<"noDecay", "no-decay", "std::string",
+               "Kinds of parameters without weight decay: norm, bias">,
   ];
   let dependentDialects = ["::stow::StowDialect"];
 }

@@ -36,8 +36,8 @@ bool isReadByGradient(OpOperand &use, Gradients &gradients) {
       .Case<PlaneNormalizeOp>([&](auto op) { return use.get() != op.getShift(); })
       .Case<CrossEntropyRowsOp>([&](auto op) { return use.get() == op.getLogits(); })
       .Case<AbsOp, LogOp, ErfOp, SinOp, CosOp, AtanOp, SoftplusOp, HardSwishOp, LeakyReluOp,
-            ThresholdedReluOp, HardSigmoidOp, ClipOp, ReduceMaxOp, PlaneMomentsOp, RmsNormOp>(
-          [&](auto) { return true; })
+            ThresholdedReluOp, HardSigmoidOp, ClipOp, ReduceMaxOp, ReduceSumSquaresOp,
+            PlaneMomentsOp, RmsNormOp>([&](auto) { return true; })
       .Default(false);
 }
 

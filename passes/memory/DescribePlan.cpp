@@ -165,6 +165,9 @@ Plan describePlan(ModuleOp module) {
   plan.status = statusOf(plan.arenaBytes, plan.lowerBoundBytes);
   plan.withoutRecomputeBytes = plan.arenaBytes;
   plan.outsideArenaBytes = bytesOutsideArena(module);
+  if (auto notes = module->getAttrOfType<ArrayAttr>(kNotesAttr))
+    for (Attribute note : notes)
+      plan.notes.push_back(cast<StringAttr>(note).str());
   for (auto graph : module.getOps<func::FuncOp>()) {
     plan.graphs.push_back(describeGraph(graph));
     plan.livePeakBytes = std::max(plan.livePeakBytes, plan.graphs.back().livePeakBytes);

@@ -150,13 +150,15 @@ bool isTrainingOp(Operation *op) {
   return isa<BatchNormTrainingOp, DropoutTrainingOp, MaxPoolTrainingOp, PositiveMaskOp, ReluGradOp,
              LeakyReluGradOp, EluGradOp, RangeGradOp, HardSwishGradOp, SelectGradOp,
              Conv2dGradWeightOp, BatchNormGradOp, ChannelMomentsOp, BatchNormScaleGradOp,
-             MaxPoolGradOp, AvgPoolGradOp, SoftmaxGradOp, LogSoftmaxGradOp, CrossEntropyRowsOp,
-             CrossEntropyRowsGradOp, CountValidOp, EmbeddingGradOp, LayerNormGradOp,
-             LayerNormScaleGradOp, PlaneProductsOp, RmsNormGradOp, RmsNormScaleGradOp>(op) ||
+             MaxPoolGradOp, AvgPoolGradOp, SoftmaxGradOp, LogSoftmaxGradOp, CrossEntropyRowsGradOp,
+             NllRowsGradOp, EmbeddingGradOp, LayerNormGradOp, LayerNormScaleGradOp, PlaneProductsOp,
+             RmsNormGradOp, RmsNormScaleGradOp>(op) ||
          isUpdateOp(op);
 }
 
-bool isUpdateOp(Operation *op) { return isa<SgdOp, AdamOp>(op); }
+bool isUpdateOp(Operation *op) {
+  return isa<SgdOp, AdamOp, RmspropOp, AdagradOp, LionOp, AdafactorOp, MovingAverageOp>(op);
+}
 
 // Generated functions that register each pass and, as a group, all of them.
 namespace {

@@ -50,12 +50,13 @@ def VerifyStepPass : Pass<"stow-verify-step", "::mlir::ModuleOp"> {
     tensor<i64>, and there is at most one of each of those three.
     S4: an argument of `@eval` has the type and kind that `@train`'s argument of that name has.
     S5: a `stow.init` is a distribution or elements of the argument's type; optimizer state has one.
-    S6: `@train`'s first result is a scalar float named "loss"; every other one carries `stow.state`
-    and has the type of the state argument it names; no state is returned twice, optimizer state is
+    S6: `@train`'s first result is a scalar float named "loss"; every other one has a `stow.name` (the
+    gradient of an input), or carries `stow.state` and has the type of the state argument it names; no
+    state is returned twice, optimizer state is
     always returned, and no gradient is left (`stow.gradient_of`).
     S7: `@eval`'s results have names of their own and no `stow.state`.
     S8: `@train` holds no op of the model form (stow.dropout, stow.max_pool); `@eval` holds none of
-    training (variants, gradients, losses, updates).
+    training (variants, gradients, updates).
     S9: `stow.phase` is forward, backward or update, updates and only they have "update", and an op
     of the forward reads no value of the backward; `@eval` has none of backward and update.
     S10: an update overwrites arguments, its results are returned under their names, and nothing

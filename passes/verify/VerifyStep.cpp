@@ -60,6 +60,8 @@ LogicalResult checkStateResults(func::FuncOp train) {
       error() << "is a gradient; run stow-attach-optimizer first";
       continue;
     }
+    if (state.empty() && !resultString(train, index, kNameAttr).empty())
+      continue;
     if (state.empty() || argument == arguments.end()) {
       error() << "replaces no state argument (stow.state = \"" << state << "\")";
       continue;

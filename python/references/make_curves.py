@@ -19,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SGD = "sgd:lr=0.01,momentum=0.9"
+DIGITS = "models/data/digits.npz"
 SLOW_SGD = "sgd:lr=0.001,momentum=0.9"  # where 0.01 makes the first steps jump, which magnifies rounding
 
 
@@ -39,9 +40,8 @@ class Curve:
     loss: str = "cross-entropy"
     classes: int = 10
     build: tuple[str, ...] = ()  # further arguments of models/build.py
+    flags: tuple[str, ...] = ()  # further flags of the compiler that change the step
 
-
-DIGITS = "models/data/digits.npz"
 
 CURVES: dict[str, Curve] = {
     "digits_cnn": Curve("digits_cnn", 64, 20, "adamw:lr=1e-3,weight_decay=0.1", DIGITS),
@@ -55,6 +55,32 @@ CURVES: dict[str, Curve] = {
     "char_gpt_untied": Curve("char_gpt_untied", 8, 20, "sgd:lr=0.1,momentum=0.9", rows=16,
                              loss="cross-entropy:class-axis=-1", classes=65, build=("--decomposed", "--added-mask")),
     "lstm": Curve("lstm", 16, 20, "adam:lr=3e-3", rows=32),
+    # Every loss and every optimizer on a small network, and what changes the step.
+    **{f"loss_{name}": Curve("mlp", 16, 8, "sgd:lr=0.1,momentum=0.9", rows=32, loss=loss) for name, loss in {
+        "smoothing": "cross-entropy:label-smoothing=0.1,weight=[1,2,0.5,1,1,3,0.25,1,1,2],ignore-index=4",
+        "probabilities": "cross-entropy:probabilities,label-smoothing=0.2",
+        "nll": "nll:weight=[1,2,0.5,1,1,3,0.25,1,1,2],reduction=mean",
+        "bce": "bce-with-logits:pos-weight=[3],weight=[1,2,0.5,1,1,3,0.25,1,1,2]",
+        "kl": "kl-div:reduction=batchmean",
+        "kl_log": "kl-div:log-target",
+        "l1": "l1",
+        "smooth_l1": "smooth-l1:beta=0.5",
+        "huber": "huber:delta=0.3",
+    }.items()},
+    **{f"optimizer_{name}": Curve("mlp", 16, 8, optimizer, rows=32, double=False) for name, optimizer in {
+        "amsgrad": "adam:lr=1e-3,amsgrad,beta2=0.9",
+        "rmsprop": "rmsprop:lr=1e-3,weight-decay=1e-2",
+        "rmsprop_centered": "rmsprop:lr=1e-4,momentum=0.9,centered,alpha=0.9",
+        "adagrad": "adagrad:lr=1e-2,lr-decay=0.1,initial-accumulator=0.1",
+        "lion": "lion:lr=1e-3,weight-decay=0.1",
+        "adafactor": "adafactor:lr=0.1,weight-decay=0.1",
+    }.items()},
+    "optimizer_adafactor_conv": Curve("digits_cnn", 16, 8, "adafactor:lr=0.02", DIGITS, double=False),
+    "clip_norm": Curve("mlp", 16, 8, "adamw:lr=1e-2", rows=32, flags=("--clip-norm=0.5",)),
+    "clip_norm_conv": Curve("digits_cnn", 16, 8, "sgd:lr=0.1,momentum=0.9", DIGITS, flags=("--clip-norm=0.25",)),
+    "clip_value": Curve("mlp", 16, 8, "sgd:lr=0.5", rows=32, flags=("--clip-value=0.01",)),
+    "groups": Curve("mlp", 16, 8, "adamw:lr=1e-2,weight-decay=0.5", rows=32,
+                    flags=("--group=0.*:lr-scale=0.1", "--group=?.weight:weight-decay=2", "--no-decay=bias")),
     "resnet18_i64": Curve("resnet18", 8, 5, SLOW_SGD, weights="he:0", image=64),
     "mobilenet_v2_i64": Curve("mobilenet_v2", 8, 3, SLOW_SGD, weights="he:0", image=64),
     "densenet121_i64": Curve("densenet121", 8, 5, SLOW_SGD, weights="he:0", image=64),
@@ -91,6 +117,7 @@ def make(name: str, curve: Curve, folder: Path, model: Path, output: Path, threa
     command += ["--rows", str(curve.rows)] if curve.rows else []
     command += ["--loss", curve.loss, "--classes", str(curve.classes)]
     command += ["--double"] if curve.double else []
+    command += [f"--flag={flag}" for flag in curve.flags]
     subprocess.run([str(part) for part in command], check=True)
 
 

@@ -20,7 +20,8 @@ OPSET = 14
 class Case:
     """`function` gets the inputs as tensors and returns one tensor or several; only the first has a cotangent.
 
-    `model` is None for losses and optimizers, which ONNX has no node for. `attrs` is stored as JSON."""
+    `model` is None for losses and optimizers, which ONNX has no node for. `attrs` is stored as JSON. A case that the
+    installed PyTorch has no function for is not `available`; its file stays as it is."""
 
     op: str
     name: str
@@ -29,6 +30,7 @@ class Case:
     attrs: dict[str, Any]
     model: onnx.ModelProto | None = None
     differentiable: list[int] = field(default_factory=list)
+    available: bool = True  # in this PyTorch
 
     @property
     def stem(self) -> str:

@@ -165,67 +165,6 @@ def pool_cases() -> Iterator[Case]:
                     lambda t: t.mean((2, 3), keepdim=True))  # fmt: skip
 
 
-def loss_cases() -> Iterator[Case]:
-    def targets(name: str, shape: tuple, classes: int) -> np.ndarray:
-        return stream(0, f"ce:{name}:t").integers(0, classes, shape, np.int64)
-
-    for reduction in ("mean", "sum"):
-        for name, shape, ignore in (("rows", (6, 9), None), ("ignore", (8, 5), 2), ("pixels", (2, 4, 3, 3), None),
-                                    ("pixels_ignore", (2, 4, 3, 3), 1), ("large", (4, 7), None)):  # fmt: skip
-            logits = draw(f"ce:{name}", *shape) * np.float32(50 if name == "large" else 1)
-            target = targets(name, (shape[0], *shape[2:]), shape[1])
-            index = -100 if ignore is None else ignore
-
-            def function(x: Tensor, t: Tensor, r: str = reduction, i: int = index) -> Tensor:
-                return F.cross_entropy(x, t, ignore_index=i, reduction=r)
-
-            attrs = {"op": "cross_entropy", "reduction": reduction, "ignore_index": index}
-            yield Case("cross_entropy", f"{name}_{reduction}", [logits, target], function, attrs, None, [0])
-        inputs = [draw("mse:x", 4, 6), draw("mse:t", 4, 6)]
-        yield Case("mse", reduction, inputs, lambda x, t, r=reduction: F.mse_loss(x, t, reduction=r),
-                   {"op": "mse", "reduction": reduction}, None, [0, 1])  # fmt: skip
-
-
-OPTIMIZERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "sgd__plain": ("SGD", {"lr": 0.1}),
-    "sgd__momentum": ("SGD", {"lr": 0.1, "momentum": 0.9}),
-    "sgd__nesterov": ("SGD", {"lr": 0.1, "momentum": 0.8, "nesterov": True}),
-    "sgd__decay": ("SGD", {"lr": 0.05, "weight_decay": 0.1}),
-    "sgd__momentum_decay": ("SGD", {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.1}),
-    "sgd__nesterov_decay": ("SGD", {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
-    "adam__plain": ("Adam", {"lr": 0.01}),
-    "adam__betas_decay": ("Adam", {"lr": 0.02, "betas": [0.8, 0.95], "eps": 1e-6, "weight_decay": 0.1}),
-    "adamw__plain": ("AdamW", {"lr": 0.01}),
-    "adamw__betas_decay": ("AdamW", {"lr": 0.02, "betas": [0.8, 0.95], "eps": 1e-6, "weight_decay": 0.3}),
-}
-STATES = {"SGD": ["momentum_buffer"], "Adam": ["exp_avg", "exp_avg_sq"], "AdamW": ["exp_avg", "exp_avg_sq"]}
-
-
-def run_optimizer(kind: str, options: dict[str, Any], start: Tensor, gradients: Tensor) -> tuple[Tensor, ...]:
-    """(parameter after each step [steps, n], then each state tensor after each step)."""
-    parameter = start.clone().requires_grad_(True)
-    optimizer = getattr(torch.optim, kind)([parameter], **options)
-    history: list[list[Tensor]] = []
-    for gradient in gradients:
-        parameter.grad = gradient.clone()
-        optimizer.step()
-        state = optimizer.state[parameter]
-        kept = [state[s] for s in STATES[kind] if state.get(s) is not None]
-        history.append([t.detach().clone() for t in (parameter, *kept)])
-    return tuple(torch.stack(column) for column in zip(*history))
-
-
-def optimizer_cases() -> Iterator[Case]:
-    for key, (kind, options) in OPTIMIZERS.items():
-        op, name = key.split("__")
-        inputs = [draw(f"{key}:p", 13), draw(f"{key}:g", 5, 13)]
-
-        def function(p: Tensor, g: Tensor, kind: str = kind, options: dict = options) -> tuple[Tensor, ...]:
-            return run_optimizer(kind, options, p, g)
-
-        yield Case(op, name, inputs, function, {"op": op, **options}, None, [])
-
-
 def cases() -> Iterator[Case]:
-    for group in (conv_cases, norm_cases, layer_norm_cases, index_cases, pool_cases, loss_cases, optimizer_cases):
+    for group in (conv_cases, norm_cases, layer_norm_cases, index_cases, pool_cases):
         yield from group()

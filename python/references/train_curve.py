@@ -20,14 +20,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import torch
-import torch.nn.functional as F
 from onnx import numpy_helper
-from torch import Tensor
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "models"), str(ROOT / "python"), str(ROOT / "python/references")]
 
 import safetensors_io  # noqa: E402
+from objectives import clip, loss_of, make_optimizer, targets_for  # noqa: E402
 from onnx_init import SCHEMES, find_parameters, stream, weights_from_text  # noqa: E402
 from onnx_torch import OnnxTorch  # noqa: E402
 
@@ -58,43 +57,21 @@ def read_data(source: str, sample: tuple[int, ...], rows: int, classes: int, ind
     return x, stream(seed, "y").integers(0, classes, rows, np.int64)
 
 
-def make_optimizer(text: str, parameters: list[Tensor]) -> torch.optim.Optimizer:
-    """"sgd:lr=0.01,momentum=0.9" -> torch.optim.SGD; the option names are the compiler's."""
-    name, _, rest = text.partition(":")
-    options: dict = {}
-    for part in rest.split(",") if rest else []:
-        key, _, value = part.partition("=")
-        key = key.replace("-", "_")
-        options[key] = value.lower() != "false" if key == "nesterov" else float(value or "1")
-    if name in ("adam", "adamw"):
-        options["betas"] = (options.pop("beta1", 0.9), options.pop("beta2", 0.999))
-    return {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name](parameters, **options)
-
-
-def loss_of(kind: str, output: Tensor, target: Tensor) -> Tensor:
-    """Mean loss; for cross-entropy axis 1 holds the classes unless class-axis says otherwise, and trailing axes of
-    length one are dropped."""
-    kind, _, setting = kind.partition(":class-axis=")
-    if setting:
-        output = output.movedim(int(setting), 1)
-    if kind == "mse":
-        return F.mse_loss(output, target.to(output.dtype))
-    while output.ndim > target.ndim + 1 and output.shape[-1] == 1:
-        output = output.squeeze(-1)
-    return F.cross_entropy(output, target)
-
-
 def run_curve(model: onnx.ModelProto, weights: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray,
               args: argparse.Namespace, dtype: torch.dtype) -> tuple[list[float], OnnxTorch]:  # fmt: skip
     network = OnnxTorch(model, weights, dtype)
-    optimizer = make_optimizer(args.optimizer, network.parameters())
-    losses = []
+    losses: list[float] = []
+    if args.steps == 0:
+        return losses, network
+    named = [(name, network.state[name]) for name in network.trainable]
+    optimizer = make_optimizer(args.optimizer, named, args.flag)
     for step in range(args.steps):
         rows = np.arange(step * args.batch, (step + 1) * args.batch) % len(x)
         output = network.forward(torch.from_numpy(x[rows]))
         loss = loss_of(args.loss, output, torch.from_numpy(y[rows]))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        clip(network.parameters(), args.flag)
         optimizer.step()
         losses.append(loss.item())
     return losses, network
@@ -107,7 +84,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--data", default="random:0", help="FILE.npz or random:N")
     parser.add_argument("--rows", type=int, help="rows of random data (default: one batch per step)")
     parser.add_argument("--classes", type=int, default=10, help="labels and indices of random data are below this")
-    parser.add_argument("--loss", default="cross-entropy", help="cross-entropy[:class-axis=N] or mse")
+    parser.add_argument("--loss", default="cross-entropy", help="as the compiler's --loss")
+    parser.add_argument("--flag", action="append", default=[], help="--clip-norm=X, --clip-value=X, --group=..., --no-decay=bias")
     parser.add_argument("--optimizer", default="sgd:lr=0.01,momentum=0.9")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--batch", type=int, default=8)
@@ -128,6 +106,8 @@ def main() -> None:
     network = OnnxTorch(model, weights)
     x, y = read_data(args.data, network.sample_shape, args.rows or args.steps * args.batch, args.classes,
                      network.reads_indices)  # fmt: skip
+    if args.data.startswith("random:"):
+        y = targets_for(args.loss, int(args.data[len("random:") :]), len(x), args.classes, y)
     if args.save_weights:
         safetensors_io.save(args.save_weights, {name: weights[name] for name in find_parameters(model)})
     if args.save_data:

@@ -18,7 +18,7 @@ class StowageError(Exception):
 # stowage_dtype by name, and what holds it in NumPy. bfloat16 has no NumPy type: its bits are uint16.
 DTYPES = ["float64", "float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool", "int16", "int8", "uint64",
           "uint32", "uint16"]  # fmt: skip
-STATE, STEP_INPUTS, EVAL_INPUTS, EVAL_OUTPUTS = range(4)
+STATE, STEP_INPUTS, EVAL_INPUTS, EVAL_OUTPUTS, STEP_OUTPUTS = range(5)
 
 
 class _Array(ctypes.Structure):
@@ -54,6 +54,7 @@ _SIGNATURES = {
     "stowage_step": (ctypes.c_int, [_MODEL, ctypes.POINTER(_Array), ctypes.c_int64, ctypes.POINTER(ctypes.c_double)]),
     "stowage_eval": (ctypes.c_int, [_MODEL, ctypes.POINTER(_Array), ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p),
                                     ctypes.c_int64]),
+    "stowage_read_step_output": (ctypes.c_int, [_MODEL, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64]),
     "stowage_read_state": (ctypes.c_int, [_MODEL, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64]),
     "stowage_write_state": (ctypes.c_int, [_MODEL, ctypes.c_int64, ctypes.POINTER(_Array)]),
     "stowage_learning_rate": (ctypes.c_double, [_MODEL]),
@@ -176,6 +177,7 @@ class Model:
         self.step_inputs = self._list(STEP_INPUTS)
         self.eval_inputs = self._list(EVAL_INPUTS)
         self.eval_outputs = self._list(EVAL_OUTPUTS)
+        self.step_outputs = self._list(STEP_OUTPUTS)
         self._position = {tensor.name: i for i, tensor in enumerate(self.state)}
         self._step_names = [tensor.name for tensor in self.step_inputs]
         self._eval_names = [tensor.name for tensor in self.eval_inputs]
@@ -209,6 +211,16 @@ class Model:
         self._call("stowage_step", arrays, len(values), ctypes.byref(loss))
         del kept
         return loss.value
+
+    def step_output(self, name: str) -> "np.ndarray":
+        """What the last step left under this name: "loss", or "x.grad" for an input x of --input-gradients. Only until
+        the next evaluation, which uses the same memory."""
+        names = [tensor.name for tensor in self.step_outputs]
+        if name not in names:
+            raise StowageError(f"the step gives no '{name}'; it gives {', '.join(names)}")
+        out = self.step_outputs[names.index(name)].empty()
+        self._call("stowage_read_step_output", names.index(name), out.ctypes.data, out.nbytes)
+        return out
 
     def eval(self, values: Sequence[Any]) -> "list[np.ndarray]":
         """The outputs of one batch, given in the order of `eval_inputs`."""

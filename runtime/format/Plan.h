@@ -98,6 +98,7 @@ struct Plan {
   Bytes withoutRecomputeBytes = 0; ///< arena of the same graph with every value kept
   Bytes outsideArenaBytes = 0;     ///< stated constant: libraries, code, thread stacks
   TensorCounts tensors;            ///< of the model
+  std::vector<std::string> notes;  ///< sentences on what costs memory by the user's choice
   std::vector<GraphPlan> graphs;   ///< "train" first
 };
 

@@ -131,6 +131,7 @@ Json toJsonValue(const Plan &plan) {
   json["outside_arena_bytes"] = plan.outsideArenaBytes;
   json["alignment"] = plan.alignment;
   json["tensors"] = toJsonValue(plan.tensors);
+  json["notes"] = plan.notes;
   json["breakdown"] = toJsonValue(breakdownAtPeak(plan));
   json["buffers"] = plan.graphs.empty() ? Json::array() : buffersOf(plan.graphs.front());
   Json graphs = Json::array();
@@ -169,6 +170,7 @@ Plan planFrom(const JsonNode &node) {
   plan.outsideArenaBytes = node.count("outside_arena_bytes");
   plan.alignment = node.count("alignment");
   plan.tensors = countsFrom(node.at("tensors"));
+  plan.notes = node.texts("notes");
   node.forEach("graphs", [&](const JsonNode &graph) { plan.graphs.push_back(graphFrom(graph)); });
   if (!plan.graphs.empty())
     node.forEach("buffers", [&](const JsonNode &buffer) {

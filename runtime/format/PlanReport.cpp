@@ -147,6 +147,8 @@ std::string renderSum(const Plan &plan) {
          "; extra time for recomputation: " + percent(plan.extraTimeFraction) +
          (plan.extraTimeBound > 0 ? ", lower bound " + percent(plan.extraTimeBound) : "") +
          (plan.costSource.empty() ? "" : " (" + plan.costSource + ")") + "\n";
+  for (const std::string &note : plan.notes)
+    out += note + "\n";
   std::string references = describeReferences(plan);
   return references.empty() ? out : out + references + "\n";
 }

@@ -62,7 +62,9 @@ struct GraphInput {
   std::string name;
   InputRole role = InputRole::Data;
   Operand place;
-  int64_t indexedRows = 0; ///< rows of the smallest table these values index; 0: they are none
+  int64_t indexedRows = 0;  ///< rows of the smallest table these values index; 0: they are none
+  int64_t labelClasses = 0; ///< classes of the loss in the model that reads these; 0: they are none
+  int64_t ignoredLabel = 0; ///< with labelClasses: the label that does not count
 };
 
 struct GraphOutput {
@@ -100,10 +102,13 @@ struct Program {
   int64_t version = 1;
   std::string model;
   int64_t batch = 1;
-  int64_t threads = 1;     ///< workspaces are planned for this many threads
-  std::string loss;        ///< "mse", "cross-entropy", "cross-entropy:ignore_index=-1"
-  std::string optimizer;   ///< as given, e.g. "adamw:lr=0.001"
-  double learningRate = 0; ///< default of --lr
+  int64_t threads = 1;    ///< workspaces are planned for this many threads
+  std::string loss;       ///< as parseLoss (Loss.h) reads it, e.g. "cross-entropy:ignore-index=-1"
+  std::string lossOutput; ///< the model's output that the loss reads; empty: the first
+  std::string outputActivation; ///< what that output went through in @eval and the loss applies
+                                ///< itself: "softmax", "sigmoid", or nothing
+  std::string optimizer;        ///< as given, e.g. "adamw:lr=0.001"
+  double learningRate = 0;      ///< default of --lr
   std::vector<StateTensor> state;
   std::vector<GraphProgram> graphs; ///< "train", then "eval"
   Plan plan;

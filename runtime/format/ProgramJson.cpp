@@ -172,6 +172,8 @@ Json graphJson(const GraphProgram &graph) {
     item["role"] = enumName(roleNames, input.role);
     item["place"] = operandJson(input.place);
     item["indexed_rows"] = input.indexedRows;
+    item["label_classes"] = input.labelClasses;
+    item["ignored_label"] = input.ignoredLabel;
     json["inputs"].push_back(std::move(item));
   }
   json["outputs"] = Json::array();
@@ -193,8 +195,9 @@ GraphProgram graphFrom(const JsonNode &node) {
   node.forEach("inputs", [&](const JsonNode &item) {
     auto role =
         item.parsed("role", [](const std::string &text) { return enumFrom(roleNames, text); });
-    graph.inputs.push_back(
-        {item.text("name"), role, operandFrom(item.at("place")), item.count("indexed_rows")});
+    graph.inputs.push_back({item.text("name"), role, operandFrom(item.at("place")),
+                            item.count("indexed_rows"), item.count("label_classes"),
+                            item.integer("ignored_label")});
   });
   node.forEach("outputs", [&](const JsonNode &item) {
     graph.outputs.push_back({item.text("name"), operandFrom(item.at("place"))});
@@ -213,6 +216,8 @@ std::string toJson(const Program &program) {
   json["batch"] = program.batch;
   json["threads"] = program.threads;
   json["loss"] = program.loss;
+  json["loss_output"] = program.lossOutput;
+  json["output_activation"] = program.outputActivation;
   json["optimizer"] = program.optimizer;
   json["learning_rate"] = program.learningRate;
   json["state"] = Json::array();
@@ -238,6 +243,8 @@ Program programFromJson(std::string_view text) {
   program.batch = node.count("batch");
   program.threads = node.count("threads");
   program.loss = node.text("loss");
+  program.lossOutput = node.text("loss_output");
+  program.outputActivation = node.text("output_activation");
   program.optimizer = node.text("optimizer");
   program.learningRate = node.number("learning_rate");
   node.forEach("state", [&](const JsonNode &item) { program.state.push_back(stateFrom(item)); });

@@ -61,12 +61,13 @@ typedef enum stowage_dtype {
   STOWAGE_U16 = 12
 } stowage_dtype;
 
-/* The tensors of a model, in four numbered lists. */
+/* The tensors of a model, in five numbered lists. */
 typedef enum stowage_list {
-  STOWAGE_STATE = 0,       /* parameters, statistics, optimizer state */
-  STOWAGE_STEP_INPUTS = 1, /* what stowage_step() reads: the data inputs and the target */
-  STOWAGE_EVAL_INPUTS = 2, /* what stowage_eval() reads: the data inputs */
-  STOWAGE_EVAL_OUTPUTS = 3 /* what stowage_eval() gives */
+  STOWAGE_STATE = 0,        /* parameters, statistics, optimizer state */
+  STOWAGE_STEP_INPUTS = 1,  /* what stowage_step() reads: the data inputs and the target */
+  STOWAGE_EVAL_INPUTS = 2,  /* what stowage_eval() reads: the data inputs */
+  STOWAGE_EVAL_OUTPUTS = 3, /* what stowage_eval() gives */
+  STOWAGE_STEP_OUTPUTS = 4  /* what stowage_step() leaves: the loss, gradients of chosen inputs */
 } stowage_list;
 
 /* A row-major array of the caller. */
@@ -146,6 +147,12 @@ stowage_status stowage_step(stowage_model *model, const stowage_array *inputs, i
  */
 stowage_status stowage_eval(stowage_model *model, const stowage_array *inputs, int64_t input_count,
                             void *const *outputs, int64_t output_count);
+
+/* Copies a tensor of STOWAGE_STEP_OUTPUTS out of the arena, in its dtype (`bytes` must be the
+ * tensor's): the gradients that --input-gradients asked for. Only between a step and the next
+ * evaluation, which uses the same memory. */
+stowage_status stowage_read_step_output(const stowage_model *model, int64_t index, void *to,
+                                        int64_t bytes);
 
 /* Copies a tensor of STOWAGE_STATE out of the arena or into it, in its dtype (`bytes` must be the
  * tensor's), or from an array of another type and the same shape. */

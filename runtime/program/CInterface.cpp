@@ -134,6 +134,8 @@ auto visitList(const Instance &instance, stowage_list list, const Visit &visit) 
     return visit(instance.evalInputs());
   case STOWAGE_EVAL_OUTPUTS:
     return visit(instance.evalOutputs());
+  case STOWAGE_STEP_OUTPUTS:
+    return visit(instance.stepOutputs());
   }
   throw Error::badInput(std::to_string(list) + " is no stowage_list");
 }
@@ -230,6 +232,21 @@ stowage_status stowage_eval(stowage_model *model, const stowage_array *inputs, i
       require(outputs, "outputs");
     model->instance.evaluate(hostArrays(inputs, input_count),
                              {outputs, static_cast<size_t>(std::max<int64_t>(output_count, 0))});
+  });
+}
+
+stowage_status stowage_read_step_output(const stowage_model *model, int64_t index, void *to,
+                                        int64_t bytes) {
+  return guarded([&] {
+    require(model, "model");
+    require(to, "to");
+    const std::vector<GraphOutput> &outputs = model->instance.stepOutputs();
+    const GraphOutput &output = outputs[requireIndex(index, outputs.size())];
+    int64_t expected = elementCount(output.place.shape) * sizeOf(output.place.dtype);
+    if (bytes != expected)
+      throw Error::badInput("'" + output.name + "' takes " + std::to_string(expected) +
+                            " bytes, found room for " + std::to_string(bytes));
+    model->instance.readStepOutput(static_cast<size_t>(index), to);
   });
 }
 

@@ -64,9 +64,10 @@ void addRunFlags(Flags &flags, TrainOptions &options) {
               [&](const std::string &text) { options.steps = parseCount("steps", text, 1); });
   flags.value("lr", "RATE", "learning rate (default: as compiled)",
               [&](const std::string &text) { options.learningRate = parseRate("lr", text); });
-  flags.value("lr-schedule", "NAME", "constant, cosine or step (default: constant)",
+  flags.value("lr-schedule", "NAME", learningRateKinds() + " (default: constant)",
               [&](const std::string &text) { options.schedule = parseLearningRateKind(text); });
-  flags.value("lr-decay", "FACTOR", "step schedule: factor (default: 0.1)",
+  flags.value("lr-decay", "FACTOR",
+              "step and exponential schedules: factor (default: 0.1, exponential 0.95)",
               [&](const std::string &text) { options.decay = parseRate("lr-decay", text); });
   flags.value("lr-decay-epochs", "N", "step schedule: period (default: a third of the run)",
               [&](const std::string &text) {
@@ -176,9 +177,10 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   if (options.profile)
     profile.emplace(program.graphs[graphIndex(program, "eval")], executor.threads(),
                     (samples->rowCount + program.batch - 1) / program.batch);
-  Metrics metrics = Evaluator(executor, *samples,
-                              options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused)
-                        .run(allRows(samples->rowCount), profile ? &*profile : nullptr);
+  Evaluator evaluator(executor, *samples,
+                      options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused);
+  evaluator.requireRows(samples->rowCount);
+  Metrics metrics = evaluator.run(allRows(samples->rowCount), profile ? &*profile : nullptr);
   printLine(std::string(isTest ? "test: " : "") + describe(metrics) + ", " +
             groupDigits(metrics.rows) + " rows");
   if (profile)

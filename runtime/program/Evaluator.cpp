@@ -3,6 +3,7 @@
 #include "runtime/base/Error.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace stow {
 
@@ -19,11 +20,16 @@ const GraphProgram &trainGraph(const Program &program) {
   return program.graphs[graphIndex(program, "train")];
 }
 
-ClassLayout classesOf(const Program &program) {
-  const Shape &output = modelOutput(program.graphs[graphIndex(program, "eval")]).place.shape;
-  const Shape &target = targetInput(trainGraph(program)).place.shape;
-  std::optional<ClassLayout> layout =
-      classLayout(output, target, parseLoss(program.loss).classAxis);
+bool countsClasses(const LossSpec &loss) { return loss.readsClasses() || loss.probabilities; }
+
+ClassLayout classesOf(const Program &program, const LossSpec &loss) {
+  const Shape &output = modelOutput(program).place.shape;
+  Shape target = targetInput(trainGraph(program)).place.shape;
+  if (loss.probabilities) { // a distribution per position: without the classes' dimension
+    auto rank = static_cast<int64_t>(target.size());
+    target.erase(target.begin() + (loss.classAxis + rank) % rank);
+  }
+  std::optional<ClassLayout> layout = classLayout(output, target, loss.classAxis);
   if (!layout)
     throw Error::badInput("the model's output " + shapeText(output) +
                           " holds no class scores for targets of shape " + shapeText(target));
@@ -58,48 +64,63 @@ const GraphInput &targetInput(const GraphProgram &graph) {
   return *target;
 }
 
-const GraphOutput &modelOutput(const GraphProgram &graph) {
-  auto found = std::ranges::find(graph.outputs, "output", &GraphOutput::name);
+const GraphOutput &modelOutput(const Program &program) {
+  const GraphProgram &graph = program.graphs[graphIndex(program, "eval")];
+  const std::string &name = program.lossOutput.empty() ? "output" : program.lossOutput;
+  auto found = std::ranges::find(graph.outputs, name, &GraphOutput::name);
+  if (found == graph.outputs.end() && program.lossOutput.empty())
+    found = graph.outputs.begin();
   if (found == graph.outputs.end())
-    found = std::ranges::find_if(graph.outputs,
-                                 [](const GraphOutput &output) { return output.name != "loss"; });
-  if (found == graph.outputs.end())
-    throw Error::badInput("graph '" + graph.name + "' gives no model output");
+    throw Error::badInput("graph '" + graph.name + "' gives no model output" +
+                          (program.lossOutput.empty() ? "" : " '" + name + "'"));
   return *found;
 }
 
 void checkTargets(const Program &program, const Samples &samples) {
   LossSpec loss = parseLoss(program.loss);
-  if (loss.kind == LossSpec::Kind::CrossEntropy)
-    checkLabels(targetArray(program, samples), classesOf(program).classes, loss.ignoreIndex);
+  if (loss.readsClasses())
+    checkLabels(targetArray(program, samples), classesOf(program, loss).classes, loss.ignoreIndex);
+  else if (loss.probabilities || (loss.kind == LossSpec::Kind::KullbackLeibler && !loss.logTarget))
+    checkProbabilities(targetArray(program, samples));
 }
 
 Evaluator::Evaluator(Executor &executor, const Samples &samples, NonFinite nonFinite)
     : executor(executor), graph(graphIndex(executor.program(), "eval")),
       loss(parseLoss(executor.program().loss)),
       feeder(executor.program().graphs[graph], samples, nonFinite),
-      output(modelOutput(executor.program().graphs[graph])),
-      target(targetArray(executor.program(), samples)) {
+      output(modelOutput(executor.program())) {
   int64_t batch = executor.program().batch;
   int64_t total = elementCount(output.place.shape);
   rowOutputs = total / batch;
-  if (loss.kind == LossSpec::Kind::CrossEntropy) {
-    layout = classesOf(executor.program());
+  if (loss.kind != LossSpec::Kind::Output)
+    target = &targetArray(executor.program(), samples);
+  if (countsClasses(loss))
+    layout = classesOf(executor.program(), loss);
+  if (loss.readsClasses()) {
     labels.resize(layout.positions);
-  } else {
-    if (rowOutputs * batch != total || rowOutputs != target.rowElements())
+  } else if (target) {
+    if (rowOutputs * batch != total || rowOutputs != target->rowElements())
       throw Error::badInput("the model's output " + shapeText(output.place.shape) +
-                            " does not compare with " + target.place + " " + describe(target));
+                            " does not compare with " + target->place + " " + describe(*target));
     targetRow.resize(rowOutputs);
   }
   stored.resize(static_cast<size_t>(total * sizeOf(output.place.dtype) + 7) / 8);
   outputs.resize(total);
 }
 
+void Evaluator::requireRows(int64_t rows) const {
+  int64_t batch = executor.program().batch;
+  if (loss.kind == LossSpec::Kind::Output && rows < batch)
+    throw Error::badInput("the model's own loss is that of a batch of " + std::to_string(batch) +
+                          "; " + std::to_string(rows) + " rows to evaluate are too few");
+}
+
 Metrics Evaluator::run(std::span<const int64_t> rows, Profile *profile) {
   Metrics metrics;
   auto batch = static_cast<size_t>(executor.program().batch);
-  for (size_t start = 0; start < rows.size(); start += batch) {
+  bool isOwn = loss.kind == LossSpec::Kind::Output;
+  size_t end = isOwn ? rows.size() - rows.size() % batch : rows.size();
+  for (size_t start = 0; start < end; start += batch) {
     if (profile)
       profile->beginStep();
     size_t valid = std::min(batch, rows.size() - start);
@@ -109,26 +130,39 @@ Metrics Evaluator::run(std::span<const int64_t> rows, Profile *profile) {
     executor.readTensor(output.place, stored.data());
     toDoubles(output.place.dtype, reinterpret_cast<const char *>(stored.data()), outputs.data(),
               static_cast<int64_t>(outputs.size()));
-    for (size_t i = 0; i < valid; ++i)
-      addRow(metrics, static_cast<int64_t>(i), rows[start + i]);
+    undoActivation(executor.program().outputActivation, outputs);
+    if (isOwn)
+      metrics.addBatch(ownLoss(), static_cast<int64_t>(batch));
+    else
+      for (size_t i = 0; i < valid; ++i)
+        addRow(metrics, static_cast<int64_t>(i), rows[start + i]);
     if (profile)
       profile->endStep();
   }
   return metrics;
 }
 
+double Evaluator::ownLoss() const {
+  double sum = std::accumulate(outputs.begin(), outputs.end(), 0.0);
+  return loss.reduction == LossSpec::Reduction::Sum ? sum
+                                                    : sum / static_cast<double>(outputs.size());
+}
+
 void Evaluator::addRow(Metrics &metrics, int64_t batchRow, int64_t row) {
   std::span<const double> result(outputs.data() + batchRow * rowOutputs,
                                  static_cast<size_t>(rowOutputs));
-  if (loss.kind == LossSpec::Kind::CrossEntropy) {
-    convertElements(target.type, target.row(row), DType::I64,
+  if (loss.readsClasses()) {
+    convertElements(target->type, target->row(row), DType::I64,
                     reinterpret_cast<char *>(labels.data()), static_cast<int64_t>(labels.size()));
-    metrics.addClassified(layout, result, labels, loss.ignoreIndex);
-  } else {
-    convertElements(target.type, target.row(row), DType::F64,
-                    reinterpret_cast<char *>(targetRow.data()), rowOutputs);
-    metrics.addRegression(result, targetRow);
+    metrics.addClassified(loss, layout, result, labels);
+    return;
   }
+  convertElements(target->type, target->row(row), DType::F64,
+                  reinterpret_cast<char *>(targetRow.data()), rowOutputs);
+  if (loss.probabilities)
+    metrics.addDistributed(loss, layout, result, targetRow);
+  else
+    metrics.addValues(loss, result, targetRow);
 }
 
 } // namespace stow

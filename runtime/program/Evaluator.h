@@ -17,12 +17,12 @@ size_t graphIndex(const Program &program, const std::string &name);
 /// The Target input of a graph; throws Error(BadInput) unless there is exactly one.
 const GraphInput &targetInput(const GraphProgram &graph);
 
-/// The model's output in a graph: the one called "output", otherwise the first that is not "loss".
-/// Throws Error(BadInput) when there is none.
-const GraphOutput &modelOutput(const GraphProgram &graph);
+/// The output of the evaluation graph that the loss reads: the one the program names, or the one
+/// called "output", otherwise the first. Throws Error(BadInput) when there is none.
+const GraphOutput &modelOutput(const Program &program);
 
-/// Throws Error(BadInput) naming array and row when a class label is out of range. Does nothing for
-/// other losses.
+/// Throws Error(BadInput) naming array and row when a class label is out of range, or a target that
+/// must be a probability is below 0. Does nothing for other losses.
 void checkTargets(const Program &program, const Samples &samples);
 
 class Evaluator {
@@ -31,20 +31,26 @@ public:
   /// input of the training graph.
   Evaluator(Executor &executor, const Samples &samples, NonFinite nonFinite = NonFinite::Refused);
 
+  /// Throws Error(BadInput) when `rows` samples are too few: a loss that the model computes is that
+  /// of a whole batch.
+  void requireRows(int64_t rows) const;
+
   /// Loss and accuracy over the samples `rows`. The last batch is filled up with its first row,
-  /// whose repetitions do not count. Allocates nothing.
+  /// whose repetitions do not count; where the model computes the loss it is left out instead.
+  /// Allocates nothing.
   /// A step of `profile`, which is one of the program's "eval" graph, is a batch.
   Metrics run(std::span<const int64_t> rows, Profile *profile = nullptr);
 
 private:
   void addRow(Metrics &metrics, int64_t batchRow, int64_t row);
+  double ownLoss() const;
 
   Executor &executor;
   size_t graph;
   LossSpec loss;
   Feeder feeder;
   const GraphOutput &output;
-  const Array &target;
+  const Array *target = nullptr; ///< null where the model computes the loss
   ClassLayout layout;
   int64_t rowOutputs;            ///< output elements per sample
   std::vector<uint64_t> stored;  ///< the output as stored, 8-byte words for alignment

@@ -93,6 +93,10 @@ void Instance::evaluate(std::span<const HostArray> arrays, std::span<void *const
       executor.readTensor(places[i].place, outputs[i]);
 }
 
+void Instance::readStepOutput(size_t index, void *rowMajor) const {
+  executor.readTensor(stepOutputs().at(index).place, rowMajor);
+}
+
 void Instance::readState(size_t index, void *rowMajor) const {
   executor.readTensor(program().state.at(index).place, rowMajor);
 }

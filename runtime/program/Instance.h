@@ -32,6 +32,7 @@ public:
 
   const std::vector<const GraphInput *> &stepInputs() const { return training.inputs; }
   const std::vector<const GraphInput *> &evalInputs() const { return evaluation.inputs; }
+  const std::vector<GraphOutput> &stepOutputs() const { return graph(training).outputs; }
   const std::vector<GraphOutput> &evalOutputs() const { return graph(evaluation).outputs; }
 
   /// Copies a batch in, trains on it and returns its loss. `arrays` are in the order of
@@ -41,6 +42,10 @@ public:
 
   /// Runs the evaluation graph on a batch and copies each output to its row-major buffer, if given.
   void evaluate(std::span<const HostArray> arrays, std::span<void *const> outputs);
+
+  /// Copies an output of the last step: the loss, or the gradient of an input. An evaluation since
+  /// then may have overwritten it.
+  void readStepOutput(size_t index, void *rowMajor) const;
 
   void readState(size_t index, void *rowMajor) const;
   /// Converts the type. Throws Error(BadInput) when shapes differ or types do not convert.

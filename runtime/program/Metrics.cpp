@@ -1,40 +1,70 @@
 #include "runtime/program/Metrics.h"
 
-#include "runtime/base/Error.h"
-
-#include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 
 namespace stow {
 
-LossSpec parseLoss(const std::string &text) {
-  LossSpec spec;
-  size_t colon = text.find(':');
-  std::string name = text.substr(0, colon);
-  if (name == "mse")
-    spec.kind = LossSpec::Kind::MeanSquaredError;
-  else if (name != "cross-entropy")
-    throw Error::badInput("the program's loss is '" + text + "'; expected cross-entropy or mse");
-  // Settings: key=value, separated by commas. Those that do not change evaluation are passed over.
-  for (size_t at = colon; at != std::string::npos;) {
-    size_t end = text.find(',', at + 1);
-    std::string setting = text.substr(at + 1, end == std::string::npos ? end : end - at - 1);
-    for (auto [key, value] : {std::pair(std::string_view("ignore_index="), &spec.ignoreIndex),
-                              std::pair(std::string_view("class_axis="), &spec.classAxis)}) {
-      if (!setting.starts_with(key))
-        continue;
-      const char *last = setting.data() + setting.size();
-      auto [stop, error] = std::from_chars(setting.data() + key.size(), last, *value);
-      if (error != std::errc() || stop != last)
-        throw Error::badInput("the program's loss is '" + text + "'; expected a whole number as " +
-                              std::string(key.substr(0, key.size() - 1)));
-    }
-    at = end;
+namespace {
+
+/// The scores of one position.
+class Position {
+public:
+  Position(const ClassLayout &layout, std::span<const double> scores, int64_t position)
+      : first(scores.data() + position * layout.positionStride), layout(layout) {}
+
+  double at(int64_t c) const { return first[c * layout.classStride]; }
+  int64_t best() const {
+    int64_t best = 0;
+    for (int64_t c = 1; c < layout.classes; ++c)
+      if (at(c) > at(best))
+        best = c;
+    return best;
   }
-  return spec;
+  double logSumExp() const {
+    double largest = at(best()), sum = 0;
+    for (int64_t c = 0; c < layout.classes; ++c)
+      sum += std::exp(at(c) - largest);
+    return std::log(sum) + largest;
+  }
+
+private:
+  const double *first;
+  const ClassLayout &layout;
+};
+
+double weightOf(const std::vector<double> &weights, size_t i) {
+  return weights.empty() ? 1 : weights[i % weights.size()];
 }
+
+double softplus(double x) { return std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x))); }
+
+/// The loss of value number `i` of a sample.
+double valueLoss(const LossSpec &loss, double x, double wanted, size_t i) {
+  double distance = std::fabs(x - wanted);
+  switch (loss.kind) {
+  case LossSpec::Kind::BinaryCrossEntropy:
+    return weightOf(loss.weight, i) *
+           ((1 - wanted) * x +
+            (1 + (weightOf(loss.positiveWeight, i) - 1) * wanted) * softplus(-x));
+  case LossSpec::Kind::KullbackLeibler:
+    if (loss.logTarget)
+      return std::exp(wanted) * (wanted - x);
+    return (wanted > 0 ? wanted * std::log(wanted) : 0) - wanted * x;
+  case LossSpec::Kind::AbsoluteError:
+    return distance;
+  case LossSpec::Kind::SmoothL1:
+    return distance < loss.beta ? 0.5 * distance * distance / loss.beta
+                                : distance - 0.5 * loss.beta;
+  case LossSpec::Kind::Huber:
+    return distance < loss.beta ? 0.5 * distance * distance
+                                : loss.beta * (distance - 0.5 * loss.beta);
+  default:
+    return distance * distance;
+  }
+}
+
+} // namespace
 
 std::optional<ClassLayout> classLayout(const Shape &output, const Shape &target,
                                        int64_t classAxis) {
@@ -63,36 +93,75 @@ std::optional<ClassLayout> classLayout(const Shape &output, const Shape &target,
   return layout;
 }
 
-void Metrics::addClassified(const ClassLayout &layout, std::span<const double> scores,
-                            std::span<const int64_t> labels, int64_t ignoreIndex) {
+void Metrics::addClassified(const LossSpec &loss, const ClassLayout &layout,
+                            std::span<const double> scores, std::span<const int64_t> labels) {
   hasAccuracy = true;
   ++rows;
   for (int64_t position = 0; position < layout.positions; ++position) {
     int64_t label = labels[position];
-    if (label == ignoreIndex)
+    if (label == loss.ignoreIndex)
       continue;
-    const double *first = scores.data() + position * layout.positionStride;
-    double largest = -std::numeric_limits<double>::infinity();
-    int64_t prediction = 0;
-    for (int64_t c = 0; c < layout.classes; ++c)
-      if (first[c * layout.classStride] > largest) {
-        largest = first[c * layout.classStride];
-        prediction = c;
-      }
-    double sum = 0;
-    for (int64_t c = 0; c < layout.classes; ++c)
-      sum += std::exp(first[c * layout.classStride] - largest);
-    lossSum += std::log(sum) + largest - first[label * layout.classStride];
-    correct += prediction == label;
+    Position at(layout, scores, position);
+    double weight = weightOf(loss.weight, label);
+    double lse = loss.kind == LossSpec::Kind::NegativeLogLikelihood ? 0 : at.logSumExp();
+    double sum = weight * (lse - at.at(label)) * (1 - loss.labelSmoothing);
+    if (loss.labelSmoothing > 0)
+      for (int64_t c = 0; c < layout.classes; ++c)
+        sum += weightOf(loss.weight, c) * (lse - at.at(c)) * loss.labelSmoothing /
+               static_cast<double>(layout.classes);
+    lossSum += sum;
+    weightSum += weight;
+    correct += at.best() == label;
     ++targets;
   }
 }
 
-void Metrics::addRegression(std::span<const double> outputs, std::span<const double> wanted) {
+void Metrics::addDistributed(const LossSpec &loss, const ClassLayout &layout,
+                             std::span<const double> scores, std::span<const double> wanted) {
+  hasAccuracy = true;
   ++rows;
-  for (size_t i = 0; i < outputs.size(); ++i)
-    lossSum += (outputs[i] - wanted[i]) * (outputs[i] - wanted[i]);
+  for (int64_t position = 0; position < layout.positions; ++position) {
+    Position at(layout, scores, position), target(layout, wanted, position);
+    double lse = at.logSumExp();
+    for (int64_t c = 0; c < layout.classes; ++c) {
+      double share = target.at(c) * (1 - loss.labelSmoothing) +
+                     loss.labelSmoothing / static_cast<double>(layout.classes);
+      lossSum += weightOf(loss.weight, c) * share * (lse - at.at(c));
+    }
+    weightSum += 1;
+    correct += at.best() == target.best();
+    ++targets;
+  }
+}
+
+void Metrics::addValues(const LossSpec &loss, std::span<const double> outputs,
+                        std::span<const double> wanted) {
+  hasAccuracy = loss.kind == LossSpec::Kind::BinaryCrossEntropy;
+  ++rows;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    lossSum += valueLoss(loss, outputs[i], wanted[i], i);
+    correct += hasAccuracy && (outputs[i] > 0) == (wanted[i] > 0.5);
+  }
   targets += static_cast<int64_t>(outputs.size());
+  weightSum +=
+      loss.reduction == LossSpec::Reduction::BatchMean ? 1 : static_cast<double>(outputs.size());
+}
+
+void Metrics::addBatch(double loss, int64_t samples) {
+  rows += samples;
+  ++targets;
+  lossSum += loss;
+  weightSum += 1;
+}
+
+void undoActivation(const std::string &activation, std::span<double> outputs) {
+  constexpr double largest = 100; // exp(-100) is nothing to a float beside 1
+  if (activation == "softmax")
+    for (double &p : outputs)
+      p = std::fmax(std::log(p), -largest);
+  else if (activation == "sigmoid")
+    for (double &p : outputs)
+      p = std::fmin(std::fmax(std::log(p) - std::log1p(-p), -largest), largest);
 }
 
 std::string describe(const Metrics &metrics) {

@@ -117,6 +117,8 @@ void checkIndices(const Array &array, const GraphInput &input) {
                       ", as input '" + input.name + "' reads a table of " + std::to_string(rows) +
                       " rows",
                   [&](int64_t value) { return value >= -rows && value < rows; });
+  if (input.labelClasses > 0)
+    checkLabels(array, input.labelClasses, input.ignoredLabel);
 }
 
 /// Whether any of `count` values of an IEEE type, held in words of its size, has all bits of
@@ -219,11 +221,25 @@ std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &gr
 }
 
 void checkLabels(const Array &labels, int64_t classes, int64_t ignoreIndex) {
+  bool ignores = ignoreIndex != std::numeric_limits<int64_t>::min();
   requireValues(
       labels, "has the label ",
-      "a class from 0 to " + std::to_string(classes - 1) + " or ignore_index " +
-          std::to_string(ignoreIndex),
+      "a class from 0 to " + std::to_string(classes - 1) +
+          (ignores ? " or ignore_index " + std::to_string(ignoreIndex) : ""),
       [&](int64_t value) { return value == ignoreIndex || (value >= 0 && value < classes); });
+}
+
+void checkProbabilities(const Array &targets) {
+  std::vector<double> values(static_cast<size_t>(targets.rowElements()));
+  for (int64_t row = 0; row < targets.rowCount(); ++row) {
+    convertElements(targets.type, targets.row(row), DType::F64,
+                    reinterpret_cast<char *>(values.data()), targets.rowElements());
+    for (double value : values)
+      if (!(value >= 0))
+        throw Error::badInput(targets.place + ": row " + std::to_string(row) + " holds " +
+                              std::to_string(value) +
+                              "; the loss expects probabilities of at least 0");
+  }
 }
 
 std::vector<int64_t> allRows(int64_t count) {

@@ -45,6 +45,9 @@ void checkSample(const Array &array, const GraphInput &input);
 /// `ignoreIndex`.
 void checkLabels(const Array &labels, int64_t classes, int64_t ignoreIndex);
 
+/// Throws Error(BadInput) naming the first row that holds a number below 0 or none.
+void checkProbabilities(const Array &targets);
+
 /// 0, 1, ..., count - 1.
 std::vector<int64_t> allRows(int64_t count);
 

@@ -103,10 +103,14 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   const NonFinite nonFinite = options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused;
   feeder.emplace(trainGraph(), samples, nonFinite);
   step.emplace(*executor);
-  if (!rows.validation.empty())
+  if (!rows.validation.empty()) {
     validationEvaluator.emplace(*executor, samples, nonFinite);
-  if (testSamples)
+    validationEvaluator->requireRows(static_cast<int64_t>(rows.validation.size()));
+  }
+  if (testSamples) {
     testEvaluator.emplace(*executor, *testSamples, nonFinite);
+    testEvaluator->requireRows(testSamples->rowCount);
+  }
   order.resize(rows.train.size());
   if (options.save)
     writer.emplace(*executor, *options.save);
@@ -160,7 +164,9 @@ void TrainingRun::chooseState(const std::optional<SafetensorsFile> &resumed) {
   LearningRate &rate = state.rate;
   rate.base = options.learningRate.value_or(saved ? rate.base : program.learningRate);
   rate.kind = options.schedule.value_or(rate.kind);
-  rate.decay = options.decay.value_or(rate.decay);
+  bool keepsDecay = saved && (!options.schedule || rate.kind == saved->rate.kind);
+  double usual = rate.kind == LearningRate::Kind::Exponential ? 0.95 : LearningRate().decay;
+  rate.decay = options.decay.value_or(keepsDecay ? rate.decay : usual);
   rate.warmupSteps = options.warmupSteps.value_or(rate.warmupSteps);
   rate.stepsPerEpoch = count / program.batch;
   chooseLength(saved);
@@ -196,9 +202,9 @@ void TrainingRun::announce() {
   printLine(text);
   char base[40];
   std::snprintf(base, sizeof(base), "%g", rate.base);
-  printLine(program.loss + ", " + program.optimizer + ", lr " + nameOf(rate.kind) + " from " +
-            base + ", seed " + std::to_string(state.seed) + ", arena " +
-            formatBytesExact(program.plan.arenaBytes));
+  printLine(describe(parseLoss(program.loss)) + ", " + program.optimizer + ", lr " +
+            nameOf(rate.kind) + " from " + base + ", seed " + std::to_string(state.seed) +
+            ", arena " + formatBytesExact(program.plan.arenaBytes));
   if (const std::string counts = describe(program.plan.tensors); !counts.empty())
     printLine(counts);
   if (state.step > 0)

@@ -50,7 +50,7 @@ def make_inputs(name: str, curve: Curve, model: Path, folder: Path) -> tuple[Pat
     run([sys.executable, ROOT / "python/references/train_curve.py", "--onnx", model, "--weights", curve.weights,
          "--data", source, "--optimizer", curve.optimizer, "--batch", curve.batch, "--steps", 0,
          "--rows", curve.rows or curve.steps * curve.batch, "--loss", curve.loss, "--classes", curve.classes, "--threads", 1, "-o", folder / "none.csv",
-         "--save-weights", weights, "--save-data", data])  # fmt: skip
+         *[f"--flag={flag}" for flag in curve.flags], "--save-weights", weights, "--save-data", data])  # fmt: skip
     return weights, data
 
 
@@ -90,7 +90,8 @@ def check_curve(name: str, args: argparse.Namespace) -> bool:
         label = mode + "".join(flags)
         if not flags:
             run([args.stowage, "compile", model, "-o", executable, f"--batch={curve.batch}", "--no-dropout",
-                 f"--optimizer={curve.optimizer.replace('_', '-')}", f"--checkpoint={mode}", f"--loss={curve.loss}"])  # fmt: skip
+                 f"--optimizer={curve.optimizer.replace('_', '-')}", f"--checkpoint={mode}", f"--loss={curve.loss}",
+                 *curve.flags])  # fmt: skip
             plan = json.loads(run([executable, "plan", "--format=json"]))
             arenas[mode] = plan["arena_bytes"]
         log = folder / f"{name}-{label}.csv"

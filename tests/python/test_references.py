@@ -143,6 +143,8 @@ class References(unittest.TestCase):
         cases = all_cases()
         self.assertEqual({p.stem for p in folder.glob("*.npz")}, {c.stem for c in cases})
         for case in cases:
+            if not case.available:
+                continue
             with self.subTest(case.stem), np.load(folder / f"{case.stem}.npz") as stored:
                 made = compute(case)
                 self.assertEqual(set(stored), set(made))

@@ -360,7 +360,7 @@ void addSteps(Cases &cases) {
 }
 
 void addReductions(Cases &cases) {
-  for (std::string op : {"reduce_sum", "reduce_mean", "reduce_max"}) {
+  for (std::string op : {"reduce_sum", "reduce_mean", "reduce_max", "reduce_sum_squares"}) {
     cases.push_back(
         single(op + "_last", op, {"3x4x"}, "axes = array<i64: 1>, keepdims = false", "3x"));
     cases.push_back(
@@ -381,6 +381,27 @@ void addReductions(Cases &cases) {
       %l, %lse = stow.cross_entropy_rows %a, %t {ignore_index = -100 : i64}
           : (tensor<4x3xf64>, tensor<4xi64>) -> (tensor<4xf64>, tensor<4xf64>)
       return %l, %lse : tensor<4xf64>, tensor<4xf64>)",
+                   -2,
+                   2,
+                   {2, -100, 0, 1}});
+  cases.push_back({"cross_entropy_rows_weight",
+                   "%a: tensor<4x3xf64>, %t: tensor<4xi64>",
+                   "tensor<4xf64>, tensor<4xf64>",
+                   R"(
+      %w = stow.constant dense<[0.5, 2.0, 1.25]> : tensor<3xf64>
+      %l, %lse = stow.cross_entropy_rows %a, %t, %w {ignore_index = 1 : i64, label_smoothing = 0.3 : f64}
+          : (tensor<4x3xf64>, tensor<4xi64>, tensor<3xf64>) -> (tensor<4xf64>, tensor<4xf64>)
+      return %l, %lse : tensor<4xf64>, tensor<4xf64>)",
+                   -2,
+                   2,
+                   {2, 1, 0, 0}});
+  cases.push_back({"nll_rows",
+                   "%a: tensor<4x3xf64>, %t: tensor<4xi64>",
+                   "tensor<4xf64>",
+                   R"(
+      %l = stow.nll_rows %a, %t {ignore_index = -100 : i64}
+          : (tensor<4x3xf64>, tensor<4xi64>) -> tensor<4xf64>
+      return %l : tensor<4xf64>)",
                    -2,
                    2,
                    {2, -100, 0, 1}});

@@ -35,6 +35,11 @@ std::vector<Tensor> reduceSum(Operation *op, Operands operands) {
                 [](double sum, double x) { return sum + x; });
 }
 
+std::vector<Tensor> reduceSumSquares(Operation *op, Operands operands) {
+  return reduce(cast<ReduceSumSquaresOp>(op), operands[0], 0.0,
+                [](double sum, double x) { return sum + x * x; });
+}
+
 std::vector<Tensor> reduceMean(Operation *op, Operands operands) {
   auto results = reduce(cast<ReduceMeanOp>(op), operands[0], 0.0,
                         [](double sum, double x) { return sum + x; });
@@ -125,6 +130,7 @@ std::vector<Tensor> logSoftmaxGrad(Operation *op, Operands operands) {
 
 void addReduceRules(Rules &rules) {
   rules["stow.reduce_sum"] = reduceSum;
+  rules["stow.reduce_sum_squares"] = reduceSumSquares;
   rules["stow.reduce_mean"] = reduceMean;
   rules["stow.reduce_max"] = reduceMax;
   rules["stow.softmax"] = softmax;

@@ -4,6 +4,7 @@
 #include "compiler/import/Import.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/Passes.h"
+#include "runtime/format/Loss.h"
 
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -12,6 +13,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 using namespace mlir;
 
@@ -153,16 +155,33 @@ void TorchReferenceTest::checkLoss() {
       -> (TYPE {stow.name = "y"}) { return %x : TYPE })",
         "in0");
   AttachLossPassOptions options;
-  options.loss = reference.attributes["op"] == "mse" ? "mse" : "cross-entropy";
-  options.reduction = reference.attributes["reduction"].get<std::string>();
-  options.ignoreIndex = reference.attributes.value("ignore_index", -100);
+  if (reference.attributes.contains("loss")) {
+    LossSpec spec = parseLoss(reference.attributes["loss"].get<std::string>());
+    options.loss = nameOf(spec.kind);
+    options.reduction = nameOf(spec.reduction);
+    options.ignoreIndex = spec.ignoreIndex;
+    options.labelSmoothing = spec.labelSmoothing;
+    options.probabilities = spec.probabilities;
+    options.weight.assign(spec.weight.begin(), spec.weight.end());
+    options.positiveWeight.assign(spec.positiveWeight.begin(), spec.positiveWeight.end());
+    options.beta = spec.beta;
+    options.logTarget = spec.logTarget;
+  } else {
+    options.loss = reference.attributes["op"] == "mse" ? "mse" : "cross-entropy";
+    options.reduction = reference.attributes["reduction"].get<std::string>();
+    options.ignoreIndex = reference.attributes.value("ignore_index", -100);
+  }
   ASSERT_TRUE(succeeded(runPasses(*module, [&](PassManager &passes) {
     passes.addPass(createAttachLossPass(options));
     passes.addPass(createAutodiffPass());
   })));
   auto train = module->lookupSymbol<func::FuncOp>("train");
-  auto values = evaluateByName(
-      train, argumentsFor(train, reference, {{"target", reference.arrays.at("in1")}}));
+  std::map<std::string, Tensor> others = {{"target", reference.arrays.at("in1")}};
+  for (auto [name, numbers] : {std::pair("loss.weight", &options.weight),
+                               std::pair("loss.pos-weight", &options.positiveWeight)})
+    others[name] = Tensor({static_cast<int64_t>(numbers->size())},
+                          std::vector<double>(numbers->begin(), numbers->end()));
+  auto values = evaluateByName(train, argumentsFor(train, reference, others));
   expectClose(values.at("loss"), reference.arrays.at("out0"), "loss");
   Tensor gradient = values.at("in0.grad");
   for (double &value : gradient.values)
@@ -170,11 +189,45 @@ void TorchReferenceTest::checkLoss() {
   expectClose(gradient, reference.arrays.at("din0"), "din0");
 }
 
-/// Row `step` of a [steps, n] array.
-Tensor row(const Tensor &array, int64_t step) {
-  int64_t n = array.shape[1];
+/// Part `step` of an array [steps, ...].
+Tensor part(const Tensor &array, int64_t step) {
+  std::vector<int64_t> shape(array.shape.begin() + 1, array.shape.end());
+  int64_t n = array.size() / array.shape[0];
   auto begin = array.values.begin() + step * n;
-  return {{n}, std::vector<double>(begin, begin + n)};
+  return {shape, std::vector<double>(begin, begin + n)};
+}
+
+/// The pass's options for the settings of a PyTorch optimizer.
+AttachOptimizerPassOptions optimizerOptions(const nlohmann::json &settings) {
+  AttachOptimizerPassOptions options;
+  options.optimizer = settings["op"].get<std::string>();
+  auto take = [&](const char *name, double &option) {
+    if (settings.contains(name))
+      option = settings[name];
+  };
+  take("momentum", options.momentum);
+  take("weight_decay", options.weightDecay);
+  take("alpha", options.alpha);
+  take("lr_decay", options.lrDecay);
+  take("initial_accumulator_value", options.initialAccumulator);
+  take("beta2_decay", options.beta2Decay);
+  take("d", options.threshold);
+  options.nesterov = settings.value("nesterov", false);
+  options.amsgrad = settings.value("amsgrad", false);
+  options.centered = settings.value("centered", false);
+  if (settings.contains("betas")) {
+    options.beta1 = settings["betas"][0];
+    options.beta2 = settings["betas"][1];
+  }
+  if (options.optimizer == "adafactor" && settings.contains("eps")) {
+    options.epsilon1 = settings["eps"][0];
+    options.epsilon2 = settings["eps"][1];
+  } else if (options.optimizer == "adafactor") {
+    options.epsilon1 = std::numeric_limits<double>::epsilon(); // the references are float64
+  } else {
+    take("eps", options.epsilon);
+  }
+  return options;
 }
 
 void TorchReferenceTest::checkOptimizer() {
@@ -182,34 +235,29 @@ void TorchReferenceTest::checkOptimizer() {
         %g: TYPE {stow.name = "gradient", stow.kind = "input"})
       -> (TYPE {stow.name = "in0.grad", stow.gradient_of = "in0"}) { return %g : TYPE })",
         "in0");
-  AttachOptimizerPassOptions options;
-  options.optimizer = reference.attributes["op"].get<std::string>();
-  options.momentum = setting("momentum", 0);
-  options.nesterov = reference.attributes.value("nesterov", false);
-  options.weightDecay = setting("weight_decay", options.optimizer == "adamw" ? 0.01 : 0);
-  if (reference.attributes.contains("betas")) {
-    options.beta1 = reference.attributes["betas"][0];
-    options.beta2 = reference.attributes["betas"][1];
-  }
-  options.epsilon = setting("eps", 1e-8);
-  ASSERT_TRUE(succeeded(runPasses(
-      *module, [&](PassManager &passes) { passes.addPass(createAttachOptimizerPass(options)); })));
+  ASSERT_TRUE(succeeded(runPasses(*module, [&](PassManager &passes) {
+    passes.addPass(createAttachOptimizerPass(optimizerOptions(reference.attributes)));
+  })));
   auto train = module->lookupSymbol<func::FuncOp>("train");
   std::map<std::string, Tensor> state;
-  std::vector<std::string> names;
-  for (const GraphResult &result : resultsOf(train)) {
-    names.push_back(result.get(kStateAttr).str());
-    state[names.back()] = Tensor(reference.arrays.at("in0").shape);
+  for (BlockArgument argument : train.getArguments()) {
+    std::string name = argumentAttr(train, argument.getArgNumber(), kNameAttr).str();
+    auto init = train.getArgAttrOfType<InitAttr>(argument.getArgNumber(), kInitAttr);
+    state[name] = Tensor(shapeOf(argument), init ? init.getA().convertToDouble() : 0);
   }
+  std::vector<std::string> names;
+  for (const GraphResult &result : resultsOf(train))
+    names.push_back(result.get(kStateAttr).str());
+  EXPECT_FALSE(reference.has("out" + std::to_string(names.size())));
   state["in0"] = reference.arrays.at("in0");
   state["learning_rate"] = Tensor({}, std::vector<double>{setting("lr", 0)});
   for (int64_t step = 0; step < 5; ++step) {
-    state["gradient"] = row(reference.arrays.at("in1"), step);
+    state["gradient"] = part(reference.arrays.at("in1"), step);
     state["step"] = Tensor({}, std::vector<double>{static_cast<double>(step + 1)});
     for (auto &[name, value] : evaluateByName(train, argumentsFor(train, reference, state)))
       state[name] = value;
     for (size_t i = 0; i < names.size(); ++i)
-      expectClose(state.at(names[i]), row(reference.arrays.at("out" + std::to_string(i)), step),
+      expectClose(state.at(names[i]), part(reference.arrays.at("out" + std::to_string(i)), step),
                   names[i] + " after step " + std::to_string(step + 1));
   }
 }

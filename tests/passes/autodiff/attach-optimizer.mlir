@@ -2,12 +2,12 @@
 // RUN: stowage-opt %s --stow-attach-optimizer="momentum=0.9 nesterov=true weight-decay=0.01" --split-input-file | FileCheck %s --check-prefix=MOMENTUM
 // RUN: stowage-opt %s --stow-attach-optimizer="optimizer=adamw weight-decay=0.05 beta1=0.8 beta2=0.99 epsilon=1e-6" --split-input-file | FileCheck %s --check-prefix=ADAMW
 // RUN: not stowage-opt %s --stow-attach-optimizer="nesterov=true" 2>&1 | FileCheck %s --check-prefix=NESTEROV
-// RUN: not stowage-opt %s --stow-attach-optimizer="optimizer=lion" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not stowage-opt %s --stow-attach-optimizer="optimizer=hessian" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: not stowage-opt %s --stow-attach-optimizer="optimizer=adam beta1=1.0" 2>&1 | FileCheck %s --check-prefix=BETA
 
 // NESTEROV: nesterov needs a momentum above 0
-// UNKNOWN: unknown optimizer "lion"; expected sgd, adam or adamw
-// BETA: beta1 and beta2 must lie in [0, 1)
+// UNKNOWN: unknown optimizer "hessian"; known are sgd, adam, adamw, rmsprop, adagrad, lion, adafactor
+// BETA: optimizer adam: beta1: expected a number in [0, 1), found 1
 
 // Tests that the update stands after the gradient (the product) and after the last reader of the
 // weight, which reads it through a view, but before unrelated later ops; state follows.

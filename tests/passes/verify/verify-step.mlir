@@ -77,7 +77,7 @@ module attributes {stow.form = "step"} {
       %w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"},
       %s: tensor<2xf32> {stow.name = "s", stow.kind = "statistic"},
       %m: tensor<4xf32> {stow.name = "m", stow.kind = "optimizer", stow.init = #stow.init<"constant", 0.0, 0.0>})
-      -> (tensor<4xf32> {stow.name = "loss"}, tensor<4xf32> {stow.gradient_of = "w"}, tensor<4xf32> {stow.name = "y"},
+      -> (tensor<4xf32> {stow.name = "loss"}, tensor<4xf32> {stow.gradient_of = "w"}, tensor<4xf32>,
           tensor<4xf32> {stow.state = "other"}, tensor<4xf32> {stow.state = "x"}, tensor<4xf32> {stow.state = "s"},
           tensor<4xf32> {stow.state = "w"}, tensor<4xf32> {stow.state = "w"}) {
     return %x, %x, %x, %x, %x, %x, %x, %x : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>

@@ -120,7 +120,7 @@ TEST(PlanTest, JsonHasThePublicKeys) {
                           "logical_bound_bytes", "status", "extra_time_fraction",
                           "extra_time_bound_fraction", "step_seconds", "cost_source",
                           "persistent_bytes", "without_recompute_bytes", "outside_arena_bytes",
-                          "alignment", "tensors", "breakdown", "buffers", "graphs"));
+                          "alignment", "tensors", "notes", "breakdown", "buffers", "graphs"));
   ASSERT_EQ(json["buffers"].size(), 6u); // the training step only: one timeline
   const ordered_json &buffer = json["buffers"][2];
   EXPECT_EQ(buffer["name"], "x");

@@ -310,7 +310,7 @@ TEST_F(CliTest, EvaluationCountsEachRowOnce) {
     for (int c = 0; c < 10; ++c)
       for (int f = 0; f < 64; ++f)
         scores[c] += static_cast<double>(pixels[f]) * w[c * 64 + f];
-    expected.addClassified({10, 1, 1, 0}, scores, {&label, 1}, -100);
+    expected.addClassified(LossSpec(), {10, 1, 1, 0}, scores, {&label, 1});
   }
   char line[80];
   std::snprintf(line, sizeof(line), "accuracy %.2f %% (%lld of 360), 360 rows",

@@ -124,6 +124,18 @@ TEST_F(InstanceTest, StateMovesBetweenInstances) {
   EXPECT_EQ(a.step(batch()), b.step(batch()));
 }
 
+// Tests that the outputs of a step can be read until something else runs.
+TEST_F(InstanceTest, GivesTheOutputsOfAStep) {
+  Instance a = make();
+  double loss = a.step(batch());
+  ASSERT_EQ(a.stepOutputs().size(), 1);
+  EXPECT_EQ(a.stepOutputs()[0].name, "loss");
+  float stored = 0;
+  a.readStepOutput(0, &stored);
+  EXPECT_EQ(stored, static_cast<float>(loss));
+  EXPECT_THROW(a.readStepOutput(1, &stored), std::out_of_range);
+}
+
 // Tests that a refused call leaves the model as it was.
 TEST_F(InstanceTest, RefusesWhatDoesNotFit) {
   Instance a = make(), b = make();

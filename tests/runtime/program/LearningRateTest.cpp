@@ -32,6 +32,37 @@ TEST(LearningRateTest, Cosine) {
   EXPECT_NEAR(rate.at(1000), 0, 1e-12);
 }
 
+// Tests the line: full at the end of the warm-up, zero after the last step.
+TEST(LearningRateTest, Linear) {
+  LearningRate rate = makeRate(LearningRate::Kind::Linear);
+  EXPECT_EQ(rate.at(0), 0.8);
+  EXPECT_NEAR(rate.at(25), 0.6, 1e-12);
+  EXPECT_EQ(rate.at(100), 0);
+  EXPECT_EQ(rate.at(1000), 0);
+  rate.warmupSteps = 20;
+  EXPECT_NEAR(rate.at(0), 0.04, 1e-12);
+  EXPECT_EQ(rate.at(20), 0.8);
+  EXPECT_NEAR(rate.at(60), 0.4, 1e-12);
+}
+
+TEST(LearningRateTest, Exponential) {
+  LearningRate rate = makeRate(LearningRate::Kind::Exponential);
+  rate.decay = 0.5;
+  EXPECT_EQ(rate.at(9), 0.8);
+  EXPECT_EQ(rate.at(10), 0.4);
+  EXPECT_EQ(rate.at(35), 0.1);
+}
+
+// Tests the points that torch.optim.lr_scheduler.OneCycleLR(max_lr=0.8, total_steps=100) gives.
+TEST(LearningRateTest, OneCycle) {
+  LearningRate rate = makeRate(LearningRate::Kind::OneCycle);
+  EXPECT_NEAR(rate.at(0), 0.032, 1e-12);
+  EXPECT_NEAR(rate.at(10), 0.236131158771, 1e-9);
+  EXPECT_NEAR(rate.at(29), 0.8, 1e-12);
+  EXPECT_NEAR(rate.at(64), 0.400001600000, 1e-9);
+  EXPECT_NEAR(rate.at(99), 3.2e-6, 1e-12);
+}
+
 TEST(LearningRateTest, Step) {
   LearningRate rate = makeRate(LearningRate::Kind::Step);
   rate.decayEpochs = 3;
@@ -52,10 +83,12 @@ TEST(LearningRateTest, Warmup) {
 }
 
 TEST(LearningRateTest, Names) {
+  using Kind = LearningRate::Kind;
   for (auto kind :
-       {LearningRate::Kind::Constant, LearningRate::Kind::Cosine, LearningRate::Kind::Step})
+       {Kind::Constant, Kind::Cosine, Kind::Linear, Kind::Step, Kind::Exponential, Kind::OneCycle})
     EXPECT_EQ(parseLearningRateKind(nameOf(kind)), kind);
-  EXPECT_THROW(parseLearningRateKind("linear"), Error);
+  EXPECT_EQ(learningRateKinds(), "constant, cosine, linear, step, exponential, one-cycle");
+  EXPECT_THROW(parseLearningRateKind("polynomial"), Error);
 }
 
 } // namespace

@@ -10,16 +10,7 @@
 namespace stow {
 namespace {
 
-TEST(MetricsTest, ParsesLosses) {
-  EXPECT_EQ(parseLoss("mse").kind, LossSpec::Kind::MeanSquaredError);
-  EXPECT_EQ(parseLoss("mse:reduction=sum").kind, LossSpec::Kind::MeanSquaredError);
-  EXPECT_EQ(parseLoss("cross-entropy").ignoreIndex, -100);
-  EXPECT_EQ(parseLoss("cross-entropy:ignore_index=-1").ignoreIndex, -1);
-  EXPECT_EQ(parseLoss("cross-entropy:reduction=mean,ignore_index=255").ignoreIndex, 255);
-  EXPECT_EQ(parseLoss("cross-entropy:ignore_index=3,class_axis=-1").classAxis, -1);
-  EXPECT_THROW(parseLoss("hinge"), Error);
-  EXPECT_THROW(parseLoss("cross-entropy:ignore_index=x"), Error);
-}
+const LossSpec crossEntropy;
 
 // Tests where the classes are found for each pair of shapes.
 TEST(MetricsTest, ClassLayouts) {
@@ -49,8 +40,8 @@ TEST(MetricsTest, CrossEntropy) {
   Metrics metrics;
   std::vector<double> scores = {0, std::log(3.0)}; // probabilities 1/4, 3/4
   int64_t zero = 0, one = 1;
-  metrics.addClassified({2, 1, 1, 0}, scores, {&one, 1}, -100);
-  metrics.addClassified({2, 1, 1, 0}, scores, {&zero, 1}, -100);
+  metrics.addClassified(crossEntropy, {2, 1, 1, 0}, scores, {&one, 1});
+  metrics.addClassified(crossEntropy, {2, 1, 1, 0}, scores, {&zero, 1});
   EXPECT_EQ(metrics.rows, 2);
   EXPECT_EQ(metrics.correct, 1);
   EXPECT_NEAR(metrics.loss(), -(std::log(0.75) + std::log(0.25)) / 2, 1e-12);
@@ -63,7 +54,7 @@ TEST(MetricsTest, LargeScoresAndTies) {
   Metrics metrics;
   std::vector<double> scores = {1e4, 1e4, -1e4};
   int64_t label = 0;
-  metrics.addClassified({3, 1, 1, 0}, scores, {&label, 1}, -100);
+  metrics.addClassified(crossEntropy, {3, 1, 1, 0}, scores, {&label, 1});
   EXPECT_NEAR(metrics.loss(), std::log(2.0), 1e-9);
   EXPECT_EQ(metrics.correct, 1);
 }
@@ -73,7 +64,7 @@ TEST(MetricsTest, PositionsAndIgnoredTargets) {
   Metrics metrics;
   std::vector<double> scores = {5, 0, 0, 0, 5, 5};
   std::vector<int64_t> labels = {0, 1, -1};
-  metrics.addClassified({2, 3, 3, 1}, scores, labels, -1);
+  metrics.addClassified(parseLoss("cross-entropy:ignore-index=-1"), {2, 3, 3, 1}, scores, labels);
   EXPECT_EQ(metrics.targets, 2);
   EXPECT_EQ(metrics.correct, 2);
   EXPECT_NEAR(metrics.loss(), std::log(1 + std::exp(-5.0)), 1e-12);
@@ -82,10 +73,73 @@ TEST(MetricsTest, PositionsAndIgnoredTargets) {
 TEST(MetricsTest, MeanSquares) {
   Metrics metrics;
   std::vector<double> outputs = {1, 2}, targets = {1, 4};
-  metrics.addRegression(outputs, targets);
+  metrics.addValues(parseLoss("mse"), outputs, targets);
   EXPECT_EQ(metrics.loss(), 2);
   EXPECT_EQ(describe(metrics), "loss 2");
   EXPECT_EQ(Metrics().loss(), 0);
+}
+
+// Tests the mean by the weight of the classes, and smoothing, on probabilities 1/4 and 3/4.
+TEST(MetricsTest, WeightsAndSmoothing) {
+  std::vector<double> scores = {0, std::log(3.0)};
+  int64_t zero = 0, one = 1;
+  Metrics metrics;
+  LossSpec loss = parseLoss("cross-entropy:weight=[1,3]");
+  metrics.addClassified(loss, {2, 1, 1, 0}, scores, {&zero, 1});
+  metrics.addClassified(loss, {2, 1, 1, 0}, scores, {&one, 1});
+  EXPECT_NEAR(metrics.loss(), -(std::log(0.25) + 3 * std::log(0.75)) / 4, 1e-12);
+
+  Metrics smoothed;
+  smoothed.addClassified(parseLoss("cross-entropy:label-smoothing=0.2"), {2, 1, 1, 0}, scores,
+                         {&one, 1});
+  EXPECT_NEAR(smoothed.loss(), -(0.9 * std::log(0.75) + 0.1 * std::log(0.25)), 1e-12);
+}
+
+// Tests that likelihoods are not normalized again, and distributions as targets.
+TEST(MetricsTest, LikelihoodsAndDistributions) {
+  std::vector<double> scores = {std::log(0.5), std::log(0.1)}, wanted = {0.25, 0.75};
+  int64_t zero = 0;
+  Metrics likelihood, distribution;
+  likelihood.addClassified(parseLoss("nll"), {2, 1, 1, 0}, scores, {&zero, 1});
+  EXPECT_NEAR(likelihood.loss(), -std::log(0.5), 1e-12);
+  distribution.addDistributed(parseLoss("cross-entropy:probabilities"), {2, 1, 1, 0}, scores,
+                              wanted);
+  EXPECT_NEAR(distribution.loss(), -(0.25 * std::log(5.0 / 6) + 0.75 * std::log(1.0 / 6)), 1e-12);
+  EXPECT_EQ(distribution.correct, 0);
+}
+
+TEST(MetricsTest, Values) {
+  auto lossOf = [](const std::string &text, std::vector<double> outputs,
+                   std::vector<double> targets) {
+    Metrics metrics;
+    metrics.addValues(parseLoss(text), outputs, targets);
+    return metrics.loss();
+  };
+  EXPECT_EQ(lossOf("l1", {1, 2}, {1, 5}), 1.5);
+  EXPECT_EQ(lossOf("smooth-l1:beta=2", {0, 0}, {1, 5}), (0.25 + 4) / 2);
+  EXPECT_EQ(lossOf("huber:delta=2", {0, 0}, {1, 5}), (0.5 + 8) / 2);
+  EXPECT_NEAR(lossOf("kl-div", {std::log(0.5), 1}, {1, 0}), std::log(2.0) / 2, 1e-12);
+  EXPECT_NEAR(lossOf("kl-div:reduction=batchmean", {std::log(0.5), 1}, {1, 0}), std::log(2.0),
+              1e-12);
+  EXPECT_NEAR(lossOf("kl-div:log-target", {std::log(0.5)}, {0}), std::log(2.0), 1e-12);
+  EXPECT_NEAR(lossOf("bce-with-logits:pos-weight=[3]", {0, 0}, {1, 0}), 2 * std::log(2.0), 1e-12);
+}
+
+// Tests accuracy of binary predictions, and the way back from probabilities to scores.
+TEST(MetricsTest, BinaryPredictions) {
+  std::vector<double> outputs = {0.9, 0.2, 0.6, 1}, targets = {1, 0, 0, 1};
+  undoActivation("sigmoid", outputs);
+  EXPECT_NEAR(outputs[0], std::log(9.0), 1e-12);
+  EXPECT_EQ(outputs[3], 100);
+  Metrics metrics;
+  metrics.addValues(parseLoss("bce-with-logits"), outputs, targets);
+  EXPECT_EQ(metrics.correct, 3);
+  EXPECT_NEAR(metrics.loss(), -(std::log(0.9) + std::log(0.8) + std::log(0.4)) / 4, 1e-12);
+
+  std::vector<double> shares = {0.5, 0};
+  undoActivation("softmax", shares);
+  EXPECT_NEAR(shares[0], std::log(0.5), 1e-12);
+  EXPECT_EQ(shares[1], -100);
 }
 
 } // namespace

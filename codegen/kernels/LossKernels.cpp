@@ -1,0 +1,222 @@
+// Losses over rows of class scores: one fold or one pass a row.
+#include "codegen/kernels/Fold.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/TypeUtilities.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// What the loss of a row depends on beside its operands.
+struct ClassLoss {
+  Type element;
+  int64_t ignored = 0;
+  int64_t classes = 0;
+  double smoothing = 0;
+  bool hasWeight = false;
+};
+
+Term labelOf(Row &row, unsigned access, Type element) {
+  return row.load(access).as(IntegerType::get(element.getContext(), 64));
+}
+
+Term isLabel(const Cell &cell, Value label) { return cell.position().equals(cell.term(label)); }
+
+/// `loss`, but 0 where the target is ignored and NaN where it is no class: wrong labels must not
+/// train.
+Term checkedLoss(Term loss, Term target, const ClassLoss &spec) {
+  Term valid = (target >= target.constant(0)) & (target <= target.constant(spec.classes - 1));
+  loss = valid.choose(loss, loss.constant(std::numeric_limits<double>::quiet_NaN()));
+  return target.equals(target.constantInt(spec.ignored)).choose(loss.constant(0), loss);
+}
+
+/// Accesses: logits, target, weight where there is one, row_loss, lse. With sums over classes c:
+///
+///   loss = (1 - s) w[t] (lse - x[t]) + s / C (sum(w) (lse - max) - sum(w (x - max)))
+void crossEntropyRow(Row &row, const ClassLoss &spec) {
+  Type element = spec.element;
+  Term target = labelOf(row, 1, element);
+  Value label = target.get();
+  Value maximum = row.fold({maxOf(element)},
+                           [](const Cell &cell) -> SmallVector<Term> { return {cell.load(0)}; })[0];
+  SmallVector<Reducer> reducers(2, sumOf(element));
+  reducers.append(spec.hasWeight ? 1 : 0, sumOf(element));
+  reducers.append(spec.smoothing != 0 ? 2 : 0, sumOf(element));
+  auto sums = row.fold(reducers, [&](const Cell &cell) {
+    Term logit = cell.load(0), zero = logit.constant(0), isTarget = isLabel(cell, label);
+    Term distance = logit - cell.term(maximum);
+    SmallVector<Term> terms = {distance.unary<math::ExpOp>(), isTarget.choose(logit, zero)};
+    Term weight = spec.hasWeight ? cell.load(2) : logit.constant(1);
+    if (spec.hasWeight)
+      terms.push_back(isTarget.choose(weight, zero));
+    if (spec.smoothing != 0)
+      terms.append({weight, weight * distance});
+    return terms;
+  });
+  Term logSum = row.term(sums[0]).unary<math::LogOp>();
+  Term lse = logSum + row.term(maximum);
+  Term loss = lse - row.term(sums[1]);
+  unsigned next = 2;
+  if (spec.hasWeight)
+    loss = loss * row.term(sums[next++]);
+  if (spec.smoothing != 0) {
+    Term all = row.term(sums[next]) * logSum - row.term(sums[next + 1]);
+    double share = spec.smoothing / static_cast<double>(spec.classes);
+    loss = loss * (1 - spec.smoothing) + all * share;
+  }
+  unsigned result = spec.hasWeight ? 3 : 2;
+  row.store(checkedLoss(loss, target, spec), result);
+  row.store(lse, result + 1);
+}
+
+/// Accesses: logits, target, lse, drow, weight where there is one, dlogits.
+void crossEntropyGradRow(Row &row, const ClassLoss &spec) {
+  Term target = labelOf(row, 1, spec.element), drow = row.load(3);
+  Value label = target.get(), lse = row.load(2).get();
+  Value scale =
+      target.equals(target.constantInt(spec.ignored)).choose(drow.constant(0), drow).get();
+  double share = spec.smoothing / static_cast<double>(spec.classes);
+  // What the target counts beyond its share, and the sum over all classes.
+  Term special = drow.constant(1 - spec.smoothing), total = drow.constant(1);
+  if (spec.hasWeight) {
+    auto sums = row.fold({sumOf(spec.element), sumOf(spec.element)}, [&](const Cell &cell) {
+      Term weight = cell.load(4);
+      return SmallVector<Term>{isLabel(cell, label).choose(weight, weight.constant(0)), weight};
+    });
+    special = row.term(sums[0]) * (1 - spec.smoothing);
+    total = special + row.term(sums[1]) * share;
+  }
+  Value specialValue = special.get(), totalValue = total.get();
+  row.each([&](const Cell &cell) {
+    Term gradient = (cell.load(0) - cell.term(lse)).unary<math::ExpOp>();
+    if (spec.hasWeight)
+      gradient = gradient * cell.term(totalValue);
+    gradient =
+        gradient - isLabel(cell, label).choose(cell.term(specialValue), gradient.constant(0));
+    if (spec.smoothing != 0)
+      gradient = gradient - (spec.hasWeight ? cell.load(4) * share : gradient.constant(share));
+    cell.store(gradient * cell.term(scale), spec.hasWeight ? 5 : 4);
+  });
+}
+
+/// Accesses: x, target, row_loss.
+void nllRow(Row &row, const ClassLoss &spec) {
+  Term target = labelOf(row, 1, spec.element);
+  Value label = target.get();
+  Value picked = row.fold({sumOf(spec.element)}, [&](const Cell &cell) -> SmallVector<Term> {
+    Term x = cell.load(0);
+    return {isLabel(cell, label).choose(x, x.constant(0))};
+  })[0];
+  row.store(checkedLoss(-row.term(picked), target, spec), 2);
+}
+
+/// Accesses: target, drow, dx.
+void nllGradRow(Row &row, const ClassLoss &spec) {
+  Term target = labelOf(row, 0, spec.element), drow = row.load(1);
+  Value label = target.get();
+  Value step =
+      target.equals(target.constantInt(spec.ignored)).choose(drow.constant(0), -drow).get();
+  row.each([&](const Cell &cell) {
+    Term value = cell.term(step);
+    cell.store(isLabel(cell, label).choose(value, value.constant(0)), 2);
+  });
+}
+
+/// Accesses: target, weight, y.
+void classWeightRow(Row &row, const ClassLoss &spec) {
+  Term target = labelOf(row, 0, spec.element);
+  Value label = target.get();
+  Term picked =
+      row.term(row.fold({sumOf(spec.element)}, [&](const Cell &cell) -> SmallVector<Term> {
+        Term weight = cell.load(1);
+        return {isLabel(cell, label).choose(weight, weight.constant(0))};
+      })[0]);
+  row.store(target.equals(target.constantInt(spec.ignored)).choose(picked.constant(0), picked), 2);
+}
+
+void countRow(Row &row, const ClassLoss &spec) {
+  Value count = row.fold({sumOf(spec.element)}, [&](const Cell &cell) -> SmallVector<Term> {
+    Term target = cell.load(0).as(IntegerType::get(spec.element.getContext(), 64));
+    return {target.equals(target.constantInt(spec.ignored)).complement().as(spec.element)};
+  })[0];
+  row.store(row.term(count), 1);
+}
+
+/// Operand number of the classes' weights, if the op has any.
+std::optional<unsigned> weightOperand(Operation *op) {
+  if (auto rows = dyn_cast<CrossEntropyRowsOp>(op); rows && rows.getWeight())
+    return 2;
+  if (auto rows = dyn_cast<CrossEntropyRowsGradOp>(op); rows && rows.getWeight())
+    return 4;
+  return isa<ClassWeightsOp>(op) ? std::optional<unsigned>(1) : std::nullopt;
+}
+
+/// Rows times classes: what the op's tensors spread over.
+RankedTensorType rowsOf(Operation *op) {
+  if (isa<NllRowsGradOp>(op))
+    return cast<RankedTensorType>(op->getResult(0).getType());
+  auto first = cast<RankedTensorType>(op->getOperand(0).getType());
+  if (!isa<ClassWeightsOp>(op))
+    return first;
+  auto weight = cast<RankedTensorType>(op->getOperand(1).getType());
+  return RankedTensorType::get({first.getDimSize(0), weight.getDimSize(0)},
+                               weight.getElementType());
+}
+
+LogicalResult emitCount(CountValidOp op, ArrayRef<Strides> strides, KernelFrame &frame) {
+  auto type = op.getTarget().getType();
+  auto [kept, axis] = splitSpace(type, llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())),
+                                 {strides[0], Strides(type.getRank(), 0)});
+  ClassLoss spec;
+  spec.element = computeType(op.getCount().getType());
+  spec.ignored = static_cast<int64_t>(op.getIgnoreIndex());
+  forFoldedRows(frame, kept, axis, [&](Row &row) { countRow(row, spec); });
+  return success();
+}
+
+} // namespace
+
+LogicalResult emitLoss(Operation *op, KernelFrame &frame) {
+  auto strides = tensorStrides(op);
+  if (failed(strides))
+    return failure();
+  if (auto count = dyn_cast<CountValidOp>(op))
+    return emitCount(count, *strides, frame);
+  auto type = rowsOf(op);
+  ClassLoss spec;
+  spec.element = computeType(type);
+  spec.ignored = op->getAttrOfType<IntegerAttr>("ignore_index").getInt();
+  spec.classes = type.getDimSize(1);
+  auto weight = weightOperand(op);
+  spec.hasWeight = weight.has_value();
+  // Tensors of one number a row have no stride along the classes, weights none along the rows.
+  SmallVector<Strides> accesses;
+  for (auto [i, tensor] : llvm::enumerate(*strides)) {
+    accesses.push_back(tensor);
+    if (weight == i)
+      accesses.back().insert(accesses.back().begin(), 0);
+    else if (tensor.size() == 1)
+      accesses.back().push_back(0);
+  }
+  auto [kept, axis] = splitSpace(type, {1}, accesses);
+  if (auto rows = dyn_cast<CrossEntropyRowsOp>(op)) {
+    spec.smoothing = rows.getLabelSmoothing().convertToDouble();
+    forFoldedRows(frame, kept, axis, [&](Row &row) { crossEntropyRow(row, spec); });
+  } else if (auto rows = dyn_cast<CrossEntropyRowsGradOp>(op)) {
+    spec.smoothing = rows.getLabelSmoothing().convertToDouble();
+    forFoldedRows(frame, kept, axis, [&](Row &row) { crossEntropyGradRow(row, spec); });
+  } else if (isa<NllRowsOp>(op)) {
+    forFoldedRows(frame, kept, axis, [&](Row &row) { nllRow(row, spec); });
+  } else if (isa<NllRowsGradOp>(op)) {
+    forFoldedRows(frame, kept, axis, [&](Row &row) { nllGradRow(row, spec); });
+  } else {
+    forFoldedRows(frame, kept, axis, [&](Row &row) { classWeightRow(row, spec); });
+  }
+  return success();
+}
+
+} // namespace stow

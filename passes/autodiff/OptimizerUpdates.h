@@ -1,0 +1,52 @@
+// The update of one parameter by each optimizer, as ops of the dialect.
+#pragma once
+
+#include "ir/Stow.h"
+
+#include <map>
+#include <string>
+
+namespace stow {
+
+/// The optimizer of a step with all its settings (OptimizerRules.h).
+struct OptimizerSettings {
+  std::string name;
+  std::map<std::string, double> values;
+
+  double operator[](const std::string &setting) const { return values.at(setting); }
+  bool has(const std::string &setting) const {
+    auto found = values.find(setting);
+    return found != values.end() && found->second != 0;
+  }
+};
+
+/// One tensor that the optimizer keeps of a parameter.
+struct OptimizerState {
+  std::string suffix; ///< of the parameter's name
+  mlir::RankedTensorType type;
+  double init = 0;
+};
+
+/// What an update reads beside parameter, gradient and state.
+struct UpdateInputs {
+  mlir::Value learningRate, step; ///< scalars; step is null where it is not read
+  double rateScale = 1;           ///< of the parameter's group
+  double weightDecay = 0;
+};
+
+/// True when updates read the number of the step.
+bool readsStep(const OptimizerSettings &optimizer);
+
+/// The state that the optimizer keeps of a parameter of this type.
+llvm::SmallVector<OptimizerState> stateOf(const OptimizerSettings &optimizer,
+                                          mlir::RankedTensorType parameter);
+
+/// Builds the update; returns the new parameter and then the new states.
+llvm::SmallVector<mlir::Value>
+buildUpdate(mlir::OpBuilder &builder, const OptimizerSettings &optimizer, mlir::Value parameter,
+            mlir::Value gradient, llvm::ArrayRef<mlir::Value> state, const UpdateInputs &inputs);
+
+/// The sum of the squares of all elements, a scalar.
+mlir::Value sumOfSquares(mlir::OpBuilder &builder, mlir::Location location, mlir::Value x);
+
+} // namespace stow
