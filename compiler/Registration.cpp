@@ -1,6 +1,5 @@
 #include "compiler/Registration.h"
 
-
 #include "codegen/host/HostTarget.h"
 #include "codegen/kernels/Kernels.h"
 #include "ir/Stow.h"
