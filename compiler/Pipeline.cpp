@@ -231,7 +231,8 @@ void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOp
   const auto least = static_cast<double>(planner.keepAll().time);
   if (options.memoryBudget && result.plan.extraTimeFraction > 0) {
     const Bytes budget = budgetBytes(*options.memoryBudget, planner.keepAll().arenaBytes);
-    result.plan.extraTimeBound = static_cast<double>(planner.timeBound(budget)) / least - 1;
+    result.plan.extraTimeBound =
+        static_cast<double>(planner.timeBound(budget) - planner.keepAll().time) / least;
   }
   timer.stop();
 }

@@ -216,7 +216,10 @@ int64_t copiesIn(ModuleOp module) {
 
 TEST_P(PlaceInside, ChangesNoBit) {
   OwningOpRef<ModuleOp> copying = placed(false), inside = placed(true);
-  EXPECT_LT(copiesIn(*inside), copiesIn(*copying));
+  if (GetParam() == attention) // matrix products of the library read its slices, which stay copies
+    EXPECT_LE(copiesIn(*inside), copiesIn(*copying));
+  else
+    EXPECT_LT(copiesIn(*inside), copiesIn(*copying));
   const Bytes arena = describePlan(*copying).arenaBytes;
   if (GetParam() == attention) // the peak is elsewhere
     EXPECT_EQ(describePlan(*inside).arenaBytes, arena);
