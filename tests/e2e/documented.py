@@ -1,0 +1,128 @@
+#!/usr/bin/python3
+"""Runs every command of README.md, docs/running.md and docs/memory-budget.md: documented.py --stowage=PATH --work=DIR.
+
+The commands of the shell blocks run in their order in a scratch folder that holds what they name: model.onnx (the digits network),
+train.npz and test.npz, a packing instance, a schedule problem, models/. Optional parts, `[--flag=a|b]`, are left out in one run and
+given with their first choice in a second. scripts/*.sh only has to be there: they run this very test. Python blocks under "Your own
+model" run with --python=VENV/bin/python, where it has PyTorch 2; without it they are skipped with a line that says so.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ["README.md", "docs/running.md", "docs/memory-budget.md"]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
+COMMAND = re.compile(r"^(?:\$ )?((?:scripts/\w+\.sh|stowage|\./model|build/demo/digits)(?: .*)?)$", re.M)
+OPTION = re.compile(r"\s*\[([^\]]*)\]")
+
+
+def commands_of(text: str) -> list[str]:
+    """The commands of the shell blocks of a page."""
+    found = []
+    for language, block in BLOCK.findall(text):
+        if language in ("", "sh", "bash"):
+            found += [match[1].split(" #")[0].strip() for match in COMMAND.finditer(block)]
+    return found
+
+
+def variants(command: str) -> list[str]:
+    """Without the optional parts, and with the first choice of each: [--format=text|csv] -> --format=text."""
+    bare = OPTION.sub("", command)
+    names = {"FILE": "out.txt", "N": "64"}
+    full = OPTION.sub(lambda m: " " + re.sub(r"\b(FILE|N)\b", lambda n: names[n[1]], m[1].split("|")[0]), command)
+    return [bare] if full == bare else [bare, full]
+
+
+def prepare(stowage: str, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "build/demo").mkdir(parents=True)
+    (folder / "bin").mkdir()
+    (folder / "bin/stowage").symlink_to(Path(stowage).resolve())
+    (folder / "models").symlink_to(ROOT / "models")
+    shutil.copy(ROOT / "models/digits_cnn.onnx", folder / "model.onnx")
+    digits = np.load(ROOT / "models/data/digits.npz")
+    np.savez(folder / "train.npz", x=digits["x"], y=digits["y"])
+    np.savez(folder / "test.npz", x=digits["x_test"], y=digits["y_test"])
+    (folder / "buffers.csv").write_text("id,lower,upper,size\na,0,4,64\nb,1,3,32\nc,3,6,96\n")
+    plan = [stowage, "plan", "model.onnx", "--memory-budget=100%", "--save-problem=graph.json"]
+    subprocess.run(plan, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+
+
+def run(command: str, folder: Path) -> bool:
+    if command.startswith("scripts/"):
+        good, problem = (ROOT / command.split()[0]).is_file(), "there is no such script"
+    else:
+        environment = dict(os.environ, PATH=f"{folder / 'bin'}:{os.environ['PATH']}")
+        done = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True)
+        good, problem = done.returncode == 0, f"exit code {done.returncode}\n{done.stderr}"
+    print(f"{'ok' if good else 'FAILED'}: {command}" + ("" if good else f": {problem}"), flush=True)
+    return good
+
+
+def python_blocks(text: str) -> list[str]:
+    section = text.split("## Your own model", 1)[-1].split("\n## ", 1)[0]
+    return [block for language, block in BLOCK.findall(section) if language == "python"]
+
+
+PRELUDE = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = torch.nn.Conv2d(3, 4, 7, stride=32), torch.nn.BatchNorm2d(4)
+        self.head = torch.nn.Linear(4 * 49, 10)
+    def forward(self, x):
+        return self.head(torch.relu(self.norm(self.conv(x))).flatten(1))
+model = module = Model()
+example_images = images = torch.randn(32, 3, 224, 224)
+labels = torch.randint(0, 10, (32,))
+"""
+
+
+def run_python(python: str, blocks: list[str], folder: Path) -> bool:
+    probe = [python, "-c", "import torch, onnx, sys; sys.exit(int(torch.__version__.split('.')[0]) < 2)"]
+    if not python or subprocess.run(probe, capture_output=True).returncode != 0:
+        print(f"skipped: {len(blocks)} Python blocks; give a Python with PyTorch 2 and onnx with --python")
+        return True
+    # One program, because a reader of the second block has typed the first.
+    script = folder / "own_model.py"
+    script.write_text(PRELUDE + "\n".join(blocks))
+    environment = dict(os.environ, PATH=f"{folder / 'bin'}:{os.environ['PATH']}", PYTHONPATH=str(ROOT / "python"))
+    done = subprocess.run([python, script], cwd=folder, env=environment, capture_output=True, text=True)
+    good = done.returncode == 0
+    print(f"{'ok' if good else 'FAILED'}: {len(blocks)} Python blocks{'' if good else done.stderr}", flush=True)
+    return good
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stowage", required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--python", default="", help="with PyTorch 2 and onnx")
+    args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    results = []
+    for page in PAGES:
+        text = (ROOT / page).read_text()
+        folder = (args.work / Path(page).stem).resolve()
+        prepare(str(Path(args.stowage).resolve()), folder)
+        commands = commands_of(text)
+        if not any(command.split()[:3] == ["stowage", "compile", "model.onnx"] for command in commands):
+            results += [run("stowage compile model.onnx -o model", folder)]  # the page starts with the executable
+        print(f"{page}: {len(commands)} commands")
+        results += [run(variant, folder) for command in commands for variant in variants(command)]
+        if page == "README.md":
+            results += [run_python(args.python, python_blocks(text), folder)]
+    sys.exit(0 if all(results) else 1)
+
+
+if __name__ == "__main__":
+    main()
