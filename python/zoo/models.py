@@ -102,7 +102,7 @@ def timm_classifier(name: str) -> Callable[[], Case]:
 
         size = TIMM_SIZES.get(name, 64)
         settings = {"img_size": size} if name in TIMM_TAKES_SIZE else {}
-        model = timm.create_model(name, pretrained=False, num_classes=CLASSES, drop_rate=0.0, drop_path_rate=0.0, **settings)
+        model = timm.create_model(name, pretrained=False, num_classes=CLASSES, **settings)
         return classifier(model, 2 if size > 112 else 4, size)
 
     return build
