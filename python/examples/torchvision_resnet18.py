@@ -20,7 +20,7 @@ def main() -> None:
     optimizer = torch.optim.SGD(module.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     criterion = torch.nn.CrossEntropyLoss()
 
-    step = stowage.compile(module, batches[0][0], loss=criterion, optimizer=optimizer, memory_budget="95%", check=True)
+    step = stowage.compile(module, batches[0][0], loss=criterion, optimizer=optimizer, check=True)
     print(step.plan)
     print(f"with everything kept: {step.plan.without_recompute_bytes:,} bytes")
 
