@@ -5,15 +5,14 @@
 #include "runtime/base/Bytes.h"
 #include "runtime/base/Error.h"
 
-#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 
+#include <filesystem>
 #include <fstream>
-#include <utility>
 
 namespace stow {
 namespace {
@@ -48,29 +47,6 @@ std::string readAll(const std::string &path) {
   return buffer ? (*buffer)->getBuffer().trim().str() : std::string();
 }
 
-/// Removes a file when the scope is left.
-struct Temporary {
-  std::string path;
-  Temporary() = default;
-  explicit Temporary(std::string path) : path(std::move(path)) {}
-  Temporary(Temporary &&other) noexcept : path(std::exchange(other.path, {})) {}
-  Temporary &operator=(Temporary &&other) noexcept {
-    std::swap(path, other.path);
-    return *this;
-  }
-  ~Temporary() {
-    if (!path.empty())
-      llvm::sys::fs::remove(path);
-  }
-};
-
-Temporary makeTemporary(const std::string &model) {
-  llvm::SmallString<128> path;
-  if (auto error = llvm::sys::fs::createUniqueFile(model + ".%%%%%%%%", path))
-    throw Error(ErrorKind::BadInput, "cannot write beside \"" + model + "\": " + error.message());
-  return Temporary(std::string(path));
-}
-
 /// Keeps all symbols but those of the pattern inside the library. An inner call never leaves it
 /// then, whatever else the process has loaded.
 void writeVersionScript(const std::string &visible, const std::string &path) {
@@ -102,14 +78,16 @@ void requireRoom(const LinkInput &input, const std::string &output) {
 
 void link(const LinkInput &input, const std::string &output) {
   Driver driver = findDriver();
-  Temporary partial = makeTemporary(output);
-  TemporaryFolder folder;
+  // The linker has a temporary file of its own beside its output, which it leaves when it crashes.
+  const std::filesystem::path parent = std::filesystem::path(output).parent_path();
+  TemporaryFolder folder, beside(parent.empty() ? "." : parent);
+  const std::string partial = beside.file("linked");
   const std::string messages = folder.file("messages");
   std::vector<std::string> arguments{driver.path};
   llvm::append_range(arguments, driver.flags);
   arguments.push_back(input.shared ? "-shared" : "-pie");
-  arguments.insert(arguments.end(), {"-o", partial.path, "-Wl,--gc-sections", "-Wl,--as-needed",
-                                     "-Wl,--build-id=none"});
+  arguments.insert(arguments.end(),
+                   {"-o", partial, "-Wl,--gc-sections", "-Wl,--as-needed", "-Wl,--build-id=none"});
   if (!input.visible.empty()) {
     writeVersionScript(input.visible, folder.file("version-script"));
     arguments.push_back("-Wl,--version-script=" + folder.file("version-script"));
@@ -127,16 +105,14 @@ void link(const LinkInput &input, const std::string &output) {
   int status =
       llvm::sys::ExecuteAndWait(driver.path, references, std::nullopt, redirects, 0, 0, &failure);
   if (status != 0) {
-    llvm::sys::fs::remove(partial.path);
     requireRoom(input, output);
     throw Error(ErrorKind::BadInput, "linking \"" + output + "\" with " + driver.path +
                                          " failed: " + failure + readAll(messages));
   }
-  llvm::sys::fs::setPermissions(partial.path, llvm::sys::fs::all_exe | llvm::sys::fs::all_read |
-                                                  llvm::sys::fs::owner_write);
-  if (auto error = llvm::sys::fs::rename(partial.path, output))
+  llvm::sys::fs::setPermissions(partial, llvm::sys::fs::all_exe | llvm::sys::fs::all_read |
+                                             llvm::sys::fs::owner_write);
+  if (auto error = llvm::sys::fs::rename(partial, output))
     throw Error(ErrorKind::BadInput, "cannot write \"" + output + "\": " + error.message());
-  partial.path.clear();
 }
 
 } // namespace stow

@@ -2,16 +2,20 @@
 
 #include "runtime/base/Error.h"
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 namespace stow {
 
-TemporaryFolder::TemporaryFolder() {
+TemporaryFolder::TemporaryFolder() : TemporaryFolder(std::filesystem::temp_directory_path()) {}
+
+TemporaryFolder::TemporaryFolder(const std::filesystem::path &parent) {
   // mkdtemp demands six X at the end and writes a name that is free over them.
-  std::string pattern = (std::filesystem::temp_directory_path() / "stowage-XXXXXX").string();
+  std::string pattern = (parent / "stowage-XXXXXX").string();
   if (!mkdtemp(pattern.data()))
-    throw Error::badInput("cannot create a folder in " +
-                          std::filesystem::temp_directory_path().string());
+    throw Error::badInput("cannot create a folder in \"" + parent.string() +
+                          "\": " + std::strerror(errno));
   path = pattern;
 }
 
