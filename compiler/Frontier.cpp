@@ -9,7 +9,11 @@
 namespace stow {
 namespace {
 
-[[gnu::format(printf, 1, 2)]] std::string format(const char *pattern, ...) {
+double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+} // namespace
+
+std::string format(const char *pattern, ...) {
   char text[512];
   va_list arguments;
   va_start(arguments, pattern);
@@ -18,13 +22,12 @@ namespace {
   return text;
 }
 
-double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
-
-/// Time beyond running every op once, in percent of that.
-double extra(const Frontier &frontier, schedule::Cost time) {
+double extraPercent(const Frontier &frontier, schedule::Cost time) {
   auto least = static_cast<double>(frontier.points.front().time);
   return percent(static_cast<double>(time) - least, least);
 }
+
+namespace {
 
 std::string renderText(const Frontier &frontier) {
   const FrontierPoint &full = frontier.points.front();
@@ -38,7 +41,8 @@ std::string renderText(const Frontier &frontier) {
         static_cast<long long>(point.arenaBytes),
         percent(static_cast<double>(point.arenaBytes), static_cast<double>(full.arenaBytes)),
         static_cast<long long>(point.livePeakBytes), static_cast<double>(point.time) / 1e6,
-        extra(frontier, point.time), extra(frontier, point.bound), point.method.c_str());
+        extraPercent(frontier, point.time), extraPercent(frontier, point.bound),
+        point.method.c_str());
   text += "\nno plan takes less than " + formatBytesExact(frontier.lowerBound) + "\n";
   return text;
 }
@@ -50,7 +54,7 @@ std::string renderCsv(const Frontier &frontier) {
     text += format("%lld,%lld,%lld,%lld,%lld,%.4f,%s\n", static_cast<long long>(point.budgetBytes),
                    static_cast<long long>(point.arenaBytes),
                    static_cast<long long>(point.livePeakBytes), static_cast<long long>(point.time),
-                   static_cast<long long>(point.bound), extra(frontier, point.time),
+                   static_cast<long long>(point.bound), extraPercent(frontier, point.time),
                    point.method.c_str());
   return text;
 }

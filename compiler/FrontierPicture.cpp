@@ -8,20 +8,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 
 namespace stow {
 namespace {
-
-[[gnu::format(printf, 1, 2)]] std::string format(const char *pattern, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, pattern);
-  std::vsnprintf(text, sizeof text, pattern, arguments);
-  va_end(arguments);
-  return text;
-}
 
 /// For text between tags.
 std::string escaped(const std::string &text) {
@@ -72,8 +61,7 @@ constexpr const char *style = R"(<style>
 
 class Picture {
 public:
-  explicit Picture(const Frontier &frontier)
-      : frontier(frontier), least(static_cast<double>(frontier.points.front().time)) {
+  explicit Picture(const Frontier &frontier) : frontier(frontier) {
     const auto full = static_cast<double>(frontier.points.front().arenaBytes);
     for (; unitBytes * 1024 <= full; unitBytes *= 1024)
       ++unit;
@@ -110,9 +98,7 @@ public:
 
 private:
   /// Time beyond running every op once, in percent of that.
-  double extra(schedule::Cost cost) const {
-    return least > 0 ? 100 * (static_cast<double>(cost) - least) / least : 0;
-  }
+  double extra(schedule::Cost cost) const { return extraPercent(frontier, cost); }
   double xOf(Bytes bytes) const {
     return left + (right - left) * memory.share(static_cast<double>(bytes) / unitBytes);
   }
@@ -195,7 +181,6 @@ private:
   }
 
   const Frontier &frontier;
-  double least;
   double unitBytes = 1; ///< of the memory axis
   int unit = 0;
   Axis memory{}, time{};

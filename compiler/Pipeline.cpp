@@ -60,8 +60,6 @@ void runStage(ModuleOp module, const char *stage,
     throw Error::badInput(std::string("compilation stopped in stage ") + stage);
 }
 
-namespace {} // namespace
-
 OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &options,
                                 ImportReport &tensors) {
   std::filesystem::path path = options.modelPath;
@@ -228,11 +226,11 @@ void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOp
   result.plan = reportPlan(*result.module, costs, options);
   result.plan.tensors = countTensors(result.tensors);
   result.plan.withoutRecomputeBytes = planner.keepAll().arenaBytes;
-  const auto least = static_cast<double>(planner.keepAll().time);
   if (options.memoryBudget && result.plan.extraTimeFraction > 0) {
     const Bytes budget = budgetBytes(*options.memoryBudget, planner.keepAll().arenaBytes);
+    const schedule::Cost least = planner.keepAll().time;
     result.plan.extraTimeBound =
-        static_cast<double>(planner.timeBound(budget) - planner.keepAll().time) / least;
+        static_cast<double>(planner.timeBound(budget) - least) / static_cast<double>(least);
   }
   timer.stop();
 }

@@ -29,6 +29,12 @@ struct Frontier {
 /// arena found. Every plan is packed and verified.
 Frontier findFrontier(BudgetPlanner &planner, const CostModel &costs, double stepPercent);
 
+/// Time beyond running every op once, in percent of that.
+double extraPercent(const Frontier &frontier, schedule::Cost time);
+
+/// A line of a table or picture, as printf makes it; at most 511 characters.
+[[gnu::format(printf, 1, 2)]] std::string format(const char *pattern, ...);
+
 /// As a line chart, an SVG file.
 std::string drawFrontier(const Frontier &frontier);
 
