@@ -3,14 +3,13 @@
 #include "ir/Stow.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
+#include "passes/memory/Runs.h"
 #include "runtime/base/AtomicFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
-#include <tuple>
 
 using namespace mlir;
 
@@ -76,27 +75,17 @@ private:
     peak = most - live.begin();
   }
 
-  /// Clones belong to the op of the same kind, place in the model and types.
   void groupRuns() {
-    std::map<std::tuple<std::string, std::string, std::string>, size_t> known;
+    const llvm::DenseMap<Operation *, Operation *> repeated = repeatedOps(graph);
+    llvm::DenseMap<Operation *, size_t> groupOf;
     for (Operation &op : graph.getBody().front()) {
       if (op.hasTrait<OpTrait::IsTerminator>() || isa<ConstantOp>(op))
         continue;
-      std::string types;
-      llvm::raw_string_ostream stream(types);
-      // A clone may lie elsewhere, with or without gaps.
-      for (Type type : op.getResultTypes())
-        stream << withoutLayout(cast<RankedTensorType>(type)) << ", ";
-      if (op.getNumRegions())
-        op.getRegion(0).walk([&](Operation *inner) { stream << inner->getName(); });
-      auto key = std::tuple(op.getName().getStringRef().str(), sourcePlaceOf(op.getLoc()), types);
-      if (op.hasAttr(kRecomputeAttr)) {
-        if (auto found = known.find(key); found != known.end()) {
-          groups[found->second].again.push_back(&op);
-          continue;
-        }
+      if (Operation *first = repeated.lookup(&op)) {
+        groups[groupOf.lookup(first)].again.push_back(&op);
+        continue;
       }
-      known.emplace(key, groups.size());
+      groupOf[&op] = groups.size();
       groups.push_back({&op, {}});
     }
   }

@@ -128,8 +128,7 @@ void GraphImport::addDataInputs() {
 }
 
 void GraphImport::addDataInput(const Input &input) {
-  Location location = NameLoc::get(builder.getStringAttr(input.name),
-                                   FileLineColLoc::get(&context, model.fileName, 0, 0));
+  Location location = namedLocation(input.name, 0, "");
   auto slot = std::make_shared<Slot>();
   slot->origin = Slot::Origin::Input;
   slot->name = input.name;
@@ -172,10 +171,38 @@ void GraphImport::addDataInput(const Input &input) {
   slot->origin = Slot::Origin::Failed;
 }
 
+/// "/layer1/layer1.0/conv1/Conv": the modules that were called, and the operation. A child of a
+/// Sequential repeats its parent's name.
+static std::string modulePathOfName(std::string_view name) {
+  std::string path;
+  std::string_view last;
+  for (size_t slash; (slash = name.find('/')) != std::string_view::npos;) {
+    std::string_view part = name.substr(0, slash);
+    name.remove_prefix(slash + 1);
+    if (part.empty())
+      continue;
+    std::string_view own = part;
+    if (!last.empty() && part.size() > last.size() + 1 && part.starts_with(last) &&
+        part[last.size()] == '.')
+      own.remove_prefix(last.size() + 1);
+    path += (path.empty() ? "" : ".") + std::string(own);
+    last = part;
+  }
+  return path;
+}
+
+Location GraphImport::namedLocation(const std::string &name, size_t line,
+                                    const std::string &modulePath) const {
+  Location place = FileLineColLoc::get(&context, model.fileName, unsigned(line), 0);
+  if (!modulePath.empty())
+    place = FusedLoc::get({place}, StringAttr::get(&context, modulePath), &context);
+  return NameLoc::get(StringAttr::get(&context, name), place);
+}
+
 Location GraphImport::nodeLocation(size_t index) const {
-  MLIRContext *ctx = &context;
-  return NameLoc::get(StringAttr::get(ctx, model.nodes[index].name),
-                      FileLineColLoc::get(ctx, model.fileName, unsigned(index + 1), 0));
+  const Node &node = model.nodes[index];
+  return namedLocation(node.name, index + 1,
+                       node.modulePath.empty() ? modulePathOfName(node.name) : node.modulePath);
 }
 
 void GraphImport::obstacle(Location location, const Twine &text) {

@@ -106,6 +106,9 @@ private:
   mlir::RankedTensorType typeOf(ElementType type, const Shape &shape);
   bool isFrozen(const std::string &name);
   void obstacle(mlir::Location location, const llvm::Twine &text);
+  /// Of what the file calls `name`; the module, where it is known, lies beside the file's line.
+  mlir::Location namedLocation(const std::string &name, size_t line,
+                               const std::string &modulePath) const;
   mlir::Location nodeLocation(size_t index) const;
 
   mlir::MLIRContext &context;

@@ -157,8 +157,10 @@ Value GraphImport::argument(const Slot &slot, ArgumentKind kind, std::optional<i
                       : kind == ArgumentKind::Parameter ? inputCount + parameterCount++
                                                         : argumentAttrs.size();
   argumentAttrs.insert(argumentAttrs.begin() + position, attrs.getDictionary(&context));
-  Location location = NameLoc::get(builder.getStringAttr(slot.name),
-                                   FileLineColLoc::get(&context, model.fileName, 0, 0));
+  // Parameters are named by their module: "layer1.0.conv1.weight".
+  const size_t dot = kind == ArgumentKind::Input ? std::string::npos : slot.name.rfind('.');
+  Location location =
+      namedLocation(slot.name, 0, dot == std::string::npos ? "" : slot.name.substr(0, dot));
   return function.getBody().front().insertArgument(position, type, location);
 }
 

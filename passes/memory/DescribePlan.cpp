@@ -1,6 +1,5 @@
 #include "passes/memory/DescribePlan.h"
 
-#include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 
 #include <algorithm>
@@ -14,114 +13,6 @@ namespace {
 Bytes bytesAttr(Operation *op, StringRef name) {
   auto attr = op->getAttrOfType<IntegerAttr>(name);
   return attr ? attr.getInt() : 0;
-}
-
-/// "conv2d_grad_weight of /layer1/conv1/Conv".
-std::string nameOfOp(Operation *op) {
-  std::string source = sourceNameOf(op->getLoc());
-  std::string what = op->getName().stripDialect().str();
-  return source.empty() ? what : what + " of " + source;
-}
-
-std::string nameOfValue(func::FuncOp graph, Value value) {
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto name = graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr);
-    return name ? name.str() : "argument";
-  }
-  auto result = cast<OpResult>(value);
-  Operation *op = result.getOwner();
-  bool isForward = !op->hasAttr(kPhaseAttr) && op->getNumResults() == 1;
-  std::string source = sourceNameOf(op->getLoc());
-  std::string name = isForward && !source.empty() ? source : nameOfOp(op);
-  if (op->getNumResults() > 1)
-    name += "#" + std::to_string(result.getResultNumber());
-  return name;
-}
-
-BufferKind kindOfStorage(func::FuncOp graph, const Storage &storage) {
-  Value first = storage.values.front();
-  if (auto argument = dyn_cast<BlockArgument>(first)) {
-    StringRef kind = kindOfArgument(graph, argument.getArgNumber());
-    if (kind == "parameter")
-      return BufferKind::Parameter;
-    if (kind == "statistic")
-      return BufferKind::Statistic;
-    if (kind == "optimizer")
-      return BufferKind::Optimizer;
-    return BufferKind::Input;
-  }
-  for (Value value : storage.values)
-    for (Operation *user : value.getUsers())
-      if (user->hasTrait<OpTrait::IsTerminator>())
-        return BufferKind::Output;
-  Operation *op = first.getDefiningOp();
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  bool isForward = !phase || phase == "forward" || op->hasAttr(kRecomputeAttr);
-  return isForward ? BufferKind::Activation : BufferKind::Gradient;
-}
-
-/// A storage is named after the first of its values that fill it: a concat's result, not its
-/// inputs.
-PlannedBuffer describeStorage(func::FuncOp graph, const Liveness &liveness, const Storage &storage,
-                              const llvm::DenseMap<Value, Bytes> &offsets) {
-  Value first = *llvm::find_if(storage.values, [&](Value v) { return liveness.isWhole(v); });
-  auto type = cast<RankedTensorType>(first.getType());
-  PlannedBuffer buffer;
-  buffer.name = nameOfValue(graph, first);
-  buffer.kind = kindOfStorage(graph, storage);
-  buffer.dtype = dtypeOf(type.getElementType());
-  buffer.shape = Shape(type.getShape().begin(), type.getShape().end());
-  buffer.source = sourcePlaceOf(first.getLoc());
-  buffer.offset = offsets.lookup(first);
-  buffer.size = storage.size;
-  buffer.logicalSize = logicalBytesOf(storage);
-  buffer.begin = storage.begin;
-  buffer.end = storage.end;
-  for (Value value : storage.values)
-    if (value != first)
-      buffer.aliases.push_back(nameOfValue(graph, value));
-  Operation *op = first.getDefiningOp();
-  buffer.recomputed = op && op->hasAttr(kRecomputeAttr);
-  return buffer;
-}
-
-GraphPlan describeGraph(func::FuncOp graph) {
-  Liveness liveness(graph);
-  llvm::DenseMap<Value, Bytes> offsets = arenaOffsets(graph);
-  GraphPlan plan;
-  plan.name = graph.getSymName().str();
-  plan.stepCount = liveness.commandCount();
-  plan.lowerBoundBytes = bytesAttr(graph, kLowerBoundAttr);
-  for (const Storage &storage : liveness.storages())
-    plan.buffers.push_back(describeStorage(graph, liveness, storage, offsets));
-  for (Operation &op : graph.getBody().front()) {
-    auto command = liveness.commandOf(&op);
-    if (!command)
-      continue;
-    plan.stepNames.push_back(nameOfOp(&op));
-    if (op.hasAttr(kReferenceAttr))
-      plan.referenceSteps.push_back(*command);
-    if (Bytes bytes = bytesAttr(&op, kWorkspaceAttr)) {
-      PlannedBuffer buffer;
-      buffer.name = "workspace: " + nameOfOp(&op);
-      buffer.kind = BufferKind::Workspace;
-      buffer.dtype = DType::U8;
-      buffer.shape = {bytes};
-      buffer.source = sourcePlaceOf(op.getLoc());
-      buffer.offset = bytesAttr(&op, kWorkspaceOffsetAttr);
-      buffer.size = buffer.logicalSize = bytes;
-      buffer.begin = *command;
-      buffer.end = *command + 1;
-      plan.buffers.push_back(buffer);
-    }
-  }
-  if (plan.stepNames.empty())
-    plan.stepNames.push_back("nothing to compute");
-  const std::vector<Bytes> live = liveness.liveBytes();
-  const auto most = std::max_element(live.begin(), live.end());
-  plan.livePeakBytes = *most;
-  plan.peakStep = most - live.begin();
-  return plan;
 }
 
 std::string statusOf(Bytes arena, Bytes bound) {
@@ -153,7 +44,7 @@ static Bytes bytesOutsideArena(ModuleOp module) {
          bytesAttr(module, kLibraryHeapAttr);
 }
 
-Plan describePlan(ModuleOp module) {
+Plan describePlan(ModuleOp module, OpSeconds secondsOf) {
   Plan plan;
   if (auto name = module.getSymName())
     plan.model = name->str();
@@ -169,7 +60,7 @@ Plan describePlan(ModuleOp module) {
     for (Attribute note : notes)
       plan.notes.push_back(cast<StringAttr>(note).str());
   for (auto graph : module.getOps<func::FuncOp>()) {
-    plan.graphs.push_back(describeGraph(graph));
+    plan.graphs.push_back(describeGraph(graph, secondsOf));
     plan.livePeakBytes = std::max(plan.livePeakBytes, plan.graphs.back().livePeakBytes);
   }
   return plan;

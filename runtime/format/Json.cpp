@@ -52,6 +52,43 @@ std::string dumpJson(const Json &json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
+static bool isRecord(const Json &json) {
+  for (const Json &member : json) {
+    if (!member.is_structured())
+      continue;
+    if (member.is_object() || json.is_array())
+      return false;
+    for (const Json &element : member)
+      if (element.is_structured())
+        return false;
+  }
+  return true;
+}
+
+static void dumpLines(const Json &json, const std::string &indent, std::string &text) {
+  if (!json.is_structured() || isRecord(json)) {
+    text += dumpJson(json, -1);
+    return;
+  }
+  const std::string inner = indent + "  ";
+  const char *separator = "\n";
+  text += json.is_object() ? "{" : "[";
+  for (auto item = json.begin(); item != json.end(); ++item) {
+    text += separator + inner;
+    if (json.is_object())
+      text += dumpJson(item.key(), -1) + ": ";
+    dumpLines(*item, inner, text);
+    separator = ",\n";
+  }
+  text += "\n" + indent + (json.is_object() ? "}" : "]");
+}
+
+std::string dumpJsonLines(const Json &json) {
+  std::string text;
+  dumpLines(json, "", text);
+  return text;
+}
+
 Json parseJson(std::string_view text, std::string_view document) {
   checkJsonDepth(text, document);
   try {

@@ -22,6 +22,10 @@ using Json = nlohmann::ordered_json;
 /// invalid bytes instead of failing.
 std::string dumpJson(const Json &json, int indent);
 
+/// The document as text, an object or array that holds only numbers, words and lists of them on one
+/// line: a long list of records has a line per record.
+std::string dumpJsonLines(const Json &json);
+
 /// Parses `text`; throws Error(BadInput) with `document` and the byte position.
 Json parseJson(std::string_view text, std::string_view document);
 

@@ -51,13 +51,32 @@ struct PlannedBuffer {
   int64_t end = 0;                  ///< first step after `begin` at which it is dead
   std::vector<std::string> aliases; ///< further values stored in place or as views
   bool recomputed = false;          ///< a second computation of an earlier value
+  std::string module;               ///< of the user's model, e.g. "layer1.0.conv1"; empty: unknown
+  std::string layout;               ///< as formatLayout prints it; empty: row-major
+  std::string reason;               ///< why it takes memory, as a sentence without its subject
+  /// Seconds that computing it again would take if its operands were there; absent: not known, or
+  /// nothing that can be computed again.
+  std::optional<double> recomputeSeconds;
+};
+
+/// One command of a graph.
+struct PlannedStep {
+  std::string name;                  ///< operation and source node: "conv2d of /layer1/conv1/Conv"
+  std::string op;                    ///< operation alone
+  std::string source;                ///< model file and node, as locations print
+  std::string module;                ///< of the user's model, as PlannedBuffer::module
+  std::string phase;                 ///< "forward", "backward" or "update"
+  double seconds = 0;                ///< as Plan::costSource has it; 0 = not known
+  std::vector<int64_t> reads;        ///< numbers in GraphPlan::buffers, rising, each once
+  std::vector<int64_t> writes;       ///< likewise; what is overwritten in place is read as well
+  std::optional<int64_t> recomputes; ///< the step that this one repeats
 };
 
 /// The plan of one graph (training step or evaluation). Persistent buffers are listed in each.
 struct GraphPlan {
   std::string name;                    ///< "train" or "eval"
   int64_t stepCount = 0;               ///< commands
-  std::vector<std::string> stepNames;  ///< one line per command: operation and source node
+  std::vector<PlannedStep> steps;      ///< by command
   std::vector<int64_t> referenceSteps; ///< commands that run the library's slow reference code
   std::vector<PlannedBuffer> buffers;
   Bytes livePeakBytes = 0;   ///< max over steps of the sum of live sizes
@@ -117,6 +136,9 @@ std::optional<size_t> peakGraph(const Plan &plan);
 
 /// Buffers live at `step`, largest first (ties by name, then by order in the plan).
 std::vector<const PlannedBuffer *> liveAt(const GraphPlan &graph, int64_t step);
+
+/// Version of the JSON form: what readers refuse when it is not theirs.
+inline constexpr int64_t kPlanFormat = 2;
 
 /// The public JSON form, see docs/plan-format.md; the same plan gives the same bytes.
 std::string toJson(const Plan &plan);

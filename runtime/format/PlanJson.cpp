@@ -5,11 +5,44 @@
 // `buffers`.
 #include "runtime/format/PlanJson.h"
 
+#include <algorithm>
+#include <unordered_map>
+
 namespace stow {
 
 namespace {
 
-Json toJsonValue(const PlannedBuffer &buffer, const std::string &graph) {
+/// Texts that many records share, by number in the order of their first use.
+class StringTable {
+public:
+  /// Leaves the key out where `text` is empty, as it is in most records.
+  void add(Json &record, const char *key, const std::string &text) {
+    if (text.empty())
+      return;
+    auto [place, isNew] = numbers.emplace(text, texts.size());
+    if (isNew)
+      texts.push_back(text);
+    record[key] = place->second;
+  }
+
+  Json texts = Json::array();
+
+private:
+  std::unordered_map<std::string, size_t> numbers;
+};
+
+/// The text whose number stands under `key`; empty where there is none.
+std::string textOf(const JsonNode &node, const char *key, const std::vector<std::string> &strings) {
+  if (!node.has(key))
+    return "";
+  const int64_t number = node.count(key);
+  if (number >= static_cast<int64_t>(strings.size()))
+    node.fail(key, "expected a number below that of strings (" + std::to_string(strings.size()) +
+                       "), found " + std::to_string(number));
+  return strings[number];
+}
+
+Json toJsonValue(const PlannedBuffer &buffer, const std::string &graph, StringTable &strings) {
   Json json;
   json["name"] = buffer.name;
   json["kind"] = nameOf(buffer.kind);
@@ -24,13 +57,33 @@ Json toJsonValue(const PlannedBuffer &buffer, const std::string &graph) {
   json["source"] = buffer.source;
   json["aliases"] = buffer.aliases;
   json["recomputed"] = buffer.recomputed;
+  strings.add(json, "module", buffer.module);
+  strings.add(json, "layout", buffer.layout);
+  strings.add(json, "reason", buffer.reason);
+  if (buffer.recomputeSeconds)
+    json["recompute_seconds"] = *buffer.recomputeSeconds;
   return json;
 }
 
-Json buffersOf(const GraphPlan &graph) {
+Json toJsonValue(const PlannedStep &step, StringTable &strings) {
+  Json json;
+  strings.add(json, "op", step.op);
+  strings.add(json, "source", step.source);
+  strings.add(json, "module", step.module);
+  json["phase"] = step.phase;
+  if (step.seconds > 0)
+    json["seconds"] = step.seconds;
+  json["reads"] = step.reads;
+  json["writes"] = step.writes;
+  if (step.recomputes)
+    json["recomputes"] = *step.recomputes;
+  return json;
+}
+
+Json buffersOf(const GraphPlan &graph, StringTable &strings) {
   Json buffers = Json::array();
   for (const PlannedBuffer &buffer : graph.buffers)
-    buffers.push_back(toJsonValue(buffer, graph.name));
+    buffers.push_back(toJsonValue(buffer, graph.name, strings));
   return buffers;
 }
 
@@ -74,7 +127,7 @@ TensorCounts countsFrom(const JsonNode &node) {
           node.text("source")};
 }
 
-PlannedBuffer bufferFrom(const JsonNode &node) {
+PlannedBuffer bufferFrom(const JsonNode &node, const std::vector<std::string> &strings) {
   PlannedBuffer buffer;
   buffer.name = node.text("name");
   buffer.kind = node.parsed("kind", parseBufferKind);
@@ -88,6 +141,11 @@ PlannedBuffer bufferFrom(const JsonNode &node) {
   buffer.source = node.text("source");
   buffer.aliases = node.texts("aliases");
   buffer.recomputed = node.boolean("recomputed");
+  buffer.module = textOf(node, "module", strings);
+  buffer.layout = textOf(node, "layout", strings);
+  buffer.reason = textOf(node, "reason", strings);
+  if (node.has("recompute_seconds"))
+    buffer.recomputeSeconds = node.number("recompute_seconds");
   if (buffer.logicalSize > buffer.size)
     node.fail("logical_size", "expected at most size (" + std::to_string(buffer.size) +
                                   "), found " + std::to_string(buffer.logicalSize));
@@ -97,18 +155,71 @@ PlannedBuffer bufferFrom(const JsonNode &node) {
   return buffer;
 }
 
-GraphPlan graphFrom(const JsonNode &node) {
+PlannedStep stepFrom(const JsonNode &node, const std::vector<std::string> &strings) {
+  PlannedStep step;
+  step.op = textOf(node, "op", strings);
+  step.source = textOf(node, "source", strings);
+  step.module = textOf(node, "module", strings);
+  step.phase = node.text("phase");
+  if (node.has("seconds"))
+    step.seconds = node.number("seconds");
+  step.reads = node.counts("reads");
+  step.writes = node.counts("writes");
+  if (node.has("recomputes"))
+    step.recomputes = node.count("recomputes");
+  return step;
+}
+
+/// Steps name buffers and earlier steps that exist, and buffers live within the graph.
+void checkNumbers(const GraphPlan &graph, const JsonNode &node) {
+  if (graph.stepCount != static_cast<int64_t>(graph.steps.size()))
+    node.fail("steps", "expected step_count (" + std::to_string(graph.stepCount) +
+                           ") of them, found " + std::to_string(graph.steps.size()));
+  const auto buffers = static_cast<int64_t>(graph.buffers.size());
+  for (int64_t i = 0; i < graph.stepCount; ++i) {
+    const PlannedStep &step = graph.steps[i];
+    const std::string key = "steps[" + std::to_string(i) + "]";
+    for (const std::vector<int64_t> *list : {&step.reads, &step.writes})
+      for (int64_t buffer : *list)
+        if (buffer >= buffers)
+          node.fail((key + (list == &step.reads ? ".reads" : ".writes")).c_str(),
+                    "expected numbers below " + std::to_string(buffers) + ", found " +
+                        std::to_string(buffer));
+    if (step.recomputes && *step.recomputes >= i)
+      node.fail((key + ".recomputes").c_str(), "expected the number of an earlier step, found " +
+                                                   std::to_string(*step.recomputes));
+  }
+  for (int64_t i = 0; i < buffers; ++i)
+    if (graph.buffers[i].end > graph.stepCount)
+      node.fail(("buffers[" + std::to_string(i) + "].end").c_str(),
+                "expected at most step_count (" + std::to_string(graph.stepCount) + "), found " +
+                    std::to_string(graph.buffers[i].end));
+  if (graph.peakStep >= std::max<int64_t>(graph.stepCount, 1))
+    node.fail("peak_step", "expected a step below " + std::to_string(graph.stepCount) + ", found " +
+                               std::to_string(graph.peakStep));
+}
+
+GraphPlan graphFrom(const JsonNode &node, const std::vector<std::string> &strings) {
   GraphPlan graph;
   graph.name = node.text("name");
   graph.stepCount = node.count("step_count");
   graph.livePeakBytes = node.count("live_peak_bytes");
   graph.peakStep = node.count("peak_step");
   graph.lowerBoundBytes = node.count("lower_bound_bytes");
-  graph.stepNames = node.texts("step_names");
+  node.forEach("steps",
+               [&](const JsonNode &step) { graph.steps.push_back(stepFrom(step, strings)); });
+  const std::vector<std::string> names = node.texts("step_names");
+  if (names.size() != graph.steps.size())
+    node.fail("step_names", "expected a name for each of the " +
+                                std::to_string(graph.steps.size()) + " steps, found " +
+                                std::to_string(names.size()));
+  for (size_t i = 0; i < names.size(); ++i)
+    graph.steps[i].name = names[i];
   graph.referenceSteps = node.counts("reference_steps");
   if (node.has("buffers"))
-    node.forEach("buffers",
-                 [&](const JsonNode &buffer) { graph.buffers.push_back(bufferFrom(buffer)); });
+    node.forEach("buffers", [&](const JsonNode &buffer) {
+      graph.buffers.push_back(bufferFrom(buffer, strings));
+    });
   return graph;
 }
 
@@ -116,6 +227,7 @@ GraphPlan graphFrom(const JsonNode &node) {
 
 Json toJsonValue(const Plan &plan) {
   Json json;
+  json["format"] = kPlanFormat;
   json["model"] = plan.model;
   json["arena_bytes"] = plan.arenaBytes;
   json["live_peak_bytes"] = plan.livePeakBytes;
@@ -133,7 +245,8 @@ Json toJsonValue(const Plan &plan) {
   json["tensors"] = toJsonValue(plan.tensors);
   json["notes"] = plan.notes;
   json["breakdown"] = toJsonValue(breakdownAtPeak(plan));
-  json["buffers"] = plan.graphs.empty() ? Json::array() : buffersOf(plan.graphs.front());
+  StringTable strings;
+  json["buffers"] = plan.graphs.empty() ? Json::array() : buffersOf(plan.graphs.front(), strings);
   Json graphs = Json::array();
   for (size_t i = 0; i < plan.graphs.size(); ++i) {
     const GraphPlan &graph = plan.graphs[i];
@@ -143,17 +256,28 @@ Json toJsonValue(const Plan &plan) {
     item["live_peak_bytes"] = graph.livePeakBytes;
     item["peak_step"] = graph.peakStep;
     item["lower_bound_bytes"] = graph.lowerBoundBytes;
-    item["step_names"] = graph.stepNames;
+    item["step_names"] = Json::array();
+    for (const PlannedStep &step : graph.steps)
+      item["step_names"].push_back(step.name);
     item["reference_steps"] = graph.referenceSteps;
+    item["steps"] = Json::array();
+    for (const PlannedStep &step : graph.steps)
+      item["steps"].push_back(toJsonValue(step, strings));
     if (i > 0)
-      item["buffers"] = buffersOf(graph);
+      item["buffers"] = buffersOf(graph, strings);
     graphs.push_back(std::move(item));
   }
   json["graphs"] = std::move(graphs);
+  json["strings"] = std::move(strings.texts);
   return json;
 }
 
 Plan planFrom(const JsonNode &node) {
+  if (int64_t format = node.count("format"); format != kPlanFormat)
+    node.fail("format", "expected " + std::to_string(kPlanFormat) + ", found " +
+                            std::to_string(format) +
+                            (format > kPlanFormat ? ": written by a newer stowage"
+                                                  : ": written by an older stowage; plan again"));
   Plan plan;
   plan.model = node.text("model");
   plan.arenaBytes = node.count("arena_bytes");
@@ -171,15 +295,20 @@ Plan planFrom(const JsonNode &node) {
   plan.alignment = node.count("alignment");
   plan.tensors = countsFrom(node.at("tensors"));
   plan.notes = node.texts("notes");
-  node.forEach("graphs", [&](const JsonNode &graph) { plan.graphs.push_back(graphFrom(graph)); });
+  const std::vector<std::string> strings = node.texts("strings");
+  node.forEach("graphs",
+               [&](const JsonNode &graph) { plan.graphs.push_back(graphFrom(graph, strings)); });
   if (!plan.graphs.empty())
     node.forEach("buffers", [&](const JsonNode &buffer) {
-      plan.graphs.front().buffers.push_back(bufferFrom(buffer));
+      plan.graphs.front().buffers.push_back(bufferFrom(buffer, strings));
     });
+  size_t number = 0;
+  node.forEach("graphs",
+               [&](const JsonNode &graph) { checkNumbers(plan.graphs[number++], graph); });
   return plan;
 }
 
-std::string toJson(const Plan &plan) { return dumpJson(toJsonValue(plan), 2) + "\n"; }
+std::string toJson(const Plan &plan) { return dumpJsonLines(toJsonValue(plan)) + "\n"; }
 
 Plan planFromJson(std::string_view text) {
   Json json = parseJson(text, "plan");

@@ -69,8 +69,8 @@ private:
 
 std::string stepTitle(const GraphPlan &graph, int64_t step) {
   std::string title = "step " + std::to_string(step) + " of " + std::to_string(graph.stepCount);
-  if (step >= 0 && step < static_cast<int64_t>(graph.stepNames.size()))
-    title += " (" + graph.stepNames[step] + ")";
+  if (step >= 0 && step < static_cast<int64_t>(graph.steps.size()))
+    title += " (" + graph.steps[step].name + ")";
   return title;
 }
 
@@ -169,8 +169,8 @@ std::string describeReferences(const Plan &plan) {
   for (const GraphPlan &graph : plan.graphs)
     for (int64_t step : graph.referenceSteps) {
       ++calls;
-      if (step >= 0 && step < static_cast<int64_t>(graph.stepNames.size()))
-        ++kinds[graph.stepNames[step].substr(0, graph.stepNames[step].find(' '))];
+      if (step >= 0 && step < static_cast<int64_t>(graph.steps.size()))
+        ++kinds[graph.steps[step].op];
     }
   if (calls == 0)
     return "";

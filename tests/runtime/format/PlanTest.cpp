@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <sstream>
+
 namespace stow {
 namespace {
 
@@ -96,12 +98,26 @@ TEST(PlanTest, JsonRoundTrips) {
   EXPECT_EQ(toJson(read), text);
   ASSERT_EQ(read.graphs.size(), 2u);
   EXPECT_EQ(read.graphs[1].buffers.size(), 4u);
-  EXPECT_EQ(read.graphs[0].stepNames[3], "matmul_grad");
+  const PlannedStep &step = read.graphs[0].steps[3];
+  EXPECT_EQ(step.name, "matmul of again");
+  EXPECT_EQ(step.op, "matmul");
+  EXPECT_EQ(step.module, "net.matmul");
+  EXPECT_EQ(step.phase, "backward");
+  EXPECT_EQ(step.seconds, 0.0005);
+  EXPECT_THAT(step.reads, ElementsAre(0, 2));
+  EXPECT_THAT(step.writes, ElementsAre(3));
+  EXPECT_EQ(step.recomputes, 1);
+  EXPECT_EQ(read.graphs[0].steps[1].recomputes, std::nullopt);
   const PlannedBuffer &hidden = read.graphs[0].buffers[3];
   EXPECT_EQ(hidden.kind, BufferKind::Activation);
   EXPECT_THAT(hidden.shape, ElementsAre(8, 4));
   EXPECT_THAT(hidden.aliases, ElementsAre("hidden.relu"));
   EXPECT_TRUE(hidden.recomputed);
+  EXPECT_EQ(hidden.module, "net");
+  EXPECT_EQ(hidden.layout, "1,0");
+  EXPECT_EQ(hidden.reason, "computed again instead of kept");
+  EXPECT_EQ(hidden.recomputeSeconds, 0.0005);
+  EXPECT_EQ(read.graphs[0].buffers[0].recomputeSeconds, std::nullopt);
   EXPECT_EQ(read.outsideArenaBytes, 1 << 20);
   EXPECT_EQ(read.extraTimeFraction, 0.125);
   EXPECT_EQ(read.extraTimeBound, 0.0625);
@@ -115,12 +131,12 @@ TEST(PlanTest, JsonHasThePublicKeys) {
   std::vector<std::string> keys;
   for (const auto &item : json.items())
     keys.push_back(item.key());
-  EXPECT_THAT(keys,
-              ElementsAre("model", "arena_bytes", "live_peak_bytes", "lower_bound_bytes",
-                          "logical_bound_bytes", "status", "extra_time_fraction",
-                          "extra_time_bound_fraction", "step_seconds", "cost_source",
-                          "persistent_bytes", "without_recompute_bytes", "outside_arena_bytes",
-                          "alignment", "tensors", "notes", "breakdown", "buffers", "graphs"));
+  EXPECT_THAT(keys, ElementsAre("format", "model", "arena_bytes", "live_peak_bytes",
+                                "lower_bound_bytes", "logical_bound_bytes", "status",
+                                "extra_time_fraction", "extra_time_bound_fraction", "step_seconds",
+                                "cost_source", "persistent_bytes", "without_recompute_bytes",
+                                "outside_arena_bytes", "alignment", "tensors", "notes", "breakdown",
+                                "buffers", "graphs", "strings"));
   ASSERT_EQ(json["buffers"].size(), 6u); // the training step only: one timeline
   const ordered_json &buffer = json["buffers"][2];
   EXPECT_EQ(buffer["name"], "x");
@@ -162,7 +178,44 @@ TEST(PlanTest, JsonErrorsNameTheKey) {
             "plan: buffers[2].end: expected at least begin (1), found 0");
   EXPECT_EQ(changed([](auto &j) { j["graphs"] = 3; }),
             "plan: graphs: expected an array, found the number 3");
+  EXPECT_EQ(changed([](auto &j) { j["graphs"][0]["steps"].erase(4); }),
+            "plan: graphs[0].step_names: expected a name for each of the 4 steps, found 5");
+  EXPECT_EQ(changed([](auto &j) { j["graphs"][0]["step_count"] = 4; }),
+            "plan: graphs[0].steps: expected step_count (4) of them, found 5");
+  EXPECT_EQ(changed([](auto &j) { j["graphs"][0]["steps"][0]["op"] = 99; }),
+            "plan: graphs[0].steps[0].op: expected a number below that of strings (15), found 99");
+  EXPECT_EQ(changed([](auto &j) { j["graphs"][0]["steps"][1]["reads"][1] = 6; }),
+            "plan: graphs[0].steps[1].reads: expected numbers below 6, found 6");
+  EXPECT_EQ(changed([](auto &j) { j["graphs"][1]["steps"][1]["writes"][0] = 4; }),
+            "plan: graphs[1].steps[1].writes: expected numbers below 4, found 4");
+  EXPECT_EQ(changed([](auto &j) { j["graphs"][0]["steps"][3]["recomputes"] = 3; }),
+            "plan: graphs[0].steps[3].recomputes: expected the number of an earlier step, found 3");
+  EXPECT_EQ(changed([](auto &j) { j["buffers"][2]["end"] = 6; }),
+            "plan: graphs[0].buffers[2].end: expected at most step_count (5), found 6");
+  EXPECT_EQ(changed([](auto &j) { j["graphs"][1]["peak_step"] = 2; }),
+            "plan: graphs[1].peak_step: expected a step below 2, found 2");
   EXPECT_EQ(errorOf(ordered_json::array()), "plan: expected an object, found an array");
+}
+
+// Tests that plans of other versions are refused, whatever else they hold.
+TEST(PlanTest, OtherFormats) {
+  EXPECT_EQ(errorOf({{"format", 3}}),
+            "plan: format: expected 2, found 3: written by a newer stowage");
+  EXPECT_EQ(errorOf({{"format", 1}}),
+            "plan: format: expected 2, found 1: written by an older stowage; plan again");
+  EXPECT_EQ(errorOf({{"model", "x"}}), "plan: format: this key is missing");
+}
+
+// Tests that each buffer and each step is one line of the file.
+TEST(PlanTest, RecordsAreLines) {
+  std::istringstream lines(toJson(makeTinyPlan()));
+  int64_t buffers = 0, steps = 0;
+  for (std::string line; std::getline(lines, line);) {
+    buffers += line.find("\"offset\":") != std::string::npos;
+    steps += line.find("\"reads\":") != std::string::npos;
+  }
+  EXPECT_EQ(buffers, 6 + 4);
+  EXPECT_EQ(steps, 5 + 2);
 }
 
 // Tests that text that is no JSON at all fails with a position.

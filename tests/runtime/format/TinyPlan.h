@@ -32,6 +32,20 @@ inline PlannedBuffer makeBuffer(std::string name, BufferKind kind, Shape shape, 
   return buffer;
 }
 
+/// A step that takes half a millisecond.
+inline PlannedStep makeStep(std::string op, std::string phase, std::vector<int64_t> reads,
+                            std::vector<int64_t> writes) {
+  PlannedStep step;
+  step.name = step.op = std::move(op);
+  step.source = "tiny.onnx:" + step.op;
+  step.module = "net." + step.op;
+  step.phase = std::move(phase);
+  step.seconds = 0.0005;
+  step.reads = std::move(reads);
+  step.writes = std::move(writes);
+  return step;
+}
+
 /// Live bytes per step of "train": 256, 392, 456, 384, 192; the arena is 512.
 inline Plan makeTinyPlan() {
   Plan plan;
@@ -53,7 +67,13 @@ inline Plan makeTinyPlan() {
   GraphPlan train;
   train.name = "train";
   train.stepCount = 5;
-  train.stepNames = {"load", "matmul", "loss", "matmul_grad", "sgd"};
+  train.steps = {
+      makeStep("load", "forward", {0}, {2}),     makeStep("matmul", "forward", {0, 2}, {3, 5}),
+      makeStep("loss", "forward", {3}, {4, 5}),  makeStep("matmul", "backward", {0, 2}, {3}),
+      makeStep("sgd", "update", {0, 1}, {0, 1}),
+  };
+  train.steps[3].name = "matmul of again";
+  train.steps[3].recomputes = 1;
   train.livePeakBytes = 456;
   train.peakStep = 2;
   train.lowerBoundBytes = 512;
@@ -67,11 +87,15 @@ inline Plan makeTinyPlan() {
   };
   train.buffers[3].aliases = {"hidden.relu"};
   train.buffers[3].recomputed = true;
+  train.buffers[3].module = "net";
+  train.buffers[3].layout = "1,0";
+  train.buffers[3].reason = "computed again instead of kept";
+  train.buffers[3].recomputeSeconds = 0.0005;
 
   GraphPlan eval;
   eval.name = "eval";
   eval.stepCount = 2;
-  eval.stepNames = {"load", "matmul"};
+  eval.steps = {makeStep("load", "forward", {0}, {2}), makeStep("matmul", "forward", {0, 2}, {3})};
   eval.livePeakBytes = 320;
   eval.peakStep = 1;
   eval.lowerBoundBytes = 320;

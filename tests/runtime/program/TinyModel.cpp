@@ -123,7 +123,10 @@ public:
     GraphPlan graph;
     graph.name = name;
     graph.stepCount = static_cast<int64_t>(steps.size());
-    graph.stepNames = std::move(steps);
+    for (std::string &name : steps) {
+      graph.steps.emplace_back();
+      graph.steps.back().name = graph.steps.back().op = std::move(name);
+    }
     graph.buffers = buffers;
     for (PlannedBuffer &buffer : graph.buffers) {
       buffer.end = graph.stepCount;

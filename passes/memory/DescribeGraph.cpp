@@ -1,0 +1,283 @@
+// A graph's steps and buffers as the plan states them, and why each buffer takes memory.
+#include "passes/memory/DescribePlan.h"
+#include "passes/memory/Liveness.h"
+#include "passes/memory/Passes.h"
+#include "passes/memory/Runs.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+Bytes bytesAttr(Operation *op, StringRef name) {
+  auto attr = op->getAttrOfType<IntegerAttr>(name);
+  return attr ? attr.getInt() : 0;
+}
+
+std::string opNameOf(Operation *op) { return op->getName().stripDialect().str(); }
+
+/// "conv2d_grad_weight of /layer1/conv1/Conv".
+std::string nameOfOp(Operation *op) {
+  std::string source = sourceNameOf(op->getLoc());
+  return source.empty() ? opNameOf(op) : opNameOf(op) + " of " + source;
+}
+
+/// "forward", "backward" or "update".
+std::string phaseOf(Operation *op) {
+  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
+  return phase ? phase.str() : "forward";
+}
+
+/// True for ops of the forward pass, when they run again too.
+bool isForward(Operation *op) { return phaseOf(op) == "forward" || op->hasAttr(kRecomputeAttr); }
+
+/// "3 values", "1 value".
+std::string countOf(size_t number, const char *what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+}
+
+class GraphDescriber {
+public:
+  GraphDescriber(func::FuncOp graph, OpSeconds known)
+      : graph(graph), known(known), liveness(graph), offsets(arenaOffsets(graph)),
+        repeated(repeatedOps(graph)) {
+    for (auto [again, first] : repeated)
+      ++repetitions[first];
+  }
+
+  GraphPlan describe() {
+    plan.name = graph.getSymName().str();
+    plan.stepCount = liveness.commandCount();
+    plan.lowerBoundBytes = bytesAttr(graph, kLowerBoundAttr);
+    for (const Storage &storage : liveness.storages())
+      plan.buffers.push_back(describeStorage(storage));
+    for (Operation &op : graph.getBody().front())
+      if (auto command = liveness.commandOf(&op))
+        addStep(&op, *command);
+    if (plan.steps.empty()) {
+      PlannedStep step;
+      step.name = "nothing to compute";
+      plan.steps.push_back(step);
+    }
+    const std::vector<Bytes> live = liveness.liveBytes();
+    const auto most = std::max_element(live.begin(), live.end());
+    plan.livePeakBytes = *most;
+    plan.peakStep = most - live.begin();
+    return std::move(plan);
+  }
+
+private:
+  double secondsOf(Operation *op) const { return known ? known(op) : 0; }
+
+  std::string nameOfValue(Value value) {
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      auto name = graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr);
+      return name ? name.str() : "argument";
+    }
+    auto result = cast<OpResult>(value);
+    Operation *op = result.getOwner();
+    bool isNode = !op->hasAttr(kPhaseAttr) && op->getNumResults() == 1;
+    std::string source = sourceNameOf(op->getLoc());
+    std::string name = isNode && !source.empty() ? source : nameOfOp(op);
+    if (op->getNumResults() > 1)
+      name += "#" + std::to_string(result.getResultNumber());
+    return name;
+  }
+
+  static bool isReturned(const Storage &storage) {
+    return llvm::any_of(storage.values, [](Value value) {
+      return llvm::any_of(value.getUsers(),
+                          [](Operation *user) { return user->hasTrait<OpTrait::IsTerminator>(); });
+    });
+  }
+
+  BufferKind kindOf(const Storage &storage) {
+    Value first = storage.values.front();
+    if (auto argument = dyn_cast<BlockArgument>(first)) {
+      StringRef kind = kindOfArgument(graph, argument.getArgNumber());
+      return kind == "parameter"   ? BufferKind::Parameter
+             : kind == "statistic" ? BufferKind::Statistic
+             : kind == "optimizer" ? BufferKind::Optimizer
+                                   : BufferKind::Input;
+    }
+    if (isReturned(storage))
+      return BufferKind::Output;
+    return isForward(first.getDefiningOp()) ? BufferKind::Activation : BufferKind::Gradient;
+  }
+
+  /// A storage is named after the first of its values that fill it: a concat's result, not its
+  /// inputs.
+  PlannedBuffer describeStorage(const Storage &storage) {
+    Value first = *llvm::find_if(storage.values, [&](Value v) { return liveness.isWhole(v); });
+    auto type = cast<RankedTensorType>(first.getType());
+    PlannedBuffer buffer;
+    buffer.name = nameOfValue(first);
+    buffer.kind = kindOf(storage);
+    buffer.dtype = dtypeOf(type.getElementType());
+    buffer.shape = Shape(type.getShape().begin(), type.getShape().end());
+    buffer.source = sourcePlaceOf(first.getLoc());
+    buffer.module = modulePathOf(first.getLoc());
+    if (Layout layout = layoutOf(type); !layout.isRowMajor())
+      buffer.layout = formatLayout(layout);
+    buffer.offset = offsets.lookup(first);
+    buffer.size = storage.size;
+    buffer.logicalSize = logicalBytesOf(storage);
+    buffer.begin = storage.begin;
+    buffer.end = storage.end;
+    for (Value value : storage.values)
+      if (value != first)
+        buffer.aliases.push_back(nameOfValue(value));
+    Operation *op = first.getDefiningOp();
+    buffer.recomputed = op && op->hasAttr(kRecomputeAttr);
+    buffer.reason = reasonOf(storage, buffer.kind);
+    if (buffer.kind == BufferKind::Activation)
+      buffer.recomputeSeconds = recomputeSecondsOf(storage);
+    return buffer;
+  }
+
+  /// Why a value is there at all, and for how long.
+  std::string purposeOf(const Storage &storage, BufferKind kind) const {
+    switch (kind) {
+    case BufferKind::Parameter:
+    case BufferKind::Statistic:
+    case BufferKind::Optimizer:
+      return "kept from step to step";
+    case BufferKind::Input:
+      return "filled before the step";
+    case BufferKind::Output:
+      return "read after the step";
+    case BufferKind::Workspace:
+      return "scratch space of one library call";
+    case BufferKind::Activation:
+    case BufferKind::Gradient:
+      break;
+    }
+    size_t again = 0;
+    for (Value value : storage.values) {
+      if (Operation *op = value.getDefiningOp(); op && op->hasAttr(kRecomputeAttr))
+        return "computed again instead of kept";
+      again = std::max(again, repetitions.lookup(value.getDefiningOp()));
+    }
+    if (again > 0)
+      return "dropped early, computed again " +
+             (again == 1 ? "once" : std::to_string(again) + " times");
+    if (kind == BufferKind::Gradient)
+      return "gradient, until its last reader";
+    return isReadBackward(storage) ? "kept for the backward pass" : "until its last reader";
+  }
+
+  bool isReadBackward(const Storage &storage) const {
+    return llvm::any_of(storage.values, [&](Value value) {
+      return llvm::any_of(value.getUsers(), [&](Operation *user) {
+        return phaseOf(user) != "forward" && liveness.commandOf(user);
+      });
+    });
+  }
+
+  /// Its purpose, and the further values that lie in it.
+  std::string reasonOf(const Storage &storage, BufferKind kind) const {
+    size_t overwriting = 0, inside = 0, views = 0;
+    for (Value value : storage.values) {
+      auto result = dyn_cast<OpResult>(value);
+      if (!result)
+        continue;
+      Operation *op = result.getOwner();
+      auto alias = dyn_cast<AliasOpInterface>(op);
+      const bool isView = launchesNothing(op) && alias && alias.getViewedOperand();
+      if (isView)
+        ++views;
+      else if (sharedOperand(result))
+        ++overwriting;
+      else if (!liveness.isWhole(value))
+        ++inside;
+    }
+    std::string text = purposeOf(storage, kind);
+    if (overwriting)
+      text += "; " + countOf(overwriting, "result") + " written over it";
+    if (inside)
+      text += "; " + countOf(inside, "part") + " written in place, never copied";
+    if (views)
+      text += "; " + countOf(views, "view");
+    return text;
+  }
+
+  /// All commands that write into the storage, once; absent where a time is missing.
+  std::optional<double> recomputeSecondsOf(const Storage &storage) const {
+    double seconds = 0;
+    llvm::SmallPtrSet<Operation *, 4> counted;
+    for (Value value : storage.values) {
+      Operation *op = value.getDefiningOp();
+      if (!op || !liveness.commandOf(op) || !isForward(op) || !counted.insert(op).second)
+        continue;
+      const double own = secondsOf(op);
+      if (own <= 0)
+        return std::nullopt;
+      seconds += own;
+    }
+    // Whole nanoseconds, so that the sum does not depend on its order.
+    return seconds > 0 ? std::optional(std::round(seconds * 1e9) / 1e9) : std::nullopt;
+  }
+
+  void addStep(Operation *op, int64_t command) {
+    PlannedStep step;
+    step.name = nameOfOp(op);
+    step.op = opNameOf(op);
+    step.source = sourcePlaceOf(op->getLoc());
+    step.module = modulePathOf(op->getLoc());
+    step.phase = phaseOf(op);
+    step.seconds = secondsOf(op);
+    for (Value value : op->getOperands())
+      if (!value.getDefiningOp<ConstantOp>())
+        step.reads.push_back(liveness.storageOf(value));
+    for (Value value : op->getResults())
+      step.writes.push_back(liveness.storageOf(value));
+    if (Operation *first = repeated.lookup(op))
+      step.recomputes = liveness.commandOf(first);
+    if (op->hasAttr(kReferenceAttr))
+      plan.referenceSteps.push_back(command);
+    if (bytesAttr(op, kWorkspaceAttr)) {
+      step.writes.push_back(static_cast<int64_t>(plan.buffers.size()));
+      addWorkspace(op, command);
+    }
+    for (std::vector<int64_t> *list : {&step.reads, &step.writes}) {
+      llvm::sort(*list);
+      list->erase(llvm::unique(*list), list->end());
+    }
+    plan.steps.push_back(std::move(step));
+  }
+
+  void addWorkspace(Operation *op, int64_t command) {
+    PlannedBuffer buffer;
+    buffer.name = "workspace: " + nameOfOp(op);
+    buffer.kind = BufferKind::Workspace;
+    buffer.dtype = DType::U8;
+    buffer.size = buffer.logicalSize = bytesAttr(op, kWorkspaceAttr);
+    buffer.shape = {buffer.size};
+    buffer.source = sourcePlaceOf(op->getLoc());
+    buffer.module = modulePathOf(op->getLoc());
+    buffer.offset = bytesAttr(op, kWorkspaceOffsetAttr);
+    buffer.begin = command;
+    buffer.end = command + 1;
+    buffer.reason = purposeOf({}, BufferKind::Workspace);
+    plan.buffers.push_back(std::move(buffer));
+  }
+
+  func::FuncOp graph;
+  OpSeconds known;
+  Liveness liveness;
+  llvm::DenseMap<Value, Bytes> offsets;
+  llvm::DenseMap<Operation *, Operation *> repeated; ///< first runs by clone
+  llvm::DenseMap<Operation *, size_t> repetitions;   ///< by first run
+  GraphPlan plan;
+};
+
+} // namespace
+
+GraphPlan describeGraph(func::FuncOp graph, OpSeconds secondsOf) {
+  return GraphDescriber(graph, secondsOf).describe();
+}
+
+} // namespace stow
