@@ -233,6 +233,33 @@ void runRange(void *data) {
   split.call(split.body, begin, begin + share + (self.number < rest ? 1 : 0));
 }
 
+/// The thread count of the libgomp that the process has loaded, if any: other users of it, such as
+/// PyTorch, have one of their own on this thread. Found in libgomp itself, because this program may
+/// define omp_get_max_threads.
+struct ProcessOpenMp {
+  void (*setMost)(int) = nullptr;
+  int (*most)() = nullptr;
+
+  static const ProcessOpenMp &get() {
+    static const ProcessOpenMp found;
+    return found;
+  }
+
+private:
+  ProcessOpenMp() {
+    void *set = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+    Dl_info info{};
+    if (!set || !dladdr(set, &info))
+      return;
+    if (void *library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)) {
+      setMost = reinterpret_cast<void (*)(int)>(set);
+      most = reinterpret_cast<int (*)()>(dlsym(library, "omp_get_max_threads"));
+    }
+    if (!most)
+      setMost = nullptr;
+  }
+};
+
 } // namespace
 
 int64_t availableProcessors() {
@@ -246,10 +273,20 @@ int64_t availableProcessors() {
 
 void setThreads(int64_t threads) {
   self.limit = std::clamp<int64_t>(threads, 1, maxThreads);
-  static const auto tellLibgomp =
-      reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
-  if (tellLibgomp)
-    tellLibgomp(static_cast<int>(self.limit));
+  if (ProcessOpenMp::get().setMost)
+    ProcessOpenMp::get().setMost(static_cast<int>(self.limit));
+}
+
+ThreadScope::ThreadScope(int64_t threads) : previous(self.limit) {
+  if (ProcessOpenMp::get().most)
+    previousOpenMp = ProcessOpenMp::get().most();
+  setThreads(threads);
+}
+
+ThreadScope::~ThreadScope() {
+  self.limit = previous;
+  if (previousOpenMp > 0)
+    ProcessOpenMp::get().setMost(previousOpenMp);
 }
 
 int64_t currentThreads() { return self.limit; }

@@ -30,16 +30,18 @@ int64_t currentThreads();
 /// The number of processors this process may run on, at least 1.
 int64_t availableProcessors();
 
-/// Sets the thread count for a scope and restores the previous one at its end.
+/// Sets the thread count for a scope and restores at its end the previous one, and what libgomp
+/// had: a process that loads a shared library may have chosen that for its own use.
 class ThreadScope {
 public:
-  explicit ThreadScope(int64_t threads) : previous(currentThreads()) { setThreads(threads); }
-  ~ThreadScope() { setThreads(previous); }
+  explicit ThreadScope(int64_t threads);
+  ~ThreadScope();
   ThreadScope(const ThreadScope &) = delete;
   ThreadScope &operator=(const ThreadScope &) = delete;
 
 private:
   int64_t previous;
+  int previousOpenMp = 0; ///< 0: the process has no libgomp
 };
 
 namespace detail {

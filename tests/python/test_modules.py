@@ -125,6 +125,59 @@ class Modules(unittest.TestCase):
         optimizer = torch.optim.Adam(module.parameters(), lr=0.01, betas=(0.8, 0.99), weight_decay=0.1)
         self.assert_follows(module, batches, nn.MSELoss(), nn.MSELoss(), optimizer)
 
+    def test_losses_of_torch(self) -> None:
+        """Each with settings that are not the defaults, and a module that gives what the loss reads."""
+        classes, values = torch.tensor([0, 2, 1, 2]), torch.randn(4, 3)
+        shares, weight = torch.softmax(torch.randn(4, 3), 1), torch.tensor([0.5, 2.0, 1.0])
+        for loss, target, last in (
+            (nn.CrossEntropyLoss(weight=weight, ignore_index=1, label_smoothing=0.1), classes, nn.Identity()),
+            (nn.NLLLoss(weight=weight, ignore_index=0, reduction="sum"), classes, nn.LogSoftmax(1)),
+            (nn.BCEWithLogitsLoss(pos_weight=weight), torch.sigmoid(values), nn.Identity()),
+            (nn.KLDivLoss(reduction="batchmean"), shares, nn.LogSoftmax(1)),
+            (nn.KLDivLoss(log_target=True), shares.log(), nn.LogSoftmax(1)),
+            (nn.L1Loss(reduction="sum"), values, nn.Identity()),
+            (nn.SmoothL1Loss(beta=0.5), values, nn.Identity()),
+            (nn.HuberLoss(delta=0.25), values, nn.Identity()),
+        ):
+            with self.subTest(loss=loss):
+                module = nn.Sequential(nn.Linear(5, 3), last)
+                batches = [(torch.randn(4, 5), target) for _ in range(3)]
+                self.assert_follows(module, batches, loss, loss, torch.optim.SGD(module.parameters(), lr=0.05))
+
+    def test_optimizers_of_torch(self) -> None:
+        for kind, settings in (
+            (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
+            (torch.optim.Adam, {"lr": 0.01, "amsgrad": True, "eps": 1e-6}),
+            (torch.optim.AdamW, {"lr": 0.01, "betas": (0.8, 0.9)}),
+            (torch.optim.RMSprop, {"lr": 0.01, "alpha": 0.9, "momentum": 0.5, "centered": True, "eps": 1e-6}),
+            (torch.optim.Adagrad, {"lr": 0.05, "lr_decay": 0.1, "initial_accumulator_value": 0.1}),
+            (torch.optim.Adafactor, {"lr": 0.05, "beta2_decay": -0.5, "d": 1.5, "weight_decay": 0.1}),
+        ):
+            with self.subTest(optimizer=kind.__name__):
+                module = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
+                batches = [(torch.randn(4, 6), torch.randn(4, 2)) for _ in range(3)]
+                self.assert_follows(module, batches, nn.MSELoss(), nn.MSELoss(), kind(module.parameters(), **settings))
+
+    def test_leaves_the_threads_of_torch_alone(self) -> None:
+        """The process's libgomp serves both; a step must not change what PyTorch was told."""
+        module, x, target = nn.Linear(3, 2), torch.randn(4, 3), torch.randn(4, 2)
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            step = stowage.compile(module, x, loss="mse", threads=3 - count)
+            step(x, target)
+            step.eval(x)
+            self.assertEqual(torch.get_num_threads(), count)
+
+    def test_groups_of_parameters(self) -> None:
+        """Rates and decays by group; what no group has stays, as in PyTorch."""
+        module = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2))
+        matrices, vectors = ([p for p in (*module[0].parameters(), *module[4].parameters()) if p.dim() == rank] for rank in (2, 1))
+        optimizer = torch.optim.AdamW([{"params": matrices}, {"params": vectors, "weight_decay": 0.0, "lr": 0.05}], lr=0.01, weight_decay=0.5)
+        batches = [(torch.randn(4, 6), torch.randn(4, 2)) for _ in range(3)]
+        before = module[2].weight.detach().clone()
+        step = self.assert_follows(module, batches, nn.MSELoss(), nn.MSELoss(), optimizer)
+        self.assertTrue(torch.equal(step.state_dict()["2.weight"], before))
+
     def test_export_keeps_norms_and_dropout(self) -> None:
         module = Convolutional().eval()
         before = {name: value.clone() for name, value in module.state_dict().items()}
@@ -168,10 +221,21 @@ class Modules(unittest.TestCase):
         module = nn.Linear(3, 2)
         with self.assertRaisesRegex(ValueError, "needs example_inputs"):
             stowage.compile(module)
-        with self.assertRaisesRegex(ValueError, "HuberLoss has no counterpart"):
-            stowage.compile(module, torch.randn(2, 3), loss=nn.HuberLoss())
-        with self.assertRaisesRegex(ValueError, "amsgrad=True has no counterpart"):
-            stowage.compile(module, torch.randn(2, 3), optimizer=torch.optim.Adam(module.parameters(), amsgrad=True))
+        with self.assertRaisesRegex(ValueError, "CTCLoss has no counterpart"):
+            stowage.compile(module, torch.randn(2, 3), loss=nn.CTCLoss())
+        used = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+        module(torch.randn(2, 3)).sum().backward()
+        used.step()
+        apart = [{"params": [module.weight]}, {"params": [module.bias], "betas": (0.5, 0.9)}]
+        for optimizer, message in (
+            (torch.optim.Adam(module.parameters(), maximize=True), "maximize=True has no counterpart"),
+            (torch.optim.NAdam(module.parameters()), "NAdam has no counterpart"),
+            (torch.optim.SGD(nn.Linear(3, 2).parameters()), "none of the module's"),
+            (torch.optim.Adam(apart), "differ in lr and weight_decay only"),
+            (used, "has taken steps already"),
+        ):
+            with self.assertRaisesRegex(ValueError, message):
+                stowage.compile(module, torch.randn(2, 3), loss="mse", optimizer=optimizer)
         with self.assertRaisesRegex(stowage.ExportError, "rows in dimension 0"):
             stowage.export(nn.Bilinear(2, 2, 2), (torch.randn(2, 2), torch.randn(3, 2)), self.path)
 
