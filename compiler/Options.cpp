@@ -216,8 +216,10 @@ OptimizerSpec parseOptimizer(const std::string &text) {
 
 GroupSpec parseGroup(const std::string &text) {
   GroupSpec spec;
-  spec.pattern = text.substr(0, text.find(':'));
-  auto settings = splitSettings(text);
+  // Names may hold colons, settings hold none.
+  const size_t colon = text.rfind(':');
+  spec.pattern = text.substr(0, colon);
+  auto settings = splitSettings(colon == std::string::npos ? "" : text.substr(colon));
   if (spec.pattern.empty() || settings.empty())
     throw Error::badInput("--group=" + text +
                           ": expected PATTERN:weight-decay=X,lr-scale=Y, either or both");

@@ -50,7 +50,9 @@ FailureOr<SmallVector<ParameterGroup>> assignGroups(ModuleOp module, ArrayRef<St
     return failure();
   SmallVector<llvm::GlobPattern> globs;
   for (const ParameterGroup &rule : rules) {
-    auto glob = llvm::GlobPattern::create(rule.pattern);
+    // A list of names in braces may hold every parameter of a model.
+    constexpr size_t kMostAlternatives = 1 << 20;
+    auto glob = llvm::GlobPattern::create(rule.pattern, kMostAlternatives);
     if (!glob) {
       return module.emitError() << "group \"" << rule.pattern
                                 << "\" is no pattern: " << llvm::toString(glob.takeError());

@@ -12,6 +12,7 @@ import numpy as np
 
 from . import _tool
 from ._library import Library, Model
+from ._specs import is_trained
 
 # A gradient is read off the state: the step subtracts RATE times it. With a large power of two, rounding the new value
 # costs a relative error of the gradient, not one of the parameter.
@@ -148,10 +149,11 @@ def initializers_of(path: Any) -> "set[str]":
     return {tensor.name for tensor in onnx.load(str(path), load_external_data=False).graph.initializer}
 
 
-def frozen_flags(module: Any, path: Any) -> "list[str]":
-    """--freeze for the parameters that the module does not train."""
+def frozen_flags(module: Any, path: Any, optimizer: Any = "sgd") -> "list[str]":
+    """--freeze for the parameters that the module or the optimizer does not train."""
     held = initializers_of(path)
-    frozen = [name for name, parameter in module.named_parameters() if not parameter.requires_grad and name in held]
+    every = module.named_parameters(remove_duplicate=False)
+    frozen = [name for name, parameter in every if not is_trained(optimizer, parameter) and name in held]
     return [f"--freeze={','.join(frozen)}"] if frozen else []
 
 

@@ -27,7 +27,8 @@ class _Source:
         self.folder = Path(tempfile.mkdtemp(prefix="stowage-"))
         self.module_state: "dict[str, Any]" = {}
         self.aliases: "dict[str, str]" = {}
-        self.flags = [f"--loss={_specs.loss_flag(loss)}", f"--optimizer={_specs.optimizer_flag(optimizer)}"]
+        module = model if _is_module(model) else None
+        self.flags = [f"--loss={_specs.loss_flag(loss)}", *_specs.optimizer_flags(optimizer, module)]
         if threads is not None:
             self.flags.append(f"--threads={threads}")
         self.flags += flags
@@ -44,7 +45,7 @@ class _Source:
             self.batch = batch_of(*example_arguments(example_inputs))
         self.path = str(self.folder / f"{type(model).__name__}.onnx")
         export(model, example_inputs, self.path, check=check, binary=binary)
-        self.flags += frozen_flags(model, self.path)
+        self.flags += frozen_flags(model, self.path, optimizer)
         self._remember(model)
 
     def _remember(self, module: Any) -> None:
