@@ -401,7 +401,10 @@ std::string describeChanges(const ExportFindings &findings, const std::string &p
   if (findings.changes.size() > kShown)
     text += "\n  and " + std::to_string(findings.changes.size() - kShown) + " more";
   return text +
-         "\nexport it for training:\n"
+         "\nexport it for training, with the package in python/ or with PyTorch alone:\n"
+         "  stowage.export(model, args, \"" +
+         file +
+         "\")\n"
          "  torch.onnx.export(model.train(), args, \"" +
          file +
          "\", dynamo=False, "
