@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Step times of the zoo's models: Stowage beside PyTorch of today, in turns inside one process.
+
+  scripts/install.sh python && build/python/bin/python benchmarks/pytorch/paired_steps.py
+  .../paired_steps.py --models=torchvision/resnet18,timm/levit_128s --peers=eager,channels-last,compile --rounds=9
+
+Each round times some steps of Stowage and of each peer; the order turns with every round (ABBA). Printed are the medians
+of wall time per step, their ratio, and the ratio of processor time, which is steadier beside other load. Both sides have
+the same number of threads. Models and batches are python/zoo/models.py's, the optimizer is SGD with momentum; a step is
+forward, cross-entropy, backward and update on a batch in memory, which Stowage's side copies into its arena each time.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "python/zoo")]
+
+import models as zoo  # noqa: E402
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+
+import stowage  # noqa: E402
+
+DEFAULT_MODELS = ("torchvision/convnext_tiny,torchvision/vit_b_16,torchvision/swin_t,timm/deit_tiny_patch16_224,torchvision/efficientnet_b0,"
+                  "torchvision/mobilenet_v2,torchvision/mobilenet_v3_small,timm/mixer_s32_224,torchvision/resnet18")  # fmt: skip
+PEERS = ("eager", "channels-last", "compile")
+RATE, MOMENTUM = 1e-3, 0.9
+
+
+def peer_step(case: Any, mode: str) -> Callable[[], Any]:
+    """One training step of PyTorch on the case's batch."""
+    module = case.module
+    inputs = list(case.inputs.values())
+    if mode == "channels-last":
+        module = module.to(memory_format=torch.channels_last)
+        inputs = [x.to(memory_format=torch.channels_last) if x.dim() == 4 else x for x in inputs]
+    forward = torch.compile(module) if mode == "compile" else module
+    optimizer = torch.optim.SGD(module.parameters(), lr=RATE, momentum=MOMENTUM)
+
+    def step() -> float:
+        optimizer.zero_grad(set_to_none=True)
+        loss = F.cross_entropy(forward(*inputs).movedim(case.class_axis, 1), case.target)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def our_step(case: Any, binary: Any, threads: int) -> Callable[[], Any]:
+    step = stowage.compile(case.module, tuple(case.inputs.values()), loss=f"cross-entropy:class-axis={case.class_axis}",
+                           optimizer=f"sgd:lr={RATE},momentum={MOMENTUM}", threads=threads, binary=binary)  # fmt: skip
+    return lambda: step(*case.inputs.values(), case.target)
+
+
+def timed(step: Callable[[], Any], seconds: float) -> "tuple[float, float]":
+    """(wall, processor) milliseconds per step, over at least one step and about `seconds`."""
+    count, begin, processor = 0, time.perf_counter(), time.process_time()
+    while count == 0 or time.perf_counter() - begin < seconds:
+        step()
+        count += 1
+    return 1e3 * (time.perf_counter() - begin) / count, 1e3 * (time.process_time() - processor) / count
+
+
+def fresh_case(name: str) -> Any:
+    torch.manual_seed(0)
+    case = zoo.all_cases()[name]()
+    zoo.switch_off_randomness(case.module)
+    case.module.train()
+    return case
+
+
+def compare(name: str, args: argparse.Namespace) -> None:
+    steps = {"Stowage": our_step(fresh_case(name), args.stowage, args.threads)}
+    for mode in args.peers.split(","):
+        steps[mode] = peer_step(fresh_case(name), mode)
+    for step in steps.values():
+        step(), step()
+    wall: "dict[str, list[float]]" = {side: [] for side in steps}
+    processor: "dict[str, list[float]]" = {side: [] for side in steps}
+    for number in range(args.rounds):
+        for side in list(steps)[:: 1 if number % 2 == 0 else -1]:
+            one, other = timed(steps[side], args.seconds)
+            wall[side].append(one)
+            processor[side].append(other)
+    ours, ours_processor = statistics.median(wall["Stowage"]), statistics.median(processor["Stowage"])
+    batch = next(iter(fresh_case(name).inputs.values())).shape
+    for side in list(steps)[1:]:
+        theirs, theirs_processor = statistics.median(wall[side]), statistics.median(processor[side])
+        print(f"| {name} | {'x'.join(map(str, batch))} | {side} | {ours:.2f} | {theirs:.2f} | **{ours / theirs:.2f}** "
+              f"| {ours_processor / theirs_processor:.2f} |", flush=True)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=DEFAULT_MODELS, help="names of the zoo, with commas between")
+    parser.add_argument("--peers", default="eager", help=f"of {', '.join(PEERS)}; default: eager")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0, help="per side and round, at least one step")
+    parser.add_argument("--stowage", default=None, help="the compiler; default: as python/stowage finds it")
+    args = parser.parse_args()
+    cases = zoo.all_cases()
+    for name in args.models.split(","):
+        if name not in cases:
+            parser.error(f"no model named '{name}'; python/zoo/models.py has {len(cases)}")
+    for peer in args.peers.split(","):
+        if peer not in PEERS:
+            parser.error(f"no peer named '{peer}'; known are {', '.join(PEERS)}")
+    torch.set_num_threads(args.threads)
+    print(f"PyTorch {torch.__version__}, {args.threads} thread(s), SGD with momentum, {args.rounds} rounds\n")
+    print("| model | batch | peer | ours, ms | PyTorch, ms | wall ratio | processor ratio |\n|---|---|---|---:|---:|---:|---:|")
+    for name in args.models.split(","):
+        compare(name, args)
+
+
+if __name__ == "__main__":
+    main()
