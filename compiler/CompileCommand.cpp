@@ -109,31 +109,6 @@ void printTensors(MLIRContext &context, const CompileOptions &options) {
 
 } // namespace
 
-std::string takePlanFormat(std::vector<std::string> &arguments) {
-  std::string format = "text";
-  for (auto word = arguments.begin(); word != arguments.end();) {
-    bool isAlone = *word == "--format";
-    if (!isAlone && !word->starts_with("--format=")) {
-      ++word;
-      continue;
-    }
-    if (isAlone && std::next(word) == arguments.end())
-      throw Error::badInput("flag --format has no value; known are text, json, csv");
-    format = isAlone ? *std::next(word) : word->substr(std::string("--format=").size());
-    word = arguments.erase(word, std::next(word, isAlone ? 2 : 1));
-  }
-  if (format != "text" && format != "json" && format != "csv")
-    throw Error::badInput("unknown format \"" + format + "\"; known are text, json, csv");
-  return format;
-}
-
-void printPlan(const Plan &plan, const std::string &format) {
-  std::string report = format == "json"  ? toJson(plan)
-                       : format == "csv" ? toCsv(plan)
-                                         : renderText(plan, ReportOptions());
-  std::fwrite(report.data(), 1, report.size(), stdout);
-}
-
 int compileCommand(const std::vector<std::string> &arguments) {
   CompileOptions options = parseCompileOptions(arguments, /*wantsOutput=*/true);
   if (options.outputPath.empty() && options.stopAfter == Form::Program && !options.listParameters)
@@ -170,7 +145,7 @@ int compileCommand(const std::vector<std::string> &arguments) {
 
 int planCommand(const std::vector<std::string> &arguments) {
   std::vector<std::string> rest = arguments;
-  std::string format = takePlanFormat(rest);
+  const std::string format = takePlanFormat(rest), output = takeOutput(rest);
   CompileOptions options = parseCompileOptions(rest, /*wantsOutput=*/false);
   MLIRContext context;
   prepareContext(context);
@@ -184,7 +159,7 @@ int planCommand(const std::vector<std::string> &arguments) {
     printForm(*compiled.module);
     return 0;
   }
-  printPlan(compiled.plan, format);
+  writePlan(compiled.plan, format, output);
   if (options.timing)
     printTiming(timer);
   return 0;

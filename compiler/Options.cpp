@@ -256,7 +256,7 @@ CompileOptions parseCompileOptions(const std::vector<std::string> &arguments, bo
     const std::string &word = arguments[i];
     if (word == "-o") {
       if (!wantsOutput)
-        throw Error::badInput("-o belongs to stowage compile; a plan goes to standard output");
+        throw Error::badInput("this command prints its answer; leave -o out");
       if (i + 1 == arguments.size())
         throw Error::badInput("-o needs a value: -o FILE");
       options.outputPath = arguments[++i];

@@ -5,7 +5,6 @@
 #include "compiler/Pipeline.h"
 #include "compiler/Planning.h"
 #include "compiler/Registration.h"
-#include "runtime/base/AtomicFile.h"
 #include "runtime/program/Flags.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -16,31 +15,6 @@
 using namespace mlir;
 
 namespace stow {
-namespace {
-
-/// Takes "--name=VALUE" out of the words; the last one counts.
-std::optional<std::string> takeFlag(std::vector<std::string> &words, const std::string &name) {
-  std::optional<std::string> value;
-  const std::string prefix = "--" + name + "=";
-  std::erase_if(words, [&](const std::string &word) {
-    if (!word.starts_with(prefix))
-      return false;
-    value = word.substr(prefix.size());
-    return true;
-  });
-  return value;
-}
-
-void writeOut(const std::string &text, const std::string &path) {
-  if (path.empty()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return;
-  }
-  writeFile(path, text);
-}
-
-} // namespace
-
 int frontierCommand(const std::vector<std::string> &arguments) {
   std::vector<std::string> words = arguments;
   std::string format = takeFlag(words, "format").value_or("text");
@@ -65,7 +39,7 @@ int frontierCommand(const std::vector<std::string> &arguments) {
   Frontier frontier = findFrontier(planner, costs, step);
   frontier.model = std::filesystem::path(options.modelPath).filename().string();
   reportRefusals(planner, std::nullopt);
-  writeOut(renderFrontier(frontier, format), options.outputPath);
+  writeReport(renderFrontier(frontier, format), options.outputPath);
   return 0;
 }
 

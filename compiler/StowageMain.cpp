@@ -23,7 +23,9 @@ struct Command {
   bool compiles, writes;
 };
 
-constexpr const char *planFormat = "  --format=NAME   text, json or csv (default: text)\n";
+constexpr const char *planFormat =
+    "  --format=NAME   text, json, csv, perfetto, memory-viz or dot (default: text)\n"
+    "  -o FILE         write there instead of to standard output\n";
 const Command commands[] = {
     {"compile", "MODEL -o OUT [flags]", "an executable: OUT train --data=x.npz",
      stow::compileCommand, "", true, true},
@@ -35,7 +37,14 @@ const Command commands[] = {
     {"max-batch", "MODEL --memory-budget=BYTES [flags]", "the largest batch that fits",
      stow::maxBatchCommand, "  --limit=N       the largest batch tried (default: 1048576)\n", true,
      false},
-    {"inspect", "OUT [flags]", "the report of an executable", stow::inspectCommand, planFormat,
+    {"inspect", "FILE [flags]", "the report of an executable, a plan's JSON or a model",
+     stow::inspectCommand, planFormat, false, false},
+    {"diff", "A B [flags]", "two plans, models or executables compared", stow::diffCommand,
+     "  --format=NAME   text or json (default: text)\n"
+     "  --rows=N        buffers listed (default: 20)\n"
+     "  -o FILE         write there instead of to standard output\n"
+     "With a model: the flags of stowage plan, for both.\n"
+     "Exit code 1 when the arena of B is larger than that of A, 2 for bad input.\n",
      false, false},
 };
 

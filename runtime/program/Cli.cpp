@@ -9,7 +9,9 @@
 #include "runtime/program/MemorySummary.h"
 #include "runtime/program/Progress.h"
 #include "runtime/program/Trainer.h"
+#include "runtime/report/Formats.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -124,11 +126,16 @@ Flags evalFlags(EvalOptions &options) {
 
 Flags planFlags(PlanOptions &options) {
   Flags flags;
-  flags.value("format", "NAME", "text, json or csv (default: text)", [&](const std::string &text) {
-    if (text != "text" && text != "json" && text != "csv")
-      throw Error::badInput("--format: expected text, json or csv, found '" + text + "'");
-    options.format = text;
-  });
+  std::string known;
+  for (const PlanFormat &format : planFormatTable())
+    known += (known.empty() ? "" : ", ") + std::string(format.name);
+  flags.value(
+      "format", "NAME", known + " (default: text)", [&options, known](const std::string &text) {
+        if (std::ranges::find(planFormatTable(), text, &PlanFormat::name) ==
+            planFormatTable().end())
+          throw Error::badInput("--format: expected one of " + known + ", found '" + text + "'");
+        options.format = text;
+      });
   flags.value(
       "rows", "N", "buffers listed at the peak (default: 20)",
       [&](const std::string &text) { options.report.liveRows = parseCount("rows", text, 0); });
@@ -190,12 +197,11 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
 }
 
 int printPlan(const Program &program, const PlanOptions &options) {
-  if (options.format == "json")
-    printRaw(toJson(program.plan));
-  else if (options.format == "csv")
-    printRaw(toCsv(program.plan));
-  else
+  if (options.format == "text")
     printRaw(renderText(program.plan, options.report));
+  else
+    printRaw(std::ranges::find(planFormatTable(), options.format, &PlanFormat::name)
+                 ->render(program.plan));
   return 0;
 }
 

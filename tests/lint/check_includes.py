@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tree import SOURCES, Finding, files, main, read
 
-RUNTIME = ["runtime/include", "runtime/base", "runtime/format", "runtime/host", "runtime/cuda", "runtime/data", "runtime/program"]
+RUNTIME = ["runtime/include", "runtime/base", "runtime/format", "runtime/report", "runtime/host", "runtime/cuda", "runtime/data", "runtime/program"]
 PURE = ["runtime/base", "ir/plan", "passes/solvers"]
 
 # room: (rooms or headers it may include, whether it may include MLIR and LLVM). The longest prefix of a path is its room.
@@ -17,6 +17,7 @@ ARROWS: dict[str, tuple[list[str], bool]] = {
     "runtime/include": ([], False),
     "runtime/base": ([], False),
     "runtime/format": (["runtime/base"], False),
+    "runtime/report": (["runtime/base", "runtime/format"], False),
     "runtime/host": (["runtime/base", "runtime/format"], False),
     "runtime/cuda": (["runtime/base", "runtime/format"], False),
     "runtime/data": (["runtime/base", "runtime/format"], False),

@@ -412,7 +412,8 @@ TEST_F(CliTest, PlanFormats) {
   Result json = run(program, {"plan", "--format", "json"});
   EXPECT_EQ(nlohmann::json::parse(json.out)["arena_bytes"], program.plan.arenaBytes);
   EXPECT_THAT(run(program, {"plan", "--format=csv"}).out, StartsWith("id,lower,upper,size,offset"));
-  EXPECT_THAT(errorOf({"plan", "--format=xml"}), HasSubstr("expected text, json or csv"));
+  EXPECT_THAT(errorOf({"plan", "--format=xml"}),
+              HasSubstr("expected one of text, json, csv, perfetto"));
 }
 
 TEST_F(CliTest, HelpAndMistypedCommands) {

@@ -1,0 +1,80 @@
+#include "compiler/PlanFile.h"
+#include "runtime/base/Error.h"
+#include "runtime/format/Program.h"
+
+#include "llvm/Object/ObjectFile.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace stow {
+namespace {
+
+constexpr const char *expected =
+    "; expected a plan as `stowage plan --format=json` writes it, or what stowage compile has "
+    "written";
+
+/// The bytes from the symbol's address to the end of its section, or nothing.
+StringRef bytesAtSymbol(const object::ObjectFile &file, StringRef wanted) {
+  for (const object::SymbolRef &symbol : file.symbols()) {
+    Expected<StringRef> name = symbol.getName();
+    Expected<uint64_t> address = symbol.getAddress();
+    Expected<object::section_iterator> section = symbol.getSection();
+    if (!name || !address || !section) {
+      consumeError(name.takeError());
+      consumeError(address.takeError());
+      consumeError(section.takeError());
+      continue;
+    }
+    if (*name != wanted || *section == file.section_end())
+      continue;
+    Expected<StringRef> contents = (*section)->getContents();
+    if (!contents) {
+      consumeError(contents.takeError());
+      return {};
+    }
+    uint64_t offset = *address - (*section)->getAddress();
+    return offset <= contents->size() ? contents->substr(offset) : StringRef();
+  }
+  return {};
+}
+
+/// The plan of the program that a linked file carries.
+Plan planOfObject(MemoryBufferRef buffer, const std::string &path) {
+  Expected<std::unique_ptr<object::ObjectFile>> file = object::ObjectFile::createObjectFile(buffer);
+  if (!file)
+    throw Error::badInput("cannot read \"" + path + "\": " + toString(file.takeError()) + expected);
+  StringRef size = bytesAtSymbol(**file, "stow_program_json_size");
+  StringRef json = bytesAtSymbol(**file, "stow_program_json");
+  uint64_t length = 0;
+  if (size.size() >= sizeof length)
+    std::memcpy(&length, size.data(), sizeof length);
+  if (length == 0 || json.size() < length)
+    throw Error::badInput("\"" + path + "\" carries no plan" + expected);
+  return programFromJson({json.data(), length}).plan;
+}
+
+} // namespace
+
+bool isModelFile(const std::string &path) {
+  return path.ends_with(".onnx") || path.ends_with(".mlir");
+}
+
+Plan readPlanFile(const std::string &path) {
+  ErrorOr<std::unique_ptr<MemoryBuffer>> buffer = MemoryBuffer::getFile(path);
+  if (!buffer)
+    throw Error::badInput("cannot read \"" + path + "\": " + buffer.getError().message() +
+                          expected);
+  const StringRef text = (*buffer)->getBuffer();
+  if (!text.ltrim().starts_with("{"))
+    return planOfObject(**buffer, path);
+  try {
+    return planFromJson({text.data(), text.size()});
+  } catch (const Error &error) {
+    throw Error::badInput("cannot read \"" + path + "\": " + error.what() + expected);
+  }
+}
+
+} // namespace stow

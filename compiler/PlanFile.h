@@ -1,0 +1,17 @@
+// Plans out of files: of an executable or library that stowage wrote, or of a plan's own JSON.
+#pragma once
+
+#include "runtime/format/Plan.h"
+
+#include <string>
+
+namespace stow {
+
+/// Whether `path` names a model that a plan must be made for: it ends in .onnx or .mlir.
+bool isModelFile(const std::string &path);
+
+/// The plan that the file holds. Throws Error(BadInput) with the file's name, what was expected and
+/// what is wrong.
+Plan readPlanFile(const std::string &path);
+
+} // namespace stow

@@ -1,0 +1,80 @@
+// Graphviz. Ids are numbers, names stand in labels alone, so that no name can break the file.
+#include "runtime/base/Bytes.h"
+#include "runtime/format/Json.h"
+#include "runtime/report/Formats.h"
+
+#include <map>
+
+namespace stow {
+
+namespace {
+
+/// `text` as a quoted string of the format, on one line and at most 120 bytes long. JSON's escapes
+/// would show as letters: quotes and backslashes are escaped, control characters are blanks.
+std::string quoted(const std::string &text) {
+  const std::string valid = Json::parse(dumpJson(Json(text), -1)).get<std::string>();
+  constexpr size_t kMost = 120;
+  size_t length = std::min(valid.size(), kMost);
+  while (length < valid.size() && (valid[length] & 0xc0) == 0x80)
+    --length; // not within a character
+  std::string result = "\"";
+  for (char c : valid.substr(0, length)) {
+    if (c == '"' || c == '\\')
+      result += '\\';
+    result += static_cast<unsigned char>(c) < 32 || c == 127 ? ' ' : c;
+  }
+  return result + (length < valid.size() ? "...\"" : "\"");
+}
+
+std::string_view colourOf(const PlannedStep &step) {
+  return step.phase == "backward" ? "#d55e00" : step.phase == "update" ? "#009e73" : "#0072b2";
+}
+
+void addNodes(const GraphPlan &graph, const std::string &prefix, std::string &text) {
+  for (size_t i = 0; i < graph.steps.size(); ++i) {
+    const PlannedStep &step = graph.steps[i];
+    text += "    " + prefix + std::to_string(i) +
+            " [label=" + quoted(std::to_string(i) + " " + step.name) + ", color=\"" +
+            std::string(colourOf(step)) + "\"" + (step.recomputes ? ", style=dashed" : "") + "];\n";
+  }
+}
+
+/// An edge from the last writer of each buffer to each later step that uses it.
+void addEdges(const GraphPlan &graph, const std::string &prefix, std::string &text) {
+  std::map<int64_t, size_t> writers;
+  for (size_t i = 0; i < graph.steps.size(); ++i) {
+    const PlannedStep &step = graph.steps[i];
+    for (int64_t number : step.reads) {
+      auto writer = writers.find(number);
+      if (writer == writers.end())
+        continue; // state and inputs: they are there before the first step
+      const PlannedBuffer &buffer = graph.buffers[number];
+      const bool atPeak = buffer.begin <= graph.peakStep && graph.peakStep < buffer.end;
+      text += "    " + prefix + std::to_string(writer->second) + " -> " + prefix +
+              std::to_string(i) + " [label=\"" + formatBytes(buffer.size) +
+              "\", tooltip=" + quoted(buffer.name) + (atPeak ? ", style=bold" : "") + "];\n";
+    }
+    for (int64_t number : step.writes)
+      writers[number] = i;
+  }
+}
+
+} // namespace
+
+std::string toDot(const Plan &plan) {
+  std::string text = "digraph plan {\n  label=" + quoted(plan.model) +
+                     ";\n  node [shape=box, fontname=\"sans-serif\"];\n"
+                     "  edge [fontname=\"sans-serif\", fontsize=9];\n";
+  for (size_t g = 0; g < plan.graphs.size(); ++g) {
+    const GraphPlan &graph = plan.graphs[g];
+    const std::string prefix = "g" + std::to_string(g) + "_";
+    text +=
+        "  subgraph cluster_" + std::to_string(g) + " {\n    label=" + quoted(graph.name) + ";\n";
+    addNodes(graph, prefix, text);
+    addEdges(graph, prefix, text);
+    text += "  }\n";
+  }
+  return text + "}\n";
+}
+
+} // namespace stow

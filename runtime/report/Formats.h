@@ -1,0 +1,37 @@
+// A plan in the formats of tools that people have. One file per format; docs/inspect.md shows them.
+#pragma once
+
+#include "runtime/format/Plan.h"
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace stow {
+
+/// Chrome's trace JSON, which ui.perfetto.dev opens: a process per graph with its commands as
+/// slices, live bytes as counters and a flow from each first run to its recomputations. Commands of
+/// unknown time take a microsecond.
+std::string toPerfetto(const Plan &plan);
+
+/// PyTorch's memory snapshot as a pickle: what torch.cuda.memory._dump_snapshot writes,
+/// pytorch.org/memory_viz opens and torch/cuda/_memory_viz.py reads. A device per graph; the arena
+/// is its one segment, addresses are offsets in the arena, and the frames of an allocation are the
+/// buffer, its node and the modules around it, innermost first.
+std::string toMemoryViz(const Plan &plan);
+
+/// Graphviz: a cluster per graph, commands as nodes, buffers as edges from each writer to the
+/// readers and overwriters of what it wrote. What is live at the peak is drawn bold, recomputed
+/// commands are dashed.
+std::string toDot(const Plan &plan);
+
+/// A value of --format.
+struct PlanFormat {
+  std::string_view name;
+  std::string (*render)(const Plan &plan);
+};
+
+/// text, json and csv, as runtime/format/PlanReport.h writes them, and those above.
+std::span<const PlanFormat> planFormatTable();
+
+} // namespace stow
