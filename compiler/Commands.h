@@ -46,6 +46,9 @@ int maxBatchCommand(const std::vector<std::string> &arguments);
 /// diff A B: two plans; 1 when the second arena is larger, 2 for bad input.
 int diffCommand(const std::vector<std::string> &arguments);
 
+/// explain FILE [--at=MOMENT|--buffer=NAME|--below=BYTES]: why memory is needed, in words.
+int explainCommand(const std::vector<std::string> &arguments);
+
 /// inspect FILE [-o FILE]: the report of a compiled model, of a plan's JSON, or of a model.
 int inspectCommand(const std::vector<std::string> &arguments);
 

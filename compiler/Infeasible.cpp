@@ -3,9 +3,9 @@
 #include "compiler/Planning.h"
 #include "passes/memory/DescribePlan.h"
 #include "runtime/format/PlanReport.h"
+#include "runtime/report/Remedies.h"
 
 #include <algorithm>
-#include <tuple>
 
 namespace stow {
 namespace {
@@ -40,40 +40,6 @@ std::string liveSet(const Plan &plan) {
     text += "  " + formatBytesExact(rest) + "  in " + std::to_string(live.size() - kRows) +
             " more buffers\n";
   return text;
-}
-
-struct Remedy {
-  Bytes gain = 0;
-  std::string text;
-  bool changesResults = false;
-};
-
-/// Samples per step: the leading extent of the first data input.
-int64_t batchOf(const Plan &plan) {
-  if (!plan.graphs.empty())
-    for (const PlannedBuffer &buffer : plan.graphs.front().buffers)
-      if (buffer.kind == BufferKind::Input && !buffer.shape.empty())
-        return buffer.shape.front();
-  return 0;
-}
-
-bool isState(BufferKind kind) {
-  return kind == BufferKind::Parameter || kind == BufferKind::Statistic ||
-         kind == BufferKind::Optimizer;
-}
-
-/// Bytes of the live set at the peak that grow with the batch, as far as shapes tell: all but state
-/// that has a whole number of rows for every sample.
-Bytes bytesThatGrow(const Plan &plan, int64_t batch) {
-  std::optional<size_t> which = peakGraph(plan);
-  if (!which)
-    return 0;
-  const GraphPlan &graph = plan.graphs[*which];
-  Bytes bytes = 0;
-  for (const PlannedBuffer *buffer : liveAt(graph, graph.peakStep))
-    if (!isState(buffer->kind) && !buffer->shape.empty() && buffer->shape.front() % batch == 0)
-      bytes += buffer->size;
-  return bytes;
 }
 
 /// A batch that fits, or why none is named.
@@ -114,49 +80,17 @@ BatchRemedy smallerBatch(mlir::MLIRContext &context, const Plan &plan,
           ""};
 }
 
-/// What is said of a gain that is bytes of state: those are gone for sure, the rest is planned
-/// anew.
-constexpr const char *kStateAlone = " (its state alone; the rest is planned anew)";
-
-/// Not training the parameter with the most optimizer state.
-std::optional<Remedy> frozenParameter(const Plan &plan) {
-  Remedy best;
-  if (plan.graphs.empty())
-    return std::nullopt;
-  for (const PlannedBuffer &parameter : plan.graphs.front().buffers) {
-    if (parameter.kind != BufferKind::Parameter)
-      continue;
-    Bytes state = 0;
-    for (const PlannedBuffer &buffer : plan.graphs.front().buffers)
-      if (buffer.kind == BufferKind::Optimizer && buffer.name.starts_with(parameter.name + "."))
-        state += buffer.size;
-    if (state > best.gain)
-      best = {state,
-              "not training the largest parameter: --freeze='" + parameter.name + "'" + kStateAlone,
-              true};
-  }
-  return best.gain > 0 ? std::optional(best) : std::nullopt;
-}
-
 /// What would lower the arena, by what it gains.
 std::vector<Remedy> remedies(const Plan &plan, const CompileOptions &options, Bytes budget,
                              const std::optional<Remedy> &batch) {
   std::vector<Remedy> list;
   list.push_back({plan.arenaBytes - budget,
                   "a larger budget: --memory-budget=" + std::to_string(plan.arenaBytes), false});
-  Breakdown parts = breakdownAtPeak(plan);
-  if (parts.optimizer > 0)
-    list.push_back({parts.optimizer,
-                    "an optimizer without state: --optimizer=sgd:lr=... instead of " +
-                        options.optimizer.text + kStateAlone,
-                    true});
+  for (Remedy &remedy : stateRemedies(plan, options.optimizer.text))
+    list.push_back(std::move(remedy));
   if (batch)
     list.push_back(*batch);
-  if (auto frozen = frozenParameter(plan))
-    list.push_back(*frozen);
-  std::sort(list.begin(), list.end(), [](const Remedy &a, const Remedy &b) {
-    return std::tie(b.gain, a.text) < std::tie(a.gain, b.text);
-  });
+  sortRemedies(list);
   return list;
 }
 
@@ -179,12 +113,8 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
   text += "  of which state       " + formatBytesExact(plan.persistentBytes) + "\n";
   text += liveSet(plan);
   text += "remedies, by what they gain:\n";
-  int number = 0;
   const BatchRemedy batch = smallerBatch(context, plan, options, budget);
-  for (const Remedy &remedy : remedies(plan, options, budget, batch.remedy))
-    text += "  " + std::to_string(++number) + ". " + remedy.text + "\n     gains " +
-            formatBytesExact(remedy.gain) + "; changes results? " +
-            (remedy.changesResults ? "yes" : "no") + "\n";
+  text += renderRemedies(remedies(plan, options, budget, batch.remedy));
   if (!batch.missing.empty())
     text += batch.missing + "\n";
   // A share of another step's arena is another budget, which its remedy need not fit.

@@ -39,6 +39,14 @@ const Command commands[] = {
      false},
     {"inspect", "FILE [flags]", "the report of an executable, a plan's JSON or a model",
      stow::inspectCommand, planFormat, false, false},
+    {"explain", "FILE [flags]", "why a plan needs its memory, in words", stow::explainCommand,
+     "  --at=MOMENT     peak, the number of a command, a time (1.5ms), or part of a node's name\n"
+     "  --buffer=NAME   a buffer, or part of the name of a node or module\n"
+     "  --below=BYTES   what it would take to need no more than that\n"
+     "  --rows=N        lines of each list (default: 10)\n"
+     "  -o FILE         write there instead of to standard output\n"
+     "With a model: the flags of stowage plan.\n",
+     false, false},
     {"diff", "A B [flags]", "two plans, models or executables compared", stow::diffCommand,
      "  --format=NAME   text or json (default: text)\n"
      "  --rows=N        buffers listed (default: 20)\n"

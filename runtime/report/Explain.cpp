@@ -1,0 +1,418 @@
+#include "runtime/report/Explain.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/format/PlanReport.h"
+#include "runtime/report/TextTable.h"
+#include "runtime/report/Timeline.h"
+#include "runtime/report/Usage.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <tuple>
+
+namespace stow {
+
+namespace {
+
+const GraphPlan &fullestGraph(const Plan &plan) {
+  std::optional<size_t> which = peakGraph(plan);
+  if (!which || plan.graphs[*which].steps.empty())
+    throw Error::badInput("the plan of \"" + printableText(plan.model) +
+                          "\" has no steps; there is nothing to explain");
+  return plan.graphs[*which];
+}
+
+std::string shapeText(const PlannedBuffer &buffer) {
+  std::string text = "[";
+  for (size_t i = 0; i < buffer.shape.size(); ++i)
+    text += (i ? "," : "") + std::to_string(buffer.shape[i]);
+  return text + "] " + std::string(nameOf(buffer.dtype));
+}
+
+/// "command 12 of 80, conv2d of /conv1/Conv".
+std::string commandText(const GraphPlan &graph, int64_t step) {
+  return "command " + std::to_string(step) + " of " + std::to_string(graph.stepCount) + ", " +
+         printableText(graph.steps[step].name);
+}
+
+std::string share(double part, double whole) {
+  return whole > 0 ? formatPercent(part / whole) : "";
+}
+
+double secondsOf(const GraphPlan &graph) {
+  double sum = 0;
+  for (const PlannedStep &step : graph.steps)
+    sum += step.seconds;
+  return sum;
+}
+
+/// The groups that people think in, in the order of reports.
+std::string groupOf(const PlannedBuffer &buffer) {
+  switch (buffer.kind) {
+  case BufferKind::Parameter:
+    return "weights";
+  case BufferKind::Optimizer:
+    return "optimizer state: momentum, moments";
+  case BufferKind::Statistic:
+    return "running statistics and constants";
+  case BufferKind::Input:
+    return "the batch and what the host sets for the step";
+  case BufferKind::Output:
+    return "results that the host reads after the step";
+  case BufferKind::Gradient:
+    return "gradients on their way to their last reader";
+  case BufferKind::Workspace:
+    return "scratch space of library calls";
+  case BufferKind::Activation:
+    break;
+  }
+  if (buffer.recomputed)
+    return "activations computed again instead of kept";
+  if (buffer.reason.starts_with("kept for the backward pass"))
+    return "activations kept for the backward pass (what autograd would save)";
+  return "activations until their last reader";
+}
+
+/// Why `buffer` is still or already there at `step`.
+std::string causeOf(const GraphPlan &graph, const BufferUse &use, size_t number, int64_t step) {
+  const PlannedBuffer &buffer = graph.buffers[number];
+  if (buffer.kind == BufferKind::Parameter || buffer.kind == BufferKind::Optimizer ||
+      buffer.kind == BufferKind::Statistic)
+    return "kept from step to step";
+  if (use.isUsedAt(number, step))
+    return "in use by this command";
+  const std::optional<int64_t> next = use.nextReader(number, step);
+  if (!next)
+    return buffer.end == graph.stepCount ? "read after the step" : "a part of it is read later";
+  return "waits for command " + std::to_string(*next) + ", " +
+         printableText(graph.steps[*next].name, 60);
+}
+
+} // namespace
+
+int64_t findMoment(const Plan &plan, const std::string &text) {
+  const GraphPlan &graph = fullestGraph(plan);
+  if (text == "peak")
+    return graph.peakStep;
+  // A number begins with a digit: "nan" and "-1" are parts of names.
+  const bool isNumber = !text.empty() && text.front() >= '0' && text.front() <= '9';
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit = std::string_view(text).substr(end - text.data());
+  if (isNumber && error == std::errc() && unit.empty()) {
+    if (number >= static_cast<double>(graph.stepCount) ||
+        number != static_cast<double>(static_cast<int64_t>(number)))
+      throw Error::badInput("--at=" + text + " is no command of \"" + graph.name +
+                            "\"; expected 0 to " + std::to_string(graph.stepCount - 1));
+    return static_cast<int64_t>(number);
+  }
+  if (isNumber && error == std::errc() && (unit == "s" || unit == "ms" || unit == "us")) {
+    if (secondsOf(graph) <= 0)
+      throw Error::badInput("--at=" + text +
+                            " needs planned times, which this plan does not have; "
+                            "give the number of a command");
+    const double nanoseconds = number * (unit == "s" ? 1e9 : unit == "ms" ? 1e6 : 1e3);
+    const Timeline time(graph);
+    for (int64_t step = 0; step < graph.stepCount; ++step)
+      if (nanoseconds >= 0 && nanoseconds < static_cast<double>(time.end(step)))
+        return step;
+    throw Error::badInput("--at=" + text + " lies outside the step, which takes " +
+                          formatSeconds(static_cast<double>(time.end(graph.stepCount - 1)) / 1e9));
+  }
+  const Timeline time(graph);
+  std::optional<int64_t> best;
+  for (int64_t step = 0; step < graph.stepCount; ++step) {
+    const PlannedStep &candidate = graph.steps[step];
+    const bool matches = candidate.name.find(text) != std::string::npos ||
+                         candidate.module.find(text) != std::string::npos ||
+                         candidate.source.find(text) != std::string::npos;
+    if (!text.empty() && matches && (!best || time.liveBytes(step) > time.liveBytes(*best)))
+      best = step;
+  }
+  if (!best)
+    throw Error::badInput(
+        "no node or module of \"" + graph.name + "\" contains \"" + printableText(text) +
+        "\"; --at takes peak, the number of a command, a time such as 1.5ms, or a "
+        "part of a node's name");
+  return *best;
+}
+
+std::string explainMoment(const Plan &plan, int64_t step, size_t rows) {
+  const GraphPlan &graph = fullestGraph(plan);
+  const Timeline time(graph);
+  const BufferUse use(graph);
+  const std::vector<const PlannedBuffer *> live = liveAt(graph, step);
+  const Bytes total = time.liveBytes(step);
+  const bool isPeak = step == graph.peakStep;
+  std::string text =
+      "\"" + printableText(plan.model) + "\" trains in " + formatBytesExact(plan.arenaBytes) +
+      ", of which " + formatBytesExact(plan.persistentBytes) +
+      " are weights and other state; everything else takes turns in the rest.\n" +
+      (isPeak ? "It is fullest at " : "At ") + commandText(graph, step) + " (" +
+      (graph.steps[step].recomputes ? "recomputed, " : "") + graph.steps[step].phase +
+      (secondsOf(graph) > 0
+           ? ", " +
+                 formatPercent(static_cast<double>(time.begin(step)) /
+                               static_cast<double>(time.end(graph.stepCount - 1))) +
+                 " into the step"
+           : "") +
+      "): " + std::to_string(live.size()) + " tensors, " + groupDigits(total) + " bytes" +
+      (isPeak ? ""
+              : ", " + share(static_cast<double>(total), static_cast<double>(graph.livePeakBytes)) +
+                    " of the peak") +
+      ".\n\n";
+  std::vector<std::pair<std::string, Bytes>> groups;
+  for (const PlannedBuffer *buffer : live) {
+    const std::string group = groupOf(*buffer);
+    auto known = std::ranges::find(groups, group, &std::pair<std::string, Bytes>::first);
+    if (known == groups.end())
+      known = groups.insert(groups.end(), {group, 0});
+    known->second += buffer->size;
+  }
+  std::ranges::sort(groups, [](const auto &a, const auto &b) {
+    return std::tie(b.second, a.first) < std::tie(a.second, b.first);
+  });
+  TextTable sums("rrl");
+  for (const auto &[group, bytes] : groups)
+    sums.add(
+        {groupDigits(bytes), share(static_cast<double>(bytes), static_cast<double>(total)), group});
+  text += sums.text("  ") + "\nthe largest, and why they are there:\n";
+  TextTable table("rlll");
+  Bytes rest = 0;
+  for (size_t i = 0; i < live.size(); ++i) {
+    const PlannedBuffer &buffer = *live[i];
+    if (i >= rows)
+      rest += buffer.size;
+    else
+      table.add({groupDigits(buffer.size), printableText(buffer.name, 56), shapeText(buffer),
+                 causeOf(graph, use, &buffer - graph.buffers.data(), step)});
+  }
+  if (live.size() > rows)
+    table.add({groupDigits(rest), "in " + std::to_string(live.size() - rows) + " more"});
+  return text + table.text("  ");
+}
+
+namespace {
+
+std::string listUsers(const GraphPlan &graph, const char *title,
+                      const std::vector<int64_t> &users) {
+  constexpr size_t kMost = 12;
+  std::string text;
+  for (size_t i = 0; i < users.size() && i < kMost; ++i)
+    text += std::string(i ? "             " : title) + std::to_string(users[i]) + "  " +
+            printableText(graph.steps[users[i]].name) + "\n";
+  if (users.size() > kMost)
+    text += "             and " + std::to_string(users.size() - kMost) + " more\n";
+  return text;
+}
+
+std::string explainOne(const GraphPlan &graph, const BufferUse &use, size_t number) {
+  const PlannedBuffer &buffer = graph.buffers[number];
+  const Timeline time(graph);
+  std::string text =
+      printableText(buffer.name) + "\n  " + std::string(nameOf(buffer.kind)) + " " +
+      shapeText(buffer) + ", " + formatBytesExact(buffer.size) +
+      (buffer.size > buffer.logicalSize
+           ? ", " + groupDigits(buffer.size - buffer.logicalSize) + " of them padding"
+           : "") +
+      (buffer.layout.empty() ? "" : ", stored in the order " + buffer.layout) + "\n";
+  if (!buffer.source.empty())
+    text += "  made by " + printableText(buffer.source) +
+            (buffer.module.empty() ? "" : ", module " + printableText(buffer.module)) + "\n";
+  text += "  at byte " + groupDigits(buffer.offset) + " of the arena, alive from command " +
+          std::to_string(buffer.begin) + " up to " + std::to_string(buffer.end) + " of " +
+          std::to_string(graph.stepCount) + "\n";
+  if (!buffer.reason.empty())
+    text += "  why: " + buffer.reason + "\n";
+  text += listUsers(graph, "  written by ", use.writersOf(number));
+  text += listUsers(graph, "  read by    ", use.readersOf(number));
+  const int64_t peak = graph.peakStep;
+  if (!(buffer.begin <= peak && peak < buffer.end))
+    return text + "  not alive at the peak: without it the plan would be no smaller\n";
+  text += "  alive at the peak, " +
+          share(static_cast<double>(buffer.size), static_cast<double>(graph.livePeakBytes)) +
+          " of it; " + causeOf(graph, use, number, peak) + "\n";
+  if (buffer.recomputeSeconds && !use.isUsedAt(number, peak))
+    text += "  computing it again after the peak instead would take " +
+            formatSeconds(*buffer.recomputeSeconds) + ", " +
+            share(*buffer.recomputeSeconds, secondsOf(graph)) +
+            " of a step, if its operands are still there\n";
+  return text;
+}
+
+bool contains(const PlannedBuffer &buffer, const std::string &part) {
+  auto has = [&](const std::string &text) { return text.find(part) != std::string::npos; };
+  return has(buffer.name) || has(buffer.module) || has(buffer.source) ||
+         std::ranges::any_of(buffer.aliases, has);
+}
+
+} // namespace
+
+std::string explainBuffer(const Plan &plan, const std::string &name, size_t rows) {
+  const GraphPlan &graph = fullestGraph(plan);
+  const BufferUse use(graph);
+  std::vector<size_t> found;
+  for (size_t i = 0; i < graph.buffers.size(); ++i)
+    if (graph.buffers[i].name == name)
+      found.push_back(i);
+  if (found.empty() && !name.empty())
+    for (size_t i = 0; i < graph.buffers.size(); ++i)
+      if (contains(graph.buffers[i], name))
+        found.push_back(i);
+  if (found.empty())
+    throw Error::badInput("no buffer, node or module of \"" + graph.name + "\" contains \"" +
+                          printableText(name) + "\"; stowage inspect lists the largest");
+  std::ranges::sort(found, [&](size_t a, size_t b) {
+    return std::tie(graph.buffers[b].size, a) < std::tie(graph.buffers[a].size, b);
+  });
+  std::string text;
+  for (size_t i = 0; i < found.size() && i < rows; ++i)
+    text += (i ? "\n" : "") + explainOne(graph, use, found[i]);
+  if (found.size() > rows)
+    text +=
+        "\nand " + std::to_string(found.size() - rows) + " smaller buffers; --rows=N shows more\n";
+  return text;
+}
+
+namespace {
+
+/// A command that runs again.
+struct Repeated {
+  int64_t first = 0;
+  std::vector<int64_t> again;
+  double seconds = 0; ///< of the repetitions
+  Bytes saved = 0;    ///< bytes that are not live at the peak because of it
+};
+
+/// Activations that `step` makes, those that `counts`.
+template <typename Counts>
+Bytes bytesMadeBy(const GraphPlan &graph, int64_t step, const Counts &counts) {
+  Bytes bytes = 0;
+  for (int64_t number : graph.steps[step].writes) {
+    const PlannedBuffer &buffer = graph.buffers[number];
+    if (buffer.kind == BufferKind::Activation && buffer.begin == step && counts(buffer))
+      bytes += buffer.size;
+  }
+  return bytes;
+}
+
+/// What is gone before the peak and there again after it, less what another run keeps over it.
+Bytes savedBy(const GraphPlan &graph, const Repeated &entry) {
+  const int64_t peak = graph.peakStep;
+  if (entry.first >= peak || entry.again.back() <= peak)
+    return 0;
+  Bytes saved = bytesMadeBy(graph, entry.first,
+                            [&](const PlannedBuffer &buffer) { return buffer.end <= peak; });
+  for (int64_t step : entry.again)
+    if (step <= peak)
+      saved -=
+          bytesMadeBy(graph, step, [&](const PlannedBuffer &buffer) { return buffer.end > peak; });
+  return std::max<Bytes>(0, saved);
+}
+
+std::vector<Repeated> repeatedSteps(const GraphPlan &graph) {
+  std::map<int64_t, Repeated> byFirst;
+  for (int64_t step = 0; step < graph.stepCount; ++step)
+    if (const std::optional<int64_t> first = graph.steps[step].recomputes) {
+      Repeated &entry = byFirst[*first];
+      entry.first = *first;
+      entry.again.push_back(step);
+      entry.seconds += graph.steps[step].seconds;
+    }
+  std::vector<Repeated> list;
+  for (auto &[first, entry] : byFirst) {
+    entry.saved = savedBy(graph, entry);
+    list.push_back(std::move(entry));
+  }
+  std::ranges::sort(list, [](const Repeated &a, const Repeated &b) {
+    return std::tie(b.saved, b.seconds, a.first) < std::tie(a.saved, a.seconds, b.first);
+  });
+  return list;
+}
+
+} // namespace
+
+std::string explainRecomputation(const Plan &plan, size_t rows) {
+  const GraphPlan &graph = fullestGraph(plan);
+  const std::vector<Repeated> list = repeatedSteps(graph);
+  if (list.empty())
+    return "Nothing is computed twice: every activation is kept until its last reader.\n";
+  int64_t again = 0;
+  double seconds = 0;
+  for (const Repeated &entry : list) {
+    again += static_cast<int64_t>(entry.again.size());
+    seconds += entry.seconds;
+  }
+  std::string text = std::to_string(again) + " of " + std::to_string(graph.stepCount) +
+                     " commands compute again what was dropped";
+  if (seconds > 0)
+    text += ": " + formatSeconds(seconds) + ", " + formatPercent(plan.extraTimeFraction) +
+            " more time" +
+            (plan.extraTimeBound > 0 ? " (no plan within the budget takes less than " +
+                                           formatPercent(plan.extraTimeBound) + ")"
+                                     : "");
+  text += ". Results are the same bit for bit.\n";
+  if (plan.withoutRecomputeBytes > plan.arenaBytes)
+    text += "That buys " + formatBytesExact(plan.withoutRecomputeBytes - plan.arenaBytes) + ": " +
+            groupDigits(plan.arenaBytes) + " bytes instead of " +
+            groupDigits(plan.withoutRecomputeBytes) + ".\n";
+  TextTable table("rrrl");
+  table.add({"off the peak", "time", "runs", "what"});
+  for (size_t i = 0; i < list.size() && i < rows; ++i)
+    table.add(
+        {groupDigits(list[i].saved), list[i].seconds > 0 ? formatSeconds(list[i].seconds) : "",
+         std::to_string(1 + list[i].again.size()), printableText(graph.steps[list[i].first].name)});
+  if (list.size() > rows)
+    table.add({"", "", "", "and " + std::to_string(list.size() - rows) + " more"});
+  return text + table.text("  ");
+}
+
+std::string explainSavings(const Plan &plan, std::optional<Bytes> below, size_t rows) {
+  const GraphPlan &graph = fullestGraph(plan);
+  const BufferUse use(graph);
+  if (below && plan.arenaBytes <= *below)
+    return "The plan is already within " + formatBytesExact(*below) + ".\n";
+  std::vector<const PlannedBuffer *> candidates;
+  for (const PlannedBuffer *buffer : liveAt(graph, graph.peakStep))
+    if (buffer->recomputeSeconds && buffer->size > 0 && !buffer->recomputed &&
+        !use.isUsedAt(buffer - graph.buffers.data(), graph.peakStep))
+      candidates.push_back(buffer);
+  std::ranges::sort(candidates, [](const PlannedBuffer *a, const PlannedBuffer *b) {
+    const double left = *a->recomputeSeconds * static_cast<double>(b->size),
+                 right = *b->recomputeSeconds * static_cast<double>(a->size);
+    return std::tie(left, b->size, a->name, a) < std::tie(right, a->size, b->name, b);
+  });
+  if (candidates.empty())
+    return "Nothing that is alive at the peak could be computed again later: it is state, in use "
+           "then, or of unknown price.\n";
+  TextTable table("rrrrl");
+  table.add({"bytes", "sum", "time", "sum", "computed again after the peak"});
+  Bytes bytes = 0;
+  double seconds = 0;
+  size_t used = 0;
+  const Bytes wanted = below ? plan.arenaBytes - *below : 0;
+  for (const PlannedBuffer *buffer : candidates) {
+    if (below ? bytes >= wanted : used >= rows)
+      break;
+    ++used;
+    bytes += buffer->size;
+    seconds += *buffer->recomputeSeconds;
+    if (used <= rows)
+      table.add({groupDigits(buffer->size), groupDigits(bytes),
+                 formatSeconds(*buffer->recomputeSeconds), formatSeconds(seconds),
+                 printableText(buffer->name) + " " + shapeText(*buffer)});
+  }
+  if (used > rows)
+    table.add({"", groupDigits(bytes), "", formatSeconds(seconds),
+               "with " + std::to_string(used - rows) + " more"});
+  std::string text = below ? "To take " + groupDigits(wanted) + " bytes off this peak:\n"
+                           : "The cheapest ways to less at this peak:\n";
+  text += table.text("  ");
+  if (below && bytes < wanted)
+    text += "That is all there is, " + formatBytesExact(wanted - bytes) + " too little.\n";
+  return text + "An estimate: the peak moves when it is lowered, and what is computed again needs "
+                "its operands. Results do not change.\n";
+}
+
+} // namespace stow

@@ -1,0 +1,86 @@
+#include "runtime/report/Remedies.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace stow {
+
+namespace {
+
+constexpr const char *kStateAlone = " (its state alone; the rest is planned anew)";
+
+bool isState(BufferKind kind) {
+  return kind == BufferKind::Parameter || kind == BufferKind::Statistic ||
+         kind == BufferKind::Optimizer;
+}
+
+/// Not training the parameter with the most optimizer state.
+Remedy frozenParameter(const GraphPlan &graph) {
+  Remedy best;
+  for (const PlannedBuffer &parameter : graph.buffers) {
+    if (parameter.kind != BufferKind::Parameter)
+      continue;
+    Bytes state = 0;
+    for (const PlannedBuffer &buffer : graph.buffers)
+      if (buffer.kind == BufferKind::Optimizer && buffer.name.starts_with(parameter.name + "."))
+        state += buffer.size;
+    if (state > best.gain)
+      best = {state,
+              "not training the largest parameter: --freeze='" + parameter.name + "'" + kStateAlone,
+              true};
+  }
+  return best;
+}
+
+} // namespace
+
+std::vector<Remedy> stateRemedies(const Plan &plan, const std::string &optimizer) {
+  std::vector<Remedy> list;
+  if (Breakdown parts = breakdownAtPeak(plan); parts.optimizer > 0)
+    list.push_back({parts.optimizer,
+                    "an optimizer without state: --optimizer=sgd:lr=..." +
+                        (optimizer.empty() ? "" : " instead of " + optimizer) + kStateAlone,
+                    true});
+  if (!plan.graphs.empty())
+    if (Remedy frozen = frozenParameter(plan.graphs.front()); frozen.gain > 0)
+      list.push_back(std::move(frozen));
+  return list;
+}
+
+int64_t batchOf(const Plan &plan) {
+  if (!plan.graphs.empty())
+    for (const PlannedBuffer &buffer : plan.graphs.front().buffers)
+      if (buffer.kind == BufferKind::Input && !buffer.shape.empty())
+        return buffer.shape.front();
+  return 0;
+}
+
+Bytes bytesThatGrow(const Plan &plan, int64_t batch) {
+  std::optional<size_t> which = peakGraph(plan);
+  if (!which)
+    return 0;
+  const GraphPlan &graph = plan.graphs[*which];
+  Bytes bytes = 0;
+  for (const PlannedBuffer *buffer : liveAt(graph, graph.peakStep))
+    if (!isState(buffer->kind) && !buffer->shape.empty() && buffer->shape.front() % batch == 0)
+      bytes += buffer->size;
+  return bytes;
+}
+
+void sortRemedies(std::vector<Remedy> &remedies) {
+  std::ranges::sort(remedies, [](const Remedy &a, const Remedy &b) {
+    return std::tie(b.gain, a.text) < std::tie(a.gain, b.text);
+  });
+}
+
+std::string renderRemedies(const std::vector<Remedy> &remedies) {
+  std::string text;
+  int number = 0;
+  for (const Remedy &remedy : remedies)
+    text += "  " + std::to_string(++number) + ". " + remedy.text + "\n     gains " +
+            formatBytesExact(remedy.gain) + "; changes results? " +
+            (remedy.changesResults ? "yes" : "no") + "\n";
+  return text;
+}
+
+} // namespace stow

@@ -1,0 +1,35 @@
+// What lowers the arena besides recomputation, as far as a plan tells.
+#pragma once
+
+#include "runtime/format/Plan.h"
+
+#include <string>
+#include <vector>
+
+namespace stow {
+
+struct Remedy {
+  Bytes gain = 0;
+  std::string text; ///< what to do, with the flag to type
+  bool changesResults = false;
+};
+
+/// Remedies that give up state: an optimizer without any, instead of `optimizer` where that is not
+/// empty, and not training the parameter with the most of it. Their gains are bytes of that state,
+/// which are gone for sure; the rest is planned anew.
+std::vector<Remedy> stateRemedies(const Plan &plan, const std::string &optimizer);
+
+/// Samples per step: the leading extent of the first data input; 0 where there is none.
+int64_t batchOf(const Plan &plan);
+
+/// Bytes of the live set at the peak that grow with the batch, as far as shapes tell: all but state
+/// that has a whole number of rows for every sample.
+Bytes bytesThatGrow(const Plan &plan, int64_t batch);
+
+/// A list by falling gain, then by text.
+void sortRemedies(std::vector<Remedy> &remedies);
+
+/// "  1. text\n     gains 4 KiB (4096 bytes); changes results? yes\n" for each.
+std::string renderRemedies(const std::vector<Remedy> &remedies);
+
+} // namespace stow

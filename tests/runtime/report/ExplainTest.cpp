@@ -1,0 +1,153 @@
+#include "runtime/report/Explain.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/report/Remedies.h"
+#include "tests/runtime/format/TinyPlan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace stow {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+/// A chain that is recomputed in part; sizes are bytes, the peak is step 3.
+///
+///   step        0: f   1: g   2: h   3: loss   4: f again   5: h_grad
+///   a (100)     |------------|
+///   b (40)             |-----------------------------------------|
+///   c (60)                    |---------|
+///   again (100)                                |-----------------|
+Plan makeChain() {
+  Plan plan;
+  plan.model = "chain";
+  plan.arenaBytes = 200;
+  plan.alignment = 1;
+  plan.livePeakBytes = 100;
+  plan.withoutRecomputeBytes = 300;
+  plan.extraTimeFraction = 0.2;
+  plan.stepSeconds = 0.003;
+  GraphPlan train;
+  train.name = "train";
+  train.stepCount = 6;
+  train.peakStep = 3;
+  train.livePeakBytes = 100;
+  train.steps = {makeStep("f", "forward", {}, {0}),     makeStep("g", "forward", {0}, {1}),
+                 makeStep("h", "forward", {0, 1}, {2}), makeStep("loss", "forward", {2}, {2}),
+                 makeStep("f", "backward", {}, {3}),    makeStep("h_grad", "backward", {1, 3}, {})};
+  train.steps[4].recomputes = 0;
+  train.buffers = {makeBuffer("a", BufferKind::Activation, {25}, 0, 100, 0, 3),
+                   makeBuffer("b", BufferKind::Activation, {10}, 100, 40, 1, 6),
+                   makeBuffer("c", BufferKind::Activation, {15}, 140, 60, 2, 4),
+                   makeBuffer("a again", BufferKind::Activation, {25}, 0, 100, 4, 6)};
+  train.buffers[1].reason = "kept for the backward pass";
+  train.buffers[1].module = "encoder.g";
+  train.buffers[1].recomputeSeconds = 0.0005;
+  train.buffers[3].recomputed = true;
+  plan.graphs = {train};
+  return plan;
+}
+
+std::string errorOf(const Plan &plan, const std::string &at) {
+  try {
+    findMoment(plan, at);
+  } catch (const Error &error) {
+    EXPECT_EQ(error.kind(), ErrorKind::BadInput);
+    return error.what();
+  }
+  return "no error";
+}
+
+// Tests the ways to name a moment: each step takes half a millisecond.
+TEST(ExplainTest, Moments) {
+  const Plan plan = makeChain();
+  EXPECT_EQ(findMoment(plan, "peak"), 3);
+  EXPECT_EQ(findMoment(plan, "5"), 5);
+  EXPECT_EQ(findMoment(plan, "0.6ms"), 1);
+  EXPECT_EQ(findMoment(plan, "2100us"), 4);
+  EXPECT_EQ(findMoment(plan, "net.h"), 2); // of h and h_grad, the one with more live
+  EXPECT_EQ(errorOf(plan, "6"), "--at=6 is no command of \"train\"; expected 0 to 5");
+  EXPECT_THAT(errorOf(plan, "-1"), HasSubstr("no node or module"));
+  EXPECT_THAT(errorOf(plan, "nan"), HasSubstr("no node or module"));
+  EXPECT_THAT(errorOf(plan, "4ms"), HasSubstr("which takes 3.000 ms"));
+  EXPECT_THAT(errorOf(plan, "layer9"), HasSubstr("no node or module of \"train\" contains"));
+}
+
+// Tests that a moment names what is live, and for whom it waits.
+TEST(ExplainTest, Moment) {
+  const std::string text = explainMoment(makeChain(), 3, 10);
+  EXPECT_THAT(text, HasSubstr("It is fullest at command 3 of 6, loss (forward, 50.0 % into the "
+                              "step): 2 tensors, 100 bytes."));
+  EXPECT_THAT(text, HasSubstr("60  60.0 %  activations until their last reader"));
+  EXPECT_THAT(text, HasSubstr("40  40.0 %  activations kept for the backward pass"));
+  EXPECT_THAT(text, HasSubstr("c  [15] f32  in use by this command"));
+  EXPECT_THAT(text, HasSubstr("b  [10] f32  waits for command 5, h_grad"));
+  EXPECT_THAT(explainMoment(makeChain(), 1, 1), HasSubstr("in 1 more"));
+}
+
+// Tests what is said of one buffer, by name and by a part of its module's name.
+TEST(ExplainTest, Buffer) {
+  const std::string text = explainBuffer(makeChain(), "b", 5);
+  EXPECT_THAT(text, HasSubstr("at byte 100 of the arena, alive from command 1 up to 6 of 6"));
+  EXPECT_THAT(text, HasSubstr("why: kept for the backward pass"));
+  EXPECT_THAT(text, HasSubstr("written by 1  g"));
+  EXPECT_THAT(text, HasSubstr("read by    2  h\n             5  h_grad"));
+  EXPECT_THAT(text, HasSubstr("alive at the peak, 40.0 % of it"));
+  EXPECT_THAT(text, HasSubstr("would take 500.0 us, 16.7 % of a step"));
+  EXPECT_EQ(explainBuffer(makeChain(), "encoder", 5), text);
+  EXPECT_THAT(explainBuffer(makeChain(), "a", 5), HasSubstr("not alive at the peak"));
+  EXPECT_THROW(explainBuffer(makeChain(), "z9", 5), Error);
+  EXPECT_THROW(explainBuffer(makeChain(), "", 5), Error);
+}
+
+// Tests that a recomputation is credited with what it keeps away from the peak, and only then.
+TEST(ExplainTest, Recomputation) {
+  Plan plan = makeChain();
+  std::string text = explainRecomputation(plan, 10);
+  EXPECT_THAT(text, HasSubstr("1 of 6 commands compute again what was dropped: 500.0 us, 20.0 % "
+                              "more time"));
+  EXPECT_THAT(text, HasSubstr("200 bytes instead of 300"));
+  EXPECT_THAT(text, HasSubstr("100  500.0 us     2  f"));
+  plan.graphs[0].peakStep = 2; // it is still there
+  EXPECT_THAT(explainRecomputation(plan, 10), HasSubstr("  0  500.0 us     2  f"));
+  plan.graphs[0].steps[4].recomputes.reset();
+  EXPECT_THAT(explainRecomputation(plan, 10), HasSubstr("Nothing is computed twice"));
+}
+
+// Tests that savings are what is alive at the peak but not in use, and that they add up.
+TEST(ExplainTest, Savings) {
+  const Plan plan = makeChain();
+  EXPECT_THAT(explainSavings(plan, std::nullopt, 5),
+              HasSubstr("40   40  500.0 us  500.0 us  b [10]"));
+  EXPECT_THAT(explainSavings(plan, 170, 5), HasSubstr("To take 30 bytes off this peak"));
+  EXPECT_THAT(explainSavings(plan, 170, 5), Not(HasSubstr("too little")));
+  EXPECT_THAT(explainSavings(plan, 100, 5), HasSubstr("That is all there is, 60 B"));
+  EXPECT_THAT(explainSavings(plan, 200, 5), HasSubstr("already within"));
+  EXPECT_THAT(explainSavings(makeTinyPlan(), std::nullopt, 5), HasSubstr("Nothing that is alive"));
+}
+
+// Tests the remedies that give up state, and their order.
+TEST(ExplainTest, Remedies) {
+  std::vector<Remedy> list = stateRemedies(makeTinyPlan(), "adam");
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0].gain, 64);
+  EXPECT_THAT(list[0].text, HasSubstr("instead of adam"));
+  EXPECT_THAT(list[1].text, HasSubstr("--freeze='w'"));
+  EXPECT_TRUE(list[1].changesResults);
+  list.push_back({100, "x", false});
+  sortRemedies(list);
+  EXPECT_EQ(list[0].text, "x");
+  EXPECT_THAT(renderRemedies(list),
+              HasSubstr("1. x\n     gains 100 B (100 bytes); changes results? no\n"));
+  EXPECT_EQ(batchOf(makeTinyPlan()), 4);
+  EXPECT_EQ(bytesThatGrow(makeTinyPlan(), 4), 64 + 128); // x and hidden, not the scratch of 18
+  EXPECT_TRUE(stateRemedies(Plan(), "").empty());
+}
+
+// Tests that a plan without steps is an error, not a crash.
+TEST(ExplainTest, NothingToExplain) { EXPECT_THROW(findMoment(Plan(), "peak"), Error); }
+
+} // namespace
+} // namespace stow
