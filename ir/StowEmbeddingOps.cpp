@@ -6,6 +6,14 @@ using namespace mlir;
 namespace stow {
 namespace {
 RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+LogicalResult checkPadding(std::optional<Location> location, std::optional<uint64_t> padding,
+                           int64_t rows) {
+  if (!padding || *padding < static_cast<uint64_t>(rows))
+    return success();
+  return emitOptionalError(location, "expects a padding_index from 0 to ", rows - 1, ", found ",
+                           static_cast<int64_t>(*padding));
+}
 } // namespace
 
 LogicalResult EmbeddingOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
@@ -13,6 +21,8 @@ LogicalResult EmbeddingOp::inferReturnTypes(MLIRContext *, std::optional<Locatio
   auto table = tensor(adaptor.getTable());
   if (table.getRank() < 2) // C1
     return emitOptionalError(location, "expects a table of rank 2 or more, found ", table);
+  if (failed(checkPadding(location, adaptor.getPaddingIndex(), table.getDimSize(0)))) // C2
+    return failure();
   SmallVector<int64_t> shape(tensor(adaptor.getIndices()).getShape());
   llvm::append_range(shape, table.getShape().drop_front());
   types.push_back(RankedTensorType::get(shape, table.getElementType()));
@@ -39,6 +49,8 @@ LogicalResult EmbeddingGradOp::inferReturnTypes(MLIRContext *, std::optional<Loc
   auto rows = static_cast<int64_t>(adaptor.getRows());
   if (rows < 1) // C2
     return emitOptionalError(location, "expects a positive number of rows, found ", rows);
+  if (failed(checkPadding(location, adaptor.getPaddingIndex(), rows))) // C3
+    return failure();
   SmallVector<int64_t> shape = {rows};
   llvm::append_range(shape, dy.getShape().drop_front(indices.getRank()));
   types.push_back(RankedTensorType::get(shape, dy.getElementType()));

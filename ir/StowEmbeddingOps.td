@@ -12,13 +12,15 @@ def Stow_EmbeddingOp : Stow_InferredOp<"embedding", [Stow_HasGradient, Stow_HasC
     `y[i...] = table[indices[i...]]`, where a row is everything behind dimension 0; the shape of y is
     that of the indices, then that of a row. An index below 0 counts from the end. An index outside
     [-rows, rows) gives a row of NaN: nothing outside the table is read, and wrong data does not
-    train. C1: the table has rank 2 or more.
+    train. The row `padding_index`, where given, is read like any other, and no gradient flows into it.
+    C1: the table has rank 2 or more; C2: `padding_index` is a row of the table.
     ```mlir
     %y = stow.embedding %table, %tokens
         : (tensor<50257x768xf32>, tensor<4x1024xi64>) -> tensor<4x1024x768xf32>
     ```
   }];
-  let arguments = (ins Stow_FloatTensor:$table, Stow_IntTensor:$indices);
+  let arguments = (ins Stow_FloatTensor:$table, Stow_IntTensor:$indices,
+                       OptionalAttr<I64Attr>:$padding_index);
   let results = (outs Stow_FloatTensor:$y);
 }
 
@@ -27,14 +29,16 @@ def Stow_EmbeddingGradOp : Stow_InferredOp<"embedding_grad",
   let summary = "Gradient of embedding";
   let description = [{
     `dtable[r]` is the sum of the rows of `dy` whose index is r, added in the order of the indices: the
-    bits do not depend on threads. Rows whose index lies outside the table are left out. C1: dy has
-    the shape of the indices, then that of a row, of rank 1 or more; C2: `rows` is positive.
+    bits do not depend on threads. Rows whose index lies outside the table or is `padding_index` are left
+    out. C1: dy has the shape of the indices, then that of a row, of rank 1 or more; C2: `rows` is positive;
+    C3: `padding_index` is one of the rows.
     ```mlir
     %d = stow.embedding_grad %dy, %tokens {rows = 50257 : i64}
         : (tensor<4x1024x768xf32>, tensor<4x1024xi64>) -> tensor<50257x768xf32>
     ```
   }];
-  let arguments = (ins Stow_FloatTensor:$dy, Stow_IntTensor:$indices, I64Attr:$rows);
+  let arguments = (ins Stow_FloatTensor:$dy, Stow_IntTensor:$indices, I64Attr:$rows,
+                       OptionalAttr<I64Attr>:$padding_index);
   let results = (outs Stow_FloatTensor:$dtable);
 }
 

@@ -111,6 +111,11 @@ LogicalResult emitScatter(EmbeddingGradOp op, KernelFrame &frame) {
       Value below = arith::CmpIOp::create(builder, location, CmpIPredicate::ult, index.row, high);
       Value own = arith::AndIOp::create(builder, location, above, below);
       own = arith::AndIOp::create(builder, location, own, index.valid);
+      if (auto padding = op.getPaddingIndex()) {
+        Value other = arith::CmpIOp::create(builder, location, CmpIPredicate::ne, index.row,
+                                            lanes.index(static_cast<int64_t>(*padding)));
+        own = arith::AndIOp::create(builder, location, own, other);
+      }
       auto branch = scf::IfOp::create(builder, location, own, /*withElseRegion=*/false);
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToStart(branch.thenBlock());

@@ -94,10 +94,32 @@ Indices compressed(Indices indices, int64_t axis) {
   return indices;
 }
 
-/// Rows of `table` [rows, width] by indices of any shape: [indices..., width].
-Value rowsOf(NodeImport &node, Value table, const Indices &indices) {
+/// The row of an embedding table that torch.nn.Embedding does not train, padding_idx. ONNX has no
+/// place for it; the default exporter of PyTorch writes the operation that the node comes from.
+std::optional<int64_t> paddingRowOf(NodeImport &node, int64_t rows) {
+  const std::string &operation = node.node().fxNode;
+  if (operationOf(operation) != "embedding.default")
+    return std::nullopt;
+  if (argumentOf(operation, 3) == "True")
+    throw Error::badInput(
+        "the embedding scales its gradient by frequency, which has no counterpart; build it "
+        "without scale_grad_by_freq");
+  int64_t padding = -1;
+  if (StringRef(argumentOf(operation, 2)).getAsInteger(10, padding) || padding < 0 ||
+      padding >= rows)
+    return std::nullopt;
+  return padding;
+}
+
+/// Rows of `table` [rows, width] by indices of any shape: [indices..., width]. No gradient flows
+/// into the row `padding`.
+Value rowsOf(NodeImport &node, Value table, const Indices &indices,
+             std::optional<int64_t> padding = std::nullopt) {
   if (isa<FloatType>(elementOf(table)))
-    return node.emit<EmbeddingOp>({table, valueOf(node, indices)});
+    return node.emit<EmbeddingOp>({table, valueOf(node, indices)}, [&](EmbeddingOp::Properties &p) {
+      if (padding)
+        p.padding_index = node.i64(*padding);
+    });
   Shape shape = indices.shape(), result = shape;
   Indices column = reshaped(node, indices, {elementCount(shape), 1});
   result.push_back(shapeOf(table)[1]);
@@ -147,12 +169,13 @@ void convertGather(NodeImport &node) {
   Shape picks = indices.shape(), result(shape.begin(), shape.begin() + axis);
   result.insert(result.end(), picks.begin(), picks.end());
   result.insert(result.end(), shape.begin() + axis + 1, shape.end());
-  if (indices.known)
+  std::optional<int64_t> padding = axis == 0 ? paddingRowOf(node, shape[0]) : std::nullopt;
+  if (indices.known && !(padding && llvm::is_contained(indices.known->ints, *padding)))
     if (Runs runs = runsOf(*indices.known, shape[axis]); runs.size() <= maxRuns)
       return node.bind(0, node.reshape(joinedRuns(node, x, runs, axis), result));
   if (axis == 0) {
     Value table = node.reshape(x, {shape[0], product(shape, 1, rank)});
-    return node.bind(0, node.reshape(rowsOf(node, table, indices), result));
+    return node.bind(0, node.reshape(rowsOf(node, table, indices, padding), result));
   }
   Shape column(rank, 1);
   column[axis] = elementCount(picks);

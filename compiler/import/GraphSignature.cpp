@@ -117,6 +117,24 @@ std::vector<std::string> argumentsOf(std::string_view fxNode) {
   return names;
 }
 
+std::string argumentOf(std::string_view fxNode, size_t position) {
+  constexpr std::string_view key = "args = (";
+  size_t from = fxNode.find(key);
+  if (from == std::string_view::npos)
+    return "";
+  for (from += key.size();; ++from, --position) {
+    size_t end = fxNode.find_first_of(",)[(", from);
+    if (end == std::string_view::npos || fxNode[end] == '[' || fxNode[end] == '(')
+      return "";
+    from = fxNode.find_first_not_of(' ', from);
+    if (position == 0)
+      return std::string(fxNode.substr(from, end - from));
+    if (fxNode[end] == ')')
+      return "";
+    from = end;
+  }
+}
+
 std::string operationOf(std::string_view fxNode) {
   constexpr std::string_view key = "target=torch.ops.";
   size_t begin = fxNode.find(key);

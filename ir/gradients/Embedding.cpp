@@ -10,9 +10,10 @@ LogicalResult EmbeddingOp::buildGradient(OpBuilder &builder, Gradients &gradient
   if (!dy || !gradients.isNeeded(getTable()))
     return success();
   Formula f(builder, getLoc());
-  gradients.add(
-      builder, getLoc(), getTable(),
-      f.build<EmbeddingGradOp>(dy, getIndices(), getTable().getType().getDimSize(0)).getDtable());
+  gradients.add(builder, getLoc(), getTable(),
+                f.build<EmbeddingGradOp>(dy, getIndices(), getTable().getType().getDimSize(0),
+                                         getPaddingIndexAttr())
+                    .getDtable());
   return success();
 }
 

@@ -8,7 +8,7 @@ which tensors are parameters, which are buffers.
 import inspect
 import warnings
 from pathlib import Path
-from typing import Any, Mapping, Optional
+from typing import Any, Callable, Iterator, Mapping, Optional
 
 from ._library import StowageError
 
@@ -26,21 +26,42 @@ def example_arguments(example_inputs: Any) -> "tuple[tuple, dict]":
     return (example_inputs,), {}
 
 
-def tensors_by_name(module: Any, example_inputs: Any) -> "dict[str, Any]":
-    """The example's tensors under the names of forward's arguments, as the exported file has them."""
+def _bound_arguments(module: Any, arguments: tuple, named: dict) -> "dict[str, Any]":
+    """forward's parameters with their values: that of *name is a tuple, that of **name a dictionary."""
+    return dict(inspect.signature(module.forward).bind(*arguments, **named).arguments)
+
+
+def _leaves(name: str, value: Any) -> "Iterator[tuple[str, Any]]":
+    """The tensors inside tuples, lists and dictionaries, named by their path as torch.export names them."""
     import torch
 
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    elif isinstance(value, (tuple, list)):
+        for i, entry in enumerate(value):
+            yield from _leaves(f"{name}_{i}", entry)
+    elif isinstance(value, Mapping):
+        for key, entry in value.items():
+            yield from _leaves(f"{name}_{key}", entry)
+
+
+def tensors_by_name(module: Any, example_inputs: Any) -> "dict[str, Any]":
+    """The example's tensors under the names of forward's arguments, as the exported file has them."""
     arguments, named = example_arguments(example_inputs)
-    bound = inspect.signature(module.forward).bind(*arguments, **named).arguments
-    return {name: value for name, value in bound.items() if isinstance(value, torch.Tensor)}
+    parameters = inspect.signature(module.forward).parameters
+    found: "dict[str, Any]" = {}
+    for name, value in _bound_arguments(module, arguments, named).items():
+        if parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            for key, entry in value.items():
+                found.update(_leaves(key, entry))
+        else:
+            found.update(_leaves(name, value))
+    return found
 
 
 def batch_of(arguments: tuple, named: dict) -> int:
     """The batch of the example: dimension 0, in which all tensors agree."""
-    import torch
-
-    tensors = [value for value in [*arguments, *named.values()] if isinstance(value, torch.Tensor) and value.dim() > 0]
-    sizes = sorted({tensor.shape[0] for tensor in tensors})
+    sizes = sorted({tensor.shape[0] for _, tensor in _leaves("", [*arguments, *named.values()]) if tensor.dim() > 0})
     if len(sizes) != 1:
         raise ExportError(f"the example inputs have {sizes or 'no'} rows in dimension 0; expected one batch that all share"
                           ", or dynamic_batch=False")  # fmt: skip
@@ -61,16 +82,25 @@ def _needs_torch() -> None:
         raise ExportError("exporting needs the package onnxscript; pip install stowage[torch]") from None
 
 
-def _dynamic(value: Any, batch: Any) -> Any:
+def _map_tensors(value: Any, function: "Callable[[Any], Any]") -> Any:
+    """The structure with `function` of each tensor with a batch in its place; None for all else that is no container."""
     import torch
 
-    return {0: batch} if isinstance(value, torch.Tensor) and value.dim() > 0 else None
+    if isinstance(value, (tuple, list)):
+        return type(value)(_map_tensors(entry, function) for entry in value)
+    if isinstance(value, Mapping):
+        return {key: _map_tensors(entry, function) for key, entry in value.items()}
+    return function(value) if isinstance(value, torch.Tensor) and value.dim() > 0 else None
 
 
 def _two_rows(value: Any) -> Any:
     """A batch of one as a batch of two: torch.export takes a dimension of 1 for a constant."""
     import torch
 
+    if isinstance(value, (tuple, list)):
+        return type(value)(_two_rows(entry) for entry in value)
+    if isinstance(value, Mapping):
+        return {key: _two_rows(entry) for key, entry in value.items()}
     return torch.cat([value, value]) if isinstance(value, torch.Tensor) and value.dim() > 0 else value
 
 
@@ -110,11 +140,9 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     export_arguments, export_named, shapes = arguments, named, None
     if dynamic_batch:
         if batch_of(arguments, named) == 1:
-            export_arguments = tuple(map(_two_rows, arguments))
-            export_named = {key: _two_rows(value) for key, value in named.items()}
+            export_arguments, export_named = _two_rows(arguments), _two_rows(named)
         batch = torch.export.Dim("batch")
-        shapes = tuple(_dynamic(value, batch) for value in arguments) if arguments else {
-            key: _dynamic(value, batch) for key, value in named.items()}  # fmt: skip
+        shapes = _map_tensors(_bound_arguments(module, arguments, named), lambda tensor: {0: batch})
     modes = {name: child.training for name, child in module.named_modules()}
     try:
         module.train()

@@ -34,6 +34,7 @@ TEST(Embedding, ReadsRows) {
 struct ScatterCase {
   int64_t rows, width, count;
   std::string index;
+  int64_t padding = -1; ///< none
 };
 
 class EmbeddingGrad : public testing::TestWithParam<ScatterCase> {};
@@ -41,16 +42,17 @@ class EmbeddingGrad : public testing::TestWithParam<ScatterCase> {};
 // Tests the sums of rows, whole and task by task to the bit: few rows that many share, and many
 // rows of which few are read. Indices outside the table count for nothing.
 TEST_P(EmbeddingGrad, AgreesWithLoops) {
-  auto [rows, width, count, index] = GetParam();
+  auto [rows, width, count, index, padding] = GetParam();
   auto type = [&](int64_t extent) {
     return "tensor<" + std::to_string(extent) + "x" + std::to_string(width) + "xf32>";
   };
   std::string dyType = type(count);
   std::string indices = "tensor<" + std::to_string(count) + "x" + index + ">";
-  LoadedKernels kernels("func.func @g(%dy: " + dyType + ", %i: " + indices +
-                        ") { %d = stow.embedding_grad %dy, %i {rows = " + std::to_string(rows) +
-                        " : i64} : (" + dyType + ", " + indices + ") -> " + type(rows) +
-                        " return }");
+  LoadedKernels kernels(
+      "func.func @g(%dy: " + dyType + ", %i: " + indices +
+      ") { %d = stow.embedding_grad %dy, %i {rows = " + std::to_string(rows) + " : i64" +
+      (padding < 0 ? "" : ", padding_index = " + std::to_string(padding) + " : i64") + "} : (" +
+      dyType + ", " + indices + ") -> " + type(rows) + " return }");
   auto dy = someFloats(count * width);
   std::vector<int64_t> wide(count);
   uint64_t state = 7;
@@ -64,7 +66,7 @@ TEST_P(EmbeddingGrad, AgreesWithLoops) {
   std::vector<double> expected(rows * width);
   for (int64_t i = 0; i < count; ++i) {
     int64_t row = wide[i] < 0 ? wide[i] + rows : wide[i];
-    for (int64_t j = 0; j < width && row >= 0 && row < rows; ++j)
+    for (int64_t j = 0; j < width && row >= 0 && row < rows && row != padding; ++j)
       expected[row * width + j] += dy[i * width + j];
   }
   void *given = index == "i64" ? static_cast<void *>(wide.data()) : narrow.data();
@@ -75,10 +77,10 @@ TEST_P(EmbeddingGrad, AgreesWithLoops) {
   expectClose(found, expected, 1e-6, 1e-4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Embedding, EmbeddingGrad,
-                         testing::Values(ScatterCase{3, 5, 400, "i64"},
-                                         ScatterCase{65, 64, 1000, "i32"},
-                                         ScatterCase{5000, 33, 300, "i64"},
-                                         ScatterCase{1, 1, 3, "i64"}));
+INSTANTIATE_TEST_SUITE_P(
+    Embedding, EmbeddingGrad,
+    testing::Values(ScatterCase{3, 5, 400, "i64"}, ScatterCase{65, 64, 1000, "i32"},
+                    ScatterCase{3, 5, 400, "i64", 2}, ScatterCase{65, 64, 1000, "i32", 0},
+                    ScatterCase{5000, 33, 300, "i64"}, ScatterCase{1, 1, 3, "i64"}));
 
 } // namespace

@@ -46,3 +46,23 @@ func.func @case(%dy: tensor<4x8xf32>, %i: tensor<4xi64>) {
   %0 = stow.embedding_grad %dy, %i {rows = 0 : i64} : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<0x8xf32>
   return
 }
+
+// -----
+
+// embedding C2: the padding is a row.
+func.func @g(%t: tensor<50x8xf32>, %i: tensor<4xi64>) {
+  // expected-error@+2 {{expects a padding_index from 0 to 49, found 50}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = stow.embedding %t, %i {padding_index = 50 : i64} : (tensor<50x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// embedding_grad C3: the padding is a row.
+func.func @g(%dy: tensor<4x8xf32>, %i: tensor<4xi64>) {
+  // expected-error@+2 {{expects a padding_index from 0 to 49, found -1}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = stow.embedding_grad %dy, %i {rows = 50 : i64, padding_index = -1 : i64} : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<50x8xf32>
+  return
+}

@@ -258,6 +258,33 @@ class Modules(unittest.TestCase):
         expected = F.mse_loss(module(left, right), target).item()
         self.assertAlmostEqual(step({"right": right, "target": target, "left": left}), expected, places=5)
 
+    def test_inputs_without_names(self) -> None:
+        """Arguments inside a list, and those that forward takes as *values."""
+
+        class Sum(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.scale = nn.Linear(3, 3)
+
+            def forward(self, pair: list, *values: torch.Tensor) -> torch.Tensor:
+                return self.scale(pair[0] - pair[1]) + values[0] * values[1]
+
+        report = stowage.export(Sum(), ([torch.randn(4, 3), torch.randn(4, 3)], torch.randn(4, 3), torch.randn(4, 3)), self.path)
+        self.assertTrue(report.ok, str(report))
+        self.assertEqual([value.name for value in onnx.load(self.path).graph.input], ["pair_0", "pair_1", "values_0", "values_1"])
+
+    def test_padding_is_not_trained(self) -> None:
+        """Embedding's padding row is read, and its gradient is none; ONNX itself has no place for it."""
+        module = nn.Sequential(nn.Embedding(6, 4, padding_idx=2), nn.Flatten(), nn.Linear(12, 3))
+        with torch.no_grad():
+            module[0].weight[2] = 0.5
+        batches = [(torch.randint(0, 6, (5, 3)), torch.randint(0, 3, (5,))) for _ in range(3)]
+        self.assertTrue(all((tokens == 2).any() for tokens, _ in batches))
+        step = self.assert_follows(module, batches, "cross-entropy", nn.CrossEntropyLoss(), torch.optim.SGD(module.parameters(), lr=0.5))
+        self.assertTrue((step.state_dict()["0.weight"][2] == 0.5).all())
+        with self.assertRaisesRegex(stowage.CompileError, "scale_grad_by_freq"):
+            stowage.compile(nn.Embedding(6, 4, scale_grad_by_freq=True), torch.randint(0, 6, (5, 3)), loss="mse")
+
     def test_installs(self) -> None:
         """pip makes a package of it that is found without the repository."""
         source, target = (self.path.parent / name for name in ("source", "target"))

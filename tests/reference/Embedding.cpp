@@ -29,10 +29,12 @@ std::vector<Tensor> embedding(Operation *op, Operands operands) {
 
 std::vector<Tensor> embeddingGrad(Operation *op, Operands operands) {
   const Tensor &dy = operands[0], &indices = operands[1];
+  auto padding = op->getAttrOfType<IntegerAttr>("padding_index");
   Tensor dtable(shapeOf(op->getResult(0)));
   int64_t width = dtable.size() / dtable.shape[0];
   for (int64_t i = 0; i < indices.size(); ++i)
-    if (auto row = rowOf(indices.values[i], dtable.shape[0]))
+    if (auto row = rowOf(indices.values[i], dtable.shape[0]);
+        row && !(padding && padding.getInt() == *row))
       for (int64_t j = 0; j < width; ++j)
         dtable.values[*row * width + j] += dy.values[i * width + j];
   return {dtable};

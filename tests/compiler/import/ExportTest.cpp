@@ -266,6 +266,12 @@ TEST(GraphSignatureTest, ReadsOperations) {
   EXPECT_THAT(argumentsOf("%x"), testing::IsEmpty());
   EXPECT_THAT(argumentsOf("args = (%"), testing::IsEmpty());
   EXPECT_EQ(operationOf(text), "linear.default");
+  EXPECT_EQ(argumentOf(text, 1), "%p_w");
+  EXPECT_EQ(argumentOf("args = (%w, %x, 0), kwargs = {}", 2), "0");
+  EXPECT_EQ(argumentOf("args = (%w, %x, 0), kwargs = {}", 3), "");
+  EXPECT_EQ(argumentOf("args = (%w, [1, 2], 0)", 2), "");
+  EXPECT_EQ(argumentOf("args = ()", 0), "");
+  EXPECT_EQ(argumentOf("args = (%w, 1", 1), "");
 }
 
 Tensor tensorOf(std::vector<float> values) {
