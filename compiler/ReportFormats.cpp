@@ -1,5 +1,6 @@
 // The formats of a plan, and where reports go.
 #include "compiler/Commands.h"
+#include "compiler/Picture.h"
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
 #include "runtime/report/Formats.h"
@@ -11,9 +12,19 @@
 namespace stow {
 namespace {
 
+/// Those of an executable, and the page for a browser.
+const std::vector<PlanFormat> &allFormats() {
+  static const std::vector<PlanFormat> all = [] {
+    std::vector<PlanFormat> formats(planFormatTable().begin(), planFormatTable().end());
+    formats.push_back({"html", drawPlan});
+    return formats;
+  }();
+  return all;
+}
+
 std::string namesOfFormats(const char *separator) {
   std::string names;
-  for (const PlanFormat &format : planFormatTable())
+  for (const PlanFormat &format : allFormats())
     names += (names.empty() ? "" : separator) + std::string(format.name);
   return names;
 }
@@ -55,8 +66,7 @@ std::string planFormats() { return namesOfFormats("|"); }
 std::string takePlanFormat(std::vector<std::string> &arguments) {
   const std::string known = "known are " + namesOfFormats(", ");
   std::string format = takeValue(arguments, "format", "", known).value_or("text");
-  if (std::ranges::none_of(planFormatTable(),
-                           [&](const PlanFormat &f) { return format == f.name; }))
+  if (std::ranges::none_of(allFormats(), [&](const PlanFormat &f) { return format == f.name; }))
     throw Error::badInput("unknown format \"" + format + "\"; " + known);
   return format;
 }
@@ -77,7 +87,7 @@ void writeReport(const std::string &text, const std::string &path) {
 }
 
 void writePlan(const Plan &plan, const std::string &format, const std::string &path) {
-  for (const PlanFormat &known : planFormatTable())
+  for (const PlanFormat &known : allFormats())
     if (format == known.name)
       writeReport(known.render(plan), path);
 }

@@ -24,7 +24,7 @@ struct Command {
 };
 
 constexpr const char *planFormat =
-    "  --format=NAME   text, json, csv, perfetto, memory-viz or dot (default: text)\n"
+    "  --format=NAME   text, json, csv, perfetto, memory-viz, dot or html (default: text)\n"
     "  -o FILE         write there instead of to standard output\n";
 const Command commands[] = {
     {"compile", "MODEL -o OUT [flags]", "an executable: OUT train --data=x.npz",

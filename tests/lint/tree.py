@@ -4,10 +4,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOMS = ["cmake", "ir", "passes", "codegen", "runtime", "compiler", "tests", "benchmarks", "models", "python",
+ROOMS = ["cmake", "ir", "passes", "codegen", "viewer", "runtime", "compiler", "tests", "benchmarks", "models", "python",
          "docs", "scripts", ".ci"]
 SOURCES = {".h", ".cpp"}
-TEXTS = SOURCES | {".td", ".py", ".sh", ".mlir", ".test", ".md", ".txt", ".cmake", ".in", ".json", ""}
+TEXTS = SOURCES | {".td", ".py", ".sh", ".mlir", ".test", ".md", ".txt", ".cmake", ".in", ".json", ".ts", ".mjs", ".css",
+                   ".html", ""}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,154 @@
+#include "compiler/PictureData.h"
+#include "runtime/base/Error.h"
+#include "runtime/format/PlanJson.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace stow {
+namespace {
+
+constexpr int64_t formatVersion = 1;
+
+/// "64x3x7x7"; "scalar" without dimensions.
+std::string shapeText(const Shape &shape) {
+  std::string text;
+  for (int64_t size : shape)
+    text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text.empty() ? "scalar" : text;
+}
+
+/// A column: `valueOf` of every row.
+template <typename Row, typename ValueOf>
+Json column(const std::vector<Row> &rows, ValueOf valueOf) {
+  Json values = Json::array();
+  for (const Row &row : rows)
+    values.push_back(valueOf(row));
+  return values;
+}
+
+template <typename Value> Json orNull(const std::optional<Value> &value) {
+  return value ? Json(*value) : Json();
+}
+
+/// zlib's format at its default level.
+std::string compressed(const std::string &text) {
+  uLongf size = compressBound(text.size());
+  std::string out(size, '\0');
+  if (compress(reinterpret_cast<Bytef *>(out.data()), &size,
+               reinterpret_cast<const Bytef *>(text.data()), text.size()) != Z_OK)
+    throw Error::internal("the page's data cannot be compressed");
+  out.resize(size);
+  return out;
+}
+
+} // namespace
+
+std::string toBase64(std::string_view bytes) {
+  constexpr char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const size_t count = std::min<size_t>(bytes.size() - i, 3);
+    uint32_t word = 0;
+    for (size_t j = 0; j < 3; ++j)
+      word = word << 8 | (j < count ? static_cast<unsigned char>(bytes[i + j]) : 0);
+    for (size_t j = 0; j < 4; ++j)
+      text += j <= count ? digits[word >> (18 - 6 * j) & 63] : '=';
+  }
+  return text;
+}
+
+int64_t PictureData::idOf(const std::string &text) {
+  auto [found, isNew] = numbers.try_emplace(text, static_cast<int64_t>(strings.size()));
+  if (isNew)
+    strings.push_back(text);
+  return found->second;
+}
+
+Json PictureData::bufferColumns(const std::vector<PlannedBuffer> &buffers) {
+  using Buffer = PlannedBuffer;
+  auto text = [&](std::string Buffer::*member) {
+    return column(buffers, [&](const Buffer &b) { return idOf(b.*member); });
+  };
+  auto number = [&](int64_t Buffer::*member) {
+    return column(buffers, [&](const Buffer &b) { return b.*member; });
+  };
+  Json columns;
+  columns["name"] = text(&Buffer::name);
+  columns["kind"] =
+      column(buffers, [&](const Buffer &b) { return idOf(std::string(nameOf(b.kind))); });
+  columns["dtype"] =
+      column(buffers, [&](const Buffer &b) { return idOf(std::string(nameOf(b.dtype))); });
+  columns["shape"] = column(buffers, [&](const Buffer &b) { return idOf(shapeText(b.shape)); });
+  columns["source"] = text(&Buffer::source);
+  columns["module"] = text(&Buffer::module);
+  columns["layout"] = text(&Buffer::layout);
+  columns["reason"] = text(&Buffer::reason);
+  columns["offset"] = number(&Buffer::offset);
+  columns["size"] = number(&Buffer::size);
+  columns["logical_size"] = number(&Buffer::logicalSize);
+  columns["begin"] = number(&Buffer::begin);
+  columns["end"] = number(&Buffer::end);
+  columns["aliases"] = column(buffers, [&](const Buffer &b) {
+    return column(b.aliases, [&](const std::string &alias) { return idOf(alias); });
+  });
+  columns["recomputed"] = column(buffers, [](const Buffer &b) { return b.recomputed ? 1 : 0; });
+  columns["recompute_seconds"] =
+      column(buffers, [](const Buffer &b) { return orNull(b.recomputeSeconds); });
+  return columns;
+}
+
+Json PictureData::stepColumns(const std::vector<PlannedStep> &steps) {
+  using Step = PlannedStep;
+  auto text = [&](std::string Step::*member) {
+    return column(steps, [&](const Step &s) { return idOf(s.*member); });
+  };
+  Json columns;
+  columns["name"] = text(&Step::name);
+  columns["source"] = text(&Step::source);
+  columns["phase"] = text(&Step::phase);
+  columns["seconds"] = column(steps, [](const Step &s) { return s.seconds; });
+  columns["reads"] = column(steps, [](const Step &s) { return s.reads; });
+  columns["writes"] = column(steps, [](const Step &s) { return s.writes; });
+  columns["recomputes"] = column(steps, [](const Step &s) { return orNull(s.recomputes); });
+  return columns;
+}
+
+size_t PictureData::add(const Plan &plan, const std::string &label) {
+  Json entry;
+  entry["label"] = label;
+  Json &summary = entry["summary"] = toJsonValue(plan);
+  for (const char *key : {"buffers", "graphs", "strings"})
+    summary.erase(key);
+  Json &graphs = entry["graphs"] = Json::array();
+  for (const GraphPlan &graph : plan.graphs) {
+    Json packed;
+    packed["name"] = graph.name;
+    packed["step_count"] = graph.stepCount;
+    packed["live_peak_bytes"] = graph.livePeakBytes;
+    packed["peak_step"] = graph.peakStep;
+    packed["lower_bound_bytes"] = graph.lowerBoundBytes;
+    packed["steps"] = stepColumns(graph.steps);
+    packed["buffers"] = bufferColumns(graph.buffers);
+    graphs.push_back(std::move(packed));
+  }
+  plans.push_back(std::move(entry));
+  return plans.size() - 1;
+}
+
+Json PictureData::document() const {
+  Json document;
+  document["version"] = formatVersion;
+  document["strings"] = strings;
+  document["plans"] = plans;
+  for (const auto &item : extras.items())
+    document[item.key()] = item.value();
+  return document;
+}
+
+std::string PictureData::packed() const { return toBase64(compressed(dumpJson(document(), -1))); }
+
+} // namespace stow

@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+"""Opens pages of `--format=html` in headless Chromium: usage browser.py --stowage=TOOL --work=FOLDER [--keep-pictures].
+
+A small network, a ResNet-50, a GPT-2, a step of 20,160 commands and one whose names are hostile; what is drawn, hover,
+search, keys, colours, no message on the console, no request, times and sizes. Skipped (77) where Chromium, its driver or
+Selenium is missing; scripts/install.sh installs them. --keep-pictures leaves a screenshot of every page in FOLDER.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from page import Page, missing_parts, open_browser
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+
+# Of a machine that does other things as well; a quiet one needs a fraction. Printed beside what was measured.
+MOST_FIRST_PAINT_MS, MOST_FRAME_MS, MOST_BYTES = 5000, 100, 5_000_000
+
+
+def expect(truth: bool, what: str) -> None:
+    if not truth:
+        raise AssertionError(what)
+
+
+class Pages:
+    def __init__(self, tool: Path, work: Path, keep_pictures: bool) -> None:
+        self.tool, self.work, self.keep_pictures = tool, work, keep_pictures
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        self.browser = open_browser()
+
+    def run(self, *words) -> None:
+        subprocess.run([self.tool, *map(str, words)], check=True, stdout=subprocess.DEVNULL, timeout=600)
+
+    def model(self, name: str, *words) -> Path:
+        path = self.work / f"{name}.onnx"
+        subprocess.run(["/usr/bin/python3", ROOT / "models" / "build.py", name, "-o", path, "--weights=none", *words], check=True,
+                       stdout=subprocess.DEVNULL, timeout=600)
+        return path
+
+    def fabricated(self, kind: str) -> Path:
+        path = self.work / f"{kind}.json"
+        subprocess.run([sys.executable, HERE / "make_plan.py", kind, path], check=True)
+        return path
+
+    def open(self, path: Path) -> Page:
+        page = Page(self.browser, path)
+        expect(page.js("stowage.errors.length") == 0, f"{path.name}: {page.js('stowage.errors')}")
+        return page
+
+    def close(self, page: Page) -> None:
+        """What holds of every page when it has been used."""
+        if self.keep_pictures:
+            self.browser.save_screenshot(str(page.path.with_suffix(".png")))
+        problems, requests = page.problems(), page.requests()
+        expect(not problems, f"{page.path.name}: on the console: {problems}")
+        expect(not requests, f"{page.path.name}: asked for {requests}")
+        paint = page.js("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? -1")
+        size = page.path.stat().st_size
+        print(f"{page.path.name}: {size:,} bytes, first paint {paint:.0f} ms, plan drawn {page.js('stowage.readyMs'):.0f} ms", flush=True)
+        expect(0 < paint < MOST_FIRST_PAINT_MS, f"{page.path.name}: first paint after {paint} ms")
+        expect(size < MOST_BYTES, f"{page.path.name}: {size} bytes")
+
+
+def check_against_plan(page: Page, plan: dict) -> None:
+    """What the page says of the plan is what the plan's JSON says."""
+    state = page.drawn()
+    graph = plan["graphs"][0]
+    buffers = plan["buffers"]
+    expect(state["buffers"] == len(buffers), f"{state['buffers']} buffers, the plan has {len(buffers)}")
+    expect(state["steps"] == graph["step_count"], f"{state['steps']} steps, the plan has {graph['step_count']}")
+    expect(state["instant"] == graph["peak_step"], f"opens at step {state['instant']}, the peak is {graph['peak_step']}")
+    drawn = state["map"]["rectangles"] + state["map"]["aggregated"]
+    expect(drawn == sum(b["size"] > 0 for b in buffers), f"{drawn} buffers drawn of {len(buffers)}")
+    live = [b for b in buffers if b["begin"] <= graph["peak_step"] < b["end"]]
+    expect(state["rows"] == min(len(live), 150), f"{state['rows']} rows for {len(live)} live buffers")
+    expect(f"in {len(live):,} buffers" in page.text("#live-step"), page.text("#live-step"))
+    sizes = [b["size"] for b in sorted(live, key=lambda b: -b["size"])]
+    shown = page.js("[...document.querySelectorAll('#live tbody td:nth-child(3)')].map((cell) => cell.title)")
+    for title, size in zip(shown, sizes):
+        expect(title.startswith(f"{size:,} bytes"), f"a row says {title}; expected {size:,} bytes")
+    expect(page.js("document.title").startswith(plan["model"][:20]), page.js("document.title"))
+
+
+def check_hover_and_selection(page: Page, plan: dict) -> None:
+    graph = plan["graphs"][0]
+    live = [i for i, b in enumerate(plan["buffers"]) if b["begin"] <= graph["peak_step"] < b["end"]
+            and b["offset"] >= plan["persistent_bytes"]]
+    largest = max(live, key=lambda i: plan["buffers"][i]["size"])
+    buffer = plan["buffers"][largest]
+    page.pointer(page.js("stowage.app.placeOf(arguments[0])", largest))
+    tip = page.text("#tip")
+    expect(buffer["name"] in tip or len(buffer["name"]) > 80, f"hovering over {buffer['name']} says {tip}")
+    expect(f"steps {buffer['begin']:,} to {buffer['end'] - 1:,}" in tip, tip)
+    page.pointer(page.js("stowage.app.placeOf(arguments[0])", largest), click=True)
+    expect(page.state()["selected"] == largest, f"a click selects {page.state()['selected']}, not {largest}")
+    details = page.text("#details")
+    for words in (f"{buffer['size']:,} bytes", f"{buffer['offset']:,} bytes", buffer["dtype"], "x".join(map(str, buffer["shape"]))):
+        expect(words in details, f"the details of {buffer['name']} lack {words}: {details}")
+    expect(page.elements("#live tr[aria-selected=true]"), "the selected buffer's row is not marked")
+    # Another instant: the curve pins it, P goes back.
+    page.pointer(page.js("stowage.app.placeOfStep(0)"), click=True)
+    expect(page.state()["instant"] == 0, "a click on the curve's left end does not go to step 0")
+    at_start = sum(b["begin"] <= 0 < b["end"] for b in plan["buffers"])
+    expect(f"in {at_start:,} buffers" in page.text("#live-step"), page.text("#live-step"))
+    page.element("#map").send_keys("p")
+    expect(page.state()["instant"] == graph["peak_step"], "P does not go to the peak")
+
+
+def check_zoom(page: Page) -> None:
+    whole = page.drawn()["map"]["steps"]
+    canvas = page.element("#map")
+    canvas.send_keys("+++++")
+    near = page.drawn()["map"]["steps"]
+    expect(near["high"] - near["low"] < 0.5 * (whole["high"] - whole["low"]), f"plus does not zoom: {whole} to {near}")
+    page.browser.execute_script("document.querySelector('#map').dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true}))")
+    moved = page.drawn()["map"]["steps"]
+    expect(moved["low"] > near["low"], f"the right arrow does not move: {near} to {moved}")
+    canvas.send_keys("0")
+    expect(page.drawn()["map"]["steps"] == whole, "0 does not show the whole plan")
+
+
+def check_search(page: Page, plan: dict, pattern: str) -> None:
+    def matches(buffer: dict) -> bool:
+        module = plan["strings"][buffer["module"]] if "module" in buffer else ""
+        texts = [buffer["name"], buffer["source"], *buffer["aliases"], module]
+        return any(re.search(pattern, text, re.I) for text in texts)
+
+    expected = sum(map(matches, plan["buffers"]))
+    page.element("#map").send_keys("/")
+    page.keys(pattern)
+    state = page.drawn()
+    expect(state["matches"] == expected > 0, f"{pattern} finds {state['matches']}, expected {expected}")
+    page.keys("\ue007")  # Enter: the largest match
+    expect(page.state()["selected"] >= 0, "Enter selects no match")
+    box = page.element("#search")
+    box.clear()
+    box.send_keys("(")
+    expect("no regular expression" in page.text("#found"), page.text("#found"))
+    box.clear()
+    box.send_keys("\ue00c")  # Escape
+
+
+def check_colors(page: Page) -> None:
+    for mode in ("module", "dtype", "cost", "kind"):
+        page.browser.execute_script("const m = document.querySelector('#mode'); m.value = arguments[0]; m.dispatchEvent(new Event('change'))", mode)
+        state = page.drawn()
+        expect(state["mode"] == mode and state["categories"], f"colouring by {mode}: {state['categories']}")
+    expect("activation" in state["categories"], f"kinds are {state['categories']}")
+    # The canvas has the colours it says: the first legend entry's colour is among its pixels.
+    found = page.js("""(() => {
+      const wanted = getComputedStyle(document.querySelector('#legend .swatch')).backgroundColor.match(/\\d+/g).slice(0, 3).join();
+      const canvas = document.querySelector('#map');
+      const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+      let count = 0;
+      for (let i = 0; i < data.length; i += 4) if (`${data[i]},${data[i + 1]},${data[i + 2]}` === wanted) ++count;
+      return count; })()""")
+    expect(found > 100, f"{found} pixels of the map have the colour of the first legend entry")
+
+
+def check_theme(page: Page) -> None:
+    before = page.state()["theme"]
+    page.element("#theme").click()
+    expect(page.state()["theme"] != before, "the theme does not change")
+    background = page.js("getComputedStyle(document.body).backgroundColor")
+    page.element("#theme").click()
+    expect(page.js("getComputedStyle(document.body).backgroundColor") != background, "both themes have one background")
+
+
+def check_markup(page: Page) -> None:
+    """What can be operated is a control with a name."""
+    nameless = page.js("""[...document.querySelectorAll('button, select, input')].filter((e) => e.offsetParent !== null &&
+      !e.textContent.trim() && !e.getAttribute('aria-label') && !e.labels?.length).map((e) => e.outerHTML.slice(0, 80))""")
+    expect(not nameless, f"controls without a name: {nameless}")
+    expect(page.js("document.documentElement.lang") == "en", "the page has no language")
+
+
+def check_frames(page: Page) -> None:
+    """Panning: every frame is drawn well within its time, also at 20,000 buffers."""
+    times = page.browser.execute_async_script("""
+      const done = arguments[0], times = [], app = stowage.app;
+      const key = (name) => document.querySelector('#map').dispatchEvent(new KeyboardEvent('keydown', {key: name, bubbles: true}));
+      for (let i = 0; i < 4; ++i) key('+');
+      const next = () => {
+        times.push(app.state().map.frameMs);
+        if (times.length === 60) { key('0'); done(times); return; }
+        key(times.length % 2 ? 'ArrowRight' : 'ArrowLeft');
+        requestAnimationFrame(() => requestAnimationFrame(next));
+      };
+      next();""")
+    median = sorted(times)[30]
+    print(f"{page.path.name}: a frame of panning is drawn in {median:.1f} ms (median of 60)", flush=True)
+    expect(median < MOST_FRAME_MS, f"a frame takes {median} ms")
+
+
+def check_model(pages: Pages, name: str, model: Path, pattern: str, *words) -> None:
+    """Both ways to a page of a model give the same bytes; all checks of a plan."""
+    html, planned = pages.work / f"{name}.html", pages.work / f"{name}.json"
+    pages.run("plan", model, *words, "--threads=1", "--format=json", "-o", planned)
+    pages.run("inspect", planned, "--format=html", "-o", html)
+    plan = json.loads(planned.read_text())
+    page = pages.open(html)
+    check_against_plan(page, plan)
+    check_hover_and_selection(page, plan)
+    check_zoom(page)
+    check_search(page, plan, pattern)
+    check_colors(page)
+    check_theme(page)
+    check_markup(page)
+    check_frames(page)
+    pages.close(page)
+
+
+def small_network(pages: Pages) -> None:
+    check_model(pages, "digits", ROOT / "models" / "digits_cnn.onnx", "conv[12].*", "--memory-budget=65%",
+                "--optimizer=adamw:lr=1e-3")
+    again = pages.work / "again.html"
+    pages.run("inspect", ROOT / "models" / "digits_cnn.onnx", "--memory-budget=65%", "--optimizer=adamw:lr=1e-3", "--threads=1",
+              "--format=html", "-o", again)
+    expect(again.read_bytes() == (pages.work / "digits.html").read_bytes(), "inspect of a model and of its plan differ")
+
+
+def resnet50(pages: Pages) -> None:
+    check_model(pages, "resnet50", pages.model("resnet50"), "layer3.*conv2", "--batch=32", "--memory-budget=60%",
+                "--optimizer=sgd:lr=0.1,momentum=0.9")
+
+
+def gpt2(pages: Pages) -> None:
+    check_model(pages, "gpt2", pages.model("gpt2", "--batch=2"), "attn|mlp", "--optimizer=adamw:lr=1e-3")
+
+
+def long_step(pages: Pages) -> None:
+    """More buffers than pixels."""
+    source, html = pages.fabricated("long"), pages.work / "long.html"
+    pages.run("inspect", source, "--format=html", "-o", html)
+    plan = json.loads(source.read_text())
+    page = pages.open(html)
+    check_against_plan(page, plan)
+    state = page.state()["map"]
+    expect(state["aggregated"] > 15000, f"{state['aggregated']} buffers are summed in pixels")
+    clone = next(i for i, b in enumerate(plan["buffers"]) if b["recomputed"])
+    page.js("stowage.app.select(arguments[0], true)", clone)
+    page.element("#details .actions button").click()
+    state = page.drawn()["map"]
+    expect(0 < state["rectangles"] < 2000, f"{state['rectangles']} rectangles near one buffer")
+    check_zoom_out(page)
+    check_search(page, plan, "^/block7/op5/")
+    check_frames(page)
+    pages.close(page)
+
+
+def check_zoom_out(page: Page) -> None:
+    page.element("#zoom-reset").click()
+    expect(page.drawn()["map"]["rectangles"] < 100, "the whole plan is not drawn from sums")
+
+
+def hostile_names(pages: Pages) -> None:
+    """Names are text, whatever is in them."""
+    source, html = pages.fabricated("hostile"), pages.work / "hostile.html"
+    pages.run("inspect", source, "--format=html", "-o", html)
+    plan = json.loads(source.read_text())
+    page = pages.open(html)
+    elements = page.js("document.querySelectorAll('*').length")
+    for i, buffer in enumerate(plan["buffers"]):
+        page.js("stowage.app.select(arguments[0], true)", i)
+        page.pointer(page.js("stowage.app.placeOf(arguments[0])", i))
+        shown = page.text("#details h3")
+        expect(len(shown) < 400, f"buffer {i} has a title of {len(shown)} characters")
+        expect(not re.search("[\\x00-\\x1f\\u202a-\\u202e]", shown), f"a title holds control characters: {shown!r}")
+        if buffer["name"].startswith("<") and len(buffer["name"]) < 120:
+            expect(buffer["name"] in shown, f"{buffer['name']} is shown as {shown}")
+    inside = page.js("document.querySelectorAll('#details :is(script, img, svg, b, i, u, a, o), #live :is(script, img, svg, b, i, u, a), "
+                     "header :is(script, img), #tip :is(script, img, svg, b)').length")
+    expect(inside == 0, f"{inside} elements came out of names")
+    longest = max(range(len(plan["buffers"])), key=lambda i: len(plan["buffers"][i]["name"]))
+    page.js("stowage.app.select(arguments[0], true)", longest)
+    page.element("#details h3 button").click()
+    expect(page.text("#details h3") == plan["buffers"][longest]["name"], "the whole name is not shown on demand")
+    page.js("stowage.app.select(-1)")
+    expect(page.js("document.querySelectorAll('*').length") < elements + 50, "the page grows")
+    pages.close(page)
+
+
+CHECKS = [small_network, resnet50, gpt2, long_step, hostile_names]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--stowage", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--keep-pictures", action="store_true")
+    parser.add_argument("--only", help="the name of one check")
+    arguments = parser.parse_args()
+    if missing := missing_parts():
+        print(f"skipped: {', '.join(missing)} missing; scripts/install.sh installs what a browser test needs")
+        sys.exit(77)
+    pages = Pages(arguments.stowage.resolve(), arguments.work, arguments.keep_pictures)
+    try:
+        for check in CHECKS:
+            if arguments.only in (None, check.__name__):
+                check(pages)
+                print(f"{check.__name__}: holds", flush=True)
+    finally:
+        pages.browser.quit()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Writes plans that no model gave, in the form of docs/plan-format.md: usage make_plan.py KIND FILE.
+
+  long      a step of 20,160 commands and 23,942 buffers
+  hostile   names that are markup, control characters, right-to-left or a million characters long
+
+The offsets are a stack's: what the forward keeps lies in the order in which the backward lets go of it, and
+what lives for a moment lies on top of it.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+MIB = 1 << 20
+BLOCKS, OPS, AGAIN = 630, 12, 2
+
+MILLION = "x" * 1_000_000
+HOSTILE = [
+    "<script>stowage.errors.push('run')</script>",
+    "</script><img src=x onerror=\"stowage.errors.push('image')\">",
+    "a\u0000b\u001b[31mred\u0007\r\n\tend",
+    "abc\u202edef\u202c",
+    "\u05e9\u05dc\u05d5\u05dd \u0639\u0631\u0628\u064a",
+    MILLION,
+    "${7*7} {{7*7}} <!--DATA--> ]]> &lt;b&gt;",
+    "",
+]
+
+
+class Steps:
+    """The commands and buffers of one graph."""
+
+    def __init__(self) -> None:
+        self.steps, self.buffers = [], []
+
+    def buffer(self, name: str, kind: str, size: int, offset: int, module: str, **more) -> int:
+        self.buffers.append({
+            "name": name, "kind": kind, "offset": offset, "size": size, "logical_size": size, "begin": -1, "end": -1,
+            "dtype": "f32", "shape": [size // 4], "graph": "train", "source": f"model.onnx:{len(self.buffers)} ({name})",
+            "aliases": [], "recomputed": False, "module": module, "reason": "kept for the backward pass", **more})
+        return len(self.buffers) - 1
+
+    def step(self, op: str, module: str, phase: str, reads: list[int], writes: list[int], recomputes: int | None = None) -> int:
+        now = len(self.steps)
+        for b in {*reads, *writes}:
+            if self.buffers[b]["begin"] < 0:
+                self.buffers[b]["begin"] = now
+            self.buffers[b]["end"] = now + 1
+        step = {"name": f"{op} of {module}", "op": op, "source": f"model.onnx:{now} ({module})", "module": module, "phase": phase,
+                "seconds": 1e-5 * (1 + now % 7), "reads": sorted({*reads}), "writes": sorted({*writes})}
+        if recomputes is not None:
+            step["recomputes"] = recomputes
+        self.steps.append(step)
+        return now
+
+
+def long_step() -> Steps:
+    graph = Steps()
+    weights, moments = [], []
+    offset = 0
+    for block in range(BLOCKS):
+        for op in range(OPS // 2):
+            weights.append(graph.buffer(f"block{block}.{op}.weight", "parameter", 4096, offset, f"block{block}.op{op}"))
+            moments.append(graph.buffer(f"block{block}.{op}.momentum", "optimizer", 4096, offset + 4096, f"block{block}.op{op}"))
+            offset += 8192
+    graph.persistent = top = offset
+    data = graph.buffer("input", "input", 65536, top, "")
+    top += 65536
+    kept, before = {}, data
+    for block in range(BLOCKS):
+        for op in range(OPS):
+            # Every sixth value is not kept: it is made again, twice a block.
+            is_kept = op % 6 != 5
+            size = (16384, 65536, 8192)[op % 3]
+            name = f"/block{block}/op{op}/Op"
+            value = graph.buffer(name, "activation", size, top + (0 if is_kept else 65536), f"block{block}.op{op}",
+                                 recompute_seconds=1e-5 * (1 + (block + op) % 50))
+            run = graph.step("op", name, "forward", [before, weights[block * OPS // 2 + op // 2]], [value])
+            kept[block, op] = (value, run)
+            top += size if is_kept else 0
+            before = value
+    loss = graph.buffer("loss", "output", 4, top, "")
+    graph.step("loss", "loss", "forward", [before], [loss])
+    peak = graph.steps and len(graph.steps) - 1
+    graph.peak_top = top + 4 + 2 * 65536 + 2 * 65536
+    gradient = loss
+    for block in reversed(range(BLOCKS)):
+        for op in reversed(range(OPS)):
+            value, run = kept[block, op]
+            name = f"/block{block}/op{op}/Op"
+            if op % 6 == 5:
+                value = graph.buffer(name, "activation", graph.buffers[value]["size"], top + 131072, f"block{block}.op{op}",
+                                     recomputed=True, reason="recomputed for the backward pass", recompute_seconds=2e-5)
+                graph.step("op", name, "backward", [weights[block * OPS // 2 + op // 2]], [value], recomputes=run)
+            made = graph.buffer(f"gradient of {name}", "gradient", 4096, top + (65536 if op % 2 else 0), f"block{block}.op{op}",
+                                reason="read by the next gradient")
+            graph.step("op_grad", name, "backward", [value, gradient], [made])
+            gradient = made
+            if op % 2 == 0:
+                at = block * OPS // 2 + op // 2
+                graph.step("sgd", name, "update", [gradient, weights[at], moments[at]], [weights[at], moments[at]])
+    graph.peak = peak
+    for b in weights + moments:
+        graph.buffers[b].update(begin=0, end=len(graph.steps))
+    return graph
+
+
+def hostile_step() -> Steps:
+    graph = Steps()
+    graph.persistent = 4096
+    state = graph.buffer("weight", "parameter", 4096, 0, "<b>module</b>")
+    before, top = state, 4096
+    for i, name in enumerate(HOSTILE):
+        value = graph.buffer(name, "activation", MIB, top, f"<i>{name[:40]}</i>", source=f"m<o>del.onnx:{i} ({name})",
+                             aliases=[name, "<svg onload=stowage.errors.push('svg')>"], reason="<u>why</u> " + name[:100])
+        graph.step("op", name, "forward", [before], [value])
+        before = value
+        top += MIB
+    graph.step("end", "<a href=x>end</a>", "forward", list(range(len(graph.buffers))), [before])
+    graph.peak_top = top
+    graph.buffers[state].update(begin=0, end=len(graph.steps))
+    return graph
+
+
+def plan_of(graph: Steps, model: str) -> dict:
+    count = len(graph.steps)
+    change = [0] * (count + 1)
+    for buffer in graph.buffers:
+        change[buffer["begin"]] += buffer["size"]
+        change[buffer["end"]] -= buffer["size"]
+    live, most, peak = 0, 0, 0
+    for t in range(count):
+        live += change[t]
+        if live > most:
+            most, peak = live, t
+    arena = max(b["offset"] + b["size"] for b in graph.buffers)
+    counts = {"tensors": 0, "elements": 0}
+    strings: dict[str, int] = {}
+    for record in graph.buffers + graph.steps:
+        for key in ("module", "reason") if "size" in record else ("op", "source", "module"):
+            record[key] = strings.setdefault(record[key], len(strings))
+    names = [step.pop("name") for step in graph.steps]
+    parts = ["parameters", "statistics", "optimizer", "gradients", "activations", "workspace", "inputs", "outputs", "layout_padding"]
+    return {
+        "format": 2, "model": model, "arena_bytes": arena, "live_peak_bytes": most, "lower_bound_bytes": most,
+        "logical_bound_bytes": most, "status": "heuristic", "extra_time_fraction": 0.04, "extra_time_bound_fraction": 0.03,
+        "step_seconds": sum(s["seconds"] for s in graph.steps), "cost_source": "roofline of nothing",
+        "persistent_bytes": graph.persistent, "without_recompute_bytes": arena + 10 * MIB, "outside_arena_bytes": 0,
+        "alignment": 4, "tensors": {"trained": counts, "frozen": counts, "statistics": counts, "constant": counts, "source": ""},
+        "notes": [], "breakdown": {**dict.fromkeys(parts, 0), "padding": arena}, "buffers": graph.buffers,
+        "graphs": [{"name": "train", "step_count": count, "live_peak_bytes": most, "peak_step": peak, "lower_bound_bytes": most,
+                    "step_names": names, "reference_steps": [], "steps": graph.steps}],
+        "strings": list(strings)}
+
+
+KINDS = {"long": lambda: plan_of(long_step(), "long.onnx"), "hostile": lambda: plan_of(hostile_step(), HOSTILE[1] + MILLION)}
+
+
+def main() -> None:
+    if len(sys.argv) != 3 or sys.argv[1] not in KINDS:
+        raise SystemExit(__doc__)
+    Path(sys.argv[2]).write_text(json.dumps(KINDS[sys.argv[1]]()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

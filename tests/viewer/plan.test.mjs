@@ -1,0 +1,74 @@
+// Tests the data behind the page: columns, live bytes, first runs, modules, search.
+import assert from "node:assert/strict";
+import test from "node:test";
+import { deflateSync } from "node:zlib";
+import { openPicture, unpack } from "../../viewer/src/plan";
+import { colorBy } from "../../viewer/src/colors";
+import { findMatches } from "../../viewer/src/search";
+
+const strings = ["", "w", "x", "y", "parameter", "activation", "f32", "2x2", "m.onnx:3 (/block/0/conv/Conv)", "layer1.0.conv",
+  "conv of x", "train", "m.onnx:1 (fc.weight)"];
+
+/// w lives all the time; x in steps 0 and 1, again in 3; y in steps 1 to 3.
+function raw() {
+  return {
+    version: 1, strings,
+    plans: [{
+      label: "", summary: { model: "m.onnx", arena_bytes: 100, persistent_bytes: 10 },
+      graphs: [{
+        name: "train", step_count: 4, live_peak_bytes: 60, peak_step: 1, lower_bound_bytes: 60,
+        steps: { name: [10, 10, 10, 10], source: [0, 0, 0, 0], phase: [0, 0, 0, 0], reads: [[0], [0, 1], [2], [2, 3]], writes: [[1], [2], [2], [3]],
+          seconds: [1, 2, 0, 1], recomputes: [null, null, null, 0] },
+        buffers: { name: [1, 2, 3, 2], kind: [4, 5, 5, 5], dtype: [6, 6, 6, 6], shape: [7, 7, 7, 7], source: [12, 8, 8, 8],
+          offset: [0, 10, 40, 10], size: [10, 30, 20, 30], logical_size: [10, 30, 20, 30], begin: [0, 0, 1, 3], end: [4, 2, 4, 4],
+          aliases: [[], [], [1], []], recomputed: [0, 0, 0, 1], module: [0, 9, 0, 9], layout: [0, 0, 0, 0], reason: [0, 0, 0, 0],
+          recompute_seconds: [null, 0.5, null, null] },
+      }],
+    }],
+  };
+}
+const graph = () => openPicture(raw()).plans[0].graphs[0];
+
+test("live bytes per step", () => assert.deepEqual([...graph().live], [40, 60, 30, 60]));
+
+test("what is live, largest first", () => assert.deepEqual(graph().liveAt(1), [1, 2, 0]));
+
+test("a recomputed buffer knows its first run, and the other way round", () => {
+  assert.equal(graph().firstRun[3], 1);
+  assert.deepEqual(graph().clonesOf(1), [3]);
+});
+
+test("writers and readers", () => {
+  assert.deepEqual([...graph().writers.of(2)], [1, 2]); // the second in place
+  assert.deepEqual([...graph().readers.of(2)], [2, 3]);
+  assert.deepEqual([...graph().readers.of(0)], [0, 1]);
+});
+
+test("a module is its parts", () => {
+  assert.deepEqual(graph().modulePath(1), ["layer1", "0", "conv"]);
+  assert.deepEqual(graph().modulePath(2), []);
+});
+
+test("colours name the categories that are there", () => {
+  assert.deepEqual(colorBy(graph(), "kind").categories.map((c) => c.label), ["activation", "recomputed", "parameter"]);
+  const cost = colorBy(graph(), "cost");
+  assert.equal(cost.categories[cost.of[0]].label, "not recomputable, or free");
+  assert.equal(cost.categories[cost.of[1]].label, "500 ms");
+  assert.deepEqual(colorBy(graph(), "dtype").categories.map((c) => c.label), ["f32"]);
+});
+
+test("search finds names, further values and modules, and says when an expression is none", () => {
+  assert.deepEqual(findMatches(graph(), "^x$").list, [1, 3]);
+  assert.deepEqual(findMatches(graph(), "^W$").list, [2, 0]); // w is stored in y's place as well
+  assert.deepEqual(findMatches(graph(), "layer1\\.0").list, [1, 3]);
+  assert.equal(findMatches(graph(), "").matches, null);
+  assert.match(findMatches(graph(), "(").problem, /regular expression/);
+});
+
+test("the file's data is base64 of zlib's format", async () => {
+  const packed = deflateSync(Buffer.from(JSON.stringify(raw()))).toString("base64");
+  assert.deepEqual(await unpack(`\n${packed}\n`), raw());
+  await assert.rejects(unpack(packed.slice(0, 40)));
+});
+
+test("a newer page is refused", () => assert.throws(() => openPicture({ ...raw(), version: 2 }), /version 1, found 2/));

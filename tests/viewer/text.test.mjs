@@ -1,0 +1,45 @@
+// Tests how numbers and names are shown.
+import assert from "node:assert/strict";
+import test from "node:test";
+import * as text from "../../viewer/src/text";
+
+test("bytes have three digits and a binary unit", () => {
+  assert.equal(text.formatBytes(0), "0 bytes");
+  assert.equal(text.formatBytes(1), "1 byte");
+  assert.equal(text.formatBytes(1023), "1,023 bytes");
+  assert.equal(text.formatBytes(1024), "1.00 KiB");
+  assert.equal(text.formatBytes(4409796), "4.21 MiB");
+  assert.equal(text.formatBytes(1072807876), "1023 MiB");
+  assert.equal(text.formatBytes(2 ** 30 - 1), "1.00 GiB"); // never "1024 MiB"
+  assert.equal(text.formatBytes(-2048), "\u22122.00 KiB");
+  assert.equal(text.formatChange(2048), "+2.00 KiB");
+  assert.equal(text.formatBytesExact(4409796), "4,409,796 bytes (4.21 MiB)");
+});
+
+test("times have a unit that fits", () => {
+  assert.equal(text.formatSeconds(0.0056), "5.60 ms");
+  assert.equal(text.formatSeconds(3.38), "3.38 s");
+  assert.equal(text.formatSeconds(8.1e-7), "810 ns");
+  assert.equal(text.formatSeconds(0), "0 s");
+});
+
+test("shares", () => {
+  assert.equal(text.formatPercent(0.0970410), "9.7 %");
+  assert.equal(text.formatPercent(0.0002), "0.02 %");
+  assert.equal(text.formatPercent(0), "0.0 %");
+});
+
+test("what cannot be seen is spelled out", () => {
+  assert.equal(text.visible("a\u0000b\n"), "a\\u{0}b\\u{a}");
+  assert.equal(text.visible("x\u202ey"), "x\\u{202e}y"); // would turn the rest of the line around
+  assert.equal(text.visible("\ud800z"), "\\u{d800}z"); // half of a pair
+  assert.equal(text.visible("\ud83d\ude80 \u05e9"), "\ud83d\ude80 \u05e9");
+});
+
+test("long names keep their ends", () => {
+  assert.equal(text.shorten("short", 10), "short");
+  assert.equal(text.shorten("0123456789abcdef", 7), "012\u2026def");
+  const started = Date.now();
+  assert.equal(text.shorten("x".repeat(1e6), 60).length, 60);
+  assert.ok(Date.now() - started < 1000);
+});

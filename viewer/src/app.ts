@@ -1,0 +1,344 @@
+// The page: what is chosen, and which parts show it.
+import { colorBy, Coloring, css, Mode } from "./colors";
+import { showDetails } from "./details";
+import { byId, element } from "./dom";
+import { LiveTable } from "./live";
+import { MapView } from "./map";
+import { Graph, Picture, Plan } from "./plan";
+import { findMatches } from "./search";
+import { formatBytes, formatBytesExact, formatPercent, formatSeconds, groupDigits, shorten } from "./text";
+import { TreemapView } from "./treemap";
+
+const LEGEND_ENTRIES = 14;
+
+export class App {
+  private plan = 0;
+  private graphNumber = 0;
+  private instant = 0;
+  private hoverStep = -1;
+  private selected = -1;
+  private mode: Mode = "kind";
+  private coloring!: Coloring;
+  private matches: Uint8Array | null = null;
+  private matchList: number[] = [];
+  private hidden: Set<number> | null = null;
+  private isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+  private readonly map: MapView;
+  private readonly treemap: TreemapView;
+  private readonly table: LiveTable;
+  private liveTimer = 0;
+
+  constructor(readonly picture: Picture) {
+    this.map = new MapView(byId<HTMLCanvasElement>("map"), {
+      hover: (buffer, step, x, y) => this.hover(buffer, step, x, y),
+      select: (buffer) => this.select(buffer),
+      pin: (step) => this.pin(step),
+    });
+    this.treemap = new TreemapView(byId<HTMLCanvasElement>("treemap"), (buffer) => this.select(buffer, true),
+      (buffer, x, y) => this.showTip(buffer, -1, x, y));
+    this.table = new LiveTable(byId("live"), (buffer) => this.select(buffer, true), () => {});
+    this.listen();
+    byId("tabs").hidden = false;
+    byId("view-map").hidden = false;
+    this.setTheme(this.isDark);
+    this.choosePlan(0);
+  }
+
+  get graph(): Graph { return this.currentPlan.graphs[this.graphNumber]; }
+  get currentPlan(): Plan { return this.picture.plans[this.plan]; }
+  get usesDark(): boolean { return this.isDark; }
+
+  choosePlan(number: number): void {
+    this.plan = number;
+    const { summary, label, graphs } = this.currentPlan;
+    document.title = `${shorten(summary.model, 60)}: memory plan`;
+    byId("title").textContent = shorten(summary.model, 80);
+    byId("subtitle").textContent = label ? shorten(label, 120) : "every byte of a training step";
+    this.fillFigures();
+    const choice = byId<HTMLSelectElement>("graph");
+    choice.replaceChildren(...this.picture.plans[number].graphs.map((graph, i) => element("option", { value: i }, shorten(graph.name, 30))));
+    byId("graph-choice").hidden = graphs.length < 2;
+    byId<HTMLSelectElement>("plan").value = String(number);
+    this.chooseGraph(Math.min(this.graphNumber, graphs.length - 1));
+  }
+
+  chooseGraph(number: number): void {
+    this.graphNumber = number;
+    byId<HTMLSelectElement>("graph").value = String(number);
+    this.selected = -1;
+    this.hoverStep = -1;
+    this.instant = this.graph.peakStep;
+    byId("links-choice").hidden = !this.graph.firstRun.some((first) => first >= 0);
+    this.chooseMode(this.mode);
+  }
+
+  private chooseMode(mode: Mode): void {
+    this.mode = mode;
+    this.coloring = colorBy(this.graph, mode);
+    this.hidden = null;
+    this.search(byId<HTMLInputElement>("search").value);
+    this.showInstant(this.instant);
+    this.showSelection();
+  }
+
+  select(buffer: number, reveal = false): void {
+    this.selected = buffer;
+    if (reveal && buffer >= 0 && !this.map.shows(buffer))
+      this.map.reveal(buffer);
+    this.showSelection();
+    if (buffer >= 0)
+      this.say(`${shorten(this.graph.bufferName(buffer), 80)}, ${formatBytes(this.graph.size[buffer])}`);
+  }
+
+  pin(step: number): void {
+    this.instant = Math.min(Math.max(step, 0), this.graph.stepCount - 1);
+    this.showInstant(this.instant);
+    this.redraw();
+  }
+
+  private showSelection(): void {
+    showDetails(byId("details"), this.graph, this.currentPlan.summary, this.selected, {
+      select: (buffer) => this.select(buffer, true),
+      pin: (step) => this.pin(step),
+      reveal: (buffer) => this.map.reveal(buffer),
+    });
+    this.table.mark(this.selected);
+    this.showTree(this.hoverStep >= 0 ? this.hoverStep : this.instant);
+    this.redraw();
+  }
+
+  /// The table, the treemap and the legend of a step.
+  private showInstant(step: number): void {
+    const graph = this.graph;
+    const live = graph.liveAt(step);
+    const isPeak = step === graph.peakStep;
+    byId("live-title").textContent = isPeak ? "Live at the peak" : `Live at step ${groupDigits(step)}`;
+    byId("live-step").textContent =
+      `${isPeak ? `step ${groupDigits(step)} of ${groupDigits(graph.stepCount)}, ` : ""}${shorten(graph.stepName(step), 90)}: ` +
+      `${formatBytes(graph.live[step] ?? 0)} in ${groupDigits(live.length)} buffers`;
+    this.table.show(graph, live, this.coloring, this.selected);
+    this.showTree(step);
+    this.showLegend(step);
+  }
+
+  private showTree(step: number): void {
+    byId("tree-instant").textContent = step === this.graph.peakStep ? "at the peak" : `at step ${groupDigits(step)}`;
+    this.treemap.show(this.graph, this.graph.liveAt(step), this.coloring, this.selected, this.isDark);
+  }
+
+  private showLegend(step: number): void {
+    const { categories, of, isOrdered } = this.coloring;
+    const bytes = new Float64Array(categories.length);
+    for (const b of this.graph.liveAt(step))
+      bytes[of[b]] += this.graph.size[b];
+    const every = isOrdered ? Math.max(Math.ceil((categories.length - 1) / LEGEND_ENTRIES), 1) : 1;
+    const entries = categories.map((category, i) => {
+      if (i % every !== 0 && i !== categories.length - 1)
+        return null;
+      const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
+      swatch.style.background = css(category.color);
+      const isOff = this.hidden?.has(i) ?? false;
+      return element("li", {}, element("button", { type: "button", "aria-pressed": String(!isOff),
+        title: "show or dim", onclick: () => this.toggleCategory(i) }, swatch, shorten(category.label, 28),
+      element("span", { class: "hint" }, bytes[i] ? formatBytes(bytes[i]) : "\u2013")));
+    });
+    byId("legend").replaceChildren(...entries.filter((entry) => entry !== null) as HTMLElement[]);
+  }
+
+  private toggleCategory(category: number): void {
+    const hidden = this.hidden ?? new Set<number>();
+    if (!hidden.delete(category))
+      hidden.add(category);
+    this.hidden = hidden.size ? hidden : null;
+    this.showLegend(this.instant);
+    this.redraw();
+  }
+
+  private fillFigures(): void {
+    const s = this.currentPlan.summary;
+    const figures: [string, string, string][] = [
+      ["arena", formatBytes(s.arena_bytes), formatBytesExact(s.arena_bytes)],
+      ["lower bound", formatBytes(s.lower_bound_bytes), `${formatBytesExact(s.lower_bound_bytes)}; packing: ${s.status}`],
+    ];
+    if (s.without_recompute_bytes > s.arena_bytes)
+      figures.push(["everything kept", formatBytes(s.without_recompute_bytes), formatBytesExact(s.without_recompute_bytes)]);
+    if (s.extra_time_fraction > 0)
+      figures.push(["recomputed work", formatPercent(s.extra_time_fraction),
+        `no schedule within the budget adds less than ${formatPercent(s.extra_time_bound_fraction)}`]);
+    if (s.step_seconds > 0)
+      figures.push(["a step", formatSeconds(s.step_seconds), s.cost_source]);
+    byId("figures").replaceChildren(...figures.map(([term, value, title]) =>
+      element("div", { title }, element("dt", {}, term), element("dd", {}, value))));
+  }
+
+  private hover(buffer: number, step: number, x: number, y: number): void {
+    this.showTip(buffer, step, x, y);
+    if (step === this.hoverStep)
+      return;
+    this.hoverStep = step;
+    this.redraw();
+    // The table and the treemap follow when the pointer rests on the curve.
+    clearTimeout(this.liveTimer);
+    this.liveTimer = window.setTimeout(() => this.showInstant(step >= 0 && buffer < 0 ? step : this.instant), 60);
+  }
+
+  private showTip(buffer: number, step: number, x: number, y: number): void {
+    const tip = byId("tip");
+    tip.hidden = buffer < 0 && step < 0;
+    if (tip.hidden)
+      return;
+    const graph = this.graph;
+    const lines: HTMLElement[] = [];
+    if (buffer >= 0)
+      lines.push(element("strong", { class: "name" }, shorten(graph.bufferName(buffer), 80)),
+        element("div", {}, `${graph.isRecomputed(buffer) ? "recomputed " : ""}${graph.kindOf(buffer)}, ${formatBytes(graph.size[buffer])}, ` +
+          `${shorten(graph.shapeOf(buffer), 60)} ${graph.dtypeOf(buffer)}`),
+        element("div", {}, `steps ${groupDigits(graph.begin[buffer])} to ${groupDigits(graph.end[buffer] - 1)}`));
+    if (buffer >= 0 && graph.reasonOf(buffer))
+      lines.push(element("div", {}, shorten(graph.reasonOf(buffer), 160)));
+    if (step >= 0)
+      lines.push(element("div", { class: "hint" },
+        `step ${groupDigits(step)}: ${shorten(graph.stepName(step), 70)}, ${formatBytes(graph.live[step])} live`));
+    tip.replaceChildren(...lines);
+    const box = tip.getBoundingClientRect();
+    tip.style.left = `${Math.max(Math.min(x + 14, innerWidth - box.width - 8), 4)}px`;
+    tip.style.top = `${y + 18 + box.height > innerHeight ? y - box.height - 12 : y + 18}px`;
+  }
+
+  search(pattern: string): void {
+    const found = byId("found");
+    const result = findMatches(this.graph, pattern);
+    this.matches = result.matches;
+    this.matchList = result.list;
+    found.textContent = result.problem ?? (result.matches ?
+      `${groupDigits(result.list.length)} of ${groupDigits(this.graph.count)}, ${formatBytes(result.list.reduce((sum, b) => sum + this.graph.size[b], 0))}` : "");
+    byId("search").setAttribute("aria-invalid", String(result.problem !== null));
+    byId<HTMLButtonElement>("next").disabled = byId<HTMLButtonElement>("previous").disabled = !result.list.length;
+    this.redraw();
+  }
+
+  private nextMatch(by: number): void {
+    if (!this.matchList.length)
+      return;
+    const at = this.matchList.indexOf(this.selected);
+    const count = this.matchList.length;
+    this.select(this.matchList[at < 0 ? (by > 0 ? 0 : count - 1) : (at + by + count) % count], true);
+  }
+
+  private nextLive(by: number): void {
+    const live = this.graph.liveAt(this.instant);
+    const at = live.indexOf(this.selected);
+    if (live.length)
+      this.select(live[at < 0 ? 0 : (at + by + live.length) % live.length], true);
+  }
+
+  private redraw(): void {
+    const { summary } = this.currentPlan;
+    this.map.show({
+      graph: this.graph, coloring: this.coloring, persistentBytes: summary.persistent_bytes, arenaBytes: summary.arena_bytes,
+      ceilingBytes: summary.arena_bytes, lowerBoundBytes: this.graph.lowerBound, matches: this.shown(), selected: this.selected,
+      instant: this.instant, hoverStep: this.hoverStep, isDark: this.isDark,
+      showLinks: byId<HTMLInputElement>("links").checked,
+    });
+  }
+
+  /// What is not dimmed: matches of the search in categories that are on.
+  private shown(): Uint8Array | null {
+    if (!this.hidden)
+      return this.matches;
+    return Uint8Array.from({ length: this.graph.count } as ArrayLike<number>, (_: number, b: number) =>
+      !this.hidden!.has(this.coloring.of[b]) && (this.matches === null || this.matches[b]) ? 1 : 0);
+  }
+
+  setTheme(isDark: boolean): void {
+    this.isDark = isDark;
+    document.documentElement.dataset.theme = isDark ? "dark" : "light";
+    byId("theme").textContent = isDark ? "Light" : "Dark";
+  }
+
+  private say(text: string): void { byId("said").textContent = text; }
+
+  private listen(): void {
+    const on = (id: string, type: string, action: (event: any) => void) => byId(id).addEventListener(type, action);
+    on("theme", "click", () => {
+      this.setTheme(!this.isDark);
+      this.showSelection();
+    });
+    on("mode", "change", (event) => this.chooseMode(event.target.value));
+    on("graph", "change", (event) => this.chooseGraph(Number(event.target.value)));
+    on("plan", "change", (event) => this.choosePlan(Number(event.target.value)));
+    on("search", "input", (event) => this.search(event.target.value));
+    on("search", "keydown", (event: KeyboardEvent) => {
+      if (event.key === "Enter")
+        this.nextMatch(event.shiftKey ? -1 : 1);
+    });
+    on("next", "click", () => this.nextMatch(1));
+    on("previous", "click", () => this.nextMatch(-1));
+    on("links", "change", () => this.redraw());
+    on("zoom-in", "click", () => this.map.zoom(0.7));
+    on("zoom-out", "click", () => this.map.zoom(1 / 0.7));
+    on("zoom-reset", "click", () => this.map.reset());
+    on("peak", "click", () => this.pin(this.graph.peakStep));
+    on("step-back", "click", () => this.pin(this.instant - 1));
+    on("step-on", "click", () => this.pin(this.instant + 1));
+    on("help-open", "click", () => byId<HTMLDialogElement>("help").showModal());
+    document.addEventListener("keydown", (event) => this.onKey(event));
+  }
+
+  private onKey(event: KeyboardEvent): void {
+    const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
+    if (event.key === "Escape" && !byId<HTMLDialogElement>("help").open) {
+      if (isTyping)
+        byId("map").focus();
+      else
+        this.select(-1);
+      return;
+    }
+    if ((event.ctrlKey || event.metaKey) && event.key === "f") {
+      byId("search").focus();
+      event.preventDefault();
+      return;
+    }
+    if (isTyping || event.ctrlKey || event.metaKey || event.altKey)
+      return;
+    const actions: Record<string, () => void> = {
+      "/": () => byId("search").focus(), p: () => this.pin(this.graph.peakStep), n: () => this.nextLive(1),
+      N: () => this.nextLive(-1), "[": () => this.pin(this.instant - 1), "]": () => this.pin(this.instant + 1),
+      "?": () => byId<HTMLDialogElement>("help").showModal(),
+    };
+    const action = actions[event.key];
+    if (action) {
+      event.preventDefault();
+      action();
+    }
+  }
+
+  /// What is on the screen, for tests and the curious.
+  state() {
+    return {
+      plan: this.plan, graph: this.graph.name, buffers: this.graph.count, steps: this.graph.stepCount, instant: this.instant,
+      selected: this.selected, selectedName: this.selected >= 0 ? this.graph.bufferName(this.selected) : null,
+      mode: this.mode, matches: this.matches ? this.matchList.length : null, rows: this.table.rows, map: this.map.state(),
+      treemap: this.treemap.state(), theme: this.isDark ? "dark" : "light",
+      categories: this.coloring.categories.map((category) => category.label),
+    };
+  }
+
+  /// Client coordinates of a buffer on the map, and of a step on the curve.
+  placeOf(buffer: number) {
+    const box = byId("map").getBoundingClientRect();
+    const place = this.map.placeOf(buffer);
+    return { x: box.x + place.x, y: box.y + place.y };
+  }
+  placeOfStep(step: number) {
+    const box = byId("map").getBoundingClientRect();
+    const place = this.map.placeOfStep(step);
+    return { x: box.x + place.x, y: box.y + place.y };
+  }
+  find(name: string): number {
+    for (let b = 0; b < this.graph.count; ++b)
+      if (this.graph.bufferName(b) === name)
+        return b;
+    return -1;
+  }
+}

@@ -1,0 +1,137 @@
+// What colours say. Categories are few and told apart by people who are colour-blind: Okabe and Ito's
+// eight for kinds and types, viridis for everything that has an order.
+import { Graph } from "./plan";
+import { formatSeconds } from "./text";
+
+export type Mode = "kind" | "module" | "dtype" | "cost";
+export type Rgb = [number, number, number];
+
+export interface Category {
+  label: string;
+  color: Rgb;
+}
+
+export interface Coloring {
+  categories: Category[];
+  of: Uint16Array;       ///< category per buffer
+  isOrdered: boolean;    ///< a scale: the legend shows its ends
+}
+
+const OKABE_ITO: Record<string, Rgb> = {
+  blue: [0, 114, 178], sky: [86, 180, 233], green: [0, 158, 115], orange: [230, 159, 0],
+  vermilion: [213, 94, 0], purple: [204, 121, 167], yellow: [240, 228, 66], grey: [140, 144, 150],
+};
+
+const KINDS: [string, Rgb][] = [
+  ["activation", OKABE_ITO.sky], ["gradient", OKABE_ITO.orange], ["workspace", OKABE_ITO.vermilion],
+  ["input", OKABE_ITO.purple], ["output", OKABE_ITO.yellow], ["parameter", OKABE_ITO.blue],
+  ["optimizer", OKABE_ITO.green], ["statistic", OKABE_ITO.grey],
+];
+const RECOMPUTED: Rgb = [38, 132, 196];
+
+// Matplotlib's viridis at nine places, by Smith and van der Walt; public domain (CC0).
+const VIRIDIS: Rgb[] = [
+  [68, 1, 84], [72, 40, 120], [62, 74, 137], [49, 104, 142], [38, 130, 142], [31, 158, 137], [53, 183, 121],
+  [110, 206, 88], [181, 222, 43],
+];
+const NEUTRAL: Rgb = [150, 153, 158];
+
+/// Viridis at `share`, from 0 to 1.
+export function viridis(share: number): Rgb {
+  const place = Math.min(Math.max(share, 0), 1) * (VIRIDIS.length - 1);
+  const low = Math.min(Math.floor(place), VIRIDIS.length - 2);
+  const part = place - low;
+  return VIRIDIS[low].map((value, i) => Math.round(value + part * (VIRIDIS[low + 1][i] - value))) as Rgb;
+}
+
+export function css(color: Rgb, alpha = 1): string {
+  return `rgb(${color[0]} ${color[1]} ${color[2]} / ${alpha})`;
+}
+
+/// Black or white, whichever reads better on the color (relative luminance of WCAG).
+export function inkOn(color: Rgb): Rgb {
+  const [r, g, b] = color.map((value) => {
+    const c = value / 255;
+    return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? [10, 12, 16] : [255, 255, 255];
+}
+
+export function colorBy(graph: Graph, mode: Mode): Coloring {
+  if (mode === "kind")
+    return byKind(graph);
+  if (mode === "dtype")
+    return byType(graph);
+  return mode === "module" ? byModule(graph) : byCost(graph);
+}
+
+/// Categories in the order of `keys`; those without buffers are left out.
+function categorized(graph: Graph, keys: [string, Rgb][], keyOf: (b: number) => string): Coloring {
+  const present = new Set<string>();
+  for (let b = 0; b < graph.count; ++b)
+    present.add(keyOf(b));
+  const used = keys.filter(([key]) => present.has(key));
+  const number = new Map(used.map(([key], i) => [key, i]));
+  const of = new Uint16Array(graph.count);
+  for (let b = 0; b < graph.count; ++b)
+    of[b] = number.get(keyOf(b)) ?? 0;
+  return { categories: used.map(([label, color]) => ({ label, color })), of, isOrdered: false };
+}
+
+function byKind(graph: Graph): Coloring {
+  const keys: [string, Rgb][] = [...KINDS];
+  keys.splice(1, 0, ["recomputed", RECOMPUTED]);
+  return categorized(graph, keys, (b) => graph.isRecomputed(b) ? "recomputed" : graph.kindOf(b));
+}
+
+function byType(graph: Graph): Coloring {
+  const names = [...new Set(Array.from({ length: graph.count }, (_, b) => graph.dtypeOf(b)))].sort();
+  const colors = [OKABE_ITO.sky, OKABE_ITO.orange, OKABE_ITO.green, OKABE_ITO.purple, OKABE_ITO.blue,
+    OKABE_ITO.vermilion, OKABE_ITO.yellow, OKABE_ITO.grey];
+  return categorized(graph, names.map((name, i) => [name, colors[i % colors.length]]), (b) => graph.dtypeOf(b));
+}
+
+/// Modules at the first depth with at least four of them, in the order in which the step reaches them.
+function byModule(graph: Graph): Coloring {
+  const paths = Array.from({ length: graph.count }, (_, b) => graph.modulePath(b));
+  const deepest = paths.reduce((most, path) => Math.max(most, path.length), 1);
+  let depth = 1;
+  const at = (b: number) => paths[b].slice(0, depth).join(".");
+  const distinct = () => new Set(paths.map((_, b) => at(b))).size;
+  while (depth < Math.min(deepest, 6) && distinct() < 5)
+    ++depth;
+  const first = new Map<string, number>();
+  for (let b = 0; b < graph.count; ++b) {
+    // State lives all the time; it says nothing about the order.
+    const isState = graph.begin[b] === 0 && graph.end[b] === graph.stepCount;
+    const time = isState ? graph.stepCount : graph.begin[b];
+    first.set(at(b), Math.min(first.get(at(b)) ?? Infinity, time));
+  }
+  const ordered = [...first].filter(([name]) => name !== "").sort((a, b) => a[1] - b[1]).map(([name]) => name);
+  const last = Math.max(ordered.length - 1, 1);
+  const keys = ordered.map((name, i): [string, Rgb] => [name, viridis(i / last)]);
+  keys.push(["", NEUTRAL]);
+  const coloring = categorized(graph, keys, at);
+  for (const category of coloring.categories)
+    category.label ||= "no module";
+  return { ...coloring, isOrdered: ordered.length > 12 };
+}
+
+/// By the logarithm of the time of computing it again: twelve classes, and one for what cannot be.
+function byCost(graph: Graph): Coloring {
+  const classes = 12;
+  const seconds = Array.from({ length: graph.count }, (_, b) => graph.recomputeSeconds(b) ?? 0);
+  const logs = seconds.filter((s) => s > 0).map(Math.log);
+  const low = logs.reduce((a, b) => Math.min(a, b), Infinity);
+  const high = logs.reduce((a, b) => Math.max(a, b), -Infinity);
+  const categories: Category[] = [];
+  const of = new Uint16Array(graph.count);
+  if (logs.length)
+    for (let i = 0; i < classes; ++i)
+      categories.push({ label: formatSeconds(Math.exp(low + (high - low) * i / (classes - 1))), color: viridis(i / (classes - 1)) });
+  categories.push({ label: "not recomputable, or free", color: NEUTRAL });
+  for (let b = 0; b < graph.count; ++b)
+    of[b] = seconds[b] > 0 && high > low ? Math.round((Math.log(seconds[b]) - low) / (high - low) * (classes - 1))
+      : seconds[b] > 0 ? 0 : categories.length - 1;
+  return { categories, of, isOrdered: true };
+}

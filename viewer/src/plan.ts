@@ -1,0 +1,226 @@
+// The data of the page: plans as columns of numbers and one table of strings.
+//
+// compiler/PictureData.cpp writes them; README.md describes them. A buffer is its number in its
+// graph. What a plan does not know is null or an empty string, and left out of the page.
+
+export interface Summary {
+  model: string;
+  arena_bytes: number;
+  live_peak_bytes: number;
+  lower_bound_bytes: number;
+  status: string;
+  extra_time_fraction: number;
+  extra_time_bound_fraction: number;
+  step_seconds: number;
+  cost_source: string;
+  persistent_bytes: number;
+  without_recompute_bytes: number;
+  outside_arena_bytes: number;
+  alignment: number;
+  notes: string[];
+  breakdown: Record<string, number>;
+}
+
+/// Columns; those of names hold numbers of strings.
+interface RawBuffers {
+  name: number[]; kind: number[]; dtype: number[]; shape: number[]; source: number[]; module: number[]; layout: number[];
+  reason: number[];
+  offset: number[]; size: number[]; logical_size: number[]; begin: number[]; end: number[];
+  aliases: number[][]; recomputed: number[]; recompute_seconds: (number | null)[];
+}
+
+interface RawSteps {
+  name: number[]; source: number[]; phase: number[];
+  seconds: number[]; ///< 0: not known
+  reads: number[][]; writes: number[][]; ///< buffers
+  recomputes: (number | null)[];
+}
+
+interface RawGraph {
+  name: string; step_count: number; live_peak_bytes: number; peak_step: number; lower_bound_bytes: number;
+  steps: RawSteps; buffers: RawBuffers;
+}
+
+export interface FrontierPoint {
+  budget: number; arena: number; live_peak: number; seconds: number; bound_seconds: number; method: string;
+  plan: number; ///< number in Picture.plans
+}
+
+export interface Frontier {
+  lower_bound: number; device: string; points: FrontierPoint[];
+}
+
+export interface RawPicture {
+  version: number;
+  strings: string[];
+  plans: { label: string; summary: Summary; graphs: RawGraph[] }[];
+  frontier?: Frontier;
+  compare?: boolean;
+}
+
+/// Lists of numbers, one per item: those of item i are values[starts[i]] to values[starts[i + 1] - 1].
+export class Lists {
+  constructor(readonly starts: Int32Array, readonly values: Int32Array) {}
+
+  static invert(lists: number[][], count: number): Lists {
+    const starts = new Int32Array(count + 1);
+    for (const list of lists)
+      for (const value of list)
+        ++starts[value + 1];
+    for (let i = 0; i < count; ++i)
+      starts[i + 1] += starts[i];
+    const next = starts.slice();
+    const values = new Int32Array(starts[count]);
+    lists.forEach((list, i) => list.forEach((value) => { values[next[value]++] = i; }));
+    return new Lists(starts, values);
+  }
+
+  of(i: number): Int32Array { return this.values.subarray(this.starts[i], this.starts[i + 1]); }
+}
+
+/// One graph of a plan.
+export class Graph {
+  readonly name: string;
+  readonly stepCount: number;
+  readonly livePeak: number;
+  readonly peakStep: number;
+  readonly lowerBound: number;
+  readonly count: number; ///< buffers
+  readonly offset: Float64Array;
+  readonly size: Float64Array;
+  readonly logicalSize: Float64Array;
+  readonly begin: Int32Array;
+  readonly end: Int32Array;
+  readonly live: Float64Array; ///< bytes per step
+  readonly firstRun: Int32Array; ///< the buffer that a recomputed one repeats, or -1
+  readonly writers: Lists; ///< steps per buffer
+  readonly readers: Lists;
+
+  constructor(private readonly raw: RawGraph, private readonly strings: string[]) {
+    const buffers = raw.buffers;
+    this.name = raw.name;
+    this.stepCount = raw.step_count;
+    this.livePeak = raw.live_peak_bytes;
+    this.peakStep = raw.peak_step;
+    this.lowerBound = raw.lower_bound_bytes;
+    this.count = buffers.name.length;
+    this.offset = Float64Array.from(buffers.offset);
+    this.size = Float64Array.from(buffers.size);
+    this.logicalSize = Float64Array.from(buffers.logical_size);
+    this.begin = Int32Array.from(buffers.begin);
+    this.end = Int32Array.from(buffers.end);
+    this.live = this.sumLive(() => true);
+    this.writers = Lists.invert(raw.steps.writes, this.count);
+    this.readers = Lists.invert(raw.steps.reads, this.count);
+    this.firstRun = this.findFirstRuns();
+  }
+
+  /// Bytes per step of the buffers that `counts`.
+  sumLive(counts: (buffer: number) => boolean): Float64Array {
+    const sums = new Float64Array(this.stepCount + 1);
+    for (let b = 0; b < this.count; ++b) {
+      if (!counts(b))
+        continue;
+      sums[this.begin[b]] += this.size[b];
+      sums[this.end[b]] -= this.size[b];
+    }
+    for (let t = 0; t < this.stepCount; ++t)
+      sums[t + 1] += sums[t];
+    return sums.subarray(0, this.stepCount);
+  }
+
+  private findFirstRuns(): Int32Array {
+    const first = new Int32Array(this.count).fill(-1);
+    const { writes, recomputes } = this.raw.steps;
+    recomputes.forEach((origin, step) => {
+      if (origin === null)
+        return;
+      for (const clone of writes[step]) {
+        if (!this.isRecomputed(clone) || first[clone] >= 0)
+          continue;
+        const name = this.raw.buffers.name[clone];
+        const same = writes[origin].find((b) => this.raw.buffers.name[b] === name && b !== clone);
+        const alike = writes[origin].find((b) => b !== clone && this.size[b] === this.size[clone]);
+        first[clone] = same ?? alike ?? -1;
+      }
+    });
+    return first;
+  }
+
+  bufferName(b: number): string { return this.strings[this.raw.buffers.name[b]]; }
+  kindOf(b: number): string { return this.strings[this.raw.buffers.kind[b]]; }
+  dtypeOf(b: number): string { return this.strings[this.raw.buffers.dtype[b]]; }
+  shapeOf(b: number): string { return this.strings[this.raw.buffers.shape[b]]; }
+  sourceOf(b: number): string { return this.strings[this.raw.buffers.source[b]]; }
+  layoutOf(b: number): string { return this.strings[this.raw.buffers.layout[b]]; }
+  reasonOf(b: number): string { return this.strings[this.raw.buffers.reason[b]]; }
+  isRecomputed(b: number): boolean { return this.raw.buffers.recomputed[b] !== 0; }
+  aliasesOf(b: number): string[] { return this.raw.buffers.aliases[b].map((id) => this.strings[id]); }
+  recomputeSeconds(b: number): number | null { return this.raw.buffers.recompute_seconds[b]; }
+  isLive(b: number, step: number): boolean { return this.begin[b] <= step && step < this.end[b]; }
+  clonesOf(b: number): number[] {
+    const clones: number[] = [];
+    this.firstRun.forEach((first, clone) => { if (first === b) clones.push(clone); });
+    return clones;
+  }
+
+  /// The user's module, by its parts: ["layer1", "0", "conv1"].
+  modulePath(b: number): string[] {
+    const module = this.strings[this.raw.buffers.module[b]];
+    return module ? module.split(".") : [];
+  }
+
+  stepName(step: number): string { return this.strings[this.raw.steps.name[step]] ?? ""; }
+  phaseOf(step: number): string { return this.strings[this.raw.steps.phase[step]] ?? ""; }
+  stepSeconds(step: number): number { return this.raw.steps.seconds[step] ?? 0; }
+
+  /// Buffers live at `step`, largest first, ties in the plan's order.
+  liveAt(step: number): number[] {
+    const found: number[] = [];
+    for (let b = 0; b < this.count; ++b)
+      if (this.isLive(b, step))
+        found.push(b);
+    return found.sort((a, b) => this.size[b] - this.size[a] || a - b);
+  }
+}
+
+export interface Plan {
+  label: string;
+  summary: Summary;
+  graphs: Graph[];
+}
+
+export interface Picture {
+  plans: Plan[];
+  frontier: Frontier | null;
+  compare: boolean;
+}
+
+/// The compiler's library of types does not know it yet.
+declare class DecompressionStream implements GenericTransformStream {
+  constructor(format: "deflate");
+  readonly readable: ReadableStream<Uint8Array>;
+  readonly writable: WritableStream<Uint8Array>;
+}
+
+/// The page's data as text: base64 of zlib's format of JSON in UTF-8.
+export async function unpack(text: string): Promise<RawPicture> {
+  const packed = Uint8Array.from(atob(text.trim()), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+/// Graphs are made when they are looked at first: a frontier's file has many.
+export function openPicture(raw: RawPicture): Picture {
+  if (raw.version !== 1)
+    throw new Error(`this page reads pictures of version 1, found ${raw.version}`);
+  const plans = raw.plans.map((plan): Plan => {
+    const made: (Graph | undefined)[] = [];
+    const graphs: Graph[] = [];
+    plan.graphs.forEach((graph, i) => Object.defineProperty(graphs, i, {
+      enumerable: true, get: () => made[i] ??= new Graph(graph, raw.strings),
+    }));
+    return { label: plan.label, summary: plan.summary, graphs };
+  });
+  return { plans, frontier: raw.frontier ?? null, compare: raw.compare ?? false };
+}

@@ -1,0 +1,69 @@
+// Numbers and names as people read them. Names come from model files, so any text can be in them.
+
+const BYTE_UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/// "4.21 MiB"; whole bytes below 1,024.
+export function formatBytes(bytes: number): string {
+  let unit = 0;
+  let value = Math.abs(bytes);
+  while (value >= 1023.995 && unit + 1 < BYTE_UNITS.length) {
+    value /= 1024;
+    ++unit;
+  }
+  const sign = bytes < 0 ? "\u2212" : "";
+  if (unit === 0)
+    return `${sign}${groupDigits(value)} ${value === 1 ? "byte" : "bytes"}`;
+  return `${sign}${value < 10 ? value.toFixed(2) : value < 100 ? value.toFixed(1) : value.toFixed(0)} ${BYTE_UNITS[unit]}`;
+}
+
+/// As formatBytes, with a plus sign where it grows.
+export function formatChange(bytes: number): string {
+  return bytes > 0 ? "+" + formatBytes(bytes) : formatBytes(bytes);
+}
+
+/// "1,234,567".
+export function groupDigits(value: number): string {
+  return Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+}
+
+/// "4,409,796 bytes (4.21 MiB)".
+export function formatBytesExact(bytes: number): string {
+  const exact = `${groupDigits(bytes)} ${bytes === 1 ? "byte" : "bytes"}`;
+  return bytes < 1024 ? exact : `${exact} (${formatBytes(bytes)})`;
+}
+
+/// "5.60 ms"; three significant digits.
+export function formatSeconds(seconds: number): string {
+  const units: [number, string][] = [[1, "s"], [1e-3, "ms"], [1e-6, "\u00b5s"], [1e-9, "ns"]];
+  if (seconds === 0)
+    return "0 s";
+  for (const [size, name] of units)
+    if (seconds >= size)
+      return `${(seconds / size).toPrecision(3).replace(/e\+?(\d+)$/, "e$1")} ${name}`;
+  return `${(seconds / 1e-9).toPrecision(2)} ns`;
+}
+
+/// "9.7 %".
+export function formatPercent(fraction: number): string {
+  const percent = 100 * fraction;
+  return `${percent !== 0 && Math.abs(percent) < 0.1 ? percent.toPrecision(1) : percent.toFixed(1)} %`;
+}
+
+// What a line of text cannot show, or what would reorder the text around it: controls, separators,
+// zero-width characters, direction marks, lone halves of surrogate pairs.
+const INVISIBLE =
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+
+/// The text with everything invisible spelled out: "a\u{202e}b".
+export function visible(text: string): string {
+  return text.replace(INVISIBLE, (c) => `\\u{${c.charCodeAt(0).toString(16)}}`);
+}
+
+/// At most `limit` characters of the visible text: the ends, which say most, with an ellipsis between.
+export function shorten(text: string, limit: number): string {
+  if (text.length <= limit)
+    return visible(text);
+  const tail = Math.floor((limit - 1) / 2);
+  const head = limit - 1 - tail;
+  return visible(text.slice(0, head)) + "\u2026" + visible(text.slice(text.length - tail));
+}
