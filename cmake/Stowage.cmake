@@ -44,9 +44,10 @@ function(stow_library name)
   endif()
 endfunction()
 
-# stow_test(Name sources... [LINK libs...] [MLIR]): one GoogleTest binary, registered with CTest.
+# stow_test(Name sources... [LINK libs...] [MLIR] [SHARDS n]): one GoogleTest binary, registered with CTest; long ones as n
+# tests that share their cases.
 function(stow_test name)
-  cmake_parse_arguments(ARG "MLIR" "" "LINK" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR" "SHARDS" "LINK" ${ARGN})
   find_package(GTest REQUIRED)
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gmock GTest::gtest_main)
@@ -54,5 +55,14 @@ function(stow_test name)
   if(ARG_MLIR)
     stow_use_mlir(${name})
   endif()
-  add_test(NAME ${name} COMMAND ${name})
+  if(ARG_SHARDS)
+    math(EXPR last "${ARG_SHARDS} - 1")
+    foreach(shard RANGE ${last})
+      add_test(NAME ${name}/${shard} COMMAND ${name})
+      set_tests_properties(${name}/${shard} PROPERTIES
+        ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
+    endforeach()
+  else()
+    add_test(NAME ${name} COMMAND ${name})
+  endif()
 endfunction()
