@@ -94,4 +94,26 @@ std::optional<Shape> carriedShape(const Shape &before, const Shape &now, const S
   return result;
 }
 
+bool growInOneDimension(const BatchShapes &before, const BatchShapes &now, BatchPair batch) {
+  for (const auto &[name, shape] : now.shapes) {
+    auto known = before.shapes.find(name);
+    if (known == before.shapes.end() || known->second == shape)
+      continue;
+    if (known->second.size() != shape.size())
+      return false;
+    int64_t changed = 0;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (known->second[i] == shape[i])
+        continue;
+      ++changed;
+      if (known->second[i] % batch.from != 0 ||
+          known->second[i] / batch.from * batch.to != shape[i])
+        return false;
+    }
+    if (changed > 1)
+      return false;
+  }
+  return true;
+}
+
 } // namespace stow::onnx

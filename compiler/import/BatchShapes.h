@@ -50,4 +50,8 @@ struct BatchPair {
 std::optional<Shape> carriedShape(const Shape &before, const Shape &now, const Shape &target,
                                   BatchPair batch, MergedDims &merged);
 
+/// True when every tensor that changed did so in one dimension, by the batch's factor: rows of a
+/// constant that are no samples would meet the batch in a second one.
+bool growInOneDimension(const BatchShapes &before, const BatchShapes &now, BatchPair batch);
+
 } // namespace stow::onnx

@@ -31,7 +31,12 @@ void convertRandom(NodeImport &node) {
   if (!shape)
     throw Error::badInput("lacks attribute 'shape'");
   auto type = static_cast<ElementType>(node.integer("dtype", 1));
-  node.bind(0, typed(node, drawn(node, type, *shape), type));
+  node.bind(0, typed(node, drawn(node, type, node.drawnShape(*shape)), type));
+}
+
+/// The shape of input 0, for random numbers of that shape.
+Shape shapeLike(NodeImport &node) {
+  return node.isFromData(0) ? node.shape(0) : node.drawnShape(node.shape(0));
 }
 
 void convertRandomLike(NodeImport &node) {
@@ -39,7 +44,7 @@ void convertRandomLike(NodeImport &node) {
       static_cast<ElementType>(node.integer("dtype", static_cast<int64_t>(node.elementType(0))));
   if (!isFloat(type)) // PyTorch's exporter leaves the type out where the data is float
     type = ElementType::Float;
-  node.bind(0, typed(node, drawn(node, type, node.shape(0)), type));
+  node.bind(0, typed(node, drawn(node, type, shapeLike(node)), type));
 }
 
 /// The value of a splat constant, or none.
@@ -65,7 +70,8 @@ void convertBernoulli(NodeImport &node) {
     if (!(*same >= 0 && *same <= 1))
       throw Error::badInput("probability " + std::to_string(*same) + " lies outside [0, 1]");
     double exact = elementOf(p).isF32() ? decimal(float(*same)) : *same;
-    return node.bind(0, typed(node, node.random("bernoulli", exact, 0, type), given));
+    auto drawn = type.clone(shapeLike(node));
+    return node.bind(0, typed(node, node.random("bernoulli", exact, 0, drawn), given));
   }
   Value mask = node.compare(node.random("uniform", 0, 1, type), p, "lt");
   node.bind(0, typed(node, mask, given));

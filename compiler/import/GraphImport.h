@@ -39,7 +39,8 @@ class NodeImport;
 /// How a file made for one batch is imported for another.
 struct BatchChange {
   const BatchShapes *before = nullptr; ///< shapes at the file's batch; null: the batch stays
-  bool resizeUniform = false; ///< constants of one value follow in a leading extent of the batch
+  /// Constants of one value and random numbers follow in a leading extent of the batch.
+  bool resizeRows = false;
 };
 
 /// Builds the module; one object per import.
@@ -233,6 +234,11 @@ public:
 
   /// Random numbers of a stream of their own.
   mlir::Value random(const char *distribution, double a, double b, mlir::RankedTensorType type);
+
+  /// The shape to draw random numbers in whose shape in the file, `given`, is not that of data:
+  /// numbers of each sample follow the batch. Throws where the file's batch of 1 hides whether the
+  /// samples share them.
+  Shape drawnShape(Shape given) const;
 
   mlir::Value reshape(mlir::Value x, const Shape &shape);
 

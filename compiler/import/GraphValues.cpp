@@ -97,7 +97,7 @@ Value GraphImport::materialize(Slot &slot, std::optional<int64_t> fanIn, Locatio
     slot.value = argument(slot, *verdict.kind, fanIn);
     return slot.value;
   }
-  if (change.resizeUniform)
+  if (change.resizeRows)
     resizeUniform(slot);
   RankedTensorType type = typeOf(slot.type, slot.shape);
   ElementsAttr elements;

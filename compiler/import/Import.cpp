@@ -71,8 +71,10 @@ static onnx::BatchChange batchChangeOf(MLIRContext &context, const onnx::Model &
   before = std::move(*shapes);
   onnx::BatchChange change{&before, false};
   if (!shapesOf(context, model, options, change)) {
-    change.resizeUniform = true;
-    change.resizeUniform = shapesOf(context, model, options, change).has_value();
+    change.resizeRows = true;
+    auto resized = shapesOf(context, model, options, change);
+    change.resizeRows =
+        resized && growInOneDimension(before, *resized, {*fileBatch, *options.batch});
   }
   return change;
 }

@@ -264,6 +264,17 @@ Value NodeImport::random(const char *distribution, double a, double b, RankedTen
       type);
 }
 
+Shape NodeImport::drawnShape(Shape given) const {
+  if (!graph.change.before || given.empty() || given[0] != graph.oldBatch)
+    return given;
+  if (graph.oldBatch == 1)
+    throw Error::badInput("draws random numbers for each sample or for all of them: a file made "
+                          "with a batch of 1 does not tell");
+  if (graph.change.resizeRows)
+    given[0] = *graph.options.batch;
+  return given;
+}
+
 ElementType NodeImport::elementType(size_t i) const {
   const Slot &known = slot(i);
   if (known.type != ElementType::Undefined || !known.value)

@@ -55,5 +55,19 @@ TEST(BatchShapesTest, BatchOfOne) {
   EXPECT_EQ(carriedShape({1, 48}, {8, 48}, {48}, batch, merged), Shape({384}));
 }
 
+TEST(BatchShapesTest, SamplesGrowInOneDimension) {
+  const BatchPair batch{2, 6};
+  BatchShapes before, now;
+  before.shapes = {{"x", {2, 3}}, {"heads", {8, 5}}, {"scale", {2}}};
+  now.shapes = {{"x", {6, 3}}, {"heads", {24, 5}}, {"scale", {2}}, {"new", {7}}};
+  EXPECT_TRUE(growInOneDimension(before, now, batch));
+  now.shapes["heads"] = {24, 15};
+  EXPECT_FALSE(growInOneDimension(before, now, batch));
+  now.shapes["heads"] = {9, 5};
+  EXPECT_FALSE(growInOneDimension(before, now, batch));
+  now.shapes["heads"] = {24, 5, 1};
+  EXPECT_FALSE(growInOneDimension(before, now, batch));
+}
+
 } // namespace
 } // namespace stow::onnx
