@@ -159,7 +159,6 @@ void addStepPasses(PassManager &manager, const CompileOptions &options) {
   AutodiffPassOptions gradients;
   gradients.inputGradients.assign(options.inputGradients.begin(), options.inputGradients.end());
   manager.addPass(createAutodiffPass(gradients));
-  manager.addPass(createRederiveSavedPass());
   manager.addPass(createExpandBatchNormPass());
   manager.addPass(createAttachOptimizerPass(optimizerOptions(options)));
   manager.addPass(createCanonicalizerPass());
@@ -170,6 +169,8 @@ void addStepPasses(PassManager &manager, const CompileOptions &options) {
 void addKernelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createAssignLayoutsPass(target));
   manager.addPass(createCSEPass());
+  manager.addPass(createFuseElementwisePass());
+  manager.addPass(createRederiveSavedPass());
   manager.addPass(createFuseElementwisePass());
   manager.addPass(createPlanWorkspacesPass(target));
 }

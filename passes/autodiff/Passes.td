@@ -145,35 +145,6 @@ def AutodiffPass : Pass<"stow-autodiff", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
-def RederiveSavedPass : Pass<"stow-rederive-saved", "::mlir::ModuleOp"> {
-  let summary = "Save one value where another is one operation away";
-  let description = [{
-    What: a forward value that the backward reads, and that is the sum, difference or product of one
-    other saved value with splat constants or itself (`1 + x`, `0.5 x`, `x * x`), is computed again
-    by a clone of its op in front of each backward reader. So only the other value is saved, and the
-    clone becomes part of the reader's kernel. The source must be read by the backward at least as
-    long. The clone gives the same bits.
-
-    Requires: `@train` of stow-autodiff.
-
-    Ensures: nothing but which values the backward reads has changed.
-
-    Example:
-    ```mlir
-    %1 = stow.add %t, %one : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-    %2 = stow.mul %dy, %1 {stow.phase = "backward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    // where the backward reads %t later, becomes
-    %3 = stow.add %t, %one {stow.phase = "backward"} : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-    %2 = stow.mul %dy, %3 {stow.phase = "backward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    ```
-  }];
-  let statistics = [
-    Statistic<"numRederived", "rederived", "Values that need not be saved">,
-    Statistic<"bytesSaved", "bytes-saved", "Their bytes">,
-  ];
-  let dependentDialects = ["::stow::StowDialect"];
-}
-
 def ExpandBatchNormPass : Pass<"stow-expand-batch-norm", "::mlir::ModuleOp"> {
   let summary = "Normalize a concat with kernels that read it where it lies";
   let description = [{

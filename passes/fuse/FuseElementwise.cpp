@@ -2,10 +2,9 @@
 //
 // Merging a producer into its only reader removes one tensor and one pass over memory and never
 // computes anything twice. Values with several readers are kept: duplicating them trades memory
-// for time, which is the schedule's decision and not this pass's. So is a producer far from its
-// reader that replaces several values by one: merged, it would keep all of them alive until then. A
-// weight that many products share is the case that matters, its gradient being a long chain of
-// sums:
+// for time, which stow-rederive-saved and the schedule decide. So is a producer far from its reader
+// that replaces several values by one: merged, it would keep all of them alive until then. A weight
+// that many products share is the case that matters, its gradient being a long chain of sums:
 //
 //   dw0 --+                      dw0 -----------+
 //   dw1 --+-- s1 --+             dw1 -----------+
@@ -179,6 +178,8 @@ public:
         int64_t at = position.lookup(&op);
         MapOp map = toMap(builder, elementwise);
         position[map] = at;
+        mergeProducers(map);
+      } else if (auto map = dyn_cast<MapOp>(&op)) {
         mergeProducers(map);
       }
     }

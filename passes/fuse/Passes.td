@@ -37,4 +37,36 @@ def FuseElementwisePass : Pass<"stow-fuse-elementwise", "::mlir::ModuleOp"> {
                     Statistic<"bytesSaved", "bytes-saved", "bytes of values that no longer exist">];
 }
 
+def RederiveSavedPass : Pass<"stow-rederive-saved", "::mlir::ModuleOp"> {
+  let summary = "Save the fewest bytes from which kernels of the backward make what they read";
+  let description = [{
+    What: where a kernel of the backward reads forward values that cheap kernels of the forward make
+    of others, it computes them itself: clones of those forward kernels go in front of it, for the
+    next stow-fuse-elementwise to take in. Which values stay saved is a minimum cut of bytes between
+    what kernels of the backward read and what no cheap kernel makes; what is saved anyway, for
+    other readers or as state, costs nothing. A value is left out only for kernels of its own shape,
+    and only when computing it takes about as long as writing and reading it would: 64 operations an
+    element, of which an exponential or the like is 16. State that an update has overwritten by then
+    is not read again. The clones give the same numbers.
+
+    Requires: the step form with kernels, after stow-fuse-elementwise.
+    Ensures: nothing but which values the backward reads has changed; stow-fuse-elementwise merges
+    the clones.
+
+    ```mlir
+    %s = stow.map %x : ... {sigmoid}
+    %y = stow.map %x, %s : ... {x * s}
+    %dx = stow.map %dy, %x, %s {stow.phase = "backward"} : ...
+    // becomes, and the forward is one kernel
+    %s = stow.map %x : ... {sigmoid}
+    %y = stow.map %x, %s : ... {x * s}
+    %s2 = stow.map %x {stow.phase = "backward"} : ... {sigmoid}
+    %dx = stow.map %dy, %x, %s2 {stow.phase = "backward"} : ...
+    ```
+  }];
+  let dependentDialects = ["::stow::StowDialect"];
+  let statistics = [Statistic<"numRederived", "rederived", "values that the backward computes again">,
+                    Statistic<"bytesRead", "bytes-read", "their bytes, which it reads no more">];
+}
+
 #endif // STOW_FUSE_PASSES_TD

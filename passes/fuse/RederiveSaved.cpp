@@ -1,0 +1,307 @@
+// Shortens the list of forward values that the backward reads: a minimum cut.
+//
+// A kernel of the backward that waits for memory may compute what it reads itself, element by
+// element, from other saved values. SiLU as exporters spell it, x * sigmoid(x), then saves x and
+// not sigmoid(x) as well; GELU saves x and neither x / sqrt 2 nor 1 + erf. Which values to save is
+// a minimum cut between what kernels of the backward read (D) and what no cheap kernel makes (O):
+//
+//   conv -> x (O) --+--> [sigmoid] -> s (D) --+--> [mul] -> y         bytes: cut {x} instead of {x,
+//   s}
+//                   |                         |
+//                   +-------------------------+
+//
+// A value costs its bytes where it is cut, and nothing where it is there anyway: state, and what
+// other ops of the backward read at least as long. Of several minimum cuts the one nearest to the
+// readers is taken, so that nothing is computed twice without a gain. What the cut leaves out is
+// computed by clones in front of each kernel that reads it, which stow-fuse-elementwise takes into
+// the kernel; so only values of the kernel's own shape are left out. The arithmetic is bounded by
+// what moving the value to memory and back would take. The cut is that of AOTAutograd's
+// partitioner in PyTorch (functorch, 2022), with bytes for weights and without library calls.
+// O(values) but for the maximum flow.
+#include "passes/fuse/Passes.h"
+
+#include "ir/Stow.h"
+#include "passes/memory/Liveness.h"
+#include "passes/solvers/schedule/MaxFlow.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/MapVector.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace stow {
+#define GEN_PASS_DEF_REDERIVESAVEDPASS
+#include "passes/fuse/Passes.h.inc"
+
+namespace {
+
+/// Operations per element that take about as long as writing and reading a float (AVX2, measured);
+/// a function of the math dialect counts as kFunctionWork of them.
+constexpr int64_t kMostWork = 64;
+constexpr int64_t kFunctionWork = 16;
+
+bool isForward(Operation *op) { return !op->hasAttr(kPhaseAttr); }
+
+ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+/// The operand whose bytes the op's result is; null when the op is no view.
+Value viewedOperandOf(Operation *op) {
+  auto alias = dyn_cast<AliasOpInterface>(op);
+  auto viewed = alias ? alias.getViewedOperand() : std::nullopt;
+  return viewed ? op->getOperand(*viewed) : Value();
+}
+
+/// Operations that the map's body takes for one element.
+int64_t workOf(MapOp map) {
+  int64_t work = 0;
+  for (Operation &op : map.getBody().front().without_terminator()) {
+    const bool isFunction = op.getName().getDialectNamespace() == "math" &&
+                            !isa<math::AbsFOp, math::CeilOp, math::FloorOp, math::FmaOp,
+                                 math::RoundEvenOp, math::SqrtOp, math::TruncOp>(op);
+    work += isFunction ? kFunctionWork : 1;
+  }
+  return work;
+}
+
+/// The values of one graph that maps of the backward read or may be computed from.
+class SavedValues {
+public:
+  explicit SavedValues(func::FuncOp graph) : graph(graph) {
+    Block &block = graph.getBody().front();
+    int64_t count = 0;
+    for (Operation &op : block)
+      position[&op] = count++;
+    for (Operation &op : llvm::reverse(block))
+      if (isForward(&op))
+        for (Value result : op.getResults())
+          findReaders(result);
+    for (Value argument : block.getArguments())
+      findReaders(argument);
+    std::ranges::reverse(demands);
+  }
+
+  /// Decides which values are computed again.
+  void decide() {
+    do {
+      cut();
+    } while (dropDear());
+  }
+
+  struct Demand {
+    Value value;
+    MapOp reader;
+  };
+  /// Reads of the backward that may be computed again, in program order of what is read.
+  const std::vector<Demand> &all() const { return demands; }
+
+  bool isComputedAgain(Value value) const {
+    auto found = nodes.find(value);
+    return found != nodes.end() && found->second.isComputedAgain;
+  }
+
+private:
+  struct Node {
+    int64_t readUntil = -1; ///< last reader in the backward that computes nothing again
+    int64_t mapsUntil = -1; ///< last map of the backward that reads it or is computed from it
+    bool isDemanded = false;
+    bool isOrigin = false; ///< never computed again
+    bool isComputedAgain = false;
+  };
+
+  /// A map of the forward that a map of the backward could run again for itself, until its last
+  /// reader `until`: one that is cheap and reads no state that an update has overwritten by then.
+  bool mayRunAgain(Operation *op, int64_t until) const {
+    auto map = dyn_cast_or_null<MapOp>(op);
+    if (!map || !isForward(map) || map->getNumResults() != 1 || !map.isRecomputable() ||
+        workOf(map) > kMostWork)
+      return false;
+    return llvm::none_of(map.getInputs(), [&](Value input) {
+      Value root = viewedValue(input);
+      return isa<BlockArgument>(root) && isOverwrittenBefore(root, until);
+    });
+  }
+
+  bool isOverwrittenBefore(Value argument, int64_t until) const {
+    return llvm::any_of(argument.getUses(), [&](OpOperand &use) {
+      auto alias = dyn_cast<AliasOpInterface>(use.getOwner());
+      return alias && position.lookup(alias) < until &&
+             llvm::any_of(
+                 alias->getResults(),
+                 [&](OpResult result) {
+                   return alias.getUpdatedOperand(result.getResultNumber()) ==
+                          use.getOperandNumber();
+                 });
+    });
+  }
+
+  /// The last reader in the backward of the value's bytes, maps included, through views and
+  /// concats, which keep what lies inside them.
+  int64_t lastReader(Value value) const {
+    int64_t last = -1;
+    for (Operation *user : value.getUsers()) {
+      if (!isForward(user) || user->hasTrait<OpTrait::IsTerminator>())
+        last = std::max(last, position.lookup(user));
+      else if (viewedOperandOf(user) == value || isa<ConcatOp>(user))
+        last = std::max(last, lastReader(user->getResult(0)));
+    }
+    return last;
+  }
+
+  /// Fills the value's node from its users, whose results have theirs.
+  void findReaders(Value value) {
+    Node node;
+    for (Operation *user : value.getUsers()) {
+      auto map = dyn_cast<MapOp>(user);
+      const bool fits = map && shapeOf(value) == shapeOf(map.getResult(0));
+      if (fits && !isForward(user)) {
+        node.isDemanded = true;
+        node.mapsUntil = std::max(node.mapsUntil, position.lookup(user));
+        if (llvm::none_of(demands, [&](const Demand &known) {
+              return known.value == value && known.reader == map;
+            }))
+          demands.push_back({value, map});
+      } else if (!isForward(user) || user->hasTrait<OpTrait::IsTerminator>()) {
+        node.readUntil = std::max(node.readUntil, position.lookup(user));
+      } else if (viewedOperandOf(user) == value || isa<ConcatOp>(user)) {
+        node.readUntil = std::max(node.readUntil, lastReader(user->getResult(0)));
+      }
+      // What it is read for by clones.
+      if (user->getNumResults() != 1 || !isForward(user))
+        continue;
+      auto of = nodes.find(user->getResult(0));
+      if (of == nodes.end() || of->second.mapsUntil < 0)
+        continue;
+      const bool isView = viewedOperandOf(user) == value;
+      if (!isView && of->second.isOrigin)
+        continue;
+      node.mapsUntil = std::max(node.mapsUntil, of->second.mapsUntil);
+      node.isOrigin |= isView || !fits;
+    }
+    if (node.mapsUntil < 0)
+      return;
+    node.isOrigin |= !mayRunAgain(value.getDefiningOp(), node.mapsUntil);
+    nodes[value] = node;
+  }
+
+  /// Bytes that saving the value takes beyond what is there anyway.
+  int64_t costOf(Value value, const Node &node) const {
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (argument && isStateKind(kindOfArgument(graph, argument.getArgNumber())))
+      return 0;
+    return node.readUntil >= node.mapsUntil ? 0 : storedBytesOf(value.getType());
+  }
+
+  /// The minimum cut nearest to the readers: flow runs from them to the origins.
+  void cut() {
+    const int32_t source = 0, sink = 1;
+    llvm::DenseMap<Value, int32_t> first; // of two nodes: what is read, and what it is made of
+    for (auto &[value, node] : nodes)
+      first.try_emplace(value, 2 + 2 * int32_t(first.size()));
+    schedule::MaxFlow flow(2 + 2 * int32_t(nodes.size()));
+    for (auto &[value, node] : nodes) {
+      const int32_t read = first[value], made = read + 1;
+      if (node.isDemanded)
+        flow.addArc(source, read, schedule::MaxFlow::unbounded);
+      Operation *op = value.getDefiningOp();
+      if (Value root = op ? viewedOperandOf(op) : Value()) {
+        flow.addArc(read, first[root], schedule::MaxFlow::unbounded);
+        continue;
+      }
+      flow.addArc(read, made, costOf(value, node));
+      if (node.isOrigin)
+        flow.addArc(made, sink, schedule::MaxFlow::unbounded);
+      else
+        for (Value input : op->getOperands())
+          flow.addArc(made, first[input], schedule::MaxFlow::unbounded);
+    }
+    flow.solve(source, sink);
+    for (auto &[value, node] : nodes)
+      node.isComputedAgain =
+          !node.isOrigin && flow.sourceSide()[first[value]] && flow.sourceSide()[first[value] + 1];
+  }
+
+  /// Makes origins of read values that take too much work; true when there were any.
+  bool dropDear() {
+    bool dropped = false;
+    llvm::DenseMap<Value, int64_t> work;
+    for (auto &[value, node] : llvm::reverse(nodes)) { // in program order
+      if (!node.isComputedAgain)
+        continue;
+      auto map = value.getDefiningOp<MapOp>();
+      int64_t total = workOf(map);
+      for (Value input : map.getInputs())
+        total += work.lookup(input);
+      if (node.isDemanded && total > kMostWork) {
+        node.isOrigin = dropped = true;
+        total = 0;
+      }
+      work[value] = std::min<int64_t>(total, 1 << 20);
+    }
+    return dropped;
+  }
+
+  func::FuncOp graph;
+  llvm::DenseMap<Operation *, int64_t> position;
+  llvm::MapVector<Value, Node> nodes; ///< in reverse program order, arguments last
+  std::vector<Demand> demands;
+};
+
+//===--------------------------------------------------------------------------------------------===//
+// --stow-rederive-saved
+//===--------------------------------------------------------------------------------------------===//
+
+struct RederiveSavedPass : impl::RederiveSavedPassBase<RederiveSavedPass> {
+  using RederiveSavedPassBase::RederiveSavedPassBase;
+
+  void runOnOperation() override {
+    for (auto graph : getOperation().getOps<func::FuncOp>())
+      if (graph.getSymName() == "train")
+        rederive(graph);
+  }
+
+private:
+  void rederive(func::FuncOp graph) {
+    SavedValues saved(graph);
+    saved.decide();
+    llvm::DenseMap<Operation *, llvm::DenseMap<Value, Value>> clonesOf; // by reader
+    llvm::SmallSetVector<Value, 16> rederived;
+    for (auto [value, reader] : saved.all()) {
+      if (!saved.isComputedAgain(value))
+        continue;
+      Value again = compute(value, reader, saved, clonesOf[reader]);
+      reader->replaceUsesOfWith(value, again);
+      rederived.insert(value);
+    }
+    numRederived += rederived.size();
+    for (Value value : rederived) {
+      bytesRead += storedBytesOf(value.getType());
+      if (value.use_empty())
+        value.getDefiningOp()->erase();
+    }
+  }
+
+  /// `value` computed in front of `reader` from what is saved.
+  Value compute(Value value, MapOp reader, const SavedValues &saved,
+                llvm::DenseMap<Value, Value> &clones) {
+    if (!saved.isComputedAgain(value))
+      return value;
+    if (Value known = clones.lookup(value))
+      return known;
+    SmallVector<Value> inputs =
+        llvm::map_to_vector(value.getDefiningOp()->getOperands(),
+                            [&](Value input) { return compute(input, reader, saved, clones); });
+    OpBuilder builder(reader);
+    Operation *clone = builder.clone(*value.getDefiningOp());
+    clone->setOperands(inputs);
+    clone->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+    return clones[value] = clone->getResult(0);
+  }
+};
+
+} // namespace
+} // namespace stow
