@@ -6,6 +6,7 @@
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/order/Passes.h"
+#include "passes/order/RelaxedProblem.h"
 #include "runtime/base/Error.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -85,7 +86,7 @@ public:
   std::optional<StepChoice> plan(Bytes budget) {
     if (keepAll.arenaBytes <= budget)
       return copyOf(keepAll);
-    if (budget < (hasParts ? otherGraphs : lowerBound()))
+    if (budget < lowerBound())
       return std::nullopt;
     bool triedSegments = false;
     auto trySegments = [&](schedule::Cost below) {
@@ -133,13 +134,18 @@ public:
   }
 
   Bytes lowerBound() {
-    const Bytes bound =
-        std::max(planner->peakBound() + stateOutside - (kAlignment - 1), otherGraphs);
-    return hasParts ? std::min(bound, smallest().arenaBytes) : bound;
+    return std::max(bounds().peakBound() + stateOutside - (kAlignment - 1), otherGraphs);
   }
 
   schedule::Cost timeBound(Bytes budget) {
-    return planner->timeBound(roundedUp(budget) - stateOutside);
+    return bounds().timeBound(roundedUp(budget) - stateOutside);
+  }
+
+  double extraTimeBound(Bytes budget) {
+    // Runs beyond the first of the relaxed problem's ops are such runs of every plan's, too.
+    const schedule::Cost again = timeBound(budget) - (relaxedPlanner ? relaxedLeast : keepAll.time);
+    const schedule::Cost once = relaxedPlanner ? timeOfAllCopied : keepAll.time;
+    return static_cast<double>(std::max<schedule::Cost>(again, 0)) / static_cast<double>(once);
   }
 
   OwningOpRef<ModuleOp> orderedFormOf(const StepChoice &choice) const {
@@ -153,8 +159,6 @@ public:
   const StepChoice &checkpointed() { return better(keepAll, segments()); }
 
   const std::vector<Refusal> &refusals() const { return candidates.refusals(); }
-
-  bool isBoundProven() const { return !hasParts; }
 
   StepChoice keepAll;
   schedule::Problem problem; ///< of the training graph
@@ -315,17 +319,41 @@ private:
     applySchedule(trainGraph(module), problemOf(module), solution);
   }
 
-  /// The prepared step, or its segments, with state bound, as schedule problems are read off it.
-  OwningOpRef<ModuleOp> ordered(const std::string &checkpoint) const {
+  /// The prepared step, or its segments, with state bound.
+  OwningOpRef<ModuleOp> withStateBound(const std::string &checkpoint) const {
     OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
     runStage(*module, "order", [&](PassManager &manager) {
       CheckpointPassOptions options;
       options.mode = checkpoint;
       manager.addPass(createCheckpointPass(options));
       manager.addPass(createBindStatePass());
-      manager.addPass(createPlaceInsidePass());
     });
     return module;
+  }
+
+  /// The same as schedule problems are read off it.
+  OwningOpRef<ModuleOp> ordered(const std::string &checkpoint) const {
+    OwningOpRef<ModuleOp> module = withStateBound(checkpoint);
+    runStage(*module, "order",
+             [&](PassManager &manager) { manager.addPass(createPlaceInsidePass()); });
+    return module;
+  }
+
+  /// What bounds are asked of: the planner itself where nothing can be placed inside anything, else
+  /// one of the problem that holds for every placement.
+  schedule::Planner &bounds() {
+    if (!boundsAreBuilt) {
+      boundsAreBuilt = true;
+      OwningOpRef<ModuleOp> module = withStateBound("none");
+      if (auto relaxed = buildRelaxedProblem(trainGraph(*module), costs, kAlignment)) {
+        schedule::PlanOptions options;
+        options.effort = 0; // schedules are not asked for
+        relaxedPlanner = std::make_unique<schedule::Planner>(*relaxed, options);
+        relaxedLeast = relaxed->leastTime();
+        timeOfAllCopied = costs.timeOf(trainGraph(*module)).total();
+      }
+    }
+    return relaxedPlanner ? *relaxedPlanner : *planner;
   }
 
   /// `module` as it is, or reordered by the best order that `orders`, the planner of its problem,
@@ -367,6 +395,9 @@ private:
   CandidateMaker candidates;
   OwningOpRef<ModuleOp> bound; ///< everything kept, state bound, nothing shared yet
   std::unique_ptr<schedule::Planner> planner;
+  std::unique_ptr<schedule::Planner> relaxedPlanner;    ///< of the relaxed problem, for its bounds
+  schedule::Cost relaxedLeast = 0, timeOfAllCopied = 0; ///< every op once: without copies, with all
+  bool boundsAreBuilt = false;
   std::optional<StepChoice> segmentChoice, smallestChoice;
   std::map<int, std::optional<schedule::FrontierRow>> knownRows;
   std::map<int, Bytes> arenaOfRow, liveBytesOfRow;
@@ -387,8 +418,8 @@ std::optional<StepChoice> BudgetPlanner::plan(Bytes budget) { return impl->plan(
 const StepChoice &BudgetPlanner::smallest() { return impl->smallest(); }
 Bytes BudgetPlanner::lowerBound() { return impl->lowerBound(); }
 schedule::Cost BudgetPlanner::timeBound(Bytes budget) { return impl->timeBound(budget); }
+double BudgetPlanner::extraTimeBound(Bytes budget) { return impl->extraTimeBound(budget); }
 const StepChoice &BudgetPlanner::checkpointed() { return impl->checkpointed(); }
-bool BudgetPlanner::isBoundProven() const { return impl->isBoundProven(); }
 const std::vector<Refusal> &BudgetPlanner::refusals() const { return impl->refusals(); }
 OwningOpRef<ModuleOp> BudgetPlanner::ordered(const StepChoice &choice) const {
   return impl->orderedFormOf(choice);

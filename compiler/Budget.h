@@ -54,16 +54,16 @@ public:
   /// The candidate with the smallest arena.
   const StepChoice &smallest();
 
-  /// No order, with any number of recomputations, has a smaller arena. In steps that join and slice
-  /// the proof takes from program order what lies inside what, which leaves other placements out:
-  /// there it is no proof, and capped by the smallest arena found.
+  /// No order, with any number of recomputations and whatever lies inside what, has a smaller
+  /// arena.
   Bytes lowerBound();
-
-  /// Whether `lowerBound` holds for every placement.
-  bool isBoundProven() const;
 
   /// No schedule within the budget takes less time, in nanoseconds.
   schedule::Cost timeBound(Bytes budget);
+
+  /// No schedule within the budget spends a smaller share of the time that its ops take once on
+  /// running some of them again.
+  double extraTimeBound(Bytes budget);
 
   /// A choice with a module of its own.
   static StepChoice copyOf(const StepChoice &choice);

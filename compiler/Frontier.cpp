@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <tuple>
 
 namespace stow {
 namespace {
@@ -59,6 +60,22 @@ std::string renderCsv(const Frontier &frontier) {
   return text;
 }
 
+/// Without points that another one has less time and a smaller arena than. Where things are joined
+/// and sliced, each order saves copies of its own, so that a plan for less memory may do both.
+void dropDominated(std::vector<FrontierPoint> &points) {
+  std::sort(points.begin() + 1, points.end(), [](const auto &a, const auto &b) {
+    return std::tie(b.arenaBytes, a.time, b.budgetBytes) <
+           std::tie(a.arenaBytes, b.time, a.budgetBytes);
+  });
+  const std::vector<FrontierPoint> all = points;
+  const auto isDominated = [&](const FrontierPoint &point) {
+    return std::any_of(all.begin(), all.end(), [&](const FrontierPoint &other) {
+      return other.arenaBytes < point.arenaBytes && other.time < point.time;
+    });
+  };
+  points.erase(std::remove_if(points.begin() + 1, points.end(), isDominated), points.end());
+}
+
 } // namespace
 
 Frontier findFrontier(BudgetPlanner &planner, const CostModel &costs, double stepPercent) {
@@ -86,6 +103,7 @@ Frontier findFrontier(BudgetPlanner &planner, const CostModel &costs, double ste
   if (frontier.points.empty() || smallest.arenaBytes < frontier.points.back().arenaBytes)
     if (std::optional<StepChoice> choice = planner.plan(smallest.arenaBytes))
       add(smallest.arenaBytes, *choice);
+  dropDominated(frontier.points);
   return frontier;
 }
 

@@ -107,8 +107,7 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
   std::string text = "STOW1001: the step does not fit the memory budget\n";
   text += "  budget               " + formatBytesExact(budget) + "\n";
   text += "  smallest achievable  " + formatBytesExact(smallest.arenaBytes) + "\n";
-  text += (planner.isBoundProven() ? "  proven lower bound   " : "  lower bound, about   ") +
-          formatBytesExact(planner.lowerBound()) + "\n";
+  text += "  proven lower bound   " + formatBytesExact(planner.lowerBound()) + "\n";
   text += "  without recompute    " + formatBytesExact(planner.keepAll().arenaBytes) + "\n";
   text += "  of which state       " + formatBytesExact(plan.persistentBytes) + "\n";
   text += liveSet(plan);

@@ -80,7 +80,7 @@ private:
       result.extraTime =
           static_cast<double>(choice->time) / static_cast<double>(planner.keepAll().time) - 1;
     } else {
-      result.lowerBound = planner.isBoundProven() ? planner.lowerBound() : 0;
+      result.lowerBound = planner.lowerBound();
     }
     reportRefusals(planner, std::nullopt);
     return result;

@@ -234,9 +234,7 @@ void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOp
   result.plan.withoutRecomputeBytes = planner.keepAll().arenaBytes;
   if (options.memoryBudget && result.plan.extraTimeFraction > 0) {
     const Bytes budget = budgetBytes(*options.memoryBudget, planner.keepAll().arenaBytes);
-    const schedule::Cost least = planner.keepAll().time;
-    result.plan.extraTimeBound =
-        static_cast<double>(planner.timeBound(budget) - least) / static_cast<double>(least);
+    result.plan.extraTimeBound = planner.extraTimeBound(budget);
   }
   timer.stop();
 }

@@ -107,6 +107,14 @@ bool isStateKind(llvm::StringRef kind);
 /// PlaceInside.cpp.
 Bytes placeInside(mlir::func::FuncOp graph);
 
+/// False where no order of the ops of a graph, in which nothing is placed yet, lets placeInside
+/// produce the input inside the concat.
+bool mayLieInside(ConcatOp concat, unsigned number);
+
+/// False where no order of the ops of a graph, in which nothing is placed yet, lets placeInside
+/// make the slice a view.
+bool mayBeView(SliceOp slice);
+
 /// Marks results that overwrite a dying operand (stow.in_place), in program order. Greedy: an
 /// operand that dies here and that the op allows. Returns the bytes of the results placed so.
 Bytes shareInPlace(mlir::func::FuncOp graph);

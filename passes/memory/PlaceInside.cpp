@@ -102,6 +102,25 @@ bool isUpdated(Value value) {
          });
 }
 
+/// True when the op may have `value` at `position` as a part somewhere in a storage, whichever
+/// other values lie around it.
+bool mayTake(Operation *op, unsigned position, RankedTensorType type) {
+  if (op->hasTrait<OpTrait::IsTerminator>())
+    return false;
+  auto alias = dyn_cast<AliasOpInterface>(op);
+  return !layoutOf(type).pitch || (alias && alias.takesPart(position, withoutPitch(type)));
+}
+
+/// True when a reader of `value` may have it as a part. A clone of its op may have that reader
+/// alone.
+bool anyMayTake(Value value, RankedTensorType type) {
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    auto reshape = dyn_cast<ReshapeOp>(use.getOwner());
+    return reshape ? anyMayTake(reshape.getY(), type)
+                   : mayTake(use.getOwner(), use.getOperandNumber(), type);
+  });
+}
+
 /// A storage during one span of commands.
 struct Span {
   int64_t begin = 0, end = 0;
@@ -347,6 +366,27 @@ struct PlaceInsidePass : impl::PlaceInsidePassBase<PlaceInsidePass> {
 };
 
 } // namespace
+
+bool mayLieInside(ConcatOp concat, unsigned number) {
+  Value input = concat.getInputs()[number];
+  auto type = typeInside(concat.getY().getType(), tensorType(input));
+  if (!type || withoutPitch(*type) != tensorType(input))
+    return false;
+  while (auto reshape = input.getDefiningOp<ReshapeOp>())
+    input = reshape.getX();
+  auto result = dyn_cast<OpResult>(input);
+  if (!result || launchesNothing(result.getOwner()))
+    return false;
+  Operation *producer = result.getOwner();
+  auto alias = dyn_cast<AliasOpInterface>(producer);
+  return !(alias && alias.getUpdatedOperand(result.getResultNumber())) &&
+         mayTake(producer, producer->getNumOperands() + result.getResultNumber(), *type);
+}
+
+bool mayBeView(SliceOp slice) {
+  auto type = typeInside(slice.getX().getType(), slice.getY().getType());
+  return type && !isUpdated(slice.getX()) && anyMayTake(slice.getY(), *type);
+}
 
 Bytes placeInside(func::FuncOp graph) {
   reset(graph);

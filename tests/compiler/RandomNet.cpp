@@ -120,7 +120,7 @@ private:
       slice(x);
       return;
     case 4:
-      split(x);
+      below(3) == 0 ? wrap(x) : split(x);
       return;
     case 5:
       nest(x);
@@ -255,6 +255,21 @@ private:
     std::shuffle(pieces.begin(), pieces.end(), random);
     if (below(2))
       join(pieces, axis);
+  }
+
+  /// Circular padding: the last of a dimension, all of it, the first of it.
+  void wrap(size_t x) {
+    const int64_t axis = below(rank(x)), whole = nodes[x].shape[axis];
+    if (elementsOf(nodes[x].shape) * 3 > kMostElements)
+      return;
+    auto side = [&](int64_t size, bool isLast) {
+      Extents sizes = nodes[x].shape, starts(sizes.size(), 0);
+      sizes[axis] = size;
+      starts[axis] = isLast ? whole - size : 0;
+      return box(x, starts, sizes);
+    };
+    const size_t last = side(1 + below(whole), true), first = side(1 + below(whole), false);
+    join({last, x, first}, axis);
   }
 
   void reshape(size_t x) {

@@ -1,0 +1,492 @@
+#include "passes/order/Contents.h"
+
+#include "passes/memory/Liveness.h"
+#include "passes/memory/Passes.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// Dimensions from the outermost to the innermost in memory.
+std::vector<int64_t> orderOf(RankedTensorType type) {
+  std::vector<int64_t> order = layoutOf(type).order;
+  if (order.empty()) {
+    order.resize(type.getRank());
+    std::iota(order.begin(), order.end(), 0);
+  }
+  return order;
+}
+
+Bytes elementBytes(RankedTensorType type) { return sizeOf(dtypeOf(type.getElementType())); }
+
+/// Adds to the end, joined with what is there where both are one stretch.
+void append(Content &content, const Stretch &stretch) {
+  if (!content.empty() && content.back().root == stretch.root &&
+      content.back().begin + content.back().size == stretch.begin)
+    content.back().size += stretch.size;
+  else if (stretch.size > 0)
+    content.push_back(stretch);
+}
+
+/// Reads a content from its first byte on, forwards.
+class Cursor {
+public:
+  explicit Cursor(const Content &content) : content(content) {}
+
+  /// Goes on to byte `begin` and appends the next `size` bytes to `to`.
+  void copy(Bytes begin, Bytes size, Content &to) {
+    while (size > 0) {
+      const Stretch &stretch = content[index];
+      if (begin >= before + stretch.size) {
+        before += stretch.size;
+        ++index;
+        continue;
+      }
+      const Bytes skipped = begin - before, bytes = std::min(size, stretch.size - skipped);
+      append(to, {stretch.root, stretch.begin + skipped, bytes});
+      begin += bytes;
+      size -= bytes;
+    }
+  }
+
+private:
+  const Content &content;
+  size_t index = 0;
+  Bytes before = 0; ///< bytes of all stretches before `index`
+};
+
+/// Calls with (begin, size) in bytes for the runs of a box before byte `limit`, in the order of
+/// memory.
+void visitBox(RankedTensorType type, ArrayRef<int64_t> starts, ArrayRef<int64_t> sizes, Bytes limit,
+              llvm::function_ref<void(Bytes, Bytes)> visit) {
+  const std::vector<int64_t> order = orderOf(type);
+  size_t inner = order.size(); // dimensions from here on are whole
+  Bytes run = elementBytes(type);
+  while (inner > 0 && sizes[order[inner - 1]] == type.getDimSize(order[inner - 1]))
+    run *= sizes[order[--inner]];
+  if (inner > 0)
+    --inner; // the run goes on in a dimension that is not
+  std::vector<Bytes> strides(order.size());
+  Bytes stride = elementBytes(type), begin = 0;
+  for (size_t i = order.size(); i-- > 0;) {
+    strides[i] = stride;
+    begin += starts[order[i]] * stride;
+    stride *= type.getDimSize(order[i]);
+  }
+  if (inner < order.size() && sizes[order[inner]] != type.getDimSize(order[inner]))
+    run *= sizes[order[inner]];
+  std::vector<int64_t> index(inner, 0);
+  while (begin < limit) {
+    visit(begin, std::min(run, limit - begin));
+    size_t dim = inner;
+    while (dim > 0 && ++index[dim - 1] == sizes[order[dim - 1]]) {
+      begin -= (sizes[order[dim - 1]] - 1) * strides[dim - 1];
+      index[--dim] = 0;
+    }
+    if (dim == 0)
+      return;
+    begin += strides[dim - 1];
+  }
+}
+
+/// Rows of `type`, each of which a box has the same part of: the outermost dimensions that are
+/// whole in it.
+int64_t wholeRows(RankedTensorType type, ArrayRef<int64_t> sizes) {
+  const Layout layout = layoutOf(type);
+  int64_t rows = 1;
+  if (!layout.blocks.empty() || layout.groups > 1)
+    return rows; // nothing lies inside it, and nothing is a view of it
+  for (int64_t dim : orderOf(type)) {
+    if (sizes[dim] != type.getDimSize(dim))
+      break;
+    rows *= sizes[dim];
+  }
+  return rows;
+}
+
+/// The same for the inputs of a concat.
+int64_t rowsBefore(RankedTensorType type, int64_t axis) {
+  SmallVector<int64_t> sizes(type.getShape());
+  sizes[axis] = -1;
+  return wholeRows(type, sizes);
+}
+
+/// Bytes of all elements, without padding.
+Bytes elementBytesOf(Value value) {
+  return tensorType(value).getNumElements() * elementBytes(tensorType(value));
+}
+
+int64_t storedElements(Value value) {
+  return storedBytesOf(value.getType()) / elementBytes(tensorType(value));
+}
+
+/// Values that share bytes, and the rows that all of them have.
+class RowClasses {
+public:
+  void add(Value value, int64_t rows) {
+    auto [known, isNew] = ids.try_emplace(value, parents.size());
+    if (isNew) {
+      parents.push_back(known->second);
+      rowsOf.push_back(storedElements(value));
+    }
+    const size_t id = find(known->second);
+    rowsOf[id] = std::gcd(rowsOf[id], rows);
+  }
+  void join(Value one, Value other, int64_t rows) {
+    add(one, rows);
+    add(other, rows);
+    const size_t kept = find(ids[one]), gone = find(ids[other]);
+    rowsOf[kept] = std::gcd(rowsOf[kept], rowsOf[gone]);
+    parents[gone] = kept;
+  }
+  int64_t of(Value value) { return rowsOf[find(ids[value])]; }
+
+private:
+  size_t find(size_t id) {
+    while (parents[id] != id)
+      id = parents[id] = parents[parents[id]];
+    return id;
+  }
+  llvm::DenseMap<Value, size_t> ids;
+  std::vector<size_t> parents;
+  std::vector<int64_t> rowsOf; ///< of the class, at its root
+};
+
+/// True when `value` is read by concats alone, inside each of which it may lie: its bytes are
+/// copied by itself, or by the concat.
+bool isOnlyJoined(Value value) {
+  return !value.use_empty() && llvm::all_of(value.getUses(), [](OpOperand &use) {
+    if (auto reshape = dyn_cast<ReshapeOp>(use.getOwner()))
+      return isOnlyJoined(reshape.getY());
+    auto concat = dyn_cast<ConcatOp>(use.getOwner());
+    return concat && mayLieInside(concat, use.getOperandNumber());
+  });
+}
+
+} // namespace
+
+//===-- What values consist of ---------------------------------------------------------------===//
+
+Contents::Contents(func::FuncOp graph, const CostModel &costs) : graph(graph), costs(costs) {
+  findRows();
+  for (BlockArgument argument : graph.getArguments()) {
+    RootId id = addRoot(argument);
+    roots[id].isPinned = isStateKind(kindOfArgument(graph, argument.getArgNumber()));
+    contents[argument] = {{id, 0, roots[id].size}};
+  }
+  for (Operation &op : graph.getBody().front().without_terminator())
+    define(op);
+}
+
+void Contents::findRows() {
+  RowClasses classes;
+  for (BlockArgument argument : graph.getArguments())
+    classes.add(argument, 0);
+  for (Operation &op : graph.getBody().front().without_terminator()) {
+    for (Value result : op.getResults())
+      classes.add(result, 0);
+    auto alias = dyn_cast<AliasOpInterface>(&op);
+    if (auto viewed = alias ? alias.getViewedOperand() : std::nullopt)
+      classes.join(op.getOperand(*viewed), op.getResult(0), 0);
+    if (auto slice = dyn_cast<SliceOp>(op))
+      classes.join(slice.getX(), slice.getY(),
+                   wholeRows(tensorType(slice.getX()), slice.getSizes()));
+    if (auto concat = dyn_cast<ConcatOp>(op))
+      for (Value input : concat.getInputs())
+        classes.join(concat.getY(), input, rowsBefore(tensorType(concat.getY()), concat.getAxis()));
+    for (OpResult result : op.getResults())
+      if (alias && !alias.getUpdatedOperand(result.getResultNumber()))
+        for (unsigned operand : alias.getOverwritableOperands(result.getResultNumber()))
+          if (storedBytesOf(op.getOperand(operand).getType()) == storedBytesOf(result.getType()))
+            classes.join(op.getOperand(operand), result, 0);
+  }
+  for (BlockArgument argument : graph.getArguments())
+    rows[argument] = classes.of(argument);
+  for (Operation &op : graph.getBody().front().without_terminator())
+    for (Value result : op.getResults())
+      rows[result] = classes.of(result);
+}
+
+/// All bytes of `value`.
+RootId Contents::addRoot(Value value) {
+  roots.push_back({.size = storedBytesOf(value.getType()) / rowsOf(value), .rows = rowsOf(value)});
+  return static_cast<RootId>(roots.size() - 1);
+}
+
+Launch &Contents::launch(Operation &op, schedule::Cost cost) {
+  Launch launched;
+  launched.op = &op;
+  launched.cost = cost;
+  auto workspace = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr);
+  launched.workspaceBytes = workspace ? workspace.getInt() : 0;
+  auto purity = dyn_cast<PurityOpInterface>(&op);
+  launched.isRecomputable = purity && purity.isRecomputable();
+  all.push_back(std::move(launched));
+  return all.back();
+}
+
+void Contents::define(Operation &op) {
+  if (isa<ConstantOp>(op)) {
+    RootId id = addRoot(op.getResult(0));
+    roots[id].isPinned = roots[id].isConstant = true;
+    contents[op.getResult(0)] = {{id, 0, roots[id].size}};
+    return;
+  }
+  auto alias = dyn_cast<AliasOpInterface>(&op);
+  if (auto viewed = alias ? alias.getViewedOperand() : std::nullopt) {
+    Content content = of(op.getOperand(*viewed));
+    contents[op.getResult(0)] = std::move(content);
+    return;
+  }
+  if (auto slice = dyn_cast<SliceOp>(op); slice && (isOnlyJoined(slice.getY()) || mayBeView(slice)))
+    return defineSlice(slice);
+  if (auto concat = dyn_cast<ConcatOp>(op); concat && defineConcat(concat))
+    return;
+  Launch &launched = launch(op, costs.costOf(&op));
+  launched.reads.assign(op.operand_begin(), op.operand_end());
+  for (OpResult result : op.getResults()) {
+    RootId id = addRoot(result);
+    contents[result] = {{id, 0, roots[id].size}};
+    launched.writes.push_back(id);
+    auto updated = alias ? alias.getUpdatedOperand(result.getResultNumber()) : std::nullopt;
+    if (updated) {
+      roots[id].isPinned = true;
+      roots[id].versionOf = of(op.getOperand(*updated)).front().root;
+      launched.isRecomputable = false;
+    } else if (alias) {
+      addOverwrites(launched, result, id);
+    }
+  }
+}
+
+/// As stow-share-in-place may: where no other operand is the same value under another shape.
+void Contents::addOverwrites(Launch &launched, OpResult result, RootId root) {
+  auto alias = cast<AliasOpInterface>(launched.op);
+  for (unsigned candidate : alias.getOverwritableOperands(result.getResultNumber())) {
+    Value value = launched.op->getOperand(candidate);
+    const bool readOtherwise = llvm::any_of(launched.reads, [&](Value other) {
+      return other != value && viewedValue(other) == viewedValue(value);
+    });
+    if (!readOtherwise && storedBytesOf(value.getType()) == storedBytesOf(result.getType()))
+      launched.overwrites.push_back({root, value});
+  }
+}
+
+void Contents::defineSlice(SliceOp slice) {
+  isSharing = true;
+  if (isOnlyJoined(slice.getY())) {
+    // A copy, made by the slice or by the concat it is for: when is open, and what it costs.
+    Launch &launched = launch(*slice, 0);
+    launched.reads = {slice.getX()};
+    launched.writes = {addRoot(slice.getY())};
+    contents[slice.getY()] = {{launched.writes.front(), 0, roots[launched.writes.front()].size}};
+    return;
+  }
+  const Content source = of(slice.getX());
+  if (orderOf(tensorType(slice.getX())) != orderOf(tensorType(slice.getY())))
+    for (const Stretch &stretch : source)
+      roots[stretch.root].isUnknown = true;
+  Cursor cursor(source);
+  Content box;
+  const Bytes row = storedBytesOf(slice.getX().getType()) / rowsOf(slice.getX());
+  visitBox(tensorType(slice.getX()), slice.getStarts(), slice.getSizes(), row,
+           [&](Bytes begin, Bytes size) { cursor.copy(begin, size, box); });
+  contents[slice.getY()] = std::move(box);
+}
+
+/// False for a concat that copies all of its inputs in every plan.
+bool Contents::defineConcat(ConcatOp concat) {
+  const size_t count = concat.getInputs().size();
+  SmallVector<int64_t> inside;
+  for (size_t i = 0; i < count; ++i)
+    if (mayLieInside(concat, static_cast<unsigned>(i)))
+      inside.push_back(static_cast<int64_t>(i));
+  if (inside.empty())
+    return false;
+  isSharing = true;
+  std::vector<RootId> fresh; // what is copied
+  std::vector<Value> copied;
+  std::vector<Content> parts;
+  Taken taken;
+  for (auto [number, input] : llvm::enumerate(concat.getInputs())) {
+    const size_t known = fresh.size();
+    if (llvm::is_contained(inside, static_cast<int64_t>(number))) {
+      parts.push_back(distinct(of(input), rowsOf(input), taken, fresh));
+    } else {
+      fresh.push_back(static_cast<RootId>(roots.size()));
+      roots.push_back({.size = elementBytesOf(input) / rowsOf(input), .rows = rowsOf(input)});
+      parts.push_back({{fresh.back(), 0, roots[fresh.back()].size}});
+    }
+    if (fresh.size() > known)
+      copied.push_back(input);
+  }
+  const RankedTensorType type = tensorType(concat.getY());
+  const int64_t outer = rowsBefore(type, concat.getAxis());
+  std::vector<Cursor> cursors(parts.begin(), parts.end());
+  Content whole;
+  for (int64_t row = 0; row < outer / rowsOf(concat.getY()); ++row)
+    for (size_t i = 0; i < count; ++i) {
+      const Bytes bytes = elementBytesOf(concat.getInputs()[i]) / outer;
+      cursors[i].copy(row * bytes, bytes, whole);
+    }
+  contents[concat.getY()] = std::move(whole);
+  if (fresh.empty())
+    return true;
+  schedule::Cost cost = 0;
+  if (inside.size() < count) { // a command in every plan, which copies the others at least
+    concat->setAttr(kInsideAttr, DenseI64ArrayAttr::get(concat.getContext(), inside));
+    cost = costs.costOf(concat);
+    concat->removeAttr(kInsideAttr);
+  }
+  Launch &launched = launch(*concat, cost);
+  launched.reads = std::move(copied);
+  launched.writes = std::move(fresh);
+  return true;
+}
+
+/// `given` as part of a concat: what the concat has already, and what always lies elsewhere, it has
+/// a copy of, which becomes one fresh root.
+Content Contents::distinct(const Content &given, int64_t rows, Taken &taken,
+                           std::vector<RootId> &fresh) {
+  Content content;
+  std::optional<RootId> copy;
+  auto addCopy = [&](Bytes size) {
+    if (!copy) {
+      copy = static_cast<RootId>(roots.size());
+      roots.push_back({.rows = rows});
+      fresh.push_back(*copy);
+    }
+    append(content, {*copy, roots[*copy].size, size});
+    roots[*copy].size += size;
+  };
+  for (const Stretch &stretch : given) {
+    if (roots[stretch.root].isPinned) {
+      addCopy(stretch.size);
+      continue;
+    }
+    std::map<Bytes, Bytes> &known = taken[stretch.root];
+    Bytes at = stretch.begin;
+    const Bytes end = at + stretch.size;
+    auto next = known.upper_bound(at);
+    if (next != known.begin() && std::prev(next)->second > at)
+      --next;
+    std::vector<std::pair<Bytes, Bytes>> added;
+    while (at < end) {
+      if (next != known.end() && next->first <= at) {
+        const Bytes stop = std::min(end, next->second);
+        addCopy(stop - at);
+        at = stop;
+        ++next;
+        continue;
+      }
+      const Bytes stop = next == known.end() ? end : std::min(end, next->first);
+      append(content, {stretch.root, at, stop - at});
+      added.push_back({at, stop});
+      at = stop;
+    }
+    known.insert(added.begin(), added.end());
+  }
+  return content;
+}
+
+//===-- Pieces that every reader reads all or none of ----------------------------------------===//
+
+void Contents::divide() {
+  for (Root &root : roots)
+    root.pieces = Pieces(root.size);
+  spreadFlags();
+  llvm::DenseSet<Value> seen;
+  for (const Launch &launched : all)
+    for (Value read : launched.reads)
+      if (seen.insert(read).second)
+        divideByReads(read);
+  for (Value returned : graph.getBody().front().getTerminator()->getOperands())
+    divideByReads(returned);
+  std::vector<const Overwrite *> overwrites;
+  for (const Launch &launched : all)
+    for (const Overwrite &overwrite : launched.overwrites)
+      overwrites.push_back(&overwrite);
+  // Along chains of ops there and back.
+  for (bool isFiner = true; isFiner; std::reverse(overwrites.begin(), overwrites.end())) {
+    isFiner = false;
+    for (const Overwrite *overwrite : overwrites)
+      isFiner |= divideAlike(*overwrite);
+  }
+}
+
+/// What is shared, or unknown, is so for whatever may lie in the same buffer by overwriting it.
+void Contents::spreadFlags() {
+  for (const auto &[value, content] : contents)
+    for (const Stretch &stretch : content)
+      roots[stretch.root].isShared |=
+          content.size() > 1 || stretch.size != roots[stretch.root].size;
+  bool isChanged = true;
+  auto raise = [&](bool &flag) { isChanged |= !std::exchange(flag, true); };
+  while (isChanged) {
+    isChanged = false;
+    for (const Launch &launched : all)
+      for (const Overwrite &overwrite : launched.overwrites) {
+        Root &result = roots[overwrite.result];
+        for (const Stretch &stretch : of(overwrite.operand)) {
+          Root &under = roots[stretch.root];
+          if (under.isShared && !result.isShared)
+            raise(result.isShared);
+          if (result.isShared && !under.isShared)
+            raise(under.isShared);
+          if (under.isUnknown && !result.isUnknown)
+            raise(result.isUnknown);
+        }
+      }
+  }
+}
+
+void Contents::divideByReads(Value value) {
+  std::map<RootId, std::vector<Pieces::Mark>> marks;
+  for (const Stretch &stretch : of(value))
+    if (!roots[stretch.root].isPinned && stretch.size != roots[stretch.root].size)
+      marks[stretch.root].push_back({stretch.begin, stretch.begin + stretch.size, 1});
+  for (auto &[root, read] : marks) {
+    llvm::sort(read, [](const auto &a, const auto &b) { return a.begin < b.begin; });
+    roots[root].pieces.refine(read);
+  }
+}
+
+/// Divides the result by the operand's pieces and the operand's roots by the result's.
+bool Contents::divideAlike(const Overwrite &overwrite) {
+  Root &result = roots[overwrite.result];
+  std::map<std::tuple<unsigned, RootId, unsigned>, unsigned> keys;
+  std::vector<Pieces::Mark> over;
+  std::map<RootId, std::vector<Pieces::Mark>> under;
+  Bytes at = 0;
+  for (const Stretch &stretch : of(overwrite.operand)) {
+    const Bytes offset = at - stretch.begin;
+    at += stretch.size;
+    if (roots[stretch.root].isPinned)
+      continue;
+    auto pair = [&](unsigned piece, Bytes begin, Bytes end) {
+      result.pieces.visit(begin + offset, end + offset, [&](unsigned above, Bytes from, Bytes to) {
+        const unsigned key =
+            keys.try_emplace({above, stretch.root, piece}, static_cast<unsigned>(keys.size()) + 1)
+                .first->second;
+        over.push_back({from, to, key});
+        under[stretch.root].push_back({from - offset, to - offset, key});
+      });
+    };
+    roots[stretch.root].pieces.visit(stretch.begin, stretch.begin + stretch.size, pair);
+  }
+  bool isFiner = result.pieces.refine(over);
+  for (auto &[root, marks] : under) {
+    llvm::sort(marks, [](const auto &a, const auto &b) { return a.begin < b.begin; });
+    isFiner |= roots[root].pieces.refine(marks);
+  }
+  return isFiner;
+}
+
+} // namespace stow
