@@ -227,6 +227,11 @@ private:
   /// The row with the least live bytes; -1: there is none.
   int lastRow() {
     int found = -1, missing = kRows;
+    for (const auto &[index, known] : knownRows) // what the walk for a budget has come across
+      if (known)
+        found = std::max(found, index);
+      else
+        missing = std::min(missing, index);
     while (found + 1 < missing) {
       const int middle = found + (missing - found) / 2;
       (row(middle) ? found : missing) = middle;
