@@ -37,7 +37,7 @@ int compileCommand(const std::vector<std::string> &arguments);
 /// plan MODEL [-o FILE]: the memory report; nothing is compiled or run.
 int planCommand(const std::vector<std::string> &arguments);
 
-/// frontier MODEL [--format=text|csv|svg] [-o FILE]: time against memory.
+/// frontier MODEL [--format=text|csv|svg|html] [-o FILE]: time against memory.
 int frontierCommand(const std::vector<std::string> &arguments);
 
 /// max-batch MODEL --memory-budget=BYTES: the largest batch that fits.

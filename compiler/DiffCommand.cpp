@@ -1,5 +1,6 @@
 // `stowage diff`: two plans beside each other.
 #include "compiler/Commands.h"
+#include "compiler/Picture.h"
 #include "compiler/PlanFile.h"
 #include "compiler/PlanSource.h"
 #include "runtime/base/Error.h"
@@ -17,8 +18,8 @@ int diff(const std::vector<std::string> &arguments) {
   std::vector<std::string> words = arguments;
   const std::string output = takeOutput(words);
   const std::string format = takeFlag(words, "format").value_or("text");
-  if (format != "text" && format != "json")
-    throw Error::badInput("unknown format \"" + format + "\"; known are text, json");
+  if (format != "text" && format != "json" && format != "html")
+    throw Error::badInput("unknown format \"" + format + "\"; known are text, json, html");
   size_t rows = 20;
   if (auto text = takeFlag(words, "rows"))
     rows = parseCount("rows", *text, 0);
@@ -28,15 +29,16 @@ int diff(const std::vector<std::string> &arguments) {
                           std::to_string(files.size()));
   if (!words.empty() && std::ranges::none_of(files, isModelFile))
     throw Error::badInput("unknown flag \"" + words.front() +
-                          "\"; known are --format=text|json, --rows=N and -o FILE, and with a "
+                          "\"; known are --format=text|json|html, --rows=N and -o FILE, and with a "
                           "model those of stowage plan");
   const Plan before = planFromAny(files[0], words), after = planFromAny(files[1], words);
   auto name = [](const std::string &path) {
     return std::filesystem::path(path).filename().string();
   };
-  writeReport(format == "json"
-                  ? differenceToJson(before, after)
-                  : renderDifference(before, after, name(files[0]), name(files[1]), rows),
+  const std::string first = name(files[0]), second = name(files[1]);
+  writeReport(format == "json"   ? differenceToJson(before, after)
+              : format == "html" ? drawComparison(before, after, first, second)
+                                 : renderDifference(before, after, first, second, rows),
               output);
   return after.arenaBytes > before.arenaBytes ? 1 : 0;
 }

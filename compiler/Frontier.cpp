@@ -1,4 +1,6 @@
 // The time/memory frontier as points, table, CSV and picture.
+#include "compiler/Picture.h"
+#include "compiler/Pipeline.h"
 #include "compiler/Planning.h"
 #include "runtime/base/Error.h"
 
@@ -78,17 +80,51 @@ void dropDominated(std::vector<FrontierPoint> &points) {
 
 } // namespace
 
-Frontier findFrontier(BudgetPlanner &planner, const CostModel &costs, double stepPercent) {
+std::string drawFrontierPage(const Frontier &frontier) {
+  PictureData data;
+  Json points = Json::array();
+  const double full = static_cast<double>(frontier.points.front().arenaBytes);
+  for (const FrontierPoint &at : frontier.points) {
+    Json point;
+    point["budget"] = at.budgetBytes;
+    point["arena"] = at.arenaBytes;
+    point["live_peak"] = at.livePeakBytes;
+    point["seconds"] = static_cast<double>(at.time) * 1e-9;
+    point["bound_seconds"] = static_cast<double>(at.bound) * 1e-9;
+    point["method"] = at.method;
+    point["plan"] = data.add(at.plan, format("%s, %.0f %% of full, %.1f %% more time",
+                                             formatBytes(at.arenaBytes).c_str(),
+                                             percent(static_cast<double>(at.arenaBytes), full),
+                                             extraPercent(frontier, at.time)));
+    points.push_back(std::move(point));
+  }
+  Json chart;
+  chart["lower_bound"] = frontier.lowerBound;
+  chart["device"] = frontier.device;
+  chart["points"] = std::move(points);
+  data.set("frontier", std::move(chart));
+  return drawPage(data);
+}
+
+Frontier findFrontier(BudgetPlanner &planner, const CostModel &costs, double stepPercent,
+                      KeepPlans keep) {
   Frontier frontier;
   frontier.device = costs.device;
   frontier.lowerBound = planner.lowerBound();
   const Bytes full = planner.keepAll().arenaBytes;
+  const auto least = static_cast<double>(planner.keepAll().time);
   auto add = [&](Bytes budget, const StepChoice &choice) {
     schedule::Cost bound = planner.timeBound(budget);
     if (!frontier.points.empty()) // what more memory does not allow, less does not either
       bound = std::max(bound, frontier.points.back().bound);
-    frontier.points.push_back(
-        {budget, choice.arenaBytes, choice.livePeakBytes, choice.time, bound, choice.method});
+    FrontierPoint point{
+        budget, choice.arenaBytes, choice.livePeakBytes, choice.time, bound, choice.method, Plan()};
+    if (keep == KeepPlans::Yes) {
+      point.plan = planOf(*choice.placed, costs);
+      point.plan.withoutRecomputeBytes = full;
+      point.plan.extraTimeBound = percent(static_cast<double>(bound) - least, least) / 100;
+    }
+    frontier.points.push_back(std::move(point));
   };
   for (int i = 0; 100 - stepPercent * i > 0; ++i) {
     const Bytes budget = schedule::percentOf(full, 100 - stepPercent * i);
@@ -114,7 +150,9 @@ std::string renderFrontier(const Frontier &frontier, const std::string &format) 
     return renderCsv(frontier);
   if (format == "svg")
     return drawFrontier(frontier);
-  throw Error::badInput("unknown format \"" + format + "\"; known are text, csv, svg");
+  if (format == "html")
+    return drawFrontierPage(frontier);
+  throw Error::badInput("unknown format \"" + format + "\"; known are text, csv, svg, html");
 }
 
 } // namespace stow

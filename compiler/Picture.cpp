@@ -27,4 +27,13 @@ std::string drawPlan(const Plan &plan) {
   return drawPage(data);
 }
 
+std::string drawComparison(const Plan &before, const Plan &after, const std::string &beforeLabel,
+                           const std::string &afterLabel) {
+  PictureData data;
+  data.add(before, beforeLabel);
+  data.add(after, afterLabel);
+  data.set("compare", true);
+  return drawPage(data);
+}
+
 } // namespace stow

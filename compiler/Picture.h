@@ -15,4 +15,8 @@ std::string drawPage(const PictureData &data);
 /// The page of one plan.
 std::string drawPlan(const Plan &plan);
 
+/// The page of two plans beside each other. The labels tell them apart: file names, for example.
+std::string drawComparison(const Plan &before, const Plan &after, const std::string &beforeLabel,
+                           const std::string &afterLabel);
+
 } // namespace stow

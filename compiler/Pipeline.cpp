@@ -175,26 +175,6 @@ void addKernelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createPlanWorkspacesPass(target));
 }
 
-/// The plan of a placed step with its times; writes --remarks.
-Plan reportPlan(ModuleOp placed, const CostModel &costs, const CompileOptions &options) {
-  // Measured times are those of the training step alone.
-  Plan plan = describePlan(placed, [&](Operation *op) {
-    const bool isKnown =
-        !costs.measured || op->getParentOfType<func::FuncOp>().getSymName() == "train";
-    return isKnown ? static_cast<double>(costs.costOf(op)) / 1e9 : 0;
-  });
-  CostModel::GraphTime time;
-  if (auto graph = placed.lookupSymbol<func::FuncOp>("train"))
-    time = costs.timeOf(graph);
-  plan.extraTimeFraction =
-      time.once > 0 ? static_cast<double>(time.again) / static_cast<double>(time.once) : 0;
-  plan.stepSeconds = static_cast<double>(time.total()) * 1e-9;
-  plan.costSource = (costs.measured ? "" : "roofline of ") + costs.device;
-  if (!options.remarksPath.empty())
-    writeDecisions(placed, costs, options.remarksPath);
-  return plan;
-}
-
 /// The plan asked for: within options.memoryBudget, by options.checkpoint, or with everything kept.
 /// Throws Error(Infeasible) STOW1001.
 StepChoice choosePlan(mlir::MLIRContext &context, BudgetPlanner &planner,
@@ -229,7 +209,9 @@ void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOp
   }
   timer.start("report");
   result.module = std::move(choice.placed);
-  result.plan = reportPlan(*result.module, costs, options);
+  result.plan = planOf(*result.module, costs);
+  if (!options.remarksPath.empty())
+    writeDecisions(*result.module, costs, options.remarksPath);
   result.plan.tensors = countTensors(result.tensors);
   result.plan.withoutRecomputeBytes = planner.keepAll().arenaBytes;
   if (options.memoryBudget && result.plan.extraTimeFraction > 0) {
@@ -240,6 +222,23 @@ void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOp
 }
 
 } // namespace
+
+Plan planOf(ModuleOp placed, const CostModel &costs) {
+  // Measured times are those of the training step alone.
+  Plan plan = describePlan(placed, [&](Operation *op) {
+    const bool isKnown =
+        !costs.measured || op->getParentOfType<func::FuncOp>().getSymName() == "train";
+    return isKnown ? static_cast<double>(costs.costOf(op)) / 1e9 : 0;
+  });
+  CostModel::GraphTime time;
+  if (auto graph = placed.lookupSymbol<func::FuncOp>("train"))
+    time = costs.timeOf(graph);
+  plan.extraTimeFraction =
+      time.once > 0 ? static_cast<double>(time.again) / static_cast<double>(time.once) : 0;
+  plan.stepSeconds = static_cast<double>(time.total()) * 1e-9;
+  plan.costSource = (costs.measured ? "" : "roofline of ") + costs.device;
+  return plan;
+}
 
 void addSharePasses(PassManager &manager) {
   manager.addPass(createPlaceInsidePass());

@@ -58,6 +58,10 @@ void addPlacePasses(mlir::PassManager &manager, PackBuffersPassOptions options =
 /// device's profile. Throws Error.
 CostModel weighStep(mlir::ModuleOp prepared, const CompileOptions &options);
 
+/// The plan of a placed step with its times by `costs`. What needs other plans, as the arena
+/// without recomputation, is left to the caller.
+Plan planOf(mlir::ModuleOp placed, const CostModel &costs);
+
 /// Where a plan that the checks refuse is written: beside the output, or in the working folder.
 std::string refusedPathOf(const CompileOptions &options);
 

@@ -3,6 +3,7 @@
 
 #include "compiler/Budget.h"
 #include "compiler/Options.h"
+#include "runtime/format/Plan.h"
 
 #include "mlir/IR/MLIRContext.h"
 
@@ -16,6 +17,7 @@ struct FrontierPoint {
   schedule::Cost time = 0;  ///< nanoseconds by the cost model
   schedule::Cost bound = 0; ///< no schedule within the budget takes less
   std::string method;
+  Plan plan; ///< empty unless findFrontier was asked for plans
 };
 
 struct Frontier {
@@ -25,9 +27,13 @@ struct Frontier {
   std::string model; ///< for the picture's title; may be empty
 };
 
+/// Whether the points of a frontier keep their plans.
+enum class KeepPlans { No, Yes };
+
 /// Plans at budgets `stepPercent` of the unconstrained arena apart, from 100 % down to the smallest
 /// arena found. Every plan is packed and verified.
-Frontier findFrontier(BudgetPlanner &planner, const CostModel &costs, double stepPercent);
+Frontier findFrontier(BudgetPlanner &planner, const CostModel &costs, double stepPercent,
+                      KeepPlans keep = KeepPlans::No);
 
 /// Time beyond running every op once, in percent of that.
 double extraPercent(const Frontier &frontier, schedule::Cost time);
@@ -38,7 +44,10 @@ double extraPercent(const Frontier &frontier, schedule::Cost time);
 /// As a line chart, an SVG file.
 std::string drawFrontier(const Frontier &frontier);
 
-/// "text", "csv" or "svg". Throws Error(BadInput) on others.
+/// As a page for a browser, with the points' plans.
+std::string drawFrontierPage(const Frontier &frontier);
+
+/// "text", "csv", "svg" or "html". Throws Error(BadInput) on others.
 std::string renderFrontier(const Frontier &frontier, const std::string &format);
 
 /// The largest batch that fits, and why not more.

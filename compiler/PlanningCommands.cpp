@@ -36,7 +36,8 @@ int frontierCommand(const std::vector<std::string> &arguments) {
   planning.candidates.refusedPath = refusedPathOf(options);
   BudgetPlanner planner(*prepared, costs, planning);
   saveProblem(planner, options);
-  Frontier frontier = findFrontier(planner, costs, step);
+  Frontier frontier =
+      findFrontier(planner, costs, step, format == "html" ? KeepPlans::Yes : KeepPlans::No);
   frontier.model = std::filesystem::path(options.modelPath).filename().string();
   reportRefusals(planner, std::nullopt);
   writeReport(renderFrontier(frontier, format), options.outputPath);

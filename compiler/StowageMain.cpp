@@ -31,7 +31,7 @@ const Command commands[] = {
      stow::compileCommand, "", true, true},
     {"plan", "MODEL [flags]", "the memory report only", stow::planCommand, planFormat, true, false},
     {"frontier", "MODEL [flags] [-o FILE]", "time against memory", stow::frontierCommand,
-     "  --format=NAME   text, csv or svg (default: text)\n"
+     "  --format=NAME   text, csv, svg or html (default: text)\n"
      "  --step=PERCENT  distance of the budgets that are planned (default: 5)\n",
      true, true},
     {"max-batch", "MODEL --memory-budget=BYTES [flags]", "the largest batch that fits",
@@ -48,7 +48,7 @@ const Command commands[] = {
      "With a model: the flags of stowage plan.\n",
      false, false},
     {"diff", "A B [flags]", "two plans, models or executables compared", stow::diffCommand,
-     "  --format=NAME   text or json (default: text)\n"
+     "  --format=NAME   text, json or html (default: text)\n"
      "  --rows=N        buffers listed (default: 20)\n"
      "  -o FILE         write there instead of to standard output\n"
      "With a model: the flags of stowage plan, for both.\n"

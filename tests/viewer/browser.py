@@ -287,7 +287,80 @@ def hostile_names(pages: Pages) -> None:
     pages.close(page)
 
 
-CHECKS = [small_network, resnet50, gpt2, long_step, hostile_names]
+def frontier(pages: Pages) -> None:
+    """A frontier's page has every point's plan; picking one shows its map."""
+    html, table = pages.work / "frontier.html", pages.work / "frontier.csv"
+    words = (ROOT / "models" / "digits_cnn.onnx", "--optimizer=adamw:lr=1e-3", "--threads=1", "--step=10")
+    pages.run("frontier", *words, "--format=html", "-o", html)
+    pages.run("frontier", *words, "--format=csv", "-o", table)
+    rows = [dict(zip(table.read_text().splitlines()[0].split(","), line.split(","))) for line in table.read_text().splitlines()[1:]]
+    page = pages.open(html)
+    state = page.state()
+    expect(state["view"] == "frontier", f"a frontier opens as {state['view']}")
+    expect(state["frontier"]["points"] == len(rows) > 2, f"{state['frontier']['points']} points for {len(rows)} rows")
+    labels = page.js("[...document.querySelectorAll('#view-frontier circle')].map((dot) => dot.getAttribute('aria-label'))")
+    for row, label in zip(rows, labels):
+        expect(f"{float(row['extra_time_percent']):.1f} %" in label, f"{label} for {row}")
+    band = page.js("document.querySelector('#bound').getBBox()")
+    expect(band["width"] > 100 and band["height"] > 5, f"the proven bound is drawn as {band}")
+    check_markup(page)
+    last = len(rows) - 1
+    box = page.js("(({x, y, width, height}) => ({x: x + width / 2, y: y + height / 2}))"
+                  "(document.querySelectorAll('#view-frontier circle')[arguments[0]].getBoundingClientRect())", last)
+    page.pointer(box, click=True)
+    state = page.drawn()
+    expect(state["view"] == "map" and state["plan"] == last, f"picking the last point shows {state['view']} of plan {state['plan']}")
+    expect(page.js("stowage.app.currentPlan.summary.arena_bytes") == int(rows[last]["arena_bytes"]), "it is another plan")
+    expect(state["map"]["rectangles"] > 10, f"its map has {state['map']['rectangles']} rectangles")
+    expect("recomputed" in state["categories"], "the smallest plan recomputes nothing")
+    # By keys: back to the tab, and the second point.
+    page.element("#tab-frontier").click()
+    page.js("document.querySelectorAll('#view-frontier circle')[1].focus()")
+    page.keys("\ue007")
+    expect(page.drawn()["plan"] == 1, "Enter on a point does not pick it")
+    page.element("#tab-frontier").click()
+    page.elements("#view-frontier tbody tr td:last-child button")[0].click()
+    expect(page.drawn()["compare"]["plans"] == [0, 1], f"compare shows {page.state()['compare']}")
+    pages.close(page)
+
+
+def compare(pages: Pages) -> None:
+    """Differences are those that `stowage diff` finds, by code of its own."""
+    model = ROOT / "models" / "digits_cnn.onnx"
+    before, after, html = pages.work / "full.json", pages.work / "less.json", pages.work / "compare.html"
+    pages.run("plan", model, "--threads=1", "--format=json", "-o", before)
+    pages.run("plan", model, "--threads=1", "--memory-budget=70%", "--format=json", "-o", after)
+    pages.run("diff", before, after, "--format=html", "-o", html)
+    told = json.loads(subprocess.run([pages.tool, "diff", before, after, "--format=json"], check=True, stdout=subprocess.PIPE).stdout)
+    page = pages.open(html)
+    state = page.drawn()
+    expect(state["view"] == "compare", f"a comparison opens as {state['view']}")
+    expect(state["compare"]["differences"] == len(told["buffers"]) > 3,
+           f"{state['compare']['differences']} differences, stowage diff finds {len(told['buffers'])}")
+    shown = page.js("[...document.querySelectorAll('#changes tbody tr')].map((row) => [row.querySelector('.name').textContent, "
+                    "row.querySelector('.change').title])")
+    for (name, title), buffer in zip(shown, told["buffers"]):
+        change = buffer["difference_bytes"]
+        expect(name == buffer["name"] or len(buffer["name"]) > 60, f"{name} stands where stowage diff has {buffer['name']}")
+        expect(title == f"{change:,} bytes".replace("-", "\u2212"), f"{name}: {title}, stowage diff has {change}")
+    plans = [json.loads(path.read_text()) for path in (before, after)]
+    expect(state["compare"]["sum"] == plans[1]["live_peak_bytes"] - plans[0]["live_peak_bytes"], f"the sum is {state['compare']['sum']}")
+    for plan, drawn in zip(plans, state["compare"]["maps"]):
+        graph = max(plan["graphs"], key=lambda graph: graph["live_peak_bytes"])
+        buffers = graph.get("buffers", plan["buffers"])
+        expect(drawn["rectangles"] + drawn["aggregated"] == sum(b["size"] > 0 for b in buffers), f"a map draws {drawn}")
+    page.elements("#changes tbody tr")[0].click()
+    expect(max(page.drawn()["compare"]["selected"]) >= 0, "a click on a difference selects no buffer")
+    # Both maps move together.
+    page.elements("#view-compare canvas")[0].send_keys("+++")
+    maps = page.drawn()["compare"]["maps"]
+    share = [each["steps"]["high"] / plan["graphs"][0]["step_count"] for each, plan in zip(maps, plans)]
+    expect(share[0] < 0.95 and abs(share[0] - share[1]) < 0.02, f"the maps show up to {share} of their steps")
+    check_markup(page)
+    pages.close(page)
+
+
+CHECKS = [frontier, compare, small_network, resnet50, gpt2, long_step, hostile_names]
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 // Tests how numbers and names are shown.
 import assert from "node:assert/strict";
 import test from "node:test";
+import { rowLabel } from "../../viewer/src/live";
 import * as text from "../../viewer/src/text";
 
 test("bytes have three digits and a binary unit", () => {
@@ -27,6 +28,8 @@ test("shares", () => {
   assert.equal(text.formatPercent(0.0970410), "9.7 %");
   assert.equal(text.formatPercent(0.0002), "0.02 %");
   assert.equal(text.formatPercent(0), "0.0 %");
+  assert.equal(text.formatPercent(-0.151), "\u221215.1 %");
+  assert.equal(text.groupDigits(-1048576), "\u22121,048,576");
 });
 
 test("what cannot be seen is spelled out", () => {
@@ -42,4 +45,12 @@ test("long names keep their ends", () => {
   const started = Date.now();
   assert.equal(text.shorten("x".repeat(1e6), 60).length, 60);
   assert.ok(Date.now() - started < 1000);
+});
+
+test("rows name the module before the operation", () => {
+  assert.equal(rowLabel("batch_norm_training of /layer1/layer1.0/bn3/BatchNormalization#0", "layer1.0.bn3"),
+    "layer1.0.bn3 batch_norm_training");
+  assert.equal(rowLabel("/conv1/Conv", "conv1"), "conv1 Conv");
+  assert.equal(rowLabel("conv1.weight.exp_avg", "conv1"), "conv1.weight.exp_avg");
+  assert.equal(rowLabel("input", ""), "input");
 });

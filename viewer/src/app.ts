@@ -1,7 +1,9 @@
 // The page: what is chosen, and which parts show it.
+import { CompareView, labelOf } from "./compare";
 import { colorBy, Coloring, css, Mode } from "./colors";
 import { showDetails } from "./details";
 import { byId, element } from "./dom";
+import { FrontierView } from "./frontier";
 import { LiveTable } from "./live";
 import { MapView } from "./map";
 import { Graph, Picture, Plan } from "./plan";
@@ -10,6 +12,8 @@ import { formatBytes, formatBytesExact, formatPercent, formatSeconds, groupDigit
 import { TreemapView } from "./treemap";
 
 const LEGEND_ENTRIES = 14;
+type View = "map" | "frontier" | "compare";
+const VIEWS: View[] = ["map", "frontier", "compare"];
 
 export class App {
   private plan = 0;
@@ -27,6 +31,9 @@ export class App {
   private readonly treemap: TreemapView;
   private readonly table: LiveTable;
   private liveTimer = 0;
+  private view: View = "map";
+  private readonly compare: CompareView | null = null;
+  private readonly frontier: FrontierView | null = null;
 
   constructor(readonly picture: Picture) {
     this.map = new MapView(byId<HTMLCanvasElement>("map"), {
@@ -37,11 +44,48 @@ export class App {
     this.treemap = new TreemapView(byId<HTMLCanvasElement>("treemap"), (buffer) => this.select(buffer, true),
       (buffer, x, y) => this.showTip(buffer, -1, x, y));
     this.table = new LiveTable(byId("live"), (buffer) => this.select(buffer, true), () => {});
+    const { plans, frontier } = picture;
+    if (plans.length > 1)
+      this.compare = new CompareView(plans, byId("view-compare"),
+        (graph, buffer, step, x, y) => this.showTip(buffer, step, x, y, graph));
+    if (frontier)
+      this.frontier = new FrontierView(frontier, byId("view-frontier"), (plan) => {
+        this.choosePlan(plan);
+        this.showView("map");
+      }, (plan) => this.openComparison(frontier.points[0].plan, plan));
+    byId("tab-compare").hidden = !this.compare;
+    byId("tab-frontier").hidden = !this.frontier;
+    byId("plan").replaceChildren(...plans.map((plan, i) => element("option", { value: i }, labelOf(plan))));
+    byId("plan-choice").hidden = plans.length < 2;
     this.listen();
     byId("tabs").hidden = false;
-    byId("view-map").hidden = false;
     this.setTheme(this.isDark);
     this.choosePlan(0);
+    if (picture.compare)
+      this.openComparison(0, 1);
+    else
+      this.showView(this.frontier ? "frontier" : "map");
+  }
+
+  showView(view: View): void {
+    this.view = view;
+    for (const each of VIEWS) {
+      byId(`view-${each}`).hidden = each !== view;
+      byId(`tab-${each}`).setAttribute("aria-selected", String(each === view));
+      byId(`tab-${each}`).tabIndex = each === view ? 0 : -1;
+    }
+    byId("choices").hidden = view !== "map";
+    byId("figures").hidden = byId("subtitle").hidden = view === "compare";
+    byId("tip").hidden = true;
+    if (view === "compare") {
+      this.compare?.setLook(this.mode, this.isDark);
+      this.compare?.show();
+    }
+  }
+
+  private openComparison(before: number, after: number): void {
+    this.compare?.open(before, after);
+    this.showView("compare");
   }
 
   get graph(): Graph { return this.currentPlan.graphs[this.graphNumber]; }
@@ -59,6 +103,7 @@ export class App {
     choice.replaceChildren(...this.picture.plans[number].graphs.map((graph, i) => element("option", { value: i }, shorten(graph.name, 30))));
     byId("graph-choice").hidden = graphs.length < 2;
     byId<HTMLSelectElement>("plan").value = String(number);
+    this.frontier?.mark(number);
     this.chooseGraph(Math.min(this.graphNumber, graphs.length - 1));
   }
 
@@ -182,12 +227,11 @@ export class App {
     this.liveTimer = window.setTimeout(() => this.showInstant(step >= 0 && buffer < 0 ? step : this.instant), 60);
   }
 
-  private showTip(buffer: number, step: number, x: number, y: number): void {
+  private showTip(buffer: number, step: number, x: number, y: number, graph = this.graph): void {
     const tip = byId("tip");
     tip.hidden = buffer < 0 && step < 0;
     if (tip.hidden)
       return;
-    const graph = this.graph;
     const lines: HTMLElement[] = [];
     if (buffer >= 0)
       lines.push(element("strong", { class: "name" }, shorten(graph.bufferName(buffer), 80)),
@@ -263,6 +307,7 @@ export class App {
     on("theme", "click", () => {
       this.setTheme(!this.isDark);
       this.showSelection();
+      this.showView(this.view);
     });
     on("mode", "change", (event) => this.chooseMode(event.target.value));
     on("graph", "change", (event) => this.chooseGraph(Number(event.target.value)));
@@ -282,10 +327,26 @@ export class App {
     on("step-back", "click", () => this.pin(this.instant - 1));
     on("step-on", "click", () => this.pin(this.instant + 1));
     on("help-open", "click", () => byId<HTMLDialogElement>("help").showModal());
+    for (const view of VIEWS)
+      on(`tab-${view}`, "click", () => this.showView(view));
+    on("tabs", "keydown", (event: KeyboardEvent) => this.moveTab(event));
     document.addEventListener("keydown", (event) => this.onKey(event));
   }
 
+  /// Arrow keys go from tab to tab.
+  private moveTab(event: KeyboardEvent): void {
+    const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (!by || (event.target as HTMLElement).getAttribute("role") !== "tab")
+      return;
+    const shown = VIEWS.filter((view) => !byId(`tab-${view}`).hidden);
+    const next = shown[(shown.indexOf(this.view) + by + shown.length) % shown.length];
+    this.showView(next);
+    byId(`tab-${next}`).focus();
+  }
+
   private onKey(event: KeyboardEvent): void {
+    if (this.view !== "map")
+      return;
     const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
     if (event.key === "Escape" && !byId<HTMLDialogElement>("help").open) {
       if (isTyping)
@@ -320,7 +381,8 @@ export class App {
       selected: this.selected, selectedName: this.selected >= 0 ? this.graph.bufferName(this.selected) : null,
       mode: this.mode, matches: this.matches ? this.matchList.length : null, rows: this.table.rows, map: this.map.state(),
       treemap: this.treemap.state(), theme: this.isDark ? "dark" : "light",
-      categories: this.coloring.categories.map((category) => category.label),
+      categories: this.coloring.categories.map((category) => category.label), view: this.view,
+      compare: this.view === "compare" ? this.compare?.state() : null, frontier: this.frontier?.state() ?? null,
     };
   }
 

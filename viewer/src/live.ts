@@ -4,12 +4,21 @@ import { element } from "./dom";
 import { Graph } from "./plan";
 import { formatBytes, formatPercent, formatSeconds, groupDigits, shorten } from "./text";
 
-type Column = "name" | "kind" | "size" | "begin" | "end" | "price";
-const COLUMNS: [Column, string, boolean][] = [
-  ["name", "Buffer", false], ["kind", "Kind", false], ["size", "Bytes", true], ["begin", "From", true], ["end", "To", true],
-  ["price", "Again", true],
+type Column = "name" | "kind" | "size" | "begin" | "price";
+const COLUMNS: [Column, string, boolean, string][] = [
+  ["name", "Buffer", false, "sort by name"], ["kind", "Kind", false, "sort by kind"], ["size", "Bytes", true, "sort by bytes"],
+  ["begin", "Steps", true, "sort by first step"], ["price", "Again", true, "sort by the time of computing it again"],
 ];
 const PAGE = 150;
+
+/// What tells rows apart in a narrow column: the module before the operation. Names that begin with
+/// their module, as those of parameters do, say it already.
+export function rowLabel(name: string, module: string): string {
+  if (!module || name.startsWith(module))
+    return name;
+  const of = name.indexOf(" of ");
+  return `${module} ${of > 0 ? name.slice(0, of) : name.slice(name.lastIndexOf("/") + 1)}`;
+}
 
 export class LiveTable {
   private column: Column = "size";
@@ -27,8 +36,8 @@ export class LiveTable {
 
   constructor(into: HTMLElement, private readonly select: (buffer: number) => void,
     private readonly hover: (buffer: number) => void) {
-    for (const [column, label, isNumber] of COLUMNS) {
-      const header = element("th", { scope: "col", class: isNumber ? "number" : "" }, element("button", { type: "button",
+    for (const [column, label, isNumber, title] of COLUMNS) {
+      const header = element("th", { scope: "col", class: isNumber ? "number" : "" }, element("button", { type: "button", title,
         onclick: () => {
           this.isDescending = this.column === column ? !this.isDescending : isNumber;
           this.column = column;
@@ -69,7 +78,7 @@ export class LiveTable {
     const sign = this.isDescending ? -1 : 1;
     const keys: Record<Column, (b: number) => number | string> = {
       name: (b) => graph.bufferName(b), kind: (b) => graph.kindOf(b), size: (b) => graph.size[b],
-      begin: (b) => graph.begin[b], end: (b) => graph.end[b], price: (b) => graph.recomputeSeconds(b) ?? -1,
+      begin: (b) => graph.begin[b], price: (b) => graph.recomputeSeconds(b) ?? -1,
     };
     const keyed = live.map((b): [number | string, number] => [keys[this.column](b), b]);
     keyed.sort(([x, a], [y, b]) => (x < y ? -sign : x > y ? sign : a - b));
@@ -83,12 +92,13 @@ export class LiveTable {
     const seconds = graph.recomputeSeconds(b);
     const row = element("tr", { "data-buffer": b, "aria-selected": String(b === selected),
       onclick: () => this.select(b), onmouseenter: () => this.hover(b), onmouseleave: () => this.hover(-1) },
-    element("td", {}, swatch, element("button", { type: "button", class: "link name" }, shorten(graph.bufferName(b), 200))),
+    element("td", { title: shorten(graph.bufferName(b), 300) }, element("span", { class: "cell" }, swatch,
+      element("button", { type: "button", class: "link name", "aria-label": shorten(graph.bufferName(b), 300) },
+        shorten(rowLabel(graph.bufferName(b), graph.modulePath(b).join(".")), 34)))),
     element("td", {}, graph.isRecomputed(b) ? "recomputed" : graph.kindOf(b)),
     element("td", { class: "number", title: `${groupDigits(graph.size[b])} bytes, ${formatPercent(share)} of the peak` },
       formatBytes(graph.size[b])),
-    element("td", { class: "number" }, groupDigits(graph.begin[b])),
-    element("td", { class: "number" }, groupDigits(graph.end[b])));
+    element("td", { class: "number" }, `${groupDigits(graph.begin[b])}\u2013${groupDigits(graph.end[b] - 1)}`));
     if (hasPrice)
       row.append(element("td", { class: "number" }, seconds === null ? "" : formatSeconds(seconds)));
     return row;

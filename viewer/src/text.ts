@@ -23,7 +23,7 @@ export function formatChange(bytes: number): string {
 
 /// "1,234,567".
 export function groupDigits(value: number): string {
-  return Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+  return Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",").replace("-", "\u2212");
 }
 
 /// "4,409,796 bytes (4.21 MiB)".
@@ -46,7 +46,7 @@ export function formatSeconds(seconds: number): string {
 /// "9.7 %".
 export function formatPercent(fraction: number): string {
   const percent = 100 * fraction;
-  return `${percent !== 0 && Math.abs(percent) < 0.1 ? percent.toPrecision(1) : percent.toFixed(1)} %`;
+  return `${percent !== 0 && Math.abs(percent) < 0.1 ? percent.toPrecision(1) : percent.toFixed(1)} %`.replace("-", "\u2212");
 }
 
 // What a line of text cannot show, or what would reorder the text around it: controls, separators,

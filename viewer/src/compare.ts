@@ -1,0 +1,193 @@
+// Two plans side by side: maps on one scale that move together, and what differs at their peaks.
+import { colorBy, Coloring, css, Mode } from "./colors";
+import { compareGraphs, Difference, fullestGraph } from "./difference";
+import { element } from "./dom";
+import { MapView } from "./map";
+import { Graph, Plan } from "./plan";
+import { formatBytes, formatChange, formatPercent, formatSeconds, groupDigits, shorten } from "./text";
+
+const PAGE = 200;
+
+interface Side {
+  plan: number;
+  map: MapView;
+  selected: number;
+  choice: HTMLSelectElement;
+}
+
+export class CompareView {
+  private readonly sides: [Side, Side];
+  private readonly table = element("tbody");
+  private readonly totals = element("tbody");
+  private readonly more = element("p", { class: "hint" });
+  private rows: Difference[] = [];
+  private colorings = new WeakMap<Graph, Coloring>();
+  private mode: Mode = "kind";
+  private isDark = false;
+
+  constructor(private readonly plans: Plan[], into: HTMLElement,
+    private readonly tip: (graph: Graph, buffer: number, step: number, x: number, y: number) => void) {
+    const make = (plan: number, name: string): Side => {
+      const canvas = element("canvas", { tabindex: 0, role: "application", "aria-roledescription": "map of memory over time",
+        "aria-label": `Map of plan ${name}`, "aria-describedby": "map-help" });
+      const choice: HTMLSelectElement = element("select", { onchange: () => this.choose(side, Number(choice.value)) },
+        ...plans.map((each, i) => element("option", { value: i }, labelOf(each))));
+      const side: Side = { plan, selected: -1, choice, map: new MapView(canvas, {
+        hover: (buffer, step, x, y) => this.tip(this.graphOf(side), buffer, step, x, y),
+        select: (buffer) => this.selectIn(side, buffer),
+        pin: () => {},
+      }) };
+      return side;
+    };
+    this.sides = [make(0, "A"), make(Math.min(1, plans.length - 1), "B")];
+    this.sides[0].map.companion = this.sides[1].map;
+    this.sides[1].map.companion = this.sides[0].map;
+    const heads = ["Plan", "A", "B", "Difference"].map((text, i) => element("th", { scope: "col", class: i ? "number" : "" }, text));
+    const columns = [["Buffer", ""], ["Kind", ""], ["A", "number"], ["B", "number"], ["Difference", "number"]] as const;
+    into.append(
+      ...this.sides.map((side, i) => element("section", { class: "map", "aria-label": `Plan ${"AB"[i]}` },
+        element("div", { class: "toolbar" }, element("label", {}, element("strong", {}, "AB"[i]), " ", side.choice)), side.map.canvas)),
+      element("section", { class: "differences", "aria-label": "Differences" },
+        element("table", { class: "totals" }, element("thead", {}, element("tr", {}, ...heads)), this.totals),
+        element("div", { class: "changes" }, element("h2", {}, "Differences at the peak, by buffer"),
+          element("div", { class: "scroll" }, element("table", { id: "changes" }, element("thead", {}, element("tr", {},
+            ...columns.map(([text, name]) => element("th", { scope: "col", class: name }, text)))), this.table), this.more))));
+  }
+
+  /// Which two plans.
+  open(before: number, after: number): void {
+    this.sides[0].plan = before;
+    this.sides[1].plan = after;
+    this.show();
+  }
+
+  setLook(mode: Mode, isDark: boolean): void {
+    if (mode !== this.mode)
+      this.colorings = new WeakMap();
+    this.mode = mode;
+    this.isDark = isDark;
+  }
+
+  private choose(side: Side, plan: number): void {
+    side.plan = plan;
+    this.show();
+  }
+
+  private graphOf(side: Side): Graph { return fullestGraph(this.plans[side.plan]); }
+
+  private coloringOf(graph: Graph): Coloring {
+    let coloring = this.colorings.get(graph);
+    if (!coloring)
+      this.colorings.set(graph, coloring = colorBy(graph, this.mode));
+    return coloring;
+  }
+
+  show(): void {
+    for (const side of this.sides) {
+      side.selected = -1;
+      side.choice.value = String(side.plan);
+    }
+    this.rows = compareGraphs(this.graphOf(this.sides[0]), this.graphOf(this.sides[1]));
+    this.fillTotals();
+    this.fillTable();
+    this.redraw();
+  }
+
+  private selectIn(side: Side, buffer: number): void {
+    const graph = this.graphOf(side);
+    if (buffer < 0) {
+      this.select(undefined);
+      return;
+    }
+    const name = graph.bufferName(buffer), kind = graph.kindOf(buffer);
+    for (const each of this.sides) {
+      const own = this.graphOf(each);
+      each.selected = each === side ? buffer : findBuffer(own, name, kind);
+    }
+    this.redraw();
+  }
+
+  private select(row: Difference | undefined): void {
+    this.sides[0].selected = row?.buffersBefore[0] ?? -1;
+    this.sides[1].selected = row?.buffersAfter[0] ?? -1;
+    for (const side of this.sides)
+      if (side.selected >= 0 && !side.map.shows(side.selected))
+        side.map.reveal(side.selected);
+    this.redraw();
+  }
+
+  private redraw(): void {
+    const ceiling = Math.max(...this.sides.map((side) => this.plans[side.plan].summary.arena_bytes));
+    for (const side of this.sides) {
+      const graph = this.graphOf(side);
+      const { summary } = this.plans[side.plan];
+      side.map.show({ graph, coloring: this.coloringOf(graph), persistentBytes: summary.persistent_bytes,
+        arenaBytes: summary.arena_bytes, ceilingBytes: ceiling, lowerBoundBytes: graph.lowerBound, matches: null,
+        selected: side.selected, instant: graph.peakStep, hoverStep: -1, isDark: this.isDark, showLinks: false });
+    }
+  }
+
+  private fillTotals(): void {
+    const [a, b] = this.sides.map((side) => this.plans[side.plan].summary);
+    const bytes = (name: string, before: number, after: number): HTMLElement => totalsRow(name, formatBytes(before),
+      formatBytes(after), before === after ? "none" : `${formatChange(after - before)}${before > 0 ? `, ${signed(after / before - 1)}` : ""}`);
+    const rows = [bytes("Arena", a.arena_bytes, b.arena_bytes), bytes("Live peak", a.live_peak_bytes, b.live_peak_bytes),
+      bytes("Lower bound", a.lower_bound_bytes, b.lower_bound_bytes), bytes("State", a.persistent_bytes, b.persistent_bytes)];
+    if (a.step_seconds > 0 && b.step_seconds > 0)
+      rows.push(totalsRow("Time of a step", formatSeconds(a.step_seconds), formatSeconds(b.step_seconds),
+        signed(b.step_seconds / a.step_seconds - 1)));
+    rows.push(totalsRow("Recomputed work", formatPercent(a.extra_time_fraction), formatPercent(b.extra_time_fraction), ""));
+    this.totals.replaceChildren(...rows);
+  }
+
+  private fillTable(): void {
+    const most = Math.max(1, ...this.rows.map((row) => Math.abs(row.after - row.before)));
+    this.table.replaceChildren(...this.rows.slice(0, PAGE).map((row) => {
+      const change = row.after - row.before;
+      const bar = element("span", { class: change > 0 ? "bar more" : "bar less", "aria-hidden": "true" });
+      bar.style.width = `${Math.max(Math.abs(change) / most * 96, 1)}px`;
+      return element("tr", { onclick: () => this.select(row) },
+        element("td", {}, swatchOf(this.coloringOfRow(row)), element("button", { type: "button", class: "link name" }, shorten(row.name, 60))),
+        element("td", {}, row.kind),
+        element("td", { class: "number" }, row.before ? formatBytes(row.before) : "\u2013"),
+        element("td", { class: "number" }, row.after ? formatBytes(row.after) : "\u2013"),
+        element("td", { class: "number change", title: `${groupDigits(change)} bytes` }, bar, formatChange(change)));
+    }));
+    this.more.textContent = this.rows.length === 0 ? "No buffer differs at the peak."
+      : this.rows.length > PAGE ? `${groupDigits(this.rows.length - PAGE)} smaller differences are not listed.` : "";
+  }
+
+  private coloringOfRow(row: Difference): string {
+    const [side, buffers] = row.buffersBefore.length ? [this.sides[0], row.buffersBefore] : [this.sides[1], row.buffersAfter];
+    const coloring = this.coloringOf(this.graphOf(side));
+    return css(coloring.categories[coloring.of[buffers[0]]].color);
+  }
+
+  state() {
+    return { plans: this.sides.map((side) => side.plan), selected: this.sides.map((side) => side.selected),
+      differences: this.rows.length, sum: this.rows.reduce((sum, row) => sum + row.after - row.before, 0),
+      first: this.rows.length ? this.rows[0].name : null, maps: this.sides.map((side) => side.map.state()) };
+  }
+}
+
+export function labelOf(plan: Plan): string { return shorten(plan.label || plan.summary.model, 60); }
+
+function signed(share: number): string { return `${share > 0 ? "+" : ""}${formatPercent(share)}`; }
+
+function totalsRow(name: string, before: string, after: string, difference: string): HTMLElement {
+  return element("tr", {}, element("th", { scope: "row" }, name), ...[before, after, difference].map((text) =>
+    element("td", { class: "number" }, text)));
+}
+
+function swatchOf(color: string): HTMLElement {
+  const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
+  swatch.style.background = color;
+  return swatch;
+}
+
+function findBuffer(graph: Graph, name: string, kind: string): number {
+  for (let b = 0; b < graph.count; ++b)
+    if (graph.kindOf(b) === kind && graph.bufferName(b) === name)
+      return b;
+  return -1;
+}

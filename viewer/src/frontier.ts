@@ -1,0 +1,140 @@
+// Time against memory: the plans found, and below them what is proven not to exist.
+import { element, shape } from "./dom";
+import type { Frontier, FrontierPoint } from "./plan";
+import { formatBytes, formatPercent, formatSeconds, shorten } from "./text";
+
+const WIDTH = 860, HEIGHT = 470, LEFT = 66, RIGHT = 24, TOP = 24, BOTTOM = 56;
+
+/// Time beyond that of the first point, which runs everything once: a share of it.
+export function extraOf(frontier: Frontier, seconds: number): number {
+  const least = frontier.points[0].seconds;
+  return least > 0 ? (seconds - least) / least : 0;
+}
+
+/// The corners of the bound's step line, from the largest size down: a budget's bound holds for all
+/// smaller sizes, and the next budget's may be higher.
+export function boundSteps(points: FrontierPoint[]): { bytes: number; seconds: number }[] {
+  const corners: { bytes: number; seconds: number }[] = [];
+  points.forEach((point, i) => {
+    if (i > 0)
+      corners.push({ bytes: point.budget, seconds: points[i - 1].bound_seconds });
+    corners.push({ bytes: point.budget, seconds: point.bound_seconds });
+  });
+  return corners;
+}
+
+/// About `most` round values over [0, high].
+function roundValues(low: number, high: number, most: number): number[] {
+  const target = Math.max((high - low) / most, 1e-12);
+  const power = 10 ** Math.floor(Math.log10(target));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= target)!;
+  const values: number[] = [];
+  for (let i = Math.ceil(low / step); i * step <= high * 1.0001; ++i)
+    values.push(i * step);
+  return values;
+}
+
+export class FrontierView {
+  private readonly dots: SVGElement[] = [];
+  private readonly rows: HTMLElement[] = [];
+
+  constructor(private readonly frontier: Frontier, into: HTMLElement, pick: (plan: number) => void,
+    compare: (plan: number) => void) {
+    into.append(element("section", { class: "chart", "aria-label": "Time against memory" },
+      element("h2", {}, "Extra time against memory ", element("span", { class: "hint" },
+        `times: ${shorten(frontier.device, 80)}; a point is a plan, pick one to see its map`)), this.draw(pick)),
+    element("section", { class: "points", "aria-label": "Plans" }, this.table(pick, compare)));
+  }
+
+  mark(plan: number): void {
+    this.frontier.points.forEach((point, i) => {
+      const isChosen = point.plan === plan;
+      this.dots[i].setAttribute("aria-pressed", String(isChosen));
+      this.rows[i].setAttribute("aria-selected", String(isChosen));
+    });
+  }
+
+  private draw(pick: (plan: number) => void): SVGElement {
+    const { frontier } = this;
+    const { points } = frontier;
+    const most = Math.max(...points.map((point) => extraOf(frontier, point.seconds)), 0.01) * 1.12;
+    const high = points[0].arena * 1.03, least = Math.min(frontier.lower_bound, ...points.map((point) => point.arena));
+    const low = Math.max(least - (high - least) * 0.08, 0);
+    const x = (bytes: number) => LEFT + (WIDTH - LEFT - RIGHT) * (bytes - low) / (high - low);
+    const y = (share: number) => HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share / most;
+    const floor = y(0), ceiling = y(most);
+    const unit = 1024 ** Math.floor(Math.log2(high) / 10);
+    const svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group", "aria-label": "Chart of the plans" });
+    for (const value of roundValues(0, most, 5))
+      svg.append(shape("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
+        shape("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, `${+(100 * value).toPrecision(4)} %`));
+    for (const value of roundValues(low / unit, high / unit, 8))
+      svg.append(shape("line", { class: "tick", x1: x(value * unit), x2: x(value * unit), y1: floor, y2: floor + 5 }),
+        shape("text", { x: x(value * unit), y: floor + 20, "text-anchor": "middle" }, formatTick(value * unit)));
+    svg.append(shape("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 8, "text-anchor": "middle" }, "arena"),
+      shape("text", { x: 16, y: (floor + ceiling) / 2, "text-anchor": "middle",
+        transform: `rotate(-90 16 ${(floor + ceiling) / 2})` }, "extra time"));
+
+    // No plan is under the bound, nor left of the least memory.
+    const corners = boundSteps(points).map(({ bytes, seconds }): [number, number] =>
+      [Math.min(Math.max(x(bytes), LEFT), WIDTH - RIGHT), Math.max(y(extraOf(frontier, seconds)), ceiling)]);
+    const wall = x(frontier.lower_bound);
+    const last = corners[corners.length - 1];
+    const path = `M${WIDTH - RIGHT} ${floor} L${WIDTH - RIGHT} ${corners[0][1]} ` + corners.map(([cx, cy]) => `L${cx} ${cy}`).join(" ") +
+      ` L${wall} ${last[1]} L${wall} ${ceiling} L${LEFT} ${ceiling} L${LEFT} ${floor} Z`;
+    svg.append(shape("path", { id: "bound", class: "impossible", d: path }),
+      shape("text", { class: "note", x: wall + 8, y: ceiling + 14 }, `no plan below ${formatBytes(frontier.lower_bound)}`),
+      shape("text", { class: "note", x: LEFT + 10, y: floor - 10 }, "proven: no plan is in here"));
+    const line = points.map((point, i) => {
+      const [px, py] = [x(point.arena), y(extraOf(frontier, point.seconds))];
+      return i === 0 ? `M${px} ${py}` : `V${py} H${px}`;
+    }).join(" ");
+    svg.append(shape("path", { class: "plans", d: line }));
+    for (const point of points) {
+      const label = describe(frontier, point);
+      const act = (): void => pick(point.plan);
+      const dot = shape("circle", { class: "dot", cx: x(point.arena), cy: y(extraOf(frontier, point.seconds)), r: 6, tabindex: 0,
+        role: "button", "aria-label": label, onclick: act, onkeydown: (event: KeyboardEvent) => {
+          if (event.key === "Enter" || event.key === " ") {
+            event.preventDefault();
+            act();
+          }
+        } }, shape("title", {}, label));
+      this.dots.push(dot);
+      svg.append(dot);
+    }
+    return svg;
+  }
+
+  private table(pick: (plan: number) => void, compare: (plan: number) => void): HTMLElement {
+    const { frontier } = this;
+    const full = frontier.points[0].arena;
+    for (const point of frontier.points)
+      this.rows.push(element("tr", { onclick: () => pick(point.plan) },
+        element("td", {}, element("button", { type: "button", class: "link" }, formatBytes(point.arena))),
+        element("td", { class: "number" }, formatPercent(point.arena / full)),
+        element("td", { class: "number" }, formatSeconds(point.seconds)),
+        element("td", { class: "number" }, formatPercent(extraOf(frontier, point.seconds))),
+        element("td", { class: "number" }, formatPercent(extraOf(frontier, point.bound_seconds))),
+        element("td", {}, shorten(point.method, 24)),
+        element("td", {}, point === frontier.points[0] ? null : element("button", { type: "button", class: "link",
+          onclick: (event: Event) => {
+            event.stopPropagation();
+            compare(point.plan);
+          } }, "compare"))));
+    return element("table", {}, element("thead", {}, element("tr", {}, ...["Arena", "Of full", "A step", "Extra", "At least", "By", ""]
+      .map((text, i) => element("th", { scope: "col", class: i > 0 && i < 5 ? "number" : "" }, text)))), element("tbody", {}, ...this.rows));
+  }
+
+  state() { return { points: this.dots.length, chosen: this.dots.findIndex((dot) => dot.getAttribute("aria-pressed") === "true") }; }
+}
+
+function formatTick(bytes: number): string {
+  const [number, unit] = formatBytes(bytes).split(" ");
+  return `${+number.replace(/,/g, "")} ${unit}`;
+}
+
+function describe(frontier: Frontier, point: FrontierPoint): string {
+  return `${formatBytes(point.arena)}, ${formatPercent(extraOf(frontier, point.seconds))} more time, at least ` +
+    `${formatPercent(extraOf(frontier, point.bound_seconds))}`;
+}
