@@ -143,6 +143,15 @@ int64_t groupsOf(NodeImport &node, int64_t channels) {
   return groups;
 }
 
+/// True where the bias is left out: absent, or known zeros, one row of them per channel. PyTorch's
+/// exporter writes zeros for a missing bias, for a convolution over volumes two per channel.
+bool lacksBias(NodeImport &node, int64_t channels) {
+  const Literal *known = node.literal(2);
+  return !node.has(2) ||
+         (known && known->isFloat() && !known->shape.empty() && known->shape[0] == channels &&
+          llvm::all_of(known->floats, [](double x) { return x == 0; }));
+}
+
 void convertConv(NodeImport &node) {
   Shape spatial = spatialOf(node), weight = node.shape(1);
   if (weight.size() != spatial.size() + 2)
@@ -155,7 +164,7 @@ void convertConv(NodeImport &node) {
   int64_t fanIn = elementCount(weight) / std::max<int64_t>(weight[0], 1);
   Value x = inPlane(node, node.value(0));
   SmallVector<Value> operands = {x, inPlane(node, node.value(1))};
-  if (node.has(2))
+  if (!lacksBias(node, weight[0]))
     operands.push_back(node.value(2, fanIn));
   int64_t groups = groupsOf(node, weight[0]);
   Value y = node.emit<Conv2dOp>(
