@@ -109,6 +109,14 @@ void convertReduceLog(NodeImport &node) {
   node.bind(0, node.emit<AddOp>({y, node.reshape(largest, shapeOf(y))}));
 }
 
+/// The root of a sum of squares. The norm of zeros has no gradient, as in PyTorch, where that of
+/// the root alone would be infinite and its product with the zeros NaN.
+Value norm(NodeImport &node, Value squares) {
+  Value zero = node.scalar(0, squares), isZero = node.compare(squares, zero, "eq");
+  Value positive = node.emit<SelectOp>({isZero, node.scalar(1, squares), squares});
+  return node.emit<SelectOp>({isZero, zero, node.emit<SqrtOp>(positive)});
+}
+
 /// Norms and sums of squares: an elementwise function, a sum, and for L2 a root.
 void convertReduceNorm(NodeImport &node) {
   auto axes = reducedAxes(node);
@@ -116,7 +124,7 @@ void convertReduceNorm(NodeImport &node) {
   const std::string &type = node.node().type;
   Value term = type == "ReduceL1" ? node.emit<AbsOp>(x) : node.emit<MulOp>({x, x});
   Value y = axes && !shapeOf(x).empty() ? reduce<ReduceSumOp>(node, term, *axes) : term;
-  node.bind(0, type == "ReduceL2" ? node.emit<SqrtOp>(y) : y);
+  node.bind(0, type == "ReduceL2" ? norm(node, y) : y);
 }
 
 template <typename Op> Value softmax(NodeImport &node, Value x, int64_t axis) {
