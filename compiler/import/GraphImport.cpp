@@ -425,6 +425,8 @@ void GraphImport::finish() {
     attrs.append(kNameAttr, builder.getStringAttr(name));
     resultAttrs.push_back(attrs.getDictionary(&context));
   }
+  for (const auto &entry : model.initializers)
+    isFrozen(entry.first); // a pattern may name what is constant anyway
   for (size_t i = 0; !failed && i < options.frozen.size(); ++i)
     if (!frozenUsed[i])
       obstacle(location, "no parameter matches the frozen pattern '" + options.frozen[i] + "'");

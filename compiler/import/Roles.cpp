@@ -12,10 +12,12 @@ bool isOneOf(const std::string &text, std::initializer_list<const char *> list) 
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-/// Ops that pass a weight on: what their result is used for, their first input is used for.
+/// Ops that pass a weight on: what their result is used for, their first input is used for. A
+/// scatter does, too: a bias of which a part is kept at zero.
 bool isViewLike(const Node &node) {
   return isOneOf(node.type, {"Transpose", "Reshape", "Identity", "Squeeze", "Unsqueeze", "Flatten",
-                             "Cast", "CastLike", "Expand", "Slice", "Split", "Concat"});
+                             "Cast", "CastLike", "Expand", "Slice", "Split", "Concat", "ScatterND",
+                             "ScatterElements"});
 }
 
 bool isProduct(const Node &node) {
@@ -25,10 +27,11 @@ bool isProduct(const Node &node) {
 bool isSum(const Node &node) { return isOneOf(node.type, {"Add", "Sub", "Sum"}); }
 bool isScaling(const Node &node) { return isOneOf(node.type, {"Mul", "Div"}); }
 
-/// Elementwise functions a learned tensor may go through (an exponential of a learned scale).
+/// Functions of their first input that a learned tensor may go through (an exponential of a learned
+/// scale).
 bool isFunction(const Node &node) {
-  return isOneOf(node.type, {"Exp", "Log", "Sqrt", "Neg", "Abs", "Sigmoid", "Tanh", "Softplus",
-                             "Relu", "Softmax", "ReduceMean", "ReduceSum", "ReduceL2"});
+  return isOneOf(node.type, {"Exp", "Log", "Sqrt", "Neg", "Abs", "Clip", "Sigmoid", "Tanh",
+                             "Softplus", "Relu", "Softmax", "ReduceMean", "ReduceSum", "ReduceL2"});
 }
 
 class Analysis {
@@ -221,7 +224,9 @@ private:
       use(node, 1, Use::Slope);
     } else if (isViewLike(node)) {
       passOn(node);
-    } else if (isSum(node) || isScaling(node) || isFunction(node)) {
+    } else if (isFunction(node)) {
+      use(node, 0, Use::Shift);
+    } else if (isSum(node) || isScaling(node)) {
       for (size_t i = 0; i < node.inputs.size(); ++i)
         use(node, i, isBias(node, i) ? Use::Bias : isScaling(node) ? Use::Scale : Use::Shift);
     }
