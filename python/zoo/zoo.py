@@ -5,19 +5,30 @@
   zoo.py table --work=DIR -o docs/zoo.md
   zoo.py list
 
-Per model and route of export: the file is exported, planned, compiled and trained for three steps of SGD on one batch; the
-losses are compared with those of PyTorch eager on the module itself, from the same weights. A model is right when no loss
-differs by more than 1e-3, or by no more than PyTorch's own losses differ when its weights are changed by 1e-7 (relative,
-random, the largest of three tries): deep networks with batch normalization at small batches magnify rounding. Results are
-kept in DIR as one JSON file per model and route; a run skips those that are there. The exit code is 1 when a file that PyTorch's
-exporter wrote does not get through. Needed: PyTorch 2.6 or newer,
-torchvision, timm, transformers, onnx, onnxscript; one thread.
+Per model and route of export: the file is exported, imported, planned, compiled and trained for three steps of SGD with
+momentum on one batch; the losses are compared with those of PyTorch eager on the module itself, from the same weights.
+
+The learning rate is 0.05 L / |g|^2, with the loss L and the gradient g of PyTorch's first step, in two digits: to first order each
+model's first step lowers its loss by a twentieth. With one rate for all, some losses hardly move, so that nothing is compared, and
+others leave the region where the gradient says anything: deep networks with batch normalization of few values then amplify
+one rounding error to several percent within three steps, in PyTorch itself.
+
+A model is right when no loss differs by more than 1e-3, or by no more than PyTorch's own losses differ when its weights are
+changed by 1e-7 (relative, random, the largest of three tries). Buffers, and parameters that the module does not train, are
+named in `--freeze`. Results are kept in DIR as one JSON file per model and route; a run skips those that are there, with
+--again only those that passed. The exit code is 1 when a file that PyTorch's exporter wrote does not get through.
+Needed: PyTorch 2.6 or newer, torchvision, timm, transformers, onnx, onnxscript, Linux; one thread.
 """
 
 import argparse
 import csv
 import fnmatch
+import functools
 import json
+import multiprocessing
+import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -27,52 +38,77 @@ from pathlib import Path
 from typing import Any
 
 STEPS = 3
-RATE = 0.01
+FIRST_STEP = 0.05
 TOLERANCE = 1e-3
+PLAIN = 1e-5  # above it, PyTorch's own sensitivity stands beside the difference
 ROUTES = {
     "legacy": "torch.onnx.export(..., dynamo=False, training=TrainingMode.TRAINING, do_constant_folding=False, opset_version=18)",
     "dynamo": "torch.onnx.export(..., dynamo=True, optimize=False), which stowage.export calls",
 }
 
 
-def export(route: str, module: Any, inputs: dict[str, Any], path: Path) -> None:
+def export(route: str, case: Any, path: Path) -> None:
     import torch
 
-    names = dict(input_names=list(inputs), output_names=["logits"])
-    arguments = tuple(inputs.values())
+    names = dict(input_names=list(case.inputs), output_names=["loss" if case.target is None else "logits"])
+    arguments = tuple(case.inputs.values())
     if route == "legacy":
-        torch.onnx.export(module.train(), arguments, str(path), dynamo=False, training=torch.onnx.TrainingMode.TRAINING,
+        torch.onnx.export(case.module.train(), arguments, str(path), dynamo=False, training=torch.onnx.TrainingMode.TRAINING,
                           do_constant_folding=False, opset_version=18, **names)  # fmt: skip
     else:
-        torch.onnx.export(module.train(), arguments, str(path), dynamo=True, optimize=False, verbose=False, **names)
-
-
-def reference(module: Any, case: Any, nudge: float, seed: int) -> list[float]:
-    """Losses of PyTorch before each update; the weights are changed by `nudge` first. Leaves the module as it was."""
-    import torch
-    import torch.nn.functional as F
-
-    saved = {name: value.clone() for name, value in module.state_dict().items()}
-    module.train()
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.mul_(1 + nudge * torch.randn(parameter.shape, generator=generator))
-    optimizer = torch.optim.SGD(module.parameters(), lr=RATE, momentum=0.9)
-    losses = []
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        loss = F.cross_entropy(module(*case.inputs.values()).movedim(case.class_axis, 1), case.target)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    module.load_state_dict(saved)
-    return losses
+        torch.onnx.export(case.module.train(), arguments, str(path), dynamo=True, optimize=False, verbose=False, **names)
 
 
 def difference(ours: list[float], theirs: list[float]) -> float:
-    """Largest relative difference; a loss below a thousandth of the first counts as that much, as its bits are few."""
-    return max(abs(a - b) / max(abs(b), 1e-3 * abs(theirs[0])) for a, b in zip(ours, theirs))
+    """Largest relative difference; infinite where a loss is no number."""
+    differences = [abs(a - b) / abs(b) for a, b in zip(ours, theirs)]
+    return max((d if d == d else float("inf") for d in differences))
+
+
+class Reference:
+    """PyTorch's own three steps of a case. The module is left as it was."""
+
+    def __init__(self, case: Any) -> None:
+        self.case = case
+        self.weights = {key: value.clone() for key, value in case.module.state_dict().items()}
+        self.rate, self.losses = self.train(0, 0, None)
+
+    def restore(self) -> None:
+        import torch
+
+        with torch.no_grad():
+            for key, value in self.case.module.state_dict().items():
+                value.copy_(self.weights[key])
+
+    def train(self, nudge: float, seed: int, rate: float | None) -> tuple[float, list[float]]:
+        """Losses before each update, the weights changed by `nudge` first; without a rate, by the rule above."""
+        import torch
+
+        module, target = self.case.module.train(), self.case.target
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.mul_(1 + nudge * torch.randn(parameter.shape, generator=generator))
+        optimizer, losses = None, []
+        for _ in range(STEPS):
+            module.zero_grad()
+            loss = module(*self.case.inputs.values())
+            if target is not None:
+                loss = torch.nn.functional.cross_entropy(loss.movedim(self.case.class_axis, 1), target)
+            loss.backward()
+            if rate is None:
+                square = sum(float(p.grad.double().pow(2).sum()) for p in module.parameters() if p.grad is not None)
+                rate = float(f"{FIRST_STEP * loss.item() / square:.1e}")
+            optimizer = optimizer or torch.optim.SGD(module.parameters(), lr=rate, momentum=0.9)
+            optimizer.step()
+            losses.append(loss.item())
+        self.restore()
+        module.zero_grad()
+        return rate, losses
+
+    @functools.cached_property
+    def sensitivity(self) -> float:
+        return max(difference(self.train(1e-7, seed, self.rate)[1], self.losses) for seed in (1, 2, 3))
 
 
 def command(words: list[Any], timeout: float) -> str:
@@ -82,92 +118,133 @@ def command(words: list[Any], timeout: float) -> str:
     return done.stdout
 
 
-def run_one(name: str, route: str, stowage: str, work: Path, timeout: float) -> dict[str, Any]:
-    """The stages that a model passed, its figures, and the error of the first stage that it did not."""
-    warnings.filterwarnings("ignore")
-    import numpy as np
-    import torch
-    from models import all_cases, switch_off_randomness
+def untrained(module: Any, path: Path) -> list[str]:
+    """Names of the module's tensors in the file that the module does not train, but a file without a signature might."""
+    import onnx
 
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    case = all_cases()[name]()
-    switch_off_randomness(case.module)
-    result: dict[str, Any] = {"model": name, "route": route, "parameters": sum(p.numel() for p in case.module.parameters()),
-                              "stage": "export"}  # fmt: skip
-    folder = work / f"{name.replace('/', '-')}-{route}.files"
-    folder.mkdir(parents=True, exist_ok=True)
-    path, executable, log = folder / "model.onnx", folder / "model", folder / "log.csv"
+    stored = {tensor.name for tensor in onnx.load(path, load_external_data=False).graph.initializer}
+    fixed = [name for name, parameter in module.named_parameters() if not parameter.requires_grad]
+    fixed += [name for name, buffer in module.named_buffers() if buffer.is_floating_point() and "running_" not in name]
+    return [name for name in fixed if name in stored]
+
+
+def train(case: Any, path: Path, rate: float, stowage: str, result: dict[str, Any], timeout: float) -> list[float]:
+    """Losses of Stowage's executable made of the file `path`; keeps its figures and the stage it reached in `result`."""
+    import numpy as np
+
+    executable, log, data = path.with_name("model"), path.with_name("log.csv"), path.with_name("data.npz")
+    loss = "output:loss" if case.target is None else f"cross-entropy:class-axis={case.class_axis}"
+    frozen = untrained(case.module, path)
+    result["stage"] = "compile"
+    command([stowage, "compile", path, "-o", executable, "--optimizer=sgd:momentum=0.9", "--no-dropout", "--threads=1",
+             f"--loss={loss}", *([f"--freeze={','.join(frozen)}"] if frozen else [])], timeout)  # fmt: skip
+    result["arena_bytes"] = json.loads(command([executable, "plan", "--format=json"], timeout))["arena_bytes"]
+    result["stage"] = "train"
+    arrays = case.inputs | ({} if case.target is None else {"y": case.target})
+    np.savez(data, **{key: np.concatenate([value.numpy()] * STEPS) for key, value in arrays.items()})
+    command([executable, "train", f"--data={data}", f"--steps={STEPS}", "--no-shuffle", f"--lr={rate}", f"--log={log}",
+             "--threads=1"], timeout)  # fmt: skip
+    with open(log) as file:
+        return [float(row["loss"]) for row in csv.DictReader(file)]
+
+
+def run_route(case: Any, reference: Reference, result: dict[str, Any], stowage: str, folder: Path, timeout: float) -> None:
+    """Takes a model through one route; fills `result` with its figures and the error of the first stage that it did not pass."""
     begin = time.monotonic()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     try:
-        weights = {key: value.clone() for key, value in case.module.state_dict().items()}
-        export(route, case.module, case.inputs, path)
-        case.module.load_state_dict(weights)
-        result["stage"] = "plan"
-        flags = ["--optimizer=sgd:momentum=0.9", "--no-dropout", "--threads=1",
-                 f"--loss=cross-entropy:class-axis={case.class_axis}"]  # fmt: skip
-        plan = json.loads(command([stowage, "plan", path, "--format=json", *flags], timeout))
-        result["arena_bytes"] = plan["arena_bytes"]
-        result["stage"] = "compile"
-        command([stowage, "compile", path, "-o", executable, *flags], timeout)
-        result["stage"] = "train"
-        arrays = {key: np.concatenate([value.numpy()] * STEPS) for key, value in case.inputs.items()}
-        np.savez(folder / "data.npz", **arrays, y=np.concatenate([case.target.numpy()] * STEPS))
-        log.unlink(missing_ok=True)
-        command([executable, "train", f"--data={folder / 'data.npz'}", f"--steps={STEPS}", "--no-shuffle", f"--lr={RATE}",
-                 f"--log={log}", "--threads=1"], timeout)  # fmt: skip
-        with open(log) as file:
-            ours = [float(row["loss"]) for row in csv.DictReader(file)]
+        result["stage"] = "export"
+        export(result["route"], case, folder / "model.onnx")
+        reference.restore()
+        losses = train(case, folder / "model.onnx", reference.rate, stowage, result, timeout)
         result["stage"] = "compare"
-        theirs = reference(case.module, case, 0, 0)
-        result |= {"losses": ours, "reference": theirs, "difference": difference(ours, theirs)}
-        if result["difference"] > TOLERANCE:
-            tries = [reference(case.module, case, 1e-7, seed) for seed in (1, 2, 3)]
-            result["sensitivity"] = max(difference(losses, theirs) for losses in tries)
+        result |= {"losses": losses, "difference": difference(losses, reference.losses)}
+        if result["difference"] > PLAIN:
+            result["sensitivity"] = reference.sensitivity
         if result["difference"] <= max(TOLERANCE, result.get("sensitivity", 0)):
             result["stage"] = "done"
         else:
-            result["error"] = f"losses differ by {result['difference']:.1e}"
+            result["error"] = f"losses differ by {result['difference']:.1e}, PyTorch's own by {result['sensitivity']:.1e}"
     except Exception as error:
         text = str(error).strip() or traceback.format_exc().strip()
         result["error"] = f"{type(error).__name__}: {text}"[:4000]
     result["seconds"] = round(time.monotonic() - begin, 1)
-    for file in folder.iterdir():
-        file.unlink()
-    folder.rmdir()
-    return result
+    shutil.rmtree(folder)
+
+
+def keep(work: Path, result: dict[str, Any]) -> None:
+    kept_file(work, result["model"], result["route"]).write_text(json.dumps(result, indent=1) + "\n")
+
+
+def kept_file(work: Path, name: str, route: str) -> Path:
+    return work / f"{name.replace('/', '-')}-{route}.json"
+
+
+def run_model(name: str, routes: list[str], stowage: str, work: Path, timeout: float) -> None:
+    """All routes of one model, in a process of its own: exporters crash, and leave patches behind."""
+    import torch
+    from models import all_cases, switch_off_randomness
+
+    for stream in (1, 2):  # exporters print whole graphs
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    torch.manual_seed(0)
+    common: dict[str, Any] = {"model": name, "stage": "build"}
+    try:
+        case = all_cases()[name]()
+        switch_off_randomness(case.module)
+        common["parameters"] = sum(p.numel() for p in case.module.parameters())
+        reference = Reference(case)
+        common |= {"rate": reference.rate, "reference": reference.losses}
+    except Exception as error:
+        for route in routes:
+            keep(work, common | {"route": route, "error": f"{type(error).__name__}: {error}"})
+        return
+    for route in routes:
+        result = common | {"route": route}
+        run_route(case, reference, result, stowage, work / f"{name.replace('/', '-')}-{route}.files", timeout)
+        keep(work, result)
 
 
 def run(args: argparse.Namespace) -> None:
+    import onnxscript  # noqa: F401
+    import timm  # noqa: F401
+    import torch
+    import torchvision  # noqa: F401
+    import transformers  # noqa: F401
     from models import all_cases
 
+    warnings.filterwarnings("ignore")
+    torch.set_num_threads(1)
     args.work.mkdir(parents=True, exist_ok=True)
-    names = [n for n in all_cases() if not args.patterns or any(fnmatch.fnmatch(n, p) for p in args.patterns)]
+    every = list(all_cases())
+    names = [n for p in args.patterns or ["*"] for n in every if fnmatch.fnmatch(n, p)]
+    routes = args.routes.split(",")
     failed = unwritten = 0
-    for name in names:
-        for route in args.routes.split(","):
-            kept = args.work / f"{name.replace('/', '-')}-{route}.json"
-            if args.fresh or not kept.exists():
-                kept.unlink(missing_ok=True)
-                words = [sys.executable, __file__, "one", name, route, f"--stowage={args.stowage}", f"--work={args.work}",
-                         f"--timeout={args.timeout}"]  # fmt: skip
-                done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-                if not kept.exists():
-                    kept.write_text(json.dumps({"model": name, "route": route, "stage": "export",
-                                                "error": f"the exporter's process died: {done.stderr[-1000:]}"}))  # fmt: skip
-            result = json.loads(kept.read_text())
+    for name in dict.fromkeys(names):
+        kept = {route: kept_file(args.work, name, route) for route in routes}
+        stages = {route: json.loads(file.read_text())["stage"] for route, file in kept.items() if file.exists()}
+        wanted = [r for r in routes if args.fresh or r not in stages or (args.again and stages[r] != "done")]
+        for route in wanted:
+            kept[route].unlink(missing_ok=True)
+        while missing := [route for route in wanted if not kept[route].exists()]:
+            process = multiprocessing.get_context("fork").Process(
+                target=run_model, args=(name, missing, args.stowage, args.work, args.timeout))  # fmt: skip
+            process.start()
+            process.join(4 * args.timeout)
+            process.kill()
+            process.join()
+            died = next(route for route in missing if not kept[route].exists()) if process.exitcode != 0 else None
+            if died:
+                keep(args.work, {"model": name, "route": died, "stage": "export", "error": "the exporter's process died"})
+        for route, file in kept.items():
+            result = json.loads(file.read_text())
             failed += result["stage"] not in ("done", "export")
             unwritten += result["stage"] == "export"
             print(f"{name:45} {route:7} {result['stage']:8} {result.get('difference', float('nan')):8.1e} "
-                  f"{result.get('error', '')[:160]!r}", flush=True)  # fmt: skip
-    print(f"{len(names) * len(args.routes.split(','))} files: {failed} did not get through, {unwritten} were not written by "
-          "PyTorch's exporter")  # fmt: skip
+                  f"{result.get('seconds', 0):6.1f} s  {result.get('error', '')[:160]!r}", flush=True)  # fmt: skip
+    print(f"{len(names) * len(routes)} files: {failed} did not get through, {unwritten} were not written by PyTorch's exporter")
     sys.exit(1 if failed else 0)
-
-
-def one(args: argparse.Namespace) -> None:
-    result = run_one(args.name, args.route, args.stowage, args.work, args.timeout)
-    (args.work / f"{args.name.replace('/', '-')}-{args.route}.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 def describe(result: dict[str, Any] | None) -> str:
@@ -177,57 +254,81 @@ def describe(result: dict[str, Any] | None) -> str:
     if result["stage"] == "done":
         text = f"{result['difference']:.0e}"
         return text + (f" (own {result['sensitivity']:.0e})" if "sensitivity" in result else "")
-    error = result.get("error", "").split("\n")[0].replace("|", "\\|")
+    error = re.sub(r'loc\("[^"]*"[^)]*\)+: error: ', "", result.get("error", "")).split("\n")[0].replace("|", "\\|")
     return f"**{result['stage']}**: {error[:110]}"
+
+
+def heading(routes: dict[str, str], versions: str) -> list[str]:
+    from models import CHANGED
+
+    changed = "; ".join(f"{name.split('/')[1]}: {what}" for name, (what, _) in CHANGED.items())
+    text = f"""\
+<!-- Written by python/zoo/zoo.py; do not edit. -->
+
+# Models that were tried
+
+Each is exported, planned, compiled and trained for three steps of SGD with momentum 0.9 beside PyTorch eager, from the same
+weights and on the same batch of 2 or 4. A cell is the largest relative difference of the three losses; "own" is what
+PyTorch's own losses change by when its weights are changed by 1e-7, stated where the difference is above 1e-5. In bold: the
+stage that a model did not pass. {versions}; one thread.
+
+The learning rate is the same for all in what it does: 0.05 L / |g|², with PyTorch's first loss L and gradient g, so that the first
+step lowers the loss by a twentieth to first order. The column of losses shows how far it went in PyTorch. Images are 64 x 64 unless the
+model prescribes a size; dropout and stochastic depth are switched off; weights are random. Buffers, and parameters that the
+module does not train, are named in `--freeze`: legacy files do not tell them apart. `_own_loss` is a model that takes the labels and computes its loss
+(`--loss=output:loss`).
+
+Changed: models of more than 150 million parameters have fewer layers of full width, and one is made for this size of image
+({changed}).
+"""
+    return [*text.split("\n"), *[f"- *{route}*: `{ROUTES[route]}`: {count}" for route, count in routes.items()], "",
+            "```", "python/zoo/zoo.py run --stowage=build/release/bin/stowage --work=build/zoo",
+            "python/zoo/zoo.py table --work=build/zoo -o docs/zoo.md", "```", ""]  # fmt: skip
 
 
 def table(args: argparse.Namespace) -> None:
     import importlib.metadata as metadata
 
+    from models import all_cases
+
     results = {(r["model"], r["route"]): r for r in (json.loads(p.read_text()) for p in sorted(args.work.glob("*.json")))}
-    names = list(dict.fromkeys(model for model, _ in results))
-    through = {route: sum(results.get((n, route), {}).get("stage") == "done" for n in names) for route in ROUTES}
-    written = {route: sum(results.get((n, route), {"stage": "export"})["stage"] != "export" for n in names) for route in ROUTES}
+    names = [name for name in all_cases() if any((name, route) in results for route in ROUTES)]
+    counts = {}
+    for route in ROUTES:
+        rows = [results[name, route] for name in names if (name, route) in results]
+        written = [row for row in rows if row["stage"] not in ("export", "build")]
+        done = sum(row["stage"] == "done" for row in written)
+        counts[route] = (f"{done} of the {len(written)} files that PyTorch writes get through ({done / max(len(written), 1):.0%}); "
+                         f"{len(rows) - len(written)} of the {len(rows)} models tried it does not write")  # fmt: skip
     versions = ", ".join(f"{p} {metadata.version(p)}" for p in ("torch", "torchvision", "timm", "transformers"))
-    lines = [
-        "<!-- Written by python/zoo/zoo.py; do not edit. -->", "", "# Models that were tried", "",
-        "Each is exported, planned, compiled and trained for three steps of SGD with momentum beside PyTorch eager, from the same",
-        "weights and on the same batch. A cell is the largest relative difference of the three losses; \"own\" is what PyTorch's",
-        "own losses change by when its weights are changed by 1e-7, stated where the difference is above 1e-3. In bold: the stage",
-        f"that a model did not pass. {versions}.", "",
-        *[f"- *{route}*: `{text}`: {through[route]} of the {written[route]} that PyTorch writes" for route, text in ROUTES.items()], "",
-        "```", "python/zoo/zoo.py run --stowage=build/release/bin/stowage --work=build/zoo", "python/zoo/zoo.py table --work=build/zoo -o docs/zoo.md", "```", "",
-        "| model | parameters | arena, bytes | " + " | ".join(ROUTES) + " |", "|---|---:|---:|" + "---|" * len(ROUTES),
-    ]  # fmt: skip
+    lines = heading(counts, versions)
+    lines += ["| model | parameters | arena, bytes | losses | " + " | ".join(ROUTES) + " |", "|---|---:|---:|---|" + "---|" * len(ROUTES)]
     for name in names:
         rows = [results.get((name, route)) for route in ROUTES]
         known = [row for row in rows if row]
         parameters = next((f"{row['parameters']:,}" for row in known if "parameters" in row), "")
         arena = next((f"{row['arena_bytes']:,}" for row in known if "arena_bytes" in row), "")
-        lines.append(f"| {name} | {parameters} | {arena} | " + " | ".join(map(describe, rows)) + " |")
+        moved = next((f"{row['reference'][0]:.3g} to {row['reference'][-1]:.3g}" for row in known if "reference" in row), "")
+        lines.append(f"| {name} | {parameters} | {arena} | {moved} | " + " | ".join(map(describe, rows)) + " |")
     args.output.write_text("\n".join(lines) + "\n")
-    print(f"{args.output}: " + ", ".join(f"{route} {through[route]} of {written[route]}" for route in ROUTES))
+    print(f"{args.output}: " + "; ".join(f"{route}: {text}" for route, text in counts.items()))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     runner = commands.add_parser("run")
-    runner.add_argument("patterns", nargs="*", metavar="PATTERN", help="models, e.g. 'timm/*'; default: all")
+    runner.add_argument("patterns", nargs="*", metavar="PATTERN", help="models in this order, e.g. 'timm/*'; default: all")
     runner.add_argument("--routes", default=",".join(ROUTES))
     runner.add_argument("--fresh", action="store_true", help="run again what has a result")
-    single = commands.add_parser("one")
-    single.add_argument("name")
-    single.add_argument("route", choices=ROUTES)
-    for sub in (runner, single):
-        sub.add_argument("--stowage", required=True)
-        sub.add_argument("--work", type=Path, required=True)
-        sub.add_argument("--timeout", type=float, default=600)
+    runner.add_argument("--again", action="store_true", help="run again what did not get through")
+    runner.add_argument("--stowage", required=True)
+    runner.add_argument("--work", type=Path, required=True)
+    runner.add_argument("--timeout", type=float, default=600, help="seconds of one command; a model has four times as many")
     writer = commands.add_parser("table")
     writer.add_argument("--work", type=Path, required=True)
     writer.add_argument("-o", "--output", type=Path, required=True)
     runner.set_defaults(call=run)
-    single.set_defaults(call=one)
     writer.set_defaults(call=table)
     commands.add_parser("list").set_defaults(call=lambda _: print(*__import__("models").all_cases(), sep="\n"))
     args = parser.parse_args()
