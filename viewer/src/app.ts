@@ -312,7 +312,8 @@ export class App {
     on("mode", "change", (event) => this.chooseMode(event.target.value));
     on("graph", "change", (event) => this.chooseGraph(Number(event.target.value)));
     on("plan", "change", (event) => this.choosePlan(Number(event.target.value)));
-    on("search", "input", (event) => this.search(event.target.value));
+    for (const change of ["input", "change"])
+      on("search", change, (event) => this.search(event.target.value));
     on("search", "keydown", (event: KeyboardEvent) => {
       if (event.key === "Enter")
         this.nextMatch(event.shiftKey ? -1 : 1);

@@ -138,7 +138,7 @@ export class MapPainter {
     if (this.cells.isUsed)
       this.drawCells();
     this.drawRectangles(categories, count);
-    report.labels += this.drawLabels();
+    report.labels += this.drawLabels(regions.width, height);
     report.rectangles += this.layers.count;
     report.aggregated += this.layers.aggregated;
     context.restore();
@@ -220,14 +220,14 @@ export class MapPainter {
   }
 
   /// Names where they fit; a notch at each step that writes over what is already there.
-  private drawLabels(): number {
+  private drawLabels(width: number, height: number): number {
     const { layers, context } = this;
     const { graph, coloring, matches } = this.content;
     let labels = 0;
     context.textBaseline = "middle";
     for (let i = 0; i < layers.count; ++i) {
       const [x, y, w, h] = this.place(i);
-      const left = Math.max(x, 0), right = Math.min(x + w, this.canvas.clientWidth - LEFT - RIGHT);
+      const left = Math.max(x, 0), right = Math.min(x + w, width);
       if (w < 8 || h < 9)
         continue;
       const b = layers.buffers[i];
@@ -245,13 +245,14 @@ export class MapPainter {
           context.lineTo(at + 3, y + h);
           context.fill();
         }
-      if (right - left < 46 || h < 13 || isDim)
+      if (right - left < 46 || Math.min(y + h, height) - Math.max(y, 0) < 13 || isDim)
         continue;
       const room = Math.floor((right - left - 8) / 6.2);
-      const middle = (Math.max(y, 0) + Math.min(y + h, this.canvas.clientHeight)) / 2;
+      const top = Math.max(y, 0), bottom = Math.min(y + h, height);
+      const middle = (top + bottom) / 2;
       context.fillStyle = css(ink, 0.92);
       context.font = `11px ${FONT}`;
-      const twoLines = h > 30;
+      const twoLines = bottom - top > 30;
       context.fillText(shorten(graph.bufferName(b), Math.max(room, 4)), left + 5, twoLines ? middle - 7 : middle,
         right - left - 9);
       if (twoLines) {
