@@ -44,7 +44,8 @@ python) packages=(python3-venv) ;;
 esac
 
 # What the tests of the Python package run with; PyPI's PyTorch brings CUDA's libraries along, needed or not.
-pins=(torch==2.15.0 torchvision==0.29.2 timm==1.0.31 transformers==5.23.0 onnx==1.23.2 onnxscript==0.7.2)
+pins=(torch==2.15.0 torchvision==0.29.2 timm==1.0.31 transformers==5.23.0 onnx==1.23.2 onnxscript==0.7.2
+  tensorboard==2.21.0)
 
 # The virtual environment appears whole or not at all; nothing happens when it has the pinned versions.
 make_python() {

@@ -30,6 +30,7 @@ struct EvalOptions {
   bool poison = false;
   bool allowNonFinite = false;
   std::optional<std::string> profile;
+  ProfileFormat profileFormat = ProfileFormat::Json;
 };
 
 struct PlanOptions {
@@ -55,8 +56,10 @@ template <typename Options> void addMachineFlags(Flags &flags, Options &options)
               [&](const std::string &text) { options.threads = parseCount("threads", text, 1); });
   flags.flag("poison", "overwrite every buffer when it dies (finds planning errors)",
              [&] { options.poison = true; });
-  flags.optionalValue("profile", "FILE", "print where the time goes; FILE: as JSON, too",
+  flags.optionalValue("profile", "FILE", "print where the time goes; FILE: in full, too",
                       store(options.profile));
+  flags.value("profile-format", "NAME", "of that file: json or perfetto (default: json)",
+              [&](const std::string &text) { options.profileFormat = parseProfileFormat(text); });
 }
 
 void addRunFlags(Flags &flags, TrainOptions &options) {
@@ -107,6 +110,8 @@ Flags trainFlags(TrainOptions &options) {
   flags.value("init-from", "FILE", "start from these parameters (.safetensors)",
               store(options.initFrom));
   flags.value("log", "FILE", "loss curve as CSV: step,epoch,lr,loss", store(options.log));
+  flags.value("tensorboard", "FOLDER", "losses, rates and evaluations as an event file there",
+              store(options.tensorboard));
   flags.flag("allow-nonfinite", "go on when the loss or the data are infinite or NaN",
              [&] { options.allowNonFinite = true; });
   addMachineFlags(flags, options);
@@ -183,7 +188,7 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   std::optional<Profile> profile;
   if (options.profile)
     profile.emplace(program.graphs[graphIndex(program, "eval")], executor.threads(),
-                    (samples->rowCount + program.batch - 1) / program.batch);
+                    (samples->rowCount + program.batch - 1) / program.batch, &program.plan);
   Evaluator evaluator(executor, *samples,
                       options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused);
   evaluator.requireRows(samples->rowCount);
@@ -191,7 +196,7 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   printLine(std::string(isTest ? "test: " : "") + describe(metrics) + ", " +
             groupDigits(metrics.rows) + " rows");
   if (profile)
-    reportProfile(*profile, *options.profile);
+    reportProfile(*profile, *options.profile, options.profileFormat);
   printLine(memorySummary(program.plan));
   return 0;
 }

@@ -1,7 +1,9 @@
 #include "runtime/program/Profile.h"
 
 #include "runtime/base/AtomicFile.h"
+#include "runtime/base/Error.h"
 #include "runtime/format/Json.h"
+#include "runtime/report/Formats.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -43,15 +45,17 @@ std::string rate(double work, double milliseconds) {
 
 /// The columns that follow a label.
 struct Row {
-  double ms = 0, least = 0, processor = 0, flops = 0, bytes = 0;
+  double ms = 0, planned = 0, least = 0, processor = 0, flops = 0, bytes = 0;
 
   std::string text(double total) const {
-    return format("%11.4f%11.4f%11.4f%7.1f", ms, least, processor, 100 * ms / total) +
-           rate(flops, ms) + rate(bytes, ms);
+    return format("%11.4f", ms) + (planned > 0 ? format("%11.4f", planned) : std::string(11, ' ')) +
+           format("%11.4f%11.4f%7.1f", least, processor, 100 * ms / total) + rate(flops, ms) +
+           rate(bytes, ms);
   }
 };
 
-const char *const headings = "    ms/step   least ms  processor      %   GFLOP/s      GB/s";
+const char *const headings =
+    "    ms/step    planned   least ms  processor      %   GFLOP/s      GB/s";
 
 double median(std::vector<double> values) {
   auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -61,10 +65,18 @@ double median(std::vector<double> values) {
 
 } // namespace
 
-Profile::Profile(const GraphProgram &graph, int64_t threads, int64_t steps)
-    : graph(graph), threads(threads), warmupSteps(std::clamp<int64_t>(steps / 4, 0, 3)),
+Profile::Profile(const GraphProgram &graph, int64_t threads, int64_t steps, const Plan *plan)
+    : graph(graph), plan(plan), threads(threads), warmupSteps(std::clamp<int64_t>(steps / 4, 0, 3)),
       commands(graph.commands.size()) {
   stepSeconds.reserve(static_cast<size_t>(std::clamp<int64_t>(steps, 1, mostStepTimes)));
+  if (plan)
+    for (const GraphPlan &candidate : plan->graphs)
+      if (candidate.name == graph.name && candidate.steps.size() == commands.size())
+        planned = &candidate;
+}
+
+double Profile::plannedMs(size_t command) const {
+  return planned ? 1e3 * planned->steps[command].seconds : 0;
 }
 
 Profile::Time Profile::total() const {
@@ -92,6 +104,7 @@ std::string Profile::byKind() const {
       kind = kinds.insert(kinds.end(), {label, 0, {}});
     ++kind->count;
     kind->row.ms += perStep(commands[i].seconds);
+    kind->row.planned += plannedMs(i);
     kind->row.least += 1e3 * commands[i].least;
     kind->row.processor += perStep(commands[i].processor);
     kind->row.flops += graph.commands[i].flops;
@@ -108,7 +121,7 @@ std::string Profile::byKind() const {
   for (auto [label, time] :
        {std::pair("batch into the arena", input), std::pair("loss and the rest", rest)})
     text += "  " + fit(label, labelWidth + 9) +
-            Row{perStep(time.seconds), 1e3 * time.least, perStep(time.processor)}.text(total) +
+            Row{perStep(time.seconds), 0, 1e3 * time.least, perStep(time.processor)}.text(total) +
             "\n";
   return text;
 }
@@ -124,8 +137,8 @@ std::string Profile::byCommand(size_t rows) const {
   std::string text = "  " + fit("command", labelWidth) + " number " + headings + "  node\n";
   for (size_t i : order) {
     const Command &command = graph.commands[i];
-    Row row{perStep(commands[i].seconds), 1e3 * commands[i].least, perStep(commands[i].processor),
-            command.flops, command.bytes};
+    Row row{perStep(commands[i].seconds),   plannedMs(i),  1e3 * commands[i].least,
+            perStep(commands[i].processor), command.flops, command.bytes};
     text += "  " + fit(labelOf(command), labelWidth) + format("%7zu ", i) + " " + row.text(total) +
             "  " + command.name + "\n";
   }
@@ -142,6 +155,9 @@ std::string Profile::text(size_t rows) const {
       format("  %.4f ms per step (median %.4f, least %.4f), %.4f ms of processor time\n\n",
              perStep(total().seconds), 1e3 * median(stepSeconds),
              1e3 * *std::ranges::min_element(stepSeconds), perStep(total().processor));
+  if (planned && plan->stepSeconds > 0 && graph.name == "train")
+    text += format("  planned: %.4f ms per step", 1e3 * plan->stepSeconds) + ", " +
+            plan->costSource + "\n\n";
   return text + byKind() + "\n" + byCommand(rows);
 }
 
@@ -169,6 +185,8 @@ std::string Profile::json() const {
     item["ms"] = perStep(commands[i].seconds);
     item["least_ms"] = 1e3 * commands[i].least;
     item["processor_ms"] = perStep(commands[i].processor);
+    if (plannedMs(i) > 0)
+      item["planned_ms"] = plannedMs(i);
     item["flops"] = command.flops;
     item["bytes"] = command.bytes;
     json["commands"].push_back(std::move(item));
@@ -176,14 +194,34 @@ std::string Profile::json() const {
   return dumpJson(json, -1);
 }
 
-void reportProfile(const Profile &profile, const std::string &path) {
+std::string Profile::perfetto() const {
+  if (stepsCounted() == 0 || !planned)
+    throw Error::badInput(planned ? "no step has run after those to warm up; raise --steps"
+                                  : "the plan of this program has no times of its commands");
+  Plan both = *plan;
+  both.graphs = {*planned, *planned};
+  both.costSource = "measured, and planned: " + plan->costSource;
+  both.graphs[0].name += ", measured: mean of " + std::to_string(stepsCounted()) + " steps";
+  both.graphs[1].name += ", planned";
+  for (size_t i = 0; i < commands.size(); ++i)
+    both.graphs[0].steps[i].seconds = commands[i].seconds / static_cast<double>(stepsCounted());
+  return toPerfetto(both);
+}
+
+ProfileFormat parseProfileFormat(const std::string &text) {
+  if (text != "json" && text != "perfetto")
+    throw Error::badInput("--profile-format: expected json or perfetto, found '" + text + "'");
+  return text == "json" ? ProfileFormat::Json : ProfileFormat::Perfetto;
+}
+
+void reportProfile(const Profile &profile, const std::string &path, ProfileFormat format) {
   constexpr size_t rows = 20;
   std::string text = profile.text(rows);
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
   if (path.empty())
     return;
-  writeFile(path, profile.json());
+  writeFile(path, format == ProfileFormat::Json ? profile.json() : profile.perfetto());
 }
 
 } // namespace stow

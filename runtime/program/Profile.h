@@ -25,8 +25,9 @@ class Profile {
 public:
   using Clock = std::chrono::steady_clock;
 
-  /// Of `graph`, which must outlive the profile, for about `steps` steps to come.
-  Profile(const GraphProgram &graph, int64_t threads, int64_t steps);
+  /// Of `graph`, which must outlive the profile, for about `steps` steps to come. With the times
+  /// that `plan` states for its commands beside the measured ones, where it states them.
+  Profile(const GraphProgram &graph, int64_t threads, int64_t steps, const Plan *plan = nullptr);
 
   // Hooks. --------------------------------------------------------------------------------------
 
@@ -51,8 +52,13 @@ public:
 
   /// The same in full, times in milliseconds per step: {"graph", "threads", "steps", "step_ms":
   /// [..], "processor_ms", "input_ms", "rest_ms", "commands": [{"index", "kind", "phase", "name",
-  /// "ms", "least_ms", "processor_ms", "flops", "bytes"}]}.
+  /// "ms", "least_ms", "processor_ms", "planned_ms", "flops", "bytes"}]}; "planned_ms" where the
+  /// plan states it.
   std::string json() const;
+
+  /// For Perfetto: the graph on the clock of the measured means, and as it was planned. Throws
+  /// Error(BadInput) when no step has run, or there is no plan of these commands.
+  std::string perfetto() const;
 
 private:
   struct Time {
@@ -90,10 +96,13 @@ private:
   double perStep(double seconds) const {
     return 1e3 * seconds / static_cast<double>(stepsCounted());
   }
+  double plannedMs(size_t command) const;
   std::string byKind() const;
   std::string byCommand(size_t rows) const;
 
   const GraphProgram &graph;
+  const Plan *plan;
+  const GraphPlan *planned = nullptr; ///< of this graph; null where it has other commands
   int64_t threads;
   int64_t warmupSteps;
   int64_t stepsSeen = 0;
@@ -104,7 +113,12 @@ private:
   std::vector<double> stepSeconds;
 };
 
-/// Prints the profile; writes it as JSON, too, unless `path` is empty.
-void reportProfile(const Profile &profile, const std::string &path);
+enum class ProfileFormat : uint8_t { Json, Perfetto };
+
+/// "json" or "perfetto"; throws Error(BadInput) on others.
+ProfileFormat parseProfileFormat(const std::string &text);
+
+/// Prints the profile; writes it to a file, too, unless `path` is empty.
+void reportProfile(const Profile &profile, const std::string &path, ProfileFormat format);
 
 } // namespace stow

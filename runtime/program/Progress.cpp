@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -89,24 +90,33 @@ void Progress::draw(int64_t done, double rate, double loss) {
   int factSize = std::snprintf(
       facts, sizeof(facts), "step %lld/%lld  loss %.6g  lr %.4g  %.1f samples/s  ETA %s",
       static_cast<long long>(done), static_cast<long long>(run.totalSteps), loss, rate, speed, eta);
+  char arena[48] = {};
+  if (!run.arena.empty())
+    std::snprintf(arena, sizeof(arena), "  arena %s", run.arena.c_str());
   char text[512];
   int size;
   if (style == Style::Plain) {
-    size = std::snprintf(text, sizeof(text), "epoch %lld/%lld  %s\n", static_cast<long long>(epoch),
-                         static_cast<long long>(epochs), facts);
+    size =
+        std::snprintf(text, sizeof(text), "epoch %lld/%lld  %s%s\n", static_cast<long long>(epoch),
+                      static_cast<long long>(epochs), facts, arena);
   } else {
     char front[64];
     int frontSize = std::snprintf(front, sizeof(front), "epoch %lld/%lld ",
                                   static_cast<long long>(epoch), static_cast<long long>(epochs));
-    // What the terminal has left between the two texts, brackets and spaces taken off.
-    int width = std::clamp(std::min(terminalColumns(), 160) - frontSize - factSize - 5, 0, 40);
+    // What the terminal has left between the two texts, brackets and spaces taken off. A line that
+    // wraps could not be redrawn: the arena is shown where there is room.
+    int columns = std::min(terminalColumns(), 160) - frontSize - factSize - 5;
+    auto arenaSize = static_cast<int>(std::strlen(arena));
+    if (columns < arenaSize)
+      arena[arenaSize = 0] = 0;
+    int width = std::clamp(columns - arenaSize, 0, 40);
     int64_t inEpoch = (done - 1) % run.stepsPerEpoch + 1;
     auto filled = static_cast<int>(inEpoch * width / run.stepsPerEpoch);
     char bar[48] = {};
     for (int i = 0; i < width; ++i)
       bar[i] = i < filled ? '#' : '.';
-    size = std::snprintf(text, sizeof(text), "\r\033[K%s%s%s%s %s", front, width ? "[" : "", bar,
-                         width ? "]" : "", facts);
+    size = std::snprintf(text, sizeof(text), "\r\033[K%s%s%s%s %s%s", front, width ? "[" : "", bar,
+                         width ? "]" : "", facts, arena);
     barIsOpen = true;
   }
   print(text, static_cast<size_t>(size));

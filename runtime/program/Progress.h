@@ -22,6 +22,7 @@ public:
     int64_t totalSteps = 0;
     int64_t stepsPerEpoch = 1;
     int64_t batch = 1;
+    std::string arena = ""; ///< its size for the line; empty: not shown
   };
   enum class Style : uint8_t { Quiet, Plain, Bar };
 

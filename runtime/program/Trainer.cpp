@@ -5,6 +5,7 @@
 #include "runtime/data/Shuffle.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/program/Evaluator.h"
+#include "runtime/program/EventFile.h"
 #include "runtime/program/MemorySummary.h"
 #include "runtime/program/Progress.h"
 #include "runtime/program/StopSignal.h"
@@ -12,12 +13,14 @@
 #include "runtime/program/TrainingStep.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <numeric>
+#include <span>
 
 namespace stow {
 
@@ -48,6 +51,7 @@ private:
   void announce();
   double oneStep();
   template <typename Write> void withLog(Progress &progress, Write write);
+  void addEvent(Progress &progress, std::span<const Scalar> values);
   void saveInTheMiddle(Progress &progress);
   void save(Progress &progress);
   std::string whatIsSaved() const;
@@ -74,6 +78,7 @@ private:
   std::optional<CheckpointWriter> writer;
   std::optional<int64_t> savedStep; ///< of the latest save of this run
   std::optional<TrainingLog> log;
+  std::optional<EventFile> events;
   std::optional<Profile> profile;
   std::optional<Metrics> testMetrics; ///< of the latest evaluation of the test rows
   std::optional<TrainingStep> step;
@@ -117,7 +122,10 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   if (options.log)
     log.emplace(*options.log, state.step);
   if (options.profile)
-    profile.emplace(trainGraph(), executor->threads(), state.rate.totalSteps - state.step);
+    profile.emplace(trainGraph(), executor->threads(), state.rate.totalSteps - state.step,
+                    &program.plan);
+  if (options.tensorboard)
+    events.emplace(*options.tensorboard, state.step);
 }
 
 void TrainingRun::loadData() {
@@ -248,6 +256,17 @@ template <typename Write> void TrainingRun::withLog(Progress &progress, Write wr
     progress.warn("'" + *options.log + "' has all its rows again");
 }
 
+/// Values of the step that has just run. A file that takes no more is reported once and does not
+/// end the run.
+void TrainingRun::addEvent(Progress &progress, std::span<const Scalar> values) {
+  if (!events || !events->problem().empty())
+    return;
+  events->add(state.step, values);
+  if (!events->problem().empty())
+    progress.warn(events->problem() + "; it ends before step " + std::to_string(state.step) +
+                  ", training goes on");
+}
+
 /// A save that fails is reported and does not end the run: the next one may find room.
 void TrainingRun::saveInTheMiddle(Progress &progress) {
   try {
@@ -297,6 +316,10 @@ void TrainingRun::endOfEpoch(Progress &progress) {
   progress.exclude(std::chrono::steady_clock::now() - start);
   if (!validationEvaluator)
     testMetrics = metrics;
+  const std::array values = {
+      Scalar{validationEvaluator ? "validation/loss" : "test/loss", metrics.loss()},
+      Scalar{validationEvaluator ? "validation/accuracy" : "test/accuracy", metrics.accuracy()}};
+  addEvent(progress, std::span(values).first(metrics.hasAccuracy ? 2 : 1));
   progress.line("epoch " + std::to_string((state.step - 1) / state.rate.stepsPerEpoch + 1) + ": " +
                 (validationEvaluator ? "validation " : "test ") + describe(metrics));
 }
@@ -311,7 +334,8 @@ int TrainingRun::run() {
               std::to_string(rate.totalSteps) + " steps; raise --epochs or --steps");
     return 0;
   }
-  Progress progress({state.step, rate.totalSteps, rate.stepsPerEpoch, program.batch},
+  Progress progress({state.step, rate.totalSteps, rate.stepsPerEpoch, program.batch,
+                     formatBytes(program.plan.arenaBytes)},
                     options.quiet ? Progress::Style::Quiet : Progress::styleFor(1));
   while (state.step < rate.totalSteps && !stop.received()) {
     double stepRate = rate.at(state.step);
@@ -320,6 +344,9 @@ int TrainingRun::run() {
     withLog(progress, [&](TrainingLog &log) {
       log.append(state.step, (state.step - 1) / rate.stepsPerEpoch + 1, stepRate, loss);
     });
+    addEvent(progress,
+             std::array{Scalar{"train/loss", loss}, Scalar{"train/learning_rate", stepRate},
+                        Scalar{"train/samples_per_second", progress.samplesPerSecond(state.step)}});
     if (!std::isfinite(loss) && !options.allowNonFinite) {
       progress.finish();
       throw Error::badInput("the loss is " + std::to_string(loss) + " at step " +
@@ -353,7 +380,7 @@ void TrainingRun::finish(Progress &progress, int signal) {
   }
   progress.finish();
   if (profile)
-    reportProfile(*profile, *options.profile);
+    reportProfile(*profile, *options.profile, options.profileFormat);
   if (signal) {
     printLine("stopped after step " + std::to_string(state.step) + " of " +
               std::to_string(state.rate.totalSteps) +

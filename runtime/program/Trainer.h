@@ -4,6 +4,7 @@
 #include "runtime/program/Checkpoint.h"
 #include "runtime/program/Executor.h"
 #include "runtime/program/LearningRate.h"
+#include "runtime/program/Profile.h"
 #include "runtime/program/Samples.h"
 
 #include <optional>
@@ -29,7 +30,9 @@ struct TrainOptions {
   bool poison = false;
   bool quiet = false;
   std::optional<std::string>
-      profile; ///< print where the time goes; not empty: write JSON there too
+      profile; ///< print where the time goes; not empty: write a file there too
+  ProfileFormat profileFormat = ProfileFormat::Json; ///< of that file
+  std::optional<std::string> tensorboard;            ///< folder for an event file
   bool allowNonFinite = false;
 };
 

@@ -1,6 +1,7 @@
 // Profiles: what counts, how times add up, and the flag from end to end.
 #include "runtime/program/Profile.h"
 
+#include "runtime/base/Error.h"
 #include "runtime/program/Cli.h"
 #include "tests/runtime/base/CountAllocations.h"
 #include "tests/runtime/data/DataFiles.h"
@@ -97,6 +98,67 @@ TEST(Profile, ReportsKindsAndCommands) {
   EXPECT_THAT(text, Not(HasSubstr(slowest[2].second))); // the third of two rows
 }
 
+/// A plan of threeCommands whose commands take 1, 2 and 4 ms.
+Plan planOfThree() {
+  Plan plan;
+  plan.model = "three";
+  plan.stepSeconds = 0.007;
+  plan.costSource = "roofline of cpu";
+  GraphPlan train;
+  train.name = "train";
+  train.stepCount = 3;
+  for (double seconds : {0.001, 0.002, 0.004}) {
+    train.steps.emplace_back();
+    train.steps.back().name = "step";
+    train.steps.back().seconds = seconds;
+  }
+  plan.graphs = {train};
+  return plan;
+}
+
+// Tests that planned times stand beside the measured ones, where there is a plan of these commands.
+TEST(Profile, PlannedTimes) {
+  GraphProgram graph = threeCommands();
+  Plan plan = planOfThree();
+  Profile profile(graph, 1, 1, &plan);
+  step(profile, {1, 1, 1});
+  EXPECT_THAT(profile.text(3), HasSubstr("planned: 7.0000 ms per step, roofline of cpu"));
+  EXPECT_THAT(profile.text(3), testing::ContainsRegex("matmul, backward +1 +[0-9.]+ +4\\.0000 "));
+  EXPECT_THAT(profile.text(3), testing::ContainsRegex("map, forward +2 +[0-9.]+ +3\\.0000 "));
+  const auto json = nlohmann::json::parse(profile.json());
+  EXPECT_EQ(json["commands"][1]["planned_ms"], 2.0);
+
+  plan.graphs[0].steps.pop_back(); // of another program
+  Profile other(graph, 1, 1, &plan);
+  step(other, {0, 0, 0});
+  EXPECT_FALSE(nlohmann::json::parse(other.json())["commands"][1].contains("planned_ms"));
+  EXPECT_THROW(other.perfetto(), Error);
+}
+
+// Tests that the trace holds the measured clock and the planned one.
+TEST(Profile, Perfetto) {
+  GraphProgram graph = threeCommands();
+  const Plan plan = planOfThree();
+  Profile profile(graph, 1, 1, &plan);
+  EXPECT_THROW(profile.perfetto(), Error); // no step has run
+  step(profile, {2, 2, 20});
+  const auto json = nlohmann::json::parse(profile.json());
+  const auto trace = nlohmann::json::parse(profile.perfetto());
+  std::vector<double> durations;
+  std::vector<std::string> names;
+  for (const auto &event : trace["traceEvents"]) {
+    if (event["ph"] == "X")
+      durations.push_back(event["dur"]);
+    if (event["name"] == "process_name")
+      names.push_back(event["args"]["name"]);
+  }
+  ASSERT_EQ(durations.size(), 6u);
+  EXPECT_NEAR(durations[2], 1e3 * json["commands"][2]["ms"].get<double>(), 0.01);
+  EXPECT_EQ(durations[5], 4000.0);
+  EXPECT_THAT(names, testing::ElementsAre("three: train, measured: mean of 1 steps",
+                                          "three: train, planned"));
+}
+
 // Tests that the report of a graph that never ran says so.
 TEST(Profile, SaysWhenNothingHasRun) {
   GraphProgram graph = threeCommands();
@@ -149,6 +211,8 @@ TEST(Profile, IsAFlagOfTrain) {
   EXPECT_EQ(json["steps"], 37);
   EXPECT_EQ(json["commands"].size(), program.graphs[0].commands.size());
   EXPECT_EQ(json["commands"][0]["kind"], "tiny");
+  train({"--profile=" + dir.path("p.trace"), "--profile-format=perfetto"});
+  EXPECT_TRUE(nlohmann::json::parse(contents(dir.path("p.trace"))).contains("traceEvents"));
 }
 
 } // namespace

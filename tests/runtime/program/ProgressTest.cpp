@@ -47,6 +47,15 @@ TEST(ProgressTest, Bar) {
   EXPECT_THAT(out, HasSubstr("\nepoch 1: done\n"));
 }
 
+// Tests that the line names the arena.
+TEST(ProgressTest, Arena) {
+  testing::internal::CaptureStdout();
+  Progress progress({0, 20, 10, 4, "4.21 MiB"}, Progress::Style::Plain);
+  progress.step(1, 0.1, 2.5);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(),
+              testing::ContainsRegex("samples/s  ETA [0-9:]+  arena 4.21 MiB\n"));
+}
+
 TEST(ProgressTest, QuietSaysNothing) { EXPECT_EQ(outputOf(Progress::Style::Quiet, 20), ""); }
 
 TEST(ProgressTest, FilesGetPlainLines) {
