@@ -1,5 +1,7 @@
 #include "runtime/format/PlanReport.h"
 
+#include "runtime/format/PrintableText.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -9,6 +11,9 @@
 namespace stow {
 
 namespace {
+
+/// Longest name in a report, in characters.
+constexpr size_t nameWidth = 120;
 
 std::string padLeft(const std::string &text, size_t width) {
   return text.size() >= width ? text : std::string(width - text.size(), ' ') + text;
@@ -70,7 +75,7 @@ private:
 std::string stepTitle(const GraphPlan &graph, int64_t step) {
   std::string title = "step " + std::to_string(step) + " of " + std::to_string(graph.stepCount);
   if (step >= 0 && step < static_cast<int64_t>(graph.steps.size()))
-    title += " (" + graph.steps[step].name + ")";
+    title += " (" + printableText(graph.steps[step].name, nameWidth) + ")";
   return title;
 }
 
@@ -87,7 +92,8 @@ std::string renderLiveSet(const GraphPlan &graph, const ReportOptions &options) 
     std::string kind(nameOf(buffer.kind));
     table.add({std::to_string(i + 1), groupDigits(buffer.size), mebibytes(buffer.size),
                buffer.recomputed ? kind + " (recomputed)" : kind, std::string(nameOf(buffer.dtype)),
-               shapeText(buffer.shape), buffer.name, buffer.source});
+               shapeText(buffer.shape), printableText(buffer.name, nameWidth),
+               printableText(buffer.source, nameWidth)});
   }
   Bytes rest = 0, total = 0;
   for (size_t i = 0; i < live.size(); ++i) {
@@ -127,7 +133,7 @@ std::string renderSum(const Plan &plan) {
   auto fact = [&](const char *name, Bytes bytes, const std::string &note) {
     table.add({"", name, groupDigits(bytes), mebibytes(bytes), note});
   };
-  std::string status = plan.status.empty() ? "unknown" : plan.status;
+  std::string status = plan.status.empty() ? "unknown" : printableText(plan.status);
   table.add({});
   // How far the arena lies above each figure; a figure of zero has no ratio.
   auto above = [&](Bytes bytes) {
@@ -146,9 +152,9 @@ std::string renderSum(const Plan &plan) {
   out += "packing: " + status +
          "; extra time for recomputation: " + percent(plan.extraTimeFraction) +
          (plan.extraTimeBound > 0 ? ", lower bound " + percent(plan.extraTimeBound) : "") +
-         (plan.costSource.empty() ? "" : " (" + plan.costSource + ")") + "\n";
+         (plan.costSource.empty() ? "" : " (" + printableText(plan.costSource) + ")") + "\n";
   for (const std::string &note : plan.notes)
-    out += note + "\n";
+    out += printableText(note, 1000) + "\n";
   std::string references = describeReferences(plan);
   return references.empty() ? out : out + references + "\n";
 }
@@ -156,7 +162,7 @@ std::string renderSum(const Plan &plan) {
 /// `name` as a CSV field that needs no quotes.
 std::string csvName(std::string name) {
   for (char &c : name)
-    if (c == ',' || c == '"' || c == '\n' || c == '\r')
+    if (c == ',' || c == '"' || static_cast<unsigned char>(c) < 32 || c == 127)
       c = '_';
   return name;
 }
@@ -202,13 +208,13 @@ std::string describe(const TensorCounts &counts) {
   return groupDigits(counts.trained.tensors) + " tensors trained (" +
          groupDigits(counts.trained.elements) + " elements)" + part(counts.frozen, "frozen") +
          part(counts.statistics, "statistics") + part(counts.constant, "constant") + "; by " +
-         counts.source;
+         printableText(counts.source);
 }
 
 std::string renderText(const Plan &plan, const ReportOptions &options) {
-  std::string out = "memory plan of " + plan.model + ": arena " + groupDigits(plan.arenaBytes) +
-                    " bytes (" + mebibytes(plan.arenaBytes) + " MiB), alignment " +
-                    std::to_string(plan.alignment) + "\n";
+  std::string out = "memory plan of " + printableText(plan.model, nameWidth) + ": arena " +
+                    groupDigits(plan.arenaBytes) + " bytes (" + mebibytes(plan.arenaBytes) +
+                    " MiB), alignment " + std::to_string(plan.alignment) + "\n";
   if (const std::string counts = describe(plan.tensors); !counts.empty())
     out += "  " + counts + "\n";
   for (const GraphPlan &graph : plan.graphs)

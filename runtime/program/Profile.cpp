@@ -3,6 +3,7 @@
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/Json.h"
+#include "runtime/format/PrintableText.h"
 #include "runtime/report/Formats.h"
 
 #include <algorithm>
@@ -140,7 +141,7 @@ std::string Profile::byCommand(size_t rows) const {
     Row row{perStep(commands[i].seconds),   plannedMs(i),  1e3 * commands[i].least,
             perStep(commands[i].processor), command.flops, command.bytes};
     text += "  " + fit(labelOf(command), labelWidth) + format("%7zu ", i) + " " + row.text(total) +
-            "  " + command.name + "\n";
+            "  " + printableText(command.name, 120) + "\n";
   }
   return text;
 }

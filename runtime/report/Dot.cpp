@@ -1,6 +1,6 @@
 // Graphviz. Ids are numbers, names stand in labels alone, so that no name can break the file.
 #include "runtime/base/Bytes.h"
-#include "runtime/format/Json.h"
+#include "runtime/format/PrintableText.h"
 #include "runtime/report/Formats.h"
 
 #include <map>
@@ -9,21 +9,15 @@ namespace stow {
 
 namespace {
 
-/// `text` as a quoted string of the format, on one line and at most 120 bytes long. JSON's escapes
-/// would show as letters: quotes and backslashes are escaped, control characters are blanks.
+/// `text` as a quoted string of the format, cut where it is long.
 std::string quoted(const std::string &text) {
-  const std::string valid = Json::parse(dumpJson(Json(text), -1)).get<std::string>();
-  constexpr size_t kMost = 120;
-  size_t length = std::min(valid.size(), kMost);
-  while (length < valid.size() && (valid[length] & 0xc0) == 0x80)
-    --length; // not within a character
   std::string result = "\"";
-  for (char c : valid.substr(0, length)) {
+  for (char c : printableText(text, 120)) {
     if (c == '"' || c == '\\')
       result += '\\';
-    result += static_cast<unsigned char>(c) < 32 || c == 127 ? ' ' : c;
+    result += c;
   }
-  return result + (length < valid.size() ? "...\"" : "\"");
+  return result + "\"";
 }
 
 std::string_view colourOf(const PlannedStep &step) {

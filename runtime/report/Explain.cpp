@@ -216,7 +216,7 @@ std::string explainOne(const GraphPlan &graph, const BufferUse &use, size_t numb
       (buffer.size > buffer.logicalSize
            ? ", " + groupDigits(buffer.size - buffer.logicalSize) + " of them padding"
            : "") +
-      (buffer.layout.empty() ? "" : ", stored in the order " + buffer.layout) + "\n";
+      (buffer.layout.empty() ? "" : ", stored in the order " + printableText(buffer.layout)) + "\n";
   if (!buffer.source.empty())
     text += "  made by " + printableText(buffer.source) +
             (buffer.module.empty() ? "" : ", module " + printableText(buffer.module)) + "\n";
@@ -224,7 +224,7 @@ std::string explainOne(const GraphPlan &graph, const BufferUse &use, size_t numb
           std::to_string(buffer.begin) + " up to " + std::to_string(buffer.end) + " of " +
           std::to_string(graph.stepCount) + "\n";
   if (!buffer.reason.empty())
-    text += "  why: " + buffer.reason + "\n";
+    text += "  why: " + printableText(buffer.reason, 200) + "\n";
   text += listUsers(graph, "  written by ", use.writersOf(number));
   text += listUsers(graph, "  read by    ", use.readersOf(number));
   const int64_t peak = graph.peakStep;

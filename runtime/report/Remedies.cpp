@@ -1,5 +1,7 @@
 #include "runtime/report/Remedies.h"
 
+#include "runtime/format/PrintableText.h"
+
 #include <algorithm>
 #include <tuple>
 
@@ -14,6 +16,14 @@ bool isState(BufferKind kind) {
          kind == BufferKind::Optimizer;
 }
 
+/// `name` as a word for the shell.
+std::string shellWord(const std::string &name) {
+  std::string word = "'";
+  for (char c : printableText(name, 1000))
+    word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
 /// Not training the parameter with the most optimizer state.
 Remedy frozenParameter(const GraphPlan &graph) {
   Remedy best;
@@ -26,7 +36,8 @@ Remedy frozenParameter(const GraphPlan &graph) {
         state += buffer.size;
     if (state > best.gain)
       best = {state,
-              "not training the largest parameter: --freeze='" + parameter.name + "'" + kStateAlone,
+              "not training the largest parameter: --freeze=" + shellWord(parameter.name) +
+                  kStateAlone,
               true};
   }
   return best;

@@ -1,15 +1,12 @@
 // Rows of cells under each other, for reports in a terminal.
 #pragma once
 
+#include "runtime/format/PrintableText.h"
+
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace stow {
-
-/// `text` for a terminal: control characters are shown as "?", and it is cut to `most` characters
-/// with ".." in place of what is left out: its middle, since names differ at both ends.
-std::string printableText(std::string_view text, size_t most = 80);
 
 class TextTable {
 public:

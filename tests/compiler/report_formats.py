@@ -7,6 +7,7 @@ there is named in the output.
 """
 
 import argparse
+import csv
 import json
 import pickle
 import pickletools
@@ -150,6 +151,38 @@ class ReportFormats(unittest.TestCase):
             self.skipTest("Graphviz is not installed: the graph was not laid out")
         done = subprocess.run(["dot", "-Tplain"], input=text, capture_output=True, text=True, timeout=300)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_hostile_names(self) -> None:
+        """Every name of the plan is one that would break out of quotes, lines or markup; one is a megabyte long."""
+        evil = "a\"'\\\x1b[31m</script>\n,\u202e&{}"
+        plan = json.loads(json.dumps(self.plan))
+        plan["model"] = evil
+        plan["strings"] = [evil + text for text in plan["strings"]]
+        for graph in plan["graphs"]:
+            graph["step_names"] = [evil + name for name in graph["step_names"]]
+            for buffer in graph.get("buffers", plan["buffers"]):
+                buffer.update(name=evil + buffer["name"], source=evil, aliases=[evil])
+        plan["buffers"][0]["name"] = "n" * (1 << 20)
+        (self.work / "evil.json").write_text(json.dumps(plan))
+        show = lambda *words: subprocess.run([self.stowage, *words], cwd=self.work, capture_output=True)  # noqa: E731
+        texts = [show("inspect", "evil.json"), show("explain", "evil.json"), show("explain", "evil.json", "--buffer=/conv2/Conv"),
+                 show("explain", "evil.json", "--at=" + evil), show("diff", "evil.json", "plan.json"),
+                 show("inspect", "evil.json", "--format=dot")]  # fmt: skip
+        for done in texts:
+            self.assertIn(done.returncode, (0, 1), done.stderr)
+            text = (done.stdout + done.stderr).decode()
+            self.assertEqual([c for c in text if (ord(c) < 32 and c != "\n") or c == "\u202e"], [], done.args)
+            self.assertLess(len(text), 200_000, done.args)
+        trace = json.loads(show("inspect", "evil.json", "--format=perfetto").stdout)
+        self.assertTrue(all(e["name"].startswith(evil) for e in trace["traceEvents"] if e["ph"] == "X"))
+        snapshot = pickle.loads(show("inspect", "evil.json", "--format=memory-viz").stdout)
+        self.assertEqual(snapshot["segments"][0]["frames"][0]["filename"], evil)
+        csv.field_size_limit(1 << 22)
+        rows = list(csv.reader(show("inspect", "evil.json", "--format=csv").stdout.decode().splitlines()))
+        self.assertEqual({len(row) for row in rows}, {5})
+        if shutil.which("dot"):
+            done = subprocess.run(["dot", "-Tplain"], input=texts[-1].stdout, capture_output=True, timeout=300)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
 
     # Bad input. ---------------------------------------------------------------------------------------------------------------
 

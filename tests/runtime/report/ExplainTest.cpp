@@ -144,6 +144,10 @@ TEST(ExplainTest, Remedies) {
   EXPECT_EQ(batchOf(makeTinyPlan()), 4);
   EXPECT_EQ(bytesThatGrow(makeTinyPlan(), 4), 64 + 128); // x and hidden, not the scratch of 18
   EXPECT_TRUE(stateRemedies(Plan(), "").empty());
+  Plan hostile = makeTinyPlan();
+  hostile.graphs[0].buffers[0].name = "w'; ls \x1b";
+  hostile.graphs[0].buffers[1].name = "w'; ls \x1b.momentum";
+  EXPECT_THAT(stateRemedies(hostile, "")[1].text, HasSubstr("--freeze='w'\\''; ls ?'"));
 }
 
 // Tests that a plan without steps is an error, not a crash.
