@@ -40,7 +40,7 @@ TEST(ExecutableTest, TrainsEvaluatesAndExplains) {
   EXPECT_THAT(evaluated, StartsWith("test: loss"));
   auto [planCode, plan] = runModel("plan --format=json");
   EXPECT_EQ(planCode, 0);
-  EXPECT_THAT(plan, StartsWith("{\n  \"model\": \"tiny\",\n  \"arena_bytes\": "));
+  EXPECT_THAT(plan, StartsWith("{\n  \"format\": 2,\n  \"model\": \"tiny\",\n  \"arena_bytes\": "));
   auto [badCode, bad] = runModel("train --dta=x");
   EXPECT_EQ(badCode, 1);
   EXPECT_THAT(bad, HasSubstr("error: unknown flag --dta; did you mean --data?"));
