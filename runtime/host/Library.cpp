@@ -48,6 +48,8 @@ Preparation prepare(const Command &call, const std::vector<bool> &anyLayout) {
 }
 
 Bytes scratchBytes(const Preparation &preparation) {
+  if (preparation.loops)
+    return preparation.loops->scratchBytes;
   return static_cast<Bytes>(preparation.descriptor.scratchpad_desc().get_size());
 }
 
@@ -99,7 +101,25 @@ private:
   std::vector<dnnl_exec_arg_t> arguments;
 };
 
-/// Throws unless the planned places are large enough for what the primitive touches.
+/// Loops with the addresses that they work on.
+class LoopsCall : public LibraryCall {
+public:
+  LoopsCall(const Command &command, const Preparation &preparation, char *arena, int64_t threads)
+      : loops(*preparation.loops), scratch(arena + command.workspaceOffset), threads(threads) {
+    for (const Argument &argument : preparation.arguments)
+      addresses.push_back(arena + command.operands[argument.operand].offset);
+  }
+
+  void run() override { loops.run(addresses, scratch, threads); }
+
+private:
+  Loops loops;
+  std::vector<char *> addresses;
+  char *scratch;
+  int64_t threads;
+};
+
+/// Throws unless the planned places are large enough for what the call touches.
 void checkPlaces(const Command &command, const Preparation &preparation, int64_t threads) {
   auto fail = [&](const std::string &why) {
     throw Error::badInput(command.op + " of node '" + command.name + "': " + why);
@@ -129,7 +149,8 @@ LibraryRequirements queryLibrary(const Command &call, const std::vector<bool> &a
   Preparation preparation = prepare(call, anyLayout);
   LibraryRequirements requirements;
   requirements.workspaceBytes = scratchBytes(preparation);
-  requirements.implementation = preparation.descriptor.impl_info_str();
+  requirements.implementation =
+      preparation.loops ? preparation.loops->name : preparation.descriptor.impl_info_str();
   requirements.reference = isReference(requirements.implementation.c_str());
   if (usesHeap(requirements.implementation.c_str()))
     requirements.heapBytes = threads * heapBytesPerThread;
@@ -155,6 +176,8 @@ std::unique_ptr<LibraryCall> bindLibraryCall(const Command &call, char *arena, i
   ThreadScope scope(threads);
   Preparation preparation = prepare(call, {});
   checkPlaces(call, preparation, threads);
+  if (preparation.loops)
+    return std::make_unique<LoopsCall>(call, preparation, arena, threads);
   try {
     return std::make_unique<PrimitiveCall>(call, preparation, arena);
   } catch (const dnnl::error &error) {

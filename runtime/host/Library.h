@@ -37,7 +37,7 @@
 // dimensions; leading ones are equal, 1, or missing on one side. transpose_a and transpose_b say
 // how operands are stored; layouts are those of the stored tensor. Pooling, batch_norm and lrn run
 // in the layout of their input: a free operand gets that layout. Reorder also converts element
-// types.
+// types. batch_norm and batch_norm_grad of f32 run in loops of this room (BatchNormLoops.h).
 //
 // An output may overwrite an input of the same layout in batch_norm (dst over src),
 // batch_norm_inference (dst over src) and batch_norm_grad (diff_src over diff_dst), nowhere else.

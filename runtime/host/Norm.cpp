@@ -1,5 +1,7 @@
 // Batch normalization over all but the channel dimension, and local response normalization across
-// channels. Scale, shift and statistics are f32 vectors whatever the data's element type.
+// channels. Scale, shift and statistics are f32 vectors whatever the data's element type. Training
+// in f32 runs in loops of our own, whose statistics are more accurate (BatchNormLoops.h).
+#include "runtime/host/BatchNormLoops.h"
 #include "runtime/host/Primitive.h"
 
 namespace stow::host {
@@ -31,6 +33,25 @@ BatchNorm::primitive_desc batchNormForward(const Call &call, dnnl::prop_kind kin
   });
 }
 
+/// Where the channels of operand `index` lie, when it is f32 and has the layout of the others.
+std::optional<ChannelSpace> channelSpace(const Call &call, size_t index,
+                                         std::initializer_list<size_t> others) {
+  const Operand &data = call.operand(index);
+  for (size_t other : others)
+    if (!call.isAny(other) && call.operand(other).layout != data.layout)
+      return std::nullopt;
+  if (data.dtype != DType::F32 || call.isAny(index))
+    return std::nullopt;
+  return ChannelSpace::of(data.shape, data.layout);
+}
+
+float *floats(char *address) { return reinterpret_cast<float *>(address); }
+
+const char *loopsName() {
+  static const std::string name = std::string("stow_batch_norm:") + batchNormInstructions();
+  return name.c_str();
+}
+
 constexpr auto across = dnnl::algorithm::lrn_across_channels;
 
 dnnl::lrn_forward::primitive_desc lrnForward(const Call &call, dnnl::prop_kind kind,
@@ -50,12 +71,22 @@ Preparation prepareBatchNorm(const Command &command, const std::vector<bool> &an
   requireSameShape(call, 0, 3);
   int64_t channels = channelsOf(call, 0);
   dnnl::memory::desc src = call.descLike(0, 3), dst = call.descLike(3, 0);
+  auto arguments = [&](const dnnl::memory::desc &from, const dnnl::memory::desc &to) {
+    return std::vector<Argument>{
+        call.argument(0, DNNL_ARG_SRC, src, from), call.vector(1, DNNL_ARG_SCALE, channels),
+        call.vector(2, DNNL_ARG_SHIFT, channels),  call.argument(3, DNNL_ARG_DST, dst, to),
+        call.vector(4, DNNL_ARG_MEAN, channels),   call.vector(5, DNNL_ARG_VARIANCE, channels)};
+  };
+  if (auto space = channelSpace(call, 0, {3})) {
+    auto run = [space = *space, epsilon = call.number("epsilon")](const std::vector<char *> &at,
+                                                                  char *scratch, int64_t threads) {
+      normalizeBatch(space, epsilon, floats(at[0]), floats(at[1]), floats(at[2]), floats(at[3]),
+                     floats(at[4]), floats(at[5]), scratch, threads);
+    };
+    return {{}, arguments(src, dst), Loops{loopsName(), space->scratchBytes(), run}};
+  }
   auto chosen = batchNormForward(call, dnnl::prop_kind::forward_training, src, scaleShift);
-  return {chosen,
-          {call.argument(0, DNNL_ARG_SRC, src, chosen.src_desc()),
-           call.vector(1, DNNL_ARG_SCALE, channels), call.vector(2, DNNL_ARG_SHIFT, channels),
-           call.argument(3, DNNL_ARG_DST, dst, chosen.dst_desc()),
-           call.vector(4, DNNL_ARG_MEAN, channels), call.vector(5, DNNL_ARG_VARIANCE, channels)}};
+  return {chosen, arguments(chosen.src_desc(), chosen.dst_desc())};
 }
 
 Preparation prepareBatchNormInference(const Command &command, const std::vector<bool> &anyLayout) {
@@ -83,22 +114,34 @@ Preparation prepareBatchNormGrad(const Command &command, const std::vector<bool>
                      diffSrc = call.descLike(5, 0);
   if (diffDst != diffSrc)
     call.fail("layouts differ: " + call.describe(4) + ", " + call.describe(5));
+  auto arguments = [&](const dnnl::memory::desc &chosenSrc, const dnnl::memory::desc &chosenDst,
+                       const dnnl::memory::desc &chosenDiff) {
+    return std::vector<Argument>{
+        call.argument(0, DNNL_ARG_SRC, src, chosenSrc), call.vector(1, DNNL_ARG_MEAN, channels),
+        call.vector(2, DNNL_ARG_VARIANCE, channels), call.vector(3, DNNL_ARG_SCALE, channels),
+        // oneDNN 2.6 demands the shift although no gradient depends on it: any vector will do.
+        call.vector(3, DNNL_ARG_SHIFT, channels),
+        call.argument(4, DNNL_ARG_DIFF_DST, diffDst, chosenDst),
+        call.argument(5, DNNL_ARG_DIFF_SRC, diffSrc, chosenDiff),
+        call.vector(6, DNNL_ARG_DIFF_SCALE, channels),
+        call.vector(7, DNNL_ARG_DIFF_SHIFT, channels)};
+  };
+  if (auto space = src == diffDst ? channelSpace(call, 0, {4, 5}) : std::nullopt) {
+    auto run = [space = *space, epsilon = call.number("epsilon")](const std::vector<char *> &at,
+                                                                  char *scratch, int64_t threads) {
+      normalizeBatchGrad(space, epsilon, floats(at[0]), floats(at[1]), floats(at[2]), floats(at[3]),
+                         floats(at[5]), floats(at[6]), floats(at[7]), floats(at[8]), scratch,
+                         threads);
+    };
+    return {{}, arguments(src, diffDst, diffSrc), Loops{loopsName(), space->scratchBytes(), run}};
+  }
   auto hint = batchNormForward(call, dnnl::prop_kind::forward_training, src, scaleShift);
   auto chosen = call.choose([&] {
     BatchNormGrad::desc desc(dnnl::prop_kind::backward, diffDst, src,
                              static_cast<float>(call.number("epsilon")), scaleShift);
     return BatchNormGrad::primitive_desc(desc, callAttributes(), cpuEngine(), hint);
   });
-  return {chosen,
-          {call.argument(0, DNNL_ARG_SRC, src, chosen.src_desc()),
-           call.vector(1, DNNL_ARG_MEAN, channels), call.vector(2, DNNL_ARG_VARIANCE, channels),
-           call.vector(3, DNNL_ARG_SCALE, channels),
-           // oneDNN 2.6 demands the shift although no gradient depends on it: any vector will do.
-           call.vector(3, DNNL_ARG_SHIFT, channels),
-           call.argument(4, DNNL_ARG_DIFF_DST, diffDst, chosen.diff_dst_desc()),
-           call.argument(5, DNNL_ARG_DIFF_SRC, diffSrc, chosen.diff_src_desc()),
-           call.vector(6, DNNL_ARG_DIFF_SCALE, channels),
-           call.vector(7, DNNL_ARG_DIFF_SHIFT, channels)}};
+  return {chosen, arguments(chosen.src_desc(), chosen.diff_dst_desc(), chosen.diff_src_desc())};
 }
 
 Preparation prepareLrn(const Command &command, const std::vector<bool> &anyLayout) {

@@ -10,6 +10,8 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,10 +32,19 @@ struct Argument {
   bool opaque = false;     ///< bytes that only the matching gradient reads
 };
 
-/// A primitive chosen for a command.
+/// Loops of this room that stand in for a primitive.
+struct Loops {
+  const char *name; ///< for reports
+  Bytes scratchBytes = 0;
+  /// Addresses are those of the arguments, in their order, and of the scratch.
+  std::function<void(const std::vector<char *> &addresses, char *scratch, int64_t threads)> run;
+};
+
+/// A primitive, or loops, chosen for a command.
 struct Preparation {
-  dnnl::primitive_desc_base descriptor;
+  dnnl::primitive_desc_base descriptor; ///< empty where there are loops
   std::vector<Argument> arguments;
+  std::optional<Loops> loops = {};
 };
 
 /// True for implementations on the library's own matrix product, which packs its operands into

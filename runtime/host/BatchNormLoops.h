@@ -1,0 +1,66 @@
+// Batch normalization of f32 tensors in loops of our own, with sums that are accurate to a rounding
+// error of float whatever their length.
+//
+// oneDNN adds the elements of a channel one after the other into a single float: over 25,000
+// elements its statistics are wrong by 1e-6, twenty times a rounding error, and layer after layer
+// adds to that. Here a channel is cut into short chunks. A chunk's mean and squared deviations are
+// folded in float and merged in double (T. Chan, G. Golub, R. LeVeque, "Updating formulae and a
+// pairwise algorithm for computing sample variances", 1979), so that the statistics also take one
+// pass over memory instead of two.
+//
+//   points of a channel   |<------ segment ------>|<------ segment ------>|   one task each
+//                         |chunk|chunk|chunk|chunk|chunk|chunk|chunk|chunk|
+//
+// Segments and chunks follow from the shape alone: results do not depend on the thread count.
+#pragma once
+
+#include "runtime/base/Layout.h"
+
+#include <optional>
+#include <vector>
+
+namespace stow::host {
+
+/// Where the channels of an f32 tensor [N, C, ...] lie, and how the work on them is cut.
+struct ChannelSpace {
+  /// None for layouts that the loops do not take: gaps, blocks other than 8 or 16 channels.
+  static std::optional<ChannelSpace> of(const Shape &shape, const Layout &layout);
+
+  int64_t channels = 0;
+  int64_t points = 0;                          ///< elements of a channel, the rows together
+  int64_t rowPoints = 0;                       ///< of the innermost dimension that is no channel
+  int64_t pointStride = 0;                     ///< elements between its neighbours
+  int64_t rows = 0;                            ///< product of the other dimensions
+  std::vector<int64_t> rowExtents, rowStrides; ///< of these, outermost first
+
+  /// Channels lie side by side in runs of `block` elements, `blockStride` apart; block 1: alone.
+  int64_t block = 1, blockStride = 0;
+  bool alongPoints = false; ///< vectors run along the points of one channel, not over channels
+
+  int64_t chunkRows = 1, chunkPoints = 0; ///< a chunk: whole rows, or a part of one row
+  int64_t chunks = 0, segments = 0;       ///< of one channel
+  int64_t parts = 0;                      ///< tasks of a segment: channel blocks, or all at once
+
+  /// Channels with the padding of the last block.
+  int64_t storedChannels() const;
+  int64_t tasks() const { return parts * segments; }
+  /// What the functions below need beside the tensors.
+  Bytes scratchBytes() const;
+};
+
+/// y = (x - mean) / sqrt(variance + epsilon) * scale + shift, with the statistics of x. `y` may be
+/// `x`. `scratch`: scratchBytes(), aligned to 8 bytes.
+void normalizeBatch(const ChannelSpace &space, double epsilon, const float *x, const float *scale,
+                    const float *shift, float *y, float *mean, float *variance, char *scratch,
+                    int64_t threads);
+
+/// Gradients of normalizeBatch by x, scale and shift. `dx` may be `dy`.
+void normalizeBatchGrad(const ChannelSpace &space, double epsilon, const float *x,
+                        const float *mean, const float *variance, const float *scale,
+                        const float *dy, float *dx, float *dscale, float *dshift, char *scratch,
+                        int64_t threads);
+
+/// The instructions that the loops use on this processor, for reports.
+const char *batchNormInstructions();
+
+} // namespace stow::host
