@@ -181,6 +181,8 @@ Contents::Contents(func::FuncOp graph, const CostModel &costs) : graph(graph), c
     roots[id].isPinned = isStateKind(kindOfArgument(graph, argument.getArgNumber()));
     contents[argument] = {{id, 0, roots[id].size}};
   }
+  for (auto concat : graph.getBody().front().getOps<ConcatOp>())
+    findCopies(concat);
   for (Operation &op : graph.getBody().front().without_terminator())
     define(op);
 }
@@ -282,8 +284,8 @@ void Contents::addOverwrites(Launch &launched, OpResult result, RootId root) {
 void Contents::defineSlice(SliceOp slice) {
   isSharing = true;
   if (isOnlyJoined(slice.getY())) {
-    // A copy, made by the slice or by the concat it is for: when is open, and what it costs.
-    Launch &launched = launch(*slice, 0);
+    // A copy, made by the slice or by the concat it is for.
+    Launch &launched = launch(*slice, copyCosts.lookup(slice));
     launched.reads = {slice.getX()};
     launched.writes = {addRoot(slice.getY())};
     contents[slice.getY()] = {{launched.writes.front(), 0, roots[launched.writes.front()].size}};
@@ -339,16 +341,45 @@ bool Contents::defineConcat(ConcatOp concat) {
   contents[concat.getY()] = std::move(whole);
   if (fresh.empty())
     return true;
-  schedule::Cost cost = 0;
-  if (inside.size() < count) { // a command in every plan, which copies the others at least
-    concat->setAttr(kInsideAttr, DenseI64ArrayAttr::get(concat.getContext(), inside));
-    cost = costs.costOf(concat);
-    concat->removeAttr(kInsideAttr);
-  }
-  Launch &launched = launch(*concat, cost);
+  Launch &launched = launch(*concat, copyCosts.lookup(concat));
   launched.reads = std::move(copied);
   launched.writes = std::move(fresh);
   return true;
+}
+
+/// Copies that every plan makes for a concat: of what never lies inside it or is there already, by
+/// the concat, and of what slices are made for, by them or by the concat. Each side's least cost;
+/// that of the slices goes to one of them.
+void Contents::findCopies(ConcatOp concat) {
+  SmallVector<int64_t> placed, others; // inside at best; of these, what no slice is made for
+  SmallVector<SliceOp> slices;
+  schedule::Cost bySlices = 0;
+  for (auto [number, input] : llvm::enumerate(concat.getInputs())) {
+    if (!mayLieInside(concat, static_cast<unsigned>(number)) ||
+        llvm::is_contained(concat.getInputs().take_front(number), input))
+      continue;
+    placed.push_back(static_cast<int64_t>(number));
+    Value value = input;
+    while (value.hasOneUse() && value.getDefiningOp<ReshapeOp>())
+      value = value.getDefiningOp<ReshapeOp>().getX();
+    if (auto slice = value.getDefiningOp<SliceOp>(); slice && value.hasOneUse()) {
+      slices.push_back(slice);
+      bySlices += costs.costOf(slice);
+    } else {
+      others.push_back(static_cast<int64_t>(number));
+    }
+  }
+  auto costWithInside = [&](ArrayRef<int64_t> inside) {
+    concat->setAttr(kInsideAttr, DenseI64ArrayAttr::get(concat.getContext(), inside));
+    const schedule::Cost cost = costs.costOf(concat);
+    concat->removeAttr(kInsideAttr);
+    return cost;
+  };
+  schedule::Cost copied = 0;
+  if (placed.size() < concat.getInputs().size())
+    copyCosts[concat] = copied = costWithInside(placed);
+  if (!slices.empty())
+    copyCosts[slices.front()] = std::min(bySlices, costWithInside(others) - copied);
 }
 
 /// `given` as part of a concat: what the concat has already, and what always lies elsewhere, it has

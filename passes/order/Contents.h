@@ -89,6 +89,7 @@ private:
 
   void findRows();
   int64_t rowsOf(mlir::Value value) const { return rows.lookup(value); }
+  void findCopies(ConcatOp concat);
   RootId addRoot(mlir::Value value);
   void define(mlir::Operation &op);
   void defineSlice(SliceOp slice);
@@ -105,6 +106,8 @@ private:
   std::vector<Root> roots;
   llvm::DenseMap<mlir::Value, Content> contents;
   llvm::DenseMap<mlir::Value, int64_t> rows;
+  llvm::DenseMap<mlir::Operation *, schedule::Cost>
+      copyCosts; ///< of concats and of slices for them
   std::vector<Launch> all;
   bool isSharing = false;
 };

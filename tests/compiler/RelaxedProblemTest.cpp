@@ -94,6 +94,23 @@ TEST_F(RelaxedProblem, CopiesWhatIsJoinedTwice) {
   EXPECT_THAT(bytesAt(*problem), ElementsAre(64, 128, 128));
 }
 
+// Tests that copies which every plan makes have their cost: slices on both sides of what they are
+// slices of are copied, by themselves or by the concat.
+TEST_F(RelaxedProblem, CountsTheTimeOfCopiesThatAreCertain) {
+  auto problem = problemOf(exp("a", "x", "4x4") + R"(
+    %l = stow.slice %a {starts = array<i64: 3, 0>, sizes = array<i64: 1, 4>} : (tensor<4x4xf32>) -> tensor<1x4xf32>
+    %f = stow.slice %a {starts = array<i64: 0, 0>, sizes = array<i64: 1, 4>} : (tensor<4x4xf32>) -> tensor<1x4xf32>
+    %y = stow.concat %l, %a, %f {axis = 0 : i64} : (tensor<1x4xf32>, tensor<4x4xf32>, tensor<1x4xf32>) -> tensor<6x4xf32>
+  )" + exp("z", "y", "6x4"),
+                           "%z : tensor<6x4xf32>");
+  ASSERT_TRUE(problem.has_value());
+  std::vector<schedule::Cost> costs;
+  for (const schedule::Op &op : problem->ops)
+    costs.push_back(op.alternatives.front().cost);
+  // exp, the slices, exp: the launch of one copy of both slices is on the first of them.
+  EXPECT_THAT(costs, ElementsAre(testing::Gt(0), testing::Gt(0), 0, testing::Gt(0)));
+}
+
 // Tests that pieces are what every reader reads all or none of, in any number of runs.
 TEST(PiecesTest, DivideByMarks) {
   Pieces pieces(100);
