@@ -32,6 +32,7 @@ test_packages=(
   clang-format-22                                     # the format check
   nodejs node-typescript                              # tests of the page of plans (viewer/)
   chromium chromium-driver python3-selenium           # and that page in a real browser
+  graphviz                                            # lays out the graphs of --format=dot
 )
 
 what=${1:-all}

@@ -38,7 +38,7 @@ namespace stow {
 
 namespace {
 
-/// Operations per element that take about as long as writing and reading a float (AVX2, measured);
+/// Operations per element that take about as long as writing and reading a float;
 /// a function of the math dialect counts as kFunctionWork of them.
 constexpr int64_t kMostWork = 64;
 constexpr int64_t kFunctionWork = 16;
