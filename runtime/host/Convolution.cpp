@@ -5,6 +5,9 @@
 // [O, I/g, spatial] are the same bytes and need no reorder.
 #include "runtime/host/Primitive.h"
 
+#include <algorithm>
+#include <string_view>
+
 namespace stow::host {
 
 namespace {
@@ -67,6 +70,18 @@ dnnl::memory::desc weightsDesc(const Call &call, size_t index, int64_t groups) {
     call.fail(call.describe(index) + " is laid out in " + std::to_string(weights.layout.groups) +
               " groups, but groups = " + std::to_string(groups));
   return call.choose([&] { return call.desc(index).reshape(dims); });
+}
+
+/// True for implementations of a weight gradient that write beyond their scratch. Windows of one
+/// element with strides are gathered there first, a whole vector of channels each, and the library
+/// (2.6) books less for counts that no vector divides: with 3 channels it gave other results in
+/// every run and overwrote what lay behind.
+bool overrunsScratch(const char *implementation, int64_t channels, const Geometry &g) {
+  const bool isStrided =
+      std::any_of(g.strides.begin(), g.strides.end(), [](int64_t s) { return s > 1; });
+  constexpr int64_t widestVector = 16;
+  return isStrided && channels % widestVector != 0 &&
+         std::string_view(implementation).find("1x1") != std::string_view::npos;
 }
 
 constexpr auto direct = dnnl::algorithm::convolution_direct;
@@ -147,8 +162,14 @@ Preparation prepareConvolutionGradWeight(const Command &command,
     using Backward = dnnl::convolution_backward_weights;
     Backward::desc desc(direct, src, diffWeights, diffDst, g.strides, g.dilates, g.padBegin,
                         g.padEnd);
-    return Backward::primitive_desc(desc, callAttributes(), cpuEngine(), hint);
+    Backward::primitive_desc first(desc, callAttributes(), cpuEngine(), hint);
+    while (overrunsScratch(first.impl_info_str(), call.shape(0)[1] / g.groups, g) &&
+           first.next_impl())
+      ;
+    return first;
   });
+  if (overrunsScratch(chosen.impl_info_str(), call.shape(0)[1] / g.groups, g))
+    call.fail("no implementation of the library works within its scratch");
   return {
       chosen,
       {call.argument(0, DNNL_ARG_SRC, src, chosen.src_desc()),
