@@ -62,8 +62,9 @@ std::string renderCsv(const Frontier &frontier) {
   return text;
 }
 
-/// Without points that another one has less time and a smaller arena than. Where things are joined
-/// and sliced, each order saves copies of its own, so that a plan for less memory may do both.
+/// Without points that another one takes less time than, and no larger arena. Where things are
+/// joined and sliced, each order saves copies of its own, so that a plan for less memory may do
+/// both.
 void dropDominated(std::vector<FrontierPoint> &points) {
   std::sort(points.begin() + 1, points.end(), [](const auto &a, const auto &b) {
     return std::tie(b.arenaBytes, a.time, b.budgetBytes) <
@@ -72,10 +73,14 @@ void dropDominated(std::vector<FrontierPoint> &points) {
   const std::vector<FrontierPoint> all = points;
   const auto isDominated = [&](const FrontierPoint &point) {
     return std::any_of(all.begin(), all.end(), [&](const FrontierPoint &other) {
-      return other.arenaBytes < point.arenaBytes && other.time < point.time;
+      return other.arenaBytes <= point.arenaBytes && other.time < point.time;
     });
   };
   points.erase(std::remove_if(points.begin() + 1, points.end(), isDominated), points.end());
+  const auto isSame = [](const FrontierPoint &a, const FrontierPoint &b) {
+    return a.arenaBytes == b.arenaBytes && a.time == b.time;
+  };
+  points.erase(std::unique(points.begin() + 1, points.end(), isSame), points.end());
 }
 
 } // namespace
