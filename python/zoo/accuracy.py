@@ -46,7 +46,7 @@ def of_stowage(case: Any, stowage: str, work: Path) -> "tuple[float, dict[str, A
 
     weights = {name: value.clone() for name, value in case.module.state_dict().items()}
     path, library = work / "model.onnx", work / "libmodel.so"
-    export("dynamo", case.module, case.inputs, path)
+    export("dynamo", case, path)
     case.module.load_state_dict(weights)
     _tool.run(["compile", str(path), "--emit=shared", "-o", str(library), f"--optimizer=sgd:lr={RATE}", "--no-dropout",
                "--threads=1", f"--loss=cross-entropy:class-axis={case.class_axis}"], stowage)  # fmt: skip
@@ -67,6 +67,8 @@ def compare(name: str, stowage: str, work: Path, worst: int) -> None:
     torch.manual_seed(0)
     case = all_cases()[name]()
     switch_off_randomness(case.module)
+    if case.target is None:
+        return print(f"{name}: left out, it computes its loss itself")
     loss, ours = of_stowage(case, stowage, work)
     near_loss, near = of_torch(case, torch.float32)
     true_loss, true = of_torch(case, torch.float64)
