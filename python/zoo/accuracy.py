@@ -33,7 +33,9 @@ def of_torch(case: Any, dtype: Any) -> "tuple[float, dict[str, Any]]":
 
     module = copy.deepcopy(case.module).to(dtype).train()
     inputs = [value.to(dtype) if value.is_floating_point() else value for value in case.inputs.values()]
-    loss = F.cross_entropy(module(*inputs).movedim(case.class_axis, 1), case.target)
+    loss = module(*inputs)
+    if case.target is not None:
+        loss = F.cross_entropy(loss.movedim(case.class_axis, 1), case.target)
     loss.backward()
     return loss.item(), {name: p.grad.double().numpy() for name, p in module.named_parameters() if p.grad is not None}
 
@@ -42,18 +44,20 @@ def of_stowage(case: Any, stowage: str, work: Path) -> "tuple[float, dict[str, A
     import numpy as np
     from stowage import _tool
     from stowage._library import Library, Model
-    from zoo import export
+    from zoo import export, untrained
 
     weights = {name: value.clone() for name, value in case.module.state_dict().items()}
     path, library = work / "model.onnx", work / "libmodel.so"
     export("dynamo", case, path)
     case.module.load_state_dict(weights)
+    frozen = untrained(case.module, path)
+    wanted = "output:loss" if case.target is None else f"cross-entropy:class-axis={case.class_axis}"
     _tool.run(["compile", str(path), "--emit=shared", "-o", str(library), f"--optimizer=sgd:lr={RATE}", "--no-dropout",
-               "--threads=1", f"--loss=cross-entropy:class-axis={case.class_axis}"], stowage)  # fmt: skip
+               "--threads=1", f"--loss={wanted}", *([f"--freeze={','.join(frozen)}"] if frozen else [])], stowage)  # fmt: skip
     model = Model(Library(library))
     names = [tensor.name for tensor in model.state if tensor.kind == "parameter"]
     before = {name: model.read(name).astype(np.float64) for name in names}
-    loss = model.step([*case.inputs.values(), case.target])
+    loss = model.step([*case.inputs.values(), *([] if case.target is None else [case.target])])
     gradients = {name: (before[name] - model.read(name).astype(np.float64)) / RATE for name in names}
     model.close()
     return loss, gradients
