@@ -49,7 +49,8 @@ int diffCommand(const std::vector<std::string> &arguments);
 /// explain FILE [--at=MOMENT|--buffer=NAME|--below=BYTES]: why memory is needed, in words.
 int explainCommand(const std::vector<std::string> &arguments);
 
-/// inspect FILE [-o FILE]: the report of a compiled model, of a plan's JSON, or of a model.
+/// inspect FILE [--times=PROFILE] [-o FILE]: the report of a compiled model, of a plan's JSON, or
+/// of a model; with a profile, the page that shows what a run took.
 int inspectCommand(const std::vector<std::string> &arguments);
 
 } // namespace stow

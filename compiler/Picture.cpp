@@ -27,6 +27,12 @@ std::string drawPlan(const Plan &plan) {
   return drawPage(data);
 }
 
+std::string drawTimes(const Plan &plan, const StepTimes &times) {
+  PictureData data;
+  data.add(plan, "", &times);
+  return drawPage(data);
+}
+
 std::string drawComparison(const Plan &before, const Plan &after, const std::string &beforeLabel,
                            const std::string &afterLabel) {
   PictureData data;

@@ -15,6 +15,9 @@ std::string drawPage(const PictureData &data);
 /// The page of one plan.
 std::string drawPlan(const Plan &plan);
 
+/// The same with what a run of the plan took beside what was planned.
+std::string drawTimes(const Plan &plan, const StepTimes &times);
+
 /// The page of two plans beside each other. The labels tell them apart: file names, for example.
 std::string drawComparison(const Plan &before, const Plan &after, const std::string &beforeLabel,
                            const std::string &afterLabel);

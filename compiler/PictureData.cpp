@@ -33,6 +33,19 @@ template <typename Value> Json orNull(const std::optional<Value> &value) {
   return value ? Json(*value) : Json();
 }
 
+/// What a run took, by command in the columns.
+Json measuredColumns(const StepTimes &times) {
+  Json measured;
+  measured["threads"] = times.threads;
+  measured["steps"] = times.steps;
+  measured["input_seconds"] = times.inputSeconds;
+  measured["rest_seconds"] = times.restSeconds;
+  measured["seconds"] = times.seconds;
+  measured["least_seconds"] = times.leastSeconds;
+  measured["processor_seconds"] = times.processorSeconds;
+  return measured;
+}
+
 /// zlib's format at its default level.
 std::string compressed(const std::string &text) {
   uLongf size = compressBound(text.size());
@@ -109,6 +122,7 @@ Json PictureData::stepColumns(const std::vector<PlannedStep> &steps) {
   Json columns;
   columns["name"] = text(&Step::name);
   columns["source"] = text(&Step::source);
+  columns["module"] = text(&Step::module);
   columns["phase"] = text(&Step::phase);
   columns["seconds"] = column(steps, [](const Step &s) { return s.seconds; });
   columns["reads"] = column(steps, [](const Step &s) { return s.reads; });
@@ -117,7 +131,7 @@ Json PictureData::stepColumns(const std::vector<PlannedStep> &steps) {
   return columns;
 }
 
-size_t PictureData::add(const Plan &plan, const std::string &label) {
+size_t PictureData::add(const Plan &plan, const std::string &label, const StepTimes *times) {
   Json entry;
   entry["label"] = label;
   Json &summary = entry["summary"] = toJsonValue(plan);
@@ -133,6 +147,8 @@ size_t PictureData::add(const Plan &plan, const std::string &label) {
     packed["lower_bound_bytes"] = graph.lowerBoundBytes;
     packed["steps"] = stepColumns(graph.steps);
     packed["buffers"] = bufferColumns(graph.buffers);
+    if (times && times->graph == graph.name)
+      packed["measured"] = measuredColumns(*times);
     graphs.push_back(std::move(packed));
   }
   plans.push_back(std::move(entry));

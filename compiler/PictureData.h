@@ -4,6 +4,7 @@
 // so here each string stands once and a buffer is a row over columns; viewer/README.md lists them.
 #pragma once
 
+#include "compiler/StepTimes.h"
 #include "runtime/format/Json.h"
 #include "runtime/format/Plan.h"
 
@@ -15,8 +16,9 @@ namespace stow {
 
 class PictureData {
 public:
-  /// Adds a plan; `label` tells it from others on the page. Returns its number.
-  size_t add(const Plan &plan, const std::string &label);
+  /// Adds a plan, with what a run of it took; `label` tells it from others on the page. Returns its
+  /// number.
+  size_t add(const Plan &plan, const std::string &label, const StepTimes *times = nullptr);
 
   size_t planCount() const { return plans.size(); }
 

@@ -26,6 +26,10 @@ struct Command {
 constexpr const char *planFormat =
     "  --format=NAME   text, json, csv, perfetto, memory-viz, dot or html (default: text)\n"
     "  -o FILE         write there instead of to standard output\n";
+constexpr const char *inspectFlags =
+    "  --format=NAME   text, json, csv, perfetto, memory-viz, dot or html (default: text)\n"
+    "  --times=FILE    of ./model train --profile=FILE: measured beside planned times; with html\n"
+    "  -o FILE         write there instead of to standard output\n";
 const Command commands[] = {
     {"compile", "MODEL -o OUT [flags]", "an executable: OUT train --data=x.npz",
      stow::compileCommand, "", true, true},
@@ -38,7 +42,7 @@ const Command commands[] = {
      stow::maxBatchCommand, "  --limit=N       the largest batch tried (default: 1048576)\n", true,
      false},
     {"inspect", "FILE [flags]", "the report of an executable, a plan's JSON or a model",
-     stow::inspectCommand, planFormat, false, false},
+     stow::inspectCommand, inspectFlags, false, false},
     {"explain", "FILE [flags]", "why a plan needs its memory, in words", stow::explainCommand,
      "  --at=MOMENT     peak, the number of a command, a time (1.5ms), or part of a node's name\n"
      "  --buffer=NAME   a buffer, or part of the name of a node or module\n"

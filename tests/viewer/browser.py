@@ -360,7 +360,51 @@ def compare(pages: Pages) -> None:
     pages.close(page)
 
 
-CHECKS = [frontier, compare, small_network, resnet50, gpt2, long_step, hostile_names]
+def times(pages: Pages) -> None:
+    """Measured beside planned times, of a run of the digits network: what the page says is what the profile's JSON says."""
+    program, profile, planned, html = (pages.work / name for name in ("digits", "profile.json", "digits.json", "times.html"))
+    pages.run("compile", ROOT / "models" / "digits_cnn.onnx", "--threads=1", "--optimizer=adamw:lr=1e-3", "-o", program)
+    subprocess.run([program, "train", f"--data={ROOT / 'models' / 'data' / 'digits.npz'}", "--steps=8", f"--profile={profile}"], check=True,
+                   stdout=subprocess.DEVNULL, timeout=600)
+    pages.run("inspect", program, "--format=json", "-o", planned)
+    pages.run("inspect", program, f"--times={profile}", "--format=html", "-o", html)
+    measured, plan = json.loads(profile.read_text()), json.loads(planned.read_text())
+    graph, commands = plan["graphs"][0], measured["commands"]
+    page = pages.open(html)
+    state = page.drawn()
+    expect(state["view"] == "times", f"a page with times opens as {state['view']}")
+    expect(state["times"]["commands"] == state["times"]["rows"] == len(commands) > 40, f"{state['times']} for {len(commands)} commands")
+    total = sum(command["ms"] for command in commands) + measured["input_ms"] + measured["rest_ms"]
+    expect(abs(1e3 * state["times"]["seconds"] - total) < 1e-6 * total, f"the step takes {state['times']['seconds']} s, not {total} ms")
+    slowest = sorted(commands, key=lambda command: (-command["ms"], command["index"]))
+    rows = page.js("[...document.querySelectorAll('#times tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent))")
+    for cells, command in zip(rows, slowest):
+        step, ratio = graph["steps"][command["index"]], command["ms"] / command["planned_ms"]
+        expect(cells[0] == str(command["index"]) and cells[1].startswith(graph["step_names"][command["index"]]), f"{cells} for {command}")
+        expect(cells[2] == plan["strings"][step["module"]], f"{cells} for module {plan['strings'][step['module']]}")
+        expect(abs(float(cells[3]) - command["ms"]) < 1e-4 and abs(float(cells[4]) - 1e3 * step["seconds"]) < 1e-4, f"{cells} for {command}")
+        expect(abs(float(cells[5].split()[0].replace(",", "")) - ratio) <= max(0.0051, 0.01 * ratio), f"{cells} for ratio {ratio}")
+        expect(abs(float(cells[6].split()[0]) - 100 * command["ms"] / total) < 0.06, f"{cells} for a share of {command['ms'] / total}")
+    check_markup(page)
+    # By ratio, and back; then a click goes to the command on the map.
+    page.element("#times th:nth-child(6) button").click()
+    ratio = lambda i: commands[i]["ms"] / commands[i]["planned_ms"]
+    order = page.js("[...document.querySelectorAll('#times tbody tr')].map((row) => Number(row.dataset.step))")
+    expect(all(ratio(a) >= ratio(b) for a, b in zip(order, order[1:])), "sorting by ratio does not")
+    page.element("#times th:nth-child(4) button").click()
+    page.element("#times tbody tr:first-child .link").click()
+    state, first = page.drawn(), slowest[0]["index"]
+    expect(state["view"] == "map" and state["instant"] == first, f"the slowest command is {first}; the map is at {state['instant']}")
+    expect(state["selected"] == graph["steps"][first]["writes"][0], f"buffer {state['selected']} is selected")
+    expect("measured" in page.text("#live-step") and "planned" in page.text("#live-step"), page.text("#live-step"))
+    page.browser.execute_script("const m = document.querySelector('#mode'); m.value = 'measured'; m.dispatchEvent(new Event('change'))")
+    state = page.drawn()
+    expect(state["mode"] == "measured" and len(state["categories"]) == 13, f"colouring by measured time: {state['categories']}")
+    page.element("#tab-times").click()
+    pages.close(page)
+
+
+CHECKS = [frontier, compare, times, small_network, resnet50, gpt2, long_step, hostile_names]
 
 
 def main() -> None:

@@ -21,6 +21,8 @@ test("times have a unit that fits", () => {
   assert.equal(text.formatSeconds(0.0056), "5.60 ms");
   assert.equal(text.formatSeconds(3.38), "3.38 s");
   assert.equal(text.formatSeconds(8.1e-7), "810 ns");
+  assert.equal(text.formatSeconds(9.9999e-4), "1.00 ms"); // not 1.00e3 \u00b5s
+  assert.equal(text.formatSeconds(9.991e-4), "999 \u00b5s");
   assert.equal(text.formatSeconds(0), "0 s");
 });
 

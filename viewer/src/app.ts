@@ -9,11 +9,12 @@ import { MapView } from "./map";
 import { Graph, Picture, Plan } from "./plan";
 import { findMatches } from "./search";
 import { formatBytes, formatBytesExact, formatPercent, formatSeconds, groupDigits, shorten } from "./text";
+import { measuredStep, TimesView, timesOf } from "./times";
 import { TreemapView } from "./treemap";
 
 const LEGEND_ENTRIES = 14;
-type View = "map" | "frontier" | "compare";
-const VIEWS: View[] = ["map", "frontier", "compare"];
+type View = "map" | "times" | "frontier" | "compare";
+const VIEWS: View[] = ["map", "times", "frontier", "compare"];
 
 export class App {
   private plan = 0;
@@ -34,6 +35,7 @@ export class App {
   private view: View = "map";
   private readonly compare: CompareView | null = null;
   private readonly frontier: FrontierView | null = null;
+  private readonly times: TimesView | null = null;
 
   constructor(readonly picture: Picture) {
     this.map = new MapView(byId<HTMLCanvasElement>("map"), {
@@ -53,6 +55,10 @@ export class App {
         this.choosePlan(plan);
         this.showView("map");
       }, (plan) => this.openComparison(frontier.points[0].plan, plan));
+    const { measuredGraph, graphs, summary } = plans[0];
+    if (measuredGraph >= 0)
+      this.times = new TimesView(graphs[measuredGraph], summary.cost_source, byId("view-times"), (step) => this.showCommand(measuredGraph, step));
+    byId("tab-times").hidden = !this.times;
     byId("tab-compare").hidden = !this.compare;
     byId("tab-frontier").hidden = !this.frontier;
     byId("plan").replaceChildren(...plans.map((plan, i) => element("option", { value: i }, labelOf(plan))));
@@ -64,7 +70,7 @@ export class App {
     if (picture.compare)
       this.openComparison(0, 1);
     else
-      this.showView(this.frontier ? "frontier" : "map");
+      this.showView(this.frontier ? "frontier" : this.times ? "times" : "map");
   }
 
   showView(view: View): void {
@@ -86,6 +92,19 @@ export class App {
   private openComparison(before: number, after: number): void {
     this.compare?.open(before, after);
     this.showView("compare");
+  }
+
+  /// A command of the first plan on the map: its step, and what it writes.
+  private showCommand(graph: number, step: number): void {
+    this.showView("map");
+    if (this.plan !== 0)
+      this.choosePlan(0);
+    if (this.graphNumber !== graph)
+      this.chooseGraph(graph);
+    this.pin(step);
+    const [written = -1] = this.graph.writesOf(step);
+    this.map.revealStep(step);
+    this.select(written, true);
   }
 
   get graph(): Graph { return this.currentPlan.graphs[this.graphNumber]; }
@@ -114,6 +133,9 @@ export class App {
     this.hoverStep = -1;
     this.instant = this.graph.peakStep;
     byId("links-choice").hidden = !this.graph.firstRun.some((first) => first >= 0);
+    byId("mode-measured").hidden = !this.graph.measured;
+    if (this.mode === "measured" && !this.graph.measured)
+      byId<HTMLSelectElement>("mode").value = this.mode = "kind";
     this.chooseMode(this.mode);
   }
 
@@ -160,7 +182,7 @@ export class App {
     byId("live-title").textContent = isPeak ? "Live at the peak" : `Live at step ${groupDigits(step)}`;
     byId("live-step").textContent =
       `${isPeak ? `step ${groupDigits(step)} of ${groupDigits(graph.stepCount)}, ` : ""}${shorten(graph.stepName(step), 90)}: ` +
-      `${formatBytes(graph.live[step] ?? 0)} in ${groupDigits(live.length)} buffers`;
+      `${formatBytes(graph.live[step] ?? 0)} in ${groupDigits(live.length)} buffers` + (graph.measured ? `; ${timesOf(graph, step)}` : "");
     this.table.show(graph, live, this.coloring, this.selected);
     this.showTree(step);
     this.showLegend(step);
@@ -211,7 +233,13 @@ export class App {
       figures.push(["recomputed work", formatPercent(s.extra_time_fraction),
         `no schedule within the budget adds less than ${formatPercent(s.extra_time_bound_fraction)}`]);
     if (s.step_seconds > 0)
-      figures.push(["a step", formatSeconds(s.step_seconds), s.cost_source]);
+      figures.push([this.times ? "a step, planned" : "a step", formatSeconds(s.step_seconds), s.cost_source]);
+    const { graphs, measuredGraph } = this.currentPlan;
+    if (measuredGraph >= 0) {
+      const graph = graphs[measuredGraph];
+      figures.push([graph.name === "train" ? "a step, measured" : `${shorten(graph.name, 20)}, measured`,
+        formatSeconds(measuredStep(graph)), "commands, batch, loss and the rest"]);
+    }
     byId("figures").replaceChildren(...figures.map(([term, value, title]) =>
       element("div", { title }, element("dt", {}, term), element("dd", {}, value))));
   }
@@ -242,7 +270,7 @@ export class App {
       lines.push(element("div", {}, shorten(graph.reasonOf(buffer), 160)));
     if (step >= 0)
       lines.push(element("div", { class: "hint" },
-        `step ${groupDigits(step)}: ${shorten(graph.stepName(step), 70)}, ${formatBytes(graph.live[step])} live`));
+        `step ${groupDigits(step)}: ${shorten(graph.stepName(step), 70)}, ${formatBytes(graph.live[step])} live${graph.measured ? `; ${timesOf(graph, step)}` : ""}`));
     tip.replaceChildren(...lines);
     const box = tip.getBoundingClientRect();
     tip.style.left = `${Math.max(Math.min(x + 14, innerWidth - box.width - 8), 4)}px`;
@@ -384,6 +412,7 @@ export class App {
       treemap: this.treemap.state(), theme: this.isDark ? "dark" : "light",
       categories: this.coloring.categories.map((category) => category.label), view: this.view,
       compare: this.view === "compare" ? this.compare?.state() : null, frontier: this.frontier?.state() ?? null,
+      times: this.times?.state() ?? null,
     };
   }
 

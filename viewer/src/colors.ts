@@ -3,7 +3,7 @@
 import { Graph } from "./plan";
 import { formatSeconds } from "./text";
 
-export type Mode = "kind" | "module" | "dtype" | "cost";
+export type Mode = "kind" | "module" | "dtype" | "cost" | "measured";
 export type Rgb = [number, number, number];
 
 export interface Category {
@@ -62,7 +62,10 @@ export function colorBy(graph: Graph, mode: Mode): Coloring {
     return byKind(graph);
   if (mode === "dtype")
     return byType(graph);
-  return mode === "module" ? byModule(graph) : byCost(graph);
+  if (mode === "module")
+    return byModule(graph);
+  return mode === "cost" ? byTime(graph, (b) => graph.recomputeSeconds(b) ?? 0, "not recomputable, or free")
+    : byTime(graph, (b) => graph.makingSeconds(b), "not made by a command");
 }
 
 /// Categories in the order of `keys`; those without buffers are left out.
@@ -117,10 +120,10 @@ function byModule(graph: Graph): Coloring {
   return { ...coloring, isOrdered: ordered.length > 12 };
 }
 
-/// By the logarithm of the time of computing it again: twelve classes, and one for what cannot be.
-function byCost(graph: Graph): Coloring {
+/// By the logarithm of a time: twelve classes, and one, named `none`, for what takes none.
+function byTime(graph: Graph, secondsOf: (b: number) => number, none: string): Coloring {
   const classes = 12;
-  const seconds = Array.from({ length: graph.count }, (_, b) => graph.recomputeSeconds(b) ?? 0);
+  const seconds = Array.from({ length: graph.count }, (_, b) => secondsOf(b));
   const logs = seconds.filter((s) => s > 0).map(Math.log);
   const low = logs.reduce((a, b) => Math.min(a, b), Infinity);
   const high = logs.reduce((a, b) => Math.max(a, b), -Infinity);
@@ -129,7 +132,7 @@ function byCost(graph: Graph): Coloring {
   if (logs.length)
     for (let i = 0; i < classes; ++i)
       categories.push({ label: formatSeconds(Math.exp(low + (high - low) * i / (classes - 1))), color: viridis(i / (classes - 1)) });
-  categories.push({ label: "not recomputable, or free", color: NEUTRAL });
+  categories.push({ label: none, color: NEUTRAL });
   for (let b = 0; b < graph.count; ++b)
     of[b] = seconds[b] > 0 && high > low ? Math.round((Math.log(seconds[b]) - low) / (high - low) * (classes - 1))
       : seconds[b] > 0 ? 0 : categories.length - 1;

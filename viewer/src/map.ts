@@ -115,6 +115,13 @@ export class MapView {
     this.changed();
   }
 
+  /// Brings the step onto the screen where it is not, at the same zoom.
+  revealStep(step: number): void {
+    if (step < this.steps.low || step + 1 > this.steps.high)
+      this.steps = moved(this.steps, step + 0.5 - (this.steps.low + this.steps.high) / 2, this.stepLimits());
+    this.changed();
+  }
+
   /// Whether the buffer is on the screen, at least in part.
   shows(b: number): boolean {
     const { graph, persistentBytes } = this.content!;

@@ -30,15 +30,24 @@ interface RawBuffers {
 }
 
 interface RawSteps {
-  name: number[]; source: number[]; phase: number[];
+  name: number[]; source: number[]; module: number[]; phase: number[];
   seconds: number[]; ///< 0: not known
   reads: number[][]; writes: number[][]; ///< buffers
   recomputes: (number | null)[];
 }
 
+/// What a run took, in seconds per step; lists by command.
+export interface Measured {
+  threads: number;
+  steps: number; ///< the times are means of so many
+  input_seconds: number; rest_seconds: number; ///< before and after the commands
+  seconds: number[]; least_seconds: number[]; processor_seconds: number[];
+}
+
 interface RawGraph {
   name: string; step_count: number; live_peak_bytes: number; peak_step: number; lower_bound_bytes: number;
   steps: RawSteps; buffers: RawBuffers;
+  measured?: Measured;
 }
 
 export interface FrontierPoint {
@@ -95,6 +104,7 @@ export class Graph {
   readonly firstRun: Int32Array; ///< the buffer that a recomputed one repeats, or -1
   readonly writers: Lists; ///< steps per buffer
   readonly readers: Lists;
+  readonly measured: Measured | null;
 
   constructor(private readonly raw: RawGraph, private readonly strings: string[]) {
     const buffers = raw.buffers;
@@ -113,6 +123,7 @@ export class Graph {
     this.writers = Lists.invert(raw.steps.writes, this.count);
     this.readers = Lists.invert(raw.steps.reads, this.count);
     this.firstRun = this.findFirstRuns();
+    this.measured = raw.measured ?? null;
   }
 
   /// Bytes per step of the buffers that `counts`.
@@ -171,8 +182,16 @@ export class Graph {
   }
 
   stepName(step: number): string { return this.strings[this.raw.steps.name[step]] ?? ""; }
+  stepModule(step: number): string { return this.strings[this.raw.steps.module[step]] ?? ""; }
+  writesOf(step: number): number[] { return this.raw.steps.writes[step] ?? []; }
   phaseOf(step: number): string { return this.strings[this.raw.steps.phase[step]] ?? ""; }
   stepSeconds(step: number): number { return this.raw.steps.seconds[step] ?? 0; }
+
+  /// What the command took that makes the buffer, the first that writes it; 0 where that is not known.
+  makingSeconds(b: number): number {
+    const writers = this.writers.of(b);
+    return this.measured && writers.length ? this.measured.seconds[writers[0]] : 0;
+  }
 
   /// Buffers live at `step`, largest first, ties in the plan's order.
   liveAt(step: number): number[] {
@@ -188,6 +207,7 @@ export interface Plan {
   label: string;
   summary: Summary;
   graphs: Graph[];
+  measuredGraph: number; ///< the one whose commands' times a run has measured, or -1
 }
 
 export interface Picture {
@@ -220,7 +240,8 @@ export function openPicture(raw: RawPicture): Picture {
     plan.graphs.forEach((graph, i) => Object.defineProperty(graphs, i, {
       enumerable: true, get: () => made[i] ??= new Graph(graph, raw.strings),
     }));
-    return { label: plan.label, summary: plan.summary, graphs };
+    return { label: plan.label, summary: plan.summary, graphs,
+      measuredGraph: plan.graphs.findIndex((graph) => graph.measured) };
   });
   return { plans, frontier: raw.frontier ?? null, compare: raw.compare ?? false };
 }

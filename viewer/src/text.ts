@@ -38,7 +38,7 @@ export function formatSeconds(seconds: number): string {
   if (seconds === 0)
     return "0 s";
   for (const [size, name] of units)
-    if (seconds >= size)
+    if (seconds >= 0.9995 * size) // what rounds to 1,000 of the next is 1 of this
       return `${(seconds / size).toPrecision(3).replace(/e\+?(\d+)$/, "e$1")} ${name}`;
   return `${(seconds / 1e-9).toPrecision(2)} ns`;
 }
