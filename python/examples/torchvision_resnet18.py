@@ -17,7 +17,7 @@ def main() -> None:
     torch.manual_seed(0)
     module = torchvision.models.resnet18(num_classes=10)
     batches = [(torch.randn(16, 3, 64, 64), torch.randint(0, 10, (16,))) for _ in range(3)]
-    optimizer = torch.optim.SGD(module.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.001, momentum=0.9, weight_decay=1e-4)
     criterion = torch.nn.CrossEntropyLoss()
 
     step = stowage.compile(module, batches[0][0], loss=criterion, optimizer=optimizer, check=True)
