@@ -273,7 +273,9 @@ Json toJsonValue(const Plan &plan) {
 }
 
 Plan planFrom(const JsonNode &node) {
-  if (int64_t format = node.count("format"); format != kPlanFormat)
+  // The first format had no number.
+  bool isFirst = !node.has("format") && node.has("arena_bytes");
+  if (int64_t format = isFirst ? 1 : node.count("format"); format != kPlanFormat)
     node.fail("format", "expected " + std::to_string(kPlanFormat) + ", found " +
                             std::to_string(format) +
                             (format > kPlanFormat ? ": written by a newer stowage"

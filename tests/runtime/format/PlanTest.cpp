@@ -203,6 +203,8 @@ TEST(PlanTest, OtherFormats) {
             "plan: format: expected 2, found 3: written by a newer stowage");
   EXPECT_EQ(errorOf({{"format", 1}}),
             "plan: format: expected 2, found 1: written by an older stowage; plan again");
+  EXPECT_EQ(errorOf({{"arena_bytes", 64}}),
+            "plan: format: expected 2, found 1: written by an older stowage; plan again");
   EXPECT_EQ(errorOf({{"model", "x"}}), "plan: format: this key is missing");
 }
 
