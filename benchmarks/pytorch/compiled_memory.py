@@ -98,7 +98,7 @@ def replay(recorded: Recorded, optimizer_text: str) -> int:
     inputs = [twin(tensor) for tensor in given]
     twins = {key(tensor): twin for tensor, twin in zip(given, inputs)}
     parameters = [torch.nn.Parameter(twins[key(p)]) for p in recorded.parameters]
-    optimizer = make_optimizer(optimizer_text, parameters)
+    optimizer = make_optimizer(optimizer_text, ((str(i), p) for i, p in enumerate(parameters)))
     places = {key(tensor): place for place, tensor in enumerate(gave) if isinstance(tensor, torch.Tensor)}
     with LiveBytes() as tracker:
         tracker.add((inputs, parameters))

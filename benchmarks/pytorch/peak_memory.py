@@ -75,7 +75,7 @@ class LiveBytes(TorchDispatchMode):
 def measure(name: str, batch: int, optimizer_text: str) -> int:
     spec = MODELS[name]
     module = spec.build().train().to("meta")
-    optimizer = make_optimizer(optimizer_text, list(module.parameters()))
+    optimizer = make_optimizer(optimizer_text, module.named_parameters())
     x = torch.empty(batch, *spec.sample, device="meta")
     y = torch.empty(batch, dtype=torch.int64, device="meta")
     with LiveBytes() as tracker:

@@ -46,7 +46,7 @@ def make_step(name: str, batch: int, optimizer_text: str, mode: str = "eager") -
     spec = MODELS[name]
     torch.manual_seed(0)
     module = spec.build().train()
-    optimizer = make_optimizer(optimizer_text, list(module.parameters()))
+    optimizer = make_optimizer(optimizer_text, module.named_parameters())
     x = torch.randn(batch, *spec.sample)
     y = torch.randint(0, spec.classes, (batch,))
     if mode == "channels-last":
