@@ -76,7 +76,9 @@ def fresh_case(name: str) -> Any:
 
 
 def compare(name: str, args: argparse.Namespace) -> None:
-    steps = {"Stowage": our_step(fresh_case(name), args.stowage, args.threads)}
+    case = fresh_case(name)
+    batch = "x".join(map(str, next(iter(case.inputs.values())).shape))
+    steps = {"Stowage": our_step(case, args.stowage, args.threads)}
     for mode in args.peers.split(","):
         steps[mode] = peer_step(fresh_case(name), mode)
     for step in steps.values():
@@ -89,10 +91,9 @@ def compare(name: str, args: argparse.Namespace) -> None:
             wall[side].append(one)
             processor[side].append(other)
     ours, ours_processor = statistics.median(wall["Stowage"]), statistics.median(processor["Stowage"])
-    batch = next(iter(fresh_case(name).inputs.values())).shape
     for side in list(steps)[1:]:
         theirs, theirs_processor = statistics.median(wall[side]), statistics.median(processor[side])
-        print(f"| {name} | {'x'.join(map(str, batch))} | {side} | {ours:.2f} | {theirs:.2f} | **{ours / theirs:.2f}** "
+        print(f"| {name} | {batch} | {side} | {ours:.2f} | {theirs:.2f} | **{ours / theirs:.2f}** "
               f"| {ours_processor / theirs_processor:.2f} |", flush=True)  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _tool
 from ._library import Library, Model
-from ._specs import is_trained
+from ._specs import trained_names
 
 # A gradient is read off the state: the step subtracts RATE times it. With a large power of two, rounding the new value
 # costs a relative error of the gradient, not one of the parameter.
@@ -154,9 +154,8 @@ def initializers_of(path: Any) -> "set[str]":
 
 def frozen_flags(module: Any, path: Any, optimizer: Any = "sgd") -> "list[str]":
     """--freeze for the parameters that the module or the optimizer does not train."""
-    held = initializers_of(path)
-    every = module.named_parameters(remove_duplicate=False)
-    frozen = [name for name, parameter in every if not is_trained(optimizer, parameter) and name in held]
+    held, trained = initializers_of(path), trained_names(optimizer, module)
+    frozen = [name for name, _ in module.named_parameters(remove_duplicate=False) if name not in trained and name in held]
     return [f"--freeze={','.join(frozen)}"] if frozen else []
 
 

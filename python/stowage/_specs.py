@@ -85,11 +85,11 @@ def optimizer_flags(optimizer: Any, module: Any = None) -> "list[str]":
     return [f"--optimizer={name}:{','.join(words)}", *_group_flags(kind, groups, module)]
 
 
-def is_trained(optimizer: Any, parameter: Any) -> bool:
-    """True for what a step changes: with an optimizer of torch.optim only what that one has."""
-    if isinstance(optimizer, str):
-        return parameter.requires_grad
-    return parameter.requires_grad and any(parameter is held for group in optimizer.param_groups for held in group["params"])
+def trained_names(optimizer: Any, module: Any) -> "set[str]":
+    """The parameters that a step changes, by all of their names: with an optimizer of torch.optim only what that one has."""
+    held = None if isinstance(optimizer, str) else {id(p) for group in optimizer.param_groups for p in group["params"]}
+    return {name for name, parameter in module.named_parameters(remove_duplicate=False)
+            if parameter.requires_grad and (held is None or id(parameter) in held)}  # fmt: skip
 
 
 def _check_group(kind: str, group: "dict[str, Any]", base: "dict[str, Any]") -> None:

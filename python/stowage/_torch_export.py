@@ -82,26 +82,22 @@ def _needs_torch() -> None:
         raise ExportError("exporting needs the package onnxscript; pip install stowage[torch]") from None
 
 
-def _map_tensors(value: Any, function: "Callable[[Any], Any]") -> Any:
-    """The structure with `function` of each tensor with a batch in its place; None for all else that is no container."""
+def _map_tensors(value: Any, of_batch: "Callable[[Any], Any]", of_other: "Callable[[Any], Any]") -> Any:
+    """The structure with `of_batch` of each tensor with a batch in its place, and `of_other` of all else that is no container."""
     import torch
 
     if isinstance(value, (tuple, list)):
-        return type(value)(_map_tensors(entry, function) for entry in value)
+        return type(value)(_map_tensors(entry, of_batch, of_other) for entry in value)
     if isinstance(value, Mapping):
-        return {key: _map_tensors(entry, function) for key, entry in value.items()}
-    return function(value) if isinstance(value, torch.Tensor) and value.dim() > 0 else None
+        return {key: _map_tensors(entry, of_batch, of_other) for key, entry in value.items()}
+    return (of_batch if isinstance(value, torch.Tensor) and value.dim() > 0 else of_other)(value)
 
 
 def _two_rows(value: Any) -> Any:
     """A batch of one as a batch of two: torch.export takes a dimension of 1 for a constant."""
     import torch
 
-    if isinstance(value, (tuple, list)):
-        return type(value)(_two_rows(entry) for entry in value)
-    if isinstance(value, Mapping):
-        return {key: _two_rows(entry) for key, entry in value.items()}
-    return torch.cat([value, value]) if isinstance(value, torch.Tensor) and value.dim() > 0 else value
+    return _map_tensors(value, lambda tensor: torch.cat([tensor, tensor]), lambda other: other)
 
 
 def _tidy(model: Any) -> None:
@@ -142,7 +138,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
         if batch_of(arguments, named) == 1:
             export_arguments, export_named = _two_rows(arguments), _two_rows(named)
         batch = torch.export.Dim("batch")
-        shapes = _map_tensors(_bound_arguments(module, arguments, named), lambda tensor: {0: batch})
+        shapes = _map_tensors(_bound_arguments(module, arguments, named), lambda tensor: {0: batch}, lambda other: None)
     modes = {name: child.training for name, child in module.named_modules()}
     try:
         module.train()
