@@ -1,10 +1,9 @@
 // What the kernels of a step take on this machine, measured one by one.
 //
-//   train graph                      measured                                 train graph again
-//   %1 = conv2d %x, %w               graph 0: conv2d alone     1.20 ms        %1 = conv2d
-//   {stow.cost_ns = 1200000} %2 = map %1                      graph 1: map alone        0.31 ms %2
-//   = map    {stow.cost_ns = 310000} %3 = conv2d %2, %w  (the same) %3 = conv2d {stow.cost_ns =
-//   1200000}
+//   train graph            measured                          train graph again
+//   %1 = conv2d %x, %w     graph 0: conv2d alone  1.20 ms    %1 = conv2d {stow.cost_ns = 1200000}
+//   %2 = map %1            graph 1: map alone     0.31 ms    %2 = map    {stow.cost_ns = 310000}
+//   %3 = conv2d %2, %w     (the same as %1)                  %3 = conv2d {stow.cost_ns = 1200000}
 //
 // Ops that are the same on the same shapes and layouts are measured once. Each becomes a graph of
 // its own that is packed and compiled as in the step and run in an arena that holds its operands,

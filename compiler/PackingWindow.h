@@ -1,10 +1,10 @@
 // Where packing needs more than the sum of live bytes: plan again with less room there.
 //
-//   bytes                 ____ arena            The steps in which some buffer lies above `target`
-//   are target  ____/\____/##\____                  the window (#). Its ops are given the overshoot
-//   as
-//          /                  \                 scratch, so that the schedule frees as much there.
-//         +----------[  ]------+-> step
+//   arena                 ##             The steps in which some buffer lies above `target`
+//   target  .............####.......     are the window (#). Its ops are given the overshoot
+//              ___/\____/    \___        as scratch, so that the schedule frees as much
+//             /                  \       there.
+//           +-------------[  ]----+-> step
 #pragma once
 
 #include "passes/solvers/schedule/PlanSchedule.h"

@@ -3,9 +3,10 @@
 //   pytorch   what torch.nn modules do: weights of convolutions and linear layers and their biases
 //             U(-b, b) with b = 1 / sqrt(fan in); batch norm 1 and 0; PRelu slope 0.25
 //   kaiming   weights N(0, sqrt(2 / fan in)) (He et al. 2015, forward), biases 0
-//   xavier    weights U(-b, b) with b = sqrt(6 / (fan in + fan out)) (Glorot & Bengio 2010), biases
-//   0 normal    weights N(0, stddev), 0.02 unless given as normal:stddev; biases 0 uniform weights
-//   U(-bound, bound), 0.05 unless given as uniform:bound; biases 0
+//   xavier    weights U(-b, b) with b = sqrt(6 / (fan in + fan out)) (Glorot & Bengio 2010),
+//             biases 0
+//   normal    weights N(0, stddev), 0.02 unless given as normal:stddev; biases 0
+//   uniform   weights U(-bound, bound), 0.05 unless given as uniform:bound; biases 0
 // Norm scales, running variances and other factors start at 1, shifts and running means at 0.
 #pragma once
 

@@ -5,8 +5,7 @@
 // not sigmoid(x) as well; GELU saves x and neither x / sqrt 2 nor 1 + erf. Which values to save is
 // a minimum cut between what kernels of the backward read (D) and what no cheap kernel makes (O):
 //
-//   conv -> x (O) --+--> [sigmoid] -> s (D) --+--> [mul] -> y         bytes: cut {x} instead of {x,
-//   s}
+//   conv -> x (O) --+--> [sigmoid] -> s (D) --+--> [mul] -> y       cut {x} instead of {x, s}
 //                   |                         |
 //                   +-------------------------+
 //

@@ -2,7 +2,7 @@
 // forward graph.
 //
 //   forward   [ segment 0 ] c1 [ segment 1 ] c2 [ last segment ]        c1, c2: the only values
-//   that backward                                    [ last segment ]        cross, kept
+//   backward                                    [ last segment ]        that cross, kept
 //             [ segment 1 again ] [ its backward ]
 //             [ segment 0 again ] [ its backward ]
 //

@@ -5,10 +5,10 @@
 // takes none. Its storages are not buffers but pieces of content: bytes that one op writes, and
 // that all values which may show them read.
 //
-//   x = f()               content of x      [ x0 | x1 ]        two pieces: g reads one of them
-//   s = slice x           content of s      [ x0 ]             a view of x, or a copy: the same
-//   bytes z = g(s)              content of z      [ z0 ] y = concat s', z      content of y      [
-//   y0 | z0 ]        z0: inside y or copied, y0: a copy
+//   x = f()             content of x  [ x0 | x1 ]    two pieces: g reads one of them
+//   s = slice x         content of s  [ x0 ]         a view of x, or a copy: the same bytes
+//   z = g(s)            content of z  [ z0 ]
+//   y = concat s', z    content of y  [ y0 | z0 ]    z0: inside y or copied, y0: a copy
 //
 // Why its bounds hold: a piece is in memory from its op's run to its last read before the next run.
 // In any placed plan some buffer holds its bytes then, own or copied; different pieces are

@@ -9,9 +9,8 @@
 //  - no arena exceeds its budget, and none is smaller than the lower bound, nor any plan faster
 //    than the bound for its budget, in its time or in the share of it that runs things again;
 //  - where nothing is joined or sliced a smaller budget gives no larger arena and no less time.
-//  What
-//    is joined or sliced is placed anew for every order, which may save copies: there points of the
-//    frontier alone have that order.
+//    What is joined or sliced is placed anew for every order, which may save copies: there points
+//    of the frontier alone have that order.
 //  - run, with every buffer filled with NaN at its death, they give the reference's losses, state
 //    and outputs bit for bit.
 #include "compiler/Budget.h"

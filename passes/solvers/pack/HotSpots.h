@@ -1,11 +1,12 @@
 // Lowering a packing whose top is reached at few places in time.
 //
-//   bytes        load              A million buffers with short lives crowd at a few instants only.
-//     ^      +--+            <- target   An allocator that knows nothing of the future packs all
-//     the |   +--+##+-+   +-+        rest below the target; what lies above it is repaired where it
-//     | +-+###### +---+ +--      lies: the buffers of the crowded sections (#) are packed anew by
-//     +-------------------> time     the canonical search, as if alone, and their neighbours in
-//         hot                    time are put around them, first fit. Everything else stays.
+//   bytes
+//     ^      +--+                  A million buffers with short lives crowd at a few instants only.
+//     |......|##|......... target  An allocator that knows nothing of the future packs all the rest
+//     |   +--+##+-+   +-+          below the target; what lies above it is repaired where it lies:
+//     | +-+  ####  +--+ +--        the buffers of the crowded sections (#) are packed anew by the
+//     +-------------------> time   canonical search, as if alone, and their neighbours in time are
+//            hot                   put around them, first fit. Everything else stays.
 #pragma once
 
 #include "passes/solvers/pack/Model.h"

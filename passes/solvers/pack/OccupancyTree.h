@@ -3,7 +3,7 @@
 // A segment tree over the sections. Each node keeps two sets of byte ranges, coalesced:
 //   cover  the union of all placed pieces that touch the node's sections;
 //   span   the union of those that fill all of the node's sections, stored at the highest such
-//   node.
+//          node.
 // The bytes taken in [begin, end) are the union of `cover` over the O(log s) nodes that make up
 // [begin, end) and `span` over their ancestors. Dense packings coalesce into few ranges, so a
 // query costs about O(log s) whatever the number of overlapping buffers.

@@ -5,8 +5,9 @@
 //     |   | y |        |   begins. The base of b less that of r must not lie in two open intervals,
 //     |   +---+        |   one for each two pieces that meet in time (intervals that overlap are
 //     |   | b |   r    |   joined): b lies under x, between the two, or over y. Intervals are
-//     widened |   +---+        |   to what both alignments permit. |   | x |        | |
-//     +---+--------+
+//     |   +---+        |   widened to what both alignments permit.
+//     |   | x |        |
+//     |   +---+--------+
 //     +--------------------> time
 //
 // A node holds, for all pairs of storages and the ground, how far the base of one is at least above

@@ -6,10 +6,11 @@
 //
 //   R_k(t) <= S_{k-1}(b) + R_k(producer of b)       for every input b of t
 //   S_k(a) <= S_{k-1}(a) + R_k(producer of a)
-//   R_k(v_k) = 1;  R_j(v_k) = 0 for j < k;  R_j(d) = 0 for j <= k and every strict descendant d of
-//   v_k sum_k R_k(t) >= 1, within the first k phases for ancestors of v_k; = 1 if t may not run
-//   again kept values are in memory after the last phase bytes of S_k beside v_k's inputs, outputs
-//   and workspace <= budget
+//   R_k(v_k) = 1;  R_j(v_k) = 0 for j < k
+//   R_j(d) = 0 for j <= k and every strict descendant d of v_k
+//   sum_k R_k(t) >= 1, within the first k phases for ancestors of v_k; = 1 if t may not run again
+//   kept values are in memory after the last phase
+//   bytes of S_k beside v_k's inputs, outputs and workspace <= budget
 //
 // so the least cost of R is a lower bound on its time, whatever the order and the repeats; cut
 // bounds are its relaxation for K = 1.

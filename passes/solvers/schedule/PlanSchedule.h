@@ -11,12 +11,11 @@
 // budget, but takes only one that lies between what its ancestors took for more and for less
 // memory:
 //
-//   time ^  X lower ancestor's answer (fits)        A budget between the two ancestors is answered
-//        |    +-----------+                         from inside the box, whoever asks and in
-//        whatever |    | this node |                         order. So a smaller budget never gives
-//        a larger |    +-----------+                         peak nor less time, on problems of any
-//        size, and |                 X upper ancestor's       an answer never depends on earlier
-//        questions.
+//   time ^  X lower ancestor's answer (fits)       A budget between the two ancestors is answered
+//        |    +-----------+                        from inside the box, whoever asks and in whatever
+//        |    | this node |                        order. So a smaller budget never gives a larger
+//        |    +-----------+                        peak nor less time, on problems of any size, and
+//        |                 X upper ancestor's      an answer never depends on earlier questions.
 //        +---------------------------------> peak
 //
 // A node that finds nothing ends the walk: no smaller budget is tried, and answers for larger

@@ -1,11 +1,11 @@
 // A schedule under local search: runs in slots, bytes per slot in a profile.
 //
-//   slot     0   1   2   3   4   5   6   7        There are four slots per run or more, so that a
-//   run      a   .   b   c   .   a   d   .        run can be added between two others. An empty
-//   slot a        [-----------]       [---]            has the bytes that are live across it.
+//   slot     0   1   2   3   4   5   6   7       There are four slots per run or more, so that a
+//   run      a   .   b   c   .   a   d   .       run can be added between two others. An empty slot
+//   a        [-----------]       [---]           has the bytes that are live across it.
 //
-// Adding or removing one run changes the intervals of its outputs and of its inputs only: O(degree
-// * log slots). The tree's root is the peak.
+// Adding or removing one run changes the intervals of its outputs and of its inputs only:
+// O(degree * log slots). The tree's root is the peak.
 #pragma once
 
 #include "passes/solvers/schedule/Core.h"
