@@ -4,7 +4,7 @@
 // of the time of any plan. A vertical line marks the size below which no plan exists. Labels stand
 // at the axes and in the legend only, so that none can overlap another. Readers choose between
 // light and dark themselves.
-#include "compiler/Planning.h"
+#include "compiler/FrontierReport.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,8 @@
 #include "compiler/Infeasible.h"
 
-#include "compiler/Planning.h"
+#include "compiler/Pipeline.h"
 #include "passes/memory/DescribePlan.h"
+#include "passes/plan/MaxBatch.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/report/Remedies.h"
 
@@ -60,7 +61,9 @@ BatchRemedy smallerBatch(mlir::MLIRContext &context, const Plan &plan,
   const auto guess = static_cast<int64_t>(share * static_cast<double>(batch));
   BatchAnswer found;
   try {
-    found = findSomeBatch(context, options, budget, std::min(guess, batch - 1));
+    mlir::ScopedDiagnosticHandler silent(&context,
+                                         [](mlir::Diagnostic &) { return mlir::success(); });
+    found = findSomeBatch(aboutBatches(context, options, budget), std::min(guess, batch - 1));
   } catch (const Error &error) {
     if (error.kind() != ErrorKind::BadInput)
       throw;
@@ -95,10 +98,6 @@ std::vector<Remedy> remedies(const Plan &plan, const CompileOptions &options, By
 }
 
 } // namespace
-
-Bytes budgetBytes(const ByteBudget &budget, Bytes keepAllBytes) {
-  return budget.bytes ? *budget.bytes : schedule::percentOf(keepAllBytes, *budget.peakPercent);
-}
 
 Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const CompileOptions &options,
                  Bytes budget) {

@@ -2,10 +2,10 @@
 
 #include "codegen/host/LoadedObject.h"
 #include "codegen/host/ProgramBuilder.h"
-#include "compiler/Pipeline.h"
 #include "ir/Stow.h"
 #include "passes/memory/Liveness.h"
 #include "passes/order/CostModel.h"
+#include "passes/plan/Stages.h"
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/Json.h"

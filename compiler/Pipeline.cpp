@@ -3,7 +3,6 @@
 #include "compiler/CheckTypes.h"
 
 #include "codegen/host/HostTarget.h"
-#include "compiler/Budget.h"
 #include "compiler/DeviceProfile.h"
 #include "compiler/Infeasible.h"
 #include "compiler/MeasuredCosts.h"
@@ -14,9 +13,9 @@
 #include "passes/autodiff/Passes.h"
 #include "passes/fuse/Passes.h"
 #include "passes/layout/Passes.h"
-#include "passes/memory/DescribePlan.h"
 #include "passes/memory/Passes.h"
-#include "passes/order/Passes.h"
+#include "passes/plan/Stages.h"
+#include "passes/plan/TimedPlan.h"
 #include "passes/rewrite/Passes.h"
 #include "passes/verify/Passes.h"
 #include "runtime/base/AtomicFile.h"
@@ -50,14 +49,6 @@ void StageTimer::stop() {
     seconds[current].second +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
   running = false;
-}
-
-void runStage(ModuleOp module, const char *stage,
-              llvm::function_ref<void(PassManager &)> addPasses) {
-  PassManager manager(module.getContext());
-  addPasses(manager);
-  if (failed(manager.run(module)))
-    throw Error::badInput(std::string("compilation stopped in stage ") + stage);
 }
 
 OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &options,
@@ -182,16 +173,16 @@ StepChoice choosePlan(mlir::MLIRContext &context, BudgetPlanner &planner,
   if (!options.memoryBudget) {
     StepChoice choice = BudgetPlanner::copyOf(
         options.checkpoint == "none" ? planner.keepAll() : planner.checkpointed());
-    reportRefusals(planner, std::nullopt);
+    reportRefusals(planner.refusals(), std::nullopt);
     return choice;
   }
   const Bytes budget = budgetBytes(*options.memoryBudget, planner.keepAll().arenaBytes);
   if (std::optional<StepChoice> choice = planner.plan(budget)) {
-    reportRefusals(planner, std::nullopt);
+    reportRefusals(planner.refusals(), std::nullopt);
     return std::move(*choice);
   }
   planner.smallest(); // may come across more that is refused
-  reportRefusals(planner, budget);
+  reportRefusals(planner.refusals(), budget);
   throw infeasible(context, planner, options, budget);
 }
 
@@ -223,35 +214,6 @@ void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOp
 
 } // namespace
 
-Plan planOf(ModuleOp placed, const CostModel &costs) {
-  // Measured times are those of the training step alone.
-  Plan plan = describePlan(placed, [&](Operation *op) {
-    const bool isKnown =
-        !costs.measured || op->getParentOfType<func::FuncOp>().getSymName() == "train";
-    return isKnown ? static_cast<double>(costs.costOf(op)) / 1e9 : 0;
-  });
-  CostModel::GraphTime time;
-  if (auto graph = placed.lookupSymbol<func::FuncOp>("train"))
-    time = costs.timeOf(graph);
-  plan.extraTimeFraction =
-      time.once > 0 ? static_cast<double>(time.again) / static_cast<double>(time.once) : 0;
-  plan.stepSeconds = static_cast<double>(time.total()) * 1e-9;
-  plan.costSource = (costs.measured ? "" : "roofline of ") + costs.device;
-  return plan;
-}
-
-void addSharePasses(PassManager &manager) {
-  manager.addPass(createPlaceInsidePass());
-  manager.addPass(createShareInPlacePass());
-  manager.addPass(createVerifyOrderedPass());
-}
-
-// F2 -> F3: every buffer gets its place. Beyond this point, every offset is final.
-void addPlacePasses(PassManager &manager, PackBuffersPassOptions options) {
-  manager.addPass(createPackBuffersPass(options));
-  manager.addPass(createVerifyPlacedPass());
-}
-
 std::string refusedPathOf(const CompileOptions &options) {
   const std::string beside = options.outputPath.empty()
                                  ? std::filesystem::path(options.modelPath).filename().string()
@@ -259,8 +221,7 @@ std::string refusedPathOf(const CompileOptions &options) {
   return beside + ".refused.mlir";
 }
 
-void reportRefusals(const BudgetPlanner &planner, std::optional<Bytes> unmetBudget) {
-  const std::vector<Refusal> &refusals = planner.refusals();
+void reportRefusals(const std::vector<Refusal> &refusals, std::optional<Bytes> unmetBudget) {
   if (refusals.empty())
     return;
   auto wouldDo = [&](const Refusal &refusal) { return refusal.arenaBytes <= *unmetBudget; };
@@ -306,6 +267,19 @@ OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &op
   runStage(*compiled.module, "order",
            [&](PassManager &manager) { addKernelPasses(manager, target); });
   return std::move(compiled.module);
+}
+
+BatchQuestion aboutBatches(MLIRContext &context, const CompileOptions &options, Bytes budget) {
+  BatchQuestion question;
+  question.stepAt = [&context, &options](int64_t batch) {
+    CompileOptions sized = options;
+    sized.import.batch = batch;
+    return prepareStep(context, sized);
+  };
+  question.costs = loadDevice(options.device, options.threads);
+  question.budget = budget;
+  question.candidates.refusedPath = refusedPathOf(options);
+  return question;
 }
 
 CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, StageTimer &timer,

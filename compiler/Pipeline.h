@@ -1,16 +1,15 @@
 // The compiler as a story: from a model file to the placed form.
 #pragma once
 
-#include "compiler/Budget.h"
 #include "compiler/Options.h"
-#include "passes/memory/Passes.h"
 #include "passes/order/CostModel.h"
+#include "passes/plan/Budget.h"
+#include "passes/plan/MaxBatch.h"
 #include "runtime/format/Plan.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "mlir/Pass/PassManager.h"
 
 #include <chrono>
 #include <string>
@@ -44,30 +43,16 @@ struct CompiledPlan {
 mlir::OwningOpRef<mlir::ModuleOp> loadModel(mlir::MLIRContext &context,
                                             const CompileOptions &options, ImportReport &tensors);
 
-/// Runs passes on a module. Throws Error naming `stage` when one fails.
-void runStage(mlir::ModuleOp module, const char *stage,
-              llvm::function_ref<void(mlir::PassManager &)> addPasses);
-
-/// In-place sharing on an ordered step whose state is bound, and the check of the ordered form.
-void addSharePasses(mlir::PassManager &manager);
-
-/// F2 -> F3: every buffer gets its place. Beyond this point, every offset is final.
-void addPlacePasses(mlir::PassManager &manager, PackBuffersPassOptions options = {});
-
 /// What the ops of a prepared step cost: by `options.profile`, which annotates them, or by the
 /// device's profile. Throws Error.
 CostModel weighStep(mlir::ModuleOp prepared, const CompileOptions &options);
-
-/// The plan of a placed step with its times by `costs`. What needs other plans, as the arena
-/// without recomputation, is left to the caller.
-Plan planOf(mlir::ModuleOp placed, const CostModel &costs);
 
 /// Where a plan that the checks refuse is written: beside the output, or in the working folder.
 std::string refusedPathOf(const CompileOptions &options);
 
 /// What the checks refused is no plan, but a defect to be reported: a warning, or Error(Internal)
 /// where a refused plan might have met the budget that no other met.
-void reportRefusals(const BudgetPlanner &planner, std::optional<Bytes> unmetBudget);
+void reportRefusals(const std::vector<Refusal> &refusals, std::optional<Bytes> unmetBudget);
 
 /// Writes --save-problem. Throws Error(BadInput).
 void saveProblem(const BudgetPlanner &planner, const CompileOptions &options);
@@ -75,6 +60,10 @@ void saveProblem(const BudgetPlanner &planner, const CompileOptions &options);
 /// The model up to the step form, fused, with layouts and workspaces: what BudgetPlanner takes.
 mlir::OwningOpRef<mlir::ModuleOp> prepareStep(mlir::MLIRContext &context,
                                               const CompileOptions &options);
+
+/// What passes/plan asks about other batches of a model: its prepared steps. `context` and
+/// `options` must outlive the question.
+BatchQuestion aboutBatches(mlir::MLIRContext &context, const CompileOptions &options, Bytes budget);
 
 /// Runs the pipeline up to `options.stopAfter` (Program stops at Placed: code is the caller's).
 /// Throws Error after diagnostics have been printed. `planning` is for tests.

@@ -1,10 +1,9 @@
 // `stowage frontier` and `stowage max-batch`.
 #include "compiler/Commands.h"
-#include "compiler/DeviceProfile.h"
-#include "compiler/Infeasible.h"
+#include "compiler/FrontierReport.h"
 #include "compiler/Pipeline.h"
-#include "compiler/Planning.h"
 #include "compiler/Registration.h"
+#include "runtime/base/Error.h"
 #include "runtime/program/Flags.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -39,7 +38,7 @@ int frontierCommand(const std::vector<std::string> &arguments) {
   Frontier frontier =
       findFrontier(planner, costs, step, format == "html" ? KeepPlans::Yes : KeepPlans::No);
   frontier.model = std::filesystem::path(options.modelPath).filename().string();
-  reportRefusals(planner, std::nullopt);
+  reportRefusals(planner.refusals(), std::nullopt);
   writeReport(renderFrontier(frontier, format), options.outputPath);
   return 0;
 }
@@ -61,7 +60,8 @@ int maxBatchCommand(const std::vector<std::string> &arguments) {
   const Bytes budget = *options.memoryBudget->bytes;
   MLIRContext context;
   prepareContext(context);
-  BatchAnswer answer = findMaxBatch(context, options, budget, limit);
+  BatchAnswer answer = findMaxBatch(aboutBatches(context, options, budget), limit);
+  reportRefusals(answer.refusals, std::nullopt);
   if (answer.batch == 0)
     throw Error::infeasible("STOW1001: not even a batch of 1 fits " + formatBytesExact(budget) +
                             "; the smallest arena found for it is " +

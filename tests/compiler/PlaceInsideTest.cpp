@@ -1,6 +1,5 @@
 // Tests that concat by construction and slices as views change where values lie and nothing else:
 // the same steps, trained with and without stow-place-inside, end in the same bits.
-#include "compiler/Budget.h"
 #include "compiler/DeviceProfile.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
@@ -9,6 +8,8 @@
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/order/Passes.h"
+#include "passes/plan/Budget.h"
+#include "passes/plan/Stages.h"
 #include "passes/verify/Passes.h"
 #include "tests/compiler/TrainPlaced.h"
 

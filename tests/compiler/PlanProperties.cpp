@@ -13,12 +13,13 @@
 //    of the frontier alone have that order.
 //  - run, with every buffer filled with NaN at its death, they give the reference's losses, state
 //    and outputs bit for bit.
-#include "compiler/Budget.h"
 #include "compiler/DeviceProfile.h"
 #include "compiler/Pipeline.h"
-#include "compiler/Planning.h"
 #include "compiler/Registration.h"
-#include "passes/order/Passes.h"
+#include "passes/memory/Passes.h"
+#include "passes/plan/Budget.h"
+#include "passes/plan/Frontier.h"
+#include "passes/plan/Stages.h"
 #include "passes/verify/Passes.h"
 #include "runtime/base/Error.h"
 #include "tests/compiler/RandomNet.h"
@@ -129,10 +130,7 @@ private:
   OwningOpRef<ModuleOp> placed(const std::string &mode) {
     OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
     runStage(*module, "test", [&](PassManager &manager) {
-      CheckpointPassOptions options;
-      options.mode = mode == "sqrt" ? mode : "none";
-      manager.addPass(createCheckpointPass(options));
-      manager.addPass(createBindStatePass());
+      addBindPasses(manager, mode == "sqrt" ? mode : "none");
       if (mode == "copied") {
         manager.addPass(createShareInPlacePass());
         manager.addPass(createVerifyOrderedPass());

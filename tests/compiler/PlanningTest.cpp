@@ -1,10 +1,7 @@
-// Tests the parts of budget planning that need no model: profiles, windows, the frontier's text.
-#include "compiler/Planning.h"
+// Tests the reports of planning that need no model: profiles, the frontier's text and picture.
 #include "compiler/DeviceProfile.h"
-#include "compiler/Infeasible.h"
-#include "compiler/PackingWindow.h"
-#include "ir/plan/schedule/Generate.h"
-#include "ir/plan/schedule/Verify.h"
+#include "compiler/FrontierReport.h"
+#include "runtime/base/Error.h"
 
 #include <fstream>
 #include <gmock/gmock.h>
@@ -47,39 +44,6 @@ TEST(DeviceProfile, FaultsNameTheKey) {
   EXPECT_EQ(messageOf(R"({"device": "x", "flops_per_second": {"f32": 1}, "bytes_per_second": 1,
                           "launch_seconds": 1})"),
             "");
-}
-
-TEST(Budget, PercentagesAreOfTheWholeArena) {
-  EXPECT_EQ(budgetBytes(parseByteBudget("70%"), 1000), 700);
-  EXPECT_EQ(budgetBytes(parseByteBudget("33%"), 100), 33);
-  EXPECT_EQ(budgetBytes(parseByteBudget("1KiB"), 5), 1024);
-}
-
-TEST(PackingWindow, LessRoomIsScratchOfTheOpsInTheWindow) {
-  schedule::Problem problem = schedule::unitChainStep(4);
-  schedule::Solution once = schedule::inputOrder(problem);
-  schedule::Problem tighter = withLessRoom(problem, once, {2, 3, 1000}, 7);
-  for (size_t op = 0; op < problem.ops.size(); ++op)
-    EXPECT_EQ(tighter.ops[op].alternatives[0].workspaceBytes,
-              problem.ops[op].alternatives[0].workspaceBytes + (op == 2 || op == 3 ? 7 : 0));
-}
-
-TEST(PackingWindow, ReducesOrFails) {
-  int reduced = 0;
-  for (uint64_t seed = 0; seed < 20; ++seed) {
-    schedule::Problem problem = schedule::generateChainStep(seed, 12);
-    schedule::Solution once = schedule::inputOrder(problem);
-    const Bytes peak = schedule::verify(problem, once).peakBytes;
-    auto solution = reduceTo(problem, once, peak - 1);
-    if (!solution)
-      continue;
-    schedule::Replay replay = schedule::verify(problem, *solution);
-    EXPECT_FALSE(replay.fault) << *replay.fault;
-    EXPECT_LT(replay.peakBytes, peak);
-    ++reduced;
-    EXPECT_FALSE(reduceTo(problem, once, 1)) << "one byte holds nothing";
-  }
-  EXPECT_GE(reduced, 15);
 }
 
 // Tests that the labels of the axes leave room for each other at any size and any time.

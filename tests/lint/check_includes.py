@@ -26,12 +26,13 @@ ARROWS: dict[str, tuple[list[str], bool]] = {
     "passes/solvers": (["runtime/base", "ir/plan"], False),
     "ir": (["runtime/base"], True),
     "passes": (["runtime/base", "runtime/format", "ir", *PURE], True),
+    "passes/plan": (["passes", "runtime/base", "runtime/format", "ir", *PURE], True),
     "codegen": (["ir", "passes/Target.h", "passes/memory", "runtime/base", "runtime/format", "runtime/host",
                  "runtime/cuda"], True),
     "compiler/plan": (PURE, False),
-    "compiler": (["ir", "passes", "codegen", "compiler/plan", *RUNTIME, *PURE], True),
-    "tests": (["ir", "passes", "codegen", "compiler", "compiler/plan", "benchmarks", *RUNTIME, *PURE], True),
-    "benchmarks": (["ir", "passes", "codegen", "compiler", "compiler/plan", "tests", *RUNTIME, *PURE], True),
+    "compiler": (["ir", "passes", "passes/plan", "codegen", "compiler/plan", *RUNTIME, *PURE], True),
+    "tests": (["ir", "passes", "passes/plan", "codegen", "compiler", "compiler/plan", "benchmarks", *RUNTIME, *PURE], True),
+    "benchmarks": (["ir", "passes", "passes/plan", "codegen", "compiler", "compiler/plan", "tests", *RUNTIME, *PURE], True),
     "cmake": ([], True),
 }
 CUDA_ROOMS = ("runtime/cuda", "codegen/cuda", "tests/")

@@ -1,15 +1,12 @@
-#include "compiler/Candidate.h"
+#include "passes/plan/Candidate.h"
 
-#include "compiler/Pipeline.h"
 #include "ir/Stow.h"
 #include "passes/memory/Liveness.h"
-#include "passes/memory/Passes.h"
-#include "passes/verify/Passes.h"
+#include "passes/plan/Stages.h"
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
 
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -73,14 +70,13 @@ StepChoice CandidateMaker::make(const std::string &method, OwningOpRef<ModuleOp>
   auto pack = [&](PassManager &manager) {
     PackBuffersPassOptions options;
     options.work = packingWork;
-    manager.addPass(createPackBuffersPass(options));
+    addPackPasses(manager, options);
   };
   if (auto finding = failureOf(module, pack))
     return refuse(std::move(choice), module, *finding);
   if (options.afterPacking)
     options.afterPacking(module);
-  auto verify = [](PassManager &manager) { manager.addPass(createVerifyPlacedPass()); };
-  if (auto finding = failureOf(module, verify))
+  if (auto finding = failureOf(module, addPlacedChecks))
     return refuse(std::move(choice), module, *finding);
   choice.arenaBytes = bytesAttr(module, kArenaBytesAttr);
   choice.placed = std::move(ordered);

@@ -1,4 +1,4 @@
-#include "compiler/PackingWindow.h"
+#include "passes/plan/PackingWindow.h"
 
 #include "ir/plan/schedule/Verify.h"
 #include "passes/memory/DescribePlan.h"

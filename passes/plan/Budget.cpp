@@ -1,15 +1,12 @@
-#include "compiler/Budget.h"
+#include "passes/plan/Budget.h"
 
-#include "compiler/PackingWindow.h"
-#include "compiler/Pipeline.h"
 #include "ir/Stow.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
-#include "passes/order/Passes.h"
 #include "passes/order/RelaxedProblem.h"
+#include "passes/plan/PackingWindow.h"
+#include "passes/plan/Stages.h"
 #include "runtime/base/Error.h"
-
-#include "mlir/Pass/PassManager.h"
 
 #include <algorithm>
 #include <limits>
@@ -63,6 +60,10 @@ StepChoice &better(StepChoice &first, StepChoice &second) {
 }
 
 } // namespace
+
+Bytes budgetBytes(const ByteBudget &budget, Bytes keepAllBytes) {
+  return budget.bytes ? *budget.bytes : schedule::percentOf(keepAllBytes, *budget.peakPercent);
+}
 
 class BudgetPlanner::Impl {
 public:
@@ -327,12 +328,7 @@ private:
   /// The prepared step, or its segments, with state bound.
   OwningOpRef<ModuleOp> withStateBound(const std::string &checkpoint) const {
     OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
-    runStage(*module, "order", [&](PassManager &manager) {
-      CheckpointPassOptions options;
-      options.mode = checkpoint;
-      manager.addPass(createCheckpointPass(options));
-      manager.addPass(createBindStatePass());
-    });
+    runStage(*module, "order", [&](PassManager &manager) { addBindPasses(manager, checkpoint); });
     return module;
   }
 

@@ -1,13 +1,10 @@
-// The time/memory frontier as points, table, CSV and picture.
+#include "compiler/FrontierReport.h"
+
 #include "compiler/Picture.h"
-#include "compiler/Pipeline.h"
-#include "compiler/Planning.h"
 #include "runtime/base/Error.h"
 
-#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
-#include <tuple>
 
 namespace stow {
 namespace {
@@ -23,11 +20,6 @@ std::string format(const char *pattern, ...) {
   std::vsnprintf(text, sizeof text, pattern, arguments);
   va_end(arguments);
   return text;
-}
-
-double extraPercent(const Frontier &frontier, schedule::Cost time) {
-  auto least = static_cast<double>(frontier.points.front().time);
-  return percent(static_cast<double>(time) - least, least);
 }
 
 namespace {
@@ -62,27 +54,6 @@ std::string renderCsv(const Frontier &frontier) {
   return text;
 }
 
-/// Without points that another one takes less time than, and no larger arena. Where things are
-/// joined and sliced, each order saves copies of its own, so that a plan for less memory may do
-/// both.
-void dropDominated(std::vector<FrontierPoint> &points) {
-  std::sort(points.begin() + 1, points.end(), [](const auto &a, const auto &b) {
-    return std::tie(b.arenaBytes, a.time, b.budgetBytes) <
-           std::tie(a.arenaBytes, b.time, a.budgetBytes);
-  });
-  const std::vector<FrontierPoint> all = points;
-  const auto isDominated = [&](const FrontierPoint &point) {
-    return std::any_of(all.begin(), all.end(), [&](const FrontierPoint &other) {
-      return other.arenaBytes <= point.arenaBytes && other.time < point.time;
-    });
-  };
-  points.erase(std::remove_if(points.begin() + 1, points.end(), isDominated), points.end());
-  const auto isSame = [](const FrontierPoint &a, const FrontierPoint &b) {
-    return a.arenaBytes == b.arenaBytes && a.time == b.time;
-  };
-  points.erase(std::unique(points.begin() + 1, points.end(), isSame), points.end());
-}
-
 } // namespace
 
 std::string drawFrontierPage(const Frontier &frontier) {
@@ -109,43 +80,6 @@ std::string drawFrontierPage(const Frontier &frontier) {
   chart["points"] = std::move(points);
   data.set("frontier", std::move(chart));
   return drawPage(data);
-}
-
-Frontier findFrontier(BudgetPlanner &planner, const CostModel &costs, double stepPercent,
-                      KeepPlans keep) {
-  Frontier frontier;
-  frontier.device = costs.device;
-  frontier.lowerBound = planner.lowerBound();
-  const Bytes full = planner.keepAll().arenaBytes;
-  const auto least = static_cast<double>(planner.keepAll().time);
-  auto add = [&](Bytes budget, const StepChoice &choice) {
-    schedule::Cost bound = planner.timeBound(budget);
-    if (!frontier.points.empty()) // what more memory does not allow, less does not either
-      bound = std::max(bound, frontier.points.back().bound);
-    FrontierPoint point{
-        budget, choice.arenaBytes, choice.livePeakBytes, choice.time, bound, choice.method, Plan()};
-    if (keep == KeepPlans::Yes) {
-      point.plan = planOf(*choice.placed, costs);
-      point.plan.withoutRecomputeBytes = full;
-      point.plan.extraTimeBound = percent(static_cast<double>(bound) - least, least) / 100;
-    }
-    frontier.points.push_back(std::move(point));
-  };
-  for (int i = 0; 100 - stepPercent * i > 0; ++i) {
-    const Bytes budget = schedule::percentOf(full, 100 - stepPercent * i);
-    std::optional<StepChoice> choice = planner.plan(budget);
-    if (!choice)
-      break;
-    if (!frontier.points.empty() && frontier.points.back().arenaBytes == choice->arenaBytes)
-      continue; // an earlier budget gave the same plan
-    add(budget, *choice);
-  }
-  const StepChoice &smallest = planner.smallest();
-  if (frontier.points.empty() || smallest.arenaBytes < frontier.points.back().arenaBytes)
-    if (std::optional<StepChoice> choice = planner.plan(smallest.arenaBytes))
-      add(smallest.arenaBytes, *choice);
-  dropDominated(frontier.points);
-  return frontier;
 }
 
 std::string renderFrontier(const Frontier &frontier, const std::string &format) {

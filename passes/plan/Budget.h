@@ -11,8 +11,8 @@
 // judged by its real arena, packed and verified, not by its sum of live bytes.
 #pragma once
 
-#include "compiler/Candidate.h"
 #include "passes/order/ScheduleProblem.h"
+#include "passes/plan/Candidate.h"
 #include "passes/solvers/schedule/PlanSchedule.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -22,6 +22,10 @@
 #include <vector>
 
 namespace stow {
+
+/// A budget as bytes; a percentage is of `keepAllBytes`, rounded up. Throws Error(BadInput) for
+/// budgets that are not above zero.
+Bytes budgetBytes(const ByteBudget &budget, Bytes keepAllBytes);
 
 struct BudgetOptions {
   double effort = 1; ///< of the schedule search; 0: cuts only

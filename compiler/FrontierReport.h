@@ -1,0 +1,22 @@
+// The time/memory frontier as a table, as CSV, as a chart and as a page for a browser.
+#pragma once
+
+#include "passes/plan/Frontier.h"
+
+#include <string>
+
+namespace stow {
+
+/// A line of a table or picture, as printf makes it; at most 511 characters.
+[[gnu::format(printf, 1, 2)]] std::string format(const char *pattern, ...);
+
+/// As a line chart, an SVG file.
+std::string drawFrontier(const Frontier &frontier);
+
+/// As a page for a browser, with the points' plans.
+std::string drawFrontierPage(const Frontier &frontier);
+
+/// "text", "csv", "svg" or "html". Throws Error(BadInput) on others.
+std::string renderFrontier(const Frontier &frontier, const std::string &format);
+
+} // namespace stow

@@ -1,0 +1,78 @@
+#include "passes/plan/Frontier.h"
+
+#include "passes/plan/TimedPlan.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace stow {
+namespace {
+
+double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+/// Without points that another one takes less time than, and no larger arena. Where things are
+/// joined and sliced, each order saves copies of its own, so that a plan for less memory may do
+/// both.
+void dropDominated(std::vector<FrontierPoint> &points) {
+  std::sort(points.begin() + 1, points.end(), [](const auto &a, const auto &b) {
+    return std::tie(b.arenaBytes, a.time, b.budgetBytes) <
+           std::tie(a.arenaBytes, b.time, a.budgetBytes);
+  });
+  const std::vector<FrontierPoint> all = points;
+  const auto isDominated = [&](const FrontierPoint &point) {
+    return std::any_of(all.begin(), all.end(), [&](const FrontierPoint &other) {
+      return other.arenaBytes <= point.arenaBytes && other.time < point.time;
+    });
+  };
+  points.erase(std::remove_if(points.begin() + 1, points.end(), isDominated), points.end());
+  const auto isSame = [](const FrontierPoint &a, const FrontierPoint &b) {
+    return a.arenaBytes == b.arenaBytes && a.time == b.time;
+  };
+  points.erase(std::unique(points.begin() + 1, points.end(), isSame), points.end());
+}
+
+} // namespace
+
+double extraPercent(const Frontier &frontier, schedule::Cost time) {
+  auto least = static_cast<double>(frontier.points.front().time);
+  return percent(static_cast<double>(time) - least, least);
+}
+
+Frontier findFrontier(BudgetPlanner &planner, const CostModel &costs, double stepPercent,
+                      KeepPlans keep) {
+  Frontier frontier;
+  frontier.device = costs.device;
+  frontier.lowerBound = planner.lowerBound();
+  const Bytes full = planner.keepAll().arenaBytes;
+  const auto least = static_cast<double>(planner.keepAll().time);
+  auto add = [&](Bytes budget, const StepChoice &choice) {
+    schedule::Cost bound = planner.timeBound(budget);
+    if (!frontier.points.empty()) // what more memory does not allow, less does not either
+      bound = std::max(bound, frontier.points.back().bound);
+    FrontierPoint point{
+        budget, choice.arenaBytes, choice.livePeakBytes, choice.time, bound, choice.method, Plan()};
+    if (keep == KeepPlans::Yes) {
+      point.plan = planOf(*choice.placed, costs);
+      point.plan.withoutRecomputeBytes = full;
+      point.plan.extraTimeBound = percent(static_cast<double>(bound) - least, least) / 100;
+    }
+    frontier.points.push_back(std::move(point));
+  };
+  for (int i = 0; 100 - stepPercent * i > 0; ++i) {
+    const Bytes budget = schedule::percentOf(full, 100 - stepPercent * i);
+    std::optional<StepChoice> choice = planner.plan(budget);
+    if (!choice)
+      break;
+    if (!frontier.points.empty() && frontier.points.back().arenaBytes == choice->arenaBytes)
+      continue; // an earlier budget gave the same plan
+    add(budget, *choice);
+  }
+  const StepChoice &smallest = planner.smallest();
+  if (frontier.points.empty() || smallest.arenaBytes < frontier.points.back().arenaBytes)
+    if (std::optional<StepChoice> choice = planner.plan(smallest.arenaBytes))
+      add(smallest.arenaBytes, *choice);
+  dropDominated(frontier.points);
+  return frontier;
+}
+
+} // namespace stow

@@ -1,0 +1,45 @@
+// The largest batch under a budget: doubling, then bisection, each probe a whole plan.
+//
+//   fits          1   2   4   8  . 12 .  16        16 does not fit; 8..16 is bisected
+//   proven not                          16         lower bound above the budget
+#pragma once
+
+#include "passes/plan/Budget.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace stow {
+
+/// The prepared step, as BudgetPlanner takes it, at a batch. Throws Error where the model has none.
+using StepAtBatch = std::function<mlir::OwningOpRef<mlir::ModuleOp>(int64_t batch)>;
+
+/// What is asked about batches: the steps, what their ops cost, and the bytes they must fit.
+struct BatchQuestion {
+  StepAtBatch stepAt;
+  CostModel costs;
+  Bytes budget = 0;
+  CandidateOptions candidates = {};
+};
+
+/// The largest batch that fits, and why not more.
+struct BatchAnswer {
+  int64_t batch = 0;                  ///< 0: not even one sample
+  Bytes arenaBytes = 0;               ///< of `batch`
+  double extraTime = 0;               ///< recomputed time over time once
+  std::optional<int64_t> provenAbove; ///< this batch and larger ones cannot fit
+  Bytes provenBytes = 0;              ///< the lower bound that proves it
+  Bytes nextSmallest = 0;             ///< smallest arena found for batch + 1
+  std::vector<Refusal> refusals;      ///< candidates of all probes that the checks refused
+};
+
+/// Batches above `limit` are not tried. Throws Error as `stepAt` does.
+BatchAnswer findMaxBatch(const BatchQuestion &question, int64_t limit);
+
+/// A batch near `guess` that fits, by few and quick probes; `batch` is 0 if none of them does.
+/// Throws Error as `stepAt` does.
+BatchAnswer findSomeBatch(const BatchQuestion &question, int64_t guess);
+
+} // namespace stow

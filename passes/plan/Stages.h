@@ -1,0 +1,36 @@
+// The stages between a step with kernels and the placed form, each named once. The pipeline's story
+// (compiler/Pipeline.cpp) ends where these begin; every candidate plan runs through them.
+//
+//   step with kernels --bind--> state at its place --share--> ordered (F2) --place--> placed (F3)
+//                        |                            |                        |
+//                  segments rerun             inside, in place          packed, then replayed
+#pragma once
+
+#include "passes/memory/Passes.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <string>
+
+namespace stow {
+
+/// Runs passes on a module. Throws Error(BadInput) naming `stage` when one fails.
+void runStage(mlir::ModuleOp module, const char *stage,
+              llvm::function_ref<void(mlir::PassManager &)> addPasses);
+
+/// Reruns of the forward by `checkpoint` ("none" or "sqrt"), and state bound to its place.
+void addBindPasses(mlir::PassManager &manager, const std::string &checkpoint);
+
+/// In-place sharing on an ordered step whose state is bound, and the check of the ordered form.
+void addSharePasses(mlir::PassManager &manager);
+
+/// Packing alone; addPlacedChecks replays what it gives.
+void addPackPasses(mlir::PassManager &manager, PackBuffersPassOptions options = {});
+void addPlacedChecks(mlir::PassManager &manager);
+
+/// F2 -> F3: every buffer gets its place, and the checks hold. Beyond this point, every offset is
+/// final.
+void addPlacePasses(mlir::PassManager &manager, PackBuffersPassOptions options = {});
+
+} // namespace stow

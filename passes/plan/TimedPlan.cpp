@@ -1,0 +1,26 @@
+#include "passes/plan/TimedPlan.h"
+
+#include "passes/memory/DescribePlan.h"
+
+using namespace mlir;
+
+namespace stow {
+
+Plan planOf(ModuleOp placed, const CostModel &costs) {
+  // Measured times are those of the training step alone.
+  Plan plan = describePlan(placed, [&](Operation *op) {
+    const bool isKnown =
+        !costs.measured || op->getParentOfType<func::FuncOp>().getSymName() == "train";
+    return isKnown ? static_cast<double>(costs.costOf(op)) / 1e9 : 0;
+  });
+  CostModel::GraphTime time;
+  if (auto graph = placed.lookupSymbol<func::FuncOp>("train"))
+    time = costs.timeOf(graph);
+  plan.extraTimeFraction =
+      time.once > 0 ? static_cast<double>(time.again) / static_cast<double>(time.once) : 0;
+  plan.stepSeconds = static_cast<double>(time.total()) * 1e-9;
+  plan.costSource = (costs.measured ? "" : "roofline of ") + costs.device;
+  return plan;
+}
+
+} // namespace stow
