@@ -106,7 +106,12 @@ Json PictureData::bufferColumns(const std::vector<PlannedBuffer> &buffers) {
   columns["begin"] = number(&Buffer::begin);
   columns["end"] = number(&Buffer::end);
   columns["aliases"] = column(buffers, [&](const Buffer &b) {
-    return column(b.aliases, [&](const std::string &alias) { return idOf(alias); });
+    return column(b.aliases, [&](const PlannedAlias &alias) { return idOf(alias.name); });
+  });
+  columns["alias_kinds"] = column(buffers, [&](const Buffer &b) {
+    return column(b.aliases, [&](const PlannedAlias &alias) {
+      return idOf(alias.kind ? std::string(nameOf(*alias.kind)) : "");
+    });
   });
   columns["recomputed"] = column(buffers, [](const Buffer &b) { return b.recomputed ? 1 : 0; });
   columns["recompute_seconds"] =

@@ -127,15 +127,30 @@ private:
     buffer.logicalSize = logicalBytesOf(storage);
     buffer.begin = storage.begin;
     buffer.end = storage.end;
+    // The result of a concat that joins one value has no kind of its own: it is that value.
     for (Value value : storage.values)
       if (value != first)
-        buffer.aliases.push_back(nameOfValue(value));
+        buffer.aliases.push_back(
+            {nameOfValue(value), aliasKindOf(value).value_or(AliasKind::View)});
     Operation *op = first.getDefiningOp();
     buffer.recomputed = op && op->hasAttr(kRecomputeAttr);
     buffer.reason = reasonOf(storage, buffer.kind);
     if (buffer.kind == BufferKind::Activation)
       buffer.recomputeSeconds = recomputeSecondsOf(storage);
     return buffer;
+  }
+
+  /// How a value shares the storage that it lies in; none where it makes or fills it.
+  std::optional<AliasKind> aliasKindOf(Value value) const {
+    auto result = dyn_cast<OpResult>(value);
+    if (!result)
+      return std::nullopt;
+    auto alias = dyn_cast<AliasOpInterface>(result.getOwner());
+    if (alias && alias.getViewedOperand())
+      return AliasKind::View;
+    if (sharedOperand(result))
+      return AliasKind::InPlace;
+    return liveness.isWhole(value) ? std::nullopt : std::optional(AliasKind::Part);
   }
 
   /// Why a value is there at all, and for how long.
@@ -180,20 +195,9 @@ private:
   /// Its purpose, and the further values that lie in it.
   std::string reasonOf(const Storage &storage, BufferKind kind) const {
     size_t overwriting = 0, inside = 0, views = 0;
-    for (Value value : storage.values) {
-      auto result = dyn_cast<OpResult>(value);
-      if (!result)
-        continue;
-      Operation *op = result.getOwner();
-      auto alias = dyn_cast<AliasOpInterface>(op);
-      const bool isView = launchesNothing(op) && alias && alias.getViewedOperand();
-      if (isView)
-        ++views;
-      else if (sharedOperand(result))
-        ++overwriting;
-      else if (!liveness.isWhole(value))
-        ++inside;
-    }
+    for (Value value : storage.values)
+      if (std::optional<AliasKind> alias = aliasKindOf(value))
+        ++(*alias == AliasKind::View ? views : *alias == AliasKind::Part ? inside : overwriting);
     std::string text = purposeOf(storage, kind);
     if (overwriting)
       text += "; " + countOf(overwriting, "result") + " written over it";

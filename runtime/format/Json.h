@@ -49,18 +49,22 @@ public:
 
   /// A string member turned into a value by `parse`, whose Error is given the place.
   template <typename Parse> auto parsed(const char *key, Parse parse) const {
-    std::string value = text(key);
-    try {
-      return parse(value);
-    } catch (const Error &error) {
-      throw Error::badInput(pathOf(key) + ": " + error.what());
-    }
+    return parsedAt(pathOf(key), text(key), parse);
   }
 
   /// Whole array members.
   std::vector<int64_t> integers(const char *key) const;
   std::vector<int64_t> counts(const char *key) const; ///< integers that are not negative
   std::vector<std::string> texts(const char *key) const;
+
+  /// The strings of an array member, each turned into a value as `parsed` does it.
+  template <typename Parse> auto parsedTexts(const char *key, Parse parse) const {
+    std::vector<decltype(parse(std::string()))> values;
+    for (const std::string &value : texts(key))
+      values.push_back(
+          parsedAt(pathOf(key) + "[" + std::to_string(values.size()) + "]", value, parse));
+    return values;
+  }
 
   /// Calls `visit(JsonNode)` for each element of an array member.
   template <typename Visit> void forEach(const char *key, Visit visit) const {
@@ -95,6 +99,15 @@ public:
 private:
   struct FromPath {};
   JsonNode(const Json &value, std::string path, FromPath);
+
+  template <typename Parse>
+  static auto parsedAt(const std::string &path, const std::string &value, Parse parse) {
+    try {
+      return parse(value);
+    } catch (const Error &error) {
+      throw Error::badInput(path + ": " + error.what());
+    }
+  }
 
   std::string pathOf(std::string_view key) const;
   const Json &member(const char *key) const;

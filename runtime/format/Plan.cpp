@@ -20,6 +20,24 @@ constexpr std::array<std::pair<BufferKind, std::string_view>, 8> kindNames = {{
     {BufferKind::Workspace, "workspace"},
 }};
 
+constexpr std::array<std::pair<AliasKind, std::string_view>, 3> aliasKindNames = {{
+    {AliasKind::InPlace, "in_place"},
+    {AliasKind::View, "view"},
+    {AliasKind::Part, "part"},
+}};
+
+template <typename Names>
+auto parseName(const Names &names, const char *what, std::string_view of) {
+  std::string known;
+  for (const auto &[value, text] : names) {
+    if (text == of)
+      return value;
+    known += (known.empty() ? "" : ", ") + std::string(text);
+  }
+  throw Error::badInput("unknown " + std::string(what) + " '" + std::string(of) +
+                        "'; expected one of " + known);
+}
+
 Bytes &partOf(Breakdown &breakdown, BufferKind kind) {
   switch (kind) {
   case BufferKind::Parameter:
@@ -52,14 +70,18 @@ std::string_view nameOf(BufferKind kind) {
 }
 
 BufferKind parseBufferKind(std::string_view name) {
-  std::string known;
-  for (const auto &[value, text] : kindNames) {
-    if (text == name)
-      return value;
-    known += (known.empty() ? "" : ", ") + std::string(text);
-  }
-  throw Error::badInput("unknown buffer kind '" + std::string(name) + "'; expected one of " +
-                        known);
+  return parseName(kindNames, "buffer kind", name);
+}
+
+std::string_view nameOf(AliasKind kind) {
+  for (const auto &[value, name] : aliasKindNames)
+    if (value == kind)
+      return name;
+  throw Error::internal("alias kind " + std::to_string(static_cast<int>(kind)) + " has no name");
+}
+
+AliasKind parseAliasKind(std::string_view name) {
+  return parseName(aliasKindNames, "alias kind", name);
 }
 
 std::optional<size_t> peakGraph(const Plan &plan) {

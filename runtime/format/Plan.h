@@ -37,23 +37,39 @@ enum class BufferKind : uint8_t {
 std::string_view nameOf(BufferKind kind); ///< "parameter", "optimizer", ...
 BufferKind parseBufferKind(std::string_view name);
 
+/// How a further value comes to lie in a buffer.
+enum class AliasKind : uint8_t {
+  InPlace, ///< written over the value that was there before it
+  View,    ///< the same bytes under another shape, or a box of them; nothing is written
+  Part,    ///< written into its own box of the buffer, which a larger value fills
+};
+
+std::string_view nameOf(AliasKind kind); ///< "in_place", "view", "part"
+AliasKind parseAliasKind(std::string_view name);
+
+/// A value that lies in the buffer of another one.
+struct PlannedAlias {
+  std::string name;
+  std::optional<AliasKind> kind; ///< absent: a plan file that does not say it
+};
+
 /// One buffer: a storage that may be shared by an in-place chain or by views.
 struct PlannedBuffer {
   std::string name; ///< the user's name: tensor or node of the model file
   BufferKind kind = BufferKind::Activation;
   DType dtype = DType::F32;
-  Shape shape;                      ///< logical shape of the first value stored here
-  std::string source;               ///< model file and node that produced it, as locations print
-  Bytes offset = 0;                 ///< from the arena's start
-  Bytes size = 0;                   ///< bytes, padding of the layout included, alignment excluded
-  Bytes logicalSize = 0;            ///< bytes of the elements alone
-  int64_t begin = 0;                ///< first step at which it is live
-  int64_t end = 0;                  ///< first step after `begin` at which it is dead
-  std::vector<std::string> aliases; ///< further values stored in place or as views
-  bool recomputed = false;          ///< a second computation of an earlier value
-  std::string module;               ///< of the user's model, e.g. "layer1.0.conv1"; empty: unknown
-  std::string layout;               ///< as formatLayout prints it; empty: row-major
-  std::string reason;               ///< why it takes memory, as a sentence without its subject
+  Shape shape;                       ///< logical shape of the first value stored here
+  std::string source;                ///< model file and node that produced it, as locations print
+  Bytes offset = 0;                  ///< from the arena's start
+  Bytes size = 0;                    ///< bytes, padding of the layout included, alignment excluded
+  Bytes logicalSize = 0;             ///< bytes of the elements alone
+  int64_t begin = 0;                 ///< first step at which it is live
+  int64_t end = 0;                   ///< first step after `begin` at which it is dead
+  std::vector<PlannedAlias> aliases; ///< further values that lie here, in order of definition
+  bool recomputed = false;           ///< a second computation of an earlier value
+  std::string module;                ///< of the user's model, e.g. "layer1.0.conv1"; empty: unknown
+  std::string layout;                ///< as formatLayout prints it; empty: row-major
+  std::string reason;                ///< why it takes memory, as a sentence without its subject
   /// Seconds that computing it again would take if its operands were there; absent: not known, or
   /// nothing that can be computed again.
   std::optional<double> recomputeSeconds;

@@ -42,6 +42,19 @@ std::string textOf(const JsonNode &node, const char *key, const std::vector<std:
   return strings[number];
 }
 
+/// Names, and what each is where the plan says it.
+void addAliases(Json &record, const std::vector<PlannedAlias> &aliases) {
+  Json names = Json::array(), kinds = Json::array();
+  for (const PlannedAlias &alias : aliases) {
+    names.push_back(alias.name);
+    if (alias.kind)
+      kinds.push_back(nameOf(*alias.kind));
+  }
+  record["aliases"] = std::move(names);
+  if (!kinds.empty())
+    record["alias_kinds"] = std::move(kinds);
+}
+
 Json toJsonValue(const PlannedBuffer &buffer, const std::string &graph, StringTable &strings) {
   Json json;
   json["name"] = buffer.name;
@@ -55,7 +68,7 @@ Json toJsonValue(const PlannedBuffer &buffer, const std::string &graph, StringTa
   json["shape"] = buffer.shape;
   json["graph"] = graph;
   json["source"] = buffer.source;
-  json["aliases"] = buffer.aliases;
+  addAliases(json, buffer.aliases);
   json["recomputed"] = buffer.recomputed;
   strings.add(json, "module", buffer.module);
   strings.add(json, "layout", buffer.layout);
@@ -127,6 +140,22 @@ TensorCounts countsFrom(const JsonNode &node) {
           node.text("source")};
 }
 
+/// Files that stowage wrote before it said what aliases are have no alias_kinds.
+std::vector<PlannedAlias> aliasesFrom(const JsonNode &node) {
+  std::vector<PlannedAlias> aliases;
+  for (std::string &name : node.texts("aliases"))
+    aliases.push_back({std::move(name), std::nullopt});
+  if (!node.has("alias_kinds"))
+    return aliases;
+  const std::vector<AliasKind> kinds = node.parsedTexts("alias_kinds", parseAliasKind);
+  if (kinds.size() != aliases.size())
+    node.fail("alias_kinds", "expected a kind for each of the " + std::to_string(aliases.size()) +
+                                 " aliases, found " + std::to_string(kinds.size()));
+  for (size_t i = 0; i < kinds.size(); ++i)
+    aliases[i].kind = kinds[i];
+  return aliases;
+}
+
 PlannedBuffer bufferFrom(const JsonNode &node, const std::vector<std::string> &strings) {
   PlannedBuffer buffer;
   buffer.name = node.text("name");
@@ -139,7 +168,7 @@ PlannedBuffer bufferFrom(const JsonNode &node, const std::vector<std::string> &s
   buffer.dtype = node.parsed("dtype", parseDType);
   buffer.shape = node.counts("shape");
   buffer.source = node.text("source");
-  buffer.aliases = node.texts("aliases");
+  buffer.aliases = aliasesFrom(node);
   buffer.recomputed = node.boolean("recomputed");
   buffer.module = textOf(node, "module", strings);
   buffer.layout = textOf(node, "layout", strings);

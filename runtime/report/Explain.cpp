@@ -244,7 +244,7 @@ std::string explainOne(const GraphPlan &graph, const BufferUse &use, size_t numb
 bool contains(const PlannedBuffer &buffer, const std::string &part) {
   auto has = [&](const std::string &text) { return text.find(part) != std::string::npos; };
   return has(buffer.name) || has(buffer.module) || has(buffer.source) ||
-         std::ranges::any_of(buffer.aliases, has);
+         std::ranges::any_of(buffer.aliases, has, &PlannedAlias::name);
 }
 
 } // namespace

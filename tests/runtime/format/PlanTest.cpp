@@ -111,7 +111,11 @@ TEST(PlanTest, JsonRoundTrips) {
   const PlannedBuffer &hidden = read.graphs[0].buffers[3];
   EXPECT_EQ(hidden.kind, BufferKind::Activation);
   EXPECT_THAT(hidden.shape, ElementsAre(8, 4));
-  EXPECT_THAT(hidden.aliases, ElementsAre("hidden.relu"));
+  ASSERT_EQ(hidden.aliases.size(), 2u);
+  EXPECT_EQ(hidden.aliases[0].name, "hidden.relu");
+  EXPECT_EQ(hidden.aliases[0].kind, AliasKind::InPlace);
+  EXPECT_EQ(hidden.aliases[1].name, "hidden.flat");
+  EXPECT_EQ(hidden.aliases[1].kind, AliasKind::View);
   EXPECT_TRUE(hidden.recomputed);
   EXPECT_EQ(hidden.module, "net");
   EXPECT_EQ(hidden.layout, "1,0");
@@ -123,6 +127,18 @@ TEST(PlanTest, JsonRoundTrips) {
   EXPECT_EQ(read.extraTimeBound, 0.0625);
   EXPECT_EQ(read.stepSeconds, 0.25);
   EXPECT_EQ(read.costSource, "measured on tiny, 2 threads");
+}
+
+// Tests that a plan file that says nothing of what its aliases are is read and written as it is.
+TEST(PlanTest, JsonReadsAliasesWithoutKinds) {
+  ordered_json json = ordered_json::parse(toJson(makeTinyPlan()));
+  ASSERT_EQ(json["buffers"][3].erase("alias_kinds"), 1u);
+  Plan read = planFromJson(json.dump());
+  const std::vector<PlannedAlias> &aliases = read.graphs[0].buffers[3].aliases;
+  ASSERT_EQ(aliases.size(), 2u);
+  EXPECT_EQ(aliases[1].name, "hidden.flat");
+  EXPECT_EQ(aliases[1].kind, std::nullopt);
+  EXPECT_EQ(ordered_json::parse(toJson(read)), json);
 }
 
 // Tests the public keys and their order.
@@ -169,6 +185,11 @@ TEST(PlanTest, JsonErrorsNameTheKey) {
   EXPECT_EQ(changed([](auto &j) { j.erase("status"); }), "plan: status: this key is missing");
   EXPECT_THAT(changed([](auto &j) { j["buffers"][0]["kind"] = "weight"; }),
               HasSubstr("plan: buffers[0].kind: unknown buffer kind 'weight'"));
+  EXPECT_THAT(changed([](auto &j) { j["buffers"][3]["alias_kinds"][1] = "copy"; }),
+              HasSubstr("plan: buffers[3].alias_kinds[1]: unknown alias kind 'copy'; expected one "
+                        "of in_place, view, part"));
+  EXPECT_EQ(changed([](auto &j) { j["buffers"][3]["alias_kinds"].erase(1); }),
+            "plan: buffers[3].alias_kinds: expected a kind for each of the 2 aliases, found 1");
   EXPECT_THAT(changed([](auto &j) { j["buffers"][0]["dtype"] = "f31"; }),
               HasSubstr("plan: buffers[0].dtype: "));
   EXPECT_EQ(changed([](auto &j) { j["arena_bytes"] = 18446744073709551615u; }),
