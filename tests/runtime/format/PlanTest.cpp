@@ -141,6 +141,16 @@ TEST(PlanTest, JsonReadsAliasesWithoutKinds) {
   EXPECT_EQ(ordered_json::parse(toJson(read)), json);
 }
 
+// Tests that every kind of alias has a name that is read back as that kind.
+TEST(PlanTest, AliasKindsHaveNames) {
+  for (auto [kind, name] : {std::pair{AliasKind::InPlace, "in_place"},
+                            {AliasKind::View, "view"},
+                            {AliasKind::Part, "part"}}) {
+    EXPECT_EQ(nameOf(kind), name);
+    EXPECT_EQ(parseAliasKind(name), kind);
+  }
+}
+
 // Tests the public keys and their order.
 TEST(PlanTest, JsonHasThePublicKeys) {
   ordered_json json = ordered_json::parse(toJson(makeTinyPlan()));
