@@ -1,7 +1,5 @@
 // `stowage compile` and `stowage plan`.
-#include "codegen/host/ObjectFile.h"
-#include "codegen/host/ProgramBuilder.h"
-#include "codegen/host/TemporaryFolder.h"
+#include "codegen/Backend.h"
 #include "compiler/Commands.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
@@ -32,11 +30,9 @@ std::string runtimeLibrary() {
   return library.string();
 }
 
-void writeProgram(MLIRContext &context, CompiledPlan &compiled, const CompileOptions &options,
-                  StageTimer &timer) {
+void writeProgram(CompiledPlan &compiled, const CompileOptions &options, StageTimer &timer) {
   timer.start("kernels");
-  KernelModule kernels(&context);
-  auto built = host::buildProgram(*compiled.module, kernels);
+  auto built = compiled.backend->build(*compiled.module);
   if (failed(built))
     throw Error::badInput("compilation stopped in stage kernels");
   Program &program = built->program;
@@ -58,27 +54,11 @@ void writeProgram(MLIRContext &context, CompiledPlan &compiled, const CompileOpt
 
   timer.start("machine code");
   TemporaryFolder folder;
-  ProgramData data;
-  data.kernels.assign(kernels.symbols().begin(), kernels.symbols().end());
-  data.json = toJson(program);
-  if (failed(emitProgramObject(kernels.module(), data, HostCpu{options.targetCpu},
-                               folder.file("program.o"))))
+  auto input = compiled.backend->writeObjects(*built, options.emit, runtimeLibrary(), folder);
+  if (failed(input))
     throw Error::badInput("compilation stopped in stage machine code");
-  writeConstantsObject({built->constants.data(), built->constants.size()},
-                       folder.file("constants.o"));
-
   timer.start("link");
-  LinkInput input;
-  input.objects = {folder.file("program.o"), folder.file("constants.o"), runtimeLibrary()};
-  input.libraries = {"-ldnnl", "-lz", "-lstdc++", "-lm"};
-  if (options.emit == Emit::Shared) {
-    input.shared = true;
-    input.entry = "stowage_abi_version";
-    input.visible = "stowage_*";
-  } else { // oneDNN finds the program's thread pool by these (runtime/base/Parallel.h)
-    input.exported = {"GOMP_*", "omp_*"};
-  }
-  link(input, options.outputPath);
+  link(*input, options.outputPath);
   timer.stop();
 }
 
@@ -125,7 +105,7 @@ int compileCommand(const std::vector<std::string> &arguments) {
     printForm(*compiled.module);
     return 0;
   }
-  writeProgram(context, compiled, options, timer);
+  writeProgram(compiled, options, timer);
   const Plan &plan = compiled.plan;
   std::string logical =
       plan.logicalBoundBytes == plan.lowerBoundBytes

@@ -52,8 +52,8 @@ CostModel loadDevice(const std::string &nameOrFile, int64_t threads) {
     std::string list;
     for (const std::string &name : deviceNames())
       list += (list.empty() ? "" : ", ") + name;
-    throw Error::badInput("unknown device \"" + nameOrFile + "\"; known are " + list +
-                          ", or a JSON file of that form");
+    throw Error::badInput("unknown data sheet \"" + nameOrFile + "\" for --roofline; known are " +
+                          list + ", or a JSON file of that form");
   }
   std::ifstream in(nameOrFile, std::ios::binary);
   std::stringstream text;

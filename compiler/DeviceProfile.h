@@ -1,4 +1,5 @@
-// Device profiles: the data-sheet figures that costs are made of (compiler/profiles/*.json).
+// Device profiles: the data-sheet figures that costs are made of (--roofline,
+// compiler/profiles/*.json).
 #pragma once
 
 #include "passes/order/CostModel.h"

@@ -1,7 +1,5 @@
 #include "compiler/MeasuredCosts.h"
 
-#include "codegen/host/LoadedObject.h"
-#include "codegen/host/ProgramBuilder.h"
 #include "ir/Stow.h"
 #include "passes/memory/Liveness.h"
 #include "passes/order/CostModel.h"
@@ -16,7 +14,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Support/xxhash.h"
-#include "llvm/TargetParser/Host.h"
 
 #include <chrono>
 #include <cstring>
@@ -131,10 +128,9 @@ schedule::Cost leastTime(Executor &executor, size_t index) {
 
 } // namespace
 
-MeasuredCosts MeasuredCosts::measure(ModuleOp prepared, int64_t threads,
-                                     const std::string &targetCpu) {
+MeasuredCosts MeasuredCosts::measure(ModuleOp prepared, int64_t threads, const Backend &backend) {
   MeasuredCosts costs;
-  costs.processor = llvm::sys::getHostCPUName().str();
+  costs.processor = backend.processor();
   costs.threads = threads;
   OpBuilder builder(prepared.getContext());
   OwningOpRef<ModuleOp> alone = ModuleOp::create(builder.getUnknownLoc());
@@ -150,13 +146,12 @@ MeasuredCosts MeasuredCosts::measure(ModuleOp prepared, int64_t threads,
     measured.push_back(&kernel->second);
   }
   runStage(*alone, "measure", [](PassManager &manager) { addPlacePasses(manager); });
-  KernelModule kernels(prepared.getContext());
-  auto built = host::buildProgram(*alone, kernels);
+  auto built = backend.build(*alone);
   if (failed(built))
     throw Error::badInput("compilation stopped in stage measure");
-  LoadedObject object(kernels, HostCpu{targetCpu});
+  auto loaded = backend.load(*built);
   built->program.threads = threads;
-  Executor executor(std::move(built->program), {object.kernels(), {}}, {});
+  Executor executor(std::move(built->program), {loaded->kernels(), {}}, {});
   for (auto [index, kernel] : llvm::enumerate(measured))
     kernel->nanoseconds = leastTime(executor, index);
   return costs;

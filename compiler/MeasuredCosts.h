@@ -10,6 +10,7 @@
 // results and workspace: the step itself need not fit the machine.
 #pragma once
 
+#include "codegen/Backend.h"
 #include "ir/plan/schedule/Problem.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -26,8 +27,7 @@ public:
   /// workspaces) on `threads` threads: one run to warm up, then the least of at least three. Takes
   /// about as long as a handful of steps. Throws Error when a kernel cannot be compiled or the
   /// machine lacks the memory for the largest.
-  static MeasuredCosts measure(mlir::ModuleOp prepared, int64_t threads,
-                               const std::string &targetCpu);
+  static MeasuredCosts measure(mlir::ModuleOp prepared, int64_t threads, const Backend &backend);
 
   /// Reads what save() wrote. Throws Error(BadInput), also when it was measured on another number
   /// of threads.

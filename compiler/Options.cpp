@@ -8,6 +8,7 @@
 #include "runtime/program/Flags.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <limits>
 #include <sstream>
 #include <thread>
@@ -51,10 +52,10 @@ Form parseForm(const std::string &text) {
                         "\" for --stop-after; known are model, step, ordered, placed");
 }
 
-Emit parseEmit(const std::string &text) {
+ProgramForm parseEmit(const std::string &text) {
   if (text != "executable" && text != "shared")
     throw Error::badInput("unknown kind \"" + text + "\" for --emit; known are executable, shared");
-  return text == "shared" ? Emit::Shared : Emit::Executable;
+  return text == "shared" ? ProgramForm::SharedLibrary : ProgramForm::Executable;
 }
 
 std::vector<std::string> splitList(const std::string &text) {
@@ -157,10 +158,17 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
               "the arena's limit: 2GiB, 900MB, bytes, or 70% of the arena without a limit; "
               "recomputes what does not fit, in the least time",
               [&](const std::string &text) { options.memoryBudget = parseByteBudget(text); });
-  flags.value(
-      "device", "DEVICE",
-      "whose speed weighs recomputations: cpu, a100, h100, h200, rtx4090, or a profile.json",
-      [&](const std::string &text) { options.device = text; });
+  flags.value("roofline", "SHEET",
+              "data sheet whose speed weighs recomputations: cpu, a100, h100, h200, rtx4090, or a "
+              "file.json",
+              [&](const std::string &text) { options.roofline = text; });
+  flags.value("device", "SHEET", "the former name of --roofline", [&](const std::string &text) {
+    std::fprintf(stderr,
+                 "warning: --device names a data sheet, not where the program runs; say "
+                 "--roofline=%s for the sheet, --target=DEVICE for the place\n",
+                 text.c_str());
+    options.roofline = text;
+  });
   flags.value("profile", "run|FILE",
               "weigh recomputations by measured times: run measures every kernel of the step on "
               "this machine now, FILE is what --save-profile wrote",
@@ -176,6 +184,8 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
               [&](const std::string &text) {
                 options.threads = parseCount("threads", text, 1, maxThreads);
               });
+  flags.value("target", "DEVICE", "where the program runs: host",
+              [&](const std::string &text) { options.target = requireTarget(text); });
   flags.value("target-cpu", "CPU", "native, x86-64-v3 (AVX2), x86-64-v4 (AVX-512), ...",
               [&](const std::string &text) { options.targetCpu = checkedTargetCpu(text); });
   flags.value("stop-after", "FORM", "print a form and stop: model, step, ordered, placed",
@@ -283,9 +293,9 @@ CompileOptions parseCompileOptions(const std::vector<std::string> &arguments, bo
     throw Error::badInput("--clip-norm and --clip-value both limit gradients; give one of them");
   if (options.loss.kind == LossSpec::Kind::Output && !options.lossOutput.empty())
     throw Error::badInput("--loss=output:NAME names the output itself; leave --loss-output out");
-  if (!options.profile.empty() && options.device != "cpu")
-    throw Error::badInput("--profile has the times of this machine's processor, --device=" +
-                          options.device + " those of another; give one of them");
+  if (!options.profile.empty() && options.roofline != "cpu")
+    throw Error::badInput("--profile has the times of this machine's processor, --roofline=" +
+                          options.roofline + " those of another; give one of them");
   if (!options.saveProfilePath.empty() && options.profile != "run")
     throw Error::badInput("--save-profile writes what --profile=run measures; add --profile=run");
   if (options.threads == 0)

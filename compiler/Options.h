@@ -1,6 +1,7 @@
 // What the user asks of the compiler, as the command line gives it.
 #pragma once
 
+#include "codegen/Backend.h"
 #include "compiler/import/Import.h"
 #include "runtime/base/Bytes.h"
 #include "runtime/format/Loss.h"
@@ -39,20 +40,16 @@ std::vector<double> readNumbers(const std::string &path);
 /// The forms a compilation can stop at and print.
 enum class Form { Model, Step, Ordered, Placed, Program };
 
-/// What a compilation writes: a program with the commands train, eval and plan, or a library with
-/// the interface of runtime/include/stowage.h.
-enum class Emit { Executable, Shared };
-
 struct CompileOptions {
   std::string modelPath;
   std::string outputPath;
-  Emit emit = Emit::Executable;
+  ProgramForm emit = ProgramForm::Executable;
   ImportOptions import;
   LossSpec loss;
   OptimizerSpec optimizer = parseOptimizer("sgd");
   std::string checkpoint = "none";         ///< none or sqrt
   std::optional<ByteBudget> memoryBudget;  ///< arena bytes, or percent of the arena without one
-  std::string device = "cpu";              ///< whose costs recomputation is weighed by
+  std::string roofline = "cpu";            ///< data sheet that weighs recomputation
   std::string profile;                     ///< "run", a file of measured costs, or empty: roofline
   std::string saveProfilePath;             ///< where measured costs go; empty: nowhere
   std::string saveProblemPath;             ///< the step as a schedule problem, as JSON; empty: none
@@ -65,7 +62,8 @@ struct CompileOptions {
   std::vector<std::string> inputGradients; ///< inputs whose gradient the step gives
   bool freezeBatchNorm = false;
   bool disableDropout = false;
-  int64_t threads = 0; ///< 0: all cores of this machine
+  std::string target = "host"; ///< where the program runs: codegen/Backend.h
+  int64_t threads = 0;         ///< 0: all cores of this machine
   std::string targetCpu = "native";
   Form stopAfter = Form::Program;
   bool timing = false;         ///< print seconds by stage

@@ -2,7 +2,6 @@
 
 #include "compiler/CheckTypes.h"
 
-#include "codegen/host/HostTarget.h"
 #include "compiler/DeviceProfile.h"
 #include "compiler/Infeasible.h"
 #include "compiler/MeasuredCosts.h"
@@ -242,14 +241,17 @@ void saveProblem(const BudgetPlanner &planner, const CompileOptions &options) {
     writeFile(options.saveProblemPath, schedule::print(planner.problem()));
 }
 
-CostModel weighStep(ModuleOp prepared, const CompileOptions &options) {
-  CostModel costs = loadDevice(options.device, options.threads);
+std::unique_ptr<Backend> chooseBackend(const CompileOptions &options) {
+  return createBackend({options.target, options.threads, options.targetCpu});
+}
+
+CostModel weighStep(ModuleOp prepared, const CompileOptions &options, const Backend &backend) {
+  CostModel costs = loadDevice(options.roofline, options.threads);
   if (options.profile.empty())
     return costs;
-  const MeasuredCosts measured =
-      options.profile == "run"
-          ? MeasuredCosts::measure(prepared, options.threads, options.targetCpu)
-          : MeasuredCosts::load(options.profile, options.threads);
+  const MeasuredCosts measured = options.profile == "run"
+                                     ? MeasuredCosts::measure(prepared, options.threads, backend)
+                                     : MeasuredCosts::load(options.profile, options.threads);
   measured.annotate(prepared);
   if (!options.saveProfilePath.empty())
     measured.save(options.saveProfilePath);
@@ -258,25 +260,26 @@ CostModel weighStep(ModuleOp prepared, const CompileOptions &options) {
   return costs;
 }
 
-OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &options) {
+OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &options,
+                                  const Backend &backend) {
   CompileOptions upToStep = options;
   upToStep.stopAfter = Form::Step;
   StageTimer timer;
   CompiledPlan compiled = compileToPlan(context, upToStep, timer);
-  host::HostTarget target(options.threads);
   runStage(*compiled.module, "order",
-           [&](PassManager &manager) { addKernelPasses(manager, target); });
+           [&](PassManager &manager) { addKernelPasses(manager, backend.target()); });
   return std::move(compiled.module);
 }
 
 BatchQuestion aboutBatches(MLIRContext &context, const CompileOptions &options, Bytes budget) {
   BatchQuestion question;
-  question.stepAt = [&context, &options](int64_t batch) {
+  const std::shared_ptr<const Backend> backend = chooseBackend(options);
+  question.stepAt = [&context, &options, backend](int64_t batch) {
     CompileOptions sized = options;
     sized.import.batch = batch;
-    return prepareStep(context, sized);
+    return prepareStep(context, sized, *backend);
   };
-  question.costs = loadDevice(options.device, options.threads);
+  question.costs = loadDevice(options.roofline, options.threads);
   question.budget = budget;
   question.candidates.refusedPath = refusedPathOf(options);
   return question;
@@ -285,6 +288,7 @@ BatchQuestion aboutBatches(MLIRContext &context, const CompileOptions &options, 
 CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
                            BudgetOptions planning) {
   CompiledPlan result;
+  result.backend = chooseBackend(options);
   timer.start("import");
   result.module = loadModel(context, options, result.tensors);
   ModuleOp module = *result.module;
@@ -301,11 +305,11 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
     return result;
 
   timer.start("order");
-  host::HostTarget target(options.threads);
-  runStage(module, "order", [&](PassManager &manager) { addKernelPasses(manager, target); });
+  runStage(module, "order",
+           [&](PassManager &manager) { addKernelPasses(manager, result.backend->target()); });
   if (!options.profile.empty())
     timer.start("measure");
-  const CostModel costs = weighStep(module, options);
+  const CostModel costs = weighStep(module, options, *result.backend);
   timer.start("order");
   orderAndPlace(result, costs, options, std::move(planning), timer);
   return result;

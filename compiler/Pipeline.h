@@ -1,6 +1,7 @@
 // The compiler as a story: from a model file to the placed form.
 #pragma once
 
+#include "codegen/Backend.h"
 #include "compiler/Options.h"
 #include "passes/order/CostModel.h"
 #include "passes/plan/Budget.h"
@@ -12,6 +13,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,15 +39,19 @@ struct CompiledPlan {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< the form asked for; Placed for Program
   Plan plan;                                ///< filled in from Placed on
   ImportReport tensors;                     ///< what became of the model's tensors
+  std::unique_ptr<Backend> backend;         ///< that the plan is for
 };
 
 /// Reads an .onnx or .mlir file; `tensors` is filled in. Throws Error after diagnostics.
 mlir::OwningOpRef<mlir::ModuleOp> loadModel(mlir::MLIRContext &context,
                                             const CompileOptions &options, ImportReport &tensors);
 
-/// What the ops of a prepared step cost: by `options.profile`, which annotates them, or by the
-/// device's profile. Throws Error.
-CostModel weighStep(mlir::ModuleOp prepared, const CompileOptions &options);
+/// The device that a compilation is for. Throws Error(BadInput).
+std::unique_ptr<Backend> chooseBackend(const CompileOptions &options);
+
+/// What the ops of a prepared step cost: by `options.profile`, which annotates them, or by a data
+/// sheet. Throws Error.
+CostModel weighStep(mlir::ModuleOp prepared, const CompileOptions &options, const Backend &backend);
 
 /// Where a plan that the checks refuse is written: beside the output, or in the working folder.
 std::string refusedPathOf(const CompileOptions &options);
@@ -58,8 +64,8 @@ void reportRefusals(const std::vector<Refusal> &refusals, std::optional<Bytes> u
 void saveProblem(const BudgetPlanner &planner, const CompileOptions &options);
 
 /// The model up to the step form, fused, with layouts and workspaces: what BudgetPlanner takes.
-mlir::OwningOpRef<mlir::ModuleOp> prepareStep(mlir::MLIRContext &context,
-                                              const CompileOptions &options);
+mlir::OwningOpRef<mlir::ModuleOp>
+prepareStep(mlir::MLIRContext &context, const CompileOptions &options, const Backend &backend);
 
 /// What passes/plan asks about other batches of a model: its prepared steps. `context` and
 /// `options` must outlive the question.

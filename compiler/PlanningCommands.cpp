@@ -29,8 +29,9 @@ int frontierCommand(const std::vector<std::string> &arguments) {
                           "--checkpoint");
   MLIRContext context;
   prepareContext(context);
-  OwningOpRef<ModuleOp> prepared = prepareStep(context, options);
-  CostModel costs = weighStep(*prepared, options);
+  const std::unique_ptr<Backend> backend = chooseBackend(options);
+  OwningOpRef<ModuleOp> prepared = prepareStep(context, options, *backend);
+  CostModel costs = weighStep(*prepared, options, *backend);
   BudgetOptions planning;
   planning.candidates.refusedPath = refusedPathOf(options);
   BudgetPlanner planner(*prepared, costs, planning);

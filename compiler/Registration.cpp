@@ -1,6 +1,6 @@
 #include "compiler/Registration.h"
 
-#include "codegen/host/HostTarget.h"
+#include "codegen/Backend.h"
 #include "codegen/kernels/Kernels.h"
 #include "ir/Stow.h"
 #include "passes/autodiff/Passes.h"
@@ -73,9 +73,9 @@ void stow::registerPasses() {
   registerCodegenPasses();
   // Passes that ask a target: the host's, single-threaded, so that tests do not depend on the
   // machine's core count.
-  static const host::HostTarget target(/*threads=*/1);
-  registerPass([] { return createAssignLayoutsPass(target); });
-  registerPass([] { return createPlanWorkspacesPass(target); });
+  static const std::unique_ptr<Backend> backend = createBackend({});
+  registerPass([] { return createAssignLayoutsPass(backend->target()); });
+  registerPass([] { return createPlanWorkspacesPass(backend->target()); });
 }
 
 void stow::prepareContext(MLIRContext &context) {

@@ -59,7 +59,7 @@ def run(command: list) -> tuple[str, float]:
 def table(row: Row, args: argparse.Namespace, folder: Path) -> str:
     model = folder / "model.onnx"
     run([sys.executable, ROOT / "models/build.py", *row.build.split(), "--weights", "none", "-o", model])
-    flags = [*row.compile.split(), f"--device={args.device}", "--threads=1"]
+    flags = [*row.compile.split(), f"--roofline={args.roofline}", "--threads=1"]
     text, seconds = run([args.stowage, "frontier", model, *flags, f"--step={args.step}", "--format=csv"])
     points = list(csv.DictReader(io.StringIO(text)))
     full, least = int(points[0]["arena_bytes"]), int(points[0]["time_ns"])
@@ -86,7 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ROWS)}")
     parser.add_argument("--stowage", type=Path, default=ROOT / "build/release/bin/stowage")
-    parser.add_argument("--device", default="cpu", help="whose cost model (default: cpu)")
+    parser.add_argument("--roofline", default="cpu", help="whose cost model (default: cpu)")
     parser.add_argument("--step", type=float, default=10, help="distance of budgets in percent")
     parser.add_argument("--least", type=float, default=0, help="leave out rows below this percentage")
     parser.add_argument("-o", "--output", type=Path, help="default: standard output")
@@ -95,7 +95,7 @@ def main() -> None:
     if unknown:
         parser.error(f"no row named '{unknown[0]}'")
     text = ("# Training steps under a budget\n\nWritten by `benchmarks/plan/budgets.py`. Extra time is over running every op once; "
-            f"no plan within the budget adds less than \"at least\". Both by the roofline of `{args.device}` on one thread.\n\n")
+            f"no plan within the budget adds less than \"at least\". Both by the roofline of `{args.roofline}` on one thread.\n\n")
     with tempfile.TemporaryDirectory() as scratch:
         for name in args.names or ROWS:
             part = table(ROWS[name], args, Path(scratch))

@@ -1,6 +1,5 @@
 #include "codegen/host/LoadedObject.h"
 
-#include "codegen/host/TemporaryFolder.h"
 #include "runtime/base/Error.h"
 
 #include <dlfcn.h>

@@ -48,7 +48,9 @@ FailureOr<uint64_t> appendData(std::vector<char> &constants, ElementsAttr value,
 
 class Builder {
 public:
-  Builder(ModuleOp module, KernelModule &kernels) : module(module), kernels(kernels) {}
+  explicit Builder(ModuleOp module) : module(module) {
+    built.kernels = std::make_unique<KernelModule>(module.getContext());
+  }
 
   FailureOr<BuiltProgram> build() {
     built.program.plan = describePlan(module);
@@ -198,7 +200,7 @@ private:
                                                            SmallVector<Value>(op->getResults()))))
         operand.offset = context.offsets.lookup(value);
     } else {
-      auto kernel = kernels.add(op);
+      auto kernel = built.kernels->add(op);
       if (failed(kernel))
         return failure();
       command.op = "kernel";
@@ -238,15 +240,12 @@ private:
   }
 
   ModuleOp module;
-  KernelModule &kernels;
   BuiltProgram built;
   llvm::StringSet<> knownState;
 };
 
 } // namespace
 
-FailureOr<BuiltProgram> buildProgram(ModuleOp module, KernelModule &kernels) {
-  return Builder(module, kernels).build();
-}
+FailureOr<BuiltProgram> buildProgram(ModuleOp module) { return Builder(module).build(); }
 
 } // namespace stow::host

@@ -228,7 +228,7 @@ protected:
     options.loss = parseLoss("mse");
     options.optimizer = parseOptimizer("sgd:lr=0.05,momentum=0.9");
     options.threads = 2;
-    prepared = prepareStep(context, options);
+    prepared = prepareStep(context, options, *chooseBackend(options));
   }
 
   /// The step in program order, or in segments, packed and checked.

@@ -48,7 +48,7 @@ public:
     options.optimizer =
         parseOptimizer(seed % 3 ? "sgd:lr=0.05,momentum=0.9" : "adamw:lr=1e-2,weight-decay=0.1");
     options.threads = 2;
-    prepared = prepareStep(context, options);
+    prepared = prepareStep(context, options, *chooseBackend(options));
   }
 
   /// Throws Error, or std::runtime_error with what does not hold.

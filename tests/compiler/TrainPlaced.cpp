@@ -1,7 +1,6 @@
 #include "tests/compiler/TrainPlaced.h"
 
-#include "codegen/host/LoadedObject.h"
-#include "codegen/host/ProgramBuilder.h"
+#include "codegen/Backend.h"
 #include "runtime/program/Executor.h"
 
 using namespace mlir;
@@ -30,15 +29,15 @@ void writeInputs(Executor &executor, const GraphProgram &graph, int64_t step, ui
 } // namespace
 
 std::vector<char> trainPlaced(ModuleOp placed, Poison poison) {
-  KernelModule kernels(placed.getContext());
-  auto built = host::buildProgram(placed, kernels);
+  auto backend = createBackend({});
+  auto built = backend->build(placed);
   if (failed(built))
     throw std::runtime_error("the module cannot be built");
-  LoadedObject loaded(kernels, {});
+  auto loaded = backend->load(*built);
   built->program.threads = 2;
   ExecutorOptions options;
   options.poison = poison == Poison::Yes;
-  Executor executor(built->program, {loaded.kernels(), built->constants}, options);
+  Executor executor(built->program, {loaded->kernels(), built->constants}, options);
   executor.initializeState(7);
   std::vector<char> bits;
   auto read = [&](const Operand &place) {

@@ -209,17 +209,17 @@ class Budget:
         for text in ("", "12qq", "-1", "70%%", "1e400GiB", "nan"):
             error = self.run(self.stowage, "plan", MODEL, f"--memory-budget={text}", code=1).stderr
             self.check(error.startswith("error: "), f"budget '{text}' is refused: {error.strip()}")
-        for words in (["plan", "--memory-budget=1GiB", "--checkpoint=sqrt"], ["plan", "--memory-budget=1GiB", "--device=abacus"],
+        for words in (["plan", "--memory-budget=1GiB", "--checkpoint=sqrt"], ["plan", "--memory-budget=1GiB", "--roofline=abacus"],
                       ["frontier", "--format=png"], ["frontier", "--step=0"], ["frontier", "--memory-budget=1GiB"],
-                      ["plan", "--profile=none.json"], ["plan", "--profile=run", "--device=h100"], ["plan", "--save-profile=costs.json"],
+                      ["plan", "--profile=none.json"], ["plan", "--profile=run", "--roofline=h100"], ["plan", "--save-profile=costs.json"],
                       ["max-batch", "--memory-budget=1GiB", "--profile=run"], ["max-batch"], ["max-batch", "--memory-budget=70%"], ["max-batch", "--memory-budget=1GiB", "--batch=3"]):  # fmt: skip
             error = self.run(self.stowage, words[0], MODEL, *words[1:], code=1).stderr
             self.check(error.startswith("error: "), f"{' '.join(words)}: {error.strip()}")
         profile = self.folder / "profile.json"
         profile.write_text('{"device": "mine", "flops_per_second": {"f32": 0}, "bytes_per_second": 1, "launch_seconds": 1}')
-        self.run(self.stowage, "plan", MODEL, "--memory-budget=1GiB", f"--device={profile}", code=1)
+        self.run(self.stowage, "plan", MODEL, "--memory-budget=1GiB", f"--roofline={profile}", code=1)
         profile.write_text('{"device": "mine", "flops_per_second": {"f32": 1e12}, "bytes_per_second": 1e11, "launch_seconds": 1e-6}')
-        plan = self.plan("--memory-budget=80%", f"--device={profile}")
+        plan = self.plan("--memory-budget=80%", f"--roofline={profile}")
         self.check(plan["arena_bytes"] * 10 <= 8 * self.full["arena_bytes"] + 9, "a profile of one's own is read")
 
 

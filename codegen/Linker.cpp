@@ -1,7 +1,7 @@
 // Runs a compiler driver as linker.
-#include "codegen/host/ObjectFile.h"
-#include "codegen/host/TemporaryFolder.h"
+#include "codegen/Linker.h"
 
+#include "codegen/TemporaryFolder.h"
 #include "runtime/base/Bytes.h"
 #include "runtime/base/Error.h"
 

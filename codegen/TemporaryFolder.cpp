@@ -1,4 +1,4 @@
-#include "codegen/host/TemporaryFolder.h"
+#include "codegen/TemporaryFolder.h"
 
 #include "runtime/base/Error.h"
 

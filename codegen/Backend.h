@@ -1,0 +1,81 @@
+// What a compilation needs of the device that a program is for: one backend, chosen by --target.
+//
+//   passes ........ target()         how ops run, their scratch, their layouts (passes/Target.h)
+//   F3 placed ..... build()          commands, kernels, initial values
+//   F4 program .... writeObjects()   object files, and what links them with the runtime
+//   measuring ..... load()           the kernels in this process
+//
+// A backend is a folder beside this file and a row in Backend.cpp: docs/adding-a-device.md.
+#pragma once
+
+#include "codegen/Linker.h"
+#include "codegen/TemporaryFolder.h"
+#include "codegen/kernels/Kernels.h"
+#include "passes/Target.h"
+#include "runtime/format/Program.h"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace stow {
+
+/// A program and what its object files hold besides it.
+struct BuiltProgram {
+  Program program;             ///< with state, graphs and plan filled in
+  std::vector<char> constants; ///< initial values; StateTensor::init.dataOffset counts in it
+  std::unique_ptr<KernelModule> kernels;
+};
+
+/// Kernels in this process, for as long as this lives.
+class LoadedCode {
+public:
+  virtual ~LoadedCode() = default;
+  /// By Command::kernel.
+  virtual std::span<const StowKernelFn> kernels() const = 0;
+};
+
+/// A program with the commands train, eval and plan, or a library with the interface of
+/// runtime/include/stowage.h.
+enum class ProgramForm { Executable, SharedLibrary };
+
+class Backend {
+public:
+  virtual ~Backend() = default;
+
+  /// The device's answers to the passes' questions; lives as long as the backend.
+  virtual const Target &target() const = 0;
+
+  /// The processor that kernels are measured on, by its maker's or LLVM's name.
+  virtual std::string processor() const = 0;
+
+  /// Translates every graph of the placed `module`. Fails with a diagnostic at the op.
+  virtual mlir::FailureOr<BuiltProgram> build(mlir::ModuleOp module) const = 0;
+
+  /// Compiles `built`, whose kernels are lowered in place, to object files in `folder`, and returns
+  /// what link() takes to join them with the static library `runtime`. The same program gives the
+  /// same bytes. Fails with a diagnostic, or throws Error.
+  virtual mlir::FailureOr<LinkInput> writeObjects(BuiltProgram &built, ProgramForm form,
+                                                  const std::string &runtime,
+                                                  const TemporaryFolder &folder) const = 0;
+
+  /// Compiles the kernels of `built`, lowering them in place, and loads them. Throws Error where
+  /// they cannot run on this machine.
+  virtual std::unique_ptr<LoadedCode> load(BuiltProgram &built) const = 0;
+};
+
+struct BackendOptions {
+  std::string target = "host"; ///< as --target names it
+  int64_t threads = 1;         ///< of the host
+  std::string cpu = "native";  ///< processor of the host: "native" or LLVM's name
+};
+
+/// `name`, where it is a target that programs can be compiled for. Throws Error(BadInput) listing
+/// the known ones.
+const std::string &requireTarget(const std::string &name);
+
+/// The backend of `options.target`. Throws as requireTarget.
+std::unique_ptr<Backend> createBackend(const BackendOptions &options);
+
+} // namespace stow
