@@ -1,56 +1,60 @@
 // The commands of `stowage`.
+//
+// Each function declares the flags and words of its command on `line`, which outlives what it
+// returns: the command itself, to be called once they are stored. It prints to standard output,
+// returns the process's exit code and throws Error.
 #pragma once
 
+#include "runtime/base/CommandLine.h"
 #include "runtime/format/Plan.h"
 
-#include <optional>
 #include <string>
-#include <vector>
 
 namespace stow {
 
-/// Takes "--name=VALUE" out of the words of a command; the last one counts.
-std::optional<std::string> takeFlag(std::vector<std::string> &words, const std::string &name);
-
-/// "text|json|csv|...".
-std::string planFormats();
-
-/// Takes --format=FORMAT off the words of a command; without it, text. Throws Error(BadInput) for
-/// unknown ones.
-std::string takePlanFormat(std::vector<std::string> &arguments);
-
-/// Takes -o FILE or --output=FILE off the words of a command; empty without it. Throws
-/// Error(BadInput) when the name is missing, or the file cannot be written.
-std::string takeOutput(std::vector<std::string> &arguments);
-
-/// Writes a report to the file, or to standard output where `path` is empty.
-void writeReport(const std::string &text, const std::string &path);
-
-/// Writes a plan in one of its formats.
-void writePlan(const Plan &plan, const std::string &format, const std::string &path);
-
-// Each takes the words after the command's name, prints to standard output, and throws Error.
+using Run = std::function<int()>;
 
 /// compile MODEL -o OUT: an executable that trains the model.
-int compileCommand(const std::vector<std::string> &arguments);
+Run compileCommand(CommandLine &line);
 
-/// plan MODEL [-o FILE]: the memory report; nothing is compiled or run.
-int planCommand(const std::vector<std::string> &arguments);
+/// plan MODEL: the memory report; nothing is compiled or run.
+Run planCommand(CommandLine &line);
 
-/// frontier MODEL [--format=text|csv|svg|html] [-o FILE]: time against memory.
-int frontierCommand(const std::vector<std::string> &arguments);
+/// frontier MODEL: time against memory.
+Run frontierCommand(CommandLine &line);
 
 /// max-batch MODEL --memory-budget=BYTES: the largest batch that fits.
-int maxBatchCommand(const std::vector<std::string> &arguments);
+Run maxBatchCommand(CommandLine &line);
 
-/// diff A B: two plans; 1 when the second arena is larger, 2 for bad input.
-int diffCommand(const std::vector<std::string> &arguments);
+/// diff A B: two plans; 1 when the second arena is larger.
+Run diffCommand(CommandLine &line);
 
-/// explain FILE [--at=MOMENT|--buffer=NAME|--below=BYTES]: why memory is needed, in words.
-int explainCommand(const std::vector<std::string> &arguments);
+/// explain FILE: why memory is needed, in words.
+Run explainCommand(CommandLine &line);
 
-/// inspect FILE [--times=PROFILE] [-o FILE]: the report of a compiled model, of a plan's JSON, or
-/// of a model; with a profile, the page that shows what a run took.
-int inspectCommand(const std::vector<std::string> &arguments);
+/// inspect FILE: the report of a compiled model, of a plan's JSON, or of a model; with a profile,
+/// the page that shows what a run took.
+Run inspectCommand(CommandLine &line);
+
+/// How a report is written, and where to.
+struct ReportPlace {
+  std::string format = "text";
+  std::string path; ///< empty: standard output
+};
+
+/// Adds -o FILE. Storing throws Error(BadInput) when the file cannot be written.
+void addOutputFlag(CommandLine &line, ReportPlace &place);
+
+/// Adds --format=NAME for one of `formats`, and -o FILE. Storing throws Error(BadInput) for others.
+void addReportFlags(CommandLine &line, ReportPlace &place, const std::vector<std::string> &formats);
+
+/// The formats of a plan.
+std::vector<std::string> planFormats();
+
+/// Writes a report where it belongs.
+void writeReport(const std::string &text, const ReportPlace &place);
+
+/// Writes a plan in one of its formats.
+void writePlan(const Plan &plan, const ReportPlace &place);
 
 } // namespace stow

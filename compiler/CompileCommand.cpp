@@ -6,7 +6,6 @@
 #include "compiler/TensorList.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/PlanReport.h"
-#include "runtime/program/Flags.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/Path.h"
@@ -15,6 +14,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 
 using namespace mlir;
 
@@ -87,10 +87,8 @@ void printTensors(MLIRContext &context, const CompileOptions &options) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-} // namespace
-
-int compileCommand(const std::vector<std::string> &arguments) {
-  CompileOptions options = parseCompileOptions(arguments, /*wantsOutput=*/true);
+int compile(CompileOptions &options) {
+  finishOptions(options);
   if (options.outputPath.empty() && options.stopAfter == Form::Program && !options.listParameters)
     throw Error::badInput("no output given; add -o FILE");
   MLIRContext context;
@@ -123,10 +121,8 @@ int compileCommand(const std::vector<std::string> &arguments) {
   return 0;
 }
 
-int planCommand(const std::vector<std::string> &arguments) {
-  std::vector<std::string> rest = arguments;
-  const std::string format = takePlanFormat(rest), output = takeOutput(rest);
-  CompileOptions options = parseCompileOptions(rest, /*wantsOutput=*/false);
+int plan(CompileOptions &options, const ReportPlace &place) {
+  finishOptions(options);
   MLIRContext context;
   prepareContext(context);
   if (options.listParameters) {
@@ -139,10 +135,42 @@ int planCommand(const std::vector<std::string> &arguments) {
     printForm(*compiled.module);
     return 0;
   }
-  writePlan(compiled.plan, format, output);
+  writePlan(compiled.plan, place);
   if (options.timing)
     printTiming(timer);
   return 0;
+}
+
+ProgramForm parseEmit(const std::string &text) {
+  if (text != "executable" && text != "shared")
+    throw Error::badInput("unknown kind \"" + text + "\" for --emit; known are executable, shared");
+  return text == "shared" ? ProgramForm::SharedLibrary : ProgramForm::Executable;
+}
+
+} // namespace
+
+Run compileCommand(CommandLine &line) {
+  auto options = std::make_shared<CompileOptions>();
+  line.value("output,o", "FILE", "the file to write",
+             [options](const std::string &path) { options->outputPath = path; });
+  line.value("emit", "KIND",
+             "executable (the default), or shared: a library that C and Python can load",
+             [options](const std::string &text) { options->emit = parseEmit(text); });
+  addCompileFlags(line, *options);
+  addModelWord(line, *options);
+  return [options] { return compile(*options); };
+}
+
+Run planCommand(CommandLine &line) {
+  struct Request {
+    CompileOptions options;
+    ReportPlace place;
+  };
+  auto request = std::make_shared<Request>();
+  addReportFlags(line, request->place, planFormats());
+  addCompileFlags(line, request->options);
+  addModelWord(line, request->options);
+  return [request] { return plan(request->options, request->place); };
 }
 
 } // namespace stow

@@ -3,12 +3,12 @@
 #include "compiler/PlanFile.h"
 #include "compiler/PlanSource.h"
 #include "runtime/base/Error.h"
-#include "runtime/program/Flags.h"
 #include "runtime/report/Explain.h"
 #include "runtime/report/Remedies.h"
 #include "runtime/report/TextTable.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace stow {
 namespace {
@@ -18,17 +18,6 @@ struct Questions {
   std::optional<Bytes> below;
   size_t rows = 10;
 };
-
-Questions takeQuestions(std::vector<std::string> &words) {
-  Questions questions;
-  questions.at = takeFlag(words, "at");
-  questions.buffer = takeFlag(words, "buffer");
-  if (auto text = takeFlag(words, "below"))
-    questions.below = parseBytes(*text);
-  if (auto text = takeFlag(words, "rows"))
-    questions.rows = parseCount("rows", *text, 1);
-  return questions;
-}
 
 std::string otherWays(const Plan &plan) {
   std::vector<Remedy> list = stateRemedies(plan, "");
@@ -46,14 +35,12 @@ std::string otherWays(const Plan &plan) {
 
 /// A model can be planned again within the limit: that is no estimate. Throws Error(Infeasible)
 /// STOW1001, with remedies, when no plan fits.
-std::string planBelow(const std::string &path, std::vector<std::string> flags, const Plan &now,
+std::string planBelow(const std::string &path, CompileOptions options, const Plan &now,
                       const Questions &questions) {
   const std::string flag = "--memory-budget=" + std::to_string(*questions.below);
-  std::erase_if(flags, [](const std::string &word) {
-    return word.starts_with("--memory-budget=") || word.starts_with("--checkpoint=");
-  });
-  flags.push_back(flag);
-  const Plan plan = planFromAny(path, flags);
+  options.checkpoint = "none";
+  options.memoryBudget = parseByteBudget(std::to_string(*questions.below));
+  const Plan plan = planFromAny(path, options);
   std::string text = flag + " takes " + formatBytesExact(plan.arenaBytes) + " instead of " +
                      formatBytesExact(now.arenaBytes);
   if (now.stepSeconds > 0)
@@ -62,7 +49,7 @@ std::string planBelow(const std::string &path, std::vector<std::string> flags, c
   return text + ".\n" + explainRecomputation(plan, questions.rows);
 }
 
-std::string answer(const std::string &path, const std::vector<std::string> &flags, const Plan &plan,
+std::string answer(const std::string &path, const CompileOptions &options, const Plan &plan,
                    const Questions &questions) {
   if (questions.buffer)
     return explainBuffer(plan, *questions.buffer, questions.rows);
@@ -73,7 +60,7 @@ std::string answer(const std::string &path, const std::vector<std::string> &flag
                   ? ""
                   : "stowage plan MODEL --memory-budget=" + std::to_string(*questions.below) +
                         " decides it.\n" + otherWays(plan));
-    return planBelow(path, flags, plan, questions) + otherWays(plan);
+    return planBelow(path, options, plan, questions) + otherWays(plan);
   }
   const std::string moment =
       explainMoment(plan, findMoment(plan, questions.at.value_or("peak")), questions.rows);
@@ -85,25 +72,43 @@ std::string answer(const std::string &path, const std::vector<std::string> &flag
          otherWays(plan);
 }
 
-} // namespace
+struct Request {
+  PlanSource source;
+  ReportPlace place;
+  Questions questions;
+};
 
-int explainCommand(const std::vector<std::string> &arguments) {
-  std::vector<std::string> words = arguments;
-  const std::string output = takeOutput(words);
-  const Questions questions = takeQuestions(words);
+int explain(const CommandLine &line, const Request &request) {
+  const Questions &questions = request.questions;
   if (questions.at.has_value() + questions.buffer.has_value() + questions.below.has_value() > 1)
     throw Error::badInput("--at, --buffer and --below are questions of their own; ask one");
-  const std::vector<std::string> files = takeFiles(words);
+  const std::vector<std::string> &files = request.source.files;
   if (files.size() != 1)
     throw Error::badInput("expected one file, a model, a plan or an executable, found " +
                           std::to_string(files.size()));
-  if (!words.empty() && !isModelFile(files[0]))
-    throw Error::badInput("unknown flag \"" + words.front() +
-                          "\"; known are --at, --buffer, --below, --rows and -o FILE, and with a "
-                          "model those of stowage plan");
-  const Plan plan = planFromAny(files[0], words);
-  writeReport(answer(files[0], words, plan, questions), output);
+  refuseIdleFlags(line, request.source);
+  const Plan plan = planFromAny(files[0], request.source.options);
+  writeReport(answer(files[0], request.source.options, plan, questions), request.place);
   return 0;
+}
+
+} // namespace
+
+Run explainCommand(CommandLine &line) {
+  auto request = std::make_shared<Request>();
+  Questions &questions = request->questions;
+  line.value("at", "MOMENT",
+             "peak, the number of a command, a time (1.5ms), or part of a node's name",
+             [&](const std::string &text) { questions.at = text; });
+  line.value("buffer", "NAME", "a buffer, or part of the name of a node or module",
+             [&](const std::string &text) { questions.buffer = text; });
+  line.value("below", "BYTES", "what it would take to need no more than that",
+             [&](const std::string &text) { questions.below = parseBytes(text); });
+  line.value("rows", "N", "lines of each list (default: 10)",
+             [&](const std::string &text) { questions.rows = parseCount("rows", text, 1); });
+  addOutputFlag(line, request->place);
+  addPlanSource(line, request->source);
+  return [&line, request] { return explain(line, *request); };
 }
 
 } // namespace stow

@@ -82,16 +82,13 @@ std::string drawFrontierPage(const Frontier &frontier) {
   return drawPage(data);
 }
 
+std::vector<std::string> frontierFormats() { return {"text", "csv", "svg", "html"}; }
+
 std::string renderFrontier(const Frontier &frontier, const std::string &format) {
-  if (format == "text")
-    return renderText(frontier);
-  if (format == "csv")
-    return renderCsv(frontier);
-  if (format == "svg")
-    return drawFrontier(frontier);
-  if (format == "html")
-    return drawFrontierPage(frontier);
-  throw Error::badInput("unknown format \"" + format + "\"; known are text, csv, svg, html");
+  return format == "csv"    ? renderCsv(frontier)
+         : format == "svg"  ? drawFrontier(frontier)
+         : format == "html" ? drawFrontierPage(frontier)
+                            : renderText(frontier);
 }
 
 } // namespace stow

@@ -4,6 +4,7 @@
 #include "passes/plan/Frontier.h"
 
 #include <string>
+#include <vector>
 
 namespace stow {
 
@@ -16,7 +17,10 @@ std::string drawFrontier(const Frontier &frontier);
 /// As a page for a browser, with the points' plans.
 std::string drawFrontierPage(const Frontier &frontier);
 
-/// "text", "csv", "svg" or "html". Throws Error(BadInput) on others.
+/// "text", "csv", "svg" and "html".
+std::vector<std::string> frontierFormats();
+
+/// In one of these formats.
 std::string renderFrontier(const Frontier &frontier, const std::string &format);
 
 } // namespace stow

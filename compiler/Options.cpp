@@ -5,7 +5,6 @@
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
 #include "runtime/data/ArrayFile.h"
-#include "runtime/program/Flags.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -52,12 +51,6 @@ Form parseForm(const std::string &text) {
                         "\" for --stop-after; known are model, step, ordered, placed");
 }
 
-ProgramForm parseEmit(const std::string &text) {
-  if (text != "executable" && text != "shared")
-    throw Error::badInput("unknown kind \"" + text + "\" for --emit; known are executable, shared");
-  return text == "shared" ? ProgramForm::SharedLibrary : ProgramForm::Executable;
-}
-
 std::vector<std::string> splitList(const std::string &text) {
   std::vector<std::string> parts;
   std::istringstream in(text);
@@ -79,7 +72,7 @@ std::string checkedTargetCpu(const std::string &name) {
 }
 
 /// What is minimized, and how.
-void addObjectiveFlags(Flags &flags, CompileOptions &options) {
+void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
   flags.value("loss", "LOSS",
               "what is minimized, with settings, e.g. cross-entropy:"
               "label-smoothing=0.1; all: " +
@@ -114,17 +107,8 @@ void addObjectiveFlags(Flags &flags, CompileOptions &options) {
               [&](const std::string &text) { options.inputGradients = splitList(text); });
 }
 
-/// The flags of a compilation, storing into `options`.
-Flags compileFlags(CompileOptions &options, bool wantsOutput) {
-  Flags flags;
-  if (wantsOutput) {
-    flags.value("output", "FILE", "the file to write (also -o FILE)",
-                [&](const std::string &text) { options.outputPath = text; });
-    flags.value("emit", "KIND",
-                "executable (the default), or shared: a library that C and Python can load",
-                [&](const std::string &text) { options.emit = parseEmit(text); });
-  }
-  addObjectiveFlags(flags, options);
+/// What the file is taken for.
+void addModelFlags(CommandLine &flags, CompileOptions &options) {
   flags.value("batch", "N", "samples per step; rewrites the batch baked into the model",
               [&](const std::string &text) {
                 options.import.batch =
@@ -148,6 +132,10 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
               [&](const std::string &text) {
                 options.import.batchNormMomentum = parseReal("batch-norm-momentum", text);
               });
+}
+
+/// What the step does not do, what it may take, and what is printed of it.
+void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
   flags.flag("freeze-batch-norm", "normalize with the running statistics in training too",
              [&] { options.freezeBatchNorm = true; });
   flags.flag("no-dropout", "train without the model's dropouts",
@@ -191,7 +179,6 @@ Flags compileFlags(CompileOptions &options, bool wantsOutput) {
   flags.value("stop-after", "FORM", "print a form and stop: model, step, ordered, placed",
               [&](const std::string &text) { options.stopAfter = parseForm(text); });
   flags.flag("timing", "print the seconds of every stage", [&] { options.timing = true; });
-  return flags;
 }
 
 } // namespace
@@ -258,29 +245,21 @@ std::vector<double> readNumbers(const std::string &path) {
   return numbers;
 }
 
-CompileOptions parseCompileOptions(const std::vector<std::string> &arguments, bool wantsOutput) {
-  CompileOptions options;
-  Flags flags = compileFlags(options, wantsOutput);
-  std::vector<std::string> flagWords;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string &word = arguments[i];
-    if (word == "-o") {
-      if (!wantsOutput)
-        throw Error::badInput("this command prints its answer; leave -o out");
-      if (i + 1 == arguments.size())
-        throw Error::badInput("-o needs a value: -o FILE");
-      options.outputPath = arguments[++i];
-    } else if (word.starts_with("-")) {
-      flagWords.push_back(word);
-      if (flags.takesNextWord(word) && i + 1 < arguments.size())
-        flagWords.push_back(arguments[++i]);
-    } else if (options.modelPath.empty()) {
-      options.modelPath = word;
-    } else {
+void addCompileFlags(CommandLine &line, CompileOptions &options) {
+  addObjectiveFlags(line, options);
+  addModelFlags(line, options);
+  addPlanningFlags(line, options);
+}
+
+void addModelWord(CommandLine &line, CompileOptions &options) {
+  line.words([&](const std::string &word) {
+    if (!options.modelPath.empty())
       throw Error::badInput("two models given: \"" + options.modelPath + "\" and \"" + word + "\"");
-    }
-  }
-  flags.parse(flagWords);
+    options.modelPath = word;
+  });
+}
+
+void finishOptions(CompileOptions &options) {
   if (options.modelPath.empty())
     throw Error::badInput("no model given; expected a .onnx or .mlir file");
   if (options.checkpoint != "none" && options.checkpoint != "sqrt")
@@ -300,12 +279,6 @@ CompileOptions parseCompileOptions(const std::vector<std::string> &arguments, bo
     throw Error::badInput("--save-profile writes what --profile=run measures; add --profile=run");
   if (options.threads == 0)
     options.threads = std::max(1u, std::thread::hardware_concurrency());
-  return options;
-}
-
-std::string compileHelp(bool wantsOutput) {
-  CompileOptions options;
-  return compileFlags(options, wantsOutput).help();
 }
 
 } // namespace stow

@@ -4,6 +4,7 @@
 #include "codegen/Backend.h"
 #include "compiler/import/Import.h"
 #include "runtime/base/Bytes.h"
+#include "runtime/base/CommandLine.h"
 #include "runtime/format/Loss.h"
 
 #include <map>
@@ -70,10 +71,14 @@ struct CompileOptions {
   bool listParameters = false; ///< print what is trained, frozen and constant, and stop
 };
 
-/// Reads the flags of `stowage compile`, `plan` and `frontier`. Throws Error(BadInput).
-CompileOptions parseCompileOptions(const std::vector<std::string> &arguments, bool wantsOutput);
+/// Adds the flags of a compilation, which store into `options`.
+void addCompileFlags(CommandLine &line, CompileOptions &options);
 
-/// The flags that parseCompileOptions reads, one line each.
-std::string compileHelp(bool wantsOutput);
+/// Adds the word that names the model. Throws Error(BadInput) at a second one.
+void addModelWord(CommandLine &line, CompileOptions &options);
+
+/// Checks what the flags say together, and fills in what depends on this machine. Throws
+/// Error(BadInput).
+void finishOptions(CompileOptions &options);
 
 } // namespace stow

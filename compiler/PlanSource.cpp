@@ -5,25 +5,37 @@
 #include "compiler/Registration.h"
 #include "runtime/base/Error.h"
 
+#include <algorithm>
+
 namespace stow {
 
-std::vector<std::string> takeFiles(std::vector<std::string> &words) {
-  std::vector<std::string> files;
-  std::erase_if(words, [&](const std::string &word) {
-    const bool isFile = !word.starts_with("-");
-    if (isFile)
-      files.push_back(word);
-    return isFile;
-  });
-  return files;
+void addPlanSource(CommandLine &line, PlanSource &source) {
+  source.ownFlags = line.flagNames().size();
+  addCompileFlags(line, source.options);
+  line.words([&](const std::string &file) { source.files.push_back(file); });
 }
 
-Plan planFromAny(const std::string &path, const std::vector<std::string> &flags) {
+void refuseIdleFlags(const CommandLine &line, const PlanSource &source) {
+  if (std::ranges::any_of(source.files, isModelFile))
+    return;
+  const std::vector<std::string> names = line.flagNames();
+  std::string own;
+  for (size_t i = 0; i < source.ownFlags; ++i)
+    own += (own.empty() ? "" : ", ") + names[i];
+  for (size_t i = source.ownFlags; i < names.size(); ++i)
+    if (line.isGiven(names[i]))
+      throw Error::badInput(names[i] +
+                            " is how a model is planned, and no file here is a model; "
+                            "known for plans and executables are " +
+                            own);
+}
+
+Plan planFromAny(const std::string &path, const CompileOptions &given) {
   if (!isModelFile(path))
     return readPlanFile(path);
-  std::vector<std::string> words = flags;
-  words.push_back(path);
-  CompileOptions options = parseCompileOptions(words, /*wantsOutput=*/false);
+  CompileOptions options = given;
+  options.modelPath = path;
+  finishOptions(options);
   if (options.stopAfter != Form::Program || options.listParameters)
     throw Error::badInput("this command plans models to the end; leave out --stop-after and "
                           "--list-parameters");

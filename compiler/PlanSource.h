@@ -1,6 +1,7 @@
 // Commands that take a plan take whatever a plan can come from.
 #pragma once
 
+#include "compiler/Options.h"
 #include "runtime/format/Plan.h"
 
 #include <string>
@@ -8,11 +9,20 @@
 
 namespace stow {
 
-/// Takes the words that are no flags off the words of a command: its files.
-std::vector<std::string> takeFiles(std::vector<std::string> &words);
+/// The words and flags of such a command: files, and what models among them are planned with.
+struct PlanSource {
+  std::vector<std::string> files;
+  CompileOptions options;
+  size_t ownFlags = 0; ///< how many the command has beside those of `options`
+};
 
-/// The plan in a file (PlanFile.h), or of the model in it as `flags`, those of stowage plan, ask
-/// for. Throws Error.
-Plan planFromAny(const std::string &path, const std::vector<std::string> &flags);
+/// Adds the files, and the flags of stowage plan after the command's own.
+void addPlanSource(CommandLine &line, PlanSource &source);
+
+/// Refuses flags of stowage plan where no file is a model. Throws Error(BadInput) naming the first.
+void refuseIdleFlags(const CommandLine &line, const PlanSource &source);
+
+/// The plan in a file (PlanFile.h), or of the model in it as `options` ask for. Throws Error.
+Plan planFromAny(const std::string &path, const CompileOptions &options);
 
 } // namespace stow

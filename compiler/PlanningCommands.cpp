@@ -4,26 +4,34 @@
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
 #include "runtime/base/Error.h"
-#include "runtime/program/Flags.h"
 
 #include "mlir/IR/MLIRContext.h"
 
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 
 using namespace mlir;
 
 namespace stow {
-int frontierCommand(const std::vector<std::string> &arguments) {
-  std::vector<std::string> words = arguments;
-  std::string format = takeFlag(words, "format").value_or("text");
-  renderFrontier(Frontier{{FrontierPoint()}, 0, "", ""}, format); // fails before the work
-  double step = 5;
-  if (auto text = takeFlag(words, "step"))
-    step = parseReal("step", *text);
+namespace {
+
+struct FrontierRequest {
+  CompileOptions options;
+  ReportPlace place;
+  double step = 5; ///< percent of the arena without a budget
+};
+
+double parseStep(const std::string &text) {
+  const double step = parseReal("step", text);
   if (!(step >= 0.1 && step <= 100))
     throw Error::badInput("--step is the distance of budgets in percent; expected 0.1 to 100");
-  CompileOptions options = parseCompileOptions(words, /*wantsOutput=*/true);
+  return step;
+}
+
+int frontier(FrontierRequest &request) {
+  CompileOptions &options = request.options;
+  finishOptions(options);
   if (options.memoryBudget || options.checkpoint != "none")
     throw Error::badInput("stowage frontier plans every budget; leave out --memory-budget and "
                           "--checkpoint");
@@ -36,20 +44,16 @@ int frontierCommand(const std::vector<std::string> &arguments) {
   planning.candidates.refusedPath = refusedPathOf(options);
   BudgetPlanner planner(*prepared, costs, planning);
   saveProblem(planner, options);
-  Frontier frontier =
-      findFrontier(planner, costs, step, format == "html" ? KeepPlans::Yes : KeepPlans::No);
+  Frontier frontier = findFrontier(planner, costs, request.step,
+                                   request.place.format == "html" ? KeepPlans::Yes : KeepPlans::No);
   frontier.model = std::filesystem::path(options.modelPath).filename().string();
   reportRefusals(planner.refusals(), std::nullopt);
-  writeReport(renderFrontier(frontier, format), options.outputPath);
+  writeReport(renderFrontier(frontier, request.place.format), request.place);
   return 0;
 }
 
-int maxBatchCommand(const std::vector<std::string> &arguments) {
-  std::vector<std::string> words = arguments;
-  int64_t limit = 1 << 20;
-  if (auto text = takeFlag(words, "limit"))
-    limit = parseCount("limit", *text, 1);
-  CompileOptions options = parseCompileOptions(words, /*wantsOutput=*/false);
+int maxBatch(CompileOptions &options, int64_t limit) {
+  finishOptions(options);
   if (!options.memoryBudget || !options.memoryBudget->bytes)
     throw Error::badInput("stowage max-batch needs --memory-budget in bytes, e.g. "
                           "--memory-budget=2GiB");
@@ -82,6 +86,31 @@ int maxBatchCommand(const std::vector<std::string> &arguments) {
                 static_cast<long long>(*answer.provenAbove),
                 formatBytesExact(answer.provenBytes).c_str());
   return 0;
+}
+
+} // namespace
+
+Run frontierCommand(CommandLine &line) {
+  auto request = std::make_shared<FrontierRequest>();
+  addReportFlags(line, request->place, frontierFormats());
+  line.value("step", "PERCENT", "distance of the budgets that are planned (default: 5)",
+             [request](const std::string &text) { request->step = parseStep(text); });
+  addCompileFlags(line, request->options);
+  addModelWord(line, request->options);
+  return [request] { return frontier(*request); };
+}
+
+Run maxBatchCommand(CommandLine &line) {
+  struct Request {
+    CompileOptions options;
+    int64_t limit = 1 << 20;
+  };
+  auto request = std::make_shared<Request>();
+  line.value("limit", "N", "the largest batch tried (default: 1048576)",
+             [request](const std::string &text) { request->limit = parseCount("limit", text, 1); });
+  addCompileFlags(line, request->options);
+  addModelWord(line, request->options);
+  return [request] { return maxBatch(request->options, request->limit); };
 }
 
 } // namespace stow

@@ -23,6 +23,7 @@ build_packages=(
   libdnnl-dev                                         # oneDNN: convolution, matmul, pooling, normalization
   libonnx-dev libprotobuf-dev protobuf-compiler       # the ONNX reader
   nlohmann-json3-dev zlib1g-dev                       # plans and programs; .npz archives
+  libcli11-dev                                        # command lines
   coinor-libcbc-dev pkg-config                        # proofs of schedules (bound L2)
   esbuild                                             # bundles the page of plans (viewer/)
   libgtest-dev libgmock-dev                           # unit tests

@@ -7,27 +7,15 @@
 #include "runtime/base/Bytes.h"
 #include "runtime/base/Error.h"
 
-#include <charconv>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <limits>
+#include <memory>
 
 namespace stow {
 
 namespace {
-
-constexpr const char *usage =
-    "usage: stowage pack x.csv [--capacity=BYTES] [--minimize] [--timeout=SECONDS]\n"
-    "                          [--work=STEPS] [-o out.csv]\n"
-    "  --capacity=BYTES   decide whether the buffers fit (1048576, 900MB, 2GiB, ...)\n"
-    "  --minimize         with --capacity: look for a lower packing too\n"
-    "  --timeout=SECONDS  search until this time has passed\n"
-    "  --work=STEPS       stop after this many elementary steps (default 2000000000, some\n"
-    "                     seconds); unlike a time limit this gives the same packing everywhere\n"
-    "  -o out.csv         write the buffers with their offsets; - is standard output, without the\n"
-    "                     report\n";
 
 struct Arguments {
   std::string input;
@@ -37,60 +25,6 @@ struct Arguments {
   std::optional<double> timeoutSeconds;
   std::optional<int64_t> work;
 };
-
-double parseSeconds(const std::string &text) {
-  double seconds = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(seconds) ||
-      seconds < 0)
-    throw Error::badInput("--timeout is '" + text + "'; expected seconds, such as 10 or 0.5");
-  return seconds;
-}
-
-int64_t parseSteps(const std::string &text) {
-  int64_t steps = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
-  if (error != std::errc() || end != text.data() + text.size() || steps < 0)
-    throw Error::badInput("--work is '" + text + "'; expected a number of steps");
-  return steps;
-}
-
-/// nullopt when only the usage was asked for.
-std::optional<Arguments> parseArguments(int argc, char **argv) {
-  Arguments arguments;
-  for (int i = 1; i < argc; ++i) {
-    const std::string text = argv[i];
-    auto value = [&](const std::string &flag) -> std::optional<std::string> {
-      if (text.rfind(flag + "=", 0) != 0)
-        return std::nullopt;
-      return text.substr(flag.size() + 1);
-    };
-    if (text == "--help" || text == "-h")
-      return std::nullopt;
-    if (text == "--minimize")
-      arguments.minimize = true;
-    else if (auto capacity = value("--capacity"))
-      arguments.capacity = parseBytes(*capacity);
-    else if (auto seconds = value("--timeout"))
-      arguments.timeoutSeconds = parseSeconds(*seconds);
-    else if (auto steps = value("--work"))
-      arguments.work = parseSteps(*steps);
-    else if (text == "-o") {
-      if (++i == argc)
-        throw Error::badInput("-o needs a file name");
-      arguments.output = argv[i];
-    } else if (text.size() > 1 && text[0] == '-')
-      throw Error::badInput("unknown option '" + text + "'; see stowage pack --help");
-    else if (!arguments.input.empty())
-      throw Error::badInput("two input files, '" + arguments.input + "' and '" + text +
-                            "'; expected one");
-    else
-      arguments.input = text;
-  }
-  if (arguments.input.empty())
-    throw Error::badInput("no input file; see stowage pack --help");
-  return arguments;
-}
 
 std::string percent(double share) {
   char text[32];
@@ -132,7 +66,7 @@ void report(const pack::Problem &problem, const pack::PackResult &result,
   }
 }
 
-int run(const Arguments &arguments) {
+int packInstance(const Arguments &arguments) {
   const pack::Problem problem = pack::parse(readInput(arguments.input), inputName(arguments.input));
   const bool toStandardOutput = arguments.output == "-";
   if (!arguments.output.empty() && !toStandardOutput)
@@ -170,21 +104,29 @@ int run(const Arguments &arguments) {
 
 } // namespace
 
-int runPackCommand(int argc, char **argv) {
-  try {
-    std::optional<Arguments> arguments = parseArguments(argc, argv);
-    if (!arguments) {
-      std::cout << usage;
-      return 0;
-    }
-    return run(*arguments);
-  } catch (const Error &error) {
-    std::cerr << "error: " << error.what() << "\n";
-    return error.exitCode();
-  } catch (const std::exception &error) {
-    std::cerr << "error: " << error.what() << "\n";
-    return static_cast<int>(ErrorKind::Internal);
-  }
+std::function<int()> packCommand(CommandLine &line) {
+  auto arguments = std::make_shared<Arguments>();
+  line.words([arguments](const std::string &word) { takeInput(arguments->input, word); });
+  line.value("capacity", "BYTES", "decide whether the buffers fit (1048576, 900MB, 2GiB, ...)",
+             [arguments](const std::string &text) { arguments->capacity = parseBytes(text); });
+  line.flag("minimize", "with --capacity: look for a lower packing too",
+            [arguments] { arguments->minimize = true; });
+  line.value("timeout", "SECONDS", "search until this time has passed",
+             [arguments](const std::string &text) {
+               arguments->timeoutSeconds = parseRate("timeout", text);
+             });
+  line.value(
+      "work", "STEPS",
+      "stop after this many elementary steps (default: 2000000000, some seconds); unlike a "
+      "time limit this gives the same packing everywhere",
+      [arguments](const std::string &text) { arguments->work = parseCount("work", text, 0); });
+  line.value("output,o", "FILE",
+             "write the buffers with their offsets; - is standard output, without the report",
+             [arguments](const std::string &path) { arguments->output = path; });
+  return [arguments] {
+    requireInput(arguments->input);
+    return packInstance(*arguments);
+  };
 }
 
 } // namespace stow

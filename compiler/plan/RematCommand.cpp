@@ -14,9 +14,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
-#include <iostream>
+#include <memory>
 #include <sstream>
 
 namespace stow {
@@ -25,23 +24,6 @@ namespace {
 
 using namespace schedule;
 
-constexpr const char *usage =
-    "usage: stowage remat graph.json --memory-budget=70%|BYTES [-o schedule.json]\n"
-    "                     [--prove[=SECONDS]] [--method=auto|cut|sqrt|rotor] [--effort=X]\n"
-    "                     [--format=text|json]\n"
-    "       stowage remat graph.json --frontier [--effort=X] [-o frontier.csv]\n"
-    "  --memory-budget=B  bytes (2GiB, 900MB, 1048576) or a share of the input order's peak (70%)\n"
-    "  --frontier         the whole time/memory frontier instead of one budget\n"
-    "  --prove[=SECONDS]  spend about so much processor time (default 60) on tighter bounds: "
-    "orders\n"
-    "                     of deaths, then, if built with CBC, phase programs\n"
-    "  --method=M         auto (default), cut (no search), sqrt (Chen's segments), rotor (chains;\n"
-    "                     revolve is another name)\n"
-    "  --effort=X         multiplies the number of search moves (default 1)\n"
-    "  --format=F         text (default) or json\n"
-    "  -o FILE            write the schedule (or the frontier); - is standard output, without the\n"
-    "                     report\n";
-
 struct Arguments {
   std::string input, output, method = "auto", format = "text";
   std::optional<ByteBudget> budget;
@@ -49,70 +31,22 @@ struct Arguments {
   double effort = 1, proveSeconds = PlanOptions().proveSeconds;
 };
 
-/// Absent when only the usage was asked for.
-std::optional<Arguments> parseArguments(int argc, char **argv) {
-  Arguments arguments;
-  for (int i = 1; i < argc; ++i) {
-    std::string text = argv[i];
-    auto value = [&](const char *flag) -> std::optional<std::string> {
-      std::string prefix = std::string(flag) + "=";
-      if (text.rfind(prefix, 0) == 0)
-        return text.substr(prefix.size());
-      return std::nullopt;
-    };
-    if (text == "--help" || text == "-h")
-      return std::nullopt;
-    if (auto budget = value("--memory-budget")) {
-      arguments.budget = parseByteBudget(*budget);
-    } else if (auto method = value("--method")) {
-      static const char *known[] = {"auto", "cut", "sqrt", "rotor", "revolve"};
-      if (std::find(std::begin(known), std::end(known), *method) == std::end(known))
-        throw Error::badInput("--method is '" + *method +
-                              "'; expected auto, cut, sqrt, rotor or revolve");
-      arguments.method = *method;
-    } else if (auto format = value("--format")) {
-      if (*format != "text" && *format != "json")
-        throw Error::badInput("--format is '" + *format + "'; expected text or json");
-      arguments.format = *format;
-    } else if (auto effort = value("--effort")) {
-      char *end = nullptr;
-      arguments.effort = std::strtod(effort->c_str(), &end);
-      if (effort->empty() || *end || !(arguments.effort >= 0 && arguments.effort <= 1e6))
-        throw Error::badInput("--effort is '" + *effort + "'; expected a number from 0 to 1000000");
-    } else if (text == "--frontier") {
-      arguments.frontier = true;
-    } else if (text == "--prove") {
-      arguments.prove = true;
-    } else if (auto seconds = value("--prove")) {
-      char *end = nullptr;
-      arguments.prove = true;
-      arguments.proveSeconds = std::strtod(seconds->c_str(), &end);
-      if (seconds->empty() || *end ||
-          !(arguments.proveSeconds > 0 && arguments.proveSeconds <= 1e6))
-        throw Error::badInput("--prove is '" + *seconds +
-                              "'; expected seconds, above 0 and at most 1000000");
-    } else if (text == "-o") {
-      if (++i == argc)
-        throw Error::badInput("-o needs a file name");
-      arguments.output = argv[i];
-    } else if (text.size() > 1 && text[0] == '-') {
-      throw Error::badInput("unknown flag '" + text + "'; --help lists the flags");
-    } else if (!arguments.input.empty()) {
-      throw Error::badInput("two input files, '" + arguments.input + "' and '" + text +
-                            "'; expected one");
-    } else {
-      arguments.input = text;
-    }
-  }
-  if (arguments.input.empty())
-    throw Error::badInput("no input file; --help shows the usage");
+std::string oneOf(const std::string &flag, const std::string &text,
+                  std::initializer_list<const char *> known, const std::string &expected) {
+  if (std::ranges::find(known, text) == known.end())
+    throw Error::badInput("--" + flag + " is '" + text + "'; expected " + expected);
+  return text;
+}
+
+/// Checks what the flags say together.
+void checkArguments(const Arguments &arguments) {
+  requireInput(arguments.input);
   if (!arguments.frontier && !arguments.budget)
     throw Error::badInput("no --memory-budget; write for example --memory-budget=70%");
   if (arguments.frontier && (arguments.budget || arguments.prove || arguments.method != "auto" ||
                              arguments.format != "text"))
     throw Error::badInput("--frontier plans every budget and prints CSV; leave out "
                           "--memory-budget, --prove, --method and --format");
-  return arguments;
 }
 
 void writeOutput(const std::string &path, const std::string &text) {
@@ -254,6 +188,7 @@ void applyMethod(const std::string &method, const Problem &problem, PlanResult &
 }
 
 int remat(const Arguments &arguments) {
+  checkArguments(arguments);
   const Problem problem = parse(readInput(arguments.input), inputName(arguments.input));
   PlanOptions options;
   options.effort = arguments.method == "auto" ? arguments.effort : 0;
@@ -294,23 +229,49 @@ int remat(const Arguments &arguments) {
   return 0;
 }
 
+double parseUpTo(const std::string &flag, const std::string &text, double most) {
+  const double number = parseRate(flag, text);
+  if (number > most)
+    throw Error::badInput("--" + flag + ": expected at most " + std::to_string(int64_t(most)) +
+                          ", found '" + text + "'");
+  return number;
+}
+
 } // namespace
 
-int runRematCommand(int argc, char **argv) {
-  try {
-    std::optional<Arguments> arguments = parseArguments(argc, argv);
-    if (!arguments) {
-      std::fputs(usage, stdout);
-      return 0;
-    }
-    return remat(*arguments);
-  } catch (const Error &error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return error.exitCode();
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "internal error: %s\n", error.what());
-    return static_cast<int>(ErrorKind::Internal);
-  }
+std::function<int()> rematCommand(CommandLine &line) {
+  auto made = std::make_shared<Arguments>();
+  Arguments &arguments = *made;
+  line.words([&](const std::string &word) { takeInput(arguments.input, word); });
+  line.value("memory-budget", "B",
+             "bytes (2GiB, 900MB, 1048576) or a share of the input order's peak (70%)",
+             [&](const std::string &text) { arguments.budget = parseByteBudget(text); });
+  line.flag("frontier", "the whole time/memory frontier instead of one budget",
+            [&] { arguments.frontier = true; });
+  line.optionalValue("prove", "SECONDS",
+                     "spend about so much processor time (default: 60) on tighter bounds: orders "
+                     "of deaths, then, if built with CBC, phase programs",
+                     [&](const std::string &text) {
+                       arguments.prove = true;
+                       if (!text.empty())
+                         arguments.proveSeconds = parseUpTo("prove", text, 1e6);
+                     });
+  line.value("method", "M",
+             "auto (default), cut (no search), sqrt (Chen's segments), rotor (chains; revolve is "
+             "another name)",
+             [&](const std::string &text) {
+               arguments.method = oneOf("method", text, {"auto", "cut", "sqrt", "rotor", "revolve"},
+                                        "auto, cut, sqrt, rotor or revolve");
+             });
+  line.value("effort", "X", "multiplies the number of search moves (default: 1)",
+             [&](const std::string &text) { arguments.effort = parseUpTo("effort", text, 1e6); });
+  line.value("format", "F", "text (default) or json", [&](const std::string &text) {
+    arguments.format = oneOf("format", text, {"text", "json"}, "text or json");
+  });
+  line.value("output,o", "FILE",
+             "write the schedule (or the frontier); - is standard output, without the report",
+             [&](const std::string &path) { arguments.output = path; });
+  return [made] { return remat(*made); };
 }
 
 } // namespace stow

@@ -10,11 +10,13 @@
 // Revolve) needs a chain.
 #pragma once
 
+#include "runtime/base/CommandLine.h"
+
 namespace stow {
 
-/// Runs the command on its arguments (argv[0] is the command's name). Prints the report to standard
-/// output and errors to standard error. Returns the exit code: 0 planned, 1 bad input, 2 infeasible
-/// or nothing found within the budget, 3 internal.
-int runRematCommand(int argc, char **argv);
+/// Declares the command on `line`, which outlives what is returned: the command itself. It prints
+/// the report to standard output and the reason of a failure to standard error, and returns the exit
+/// code: 0 planned, 2 infeasible or nothing found within the budget. Throws Error for the rest.
+std::function<int()> rematCommand(CommandLine &line);
 
 } // namespace stow

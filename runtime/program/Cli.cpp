@@ -1,11 +1,11 @@
 #include "runtime/program/Cli.h"
 
+#include "runtime/base/CommandLine.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Version.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/program/Checkpoint.h"
 #include "runtime/program/Evaluator.h"
-#include "runtime/program/Flags.h"
 #include "runtime/program/MemorySummary.h"
 #include "runtime/program/Progress.h"
 #include "runtime/program/Trainer.h"
@@ -38,11 +38,11 @@ struct PlanOptions {
   ReportOptions report;
 };
 
-template <typename Target> Flags::Store store(Target &target) {
+template <typename Target> CommandLine::Store store(Target &target) {
   return [&target](const std::string &text) { target = text; };
 }
 
-template <typename Options> void addDataFlags(Flags &flags, Options &options) {
+template <typename Options> void addDataFlags(CommandLine &flags, Options &options) {
   flags.value("data", "FILE", "samples and targets (.npz); required", store(options.data));
   flags.value("x", "NAME", "array with the samples (default: x, x_train, or the input's name)",
               store(options.keys.x));
@@ -50,7 +50,7 @@ template <typename Options> void addDataFlags(Flags &flags, Options &options) {
               store(options.keys.y));
 }
 
-template <typename Options> void addMachineFlags(Flags &flags, Options &options) {
+template <typename Options> void addMachineFlags(CommandLine &flags, Options &options) {
   flags.value("threads", "N",
               "threads (default: as compiled, which is the most, or one per processor if fewer)",
               [&](const std::string &text) { options.threads = parseCount("threads", text, 1); });
@@ -62,7 +62,7 @@ template <typename Options> void addMachineFlags(Flags &flags, Options &options)
               [&](const std::string &text) { options.profileFormat = parseProfileFormat(text); });
 }
 
-void addRunFlags(Flags &flags, TrainOptions &options) {
+void addRunFlags(CommandLine &flags, TrainOptions &options) {
   flags.value("epochs", "N", "passes over the data (default: 1)",
               [&](const std::string &text) { options.epochs = parseCount("epochs", text, 1); });
   flags.value("steps", "N", "steps in all, instead of --epochs",
@@ -96,8 +96,7 @@ void addRunFlags(Flags &flags, TrainOptions &options) {
              [&] { options.shuffle = false; });
 }
 
-Flags trainFlags(TrainOptions &options) {
-  Flags flags;
+void addTrainFlags(CommandLine &flags, TrainOptions &options) {
   addDataFlags(flags, options);
   addRunFlags(flags, options);
   flags.value("save", "FILE", "write weights and state (.safetensors) at the end and when stopped",
@@ -116,21 +115,17 @@ Flags trainFlags(TrainOptions &options) {
              [&] { options.allowNonFinite = true; });
   addMachineFlags(flags, options);
   flags.flag("quiet", "print only the results", [&] { options.quiet = true; });
-  return flags;
 }
 
-Flags evalFlags(EvalOptions &options) {
-  Flags flags;
+void addEvalFlags(CommandLine &flags, EvalOptions &options) {
   addDataFlags(flags, options);
   flags.value("weights", "FILE", "parameters (.safetensors); required", store(options.weights));
   flags.flag("allow-nonfinite", "go on when the data are infinite or NaN",
              [&] { options.allowNonFinite = true; });
   addMachineFlags(flags, options);
-  return flags;
 }
 
-Flags planFlags(PlanOptions &options) {
-  Flags flags;
+void addPlanFlags(CommandLine &flags, PlanOptions &options) {
   std::string known;
   for (const PlanFormat &format : planFormatTable())
     known += (known.empty() ? "" : ", ") + std::string(format.name);
@@ -145,23 +140,11 @@ Flags planFlags(PlanOptions &options) {
       "rows", "N", "buffers listed at the peak (default: 20)",
       [&](const std::string &text) { options.report.liveRows = parseCount("rows", text, 0); });
   flags.flag("no-map", "leave out the map of the arena", [&] { options.report.map = false; });
-  return flags;
 }
 
 void printRaw(const std::string &text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) < text.size() || std::fflush(stdout) != 0)
     throw Error::badInput(std::string("cannot write to standard output: ") + std::strerror(errno));
-}
-
-std::string usage(const std::string &name, const Program &program) {
-  TrainOptions trainOptions;
-  EvalOptions evalOptions;
-  PlanOptions planOptions;
-  return name + ": trains " + program.model + " with batches of " + std::to_string(program.batch) +
-         " in " + formatBytesExact(program.plan.arenaBytes) + "\n\n" + name +
-         " train --data=FILE [flags]\n" + trainFlags(trainOptions).help() + "\n" + name +
-         " eval --data=FILE --weights=FILE [flags]\n" + evalFlags(evalOptions).help() + "\n" +
-         name + " plan [flags]\n" + planFlags(planOptions).help() + "\n" + name + " --version\n";
 }
 
 void require(const std::string &value, const char *flag) {
@@ -212,41 +195,41 @@ int printPlan(const Program &program, const PlanOptions &options) {
 
 int runCommand(const std::string &name, const std::vector<std::string> &arguments,
                const Program &program, ProgramImage image) {
-  const std::vector<std::string> commands = {"train", "eval", "plan", "help"};
-  std::string command = arguments.empty() ? "" : arguments[0];
-  std::vector<std::string> rest(arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end());
-  if (command == "--version") {
+  CommandLine line;
+  bool wantsVersion = false;
+  line.flag("version", "print the version of the compiler", [&] { wantsVersion = true; });
+  TrainOptions trainOptions;
+  EvalOptions evalOptions;
+  PlanOptions planOptions;
+  CommandLine &trainLine = line.command("train"), &evalLine = line.command("eval"),
+              &planLine = line.command("plan");
+  line.command("help");
+  addTrainFlags(trainLine, trainOptions);
+  addEvalFlags(evalLine, evalOptions);
+  addPlanFlags(planLine, planOptions);
+
+  const CommandLine::Request request = line.parse(arguments);
+  if (wantsVersion) {
     printRaw(std::string("stowage ") + version() + "\n");
     return 0;
   }
-  bool wantsHelp = command == "help" || command == "--help" || command == "-h";
-  for (const std::string &argument : rest)
-    wantsHelp |= argument == "--help" || argument == "-h";
-  if (wantsHelp) {
-    printRaw(usage(name, program));
+  if (request.wantsHelp || request.command == "help") {
+    printRaw(name + ": trains " + program.model + " with batches of " +
+             std::to_string(program.batch) + " in " + formatBytesExact(program.plan.arenaBytes) +
+             "\n\n" + name + " train --data=FILE [flags]\n" + trainLine.help() + "\n" + name +
+             " eval --data=FILE --weights=FILE [flags]\n" + evalLine.help() + "\n" + name +
+             " plan [flags]\n" + planLine.help() + "\n" + name + " --version\n");
     return 0;
   }
-  if (command == "train") {
-    TrainOptions options;
-    trainFlags(options).parse(rest);
-    require(options.data, "data");
-    return train(program, image, options);
+  if (request.command == "train") {
+    require(trainOptions.data, "data");
+    return train(program, image, trainOptions);
   }
-  if (command == "eval") {
-    EvalOptions options;
-    evalFlags(options).parse(rest);
-    return evaluate(program, image, options);
-  }
-  if (command == "plan") {
-    PlanOptions options;
-    planFlags(options).parse(rest);
-    return printPlan(program, options);
-  }
-  std::string near = nearest(command, commands);
-  throw Error::badInput(
-      (command.empty() ? "a command is missing" : "unknown command '" + command + "'") +
-      (near.empty() || command.empty() ? "; expected train, eval, plan or --help"
-                                       : "; did you mean " + near + "?"));
+  if (request.command == "eval")
+    return evaluate(program, image, evalOptions);
+  if (request.command == "plan")
+    return printPlan(program, planOptions);
+  throw Error::badInput("a command is missing; expected train, eval, plan or --help");
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 // `stowage pack` end to end: exit codes, what it writes, and what it says.
 #include "compiler/plan/PackCommand.h"
+#include "compiler/plan/StandAlone.h"
 #include "ir/plan/pack/Text.h"
 #include "ir/plan/pack/Verify.h"
 
@@ -42,7 +43,7 @@ protected:
       argv.push_back(argument.data());
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
-    const int code = runPackCommand(static_cast<int>(argv.size()), argv.data());
+    const int code = runAlone(static_cast<int>(argv.size()), argv.data(), packCommand);
     return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
   }
 
@@ -93,15 +94,15 @@ TEST_F(PackCommandTest, RefusesBadInput) {
     const char *message;
   } cases[] = {
       {{}, "no input file"},
-      {{input, "--colour"}, "unknown option '--colour'"},
+      {{input, "--colour"}, "unknown flag --colour"},
       {{input, input}, "two input files"},
-      {{input, "--timeout=soon"}, "--timeout is 'soon'"},
-      {{input, "--timeout=-1"}, "--timeout is '-1'"},
-      {{input, "--work=1e9"}, "--work is '1e9'"},
+      {{input, "--timeout=soon"}, "--timeout: expected a number, found 'soon'"},
+      {{input, "--timeout=-1"}, "--timeout: expected a number of at least 0, found '-1'"},
+      {{input, "--work=1e9"}, "--work: expected a whole number of at least 0, found '1e9'"},
       {{input, "--capacity=much"}, "much"},
       {{file("none.csv")}, "cannot open"},
       {{input, "-o", file("no/such/folder.csv")}, "cannot write"},
-      {{input, "-o"}, "-o needs a file name"},
+      {{input, "-o"}, "-o needs a value: -o FILE"},
       {{input, "--capacity=70%"}, "\"70%\" is a share; expected bytes"},
       {{folder.string()}, "it is a folder"},
       {{write("y.csv", "id,lower\n")}, "y.csv:1:1: column 'upper' is missing"},
@@ -122,7 +123,7 @@ TEST_F(PackCommandTest, WritesToStandardOutput) {
 TEST_F(PackCommandTest, PrintsItsUsage) {
   const Outcome outcome = run({"--help"});
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.out, HasSubstr("usage: stowage pack"));
+  EXPECT_THAT(outcome.out, HasSubstr("usage: pack FILE [flags]\n\n  --capacity=BYTES"));
 }
 
 TEST_F(PackCommandTest, WorkBudgetsGiveTheSameBytes) {

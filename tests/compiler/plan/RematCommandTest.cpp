@@ -1,4 +1,5 @@
 #include "compiler/plan/RematCommand.h"
+#include "compiler/plan/StandAlone.h"
 
 #include "ir/plan/schedule/Generate.h"
 #include "ir/plan/schedule/Json.h"
@@ -29,7 +30,7 @@ Outcome run(std::vector<std::string> arguments) {
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
   Outcome outcome;
-  outcome.code = runRematCommand(static_cast<int>(argv.size()), argv.data());
+  outcome.code = runAlone(static_cast<int>(argv.size()), argv.data(), rematCommand);
   outcome.out = ::testing::internal::GetCapturedStdout();
   outcome.err = ::testing::internal::GetCapturedStderr();
   return outcome;
@@ -128,7 +129,7 @@ TEST(RematCommandTest, ProvesForSeconds) {
   EXPECT_THAT(outcome.out, HasSubstr("status       optimal"));
   Outcome wrong = run({input, "--memory-budget=90%", "--prove=soon"});
   EXPECT_EQ(wrong.code, 1);
-  EXPECT_THAT(wrong.err, HasSubstr("--prove is 'soon'; expected seconds"));
+  EXPECT_THAT(wrong.err, HasSubstr("--prove: expected a number, found 'soon'"));
 }
 
 TEST(RematCommandTest, NamesBadArguments) {
@@ -140,9 +141,10 @@ TEST(RematCommandTest, NamesBadArguments) {
       {{input, "--memory-budget=lots"}, "as a byte count"},
       {{input, "--memory-budget=70%", "--method=magic"}, "--method is 'magic'"},
       {{input, "--memory-budget=70%", "--format=xml"}, "--format is 'xml'"},
-      {{input, "--memory-budget=70%", "--effort=fast"}, "--effort is 'fast'"},
-      {{input, "--memory-budget=70%", "--speed"}, "unknown flag '--speed'"},
-      {{input, "--memory-budget=70%", "-o"}, "-o needs a file name"},
+      {{input, "--memory-budget=70%", "--effort=fast"},
+       "--effort: expected a number, found 'fast'"},
+      {{input, "--memory-budget=70%", "--speed"}, "unknown flag --speed"},
+      {{input, "--memory-budget=70%", "-o"}, "-o needs a value: -o FILE"},
       {{input, "--memory-budget=70%", "-o", "/nonexistent/x.json"}, "cannot write"},
       {{input, "--frontier", "--memory-budget=70%"}, "--frontier plans every budget"},
       {{input, "--frontier", "--format=json"}, "--frontier plans every budget"},

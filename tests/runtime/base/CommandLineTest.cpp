@@ -1,4 +1,4 @@
-#include "runtime/program/Flags.h"
+#include "runtime/base/CommandLine.h"
 
 #include "runtime/base/Error.h"
 
@@ -10,9 +10,9 @@ namespace {
 
 using testing::HasSubstr;
 
-class FlagsTest : public testing::Test {
+class CommandLineTest : public testing::Test {
 protected:
-  FlagsTest() {
+  CommandLineTest() {
     flags.value("epochs", "N", "passes", [&](const std::string &text) { epochs = text; });
     flags.optionalValue("resume", "FILE", "continue",
                         [&](const std::string &text) { resume = text.empty() ? "(none)" : text; });
@@ -28,12 +28,12 @@ protected:
     return "no error";
   }
 
-  Flags flags;
+  CommandLine flags;
   std::string epochs, resume;
   bool quiet = false;
 };
 
-TEST_F(FlagsTest, TakesBothForms) {
+TEST_F(CommandLineTest, TakesBothForms) {
   flags.parse({"--epochs=3", "--quiet", "--resume"});
   EXPECT_EQ(epochs, "3");
   EXPECT_TRUE(quiet);
@@ -43,7 +43,7 @@ TEST_F(FlagsTest, TakesBothForms) {
   EXPECT_EQ(resume, "a=b");
 }
 
-TEST_F(FlagsTest, Errors) {
+TEST_F(CommandLineTest, Errors) {
   EXPECT_EQ(errorOf({"--epoch=3"}), "unknown flag --epoch; did you mean --epochs?");
   EXPECT_EQ(errorOf({"--zzzzzzz"}), "unknown flag --zzzzzzz; --help lists all");
   EXPECT_EQ(errorOf({"--epochs"}), "--epochs needs a value: --epochs=N");
@@ -54,10 +54,62 @@ TEST_F(FlagsTest, Errors) {
   EXPECT_EQ(errorOf({"--"}), "unexpected word '--'; options start with --");
 }
 
-TEST_F(FlagsTest, HelpIsAligned) {
+TEST_F(CommandLineTest, HelpIsAligned) {
   EXPECT_EQ(flags.help(), "  --epochs=N       passes\n"
                           "  --resume[=FILE]  continue\n"
                           "  --quiet          say less\n");
+}
+
+TEST_F(CommandLineTest, HelpStoresNothing) {
+  EXPECT_TRUE(flags.parse({"--quiet", "--bogus", "--help"}).wantsHelp);
+  EXPECT_TRUE(flags.parse({"-h", "--epochs"}).wantsHelp);
+  EXPECT_FALSE(quiet);
+  EXPECT_EQ(epochs, "");
+}
+
+TEST_F(CommandLineTest, StoresWordsAndRepeatedFlagsInOrder) {
+  std::vector<std::string> words, outputs;
+  flags.words([&](const std::string &word) { words.push_back(word); });
+  flags.value("output,o", "FILE", "write",
+              [&](const std::string &text) { outputs.push_back(text); });
+  flags.parse({"b", "-o", "x", "a", "--output=y", "-", "--resume", "c"});
+  EXPECT_THAT(words, testing::ElementsAre("b", "a", "-", "c"));
+  EXPECT_THAT(outputs, testing::ElementsAre("x", "y"));
+  EXPECT_EQ(resume, "(none)") << "a value that may be missing is never the next word";
+  EXPECT_TRUE(flags.isGiven("--output"));
+  EXPECT_FALSE(flags.isGiven("--epochs"));
+  EXPECT_THAT(flags.flagNames(),
+              testing::ElementsAre("--epochs", "--resume", "--quiet", "--output"));
+  EXPECT_EQ(errorOf({"-o"}), "-o needs a value: -o FILE");
+}
+
+TEST(CommandLineCommandsTest, EachHasFlagsOfItsOwn) {
+  CommandLine program;
+  std::string rate, format;
+  program.command("train").value("rate", "X", "", [&](const std::string &text) { rate = text; });
+  CommandLine &plan = program.command("plan");
+  plan.value("format", "F", "", [&](const std::string &text) { format = text; });
+  EXPECT_EQ(program.parse({"train", "--rate=2"}).command, "train");
+  EXPECT_EQ(rate, "2");
+  EXPECT_EQ(program.parse({"plan", "--format", "csv"}).command, "plan");
+  EXPECT_EQ(format, "csv");
+  EXPECT_EQ(program.parse({}).command, "");
+  const CommandLine::Request request = program.parse({"plan", "-h"});
+  EXPECT_TRUE(request.wantsHelp);
+  EXPECT_EQ(request.command, "plan");
+  const auto errorOf = [&](const std::vector<std::string> &arguments) -> std::string {
+    try {
+      program.parse(arguments);
+    } catch (const Error &error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(errorOf({"trian"}), "unknown command 'trian'; did you mean train?");
+  EXPECT_EQ(errorOf({"sleep"}), "unknown command 'sleep'; known are train, plan");
+  EXPECT_EQ(errorOf({"plan", "--rate=2"}), "unknown flag --rate; --help lists all");
+  EXPECT_EQ(errorOf({"plan", "train"}), "unexpected word 'train'; options start with --");
+  EXPECT_EQ(errorOf({"plan", "--", "x"}), "unexpected word '--'; options start with --");
 }
 
 TEST(FlagValuesTest, Numbers) {
