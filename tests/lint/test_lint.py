@@ -1,14 +1,20 @@
 """Tests that every lint rule finds what it is there to find, and leaves the allowed neighbour alone."""
 
+import json
+import os
+import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+import check_definitions  # noqa: E402
 import check_files  # noqa: E402
 import check_includes  # noqa: E402
 import check_readme  # noqa: E402
+import check_symbols  # noqa: E402
 import check_tablegen  # noqa: E402
 from tree import ROOMS  # noqa: E402
 
@@ -93,6 +99,76 @@ class Includes(Lint):
         self.include("runtime/program/A.cpp", "<cuda.h>")
         self.include("compiler/B.cpp", "<cublasLt.h>")
         self.assert_found(check_includes.check, "only the cuda rooms", "only the cuda rooms")
+
+
+class Definitions(Lint):
+    def test_one_class_in_two_rooms(self) -> None:
+        self.write("compiler/Options.h", "namespace stow {\n/// Comment; with { braces }.\nstruct LossSpec {\n  int kind = 0;\n};\n}\n")
+        self.write("runtime/program/Metrics.h", "namespace stow {\nstruct LossSpec { double weight; };\nstruct Other { struct LossSpec *next; };\n}\n")
+        self.assert_found(check_definitions.check, "class stow::LossSpec is also defined in compiler/Options.h:3")
+
+    def test_one_function_in_two_files(self) -> None:
+        self.write("compiler/A.cpp", "namespace stow {\nLossSpec parseLoss(const std::string &text, int n) {\n  return {};\n}\n}\n")
+        self.write("runtime/program/B.cpp", "namespace stow {\nLossSpec parseLoss(const std::string &from, int count)\n{ return {}; }\n}\n")
+        self.write("runtime/program/C.h", "namespace stow {\nLossSpec parseLoss(const std::string &text, int n = 1);\n"
+                   "inline int twice(int x) { return 2 * x; }\nenum class Kind { A };\n}\n")
+        self.write("ir/D.cpp", "namespace stow {\ninline int twice(int number) { return number + number; }\nenum class Kind : char { B };\n}\n")
+        self.assert_found(check_definitions.check, "function stow::parseLoss(const std :: string &, int) is also defined in compiler/A.cpp:2",
+                          "function stow::twice(int) is also defined in ir/D.cpp:2", "class stow::Kind is also defined in ir/D.cpp:3")
+
+    def test_neighbours(self) -> None:
+        one = ("namespace stow {\nnamespace {\nstruct Row { int n; };\nint f() { return 1; }\n} // namespace\n"
+               "static int g() { return 1; }\n")
+        self.write("ir/A.cpp", one + "int over(int x) { return x; }\nstruct S::Impl { int a; };\n}\n")
+        self.write("ir/B.cpp", one + "int over(double x) { return 1; }\nclass Row;\n}\nnamespace stow::host {\nstruct S { int n; };\n}\n")
+        self.write("ir/C.cpp", "namespace stow {\nstruct S {\n  S(int n) : a{n}, b(n) { a = 1; }\n  int a, b;\n};\n"
+                   "T::T(int n) : a{n}, b(n) {\n  over(1);\n}\nint over(int x) const { return x; }\n}\nint main() { return 0; }\n")
+        self.write("ir/D.cpp", "const char *text = \"namespace stow { struct S {}; }\";\nint main() { return 0; }\nTEST(A, B) { }\n")
+        self.write("ir/E.cpp", "TEST(A, B) { }\nnamespace stow {\ntemplate <> struct Names<int> { };\ntemplate <> struct Names<char> { };\n}\n")
+        self.assert_found(check_definitions.check)
+
+
+class Symbols(Lint):
+    """Planted objects, as a build would make them."""
+
+    def build(self, **sources: str) -> list[str]:
+        compiler = os.environ.get("CXX") or shutil.which("clang++-22") or shutil.which("c++")
+        entries = []
+        for name, text in sources.items():
+            room, stem = name.split("__")
+            folder = self.root / room / "CMakeFiles" / f"{stem[0]}.dir"
+            folder.mkdir(parents=True, exist_ok=True)
+            source = self.root / f"{stem}.cpp"
+            source.write_text("namespace stow {\n" + text + "\n}\n")
+            output = f"{room}/CMakeFiles/{stem[0]}.dir/{stem}.cpp.o"
+            subprocess.run([compiler, "-std=c++20", "-O1", "-c", str(source), "-o", str(self.root / output)], check=True)
+            entries.append({"directory": str(self.root), "file": str(source), "command": f"c++ -o {output} -c {source}"})
+        (self.root / "compile_commands.json").write_text(json.dumps(entries))
+        return check_symbols.check(self.root, shutil.which("llvm-nm-22") or shutil.which("llvm-nm"))
+
+    def test_two_functions_of_one_name(self) -> None:
+        found = self.build(ir__A="int parse(int x) { return x; }", compiler__B="int parse(int x) { return 2 * x; }")
+        self.assertEqual(len(found), 1, found)
+        self.assertRegex(found[0], r"stow::parse\(int\) is defined in .*B\.cpp\.o and in .*A\.cpp\.o")
+
+    def test_two_classes_of_one_name(self) -> None:
+        first = "struct S { int n; __attribute__((noinline)) int get() const { return n; } };\nint a(S s) { return s.get(); }"
+        second = ("struct S { long m; int n; __attribute__((noinline)) int get() const { return n * m + n / (m + 3) - n % 7; } };\n"
+                  "int b(S s) { return s.get(); }")
+        found = self.build(ir__A=first, tests__B=second)
+        self.assertEqual(len(found), 1, found)
+        self.assertRegex(found[0], r"stow::S::get\(\) const has \d+ bytes in .*A.*two definitions of one inline function")
+
+    def test_neighbours(self) -> None:
+        shared = "inline __attribute__((noinline)) int twice(int x) { return 2 * x; }\nnamespace { struct Row { int n; }; }\nstatic int f() { return 1; }\n"
+        helper = "int helper() { return 1; }"  # in two tests, which are two programs
+        self.assertEqual(self.build(ir__A=shared + "int a() { return twice(f()); }", codegen__B=shared + "int b() { return twice(f()); }",
+                                    tests__C=helper, tests__D=helper), [])
+
+    def test_no_objects(self) -> None:
+        (self.root / "compile_commands.json").write_text("[]")
+        with self.assertRaisesRegex(SystemExit, "77"):
+            check_symbols.check(self.root, "llvm-nm")
 
 
 class Files(Lint):
