@@ -6,6 +6,7 @@
 #include "passes/order/RelaxedProblem.h"
 #include "passes/plan/PackingWindow.h"
 #include "passes/plan/Stages.h"
+#include "passes/solvers/schedule/FitCapacity.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -289,7 +290,7 @@ private:
     constexpr int kRounds = 3;
     const schedule::FrontierRow &row = *this->row(index);
     const Bytes target = row.peakBytes + stateOutside;
-    schedule::Problem tighter = problem;
+    schedule::Capacity capacity = {row.peakBytes, {}};
     schedule::Solution solution = row.solution;
     for (int round = 0; round < kRounds; ++round) {
       StepChoice choice = round == 0 ? copyOf(placedRow(index)) : scheduled(solution);
@@ -301,12 +302,13 @@ private:
           found = std::move(choice);
         break;
       }
-      tighter = withLessRoom(tighter, solution, stepsAbove(*choice.placed, target),
-                             alignUp(choice.arenaBytes - target, kAlignment));
-      auto reduced = reduceTo(tighter, solution, row.peakBytes);
-      if (!reduced)
+      llvm::append_range(capacity.windows,
+                         windowsAbove(*choice.placed, choice.firstRuns, target,
+                                      alignUp(choice.arenaBytes - target, kAlignment)));
+      auto fitted = schedule::fitCapacity(problem, solution, capacity);
+      if (!fitted)
         break;
-      solution = std::move(*reduced);
+      solution = std::move(*fitted);
     }
     return found ? &*found : nullptr;
   }
@@ -321,8 +323,11 @@ private:
     return buildStepProblem(trainGraph(module), costs, kAlignment);
   }
 
-  void applyTo(ModuleOp module, const schedule::Solution &solution) const {
-    applySchedule(trainGraph(module), problemOf(module), solution);
+  /// Returns what the module was scheduled by.
+  StepProblem applyTo(ModuleOp module, const schedule::Solution &solution) const {
+    StepProblem step = problemOf(module);
+    applySchedule(trainGraph(module), step, solution);
+    return step;
   }
 
   /// The prepared step, or its segments, with state bound.
@@ -381,9 +386,11 @@ private:
   StepChoice scheduled(const char *method, const OwningOpRef<ModuleOp> &module,
                        const schedule::Solution &solution) {
     OwningOpRef<ModuleOp> copy = clone(module);
-    applyTo(*copy, solution);
+    const StepProblem step = applyTo(*copy, solution);
     StepChoice choice = candidates.make(method, std::move(copy), kPackingWork);
     choice.solution = solution;
+    if (!choice.isRefused())
+      choice.firstRuns = firstRuns(*choice.placed, step);
     return choice;
   }
   StepChoice scheduled(const schedule::Solution &solution) {
@@ -430,6 +437,7 @@ StepChoice BudgetPlanner::copyOf(const StepChoice &choice) {
   StepChoice copy;
   copy.method = choice.method;
   copy.solution = choice.solution;
+  copy.firstRuns = choice.firstRuns;
   copy.time = choice.time;
   copy.livePeakBytes = choice.livePeakBytes;
   copy.arenaBytes = choice.arenaBytes;

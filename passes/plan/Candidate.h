@@ -26,8 +26,11 @@ namespace stow {
 struct StepChoice {
   std::string method;                         ///< "keep all", "schedule" or "segments"
   std::optional<schedule::Solution> solution; ///< where the order is not the step's own
-  schedule::Cost time = 0;                    ///< of the training graph, in nanoseconds
-  Bytes livePeakBytes = 0;                    ///< state included
+  /// By command of the training graph: the op of the schedule problem that runs there for the first
+  /// time. Empty without `solution`.
+  std::vector<std::optional<schedule::OpId>> firstRuns;
+  schedule::Cost time = 0; ///< of the training graph, in nanoseconds
+  Bytes livePeakBytes = 0; ///< state included
   Bytes arenaBytes = 0;
   mlir::OwningOpRef<mlir::ModuleOp> placed; ///< null where the checks refused it
 

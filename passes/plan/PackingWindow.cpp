@@ -1,69 +1,59 @@
 #include "passes/plan/PackingWindow.h"
 
-#include "ir/plan/schedule/Verify.h"
 #include "passes/memory/DescribePlan.h"
-#include "passes/solvers/schedule/CutSchedule.h"
+#include "passes/memory/Liveness.h"
 
-#include <set>
+#include "llvm/ADT/DenseMap.h"
+
+#include <algorithm>
 
 namespace stow {
 
-std::vector<size_t> stepsAbove(mlir::ModuleOp placed, Bytes target) {
-  std::vector<size_t> steps;
-  const Plan plan = describePlan(placed);
-  for (const GraphPlan &graph : plan.graphs) {
-    if (graph.name != "train")
+using FirstRuns = std::vector<std::optional<schedule::OpId>>;
+
+FirstRuns firstRuns(mlir::ModuleOp placed, const StepProblem &step) {
+  llvm::DenseMap<mlir::Operation *, schedule::OpId> idOf;
+  for (size_t i = 0; i < step.ops.size(); ++i)
+    idOf[step.ops[i]] = static_cast<schedule::OpId>(i);
+  FirstRuns found;
+  auto graph = placed.lookupSymbol<mlir::func::FuncOp>("train");
+  for (mlir::Operation &op : graph.getBody().front()) {
+    if (launchesNothing(&op))
       continue;
-    std::vector<char> above(graph.stepCount, 0);
-    for (const PlannedBuffer &buffer : graph.buffers)
-      if (buffer.offset + buffer.size > target)
-        std::fill(above.begin() + buffer.begin, above.begin() + buffer.end, 1);
-    for (size_t step = 0; step < above.size(); ++step)
-      if (above[step])
-        steps.push_back(step);
+    auto id = idOf.find(&op);
+    found.push_back(id == idOf.end() ? std::nullopt : std::optional(id->second));
   }
-  return steps;
+  return found;
 }
 
-schedule::Problem withLessRoom(const schedule::Problem &problem, const schedule::Solution &solution,
-                               const std::vector<size_t> &steps, Bytes bytes) {
-  schedule::Problem tighter = problem;
-  std::set<schedule::OpId> ops;
-  for (size_t step : steps)
-    if (step < solution.runs.size())
-      ops.insert(solution.runs[step].op);
-  for (schedule::OpId op : ops)
-    for (schedule::Alternative &alternative : tighter.ops[op].alternatives)
-      alternative.workspaceBytes += bytes;
-  return tighter;
-}
-
-std::optional<schedule::Solution> reduceTo(const schedule::Problem &problem,
-                                           const schedule::Solution &solution, Bytes budget) {
-  const schedule::Core core(problem);
-  std::vector<int32_t> coreOf(problem.ops.size(), -1);
-  for (size_t i = 0; i < core.ops.size(); ++i)
-    coreOf[core.ops[i].op] = static_cast<int32_t>(i);
-  schedule::Sequence start;
-  for (const schedule::Run &run : solution.runs)
-    if (coreOf[run.op] >= 0)
-      start.push_back(coreOf[run.op]);
-  constexpr int kRounds = 20;
-  std::optional<schedule::Solution> best;
-  std::optional<schedule::Cost> bestTime;
-  for (double bias : {0.3, 0.02}) {
-    auto reduced = schedule::reduceToBudget(core, start, budget, kRounds, bias);
-    if (!reduced)
-      continue;
-    schedule::Sequence lean = schedule::dropNeedlessReruns(core, std::move(*reduced), budget);
-    schedule::Solution candidate = schedule::expand(problem, core, lean, budget);
-    schedule::Replay replay = schedule::verify(problem, candidate);
-    if (replay.fault || replay.peakBytes > budget || (bestTime && *bestTime <= replay.time))
-      continue;
-    best = std::move(candidate);
-    bestTime = replay.time;
+std::vector<schedule::Window> windowsAbove(mlir::ModuleOp placed, const FirstRuns &firstRuns,
+                                           Bytes target, Bytes withheldBytes) {
+  std::vector<char> above(firstRuns.size(), 0);
+  for (const GraphPlan &graph : describePlan(placed).graphs)
+    if (graph.name == "train" && graph.stepCount == above.size())
+      for (const PlannedBuffer &buffer : graph.buffers)
+        if (buffer.offset + buffer.size > target)
+          std::fill(above.begin() + buffer.begin, above.begin() + buffer.end, 1);
+  std::vector<schedule::Window> windows;
+  std::optional<schedule::OpId> before; // the last first run so far
+  bool isOpen = false, isPending = false;
+  for (size_t command = 0; command < above.size(); ++command) {
+    const std::optional<schedule::OpId> here = firstRuns[command];
+    if (here)
+      before = here;
+    if (above[command] && before) {
+      if (!isOpen)
+        windows.push_back({*before, *before, withheldBytes});
+      isOpen = isPending = true;
+    } else if (!isPending) {
+      isOpen = false;
+    }
+    if (isPending && here) {
+      windows.back().last = *here;
+      isPending = false;
+    }
   }
-  return best;
+  return windows;
 }
 
 } // namespace stow

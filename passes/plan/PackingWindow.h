@@ -1,29 +1,29 @@
 // Where packing needs more than the sum of live bytes: plan again with less room there.
 //
-//   arena                 ##             The steps in which some buffer lies above `target`
-//   target  .............####.......     are the window (#). Its ops are given the overshoot
-//              ___/\____/    \___        as scratch, so that the schedule frees as much
-//             /                  \       there.
-//           +-------------[  ]----+-> step
+//   bytes                 ____ arena            The commands during which some buffer lies above
+//   are target  ____/\____/##\____                  `target`, the sum of live bytes, make windows (#).
+//   as                                           They withhold the overshoot, so that the schedule
+//          /                  \                 frees as much there.
+//         +----------[  ]------+-> command
 #pragma once
 
-#include "passes/solvers/schedule/PlanSchedule.h"
+#include "ir/plan/schedule/Capacity.h"
+#include "passes/order/ScheduleProblem.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
 namespace stow {
 
-/// Ops of the training graph, by position of its commands, that run while a buffer of `placed` lies
-/// above `target` (bytes from the arena's start).
-std::vector<size_t> stepsAbove(mlir::ModuleOp placed, Bytes target);
+/// By command of the placed training graph: the op of `step` that runs there for the first time;
+/// absent where an op runs again, and for commands that are no ops of the problem. `step` is what
+/// the graph was scheduled by.
+std::vector<std::optional<schedule::OpId>> firstRuns(mlir::ModuleOp placed,
+                                                     const StepProblem &step);
 
-/// A problem that asks for `bytes` more of scratch from the ops that `solution` runs at `steps`.
-schedule::Problem withLessRoom(const schedule::Problem &problem, const schedule::Solution &solution,
-                               const std::vector<size_t> &steps, Bytes bytes);
-
-/// `solution` brought below `budget` bytes in `problem` by further recomputation; absent if cuts
-/// find no way. O(rounds of cuts).
-std::optional<schedule::Solution> reduceTo(const schedule::Problem &problem,
-                                           const schedule::Solution &solution, Bytes budget);
+/// The windows of `placed` in which a buffer lies above `target` bytes from the arena's start, each
+/// from the last first run at or before it to the first one at or behind it.
+std::vector<schedule::Window>
+windowsAbove(mlir::ModuleOp placed, const std::vector<std::optional<schedule::OpId>> &firstRuns,
+             Bytes target, Bytes withheldBytes);
 
 } // namespace stow

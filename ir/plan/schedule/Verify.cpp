@@ -214,4 +214,29 @@ Replay verify(const Problem &problem, const Solution &solution) {
   return Replayer(problem, solution).replay();
 }
 
+Replay verify(const Problem &problem, const Solution &solution, const Capacity &capacity) {
+  check(problem, capacity);
+  Replay replay = verify(problem, solution);
+  if (replay.fault)
+    return replay;
+  auto firstRunOf = [&](OpId op) {
+    return static_cast<size_t>(std::find_if(solution.runs.begin(), solution.runs.end(),
+                                            [&](const Run &run) { return run.op == op; }) -
+                               solution.runs.begin());
+  };
+  std::vector<Bytes> room(solution.runs.size(), capacity.budgetBytes);
+  for (const Window &window : capacity.windows) {
+    const auto [from, to] = std::minmax({firstRunOf(window.first), firstRunOf(window.last)});
+    for (size_t i = from; i <= to; ++i)
+      room[i] -= window.withheldBytes;
+  }
+  for (size_t i = 0; i < room.size() && !replay.fault; ++i)
+    if (replay.bytesAt[i] > room[i])
+      replay.fault = "position " + std::to_string(i) + ", op \"" +
+                     problem.ops[solution.runs[i].op].name +
+                     "\": " + std::to_string(replay.bytesAt[i]) + " bytes, but there is room for " +
+                     std::to_string(room[i]);
+  return replay;
+}
+
 } // namespace stow::schedule

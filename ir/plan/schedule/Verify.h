@@ -1,7 +1,7 @@
 // Replays a schedule and recounts its bytes and its time. Shares no code with any solver.
 #pragma once
 
-#include "ir/plan/schedule/Problem.h"
+#include "ir/plan/schedule/Capacity.h"
 
 namespace stow::schedule {
 
@@ -19,5 +19,9 @@ struct Replay {
 /// recomputable exactly once, reads only values that have been produced and not been overwritten
 /// since, and ends with every kept value available. O(runs + reads).
 Replay verify(const Problem &problem, const Solution &solution);
+
+/// The same, and a fault at the first position with more bytes than the capacity has there. Throws
+/// Error(BadInput) where the capacity does not belong to the problem.
+Replay verify(const Problem &problem, const Solution &solution, const Capacity &capacity);
 
 } // namespace stow::schedule

@@ -200,15 +200,36 @@ std::vector<char> segmentBars(const Core &core, const Sequence &base, int segmen
   return barred;
 }
 
+namespace {
+
+/// Adds what the windows withhold to the bytes at every position, and finds the peak of the sum.
+void withhold(const std::vector<CoreWindow> &windows, const Sequence &sequence,
+              std::vector<Bytes> &bytesAt, Measure &measured) {
+  if (windows.empty() || sequence.empty())
+    return;
+  auto firstRunOf = [&](int32_t op) { return std::ranges::find(sequence, op) - sequence.begin(); };
+  for (const CoreWindow &window : windows) {
+    const auto [from, to] = std::minmax({firstRunOf(window.first), firstRunOf(window.last)});
+    for (auto i = from; i <= to; ++i)
+      bytesAt[i] += window.withheldBytes;
+  }
+  const auto peak = std::ranges::max_element(bytesAt);
+  measured.peakBytes = *peak;
+  measured.peakPosition = static_cast<size_t>(peak - bytesAt.begin());
+}
+
+} // namespace
+
 std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Bytes budgetBytes,
                                        int rounds, double bias, const std::vector<char> *barred,
-                                       int64_t *allowance) {
+                                       int64_t *allowance, const std::vector<CoreWindow> &windows) {
   const size_t longest = 8 * core.ops.size() + 64;
   std::vector<Bytes> bytesAt, excess;
   for (int round = 0; round <= rounds; ++round) {
     Measure now = measure(core, sequence, &bytesAt);
     if (!now.legal)
       return std::nullopt;
+    withhold(windows, sequence, bytesAt, now);
     if (now.peakBytes <= budgetBytes)
       return sequence;
     if (round == rounds || sequence.size() > longest || sequence.empty())
@@ -233,12 +254,15 @@ std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Byte
   return std::nullopt;
 }
 
-Sequence dropNeedlessReruns(const Core &core, const Sequence &sequence, Bytes budgetBytes) {
+Sequence dropNeedlessReruns(const Core &core, const Sequence &sequence, Bytes budgetBytes,
+                            const std::vector<CoreWindow> &windows) {
   struct Rerun {
     Cost cost;
     int32_t slot, op;
   };
   Timeline timeline(core, sequence);
+  for (const CoreWindow &window : windows) // first runs stay where they are
+    timeline.withhold(window.first, window.last, window.withheldBytes);
   std::vector<char> seen(core.ops.size(), 0);
   std::vector<Rerun> reruns;
   for (int32_t slot = 0; slot < timeline.slotCount(); ++slot) {

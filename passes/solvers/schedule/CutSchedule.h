@@ -69,17 +69,26 @@ private:
 /// deep cuts then do not compute half of the graph for one value, as Chen's segments do not.
 std::vector<char> segmentBars(const Core &core, const Sequence &base, int segmentCount);
 
+/// Bytes withheld between the first runs of two core ops, both included (Capacity.h).
+struct CoreWindow {
+  int32_t first = 0, last = 0;
+  Bytes withheldBytes = 0;
+};
+
 /// Cuts at the highest position again and again until the sequence fits, at most `rounds` times.
+/// Where windows withhold bytes, the highest position is the one that exceeds its room the most.
 /// `bias` as in SequenceCut::solve. Absent if some position cannot be brought below the budget, or
 /// if the work of the cuts (KeepOrRerun::work) uses up `allowance`, which is counted down.
 std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Bytes budgetBytes,
                                        int rounds, double bias,
                                        const std::vector<char> *barred = nullptr,
-                                       int64_t *allowance = nullptr);
+                                       int64_t *allowance = nullptr,
+                                       const std::vector<CoreWindow> &windows = {});
 
-/// Removes reruns whose loss keeps the peak within `budgetBytes` and the sequence legal, by falling
-/// cost. O(log runs) per value that a rerun touches.
-Sequence dropNeedlessReruns(const Core &core, const Sequence &sequence, Bytes budgetBytes);
+/// Removes reruns whose loss keeps the peak within `budgetBytes`, less what the windows withhold,
+/// and the sequence legal, by falling cost. O(log runs) per value that a rerun touches.
+Sequence dropNeedlessReruns(const Core &core, const Sequence &sequence, Bytes budgetBytes,
+                            const std::vector<CoreWindow> &windows = {});
 
 /// The same runs, every rerun moved to just before the first run that reads its outputs (reruns
 /// that nobody reads are dropped).

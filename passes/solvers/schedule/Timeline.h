@@ -10,6 +10,7 @@
 
 #include "passes/solvers/schedule/Core.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace stow::schedule {
@@ -87,6 +88,12 @@ public:
   /// What [first, last] would lose of its excess with `bytes` less in each slot.
   double reliefOf(int32_t first, int32_t last, Bytes bytes) const {
     return profile.reliefOf(first, last, bytes);
+  }
+
+  /// Less room, by so many bytes, between the slots in which two ops now run first, both included.
+  void withhold(int32_t oneOp, int32_t otherOp, Bytes bytes) {
+    const auto [first, last] = std::minmax({runs[oneOp].front(), runs[otherOp].front()});
+    profile.add(first, last, bytes);
   }
 
   /// Puts a run of `op` into an empty slot. The caller sees to it that its inputs exist there.

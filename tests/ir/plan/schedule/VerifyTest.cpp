@@ -1,4 +1,5 @@
 #include "ir/plan/schedule/Verify.h"
+#include "runtime/base/Error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,6 +48,51 @@ TEST(VerifyTest, CountsARerun) {
   Replay replay = verify(diamond(), runs({0, 1, 2, 0, 3}));
   EXPECT_THAT(replay.bytesAt, ElementsAre(8, 12, 6, 10, 11));
   EXPECT_EQ(replay.time, 11);
+}
+
+// Tests that capacities hold position by position: b, c take 12 and 14 bytes at positions 1 and 2.
+TEST(VerifyTest, HoldsEveryPositionToItsCapacity) {
+  const Problem problem = diamond();
+  const Solution once = runs({0, 1, 2, 3});
+  EXPECT_EQ(verify(problem, once, {14, {}}).fault, std::nullopt);
+  EXPECT_THAT(*verify(problem, once, {13, {}}).fault,
+              HasSubstr("position 2, op \"c\": 14 bytes, but there is room for 13"));
+  // 2 bytes less from the first run of a to that of b leave room for 12.
+  EXPECT_EQ(verify(problem, once, {14, {{0, 1, 2}}}).fault, std::nullopt);
+  EXPECT_EQ(verify(problem, once, {14, {{1, 0, 2}}}).fault, std::nullopt) << "in any order";
+  EXPECT_THAT(*verify(problem, once, {14, {{0, 1, 3}}}).fault,
+              HasSubstr("position 1, op \"b\": 12 bytes, but there is room for 11"));
+  // Windows that overlap add up: at position 1 there is room for 14 - 1 - 2 = 11.
+  EXPECT_THAT(*verify(problem, once, {14, {{0, 1, 1}, {1, 1, 2}}}).fault,
+              HasSubstr("position 1, op \"b\": 12 bytes, but there is room for 11"));
+}
+
+// Tests that a window holds for reruns between its ends, and not for those outside: a' takes 10
+// bytes at position 3, between the first runs of c and d.
+TEST(VerifyTest, CapacitiesHoldForRerunsInTheWindow) {
+  const Problem problem = diamond();
+  const Solution again = runs({0, 1, 2, 0, 3});
+  EXPECT_EQ(verify(problem, again, {12, {{0, 0, 4}}}).fault, std::nullopt) << "not a'";
+  EXPECT_THAT(*verify(problem, again, {12, {{2, 3, 3}}}).fault,
+              HasSubstr("position 3, op \"a\": 10 bytes, but there is room for 9"));
+}
+
+TEST(VerifyTest, RefusesCapacitiesOfAnotherProblem) {
+  const Problem problem = diamond();
+  const Solution once = runs({0, 1, 2, 3});
+  auto messageOf = [&](Window window) -> std::string {
+    try {
+      verify(problem, once, {14, {window}});
+    } catch (const Error &error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(messageOf({0, 4, 1}), HasSubstr("window 0: op 4 does not exist; expected 0 to 3"));
+  EXPECT_THAT(messageOf({-1, 2, 1}), HasSubstr("window 0: op -1 does not exist"));
+  EXPECT_THAT(messageOf({0, 1, -5}),
+              HasSubstr("window 0: withholds -5 bytes; expected at least 0"));
+  EXPECT_THAT(messageOf({0, 1, 5}), "");
 }
 
 TEST(VerifyTest, CountsWorkspaceAndAlternatives) {
