@@ -77,9 +77,9 @@ std::string keyOf(Operation *op) {
 
 /// Ordinary numbers in every float of an operand (slow ones, denormals and NaN, must not be
 /// measured); zeros, valid as an index, in the others.
-void fill(std::span<char> arena, const Operand &place) {
+void fill(Device &device, const Operand &place) {
   const Bytes bytes = storedBytes(place.layout, place.shape, place.dtype);
-  char *begin = arena.data() + place.offset;
+  char *begin = device.beginUpload(place.offset, bytes);
   std::memset(begin, 0, static_cast<size_t>(bytes));
   const Bytes size = sizeOf(place.dtype);
   char element[8] = {};
@@ -104,26 +104,32 @@ void fill(std::span<char> arena, const Operand &place) {
     put([&](double value) {
       copy(static_cast<uint16_t>(0x3800 + static_cast<int>((value - 0.5) * 2048)));
     });
+  device.endUpload();
 }
 
-/// Least nanoseconds of a run of graph `index`: of three runs at least, and of more while they are
-/// short.
+/// Least nanoseconds of a run of graph `index`, by the device's clock: of three runs at least, and
+/// of more while they are short.
 schedule::Cost leastTime(Executor &executor, size_t index) {
   using Clock = std::chrono::steady_clock;
   constexpr int kFewest = 3, kMost = 50;
   constexpr std::chrono::milliseconds kEnough(4);
-  for (const GraphInput &input : executor.program().graphs[index].inputs)
-    fill(executor.arena(), input.place);
-  executor.run(index);
-  auto least = Clock::duration::max();
+  Device &device = executor.device();
+  const GraphProgram &graph = executor.program().graphs[index];
+  for (const GraphInput &input : graph.inputs)
+    fill(device, input.place);
+  std::vector<CommandTime> times(graph.commands.size());
+  auto runOnce = [&] {
+    device.run(index, times);
+    double seconds = 0;
+    for (const CommandTime &time : times)
+      seconds += time.seconds;
+    return seconds;
+  };
+  double least = runOnce();
   const auto begin = Clock::now();
-  for (int run = 0; run < kMost && (run < kFewest || Clock::now() - begin < kEnough); ++run) {
-    const auto start = Clock::now();
-    executor.run(index);
-    least = std::min(least, Clock::now() - start);
-  }
-  return std::max<schedule::Cost>(
-      1, std::chrono::duration_cast<std::chrono::nanoseconds>(least).count());
+  for (int run = 0; run < kMost && (run < kFewest || Clock::now() - begin < kEnough); ++run)
+    least = std::min(least, runOnce());
+  return std::max<schedule::Cost>(1, static_cast<schedule::Cost>(1e9 * least));
 }
 
 } // namespace

@@ -122,8 +122,17 @@ void writeSafetensors(const std::string &path, const std::vector<SafetensorsEntr
   AtomicFile file(path);
   file.write(&headerBytes, sizeof(headerBytes));
   file.write(text);
-  for (size_t index : order)
-    file.write(source(index), elementCount(entries[index].shape) * sizeOf(entries[index].dtype));
+  for (size_t index : order) {
+    const Bytes size = elementCount(entries[index].shape) * sizeOf(entries[index].dtype);
+    for (Bytes begin = 0; begin < size;) {
+      std::span<const char> piece = source(index, begin);
+      begin += static_cast<Bytes>(piece.size());
+      if (piece.empty() || begin > size)
+        throw Error::internal("the bytes of tensor '" + entries[index].name + "' end at " +
+                              std::to_string(begin) + ", not at " + std::to_string(size));
+      file.write(piece.data(), piece.size());
+    }
+  }
   file.commit();
 }
 

@@ -48,9 +48,9 @@ struct SafetensorsEntry {
   Shape shape;
 };
 
-/// Row-major bytes of entry `index`, valid until the next call. Called once per entry, in file
-/// order, so that a writer needs one tensor at a time.
-using SafetensorsSource = std::function<const void *(size_t index)>;
+/// Row-major bytes of entry `index` from byte `begin` on: all of the rest or the next piece, valid
+/// until the next call. Called in file order, so that a writer needs one piece at a time.
+using SafetensorsSource = std::function<std::span<const char>(size_t index, Bytes begin)>;
 
 /// Replaces `path` in one step (AtomicFile). Wider elements come first, then the given order, so
 /// that every tensor is aligned to its element.

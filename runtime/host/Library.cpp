@@ -57,6 +57,10 @@ Bytes scratchBytes(const Preparation &preparation) {
 /// cache block of each operand: 33 KiB were measured for small and 5.0 MiB for large products.
 constexpr Bytes heapBytesPerThread = Bytes{12} << 20;
 
+Bytes heapBytes(const std::string &implementation, int64_t threads) {
+  return usesHeap(implementation.c_str()) ? threads * heapBytesPerThread : 0;
+}
+
 /// Opaque operands get at least one byte, so that they always have a place in the arena.
 Bytes opaqueSize(const Argument &argument) {
   return std::max<Bytes>(static_cast<Bytes>(argument.desc.get_size()), 1);
@@ -66,9 +70,11 @@ Bytes opaqueSize(const Argument &argument) {
 /// builds a new list on every execution.
 class PrimitiveCall : public LibraryCall {
 public:
-  PrimitiveCall(const Command &command, const Preparation &preparation, char *arena)
-      : title(command.op + " of node '" + command.name + "'"), stream(cpuEngine()),
-        primitive(preparation.descriptor.get()) {
+  PrimitiveCall(const Command &command, const Preparation &preparation, char *arena,
+                int64_t threads)
+      : title(command.op + " of node '" + command.name + "'"),
+        heap(stow::host::heapBytes(preparation.descriptor.impl_info_str(), threads)),
+        stream(cpuEngine()), primitive(preparation.descriptor.get()) {
     for (const Argument &argument : preparation.arguments)
       if (argument.desc.get_size() != 0)
         add(argument.dnnlArgument, argument.desc,
@@ -87,6 +93,8 @@ public:
       throw Error::internal(title + " failed with library status " + std::to_string(status));
   }
 
+  Bytes heapBytes() const override { return heap; }
+
 private:
   void add(int kind, const dnnl::memory::desc &desc, char *address) {
     kinds.push_back(kind);
@@ -94,6 +102,7 @@ private:
   }
 
   std::string title;
+  Bytes heap;
   dnnl::stream stream;
   dnnl::primitive primitive;
   std::vector<int> kinds;
@@ -152,8 +161,7 @@ LibraryRequirements queryLibrary(const Command &call, const std::vector<bool> &a
   requirements.implementation =
       preparation.loops ? preparation.loops->name : preparation.descriptor.impl_info_str();
   requirements.reference = isReference(requirements.implementation.c_str());
-  if (usesHeap(requirements.implementation.c_str()))
-    requirements.heapBytes = threads * heapBytesPerThread;
+  requirements.heapBytes = heapBytes(requirements.implementation, threads);
   requirements.opaqueBytes.assign(call.operands.size(), 0);
   for (const Operand &operand : call.operands)
     requirements.layouts.push_back(operand.layout);
@@ -179,7 +187,7 @@ std::unique_ptr<LibraryCall> bindLibraryCall(const Command &call, char *arena, i
   if (preparation.loops)
     return std::make_unique<LoopsCall>(call, preparation, arena, threads);
   try {
-    return std::make_unique<PrimitiveCall>(call, preparation, arena);
+    return std::make_unique<PrimitiveCall>(call, preparation, arena, threads);
   } catch (const dnnl::error &error) {
     throw Error::internal(call.op + " of node '" + call.name +
                           "': the library cannot create its primitive: " + error.message);

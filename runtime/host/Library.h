@@ -90,6 +90,7 @@ class LibraryCall {
 public:
   virtual ~LibraryCall() = default;
   virtual void run() = 0;
+  virtual Bytes heapBytes() const { return 0; } ///< as LibraryRequirements has it
 };
 
 /// Binds `call` to `arena`. Throws when the workspace planned is too small for `threads`.

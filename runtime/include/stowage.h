@@ -13,7 +13,8 @@
  *   stowage_destroy(model);
  *
  * Arrays are dense and row-major (the last dimension varies fastest), whatever layout the arena
- * uses. Sizes are bytes unless their name says otherwise. The batch is fixed at compile time.
+ * uses, and lie in memory of the host, wherever the arena is: every call copies, and no address in
+ * the arena is handed out. Sizes are bytes unless their name says otherwise. The batch is fixed at compile time.
  *
  * Errors: a function that can fail returns a status; text for it lies in stowage_last_error() of
  * the calling thread. Nothing is thrown, nothing is printed, no signal handler is installed. After

@@ -106,12 +106,16 @@ void CheckpointWriter::save(const RunState &run) {
       {"warmup_steps", std::to_string(run.rate.warmupSteps)},
       {"total_steps", std::to_string(run.rate.totalSteps)},
   };
-  writeSafetensors(filePath, entries, metadata, [&](size_t index) -> const void * {
+  Device &device = executor.device();
+  writeSafetensors(filePath, entries, metadata, [&](size_t index, Bytes begin) {
     const Operand &place = tensors[index]->place;
-    if (place.layout.isRowMajor())
-      return executor.arena().data() + place.offset;
+    const Bytes rest = elementCount(place.shape) * sizeOf(place.dtype) - begin;
+    if (place.layout.isRowMajor()) {
+      const Bytes piece = std::min(rest, device.stagingBytes());
+      return std::span(device.download(place.offset + begin, piece), static_cast<size_t>(piece));
+    }
     executor.readTensor(place, staging.data());
-    return staging.data();
+    return std::span(reinterpret_cast<const char *>(staging.data()), static_cast<size_t>(rest));
   });
 }
 

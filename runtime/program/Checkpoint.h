@@ -26,7 +26,8 @@ struct RunState {
 class CheckpointWriter {
 public:
   /// Takes all memory it needs, so that a save in the middle of a run allocates no tensors: tensors
-  /// in row-major order are written from the arena, others through one buffer of the largest.
+  /// in row-major order are written from the device's staging memory, others through one buffer of
+  /// the largest.
   CheckpointWriter(Executor &executor, std::string path);
 
   /// Replaces the file in one step and on the disk. Throws Error(BadInput) when it cannot.

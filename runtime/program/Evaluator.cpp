@@ -106,6 +106,7 @@ Evaluator::Evaluator(Executor &executor, const Samples &samples, NonFinite nonFi
   }
   stored.resize(static_cast<size_t>(total * sizeOf(output.place.dtype) + 7) / 8);
   outputs.resize(total);
+  batchRows.resize(batch);
 }
 
 void Evaluator::requireRows(int64_t rows) const {
@@ -125,7 +126,8 @@ Metrics Evaluator::run(std::span<const int64_t> rows, Profile *profile) {
       profile->beginStep();
     size_t valid = std::min(batch, rows.size() - start);
     for (size_t i = 0; i < batch; ++i)
-      feeder.write(executor, static_cast<int64_t>(i), rows[start + (i < valid ? i : 0)]);
+      batchRows[i] = rows[start + (i < valid ? i : 0)];
+    feeder.write(executor, batchRows);
     executor.run(graph, profile);
     executor.readTensor(output.place, stored.data());
     toDoubles(output.place.dtype, reinterpret_cast<const char *>(stored.data()), outputs.data(),

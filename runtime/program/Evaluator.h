@@ -52,11 +52,12 @@ private:
   const GraphOutput &output;
   const Array *target = nullptr; ///< null where the model computes the loss
   ClassLayout layout;
-  int64_t rowOutputs;            ///< output elements per sample
-  std::vector<uint64_t> stored;  ///< the output as stored, 8-byte words for alignment
-  std::vector<double> outputs;   ///< of one batch
-  std::vector<int64_t> labels;   ///< of one sample
-  std::vector<double> targetRow; ///< of one sample
+  int64_t rowOutputs;             ///< output elements per sample
+  std::vector<int64_t> batchRows; ///< of the batch at hand
+  std::vector<uint64_t> stored;   ///< the output in row-major order, 8-byte words for alignment
+  std::vector<double> outputs;    ///< of one batch
+  std::vector<int64_t> labels;    ///< of one sample
+  std::vector<double> targetRow;  ///< of one sample
 };
 
 } // namespace stow

@@ -1,44 +1,21 @@
-// Binding turns a program into flat arrays: addresses instead of offsets, primitives instead of
-// attributes. Running walks those arrays and does nothing else.
 #include "runtime/program/Executor.h"
 
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
-#include "runtime/host/Library.h"
-#include "runtime/program/Arena.h"
 #include "runtime/program/Init.h"
-#include "runtime/program/StoredTensor.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 namespace stow {
 
 namespace {
 
-/// Kernels that move fewer bytes (or do fewer operations) than this run on the calling thread: one
-/// core does them in 2 to 7 microseconds, from cache or memory, and handing them to the pool takes
-/// about as long.
-constexpr double parallelCost = 1 << 17;
-
 /// Elements per task of the initialization; a multiple of the generator's pair.
 constexpr int64_t initChunk = 4096;
 
-constexpr int poisonByte = 0xff; // NaN in every floating type
-
-struct Range {
-  char *begin;
-  size_t bytes;
-};
-
-struct BoundCommand {
-  StowKernelFn kernel = nullptr; ///< or a library call
-  int64_t tasks = 0;
-  int64_t threads = 1;
-  std::vector<char *> arguments;
-  std::unique_ptr<host::LibraryCall> call;
-  std::vector<Range> dying; ///< filled when poisoning
-};
+/// State in row-major order passes in pieces of at most this, everything else whole.
+constexpr Bytes pieceBytes = Bytes{16} << 20;
 
 std::string nameOf(const Command &command) {
   return "command '" + command.op + "' of node '" + command.name + "'";
@@ -77,30 +54,62 @@ int64_t chooseThreads(int64_t planned, int64_t asked) {
   return asked == 0 ? std::clamp<int64_t>(planned, 1, availableProcessors()) : asked;
 }
 
+/// The largest transfer of the program.
+Bytes stagingBytes(const Program &program) {
+  Bytes largest = pieceBytes;
+  auto include = [&](const Operand &place) {
+    largest = std::max(largest, storedBytes(place.layout, place.shape, place.dtype));
+  };
+  for (const StateTensor &state : program.state)
+    if (!state.place.layout.isRowMajor())
+      include(state.place);
+  for (const GraphProgram &graph : program.graphs) {
+    for (const GraphInput &input : graph.inputs)
+      include(input.place);
+    for (const GraphOutput &output : graph.outputs)
+      if (!output.place.layout.isRowMajor())
+        include(output.place);
+  }
+  return std::min(largest, program.plan.arenaBytes);
+}
+
+/// Calls visit(part, first) for parts of `place` that cover it in order and can be transferred:
+/// `part` is where the elements from row-major number `first` on lie.
+template <typename Visit> void forEachPart(const Operand &place, const Visit &visit) {
+  if (!place.layout.isRowMajor())
+    return visit(place, int64_t{0});
+  const Bytes elementBytes = sizeOf(place.dtype);
+  const int64_t count = elementCount(place.shape), most = pieceBytes / elementBytes;
+  for (int64_t first = 0; first < count; first += most)
+    visit(
+        Operand{
+            place.offset + first * elementBytes, place.dtype, {std::min(most, count - first)}, {}},
+        first);
+}
+
 } // namespace
 
 struct Executor::Impl {
   Program program;
   ProgramImage image;
-  ExecutorOptions options;
   int64_t threads;
-  Arena arena;
-  std::vector<std::vector<BoundCommand>> graphs;
+  std::unique_ptr<Device> device;
 
   Impl(Program given, ProgramImage image, ExecutorOptions options)
-      : program(std::move(given)), image(image), options(options),
-        threads(chooseThreads(program.threads, options.threads)), arena(program.plan.arenaBytes) {
+      : program(std::move(given)), image(image),
+        threads(chooseThreads(program.threads, options.threads)),
+        device(openDevice({program.plan.arenaBytes, stagingBytes(program), threads})) {
     checkState();
-    ThreadScope scope(threads);
     for (const GraphProgram &graph : program.graphs)
-      bindGraph(graph);
-    if (options.poison) // last: binding writes the zero padding of blocked operands
-      std::memset(arena.data(), poisonByte, static_cast<size_t>(arena.size()));
+      checkGraph(graph);
+    device->bind(program, this->image, options.poison ? Poison::Dying : Poison::None);
+    if (options.poison)
+      device->fill(0, device->arenaBytes(), poisonByte);
   }
 
   void checkState() const {
     for (const StateTensor &state : program.state) {
-      checkPlace(state.place, arena.size(), "state tensor '" + state.name + "'");
+      checkPlace(state.place, device->arenaBytes(), "state tensor '" + state.name + "'");
       if (state.init.kind != Init::Kind::Data)
         continue;
       uint64_t bytes =
@@ -113,95 +122,59 @@ struct Executor::Impl {
     }
   }
 
-  void bindGraph(const GraphProgram &graph) {
+  void checkGraph(const GraphProgram &graph) const {
     for (const GraphInput &input : graph.inputs)
-      checkPlace(input.place, arena.size(), "input '" + input.name + "'");
+      checkPlace(input.place, device->arenaBytes(), "input '" + input.name + "'");
     for (const GraphOutput &output : graph.outputs)
-      checkPlace(output.place, arena.size(), "output '" + output.name + "'");
-    std::vector<BoundCommand> &bound = graphs.emplace_back();
-    bound.reserve(graph.commands.size());
-    for (const Command &command : graph.commands) {
-      checkCommand(command, arena.size());
-      bound.push_back(bindCommand(command));
-    }
+      checkPlace(output.place, device->arenaBytes(), "output '" + output.name + "'");
+    for (const Command &command : graph.commands)
+      checkCommand(command, device->arenaBytes());
   }
 
-  BoundCommand bindCommand(const Command &command) {
-    BoundCommand bound;
-    if (command.op == "kernel")
-      bindKernel(command, bound);
-    else
-      bound.call = host::bindLibraryCall(command, arena.data(), threads);
-    if (!options.poison)
-      return bound;
-    for (const Operand &dead : command.dying)
-      bound.dying.push_back(
-          {arena.data() + dead.offset,
-           static_cast<size_t>(storedBytes(dead.layout, dead.shape, dead.dtype))});
-    // Library scratch dies with its command.
-    bound.dying.push_back(
-        {arena.data() + command.workspaceOffset, static_cast<size_t>(command.workspaceBytes)});
-    return bound;
-  }
-
-  void bindKernel(const Command &command, BoundCommand &bound) const {
-    if (command.kernel < 0 || static_cast<size_t>(command.kernel) >= image.kernels.size())
-      throw Error::badInput(nameOf(command) + " runs kernel " + std::to_string(command.kernel) +
-                            ", the executable has " + std::to_string(image.kernels.size()));
-    bound.kernel = image.kernels[static_cast<size_t>(command.kernel)];
-    bound.tasks = command.tasks;
-    double cost = std::max(command.flops, command.bytes);
-    bool pays = cost <= 0 || cost >= parallelCost; // 0: unknown
-    bound.threads = pays ? threads : 1;
-    for (const Operand &operand : command.operands)
-      bound.arguments.push_back(arena.data() + operand.offset);
-  }
-
-  static void run(BoundCommand &command) {
-    if (command.call)
-      command.call->run();
-    else
-      parallelFor(command.tasks, command.threads, [&](int64_t begin, int64_t end) {
-        command.kernel(begin, end, command.arguments.data());
-      });
-    for (const Range &dead : command.dying)
-      std::memset(dead.begin, poisonByte, dead.bytes);
-  }
-
-  void run(std::vector<BoundCommand> &commands, Profile *profile) const {
-    ThreadScope scope(threads);
-    if (!profile) {
-      for (BoundCommand &command : commands)
-        run(command);
-      return;
-    }
-    profile->beginRun();
-    for (size_t i = 0; i < commands.size(); ++i) {
-      run(commands[i]);
-      profile->endCommand(i);
-    }
-  }
-
-  void initialize(const StateTensor &state, uint64_t seed) const {
-    StoredTensor tensor(state.place, arena.data());
-    if (tensor.hasPadding())
-      tensor.clear();
-    int64_t count = tensor.elementCount();
-    if (state.init.kind == Init::Kind::Data) {
-      tensor.store(0, count, image.constants.data() + state.init.dataOffset);
-      return;
-    }
+  void initialize(const StateTensor &state, uint64_t seed) {
+    if (state.init.kind == Init::Kind::Data)
+      return write(state.place, image.constants.data() + state.init.dataOffset);
     uint64_t key = tensorKey(seed, state.name);
-    parallelFor((count + initChunk - 1) / initChunk, threads, [&](int64_t first, int64_t last) {
-      double values[initChunk];
-      alignas(8) char elements[initChunk * 8];
-      for (int64_t chunk = first; chunk < last; ++chunk) {
-        int64_t begin = chunk * initChunk, end = std::min(begin + initChunk, count);
-        initialValues(state.init, key, begin, end - begin, values);
-        encodeValues(state.place.dtype, values, end - begin, elements);
-        tensor.store(begin, end, elements);
-      }
+    forEachPart(state.place, [&](const Operand &part, int64_t first) {
+      TensorUpload upload(*device, part);
+      int64_t count = elementCount(part.shape);
+      parallelFor((count + initChunk - 1) / initChunk, threads, [&](int64_t chunk, int64_t last) {
+        double values[initChunk];
+        alignas(8) char elements[initChunk * 8];
+        for (; chunk < last; ++chunk) {
+          int64_t begin = chunk * initChunk, end = std::min(begin + initChunk, count);
+          initialValues(state.init, key, first + begin, end - begin, values);
+          encodeValues(state.place.dtype, values, end - begin, elements);
+          upload.store(begin, end, elements);
+        }
+      });
+      upload.finish();
     });
+  }
+
+  void write(const Operand &place, const void *rowMajor) {
+    StoredTensor tensor(place);
+    if (tensor.isRowMajor())
+      return device->upload(place.offset, rowMajor, tensor.storedBytes());
+    TensorUpload upload(*device, place);
+    upload.store(0, tensor.elementCount(), rowMajor);
+    upload.finish();
+  }
+
+  void read(const Operand &place, void *rowMajor) {
+    StoredTensor tensor(place);
+    if (tensor.isRowMajor())
+      return device->download(rowMajor, place.offset, tensor.storedBytes());
+    tensor.load(device->download(place.offset, tensor.storedBytes()), 0, tensor.elementCount(),
+                rowMajor);
+  }
+
+  void run(size_t graph, Profile *profile) {
+    if (!profile)
+      return device->run(graph, {});
+    profile->beginRun();
+    device->run(graph, profile->commandTimes());
+    profile->endRun();
   }
 };
 
@@ -214,9 +187,7 @@ const Program &Executor::program() const { return impl->program; }
 
 int64_t Executor::threads() const { return impl->threads; }
 
-std::span<char> Executor::arena() {
-  return {impl->arena.data(), static_cast<size_t>(impl->arena.size())};
-}
+Device &Executor::device() { return *impl->device; }
 
 void Executor::initializeState(uint64_t seed) {
   for (const StateTensor &state : impl->program.state)
@@ -224,32 +195,35 @@ void Executor::initializeState(uint64_t seed) {
 }
 
 void Executor::run(size_t graph, Profile *profile) {
-  if (graph >= impl->graphs.size())
-    throw Error::badInput("the program has " + std::to_string(impl->graphs.size()) +
+  if (graph >= impl->program.graphs.size())
+    throw Error::badInput("the program has " + std::to_string(impl->program.graphs.size()) +
                           " graphs, graph " + std::to_string(graph) + " is asked for");
-  impl->run(impl->graphs[graph], profile);
+  impl->run(graph, profile);
 }
 
 void Executor::writeTensor(const Operand &place, const void *rowMajor) {
-  StoredTensor tensor(place, impl->arena.data());
-  if (tensor.hasPadding())
-    tensor.clear();
-  tensor.store(0, tensor.elementCount(), rowMajor);
+  impl->write(place, rowMajor);
 }
 
 void Executor::readTensor(const Operand &place, void *rowMajor) const {
-  StoredTensor tensor(place, impl->arena.data());
-  tensor.load(0, tensor.elementCount(), rowMajor);
+  impl->read(place, rowMajor);
 }
 
-void Executor::writeTensorRow(const Operand &place, int64_t row, const void *rowMajor) {
-  if (place.shape.empty() || place.layout.groups > 1 || row < 0 || row >= place.shape[0])
-    throw Error::badInput("row " + std::to_string(row) + " does not exist in a tensor of " +
-                          std::to_string(place.shape.empty() ? 0 : place.shape[0]) + " rows");
-  StoredTensor tensor(place, impl->arena.data());
-  tensor.clearPaddingOfRow(row);
-  int64_t rowElements = tensor.elementCount() / place.shape[0];
-  tensor.store(row * rowElements, (row + 1) * rowElements, rowMajor);
+TensorUpload::TensorUpload(Device &device, const Operand &place)
+    : device(device), tensor(place),
+      stored(device.beginUpload(place.offset, tensor.storedBytes())) {
+  if (tensor.hasPadding())
+    tensor.clear(stored);
+}
+
+TensorUpload::~TensorUpload() {
+  if (stored)
+    device.cancelUpload();
+}
+
+void TensorUpload::finish() {
+  device.endUpload();
+  stored = nullptr;
 }
 
 } // namespace stow

@@ -1,22 +1,17 @@
-// Runs a program inside its arena.
+// A program on its device: the arena, the state in it, and the runs of its graphs.
 //
-// The executor owns the one allocation of a run. Binding creates every library primitive; after the
-// constructor returns, run() allocates no memory for tensors or workspaces.
+// The executor opens the device, which owns the one allocation of a run. Binding creates every
+// library primitive; after the constructor returns, run() allocates no memory for tensors or
+// workspaces. Tensors are brought to the arena and back in the layouts of the program.
 #pragma once
 
-#include "runtime/format/Program.h"
+#include "runtime/device/Device.h"
 #include "runtime/program/Profile.h"
+#include "runtime/program/StoredTensor.h"
 
 #include <memory>
-#include <span>
 
 namespace stow {
-
-/// The parts of an executable's image that its program refers to by index or offset.
-struct ProgramImage {
-  std::span<const StowKernelFn> kernels;
-  std::span<const char> constants;
-};
 
 struct ExecutorOptions {
   int64_t threads = 0; ///< 0 = the number the program was planned for
@@ -31,8 +26,8 @@ public:
   ~Executor();
 
   const Program &program() const;
-  int64_t threads() const; ///< that commands run on
-  std::span<char> arena();
+  int64_t threads() const; ///< of the host
+  Device &device();
 
   /// Gives every state tensor its first value, in stored layout (padding zero).
   void initializeState(uint64_t seed);
@@ -46,12 +41,31 @@ public:
   void writeTensor(const Operand &place, const void *rowMajor);
   void readTensor(const Operand &place, void *rowMajor) const;
 
-  /// Writes samples [row] of a batch: the slice at index `row` of dimension 0.
-  void writeTensorRow(const Operand &place, int64_t row, const void *rowMajor);
-
 private:
   struct Impl;
   std::unique_ptr<Impl> impl;
+};
+
+/// A tensor on its way to the arena, for callers that have its elements piece by piece. Until it is
+/// finished nothing else is asked of the device; destroyed before, it is not sent.
+class TensorUpload {
+public:
+  TensorUpload(Device &device, const Operand &place);
+  ~TensorUpload();
+  TensorUpload(const TensorUpload &) = delete;
+  TensorUpload &operator=(const TensorUpload &) = delete;
+
+  /// The elements with row-major numbers [begin, end); all of them before finish(). From several
+  /// threads at once, for different elements.
+  void store(int64_t begin, int64_t end, const void *rowMajor) {
+    tensor.store(stored, begin, end, rowMajor);
+  }
+  void finish();
+
+private:
+  Device &device;
+  StoredTensor tensor;
+  char *stored; ///< null when done
 };
 
 } // namespace stow

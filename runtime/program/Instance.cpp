@@ -30,6 +30,7 @@ Instance::Feed::Feed(const Program &program, const std::string &name)
         input->name,
         arrayFor(*input, nullptr, elementTypeOf(input->place.dtype), input->place.shape));
   samples.rowCount = program.batch;
+  rows = allRows(program.batch);
   feeder.emplace(program.graphs[graph], samples);
 }
 
@@ -65,11 +66,7 @@ void Instance::takeBatch(Feed &feed, std::span<const HostArray> arrays) {
   }
 }
 
-void Instance::feedBatch(Feed &feed) {
-  const int64_t batch = program().batch;
-  for (int64_t row = 0; row < batch; ++row)
-    feed.feeder->write(executor, row, row);
-}
+void Instance::feedBatch(Feed &feed) { feed.feeder->write(executor, feed.rows); }
 
 double Instance::step(std::span<const HostArray> arrays) {
   takeBatch(training, arrays);

@@ -67,6 +67,7 @@ private:
     size_t graph;
     std::vector<const GraphInput *> inputs;
     Samples samples;
+    std::vector<int64_t> rows; ///< all of a batch
     std::optional<Feeder> feeder;
   };
 
@@ -75,7 +76,7 @@ private:
   void takeBatch(Feed &feed, std::span<const HostArray> arrays);
   void feedBatch(Feed &feed);
 
-  mutable Executor executor; ///< reading goes through the arena, which has no constant view
+  mutable Executor executor; ///< reading is a call of the device, too
   Feed training, evaluation;
   TrainingStep trainingStep;
   StepSettings settings;

@@ -68,7 +68,7 @@ double median(std::vector<double> values) {
 
 Profile::Profile(const GraphProgram &graph, int64_t threads, int64_t steps, const Plan *plan)
     : graph(graph), plan(plan), threads(threads), warmupSteps(std::clamp<int64_t>(steps / 4, 0, 3)),
-      commands(graph.commands.size()) {
+      commands(graph.commands.size()), times(graph.commands.size()) {
   stepSeconds.reserve(static_cast<size_t>(std::clamp<int64_t>(steps, 1, mostStepTimes)));
   if (plan)
     for (const GraphPlan &candidate : plan->graphs)

@@ -1,21 +1,21 @@
 // Where the time of a run goes: per command, and on the host between graph runs.
 //
-// Two clock readings per command, half a microsecond together; nothing is allocated between
-// construction and report.
-// A command's time reaches from the end of the one before it to its own end, so that the times add
+// The device times the commands; nothing is allocated between construction and report. On the host
+// a command's time reaches from the end of the one before it to its own end, so that the times add
 // up to the graph's run. The first steps are warm-up and do not count: a quarter of them, at most
 // three.
 //
-//   beginStep            beginRun      endCommand(0)   endCommand(1)          endStep
-//   |-- batch to arena --|-- command 0 --|-- command 1 --|-- loss, log, rest --|
+//   beginStep            beginRun                  endRun                 endStep
+//   |-- batch to arena --|-- command 0 | command 1 --|-- loss, log, rest --|
 #pragma once
 
-#include "runtime/format/Program.h"
+#include "runtime/device/Device.h"
 
 #include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,7 +36,19 @@ public:
     lastProcessor = processorSeconds();
   }
   void beginRun() { add(input); }
-  void endCommand(size_t index) { add(commands[index]); }
+  /// What the device fills in between beginRun() and endRun().
+  std::span<CommandTime> commandTimes() { return times; }
+  void endRun() {
+    CommandTime sum;
+    for (size_t i = 0; i < commands.size(); ++i) {
+      add(commands[i], times[i]);
+      sum.seconds += times[i].seconds;
+      sum.processorSeconds += times[i].processorSeconds;
+    }
+    // What the run took beyond its commands belongs to the rest of the step.
+    last += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(sum.seconds));
+    lastProcessor += sum.processorSeconds;
+  }
   void endStep() {
     add(rest);
     double seconds = std::chrono::duration<double>(last - stepBegin).count();
@@ -69,16 +81,19 @@ private:
 
   bool isWarm() const { return stepsSeen >= warmupSteps; }
 
+  void add(Time &part, const CommandTime &time) {
+    if (!isWarm())
+      return;
+    part.seconds += time.seconds;
+    part.processor += time.processorSeconds;
+    part.least = std::min(part.least, time.seconds);
+  }
+
   /// Gives the time since the last reading to `part`.
   void add(Time &part) {
     Clock::time_point now = Clock::now();
     double nowProcessor = processorSeconds();
-    double seconds = std::chrono::duration<double>(now - last).count();
-    if (isWarm()) {
-      part.seconds += seconds;
-      part.processor += nowProcessor - lastProcessor;
-      part.least = std::min(part.least, seconds);
-    }
+    add(part, {std::chrono::duration<double>(now - last).count(), nowProcessor - lastProcessor});
     last = now;
     lastProcessor = nowProcessor;
   }
@@ -110,6 +125,7 @@ private:
   double lastProcessor = 0;
   Time input, rest;
   std::vector<Time> commands;
+  std::vector<CommandTime> times; ///< of the run at hand
   std::vector<double> stepSeconds;
 };
 

@@ -277,24 +277,36 @@ Feeder::Feeder(const GraphProgram &graph, const Samples &samples, NonFinite nonF
   rowBuffer.resize(largest);
 }
 
-void Feeder::write(Executor &executor, int64_t batchRow, int64_t row) {
-  for (const Channel &channel : channels) {
-    const Array &array = *channel.array;
-    const Operand &place = channel.input->place;
-    const char *source = array.row(row);
-    bool sameType = array.type == elementTypeOf(place.dtype);
-    bool isAligned = reinterpret_cast<uintptr_t>(source) % sizeOf(place.dtype) == 0;
-    if (!sameType || !isAligned) {
-      try {
-        convertElements(array.type, source, place.dtype, rowBuffer.data(), array.rowElements());
-      } catch (const Error &error) {
-        throw Error::badInput(array.place + ": row " + std::to_string(row) + ": " + error.what());
-      }
-      source = rowBuffer.data();
+const char *Feeder::elementsOf(const Channel &channel, int64_t row) {
+  const Array &array = *channel.array;
+  const DType type = channel.input->place.dtype;
+  const char *source = array.row(row);
+  bool isAligned = reinterpret_cast<uintptr_t>(source) % sizeOf(type) == 0;
+  if (array.type != elementTypeOf(type) || !isAligned) {
+    try {
+      convertElements(array.type, source, type, rowBuffer.data(), array.rowElements());
+    } catch (const Error &error) {
+      throw Error::badInput(array.place + ": row " + std::to_string(row) + ": " + error.what());
     }
-    if (nonFinite == NonFinite::Refused && hasNonFinite(place.dtype, source, array.rowElements()))
-      failNonFinite(array, place.dtype);
-    executor.writeTensorRow(place, batchRow, source);
+    source = rowBuffer.data();
+  }
+  if (nonFinite == NonFinite::Refused && hasNonFinite(type, source, array.rowElements()))
+    failNonFinite(array, type);
+  return source;
+}
+
+void Feeder::write(Executor &executor, std::span<const int64_t> rows) {
+  for (const Channel &channel : channels) {
+    const Operand &place = channel.input->place;
+    const int64_t rowElements = channel.array->rowElements();
+    if (place.shape[0] != static_cast<int64_t>(rows.size()))
+      throw Error::badInput("input '" + channel.input->name + "' takes " +
+                            std::to_string(place.shape[0]) + " rows, a batch has " +
+                            std::to_string(rows.size()));
+    TensorUpload upload(executor.device(), place);
+    for (int64_t i = 0; i < place.shape[0]; ++i)
+      upload.store(i * rowElements, (i + 1) * rowElements, elementsOf(channel, rows[i]));
+    upload.finish();
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -69,16 +70,20 @@ public:
   Feeder(const GraphProgram &graph, const Samples &samples,
          NonFinite nonFinite = NonFinite::Refused);
 
-  /// Writes sample `row` as row `batchRow` of every sample input. Allocates nothing. Throws
-  /// Error(BadInput) naming array and row when a value does not fit the input's type, or is NaN or
-  /// infinite and that is refused.
-  void write(Executor &executor, int64_t batchRow, int64_t row);
+  /// Brings the samples `rows`, as many as a batch has, into every sample input, converted and laid
+  /// out in the device's staging memory. Allocates nothing. Throws Error(BadInput) naming array and
+  /// row when a value does not fit the input's type, or is NaN or infinite and that is refused; the
+  /// content of the inputs is undefined then.
+  void write(Executor &executor, std::span<const int64_t> rows);
 
 private:
   struct Channel {
     const GraphInput *input;
     const Array *array;
   };
+  /// The elements of sample `row` in the input's type, in the array or in `rowBuffer`.
+  const char *elementsOf(const Channel &channel, int64_t row);
+
   std::vector<Channel> channels;
   NonFinite nonFinite;
   std::vector<char> rowBuffer; ///< converted or realigned elements of one row

@@ -7,8 +7,7 @@
 
 namespace stow {
 
-StoredTensor::StoredTensor(const Operand &place, char *arena)
-    : base(arena + place.offset), elementBytes(sizeOf(place.dtype)) {
+StoredTensor::StoredTensor(const Operand &place) : elementBytes(sizeOf(place.dtype)) {
   const Layout &layout = place.layout;
   bool grouped = layout.groups > 1;
   rank = place.shape.size() + (grouped ? 1 : 0);
@@ -84,91 +83,68 @@ void StoredTensor::forEachRun(int64_t begin, int64_t end, const Visit &visit) co
 }
 
 template <typename Element>
-void StoredTensor::storeAs(int64_t begin, int64_t end, const Element *rowMajor) const {
-  Element *stored = reinterpret_cast<Element *>(base);
+void StoredTensor::storeAs(char *stored, int64_t begin, int64_t end,
+                           const Element *rowMajor) const {
+  Element *elements = reinterpret_cast<Element *>(stored);
   forEachRun(begin, end, [&](int64_t logical, int64_t position, int64_t stride, int64_t count) {
     const Element *from = rowMajor + (logical - begin);
     for (int64_t i = 0; i < count; ++i)
-      stored[position + i * stride] = from[i];
+      elements[position + i * stride] = from[i];
   });
 }
 
 template <typename Element>
-void StoredTensor::loadAs(int64_t begin, int64_t end, Element *rowMajor) const {
-  const Element *stored = reinterpret_cast<const Element *>(base);
+void StoredTensor::loadAs(const char *stored, int64_t begin, int64_t end, Element *rowMajor) const {
+  const Element *elements = reinterpret_cast<const Element *>(stored);
   forEachRun(begin, end, [&](int64_t logical, int64_t position, int64_t stride, int64_t count) {
     Element *to = rowMajor + (logical - begin);
     for (int64_t i = 0; i < count; ++i)
-      to[i] = stored[position + i * stride];
+      to[i] = elements[position + i * stride];
   });
 }
 
-void StoredTensor::store(int64_t begin, int64_t end, const void *rowMajor) const {
+void StoredTensor::store(char *stored, int64_t begin, int64_t end, const void *rowMajor) const {
   if (begin == end) // nothing may come with a null pointer, which memcpy does not take
     return;
   if (rowMajorOrder) {
-    std::memcpy(base + begin * elementBytes, rowMajor,
+    std::memcpy(stored + begin * elementBytes, rowMajor,
                 static_cast<size_t>((end - begin) * elementBytes));
     return;
   }
   switch (elementBytes) {
   case 1:
-    return storeAs(begin, end, static_cast<const uint8_t *>(rowMajor));
+    return storeAs(stored, begin, end, static_cast<const uint8_t *>(rowMajor));
   case 2:
-    return storeAs(begin, end, static_cast<const uint16_t *>(rowMajor));
+    return storeAs(stored, begin, end, static_cast<const uint16_t *>(rowMajor));
   case 4:
-    return storeAs(begin, end, static_cast<const uint32_t *>(rowMajor));
+    return storeAs(stored, begin, end, static_cast<const uint32_t *>(rowMajor));
   default:
-    return storeAs(begin, end, static_cast<const uint64_t *>(rowMajor));
+    return storeAs(stored, begin, end, static_cast<const uint64_t *>(rowMajor));
   }
 }
 
-void StoredTensor::load(int64_t begin, int64_t end, void *rowMajor) const {
+void StoredTensor::load(const char *stored, int64_t begin, int64_t end, void *rowMajor) const {
   if (begin == end)
     return;
   if (rowMajorOrder) {
-    std::memcpy(rowMajor, base + begin * elementBytes,
+    std::memcpy(rowMajor, stored + begin * elementBytes,
                 static_cast<size_t>((end - begin) * elementBytes));
     return;
   }
   switch (elementBytes) {
   case 1:
-    return loadAs(begin, end, static_cast<uint8_t *>(rowMajor));
+    return loadAs(stored, begin, end, static_cast<uint8_t *>(rowMajor));
   case 2:
-    return loadAs(begin, end, static_cast<uint16_t *>(rowMajor));
+    return loadAs(stored, begin, end, static_cast<uint16_t *>(rowMajor));
   case 4:
-    return loadAs(begin, end, static_cast<uint32_t *>(rowMajor));
+    return loadAs(stored, begin, end, static_cast<uint32_t *>(rowMajor));
   default:
-    return loadAs(begin, end, static_cast<uint64_t *>(rowMajor));
+    return loadAs(stored, begin, end, static_cast<uint64_t *>(rowMajor));
   }
 }
 
-void StoredTensor::clear() const {
-  std::memset(base, 0, static_cast<size_t>(storedElements * elementBytes));
-}
-
-void StoredTensor::clearPaddingOfRow(int64_t row) const {
-  if (!hasPadding())
-    return;
-  std::array<int64_t, maxRank> index{};
-  auto paddedDim = [&](size_t i) { return (dims[i] + blockOf[i] - 1) / blockOf[i] * blockOf[i]; };
-  int64_t rowEnd = row + 1 == dims[0] ? paddedDim(0) : row + 1;
-  index[0] = row;
-  while (index[0] < rowEnd) {
-    bool outside = false;
-    int64_t position = 0;
-    for (size_t i = 0; i < rank; ++i) {
-      outside |= index[i] >= dims[i];
-      position += offsetInDim(i, index[i]);
-    }
-    if (outside)
-      std::memset(base + position * elementBytes, 0, static_cast<size_t>(elementBytes));
-    size_t dim = rank - 1;
-    while (dim > 0 && ++index[dim] == paddedDim(dim))
-      index[dim--] = 0;
-    if (dim == 0)
-      ++index[0];
-  }
+void StoredTensor::clear(char *stored) const {
+  std::memset(stored, 0, static_cast<size_t>(storedBytes()));
 }
 
 } // namespace stow

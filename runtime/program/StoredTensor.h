@@ -1,4 +1,4 @@
-// Copies between row-major host memory and a stored tensor, without allocating.
+// Copies between row-major elements and stored ones, both in memory of the host, without allocating.
 #pragma once
 
 #include "runtime/format/Program.h"
@@ -7,18 +7,21 @@
 
 namespace stow {
 
-/// The layout of one stored tensor in fixed-size arrays, and its address.
+/// The layout of one stored tensor in fixed-size arrays. `stored` is where its first element lies:
+/// in staging memory of a device (runtime/device/Device.h), where the tensor is bound for the arena
+/// or comes from there.
 class StoredTensor {
 public:
   static constexpr size_t maxRank = 12;
   static constexpr size_t maxBlocks = 12;
 
-  /// `arena` is where offset 0 lies. Throws Error(BadInput) for more than maxRank dimensions or
-  /// maxBlocks blocks.
-  StoredTensor(const Operand &place, char *arena);
+  /// Throws Error(BadInput) for more than maxRank dimensions or maxBlocks blocks.
+  explicit StoredTensor(const Operand &place);
 
   int64_t elementCount() const { return elements; }
   int64_t storedElementCount() const { return storedElements; }
+  Bytes storedBytes() const { return storedElements * elementBytes; }
+  bool isRowMajor() const { return rowMajorOrder; }
   bool hasPadding() const { return storedElements != elements; }
 
   /// Stored position, in elements, of the element with row-major number `logical`.
@@ -26,23 +29,20 @@ public:
 
   /// Copies the elements with row-major numbers [begin, end) from or to `rowMajor`, which holds the
   /// first of them.
-  void store(int64_t begin, int64_t end, const void *rowMajor) const;
-  void load(int64_t begin, int64_t end, void *rowMajor) const;
+  void store(char *stored, int64_t begin, int64_t end, const void *rowMajor) const;
+  void load(const char *stored, int64_t begin, int64_t end, void *rowMajor) const;
 
   /// Zeroes all stored bytes, block padding included.
-  void clear() const;
-
-  /// Zeroes the block padding that belongs to index `row` of dimension 0 (the last row also owns
-  /// the padding of dimension 0). Costs as much as the row is large; nothing without padding.
-  void clearPaddingOfRow(int64_t row) const;
+  void clear(char *stored) const;
 
 private:
   /// Calls visit(logical, position, stride, count) for runs of elements with a constant stride that
   /// together cover [begin, end).
   template <typename Visit> void forEachRun(int64_t begin, int64_t end, const Visit &visit) const;
   template <typename Element>
-  void storeAs(int64_t begin, int64_t end, const Element *rowMajor) const;
-  template <typename Element> void loadAs(int64_t begin, int64_t end, Element *rowMajor) const;
+  void storeAs(char *stored, int64_t begin, int64_t end, const Element *rowMajor) const;
+  template <typename Element>
+  void loadAs(const char *stored, int64_t begin, int64_t end, Element *rowMajor) const;
   int64_t offsetInDim(size_t dim, int64_t index) const;
 
   struct Digit { ///< one inner block
@@ -52,7 +52,6 @@ private:
     int64_t stride; ///< elements
   };
 
-  char *base;
   Bytes elementBytes;
   size_t rank = 0, digitCount = 0;
   int64_t elements = 1, storedElements = 1;

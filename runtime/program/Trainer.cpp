@@ -69,8 +69,9 @@ private:
   Rows rows;
   std::vector<int64_t> testRows;
   RunState state;
-  std::vector<int64_t> order; ///< positions in rows.train, in the order of the current epoch
-  int64_t orderedEpoch = -1;  ///< the epoch that `order` is for
+  std::vector<int64_t> order;     ///< positions in rows.train, in the order of the current epoch
+  int64_t orderedEpoch = -1;      ///< the epoch that `order` is for
+  std::vector<int64_t> batchRows; ///< of the step at hand
 
   std::optional<Executor> executor;
   std::optional<Feeder> feeder;
@@ -117,6 +118,7 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
     testEvaluator->requireRows(testSamples->rowCount);
   }
   order.resize(rows.train.size());
+  batchRows.resize(program.batch);
   if (options.save)
     writer.emplace(*executor, *options.save);
   if (options.log)
@@ -234,7 +236,8 @@ double TrainingRun::oneStep() {
   }
   int64_t first = state.step % state.rate.stepsPerEpoch * program.batch;
   for (int64_t i = 0; i < program.batch; ++i)
-    feeder->write(*executor, i, rows.train[order[first + i]]);
+    batchRows[i] = rows.train[order[first + i]];
+  feeder->write(*executor, batchRows);
   double loss =
       step->run({state.step, state.seed, state.rate.at(state.step)}, profile ? &*profile : nullptr);
   if (profile)

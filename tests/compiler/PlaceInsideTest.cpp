@@ -273,13 +273,13 @@ TEST_P(PlaceInside, ChangesNoBit) {
     EXPECT_LT(describePlan(*inside).arenaBytes, arena);
   std::vector<char> expected = trainPlaced(*copying);
   EXPECT_EQ(trainPlaced(*inside), expected);
-  EXPECT_EQ(trainPlaced(*inside, Poison::Yes), expected);
+  EXPECT_EQ(trainPlaced(*inside, Poison::Dying), expected);
 }
 
 TEST_P(PlaceInside, ChangesNoBitInSegments) {
   std::vector<char> expected = trainPlaced(*placed(false));
   EXPECT_EQ(trainPlaced(*placed(false, "sqrt")), expected);
-  EXPECT_EQ(trainPlaced(*placed(true, "sqrt"), Poison::Yes), expected);
+  EXPECT_EQ(trainPlaced(*placed(true, "sqrt"), Poison::Dying), expected);
 }
 
 // Tests every plan of the ladder of budgets that there is one for; the last ones recompute.
@@ -290,12 +290,12 @@ TEST_P(PlaceInside, ChangesNoBitWithinBudgets) {
   for (int percent = 95; percent >= 50; percent -= 15)
     if (auto choice = planner.plan(planner.keepAll().arenaBytes * percent / 100)) {
       ++plans;
-      EXPECT_EQ(trainPlaced(*choice->placed, Poison::Yes), expected) << percent << " %";
+      EXPECT_EQ(trainPlaced(*choice->placed, Poison::Dying), expected) << percent << " %";
     }
   EXPECT_GT(plans, 0);
   const StepChoice &smallest = planner.smallest();
   EXPECT_LT(smallest.arenaBytes, planner.keepAll().arenaBytes);
-  EXPECT_EQ(trainPlaced(*smallest.placed, Poison::Yes), expected);
+  EXPECT_EQ(trainPlaced(*smallest.placed, Poison::Dying), expected);
 }
 
 std::string nameOf(const testing::TestParamInfo<Net (*)()> &info) {

@@ -36,7 +36,7 @@ std::vector<char> trainPlaced(ModuleOp placed, Poison poison) {
   auto loaded = backend->load(*built);
   built->program.threads = 2;
   ExecutorOptions options;
-  options.poison = poison == Poison::Yes;
+  options.poison = poison == Poison::Dying;
   Executor executor(built->program, {loaded->kernels(), built->constants}, options);
   executor.initializeState(7);
   std::vector<char> bits;

@@ -16,6 +16,10 @@ namespace {
 using namespace testfiles;
 using testing::HasSubstr;
 
+template <typename T, size_t count> std::span<const char> asBytes(const T (&values)[count]) {
+  return {reinterpret_cast<const char *>(values), sizeof(values)};
+}
+
 class SafetensorsTest : public testing::Test {
 protected:
   /// Writes two tensors and metadata; `marker` tells versions apart.
@@ -23,13 +27,13 @@ protected:
     float weights[6] = {marker, 1, 2, 3, 4, 5};
     int64_t step[1] = {42};
     uint8_t odd[3] = {1, 2, 3};
-    writeSafetensors(path,
-                     {{"odd", DType::U8, {3}}, {"w", DType::F32, {2, 3}}, {"step", DType::I64, {}}},
-                     {{"epoch", "3"}, {"note", "\"quoted\""}}, [&](size_t i) -> const void * {
-                       return i == 0   ? static_cast<const void *>(odd)
-                              : i == 1 ? static_cast<const void *>(weights)
-                                       : step;
-                     });
+    writeSafetensors(
+        path, {{"odd", DType::U8, {3}}, {"w", DType::F32, {2, 3}}, {"step", DType::I64, {}}},
+        {{"epoch", "3"}, {"note", "\"quoted\""}}, [&](size_t i, Bytes begin) {
+          std::span<const char> all[] = {asBytes(odd), asBytes(weights), asBytes(step)};
+          std::span<const char> rest = all[i].subspan(static_cast<size_t>(begin));
+          return rest.first(std::min<size_t>(rest.size(), 7)); // in pieces
+        });
   }
 
   std::string errorOf(const std::string &bytes) {
@@ -126,10 +130,10 @@ TEST_F(SafetensorsTest, KilledSaveLeavesThePreviousFile) {
       std::vector<SafetensorsEntry> entries;
       for (const char *name : {"w", "b", "c"})
         entries.push_back({name, DType::F32, {1 << 20}});
-      writeSafetensors(path, entries, {}, [&](size_t i) -> const void * {
+      writeSafetensors(path, entries, {}, [&](size_t i, Bytes) -> std::span<const char> {
         if (i == killAt)
           kill(getpid(), SIGKILL);
-        return big.data();
+        return {reinterpret_cast<const char *>(big.data()), big.size() * sizeof(float)};
       });
       _exit(0);
     }
@@ -146,7 +150,7 @@ TEST_F(SafetensorsTest, KilledSaveLeavesThePreviousFile) {
 // Tests that a failing source leaves neither a new file nor a fragment.
 TEST_F(SafetensorsTest, FailedSaveLeavesThePreviousFile) {
   write(1);
-  auto fail = [](size_t) -> const void * { throw Error::internal("stop"); };
+  auto fail = [](size_t, Bytes) -> std::span<const char> { throw Error::internal("stop"); };
   EXPECT_THROW(writeSafetensors(path, {{"w", DType::F32, {1}}}, {}, fail), Error);
   EXPECT_EQ(marker(), 1);
   EXPECT_FALSE(std::filesystem::exists(path + ".part"));

@@ -91,6 +91,13 @@ struct TinyProgram {
   }
 };
 
+/// A copy of the whole arena.
+std::vector<char> bytesOf(Executor &executor) {
+  std::vector<char> bytes(static_cast<size_t>(executor.device().arenaBytes()));
+  executor.device().download(bytes.data(), 0, static_cast<Bytes>(bytes.size()));
+  return bytes;
+}
+
 ProgramImage image() { return {kernels, {}}; }
 
 template <typename Action> std::string errorOf(const Action &action) {
@@ -134,7 +141,7 @@ TEST(Executor, RepeatsBitForBit) {
 TEST(Executor, PoisonFillsTheDead) {
   TinyProgram tiny;
   Executor plain(tiny.program, image(), {}), poisoned(tiny.program, image(), {.poison = true});
-  for (char byte : poisoned.arena())
+  for (char byte : bytesOf(poisoned))
     ASSERT_EQ(byte, static_cast<char>(0xff));
   plain.initializeState(5);
   poisoned.initializeState(5);
@@ -215,10 +222,11 @@ TEST(Executor, AllocatesNothingForTensors) {
   TinyProgram tiny;
   tiny.program.graphs[0].commands.erase(tiny.program.graphs[0].commands.begin());
   Executor kernelsOnly(tiny.program, image(), {.poison = true});
-  std::vector<float> row(64);
+  std::vector<float> x = tiny.input(), y(x);
   test::Allocations none = allocatedBy([&] {
     kernelsOnly.run(0);
-    kernelsOnly.writeTensorRow(tiny.x, 3, row.data());
+    kernelsOnly.writeTensor(tiny.x, x.data());
+    kernelsOnly.readTensor(tiny.y, y.data());
   });
   EXPECT_EQ(none.calls, 0);
   EXPECT_EQ(none.bytes, 0);
@@ -252,9 +260,10 @@ TEST(Executor, InitialStateIgnoresLayouts) {
   executor.readTensor(program.state[1].place, b.data());
   EXPECT_EQ(a, b);
   double stored = 0, logical = std::accumulate(b.begin(), b.end(), 0.0);
-  const float *raw = reinterpret_cast<const float *>(executor.arena().data() + half);
-  for (int64_t i = 0; i < half / 4; ++i)
-    stored += raw[i];
+  std::vector<float> raw(static_cast<size_t>(half / 4));
+  executor.device().download(raw.data(), half, half);
+  for (float value : raw)
+    stored += value;
   EXPECT_NEAR(stored, logical, 1e-6 * logical) << "padding is not zero";
   program.state[1].name = "v";
   Executor renamed(program, image(), {});
@@ -273,24 +282,36 @@ TEST(Executor, InitialStateFromData) {
   Executor executor(program, {kernels, {raw, 28}}, {});
   executor.initializeState(0);
   std::vector<float> stored(6);
-  std::memcpy(stored.data(), executor.arena().data(), 24);
+  executor.device().download(stored.data(), 0, 24);
   EXPECT_THAT(stored, testing::ElementsAre(1, 4, 2, 5, 3, 6));
   EXPECT_THAT(errorOf([&] { Executor(program, {kernels, {raw, 24}}, {}); }),
               HasSubstr("outside the constants of 24 bytes"));
 }
 
-TEST(Executor, WritesRows) {
+// Tests an upload in rows of a tensor whose layout pads, and one that is given up.
+TEST(Executor, UploadsPieceByPiece) {
   Program program;
   program.plan.arenaBytes = 4096;
-  Operand place = f32(64, {3, 2, 2, 2}, {1, {0, 2, 3, 1}, {}});
-  Executor executor(program, image(), {});
-  std::vector<float> row = {1, 2, 3, 4, 5, 6, 7, 8}, all(24);
-  executor.writeTensorRow(place, 1, row.data());
-  executor.readTensor(place, all.data());
-  EXPECT_THAT(std::span(all).subspan(8, 8), testing::ElementsAreArray(row));
-  EXPECT_THAT(std::span(all).first(8), testing::Each(0));
-  EXPECT_THAT(errorOf([&] { executor.writeTensorRow(place, 3, row.data()); }),
-              HasSubstr("row 3 does not exist in a tensor of 3 rows"));
+  Operand place = f32(64, {3, 5, 2, 2}, {1, {0, 1, 2, 3}, {{1, 4}}});
+  Executor executor(program, image(), {.poison = true});
+  std::vector<float> values(60), found(60), stored(96);
+  std::iota(values.begin(), values.end(), 1.0f);
+  {
+    TensorUpload upload(executor.device(), place);
+    for (int64_t row : {2, 0, 1})
+      upload.store(row * 20, (row + 1) * 20, values.data() + row * 20);
+    upload.finish();
+  }
+  executor.readTensor(place, found.data());
+  EXPECT_EQ(found, values);
+  executor.device().download(stored.data(), 64, 96 * 4);
+  EXPECT_EQ(std::accumulate(stored.begin(), stored.end(), 0.0f), 60 * 61 / 2) << "padding";
+  {
+    TensorUpload upload(executor.device(), place);
+  }
+  executor.writeTensor(place, values.data());
+  executor.readTensor(place, found.data());
+  EXPECT_EQ(found, values);
 }
 
 TEST(Executor, FewerThreadsGiveTheSameKernels) {

@@ -45,9 +45,12 @@ void step(Profile &profile, const std::vector<int> &milliseconds) {
   profile.beginStep();
   profile.beginRun();
   for (size_t i = 0; i < milliseconds.size(); ++i) {
+    auto begin = Profile::Clock::now();
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds[i]));
-    profile.endCommand(i);
+    profile.commandTimes()[i] = {
+        std::chrono::duration<double>(Profile::Clock::now() - begin).count(), 0};
   }
+  profile.endRun();
   profile.endStep();
 }
 

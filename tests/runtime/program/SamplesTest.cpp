@@ -125,8 +125,7 @@ TEST_F(SamplesTest, FeedsConvertedRows) {
   Executor executor(program, {}, {});
   std::optional<Samples> samples = load({"x"}, {"y"});
   Feeder feeder(graph, *samples);
-  feeder.write(executor, 1, 2);
-  feeder.write(executor, 0, 1);
+  feeder.write(executor, std::array<int64_t, 2>{1, 2});
   std::vector<float> pixels(12);
   std::vector<int64_t> classes(2);
   executor.readTensor(graph.inputs[0].place, pixels.data());
@@ -146,9 +145,8 @@ TEST_F(SamplesTest, NamesTheRowOfABadValue) {
                        {"y.npy", npyLabels({1, 300})}}));
   std::optional<Samples> samples = loadSamples(ArrayFile(path), graph, Split::Train, {});
   Feeder feeder(graph, *samples);
-  feeder.write(executor, 0, 0);
   try {
-    feeder.write(executor, 1, 1);
+    feeder.write(executor, std::array<int64_t, 2>{0, 1});
     FAIL();
   } catch (const Error &error) {
     EXPECT_THAT(error.what(), HasSubstr("d.npz: y: row 1: element 0 is 300, which does not fit"));

@@ -37,12 +37,13 @@ template <typename Element> void roundTrip(const Case &c, DType type) {
   std::vector<Element> logical(static_cast<size_t>(count)), found(logical);
   std::iota(logical.begin(), logical.end(), Element{1});
   std::vector<Element> arena(static_cast<size_t>(stored) + 8, Element{99});
-  Operand place{4 * static_cast<Bytes>(sizeof(Element)), type, c.shape, c.layout};
-  StoredTensor tensor(place, reinterpret_cast<char *>(arena.data()));
+  StoredTensor tensor({0, type, c.shape, c.layout});
+  char *base = reinterpret_cast<char *>(arena.data() + 4);
   EXPECT_EQ(tensor.elementCount(), count);
   EXPECT_EQ(tensor.storedElementCount(), stored);
-  tensor.clear();
-  tensor.store(0, count, logical.data());
+  EXPECT_EQ(tensor.storedBytes(), storedBytes(c.layout, c.shape, type));
+  tensor.clear(base);
+  tensor.store(base, 0, count, logical.data());
   LayoutIndex index(c.layout, c.shape);
   std::vector<Element> expected(arena.size(), Element{0});
   for (int64_t i = 0; i < 4; ++i)
@@ -52,7 +53,7 @@ template <typename Element> void roundTrip(const Case &c, DType type) {
     EXPECT_EQ(tensor.positionOf(i), index(i));
   }
   EXPECT_EQ(arena, expected) << formatLayout(c.layout);
-  tensor.load(0, count, found.data());
+  tensor.load(base, 0, count, found.data());
   EXPECT_EQ(found, logical) << formatLayout(c.layout);
 }
 
@@ -73,33 +74,14 @@ TEST(StoredTensor, PartialRanges) {
       std::vector<uint32_t> arena(static_cast<size_t>(stored), 7u),
           values(static_cast<size_t>(end - begin));
       std::iota(values.begin(), values.end(), 1000u);
-      Operand place{0, DType::F32, c.shape, c.layout};
-      StoredTensor tensor(place, reinterpret_cast<char *>(arena.data()));
-      tensor.store(begin, end, values.data());
+      StoredTensor tensor({0, DType::F32, c.shape, c.layout});
+      tensor.store(reinterpret_cast<char *>(arena.data()), begin, end, values.data());
       LayoutIndex index(c.layout, c.shape);
       std::vector<uint32_t> expected(arena.size(), 7u);
       for (int64_t i = begin; i < end; ++i)
         expected[index(i)] = values[i - begin];
       EXPECT_EQ(arena, expected) << formatLayout(c.layout);
     }
-  }
-}
-
-// Tests that padding is zeroed row by row, nothing else, whichever the order of the rows.
-TEST(StoredTensor, RowPadding) {
-  for (const Case &c : cases) {
-    if (c.shape.empty() || c.layout.groups > 1)
-      continue;
-    int64_t count = elementCount(c.shape), stored = storedElementCount(c.layout, c.shape);
-    std::vector<uint32_t> arena(static_cast<size_t>(stored), 7u), expected(arena.size(), 0u);
-    Operand place{0, DType::F32, c.shape, c.layout};
-    StoredTensor tensor(place, reinterpret_cast<char *>(arena.data()));
-    LayoutIndex index(c.layout, c.shape);
-    for (int64_t i = 0; i < count; ++i)
-      expected[index(i)] = 7u;
-    for (int64_t row = c.shape[0]; row-- > 0;)
-      tensor.clearPaddingOfRow(row);
-    EXPECT_EQ(arena, expected) << formatLayout(c.layout);
   }
 }
 
@@ -110,10 +92,11 @@ TEST(StoredTensor, AllocatesNothing) {
   std::vector<float> arena(static_cast<size_t>(storedElementCount(place.layout, place.shape)));
   std::vector<float> values(static_cast<size_t>(elementCount(place.shape)));
   int64_t before = test::allocationsSoFar().calls;
-  StoredTensor tensor(place, reinterpret_cast<char *>(arena.data()));
-  tensor.clearPaddingOfRow(3);
-  tensor.store(0, tensor.elementCount(), values.data());
-  tensor.load(0, tensor.elementCount(), values.data());
+  StoredTensor tensor(place);
+  char *base = reinterpret_cast<char *>(arena.data());
+  tensor.clear(base);
+  tensor.store(base, 0, tensor.elementCount(), values.data());
+  tensor.load(base, 0, tensor.elementCount(), values.data());
   EXPECT_EQ(test::allocationsSoFar().calls - before, 0);
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/program/Arena.h"
+#include "runtime/host/Arena.h"
 
 #include "runtime/base/Error.h"
 
@@ -11,7 +11,7 @@
 
 #include <sys/mman.h>
 
-namespace stow {
+namespace stow::host {
 
 namespace {
 
@@ -70,4 +70,4 @@ Arena::Arena(Bytes bytes) : sizeBytes(std::max<Bytes>(bytes, 1)) {
 
 Arena::~Arena() { munmap(mapping, mappingBytes); }
 
-} // namespace stow
+} // namespace stow::host

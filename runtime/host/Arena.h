@@ -1,11 +1,11 @@
-// The one allocation of a run.
+// The one allocation of a run on the host.
 #pragma once
 
 #include "runtime/base/Bytes.h"
 
 #include <cstddef>
 
-namespace stow {
+namespace stow::host {
 
 /// Address space for `bytes` bytes, aligned to a huge page (or to a page when small), zero at
 /// first, backed by memory page by page as it is touched. Its size never changes.
@@ -31,4 +31,4 @@ private:
 /// the limit of the container. Negative is never returned; unknown is the largest Bytes.
 Bytes availableMemory();
 
-} // namespace stow
+} // namespace stow::host

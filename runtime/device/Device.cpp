@@ -1,0 +1,73 @@
+#include "runtime/device/Device.h"
+
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace stow {
+
+Device::~Device() = default;
+
+void Device::requireInside(const char *what, Bytes offset, Bytes bytes) const {
+  if (offset < 0 || bytes < 0 || bytes > arenaBytes() || offset > arenaBytes() - bytes)
+    throw Error::internal(std::string(what) + " of " + formatBytesExact(bytes) + " at offset " +
+                          std::to_string(offset) + " leaves the arena of " +
+                          formatBytesExact(arenaBytes()));
+}
+
+void Device::requireTransfer(const char *what, Bytes offset, Bytes bytes) const {
+  requireInside(what, offset, bytes);
+  if (pending)
+    throw Error::internal(std::string(what) + " inside the upload at offset " +
+                          std::to_string(pending->offset));
+  if (bytes > options.stagingBytes)
+    throw Error::internal(std::string(what) + " of " + formatBytesExact(bytes) +
+                          " is larger than the staging memory of " +
+                          formatBytesExact(options.stagingBytes));
+}
+
+char *Device::beginUpload(Bytes offset, Bytes bytes) {
+  requireTransfer("an upload", offset, bytes);
+  char *staging = stage(offset, bytes);
+  pending = {offset, bytes};
+  return staging;
+}
+
+void Device::endUpload() {
+  if (!pending)
+    throw Error::internal("an upload ends that was not begun");
+  commit(pending->offset, pending->bytes);
+  pending.reset();
+}
+
+const char *Device::download(Bytes offset, Bytes bytes) {
+  requireTransfer("a download", offset, bytes);
+  return fetch(offset, bytes);
+}
+
+void Device::upload(Bytes offset, const void *from, Bytes bytes) {
+  for (Bytes done = 0; done < bytes;) {
+    Bytes piece = std::min(bytes - done, options.stagingBytes);
+    char *staging = beginUpload(offset + done, piece);
+    std::memcpy(staging, static_cast<const char *>(from) + done, static_cast<size_t>(piece));
+    endUpload();
+    done += piece;
+  }
+}
+
+void Device::download(void *to, Bytes offset, Bytes bytes) {
+  for (Bytes done = 0; done < bytes;) {
+    Bytes piece = std::min(bytes - done, options.stagingBytes);
+    std::memcpy(static_cast<char *>(to) + done, download(offset + done, piece),
+                static_cast<size_t>(piece));
+    done += piece;
+  }
+}
+
+void Device::fill(Bytes offset, Bytes bytes, uint8_t value) {
+  requireInside("a fill", offset, bytes);
+  set(offset, bytes, value);
+}
+
+} // namespace stow

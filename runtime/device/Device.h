@@ -1,0 +1,131 @@
+// The door between a run and the device that it runs on.
+//
+// A run needs little of a device: one arena of exactly the planned size, bytes brought there and
+// back, the commands of its program bound to places in that arena, and the list of a graph run.
+// Nobody outside a device's own room has an address in the arena: places are offsets, and bytes
+// pass through staging memory that the device lends for the length of a transfer. On a device whose
+// memory the host addresses, staging is the place itself and costs no copy.
+//
+// Calls take effect in the order in which they are made, as on one stream. Only a download waits
+// for those before it; an upload, a fill or a run may return before it has happened. A device is
+// used by one thread at a time. After the constructor and bind() no call allocates memory.
+#pragma once
+
+#include "runtime/format/Program.h"
+
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace stow {
+
+/// The parts of an executable's image that its program refers to by index or offset.
+struct ProgramImage {
+  std::span<const StowKernelFn> kernels; ///< for the host
+  std::span<const char> constants;       ///< initial values, read by the host
+};
+
+/// What a device has to know to take its memory.
+struct DeviceOptions {
+  Bytes arenaBytes = 0;
+  Bytes stagingBytes = 0; ///< of the largest transfer between beginUpload() and endUpload(), and of
+                          ///< the largest that download() gives at once
+  int64_t threads = 1;    ///< of the host, for a device that runs on it
+};
+
+/// What becomes of buffers that die.
+enum class Poison : uint8_t {
+  None,
+  Dying, ///< filled with poisonByte right after the command that reads them last
+};
+
+/// Makes NaN in every floating type.
+inline constexpr uint8_t poisonByte = 0xff;
+
+/// What one command took. The times of a graph's commands add up to those of its run, or to less
+/// where the device was idle between them.
+struct CommandTime {
+  double seconds = 0;
+  double processorSeconds = 0; ///< of all threads of the host
+};
+
+/// Memory that a device takes beside the arena.
+struct OutsideMemory {
+  Bytes heap = 0;      ///< most that the library calls of one command take while they run
+  Bytes workspace = 0; ///< scratch that is no planned buffer
+  Bytes fixed = 0;     ///< contexts, code and staging, whatever the commands are
+
+  Bytes total() const { return heap + workspace + fixed; }
+};
+
+class Device {
+public:
+  virtual ~Device();
+  Device(const Device &) = delete;
+  Device &operator=(const Device &) = delete;
+
+  Bytes arenaBytes() const { return options.arenaBytes; }
+  Bytes stagingBytes() const { return options.stagingBytes; }
+
+  // Transfers. Ranges that are not inside the arena, or transfers larger than the staging memory,
+  // are Error(Internal). -------------------------------------------------------------------------
+
+  /// Memory of the host, aligned to 64 bytes where `offset` is, for what is to lie in the arena at
+  /// [offset, offset + bytes). Its content is undefined and the caller writes all of it; nothing
+  /// else is called before endUpload(), after which the memory is not the caller's any more.
+  char *beginUpload(Bytes offset, Bytes bytes);
+  void endUpload();
+  void cancelUpload() { pending.reset(); } ///< instead: the bytes of that range are undefined then
+
+  /// The bytes [offset, offset + bytes) of the arena, in memory of the host with the alignment of
+  /// beginUpload() that holds them until the next call of this device.
+  const char *download(Bytes offset, Bytes bytes);
+
+  /// The same from and to memory of the caller, of any size.
+  void upload(Bytes offset, const void *from, Bytes bytes);
+  void download(void *to, Bytes offset, Bytes bytes);
+
+  void fill(Bytes offset, Bytes bytes, uint8_t value);
+
+  // Commands. ------------------------------------------------------------------------------------
+
+  /// Binds every command of `program`, whose places the caller has checked. Once, before the first
+  /// run; the content of the arena is undefined then. Both arguments outlive the device. Throws
+  /// Error(BadInput) naming the command that this device cannot run or has planned too little
+  /// workspace for.
+  virtual void bind(const Program &program, const ProgramImage &image, Poison poison) = 0;
+
+  /// Runs the commands of `program.graphs[graph]` in their order. With `times`, one for each
+  /// command, waits for them and says what each took.
+  virtual void run(size_t graph, std::span<CommandTime> times) = 0;
+
+  /// What it takes beside the arena to run what was bound.
+  virtual OutsideMemory outsideMemory() const = 0;
+
+protected:
+  /// The constructor of a device allocates its arena, whose content is undefined at first, or
+  /// throws Error(BadInput) naming what is needed and what there is.
+  explicit Device(const DeviceOptions &options) : options(options) {}
+
+  const DeviceOptions options;
+
+private:
+  virtual char *stage(Bytes offset, Bytes bytes) = 0;
+  virtual void commit(Bytes offset, Bytes bytes) = 0; ///< of what was staged last
+  virtual const char *fetch(Bytes offset, Bytes bytes) = 0;
+  virtual void set(Bytes offset, Bytes bytes, uint8_t value) = 0;
+
+  void requireInside(const char *what, Bytes offset, Bytes bytes) const;
+  void requireTransfer(const char *what, Bytes offset, Bytes bytes) const;
+
+  struct Upload {
+    Bytes offset = 0, bytes = 0;
+  };
+  std::optional<Upload> pending; ///< between beginUpload() and endUpload()
+};
+
+/// The device that a program runs on. The one definition in an executable says which devices there
+/// are (runtime/program/OpenDevice.cpp); tests link another.
+std::unique_ptr<Device> openDevice(const DeviceOptions &options);
+
+} // namespace stow

@@ -1,0 +1,60 @@
+#include "runtime/host/BoundCommand.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/base/Parallel.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace stow::host {
+
+namespace {
+
+/// Kernels that move fewer bytes (or do fewer operations) than this run on the calling thread: one
+/// core does them in 2 to 7 microseconds, from cache or memory, and handing them to the pool takes
+/// about as long.
+constexpr double parallelCost = 1 << 17;
+
+} // namespace
+
+BoundCommand::BoundCommand(const Command &command, const ProgramImage &image, char *arena,
+                           int64_t threads, Poison poison) {
+  if (command.op == "kernel")
+    bindKernel(command, image, arena, threads);
+  else
+    call = bindLibraryCall(command, arena, threads);
+  if (poison == Poison::None)
+    return;
+  for (const Operand &dead : command.dying)
+    dying.push_back({arena + dead.offset,
+                     static_cast<size_t>(storedBytes(dead.layout, dead.shape, dead.dtype))});
+  // Library scratch dies with its command.
+  dying.push_back({arena + command.workspaceOffset, static_cast<size_t>(command.workspaceBytes)});
+}
+
+void BoundCommand::bindKernel(const Command &command, const ProgramImage &image, char *arena,
+                              int64_t availableThreads) {
+  if (command.kernel < 0 || static_cast<size_t>(command.kernel) >= image.kernels.size())
+    throw Error::badInput("command '" + command.op + "' of node '" + command.name +
+                          "' runs kernel " + std::to_string(command.kernel) +
+                          ", the executable has " + std::to_string(image.kernels.size()));
+  kernel = image.kernels[static_cast<size_t>(command.kernel)];
+  tasks = command.tasks;
+  double cost = std::max(command.flops, command.bytes);
+  bool pays = cost <= 0 || cost >= parallelCost; // 0: unknown
+  threads = pays ? availableThreads : 1;
+  for (const Operand &operand : command.operands)
+    arguments.push_back(arena + operand.offset);
+}
+
+void BoundCommand::run() const {
+  if (call)
+    call->run();
+  else
+    parallelFor(tasks, threads,
+                [&](int64_t begin, int64_t end) { kernel(begin, end, arguments.data()); });
+  for (const Range &dead : dying)
+    std::memset(dead.begin, poisonByte, dead.bytes);
+}
+
+} // namespace stow::host

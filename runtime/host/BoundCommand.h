@@ -1,0 +1,42 @@
+// A command of a program with addresses in place of offsets, ready to run.
+#pragma once
+
+#include "runtime/device/Device.h"
+#include "runtime/host/Library.h"
+
+#include <memory>
+#include <vector>
+
+namespace stow::host {
+
+class BoundCommand {
+public:
+  /// `arena` is where offset 0 lies. Throws Error(BadInput) naming the command when it is a kernel
+  /// that the image lacks, or a library call that bindLibraryCall() refuses.
+  BoundCommand(const Command &command, const ProgramImage &image, char *arena, int64_t threads,
+               Poison poison);
+
+  /// Runs it, then poisons what dies with it. Allocates nothing for tensors.
+  void run() const;
+
+  /// Most that running it takes from the heap.
+  Bytes heapBytes() const { return call ? call->heapBytes() : 0; }
+
+private:
+  void bindKernel(const Command &command, const ProgramImage &image, char *arena,
+                  int64_t availableThreads);
+
+  struct Range {
+    char *begin;
+    size_t bytes;
+  };
+
+  StowKernelFn kernel = nullptr; ///< or a library call
+  int64_t tasks = 0;
+  int64_t threads = 1;
+  std::vector<char *> arguments;
+  std::unique_ptr<LibraryCall> call;
+  std::vector<Range> dying; ///< filled when poisoning
+};
+
+} // namespace stow::host
