@@ -113,6 +113,9 @@ Json PictureData::bufferColumns(const std::vector<PlannedBuffer> &buffers) {
       return idOf(alias.kind ? std::string(nameOf(*alias.kind)) : "");
     });
   });
+  columns["alias_steps"] = column(buffers, [](const Buffer &b) {
+    return column(b.aliases, [](const PlannedAlias &alias) { return alias.step.value_or(-1); });
+  });
   columns["recomputed"] = column(buffers, [](const Buffer &b) { return b.recomputed ? 1 : 0; });
   columns["recompute_seconds"] =
       column(buffers, [](const Buffer &b) { return orNull(b.recomputeSeconds); });

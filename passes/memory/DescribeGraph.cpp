@@ -131,13 +131,28 @@ private:
     for (Value value : storage.values)
       if (value != first)
         buffer.aliases.push_back(
-            {nameOfValue(value), aliasKindOf(value).value_or(AliasKind::View)});
+            {nameOfValue(value), aliasKindOf(value).value_or(AliasKind::View), firstStepOf(value)});
     Operation *op = first.getDefiningOp();
     buffer.recomputed = op && op->hasAttr(kRecomputeAttr);
     buffer.reason = reasonOf(storage, buffer.kind);
     if (buffer.kind == BufferKind::Activation)
       buffer.recomputeSeconds = recomputeSecondsOf(storage);
     return buffer;
+  }
+
+  /// The command that writes a value, or the first that reads what no command writes.
+  std::optional<int64_t> firstStepOf(Value value) const {
+    if (std::optional<int64_t> command = liveness.commandOf(value.getDefiningOp()))
+      return command;
+    std::optional<int64_t> first;
+    for (Operation *user : value.getUsers()) {
+      std::optional<int64_t> command = liveness.commandOf(user);
+      if (!command && user->getNumResults() == 1) // a view of the view
+        command = firstStepOf(user->getResult(0));
+      if (command)
+        first = std::min(first.value_or(*command), *command);
+    }
+    return first;
   }
 
   /// How a value shares the storage that it lies in; none where it makes or fills it.

@@ -51,6 +51,7 @@ AliasKind parseAliasKind(std::string_view name);
 struct PlannedAlias {
   std::string name;
   std::optional<AliasKind> kind; ///< absent: a plan file that does not say it
+  std::optional<int64_t> step;   ///< that writes it, or reads a view first; absent: not known
 };
 
 /// One buffer: a storage that may be shared by an in-place chain or by views.

@@ -42,17 +42,21 @@ std::string textOf(const JsonNode &node, const char *key, const std::vector<std:
   return strings[number];
 }
 
-/// Names, and what each is where the plan says it.
+/// Names, and what each is and since when where the plan says it; step -1 stands for none.
 void addAliases(Json &record, const std::vector<PlannedAlias> &aliases) {
-  Json names = Json::array(), kinds = Json::array();
+  Json names = Json::array(), kinds = Json::array(), steps = Json::array();
   for (const PlannedAlias &alias : aliases) {
     names.push_back(alias.name);
-    if (alias.kind)
-      kinds.push_back(nameOf(*alias.kind));
+    if (!alias.kind)
+      continue;
+    kinds.push_back(nameOf(*alias.kind));
+    steps.push_back(alias.step.value_or(-1));
   }
   record["aliases"] = std::move(names);
-  if (!kinds.empty())
-    record["alias_kinds"] = std::move(kinds);
+  if (kinds.empty())
+    return;
+  record["alias_kinds"] = std::move(kinds);
+  record["alias_steps"] = std::move(steps);
 }
 
 Json toJsonValue(const PlannedBuffer &buffer, const std::string &graph, StringTable &strings) {
@@ -140,11 +144,11 @@ TensorCounts countsFrom(const JsonNode &node) {
           node.text("source")};
 }
 
-/// Files that stowage wrote before it said what aliases are have no alias_kinds.
+/// Files that stowage wrote before it said what aliases are have neither alias_kinds nor _steps.
 std::vector<PlannedAlias> aliasesFrom(const JsonNode &node) {
   std::vector<PlannedAlias> aliases;
   for (std::string &name : node.texts("aliases"))
-    aliases.push_back({std::move(name), std::nullopt});
+    aliases.push_back({std::move(name), std::nullopt, std::nullopt});
   if (!node.has("alias_kinds"))
     return aliases;
   const std::vector<AliasKind> kinds = node.parsedTexts("alias_kinds", parseAliasKind);
@@ -153,6 +157,16 @@ std::vector<PlannedAlias> aliasesFrom(const JsonNode &node) {
                                  " aliases, found " + std::to_string(kinds.size()));
   for (size_t i = 0; i < kinds.size(); ++i)
     aliases[i].kind = kinds[i];
+  if (!node.has("alias_steps"))
+    return aliases;
+  const std::vector<int64_t> steps = node.integers("alias_steps");
+  if (steps.size() != aliases.size())
+    node.fail("alias_steps", "expected a command for each of the " +
+                                 std::to_string(aliases.size()) + " aliases, found " +
+                                 std::to_string(steps.size()));
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (steps[i] >= 0)
+      aliases[i].step = steps[i];
   return aliases;
 }
 

@@ -2,9 +2,9 @@
 // update writes over the weights, two inputs of a concat are written where they belong in it, a
 // reshape of it is a view, and a softmax writes over that. The input of the model is copied.
 // RUN: stowage plan %s --loss=mse --optimizer=sgd:lr=0.1 --threads=1 --format=json | FileCheck %s
-// CHECK: {"name":"w",{{.*}}"aliases":["map"],"alias_kinds":["in_place"]
+// CHECK: {"name":"w",{{.*}}"aliases":["map"],"alias_kinds":["in_place"],"alias_steps":[{{[0-9]+}}]
 // CHECK: {"name":"learning_rate",{{.*}}"aliases":[],"recomputed"
-// CHECK: {"name":"concat",{{.*}}"aliases":["map","map","reshape","softmax"],"alias_kinds":["part","part","view","in_place"]
+// CHECK: {"name":"concat",{{.*}}"aliases":["map","map","reshape","softmax"],"alias_kinds":["part","part","view","in_place"],"alias_steps":[2,1,4,4]
 module attributes {stow.form = "model"} {
   func.func @model(%x: tensor<64x8xf32> {stow.name = "x", stow.kind = "input"},
                    %w: tensor<8x16xf32> {stow.name = "w", stow.kind = "parameter",

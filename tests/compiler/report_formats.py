@@ -161,7 +161,7 @@ class ReportFormats(unittest.TestCase):
         for graph in plan["graphs"]:
             graph["step_names"] = [evil + name for name in graph["step_names"]]
             for buffer in graph.get("buffers", plan["buffers"]):
-                buffer.update(name=evil + buffer["name"], source=evil, aliases=[evil], alias_kinds=["view"])
+                buffer.update(name=evil + buffer["name"], source=evil, aliases=[evil], alias_kinds=["view"], alias_steps=[-1])
         plan["buffers"][0]["name"] = "n" * (1 << 20)
         (self.work / "evil.json").write_text(json.dumps(plan))
         show = lambda *words: subprocess.run([self.stowage, *words], cwd=self.work, capture_output=True)  # noqa: E731

@@ -226,6 +226,32 @@ def small_network(pages: Pages) -> None:
     expect(again.read_bytes() == (pages.work / "digits.html").read_bytes(), "inspect of a model and of its plan differ")
 
 
+def shared_storage(pages: Pages) -> None:
+    """What lies in a buffer beside its first value is marked as what it is, on the map and in the details."""
+    html, planned = pages.work / "shared.html", pages.work / "shared.json"
+    pages.run("plan", ROOT / "tests" / "compiler" / "alias-kinds.mlir", "--loss=mse", "--optimizer=sgd:lr=0.1", "--threads=1",
+              "--format=json", "-o", planned)
+    pages.run("inspect", planned, "--format=html", "-o", html)
+    plan = json.loads(planned.read_text())
+    page = pages.open(html)
+    marks = {kind: 0 for kind in ("in_place", "part", "view")}
+    for buffer in plan["buffers"]:
+        pairs = {*zip(buffer.get("alias_kinds", []), buffer.get("alias_steps", []))}
+        for kind, step in pairs:
+            expect(step == -1 or buffer["begin"] <= step < buffer["end"], f"{buffer['name']}: {kind} at step {step}")
+            marks[kind] += step >= 0
+    expect(min(marks.values()) > 0, f"the network shows {marks}; expected all three kinds")
+    expect(page.drawn()["map"]["marks"] == marks, f"{page.drawn()['map']['marks']} are marked; expected {marks}")
+    for sign in "\u25b2\u25a0\u25cb":
+        expect(sign in page.text("#marks"), f"the key lacks {sign}: {page.text('#marks')}")
+    joined = next(i for i, b in enumerate(plan["buffers"]) if "part" in b.get("alias_kinds", []))
+    page.pointer(page.js("stowage.app.placeOf(arguments[0])", joined), click=True)
+    details = page.text("#details")
+    for words in ("a part of it, written at", "a view of it, first read at", "written over it at"):
+        expect(words in details, f"the details of a joined tensor lack '{words}': {details}")
+    pages.close(page)
+
+
 def resnet50(pages: Pages) -> None:
     check_model(pages, "resnet50", pages.model("resnet50"), "layer3.*conv2", "--batch=32", "--memory-budget=60%",
                 "--optimizer=sgd:lr=0.1,momentum=0.9")
@@ -404,7 +430,7 @@ def times(pages: Pages) -> None:
     pages.close(page)
 
 
-CHECKS = [frontier, compare, times, small_network, resnet50, gpt2, long_step, hostile_names]
+CHECKS = [frontier, compare, times, small_network, shared_storage, resnet50, gpt2, long_step, hostile_names]
 
 
 def main() -> None:

@@ -2,12 +2,13 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { deflateSync } from "node:zlib";
+import { marksOf } from "../../viewer/src/marks";
 import { openPicture, unpack } from "../../viewer/src/plan";
 import { colorBy } from "../../viewer/src/colors";
 import { findMatches } from "../../viewer/src/search";
 
 const strings = ["", "w", "x", "y", "parameter", "activation", "f32", "2x2", "m.onnx:3 (/block/0/conv/Conv)", "layer1.0.conv",
-  "conv of x", "train", "m.onnx:1 (fc.weight)"];
+  "conv of x", "train", "m.onnx:1 (fc.weight)", "in_place"];
 
 /// w lives all the time; x in steps 0 and 1, again in 3; y in steps 1 to 3.
 function raw() {
@@ -21,7 +22,7 @@ function raw() {
           seconds: [1, 2, 0, 1], recomputes: [null, null, null, 0] },
         buffers: { name: [1, 2, 3, 2], kind: [4, 5, 5, 5], dtype: [6, 6, 6, 6], shape: [7, 7, 7, 7], source: [12, 8, 8, 8],
           offset: [0, 10, 40, 10], size: [10, 30, 20, 30], logical_size: [10, 30, 20, 30], begin: [0, 0, 1, 3], end: [4, 2, 4, 4],
-          aliases: [[], [], [1], []], recomputed: [0, 0, 0, 1], module: [0, 9, 0, 9], layout: [0, 0, 0, 0], reason: [0, 0, 0, 0],
+          aliases: [[], [], [1], []], alias_kinds: [[], [], [13], []], alias_steps: [[], [], [2], []], recomputed: [0, 0, 0, 1], module: [0, 9, 0, 9], layout: [0, 0, 0, 0], reason: [0, 0, 0, 0],
           recompute_seconds: [null, 0.5, null, null] },
       }],
     }],
@@ -36,6 +37,17 @@ test("what is live, largest first", () => assert.deepEqual(graph().liveAt(1), [1
 test("a recomputed buffer knows its first run, and the other way round", () => {
   assert.equal(graph().firstRun[3], 1);
   assert.deepEqual(graph().clonesOf(1), [3]);
+});
+
+test("what lies in a buffer beside its first value", () => {
+  assert.deepEqual(graph().aliasesOf(2), [{ name: "w", kind: "in_place", step: 2 }]);
+  assert.deepEqual(graph().aliasKinds(), ["in_place"]);
+});
+
+test("marks: one per kind and command, none where the plan does not say what a value is", () => {
+  const marks = marksOf([{ name: "a", kind: "part", step: 3 }, { name: "b", kind: "part", step: 3 }, { name: "c", kind: "", step: 3 },
+    { name: "d", kind: "view", step: -1 }, { name: "e", kind: "view", step: 3 }]);
+  assert.deepEqual(marks, [{ kind: "part", step: 3 }, { kind: "view", step: 3 }]);
 });
 
 test("writers and readers", () => {

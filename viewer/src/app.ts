@@ -1,4 +1,5 @@
 // The page: what is chosen, and which parts show it.
+import { MARKS } from "./marks";
 import { CompareView, labelOf } from "./compare";
 import { colorBy, Coloring, css, Mode } from "./colors";
 import { showDetails } from "./details";
@@ -210,6 +211,7 @@ export class App {
       element("span", { class: "hint" }, bytes[i] ? formatBytes(bytes[i]) : "\u2013")));
     });
     byId("legend").replaceChildren(...entries.filter((entry) => entry !== null) as HTMLElement[]);
+    byId("marks").replaceChildren(...this.graph.aliasKinds().map((kind) => element("span", {}, MARKS[kind])));
   }
 
   private toggleCategory(category: number): void {

@@ -12,6 +12,8 @@ export interface DetailsEvents {
 const SHOWN_CHARACTERS = 300;
 const LISTED = 12;
 
+const ALIAS_WORDS = { in_place: "written over it at", view: "a view of it, first read at", part: "a part of it, written at" };
+
 /// Text of any length: its ends, and all of it on demand.
 export function longText(text: string, limit = SHOWN_CHARACTERS): HTMLElement {
   const made = element("span", { class: "name" }, shorten(text, limit));
@@ -84,8 +86,10 @@ export function showDetails(into: HTMLElement, graph: Graph, summary: Summary, b
     row("Read at", listed(graph.readers.of(b).length, (i) => step(graph.readers.of(b)[i])));
   const aliases = graph.aliasesOf(b);
   if (aliases.length)
-    row("Also here", element("span", { class: "hint" }, "in place, or as views:"),
-      listed(aliases.length, (i) => longText(aliases[i], 80)));
+    row("Also here", listed(aliases.length, (i) => {
+      const { name, kind, step: at } = aliases[i];
+      return element("span", {}, longText(name, 80), kind ? `, ${ALIAS_WORDS[kind]} ` : "", at < 0 ? "" : step(at));
+    }));
 
   const title = element("h3", { tabindex: -1 }, longText(graph.bufferName(b) || "(no name)", 120));
   const go = element("button", { type: "button", onclick: () => events.reveal(b) }, "Show on the map");

@@ -2,6 +2,7 @@
 import { css, inkOn, Rgb } from "./colors";
 import { Cells, divide, Layers, noLayers } from "./layers";
 import type { MapContent } from "./map";
+import { drawMark, Mark, MarkKind, marksOf } from "./marks";
 import { formatBytes, groupDigits, shorten } from "./text";
 import { Axis, ticks } from "./view";
 
@@ -44,7 +45,12 @@ export interface FrameReport {
   aggregated: number;  ///< buffers summed in pixels
   labels: number;
   links: number;       ///< arcs from first runs to clones
+  marks: Record<MarkKind, number>; ///< of further values in a buffer
   frameMs: number;
+}
+
+function emptyReport(): FrameReport {
+  return { rectangles: 0, aggregated: 0, labels: 0, links: 0, marks: { in_place: 0, view: 0, part: 0 }, frameMs: 0 };
 }
 
 export class MapPainter {
@@ -59,8 +65,9 @@ export class MapPainter {
   private inks: Inks = LIGHT;
   private splitFor: MapContent["graph"] | null = null;
   private bands: { key: object | null; live: Float64Array[]; order: number[] } = { key: null, live: [], order: [] };
+  private marks: Mark[][] = [];
   private phases: [string, number, number][] = []; ///< name, first step, step after the last
-  lastFrame: FrameReport = { rectangles: 0, aggregated: 0, labels: 0, links: 0, frameMs: 0 };
+  lastFrame: FrameReport = emptyReport();
 
   constructor(private readonly canvas: HTMLCanvasElement) {
     this.context = canvas.getContext("2d")!;
@@ -80,7 +87,7 @@ export class MapPainter {
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.context.clearRect(0, 0, width, height);
     const regions = regionsOf(width, height, content);
-    const report: FrameReport = { rectangles: 0, aggregated: 0, labels: 0, links: 0, frameMs: 0 };
+    const report: FrameReport = emptyReport();
     if (regions.curveHeight)
       this.drawCurve(regions, steps);
     this.drawBoxes(this.upper, regions, steps, addresses, regions.upperTop, regions.upperHeight, report);
@@ -99,7 +106,7 @@ export class MapPainter {
     this.lastFrame = report;
   }
 
-  /// What lies in the state and what above it, and the phases, once per graph; votes per search.
+  /// What lies in the state and what above it, marks and phases, once per graph; votes per search.
   private split(): void {
     const { graph, persistentBytes, matches } = this.content;
     if (this.splitFor !== graph) {
@@ -114,6 +121,7 @@ export class MapPainter {
         else
           this.phases.push([graph.phaseOf(t), t, t + 1]);
       }
+      this.marks = Array.from({ length: graph.count }, (_, b) => marksOf(graph.aliasesOf(b)));
       this.splitFor = graph;
     }
     this.votes = matches ? Float32Array.from(matches, (isMatch) => isMatch ? 1e6 : 1) : null;
@@ -138,7 +146,7 @@ export class MapPainter {
     if (this.cells.isUsed)
       this.drawCells();
     this.drawRectangles(categories, count);
-    report.labels += this.drawLabels(regions.width, height);
+    report.labels += this.drawLabels(regions.width, height, report);
     report.rectangles += this.layers.count;
     report.aggregated += this.layers.aggregated;
     context.restore();
@@ -219,8 +227,8 @@ export class MapPainter {
     }
   }
 
-  /// Names where they fit; a notch at each step that writes over what is already there.
-  private drawLabels(width: number, height: number): number {
+  /// Names where they fit, and marks of the further values.
+  private drawLabels(width: number, height: number, report: FrameReport): number {
     const { layers, context } = this;
     const { graph, coloring, matches } = this.content;
     let labels = 0;
@@ -234,16 +242,11 @@ export class MapPainter {
       const ink: Rgb = inkOn(coloring.categories[coloring.of[b]].color);
       const isDim = matches !== null && !matches[b];
       context.fillStyle = css(ink, isDim ? 0.3 : 0.55);
-      const writers = graph.writers.of(b);
       const perStep = w / (graph.end[b] - graph.begin[b]);
       if (perStep > 3)
-        for (const step of writers.subarray(1)) {
-          const at = x + (step - graph.begin[b]) * perStep;
-          context.beginPath();
-          context.moveTo(at - 3, y + h);
-          context.lineTo(at, y + h - 5);
-          context.lineTo(at + 3, y + h);
-          context.fill();
+        for (const { kind, step } of this.marks[b]) {
+          drawMark(context, kind, x + (step - graph.begin[b] + 0.5) * perStep, y + h);
+          ++report.marks[kind];
         }
       if (right - left < 46 || Math.min(y + h, height) - Math.max(y, 0) < 13 || isDim)
         continue;

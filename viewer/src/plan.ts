@@ -26,7 +26,7 @@ interface RawBuffers {
   name: number[]; kind: number[]; dtype: number[]; shape: number[]; source: number[]; module: number[]; layout: number[];
   reason: number[];
   offset: number[]; size: number[]; logical_size: number[]; begin: number[]; end: number[];
-  aliases: number[][]; recomputed: number[]; recompute_seconds: (number | null)[];
+  aliases: number[][]; alias_kinds: number[][]; alias_steps: number[][]; recomputed: number[]; recompute_seconds: (number | null)[];
 }
 
 interface RawSteps {
@@ -67,6 +67,14 @@ export interface RawPicture {
   compare?: boolean;
 }
 
+/// How a further value comes to lie in a buffer; empty: the plan does not say it.
+export type AliasKind = "in_place" | "view" | "part" | "";
+
+export interface Alias {
+  name: string; kind: AliasKind;
+  step: number; ///< that writes it, or reads a view first; -1: none
+}
+
 /// Lists of numbers, one per item: those of item i are values[starts[i]] to values[starts[i + 1] - 1].
 export class Lists {
   constructor(readonly starts: Int32Array, readonly values: Int32Array) {}
@@ -105,6 +113,7 @@ export class Graph {
   readonly writers: Lists; ///< steps per buffer
   readonly readers: Lists;
   readonly measured: Measured | null;
+  private kinds: Exclude<AliasKind, "">[] | null = null;
 
   constructor(private readonly raw: RawGraph, private readonly strings: string[]) {
     const buffers = raw.buffers;
@@ -166,7 +175,18 @@ export class Graph {
   layoutOf(b: number): string { return this.strings[this.raw.buffers.layout[b]]; }
   reasonOf(b: number): string { return this.strings[this.raw.buffers.reason[b]]; }
   isRecomputed(b: number): boolean { return this.raw.buffers.recomputed[b] !== 0; }
-  aliasesOf(b: number): string[] { return this.raw.buffers.aliases[b].map((id) => this.strings[id]); }
+  aliasesOf(b: number): Alias[] {
+    const { aliases, alias_kinds, alias_steps } = this.raw.buffers;
+    return aliases[b].map((id, i) => ({
+      name: this.strings[id], kind: this.strings[alias_kinds[b][i]] as AliasKind, step: alias_steps[b][i],
+    }));
+  }
+  /// The kinds that occur, in a fixed order.
+  aliasKinds(): Exclude<AliasKind, "">[] {
+    this.kinds ??= (["in_place", "part", "view"] as const).filter((kind) =>
+      this.raw.buffers.alias_kinds.some((list) => list.some((id) => this.strings[id] === kind)));
+    return this.kinds;
+  }
   recomputeSeconds(b: number): number | null { return this.raw.buffers.recompute_seconds[b]; }
   isLive(b: number, step: number): boolean { return this.begin[b] <= step && step < this.end[b]; }
   clonesOf(b: number): number[] {

@@ -115,7 +115,9 @@ TEST(PlanTest, JsonRoundTrips) {
   EXPECT_EQ(hidden.aliases[0].name, "hidden.relu");
   EXPECT_EQ(hidden.aliases[0].kind, AliasKind::InPlace);
   EXPECT_EQ(hidden.aliases[1].name, "hidden.flat");
+  EXPECT_EQ(hidden.aliases[0].step, 2);
   EXPECT_EQ(hidden.aliases[1].kind, AliasKind::View);
+  EXPECT_EQ(hidden.aliases[1].step, std::nullopt);
   EXPECT_TRUE(hidden.recomputed);
   EXPECT_EQ(hidden.module, "net");
   EXPECT_EQ(hidden.layout, "1,0");
@@ -132,6 +134,8 @@ TEST(PlanTest, JsonRoundTrips) {
 // Tests that a plan file that says nothing of what its aliases are is read and written as it is.
 TEST(PlanTest, JsonReadsAliasesWithoutKinds) {
   ordered_json json = ordered_json::parse(toJson(makeTinyPlan()));
+  ASSERT_EQ(json["buffers"][3].erase("alias_steps"), 1u);
+  EXPECT_EQ(planFromJson(json.dump()).graphs[0].buffers[3].aliases[0].step, std::nullopt);
   ASSERT_EQ(json["buffers"][3].erase("alias_kinds"), 1u);
   Plan read = planFromJson(json.dump());
   const std::vector<PlannedAlias> &aliases = read.graphs[0].buffers[3].aliases;

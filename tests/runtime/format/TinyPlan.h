@@ -85,8 +85,8 @@ inline Plan makeTinyPlan() {
       makeBuffer("scratch", BufferKind::Workspace, {18}, 384, 72, 2, 3),
       makeBuffer("loss, mean", BufferKind::Output, {2}, 384, 8, 1, 2),
   };
-  train.buffers[3].aliases = {{"hidden.relu", AliasKind::InPlace},
-                              {"hidden.flat", AliasKind::View}};
+  train.buffers[3].aliases = {{"hidden.relu", AliasKind::InPlace, 2},
+                              {"hidden.flat", AliasKind::View, std::nullopt}};
   train.buffers[3].recomputed = true;
   train.buffers[3].module = "net";
   train.buffers[3].layout = "1,0";
