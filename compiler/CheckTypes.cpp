@@ -42,21 +42,24 @@ bool checkParameters(func::FuncOp function) {
 
 } // namespace
 
-LogicalResult checkTypes(ModuleOp module) {
+LogicalResult checkTypes(ModuleOp module, const Target &target) {
   bool good = true;
   for (auto function : module.getOps<func::FuncOp>())
     good &= checkParameters(function);
   if (!good) // whatever computes with these parameters has their type
     return failure();
-  module.walk([&](LibraryOpInterface op) {
+  module.walk([&](Operation *op) {
+    const StringRef call = target.libraryCall(op);
+    if (call.empty())
+      return;
     StringRef type;
     for (Type operand : op->getOperandTypes())
       type = type.empty() ? foreignFloat(operand) : type;
     if (type.empty())
       return;
-    op.emitError() << "this " << op.getLibraryCall() << " computes in " << type
-                   << ", and the host library does in float32 only; " << nextStep
-                   << ", or cast to float32 in front of it";
+    op->emitError() << "this " << call << " computes in " << type
+                    << ", and the host library does in float32 only; " << nextStep
+                    << ", or cast to float32 in front of it";
     good = false;
   });
   return success(good);

@@ -1,14 +1,14 @@
 // Which element types a model may train with.
 #pragma once
 
-#include "mlir/IR/BuiltinOps.h"
+#include "passes/Target.h"
 
 namespace stow {
 
 /// Fails with an error for each parameter of `module`, a model, that is floating point but not
-/// float32, and for each call of the host library on such values. Generated kernels compute in
+/// float32, and for each library call of `target` on such values. Generated kernels compute in
 /// every type, so that casts, masks and positions in double or float16 inside a float32 model are
 /// fine. The errors name tensor or node, the type and what to do.
-mlir::LogicalResult checkTypes(mlir::ModuleOp module);
+mlir::LogicalResult checkTypes(mlir::ModuleOp module, const Target &target);
 
 } // namespace stow

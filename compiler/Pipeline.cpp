@@ -139,7 +139,7 @@ AttachOptimizerPassOptions optimizerOptions(const CompileOptions &options) {
 }
 
 // F0 -> F1: the training step and the evaluation graph. Beyond this point, no new arithmetic.
-void addStepPasses(PassManager &manager, const CompileOptions &options) {
+void addStepPasses(PassManager &manager, const CompileOptions &options, const Target &target) {
   SplitTrainEvalPassOptions split;
   split.freezeBatchNorm = options.freezeBatchNorm;
   split.disableDropout = options.disableDropout;
@@ -149,7 +149,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options) {
   AutodiffPassOptions gradients;
   gradients.inputGradients.assign(options.inputGradients.begin(), options.inputGradients.end());
   manager.addPass(createAutodiffPass(gradients));
-  manager.addPass(createExpandBatchNormPass());
+  manager.addPass(createExpandBatchNormPass(target));
   manager.addPass(createAttachOptimizerPass(optimizerOptions(options)));
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createVerifyStepPass());
@@ -298,9 +298,11 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
     return result;
 
   timer.start("step");
-  if (failed(checkTypes(module)))
+  if (failed(checkTypes(module, result.backend->target())))
     throw Error::badInput("cannot train \"" + options.modelPath + "\": its types");
-  runStage(module, "step", [&](PassManager &manager) { addStepPasses(manager, options); });
+  runStage(module, "step", [&](PassManager &manager) {
+    addStepPasses(manager, options, result.backend->target());
+  });
   if (options.stopAfter == Form::Step)
     return result;
 

@@ -1,4 +1,10 @@
-// What a device's library answers about a call. Passes ask it; codegen/<device> implements it.
+// What passes ask of the device that a step is planned for, op by op; codegen/<device> answers.
+//
+//   how does it run?       libraryCall, decomposes      a call, a generated kernel, or other ops
+//   what does it need?     query, savedType             scratch, and what its gradient reads
+//   how should it lie?     orderWish, query             orders of images and matrices, of weights
+//
+// The dialect knows none of this: another device gives other answers about the same module.
 #pragma once
 
 #include "ir/Stow.h"
@@ -7,9 +13,25 @@
 
 namespace stow {
 
+/// What an op wants of the order of its operands' and results' dimensions.
+enum class OrderWish {
+  None,         ///< takes that of its neighbours
+  ChannelsLast, ///< images with their channels innermost
+  Matrices,     ///< operands with whole rows or columns, results with whole rows
+  RowMajor,     ///< what it reads and writes row by row
+};
+
 class Target {
 public:
   virtual ~Target() = default;
+
+  /// The call of the device's library that `op` runs as, without the library's prefix, e.g.
+  /// "convolution"; empty where it runs as a generated kernel, or as nothing (views, constants).
+  virtual llvm::StringRef libraryCall(mlir::Operation *op) const = 0;
+
+  /// True where ops that `op` is made of do better than it does: stow-expand-batch-norm replaces
+  /// such normalizations.
+  virtual bool decomposes(mlir::Operation *op) const = 0;
 
   struct Requirements {
     Bytes workspaceBytes = 0;          ///< scratch of one call at the planned thread count
@@ -19,15 +41,17 @@ public:
     bool isReference = false;          ///< slow code that only exists so that the call works
   };
 
-  /// Asks for the best implementation of `op`. Positions (operands, then results) set in
-  /// `freeLayouts` may be laid out as the library likes; the others are taken from the types. Emits
-  /// an error at the op and fails when no implementation takes it.
-  virtual mlir::FailureOr<Requirements> query(LibraryOpInterface op,
+  /// Asks for the best implementation of `op`, which is a library call. Positions (operands, then
+  /// results) set in `freeLayouts` may be laid out as the library likes; the others are taken from
+  /// the types. Emits an error at the op and fails when no implementation takes it.
+  virtual mlir::FailureOr<Requirements> query(mlir::Operation *op,
                                               llvm::ArrayRef<bool> freeLayouts) const = 0;
 
-  /// True where a generated kernel serves `op` better than the library: as fast, and without
-  /// padded operands. Such ops are marked `stow.generated`.
-  virtual bool prefersKernel(mlir::Operation *op) const = 0;
+  /// What max pooling saves for its gradient besides its operands and results: a tensor that only
+  /// this device's gradient reads.
+  virtual mlir::RankedTensorType savedType(MaxPoolOp pool) const = 0;
+
+  virtual OrderWish orderWish(mlir::Operation *op) const = 0;
 };
 
 } // namespace stow

@@ -21,7 +21,9 @@ public:
 
   std::string processor() const override { return llvm::sys::getHostCPUName().str(); }
 
-  FailureOr<BuiltProgram> build(ModuleOp module) const override { return buildProgram(module); }
+  FailureOr<BuiltProgram> build(ModuleOp module) const override {
+    return buildProgram(module, answers);
+  }
 
   FailureOr<LinkInput> writeObjects(BuiltProgram &built, ProgramForm form,
                                     const std::string &runtime,

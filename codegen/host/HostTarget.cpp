@@ -5,13 +5,43 @@
 #include "runtime/base/Error.h"
 #include "runtime/host/Library.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+
 using namespace mlir;
 
 namespace stow::host {
 
-FailureOr<Target::Requirements> HostTarget::query(LibraryOpInterface op,
-                                                  ArrayRef<bool> freeLayouts) const {
-  Command command = libraryCommand(op);
+/// A row per op that the library has: runtime/host/Library.h describes the calls.
+StringRef HostTarget::libraryCall(Operation *op) const {
+  if (hasGeneratedKernel(op))
+    return "";
+  return llvm::TypeSwitch<Operation *, StringRef>(op)
+      .Case([](Conv2dOp) { return "convolution"; })
+      .Case([](Conv2dGradInputOp) { return "convolution_grad_input"; })
+      .Case([](Conv2dGradWeightOp) { return "convolution_grad_weight"; })
+      .Case([](MatmulOp) { return "matmul"; })
+      .Case([](MaxPoolOp) { return "max_pool_inference"; })
+      .Case([](MaxPoolTrainingOp) { return "max_pool"; })
+      .Case([](MaxPoolGradOp) { return "max_pool_grad"; })
+      .Case([](AvgPoolOp) { return "avg_pool"; })
+      .Case([](AvgPoolGradOp) { return "avg_pool_grad"; })
+      .Case([](BatchNormOp) { return "batch_norm_inference"; })
+      .Case([](BatchNormTrainingOp) { return "batch_norm"; })
+      .Case([](BatchNormGradOp) { return "batch_norm_grad"; })
+      .Case([](ReorderOp) { return "reorder"; })
+      .Default([](Operation *) { return ""; });
+}
+
+bool HostTarget::decomposes(Operation *op) const {
+  if (!isa<BatchNormOp, BatchNormTrainingOp, BatchNormGradOp>(op))
+    return false;
+  auto concat = op->getOperand(0).getDefiningOp<ConcatOp>();
+  return concat && concat.getAxis() == 1;
+}
+
+FailureOr<Target::Requirements> HostTarget::query(Operation *op, ArrayRef<bool> freeLayouts) const {
+  Command command = libraryCommand(op, libraryCall(op));
   std::vector<bool> anyLayout(freeLayouts.begin(), freeLayouts.end());
   try {
     LibraryRequirements answer = queryLibrary(command, anyLayout, threads);
@@ -31,6 +61,23 @@ FailureOr<Target::Requirements> HostTarget::query(LibraryOpInterface op,
   }
 }
 
-bool HostTarget::prefersKernel(Operation *op) const { return isDepthwise(op); }
+RankedTensorType HostTarget::savedType(MaxPoolOp pool) const {
+  const int64_t window = llvm::product_of(pool.getKernel());
+  return RankedTensorType::get(pool.getY().getType().getShape(),
+                               IntegerType::get(pool.getContext(), window <= 255 ? 8 : 32));
+}
+
+/// Convolutions, pooling and normalizations are fast on channels-last operands and results, the
+/// library's and the generated ones alike.
+OrderWish HostTarget::orderWish(Operation *op) const {
+  if (isa<Conv2dOp, Conv2dGradInputOp, Conv2dGradWeightOp, MaxPoolOp, MaxPoolTrainingOp,
+          MaxPoolGradOp, AvgPoolOp, AvgPoolGradOp, BatchNormOp, BatchNormTrainingOp,
+          BatchNormGradOp, ChannelMomentsOp, BatchNormScaleGradOp, ChannelWindowSumOp,
+          PlaneMomentsOp, PlaneNormalizeOp, PlaneProductsOp>(op))
+    return OrderWish::ChannelsLast;
+  if (isa<MatmulOp>(op))
+    return OrderWish::Matrices;
+  return isa<EmbeddingOp, EmbeddingGradOp>(op) ? OrderWish::RowMajor : OrderWish::None;
+}
 
 } // namespace stow::host

@@ -1,7 +1,8 @@
-// The host library's answers to the passes' questions.
+// The host's answers to the passes' questions: which ops oneDNN runs, and how.
 #pragma once
 
 #include "passes/Target.h"
+#include "runtime/format/Program.h"
 
 namespace stow::host {
 
@@ -10,12 +11,23 @@ public:
   /// Workspaces are those of `threads` threads.
   explicit HostTarget(int64_t threads) : threads(threads) {}
 
-  mlir::FailureOr<Requirements> query(LibraryOpInterface op,
+  /// All but depthwise convolutions and reorders between layouts without blocks. The library pads
+  /// the weights of the former up to 256 times for gradients of windows beyond 3x3, and channels to
+  /// its vectors everywhere.
+  llvm::StringRef libraryCall(mlir::Operation *op) const override;
+
+  /// Normalizations of concats of channels: the library's call passes over them for the statistics
+  /// of every layer anew, and is fast only where they are dense.
+  bool decomposes(mlir::Operation *op) const override;
+
+  mlir::FailureOr<Requirements> query(mlir::Operation *op,
                                       llvm::ArrayRef<bool> freeLayouts) const override;
 
-  /// Depthwise convolutions: the library pads their weights up to 256 times for gradients of
-  /// windows beyond 3x3, and channels to its vectors everywhere.
-  bool prefersKernel(mlir::Operation *op) const override;
+  /// The position of each maximum in its window, in an order of the library's own: a byte for
+  /// windows of up to 255 elements, else four.
+  mlir::RankedTensorType savedType(MaxPoolOp pool) const override;
+
+  OrderWish orderWish(mlir::Operation *op) const override;
 
 private:
   int64_t threads;

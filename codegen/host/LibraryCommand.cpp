@@ -30,10 +30,10 @@ Operand operandOf(Type type, Bytes offset) {
           Shape(tensor.getShape().begin(), tensor.getShape().end()), layoutOf(type)};
 }
 
-Command libraryCommand(LibraryOpInterface op) {
+Command libraryCommand(Operation *op, StringRef call) {
   Command command;
-  command.op = "dnnl." + op.getLibraryCall().str();
-  command.name = sourceNameOf(op.getLoc());
+  command.op = "dnnl." + call.str();
+  command.name = sourceNameOf(op->getLoc());
   auto add = [&](Type type) {
     command.operands.push_back(isOpaque(op, type) ? Operand{0, DType::U8, {storedBytesOf(type)}, {}}
                                                   : operandOf(type, 0));

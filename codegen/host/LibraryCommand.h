@@ -9,7 +9,8 @@ namespace stow::host {
 /// The tensor a value stands for, at `offset`.
 Operand operandOf(mlir::Type type, Bytes offset);
 
-/// The call that `op` makes. Its operands are the op's operands, then its results, at offset 0.
-Command libraryCommand(LibraryOpInterface op);
+/// `op` as the library's call named `call` (HostTarget::libraryCall). Its operands are the op's
+/// operands, then its results, at offset 0.
+Command libraryCommand(mlir::Operation *op, llvm::StringRef call);
 
 } // namespace stow::host

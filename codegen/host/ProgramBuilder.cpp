@@ -48,7 +48,7 @@ FailureOr<uint64_t> appendData(std::vector<char> &constants, ElementsAttr value,
 
 class Builder {
 public:
-  explicit Builder(ModuleOp module) : module(module) {
+  Builder(ModuleOp module, const Target &target) : module(module), target(target) {
     built.kernels = std::make_unique<KernelModule>(module.getContext());
   }
 
@@ -193,8 +193,8 @@ private:
   LogicalResult buildCommand(Context &context, Operation *op, int64_t number,
                              GraphProgram &program) {
     Command command;
-    if (auto library = dyn_cast<LibraryOpInterface>(op)) {
-      command = libraryCommand(library);
+    if (StringRef call = target.libraryCall(op); !call.empty()) {
+      command = libraryCommand(op, call);
       for (auto [operand, value] :
            llvm::zip(command.operands, llvm::concat<Value>(SmallVector<Value>(op->getOperands()),
                                                            SmallVector<Value>(op->getResults()))))
@@ -240,12 +240,15 @@ private:
   }
 
   ModuleOp module;
+  const Target &target;
   BuiltProgram built;
   llvm::StringSet<> knownState;
 };
 
 } // namespace
 
-FailureOr<BuiltProgram> buildProgram(ModuleOp module) { return Builder(module).build(); }
+FailureOr<BuiltProgram> buildProgram(ModuleOp module, const Target &target) {
+  return Builder(module, target).build();
+}
 
 } // namespace stow::host

@@ -5,7 +5,8 @@
 
 namespace stow::host {
 
-/// Translates every graph of the placed `module`. Fails with a diagnostic at the op.
-mlir::FailureOr<BuiltProgram> buildProgram(mlir::ModuleOp module);
+/// Translates every graph of the placed `module`: ops that `target` says are library calls, and
+/// kernels for the others. Fails with a diagnostic at the op.
+mlir::FailureOr<BuiltProgram> buildProgram(mlir::ModuleOp module, const Target &target);
 
 } // namespace stow::host

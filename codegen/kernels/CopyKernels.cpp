@@ -266,7 +266,7 @@ Box rearranged(RearrangeOp op, ArrayRef<Strides> strides) {
 
 } // namespace
 
-LogicalResult emitCopy(Operation *op, KernelFrame &frame) {
+static LogicalResult emitCopy(Operation *op, KernelFrame &frame) {
   auto strides = tensorStrides(op);
   if (failed(strides))
     return failure();
@@ -306,6 +306,19 @@ LogicalResult emitCopy(Operation *op, KernelFrame &frame) {
   }
   emitBox(box, frame);
   return success();
+}
+
+/// Tensors without blocks: what strides walk.
+static bool isStrided(Operation *reorder) {
+  return llvm::all_of(
+      llvm::concat<const Type>(reorder->getOperandTypes(), reorder->getResultTypes()),
+      [](Type type) { return stridesOf(cast<RankedTensorType>(type)).has_value(); });
+}
+
+void addCopyKernels(KernelTable &table) {
+  table.add<TransposeOp, ConcatOp, SliceOp, PadOp, StridedSliceOp, StridedPadOp, RearrangeOp>(
+      emitCopy);
+  table.add<ReorderOp>(emitCopy, isStrided);
 }
 
 } // namespace stow

@@ -308,7 +308,7 @@ RankedTensorType typeAt(Operation *op, unsigned position) {
 
 } // namespace
 
-bool isDepthwise(Operation *op) {
+static bool isDepthwise(Operation *op) {
   if (!isa<Conv2dOp, Conv2dGradInputOp, Conv2dGradWeightOp>(op))
     return false;
   auto [x, weight, y] = positionsOf(op);
@@ -317,12 +317,10 @@ bool isDepthwise(Operation *op) {
          op->getAttrOfType<IntegerAttr>("groups").getInt() == shape[0];
 }
 
-LogicalResult emitDepthwise(Operation *op, KernelFrame &frame) {
+static LogicalResult emitDepthwise(Operation *op, KernelFrame &frame) {
   auto strides = tensorStrides(op);
   if (failed(strides))
     return failure();
-  if (!isDepthwise(op))
-    return op->emitOpError() << "has no generated kernel: expected one channel per group";
   auto [xAt, weightAt, yAt] = positionsOf(op);
   auto tensor = [&](unsigned position) {
     ArrayRef<int64_t> s = (*strides)[position];
@@ -357,6 +355,10 @@ LogicalResult emitDepthwise(Operation *op, KernelFrame &frame) {
   emitImage(emit, axis(0, transposed), axis(1, transposed), images, channels, transposed ? y : x,
             weight, bias, transposed ? x : y);
   return success();
+}
+
+void addDepthwiseKernels(KernelTable &table) {
+  table.add<Conv2dOp, Conv2dGradInputOp, Conv2dGradWeightOp>(emitDepthwise, isDepthwise);
 }
 
 } // namespace stow

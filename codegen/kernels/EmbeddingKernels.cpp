@@ -133,12 +133,16 @@ LogicalResult emitScatter(EmbeddingGradOp op, KernelFrame &frame) {
 
 } // namespace
 
-LogicalResult emitEmbedding(Operation *op, KernelFrame &frame) {
+static LogicalResult emitEmbedding(Operation *op, KernelFrame &frame) {
   if (failed(checkRowMajor(op)))
     return failure();
   if (auto gather = dyn_cast<EmbeddingOp>(op))
     return emitGather(gather, frame);
   return emitScatter(cast<EmbeddingGradOp>(op), frame);
+}
+
+void addEmbeddingKernels(KernelTable &table) {
+  table.add<EmbeddingOp, EmbeddingGradOp>(emitEmbedding);
 }
 
 } // namespace stow

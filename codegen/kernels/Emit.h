@@ -85,19 +85,46 @@ void forFoldedRows(KernelFrame &frame, Space kept, Space axis,
 /// Bits of the widest element among the buffers.
 unsigned widestBits(llvm::ArrayRef<Buffer> buffers);
 
-// Emitters of the op groups: fail with a diagnostic at the op.
-mlir::LogicalResult emitMap(MapOp op, KernelFrame &frame);
-mlir::LogicalResult emitReduction(mlir::Operation *op, KernelFrame &frame);
-mlir::LogicalResult emitSoftmax(mlir::Operation *op, KernelFrame &frame);
-mlir::LogicalResult emitRowNorm(mlir::Operation *op, KernelFrame &frame);
-mlir::LogicalResult emitChannelNorm(mlir::Operation *op, KernelFrame &frame);
-mlir::LogicalResult emitLoss(mlir::Operation *op, KernelFrame &frame);
-mlir::LogicalResult emitEmbedding(mlir::Operation *op, KernelFrame &frame);
-mlir::LogicalResult emitIndex(mlir::Operation *op, KernelFrame &frame);
-mlir::LogicalResult emitCopy(mlir::Operation *op, KernelFrame &frame);
-mlir::LogicalResult emitResample(ResampleOp op, KernelFrame &frame);
-mlir::LogicalResult emitDepthwise(mlir::Operation *op, KernelFrame &frame);
-mlir::LogicalResult emitWindow(ChannelWindowSumOp op, KernelFrame &frame);
+/// The kernels of the ops: which have one, and what emits it. An op is registered beside its emitter,
+/// nowhere else.
+class KernelTable {
+public:
+  using Emit = mlir::LogicalResult (*)(mlir::Operation *, KernelFrame &);
+  using Takes = bool (*)(mlir::Operation *);
+
+  /// Ops that `emit` makes the kernel of, or fails with a diagnostic at the op; of them only those
+  /// that `takes` holds for, where it is given.
+  template <typename... Ops> void add(Emit emit, Takes takes = nullptr) {
+    (put(mlir::TypeID::get<Ops>(), {emit, takes}), ...);
+  }
+
+  /// The emitter of `op`, or none.
+  Emit find(mlir::Operation *op) const;
+
+  /// The kernels of all groups.
+  static const KernelTable &all();
+
+private:
+  struct Row {
+    Emit emit;
+    Takes takes;
+  };
+  void put(mlir::TypeID op, Row row);
+
+  llvm::DenseMap<mlir::TypeID, Row> rows;
+};
+
+// The groups: one per file.
+void addCopyKernels(KernelTable &table);
+void addDepthwiseKernels(KernelTable &table);
+void addEmbeddingKernels(KernelTable &table);
+void addFoldKernels(KernelTable &table);
+void addIndexKernels(KernelTable &table);
+void addLossKernels(KernelTable &table);
+void addMapKernels(KernelTable &table);
+void addNormKernels(KernelTable &table);
+void addResampleKernels(KernelTable &table);
+void addWindowKernels(KernelTable &table);
 
 /// Strides of every operand and result, or a diagnostic naming the tensor with a blocked layout.
 mlir::FailureOr<llvm::SmallVector<llvm::SmallVector<int64_t>>> tensorStrides(mlir::Operation *op);

@@ -12,7 +12,7 @@ using namespace mlir;
 namespace stow {
 //===-- Reductions ----------------------------------------------------------------------------===//
 
-LogicalResult emitReduction(Operation *op, KernelFrame &frame) {
+static LogicalResult emitReduction(Operation *op, KernelFrame &frame) {
   auto type = cast<RankedTensorType>(op->getOperand(0).getType());
   auto axes = op->getAttrOfType<DenseI64ArrayAttr>("axes").asArrayRef();
   auto strides = tensorStrides(op);
@@ -102,7 +102,7 @@ void softmaxGradRow(Row &row, Type element, bool logarithm) {
 
 } // namespace
 
-LogicalResult emitSoftmax(Operation *op, KernelFrame &frame) {
+static LogicalResult emitSoftmax(Operation *op, KernelFrame &frame) {
   auto type = cast<RankedTensorType>(op->getOperand(0).getType());
   auto strides = tensorStrides(op);
   if (failed(strides))
@@ -119,6 +119,11 @@ LogicalResult emitSoftmax(Operation *op, KernelFrame &frame) {
       softmaxGradRow(row, element, isa<LogSoftmaxGradOp>(op));
   });
   return success();
+}
+
+void addFoldKernels(KernelTable &table) {
+  table.add<ReduceSumOp, ReduceMeanOp, ReduceMaxOp, ReduceSumSquaresOp>(emitReduction);
+  table.add<SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp, LogSoftmaxGradOp>(emitSoftmax);
 }
 
 } // namespace stow

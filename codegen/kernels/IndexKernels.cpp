@@ -253,7 +253,7 @@ void emitTopK(TopKOp op, ArrayRef<Strides> strides, KernelFrame &frame) {
 
 } // namespace
 
-LogicalResult emitIndex(Operation *op, KernelFrame &frame) {
+static LogicalResult emitIndex(Operation *op, KernelFrame &frame) {
   auto strides = tensorStrides(op);
   if (failed(strides))
     return failure();
@@ -266,6 +266,10 @@ LogicalResult emitIndex(Operation *op, KernelFrame &frame) {
   else
     emitTopK(cast<TopKOp>(op), *strides, frame);
   return success();
+}
+
+void addIndexKernels(KernelTable &table) {
+  table.add<TakeAlongOp, ScatterAlongOp, TopKOp, CumSumOp>(emitIndex);
 }
 
 } // namespace stow

@@ -27,19 +27,6 @@ FailureOr<SmallVector<SmallVector<int64_t>>> tensorStrides(Operation *op) {
   return all;
 }
 
-bool hasGeneratedKernel(Operation *op) {
-  if (op->hasAttr(kGeneratedAttr))
-    return isa<ReorderOp>(op) || isDepthwise(op);
-  return isa<MapOp, ReduceSumOp, ReduceMeanOp, ReduceMaxOp, ReduceSumSquaresOp, SoftmaxOp,
-             LogSoftmaxOp, SoftmaxGradOp, LogSoftmaxGradOp, CrossEntropyRowsOp,
-             CrossEntropyRowsGradOp, NllRowsOp, NllRowsGradOp, ClassWeightsOp, CountValidOp,
-             TransposeOp, ConcatOp, SliceOp, PadOp, ChannelWindowSumOp, EmbeddingOp,
-             EmbeddingGradOp, TakeAlongOp, ScatterAlongOp, StridedSliceOp, StridedPadOp, TopKOp,
-             CumSumOp, LayerNormOp, LayerNormGradOp, LayerNormScaleGradOp, ChannelMomentsOp,
-             BatchNormScaleGradOp, PlaneMomentsOp, PlaneProductsOp, RmsNormOp, RmsNormGradOp,
-             RmsNormScaleGradOp, ResampleOp, RearrangeOp>(op);
-}
-
 /// Flat memrefs of the stored elements of all operands and results.
 static SmallVector<MemRefType> storageTypes(Operation *op) {
   SmallVector<MemRefType> types;
@@ -52,37 +39,6 @@ static SmallVector<MemRefType> storageTypes(Operation *op) {
     types.push_back(MemRefType::get({storedElementCount(layoutOf(tensor), shape)}, element));
   }
   return types;
-}
-
-static LogicalResult emitKernel(Operation *op, KernelFrame &frame) {
-  if (auto map = dyn_cast<MapOp>(op))
-    return emitMap(map, frame);
-  if (auto window = dyn_cast<ChannelWindowSumOp>(op))
-    return emitWindow(window, frame);
-  if (isa<ReduceSumOp, ReduceMeanOp, ReduceMaxOp, ReduceSumSquaresOp>(op))
-    return emitReduction(op, frame);
-  if (isa<SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp, LogSoftmaxGradOp>(op))
-    return emitSoftmax(op, frame);
-  if (isa<CrossEntropyRowsOp, CrossEntropyRowsGradOp, NllRowsOp, NllRowsGradOp, ClassWeightsOp,
-          CountValidOp>(op))
-    return emitLoss(op, frame);
-  if (isa<LayerNormOp, LayerNormGradOp, LayerNormScaleGradOp, RmsNormOp, RmsNormGradOp,
-          RmsNormScaleGradOp>(op))
-    return emitRowNorm(op, frame);
-  if (isa<ChannelMomentsOp, BatchNormScaleGradOp, PlaneMomentsOp, PlaneProductsOp>(op))
-    return emitChannelNorm(op, frame);
-  if (auto resample = dyn_cast<ResampleOp>(op))
-    return emitResample(resample, frame);
-  if (isa<EmbeddingOp, EmbeddingGradOp>(op))
-    return emitEmbedding(op, frame);
-  if (isa<Conv2dOp, Conv2dGradInputOp, Conv2dGradWeightOp>(op))
-    return emitDepthwise(op, frame);
-  if (isa<TakeAlongOp, ScatterAlongOp, TopKOp, CumSumOp>(op))
-    return emitIndex(op, frame);
-  if (isa<TransposeOp, ConcatOp, SliceOp, PadOp, StridedSliceOp, StridedPadOp, RearrangeOp,
-          ReorderOp>(op))
-    return emitCopy(op, frame);
-  return op->emitOpError() << "has no generated kernel";
 }
 
 void registerKernelDialects(DialectRegistry &registry) {
@@ -119,6 +75,9 @@ static Operation *createFunction(OpBuilder &builder, FunctionType type, KernelTa
 }
 
 FailureOr<KernelInfo> KernelModule::add(Operation *op) {
+  const KernelTable::Emit emit = KernelTable::all().find(op);
+  if (!emit)
+    return op->emitOpError() << "has no generated kernel";
   OpBuilder builder(op->getContext());
   Location location = builder.getUnknownLoc();
   Block *functions = owned->getBody();
@@ -149,7 +108,7 @@ FailureOr<KernelInfo> KernelModule::add(Operation *op) {
   for (auto [i, type] :
        llvm::enumerate(llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())))
     frame.buffers.push_back({entry->getArgument(i + 2), getElementTypeOrSelf(type)});
-  if (failed(emitKernel(op, frame))) {
+  if (failed(emit(op, frame))) {
     function->erase();
     return failure();
   }

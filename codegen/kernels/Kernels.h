@@ -19,12 +19,10 @@ struct KernelInfo {
   int64_t tasks = 0;
 };
 
-/// True for the ops `KernelModule::add` takes.
+/// True for the ops that `KernelModule::add` takes: those of Emit.h's table. Of convolutions those with
+/// one input and one output channel per group, and their gradients; reorders between layouts without
+/// blocks.
 bool hasGeneratedKernel(mlir::Operation *op);
-
-/// True for convolutions of one input and one output channel per group, and their gradients: those
-/// marked `stow.generated` have a generated kernel.
-bool isDepthwise(mlir::Operation *op);
 
 enum class KernelTarget { Host, Device };
 

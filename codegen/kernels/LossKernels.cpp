@@ -180,7 +180,7 @@ LogicalResult emitCount(CountValidOp op, ArrayRef<Strides> strides, KernelFrame 
 
 } // namespace
 
-LogicalResult emitLoss(Operation *op, KernelFrame &frame) {
+static LogicalResult emitLoss(Operation *op, KernelFrame &frame) {
   auto strides = tensorStrides(op);
   if (failed(strides))
     return failure();
@@ -217,6 +217,11 @@ LogicalResult emitLoss(Operation *op, KernelFrame &frame) {
     forFoldedRows(frame, kept, axis, [&](Row &row) { classWeightRow(row, spec); });
   }
   return success();
+}
+
+void addLossKernels(KernelTable &table) {
+  table.add<CrossEntropyRowsOp, CrossEntropyRowsGradOp, NllRowsOp, NllRowsGradOp, ClassWeightsOp,
+            CountValidOp>(emitLoss);
 }
 
 } // namespace stow

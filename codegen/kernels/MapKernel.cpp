@@ -107,7 +107,8 @@ FailureOr<Space> mapSpace(MapOp op) {
 
 } // namespace
 
-LogicalResult emitMap(MapOp op, KernelFrame &frame) {
+static LogicalResult emitMap(Operation *operation, KernelFrame &frame) {
+  auto op = cast<MapOp>(operation);
   auto found = mapSpace(op);
   if (failed(found))
     return failure();
@@ -159,5 +160,7 @@ LogicalResult emitMap(MapOp op, KernelFrame &frame) {
   });
   return success();
 }
+
+void addMapKernels(KernelTable &table) { table.add<MapOp>(emitMap); }
 
 } // namespace stow

@@ -129,7 +129,7 @@ void rmsNormScaleGradColumn(Row &column, Type element) {
 
 } // namespace
 
-LogicalResult emitRowNorm(Operation *op, KernelFrame &frame) {
+static LogicalResult emitRowNorm(Operation *op, KernelFrame &frame) {
   auto type = cast<RankedTensorType>(op->getOperand(0).getType());
   auto strides = tensorStrides(op);
   if (failed(strides))
@@ -208,7 +208,7 @@ void productsOfPlane(Row &plane, Type element) {
 
 } // namespace
 
-LogicalResult emitChannelNorm(Operation *op, KernelFrame &frame) {
+static LogicalResult emitChannelNorm(Operation *op, KernelFrame &frame) {
   auto type = cast<RankedTensorType>(op->getOperand(0).getType());
   auto strides = tensorStrides(op);
   if (failed(strides))
@@ -239,6 +239,13 @@ LogicalResult emitChannelNorm(Operation *op, KernelFrame &frame) {
       momentsOfChannel(channel, element, count);
   });
   return success();
+}
+
+void addNormKernels(KernelTable &table) {
+  table.add<LayerNormOp, LayerNormGradOp, LayerNormScaleGradOp, RmsNormOp, RmsNormGradOp,
+            RmsNormScaleGradOp>(emitRowNorm);
+  table.add<ChannelMomentsOp, BatchNormScaleGradOp, PlaneMomentsOp, PlaneProductsOp>(
+      emitChannelNorm);
 }
 
 } // namespace stow

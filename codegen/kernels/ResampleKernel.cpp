@@ -196,7 +196,8 @@ private:
 
 } // namespace
 
-LogicalResult emitResample(ResampleOp op, KernelFrame &frame) {
+static LogicalResult emitResample(Operation *operation, KernelFrame &frame) {
+  auto op = cast<ResampleOp>(operation);
   auto strides = tensorStrides(op);
   if (failed(strides))
     return failure();
@@ -227,5 +228,7 @@ LogicalResult emitResample(ResampleOp op, KernelFrame &frame) {
   });
   return success();
 }
+
+void addResampleKernels(KernelTable &table) { table.add<ResampleOp>(emitResample); }
 
 } // namespace stow

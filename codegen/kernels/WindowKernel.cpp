@@ -7,7 +7,8 @@ using namespace mlir;
 
 namespace stow {
 
-LogicalResult emitWindow(ChannelWindowSumOp op, KernelFrame &frame) {
+static LogicalResult emitWindow(Operation *operation, KernelFrame &frame) {
+  auto op = cast<ChannelWindowSumOp>(operation);
   auto strides = tensorStrides(op);
   if (failed(strides))
     return failure();
@@ -46,5 +47,7 @@ LogicalResult emitWindow(ChannelWindowSumOp op, KernelFrame &frame) {
   });
   return success();
 }
+
+void addWindowKernels(KernelTable &table) { table.add<ChannelWindowSumOp>(emitWindow); }
 
 } // namespace stow

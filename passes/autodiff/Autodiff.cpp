@@ -272,12 +272,11 @@ struct Autodiff : impl::AutodiffPassBase<Autodiff> {
 
 } // namespace
 
-// Generated functions that register each pass and, as a group, all of them.
-namespace {
-#define GEN_PASS_REGISTRATION
-#include "passes/autodiff/Passes.h.inc"
-} // namespace
-
-void registerAutodiffPasses() { registerStowautodiffPasses(); }
+void registerAutodiffPasses() {
+  registerPass([] { return createSplitTrainEvalPass(); });
+  registerPass([] { return createAttachLossPass(); });
+  registerPass([] { return createAutodiffPass(); });
+  registerPass([] { return createAttachOptimizerPass(); });
+}
 
 } // namespace stow

@@ -1,4 +1,4 @@
-// Batch normalization of concats as generated kernels: O(ops + inputs of concats).
+// Batch normalization as generated kernels where the target says so: O(ops + inputs of concats).
 //
 // A dense block normalizes all its channels anew in every layer. With scale and bias folded into
 // one pass, and the statistics of each channel computed where the channel is made, a layer reads
@@ -34,23 +34,25 @@ public:
 
 class Expansion {
 public:
-  explicit Expansion(func::FuncOp graph) : graph(graph), builder(graph.getContext(), &marker) {}
+  Expansion(func::FuncOp graph, const Target &target)
+      : graph(graph), target(target), builder(graph.getContext(), &marker) {}
 
   unsigned run() {
     for (auto norm : graph.getOps<BatchNormTrainingOp>())
-      if (ConcatOp concat = concatOfChannels(norm.getX()))
-        noteInputs(concat);
+      if (target.decomposes(norm))
+        if (ConcatOp concat = concatOfChannels(norm.getX()))
+          noteInputs(concat);
     for (Operation &op : llvm::make_early_inc_range(graph.front())) {
       marker.phase = op.getAttr(kPhaseAttr);
       builder.setInsertionPoint(&op);
-      if (auto norm = dyn_cast<BatchNormOp>(op); norm && concatOfChannels(norm.getX())) {
+      if (auto norm = dyn_cast<BatchNormOp>(op); norm && target.decomposes(norm)) {
         replace(op, normalize(norm, norm.getMean(), norm.getVariance()));
-      } else if (auto norm = dyn_cast<BatchNormTrainingOp>(op); norm && isExpanded(norm.getX())) {
+      } else if (auto norm = dyn_cast<BatchNormTrainingOp>(op); norm && isExpanded(norm)) {
         Moments moments = momentsOf(norm.getX());
         builder.setInsertionPoint(&op);
         replace(op,
                 {normalize(norm, moments.mean, moments.variance), moments.mean, moments.variance});
-      } else if (auto grad = dyn_cast<BatchNormGradOp>(op); grad && isExpanded(grad.getX())) {
+      } else if (auto grad = dyn_cast<BatchNormGradOp>(op); grad && isExpanded(grad)) {
         expand(grad);
       }
     }
@@ -70,7 +72,10 @@ private:
           noteInputs(inner);
   }
 
-  bool isExpanded(Value x) const { return concatOfChannels(x) || firstConcat.contains(x); }
+  /// Of a normalization or its gradient, whose first operand is x.
+  bool isExpanded(Operation *norm) const {
+    return target.decomposes(norm) || firstConcat.contains(norm->getOperand(0));
+  }
 
   void replace(Operation &op, ValueRange values) {
     op.replaceAllUsesWith(values);
@@ -160,6 +165,7 @@ private:
   }
 
   func::FuncOp graph;
+  const Target &target;
   PhaseMarker marker;
   OpBuilder builder;
   llvm::DenseMap<Value, Moments> moments;
@@ -173,11 +179,20 @@ private:
 //===--------------------------------------------------------------------------------------------===//
 
 struct ExpandBatchNorm : impl::ExpandBatchNormPassBase<ExpandBatchNorm> {
+  explicit ExpandBatchNorm(const Target &target) : target(target) {}
+
   void runOnOperation() override {
     for (auto graph : getOperation().getOps<func::FuncOp>())
-      numExpanded += Expansion(graph).run();
+      numExpanded += Expansion(graph, target).run();
   }
+
+  const Target &target;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createExpandBatchNormPass(const Target &target) {
+  return std::make_unique<ExpandBatchNorm>(target);
+}
+
 } // namespace stow

@@ -1,6 +1,8 @@
 // Passes that turn a model (F0) into a training step (F1).
 #pragma once
 
+#include "passes/Target.h"
+
 #include "mlir/Pass/Pass.h"
 
 #include <cmath>
@@ -10,7 +12,10 @@ namespace stow {
 #define GEN_PASS_DECL
 #include "passes/autodiff/Passes.h.inc"
 
-/// Registers the passes of this folder with the command line.
+/// Registers the passes of this folder that need no target.
 void registerAutodiffPasses();
+
+/// `target` must outlive the pass.
+std::unique_ptr<mlir::Pass> createExpandBatchNormPass(const Target &target);
 
 } // namespace stow

@@ -148,8 +148,8 @@ def AutodiffPass : Pass<"stow-autodiff", "::mlir::ModuleOp"> {
 def ExpandBatchNormPass : Pass<"stow-expand-batch-norm", "::mlir::ModuleOp"> {
   let summary = "Normalize a concat with kernels that read it where it lies";
   let description = [{
-    What: a batch normalization whose operand is a concat of channels, and its gradient, become
-    channel_moments, batch_norm_scale_grad and elementwise ops. Library calls take dense tensors;
+    What: a batch normalization that the target says is to be decomposed (on the host: one whose
+    operand is a concat of channels), and its gradient, become channel_moments, batch_norm_scale_grad and elementwise ops. Library calls take dense tensors;
     these read parts of a larger tensor, so that stow-place-inside can produce one concat inside the
     next. Statistics are computed once for every input that is no concat and joined: those of a
     concat are the concat of those of its inputs. An input that is normalized itself is expanded too,
@@ -176,6 +176,8 @@ def ExpandBatchNormPass : Pass<"stow-expand-batch-norm", "::mlir::ModuleOp"> {
     %z = (%y - %m) * %s / sqrt(%v + 1.0e-5) + %c
     ```
   }];
+  // Created with a target: see Passes.h.
+  let constructor = "nullptr";
   let statistics = [Statistic<"numExpanded", "expanded", "Normalizations and gradients expanded">];
   let dependentDialects = ["::stow::StowDialect"];
 }

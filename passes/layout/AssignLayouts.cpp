@@ -37,14 +37,11 @@ bool isMatrixStack(RankedTensorType type) {
 class GraphLayout {
 public:
   GraphLayout(func::FuncOp graph, const Target &target, llvm::StringMap<RankedTensorType> &state)
-      : graph(graph), state(state), target(target), orders(graph), weights(target),
+      : graph(graph), state(state), target(target), orders(graph, target), weights(target),
         builder(graph.getContext()) {}
 
   LogicalResult run() {
     assignArguments();
-    for (Operation &op : graph.getBody().front())
-      if (isa<LibraryOpInterface>(op) && target.prefersKernel(&op))
-        op.setAttr(kGeneratedAttr, builder.getUnitAttr());
     for (Operation &op : llvm::make_early_inc_range(graph.getBody().front()))
       if (!op.hasTrait<OpTrait::IsTerminator>() && failed(assign(op)))
         return failure();
@@ -90,9 +87,6 @@ private:
       made = ReshapeOp::create(builder, phaseOf->getLoc(), wanted, value);
     } else {
       made = ReorderOp::create(builder, phaseOf->getLoc(), wanted, value);
-      // Copies between plain layouts are generated, as all other copies are.
-      if (isPlain(wanted) && isPlain(value.getType()))
-        made->setAttr(kGeneratedAttr, builder.getUnitAttr());
       ++reorders;
     }
     if (Attribute phase = phaseOf->getAttr(kPhaseAttr))
@@ -235,8 +229,9 @@ private:
     Value y = op.getY();
     RankedTensorType wanted = orders.typeOf(y);
     y.setType(orderOf(wanted).back() == wanted.getRank() - 1 ? wanted : withoutLayout(wanted));
-    auto answer = target.query(cast<LibraryOpInterface>(op.getOperation()),
-                               SmallVector<bool>(op->getNumOperands() + 1, false));
+    if (target.libraryCall(op).empty())
+      return success();
+    auto answer = target.query(op, SmallVector<bool>(op->getNumOperands() + 1, false));
     if (failed(answer))
       return failure();
     if (!answer->isReference)

@@ -9,14 +9,6 @@ namespace {
 
 RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// Ops whose code is fast on channels-last operands and results.
-bool wantsChannelsLast(Operation *op) {
-  return isa<Conv2dOp, Conv2dGradInputOp, Conv2dGradWeightOp, MaxPoolOp, MaxPoolTrainingOp,
-             MaxPoolGradOp, AvgPoolOp, AvgPoolGradOp, BatchNormOp, BatchNormTrainingOp,
-             BatchNormGradOp, ChannelMomentsOp, BatchNormScaleGradOp, ChannelWindowSumOp,
-             PlaneMomentsOp, PlaneNormalizeOp, PlaneProductsOp>(op);
-}
-
 /// Convolutions: the order of x and y says nothing about the weight.
 bool isConvolution(Operation *op) {
   return isa<Conv2dOp, Conv2dGradInputOp, Conv2dGradWeightOp>(op);
@@ -70,7 +62,7 @@ SmallVector<Value> Orders::groupedValues(Operation *op) {
   return values;
 }
 
-Orders::Orders(func::FuncOp graph) {
+Orders::Orders(func::FuncOp graph, const Target &target) {
   Block &block = graph.getBody().front();
   auto create = [&](Value value) {
     if (isStateArgument(value))
@@ -90,7 +82,7 @@ Orders::Orders(func::FuncOp graph) {
       join(values.front(), value);
   }
   for (Operation &op : block)
-    collect(op);
+    collect(op, target.orderWish(&op));
   spread();
 }
 
@@ -107,21 +99,21 @@ void Orders::join(Value a, Value b) {
 }
 
 /// What the groups of an op's operands and results hear from it.
-void Orders::collect(Operation &op) {
+void Orders::collect(Operation &op, OrderWish wish) {
   SmallVector<Value> values(op.getOperands());
   llvm::append_range(values, op.getResults());
   llvm::erase_if(values, [&](Value value) { return !isFree(value); });
-  if (wantsChannelsLast(&op)) {
+  if (wish == OrderWish::ChannelsLast) {
     for (Value value : isConvolution(&op) ? imagesOf(&op) : groupedValues(&op))
       if (isFree(value) && tensorType(value).getRank() > 2)
         group(value).channelsLast += storedBytesOf(value.getType());
-  } else if (isa<MatmulOp>(op)) {
+  } else if (wish == OrderWish::Matrices) {
     for (Value value : values) {
       bool isResult = value.getDefiningOp() == &op;
       (isResult ? group(value).isResult : group(value).isMatrix) = true;
       group(value).matrices += storedBytesOf(value.getType());
     }
-  } else if (isa<EmbeddingOp, EmbeddingGradOp>(op)) {
+  } else if (wish == OrderWish::RowMajor) {
     for (Value value : values)
       group(value).isRowMajor = true;
   } else if (isa<ReshapeOp, TransposeOp, ReduceSumOp, ReduceMeanOp, ReduceMaxOp>(op) ||

@@ -1,12 +1,13 @@
 // The order of every value of a graph: which of its dimensions are innermost in memory.
 //
 // Values that an op reads and writes element by element in the same places have one order: they
-// form a group. Some ops want a certain order of their groups, others can see one order as another:
+// form a group. The target says which ops want a certain order of their groups (Target::orderWish);
+// others can see one order as another:
 //
-//   convolution, pooling, batch norm   vote for channels last, by the bytes they read and write
-//   matrix product, embedding          refuse orders whose rows they cannot read
-//   reshape, transpose, reduction      links: what order the one side must have for the other's
-//                                      order, so that no code runs
+//   ops that want channels last      vote for it, by the bytes they read and write
+//   those of matrices, or of rows    refuse orders whose rows they cannot read
+//   reshape, transpose, reduction    links: what order the one side must have for the other's
+//                                    order, so that no code runs
 //
 //   x --conv-- [N,C,H,W] --transpose-- [N,H,W,C] --norm, matmul, gelu, matmul-- --transpose-- + x
 //              channels last                 row-major: the same bytes            channels last
@@ -15,6 +16,7 @@
 // reaches is row-major and spreads in its turn, few dimensions before many. O(ops log ops).
 #pragma once
 
+#include "passes/Target.h"
 #include "passes/layout/Views.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -25,9 +27,9 @@ namespace stow {
 
 class Orders {
 public:
-  /// Reads the graph in the step form. Parameters, optimizer state and statistics have no order of
-  /// their own: they lie as their readers ask.
-  explicit Orders(mlir::func::FuncOp graph);
+  /// Reads the graph in the step form, whose ops wish what `target` says. Parameters, optimizer
+  /// state and statistics have no order of their own: they lie as their readers ask.
+  Orders(mlir::func::FuncOp graph, const Target &target);
 
   /// The type of `value` in its order.
   mlir::RankedTensorType typeOf(mlir::Value value) const;
@@ -53,7 +55,7 @@ private:
   bool isFree(mlir::Value value) const { return groupOf.contains(value); }
   GroupId find(GroupId group) const;
   void join(mlir::Value a, mlir::Value b);
-  void collect(mlir::Operation &op);
+  void collect(mlir::Operation &op, OrderWish wish);
   void spread();
   void spreadFrom(GroupId group, mlir::Operation *link, std::deque<GroupId> &reached);
   void suggest(mlir::Value value, const Order &order, std::deque<GroupId> &reached);

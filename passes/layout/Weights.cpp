@@ -14,8 +14,6 @@ RankedTensorType channelsInnermost(RankedTensorType weight) {
   return withOrder(weight, order);
 }
 
-bool isGenerated(Operation *call) { return call->hasAttr(kGeneratedAttr); }
-
 /// Position of the weight among operands and results.
 unsigned weightPosition(Operation *call) { return isa<Conv2dGradWeightOp>(call) ? 2 : 1; }
 
@@ -50,7 +48,7 @@ FailureOr<WeightLayouts::Answer> WeightLayouts::ask(Operation *call,
   values[position].setType(stored.value_or(plain));
   SmallVector<bool> free(values.size(), false);
   free[position] = !stored;
-  auto answer = target.query(cast<LibraryOpInterface>(call), free);
+  auto answer = target.query(call, free);
   for (auto [value, type] : llvm::zip_equal(values, before))
     value.setType(cast<RankedTensorType>(type));
   if (failed(answer))
@@ -74,7 +72,7 @@ FailureOr<RankedTensorType> WeightLayouts::forState(OpOperand &weight) {
       calls.push_back(gradient);
   llvm::append_range(calls, forward);
   llvm::append_range(calls, backward);
-  if (llvm::any_of(calls, isGenerated))
+  if (llvm::any_of(calls, [&](Operation *call) { return isGenerated(call); }))
     return channelsInnermost(tensorType(weight.get()));
   SmallVector<RankedTensorType> candidates;
   for (Operation *call : calls) {

@@ -32,6 +32,8 @@ private:
     mlir::RankedTensorType weight;
     bool isReference;
   };
+  bool isGenerated(mlir::Operation *call) const { return target.libraryCall(call).empty(); }
+
   /// What the library says about `call` with its weight in the layout of `stored`, or free.
   mlir::FailureOr<Answer> ask(mlir::Operation *call, std::optional<mlir::RankedTensorType> stored);
 

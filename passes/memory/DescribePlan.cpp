@@ -34,7 +34,7 @@ static Bytes bytesOutsideArena(ModuleOp module) {
   constexpr Bytes kProcessBytes = Bytes{24} << 20;
   constexpr Bytes kBytesPerCall = Bytes{32} << 10;
   Bytes initialValues = 0, calls = 0;
-  module.walk([&](LibraryOpInterface) { ++calls; });
+  module.walk([&](Operation *op) { calls += op->hasAttr(kLibraryCallAttr); });
   for (auto graph : module.getOps<func::FuncOp>())
     if (graph.getSymName() == "train")
       for (BlockArgument argument : graph.getArguments())

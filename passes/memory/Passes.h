@@ -30,6 +30,9 @@ inline constexpr llvm::StringLiteral kLogicalBoundAttr = "stow.logical_bound_byt
 /// Heap bytes that the library may take beside its workspaces, set by stow-plan-workspaces.
 inline constexpr llvm::StringLiteral kLibraryHeapAttr = "stow.library_heap_bytes";
 
+/// On an op that runs as one call of the device's library, set by stow-plan-workspaces.
+inline constexpr llvm::StringLiteral kLibraryCallAttr = "stow.library_call";
+
 /// On a library call, set by stow-plan-workspaces: the library has only its slow reference code for
 /// these operands.
 inline constexpr llvm::StringLiteral kReferenceAttr = "stow.reference";

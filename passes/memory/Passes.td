@@ -27,17 +27,18 @@ def BindStatePass : Pass<"stow-bind-state", "::mlir::ModuleOp"> {
 def PlanWorkspacesPass : Pass<"stow-plan-workspaces", "::mlir::ModuleOp"> {
   let summary = "Write down the scratch memory of every library call";
   let description = [{
-    Asks the target for the scratch bytes of each library op at the planned thread count and records
-    them as `stow.workspace`; zero is left out. What a library call may take from the heap beside its
+    Marks the ops that the target runs as library calls with `stow.library_call`, asks it for the
+    scratch bytes of each at the planned thread count and records them as `stow.workspace`; zero is
+    left out. What a library call may take from the heap beside its
     workspace is recorded once, the largest, as `stow.library_heap_bytes` on the module.
     Calls for which the library has nothing but reference code, some hundred times slower than its
     other code, are marked `stow.reference`.
 
     Requires: the step form with layouts.
-    Ensures: every library op that needs scratch carries `stow.workspace`.
+    Ensures: every library call is marked, and carries `stow.workspace` where it needs scratch.
 
     ```mlir
-    %dw = stow.conv2d_grad_weight %x, %dy {..., stow.workspace = 159744 : i64}
+    %dw = stow.conv2d_grad_weight %x, %dy {..., stow.library_call, stow.workspace = 159744 : i64}
     ```
   }];
   // Created with a target: see Passes.h.

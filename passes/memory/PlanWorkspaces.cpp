@@ -1,4 +1,4 @@
-// Records the scratch bytes of library calls: one query per call.
+// Records which ops are library calls, and their scratch bytes: one query per call.
 #include "passes/memory/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -18,14 +18,18 @@ struct PlanWorkspacesPass : impl::PlanWorkspacesPassBase<PlanWorkspacesPass> {
 
   void runOnOperation() override {
     Bytes heapBytes = 0;
-    WalkResult result = getOperation().walk([&](LibraryOpInterface op) {
+    WalkResult result = getOperation().walk([&](Operation *op) {
+      op->removeAttr(kLibraryCallAttr);
+      op->removeAttr(kWorkspaceAttr);
+      op->removeAttr(kReferenceAttr);
+      if (target.libraryCall(op).empty())
+        return WalkResult::advance();
+      op->setAttr(kLibraryCallAttr, Builder(op).getUnitAttr());
       SmallVector<bool> free(op->getNumOperands() + op->getNumResults(), false);
       auto requirements = target.query(op, free);
       if (failed(requirements))
         return WalkResult::interrupt();
       heapBytes = std::max(heapBytes, requirements->heapBytes);
-      op->removeAttr(kWorkspaceAttr);
-      op->removeAttr(kReferenceAttr);
       if (requirements->isReference) {
         op->setAttr(kReferenceAttr, Builder(op).getUnitAttr());
         ++references;

@@ -36,7 +36,7 @@ TEST_P(Depthwise, MatchesPlainLoops) {
   std::string w = shape({g.channels, 1, g.kernel, g.kernel}, "2,3,0,1");
   std::string b = "tensor<" + std::to_string(g.channels) + "xf32>";
   auto two = [](int64_t n) { return std::to_string(n) + ", " + std::to_string(n); };
-  std::string attributes = "{stow.generated, strides = array<i64: " + two(g.stride) +
+  std::string attributes = "{strides = array<i64: " + two(g.stride) +
                            ">, pads = array<i64: " + two(g.pad) + ", " + two(g.pad) +
                            ">, dilations = array<i64: " + two(g.dilation) +
                            ">, groups = " + std::to_string(g.channels) + " : i64}";

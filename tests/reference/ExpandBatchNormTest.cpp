@@ -1,5 +1,6 @@
 // stow-expand-batch-norm and stow-nest-concats on a dense block: the step and the evaluation graph
 // compute the same numbers, in double, as they do with one op per normalization.
+#include "codegen/Backend.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/rewrite/Passes.h"
@@ -70,6 +71,7 @@ module attributes {stow.form = "model"} {
 class Step {
 public:
   explicit Step(bool isRewritten) {
+    const std::unique_ptr<Backend> backend = createBackend({});
     context.loadDialect<StowDialect, func::FuncDialect>();
     module = parseSourceString<ModuleOp>(block, &context);
     PassManager passes(&context);
@@ -82,7 +84,7 @@ public:
     passes.addPass(createAttachLossPass(loss));
     passes.addPass(createAutodiffPass());
     if (isRewritten)
-      passes.addPass(createExpandBatchNormPass());
+      passes.addPass(createExpandBatchNormPass(backend->target()));
     isBuilt = module && succeeded(passes.run(*module));
   }
 

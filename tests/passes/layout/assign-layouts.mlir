@@ -51,7 +51,7 @@ module {
 // CHECK-SAME: tensor<16x4x3x3xf32{{(, #stow.layout<"g2 .*">)?}}> {stow.kind = "parameter", stow.name = "grouped"}
 // CHECK-SAME: tensor<8x1x3x3xf32, #stow.layout<"2,3,0,1">> {stow.kind = "parameter", stow.name = "depthwise"}
 // CHECK: stow.conv2d {{.*}}groups = 2
-// CHECK: stow.conv2d {{.*}}groups = 8 {{.*}}stow.generated
+// CHECK: stow.conv2d {{.*}}groups = 8
 func.func @train(%x: tensor<2x8x8x8xf32> {stow.name = "x", stow.kind = "input"}, %w: tensor<16x4x3x3xf32> {stow.name = "grouped", stow.kind = "parameter"},
     %d: tensor<8x1x3x3xf32> {stow.name = "depthwise", stow.kind = "parameter"}) {
   %y = stow.conv2d %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 2 : i64}
@@ -68,7 +68,7 @@ func.func @train(%x: tensor<2x8x8x8xf32> {stow.name = "x", stow.kind = "input"},
 // pixel, channels last is row-major order already: a view, no copy.
 // CHECK-LABEL: func.func @eval
 // CHECK: %[[A:.*]] = stow.avg_pool
-// CHECK: %[[P:.*]] = stow.reorder %[[A]] {stow.generated} : (tensor<2x8x4x4xf32, #stow.layout<"0,2,3,1">>) -> tensor<2x8x4x4xf32>
+// CHECK: %[[P:.*]] = stow.reorder %[[A]] : (tensor<2x8x4x4xf32, #stow.layout<"0,2,3,1">>) -> tensor<2x8x4x4xf32>
 // CHECK-NEXT: stow.reshape %[[P]] : (tensor<2x8x4x4xf32>) -> tensor<2x128xf32>
 // CHECK-NOT: stow.reorder
 // CHECK: stow.reshape %{{.*}} : (tensor<2x8x1x1xf32, #stow.layout<"0,2,3,1">>) -> tensor<2x8xf32>
@@ -89,7 +89,7 @@ func.func @eval(%x: tensor<2x8x4x4xf32> {stow.name = "x", stow.kind = "input"}, 
 // Tests that a reshape back to an image is row-major and a reorder brings it to its reader.
 // CHECK-LABEL: func.func @eval
 // CHECK: %[[V:.*]] = stow.reshape %{{.*}} : (tensor<2x128xf32>) -> tensor<2x8x4x4xf32>
-// CHECK-NEXT: %[[N:.*]] = stow.reorder %[[V]] {stow.generated} : (tensor<2x8x4x4xf32>) -> tensor<2x8x4x4xf32, #stow.layout<"0,2,3,1">>
+// CHECK-NEXT: %[[N:.*]] = stow.reorder %[[V]] : (tensor<2x8x4x4xf32>) -> tensor<2x8x4x4xf32, #stow.layout<"0,2,3,1">>
 // CHECK-NEXT: stow.avg_pool %[[N]]
 func.func @eval(%x: tensor<2x128xf32> {stow.name = "x", stow.kind = "input"}) -> (tensor<2x8x2x2xf32> {stow.name = "y"}) {
   %v = stow.reshape %x : (tensor<2x128xf32>) -> tensor<2x8x4x4xf32>
@@ -252,7 +252,7 @@ func.func @eval(%m: tensor<2x128xf32> {stow.name = "m", stow.kind = "input"}, %s
 // CHECK-LABEL: func.func @train
 // CHECK-SAME: tensor<2x8x4x4xf32> {stow.kind = "statistic", stow.name = "m"}
 // CHECK: %[[V:.*]] = stow.max_pool {{.*}} -> tensor<2x8x4x4xf32, #stow.layout<"0,2,3,1">>
-// CHECK-NEXT: %[[N:.*]] = stow.reorder %[[V]] {stow.generated} : (tensor<2x8x4x4xf32, #stow.layout<"0,2,3,1">>) -> tensor<2x8x4x4xf32>
+// CHECK-NEXT: %[[N:.*]] = stow.reorder %[[V]] : (tensor<2x8x4x4xf32, #stow.layout<"0,2,3,1">>) -> tensor<2x8x4x4xf32>
 // CHECK-NEXT: return %[[N]]
 func.func @train(%x: tensor<2x8x4x4xf32> {stow.name = "x", stow.kind = "input"}, %m: tensor<2x8x4x4xf32> {stow.name = "m", stow.kind = "statistic"}) -> (tensor<2x8x4x4xf32> {stow.state = "m"}) {
   %v = stow.max_pool %x {kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
@@ -294,7 +294,7 @@ func.func @eval(%x: tensor<2x32x2x4xf32> {stow.name = "x", stow.kind = "input"},
 // reordered for those who want channels last.
 // CHECK-LABEL: func.func @eval
 // CHECK: %[[E:.*]] = stow.embedding %{{.*}} : (tensor<9x8xf32>, tensor<2x4x4xi64>) -> tensor<2x4x4x8xf32>
-// CHECK: stow.reorder %[[E]] {{.*}} : (tensor<2x4x4x8xf32>) -> tensor<2x4x4x8xf32, #stow.layout<"0,2,3,1">>
+// CHECK: stow.reorder %[[E]] : (tensor<2x4x4x8xf32>) -> tensor<2x4x4x8xf32, #stow.layout<"0,2,3,1">>
 func.func @eval(%i: tensor<2x4x4xi64> {stow.name = "i", stow.kind = "input"}, %t: tensor<9x8xf32> {stow.name = "t", stow.kind = "parameter"})
     -> (tensor<2x4x2x4xf32> {stow.name = "y"}) {
   %e = stow.embedding %t, %i : (tensor<9x8xf32>, tensor<2x4x4xi64>) -> tensor<2x4x4x8xf32>
@@ -324,4 +324,50 @@ func.func @train(%x: tensor<2x18x8x8xf32> {stow.name = "x", stow.kind = "input"}
   %d1 = stow.sgd %d, %dd, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = "update"}
       : (tensor<18x1x5x5xf32>, tensor<18x1x5x5xf32>, tensor<f32>) -> tensor<18x1x5x5xf32>
   return %d1, %z : tensor<18x1x5x5xf32>, tensor<2x21x8x8xf32>
+}
+
+// -----
+
+// Tests a convolution stem, an attention and a convolution head: both convolutions are channels last, what
+// is between them is row-major in tokens, and no tensor is copied from the one into the other.
+// CHECK-LABEL: func.func @eval
+// CHECK-NOT: stow.reorder
+// CHECK: stow.conv2d {{.*}} -> tensor<2x32x4x4xf32, #stow.layout<"0,2,3,1">>
+// CHECK: stow.transpose {{.*}} : (tensor<2x32x16xf32, #stow.layout<"0,2,1">>) -> tensor<2x16x32xf32>
+// CHECK: stow.matmul {{.*}} -> tensor<2x4x16x16xf32>
+// CHECK: stow.softmax {{.*}} -> tensor<2x4x16x16xf32>
+// CHECK: stow.matmul {{.*}} : (tensor<2x16x32xf32>, tensor<32x32xf32>) -> tensor<2x16x32xf32>
+// CHECK: stow.add {{.*}} -> tensor<2x16x32xf32>
+// CHECK: stow.transpose {{.*}} : (tensor<2x16x32xf32>) -> tensor<2x32x16xf32, #stow.layout<"0,2,1">>
+// CHECK: stow.conv2d {{.*}} : (tensor<2x32x4x4xf32, #stow.layout<"0,2,3,1">>
+// CHECK-NOT: stow.reorder
+func.func @eval(%x: tensor<2x3x8x8xf32> {stow.name = "x", stow.kind = "input"}, %stem: tensor<32x3x2x2xf32> {stow.name = "stem", stow.kind = "parameter"},
+    %q: tensor<32x32xf32> {stow.name = "q", stow.kind = "parameter"}, %k: tensor<32x32xf32> {stow.name = "k", stow.kind = "parameter"},
+    %v: tensor<32x32xf32> {stow.name = "v", stow.kind = "parameter"}, %o: tensor<32x32xf32> {stow.name = "o", stow.kind = "parameter"},
+    %head: tensor<16x32x3x3xf32> {stow.name = "head", stow.kind = "parameter"}) -> tensor<2x16x4x4xf32> {
+  %image = stow.conv2d %x, %stem {strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+      : (tensor<2x3x8x8xf32>, tensor<32x3x2x2xf32>) -> tensor<2x32x4x4xf32>
+  %flat = stow.reshape %image : (tensor<2x32x4x4xf32>) -> tensor<2x32x16xf32>
+  %t = stow.transpose %flat {permutation = array<i64: 0, 2, 1>} : (tensor<2x32x16xf32>) -> tensor<2x16x32xf32>
+  %qt = stow.matmul %t, %q {transpose_a = false, transpose_b = false} : (tensor<2x16x32xf32>, tensor<32x32xf32>) -> tensor<2x16x32xf32>
+  %kt = stow.matmul %t, %k {transpose_a = false, transpose_b = false} : (tensor<2x16x32xf32>, tensor<32x32xf32>) -> tensor<2x16x32xf32>
+  %vt = stow.matmul %t, %v {transpose_a = false, transpose_b = false} : (tensor<2x16x32xf32>, tensor<32x32xf32>) -> tensor<2x16x32xf32>
+  %qs = stow.reshape %qt : (tensor<2x16x32xf32>) -> tensor<2x16x4x8xf32>
+  %ks = stow.reshape %kt : (tensor<2x16x32xf32>) -> tensor<2x16x4x8xf32>
+  %vs = stow.reshape %vt : (tensor<2x16x32xf32>) -> tensor<2x16x4x8xf32>
+  %qh = stow.transpose %qs {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x16x4x8xf32>) -> tensor<2x4x16x8xf32>
+  %kh = stow.transpose %ks {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x16x4x8xf32>) -> tensor<2x4x16x8xf32>
+  %vh = stow.transpose %vs {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x16x4x8xf32>) -> tensor<2x4x16x8xf32>
+  %scores = stow.matmul %qh, %kh {transpose_a = false, transpose_b = true} : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x16xf32>
+  %p = stow.softmax %scores {axis = 3 : i64} : (tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %mixed = stow.matmul %p, %vh {transpose_a = false, transpose_b = false} : (tensor<2x4x16x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
+  %back = stow.transpose %mixed {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x4x16x8xf32>) -> tensor<2x16x4x8xf32>
+  %joined = stow.reshape %back : (tensor<2x16x4x8xf32>) -> tensor<2x16x32xf32>
+  %y = stow.matmul %joined, %o {transpose_a = false, transpose_b = false} : (tensor<2x16x32xf32>, tensor<32x32xf32>) -> tensor<2x16x32xf32>
+  %sum = stow.add %y, %t : (tensor<2x16x32xf32>, tensor<2x16x32xf32>) -> tensor<2x16x32xf32>
+  %ft = stow.transpose %sum {permutation = array<i64: 0, 2, 1>} : (tensor<2x16x32xf32>) -> tensor<2x32x16xf32>
+  %grid = stow.reshape %ft : (tensor<2x32x16xf32>) -> tensor<2x32x4x4xf32>
+  %z = stow.conv2d %grid, %head {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+      : (tensor<2x32x4x4xf32>, tensor<16x32x3x3xf32>) -> tensor<2x16x4x4xf32>
+  return %z : tensor<2x16x4x4xf32>
 }
