@@ -49,36 +49,43 @@ struct BatchRemedy {
   std::string missing; ///< empty: the search was made and found none, or none is needed
 };
 
+constexpr const char *kNotTried = "a smaller batch was not tried: ";
+
 BatchRemedy smallerBatch(mlir::MLIRContext &context, const Plan &plan,
                          const CompileOptions &options, Bytes budget) {
   const int64_t batch = batchOf(plan);
-  if (!options.modelPath.ends_with(".onnx") || batch < 2 || budget <= plan.persistentBytes)
+  if (batch < 2 || budget <= plan.persistentBytes)
     return {};
   const Bytes growing = bytesThatGrow(plan, batch), fixed = plan.arenaBytes - growing;
   if (growing == 0 || budget <= fixed)
     return {};
+  const std::string own = std::to_string(batch);
+  if (!options.modelPath.ends_with(".onnx"))
+    return {std::nullopt, kNotTried + ("the shapes of an .mlir model are its own; write it for a "
+                                       "smaller batch than " +
+                                       own)};
   const double share = static_cast<double>(budget - fixed) / static_cast<double>(growing);
   const auto guess = static_cast<int64_t>(share * static_cast<double>(batch));
   BatchAnswer found;
   try {
     mlir::ScopedDiagnosticHandler silent(&context,
                                          [](mlir::Diagnostic &) { return mlir::success(); });
-    found = findSomeBatch(aboutBatches(context, options, budget), std::min(guess, batch - 1));
+    found = findSomeBatch(aboutBatches(context, options, budget), std::min(guess, batch - 1),
+                          {batch, plan.arenaBytes});
   } catch (const Error &error) {
+    // The budget that cannot be met is the answer, whatever becomes of another batch.
     if (error.kind() != ErrorKind::BadInput)
-      throw;
-    return {std::nullopt, "a smaller batch was not tried: the model does not import at another "
-                          "batch than its own " +
-                              std::to_string(batch) +
-                              "; export it with a dynamic batch (dynamic_shapes, or dynamic_axes), "
-                              "or at a smaller one"};
+      return {std::nullopt, kNotTried + std::string(error.what())};
+    return {std::nullopt,
+            kNotTried + ("the model does not import at another batch than its own " + own +
+                         "; export it with a dynamic batch (dynamic_shapes, or "
+                         "dynamic_axes), or at a smaller one")};
   }
   if (found.batch == 0)
     return {};
   return {Remedy{plan.arenaBytes - found.arenaBytes,
                  "a smaller batch, which fits: --batch=" + std::to_string(found.batch) +
-                     " instead of " + std::to_string(batch) +
-                     " (stowage max-batch finds the largest)",
+                     " instead of " + own + " (stowage max-batch finds the largest)",
                  true},
           ""};
 }

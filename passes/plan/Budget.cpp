@@ -4,6 +4,7 @@
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/order/RelaxedProblem.h"
+#include "passes/plan/Ladder.h"
 #include "passes/plan/PackingWindow.h"
 #include "passes/plan/Stages.h"
 #include "passes/solvers/schedule/FitCapacity.h"
@@ -75,6 +76,7 @@ public:
     problem = problemOf(*bound).problem;
     hasParts = hasSharedStorage(problem);
     planner = std::make_unique<schedule::Planner>(problem, planOptions());
+    ladder.emplace(*planner);
     keepAll = inBestOrder("keep all", bound, *planner);
     if (keepAll.isRefused())
       throw Error::internal("internal error: the checks refuse this step with everything kept: " +
@@ -108,7 +110,7 @@ public:
           best = candidate;
       return best;
     };
-    for (int i = firstWithin(budget); i < kRows && row(i); ++i) {
+    for (int i = firstWithin(budget); i < Ladder::size && row(i); ++i) {
       const schedule::FrontierRow &row = *this->row(i);
       if (row.peakBytes + stateOutside > roundedUp(budget) && liveBytesOf(i) > budget)
         continue;
@@ -133,6 +135,11 @@ public:
     if (!smallestChoice)
       smallestChoice = findSmallest();
     return *smallestChoice;
+  }
+
+  Bytes leastLiveBytes() {
+    const int last = ladder->last();
+    return last < 0 ? keepAll.livePeakBytes : row(last)->peakBytes + stateOutside;
   }
 
   Bytes lowerBound() {
@@ -174,7 +181,7 @@ private:
     if (segments().arenaBytes < best.arenaBytes)
       best = copyOf(segments());
     // Peaks rise from the last row on, and no arena is smaller than its peak.
-    for (int i = lastRow(); i >= 0; --i) {
+    for (int i = ladder->last(); i >= 0; --i) {
       if (row(i)->peakBytes + stateOutside - (kAlignment - 1) >=
           best.arenaBytes + placementSlack(best.arenaBytes))
         break;
@@ -189,20 +196,7 @@ private:
     return best;
   }
 
-  /// The candidates: the planner's answers to fixed budgets, quarters of a percent of the input
-  /// order's peak, from all of it down. Peaks fall and times rise from row to row. Absent from the
-  /// first budget on for which there is no schedule. Rows are computed when they are asked for.
-  static constexpr int kRows = 400;
-  const std::optional<schedule::FrontierRow> &row(int index) {
-    auto [known, isNew] = knownRows.try_emplace(index);
-    if (isNew)
-      known->second = planner->schedule(rowBudget(index));
-    return known->second;
-  }
-
-  Bytes rowBudget(int index) const {
-    return schedule::percentOf(planner->inputOrderPeak(), 100.0 * (kRows - index) / kRows);
-  }
+  const std::optional<schedule::FrontierRow> &row(int index) { return ladder->at(index); }
 
   bool isWithin(int index, Bytes budget) {
     return row(index) && row(index)->peakBytes + stateOutside <= asLiveBytes(budget);
@@ -217,28 +211,13 @@ private:
   /// The first row whose live bytes are within the budget, if there is one.
   int firstWithin(Bytes budget) {
     int index = 0;
-    while (index < kRows && rowBudget(index) + stateOutside > asLiveBytes(budget))
+    while (index < Ladder::size && ladder->budgetOf(index) + stateOutside > asLiveBytes(budget))
       ++index;
-    if (index == kRows || !row(index))
-      index = lastRow() + 1;
+    if (index == Ladder::size || !row(index))
+      index = ladder->last() + 1;
     while (index > 0 && isWithin(index - 1, budget)) // what is for more memory may need less of it
       --index;
     return index;
-  }
-
-  /// The row with the least live bytes; -1: there is none.
-  int lastRow() {
-    int found = -1, missing = kRows;
-    for (const auto &[index, known] : knownRows) // what the walk for a budget has come across
-      if (known)
-        found = std::max(found, index);
-      else
-        missing = std::min(missing, index);
-    while (found + 1 < missing) {
-      const int middle = found + (missing - found) / 2;
-      (row(middle) ? found : missing) = middle;
-    }
-    return found;
   }
 
   /// What `table` knows of the schedule of a row. Neighbours often have the same.
@@ -403,11 +382,11 @@ private:
   CandidateMaker candidates;
   OwningOpRef<ModuleOp> bound; ///< everything kept, state bound, nothing shared yet
   std::unique_ptr<schedule::Planner> planner;
+  std::optional<Ladder> ladder;                         ///< its schedules are the candidates
   std::unique_ptr<schedule::Planner> relaxedPlanner;    ///< of the relaxed problem, for its bounds
   schedule::Cost relaxedLeast = 0, timeOfAllCopied = 0; ///< every op once: without copies, with all
   bool boundsAreBuilt = false;
   std::optional<StepChoice> segmentChoice, smallestChoice;
-  std::map<int, std::optional<schedule::FrontierRow>> knownRows;
   std::map<int, Bytes> arenaOfRow, liveBytesOfRow;
   std::optional<std::pair<int, StepChoice>> lastPlaced;
   std::map<int, std::optional<StepChoice>> tightened; ///< of rows that packing overshot
@@ -424,6 +403,7 @@ const schedule::Problem &BudgetPlanner::problem() const { return impl->problem; 
 const StepChoice &BudgetPlanner::keepAll() const { return impl->keepAll; }
 std::optional<StepChoice> BudgetPlanner::plan(Bytes budget) { return impl->plan(budget); }
 const StepChoice &BudgetPlanner::smallest() { return impl->smallest(); }
+Bytes BudgetPlanner::leastLiveBytes() { return impl->leastLiveBytes(); }
 Bytes BudgetPlanner::lowerBound() { return impl->lowerBound(); }
 schedule::Cost BudgetPlanner::timeBound(Bytes budget) { return impl->timeBound(budget); }
 double BudgetPlanner::extraTimeBound(Bytes budget) { return impl->extraTimeBound(budget); }

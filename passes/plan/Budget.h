@@ -6,7 +6,7 @@
 //       with windows tightened    arena      |
 //     segments (sqrt)             arena      v
 //
-// The list does not depend on B, and B only says where to walk: a smaller budget never gives a
+// The list (Ladder) does not depend on B, and B only says where to walk: a smaller budget never gives a
 // larger arena nor less time. Schedules are computed when the walk comes to them. Each candidate is
 // judged by its real arena, packed and verified, not by its sum of live bytes.
 #pragma once
@@ -57,6 +57,10 @@ public:
 
   /// The candidate with the smallest arena.
   const StepChoice &smallest();
+
+  /// Live bytes of the leanest schedule that was found: quicker to know than the smallest arena,
+  /// which is rarely below.
+  Bytes leastLiveBytes();
 
   /// No order, with any number of recomputations and whatever lies inside what, has a smaller
   /// arena.

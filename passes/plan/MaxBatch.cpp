@@ -1,6 +1,7 @@
 #include "passes/plan/MaxBatch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 using namespace mlir;
@@ -11,14 +12,19 @@ namespace {
 /// What is known about one batch.
 struct Probe {
   bool fits = false;
-  Bytes arenaBytes = 0; ///< 0 where it does not
+  Bytes arenaBytes = 0; ///< where it does not, about the least that it takes
   double extraTime = 0;
   Bytes lowerBound = 0; ///< 0 where the batch fits, or nothing is proven
 };
 
+/// Thorough probes plan every batch; quick ones only what the leanest schedule's live bytes do not
+/// rule out.
+enum class Probing { Thorough, Quick };
+
 class BatchSearch {
 public:
-  BatchSearch(const BatchQuestion &question, double effort) : question(question), effort(effort) {}
+  BatchSearch(const BatchQuestion &question, double effort, Probing probing = Probing::Thorough)
+      : question(question), effort(effort), probing(probing) {}
 
   const Probe &at(int64_t batch) {
     auto known = probes.find(batch);
@@ -69,13 +75,17 @@ private:
     OwningOpRef<ModuleOp> prepared = question.stepAt(batch);
     BudgetPlanner planner(*prepared, question.costs, planning());
     Probe result;
-    if (std::optional<StepChoice> choice = planner.plan(question.budget)) {
+    if (probing == Probing::Quick && planner.leastLiveBytes() > question.budget) {
+      result.arenaBytes = planner.leastLiveBytes();
+    } else if (std::optional<StepChoice> choice = planner.plan(question.budget)) {
       result.fits = true;
       result.arenaBytes = choice->arenaBytes;
       result.extraTime =
           static_cast<double>(choice->time) / static_cast<double>(planner.keepAll().time) - 1;
     } else {
       result.lowerBound = planner.lowerBound();
+      result.arenaBytes =
+          result.lowerBound > question.budget ? result.lowerBound : planner.smallest().arenaBytes;
     }
     note(planner);
     return result;
@@ -83,6 +93,7 @@ private:
 
   const BatchQuestion &question;
   double effort;
+  Probing probing;
   std::map<int64_t, Probe> probes;
 };
 
@@ -133,17 +144,28 @@ BatchAnswer findMaxBatch(const BatchQuestion &question, int64_t limit) {
   return answer;
 }
 
-BatchAnswer findSomeBatch(const BatchQuestion &question, int64_t guess) {
-  BatchSearch search(question, /*effort=*/0);
+BatchAnswer findSomeBatch(const BatchQuestion &question, int64_t guess, BatchArena tooLarge) {
+  BatchSearch search(question, /*effort=*/0, Probing::Quick);
   constexpr int kProbes = 6;
   BatchAnswer answer;
-  for (int i = 0; i < kProbes && guess >= 1; ++i, guess = std::min(guess - 1, guess * 9 / 10))
-    if (const Probe &probe = search.at(guess); probe.fits) {
+  for (int i = 0; i < kProbes && guess >= 1; ++i) {
+    const Probe &probe = search.at(guess);
+    if (probe.fits) {
       answer.batch = guess;
       answer.arenaBytes = probe.arenaBytes;
       answer.extraTime = probe.extraTime;
       break;
     }
+    // A step of 1 at least, and of a tenth where the line leads nowhere.
+    const auto perSample = static_cast<double>(tooLarge.arenaBytes - probe.arenaBytes) /
+                           static_cast<double>(tooLarge.batch - guess);
+    const auto over = static_cast<double>(probe.arenaBytes - question.budget);
+    const double step =
+        perSample > 0 ? std::ceil(over / perSample) : 0.1 * static_cast<double>(guess);
+    const auto mostStep =
+        static_cast<double>(std::max<int64_t>(guess - 1, 1)); // 1 is tried as well
+    guess -= static_cast<int64_t>(std::clamp(step, 1.0, mostStep));
+  }
   answer.refusals = std::move(search.refusals);
   return answer;
 }

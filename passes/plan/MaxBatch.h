@@ -38,8 +38,15 @@ struct BatchAnswer {
 /// Batches above `limit` are not tried. Throws Error as `stepAt` does.
 BatchAnswer findMaxBatch(const BatchQuestion &question, int64_t limit);
 
-/// A batch near `guess` that fits, by few and quick probes; `batch` is 0 if none of them does.
-/// Throws Error as `stepAt` does.
-BatchAnswer findSomeBatch(const BatchQuestion &question, int64_t guess);
+/// The smallest arena found for a batch.
+struct BatchArena {
+  int64_t batch = 0;
+  Bytes arenaBytes = 0;
+};
+
+/// A batch near `guess` that fits, by few and quick probes; `batch` is 0 if none of them does. Each
+/// probe that fails draws a line to `tooLarge`, a larger batch that does not fit, and goes where
+/// that meets the budget. Throws Error as `stepAt` does.
+BatchAnswer findSomeBatch(const BatchQuestion &question, int64_t guess, BatchArena tooLarge);
 
 } // namespace stow

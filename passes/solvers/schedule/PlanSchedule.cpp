@@ -123,6 +123,11 @@ public:
     return FrontierRow{walk.best->peak, walk.best->time, std::move(walk.best->solution)};
   }
 
+  FrontierRow smallestRow() {
+    const Point &point = smallest();
+    return {point.peak, point.time, point.solution};
+  }
+
   Cost timeBound(Bytes budget) {
     const CutBound::Proof proof = proofAt(budget);
     return carried(budget, proof.time
@@ -502,6 +507,7 @@ PlanResult Planner::plan(Bytes budgetBytes) { return impl->plan(budgetBytes); }
 std::optional<FrontierRow> Planner::schedule(Bytes budgetBytes) {
   return impl->schedule(budgetBytes);
 }
+FrontierRow Planner::smallest() { return impl->smallestRow(); }
 Cost Planner::timeBound(Bytes budgetBytes) { return impl->timeBound(budgetBytes); }
 Bytes Planner::peakBound() const { return impl->peakBound(); }
 std::vector<FrontierRow> Planner::frontier() { return impl->frontier(); }

@@ -90,6 +90,10 @@ public:
   /// The schedule of `plan`, without its proofs; absent where `plan` has none.
   std::optional<FrontierRow> schedule(Bytes budgetBytes);
 
+  /// The smallest peak that a budget is answered with (PlanResult::smallestPeak), and its schedule:
+  /// one way down the tree.
+  FrontierRow smallest();
+
   /// No schedule within the budget takes less time: the cut bound of `plan`, without a schedule.
   /// Where no schedule fits, what was proven for more memory, or the least time.
   Cost timeBound(Bytes budgetBytes);
