@@ -15,8 +15,9 @@ TOKEN = re.compile(r'[A-Za-z_]\w*|::|->|[{}()<>;=,:~&*\[\]]|\d[\w.]*|.', re.S)
 DROPPED = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|^[ \t]*#(?:\\\n|[^\n])*', re.S | re.M)
 CLASS_WORDS = {"class", "struct", "union", "enum"}
 BUILT_IN = {"bool", "char", "double", "float", "int", "long", "short", "unsigned", "auto"}
-# Test frameworks define functions of these names in every file, and every tool has its main.
-MANY = re.compile(r"^(main|[A-Z][A-Z0-9_]*)$")
+# Test frameworks define functions of these names in every file, and every tool has its main. Which openDevice a program has is
+# chosen by what is linked: the product's, or that of a test device (runtime/device/Device.h).
+MANY = re.compile(r"^(main|openDevice|[A-Z][A-Z0-9_]*)$")
 
 
 def tokens_of(text: str):

@@ -17,6 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 
 OUTPUT = re.compile(r" -o (\S+\.o) ")
+CHOSEN_BY_LINKING = "openDevice"  # the product's, or that of a test device (runtime/device/Device.h)
 OURS = re.compile(r"^_Z[A-Z]*N?[A-Z]*(4stow|\d*stow)")
 
 
@@ -50,7 +51,7 @@ def symbols(tool: str, paths: list[Path]):
     done = subprocess.run([tool, "-A", "-S", "--defined-only", "--extern-only", *map(str, paths)], capture_output=True, text=True, check=True)
     for line in done.stdout.splitlines():
         where, *words = line.rsplit(":", 1)[0], *line.rsplit(":", 1)[1].split()
-        if len(words) == 4 and OURS.match(words[3]):
+        if len(words) == 4 and OURS.match(words[3]) and CHOSEN_BY_LINKING not in words[3]:
             yield words[3], words[2] in "WVuwv", int(words[1], 16), where
 
 
