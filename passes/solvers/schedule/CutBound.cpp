@@ -123,9 +123,22 @@ void CutBound::computePressure() {
   });
 }
 
-KeepOrRerun::Moment CutBound::momentOf(int32_t v, const std::vector<char> &above,
-                                       const std::vector<char> &below) const {
+KeepOrRerun::Moment CutBound::firstRunOf(int32_t v) const {
   const size_t count = core.ops.size();
+  std::vector<char> below(count, 0), above(count, 0);
+  below[v] = above[v] = 1;
+  for (size_t u = v + 1; u < count; ++u)
+    for (int32_t value : core.ops[u].inputs)
+      if (core.values[value].producer && below[*core.values[value].producer]) {
+        below[u] = 1;
+        break;
+      }
+  for (int32_t u = v + 1; u-- > 0;)
+    if (above[u])
+      for (int32_t value : core.ops[u].inputs)
+        if (core.values[value].producer)
+          above[*core.values[value].producer] = 1;
+
   KeepOrRerun::Moment moment;
   moment.free.assign(core.values.size(), 0);
   moment.fixed.assign(count, 0);
@@ -156,24 +169,6 @@ KeepOrRerun::Moment CutBound::momentOf(int32_t v, const std::vector<char> &above
     moment.fixViewed(core);
   }
   return moment;
-}
-
-KeepOrRerun::Moment CutBound::firstRunOf(int32_t v) const {
-  const size_t count = core.ops.size();
-  std::vector<char> below(count, 0), above(count, 0);
-  below[v] = above[v] = 1;
-  for (size_t u = v + 1; u < count; ++u)
-    for (int32_t value : core.ops[u].inputs)
-      if (core.values[value].producer && below[*core.values[value].producer]) {
-        below[u] = 1;
-        break;
-      }
-  for (int32_t u = v + 1; u-- > 0;)
-    if (above[u])
-      for (int32_t value : core.ops[u].inputs)
-        if (core.values[value].producer)
-          above[*core.values[value].producer] = 1;
-  return momentOf(v, above, below);
 }
 
 CutBound::Candidate &CutBound::candidateFor(int32_t v) {

@@ -59,10 +59,9 @@ public:
   /// every credit that could apply; pinned bytes included.
   Bytes footprint(int32_t op) const;
 
-  /// What is needed after the first run of `v` if the ops marked `above` have run by then and those
-  /// marked `below` have not (v itself belongs to both).
-  KeepOrRerun::Moment momentOf(int32_t v, const std::vector<char> &above,
-                               const std::vector<char> &below) const;
+  /// What is needed after the first run of `v`: the ops above it have run by then, those below it
+  /// have not.
+  KeepOrRerun::Moment firstRunOf(int32_t v) const;
 
   /// The least possible time whose extra is at least `scaled` (scaled cost).
   Cost timeOfScaled(int64_t scaled) const;
@@ -86,8 +85,6 @@ private:
   int64_t scaledBound(Bytes budgetBytes, const std::vector<Line> &among, const Line **best) const;
   std::optional<Cost> timeFrom(int64_t scaled, Bytes budgetBytes) const;
   Candidate &candidateFor(int32_t op);
-  /// momentOf in the order that the graph alone demands.
-  KeepOrRerun::Moment firstRunOf(int32_t v) const;
   void computePressure();
   void findPeakBound();
   const KeepOrRerun::Answer &solveAt(Candidate &candidate, double price);

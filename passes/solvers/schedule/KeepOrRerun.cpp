@@ -108,7 +108,7 @@ KeepOrRerun::KeepOrRerun(const Core &core, Moment given)
   weightCeiling = total + 1;
   // Ceilings on weights keep sums representable; the sum of all weights stays below 2^61.
   const int64_t share = (int64_t(1) << 60) / static_cast<int64_t>(items.size() + 1);
-  weightCeiling = std::min(weightCeiling, share);
+  weightCeiling = moment.isUncapped ? share : std::min(weightCeiling, share);
   for (int32_t op : pendingOps)
     flow->addArc(rerunNode[op], sink, moment.rerunCost[op]);
   for (Item &item : items)

@@ -35,6 +35,9 @@ public:
     std::vector<Cost> rerunCost; ///< per op, in scaled cost
     /// Per value: where it is a view, it is written again with what it views. Empty: none is.
     std::vector<char> follows;
+    /// A value may weigh more than all reruns together: at a high price the fewest bytes are kept,
+    /// and where these are too many, nothing fits.
+    bool isUncapped = false;
 
     /// What such a view shows may not run again if the view may not.
     void fixViewed(const Core &core);
@@ -57,7 +60,8 @@ public:
   /// Work done by all solves so far (MaxFlow::work), and what building took.
   int64_t work() const { return flow->work() + buildWork; }
 
-  /// Weights never exceed this: above it, a byte more or less decides nothing.
+  /// Weights never exceed this: above it, unless they are uncapped, a byte more or less decides
+  /// nothing.
   int64_t ceiling() const { return weightCeiling; }
 
 private:

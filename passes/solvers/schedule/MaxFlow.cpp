@@ -250,19 +250,4 @@ int64_t MaxFlow::solve(int32_t source, int32_t sink) {
   return flow;
 }
 
-std::vector<int64_t> MaxFlow::flows() const {
-  // Arcs of one node to the sink share what flows there; the last added takes first.
-  std::vector<int64_t> left(count), result(arcs.size(), 0);
-  for (int32_t v = 0; v < count; ++v)
-    left[v] = supply[v] >= demand[v] ? demand[v] : demand[v] + terminals[v];
-  for (size_t a = arcs.size(); a-- > 0;)
-    if (edgeOfArc[a] != none) {
-      result[a] = edges[edges[edgeOfArc[a]].reverse].residual;
-    } else if (arcs[a].to == sinkNode && arcs[a].from != sourceNode) {
-      result[a] = std::min(capacities[a], left[arcs[a].from]);
-      left[arcs[a].from] -= result[a];
-    }
-  return result;
-}
-
 } // namespace stow::schedule

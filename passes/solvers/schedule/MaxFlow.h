@@ -29,9 +29,6 @@ public:
   /// planning graphs.
   int64_t solve(int32_t source, int32_t sink);
 
-  /// After solve: what flows through each arc that does not begin at the source, by arc id.
-  std::vector<int64_t> flows() const;
-
   /// Edges looked at by all solves so far: a clock that is the same on every machine.
   int64_t work() const { return edgesSeen; }
 

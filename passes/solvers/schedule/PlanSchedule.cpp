@@ -1,10 +1,8 @@
 #include "passes/solvers/schedule/PlanSchedule.h"
 
+#include "passes/solvers/schedule/BranchAndBound.h"
 #include "passes/solvers/schedule/BudgetSolver.h"
 #include "passes/solvers/schedule/CutBound.h"
-#include "passes/solvers/schedule/DeathSearch.h"
-#include "passes/solvers/schedule/MomentBound.h"
-#include "passes/solvers/schedule/OrderBound.h"
 #include "passes/solvers/schedule/OrderSearch.h"
 #include "passes/solvers/schedule/PhaseProgram.h"
 #include "runtime/base/Error.h"
@@ -62,8 +60,6 @@ public:
     // alternative that fits at each position.
     if (core.hasAlternatives)
       core.useLeanestAlternatives(problem);
-    if (core.ops.size() <= DeathSearch::mostOps)
-      deaths.emplace(core, bound);
     solver.addBase(order);
     searchOrders();
     for (const Sequence &base : solver.bases())
@@ -95,23 +91,10 @@ public:
              !isMet(walk.best->time, result.phaseBound);
     };
     if (isOpen())
-      result.cutBound = std::max(*proof.time, treeBound(budget, proof, walk.best->time, 1));
+      result.cutBound = std::max(*proof.time, branchedBound(budget, proof, walk.best->time));
     bool infeasible = false;
-    if (options.prove) {
-      double seconds = options.proveSeconds;
-      // Orders of deaths prove more where reruns explode, phase programs on networks.
-      const double share = !phaseProgramAvailable() ? 1 : solver.hasExplodingReruns() ? 0.5 : 0.1;
-      if (isOpen() && deaths)
-        seconds -= proveByDeaths(result, walk, budget, share * seconds);
-      if (phaseProgramAvailable())
-        infeasible = prove(result, walk, proof, budget, seconds);
-      constexpr int64_t deep = 12;
-      if (isOpen() && !cancelled())
-        result.cutBound =
-            std::max(*result.cutBound, treeBound(budget, proof, walk.best->time, deep));
-    }
-    if (result.cutBound)
-      result.cutBound = carried(budget, *result.cutBound);
+    if (options.prove && phaseProgramAvailable())
+      infeasible = prove(result, walk, proof, budget, options.proveSeconds);
     fill(result, walk, infeasible);
     return result;
   }
@@ -130,9 +113,8 @@ public:
 
   Cost timeBound(Bytes budget) {
     const CutBound::Proof proof = proofAt(budget);
-    return carried(budget, proof.time
-                               ? std::max(*proof.time, treeBound(budget, proof, std::nullopt, 1))
-                               : core.leastTime);
+    return proof.time ? std::max(*proof.time, branchedBound(budget, proof, std::nullopt))
+                      : core.leastTime;
   }
 
   Bytes peakBound() const { return bound.peakBound(); }
@@ -187,8 +169,6 @@ private:
     order.moves = static_cast<int64_t>(options.effort * (core.ops.size() > 5000 ? 20000 : 75000));
     order.cancelled = options.cancelled;
     Sequence better = searchOrder(core, solver.bases().front(), order);
-    if (deaths)
-      better = deaths->improveOrder(better, least - 1, 4'000'000);
     if (measure(core, better).peakBytes < measure(core, solver.bases().front()).peakBytes)
       solver.addBase(std::move(better));
   }
@@ -197,46 +177,17 @@ private:
     return bound.refine(budget, core.ops.size() > 5000 ? 12 : 64);
   }
 
-  /// What trees of orders and of moments prove with `scale` times the usual work, and once, orders
-  /// of deaths; `known` is the time of a schedule.
-  Cost treeBound(Bytes budget, const CutBound::Proof &proof, std::optional<Cost> known,
-                 int64_t scale) {
-    sweep(); // tells whether reruns explode
-    std::vector<int32_t> ops;
+  /// What branching proves, at the op whose cut proves most and at the one of the highest pressure;
+  /// `known` is the time of a schedule.
+  Cost branchedBound(Bytes budget, const CutBound::Proof &proof, std::optional<Cost> known) const {
+    BranchOptions branch;
     if (proof.op)
-      ops.push_back(*proof.op);
-    for (int32_t op : bound.opsByPressure())
-      if (op != proof.op && ops.size() < 5)
-        ops.push_back(op);
-    // Where reruns explode every answer takes many nodes, which leaves less time for bounds, and on
-    // larger graphs orders hardly ever add to what moments prove.
-    const bool isShort = solver.hasExplodingReruns() && scale == 1;
-    const Cost ordered =
-        isShort && core.ops.size() > 500
-            ? core.leastTime
-            : orderedTimeBound(core, bound, budget, std::move(ops), 3'000'000 * scale);
-    MomentBoundOptions moments;
-    moments.orders = solver.bases();
-    moments.ops = proof.ops;
-    moments.knownTime = known;
-    moments.allowance = (isShort ? 8'000'000 : 10'000'000) * scale;
-    const Cost trees = std::max(ordered, momentTimeBound(core, bound, budget, moments));
-    if (!deaths || scale > 1) // --prove has asked it for more already
-      return trees;
-    // On larger graphs it rarely adds to what the trees prove.
-    const size_t count = core.ops.size();
-    const bool isSmall = count <= 300, isLarge = count > 500, isNew = trees == core.leastTime;
-    const int64_t millions = isNew || isSmall ? (isLarge ? 60 : 80) : isLarge ? 10 : 20;
-    int64_t allowance = millions * 1'000'000;
-    return deaths->timeBound(budget, trees, known, allowance).time;
-  }
-
-  /// What is proven for more memory holds for less.
-  Cost carried(Bytes budget, Cost time) {
-    for (auto known = proven.lower_bound(budget); known != proven.end(); ++known)
-      time = std::max(time, known->second);
-    proven[budget] = time;
-    return time;
+      branch.ops.push_back(*proof.op);
+    if (const std::vector<int32_t> &ops = bound.opsByPressure(); !ops.empty() && proof.op != ops[0])
+      branch.ops.push_back(ops[0]);
+    branch.knownTime = known;
+    branch.allowance = 4'000'000;
+    return branchedTimeBound(core, bound, budget, branch);
   }
 
   const Frontier &sweep() {
@@ -383,20 +334,6 @@ private:
     return known->second = solver.solve(task);
   }
 
-  /// Orders of deaths, for about so many seconds: a bound, or an order without reruns. Returns the
-  /// seconds spent.
-  double proveByDeaths(PlanResult &result, Walk &walk, Bytes budget, double seconds) const {
-    const double rate = static_cast<double>(DeathSearch::workPerSecond);
-    const auto allowance = static_cast<int64_t>(std::min(seconds, 1e9) * rate);
-    int64_t left = allowance;
-    DeathSearch::Bound found = deaths->timeBound(budget, *result.cutBound, walk.best->time, left);
-    result.cutBound = std::max(*result.cutBound, found.time);
-    if (!found.order.empty())
-      if (std::optional<Point> point = solver.pointOf(std::move(found.order), budget))
-        walk.best = std::move(*point);
-    return static_cast<double>(allowance - left) / rate;
-  }
-
   /// Phase programs of rising size until one proves the schedule at hand, each refined while its
   /// replay exceeds the budget inside a phase. Replays, with reruns delayed to their readers, may
   /// be better schedules themselves or start a search for one. True if the budget is infeasible.
@@ -489,14 +426,12 @@ private:
   Core core;
   CutBound bound;
   BudgetSolver solver;
-  std::optional<DeathSearch> deaths; ///< absent: too many ops
   Bytes inputPeak = 0;
   int lowest = 0, highest = whole; ///< the tree's nodes lie between: what bounds leave open
   Frontier start;                  ///< orders without reruns
   std::optional<Frontier> swept;   ///< of all prices, from every order
   std::optional<Point> lowestPeak; ///< of all answers, that with the smallest peak
   std::map<int, BudgetSolver::Answer> nodes;
-  std::map<Bytes, Cost> proven; ///< by budget: what no schedule takes less than
 };
 
 Planner::Planner(const Problem &problem, PlanOptions options)

@@ -3,8 +3,8 @@
 //   stow::schedule::PlanResult result = planSchedule(problem, budgetBytes);
 //   if (result.solution) use(result.solution->runs);
 //
-// How: bounds first (instant, then cuts, then trees of orders and of moments, then orders of
-// deaths), a sweep of cuts over all prices, then a walk down a tree of budgets. The tree is fixed
+// How: bounds first (instant, then cuts, then branching), a sweep of cuts over all prices, then a
+// walk down a tree of budgets. The tree is fixed
 // by the problem: its nodes are multiples of 10, then 5, then 1 percent of the input order's peak,
 // its root is half way (most of the way up where reruns explode) between the bound on the peak
 // and the best order's peak. A node asks cuts and search for the cheapest schedule within its
@@ -43,8 +43,8 @@ enum class Status {
 struct PlanOptions {
   /// Multiplies all numbers of search moves. 0: cuts only.
   double effort = 1.0;
-  /// Spend more on bounds, and on schedules that they lead to: on orders of deaths, then on the
-  /// phase program (bound L2; none if built without CBC).
+  /// Spend more on bounds, and on schedules that they lead to: the phase program (bound L2; none if
+  /// built without CBC).
   bool prove = false;
   double proveSeconds = 60; ///< of processor time at most, about
   std::function<bool()> cancelled = {};
@@ -77,8 +77,8 @@ struct FrontierRow {
   Solution solution;
 };
 
-/// Answers any number of budgets for one problem. Work is shared between calls; schedules are not
-/// changed by it. Bounds may be: what was proven for more memory holds for less.
+/// Answers any number of budgets for one problem. Work is shared between calls; answers are not
+/// changed by it.
 class Planner {
 public:
   /// Throws Error(BadInput) if the problem is malformed.
@@ -95,7 +95,7 @@ public:
   FrontierRow smallest();
 
   /// No schedule within the budget takes less time: the cut bound of `plan`, without a schedule.
-  /// Where no schedule fits, what was proven for more memory, or the least time.
+  /// The least time where none fits.
   Cost timeBound(Bytes budgetBytes);
 
   /// No schedule has a smaller peak.

@@ -2,9 +2,8 @@
 
 #include "ir/plan/schedule/Generate.h"
 #include "ir/plan/schedule/LowerBound.h"
+#include "passes/solvers/schedule/BranchAndBound.h"
 #include "passes/solvers/schedule/CutBound.h"
-#include "passes/solvers/schedule/MomentBound.h"
-#include "passes/solvers/schedule/OrderBound.h"
 #include "passes/solvers/schedule/PhaseProgram.h"
 #include "passes/solvers/schedule/PlanSchedule.h"
 #include "tests/passes/solvers/schedule/Concatenated.h"
@@ -42,7 +41,7 @@ TEST(CutBoundTest, NeverAboveTheOptimum) {
   EXPECT_GT(infeasible, 1000);
 }
 
-// Tests that a cut, a moment and a phase program each prove that both parts of a concatenation run
+// Tests that a cut, branching and a phase program each prove that both parts of a concatenation run
 // again.
 TEST(CutBoundTest, PartsOfAConcatenationRunAgainTogether) {
   const Problem problem = concatenatedStep();
@@ -52,11 +51,10 @@ TEST(CutBoundTest, PartsOfAConcatenationRunAgainTogether) {
   CutBound bound(core);
   const CutBound::Proof proof = bound.refine(budget, 10);
   EXPECT_EQ(*proof.time, both);
-  MomentBoundOptions moments;
-  moments.orders = {core.inputOrder()};
-  moments.ops = proof.ops;
-  moments.allowance = 100000;
-  EXPECT_EQ(momentTimeBound(core, bound, budget, moments), both);
+  BranchOptions branch;
+  branch.ops = proof.ops;
+  branch.allowance = 100000;
+  EXPECT_EQ(branchedTimeBound(core, bound, budget, branch), both);
   if (phaseProgramAvailable()) {
     PhaseOptions options;
     options.seconds = 5;
@@ -112,43 +110,6 @@ TEST(CutBoundTest, PressurePrunesOps) {
   EXPECT_GE(*all.timeBound(budget), few);
   EXPECT_LE(static_cast<double>(*all.timeBound(budget) - few),
             0.05 * static_cast<double>(few - core.leastTime));
-}
-
-// Tests that deciding orders never exceeds the optimum, never loses to the cuts it starts from, and
-// proves more than they do.
-TEST(OrderBoundTest, BetweenTheCutBoundAndTheOptimum) {
-  AgainstOptimum result;
-  result.run(6000, {5, 6, 7, 8, 9, 10},
-             [](const Core &core, CutBound &cuts, const CutBound::Proof &, Bytes budget) {
-               return orderedTimeBound(core, cuts, budget, cuts.opsByPressure(), 200000);
-             });
-  EXPECT_GT(result.better, 20);
-  EXPECT_GT(result.tight, 5);
-}
-
-// Tests that on wide graphs the tree finds a bound where single cuts have none or less.
-TEST(OrderBoundTest, RaisesTheBoundOfLayeredGraphs) {
-  int raised = 0, fromNothing = 0;
-  for (uint64_t seed = 1; seed <= 3; ++seed) {
-    LayeredOptions options;
-    options.opCount = 250;
-    Problem problem = generateLayered(seed, options);
-    Core core(problem);
-    const Bytes high = measure(core, core.inputOrder()).peakBytes;
-    for (int percent : {70, 60}) {
-      CutBound bound(core);
-      const Bytes budget = high * percent / 100;
-      const CutBound::Proof proof = bound.refine(budget, 64);
-      std::vector<int32_t> start(bound.opsByPressure().begin(), bound.opsByPressure().begin() + 8);
-      if (proof.op)
-        start.push_back(*proof.op);
-      const Cost ordered = orderedTimeBound(core, bound, budget, start, 8000000);
-      raised += ordered > *proof.time;
-      fromNothing += ordered > core.leastTime && *proof.time == core.leastTime;
-    }
-  }
-  EXPECT_GE(raised, 3);
-  EXPECT_GE(fromNothing, 1);
 }
 
 // Tests that phase programs never exceed the optimum, however they are divided, and that dividing

@@ -370,18 +370,5 @@ TEST(PlanScheduleTest, PercentagesRoundUp) {
   EXPECT_EQ(percentOf(201, 50), 101);
 }
 
-// Tests that what is excluded with more memory stays so with less, where a bound alone says less.
-TEST(PlanScheduleTest, CarriesBoundsToLessMemory) {
-  LayeredOptions options;
-  options.opCount = 30;
-  const Problem problem = generateLayered(7, options);
-  Planner planner(problem);
-  const Bytes more = percentOf(planner.inputOrderPeak(), 70),
-              less = percentOf(planner.inputOrderPeak(), 68);
-  const Cost alone = planner.timeBound(less), bound = planner.timeBound(more);
-  EXPECT_LT(alone, bound);
-  EXPECT_EQ(planner.timeBound(less), bound);
-}
-
 } // namespace
 } // namespace stow::schedule
