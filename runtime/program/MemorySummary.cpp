@@ -4,7 +4,7 @@
 
 namespace stow {
 
-std::string memorySummary(const Plan &plan) {
+std::string memorySummary(const Plan &plan, const OutsideMemory &outside) {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
   Bytes peak = Bytes{usage.ru_maxrss} * 1024; // Linux counts in KiB
@@ -13,7 +13,11 @@ std::string memorySummary(const Plan &plan) {
   if (peak >= plan.arenaBytes)
     text += ", the rest " + formatBytes(peak - plan.arenaBytes);
   if (plan.outsideArenaBytes > 0)
-    text += " (stated: " + formatBytes(plan.outsideArenaBytes) + " and the data file)";
+    text += " (stated: " + formatBytes(plan.outsideArenaBytes) +
+            (outside.total() > plan.outsideArenaBytes
+                 ? ", on this machine up to " + formatBytes(outside.total()) + ","
+                 : std::string()) +
+            " and the data file)";
   return text;
 }
 

@@ -403,7 +403,7 @@ void TrainingRun::finish(Progress &progress, int signal) {
                 static_cast<long long>(state.step), seconds, speed,
                 speed > 0 ? 1e3 * static_cast<double>(program.batch) / speed : 0);
   printLine(text);
-  printLine(memorySummary(program.plan));
+  printLine(memorySummary(program.plan, executor->device().outsideMemory()));
   requireLog();
 }
 

@@ -38,6 +38,9 @@ std::vector<char> trainPlaced(ModuleOp placed, Poison poison) {
   ExecutorOptions options;
   options.poison = poison == Poison::Dying;
   Executor executor(built->program, {loaded->kernels(), built->constants}, options);
+  // What the plan states beside the arena covers what the device says it takes.
+  if (executor.device().outsideMemory().total() > built->program.plan.outsideArenaBytes)
+    throw std::runtime_error("the device takes more beside the arena than the plan states");
   executor.initializeState(7);
   std::vector<char> bits;
   auto read = [&](const Operand &place) {
