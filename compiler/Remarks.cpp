@@ -49,10 +49,10 @@ public:
       : graph(graph), costs(costs), liveness(graph) {
     findPeak();
     groupRuns();
-    for (auto concat : graph.getOps<ConcatOp>())
-      for (auto [number, input] : llvm::enumerate(concat->getOperands()))
-        if (concat.isInside(number))
-          inside.insert(input);
+    for (Operation &op : graph.getBody().front())
+      for (const Sharing &part : partsOf(&op))
+        if (part.kind == SharingKind::PartOfResult && isTaken(&op, part))
+          inside.insert(part.partIn(&op));
   }
 
   std::vector<Decision> list() {
@@ -106,16 +106,18 @@ private:
   /// One past the last command that would read `value` if it were no part of anything.
   int64_t endOfCopy(Value value) const {
     int64_t end = 0;
-    for (Operation *user : value.getUsers()) {
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      const bool isJoined = partOfResult(use).has_value();
       if (auto command = liveness.commandOf(user))
         end = std::max(end, *command + 1);
-      else if (isa<ConcatOp>(user)) // would copy here
+      else if (isJoined) // would copy here
         for (Operation *next = user; next; next = next->getNextNode())
           if (auto command = liveness.commandOf(next)) {
             end = std::max(end, *command);
             break;
           }
-      if (!isa<ConcatOp>(user) && launchesNothing(user) && user->getNumResults() == 1)
+      if (!isJoined && launchesNothing(user) && user->getNumResults() == 1)
         end = std::max(end, endOfCopy(user->getResult(0)));
     }
     return end;
@@ -139,8 +141,7 @@ private:
       decision.atPeak |= isLiveAtPeak(copy);
       last = std::max(last, storageOf(copy).end);
     }
-    auto alias = dyn_cast<AliasOpInterface>(op);
-    if ((alias && alias.getViewedOperand()) || launchesNothing(op)) {
+    if (viewedOperand(op) || launchesNothing(op)) {
       decision.kind = "view";
       decision.saved = decision.atPeak ? size : 0;
     } else if (!runs.again.empty()) {
@@ -151,7 +152,7 @@ private:
     } else if (inside.contains(result)) {
       decision.kind = "placed inside";
       decision.saved = *liveness.commandOf(op) <= peak && peak < endOfCopy(result) ? size : 0;
-    } else if (sharedOperand(result)) {
+    } else if (sharingOf(result)) {
       decision.kind = "in place";
       decision.saved = liveness.commandOf(op) == peak ? size : 0;
     } else {
@@ -164,7 +165,7 @@ private:
   const CostModel &costs;
   Liveness liveness;
   std::vector<Runs> groups;
-  llvm::DenseSet<Value> inside; ///< what lies in a concat's result
+  llvm::DenseSet<Value> inside; ///< what lies in a larger result
   int64_t peak = 0;
   Bytes peakSum = 0;
 };

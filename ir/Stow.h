@@ -1,6 +1,7 @@
 // The stow dialect: include this to use its types, attributes, interfaces and ops.
 #pragma once
 
+#include "ir/Sharing.h"
 #include "runtime/base/Layout.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
@@ -73,6 +74,9 @@ mlir::RankedTensorType withLayout(mlir::RankedTensorType type, const Layout &lay
 
 /// The type without its encoding.
 mlir::RankedTensorType withoutLayout(mlir::RankedTensorType type);
+
+/// The type without gaps: what a part of a larger tensor is by itself.
+mlir::RankedTensorType withoutPitch(mlir::RankedTensorType type);
 
 /// Bytes from the tensor's first to its last element in memory, block padding and gaps included.
 Bytes storedBytesOf(mlir::Type type);

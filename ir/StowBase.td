@@ -22,10 +22,7 @@ class Stow_InferredOp<string mnemonic, list<Trait> traits = []>
 defvar Stow_HasGradient = DeclareOpInterfaceMethods<Stow_GradientInterface>;
 defvar Stow_HasSavedChoice =
     DeclareOpInterfaceMethods<Stow_GradientInterface, ["getSavedAlternatives"]>;
-defvar Stow_Overwrites =
-    DeclareOpInterfaceMethods<Stow_AliasInterface, ["getOverwritableOperands"]>;
-defvar Stow_IsView = DeclareOpInterfaceMethods<Stow_AliasInterface, ["getViewedOperand"]>;
-defvar Stow_UpdatesState = DeclareOpInterfaceMethods<Stow_AliasInterface, ["getUpdatedOperand"]>;
+defvar Stow_Shares = DeclareOpInterfaceMethods<Stow_AliasInterface, ["getSharings"]>;
 defvar Stow_TakesParts = DeclareOpInterfaceMethods<Stow_AliasInterface, ["takesPart"]>;
 defvar Stow_NotRecomputable = DeclareOpInterfaceMethods<Stow_PurityInterface, ["isRecomputable"]>;
 defvar Stow_IsElementwise = DeclareOpInterfaceMethods<Stow_ElementwiseInterface>;

@@ -91,6 +91,12 @@ Layout layoutOf(Type type) {
   return {};
 }
 
+RankedTensorType withoutPitch(RankedTensorType type) {
+  Layout layout = layoutOf(type);
+  layout.pitch.reset();
+  return withLayout(type, layout);
+}
+
 RankedTensorType withLayout(RankedTensorType type, const Layout &layout) {
   if (layout.isRowMajor())
     return withoutLayout(type);

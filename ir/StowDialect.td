@@ -30,8 +30,8 @@ def Stow_Dialect : Dialect {
 
     Op attributes added on the way: `stow.phase` ("forward" when absent, "backward", "update"),
     `stow.recompute` (a clone that computes a forward value again), `stow.in_place` (pairs result,
-    operand that share storage), `stow.inside` (the inputs of a concat that lie in its result, or a
-    slice that is read where its operand lies), `stow.generated` (a kernel is generated for an op
+    operand that share storage), `stow.inside` (numbers of the parts that are placed: of
+    operands that lie in the result, or of results that are read where their operand lies), `stow.generated` (a kernel is generated for an op
     that could be a library call), `stow.workspace` (bytes), `stow.cost_ns` (measured time of one
     execution), `stow.offsets` (per result) and `stow.workspace_offset`.
   }];

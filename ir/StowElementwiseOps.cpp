@@ -40,13 +40,15 @@ LogicalResult inferSameElement(std::optional<Location> location, Adaptor adaptor
   return inferBroadcast(location, adaptor.getOperands(), element, types);
 }
 
-/// Operands an elementwise result may overwrite: those of its own stored size.
-SmallVector<unsigned> sameSizeOperands(Operation *op, unsigned result) {
-  SmallVector<unsigned> operands;
-  for (OpOperand &operand : op->getOpOperands())
-    if (operand.get().getType() == op->getResult(result).getType())
-      operands.push_back(operand.getOperandNumber());
-  return operands;
+/// An elementwise result may overwrite any operand of its own type.
+Sharings overwritesOfOneType(Operation *op) {
+  Sharings sharings;
+  for (OpResult result : op->getResults())
+    for (OpOperand &operand : op->getOpOperands())
+      if (operand.get().getType() == result.getType())
+        sharings.push_back(
+            {SharingKind::Overwrite, result.getResultNumber(), operand.getOperandNumber()});
+  return sharings;
 }
 
 /// True when `attr` is a splat of `value`.
@@ -69,9 +71,7 @@ bool isSplatOf(Attribute attr, double value) {
 
 #define STOW_ELEMENTWISE(OpName)                                                                   \
   STOW_SAME_ELEMENT(OpName)                                                                        \
-  SmallVector<unsigned> OpName::getOverwritableOperands(unsigned result) {                         \
-    return sameSizeOperands(*this, result);                                                        \
-  }
+  Sharings OpName::getSharings() { return overwritesOfOneType(*this); }
 
 STOW_ELEMENTWISE(NegOp)
 STOW_ELEMENTWISE(AbsOp)
@@ -122,7 +122,7 @@ LogicalResult PositiveMaskOp::inferReturnTypes(MLIRContext *context,
 bool PositiveMaskOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }
-SmallVector<unsigned> PositiveMaskOp::getOverwritableOperands(unsigned) { return {}; }
+Sharings PositiveMaskOp::getSharings() { return {}; }
 
 LogicalResult ReluGradOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
                                            Adaptor adaptor, SmallVectorImpl<Type> &types) {
@@ -132,9 +132,7 @@ LogicalResult ReluGradOp::inferReturnTypes(MLIRContext *, std::optional<Location
 bool ReluGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }
-SmallVector<unsigned> ReluGradOp::getOverwritableOperands(unsigned result) {
-  return sameSizeOperands(*this, result);
-}
+Sharings ReluGradOp::getSharings() { return overwritesOfOneType(*this); }
 LogicalResult ReluGradOp::verify() {
   auto saved = getSaved().getType(), dy = getDy().getType();
   if (saved.getShape() != dy.getShape()) // C1
@@ -154,9 +152,7 @@ LogicalResult DropoutTrainingOp::inferReturnTypes(MLIRContext *, std::optional<L
 bool DropoutTrainingOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }
-SmallVector<unsigned> DropoutTrainingOp::getOverwritableOperands(unsigned result) {
-  return sameSizeOperands(*this, result);
-}
+Sharings DropoutTrainingOp::getSharings() { return overwritesOfOneType(*this); }
 
 LogicalResult SelectOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
                                          Adaptor adaptor, SmallVectorImpl<Type> &types) {
@@ -168,9 +164,7 @@ LogicalResult SelectOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
 bool SelectOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }
-SmallVector<unsigned> SelectOp::getOverwritableOperands(unsigned result) {
-  return sameSizeOperands(*this, result);
-}
+Sharings SelectOp::getSharings() { return overwritesOfOneType(*this); }
 
 LogicalResult CompareOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location,
                                           Adaptor adaptor, SmallVectorImpl<Type> &types) {
@@ -182,11 +176,9 @@ LogicalResult CompareOp::inferReturnTypes(MLIRContext *context, std::optional<Lo
 bool CompareOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }
-SmallVector<unsigned> CompareOp::getOverwritableOperands(unsigned result) {
-  return sameSizeOperands(*this, result);
-}
+Sharings CompareOp::getSharings() { return overwritesOfOneType(*this); }
 
-SmallVector<unsigned> CastOp::getOverwritableOperands(unsigned) { return {}; }
+Sharings CastOp::getSharings() { return {}; }
 LogicalResult CastOp::verify() {
   if (getX().getType().getShape() != getY().getType().getShape()) // C1
     return emitOpError() << "expects operand and result of one shape";

@@ -5,7 +5,7 @@
 include "ir/StowBase.td"
 
 class Stow_ElementwiseOp<string mnemonic, list<Trait> traits = []>
-    : Stow_InferredOp<mnemonic, !listconcat(traits, [Stow_IsElementwise, Stow_Overwrites])> {
+    : Stow_InferredOp<mnemonic, !listconcat(traits, [Stow_IsElementwise, Stow_Shares])> {
 }
 
 class Stow_UnaryOp<string mnemonic, string formula, Type operand = Stow_FloatTensor>
@@ -263,7 +263,7 @@ def Stow_SelectOp : Stow_ElementwiseOp<"select", [Stow_HasGradient]> {
   let results = (outs Stow_Tensor:$y);
 }
 
-def Stow_CastOp : Stow_Op<"cast", [Stow_IsElementwise, Stow_Overwrites, Stow_HasGradient]> {
+def Stow_CastOp : Stow_Op<"cast", [Stow_IsElementwise, Stow_Shares, Stow_HasGradient]> {
   let summary = "Convert the element type";
   let description = [{
     Rounds to nearest even between floats; C1: same shape.

@@ -34,24 +34,49 @@ def Stow_GradientInterface : OpInterface<"GradientOpInterface"> {
 
 def Stow_AliasInterface : OpInterface<"AliasOpInterface"> {
   let cppNamespace = "::stow";
-  let description = [{ Which result may, or must, lie where an operand lies. }];
+  let description = [{
+    Which results and operands share storage, or may: `ir/Sharing.h` has the kinds. Liveness, placement,
+    ordering, the verifiers and the reports ask this and name no op.
+  }];
   let methods = [
-    InterfaceMethod<[{ Operand whose storage result `result` always shares without any code running
-      (a view), or none. }], "::std::optional<unsigned>", "getViewedOperand", (ins), [{}],
-      [{ return ::std::nullopt; }]>,
-    InterfaceMethod<[{ Operands that the result may overwrite when they die here; their stored bytes
-      must equal the result's. }], "::llvm::SmallVector<unsigned>", "getOverwritableOperands",
-      (ins "unsigned":$result), [{}], [{ return {}; }]>,
-    InterfaceMethod<[{ Operand that the result must overwrite (state updates), or none. }],
-      "::std::optional<unsigned>", "getUpdatedOperand", (ins "unsigned":$result), [{}],
-      [{ return ::std::nullopt; }]>,
+    InterfaceMethod<[{ Every way in which a result and an operand share storage or may. Where a
+      result has several, the one to prefer comes first. An operand is listed as overwritable only
+      if the op reads each of its elements before it writes the result's over it; whether it dies
+      and whether stored bytes are equal is for the caller to see. }],
+      "::stow::Sharings", "getSharings", (ins), [{}], [{ return {}; }]>,
     InterfaceMethod<[{ True when operand or result `position` (operands first) may have the type
       `part`, which has gaps because it lies inside a larger tensor, and the op still gives the same
       bits. Library calls may not: the host library has reference code only for such operands (some
       hundred times slower), or for matrix products code that works on the heap. }],
       "bool", "takesPart", (ins "unsigned":$position, "::mlir::RankedTensorType":$part), [{}],
       [{ return false; }]>,
+    InterfaceMethod<[{ Of a view: the type that one side of it, whose own type is `side`, has where
+      the other side lies as `part` in a larger tensor; none where the op runs then. }],
+      "::std::optional<::mlir::RankedTensorType>", "getViewOfPart",
+      (ins "::mlir::RankedTensorType":$side, "::mlir::RankedTensorType":$part), [{}],
+      [{ return ::std::nullopt; }]>,
   ];
+  let extraSharedClassDeclaration = [{
+    /// The operand whose bytes the first result is without any code running, or none.
+    ::std::optional<unsigned> getViewedOperand() {
+      return ::stow::viewedOperand($_op.getOperation());
+    }
+    /// The operand that `result` must overwrite because it is the new value of that state, or none.
+    ::std::optional<unsigned> getUpdatedOperand(unsigned result) {
+      for (const ::stow::Sharing &sharing : $_op.getSharings())
+        if (sharing.kind == ::stow::SharingKind::Update && sharing.result == result)
+          return sharing.operand;
+      return ::std::nullopt;
+    }
+    /// The operands that `result` may overwrite where they die, the one to prefer first.
+    ::llvm::SmallVector<unsigned> getOverwritableOperands(unsigned result) {
+      ::llvm::SmallVector<unsigned> operands;
+      for (const ::stow::Sharing &sharing : $_op.getSharings())
+        if (sharing.kind == ::stow::SharingKind::Overwrite && sharing.result == result)
+          operands.push_back(sharing.operand);
+      return operands;
+    }
+  }];
 }
 
 def Stow_LibraryInterface : OpInterface<"LibraryOpInterface"> {

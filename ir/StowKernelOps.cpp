@@ -48,19 +48,21 @@ LogicalResult MapOp::verify() {
   return success();
 }
 
-SmallVector<unsigned> MapOp::getOverwritableOperands(unsigned result) {
-  SmallVector<unsigned> operands;
-  for (OpOperand &operand : getOperation()->getOpOperands())
-    if (operand.get().getType() == getResult(result).getType())
-      operands.push_back(operand.getOperandNumber());
-  return operands;
-}
-
-std::optional<unsigned> MapOp::getUpdatedOperand(unsigned result) {
-  for (size_t i = 0; i + 1 < getUpdates().size(); i += 2)
-    if (getUpdates()[i] == static_cast<int64_t>(result))
-      return getUpdates()[i + 1];
-  return std::nullopt;
+/// What is no new state may overwrite any operand of its own type.
+Sharings MapOp::getSharings() {
+  Sharings sharings;
+  SmallVector<bool> isUpdated(getNumResults(), false);
+  for (size_t i = 0; i + 1 < getUpdates().size(); i += 2) {
+    sharings.push_back({SharingKind::Update, static_cast<unsigned>(getUpdates()[i]),
+                        static_cast<unsigned>(getUpdates()[i + 1])});
+    isUpdated[getUpdates()[i]] = true;
+  }
+  for (OpResult result : getOperation()->getResults())
+    for (OpOperand &operand : getOperation()->getOpOperands())
+      if (!isUpdated[result.getResultNumber()] && operand.get().getType() == result.getType())
+        sharings.push_back(
+            {SharingKind::Overwrite, result.getResultNumber(), operand.getOperandNumber()});
+  return sharings;
 }
 
 bool MapOp::takesPart(unsigned, RankedTensorType) { return true; }

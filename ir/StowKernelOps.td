@@ -6,8 +6,8 @@ include "ir/StowBase.td"
 
 def Stow_MapOp : Op<Stow_Dialect, "map",
     [IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">, Stow_CostInterface,
-     Stow_PrecisionInterface, Stow_Overwrites, RecursiveMemoryEffects,
-     DeclareOpInterfaceMethods<Stow_AliasInterface, ["getUpdatedOperand", "takesPart"]>,
+     Stow_PrecisionInterface, RecursiveMemoryEffects,
+     DeclareOpInterfaceMethods<Stow_AliasInterface, ["getSharings", "takesPart"]>,
      DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops"]>,
      DeclareOpInterfaceMethods<Stow_PurityInterface, ["isRecomputable"]>]> {
   let summary = "A fused elementwise kernel";

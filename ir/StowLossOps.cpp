@@ -57,7 +57,7 @@ LogicalResult CrossEntropyRowsGradOp::inferReturnTypes(MLIRContext *, std::optio
 bool CrossEntropyRowsGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }
-SmallVector<unsigned> CrossEntropyRowsGradOp::getOverwritableOperands(unsigned) { return {0}; }
+Sharings CrossEntropyRowsGradOp::getSharings() { return {{SharingKind::Overwrite, 0, 0}}; }
 LogicalResult CrossEntropyRowsGradOp::verify() {
   return success(succeeded(verifyRows(*this, getLogits(), {getTarget(), getLse(), getDrow()})) &&
                  succeeded(verifyClasses(*this)));

@@ -24,7 +24,7 @@ def Stow_CrossEntropyRowsOp : Stow_InferredOp<"cross_entropy_rows", [Stow_HasGra
   let hasVerifier = 1;
 }
 
-def Stow_CrossEntropyRowsGradOp : Stow_InferredOp<"cross_entropy_rows_grad", [Stow_Overwrites]> {
+def Stow_CrossEntropyRowsGradOp : Stow_InferredOp<"cross_entropy_rows_grad", [Stow_Shares]> {
   let summary = "Gradient of cross_entropy_rows";
   let description = [{
     `dlogits = (exp(logits - lse) * sum(t w) - t w) * drow` with t and w of cross_entropy_rows, 0

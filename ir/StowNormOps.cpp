@@ -46,7 +46,7 @@ bool BatchNormOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
 LogicalResult BatchNormOp::verify() {
   return verifyChannels(*this, getX(), {getScale(), getBias(), getMean(), getVariance()});
 }
-SmallVector<unsigned> BatchNormOp::getOverwritableOperands(unsigned) { return {0}; }
+Sharings BatchNormOp::getSharings() { return {{SharingKind::Overwrite, 0, 0}}; }
 PrecisionClass BatchNormOp::getPrecisionClass() { return PrecisionClass::Widest; }
 
 LogicalResult BatchNormTrainingOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
@@ -69,9 +69,7 @@ LogicalResult BatchNormGradOp::inferReturnTypes(MLIRContext *, std::optional<Loc
 bool BatchNormGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }
-SmallVector<unsigned> BatchNormGradOp::getOverwritableOperands(unsigned result) {
-  return result == 0 ? SmallVector<unsigned>{4} : SmallVector<unsigned>{};
-}
+Sharings BatchNormGradOp::getSharings() { return {{SharingKind::Overwrite, 0, 4}}; }
 double BatchNormGradOp::getFlops() { return 11.0 * getX().getType().getNumElements(); }
 PrecisionClass BatchNormGradOp::getPrecisionClass() { return PrecisionClass::Widest; }
 
@@ -174,9 +172,7 @@ LogicalResult LayerNormOp::verify() {
                            << vector.getType();
   return success();
 }
-SmallVector<unsigned> LayerNormOp::getOverwritableOperands(unsigned result) {
-  return result == 0 ? SmallVector<unsigned>{0} : SmallVector<unsigned>{};
-}
+Sharings LayerNormOp::getSharings() { return {{SharingKind::Overwrite, 0, 0}}; }
 double LayerNormOp::getFlops() { return 7.0 * getX().getType().getNumElements(); }
 
 LogicalResult LayerNormGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
@@ -187,7 +183,9 @@ LogicalResult LayerNormGradOp::inferReturnTypes(MLIRContext *, std::optional<Loc
 bool LayerNormGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }
-SmallVector<unsigned> LayerNormGradOp::getOverwritableOperands(unsigned) { return {0, 1}; }
+Sharings LayerNormGradOp::getSharings() {
+  return {{SharingKind::Overwrite, 0, 0}, {SharingKind::Overwrite, 0, 1}};
+}
 double LayerNormGradOp::getFlops() { return 11.0 * getX().getType().getNumElements(); }
 
 LogicalResult LayerNormScaleGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
@@ -255,8 +253,10 @@ LogicalResult PlaneNormalizeOp::verify() {
                            << numbers.getType();
   return success();
 }
-SmallVector<unsigned> PlaneNormalizeOp::getOverwritableOperands(unsigned) {
-  return getX().getType() == getY().getType() ? SmallVector<unsigned>{0} : SmallVector<unsigned>{};
+Sharings PlaneNormalizeOp::getSharings() {
+  if (getX().getType() != getY().getType())
+    return {};
+  return {{SharingKind::Overwrite, 0, 0}};
 }
 
 LogicalResult PlaneProductsOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
@@ -303,9 +303,7 @@ LogicalResult RmsNormOp::verify() {
                          << getScale().getType();
   return success();
 }
-SmallVector<unsigned> RmsNormOp::getOverwritableOperands(unsigned result) {
-  return result == 0 ? SmallVector<unsigned>{0} : SmallVector<unsigned>{};
-}
+Sharings RmsNormOp::getSharings() { return {{SharingKind::Overwrite, 0, 0}}; }
 double RmsNormOp::getFlops() { return 5.0 * getX().getType().getNumElements(); }
 
 LogicalResult RmsNormGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
@@ -316,7 +314,9 @@ LogicalResult RmsNormGradOp::inferReturnTypes(MLIRContext *, std::optional<Locat
 bool RmsNormGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }
-SmallVector<unsigned> RmsNormGradOp::getOverwritableOperands(unsigned) { return {0, 1}; }
+Sharings RmsNormGradOp::getSharings() {
+  return {{SharingKind::Overwrite, 0, 0}, {SharingKind::Overwrite, 0, 1}};
+}
 double RmsNormGradOp::getFlops() { return 8.0 * getX().getType().getNumElements(); }
 
 LogicalResult RmsNormScaleGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>,

@@ -7,7 +7,7 @@ include "ir/StowBase.td"
 include "ir/StowElementwiseOps.td"
 
 def Stow_BatchNormOp : Stow_LibraryOp<"batch_norm", "batch_norm_inference",
-    [InferTypeOpAdaptorWithIsCompatible, Stow_Overwrites, Stow_HasGradient]> {
+    [InferTypeOpAdaptorWithIsCompatible, Stow_Shares, Stow_HasGradient]> {
   let summary = "Batch normalization with running statistics";
   let description = [{
     `y = scale * (x - mean) / sqrt(variance + epsilon) + bias` per channel (dimension 1). In the model
@@ -47,7 +47,7 @@ def Stow_BatchNormTrainingOp : Stow_LibraryOp<"batch_norm_training", "batch_norm
 }
 
 def Stow_BatchNormGradOp : Stow_LibraryOp<"batch_norm_grad", "batch_norm_grad",
-    [InferTypeOpAdaptorWithIsCompatible, Stow_Overwrites, Stow_HasFlops]> {
+    [InferTypeOpAdaptorWithIsCompatible, Stow_Shares, Stow_HasFlops]> {
   let summary = "Gradient of batch_norm_training from saved statistics";
   let description = [{
     Returns the gradients of x, scale and bias; dx may overwrite dy.
@@ -110,7 +110,7 @@ def Stow_ChannelWindowSumOp : Stow_InferredOp<"channel_window_sum", [Stow_HasGra
 }
 
 def Stow_LayerNormOp : Stow_InferredOp<"layer_norm",
-    [Stow_HasGradient, Stow_Overwrites, Stow_HasFlops]> {
+    [Stow_HasGradient, Stow_Shares, Stow_HasFlops]> {
   let summary = "Layer normalization of the last dimension";
   let description = [{
     `y = scale * (x - mean) * rstd + bias` per row, a row being the last dimension: `mean` is the mean
@@ -129,7 +129,7 @@ def Stow_LayerNormOp : Stow_InferredOp<"layer_norm",
   let hasVerifier = 1;
 }
 
-def Stow_LayerNormGradOp : Stow_InferredOp<"layer_norm_grad", [Stow_Overwrites, Stow_HasFlops]> {
+def Stow_LayerNormGradOp : Stow_InferredOp<"layer_norm_grad", [Stow_Shares, Stow_HasFlops]> {
   let summary = "Gradient of layer_norm with respect to x";
   let description = [{
     With `n = (x - mean) * rstd` and `g = dy * scale`: `dx = rstd * (g - mean(g) - n * mean(g * n))`,
@@ -214,7 +214,7 @@ def Stow_PlaneProductsOp : Stow_InferredOp<"plane_products", [Stow_TakesParts, S
 //===-- Root mean squares ---------------------------------------------------------------------===//
 
 def Stow_RmsNormOp : Stow_InferredOp<"rms_norm",
-    [Stow_HasGradient, Stow_Overwrites, Stow_HasFlops]> {
+    [Stow_HasGradient, Stow_Shares, Stow_HasFlops]> {
   let summary = "Root-mean-square normalization of the last dimension";
   let description = [{
     `y = scale * x * rstd` per row, `rstd = 1 / sqrt(mean(x * x) + epsilon)`: layer normalization
@@ -230,7 +230,7 @@ def Stow_RmsNormOp : Stow_InferredOp<"rms_norm",
   let hasVerifier = 1;
 }
 
-def Stow_RmsNormGradOp : Stow_InferredOp<"rms_norm_grad", [Stow_Overwrites, Stow_HasFlops]> {
+def Stow_RmsNormGradOp : Stow_InferredOp<"rms_norm_grad", [Stow_Shares, Stow_HasFlops]> {
   let summary = "Gradient of rms_norm with respect to x";
   let description = [{
     With `n = x * rstd` and `g = dy * scale`: `dx = rstd * (g - n * mean(g * n))`, the mean over the

@@ -15,9 +15,18 @@ LogicalResult verifySameType(Operation *op, Value parameter, ValueRange others) 
   return success();
 }
 
+/// The parameter is operand and result 0; the further results are the new values of as many
+/// operands from `firstState` on.
+Sharings updatesOf(Operation *op, unsigned firstState) {
+  Sharings sharings = {{SharingKind::Update, 0, 0}};
+  for (unsigned result : llvm::seq(1u, op->getNumResults()))
+    sharings.push_back({SharingKind::Update, result, firstState + result - 1});
+  return sharings;
+}
+
 } // namespace
 
-std::optional<unsigned> SgdOp::getUpdatedOperand(unsigned result) { return result == 0 ? 0 : 3; }
+Sharings SgdOp::getSharings() { return updatesOf(*this, 3); }
 bool SgdOp::isRecomputable() { return false; }
 LogicalResult SgdOp::verify() {
   if (static_cast<bool>(getVelocity()) != static_cast<bool>(getNewVelocity())) // C1
@@ -30,9 +39,7 @@ LogicalResult SgdOp::verify() {
   return verifySameType(*this, getParameter(), others); // C2
 }
 
-std::optional<unsigned> AdamOp::getUpdatedOperand(unsigned result) {
-  return result == 0 ? 0 : result + 3;
-}
+Sharings AdamOp::getSharings() { return updatesOf(*this, 4); }
 bool AdamOp::isRecomputable() { return false; }
 LogicalResult AdamOp::verify() {
   if (static_cast<bool>(getLargestMoment()) != static_cast<bool>(getNewLargestMoment())) // C2
@@ -43,9 +50,7 @@ LogicalResult AdamOp::verify() {
                          getNewLargestMoment()}); // C1
 }
 
-std::optional<unsigned> RmspropOp::getUpdatedOperand(unsigned result) {
-  return result == 0 ? 0 : result + 2;
-}
+Sharings RmspropOp::getSharings() { return updatesOf(*this, 3); }
 bool RmspropOp::isRecomputable() { return false; }
 LogicalResult RmspropOp::verify() {
   size_t states = 1 + (getMomentum().isZero() ? 0 : 1) + (getCentered() ? 1 : 0);
@@ -58,23 +63,21 @@ LogicalResult RmspropOp::verify() {
   return verifySameType(*this, getParameter(), others); // C2
 }
 
-std::optional<unsigned> AdagradOp::getUpdatedOperand(unsigned result) {
-  return result == 0 ? 0 : 4;
-}
+Sharings AdagradOp::getSharings() { return updatesOf(*this, 4); }
 bool AdagradOp::isRecomputable() { return false; }
 LogicalResult AdagradOp::verify() {
   return verifySameType(*this, getParameter(),
                         {getGradient(), getSum(), getNewParameter(), getNewSum()}); // C1
 }
 
-std::optional<unsigned> LionOp::getUpdatedOperand(unsigned result) { return result == 0 ? 0 : 3; }
+Sharings LionOp::getSharings() { return updatesOf(*this, 3); }
 bool LionOp::isRecomputable() { return false; }
 LogicalResult LionOp::verify() {
   return verifySameType(*this, getParameter(),
                         {getGradient(), getVelocity(), getNewParameter(), getNewVelocity()}); // C1
 }
 
-std::optional<unsigned> MovingAverageOp::getUpdatedOperand(unsigned) { return 0; }
+Sharings MovingAverageOp::getSharings() { return {{SharingKind::Update, 0, 0}}; }
 bool MovingAverageOp::isRecomputable() { return false; }
 LogicalResult MovingAverageOp::verify() {
   if (!(getExponent() <= APFloat(0.0))) // C2
@@ -86,7 +89,7 @@ LogicalResult MovingAverageOp::verify() {
   return success();
 }
 
-std::optional<unsigned> AdafactorOp::getUpdatedOperand(unsigned) { return 0; }
+Sharings AdafactorOp::getSharings() { return {{SharingKind::Update, 0, 0}}; }
 bool AdafactorOp::isRecomputable() { return false; }
 LogicalResult AdafactorOp::verify() {
   for (Value squares : {getParameterSquares(), getUpdateSquares()})

@@ -53,6 +53,14 @@ template <typename Op> LogicalResult verifyAxis(Op op) {
   return success();
 }
 
+/// The result may overwrite any operand: a row is read whole before it is written.
+Sharings overwritesOfAll(Operation *op) {
+  Sharings sharings;
+  for (unsigned operand : llvm::seq(0u, op->getNumOperands()))
+    sharings.push_back({SharingKind::Overwrite, 0, operand});
+  return sharings;
+}
+
 } // namespace
 
 #define STOW_REDUCE(OpName)                                                                        \
@@ -86,9 +94,7 @@ STOW_REDUCE(ReduceSumSquaresOp)
   bool OpName::isCompatibleReturnTypes(TypeRange left, TypeRange right) {                          \
     return sameLogicalTypes(left, right);                                                          \
   }                                                                                                \
-  SmallVector<unsigned> OpName::getOverwritableOperands(unsigned) {                                \
-    return llvm::to_vector(llvm::seq<unsigned>(0, (*this)->getNumOperands()));                     \
-  }                                                                                                \
+  Sharings OpName::getSharings() { return overwritesOfAll(*this); }                                \
   LogicalResult OpName::verify() { return verifyAxis(*this); }
 
 STOW_SOFTMAX_LIKE(SoftmaxOp)

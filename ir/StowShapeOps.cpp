@@ -18,7 +18,32 @@ LogicalResult ConstantOp::inferReturnTypes(MLIRContext *, std::optional<Location
 }
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 
-std::optional<unsigned> ReshapeOp::getViewedOperand() { return 0; }
+Sharings ReshapeOp::getSharings() { return {{SharingKind::View, 0, 0}}; }
+
+/// Runs of the same bytes, the same distance apart. None where the runs end inside a dimension of
+/// the other shape, or the part is not row-major.
+std::optional<RankedTensorType> ReshapeOp::getViewOfPart(RankedTensorType side,
+                                                         RankedTensorType part) {
+  Layout layout = layoutOf(part);
+  side = withoutPitch(side);
+  if (!layout.pitch)
+    return side;
+  if (!llvm::is_sorted(layout.order) || !layoutOf(side).isRowMajor())
+    return std::nullopt;
+  int64_t run = 1, pitch = layout.pitch->extent;
+  for (int64_t dim = layout.pitch->dim; dim < part.getRank(); ++dim) {
+    run *= part.getDimSize(dim);
+    pitch *= dim > layout.pitch->dim ? part.getDimSize(dim) : 1;
+  }
+  int64_t inner = 1; // elements inside dimension `dim`
+  for (int64_t dim = side.getRank(); dim-- > 0 && inner < run; inner *= side.getDimSize(dim))
+    if (inner * side.getDimSize(dim) == run && pitch % inner == 0) {
+      Layout result;
+      result.pitch = Layout::Pitch{dim, pitch / inner};
+      return withLayout(side, result);
+    }
+  return std::nullopt;
+}
 OpFoldResult ReshapeOp::fold(FoldAdaptor) {
   if (getX().getType() == getY().getType())
     return getX();
@@ -69,19 +94,21 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
 }
 
 /// A view where each dimension of y has the stride it has in x; parts with gaps are copied.
-std::optional<unsigned> TransposeOp::getViewedOperand() {
+Sharings TransposeOp::getSharings() {
   Layout from = layoutOf(getX().getType()), to = layoutOf(getY().getType());
   for (const Layout &layout : {from, to})
     if (!layout.blocks.empty() || layout.groups > 1 || layout.pitch)
-      return std::nullopt;
+      return {};
   auto strides = [](const Layout &layout, ArrayRef<int64_t> shape) {
     return outerStrides(layout, Shape(shape.begin(), shape.end()));
   };
   auto x = strides(from, getX().getType().getShape()), y = strides(to, getY().getType().getShape());
   for (auto [dim, source] : llvm::enumerate(getPermutation()))
     if (getY().getType().getDimSize(dim) > 1 && y[dim] != x[source])
-      return std::nullopt;
-  return 0;
+      return {};
+  Sharing view = {SharingKind::View, 0, 0};
+  llvm::append_range(view.permutation, getPermutation());
+  return {view};
 }
 bool TransposeOp::takesPart(unsigned, RankedTensorType) { return !getViewedOperand(); }
 
@@ -121,6 +148,15 @@ bool ConcatOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }
 bool ConcatOp::takesPart(unsigned, RankedTensorType) { return true; }
+Sharings ConcatOp::getSharings() {
+  Sharings sharings;
+  SmallVector<int64_t, 0> starts(getY().getType().getRank(), 0);
+  for (auto [number, input] : llvm::enumerate(getInputs())) {
+    sharings.push_back({SharingKind::PartOfResult, 0, static_cast<unsigned>(number), starts});
+    starts[getAxis()] += tensor(input).getDimSize(getAxis());
+  }
+  return sharings;
+}
 SmallVector<int64_t> ConcatOp::getStartsOf(unsigned input) {
   SmallVector<int64_t> starts(getY().getType().getRank(), 0);
   for (Value before : getInputs().take_front(input))
@@ -160,8 +196,10 @@ bool SliceOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }
 bool SliceOp::takesPart(unsigned, RankedTensorType) { return true; }
-std::optional<unsigned> SliceOp::getViewedOperand() {
-  return (*this)->hasAttr(kInsideAttr) ? std::optional(0u) : std::nullopt;
+Sharings SliceOp::getSharings() {
+  Sharing part = {SharingKind::PartOfOperand, 0, 0};
+  llvm::append_range(part.starts, getStarts());
+  return {part};
 }
 
 LogicalResult PadOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,

@@ -18,7 +18,9 @@ def Stow_ConstantOp : Stow_Op<"constant", [ConstantLike, InferTypeOpAdaptor]> {
   let hasFolder = 1;
 }
 
-def Stow_ReshapeOp : Stow_Op<"reshape", [Stow_IsView, Stow_HasGradient]> {
+def Stow_ReshapeOp : Stow_Op<"reshape",
+    [Stow_HasGradient,
+     DeclareOpInterfaceMethods<Stow_AliasInterface, ["getSharings", "getViewOfPart"]>]> {
   let summary = "View storage under another shape";
   let description = [{
     C1: same element count and element type. Once layouts are assigned, operand and result describe
@@ -36,7 +38,7 @@ def Stow_ReshapeOp : Stow_Op<"reshape", [Stow_IsView, Stow_HasGradient]> {
 
 def Stow_TransposeOp : Stow_InferredOp<"transpose",
     [Stow_HasGradient,
-     DeclareOpInterfaceMethods<Stow_AliasInterface, ["getViewedOperand", "takesPart"]>]> {
+     DeclareOpInterfaceMethods<Stow_AliasInterface, ["getSharings", "takesPart"]>]> {
   let summary = "Permute dimensions";
   let description = [{
     Dimension i of y is dimension `permutation[i]` of x: a copy, or a view that never runs where the
@@ -66,7 +68,8 @@ def Stow_ReorderOp : Stow_LibraryOp<"reorder", "reorder"> {
 }
 
 def Stow_ConcatOp : Stow_InferredOp<"concat",
-    [Stow_HasGradient, Stow_TakesParts,
+    [Stow_HasGradient,
+     DeclareOpInterfaceMethods<Stow_AliasInterface, ["getSharings", "takesPart"]>,
      DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops", "getBytesMoved"]>]> {
   let summary = "Join tensors along a dimension";
   let description = [{
@@ -90,10 +93,10 @@ def Stow_ConcatOp : Stow_InferredOp<"concat",
 
 def Stow_SliceOp : Stow_InferredOp<"slice",
     [Stow_HasGradient,
-     DeclareOpInterfaceMethods<Stow_AliasInterface, ["getViewedOperand", "takesPart"]>]> {
+     DeclareOpInterfaceMethods<Stow_AliasInterface, ["getSharings", "takesPart"]>]> {
   let summary = "A box of a tensor";
   let description = [{
-    `y[i] = x[i + starts]` for a box of `sizes` elements: a copy, or with `stow.inside` (from
+    `y[i] = x[i + starts]` for a box of `sizes` elements: a copy, or where `stow.inside` lists y (from
     stow-place-inside) a view of x. C1: the box lies inside x.
     ```mlir
     %y = stow.slice %x {starts = array<i64: 0, 64>, sizes = array<i64: 8, 32>}

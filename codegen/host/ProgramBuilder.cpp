@@ -111,12 +111,13 @@ private:
   /// Rows of the smallest table that `value`, or a view of it, indexes; 0 when it indexes none.
   static int64_t indexedRows(Value value) {
     int64_t least = 0;
-    for (Operation *user : value.getUsers()) {
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
       int64_t rows = 0;
       if (auto embedding = dyn_cast<EmbeddingOp>(user))
         rows = embedding.getTable().getType().getDimSize(0);
-      else if (auto view = dyn_cast<ReshapeOp>(user))
-        rows = indexedRows(view.getY());
+      else if (viewedOperand(user) == use.getOperandNumber())
+        rows = indexedRows(user->getResult(0));
       if (rows > 0)
         least = least > 0 ? std::min(least, rows) : rows;
     }
@@ -133,8 +134,8 @@ private:
       } else if (auto rows = dyn_cast<NllRowsOp>(user)) {
         input.labelClasses = rows.getX().getType().getDimSize(1);
         input.ignoredLabel = static_cast<int64_t>(rows.getIgnoreIndex());
-      } else if (auto view = dyn_cast<ReshapeOp>(user)) {
-        noteLabels(view.getY(), input);
+      } else if (viewedOperand(user) == use.getOperandNumber()) {
+        noteLabels(user->getResult(0), input);
       }
     }
   }

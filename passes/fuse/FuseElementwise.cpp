@@ -12,6 +12,7 @@
 #include "passes/fuse/Passes.h"
 
 #include "ir/Stow.h"
+#include "passes/memory/Liveness.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -214,15 +215,10 @@ private:
   /// it: computed at the consumer it would read the new value.
   bool readsOverwrittenState(MapOp producer, MapOp consumer) const {
     return llvm::any_of(producer.getInputs(), [&](Value input) {
-      while (auto view = input.getDefiningOp<ReshapeOp>())
-        input = view.getX();
-      return isa<BlockArgument>(input) && llvm::any_of(input.getUses(), [&](OpOperand &use) {
-               auto alias = dyn_cast<AliasOpInterface>(use.getOwner());
-               if (!alias || !isBefore(producer, alias) || !isBefore(alias, consumer))
-                 return false;
-               return llvm::any_of(alias->getResults(), [&](OpResult result) {
-                 return alias.getUpdatedOperand(result.getResultNumber()) == use.getOperandNumber();
-               });
+      Value root = viewedValue(input);
+      return isa<BlockArgument>(root) && llvm::any_of(root.getUses(), [&](OpOperand &use) {
+               Operation *user = use.getOwner();
+               return isBefore(producer, user) && isBefore(user, consumer) && isUpdate(use);
              });
     });
   }
@@ -233,7 +229,7 @@ private:
     Bytes kept = 0;
     for (Value input : producer.getInputs()) {
       auto isLater = [&](Operation *user) { return isBefore(producer, user); };
-      if (!isa<BlockArgument>(input) && !isa<ReshapeOp>(input.getDefiningOp()) &&
+      if (!isa<BlockArgument>(input) && !viewedOperand(input.getDefiningOp()) &&
           llvm::none_of(input.getUsers(), isLater))
         kept += storedBytesOf(input.getType());
     }

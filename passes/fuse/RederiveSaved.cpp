@@ -50,9 +50,14 @@ ArrayRef<int64_t> shapeOf(Value value) {
 
 /// The operand whose bytes the op's result is; null when the op is no view.
 Value viewedOperandOf(Operation *op) {
-  auto alias = dyn_cast<AliasOpInterface>(op);
-  auto viewed = alias ? alias.getViewedOperand() : std::nullopt;
+  std::optional<unsigned> viewed = viewedOperand(op);
   return viewed ? op->getOperand(*viewed) : Value();
+}
+
+/// True when the reader's result keeps the bytes of what it reads here: a view, or a larger tensor
+/// that may have them inside.
+bool isKeptByResult(OpOperand &use) {
+  return viewedOperand(use.getOwner()) == use.getOperandNumber() || partOfResult(use);
 }
 
 /// Operations that the map's body takes for one element.
@@ -127,25 +132,18 @@ private:
 
   bool isOverwrittenBefore(Value argument, int64_t until) const {
     return llvm::any_of(argument.getUses(), [&](OpOperand &use) {
-      auto alias = dyn_cast<AliasOpInterface>(use.getOwner());
-      return alias && position.lookup(alias) < until &&
-             llvm::any_of(
-                 alias->getResults(),
-                 [&](OpResult result) {
-                   return alias.getUpdatedOperand(result.getResultNumber()) ==
-                          use.getOperandNumber();
-                 });
+      return position.lookup(use.getOwner()) < until && isUpdate(use);
     });
   }
 
-  /// The last reader in the backward of the value's bytes, maps included, through views and
-  /// concats, which keep what lies inside them.
+  /// The last reader in the backward of the value's bytes, maps included, through what keeps them.
   int64_t lastReader(Value value) const {
     int64_t last = -1;
-    for (Operation *user : value.getUsers()) {
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
       if (!isForward(user) || user->hasTrait<OpTrait::IsTerminator>())
         last = std::max(last, position.lookup(user));
-      else if (viewedOperandOf(user) == value || isa<ConcatOp>(user))
+      else if (isKeptByResult(use))
         last = std::max(last, lastReader(user->getResult(0)));
     }
     return last;
@@ -154,7 +152,8 @@ private:
   /// Fills the value's node from its users, whose results have theirs.
   void findReaders(Value value) {
     Node node;
-    for (Operation *user : value.getUsers()) {
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
       auto map = dyn_cast<MapOp>(user);
       const bool fits = map && shapeOf(value) == shapeOf(map.getResult(0));
       if (fits && !isForward(user)) {
@@ -166,7 +165,7 @@ private:
           demands.push_back({value, map});
       } else if (!isForward(user) || user->hasTrait<OpTrait::IsTerminator>()) {
         node.readUntil = std::max(node.readUntil, position.lookup(user));
-      } else if (viewedOperandOf(user) == value || isa<ConcatOp>(user)) {
+      } else if (isKeptByResult(use)) {
         node.readUntil = std::max(node.readUntil, lastReader(user->getResult(0)));
       }
       // What it is read for by clones.

@@ -160,11 +160,10 @@ private:
     auto result = dyn_cast<OpResult>(value);
     if (!result)
       return std::nullopt;
-    auto alias = dyn_cast<AliasOpInterface>(result.getOwner());
-    if (alias && alias.getViewedOperand())
-      return AliasKind::View;
-    if (sharedOperand(result))
-      return AliasKind::InPlace;
+    if (std::optional<Sharing> sharing = sharingOf(result))
+      return sharing->kind == SharingKind::Overwrite || sharing->kind == SharingKind::Update
+                 ? AliasKind::InPlace
+                 : AliasKind::View;
     return liveness.isWhole(value) ? std::nullopt : std::optional(AliasKind::Part);
   }
 

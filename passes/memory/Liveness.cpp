@@ -9,37 +9,25 @@ namespace stow {
 bool launchesNothing(Operation *op) {
   if (op->hasTrait<OpTrait::IsTerminator>() || isa<ConstantOp>(op))
     return true;
-  if (auto concat = dyn_cast<ConcatOp>(op))
-    return llvm::all_of(llvm::seq<unsigned>(0, op->getNumOperands()),
-                        [&](unsigned input) { return concat.isInside(input); });
-  auto alias = dyn_cast<AliasOpInterface>(op);
-  return alias && alias.getViewedOperand();
+  unsigned views = 0, placed = 0; // results that are there, operands that lie in a result
+  for (const Sharing &sharing : sharingsOf(op)) {
+    if (sharing.kind == SharingKind::PartOfResult)
+      placed += isTaken(op, sharing);
+    else if (sharing.kind == SharingKind::View || sharing.kind == SharingKind::PartOfOperand)
+      views += isTaken(op, sharing);
+  }
+  return (views > 0 && views == op->getNumResults()) ||
+         (placed > 0 && placed == op->getNumOperands());
 }
 
 Value viewedValue(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    auto alias = dyn_cast<AliasOpInterface>(op);
-    auto viewed = alias ? alias.getViewedOperand() : std::nullopt;
+    std::optional<unsigned> viewed = viewedOperand(op);
     if (!viewed)
       break;
     value = op->getOperand(*viewed);
   }
   return value;
-}
-
-std::optional<unsigned> sharedOperand(OpResult result) {
-  Operation *op = result.getOwner();
-  if (auto alias = dyn_cast<AliasOpInterface>(op)) {
-    if (auto viewed = alias.getViewedOperand())
-      return viewed;
-    if (auto updated = alias.getUpdatedOperand(result.getResultNumber()))
-      return updated;
-  }
-  if (auto pairs = op->getAttrOfType<DenseI64ArrayAttr>(kInPlaceAttr))
-    for (int64_t i = 0; i + 1 < pairs.size(); i += 2)
-      if (pairs[i] == static_cast<int64_t>(result.getResultNumber()))
-        return pairs[i + 1];
-  return std::nullopt;
 }
 
 llvm::DenseMap<Value, Bytes> arenaOffsets(func::FuncOp graph) {
@@ -50,14 +38,19 @@ llvm::DenseMap<Value, Bytes> arenaOffsets(func::FuncOp graph) {
   for (Operation &op : graph.getBody().front()) {
     auto given = op.getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr);
     for (OpResult result : op.getResults()) {
-      if (given)
+      if (given) {
         offsets[result] = given[result.getResultNumber()];
-      else if (auto concat = dyn_cast<ConcatOp>(op))
-        offsets[result] = offsets.lookup(concat.getInputs().front());
-      else if (auto operand = sharedOperand(result))
-        offsets[result] = offsets.lookup(op.getOperand(*operand));
-      if (auto slice = dyn_cast<SliceOp>(op); slice && !given)
-        offsets[result] += offsetInside(slice.getX().getType(), slice.getStarts());
+        continue;
+      }
+      for (const Sharing &sharing : sharingsOf(&op)) {
+        if (sharing.result != result.getResultNumber() || !isTaken(&op, sharing))
+          continue;
+        const Bytes offset = sharing.offsetIn(&op),
+                    operand = offsets.lookup(op.getOperand(sharing.operand));
+        offsets[result] =
+            sharing.kind == SharingKind::PartOfResult ? operand - offset : operand + offset;
+        break;
+      }
     }
   }
   return offsets;
@@ -104,8 +97,7 @@ Liveness::Liveness(func::FuncOp graph) {
       continue;
     for (OpResult result : op.getResults())
       define(result, number == numbers.end() ? 0 : number->second);
-    if (auto concat = dyn_cast<ConcatOp>(op))
-      join(concat);
+    join(op);
   }
   dropMerged();
 }
@@ -136,27 +128,26 @@ void Liveness::create(Value value, int64_t begin, int64_t end) {
 
 void Liveness::define(OpResult result, int64_t begin) {
   Operation *op = result.getOwner();
-  if (auto operand = sharedOperand(result)) {
-    Place place = places.lookup(op->getOperand(*operand));
-    if (auto slice = dyn_cast<SliceOp>(op))
-      place.offset += offsetInside(slice.getX().getType(), slice.getStarts());
+  if (std::optional<Sharing> sharing = sharingOf(result)) {
+    Place place = places.lookup(op->getOperand(sharing->operand));
+    place.offset += sharing->offsetIn(op);
     places[result] = place;
     all[place.storage].values.push_back(result);
     return;
   }
-  if (launchesNothing(op)) // a concat: its life is that of its inputs, which `join` adds
+  if (launchesNothing(op)) // its life is that of the parts that `join` adds
     create(result, commands, 0);
   else
     create(result, begin, begin + 1);
 }
 
-/// The inputs inside `concat` share its result's storage.
-void Liveness::join(ConcatOp concat) {
-  for (auto [number, input] : llvm::enumerate(concat.getInputs())) {
-    if (!concat.isInside(number))
+/// The operands that are placed inside a result share its storage.
+void Liveness::join(Operation &op) {
+  for (const Sharing &sharing : sharingsOf(&op)) {
+    if (sharing.kind != SharingKind::PartOfResult || !isTaken(&op, sharing))
       continue;
-    Place whole = places.lookup(concat.getY()), part = places.lookup(input);
-    Bytes offset = whole.offset + offsetInside(concat.getY().getType(), concat.getStartsOf(number));
+    Place whole = places.lookup(sharing.wholeIn(&op)), part = places.lookup(sharing.partIn(&op));
+    Bytes offset = whole.offset + sharing.offsetIn(&op);
     if (whole.storage != part.storage)
       merge(whole.storage, part.storage, offset - part.offset);
   }
@@ -240,12 +231,11 @@ Bytes shareInPlace(func::FuncOp graph) {
   // Marks only join a dying storage with a new one, so these ends stay right along the way.
   graph.walk([](Operation *op) { op->removeAttr(kInPlaceAttr); });
   Liveness liveness(graph);
-  llvm::DenseSet<Value> inside; // has its place in a concat's result
-  graph.walk([&](ConcatOp concat) {
-    for (auto [number, input] : llvm::enumerate(concat.getInputs()))
-      if (concat.isInside(number))
-        inside.insert(viewedValue(input)); // the part itself, under whatever shape it is joined
-  });
+  llvm::DenseSet<Value> inside; // has its place in a larger result
+  for (Operation &op : graph.getBody().front())
+    for (const Sharing &part : partsOf(&op))
+      if (part.kind == SharingKind::PartOfResult && isTaken(&op, part))
+        inside.insert(viewedValue(part.partIn(&op))); // itself, under whatever shape it is joined
   llvm::DenseMap<Value, int64_t> end;
   for (const Storage &storage : liveness.storages())
     for (Value value : storage.values)
@@ -265,7 +255,7 @@ Bytes shareInPlace(func::FuncOp graph) {
     SmallVector<int64_t> pairs;
     SmallVector<StorageId> taken;
     for (OpResult result : op.getResults()) {
-      if (sharedOperand(result) || inside.contains(result))
+      if (sharingOf(result) || inside.contains(result))
         continue;
       for (unsigned candidate : alias.getOverwritableOperands(result.getResultNumber())) {
         Value value = op.getOperand(candidate);

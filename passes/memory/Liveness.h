@@ -71,7 +71,7 @@ private:
   void numberCommands(mlir::Block &block);
   void create(mlir::Value value, int64_t begin, int64_t end);
   void define(mlir::OpResult result, int64_t begin);
-  void join(ConcatOp concat);
+  void join(mlir::Operation &op);
   void merge(StorageId kept, StorageId gone, Bytes offset);
   void dropMerged();
 
@@ -82,15 +82,12 @@ private:
   int64_t commands = 0;
 };
 
-/// True for ops that take no time and no memory: views, constants, the terminator, a concat that
-/// finds all its inputs in place.
+/// True for ops that take no time and no memory: views, constants, the terminator, and ops all of
+/// whose parts are placed.
 bool launchesNothing(mlir::Operation *op);
 
 /// The value whose bytes `value` is: itself, or what a chain of views looks at.
 mlir::Value viewedValue(mlir::Value value);
-
-/// The operand whose storage `result` shares: a view, an in-place mark or a state update.
-std::optional<unsigned> sharedOperand(mlir::OpResult result);
 
 /// Arena offset of every value of a placed graph, views included.
 llvm::DenseMap<mlir::Value, Bytes> arenaOffsets(mlir::func::FuncOp graph);
@@ -101,19 +98,15 @@ llvm::StringRef kindOfArgument(mlir::func::FuncOp graph, unsigned argument);
 /// True for the kinds that persist between steps: parameter, statistic, optimizer.
 bool isStateKind(llvm::StringRef kind);
 
-/// Places inputs inside the concats that read them, and reads slices where they lie (stow.inside),
-/// each where the sum of live bytes does not rise above its peak for it; undoes what an earlier
-/// call did first. Returns the bytes that are stored and copied no more. The method is in
-/// PlaceInside.cpp.
+/// Places parts inside their wholes (stow.inside): operands of concats are produced in the result,
+/// slices are read where they lie, each where the sum of live bytes does not rise above its peak
+/// for it; undoes what an earlier call did first. Returns the bytes that are stored and copied no
+/// more. The method is in PlaceInside.cpp.
 Bytes placeInside(mlir::func::FuncOp graph);
 
 /// False where no order of the ops of a graph, in which nothing is placed yet, lets placeInside
-/// produce the input inside the concat.
-bool mayLieInside(ConcatOp concat, unsigned number);
-
-/// False where no order of the ops of a graph, in which nothing is placed yet, lets placeInside
-/// make the slice a view.
-bool mayBeView(SliceOp slice);
+/// place `part` of `op`.
+bool mayBePlaced(mlir::Operation *op, const Sharing &part);
 
 /// Marks results that overwrite a dying operand (stow.in_place), in program order. Greedy: an
 /// operand that dies here and that the op allows. Returns the bytes of the results placed so.

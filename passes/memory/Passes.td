@@ -61,7 +61,7 @@ def PlaceInsidePass : Pass<"stow-place-inside", "::mlir::ModuleOp"> {
     with everything copied and shared in place; marks of an earlier run are dropped first.
 
     Requires: the ordered form; order, recomputation and layouts final.
-    Ensures: `stow.inside` on concats lists the inputs that need no copy, and stands on slices that
+    Ensures: `stow.inside` lists the inputs of concats that need no copy and the results of slices that
     are views; types say how the parts lie; live bytes have no higher peak than before.
 
     ```mlir

@@ -1,8 +1,8 @@
-// Concat by construction and slices as views.
+// Parts inside their wholes: concat by construction and slices as views.
 //
 // A concat's inputs, the concat itself and what is sliced from it are one storage once they are
 // placed; which of them are is decided one by one on a profile of live bytes over the commands of
-// the order at hand, O(commands) each:
+// the order at hand, O(commands) each. Which op has which parts, AliasOpInterface says.
 //
 //   copied   bytes |      [ y      ]        placed         |  [ y          ]
 //                  |  [ a     ]                            |  | a     |
@@ -28,12 +28,6 @@ constexpr Bytes kLibraryAlignment = 64; ///< what library calls get from packing
 
 RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-RankedTensorType withoutPitch(RankedTensorType type) {
-  Layout layout = layoutOf(type);
-  layout.pitch.reset();
-  return withLayout(type, layout);
-}
-
 /// Undoes all placement.
 void reset(func::FuncOp graph) {
   for (Operation &op : graph.getBody().front()) {
@@ -43,30 +37,6 @@ void reset(func::FuncOp graph) {
       if (layoutOf(result.getType()).pitch)
         result.setType(withoutPitch(tensorType(result)));
   }
-}
-
-/// What a view of a part under another shape is: runs of the same bytes, the same distance apart.
-/// None where the runs end inside a dimension of the new shape, or the part is not row-major.
-std::optional<RankedTensorType> reshapedPart(RankedTensorType part, RankedTensorType to) {
-  Layout layout = layoutOf(part);
-  to = withoutPitch(to);
-  if (!layout.pitch)
-    return to;
-  if (!llvm::is_sorted(layout.order) || !layoutOf(to).isRowMajor())
-    return std::nullopt;
-  int64_t run = 1, pitch = layout.pitch->extent;
-  for (int64_t dim = layout.pitch->dim; dim < part.getRank(); ++dim) {
-    run *= part.getDimSize(dim);
-    pitch *= dim > layout.pitch->dim ? part.getDimSize(dim) : 1;
-  }
-  int64_t inner = 1; // elements inside dimension `dim`
-  for (int64_t dim = to.getRank(); dim-- > 0 && inner < run; inner *= to.getDimSize(dim))
-    if (inner * to.getDimSize(dim) == run && pitch % inner == 0) {
-      Layout result;
-      result.pitch = Layout::Pitch{dim, pitch / inner};
-      return withLayout(to, result);
-    }
-  return std::nullopt;
 }
 
 /// True when the op may have `value` at `position` as a part of type `type`, `offset` bytes behind
@@ -82,10 +52,8 @@ bool takes(Operation *op, unsigned position, RankedTensorType type, Bytes offset
 
 bool allTake(Value value, RankedTensorType type, Bytes offset) {
   return llvm::all_of(value.getUses(), [&](OpOperand &use) {
-    if (auto reshape = dyn_cast<ReshapeOp>(use.getOwner())) {
-      auto viewed = reshapedPart(type, reshape.getY().getType());
-      return viewed && allTake(reshape.getY(), *viewed, offset);
-    }
+    if (auto view = viewOfPart(use, type))
+      return allTake(view->first, view->second, offset);
     return takes(use.getOwner(), use.getOperandNumber(), type, offset);
   });
 }
@@ -93,13 +61,13 @@ bool allTake(Value value, RankedTensorType type, Bytes offset) {
 /// True when an op writes new state over the argument that `value` is or looks at.
 bool isUpdated(Value value) {
   Value root = viewedValue(value);
-  return isa<BlockArgument>(root) && llvm::any_of(root.getUses(), [](OpOperand &use) {
-           auto alias = dyn_cast<AliasOpInterface>(use.getOwner());
-           return alias && llvm::any_of(alias->getResults(), [&](OpResult result) {
-                    return alias.getUpdatedOperand(result.getResultNumber()) ==
-                           use.getOperandNumber();
-                  });
-         });
+  return isa<BlockArgument>(root) && llvm::any_of(root.getUses(), isUpdate);
+}
+
+/// True for the new value of state, which lies where the old one does.
+bool isNewState(OpResult result) {
+  auto alias = dyn_cast<AliasOpInterface>(result.getOwner());
+  return alias && alias.getUpdatedOperand(result.getResultNumber());
 }
 
 /// True when the op may have `value` at `position` as a part somewhere in a storage, whichever
@@ -115,9 +83,9 @@ bool mayTake(Operation *op, unsigned position, RankedTensorType type) {
 /// alone.
 bool anyMayTake(Value value, RankedTensorType type) {
   return llvm::any_of(value.getUses(), [&](OpOperand &use) {
-    auto reshape = dyn_cast<ReshapeOp>(use.getOwner());
-    return reshape ? anyMayTake(reshape.getY(), type)
-                   : mayTake(use.getOwner(), use.getOperandNumber(), type);
+    auto view = viewOfPart(use, withoutPitch(tensorType(use.get())));
+    return view ? anyMayTake(view->first, type)
+                : mayTake(use.getOwner(), use.getOperandNumber(), type);
   });
 }
 
@@ -240,118 +208,121 @@ public:
 
   Bytes run() {
     for (Operation &op : llvm::reverse(block))
-      if (auto concat = dyn_cast<ConcatOp>(op))
-        placeInputs(concat);
-    llvm::MapVector<Value, SmallVector<SliceOp>> slices;
-    for (auto slice : block.getOps<SliceOp>())
-      slices[slice.getX()].push_back(slice);
+      placeOperands(op);
+    llvm::MapVector<Value, SmallVector<Slice>> slices;
+    for (Operation &op : block)
+      for (Sharing &part : partsOf(&op))
+        if (part.kind == SharingKind::PartOfOperand)
+          slices[part.wholeIn(&op)].push_back({&op, std::move(part)});
     for (auto &[source, views] : slices)
       viewSlices(source, views);
     return bytes;
   }
 
 private:
-  /// Where the first element of `value` lies in the storage of the outermost concat.
+  /// A result that may be read where it lies in an operand.
+  struct Slice {
+    Operation *op;
+    Sharing part;
+    Value value() const { return part.partIn(op); }
+  };
+
+  /// Where the first element of `value` lies in the storage of the outermost whole.
   Bytes offsetOf(Value value) const { return offsets.lookup(value); }
 
   /// Gives a part and what views it under other shapes their types and offsets.
   void place(Value part, RankedTensorType type, Bytes offset) {
     part.setType(type);
     offsets[part] = offset;
-    for (Operation *user : part.getUsers())
-      if (auto reshape = dyn_cast<ReshapeOp>(user))
-        place(reshape.getY(), *reshapedPart(type, reshape.getY().getType()), offset);
+    for (OpOperand &use : part.getUses())
+      if (auto view = viewOfPart(use, type))
+        place(view->first, view->second, offset);
   }
 
-  /// The op result that input `number` is, or looks at under another shape, and its type as a part;
-  /// none where it must stay outside.
-  std::optional<std::pair<OpResult, RankedTensorType>> partOf(ConcatOp concat, unsigned number,
-                                                              RankedTensorType type, Bytes offset) {
-    Value input = concat.getInputs()[number];
+  /// The op result that `input` is, or looks at under another shape, and its type as a part where
+  /// that of `input` is `type`; none where it must stay outside.
+  std::optional<std::pair<OpResult, RankedTensorType>> partOf(Value input, RankedTensorType type,
+                                                              Bytes offset) {
     if (withoutPitch(type) != withoutPitch(tensorType(input)))
       return std::nullopt;
-    while (auto reshape = input.getDefiningOp<ReshapeOp>()) {
-      input = reshape.getX();
-      auto viewed = reshapedPart(type, tensorType(input));
-      if (!viewed)
-        return std::nullopt;
-      type = *viewed;
-    }
+    while (auto viewed = viewedAsPart(input, type))
+      std::tie(input, type) = *viewed;
     auto result = dyn_cast<OpResult>(input);
     if (!result || placed.contains(result) || launchesNothing(result.getOwner()))
       return std::nullopt;
     Operation *producer = result.getOwner();
-    auto alias = dyn_cast<AliasOpInterface>(producer);
-    if ((alias && alias.getUpdatedOperand(result.getResultNumber())) ||
+    if (isNewState(result) ||
         !takes(producer, producer->getNumOperands() + result.getResultNumber(), type, offset) ||
         !allTake(result, type, offset))
       return std::nullopt;
     return std::pair(result, type);
   }
 
-  /// An input that may lie inside.
+  /// An operand that may lie inside a result.
   struct Candidate {
-    unsigned number;
+    Sharing part;
     OpResult value;
     RankedTensorType type;
     Bytes offset;
   };
 
-  void placeInputs(ConcatOp concat) {
+  void placeOperands(Operation &op) {
     SmallVector<Candidate> candidates;
-    Type whole = concat.getY().getType();
-    for (auto [number, input] : llvm::enumerate(concat.getInputs())) {
-      auto type = typeInside(whole, tensorType(input));
-      Bytes offset = offsetOf(concat.getY()) + offsetInside(whole, concat.getStartsOf(number));
-      auto part = type ? partOf(concat, number, *type, offset) : std::nullopt;
+    Value whole;
+    for (Sharing &sharing : partsOf(&op)) {
+      if (sharing.kind != SharingKind::PartOfResult)
+        continue;
+      whole = sharing.wholeIn(&op);
+      Value input = sharing.partIn(&op);
+      auto type = typeInside(whole.getType(), tensorType(input));
+      Bytes offset = offsetOf(whole) + sharing.offsetIn(&op);
+      auto part = type ? partOf(input, *type, offset) : std::nullopt;
       if (part &&
           llvm::none_of(candidates, [&](const Candidate &c) { return c.value == part->first; }))
-        candidates.push_back({static_cast<unsigned>(number), part->first, part->second, offset});
+        candidates.push_back({std::move(sharing), part->first, part->second, offset});
     }
     auto valueOf = [](const Candidate &candidate) -> Value { return candidate.value; };
-    while (!candidates.empty() &&
-           !profile.join(concat.getY(), llvm::map_to_vector(candidates, valueOf)))
+    while (!candidates.empty() && !profile.join(whole, llvm::map_to_vector(candidates, valueOf)))
       candidates.erase(llvm::min_element(candidates, [&](const Candidate &a, const Candidate &b) {
         return profile.beginOf(a.value) < profile.beginOf(b.value);
       }));
-    if (candidates.empty())
-      return;
-    SmallVector<int64_t> inside;
     for (const Candidate &candidate : candidates) {
-      inside.push_back(candidate.number);
+      takePart(&op, candidate.part);
       bytes += storedBytesOf(candidate.value.getType());
       placed.insert(candidate.value);
       place(candidate.value, candidate.type, candidate.offset);
     }
-    concat->setAttr(kInsideAttr, DenseI64ArrayAttr::get(concat.getContext(), inside));
   }
 
   /// Makes the slices of `source` views, without those read last where they would hold the source
   /// through the peak.
-  void viewSlices(Value source, SmallVector<SliceOp> slices) {
+  void viewSlices(Value source, SmallVector<Slice> slices) {
     if (isUpdated(source))
       return; // a copy keeps the old value for readers behind the update
-    llvm::erase_if(slices, [&](SliceOp slice) {
-      auto type = typeInside(source.getType(), slice.getY().getType());
-      Bytes offset = offsetOf(source) + offsetInside(source.getType(), slice.getStarts());
-      return !type || placed.contains(slice.getY()) || !allTake(slice.getY(), *type, offset);
+    auto offsetIn = [&](const Slice &slice) {
+      return offsetOf(source) + slice.part.offsetIn(slice.op);
+    };
+    llvm::erase_if(slices, [&](const Slice &slice) {
+      auto type = typeInside(source.getType(), tensorType(slice.value()));
+      return !type || placed.contains(slice.value()) ||
+             !allTake(slice.value(), *type, offsetIn(slice));
     });
-    auto valueOf = [](SliceOp slice) -> Value { return slice.getY(); };
+    auto valueOf = [](const Slice &slice) { return slice.value(); };
     while (!slices.empty() && !profile.join(source, llvm::map_to_vector(slices, valueOf)))
-      slices.erase(llvm::max_element(slices, [&](SliceOp a, SliceOp b) {
-        return profile.endOf(a.getY()) < profile.endOf(b.getY());
+      slices.erase(llvm::max_element(slices, [&](const Slice &a, const Slice &b) {
+        return profile.endOf(a.value()) < profile.endOf(b.value());
       }));
-    for (SliceOp slice : slices) {
-      bytes += storedBytesOf(slice.getY().getType());
-      place(slice.getY(), *typeInside(source.getType(), slice.getY().getType()),
-            offsetOf(source) + offsetInside(source.getType(), slice.getStarts()));
-      slice->setAttr(kInsideAttr, UnitAttr::get(slice.getContext()));
+    for (const Slice &slice : slices) {
+      bytes += storedBytesOf(slice.value().getType());
+      place(slice.value(), *typeInside(source.getType(), tensorType(slice.value())),
+            offsetIn(slice));
+      takePart(slice.op, slice.part);
     }
   }
 
   Block &block;
   Profile profile;
-  llvm::DenseSet<Value> placed;         ///< inputs that lie inside a concat
+  llvm::DenseSet<Value> placed;         ///< what lies inside a result
   llvm::DenseMap<Value, Bytes> offsets; ///< of parts, in bytes; 0 for all others
   Bytes bytes = 0;
 };
@@ -367,25 +338,22 @@ struct PlaceInsidePass : impl::PlaceInsidePassBase<PlaceInsidePass> {
 
 } // namespace
 
-bool mayLieInside(ConcatOp concat, unsigned number) {
-  Value input = concat.getInputs()[number];
-  auto type = typeInside(concat.getY().getType(), tensorType(input));
-  if (!type || withoutPitch(*type) != tensorType(input))
+bool mayBePlaced(Operation *op, const Sharing &part) {
+  Value whole = part.wholeIn(op), value = part.partIn(op);
+  auto type = typeInside(whole.getType(), tensorType(value));
+  if (!type)
     return false;
-  while (auto reshape = input.getDefiningOp<ReshapeOp>())
-    input = reshape.getX();
-  auto result = dyn_cast<OpResult>(input);
-  if (!result || launchesNothing(result.getOwner()))
+  if (part.kind == SharingKind::PartOfOperand)
+    return !isUpdated(whole) && anyMayTake(value, *type);
+  if (withoutPitch(*type) != tensorType(value))
+    return false;
+  while (auto viewed = viewedAsPart(value, withoutPitch(tensorType(value))))
+    value = viewed->first;
+  auto result = dyn_cast<OpResult>(value);
+  if (!result || launchesNothing(result.getOwner()) || isNewState(result))
     return false;
   Operation *producer = result.getOwner();
-  auto alias = dyn_cast<AliasOpInterface>(producer);
-  return !(alias && alias.getUpdatedOperand(result.getResultNumber())) &&
-         mayTake(producer, producer->getNumOperands() + result.getResultNumber(), *type);
-}
-
-bool mayBeView(SliceOp slice) {
-  auto type = typeInside(slice.getX().getType(), slice.getY().getType());
-  return type && !isUpdated(slice.getX()) && anyMayTake(slice.getY(), *type);
+  return mayTake(producer, producer->getNumOperands() + result.getResultNumber(), *type);
 }
 
 Bytes placeInside(func::FuncOp graph) {

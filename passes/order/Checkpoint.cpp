@@ -112,12 +112,7 @@ bool readsOverwrittenState(Operation *op, Operation *place) {
   return llvm::any_of(op->getOperands(), [&](Value operand) {
     Value root = viewedValue(operand);
     return isa<BlockArgument>(root) && llvm::any_of(root.getUses(), [&](OpOperand &use) {
-             auto alias = dyn_cast<AliasOpInterface>(use.getOwner());
-             return alias && alias->isBeforeInBlock(place) &&
-                    llvm::any_of(alias->getResults(), [&](OpResult result) {
-                      return alias.getUpdatedOperand(result.getResultNumber()) ==
-                             use.getOperandNumber();
-                    });
+             return use.getOwner()->isBeforeInBlock(place) && isUpdate(use);
            });
   });
 }

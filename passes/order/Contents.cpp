@@ -111,11 +111,9 @@ int64_t wholeRows(RankedTensorType type, ArrayRef<int64_t> sizes) {
   return rows;
 }
 
-/// The same for the inputs of a concat.
-int64_t rowsBefore(RankedTensorType type, int64_t axis) {
-  SmallVector<int64_t> sizes(type.getShape());
-  sizes[axis] = -1;
-  return wholeRows(type, sizes);
+/// The same for a part of `op`.
+int64_t wholeRows(Operation *op, const Sharing &part) {
+  return wholeRows(tensorType(part.wholeIn(op)), tensorType(part.partIn(op)).getShape());
 }
 
 /// Bytes of all elements, without padding.
@@ -159,14 +157,14 @@ private:
   std::vector<int64_t> rowsOf; ///< of the class, at its root
 };
 
-/// True when `value` is read by concats alone, inside each of which it may lie: its bytes are
-/// copied by itself, or by the concat.
+/// True when all readers of `value` join it with others in a result inside of which it may lie: its
+/// bytes are copied by itself, or by the reader.
 bool isOnlyJoined(Value value) {
   return !value.use_empty() && llvm::all_of(value.getUses(), [](OpOperand &use) {
-    if (auto reshape = dyn_cast<ReshapeOp>(use.getOwner()))
-      return isOnlyJoined(reshape.getY());
-    auto concat = dyn_cast<ConcatOp>(use.getOwner());
-    return concat && mayLieInside(concat, use.getOperandNumber());
+    if (auto view = viewOfPart(use, withoutPitch(tensorType(use.get()))))
+      return isOnlyJoined(view->first);
+    std::optional<Sharing> part = partOfResult(use);
+    return part && mayBePlaced(use.getOwner(), *part);
   });
 }
 
@@ -181,8 +179,8 @@ Contents::Contents(func::FuncOp graph, const CostModel &costs) : graph(graph), c
     roots[id].isPinned = isStateKind(kindOfArgument(graph, argument.getArgNumber()));
     contents[argument] = {{id, 0, roots[id].size}};
   }
-  for (auto concat : graph.getBody().front().getOps<ConcatOp>())
-    findCopies(concat);
+  for (Operation &op : graph.getBody().front())
+    findCopies(op);
   for (Operation &op : graph.getBody().front().without_terminator())
     define(op);
 }
@@ -194,20 +192,15 @@ void Contents::findRows() {
   for (Operation &op : graph.getBody().front().without_terminator()) {
     for (Value result : op.getResults())
       classes.add(result, 0);
-    auto alias = dyn_cast<AliasOpInterface>(&op);
-    if (auto viewed = alias ? alias.getViewedOperand() : std::nullopt)
-      classes.join(op.getOperand(*viewed), op.getResult(0), 0);
-    if (auto slice = dyn_cast<SliceOp>(op))
-      classes.join(slice.getX(), slice.getY(),
-                   wholeRows(tensorType(slice.getX()), slice.getSizes()));
-    if (auto concat = dyn_cast<ConcatOp>(op))
-      for (Value input : concat.getInputs())
-        classes.join(concat.getY(), input, rowsBefore(tensorType(concat.getY()), concat.getAxis()));
-    for (OpResult result : op.getResults())
-      if (alias && !alias.getUpdatedOperand(result.getResultNumber()))
-        for (unsigned operand : alias.getOverwritableOperands(result.getResultNumber()))
-          if (storedBytesOf(op.getOperand(operand).getType()) == storedBytesOf(result.getType()))
-            classes.join(op.getOperand(operand), result, 0);
+    for (const Sharing &sharing : sharingsOf(&op)) {
+      Value whole = sharing.wholeIn(&op), part = sharing.partIn(&op);
+      if (sharing.isPart())
+        classes.join(whole, part, wholeRows(&op, sharing));
+      else if (sharing.kind == SharingKind::View ||
+               (sharing.kind == SharingKind::Overwrite &&
+                storedBytesOf(whole.getType()) == storedBytesOf(part.getType())))
+        classes.join(whole, part, 0);
+    }
   }
   for (BlockArgument argument : graph.getArguments())
     rows[argument] = classes.of(argument);
@@ -216,9 +209,13 @@ void Contents::findRows() {
       rows[result] = classes.of(result);
 }
 
+Bytes Contents::rowBytesOf(Value value) const {
+  return storedBytesOf(value.getType()) / rowsOf(value);
+}
+
 /// All bytes of `value`.
 RootId Contents::addRoot(Value value) {
-  roots.push_back({.size = storedBytesOf(value.getType()) / rowsOf(value), .rows = rowsOf(value)});
+  roots.push_back({.size = rowBytesOf(value), .rows = rowsOf(value)});
   return static_cast<RootId>(roots.size() - 1);
 }
 
@@ -242,14 +239,12 @@ void Contents::define(Operation &op) {
     return;
   }
   auto alias = dyn_cast<AliasOpInterface>(&op);
-  if (auto viewed = alias ? alias.getViewedOperand() : std::nullopt) {
+  if (std::optional<unsigned> viewed = viewedOperand(&op)) {
     Content content = of(op.getOperand(*viewed));
     contents[op.getResult(0)] = std::move(content);
     return;
   }
-  if (auto slice = dyn_cast<SliceOp>(op); slice && (isOnlyJoined(slice.getY()) || mayBeView(slice)))
-    return defineSlice(slice);
-  if (auto concat = dyn_cast<ConcatOp>(op); concat && defineConcat(concat))
+  if (const Sharings parts = partsOf(&op); defineSlices(op, parts) || defineJoined(op, parts))
     return;
   Launch &launched = launch(op, costs.costOf(&op));
   launched.reads.assign(op.operand_begin(), op.operand_end());
@@ -281,109 +276,156 @@ void Contents::addOverwrites(Launch &launched, OpResult result, RootId root) {
   }
 }
 
-void Contents::defineSlice(SliceOp slice) {
+/// False unless every result of `op` is part of an operand and may be read there, or is made for
+/// what it is joined in.
+bool Contents::defineSlices(Operation &op, ArrayRef<Sharing> parts) {
+  const bool mayShare = llvm::all_of(parts, [&](const Sharing &part) {
+    return part.kind == SharingKind::PartOfOperand &&
+           (isOnlyJoined(part.partIn(&op)) || mayBePlaced(&op, part));
+  });
+  if (parts.empty() || parts.size() != op.getNumResults() || !mayShare)
+    return false;
   isSharing = true;
-  if (isOnlyJoined(slice.getY())) {
-    // A copy, made by the slice or by the concat it is for.
-    Launch &launched = launch(*slice, copyCosts.lookup(slice));
-    launched.reads = {slice.getX()};
-    launched.writes = {addRoot(slice.getY())};
-    contents[slice.getY()] = {{launched.writes.front(), 0, roots[launched.writes.front()].size}};
-    return;
+  std::vector<Value> reads;
+  std::vector<RootId> copies; // made by the slice, or by the op it is for
+  for (const Sharing &part : parts) {
+    Value whole = part.wholeIn(&op), value = part.partIn(&op);
+    if (isOnlyJoined(value)) {
+      copies.push_back(addRoot(value));
+      contents[value] = {{copies.back(), 0, roots[copies.back()].size}};
+      if (!llvm::is_contained(reads, whole))
+        reads.push_back(whole);
+      continue;
+    }
+    const Content source = of(whole);
+    if (orderOf(tensorType(whole)) != orderOf(tensorType(value)))
+      for (const Stretch &stretch : source)
+        roots[stretch.root].isUnknown = true;
+    Cursor cursor(source);
+    Content box;
+    visitBox(tensorType(whole), part.starts, tensorType(value).getShape(), rowBytesOf(whole),
+             [&](Bytes begin, Bytes size) { cursor.copy(begin, size, box); });
+    contents[value] = std::move(box);
   }
-  const Content source = of(slice.getX());
-  if (orderOf(tensorType(slice.getX())) != orderOf(tensorType(slice.getY())))
-    for (const Stretch &stretch : source)
-      roots[stretch.root].isUnknown = true;
-  Cursor cursor(source);
-  Content box;
-  const Bytes row = storedBytesOf(slice.getX().getType()) / rowsOf(slice.getX());
-  visitBox(tensorType(slice.getX()), slice.getStarts(), slice.getSizes(), row,
-           [&](Bytes begin, Bytes size) { cursor.copy(begin, size, box); });
-  contents[slice.getY()] = std::move(box);
+  if (copies.empty())
+    return true;
+  Launch &launched = launch(op, copyCosts.lookup(&op));
+  launched.reads = std::move(reads);
+  launched.writes = std::move(copies);
+  return true;
 }
 
-/// False for a concat that copies all of its inputs in every plan.
-bool Contents::defineConcat(ConcatOp concat) {
-  const size_t count = concat.getInputs().size();
-  SmallVector<int64_t> inside;
-  for (size_t i = 0; i < count; ++i)
-    if (mayLieInside(concat, static_cast<unsigned>(i)))
-      inside.push_back(static_cast<int64_t>(i));
-  if (inside.empty())
+/// False for an op that copies all of its parts in every plan, or has none.
+bool Contents::defineJoined(Operation &op, ArrayRef<Sharing> parts) {
+  const bool isJoin = llvm::all_of(
+      parts, [](const Sharing &part) { return part.kind == SharingKind::PartOfResult; });
+  SmallVector<bool> isInside;
+  for (const Sharing &part : parts)
+    isInside.push_back(isJoin && mayBePlaced(&op, part));
+  if (!llvm::is_contained(isInside, true))
     return false;
   isSharing = true;
   std::vector<RootId> fresh; // what is copied
   std::vector<Value> copied;
-  std::vector<Content> parts;
+  std::vector<Content> contentsOfParts;
   Taken taken;
-  for (auto [number, input] : llvm::enumerate(concat.getInputs())) {
+  for (auto [part, inside] : llvm::zip(parts, isInside)) {
+    Value input = part.partIn(&op);
     const size_t known = fresh.size();
-    if (llvm::is_contained(inside, static_cast<int64_t>(number))) {
-      parts.push_back(distinct(of(input), rowsOf(input), taken, fresh));
+    if (inside) {
+      contentsOfParts.push_back(distinct(of(input), rowsOf(input), taken, fresh));
     } else {
       fresh.push_back(static_cast<RootId>(roots.size()));
       roots.push_back({.size = elementBytesOf(input) / rowsOf(input), .rows = rowsOf(input)});
-      parts.push_back({{fresh.back(), 0, roots[fresh.back()].size}});
+      contentsOfParts.push_back({{fresh.back(), 0, roots[fresh.back()].size}});
     }
     if (fresh.size() > known)
       copied.push_back(input);
   }
-  const RankedTensorType type = tensorType(concat.getY());
-  const int64_t outer = rowsBefore(type, concat.getAxis());
-  std::vector<Cursor> cursors(parts.begin(), parts.end());
-  Content whole;
-  for (int64_t row = 0; row < outer / rowsOf(concat.getY()); ++row)
-    for (size_t i = 0; i < count; ++i) {
-      const Bytes bytes = elementBytesOf(concat.getInputs()[i]) / outer;
-      cursors[i].copy(row * bytes, bytes, whole);
-    }
-  contents[concat.getY()] = std::move(whole);
+  Value whole = parts.front().wholeIn(&op);
+  contents[whole] = joined(op, parts, contentsOfParts);
   if (fresh.empty())
     return true;
-  Launch &launched = launch(*concat, copyCosts.lookup(concat));
+  Launch &launched = launch(op, copyCosts.lookup(&op));
   launched.reads = std::move(copied);
   launched.writes = std::move(fresh);
   return true;
 }
 
+/// A row of the result that `parts` make up, run by run in the order of memory.
+Content Contents::joined(Operation &op, ArrayRef<Sharing> parts,
+                         ArrayRef<Content> contentsOfParts) const {
+  struct Run {
+    Bytes begin, size;
+    size_t part;
+  };
+  Value whole = parts.front().wholeIn(&op);
+  std::vector<Run> runs;
+  for (auto [number, part] : llvm::enumerate(parts))
+    visitBox(tensorType(whole), part.starts, tensorType(part.partIn(&op)).getShape(),
+             rowBytesOf(whole),
+             [&](Bytes begin, Bytes size) { runs.push_back({begin, size, number}); });
+  llvm::sort(runs, [](const Run &a, const Run &b) { return a.begin < b.begin; });
+  std::vector<Cursor> cursors(contentsOfParts.begin(), contentsOfParts.end());
+  std::vector<Bytes> read(parts.size(), 0); // of each part's row so far
+  Content row;
+  for (const Run &run : runs) {
+    cursors[run.part].copy(read[run.part], run.size, row);
+    read[run.part] += run.size;
+  }
+  return row;
+}
+
 /// Copies that every plan makes for a concat: of what never lies inside it or is there already, by
 /// the concat, and of what slices are made for, by them or by the concat. Each side's least cost;
 /// that of the slices goes to one of them.
-void Contents::findCopies(ConcatOp concat) {
-  SmallVector<int64_t> placed, others; // inside at best; of these, what no slice is made for
-  SmallVector<SliceOp> slices;
+void Contents::findCopies(Operation &op) {
+  const Sharings parts = partsOf(&op);
+  SmallVector<const Sharing *> placed,
+      others; // inside at best; of these, what no slice is made for
+  SmallVector<Operation *> slices;
+  SmallVector<Value> seen;
   schedule::Cost bySlices = 0;
-  for (auto [number, input] : llvm::enumerate(concat.getInputs())) {
-    if (!mayLieInside(concat, static_cast<unsigned>(number)) ||
-        llvm::is_contained(concat.getInputs().take_front(number), input))
+  for (const Sharing &part : parts) {
+    if (part.kind != SharingKind::PartOfResult)
+      return;
+    Value value = part.partIn(&op);
+    const bool isRepeated = llvm::is_contained(seen, value);
+    seen.push_back(value);
+    if (isRepeated || !mayBePlaced(&op, part))
       continue;
-    placed.push_back(static_cast<int64_t>(number));
-    Value value = input;
-    while (value.hasOneUse() && value.getDefiningOp<ReshapeOp>())
-      value = value.getDefiningOp<ReshapeOp>().getX();
-    if (auto slice = value.getDefiningOp<SliceOp>(); slice && value.hasOneUse()) {
-      slices.push_back(slice);
-      bySlices += costs.costOf(slice);
+    placed.push_back(&part);
+    while (value.hasOneUse()) {
+      auto viewed = viewedAsPart(value, withoutPitch(tensorType(value)));
+      if (!viewed)
+        break;
+      value = viewed->first;
+    }
+    Operation *maker = value.getDefiningOp();
+    const Sharings makers = maker ? partsOf(maker) : Sharings();
+    if (value.hasOneUse() && !makers.empty() && makers.front().kind == SharingKind::PartOfOperand) {
+      slices.push_back(maker);
+      bySlices += costs.costOf(maker);
     } else {
-      others.push_back(static_cast<int64_t>(number));
+      others.push_back(&part);
     }
   }
-  auto costWithInside = [&](ArrayRef<int64_t> inside) {
-    concat->setAttr(kInsideAttr, DenseI64ArrayAttr::get(concat.getContext(), inside));
-    const schedule::Cost cost = costs.costOf(concat);
-    concat->removeAttr(kInsideAttr);
+  auto costWithInside = [&](ArrayRef<const Sharing *> inside) {
+    for (const Sharing *part : inside)
+      takePart(&op, *part);
+    const schedule::Cost cost = costs.costOf(&op);
+    op.removeAttr(kInsideAttr);
     return cost;
   };
   schedule::Cost copied = 0;
-  if (placed.size() < concat.getInputs().size())
-    copyCosts[concat] = copied = costWithInside(placed);
+  if (placed.size() < parts.size())
+    copyCosts[&op] = copied = costWithInside(placed);
   if (!slices.empty())
     copyCosts[slices.front()] = std::min(bySlices, costWithInside(others) - copied);
 }
 
-/// `given` as part of a concat: what the concat has already, and what always lies elsewhere, it has
-/// a copy of, which becomes one fresh root.
+/// `given` as part of a larger result: what the result has already, and what always lies elsewhere,
+/// it has a copy of, which becomes one fresh root.
 Content Contents::distinct(const Content &given, int64_t rows, Taken &taken,
                            std::vector<RootId> &fresh) {
   Content content;

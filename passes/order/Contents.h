@@ -89,11 +89,14 @@ private:
 
   void findRows();
   int64_t rowsOf(mlir::Value value) const { return rows.lookup(value); }
-  void findCopies(ConcatOp concat);
+  Bytes rowBytesOf(mlir::Value value) const; ///< of one row
+  void findCopies(mlir::Operation &op);
   RootId addRoot(mlir::Value value);
   void define(mlir::Operation &op);
-  void defineSlice(SliceOp slice);
-  bool defineConcat(ConcatOp concat);
+  bool defineSlices(mlir::Operation &op, llvm::ArrayRef<Sharing> parts);
+  bool defineJoined(mlir::Operation &op, llvm::ArrayRef<Sharing> parts);
+  Content joined(mlir::Operation &op, llvm::ArrayRef<Sharing> parts,
+                 llvm::ArrayRef<Content> contentsOfParts) const;
   Content distinct(const Content &given, int64_t rows, Taken &taken, std::vector<RootId> &fresh);
   Launch &launch(mlir::Operation &op, schedule::Cost cost);
   void addOverwrites(Launch &launched, mlir::OpResult result, RootId root);
@@ -106,8 +109,8 @@ private:
   std::vector<Root> roots;
   llvm::DenseMap<mlir::Value, Content> contents;
   llvm::DenseMap<mlir::Value, int64_t> rows;
-  llvm::DenseMap<mlir::Operation *, schedule::Cost>
-      copyCosts; ///< of concats and of slices for them
+  /// Of ops that copy parts of their results, and of slices that are made for them.
+  llvm::DenseMap<mlir::Operation *, schedule::Cost> copyCosts;
   std::vector<Launch> all;
   bool isSharing = false;
 };

@@ -58,8 +58,8 @@ private:
     step.values.push_back(result);
   }
 
-  /// What must be there for `value` to be read: itself, what it is a view of, or, for a concat that
-  /// runs nothing, all of its inputs.
+  /// What must be there for `value` to be read: itself, what it is a view of, or, for an op that
+  /// runs nothing because all of its parts are placed, these.
   SmallVector<schedule::ValueId> idsOf(Value value) const {
     SmallVector<schedule::ValueId> found;
     SmallVector<Value> worklist = {value};
@@ -68,8 +68,11 @@ private:
       if (auto id = ids.find(root); id != ids.end()) {
         if (!llvm::is_contained(found, id->second))
           found.push_back(id->second);
-      } else if (auto concat = root.getDefiningOp<ConcatOp>()) {
-        llvm::append_range(worklist, llvm::reverse(concat.getInputs()));
+      } else if (Operation *op = root.getDefiningOp()) {
+        const Sharings joined = partsOf(op);
+        for (const Sharing &part : llvm::reverse(joined))
+          if (part.kind == SharingKind::PartOfResult)
+            worklist.push_back(part.partIn(op));
       }
     }
     return found;

@@ -86,8 +86,8 @@ def VerifyOrderedPass : Pass<"stow-verify-ordered", "::mlir::ModuleOp"> {
     O4: every state result is produced by an op that updates the state argument of that name.
     O5: inputs in `stow.inside` of a concat are op results with the strides of their box in the
     result, none in two concats; slices that are views have their operand's strides; nothing else has
-    a layout with gaps, but reshapes of the same runs. What overwrites a part overwrites the whole.
-    O6: a reshape or transpose that is a view sees the elements of its operand in the same order.
+    a layout with gaps, but views of the same runs. What overwrites a part overwrites the whole.
+    O6: a view sees the elements of its operand in the same order.
 
     Requires: any module.
 

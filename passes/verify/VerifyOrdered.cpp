@@ -61,19 +61,19 @@ std::vector<std::pair<int64_t, int64_t>> walkOf(RankedTensorType type, ArrayRef<
   return walk;
 }
 
-/// True when the result of a reshape or a transpose finds its elements where they lie in the
-/// operand. Tensors with gaps are checked with the concats that they lie in.
-bool seesSameElements(Operation &op) {
-  auto x = tensorType(op.getOperand(0)), y = tensorType(op.getResult(0));
+/// True when the result of a view finds its elements where they lie in the operand. Tensors with
+/// gaps under another shape are checked with what they lie in.
+bool seesSameElements(Operation &op, const Sharing &view) {
+  auto x = tensorType(view.wholeIn(&op)), y = tensorType(view.partIn(&op));
   Layout from = layoutOf(x), to = layoutOf(y);
   if (from.pitch || to.pitch)
-    return isa<ReshapeOp>(op);
+    return view.permutation.empty();
   if (!from.blocks.empty() || !to.blocks.empty() || from.groups > 1 || to.groups > 1)
     return false;
   auto dims = llvm::to_vector(llvm::seq<int64_t>(0, y.getRank()));
   auto sources = llvm::to_vector(llvm::seq<int64_t>(0, x.getRank()));
-  if (auto transpose = dyn_cast<TransposeOp>(op))
-    sources.assign(transpose.getPermutation().begin(), transpose.getPermutation().end());
+  if (!view.permutation.empty())
+    sources.assign(view.permutation.begin(), view.permutation.end());
   return walkOf(x, sources) == walkOf(y, dims);
 }
 
@@ -96,11 +96,12 @@ private:
   LogicalResult checkKind(Operation &op) {
     if (isa<ConstantOp>(op) || (isa<ElementwiseOpInterface>(op) && !isa<MapOp>(op))) // O1
       return op.emitOpError() << "does not belong to the ordered form; run stow-fuse-elementwise";
-    auto alias = dyn_cast<AliasOpInterface>(&op);
-    if (isa<ReshapeOp, TransposeOp>(op) && alias.getViewedOperand() && !seesSameElements(op)) // O6
-      return op.emitError() << "views its operand, but the elements of "
-                            << op.getResult(0).getType() << " lie in another order than those of "
-                            << op.getOperand(0).getType() << "; run stow-assign-layouts";
+    for (const Sharing &sharing : sharingsOf(&op))
+      if (sharing.kind == SharingKind::View && !seesSameElements(op, sharing)) // O6
+        return op.emitError() << "views its operand, but the elements of "
+                              << sharing.partIn(&op).getType()
+                              << " lie in another order than those of "
+                              << sharing.wholeIn(&op).getType() << "; run stow-assign-layouts";
     return success();
   }
 
@@ -132,43 +133,68 @@ private:
   LogicalResult checkInside(Operation &op) { // O5
     if (!op.hasAttr(kInsideAttr))
       return success();
-    if (auto slice = dyn_cast<SliceOp>(op)) {
-      if (!hasStridesOf(slice.getX().getType(), slice.getY().getType()))
-        return op.emitError() << "is a view of " << slice.getX().getType()
-                              << ", but has other strides as " << slice.getY().getType();
-      return success();
-    }
-    auto concat = dyn_cast<ConcatOp>(op);
     auto inside = op.getAttrOfType<DenseI64ArrayAttr>(kInsideAttr);
-    if (!concat || !inside)
-      return op.emitError() << "carries stow.inside; only slices and, with a list of inputs, "
-                               "concats do";
+    const Sharings parts = partsOf(&op);
+    if (!inside || parts.empty())
+      return op.emitError() << "carries stow.inside; only ops whose operands or results may lie in "
+                               "one another do, with a list of them";
     for (int64_t number : inside.asArrayRef()) {
-      if (number < 0 || number >= op.getNumOperands())
-        return op.emitError() << "lists input " << number << " as inside but has "
-                              << op.getNumOperands() << " inputs";
-      if (failed(checkPart(concat, number)))
+      auto *part = llvm::find_if(parts, [&](const Sharing &known) {
+        return static_cast<int64_t>(known.partNumber()) == number;
+      });
+      if (part == parts.end())
+        return op.emitError() << "lists " << number << " as inside but has " << parts.size()
+                              << " parts";
+      if (failed(part->kind == SharingKind::PartOfOperand ? checkSlice(op, *part)
+                                                          : checkPart(op, *part)))
         return failure();
     }
     return success();
   }
 
-  /// One input that lies inside `concat`.
-  LogicalResult checkPart(ConcatOp concat, unsigned number) {
-    Value input = concat->getOperand(number);
-    if (!hasStridesOf(concat.getY().getType(), tensorType(input)))
-      return concat.emitError() << "input " << number << " lies inside " << concat.getY().getType()
-                                << ", but has other strides as " << input.getType();
-    Value made = input;
-    while (auto reshape = made.getDefiningOp<ReshapeOp>())
-      made = reshape.getX();
-    if (rootOf(input) != made || isa<BlockArgument>(made))
-      return concat.emitError() << "input " << number
-                                << " lies inside, but is an argument or a slice of another tensor";
-    if (!wholeOf.try_emplace(made, concat.getY()).second)
-      return concat.emitError() << "input " << number << " lies inside twice";
-    partsOf[concat.getY()].push_back(made);
+  /// A result that is read where it lies in an operand.
+  LogicalResult checkSlice(Operation &op, const Sharing &part) {
+    Value whole = part.wholeIn(&op), value = part.partIn(&op);
+    if (!hasStridesOf(tensorType(whole), tensorType(value)))
+      return op.emitError() << "is a view of " << whole.getType() << ", but has other strides as "
+                            << value.getType();
     return success();
+  }
+
+  /// An operand that lies inside a result.
+  LogicalResult checkPart(Operation &op, const Sharing &part) {
+    Value whole = part.wholeIn(&op), input = part.partIn(&op);
+    if (!hasStridesOf(tensorType(whole), tensorType(input)))
+      return op.emitError() << "input " << part.operand << " lies inside " << whole.getType()
+                            << ", but has other strides as " << input.getType();
+    Value made = input;
+    while (std::optional<Sharing> view = viewOf(made))
+      made = view->wholeIn(made.getDefiningOp());
+    if (rootOf(input) != made || isa<BlockArgument>(made))
+      return op.emitError() << "input " << part.operand
+                            << " lies inside, but is an argument or a slice of another tensor";
+    if (!wholeOf.try_emplace(made, whole).second)
+      return op.emitError() << "input " << part.operand << " lies inside twice";
+    partsInside[whole].push_back(made);
+    return success();
+  }
+
+  /// How `value` is a view of an operand of the op that makes it, if it is one.
+  static std::optional<Sharing> viewOf(Value value) {
+    if (auto result = dyn_cast<OpResult>(value))
+      for (const Sharing &sharing : sharingsOf(result.getOwner()))
+        if (sharing.kind == SharingKind::View && sharing.partIn(result.getOwner()) == value)
+          return sharing;
+    return std::nullopt;
+  }
+
+  /// False where a view of the operand has other runs of bytes than the operand.
+  static bool viewsKeepRuns(OpOperand &operand) {
+    Operation *op = operand.getOwner();
+    return llvm::all_of(sharingsOf(op), [&](const Sharing &sharing) {
+      return sharing.kind != SharingKind::View || sharing.operand != operand.getOperandNumber() ||
+             runsOf(tensorType(operand.get())) == runsOf(tensorType(sharing.partIn(op)));
+    });
   }
 
   /// Gaps are other tensors' bytes (O5).
@@ -177,16 +203,14 @@ private:
     for (Operation &op : graph.getBody().front()) {
       for (OpOperand &operand : op.getOpOperands())
         if (layoutOf(operand.get().getType()).pitch &&
-            (op.hasTrait<OpTrait::IsTerminator>() ||
-             (isa<ReshapeOp>(op) &&
-              runsOf(tensorType(operand.get())) != runsOf(tensorType(op.getResult(0)))))) {
+            (op.hasTrait<OpTrait::IsTerminator>() || !viewsKeepRuns(operand))) {
           op.emitError() << "cannot take operand " << operand.getOperandNumber()
                          << ", which has gaps";
           ok = false;
         }
       for (OpResult result : op.getResults())
-        if (layoutOf(result.getType()).pitch && !wholeOf.contains(result) && !isa<ReshapeOp>(op) &&
-            !(isa<SliceOp>(op) && op.hasAttr(kInsideAttr))) {
+        if (layoutOf(result.getType()).pitch && !wholeOf.contains(result) && !viewOf(result) &&
+            !viewedOperand(&op)) {
           op.emitError() << "result " << result.getResultNumber()
                          << " has gaps but lies inside no concat; run stow-place-inside";
           ok = false;
@@ -238,11 +262,11 @@ private:
   }
 
   void define(Operation &op, OpResult result) {
-    auto alias = dyn_cast<AliasOpInterface>(&op);
-    if (alias && alias.getViewedOperand()) {
-      roots[result] = rootOf(op.getOperand(*alias.getViewedOperand()));
+    if (std::optional<unsigned> viewed = viewedOperand(&op)) {
+      roots[result] = rootOf(op.getOperand(*viewed));
       return;
     }
+    auto alias = dyn_cast<AliasOpInterface>(&op);
     roots[result] = result;
     auto overwrite = [&](Value operand) {
       Value root = rootOf(operand);
@@ -261,7 +285,7 @@ private:
 
   void markParts(Value root, Operation *writer) {
     overwrittenBy[root] = writer;
-    for (Value part : partsOf.lookup(root))
+    for (Value part : partsInside.lookup(root))
       markParts(part, writer);
   }
 
@@ -272,8 +296,8 @@ private:
 
   llvm::DenseMap<Value, Value> roots; ///< the value whose bytes a view looks at
   llvm::DenseMap<Value, Operation *> overwrittenBy;
-  llvm::DenseMap<Value, Value> wholeOf; ///< the concat that a part lies inside of
-  llvm::DenseMap<Value, SmallVector<Value>> partsOf;
+  llvm::DenseMap<Value, Value> wholeOf; ///< the result that a part lies inside of
+  llvm::DenseMap<Value, SmallVector<Value>> partsInside;
 };
 
 /// O4: a state result is produced by an op that updates the argument of that name.

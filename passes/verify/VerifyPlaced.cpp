@@ -141,11 +141,32 @@ private:
   std::vector<bool> whole; ///< by event
 };
 
-/// What `value` is under other shapes.
-Value reshapedFrom(Value value) {
-  while (auto reshape = value.getDefiningOp<ReshapeOp>())
-    value = reshape.getX();
+/// What `value` is under other shapes: what the views that make it look at.
+Value seenThroughViews(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    const Sharings sharings = sharingsOf(op);
+    auto *view = llvm::find_if(sharings, [&](const Sharing &sharing) {
+      return sharing.kind == SharingKind::View && sharing.partIn(op) == value;
+    });
+    if (view == sharings.end())
+      break;
+    value = view->wholeIn(op);
+  }
   return value;
+}
+
+/// What the op says of operands that lie in its result, one for each.
+Sharings joinedBy(Operation &op) {
+  Sharings joined = sharingsOf(&op);
+  llvm::erase_if(joined,
+                 [](const Sharing &sharing) { return sharing.kind != SharingKind::PartOfResult; });
+  return joined;
+}
+
+/// The numbers in stow.inside.
+ArrayRef<int64_t> insideOf(Operation &op) {
+  auto inside = op.getAttrOfType<DenseI64ArrayAttr>(kInsideAttr);
+  return inside ? inside.asArrayRef() : ArrayRef<int64_t>();
 }
 
 /// Strides in bytes of a tensor's dimensions.
@@ -184,12 +205,10 @@ public:
 
   LogicalResult run() {
     bool ok = true;
-    graph.walk([&](ConcatOp concat) {
-      if (auto inside = concat->getAttrOfType<DenseI64ArrayAttr>(kInsideAttr))
-        for (int64_t input : inside.asArrayRef())
-          if (input >= 0 && input < concat->getNumOperands())
-            parts.insert(reshapedFrom(concat->getOperand(input)));
-    });
+    for (Operation &op : graph.getBody().front())
+      for (const Sharing &joined : joinedBy(op))
+        if (llvm::is_contained(insideOf(op), joined.operand))
+          parts.insert(seenThroughViews(joined.partIn(&op)));
     for (BlockArgument argument : graph.getArguments())
       ok &= succeeded(enter(argument));
     for (Operation &op : graph.getBody().front())
@@ -231,11 +250,12 @@ private:
     if (op.hasTrait<OpTrait::IsTerminator>())
       return leave(op);
     // A view reads nothing; it carries the writes of what it looks at to its own readers.
-    if (auto slice = dyn_cast<SliceOp>(op); slice && op.hasAttr(kInsideAttr))
-      return view(slice);
-    auto alias = dyn_cast<AliasOpInterface>(&op);
-    if (alias && alias.getViewedOperand()) {
-      Value viewed = op.getOperand(*alias.getViewedOperand());
+    const Sharings sharings = sharingsOf(&op);
+    if (!sharings.empty() && sharings.front().kind == SharingKind::PartOfOperand &&
+        llvm::is_contained(insideOf(op), sharings.front().result))
+      return slice(op, sharings);
+    if (!sharings.empty() && sharings.front().kind == SharingKind::View) {
+      Value viewed = sharings.front().wholeIn(&op);
       Comb range = places[viewed].range;
       if (!(rangeAt(range.begin, op.getResult(0).getType()) == range))
         return op.emitError() << "views its operand under another shape, but not the same bytes";
@@ -247,81 +267,91 @@ private:
       ok &= succeeded(checkRead(operand));
     if (!ok)
       return failure();
-    if (auto concat = dyn_cast<ConcatOp>(op))
-      return join(concat);
-    return write(op);
+    const Sharings joined = joinedBy(op);
+    return joined.empty() ? write(op) : join(op, joined);
   }
 
-  /// A slice that is a view: its bytes are some of its operand's.
-  LogicalResult view(SliceOp slice) {
-    auto whole = slice.getX().getType(), box = slice.getY().getType();
-    if (!liesIn(whole, box))
-      return slice.emitError() << "is a view, but the strides of " << box
-                               << " are not those of its operand";
-    Place place = places.lookup(slice.getX());
-    place.range = rangeAt(place.range.begin + bytesTo(whole, slice.getStarts()), box);
-    places[slice.getY()] = place;
+  /// Results that are read where they lie: their bytes are some of an operand's.
+  LogicalResult slice(Operation &op, ArrayRef<Sharing> slices) {
+    for (const Sharing &part : slices) {
+      auto whole = cast<RankedTensorType>(part.wholeIn(&op).getType()),
+           box = cast<RankedTensorType>(part.partIn(&op).getType());
+      if (part.kind != SharingKind::PartOfOperand || !llvm::is_contained(insideOf(op), part.result))
+        return op.emitError() << "lists some of its results as inside; expected all or none";
+      if (!liesIn(whole, box))
+        return op.emitError() << "is a view, but the strides of " << box
+                              << " are not those of its operand";
+      Place place = places.lookup(part.wholeIn(&op));
+      place.range = rangeAt(place.range.begin + bytesTo(whole, part.starts), box);
+      places[part.partIn(&op)] = place;
+    }
     return success();
   }
 
-  /// Where each input of a concat belongs when the result begins at `begin`.
-  static SmallVector<Comb> boxesOf(ConcatOp concat, int64_t begin) {
-    SmallVector<Comb> boxes;
-    auto whole = concat.getY().getType();
-    int64_t axis = concat.getAxis();
-    SmallVector<int64_t> starts(whole.getRank(), 0);
-    for (Value input : concat.getInputs()) {
-      auto shape = cast<RankedTensorType>(input.getType()).getShape();
-      boxes.push_back(boxAt(begin + bytesTo(whole, starts), whole, shape));
-      starts[axis] += shape[axis];
+  /// The operands in stow.inside, by number.
+  static FailureOr<SmallVector<bool>> listInside(Operation &op) {
+    SmallVector<bool> isInside(op.getNumOperands(), false);
+    for (int64_t input : insideOf(op)) {
+      if (input < 0 || input >= op.getNumOperands() || isInside[input])
+        return op.emitError() << "lists " << input << " as inside; expected each of its "
+                              << op.getNumOperands() << " inputs at most once";
+      isInside[input] = true;
     }
-    return boxes;
+    return isInside;
   }
 
-  /// A concat: some inputs must lie where they belong, the others are copied there.
-  LogicalResult join(ConcatOp concat) {
-    SmallVector<bool> isInside(concat->getNumOperands(), false);
-    if (auto inside = concat->getAttrOfType<DenseI64ArrayAttr>(kInsideAttr))
-      for (int64_t input : inside.asArrayRef()) {
-        if (input < 0 || input >= concat->getNumOperands() || isInside[input])
-          return concat.emitError() << "lists " << input << " as inside; expected each of its "
-                                    << concat->getNumOperands() << " inputs at most once";
-        isInside[input] = true;
-      }
-    auto offsets = concat->getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr);
-    bool copies = llvm::is_contained(isInside, false);
-    if (copies && (!offsets || offsets.size() != 1))
-      return concat.emitError() << "lacks stow.offsets for its result";
-    auto whole = concat.getY().getType();
-    int64_t begin = copies ? offsets[0] : places.lookup(concat->getOperand(0)).range.begin;
-    Place result = {rangeAt(begin, whole), {}};
-    if (failed(checkBounds(result.range, concat, "result", !parts.contains(concat.getY()))))
+  /// An op whose operands make up its result: some must lie where they belong, the others are
+  /// copied there.
+  LogicalResult join(Operation &op, ArrayRef<Sharing> joined) {
+    FailureOr<SmallVector<bool>> isInside = listInside(op);
+    if (failed(isInside))
       return failure();
-    SmallVector<Comb> boxes = boxesOf(concat, begin), copied;
-    for (auto [number, input] : llvm::enumerate(concat.getInputs())) {
-      if (!isInside[number]) {
-        copied.push_back(boxes[number]);
+    Value made = joined.front().wholeIn(&op);
+    auto whole = cast<RankedTensorType>(made.getType());
+    int64_t elements = 0;
+    for (const Sharing &part : joined)
+      elements += cast<RankedTensorType>(part.partIn(&op).getType()).getNumElements();
+    if (joined.size() != op.getNumOperands() || elements != whole.getNumElements())
+      return op.emitError() << "joins " << joined.size() << " of its " << op.getNumOperands()
+                            << " operands, " << elements << " elements, to " << whole;
+    auto offsets = op.getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr);
+    bool copies = llvm::is_contained(*isInside, false);
+    if (copies && (!offsets || offsets.size() != 1))
+      return op.emitError() << "lacks stow.offsets for its result";
+    int64_t begin = copies ? offsets[0]
+                           : places.lookup(joined.front().partIn(&op)).range.begin -
+                                 bytesTo(whole, joined.front().starts);
+    Place result = {rangeAt(begin, whole), {}};
+    if (failed(checkBounds(result.range, &op, "result", !parts.contains(made))))
+      return failure();
+    SmallVector<Comb> copied;
+    for (const Sharing &part : joined) {
+      Value input = part.partIn(&op);
+      auto type = cast<RankedTensorType>(input.getType());
+      Comb box = boxAt(begin + bytesTo(whole, part.starts), whole, type.getShape());
+      if (!(*isInside)[part.operand]) {
+        copied.push_back(box);
         continue;
       }
       auto found = places.find(input);
       if (found == places.end())
         continue; // its op has been reported
-      const Place &part = found->second;
-      if (!liesIn(whole, cast<RankedTensorType>(input.getType())) || !(part.range == boxes[number]))
-        return concat.emitError() << "input " << number << " lies at [" << part.range.begin << ", "
-                                  << part.range.end
-                                  << ") and not inside the result, where it belongs, at ["
-                                  << boxes[number].begin << ", " << boxes[number].end << ")";
-      llvm::append_range(result.events, part.events);
+      const Place &place = found->second;
+      if (!liesIn(whole, type) || !(place.range == box))
+        return op.emitError() << "input " << part.operand << " lies at [" << place.range.begin
+                              << ", " << place.range.end
+                              << ") and not inside the result, where it belongs, at [" << box.begin
+                              << ", " << box.end << ")";
+      llvm::append_range(result.events, place.events);
     }
     for (const Comb &box : copied)
-      for (OpOperand &operand : concat->getOpOperands())
+      for (OpOperand &operand : op.getOpOperands())
         if (places.lookup(operand.get()).range.overlaps(box))
-          return concat.emitError() << "overwrites operand " << operand.getOperandNumber()
-                                    << " while it copies another";
+          return op.emitError() << "overwrites operand " << operand.getOperandNumber()
+                                << " while it copies another";
     for (const Comb &box : copied)
       result.events.push_back(content.write(box));
-    places[concat.getY()] = result;
+    places[made] = result;
     return success();
   }
 

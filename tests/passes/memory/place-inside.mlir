@@ -7,9 +7,9 @@
 // CHECK: %[[A:.*]] = stow.map %{{.*}} -> tensor<8x4xf32, #stow.layout<"of 1:6">>
 // CHECK: %[[B:.*]] = stow.map %{{.*}} -> tensor<8x2xf32, #stow.layout<"of 1:6">>
 // CHECK: stow.concat %[[A]], %[[B]] {axis = 1 : i64, stow.inside = array<i64: 0, 1>}
-// CHECK: stow.slice {{.*}} {sizes = array<i64: 8, 4>, starts = array<i64: 0, 2>, stow.inside}
+// CHECK: stow.slice {{.*}} {sizes = array<i64: 8, 4>, starts = array<i64: 0, 2>, stow.inside = array<i64: 0>}
 // CHECK-SAME: -> tensor<8x4xf32, #stow.layout<"of 1:6">>
-// CHECK: stow.slice {{.*}} {sizes = array<i64: 1, 6>, starts = array<i64: 3, 0>, stow.inside}
+// CHECK: stow.slice {{.*}} {sizes = array<i64: 1, 6>, starts = array<i64: 3, 0>, stow.inside = array<i64: 0>}
 // CHECK-SAME: -> tensor<1x6xf32>
 func.func @columns(%x: tensor<8x4xf32> {stow.name = "x", stow.kind = "input"}, %z: tensor<8x2xf32> {stow.name = "z", stow.kind = "input"})
     -> (tensor<8x4xf32> {stow.name = "p"}, tensor<1x6xf32> {stow.name = "q"}) {
@@ -42,7 +42,7 @@ func.func @columns(%x: tensor<8x4xf32> {stow.name = "x", stow.kind = "input"}, %
 // CHECK: %[[A:.*]]:2 = stow.map %{{.*}} -> (tensor<8x4xf32, #stow.layout<"of 1:12">>, tensor<8x4xf32, #stow.layout<"of 1:12">>)
 // CHECK: %[[Y:.*]] = stow.concat %[[A]]#0, %[[A]]#1 {axis = 1 : i64, stow.inside = array<i64: 0, 1>}
 // CHECK-SAME: -> tensor<8x8xf32, #stow.layout<"of 1:12">>
-// CHECK: %[[S:.*]] = stow.slice %[[Y]] {{.*}}stow.inside}
+// CHECK: %[[S:.*]] = stow.slice %[[Y]] {{.*}}stow.inside = array<i64: 0>}
 // CHECK: %[[C:.*]] = stow.map %[[S]], %[[S]] : {{.*}} -> tensor<8x4xf32, #stow.layout<"of 1:12">>
 // CHECK: stow.concat %[[Y]], %[[C]] {axis = 1 : i64, stow.inside = array<i64: 0, 1>}
 // CHECK-SAME: -> tensor<8x12xf32>
@@ -123,7 +123,7 @@ func.func @outside(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"})
 // of 18 numbers, 9 in the whole row; the other way round for what is joined again. A shape in which
 // runs of 6 end inside a dimension is none of a part.
 // CHECK-LABEL: func.func @heads
-// CHECK: %[[S:.*]] = stow.slice {{.*}}stow.inside} : {{.*}} -> tensor<4x6xf32, #stow.layout<"of 1:18">>
+// CHECK: %[[S:.*]] = stow.slice {{.*}}stow.inside = array<i64: 0>} : {{.*}} -> tensor<4x6xf32, #stow.layout<"of 1:18">>
 // CHECK: %[[H:.*]] = stow.reshape %[[S]] : {{.*}} -> tensor<2x2x3x2xf32, #stow.layout<"of 2:9">>
 // CHECK: %[[T:.*]] = stow.transpose %[[H]] {{.*}} -> tensor<2x3x2x2xf32, #stow.layout<"of 1:6">>
 // CHECK: %[[R:.*]] = stow.reshape %[[T]] : {{.*}} -> tensor<2x12xf32, #stow.layout<"of 1:24">>

@@ -245,7 +245,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alig
     %c = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 320>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %y = stow.concat %a, %b, %c {axis = 1 : i64, stow.inside = array<i64: 0, 1>, stow.offsets = array<i64: 64>}
         : (tensor<4x4xf32, #stow.layout<"of 1:12">>, tensor<4x4xf32, #stow.layout<"of 1:12">>, tensor<4x4xf32>) -> tensor<4x12xf32>
-    %s = stow.slice %y {starts = array<i64: 0, 4>, sizes = array<i64: 4, 4>, stow.inside} : (tensor<4x12xf32>) -> tensor<4x4xf32, #stow.layout<"of 1:12">>
+    %s = stow.slice %y {starts = array<i64: 0, 4>, sizes = array<i64: 4, 4>, stow.inside = array<i64: 0>} : (tensor<4x12xf32>) -> tensor<4x4xf32, #stow.layout<"of 1:12">>
     %t = stow.map %s {stow.offsets = array<i64: 384>} : (tensor<4x4xf32, #stow.layout<"of 1:12">>) -> tensor<4x4xf32> {
     ^bb0(%e: f32):
       stow.yield %e : f32
@@ -340,7 +340,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.ali
     // expected-error @+1 {{lists 1 as inside; expected each of its 2 inputs at most once}}
     %r = stow.concat %a, %b {axis = 0 : i64, stow.inside = array<i64: 1, 1>, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
     // expected-error @+1 {{is a view, but the strides of 'tensor<4x2xf32>' are not those of its operand}}
-    %s = stow.slice %x {starts = array<i64: 0, 0>, sizes = array<i64: 4, 2>, stow.inside} : (tensor<4x4xf32>) -> tensor<4x2xf32>
+    %s = stow.slice %x {starts = array<i64: 0, 0>, sizes = array<i64: 4, 2>, stow.inside = array<i64: 0>} : (tensor<4x4xf32>) -> tensor<4x2xf32>
     // expected-error @+1 {{result 0 has gaps but lies inside no concat}}
     %t = stow.map %x {stow.offsets = array<i64: 512>} : (tensor<4x4xf32>) -> tensor<4x4xf32, #stow.layout<"of 1:8">> {
     ^bb0(%e: f32):
@@ -372,7 +372,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alig
     %y = stow.concat %i, %b {axis = 2 : i64, stow.inside = array<i64: 0, 1>}
         : (tensor<2x2x2xf32, #stow.layout<"of 2:4">>, tensor<2x2x2xf32, #stow.layout<"of 2:4">>) -> tensor<2x2x4xf32>
     %z = stow.softmax %y {axis = 2 : i64, stow.in_place = array<i64: 0, 0>, stow.offsets = array<i64: 64>} : (tensor<2x2x4xf32>) -> tensor<2x2x4xf32>
-    %v = stow.slice %y {starts = array<i64: 0, 0, 0>, sizes = array<i64: 2, 2, 2>, stow.inside} : (tensor<2x2x4xf32>) -> tensor<2x2x2xf32, #stow.layout<"of 2:4">>
+    %v = stow.slice %y {starts = array<i64: 0, 0, 0>, sizes = array<i64: 2, 2, 2>, stow.inside = array<i64: 0>} : (tensor<2x2x4xf32>) -> tensor<2x2x2xf32, #stow.layout<"of 2:4">>
     %w = stow.slice %z {starts = array<i64: 0, 0, 0>, sizes = array<i64: 2, 2, 2>, stow.offsets = array<i64: 256>} : (tensor<2x2x4xf32>) -> tensor<2x2x2xf32>
     return %w : tensor<2x2x2xf32>
   }

@@ -1,0 +1,132 @@
+#include "ir/Sharing.h"
+
+#include "ir/Stow.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// The operand that `result` overwrites by stow.in_place of its op; none where it has no pair.
+std::optional<unsigned> overwrittenBy(Operation *op, unsigned result) {
+  auto pairs = op->getAttrOfType<DenseI64ArrayAttr>(kInPlaceAttr);
+  for (int64_t i = 0; pairs && i + 1 < pairs.size(); i += 2)
+    if (pairs[i] == result)
+      return pairs[i + 1];
+  return std::nullopt;
+}
+
+bool isPlaced(Operation *op, unsigned part) {
+  auto inside = op->getAttrOfType<DenseI64ArrayAttr>(kInsideAttr);
+  return inside && llvm::is_contained(inside.asArrayRef(), part);
+}
+
+} // namespace
+
+Value Sharing::partIn(Operation *op) const {
+  return kind == SharingKind::PartOfResult ? op->getOperand(operand) : op->getResult(result);
+}
+
+Value Sharing::wholeIn(Operation *op) const {
+  return kind == SharingKind::PartOfResult ? op->getResult(result) : op->getOperand(operand);
+}
+
+Bytes Sharing::offsetIn(Operation *op) const {
+  return isPart() ? offsetInside(wholeIn(op).getType(), starts) : 0;
+}
+
+Sharings sharingsOf(Operation *op) {
+  auto alias = dyn_cast<AliasOpInterface>(op);
+  return alias ? alias.getSharings() : Sharings();
+}
+
+Sharings partsOf(Operation *op) {
+  Sharings parts = sharingsOf(op);
+  llvm::erase_if(parts, [](const Sharing &sharing) { return !sharing.isPart(); });
+  return parts;
+}
+
+bool isTaken(Operation *op, const Sharing &sharing) {
+  switch (sharing.kind) {
+  case SharingKind::View:
+  case SharingKind::Update:
+    return true;
+  case SharingKind::PartOfOperand:
+  case SharingKind::PartOfResult:
+    return isPlaced(op, sharing.partNumber());
+  case SharingKind::Overwrite:
+    return overwrittenBy(op, sharing.result) == sharing.operand;
+  }
+  llvm_unreachable("a kind of sharing without a rule");
+}
+
+void takePart(Operation *op, const Sharing &part) {
+  SmallVector<int64_t> numbers;
+  if (auto inside = op->getAttrOfType<DenseI64ArrayAttr>(kInsideAttr))
+    llvm::append_range(numbers, inside.asArrayRef());
+  numbers.push_back(part.partNumber());
+  op->setAttr(kInsideAttr, DenseI64ArrayAttr::get(op->getContext(), numbers));
+}
+
+std::optional<Sharing> sharingOf(OpResult result) {
+  Operation *op = result.getOwner();
+  const std::optional<unsigned> overwritten = overwrittenBy(op, result.getResultNumber());
+  for (Sharing &sharing : sharingsOf(op)) {
+    if (sharing.result != result.getResultNumber() || sharing.kind == SharingKind::PartOfResult)
+      continue;
+    if (sharing.kind == SharingKind::Overwrite ? sharing.operand == overwritten
+                                               : isTaken(op, sharing))
+      return std::move(sharing);
+  }
+  return std::nullopt;
+}
+
+std::optional<unsigned> viewedOperand(Operation *op) {
+  for (const Sharing &sharing : sharingsOf(op))
+    if (sharing.result == 0 &&
+        (sharing.kind == SharingKind::View ||
+         (sharing.kind == SharingKind::PartOfOperand && isTaken(op, sharing))))
+      return sharing.operand;
+  return std::nullopt;
+}
+
+std::optional<Sharing> partOfResult(OpOperand &use) {
+  for (Sharing &part : partsOf(use.getOwner()))
+    if (part.kind == SharingKind::PartOfResult && part.operand == use.getOperandNumber())
+      return std::move(part);
+  return std::nullopt;
+}
+
+bool isUpdate(OpOperand &use) {
+  return llvm::any_of(sharingsOf(use.getOwner()), [&](const Sharing &sharing) {
+    return sharing.kind == SharingKind::Update && sharing.operand == use.getOperandNumber();
+  });
+}
+
+std::optional<std::pair<Value, RankedTensorType>> viewOfPart(OpOperand &use,
+                                                             RankedTensorType part) {
+  for (const Sharing &sharing : sharingsOf(use.getOwner()))
+    if (sharing.kind == SharingKind::View && sharing.operand == use.getOperandNumber()) {
+      Value result = use.getOwner()->getResult(sharing.result);
+      auto alias = cast<AliasOpInterface>(use.getOwner());
+      if (auto type = alias.getViewOfPart(cast<RankedTensorType>(result.getType()), part))
+        return std::pair(result, *type);
+    }
+  return std::nullopt;
+}
+
+std::optional<std::pair<Value, RankedTensorType>> viewedAsPart(Value value, RankedTensorType part) {
+  auto result = dyn_cast<OpResult>(value);
+  if (!result)
+    return std::nullopt;
+  for (const Sharing &sharing : sharingsOf(result.getOwner()))
+    if (sharing.kind == SharingKind::View && sharing.result == result.getResultNumber()) {
+      Value operand = result.getOwner()->getOperand(sharing.operand);
+      auto alias = cast<AliasOpInterface>(result.getOwner());
+      if (auto type = alias.getViewOfPart(cast<RankedTensorType>(operand.getType()), part))
+        return std::pair(operand, *type);
+    }
+  return std::nullopt;
+}
+
+} // namespace stow
