@@ -115,7 +115,9 @@ def AutodiffPass : Pass<"stow-autodiff", "::mlir::ModuleOp"> {
     arguments of kind `input` that the option `input-gradients` names get a gradient, too.
 
     Where an op offers several values to save, `saved` picks: `output`, `mask` or `input` for all of
-    them, or `auto`. `auto` takes, for relu, the output when the gradient of one of its readers
+    them, or `auto`. `auto` builds the backward of a copy of the graph once before, with the gradient
+    of every alternative, and takes the one that keeps the fewest bytes beside those that the
+    gradients of other ops read. For relu that is the output when the gradient of one of its readers
     keeps it alive anyway (convolution, matmul, products, ...), else the input when that is an
     argument or kept alive the same way, else a mask if it is smaller than the output.
 

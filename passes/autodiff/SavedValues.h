@@ -1,17 +1,20 @@
-// Which of the values it could save an op saves, and what saving costs.
+// Which of the values it could save an op saves: seen in a backward that is built for nothing else.
 #pragma once
 
 #include "ir/Gradients.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseMap.h"
+
 namespace stow {
 
-/// True when the gradient of a reader of `value` (through views too) reads `value` itself, so that
-/// it stays in memory until the backward whatever else is saved.
-bool isReadByReadersGradient(mlir::Value value, Gradients &gradients);
+/// The alternative of each op that has a choice and a gradient.
+using SavedChoices = llvm::DenseMap<mlir::Operation *, llvm::StringRef>;
 
-/// The alternative with the fewest extra bytes: the output when a reader keeps it anyway, else the
-/// input when it is an argument or kept the same way, else a mask if one byte per element is less
-/// than the output, else the output.
-llvm::StringRef cheapestAlternative(mlir::Operation *op, Gradients &gradients);
+/// Chooses what keeps the fewest bytes beyond those that the gradients of ops without a choice keep
+/// anyway; of equals the one that the op lists first. `loss` and `inputs` are as for buildBackward,
+/// whose errors it emits.
+mlir::FailureOr<SavedChoices> chooseSaved(mlir::func::FuncOp graph, mlir::Value loss,
+                                          llvm::ArrayRef<mlir::BlockArgument> inputs);
 
 } // namespace stow

@@ -80,6 +80,31 @@ func.func @train(%x: tensor<2x4xf32> {stow.name = "x", stow.kind = "input"},
 
 // -----
 
+// Tests that only gradients that are built keep a value: the product that reads the first relu is
+// returned, but no part of the loss, so that a mask is saved. The gradient of exp keeps its result,
+// which the second relu reads: no mask there.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[R1:.*]] = stow.relu
+// CHECK-NEXT: %[[M:.*]] = stow.positive_mask %[[R1]]
+// CHECK: %[[E:.*]] = stow.exp
+// CHECK-NEXT: stow.relu %[[E]]
+// CHECK-NOT: positive_mask
+// CHECK: stow.relu_grad %{{.*}}, %[[E]] {stow.phase = "backward"}
+// CHECK: stow.relu_grad %{{.*}}, %[[M]] {stow.phase = "backward"}
+func.func @train(%x: tensor<2x4xf32> {stow.name = "x", stow.kind = "input"},
+    %w1: tensor<4x6xf32> {stow.name = "w1", stow.kind = "parameter"},
+    %w2: tensor<6x3xf32> {stow.name = "w2", stow.kind = "parameter"}) -> (tensor<f32> {stow.name = "loss"}, tensor<2x3xf32> {stow.name = "y"}) {
+  %0 = stow.matmul %x, %w1 {transpose_a = false, transpose_b = false} : (tensor<2x4xf32>, tensor<4x6xf32>) -> tensor<2x6xf32>
+  %1 = stow.relu %0 : (tensor<2x6xf32>) -> tensor<2x6xf32>
+  %2 = stow.matmul %1, %w2 {transpose_a = false, transpose_b = false} : (tensor<2x6xf32>, tensor<6x3xf32>) -> tensor<2x3xf32>
+  %3 = stow.exp %1 : (tensor<2x6xf32>) -> tensor<2x6xf32>
+  %4 = stow.relu %3 : (tensor<2x6xf32>) -> tensor<2x6xf32>
+  %l = stow.reduce_sum %4 {axes = array<i64: 0, 1>, keepdims = false} : (tensor<2x6xf32>) -> tensor<f32>
+  return %l, %2 : tensor<f32>, tensor<2x3xf32>
+}
+
+// -----
+
 // Tests that a matrix shared by a stack of products gets its gradient from one product over all rows.
 // CHECK-LABEL: func.func @train
 // CHECK: %[[XR:.*]] = stow.reshape %{{.*}} : (tensor<5x2x4xf32>) -> tensor<10x4xf32>
