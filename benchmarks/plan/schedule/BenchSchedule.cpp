@@ -1,11 +1,14 @@
 // Prints the tables of the schedule family: our extra time, its bounds, published figures, seconds.
 //
-//   bench-schedule [--folder=DIR] [--families=published,nets,roofline,layered,large,frontier]
+//   bench-schedule [--folder=DIR] [--families=published,nets,roofline,inplace,layered,large,
+//                  frontier]
 //                  [--prove=SECONDS] [--effort=X] [--peer[=FACTOR]] [--seeds=N]
 //                  [--first-seed=N] [--prove-layered=SECONDS]
 //
 // `published` plans every .json of the folder; the other families are generated. Seconds are CPU
 // seconds of one thread, schedule and bounds together. Every schedule is replayed by the checker.
+// `inplace` is steps in which ops overwrite what they read (inPlaceStep), each row beside what the
+// same problem with copies instead takes within as many bytes.
 // `roofline` is the networks of `nets` with costs as a profile of kernels has them (rooflineStep).
 // `--prove` spends up to about that many seconds a row on proofs for published graphs, nets and
 // roofline, `--prove-layered` the same for random layered graphs.
@@ -80,7 +83,7 @@ const char *statusText(const PlanResult &result) {
 struct Bench {
   PlanOptions options;
   std::vector<Published> published = readPublished();
-  bool failed = false, peer = false;
+  bool failed = false, peer = false, withCopies = false;
   double peerFactor = 1;
 
   void prove(double seconds) {
@@ -92,7 +95,11 @@ struct Bench {
     std::printf(
         "\n## %s\n\n| graph | ops | budget %% | extra %% | cut bound %% | phase bound %% | "
         "peak %% | status | published | CPU s |%s\n|---|---|---|---|---|---|---|---|---|---|%s\n",
-        title.c_str(), peer ? " peer |" : "", peer ? "---|" : "");
+        title.c_str(),
+        peer         ? " peer |"
+        : withCopies ? " with copies |"
+                     : "",
+        peer || withCopies ? "---|" : "");
   }
 
   void row(const Problem &problem, double percent) {
@@ -139,6 +146,18 @@ struct Bench {
       else
         std::printf(" peak %.2f %% |", 100.0 * static_cast<double>(other.peakBytes) /
                                            static_cast<double>(result.inputOrderPeak));
+    }
+    if (withCopies) {
+      // The same problem with the overwrites taken away, at the same budget in bytes.
+      const PlanResult other =
+          planSchedule(withoutOverwrites(problem), result.budgetBytes, options);
+      if (!other.solution) {
+        std::printf(" - |");
+      } else {
+        const Replay replay = verify(problem, *other.solution);
+        const bool isLegal = !replay.fault && replay.peakBytes <= result.budgetBytes;
+        std::printf(" %s%s |", extra(other.time).c_str(), isLegal ? "" : " (not legal)");
+      }
     }
     std::printf("\n");
     std::fflush(stdout);
@@ -221,6 +240,19 @@ void generatedTables(Bench &bench, const std::string &families, double proveSeco
           bench.row(step, percent);
       }
   }
+  if (wanted("inplace")) {
+    bench.withCopies = true;
+    bench.header("Training steps with ops in place");
+    for (auto [family, depth] : {std::pair("chain", 24),
+                                 {"residual", 8},
+                                 {"dense", 12},
+                                 {"unet", 4},
+                                 {"recurrent", 20},
+                                 {"residual", 33}})
+      for (double percent : {90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0})
+        bench.row(inPlaceStep(family, depth), percent);
+    bench.withCopies = false;
+  }
   bench.prove(layeredSeconds);
   if (wanted("layered")) {
     bench.peer = withPeer;
@@ -253,7 +285,7 @@ void generatedTables(Bench &bench, const std::string &families, double proveSeco
 
 int main(int argc, char **argv) {
   try {
-    std::string folder, families = "published,nets,roofline,layered,large,frontier";
+    std::string folder, families = "published,nets,roofline,inplace,layered,large,frontier";
     Bench bench;
     double proveSeconds = 0, layeredSeconds = 0;
     bool withPeer = false;

@@ -58,4 +58,14 @@ Problem gptStep(int layers, int64_t batch = 8, int64_t sequence = 1024, int64_t 
 /// (the weight gradient is accumulated in place). About 20 ops per time step.
 Problem recurrentStep(int steps, int64_t batch = 64, int64_t width = 512);
 
+/// One training step in which ops overwrite what they read, forward and backward, by family: layers
+/// of convolution, norm and activation, the latter two in place, in a "chain", with "residual" sums
+/// in place, "dense" concatenations or in a "unet" of `depth` levels; or a "recurrent" network whose
+/// gates and cells are in place. Gradients of one value are added up in place. Throws
+/// Error(BadInput) on other names.
+Problem inPlaceStep(const std::string &family, int depth);
+
+/// A small random step of that kind, with `layers` ops that are followed by up to three in place.
+Problem generateInPlace(uint64_t seed, int layers);
+
 } // namespace stow::schedule

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 namespace stow::schedule {
 
@@ -76,6 +77,42 @@ Solution inputOrder(const Problem &problem) {
 }
 
 namespace {
+bool contains(const std::vector<ValueId> &ids, ValueId id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+} // namespace
+
+Problem withoutOverwrites(const Problem &problem) {
+  Problem result = problem;
+  for (Op &op : result.ops) {
+    std::map<StorageId, StorageId> copies; // outputs of one storage stay together
+    for (ValueId output : op.outputs) {
+      const StorageId storage = problem.values[output].storage;
+      if (problem.storages[storage].pinned)
+        continue;
+      bool isOverwritten = false;
+      for (ValueId input : op.inputs)
+        if (problem.values[input].storage == storage) { // a view follows what it shows
+          result.values[output].storage = result.values[input].storage;
+          isOverwritten |= contains(op.overwrites, input);
+        }
+      if (!isOverwritten)
+        continue;
+      const auto fresh = static_cast<StorageId>(result.storages.size());
+      const auto [copy, isNew] = copies.emplace(storage, fresh);
+      if (isNew)
+        result.storages.push_back(problem.storages[storage]);
+      result.values[output].storage = copy->second;
+    }
+    std::erase_if(op.overwrites, [&](ValueId value) {
+      return !problem.storages[problem.values[value].storage].pinned;
+    });
+  }
+  return result;
+}
+
+namespace {
 
 /// The sum of all sizes (and of all costs) must leave room for the arithmetic of replays with many
 /// recomputations.
@@ -98,10 +135,6 @@ void checkIds(const Problem &problem, const Op &op, const std::vector<ValueId> &
       fail(op,
            std::string(role) + " value \"" + problem.values[sorted[i]].name + "\" is listed twice");
   }
-}
-
-bool contains(const std::vector<ValueId> &ids, ValueId id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
 void checkOverwrites(const Problem &problem, const Op &op) {

@@ -132,6 +132,12 @@ void check(const Problem &problem);
 /// cost the same).
 Solution inputOrder(const Problem &problem);
 
+/// The same problem with copies in place of overwrites: every output that continues an input which
+/// is overwritten gets a storage of its own, and so do its own views and versions. Overwrites in
+/// pinned storages stay. A schedule of the result may keep versions that the given problem does not
+/// have any more.
+Problem withoutOverwrites(const Problem &problem);
+
 /// The cheapest alternative of an op; ties go to less workspace, then to the lower index.
 int32_t cheapestAlternative(const Op &op);
 

@@ -38,6 +38,25 @@ TEST(GenerateTest, HundredThousandProblemsAreLegal) {
   EXPECT_GT(kept, 5000u);
 }
 
+// Tests random steps in place, and that their overwrites are gone in the problem with copies.
+TEST(GenerateTest, StepsInPlaceAreLegal) {
+  size_t versions = 0;
+  for (uint64_t seed = 1; seed <= 3000; ++seed) {
+    const Problem problem = generateInPlace(seed, 1 + static_cast<int>(seed % 9));
+    ASSERT_NO_THROW(check(problem)) << "seed " << seed;
+    ASSERT_EQ(verify(problem, inputOrder(problem)).fault, std::nullopt) << "seed " << seed;
+    const Problem copies = withoutOverwrites(problem);
+    ASSERT_NO_THROW(check(copies)) << "seed " << seed;
+    ASSERT_EQ(copies.leastTime(), problem.leastTime()) << "seed " << seed;
+    for (size_t i = 0; i < problem.ops.size(); ++i) {
+      versions += problem.ops[i].overwrites.size();
+      ASSERT_TRUE(copies.ops[i].overwrites.empty()) << "seed " << seed;
+    }
+    ASSERT_EQ(copies.storages.size(), copies.values.size()) << "seed " << seed;
+  }
+  EXPECT_GT(versions, 10000u);
+}
+
 TEST(GenerateTest, LargeFamiliesAreLegalAndOfTheStatedSize) {
   for (const Problem &problem :
        {gptStep(3), recurrentStep(5), trainingStep(convolutionalForward("resnet50", 8)),
@@ -45,6 +64,15 @@ TEST(GenerateTest, LargeFamiliesAreLegalAndOfTheStatedSize) {
     EXPECT_NO_THROW(check(problem)) << problem.name;
     EXPECT_EQ(verify(problem, inputOrder(problem)).fault, std::nullopt) << problem.name;
   }
+  for (const char *family : {"chain", "residual", "dense", "unet", "recurrent"}) {
+    const Problem problem = inPlaceStep(family, 4), copies = withoutOverwrites(problem);
+    EXPECT_NO_THROW(check(problem)) << family;
+    EXPECT_NO_THROW(check(copies)) << family;
+    const Replay replay = verify(problem, inputOrder(problem));
+    EXPECT_EQ(replay.fault, std::nullopt) << family;
+    EXPECT_LE(replay.peakBytes, verify(copies, inputOrder(copies)).peakBytes) << family;
+  }
+  EXPECT_THROW(inPlaceStep("lenet", 4), Error);
   EXPECT_GT(gptStep(235).ops.size(), 12000u);
   EXPECT_GT(recurrentStep(1060).ops.size(), 20000u);
   LayeredOptions options;
