@@ -263,8 +263,10 @@ std::function<int()> rematCommand(CommandLine &line) {
                arguments.method = oneOf("method", text, {"auto", "cut", "sqrt", "rotor", "revolve"},
                                         "auto, cut, sqrt, rotor or revolve");
              });
-  line.value("effort", "X", "multiplies the number of search moves (default: 1)",
-             [&](const std::string &text) { arguments.effort = parseUpTo("effort", text, 1e6); });
+  line.value(
+      "effort", "X",
+      "multiplies the number of search moves (default: 1); above 1 in powers of two, never worse",
+      [&](const std::string &text) { arguments.effort = parseUpTo("effort", text, 1e6); });
   line.value("format", "F", "text (default) or json", [&](const std::string &text) {
     arguments.format = oneOf("format", text, {"text", "json"}, "text or json");
   });

@@ -77,7 +77,7 @@ private:
           moment.needed.push_back(value);
     }
     if (core.hasViews)
-      moment.fixViewed(core);
+      moment.spreadFixed(core);
     return moment;
   }
 

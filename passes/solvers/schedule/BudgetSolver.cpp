@@ -287,6 +287,8 @@ std::vector<Point> BudgetSolver::repair(const Sequence &start, Bytes budget) con
       continue;
     if (std::optional<Point> point = pointOf(dropNeedlessReruns(core, *reduced, budget), budget))
       found.push_back(std::move(*point));
+    if (*reduced == start) // it fits
+      break;
   }
   std::erase_if(found, [&](const Point &point) { return point.peak > budget; });
   return found;

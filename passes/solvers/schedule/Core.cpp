@@ -3,6 +3,7 @@
 #include "ir/plan/schedule/Verify.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <tuple>
 
@@ -18,6 +19,9 @@ struct Folding {
   std::vector<char> pinnedForever; ///< in a pinned storage and never overwritten: no core value
   std::vector<char> hasLooseView;  ///< viewed by an op that was not folded
   std::vector<char> produced;      ///< by some op
+  std::vector<char> overwritten;   ///< per storage: by some op
+  std::vector<int> readerCount;    ///< per root: ops that read it and were not folded
+  std::vector<char> isKept;        ///< per root: it or one of its views
 };
 
 bool storageAmong(const Problem &problem, const std::vector<ValueId> &values, StorageId storage) {
@@ -58,6 +62,18 @@ bool isFreeView(const Problem &problem, const Op &op, const Folding &folding) {
   return true;
 }
 
+void countReaders(const Problem &problem, Folding &folding) {
+  folding.readerCount.assign(problem.values.size(), 0);
+  folding.isKept.assign(problem.values.size(), 0);
+  for (size_t v = 0; v < problem.values.size(); ++v)
+    folding.isKept[folding.root[v]] |= problem.values[v].keep;
+  for (size_t i = 0; i < problem.ops.size(); ++i) {
+    const std::vector<ValueId> &inputs = problem.ops[i].inputs;
+    for (size_t k = 0; k < inputs.size() && !folding.foldedOp[i]; ++k)
+      ++folding.readerCount[folding.root[inputs[k]]]; // of two views of one value, too
+  }
+}
+
 Folding fold(const Problem &problem) {
   Folding folding;
   const size_t count = problem.values.size();
@@ -67,10 +83,10 @@ Folding fold(const Problem &problem) {
   folding.hasLooseView.assign(count, 0);
   folding.pinnedForever.assign(count, 0);
 
-  std::vector<char> overwrittenStorage(problem.storages.size(), 0);
+  folding.overwritten.assign(problem.storages.size(), 0);
   for (const Op &op : problem.ops)
     for (ValueId value : op.overwrites)
-      overwrittenStorage[problem.values[value].storage] = 1;
+      folding.overwritten[problem.values[value].storage] = 1;
   std::vector<std::optional<OpId>> producers = problem.producers();
   for (const std::optional<OpId> &producer : producers)
     folding.produced.push_back(producer.has_value());
@@ -80,7 +96,7 @@ Folding fold(const Problem &problem) {
     // A produced value in a pinned storage must still wait for its producer, so only sources
     // vanish.
     folding.pinnedForever[v] =
-        problem.storages[storage].pinned && !overwrittenStorage[storage] && !producers[v];
+        problem.storages[storage].pinned && !folding.overwritten[storage] && !producers[v];
     if (!producers[v]) { // sources of one storage share one copy
       if (firstSource[storage])
         folding.root[v] = *firstSource[storage];
@@ -111,6 +127,7 @@ Folding fold(const Problem &problem) {
           folding.root[output] = folding.root[op.outputs[p]];
     }
   }
+  countReaders(problem, folding);
   return folding;
 }
 
@@ -134,16 +151,25 @@ public:
       if (!producers[v])
         valueFor(static_cast<ValueId>(v));
     for (size_t i = 0; i < problem.ops.size(); ++i)
-      folding.foldedOp[i] ? addFollower(static_cast<OpId>(i)) : addOp(static_cast<OpId>(i));
+      addOrFold(static_cast<OpId>(i));
     for (size_t v = 0; v < problem.values.size(); ++v)
       if (problem.values[v].keep && coreValue[v] != dropped)
         markKept(static_cast<ValueId>(v));
     for (size_t op = 0; op < core.ops.size(); ++op)
       for (int32_t value : core.ops[op].inputs)
         core.values[value].readers.push_back(static_cast<int32_t>(op));
-    for (const CoreOp &op : core.ops)
+    for (size_t op = 0; op < core.ops.size(); ++op)
+      for (const Credit &credit : core.ops[op].credits)
+        if (credit.required) {
+          insertUnique(core.values[credit.input].overwriters, static_cast<int32_t>(op));
+          core.hasOverwrites |= core.mayComeAgain(credit.input);
+        }
+    for (const CoreOp &op : core.ops) {
       for (const Alternative &alternative : problem.ops[op.op].alternatives)
         step = std::gcd(step, alternative.cost);
+      for (OpId follower : op.followers)
+        step = std::gcd(step, problem.ops[follower].alternatives.front().cost);
+    }
     core.costStep = std::max<Cost>(step, 1);
     findLeastExtra();
   }
@@ -176,6 +202,57 @@ private:
       core.values.push_back(std::move(fresh));
     }
     return coreValue[value] = coreValue[root];
+  }
+
+  void addOrFold(OpId id) {
+    if (folding.foldedOp[id])
+      addFollower(id);
+    else if (const std::optional<int32_t> value = continuedBy(problem.ops[id]))
+      fuse(id, *value);
+    else
+      addOp(id);
+  }
+
+  /// The core value whose bytes `op` overwrites right after every run that writes them; absent if it
+  /// has to be decided when `op` runs.
+  std::optional<int32_t> continuedBy(const Op &op) const {
+    if (op.overwrites.size() != 1 || op.outputs.size() != 1 || op.alternatives.size() != 1)
+      return std::nullopt;
+    const ValueId over = op.overwrites.front(), root = folding.root[over];
+    const StorageId storage = problem.values[over].storage;
+    const int32_t value = coreValue[root];
+    if (value == dropped || !core.values[value].producer || problem.storages[storage].pinned ||
+        problem.values[op.outputs.front()].storage != storage || folding.readerCount[root] != 1 ||
+        folding.isKept[root] || folding.hasLooseView[root] || !extra[over].empty())
+      return std::nullopt;
+    const CoreOp &writer = core.ops[*core.values[value].producer];
+    if (writer.outputs.size() != 1 ||
+        op.alternatives.front().workspaceBytes > writer.leastWorkspaceBytes)
+      return std::nullopt;
+    // A source that is read later than by the writer itself leaves the writer's credits as they are
+    // only if there are none.
+    const bool hasCredits = !writer.credits.empty() || writer.uncertainCreditBytes > 0;
+    for (ValueId input : op.inputs)
+      if (input != over && !folding.pinnedForever[folding.root[input]] &&
+          (hasCredits || folding.produced[folding.root[input]] ||
+           folding.overwritten[problem.values[input].storage]))
+        return std::nullopt;
+    return value;
+  }
+
+  void fuse(OpId id, int32_t value) {
+    const Op &op = problem.ops[id];
+    CoreOp &writer = core.ops[*core.values[value].producer];
+    for (ValueId input : op.inputs)
+      if (const int32_t source = valueFor(input); source != dropped && source != value)
+        insertUnique(writer.inputs, source);
+    const Cost cost = op.alternatives.front().cost;
+    writer.cost += cost;
+    writer.leastCost += cost;
+    writer.followersCost += cost;
+    writer.recomputable &= op.recomputable;
+    writer.followers.push_back(id);
+    coreValue[op.outputs.front()] = value;
   }
 
   void addFollower(OpId id) {
@@ -319,11 +396,22 @@ Sequence Core::inputOrder() const {
   return sequence;
 }
 
+Sequence Core::sequenceOf(const Solution &solution) const {
+  std::map<OpId, int32_t> index;
+  for (size_t i = 0; i < ops.size(); ++i)
+    index[ops[i].op] = static_cast<int32_t>(i);
+  Sequence sequence;
+  for (const Run &run : solution.runs)
+    if (const auto found = index.find(run.op); found != index.end())
+      sequence.push_back(found->second);
+  return sequence;
+}
+
 void Core::useFastestAlternatives(const Problem &problem) {
   for (CoreOp &op : ops) {
     const Op &source = problem.ops[op.op];
     const Alternative &chosen = source.alternatives[cheapestAlternative(source)];
-    op.cost = chosen.cost;
+    op.cost = chosen.cost + op.followersCost;
     op.workspaceBytes = chosen.workspaceBytes;
   }
 }
@@ -335,7 +423,7 @@ void Core::useLeanestAlternatives(const Problem &problem) {
         *std::min_element(list.begin(), list.end(), [](const Alternative &a, const Alternative &b) {
           return std::pair(a.workspaceBytes, a.cost) < std::pair(b.workspaceBytes, b.cost);
         });
-    op.cost = chosen.cost;
+    op.cost = chosen.cost + op.followersCost;
     op.workspaceBytes = chosen.workspaceBytes;
   }
 }

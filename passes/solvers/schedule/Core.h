@@ -5,6 +5,9 @@
 //  - A view op that is free (cost 0, no workspace, recomputable, no other input that can disappear)
 //    needs no decision: it runs right after every run of the op that writes the viewed value. Its
 //    readers become readers of the viewed value.
+//  - An op that overwrites the only output of another, and is the only one to read it, runs right
+//    after every run of that: what it writes takes the same bytes, and a copy that it does not
+//    overwrite serves nobody. It must need no more workspace and read nothing else that is computed.
 //  - Pinned storages are always resident; their bytes move to `baseBytes` and their values vanish,
 //    unless an op overwrites them: then they stay as values of size 0, so that no reader is moved
 //    behind the op that destroys them.
@@ -40,15 +43,17 @@ struct CoreOp {
   Bytes uncertainCreditBytes = 0; ///< credits that the checker may grant, solvers do not count on
   bool recomputable = true;
   OpId op = 0;
-  std::vector<OpId> followers; ///< folded view ops that run right after
+  std::vector<OpId> followers; ///< folded ops that run right after
+  Cost followersCost = 0;      ///< part of `cost`
 };
 
 struct CoreValue {
   Bytes sizeBytes = 0;
-  std::optional<int32_t> producer; ///< core op; absent: exists from the start
-  std::vector<int32_t> readers;    ///< core ops, ascending, without repetition
-  std::vector<int32_t> views;      ///< written into its bytes later: a new copy is without them
-  std::vector<int32_t> viewed;     ///< whose view it is
+  std::optional<int32_t> producer;  ///< core op; absent: exists from the start
+  std::vector<int32_t> readers;     ///< core ops, ascending, without repetition
+  std::vector<int32_t> views;       ///< written into its bytes later: a new copy is without them
+  std::vector<int32_t> viewed;      ///< whose view it is
+  std::vector<int32_t> overwriters; ///< core ops whose runs must be the last to read a copy of it
   bool keep = false;
 };
 
@@ -63,14 +68,24 @@ struct Core {
   Cost leastExtra = 0;
   bool hasAlternatives = false;
   bool hasViews = false; ///< of any value
+  /// Some op overwrites a value that can be computed again. (Weights that an update overwrites are
+  /// gone for good.)
+  bool hasOverwrites = false;
 
   explicit Core(const Problem &problem);
+
+  /// False for values that exist from the start or whose op runs once.
+  bool mayComeAgain(int32_t value) const {
+    return values[value].producer && ops[*values[value].producer].recomputable;
+  }
 
   /// For bounds: if no old copy of what this view shows is read any more, a read of the view needs
   /// a later run of its op. Left out where that cannot be told from the run of one op.
   bool goesWithViewed(int32_t value) const;
 
   Sequence inputOrder() const;
+  /// The core ops among the runs.
+  Sequence sequenceOf(const Solution &solution) const;
   /// Switches `cost` and `workspaceBytes` of every op to its fastest or its leanest alternative.
   void useFastestAlternatives(const Problem &problem);
   void useLeanestAlternatives(const Problem &problem);

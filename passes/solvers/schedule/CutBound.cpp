@@ -166,7 +166,7 @@ KeepOrRerun::Moment CutBound::firstRunOf(int32_t v) const {
     moment.follows.assign(core.values.size(), 0);
     for (int32_t value : moment.needed)
       moment.follows[value] = core.goesWithViewed(value);
-    moment.fixViewed(core);
+    moment.spreadFixed(core);
   }
   return moment;
 }

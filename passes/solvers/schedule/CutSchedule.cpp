@@ -1,16 +1,21 @@
 #include "passes/solvers/schedule/CutSchedule.h"
 
+#include "passes/solvers/schedule/Restore.h"
 #include "passes/solvers/schedule/Timeline.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <ranges>
 #include <tuple>
 
 namespace stow::schedule {
 namespace {
 constexpr size_t never = std::numeric_limits<size_t>::max();
-}
+
+/// Sequences longer than this are given up.
+size_t mostRuns(const Core &core) { return 8 * core.ops.size() + 64; }
+} // namespace
 
 SequenceCut::SequenceCut(const Core &core, const Sequence &given, size_t at,
                          const std::vector<char> *barred)
@@ -20,7 +25,6 @@ SequenceCut::SequenceCut(const Core &core, const Sequence &given, size_t at,
   KeepOrRerun::Moment moment;
   moment.needed = liveAcross;
   moment.free.assign(core.values.size(), 0);
-  moment.fixed.assign(core.ops.size(), 0);
   moment.rerunCost.assign(core.ops.size(), 0);
   const CoreOp &here = core.ops[sequence[position]];
   for (int32_t value : here.inputs)
@@ -32,22 +36,13 @@ SequenceCut::SequenceCut(const Core &core, const Sequence &given, size_t at,
     total += op.cost;
   while (total > 0 && (total << (shift + 1)) < (int64_t(1) << 44) && shift < 40)
     ++shift;
-  for (size_t op = 0; op < core.ops.size(); ++op) {
-    const CoreOp &coreOp = core.ops[op];
-    // Zero-cost reruns still lengthen the schedule: one scaled unit breaks the tie.
-    moment.rerunCost[op] = std::max<Cost>(coreOp.cost << shift, 1);
-    bool isFixed = !coreOp.recomputable || (barred && (*barred)[op]);
-    for (int32_t value : coreOp.inputs)
-      if (destroyedAt[value] != never)
-        isFixed |= core.values[value].producer.has_value() || destroyedAt[value] <= position;
-    for (const Credit &credit : coreOp.credits)
-      isFixed |= credit.required;
-    moment.fixed[op] = isFixed;
-  }
-  if (core.hasViews) { // those written before the position are written again with what they view
+  for (size_t op = 0; op < core.ops.size(); ++op) // a rerun of no cost still breaks a tie
+    moment.rerunCost[op] = std::max<Cost>(core.ops[op].cost << shift, 1);
+  moment.fixed = fixedOps(barred);
+  moment.gone = gone;
+  if (core.hasViews) // those written before the position are written again with what they view
     moment.follows = isWritten;
-    moment.fixViewed(core);
-  }
+  moment.spreadFixed(core);
   for (int32_t value : liveAcross)
     if (!moment.free[value])
       across += core.values[value].sizeBytes;
@@ -55,14 +50,41 @@ SequenceCut::SequenceCut(const Core &core, const Sequence &given, size_t at,
   cut = std::make_unique<KeepOrRerun>(core, std::move(moment));
 }
 
+/// Ops that may not run again behind the position, taken by themselves.
+std::vector<char> SequenceCut::fixedOps(const std::vector<char> *barred) const {
+  std::vector<char> isRead(core.values.size(), 0), isFixed(core.ops.size(), 0);
+  for (int32_t value : liveAcross)
+    isRead[value] = 1;
+  for (size_t op = 0; op < core.ops.size(); ++op) {
+    isFixed[op] = !core.ops[op].recomputable || (barred && (*barred)[op]);
+    for (int32_t value : core.ops[op].inputs)
+      isFixed[op] |= destroyedAt[value] <= position;
+    // What is there and still to be read may not be overwritten once more.
+    for (const Credit &credit : core.ops[op].credits)
+      if (credit.required &&
+          (!core.mayComeAgain(credit.input) || (isRead[credit.input] && !isGone(credit.input))))
+        isFixed[op] = 1;
+  }
+  return isFixed;
+}
+
 void SequenceCut::findLiveness() {
   std::vector<size_t> writtenAt(core.values.size(), never), lastRead(core.values.size(), never);
   for (size_t v = 0; v < core.values.size(); ++v)
     if (!core.values[v].producer)
       writtenAt[v] = 0;
-  for (size_t i = 0; i <= position; ++i)
-    for (int32_t value : core.ops[sequence[i]].outputs)
+  if (core.hasOverwrites)
+    gone.assign(core.values.size(), 0);
+  for (size_t i = 0; i <= position; ++i) {
+    if (core.hasOverwrites)
+      for (const Credit &credit : core.ops[sequence[i]].credits)
+        gone[credit.input] |= credit.required;
+    for (int32_t value : core.ops[sequence[i]].outputs) {
       writtenAt[value] = i;
+      if (core.hasOverwrites)
+        gone[value] = 0;
+    }
+  }
   std::vector<char> rewritten(core.values.size(), 0);
   for (size_t i = position + 1; i < sequence.size(); ++i) {
     for (int32_t value : core.ops[sequence[i]].inputs)
@@ -76,7 +98,7 @@ void SequenceCut::findLiveness() {
   }
   for (size_t i = 0; i < sequence.size(); ++i)
     for (const Credit &credit : core.ops[sequence[i]].credits)
-      if (credit.required && destroyedAt[credit.input] == never)
+      if (credit.required && !core.mayComeAgain(credit.input) && destroyedAt[credit.input] == never)
         destroyedAt[credit.input] = i;
   for (size_t v = 0; v < core.values.size(); ++v) {
     bool exists = writtenAt[v] != never && (!core.values[v].producer || writtenAt[v] < position);
@@ -130,6 +152,10 @@ Sequence SequenceCut::apply(const Plan &plan) {
         if (isRerun[reader])
           first = std::min(first, neededAt[reader]);
     }
+    for (int32_t value : core.ops[op].inputs)
+      for (int32_t overwriter : core.values[value].overwriters)
+        if (isRerun[overwriter] && overwriter != op)
+          first = std::min(first, neededAt[overwriter]);
     bool possible = first != never;
     for (int32_t value : core.ops[op].inputs)
       possible &= destroyedAt[value] == never || first <= destroyedAt[value];
@@ -147,7 +173,9 @@ Sequence SequenceCut::apply(const Plan &plan) {
     if (i < sequence.size())
       result.push_back(sequence[i]);
   }
-  return result;
+  if (!core.hasOverwrites)
+    return result;
+  return restoreOverwritten(core, result, mostRuns(core)).value_or(sequence);
 }
 
 std::optional<SequenceCut::Plan> SequenceCut::cheapestWithin(Bytes room, double bias) {
@@ -223,7 +251,6 @@ void withhold(const std::vector<CoreWindow> &windows, const Sequence &sequence,
 std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Bytes budgetBytes,
                                        int rounds, double bias, const std::vector<char> *barred,
                                        int64_t *allowance, const std::vector<CoreWindow> &windows) {
-  const size_t longest = 8 * core.ops.size() + 64;
   std::vector<Bytes> bytesAt, excess;
   for (int round = 0; round <= rounds; ++round) {
     Measure now = measure(core, sequence, &bytesAt);
@@ -232,7 +259,7 @@ std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Byte
     withhold(windows, sequence, bytesAt, now);
     if (now.peakBytes <= budgetBytes)
       return sequence;
-    if (round == rounds || sequence.size() > longest || sequence.empty())
+    if (round == rounds || sequence.size() > mostRuns(core) || sequence.empty())
       return std::nullopt;
     // Cuts that chase a peak from place to place without lowering it are given up early.
     excess.push_back(now.peakBytes - budgetBytes);
@@ -253,6 +280,27 @@ std::optional<Sequence> reduceToBudget(const Core &core, Sequence sequence, Byte
   }
   return std::nullopt;
 }
+
+namespace {
+
+/// The rerun at `slot` and those that write over what it writes, in ascending order: without the
+/// rerun they would overwrite the copy of an earlier run for the second time.
+std::vector<int32_t> withOverwriters(const Core &core, const Timeline &timeline, int32_t slot) {
+  std::vector<int32_t> slots = {slot};
+  for (size_t i = 0; core.hasOverwrites && i < slots.size(); ++i) {
+    const int32_t op = timeline.runAt(slots[i]);
+    for (int32_t value : core.ops[op].outputs)
+      for (int32_t overwriter : core.values[value].overwriters)
+        if (const int32_t next = timeline.nextRunAfter(overwriter, slots[i]);
+            next < timeline.nextRunAfter(op, slots[i]) &&
+            timeline.runsOf(overwriter).front() != next && std::ranges::count(slots, next) == 0)
+          slots.push_back(next);
+  }
+  std::ranges::sort(slots);
+  return slots;
+}
+
+} // namespace
 
 Sequence dropNeedlessReruns(const Core &core, const Sequence &sequence, Bytes budgetBytes,
                             const std::vector<CoreWindow> &windows) {
@@ -281,10 +329,17 @@ Sequence dropNeedlessReruns(const Core &core, const Sequence &sequence, Bytes bu
     again = false;
     std::vector<Rerun> left;
     for (const Rerun &rerun : reruns) {
-      timeline.remove(rerun.slot);
+      if (timeline.runAt(rerun.slot) == Timeline::none) // gone with another
+        continue;
+      std::vector<std::pair<int32_t, int32_t>> removed;
+      for (int32_t slot : withOverwriters(core, timeline, rerun.slot) | std::views::reverse) {
+        removed.push_back({timeline.runAt(slot), slot});
+        timeline.remove(slot);
+      }
       const bool isNeeded = timeline.violations() > 0;
       if (isNeeded || timeline.peak() > budgetBytes)
-        timeline.add(rerun.op, rerun.slot);
+        for (auto [op, slot] : removed | std::views::reverse)
+          timeline.add(op, slot);
       else
         again |= !left.empty();
       if (isNeeded)

@@ -38,8 +38,9 @@ public:
   /// False for ops that cannot run again behind the position.
   bool mayRerun(int32_t op) const { return !fixed[op]; }
 
-  /// The sequence with the plan's reruns inserted, each just before its first reader. Reruns that
-  /// would read an overwritten value are left out and remembered as impossible.
+  /// The sequence with the plan's reruns inserted, each just before its first reader and in front of
+  /// the rerun that overwrites what it reads. Reruns that would read what is overwritten for good
+  /// are left out. The sequence unchanged if none can be inserted.
   Sequence apply(const Plan &plan);
 
   int64_t work() const { return cut->work(); }
@@ -49,6 +50,8 @@ public:
 
 private:
   void findLiveness();
+  bool isGone(int32_t value) const { return !gone.empty() && gone[value]; }
+  std::vector<char> fixedOps(const std::vector<char> *barred) const;
 
   const Core &core;
   const Sequence sequence;
@@ -56,8 +59,10 @@ private:
   Bytes across = 0;
   int shift = 0;
   std::vector<int32_t> liveAcross;
-  std::vector<size_t> nextRead;    ///< per value live across: the next reader's position
-  std::vector<size_t> destroyedAt; ///< per value: position of the run that overwrites it, or never
+  std::vector<size_t> nextRead; ///< per value live across: the next reader's position
+  std::vector<size_t>
+      destroyedAt;        ///< per value that cannot come again: who overwrites it, or never
+  std::vector<char> gone; ///< per value: its copy at the position is overwritten; empty: none is
   std::vector<double> biases;
   std::vector<char> isWritten; ///< per value: before the position
   std::vector<char> fixed;     ///< per op: may not run again

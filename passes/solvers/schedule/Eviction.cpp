@@ -38,12 +38,12 @@ public:
 
 private:
   /// Per op, the last base position at which it may still run again: what it reads, or what its
-  /// inputs would have to be computed from, is overwritten there.
+  /// inputs would have to be computed from, is overwritten there for good.
   void findDeadlines() {
     std::vector<int32_t> overwrittenAt(core.values.size(), never);
     for (size_t i = 0; i < base.size(); ++i)
       for (const Credit &credit : core.ops[base[i]].credits)
-        if (credit.required)
+        if (credit.required && !core.mayComeAgain(credit.input))
           overwrittenAt[credit.input] =
               std::min(overwrittenAt[credit.input], static_cast<int32_t>(i));
     deadline.assign(core.ops.size(), never);
@@ -194,6 +194,13 @@ private:
       if (!isResident[value])
         fresh += core.values[value].sizeBytes;
     std::vector<int32_t> overwritten;
+    for (const Credit &credit : coreOp.credits)
+      if (credit.required && isRerun) {
+        if (locks[credit.input] > 1) // another op that is about to run reads it
+          return false;
+        fresh -= credit.bytes;
+        overwritten.push_back(credit.input);
+      }
     if (!isRerun || !makeRoom(fresh)) {
       // A rerun overwrites only if it must: what it reads may serve its siblings, too.
       for (const Credit &credit : coreOp.credits)

@@ -45,12 +45,26 @@ int64_t priceUp(double price, Bytes bytes) {
   return static_cast<int64_t>(std::min<__int128>(rounded, saturated));
 }
 
-void KeepOrRerun::Moment::fixViewed(const Core &core) {
-  for (size_t op = core.ops.size(); op-- > 0;)
+void KeepOrRerun::Moment::spreadFixed(const Core &core) {
+  auto isFixedBy = [&](int32_t op) {
+    for (int32_t value : core.ops[op].inputs)
+      if (!gone.empty() && gone[value] &&
+          (!core.values[value].producer || fixed[*core.values[value].producer]))
+        return true;
     for (int32_t value : core.ops[op].outputs)
       for (int32_t view : core.values[value].views)
-        if (follows[view] && fixed[*core.values[view].producer])
-          fixed[op] = 1;
+        if (!follows.empty() && follows[view] && fixed[*core.values[view].producer])
+          return true;
+    return false;
+  };
+  const auto count = static_cast<int32_t>(core.ops.size());
+  for (bool again = !gone.empty() || !follows.empty(); again;) {
+    again = false;
+    for (int32_t op = count; op-- > 0;) // views come after what they show
+      if (!fixed[op] && isFixedBy(op))
+        again = fixed[op] = 1;
+    again &= !gone.empty();
+  }
 }
 
 KeepOrRerun::KeepOrRerun(const Core &core, Moment given)
@@ -85,6 +99,10 @@ KeepOrRerun::KeepOrRerun(const Core &core, Moment given)
   for (size_t i = 0; i < pendingOps.size(); ++i) {
     int32_t op = pendingOps[i];
     for (int32_t value : core.ops[op].inputs) {
+      if (!moment.gone.empty() && moment.gone[value]) {
+        links.push_back({rerunNode[op], nodeOf(*core.values[value].producer)});
+        continue;
+      }
       if (forced[value] || moment.free[value] || core.values[value].sizeBytes == 0)
         continue;
       if (needNode[value] < 0) {

@@ -38,9 +38,13 @@ public:
     /// A value may weigh more than all reruns together: at a high price the fewest bytes are kept,
     /// and where these are too many, nothing fits.
     bool isUncapped = false;
+    /// Per value: overwritten by now, so that whoever reads it later needs a new run of its
+    /// producer, too. Empty: none is.
+    std::vector<char> gone;
 
-    /// What such a view shows may not run again if the view may not.
-    void fixViewed(const Core &core);
+    /// Ops that read what is gone may not run again if what computes that may not; nor may ops
+    /// whose output is shown by a view that may not be written again.
+    void spreadFixed(const Core &core);
   };
 
   KeepOrRerun(const Core &core, Moment moment);

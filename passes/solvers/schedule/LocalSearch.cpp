@@ -283,10 +283,30 @@ private:
     if (!timeline.removable(slot))
       return false;
     dropViews(op, slot);
+    if (!dropOverwriters(op, slot))
+      return false;
     remove(slot);
     // Reruns that served only this one go with it.
     for (int32_t input : core.ops[op].inputs)
       dropIfIdle(input, slot, 0);
+    return true;
+  }
+
+  /// Reruns that wrote over what the run at `slot` writes: they would overwrite the copy of an
+  /// earlier run for the second time. False if one of them is a first run.
+  bool dropOverwriters(int32_t op, int32_t slot) {
+    if (!core.hasOverwrites)
+      return true;
+    for (int32_t value : core.ops[op].outputs)
+      for (int32_t overwriter : core.values[value].overwriters) {
+        const int32_t run = timeline.nextRunAfter(overwriter, slot);
+        if (run >= timeline.nextRunAfter(op, slot))
+          continue;
+        if (!timeline.removable(run) || timeline.runsOf(overwriter).front() == run ||
+            !dropOverwriters(overwriter, run))
+          return false;
+        remove(run);
+      }
     return true;
   }
 

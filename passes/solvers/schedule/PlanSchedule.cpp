@@ -5,6 +5,7 @@
 #include "passes/solvers/schedule/CutBound.h"
 #include "passes/solvers/schedule/OrderSearch.h"
 #include "passes/solvers/schedule/PhaseProgram.h"
+#include "passes/solvers/schedule/Restore.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -43,6 +44,12 @@ std::optional<int> pivot(int low, int high, int finest, double share) {
   return std::nullopt;
 }
 
+PlanOptions withWholeEffort(PlanOptions options) {
+  if (options.effort > 1)
+    options.effort = std::exp2(std::floor(std::log2(options.effort)));
+  return options;
+}
+
 /// The share of the usual search for a node, less the finer it is: what is known for a little more
 /// memory is close to its answer then, and a budget between coarse nodes costs little more.
 double effortAt(int node) { return node % 40 == 0 ? 1 : node % 20 == 0 ? 0.5 : 0.3; }
@@ -52,8 +59,8 @@ double effortAt(int node) { return node % 40 == 0 ? 1 : node % 20 == 0 ? 0.5 : 0
 class Planner::Impl {
 public:
   Impl(const Problem &given, PlanOptions planOptions)
-      : problem(given), options(std::move(planOptions)), core((check(given), given)), bound(core),
-        solver(problem, core, options) {
+      : problem(given), options(withWholeEffort(std::move(planOptions))),
+        core((check(given), given)), bound(core), solver(problem, core, options) {
     const Sequence order = core.inputOrder();
     inputPeak = measure(core, order).peakBytes;
     // With alternatives, search plans with the leanest workspace; `expand` then takes the fastest
@@ -331,7 +338,57 @@ private:
     task.above = &at.high;
     task.below = at.low ? &*at.low : nullptr;
     task.futile = at.futile;
-    return known->second = solver.solve(task);
+    known->second = solver.solve(task);
+    addFromLessEffort(task, known->second.points);
+    addFromCopies(task, known->second.points);
+    return known->second;
+  }
+
+  /// The least time of the points within the budget.
+  static std::optional<Cost> leastOf(const std::vector<Point> &points, Bytes budget) {
+    std::optional<Cost> least;
+    for (const Point &point : points)
+      if (point.peak <= budget)
+        least = std::min(least.value_or(point.time), point.time);
+    return least;
+  }
+
+  /// What half the effort answers. Longer searches are better on the whole, not every time.
+  void addFromLessEffort(const BudgetSolver::Task &task, std::vector<Point> &points) {
+    const std::optional<Cost> known = leastOf(points, task.budget);
+    if (options.effort <= 1 || cancelled() || (known && *known <= *task.least))
+      return;
+    if (!withLessEffort) {
+      PlanOptions less = options;
+      less.effort /= 2;
+      withLessEffort = std::make_unique<Impl>(problem, less);
+    }
+    Walk walk = withLessEffort->answer(task.budget, task.least);
+    if (walk.best)
+      points.push_back(std::move(*walk.best));
+  }
+
+  /// What the same problem with copies in place of overwrites is answered with, made legal here. It
+  /// may be the same schedule, found from another side.
+  void addFromCopies(const BudgetSolver::Task &task, std::vector<Point> &points) {
+    constexpr size_t mostOps = 1000;
+    if (!core.hasOverwrites || core.ops.size() > mostOps || options.effort <= 0 || cancelled())
+      return;
+    if (!copies)
+      copies = std::make_unique<Impl>(withoutOverwrites(problem), options);
+    const std::optional<Cost> known = leastOf(points, task.budget);
+    const std::optional<Cost> least = copies->proofAt(task.budget).time;
+    if (!least || (known && *known <= std::max(*least, *task.least)))
+      return;
+    const Walk walk = copies->answer(task.budget, least);
+    if (!walk.best)
+      return;
+    const std::optional<Sequence> restored = restoreOverwritten(
+        core, core.sequenceOf(walk.best->solution), 2 * walk.best->solution.runs.size());
+    if (!restored || !measure(core, *restored).legal)
+      return;
+    for (Point &point : solver.repair(*restored, task.budget))
+      points.push_back(std::move(point));
   }
 
   /// Phase programs of rising size until one proves the schedule at hand, each refined while its
@@ -426,6 +483,8 @@ private:
   Core core;
   CutBound bound;
   BudgetSolver solver;
+  std::unique_ptr<Impl> withLessEffort; ///< made when needed, as is the next
+  std::unique_ptr<Impl> copies;         ///< of the problem without overwrites
   Bytes inputPeak = 0;
   int lowest = 0, highest = whole; ///< the tree's nodes lie between: what bounds leave open
   Frontier start;                  ///< orders without reruns

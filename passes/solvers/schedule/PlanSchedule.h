@@ -23,6 +23,11 @@
 // lies outside of its box is not taken even if it fits: a schedule better in both than the answer
 // for more memory. Nodes that a bound decides are not solved.
 //
+// Where ops overwrite what they read (`overwrites`), nodes of problems of up to 1,000 ops also look
+// at the schedule of the same problem with copies instead, made legal again: an answer at a node is
+// never worse than that. (Cuts, evictions and search know of overwrites themselves, and mostly find
+// better.)
+//
 // Deterministic: no clock, no threads; the same problem and options give the same schedule.
 #pragma once
 
@@ -41,7 +46,8 @@ enum class Status {
 };
 
 struct PlanOptions {
-  /// Multiplies all numbers of search moves. 0: cuts only.
+  /// Multiplies all numbers of search moves. 0: cuts only. Above 1 it is rounded down to a power of
+  /// two, and nodes look at the answers of every smaller power too, so that more is never worse.
   double effort = 1.0;
   /// Spend more on bounds, and on schedules that they lead to: the phase program (bound L2; none if
   /// built without CBC).

@@ -77,10 +77,14 @@ void RerunPlan::findInputs(int32_t op, int32_t slot) {
   for (int32_t value : core.ops[op].inputs) {
     const std::optional<int32_t> &producer = core.values[value].producer;
     const int32_t from = timeline.servedFrom(value, slot);
+    if (core.hasOverwrites && producer && timeline.isGone(value, from, slot)) {
+      inputs.push_back({value, false, true});
+      continue;
+    }
     if (core.values[value].sizeBytes == 0 || from >= peak || (producer && isPlanned(*producer)) ||
         timeline.lastReadBefore(value, slot) >= peak)
       continue;
-    inputs.push_back({value, producer && core.ops[*producer].recomputable});
+    inputs.push_back({value, producer && core.ops[*producer].recomputable, false});
   }
 }
 
@@ -163,10 +167,18 @@ bool RerunPlan::add(int32_t op, int32_t right, int depth) {
       std::count_if(inputs.begin() + static_cast<std::ptrdiff_t>(first), inputs.end(),
                     [](const Input &input) { return input.mayFollow; }));
   const double share = std::min(0.6, 0.9 / std::max(candidates, 1.0));
-  for (size_t i = first; i < inputs.size(); ++i)
-    if (inputs[i].mayFollow && random.real() < oddsOf(inputs[i].value, slot, first, share) &&
-        !add(*core.values[inputs[i].value].producer, slot, depth + 1))
+  for (size_t i = first; i < inputs.size(); ++i) {
+    const int32_t value = inputs[i].value;
+    if (inputs[i].isGone) {
+      const int32_t producer = *core.values[value].producer;
+      if (!isPlanned(producer) &&
+          (!core.ops[producer].recomputable || !add(producer, slot, depth + 1)))
+        return false;
+    } else if (inputs[i].mayFollow && random.real() < oddsOf(value, slot, first, share) &&
+               !add(*core.values[value].producer, slot, depth + 1)) {
       return false;
+    }
+  }
   inputs.resize(first);
   return true;
 }

@@ -2,7 +2,7 @@
 //
 // A value that is idle across the peak is to be computed again just before its next reader. What
 // its op reads must exist there: an input that is not live behind the peak anyway is either kept
-// across it or computed again, too, and so on. Views of what is computed again that are read later
+// across it or computed again, too, and so on; an input that is overwritten must be. Views of what is computed again that are read later
 // are written again, too. The plan tells what that costs and what it does to the bytes at the peak,
 // so that most proposals are refused without touching the timeline.
 #pragma once
@@ -37,6 +37,7 @@ private:
   struct Input {
     int32_t value;
     bool mayFollow; ///< may be computed again
+    bool isGone;    ///< and must be
   };
   /// The first planned runs that read and write a value, or slotCount().
   struct Touched {

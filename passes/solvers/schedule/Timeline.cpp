@@ -238,6 +238,13 @@ int32_t Timeline::liveUntil(int32_t value, int32_t from) const {
   return std::max(last, from);
 }
 
+bool Timeline::isGone(int32_t value, int32_t from, int32_t slot) const {
+  for (int32_t overwriter : core.values[value].overwriters)
+    if (nextRunAfter(overwriter, from) < slot)
+      return true;
+  return false;
+}
+
 int32_t Timeline::emptyBefore(int32_t left, int32_t right) const {
   for (int32_t slot = right - 1; slot > left; --slot)
     if (opAt[slot] == none)

@@ -122,6 +122,8 @@ public:
   int32_t emptyNear(int32_t left, int32_t middle, int32_t right) const;
   /// True if removing the run leaves every read served.
   bool removable(int32_t slot) const;
+  /// True if a run between `from`, the run that serves the value, and `slot` overwrites it.
+  bool isGone(int32_t value, int32_t from, int32_t slot) const;
   /// The last slot at which the copy written (or present) at `from` is live.
   int32_t liveUntil(int32_t value, int32_t from) const;
 
