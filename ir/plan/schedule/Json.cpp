@@ -282,14 +282,65 @@ std::string nodeName(const Json &node, const Json &id) {
   return id.is_string() ? id.get<std::string>() : "node" + id.dump();
 }
 
+/// What edges and orders call the nodes: their `id`, or, where no node has one, their `name` if all
+/// have different ones; else, and beside names, their position in the list.
+class NodeIds {
+public:
+  NodeIds(const Json &nodes, const Place &place) {
+    auto all = [&](const char *key) {
+      return std::all_of(nodes.begin(), nodes.end(),
+                         [&](const Json &node) { return node.is_object() && node.contains(key); });
+    };
+    const bool anyHasId = std::any_of(nodes.begin(), nodes.end(), [](const Json &node) {
+      return !node.is_object() || node.contains("id");
+    });
+    if (anyHasId) {
+      for (size_t i = 0; i < nodes.size(); ++i)
+        if (!add(member(nodes[i], "id", place / i)))
+          (place / i).fail("node id " + ids.back().dump() + " is used twice");
+      return;
+    }
+    positionsCount = true;
+    bool isNamed = all("name");
+    for (size_t i = 0; i < nodes.size() && isNamed; ++i)
+      isNamed = add(nodes[i]["name"]);
+    if (isNamed)
+      return;
+    indexOf.clear();
+    ids.clear();
+    for (size_t i = 0; i < nodes.size(); ++i)
+      add(i);
+  }
+
+  const Json &operator[](size_t node) const { return ids[node]; }
+
+  size_t find(const Json &id, const Place &at) const {
+    if (auto found = indexOf.find(id.dump()); found != indexOf.end())
+      return found->second;
+    if (positionsCount && id.is_number_unsigned() && id.get<size_t>() < ids.size())
+      return id.get<size_t>();
+    at.fail("there is no node with id " + id.dump());
+  }
+
+private:
+  bool add(const Json &id) {
+    ids.push_back(id);
+    return indexOf.emplace(id.dump(), ids.size() - 1).second;
+  }
+
+  std::vector<Json> ids;
+  std::map<std::string, size_t> indexOf; ///< by the JSON text, so that 1 and "1" differ
+  bool positionsCount = false;
+};
+
 /// Adds the id to names that several nodes have, so that schedules can tell them apart.
-void tellApart(std::vector<std::string> &names, const Json &nodes) {
+void tellApart(std::vector<std::string> &names, const NodeIds &ids) {
   std::map<std::string, int> uses;
   for (const std::string &name : names)
     ++uses[name];
   for (size_t i = 0; i < names.size(); ++i)
     if (uses[names[i]] > 1)
-      names[i] += " (" + nodes[i]["id"].dump() + ")";
+      names[i] += " (" + ids[i].dump() + ")";
 }
 
 /// The list of edges: under `links`, as networkx wrote before 3.4, or under `edges`.
@@ -310,25 +361,17 @@ Problem parseNodeLink(const Json &json, const Place &place) {
   const Json &edges = arrayAt(json, edgeKey, place);
   const size_t count = nodes.size();
 
-  std::map<std::string, size_t> indexOf; // by the JSON text of the id, so that 1 and "1" differ
+  const NodeIds ids(nodes, place / "nodes");
   std::vector<double> costs, sizes;
   std::vector<std::string> names;
   for (size_t i = 0; i < count; ++i) {
     Place at = place / "nodes" / i;
-    const Json &id = member(nodes[i], "id", at);
-    if (!indexOf.emplace(id.dump(), i).second)
-      at.fail("node id " + id.dump() + " is used twice");
     costs.push_back(number(nodes[i], "cost_cpu", "duration", at));
     sizes.push_back(number(nodes[i], "cost_ram", "out_cost", at));
-    names.push_back(nodeName(nodes[i], id));
+    names.push_back(nodeName(nodes[i], ids[i]));
   }
-  tellApart(names, nodes);
-  auto find = [&](const Json &id, const Place &at) {
-    auto it = indexOf.find(id.dump());
-    if (it == indexOf.end())
-      at.fail("there is no node with id " + id.dump());
-    return it->second;
-  };
+  tellApart(names, ids);
+  auto find = [&](const Json &id, const Place &at) { return ids.find(id, at); };
 
   std::vector<std::vector<size_t>> inputs(count);
   for (size_t i = 0; i < edges.size(); ++i) {

@@ -14,7 +14,8 @@
 // indices. Ops are in input order. Costs are integers; `cost_denominator` of them make one
 // `cost_unit`.
 //
-// Published graphs in networkx node-link form are read as well: one op and one value per node,
+// Published graphs in networkx node-link form are read as well: one op and one value per node, which
+// edges call by `id`; where no node has one, by `name` if all names differ, or by position;
 // `cost_cpu`/`cost_ram` or `duration`/`out_cost` per node, edges under `links` or `edges` as
 // {"source", "target"}, {"0", "1"} or [from, to], an input order under `graph.order` (otherwise the
 // order of the nodes, or, where that is not topological, the least topological order by node

@@ -86,6 +86,40 @@ TEST(JsonTest, ReadsTheOtherSpellings) {
 }
 
 // Tests that nodes and edges may be listed in any order where `graph.order` says the input order.
+// Tests graphs whose nodes have no ids: edges name them, count them, or do both.
+TEST(JsonTest, ReadsNodesWithoutIds) {
+  const std::string named = R"({"nodes": [{"name": "conv", "cost_cpu": 3, "cost_ram": 10},
+    {"name": "relu", "cost_cpu": 1, "cost_ram": 10}, {"name": "loss", "cost_cpu": 1, "cost_ram": 4}],
+    "graph": {"name": "net"}, )";
+  const Problem problem = parse(
+      named +
+      R"("links": [{"source": "conv", "target": "relu"}, {"source": "relu", "target": "loss"}]})");
+  ASSERT_EQ(problem.ops.size(), 3u);
+  EXPECT_EQ(problem.ops[2].inputs, std::vector<ValueId>{1});
+  EXPECT_EQ(problem.ops[1].name, "relu");
+  for (const char *edges :
+       {R"("links": [{"source": 0, "target": 1}, {"source": 1, "target": 2}]})",
+        R"("edges": [{"0": 0, "1": 1}, {"0": 1, "1": 2}]})",
+        R"("edges": [{"0": "conv", "1": "relu"}, {"0": "relu", "1": "loss"}]})",
+        R"("edges": [[0, 1], [1, 2, {"weight": 5}]]})", R"("edges": [["conv", 1], [1, "loss"]]})"})
+    EXPECT_EQ(parse(named + edges), problem) << edges;
+
+  // Names that are used twice name nobody, nor do nodes without any.
+  const Problem twice = parse(R"({"nodes": [{"name": "relu", "duration": 1, "out_cost": 2},
+    {"name": "relu", "duration": 1, "out_cost": 2}, {"duration": 1, "out_cost": 2}],
+    "edges": [[0, 1], [1, 2]]})");
+  ASSERT_EQ(twice.ops.size(), 3u);
+  EXPECT_EQ(twice.ops[0].name, "relu (0)");
+  EXPECT_EQ(twice.ops[2].name, "node2");
+  EXPECT_EQ(twice.ops[2].inputs, std::vector<ValueId>{1});
+
+  EXPECT_THAT(fault(named + R"("links": [{"source": "conv", "target": 3}]})"),
+              HasSubstr("/links/0: there is no node with id 3"));
+  EXPECT_THAT(fault(R"({"nodes": [{"id": 0, "duration": 1, "out_cost": 1},
+    {"name": "b", "duration": 1, "out_cost": 1}], "edges": [[0, "b"]]})"),
+              HasSubstr("/nodes/1: member \"id\" is missing"));
+}
+
 TEST(JsonTest, ListingsDoNotMatter) {
   auto text = [](const std::string &nodes, const std::string &edges) {
     return R"({"graph": {"order": ["a", "b", "c"]}, "nodes": [)" + nodes + R"(], "edges": [)" +
