@@ -7,6 +7,11 @@
 
 namespace stow {
 
+Device::Device(const DeviceOptions &options) : options(options) {
+  if (options.arenaBytes > 0 && options.stagingBytes < 1)
+    throw Error::internal("a device with an arena and no staging memory");
+}
+
 Device::~Device() = default;
 
 void Device::requireInside(const char *what, Bytes offset, Bytes bytes) const {
@@ -47,6 +52,7 @@ const char *Device::download(Bytes offset, Bytes bytes) {
 }
 
 void Device::upload(Bytes offset, const void *from, Bytes bytes) {
+  requireInside("an upload", offset, bytes);
   for (Bytes done = 0; done < bytes;) {
     Bytes piece = std::min(bytes - done, options.stagingBytes);
     char *staging = beginUpload(offset + done, piece);
@@ -57,6 +63,7 @@ void Device::upload(Bytes offset, const void *from, Bytes bytes) {
 }
 
 void Device::download(void *to, Bytes offset, Bytes bytes) {
+  requireInside("a download", offset, bytes);
   for (Bytes done = 0; done < bytes;) {
     Bytes piece = std::min(bytes - done, options.stagingBytes);
     std::memcpy(static_cast<char *>(to) + done, download(offset + done, piece),

@@ -105,7 +105,7 @@ public:
 protected:
   /// The constructor of a device allocates its arena, whose content is undefined at first, or
   /// throws Error(BadInput) naming what is needed and what there is.
-  explicit Device(const DeviceOptions &options) : options(options) {}
+  explicit Device(const DeviceOptions &options);
 
   const DeviceOptions options;
 

@@ -1,0 +1,176 @@
+// What holds for every device behind the door. A new one joins the list of types.
+#include "runtime/base/Error.h"
+#include "runtime/host/HostDevice.h"
+#include "tests/runtime/device/GuardedDevice.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <numeric>
+
+namespace stow {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+constexpr Bytes arenaBytes = 3 * 4096 + 64, stagingBytes = 1000;
+
+/// out[i] = in[i] + 1 over 64 bytes.
+void addOne(int64_t, int64_t, char *const *arguments) {
+  for (int i = 0; i < 64; ++i)
+    arguments[1][i] = static_cast<char>(arguments[0][i] + 1);
+}
+
+const StowKernelFn kernels[] = {addOne};
+const ProgramImage image = {kernels, {}};
+
+Operand bytesAt(Bytes offset) { return {offset, DType::U8, {64}, {}}; }
+
+Command step(Bytes from, Bytes to) {
+  Command command;
+  command.op = "kernel";
+  command.name = "node";
+  command.kernel = 0;
+  command.tasks = 1;
+  command.operands = {bytesAt(from), bytesAt(to)};
+  return command;
+}
+
+/// Two graphs: 0 takes 0 to 64 to 8192, 1 takes it back to 0.
+Program twoGraphs() {
+  Program program;
+  program.plan.arenaBytes = arenaBytes;
+  program.graphs = {{"there", {}, {}, {step(0, 64), step(64, 8192)}},
+                    {"back", {}, {}, {step(8192, 0)}}};
+  program.graphs[0].commands[1].dying = {bytesAt(64)};
+  return program;
+}
+
+template <typename AnyDevice> class DeviceTest : public testing::Test {
+protected:
+  AnyDevice device{DeviceOptions{arenaBytes, stagingBytes, 2}};
+
+  std::vector<char> read(Bytes offset, Bytes bytes) {
+    std::vector<char> found(static_cast<size_t>(bytes));
+    device.download(found.data(), offset, bytes);
+    return found;
+  }
+
+  template <typename Action> std::string errorOf(const Action &action) {
+    try {
+      action();
+    } catch (const Error &error) {
+      return error.what();
+    }
+    return "no error";
+  }
+};
+
+using Devices = testing::Types<host::HostDevice, test::GuardedDevice>;
+TYPED_TEST_SUITE(DeviceTest, Devices);
+
+// Tests transfers of more than the staging memory, which pass in pieces, up to the last byte.
+TYPED_TEST(DeviceTest, BringsBytesThereAndBack) {
+  std::vector<char> bytes(arenaBytes);
+  std::iota(bytes.begin(), bytes.end(), char{1});
+  this->device.upload(0, bytes.data(), arenaBytes);
+  EXPECT_EQ(this->read(0, arenaBytes), bytes);
+  this->device.upload(arenaBytes - 3, "abc", 3);
+  std::memcpy(bytes.data() + arenaBytes - 3, "abc", 3);
+  EXPECT_EQ(this->read(1, arenaBytes - 1), std::vector<char>(bytes.begin() + 1, bytes.end()));
+  this->device.fill(100, 5000, 7);
+  std::fill_n(bytes.begin() + 100, 5000, char{7});
+  EXPECT_EQ(this->read(0, arenaBytes), bytes);
+}
+
+TYPED_TEST(DeviceTest, LendsStagingMemory) {
+  Device &device = this->device;
+  char *staging = device.beginUpload(128, stagingBytes);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(staging) % 64, 0u);
+  std::memset(staging, 9, stagingBytes);
+  device.endUpload();
+  const char *found = device.download(128, stagingBytes);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(found) % 64, 0u);
+  EXPECT_THAT(std::vector<char>(found, found + stagingBytes), Each(9));
+  device.beginUpload(4096, 64);
+  device.cancelUpload();
+  EXPECT_THAT(this->read(128, stagingBytes), Each(9));
+}
+
+TYPED_TEST(DeviceTest, RefusesTransfersThatDoNotFit) {
+  Device &device = this->device;
+  char byte = 0;
+  EXPECT_THAT(this->errorOf([&] { device.upload(arenaBytes, &byte, 1); }),
+              HasSubstr("leaves the arena of 12.06 KiB (12352 bytes)"));
+  EXPECT_THAT(this->errorOf([&] { device.download(&byte, -1, 1); }), HasSubstr("leaves the arena"));
+  EXPECT_THAT(this->errorOf([&] { device.fill(0, arenaBytes + 1, 0); }),
+              HasSubstr("leaves the arena"));
+  EXPECT_THAT(this->errorOf([&] { device.beginUpload(0, stagingBytes + 1); }),
+              HasSubstr("is larger than the staging memory of 1000 B"));
+  EXPECT_THAT(this->errorOf([&] { device.endUpload(); }), HasSubstr("ends that was not begun"));
+  device.beginUpload(0, 64);
+  EXPECT_THAT(this->errorOf([&] { device.beginUpload(64, 64); }),
+              HasSubstr("inside the upload at offset 0"));
+  EXPECT_THAT(this->errorOf([&] { TypeParam(DeviceOptions{arenaBytes, 0, 1}); }),
+              HasSubstr("no staging memory"));
+}
+
+// Tests that graphs run by number, in any order and any number of times, each on what lies there.
+TYPED_TEST(DeviceTest, RunsGraphs) {
+  Program program = twoGraphs();
+  Device &device = this->device;
+  device.bind(program, image, Poison::None);
+  device.fill(0, 64, 0);
+  for (int round = 0; round < 3; ++round) {
+    device.run(0, {});
+    device.run(1, {});
+  }
+  EXPECT_THAT(this->read(0, 64), Each(9));
+  device.run(0, {});
+  EXPECT_THAT(this->read(8192, 64), Each(11));
+}
+
+TYPED_TEST(DeviceTest, TimesEveryCommand) {
+  Program program = twoGraphs();
+  Device &device = this->device;
+  device.bind(program, image, Poison::None);
+  device.fill(0, 64, 0);
+  std::vector<CommandTime> times(2, {-1, 0});
+  device.run(0, times);
+  for (const CommandTime &time : times)
+    EXPECT_TRUE(time.seconds >= 0 && time.seconds < 60) << time.seconds;
+  EXPECT_THAT(this->read(8192, 64), Each(2));
+}
+
+// Tests that poison fills what dies with its last reader, and nothing else.
+TYPED_TEST(DeviceTest, PoisonsWhatDies) {
+  Program program = twoGraphs();
+  Device &device = this->device;
+  device.bind(program, image, Poison::Dying);
+  device.fill(0, arenaBytes, 5);
+  device.run(0, {});
+  std::vector<char> expected(arenaBytes, 5);
+  std::fill_n(expected.begin() + 64, 64, static_cast<char>(poisonByte));
+  std::fill_n(expected.begin() + 8192, 64, char{7});
+  EXPECT_EQ(this->read(0, arenaBytes), expected);
+}
+
+TYPED_TEST(DeviceTest, NamesTheCommandThatItCannotRun) {
+  Program program = twoGraphs();
+  program.graphs[1].commands[0].kernel = 3;
+  EXPECT_THAT(this->errorOf([&] { this->device.bind(program, image, Poison::None); }),
+              HasSubstr("of node 'node' runs kernel 3, the executable has 1"));
+}
+
+// Tests that the host copies nothing on the way: staging is the place itself.
+TEST(HostDevice, LendsThePlaceItself) {
+  host::HostDevice device({arenaBytes, stagingBytes, 1});
+  char *staging = device.beginUpload(192, 64);
+  device.endUpload();
+  EXPECT_EQ(device.download(192, 64), staging);
+  EXPECT_EQ(device.download(64, 64), staging - 128);
+}
+
+} // namespace
+} // namespace stow
