@@ -1,6 +1,7 @@
 #include "passes/plan/Budget.h"
 
 #include "ir/Stow.h"
+#include "ir/plan/schedule/Verify.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/order/RelaxedProblem.h"
@@ -11,6 +12,7 @@
 #include "runtime/base/Error.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -51,6 +53,25 @@ bool hasSharedStorage(const schedule::Problem &problem) {
   });
 }
 
+/// Numbers of the training graph's ops as they were before reruns were cloned: a clone has its op's.
+using Origins = llvm::DenseMap<Operation *, int64_t>;
+
+constexpr StringLiteral kOriginAttr = "stow.origin"; // only while passes run in between
+
+void numberOps(ModuleOp module) {
+  Builder builder(module.getContext());
+  for (auto [number, op] : llvm::enumerate(trainGraph(module).getBody().front()))
+    op.setAttr(kOriginAttr, builder.getI64IntegerAttr(static_cast<int64_t>(number)));
+}
+
+Origins takeNumbers(ModuleOp module) {
+  Origins origins;
+  for (Operation &op : trainGraph(module).getBody().front())
+    if (auto number = dyn_cast_or_null<IntegerAttr>(op.removeAttr(kOriginAttr)))
+      origins[&op] = number.getInt();
+  return origins;
+}
+
 OwningOpRef<ModuleOp> clone(const OwningOpRef<ModuleOp> &module) {
   return module ? cast<ModuleOp>(module.get()->clone()) : OwningOpRef<ModuleOp>();
 }
@@ -72,8 +93,13 @@ public:
   Impl(ModuleOp prepared, const CostModel &deviceCosts, BudgetOptions given)
       : costs(deviceCosts), effort(given.effort), prepared(prepared),
         candidates(deviceCosts, std::move(given.candidates)) {
-    bound = ordered("none");
-    problem = problemOf(*bound).problem;
+    Origins origins;
+    bound = ordered("none", &origins);
+    StepProblem step = problemOf(*bound);
+    for (auto [id, op] : llvm::enumerate(step.ops))
+      if (auto origin = origins.find(op); origin != origins.end())
+        opOfOrigin[origin->second] = static_cast<schedule::OpId>(id);
+    problem = std::move(step.problem);
     hasParts = hasSharedStorage(problem);
     planner = std::make_unique<schedule::Planner>(problem, planOptions());
     ladder.emplace(*planner);
@@ -102,6 +128,8 @@ public:
     // Rows by rising time, and between them, where they belong by their time, the rows planned
     // again because packing overshot.
     std::vector<const StepChoice *> waiting;
+    if (const StepChoice *lean = leanSegments())
+      waiting.push_back(lean);
     auto takeWaiting = [&](schedule::Cost below) -> const StepChoice * {
       const StepChoice *best = nullptr;
       for (const StepChoice *candidate : waiting)
@@ -180,6 +208,8 @@ private:
     StepChoice best = copyOf(keepAll);
     if (segments().arenaBytes < best.arenaBytes)
       best = copyOf(segments());
+    if (const StepChoice *lean = leanSegments(); lean && lean->arenaBytes <= best.arenaBytes)
+      best = copyOf(*lean);
     // Peaks rise from the last row on, and no arena is smaller than its peak.
     for (int i = ladder->last(); i >= 0; --i) {
       if (row(i)->peakBytes + stateOutside - (kAlignment - 1) >=
@@ -310,15 +340,20 @@ private:
   }
 
   /// The prepared step, or its segments, with state bound.
-  OwningOpRef<ModuleOp> withStateBound(const std::string &checkpoint) const {
+  OwningOpRef<ModuleOp> withStateBound(const std::string &checkpoint,
+                                       Origins *origins = nullptr) const {
     OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
+    numberOps(*module);
     runStage(*module, "order", [&](PassManager &manager) { addBindPasses(manager, checkpoint); });
+    Origins taken = takeNumbers(*module);
+    if (origins)
+      *origins = std::move(taken);
     return module;
   }
 
   /// The same as schedule problems are read off it.
-  OwningOpRef<ModuleOp> ordered(const std::string &checkpoint) const {
-    OwningOpRef<ModuleOp> module = withStateBound(checkpoint);
+  OwningOpRef<ModuleOp> ordered(const std::string &checkpoint, Origins *origins = nullptr) const {
+    OwningOpRef<ModuleOp> module = withStateBound(checkpoint, origins);
     runStage(*module, "order",
              [&](PassManager &manager) { manager.addPass(createPlaceInsidePass()); });
     return module;
@@ -355,11 +390,78 @@ private:
 
   StepChoice &segments() {
     if (!segmentChoice) {
-      OwningOpRef<ModuleOp> module = ordered("sqrt");
-      const schedule::Planner orders(problemOf(*module).problem, planOptions());
+      Origins origins;
+      OwningOpRef<ModuleOp> module = ordered("sqrt", &origins);
+      const StepProblem step = problemOf(*module);
+      const schedule::Planner orders(step.problem, planOptions());
       segmentChoice = inBestOrder("segments", module, orders);
+      segmentRuns = runsOf(step, origins, segmentChoice->solution);
     }
     return *segmentChoice;
+  }
+
+  /// The runs of a step with clones, as a schedule of the step without: in program order or in that
+  /// of `order`. Absent where some op is in one of them only.
+  std::optional<schedule::Solution> runsOf(const StepProblem &step, const Origins &origins,
+                                           const std::optional<schedule::Solution> &order) const {
+    const std::vector<std::optional<schedule::OpId>> producers = problem.producers();
+    std::vector<char> hasRun(problem.ops.size(), 0);
+    std::vector<int> ahead(problem.ops.size(), 0); // runs that have been brought forward
+    schedule::Solution solution;
+    // What shares a concat's storage has an order of its own in the problem: the first comes first.
+    std::function<void(schedule::OpId)> run = [&](schedule::OpId id) {
+      hasRun[id] = 1;
+      for (schedule::ValueId input : problem.ops[id].inputs)
+        if (producers[input] && !hasRun[*producers[input]]) {
+          ++ahead[*producers[input]];
+          run(*producers[input]);
+        }
+      solution.runs.push_back({id, 0});
+    };
+    for (size_t i = 0; i < step.ops.size(); ++i) {
+      Operation *op = step.ops[order ? order->runs[i].op : i];
+      auto origin = origins.find(op);
+      auto id = origin == origins.end() ? opOfOrigin.end() : opOfOrigin.find(origin->second);
+      if (id == opOfOrigin.end())
+        return std::nullopt;
+      if (ahead[id->second] > 0)
+        --ahead[id->second];
+      else
+        run(id->second);
+    }
+    return solution;
+  }
+
+  /// The segments without the reruns that their peak does not need, or null where it needs all.
+  const StepChoice *leanSegments() {
+    if (!leanIsKnown) {
+      leanIsKnown = true;
+      const StepChoice &bare = segments();
+      const schedule::Replay replay =
+          segmentRuns ? schedule::verify(problem, *segmentRuns) : schedule::Replay{"", 0, 0, 0, {}};
+      if (replay.fault)
+        return nullptr;
+      schedule::Capacity capacity = {replay.peakBytes, {}};
+      constexpr int kRounds = 4;
+      for (int round = 0; round < kRounds && !leanChoice; ++round) {
+        auto lean = schedule::fitCapacity(problem, *segmentRuns, capacity);
+        if (!lean || schedule::verify(problem, *lean).time >= bare.time)
+          break;
+        StepChoice choice = scheduled(*lean);
+        if (choice.isRefused())
+          break;
+        if (choice.arenaBytes <= bare.arenaBytes && choice.time < bare.time)
+          leanChoice = std::move(choice);
+        else if (choice.arenaBytes <= bare.arenaBytes)
+          break;
+        else
+          llvm::append_range(
+              capacity.windows,
+              windowsAbove(*choice.placed, choice.firstRuns, bare.arenaBytes,
+                           alignUp(choice.arenaBytes - bare.arenaBytes, kAlignment)));
+      }
+    }
+    return leanChoice ? &*leanChoice : nullptr;
   }
 
   StepChoice scheduled(const char *method, const OwningOpRef<ModuleOp> &module,
@@ -386,7 +488,10 @@ private:
   std::unique_ptr<schedule::Planner> relaxedPlanner;    ///< of the relaxed problem, for its bounds
   schedule::Cost relaxedLeast = 0, timeOfAllCopied = 0; ///< every op once: without copies, with all
   bool boundsAreBuilt = false;
-  std::optional<StepChoice> segmentChoice, smallestChoice;
+  std::optional<StepChoice> segmentChoice, leanChoice, smallestChoice;
+  std::optional<schedule::Solution> segmentRuns; ///< the segments as a schedule of the step
+  bool leanIsKnown = false;
+  llvm::DenseMap<int64_t, schedule::OpId> opOfOrigin; ///< by number before passes: op of `problem`
   std::map<int, Bytes> arenaOfRow, liveBytesOfRow;
   std::optional<std::pair<int, StepChoice>> lastPlaced;
   std::map<int, std::optional<StepChoice>> tightened; ///< of rows that packing overshot

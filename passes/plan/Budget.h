@@ -4,7 +4,8 @@
 //     keep everything             arena      |   in program order, or in the order that takes less
 //     schedules, 1/4 % apart      arena      |   the first whose packed arena is at most B wins
 //       with windows tightened    arena      |
-//     segments (sqrt)             arena      v
+//     segments (sqrt)             arena      |   without the reruns that their peak can do without
+//                                            v
 //
 // The list (Ladder) does not depend on B, and B only says where to walk: a smaller budget never gives a
 // larger arena nor less time. Schedules are computed when the walk comes to them. Each candidate is
