@@ -2,16 +2,13 @@
 
 #include "compiler/Picture.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Text.h"
 
 #include <cstdarg>
 #include <cstdio>
 
 namespace stow {
-namespace {
-
-double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
-
-} // namespace
+namespace {} // namespace
 
 std::string format(const char *pattern, ...) {
   char text[512];

@@ -5,6 +5,7 @@
 #include "passes/memory/Passes.h"
 #include "passes/memory/Runs.h"
 #include "runtime/base/AtomicFile.h"
+#include "runtime/base/Text.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -32,16 +33,6 @@ struct Decision {
   schedule::Cost paid = 0;
   bool isReference = false; ///< the library has only its slow reference code for the op
 };
-
-std::string quoted(const std::string &text) {
-  std::string result = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\')
-      result += '\\';
-    result += c;
-  }
-  return result + "\"";
-}
 
 class Decisions {
 public:

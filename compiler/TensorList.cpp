@@ -1,6 +1,7 @@
 #include "compiler/TensorList.h"
 
 #include "ir/Stow.h"
+#include "runtime/base/Text.h"
 #include "runtime/format/PlanReport.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -28,13 +29,8 @@ const char *nameOf(ImportedTensor::Kind kind) {
   return "unused";
 }
 
-std::string shapeText(const ImportedTensor &tensor) {
-  if (tensor.kind == ImportedTensor::Kind::Unused)
-    return "-";
-  std::string text = "[";
-  for (size_t i = 0; i < tensor.shape.size(); ++i)
-    text += (i ? "," : "") + std::to_string(tensor.shape[i]);
-  return text + "]";
+std::string shapeOf(const ImportedTensor &tensor) {
+  return tensor.kind == ImportedTensor::Kind::Unused ? "-" : shapeText(tensor.shape);
 }
 
 } // namespace
@@ -84,7 +80,7 @@ std::string renderTensors(const ImportReport &report) {
   size_t nameWidth = 4, shapeWidth = 5;
   for (const ImportedTensor &tensor : report.tensors) {
     nameWidth = std::max(nameWidth, tensor.name.size());
-    shapeWidth = std::max(shapeWidth, shapeText(tensor).size());
+    shapeWidth = std::max(shapeWidth, shapeOf(tensor).size());
   }
   auto padded = [](std::string text, size_t width) {
     text.resize(std::max(width, text.size()), ' ');
@@ -93,7 +89,7 @@ std::string renderTensors(const ImportReport &report) {
   std::string out;
   for (const ImportedTensor &tensor : report.tensors)
     out += padded(nameOf(tensor.kind), 9) + "  " + padded(tensor.name, nameWidth) + "  " +
-           padded(shapeText(tensor), shapeWidth) + "  " + tensor.reason + "\n";
+           padded(shapeOf(tensor), shapeWidth) + "  " + tensor.reason + "\n";
   return out + describe(countTensors(report)) + "\n";
 }
 

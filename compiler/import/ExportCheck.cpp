@@ -1,6 +1,7 @@
 #include "compiler/import/ExportCheck.h"
 
 #include "compiler/import/TensorContent.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -16,13 +17,6 @@ constexpr int64_t kMergeLimit = 1024;
 constexpr size_t kShown = 12;
 
 std::string inQuotes(const std::string &name) { return "'" + name + "'"; }
-
-std::string shapeText(const Shape &shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i)
-    text += (i ? "," : "") + std::to_string(shape[i]);
-  return text + "]";
-}
 
 /// The scope in a node's name: "/layers.0/linear1" of "/layers.0/linear1/MatMul".
 std::string scopeOf(const Node &node) {

@@ -10,6 +10,7 @@
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Bytes.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
 #include <chrono>
@@ -56,8 +57,6 @@ void writeOutput(const std::string &path, const std::string &text) {
   }
   writeFile(path, text);
 }
-
-double percent(double part, double whole) { return whole > 0 ? 100.0 * part / whole : 0; }
 
 const char *statusName(const PlanResult &result) {
   switch (result.status) {

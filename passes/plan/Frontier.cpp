@@ -1,14 +1,13 @@
 #include "passes/plan/Frontier.h"
 
 #include "passes/plan/TimedPlan.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
 #include <tuple>
 
 namespace stow {
 namespace {
-
-double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
 /// Without points that another one takes less time than, and no larger arena. Where things are
 /// joined and sliced, each order saves copies of its own, so that a plan for less memory may do

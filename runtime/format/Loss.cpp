@@ -1,6 +1,7 @@
 #include "runtime/format/Loss.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
 #include <charconv>
@@ -37,13 +38,6 @@ const std::vector<std::pair<Reduction, const char *>> reductions = {
     {Reduction::Mean, "mean"}, {Reduction::Sum, "sum"}, {Reduction::BatchMean, "batchmean"}};
 
 const KindRow &rowOf(Kind kind) { return *std::ranges::find(kinds, kind, &KindRow::kind); }
-
-std::string joined(const std::vector<std::string> &words) {
-  std::string text;
-  for (const std::string &word : words)
-    text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
 
 std::string exact(double value) {
   char text[40];

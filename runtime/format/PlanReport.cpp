@@ -1,5 +1,6 @@
 #include "runtime/format/PlanReport.h"
 
+#include "runtime/base/Text.h"
 #include "runtime/format/PrintableText.h"
 
 #include <algorithm>
@@ -33,13 +34,6 @@ std::string percent(double fraction) {
   char text[40];
   std::snprintf(text, sizeof(text), "%.1f %%", 100 * fraction);
   return text;
-}
-
-std::string shapeText(const Shape &shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i)
-    text += (i ? "," : "") + std::to_string(shape[i]);
-  return text + "]";
 }
 
 /// Rows of cells under each other; the columns in `rightAligned` are pushed to the right.

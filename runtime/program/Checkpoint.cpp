@@ -1,6 +1,7 @@
 #include "runtime/program/Checkpoint.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/Text.h"
 #include "runtime/data/Element.h"
 
 #include <algorithm>
@@ -19,11 +20,8 @@ std::string exact(double value) {
   return text;
 }
 
-std::string shapeText(DType dtype, const Shape &shape) {
-  std::string text = std::string(nameOf(dtype)) + "[";
-  for (size_t i = 0; i < shape.size(); ++i)
-    text += (i ? "," : "") + std::to_string(shape[i]);
-  return text + "]";
+std::string typeText(DType dtype, const Shape &shape) {
+  return std::string(nameOf(dtype)) + shapeText(shape);
 }
 
 /// Typed access to the metadata of one file.
@@ -161,8 +159,8 @@ void restoreState(Executor &executor, const SafetensorsFile &file, Restore what)
       note("'" + tensor.name + "' is missing");
     else if (found->shape != tensor.place.shape ||
              !isConvertible(elementTypeOf(found->dtype), tensor.place.dtype))
-      note("'" + tensor.name + "': expected " + shapeText(tensor.place.dtype, tensor.place.shape) +
-           ", found " + shapeText(found->dtype, found->shape));
+      note("'" + tensor.name + "': expected " + typeText(tensor.place.dtype, tensor.place.shape) +
+           ", found " + typeText(found->dtype, found->shape));
     else
       wanted.push_back(&tensor);
   }

@@ -1,6 +1,7 @@
 #include "runtime/program/Evaluator.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
 #include <numeric>
@@ -8,13 +9,6 @@
 namespace stow {
 
 namespace {
-
-std::string shapeText(const Shape &shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i)
-    text += (i ? "," : "") + std::to_string(shape[i]);
-  return text + "]";
-}
 
 const GraphProgram &trainGraph(const Program &program) {
   return program.graphs[graphIndex(program, "train")];

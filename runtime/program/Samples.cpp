@@ -1,6 +1,7 @@
 #include "runtime/program/Samples.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/Text.h"
 #include "runtime/data/Shuffle.h"
 
 #include <algorithm>
@@ -50,13 +51,6 @@ std::vector<std::string> candidates(const GraphInput &input, bool isOnly, Split 
     }
   }
   return keys;
-}
-
-std::string joined(const std::vector<std::string> &names) {
-  std::string text;
-  for (const std::string &name : names)
-    text += (text.empty() ? "" : ", ") + name;
-  return text;
 }
 
 /// A row's dimensions without those of 1: [N,28,28] and [N,1,28,28] hold the same rows.

@@ -1,5 +1,6 @@
 // Graphviz. Ids are numbers, names stand in labels alone, so that no name can break the file.
 #include "runtime/base/Bytes.h"
+#include "runtime/base/Text.h"
 #include "runtime/format/PrintableText.h"
 #include "runtime/report/Formats.h"
 
@@ -9,16 +10,8 @@ namespace stow {
 
 namespace {
 
-/// `text` as a quoted string of the format, cut where it is long.
-std::string quoted(const std::string &text) {
-  std::string result = "\"";
-  for (char c : printableText(text, 120)) {
-    if (c == '"' || c == '\\')
-      result += '\\';
-    result += c;
-  }
-  return result + "\"";
-}
+/// A name as the format quotes it, without control characters and cut where it is long.
+std::string label(const std::string &name) { return quoted(printableText(name, 120)); }
 
 std::string_view colourOf(const PlannedStep &step) {
   return step.phase == "backward" ? "#d55e00" : step.phase == "update" ? "#009e73" : "#0072b2";
@@ -28,7 +21,7 @@ void addNodes(const GraphPlan &graph, const std::string &prefix, std::string &te
   for (size_t i = 0; i < graph.steps.size(); ++i) {
     const PlannedStep &step = graph.steps[i];
     text += "    " + prefix + std::to_string(i) +
-            " [label=" + quoted(std::to_string(i) + " " + step.name) + ", color=\"" +
+            " [label=" + label(std::to_string(i) + " " + step.name) + ", color=\"" +
             std::string(colourOf(step)) + "\"" + (step.recomputes ? ", style=dashed" : "") + "];\n";
   }
 }
@@ -46,7 +39,7 @@ void addEdges(const GraphPlan &graph, const std::string &prefix, std::string &te
       const bool atPeak = buffer.begin <= graph.peakStep && graph.peakStep < buffer.end;
       text += "    " + prefix + std::to_string(writer->second) + " -> " + prefix +
               std::to_string(i) + " [label=\"" + formatBytes(buffer.size) +
-              "\", tooltip=" + quoted(buffer.name) + (atPeak ? ", style=bold" : "") + "];\n";
+              "\", tooltip=" + label(buffer.name) + (atPeak ? ", style=bold" : "") + "];\n";
     }
     for (int64_t number : step.writes)
       writers[number] = i;
@@ -56,14 +49,14 @@ void addEdges(const GraphPlan &graph, const std::string &prefix, std::string &te
 } // namespace
 
 std::string toDot(const Plan &plan) {
-  std::string text = "digraph plan {\n  label=" + quoted(plan.model) +
+  std::string text = "digraph plan {\n  label=" + label(plan.model) +
                      ";\n  node [shape=box, fontname=\"sans-serif\"];\n"
                      "  edge [fontname=\"sans-serif\", fontsize=9];\n";
   for (size_t g = 0; g < plan.graphs.size(); ++g) {
     const GraphPlan &graph = plan.graphs[g];
     const std::string prefix = "g" + std::to_string(g) + "_";
     text +=
-        "  subgraph cluster_" + std::to_string(g) + " {\n    label=" + quoted(graph.name) + ";\n";
+        "  subgraph cluster_" + std::to_string(g) + " {\n    label=" + label(graph.name) + ";\n";
     addNodes(graph, prefix, text);
     addEdges(graph, prefix, text);
     text += "  }\n";

@@ -1,6 +1,7 @@
 #include "runtime/report/Explain.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/Text.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/report/TextTable.h"
 #include "runtime/report/Timeline.h"
@@ -23,11 +24,8 @@ const GraphPlan &fullestGraph(const Plan &plan) {
   return plan.graphs[*which];
 }
 
-std::string shapeText(const PlannedBuffer &buffer) {
-  std::string text = "[";
-  for (size_t i = 0; i < buffer.shape.size(); ++i)
-    text += (i ? "," : "") + std::to_string(buffer.shape[i]);
-  return text + "] " + std::string(nameOf(buffer.dtype));
+std::string typeText(const PlannedBuffer &buffer) {
+  return shapeText(buffer.shape) + " " + std::string(nameOf(buffer.dtype));
 }
 
 /// "command 12 of 80, conv2d of /conv1/Conv".
@@ -185,7 +183,7 @@ std::string explainMoment(const Plan &plan, int64_t step, size_t rows) {
     if (i >= rows)
       rest += buffer.size;
     else
-      table.add({groupDigits(buffer.size), printableText(buffer.name, 56), shapeText(buffer),
+      table.add({groupDigits(buffer.size), printableText(buffer.name, 56), typeText(buffer),
                  causeOf(graph, use, &buffer - graph.buffers.data(), step)});
   }
   if (live.size() > rows)
@@ -212,7 +210,7 @@ std::string explainOne(const GraphPlan &graph, const BufferUse &use, size_t numb
   const Timeline time(graph);
   std::string text =
       printableText(buffer.name) + "\n  " + std::string(nameOf(buffer.kind)) + " " +
-      shapeText(buffer) + ", " + formatBytesExact(buffer.size) +
+      typeText(buffer) + ", " + formatBytesExact(buffer.size) +
       (buffer.size > buffer.logicalSize
            ? ", " + groupDigits(buffer.size - buffer.logicalSize) + " of them padding"
            : "") +
@@ -401,7 +399,7 @@ std::string explainSavings(const Plan &plan, std::optional<Bytes> below, size_t 
     if (used <= rows)
       table.add({groupDigits(buffer->size), groupDigits(bytes),
                  formatSeconds(*buffer->recomputeSeconds), formatSeconds(seconds),
-                 printableText(buffer->name) + " " + shapeText(*buffer)});
+                 printableText(buffer->name) + " " + typeText(*buffer)});
   }
   if (used > rows)
     table.add({"", groupDigits(bytes), "", formatSeconds(seconds),
