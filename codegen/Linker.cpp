@@ -86,6 +86,8 @@ void link(const LinkInput &input, const std::string &output) {
   std::vector<std::string> arguments{driver.path};
   llvm::append_range(arguments, driver.flags);
   arguments.push_back(input.shared ? "-shared" : "-pie");
+  if (!std::string_view(STOWAGE_SANITIZE).empty()) // which the runtime's archive calls
+    arguments.push_back("-fsanitize=" STOWAGE_SANITIZE);
   arguments.insert(arguments.end(),
                    {"-o", partial, "-Wl,--gc-sections", "-Wl,--as-needed", "-Wl,--build-id=none"});
   if (!input.visible.empty()) {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Configures and builds one preset of CMakePresets.json; only what changed is built again.
 #
-#   scripts/build.sh [release|dev|asan|gcc] [TARGET...]      default: release, everything
+#   scripts/build.sh [release|dev|asan|tsan|gcc] [TARGET...]      default: release, everything
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -4,7 +4,7 @@
 #
 #   scripts/install.sh          everything: what building, the tests and the references need
 #   scripts/install.sh build    what building and the demo need (no PyTorch)
-#   scripts/install.sh asan     everything, and the sanitizers' runtime for the preset asan
+#   scripts/install.sh asan     everything, and the sanitizers' runtime for the presets asan and tsan
 #   scripts/install.sh python   PyTorch of today from PyPI, in the virtual environment build/python, for the tests of
 #                               the Python package: 5.7 GB on the disk, which takes some minutes
 #
