@@ -44,10 +44,10 @@ function(stow_library name)
   endif()
 endfunction()
 
-# stow_test(Name sources... [LINK libs...] [MLIR] [SHARDS n]): one GoogleTest binary, registered with CTest; long ones as n
-# tests that share their cases.
+# stow_test(Name sources... [LINK libs...] [MLIR] [SHARDS n] [NIGHTLY]): one GoogleTest binary, registered with CTest; long ones
+# as n tests that share their cases. NIGHTLY: it tries more in the night (tests/Cases.h).
 function(stow_test name)
-  cmake_parse_arguments(ARG "MLIR" "SHARDS" "LINK" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR;NIGHTLY" "SHARDS" "LINK" ${ARGN})
   find_package(GTest REQUIRED)
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gmock GTest::gtest_main)
@@ -58,11 +58,21 @@ function(stow_test name)
   if(ARG_SHARDS)
     math(EXPR last "${ARG_SHARDS} - 1")
     foreach(shard RANGE ${last})
-      add_test(NAME ${name}/${shard} COMMAND ${name})
+      stow_add_test(${name}/${shard} ${name})
       set_tests_properties(${name}/${shard} PROPERTIES
         ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
     endforeach()
   else()
-    add_test(NAME ${name} COMMAND ${name})
+    stow_add_test(${name} ${name})
   endif()
+  if(ARG_NIGHTLY)
+    stow_add_test(${name}-nightly ${name} CONFIGURATIONS nightly)
+    set_tests_properties(${name}-nightly PROPERTIES LABELS nightly TIMEOUT 36000 ENVIRONMENT STOWAGE_NIGHTLY=1)
+  endif()
+endfunction()
+
+# A GoogleTest binary that has run no test has failed.
+function(stow_add_test name binary)
+  add_test(NAME ${name} COMMAND ${binary} ${ARGN})
+  set_tests_properties(${name} PROPERTIES FAIL_REGULAR_EXPRESSION "Running 0 tests")
 endfunction()

@@ -59,7 +59,8 @@ def finished(model: onnx.ModelProto, weights: str) -> onnx.ModelProto:
     return model
 
 
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
+    """With the words of a command line, or those of the process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="?")
     parser.add_argument("-o", "--output", type=Path, help="default: NAME.onnx in the current folder")
@@ -72,7 +73,7 @@ def main() -> None:
     parser.add_argument("--decomposed", action="store_true", help="gpt: layer norms as older opsets spell them")
     parser.add_argument("--added-mask", action="store_true", help="gpt: the causal mask is added, not selected by")
     parser.add_argument("--list", action="store_true", help="print the models' names and input shapes")
-    args = parser.parse_args()
+    args = parser.parse_args(words)
     if args.list:
         from torch_models import MODELS
 

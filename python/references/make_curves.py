@@ -11,13 +11,16 @@ Weights and data are drawn from Philox streams (models/onnx_init.py) and are not
 """
 
 import argparse
-import subprocess
+import contextlib
+import os
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "models"), str(ROOT / "python/references")]
+
 SGD = "sgd:lr=0.01,momentum=0.9"
 DIGITS = "models/data/digits.npz"
 SLOW_SGD = "sgd:lr=0.001,momentum=0.9"  # where 0.01 makes the first steps jump, which magnifies rounding
@@ -100,25 +103,40 @@ def model_file(name: str, curve: Curve, folder: Path, light_models: Path | None)
         path = (light_models or Path()) / curve.model
         return path if light_models and path.exists() else None
     path = folder / f"{name}.onnx"
-    command = [sys.executable, ROOT / "models/build.py", curve.model, "-o", path, "--batch", str(curve.batch),
-               "--weights", curve.weights]  # fmt: skip
-    command += ["--image", str(curve.image)] if curve.image else []
-    command += curve.build
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    import build
+
+    words = [curve.model, "-o", path, "--batch", curve.batch, "--weights", curve.weights]
+    words += ["--image", curve.image] if curve.image else []
+    with open(os.devnull, "w") as silence, contextlib.redirect_stdout(silence):
+        build.main([str(word) for word in [*words, *curve.build]])
     return path
 
 
-def make(name: str, curve: Curve, folder: Path, model: Path, output: Path, threads: int) -> None:
+def run_reference(curve: Curve, model: Path, *words: object) -> None:
+    """train_curve.py on the curve's weights, data, loss and optimizer; `words` say what it computes and writes."""
+    import train_curve
+
     data = ROOT / curve.data if curve.data.endswith(".npz") else curve.data
-    command = [sys.executable, ROOT / "python/references/train_curve.py", "--onnx", model, "--weights", curve.weights,
-               "--data", data, "--optimizer", curve.optimizer, "--steps", str(curve.steps), "--batch", str(curve.batch),
-               "--threads", str(threads), "-o", output / f"{name}.csv",
-               "--save-weights", folder / f"{name}.safetensors", "--save-data", folder / f"{name}.npz"]  # fmt: skip
-    command += ["--rows", str(curve.rows)] if curve.rows else []
-    command += ["--loss", curve.loss, "--classes", str(curve.classes)]
-    command += ["--double"] if curve.double else []
-    command += [f"--flag={flag}" for flag in curve.flags]
-    subprocess.run([str(part) for part in command], check=True)
+    command = ["--onnx", model, "--weights", curve.weights, "--data", data, "--optimizer", curve.optimizer, "--batch", curve.batch,
+               "--loss", curve.loss, "--classes", curve.classes, *[f"--flag={flag}" for flag in curve.flags], *words]  # fmt: skip
+    train_curve.main([str(word) for word in command])
+
+
+def make_inputs(name: str, curve: Curve, folder: Path, light_models: Path | None) -> bool:
+    """Model, initial weights and data of a run, made again from its seeds; false where the model is not at hand."""
+    model = model_file(name, curve, folder, light_models)
+    if model is None:
+        return False
+    run_reference(curve, model, "--steps", 0, "--rows", curve.rows or curve.steps * curve.batch, "--threads", 1,
+                  "-o", folder / "none.csv", "--save-weights", folder / f"{name}.safetensors",
+                  "--save-data", folder / f"{name}.npz")  # fmt: skip
+    return True
+
+
+def make(name: str, curve: Curve, folder: Path, model: Path, output: Path, threads: int) -> None:
+    run_reference(curve, model, "--steps", curve.steps, "--threads", threads, "-o", output / f"{name}.csv",
+                  "--save-weights", folder / f"{name}.safetensors", "--save-data", folder / f"{name}.npz",
+                  *(["--rows", curve.rows] if curve.rows else []), *(["--double"] if curve.double else []))  # fmt: skip
 
 
 def main() -> None:
@@ -127,16 +145,22 @@ def main() -> None:
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--light-models", type=Path, metavar="DIR")
     parser.add_argument("--inputs", type=Path, metavar="DIR", help="keep models, initial weights and data here")
+    parser.add_argument("--only-inputs", action="store_true", help="write what --inputs keeps and compute nothing")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "tests/data/curves")
     args = parser.parse_args()
     unknown = [name for name in args.names if name not in CURVES]
     if unknown:
         parser.error(f"no curve named '{unknown[0]}'")
+    if args.only_inputs and not args.inputs:
+        parser.error("--only-inputs needs --inputs=DIR")
     names = args.names or [n for n, c in CURVES.items() if c.small or not args.small]
     with tempfile.TemporaryDirectory() as scratch:
         folder = args.inputs or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
+        if args.only_inputs:
+            missing = [n for n in names if not make_inputs(n, CURVES[n], folder, args.light_models)]
+            sys.exit(f"not found: {', '.join(CURVES[n].model for n in missing)}; give their folder with --light-models" if missing else 0)
         args.output.mkdir(parents=True, exist_ok=True)
         for name in names:
             model = model_file(name, CURVES[name], folder, args.light_models)

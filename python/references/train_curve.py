@@ -77,7 +77,7 @@ def run_curve(model: onnx.ModelProto, weights: dict[str, np.ndarray], x: np.ndar
     return losses, network
 
 
-def parse_arguments() -> argparse.Namespace:
+def parse_arguments(words: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--onnx", type=Path, required=True)
     parser.add_argument("--weights", default="own", help="own, seed:N, he:N or FILE.safetensors")
@@ -95,11 +95,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--save-final", type=Path, help="write the weights after the last step as safetensors")
     parser.add_argument("--save-data", type=Path, help="write the data as npz")
     parser.add_argument("-o", "--output", type=Path, help="CSV file (default: standard output)")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
-def main() -> None:
-    args = parse_arguments()
+def main(words: list[str] | None = None) -> None:
+    """With the words of a command line, or those of the process: a test that makes many curves imports PyTorch once."""
+    args = parse_arguments(words)
     torch.set_num_threads(args.threads)
     model = onnx.load(args.onnx)
     weights = read_weights(model, args.weights)

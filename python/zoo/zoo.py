@@ -219,8 +219,12 @@ def run(args: argparse.Namespace) -> None:
     args.work.mkdir(parents=True, exist_ok=True)
     every = list(all_cases())
     names = [n for p in args.patterns or ["*"] for n in every if fnmatch.fnmatch(n, p)]
+    idle = [p for p in args.patterns if not fnmatch.filter(every, p)]
+    if idle:
+        sys.exit(f"no model is called {', '.join(idle)}")
     routes = args.routes.split(",")
     failed = unwritten = 0
+    untried = []
     for name in dict.fromkeys(names):
         kept = {route: kept_file(args.work, name, route) for route in routes}
         stages = {route: json.loads(file.read_text())["stage"] for route, file in kept.items() if file.exists()}
@@ -241,10 +245,15 @@ def run(args: argparse.Namespace) -> None:
             result = json.loads(file.read_text())
             failed += result["stage"] not in ("done", "export")
             unwritten += result["stage"] == "export"
+            stages[route] = result["stage"]
             print(f"{name:45} {route:7} {result['stage']:8} {result.get('difference', float('nan')):8.1e} "
                   f"{result.get('seconds', 0):6.1f} s  {result.get('error', '')[:160]!r}", flush=True)  # fmt: skip
+        if all(stages[route] == "export" for route in routes):
+            untried.append(name)
     print(f"{len(names) * len(routes)} files: {failed} did not get through, {unwritten} were not written by PyTorch's exporter")
-    sys.exit(1 if failed else 0)
+    if untried:
+        print(f"written by no exporter, so not tried at all: {', '.join(untried)}")
+    sys.exit(1 if failed or untried else 0)
 
 
 def describe(result: dict[str, Any] | None) -> str:

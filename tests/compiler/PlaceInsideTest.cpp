@@ -282,12 +282,12 @@ TEST_P(PlaceInside, ChangesNoBitInSegments) {
   EXPECT_EQ(trainPlaced(*placed(true, "sqrt"), Poison::Dying), expected);
 }
 
-// Tests every plan of the ladder of budgets that there is one for; the last ones recompute.
+// Tests plans within budgets, the last of which recompute.
 TEST_P(PlaceInside, ChangesNoBitWithinBudgets) {
   std::vector<char> expected = trainPlaced(*placed(false));
   BudgetPlanner planner(*prepared, loadDevice("cpu", 2));
   int plans = 0;
-  for (int percent = 95; percent >= 50; percent -= 15)
+  for (int percent : {95, 65})
     if (auto choice = planner.plan(planner.keepAll().arenaBytes * percent / 100)) {
       ++plans;
       EXPECT_EQ(trainPlaced(*choice->placed, Poison::Dying), expected) << percent << " %";

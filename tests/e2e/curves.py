@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """Loss curves of compiled models against PyTorch's, same initial weights and data.
 
-  curves.py --stowage=build/release/bin/stowage --work=DIR NAME... [--light-models=DIR]
+  curves.py --stowage=build/release/bin/stowage --work=DIR NAME... [--steps=N] [--threads=N]
+      [--light-models=DIR]
 
 For each curve of tests/data/curves: compiles the model with and without checkpointing, trains as many steps as the
-reference has, and checks that
+reference has, or the first N, and checks that
 
   - the losses follow the reference, to the tolerance of the curve;
   - both executables log the same bytes, and so does a run with --poison, which overwrites every buffer when it dies;
@@ -14,6 +15,7 @@ reference has, and checks that
 
 import argparse
 import csv
+import importlib.util
 import json
 import subprocess
 import sys
@@ -22,10 +24,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python/references"), str(ROOT / "models"), str(ROOT / "python")]
 
-try:
-    from make_curves import CURVES, Curve, model_file
-except ImportError as error:
-    print(f"skipped: {error}; install python3-torch and python3-onnx")
+from make_curves import CURVES  # noqa: E402
+
+missing = [package for package in ("torch", "onnx") if not importlib.util.find_spec(package)]
+if missing:
+    print(f"skipped: there is no {' and no '.join(missing)}; install {' and '.join(f'python3-{name}' for name in missing)}")
     sys.exit(77)
 
 # Largest relative difference of any step's loss. Rounding alone moves PyTorch's own curves by up to 4.5e-4 (its f32
@@ -41,17 +44,6 @@ def run(command: list[object]) -> str:
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(words)}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
-
-
-def make_inputs(name: str, curve: Curve, model: Path, folder: Path) -> tuple[Path, Path]:
-    """Initial weights and data of the reference run, made again from its seeds."""
-    weights, data = folder / f"{name}.safetensors", folder / f"{name}.npz"
-    source = ROOT / curve.data if curve.data.endswith(".npz") else curve.data
-    run([sys.executable, ROOT / "python/references/train_curve.py", "--onnx", model, "--weights", curve.weights,
-         "--data", source, "--optimizer", curve.optimizer, "--batch", curve.batch, "--steps", 0,
-         "--rows", curve.rows or curve.steps * curve.batch, "--loss", curve.loss, "--classes", curve.classes, "--threads", 1, "-o", folder / "none.csv",
-         *[f"--flag={flag}" for flag in curve.flags], "--save-weights", weights, "--save-data", data])  # fmt: skip
-    return weights, data
 
 
 def losses(path: Path) -> list[float]:
@@ -75,13 +67,10 @@ def check(condition: bool, message: str) -> bool:
 def check_curve(name: str, args: argparse.Namespace) -> bool:
     curve = CURVES[name]
     folder: Path = args.work
-    folder.mkdir(parents=True, exist_ok=True)
-    model = model_file(name, curve, folder, args.light_models)
-    if model is None:
-        print(f"{name}: skipped, {curve.model} not found; give its folder with --light-models")
-        return True
-    weights, data = make_inputs(name, curve, model, folder)
-    reference = losses(ROOT / f"tests/data/curves/{name}.csv")
+    light = args.light_models / curve.model if curve.model.endswith(".onnx") else None
+    model, weights, data = light or folder / f"{name}.onnx", folder / f"{name}.safetensors", folder / f"{name}.npz"
+    steps = min(curve.steps, args.steps or curve.steps)
+    reference = losses(ROOT / f"tests/data/curves/{name}.csv")[:steps]
 
     logs, arenas, ok = {}, {}, True
     runs = [("none", []), ("sqrt", []), ("sqrt", ["--poison"])]
@@ -91,18 +80,18 @@ def check_curve(name: str, args: argparse.Namespace) -> bool:
         if not flags:
             run([args.stowage, "compile", model, "-o", executable, f"--batch={curve.batch}", "--no-dropout",
                  f"--optimizer={curve.optimizer.replace('_', '-')}", f"--checkpoint={mode}", f"--loss={curve.loss}",
-                 *curve.flags])  # fmt: skip
+                 *([f"--threads={args.threads}"] if args.threads else []), *curve.flags])  # fmt: skip
             plan = json.loads(run([executable, "plan", "--format=json"]))
             arenas[mode] = plan["arena_bytes"]
         log = folder / f"{name}-{label}.csv"
         log.unlink(missing_ok=True)
-        output = run([executable, "train", f"--data={data}", f"--steps={curve.steps}", "--no-shuffle",
+        output = run([executable, "train", f"--data={data}", f"--steps={steps}", "--no-shuffle",
                       f"--init-from={weights}", f"--log={log}", *flags])  # fmt: skip
         logs[label] = log
         files = data.stat().st_size + weights.stat().st_size
         allowed = plan["arena_bytes"] + plan["outside_arena_bytes"] + files
         peak = peak_bytes(executable, output)
-        ok &= check(peak <= allowed * 1.01, f"{label}: process peak {peak} above {allowed} bytes")
+        ok &= args.sanitized or check(peak <= allowed * 1.01, f"{label}: process peak {peak} above {allowed} bytes")
 
     ours = losses(logs["none"])
     ok &= check(len(ours) == len(reference), f"{len(ours)} steps, expected {len(reference)}")
@@ -125,7 +114,15 @@ def main() -> None:
     parser.add_argument("--stowage", required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--light-models", type=Path, metavar="DIR")
+    parser.add_argument("--steps", type=int, metavar="N", help="of each curve the first N steps alone")
+    parser.add_argument("--threads", type=int, metavar="N", help="of the executables, instead of what the compiler chooses")
+    parser.add_argument("--sanitized", action="store_true", help="built with sanitizers, whose memory comes on top: peaks are not compared")
     args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    # One process for all inputs: it imports PyTorch once. Not this one, because a process that this one starts has at least
+    # this one's peak memory.
+    run([sys.executable, ROOT / "python/references/make_curves.py", *args.names, f"--inputs={args.work}", "--only-inputs",
+         *([f"--light-models={args.light_models}"] if args.light_models else [])])  # fmt: skip
     failed = [name for name in args.names if not check_curve(name, args)]
     print(f"{len(args.names) - len(failed)} passed, {len(failed)} failed")
     sys.exit(1 if failed else 0)

@@ -3,8 +3,8 @@
 
 The commands of the shell blocks run in their order in a scratch folder that holds what they name: model.onnx (the digits network),
 train.npz and test.npz, a packing instance, a schedule problem, models/. Optional parts, `[--flag=a|b]`, are left out in one run and
-given with their first choice in a second. scripts/*.sh only has to be there: they run this very test. Python blocks under "Your own
-model" run with --python=VENV/bin/python, where it has PyTorch 2; without it they are skipped with a line that says so.
+given with their first choice in a second. scripts/*.sh only has to be there: they run this very test. With --python=VENV/bin/python
+the Python blocks under "Your own model" run instead; exit code 77, skipped, where that has no PyTorch 2.
 """
 
 import argparse
@@ -89,9 +89,9 @@ labels = torch.randint(0, 10, (32,))
 
 def run_python(python: str, blocks: list[str], folder: Path) -> bool:
     probe = [python, "-c", "import torch, onnx, sys; sys.exit(int(torch.__version__.split('.')[0]) < 2)"]
-    if not python or subprocess.run(probe, capture_output=True).returncode != 0:
-        print(f"skipped: {len(blocks)} Python blocks; give a Python with PyTorch 2 and onnx with --python")
-        return True
+    if not os.access(python, os.X_OK) or subprocess.run(probe, capture_output=True).returncode != 0:
+        print(f"skipped: {python} has no PyTorch 2 and onnx; scripts/install.sh python installs them")
+        sys.exit(77)
     # One program, because a reader of the second block has typed the first.
     script = folder / "own_model.py"
     script.write_text(PRELUDE + "\n".join(blocks))
@@ -99,16 +99,20 @@ def run_python(python: str, blocks: list[str], folder: Path) -> bool:
     done = subprocess.run([python, script], cwd=folder, env=environment, capture_output=True, text=True)
     good = done.returncode == 0
     print(f"{'ok' if good else 'FAILED'}: {len(blocks)} Python blocks{'' if good else done.stderr}", flush=True)
-    return good
+    return good and bool(blocks)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stowage", required=True)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--python", default="", help="with PyTorch 2 and onnx")
+    parser.add_argument("--python", default="", help="runs the Python blocks; with PyTorch 2 and onnx")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
+    if args.python:
+        folder = (args.work / "python").resolve()
+        prepare(str(Path(args.stowage).resolve()), folder)
+        sys.exit(0 if run_python(args.python, python_blocks((ROOT / "README.md").read_text()), folder) else 1)
     results = []
     for page in PAGES:
         text = (ROOT / page).read_text()
@@ -117,10 +121,9 @@ def main() -> None:
         commands = commands_of(text)
         if not any(command.split()[:3] == ["stowage", "compile", "model.onnx"] for command in commands):
             results += [run("stowage compile model.onnx -o model", folder)]  # the page starts with the executable
-        print(f"{page}: {len(commands)} commands")
+        print(f"{'ok' if commands else 'FAILED'}: {page} has {len(commands)} commands")
+        results += [bool(commands)]
         results += [run(variant, folder) for command in commands for variant in variants(command)]
-        if page == "README.md":
-            results += [run_python(args.python, python_blocks(text), folder)]
     sys.exit(0 if all(results) else 1)
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """What every executable promises, on the digits network with dropout and AdamW.
 
-  promises.py --stowage=build/release/bin/stowage --count-allocations=libCountAllocations.so --work=DIR
+  promises.py --stowage=build/release/bin/stowage --count-allocations=libCountAllocations.so \\
+      --kill-at-call=libKillAtCall.so --work=DIR
 
   - two compilations give the same bytes, two runs the same losses and weights;
   - checkpointing and poisoning change nothing, dropout included;
@@ -19,7 +20,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +38,8 @@ def run(command: list[object], **options) -> subprocess.CompletedProcess:
 
 class Promises:
     def __init__(self, args: argparse.Namespace) -> None:
-        self.stowage, self.shim, self.folder = args.stowage, args.count_allocations, args.work
+        self.stowage, self.folder = args.stowage, args.work
+        self.shim, self.killer = args.count_allocations, args.kill_at_call
         self.passed = self.failed = 0
 
     def check(self, condition: bool, message: str) -> None:
@@ -62,28 +63,36 @@ class Promises:
     def determinism(self) -> None:
         first, second = self.compile("first"), self.compile("second")
         self.check(first.read_bytes() == second.read_bytes(), "two compilations give the same bytes")
-        plain = self.train(first, "plain", "--steps=40")
-        self.check(self.train(first, "again", "--steps=40") == plain, "two runs give the same log and weights")
-        self.check(self.train(first, "poison", "--steps=40", "--poison") == plain, "poisoning dead buffers changes nothing")
+        plain = self.train(first, "plain", "--steps=20")
+        self.check(self.train(first, "again", "--steps=20") == plain, "two runs give the same log and weights")
+        self.check(self.train(first, "poison", "--steps=20", "--poison") == plain, "poisoning dead buffers changes nothing")
         sqrt = self.compile("sqrt", "--checkpoint=sqrt")
-        self.check(self.train(sqrt, "sqrt", "--steps=40") == plain, "recomputation changes nothing, dropout included")
+        self.check(self.train(sqrt, "sqrt", "--steps=20") == plain, "recomputation changes nothing, dropout included")
 
     def resume(self) -> None:
+        """Killed again and again between the calls that change files, in different places of a save, and resumed."""
         executable = self.compile("resumed")
-        whole = self.train(executable, "whole", "--epochs=6")
-        log, weights = self.folder / "killed.csv", self.folder / "killed.safetensors"
-        for old in (log, weights):
-            old.unlink(missing_ok=True)
-        command = [executable, "train", *TRAIN, "--epochs=6", f"--log={log}", f"--save={weights}", "--save-every=3"]
-        kills = 0
-        for delay in (0.3, 0.45, 0.6):
-            process = subprocess.Popen([str(word) for word in command + (["--resume"] if weights.exists() else [])],
-                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # fmt: skip
-            time.sleep(delay)
-            process.send_signal(signal.SIGKILL)
-            kills += process.wait() == -signal.SIGKILL
-        run(command + (["--resume"] if weights.exists() else []))
-        self.check((log.read_bytes(), weights.read_bytes()) == whole, f"killed {kills} times and resumed: same log and weights")
+        log, weights, counted = (self.folder / name for name in ("killed.csv", "killed.safetensors", "calls.txt"))
+        command = [executable, "train", *TRAIN, "--epochs=3", f"--log={log}", f"--save={weights}", "--save-every=3"]
+
+        def train(**settings: object) -> int:
+            environment = dict(os.environ, LD_PRELOAD=str(self.killer), **{name: str(value) for name, value in settings.items()})
+            words = [str(word) for word in command + (["--resume"] if weights.exists() else [])]
+            return subprocess.run(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE).returncode
+
+        log.unlink(missing_ok=True)
+        weights.unlink(missing_ok=True)
+        self.check(train(STOWAGE_CALLS=counted) == 0, "a run that is not killed ends by itself")
+        whole = log.read_bytes(), weights.read_bytes()
+        log.unlink()
+        weights.unlink()
+        # Together the runs that are killed make fewer calls than the whole run, so none of them comes to its end first.
+        most, kills = int(counted.read_text()) // 10, 9
+        codes = [train(STOWAGE_KILL_AT=most - i) for i in range(kills)]
+        self.check(most > kills and codes == [-signal.SIGKILL] * kills, f"{kills} runs were killed: exit codes {codes}")
+        self.check(weights.exists() and (log.read_bytes(), weights.read_bytes()) != whole, "and the work is not done then")
+        self.check(train() == 0 and (log.read_bytes(), weights.read_bytes()) == whole,
+                   f"killed {kills} times and resumed: same log and weights")  # fmt: skip
 
     def allocations(self) -> None:
         executable = self.compile("counted")
@@ -129,6 +138,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stowage", required=True)
     parser.add_argument("--count-allocations", type=Path, required=True)
+    parser.add_argument("--kill-at-call", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)

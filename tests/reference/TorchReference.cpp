@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <stdexcept>
 
 namespace stow::reference {
 
@@ -37,6 +38,8 @@ std::vector<std::string> torchReferenceNames() {
   for (const auto &entry : std::filesystem::directory_iterator(folder))
     if (entry.path().extension() == ".npz")
       names.push_back(entry.path().stem().string());
+  if (names.empty())
+    throw std::runtime_error("no .npz in " + folder.string());
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -26,6 +26,8 @@ def main() -> None:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     tests = sorted(HERE.glob("*.test.mjs"))
+    if not tests:
+        sys.exit(f"parts.py: no *.test.mjs in {HERE}")
     subprocess.run(["esbuild", *tests, "--bundle", "--platform=node", "--format=esm", "--out-extension:.js=.mjs",
                     "--log-level=warning", f"--outdir={work}"], check=True)
     subprocess.run(["node", "--test", *(work / test.name for test in tests)], check=True)

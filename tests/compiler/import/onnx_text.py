@@ -19,7 +19,10 @@ EXTRA = re.compile(r"^\[init (\S+) (\w+) ([\d,]+)(?: (\S+))?\]$", re.MULTILINE)
 
 
 def main() -> None:
-    for path in sorted(pathlib.Path(sys.argv[1]).glob("*.txt")):
+    paths = sorted(pathlib.Path(sys.argv[1]).glob("*.txt"))
+    if not paths:
+        sys.exit(f"no *.txt in {sys.argv[1]}")
+    for path in paths:
         text = path.read_text()
         model = onnx.parser.parse_model(EXTRA.sub("", RENAME.sub("", text)).strip())
         for name, dtype, dims, value in EXTRA.findall(text):

@@ -4,6 +4,7 @@
 #include "ir/plan/pack/Verify.h"
 #include "passes/solvers/pack/Greedy.h"
 #include "runtime/base/Error.h"
+#include "tests/Cases.h"
 #include "tests/ir/plan/pack/Build.h"
 #include "tests/passes/solvers/pack/BruteForce.h"
 
@@ -221,9 +222,9 @@ TEST(PackBuffersTest, IsNeverAboveTheBestOfTwelveGreedyPairs) {
   hurried.timeoutSeconds = 0;
   int open = 0;
   std::vector<Problem> problems;
-  for (uint64_t seed = 0; seed < 40; ++seed)
+  for (uint64_t seed = 0; seed < stow::test::cases<uint64_t>(40); ++seed)
     problems.push_back(generateHardTraining(150, seed));
-  for (uint64_t seed = 0; seed < 20; ++seed)
+  for (uint64_t seed = 0; seed < stow::test::cases<uint64_t>(20); ++seed)
     problems.push_back(generateTrace(300, seed));
   for (int32_t count : {5'000, 20'500}) // greedy pairs first, and bands first
     problems.push_back(generateTrace(count, 3));
@@ -239,7 +240,7 @@ TEST(PackBuffersTest, IsNeverAboveTheBestOfTwelveGreedyPairs) {
       EXPECT_TRUE(verify(problem, *result.solution).empty());
     }
   }
-  EXPECT_GT(open, 30); // most have something to lose
+  EXPECT_GT(open, stow::test::cases(30)); // most have something to lose
 }
 
 TEST(PackBuffersTest, MoreWorkIsNeverWorse) {

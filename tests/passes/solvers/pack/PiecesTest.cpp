@@ -2,6 +2,7 @@
 #include "ir/plan/Random.h"
 #include "ir/plan/pack/Verify.h"
 #include "passes/solvers/pack/PackBuffers.h"
+#include "tests/Cases.h"
 #include "tests/ir/plan/pack/Build.h"
 
 #include <algorithm>
@@ -173,7 +174,7 @@ TEST(PiecesTest, SmallProblemsAreSolvedExactly) {
 // Too many for the oracle.
 TEST(PiecesTest, TwelveStoragesOfTwentyBuffersAreSolvedWithinTheUsualWork) {
   int problems = 0;
-  for (uint64_t seed = 0; problems < 25; ++seed) {
+  for (uint64_t seed = 0; problems < stow::test::cases(25); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     Problem problem;

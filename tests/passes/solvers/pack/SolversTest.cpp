@@ -5,6 +5,7 @@
 #include "passes/solvers/pack/Greedy.h"
 #include "passes/solvers/pack/PackBuffers.h"
 #include "passes/solvers/pack/Portfolio.h"
+#include "tests/Cases.h"
 #include "tests/passes/solvers/pack/BruteForce.h"
 
 #include <algorithm>
@@ -86,9 +87,9 @@ Problem problemOf(uint64_t seed) {
 /// Random fixed offsets may break `check`; such problems are skipped.
 bool isValid(const Problem &problem) { return check(problem).empty(); }
 
-// Every solver has its own problems: 10^5 in all.
+// Every solver has its own problems: 10^5 in all in the nightly run.
 TYPED_TEST(SolversTest, PackingsAreCorrectAndNotBelowTheBound) {
-  for (uint64_t i = 0; i < 10'000; ++i) {
+  for (uint64_t i = 0; i < stow::test::cases<uint64_t>(10'000); ++i) {
     const uint64_t seed = TypeParam::firstSeed + i;
     const Problem problem = problemOf(seed);
     if (!isValid(problem))

@@ -36,9 +36,9 @@ TEST(CutBoundTest, NeverAboveTheOptimum) {
       tight += *least > core.leastTime && *least == *optimum;
     }
   });
-  EXPECT_GT(positive, 100);
-  EXPECT_GT(tight, 50);
-  EXPECT_GT(infeasible, 1000);
+  EXPECT_GT(positive, cases(100));
+  EXPECT_GT(tight, cases(50));
+  EXPECT_GT(infeasible, cases(1000));
 }
 
 // Tests that a cut, branching and a phase program each prove that both parts of a concatenation run

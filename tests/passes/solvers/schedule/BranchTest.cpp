@@ -27,9 +27,9 @@ TEST(BranchAndBoundTest, NeverAboveTheOptimum) {
              [](const Core &core, CutBound &cuts, const CutBound::Proof &proof, Bytes budget) {
                return branchedTimeBound(core, cuts, budget, optionsFor(proof.ops));
              });
-  EXPECT_GT(result.checked, 6000);
-  EXPECT_GT(result.better, 100);
-  EXPECT_GT(result.tight, 50);
+  EXPECT_GT(result.checked, cases(6000));
+  EXPECT_GT(result.better, cases(100));
+  EXPECT_GT(result.tight, cases(50));
 }
 
 /// The same problem with ops listed in another order, sizes and costs multiplied.
@@ -92,7 +92,7 @@ TEST(BranchAndBoundTest, HoldsForOtherListingsAndUnits) {
     ++checked;
     equal += otherLeast == least * costFactor;
   });
-  EXPECT_GT(checked, 500);
+  EXPECT_GT(checked, cases(500));
   EXPECT_GT(equal, checked * 9 / 10);
 }
 

@@ -4,6 +4,7 @@
 #include "ir/plan/schedule/Generate.h"
 #include "passes/solvers/schedule/Core.h"
 #include "passes/solvers/schedule/CutBound.h"
+#include "tests/Cases.h"
 
 #include <gtest/gtest.h>
 #include <map>
@@ -12,6 +13,9 @@
 #include <vector>
 
 namespace stow::schedule {
+
+using test::cases;
+using test::isNight;
 
 /// Whether every view in `memory`, a set of values, is beside what it shows. An old copy of that
 /// counts as held while a new one is.
@@ -112,7 +116,7 @@ inline bool isTiny(const Core &core) {
 /// Calls `test(seed, problem, core, peak of the input order)` for every generated problem, of seeds
 /// 1 to `seeds`, that is tiny; until a fatal failure.
 template <typename Test> void forEachTinyProblem(uint64_t seeds, Test test) {
-  for (uint64_t seed = 1; seed <= seeds && !::testing::Test::HasFatalFailure(); ++seed) {
+  for (uint64_t seed = 1; seed <= cases(seeds) && !::testing::Test::HasFatalFailure(); ++seed) {
     Problem problem = generate(seed);
     Core core(problem);
     if (!isTiny(core))

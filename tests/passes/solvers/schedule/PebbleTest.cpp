@@ -85,8 +85,8 @@ TEST(PebbleBoundTest, NothingBelowIsFeasible) {
     better += peak > atOnce;
     exact += peak > atOnce && exhaustiveTime(core, peak).has_value();
   });
-  EXPECT_GT(better, 100);
-  EXPECT_GT(exact, 100);
+  EXPECT_GT(better, cases(100));
+  EXPECT_GT(exact, cases(100));
 }
 
 } // namespace

@@ -1,0 +1,34 @@
+#!/bin/bash
+# What is long and rare: the tests with the label nightly, and everything that can be built under sanitizers.
+#
+#   scripts/nightly.sh [release] [asan] [tsan]      default: all three, one after another
+#
+#   release   ctest -C nightly -L nightly: all cases of the property tests, thousands of random networks, whole networks at
+#             full length, the models of the zoo
+#   asan      AddressSanitizer and UndefinedBehaviorSanitizer over everything: unit tests, lit, small whole models
+#   tsan      ThreadSanitizer over thread pool, executor and commands of the executables
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ $# -eq 0 ]; then
+  set -- release asan tsan
+fi
+for part in "$@"; do
+  case "$part" in
+  release)
+    scripts/install.sh
+    scripts/install.sh python || echo "nightly.sh: going on without PyTorch of today" >&2
+    scripts/build.sh release
+    ctest --test-dir build/release -C nightly -L nightly --output-on-failure -j "$(nproc)"
+    ;;
+  asan | tsan)
+    scripts/install.sh asan
+    scripts/build.sh "$part"
+    ctest --preset "$part" -j "$(nproc)"
+    ;;
+  *)
+    echo "nightly.sh: unknown part \"$part\"; known are release, asan and tsan" >&2
+    exit 1
+    ;;
+  esac
+done
