@@ -2,7 +2,6 @@
 // of all results, so that no element's error cancels.
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/Passes.h"
-#include "passes/autodiff/SavedValues.h"
 #include "tests/reference/Evaluator.h"
 #include "tests/reference/GradientCases.h"
 
@@ -141,42 +140,6 @@ TEST_P(GradientTest, AgreesWithFiniteDifferences) {
       double actual = found == gradients.end() ? 0 : found->second.values[i];
       EXPECT_NEAR(actual, expected, 1e-6 * std::abs(expected) + 1e-9)
           << "argument " << argument << ", element " << i;
-    }
-  }
-}
-
-/// Everything of float type needs a gradient, except the weights of the loss.
-class AllNeeded : public Gradients {
-public:
-  explicit AllNeeded(unsigned numCaseArguments) : numCaseArguments(numCaseArguments) {}
-  Value of(Value) override { return {}; }
-  bool isNeeded(Value value) override {
-    auto argument = dyn_cast<BlockArgument>(value);
-    return isa<FloatType>(getElementTypeOrSelf(value)) && !value.getDefiningOp<ConstantOp>() &&
-           (!argument || argument.getArgNumber() < numCaseArguments);
-  }
-  void add(OpBuilder &, Location, Value, Value) override {}
-  StringRef chosenAlternative(Operation *) override { return ""; }
-
-private:
-  unsigned numCaseArguments;
-};
-
-/// What passes/autodiff assumes about the operands that gradients read is what they read.
-TEST_P(GradientTest, ReadsTheOperandsThatSavingAssumes) {
-  Graph graph(GetParam());
-  ASSERT_TRUE(graph.isBuilt);
-  AllNeeded gradients(graph.numCaseArguments);
-  // relu reads what it is told to save; powers 0 and 1 read nothing.
-  StringRef name = GetParam().name;
-  if (name.starts_with("relu") || name == "pow_constant_0.0" || name == "pow_constant_1.0")
-    return;
-  for (unsigned i = 0; i < graph.numCaseArguments; ++i) {
-    Value argument = graph.train.getArgument(i);
-    bool isRead = llvm::any_of(argument.getUsers(),
-                               [](Operation *user) { return user->hasAttr(kPhaseAttr); });
-    if (gradients.isNeeded(argument)) {
-      EXPECT_EQ(isReadByReadersGradient(argument, gradients), isRead) << "argument " << i;
     }
   }
 }
