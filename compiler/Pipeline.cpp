@@ -260,15 +260,43 @@ CostModel weighStep(ModuleOp prepared, const CompileOptions &options, const Back
   return costs;
 }
 
+namespace {
+
+/// F0 -> F1 with kernels, or as far as the form asked for: false where that comes before the end.
+bool prepare(CompiledPlan &result, MLIRContext &context, const CompileOptions &options,
+             const Backend &backend, StageTimer &timer) {
+  timer.start("import");
+  result.module = loadModel(context, options, result.tensors);
+  ModuleOp module = *result.module;
+  module.setSymName(std::filesystem::path(options.modelPath).filename().string());
+  runStage(module, "model", addModelPasses);
+  if (options.stopAfter == Form::Model)
+    return false;
+
+  timer.start("step");
+  if (failed(checkTypes(module, backend.target())))
+    throw Error::badInput("cannot train \"" + options.modelPath + "\": its types");
+  runStage(module, "step",
+           [&](PassManager &manager) { addStepPasses(manager, options, backend.target()); });
+  if (options.stopAfter == Form::Step)
+    return false;
+
+  timer.start("order");
+  runStage(module, "order",
+           [&](PassManager &manager) { addKernelPasses(manager, backend.target()); });
+  return true;
+}
+
+} // namespace
+
 OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &options,
                                   const Backend &backend) {
-  CompileOptions upToStep = options;
-  upToStep.stopAfter = Form::Step;
+  CompileOptions whole = options;
+  whole.stopAfter = Form::Program;
   StageTimer timer;
-  CompiledPlan compiled = compileToPlan(context, upToStep, timer);
-  runStage(*compiled.module, "order",
-           [&](PassManager &manager) { addKernelPasses(manager, backend.target()); });
-  return std::move(compiled.module);
+  CompiledPlan prepared;
+  prepare(prepared, context, whole, backend, timer);
+  return std::move(prepared.module);
 }
 
 BatchQuestion aboutBatches(MLIRContext &context, const CompileOptions &options, Bytes budget) {
@@ -289,30 +317,12 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
                            BudgetOptions planning) {
   CompiledPlan result;
   result.backend = chooseBackend(options);
-  timer.start("import");
-  result.module = loadModel(context, options, result.tensors);
-  ModuleOp module = *result.module;
-  module.setSymName(std::filesystem::path(options.modelPath).filename().string());
-  runStage(module, "model", addModelPasses);
-  if (options.stopAfter == Form::Model)
+  if (!prepare(result, context, options, *result.backend, timer))
     return result;
-
-  timer.start("step");
-  if (failed(checkTypes(module, result.backend->target())))
-    throw Error::badInput("cannot train \"" + options.modelPath + "\": its types");
-  runStage(module, "step", [&](PassManager &manager) {
-    addStepPasses(manager, options, result.backend->target());
-  });
-  if (options.stopAfter == Form::Step)
-    return result;
-
-  timer.start("order");
-  runStage(module, "order",
-           [&](PassManager &manager) { addKernelPasses(manager, result.backend->target()); });
   if (!options.profile.empty())
     timer.start("measure");
-  const CostModel costs = weighStep(module, options, *result.backend);
-  timer.start("order");
+  const CostModel costs = weighStep(*result.module, options, *result.backend);
+  timer.start("order"); // passes/plan decides; its stages are in passes/plan/Stages.h
   orderAndPlace(result, costs, options, std::move(planning), timer);
   return result;
 }

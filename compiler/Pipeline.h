@@ -1,4 +1,5 @@
-// The compiler as a story: from a model file to the placed form.
+// The compiler as a story: from a model file to the placed form. Its first half ends at the step
+// with kernels; what follows, for one plan or for many, is passes/plan.
 #pragma once
 
 #include "codegen/Backend.h"
