@@ -6,13 +6,13 @@
 #include "passes/memory/Passes.h"
 #include "passes/order/RelaxedProblem.h"
 #include "passes/plan/Ladder.h"
+#include "passes/plan/Origins.h"
 #include "passes/plan/PackingWindow.h"
 #include "passes/plan/Stages.h"
 #include "passes/solvers/schedule/FitCapacity.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -53,25 +53,6 @@ bool hasSharedStorage(const schedule::Problem &problem) {
   });
 }
 
-/// Numbers of the training graph's ops as they were before reruns were cloned: a clone has its op's.
-using Origins = llvm::DenseMap<Operation *, int64_t>;
-
-constexpr StringLiteral kOriginAttr = "stow.origin"; // only while passes run in between
-
-void numberOps(ModuleOp module) {
-  Builder builder(module.getContext());
-  for (auto [number, op] : llvm::enumerate(trainGraph(module).getBody().front()))
-    op.setAttr(kOriginAttr, builder.getI64IntegerAttr(static_cast<int64_t>(number)));
-}
-
-Origins takeNumbers(ModuleOp module) {
-  Origins origins;
-  for (Operation &op : trainGraph(module).getBody().front())
-    if (auto number = dyn_cast_or_null<IntegerAttr>(op.removeAttr(kOriginAttr)))
-      origins[&op] = number.getInt();
-  return origins;
-}
-
 OwningOpRef<ModuleOp> clone(const OwningOpRef<ModuleOp> &module) {
   return module ? cast<ModuleOp>(module.get()->clone()) : OwningOpRef<ModuleOp>();
 }
@@ -96,9 +77,7 @@ public:
     Origins origins;
     bound = ordered("none", &origins);
     StepProblem step = problemOf(*bound);
-    for (auto [id, op] : llvm::enumerate(step.ops))
-      if (auto origin = origins.find(op); origin != origins.end())
-        opOfOrigin[origin->second] = static_cast<schedule::OpId>(id);
+    opOfOrigin = opsByOrigin(step, origins);
     problem = std::move(step.problem);
     hasParts = hasSharedStorage(problem);
     planner = std::make_unique<schedule::Planner>(problem, planOptions());
@@ -343,9 +322,9 @@ private:
   OwningOpRef<ModuleOp> withStateBound(const std::string &checkpoint,
                                        Origins *origins = nullptr) const {
     OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
-    numberOps(*module);
+    numberOps(trainGraph(*module));
     runStage(*module, "order", [&](PassManager &manager) { addBindPasses(manager, checkpoint); });
-    Origins taken = takeNumbers(*module);
+    Origins taken = takeNumbers(trainGraph(*module));
     if (origins)
       *origins = std::move(taken);
     return module;
@@ -395,41 +374,9 @@ private:
       const StepProblem step = problemOf(*module);
       const schedule::Planner orders(step.problem, planOptions());
       segmentChoice = inBestOrder("segments", module, orders);
-      segmentRuns = runsOf(step, origins, segmentChoice->solution);
+      segmentRuns = readBack(problem, opOfOrigin, step, origins, segmentChoice->solution);
     }
     return *segmentChoice;
-  }
-
-  /// The runs of a step with clones, as a schedule of the step without: in program order or in that
-  /// of `order`. Absent where some op is in one of them only.
-  std::optional<schedule::Solution> runsOf(const StepProblem &step, const Origins &origins,
-                                           const std::optional<schedule::Solution> &order) const {
-    const std::vector<std::optional<schedule::OpId>> producers = problem.producers();
-    std::vector<char> hasRun(problem.ops.size(), 0);
-    std::vector<int> ahead(problem.ops.size(), 0); // runs that have been brought forward
-    schedule::Solution solution;
-    // What shares a concat's storage has an order of its own in the problem: the first comes first.
-    std::function<void(schedule::OpId)> run = [&](schedule::OpId id) {
-      hasRun[id] = 1;
-      for (schedule::ValueId input : problem.ops[id].inputs)
-        if (producers[input] && !hasRun[*producers[input]]) {
-          ++ahead[*producers[input]];
-          run(*producers[input]);
-        }
-      solution.runs.push_back({id, 0});
-    };
-    for (size_t i = 0; i < step.ops.size(); ++i) {
-      Operation *op = step.ops[order ? order->runs[i].op : i];
-      auto origin = origins.find(op);
-      auto id = origin == origins.end() ? opOfOrigin.end() : opOfOrigin.find(origin->second);
-      if (id == opOfOrigin.end())
-        return std::nullopt;
-      if (ahead[id->second] > 0)
-        --ahead[id->second];
-      else
-        run(id->second);
-    }
-    return solution;
   }
 
   /// The segments without the reruns that their peak does not need, or null where it needs all.
@@ -491,7 +438,7 @@ private:
   std::optional<StepChoice> segmentChoice, leanChoice, smallestChoice;
   std::optional<schedule::Solution> segmentRuns; ///< the segments as a schedule of the step
   bool leanIsKnown = false;
-  llvm::DenseMap<int64_t, schedule::OpId> opOfOrigin; ///< by number before passes: op of `problem`
+  OpsByOrigin opOfOrigin; ///< of `problem`
   std::map<int, Bytes> arenaOfRow, liveBytesOfRow;
   std::optional<std::pair<int, StepChoice>> lastPlaced;
   std::map<int, std::optional<StepChoice>> tightened; ///< of rows that packing overshot
