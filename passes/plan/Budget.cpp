@@ -72,8 +72,8 @@ Bytes budgetBytes(const ByteBudget &budget, Bytes keepAllBytes) {
 class BudgetPlanner::Impl {
 public:
   Impl(ModuleOp prepared, const CostModel &deviceCosts, BudgetOptions given)
-      : costs(deviceCosts), effort(given.effort), prepared(prepared),
-        candidates(deviceCosts, std::move(given.candidates)) {
+      : costs(deviceCosts), effort(given.effort), withSegments(given.segments == WithSegments::Yes),
+        prepared(prepared), candidates(deviceCosts, std::move(given.candidates)) {
     Origins origins;
     bound = ordered("none", &origins);
     StepProblem step = problemOf(*bound);
@@ -97,7 +97,7 @@ public:
       return copyOf(keepAll);
     if (budget < lowerBound())
       return std::nullopt;
-    bool triedSegments = false;
+    bool triedSegments = !withSegments;
     auto trySegments = [&](schedule::Cost below) {
       if (triedSegments || segments().time > below)
         return false;
@@ -132,7 +132,7 @@ public:
     }
     if (const StepChoice *tightened = takeWaiting(std::numeric_limits<schedule::Cost>::max()))
       return trySegments(tightened->time) ? copyOf(segments()) : copyOf(*tightened);
-    if (trySegments(segments().time))
+    if (trySegments(std::numeric_limits<schedule::Cost>::max()))
       return copyOf(segments());
     // A row planned again may take less than the peak of the row it comes from.
     return smallest().arenaBytes <= budget ? std::optional(copyOf(smallest())) : std::nullopt;
@@ -185,7 +185,7 @@ private:
 
   StepChoice findSmallest() {
     StepChoice best = copyOf(keepAll);
-    if (segments().arenaBytes < best.arenaBytes)
+    if (withSegments && segments().arenaBytes < best.arenaBytes)
       best = copyOf(segments());
     if (const StepChoice *lean = leanSegments(); lean && lean->arenaBytes <= best.arenaBytes)
       best = copyOf(*lean);
@@ -381,7 +381,7 @@ private:
 
   /// The segments without the reruns that their peak does not need, or null where it needs all.
   const StepChoice *leanSegments() {
-    if (!leanIsKnown) {
+    if (!leanIsKnown && withSegments) {
       leanIsKnown = true;
       const StepChoice &bare = segments();
       const schedule::Replay replay =
@@ -427,6 +427,7 @@ private:
 
   const CostModel costs;
   const double effort;
+  const bool withSegments; ///< among the candidates under a budget
   ModuleOp prepared;
   CandidateMaker candidates;
   OwningOpRef<ModuleOp> bound; ///< everything kept, state bound, nothing shared yet

@@ -28,9 +28,14 @@ namespace stow {
 /// budgets that are not above zero.
 Bytes budgetBytes(const ByteBudget &budget, Bytes keepAllBytes);
 
+/// Whether Chen's segments are among the candidates: the pass that makes them searches, which takes
+/// longer than all cuts on small networks.
+enum class WithSegments { No, Yes };
+
 struct BudgetOptions {
   double effort = 1; ///< of the schedule search; 0: cuts only
   CandidateOptions candidates = {};
+  WithSegments segments = WithSegments::Yes;
 };
 
 class BudgetPlanner {
