@@ -6,7 +6,7 @@
 #   release   ctest -C nightly -L nightly: all cases of the property tests, thousands of random networks, whole networks at
 #             full length, the models of the zoo
 #   asan      AddressSanitizer and UndefinedBehaviorSanitizer over everything: unit tests, lit, small whole models
-#   tsan      ThreadSanitizer over thread pool, executor and commands of the executables
+#   tsan      ThreadSanitizer over the thread pool and the executor
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,10 +21,15 @@ for part in "$@"; do
     scripts/build.sh release
     ctest --test-dir build/release -C nightly -L nightly --output-on-failure -j "$(nproc)"
     ;;
-  asan | tsan)
+  asan)
     scripts/install.sh asan
-    scripts/build.sh "$part"
-    ctest --preset "$part" -j "$(nproc)"
+    scripts/build.sh asan
+    ctest --preset asan -j "$(nproc)"
+    ;;
+  tsan)
+    scripts/install.sh asan
+    scripts/build.sh tsan ParallelTest ExecutorTest
+    ctest --preset tsan
     ;;
   *)
     echo "nightly.sh: unknown part \"$part\"; known are release, asan and tsan" >&2
