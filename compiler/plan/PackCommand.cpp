@@ -79,7 +79,8 @@ int packInstance(const Arguments &arguments) {
     options.workBudget = *arguments.work;
   else if (arguments.timeoutSeconds)
     options.workBudget = std::numeric_limits<int64_t>::max() / 4;
-  pack::PackResult result = packBuffers(problem, options);
+  const pack::PackResult result =
+      options.capacity ? packBuffers(problem, options) : packLowest(problem, options);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   if (result.solution)
     if (auto violations = pack::verify(problem, *result.solution); !violations.empty())
@@ -117,8 +118,8 @@ std::function<int()> packCommand(CommandLine &line) {
              });
   line.value(
       "work", "STEPS",
-      "stop after this many elementary steps (default: 2000000000, some seconds); unlike a "
-      "time limit this gives the same packing everywhere",
+      "stop after this many elementary steps (default: 2000000000, some seconds), and twice as "
+      "many without --capacity; unlike a time limit this gives the same packing everywhere",
       [arguments](const std::string &text) { arguments->work = parseCount("work", text, 0); });
   line.value("output,o", "FILE",
              "write the buffers with their offsets; - is standard output, without the report",

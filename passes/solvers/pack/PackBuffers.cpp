@@ -268,4 +268,32 @@ PackResult packBuffers(const Problem &problem, const PackOptions &options) {
   return result;
 }
 
+PackResult packLowest(const Problem &problem, const PackOptions &options) {
+  const auto start = std::chrono::steady_clock::now();
+  PackOptions deciding = options;
+  deciding.capacity.reset();
+  PackResult lowest = packBuffers(problem, deciding);
+  if (lowest.status != PackStatus::Feasible)
+    return lowest;
+  // Bisection spends work on heights above the bound, a decision all of it on the bound itself.
+  deciding.capacity = lowest.lowerBound;
+  deciding.explain = false;
+  if (options.timeoutSeconds) {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    deciding.timeoutSeconds = *options.timeoutSeconds - spent.count();
+    if (*deciding.timeoutSeconds <= 0)
+      return lowest;
+  }
+  PackResult decided = packBuffers(problem, deciding);
+  lowest.work += decided.work;
+  lowest.lowerBound = std::max(lowest.lowerBound, decided.lowerBound);
+  if (decided.solution && decided.solution->height < lowest.solution->height) {
+    lowest.solution = std::move(decided.solution);
+    lowest.method = std::move(decided.method);
+  }
+  if (lowest.solution->height <= lowest.lowerBound)
+    lowest.status = PackStatus::Optimal;
+  return lowest;
+}
+
 } // namespace stow::pack

@@ -71,6 +71,11 @@ struct PackResult {
 /// Packs `problem`. Throws Error(BadInput) when `check` finds something.
 PackResult packBuffers(const Problem &problem, const PackOptions &options = {});
 
+/// Minimizes, and where that ends above the lower bound, decides the bound with as much work again:
+/// never above what that decision finds. A time limit is for both; the bound is decided in what is
+/// left of it. Throws as packBuffers does.
+PackResult packLowest(const Problem &problem, const PackOptions &options = {});
+
 /// How packing the storages of `table` ends, which need not be those that the links of `problem`
 /// make.
 PackStatus packStorages(const Problem &problem, const StorageTable &table,
