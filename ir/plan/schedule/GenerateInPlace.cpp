@@ -213,7 +213,7 @@ Tensor dense(InPlaceNetwork &net, int depth) {
 
 Tensor unet(InPlaceNetwork &net, int depth) {
   auto layers = [&](Tensor x, int64_t channels) {
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < 5; ++i)
       x = net.layer(x, channels);
     return x;
   };

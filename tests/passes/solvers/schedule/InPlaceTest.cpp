@@ -161,6 +161,16 @@ TEST(InPlaceTest, NeverWorseThanWithCopies) {
   EXPECT_GT(alone, 10);
 }
 
+// Tests that a U-shaped network is brought to 30 % of its peak, close to what no schedule goes
+// below: in place, and with copies to as many bytes more as they need.
+TEST(InPlaceTest, UShapesFitIntoThirtyPercent) {
+  const Problem problem = inPlaceStep("unet", 3), copies = withoutOverwrites(problem);
+  Planner planner(problem, withEffort(0.2)), other(copies, withEffort(0.2));
+  EXPECT_GT(planner.peakBound() * 4, planner.inputOrderPeak()) << "30 % is nothing special";
+  EXPECT_TRUE(planner.schedule(percentOf(planner.inputOrderPeak(), 30)));
+  EXPECT_TRUE(other.schedule(percentOf(other.inputOrderPeak(), 30)));
+}
+
 // Tests that bounds hold for problems with overwrites, against exhaustive search.
 TEST(InPlaceTest, AnswersRespectTheOptimum) {
   int optimal = 0;

@@ -8,6 +8,7 @@
 #include "passes/solvers/schedule/BudgetSolver.h"
 #include "passes/solvers/schedule/CutBound.h"
 #include "passes/solvers/schedule/LocalSearch.h"
+#include "passes/solvers/schedule/PhaseProgram.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -325,6 +326,21 @@ TEST(PlanScheduleTest, BoundsPruneTheTree) {
   EXPECT_GT(searched, 100);
   planner.plan(percentOf(planner.inputOrderPeak(), 80));
   EXPECT_EQ(polls, searched) << "a node was solved twice";
+}
+
+// Tests that phase programs, which raise the printed bound only, wait for --prove.
+TEST(PlanScheduleTest, PhaseProgramsOnlyToProve) {
+  const Problem problem = trainingStep(convolutionalForward("unet", 2));
+  for (bool prove : {false, true}) {
+    PlanOptions options = quick();
+    options.prove = prove;
+    options.proveSeconds = 0.5;
+    Planner planner(problem, options);
+    const PlanResult result = planner.plan(percentOf(planner.inputOrderPeak(), 60));
+    ASSERT_TRUE(result.solution);
+    ASSERT_LT(*result.cutBound, result.time) << "nothing is open";
+    EXPECT_EQ(result.phaseBound.has_value(), prove && phaseProgramAvailable());
+  }
 }
 
 TEST(PlanScheduleTest, InfeasibleBudgetsComeWithTheirProof) {
