@@ -30,9 +30,6 @@ constexpr Entry table[] = {
     {"dnnl.batch_norm", prepareBatchNorm},
     {"dnnl.batch_norm_inference", prepareBatchNormInference},
     {"dnnl.batch_norm_grad", prepareBatchNormGrad},
-    {"dnnl.lrn", prepareLrn},
-    {"dnnl.lrn_grad", prepareLrnGrad},
-    {"dnnl.lrn_inference", prepareLrnInference},
     {"dnnl.reorder", prepareReorder},
 };
 

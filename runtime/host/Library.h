@@ -17,9 +17,6 @@
 //   dnnl.batch_norm_inference    src, scale, shift, mean, variance, dst       ; epsilon
 //   dnnl.batch_norm_grad         src, mean, variance, scale, diff_dst,
 //                                diff_src, diff_scale, diff_shift             ; epsilon
-//   dnnl.lrn                     src, dst, workspace                  size; alpha beta k
-//   dnnl.lrn_grad                src, diff_dst, workspace, diff_src   size; alpha beta k
-//   dnnl.lrn_inference           src, dst                             size; alpha beta k
 //   dnnl.reorder                 src, dst
 //
 //   (1) strides, pads, dilations, groups, has_bias     (2) kernel, strides, pads, dilations
@@ -27,16 +24,16 @@
 // dilations: 1 = dense, as ONNX counts. pads: all begins, then all ends, one per spatial dimension;
 // strides, dilations and kernel likewise, so that the spatial rank (1 to 3) follows the operands.
 // Output extents must equal floor((in + pads - extent) / stride) + 1: a ceil-mode pool is expressed
-// by larger end pads. "variance" is the biased batch variance. The tensors "indices" and
-// "workspace" are opaque bytes (u8, one dimension) that only the matching grad reads; the grad must
-// have the layouts of its forward call. has_bias (0/1) tells whether the bracketed operand is
-// present (convolution and matmul); it may be left out, the number of operands says the same.
+// by larger end pads. "variance" is the biased batch variance. The tensor "indices" is opaque bytes
+// (u8, one dimension) that only the matching grad reads; the grad must have the layouts of its
+// forward call. has_bias (0/1) tells whether the bracketed operand is present (convolution and
+// matmul); it may be left out, the number of operands says the same.
 //
 // Convolution weights are [O, I/g, kh, kw]; with groups > 1 their layout either has groups = g
 // (five dimensions) or is row-major, which is the same bytes. Matmul works on the last two
 // dimensions; leading ones are equal, 1, or missing on one side. transpose_a and transpose_b say
-// how operands are stored; layouts are those of the stored tensor. Pooling, batch_norm and lrn run
-// in the layout of their input: a free operand gets that layout. Reorder also converts element
+// how operands are stored; layouts are those of the stored tensor. Pooling and batch_norm run in
+// the layout of their input: a free operand gets that layout. Reorder also converts element
 // types. batch_norm and batch_norm_grad of f32 run in loops of this room (BatchNormLoops.h).
 //
 // An output may overwrite an input of the same layout in batch_norm (dst over src),

@@ -1,6 +1,6 @@
-// Batch normalization over all but the channel dimension, and local response normalization across
-// channels. Scale, shift and statistics are f32 vectors whatever the data's element type. Training
-// in f32 runs in loops of our own, whose statistics are more accurate (BatchNormLoops.h).
+// Batch normalization over all but the channel dimension. Scale, shift and statistics are f32
+// vectors whatever the data's element type. Training in f32 runs in loops of our own, whose
+// statistics are more accurate (BatchNormLoops.h).
 #include "runtime/host/BatchNormLoops.h"
 #include "runtime/host/Primitive.h"
 
@@ -50,18 +50,6 @@ float *floats(char *address) { return reinterpret_cast<float *>(address); }
 const char *loopsName() {
   static const std::string name = std::string("stow_batch_norm:") + batchNormInstructions();
   return name.c_str();
-}
-
-constexpr auto across = dnnl::algorithm::lrn_across_channels;
-
-dnnl::lrn_forward::primitive_desc lrnForward(const Call &call, dnnl::prop_kind kind,
-                                             const dnnl::memory::desc &data) {
-  return call.choose([&] {
-    dnnl::lrn_forward::desc desc(
-        kind, across, data, call.integer("size"), static_cast<float>(call.number("alpha")),
-        static_cast<float>(call.number("beta")), static_cast<float>(call.number("k")));
-    return dnnl::lrn_forward::primitive_desc(desc, callAttributes(), cpuEngine());
-  });
 }
 
 } // namespace
@@ -142,49 +130,6 @@ Preparation prepareBatchNormGrad(const Command &command, const std::vector<bool>
     return BatchNormGrad::primitive_desc(desc, callAttributes(), cpuEngine(), hint);
   });
   return {chosen, arguments(chosen.src_desc(), chosen.diff_dst_desc(), chosen.diff_src_desc())};
-}
-
-Preparation prepareLrn(const Command &command, const std::vector<bool> &anyLayout) {
-  Call call(command, anyLayout, {"src", "dst", "workspace"});
-  requireSameShape(call, 0, 1);
-  dnnl::memory::desc src = call.descLike(0, 1), dst = call.descLike(1, 0);
-  auto chosen = lrnForward(call, dnnl::prop_kind::forward_training, src);
-  return {chosen,
-          {call.argument(0, DNNL_ARG_SRC, src, chosen.src_desc()),
-           call.argument(1, DNNL_ARG_DST, dst, chosen.dst_desc()),
-           call.opaque(2, DNNL_ARG_WORKSPACE, chosen.workspace_desc())}};
-}
-
-Preparation prepareLrnInference(const Command &command, const std::vector<bool> &anyLayout) {
-  Call call(command, anyLayout, {"src", "dst"});
-  requireSameShape(call, 0, 1);
-  dnnl::memory::desc src = call.descLike(0, 1), dst = call.descLike(1, 0);
-  auto chosen = lrnForward(call, dnnl::prop_kind::forward_inference, src);
-  return {chosen,
-          {call.argument(0, DNNL_ARG_SRC, src, chosen.src_desc()),
-           call.argument(1, DNNL_ARG_DST, dst, chosen.dst_desc())}};
-}
-
-Preparation prepareLrnGrad(const Command &command, const std::vector<bool> &anyLayout) {
-  Call call(command, anyLayout, {"src", "diff_dst", "workspace", "diff_src"});
-  requireSameShape(call, 0, 1);
-  requireSameShape(call, 0, 3);
-  dnnl::memory::desc src = call.desc(0), diffDst = call.descLike(1, 0),
-                     diffSrc = call.descLike(3, 0);
-  if (diffDst != diffSrc)
-    call.fail("layouts differ: " + call.describe(1) + ", " + call.describe(3));
-  auto hint = lrnForward(call, dnnl::prop_kind::forward_training, src);
-  auto chosen = call.choose([&] {
-    dnnl::lrn_backward::desc desc(
-        across, src, diffDst, call.integer("size"), static_cast<float>(call.number("alpha")),
-        static_cast<float>(call.number("beta")), static_cast<float>(call.number("k")));
-    return dnnl::lrn_backward::primitive_desc(desc, callAttributes(), cpuEngine(), hint);
-  });
-  return {chosen,
-          {call.argument(0, DNNL_ARG_SRC, src, chosen.src_desc()),
-           call.argument(1, DNNL_ARG_DIFF_DST, diffDst, chosen.diff_dst_desc()),
-           call.opaque(2, DNNL_ARG_WORKSPACE, chosen.workspace_desc()),
-           call.argument(3, DNNL_ARG_DIFF_SRC, diffSrc, chosen.diff_src_desc())}};
 }
 
 } // namespace stow::host

@@ -150,9 +150,6 @@ Preparation prepareAvgPoolGrad(const Command &command, const std::vector<bool> &
 Preparation prepareBatchNorm(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareBatchNormInference(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareBatchNormGrad(const Command &command, const std::vector<bool> &anyLayout);
-Preparation prepareLrn(const Command &command, const std::vector<bool> &anyLayout);
-Preparation prepareLrnGrad(const Command &command, const std::vector<bool> &anyLayout);
-Preparation prepareLrnInference(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareReorder(const Command &command, const std::vector<bool> &anyLayout);
 
 } // namespace stow::host
