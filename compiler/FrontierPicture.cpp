@@ -6,6 +6,7 @@
 // light and dark themselves.
 #include "compiler/FrontierReport.h"
 
+#include <absl/strings/str_format.h>
 #include <algorithm>
 #include <cmath>
 
@@ -76,21 +77,25 @@ public:
     const std::string title = "Time against memory" +
                               (frontier.model.empty() ? "" : ": " + frontier.model) +
                               " (costs: " + frontier.device + ")";
-    text = format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
-                  "width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" font-size=\"13\">\n",
-                  width, height, width, height);
+    text = absl::StrFormat(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" "
+        "width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" font-size=\"13\">\n",
+        width, height, width, height);
     text += "<title>" + escaped(title) + "</title>\n";
     text += style;
-    text += format("<rect class=\"page\" width=\"%.0f\" height=\"%.0f\"/>\n", width, height);
-    text += format("<text x=\"%.1f\" y=\"28\" font-size=\"16\" font-weight=\"bold\">%s</text>\n",
-                   left, escaped(title).c_str());
+    text +=
+        absl::StrFormat("<rect class=\"page\" width=\"%.0f\" height=\"%.0f\"/>\n", width, height);
+    text += absl::StrFormat(
+        "<text x=\"%.1f\" y=\"28\" font-size=\"16\" font-weight=\"bold\">%s</text>\n", left,
+        escaped(title));
     drawAxes();
     drawBound();
     drawPlans();
     double x = xOf(frontier.lowerBound);
-    text += format("<line class=\"none\" stroke-width=\"2\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" "
-                   "y2=\"%.1f\"/>\n",
-                   x, top, x, bottom);
+    text += absl::StrFormat(
+        "<line class=\"none\" stroke-width=\"2\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" "
+        "y2=\"%.1f\"/>\n",
+        x, top, x, bottom);
     drawDots();
     drawLegend();
     return text + "</svg>\n";
@@ -107,25 +112,30 @@ private:
   void drawAxes() {
     for (int i = 0; i <= time.steps(); ++i) {
       double y = yOf(time.at(i));
-      text += format("<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
-                     i ? "grid" : "axis", left, y, right, y);
-      text += format("<text class=\"small\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
-                     left - 8, y + 4, time.at(i));
+      text +=
+          absl::StrFormat("<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
+                          i ? "grid" : "axis", left, y, right, y);
+      text += absl::StrFormat(
+          "<text class=\"small\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", left - 8,
+          y + 4, time.at(i));
     }
     for (int i = 0; i <= memory.steps(); ++i) {
       double x = left + (right - left) * memory.share(memory.at(i));
-      text += format("<line class=\"axis\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", x,
-                     bottom, x, bottom + 5);
-      text += format("<text class=\"small\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%g"
-                     "</text>\n",
-                     x, bottom + 20, memory.at(i));
+      text += absl::StrFormat(
+          "<line class=\"axis\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", x, bottom, x,
+          bottom + 5);
+      text +=
+          absl::StrFormat("<text class=\"small\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%g"
+                          "</text>\n",
+                          x, bottom + 20, memory.at(i));
     }
     const char *units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    text += format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">arena, %s</text>\n",
-                   (left + right) / 2, bottom + 46, units[unit]);
-    text += format("<text x=\"24\" y=\"%.1f\" text-anchor=\"middle\" transform=\"rotate(-90 24 "
-                   "%.1f)\">extra time, %%</text>\n",
-                   (top + bottom) / 2, (top + bottom) / 2);
+    text += absl::StrFormat("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">arena, %s</text>\n",
+                            (left + right) / 2, bottom + 46, units[unit]);
+    text += absl::StrFormat(
+        "<text x=\"24\" y=\"%.1f\" text-anchor=\"middle\" transform=\"rotate(-90 24 "
+        "%.1f)\">extra time, %%</text>\n",
+        (top + bottom) / 2, (top + bottom) / 2);
   }
 
   /// From the largest size down. Sizes between two plans are served by the smaller one.
@@ -133,7 +143,8 @@ private:
     std::string path;
     for (const FrontierPoint &point : frontier.points) {
       double x = xOf(point.arenaBytes), y = yOf(extra(point.time));
-      path += path.empty() ? format("M%.1f %.1f", x, y) : format(" V%.1f H%.1f", y, x);
+      path += path.empty() ? absl::StrFormat("M%.1f %.1f", x, y)
+                           : absl::StrFormat(" V%.1f H%.1f", y, x);
     }
     drawPath("plans", "line plan", path);
   }
@@ -143,22 +154,23 @@ private:
     std::string path;
     for (const FrontierPoint &point : frontier.points) {
       double x = xOf(point.budgetBytes), y = yOf(extra(point.bound));
-      path += path.empty() ? format("M%.1f %.1f", x, y) : format(" H%.1f V%.1f", x, y);
+      path += path.empty() ? absl::StrFormat("M%.1f %.1f", x, y)
+                           : absl::StrFormat(" H%.1f V%.1f", x, y);
     }
     drawPath("bound", "line bound\" stroke-dasharray=\"5 4", path);
   }
 
   void drawPath(const char *name, const char *look, const std::string &path) {
-    text += format("<path id=\"%s\" class=\"%s\" d=\"", name, look) + path + "\"/>\n";
+    text += absl::StrFormat("<path id=\"%s\" class=\"%s\" d=\"", name, look) + path + "\"/>\n";
   }
 
   void drawDots() {
     for (const FrontierPoint &point : frontier.points)
-      text +=
-          format("<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\"><title>%s, %.3f %% more "
-                 "time, at least %.3f %%</title></circle>\n",
-                 xOf(point.arenaBytes), yOf(extra(point.time)),
-                 formatBytesExact(point.arenaBytes).c_str(), extra(point.time), extra(point.bound));
+      text += absl::StrFormat(
+          "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\"><title>%s, %.3f %% more "
+          "time, at least %.3f %%</title></circle>\n",
+          xOf(point.arenaBytes), yOf(extra(point.time)), formatBytesExact(point.arenaBytes),
+          extra(point.time), extra(point.bound));
   }
 
   void drawLegend() {
@@ -173,10 +185,11 @@ private:
         {left + 140, "line bound\" stroke-dasharray=\"5 4", "time of any plan, at least"},
         {left + 360, "line none", "no plan below " + formatBytes(frontier.lowerBound)}};
     for (const Entry &entry : entries) {
-      text += format("<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
-                     entry.look, entry.x, y, entry.x + 26, y);
-      text += format("<text class=\"small\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", entry.x + 34, y + 4,
-                     entry.label.c_str());
+      text +=
+          absl::StrFormat("<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
+                          entry.look, entry.x, y, entry.x + 26, y);
+      text += absl::StrFormat("<text class=\"small\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
+                              entry.x + 34, y + 4, entry.label);
     }
   }
 

@@ -1,40 +1,26 @@
 #include "compiler/FrontierReport.h"
 
 #include "compiler/Picture.h"
-#include "runtime/base/Error.h"
 #include "runtime/base/Text.h"
 
-#include <cstdarg>
-#include <cstdio>
+#include <absl/strings/str_format.h>
 
 namespace stow {
-namespace {} // namespace
-
-std::string format(const char *pattern, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, pattern);
-  std::vsnprintf(text, sizeof text, pattern, arguments);
-  va_end(arguments);
-  return text;
-}
-
 namespace {
 
 std::string renderText(const Frontier &frontier) {
   const FrontierPoint &full = frontier.points.front();
   std::string text = "time against memory (costs: " + frontier.device + ")\n\n";
-  text += format("%10s %18s %8s %18s %12s %10s %10s  %s\n", "budget", "arena bytes", "of full",
-                 "live peak bytes", "time ms", "extra", "bound", "method");
+  text += absl::StrFormat("%10s %18s %8s %18s %12s %10s %10s  %s\n", "budget", "arena bytes",
+                          "of full", "live peak bytes", "time ms", "extra", "bound", "method");
   for (const FrontierPoint &point : frontier.points)
-    text += format(
-        "%9.1f%% %18lld %7.1f%% %18lld %12.3f %9.3f%% %9.3f%%  %s\n",
+    text += absl::StrFormat(
+        "%9.1f%% %18d %7.1f%% %18d %12.3f %9.3f%% %9.3f%%  %s\n",
         percent(static_cast<double>(point.budgetBytes), static_cast<double>(full.arenaBytes)),
-        static_cast<long long>(point.arenaBytes),
+        point.arenaBytes,
         percent(static_cast<double>(point.arenaBytes), static_cast<double>(full.arenaBytes)),
-        static_cast<long long>(point.livePeakBytes), static_cast<double>(point.time) / 1e6,
-        extraPercent(frontier, point.time), extraPercent(frontier, point.bound),
-        point.method.c_str());
+        point.livePeakBytes, static_cast<double>(point.time) / 1e6,
+        extraPercent(frontier, point.time), extraPercent(frontier, point.bound), point.method);
   text += "\nno plan takes less than " + formatBytesExact(frontier.lowerBound) + "\n";
   return text;
 }
@@ -43,11 +29,9 @@ std::string renderCsv(const Frontier &frontier) {
   std::string text = "budget_bytes,arena_bytes,live_peak_bytes,time_ns,bound_ns,"
                      "extra_time_percent,method\n";
   for (const FrontierPoint &point : frontier.points)
-    text += format("%lld,%lld,%lld,%lld,%lld,%.4f,%s\n", static_cast<long long>(point.budgetBytes),
-                   static_cast<long long>(point.arenaBytes),
-                   static_cast<long long>(point.livePeakBytes), static_cast<long long>(point.time),
-                   static_cast<long long>(point.bound), extraPercent(frontier, point.time),
-                   point.method.c_str());
+    text += absl::StrFormat("%d,%d,%d,%d,%d,%.4f,%s\n", point.budgetBytes, point.arenaBytes,
+                            point.livePeakBytes, point.time, point.bound,
+                            extraPercent(frontier, point.time), point.method);
   return text;
 }
 
@@ -65,10 +49,11 @@ std::string drawFrontierPage(const Frontier &frontier) {
     point["seconds"] = static_cast<double>(at.time) * 1e-9;
     point["bound_seconds"] = static_cast<double>(at.bound) * 1e-9;
     point["method"] = at.method;
-    point["plan"] = data.add(at.plan, format("%s, %.0f %% of full, %.1f %% more time",
-                                             formatBytes(at.arenaBytes).c_str(),
-                                             percent(static_cast<double>(at.arenaBytes), full),
-                                             extraPercent(frontier, at.time)));
+    point["plan"] =
+        data.add(at.plan, absl::StrFormat("%s, %.0f %% of full, %.1f %% more time",
+                                          formatBytes(at.arenaBytes),
+                                          percent(static_cast<double>(at.arenaBytes), full),
+                                          extraPercent(frontier, at.time)));
     points.push_back(std::move(point));
   }
   Json chart;

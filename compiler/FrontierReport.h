@@ -8,9 +8,6 @@
 
 namespace stow {
 
-/// A line of a table or picture, as printf makes it; at most 511 characters.
-[[gnu::format(printf, 1, 2)]] std::string format(const char *pattern, ...);
-
 /// As a line chart, an SVG file.
 std::string drawFrontier(const Frontier &frontier);
 

@@ -5,12 +5,11 @@
 #include "passes/memory/Passes.h"
 #include "passes/memory/Runs.h"
 #include "runtime/base/AtomicFile.h"
-#include "runtime/base/Text.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/YAMLTraits.h"
 
 #include <algorithm>
-#include <cstdio>
 
 using namespace mlir;
 
@@ -32,6 +31,14 @@ struct Decision {
   size_t runs = 1;
   schedule::Cost paid = 0;
   bool isReference = false; ///< the library has only its slow reference code for the op
+};
+
+/// The file, in the order of its keys.
+struct Document {
+  std::string device;
+  Bytes livePeakBytes = 0;
+  int64_t peakStep = 0;
+  std::vector<Decision> decisions;
 };
 
 class Decisions {
@@ -162,26 +169,51 @@ private:
 };
 
 } // namespace
+} // namespace stow
+
+LLVM_YAML_IS_SEQUENCE_VECTOR(stow::Decision)
+
+template <> struct llvm::yaml::MappingTraits<stow::Decision> {
+  static void mapping(IO &io, stow::Decision &decision) {
+    stow::Bytes atPeak = decision.atPeak ? decision.bytes : 0;
+    double microseconds = static_cast<double>(decision.paid) / 1000;
+    io.mapRequired("value", decision.value);
+    io.mapRequired("source", decision.source);
+    io.mapRequired("decision", decision.kind);
+    io.mapRequired("bytes", decision.bytes);
+    io.mapRequired("bytes_at_peak", atPeak);
+    io.mapRequired("saved_at_peak", decision.saved);
+    io.mapRequired("runs", decision.runs);
+    io.mapRequired("time_paid_us", microseconds);
+    if (std::string code = "reference"; decision.isReference)
+      io.mapRequired("code", code);
+  }
+};
+
+template <> struct llvm::yaml::MappingTraits<stow::Document> {
+  static void mapping(IO &io, stow::Document &document) {
+    io.mapRequired("device", document.device);
+    io.mapRequired("live_peak_bytes", document.livePeakBytes);
+    io.mapRequired("peak_step", document.peakStep);
+    io.mapRequired("decisions", document.decisions);
+  }
+};
+
+namespace stow {
 
 std::string describeDecisions(ModuleOp placed, const CostModel &costs) {
-  auto graph = placed.lookupSymbol<func::FuncOp>("train");
-  if (!graph)
-    return "decisions: []\n";
-  Decisions decisions(graph, costs);
-  std::string text = "device: " + quoted(costs.device) + "\n";
-  text += "live_peak_bytes: " + std::to_string(decisions.peakBytes()) + "\n";
-  text += "peak_step: " + std::to_string(decisions.peakStep()) + "\n";
-  text += "decisions:\n";
-  char paid[32];
-  for (const Decision &decision : decisions.list()) {
-    std::snprintf(paid, sizeof paid, "%.3f", static_cast<double>(decision.paid) / 1000);
-    text += "- value: " + quoted(decision.value) + "\n  source: " + quoted(decision.source) +
-            "\n  decision: " + decision.kind + "\n  bytes: " + std::to_string(decision.bytes) +
-            "\n  bytes_at_peak: " + std::to_string(decision.atPeak ? decision.bytes : 0) +
-            "\n  saved_at_peak: " + std::to_string(decision.saved) +
-            "\n  runs: " + std::to_string(decision.runs) + "\n  time_paid_us: " + paid + "\n" +
-            (decision.isReference ? "  code: reference\n" : "");
+  Document document;
+  document.device = costs.device;
+  if (auto graph = placed.lookupSymbol<func::FuncOp>("train")) {
+    Decisions decisions(graph, costs);
+    document.livePeakBytes = decisions.peakBytes();
+    document.peakStep = decisions.peakStep();
+    document.decisions = decisions.list();
   }
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  llvm::yaml::Output yaml(out);
+  yaml << document;
   return text;
 }
 

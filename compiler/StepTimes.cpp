@@ -4,9 +4,9 @@
 #include "runtime/format/Json.h"
 #include "runtime/format/PrintableText.h"
 
+#include <absl/strings/str_format.h>
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <sstream>
 
@@ -17,11 +17,7 @@ constexpr size_t shownName = 120;
 
 std::string quoted(const std::string &name) { return "\"" + printableText(name, shownName) + "\""; }
 
-std::string milliseconds(double ms) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.6g ms", ms);
-  return ms > 0 ? text : "no time";
-}
+std::string milliseconds(double ms) { return ms > 0 ? absl::StrFormat("%.6g ms", ms) : "no time"; }
 
 /// A time per step, in the file in milliseconds.
 double secondsOf(const JsonNode &node, const char *key) {

@@ -23,13 +23,14 @@ build_packages=(
   libdnnl-dev                                         # oneDNN: convolution, matmul, pooling, normalization
   libonnx-dev libprotobuf-dev protobuf-compiler       # the ONNX reader
   nlohmann-json3-dev zlib1g-dev                       # plans and programs; .npz archives
-  libcli11-dev                                        # command lines
+  libcli11-dev libabsl-dev                            # command lines; formatted text
   coinor-libcbc-dev pkg-config                        # proofs of schedules (bound L2)
   esbuild                                             # bundles the page of plans (viewer/)
   libgtest-dev libgmock-dev                           # unit tests
 )
 test_packages=(
   python3-numpy python3-onnx python3-torch            # model builders, ONNX operator tests, references
+  python3-yaml                                        # reads remarks
   clang-format-22                                     # the format check
   nodejs node-typescript                              # tests of the page of plans (viewer/)
   chromium chromium-driver python3-selenium           # and that page in a real browser

@@ -12,7 +12,11 @@ LoadedObject::LoadedObject(KernelModule &kernels, const HostCpu &cpu)
   ProgramData data{kernels.symbols().vec(), "{}"};
   if (failed(emitProgramObject(kernels.module(), data, cpu, folder.file("k.o"))))
     throw Error::badInput("compilation of the kernels to load stopped");
-  link({{folder.file("k.o")}, {"-lm"}, true}, folder.file("k.so"));
+  LinkInput input;
+  input.objects = {folder.file("k.o")};
+  input.libraries = {"-lm"};
+  input.shared = true;
+  link(input, folder.file("k.so"));
   handle = dlopen(folder.file("k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
     throw Error::badInput(std::string("cannot load the kernels: ") + dlerror());

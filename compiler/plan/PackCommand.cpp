@@ -7,6 +7,7 @@
 #include "runtime/base/Bytes.h"
 #include "runtime/base/Error.h"
 
+#include <absl/strings/str_format.h>
 #include <chrono>
 #include <cstdio>
 #include <iostream>
@@ -26,16 +27,11 @@ struct Arguments {
   std::optional<int64_t> work;
 };
 
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4f%%", 100 * share);
-  return text;
-}
+std::string percent(double share) { return absl::StrFormat("%.4f%%", 100 * share); }
 
 void report(const pack::Problem &problem, const pack::PackResult &result,
             const Arguments &arguments, double seconds) {
-  char line[64];
-  std::snprintf(line, sizeof line, "%.3f s, %.3g steps", seconds, static_cast<double>(result.work));
+  const std::string line = absl::StrFormat("%.3f s, %.3g steps", seconds, double(result.work));
   std::cout << "buffers:     " << problem.buffers.size() << "\n";
   std::cout << "status:      " << pack::name(result.status) << "\n";
   if (arguments.capacity)

@@ -2,8 +2,8 @@
 
 #include "passes/memory/Passes.h"
 
+#include <absl/strings/str_format.h>
 #include <algorithm>
-#include <cstdio>
 
 using namespace mlir;
 
@@ -18,10 +18,8 @@ Bytes bytesAttr(Operation *op, StringRef name) {
 std::string statusOf(Bytes arena, Bytes bound) {
   if (arena == bound)
     return "optimal";
-  char text[64];
-  std::snprintf(text, sizeof text, "within %.3g %% of optimal",
-                100.0 * static_cast<double>(arena - bound) / static_cast<double>(bound));
-  return text;
+  return absl::StrFormat("within %.3g %% of optimal",
+                         100.0 * static_cast<double>(arena - bound) / static_cast<double>(bound));
 }
 
 } // namespace

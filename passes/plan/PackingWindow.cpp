@@ -30,7 +30,7 @@ std::vector<schedule::Window> windowsAbove(mlir::ModuleOp placed, const FirstRun
                                            Bytes target, Bytes withheldBytes) {
   std::vector<char> above(firstRuns.size(), 0);
   for (const GraphPlan &graph : describePlan(placed).graphs)
-    if (graph.name == "train" && graph.stepCount == above.size())
+    if (graph.name == "train" && graph.stepCount == static_cast<int64_t>(above.size()))
       for (const PlannedBuffer &buffer : graph.buffers)
         if (buffer.offset + buffer.size > target)
           std::fill(above.begin() + buffer.begin, above.begin() + buffer.end, 1);

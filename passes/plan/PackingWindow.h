@@ -1,10 +1,10 @@
 // Where packing needs more than the sum of live bytes: plan again with less room there.
 //
-//   bytes                 ____ arena            The commands during which some buffer lies above
-//   are target  ____/\____/##\____                  `target`, the sum of live bytes, make windows (#).
-//   as                                           They withhold the overshoot, so that the schedule
-//          /                  \                 frees as much there.
-//         +----------[  ]------+-> command
+//   arena                 ##             The commands during which some buffer lies above `target`,
+//   target  .............####.......     the sum of live bytes, make windows (#). They withhold the
+//              ___/\____/    \___        overshoot, so that the schedule frees as much there.
+//             /                  \
+//           +-------------[  ]----+-> command
 #pragma once
 
 #include "ir/plan/schedule/Capacity.h"
