@@ -248,8 +248,8 @@ std::function<int()> rematCommand(CommandLine &line) {
   line.flag("frontier", "the whole time/memory frontier instead of one budget",
             [&] { arguments.frontier = true; });
   line.optionalValue("prove", "SECONDS",
-                     "spend about so much processor time (default: 60) on tighter bounds: orders "
-                     "of deaths, then, if built with CBC, phase programs",
+                     "spend about so much processor time (default: 60) on tighter bounds: phase "
+                     "programs, if built with CBC",
                      [&](const std::string &text) {
                        arguments.prove = true;
                        if (!text.empty())

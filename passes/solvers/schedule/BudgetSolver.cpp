@@ -32,10 +32,12 @@ const Point *Frontier::within(Bytes budget) const {
 }
 
 BudgetSolver::BudgetSolver(const Problem &problem, const Core &core, const PlanOptions &options)
-    : problem(problem), core(core), options(options) {}
+    : problem(problem), core(core), options(options), effort(core.ops.size(), options.effort) {}
 
-int64_t BudgetSolver::cutAllowance(int64_t perOp) const {
-  return explodes ? 2'000'000 : 12'000'000 + perOp * static_cast<int64_t>(core.ops.size());
+/// Where reruns explode cuts come to little.
+int64_t BudgetSolver::cutWork(int64_t usual) const {
+  constexpr int64_t little = 2'000'000;
+  return explodes ? little : usual;
 }
 
 void BudgetSolver::addBase(Sequence order) { orders.push_back(std::move(order)); }
@@ -70,7 +72,7 @@ std::vector<BudgetSolver::CutStyle> BudgetSolver::stylesFor(Bytes budget) const 
                                   {0, 0.001}, {0.18, 0.02}, {0.5, 4},    {0.12, 4}};
   for (size_t i = 0; i < styles.size(); ++i)
     styles[i].index = i;
-  if (core.ops.size() <= 400)
+  if (effort.isSmall())
     return styles;
   auto cost = [&](const CutStyle &style) {
     Cost least = std::numeric_limits<Cost>::max();
@@ -94,18 +96,16 @@ std::vector<BudgetSolver::CutStyle> BudgetSolver::stylesFor(Bytes budget) const 
 /// Cuts from the schedule above, and from every base in every style until the work allowed is done.
 /// The cheapest first.
 std::vector<Sequence> BudgetSolver::cuts(const Task &task, std::vector<char> &futile) const {
-  const int rounds = core.ops.size() > 500 ? 16 : 60;
   // On large graphs most styles fail, and the one that fits may come late; an attempt takes work
   // that grows faster than the graph.
-  const auto ops = static_cast<int64_t>(core.ops.size());
-  int64_t allowance = cutAllowance(ops <= 2500 ? 2500 : std::max<int64_t>(20000, 5 * ops));
+  int64_t allowance = cutWork(effort.cutWork());
   std::vector<Sequence> found;
   // Whether it is worth trying for less memory.
   auto attempt = [&](const Sequence &start, double bias, const std::vector<char> *barred) {
     if (cancelled() || allowance <= 0)
       return true;
     std::optional<Sequence> reduced =
-        reduceToBudget(core, start, task.budget, rounds, bias, barred, &allowance);
+        reduceToBudget(core, start, task.budget, effort.cutRounds(), bias, barred, &allowance);
     if (reduced)
       found.push_back(std::move(*reduced));
     return reduced || allowance <= 0;
@@ -123,7 +123,7 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task, std::vector<char> &fu
       }
   // Where reruns must nest deeply, cuts give up or pay more than evictions.
   const size_t maxRuns = 3 * core.ops.size() + 64;
-  const bool worthwhile = core.ops.size() <= 2500 && !explodes;
+  const bool worthwhile = effort.affordsEviction() && !explodes;
   for (const EvictionRule &rule : kEvictionRules) {
     if (!worthwhile || cancelled())
       break;
@@ -142,10 +142,10 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task, std::vector<char> &fu
   }
   std::sort(keys.begin(), keys.end());
   std::vector<Sequence> sorted;
-  const size_t dropped = core.ops.size() > 10000 ? 1 : 3;
   for (const auto &[time, peak, i] : keys)
-    sorted.push_back(sorted.size() < dropped ? dropNeedlessReruns(core, found[i], task.budget)
-                                             : std::move(found[i]));
+    sorted.push_back(sorted.size() < effort.dropped()
+                         ? dropNeedlessReruns(core, found[i], task.budget)
+                         : std::move(found[i]));
   // Dropping may have changed who is first.
   for (size_t i = 1; i < std::min<size_t>(sorted.size(), 3); ++i)
     if (measure(core, sorted[i]).time < measure(core, sorted[0]).time)
@@ -153,19 +153,12 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task, std::vector<char> &fu
   return sorted;
 }
 
-int64_t BudgetSolver::moves() const {
-  // A move takes longer on larger graphs, where it touches more memory.
-  const auto ops = static_cast<double>(core.ops.size() + 1);
-  const double moves = std::min(9e7 / (ops + 150), 6.5e7 / ops);
-  return static_cast<int64_t>(options.effort * std::clamp(moves, 6000.0, 300000.0));
-}
-
 /// Better orders inside windows make room below the budget everywhere, not at the peak alone, and
 /// then some reruns are not needed.
 void BudgetSolver::polish(const Task &task, SearchResult &result) const {
-  constexpr size_t windowRuns = 10, mostOps = 2500;
+  constexpr size_t windowRuns = 10;
   const Bytes hopeless = task.budget + (task.budget - core.baseBytes) / 20;
-  if (core.ops.size() > mostOps || result.measured.peakBytes > hopeless)
+  if (!effort.affordsEviction() || result.measured.peakBytes > hopeless)
     return;
   Sequence better = result.sequence;
   improveAllWindows(core, better, windowRuns);
@@ -214,7 +207,7 @@ double shareOfMoves(size_t ops, double effort) {
 
 void BudgetSolver::search(const Task &task, const Sequence *start,
                           std::vector<Point> &found) const {
-  const bool isSmall = core.ops.size() <= 400, isLong = explodes && !isSmall;
+  const bool isSmall = effort.isSmall(), isLong = explodes && !isSmall;
   const std::span<const Variant> first =
       isLong ? std::span<const Variant>(longSearches) : shortSearches;
   const size_t usual = first.size();
@@ -224,7 +217,7 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     current = *start;
     best = measure(core, *start);
   }
-  const double effort = task.effort * (explodes ? shareOfMoves(core.ops.size(), task.effort) : 1);
+  const double share = task.effort * (explodes ? shareOfMoves(core.ops.size(), task.effort) : 1);
   uint64_t seed = 16 * task.seed;
   for (size_t v = 0; v < usual + std::size(lastSearches); ++v) {
     const Variant &variant = v < usual ? first[v] : lastSearches[v - usual];
@@ -245,7 +238,7 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     search.budgetBytes = task.budget;
     search.pricePerByte = task.pricePerByte * variant.price;
     search.moves =
-        static_cast<int64_t>(effort * static_cast<double>(moves())) * variant.share / 100;
+        static_cast<int64_t>(share * static_cast<double>(effort.moves())) * variant.share / 100;
     search.seed = ++seed;
     // In large networks what is nearly right already is searched for its peak alone.
     search.parts = isLong ? 16 : isSmall || variant.from != From::BestFound ? 4 : 0;
@@ -280,7 +273,7 @@ std::vector<Point> BudgetSolver::repair(const Sequence &start, Bytes budget) con
   std::vector<Point> found;
   for (double bias : {0.3, 0.02, 4.0}) {
     constexpr int rounds = 30;
-    int64_t allowance = cutAllowance(2500);
+    int64_t allowance = cutWork(effort.repairWork());
     std::optional<Sequence> reduced =
         reduceToBudget(core, start, budget, rounds, bias, nullptr, &allowance);
     if (!reduced || cancelled())
@@ -318,8 +311,7 @@ Frontier BudgetSolver::sweep(Bytes peakBound) {
     if (std::optional<Point> point = pointOf(order, high))
       frontier.add(std::move(*point));
   std::vector<FrontierPoint> cuts;
-  int64_t allowance = cutAllowance(1500);
-  const int prices = core.ops.size() > 2500 ? 40 : 64;
+  int64_t allowance = cutWork(effort.sweepWork());
   for (double segments : {0.0, 0.25, 0.5, 0.12, 1.0, 0.18, 0.35, 0.06}) {
     SweptStyle &style = sweptStyles.emplace_back();
     style.segments = segments;
@@ -327,7 +319,7 @@ Frontier BudgetSolver::sweep(Bytes peakBound) {
       if (cancelled() || allowance <= 0)
         break;
       for (FrontierPoint &point :
-           sweepPrices(core, orders[i], prices, barsFor(i, segments), &allowance)) {
+           sweepPrices(core, orders[i], effort.prices(), barsFor(i, segments), &allowance)) {
         style.points.push_back({point.peakBytes, point.time});
         cuts.push_back(std::move(point));
       }

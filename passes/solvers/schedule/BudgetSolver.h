@@ -5,6 +5,7 @@
 #pragma once
 
 #include "passes/solvers/schedule/CutSchedule.h"
+#include "passes/solvers/schedule/Effort.h"
 #include "passes/solvers/schedule/LocalSearch.h"
 #include "passes/solvers/schedule/PlanSchedule.h"
 
@@ -95,13 +96,13 @@ private:
   std::vector<Sequence> cuts(const Task &task, std::vector<char> &futile) const;
   const std::vector<char> *barsFor(size_t base, double segments) const;
   void polish(const Task &task, SearchResult &result) const;
-  int64_t moves() const;
-  int64_t cutAllowance(int64_t perOp) const;
+  int64_t cutWork(int64_t usual) const;
   bool cancelled() const { return options.cancelled && options.cancelled(); }
 
   const Problem &problem;
   const Core &core;
   const PlanOptions &options;
+  const Effort effort;
   bool explodes = false;
   std::vector<Sequence> orders;
   std::vector<SweptStyle> sweptStyles;

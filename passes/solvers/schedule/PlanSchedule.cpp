@@ -60,7 +60,8 @@ class Planner::Impl {
 public:
   Impl(const Problem &given, PlanOptions planOptions)
       : problem(given), options(withWholeEffort(std::move(planOptions))),
-        core((check(given), given)), bound(core), solver(problem, core, options) {
+        core((check(given), given)), effort(core.ops.size(), options.effort), bound(core),
+        solver(problem, core, options) {
     const Sequence order = core.inputOrder();
     inputPeak = measure(core, order).peakBytes;
     // With alternatives, search plans with the leanest workspace; `expand` then takes the fastest
@@ -129,7 +130,7 @@ public:
   std::vector<FrontierRow> frontier() {
     Frontier all = sweep();
     if (options.effort > 0) {
-      const int step = core.ops.size() <= 400 ? 4 : core.ops.size() <= 2500 ? 20 : 40;
+      const int step = effort.frontierNode();
       for (int node = whole - step; node > 0 && !cancelled(); node -= step) {
         const Bytes budget = rung(node);
         Walk walk = answer(budget, bound.refine(budget, 4).time);
@@ -167,22 +168,20 @@ private:
     Bytes least = bound.peakBound();
     for (int32_t op : bound.opsByPressure())
       least = std::max(least, bound.pressure(op));
-    // Large graphs: not worth the search for less than two percent.
-    const Bytes worthwhile = core.ops.size() > 2500 ? (least - core.baseBytes) / 50 : 0;
+    const auto worthwhile =
+        static_cast<Bytes>(effort.orderGain() * static_cast<double>(least - core.baseBytes));
     if (inputPeak <= least + worthwhile)
       return;
     OrderOptions order;
     order.targetBytes = least;
-    order.moves = static_cast<int64_t>(options.effort * (core.ops.size() > 5000 ? 20000 : 75000));
+    order.moves = effort.orderMoves();
     order.cancelled = options.cancelled;
     Sequence better = searchOrder(core, solver.bases().front(), order);
     if (measure(core, better).peakBytes < measure(core, solver.bases().front()).peakBytes)
       solver.addBase(std::move(better));
   }
 
-  CutBound::Proof proofAt(Bytes budget) {
-    return bound.refine(budget, core.ops.size() > 5000 ? 12 : 64);
-  }
+  CutBound::Proof proofAt(Bytes budget) { return bound.refine(budget, effort.boundOps()); }
 
   /// What branching proves, at the op whose cut proves most and at the one of the highest pressure;
   /// `known` is the time of a schedule.
@@ -271,7 +270,7 @@ private:
     if (!least)
       return {sweep().points(), std::nullopt};
     Descent at = fromTheTop();
-    const int finest = core.ops.size() > 400 || solver.hasExplodingReruns() ? 4 : 1;
+    const int finest = solver.hasExplodingReruns() ? 4 : effort.finestNode();
     // Until solved for this very budget, or proven.
     while (rung(at.from) != budget && !(at.low && at.low->time <= *least)) {
       std::optional<Step> step = next(at, finest);
@@ -304,7 +303,7 @@ private:
     if (lowestPeak)
       return *lowestPeak;
     Descent at = fromTheTop();
-    const int finest = solver.hasExplodingReruns() ? 40 : core.ops.size() <= 2500 ? 4 : 20;
+    const int finest = solver.hasExplodingReruns() ? 40 : effort.smallestPeakNode();
     while (std::optional<Step> step = next(at, finest))
       if (step->best)
         goBelow(at, std::move(*step));
@@ -333,7 +332,7 @@ private:
     task.pricePerByte = std::ldexp(proof.price, -bound.shift());
     task.seed = static_cast<uint64_t>(node);
     // Small networks are answered soon enough, and gain by it.
-    const bool isShort = core.ops.size() > 400 || solver.hasExplodingReruns();
+    const bool isShort = !effort.isSmall() || solver.hasExplodingReruns();
     task.effort = isShort ? effortAt(node) : 1;
     task.above = &at.high;
     task.below = at.low ? &*at.low : nullptr;
@@ -481,6 +480,7 @@ private:
   const Problem problem;
   const PlanOptions options;
   Core core;
+  const Effort effort;
   CutBound bound;
   BudgetSolver solver;
   std::unique_ptr<Impl> withLessEffort; ///< made when needed, as is the next

@@ -1,0 +1,76 @@
+// How much is spent on a problem of a given size: every number of the planner that depends on it.
+//
+// Each falls or rises steadily with the number of ops, between limits. Behind each stands the row of
+// benchmarks/results/schedule.md that it serves: what gets worse, or takes too long, with less or
+// more of it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace stow::schedule {
+
+class Effort {
+public:
+  /// `scale` multiplies the moves of all searches (PlanOptions::effort).
+  Effort(size_t opCount, double scale)
+      : count(static_cast<double>(std::max<size_t>(opCount, 1))), scale(scale) {}
+
+  /// Moves of the search for orders: layered-1000-2 at 80 %; seconds of recurrent-1060.
+  int64_t orderMoves() const { return times(within(2.45e8 / count, 0, 75'000)); }
+  /// The gain, as a share of the least bytes, below which orders are not searched: seconds of
+  /// recurrent-1060, whose input order is nearly the best.
+  double orderGain() const {
+    const double large = std::min(count / 12'000, 1.0);
+    return 0.02 * large * large * large * large;
+  }
+  /// Ops at which cuts prove a bound: gpt-235, all budgets.
+  int boundOps() const { return whole(within(2.4e5 / count, 12, 64)); }
+  /// Rounds of cuts at the highest position: unet at 50 %; seconds of gpt-20.
+  int cutRounds() const { return whole(within(3e4 / count, 16, 60)); }
+  /// Work of all cuts for one budget: mobilenet-1 at 60 % for the constant, recurrent-1060 at 30 %
+  /// for what grows.
+  int64_t cutWork() const { return cutWork(std::max(5 * count, 2500.0)); }
+  /// The same for a cut of a schedule that nearly fits: capacity per position, proofs.
+  int64_t repairWork() const { return cutWork(2500); }
+  int64_t sweepWork() const { return cutWork(1500); }
+  /// Prices of a sweep: frontiers of gpt-235 and recurrent-1060.
+  int prices() const { return whole(within(4.9e5 / count, 40, 64)); }
+  /// Of the cheapest schedules that cuts find, those that lose their needless reruns: recurrent-1060.
+  size_t dropped() const { return static_cast<size_t>(within(3e4 / count, 1, 3)); }
+  /// Moves of all searches for one budget; one takes longer on larger graphs, where it touches more
+  /// memory: layered-1000-1 at 60 % and gpt-235 within their seconds.
+  int64_t moves() const {
+    return times(within(std::min(9e7 / (count + 151), 6.5e7 / (count + 1)), 6'000, 300'000));
+  }
+
+  /// Evictions and windows, whose work grows faster than the graph: unet at 50 %; gpt-20.
+  bool affordsEviction() const { return count <= 2'500; }
+  /// Searched from every start at every node of the tree of budgets: unet-1 and unet-2 at 50 %.
+  bool isSmall() const { return count <= 400; }
+
+  /// Nodes of the tree of budgets, in quarters of a percent: the finest that is solved for a budget
+  /// between others, for the smallest peak, and for a frontier. Seconds of layered-1000-1 at 62.2 %.
+  int finestNode() const { return std::min(ladder(count / 400), 4); }
+  int smallestPeakNode() const { return std::clamp(ladder(count / 625), 4, 20); }
+  int frontierNode() const { return std::max(ladder(count / 100), 4); }
+
+private:
+  static int ladder(double least) {
+    for (int step : {1, 4, 20})
+      if (step >= least)
+        return step;
+    return 40;
+  }
+  static double within(double value, double least, double most) {
+    return std::clamp(value, least, most);
+  }
+  static int whole(double value) { return static_cast<int>(value); }
+  int64_t times(double value) const { return static_cast<int64_t>(scale * value); }
+  int64_t cutWork(double perOp) const { return static_cast<int64_t>(12e6 + perOp * count); }
+
+  double count, scale;
+};
+
+} // namespace stow::schedule
