@@ -3,10 +3,10 @@
 #include "ir/plan/schedule/Json.h"
 #include "ir/plan/schedule/LowerBound.h"
 #include "ir/plan/schedule/Verify.h"
-#include "passes/solvers/schedule/Chain.h"
-#include "passes/solvers/schedule/PhaseProgram.h"
 #include "passes/solvers/schedule/PlanSchedule.h"
-#include "passes/solvers/schedule/Segments.h"
+#include "passes/solvers/schedule/proofs/PhaseProgram.h"
+#include "passes/solvers/schedule/search/Chain.h"
+#include "passes/solvers/schedule/search/Segments.h"
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Bytes.h"
 #include "runtime/base/Error.h"
@@ -156,22 +156,22 @@ std::string frontierTable(const Problem &problem, Planner &planner) {
 
 /// Overrides the schedule of `result` by that of a named method.
 void applyMethod(const std::string &method, const Problem &problem, PlanResult &result) {
-  Core core(problem);
+  Graph graph(problem);
   std::optional<Sequence> sequence;
   if (method == "sqrt") {
-    sequence = sqrtSchedule(core);
+    sequence = sqrtSchedule(graph);
   } else {
-    std::optional<Chain> chain = asChain(core);
+    std::optional<Chain> chain = asChain(graph);
     if (!chain)
       throw Error::badInput("--method=" + method +
                             " needs a chain (forward ops, then their backwards); use auto or sqrt");
-    sequence = rotorSchedule(core, *chain, result.budgetBytes);
+    sequence = rotorSchedule(graph, *chain, result.budgetBytes);
   }
   result.solution.reset();
   result.status = result.cutBound ? Status::NotFound : Status::Infeasible;
   if (!sequence)
     return;
-  Solution solution = expand(problem, core, *sequence, result.budgetBytes);
+  Solution solution = expand(problem, graph, *sequence, result.budgetBytes);
   Replay replay = verify(problem, solution);
   if (replay.fault)
     throw Error::internal("--method=" + method + " made an illegal schedule: " + *replay.fault);

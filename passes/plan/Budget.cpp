@@ -9,7 +9,7 @@
 #include "passes/plan/Origins.h"
 #include "passes/plan/PackingWindow.h"
 #include "passes/plan/Stages.h"
-#include "passes/solvers/schedule/FitCapacity.h"
+#include "passes/solvers/schedule/search/FitCapacity.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>

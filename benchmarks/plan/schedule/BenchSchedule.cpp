@@ -139,8 +139,8 @@ struct Bench {
                     static_cast<double>(result.inputOrderPeak),
                 statusText(result), others.c_str(), seconds);
     if (peer) {
-      Core core(problem);
-      PeerResult other = annealSlots(core, result.budgetBytes, peerFactor * seconds, 1);
+      Graph graph(problem);
+      PeerResult other = annealSlots(graph, result.budgetBytes, peerFactor * seconds, 1);
       if (other.peakBytes <= result.budgetBytes)
         std::printf(" %s |", extra(other.time).c_str());
       else

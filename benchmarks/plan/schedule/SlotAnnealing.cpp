@@ -13,8 +13,8 @@ namespace {
 
 class Annealing {
 public:
-  Annealing(const Core &core, Bytes budget, uint64_t seed)
-      : core(core), budget(budget), timeline(core, core.inputOrder()), random(seed) {
+  Annealing(const Graph &graph, Bytes budget, uint64_t seed)
+      : graph(graph), budget(budget), timeline(graph, graph.inputOrder()), random(seed) {
     keep();
   }
 
@@ -25,7 +25,7 @@ public:
     for (;; ++best.moves) {
       if (best.moves % 256 == 0) {
         const double progress = (now() - start) / seconds;
-        if (progress >= 1 || core.ops.empty())
+        if (progress >= 1 || graph.ops.empty())
           return best;
         temperature = hot * std::pow(cold / hot, progress);
       }
@@ -63,12 +63,12 @@ private:
   /// One move; false if the one drawn is impossible. `removed` and `added` say how to undo it.
   bool propose() {
     removed = added = {Timeline::none, Timeline::none};
-    const int32_t op = below(core.ops.size());
+    const int32_t op = below(graph.ops.size());
     const std::vector<int32_t> &runs = timeline.runsOf(op);
     const int32_t kind = below(3);
     if (kind == 0) { // add
       const int32_t slot = below(timeline.slotCount());
-      if (!core.ops[op].recomputable || slot <= runs.front() || !mayStand(op, slot))
+      if (!graph.ops[op].recomputable || slot <= runs.front() || !mayStand(op, slot))
         return false;
       put(op, slot);
       return true;
@@ -82,11 +82,11 @@ private:
     }
     // Move: readers that would lose their only supplier forbid it.
     int32_t left = 0, right = timeline.slotCount();
-    for (int32_t output : core.ops[op].outputs)
+    for (int32_t output : graph.ops[op].outputs)
       right = std::min(right, timeline.nextReadAfter(output, from));
-    for (int32_t input : core.ops[op].inputs)
-      if (core.values[input].producer)
-        left = std::max(left, timeline.runsOf(*core.values[input].producer).front() + 1);
+    for (int32_t input : graph.ops[op].inputs)
+      if (graph.values[input].producer)
+        left = std::max(left, timeline.runsOf(*graph.values[input].producer).front() + 1);
     if (right - left < 2)
       return false;
     const int32_t slot = left + below(right - left);
@@ -99,7 +99,7 @@ private:
 
   bool mayStand(int32_t op, int32_t slot) const {
     bool served = timeline.runAt(slot) == Timeline::none;
-    for (int32_t input : core.ops[op].inputs)
+    for (int32_t input : graph.ops[op].inputs)
       served &= timeline.servedFrom(input, slot) != Timeline::none;
     return served;
   }
@@ -119,7 +119,7 @@ private:
       timeline.add(removed.first, removed.second);
   }
 
-  const Core &core;
+  const Graph &graph;
   const Bytes budget;
   Timeline timeline;
   std::mt19937_64 random;
@@ -129,8 +129,8 @@ private:
 
 } // namespace
 
-PeerResult annealSlots(const Core &core, Bytes budgetBytes, double seconds, uint64_t seed) {
-  return Annealing(core, budgetBytes, seed).run(seconds);
+PeerResult annealSlots(const Graph &graph, Bytes budgetBytes, double seconds, uint64_t seed) {
+  return Annealing(graph, budgetBytes, seed).run(seconds);
 }
 
 } // namespace stow::schedule

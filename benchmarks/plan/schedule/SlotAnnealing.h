@@ -5,7 +5,7 @@
 // grouping of nodes is left out, since the graphs measured here are small enough without.
 #pragma once
 
-#include "passes/solvers/schedule/Core.h"
+#include "passes/solvers/schedule/Graph.h"
 
 namespace stow::schedule {
 
@@ -17,6 +17,6 @@ struct PeerResult {
 
 /// Anneals for about `seconds` of CPU time from the input order. The best schedule within the
 /// budget by time; if none is met, the one with the smallest peak.
-PeerResult annealSlots(const Core &core, Bytes budgetBytes, double seconds, uint64_t seed);
+PeerResult annealSlots(const Graph &graph, Bytes budgetBytes, double seconds, uint64_t seed);
 
 } // namespace stow::schedule

@@ -1,11 +1,11 @@
 #include "passes/solvers/schedule/PlanSchedule.h"
 
-#include "passes/solvers/schedule/BranchAndBound.h"
-#include "passes/solvers/schedule/BudgetSolver.h"
-#include "passes/solvers/schedule/CutBound.h"
-#include "passes/solvers/schedule/OrderSearch.h"
-#include "passes/solvers/schedule/PhaseProgram.h"
-#include "passes/solvers/schedule/Restore.h"
+#include "passes/solvers/schedule/bounds/BranchAndBound.h"
+#include "passes/solvers/schedule/bounds/CutBound.h"
+#include "passes/solvers/schedule/proofs/PhaseProgram.h"
+#include "passes/solvers/schedule/search/BudgetSolver.h"
+#include "passes/solvers/schedule/search/OrderSearch.h"
+#include "passes/solvers/schedule/search/Restore.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -60,14 +60,14 @@ class Planner::Impl {
 public:
   Impl(const Problem &given, PlanOptions planOptions)
       : problem(given), options(withWholeEffort(std::move(planOptions))),
-        core((check(given), given)), effort(core.ops.size(), options.effort), bound(core),
-        solver(problem, core, options) {
-    const Sequence order = core.inputOrder();
-    inputPeak = measure(core, order).peakBytes;
+        graph((check(given), given)), effort(graph.ops.size(), options.effort), bound(graph),
+        solver(problem, graph, options) {
+    const Sequence order = graph.inputOrder();
+    inputPeak = measure(graph, order).peakBytes;
     // With alternatives, search plans with the leanest workspace; `expand` then takes the fastest
     // alternative that fits at each position.
-    if (core.hasAlternatives)
-      core.useLeanestAlternatives(problem);
+    if (graph.hasAlternatives)
+      graph.useLeanestAlternatives(problem);
     solver.addBase(order);
     searchOrders();
     for (const Sequence &base : solver.bases())
@@ -89,7 +89,7 @@ public:
   PlanResult plan(Bytes budget) {
     PlanResult result;
     result.budgetBytes = budget;
-    result.leastTime = core.leastTime;
+    result.leastTime = graph.leastTime;
     result.inputOrderPeak = inputPeak;
     const CutBound::Proof proof = proofAt(budget);
     result.cutBound = proof.time;
@@ -122,7 +122,7 @@ public:
   Cost timeBound(Bytes budget) {
     const CutBound::Proof proof = proofAt(budget);
     return proof.time ? std::max(*proof.time, branchedBound(budget, proof, std::nullopt))
-                      : core.leastTime;
+                      : graph.leastTime;
   }
 
   Bytes peakBound() const { return bound.peakBound(); }
@@ -163,21 +163,21 @@ private:
   }
 
   void searchOrders() {
-    if (options.effort <= 0 || core.ops.empty())
+    if (options.effort <= 0 || graph.ops.empty())
       return;
     Bytes least = bound.peakBound();
     for (int32_t op : bound.opsByPressure())
       least = std::max(least, bound.pressure(op));
     const auto worthwhile =
-        static_cast<Bytes>(effort.orderGain() * static_cast<double>(least - core.baseBytes));
+        static_cast<Bytes>(effort.orderGain() * static_cast<double>(least - graph.baseBytes));
     if (inputPeak <= least + worthwhile)
       return;
     OrderOptions order;
     order.targetBytes = least;
     order.moves = effort.orderMoves();
     order.cancelled = options.cancelled;
-    Sequence better = searchOrder(core, solver.bases().front(), order);
-    if (measure(core, better).peakBytes < measure(core, solver.bases().front()).peakBytes)
+    Sequence better = searchOrder(graph, solver.bases().front(), order);
+    if (measure(graph, better).peakBytes < measure(graph, solver.bases().front()).peakBytes)
       solver.addBase(std::move(better));
   }
 
@@ -193,7 +193,7 @@ private:
       branch.ops.push_back(ops[0]);
     branch.knownTime = known;
     branch.allowance = 4'000'000;
-    return branchedTimeBound(core, bound, budget, branch);
+    return branchedTimeBound(graph, bound, budget, branch);
   }
 
   const Frontier &sweep() {
@@ -222,12 +222,12 @@ private:
     std::optional<Point> low;
     Bytes refused = -1; ///< a budget that found nothing
     int from = 0, to = 0;
-    std::vector<char> futile; ///< cuts that came to nothing for more memory
+    std::vector<char> failures; ///< cuts that came to nothing for more memory
   };
   struct Step {
     int node = 0;
     std::optional<Point> best; ///< the node's answer
-    const std::vector<char> *futile = nullptr;
+    const std::vector<char> *failures = nullptr;
   };
 
   Descent fromTheTop() {
@@ -245,7 +245,7 @@ private:
       const BudgetSolver::Answer &answer = solved(*node, at);
       at.pool.insert(at.pool.end(), answer.points.begin(), answer.points.end());
       const Point *best = choose(at.pool, here, at.refused, at.high, at.low);
-      return Step{*node, best ? std::optional(*best) : std::nullopt, &answer.futile};
+      return Step{*node, best ? std::optional(*best) : std::nullopt, &answer.failures};
     }
     return std::nullopt;
   }
@@ -253,8 +253,8 @@ private:
   static void goBelow(Descent &at, Step step) {
     at.high = std::move(*step.best);
     at.to = step.node;
-    if (!step.futile->empty())
-      at.futile = *step.futile;
+    if (!step.failures->empty())
+      at.failures = *step.failures;
   }
   void goAbove(Descent &at, Step step) {
     if (step.best)
@@ -336,7 +336,7 @@ private:
     task.effort = isShort ? effortAt(node) : 1;
     task.above = &at.high;
     task.below = at.low ? &*at.low : nullptr;
-    task.futile = at.futile;
+    task.failures = at.failures;
     known->second = solver.solve(task);
     addFromLessEffort(task, known->second.points);
     addFromCopies(task, known->second.points);
@@ -371,7 +371,7 @@ private:
   /// may be the same schedule, found from another side.
   void addFromCopies(const BudgetSolver::Task &task, std::vector<Point> &points) {
     constexpr size_t mostOps = 1000;
-    if (!core.hasOverwrites || core.ops.size() > mostOps || options.effort <= 0 || cancelled())
+    if (!graph.hasOverwrites || graph.ops.size() > mostOps || options.effort <= 0 || cancelled())
       return;
     if (!copies)
       copies = std::make_unique<Impl>(withoutOverwrites(problem), options);
@@ -383,8 +383,8 @@ private:
     if (!walk.best)
       return;
     const std::optional<Sequence> restored = restoreOverwritten(
-        core, core.sequenceOf(walk.best->solution), 2 * walk.best->solution.runs.size());
-    if (!restored || !measure(core, *restored).legal)
+        graph, graph.sequenceOf(walk.best->solution), 2 * walk.best->solution.runs.size());
+    if (!restored || !measure(graph, *restored).legal)
       return;
     for (Point &point : solver.repair(*restored, task.budget))
       points.push_back(std::move(point));
@@ -395,7 +395,7 @@ private:
   /// be better schedules themselves or start a search for one. True if the budget is infeasible.
   bool prove(PlanResult &result, Walk &walk, const CutBound::Proof &proof, Bytes budget,
              double seconds) {
-    if (!proof.time || core.ops.empty())
+    if (!proof.time || graph.ops.empty())
       return false;
     const int32_t highest = bound.opsByPressure().front();
     const int32_t binding = proof.op.value_or(highest);
@@ -413,14 +413,14 @@ private:
     for (size_t i = 0; i < std::size(programs); ++i) {
       const auto [phases, first] = programs[i];
       constexpr int mostRounds = 12;
-      std::vector<PhaseEvent> events = phaseChain(core, first, phases);
+      std::vector<PhaseEvent> events = phaseChain(graph, first, phases);
       std::optional<Sequence> replay;
       for (int round = 0; round < mostRounds && seconds > 0 && !done(); ++round) {
         PhaseOptions phase;
         phase.seconds = seconds / static_cast<double>(std::size(programs) - i);
         if (walk.best)
           phase.knownTime = walk.best->time;
-        PhaseResult solved = solvePhaseProgram(core, events, budget, phase);
+        PhaseResult solved = solvePhaseProgram(graph, events, budget, phase);
         seconds -= solved.seconds;
         if (solved.infeasible && !walk.best)
           return true;
@@ -428,8 +428,8 @@ private:
           result.phaseBound = std::max(result.phaseBound.value_or(0), *solved.bound);
         if (!solved.sequence)
           break;
-        Sequence delayed = delayReruns(core, *solved.sequence);
-        if (measure(core, delayed).legal) {
+        Sequence delayed = delayReruns(graph, *solved.sequence);
+        if (measure(graph, delayed).legal) {
           offer(solver.repair(delayed, budget));
           replay = std::move(delayed);
         }
@@ -457,7 +457,7 @@ private:
   /// time.
   bool isMet(Cost time, std::optional<Cost> least) const {
     return least &&
-           static_cast<double>(time - *least) <= 1e-7 * static_cast<double>(time - core.leastTime);
+           static_cast<double>(time - *least) <= 1e-7 * static_cast<double>(time - graph.leastTime);
   }
 
   void fill(PlanResult &result, Walk &walk, bool infeasible) {
@@ -479,7 +479,7 @@ private:
 
   const Problem problem;
   const PlanOptions options;
-  Core core;
+  Graph graph;
   const Effort effort;
   CutBound bound;
   BudgetSolver solver;

@@ -31,7 +31,7 @@
 // Deterministic: no clock, no threads; the same problem and options give the same schedule.
 #pragma once
 
-#include "passes/solvers/schedule/Core.h"
+#include "passes/solvers/schedule/Graph.h"
 
 #include <functional>
 #include <memory>

@@ -159,9 +159,9 @@ double Profile::reliefOf(int32_t first, int32_t last, Bytes bytes) const {
   return sum;
 }
 
-Timeline::Timeline(const Core &core, const Sequence &sequence) : core(core) {
-  known.reserve(core.values.size());
-  for (const CoreValue &value : core.values)
+Timeline::Timeline(const Graph &graph, const Sequence &sequence) : graph(graph) {
+  known.reserve(graph.values.size());
+  for (const GraphValue &value : graph.values)
     known.push_back(
         {value.sizeBytes, value.producer.value_or(none), value.keep, !value.viewed.empty()});
   assign(sequence);
@@ -173,12 +173,12 @@ void Timeline::assign(const Sequence &sequence) {
   opAt.assign(slots, none);
   creditAt.assign(slots, 0);
   violationsAt.assign(slots, 0);
-  runs.assign(core.ops.size(), {});
-  reads.assign(core.values.size(), {});
+  runs.assign(graph.ops.size(), {});
+  reads.assign(graph.values.size(), {});
   total = violated = 0;
   cost = 0;
   // A kept value that exists from the start is live throughout, whoever reads it.
-  for (const CoreValue &value : core.values)
+  for (const GraphValue &value : graph.values)
     if (value.keep && !value.producer)
       profile.add(0, slots - 1, value.sizeBytes);
   const int64_t count = static_cast<int64_t>(sequence.size());
@@ -239,7 +239,7 @@ int32_t Timeline::liveUntil(int32_t value, int32_t from) const {
 }
 
 bool Timeline::isGone(int32_t value, int32_t from, int32_t slot) const {
-  for (int32_t overwriter : core.values[value].overwriters)
+  for (int32_t overwriter : graph.values[value].overwriters)
     if (nextRunAfter(overwriter, from) < slot)
       return true;
   return false;
@@ -280,7 +280,7 @@ void Timeline::refresh(int32_t slot) {
   Bytes credit = 0;
   int32_t broken = 0;
   if (opAt[slot] != none) {
-    const CoreOp &op = core.ops[opAt[slot]];
+    const GraphOp &op = graph.ops[opAt[slot]];
     for (size_t c = 0; c < op.credits.size(); ++c) {
       const Credit &offer = op.credits[c];
       bool dies = diesAt(offer.input, slot);
@@ -295,9 +295,9 @@ void Timeline::refresh(int32_t slot) {
       if (dies && !taken)
         credit += offer.bytes;
     }
-    if (core.hasViews)
+    if (graph.hasViews)
       for (int32_t value : op.outputs)
-        for (int32_t view : core.values[value].views)
+        for (int32_t view : graph.values[value].views)
           broken += !diesAt(view, slot);
   }
   profile.add(slot, slot, creditAt[slot] - credit);
@@ -307,14 +307,14 @@ void Timeline::refresh(int32_t slot) {
 }
 
 /// Refreshes the runs that write what `op` reads or writes a view of.
-void Timeline::refreshViewed(const CoreOp &op) {
-  if (!core.hasViews)
+void Timeline::refreshViewed(const GraphOp &op) {
+  if (!graph.hasViews)
     return;
   int32_t last = none; // most often all views of an op are of one value
   for (const std::vector<int32_t> *values : {&op.inputs, &op.outputs})
     for (int32_t value : *values)
       if (known[value].isView)
-        for (int32_t viewed : core.values[value].viewed)
+        for (int32_t viewed : graph.values[value].viewed)
           if (viewed != std::exchange(last, viewed))
             for (int32_t slot : runs[known[viewed].producer])
               refresh(slot);
@@ -336,7 +336,7 @@ void Timeline::setInterval(int32_t value, int32_t from, int32_t oldEnd, int32_t 
 }
 
 void Timeline::add(int32_t index, int32_t slot) {
-  const CoreOp &op = core.ops[index];
+  const GraphOp &op = graph.ops[index];
   opAt[slot] = index;
   ++total;
   cost += op.cost;
@@ -374,19 +374,19 @@ void Timeline::add(int32_t index, int32_t slot) {
       refresh(oldEnd);
     }
   }
-  if (!op.credits.empty() || core.hasViews)
+  if (!op.credits.empty() || graph.hasViews)
     refresh(slot);
   refreshViewed(op);
 }
 
 void Timeline::remove(int32_t slot) {
   const int32_t index = opAt[slot];
-  const CoreOp &op = core.ops[index];
+  const GraphOp &op = graph.ops[index];
   opAt[slot] = none;
   --total;
   cost -= op.cost;
   profile.add(slot, slot, -op.workspaceBytes);
-  if (!op.credits.empty() || core.hasViews)
+  if (!op.credits.empty() || graph.hasViews)
     refresh(slot);
   for (int32_t value : op.inputs) {
     int32_t from = servedFrom(value, slot);
@@ -424,11 +424,11 @@ void Timeline::remove(int32_t slot) {
 
 void Timeline::move(int32_t slot, int32_t target) {
   const int32_t index = opAt[slot];
-  const CoreOp &op = core.ops[index];
+  const GraphOp &op = graph.ops[index];
   opAt[slot] = none;
   profile.add(slot, slot, -op.workspaceBytes);
   profile.add(target, target, op.workspaceBytes);
-  if (!op.credits.empty() || core.hasViews)
+  if (!op.credits.empty() || graph.hasViews)
     refresh(slot);
   for (int32_t value : op.inputs) {
     const int32_t from = servedFrom(value, slot);
@@ -465,14 +465,14 @@ void Timeline::move(int32_t slot, int32_t target) {
   }
   *run = target;
   opAt[target] = index;
-  if (!op.credits.empty() || core.hasViews)
+  if (!op.credits.empty() || graph.hasViews)
     refresh(target);
   refreshViewed(op);
 }
 
 std::pair<int32_t, int32_t> Timeline::slack(int32_t slot) const {
   const int32_t index = opAt[slot];
-  const CoreOp &op = core.ops[index];
+  const GraphOp &op = graph.ops[index];
   int32_t left = none, right = slots;
   for (int32_t input : op.inputs)
     if (known[input].producer != none) {
@@ -501,7 +501,7 @@ bool Timeline::removable(int32_t slot) const {
   if (own.front() != slot)
     return true;
   // The first run may go only if nobody reads its copy.
-  for (int32_t value : core.ops[index].outputs)
+  for (int32_t value : graph.ops[index].outputs)
     if (nextReadAfter(value, slot) < own[1])
       return false;
   return true;

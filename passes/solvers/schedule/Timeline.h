@@ -8,7 +8,7 @@
 // O(degree * log slots). The tree's root is the peak.
 #pragma once
 
-#include "passes/solvers/schedule/Core.h"
+#include "passes/solvers/schedule/Graph.h"
 
 #include <algorithm>
 #include <limits>
@@ -61,7 +61,7 @@ class Timeline {
 public:
   static constexpr int32_t none = -1;
 
-  Timeline(const Core &core, const Sequence &sequence);
+  Timeline(const Graph &graph, const Sequence &sequence);
 
   /// Spreads a sequence evenly over fresh slots.
   void assign(const Sequence &sequence);
@@ -72,7 +72,7 @@ public:
   const std::vector<int32_t> &runsOf(int32_t op) const { return runs[op]; }
   const std::vector<int32_t> &readsOf(int32_t value) const { return reads[value]; }
   int32_t runCount() const { return total; }
-  Bytes peak() const { return core.baseBytes + profile.peak(); }
+  Bytes peak() const { return graph.baseBytes + profile.peak(); }
   int32_t peakSlot() const { return profile.peakSlot(); }
   Cost time() const { return cost; }
   /// Required overwrites that are not last reads, and runs that take the bytes from below a view
@@ -82,7 +82,7 @@ public:
   /// Bytes above the limit, weighted and summed over all slots; the limit is that of the last
   /// `setLimit` since `assign`, pinned bytes included.
   double excess() const { return profile.excess(); }
-  void setLimit(Bytes bytes) { profile.setLimit(bytes - core.baseBytes); }
+  void setLimit(Bytes bytes) { profile.setLimit(bytes - graph.baseBytes); }
   void reweigh(double factor) { profile.reweigh(factor); }
   int32_t slotOfExcess(double share) const { return profile.slotOfExcess(share); }
   /// What [first, last] would lose of its excess with `bytes` less in each slot.
@@ -130,7 +130,7 @@ public:
 private:
   void setInterval(int32_t value, int32_t from, int32_t oldEnd, int32_t newEnd);
   void refresh(int32_t slot);
-  void refreshViewed(const CoreOp &op);
+  void refreshViewed(const GraphOp &op);
   bool diesAt(int32_t value, int32_t slot) const;
 
   /// What liveness asks of a value, side by side.
@@ -140,7 +140,7 @@ private:
     bool keep, isView;
   };
 
-  const Core &core;
+  const Graph &graph;
   std::vector<Known> known;
   int32_t slots = 0, total = 0, violated = 0;
   Cost cost = 0;

@@ -4,7 +4,7 @@
 #include "ir/plan/schedule/Generate.h"
 #include "ir/plan/schedule/Json.h"
 #include "ir/plan/schedule/Verify.h"
-#include "passes/solvers/schedule/PhaseProgram.h"
+#include "passes/solvers/schedule/proofs/PhaseProgram.h"
 
 #include <fstream>
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 #include "ir/plan/schedule/Generate.h"
-#include "passes/solvers/schedule/KeepOrRerun.h"
 #include "passes/solvers/schedule/MaxFlow.h"
+#include "passes/solvers/schedule/SaveOrRerun.h"
 
 #include <gtest/gtest.h>
 #include <random>
@@ -55,7 +55,7 @@ TEST(MaxFlowTest, SurvivesLongChains) {
 }
 
 // Tests exact products: 2^-3 * 20 = 2.5, and a third of 3 is just below 1.
-TEST(KeepOrRerunTest, PricesAreExact) {
+TEST(SaveOrRerunTest, PricesAreExact) {
   EXPECT_EQ(priceDown(0.125, 20), 2);
   EXPECT_EQ(priceUp(0.125, 20), 3);
   EXPECT_EQ(priceDown(3, 7), 21);
@@ -68,52 +68,52 @@ TEST(KeepOrRerunTest, PricesAreExact) {
 }
 
 // Tests the cut against all choices of reruns on random graphs.
-TEST(KeepOrRerunTest, EqualsTheBestChoice) {
+TEST(SaveOrRerunTest, EqualsTheBestChoice) {
   int checked = 0;
   for (uint64_t seed = 1; seed <= 3000; ++seed) {
     Problem problem = generate(seed);
-    Core core(problem);
-    const size_t ops = core.ops.size(), values = core.values.size();
+    Graph graph(problem);
+    const size_t ops = graph.ops.size(), values = graph.values.size();
     if (ops > 9 || ops == 0)
       continue;
     std::mt19937_64 random(seed);
-    KeepOrRerun::Moment moment;
-    moment.free.resize(values);
-    moment.fixed.resize(ops);
+    SaveOrRerun::Boundary boundary;
+    boundary.free.resize(values);
+    boundary.fixed.resize(ops);
     for (size_t v = 0; v < values; ++v) {
-      moment.free[v] = random() % 5 == 0;
+      boundary.free[v] = random() % 5 == 0;
       if (random() % 3 == 0)
-        moment.needed.push_back(static_cast<int32_t>(v));
+        boundary.needed.push_back(static_cast<int32_t>(v));
     }
     for (size_t t = 0; t < ops; ++t) {
-      moment.fixed[t] = random() % 6 == 0;
-      moment.rerunCost.push_back(static_cast<Cost>(random() % 30));
+      boundary.fixed[t] = random() % 6 == 0;
+      boundary.rerunCost.push_back(static_cast<Cost>(random() % 30));
     }
     const double price = static_cast<double>(random() % 40) / 8;
     int64_t best = INT64_MAX;
-    KeepOrRerun solver(core, moment);
+    SaveOrRerun solver(graph, boundary);
     for (uint32_t reruns = 0; reruns < (1u << ops); ++reruns) {
       int64_t cost = 0;
       bool allowed = true;
       std::vector<char> needed(values, 0);
-      for (int32_t v : moment.needed)
+      for (int32_t v : boundary.needed)
         needed[v] = 1;
       for (size_t t = 0; t < ops; ++t)
         if (reruns >> t & 1) {
-          allowed &= !moment.fixed[t];
-          cost += moment.rerunCost[t];
-          for (int32_t v : core.ops[t].inputs)
+          allowed &= !boundary.fixed[t];
+          cost += boundary.rerunCost[t];
+          for (int32_t v : graph.ops[t].inputs)
             needed[v] = 1;
         }
       for (size_t v = 0; v < values; ++v) {
-        const auto &producer = core.values[v].producer;
-        if (needed[v] && !moment.free[v] && !(producer && (reruns >> *producer & 1)))
-          cost += std::min(priceDown(price, core.values[v].sizeBytes), solver.ceiling());
+        const auto &producer = graph.values[v].producer;
+        if (needed[v] && !boundary.free[v] && !(producer && (reruns >> *producer & 1)))
+          cost += std::min(priceDown(price, graph.values[v].sizeBytes), solver.ceiling());
       }
       if (allowed)
         best = std::min(best, cost);
     }
-    KeepOrRerun::Answer answer = solver.solve(price);
+    SaveOrRerun::Answer answer = solver.solve(price);
     ASSERT_EQ(answer.value, best) << "seed " << seed;
     ++checked;
   }

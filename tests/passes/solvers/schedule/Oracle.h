@@ -2,8 +2,8 @@
 #pragma once
 
 #include "ir/plan/schedule/Generate.h"
-#include "passes/solvers/schedule/Core.h"
-#include "passes/solvers/schedule/CutBound.h"
+#include "passes/solvers/schedule/Graph.h"
+#include "passes/solvers/schedule/bounds/CutBound.h"
 #include "tests/Cases.h"
 
 #include <gtest/gtest.h>
@@ -19,10 +19,10 @@ using test::isNight;
 
 /// Whether every view in `memory`, a set of values, is beside what it shows. An old copy of that
 /// counts as held while a new one is.
-inline bool holdsViewed(const Core &core, uint32_t memory) {
-  for (size_t v = 0; v < core.values.size(); ++v)
+inline bool holdsViewed(const Graph &graph, uint32_t memory) {
+  for (size_t v = 0; v < graph.values.size(); ++v)
     if (memory >> v & 1)
-      for (int32_t viewed : core.values[v].viewed)
+      for (int32_t viewed : graph.values[v].viewed)
         if (!(memory >> viewed & 1))
           return false;
   return true;
@@ -32,21 +32,21 @@ inline bool holdsViewed(const Core &core, uint32_t memory) {
 /// over states (ops done, values in memory): every step runs one op whose inputs are in memory and
 /// then drops any subset, a view no later than what it shows. Exponential: at most about 7 ops and
 /// 9 values.
-inline std::optional<Cost> exhaustiveTime(const Core &core, Bytes budget) {
-  const size_t ops = core.ops.size(), values = core.values.size();
+inline std::optional<Cost> exhaustiveTime(const Graph &graph, Bytes budget) {
+  const size_t ops = graph.ops.size(), values = graph.values.size();
   using State = uint32_t; // done in the low bits, memory above
   auto bytesOf = [&](uint32_t memory) {
-    Bytes sum = core.baseBytes;
+    Bytes sum = graph.baseBytes;
     for (size_t v = 0; v < values; ++v)
       if (memory >> v & 1)
-        sum += core.values[v].sizeBytes;
+        sum += graph.values[v].sizeBytes;
     return sum;
   };
   uint32_t sources = 0, kept = 0;
   for (size_t v = 0; v < values; ++v) {
-    if (!core.values[v].producer && (core.values[v].keep || !core.values[v].readers.empty()))
+    if (!graph.values[v].producer && (graph.values[v].keep || !graph.values[v].readers.empty()))
       sources |= 1u << v;
-    if (core.values[v].keep)
+    if (graph.values[v].keep)
       kept |= 1u << v;
   }
   std::map<State, Cost> best;
@@ -71,7 +71,7 @@ inline std::optional<Cost> exhaustiveTime(const Core &core, Bytes budget) {
     if (done == allDone && (memory & kept) == kept)
       return cost;
     for (size_t t = 0; t < ops; ++t) {
-      const CoreOp &op = core.ops[t];
+      const GraphOp &op = graph.ops[t];
       if ((done >> t & 1) && !op.recomputable)
         continue;
       uint32_t inputs = 0, outputs = 0, destroyed = 0;
@@ -98,7 +98,7 @@ inline std::optional<Cost> exhaustiveTime(const Core &core, Bytes budget) {
             usedOut |= 1u << offer.output;
           }
         }
-        if (during - credit <= budget && holdsViewed(core, keepSet))
+        if (during - credit <= budget && holdsViewed(graph, keepSet))
           reach(done | 1u << t, keepSet, cost + op.leastCost);
         if (keepSet == 0)
           break;
@@ -109,20 +109,20 @@ inline std::optional<Cost> exhaustiveTime(const Core &core, Bytes budget) {
 }
 
 /// Small enough for exhaustiveTime.
-inline bool isTiny(const Core &core) {
-  return core.ops.size() <= 7 && core.values.size() <= 9 && !core.ops.empty();
+inline bool isTiny(const Graph &graph) {
+  return graph.ops.size() <= 7 && graph.values.size() <= 9 && !graph.ops.empty();
 }
 
-/// Calls `test(seed, problem, core, peak of the input order)` for every generated problem, of seeds
+/// Calls `test(seed, problem, graph, peak of the input order)` for every generated problem, of seeds
 /// 1 to `seeds`, that is tiny; until a fatal failure.
 template <typename Test> void forEachTinyProblem(uint64_t seeds, Test test) {
   for (uint64_t seed = 1; seed <= cases(seeds) && !::testing::Test::HasFatalFailure(); ++seed) {
     Problem problem = generate(seed);
-    Core core(problem);
-    if (!isTiny(core))
+    Graph graph(problem);
+    if (!isTiny(graph))
       continue;
-    core.useLeanestAlternatives(problem);
-    test(seed, problem, core, measure(core, core.inputOrder()).peakBytes);
+    graph.useLeanestAlternatives(problem);
+    test(seed, problem, graph, measure(graph, graph.inputOrder()).peakBytes);
   }
 }
 
@@ -132,25 +132,25 @@ struct AgainstOptimum {
   int better = 0; ///< more than the cuts prove
   int tight = 0;  ///< and equal to the optimum
 
-  /// Checks `boundOf(core, cuts, proof, budget)` at each of `tenths` of the input order's peak.
+  /// Checks `boundOf(graph, cuts, proof, budget)` at each of `tenths` of the input order's peak.
   template <typename BoundOf>
   void run(uint64_t seeds, const std::vector<int> &tenths, BoundOf boundOf) {
-    forEachTinyProblem(seeds,
-                       [&](uint64_t seed, const Problem &, const Core &core, Bytes inputOrderPeak) {
-                         for (int part : tenths) {
-                           const Bytes budget = inputOrderPeak * part / 10;
-                           CutBound cuts(core);
-                           const CutBound::Proof proof = cuts.refine(budget, 10);
-                           const std::optional<Cost> optimum = exhaustiveTime(core, budget);
-                           if (!optimum || !proof.time)
-                             continue;
-                           const Cost bound = boundOf(core, cuts, proof, budget);
-                           ASSERT_LE(bound, *optimum) << "seed " << seed << " budget " << budget;
-                           ++checked;
-                           better += bound > *proof.time;
-                           tight += bound > *proof.time && bound == *optimum;
-                         }
-                       });
+    forEachTinyProblem(
+        seeds, [&](uint64_t seed, const Problem &, const Graph &graph, Bytes inputOrderPeak) {
+          for (int part : tenths) {
+            const Bytes budget = inputOrderPeak * part / 10;
+            CutBound cuts(graph);
+            const CutBound::Proof proof = cuts.refine(budget, 10);
+            const std::optional<Cost> optimum = exhaustiveTime(graph, budget);
+            if (!optimum || !proof.time)
+              continue;
+            const Cost bound = boundOf(graph, cuts, proof, budget);
+            ASSERT_LE(bound, *optimum) << "seed " << seed << " budget " << budget;
+            ++checked;
+            better += bound > *proof.time;
+            tight += bound > *proof.time && bound == *optimum;
+          }
+        });
   }
 };
 

@@ -1,14 +1,14 @@
 #include "passes/solvers/schedule/PlanSchedule.h"
-#include "passes/solvers/schedule/BudgetSolver.h"
-#include "passes/solvers/schedule/CutBound.h"
+#include "passes/solvers/schedule/bounds/CutBound.h"
+#include "passes/solvers/schedule/search/BudgetSolver.h"
 
 #include "Oracle.h"
 #include "ir/plan/schedule/Generate.h"
 #include "ir/plan/schedule/Verify.h"
-#include "passes/solvers/schedule/BudgetSolver.h"
-#include "passes/solvers/schedule/CutBound.h"
-#include "passes/solvers/schedule/LocalSearch.h"
-#include "passes/solvers/schedule/PhaseProgram.h"
+#include "passes/solvers/schedule/bounds/CutBound.h"
+#include "passes/solvers/schedule/proofs/PhaseProgram.h"
+#include "passes/solvers/schedule/search/BudgetSolver.h"
+#include "passes/solvers/schedule/search/LocalSearch.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -48,10 +48,10 @@ TEST(PlanScheduleTest, AnswersAreLegalBoundedAndConsistent) {
       ASSERT_LT(budget, result.smallestPeak) << "a feasible budget was refused, seed " << seed;
       ASSERT_GE(result.smallestPeak, result.peakBound) << "seed " << seed;
     }
-    Core core(problem);
-    if (!isTiny(core) || core.hasAlternatives)
+    Graph graph(problem);
+    if (!isTiny(graph) || graph.hasAlternatives)
       continue;
-    std::optional<Cost> optimum = exhaustiveTime(core, budget);
+    std::optional<Cost> optimum = exhaustiveTime(graph, budget);
     if (result.status == Status::Infeasible)
       ASSERT_EQ(optimum, std::nullopt) << "seed " << seed;
     if (!optimum) {
@@ -159,11 +159,11 @@ TEST(PlanScheduleTest, NamesOneSmallestPeakThatItPlans) {
 // Tests that graphs whose reruns explode are told from networks, however many values ops read.
 TEST(PlanScheduleTest, SweepTellsWhetherRerunsExplode) {
   auto explodes = [](const Problem &problem) {
-    Core core(problem);
+    Graph graph(problem);
     const PlanOptions options;
-    BudgetSolver solver(problem, core, options);
-    solver.addBase(core.inputOrder());
-    solver.sweep(CutBound(core).peakBound());
+    BudgetSolver solver(problem, graph, options);
+    solver.addBase(graph.inputOrder());
+    solver.sweep(CutBound(graph).peakBound());
     return solver.hasExplodingReruns();
   };
   LayeredOptions layered;
@@ -212,14 +212,14 @@ TEST(PlanScheduleTest, NotWorseThanOneSearchAtTheBudget) {
   options.effort = 0.2;
   for (const char *name : {"vgg19", "unet", "segnet"}) {
     Problem problem = trainingStep(convolutionalForward(name, 4));
-    Core core(problem);
+    Graph graph(problem);
     Planner planner(problem, options);
     for (int percent : {90, 85, 80, 70}) {
       SearchOptions search;
       search.budgetBytes = percentOf(planner.inputOrderPeak(), percent);
       search.moves = 10000;
       search.cooling = 1e-3;
-      SearchResult plain = improve(core, core.inputOrder(), search);
+      SearchResult plain = improve(graph, graph.inputOrder(), search);
       PlanResult result = planner.plan(search.budgetBytes);
       if (plain.measured.peakBytes > search.budgetBytes)
         continue;

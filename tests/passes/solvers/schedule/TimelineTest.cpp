@@ -81,15 +81,15 @@ TEST(TimelineTest, EqualsARecountAfterEveryChange) {
   int changes = 0, shifts = 0;
   for (uint64_t seed = 1; seed <= 3000; ++seed) {
     Problem problem = generate(seed);
-    Core core(problem);
-    if (core.ops.empty())
+    Graph graph(problem);
+    if (graph.ops.empty())
       continue;
-    Timeline timeline(core, core.inputOrder());
+    Timeline timeline(graph, graph.inputOrder());
     std::mt19937_64 random(seed);
     for (int i = 0; i < 20; ++i) {
       const uint64_t kind = random() % 5;
       if (kind < 2) {
-        const std::vector<int32_t> &runs = timeline.runsOf(random() % core.ops.size());
+        const std::vector<int32_t> &runs = timeline.runsOf(random() % graph.ops.size());
         const int32_t slot = runs[random() % runs.size()];
         auto [left, right] = timeline.slack(slot);
         const int32_t target = left + 1 + static_cast<int32_t>(random() % (right - left - 1));
@@ -102,16 +102,16 @@ TEST(TimelineTest, EqualsARecountAfterEveryChange) {
         if (timeline.runAt(slot) != Timeline::none && timeline.removable(slot))
           timeline.remove(slot);
       } else {
-        int32_t op = static_cast<int32_t>(random() % core.ops.size());
+        int32_t op = static_cast<int32_t>(random() % graph.ops.size());
         int32_t slot = static_cast<int32_t>(random() % timeline.slotCount());
         bool served = timeline.runAt(slot) == Timeline::none;
-        for (int32_t input : core.ops[op].inputs)
+        for (int32_t input : graph.ops[op].inputs)
           served &= timeline.servedFrom(input, slot) != Timeline::none;
         if (served)
           timeline.add(op, slot);
       }
       Sequence sequence = timeline.sequence();
-      Measure full = measure(core, sequence);
+      Measure full = measure(graph, sequence);
       ASSERT_EQ(timeline.time(), full.time) << "seed " << seed;
       ASSERT_EQ(timeline.peak(), full.peakBytes) << "seed " << seed << " change " << i;
       ASSERT_EQ(timeline.violations() == 0, full.legal) << "seed " << seed << " change " << i;

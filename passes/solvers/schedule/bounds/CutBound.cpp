@@ -1,0 +1,346 @@
+#include "passes/solvers/schedule/bounds/CutBound.h"
+
+#include "passes/solvers/schedule/bounds/PebbleBound.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+namespace stow::schedule {
+
+CutBound::CutBound(const Graph &graph) : graph(graph) {
+  Cost total = 0;
+  for (const GraphOp &op : graph.ops)
+    total += op.leastCost;
+  while (total > 0 && (total << (costShift + 1)) < (int64_t(1) << 44) && costShift < 40)
+    ++costShift;
+  leastPeak = graph.baseBytes;
+  Bytes kept = graph.baseBytes;
+  for (const GraphValue &value : graph.values)
+    if (value.keep)
+      kept += value.sizeBytes;
+  if (!graph.ops.empty())
+    leastPeak = std::max(leastPeak, kept);
+  computePressure();
+  findPeakBound();
+}
+
+/// What must be in memory at the first run of an op, from the most such bytes on, and on the way
+/// there.
+void CutBound::findPeakBound() {
+  constexpr size_t enough = 32;
+  constexpr int64_t workPerOp = 50'000;
+  std::vector<int32_t> ops(graph.ops.size());
+  std::iota(ops.begin(), ops.end(), 0);
+  std::sort(ops.begin(), ops.end(), [&](int32_t a, int32_t b) {
+    return std::pair(-mandatoryOf[a], a) < std::pair(-mandatoryOf[b], b);
+  });
+  if (ops.size() > enough)
+    ops.resize(enough);
+  for (int32_t v : ops) {
+    leastPeak = std::max(leastPeak, mandatoryOf[v]);
+    const SaveOrRerun::Boundary boundary = firstRunOf(v);
+    std::vector<int32_t> together = graph.ops[v].inputs;
+    for (int32_t value : boundary.needed)
+      if (const auto &producer = graph.values[value].producer;
+          !producer || boundary.fixed[*producer])
+        together.push_back(value);
+    leastPeak =
+        std::max(leastPeak, pebbleBound(graph, std::move(together), mandatoryOf[v], workPerOp));
+  }
+}
+
+Bytes CutBound::footprint(int32_t index) const {
+  const GraphOp &op = graph.ops[index];
+  Bytes sum = graph.baseBytes + op.leastWorkspaceBytes - op.uncertainCreditBytes;
+  for (int32_t value : op.inputs)
+    sum += graph.values[value].sizeBytes;
+  for (int32_t value : op.outputs) {
+    Bytes credit = 0;
+    for (const Credit &offer : op.credits)
+      if (offer.output == value)
+        credit = std::max(credit, offer.bytes);
+    sum += graph.values[value].sizeBytes - credit;
+  }
+  return sum;
+}
+
+/// For every op v: bytes of values that an op not below v writes and an op below v reads, with the
+/// writer above v (they exist when v runs). Those that no op may write again stay in memory while v
+/// runs for the first time, in every schedule. 64 ops v at a time, one bit lane each.
+void CutBound::computePressure() {
+  const size_t count = graph.ops.size();
+  pressureOf.assign(count, 0);
+  mandatoryOf.assign(count, 0);
+  std::vector<uint64_t> above(count), below(count);
+  for (size_t base = 0; base < count; base += 64) {
+    const size_t end = std::min(count, base + 64);
+    std::fill(above.begin(), above.begin() + end, 0);
+    std::fill(below.begin() + base, below.end(), 0);
+    for (size_t v = base; v < end; ++v)
+      above[v] = below[v] = uint64_t(1) << (v - base);
+    for (size_t u = end; u-- > 0;)
+      for (int32_t value : graph.ops[u].inputs)
+        if (graph.values[value].producer)
+          above[*graph.values[value].producer] |= above[u];
+    for (size_t u = base; u < count; ++u)
+      for (int32_t value : graph.ops[u].inputs)
+        if (graph.values[value].producer &&
+            *graph.values[value].producer >= static_cast<int32_t>(base))
+          below[u] |= below[*graph.values[value].producer];
+    std::array<Bytes, 64> across{}, mandatory{};
+    for (const GraphValue &value : graph.values) {
+      if (value.sizeBytes == 0 || (value.producer && *value.producer >= static_cast<int32_t>(end)))
+        continue;
+      uint64_t read = value.keep ? ~uint64_t(0) : 0, own = 0;
+      for (int32_t reader : value.readers) {
+        if (reader < static_cast<int32_t>(base))
+          continue;
+        read |= below[reader];
+        if (reader < static_cast<int32_t>(end))
+          own |= uint64_t(1) << (reader - base);
+      }
+      uint64_t written = value.producer ? above[*value.producer] : ~uint64_t(0);
+      if (value.producer && *value.producer >= static_cast<int32_t>(base))
+        own |= uint64_t(1) << (*value.producer - base);
+      const bool stays = !value.producer || !graph.ops[*value.producer].recomputable;
+      for (uint64_t lanes = written & read & ~own; lanes; lanes &= lanes - 1) {
+        across[std::countr_zero(lanes)] += value.sizeBytes;
+        mandatory[std::countr_zero(lanes)] += stays ? value.sizeBytes : 0;
+      }
+    }
+    for (size_t v = base; v < end; ++v) {
+      const Bytes own = footprint(static_cast<int32_t>(v));
+      pressureOf[v] = across[v - base] + own;
+      mandatoryOf[v] = mandatory[v - base] + own;
+    }
+  }
+  byPressure.resize(count);
+  std::iota(byPressure.begin(), byPressure.end(), 0);
+  std::sort(byPressure.begin(), byPressure.end(), [&](int32_t a, int32_t b) {
+    return std::pair(-pressureOf[a], a) < std::pair(-pressureOf[b], b);
+  });
+}
+
+SaveOrRerun::Boundary CutBound::firstRunOf(int32_t v) const {
+  const size_t count = graph.ops.size();
+  std::vector<char> below(count, 0), above(count, 0);
+  below[v] = above[v] = 1;
+  for (size_t u = v + 1; u < count; ++u)
+    for (int32_t value : graph.ops[u].inputs)
+      if (graph.values[value].producer && below[*graph.values[value].producer]) {
+        below[u] = 1;
+        break;
+      }
+  for (int32_t u = v + 1; u-- > 0;)
+    if (above[u])
+      for (int32_t value : graph.ops[u].inputs)
+        if (graph.values[value].producer)
+          above[*graph.values[value].producer] = 1;
+
+  SaveOrRerun::Boundary boundary;
+  boundary.free.assign(graph.values.size(), 0);
+  boundary.fixed.assign(count, 0);
+  boundary.rerunCost.assign(count, 0);
+  for (int32_t value : graph.ops[v].inputs)
+    boundary.free[value] = 1;
+  for (int32_t value : graph.ops[v].outputs)
+    boundary.free[value] = 1;
+  for (size_t u = 0; u < count; ++u) {
+    // Ops that are not above v may run for the first time after it: that costs nothing extra.
+    boundary.rerunCost[u] = above[u] ? graph.ops[u].leastCost << costShift : 0;
+    boundary.fixed[u] = above[u] && !graph.ops[u].recomputable;
+  }
+  for (size_t a = 0; a < graph.values.size(); ++a) {
+    const GraphValue &value = graph.values[a];
+    if (value.producer && below[*value.producer])
+      continue;
+    bool needed = value.keep;
+    for (int32_t reader : value.readers)
+      needed |= below[reader] && reader != v;
+    if (needed)
+      boundary.needed.push_back(static_cast<int32_t>(a));
+  }
+  if (graph.hasViews) {
+    boundary.follows.assign(graph.values.size(), 0);
+    for (int32_t value : boundary.needed)
+      boundary.follows[value] = graph.goesWithViewed(value);
+    boundary.spreadFixed(graph);
+  }
+  return boundary;
+}
+
+CutBound::Candidate &CutBound::candidateFor(int32_t v) {
+  auto found = candidates.find(v);
+  if (found != candidates.end())
+    return found->second;
+  Candidate candidate;
+  candidate.op = v;
+  candidate.footprint = footprint(v);
+
+  candidate.cut = std::make_unique<SaveOrRerun>(graph, firstRunOf(v));
+  auto [it, inserted] = candidates.emplace(v, std::move(candidate));
+  return it->second;
+}
+
+const SaveOrRerun::Answer &CutBound::solveAt(Candidate &candidate, double price) {
+  auto found = candidate.solved.find(price);
+  if (found != candidate.solved.end()) {
+    current.push_back({price, found->second.value, candidate.footprint, candidate.op});
+    return found->second;
+  }
+  SaveOrRerun::Answer answer = candidate.cut->solve(price);
+  lines.push_back({price, answer.value, candidate.footprint, candidate.op});
+  current.push_back(lines.back());
+  answer.reruns = {}; // the bound needs the sums only
+  answer.kept = {};
+  return candidate.solved.emplace(price, std::move(answer)).first->second;
+}
+
+/// Newton's method on the concave function price -> cut value - price * room: two lines bracket the
+/// maximum, the next price is where they meet.
+void CutBound::maximize(Candidate &candidate, Bytes budgetBytes) {
+  const Bytes room = budgetBytes - candidate.footprint;
+  if (room < 0)
+    return;
+  // The left line: nothing is run again, everything needed is kept.
+  double leftCost = 0, leftBytes = 0;
+  {
+    const SaveOrRerun::Answer &none = solveAt(candidate, 0);
+    leftCost = static_cast<double>(none.rerunCost);
+    leftBytes = static_cast<double>(none.keptBytes);
+  }
+  if (leftBytes <= static_cast<double>(room))
+    return;
+  double price = static_cast<double>(candidate.cut->ceiling());
+  double rightCost = 0, rightBytes = 0;
+  {
+    const SaveOrRerun::Answer &all = solveAt(candidate, price);
+    rightCost = static_cast<double>(all.rerunCost);
+    rightBytes = static_cast<double>(all.keptBytes);
+  }
+  if (rightBytes > static_cast<double>(room))
+    return; // the line at the high price already says so
+  for (int i = 0; i < 24; ++i) {
+    price = (rightCost - leftCost) / (leftBytes - rightBytes);
+    if (!(price > 0) || !std::isfinite(price))
+      return;
+    const SaveOrRerun::Answer &answer = solveAt(candidate, price);
+    double cost = static_cast<double>(answer.rerunCost);
+    double bytes = static_cast<double>(answer.keptBytes);
+    bool onLeft = cost + price * bytes >= (leftCost + price * leftBytes) * (1 - 1e-12);
+    if (onLeft || bytes == leftBytes || bytes == rightBytes)
+      return;
+    if (bytes > static_cast<double>(room)) {
+      leftCost = cost;
+      leftBytes = bytes;
+    } else {
+      rightCost = cost;
+      rightBytes = bytes;
+    }
+  }
+}
+
+CutBound::Proof CutBound::refine(Bytes budgetBytes, int opCount) {
+  current.clear();
+  // Take the ops of highest pressure, and a spread over the rest down to half of the budget: the
+  // best op is near the peak, but not always at it, and pressure leaves out what ops beside it
+  // need.
+  size_t promising = 0;
+  while (promising < byPressure.size() &&
+         pressureOf[byPressure[promising]] > budgetBytes - budgetBytes / 2)
+    ++promising;
+  std::vector<int32_t> chosen;
+  const size_t want = std::min<size_t>(promising, static_cast<size_t>(std::max(opCount, 1)));
+  const size_t top = (want + 1) / 2;
+  for (size_t i = 0; i < top; ++i)
+    chosen.push_back(byPressure[i]);
+  for (size_t i = top; i < want; ++i)
+    chosen.push_back(byPressure[top + (i - top) * (promising - top) / (want - top)]);
+  for (int32_t op : chosen)
+    maximize(candidateFor(op), budgetBytes);
+  const Line *best = nullptr;
+  Proof proof;
+  proof.time = timeFrom(scaledBound(budgetBytes, current, &best), budgetBytes);
+  if (best) {
+    proof.price = best->price;
+    proof.op = best->op;
+  }
+  proof.ops = opsThatProve(budgetBytes);
+  return proof;
+}
+
+int64_t CutBound::provenBy(const Line &line, Bytes budgetBytes) {
+  if (line.footprint > budgetBytes)
+    return 0;
+  return line.value - priceUp(line.price, budgetBytes - line.footprint);
+}
+
+int64_t CutBound::scaledBound(Bytes budgetBytes, const std::vector<Line> &among,
+                              const Line **best) const {
+  int64_t bound = 0;
+  for (const Line &line : among) {
+    const int64_t value = provenBy(line, budgetBytes);
+    if (value > bound) {
+      bound = value;
+      if (best)
+        *best = &line;
+    }
+  }
+  return bound;
+}
+
+std::optional<Cost> CutBound::timeBound(Bytes budgetBytes) const {
+  return timeFrom(scaledBound(budgetBytes, lines, nullptr), budgetBytes);
+}
+
+std::optional<Cost> CutBound::timeFrom(int64_t scaled, Bytes budgetBytes) const {
+  if (budgetBytes < leastPeak)
+    return std::nullopt;
+  return timeOfScaled(scaled);
+}
+
+Cost CutBound::timeOfScaled(int64_t scaled) const {
+  Cost extra = (scaled + (int64_t(1) << costShift) - 1) >> costShift;
+  extra = (extra + graph.costStep - 1) / graph.costStep * graph.costStep;
+  if (scaled > 0)
+    extra = std::max(extra, graph.leastExtra);
+  return graph.leastTime + extra;
+}
+
+std::vector<int32_t> CutBound::opsThatProve(Bytes budgetBytes) const {
+  std::map<int32_t, int64_t> best;
+  for (const Line &line : current)
+    if (const int64_t value = provenBy(line, budgetBytes); value > 0)
+      best[line.op] = std::max(best[line.op], value);
+  std::vector<std::pair<int64_t, int32_t>> order;
+  for (auto [op, value] : best)
+    order.push_back({-value, op});
+  std::sort(order.begin(), order.end());
+  std::vector<int32_t> ops;
+  for (auto [value, op] : order)
+    ops.push_back(op);
+  return ops;
+}
+
+Bytes CutBound::peakBoundForTime(Cost time) const {
+  Bytes low = leastPeak, high = leastPeak;
+  for (const Line &line : lines)
+    high = std::max(high, line.footprint + (int64_t(1) << 50));
+  // The bound falls as the budget grows: bisect.
+  auto admits = [&](Bytes budget) {
+    std::optional<Cost> bound = timeBound(budget);
+    return bound && *bound <= time;
+  };
+  if (admits(low))
+    return low;
+  while (low + 1 < high) {
+    Bytes middle = low + (high - low) / 2;
+    (admits(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+} // namespace stow::schedule
