@@ -1,8 +1,6 @@
 #include "compiler/CheckTypes.h"
 
-#include "ir/Stow.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "ir/Graphs.h"
 
 using namespace mlir;
 
@@ -27,9 +25,8 @@ constexpr StringLiteral nextStep =
 bool checkParameters(func::FuncOp function) {
   bool good = true;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    auto kind = function.getArgAttrOfType<StringAttr>(i, kKindAttr);
     StringRef type = foreignFloat(function.getArgument(i).getType());
-    if (!kind || kind.getValue() != "parameter" || type.empty())
+    if (kindOfArgument(function, i) != ArgumentKind::Parameter || type.empty())
       continue;
     auto name = function.getArgAttrOfType<StringAttr>(i, kNameAttr);
     emitError(function.getArgument(i).getLoc())

@@ -21,7 +21,7 @@ std::string liveSet(const Plan &plan) {
   const GraphPlan &graph = plan.graphs[*which];
   std::vector<const PlannedBuffer *> live = liveAt(graph, graph.peakStep);
   std::string text = "live at the peak, step " + std::to_string(graph.peakStep) + " of \"" +
-                     graph.name + "\" (" + graph.steps[graph.peakStep].name + "), " +
+                     graph.name() + "\" (" + graph.steps[graph.peakStep].name + "), " +
                      std::to_string(live.size()) + " buffers, " +
                      formatBytesExact(graph.livePeakBytes) + ":\n";
   Bytes rest = 0;

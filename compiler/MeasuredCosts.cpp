@@ -28,7 +28,7 @@ namespace {
 /// The launching ops of the training graph.
 SmallVector<Operation *> launchesOf(ModuleOp module) {
   SmallVector<Operation *> ops;
-  if (auto graph = module.lookupSymbol<func::FuncOp>("train"))
+  if (auto graph = findGraph(module, Role::Train))
     for (Operation &op : graph.getBody().front().without_terminator())
       if (!launchesNothing(&op))
         ops.push_back(&op);
@@ -45,12 +45,13 @@ func::FuncOp isolate(Operation *op, OpBuilder &builder, const std::string &name)
   auto type = builder.getFunctionType(
       llvm::map_to_vector(operands, [](Value v) { return v.getType(); }), op->getResultTypes());
   auto graph = func::FuncOp::create(builder, builder.getUnknownLoc(), name, type);
+  setRole(graph, Role::Measure);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(graph.addEntryBlock());
   IRMapping mapping;
   for (auto [operand, argument] : llvm::zip(operands, graph.getArguments())) {
     mapping.map(operand, argument);
-    graph.setArgAttr(argument.getArgNumber(), kKindAttr, builder.getStringAttr("input"));
+    setKindOfArgument(graph, argument.getArgNumber(), ArgumentKind::Input);
     graph.setArgAttr(argument.getArgNumber(), kNameAttr,
                      builder.getStringAttr("operand" + std::to_string(argument.getArgNumber())));
   }

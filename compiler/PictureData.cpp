@@ -131,7 +131,7 @@ Json PictureData::stepColumns(const std::vector<PlannedStep> &steps) {
   columns["name"] = text(&Step::name);
   columns["source"] = text(&Step::source);
   columns["module"] = text(&Step::module);
-  columns["phase"] = text(&Step::phase);
+  columns["phase"] = column(steps, [&](const Step &s) { return idOf(s.phaseName()); });
   columns["seconds"] = column(steps, [](const Step &s) { return s.seconds; });
   columns["reads"] = column(steps, [](const Step &s) { return s.reads; });
   columns["writes"] = column(steps, [](const Step &s) { return s.writes; });
@@ -148,14 +148,14 @@ size_t PictureData::add(const Plan &plan, const std::string &label, const StepTi
   Json &graphs = entry["graphs"] = Json::array();
   for (const GraphPlan &graph : plan.graphs) {
     Json packed;
-    packed["name"] = graph.name;
+    packed["name"] = graph.name();
     packed["step_count"] = graph.stepCount;
     packed["live_peak_bytes"] = graph.livePeakBytes;
     packed["peak_step"] = graph.peakStep;
     packed["lower_bound_bytes"] = graph.lowerBoundBytes;
     packed["steps"] = stepColumns(graph.steps);
     packed["buffers"] = bufferColumns(graph.buffers);
-    if (times && times->graph == graph.name)
+    if (times && times->graph == graph.role)
       packed["measured"] = measuredColumns(*times);
     graphs.push_back(std::move(packed));
   }

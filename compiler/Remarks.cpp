@@ -204,7 +204,7 @@ namespace stow {
 std::string describeDecisions(ModuleOp placed, const CostModel &costs) {
   Document document;
   document.device = costs.device;
-  if (auto graph = placed.lookupSymbol<func::FuncOp>("train")) {
+  if (auto graph = findGraph(placed, Role::Train)) {
     Decisions decisions(graph, costs);
     document.livePeakBytes = decisions.peakBytes();
     document.peakStep = decisions.peakStep();

@@ -33,14 +33,13 @@ double secondsOf(const JsonNode &node, const char *key) {
                         "; give the executable that was profiled, or its plan");
 }
 
-const GraphPlan &graphOf(const Plan &plan, const std::string &name, const std::string &path) {
+const GraphPlan &graphOf(const Plan &plan, GraphRole role, const std::string &path) {
+  if (const GraphPlan *graph = findGraph(plan, role))
+    return *graph;
   std::string known;
-  for (const GraphPlan &graph : plan.graphs) {
-    if (graph.name == name)
-      return graph;
-    known += (known.empty() ? "" : ", ") + printableText(graph.name, shownName);
-  }
-  refuse(path, "it is of graph " + quoted(name) + ", the plan has " + known);
+  for (const GraphPlan &graph : plan.graphs)
+    known += (known.empty() ? "" : ", ") + graph.name();
+  refuse(path, "it is of graph \"" + std::string(nameOf(role)) + "\", the plan has " + known);
 }
 
 /// A command of the profile against the step in its place. The name tells another model or budget,
@@ -75,7 +74,7 @@ StepTimes StepTimes::load(const std::string &path, const Plan &plan) {
                           "it without --profile-format");
   const JsonNode node(json, "profile " + path);
   StepTimes times;
-  times.graph = node.text("graph");
+  times.graph = node.parsed("graph", parseGraphRole);
   times.threads = node.count("threads");
   times.steps = node.count("steps");
   const GraphPlan &graph = graphOf(plan, times.graph, path);
@@ -87,7 +86,7 @@ StepTimes StepTimes::load(const std::string &path, const Plan &plan) {
   const size_t count = node.at("commands").value().size();
   if (count != graph.steps.size())
     refuse(path, "it has " + std::to_string(count) + " commands, the plan's graph " +
-                     quoted(graph.name) + " has " + std::to_string(graph.steps.size()));
+                     quoted(graph.name()) + " has " + std::to_string(graph.steps.size()));
   node.forEach("commands", [&](const JsonNode &command) {
     const size_t number = times.seconds.size();
     checkStep(command, graph.steps[number], std::to_string(number), path);

@@ -1,10 +1,8 @@
 #include "compiler/TensorList.h"
 
-#include "ir/Stow.h"
+#include "ir/Graphs.h"
 #include "runtime/base/Text.h"
 #include "runtime/format/PlanReport.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <algorithm>
 
@@ -40,13 +38,14 @@ ImportReport reportOf(ModuleOp model) {
   report.source = "the model file";
   for (auto function : model.getOps<func::FuncOp>()) {
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-      auto kind = function.getArgAttrOfType<StringAttr>(i, kKindAttr);
+      auto kind = kindOfArgument(function, i);
       auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[i]);
-      if (!kind || !type || (kind != "parameter" && kind != "statistic"))
+      const bool isTrained = kind == ArgumentKind::Parameter;
+      if (!type || (!isTrained && kind != ArgumentKind::Statistic))
         continue;
       auto name = function.getArgAttrOfType<StringAttr>(i, kNameAttr);
       report.tensors.push_back(
-          {kind == "parameter" ? ImportedTensor::Kind::Trained : ImportedTensor::Kind::Statistic,
+          {isTrained ? ImportedTensor::Kind::Trained : ImportedTensor::Kind::Statistic,
            name ? name.str() : "", type.getShape().vec(), "stow.kind"});
     }
     function.walk([&](ConstantOp op) {

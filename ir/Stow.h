@@ -40,6 +40,7 @@ inline constexpr llvm::StringLiteral kGeneratedAttr = "stow.generated";
 } // namespace stow
 
 #include "ir/StowDialect.h.inc"
+#include "ir/StowEnums.h.inc"
 #include "ir/StowInterfaces.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "ir/StowAttributes.h.inc"
@@ -50,6 +51,7 @@ namespace stow {
 
 // Names of discardable attributes (StowDialect.td explains them).
 inline constexpr llvm::StringLiteral kFormAttr = "stow.form";
+inline constexpr llvm::StringLiteral kRoleAttr = "stow.role";
 inline constexpr llvm::StringLiteral kNameAttr = "stow.name";
 inline constexpr llvm::StringLiteral kKindAttr = "stow.kind";
 inline constexpr llvm::StringLiteral kInitAttr = "stow.init";

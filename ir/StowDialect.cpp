@@ -8,6 +8,7 @@
 using namespace mlir;
 
 #include "ir/StowDialect.cpp.inc"
+#include "ir/StowEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "ir/StowAttributes.cpp.inc"
 #define GET_OP_CLASSES
@@ -24,6 +25,49 @@ void StowDialect::initialize() {
 #define GET_OP_LIST
 #include "ir/StowOps.cpp.inc"
       >();
+}
+
+//===-- Words --------------------------------------------------------------------------===//
+
+namespace {
+
+/// Checks that the discardable attribute `attribute` of what `place` names (""; " of argument 1") is
+/// a word of its enum. `Value` is the enum, `last` its largest
+/// value.
+template <typename Attr, typename Value>
+LogicalResult checkWord(Operation *op, const Twine &place, NamedAttribute attribute,
+                        unsigned last) {
+  if (isa<Attr>(attribute.getValue()))
+    return success();
+  std::string known;
+  for (unsigned value = 0; value <= static_cast<unsigned>(last); ++value)
+    known += (value ? ", " : "") + stringifyEnum(static_cast<Value>(value)).str();
+  StringRef name = attribute.getName();
+  auto text = dyn_cast<StringAttr>(attribute.getValue());
+  bool isKnown = text && symbolizeEnum<Value>(text.getValue());
+  return op->emitError() << "'" << name << "'" << place << " expects a word of #" << name << " ("
+                         << known << "), found " << attribute.getValue() << "; write " << name
+                         << " = #" << name << "<"
+                         << (isKnown ? text.getValue() : stringifyEnum(static_cast<Value>(0)))
+                         << ">";
+}
+
+} // namespace
+
+LogicalResult StowDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() == kPhaseAttr)
+    return checkWord<PhaseAttr, Phase>(op, "", attribute, getMaxEnumValForPhase());
+  if (attribute.getName() == kRoleAttr)
+    return checkWord<RoleAttr, Role>(op, "", attribute, getMaxEnumValForRole());
+  return success();
+}
+
+LogicalResult StowDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned argument,
+                                                    NamedAttribute attribute) {
+  if (attribute.getName() == kKindAttr)
+    return checkWord<ArgumentKindAttr, ArgumentKind>(op, " of argument " + Twine(argument),
+                                                     attribute, getMaxEnumValForArgumentKind());
+  return success();
 }
 
 //===-- LayoutAttr ---------------------------------------------------------------------------===//

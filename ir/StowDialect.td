@@ -4,6 +4,7 @@
 
 include "mlir/IR/OpBase.td"
 include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/TensorEncoding.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
@@ -16,19 +17,19 @@ def Stow_Dialect : Dialect {
   let summary = "Training graphs on the way to one preplanned arena";
   let description = [{
     Values are ranked tensors of static shape; a layout, once chosen, is the tensor's encoding
-    (`tensor<8x64x56x56xf32, #stow.layout<"0,2,3,1">>`). A graph is a `func.func` with one block.
-    The module attribute `stow.form` names the form that holds: "model", "step", "ordered" or
+    (`tensor<8x64x56x56xf32, #stow.layout<"0,2,3,1">>`). A graph is a `func.func` with one block;
+    its attribute `stow.role` (`#stow.role<train>`) says which part of a program it is, and everything finds it by that, not by
+    its name. The module attribute `stow.form` names the form that holds: "model", "step", "ordered" or
     "placed" (see the verify passes), `stow.output_activation` the function ("softmax", "sigmoid")
     that the model's output has been through and the loss applies itself, `stow.notes` sentences for
     the plan.
 
-    Argument attributes: `stow.name` (the user's name), `stow.kind` (input, target, parameter,
-    statistic, optimizer, learning_rate, step, seed), `stow.init` (initial value of state), `stow.unsaved`
-    (a constant: not part of a saved model).
+    Argument attributes: `stow.name` (the user's name), `stow.kind` (what it holds: `#stow.kind<parameter>`),
+    `stow.init` (initial value of state), `stow.unsaved` (a constant: not part of a saved model).
     Result attributes: `stow.name`, and `stow.state` on results that replace the state argument of
     that name.
 
-    Op attributes added on the way: `stow.phase` ("forward" when absent, "backward", "update"),
+    Op attributes added on the way: `stow.phase` (`#stow.phase<backward>`; forward when absent),
     `stow.recompute` (a clone that computes a forward value again), `stow.in_place` (pairs result,
     operand that share storage), `stow.inside` (numbers of the parts that are placed: of
     operands that lie in the result, or of results that are read where their operand lies), `stow.generated` (a kernel is generated for an op
@@ -36,6 +37,8 @@ def Stow_Dialect : Dialect {
     execution), `stow.offsets` (per result) and `stow.workspace_offset`.
   }];
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
 }
 
 class Stow_Attr<string name, string attrMnemonic, list<Trait> traits = []>
@@ -70,6 +73,46 @@ def Stow_InitAttr : Stow_Attr<"Init", "init"> {
                         APFloatParameter<"second parameter">:$b);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
+}
+
+// Words: what functions, arguments and ops say of themselves. ir/Graphs.h reads and sets them.
+class Stow_Words<string name, string summary, list<EnumCase> cases>
+    : I32Enum<name, summary, cases> {
+  let cppNamespace = "::stow";
+}
+class Stow_WordAttr<EnumInfo words, string attrMnemonic>
+    : EnumAttr<Stow_Dialect, words, attrMnemonic> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Stow_RoleAttr : Stow_WordAttr<Stow_Words<"Role", "which part of a program a function is", [
+    I32EnumCase<"Model", 0, "model">, I32EnumCase<"Train", 1, "train">,
+    I32EnumCase<"Eval", 2, "eval">, I32EnumCase<"Accumulate", 3, "accumulate">,
+    I32EnumCase<"Commit", 4, "commit">, I32EnumCase<"Measure", 5, "measure">]>, "role"> {
+  let description = [{
+    `model`: the forward as imported. `train`: a whole training step. `eval`: the forward that
+    evaluation runs. `accumulate` and `commit`: the halves of a step over several batches; the first
+    adds a batch's gradients to sums that are state, the second updates the parameters from them.
+    `measure`: one op alone, run for its time.
+  }];
+}
+
+def Stow_KindAttr : Stow_WordAttr<Stow_Words<"ArgumentKind", "what an argument of a graph holds", [
+    I32EnumCase<"Input", 0, "input">, I32EnumCase<"Target", 1, "target">,
+    I32EnumCase<"Parameter", 2, "parameter">, I32EnumCase<"Statistic", 3, "statistic">,
+    I32EnumCase<"Optimizer", 4, "optimizer">, I32EnumCase<"LearningRate", 5, "learning_rate">,
+    I32EnumCase<"Step", 6, "step">, I32EnumCase<"Seed", 7, "seed">]>, "kind"> {
+  let description = [{
+    `input` and `target`: a batch of samples. `parameter`, `statistic` and `optimizer` are state: it
+    lives in the arena from step to step. `learning_rate`, `step` (counted from 1) and `seed` are
+    scalars of the step at hand.
+  }];
+}
+
+def Stow_PhaseAttr : Stow_WordAttr<Stow_Words<"Phase", "the part of a training step that an op belongs to", [
+    I32EnumCase<"Forward", 0, "forward">, I32EnumCase<"Backward", 1, "backward">,
+    I32EnumCase<"Update", 2, "update">]>, "phase"> {
+  let description = [{ An op without one is of the forward. }];
 }
 
 // Element types of stored tensors. Masks are i1 and take one byte per element; i8 holds indices.

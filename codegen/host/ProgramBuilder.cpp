@@ -4,6 +4,7 @@
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
+#include "passes/memory/PlanWords.h"
 
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/StringSet.h"
@@ -77,7 +78,7 @@ private:
     context.offsets = arenaOffsets(graph);
     listDying(context);
     GraphProgram program;
-    program.name = graph.getSymName().str();
+    program.role = graphRoleOf(graph);
     for (BlockArgument argument : graph.getArguments())
       if (failed(buildArgument(context, argument, program)))
         return failure();
@@ -142,15 +143,10 @@ private:
 
   LogicalResult buildArgument(Context &context, BlockArgument argument, GraphProgram &program) {
     unsigned index = argument.getArgNumber();
-    StringRef kind = kindOfArgument(context.graph, index);
+    const ArgumentKind kind = kindOfArgument(context.graph, index).value_or(ArgumentKind::Input);
     std::string name = context.graph.getArgAttrOfType<StringAttr>(index, kNameAttr).str();
-    if (!isStateKind(kind)) {
-      InputRole role = kind == "target"          ? InputRole::Target
-                       : kind == "learning_rate" ? InputRole::LearningRate
-                       : kind == "step"          ? InputRole::Step
-                       : kind == "seed"          ? InputRole::Seed
-                                                 : InputRole::Data;
-      GraphInput input = {name, role, place(context, argument), indexedRows(argument)};
+    if (std::optional<InputRole> role = inputRoleOf(kind)) {
+      GraphInput input = {name, *role, place(context, argument), indexedRows(argument)};
       if (role == InputRole::Data)
         noteLabels(argument, input);
       program.inputs.push_back(std::move(input));
@@ -160,9 +156,7 @@ private:
       return success();
     StateTensor tensor;
     tensor.name = name;
-    tensor.kind = kind == "parameter"   ? BufferKind::Parameter
-                  : kind == "optimizer" ? BufferKind::Optimizer
-                                        : BufferKind::Statistic;
+    tensor.kind = bufferKindOf(kind);
     tensor.place = place(context, argument);
     tensor.saved = !context.graph.getArgAttr(index, kUnsavedAttr);
     if (failed(buildInit(context.graph.getArgAttr(index, kInitAttr), argument.getLoc(), tensor)))
@@ -217,8 +211,7 @@ private:
     command.flops = cost.getFlops();
     command.bytes = static_cast<double>(cost.getBytesMoved());
     command.kind = op->getName().stripDialect().str();
-    if (auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr))
-      command.phase = phase.str();
+    command.phase = stepPhaseOf(phaseOf(op));
     command.workspaceBytes = bytesAttr(op, kWorkspaceAttr);
     command.workspaceOffset = bytesAttr(op, kWorkspaceOffsetAttr);
     command.dying.assign(context.dying[number].begin(), context.dying[number].end());

@@ -1,6 +1,8 @@
 // Walks a model in file order and builds the function.
 #include "compiler/import/GraphImport.h"
 
+#include "ir/Graphs.h"
+
 using namespace mlir;
 
 namespace stow::onnx {
@@ -70,6 +72,7 @@ OwningOpRef<ModuleOp> GraphImport::run() {
   (*module)->setAttr("stow.seed", builder.getI64IntegerAttr(static_cast<int64_t>(options.seed)));
   builder.setInsertionPointToEnd(module->getBody());
   function = func::FuncOp::create(builder, fileLocation, "model", builder.getFunctionType({}, {}));
+  setRole(function, Role::Model);
   builder.setInsertionPointToStart(function.addEntryBlock());
 
   auto known = model.opsets.find("");

@@ -66,7 +66,6 @@ public:
 
 private:
   friend class NodeImport;
-  enum class ArgumentKind { Input, Parameter, Statistic };
 
   void findReads();
   void addDataInputs();

@@ -143,10 +143,9 @@ Value GraphImport::argument(const Slot &slot, ArgumentKind kind, std::optional<i
     kind = ArgumentKind::Statistic;
     became = Kind::Frozen;
   }
-  static constexpr StringLiteral names[] = {"input", "parameter", "statistic"};
   NamedAttrList attrs;
   attrs.append(kNameAttr, builder.getStringAttr(slot.name));
-  attrs.append(kKindAttr, builder.getStringAttr(names[size_t(kind)]));
+  attrs.append(kKindAttr, ArgumentKindAttr::get(&context, kind));
   RankedTensorType type = typeOf(slot.type, slot.shape);
   if (kind != ArgumentKind::Input && withData)
     attrs.append(kInitAttr, initOf(slot, fanIn));

@@ -82,7 +82,7 @@ std::optional<int64_t> batchOf(func::FuncOp train) {
   std::optional<int64_t> batch;
   for (BlockArgument argument : train.getArguments()) {
     auto type = tensorType(argument);
-    if (argumentAttr(train, argument.getArgNumber(), kKindAttr) != "input")
+    if (kindOfArgument(train, argument.getArgNumber()) != ArgumentKind::Input)
       continue;
     if (type.getRank() == 0 || (batch && *batch != type.getDimSize(0)))
       return std::nullopt;
@@ -101,7 +101,7 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
   void runOnOperation() override {
     if (failed(checkOptions()))
       return signalPassFailure();
-    auto train = findGraph(getOperation(), "train", "run stow-split-train-eval first");
+    auto train = requireGraph(getOperation(), Role::Train, "run stow-split-train-eval first");
     if (!train)
       return signalPassFailure();
     SmallVector<GraphResult> results = resultsOf(train);
@@ -213,7 +213,7 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
     for (double number : numbers)
       values.push_back(f.builder.getFloatAttr(element, number));
     auto type = RankedTensorType::get({count}, element);
-    Value argument = addArgument(train, type, ("loss." + name).str(), "statistic",
+    Value argument = addArgument(train, type, ("loss." + name).str(), ArgumentKind::Statistic,
                                  DenseElementsAttr::get(type, values), train.getLoc());
     if (!argument)
       return failure();
@@ -241,8 +241,8 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
       return {};
     int64_t rows = type.getNumElements() / type.getDimSize(axis);
     if (spec.probabilities) {
-      Value target =
-          addArgument(train, withoutLayout(type), "target", "target", {}, train.getLoc());
+      Value target = addArgument(train, withoutLayout(type), "target", ArgumentKind::Target, {},
+                                 train.getLoc());
       if (!target)
         return {};
       Value losses = distributionLosses(f, spec, classRows(f, scores, axis),
@@ -258,7 +258,7 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
     if (targetShape.size() == 1 && batch && rows != *batch && rows % *batch == 0)
       targetShape = {*batch, rows / *batch};
     Value target = addArgument(train, RankedTensorType::get(targetShape, f.builder.getI64Type()),
-                               "target", "target", {}, train.getLoc());
+                               "target", ArgumentKind::Target, {}, train.getLoc());
     if (!target)
       return {};
     target = f.reshape(target, {rows});
@@ -274,7 +274,7 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
         output = f.reshape(sigmoid.getX(), tensorType(output).getShape());
       }
     auto type = withoutLayout(tensorType(output));
-    Value target = addArgument(train, type, "target", "target", {}, train.getLoc());
+    Value target = addArgument(train, type, "target", ArgumentKind::Target, {}, train.getLoc());
     if (!target)
       return {};
     int64_t last = type.getRank() == 0 ? 1 : type.getShape().back();

@@ -50,7 +50,7 @@ Operation *lastReader(Value value, Operation *last) {
 class BackwardMarker : public OpBuilder::Listener {
 public:
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
-    op->setAttr(kPhaseAttr, StringAttr::get(op->getContext(), "backward"));
+    setPhase(op, Phase::Backward);
   }
 };
 
@@ -58,7 +58,7 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
   using Base::Base;
 
   void runOnOperation() override {
-    auto train = findGraph(getOperation(), "train", "run stow-split-train-eval first");
+    auto train = requireGraph(getOperation(), Role::Train, "run stow-split-train-eval first");
     if (!train || failed(readOptions()) || failed(attach(train)))
       return signalPassFailure();
     getOperation()->setAttr(kFormAttr, StringAttr::get(&getContext(), "step"));
@@ -110,12 +110,12 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
       (result.get("stow.gradient_of").empty() ? kept : gradients).push_back(result);
     Builder types(&getContext());
     learningRate = addArgument(train, RankedTensorType::get({}, types.getF32Type()),
-                               "learning_rate", "learning_rate", {}, train.getLoc());
+                               "learning_rate", ArgumentKind::LearningRate, {}, train.getLoc());
     if (!learningRate)
       return failure();
     if (readsStep(settings)) {
-      step = addArgument(train, RankedTensorType::get({}, types.getI64Type()), "step", "step", {},
-                         train.getLoc());
+      step = addArgument(train, RankedTensorType::get({}, types.getI64Type()), "step",
+                         ArgumentKind::Step, {}, train.getLoc());
       if (!step)
         return failure();
     }
@@ -206,7 +206,7 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
     for (const OptimizerState &kept : stateOf(settings, tensorType(parameter))) {
       names.push_back((name + kept.suffix).str());
       Value argument =
-          addArgument(train, kept.type, names.back(), "optimizer",
+          addArgument(train, kept.type, names.back(), ArgumentKind::Optimizer,
                       InitAttr::get(&getContext(), "constant", APFloat(kept.init), APFloat(0.0)),
                       parameter.getLoc());
       if (!argument)

@@ -31,7 +31,7 @@ struct Autodiff : impl::AutodiffPassBase<Autodiff> {
                                  << "\"; expected auto, output, mask or input";
       return signalPassFailure();
     }
-    auto train = findGraph(getOperation(), "train", "run stow-split-train-eval first");
+    auto train = requireGraph(getOperation(), Role::Train, "run stow-split-train-eval first");
     if (!train)
       return signalPassFailure();
     SmallVector<GraphResult> results = resultsOf(train);
@@ -50,7 +50,7 @@ struct Autodiff : impl::AutodiffPassBase<Autodiff> {
       return signalPassFailure();
     appendGradients(train, results, gradients);
     for (auto op : train.front().getOps<PositiveMaskOp>())
-      if (!op->hasAttr(kPhaseAttr))
+      if (phaseOf(op) == Phase::Forward)
         ++numMasks;
   }
 
@@ -58,13 +58,12 @@ struct Autodiff : impl::AutodiffPassBase<Autodiff> {
   LogicalResult findInputs(func::FuncOp train, SmallVectorImpl<BlockArgument> &inputs) {
     for (const std::string &name : inputGradients) {
       BlockArgument argument = findArgument(train, name);
-      StringRef kind = argument ? argumentAttr(train, argument.getArgNumber(), kKindAttr) : "";
-      if (kind != "input") {
+      if (!argument || kindOfArgument(train, argument.getArgNumber()) != ArgumentKind::Input) {
         InFlightDiagnostic error = train.emitError();
         error << "has no data input \"" << name << "\" whose gradient could be taken; there are ";
         SmallVector<StringRef> names;
         for (BlockArgument known : train.getArguments())
-          if (argumentAttr(train, known.getArgNumber(), kKindAttr) == "input")
+          if (kindOfArgument(train, known.getArgNumber()) == ArgumentKind::Input)
             names.push_back(argumentAttr(train, known.getArgNumber(), kNameAttr));
         llvm::interleaveComma(names, error, [&](StringRef known) { error << '"' << known << '"'; });
         return error;
@@ -114,7 +113,7 @@ struct Autodiff : impl::AutodiffPassBase<Autodiff> {
   void appendGradients(func::FuncOp train, SmallVector<GraphResult> &results,
                        GraphGradients &gradients) {
     for (BlockArgument argument : train.getArguments()) {
-      if (argumentAttr(train, argument.getArgNumber(), kKindAttr) != "parameter")
+      if (kindOfArgument(train, argument.getArgNumber()) != ArgumentKind::Parameter)
         continue;
       StringRef name = argumentAttr(train, argument.getArgNumber(), kNameAttr);
       if (Value gradient = gradients.of(argument))

@@ -14,7 +14,7 @@ bool isFloat(Value value) { return isa<FloatType>(getElementTypeOrSelf(value)); 
 class BackwardMarker : public OpBuilder::Listener {
 public:
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
-    op->setAttr(kPhaseAttr, StringAttr::get(op->getContext(), "backward"));
+    setPhase(op, Phase::Backward);
     inserted.push_back(op);
   }
   SmallVector<Operation *> inserted;
@@ -39,7 +39,8 @@ LogicalResult differentiate(Operation *op, OpBuilder &builder, GraphGradients &g
 
 GraphGradients::GraphGradients(func::FuncOp graph, ArrayRef<BlockArgument> inputs) {
   for (BlockArgument argument : graph.getArguments())
-    if (argumentAttr(graph, argument.getArgNumber(), kKindAttr) == "parameter" && isFloat(argument))
+    if (kindOfArgument(graph, argument.getArgNumber()) == ArgumentKind::Parameter &&
+        isFloat(argument))
       needed.insert(argument);
   needed.insert(inputs.begin(), inputs.end());
   for (Operation &op : graph.front())

@@ -26,10 +26,9 @@ ConcatOp concatOfChannels(Value x) {
 class PhaseMarker : public OpBuilder::Listener {
 public:
   void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
-    if (phase)
-      op->setAttr(kPhaseAttr, phase);
+    setPhase(op, phase);
   }
-  Attribute phase;
+  Phase phase = Phase::Forward;
 };
 
 class Expansion {
@@ -43,7 +42,7 @@ public:
         if (ConcatOp concat = concatOfChannels(norm.getX()))
           noteInputs(concat);
     for (Operation &op : llvm::make_early_inc_range(graph.front())) {
-      marker.phase = op.getAttr(kPhaseAttr);
+      marker.phase = phaseOf(&op);
       builder.setInsertionPoint(&op);
       if (auto norm = dyn_cast<BatchNormOp>(op); norm && target.decomposes(norm)) {
         replace(op, normalize(norm, norm.getMean(), norm.getVariance()));

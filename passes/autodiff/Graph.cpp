@@ -13,10 +13,11 @@ StringRef GraphResult::get(StringRef name) const {
   return attr ? attr.getValue() : StringRef();
 }
 
-func::FuncOp findGraph(ModuleOp module, StringRef name, StringRef nextStep) {
-  auto graph = module.lookupSymbol<func::FuncOp>(name);
+func::FuncOp requireGraph(ModuleOp module, Role role, StringRef nextStep) {
+  auto graph = findGraph(module, role);
   if (!graph || graph.isDeclaration()) {
-    module.emitError() << "expects a function @" << name << " with a body; " << nextStep;
+    module.emitError() << "expects a function of role " << stringifyRole(role) << " with a body; "
+                       << nextStep;
     return {};
   }
   return graph;
@@ -34,7 +35,7 @@ BlockArgument findArgument(func::FuncOp graph, StringRef name) {
   return {};
 }
 
-Value addArgument(func::FuncOp graph, Type type, StringRef name, StringRef kind, Attribute init,
+Value addArgument(func::FuncOp graph, Type type, StringRef name, ArgumentKind kind, Attribute init,
                   Location location) {
   if (findArgument(graph, name)) {
     graph.emitError() << "an argument of @" << graph.getSymName() << " is already called \"" << name
@@ -44,7 +45,7 @@ Value addArgument(func::FuncOp graph, Type type, StringRef name, StringRef kind,
   Builder builder(graph.getContext());
   SmallVector<NamedAttribute> attributes = {
       builder.getNamedAttr(kNameAttr, builder.getStringAttr(name)),
-      builder.getNamedAttr(kKindAttr, builder.getStringAttr(kind))};
+      builder.getNamedAttr(kKindAttr, ArgumentKindAttr::get(graph.getContext(), kind))};
   if (init)
     attributes.push_back(builder.getNamedAttr(kInitAttr, init));
   unsigned index = graph.getNumArguments();

@@ -1,9 +1,7 @@
 // Reading and changing the signature of a graph function: arguments and results with attributes.
 #pragma once
 
-#include "ir/Stow.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "ir/Graphs.h"
 
 namespace stow {
 
@@ -16,8 +14,9 @@ struct GraphResult {
   llvm::StringRef get(llvm::StringRef name) const;
 };
 
-/// The function `name`; without one, emits an error that ends with `nextStep` and returns null.
-mlir::func::FuncOp findGraph(mlir::ModuleOp module, llvm::StringRef name, llvm::StringRef nextStep);
+/// The function of role `role`; without one, emits an error that ends with `nextStep` and returns
+/// null.
+mlir::func::FuncOp requireGraph(mlir::ModuleOp module, Role role, llvm::StringRef nextStep);
 
 /// String attribute `name` of argument `index`, or "".
 llvm::StringRef argumentAttr(mlir::func::FuncOp graph, unsigned index, llvm::StringRef name);
@@ -28,7 +27,7 @@ mlir::BlockArgument findArgument(mlir::func::FuncOp graph, llvm::StringRef name)
 /// Appends an argument; null (with an error) when the graph has one of that name. `init` is its
 /// stow.init, or null.
 mlir::Value addArgument(mlir::func::FuncOp graph, mlir::Type type, llvm::StringRef name,
-                        llvm::StringRef kind, mlir::Attribute init, mlir::Location location);
+                        ArgumentKind kind, mlir::Attribute init, mlir::Location location);
 
 /// The results as the terminator returns them.
 llvm::SmallVector<GraphResult> resultsOf(mlir::func::FuncOp graph);

@@ -1,5 +1,6 @@
 #include "passes/autodiff/OptimizerUpdates.h"
 
+#include "ir/Graphs.h"
 #include "ir/gradients/Build.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -22,9 +23,7 @@ RankedTensorType flattened(RankedTensorType type, int64_t dim) {
 
 bool isFactored(RankedTensorType parameter) { return parameter.getRank() >= 2; }
 
-void markUpdate(Operation *op) {
-  op->setAttr(kPhaseAttr, StringAttr::get(op->getContext(), "update"));
-}
+void markUpdate(Operation *op) { setPhase(op, Phase::Update); }
 
 /// Adafactor's least root of a second moment: PyTorch's default is the type's epsilon.
 double leastRoot(const OptimizerSettings &optimizer, Type element) {

@@ -25,7 +25,7 @@ bool scalesOrNormalizes(Value value) {
 /// "norm" or "bias", or "" for a parameter of rank 2 or more. Asks @eval, where normalizations are
 /// still ops of their own.
 StringRef kindOfParameter(ModuleOp module, StringRef name) {
-  auto eval = module.lookupSymbol<func::FuncOp>("eval");
+  auto eval = findGraph(module, Role::Eval);
   BlockArgument argument = eval ? findArgument(eval, name) : BlockArgument();
   if (!argument || cast<RankedTensorType>(argument.getType()).getRank() > 1)
     return "";
@@ -99,7 +99,7 @@ SmallVector<std::string> describeGroups(ModuleOp module, ArrayRef<StringRef> nam
     int64_t elements = 0;
     SmallVector<StringRef> names;
   };
-  auto train = module.lookupSymbol<func::FuncOp>("train");
+  auto train = findGraph(module, Role::Train);
   llvm::MapVector<StringRef, Members> byPattern;
   for (auto [name, group] : llvm::zip_equal(names, groups)) {
     Members &members = byPattern[group.pattern];

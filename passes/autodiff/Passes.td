@@ -7,7 +7,7 @@ include "mlir/Pass/PassBase.td"
 def SplitTrainEvalPass : Pass<"stow-split-train-eval", "::mlir::ModuleOp"> {
   let summary = "Make a training and an evaluation graph of a model";
   let description = [{
-    What: replaces `@model` by its two clones `@train` and `@eval`. In `@train` every
+    What: replaces the model by two clones, `@train` and `@eval`, of these roles. In `@train` every
     `stow.batch_norm` becomes `stow.batch_norm_training`, its running statistics are updated by
     elementwise ops (momentum and unbiased variance as in PyTorch; with one element per channel the
     variance stays biased) and returned as results that carry `stow.state`; every `stow.dropout`
@@ -109,7 +109,7 @@ def AutodiffPass : Pass<"stow-autodiff", "::mlir::ModuleOp"> {
   let description = [{
     What: appends to `@train` the ops that compute the gradient of the loss with respect to every
     parameter, in reverse order of the forward, by each op's GradientOpInterface. New ops carry
-    `stow.phase = "backward"` and the location of the op they differentiate. Contributions to one
+    `stow.phase = #stow.phase<backward>` and the location of the op they differentiate. Contributions to one
     value are added as soon as the second one exists. Nothing is built that no parameter needs. A
     parameter that gets no gradient is reported by a warning and stays as it is: it is frozen. Float
     arguments of kind `input` that the option `input-gradients` names get a gradient, too.
@@ -130,7 +130,7 @@ def AutodiffPass : Pass<"stow-autodiff", "::mlir::ModuleOp"> {
     ```mlir
     %y = stow.mul %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     // gets, with %dy the gradient of %y,
-    %dw = stow.mul %dy, %x {stow.phase = "backward"}
+    %dw = stow.mul %dy, %x {stow.phase = #stow.phase<backward>}
         : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     ```
   }];
@@ -188,7 +188,7 @@ def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
   let summary = "Update every parameter as soon as its gradient exists";
   let description = [{
     What: replaces each gradient result of `@train` by an update op (`stow.sgd`, `stow.adam`, ...,
-    `stow.phase = "update"`) that stands right after both the gradient's definition and the last
+    `stow.phase = #stow.phase<update>`) that stands right after both the gradient's definition and the last
     reader of the parameter's old value, views included: the optimizer runs inside the backward.
     Adds the arguments it reads: `learning_rate` (scalar f32), `step` (scalar i64, counted from 1,
     where the optimizer reads it) and the state of each parameter, e.g. "<parameter>.momentum".
@@ -215,7 +215,7 @@ def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
     return %loss, %dw : tensor<f32>, tensor<4xf32>
     // becomes
     %w1 = stow.sgd %w, %dw, %learning_rate {momentum = 0.0 : f64, nesterov = false,
-        stow.phase = "update", weight_decay = 0.0 : f64}
+        stow.phase = #stow.phase<update>, weight_decay = 0.0 : f64}
         : (tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
     return %loss, %w1 : tensor<f32>, tensor<4xf32>
     ```

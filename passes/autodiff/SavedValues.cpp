@@ -5,6 +5,7 @@
 // differentiation.
 #include "passes/autodiff/SavedValues.h"
 
+#include "ir/Graphs.h"
 #include "passes/autodiff/Backward.h"
 
 using namespace mlir;
@@ -12,7 +13,7 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-bool isForward(Operation *op) { return !op->hasAttr(kPhaseAttr); }
+bool isForward(Operation *op) { return phaseOf(op) == Phase::Forward; }
 
 /// The values of the forward that stay until the backward whatever ops with a choice save.
 class KeptValues {

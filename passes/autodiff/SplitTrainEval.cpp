@@ -99,13 +99,13 @@ private:
   bool needSeed() {
     if (!seed)
       seed = addArgument(graph, RankedTensorType::get({}, IntegerType::get(graph.getContext(), 64)),
-                         "seed", "seed", {}, graph.getLoc());
+                         "seed", ArgumentKind::Seed, {}, graph.getLoc());
     return seed != nullptr;
   }
 
   LogicalResult checkStatistic(BatchNormOp op, Value statistic) {
     auto argument = dyn_cast<BlockArgument>(statistic);
-    if (argument && argumentAttr(graph, argument.getArgNumber(), kKindAttr) == "statistic")
+    if (argument && kindOfArgument(graph, argument.getArgNumber()) == ArgumentKind::Statistic)
       return success();
     return op.emitOpError() << "expects its running statistics to be arguments of kind "
                                "\"statistic\", so that training can update them; use "
@@ -170,20 +170,24 @@ struct SplitTrainEval : impl::SplitTrainEvalPassBase<SplitTrainEval> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto model = findGraph(module, "model", "import a model first");
+    auto model = requireGraph(module, Role::Model, "import a model first");
     if (!model)
       return signalPassFailure();
-    for (StringRef name : {"train", "eval"})
-      if (module.lookupSymbol(name)) {
-        module.emitError() << "has a @" << name << " already; expects a module of form \"model\"";
+    for (auto other : module.getOps<func::FuncOp>())
+      if (other != model) {
+        module.emitError() << "has a function @" << other.getSymName()
+                           << " beside the model; expects a module of form \"model\"";
         return signalPassFailure();
       }
-    func::FuncOp eval = model.clone(), train = model.clone();
-    train.setSymName("train");
-    eval.setSymName("eval");
     OpBuilder builder(model);
-    builder.insert(train);
-    builder.insert(eval);
+    auto makeGraph = [&](Role role) {
+      func::FuncOp graph = model.clone();
+      setRole(graph, role);
+      graph.setSymName(stringifyRole(role));
+      builder.insert(graph);
+      return graph;
+    };
+    func::FuncOp train = makeGraph(Role::Train), eval = makeGraph(Role::Eval);
     model.erase();
     module->removeAttr(kFormAttr);
     removeDropouts(eval);

@@ -11,7 +11,7 @@
 //           dw2 ---+-- s2   or     dw2 ---------+-- s2     two values alive, or all
 #include "passes/fuse/Passes.h"
 
-#include "ir/Stow.h"
+#include "ir/Graphs.h"
 #include "passes/memory/Liveness.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -52,8 +52,7 @@ MapOp toMap(OpBuilder &builder, ElementwiseOpInterface op) {
   builder.setInsertionPoint(op);
   auto map = MapOp::create(builder, op.getLoc(), op->getResultTypes(), inputs,
                            builder.getDenseI64ArrayAttr(updates));
-  if (Attribute phase = op->getAttr(kPhaseAttr))
-    map->setAttr(kPhaseAttr, phase);
+  copyPhase(op, map);
   Block &block = map.getBody().emplaceBlock();
   builder.setInsertionPointToStart(&block);
   SmallVector<Value> elements;
@@ -79,8 +78,7 @@ void foldReshape(OpBuilder &builder, ReshapeOp reshape) {
   builder.setInsertionPoint(reshape);
   auto folded = ConstantOp::create(builder, reshape.getLoc(),
                                    value.resizeSplat(cast<ShapedType>(reshape.getY().getType())));
-  if (Attribute phase = reshape->getAttr(kPhaseAttr))
-    folded->setAttr(kPhaseAttr, phase);
+  copyPhase(reshape, folded);
   reshape.replaceAllUsesWith(Value(folded));
   reshape.erase();
 }
@@ -90,18 +88,12 @@ void fill(OpBuilder &builder, ConstantOp constant) {
   builder.setInsertionPoint(constant);
   auto map = MapOp::create(builder, constant.getLoc(), TypeRange(constant.getType()), ValueRange(),
                            builder.getDenseI64ArrayAttr({}));
-  if (Attribute phase = constant->getAttr(kPhaseAttr))
-    map->setAttr(kPhaseAttr, phase);
+  copyPhase(constant, map);
   builder.setInsertionPointToStart(&map.getBody().emplaceBlock());
   Value element = scalarConstant(builder, constant.getLoc(), constant);
   YieldOp::create(builder, constant.getLoc(), ValueRange{element});
   constant.replaceAllUsesWith(map.getResult(0));
   constant.erase();
-}
-
-StringRef phaseOf(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return phase ? phase.getValue() : "forward";
 }
 
 /// True when nothing but elementwise ops, views and constants stands between the two: values that
@@ -133,8 +125,7 @@ MapOp merge(OpBuilder &builder, MapOp producer, MapOp consumer) {
   Location location = builder.getFusedLoc({consumer.getLoc(), producer.getLoc()});
   auto map = MapOp::create(builder, location, consumer.getResultTypes(), inputs,
                            builder.getDenseI64ArrayAttr(updates));
-  if (Attribute phase = consumer->getAttr(kPhaseAttr))
-    map->setAttr(kPhaseAttr, phase);
+  copyPhase(consumer, map);
   Block &block = map.getBody().emplaceBlock();
   for (Value input : inputs)
     block.addArgument(tensorType(input).getElementType(), location);
@@ -241,7 +232,7 @@ private:
   bool mayMerge(MapOp producer, MapOp consumer) const {
     if (producer.getNumResults() != 1 || !producer.getUpdates().empty())
       return false;
-    if (phaseOf(producer) != phaseOf(consumer) && phaseOf(consumer) != "update")
+    if (phaseOf(producer) != phaseOf(consumer) && phaseOf(consumer) != Phase::Update)
       return false;
     Value value = producer.getResult(0);
     if (!llvm::all_of(value.getUsers(), [&](Operation *user) { return user == consumer; }))

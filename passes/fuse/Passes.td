@@ -56,12 +56,12 @@ def RederiveSavedPass : Pass<"stow-rederive-saved", "::mlir::ModuleOp"> {
     ```mlir
     %s = stow.map %x : ... {sigmoid}
     %y = stow.map %x, %s : ... {x * s}
-    %dx = stow.map %dy, %x, %s {stow.phase = "backward"} : ...
+    %dx = stow.map %dy, %x, %s {stow.phase = #stow.phase<backward>} : ...
     // becomes, and the forward is one kernel
     %s = stow.map %x : ... {sigmoid}
     %y = stow.map %x, %s : ... {x * s}
-    %s2 = stow.map %x {stow.phase = "backward"} : ... {sigmoid}
-    %dx = stow.map %dy, %x, %s2 {stow.phase = "backward"} : ...
+    %s2 = stow.map %x {stow.phase = #stow.phase<backward>} : ... {sigmoid}
+    %dx = stow.map %dy, %x, %s2 {stow.phase = #stow.phase<backward>} : ...
     ```
   }];
   let dependentDialects = ["::stow::StowDialect"];

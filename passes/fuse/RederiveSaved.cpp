@@ -19,7 +19,7 @@
 // O(values) but for the maximum flow.
 #include "passes/fuse/Passes.h"
 
-#include "ir/Stow.h"
+#include "ir/Graphs.h"
 #include "passes/memory/Liveness.h"
 #include "passes/solvers/schedule/MaxFlow.h"
 
@@ -42,7 +42,7 @@ namespace {
 constexpr int64_t kMostWork = 64;
 constexpr int64_t kFunctionWork = 16;
 
-bool isForward(Operation *op) { return !op->hasAttr(kPhaseAttr); }
+bool isForward(Operation *op) { return phaseOf(op) == Phase::Forward; }
 
 ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
@@ -189,7 +189,7 @@ private:
   /// Bytes that saving the value takes beyond what is there anyway.
   int64_t costOf(Value value, const Node &node) const {
     auto argument = dyn_cast<BlockArgument>(value);
-    if (argument && isStateKind(kindOfArgument(graph, argument.getArgNumber())))
+    if (argument && isStateArgument(graph, argument.getArgNumber()))
       return 0;
     return node.readUntil >= node.mapsUntil ? 0 : storedBytesOf(value.getType());
   }
@@ -258,7 +258,7 @@ struct RederiveSavedPass : impl::RederiveSavedPassBase<RederiveSavedPass> {
 
   void runOnOperation() override {
     for (auto graph : getOperation().getOps<func::FuncOp>())
-      if (graph.getSymName() == "train")
+      if (roleOf(graph) == Role::Train)
         rederive(graph);
   }
 
@@ -296,7 +296,7 @@ private:
     OpBuilder builder(reader);
     Operation *clone = builder.clone(*value.getDefiningOp());
     clone->setOperands(inputs);
-    clone->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+    setPhase(clone, Phase::Backward);
     return clones[value] = clone->getResult(0);
   }
 };

@@ -6,6 +6,7 @@
 // same bytes are views. Convolution weights get a library layout that does not pad them
 // (Weights.h); a call that has fast code for padded weights only reads or writes a copy that lives
 // for that call. O(ops).
+#include "ir/Graphs.h"
 #include "passes/layout/Orders.h"
 #include "passes/layout/Passes.h"
 #include "passes/layout/Weights.h"
@@ -54,10 +55,7 @@ public:
 private:
   bool isState(Value value) {
     auto argument = dyn_cast<BlockArgument>(value);
-    if (!argument)
-      return false;
-    auto kind = graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kKindAttr);
-    return kind && (kind == "parameter" || kind == "statistic" || kind == "optimizer");
+    return argument && isStateArgument(graph, argument.getArgNumber());
   }
 
   StringRef nameOfArgument(BlockArgument argument) {
@@ -81,16 +79,15 @@ private:
 
   /// `value` in another layout, made before the builder's place: a view where the bytes are the
   /// same, else a reorder.
-  Value converted(Value value, RankedTensorType wanted, Operation *phaseOf) {
+  Value converted(Value value, RankedTensorType wanted, Operation *reader) {
     Operation *made;
     if (sameBytes(tensorType(value), wanted)) {
-      made = ReshapeOp::create(builder, phaseOf->getLoc(), wanted, value);
+      made = ReshapeOp::create(builder, reader->getLoc(), wanted, value);
     } else {
-      made = ReorderOp::create(builder, phaseOf->getLoc(), wanted, value);
+      made = ReorderOp::create(builder, reader->getLoc(), wanted, value);
       ++reorders;
     }
-    if (Attribute phase = phaseOf->getAttr(kPhaseAttr))
-      made->setAttr(kPhaseAttr, phase);
+    copyPhase(reader, made);
     return made->getResult(0);
   }
 

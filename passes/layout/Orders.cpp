@@ -1,5 +1,7 @@
 #include "passes/layout/Orders.h"
 
+#include "ir/Graphs.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -24,12 +26,10 @@ SmallVector<Value> imagesOf(Operation *op) {
   return {gradient.getX(), gradient.getDy()};
 }
 
-bool isStateArgument(Value value) {
+bool isStateValue(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   auto graph = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : nullptr;
-  auto kind =
-      graph ? graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kKindAttr) : StringAttr();
-  return kind && (kind == "parameter" || kind == "statistic" || kind == "optimizer");
+  return graph && isStateArgument(graph, argument.getArgNumber());
 }
 
 bool isUpdate(Operation *op) {
@@ -65,7 +65,7 @@ SmallVector<Value> Orders::groupedValues(Operation *op) {
 Orders::Orders(func::FuncOp graph, const Target &target) {
   Block &block = graph.getBody().front();
   auto create = [&](Value value) {
-    if (isStateArgument(value))
+    if (isStateValue(value))
       return;
     groupOf[value] = groups.size();
     parents.push_back(groups.size());

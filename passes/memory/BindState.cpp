@@ -44,7 +44,7 @@ bool updateInPlace(MapOp map, unsigned result, BlockArgument argument) {
 Value copyOver(OpBuilder &builder, Location location, Value value, BlockArgument argument) {
   auto map = MapOp::create(builder, location, TypeRange(argument.getType()),
                            ValueRange{value, argument}, builder.getDenseI64ArrayAttr({0, 1}));
-  map->setAttr(kPhaseAttr, builder.getStringAttr("update"));
+  setPhase(map, Phase::Update);
   Block &block = map.getBody().emplaceBlock();
   for (Value input : map.getInputs())
     block.addArgument(cast<RankedTensorType>(input.getType()).getElementType(), location);

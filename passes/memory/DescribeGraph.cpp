@@ -2,6 +2,7 @@
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
+#include "passes/memory/PlanWords.h"
 #include "passes/memory/Runs.h"
 
 #include <algorithm>
@@ -25,14 +26,10 @@ std::string nameOfOp(Operation *op) {
   return source.empty() ? opNameOf(op) : opNameOf(op) + " of " + source;
 }
 
-/// "forward", "backward" or "update".
-std::string phaseOf(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return phase ? phase.str() : "forward";
-}
-
 /// True for ops of the forward pass, when they run again too.
-bool isForward(Operation *op) { return phaseOf(op) == "forward" || op->hasAttr(kRecomputeAttr); }
+bool isForward(Operation *op) {
+  return phaseOf(op) == Phase::Forward || op->hasAttr(kRecomputeAttr);
+}
 
 /// "3 values", "1 value".
 std::string countOf(size_t number, const char *what) {
@@ -49,7 +46,7 @@ public:
   }
 
   GraphPlan describe() {
-    plan.name = graph.getSymName().str();
+    plan.role = graphRoleOf(graph);
     plan.stepCount = liveness.commandCount();
     plan.lowerBoundBytes = bytesAttr(graph, kLowerBoundAttr);
     for (const Storage &storage : liveness.storages())
@@ -79,7 +76,7 @@ private:
     }
     auto result = cast<OpResult>(value);
     Operation *op = result.getOwner();
-    bool isNode = !op->hasAttr(kPhaseAttr) && op->getNumResults() == 1;
+    bool isNode = phaseOf(op) == Phase::Forward && op->getNumResults() == 1;
     std::string source = sourceNameOf(op->getLoc());
     std::string name = isNode && !source.empty() ? source : nameOfOp(op);
     if (op->getNumResults() > 1)
@@ -97,11 +94,8 @@ private:
   BufferKind kindOf(const Storage &storage) {
     Value first = storage.values.front();
     if (auto argument = dyn_cast<BlockArgument>(first)) {
-      StringRef kind = kindOfArgument(graph, argument.getArgNumber());
-      return kind == "parameter"   ? BufferKind::Parameter
-             : kind == "statistic" ? BufferKind::Statistic
-             : kind == "optimizer" ? BufferKind::Optimizer
-                                   : BufferKind::Input;
+      auto kind = kindOfArgument(graph, argument.getArgNumber());
+      return kind ? bufferKindOf(*kind) : BufferKind::Input;
     }
     if (isReturned(storage))
       return BufferKind::Output;
@@ -201,7 +195,7 @@ private:
   bool isReadBackward(const Storage &storage) const {
     return llvm::any_of(storage.values, [&](Value value) {
       return llvm::any_of(value.getUsers(), [&](Operation *user) {
-        return phaseOf(user) != "forward" && liveness.commandOf(user);
+        return phaseOf(user) != Phase::Forward && liveness.commandOf(user);
       });
     });
   }
@@ -245,7 +239,7 @@ private:
     step.op = opNameOf(op);
     step.source = sourcePlaceOf(op->getLoc());
     step.module = modulePathOf(op->getLoc());
-    step.phase = phaseOf(op);
+    step.phase = stepPhaseOf(phaseOf(op));
     step.seconds = secondsOf(op);
     for (Value value : op->getOperands())
       if (!value.getDefiningOp<ConstantOp>())

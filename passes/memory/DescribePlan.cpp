@@ -1,5 +1,6 @@
 #include "passes/memory/DescribePlan.h"
 
+#include "ir/Graphs.h"
 #include "passes/memory/Passes.h"
 
 #include <absl/strings/str_format.h>
@@ -34,7 +35,7 @@ static Bytes bytesOutsideArena(ModuleOp module) {
   Bytes initialValues = 0, calls = 0;
   module.walk([&](Operation *op) { calls += op->hasAttr(kLibraryCallAttr); });
   for (auto graph : module.getOps<func::FuncOp>())
-    if (graph.getSymName() == "train")
+    if (roleOf(graph) == Role::Train)
       for (BlockArgument argument : graph.getArguments())
         if (isa_and_nonnull<ElementsAttr>(graph.getArgAttr(argument.getArgNumber(), kInitAttr)))
           initialValues += storedBytesOf(argument.getType());

@@ -56,15 +56,6 @@ llvm::DenseMap<Value, Bytes> arenaOffsets(func::FuncOp graph) {
   return offsets;
 }
 
-StringRef kindOfArgument(func::FuncOp graph, unsigned argument) {
-  auto kind = graph.getArgAttrOfType<StringAttr>(argument, kKindAttr);
-  return kind ? kind.getValue() : StringRef();
-}
-
-bool isStateKind(StringRef kind) {
-  return kind == "parameter" || kind == "statistic" || kind == "optimizer";
-}
-
 Bytes logicalBytesOf(const Storage &storage) {
   Bytes logical = storage.size;
   for (Value value : storage.values)
@@ -79,7 +70,7 @@ Liveness::Liveness(func::FuncOp graph) {
   numberCommands(block);
   for (BlockArgument argument : block.getArguments()) {
     create(argument, 0, std::min<int64_t>(1, commands));
-    all.back().isState = isStateKind(kindOfArgument(graph, argument.getArgNumber()));
+    all.back().isState = isStateArgument(graph, argument.getArgNumber());
     if (all.back().isState)
       all.back().end = commands;
   }

@@ -14,7 +14,7 @@
 //             [          %1 ------------------------------------------------> ]   bytes [64, 96)
 #pragma once
 
-#include "ir/Stow.h"
+#include "ir/Graphs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -91,12 +91,6 @@ mlir::Value viewedValue(mlir::Value value);
 
 /// Arena offset of every value of a placed graph, views included.
 llvm::DenseMap<mlir::Value, Bytes> arenaOffsets(mlir::func::FuncOp graph);
-
-/// Kind attribute of an argument, e.g. "parameter".
-llvm::StringRef kindOfArgument(mlir::func::FuncOp graph, unsigned argument);
-
-/// True for the kinds that persist between steps: parameter, statistic, optimizer.
-bool isStateKind(llvm::StringRef kind);
 
 /// Places parts inside their wholes (stow.inside): operands of concats are produced in the result,
 /// slices are read where they lie, each where the sum of live bytes does not rise above its peak

@@ -94,7 +94,7 @@ private:
     Bytes persistent = 0, logicalState = 0;
     for (auto graph : module.getOps<func::FuncOp>())
       for (BlockArgument argument : graph.getArguments())
-        if (isStateKind(kindOfArgument(graph, argument.getArgNumber()))) {
+        if (isStateArgument(graph, argument.getArgNumber())) {
           StringRef name = nameOf(graph, argument);
           auto type = cast<RankedTensorType>(argument.getType());
           if (stateOffsets.try_emplace(name, persistent).second) {

@@ -25,7 +25,7 @@ namespace stow {
 
 namespace {
 
-bool isForward(Operation *op) { return !op->hasAttr(kPhaseAttr); }
+bool isForward(Operation *op) { return phaseOf(op) == Phase::Forward; }
 
 /// Ops of the forward in order, without the terminator.
 SmallVector<Operation *> forwardOps(func::FuncOp graph) {
@@ -61,7 +61,7 @@ SmallVector<Cut> findCuts(func::FuncOp graph) {
       for (Operation *user : result.getUsers()) {
         if (auto found = position.find(user); found != position.end())
           last = std::max(last, found->second);
-        else if (user->hasAttr(kPhaseAttr))
+        else if (!isForward(user))
           saved.insert(root);
       }
     }
@@ -103,9 +103,7 @@ bool isSmall(OpResult result) {
 
 /// True for the readers of a segment that get the values computed again: the backward and the
 /// updates fused with it.
-bool readsAgain(Operation *user) {
-  return user->hasAttr(kPhaseAttr) && !user->hasAttr(kRecomputeAttr);
-}
+bool readsAgain(Operation *user) { return !isForward(user) && !user->hasAttr(kRecomputeAttr); }
 
 /// True when `op` reads state that is overwritten before `place`: there it would give other bits.
 bool readsOverwrittenState(Operation *op, Operation *place) {
@@ -147,7 +145,7 @@ public:
       if (!needed.contains(op))
         continue;
       Operation *clone = builder.clone(*op, mapping);
-      clone->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+      setPhase(clone, Phase::Backward);
       clone->setAttr(kRecomputeAttr, builder.getUnitAttr());
       ++clones;
       for (auto [result, again] : llvm::zip(op->getResults(), clone->getResults())) {
@@ -306,7 +304,7 @@ struct CheckpointPass : impl::CheckpointPassBase<CheckpointPass> {
       return signalPassFailure();
     }
     for (auto graph : getOperation().getOps<func::FuncOp>())
-      if (mode == "sqrt" && graph.getSymName() == "train")
+      if (mode == "sqrt" && roleOf(graph) == Role::Train)
         recomputed += applyPlan(graph, searchPlan(graph));
     getOperation()->setAttr(kFormAttr, StringAttr::get(&getContext(), "ordered"));
   }

@@ -176,7 +176,7 @@ Contents::Contents(func::FuncOp graph, const CostModel &costs) : graph(graph), c
   findRows();
   for (BlockArgument argument : graph.getArguments()) {
     RootId id = addRoot(argument);
-    roots[id].isPinned = isStateKind(kindOfArgument(graph, argument.getArgNumber()));
+    roots[id].isPinned = isStateArgument(graph, argument.getArgNumber());
     contents[argument] = {{id, 0, roots[id].size}};
   }
   for (Operation &op : graph.getBody().front())

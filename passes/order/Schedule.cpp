@@ -2,7 +2,7 @@
 #include "passes/order/Passes.h"
 #include "passes/order/ScheduleProblem.h"
 
-#include "ir/Stow.h"
+#include "ir/Graphs.h"
 #include "passes/solvers/schedule/PlanSchedule.h"
 #include "runtime/base/Error.h"
 
@@ -31,7 +31,7 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
       return signalPassFailure();
     }
     for (auto graph : getOperation().getOps<func::FuncOp>())
-      if (graph.getSymName() == "train" && failed(schedule(graph)))
+      if (roleOf(graph) == Role::Train && failed(schedule(graph)))
         return signalPassFailure();
   }
 

@@ -1,6 +1,6 @@
 #include "passes/order/ScheduleProblem.h"
 
-#include "ir/Stow.h"
+#include "ir/Graphs.h"
 #include "passes/memory/Liveness.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ public:
     step.problem.costUnit = "s";
     step.problem.costDenominator = 1'000'000'000;
     for (BlockArgument argument : block.getArguments())
-      addValue(argument, isStateKind(kindOfArgument(graph, argument.getArgNumber())));
+      addValue(argument, isStateArgument(graph, argument.getArgNumber()));
     for (Operation &op : block)
       if (!launchesNothing(&op))
         addOp(op);
@@ -216,7 +216,7 @@ private:
     if (instance != op) {
       ++clones;
       OpBuilder builder(instance);
-      instance->setAttr(kPhaseAttr, builder.getStringAttr("backward"));
+      setPhase(instance, Phase::Backward);
       instance->setAttr(kRecomputeAttr, builder.getUnitAttr());
     }
     for (auto [result, now] : llvm::zip(op->getResults(), instance->getResults()))

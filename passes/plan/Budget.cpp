@@ -35,7 +35,7 @@ constexpr int64_t kPackingWork = 500'000'000;
 const int64_t kThoroughPackingWork = PackBuffersPassOptions().work;
 
 func::FuncOp trainGraph(ModuleOp module) {
-  auto graph = module.lookupSymbol<func::FuncOp>("train");
+  auto graph = findGraph(module, Role::Train);
   if (!graph)
     throw Error::internal("a module without a training graph has no budget");
   return graph;
@@ -88,7 +88,7 @@ public:
                             describe(candidates.refusals().front()));
     stateOutside = bytesAttr(*keepAll.placed, kPersistentBytesAttr) - problem.pinnedBytes();
     for (auto graph : keepAll.placed->getOps<func::FuncOp>())
-      if (graph.getSymName() != "train")
+      if (roleOf(graph) != Role::Train)
         otherGraphs = std::max(otherGraphs, bytesAttr(graph, kLowerBoundAttr));
   }
 

@@ -63,7 +63,7 @@ StepChoice CandidateMaker::make(const std::string &method, OwningOpRef<ModuleOp>
   choice.method = method;
   if (auto finding = failureOf(module, addSharePasses))
     return refuse(std::move(choice), module, *finding);
-  auto graph = module.lookupSymbol<func::FuncOp>("train");
+  auto graph = findGraph(module, Role::Train);
   choice.time = costs.timeOf(graph).total();
   Liveness liveness(graph);
   choice.livePeakBytes = liveness.transientPeak() + liveness.stateBytes();

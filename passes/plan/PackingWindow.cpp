@@ -16,7 +16,7 @@ FirstRuns firstRuns(mlir::ModuleOp placed, const StepProblem &step) {
   for (size_t i = 0; i < step.ops.size(); ++i)
     idOf[step.ops[i]] = static_cast<schedule::OpId>(i);
   FirstRuns found;
-  auto graph = placed.lookupSymbol<mlir::func::FuncOp>("train");
+  auto graph = findGraph(placed, Role::Train);
   for (mlir::Operation &op : graph.getBody().front()) {
     if (launchesNothing(&op))
       continue;
@@ -30,7 +30,7 @@ std::vector<schedule::Window> windowsAbove(mlir::ModuleOp placed, const FirstRun
                                            Bytes target, Bytes withheldBytes) {
   std::vector<char> above(firstRuns.size(), 0);
   for (const GraphPlan &graph : describePlan(placed).graphs)
-    if (graph.name == "train" && graph.stepCount == static_cast<int64_t>(above.size()))
+    if (graph.role == GraphRole::Train && graph.stepCount == static_cast<int64_t>(above.size()))
       for (const PlannedBuffer &buffer : graph.buffers)
         if (buffer.offset + buffer.size > target)
           std::fill(above.begin() + buffer.begin, above.begin() + buffer.end, 1);

@@ -1,5 +1,6 @@
 #include "passes/plan/TimedPlan.h"
 
+#include "ir/Graphs.h"
 #include "passes/memory/DescribePlan.h"
 
 using namespace mlir;
@@ -10,11 +11,11 @@ Plan planOf(ModuleOp placed, const CostModel &costs) {
   // Measured times are those of the training step alone.
   Plan plan = describePlan(placed, [&](Operation *op) {
     const bool isKnown =
-        !costs.measured || op->getParentOfType<func::FuncOp>().getSymName() == "train";
+        !costs.measured || roleOf(op->getParentOfType<func::FuncOp>()) == Role::Train;
     return isKnown ? static_cast<double>(costs.costOf(op)) / 1e9 : 0;
   });
   CostModel::GraphTime time;
-  if (auto graph = placed.lookupSymbol<func::FuncOp>("train"))
+  if (auto graph = findGraph(placed, Role::Train))
     time = costs.timeOf(graph);
   plan.extraTimeFraction =
       time.once > 0 ? static_cast<double>(time.again) / static_cast<double>(time.once) : 0;

@@ -1,7 +1,7 @@
 // Gives every constant that needs memory a place among the state: O(ops).
 #include "passes/rewrite/Passes.h"
 
-#include "ir/Stow.h"
+#include "ir/Graphs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -33,7 +33,7 @@ struct HoistConstantsPass : impl::HoistConstantsPassBase<HoistConstantsPass> {
         Builder builder(&getContext());
         NamedAttrList attributes;
         attributes.set(kNameAttr, builder.getStringAttr("constant_" + Twine(number++)));
-        attributes.set(kKindAttr, builder.getStringAttr("statistic"));
+        attributes.set(kKindAttr, ArgumentKindAttr::get(&getContext(), ArgumentKind::Statistic));
         attributes.set(kInitAttr, constant.getValue());
         attributes.set(kUnsavedAttr, builder.getUnitAttr());
         unsigned index = graph.getNumArguments();

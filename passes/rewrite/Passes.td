@@ -30,7 +30,7 @@ def HoistConstantsPass : Pass<"stow-hoist-constants", "::mlir::ModuleOp"> {
   let summary = "Turn constants that need memory into state";
   let description = [{
     A constant folds into the kernels that read it when it is a splat and only elementwise ops read
-    it. Every other constant becomes an argument of kind "statistic" that carries its value as
+    it. Every other constant becomes an argument of kind `statistic` that carries its value as
     `stow.init`, so that it has a planned place like all other memory.
 
     Requires: the model form.
@@ -39,7 +39,7 @@ def HoistConstantsPass : Pass<"stow-hoist-constants", "::mlir::ModuleOp"> {
     ```mlir
     %c = stow.constant dense<[1.0, 2.0]> : tensor<2xf32>
     // becomes
-    func.func @model(..., %c: tensor<2xf32> {stow.name = "constant_0", stow.kind = "statistic",
+    func.func @model(..., %c: tensor<2xf32> {stow.name = "constant_0", stow.kind = #stow.kind<statistic>,
                                              stow.init = dense<[1.0, 2.0]> : tensor<2xf32>})
     ```
   }];

@@ -11,38 +11,54 @@ namespace {
 
 /// The type that an argument of this kind has, in words, when `type` is not it. Constants among the
 /// state may be masks and indices too.
-std::optional<StringRef> kindMismatch(StringRef kind, bool isConstant, Type type) {
+std::optional<StringRef> kindMismatch(ArgumentKind kind, bool isConstant, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())
     return "a tensor of static shape";
   Type element = tensor.getElementType();
-  if (kind == "learning_rate" && (tensor.getRank() != 0 || !element.isF32()))
-    return "tensor<f32>";
-  if ((kind == "step" || kind == "seed") && (tensor.getRank() != 0 || !element.isInteger(64)))
-    return "tensor<i64>";
-  if ((kind == "parameter" || kind == "statistic" || kind == "optimizer") && !isConstant &&
-      !isa<FloatType>(element))
-    return "a float tensor";
+  switch (kind) {
+  case ArgumentKind::LearningRate:
+    if (tensor.getRank() != 0 || !element.isF32())
+      return "tensor<f32>";
+    break;
+  case ArgumentKind::Step:
+  case ArgumentKind::Seed:
+    if (tensor.getRank() != 0 || !element.isInteger(64))
+      return "tensor<i64>";
+    break;
+  case ArgumentKind::Parameter:
+  case ArgumentKind::Statistic:
+  case ArgumentKind::Optimizer:
+    if (!isConstant && !isa<FloatType>(element))
+      return "a float tensor";
+    break;
+  case ArgumentKind::Input:
+  case ArgumentKind::Target:
+    break;
+  }
   return std::nullopt;
 }
 
-LogicalResult checkArgument(func::FuncOp graph, unsigned index, ArrayRef<StringRef> kinds) {
+LogicalResult checkArgument(func::FuncOp graph, unsigned index, ArrayRef<ArgumentKind> kinds) {
   Type type = graph.getArgument(index).getType();
   StringRef name = argumentString(graph, index, kNameAttr);
-  StringRef kind = argumentString(graph, index, kKindAttr);
+  auto kind = kindOfArgument(graph, index);
   auto error = [&]() {
     return graph.emitError() << "@" << graph.getSymName() << ": argument " << index << " (\""
                              << name << "\") ";
   };
-  if (!llvm::is_contained(kinds, kind)) {
+  if (!kind || !llvm::is_contained(kinds, *kind)) {
     InFlightDiagnostic diagnostic = error();
-    diagnostic << "has kind \"" << kind << "\"; expected one of ";
-    llvm::interleaveComma(kinds, diagnostic);
+    diagnostic << "has " << (kind ? "kind " + stringifyArgumentKind(*kind).str() : "no stow.kind")
+               << "; expected one of ";
+    llvm::interleaveComma(kinds, diagnostic,
+                          [&](ArgumentKind known) { diagnostic << stringifyArgumentKind(known); });
     return diagnostic;
   }
   bool isConstant = graph.getArgAttr(index, kUnsavedAttr) != nullptr;
-  if (auto expected = kindMismatch(kind, isConstant, type))
-    return error() << "of kind \"" << kind << "\" expects " << *expected << ", found " << type;
+  if (auto expected = kindMismatch(*kind, isConstant, type))
+    return error() << "of kind " << stringifyArgumentKind(*kind) << " expects " << *expected
+                   << ", found " << type;
   Attribute init = graph.getArgAttr(index, kInitAttr);
   if (auto elements = dyn_cast_or_null<ElementsAttr>(init)) {
     if (!sameLogicalTypes(TypeRange(ArrayRef<Type>(elements.getShapedType())), TypeRange(type)))
@@ -50,8 +66,8 @@ LogicalResult checkArgument(func::FuncOp graph, unsigned index, ArrayRef<StringR
                      << ", expected " << type;
   } else if (init && !isa<InitAttr>(init)) {
     return error() << "expects a distribution or elements as stow.init, found " << init;
-  } else if (!init && kind == "optimizer") {
-    return error() << "of kind \"optimizer\" has no stow.init";
+  } else if (!init && kind == ArgumentKind::Optimizer) {
+    return error() << "of kind optimizer has no stow.init";
   }
   return success();
 }
@@ -68,7 +84,40 @@ StringRef resultString(func::FuncOp graph, unsigned index, StringRef name) {
   return attr ? attr.getValue() : StringRef();
 }
 
-LogicalResult checkModule(ModuleOp module, StringRef form, ArrayRef<StringRef> graphs) {
+LogicalResult checkRoles(ModuleOp module, StringRef form, ArrayRef<Role> required,
+                         ArrayRef<Role> optional) {
+  bool ok = true;
+  llvm::DenseMap<unsigned, func::FuncOp> byRole;
+  for (auto graph : module.getOps<func::FuncOp>()) {
+    auto error = [&]() {
+      ok = false;
+      return graph.emitError() << "@" << graph.getSymName() << " ";
+    };
+    auto role = roleOf(graph);
+    if (!role || (!llvm::is_contained(required, *role) && !llvm::is_contained(optional, *role))) {
+      InFlightDiagnostic diagnostic = error();
+      diagnostic << "has " << (role ? "the role " + stringifyRole(*role).str() : "no stow.role")
+                 << "; form \"" << form << "\" expects one of ";
+      llvm::interleaveComma(llvm::concat<const Role>(required, optional), diagnostic,
+                            [&](Role known) { diagnostic << stringifyRole(known); });
+      continue;
+    }
+    auto [first, isNew] = byRole.try_emplace(static_cast<unsigned>(*role), graph);
+    if (!isNew && *role != Role::Measure)
+      error() << "has the role " << stringifyRole(*role) << ", as @" << first->second.getSymName()
+              << " has; each role has one function";
+  }
+  for (Role role : required)
+    if (!byRole.contains(static_cast<unsigned>(role))) {
+      module.emitError() << "form \"" << form << "\" expects a function of role "
+                         << stringifyRole(role);
+      ok = false;
+    }
+  return success(ok);
+}
+
+LogicalResult checkModule(ModuleOp module, StringRef form, ArrayRef<Role> required,
+                          ArrayRef<Role> optional) {
   bool ok = true;
   auto claimed = module->getAttrOfType<StringAttr>(kFormAttr);
   if (!claimed || claimed.getValue() != form) {
@@ -76,16 +125,11 @@ LogicalResult checkModule(ModuleOp module, StringRef form, ArrayRef<StringRef> g
                        << (claimed ? "\"" + claimed.getValue().str() + "\"" : "none");
     ok = false;
   }
-  for (StringRef name : graphs)
-    if (!module.lookupSymbol<func::FuncOp>(name)) {
-      module.emitError() << "form \"" << form << "\" expects a function @" << name;
-      ok = false;
-    }
+  ok &= succeeded(checkRoles(module, form, required, optional));
   for (Operation &op : module.getBody()->getOperations()) {
     auto graph = dyn_cast<func::FuncOp>(op);
-    if (!graph || !llvm::is_contained(graphs, graph.getSymName())) {
-      op.emitError() << "form \"" << form << "\" has no place for this "
-                     << (graph ? "function" : "op");
+    if (!graph) {
+      op.emitError() << "form \"" << form << "\" has no place for this op";
       ok = false;
       continue;
     }
@@ -103,23 +147,27 @@ LogicalResult checkModule(ModuleOp module, StringRef form, ArrayRef<StringRef> g
   return success(ok);
 }
 
-LogicalResult checkArguments(func::FuncOp graph, ArrayRef<StringRef> kinds) {
+LogicalResult checkArguments(func::FuncOp graph, ArrayRef<ArgumentKind> kinds) {
   bool ok = true;
-  llvm::StringSet<> names, singles;
+  llvm::StringSet<> names;
+  llvm::SmallVector<ArgumentKind> singles;
   for (unsigned index = 0; index < graph.getNumArguments(); ++index) {
     StringRef name = argumentString(graph, index, kNameAttr);
-    StringRef kind = argumentString(graph, index, kKindAttr);
+    auto kind = kindOfArgument(graph, index);
     if (name.empty() || !names.insert(name).second) {
       graph.emitError() << "@" << graph.getSymName() << ": argument " << index
                         << (name.empty() ? " has no stow.name"
                                          : " repeats the name \"" + name.str() + "\"");
       ok = false;
     }
-    if ((kind == "learning_rate" || kind == "step" || kind == "seed") &&
-        !singles.insert(kind).second) {
-      graph.emitError() << "@" << graph.getSymName() << ": more than one argument of kind \""
-                        << kind << "\"";
-      ok = false;
+    if (kind == ArgumentKind::LearningRate || kind == ArgumentKind::Step ||
+        kind == ArgumentKind::Seed) {
+      if (llvm::is_contained(singles, *kind)) {
+        graph.emitError() << "@" << graph.getSymName() << ": more than one argument of kind "
+                          << stringifyArgumentKind(*kind);
+        ok = false;
+      }
+      singles.push_back(*kind);
     }
     ok &= succeeded(checkArgument(graph, index, kinds));
   }

@@ -2,21 +2,25 @@
 // emitted any, so that one run reports everything.
 #pragma once
 
-#include "ir/Stow.h"
+#include "ir/Graphs.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace stow {
 
-/// The module claims form `form` and holds exactly the functions `graphs`, each with one block of
-/// stow ops.
+/// The module claims form `form` and holds functions alone, whose roles suit the form (checkRoles),
+/// each with one block of stow ops.
 llvm::LogicalResult checkModule(mlir::ModuleOp module, llvm::StringRef form,
-                                llvm::ArrayRef<llvm::StringRef> graphs);
+                                llvm::ArrayRef<Role> required, llvm::ArrayRef<Role> optional = {});
+
+/// Every function has one of the roles of its form, none has the role of another, and no role of
+/// `required` is missing. Only Measure may be there several times.
+llvm::LogicalResult checkRoles(mlir::ModuleOp module, llvm::StringRef form,
+                               llvm::ArrayRef<Role> required, llvm::ArrayRef<Role> optional);
 
 /// Arguments have distinct names and one of `kinds`; their types suit the kind; stow.init suits the
 /// type.
-llvm::LogicalResult checkArguments(mlir::func::FuncOp graph, llvm::ArrayRef<llvm::StringRef> kinds);
+llvm::LogicalResult checkArguments(mlir::func::FuncOp graph, llvm::ArrayRef<ArgumentKind> kinds);
 
 /// Results have distinct names and no state.
 llvm::LogicalResult checkOutputs(mlir::func::FuncOp graph);

@@ -10,7 +10,7 @@ def VerifyModelPass : Pass<"stow-verify-model", "::mlir::ModuleOp"> {
     What: emits an error for every violation of the form "model":
 
     M1: the module's `stow.form` is "model".
-    M2: its only function is `@model`, with one block of stow ops.
+    M2: its only function has the role model and one block of stow ops.
     M3: every argument has a `stow.name` of its own and a `stow.kind`: input, parameter or
     statistic; parameters and statistics are float tensors.
     M4: a `stow.init` is a distribution or elements of the argument's type.
@@ -26,9 +26,9 @@ def VerifyModelPass : Pass<"stow-verify-model", "::mlir::ModuleOp"> {
     Example:
     ```mlir
     module attributes {stow.form = "model"} {
-      func.func @model(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"},
-                       %w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"})
-          -> (tensor<4xf32> {stow.name = "y"}) {
+      func.func @model(%x: tensor<4xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+                       %w: tensor<4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>})
+          -> (tensor<4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<model>} {
         %y = stow.mul %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
         return %y : tensor<4xf32>
       }
@@ -43,22 +43,25 @@ def VerifyStepPass : Pass<"stow-verify-step", "::mlir::ModuleOp"> {
     What: emits an error for every violation of the form "step":
 
     S1: the module's `stow.form` is "step".
-    S2: its only functions are `@train` and `@eval`, each with one block of stow ops.
-    S3: every argument has a `stow.name` of its own and a `stow.kind`: input, parameter or statistic
-    in both, target, optimizer, learning_rate, step or seed in `@train` only; parameters, statistics
-    and optimizer state are float tensors, learning_rate is tensor<f32>, step and seed are
-    tensor<i64>, and there is at most one of each of those three.
-    S4: an argument of `@eval` has the type and kind that `@train`'s argument of that name has.
+    S2: it has one function of role train and one of role eval, and may have one of role accumulate
+    and one of role commit, but not one of these two alone; each has one block of stow ops. The
+    graphs that train are all but eval.
+    S3: every argument has a `stow.name` of its own and a `stow.kind`: parameter or statistic; in
+    graphs that train also optimizer, learning_rate, step or seed; in all but commit input; in train
+    and accumulate target. Parameters, statistics and optimizer state are float tensors, learning_rate
+    is tensor<f32>, step and seed are tensor<i64>, and there is at most one of each of those three.
+    S4: arguments of one name have the same type and kind in all graphs.
     S5: a `stow.init` is a distribution or elements of the argument's type; optimizer state has one.
-    S6: `@train`'s first result is a scalar float named "loss"; every other one has a `stow.name` (the
+    S6: the first result of train and of accumulate is a scalar float named "loss"; every other one of
+    a graph that trains has a `stow.name` (the
     gradient of an input), or carries `stow.state` and has the type of the state argument it names; no
     state is returned twice, optimizer state is
     always returned, and no gradient is left (`stow.gradient_of`).
-    S7: `@eval`'s results have names of their own and no `stow.state`.
-    S8: `@train` holds no op of the model form (stow.dropout, stow.max_pool); `@eval` holds none of
+    S7: the results of eval have names of their own and no `stow.state`.
+    S8: graphs that train hold no op of the model form (stow.dropout, stow.max_pool); eval holds none of
     training (variants, gradients, updates).
-    S9: `stow.phase` is forward, backward or update, updates and only they have "update", and an op
-    of the forward reads no value of the backward; `@eval` has none of backward and update.
+    S9: updates, and only they, are of phase update, and an op of the forward reads no value of the
+    backward; eval has none of backward and update.
     S10: an update overwrites arguments, its results are returned under their names, and nothing
     reads such an argument after its update.
 
@@ -79,7 +82,8 @@ def VerifyOrderedPass : Pass<"stow-verify-ordered", "::mlir::ModuleOp"> {
   let description = [{
     What: emits an error for every violation of the form "ordered":
 
-    O1: the module's `stow.form` is "ordered"; no elementwise op and no stow.constant remain.
+    O1: the module's `stow.form` is "ordered"; every function has a role of its own, none that of the
+    model; no elementwise op and no stow.constant remain.
     O2: no op reads a value, or a view of it, whose storage an earlier op has overwritten.
     O3: `stow.in_place` pairs name operands that the op may overwrite, of equal stored size, each
     storage once, no state, and none that the op reads through another operand as well.
@@ -106,7 +110,7 @@ def VerifyPlacedPass : Pass<"stow-verify-placed", "::mlir::ModuleOp"> {
   let description = [{
     What: follows what every byte of the arena holds, command by command, and emits an error when
 
-    P1: an offset is missing, outside the arena, or not aligned;
+    P1: a function has no role or that of another, or an offset is missing, outside the arena, or not aligned;
     P2: an op reads an operand that is no longer whole;
     P3: a result overlaps an operand it may not overwrite, another result, or the op's workspace;
     P4: state lies at different offsets in two graphs, or is not whole, as its old or its new value,

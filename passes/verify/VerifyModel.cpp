@@ -36,14 +36,15 @@ struct VerifyModel : impl::VerifyModelPassBase<VerifyModel> {
   using Base::Base;
 
   void runOnOperation() override {
-    if (failed(checkModule(getOperation(), "model", {"model"}))) // M1, M2
+    if (failed(checkModule(getOperation(), "model", {Role::Model}))) // M1, M2
       return signalPassFailure();
-    auto model = getOperation().lookupSymbol<func::FuncOp>("model");
-    bool ok = succeeded(checkArguments(model, {"input", "parameter", "statistic"})); // M3, M4
-    ok &= succeeded(checkOutputs(model));                                            // M5
+    auto model = findGraph(getOperation(), Role::Model);
+    bool ok = succeeded(checkArguments(
+        model, {ArgumentKind::Input, ArgumentKind::Parameter, ArgumentKind::Statistic})); // M3, M4
+    ok &= succeeded(checkOutputs(model));                                                 // M5
     for (BlockArgument argument : model.getArguments())
       if (hasLayout(argument.getType())) {
-        model.emitError() << "@model: argument " << argument.getArgNumber()
+        model.emitError() << "@" << model.getSymName() << ": argument " << argument.getArgNumber()
                           << " has a layout; layouts belong to a later form than \"model\"";
         ok = false;
       }

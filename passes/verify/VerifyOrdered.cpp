@@ -1,9 +1,6 @@
 // Checks the ordered form: only what launches or is a view, state bound, in-place marks sound.
+#include "passes/verify/GraphChecks.h"
 #include "passes/verify/Passes.h"
-
-#include "ir/Stow.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 
@@ -251,14 +248,11 @@ private:
   StringAttr nameOfState(Value value) const {
     auto argument = dyn_cast<BlockArgument>(value);
     auto graph = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : nullptr;
-    auto attribute = [&](StringRef name) {
-      return graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), name);
-    };
-    if (!graph || !attribute(kKindAttr))
-      return {};
-    StringRef kind = attribute(kKindAttr);
-    bool isState = kind == "parameter" || kind == "statistic" || kind == "optimizer";
-    return isState ? attribute(kNameAttr) : StringAttr();
+    auto kind = graph ? kindOfArgument(graph, argument.getArgNumber()) : std::nullopt;
+    const bool isState = kind == ArgumentKind::Parameter || kind == ArgumentKind::Statistic ||
+                         kind == ArgumentKind::Optimizer;
+    return isState ? graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr)
+                   : StringAttr();
   }
 
   void define(Operation &op, OpResult result) {
@@ -333,7 +327,8 @@ struct VerifyOrderedPass : impl::VerifyOrderedPassBase<VerifyOrderedPass> {
       module.emitError() << "expects stow.form = \"ordered\"; run stow-checkpoint first";
       return signalPassFailure();
     }
-    bool ok = true;
+    bool ok = succeeded(checkRoles(module, "ordered", {},
+                                   {Role::Train, Role::Eval, Role::Accumulate, Role::Commit}));
     for (auto graph : module.getOps<func::FuncOp>())
       ok &= succeeded(OverwriteCheck().run(graph)) && succeeded(checkState(graph));
     if (!ok)

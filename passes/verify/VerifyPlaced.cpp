@@ -13,11 +13,9 @@
 //   b itself a concat of rows c and d:   aac aac aad aad      c: width 1, 2 times every 3 bytes
 //
 // Whether two combs share a byte is answered exactly, whatever their levels.
+#include "passes/verify/GraphChecks.h"
 #include "passes/verify/Passes.h"
 
-#include "ir/Stow.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <map>
@@ -220,7 +218,7 @@ private:
   LogicalResult enter(BlockArgument argument) {
     auto offset = graph.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kOffsetAttr);
     auto name = graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr);
-    auto kind = graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kKindAttr);
+    auto kind = kindOfArgument(graph, argument.getArgNumber());
     if (!offset || !name || !kind)
       return graph.emitError() << "argument " << argument.getArgNumber()
                                << " lacks stow.offset, stow.name or stow.kind; run "
@@ -233,7 +231,8 @@ private:
         return graph.emitError() << "arguments " << name << " and "
                                  << graph.getArgAttr(other.getArgNumber(), kNameAttr)
                                  << " overlap in the arena";
-    bool isState = kind == "parameter" || kind == "statistic" || kind == "optimizer";
+    const bool isState = kind == ArgumentKind::Parameter || kind == ArgumentKind::Statistic ||
+                         kind == ArgumentKind::Optimizer;
     if (isState) {
       auto [known, isNew] = stateRanges.try_emplace(name.getValue(), range);
       if (!isNew && !(known->second == range))
@@ -546,7 +545,9 @@ struct VerifyPlacedPass : impl::VerifyPlacedPassBase<VerifyPlacedPass> {
       return signalPassFailure();
     }
     llvm::StringMap<Comb> stateRanges;
-    bool ok = true;
+    bool ok = succeeded(
+        checkRoles(module, "placed", {},
+                   {Role::Train, Role::Eval, Role::Accumulate, Role::Commit, Role::Measure}));
     for (auto graph : module.getOps<func::FuncOp>())
       ok &= succeeded(Replay(graph, arena.getInt(), alignment.getInt(), stateRanges).run());
     if (!ok)

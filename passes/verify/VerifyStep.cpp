@@ -13,9 +13,36 @@ namespace stow {
 
 namespace {
 
-StringRef phaseOf(Operation *op) {
-  auto phase = op->getAttrOfType<StringAttr>(kPhaseAttr);
-  return phase ? phase.getValue() : "forward";
+/// What a graph of a role consists of.
+struct GraphRules {
+  SmallVector<ArgumentKind> kinds; ///< of arguments (S3)
+  bool trains = false;             ///< has phases beside the forward and new values of state
+  bool givesLoss = false;          ///< its first result
+};
+
+GraphRules rulesOf(Role role) {
+  using enum ArgumentKind;
+  switch (role) {
+  case Role::Train:
+  case Role::Accumulate:
+    return {{Input, Target, Parameter, Statistic, Optimizer, LearningRate, Step, Seed},
+            /*trains=*/true,
+            /*givesLoss=*/true};
+  case Role::Commit:
+    return {{Parameter, Statistic, Optimizer, LearningRate, Step, Seed},
+            /*trains=*/true,
+            /*givesLoss=*/false};
+  case Role::Eval:
+  case Role::Model:
+  case Role::Measure:
+    break;
+  }
+  return {{Input, Parameter, Statistic}};
+}
+
+/// "@train: ", at the graph.
+InFlightDiagnostic errorAt(func::FuncOp graph) {
+  return graph.emitError() << "@" << graph.getSymName() << ": ";
 }
 
 /// Argument numbers by name.
@@ -27,32 +54,34 @@ llvm::StringMap<unsigned> argumentsByName(func::FuncOp graph) {
 }
 
 /// S4.
-LogicalResult checkShared(func::FuncOp train, func::FuncOp eval) {
-  auto arguments = argumentsByName(train);
+LogicalResult checkShared(ModuleOp module) {
+  llvm::StringMap<std::pair<func::FuncOp, unsigned>> first;
   bool ok = true;
-  for (unsigned index = 0; index < eval.getNumArguments(); ++index) {
-    StringRef name = argumentString(eval, index, kNameAttr);
-    auto found = arguments.find(name);
-    if (found == arguments.end())
-      continue;
-    if (argumentString(train, found->second, kKindAttr) == argumentString(eval, index, kKindAttr) &&
-        train.getArgument(found->second).getType() == eval.getArgument(index).getType())
-      continue;
-    eval.emitError() << "@eval: argument \"" << name << "\" differs from @train's in kind or type";
-    ok = false;
-  }
+  for (auto graph : module.getOps<func::FuncOp>())
+    for (unsigned index = 0; index < graph.getNumArguments(); ++index) {
+      StringRef name = argumentString(graph, index, kNameAttr);
+      auto [known, isNew] = first.try_emplace(name, graph, index);
+      auto [other, number] = known->second;
+      if (isNew || other == graph ||
+          (kindOfArgument(other, number) == kindOfArgument(graph, index) &&
+           other.getArgument(number).getType() == graph.getArgument(index).getType()))
+        continue;
+      errorAt(graph) << "argument \"" << name << "\" differs from @" << other.getSymName()
+                     << "'s in kind or type";
+      ok = false;
+    }
   return success(ok);
 }
 
-/// S6, all but the first result.
-LogicalResult checkStateResults(func::FuncOp train) {
+/// S6, all but the loss, which is the first result where there is one.
+LogicalResult checkStateResults(func::FuncOp train, bool givesLoss) {
   auto arguments = argumentsByName(train);
   llvm::StringSet<> returned;
   bool ok = true;
-  for (unsigned index = 1; index < train.getNumResults(); ++index) {
+  for (unsigned index = givesLoss; index < train.getNumResults(); ++index) {
     auto error = [&]() {
       ok = false;
-      return train.emitError() << "@train: result " << index << " ";
+      return errorAt(train) << "result " << index << " ";
     };
     StringRef state = resultString(train, index, kStateAttr);
     auto argument = arguments.find(state);
@@ -66,9 +95,11 @@ LogicalResult checkStateResults(func::FuncOp train) {
       error() << "replaces no state argument (stow.state = \"" << state << "\")";
       continue;
     }
-    StringRef kind = argumentString(train, argument->second, kKindAttr);
-    if (kind != "parameter" && kind != "statistic" && kind != "optimizer")
-      error() << "replaces \"" << state << "\", which is of kind \"" << kind << "\", not state";
+    auto kind = kindOfArgument(train, argument->second);
+    if (kind && *kind != ArgumentKind::Parameter && *kind != ArgumentKind::Statistic &&
+        *kind != ArgumentKind::Optimizer)
+      error() << "replaces \"" << state << "\", which is of kind " << stringifyArgumentKind(*kind)
+              << ", not state";
     Type expected = train.getArgument(argument->second).getType();
     Type found = train.getResultTypes()[index];
     if (expected != found)
@@ -78,8 +109,8 @@ LogicalResult checkStateResults(func::FuncOp train) {
   }
   for (unsigned index = 0; index < train.getNumArguments(); ++index) {
     StringRef name = argumentString(train, index, kNameAttr);
-    if (argumentString(train, index, kKindAttr) == "optimizer" && !returned.contains(name)) {
-      train.emitError() << "@train: optimizer state \"" << name << "\" is not returned";
+    if (kindOfArgument(train, index) == ArgumentKind::Optimizer && !returned.contains(name)) {
+      errorAt(train) << "optimizer state \"" << name << "\" is not returned";
       ok = false;
     }
   }
@@ -93,7 +124,7 @@ LogicalResult checkLoss(func::FuncOp train) {
     if (type && type.getRank() == 0 && isa<FloatType>(type.getElementType()))
       return success();
   }
-  return train.emitError() << "@train: expects a scalar float named \"loss\" as its first result";
+  return errorAt(train) << "expects a scalar float named \"loss\" as its first result";
 }
 
 /// S10 for one update: what `value`, the old state, is read by after `update`, views included.
@@ -141,32 +172,31 @@ LogicalResult checkUpdate(func::FuncOp train, Operation *op) {
   return success(ok);
 }
 
-/// S8, S9 and S10 for one op of `@train`.
+/// S8, S9 and S10 for one op of a graph that trains.
 LogicalResult checkTrainOp(func::FuncOp train, Operation *op) {
   if (isa<DropoutOp, MaxPoolOp, RandomOp>(op))
     return op->emitError() << "'" << op->getName()
                            << "' belongs to the form \"model\"; run stow-split-train-eval first";
-  StringRef phase = phaseOf(op);
-  if (phase != "forward" && phase != "backward" && phase != "update")
-    return op->emitError() << "unknown phase \"" << phase
-                           << "\"; expected forward, backward or update";
-  if (isUpdateOp(op) != (phase == "update"))
-    return op->emitError() << "has phase \"" << phase << "\"; updates, and only they, have "
-                           << "\"update\"";
-  if (phase == "forward")
+  Phase phase = phaseOf(op);
+  if (isUpdateOp(op) != (phase == Phase::Update))
+    return op->emitError() << "has phase " << stringifyPhase(phase)
+                           << "; updates, and only they, have update";
+  if (phase == Phase::Forward)
     for (Value operand : op->getOperands())
-      if (Operation *producer = operand.getDefiningOp(); producer && phaseOf(producer) != "forward")
+      if (Operation *producer = operand.getDefiningOp();
+          producer && phaseOf(producer) != Phase::Forward)
         return op->emitError() << "belongs to the forward but reads a value of the "
-                               << phaseOf(producer);
+                               << stringifyPhase(phaseOf(producer));
   return isUpdateOp(op) ? checkUpdate(train, op) : success();
 }
 
-/// S8 and S9 for one op of `@eval`.
+/// S8 and S9 for one op of a graph that does not train.
 LogicalResult checkEvalOp(Operation *op) {
   if (isTrainingOp(op) || isa<DropoutOp, RandomOp>(op))
     return op->emitError() << "'" << op->getName() << "' has no place in the evaluation graph";
-  if (phaseOf(op) != "forward")
-    return op->emitError() << "has phase \"" << phaseOf(op) << "\" in the evaluation graph";
+  if (phaseOf(op) != Phase::Forward)
+    return op->emitError() << "has phase " << stringifyPhase(phaseOf(op))
+                           << " in the evaluation graph";
   return success();
 }
 
@@ -178,24 +208,41 @@ struct VerifyStep : impl::VerifyStepPassBase<VerifyStep> {
   using Base::Base;
 
   void runOnOperation() override {
-    if (failed(checkModule(getOperation(), "step", {"train", "eval"}))) // S1, S2
+    ModuleOp module = getOperation();
+    if (failed(checkModule(module, "step", {Role::Train, Role::Eval},
+                           {Role::Accumulate, Role::Commit}))) // S1, S2
       return signalPassFailure();
-    auto train = getOperation().lookupSymbol<func::FuncOp>("train");
-    auto eval = getOperation().lookupSymbol<func::FuncOp>("eval");
-    // S3, S5
-    bool ok = succeeded(checkArguments(train, {"input", "target", "parameter", "statistic",
-                                               "optimizer", "learning_rate", "step", "seed"}));
-    ok &= succeeded(checkArguments(eval, {"input", "parameter", "statistic"}));
-    ok &= succeeded(checkShared(train, eval));
-    ok &= succeeded(checkLoss(train));
-    ok &= succeeded(checkStateResults(train));
-    ok &= succeeded(checkOutputs(eval)); // S7
-    for (Operation &op : train.front().without_terminator())
-      ok &= succeeded(checkTrainOp(train, &op));
-    for (Operation &op : eval.front().without_terminator())
-      ok &= succeeded(checkEvalOp(&op));
+    bool ok = succeeded(checkHalves(module)) && succeeded(checkShared(module));
+    for (auto graph : module.getOps<func::FuncOp>())
+      ok &= succeeded(checkGraph(graph));
     if (!ok)
       signalPassFailure();
+  }
+
+  /// S2: neither half of a step over several batches stands alone.
+  LogicalResult checkHalves(ModuleOp module) {
+    auto accumulate = findGraph(module, Role::Accumulate), commit = findGraph(module, Role::Commit);
+    if (!accumulate == !commit)
+      return success();
+    return errorAt(accumulate ? accumulate : commit)
+           << "a step over several batches has functions of both roles, accumulate and commit";
+  }
+
+  LogicalResult checkGraph(func::FuncOp graph) {
+    const GraphRules rules = rulesOf(*roleOf(graph));
+    bool ok = succeeded(checkArguments(graph, rules.kinds)); // S3, S5
+    if (!rules.trains) {
+      ok &= succeeded(checkOutputs(graph)); // S7
+      for (Operation &op : graph.front().without_terminator())
+        ok &= succeeded(checkEvalOp(&op));
+      return success(ok);
+    }
+    if (rules.givesLoss)
+      ok &= succeeded(checkLoss(graph));
+    ok &= succeeded(checkStateResults(graph, rules.givesLoss));
+    for (Operation &op : graph.front().without_terminator())
+      ok &= succeeded(checkTrainOp(graph, &op));
+    return success(ok);
   }
 };
 

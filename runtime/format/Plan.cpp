@@ -9,7 +9,10 @@ namespace stow {
 
 namespace {
 
-constexpr std::array<std::pair<BufferKind, std::string_view>, 8> kindNames = {{
+template <typename Word, size_t count>
+using Words = std::array<std::pair<Word, std::string_view>, count>;
+
+constexpr Words<BufferKind, 8> kindNames = {{
     {BufferKind::Parameter, "parameter"},
     {BufferKind::Statistic, "statistic"},
     {BufferKind::Optimizer, "optimizer"},
@@ -20,21 +23,44 @@ constexpr std::array<std::pair<BufferKind, std::string_view>, 8> kindNames = {{
     {BufferKind::Workspace, "workspace"},
 }};
 
-constexpr std::array<std::pair<AliasKind, std::string_view>, 3> aliasKindNames = {{
+constexpr Words<AliasKind, 3> aliasKindNames = {{
     {AliasKind::InPlace, "in_place"},
     {AliasKind::View, "view"},
     {AliasKind::Part, "part"},
 }};
 
-template <typename Names>
-auto parseName(const Names &names, const char *what, std::string_view of) {
+constexpr Words<StepPhase, 3> phaseNames = {{
+    {StepPhase::Forward, "forward"},
+    {StepPhase::Backward, "backward"},
+    {StepPhase::Update, "update"},
+}};
+
+constexpr Words<GraphRole, 5> roleNames = {{
+    {GraphRole::Train, "train"},
+    {GraphRole::Eval, "eval"},
+    {GraphRole::Accumulate, "accumulate"},
+    {GraphRole::Commit, "commit"},
+    {GraphRole::Measure, "measure"},
+}};
+
+template <typename Word, size_t count>
+std::string_view nameIn(const Words<Word, count> &words, Word word, const char *what) {
+  for (const auto &[value, name] : words)
+    if (value == word)
+      return name;
+  throw Error::internal(std::string(what) + " " + std::to_string(static_cast<int>(word)) +
+                        " has no name");
+}
+
+template <typename Word, size_t count>
+Word parseIn(const Words<Word, count> &words, std::string_view name, const char *what) {
   std::string known;
-  for (const auto &[value, text] : names) {
-    if (text == of)
+  for (const auto &[value, text] : words) {
+    if (text == name)
       return value;
     known += (known.empty() ? "" : ", ") + std::string(text);
   }
-  throw Error::badInput("unknown " + std::string(what) + " '" + std::string(of) +
+  throw Error::badInput("unknown " + std::string(what) + " '" + std::string(name) +
                         "'; expected one of " + known);
 }
 
@@ -62,26 +88,29 @@ Bytes &partOf(Breakdown &breakdown, BufferKind kind) {
 
 } // namespace
 
-std::string_view nameOf(BufferKind kind) {
-  for (const auto &[value, name] : kindNames)
-    if (value == kind)
-      return name;
-  throw Error::internal("buffer kind " + std::to_string(static_cast<int>(kind)) + " has no name");
-}
+std::string_view nameOf(BufferKind kind) { return nameIn(kindNames, kind, "buffer kind"); }
 
 BufferKind parseBufferKind(std::string_view name) {
-  return parseName(kindNames, "buffer kind", name);
+  return parseIn(kindNames, name, "buffer kind");
 }
 
-std::string_view nameOf(AliasKind kind) {
-  for (const auto &[value, name] : aliasKindNames)
-    if (value == kind)
-      return name;
-  throw Error::internal("alias kind " + std::to_string(static_cast<int>(kind)) + " has no name");
-}
+std::string_view nameOf(AliasKind kind) { return nameIn(aliasKindNames, kind, "alias kind"); }
 
 AliasKind parseAliasKind(std::string_view name) {
-  return parseName(aliasKindNames, "alias kind", name);
+  return parseIn(aliasKindNames, name, "alias kind");
+}
+
+std::string_view nameOf(StepPhase phase) { return nameIn(phaseNames, phase, "phase"); }
+
+StepPhase parseStepPhase(std::string_view name) { return parseIn(phaseNames, name, "phase"); }
+
+std::string_view nameOf(GraphRole role) { return nameIn(roleNames, role, "graph role"); }
+
+GraphRole parseGraphRole(std::string_view name) { return parseIn(roleNames, name, "graph role"); }
+
+const GraphPlan *findGraph(const Plan &plan, GraphRole role) {
+  auto graph = std::ranges::find(plan.graphs, role, &GraphPlan::role);
+  return graph == plan.graphs.end() ? nullptr : &*graph;
 }
 
 std::optional<size_t> peakGraph(const Plan &plan) {

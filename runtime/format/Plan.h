@@ -54,6 +54,24 @@ struct PlannedAlias {
   std::optional<int64_t> step;   ///< that writes it, or reads a view first; absent: not known
 };
 
+/// The part of a training step that a command belongs to.
+enum class StepPhase : uint8_t { Forward, Backward, Update };
+
+std::string_view nameOf(StepPhase phase); ///< "forward", "backward", "update"
+StepPhase parseStepPhase(std::string_view name);
+
+/// What a graph of a program does.
+enum class GraphRole : uint8_t {
+  Train,      ///< a whole training step
+  Eval,       ///< the forward that evaluation runs
+  Accumulate, ///< adds the gradients of one batch to sums that are state
+  Commit,     ///< updates the parameters from these sums
+  Measure,    ///< one command alone, run for its time
+};
+
+std::string_view nameOf(GraphRole role); ///< "train", "eval", ...
+GraphRole parseGraphRole(std::string_view name);
+
 /// One buffer: a storage that may be shared by an in-place chain or by views.
 struct PlannedBuffer {
   std::string name; ///< the user's name: tensor or node of the model file
@@ -82,16 +100,19 @@ struct PlannedStep {
   std::string op;                    ///< operation alone
   std::string source;                ///< model file and node, as locations print
   std::string module;                ///< of the user's model, as PlannedBuffer::module
-  std::string phase;                 ///< "forward", "backward" or "update"
+  std::optional<StepPhase> phase;    ///< absent where nothing is computed
   double seconds = 0;                ///< as Plan::costSource has it; 0 = not known
   std::vector<int64_t> reads;        ///< numbers in GraphPlan::buffers, rising, each once
   std::vector<int64_t> writes;       ///< likewise; what is overwritten in place is read as well
   std::optional<int64_t> recomputes; ///< the step that this one repeats
+
+  /// "forward", "backward", "update", or nothing.
+  std::string phaseName() const { return phase ? std::string(nameOf(*phase)) : ""; }
 };
 
 /// The plan of one graph (training step or evaluation). Persistent buffers are listed in each.
 struct GraphPlan {
-  std::string name;                    ///< "train" or "eval"
+  GraphRole role = GraphRole::Train;   ///< of no other graph of the plan
   int64_t stepCount = 0;               ///< commands
   std::vector<PlannedStep> steps;      ///< by command
   std::vector<int64_t> referenceSteps; ///< commands that run the library's slow reference code
@@ -99,6 +120,8 @@ struct GraphPlan {
   Bytes livePeakBytes = 0;   ///< max over steps of the sum of live sizes
   int64_t peakStep = 0;      ///< the first step at which that maximum is reached
   Bytes lowerBoundBytes = 0; ///< no placement of these lifetimes is smaller (alignment included)
+
+  std::string name() const { return std::string(nameOf(role)); }
 };
 
 /// How many tensors of the model are trained, and how many are not.
@@ -135,7 +158,7 @@ struct Plan {
   Bytes outsideArenaBytes = 0;     ///< stated constant: libraries, code, thread stacks
   TensorCounts tensors;            ///< of the model
   std::vector<std::string> notes;  ///< sentences on what costs memory by the user's choice
-  std::vector<GraphPlan> graphs;   ///< "train" first
+  std::vector<GraphPlan> graphs;   ///< the one that trains first
 };
 
 /// Bytes per kind at the arena's fullest moment, of the elements alone; the parts and both paddings
@@ -147,6 +170,9 @@ struct Breakdown {
   Bytes padding = 0;       ///< alignment and packing gaps: arenaBytes minus all others
 };
 Breakdown breakdownAtPeak(const Plan &plan);
+
+/// The graph of that role, or null.
+const GraphPlan *findGraph(const Plan &plan, GraphRole role);
 
 /// The first graph with the largest live peak; absent for a plan without graphs.
 std::optional<size_t> peakGraph(const Plan &plan);

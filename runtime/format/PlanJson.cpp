@@ -87,7 +87,7 @@ Json toJsonValue(const PlannedStep &step, StringTable &strings) {
   strings.add(json, "op", step.op);
   strings.add(json, "source", step.source);
   strings.add(json, "module", step.module);
-  json["phase"] = step.phase;
+  json["phase"] = step.phaseName();
   if (step.seconds > 0)
     json["seconds"] = step.seconds;
   json["reads"] = step.reads;
@@ -100,7 +100,7 @@ Json toJsonValue(const PlannedStep &step, StringTable &strings) {
 Json buffersOf(const GraphPlan &graph, StringTable &strings) {
   Json buffers = Json::array();
   for (const PlannedBuffer &buffer : graph.buffers)
-    buffers.push_back(toJsonValue(buffer, graph.name, strings));
+    buffers.push_back(toJsonValue(buffer, graph.name(), strings));
   return buffers;
 }
 
@@ -203,7 +203,8 @@ PlannedStep stepFrom(const JsonNode &node, const std::vector<std::string> &strin
   step.op = textOf(node, "op", strings);
   step.source = textOf(node, "source", strings);
   step.module = textOf(node, "module", strings);
-  step.phase = node.text("phase");
+  if (!node.text("phase").empty())
+    step.phase = node.parsed("phase", parseStepPhase);
   if (node.has("seconds"))
     step.seconds = node.number("seconds");
   step.reads = node.counts("reads");
@@ -244,7 +245,7 @@ void checkNumbers(const GraphPlan &graph, const JsonNode &node) {
 
 GraphPlan graphFrom(const JsonNode &node, const std::vector<std::string> &strings) {
   GraphPlan graph;
-  graph.name = node.text("name");
+  graph.role = node.parsed("name", parseGraphRole);
   graph.stepCount = node.count("step_count");
   graph.livePeakBytes = node.count("live_peak_bytes");
   graph.peakStep = node.count("peak_step");
@@ -294,7 +295,7 @@ Json toJsonValue(const Plan &plan) {
   for (size_t i = 0; i < plan.graphs.size(); ++i) {
     const GraphPlan &graph = plan.graphs[i];
     Json item;
-    item["name"] = graph.name;
+    item["name"] = nameOf(graph.role);
     item["step_count"] = graph.stepCount;
     item["live_peak_bytes"] = graph.livePeakBytes;
     item["peak_step"] = graph.peakStep;

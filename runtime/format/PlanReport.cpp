@@ -75,7 +75,7 @@ std::string stepTitle(const GraphPlan &graph, int64_t step) {
 
 std::string renderLiveSet(const GraphPlan &graph, const ReportOptions &options) {
   std::vector<const PlannedBuffer *> live = liveAt(graph, graph.peakStep);
-  std::string out = "live at the peak: graph " + graph.name + ", " +
+  std::string out = "live at the peak: graph " + graph.name() + ", " +
                     stepTitle(graph, graph.peakStep) + ", " + std::to_string(live.size()) +
                     " buffers\n";
   Table table({true, true, true, false, false, false, false, false});
@@ -212,7 +212,7 @@ std::string renderText(const Plan &plan, const ReportOptions &options) {
   if (const std::string counts = describe(plan.tensors); !counts.empty())
     out += "  " + counts + "\n";
   for (const GraphPlan &graph : plan.graphs)
-    out += "  " + graph.name + ": " + std::to_string(graph.stepCount) + " steps, " +
+    out += "  " + graph.name() + ": " + std::to_string(graph.stepCount) + " steps, " +
            std::to_string(graph.buffers.size()) + " buffers, live peak " +
            groupDigits(graph.livePeakBytes) + " bytes at step " + std::to_string(graph.peakStep) +
            "\n";

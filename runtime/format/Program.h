@@ -80,22 +80,29 @@ struct Command {
   int64_t kernel = -1; ///< op == "kernel": index into stow_kernels
   int64_t tasks = 0;   ///< op == "kernel": number of independent tasks
   std::string kind;    ///< what it computes, for reports: "conv2d_grad_weight", "map", ...
-  std::string phase;   ///< "forward", "backward" or "update", for reports
-  double flops = 0;    ///< floating-point operations; 0 = none or unknown
-  double bytes = 0;    ///< bytes read and written; 0 = unknown
+  StepPhase phase = StepPhase::Forward; ///< for reports
+  double flops = 0;                     ///< floating-point operations; 0 = none or unknown
+  double bytes = 0;                     ///< bytes read and written; 0 = unknown
   std::vector<Operand> operands;
   std::map<std::string, std::vector<int64_t>> ints; ///< e.g. "strides", "pads"
   std::map<std::string, double> floats;             ///< e.g. "epsilon"
   Bytes workspaceOffset = 0;
   Bytes workspaceBytes = 0;
   std::vector<Operand> dying; ///< operands dead after this command: what --poison overwrites
+
+  /// "backward", "update", or nothing: the forward needs no mention.
+  std::string phaseName() const {
+    return phase == StepPhase::Forward ? "" : std::string(nameOf(phase));
+  }
 };
 
 struct GraphProgram {
-  std::string name; ///< "train" or "eval"
+  GraphRole role = GraphRole::Train; ///< of one graph of a program; Measure of any number
   std::vector<GraphInput> inputs;
   std::vector<GraphOutput> outputs;
   std::vector<Command> commands;
+
+  std::string name() const { return std::string(nameOf(role)); }
 };
 
 struct Program {
@@ -110,9 +117,12 @@ struct Program {
   std::string optimizer;        ///< as given, e.g. "adamw:lr=0.001"
   double learningRate = 0;      ///< default of --lr
   std::vector<StateTensor> state;
-  std::vector<GraphProgram> graphs; ///< "train", then "eval"
+  std::vector<GraphProgram> graphs; ///< runtime/program finds them by their roles
   Plan plan;
 };
+
+/// The number of the graph of that role; throws Error(BadInput) when the program has none.
+size_t graphIndex(const Program &program, GraphRole role);
 
 std::string toJson(const Program &program);
 /// Throws Error(BadInput) with the key that is wrong.

@@ -3,6 +3,7 @@
 #include "runtime/format/PlanJson.h"
 #include "runtime/format/Program.h"
 
+#include <algorithm>
 #include <array>
 
 namespace stow {
@@ -123,7 +124,7 @@ Json commandJson(const Command &command) {
   json["kernel"] = command.kernel;
   json["tasks"] = command.tasks;
   json["kind"] = command.kind;
-  json["phase"] = command.phase;
+  json["phase"] = command.phaseName();
   json["flops"] = command.flops;
   json["bytes"] = command.bytes;
   json["operands"] = operandsJson(command.operands);
@@ -146,7 +147,8 @@ Command commandFrom(const JsonNode &node) {
   command.kernel = node.integer("kernel");
   command.tasks = node.count("tasks");
   command.kind = node.text("kind");
-  command.phase = node.text("phase");
+  if (!node.text("phase").empty())
+    command.phase = node.parsed("phase", parseStepPhase);
   command.flops = node.number("flops");
   command.bytes = node.number("bytes");
   command.operands = operandsFrom(node, "operands");
@@ -164,7 +166,7 @@ Command commandFrom(const JsonNode &node) {
 
 Json graphJson(const GraphProgram &graph) {
   Json json;
-  json["name"] = graph.name;
+  json["name"] = nameOf(graph.role);
   json["inputs"] = Json::array();
   for (const GraphInput &input : graph.inputs) {
     Json item;
@@ -191,7 +193,7 @@ Json graphJson(const GraphProgram &graph) {
 
 GraphProgram graphFrom(const JsonNode &node) {
   GraphProgram graph;
-  graph.name = node.text("name");
+  graph.role = node.parsed("name", parseGraphRole);
   node.forEach("inputs", [&](const JsonNode &item) {
     auto role =
         item.parsed("role", [](const std::string &text) { return enumFrom(roleNames, text); });
@@ -207,7 +209,24 @@ GraphProgram graphFrom(const JsonNode &node) {
   return graph;
 }
 
+/// No role twice: everything finds its graph by the role.
+void checkRoles(const Program &program, const JsonNode &node) {
+  for (size_t i = 0; i < program.graphs.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (program.graphs[i].role == program.graphs[j].role)
+        node.fail("graphs", "graphs " + std::to_string(j) + " and " + std::to_string(i) +
+                                " are both of role '" +
+                                std::string(nameOf(program.graphs[i].role)) + "'");
+}
+
 } // namespace
+
+size_t graphIndex(const Program &program, GraphRole role) {
+  auto found = std::ranges::find(program.graphs, role, &GraphProgram::role);
+  if (found == program.graphs.end())
+    throw Error::badInput("the program has no '" + std::string(nameOf(role)) + "' graph");
+  return static_cast<size_t>(found - program.graphs.begin());
+}
 
 std::string toJson(const Program &program) {
   Json json;
@@ -249,6 +268,7 @@ Program programFromJson(std::string_view text) {
   program.learningRate = node.number("learning_rate");
   node.forEach("state", [&](const JsonNode &item) { program.state.push_back(stateFrom(item)); });
   node.forEach("graphs", [&](const JsonNode &item) { program.graphs.push_back(graphFrom(item)); });
+  checkRoles(program, node);
   program.plan = planFrom(node.at("plan"));
   return program;
 }

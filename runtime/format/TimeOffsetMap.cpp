@@ -150,7 +150,7 @@ std::string renderMap(const Plan &plan, const GraphPlan &graph, const ReportOpti
     lower.rows = std::clamp<int64_t>(proportional, 1, std::max<int64_t>(rows / 4, 1));
     upper.rows = rows - lower.rows;
   }
-  std::string out = "arena map, graph " + graph.name + ": " + std::to_string(graph.stepCount) +
+  std::string out = "arena map, graph " + graph.name() + ": " + std::to_string(graph.stepCount) +
                     " steps to the right, addresses upwards\n";
   int64_t peakColumn = std::min<int64_t>(columns - 1, static_cast<double>(graph.peakStep) *
                                                           columns / graph.stepCount);

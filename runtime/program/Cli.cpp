@@ -156,7 +156,7 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   require(options.data, "data");
   require(options.weights, "weights");
   ArrayFile file(options.data);
-  const GraphProgram &graph = program.graphs[graphIndex(program, "train")];
+  const GraphProgram &graph = program.graphs[graphIndex(program, GraphRole::Train)];
   // Named arrays are meant as they are; otherwise the test arrays come first.
   std::optional<Samples> samples;
   if (!options.keys.x && !options.keys.y)
@@ -170,7 +170,7 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   restoreState(executor, SafetensorsFile(options.weights), Restore::Parameters);
   std::optional<Profile> profile;
   if (options.profile)
-    profile.emplace(program.graphs[graphIndex(program, "eval")], executor.threads(),
+    profile.emplace(program.graphs[graphIndex(program, GraphRole::Eval)], executor.threads(),
                     (samples->rowCount + program.batch - 1) / program.batch, &program.plan);
   Evaluator evaluator(executor, *samples,
                       options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused);

@@ -11,7 +11,7 @@ namespace stow {
 namespace {
 
 const GraphProgram &trainGraph(const Program &program) {
-  return program.graphs[graphIndex(program, "train")];
+  return program.graphs[graphIndex(program, GraphRole::Train)];
 }
 
 bool countsClasses(const LossSpec &loss) { return loss.readsClasses() || loss.probabilities; }
@@ -36,36 +36,29 @@ const Array &targetArray(const Program &program, const Samples &samples) {
 
 } // namespace
 
-size_t graphIndex(const Program &program, const std::string &name) {
-  auto found = std::ranges::find(program.graphs, name, &GraphProgram::name);
-  if (found == program.graphs.end())
-    throw Error::badInput("the program has no '" + name + "' graph");
-  return static_cast<size_t>(found - program.graphs.begin());
-}
-
 const GraphInput &targetInput(const GraphProgram &graph) {
   const GraphInput *target = nullptr;
   for (const GraphInput &input : graph.inputs) {
     if (input.role != InputRole::Target)
       continue;
     if (target)
-      throw Error::badInput("graph '" + graph.name + "' has two target inputs, '" + target->name +
+      throw Error::badInput("graph '" + graph.name() + "' has two target inputs, '" + target->name +
                             "' and '" + input.name + "'; expected one");
     target = &input;
   }
   if (!target)
-    throw Error::badInput("graph '" + graph.name + "' has no target input");
+    throw Error::badInput("graph '" + graph.name() + "' has no target input");
   return *target;
 }
 
 const GraphOutput &modelOutput(const Program &program) {
-  const GraphProgram &graph = program.graphs[graphIndex(program, "eval")];
+  const GraphProgram &graph = program.graphs[graphIndex(program, GraphRole::Eval)];
   const std::string &name = program.lossOutput.empty() ? "output" : program.lossOutput;
   auto found = std::ranges::find(graph.outputs, name, &GraphOutput::name);
   if (found == graph.outputs.end() && program.lossOutput.empty())
     found = graph.outputs.begin();
   if (found == graph.outputs.end())
-    throw Error::badInput("graph '" + graph.name + "' gives no model output" +
+    throw Error::badInput("graph '" + graph.name() + "' gives no model output" +
                           (program.lossOutput.empty() ? "" : " '" + name + "'"));
   return *found;
 }
@@ -79,7 +72,7 @@ void checkTargets(const Program &program, const Samples &samples) {
 }
 
 Evaluator::Evaluator(Executor &executor, const Samples &samples, NonFinite nonFinite)
-    : executor(executor), graph(graphIndex(executor.program(), "eval")),
+    : executor(executor), graph(graphIndex(executor.program(), GraphRole::Eval)),
       loss(parseLoss(executor.program().loss)),
       feeder(executor.program().graphs[graph], samples, nonFinite),
       output(modelOutput(executor.program())) {

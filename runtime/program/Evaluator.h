@@ -11,9 +11,6 @@
 
 namespace stow {
 
-/// The graph of that name; throws Error(BadInput) when the program has none.
-size_t graphIndex(const Program &program, const std::string &name);
-
 /// The Target input of a graph; throws Error(BadInput) unless there is exactly one.
 const GraphInput &targetInput(const GraphProgram &graph);
 
@@ -38,7 +35,7 @@ public:
   /// Loss and accuracy over the samples `rows`. The last batch is filled up with its first row,
   /// whose repetitions do not count; where the model computes the loss it is left out instead.
   /// Allocates nothing.
-  /// A step of `profile`, which is one of the program's "eval" graph, is a batch.
+  /// A step of `profile`, which is one of the evaluation graph, is a batch.
   Metrics run(std::span<const int64_t> rows, Profile *profile = nullptr);
 
 private:

@@ -32,7 +32,7 @@ public:
   /// Gives every state tensor its first value, in stored layout (padding zero).
   void initializeState(uint64_t seed);
 
-  /// Runs one graph once: 0 = train, 1 = eval. Inputs must lie in the arena. Notes the time of each
+  /// Runs the graph of that number once (graphIndex finds it by its role). Inputs must lie in the arena. Notes the time of each
   /// command in `profile`, which must be one of this graph, if given.
   void run(size_t graph, Profile *profile = nullptr);
 

@@ -23,8 +23,8 @@ Array arrayFor(const GraphInput &input, const void *data, const ElementType &typ
 
 } // namespace
 
-Instance::Feed::Feed(const Program &program, const std::string &name)
-    : graph(graphIndex(program, name)), inputs(sampleInputs(program.graphs[graph])) {
+Instance::Feed::Feed(const Program &program, GraphRole role)
+    : graph(graphIndex(program, role)), inputs(sampleInputs(program.graphs[graph])) {
   for (const GraphInput *input : inputs)
     samples.byInput.emplace(
         input->name,
@@ -36,8 +36,8 @@ Instance::Feed::Feed(const Program &program, const std::string &name)
 
 Instance::Instance(const Program &program, ProgramImage image, uint64_t seed,
                    ExecutorOptions options)
-    : executor(program, image, options), training(executor.program(), "train"),
-      evaluation(executor.program(), "eval"), trainingStep(executor) {
+    : executor(program, image, options), training(executor.program(), GraphRole::Train),
+      evaluation(executor.program(), GraphRole::Eval), trainingStep(executor) {
   settings.learningRate = program.learningRate;
   reset(seed);
 }

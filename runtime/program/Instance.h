@@ -63,7 +63,7 @@ public:
 private:
   /// A graph's sample inputs and the arrays of the call at hand, which its feeder refers to.
   struct Feed {
-    Feed(const Program &program, const std::string &name);
+    Feed(const Program &program, GraphRole role);
     size_t graph;
     std::vector<const GraphInput *> inputs;
     Samples samples;

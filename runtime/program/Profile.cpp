@@ -35,7 +35,7 @@ std::string fit(const std::string &text, size_t width) {
 
 std::string labelOf(const Command &command) {
   std::string kind = command.kind.empty() ? command.op : command.kind;
-  return command.phase.empty() ? kind : kind + ", " + command.phase;
+  return command.phase == StepPhase::Forward ? kind : kind + ", " + command.phaseName();
 }
 
 /// Work per second in units of 1e9; blank when no work is stated.
@@ -72,7 +72,7 @@ Profile::Profile(const GraphProgram &graph, int64_t threads, int64_t steps, cons
   stepSeconds.reserve(static_cast<size_t>(std::clamp<int64_t>(steps, 1, mostStepTimes)));
   if (plan)
     for (const GraphPlan &candidate : plan->graphs)
-      if (candidate.name == graph.name && candidate.steps.size() == commands.size())
+      if (candidate.role == graph.role && candidate.steps.size() == commands.size())
         planned = &candidate;
 }
 
@@ -151,12 +151,12 @@ std::string Profile::text(size_t rows) const {
     return "profile: no step has run\n";
   std::string text =
       format("profile of '%s': %lld steps after %lld to warm up, %lld threads\n",
-             graph.name.c_str(), static_cast<long long>(stepsCounted()),
+             graph.name().c_str(), static_cast<long long>(stepsCounted()),
              static_cast<long long>(warmupSteps), static_cast<long long>(threads)) +
       format("  %.4f ms per step (median %.4f, least %.4f), %.4f ms of processor time\n\n",
              perStep(total().seconds), 1e3 * median(stepSeconds),
              1e3 * *std::ranges::min_element(stepSeconds), perStep(total().processor));
-  if (planned && plan->stepSeconds > 0 && graph.name == "train")
+  if (planned && plan->stepSeconds > 0 && graph.role == GraphRole::Train)
     text += format("  planned: %.4f ms per step", 1e3 * plan->stepSeconds) + ", " +
             plan->costSource + "\n\n";
   return text + byKind() + "\n" + byCommand(rows);
@@ -164,7 +164,7 @@ std::string Profile::text(size_t rows) const {
 
 std::string Profile::json() const {
   Json json;
-  json["graph"] = graph.name;
+  json["graph"] = graph.name();
   json["threads"] = threads;
   json["steps"] = stepsCounted();
   json["step_ms"] = Json::array();
@@ -181,7 +181,7 @@ std::string Profile::json() const {
     Json item;
     item["index"] = i;
     item["kind"] = command.kind.empty() ? command.op : command.kind;
-    item["phase"] = command.phase;
+    item["phase"] = command.phaseName();
     item["name"] = command.name;
     item["ms"] = perStep(commands[i].seconds);
     item["least_ms"] = 1e3 * commands[i].least;
@@ -202,11 +202,12 @@ std::string Profile::perfetto() const {
   Plan both = *plan;
   both.graphs = {*planned, *planned};
   both.costSource = "measured, and planned: " + plan->costSource;
-  both.graphs[0].name += ", measured: mean of " + std::to_string(stepsCounted()) + " steps";
-  both.graphs[1].name += ", planned";
   for (size_t i = 0; i < commands.size(); ++i)
     both.graphs[0].steps[i].seconds = commands[i].seconds / static_cast<double>(stepsCounted());
-  return toPerfetto(both);
+  const std::string titles[] = {graph.name() + ", measured: mean of " +
+                                    std::to_string(stepsCounted()) + " steps",
+                                graph.name() + ", planned"};
+  return toPerfetto(both, titles);
 }
 
 ProfileFormat parseProfileFormat(const std::string &text) {

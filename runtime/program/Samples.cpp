@@ -210,7 +210,7 @@ std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &gr
     samples.byInput.emplace(input->name, std::move(array));
   }
   if (samples.byInput.empty())
-    throw Error::badInput("graph '" + graph.name + "' of the program has no data inputs");
+    throw Error::badInput("graph '" + graph.name() + "' of the program has no data inputs");
   return samples;
 }
 
@@ -262,7 +262,7 @@ Feeder::Feeder(const GraphProgram &graph, const Samples &samples, NonFinite nonF
   for (const GraphInput *input : sampleInputs(graph)) {
     auto found = samples.byInput.find(input->name);
     if (found == samples.byInput.end())
-      throw Error::badInput("input '" + input->name + "' of graph '" + graph.name +
+      throw Error::badInput("input '" + input->name + "' of graph '" + graph.name() +
                             "' has no array");
     checkArray(found->second, *input);
     channels.push_back({input, &found->second});

@@ -86,7 +86,7 @@ private:
 };
 
 TrainingRun::TrainingRun(const Program &program, ProgramImage image, const TrainOptions &options)
-    : program(program), options(options), trainIndex(graphIndex(program, "train")),
+    : program(program), options(options), trainIndex(graphIndex(program, GraphRole::Train)),
       dataFile(options.data) {
   // What can be wrong with the request is found before the arena is touched.
   if (options.saveEvery > 0 && !options.save)

@@ -38,7 +38,7 @@ double getScalar(const Executor &executor, const Operand &place) {
 } // namespace
 
 TrainingStep::TrainingStep(Executor &executor)
-    : executor(executor), graph(graphIndex(executor.program(), "train")) {
+    : executor(executor), graph(graphIndex(executor.program(), GraphRole::Train)) {
   const GraphProgram &train = executor.program().graphs[graph];
   for (const GraphInput &input : train.inputs)
     if (input.role != InputRole::Data && input.role != InputRole::Target)

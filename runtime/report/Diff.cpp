@@ -57,7 +57,7 @@ std::string peakOf(const Plan &plan) {
   if (!which)
     return "no graph";
   const GraphPlan &graph = plan.graphs[*which];
-  std::string text = graph.name + ", step " + std::to_string(graph.peakStep) + " of " +
+  std::string text = graph.name() + ", step " + std::to_string(graph.peakStep) + " of " +
                      std::to_string(graph.stepCount);
   if (!graph.steps.empty())
     text += ", " + printableText(graph.steps[graph.peakStep].name, 60);

@@ -14,7 +14,9 @@ namespace {
 std::string label(const std::string &name) { return quoted(printableText(name, 120)); }
 
 std::string_view colourOf(const PlannedStep &step) {
-  return step.phase == "backward" ? "#d55e00" : step.phase == "update" ? "#009e73" : "#0072b2";
+  return step.phase == StepPhase::Backward ? "#d55e00"
+         : step.phase == StepPhase::Update ? "#009e73"
+                                           : "#0072b2";
 }
 
 void addNodes(const GraphPlan &graph, const std::string &prefix, std::string &text) {
@@ -56,7 +58,7 @@ std::string toDot(const Plan &plan) {
     const GraphPlan &graph = plan.graphs[g];
     const std::string prefix = "g" + std::to_string(g) + "_";
     text +=
-        "  subgraph cluster_" + std::to_string(g) + " {\n    label=" + label(graph.name) + ";\n";
+        "  subgraph cluster_" + std::to_string(g) + " {\n    label=" + label(graph.name()) + ";\n";
     addNodes(graph, prefix, text);
     addEdges(graph, prefix, text);
     text += "  }\n";

@@ -101,7 +101,7 @@ int64_t findMoment(const Plan &plan, const std::string &text) {
   if (isNumber && error == std::errc() && unit.empty()) {
     if (number >= static_cast<double>(graph.stepCount) ||
         number != static_cast<double>(static_cast<int64_t>(number)))
-      throw Error::badInput("--at=" + text + " is no command of \"" + graph.name +
+      throw Error::badInput("--at=" + text + " is no command of \"" + graph.name() +
                             "\"; expected 0 to " + std::to_string(graph.stepCount - 1));
     return static_cast<int64_t>(number);
   }
@@ -130,7 +130,7 @@ int64_t findMoment(const Plan &plan, const std::string &text) {
   }
   if (!best)
     throw Error::badInput(
-        "no node or module of \"" + graph.name + "\" contains \"" + printableText(text) +
+        "no node or module of \"" + graph.name() + "\" contains \"" + printableText(text) +
         "\"; --at takes peak, the number of a command, a time such as 1.5ms, or a "
         "part of a node's name");
   return *best;
@@ -148,7 +148,7 @@ std::string explainMoment(const Plan &plan, int64_t step, size_t rows) {
       ", of which " + formatBytesExact(plan.persistentBytes) +
       " are weights and other state; everything else takes turns in the rest.\n" +
       (isPeak ? "It is fullest at " : "At ") + commandText(graph, step) + " (" +
-      (graph.steps[step].recomputes ? "recomputed, " : "") + graph.steps[step].phase +
+      (graph.steps[step].recomputes ? "recomputed, " : "") + graph.steps[step].phaseName() +
       (secondsOf(graph) > 0
            ? ", " +
                  formatPercent(static_cast<double>(time.begin(step)) /
@@ -259,7 +259,7 @@ std::string explainBuffer(const Plan &plan, const std::string &name, size_t rows
       if (contains(graph.buffers[i], name))
         found.push_back(i);
   if (found.empty())
-    throw Error::badInput("no buffer, node or module of \"" + graph.name + "\" contains \"" +
+    throw Error::badInput("no buffer, node or module of \"" + graph.name() + "\" contains \"" +
                           printableText(name) + "\"; stowage inspect lists the largest");
   std::ranges::sort(found, [&](size_t a, size_t b) {
     return std::tie(graph.buffers[b].size, a) < std::tie(graph.buffers[a].size, b);

@@ -11,7 +11,7 @@ std::span<const PlanFormat> planFormatTable() {
       PlanFormat{"text", [](const Plan &plan) { return renderText(plan, ReportOptions()); }},
       PlanFormat{"json", [](const Plan &plan) { return toJson(plan); }},
       PlanFormat{"csv", toCsv},
-      PlanFormat{"perfetto", toPerfetto},
+      PlanFormat{"perfetto", [](const Plan &plan) { return toPerfetto(plan); }},
       PlanFormat{"memory-viz", toMemoryViz},
       PlanFormat{"dot", toDot},
   };

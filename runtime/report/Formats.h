@@ -13,6 +13,8 @@ namespace stow {
 /// slices, live bytes as counters and a flow from each first run to its recomputations. Commands of
 /// unknown time take a microsecond.
 std::string toPerfetto(const Plan &plan);
+/// The same with a title for each graph in place of its role.
+std::string toPerfetto(const Plan &plan, std::span<const std::string> titles);
 
 /// PyTorch's memory snapshot as a pickle: what torch.cuda.memory._dump_snapshot writes,
 /// pytorch.org/memory_viz opens and torch/cuda/_memory_viz.py reads. A device per graph; the arena

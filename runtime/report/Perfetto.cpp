@@ -41,7 +41,7 @@ void addSlices(Trace &trace, const GraphPlan &graph, const Timeline &time, int64
   for (size_t i = 0; i < graph.steps.size(); ++i) {
     const PlannedStep &step = graph.steps[i];
     Json slice = {{"ph", "X"}, {"name", step.name}, {"pid", process}, {"tid", 1}};
-    slice["cat"] = step.recomputes ? "recomputed" : step.phase;
+    slice["cat"] = step.recomputes ? "recomputed" : step.phaseName();
     slice["ts"] = microseconds(time.begin(i));
     slice["dur"] = microseconds(time.end(i) - time.begin(i));
     Json &arguments = slice["args"];
@@ -105,12 +105,19 @@ void addCounters(Trace &trace, const GraphPlan &graph, const Timeline &time, int
 } // namespace
 
 std::string toPerfetto(const Plan &plan) {
+  std::vector<std::string> titles;
+  for (const GraphPlan &graph : plan.graphs)
+    titles.push_back(graph.name());
+  return toPerfetto(plan, titles);
+}
+
+std::string toPerfetto(const Plan &plan, std::span<const std::string> titles) {
   Trace trace;
   int64_t process = 0, flow = 0;
   for (const GraphPlan &graph : plan.graphs) {
-    ++process;
     const Timeline time(graph);
-    trace.name("process_name", process, 0, plan.model + ": " + graph.name);
+    const std::string &title = titles[process++];
+    trace.name("process_name", process, 0, plan.model + ": " + title);
     trace.name("thread_name", process, 1, "commands");
     addSlices(trace, graph, time, process);
     addFlows(trace, graph, time, process, flow);

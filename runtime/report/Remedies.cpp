@@ -52,15 +52,15 @@ std::vector<Remedy> stateRemedies(const Plan &plan, const std::string &optimizer
                     "an optimizer without state: --optimizer=sgd:lr=..." +
                         (optimizer.empty() ? "" : " instead of " + optimizer) + kStateAlone,
                     true});
-  if (!plan.graphs.empty())
-    if (Remedy frozen = frozenParameter(plan.graphs.front()); frozen.gain > 0)
+  if (const GraphPlan *train = findGraph(plan, GraphRole::Train))
+    if (Remedy frozen = frozenParameter(*train); frozen.gain > 0)
       list.push_back(std::move(frozen));
   return list;
 }
 
 int64_t batchOf(const Plan &plan) {
-  if (!plan.graphs.empty())
-    for (const PlannedBuffer &buffer : plan.graphs.front().buffers)
+  if (const GraphPlan *train = findGraph(plan, GraphRole::Train))
+    for (const PlannedBuffer &buffer : train->buffers)
       if (buffer.kind == BufferKind::Input && !buffer.shape.empty())
         return buffer.shape.front();
   return 0;

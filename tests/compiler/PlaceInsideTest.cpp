@@ -31,7 +31,7 @@ struct Net {
 
 std::string parameter(const std::string &name, const std::string &shape) {
   return ", %" + name + ": tensor<" + shape + "xf32> {stow.name = \"" + name +
-         "\", stow.kind = \"parameter\", stow.init = #stow.init<\"normal\", 0.0, 0.3>}";
+         "\", stow.kind = #stow.kind<parameter>, stow.init = #stow.init<\"normal\", 0.0, 0.3>}";
 }
 
 std::string conv(const std::string &result, const std::string &x, const std::string &w, int in,
@@ -100,7 +100,7 @@ std::string normParameters(const std::string &result, int channels) {
   all += parameter("b" + result, c);
   for (auto [name, init] : {std::pair{"m", "0.0"}, std::pair{"v", "1.0"}})
     all += ", %" + (name + result) + ": tensor<" + c + "xf32> {stow.name = \"" + name + result +
-           "\", stow.kind = \"statistic\", stow.init = dense<" + init + "> : tensor<" + c +
+           "\", stow.kind = #stow.kind<statistic>, stow.init = dense<" + init + "> : tensor<" + c +
            "xf32>}";
   return all;
 }
@@ -212,9 +212,10 @@ Net circular() {
 
 std::string modelOf(const Net &net) {
   return "module attributes {stow.form = \"model\"} {\nfunc.func @model(%x: tensor<4x8x6x6xf32> "
-         "{stow.name = \"x\", stow.kind = \"input\"}" +
-         net.parameters + ") -> (tensor<" + net.last + "xf32> {stow.name = \"out\"}) {\n" +
-         net.body + "return %last : tensor<" + net.last + "xf32>\n}\n}\n";
+         "{stow.name = \"x\", stow.kind = #stow.kind<input>}" +
+         net.parameters + ") -> (tensor<" + net.last +
+         "xf32> {stow.name = \"out\"}) attributes {stow.role = #stow.role<model>} {\n" + net.body +
+         "return %last : tensor<" + net.last + "xf32>\n}\n}\n";
 }
 
 class PlaceInside : public testing::TestWithParam<Net (*)()> {
@@ -255,8 +256,9 @@ protected:
 /// Commands that copy: concats and slices that launch.
 int64_t copiesIn(ModuleOp module) {
   int64_t copies = 0;
-  module.lookupSymbol<func::FuncOp>("train").walk(
-      [&](Operation *op) { copies += isa<ConcatOp, SliceOp>(op) && !launchesNothing(op); });
+  findGraph(module, Role::Train).walk([&](Operation *op) {
+    copies += isa<ConcatOp, SliceOp>(op) && !launchesNothing(op);
+  });
   return copies;
 }
 

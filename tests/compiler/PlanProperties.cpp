@@ -121,7 +121,7 @@ private:
 
   /// Time of runs beyond the first, as a share of the time of all first ones.
   double extraTime(const StepChoice &choice) const {
-    const auto time = costs.timeOf(choice.placed.get().lookupSymbol<func::FuncOp>("train"));
+    const auto time = costs.timeOf(findGraph(choice.placed.get(), Role::Train));
     return static_cast<double>(time.again) / static_cast<double>(time.once);
   }
 

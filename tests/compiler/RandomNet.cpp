@@ -52,8 +52,9 @@ public:
       addOp();
     size_t last = finish();
     return "module attributes {stow.form = \"model\"} {\nfunc.func @model(" + arguments + ") -> (" +
-           typeOf(nodes[last].shape) + " {stow.name = \"out\"}) {\n" + body + "return %" +
-           nodes[last].name + " : " + typeOf(nodes[last].shape) + "\n}\n}\n";
+           typeOf(nodes[last].shape) +
+           " {stow.name = \"out\"}) attributes {stow.role = #stow.role<model>} {\n" + body +
+           "return %" + nodes[last].name + " : " + typeOf(nodes[last].shape) + "\n}\n}\n";
   }
 
 private:
@@ -68,7 +69,7 @@ private:
       shape.push_back(oneOf<int64_t>({2, 3, 4, 6, 8, 16}));
     while (elementsOf(shape) > kMostElements / 4)
       shape.pop_back();
-    arguments = "%x: " + typeOf(shape) + " {stow.name = \"x\", stow.kind = \"input\"}";
+    arguments = "%x: " + typeOf(shape) + " {stow.name = \"x\", stow.kind = #stow.kind<input>}";
     nodes.push_back({"x", shape});
     // The rest works on something that depends on a parameter, so that there is a backward.
     emit("add", {0, parameter(shape)}, "", shape);
@@ -78,7 +79,7 @@ private:
                    const std::string &init = "#stow.init<\"normal\", 0.0, 0.3>") {
     std::string name = "w" + std::to_string(parameters++);
     arguments += ",\n  %" + name + ": " + typeOf(shape) + " {stow.name = \"" + name +
-                 "\", stow.kind = \"" + kind + "\", stow.init = " + init + "}";
+                 "\", stow.kind = #stow.kind<" + kind + ">, stow.init = " + init + "}";
     hidden.push_back({name, shape});
     return kHidden + hidden.size() - 1;
   }

@@ -21,7 +21,7 @@ namespace {
 
 /// Puts the second result of the training graph where the first one lies and is still read.
 void spoil(ModuleOp placed) {
-  auto graph = placed.lookupSymbol<func::FuncOp>("train");
+  auto graph = findGraph(placed, Role::Train);
   std::optional<int64_t> first;
   for (Operation &op : graph.getBody().front())
     if (auto offsets = op.getAttrOfType<DenseI64ArrayAttr>(kOffsetsAttr)) {

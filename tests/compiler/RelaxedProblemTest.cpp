@@ -3,6 +3,7 @@
 
 #include "compiler/DeviceProfile.h"
 #include "compiler/Registration.h"
+#include "ir/Graphs.h"
 #include "ir/plan/schedule/Verify.h"
 #include "passes/order/Pieces.h"
 
@@ -25,13 +26,13 @@ protected:
     prepareContext(context);
     module = parseSourceString<ModuleOp>(
         "module {\nfunc.func @train(%x: tensor<4x4xf32> {stow.name = \"x\", stow.kind = "
-        "\"input\"}, "
-        "%u: tensor<4x4xf32> {stow.name = \"u\", stow.kind = \"input\"}) -> " +
-            last.substr(last.find(':') + 1) + " {\n" + body + "return " + last + "\n}\n}\n",
+        "#stow.kind<input>}, "
+        "%u: tensor<4x4xf32> {stow.name = \"u\", stow.kind = #stow.kind<input>}) -> " +
+            last.substr(last.find(':') + 1) + " attributes {stow.role = #stow.role<train>} {\n" +
+            body + "return " + last + "\n}\n}\n",
         &context);
     EXPECT_TRUE(module);
-    return buildRelaxedProblem(module->lookupSymbol<func::FuncOp>("train"), loadDevice("cpu", 1),
-                               64);
+    return buildRelaxedProblem(findGraph(*module, Role::Train), loadDevice("cpu", 1), 64);
   }
 
   static std::vector<Bytes> bytesAt(const schedule::Problem &problem) {

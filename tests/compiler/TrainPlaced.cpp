@@ -48,18 +48,20 @@ std::vector<char> trainPlaced(ModuleOp placed, Poison poison) {
     executor.readTensor(place, bytes.data());
     bits.insert(bits.end(), bytes.begin(), bytes.end());
   };
+  const size_t train = graphIndex(built->program, GraphRole::Train);
+  const size_t eval = graphIndex(built->program, GraphRole::Eval);
   uint64_t state = 1;
   for (int64_t step = 1; step <= 3; ++step) {
-    writeInputs(executor, built->program.graphs[0], step, state);
-    executor.run(0);
-    for (const GraphOutput &output : built->program.graphs[0].outputs)
+    writeInputs(executor, built->program.graphs[train], step, state);
+    executor.run(train);
+    for (const GraphOutput &output : built->program.graphs[train].outputs)
       read(output.place);
   }
   for (const StateTensor &tensor : built->program.state)
     read(tensor.place);
-  writeInputs(executor, built->program.graphs[1], 0, state);
-  executor.run(1);
-  for (const GraphOutput &output : built->program.graphs[1].outputs)
+  writeInputs(executor, built->program.graphs[eval], 0, state);
+  executor.run(eval);
+  for (const GraphOutput &output : built->program.graphs[eval].outputs)
     read(output.place);
   return bits;
 }

@@ -6,10 +6,10 @@
 // CHECK: {"name":"learning_rate",{{.*}}"aliases":[],"recomputed"
 // CHECK: {"name":"concat",{{.*}}"aliases":["map","map","reshape","softmax"],"alias_kinds":["part","part","view","in_place"],"alias_steps":[2,1,4,4]
 module attributes {stow.form = "model"} {
-  func.func @model(%x: tensor<64x8xf32> {stow.name = "x", stow.kind = "input"},
-                   %w: tensor<8x16xf32> {stow.name = "w", stow.kind = "parameter",
+  func.func @model(%x: tensor<64x8xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+                   %w: tensor<8x16xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>,
                                          stow.init = #stow.init<"normal", 0.0, 0.3>})
-      -> (tensor<64x4x10xf32> {stow.name = "out"}) {
+      -> (tensor<64x4x10xf32> {stow.name = "out"}) attributes {stow.role = #stow.role<model>} {
     %h = stow.matmul %x, %w {transpose_a = false, transpose_b = false}
         : (tensor<64x8xf32>, tensor<8x16xf32>) -> tensor<64x16xf32>
     %e = stow.exp %h : (tensor<64x16xf32>) -> tensor<64x16xf32>

@@ -63,7 +63,7 @@ class Model:
         if kind == "statistic":
             init = ', stow.init = #stow.init<"constant", 1.0, 0.0>'
         self.arguments.append(
-            f'{value}: {text_of(shape)} {{stow.name = "{name}", stow.kind = "{kind}"{init}}}')
+            f'{value}: {text_of(shape)} {{stow.name = "{name}", stow.kind = #stow.kind<{kind}>{init}}}')
         return value, tuple(shape)
 
     def op(self, name, operands, attributes, shape, keep=True):
@@ -290,7 +290,8 @@ class Model:
         return ("module attributes {stow.form = \"model\"} {\n  func.func @model(" +
                 ",\n      ".join(self.arguments) + ")\n      -> (" +
                 ", ".join(f"{text_of(value[1])} {attrs}"
-                          for value, attrs in zip(results, outputs)) + ") {\n" +
+                          for value, attrs in zip(results, outputs)) +
+                ") attributes {stow.role = #stow.role<model>} {\n" +
                 "\n".join(self.lines) + "\n    return " +
                 ", ".join(value for value, _ in results) + " : " +
                 ", ".join(text_of(shape) for _, shape in results) + "\n  }\n}\n")

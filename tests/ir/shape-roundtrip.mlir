@@ -6,8 +6,8 @@
 func.func @shape(%x: tensor<2x6xf32>, %t: tensor<2x6xi64>, %n: tensor<1x2x3x4xf32>) {
   // CHECK: stow.constant dense<[1, 2]> : tensor<2xi64>
   %c = stow.constant dense<[1, 2]> : tensor<2xi64>
-  // CHECK: stow.constant {stow.phase = "backward"} dense<1.000000e+00> : tensor<f32>
-  %d = stow.constant {stow.phase = "backward"} dense<1.0> : tensor<f32>
+  // CHECK: stow.constant {stow.phase = #stow.phase<backward>} dense<1.000000e+00> : tensor<f32>
+  %d = stow.constant {stow.phase = #stow.phase<backward>} dense<1.0> : tensor<f32>
   // CHECK: stow.reshape %{{.*}} : (tensor<2x6xi64>) -> tensor<12xi64>
   %0 = stow.reshape %t : (tensor<2x6xi64>) -> tensor<12xi64>
   // CHECK: stow.transpose %{{.*}} {permutation = array<i64: 1, 0>} : (tensor<2x6xf32>) -> tensor<6x2xf32>

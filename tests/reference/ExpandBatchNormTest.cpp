@@ -23,23 +23,23 @@ namespace {
 // concats read too, and so does what follows.
 const char *const block = R"(
 module attributes {stow.form = "model"} {
-  func.func @model(%x: tensor<3x4x5x5xf64> {stow.name = "x", stow.kind = "input"},
-      %k: tensor<4x4x1x1xf64> {stow.name = "k", stow.kind = "parameter"},
-      %w: tensor<2x4x3x3xf64> {stow.name = "w", stow.kind = "parameter"},
-      %v: tensor<3x6x3x3xf64> {stow.name = "v", stow.kind = "parameter"},
-      %s0: tensor<4xf64> {stow.name = "scale0", stow.kind = "parameter"},
-      %b0: tensor<4xf64> {stow.name = "bias0", stow.kind = "parameter"},
-      %m0: tensor<4xf64> {stow.name = "mean0", stow.kind = "statistic"},
-      %v0: tensor<4xf64> {stow.name = "variance0", stow.kind = "statistic"},
-      %s1: tensor<6xf64> {stow.name = "scale1", stow.kind = "parameter"},
-      %b1: tensor<6xf64> {stow.name = "bias1", stow.kind = "parameter"},
-      %m1: tensor<6xf64> {stow.name = "mean1", stow.kind = "statistic"},
-      %v1: tensor<6xf64> {stow.name = "variance1", stow.kind = "statistic"},
-      %s2: tensor<9xf64> {stow.name = "scale2", stow.kind = "parameter"},
-      %b2: tensor<9xf64> {stow.name = "bias2", stow.kind = "parameter"},
-      %m2: tensor<9xf64> {stow.name = "mean2", stow.kind = "statistic"},
-      %v2: tensor<9xf64> {stow.name = "variance2", stow.kind = "statistic"})
-      -> (tensor<3x9x5x5xf64> {stow.name = "y"}) {
+  func.func @model(%x: tensor<3x4x5x5xf64> {stow.name = "x", stow.kind = #stow.kind<input>},
+      %k: tensor<4x4x1x1xf64> {stow.name = "k", stow.kind = #stow.kind<parameter>},
+      %w: tensor<2x4x3x3xf64> {stow.name = "w", stow.kind = #stow.kind<parameter>},
+      %v: tensor<3x6x3x3xf64> {stow.name = "v", stow.kind = #stow.kind<parameter>},
+      %s0: tensor<4xf64> {stow.name = "scale0", stow.kind = #stow.kind<parameter>},
+      %b0: tensor<4xf64> {stow.name = "bias0", stow.kind = #stow.kind<parameter>},
+      %m0: tensor<4xf64> {stow.name = "mean0", stow.kind = #stow.kind<statistic>},
+      %v0: tensor<4xf64> {stow.name = "variance0", stow.kind = #stow.kind<statistic>},
+      %s1: tensor<6xf64> {stow.name = "scale1", stow.kind = #stow.kind<parameter>},
+      %b1: tensor<6xf64> {stow.name = "bias1", stow.kind = #stow.kind<parameter>},
+      %m1: tensor<6xf64> {stow.name = "mean1", stow.kind = #stow.kind<statistic>},
+      %v1: tensor<6xf64> {stow.name = "variance1", stow.kind = #stow.kind<statistic>},
+      %s2: tensor<9xf64> {stow.name = "scale2", stow.kind = #stow.kind<parameter>},
+      %b2: tensor<9xf64> {stow.name = "bias2", stow.kind = #stow.kind<parameter>},
+      %m2: tensor<9xf64> {stow.name = "mean2", stow.kind = #stow.kind<statistic>},
+      %v2: tensor<9xf64> {stow.name = "variance2", stow.kind = #stow.kind<statistic>})
+      -> (tensor<3x9x5x5xf64> {stow.name = "y"}) attributes {stow.role = #stow.role<model>} {
     %0 = stow.conv2d %x, %k {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
         dilations = array<i64: 1, 1>, groups = 1 : i64}
         : (tensor<3x4x5x5xf64>, tensor<4x4x1x1xf64>) -> tensor<3x4x5x5xf64>
@@ -88,8 +88,8 @@ public:
     isBuilt = module && succeeded(passes.run(*module));
   }
 
-  std::vector<Tensor> run(StringRef name) {
-    auto graph = module->lookupSymbol<func::FuncOp>(name);
+  std::vector<Tensor> run(Role role) {
+    auto graph = findGraph(*module, role);
     std::mt19937_64 random(11);
     std::vector<Tensor> arguments;
     for (BlockArgument argument : graph.getArguments()) {
@@ -113,17 +113,17 @@ public:
 TEST(ExpandBatchNorm, ChangesNoNumber) {
   Step plain(false), rewritten(true);
   ASSERT_TRUE(plain.isBuilt && rewritten.isBuilt);
-  auto train = rewritten.module->lookupSymbol<func::FuncOp>("train");
+  auto train = findGraph(*rewritten.module, Role::Train);
   EXPECT_TRUE(train.getOps<BatchNormTrainingOp>().empty());
   EXPECT_EQ(llvm::range_size(train.getOps<ChannelMomentsOp>()), 3);
-  for (StringRef graph : {"train", "eval"}) {
+  for (Role graph : {Role::Train, Role::Eval}) {
     std::vector<Tensor> expected = plain.run(graph), found = rewritten.run(graph);
     ASSERT_EQ(found.size(), expected.size());
-    EXPECT_EQ(found.size(), graph == "train" ? 1 + 6 + 9 : 1u);
+    EXPECT_EQ(found.size(), graph == Role::Train ? 1 + 6 + 9 : 1u);
     for (size_t result = 0; result < found.size(); ++result)
       for (size_t i = 0; i < expected[result].values.size(); ++i)
         EXPECT_NEAR(found[result].values[i], expected[result].values[i], 1e-11)
-            << graph.str() << ", result " << result << ", element " << i;
+            << stringifyRole(graph).str() << ", result " << result << ", element " << i;
   }
 }
 

@@ -22,12 +22,13 @@ class Graph {
 public:
   explicit Graph(const GradientCase &test) {
     context.loadDialect<StowDialect, func::FuncDialect>();
-    module = parseSourceString<ModuleOp>("func.func @train(" + test.arguments + ") -> (" +
-                                             test.results + ") {\n" + test.body + "\n}\n",
-                                         &context);
+    module = parseSourceString<ModuleOp>(
+        "func.func @train(" + test.arguments + ") -> (" + test.results +
+            ") attributes {stow.role = #stow.role<train>} {\n" + test.body + "\n}\n",
+        &context);
     if (!module)
       return;
-    train = module->lookupSymbol<func::FuncOp>("train");
+    train = findGraph(*module, Role::Train);
     nameArguments();
     addLoss();
     PassManager passes(&context);
@@ -52,7 +53,7 @@ private:
       unsigned index = argument.getArgNumber();
       bool isFloat = isa<FloatType>(getElementTypeOrSelf(argument));
       train.setArgAttr(index, kNameAttr, builder.getStringAttr("arg" + std::to_string(index)));
-      train.setArgAttr(index, kKindAttr, builder.getStringAttr(isFloat ? "parameter" : "input"));
+      setKindOfArgument(train, index, isFloat ? ArgumentKind::Parameter : ArgumentKind::Input);
     }
   }
 
@@ -63,7 +64,7 @@ private:
     Value loss;
     for (auto [index, result] : llvm::enumerate(resultsOf(train))) {
       Value weight = addArgument(train, result.value.getType(), "weight" + std::to_string(index),
-                                 "input", {}, location);
+                                 ArgumentKind::Input, {}, location);
       Value product = MulOp::create(builder, location, result.value, weight);
       auto axes = llvm::to_vector(
           llvm::seq<int64_t>(0, cast<RankedTensorType>(product.getType()).getRank()));
@@ -132,7 +133,7 @@ TEST_P(GradientTest, AgreesWithFiniteDifferences) {
   for (auto [result, tensor] : llvm::zip(resultsOf(graph.train), results))
     gradients[result.get("stow.gradient_of")] = tensor;
   for (unsigned argument = 0; argument < graph.numCaseArguments; ++argument) {
-    if (argumentAttr(graph.train, argument, kKindAttr) != "parameter")
+    if (kindOfArgument(graph.train, argument) != ArgumentKind::Parameter)
       continue;
     auto found = gradients.find("arg" + std::to_string(argument));
     for (int64_t i = 0; i < arguments[argument].size(); ++i) {
@@ -161,7 +162,7 @@ TEST(GradientCoverage, EveryDifferentiableOpHasACase) {
     Graph graph(test);
     ASSERT_TRUE(graph.module) << test.name;
     graph.train.walk([&](Operation *op) {
-      if (!op->hasAttr(kPhaseAttr))
+      if (phaseOf(op) == Phase::Forward)
         covered.insert(op->getName().getStringRef());
     });
   }

@@ -20,16 +20,16 @@ namespace {
 // conv - bn - relu - (residual conv) - pool - dropout - linear - softmax, f64.
 const char *const network = R"(
 module attributes {stow.form = "model"} {
-  func.func @model(%x: tensor<3x2x6x6xf64> {stow.name = "x", stow.kind = "input"},
-      %w: tensor<4x2x3x3xf64> {stow.name = "w", stow.kind = "parameter"},
-      %s: tensor<4xf64> {stow.name = "scale", stow.kind = "parameter"},
-      %b: tensor<4xf64> {stow.name = "bias", stow.kind = "parameter"},
-      %m: tensor<4xf64> {stow.name = "mean", stow.kind = "statistic"},
-      %v: tensor<4xf64> {stow.name = "variance", stow.kind = "statistic"},
-      %w2: tensor<4x4x3x3xf64> {stow.name = "w2", stow.kind = "parameter"},
-      %fw: tensor<5x36xf64> {stow.name = "fc", stow.kind = "parameter"},
-      %fb: tensor<5xf64> {stow.name = "fc_bias", stow.kind = "parameter"})
-      -> (tensor<3x5xf64> {stow.name = "y"}) {
+  func.func @model(%x: tensor<3x2x6x6xf64> {stow.name = "x", stow.kind = #stow.kind<input>},
+      %w: tensor<4x2x3x3xf64> {stow.name = "w", stow.kind = #stow.kind<parameter>},
+      %s: tensor<4xf64> {stow.name = "scale", stow.kind = #stow.kind<parameter>},
+      %b: tensor<4xf64> {stow.name = "bias", stow.kind = #stow.kind<parameter>},
+      %m: tensor<4xf64> {stow.name = "mean", stow.kind = #stow.kind<statistic>},
+      %v: tensor<4xf64> {stow.name = "variance", stow.kind = #stow.kind<statistic>},
+      %w2: tensor<4x4x3x3xf64> {stow.name = "w2", stow.kind = #stow.kind<parameter>},
+      %fw: tensor<5x36xf64> {stow.name = "fc", stow.kind = #stow.kind<parameter>},
+      %fb: tensor<5xf64> {stow.name = "fc_bias", stow.kind = #stow.kind<parameter>})
+      -> (tensor<3x5xf64> {stow.name = "y"}) attributes {stow.role = #stow.role<model>} {
     %0 = stow.conv2d %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
         dilations = array<i64: 1, 1>, groups = 1 : i64}
         : (tensor<3x2x6x6xf64>, tensor<4x2x3x3xf64>) -> tensor<3x4x6x6xf64>
@@ -77,8 +77,8 @@ public:
     isBuilt = module && succeeded(passes.run(*module));
   }
 
-  Named run(StringRef name, const Named &arguments) {
-    auto graph = module->lookupSymbol<func::FuncOp>(name);
+  Named run(Role role, const Named &arguments) {
+    auto graph = findGraph(*module, role);
     std::vector<Tensor> values;
     for (BlockArgument argument : graph.getArguments())
       values.push_back(arguments.at(argumentAttr(graph, argument.getArgNumber(), kNameAttr).str()));
@@ -124,14 +124,14 @@ TEST(StepTest, GradientsAgreeWithFiniteDifferences) {
   Step step("auto", false);
   ASSERT_TRUE(step.isBuilt);
   Named arguments = sampleArguments();
-  Named results = step.run("train", arguments);
+  Named results = step.run(Role::Train, arguments);
   const double h = 1e-6; // small enough to cross no kink of relu and max pooling here
   for (const std::string &name : parameters)
     for (int64_t i = 0; i < arguments[name].size(); i += 3) {
       auto lossAt = [&](double by) {
         Named moved = arguments;
         moved[name].values[i] += by;
-        return step.run("train", moved)["loss"].values[0];
+        return step.run(Role::Train, moved)["loss"].values[0];
       };
       double expected = (lossAt(h) - lossAt(-h)) / (2 * h);
       EXPECT_NEAR(results[name + ".grad"].values[i], expected, 1e-6 * std::abs(expected) + 1e-8)
@@ -140,11 +140,11 @@ TEST(StepTest, GradientsAgreeWithFiniteDifferences) {
 }
 
 TEST(StepTest, WhatReluSavesChangesNothing) {
-  Named expected = Step("output", false).run("train", sampleArguments());
+  Named expected = Step("output", false).run(Role::Train, sampleArguments());
   for (std::string saved : {"auto", "mask", "input"}) {
     Step step(saved, false);
     ASSERT_TRUE(step.isBuilt);
-    Named results = step.run("train", sampleArguments());
+    Named results = step.run(Role::Train, sampleArguments());
     for (const std::string &name : parameters)
       EXPECT_EQ(results[name + ".grad"].values, expected[name + ".grad"].values) << saved;
   }
@@ -154,10 +154,10 @@ TEST(StepTest, UpdatesParametersMomentumAndStatistics) {
   Step gradients("auto", false), step("auto", true);
   ASSERT_TRUE(gradients.isBuilt && step.isBuilt);
   Named arguments = sampleArguments();
-  Named expected = gradients.run("train", arguments);
+  Named expected = gradients.run(Role::Train, arguments);
   for (const std::string &name : parameters)
     arguments[name + ".momentum"] = Tensor(arguments[name].shape, 0.25);
-  Named results = step.run("train", arguments);
+  Named results = step.run(Role::Train, arguments);
   EXPECT_EQ(results["loss"].values, expected["loss"].values);
   for (std::string name : {"mean", "variance"}) {
     EXPECT_EQ(results[name].values, expected[name].values);
@@ -175,7 +175,7 @@ TEST(StepTest, EvaluationNormalizesWithRunningStatisticsAndDropsNothing) {
   Step step("auto", true);
   ASSERT_TRUE(step.isBuilt);
   Named arguments = sampleArguments();
-  Tensor scores = step.run("eval", arguments)["y"];
+  Tensor scores = step.run(Role::Eval, arguments)["y"];
   for (int64_t row = 0; row < 3; ++row) {
     double sum = 0;
     for (int64_t c = 0; c < 5; ++c)
@@ -183,7 +183,7 @@ TEST(StepTest, EvaluationNormalizesWithRunningStatisticsAndDropsNothing) {
     EXPECT_NEAR(sum, 1, 1e-12); // the softmax is still there
   }
   arguments["mean"].values[0] += 0.5;
-  EXPECT_NE(step.run("eval", arguments)["y"].values, scores.values);
+  EXPECT_NE(step.run(Role::Eval, arguments)["y"].values, scores.values);
 }
 
 } // namespace

@@ -104,14 +104,15 @@ OwningOpRef<ModuleOp> importModel(MLIRContext &context, const TorchReference &re
 /// loss = sum(first result * dout); every float input is differentiated.
 void attachCotangent(func::FuncOp train) {
   for (unsigned i = 0; i < train.getNumArguments(); ++i)
-    if (argumentAttr(train, i, kKindAttr) == "input" &&
+    if (kindOfArgument(train, i) == ArgumentKind::Input &&
         isa<FloatType>(getElementTypeOrSelf(train.getArgument(i))))
-      train.setArgAttr(i, kKindAttr, StringAttr::get(train.getContext(), "parameter"));
+      setKindOfArgument(train, i, ArgumentKind::Parameter);
   SmallVector<GraphResult> results = resultsOf(train);
   OpBuilder builder(train.front().getTerminator());
   Location location = builder.getUnknownLoc();
   Value output = results.front().value;
-  Value cotangent = addArgument(train, output.getType(), "dout0", "input", {}, location);
+  Value cotangent =
+      addArgument(train, output.getType(), "dout0", ArgumentKind::Input, {}, location);
   Value loss = MulOp::create(builder, location, output, cotangent);
   auto axes =
       llvm::to_vector(llvm::seq<int64_t>(0, cast<RankedTensorType>(loss.getType()).getRank()));
@@ -129,7 +130,7 @@ void TorchReferenceTest::checkOperator() {
   split.freezeBatchNorm = !reference.attributes.value("training", false);
   ASSERT_TRUE(succeeded(runPasses(
       *module, [&](PassManager &passes) { passes.addPass(createSplitTrainEvalPass(split)); })));
-  auto train = module->lookupSymbol<func::FuncOp>("train");
+  auto train = findGraph(*module, Role::Train);
   std::string output = resultsOf(train).front().get(kNameAttr).str();
   attachCotangent(train);
   ASSERT_TRUE(succeeded(
@@ -151,8 +152,8 @@ void TorchReferenceTest::checkOperator() {
 }
 
 void TorchReferenceTest::checkLoss() {
-  parse(R"(func.func @train(%x: TYPE {stow.name = "in0", stow.kind = "parameter"})
-      -> (TYPE {stow.name = "y"}) { return %x : TYPE })",
+  parse(R"(func.func @train(%x: TYPE {stow.name = "in0", stow.kind = #stow.kind<parameter>})
+      -> (TYPE {stow.name = "y"}) attributes {stow.role = #stow.role<train>} { return %x : TYPE })",
         "in0");
   AttachLossPassOptions options;
   if (reference.attributes.contains("loss")) {
@@ -175,7 +176,7 @@ void TorchReferenceTest::checkLoss() {
     passes.addPass(createAttachLossPass(options));
     passes.addPass(createAutodiffPass());
   })));
-  auto train = module->lookupSymbol<func::FuncOp>("train");
+  auto train = findGraph(*module, Role::Train);
   std::map<std::string, Tensor> others = {{"target", reference.arrays.at("in1")}};
   for (auto [name, numbers] : {std::pair("loss.weight", &options.weight),
                                std::pair("loss.pos-weight", &options.positiveWeight)})
@@ -231,14 +232,14 @@ AttachOptimizerPassOptions optimizerOptions(const nlohmann::json &settings) {
 }
 
 void TorchReferenceTest::checkOptimizer() {
-  parse(R"(func.func @train(%w: TYPE {stow.name = "in0", stow.kind = "parameter"},
-        %g: TYPE {stow.name = "gradient", stow.kind = "input"})
-      -> (TYPE {stow.name = "in0.grad", stow.gradient_of = "in0"}) { return %g : TYPE })",
+  parse(R"(func.func @train(%w: TYPE {stow.name = "in0", stow.kind = #stow.kind<parameter>},
+        %g: TYPE {stow.name = "gradient", stow.kind = #stow.kind<input>})
+      -> (TYPE {stow.name = "in0.grad", stow.gradient_of = "in0"}) attributes {stow.role = #stow.role<train>} { return %g : TYPE })",
         "in0");
   ASSERT_TRUE(succeeded(runPasses(*module, [&](PassManager &passes) {
     passes.addPass(createAttachOptimizerPass(optimizerOptions(reference.attributes)));
   })));
-  auto train = module->lookupSymbol<func::FuncOp>("train");
+  auto train = findGraph(*module, Role::Train);
   std::map<std::string, Tensor> state;
   for (BlockArgument argument : train.getArguments()) {
     std::string name = argumentAttr(train, argument.getArgNumber(), kNameAttr).str();

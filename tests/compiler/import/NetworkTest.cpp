@@ -1,6 +1,7 @@
 // Small networks exported by PyTorch (make_networks.py) in several opsets: the imported graph, run
 // by the reference evaluator, must give PyTorch's outputs.
 #include "compiler/import/Import.h"
+#include "ir/Graphs.h"
 
 #include "tests/compiler/import/Compare.h"
 
@@ -62,8 +63,7 @@ TEST_P(NetworkTest, ComputesWhatPyTorchDoes) {
   std::vector<reference::Tensor> arguments = {referenceOf(data.initializers.at("input_x"))};
   int parameters = 0, statistics = 0;
   for (unsigned i = 1; i < function.getNumArguments(); ++i) {
-    StringRef kind = function.getArgAttrOfType<StringAttr>(i, kKindAttr);
-    ++(kind == "parameter" ? parameters : statistics);
+    ++(kindOfArgument(function, i) == ArgumentKind::Parameter ? parameters : statistics);
     arguments.push_back(valueOf(function.getArgAttrOfType<ElementsAttr>(i, kInitAttr)));
   }
   EXPECT_EQ(parameters, GetParam().parameters);

@@ -17,8 +17,8 @@
 // SOFTMAX: remark: softmax before cross-entropy is left out
 // SOFTMAX: stow.output_activation = "softmax"
 module {
-  func.func @train(%x: tensor<8x4xf32> {stow.name = "x", stow.kind = "parameter"})
-      -> (tensor<32xf32> {stow.name = "y"}, tensor<8x4xf32> {stow.name = "z"}, tensor<8x4xf32> {stow.name = "p"}) {
+  func.func @train(%x: tensor<8x4xf32> {stow.name = "x", stow.kind = #stow.kind<parameter>})
+      -> (tensor<32xf32> {stow.name = "y"}, tensor<8x4xf32> {stow.name = "z"}, tensor<8x4xf32> {stow.name = "p"}) attributes {stow.role = #stow.role<train>} {
     %s = stow.sigmoid %x : (tensor<8x4xf32>) -> tensor<8x4xf32>
     %y = stow.reshape %s : (tensor<8x4xf32>) -> tensor<32xf32>
     %z = stow.log_softmax %x {axis = 1 : i64} : (tensor<8x4xf32>) -> tensor<8x4xf32>

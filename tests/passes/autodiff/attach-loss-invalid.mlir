@@ -2,8 +2,8 @@
 
 // Tests that several outputs need a choice, and that the choices are listed.
 // expected-error @+1 {{has 2 float outputs ("main", "aux"); choose one with the option output}}
-func.func @train(%x: tensor<8x10xf32> {stow.name = "x", stow.kind = "parameter"})
-    -> (tensor<8x10xf32> {stow.name = "main"}, tensor<8x10xf32> {stow.name = "aux"}) {
+func.func @train(%x: tensor<8x10xf32> {stow.name = "x", stow.kind = #stow.kind<parameter>})
+    -> (tensor<8x10xf32> {stow.name = "main"}, tensor<8x10xf32> {stow.name = "aux"}) attributes {stow.role = #stow.role<train>} {
   return %x, %x : tensor<8x10xf32>, tensor<8x10xf32>
 }
 
@@ -11,8 +11,8 @@ func.func @train(%x: tensor<8x10xf32> {stow.name = "x", stow.kind = "parameter"}
 
 // Tests that cross-entropy needs classes.
 // expected-error @+1 {{cross-entropy expects an output [N,C] or [N,C,d...] with the classes along dimension 1, found 'tensor<8xf32>'; class-axis names another dimension}}
-func.func @train(%x: tensor<8xf32> {stow.name = "x", stow.kind = "parameter"})
-    -> (tensor<8xf32> {stow.name = "y"}) {
+func.func @train(%x: tensor<8xf32> {stow.name = "x", stow.kind = #stow.kind<parameter>})
+    -> (tensor<8xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
   return %x : tensor<8xf32>
 }
 
@@ -20,15 +20,15 @@ func.func @train(%x: tensor<8xf32> {stow.name = "x", stow.kind = "parameter"})
 
 // Tests that a model without a float output is refused.
 // expected-error @+1 {{has no float output a loss could read}}
-func.func @train(%x: tensor<8xi64> {stow.name = "x", stow.kind = "input"}) -> (tensor<8xi64> {stow.name = "y"}) {
+func.func @train(%x: tensor<8xi64> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<8xi64> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
   return %x : tensor<8xi64>
 }
 
 // -----
 
 // Tests that the remark says where a softmax was taken off.
-func.func @train(%x: tensor<8x10xf32> {stow.name = "x", stow.kind = "parameter"})
-    -> (tensor<8x10xf32> {stow.name = "y"}) {
+func.func @train(%x: tensor<8x10xf32> {stow.name = "x", stow.kind = #stow.kind<parameter>})
+    -> (tensor<8x10xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
   // expected-remark @+1 {{softmax before cross-entropy is left out of the training graph}}
   %y = stow.softmax %x {axis = 1 : i64} : (tensor<8x10xf32>) -> tensor<8x10xf32>
   return %y : tensor<8x10xf32>

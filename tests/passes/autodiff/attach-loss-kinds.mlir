@@ -11,21 +11,21 @@
 
 // Tests the ops and arguments of each loss. Class weights become a constant of the state that is not
 // saved, and the mean divides by the weight of the targets.
-// CLASSES: %[[W:[a-z0-9]+]]: tensor<4xf32> {stow.init = dense<[1.000000e+00, 2.000000e+00, 5.000000e-01, 4.000000e+00]> : tensor<4xf32>, stow.kind = "statistic", stow.name = "loss.weight", stow.unsaved}
-// CLASSES-SAME: %[[T:[a-z0-9]+]]: tensor<8xi64> {stow.kind = "target", stow.name = "target"}
+// CLASSES: %[[W:[a-z0-9]+]]: tensor<4xf32> {stow.init = dense<[1.000000e+00, 2.000000e+00, 5.000000e-01, 4.000000e+00]> : tensor<4xf32>, stow.kind = #stow.kind<statistic>, stow.name = "loss.weight", stow.unsaved}
+// CLASSES-SAME: %[[T:[a-z0-9]+]]: tensor<8xi64> {stow.kind = #stow.kind<target>, stow.name = "target"}
 // CLASSES: %[[L:.*]], %{{.*}} = stow.cross_entropy_rows %{{.*}}, %[[T]], %[[W]] {ignore_index = -100 : i64, label_smoothing = 1.000000e-01 : f64}
 // CLASSES: %[[S:.*]] = stow.reduce_sum %[[L]]
 // CLASSES: %[[R:.*]] = stow.class_weights %[[T]], %[[W]] {ignore_index = -100 : i64}
 // CLASSES: %[[N:.*]] = stow.reduce_sum %[[R]]
 // CLASSES: stow.div %[[S]], %[[N]]
-// SHARES: tensor<8x4xf32> {stow.kind = "target", stow.name = "target"}
+// SHARES: tensor<8x4xf32> {stow.kind = #stow.kind<target>, stow.name = "target"}
 // SHARES: stow.log_softmax
 // SHARES: stow.reduce_mean %{{.*}} {axes = array<i64: 0>, keepdims = false} : (tensor<8xf32>) -> tensor<f32>
 // NLL: %[[L:.*]] = stow.nll_rows
 // NLL: %[[R:.*]] = stow.class_weights
 // NLL: stow.mul %[[L]], %[[R]]
 // NLL-NOT: stow.div
-// BCE: tensor<8x4xf32> {stow.kind = "target", stow.name = "target"}
+// BCE: tensor<8x4xf32> {stow.kind = #stow.kind<target>, stow.name = "target"}
 // BCE-NOT: stow.unsaved
 // BCE: stow.softplus
 // BCE: stow.reduce_mean %{{.*}} {axes = array<i64: 0, 1>, keepdims = false}
@@ -45,8 +45,8 @@
 // HUBER: stow.reduce_mean
 // OWN-NOT: "target"
 // OWN: stow.reduce_sum %{{.*}} {axes = array<i64: 0, 1>, keepdims = false} : (tensor<8x4xf32>) -> tensor<f32>
-func.func @train(%x: tensor<8x4xf32> {stow.name = "x", stow.kind = "parameter"})
-    -> (tensor<8x4xf32> {stow.name = "y"}) {
+func.func @train(%x: tensor<8x4xf32> {stow.name = "x", stow.kind = #stow.kind<parameter>})
+    -> (tensor<8x4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
   %y = stow.neg %x : (tensor<8x4xf32>) -> tensor<8x4xf32>
   return %y : tensor<8x4xf32>
 }

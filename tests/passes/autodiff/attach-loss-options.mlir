@@ -16,7 +16,7 @@
 // WEIGHT: loss cross-entropy has 3 weight numbers for an output 'tensor<8x10xf32>' with 10 classes
 // POSITIVE: loss bce-with-logits has 3 pos-weight numbers for an output 'tensor<8x10xf32>' with 10 in its last dimension
 // OWN: output "main" is 'tensor<8x10xf32>', a loss is one number; add reduction=mean or reduction=sum
-func.func @train(%x: tensor<8x10xf32> {stow.name = "x", stow.kind = "parameter"}, %z: tensor<8x5xf32> {stow.name = "z", stow.kind = "parameter"})
-    -> (tensor<8x10xf32> {stow.name = "main"}, tensor<8x5xf32> {stow.name = "aux"}) {
+func.func @train(%x: tensor<8x10xf32> {stow.name = "x", stow.kind = #stow.kind<parameter>}, %z: tensor<8x5xf32> {stow.name = "z", stow.kind = #stow.kind<parameter>})
+    -> (tensor<8x10xf32> {stow.name = "main"}, tensor<8x5xf32> {stow.name = "aux"}) attributes {stow.role = #stow.role<train>} {
   return %x, %z : tensor<8x10xf32>, tensor<8x5xf32>
 }

@@ -18,7 +18,7 @@
 // CHECK-SAME: "group \22fc*, no-decay bias\22: weight decay 0, learning rate x 0.1, 1 parameters with 6 elements: fc.bias",
 // CHECK-SAME: "group \22fc*\22: weight decay 0.01, learning rate x 0.1, 1 parameters with 24 elements: fc.weight"]
 // CHECK: stow.adam {{.*}} lr_scale = 1.000000e-01 : f64, {{.*}}weight_decay = 0.000000e+00 : f64} : (tensor<6xf32>
-// CHECK: stow.adam {{.*}} epsilon = 1.000000e-08 : f64, stow.phase = "update", weight_decay = 0.000000e+00 : f64} : (tensor<6xf32>
+// CHECK: stow.adam {{.*}} epsilon = 1.000000e-08 : f64, stow.phase = #stow.phase<update>, weight_decay = 0.000000e+00 : f64} : (tensor<6xf32>
 // CHECK: stow.adam {{.*}} lr_scale = 1.000000e-01 : f64, {{.*}}weight_decay = 1.000000e-02 : f64} : (tensor<4x6xf32>
 
 // Clipping by the norm of all gradients: their squares are summed, one factor scales them, and all
@@ -33,24 +33,24 @@
 // NORM: stow.sgd %{{.*}}, %[[G]],
 // NORM: stow.mul %{{.*}}, %[[F]]
 // NORM: stow.mul %{{.*}}, %[[F]]
-// VALUE-COUNT-3: stow.clip %{{.*}} {high = 5.000000e-01 : f64, low = -5.000000e-01 : f64, stow.phase = "backward"}
+// VALUE-COUNT-3: stow.clip %{{.*}} {high = 5.000000e-01 : f64, low = -5.000000e-01 : f64, stow.phase = #stow.phase<backward>}
 module {
-  func.func @train(%s: tensor<6xf32> {stow.name = "scale", stow.kind = "parameter"},
-      %b: tensor<6xf32> {stow.name = "fc.bias", stow.kind = "parameter"},
-      %w: tensor<4x6xf32> {stow.name = "fc.weight", stow.kind = "parameter"})
+  func.func @train(%s: tensor<6xf32> {stow.name = "scale", stow.kind = #stow.kind<parameter>},
+      %b: tensor<6xf32> {stow.name = "fc.bias", stow.kind = #stow.kind<parameter>},
+      %w: tensor<4x6xf32> {stow.name = "fc.weight", stow.kind = #stow.kind<parameter>})
       -> (tensor<f32> {stow.name = "loss"}, tensor<6xf32> {stow.name = "s.grad", stow.gradient_of = "scale"},
           tensor<6xf32> {stow.name = "b.grad", stow.gradient_of = "fc.bias"},
-          tensor<4x6xf32> {stow.name = "w.grad", stow.gradient_of = "fc.weight"}) {
+          tensor<4x6xf32> {stow.name = "w.grad", stow.gradient_of = "fc.weight"}) attributes {stow.role = #stow.role<train>} {
     %p = stow.mul %w, %s : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
     %q = stow.add %p, %b : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
     %l = stow.reduce_sum %q {axes = array<i64: 0, 1>, keepdims = false} : (tensor<4x6xf32>) -> tensor<f32>
-    %g = stow.exp %s {stow.phase = "backward"} : (tensor<6xf32>) -> tensor<6xf32>
-    %h = stow.exp %w {stow.phase = "backward"} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+    %g = stow.exp %s {stow.phase = #stow.phase<backward>} : (tensor<6xf32>) -> tensor<6xf32>
+    %h = stow.exp %w {stow.phase = #stow.phase<backward>} : (tensor<4x6xf32>) -> tensor<4x6xf32>
     return %l, %g, %g, %h : tensor<f32>, tensor<6xf32>, tensor<6xf32>, tensor<4x6xf32>
   }
-  func.func @eval(%s: tensor<6xf32> {stow.name = "scale", stow.kind = "parameter"},
-      %b: tensor<6xf32> {stow.name = "fc.bias", stow.kind = "parameter"},
-      %w: tensor<4x6xf32> {stow.name = "fc.weight", stow.kind = "parameter"}) -> (tensor<4x6xf32> {stow.name = "y"}) {
+  func.func @eval(%s: tensor<6xf32> {stow.name = "scale", stow.kind = #stow.kind<parameter>},
+      %b: tensor<6xf32> {stow.name = "fc.bias", stow.kind = #stow.kind<parameter>},
+      %w: tensor<4x6xf32> {stow.name = "fc.weight", stow.kind = #stow.kind<parameter>}) -> (tensor<4x6xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
     %p = stow.mul %w, %s : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
     %q = stow.add %p, %b : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
     return %q : tensor<4x6xf32>

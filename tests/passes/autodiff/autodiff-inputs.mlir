@@ -9,9 +9,9 @@
 
 // Tests that the gradient of a chosen input is a named result of its own, before the parameters'.
 // CHECK: -> (tensor<f32> {stow.name = "loss"}, tensor<4xf32> {stow.name = "x.grad"}, tensor<4xf32> {stow.gradient_of = "w", stow.name = "w.grad"})
-func.func @train(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"},
-    %u: tensor<4xf32> {stow.name = "u", stow.kind = "input"}, %t: tensor<4xi64> {stow.name = "t", stow.kind = "input"},
-    %w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"}) -> (tensor<f32> {stow.name = "loss"}) {
+func.func @train(%x: tensor<4xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+    %u: tensor<4xf32> {stow.name = "u", stow.kind = #stow.kind<input>}, %t: tensor<4xi64> {stow.name = "t", stow.kind = #stow.kind<input>},
+    %w: tensor<4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>}) -> (tensor<f32> {stow.name = "loss"}) attributes {stow.role = #stow.role<train>} {
   %y = stow.mul %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %l = stow.reduce_sum %y {axes = array<i64: 0>, keepdims = false} : (tensor<4xf32>) -> tensor<f32>
   return %l : tensor<f32>

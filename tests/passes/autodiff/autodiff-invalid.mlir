@@ -2,7 +2,7 @@
 
 // Tests that an op without gradient on the loss's path is named, with the user's name where known,
 // and that all of them are reported.
-func.func @train(%w: tensor<1x1x4x4xf32> {stow.name = "w", stow.kind = "parameter"}) -> (tensor<f32> {stow.name = "loss"}) {
+func.func @train(%w: tensor<1x1x4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>}) -> (tensor<f32> {stow.name = "loss"}) attributes {stow.role = #stow.role<train>} {
   // expected-error @+1 {{'stow.dropout' has no gradient, but the loss depends on a parameter through it}}
   %y = stow.dropout %w {ratio = 0.5 : f64} : (tensor<1x1x4x4xf32>) -> tensor<1x1x4x4xf32>
   // expected-error @unknown {{"/features/pool" (stow.max_pool) has no gradient}}
@@ -18,8 +18,8 @@ func.func @train(%w: tensor<1x1x4x4xf32> {stow.name = "w", stow.kind = "paramete
 
 // Tests that a parameter off the loss's path is reported and gets no gradient.
 // expected-warning @+2 {{parameter "unused" does not influence the loss; it stays as it is}}
-func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"},
-    %u: tensor<4xf32> {stow.name = "unused", stow.kind = "parameter"}) -> (tensor<f32> {stow.name = "loss"}) {
+func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>},
+    %u: tensor<4xf32> {stow.name = "unused", stow.kind = #stow.kind<parameter>}) -> (tensor<f32> {stow.name = "loss"}) attributes {stow.role = #stow.role<train>} {
   %l = stow.reduce_sum %w {axes = array<i64: 0>, keepdims = false} : (tensor<4xf32>) -> tensor<f32>
   return %l : tensor<f32>
 }
@@ -28,13 +28,13 @@ func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"},
 
 // Tests that the loss must be there.
 // expected-error @+1 {{expects a scalar "loss" as its first result; run stow-attach-loss first}}
-func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"}) -> (tensor<4xf32> {stow.name = "loss"}) {
+func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>}) -> (tensor<4xf32> {stow.name = "loss"}) attributes {stow.role = #stow.role<train>} {
   return %w : tensor<4xf32>
 }
 
 // -----
 
 // Tests that there must be a training graph.
-// expected-error @+1 {{expects a function @train with a body; run stow-split-train-eval first}}
+// expected-error @+1 {{expects a function of role train with a body; run stow-split-train-eval first}}
 module {
 }

@@ -5,17 +5,17 @@
 // Tests that gradients are results marked with their parameter, that nothing is built for data, and
 // that backward ops carry their phase and their op's location.
 // CHECK-LABEL: func.func @train
-// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4xf32> {stow.kind = "input", stow.name = "x"}
-// CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<4xf32> {stow.kind = "parameter", stow.name = "w"}
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4xf32> {stow.kind = #stow.kind<input>, stow.name = "x"}
+// CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<4xf32> {stow.kind = #stow.kind<parameter>, stow.name = "w"}
 // CHECK-SAME: -> (tensor<f32> {stow.name = "loss"}, tensor<4xf32> {stow.gradient_of = "w", stow.name = "w.grad"})
 // CHECK: %[[LOSS:.*]] = stow.reduce_sum
-// CHECK: %[[ONE:.*]] = stow.constant {stow.phase = "backward"} dense<1.000000e+00> : tensor<f32>
-// CHECK: %[[R:.*]] = stow.reshape %[[ONE]] {stow.phase = "backward"}
-// CHECK: %[[DY:.*]] = stow.broadcast_to %[[R]] {stow.phase = "backward"} : (tensor<1xf32>) -> tensor<4xf32>
-// CHECK-NEXT: %[[DW:.*]] = stow.mul %[[DY]], %[[X]] {stow.phase = "backward"}
+// CHECK: %[[ONE:.*]] = stow.constant {stow.phase = #stow.phase<backward>} dense<1.000000e+00> : tensor<f32>
+// CHECK: %[[R:.*]] = stow.reshape %[[ONE]] {stow.phase = #stow.phase<backward>}
+// CHECK: %[[DY:.*]] = stow.broadcast_to %[[R]] {stow.phase = #stow.phase<backward>} : (tensor<1xf32>) -> tensor<4xf32>
+// CHECK-NEXT: %[[DW:.*]] = stow.mul %[[DY]], %[[X]] {stow.phase = #stow.phase<backward>}
 // CHECK-NEXT: return %[[LOSS]], %[[DW]]
-func.func @train(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"},
-    %w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"}) -> (tensor<f32> {stow.name = "loss"}) {
+func.func @train(%x: tensor<4xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+    %w: tensor<4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>}) -> (tensor<f32> {stow.name = "loss"}) attributes {stow.role = #stow.role<train>} {
   %y = stow.mul %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %l = stow.reduce_sum %y {axes = array<i64: 0>, keepdims = false} : (tensor<4xf32>) -> tensor<f32>
   return %l : tensor<f32>
@@ -27,13 +27,13 @@ func.func @train(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"},
 // built), and that a broadcast operand's gradient is summed.
 // CHECK-LABEL: func.func @train
 // CHECK: %[[S:.*]] = stow.sigmoid
-// CHECK: %[[D1:.*]] = stow.mul {{.*}} {stow.phase = "backward"}
-// CHECK: %[[D2:.*]] = stow.mul {{.*}} {stow.phase = "backward"}
-// CHECK-NEXT: %[[SUM:.*]] = stow.reduce_sum %[[D2]] {axes = array<i64: 0>, keepdims = false, stow.phase = "backward"} : (tensor<2x4xf32>) -> tensor<4xf32>
-// CHECK-NEXT: %[[D:.*]] = stow.add %[[D1]], %[[SUM]] {stow.phase = "backward"}
-// CHECK: stow.sub %{{.*}}, %[[S]] {stow.phase = "backward"}
-func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"}, %x: tensor<2x4xf32> {stow.name = "x", stow.kind = "input"},
-    %z: tensor<4xf32> {stow.name = "z", stow.kind = "input"}) -> (tensor<f32> {stow.name = "loss"}) {
+// CHECK: %[[D1:.*]] = stow.mul {{.*}} {stow.phase = #stow.phase<backward>}
+// CHECK: %[[D2:.*]] = stow.mul {{.*}} {stow.phase = #stow.phase<backward>}
+// CHECK-NEXT: %[[SUM:.*]] = stow.reduce_sum %[[D2]] {axes = array<i64: 0>, keepdims = false, stow.phase = #stow.phase<backward>} : (tensor<2x4xf32>) -> tensor<4xf32>
+// CHECK-NEXT: %[[D:.*]] = stow.add %[[D1]], %[[SUM]] {stow.phase = #stow.phase<backward>}
+// CHECK: stow.sub %{{.*}}, %[[S]] {stow.phase = #stow.phase<backward>}
+func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>}, %x: tensor<2x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+    %z: tensor<4xf32> {stow.name = "z", stow.kind = #stow.kind<input>}) -> (tensor<f32> {stow.name = "loss"}) attributes {stow.role = #stow.role<train>} {
   %s = stow.sigmoid %w : (tensor<4xf32>) -> tensor<4xf32>
   %a = stow.mul %s, %x : (tensor<4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
   %b = stow.mul %s, %z : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -53,8 +53,8 @@ func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"}, %
 // CHECK: stow.matmul
 // CHECK: %[[R2:.*]] = stow.relu
 // CHECK-NEXT: %[[M:.*]] = stow.positive_mask %[[R2]] : (tensor<2x3xf32>) -> tensor<2x3xi1>
-// CHECK: stow.relu_grad %{{.*}}, %[[M]] {stow.phase = "backward"}
-// CHECK: stow.relu_grad %{{.*}}, %[[R1]] {stow.phase = "backward"}
+// CHECK: stow.relu_grad %{{.*}}, %[[M]] {stow.phase = #stow.phase<backward>}
+// CHECK: stow.relu_grad %{{.*}}, %[[R1]] {stow.phase = #stow.phase<backward>}
 // MASK: stow.relu
 // MASK-NEXT: stow.positive_mask
 // MASK: stow.relu
@@ -65,9 +65,9 @@ func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"}, %
 // INPUT-NEXT: stow.relu %[[A2]]
 // INPUT: stow.relu_grad %{{.*}}, %[[A2]]
 // INPUT: stow.relu_grad %{{.*}}, %[[A1]]
-func.func @train(%x: tensor<2x4xf32> {stow.name = "x", stow.kind = "input"},
-    %w1: tensor<4x6xf32> {stow.name = "w1", stow.kind = "parameter"},
-    %w2: tensor<6x3xf32> {stow.name = "w2", stow.kind = "parameter"}) -> (tensor<f32> {stow.name = "loss"}) {
+func.func @train(%x: tensor<2x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+    %w1: tensor<4x6xf32> {stow.name = "w1", stow.kind = #stow.kind<parameter>},
+    %w2: tensor<6x3xf32> {stow.name = "w2", stow.kind = #stow.kind<parameter>}) -> (tensor<f32> {stow.name = "loss"}) attributes {stow.role = #stow.role<train>} {
   %0 = stow.matmul %x, %w1 {transpose_a = false, transpose_b = false} : (tensor<2x4xf32>, tensor<4x6xf32>) -> tensor<2x6xf32>
   %1 = stow.relu %0 : (tensor<2x6xf32>) -> tensor<2x6xf32>
   %2 = stow.reshape %1 : (tensor<2x6xf32>) -> tensor<1x2x6xf32>
@@ -89,11 +89,11 @@ func.func @train(%x: tensor<2x4xf32> {stow.name = "x", stow.kind = "input"},
 // CHECK: %[[E:.*]] = stow.exp
 // CHECK-NEXT: stow.relu %[[E]]
 // CHECK-NOT: positive_mask
-// CHECK: stow.relu_grad %{{.*}}, %[[E]] {stow.phase = "backward"}
-// CHECK: stow.relu_grad %{{.*}}, %[[M]] {stow.phase = "backward"}
-func.func @train(%x: tensor<2x4xf32> {stow.name = "x", stow.kind = "input"},
-    %w1: tensor<4x6xf32> {stow.name = "w1", stow.kind = "parameter"},
-    %w2: tensor<6x3xf32> {stow.name = "w2", stow.kind = "parameter"}) -> (tensor<f32> {stow.name = "loss"}, tensor<2x3xf32> {stow.name = "y"}) {
+// CHECK: stow.relu_grad %{{.*}}, %[[E]] {stow.phase = #stow.phase<backward>}
+// CHECK: stow.relu_grad %{{.*}}, %[[M]] {stow.phase = #stow.phase<backward>}
+func.func @train(%x: tensor<2x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+    %w1: tensor<4x6xf32> {stow.name = "w1", stow.kind = #stow.kind<parameter>},
+    %w2: tensor<6x3xf32> {stow.name = "w2", stow.kind = #stow.kind<parameter>}) -> (tensor<f32> {stow.name = "loss"}, tensor<2x3xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
   %0 = stow.matmul %x, %w1 {transpose_a = false, transpose_b = false} : (tensor<2x4xf32>, tensor<4x6xf32>) -> tensor<2x6xf32>
   %1 = stow.relu %0 : (tensor<2x6xf32>) -> tensor<2x6xf32>
   %2 = stow.matmul %1, %w2 {transpose_a = false, transpose_b = false} : (tensor<2x6xf32>, tensor<6x3xf32>) -> tensor<2x3xf32>
@@ -109,9 +109,9 @@ func.func @train(%x: tensor<2x4xf32> {stow.name = "x", stow.kind = "input"},
 // CHECK-LABEL: func.func @train
 // CHECK: %[[XR:.*]] = stow.reshape %{{.*}} : (tensor<5x2x4xf32>) -> tensor<10x4xf32>
 // CHECK: %[[DR:.*]] = stow.reshape %{{.*}} : (tensor<5x2x3xf32>) -> tensor<10x3xf32>
-// CHECK: stow.matmul %[[XR]], %[[DR]] {stow.phase = "backward", transpose_a = true, transpose_b = false} : (tensor<10x4xf32>, tensor<10x3xf32>) -> tensor<4x3xf32>
-func.func @train(%x: tensor<5x2x4xf32> {stow.name = "x", stow.kind = "input"},
-    %w: tensor<4x3xf32> {stow.name = "w", stow.kind = "parameter"}) -> (tensor<f32> {stow.name = "loss"}) {
+// CHECK: stow.matmul %[[XR]], %[[DR]] {stow.phase = #stow.phase<backward>, transpose_a = true, transpose_b = false} : (tensor<10x4xf32>, tensor<10x3xf32>) -> tensor<4x3xf32>
+func.func @train(%x: tensor<5x2x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+    %w: tensor<4x3xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>}) -> (tensor<f32> {stow.name = "loss"}) attributes {stow.role = #stow.role<train>} {
   %0 = stow.matmul %x, %w {transpose_a = false, transpose_b = false} : (tensor<5x2x4xf32>, tensor<4x3xf32>) -> tensor<5x2x3xf32>
   %l = stow.reduce_sum %0 {axes = array<i64: 0, 1, 2>, keepdims = false} : (tensor<5x2x3xf32>) -> tensor<f32>
   return %l : tensor<f32>
@@ -122,14 +122,14 @@ func.func @train(%x: tensor<5x2x4xf32> {stow.name = "x", stow.kind = "input"},
 // Tests that a tensor that is split gets its gradient joined, whatever the order of its readers; that
 // boxes which do not touch are padded; and that other readers' contributions are added.
 // CHECK-LABEL: func.func @train
-// CHECK: stow.concat %{{.*}}, %{{.*}}, %{{.*}} {axis = 1 : i64, stow.phase = "backward"} : (tensor<4x2xf32>, tensor<4x3xf32>, tensor<4x1xf32>) -> tensor<4x6xf32>
+// CHECK: stow.concat %{{.*}}, %{{.*}}, %{{.*}} {axis = 1 : i64, stow.phase = #stow.phase<backward>} : (tensor<4x2xf32>, tensor<4x3xf32>, tensor<4x1xf32>) -> tensor<4x6xf32>
 // CHECK-NOT: stow.add
-// CHECK: stow.concat %{{.*}}, %{{.*}} {axis = 1 : i64, stow.phase = "backward"} : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x2xf32>
-// CHECK: %[[P:.*]] = stow.pad %{{.*}} {after = array<i64: 0, 4>, before = array<i64: 0, 0>, stow.phase = "backward"
+// CHECK: stow.concat %{{.*}}, %{{.*}} {axis = 1 : i64, stow.phase = #stow.phase<backward>} : (tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x2xf32>
+// CHECK: %[[P:.*]] = stow.pad %{{.*}} {after = array<i64: 0, 4>, before = array<i64: 0, 0>, stow.phase = #stow.phase<backward>
 // CHECK: %[[SUM:.*]] = stow.add
 // CHECK-SAME: %[[P]]
-func.func @train(%w: tensor<4x6xf32> {stow.name = "w", stow.kind = "parameter"},
-    %v: tensor<4x6xf32> {stow.name = "v", stow.kind = "parameter"}) -> (tensor<f32> {stow.name = "loss"}) {
+func.func @train(%w: tensor<4x6xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>},
+    %v: tensor<4x6xf32> {stow.name = "v", stow.kind = #stow.kind<parameter>}) -> (tensor<f32> {stow.name = "loss"}) attributes {stow.role = #stow.role<train>} {
   %a = stow.slice %w {starts = array<i64: 0, 0>, sizes = array<i64: 4, 2>} : (tensor<4x6xf32>) -> tensor<4x2xf32>
   %b = stow.slice %w {starts = array<i64: 0, 2>, sizes = array<i64: 4, 3>} : (tensor<4x6xf32>) -> tensor<4x3xf32>
   %c = stow.slice %w {starts = array<i64: 0, 5>, sizes = array<i64: 4, 1>} : (tensor<4x6xf32>) -> tensor<4x1xf32>

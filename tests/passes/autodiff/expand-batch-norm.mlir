@@ -40,20 +40,20 @@ func.func @nested(%a: tensor<8x4x2x2xf32>, %b: tensor<8x2x2x2xf32>, %s: tensor<6
 // is not computed where nobody reads it.
 // CHECK-LABEL: func.func @gradient
 // CHECK: %[[Y:.*]] = stow.concat
-// CHECK-NEXT: %[[DS:.*]], %[[DB:.*]] = stow.batch_norm_scale_grad %[[DY:.*]], %[[Y]], %[[M:.*]], %[[M]] {epsilon = 1.000000e-05 : f64, stow.phase = "backward"}
+// CHECK-NEXT: %[[DS:.*]], %[[DB:.*]] = stow.batch_norm_scale_grad %[[DY:.*]], %[[Y]], %[[M:.*]], %[[M]] {epsilon = 1.000000e-05 : f64, stow.phase = #stow.phase<backward>}
 // CHECK-NOT: stow.batch_norm_grad
 // CHECK: stow.sub %[[Y]]
 // CHECK: stow.sub
-// CHECK: %[[DX:.*]] = stow.sub {{.*}} {stow.phase = "backward"} : {{.*}} -> tensor<8x6x2x2xf32>
+// CHECK: %[[DX:.*]] = stow.sub {{.*}} {stow.phase = #stow.phase<backward>} : {{.*}} -> tensor<8x6x2x2xf32>
 // CHECK-NEXT: %[[DS2:.*]], %[[DB2:.*]] = stow.batch_norm_scale_grad
 // CHECK-NEXT: return %[[DX]], %[[DS]], %[[DB]], %[[DS2]]
 func.func @gradient(%a: tensor<8x3x2x2xf32>, %m: tensor<6xf32>, %dy: tensor<8x6x2x2xf32>)
     -> (tensor<8x6x2x2xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>) {
   %y = stow.concat %a, %a {axis = 1 : i64} : (tensor<8x3x2x2xf32>, tensor<8x3x2x2xf32>) -> tensor<8x6x2x2xf32>
-  %g:3 = stow.batch_norm_grad %y, %m, %m, %m, %dy {epsilon = 1.0e-5 : f64, stow.phase = "backward"}
+  %g:3 = stow.batch_norm_grad %y, %m, %m, %m, %dy {epsilon = 1.0e-5 : f64, stow.phase = #stow.phase<backward>}
       : (tensor<8x6x2x2xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<8x6x2x2xf32>)
       -> (tensor<8x6x2x2xf32>, tensor<6xf32>, tensor<6xf32>)
-  %h:3 = stow.batch_norm_grad %y, %m, %m, %m, %dy {epsilon = 1.0e-5 : f64, stow.phase = "backward"}
+  %h:3 = stow.batch_norm_grad %y, %m, %m, %m, %dy {epsilon = 1.0e-5 : f64, stow.phase = #stow.phase<backward>}
       : (tensor<8x6x2x2xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<8x6x2x2xf32>)
       -> (tensor<8x6x2x2xf32>, tensor<6xf32>, tensor<6xf32>)
   return %g#0, %g#1, %g#2, %h#1 : tensor<8x6x2x2xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>
@@ -71,7 +71,7 @@ func.func @gradient(%a: tensor<8x3x2x2xf32>, %m: tensor<6xf32>, %dy: tensor<8x6x
 // CHECK: %[[Y:.*]] = stow.concat %[[B]], %[[A]]
 // CHECK-NOT: stow.channel_moments
 // CHECK: stow.batch_norm_scale_grad %{{.*}}, %[[Y]]
-// CHECK: %[[S:.*]] = stow.slice %[[Y]] {sizes = array<i64: 8, 3, 2, 2>, starts = array<i64: 0, 1, 0, 0>, stow.phase = "backward"}
+// CHECK: %[[S:.*]] = stow.slice %[[Y]] {sizes = array<i64: 8, 3, 2, 2>, starts = array<i64: 0, 1, 0, 0>, stow.phase = #stow.phase<backward>}
 // CHECK: stow.exp
 // CHECK: stow.batch_norm_scale_grad %{{.*}}, %[[S]]
 // CHECK-NOT: %[[A]]
@@ -86,11 +86,11 @@ func.func @first(%a: tensor<8x3x2x2xf32>, %b: tensor<8x1x2x2xf32>, %s: tensor<3x
   %y = stow.concat %b, %a {axis = 1 : i64} : (tensor<8x1x2x2xf32>, tensor<8x3x2x2xf32>) -> tensor<8x4x2x2xf32>
   %o:3 = stow.batch_norm_training %y, %t, %t {epsilon = 1.0e-5 : f64}
       : (tensor<8x4x2x2xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<8x4x2x2xf32>, tensor<4xf32>, tensor<4xf32>)
-  %g:3 = stow.batch_norm_grad %y, %o#1, %o#2, %t, %dy {epsilon = 1.0e-5 : f64, stow.phase = "backward"}
+  %g:3 = stow.batch_norm_grad %y, %o#1, %o#2, %t, %dy {epsilon = 1.0e-5 : f64, stow.phase = #stow.phase<backward>}
       : (tensor<8x4x2x2xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<8x4x2x2xf32>)
       -> (tensor<8x4x2x2xf32>, tensor<4xf32>, tensor<4xf32>)
-  %e = stow.exp %da {stow.phase = "backward"} : (tensor<8x3x2x2xf32>) -> tensor<8x3x2x2xf32>
-  %h:3 = stow.batch_norm_grad %a, %n#1, %n#2, %s, %e {epsilon = 1.0e-5 : f64, stow.phase = "backward"}
+  %e = stow.exp %da {stow.phase = #stow.phase<backward>} : (tensor<8x3x2x2xf32>) -> tensor<8x3x2x2xf32>
+  %h:3 = stow.batch_norm_grad %a, %n#1, %n#2, %s, %e {epsilon = 1.0e-5 : f64, stow.phase = #stow.phase<backward>}
       : (tensor<8x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<8x3x2x2xf32>)
       -> (tensor<8x3x2x2xf32>, tensor<3xf32>, tensor<3xf32>)
   return %n#0, %o#0, %g#0, %h#0 : tensor<8x3x2x2xf32>, tensor<8x4x2x2xf32>, tensor<8x4x2x2xf32>, tensor<8x3x2x2xf32>
@@ -109,7 +109,7 @@ func.func @first(%a: tensor<8x3x2x2xf32>, %b: tensor<8x1x2x2xf32>, %s: tensor<3x
 // CHECK-NEXT: stow.batch_norm %[[Z]]
 // CHECK-NEXT: stow.batch_norm %[[X]]
 func.func @evaluation(%x: tensor<8x3x2x2xf32>, %v: tensor<6xf32>, %w: tensor<3xf32>)
-    -> (tensor<8x6x2x2xf32>, tensor<16x3x2x2xf32>, tensor<8x3x2x2xf32>) {
+    -> (tensor<8x6x2x2xf32>, tensor<16x3x2x2xf32>, tensor<8x3x2x2xf32>) attributes {stow.role = #stow.role<eval>} {
   %y = stow.concat %x, %x {axis = 1 : i64} : (tensor<8x3x2x2xf32>, tensor<8x3x2x2xf32>) -> tensor<8x6x2x2xf32>
   %0 = stow.batch_norm %y, %v, %v, %v, %v {epsilon = 1.0e-5 : f64, momentum = 0.1 : f64}
       : (tensor<8x6x2x2xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>) -> tensor<8x6x2x2xf32>

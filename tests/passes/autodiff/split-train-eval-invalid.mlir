@@ -1,8 +1,8 @@
 // RUN: stowage-opt %s --stow-split-train-eval --split-input-file --verify-diagnostics
 
 // Tests that a normalization whose statistics cannot be updated is refused.
-func.func @model(%x: tensor<1x6xf32> {stow.name = "x", stow.kind = "input"},
-    %s: tensor<6xf32> {stow.name = "scale", stow.kind = "parameter"}) -> (tensor<1x6xf32> {stow.name = "y"}) {
+func.func @model(%x: tensor<1x6xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+    %s: tensor<6xf32> {stow.name = "scale", stow.kind = #stow.kind<parameter>}) -> (tensor<1x6xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<model>} {
   // expected-error @+1 {{expects its running statistics to be arguments of kind "statistic"}}
   %0 = stow.batch_norm %x, %s, %s, %s, %s {epsilon = 1.0e-5 : f64, momentum = 0.25 : f64}
       : (tensor<1x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>) -> tensor<1x6xf32>
@@ -13,7 +13,7 @@ func.func @model(%x: tensor<1x6xf32> {stow.name = "x", stow.kind = "input"},
 
 // Tests that the seed's name must be free.
 // expected-error @+1 {{an argument of @train is already called "seed"; rename it in the model}}
-func.func @model(%x: tensor<4xf32> {stow.name = "seed", stow.kind = "input"}) -> (tensor<4xf32> {stow.name = "y"}) {
+func.func @model(%x: tensor<4xf32> {stow.name = "seed", stow.kind = #stow.kind<input>}) -> (tensor<4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<model>} {
   %0 = stow.dropout %x {ratio = 0.5 : f64} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
@@ -21,15 +21,15 @@ func.func @model(%x: tensor<4xf32> {stow.name = "seed", stow.kind = "input"}) ->
 // -----
 
 // Tests that there must be a model.
-// expected-error @+1 {{expects a function @model with a body; import a model first}}
+// expected-error @+1 {{expects a function of role model with a body; import a model first}}
 module {
 }
 
 // -----
 
 // Tests that a module is split once only.
-// expected-error @+1 {{has a @train already}}
+// expected-error @+1 {{has a function @train beside the model; expects a module of form "model"}}
 module {
-  func.func @model() { return }
-  func.func @train() { return }
+  func.func @model() attributes {stow.role = #stow.role<model>} { return }
+  func.func @train() attributes {stow.role = #stow.role<train>} { return }
 }

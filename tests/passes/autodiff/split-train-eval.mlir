@@ -5,9 +5,9 @@
 // elements per channel, so that the unbiased variance weighs 0.1 * 256 / 255 = 0.10039216.
 // CHECK-NOT: @model
 // CHECK-LABEL: func.func @train
-// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x6x8x8xf32> {stow.kind = "input", stow.name = "x"}
-// CHECK-SAME: %[[MEAN:[a-z0-9]+]]: tensor<6xf32> {stow.kind = "statistic", stow.name = "mean"}
-// CHECK-SAME: %[[VAR:[a-z0-9]+]]: tensor<6xf32> {stow.kind = "statistic", stow.name = "var"}
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x6x8x8xf32> {stow.kind = #stow.kind<input>, stow.name = "x"}
+// CHECK-SAME: %[[MEAN:[a-z0-9]+]]: tensor<6xf32> {stow.kind = #stow.kind<statistic>, stow.name = "mean"}
+// CHECK-SAME: %[[VAR:[a-z0-9]+]]: tensor<6xf32> {stow.kind = #stow.kind<statistic>, stow.name = "var"}
 // CHECK-SAME: -> (tensor<4x6x8x8xf32> {stow.name = "y"}, tensor<6xf32> {stow.state = "mean"}, tensor<6xf32> {stow.state = "var"})
 // CHECK: %[[Y:.*]], %[[BM:.*]], %[[BV:.*]] = stow.batch_norm_training %[[X]]
 // CHECK-SAME: epsilon = 1.000000e-05
@@ -27,12 +27,12 @@
 // FROZEN: stow.batch_norm %
 // FROZEN-NOT: stow.state
 module attributes {stow.form = "model"} {
-  func.func @model(%x: tensor<4x6x8x8xf32> {stow.name = "x", stow.kind = "input"},
-      %s: tensor<6xf32> {stow.name = "scale", stow.kind = "parameter"},
-      %b: tensor<6xf32> {stow.name = "bias", stow.kind = "parameter"},
-      %m: tensor<6xf32> {stow.name = "mean", stow.kind = "statistic"},
-      %v: tensor<6xf32> {stow.name = "var", stow.kind = "statistic"})
-      -> (tensor<4x6x8x8xf32> {stow.name = "y"}) {
+  func.func @model(%x: tensor<4x6x8x8xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+      %s: tensor<6xf32> {stow.name = "scale", stow.kind = #stow.kind<parameter>},
+      %b: tensor<6xf32> {stow.name = "bias", stow.kind = #stow.kind<parameter>},
+      %m: tensor<6xf32> {stow.name = "mean", stow.kind = #stow.kind<statistic>},
+      %v: tensor<6xf32> {stow.name = "var", stow.kind = #stow.kind<statistic>})
+      -> (tensor<4x6x8x8xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<model>} {
     %y = stow.batch_norm %x, %s, %b, %m, %v {epsilon = 1.0e-5 : f64, momentum = 0.1 : f64}
         : (tensor<4x6x8x8xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>)
         -> tensor<4x6x8x8xf32>
@@ -58,11 +58,11 @@ module attributes {stow.form = "model"} {
 // CHECK: %[[SECONDV:.*]] = stow.add
 // CHECK: return %[[Y]], %[[SECOND]], %[[SECONDV]]
 module attributes {stow.form = "model"} {
-  func.func @model(%x: tensor<1x6xf32> {stow.name = "x", stow.kind = "input"},
-      %s: tensor<6xf32> {stow.name = "scale", stow.kind = "parameter"},
-      %m: tensor<6xf32> {stow.name = "mean", stow.kind = "statistic"},
-      %v: tensor<6xf32> {stow.name = "var", stow.kind = "statistic"})
-      -> (tensor<1x6xf32> {stow.name = "y"}) {
+  func.func @model(%x: tensor<1x6xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+      %s: tensor<6xf32> {stow.name = "scale", stow.kind = #stow.kind<parameter>},
+      %m: tensor<6xf32> {stow.name = "mean", stow.kind = #stow.kind<statistic>},
+      %v: tensor<6xf32> {stow.name = "var", stow.kind = #stow.kind<statistic>})
+      -> (tensor<1x6xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<model>} {
     %0 = stow.batch_norm %x, %s, %s, %m, %v {epsilon = 1.0e-5 : f64, momentum = 0.25 : f64}
         : (tensor<1x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>) -> tensor<1x6xf32>
     %1 = stow.batch_norm %0, %s, %s, %m, %v {epsilon = 1.0e-5 : f64, momentum = 0.25 : f64}
@@ -76,18 +76,18 @@ module attributes {stow.form = "model"} {
 // Tests that dropouts share one seed and have streams of their own, that one of ratio 0 vanishes,
 // that evaluation has none, and that max pooling remembers positions in training only.
 // CHECK-LABEL: func.func @train
-// CHECK-SAME: %[[SEED:[a-z0-9]+]]: tensor<i64> {stow.kind = "seed", stow.name = "seed"}
+// CHECK-SAME: %[[SEED:[a-z0-9]+]]: tensor<i64> {stow.kind = #stow.kind<seed>, stow.name = "seed"}
 // CHECK: stow.dropout_training %{{.*}}, %[[SEED]] {ratio = 5.000000e-01 : f64, stream = 0 : i64}
 // CHECK-NEXT: stow.dropout_training %{{.*}}, %[[SEED]] {ratio = 2.500000e-01 : f64, stream = 1 : i64}
 // CHECK-NEXT: %[[Y:.*]], %{{.*}} = stow.max_pool_training
 // CHECK-NEXT: return %[[Y]]
 // CHECK-LABEL: func.func @eval
-// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor<1x2x4x4xf32> {stow.kind = "input", stow.name = "x"}) ->
+// CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor<1x2x4x4xf32> {stow.kind = #stow.kind<input>, stow.name = "x"}) ->
 // CHECK-NEXT: %[[P:.*]] = stow.max_pool %[[X]]
 // CHECK-NEXT: return %[[P]]
 module attributes {stow.form = "model"} {
-  func.func @model(%x: tensor<1x2x4x4xf32> {stow.name = "x", stow.kind = "input"})
-      -> (tensor<1x2x2x2xf32> {stow.name = "y"}) {
+  func.func @model(%x: tensor<1x2x4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>})
+      -> (tensor<1x2x2x2xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<model>} {
     %0 = stow.dropout %x {ratio = 0.5 : f64} : (tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
     %1 = stow.dropout %0 {ratio = 0.0 : f64} : (tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
     %2 = stow.dropout %1 {ratio = 0.25 : f64} : (tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
@@ -103,7 +103,7 @@ module attributes {stow.form = "model"} {
 // Tests that random numbers are drawn by the seed in training, each with a stream of its own beside
 // dropout's, and by seed 0 in evaluation, where a Bernoulli number is its mean.
 // CHECK-LABEL: func.func @train
-// CHECK-SAME: %[[SEED:[a-z0-9]+]]: tensor<i64> {stow.kind = "seed", stow.name = "seed"}
+// CHECK-SAME: %[[SEED:[a-z0-9]+]]: tensor<i64> {stow.kind = #stow.kind<seed>, stow.name = "seed"}
 // CHECK: stow.draw %[[SEED]] {a = 8.000000e-01 : f64, b = 0.000000e+00 : f64, distribution = "bernoulli", stream = 0 : i64}
 // CHECK: stow.dropout_training %{{.*}}, %[[SEED]] {ratio = 5.000000e-01 : f64, stream = 1 : i64}
 // CHECK: stow.draw %[[SEED]] {a = 0.000000e+00 : f64, b = 1.000000e+00 : f64, distribution = "normal", stream = 2 : i64}
@@ -114,8 +114,8 @@ module attributes {stow.form = "model"} {
 // CHECK: %[[ZERO:.*]] = stow.constant dense<0> : tensor<i64>
 // CHECK: stow.draw %[[ZERO]] {a = 0.000000e+00 : f64, b = 1.000000e+00 : f64, distribution = "normal", stream = 0 : i64}
 module attributes {stow.form = "model"} {
-  func.func @model(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"})
-      -> (tensor<4xf32> {stow.name = "y"}) {
+  func.func @model(%x: tensor<4xf32> {stow.name = "x", stow.kind = #stow.kind<input>})
+      -> (tensor<4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<model>} {
     %m = stow.random {distribution = "bernoulli", a = 0.8 : f64, b = 0.0 : f64, stream = 0 : i64} : () -> tensor<4xf32>
     %k = stow.mul %x, %m : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %d = stow.dropout %k {ratio = 0.5 : f64} : (tensor<4xf32>) -> tensor<4xf32>

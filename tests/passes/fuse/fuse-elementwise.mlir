@@ -40,13 +40,13 @@ func.func @readers(%a: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
 // reads, is computed where the forward is. The backward's own chain is one kernel.
 // CHECK-LABEL: func.func @phases
 // CHECK: %[[R:.*]] = stow.map %{{.*}} : (tensor<8xf32>) -> tensor<8xf32>
-// CHECK: %[[D:.*]] = stow.map %{{.*}}, %[[R]] {stow.phase = "backward"}
+// CHECK: %[[D:.*]] = stow.map %{{.*}}, %[[R]] {stow.phase = #stow.phase<backward>}
 // CHECK-NOT: stow.map
 // CHECK: return %[[D]]
 func.func @phases(%x: tensor<8xf32>, %dy: tensor<8xf32>) -> tensor<8xf32> {
   %r = stow.relu %x : (tensor<8xf32>) -> tensor<8xf32>
-  %m = stow.mul %dy, %r {stow.phase = "backward"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
-  %d = stow.neg %m {stow.phase = "backward"} : (tensor<8xf32>) -> tensor<8xf32>
+  %m = stow.mul %dy, %r {stow.phase = #stow.phase<backward>} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %d = stow.neg %m {stow.phase = #stow.phase<backward>} : (tensor<8xf32>) -> tensor<8xf32>
   return %d : tensor<8xf32>
 }
 
@@ -56,12 +56,12 @@ func.func @phases(%x: tensor<8xf32>, %dy: tensor<8xf32>) -> tensor<8xf32> {
 // momentum are overwritten, and the gradient never exists.
 // CHECK-LABEL: func.func @update
 // CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<8xf32>, %[[M:[a-z0-9]+]]: tensor<8xf32>, %[[DY:[a-z0-9]+]]: tensor<8xf32>, %[[LR:[a-z0-9]+]]: tensor<f32>
-// CHECK: %[[U:.*]]:2 = stow.map %[[W]], %[[LR]], %[[M]], %[[DY]] {stow.phase = "update", updates = array<i64: 0, 0, 1, 2>}
+// CHECK: %[[U:.*]]:2 = stow.map %[[W]], %[[LR]], %[[M]], %[[DY]] {stow.phase = #stow.phase<update>, updates = array<i64: 0, 0, 1, 2>}
 // CHECK-NOT: stow.map
 // CHECK: return %[[U]]#0, %[[U]]#1
 func.func @update(%w: tensor<8xf32>, %m: tensor<8xf32>, %dy: tensor<8xf32>, %lr: tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>) {
-  %g = stow.neg %dy {stow.phase = "backward"} : (tensor<8xf32>) -> tensor<8xf32>
-  %w1, %m1 = stow.sgd %w, %g, %lr, %m {momentum = 0.9 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = "update"}
+  %g = stow.neg %dy {stow.phase = #stow.phase<backward>} : (tensor<8xf32>) -> tensor<8xf32>
+  %w1, %m1 = stow.sgd %w, %g, %lr, %m {momentum = 0.9 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = #stow.phase<update>}
       : (tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
   return %w1, %m1 : tensor<8xf32>, tensor<8xf32>
 }
@@ -71,15 +71,15 @@ func.func @update(%w: tensor<8xf32>, %m: tensor<8xf32>, %dy: tensor<8xf32>, %lr:
 // Tests that the read of a parameter does not move behind its update: dx reads w, w is updated, and
 // only then comes the only reader of dx. Merged there, dx would see the new w.
 // CHECK-LABEL: func.func @stale
-// CHECK: %[[DX:.*]] = stow.map %{{.*}}, %[[W:arg[0-9]]] {stow.phase = "backward"}
-// CHECK: stow.map %[[W]], {{.*}} {stow.phase = "update", updates = array<i64: 0, 0>}
-// CHECK: stow.map %[[DX]]{{.*}} {stow.phase = "backward"}
+// CHECK: %[[DX:.*]] = stow.map %{{.*}}, %[[W:arg[0-9]]] {stow.phase = #stow.phase<backward>}
+// CHECK: stow.map %[[W]], {{.*}} {stow.phase = #stow.phase<update>, updates = array<i64: 0, 0>}
+// CHECK: stow.map %[[DX]]{{.*}} {stow.phase = #stow.phase<backward>}
 func.func @stale(%w: tensor<8xf32>, %dy: tensor<8xf32>, %x: tensor<8xf32>, %lr: tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>) {
-  %dx = stow.mul %dy, %w {stow.phase = "backward"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
-  %dw = stow.mul %dy, %x {stow.phase = "backward"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
-  %w1 = stow.sgd %w, %dw, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = "update"}
+  %dx = stow.mul %dy, %w {stow.phase = #stow.phase<backward>} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %dw = stow.mul %dy, %x {stow.phase = #stow.phase<backward>} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %w1 = stow.sgd %w, %dw, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = #stow.phase<update>}
       : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-  %dz = stow.relu_grad %dx, %x {stow.phase = "backward"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %dz = stow.relu_grad %dx, %x {stow.phase = #stow.phase<backward>} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %w1, %dz : tensor<8xf32>, tensor<8xf32>
 }
 
@@ -88,15 +88,15 @@ func.func @stale(%w: tensor<8xf32>, %dy: tensor<8xf32>, %x: tensor<8xf32>, %lr: 
 // Tests the same with the parameter read through a view.
 // CHECK-LABEL: func.func @stale_view
 // CHECK: %[[V:.*]] = stow.reshape
-// CHECK: %[[DX:.*]] = stow.map %{{.*}}, %[[V]] {stow.phase = "backward"}
-// CHECK: stow.map {{.*}} {stow.phase = "update", updates = array<i64: 0, 0>}
-// CHECK: stow.map %[[DX]]{{.*}} {stow.phase = "backward"}
+// CHECK: %[[DX:.*]] = stow.map %{{.*}}, %[[V]] {stow.phase = #stow.phase<backward>}
+// CHECK: stow.map {{.*}} {stow.phase = #stow.phase<update>, updates = array<i64: 0, 0>}
+// CHECK: stow.map %[[DX]]{{.*}} {stow.phase = #stow.phase<backward>}
 func.func @stale_view(%w: tensor<8xf32>, %dy: tensor<2x4xf32>, %x: tensor<2x4xf32>, %dw: tensor<8xf32>, %lr: tensor<f32>) -> (tensor<8xf32>, tensor<2x4xf32>) {
   %v = stow.reshape %w : (tensor<8xf32>) -> tensor<2x4xf32>
-  %dx = stow.mul %dy, %v {stow.phase = "backward"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
-  %w1 = stow.sgd %w, %dw, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = "update"}
+  %dx = stow.mul %dy, %v {stow.phase = #stow.phase<backward>} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %w1 = stow.sgd %w, %dw, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = #stow.phase<update>}
       : (tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
-  %dz = stow.relu_grad %dx, %x {stow.phase = "backward"} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %dz = stow.relu_grad %dx, %x {stow.phase = #stow.phase<backward>} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
   return %w1, %dz : tensor<8xf32>, tensor<2x4xf32>
 }
 
@@ -169,15 +169,15 @@ func.func @constants(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<4x8xf32>) {
 // merges into its reader.
 // CHECK-LABEL: func.func @seed
 // CHECK-NOT: stow.reshape
-// CHECK: stow.map %{{.*}} {stow.phase = "backward"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+// CHECK: stow.map %{{.*}} {stow.phase = #stow.phase<backward>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
 // CHECK: arith.constant 1.000000e+00 : f32
 // CHECK-NOT: stow.map
 // CHECK: return
 func.func @seed(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
-  %c = stow.constant {stow.phase = "backward"} dense<1.0> : tensor<f32>
-  %r = stow.reshape %c {stow.phase = "backward"} : (tensor<f32>) -> tensor<1x1xf32>
-  %b = stow.broadcast_to %r {stow.phase = "backward"} : (tensor<1x1xf32>) -> tensor<4x8xf32>
-  %y = stow.mul %b, %x {stow.phase = "backward"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %c = stow.constant {stow.phase = #stow.phase<backward>} dense<1.0> : tensor<f32>
+  %r = stow.reshape %c {stow.phase = #stow.phase<backward>} : (tensor<f32>) -> tensor<1x1xf32>
+  %b = stow.broadcast_to %r {stow.phase = #stow.phase<backward>} : (tensor<1x1xf32>) -> tensor<4x8xf32>
+  %y = stow.mul %b, %x {stow.phase = #stow.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
 }
 
@@ -186,15 +186,15 @@ func.func @seed(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 // Tests that a constant which no kernel reads is filled by one: the loss's gradient for each row is a
 // tensor of 4*4 bytes, and an output may be a constant.
 // CHECK-LABEL: func.func @filled
-// CHECK: %[[ONES:.*]] = stow.map {stow.phase = "backward"} : () -> tensor<4xf32>
+// CHECK: %[[ONES:.*]] = stow.map {stow.phase = #stow.phase<backward>} : () -> tensor<4xf32>
 // CHECK: stow.yield
 // CHECK: %[[TWO:.*]] = stow.map : () -> tensor<f32>
 // CHECK: stow.cross_entropy_rows_grad %{{.*}}, %{{.*}}, %{{.*}}, %[[ONES]]
 // CHECK: return %{{.*}}, %[[TWO]]
 func.func @filled(%l: tensor<4x8xf32>, %t: tensor<4xi64>, %lse: tensor<4xf32>) -> (tensor<4x8xf32>, tensor<f32>) {
-  %c = stow.constant {stow.phase = "backward"} dense<1.0> : tensor<4xf32>
+  %c = stow.constant {stow.phase = #stow.phase<backward>} dense<1.0> : tensor<4xf32>
   %two = stow.constant dense<2.0> : tensor<f32>
-  %d = stow.cross_entropy_rows_grad %l, %t, %lse, %c {ignore_index = -100 : i64, stow.phase = "backward"}
+  %d = stow.cross_entropy_rows_grad %l, %t, %lse, %c {ignore_index = -100 : i64, stow.phase = #stow.phase<backward>}
       : (tensor<4x8xf32>, tensor<4xi64>, tensor<4xf32>, tensor<4xf32>) -> tensor<4x8xf32>
   return %d, %two : tensor<4x8xf32>, tensor<f32>
 }

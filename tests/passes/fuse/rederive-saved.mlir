@@ -6,22 +6,22 @@
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4xf32>, %[[DY:[a-z0-9]+]]: tensor<4xf32>
 // CHECK: %[[S:.*]] = stow.map %[[X]] : (tensor<4xf32>)
 // CHECK: %[[Y:.*]] = stow.map %[[X]], %[[S]] :
-// CHECK: %[[S2:.*]] = stow.map %[[X]] {stow.phase = "backward"} : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK: %[[S2:.*]] = stow.map %[[X]] {stow.phase = #stow.phase<backward>} : (tensor<4xf32>) -> tensor<4xf32>
 // CHECK: math.exp
-// CHECK: %[[D:.*]] = stow.map %[[X]], %[[DY]], %[[S2]] {stow.phase = "backward"}
+// CHECK: %[[D:.*]] = stow.map %[[X]], %[[DY]], %[[S2]] {stow.phase = #stow.phase<backward>}
 // CHECK: stow.reduce_sum
-// CHECK: %[[S3:.*]] = stow.map %[[X]] {stow.phase = "backward"} : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK: %[[S3:.*]] = stow.map %[[X]] {stow.phase = #stow.phase<backward>} : (tensor<4xf32>) -> tensor<4xf32>
 // CHECK: math.exp
-// CHECK: %[[E:.*]] = stow.map %[[X]], %{{.*}}, %[[S3]] {stow.phase = "backward"}
+// CHECK: %[[E:.*]] = stow.map %[[X]], %{{.*}}, %[[S3]] {stow.phase = #stow.phase<backward>}
 // CHECK: return %[[Y]], %[[D]], %[[E]]
-func.func @train(%x: tensor<4xf32>, %dy: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+func.func @train(%x: tensor<4xf32>, %dy: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) attributes {stow.role = #stow.role<train>} {
   %s = stow.sigmoid %x : (tensor<4xf32>) -> tensor<4xf32>
   %y = stow.mul %x, %s : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %d0 = stow.mul %dy, %s {stow.phase = "backward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %d1 = stow.mul %d0, %x {stow.phase = "backward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %r = stow.reduce_sum %d1 {axes = array<i64: 0>, keepdims = true, stow.phase = "backward"} : (tensor<4xf32>) -> tensor<1xf32>
-  %d2 = stow.mul %r, %s {stow.phase = "backward"} : (tensor<1xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %d3 = stow.mul %d2, %x {stow.phase = "backward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d0 = stow.mul %dy, %s {stow.phase = #stow.phase<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d1 = stow.mul %d0, %x {stow.phase = #stow.phase<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %r = stow.reduce_sum %d1 {axes = array<i64: 0>, keepdims = true, stow.phase = #stow.phase<backward>} : (tensor<4xf32>) -> tensor<1xf32>
+  %d2 = stow.mul %r, %s {stow.phase = #stow.phase<backward>} : (tensor<1xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d3 = stow.mul %d2, %x {stow.phase = #stow.phase<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %y, %d1, %d3 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
@@ -31,19 +31,19 @@ func.func @train(%x: tensor<4xf32>, %dy: tensor<4xf32>) -> (tensor<4xf32>, tenso
 // kernel of the backward read %a; and nothing for a value made of a broadcast one of 1 element.
 // CHECK-LABEL: func.func @train
 // CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<4xf32>, %[[R:[a-z0-9]+]]: tensor<1xf32>
-// CHECK: %[[S:.*]] = stow.map %[[A]] {stow.phase = "backward"}
-// CHECK: %[[T:.*]] = stow.map %[[A]] {stow.phase = "backward"}
-// CHECK: %[[B:.*]] = stow.map %[[R]] {stow.phase = "backward"} : (tensor<1xf32>) -> tensor<4xf32>
-// CHECK: stow.map %[[B]], %[[S]], %[[T]] {stow.phase = "backward"}
-func.func @train(%a: tensor<4xf32>, %r: tensor<1xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+// CHECK: %[[S:.*]] = stow.map %[[A]] {stow.phase = #stow.phase<backward>}
+// CHECK: %[[T:.*]] = stow.map %[[A]] {stow.phase = #stow.phase<backward>}
+// CHECK: %[[B:.*]] = stow.map %[[R]] {stow.phase = #stow.phase<backward>} : (tensor<1xf32>) -> tensor<4xf32>
+// CHECK: stow.map %[[B]], %[[S]], %[[T]] {stow.phase = #stow.phase<backward>}
+func.func @train(%a: tensor<4xf32>, %r: tensor<1xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {stow.role = #stow.role<train>} {
   %one = stow.constant dense<1.0> : tensor<4xf32>
   %s = stow.sigmoid %a : (tensor<4xf32>) -> tensor<4xf32>
   %c = stow.tanh %a : (tensor<4xf32>) -> tensor<4xf32>
   %b = stow.add %r, %one : (tensor<1xf32>, tensor<4xf32>) -> tensor<4xf32>
   %f = stow.add %s, %c : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %g = stow.add %f, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %d0 = stow.mul %s, %c {stow.phase = "backward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %d1 = stow.mul %d0, %b {stow.phase = "backward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d0 = stow.mul %s, %c {stow.phase = #stow.phase<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d1 = stow.mul %d0, %b {stow.phase = #stow.phase<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %g, %d1 : tensor<4xf32>, tensor<4xf32>
 }
 
@@ -57,11 +57,11 @@ func.func @train(%a: tensor<4xf32>, %r: tensor<1xf32>) -> (tensor<4xf32>, tensor
 // CHECK: %[[T:.*]] = stow.map %{{.*}} : (tensor<4x4xf32>) -> tensor<4x4xf32>
 // CHECK: %[[W:.*]] = stow.map %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>
 // CHECK: stow.matmul %[[P]],
-// CHECK-NEXT: %[[D:.*]] = stow.map {{.*}} {stow.phase = "backward"} : ({{.*}}, {{.*}}, {{.*}}, {{.*}}, {{.*}}) ->
+// CHECK-NEXT: %[[D:.*]] = stow.map {{.*}} {stow.phase = #stow.phase<backward>} : ({{.*}}, {{.*}}, {{.*}}, {{.*}}, {{.*}}) ->
 // CHECK-NOT: stow.map
 // CHECK: stow.matmul %[[D]], %[[P]]
 func.func @train(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>, %v: tensor<4xf32>, %dy: tensor<4x4xf32>)
-    -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+    -> (tensor<4x4xf32>, tensor<4x4xf32>) attributes {stow.role = #stow.role<train>} {
   %p = stow.tanh %a : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %m = stow.positive_mask %a : (tensor<4x4xf32>) -> tensor<4x4xi1>
   %t = stow.neg %b : (tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -69,11 +69,11 @@ func.func @train(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>, %v: tensor<4xf32>, %d
   %x = stow.mul %t, %w : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
   %y = stow.matmul %p, %x {transpose_a = false, transpose_b = false}
       : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  %d0 = stow.mul %dy, %p {stow.phase = "backward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  %d1 = stow.relu_grad %d0, %m {stow.phase = "backward"} : (tensor<4x4xf32>, tensor<4x4xi1>) -> tensor<4x4xf32>
-  %d2 = stow.mul %d1, %t {stow.phase = "backward"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  %d3 = stow.mul %d2, %w {stow.phase = "backward"} : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
-  %d4 = stow.matmul %d3, %p {transpose_a = false, transpose_b = false, stow.phase = "backward"}
+  %d0 = stow.mul %dy, %p {stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %d1 = stow.relu_grad %d0, %m {stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xi1>) -> tensor<4x4xf32>
+  %d2 = stow.mul %d1, %t {stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %d3 = stow.mul %d2, %w {stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
+  %d4 = stow.matmul %d3, %p {transpose_a = false, transpose_b = false, stow.phase = #stow.phase<backward>}
       : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %y, %d4 : tensor<4x4xf32>, tensor<4x4xf32>
 }
@@ -89,20 +89,20 @@ func.func @train(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>, %v: tensor<4xf32>, %d
 // CHECK: %[[E4:.*]] = stow.map %[[E3]] :
 // CHECK: %[[E5:.*]] = stow.map %[[E4]] :
 // CHECK: %[[E6:.*]] = stow.map %[[E5]] :
-// CHECK-DAG: %[[R1:.*]] = stow.map %[[A]] {stow.phase = "backward"}
-// CHECK-DAG: %[[R2:.*]] = stow.map %[[R1]] {stow.phase = "backward"}
-// CHECK-DAG: %[[R3:.*]] = stow.map %[[R2]] {stow.phase = "backward"}
-// CHECK-DAG: %[[R4:.*]] = stow.map %[[R3]] {stow.phase = "backward"}
-// CHECK-DAG: %[[R6:.*]] = stow.map %[[E5]] {stow.phase = "backward"}
-// CHECK: stow.map %[[A]], %[[R1]], %[[R2]], %[[R3]], %[[R4]], %[[E5]], %[[R6]] {stow.phase = "backward"}
-func.func @train(%a: tensor<4xf32>) -> (tensor<1xf32>, tensor<4xf32>) {
+// CHECK-DAG: %[[R1:.*]] = stow.map %[[A]] {stow.phase = #stow.phase<backward>}
+// CHECK-DAG: %[[R2:.*]] = stow.map %[[R1]] {stow.phase = #stow.phase<backward>}
+// CHECK-DAG: %[[R3:.*]] = stow.map %[[R2]] {stow.phase = #stow.phase<backward>}
+// CHECK-DAG: %[[R4:.*]] = stow.map %[[R3]] {stow.phase = #stow.phase<backward>}
+// CHECK-DAG: %[[R6:.*]] = stow.map %[[E5]] {stow.phase = #stow.phase<backward>}
+// CHECK: stow.map %[[A]], %[[R1]], %[[R2]], %[[R3]], %[[R4]], %[[E5]], %[[R6]] {stow.phase = #stow.phase<backward>}
+func.func @train(%a: tensor<4xf32>) -> (tensor<1xf32>, tensor<4xf32>) attributes {stow.role = #stow.role<train>} {
   %e1 = stow.exp %a : (tensor<4xf32>) -> tensor<4xf32>
   %e2 = stow.exp %e1 : (tensor<4xf32>) -> tensor<4xf32>
   %e3 = stow.exp %e2 : (tensor<4xf32>) -> tensor<4xf32>
   %e4 = stow.exp %e3 : (tensor<4xf32>) -> tensor<4xf32>
   %e5 = stow.exp %e4 : (tensor<4xf32>) -> tensor<4xf32>
   %e6 = stow.exp %e5 : (tensor<4xf32>) -> tensor<4xf32>
-  %d = stow.map %a, %e1, %e2, %e3, %e4, %e5, %e6 {stow.phase = "backward"}
+  %d = stow.map %a, %e1, %e2, %e3, %e4, %e5, %e6 {stow.phase = #stow.phase<backward>}
       : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%0: f32, %1: f32, %2: f32, %3: f32, %4: f32, %5: f32, %6: f32):
     stow.yield %6 : f32
@@ -119,23 +119,23 @@ func.func @train(%a: tensor<4xf32>) -> (tensor<1xf32>, tensor<4xf32>) {
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4xf32>, %[[DY:[a-z0-9]+]]: tensor<4xf32>, %[[U:[a-z0-9]+]]: tensor<4xf32>
 // CHECK: %[[XW:.*]] = stow.map %[[X]], %{{.*}} : (tensor<4xf32>, tensor<4xf32>)
 // CHECK: %[[XU:.*]] = stow.map %[[X]], %[[U]] : (tensor<4xf32>, tensor<4xf32>)
-// CHECK: stow.map {{.*}} {stow.phase = "update", updates = array<i64: 0, 0>}
-// CHECK: %[[AGAIN:.*]] = stow.map %[[X]], %[[U]] {stow.phase = "backward"}
-// CHECK: stow.map %[[X]], %[[AGAIN]], %[[DY]], %[[XW]] {stow.phase = "backward"}
-// CHECK: stow.map {{.*}} {stow.phase = "update", updates = array<i64: 0, 0>}
+// CHECK: stow.map {{.*}} {stow.phase = #stow.phase<update>, updates = array<i64: 0, 0>}
+// CHECK: %[[AGAIN:.*]] = stow.map %[[X]], %[[U]] {stow.phase = #stow.phase<backward>}
+// CHECK: stow.map %[[X]], %[[AGAIN]], %[[DY]], %[[XW]] {stow.phase = #stow.phase<backward>}
+// CHECK: stow.map {{.*}} {stow.phase = #stow.phase<update>, updates = array<i64: 0, 0>}
 func.func @train(%x: tensor<4xf32>, %dy: tensor<4xf32>,
-                 %u: tensor<4xf32> {stow.name = "u", stow.kind = "parameter"},
-                 %w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"}, %lr: tensor<f32>)
-    -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+                 %u: tensor<4xf32> {stow.name = "u", stow.kind = #stow.kind<parameter>},
+                 %w: tensor<4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>}, %lr: tensor<f32>)
+    -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) attributes {stow.role = #stow.role<train>} {
   %xw = stow.mul %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %xu = stow.mul %x, %u : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %y = stow.add %xw, %xu : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %w1 = stow.sgd %w, %dy, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = "update"}
+  %w1 = stow.sgd %w, %dy, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = #stow.phase<update>}
       : (tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %d0 = stow.mul %dy, %xw {stow.phase = "backward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %d1 = stow.mul %d0, %xu {stow.phase = "backward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %d2 = stow.mul %d1, %x {stow.phase = "backward"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %u1 = stow.sgd %u, %d2, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = "update"}
+  %d0 = stow.mul %dy, %xw {stow.phase = #stow.phase<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d1 = stow.mul %d0, %xu {stow.phase = #stow.phase<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d2 = stow.mul %d1, %x {stow.phase = #stow.phase<backward>} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %u1 = stow.sgd %u, %d2, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = #stow.phase<update>}
       : (tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   return %y, %d2, %u1, %w1 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }

@@ -5,7 +5,7 @@
 // CHECK: %[[R:.*]] = stow.map %{{.*}}, %{{.*}} {updates = array<i64: 0, 1>}
 // CHECK-NOT: stow.map
 // CHECK: return %[[R]]
-func.func @train(%b: tensor<4xf32> {stow.name = "b", stow.kind = "input"}, %m: tensor<4xf32> {stow.name = "m", stow.kind = "statistic"}) -> (tensor<4xf32> {stow.state = "m"}) {
+func.func @train(%b: tensor<4xf32> {stow.name = "b", stow.kind = #stow.kind<input>}, %m: tensor<4xf32> {stow.name = "m", stow.kind = #stow.kind<statistic>}) -> (tensor<4xf32> {stow.state = "m"}) attributes {stow.role = #stow.role<train>} {
   %r = stow.map %b, %m : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%p: f32, %q: f32):
     %0 = arith.addf %p, %q : f32
@@ -21,13 +21,13 @@ func.func @train(%b: tensor<4xf32> {stow.name = "b", stow.kind = "input"}, %m: t
 // CHECK-LABEL: func.func @train
 // CHECK: %[[R:.*]] = stow.map %{{.*}}, %[[M:.*]] :
 // CHECK: %[[S:.*]] = stow.reduce_sum %[[M]]
-// CHECK-NEXT: %[[C:.*]] = stow.map %[[R]], %[[M]] {stow.phase = "update", updates = array<i64: 0, 1>}
+// CHECK-NEXT: %[[C:.*]] = stow.map %[[R]], %[[M]] {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>}
 // CHECK-NEXT: ^bb0(%[[NEW:.*]]: f32, %{{.*}}: f32):
 // CHECK-NEXT: stow.yield %[[NEW]]
 // CHECK: %[[Z:.*]] = stow.reduce_sum %[[R]]
 // CHECK: return %[[C]], %[[S]], %[[Z]]
-func.func @train(%b: tensor<4xf32> {stow.name = "b", stow.kind = "input"}, %m: tensor<4xf32> {stow.name = "m", stow.kind = "statistic"})
-    -> (tensor<4xf32> {stow.state = "m"}, tensor<f32> {stow.name = "s"}, tensor<f32> {stow.name = "z"}) {
+func.func @train(%b: tensor<4xf32> {stow.name = "b", stow.kind = #stow.kind<input>}, %m: tensor<4xf32> {stow.name = "m", stow.kind = #stow.kind<statistic>})
+    -> (tensor<4xf32> {stow.state = "m"}, tensor<f32> {stow.name = "s"}, tensor<f32> {stow.name = "z"}) attributes {stow.role = #stow.role<train>} {
   %r = stow.map %b, %m : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%p: f32, %q: f32):
     %0 = arith.addf %p, %q : f32
@@ -45,9 +45,9 @@ func.func @train(%b: tensor<4xf32> {stow.name = "b", stow.kind = "input"}, %m: t
 // CHECK: stow.map %{{.*}}, %[[M:.*]] :
 // CHECK: %[[V:.*]] = stow.reshape %[[M]]
 // CHECK: stow.reduce_sum %[[V]]
-// CHECK-NEXT: stow.map %{{.*}}, %[[M]] {stow.phase = "update", updates = array<i64: 0, 1>}
-func.func @train(%b: tensor<4xf32> {stow.name = "b", stow.kind = "input"}, %m: tensor<4xf32> {stow.name = "m", stow.kind = "statistic"})
-    -> (tensor<4xf32> {stow.state = "m"}, tensor<2xf32> {stow.name = "s"}) {
+// CHECK-NEXT: stow.map %{{.*}}, %[[M]] {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>}
+func.func @train(%b: tensor<4xf32> {stow.name = "b", stow.kind = #stow.kind<input>}, %m: tensor<4xf32> {stow.name = "m", stow.kind = #stow.kind<statistic>})
+    -> (tensor<4xf32> {stow.state = "m"}, tensor<2xf32> {stow.name = "s"}) attributes {stow.role = #stow.role<train>} {
   %r = stow.map %b, %m : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%p: f32, %q: f32):
     %0 = arith.addf %p, %q : f32
@@ -64,13 +64,13 @@ func.func @train(%b: tensor<4xf32> {stow.name = "b", stow.kind = "input"}, %m: t
 // as it is needs nothing.
 // CHECK-LABEL: func.func @train
 // CHECK: %[[S:.*]] = stow.reduce_sum %[[B:[a-z0-9]+]]
-// CHECK-NEXT: %[[K:.*]] = stow.map %[[S]], %[[M:.*]] {stow.phase = "update", updates = array<i64: 0, 1>}
-// CHECK: %[[L:.*]] = stow.map %{{.*}}, %[[N:.*]] {stow.phase = "update", updates = array<i64: 0, 1>}
+// CHECK-NEXT: %[[K:.*]] = stow.map %[[S]], %[[M:.*]] {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>}
+// CHECK: %[[L:.*]] = stow.map %{{.*}}, %[[N:.*]] {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>}
 // CHECK: return %[[K]], %[[L]], %[[SAME:arg[0-9]]]
-func.func @train(%b: tensor<2x4xf32> {stow.name = "b", stow.kind = "input"}, %x: tensor<4xf32> {stow.name = "x", stow.kind = "input"},
-    %m: tensor<4xf32> {stow.name = "m", stow.kind = "statistic"}, %n: tensor<4xf32> {stow.name = "n", stow.kind = "statistic"},
-    %o: tensor<4xf32> {stow.name = "o", stow.kind = "statistic"})
-    -> (tensor<4xf32> {stow.state = "m"}, tensor<4xf32> {stow.state = "n"}, tensor<4xf32> {stow.state = "o"}) {
+func.func @train(%b: tensor<2x4xf32> {stow.name = "b", stow.kind = #stow.kind<input>}, %x: tensor<4xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+    %m: tensor<4xf32> {stow.name = "m", stow.kind = #stow.kind<statistic>}, %n: tensor<4xf32> {stow.name = "n", stow.kind = #stow.kind<statistic>},
+    %o: tensor<4xf32> {stow.name = "o", stow.kind = #stow.kind<statistic>})
+    -> (tensor<4xf32> {stow.state = "m"}, tensor<4xf32> {stow.state = "n"}, tensor<4xf32> {stow.state = "o"}) attributes {stow.role = #stow.role<train>} {
   %s = stow.reduce_sum %b {axes = array<i64: 0>, keepdims = false} : (tensor<2x4xf32>) -> tensor<4xf32>
   return %s, %x, %o : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
@@ -82,8 +82,8 @@ func.func @train(%b: tensor<2x4xf32> {stow.name = "b", stow.kind = "input"}, %x:
 // CHECK: %[[R:.*]]:2 = stow.map %{{.*}}, %{{.*}}, %{{.*}} {updates = array<i64: 0, 0, 1, 2>}
 // CHECK-NOT: stow.map
 // CHECK: return %[[R]]#0, %[[R]]#1
-func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"}, %g: tensor<4xf32> {stow.name = "g", stow.kind = "input"},
-    %m: tensor<4xf32> {stow.name = "m", stow.kind = "optimizer"}) -> (tensor<4xf32> {stow.state = "w"}, tensor<4xf32> {stow.state = "m"}) {
+func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>}, %g: tensor<4xf32> {stow.name = "g", stow.kind = #stow.kind<input>},
+    %m: tensor<4xf32> {stow.name = "m", stow.kind = #stow.kind<optimizer>}) -> (tensor<4xf32> {stow.state = "w"}, tensor<4xf32> {stow.state = "m"}) attributes {stow.role = #stow.role<train>} {
   %w1, %m1 = stow.map %w, %g, %m {updates = array<i64: 0, 0, 1, 2>} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   ^bb0(%a: f32, %b: f32, %c: f32):
     %0 = arith.addf %b, %c : f32
@@ -98,10 +98,10 @@ func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = "parameter"}, %
 // Tests that one new value for two statistics overwrites one of them and is copied to the other.
 // CHECK-LABEL: func.func @train
 // CHECK: %[[R:.*]] = stow.map %{{.*}}, %[[M:[a-z0-9]+]], %[[N:[a-z0-9]+]] {updates = array<i64: 0, 1>}
-// CHECK: %[[C:.*]] = stow.map %[[R]], %[[N]] {stow.phase = "update", updates = array<i64: 0, 1>}
+// CHECK: %[[C:.*]] = stow.map %[[R]], %[[N]] {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>}
 // CHECK: return %[[R]], %[[C]]
-func.func @train(%b: tensor<4xf32> {stow.name = "b", stow.kind = "input"}, %m: tensor<4xf32> {stow.name = "m", stow.kind = "statistic"},
-    %n: tensor<4xf32> {stow.name = "n", stow.kind = "statistic"}) -> (tensor<4xf32> {stow.state = "m"}, tensor<4xf32> {stow.state = "n"}) {
+func.func @train(%b: tensor<4xf32> {stow.name = "b", stow.kind = #stow.kind<input>}, %m: tensor<4xf32> {stow.name = "m", stow.kind = #stow.kind<statistic>},
+    %n: tensor<4xf32> {stow.name = "n", stow.kind = #stow.kind<statistic>}) -> (tensor<4xf32> {stow.state = "m"}, tensor<4xf32> {stow.state = "n"}) attributes {stow.role = #stow.role<train>} {
   %r = stow.map %b, %m, %n : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%p: f32, %q: f32, %s: f32):
     %0 = arith.addf %p, %q : f32

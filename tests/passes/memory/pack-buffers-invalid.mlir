@@ -5,7 +5,7 @@
 // CHECK: error: alignment is 0 bytes; expected 1 or more
 // NEGATIVE: error: alignment is -64 bytes; expected 1 or more
 module {
-  func.func @eval(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"}) -> (tensor<4xf32> {stow.name = "y"}) {
+  func.func @eval(%x: tensor<4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
     return %x : tensor<4xf32>
   }
 }

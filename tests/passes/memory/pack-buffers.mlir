@@ -5,14 +5,14 @@
 // together, then the first and the second, so that 2 * 64 bytes do; the output is the third and may
 // take the first one's place. The bound is the two that overlap.
 // CHECK: module attributes {stow.alignment = 64 : i64, stow.arena_bytes = 128 : i64, stow.form = "placed", stow.logical_bound_bytes = 128 : i64, stow.lower_bound_bytes = 128 : i64, stow.persistent_bytes = 0 : i64}
-// CHECK: func.func @eval(%{{.*}} {stow.kind = "input", stow.name = "x", stow.offset = [[X:0|64]] : i64}
-// CHECK-SAME: attributes {stow.lower_bound_bytes = 128 : i64}
+// CHECK: func.func @eval(%{{.*}} {stow.kind = #stow.kind<input>, stow.name = "x", stow.offset = [[X:0|64]] : i64}
+// CHECK-SAME: attributes {stow.lower_bound_bytes = 128 : i64, stow.role
 // CHECK: stow.softmax {{.*}}stow.offsets = array<i64: [[A:0|64]]>
 // CHECK: stow.softmax {{.*}}stow.offsets = array<i64: [[X]]>
 // CHECK: stow.softmax {{.*}}stow.offsets = array<i64: [[A]]>
 // DENSE: stow.alignment = 4 : i64, stow.arena_bytes = 128 : i64
 module {
-  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"}) -> (tensor<4x4xf32> {stow.name = "y"}) {
+  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<4x4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
     %a = stow.softmax %x {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %b = stow.softmax %a {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %c = stow.softmax %b {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -28,7 +28,7 @@ module {
 // CHECK-NEXT: stow.reshape %{{[0-9]+}} : (tensor<4x4xf32>) -> tensor<2x8xf32>
 // CHECK-NEXT: stow.softmax {{.*}}stow.offsets = array<i64: 0>
 module {
-  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"}) -> (tensor<2x8xf32> {stow.name = "y"}) {
+  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<2x8xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
     %a = stow.softmax %x {axis = 1 : i64, stow.in_place = array<i64: 0, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %v = stow.reshape %a : (tensor<4x4xf32>) -> tensor<2x8xf32>
     %c = stow.softmax %v {axis = 1 : i64, stow.in_place = array<i64: 0, 0>} : (tensor<2x8xf32>) -> tensor<2x8xf32>
@@ -43,7 +43,7 @@ module {
 // at 128. The arena is the state's 192 bytes and the higher graph's, x and y: 64 + 16 = 80; packed to
 // 4 bytes it is 36 and 2 * 16.
 // CHECK: stow.arena_bytes = 272 : i64, stow.form = "placed", stow.logical_bound_bytes = 272 : i64, stow.lower_bound_bytes = 272 : i64, stow.persistent_bytes = 192 : i64
-// CHECK: func.func @train(%{{.*}} {stow.kind = "input", stow.name = "x", stow.offset = {{192|256}} : i64}
+// CHECK: func.func @train(%{{.*}} {stow.kind = #stow.kind<input>, stow.name = "x", stow.offset = {{192|256}} : i64}
 // CHECK-SAME: stow.name = "w", stow.offset = 0 : i64
 // CHECK-SAME: stow.name = "m", stow.offset = 64 : i64
 // CHECK: stow.map {{.*}}stow.offsets = array<i64: 0>
@@ -57,8 +57,8 @@ module {
 // DENSE: func.func @eval
 // DENSE-SAME: stow.name = "n", stow.offset = 24 : i64
 module {
-  func.func @train(%x: tensor<1x4xf32> {stow.name = "x", stow.kind = "input"}, %w: tensor<3xf32> {stow.name = "w", stow.kind = "parameter"},
-      %m: tensor<3xf32> {stow.name = "m", stow.kind = "optimizer"}) -> (tensor<1x4xf32> {stow.name = "y"}, tensor<3xf32> {stow.state = "w"}) {
+  func.func @train(%x: tensor<1x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}, %w: tensor<3xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>},
+      %m: tensor<3xf32> {stow.name = "m", stow.kind = #stow.kind<optimizer>}) -> (tensor<1x4xf32> {stow.name = "y"}, tensor<3xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
     %y = stow.softmax %x {axis = 1 : i64} : (tensor<1x4xf32>) -> tensor<1x4xf32>
     %w1 = stow.map %w, %m {updates = array<i64: 0, 0>} : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32> {
     ^bb0(%a: f32, %b: f32):
@@ -67,8 +67,8 @@ module {
     }
     return %y, %w1 : tensor<1x4xf32>, tensor<3xf32>
   }
-  func.func @eval(%n: tensor<3xf32> {stow.name = "n", stow.kind = "statistic"}, %m: tensor<3xf32> {stow.name = "m", stow.kind = "optimizer"},
-      %w: tensor<3xf32> {stow.name = "w", stow.kind = "parameter"}) {
+  func.func @eval(%n: tensor<3xf32> {stow.name = "n", stow.kind = #stow.kind<statistic>}, %m: tensor<3xf32> {stow.name = "m", stow.kind = #stow.kind<optimizer>},
+      %w: tensor<3xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>}) attributes {stow.role = #stow.role<eval>} {
     return
   }
 }
@@ -83,7 +83,7 @@ module {
 // CHECK-NOT: array<i64: [[Y]]>
 // CHECK: return
 module {
-  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"}) -> (tensor<4x4xf32> {stow.name = "y"}, tensor<4xf32> {stow.name = "s"}) {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<4x4xf32> {stow.name = "y"}, tensor<4xf32> {stow.name = "s"}) attributes {stow.role = #stow.role<train>} {
     %y = stow.softmax %x {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %z = stow.softmax %x {axis = 1 : i64, stow.in_place = array<i64: 0, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %s = stow.map %z {stow.in_place = array<i64: 0, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -104,7 +104,7 @@ module {
 // CHECK: stow.matmul {{.*}}stow.workspace = 1000 : i64, stow.workspace_offset = [[S:[0-9]+]] : i64
 // CHECK: stow.matmul {{.*}}stow.workspace = 1000 : i64, stow.workspace_offset = {{[0-9]+}} : i64
 module {
-  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"}) -> (tensor<4x4xf32> {stow.name = "y"}) {
+  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<4x4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
     %a = stow.matmul %x, %x {transpose_a = false, transpose_b = false, stow.workspace = 1000 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     %b = stow.matmul %a, %a {transpose_a = false, transpose_b = false, stow.workspace = 1000 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     return %b : tensor<4x4xf32>
@@ -119,7 +119,7 @@ module {
 // CHECK-SAME: stow.name = "z", stow.offset = {{[0-9]+}} : i64
 // CHECK: stow.map {{.*}}stow.offsets = array<i64: {{[0-9]+}}, {{[0-9]+}}>
 module {
-  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"}, %z: tensor<4x4xf32> {stow.name = "z", stow.kind = "input"}) -> (tensor<4x4xf32> {stow.name = "y"}) {
+  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}, %z: tensor<4x4xf32> {stow.name = "z", stow.kind = #stow.kind<input>}) -> (tensor<4x4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
     %a, %b = stow.map %x : (tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
     ^bb0(%p: f32):
       stow.yield %p, %p : f32, f32
@@ -134,7 +134,7 @@ module {
 // CHECK: stow.arena_bytes = 64 : i64
 // CHECK: stow.name = "x", stow.offset = 0 : i64
 module {
-  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"}) -> (tensor<4x4xf32> {stow.name = "y"}) {
+  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<4x4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
     return %x : tensor<4x4xf32>
   }
 }
@@ -144,7 +144,7 @@ module {
 // Tests that a blocked layout counts with its padding: 1 channel stored as 16 takes 1*16*2*2*4 = 256.
 // CHECK: stow.arena_bytes = 256 : i64
 module {
-  func.func @eval(%x: tensor<1x1x2x2xf32, #stow.layout<"0,1,2,3;1:16">> {stow.name = "x", stow.kind = "input"}) -> (tensor<1x1x2x2xf32, #stow.layout<"0,1,2,3;1:16">> {stow.name = "y"}) {
+  func.func @eval(%x: tensor<1x1x2x2xf32, #stow.layout<"0,1,2,3;1:16">> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<1x1x2x2xf32, #stow.layout<"0,1,2,3;1:16">> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
     %a = stow.map %x {stow.in_place = array<i64: 0, 0>} : (tensor<1x1x2x2xf32, #stow.layout<"0,1,2,3;1:16">>) -> tensor<1x1x2x2xf32, #stow.layout<"0,1,2,3;1:16">> {
     ^bb0(%p: f32):
       stow.yield %p : f32
@@ -160,8 +160,35 @@ module {
 // rounded up to 64.
 // CHECK: stow.form = "placed", stow.logical_bound_bytes = 112 : i64, stow.lower_bound_bytes = 176 : i64
 module {
-  func.func @eval(%x: tensor<1x3x2x2xf32, #stow.layout<"0,1,2,3;1:8">> {stow.name = "x", stow.kind = "input"}) -> (tensor<1x3x2x2xf32> {stow.name = "y"}) {
+  func.func @eval(%x: tensor<1x3x2x2xf32, #stow.layout<"0,1,2,3;1:8">> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<1x3x2x2xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
     %y = stow.reorder %x : (tensor<1x3x2x2xf32, #stow.layout<"0,1,2,3;1:8">>) -> tensor<1x3x2x2xf32>
     return %y : tensor<1x3x2x2xf32>
+  }
+}
+
+// -----
+
+// Tests that a module may hold more graphs than two: state has one place in all, and each graph packs
+// what else it needs into the same bytes above it. Names say nothing.
+// CHECK: stow.arena_bytes = 192 : i64
+// CHECK-SAME: stow.persistent_bytes = 64 : i64
+// CHECK: func.func @one({{.*}}stow.name = "x", stow.offset = [[X:64|128]] : i64}) {{.*}}stow.role = #stow.role<train>
+// CHECK: func.func @two({{.*}}stow.name = "x", stow.offset = 64 : i64}) {{.*}}stow.role = #stow.role<eval>
+// CHECK: func.func @three({{.*}}stow.name = "w", stow.offset = 0 : i64}{{.*}}stow.role = #stow.role<accumulate>
+// CHECK: func.func @four({{.*}}stow.name = "w", stow.offset = 0 : i64}{{.*}}stow.role = #stow.role<commit>
+module {
+  func.func @one(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<4x4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
+    %y = stow.matmul %x, %x {transpose_a = false, transpose_b = false} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %y : tensor<4x4xf32>
+  }
+  func.func @two(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<4x4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
+    return %x : tensor<4x4xf32>
+  }
+  func.func @three(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<optimizer>}) -> (tensor<4x4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<accumulate>} {
+    %y = stow.matmul %w, %w {transpose_a = false, transpose_b = false} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %y : tensor<4x4xf32>
+  }
+  func.func @four(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<optimizer>}) attributes {stow.role = #stow.role<commit>} {
+    return
   }
 }

@@ -11,7 +11,7 @@
 // CHECK-SAME: -> tensor<8x4xf32, #stow.layout<"of 1:6">>
 // CHECK: stow.slice {{.*}} {sizes = array<i64: 1, 6>, starts = array<i64: 3, 0>, stow.inside = array<i64: 0>}
 // CHECK-SAME: -> tensor<1x6xf32>
-func.func @columns(%x: tensor<8x4xf32> {stow.name = "x", stow.kind = "input"}, %z: tensor<8x2xf32> {stow.name = "z", stow.kind = "input"})
+func.func @columns(%x: tensor<8x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}, %z: tensor<8x2xf32> {stow.name = "z", stow.kind = #stow.kind<input>})
     -> (tensor<8x4xf32> {stow.name = "p"}, tensor<1x6xf32> {stow.name = "q"}) {
   %a = stow.map %x : (tensor<8x4xf32>) -> tensor<8x4xf32> {
   ^bb0(%e: f32):
@@ -46,7 +46,7 @@ func.func @columns(%x: tensor<8x4xf32> {stow.name = "x", stow.kind = "input"}, %
 // CHECK: %[[C:.*]] = stow.map %[[S]], %[[S]] : {{.*}} -> tensor<8x4xf32, #stow.layout<"of 1:12">>
 // CHECK: stow.concat %[[Y]], %[[C]] {axis = 1 : i64, stow.inside = array<i64: 0, 1>}
 // CHECK-SAME: -> tensor<8x12xf32>
-func.func @nested(%x: tensor<8x4xf32> {stow.name = "x", stow.kind = "input"}) -> (tensor<8x12xf32> {stow.name = "y"}) {
+func.func @nested(%x: tensor<8x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<8x12xf32> {stow.name = "y"}) {
   %a, %b = stow.map %x : (tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>) {
   ^bb0(%e: f32):
     stow.yield %e, %e : f32, f32
@@ -73,7 +73,7 @@ func.func @nested(%x: tensor<8x4xf32> {stow.name = "x", stow.kind = "input"}) ->
 // CHECK: stow.concat %{{.*}}, %[[N]] {axis = 0 : i64, stow.inside = array<i64: 0, 1>}
 // CHECK: %[[O:.*]] = stow.matmul {{.*}} -> tensor<4x4xf32>
 // CHECK: stow.concat %{{.*}}, %[[O]] {axis = 0 : i64, stow.inside = array<i64: 0>}
-func.func @library(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"}, %v: tensor<1x4xf32> {stow.name = "v", stow.kind = "input"})
+func.func @library(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}, %v: tensor<1x4xf32> {stow.name = "v", stow.kind = #stow.kind<input>})
     -> (tensor<4x8xf32> {stow.name = "p"}, tensor<8x4xf32> {stow.name = "q"}, tensor<5x4xf32> {stow.name = "r"}) {
   %a, %b = stow.map %x : (tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   ^bb0(%e: f32):
@@ -99,7 +99,7 @@ func.func @library(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"}, %
 // CHECK-LABEL: func.func @outside
 // CHECK: stow.concat %{{.*}} {axis = 0 : i64} :
 // CHECK: stow.concat %{{.*}} {axis = 0 : i64, stow.inside = array<i64: 1, 2, 4>} :
-func.func @outside(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"})
+func.func @outside(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>})
     -> (tensor<16x4xf32> {stow.name = "p"}, tensor<24x4xf32> {stow.name = "q"}, tensor<4x4xf32> {stow.name = "r"}) {
   %a = stow.map %x : (tensor<4x4xf32>) -> tensor<4x4xf32> {
   ^bb0(%e: f32):
@@ -129,7 +129,7 @@ func.func @outside(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"})
 // CHECK: %[[R:.*]] = stow.reshape %[[T]] : {{.*}} -> tensor<2x12xf32, #stow.layout<"of 1:24">>
 // CHECK: stow.concat %[[R]], {{.*}}stow.inside = array<i64: 0>}
 // CHECK: stow.slice {{.*}} {sizes = array<i64: 4, 6>, starts = array<i64: 0, 12>} :
-func.func @heads(%x: tensor<4x18xf32> {stow.name = "x", stow.kind = "input"}) -> (tensor<2x24xf32> {stow.name = "y"}, tensor<3x8xf32> {stow.name = "z"}) {
+func.func @heads(%x: tensor<4x18xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<2x24xf32> {stow.name = "y"}, tensor<3x8xf32> {stow.name = "z"}) {
   %s = stow.slice %x {starts = array<i64: 0, 6>, sizes = array<i64: 4, 6>} : (tensor<4x18xf32>) -> tensor<4x6xf32>
   %h = stow.reshape %s : (tensor<4x6xf32>) -> tensor<2x2x3x2xf32>
   %t = stow.transpose %h {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x2x3x2xf32>) -> tensor<2x3x2x2xf32>
@@ -173,7 +173,7 @@ func.func @skip() -> (tensor<512xf32> {stow.name = "y"}) {
 // Tests that a slice of state that is updated stays a copy: its reader wants the old value.
 // CHECK-LABEL: func.func @state
 // CHECK: stow.slice {{.*}} {sizes = array<i64: 2, 4>, starts = array<i64: 0, 0>} :
-func.func @state(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter"}) -> (tensor<2x4xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) {
+func.func @state(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>}) -> (tensor<2x4xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) {
   %s = stow.slice %w {starts = array<i64: 0, 0>, sizes = array<i64: 2, 4>} : (tensor<4x4xf32>) -> tensor<2x4xf32>
   %u = stow.map %w {updates = array<i64: 0, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32> {
   ^bb0(%e: f32):

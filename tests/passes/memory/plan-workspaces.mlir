@@ -9,7 +9,7 @@
 // CHECK: stow.max_pool_training
 // CHECK-NOT: stow.workspace
 // CHECK: return
-func.func @train(%x: tensor<8x16x14x14xf32, #stow.layout<"0,2,3,1">>, %c: tensor<16xf32>, %z: tensor<2x8x4x4xf32, #stow.layout<"0,2,3,1">>) {
+func.func @train(%x: tensor<8x16x14x14xf32, #stow.layout<"0,2,3,1">>, %c: tensor<16xf32>, %z: tensor<2x8x4x4xf32, #stow.layout<"0,2,3,1">>) attributes {stow.role = #stow.role<train>} {
   %y:3 = stow.batch_norm_training %x, %c, %c {epsilon = 1.0e-5 : f64, stow.workspace = 12345 : i64} : (tensor<8x16x14x14xf32, #stow.layout<"0,2,3,1">>, tensor<16xf32>, tensor<16xf32>) -> (tensor<8x16x14x14xf32, #stow.layout<"0,2,3,1">>, tensor<16xf32>, tensor<16xf32>)
   %p, %i = stow.max_pool_training %z {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, stow.workspace = 12345 : i64}
       : (tensor<2x8x4x4xf32, #stow.layout<"0,2,3,1">>) -> (tensor<2x8x2x2xf32, #stow.layout<"0,2,3,1">>, tensor<2x8x2x2xi8, #stow.layout<"0,2,3,1">>)
@@ -24,11 +24,11 @@ func.func @train(%x: tensor<8x16x14x14xf32, #stow.layout<"0,2,3,1">>, %c: tensor
 // CHECK-LABEL: func.func @eval
 // CHECK: stow.batch_norm_training {{.*}}stow.workspace =
 // CHECK-NEXT: stow.tanh %{{[a-z0-9#_]+}} :
-func.func @train(%x: tensor<8x16x14x14xf32, #stow.layout<"0,2,3,1">>, %c: tensor<16xf32>) {
+func.func @train(%x: tensor<8x16x14x14xf32, #stow.layout<"0,2,3,1">>, %c: tensor<16xf32>) attributes {stow.role = #stow.role<train>} {
   %y:3 = stow.batch_norm_training %x, %c, %c {epsilon = 1.0e-5 : f64} : (tensor<8x16x14x14xf32, #stow.layout<"0,2,3,1">>, tensor<16xf32>, tensor<16xf32>) -> (tensor<8x16x14x14xf32, #stow.layout<"0,2,3,1">>, tensor<16xf32>, tensor<16xf32>)
   return
 }
-func.func @eval(%x: tensor<8x16x14x14xf32, #stow.layout<"0,2,3,1">>, %c: tensor<16xf32>) {
+func.func @eval(%x: tensor<8x16x14x14xf32, #stow.layout<"0,2,3,1">>, %c: tensor<16xf32>) attributes {stow.role = #stow.role<eval>} {
   %y:3 = stow.batch_norm_training %x, %c, %c {epsilon = 1.0e-5 : f64} : (tensor<8x16x14x14xf32, #stow.layout<"0,2,3,1">>, tensor<16xf32>, tensor<16xf32>) -> (tensor<8x16x14x14xf32, #stow.layout<"0,2,3,1">>, tensor<16xf32>, tensor<16xf32>)
   %t = stow.tanh %y#0 : (tensor<8x16x14x14xf32, #stow.layout<"0,2,3,1">>) -> tensor<8x16x14x14xf32, #stow.layout<"0,2,3,1">>
   return

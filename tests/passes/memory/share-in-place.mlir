@@ -5,7 +5,7 @@
 // CHECK-LABEL: func.func @dying
 // CHECK: %[[A:.*]] = stow.map %[[X:[a-z0-9]+]] : (tensor<4xf32>)
 // CHECK: stow.map %[[A]], %[[X]] {stow.in_place = array<i64: 0, 0>}
-func.func @dying(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"}) -> (tensor<4xf32> {stow.name = "y"}) {
+func.func @dying(%x: tensor<4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<4xf32> {stow.name = "y"}) {
   %a = stow.map %x : (tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%p: f32):
     %0 = arith.addf %p, %p : f32
@@ -27,7 +27,7 @@ func.func @dying(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"}) -> (t
 // CHECK: %[[V:.*]] = stow.reshape %[[A]]
 // CHECK: %[[B:.*]] = stow.softmax %[[A]] {axis = 1 : i64} :
 // CHECK: stow.map %[[V]] {stow.in_place = array<i64: 0, 0>}
-func.func @views(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"}) -> (tensor<4x4xf32> {stow.name = "y"}, tensor<16xf32> {stow.name = "z"}) {
+func.func @views(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<4x4xf32> {stow.name = "y"}, tensor<16xf32> {stow.name = "z"}) {
   %a = stow.softmax %x {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %v = stow.reshape %a : (tensor<4x4xf32>) -> tensor<16xf32>
   %b = stow.softmax %a {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -44,8 +44,8 @@ func.func @views(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"}) -> 
 // another size (i8: 4 bytes, not 16) is no place.
 // CHECK-LABEL: func.func @results
 // CHECK: stow.map %{{.*}}, %{{.*}}, %{{.*}} {stow.in_place = array<i64: 0, 0, 1, 2>}
-func.func @results(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"}, %i: tensor<4xi8> {stow.name = "i", stow.kind = "input"},
-    %z: tensor<4xf32> {stow.name = "z", stow.kind = "input"}) -> (tensor<4xf32> {stow.name = "a"}, tensor<4xf32> {stow.name = "b"}, tensor<4xf32> {stow.name = "c"}) {
+func.func @results(%x: tensor<4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}, %i: tensor<4xi8> {stow.name = "i", stow.kind = #stow.kind<input>},
+    %z: tensor<4xf32> {stow.name = "z", stow.kind = #stow.kind<input>}) -> (tensor<4xf32> {stow.name = "a"}, tensor<4xf32> {stow.name = "b"}, tensor<4xf32> {stow.name = "c"}) {
   %a, %b, %c = stow.map %x, %i, %z : (tensor<4xf32>, tensor<4xi8>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   ^bb0(%p: f32, %q: i8, %r: f32):
     stow.yield %p, %r, %p : f32, f32, f32
@@ -61,7 +61,7 @@ func.func @results(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"}, %i:
 // CHECK: %[[A:.*]] = stow.map %[[X:[a-z0-9]+]], %[[X]] {stow.in_place = array<i64: 0, 0>}
 // CHECK: %[[V:.*]] = stow.reshape %[[A]]
 // CHECK: %[[B:.*]] = stow.map %[[V]], %[[A]] : (tensor<1x4xf32>, tensor<4xf32>)
-func.func @twice(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"}) -> (tensor<1x4xf32> {stow.name = "y"}) {
+func.func @twice(%x: tensor<4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<1x4xf32> {stow.name = "y"}) {
   %a = stow.map %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%p: f32, %q: f32):
     %0 = arith.mulf %p, %q : f32
@@ -83,8 +83,8 @@ func.func @twice(%x: tensor<4xf32> {stow.name = "x", stow.kind = "input"}) -> (t
 // CHECK-LABEL: func.func @state
 // CHECK-NOT: stow.in_place
 // CHECK: return
-func.func @state(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter"}, %m: tensor<4x4xf32> {stow.name = "m", stow.kind = "statistic"},
-    %o: tensor<4x4xf32> {stow.name = "o", stow.kind = "optimizer"})
+func.func @state(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>}, %m: tensor<4x4xf32> {stow.name = "m", stow.kind = #stow.kind<statistic>},
+    %o: tensor<4x4xf32> {stow.name = "o", stow.kind = #stow.kind<optimizer>})
     -> (tensor<4x4xf32> {stow.name = "a"}, tensor<4x4xf32> {stow.name = "b"}, tensor<4x4xf32> {stow.name = "c"}, tensor<4x4xf32> {stow.name = "d"}) {
   %a = stow.softmax %w {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %b = stow.softmax %m {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>

@@ -3,7 +3,7 @@
 // Tests that a mode that is none is refused with the known ones.
 // CHECK: error: unknown checkpoint mode "cube"; expected none or sqrt
 module {
-  func.func @train() {
+  func.func @train() attributes {stow.role = #stow.role<train>} {
     return
   }
 }

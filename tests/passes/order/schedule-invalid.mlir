@@ -9,7 +9,7 @@
 // FORM: error: expects stow.form = "ordered"; run stow-checkpoint and stow-bind-state first
 // BUDGET: error: expects a budget and device figures above zero
 module {
-  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"}) -> (tensor<4x4xf32> {stow.name = "y"}) {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<4x4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
     %a = stow.softmax %x {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %b = stow.softmax %a {axis = 0 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %c = stow.softmax_grad %a, %b {axis = 1 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>

@@ -16,16 +16,16 @@
 // CHECK-NOT: stow.recompute
 // CHECK: stow.map %[[W]],
 module {
-  func.func @train(%x: tensor<16x1xf32> {stow.name = "x", stow.kind = "input"}, %w: tensor<1x16xf32> {stow.name = "w", stow.kind = "parameter"}, %lr: tensor<f32> {stow.name = "lr", stow.kind = "rate"}) -> (tensor<1x16xf32> {stow.name = "w", stow.state = "w"}) {
+  func.func @train(%x: tensor<16x1xf32> {stow.name = "x", stow.kind = #stow.kind<input>}, %w: tensor<1x16xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>}, %lr: tensor<f32> {stow.name = "lr", stow.kind = #stow.kind<learning_rate>}) -> (tensor<1x16xf32> {stow.name = "w", stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
     %a = stow.matmul %x, %w {transpose_a = false, transpose_b = false} : (tensor<16x1xf32>, tensor<1x16xf32>) -> tensor<16x16xf32>
     %v = stow.reshape %a : (tensor<16x16xf32>) -> tensor<8x32xf32>
     %b = stow.softmax %v {axis = 1 : i64} : (tensor<8x32xf32>) -> tensor<8x32xf32>
     %c = stow.softmax %b {axis = 0 : i64} : (tensor<8x32xf32>) -> tensor<8x32xf32>
     %d = stow.softmax_grad %b, %c {axis = 0 : i64} : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
-    %g = stow.softmax_grad %d, %v {axis = 1 : i64, stow.phase = "backward"} : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
-    %h = stow.reshape %g {stow.phase = "backward"} : (tensor<8x32xf32>) -> tensor<16x16xf32>
-    %r = stow.matmul %x, %h {transpose_a = true, transpose_b = false, stow.phase = "backward"} : (tensor<16x1xf32>, tensor<16x16xf32>) -> tensor<1x16xf32>
-    %n = stow.sgd %w, %r, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = "update"} : (tensor<1x16xf32>, tensor<1x16xf32>, tensor<f32>) -> tensor<1x16xf32>
+    %g = stow.softmax_grad %d, %v {axis = 1 : i64, stow.phase = #stow.phase<backward>} : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
+    %h = stow.reshape %g {stow.phase = #stow.phase<backward>} : (tensor<8x32xf32>) -> tensor<16x16xf32>
+    %r = stow.matmul %x, %h {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<16x1xf32>, tensor<16x16xf32>) -> tensor<1x16xf32>
+    %n = stow.sgd %w, %r, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = #stow.phase<update>} : (tensor<1x16xf32>, tensor<1x16xf32>, tensor<f32>) -> tensor<1x16xf32>
     return %n : tensor<1x16xf32>
   }
 }

@@ -5,7 +5,7 @@
 // CHECK: %[[P:.*]] = stow.max_pool %{{.*}} : (tensor<2x1x4x4xf32>) -> tensor<2x1x2x2xf32>
 // CHECK-NEXT: %[[R:.*]] = stow.relu %[[P]] : (tensor<2x1x2x2xf32>) -> tensor<2x1x2x2xf32>
 // CHECK-NEXT: return %[[R]]
-func.func @model(%x: tensor<2x1x4x4xf32>) -> tensor<2x1x2x2xf32> {
+func.func @model(%x: tensor<2x1x4x4xf32>) -> tensor<2x1x2x2xf32> attributes {stow.role = #stow.role<model>} {
   %r = stow.relu %x : (tensor<2x1x4x4xf32>) -> tensor<2x1x4x4xf32>
   %y = stow.max_pool %r {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
       : (tensor<2x1x4x4xf32>) -> tensor<2x1x2x2xf32>

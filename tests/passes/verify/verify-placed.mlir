@@ -5,9 +5,9 @@
 //     0      64      128       192      256
 //     | w    | x, y  | t       | scratch |        y overwrites x; t is a view's base
 module attributes {stow.form = "placed", stow.arena_bytes = 256 : i64, stow.alignment = 64 : i64} {
-  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 64 : i64},
-      %w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter", stow.offset = 0 : i64})
-      -> (tensor<16xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 64 : i64},
+      %w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64})
+      -> (tensor<16xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
     %y = stow.softmax %x {axis = 1 : i64, stow.in_place = array<i64: 0, 0>, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %t = stow.matmul %y, %w {transpose_a = false, transpose_b = false, stow.offsets = array<i64: 128>, stow.workspace = 64 : i64, stow.workspace_offset = 192 : i64}
         : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -19,7 +19,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 256 : i64, stow.alig
     }
     return %v, %w1 : tensor<16xf32>, tensor<4x4xf32>
   }
-  func.func @eval(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter", stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.name = "y"}) {
+  func.func @eval(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
     %y = stow.softmax %w {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     return %y : tensor<4x4xf32>
   }
@@ -43,10 +43,10 @@ module attributes {stow.form = "placed", stow.arena_bytes = 256 : i64, stow.alig
 // P1: offsets are missing: of an argument, of a result, of scratch; there are too few.
 module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
   // expected-error @+1 {{argument 0 lacks stow.offset, stow.name or stow.kind; run stow-pack-buffers first}}
-  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input"}) {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) attributes {stow.role = #stow.role<train>} {
     return
   }
-  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}, %l: tensor<4xi64> {stow.name = "l", stow.kind = "input", stow.offset = 64 : i64}) {
+  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}, %l: tensor<4xi64> {stow.name = "l", stow.kind = #stow.kind<input>, stow.offset = 64 : i64}) attributes {stow.role = #stow.role<eval>} {
     // expected-error @+1 {{lacks stow.offsets for its 1 results}}
     %a = stow.softmax %x {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     // expected-error @+1 {{lacks stow.offsets for its 2 results}}
@@ -61,7 +61,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.ali
 
 // P1: 64 bytes at 192 end at 256, one byte above the arena; and negative.
 module attributes {stow.form = "placed", stow.arena_bytes = 255 : i64, stow.alignment = 64 : i64} {
-  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}) attributes {stow.role = #stow.role<train>} {
     // expected-error @+1 {{result at [192, 256) lies outside the arena of 255 bytes}}
     %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 192>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     // expected-error @+1 {{result at [-64, 0) lies outside the arena of 255 bytes}}
@@ -77,8 +77,8 @@ module attributes {stow.form = "placed", stow.arena_bytes = 255 : i64, stow.alig
 // P1: alignment.
 module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
   // expected-error @+1 {{y at 96 is not aligned to 64 bytes}}
-  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64},
-      %y: tensor<4x4xf32> {stow.name = "y", stow.kind = "input", stow.offset = 96 : i64}) {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64},
+      %y: tensor<4x4xf32> {stow.name = "y", stow.kind = #stow.kind<input>, stow.offset = 96 : i64}) attributes {stow.role = #stow.role<train>} {
     // expected-error @+1 {{result at 200 is not aligned to 64 bytes}}
     %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 200>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     // expected-error @+1 {{workspace at 513 is not aligned to 64 bytes}}
@@ -91,7 +91,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.ali
 
 // P2: %a at [64, 128) is overwritten in its first bytes by %b, in its last by %d, wholly by scratch.
 module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 16 : i64} {
-  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}) attributes {stow.role = #stow.role<train>} {
     %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %b = stow.reduce_sum %x {axes = array<i64: 1>, keepdims = false, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4xf32>
     // expected-error @+1 {{operand 0 at [64, 128) has been overwritten before this op reads it}}
@@ -99,7 +99,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.ali
     %d = stow.reduce_sum %x {axes = array<i64: 1>, keepdims = false, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4xf32>
     return
   }
-  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) {
+  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}) attributes {stow.role = #stow.role<eval>} {
     %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %b = stow.reduce_sum %x {axes = array<i64: 1>, keepdims = false, stow.offsets = array<i64: 112>} : (tensor<4x4xf32>) -> tensor<4xf32>
     // expected-error @+1 {{operand 0 at [64, 128) has been overwritten before this op reads it}}
@@ -117,7 +117,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.ali
 
 // P2: a view dies with what it looks at; an output must be whole at the end.
 module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
-  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) -> (tensor<16xf32> {stow.name = "y"}) {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}) -> (tensor<16xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
     %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %v = stow.reshape %a : (tensor<4x4xf32>) -> tensor<16xf32>
     %b = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -131,7 +131,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.ali
 // P3: a library call writes over an operand it reads; softmax shifted by half its operand;
 // an update elsewhere than its operand.
 module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 32 : i64} {
-  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}, %w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter", stow.offset = 128 : i64}) {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}, %w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 128 : i64}) attributes {stow.role = #stow.role<train>} {
     // expected-error @+1 {{result 0 overwrites operand 1 while the op reads it}}
     %a = stow.matmul %w, %x {transpose_a = false, transpose_b = false, stow.offsets = array<i64: 0>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     // expected-error @+1 {{result 0 overwrites operand 0 while the op reads it}}
@@ -149,7 +149,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.ali
 
 // P3: two results in one place; scratch on an operand; scratch on a result.
 module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
-  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}, %l: tensor<4xi64> {stow.name = "l", stow.kind = "input", stow.offset = 64 : i64}) {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}, %l: tensor<4xi64> {stow.name = "l", stow.kind = #stow.kind<input>, stow.offset = 64 : i64}) attributes {stow.role = #stow.role<train>} {
     // expected-error @+1 {{two results overlap in the arena}}
     %b, %c = stow.cross_entropy_rows %x, %l {ignore_index = -100 : i64, stow.offsets = array<i64: 128, 128>} : (tensor<4x4xf32>, tensor<4xi64>) -> (tensor<4xf32>, tensor<4xf32>)
     // expected-error @+1 {{workspace overlaps an operand}}
@@ -165,7 +165,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.ali
 // P3: arguments on top of each other: [0, 64) and [32, 96).
 module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 32 : i64} {
   // expected-error @+1 {{arguments "y" and "x" overlap in the arena}}
-  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}, %y: tensor<4x4xf32> {stow.name = "y", stow.kind = "input", stow.offset = 32 : i64}) {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}, %y: tensor<4x4xf32> {stow.name = "y", stow.kind = #stow.kind<input>, stow.offset = 32 : i64}) attributes {stow.role = #stow.role<train>} {
     return
   }
 }
@@ -174,11 +174,11 @@ module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.ali
 
 // P4: state moves between the graphs.
 module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
-  func.func @train(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter", stow.offset = 0 : i64}) {
+  func.func @train(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64}) attributes {stow.role = #stow.role<train>} {
     return
   }
   // expected-error @+1 {{state "w" lies at 64 here and at 0 in another graph}}
-  func.func @eval(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter", stow.offset = 64 : i64}) {
+  func.func @eval(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 64 : i64}) attributes {stow.role = #stow.role<eval>} {
     return
   }
 }
@@ -188,7 +188,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.ali
 // P4: an activation on top of state, which nothing reads afterwards in this step.
 module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
   // expected-error @+1 {{state "w" is overwritten, and not by its new value}}
-  func.func @eval(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter", stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.name = "y"}) {
+  func.func @eval(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
     %y = stow.softmax %w {axis = 1 : i64, stow.in_place = array<i64: 0, 0>, stow.offsets = array<i64: 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     return %y : tensor<4x4xf32>
   }
@@ -199,11 +199,11 @@ module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.ali
 // P4: the new value lies elsewhere; the new value is destroyed before the end.
 module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
   // expected-error @+1 {{the new value of state "w" does not lie where the state lies}}
-  func.func @train(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter", stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.state = "w"}) {
+  func.func @train(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
     %y = stow.softmax %w {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     return %y : tensor<4x4xf32>
   }
-  func.func @eval(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = "parameter", stow.offset = 0 : i64}, %x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 64 : i64}) -> (tensor<4x4xf32> {stow.state = "w"}) {
+  func.func @eval(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64}, %x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 64 : i64}) -> (tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<eval>} {
     %w1 = stow.map %w {updates = array<i64: 0, 0>, stow.offsets = array<i64: 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32> {
     ^bb0(%e: f32):
       stow.yield %e : f32
@@ -218,7 +218,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.ali
 
 // Tests that stow.in_place is not needed here: the replay goes by bytes. x + x on top of x, read twice.
 module attributes {stow.form = "placed", stow.arena_bytes = 64 : i64, stow.alignment = 64 : i64} {
-  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.name = "y"}) {
+  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
     %y = stow.map %x, %x {stow.offsets = array<i64: 0>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> {
     ^bb0(%a: f32, %b: f32):
       %0 = arith.addf %a, %b : f32
@@ -236,7 +236,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 64 : i64, stow.align
 //     0       64  80  96 104 112        304      384
 //     | x     | a | b | c | a | b | c ...| c0    | t
 module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alignment = 64 : i64} {
-  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.name = "y"}) {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
     %a, %b = stow.map %x {stow.offsets = array<i64: 64, 80>}
         : (tensor<4x4xf32>) -> (tensor<4x4xf32, #stow.layout<"of 1:12">>, tensor<4x4xf32, #stow.layout<"of 1:12">>) {
     ^bb0(%e: f32):
@@ -258,7 +258,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alig
 
 // P2: one part is overwritten, by 8 bytes of it, before the whole is read; the other part is not.
 module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alignment = 8 : i64} {
-  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) -> (tensor<4x8xf32> {stow.name = "y"}, tensor<2xf32> {stow.name = "z"}) {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}) -> (tensor<4x8xf32> {stow.name = "y"}, tensor<2xf32> {stow.name = "z"}) attributes {stow.role = #stow.role<train>} {
     %a, %b = stow.map %x {stow.offsets = array<i64: 64, 80>}
         : (tensor<4x4xf32>) -> (tensor<4x4xf32, #stow.layout<"of 1:8">>, tensor<4x4xf32, #stow.layout<"of 1:8">>) {
     ^bb0(%e: f32):
@@ -280,7 +280,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alig
 
 // P2: the whole is read after one of its parts went.
 module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alignment = 16 : i64} {
-  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) -> (tensor<4x8xf32> {stow.name = "y"}, tensor<4xf32> {stow.name = "z"}) {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}) -> (tensor<4x8xf32> {stow.name = "y"}, tensor<4xf32> {stow.name = "z"}) attributes {stow.role = #stow.role<train>} {
     %a, %b = stow.map %x {stow.offsets = array<i64: 64, 80>}
         : (tensor<4x4xf32>) -> (tensor<4x4xf32, #stow.layout<"of 1:8">>, tensor<4x4xf32, #stow.layout<"of 1:8">>) {
     ^bb0(%e: f32):
@@ -301,7 +301,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alig
 
 // P3: parts overlap. Columns 2 to 5 and 4 to 7 share two; so do a part and the next row of the other.
 module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alignment = 64 : i64} {
-  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) -> (tensor<4x8xf32> {stow.name = "y"}) {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}) -> (tensor<4x8xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
     // expected-error @+1 {{two results overlap in the arena}}
     %a, %b = stow.map %x {stow.offsets = array<i64: 72, 80>}
         : (tensor<4x4xf32>) -> (tensor<4x4xf32, #stow.layout<"of 1:8">>, tensor<4x4xf32, #stow.layout<"of 1:8">>) {
@@ -312,7 +312,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alig
         : (tensor<4x4xf32, #stow.layout<"of 1:8">>, tensor<4x4xf32, #stow.layout<"of 1:8">>) -> tensor<4x8xf32>
     return %y : tensor<4x8xf32>
   }
-  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) -> (tensor<4x8xf32> {stow.name = "y"}) {
+  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}) -> (tensor<4x8xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
     // expected-error @+1 {{two results overlap in the arena}}
     %a, %b = stow.map %x {stow.offsets = array<i64: 100, 80>}
         : (tensor<4x4xf32>) -> (tensor<4x4xf32, #stow.layout<"of 1:8">>, tensor<4x4xf32, #stow.layout<"of 1:8">>) {
@@ -330,7 +330,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alig
 // P3: a concat copies over what it reads. P5: a part lies elsewhere, has other strides, or gaps that
 // no concat fills.
 module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
-  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = "input", stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.name = "y"}) {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}) -> (tensor<4x4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
     %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %b = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     // expected-error @+1 {{overwrites operand 1 while it copies another}}
@@ -361,8 +361,8 @@ module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.ali
 // No two of them share a byte, though the ranges of c, d and b overlap. So does a part of %y that is
 // taken out again, whose operand dies before a view that nothing reads.
 module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alignment = 64 : i64} {
-  func.func @train(%p: tensor<2x1x2xf32> {stow.name = "p", stow.kind = "input", stow.offset = 0 : i64},
-      %b0: tensor<2x2x2xf32> {stow.name = "b0", stow.kind = "input", stow.offset = 128 : i64}) -> (tensor<2x2x2xf32> {stow.name = "z"}) {
+  func.func @train(%p: tensor<2x1x2xf32> {stow.name = "p", stow.kind = #stow.kind<input>, stow.offset = 0 : i64},
+      %b0: tensor<2x2x2xf32> {stow.name = "b0", stow.kind = #stow.kind<input>, stow.offset = 128 : i64}) -> (tensor<2x2x2xf32> {stow.name = "z"}) attributes {stow.role = #stow.role<train>} {
     %b = stow.map %b0 {stow.offsets = array<i64: 72>} : (tensor<2x2x2xf32>) -> tensor<2x2x2xf32, #stow.layout<"of 2:4">> {
     ^bb0(%e: f32):
       stow.yield %e : f32
@@ -382,8 +382,8 @@ module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alig
 
 // P2: the same, %i shifted by one float: its second column lies on the first of %b.
 module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alignment = 4 : i64} {
-  func.func @train(%p: tensor<2x1x2xf32> {stow.name = "p", stow.kind = "input", stow.offset = 0 : i64},
-      %b0: tensor<2x2x2xf32> {stow.name = "b0", stow.kind = "input", stow.offset = 128 : i64}) -> (tensor<2x2x2xf32> {stow.name = "z"}) {
+  func.func @train(%p: tensor<2x1x2xf32> {stow.name = "p", stow.kind = #stow.kind<input>, stow.offset = 0 : i64},
+      %b0: tensor<2x2x2xf32> {stow.name = "b0", stow.kind = #stow.kind<input>, stow.offset = 128 : i64}) -> (tensor<2x2x2xf32> {stow.name = "z"}) attributes {stow.role = #stow.role<train>} {
     %b = stow.map %b0 {stow.offsets = array<i64: 72>} : (tensor<2x2x2xf32>) -> tensor<2x2x2xf32, #stow.layout<"of 2:4">> {
     ^bb0(%e: f32):
       stow.yield %e : f32
@@ -395,4 +395,19 @@ module attributes {stow.form = "placed", stow.arena_bytes = 512 : i64, stow.alig
         : (tensor<2x2x2xf32, #stow.layout<"of 2:4">>, tensor<2x2x2xf32, #stow.layout<"of 2:4">>) -> tensor<2x2x4xf32>
     return %b0 : tensor<2x2x2xf32>
   }
+}
+
+// -----
+
+// P1: each function has a role of its own; names are free.
+module attributes {stow.form = "placed", stow.arena_bytes = 256 : i64, stow.alignment = 64 : i64} {
+  func.func @a() attributes {stow.role = #stow.role<train>} { return }
+  func.func @b() attributes {stow.role = #stow.role<accumulate>} { return }
+  func.func @c() attributes {stow.role = #stow.role<commit>} { return }
+  // expected-error @+1 {{@eval has the role commit, as @c has; each role has one function}}
+  func.func @eval() attributes {stow.role = #stow.role<commit>} { return }
+  // expected-error @+1 {{@none has no stow.role; form "placed" expects one of train, eval, accumulate, commit, measure}}
+  func.func @none() { return }
+  // expected-error @+1 {{@model has the role model; form "placed" expects one of train, eval, accumulate, commit, measure}}
+  func.func @model() attributes {stow.role = #stow.role<model>} { return }
 }

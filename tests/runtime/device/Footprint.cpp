@@ -13,7 +13,7 @@ namespace {
 
 /// The plan of a graph if it speaks of these commands; null otherwise.
 const GraphPlan *planOf(const GraphProgram &graph, const Plan &plan) {
-  auto found = std::ranges::find(plan.graphs, graph.name, &GraphPlan::name);
+  auto found = std::ranges::find(plan.graphs, graph.role, &GraphPlan::role);
   if (found == plan.graphs.end() || found->steps.size() != graph.commands.size())
     return nullptr;
   bool speaks = std::ranges::any_of(found->steps, [](const PlannedStep &step) {

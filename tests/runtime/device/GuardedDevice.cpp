@@ -124,7 +124,7 @@ void GuardedDevice::bind(const Program &program, const ProgramImage &image, Pois
       bound.push_back(
           {host::BoundCommand(command, image, arena.view(), options.threads, Poison::None),
            footprintOf(graph, i, program.plan), std::move(dying),
-           "command " + std::to_string(i) + " of graph '" + graph.name + "', '" + command.op +
+           "command " + std::to_string(i) + " of graph '" + graph.name() + "', '" + command.op +
                "' of node '" + command.name + "'"});
     }
   }

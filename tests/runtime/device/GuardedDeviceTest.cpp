@@ -53,9 +53,9 @@ protected:
   GuardedDeviceTest() {
     behaviour = addOne;
     program.plan.arenaBytes = 3 * 4096;
-    program.graphs = {{"train", {}, {}, {kernelCommand(vectorAt(in), vectorAt(out))}}};
+    program.graphs = {{GraphRole::Train, {}, {}, {kernelCommand(vectorAt(in), vectorAt(out))}}};
     GraphPlan &plan = program.plan.graphs.emplace_back();
-    plan.name = "train";
+    plan.role = GraphRole::Train;
     for (Bytes offset : {in, out, far}) {
       PlannedBuffer &buffer = plan.buffers.emplace_back();
       buffer.offset = offset;

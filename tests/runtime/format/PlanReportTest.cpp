@@ -88,7 +88,7 @@ TEST(PlanReportTest, MapCells) {
   Plan plan;
   plan.arenaBytes = 64;
   GraphPlan graph;
-  graph.name = "train";
+  graph.role = GraphRole::Train;
   graph.stepCount = 4;
   graph.peakStep = 1;
   graph.buffers = {makeBuffer("a", BufferKind::Activation, {16}, 0, 64, 0, 2),
@@ -108,7 +108,7 @@ TEST(PlanReportTest, MapIsBounded) {
   plan.arenaBytes = 1 << 30;
   plan.persistentBytes = 1 << 29;
   GraphPlan graph;
-  graph.name = "train";
+  graph.role = GraphRole::Train;
   graph.stepCount = 100'000;
   graph.peakStep = 99'999;
   for (int64_t i = 0; i < 10'000; ++i)

@@ -102,7 +102,7 @@ TEST(PlanTest, JsonRoundTrips) {
   EXPECT_EQ(step.name, "matmul of again");
   EXPECT_EQ(step.op, "matmul");
   EXPECT_EQ(step.module, "net.matmul");
-  EXPECT_EQ(step.phase, "backward");
+  EXPECT_EQ(step.phase, StepPhase::Backward);
   EXPECT_EQ(step.seconds, 0.0005);
   EXPECT_THAT(step.reads, ElementsAre(0, 2));
   EXPECT_THAT(step.writes, ElementsAre(3));

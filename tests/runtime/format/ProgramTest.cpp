@@ -35,7 +35,7 @@ Program makeProgram() {
                            {Init::Kind::Data, 0, 0, 72},
                            false});
   GraphProgram train;
-  train.name = "train";
+  train.role = GraphRole::Train;
   train.inputs = {{"x", InputRole::Data, {192, DType::F32, {4, 4}, {}}},
                   {"y", InputRole::Target, {256, DType::I64, {4}, {}}},
                   {"lr", InputRole::LearningRate, {320, DType::F32, {}, {}}},
@@ -46,7 +46,7 @@ Program makeProgram() {
   conv.op = "dnnl.convolution";
   conv.name = "conv1";
   conv.kind = "conv2d";
-  conv.phase = "backward";
+  conv.phase = StepPhase::Backward;
   conv.flops = 1e9;
   conv.bytes = 4096;
   conv.operands = {weight, {192, DType::F32, {4, 4}, {}}};
@@ -61,7 +61,7 @@ Program makeProgram() {
   kernel.kernel = 3;
   kernel.tasks = 17;
   train.commands = {conv, kernel};
-  program.graphs = {train, {"eval", {}, {{"output", {64, DType::BF16, {4, 10}, {}}}}, {}}};
+  program.graphs = {train, {GraphRole::Eval, {}, {{"output", {64, DType::BF16, {4, 10}, {}}}}, {}}};
   program.plan = makeTinyPlan();
   return program;
 }
@@ -116,6 +116,14 @@ TEST(ProgramTest, JsonErrorsNameTheKey) {
   EXPECT_THAT(changed([](auto &j) { j["graphs"][0]["inputs"][1]["role"] = "label"; }),
               HasSubstr("program: graphs[0].inputs[1].role: unknown value 'label'; expected one "
                         "of data, target"));
+  EXPECT_EQ(changed([](auto &j) { j["graphs"][1]["name"] = "predict"; }),
+            "program: graphs[1].name: unknown graph role 'predict'; expected one of train, eval, "
+            "accumulate, commit, measure");
+  EXPECT_EQ(changed([](auto &j) { j["graphs"][1]["name"] = "train"; }),
+            "program: graphs: graphs 0 and 1 are both of role 'train'");
+  EXPECT_EQ(changed([](auto &j) { j["graphs"][0]["commands"][0]["phase"] = "sideways"; }),
+            "program: graphs[0].commands[0].phase: unknown phase 'sideways'; expected one of "
+            "forward, backward, update");
   EXPECT_THAT(changed([](auto &j) { j["state"][0]["place"]["layout"] = "0,1;7:2"; }),
               HasSubstr("program: state[0].place.layout: "));
   EXPECT_THAT(changed([](auto &j) { j["version"] = 99; }),

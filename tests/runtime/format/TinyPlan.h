@@ -33,13 +33,13 @@ inline PlannedBuffer makeBuffer(std::string name, BufferKind kind, Shape shape, 
 }
 
 /// A step that takes half a millisecond.
-inline PlannedStep makeStep(std::string op, std::string phase, std::vector<int64_t> reads,
-                            std::vector<int64_t> writes) {
+inline PlannedStep makeStep(std::string op, std::optional<StepPhase> phase,
+                            std::vector<int64_t> reads, std::vector<int64_t> writes) {
   PlannedStep step;
   step.name = step.op = std::move(op);
   step.source = "tiny.onnx:" + step.op;
   step.module = "net." + step.op;
-  step.phase = std::move(phase);
+  step.phase = phase;
   step.seconds = 0.0005;
   step.reads = std::move(reads);
   step.writes = std::move(writes);
@@ -65,12 +65,14 @@ inline Plan makeTinyPlan() {
   plan.tensors = {{3, 1234}, {1, 32}, {}, {2, 5}, "the file's graph signature"};
 
   GraphPlan train;
-  train.name = "train";
+  train.role = GraphRole::Train;
   train.stepCount = 5;
   train.steps = {
-      makeStep("load", "forward", {0}, {2}),     makeStep("matmul", "forward", {0, 2}, {3, 5}),
-      makeStep("loss", "forward", {3}, {4, 5}),  makeStep("matmul", "backward", {0, 2}, {3}),
-      makeStep("sgd", "update", {0, 1}, {0, 1}),
+      makeStep("load", StepPhase::Forward, {0}, {2}),
+      makeStep("matmul", StepPhase::Forward, {0, 2}, {3, 5}),
+      makeStep("loss", StepPhase::Forward, {3}, {4, 5}),
+      makeStep("matmul", StepPhase::Backward, {0, 2}, {3}),
+      makeStep("sgd", StepPhase::Update, {0, 1}, {0, 1}),
   };
   train.steps[3].name = "matmul of again";
   train.steps[3].recomputes = 1;
@@ -94,9 +96,10 @@ inline Plan makeTinyPlan() {
   train.buffers[3].recomputeSeconds = 0.0005;
 
   GraphPlan eval;
-  eval.name = "eval";
+  eval.role = GraphRole::Eval;
   eval.stepCount = 2;
-  eval.steps = {makeStep("load", "forward", {0}, {2}), makeStep("matmul", "forward", {0, 2}, {3})};
+  eval.steps = {makeStep("load", StepPhase::Forward, {0}, {2}),
+                makeStep("matmul", StepPhase::Forward, {0, 2}, {3})};
   eval.livePeakBytes = 320;
   eval.peakStep = 1;
   eval.lowerBoundBytes = 320;

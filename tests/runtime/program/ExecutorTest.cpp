@@ -73,7 +73,8 @@ struct TinyProgram {
     program.threads = threads;
     program.plan.arenaBytes = 4 * unit + std::max<Bytes>(product.workspaceBytes, 64);
     program.state = {{"w", BufferKind::Parameter, w, {Init::Kind::Normal, 0, 0.125, 0}, true}};
-    program.graphs = {{"train", {{"x", InputRole::Data, x}}, {{"y", y}}, {product, relu, sum}}};
+    program.graphs = {
+        {GraphRole::Train, {{"x", InputRole::Data, x}}, {{"y", y}}, {product, relu, sum}}};
   }
 
   std::vector<float> input() const {
@@ -202,7 +203,7 @@ Program libraryProgram(int64_t size) {
     top = alignUp(top + needs.workspaceBytes, 64);
   }
   program.plan.arenaBytes = top;
-  program.graphs = {{"train", {}, {}, {conv, pool, norm}}};
+  program.graphs = {{GraphRole::Train, {}, {}, {conv, pool, norm}}};
   return program;
 }
 

@@ -67,6 +67,34 @@ TEST_F(InstanceTest, InstancesAreIndependent) {
   EXPECT_LT(alone.back(), alone.front());
 }
 
+// Tests that graphs are found by their roles: the order in which a program has them, and graphs of
+// other roles between them, change nothing.
+TEST_F(InstanceTest, FindsGraphsByRole) {
+  Instance usual = make();
+  GraphProgram commit;
+  commit.role = GraphRole::Commit;
+  std::swap(program.graphs[0], program.graphs[1]);
+  program.graphs.insert(program.graphs.begin() + 1, commit);
+  Instance other = make();
+  EXPECT_EQ(other.stepInputs().size(), usual.stepInputs().size());
+  EXPECT_EQ(other.step(batch()), usual.step(batch()));
+  auto scoresOf = [&](Instance &instance) {
+    std::vector<float> scores(4 * 3);
+    std::vector<void *> outputs(instance.evalOutputs().size(), nullptr);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (elementCount(instance.evalOutputs()[i].place.shape) == 4 * 3)
+        outputs[i] = scores.data();
+    std::vector<HostArray> samples = batch();
+    samples.resize(instance.evalInputs().size());
+    instance.evaluate(samples, outputs);
+    return scores;
+  };
+  EXPECT_EQ(scoresOf(other), scoresOf(usual));
+  EXPECT_NE(scoresOf(other), std::vector<float>(4 * 3));
+  program.graphs.pop_back();
+  EXPECT_EQ(messageOf([&] { make(); }), "the program has no 'train' graph");
+}
+
 // Tests that the type of the host's array does not matter where its values are exact.
 TEST_F(InstanceTest, ConvertsTypes) {
   Instance a = make(), b = make();

@@ -21,7 +21,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-Command named(const std::string &kind, const std::string &phase, const std::string &name) {
+Command named(const std::string &kind, StepPhase phase, const std::string &name) {
   Command command;
   command.op = "kernel";
   command.kind = kind;
@@ -32,9 +32,10 @@ Command named(const std::string &kind, const std::string &phase, const std::stri
 
 GraphProgram threeCommands() {
   GraphProgram graph;
-  graph.name = "train";
-  graph.commands = {named("map", "forward", "relu1"), named("map", "forward", "relu2"),
-                    named("matmul", "backward", "fc")};
+  graph.role = GraphRole::Train;
+  graph.commands = {named("map", StepPhase::Forward, "relu1"),
+                    named("map", StepPhase::Forward, "relu2"),
+                    named("matmul", StepPhase::Backward, "fc")};
   graph.commands[2].flops = 2e6;
   graph.commands[2].bytes = 1e6;
   return graph;
@@ -87,7 +88,7 @@ TEST(Profile, ReportsKindsAndCommands) {
   step(profile, {5, 6, 30});
   std::string text = profile.text(2);
   EXPECT_THAT(text, HasSubstr("profile of 'train': 1 steps after 0 to warm up, 1 threads\n"));
-  EXPECT_THAT(text, testing::ContainsRegex("map, forward +2 "));
+  EXPECT_THAT(text, testing::ContainsRegex("\n  map +2 "));
   EXPECT_THAT(text, testing::ContainsRegex("matmul, backward +1 "));
   // On a busy machine a short sleep may last longest: the measured times say who is listed.
   std::vector<std::pair<double, std::string>> slowest;
@@ -108,7 +109,7 @@ Plan planOfThree() {
   plan.stepSeconds = 0.007;
   plan.costSource = "roofline of cpu";
   GraphPlan train;
-  train.name = "train";
+  train.role = GraphRole::Train;
   train.stepCount = 3;
   for (double seconds : {0.001, 0.002, 0.004}) {
     train.steps.emplace_back();
@@ -127,7 +128,7 @@ TEST(Profile, PlannedTimes) {
   step(profile, {1, 1, 1});
   EXPECT_THAT(profile.text(3), HasSubstr("planned: 7.0000 ms per step, roofline of cpu"));
   EXPECT_THAT(profile.text(3), testing::ContainsRegex("matmul, backward +1 +[0-9.]+ +4\\.0000 "));
-  EXPECT_THAT(profile.text(3), testing::ContainsRegex("map, forward +2 +[0-9.]+ +3\\.0000 "));
+  EXPECT_THAT(profile.text(3), testing::ContainsRegex("\n  map +2 +[0-9.]+ +3\\.0000 "));
   const auto json = nlohmann::json::parse(profile.json());
   EXPECT_EQ(json["commands"][1]["planned_ms"], 2.0);
 

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 /// Inputs "pixels" f32 [2,1,2,3] and "class" i64 [2].
 GraphProgram makeGraph() {
   GraphProgram graph;
-  graph.name = "train";
+  graph.role = GraphRole::Train;
   graph.inputs = {{"pixels", InputRole::Data, {0, DType::F32, {2, 1, 2, 3}, {}}},
                   {"class", InputRole::Target, {64, DType::I64, {2}, {}}},
                   {"lr", InputRole::LearningRate, {128, DType::F32, {}, {}}}};

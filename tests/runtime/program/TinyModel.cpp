@@ -121,9 +121,9 @@ public:
 
   Bytes size() const { return top; }
 
-  GraphPlan plan(const std::string &name, std::vector<std::string> steps) const {
+  GraphPlan plan(GraphRole role, std::vector<std::string> steps) const {
     GraphPlan graph;
-    graph.name = name;
+    graph.role = role;
     graph.stepCount = static_cast<int64_t>(steps.size());
     for (std::string &name : steps) {
       graph.steps.emplace_back();
@@ -206,7 +206,7 @@ Program makeTinyModel(const TinyOptions &options) {
       {"sizes", Kind::Statistic, shape, {Init::Kind::Data, 0, 0, 0}, true},
   };
   int64_t lossKernel = options.regression ? 2 : 1;
-  program.graphs = {{"train",
+  program.graphs = {{GraphRole::Train,
                      {{"x", InputRole::Data, x},
                       {"y", InputRole::Target, y},
                       {"lr", InputRole::LearningRate, lr},
@@ -216,7 +216,7 @@ Program makeTinyModel(const TinyOptions &options) {
                      {kernel(0, "matmul", batch, {shape, x, w, logits}),
                       kernel(lossKernel, "loss", 1, {shape, logits, y, loss}),
                       kernel(3, "update", 1, {shape, logits, x, w, v, lr, step, seed})}},
-                    {"eval",
+                    {GraphRole::Eval,
                      {{"x", InputRole::Data, x}, {"y", InputRole::Target, y}},
                      {{"loss", loss}, {"output", output}},
                      {kernel(0, "matmul", batch, {shape, x, w, logits}),
@@ -232,8 +232,8 @@ Program makeTinyModel(const TinyOptions &options) {
   plan.lowerBoundBytes = arena.size();
   plan.status = "optimal";
   plan.outsideArenaBytes = 64 << 20;
-  plan.graphs = {arena.plan("train", {"matmul", "loss", "update"}),
-                 arena.plan("eval", {"matmul", "matmul", "loss"})};
+  plan.graphs = {arena.plan(GraphRole::Train, {"matmul", "loss", "update"}),
+                 arena.plan(GraphRole::Eval, {"matmul", "matmul", "loss"})};
   plan.livePeakBytes = plan.graphs[0].livePeakBytes;
   return program;
 }

@@ -30,13 +30,16 @@ Plan makeChain() {
   plan.extraTimeFraction = 0.2;
   plan.stepSeconds = 0.003;
   GraphPlan train;
-  train.name = "train";
+  train.role = GraphRole::Train;
   train.stepCount = 6;
   train.peakStep = 3;
   train.livePeakBytes = 100;
-  train.steps = {makeStep("f", "forward", {}, {0}),     makeStep("g", "forward", {0}, {1}),
-                 makeStep("h", "forward", {0, 1}, {2}), makeStep("loss", "forward", {2}, {2}),
-                 makeStep("f", "backward", {}, {3}),    makeStep("h_grad", "backward", {1, 3}, {})};
+  train.steps = {makeStep("f", StepPhase::Forward, {}, {0}),
+                 makeStep("g", StepPhase::Forward, {0}, {1}),
+                 makeStep("h", StepPhase::Forward, {0, 1}, {2}),
+                 makeStep("loss", StepPhase::Forward, {2}, {2}),
+                 makeStep("f", StepPhase::Backward, {}, {3}),
+                 makeStep("h_grad", StepPhase::Backward, {1, 3}, {})};
   train.steps[4].recomputes = 0;
   train.buffers = {makeBuffer("a", BufferKind::Activation, {25}, 0, 100, 0, 3),
                    makeBuffer("b", BufferKind::Activation, {10}, 100, 40, 1, 6),
