@@ -42,14 +42,12 @@ void writeProgram(CompiledPlan &compiled, const CompileOptions &options, StageTi
       if (input.role == InputRole::Data && !input.place.shape.empty())
         program.batch = input.place.shape.front();
   program.threads = options.threads;
-  program.loss = print(options.loss);
+  program.loss = options.loss;
   program.lossOutput =
       options.loss.kind == LossSpec::Kind::Output ? options.loss.output : options.lossOutput;
   if (auto activation = (*compiled.module)->getAttrOfType<StringAttr>(kOutputActivationAttr))
-    program.outputActivation = activation.str();
-  program.optimizer =
-      options.optimizer.text.empty() ? options.optimizer.name : options.optimizer.text;
-  program.learningRate = options.optimizer.learningRate;
+    program.outputActivation = parseOutputActivation(activation.str());
+  program.optimizer = options.optimizer;
   program.plan = compiled.plan;
 
   timer.start("machine code");

@@ -1,7 +1,6 @@
 #include "compiler/Options.h"
 
 #include "codegen/host/ObjectFile.h"
-#include "passes/autodiff/OptimizerRules.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
 #include "runtime/data/ArrayFile.h"
@@ -14,21 +13,6 @@
 
 namespace stow {
 namespace {
-
-/// The settings of "name:key=value,key": a key alone is "true".
-std::vector<std::pair<std::string, std::string>> splitSettings(const std::string &text) {
-  std::vector<std::pair<std::string, std::string>> settings;
-  size_t colon = text.find(':');
-  if (colon == std::string::npos)
-    return settings;
-  std::istringstream parts(text.substr(colon + 1));
-  for (std::string part; std::getline(parts, part, ',');) {
-    size_t equals = part.find('=');
-    settings.emplace_back(part.substr(0, equals),
-                          equals == std::string::npos ? "true" : part.substr(equals + 1));
-  }
-  return settings;
-}
 
 /// A limit of gradients.
 double parseLimit(const std::string &flag, const std::string &text) {
@@ -80,17 +64,10 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
               [&](const std::string &text) { options.loss = parseLoss(text, readNumbers); });
   flags.value("loss-output", "NAME", "the model output the loss reads, where there are several",
               [&](const std::string &text) { options.lossOutput = text; });
-  std::string optimizers;
-  for (const OptimizerRule &rule : optimizerRules()) {
-    optimizers += (optimizers.empty() ? "" : "; ") + rule.name + "[lr";
-    for (const OptimizerSetting &setting : rule.settings)
-      optimizers += ", " + setting.name;
-    optimizers += "]";
-  }
   flags.value("optimizer", "OPTIMIZER",
               "with settings, e.g. sgd:lr=0.1,momentum=0.9,nesterov or "
               "adamw:lr=1e-3,weight-decay=0.01; all: " +
-                  optimizers,
+                  optimizerHelp(),
               [&](const std::string &text) { options.optimizer = parseOptimizer(text); });
   flags.value("group", "PATTERN:SETTINGS",
               "parameters of their own, e.g. 'head.*:lr-scale=10,weight-decay=0'; repeatable, the "
@@ -182,56 +159,6 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
 }
 
 } // namespace
-
-OptimizerSpec parseOptimizer(const std::string &text) {
-  OptimizerSpec spec;
-  spec.text = text;
-  spec.name = text.substr(0, text.find(':'));
-  const OptimizerRule *rule = findOptimizer(spec.name);
-  if (!rule)
-    throw Error::badInput("unknown optimizer \"" + spec.name + "\"; known are " + optimizerNames());
-  spec.learningRate = rule->learningRate;
-  for (const auto &[key, value] : splitSettings(text)) {
-    auto setting = std::ranges::find(rule->settings, key, &OptimizerSetting::name);
-    if (setting != rule->settings.end() && setting->isSwitch) {
-      if (value != "true" && value != "false")
-        throw Error::badInput("optimizer " + spec.name + ": " + key +
-                              ": expected true or false, found " + value);
-      spec.settings[key] = value == "true";
-      continue;
-    }
-    if (key == "lr")
-      spec.learningRate = parseRate("optimizer lr", value);
-    else
-      spec.settings[key] = parseReal("optimizer " + key, value);
-  }
-  std::map<std::string, double> complete = spec.settings;
-  if (std::string wrong = completeSettings(*rule, complete); !wrong.empty())
-    throw Error::badInput(wrong);
-  return spec;
-}
-
-GroupSpec parseGroup(const std::string &text) {
-  GroupSpec spec;
-  // Names may hold colons, settings hold none.
-  const size_t colon = text.rfind(':');
-  spec.pattern = text.substr(0, colon);
-  auto settings = splitSettings(colon == std::string::npos ? "" : text.substr(colon));
-  if (spec.pattern.empty() || settings.empty())
-    throw Error::badInput("--group=" + text +
-                          ": expected PATTERN:weight-decay=X,lr-scale=Y, either or both");
-  for (const auto &[key, value] : settings) {
-    if (key != "weight-decay" && key != "lr-scale")
-      throw Error::badInput("--group=" + text + " has no setting \"" + key +
-                            "\"; known are weight-decay, lr-scale");
-    double number = parseRate("group " + key, value);
-    if (key == "weight-decay")
-      spec.weightDecay = number;
-    else
-      spec.rateScale = number;
-  }
-  return spec;
-}
 
 std::vector<double> readNumbers(const std::string &path) {
   ArrayFile file(path);

@@ -6,34 +6,13 @@
 #include "runtime/base/Bytes.h"
 #include "runtime/base/CommandLine.h"
 #include "runtime/format/Loss.h"
+#include "runtime/format/Optimizer.h"
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace stow {
-
-/// "adamw:lr=1e-3,weight-decay=0.01", taken apart.
-struct OptimizerSpec {
-  std::string name = "sgd"; ///< see passes/autodiff/OptimizerRules.h
-  double learningRate = 0;
-  std::map<std::string, double> settings; ///< those given, without lr; switches are 0 or 1
-  std::string text;                       ///< as given
-};
-
-/// Parses an optimizer. Defaults are PyTorch's, except that sgd's learning rate is 0.01.
-/// Throws Error(BadInput) listing the known names and settings.
-OptimizerSpec parseOptimizer(const std::string &text);
-
-/// "--group=PATTERN:weight-decay=0,lr-scale=0.1", taken apart.
-struct GroupSpec {
-  std::string pattern;
-  std::optional<double> weightDecay;
-  double rateScale = 1;
-};
-/// Throws Error(BadInput) naming the setting, what was expected and what is known.
-GroupSpec parseGroup(const std::string &text);
 
 /// The numbers of an .npy file, or of an .npz with one array. Throws Error(BadInput).
 std::vector<double> readNumbers(const std::string &path);
@@ -56,7 +35,7 @@ struct CompileOptions {
   std::string saveProblemPath;             ///< the step as a schedule problem, as JSON; empty: none
   std::string remarksPath;                 ///< a decision per value, as YAML; empty: none
   std::string lossOutput;                  ///< output the loss reads; empty: the only one
-  std::vector<GroupSpec> groups;           ///< of parameters; the first that matches wins
+  std::vector<ParameterGroup> groups;      ///< of parameters; the first that matches wins
   std::vector<std::string> noDecay;        ///< kinds of parameters: norm, bias
   double clipNorm = 0;                     ///< of all gradients together; 0: any
   double clipValue = 0;                    ///< of an element of a gradient; 0: any

@@ -26,7 +26,6 @@
 #include "mlir/Transforms/Passes.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 using namespace mlir;
@@ -85,55 +84,12 @@ void addModelPasses(PassManager &manager) {
   manager.addPass(createNestConcatsPass());
 }
 
-AttachLossPassOptions lossOptions(const CompileOptions &options) {
-  const LossSpec &spec = options.loss;
-  AttachLossPassOptions loss;
-  loss.loss = nameOf(spec.kind);
-  loss.output = spec.kind == LossSpec::Kind::Output ? spec.output : options.lossOutput;
-  if (spec.hasReduction)
-    loss.reduction = nameOf(spec.reduction);
-  loss.ignoreIndex = spec.ignoreIndex;
-  loss.classAxis = spec.classAxis;
-  loss.labelSmoothing = spec.labelSmoothing;
-  loss.probabilities = spec.probabilities;
-  loss.weight.assign(spec.weight.begin(), spec.weight.end());
-  loss.positiveWeight.assign(spec.positiveWeight.begin(), spec.positiveWeight.end());
-  loss.beta = spec.beta;
-  loss.logTarget = spec.logTarget;
-  return loss;
-}
-
 AttachOptimizerPassOptions optimizerOptions(const CompileOptions &options) {
   AttachOptimizerPassOptions optimizer;
-  optimizer.optimizer = options.optimizer.name;
-  const std::map<std::string, double> &given = options.optimizer.settings;
-  auto take = [&](const char *name, double &setting) {
-    if (auto found = given.find(name); found != given.end())
-      setting = found->second;
-  };
-  auto isSet = [&](const char *name) { return given.contains(name) && given.at(name) != 0; };
-  take("momentum", optimizer.momentum);
-  take("weight-decay", optimizer.weightDecay);
-  take("beta1", optimizer.beta1);
-  take("beta2", optimizer.beta2);
-  take("epsilon", optimizer.epsilon);
-  take("alpha", optimizer.alpha);
-  take("lr-decay", optimizer.lrDecay);
-  take("initial-accumulator", optimizer.initialAccumulator);
-  take("beta2-decay", optimizer.beta2Decay);
-  take("epsilon1", optimizer.epsilon1);
-  take("epsilon2", optimizer.epsilon2);
-  take("threshold", optimizer.threshold);
-  optimizer.nesterov = isSet("nesterov");
-  optimizer.amsgrad = isSet("amsgrad");
-  optimizer.centered = isSet("centered");
+  optimizer.optimizer = options.optimizer;
   optimizer.clipNorm = options.clipNorm;
   optimizer.clipValue = options.clipValue;
-  for (const GroupSpec &group : options.groups) {
-    optimizer.groupPatterns.push_back(group.pattern);
-    optimizer.groupWeightDecays.push_back(group.weightDecay.value_or(std::nan("")));
-    optimizer.groupRateScales.push_back(group.rateScale);
-  }
+  optimizer.groups.assign(options.groups.begin(), options.groups.end());
   optimizer.noDecay.assign(options.noDecay.begin(), options.noDecay.end());
   return optimizer;
 }
@@ -145,7 +101,10 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const Ta
   split.disableDropout = options.disableDropout;
   manager.addPass(createSplitTrainEvalPass(split));
 
-  manager.addPass(createAttachLossPass(lossOptions(options)));
+  AttachLossPassOptions loss;
+  loss.loss = options.loss;
+  loss.output = options.lossOutput;
+  manager.addPass(createAttachLossPass(loss));
   AutodiffPassOptions gradients;
   gradients.inputGradients.assign(options.inputGradients.begin(), options.inputGradients.end());
   manager.addPass(createAutodiffPass(gradients));

@@ -43,7 +43,7 @@ std::string placeOf(Location location, const std::string &text) {
 }
 
 /// Prints as every failure is printed: "error: ", the place, the text.
-void print(Diagnostic &diagnostic) {
+void printDiagnostic(Diagnostic &diagnostic) {
   StringRef severity = diagnostic.getSeverity() == DiagnosticSeverity::Error     ? "error"
                        : diagnostic.getSeverity() == DiagnosticSeverity::Warning ? "warning"
                        : diagnostic.getSeverity() == DiagnosticSeverity::Remark  ? "remark"
@@ -51,7 +51,7 @@ void print(Diagnostic &diagnostic) {
   const std::string text = diagnostic.str();
   llvm::errs() << severity << ": " << placeOf(diagnostic.getLocation(), text) << text << "\n";
   for (Diagnostic &note : diagnostic.getNotes())
-    print(note);
+    printDiagnostic(note);
 }
 
 } // namespace
@@ -87,7 +87,7 @@ void stow::prepareContext(MLIRContext &context) {
   context.disableMultithreading();
   context.printOpOnDiagnostic(false);
   context.getDiagEngine().registerHandler([](Diagnostic &diagnostic) {
-    print(diagnostic);
+    printDiagnostic(diagnostic);
     return success();
   });
 }

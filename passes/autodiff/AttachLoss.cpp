@@ -4,7 +4,7 @@
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/LossFormulas.h"
 #include "passes/autodiff/Passes.h"
-#include "runtime/base/Error.h"
+#include "passes/autodiff/SpecOptions.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -99,13 +99,13 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
   using Base::Base;
 
   void runOnOperation() override {
-    if (failed(checkOptions()))
-      return signalPassFailure();
+    spec = loss.getValue();
     auto train = requireGraph(getOperation(), Role::Train, "run stow-split-train-eval first");
     if (!train)
       return signalPassFailure();
     SmallVector<GraphResult> results = resultsOf(train);
-    auto scores = selectOutput(train, results, output);
+    auto scores =
+        selectOutput(train, results, spec.kind == LossSpec::Kind::Output ? spec.output : output);
     if (failed(scores))
       return signalPassFailure();
     OpBuilder builder(train.front().getTerminator());
@@ -120,27 +120,6 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
         kept.push_back(result);
     setResults(train, kept);
     eraseDeadOps(train);
-  }
-
-  /// Reads the options into `spec`.
-  LogicalResult checkOptions() {
-    std::string text = loss + (loss == "output" ? ":" + output : "");
-    if (!reduction.empty())
-      text += (loss == "output" ? "," : ":") + ("reduction=" + reduction);
-    try {
-      spec = parseLoss(text);
-    } catch (const Error &error) {
-      return getOperation().emitError() << error.what();
-    }
-    spec.ignoreIndex = ignoreIndex;
-    spec.classAxis = classAxis;
-    spec.labelSmoothing = labelSmoothing;
-    spec.probabilities = probabilities;
-    spec.weight.assign(weight.begin(), weight.end());
-    spec.positiveWeight.assign(positiveWeight.begin(), positiveWeight.end());
-    spec.beta = beta;
-    spec.logTarget = logTarget;
-    return success();
   }
 
   Value buildLoss(Formula &f, func::FuncOp train, Value scores) {
@@ -224,12 +203,12 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
 
   Value classLoss(Formula &f, func::FuncOp train, Value scores) {
     int64_t rank = tensorType(scores).getRank();
-    int64_t axis = classAxis < 0 ? classAxis + rank : classAxis;
+    int64_t axis = spec.classAxis < 0 ? spec.classAxis + rank : spec.classAxis;
     if (rank < 2 || axis < 1 || axis >= rank) {
       train.emitError() << nameOf(spec.kind)
                         << " expects an output [N,C] or [N,C,d...] with the classes along "
                            "dimension "
-                        << classAxis.getValue() << ", found " << tensorType(scores)
+                        << spec.classAxis << ", found " << tensorType(scores)
                         << "; class-axis names another dimension";
       return {};
     }
@@ -289,7 +268,7 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
                       elementLosses(f, spec, output, target, {*weights, *positive}));
   }
 
-  LossSpec spec;
+  LossSpec spec; ///< what is left of the option after the model's own activation
 };
 
 } // namespace

@@ -7,15 +7,14 @@
 // gradient exists, so all of them are alive together, and the plan says so.
 #include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
-#include "passes/autodiff/OptimizerRules.h"
 #include "passes/autodiff/OptimizerUpdates.h"
 #include "passes/autodiff/ParameterGroups.h"
 #include "passes/autodiff/Passes.h"
+#include "passes/autodiff/SpecOptions.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
-#include <limits>
 
 using namespace mlir;
 
@@ -59,7 +58,7 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
 
   void runOnOperation() override {
     auto train = requireGraph(getOperation(), Role::Train, "run stow-split-train-eval first");
-    if (!train || failed(readOptions()) || failed(attach(train)))
+    if (!train || failed(checkLimits()) || failed(attach(train)))
       return signalPassFailure();
     getOperation()->setAttr(kFormAttr, StringAttr::get(&getContext(), "step"));
     SmallVector<StringRef> lines(notes.begin(), notes.end());
@@ -67,34 +66,8 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
       getOperation()->setAttr(kNotesAttr, Builder(&getContext()).getStrArrayAttr(lines));
   }
 
-  LogicalResult readOptions() {
+  LogicalResult checkLimits() {
     ModuleOp module = getOperation();
-    const OptimizerRule *rule = findOptimizer(optimizer);
-    if (!rule)
-      return module.emitError() << "unknown optimizer \"" << optimizer.getValue()
-                                << "\"; known are " << optimizerNames();
-    settings.name = optimizer;
-    const double absent = std::nan("");
-    const std::pair<const char *, double> given[] = {{"momentum", momentum},
-                                                     {"nesterov", nesterov ? 1 : absent},
-                                                     {"weight-decay", weightDecay},
-                                                     {"beta1", beta1},
-                                                     {"beta2", beta2},
-                                                     {"epsilon", epsilon},
-                                                     {"amsgrad", amsgrad ? 1 : absent},
-                                                     {"alpha", alpha},
-                                                     {"centered", centered ? 1 : absent},
-                                                     {"lr-decay", lrDecay},
-                                                     {"initial-accumulator", initialAccumulator},
-                                                     {"beta2-decay", beta2Decay},
-                                                     {"epsilon1", epsilon1},
-                                                     {"epsilon2", epsilon2},
-                                                     {"threshold", threshold}};
-    for (auto [name, value] : given)
-      if (!std::isnan(value))
-        settings.values[name] = value;
-    if (std::string wrong = completeSettings(*rule, settings.values); !wrong.empty())
-      return module.emitError() << wrong;
     for (auto [name, limit] : {std::pair("clip-norm", clipNorm.getValue()),
                                std::pair("clip-value", clipValue.getValue())})
       if (!(limit >= 0) || std::isinf(limit))
@@ -113,45 +86,35 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
                                "learning_rate", ArgumentKind::LearningRate, {}, train.getLoc());
     if (!learningRate)
       return failure();
-    if (readsStep(settings)) {
+    if (readsStep(optimizer.kind)) {
       step = addArgument(train, RankedTensorType::get({}, types.getI64Type()), "step",
                          ArgumentKind::Step, {}, train.getLoc());
       if (!step)
         return failure();
     }
-    auto groups = readGroups(train, gradients);
-    if (failed(groups))
+    auto assigned = groupsOf(gradients);
+    if (failed(assigned))
       return failure();
     BackwardMarker marker;
     OpBuilder builder(&getContext(), &marker);
     if (clipNorm > 0)
       clipByNorm(builder, train, gradients);
-    for (auto [gradient, group] : llvm::zip_equal(gradients, *groups))
+    for (auto [gradient, group] : llvm::zip_equal(gradients, *assigned))
       if (failed(update(builder, train, gradient, group, kept)))
         return failure();
     setResults(train, kept);
     return success();
   }
 
-  FailureOr<SmallVector<ParameterGroup>> readGroups(func::FuncOp train,
-                                                    ArrayRef<GraphResult> gradients) {
-    if (groupWeightDecays.size() != groupPatterns.size() ||
-        groupRateScales.size() != groupPatterns.size())
-      return train.emitError("expects one group-weight-decay and one group-lr-scale per "
-                             "group-pattern");
-    SmallVector<ParameterGroup> rules;
-    for (auto [pattern, decay, scale] :
-         llvm::zip_equal(groupPatterns, groupWeightDecays, groupRateScales))
-      rules.push_back(
-          {pattern, std::isnan(decay) ? std::nullopt : std::optional<double>(decay), scale});
+  FailureOr<SmallVector<ParameterGroup>> groupsOf(ArrayRef<GraphResult> gradients) {
     SmallVector<std::string> kinds(noDecay.begin(), noDecay.end());
     SmallVector<StringRef> names;
     for (const GraphResult &gradient : gradients)
       names.push_back(gradient.get("stow.gradient_of"));
-    auto groups = assignGroups(getOperation(), names, rules, kinds, settings["weight-decay"]);
-    if (succeeded(groups))
-      llvm::append_range(notes, describeGroups(getOperation(), names, *groups));
-    return groups;
+    auto assigned = assignGroups(getOperation(), names, *groups, kinds, optimizer.weightDecay);
+    if (succeeded(assigned))
+      llvm::append_range(notes, describeGroups(getOperation(), names, *assigned));
+    return assigned;
   }
 
   /// torch.nn.utils.clip_grad_norm_: the gradients times min(1, limit / (norm + 1e-6)), from now on
@@ -203,7 +166,7 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
 
     SmallVector<Value> state;
     SmallVector<std::string> names = {name.str()};
-    for (const OptimizerState &kept : stateOf(settings, tensorType(parameter))) {
+    for (const OptimizerState &kept : stateOf(optimizer, tensorType(parameter))) {
       names.push_back((name + kept.suffix).str());
       Value argument =
           addArgument(train, kept.type, names.back(), ArgumentKind::Optimizer,
@@ -214,13 +177,12 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
       state.push_back(argument);
     }
     UpdateInputs inputs = {learningRate, step, group.rateScale, *group.weightDecay};
-    SmallVector<Value> updated = buildUpdate(builder, settings, parameter, clipped, state, inputs);
+    SmallVector<Value> updated = buildUpdate(builder, optimizer, parameter, clipped, state, inputs);
     for (auto [value, stateName] : llvm::zip_equal(updated, names))
       results.push_back({value, stringAttributes(&getContext(), {{kStateAttr, stateName}})});
     return success();
   }
 
-  OptimizerSettings settings;
   Value learningRate, step;
   Value clipFactor; ///< what scales all gradients; null without clip-norm
   SmallVector<std::string> notes;

@@ -26,10 +26,9 @@ bool isFactored(RankedTensorType parameter) { return parameter.getRank() >= 2; }
 void markUpdate(Operation *op) { setPhase(op, Phase::Update); }
 
 /// Adafactor's least root of a second moment: PyTorch's default is the type's epsilon.
-double leastRoot(const OptimizerSettings &optimizer, Type element) {
-  double given = optimizer["epsilon1"];
-  if (!std::isnan(given))
-    return given;
+double leastRoot(const OptimizerSpec &optimizer, Type element) {
+  if (optimizer.epsilon1)
+    return *optimizer.epsilon1;
   if (element.isF64())
     return std::numeric_limits<double>::epsilon();
   if (element.isBF16())
@@ -42,7 +41,7 @@ double leastRoot(const OptimizerSettings &optimizer, Type element) {
 /// update itself may overwrite the gradient.
 class AdafactorUpdate {
 public:
-  AdafactorUpdate(OpBuilder &builder, const OptimizerSettings &optimizer, Value parameter,
+  AdafactorUpdate(OpBuilder &builder, const OptimizerSpec &optimizer, Value parameter,
                   Value gradient, const UpdateInputs &inputs)
       : f(builder, parameter.getLoc()), optimizer(optimizer), parameter(parameter),
         gradient(gradient), inputs(inputs), type(tensorType(parameter)) {}
@@ -67,7 +66,7 @@ public:
     auto op = f.build<AdafactorOp>(type, parameter, update, inputs.learningRate, inputs.step,
                                    sumOfSquares(f.builder, f.location, parameter),
                                    sumOfSquares(f.builder, f.location, update),
-                                   APFloat(optimizer["epsilon2"]), APFloat(optimizer["threshold"]),
+                                   APFloat(optimizer.epsilon2), APFloat(optimizer.threshold),
                                    APFloat(inputs.weightDecay), APFloat(inputs.rateScale));
     markUpdate(op);
     results[0] = op.getNewParameter();
@@ -82,7 +81,7 @@ private:
 
   Value average(Value old, Value value) {
     auto op = f.build<MovingAverageOp>(old.getType(), old, value, inputs.step,
-                                       APFloat(optimizer["beta2-decay"]));
+                                       APFloat(optimizer.beta2Decay));
     markUpdate(op);
     return op.getNewAverage();
   }
@@ -90,7 +89,7 @@ private:
   Value atLeast(Value x, double least) { return f.build<MaximumOp>(x, f.scalar(least, x)).getY(); }
 
   Formula f;
-  const OptimizerSettings &optimizer;
+  const OptimizerSpec &optimizer;
   Value parameter, gradient;
   const UpdateInputs &inputs;
   RankedTensorType type;
@@ -111,74 +110,104 @@ Value sumOfSquares(OpBuilder &builder, Location location, Value x) {
   return f.build<ReduceSumSquaresOp>(x, axes, /*keepdims=*/false).getY();
 }
 
-bool readsStep(const OptimizerSettings &optimizer) {
-  return optimizer.name.starts_with("adam") || optimizer.name == "adagrad" ||
-         optimizer.name == "adafactor";
+bool readsStep(OptimizerSpec::Kind optimizer) {
+  using Kind = OptimizerSpec::Kind;
+  switch (optimizer) {
+  case Kind::Adam:
+  case Kind::AdamW:
+  case Kind::Adagrad:
+  case Kind::Adafactor:
+    return true;
+  case Kind::Sgd:
+  case Kind::Rmsprop:
+  case Kind::Lion:
+    break;
+  }
+  return false;
 }
 
-SmallVector<OptimizerState> stateOf(const OptimizerSettings &optimizer,
-                                    RankedTensorType parameter) {
+SmallVector<OptimizerState> stateOf(const OptimizerSpec &optimizer, RankedTensorType parameter) {
+  using Kind = OptimizerSpec::Kind;
   SmallVector<OptimizerState> states;
   auto add = [&](const char *suffix) { states.push_back({suffix, parameter}); };
-  if (optimizer.name == "sgd") {
-    if (optimizer.has("momentum"))
+  switch (optimizer.kind) {
+  case Kind::Sgd:
+    if (optimizer.momentum != 0)
       add(".momentum");
-  } else if (optimizer.name == "rmsprop") {
-    add(".square_avg");
-    if (optimizer.has("momentum"))
-      add(".momentum_buffer");
-    if (optimizer.has("centered"))
-      add(".grad_avg");
-  } else if (optimizer.name == "adagrad") {
-    states.push_back({".sum", parameter, optimizer["initial-accumulator"]});
-  } else if (optimizer.name == "lion") {
+    break;
+  case Kind::Adam:
+  case Kind::AdamW:
     add(".exp_avg");
-  } else if (optimizer.name == "adafactor") {
+    add(".exp_avg_sq");
+    if (optimizer.amsgrad)
+      add(".max_exp_avg_sq");
+    break;
+  case Kind::Rmsprop:
+    add(".square_avg");
+    if (optimizer.momentum != 0)
+      add(".momentum_buffer");
+    if (optimizer.centered)
+      add(".grad_avg");
+    break;
+  case Kind::Adagrad:
+    states.push_back({".sum", parameter, optimizer.initialSum});
+    break;
+  case Kind::Lion:
+    add(".exp_avg");
+    break;
+  case Kind::Adafactor:
     if (isFactored(parameter)) {
       states.push_back({".row_var", flattened(parameter, parameter.getRank() - 1)});
       states.push_back({".col_var", flattened(parameter, parameter.getRank() - 2)});
     } else {
       add(".variance");
     }
-  } else { // adam, adamw
-    add(".exp_avg");
-    add(".exp_avg_sq");
-    if (optimizer.has("amsgrad"))
-      add(".max_exp_avg_sq");
+    break;
   }
   return states;
 }
 
-SmallVector<Value> buildUpdate(OpBuilder &builder, const OptimizerSettings &optimizer,
-                               Value parameter, Value gradient, ArrayRef<Value> state,
-                               const UpdateInputs &inputs) {
-  if (optimizer.name == "adafactor")
-    return AdafactorUpdate(builder, optimizer, parameter, gradient, inputs).build(state);
+/// The update as one op; Adafactor's is several.
+static Operation *buildUpdateOp(OpBuilder &builder, const OptimizerSpec &optimizer, Value parameter,
+                                Value gradient, ArrayRef<Value> state, const UpdateInputs &inputs) {
+  using Kind = OptimizerSpec::Kind;
   Location location = parameter.getLoc();
   Type type = parameter.getType();
-  APFloat decay(inputs.weightDecay), scale(inputs.rateScale);
+  APFloat decay(inputs.weightDecay), scale(inputs.rateScale), epsilon(optimizer.epsilon);
+  APFloat beta1(optimizer.beta1), beta2(optimizer.beta2), momentum(optimizer.momentum);
   Value rate = inputs.learningRate;
-  auto number = [&](const char *setting) { return APFloat(optimizer[setting]); };
-  Operation *op = nullptr;
-  if (optimizer.name == "sgd")
-    op = SgdOp::create(builder, location, type, state.empty() ? Type() : type, parameter, gradient,
-                       rate, state.empty() ? Value() : state[0], number("momentum"), decay,
-                       optimizer.has("nesterov"), scale);
-  else if (optimizer.name == "rmsprop")
-    op = RmspropOp::create(builder, location, type, SmallVector<Type>(state.size(), type),
-                           parameter, gradient, rate, state, number("alpha"), number("momentum"),
-                           number("epsilon"), decay, optimizer.has("centered"), scale);
-  else if (optimizer.name == "adagrad")
-    op = AdagradOp::create(builder, location, type, type, parameter, gradient, rate, inputs.step,
-                           state[0], number("lr-decay"), number("epsilon"), decay, scale);
-  else if (optimizer.name == "lion")
-    op = LionOp::create(builder, location, type, type, parameter, gradient, rate, state[0],
-                        number("beta1"), number("beta2"), decay, scale);
-  else
-    op = AdamOp::create(builder, location, type, type, type, state.size() > 2 ? type : Type(),
-                        parameter, gradient, rate, inputs.step, state[0], state[1],
-                        state.size() > 2 ? state[2] : Value(), number("beta1"), number("beta2"),
-                        number("epsilon"), decay, optimizer.name == "adamw", scale);
+  switch (optimizer.kind) {
+  case Kind::Sgd:
+    return SgdOp::create(builder, location, type, state.empty() ? Type() : type, parameter,
+                         gradient, rate, state.empty() ? Value() : state[0], momentum, decay,
+                         optimizer.nesterov, scale);
+  case Kind::Rmsprop:
+    return RmspropOp::create(builder, location, type, SmallVector<Type>(state.size(), type),
+                             parameter, gradient, rate, state, APFloat(optimizer.alpha), momentum,
+                             epsilon, decay, optimizer.centered, scale);
+  case Kind::Adagrad:
+    return AdagradOp::create(builder, location, type, type, parameter, gradient, rate, inputs.step,
+                             state[0], APFloat(optimizer.rateDecay), epsilon, decay, scale);
+  case Kind::Lion:
+    return LionOp::create(builder, location, type, type, parameter, gradient, rate, state[0], beta1,
+                          beta2, decay, scale);
+  case Kind::Adam:
+  case Kind::AdamW:
+    return AdamOp::create(builder, location, type, type, type, state.size() > 2 ? type : Type(),
+                          parameter, gradient, rate, inputs.step, state[0], state[1],
+                          state.size() > 2 ? state[2] : Value(), beta1, beta2, epsilon, decay,
+                          optimizer.kind == Kind::AdamW, scale);
+  case Kind::Adafactor:
+    break;
+  }
+  llvm_unreachable("Adafactor's update is no single op");
+}
+
+SmallVector<Value> buildUpdate(OpBuilder &builder, const OptimizerSpec &optimizer, Value parameter,
+                               Value gradient, ArrayRef<Value> state, const UpdateInputs &inputs) {
+  if (optimizer.kind == OptimizerSpec::Kind::Adafactor)
+    return AdafactorUpdate(builder, optimizer, parameter, gradient, inputs).build(state);
+  Operation *op = buildUpdateOp(builder, optimizer, parameter, gradient, state, inputs);
   markUpdate(op);
   return llvm::to_vector_of<Value>(op->getResults());
 }

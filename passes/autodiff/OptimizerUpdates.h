@@ -2,23 +2,11 @@
 #pragma once
 
 #include "ir/Stow.h"
+#include "runtime/format/Optimizer.h"
 
-#include <map>
 #include <string>
 
 namespace stow {
-
-/// The optimizer of a step with all its settings (OptimizerRules.h).
-struct OptimizerSettings {
-  std::string name;
-  std::map<std::string, double> values;
-
-  double operator[](const std::string &setting) const { return values.at(setting); }
-  bool has(const std::string &setting) const {
-    auto found = values.find(setting);
-    return found != values.end() && found->second != 0;
-  }
-};
 
 /// One tensor that the optimizer keeps of a parameter.
 struct OptimizerState {
@@ -35,16 +23,17 @@ struct UpdateInputs {
 };
 
 /// True when updates read the number of the step.
-bool readsStep(const OptimizerSettings &optimizer);
+bool readsStep(OptimizerSpec::Kind optimizer);
 
 /// The state that the optimizer keeps of a parameter of this type.
-llvm::SmallVector<OptimizerState> stateOf(const OptimizerSettings &optimizer,
+llvm::SmallVector<OptimizerState> stateOf(const OptimizerSpec &optimizer,
                                           mlir::RankedTensorType parameter);
 
 /// Builds the update; returns the new parameter and then the new states.
-llvm::SmallVector<mlir::Value>
-buildUpdate(mlir::OpBuilder &builder, const OptimizerSettings &optimizer, mlir::Value parameter,
-            mlir::Value gradient, llvm::ArrayRef<mlir::Value> state, const UpdateInputs &inputs);
+llvm::SmallVector<mlir::Value> buildUpdate(mlir::OpBuilder &builder, const OptimizerSpec &optimizer,
+                                           mlir::Value parameter, mlir::Value gradient,
+                                           llvm::ArrayRef<mlir::Value> state,
+                                           const UpdateInputs &inputs);
 
 /// The sum of the squares of all elements, a scalar.
 mlir::Value sumOfSquares(mlir::OpBuilder &builder, mlir::Location location, mlir::Value x);

@@ -2,19 +2,11 @@
 #pragma once
 
 #include "ir/Stow.h"
+#include "runtime/format/Optimizer.h"
 
-#include <optional>
 #include <string>
 
 namespace stow {
-
-/// What a group changes for its parameters; the parameters that `pattern` (a glob over names)
-/// matches before any earlier group's does are its own.
-struct ParameterGroup {
-  std::string pattern;
-  std::optional<double> weightDecay; ///< absent: the optimizer's
-  double rateScale = 1;              ///< of the learning rate, at least 0
-};
 
 /// What the parameters called `names` are updated with, weight decay filled in: by the first of
 /// `rules` that matches; then by `noDecay`, which names kinds of parameters of rank 1 or less

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "passes/Target.h"
+#include "runtime/format/Loss.h"
+#include "runtime/format/Optimizer.h"
 
 #include "mlir/Pass/Pass.h"
-
-#include <cmath>
 
 namespace stow {
 

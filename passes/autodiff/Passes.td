@@ -46,7 +46,7 @@ def AttachLossPass : Pass<"stow-attach-loss", "::mlir::ModuleOp"> {
     output, and returns it as the first result, named "loss"; the model's outputs are no longer
     returned. `cross-entropy` reads integer classes: an output [N,C] or [N,C,1,...] takes targets
     [N], an output [N,C,d...] takes [N,d...] and is rearranged into rows; so does [N,d...,C] with
-    the option `class-axis`. Scores [N*d,C], N being the samples of the data inputs, take [N,d]. A
+    the setting `class-axis`. Scores [N*d,C], N being the samples of the data inputs, take [N,d]. A
     softmax or log_softmax
     over the classes that ends the model is taken off in `@train`, since the loss applies it (a
     remark says so); `@eval` keeps it, which the module's `stow.output_activation` says. With
@@ -77,27 +77,8 @@ def AttachLossPass : Pass<"stow-attach-loss", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"loss", "loss", "std::string", /*default=*/"\"cross-entropy\"",
-           "cross-entropy, nll, bce-with-logits, kl-div, mse, l1, smooth-l1, huber or output">,
-    Option<"reduction", "reduction", "std::string", /*default=*/"\"\"",
-           "mean (over the targets that are not ignored, by weight, or over all elements; the "
-           "default), sum, or batchmean (kl-div: the sum over the samples)">,
-    Option<"ignoreIndex", "ignore-index", "int64_t", /*default=*/"-100",
-           "Class whose rows count for nothing">,
-    Option<"classAxis", "class-axis", "int64_t", /*default=*/"1",
-           "Dimension of the output that counts the classes; negative ones count from the end">,
-    Option<"labelSmoothing", "label-smoothing", "double", /*default=*/"0.0",
-           "Cross-entropy: share of the target that is spread over all classes">,
-    Option<"probabilities", "probabilities", "bool", /*default=*/"false",
-           "Cross-entropy: targets are distributions over the classes">,
-    ListOption<"weight", "weight", "double",
-               "Weight of each class; bce-with-logits: of the last dimension, or one number">,
-    ListOption<"positiveWeight", "pos-weight", "double",
-               "bce-with-logits: weight of positive targets, of the last dimension or one number">,
-    Option<"beta", "beta", "double", /*default=*/"1.0",
-           "Smooth-l1, huber: where the square ends and the line begins">,
-    Option<"logTarget", "log-target", "bool", /*default=*/"false",
-           "kl-div: targets are logarithms">,
+    Option<"loss", "loss", "::stow::LossSpec", /*default=*/"::stow::LossSpec()",
+           "What is minimized, as the compiler's --loss: NAME[:SETTING=VALUE,...]">,
     Option<"output", "output", "std::string", /*default=*/"\"\"",
            "Name of the output the loss reads, for models with several">,
   ];
@@ -195,9 +176,9 @@ def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
     Adafactor keeps the second moments of a tensor of rank 2 or more as their means over its last and
     its last but one dimension. New values are returned as results that carry `stow.state`.
 
-    Weight decay applies to every parameter, as in PyTorch, unless a group says otherwise: the i-th of
-    `group-pattern` (a glob over names) gives the parameters it matches first the i-th
-    `group-weight-decay` (NaN: as without a group) and `group-lr-scale`. `no-decay` names kinds of
+    Weight decay applies to every parameter, as in PyTorch, unless a group says otherwise, which
+    gives the parameters that its pattern (a glob over names) matches first a weight decay and a scale
+    of the learning rate of their own. `no-decay` names kinds of
     parameters of rank 1 or less without decay: `norm`, those that a normalization reads or that are
     factors of a product, and `bias`, the others.
 
@@ -221,43 +202,15 @@ def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"optimizer", "optimizer", "std::string", /*default=*/"\"sgd\"",
-           "sgd, adam, adamw, rmsprop, adagrad, lion or adafactor">,
-    // Settings: absent ones take the optimizer's default (OptimizerRules.cpp).
-    Option<"momentum", "momentum", "double", /*default=*/"std::nan(\"\")",
-           "SGD, RMSprop: momentum; 0 keeps no state">,
-    Option<"nesterov", "nesterov", "bool", /*default=*/"false", "SGD: Nesterov momentum">,
-    Option<"weightDecay", "weight-decay", "double", /*default=*/"std::nan(\"\")", "Weight decay">,
-    Option<"beta1", "beta1", "double", /*default=*/"std::nan(\"\")",
-           "Adam: decay of the first moment; Lion: of the mixture whose sign is the step">,
-    Option<"beta2", "beta2", "double", /*default=*/"std::nan(\"\")",
-           "Adam: decay of the second moment; Lion: of the momentum">,
-    Option<"epsilon", "epsilon", "double", /*default=*/"std::nan(\"\")", "Added to the root">,
-    Option<"amsgrad", "amsgrad", "bool", /*default=*/"false",
-           "Adam: the root of the largest second moment">,
-    Option<"alpha", "alpha", "double", /*default=*/"std::nan(\"\")",
-           "RMSprop: decay of the second moment">,
-    Option<"centered", "centered", "bool", /*default=*/"false",
-           "RMSprop: the variance in place of the second moment">,
-    Option<"lrDecay", "lr-decay", "double", /*default=*/"std::nan(\"\")",
-           "Adagrad: decay of the learning rate">,
-    Option<"initialAccumulator", "initial-accumulator", "double", /*default=*/"std::nan(\"\")",
-           "Adagrad: first value of the sums">,
-    Option<"beta2Decay", "beta2-decay", "double", /*default=*/"std::nan(\"\")",
-           "Adafactor: exponent of the step in the weight of new second moments">,
-    Option<"epsilon1", "epsilon1", "double", /*default=*/"std::nan(\"\")",
-           "Adafactor: least root of a second moment; absent: that of the parameter's type">,
-    Option<"epsilon2", "epsilon2", "double", /*default=*/"std::nan(\"\")",
-           "Adafactor: least size that a parameter is taken to have">,
-    Option<"threshold", "threshold", "double", /*default=*/"std::nan(\"\")",
-           "Adafactor: root mean square above which an update is scaled down">,
+    Option<"optimizer", "optimizer", "::stow::OptimizerSpec",
+           /*default=*/"::stow::parseOptimizer(\"sgd\")",
+           "How parameters are updated, as the compiler's --optimizer: NAME[:SETTING=VALUE,...]">,
     Option<"clipNorm", "clip-norm", "double", /*default=*/"0.0",
            "Largest norm of all gradients together; 0: any">,
     Option<"clipValue", "clip-value", "double", /*default=*/"0.0",
            "Largest absolute value of an element of a gradient; 0: any">,
-    ListOption<"groupPatterns", "group-pattern", "std::string", "Names of each group's parameters">,
-    ListOption<"groupWeightDecays", "group-weight-decay", "double", "Their weight decay, or NaN">,
-    ListOption<"groupRateScales", "group-lr-scale", "double", "What scales their learning rate">,
+    ListOption<"groups", "groups", "::stow::ParameterGroup",
+               "Parameters with settings of their own, as the compiler's --group, each in braces">,
     ListOption<"noDecay", "no-decay", "std::string",
                "Kinds of parameters without weight decay: norm, bias">,
   ];

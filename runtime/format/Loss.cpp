@@ -208,6 +208,27 @@ std::string nameOf(LossSpec::Reduction reduction) {
       ->second;
 }
 
+std::string nameOf(OutputActivation activation) {
+  switch (activation) {
+  case OutputActivation::Softmax:
+    return "softmax";
+  case OutputActivation::Sigmoid:
+    return "sigmoid";
+  case OutputActivation::None:
+    break;
+  }
+  return "";
+}
+
+OutputActivation parseOutputActivation(const std::string &name) {
+  using enum OutputActivation;
+  for (OutputActivation activation : {None, Softmax, Sigmoid})
+    if (nameOf(activation) == name)
+      return activation;
+  throw Error::badInput("unknown activation '" + name +
+                        "' of the output; expected softmax, sigmoid or nothing");
+}
+
 LossSpec parseLoss(const std::string &text, const ReadNumbers &readNumbers) {
   size_t colon = text.find(':');
   std::string name = text.substr(0, colon);

@@ -42,6 +42,12 @@ struct LossSpec {
   }
 };
 
+/// What the model's output goes through in evaluation that the loss applies itself in training.
+enum class OutputActivation : uint8_t { None, Softmax, Sigmoid };
+
+std::string nameOf(OutputActivation activation); ///< "", "softmax", "sigmoid"
+OutputActivation parseOutputActivation(const std::string &name);
+
 /// "cross-entropy", "nll", ...; "output" for the model's own.
 std::string nameOf(LossSpec::Kind kind);
 std::string nameOf(LossSpec::Reduction reduction); ///< "mean", "sum", "batchmean"

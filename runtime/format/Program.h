@@ -14,6 +14,8 @@
 // on how they are split. `arguments[i]` is the address of operand i.
 #pragma once
 
+#include "runtime/format/Loss.h"
+#include "runtime/format/Optimizer.h"
 #include "runtime/format/Plan.h"
 
 #include <map>
@@ -109,13 +111,11 @@ struct Program {
   int64_t version = 1;
   std::string model;
   int64_t batch = 1;
-  int64_t threads = 1;    ///< workspaces are planned for this many threads
-  std::string loss;       ///< as parseLoss (Loss.h) reads it, e.g. "cross-entropy:ignore-index=-1"
+  int64_t threads = 1; ///< workspaces are planned for this many threads
+  LossSpec loss;
   std::string lossOutput; ///< the model's output that the loss reads; empty: the first
-  std::string outputActivation; ///< what that output went through in @eval and the loss applies
-                                ///< itself: "softmax", "sigmoid", or nothing
-  std::string optimizer;        ///< as given, e.g. "adamw:lr=0.001"
-  double learningRate = 0;      ///< default of --lr
+  OutputActivation outputActivation = OutputActivation::None; ///< of that output
+  OptimizerSpec optimizer;                                    ///< its rate: default of --lr
   std::vector<StateTensor> state;
   std::vector<GraphProgram> graphs; ///< runtime/program finds them by their roles
   Plan plan;

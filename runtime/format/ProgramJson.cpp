@@ -234,11 +234,11 @@ std::string toJson(const Program &program) {
   json["model"] = program.model;
   json["batch"] = program.batch;
   json["threads"] = program.threads;
-  json["loss"] = program.loss;
+  json["loss"] = print(program.loss);
   json["loss_output"] = program.lossOutput;
-  json["output_activation"] = program.outputActivation;
-  json["optimizer"] = program.optimizer;
-  json["learning_rate"] = program.learningRate;
+  json["output_activation"] = nameOf(program.outputActivation);
+  json["optimizer"] = program.optimizer.text;
+  json["learning_rate"] = program.optimizer.learningRate;
   json["state"] = Json::array();
   for (const StateTensor &tensor : program.state)
     json["state"].push_back(stateJson(tensor));
@@ -261,11 +261,11 @@ Program programFromJson(std::string_view text) {
   program.model = node.text("model");
   program.batch = node.count("batch");
   program.threads = node.count("threads");
-  program.loss = node.text("loss");
+  program.loss = node.parsed("loss", [](const std::string &text) { return parseLoss(text); });
   program.lossOutput = node.text("loss_output");
-  program.outputActivation = node.text("output_activation");
-  program.optimizer = node.text("optimizer");
-  program.learningRate = node.number("learning_rate");
+  program.outputActivation = node.parsed("output_activation", parseOutputActivation);
+  program.optimizer = node.parsed("optimizer", parseOptimizer);
+  program.optimizer.learningRate = node.number("learning_rate");
   node.forEach("state", [&](const JsonNode &item) { program.state.push_back(stateFrom(item)); });
   node.forEach("graphs", [&](const JsonNode &item) { program.graphs.push_back(graphFrom(item)); });
   checkRoles(program, node);

@@ -165,8 +165,9 @@ stowage_status stowage_describe_program(stowage_program *out) {
   return guarded([&] {
     require(out, "out");
     const Program &given = program();
-    *out = {given.model.c_str(), given.loss.c_str(),    given.optimizer.c_str(), given.batch,
-            given.threads,       given.plan.arenaBytes, given.learningRate};
+    static const std::string loss = print(given.loss);
+    *out = {given.model.c_str(), loss.c_str(),          given.optimizer.text.c_str(), given.batch,
+            given.threads,       given.plan.arenaBytes, given.optimizer.learningRate};
   });
 }
 

@@ -86,7 +86,7 @@ void CheckpointWriter::save(const RunState &run) {
   std::map<std::string, std::string> metadata = {
       {"format", formatName},
       {"model", program.model},
-      {"optimizer", program.optimizer},
+      {"optimizer", program.optimizer.text},
       {"batch", std::to_string(program.batch)},
       {"step", std::to_string(run.step)},
       {"optimizer_step", std::to_string(run.step)},
@@ -124,7 +124,7 @@ RunState readRunState(const SafetensorsFile &file, const Program &program) {
   Metadata metadata(file);
   metadata.expect("format", formatName);
   metadata.expect("model", program.model);
-  metadata.expect("optimizer", program.optimizer);
+  metadata.expect("optimizer", program.optimizer.text);
   metadata.expect("batch", std::to_string(program.batch));
   RunState run;
   run.step = metadata.count("step", 0);

@@ -64,7 +64,7 @@ const GraphOutput &modelOutput(const Program &program) {
 }
 
 void checkTargets(const Program &program, const Samples &samples) {
-  LossSpec loss = parseLoss(program.loss);
+  const LossSpec &loss = program.loss;
   if (loss.readsClasses())
     checkLabels(targetArray(program, samples), classesOf(program, loss).classes, loss.ignoreIndex);
   else if (loss.probabilities || (loss.kind == LossSpec::Kind::KullbackLeibler && !loss.logTarget))
@@ -73,8 +73,7 @@ void checkTargets(const Program &program, const Samples &samples) {
 
 Evaluator::Evaluator(Executor &executor, const Samples &samples, NonFinite nonFinite)
     : executor(executor), graph(graphIndex(executor.program(), GraphRole::Eval)),
-      loss(parseLoss(executor.program().loss)),
-      feeder(executor.program().graphs[graph], samples, nonFinite),
+      loss(executor.program().loss), feeder(executor.program().graphs[graph], samples, nonFinite),
       output(modelOutput(executor.program())) {
   int64_t batch = executor.program().batch;
   int64_t total = elementCount(output.place.shape);

@@ -44,7 +44,7 @@ private:
 
   Executor &executor;
   size_t graph;
-  LossSpec loss;
+  const LossSpec &loss;
   Feeder feeder;
   const GraphOutput &output;
   const Array *target = nullptr; ///< null where the model computes the loss

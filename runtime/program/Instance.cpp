@@ -38,7 +38,7 @@ Instance::Instance(const Program &program, ProgramImage image, uint64_t seed,
                    ExecutorOptions options)
     : executor(program, image, options), training(executor.program(), GraphRole::Train),
       evaluation(executor.program(), GraphRole::Eval), trainingStep(executor) {
-  settings.learningRate = program.learningRate;
+  settings.learningRate = program.optimizer.learningRate;
   reset(seed);
 }
 

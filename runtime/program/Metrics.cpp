@@ -154,12 +154,12 @@ void Metrics::addBatch(double loss, int64_t samples) {
   weightSum += 1;
 }
 
-void undoActivation(const std::string &activation, std::span<double> outputs) {
+void undoActivation(OutputActivation activation, std::span<double> outputs) {
   constexpr double largest = 100; // exp(-100) is nothing to a float beside 1
-  if (activation == "softmax")
+  if (activation == OutputActivation::Softmax)
     for (double &p : outputs)
       p = std::fmax(std::log(p), -largest);
-  else if (activation == "sigmoid")
+  else if (activation == OutputActivation::Sigmoid)
     for (double &p : outputs)
       p = std::fmin(std::fmax(std::log(p) - std::log1p(-p), -largest), largest);
 }

@@ -62,9 +62,8 @@ struct Metrics {
   void addBatch(double loss, int64_t samples);
 };
 
-/// Undoes what the model's output went through and the loss applies itself ("softmax", "sigmoid" or
-/// nothing): probabilities become logits, no smaller than -100 and no larger than 100.
-void undoActivation(const std::string &activation, std::span<double> outputs);
+/// Undoes what the model's output went through and the loss applies itself: probabilities become logits, no smaller than -100 and no larger than 100.
+void undoActivation(OutputActivation activation, std::span<double> outputs);
 
 /// "loss 0.0512, accuracy 98.33 % (354 of 360)".
 std::string describe(const Metrics &metrics);

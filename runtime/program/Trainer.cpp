@@ -172,7 +172,7 @@ void TrainingRun::chooseState(const std::optional<SafetensorsFile> &resumed) {
   state.rows = count;
 
   LearningRate &rate = state.rate;
-  rate.base = options.learningRate.value_or(saved ? rate.base : program.learningRate);
+  rate.base = options.learningRate.value_or(saved ? rate.base : program.optimizer.learningRate);
   rate.kind = options.schedule.value_or(rate.kind);
   bool keepsDecay = saved && (!options.schedule || rate.kind == saved->rate.kind);
   double usual = rate.kind == LearningRate::Kind::Exponential ? 0.95 : LearningRate().decay;
@@ -212,9 +212,9 @@ void TrainingRun::announce() {
   printLine(text);
   char base[40];
   std::snprintf(base, sizeof(base), "%g", rate.base);
-  printLine(describe(parseLoss(program.loss)) + ", " + program.optimizer + ", lr " +
-            nameOf(rate.kind) + " from " + base + ", seed " + std::to_string(state.seed) +
-            ", arena " + formatBytesExact(program.plan.arenaBytes));
+  printLine(describe(program.loss) + ", " + program.optimizer.text + ", lr " + nameOf(rate.kind) +
+            " from " + base + ", seed " + std::to_string(state.seed) + ", arena " +
+            formatBytesExact(program.plan.arenaBytes));
   if (const std::string counts = describe(program.plan.tensors); !counts.empty())
     printLine(counts);
   if (state.step > 0)

@@ -80,7 +80,7 @@ public:
       passes.addPass(createNestConcatsPass());
     passes.addPass(createSplitTrainEvalPass());
     AttachLossPassOptions loss;
-    loss.loss = "mse";
+    loss.loss = parseLoss("mse");
     passes.addPass(createAttachLossPass(loss));
     passes.addPass(createAutodiffPass());
     if (isRewritten)

@@ -70,7 +70,7 @@ public:
     passes.addPass(createAutodiffPass(autodiff));
     if (hasOptimizer) {
       AttachOptimizerPassOptions optimizer;
-      optimizer.momentum = 0.9;
+      optimizer.optimizer = parseOptimizer("sgd:momentum=0.9");
       passes.addPass(createAttachOptimizerPass(optimizer));
       passes.addPass(createVerifyStepPass());
     }

@@ -157,20 +157,12 @@ void TorchReferenceTest::checkLoss() {
         "in0");
   AttachLossPassOptions options;
   if (reference.attributes.contains("loss")) {
-    LossSpec spec = parseLoss(reference.attributes["loss"].get<std::string>());
-    options.loss = nameOf(spec.kind);
-    options.reduction = nameOf(spec.reduction);
-    options.ignoreIndex = spec.ignoreIndex;
-    options.labelSmoothing = spec.labelSmoothing;
-    options.probabilities = spec.probabilities;
-    options.weight.assign(spec.weight.begin(), spec.weight.end());
-    options.positiveWeight.assign(spec.positiveWeight.begin(), spec.positiveWeight.end());
-    options.beta = spec.beta;
-    options.logTarget = spec.logTarget;
+    options.loss = parseLoss(reference.attributes["loss"].get<std::string>());
   } else {
-    options.loss = reference.attributes["op"] == "mse" ? "mse" : "cross-entropy";
-    options.reduction = reference.attributes["reduction"].get<std::string>();
-    options.ignoreIndex = reference.attributes.value("ignore_index", -100);
+    options.loss = parseLoss((reference.attributes["op"] == "mse" ? "mse" : "cross-entropy") +
+                             std::string(":reduction=") +
+                             reference.attributes["reduction"].get<std::string>());
+    options.loss.ignoreIndex = reference.attributes.value("ignore_index", -100);
   }
   ASSERT_TRUE(succeeded(runPasses(*module, [&](PassManager &passes) {
     passes.addPass(createAttachLossPass(options));
@@ -178,8 +170,8 @@ void TorchReferenceTest::checkLoss() {
   })));
   auto train = findGraph(*module, Role::Train);
   std::map<std::string, Tensor> others = {{"target", reference.arrays.at("in1")}};
-  for (auto [name, numbers] : {std::pair("loss.weight", &options.weight),
-                               std::pair("loss.pos-weight", &options.positiveWeight)})
+  for (auto [name, numbers] : {std::pair("loss.weight", &options.loss.weight),
+                               std::pair("loss.pos-weight", &options.loss.positiveWeight)})
     others[name] = Tensor({static_cast<int64_t>(numbers->size())},
                           std::vector<double>(numbers->begin(), numbers->end()));
   auto values = evaluateByName(train, argumentsFor(train, reference, others));
@@ -201,32 +193,33 @@ Tensor part(const Tensor &array, int64_t step) {
 /// The pass's options for the settings of a PyTorch optimizer.
 AttachOptimizerPassOptions optimizerOptions(const nlohmann::json &settings) {
   AttachOptimizerPassOptions options;
-  options.optimizer = settings["op"].get<std::string>();
+  OptimizerSpec &optimizer = options.optimizer;
+  optimizer = parseOptimizer(settings["op"].get<std::string>());
   auto take = [&](const char *name, double &option) {
     if (settings.contains(name))
       option = settings[name];
   };
-  take("momentum", options.momentum);
-  take("weight_decay", options.weightDecay);
-  take("alpha", options.alpha);
-  take("lr_decay", options.lrDecay);
-  take("initial_accumulator_value", options.initialAccumulator);
-  take("beta2_decay", options.beta2Decay);
-  take("d", options.threshold);
-  options.nesterov = settings.value("nesterov", false);
-  options.amsgrad = settings.value("amsgrad", false);
-  options.centered = settings.value("centered", false);
+  take("momentum", optimizer.momentum);
+  take("weight_decay", optimizer.weightDecay);
+  take("alpha", optimizer.alpha);
+  take("lr_decay", optimizer.rateDecay);
+  take("initial_accumulator_value", optimizer.initialSum);
+  take("beta2_decay", optimizer.beta2Decay);
+  take("d", optimizer.threshold);
+  optimizer.nesterov = settings.value("nesterov", false);
+  optimizer.amsgrad = settings.value("amsgrad", false);
+  optimizer.centered = settings.value("centered", false);
   if (settings.contains("betas")) {
-    options.beta1 = settings["betas"][0];
-    options.beta2 = settings["betas"][1];
+    optimizer.beta1 = settings["betas"][0];
+    optimizer.beta2 = settings["betas"][1];
   }
-  if (options.optimizer == "adafactor" && settings.contains("eps")) {
-    options.epsilon1 = settings["eps"][0];
-    options.epsilon2 = settings["eps"][1];
-  } else if (options.optimizer == "adafactor") {
-    options.epsilon1 = std::numeric_limits<double>::epsilon(); // the references are float64
+  if (optimizer.kind != OptimizerSpec::Kind::Adafactor) {
+    take("eps", optimizer.epsilon);
+  } else if (settings.contains("eps")) {
+    optimizer.epsilon1 = settings["eps"][0].get<double>();
+    optimizer.epsilon2 = settings["eps"][1];
   } else {
-    take("eps", options.epsilon);
+    optimizer.epsilon1 = std::numeric_limits<double>::epsilon(); // the references are float64
   }
   return options;
 }

@@ -1,13 +1,13 @@
-// RUN: stowage-opt %s --stow-attach-loss="label-smoothing=0.1 weight=1,2,0.5,4" | FileCheck %s --check-prefix=CLASSES
-// RUN: stowage-opt %s --stow-attach-loss="probabilities=true" | FileCheck %s --check-prefix=SHARES
-// RUN: stowage-opt %s --stow-attach-loss="loss=nll weight=1,2,0.5,4 reduction=sum" | FileCheck %s --check-prefix=NLL
-// RUN: stowage-opt %s --stow-attach-loss="loss=bce-with-logits pos-weight=3" | FileCheck %s --check-prefix=BCE
-// RUN: stowage-opt %s --stow-attach-loss="loss=kl-div reduction=batchmean" | FileCheck %s --check-prefix=KL
-// RUN: stowage-opt %s --stow-attach-loss="loss=kl-div log-target=true" | FileCheck %s --check-prefix=KLLOG
+// RUN: stowage-opt %s --stow-attach-loss="loss=cross-entropy:label-smoothing=0.1,weight=[1,2,0.5,4]" | FileCheck %s --check-prefix=CLASSES
+// RUN: stowage-opt %s --stow-attach-loss="loss=cross-entropy:probabilities" | FileCheck %s --check-prefix=SHARES
+// RUN: stowage-opt %s --stow-attach-loss="loss=nll:weight=[1,2,0.5,4],reduction=sum" | FileCheck %s --check-prefix=NLL
+// RUN: stowage-opt %s --stow-attach-loss="loss=bce-with-logits:pos-weight=[3]" | FileCheck %s --check-prefix=BCE
+// RUN: stowage-opt %s --stow-attach-loss="loss=kl-div:reduction=batchmean" | FileCheck %s --check-prefix=KL
+// RUN: stowage-opt %s --stow-attach-loss="loss=kl-div:log-target" | FileCheck %s --check-prefix=KLLOG
 // RUN: stowage-opt %s --stow-attach-loss="loss=l1" | FileCheck %s --check-prefix=L1
-// RUN: stowage-opt %s --stow-attach-loss="loss=smooth-l1 beta=0.5" | FileCheck %s --check-prefix=SMOOTH
-// RUN: stowage-opt %s --stow-attach-loss="loss=huber beta=0.5" | FileCheck %s --check-prefix=HUBER
-// RUN: stowage-opt %s --stow-attach-loss="loss=output output=y reduction=sum" | FileCheck %s --check-prefix=OWN
+// RUN: stowage-opt %s --stow-attach-loss="loss=smooth-l1:beta=0.5" | FileCheck %s --check-prefix=SMOOTH
+// RUN: stowage-opt %s --stow-attach-loss="loss=huber:delta=0.5" | FileCheck %s --check-prefix=HUBER
+// RUN: stowage-opt %s --stow-attach-loss="loss=output:y,reduction=sum" | FileCheck %s --check-prefix=OWN
 
 // Tests the ops and arguments of each loss. Class weights become a constant of the state that is not
 // saved, and the mean divides by the weight of the targets.

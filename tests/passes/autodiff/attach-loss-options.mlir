@@ -1,11 +1,11 @@
 // RUN: stowage-opt %s --stow-attach-loss="output=aux" | FileCheck %s
 // RUN: not stowage-opt %s --stow-attach-loss="output=other" 2>&1 | FileCheck %s --check-prefix=OTHER
 // RUN: not stowage-opt %s --stow-attach-loss="loss=hinge" 2>&1 | FileCheck %s --check-prefix=LOSS
-// RUN: not stowage-opt %s --stow-attach-loss="output=main reduction=max" 2>&1 | FileCheck %s --check-prefix=REDUCTION
-// RUN: not stowage-opt %s --stow-attach-loss="output=main reduction=batchmean" 2>&1 | FileCheck %s --check-prefix=BATCHMEAN
-// RUN: not stowage-opt %s --stow-attach-loss="output=main weight=1,2,3" 2>&1 | FileCheck %s --check-prefix=WEIGHT
-// RUN: not stowage-opt %s --stow-attach-loss="loss=bce-with-logits output=main pos-weight=1,2,3" 2>&1 | FileCheck %s --check-prefix=POSITIVE
-// RUN: not stowage-opt %s --stow-attach-loss="loss=output output=main" 2>&1 | FileCheck %s --check-prefix=OWN
+// RUN: not stowage-opt %s --stow-attach-loss="loss=cross-entropy:reduction=max output=main" 2>&1 | FileCheck %s --check-prefix=REDUCTION
+// RUN: not stowage-opt %s --stow-attach-loss="loss=cross-entropy:reduction=batchmean output=main" 2>&1 | FileCheck %s --check-prefix=BATCHMEAN
+// RUN: not stowage-opt %s --stow-attach-loss="loss=cross-entropy:weight=[1,2,3] output=main" 2>&1 | FileCheck %s --check-prefix=WEIGHT
+// RUN: not stowage-opt %s --stow-attach-loss="loss=bce-with-logits:pos-weight=[1,2,3] output=main" 2>&1 | FileCheck %s --check-prefix=POSITIVE
+// RUN: not stowage-opt %s --stow-attach-loss="loss=output:main" 2>&1 | FileCheck %s --check-prefix=OWN
 
 // Tests that the option output picks the loss's input, and that wrong options are named.
 // CHECK: stow.cross_entropy_rows %arg1

@@ -1,7 +1,7 @@
 // RUN: stowage-opt %s --stow-attach-loss --split-input-file | FileCheck %s
-// RUN: stowage-opt %s --stow-attach-loss="loss=mse reduction=sum" --split-input-file | FileCheck %s --check-prefix=MSE
-// RUN: stowage-opt %s --stow-attach-loss="reduction=sum ignore-index=7" --split-input-file | FileCheck %s --check-prefix=TOTAL
-// RUN: stowage-opt %s --stow-attach-loss="class-axis=-1" --split-input-file | FileCheck %s --check-prefix=LAST
+// RUN: stowage-opt %s --stow-attach-loss="loss=mse:reduction=sum" --split-input-file | FileCheck %s --check-prefix=MSE
+// RUN: stowage-opt %s --stow-attach-loss="loss=cross-entropy:reduction=sum,ignore-index=7" --split-input-file | FileCheck %s --check-prefix=TOTAL
+// RUN: stowage-opt %s --stow-attach-loss="loss=cross-entropy:class-axis=-1" --split-input-file | FileCheck %s --check-prefix=LAST
 
 // Tests that the mean divides by the targets that count, that state results stay, and that a softmax
 // at the end is taken off for cross-entropy only.

@@ -1,8 +1,8 @@
-// RUN: stowage-opt %s --stow-attach-optimizer="optimizer=adamw group-pattern=fc* group-weight-decay=nan group-lr-scale=0.1 no-decay=norm,bias" | FileCheck %s
+// RUN: stowage-opt %s --stow-attach-optimizer="optimizer=adamw groups=fc*:lr-scale=0.1 no-decay=norm,bias" | FileCheck %s
 // RUN: stowage-opt %s --stow-attach-optimizer="clip-norm=1.5" 2>/dev/null | FileCheck %s --check-prefix=NORM
 // RUN: stowage-opt %s --stow-attach-optimizer="clip-norm=1.5" 2>&1 | FileCheck %s --check-prefix=REMARK
 // RUN: stowage-opt %s --stow-attach-optimizer="clip-value=0.5" | FileCheck %s --check-prefix=VALUE
-// RUN: not stowage-opt %s --stow-attach-optimizer="group-pattern=*,fc.* group-weight-decay=0,0 group-lr-scale=1,1" 2>&1 | FileCheck %s --check-prefix=UNUSED
+// RUN: not stowage-opt %s --stow-attach-optimizer="groups={*:lr-scale=1,weight-decay=0},{fc.*:weight-decay=0}" 2>&1 | FileCheck %s --check-prefix=UNUSED
 // RUN: not stowage-opt %s --stow-attach-optimizer="no-decay=embedding" 2>&1 | FileCheck %s --check-prefix=KIND
 // RUN: not stowage-opt %s --stow-attach-optimizer="clip-norm=-1" 2>&1 | FileCheck %s --check-prefix=LIMIT
 // RUN: not stowage-opt %s --stow-attach-optimizer="clip-norm=1 clip-value=1" 2>&1 | FileCheck %s --check-prefix=BOTH

@@ -1,11 +1,11 @@
 // RUN: stowage-opt %s --stow-attach-optimizer="optimizer=rmsprop" | FileCheck %s --check-prefix=RMSPROP
-// RUN: stowage-opt %s --stow-attach-optimizer="optimizer=rmsprop momentum=0.9 centered=true alpha=0.5" | FileCheck %s --check-prefix=CENTERED
-// RUN: stowage-opt %s --stow-attach-optimizer="optimizer=adagrad initial-accumulator=0.25" | FileCheck %s --check-prefix=ADAGRAD
-// RUN: stowage-opt %s --stow-attach-optimizer="optimizer=lion weight-decay=0.1" | FileCheck %s --check-prefix=LION
-// RUN: stowage-opt %s --stow-attach-optimizer="optimizer=adam amsgrad=true" | FileCheck %s --check-prefix=AMSGRAD
+// RUN: stowage-opt %s --stow-attach-optimizer="optimizer=rmsprop:momentum=0.9,centered,alpha=0.5" | FileCheck %s --check-prefix=CENTERED
+// RUN: stowage-opt %s --stow-attach-optimizer="optimizer=adagrad:initial-accumulator=0.25" | FileCheck %s --check-prefix=ADAGRAD
+// RUN: stowage-opt %s --stow-attach-optimizer="optimizer=lion:weight-decay=0.1" | FileCheck %s --check-prefix=LION
+// RUN: stowage-opt %s --stow-attach-optimizer="optimizer=adam:amsgrad" | FileCheck %s --check-prefix=AMSGRAD
 // RUN: stowage-opt %s --stow-attach-optimizer="optimizer=adafactor" | FileCheck %s --check-prefix=ADAFACTOR
-// RUN: not stowage-opt %s --stow-attach-optimizer="optimizer=lion momentum=0.9" 2>&1 | FileCheck %s --check-prefix=SETTING
-// RUN: not stowage-opt %s --stow-attach-optimizer="optimizer=adafactor threshold=0.5" 2>&1 | FileCheck %s --check-prefix=THRESHOLD
+// RUN: not stowage-opt %s --stow-attach-optimizer="optimizer=lion:momentum=0.9" 2>&1 | FileCheck %s --check-prefix=SETTING
+// RUN: not stowage-opt %s --stow-attach-optimizer="optimizer=adafactor:threshold=0.5" 2>&1 | FileCheck %s --check-prefix=THRESHOLD
 
 // SETTING: optimizer lion has no setting "momentum"; known are lr, beta1, beta2, weight-decay
 // THRESHOLD: optimizer adafactor: threshold: expected a number of at least 1, found 0.5

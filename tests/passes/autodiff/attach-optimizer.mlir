@@ -1,9 +1,9 @@
 // RUN: stowage-opt %s --stow-attach-optimizer --split-input-file | FileCheck %s
-// RUN: stowage-opt %s --stow-attach-optimizer="momentum=0.9 nesterov=true weight-decay=0.01" --split-input-file | FileCheck %s --check-prefix=MOMENTUM
-// RUN: stowage-opt %s --stow-attach-optimizer="optimizer=adamw weight-decay=0.05 beta1=0.8 beta2=0.99 epsilon=1e-6" --split-input-file | FileCheck %s --check-prefix=ADAMW
-// RUN: not stowage-opt %s --stow-attach-optimizer="nesterov=true" 2>&1 | FileCheck %s --check-prefix=NESTEROV
+// RUN: stowage-opt %s --stow-attach-optimizer="optimizer=sgd:momentum=0.9,nesterov,weight-decay=0.01" --split-input-file | FileCheck %s --check-prefix=MOMENTUM
+// RUN: stowage-opt %s --stow-attach-optimizer="optimizer=adamw:weight-decay=0.05,beta1=0.8,beta2=0.99,epsilon=1e-6" --split-input-file | FileCheck %s --check-prefix=ADAMW
+// RUN: not stowage-opt %s --stow-attach-optimizer="optimizer=sgd:nesterov" 2>&1 | FileCheck %s --check-prefix=NESTEROV
 // RUN: not stowage-opt %s --stow-attach-optimizer="optimizer=hessian" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
-// RUN: not stowage-opt %s --stow-attach-optimizer="optimizer=adam beta1=1.0" 2>&1 | FileCheck %s --check-prefix=BETA
+// RUN: not stowage-opt %s --stow-attach-optimizer="optimizer=adam:beta1=1.0" 2>&1 | FileCheck %s --check-prefix=BETA
 
 // NESTEROV: nesterov needs a momentum above 0
 // UNKNOWN: unknown optimizer "hessian"; known are sgd, adam, adamw, rmsprop, adagrad, lion, adafactor

@@ -22,9 +22,8 @@ Program makeProgram() {
   program.model = "tiny";
   program.batch = 4;
   program.threads = 2;
-  program.loss = "mse";
-  program.optimizer = "sgd:lr=0.1,momentum=0.9";
-  program.learningRate = 0.1;
+  program.loss = parseLoss("mse:reduction=sum");
+  program.optimizer = parseOptimizer("sgd:lr=0.1,momentum=0.9");
   Operand weight{0, DType::F32, {16, 4, 3, 3}, parseLayout("0,1,2,3;1:2;0:8")};
   program.state.push_back(
       {"w", BufferKind::Parameter, weight, {Init::Kind::Uniform, -0.3, 1.0 / 3, 0}, true});
@@ -73,7 +72,11 @@ TEST(ProgramTest, JsonRoundTrips) {
   Program read = programFromJson(text);
   EXPECT_EQ(toJson(read), text);
   EXPECT_EQ(read.batch, 4);
-  EXPECT_EQ(read.optimizer, "sgd:lr=0.1,momentum=0.9");
+  EXPECT_EQ(read.loss.kind, LossSpec::Kind::SquaredError);
+  EXPECT_EQ(read.loss.reduction, LossSpec::Reduction::Sum);
+  EXPECT_EQ(read.optimizer.text, "sgd:lr=0.1,momentum=0.9");
+  EXPECT_EQ(read.optimizer.momentum, 0.9);
+  EXPECT_EQ(read.optimizer.learningRate, 0.1);
   ASSERT_EQ(read.state.size(), 3u);
   EXPECT_EQ(read.state[0].place.layout, program.state[0].place.layout);
   EXPECT_EQ(read.state[0].init.kind, Init::Kind::Uniform);

@@ -500,7 +500,7 @@ TEST_F(CliTest, RunErrors) {
               HasSubstr("the run has the seed 0"));
   EXPECT_THAT(errorOf({"train", data, "--resume=" + weights, "--validation-split=0.5"}),
               HasSubstr("the run has 1437 training rows"));
-  program.optimizer = "adam";
+  program.optimizer = parseOptimizer("adam");
   EXPECT_THAT(errorOf({"train", data, "--resume=" + weights}),
               HasSubstr("expected the optimizer 'adam' of this program, found 'sgd"));
   program.state[0].place.shape = {64, 10};

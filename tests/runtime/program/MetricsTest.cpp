@@ -128,7 +128,7 @@ TEST(MetricsTest, Values) {
 // Tests accuracy of binary predictions, and the way back from probabilities to scores.
 TEST(MetricsTest, BinaryPredictions) {
   std::vector<double> outputs = {0.9, 0.2, 0.6, 1}, targets = {1, 0, 0, 1};
-  undoActivation("sigmoid", outputs);
+  undoActivation(OutputActivation::Sigmoid, outputs);
   EXPECT_NEAR(outputs[0], std::log(9.0), 1e-12);
   EXPECT_EQ(outputs[3], 100);
   Metrics metrics;
@@ -137,7 +137,7 @@ TEST(MetricsTest, BinaryPredictions) {
   EXPECT_NEAR(metrics.loss(), -(std::log(0.9) + std::log(0.8) + std::log(0.4)) / 4, 1e-12);
 
   std::vector<double> shares = {0.5, 0};
-  undoActivation("softmax", shares);
+  undoActivation(OutputActivation::Softmax, shares);
   EXPECT_NEAR(shares[0], std::log(0.5), 1e-12);
   EXPECT_EQ(shares[1], -100);
 }

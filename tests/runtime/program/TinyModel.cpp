@@ -196,9 +196,8 @@ Program makeTinyModel(const TinyOptions &options) {
   program.model = "tiny";
   program.batch = batch;
   program.threads = 2;
-  program.loss = options.regression ? "mse" : "cross-entropy";
-  program.optimizer = "sgd:lr=0.5,momentum=0.9";
-  program.learningRate = 0.5;
+  program.loss = parseLoss(options.regression ? "mse" : "cross-entropy");
+  program.optimizer = parseOptimizer("sgd:lr=0.5,momentum=0.9");
   program.state = {
       {"w", Kind::Parameter, w, {Init::Kind::Uniform, -0.1, 0.1, 0}, true},
       {"blocked", Kind::Parameter, blocked, {Init::Kind::Normal, 0, 1, 0}, true},
