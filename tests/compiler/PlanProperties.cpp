@@ -16,6 +16,7 @@
 #include "compiler/DeviceProfile.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
+#include "ir/Graphs.h"
 #include "passes/memory/Passes.h"
 #include "passes/plan/Budget.h"
 #include "passes/plan/Frontier.h"
