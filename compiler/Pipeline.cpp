@@ -99,7 +99,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const Ta
   SplitTrainEvalPassOptions split;
   split.freezeBatchNorm = options.freezeBatchNorm;
   split.disableDropout = options.disableDropout;
-  manager.addPass(createSplitTrainEvalPass(split));
+  manager.addPass(createSplitTrainEvalPass(target, split));
 
   AttachLossPassOptions loss;
   loss.loss = options.loss;

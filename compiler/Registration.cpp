@@ -74,6 +74,7 @@ void stow::registerPasses() {
   // Passes that ask a target: the host's, single-threaded, so that tests do not depend on the
   // machine's core count.
   static const std::unique_ptr<Backend> backend = createBackend({});
+  registerPass([] { return createSplitTrainEvalPass(backend->target()); });
   registerPass([] { return createExpandBatchNormPass(backend->target()); });
   registerPass([] { return createAssignLayoutsPass(backend->target()); });
   registerPass([] { return createPlanWorkspacesPass(backend->target()); });

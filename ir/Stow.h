@@ -34,9 +34,6 @@ double defaultFlops(mlir::Operation *op);
 /// Stored bytes of all operands and results.
 int64_t defaultBytesMoved(mlir::Operation *op);
 
-/// Marks an op that has a generated kernel although a library call exists.
-inline constexpr llvm::StringLiteral kGeneratedAttr = "stow.generated";
-
 } // namespace stow
 
 #include "ir/StowDialect.h.inc"

@@ -30,12 +30,4 @@ defvar Stow_HasFlops = DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops"
 defvar Stow_HasPrecision =
     DeclareOpInterfaceMethods<Stow_PrecisionInterface, ["getPrecisionClass"]>;
 
-// An op that runs as the library call named `call`.
-class Stow_LibraryOp<string mnemonic, string call, list<Trait> traits = []>
-    : Stow_Op<mnemonic, !listconcat(traits, [Stow_HasPrecision,
-                                             DeclareOpInterfaceMethods<Stow_LibraryInterface>])> {
-  let extraClassDefinition =
-      "::llvm::StringRef $cppClass::getLibraryCall() { return \"" # call # "\"; }";
-}
-
 #endif // STOW_BASE_TD

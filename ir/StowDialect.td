@@ -32,8 +32,8 @@ def Stow_Dialect : Dialect {
     Op attributes added on the way: `stow.phase` (`#stow.phase<backward>`; forward when absent),
     `stow.recompute` (a clone that computes a forward value again), `stow.in_place` (pairs result,
     operand that share storage), `stow.inside` (numbers of the parts that are placed: of
-    operands that lie in the result, or of results that are read where their operand lies), `stow.generated` (a kernel is generated for an op
-    that could be a library call), `stow.workspace` (bytes), `stow.cost_ns` (measured time of one
+    operands that lie in the result, or of results that are read where their operand lies),
+    `stow.workspace` (bytes), `stow.cost_ns` (measured time of one
     execution), `stow.offsets` (per result) and `stow.workspace_offset`.
   }];
   let useDefaultAttributePrinterParser = 1;

@@ -46,8 +46,7 @@ def Stow_AliasInterface : OpInterface<"AliasOpInterface"> {
       "::stow::Sharings", "getSharings", (ins), [{}], [{ return {}; }]>,
     InterfaceMethod<[{ True when operand or result `position` (operands first) may have the type
       `part`, which has gaps because it lies inside a larger tensor, and the op still gives the same
-      bits. Library calls may not: the host library has reference code only for such operands (some
-      hundred times slower), or for matrix products code that works on the heap. }],
+      bits. False where nothing is known of that. }],
       "bool", "takesPart", (ins "unsigned":$position, "::mlir::RankedTensorType":$part), [{}],
       [{ return false; }]>,
     InterfaceMethod<[{ Of a view: the type that one side of it, whose own type is `side`, has where
@@ -77,21 +76,6 @@ def Stow_AliasInterface : OpInterface<"AliasOpInterface"> {
       return operands;
     }
   }];
-}
-
-def Stow_LibraryInterface : OpInterface<"LibraryOpInterface"> {
-  let cppNamespace = "::stow";
-  let description = [{
-    An op that runs as one call of a device library. Its workspace and the layouts it prefers are
-    the target's answer (`passes/Target.h`); the op names the call and says how operands and
-    attributes map to it. An op marked `stow.generated` has a generated kernel instead: it does not
-    have this interface.
-  }];
-  let extraClassOf = [{ return !$_op->hasAttr(::stow::kGeneratedAttr); }];
-  let methods = [
-    InterfaceMethod<"Name of the call without the library's prefix, e.g. \"convolution\".",
-      "::llvm::StringRef", "getLibraryCall", (ins)>,
-  ];
 }
 
 def Stow_ElementwiseInterface : OpInterface<"ElementwiseOpInterface"> {

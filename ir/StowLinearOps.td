@@ -1,4 +1,4 @@
-// Convolution and matrix multiplication: library calls.
+// Convolution and matrix multiplication.
 #ifndef STOW_LINEAR_OPS_TD
 #define STOW_LINEAR_OPS_TD
 
@@ -7,8 +7,8 @@ include "ir/StowBase.td"
 defvar Stow_ConvAttributes = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
                               DenseI64ArrayAttr:$dilations, I64Attr:$groups);
 
-def Stow_Conv2dOp : Stow_LibraryOp<"conv2d", "convolution",
-    [InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient, Stow_HasFlops]> {
+def Stow_Conv2dOp : Stow_Op<"conv2d",
+    [Stow_HasPrecision, InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient, Stow_HasFlops]> {
   let summary = "Convolution over two spatial dimensions, or one to three";
   let description = [{
     `x` [N,C,H,W], `weight` [O,C/groups,kh,kw], optional `bias` [O] -> [N,O,H',W'] with
@@ -27,8 +27,8 @@ def Stow_Conv2dOp : Stow_LibraryOp<"conv2d", "convolution",
   let results = (outs Stow_FloatTensor:$y);
 }
 
-def Stow_Conv2dGradInputOp : Stow_LibraryOp<"conv2d_grad_input", "convolution_grad_input",
-    [Stow_HasGradient, Stow_HasFlops]> {
+def Stow_Conv2dGradInputOp : Stow_Op<"conv2d_grad_input",
+    [Stow_HasPrecision, Stow_HasGradient, Stow_HasFlops]> {
   let summary = "Gradient of conv2d with respect to its input; transposed convolution";
   let description = [{
     In the model form it is a transposed convolution of `dy`, whose gradients are a convolution and
@@ -44,8 +44,8 @@ def Stow_Conv2dGradInputOp : Stow_LibraryOp<"conv2d_grad_input", "convolution_gr
   let hasVerifier = 1;
 }
 
-def Stow_Conv2dGradWeightOp : Stow_LibraryOp<"conv2d_grad_weight", "convolution_grad_weight",
-    [Stow_HasFlops]> {
+def Stow_Conv2dGradWeightOp : Stow_Op<"conv2d_grad_weight",
+    [Stow_HasPrecision, Stow_HasFlops]> {
   let summary = "Gradient of conv2d with respect to its weight";
   let description = [{
     ```mlir
@@ -59,8 +59,8 @@ def Stow_Conv2dGradWeightOp : Stow_LibraryOp<"conv2d_grad_weight", "convolution_
   let hasVerifier = 1;
 }
 
-def Stow_MatmulOp : Stow_LibraryOp<"matmul", "matmul",
-    [InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient, Stow_HasFlops]> {
+def Stow_MatmulOp : Stow_Op<"matmul",
+    [Stow_HasPrecision, InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient, Stow_HasFlops]> {
   let summary = "Matrix multiplication";
   let description = [{
     `a` [..., M, K] times `b` [..., K, N], either transposed in its last two dimensions when its flag

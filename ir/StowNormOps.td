@@ -6,8 +6,8 @@
 include "ir/StowBase.td"
 include "ir/StowElementwiseOps.td"
 
-def Stow_BatchNormOp : Stow_LibraryOp<"batch_norm", "batch_norm_inference",
-    [InferTypeOpAdaptorWithIsCompatible, Stow_Shares, Stow_HasGradient]> {
+def Stow_BatchNormOp : Stow_Op<"batch_norm",
+    [Stow_HasPrecision, InferTypeOpAdaptorWithIsCompatible, Stow_Shares, Stow_HasGradient]> {
   let summary = "Batch normalization with running statistics";
   let description = [{
     `y = scale * (x - mean) / sqrt(variance + epsilon) + bias` per channel (dimension 1). In the model
@@ -28,8 +28,8 @@ def Stow_BatchNormOp : Stow_LibraryOp<"batch_norm", "batch_norm_inference",
   let hasVerifier = 1;
 }
 
-def Stow_BatchNormTrainingOp : Stow_LibraryOp<"batch_norm_training", "batch_norm",
-    [InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient, Stow_HasFlops]> {
+def Stow_BatchNormTrainingOp : Stow_Op<"batch_norm_training",
+    [Stow_HasPrecision, InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient, Stow_HasFlops]> {
   let summary = "Batch normalization with batch statistics";
   let description = [{
     Also returns the batch mean and the biased batch variance per channel, which the gradient and the
@@ -46,8 +46,8 @@ def Stow_BatchNormTrainingOp : Stow_LibraryOp<"batch_norm_training", "batch_norm
   let hasVerifier = 1;
 }
 
-def Stow_BatchNormGradOp : Stow_LibraryOp<"batch_norm_grad", "batch_norm_grad",
-    [InferTypeOpAdaptorWithIsCompatible, Stow_Shares, Stow_HasFlops]> {
+def Stow_BatchNormGradOp : Stow_Op<"batch_norm_grad",
+    [Stow_HasPrecision, InferTypeOpAdaptorWithIsCompatible, Stow_Shares, Stow_HasFlops]> {
   let summary = "Gradient of batch_norm_training from saved statistics";
   let description = [{
     Returns the gradients of x, scale and bias; dx may overwrite dy.

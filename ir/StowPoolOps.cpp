@@ -61,18 +61,14 @@ bool MaxPoolOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
 }
 PrecisionClass MaxPoolOp::getPrecisionClass() { return PrecisionClass::Widest; }
 
-LogicalResult MaxPoolTrainingOp::inferReturnTypes(MLIRContext *context,
-                                                  std::optional<Location> location, Adaptor adaptor,
-                                                  SmallVectorImpl<Type> &types) {
-  if (failed(inferPool(location, adaptor, types)))
+LogicalResult MaxPoolTrainingOp::verify() {
+  auto y =
+      pooledType(getLoc(), getX().getType(), getKernel(), getStrides(), getPads(), getDilations());
+  if (failed(y))
     return failure();
-  int64_t window = llvm::product_of(adaptor.getKernel());
-  types.push_back(RankedTensorType::get(cast<RankedTensorType>(types[0]).getShape(),
-                                        IntegerType::get(context, window <= 255 ? 8 : 32)));
+  if (!sameLogicalTypes(*y, getY().getType())) // C1
+    return emitOpError() << "expects y of type " << *y << ", found " << getY().getType();
   return success();
-}
-bool MaxPoolTrainingOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
 }
 PrecisionClass MaxPoolTrainingOp::getPrecisionClass() { return PrecisionClass::Widest; }
 

@@ -1,4 +1,4 @@
-// Pooling: library calls.
+// Pooling.
 #ifndef STOW_POOL_OPS_TD
 #define STOW_POOL_OPS_TD
 
@@ -7,8 +7,8 @@ include "ir/StowBase.td"
 defvar Stow_PoolAttributes = (ins DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides,
                               DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations);
 
-def Stow_MaxPoolOp : Stow_LibraryOp<"max_pool", "max_pool_inference",
-    [InferTypeOpAdaptorWithIsCompatible]> {
+def Stow_MaxPoolOp : Stow_Op<"max_pool",
+    [Stow_HasPrecision, InferTypeOpAdaptorWithIsCompatible]> {
   let summary = "Max pooling";
   let description = [{
     `x` [N,C,H,W] -> [N,C,H',W'], windows as in conv2d, over one to three spatial dimensions; padding
@@ -24,12 +24,13 @@ def Stow_MaxPoolOp : Stow_LibraryOp<"max_pool", "max_pool_inference",
   let results = (outs Stow_FloatTensor:$y);
 }
 
-def Stow_MaxPoolTrainingOp : Stow_LibraryOp<"max_pool_training", "max_pool",
-    [InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient]> {
-  let summary = "Max pooling that also returns where each maximum lay";
+def Stow_MaxPoolTrainingOp : Stow_Op<"max_pool_training",
+    [Stow_HasPrecision, Stow_HasGradient]> {
+  let summary = "Max pooling that also returns what its gradient reads";
   let description = [{
-    `indices` has y's shape: the position inside the window, one byte (i8) for windows of up to 255
-    elements, else i32.
+    `saved` tells where each maximum lay, in whatever form the device's gradient wants: its type is
+    the device's answer (`Target::savedType`), and only max_pool_grad reads it. C1: y is what max_pool
+    gives.
     ```mlir
     %y, %i = stow.max_pool_training %x {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>,
         pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
@@ -37,11 +38,12 @@ def Stow_MaxPoolTrainingOp : Stow_LibraryOp<"max_pool_training", "max_pool",
     ```
   }];
   let arguments = !con((ins Stow_FloatTensor:$x), Stow_PoolAttributes);
-  let results = (outs Stow_FloatTensor:$y, Stow_Tensor:$indices);
+  let results = (outs Stow_FloatTensor:$y, Stow_Tensor:$saved);
+  let hasVerifier = 1;
 }
 
-def Stow_MaxPoolGradOp : Stow_LibraryOp<"max_pool_grad", "max_pool_grad"> {
-  let summary = "Gradient of max pooling from saved indices";
+def Stow_MaxPoolGradOp : Stow_Op<"max_pool_grad", [Stow_HasPrecision]> {
+  let summary = "Gradient of max pooling from what it saved";
   let description = [{
     ```mlir
     %dx = stow.max_pool_grad %dy, %i {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>,
@@ -49,13 +51,13 @@ def Stow_MaxPoolGradOp : Stow_LibraryOp<"max_pool_grad", "max_pool_grad"> {
         : (tensor<8x64x56x56xf32>, tensor<8x64x56x56xi8>) -> tensor<8x64x112x112xf32>
     ```
   }];
-  let arguments = !con((ins Stow_FloatTensor:$dy, Stow_Tensor:$indices), Stow_PoolAttributes);
+  let arguments = !con((ins Stow_FloatTensor:$dy, Stow_Tensor:$saved), Stow_PoolAttributes);
   let results = (outs Stow_FloatTensor:$dx);
   let hasVerifier = 1;
 }
 
-def Stow_AvgPoolOp : Stow_LibraryOp<"avg_pool", "avg_pool",
-    [InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient]> {
+def Stow_AvgPoolOp : Stow_Op<"avg_pool",
+    [Stow_HasPrecision, InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient]> {
   let summary = "Average pooling";
   let description = [{
     Divides by the window's size, or with `count_include_pad = false` by the elements of it that lie
@@ -71,7 +73,7 @@ def Stow_AvgPoolOp : Stow_LibraryOp<"avg_pool", "avg_pool",
   let results = (outs Stow_FloatTensor:$y);
 }
 
-def Stow_AvgPoolGradOp : Stow_LibraryOp<"avg_pool_grad", "avg_pool_grad"> {
+def Stow_AvgPoolGradOp : Stow_Op<"avg_pool_grad", [Stow_HasPrecision]> {
   let summary = "Gradient of average pooling";
   let description = [{
     ```mlir

@@ -54,7 +54,7 @@ def Stow_TransposeOp : Stow_InferredOp<"transpose",
   let hasFolder = 1;
 }
 
-def Stow_ReorderOp : Stow_LibraryOp<"reorder", "reorder"> {
+def Stow_ReorderOp : Stow_Op<"reorder", [Stow_HasPrecision]> {
   let summary = "Copy into another layout";
   let description = [{
     Same logical tensor, other encoding: inserted by layout assignment, planned like any op.

@@ -71,7 +71,7 @@ LogicalResult BatchNormOp::buildGradient(OpBuilder &builder, Gradients &gradient
   return success();
 }
 
-/// The library's call gives all three gradients of y. Gradients of the batch statistics themselves
+/// One op gives all three gradients of y. Gradients of the batch statistics themselves
 /// are rare (running statistics do not pass any back) and composed from elementwise ops.
 LogicalResult BatchNormTrainingOp::buildGradient(OpBuilder &builder, Gradients &gradients) {
   Value dy = gradients.of(getY()), dmean = gradients.of(getMean());

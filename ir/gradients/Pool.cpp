@@ -11,8 +11,8 @@ LogicalResult MaxPoolTrainingOp::buildGradient(OpBuilder &builder, Gradients &gr
     return success();
   Formula f(builder, getLoc());
   gradients.add(builder, getLoc(), getX(),
-                f.build<MaxPoolGradOp>(withoutLayout(getX().getType()), dy, getIndices(),
-                                       getKernel(), getStrides(), getPads(), getDilations())
+                f.build<MaxPoolGradOp>(withoutLayout(getX().getType()), dy, getSaved(), getKernel(),
+                                       getStrides(), getPads(), getDilations())
                     .getDx());
   return success();
 }

@@ -131,7 +131,6 @@ struct Autodiff : impl::AutodiffPassBase<Autodiff> {
 } // namespace
 
 void registerAutodiffPasses() {
-  registerPass([] { return createSplitTrainEvalPass(); });
   registerPass([] { return createAttachLossPass(); });
   registerPass([] { return createAutodiffPass(); });
   registerPass([] { return createAttachOptimizerPass(); });

@@ -15,7 +15,9 @@ namespace stow {
 /// Registers the passes of this folder that need no target.
 void registerAutodiffPasses();
 
-/// `target` must outlive the pass.
+// `target` must outlive the pass.
+std::unique_ptr<mlir::Pass> createSplitTrainEvalPass(const Target &target,
+                                                     const SplitTrainEvalPassOptions &options = {});
 std::unique_ptr<mlir::Pass> createExpandBatchNormPass(const Target &target);
 
 } // namespace stow

@@ -12,7 +12,8 @@ def SplitTrainEvalPass : Pass<"stow-split-train-eval", "::mlir::ModuleOp"> {
     elementwise ops (momentum and unbiased variance as in PyTorch; with one element per channel the
     variance stays biased) and returned as results that carry `stow.state`; every `stow.dropout`
     becomes `stow.dropout_training` with its own stream, all reading one new argument of kind
-    `seed`; every `stow.max_pool` becomes `stow.max_pool_training`. Every `stow.random` becomes a
+    `seed`; every `stow.max_pool` becomes `stow.max_pool_training`,
+    which saves what the target wants back for the gradient. Every `stow.random` becomes a
     `stow.draw`, in `@train` with a stream and that seed, in `@eval` with seed 0. In `@eval` dropouts
     vanish, and a Bernoulli number is its mean. With
     `freeze-batch-norm` normalizations keep their running statistics in `@train` as well.
@@ -36,6 +37,8 @@ def SplitTrainEvalPass : Pass<"stow-split-train-eval", "::mlir::ModuleOp"> {
     Option<"disableDropout", "disable-dropout", "bool", /*default=*/"false",
            "Leave dropouts, and Bernoulli numbers, out of the training graph too">,
   ];
+  // Created with a target: see Passes.h.
+  let constructor = "nullptr";
   let dependentDialects = ["::stow::StowDialect"];
 }
 

@@ -28,7 +28,7 @@ void draw(RandomOp op, Value seed, int64_t stream) {
 /// Turns a clone of the model into the training graph.
 class TrainingGraph {
 public:
-  explicit TrainingGraph(func::FuncOp graph) : graph(graph) {
+  TrainingGraph(func::FuncOp graph, const Target &target) : graph(graph), target(target) {
     for (GraphResult &result : resultsOf(graph))
       results.push_back(result);
   }
@@ -75,7 +75,8 @@ public:
 
   LogicalResult convert(MaxPoolOp op) {
     OpBuilder builder(op);
-    auto training = MaxPoolTrainingOp::create(builder, op.getLoc(), op.getX(), op.getKernel(),
+    auto training = MaxPoolTrainingOp::create(builder, op.getLoc(), op.getY().getType(),
+                                              target.savedType(op), op.getX(), op.getKernel(),
                                               op.getStrides(), op.getPads(), op.getDilations());
     op.getY().replaceAllUsesWith(training.getY());
     op.erase();
@@ -123,6 +124,7 @@ private:
   }
 
   func::FuncOp graph;
+  const Target &target;
   SmallVector<GraphResult> results;
   llvm::MapVector<BlockArgument, Value> running;
   Value seed;
@@ -166,7 +168,8 @@ void drawForEvaluation(func::FuncOp graph) {
 //===--------------------------------------------------------------------------------------------===//
 
 struct SplitTrainEval : impl::SplitTrainEvalPassBase<SplitTrainEval> {
-  using Base::Base;
+  SplitTrainEval(const Target &target, const SplitTrainEvalPassOptions &options)
+      : Base(options), target(target) {}
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -199,7 +202,7 @@ struct SplitTrainEval : impl::SplitTrainEvalPassBase<SplitTrainEval> {
   }
 
   LogicalResult convertTraining(func::FuncOp train) {
-    TrainingGraph graph(train);
+    TrainingGraph graph(train, target);
     bool failedOnce = false;
     for (Operation &op : llvm::make_early_inc_range(train.front())) {
       auto converted = llvm::TypeSwitch<Operation *, LogicalResult>(&op)
@@ -214,7 +217,15 @@ struct SplitTrainEval : impl::SplitTrainEvalPassBase<SplitTrainEval> {
     graph.finish();
     return failure(failedOnce);
   }
+
+  const Target &target;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createSplitTrainEvalPass(const Target &target,
+                                               const SplitTrainEvalPassOptions &options) {
+  return std::make_unique<SplitTrainEval>(target, options);
+}
+
 } // namespace stow

@@ -40,11 +40,10 @@ func.func @case(%x: tensor<8x8xf32>) {
 
 // -----
 
-// max_pool_training: type of the positions.
+// max_pool_training (C1): y is what max_pool gives.
 func.func @case(%x: tensor<2x4x8x8xf32>) {
-  // expected-error @+2 {{are incompatible with return type(s)}}
-  // expected-error @+1 {{failed to infer returned types}}
-  %0:2 = stow.max_pool_training %x {dilations = array<i64: 1, 1>, kernel = array<i64: 3, 3>, pads = array<i64: 1, 1, 1, 1>, strides = array<i64: 2, 2>} : (tensor<2x4x8x8xf32>) -> (tensor<2x4x4x4xf32>, tensor<2x4x4x4xi32>)
+  // expected-error @+1 {{expects y of type 'tensor<2x4x4x4xf32>', found 'tensor<2x4x5x4xf32>'}}
+  %0:2 = stow.max_pool_training %x {dilations = array<i64: 1, 1>, kernel = array<i64: 3, 3>, pads = array<i64: 1, 1, 1, 1>, strides = array<i64: 2, 2>} : (tensor<2x4x8x8xf32>) -> (tensor<2x4x5x4xf32>, tensor<2x4x4x4xi8>)
   return
 }
 

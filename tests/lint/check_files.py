@@ -28,6 +28,9 @@ PLACES = [
 ]
 ORDERLESS = re.compile(r"\bstd::unordered_(map|set)\b")
 ORDERED_ROOMS = ("ir/plan/", "passes/solvers/")
+# What an op runs as is the target's answer (passes/Target.h).
+DEVICE_WORD = re.compile(r"\b(onednn|dnnl|cudnn\w*|cublas\w*|library)\b", re.I)
+DEVICE_FREE_ROOMS = ("ir/",)
 
 # A definition begins in column 0 and ends with "}" in column 0; these also begin there but are no functions.
 NO_FUNCTION = re.compile(r"^(namespace|struct|class|enum|union|extern|template <.*> (struct|class)|using|#|//|/\*|\}|\)|@)")
@@ -66,6 +69,9 @@ def check(root: Path) -> list[Finding]:
                 match = UNFINISHED.search(line)
                 if match and (UNFINISHED_WORDS_ARE_UPPER.search(line) or match[0].lower().startswith("not")):
                     found.append(Finding(name, number, f'unfinished work ("{match[0]}"): build it or refuse it with an error'))
+            match = DEVICE_WORD.search(line)
+            if match and path.suffix in CODE and name.startswith(DEVICE_FREE_ROOMS):
+                found.append(Finding(name, number, f'"{match[0]}" does not belong here; how an op runs is the target\'s answer'))
             match = MACHINE.search(line)
             if match:
                 found.append(Finding(name, number, f'"{match[0]}" is a path of one machine'))

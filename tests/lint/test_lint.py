@@ -195,6 +195,12 @@ class Files(Lint):
         self.write("compiler/C.cpp", "static cl::opt<int> x;\n")
         self.assert_found(check_files.check, "cl::opt", "getenv", "std::cerr", "llvm::errs")
 
+    def test_devices(self) -> None:
+        self.write("ir/A.td", "// Runs as one call of oneDNN.\n")
+        self.write("ir/B.cpp", "// A call of the device's library.\nint librarySize;\n")
+        self.write("passes/C.cpp", "// The target's library.\n")
+        self.assert_found(check_files.check, 'ir/A.td:1: "oneDNN" does not belong here', 'ir/B.cpp:1: "library" does not belong here')
+
     def test_orders(self) -> None:
         self.write("passes/solvers/A.cpp", "std::unordered_map<int, int> m;\n")
         self.write("passes/B.cpp", "std::unordered_map<int, int> m;\n")

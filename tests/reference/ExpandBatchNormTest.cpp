@@ -78,7 +78,7 @@ public:
     passes.addPass(createVerifyModelPass());
     if (isRewritten)
       passes.addPass(createNestConcatsPass());
-    passes.addPass(createSplitTrainEvalPass());
+    passes.addPass(createSplitTrainEvalPass(backend->target()));
     AttachLossPassOptions loss;
     loss.loss = parseLoss("mse");
     passes.addPass(createAttachLossPass(loss));

@@ -1,5 +1,6 @@
 // A small network through the whole of passes/autodiff: the gradients of the step against finite
 // differences, its updates against their formulas, and what relu saves against nothing at all.
+#include "codegen/Backend.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/verify/Passes.h"
@@ -63,7 +64,8 @@ public:
     module = parseSourceString<ModuleOp>(network, &context);
     PassManager passes(&context);
     passes.addPass(createVerifyModelPass());
-    passes.addPass(createSplitTrainEvalPass());
+    const std::unique_ptr<Backend> backend = createBackend({});
+    passes.addPass(createSplitTrainEvalPass(backend->target()));
     passes.addPass(createAttachLossPass());
     AutodiffPassOptions autodiff;
     autodiff.saved = saved;

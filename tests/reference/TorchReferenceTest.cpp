@@ -1,6 +1,7 @@
 // Forward, gradient, loss and optimizer against PyTorch's numbers. Operators come in through the
 // ONNX importer, so that a case covers its conversion, the op's meaning and its gradient.
 #include "tests/reference/TorchReference.h"
+#include "codegen/Backend.h"
 #include "compiler/import/Import.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/Passes.h"
@@ -126,10 +127,12 @@ void attachCotangent(func::FuncOp train) {
 void TorchReferenceTest::checkOperator() {
   module = importModel(context, reference);
   ASSERT_TRUE(module);
+  const std::unique_ptr<Backend> backend = createBackend({});
   SplitTrainEvalPassOptions split;
   split.freezeBatchNorm = !reference.attributes.value("training", false);
-  ASSERT_TRUE(succeeded(runPasses(
-      *module, [&](PassManager &passes) { passes.addPass(createSplitTrainEvalPass(split)); })));
+  ASSERT_TRUE(succeeded(runPasses(*module, [&](PassManager &passes) {
+    passes.addPass(createSplitTrainEvalPass(backend->target(), split));
+  })));
   auto train = findGraph(*module, Role::Train);
   std::string output = resultsOf(train).front().get(kNameAttr).str();
   attachCotangent(train);
