@@ -41,8 +41,8 @@ Command step(Bytes from, Bytes to) {
 Program twoGraphs() {
   Program program;
   program.plan.arenaBytes = arenaBytes;
-  program.graphs = {{"there", {}, {}, {step(0, 64), step(64, 8192)}},
-                    {"back", {}, {}, {step(8192, 0)}}};
+  program.graphs = {{GraphRole::Train, {}, {}, {step(0, 64), step(64, 8192)}},
+                    {GraphRole::Eval, {}, {}, {step(8192, 0)}}};
   program.graphs[0].commands[1].dying = {bytesAt(64)};
   return program;
 }
