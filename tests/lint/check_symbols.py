@@ -3,7 +3,7 @@
 
 A linker takes the first definition of a symbol that an archive offers and never looks for a second one, so two libraries may
 define one function differently and a program gets whichever the order of libraries picks. Inline functions and members of
-classes are expected in many objects; two that have different sizes were not compiled from one definition. Objects of the rooms
+classes are expected in many objects, with other code in each: lint/definitions reads those in the sources. Objects of the rooms
 are compared with each other; those of a test or benchmark with the rooms' and with those of its own target. Objects that Ninja would make
 again are left out, since they are of sources that are no more.
 """
@@ -47,32 +47,17 @@ def objects(build: Path) -> dict[str, list[Path]]:
 
 
 def symbols(tool: str, paths: list[Path]):
-    """Quadruples of symbol, whether it may be there many times, size and object, for external symbols of the project."""
+    """Pairs of symbol and object, for the external symbols of the project that may be defined once."""
     done = subprocess.run([tool, "-A", "-S", "--defined-only", "--extern-only", *map(str, paths)], capture_output=True, text=True, check=True)
     for line in done.stdout.splitlines():
         where, *words = line.rsplit(":", 1)[0], *line.rsplit(":", 1)[1].split()
-        if len(words) == 4 and OURS.match(words[3]) and CHOSEN_BY_LINKING not in words[3]:
-            yield words[3], words[2] in "WVuwv", int(words[1], 16), where
+        if len(words) == 4 and words[2] not in "WVuwv" and OURS.match(words[3]) and CHOSEN_BY_LINKING not in words[3]:
+            yield words[3], where
 
 
-class Definitions:
-    """What is defined where, and what contradicts it."""
-
-    def __init__(self) -> None:
-        self.strong: dict[str, str] = {}
-        self.weak: dict[str, tuple[int, str]] = {}
-
-    def add(self, found) -> list[str]:
-        findings = []
-        for name, isShared, size, where in found:
-            if not isShared:
-                other = self.strong.setdefault(name, where)
-                if other != where:
-                    findings.append((name, f"is defined in {other} and in {where}"))
-            known, other = self.weak.setdefault(name, (size, where)) if isShared else (size, where)
-            if known != size:
-                findings.append((name, f"has {known} bytes in {other} and {size} in {where}: two definitions of one inline function"))
-        return findings
+def contradictions(known: dict[str, str], found) -> list[tuple[str, str]]:
+    """Adds what was found to the known symbols; those that another object defines as well."""
+    return [(name, f"is defined in {other} and in {where}") for name, where in found if (other := known.setdefault(name, where)) != where]
 
 
 def check(build: Path, tool: str) -> list[str]:
@@ -80,12 +65,10 @@ def check(build: Path, tool: str) -> list[str]:
     if not byTarget[""]:
         print(f"{build} has no object that is up to date; build it first")
         raise SystemExit(77)
-    rooms = Definitions()
-    findings = rooms.add(symbols(tool, sorted(byTarget.pop(""))))
+    rooms: dict[str, str] = {}
+    findings = contradictions(rooms, symbols(tool, sorted(byTarget.pop(""))))
     for target in sorted(byTarget):
-        both = Definitions()
-        both.strong, both.weak = dict(rooms.strong), dict(rooms.weak)
-        findings += both.add(symbols(tool, sorted(byTarget[target])))
+        findings += contradictions(dict(rooms), symbols(tool, sorted(byTarget[target])))
     names = "\n".join(name for name, _ in findings)
     plain = subprocess.run([tool.replace("nm", "cxxfilt")], input=names, capture_output=True, text=True, check=True).stdout.splitlines()
     return [f"{name} {what}" for name, (_, what) in zip(plain, findings)]

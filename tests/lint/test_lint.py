@@ -151,14 +151,6 @@ class Symbols(Lint):
         self.assertEqual(len(found), 1, found)
         self.assertRegex(found[0], r"stow::parse\(int\) is defined in .*B\.cpp\.o and in .*A\.cpp\.o")
 
-    def test_two_classes_of_one_name(self) -> None:
-        first = "struct S { int n; __attribute__((noinline)) int get() const { return n; } };\nint a(S s) { return s.get(); }"
-        second = ("struct S { long m; int n; __attribute__((noinline)) int get() const { return n * m + n / (m + 3) - n % 7; } };\n"
-                  "int b(S s) { return s.get(); }")
-        found = self.build(ir__A=first, tests__B=second)
-        self.assertEqual(len(found), 1, found)
-        self.assertRegex(found[0], r"stow::S::get\(\) const has \d+ bytes in .*A.*two definitions of one inline function")
-
     def test_neighbours(self) -> None:
         shared = "inline __attribute__((noinline)) int twice(int x) { return 2 * x; }\nnamespace { struct Row { int n; }; }\nstatic int f() { return 1; }\n"
         helper = "int helper() { return 1; }"  # in two tests, which are two programs
