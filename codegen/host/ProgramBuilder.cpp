@@ -14,11 +14,6 @@ using namespace mlir;
 namespace stow::host {
 namespace {
 
-Bytes bytesAttr(Operation *op, StringRef name) {
-  auto attr = op->getAttrOfType<IntegerAttr>(name);
-  return attr ? attr.getInt() : 0;
-}
-
 /// Appends the row-major elements of `value` and returns where they start.
 FailureOr<uint64_t> appendData(std::vector<char> &constants, ElementsAttr value,
                                Location location) {

@@ -13,11 +13,6 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-Bytes bytesAttr(Operation *op, StringRef name) {
-  auto attr = op->getAttrOfType<IntegerAttr>(name);
-  return attr ? attr.getInt() : 0;
-}
-
 std::string opNameOf(Operation *op) { return op->getName().stripDialect().str(); }
 
 /// "conv2d_grad_weight of /layer1/conv1/Conv".

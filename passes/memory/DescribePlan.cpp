@@ -11,11 +11,6 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-Bytes bytesAttr(Operation *op, StringRef name) {
-  auto attr = op->getAttrOfType<IntegerAttr>(name);
-  return attr ? attr.getInt() : 0;
-}
-
 std::string statusOf(Bytes arena, Bytes bound) {
   if (arena == bound)
     return "optimal";

@@ -37,4 +37,10 @@ inline constexpr llvm::StringLiteral kLibraryCallAttr = "stow.library_call";
 /// these operands.
 inline constexpr llvm::StringLiteral kReferenceAttr = "stow.reference";
 
+/// One of these and of the offsets, in bytes; 0 where `op` does not have it.
+inline Bytes bytesAttr(mlir::Operation *op, llvm::StringRef name) {
+  auto attr = op->getAttrOfType<mlir::IntegerAttr>(name);
+  return attr ? attr.getInt() : 0;
+}
+
 } // namespace stow

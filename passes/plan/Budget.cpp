@@ -41,11 +41,6 @@ func::FuncOp trainGraph(ModuleOp module) {
   return graph;
 }
 
-Bytes bytesAttr(Operation *op, StringRef name) {
-  auto attr = op->getAttrOfType<IntegerAttr>(name);
-  return attr ? attr.getInt() : 0;
-}
-
 bool hasSharedStorage(const schedule::Problem &problem) {
   std::vector<char> isTaken(problem.storages.size(), 0);
   return llvm::any_of(problem.values, [&](const schedule::Value &value) {

@@ -1,4 +1,5 @@
 #include "passes/plan/Candidate.h"
+#include "passes/memory/Passes.h"
 
 #include "ir/Stow.h"
 #include "passes/memory/Liveness.h"
@@ -28,11 +29,6 @@ std::optional<std::string> failureOf(ModuleOp module,
   if (succeeded(manager.run(module)))
     return std::nullopt;
   return said.empty() ? "a pass failed without a word" : said;
-}
-
-Bytes bytesAttr(Operation *op, StringRef name) {
-  auto attr = op->getAttrOfType<IntegerAttr>(name);
-  return attr ? attr.getInt() : 0;
 }
 
 /// The module as text. Initial values, which no check reads and which may be anyone's weights, are
