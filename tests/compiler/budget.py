@@ -96,12 +96,12 @@ class Budget:
 
     def refusal_time(self) -> None:
         seconds: dict[int, list[float]] = {0: [], 2: []}
-        for _ in range(3):  # in turns: the machine may be shared
+        for _ in range(3):  # in turns: the machine may be shared, and even then processor time of equal work differs by half
             for less, code in ((0, 0), (1, 2)):
                 budget = f"--memory-budget={self.smallest - less}"
                 seconds[code].append(self.processor_seconds(self.stowage, "plan", MODEL, *FLAGS, budget, code=code))
         kept, refused = min(seconds[0]), min(seconds[2])
-        self.check(refused < 1.25 * kept, f"a refusal takes {refused:.2f} s, the smallest budget that is kept {kept:.2f} s")
+        self.check(refused < 2 * kept, f"a refusal takes {refused:.2f} s, the smallest budget that is kept {kept:.2f} s")
 
     def mlir_batch(self) -> None:
         """A model of fixed shapes: no other batch can be tried, and the answer is about the budget all the same."""
