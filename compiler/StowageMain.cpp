@@ -43,7 +43,8 @@ std::string usageOf(const Command &command) {
 }
 
 /// The help of a command, or of the program where `name` is empty.
-std::string helpFor(const std::string &name, const std::map<std::string, std::string> &flags) {
+std::string helpFor(const std::string &name,
+                    const std::map<std::string, stow::CommandLine *> &lines) {
   std::string text;
   if (name.empty()) {
     text = "stowage: compiles a model into an executable that trains it in one planned arena\n\n";
@@ -52,10 +53,10 @@ std::string helpFor(const std::string &name, const std::map<std::string, std::st
     text += "  stowage COMMAND --help   the flags of a command\n"
             "  stowage --version\n\n"
             "MODEL is a .onnx file or a .mlir file in the model form. Flags of compile:\n" +
-            flags.at("compile");
+            lines.at("compile")->help();
   } else {
     const Command &command = *std::ranges::find(commands, name, &Command::name);
-    text = usageOf(command) + "\n" + flags.at(name) + command.note;
+    text = usageOf(command) + "\n" + lines.at(name)->help() + command.note;
   }
   return text + "\nExit codes: 0 done, 1 bad input, 2 infeasible, 3 internal error.\n";
 }
@@ -78,10 +79,7 @@ int runCommand(const std::vector<std::string> &arguments) {
   }
   if (!request.wantsHelp && runs.contains(request.command))
     return runs[request.command]();
-  std::map<std::string, std::string> flags;
-  for (const auto &[name, own] : lines)
-    flags[name] = own->help();
-  std::fputs(helpFor(runs.contains(request.command) ? request.command : "", flags).c_str(), stdout);
+  std::fputs(helpFor(runs.contains(request.command) ? request.command : "", lines).c_str(), stdout);
   return 0;
 }
 

@@ -1,8 +1,8 @@
 #include "passes/plan/Candidate.h"
-#include "passes/memory/Passes.h"
 
 #include "ir/Stow.h"
 #include "passes/memory/Liveness.h"
+#include "passes/memory/Passes.h"
 #include "passes/plan/Stages.h"
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"

@@ -3,6 +3,7 @@
 #include "ir/plan/schedule/Verify.h"
 #include "passes/solvers/schedule/search/Eviction.h"
 #include "passes/solvers/schedule/search/OrderSearch.h"
+#include "passes/solvers/schedule/search/Segments.h"
 
 #include <algorithm>
 #include <cmath>

@@ -214,21 +214,6 @@ std::optional<SequenceCut::Plan> SequenceCut::cheapestWithin(Bytes room, double 
   return best;
 }
 
-std::vector<char> segmentBars(const Graph &graph, const Sequence &base, int segmentCount) {
-  const size_t peak = measure(graph, base).peakPosition;
-  std::vector<char> barred(graph.ops.size(), 0);
-  std::vector<int64_t> segmentOf(graph.values.size(), 0);
-  for (size_t i = 0; i < peak; ++i) {
-    const int64_t segment = static_cast<int64_t>(i) * segmentCount / static_cast<int64_t>(peak);
-    for (int32_t value : graph.ops[base[i]].outputs)
-      segmentOf[value] = segment;
-    for (int32_t value : graph.ops[base[i]].inputs)
-      if (segmentOf[value] != segment && graph.values[value].producer)
-        barred[*graph.values[value].producer] = 1;
-  }
-  return barred;
-}
-
 namespace {
 
 /// Adds what the windows withhold to the bytes at every position, and finds the peak of the sum.

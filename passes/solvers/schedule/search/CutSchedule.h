@@ -15,7 +15,7 @@ namespace stow::schedule {
 /// One position of one sequence, ready to be cut at any price.
 class SequenceCut {
 public:
-  /// `barred`, if given, marks ops that may not run again (see segmentBars).
+  /// `barred`, if given, marks ops that may not run again (see segmentBars in Segments.h).
   SequenceCut(const Graph &graph, const Sequence &sequence, size_t position,
               const std::vector<char> *barred = nullptr);
 
@@ -68,11 +68,6 @@ private:
   std::vector<char> fixed;     ///< per op: may not run again
   std::unique_ptr<SaveOrRerun> cut;
 };
-
-/// Marks the ops in front of the peak of `base` whose outputs cross one of `segmentCount` - 1
-/// equally spaced borders. If these never run again, no chain of reruns is longer than a segment:
-/// deep cuts then do not compute half of the graph for one value, as Chen's segments do not.
-std::vector<char> segmentBars(const Graph &graph, const Sequence &base, int segmentCount);
 
 /// Bytes withheld between the first runs of two graph ops, both included (Capacity.h).
 struct CoreWindow {

@@ -9,19 +9,40 @@
 
 namespace stow::schedule {
 
-Sequence segmentSchedule(const Graph &graph, const Sequence &base, int segmentCount) {
-  const size_t peak = measure(graph, base).peakPosition;
-  SequenceCut cut(graph, base, peak);
-  // The segment of a value is that of the run that writes it, in front of the peak.
+namespace {
+
+/// Marks the values that an op in front of `peak` reads in another segment than the one in which
+/// they are written.
+std::vector<char> crossings(const Graph &graph, const Sequence &base, size_t peak,
+                            int segmentCount) {
   std::vector<int64_t> segmentOf(graph.values.size(), 0);
-  std::vector<char> kept(graph.values.size(), 0);
+  std::vector<char> crosses(graph.values.size(), 0);
   for (size_t i = 0; i < peak; ++i) {
     const int64_t segment = static_cast<int64_t>(i) * segmentCount / static_cast<int64_t>(peak);
     for (int32_t value : graph.ops[base[i]].outputs)
       segmentOf[value] = segment;
     for (int32_t value : graph.ops[base[i]].inputs)
-      kept[value] |= segmentOf[value] != segment;
+      crosses[value] |= segmentOf[value] != segment;
   }
+  return crosses;
+}
+
+} // namespace
+
+std::vector<char> segmentBars(const Graph &graph, const Sequence &base, int segmentCount) {
+  const std::vector<char> crosses =
+      crossings(graph, base, measure(graph, base).peakPosition, segmentCount);
+  std::vector<char> barred(graph.ops.size(), 0);
+  for (size_t v = 0; v < graph.values.size(); ++v)
+    if (crosses[v] && graph.values[v].producer)
+      barred[*graph.values[v].producer] = 1;
+  return barred;
+}
+
+Sequence segmentSchedule(const Graph &graph, const Sequence &base, int segmentCount) {
+  const size_t peak = measure(graph, base).peakPosition;
+  SequenceCut cut(graph, base, peak);
+  std::vector<char> kept = crossings(graph, base, peak, segmentCount);
   for (size_t v = 0; v < graph.values.size(); ++v)
     kept[v] |= !graph.values[v].producer.has_value();
 

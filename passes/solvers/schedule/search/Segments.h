@@ -17,4 +17,9 @@ Sequence sqrtSchedule(const Graph &graph);
 /// The schedule with `segmentCount` segments of about equal numbers of ops.
 Sequence segmentSchedule(const Graph &graph, const Sequence &base, int segmentCount);
 
+/// Marks the ops in front of the peak of `base` whose outputs cross one of `segmentCount` - 1
+/// equally spaced borders. If these never run again, no chain of reruns is longer than a segment:
+/// deep cuts then do not compute half of the graph for one value, as Chen's segments do not.
+std::vector<char> segmentBars(const Graph &graph, const Sequence &base, int segmentCount);
+
 } // namespace stow::schedule
