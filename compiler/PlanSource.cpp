@@ -4,6 +4,7 @@
 #include "compiler/PlanFile.h"
 #include "compiler/Registration.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
 
@@ -19,9 +20,7 @@ void refuseIdleFlags(const CommandLine &line, const PlanSource &source) {
   if (std::ranges::any_of(source.files, isModelFile))
     return;
   const std::vector<std::string> names = line.flagNames();
-  std::string own;
-  for (size_t i = 0; i < source.ownFlags; ++i)
-    own += (own.empty() ? "" : ", ") + names[i];
+  const std::string own = joined({names.begin(), names.begin() + source.ownFlags});
   for (size_t i = source.ownFlags; i < names.size(); ++i)
     if (line.isGiven(names[i]))
       throw Error::badInput(names[i] +

@@ -3,6 +3,7 @@
 #include "compiler/Picture.h"
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Text.h"
 #include "runtime/report/Formats.h"
 
 #include <algorithm>
@@ -33,9 +34,7 @@ void addOutputFlag(CommandLine &line, ReportPlace &place) {
 
 void addReportFlags(CommandLine &line, ReportPlace &place,
                     const std::vector<std::string> &formats) {
-  std::string known;
-  for (const std::string &format : formats)
-    known += (known.empty() ? "" : ", ") + format;
+  const std::string known = joined(formats);
   line.value("format", "NAME", known + " (default: text)", [&place, formats, known](auto &text) {
     if (std::ranges::find(formats, text) == formats.end())
       throw Error::badInput("unknown format \"" + text + "\"; known are " + known);

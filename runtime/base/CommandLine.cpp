@@ -1,6 +1,7 @@
 #include "runtime/base/CommandLine.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/Text.h"
 
 #include <CLI/CLI.hpp>
 
@@ -114,14 +115,12 @@ struct CommandLine::Parser {
 
   [[noreturn]] void refuseCommand(const std::string &word) const {
     std::vector<std::string> names;
-    std::string known;
-    for (const CLI::App *command : app.get_subcommands({})) {
+    for (const CLI::App *command : app.get_subcommands({}))
       names.push_back(command->get_name());
-      known += (known.empty() ? "" : ", ") + command->get_name();
-    }
     const std::string near = nearest(word, names);
-    throw Error::badInput("unknown command '" + word + "'; " +
-                          (near.empty() ? "known are " + known : "did you mean " + near + "?"));
+    throw Error::badInput(
+        "unknown command '" + word + "'; " +
+        (near.empty() ? "known are " + joined(names) : "did you mean " + near + "?"));
   }
 
   /// Throws the error for a word that nothing takes.
