@@ -29,6 +29,7 @@ bool isStateArgument(mlir::func::FuncOp graph, unsigned argument);
 
 /// The phase of an op; forward where it has no stow.phase.
 Phase phaseOf(mlir::Operation *op);
+inline bool isForward(mlir::Operation *op) { return phaseOf(op) == Phase::Forward; }
 void setPhase(mlir::Operation *op, Phase phase);
 
 /// Puts `op` into the phase that `model` is in.

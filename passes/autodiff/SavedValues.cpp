@@ -13,8 +13,6 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-bool isForward(Operation *op) { return phaseOf(op) == Phase::Forward; }
-
 /// The values of the forward that stay until the backward whatever ops with a choice save.
 class KeptValues {
 public:

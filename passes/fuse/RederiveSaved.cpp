@@ -42,8 +42,6 @@ namespace {
 constexpr int64_t kMostWork = 64;
 constexpr int64_t kFunctionWork = 16;
 
-bool isForward(Operation *op) { return phaseOf(op) == Phase::Forward; }
-
 ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }

@@ -22,9 +22,7 @@ std::string nameOfOp(Operation *op) {
 }
 
 /// True for ops of the forward pass, when they run again too.
-bool isForward(Operation *op) {
-  return phaseOf(op) == Phase::Forward || op->hasAttr(kRecomputeAttr);
-}
+bool makesActivations(Operation *op) { return isForward(op) || op->hasAttr(kRecomputeAttr); }
 
 /// "3 values", "1 value".
 std::string countOf(size_t number, const char *what) {
@@ -94,7 +92,7 @@ private:
     }
     if (isReturned(storage))
       return BufferKind::Output;
-    return isForward(first.getDefiningOp()) ? BufferKind::Activation : BufferKind::Gradient;
+    return makesActivations(first.getDefiningOp()) ? BufferKind::Activation : BufferKind::Gradient;
   }
 
   /// A storage is named after the first of its values that fill it: a concat's result, not its
@@ -217,7 +215,7 @@ private:
     llvm::SmallPtrSet<Operation *, 4> counted;
     for (Value value : storage.values) {
       Operation *op = value.getDefiningOp();
-      if (!op || !liveness.commandOf(op) || !isForward(op) || !counted.insert(op).second)
+      if (!op || !liveness.commandOf(op) || !makesActivations(op) || !counted.insert(op).second)
         continue;
       const double own = secondsOf(op);
       if (own <= 0)

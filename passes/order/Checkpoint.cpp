@@ -25,8 +25,6 @@ namespace stow {
 
 namespace {
 
-bool isForward(Operation *op) { return phaseOf(op) == Phase::Forward; }
-
 /// Ops of the forward in order, without the terminator.
 SmallVector<Operation *> forwardOps(func::FuncOp graph) {
   SmallVector<Operation *> ops;
