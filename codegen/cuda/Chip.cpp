@@ -1,0 +1,60 @@
+#include "codegen/cuda/Chip.h"
+
+#include "codegen/cuda/ChipFiles.inc"
+#include "runtime/base/Text.h"
+#include "runtime/format/Json.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace stow::cuda {
+namespace {
+
+Chip parseChip(const char *name, const char *text) {
+  const std::string document = std::string("chip ") + name;
+  const Json json = parseJson(text, document);
+  const JsonNode node(json, document);
+  Chip chip;
+  chip.name = name;
+  chip.architecture = node.text("architecture");
+  chip.dataSheet = node.text("data_sheet");
+  chip.deviceJson = dumpJson(node.at("cudnn_device").value(), -1);
+  chip.matmulWorkspaceBytes = node.count("matmul_workspace_bytes");
+  node.forEach("fixed", [&](const JsonNode &part) {
+    chip.fixed.push_back({part.text("driver"), part.count("bytes"), part.text("source")});
+  });
+  return chip;
+}
+
+} // namespace
+
+std::vector<std::string> chipNames() {
+  std::vector<std::string> names;
+  std::set<std::string> architectures;
+  for (const auto &[name, text] : kChipFiles) {
+    names.emplace_back(name);
+    architectures.insert(parseChip(name, text).architecture);
+  }
+  std::sort(names.begin(), names.end());
+  names.insert(names.end(), architectures.begin(), architectures.end());
+  return names;
+}
+
+Chip requireChip(const std::string &name) {
+  for (const auto &[known, text] : kChipFiles) {
+    Chip chip = parseChip(known, text);
+    if (name == chip.name)
+      return chip;
+    if (name != chip.architecture)
+      continue;
+    chip.name = chip.architecture; // figures of one chip say nothing about another
+    chip.deviceJson.clear();
+    chip.fixed.clear();
+    return chip;
+  }
+  throw Error::badInput("unknown GPU \"" + name + "\" for --target=cuda:GPU; known are " +
+                        joined(chipNames()));
+}
+
+} // namespace stow::cuda

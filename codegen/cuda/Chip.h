@@ -1,0 +1,38 @@
+// The GPUs that programs are planned for: --target=cuda:CHIP, codegen/cuda/chips/*.json.
+//
+// A chip's file says where its figures come from. What nobody has measured stands in none.
+#pragma once
+
+#include "runtime/base/Bytes.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stow::cuda {
+
+/// What a process takes on the device beside its arena: context, modules, handles, by measurement.
+struct FixedPart {
+  std::string driver; ///< version of the driver that it was measured with
+  Bytes bytes = 0;
+  std::string source; ///< where and how
+};
+
+struct Chip {
+  std::string name;               ///< "h100", or an architecture, "sm_90", where no chip is named
+  std::string architecture;       ///< "sm_90": what kernels are compiled for
+  std::string dataSheet;          ///< of --roofline
+  std::string deviceJson;         ///< as cuDNN describes a device; empty for an architecture
+  Bytes matmulWorkspaceBytes = 0; ///< scratch that cuBLASLt may choose its kernels for
+  std::vector<FixedPart> fixed;   ///< measured, newest driver first; empty: not measured
+
+  bool isNamed() const { return !deviceJson.empty(); }
+};
+
+/// Names of the chips, then of their architectures, each sorted.
+std::vector<std::string> chipNames();
+
+/// The chip, or the architecture without one. Throws Error(BadInput) listing the known ones.
+Chip requireChip(const std::string &name);
+
+} // namespace stow::cuda

@@ -1,0 +1,135 @@
+#include "codegen/cuda/CudnnApi.h"
+
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+#include <dlfcn.h>
+#include <utility>
+
+namespace stow::cuda {
+namespace {
+
+constexpr const char *kFile = "libcudnn_graph.so.9";
+constexpr const char *kFolders[] = {"/usr/local/cuda/lib64", "/usr/local/cuda/lib"};
+
+/// The dynamic linker's reason, which names the file that it looked for.
+std::string reason() {
+  const char *text = dlerror();
+  return text ? text : "no reason given";
+}
+
+std::string onOneLine(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
+template <typename Function> void bind(void *library, const char *name, Function &function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  if (!function)
+    throw Error::badInput(std::string(kFile) + " has no function " + name +
+                          "; expected cuDNN 9.8 or later");
+}
+
+} // namespace
+
+std::shared_ptr<const CudnnLibrary> CudnnLibrary::open(const std::string &folder) {
+  std::vector<std::string> paths;
+  if (folder.empty()) {
+    paths.emplace_back(kFile);
+    for (const char *known : kFolders)
+      paths.push_back(std::string(known) + "/" + kFile);
+  } else {
+    paths.push_back(folder + "/" + kFile);
+  }
+  std::shared_ptr<CudnnLibrary> library(new CudnnLibrary);
+  std::string tried;
+  for (const std::string &path : paths) {
+    library->handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library->handle)
+      break;
+    tried += (tried.empty() ? "" : "; ") + reason();
+  }
+  if (!library->handle)
+    throw Error::badInput(
+        "cuDNN 9 is not installed (" + tried +
+        "): install it from NVIDIA's packages or with \"pip install nvidia-cudnn-cu13\", and name "
+        "the folder that holds " +
+        kFile + " with --cudnn=FOLDER; no GPU and no driver is needed");
+  void *opened = library->handle;
+  bind(opened, "cudnnBackendCreateDescriptor", library->create);
+  bind(opened, "cudnnBackendDestroyDescriptor", library->destroy);
+  bind(opened, "cudnnBackendFinalize", library->finalize);
+  bind(opened, "cudnnBackendSetAttribute", library->setAttribute);
+  bind(opened, "cudnnBackendGetAttribute", library->getAttribute);
+  bind(opened, "cudnnGetVersion", library->getVersion);
+  bind(opened, "cudnnGetErrorString", library->errorString);
+  bind(opened, "cudnnGetLastErrorString", library->lastErrorString);
+  constexpr size_t kDeviceless = 90800;
+  if (library->getVersion() < kDeviceless)
+    throw Error::badInput("cuDNN " + library->version() +
+                          " plans for no GPU but the one at hand; expected 9.8 or later");
+  return library;
+}
+
+/// The library stays loaded: it has threads and tables of its own that outlive its handles.
+CudnnLibrary::~CudnnLibrary() = default;
+
+std::string CudnnLibrary::version() const {
+  const size_t number = getVersion();
+  return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." +
+         std::to_string(number % 100);
+}
+
+std::string CudnnLibrary::lastError(int status) const {
+  char text[1024] = "";
+  lastErrorString(text, sizeof(text));
+  text[sizeof(text) - 1] = 0;
+  const std::string more = onOneLine(text);
+  return errorString(status) + (more.empty() ? "" : ": " + more);
+}
+
+CudnnDescriptor::CudnnDescriptor(const CudnnLibrary &library, cudnn::DescriptorType type)
+    : library(&library) {
+  if (int status = library.create(type, &raw))
+    throw Error::badInput("cuDNN makes no descriptor of type " + std::to_string(type) + ": " +
+                          library.lastError(status));
+}
+
+CudnnDescriptor::CudnnDescriptor(CudnnDescriptor &&other) noexcept
+    : raw(std::exchange(other.raw, nullptr)), library(other.library) {}
+
+CudnnDescriptor::~CudnnDescriptor() {
+  if (raw)
+    library->destroy(raw);
+}
+
+void CudnnDescriptor::set(int name, cudnn::AttributeType type, int64_t count, const void *values) {
+  if (int status = library->setAttribute(raw, name, type, count, values))
+    throw Error::badInput("cuDNN refuses attribute " + std::to_string(name) + ": " +
+                          library->lastError(status));
+}
+
+void CudnnDescriptor::finalize() {
+  std::string why;
+  if (!tryFinalize(why))
+    throw Error::badInput("cuDNN refuses it: " + why);
+}
+
+bool CudnnDescriptor::tryFinalize(std::string &why) {
+  const int status = library->finalize(raw);
+  if (status)
+    why = library->lastError(status);
+  return status == 0;
+}
+
+int64_t CudnnDescriptor::get(int name, cudnn::AttributeType type, int64_t room,
+                             void *values) const {
+  int64_t count = 0;
+  if (int status = library->getAttribute(raw, name, type, room, &count, values))
+    throw Error::badInput("cuDNN has no attribute " + std::to_string(name) +
+                          " here: " + library->lastError(status));
+  return count;
+}
+
+} // namespace stow::cuda
