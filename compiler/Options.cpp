@@ -43,6 +43,27 @@ std::vector<std::string> splitList(const std::string &text) {
   return parts;
 }
 
+Precision parsePrecision(const std::string &text) {
+  if (text == "f32")
+    return Precision::F32;
+  if (text == "bf16")
+    return Precision::BF16;
+  if (text == "fp16")
+    return Precision::F16;
+  throw Error::badInput("unknown type \"" + text + "\" for --precision; known are f32, bf16, fp16");
+}
+
+/// The patterns behind "f32:".
+std::vector<std::string> parseKeep(const std::string &text) {
+  const std::string prefix = "f32:";
+  if (!text.starts_with(prefix) || text.size() == prefix.size())
+    throw Error::badInput(
+        "--keep: expected f32: and patterns of node names, e.g. f32:/head/*, found "
+        "\"" +
+        text + "\"");
+  return splitList(text.substr(prefix.size()));
+}
+
 /// `name`, if this machine's code generator knows it.
 std::string checkedTargetCpu(const std::string &name) {
   const std::vector<std::string> known = targetCpus();
@@ -117,6 +138,13 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
              [&] { options.freezeBatchNorm = true; });
   flags.flag("no-dropout", "train without the model's dropouts",
              [&] { options.disableDropout = true; });
+  flags.value(
+      "precision", "TYPE",
+      "f32, bf16 or fp16: what products and convolutions read, and what activations and their "
+      "gradients are stored in; parameters and their updates stay in f32",
+      [&](const std::string &text) { options.precision = parsePrecision(text); });
+  flags.value("keep", "f32:PATTERNS", "nodes that --precision leaves in f32, e.g. 'f32:/head/*'",
+              [&](const std::string &text) { options.keepWide = parseKeep(text); });
   flags.value("checkpoint", "MODE", "none: keep all activations; sqrt: recompute segments",
               [&](const std::string &text) { options.checkpoint = text; });
   flags.value("memory-budget", "BYTES",

@@ -20,6 +20,9 @@ std::vector<double> readNumbers(const std::string &path);
 /// The forms a compilation can stop at and print.
 enum class Form { Model, Step, Ordered, Placed, Program };
 
+/// What matrix products and convolutions read, and what values are stored in where they may be.
+enum class Precision { F32, BF16, F16 };
+
 struct CompileOptions {
   std::string modelPath;
   std::string outputPath;
@@ -40,6 +43,8 @@ struct CompileOptions {
   double clipNorm = 0;                     ///< of all gradients together; 0: any
   double clipValue = 0;                    ///< of an element of a gradient; 0: any
   std::vector<std::string> inputGradients; ///< inputs whose gradient the step gives
+  Precision precision = Precision::F32;
+  std::vector<std::string> keepWide; ///< patterns of nodes that stay in f32
   bool freezeBatchNorm = false;
   bool disableDropout = false;
   std::string target = "host"; ///< where the program runs: codegen/Backend.h

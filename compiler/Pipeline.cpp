@@ -15,6 +15,7 @@
 #include "passes/memory/Passes.h"
 #include "passes/plan/Stages.h"
 #include "passes/plan/TimedPlan.h"
+#include "passes/precision/Passes.h"
 #include "passes/rewrite/Passes.h"
 #include "passes/verify/Passes.h"
 #include "runtime/base/AtomicFile.h"
@@ -94,6 +95,13 @@ AttachOptimizerPassOptions optimizerOptions(const CompileOptions &options) {
   return optimizer;
 }
 
+AssignPrecisionPassOptions precisionOptions(const CompileOptions &options) {
+  AssignPrecisionPassOptions precision;
+  precision.precision = options.precision == Precision::BF16 ? "bf16" : "f16";
+  precision.keep.assign(options.keepWide.begin(), options.keepWide.end());
+  return precision;
+}
+
 // F0 -> F1: the training step and the evaluation graph. Beyond this point, no new arithmetic.
 void addStepPasses(PassManager &manager, const CompileOptions &options, const Target &target) {
   SplitTrainEvalPassOptions split;
@@ -111,6 +119,9 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const Ta
   manager.addPass(createExpandBatchNormPass(target));
   manager.addPass(createAttachOptimizerPass(optimizerOptions(options)));
   manager.addPass(createCanonicalizerPass());
+  if (options.precision != Precision::F32) {
+    manager.addPass(createAssignPrecisionPass(target, precisionOptions(options)));
+  }
   manager.addPass(createVerifyStepPass());
 }
 

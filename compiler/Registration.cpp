@@ -8,6 +8,7 @@
 #include "passes/layout/Passes.h"
 #include "passes/memory/Passes.h"
 #include "passes/order/Passes.h"
+#include "passes/precision/Passes.h"
 #include "passes/rewrite/Passes.h"
 #include "passes/verify/Passes.h"
 
@@ -76,6 +77,7 @@ void stow::registerPasses() {
   static const std::unique_ptr<Backend> backend = createBackend({});
   registerPass([] { return createSplitTrainEvalPass(backend->target()); });
   registerPass([] { return createExpandBatchNormPass(backend->target()); });
+  registerPass([] { return createAssignPrecisionPass(backend->target()); });
   registerPass([] { return createAssignLayoutsPass(backend->target()); });
   registerPass([] { return createPlanWorkspacesPass(backend->target()); });
 }

@@ -21,12 +21,22 @@ namespace stow {
 
 class Gradients; // ir/Gradients.h
 
-/// Class of an op under automatic mixed precision.
+/// Class of an op under automatic mixed precision: what of it is stored in 16 bits. Arithmetic is in
+/// f32 in all of them.
 enum class PrecisionClass {
-  Low,    ///< safe and fast in 16 bits: convolution, matmul
-  Full,   ///< needs f32: losses, statistics, updates
-  Widest, ///< follows its operands
+  Low,    ///< reads 16 bits and writes 16 bits, sums in f32: convolution, matmul
+  Full,   ///< writes f32 unless the readers take 16 bits: losses, statistics, exponentials
+  Widest, ///< writes 16 bits where its operands have 16 bits
+  Same,   ///< hands elements on as they are: reshape, concat, gather
 };
+
+// Traits of the same names, which op definitions list.
+template <typename Op> class LowPrecision : public mlir::OpTrait::TraitBase<Op, LowPrecision> {};
+template <typename Op> class FullPrecision : public mlir::OpTrait::TraitBase<Op, FullPrecision> {};
+template <typename Op> class SamePrecision : public mlir::OpTrait::TraitBase<Op, SamePrecision> {};
+
+/// The class that the op's traits say; Widest without one.
+PrecisionClass precisionClassOf(mlir::Operation *op);
 
 /// One operation per result element.
 double defaultFlops(mlir::Operation *op);
@@ -95,6 +105,14 @@ DType dtypeOf(mlir::Type elementType);
 
 /// Same shapes and element types, layouts ignored.
 bool sameLogicalTypes(mlir::TypeRange left, mlir::TypeRange right);
+
+/// Same shapes, and elements of the same type or both of f32, f16 and bf16: in mixed precision a tensor
+/// is stored in another of these than those beside it.
+bool compatibleTypes(mlir::TypeRange left, mlir::TypeRange right);
+
+/// What both element types are exact in: the type itself where they are equal, else f32 for f32, f16 and
+/// bf16; none for others.
+mlir::Type commonType(mlir::Type left, mlir::Type right);
 
 /// NumPy broadcast of two shapes, or failure.
 mlir::FailureOr<llvm::SmallVector<int64_t>> broadcastShapes(llvm::ArrayRef<int64_t> left,

@@ -27,7 +27,13 @@ defvar Stow_TakesParts = DeclareOpInterfaceMethods<Stow_AliasInterface, ["takesP
 defvar Stow_NotRecomputable = DeclareOpInterfaceMethods<Stow_PurityInterface, ["isRecomputable"]>;
 defvar Stow_IsElementwise = DeclareOpInterfaceMethods<Stow_ElementwiseInterface>;
 defvar Stow_HasFlops = DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops"]>;
-defvar Stow_HasPrecision =
-    DeclareOpInterfaceMethods<Stow_PrecisionInterface, ["getPrecisionClass"]>;
+defvar Stow_HasWidePositions =
+    DeclareOpInterfaceMethods<Stow_PrecisionInterface, ["takesLow"]>;
+
+// The op's class under automatic mixed precision; ops without one are Widest (see PrecisionClass).
+class Stow_Precision<string name> : NativeOpTrait<name> { let cppNamespace = "::stow"; }
+def Stow_Low : Stow_Precision<"LowPrecision">;
+def Stow_Full : Stow_Precision<"FullPrecision">;
+def Stow_Same : Stow_Precision<"SamePrecision">;
 
 #endif // STOW_BASE_TD

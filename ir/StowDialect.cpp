@@ -210,6 +210,21 @@ bool sameLogicalTypes(TypeRange left, TypeRange right) {
   });
 }
 
+bool compatibleTypes(TypeRange left, TypeRange right) {
+  return llvm::equal(left, right, [](Type a, Type b) {
+    auto x = dyn_cast<RankedTensorType>(a), y = dyn_cast<RankedTensorType>(b);
+    return x && y && x.getShape() == y.getShape() &&
+           commonType(x.getElementType(), y.getElementType());
+  });
+}
+
+Type commonType(Type left, Type right) {
+  if (left == right)
+    return left;
+  auto mixes = [](Type type) { return type.isF32() || type.isF16() || type.isBF16(); };
+  return mixes(left) && mixes(right) ? Float32Type::get(left.getContext()) : Type();
+}
+
 FailureOr<SmallVector<int64_t>> broadcastShapes(ArrayRef<int64_t> left, ArrayRef<int64_t> right) {
   SmallVector<int64_t> result(std::max(left.size(), right.size()), 1);
   for (size_t i = 0; i < result.size(); ++i) {

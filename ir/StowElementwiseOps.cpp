@@ -28,16 +28,27 @@ LogicalResult inferBroadcast(std::optional<Location> location, ValueRange operan
   return success();
 }
 
-/// All operands of one element type, result of the same.
+/// The one element type of all operands, of floats the widest.
+FailureOr<Type> commonElement(std::optional<Location> location, ValueRange operands) {
+  Type common = getElementTypeOrSelf(operands.front().getType());
+  for (Value operand : operands.drop_front()) {
+    Type element = getElementTypeOrSelf(operand.getType());
+    Type wider = commonType(common, element);
+    if (!wider)
+      return emitOptionalError(location, "operands have different element types: ", common, " and ",
+                               element);
+    common = wider;
+  }
+  return common;
+}
+
 template <typename Adaptor>
 LogicalResult inferSameElement(std::optional<Location> location, Adaptor adaptor,
                                SmallVectorImpl<Type> &types) {
-  Type element = getElementTypeOrSelf(adaptor.getOperands().front().getType());
-  for (Value operand : adaptor.getOperands())
-    if (getElementTypeOrSelf(operand.getType()) != element)
-      return emitOptionalError(location, "operands have different element types: ", element,
-                               " and ", getElementTypeOrSelf(operand.getType()));
-  return inferBroadcast(location, adaptor.getOperands(), element, types);
+  auto element = commonElement(location, adaptor.getOperands());
+  if (failed(element))
+    return failure();
+  return inferBroadcast(location, adaptor.getOperands(), *element, types);
 }
 
 /// An elementwise result may overwrite any operand of its own type.
@@ -66,7 +77,7 @@ bool isSplatOf(Attribute attr, double value) {
     return inferSameElement(location, adaptor, types);                                             \
   }                                                                                                \
   bool OpName::isCompatibleReturnTypes(TypeRange left, TypeRange right) {                          \
-    return sameLogicalTypes(left, right);                                                          \
+    return compatibleTypes(left, right);                                                           \
   }
 
 #define STOW_ELEMENTWISE(OpName)                                                                   \
@@ -120,7 +131,7 @@ LogicalResult PositiveMaskOp::inferReturnTypes(MLIRContext *context,
   return inferBroadcast(location, adaptor.getOperands(), IntegerType::get(context, 1), types);
 }
 bool PositiveMaskOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 Sharings PositiveMaskOp::getSharings() { return {}; }
 
@@ -130,7 +141,7 @@ LogicalResult ReluGradOp::inferReturnTypes(MLIRContext *, std::optional<Location
   return success();
 }
 bool ReluGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 Sharings ReluGradOp::getSharings() { return overwritesOfOneType(*this); }
 LogicalResult ReluGradOp::verify() {
@@ -138,7 +149,8 @@ LogicalResult ReluGradOp::verify() {
   if (saved.getShape() != dy.getShape()) // C1
     return emitOpError() << "expects saved of shape " << llvm::interleaved_array(dy.getShape())
                          << ", found " << llvm::interleaved_array(saved.getShape());
-  if (!saved.getElementType().isInteger(1) && saved.getElementType() != dy.getElementType())
+  if (!saved.getElementType().isInteger(1) &&
+      !commonType(saved.getElementType(), dy.getElementType()))
     return emitOpError() << "expects saved of type i1 or " << dy.getElementType() << ", found "
                          << saved.getElementType();
   return success();
@@ -150,31 +162,30 @@ LogicalResult DropoutTrainingOp::inferReturnTypes(MLIRContext *, std::optional<L
   return success();
 }
 bool DropoutTrainingOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 Sharings DropoutTrainingOp::getSharings() { return overwritesOfOneType(*this); }
 
 LogicalResult SelectOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
                                          Adaptor adaptor, SmallVectorImpl<Type> &types) {
-  Type a = getElementTypeOrSelf(adaptor.getA()), b = getElementTypeOrSelf(adaptor.getB());
-  if (a != b) // C2
-    return emitOptionalError(location, "operands have different element types: ", a, " and ", b);
-  return inferBroadcast(location, adaptor.getOperands(), a, types); // C1
+  auto element = commonElement(location, {adaptor.getA(), adaptor.getB()});
+  if (failed(element)) // C2
+    return failure();
+  return inferBroadcast(location, adaptor.getOperands(), *element, types); // C1
 }
 bool SelectOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 Sharings SelectOp::getSharings() { return overwritesOfOneType(*this); }
 
 LogicalResult CompareOp::inferReturnTypes(MLIRContext *context, std::optional<Location> location,
                                           Adaptor adaptor, SmallVectorImpl<Type> &types) {
-  Type a = getElementTypeOrSelf(adaptor.getA()), b = getElementTypeOrSelf(adaptor.getB());
-  if (a != b) // C2
-    return emitOptionalError(location, "operands have different element types: ", a, " and ", b);
+  if (failed(commonElement(location, {adaptor.getA(), adaptor.getB()}))) // C2
+    return failure();
   return inferBroadcast(location, adaptor.getOperands(), IntegerType::get(context, 1), types); // C1
 }
 bool CompareOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 Sharings CompareOp::getSharings() { return overwritesOfOneType(*this); }
 

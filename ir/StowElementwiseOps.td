@@ -8,8 +8,9 @@ class Stow_ElementwiseOp<string mnemonic, list<Trait> traits = []>
     : Stow_InferredOp<mnemonic, !listconcat(traits, [Stow_IsElementwise, Stow_Shares])> {
 }
 
-class Stow_UnaryOp<string mnemonic, string formula, Type operand = Stow_FloatTensor>
-    : Stow_ElementwiseOp<mnemonic, [Stow_HasGradient]> {
+class Stow_UnaryOp<string mnemonic, string formula, Type operand = Stow_FloatTensor,
+                   list<Trait> traits = []>
+    : Stow_ElementwiseOp<mnemonic, !listconcat(traits, [Stow_HasGradient])> {
   let summary = "Elementwise " # formula;
   let description = "`y = " # formula # "`, elementwise.\n\n```mlir\n%y = stow." # mnemonic #
                     " %x : (tensor<4x8xf32>) -> tensor<4x8xf32>\n```";
@@ -17,8 +18,9 @@ class Stow_UnaryOp<string mnemonic, string formula, Type operand = Stow_FloatTen
   let results = (outs operand:$y);
 }
 
-class Stow_BinaryOp<string mnemonic, string formula, Type operand = Stow_NumberTensor>
-    : Stow_ElementwiseOp<mnemonic, [Stow_HasGradient]> {
+class Stow_BinaryOp<string mnemonic, string formula, Type operand = Stow_NumberTensor,
+                    list<Trait> traits = []>
+    : Stow_ElementwiseOp<mnemonic, !listconcat(traits, [Stow_HasGradient])> {
   let summary = "Elementwise " # formula;
   let description = "`y = " # formula # "` after NumPy broadcasting; C1: shapes broadcast, C2: one "
                     "element type.\n\n```mlir\n%y = stow." # mnemonic #
@@ -30,14 +32,14 @@ class Stow_BinaryOp<string mnemonic, string formula, Type operand = Stow_NumberT
 def Stow_NegOp : Stow_UnaryOp<"neg", "-x", Stow_NumberTensor>;
 def Stow_AbsOp : Stow_UnaryOp<"abs", "|x|", Stow_NumberTensor>;
 def Stow_SignOp : Stow_UnaryOp<"sign", "sign(x), 0 at 0", Stow_NumberTensor>;
-def Stow_ExpOp : Stow_UnaryOp<"exp", "exp(x)">;
-def Stow_LogOp : Stow_UnaryOp<"log", "ln(x)">;
+def Stow_ExpOp : Stow_UnaryOp<"exp", "exp(x)", Stow_FloatTensor, [Stow_Full]>;
+def Stow_LogOp : Stow_UnaryOp<"log", "ln(x)", Stow_FloatTensor, [Stow_Full]>;
 def Stow_SqrtOp : Stow_UnaryOp<"sqrt", "sqrt(x)">;
-def Stow_ReciprocalOp : Stow_UnaryOp<"reciprocal", "1 / x">;
+def Stow_ReciprocalOp : Stow_UnaryOp<"reciprocal", "1 / x", Stow_FloatTensor, [Stow_Full]>;
 def Stow_SigmoidOp : Stow_UnaryOp<"sigmoid", "1 / (1 + exp(-x))">;
 def Stow_TanhOp : Stow_UnaryOp<"tanh", "tanh(x)">;
 def Stow_ErfOp : Stow_UnaryOp<"erf", "erf(x)">;
-def Stow_SoftplusOp : Stow_UnaryOp<"softplus", "ln(1 + exp(x))">;
+def Stow_SoftplusOp : Stow_UnaryOp<"softplus", "ln(1 + exp(x))", Stow_FloatTensor, [Stow_Full]>;
 def Stow_SinOp : Stow_UnaryOp<"sin", "sin(x)">;
 def Stow_CosOp : Stow_UnaryOp<"cos", "cos(x)">;
 def Stow_AtanOp : Stow_UnaryOp<"atan", "arctan(x)">;
@@ -50,7 +52,8 @@ def Stow_MulOp : Stow_BinaryOp<"mul", "a * b"> { let hasFolder = 1; }
 def Stow_DivOp : Stow_BinaryOp<"div", "a / b"> { let hasFolder = 1; }
 def Stow_MaximumOp : Stow_BinaryOp<"maximum", "max(a, b)">;
 def Stow_MinimumOp : Stow_BinaryOp<"minimum", "min(a, b)">;
-def Stow_PowOp : Stow_BinaryOp<"pow", "a to the power b", Stow_FloatTensor>;
+def Stow_PowOp : Stow_BinaryOp<"pow", "a to the power b", Stow_FloatTensor,
+                               [Stow_Full]>;
 
 def Stow_RoundOp : Stow_ElementwiseOp<"round", [Stow_HasGradient]> {
   let summary = "Round to a whole number";

@@ -29,7 +29,7 @@ LogicalResult EmbeddingOp::inferReturnTypes(MLIRContext *, std::optional<Locatio
   return success();
 }
 bool EmbeddingOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 double EmbeddingOp::getFlops() { return 0; }
 /// The rows it reads, not the whole table.
@@ -57,7 +57,7 @@ LogicalResult EmbeddingGradOp::inferReturnTypes(MLIRContext *, std::optional<Loc
   return success();
 }
 bool EmbeddingGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 double EmbeddingGradOp::getFlops() {
   return static_cast<double>(getDy().getType().getNumElements());
@@ -68,6 +68,5 @@ int64_t EmbeddingGradOp::getBytesMoved() {
          storedBytesOf(getDtable().getType());
 }
 /// Sums of many rows need the bits.
-PrecisionClass EmbeddingGradOp::getPrecisionClass() { return PrecisionClass::Full; }
 
 } // namespace stow

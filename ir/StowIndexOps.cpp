@@ -60,12 +60,18 @@ bool liesInside(ArrayRef<int64_t> shape, ArrayRef<int64_t> starts, ArrayRef<int6
     return sameLogicalTypes(left, right);                                                          \
   }
 STOW_INFERRED(TakeAlongOp)
-STOW_INFERRED(ScatterAlongOp)
 STOW_INFERRED(StridedSliceOp)
 STOW_INFERRED(StridedPadOp)
 STOW_INFERRED(TopKOp)
-STOW_INFERRED(CumSumOp)
 #undef STOW_INFERRED
+
+// Sums may be stored wider than what they are made of.
+bool ScatterAlongOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return compatibleTypes(left, right);
+}
+bool CumSumOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return compatibleTypes(left, right);
+}
 
 LogicalResult TakeAlongOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
                                             Adaptor adaptor, SmallVectorImpl<Type> &types) {
@@ -91,8 +97,6 @@ LogicalResult ScatterAlongOp::inferReturnTypes(MLIRContext *, std::optional<Loca
   types.push_back(withExtent(updates, axis, extent));
   return success();
 }
-/// Sums of many elements need the bits.
-PrecisionClass ScatterAlongOp::getPrecisionClass() { return PrecisionClass::Full; }
 
 LogicalResult StridedSliceOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
                                                Adaptor adaptor, SmallVectorImpl<Type> &types) {
@@ -138,6 +142,5 @@ LogicalResult CumSumOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   types.push_back(withoutLayout(x));
   return success();
 }
-PrecisionClass CumSumOp::getPrecisionClass() { return PrecisionClass::Full; }
 
 } // namespace stow

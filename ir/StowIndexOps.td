@@ -4,7 +4,7 @@
 
 include "ir/StowBase.td"
 
-def Stow_TakeAlongOp : Stow_InferredOp<"take_along", [Stow_HasGradient]> {
+def Stow_TakeAlongOp : Stow_InferredOp<"take_along", [Stow_Same, Stow_HasGradient]> {
   let summary = "Elements along a dimension by index";
   let description = [{
     `y[.., i, ..] = x[.., indices[.., i, ..], ..]` where the index stands in dimension `axis`; along the
@@ -21,7 +21,7 @@ def Stow_TakeAlongOp : Stow_InferredOp<"take_along", [Stow_HasGradient]> {
   let results = (outs Stow_Tensor:$y);
 }
 
-def Stow_ScatterAlongOp : Stow_InferredOp<"scatter_along", [Stow_HasGradient, Stow_HasPrecision]> {
+def Stow_ScatterAlongOp : Stow_InferredOp<"scatter_along", [Stow_HasGradient, Stow_Full]> {
   let summary = "Sums along a dimension by index";
   let description = [{
     The gradient of take_along: y is 0 but for `y[.., indices[.., i, ..], ..] += updates[.., i, ..]`,
@@ -38,7 +38,7 @@ def Stow_ScatterAlongOp : Stow_InferredOp<"scatter_along", [Stow_HasGradient, St
   let results = (outs Stow_NumberTensor:$y);
 }
 
-def Stow_StridedSliceOp : Stow_InferredOp<"strided_slice", [Stow_HasGradient]> {
+def Stow_StridedSliceOp : Stow_InferredOp<"strided_slice", [Stow_Same, Stow_HasGradient]> {
   let summary = "Every n-th element of a box";
   let description = [{
     `y[i] = x[starts + i * steps]`; negative steps walk backwards. C1: one start, size and step per
@@ -54,7 +54,7 @@ def Stow_StridedSliceOp : Stow_InferredOp<"strided_slice", [Stow_HasGradient]> {
   let results = (outs Stow_Tensor:$y);
 }
 
-def Stow_StridedPadOp : Stow_InferredOp<"strided_pad", [Stow_HasGradient]> {
+def Stow_StridedPadOp : Stow_InferredOp<"strided_pad", [Stow_Same, Stow_HasGradient]> {
   let summary = "Put a tensor's elements apart, zeros between";
   let description = [{
     The gradient of strided_slice: `y[starts + i * steps] = x[i]` and 0 elsewhere, in a tensor of
@@ -70,7 +70,7 @@ def Stow_StridedPadOp : Stow_InferredOp<"strided_pad", [Stow_HasGradient]> {
   let results = (outs Stow_Tensor:$y);
 }
 
-def Stow_TopKOp : Stow_InferredOp<"top_k", [Stow_HasGradient]> {
+def Stow_TopKOp : Stow_InferredOp<"top_k", [Stow_Same, Stow_HasGradient]> {
   let summary = "The largest elements along a dimension, and where they lie";
   let description = [{
     The `k` largest (without `largest`: smallest) elements along `axis` in falling (rising) order, and
@@ -85,7 +85,7 @@ def Stow_TopKOp : Stow_InferredOp<"top_k", [Stow_HasGradient]> {
   let results = (outs Stow_NumberTensor:$values, Stow_IntTensor:$indices);
 }
 
-def Stow_CumSumOp : Stow_InferredOp<"cumsum", [Stow_HasGradient, Stow_HasPrecision]> {
+def Stow_CumSumOp : Stow_InferredOp<"cumsum", [Stow_HasGradient, Stow_Full]> {
   let summary = "Running sums along a dimension";
   let description = [{
     `y[i]` is the sum of `x[j]` for j <= i along `axis`; with `exclusive` for j < i; with `reverse` for

@@ -6,6 +6,13 @@ using namespace mlir;
 
 namespace stow {
 
+PrecisionClass precisionClassOf(Operation *op) {
+  return op->hasTrait<LowPrecision>()    ? PrecisionClass::Low
+         : op->hasTrait<FullPrecision>() ? PrecisionClass::Full
+         : op->hasTrait<SamePrecision>() ? PrecisionClass::Same
+                                         : PrecisionClass::Widest;
+}
+
 double defaultFlops(Operation *op) {
   double elements = 0;
   for (Type type : op->getResultTypes())

@@ -96,9 +96,13 @@ def Stow_PrecisionInterface : OpInterface<"PrecisionOpInterface"> {
   let cppNamespace = "::stow";
   let description = [{ The op's class under automatic mixed precision. }];
   let methods = [
-    InterfaceMethod<"Low: safe and fast in 16 bits; Full: needs f32; Widest: follows its operands.",
+    InterfaceMethod<"What of it is stored in 16 bits: the op's trait LowPrecision, FullPrecision or SamePrecision.",
       "::stow::PrecisionClass", "getPrecisionClass", (ins), [{}],
-      [{ return ::stow::PrecisionClass::Widest; }]>,
+      [{ return ::stow::precisionClassOf($_op.getOperation()); }]>,
+    InterfaceMethod<[{ True when the op may have operand or result `position` (operands first), a
+      float tensor, in 16 bits whatever the others have. False for small numbers whose bits count:
+      statistics, biases of products. }],
+      "bool", "takesLow", (ins "unsigned":$position), [{}], [{ return true; }]>,
   ];
 }
 

@@ -44,7 +44,7 @@ template <typename Op> LogicalResult verifyConvolutionGrad(Op op, Value x, Value
                                   op.getPads(), op.getDilations(), op.getGroups());
   if (failed(expected))
     return failure();
-  if (!sameLogicalTypes(*expected, dy.getType()))
+  if (!compatibleTypes(*expected, dy.getType()))
     return op.emitOpError() << "expects dy of type " << *expected << ", found " << dy.getType();
   return success();
 }
@@ -66,10 +66,10 @@ LogicalResult Conv2dOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   return success();
 }
 bool Conv2dOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
+bool Conv2dOp::takesLow(unsigned position) { return position != 2 || !getBias(); }
 double Conv2dOp::getFlops() { return convolutionFlops(getWeight().getType(), getY().getType()); }
-PrecisionClass Conv2dOp::getPrecisionClass() { return PrecisionClass::Low; }
 
 LogicalResult Conv2dGradInputOp::verify() {
   return verifyConvolutionGrad(*this, getDx(), getWeight(), getDy());
@@ -77,7 +77,6 @@ LogicalResult Conv2dGradInputOp::verify() {
 double Conv2dGradInputOp::getFlops() {
   return convolutionFlops(getWeight().getType(), getDy().getType());
 }
-PrecisionClass Conv2dGradInputOp::getPrecisionClass() { return PrecisionClass::Low; }
 
 LogicalResult Conv2dGradWeightOp::verify() {
   return verifyConvolutionGrad(*this, getX(), getDweight(), getDy());
@@ -85,7 +84,6 @@ LogicalResult Conv2dGradWeightOp::verify() {
 double Conv2dGradWeightOp::getFlops() {
   return convolutionFlops(getDweight().getType(), getDy().getType());
 }
-PrecisionClass Conv2dGradWeightOp::getPrecisionClass() { return PrecisionClass::Low; }
 
 LogicalResult MatmulOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
                                          Adaptor adaptor, SmallVectorImpl<Type> &types) {
@@ -113,13 +111,13 @@ LogicalResult MatmulOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   return success();
 }
 bool MatmulOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
+bool MatmulOp::takesLow(unsigned position) { return position != 2 || !getBias(); }
 double MatmulOp::getFlops() {
   auto a = getA().getType();
   int64_t k = a.getShape().end()[getTransposeA() ? -2 : -1];
   return 2.0 * getY().getType().getNumElements() * k;
 }
-PrecisionClass MatmulOp::getPrecisionClass() { return PrecisionClass::Low; }
 
 } // namespace stow

@@ -24,7 +24,8 @@ template <typename Op> LogicalResult verifyClasses(Op op) {
     return op.emitOpError() << "expects a label_smoothing in [0, 1], found " << smoothing;
   if (Value weight = op.getWeight())
     if (tensor(weight).getShape() != tensor(op.getLogits()).getShape().drop_front(1) ||
-        tensor(weight).getElementType() != tensor(op.getLogits()).getElementType()) // C2
+        !commonType(tensor(weight).getElementType(),
+                    tensor(op.getLogits()).getElementType())) // C2
       return op.emitOpError() << "expects one weight per class of " << op.getLogits().getType()
                               << ", found " << weight.getType();
   return success();
@@ -41,7 +42,7 @@ LogicalResult CrossEntropyRowsOp::inferReturnTypes(MLIRContext *, std::optional<
   return success();
 }
 bool CrossEntropyRowsOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 LogicalResult CrossEntropyRowsOp::verify() {
   return success(succeeded(verifyRows(*this, getLogits(), {getTarget()})) &&
@@ -55,7 +56,7 @@ LogicalResult CrossEntropyRowsGradOp::inferReturnTypes(MLIRContext *, std::optio
   return success();
 }
 bool CrossEntropyRowsGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 Sharings CrossEntropyRowsGradOp::getSharings() { return {{SharingKind::Overwrite, 0, 0}}; }
 LogicalResult CrossEntropyRowsGradOp::verify() {
@@ -72,7 +73,7 @@ LogicalResult NllRowsOp::inferReturnTypes(MLIRContext *, std::optional<Location>
   return success();
 }
 bool NllRowsOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 LogicalResult NllRowsOp::verify() { return verifyRows(*this, getX(), {getTarget()}); }
 
@@ -89,7 +90,7 @@ LogicalResult NllRowsGradOp::inferReturnTypes(MLIRContext *, std::optional<Locat
   return success();
 }
 bool NllRowsGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 
 LogicalResult ClassWeightsOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
@@ -102,7 +103,7 @@ LogicalResult ClassWeightsOp::inferReturnTypes(MLIRContext *, std::optional<Loca
   return success();
 }
 bool ClassWeightsOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 
 LogicalResult CountValidOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
@@ -111,7 +112,7 @@ LogicalResult CountValidOp::inferReturnTypes(MLIRContext *, std::optional<Locati
   return success();
 }
 bool CountValidOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 
 } // namespace stow

@@ -4,7 +4,7 @@
 
 include "ir/StowBase.td"
 
-def Stow_CrossEntropyRowsOp : Stow_InferredOp<"cross_entropy_rows", [Stow_HasGradient]> {
+def Stow_CrossEntropyRowsOp : Stow_InferredOp<"cross_entropy_rows", [Stow_Full, Stow_HasGradient]> {
   let summary = "Cross-entropy of each row against its class";
   let description = [{
     `lse = ln(sum(exp(logits)))` per row of `logits` [R,C], and `row_loss = sum_c t[c] w[c] (lse -
@@ -24,7 +24,7 @@ def Stow_CrossEntropyRowsOp : Stow_InferredOp<"cross_entropy_rows", [Stow_HasGra
   let hasVerifier = 1;
 }
 
-def Stow_CrossEntropyRowsGradOp : Stow_InferredOp<"cross_entropy_rows_grad", [Stow_Shares]> {
+def Stow_CrossEntropyRowsGradOp : Stow_InferredOp<"cross_entropy_rows_grad", [Stow_Full, Stow_Shares]> {
   let summary = "Gradient of cross_entropy_rows";
   let description = [{
     `dlogits = (exp(logits - lse) * sum(t w) - t w) * drow` with t and w of cross_entropy_rows, 0
@@ -43,7 +43,7 @@ def Stow_CrossEntropyRowsGradOp : Stow_InferredOp<"cross_entropy_rows_grad", [St
   let hasVerifier = 1;
 }
 
-def Stow_NllRowsOp : Stow_InferredOp<"nll_rows", [Stow_HasGradient]> {
+def Stow_NllRowsOp : Stow_InferredOp<"nll_rows", [Stow_Full, Stow_HasGradient]> {
   let summary = "Negative log-likelihood of each row's class";
   let description = [{
     `row_loss = -x[target]` per row of logarithms of probabilities `x` [R,C]; rows whose target is
@@ -58,7 +58,7 @@ def Stow_NllRowsOp : Stow_InferredOp<"nll_rows", [Stow_HasGradient]> {
   let hasVerifier = 1;
 }
 
-def Stow_NllRowsGradOp : Stow_InferredOp<"nll_rows_grad"> {
+def Stow_NllRowsGradOp : Stow_InferredOp<"nll_rows_grad", [Stow_Full]> {
   let summary = "Gradient of nll_rows";
   let description = [{
     `dx[c] = -drow` where c is the row's target, else 0; ignored rows are 0. C1: target and drow
@@ -73,7 +73,7 @@ def Stow_NllRowsGradOp : Stow_InferredOp<"nll_rows_grad"> {
   let results = (outs Stow_FloatTensor:$dx);
 }
 
-def Stow_ClassWeightsOp : Stow_InferredOp<"class_weights"> {
+def Stow_ClassWeightsOp : Stow_InferredOp<"class_weights", [Stow_Full]> {
   let summary = "Weight of each row's class";
   let description = [{
     `y = weight[target]`, 0 for targets that are `ignore_index` or lie outside the weights [C]; what
@@ -87,7 +87,7 @@ def Stow_ClassWeightsOp : Stow_InferredOp<"class_weights"> {
   let results = (outs Stow_FloatTensor:$y);
 }
 
-def Stow_CountValidOp : Stow_InferredOp<"count_valid"> {
+def Stow_CountValidOp : Stow_InferredOp<"count_valid", [Stow_Full]> {
   let summary = "Number of targets that are not ignored";
   let description = [{
     A scalar f32 (f64 for f64 graphs): what a mean over rows divides by.

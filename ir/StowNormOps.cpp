@@ -41,37 +41,39 @@ LogicalResult BatchNormOp::inferReturnTypes(MLIRContext *, std::optional<Locatio
   return success();
 }
 bool BatchNormOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 LogicalResult BatchNormOp::verify() {
   return verifyChannels(*this, getX(), {getScale(), getBias(), getMean(), getVariance()});
 }
+bool BatchNormOp::takesLow(unsigned position) { return position == 0 || position == 5; }
 Sharings BatchNormOp::getSharings() { return {{SharingKind::Overwrite, 0, 0}}; }
-PrecisionClass BatchNormOp::getPrecisionClass() { return PrecisionClass::Widest; }
 
 LogicalResult BatchNormTrainingOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
                                                     Adaptor adaptor, SmallVectorImpl<Type> &types) {
   return inferWithChannels(location, adaptor.getX(), types);
 }
 bool BatchNormTrainingOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 LogicalResult BatchNormTrainingOp::verify() {
   return verifyChannels(*this, getX(), {getScale(), getBias()});
 }
+bool BatchNormTrainingOp::takesLow(unsigned position) { return position == 0 || position == 3; }
 double BatchNormTrainingOp::getFlops() { return 7.0 * getX().getType().getNumElements(); }
-PrecisionClass BatchNormTrainingOp::getPrecisionClass() { return PrecisionClass::Widest; }
 
 LogicalResult BatchNormGradOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
                                                 Adaptor adaptor, SmallVectorImpl<Type> &types) {
   return inferWithChannels(location, adaptor.getX(), types);
 }
 bool BatchNormGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
+}
+bool BatchNormGradOp::takesLow(unsigned position) {
+  return position == 0 || position == 4 || position == 5;
 }
 Sharings BatchNormGradOp::getSharings() { return {{SharingKind::Overwrite, 0, 4}}; }
 double BatchNormGradOp::getFlops() { return 11.0 * getX().getType().getNumElements(); }
-PrecisionClass BatchNormGradOp::getPrecisionClass() { return PrecisionClass::Widest; }
 
 namespace {
 
@@ -95,7 +97,7 @@ LogicalResult ChannelMomentsOp::inferReturnTypes(MLIRContext *, std::optional<Lo
   return success();
 }
 bool ChannelMomentsOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 double ChannelMomentsOp::getFlops() { return 4.0 * getX().getType().getNumElements(); }
 bool ChannelMomentsOp::takesPart(unsigned, RankedTensorType part) {
@@ -109,10 +111,10 @@ LogicalResult BatchNormScaleGradOp::inferReturnTypes(MLIRContext *, std::optiona
   return success();
 }
 bool BatchNormScaleGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 LogicalResult BatchNormScaleGradOp::verify() {
-  if (!sameLogicalTypes(getDy().getType(), getX().getType())) // C1
+  if (!compatibleTypes(getDy().getType(), getX().getType())) // C1
     return emitOpError() << "expects dy of x's shape, found " << getDy().getType() << " and "
                          << getX().getType();
   return verifyChannels(*this, getX(), {getMean(), getVariance()}); // C2
@@ -128,7 +130,7 @@ LogicalResult ChannelWindowSumOp::inferReturnTypes(MLIRContext *, std::optional<
   return success();
 }
 bool ChannelWindowSumOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 LogicalResult ChannelWindowSumOp::verify() {
   if (getX().getType().getRank() < 2)
@@ -163,11 +165,11 @@ LogicalResult LayerNormOp::inferReturnTypes(MLIRContext *, std::optional<Locatio
   return success();
 }
 bool LayerNormOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 LogicalResult LayerNormOp::verify() {
   for (Value vector : getOperands().drop_front())
-    if (!sameLogicalTypes(vector.getType(), rowVector(getX()))) // C2
+    if (!compatibleTypes(vector.getType(), rowVector(getX()))) // C2
       return emitOpError() << "expects scale and bias of type " << rowVector(getX()) << ", found "
                            << vector.getType();
   return success();
@@ -181,7 +183,7 @@ LogicalResult LayerNormGradOp::inferReturnTypes(MLIRContext *, std::optional<Loc
   return success();
 }
 bool LayerNormGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 Sharings LayerNormGradOp::getSharings() {
   return {{SharingKind::Overwrite, 0, 0}, {SharingKind::Overwrite, 0, 1}};
@@ -195,7 +197,7 @@ LogicalResult LayerNormScaleGradOp::inferReturnTypes(MLIRContext *, std::optiona
   return success();
 }
 bool LayerNormScaleGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 double LayerNormScaleGradOp::getFlops() { return 5.0 * getX().getType().getNumElements(); }
 
@@ -224,7 +226,7 @@ LogicalResult PlaneMomentsOp::inferReturnTypes(MLIRContext *, std::optional<Loca
   return success();
 }
 bool PlaneMomentsOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 double PlaneMomentsOp::getFlops() { return 4.0 * getX().getType().getNumElements(); }
 bool PlaneMomentsOp::takesPart(unsigned, RankedTensorType part) {
@@ -237,7 +239,7 @@ LogicalResult PlaneNormalizeOp::inferReturnTypes(MLIRContext *, std::optional<Lo
   return success();
 }
 bool PlaneNormalizeOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 LogicalResult PlaneNormalizeOp::verify() {
   auto x = getX().getType();
@@ -248,7 +250,7 @@ LogicalResult PlaneNormalizeOp::verify() {
   shape[1] = x.getDimSize(1);
   auto expected = RankedTensorType::get(shape, x.getElementType());
   for (Value numbers : getOperands().drop_front())
-    if (!sameLogicalTypes(numbers.getType(), expected)) // C1
+    if (!compatibleTypes(numbers.getType(), expected)) // C1
       return emitOpError() << "expects mean, slope and shift of type " << expected << ", found "
                            << numbers.getType();
   return success();
@@ -267,13 +269,13 @@ LogicalResult PlaneProductsOp::inferReturnTypes(MLIRContext *, std::optional<Loc
   return success();
 }
 bool PlaneProductsOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 LogicalResult PlaneProductsOp::verify() {
-  if (!sameLogicalTypes(getDy().getType(), getX().getType())) // C1
+  if (!compatibleTypes(getDy().getType(), getX().getType())) // C1
     return emitOpError() << "expects dy of x's shape, found " << getDy().getType() << " and "
                          << getX().getType();
-  if (!sameLogicalTypes(getMean().getType(), planeNumbers(getX()))) // C2
+  if (!compatibleTypes(getMean().getType(), planeNumbers(getX()))) // C2
     return emitOpError() << "expects a mean of type " << planeNumbers(getX()) << ", found "
                          << getMean().getType();
   return success();
@@ -295,10 +297,10 @@ LogicalResult RmsNormOp::inferReturnTypes(MLIRContext *, std::optional<Location>
   return success();
 }
 bool RmsNormOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 LogicalResult RmsNormOp::verify() {
-  if (!sameLogicalTypes(getScale().getType(), rowVector(getX()))) // C2
+  if (!compatibleTypes(getScale().getType(), rowVector(getX()))) // C2
     return emitOpError() << "expects a scale of type " << rowVector(getX()) << ", found "
                          << getScale().getType();
   return success();
@@ -312,7 +314,7 @@ LogicalResult RmsNormGradOp::inferReturnTypes(MLIRContext *, std::optional<Locat
   return success();
 }
 bool RmsNormGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 Sharings RmsNormGradOp::getSharings() {
   return {{SharingKind::Overwrite, 0, 0}, {SharingKind::Overwrite, 0, 1}};
@@ -325,7 +327,7 @@ LogicalResult RmsNormScaleGradOp::inferReturnTypes(MLIRContext *, std::optional<
   return success();
 }
 bool RmsNormScaleGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 double RmsNormScaleGradOp::getFlops() { return 3.0 * getX().getType().getNumElements(); }
 

@@ -34,7 +34,7 @@ template <typename Op> LogicalResult verifyPoolGrad(Op op) {
                       op.getPads(), op.getDilations());
   if (failed(y))
     return failure();
-  if (!sameLogicalTypes(*y, op.getDy().getType()))
+  if (!compatibleTypes(*y, op.getDy().getType()))
     return op.emitOpError() << "expects dy of type " << *y << ", found " << op.getDy().getType();
   return success();
 }
@@ -57,34 +57,29 @@ LogicalResult MaxPoolOp::inferReturnTypes(MLIRContext *, std::optional<Location>
   return inferPool(location, adaptor, types);
 }
 bool MaxPoolOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
-PrecisionClass MaxPoolOp::getPrecisionClass() { return PrecisionClass::Widest; }
 
 LogicalResult MaxPoolTrainingOp::verify() {
   auto y =
       pooledType(getLoc(), getX().getType(), getKernel(), getStrides(), getPads(), getDilations());
   if (failed(y))
     return failure();
-  if (!sameLogicalTypes(*y, getY().getType())) // C1
+  if (!compatibleTypes(*y, getY().getType())) // C1
     return emitOpError() << "expects y of type " << *y << ", found " << getY().getType();
   return success();
 }
-PrecisionClass MaxPoolTrainingOp::getPrecisionClass() { return PrecisionClass::Widest; }
 
 LogicalResult MaxPoolGradOp::verify() { return verifyPoolGrad(*this); }
-PrecisionClass MaxPoolGradOp::getPrecisionClass() { return PrecisionClass::Widest; }
 
 LogicalResult AvgPoolOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
                                           Adaptor adaptor, SmallVectorImpl<Type> &types) {
   return inferPool(location, adaptor, types);
 }
 bool AvgPoolOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
-PrecisionClass AvgPoolOp::getPrecisionClass() { return PrecisionClass::Widest; }
 
 LogicalResult AvgPoolGradOp::verify() { return verifyPoolGrad(*this); }
-PrecisionClass AvgPoolGradOp::getPrecisionClass() { return PrecisionClass::Widest; }
 
 } // namespace stow

@@ -69,7 +69,7 @@ Sharings overwritesOfAll(Operation *op) {
     return inferReduce(location, adaptor, types);                                                  \
   }                                                                                                \
   bool OpName::isCompatibleReturnTypes(TypeRange left, TypeRange right) {                          \
-    return sameLogicalTypes(left, right);                                                          \
+    return compatibleTypes(left, right);                                                           \
   }                                                                                                \
   bool OpName::takesPart(unsigned position, RankedTensorType part) {                               \
     return foldsPart(*this, position, part);                                                       \
@@ -92,7 +92,7 @@ STOW_REDUCE(ReduceSumSquaresOp)
     return success();                                                                              \
   }                                                                                                \
   bool OpName::isCompatibleReturnTypes(TypeRange left, TypeRange right) {                          \
-    return sameLogicalTypes(left, right);                                                          \
+    return compatibleTypes(left, right);                                                           \
   }                                                                                                \
   Sharings OpName::getSharings() { return overwritesOfAll(*this); }                                \
   LogicalResult OpName::verify() { return verifyAxis(*this); }

@@ -116,7 +116,7 @@ LogicalResult ResampleOp::inferReturnTypes(MLIRContext *, std::optional<Location
   return success();
 }
 bool ResampleOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
+  return compatibleTypes(left, right);
 }
 bool ResampleOp::takesPart(unsigned, RankedTensorType) { return true; }
 

@@ -30,7 +30,7 @@ def Stow_ResampleOp : Stow_InferredOp<"resample",
   let results = (outs Stow_FloatTensor:$y);
 }
 
-def Stow_RearrangeOp : Stow_Op<"rearrange", [Stow_HasGradient, Stow_TakesParts]> {
+def Stow_RearrangeOp : Stow_Op<"rearrange", [Stow_Same, Stow_HasGradient, Stow_TakesParts]> {
   let summary = "Split dimensions, permute the parts and join them";
   let description = [{
     x's dimensions are split into `factors`, outermost first; factor i of y is factor

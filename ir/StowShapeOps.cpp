@@ -112,7 +112,6 @@ Sharings TransposeOp::getSharings() {
 }
 bool TransposeOp::takesPart(unsigned, RankedTensorType) { return !getViewedOperand(); }
 
-PrecisionClass ReorderOp::getPrecisionClass() { return PrecisionClass::Widest; }
 LogicalResult ReorderOp::verify() {
   if (!sameLogicalTypes(getX().getType(), getY().getType()))
     return emitOpError() << "changes the logical tensor: " << getX().getType() << " to "
@@ -225,7 +224,7 @@ bool PadOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
 LogicalResult BroadcastToOp::verify() {
   auto shape = broadcastShapes(getX().getType().getShape(), getY().getType().getShape());
   if (failed(shape) || ArrayRef<int64_t>(*shape) != getY().getType().getShape() ||
-      getX().getType().getElementType() != getY().getType().getElementType()) // C1
+      !commonType(getX().getType().getElementType(), getY().getType().getElementType())) // C1
     return emitOpError() << getX().getType() << " does not broadcast to " << getY().getType();
   return success();
 }

@@ -19,7 +19,7 @@ def Stow_ConstantOp : Stow_Op<"constant", [ConstantLike, InferTypeOpAdaptor]> {
 }
 
 def Stow_ReshapeOp : Stow_Op<"reshape",
-    [Stow_HasGradient,
+    [Stow_Same, Stow_HasGradient,
      DeclareOpInterfaceMethods<Stow_AliasInterface, ["getSharings", "getViewOfPart"]>]> {
   let summary = "View storage under another shape";
   let description = [{
@@ -37,7 +37,7 @@ def Stow_ReshapeOp : Stow_Op<"reshape",
 }
 
 def Stow_TransposeOp : Stow_InferredOp<"transpose",
-    [Stow_HasGradient,
+    [Stow_Same, Stow_HasGradient,
      DeclareOpInterfaceMethods<Stow_AliasInterface, ["getSharings", "takesPart"]>]> {
   let summary = "Permute dimensions";
   let description = [{
@@ -54,7 +54,7 @@ def Stow_TransposeOp : Stow_InferredOp<"transpose",
   let hasFolder = 1;
 }
 
-def Stow_ReorderOp : Stow_Op<"reorder", [Stow_HasPrecision]> {
+def Stow_ReorderOp : Stow_Op<"reorder", [Stow_Same]> {
   let summary = "Copy into another layout";
   let description = [{
     Same logical tensor, other encoding: inserted by layout assignment, planned like any op.
@@ -68,7 +68,7 @@ def Stow_ReorderOp : Stow_Op<"reorder", [Stow_HasPrecision]> {
 }
 
 def Stow_ConcatOp : Stow_InferredOp<"concat",
-    [Stow_HasGradient,
+    [Stow_Same, Stow_HasGradient,
      DeclareOpInterfaceMethods<Stow_AliasInterface, ["getSharings", "takesPart"]>,
      DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops", "getBytesMoved"]>]> {
   let summary = "Join tensors along a dimension";
@@ -92,7 +92,7 @@ def Stow_ConcatOp : Stow_InferredOp<"concat",
 }
 
 def Stow_SliceOp : Stow_InferredOp<"slice",
-    [Stow_HasGradient,
+    [Stow_Same, Stow_HasGradient,
      DeclareOpInterfaceMethods<Stow_AliasInterface, ["getSharings", "takesPart"]>]> {
   let summary = "A box of a tensor";
   let description = [{
@@ -107,7 +107,7 @@ def Stow_SliceOp : Stow_InferredOp<"slice",
   let results = (outs Stow_Tensor:$y);
 }
 
-def Stow_PadOp : Stow_InferredOp<"pad", [Stow_HasGradient, Stow_TakesParts]> {
+def Stow_PadOp : Stow_InferredOp<"pad", [Stow_Same, Stow_HasGradient, Stow_TakesParts]> {
   let summary = "Surround a tensor with a constant";
   let description = [{
     `before` and `after` elements of `value` are added along each dimension. C1: none negative.

@@ -80,4 +80,10 @@ OrderWish HostTarget::orderWish(Operation *op) const {
   return isa<EmbeddingOp, EmbeddingGradOp>(op) ? OrderWish::RowMajor : OrderWish::None;
 }
 
+/// Without units for bf16, and for f16 on all processors, products are in f32 of what the operands
+/// are converted to on the way in.
+bool HostTarget::takesWideOperands(Operation *op, FloatType low) const {
+  return hasGeneratedKernel(op) || !low.isBF16() || !supportsBf16();
+}
+
 } // namespace stow::host

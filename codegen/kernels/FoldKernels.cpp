@@ -112,7 +112,7 @@ static LogicalResult emitSoftmax(Operation *op, KernelFrame &frame) {
   Type element = computeType(type);
   forFoldedRows(frame, kept, axis, [&](Row &row) {
     if (isa<SoftmaxOp>(op))
-      softmaxRow(row, element, element == type.getElementType());
+      softmaxRow(row, element, element == getElementTypeOrSelf(op->getResult(0)));
     else if (isa<LogSoftmaxOp>(op))
       logSoftmaxRow(row, element);
     else

@@ -60,13 +60,14 @@ SmallVector<Value> CastOp::emitBody(OpBuilder &builder, ValueRange elements) {
   return body.finish({body.raw(0)});
 }
 
-SmallVector<Value> BroadcastToOp::emitBody(OpBuilder &, ValueRange elements) {
-  return {elements[0]};
+SmallVector<Value> BroadcastToOp::emitBody(OpBuilder &builder, ValueRange elements) {
+  Body body(builder, *this, elements);
+  return body.finish({body.raw(0)});
 }
 
 SmallVector<Value> SelectOp::emitBody(OpBuilder &builder, ValueRange elements) {
   Body body(builder, *this, elements);
-  return body.finish({body.raw(0).choose(body.raw(1), body.raw(2))});
+  return body.finish({body.raw(0).choose(body[1], body[2])});
 }
 
 SmallVector<Value> CompareOp::emitBody(OpBuilder &builder, ValueRange elements) {

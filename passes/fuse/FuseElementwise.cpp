@@ -107,6 +107,20 @@ bool areNeighbours(MapOp producer, MapOp consumer) {
   return op == consumer;
 }
 
+/// A value that a kernel computes and reads itself is not rounded to the 16 bits that it would have
+/// had in memory.
+void dropRounding(Block &body) {
+  for (auto widened : llvm::make_early_inc_range(body.getOps<arith::ExtFOp>())) {
+    auto rounded = widened.getIn().getDefiningOp<arith::TruncFOp>();
+    if (!rounded || rounded.getIn().getType() != widened.getType())
+      continue;
+    widened.replaceAllUsesWith(rounded.getIn());
+    widened.erase();
+    if (rounded->use_empty())
+      rounded.erase();
+  }
+}
+
 /// One map that computes `producer` and then `consumer`, placed at the consumer.
 MapOp merge(OpBuilder &builder, MapOp producer, MapOp consumer) {
   SmallVector<Value> inputs;
@@ -147,6 +161,7 @@ MapOp merge(OpBuilder &builder, MapOp producer, MapOp consumer) {
   SmallVector<Value> produced = inlineBody(producer, Value(), Value());
   SmallVector<Value> results = inlineBody(consumer, producer.getResult(0), produced.front());
   YieldOp::create(builder, location, results);
+  dropRounding(block);
   consumer->replaceAllUsesWith(map);
   consumer->erase();
   producer->erase();
