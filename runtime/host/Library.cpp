@@ -2,7 +2,9 @@
 
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
-#include "runtime/host/Primitive.h"
+#include "runtime/host/Execution.h"
+#include "runtime/host/Float16.h"
+#include "runtime/host/Pieces.h"
 
 #include <algorithm>
 
@@ -10,33 +12,58 @@ namespace stow::host {
 
 namespace {
 
-using PrepareFn = Preparation (*)(const Command &, const std::vector<bool> &);
-
 struct Entry {
   const char *op;
   PrepareFn prepare;
+  /// How it is cut into pieces where the library has no code for 16-bit operands; none for ops
+  /// with loops of their own.
+  Cut (*cut)(const Command &, PrepareFn) = nullptr;
 };
 
 constexpr Entry table[] = {
-    {"dnnl.convolution", prepareConvolution},
-    {"dnnl.convolution_grad_input", prepareConvolutionGradInput},
-    {"dnnl.convolution_grad_weight", prepareConvolutionGradWeight},
-    {"dnnl.matmul", prepareMatMul},
-    {"dnnl.max_pool", prepareMaxPool},
-    {"dnnl.max_pool_grad", prepareMaxPoolGrad},
-    {"dnnl.max_pool_inference", prepareMaxPoolInference},
-    {"dnnl.avg_pool", prepareAvgPool},
-    {"dnnl.avg_pool_grad", prepareAvgPoolGrad},
+    {"dnnl.convolution", prepareConvolution, cutImages},
+    {"dnnl.convolution_grad_input", prepareConvolutionGradInput, cutImages},
+    {"dnnl.convolution_grad_weight", prepareConvolutionGradWeight, cutGradWeight},
+    {"dnnl.matmul", prepareMatMul, cutMatMul},
+    {"dnnl.max_pool", prepareMaxPool, cutPool},
+    {"dnnl.max_pool_grad", prepareMaxPoolGrad, cutPool},
+    {"dnnl.max_pool_inference", prepareMaxPoolInference, cutPool},
+    {"dnnl.avg_pool", prepareAvgPool, cutPool},
+    {"dnnl.avg_pool_grad", prepareAvgPoolGrad, cutPool},
     {"dnnl.batch_norm", prepareBatchNorm},
-    {"dnnl.batch_norm_inference", prepareBatchNormInference},
+    {"dnnl.batch_norm_inference", prepareBatchNormInference, cutImages},
     {"dnnl.batch_norm_grad", prepareBatchNormGrad},
     {"dnnl.reorder", prepareReorder},
 };
 
+/// True when the library's own code for bf16 takes the operands of `call` and is not its slow
+/// reference code; `found` is then what it prepared.
+bool takesBf16(const Entry &entry, const Command &call, const std::vector<bool> &anyLayout,
+               Preparation &found) {
+  const bool anyF16 =
+      std::ranges::find(call.operands, DType::F16, &Operand::dtype) != call.operands.end();
+  if (anyF16 || !supportsBf16())
+    return false;
+  try {
+    found = entry.prepare(call, anyLayout);
+    return !isReference(found.descriptor.impl_info_str());
+  } catch (const Error &) { // pieces take these operands, or say what is wrong with them
+    return false;
+  }
+}
+
 Preparation prepare(const Command &call, const std::vector<bool> &anyLayout) {
-  for (const Entry &entry : table)
-    if (call.op == entry.op)
+  const bool anyLow = std::ranges::any_of(
+      call.operands, [](const Operand &operand) { return is16Bit(operand.dtype); });
+  for (const Entry &entry : table) {
+    if (call.op != entry.op)
+      continue;
+    if (!anyLow || !entry.cut)
       return entry.prepare(call, anyLayout);
+    if (Preparation direct; takesBf16(entry, call, anyLayout, direct))
+      return direct;
+    return preparePieces(call, anyLayout, entry.prepare, entry.cut);
+  }
   std::string known;
   for (const Entry &entry : table)
     known += std::string(known.empty() ? "" : ", ") + entry.op;
@@ -45,6 +72,8 @@ Preparation prepare(const Command &call, const std::vector<bool> &anyLayout) {
 }
 
 Bytes scratchBytes(const Preparation &preparation) {
+  if (preparation.pieces)
+    return preparation.pieces->scratchBytes;
   if (preparation.loops)
     return preparation.loops->scratchBytes;
   return static_cast<Bytes>(preparation.descriptor.scratchpad_desc().get_size());
@@ -54,8 +83,11 @@ Bytes scratchBytes(const Preparation &preparation) {
 /// cache block of each operand: 33 KiB were measured for small and 5.0 MiB for large products.
 constexpr Bytes heapBytesPerThread = Bytes{12} << 20;
 
-Bytes heapBytes(const std::string &implementation, int64_t threads) {
-  return usesHeap(implementation.c_str()) ? threads * heapBytesPerThread : 0;
+Bytes heapBytes(const Preparation &preparation, int64_t threads) {
+  const bool isUsed = preparation.pieces  ? preparation.pieces->usesHeap
+                      : preparation.loops ? false
+                                          : usesHeap(preparation.descriptor.impl_info_str());
+  return isUsed ? threads * heapBytesPerThread : 0;
 }
 
 /// Opaque operands get at least one byte, so that they always have a place in the arena.
@@ -63,48 +95,32 @@ Bytes opaqueSize(const Argument &argument) {
   return std::max<Bytes>(static_cast<Bytes>(argument.desc.get_size()), 1);
 }
 
-/// A primitive with its arguments. The argument list is kept in the C interface's form: the C++ one
-/// builds a new list on every execution.
+/// A primitive on whole operands.
 class PrimitiveCall : public LibraryCall {
 public:
   PrimitiveCall(const Command &command, const Preparation &preparation, char *arena,
                 int64_t threads)
       : title(command.op + " of node '" + command.name + "'"),
-        heap(stow::host::heapBytes(preparation.descriptor.impl_info_str(), threads)),
-        stream(cpuEngine()), primitive(preparation.descriptor.get()) {
+        heap(stow::host::heapBytes(preparation, threads)), stream(cpuEngine()),
+        execution(preparation.descriptor.get()) {
+    auto add = [&](int kind, const dnnl::memory::desc &desc, Bytes offset) {
+      execution.add(kind, dnnl::memory(desc, cpuEngine(), arena + offset));
+    };
     for (const Argument &argument : preparation.arguments)
       if (argument.desc.get_size() != 0)
-        add(argument.dnnlArgument, argument.desc,
-            arena + command.operands[argument.operand].offset);
+        add(argument.dnnlArgument, argument.desc, command.operands[argument.operand].offset);
     if (scratchBytes(preparation) != 0)
-      add(DNNL_ARG_SCRATCHPAD, preparation.descriptor.scratchpad_desc(),
-          arena + command.workspaceOffset);
-    for (size_t i = 0; i < memories.size(); ++i)
-      arguments.push_back({kinds[i], memories[i].get()});
+      add(DNNL_ARG_SCRATCHPAD, preparation.descriptor.scratchpad_desc(), command.workspaceOffset);
   }
 
-  void run() override {
-    dnnl_status_t status = dnnl_primitive_execute(
-        primitive.get(), stream.get(), static_cast<int>(arguments.size()), arguments.data());
-    if (status != dnnl_success)
-      throw Error::internal(title + " failed with library status " + std::to_string(status));
-  }
-
+  void run() override { execution.run(stream, title); }
   Bytes heapBytes() const override { return heap; }
 
 private:
-  void add(int kind, const dnnl::memory::desc &desc, char *address) {
-    kinds.push_back(kind);
-    memories.emplace_back(desc, cpuEngine(), address);
-  }
-
   std::string title;
   Bytes heap;
   dnnl::stream stream;
-  dnnl::primitive primitive;
-  std::vector<int> kinds;
-  std::vector<dnnl::memory> memories;
-  std::vector<dnnl_exec_arg_t> arguments;
+  Execution execution;
 };
 
 /// Loops with the addresses that they work on.
@@ -155,10 +171,14 @@ LibraryRequirements queryLibrary(const Command &call, const std::vector<bool> &a
   Preparation preparation = prepare(call, anyLayout);
   LibraryRequirements requirements;
   requirements.workspaceBytes = scratchBytes(preparation);
-  requirements.implementation =
-      preparation.loops ? preparation.loops->name : preparation.descriptor.impl_info_str();
-  requirements.reference = isReference(requirements.implementation.c_str());
-  requirements.heapBytes = heapBytes(requirements.implementation, threads);
+  requirements.implementation = preparation.pieces  ? preparation.pieces->name
+                                : preparation.loops ? preparation.loops->name
+                                                    : preparation.descriptor.impl_info_str();
+  requirements.reference = preparation.pieces ? preparation.pieces->isReference
+                                              : isReference(requirements.implementation.c_str());
+  requirements.heapBytes = heapBytes(preparation, threads);
+  if (preparation.pieces)
+    requirements.pieces = static_cast<int64_t>(preparation.pieces->cut.steps.size());
   requirements.opaqueBytes.assign(call.operands.size(), 0);
   for (const Operand &operand : call.operands)
     requirements.layouts.push_back(operand.layout);
@@ -184,6 +204,8 @@ std::unique_ptr<LibraryCall> bindLibraryCall(const Command &call, char *arena, i
   if (preparation.loops)
     return std::make_unique<LoopsCall>(call, preparation, arena, threads);
   try {
+    if (preparation.pieces)
+      return bindPieces(call, preparation.pieces, arena, threads, heapBytes(preparation, threads));
     return std::make_unique<PrimitiveCall>(call, preparation, arena, threads);
   } catch (const dnnl::error &error) {
     throw Error::internal(call.op + " of node '" + call.name +

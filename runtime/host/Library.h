@@ -36,6 +36,11 @@
 // the layout of their input: a free operand gets that layout. Reorder also converts element
 // types. batch_norm and batch_norm_grad of f32 run in loops of this room (BatchNormLoops.h).
 //
+// Tensors may be f32 or of one 16-bit type, bf16 or f16, in any mix, biases included; vectors of
+// normalizations are f32. Arithmetic is f32's: where the library has no code of its own for the mix
+// (bf16 on AVX-512), the call runs in f32 on converted pieces (Pieces.h), whose scratch is part of
+// the workspace.
+//
 // An output may overwrite an input of the same layout in batch_norm (dst over src),
 // batch_norm_inference (dst over src) and batch_norm_grad (diff_src over diff_dst), nowhere else.
 //
@@ -64,8 +69,11 @@ struct LibraryRequirements {
   std::vector<Bytes> opaqueBytes; ///< per operand: size of opaque operands (>= 1), 0 for tensors
   std::string implementation;     ///< the library's name for it, for reports
 
-  /// Most that a run takes from the heap beside the workspace: 0 stands for bookkeeping of less
-  /// than 1 KiB. Only implementations on the library's own matrix product have more (machines
+  /// Primitives that a run executes, one after the other: 1, or a call's pieces.
+  int64_t pieces = 1;
+
+  /// Most that a run takes from the heap at a time, beside the workspace: 0 stands for bookkeeping
+  /// of less than 1 KiB per primitive. Only implementations on the library's own matrix product have more (machines
   /// without AVX-512, convolutions of few and odd channels per group); they are chosen where
   /// nothing but reference code is left.
   Bytes heapBytes = 0;
@@ -79,7 +87,8 @@ struct LibraryRequirements {
 LibraryRequirements queryLibrary(const Command &call, const std::vector<bool> &anyLayout,
                                  int64_t threads);
 
-/// True when this processor has bf16 code in the library (AVX-512); f32 works on all.
+/// True when the library has bf16 code for this processor (AVX-512): calls on bf16 operands then
+/// need no pieces, unless they mix them with f32 weights. Every call works without, too.
 bool supportsBf16();
 
 /// A call bound to the arena; everything is created at load, `run` allocates nothing for tensors.

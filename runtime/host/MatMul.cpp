@@ -95,9 +95,21 @@ void checkShapes(const Call &call, const Side &a, const Side &b, const Side &dst
               call.describe(b.index) + ", " + call.describe(dst.index));
 }
 
-} // namespace
+/// As callAttributes(), for a product that is added to what is there.
+const dnnl::primitive_attr &addingAttributes() {
+  static const dnnl::primitive_attr attributes = [] {
+    dnnl::primitive_attr attr; // copies of attributes share what they hold
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    dnnl::post_ops sum;
+    sum.append_sum();
+    attr.set_post_ops(sum);
+    return attr;
+  }();
+  return attributes;
+}
 
-Preparation prepareMatMul(const Command &command, const std::vector<bool> &anyLayout) {
+Preparation prepareProduct(const Command &command, const std::vector<bool> &anyLayout,
+                           const dnnl::primitive_attr &attributes) {
   bool hasBias = command.operands.size() == 4;
   Call call(command, anyLayout,
             hasBias ? std::vector<std::string>{"a", "b", "bias", "dst"}
@@ -126,7 +138,7 @@ Preparation prepareMatMul(const Command &command, const std::vector<bool> &anyLa
     using MatMul = dnnl::matmul;
     MatMul::desc desc = bias ? MatMul::desc(a.desc, b.desc, bias->desc, dst.desc)
                              : MatMul::desc(a.desc, b.desc, dst.desc);
-    return MatMul::primitive_desc(desc, callAttributes(), cpuEngine());
+    return MatMul::primitive_desc(desc, attributes, cpuEngine());
   });
   Preparation result{chosen,
                      {argumentOf(call, a, DNNL_ARG_SRC, chosen.src_desc()),
@@ -135,6 +147,16 @@ Preparation prepareMatMul(const Command &command, const std::vector<bool> &anyLa
   if (bias)
     result.arguments.push_back(*bias);
   return result;
+}
+
+} // namespace
+
+Preparation prepareMatMul(const Command &command, const std::vector<bool> &anyLayout) {
+  return prepareProduct(command, anyLayout, callAttributes());
+}
+
+Preparation prepareMatMulAdding(const Command &command, const std::vector<bool> &anyLayout) {
+  return prepareProduct(command, anyLayout, addingAttributes());
 }
 
 } // namespace stow::host

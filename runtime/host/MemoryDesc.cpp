@@ -34,7 +34,7 @@ dnnl::memory::data_type requireDataType(DType type) {
   if (std::optional<dnnl::memory::data_type> found = dataTypeOf(type))
     return *found;
   throw Error::badInput("the host library does not compute with " + std::string(nameOf(type)) +
-                        "; it takes f32 and bf16");
+                        "; it takes f32, bf16 and f16");
 }
 
 void requireRank(size_t rank) {

@@ -2,7 +2,6 @@
 
 #include "runtime/base/Error.h"
 
-#include <algorithm>
 #include <string_view>
 
 namespace stow::host {
@@ -72,10 +71,6 @@ std::string Call::describe(size_t index) const {
 
 void Call::refuse(const std::string &reason) const {
   std::string text = "the library refuses these operands: " + reason;
-  bool low = std::ranges::any_of(command.operands,
-                                 [](const Operand &op) { return op.dtype == DType::BF16; });
-  if (low && !supportsBf16())
-    text += "; it computes with bf16 on processors with AVX-512 only, compile with --precision=f32";
   for (size_t i = 0; i < command.operands.size(); ++i)
     text += "\n  " + describe(i);
   fail(text);

@@ -11,6 +11,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,12 +41,18 @@ struct Loops {
   std::function<void(const std::vector<char *> &addresses, char *scratch, int64_t threads)> run;
 };
 
-/// A primitive, or loops, chosen for a command.
+struct Pieces;
+
+/// A primitive, loops or pieces (Pieces.h), chosen for a command.
 struct Preparation {
-  dnnl::primitive_desc_base descriptor; ///< empty where there are loops
+  dnnl::primitive_desc_base descriptor; ///< empty where there are loops or pieces
   std::vector<Argument> arguments;
   std::optional<Loops> loops = {};
+  std::shared_ptr<const Pieces> pieces = {};
 };
+
+/// Makes a Preparation for one op.
+using PrepareFn = Preparation (*)(const Command &, const std::vector<bool> &anyLayout);
 
 /// True for implementations on the library's own matrix product, which packs its operands into
 /// buffers that it takes from the heap during the run, whatever the scratchpad mode.
@@ -142,6 +149,8 @@ Preparation prepareConvolutionGradInput(const Command &command, const std::vecto
 Preparation prepareConvolutionGradWeight(const Command &command,
                                          const std::vector<bool> &anyLayout);
 Preparation prepareMatMul(const Command &command, const std::vector<bool> &anyLayout);
+/// A product of which the result is added to what is there.
+Preparation prepareMatMulAdding(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareMaxPool(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareMaxPoolGrad(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareMaxPoolInference(const Command &command, const std::vector<bool> &anyLayout);

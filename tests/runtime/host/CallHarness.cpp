@@ -1,11 +1,11 @@
 #include "tests/runtime/host/CallHarness.h"
 
+#include "runtime/host/Float16.h"
 #include "tests/runtime/base/CountAllocations.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -23,11 +23,6 @@ size_t position(const Shape &shape, std::initializer_list<int64_t> index) {
     result = result * shape[i++] + x;
   }
   return result;
-}
-
-uint16_t toBf16(float value) {
-  uint32_t bits = std::bit_cast<uint32_t>(value);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 } // namespace
@@ -77,13 +72,14 @@ void storeTensor(const Tensor &tensor, const Operand &place, char *arena) {
   LayoutIndex index(place.layout, place.shape);
   for (size_t i = 0; i < tensor.data.size(); ++i) {
     float value = static_cast<float>(tensor.data[i]);
-    if (place.dtype == DType::F32)
+    if (place.dtype == DType::F32) {
       std::memcpy(base + index(i) * 4, &value, 4);
-    else if (place.dtype == DType::BF16) {
-      uint16_t bits = toBf16(value);
-      std::memcpy(base + index(i) * 2, &bits, 2);
-    } else
-      throw std::invalid_argument("test tensors are f32 or bf16");
+      continue;
+    }
+    if (!is16Bit(place.dtype))
+      throw std::invalid_argument("test tensors are f32, bf16 or f16");
+    uint16_t bits = place.dtype == DType::BF16 ? narrowBf16(value) : narrowF16(value);
+    std::memcpy(base + index(i) * 2, &bits, 2);
   }
 }
 
@@ -99,7 +95,7 @@ Tensor loadTensor(const Operand &place, const char *arena) {
     } else {
       uint16_t bits;
       std::memcpy(&bits, base + index(i) * 2, 2);
-      tensor.data[i] = std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+      tensor.data[i] = place.dtype == DType::BF16 ? widenBf16(bits) : widenF16(bits);
     }
   }
   return tensor;
@@ -139,10 +135,12 @@ CallResult runCall(const std::string &op, const std::vector<TestOperand> &operan
   command.workspaceOffset = top;
   command.workspaceBytes = result.requirements.workspaceBytes;
   top += command.workspaceBytes;
-  std::vector<char> storage(top + 64, static_cast<char>(0xff));
+  constexpr Bytes guard = 256; // after the workspace, which is exactly what was asked for
+  std::vector<char> storage(top + guard + 64, static_cast<char>(0xff));
   char *arena = storage.data() + (64 - reinterpret_cast<uintptr_t>(storage.data()) % 64) % 64;
   std::unique_ptr<LibraryCall> call = bindLibraryCall(command, arena, threads);
-  auto runOnce = [&] {
+  auto runOnce = [&](unsigned char poison) {
+    std::memset(arena + command.workspaceOffset, poison, command.workspaceBytes);
     for (size_t i = 0; i < operands.size(); ++i) {
       if (operands[i].value)
         storeTensor(*operands[i].value, command.operands[i], arena);
@@ -153,13 +151,17 @@ CallResult runCall(const std::string &op, const std::vector<TestOperand> &operan
     call->run();
     return stow::test::allocationsSoFar().bytes - before;
   };
-  runOnce();
+  runOnce(0xff); // NaN in every type
   std::vector<char> first(arena, arena + command.workspaceOffset);
-  result.allocatedBytes = runOnce();
+  result.allocatedBytes = runOnce(0x4b); // 13 million in f32
   std::string title = op + " (" + result.requirements.implementation + ")";
-  EXPECT_LT(result.allocatedBytes, 1024 + result.requirements.heapBytes) << title;
+  EXPECT_LT(result.allocatedBytes,
+            result.requirements.pieces * (1024 + result.requirements.heapBytes))
+      << title;
   EXPECT_TRUE(std::ranges::equal(first, std::span(arena, first.size())))
       << title << " gives other bytes when run again";
+  EXPECT_TRUE(std::all_of(arena + top, arena + top + guard, [](char c) { return c == '\xff'; }))
+      << title << " writes behind its workspace";
   for (size_t i = 0; i < operands.size(); ++i) {
     const Operand &place = command.operands[i];
     char *begin = arena + place.offset;

@@ -1,6 +1,7 @@
 // Runs one library call in a small arena: queries the free layouts, places the operands, fills them
-// from row-major doubles, binds, runs, and reads every operand back. Every call is also held to two
-// promises: a second run gives the same bytes, and allocates less than 1 KiB or what the
+// from row-major doubles, binds, runs, and reads every operand back. Every call is also held to three
+// promises: a second run, with other bytes in the workspace, gives the same results, nothing is
+// written behind the workspace, and each of its primitives allocates less than 1 KiB or what the
 // implementation states.
 #pragma once
 
@@ -24,7 +25,7 @@ struct Tensor {
   double at(std::initializer_list<int64_t> index) const;
 };
 
-/// Values in [-1, 1], different for each seed, exactly representable in bf16.
+/// Values in [-1, 1], different for each seed, exactly representable in bf16 and f16.
 Tensor sample(const Shape &shape, int seed);
 
 /// An operand of a test call. `value` is set for inputs.

@@ -174,22 +174,23 @@ TEST(LibraryErrors, GroupsInLayout) {
 TEST(LibraryErrors, ElementType) {
   Command call = convolution();
   call.operands[0].dtype = DType::F64;
-  EXPECT_THAT(errorOf(call), AllOf(HasSubstr("'layer1/conv': operand 0 (src, f64"),
-                                   HasSubstr("does not compute with f64; it takes f32 and bf16")));
-  call = convolution();
-  call.operands[0].dtype = DType::BF16; // the weights stay f32
-  EXPECT_THAT(errorOf(call), AllOf(HasSubstr("refuses these operands"), HasSubstr("bf16"),
-                                   HasSubstr("operand 2 (dst, f32 2x32x8x8, layout \"0,2,3,1\")")));
+  EXPECT_THAT(errorOf(call),
+              AllOf(HasSubstr("'layer1/conv': operand 0 (src, f64"),
+                    HasSubstr("does not compute with f64; it takes f32, bf16 and f16")));
 }
 
-// Tests the advice where the processor is the reason. Only older machines run into it.
-TEST(LibraryErrors, NoBf16) {
-  if (supportsBf16())
-    GTEST_SKIP() << "this processor has AVX-512";
+// Tests that what is wrong with a call on 16-bit operands is said, and that its arithmetic is f32's.
+TEST(LibraryErrors, OfPieces) {
   Command call = convolution();
-  for (Operand &operand : call.operands)
-    operand.dtype = DType::BF16;
-  EXPECT_THAT(errorOf(call), HasSubstr("compile with --precision=f32"));
+  call.operands[0].dtype = call.operands[2].dtype = DType::F16;
+  EXPECT_EQ(errorOf(call), "no error");
+  call.operands[2].shape = {2, 32, 8, 7};
+  EXPECT_THAT(errorOf(call), AllOf(HasSubstr("'layer1/conv': output extent 7"),
+                                   HasSubstr("16-bit operands are converted")));
+  call = convolution();
+  call.operands[0].dtype = DType::F16;
+  call.operands[1].dtype = DType::I64;
+  EXPECT_THAT(errorOf(call), HasSubstr("operand 1 (weights, i64"));
 }
 
 TEST(LibraryErrors, BadLayout) {

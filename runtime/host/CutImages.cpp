@@ -1,0 +1,128 @@
+// Convolutions, pools and normalizations cut along the batch.
+#include "runtime/host/Float16.h"
+#include "runtime/host/Pieces.h"
+
+#include <algorithm>
+
+namespace stow::host {
+namespace {
+
+/// What is cut: operands with a batch, and whether the result is a sum over it.
+struct Images {
+  const Command &whole;
+  std::vector<bool> cut;
+  bool isSum = false;
+
+  size_t first() const { return static_cast<size_t>(std::ranges::find(cut, true) - cut.begin()); }
+  int64_t count() const { return whole.operands[first()].shape[0]; }
+  bool isOpaque(size_t index) const { return whole.operands[index].dtype == DType::U8; }
+};
+
+Shape withImages(const Shape &shape, int64_t images) {
+  Shape result = shape;
+  result[0] = images;
+  return result;
+}
+
+/// True when a piece of every operand that has a batch is contiguous but for the operand's gaps.
+bool canBeCut(const Images &images) {
+  for (size_t i = 0; i < images.cut.size(); ++i) {
+    const Operand &operand = images.whole.operands[i];
+    if (!images.cut[i] || images.isOpaque(i))
+      continue;
+    if (!isCuttable(operand.layout, 0))
+      return false;
+    std::vector<int64_t> strides = outerStrides(operand.layout, operand.shape);
+    if (std::ranges::any_of(strides, [&](int64_t stride) { return stride > strides[0]; }))
+      return false;
+  }
+  return true;
+}
+
+/// f32 bytes of the 16-bit operands among those with, or without, a batch, for `count` images.
+Bytes convertedBytes(const Images &images, int64_t count, bool cut) {
+  Bytes bytes = 0;
+  for (size_t i = 0; i < images.cut.size(); ++i) {
+    const Operand &operand = images.whole.operands[i];
+    if (images.cut[i] != cut || !is16Bit(operand.dtype))
+      continue;
+    Shape shape = cut ? withImages(operand.shape, count) : operand.shape;
+    bytes += storedBytes(packedLayout(operand), shape, DType::F32);
+  }
+  return bytes;
+}
+
+/// The most images in a piece within the target; with none, what takes least.
+int64_t imagesPerPiece(const Images &images) {
+  const int64_t count = images.count();
+  if (!canBeCut(images))
+    return count;
+  const Operand &result = images.whole.operands.back();
+  // Weights that are converted whole make a little more for the images no matter.
+  const Bytes target =
+      std::max(piecesTarget(images.whole), convertedBytes(images, count, false) / 4);
+  int64_t best = count;
+  Bytes least = 0;
+  for (int64_t pieces = 1; pieces <= count; ++pieces) {
+    const int64_t size = (count + pieces - 1) / pieces;
+    Bytes bytes = convertedBytes(images, size, true);
+    if (images.isSum && pieces > 1)
+      bytes += storedBytes(packedLayout(result), result.shape, DType::F32);
+    if (pieces == 1 || bytes < least) {
+      best = size;
+      least = bytes;
+    }
+    if (least <= target)
+      break;
+  }
+  return best;
+}
+
+Cut cut(const Images &images, PrepareFn prepare) {
+  const Command &whole = images.whole;
+  const int64_t count = images.count(), size = imagesPerPiece(images);
+  Cut result;
+  for (int64_t begin = 0; begin < count; begin += size) {
+    const int64_t own = std::min(size, count - begin);
+    if (result.commands.empty() || result.commands.back().sizes[0] != own) {
+      PieceCommand &piece = result.commands.emplace_back(PieceCommand{whole, {}, prepare, {own}});
+      for (size_t i = 0; i < whole.operands.size(); ++i) {
+        Operand &operand = piece.command.operands[i];
+        piece.operands.push_back(i);
+        if (images.cut[i] && !images.isOpaque(i))
+          operand.shape = withImages(operand.shape, own);
+      }
+    }
+    PieceStep &step = result.steps.emplace_back();
+    step.command = result.commands.size() - 1;
+    step.adds = images.isSum && begin > 0;
+    for (size_t i = 0; i < whole.operands.size(); ++i) {
+      const Operand &operand = whole.operands[i];
+      Shape from(operand.shape.size()), sizes = operand.shape;
+      if (images.cut[i] && !images.isOpaque(i)) {
+        from[0] = begin;
+        sizes[0] = own;
+      }
+      step.boxes.push_back(images.isOpaque(i) ? Box{begin, {}, own} : boxOf(operand, from, sizes));
+    }
+  }
+  return result;
+}
+
+} // namespace
+
+Cut cutImages(const Command &whole, PrepareFn prepare) {
+  Images images{whole, std::vector<bool>(whole.operands.size())};
+  images.cut.front() = images.cut.back() = true;
+  return cut(images, prepare);
+}
+
+Cut cutPool(const Command &whole, PrepareFn prepare) {
+  return cut({whole, std::vector<bool>(whole.operands.size(), true)}, prepare);
+}
+
+Cut cutGradWeight(const Command &whole, PrepareFn prepare) {
+  return cut({whole, {true, true, false}, true}, prepare);
+}
+
+} // namespace stow::host

@@ -1,0 +1,32 @@
+// A primitive with its arguments, ready to run.
+#pragma once
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include <string>
+#include <vector>
+
+namespace stow::host {
+
+/// The argument list is kept in the C interface's form: the C++ one builds a new list on every
+/// execution.
+class Execution {
+public:
+  explicit Execution(dnnl::primitive primitive) : primitive(std::move(primitive)) {}
+
+  /// `kind` is DNNL_ARG_*. The list keeps the memory object alive.
+  void add(int kind, const dnnl::memory &memory) {
+    memories.push_back(memory);
+    arguments.push_back({kind, memory.get()});
+  }
+
+  /// Throws Error(Internal) that begins with `title`.
+  void run(const dnnl::stream &stream, const std::string &title) const;
+
+private:
+  dnnl::primitive primitive;
+  std::vector<dnnl::memory> memories;
+  std::vector<dnnl_exec_arg_t> arguments;
+};
+
+} // namespace stow::host
