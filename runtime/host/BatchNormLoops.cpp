@@ -1,68 +1,13 @@
 #include "runtime/host/BatchNormLoops.h"
 
 #include "runtime/base/Parallel.h"
+#include "runtime/host/Vectors.h"
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
-
-// Inlined into functions that are compiled for one instruction set, so that vectors never cross a
-// call.
-#define STOW_INLINE __attribute__((always_inline)) inline
 
 namespace stow::host {
 namespace {
-
-//===-- Vectors -------------------------------------------------------------------------------===//
-
-typedef float F8 __attribute__((vector_size(32)));
-typedef float F16 __attribute__((vector_size(64)));
-typedef double D8 __attribute__((vector_size(64)));
-typedef double D16 __attribute__((vector_size(128)));
-
-/// For each vector of floats: the same in double, and both at any address.
-template <typename T> struct Kind;
-template <> struct Kind<float> {
-  using Wide = double;
-  using Stored = float;
-  using StoredWide = double;
-};
-template <> struct Kind<F8> {
-  using Wide = D8;
-  typedef float Stored __attribute__((vector_size(32), aligned(4), may_alias));
-  typedef double StoredWide __attribute__((vector_size(64), aligned(8), may_alias));
-};
-template <> struct Kind<F16> {
-  using Wide = D16;
-  typedef float Stored __attribute__((vector_size(64), aligned(4), may_alias));
-  typedef double StoredWide __attribute__((vector_size(128), aligned(8), may_alias));
-};
-
-template <typename T> using Wide = typename Kind<T>::Wide;
-template <typename T> constexpr int64_t lanesOf = sizeof(T) / sizeof(float);
-
-template <typename T> STOW_INLINE const auto &at(const float *address) {
-  return *reinterpret_cast<const typename Kind<T>::Stored *>(address);
-}
-template <typename T> STOW_INLINE auto &at(float *address) {
-  return *reinterpret_cast<typename Kind<T>::Stored *>(address);
-}
-template <typename T> STOW_INLINE auto &wideAt(double *address) {
-  return *reinterpret_cast<typename Kind<T>::StoredWide *>(address);
-}
-
-template <typename T> STOW_INLINE void widen(const T &from, Wide<T> &to) {
-  if constexpr (std::is_same_v<T, float>)
-    to = from;
-  else
-    to = __builtin_convertvector(from, Wide<T>);
-}
-template <typename T> STOW_INLINE void narrow(const Wide<T> &from, T &to) {
-  if constexpr (std::is_same_v<T, float>)
-    to = static_cast<float>(from);
-  else
-    to = __builtin_convertvector(from, T);
-}
 
 //===-- Chunks --------------------------------------------------------------------------------===//
 
@@ -125,7 +70,7 @@ STOW_INLINE void foldAcross(const ChannelSpace &space, const Box &box, const Bod
                             Wide<T> &first, Wide<T> &second) {
   T a, b;
   accumulate<T>(space, box, box.pointBegin, box.pointEnd, 1, body, a, b);
-  widen(a, first), widen(b, second);
+  toDouble(a, first), toDouble(b, second);
 }
 
 /// The two sums over a box whose points are contiguous.
@@ -167,62 +112,66 @@ STOW_INLINE void each(const ChannelSpace &space, const Box &box, const Body &bod
 
 //===-- What is computed ----------------------------------------------------------------------===//
 
-struct Sum {
-  const float *x;
-  template <typename T> STOW_INLINE void add(T &sum, T &, int64_t i) const { sum += at<T>(x + i); }
+// X is Floats, or AnyFloats where a tensor has 16-bit elements.
+
+template <typename X> struct Sum {
+  X x;
+  template <typename T> STOW_INLINE void add(T &sum, T &, int64_t i) const {
+    sum += x.template load<T>(i);
+  }
 };
 
 /// M is a vector with the mean of each channel, or the mean of the one channel.
-template <typename M> struct Squares {
-  const float *x;
+template <typename X, typename M> struct Squares {
+  X x;
   M mean;
   template <typename T> STOW_INLINE void add(T &sum, T &, int64_t i) const {
-    T centred = at<T>(x + i) - mean;
+    T centred = x.template load<T>(i) - mean;
     sum += centred * centred;
   }
 };
 
-template <typename M> struct Products {
-  const float *x, *dy;
+template <typename X, typename M> struct Products {
+  X x, dy;
   M mean;
   template <typename T> STOW_INLINE void add(T &sum, T &product, int64_t i) const {
-    T gradient = at<T>(dy + i);
+    T gradient = dy.template load<T>(i);
     sum += gradient;
-    product += gradient * (at<T>(x + i) - mean);
+    product += gradient * (x.template load<T>(i) - mean);
   }
 };
 
-template <typename M> struct Normal {
-  const float *x;
-  float *y;
+template <typename X, typename M> struct Normal {
+  X x, y;
   M mean, slope, shift;
   template <typename T> STOW_INLINE void put(int64_t i) const {
-    at<T>(y + i) = (at<T>(x + i) - mean) * slope + shift;
+    T value = (x.template load<T>(i) - mean) * slope + shift;
+    y.store(i, value);
   }
 };
 
-template <typename M> struct Gradient {
-  const float *x, *dy;
-  float *dx;
+template <typename X, typename M> struct Gradient {
+  X x, dy, dx;
   M mean, slope, level, bend;
   template <typename T> STOW_INLINE void put(int64_t i) const {
-    at<T>(dx + i) = slope * ((at<T>(dy + i) - level) - (at<T>(x + i) - mean) * bend);
+    T value = slope * ((dy.template load<T>(i) - level) - (x.template load<T>(i) - mean) * bend);
+    dx.store(i, value);
   }
 };
 
 /// Mean and sum of squared deviations of the points seen so far, merged with those of a chunk.
-struct Moments {
-  const float *x;
+template <typename X> struct Moments {
+  X x;
   double *mean, *squares; ///< of the segment, per channel
   template <typename T, bool along>
   STOW_INLINE void run(const ChannelSpace &space, const Box &box, double before, int64_t channel,
                        int64_t offset) const {
     double points = static_cast<double>(box.points()), all = before + points;
     Wide<T> sum, own, none;
-    fold<T, along>(space, box, Sum{x + offset}, sum, none);
-    Squares<T> body{x + offset, {}};
+    fold<T, along>(space, box, Sum<X>{x + offset}, sum, none);
+    Squares<X, T> body{x + offset, {}};
     Wide<T> centre = sum / points;
-    narrow(centre, body.mean);
+    toFloat(centre, body.mean);
     fold<T, along>(space, box, body, own, none);
     if (before > 0) {
       Wide<T> old = wideAt<T>(mean + channel), distance = centre - old;
@@ -234,14 +183,15 @@ struct Moments {
   }
 };
 
-struct Sums {
-  const float *x, *dy, *mean;
+template <typename X> struct Sums {
+  X x, dy;
+  const float *mean;
   double *sum, *product;
   template <typename T, bool along>
   STOW_INLINE void run(const ChannelSpace &space, const Box &box, double before, int64_t channel,
                        int64_t offset) const {
     Wide<T> a, b;
-    Products<T> body{x + offset, dy + offset, at<T>(mean + channel)};
+    Products<X, T> body{x + offset, dy + offset, at<T>(mean + channel)};
     fold<T, along>(space, box, body, a, b);
     if (before > 0)
       a += wideAt<T>(sum + channel), b += wideAt<T>(product + channel);
@@ -250,31 +200,31 @@ struct Sums {
   }
 };
 
-struct Normalize {
-  const float *x, *mean, *slope, *shift;
-  float *y;
+template <typename X> struct Normalize {
+  X x, y;
+  const float *mean, *slope, *shift;
   template <typename T, bool along>
   STOW_INLINE void run(const ChannelSpace &space, const Box &box, double, int64_t channel,
                        int64_t offset) const {
-    Normal<T> body{x + offset, y + offset, at<T>(mean + channel), at<T>(slope + channel),
-                   at<T>(shift + channel)};
+    Normal<X, T> body{x + offset, y + offset, at<T>(mean + channel), at<T>(slope + channel),
+                      at<T>(shift + channel)};
     each<T, along>(space, box, body);
   }
 };
 
-struct Differentiate {
-  const float *x, *dy, *mean, *slope, *level, *bend;
-  float *dx;
+template <typename X> struct Differentiate {
+  X x, dy, dx;
+  const float *mean, *slope, *level, *bend;
   template <typename T, bool along>
   STOW_INLINE void run(const ChannelSpace &space, const Box &box, double, int64_t channel,
                        int64_t offset) const {
-    Gradient<T> body{x + offset,
-                     dy + offset,
-                     dx + offset,
-                     at<T>(mean + channel),
-                     at<T>(slope + channel),
-                     at<T>(level + channel),
-                     at<T>(bend + channel)};
+    Gradient<X, T> body{x + offset,
+                        dy + offset,
+                        dx + offset,
+                        at<T>(mean + channel),
+                        at<T>(slope + channel),
+                        at<T>(level + channel),
+                        at<T>(bend + channel)};
     each<T, along>(space, box, body);
   }
 };
@@ -448,12 +398,15 @@ Bytes ChannelSpace::scratchBytes() const {
                              4 * static_cast<Bytes>(sizeof(float)));
 }
 
-void normalizeBatch(const ChannelSpace &space, double epsilon, const float *x, const float *scale,
-                    const float *shift, float *y, float *mean, float *variance, char *scratch,
-                    int64_t threads) {
+namespace {
+
+template <typename X>
+void normalize(const ChannelSpace &space, double epsilon, X x, const float *scale,
+               const float *shift, X y, float *mean, float *variance, char *scratch,
+               int64_t threads) {
   Scratch s(space, scratch);
   runTasks(space, threads, [&](int64_t segment) {
-    return Moments{x, s.first + segment * s.width, s.second + segment * s.width};
+    return Moments<X>{x, s.first + segment * s.width, s.second + segment * s.width};
   });
   double points = segmentPoints(space, 0);
   for (int64_t segment = 1; segment < space.segments; ++segment) {
@@ -473,18 +426,18 @@ void normalizeBatch(const ChannelSpace &space, double epsilon, const float *x, c
     slopes[c] = static_cast<float>(scale[c] / std::sqrt(spread + epsilon));
     shifts[c] = shift[c];
   }
-  runTasks(space, threads, [&](int64_t) { return Normalize{x, means, slopes, shifts, y}; });
+  runTasks(space, threads, [&](int64_t) { return Normalize<X>{x, y, means, slopes, shifts}; });
 }
 
-void normalizeBatchGrad(const ChannelSpace &space, double epsilon, const float *x,
-                        const float *mean, const float *variance, const float *scale,
-                        const float *dy, float *dx, float *dscale, float *dshift, char *scratch,
-                        int64_t threads) {
+template <typename X>
+void normalizeGrad(const ChannelSpace &space, double epsilon, X x, const float *mean,
+                   const float *variance, const float *scale, X dy, X dx, float *dscale,
+                   float *dshift, char *scratch, int64_t threads) {
   Scratch s(space, scratch);
   auto [means, slopes, levels, bends] = s.coefficients;
   std::copy(mean, mean + space.channels, means);
   runTasks(space, threads, [&](int64_t segment) {
-    return Sums{x, dy, means, s.first + segment * s.width, s.second + segment * s.width};
+    return Sums<X>{x, dy, means, s.first + segment * s.width, s.second + segment * s.width};
   });
   auto points = static_cast<double>(space.points);
   for (int64_t c = 0; c < space.channels; ++c) {
@@ -501,7 +454,34 @@ void normalizeBatchGrad(const ChannelSpace &space, double epsilon, const float *
     dshift[c] = static_cast<float>(sum);
   }
   runTasks(space, threads,
-           [&](int64_t) { return Differentiate{x, dy, means, slopes, levels, bends, dx}; });
+           [&](int64_t) { return Differentiate<X>{x, dy, dx, means, slopes, levels, bends}; });
+}
+
+Floats floats(const StoredFloats &tensor) { return {reinterpret_cast<float *>(tensor.address)}; }
+AnyFloats anyFloats(const StoredFloats &tensor) { return {tensor.type, tensor.address}; }
+
+} // namespace
+
+void normalizeBatch(const ChannelSpace &space, double epsilon, const StoredFloats &x,
+                    const float *scale, const float *shift, const StoredFloats &y, float *mean,
+                    float *variance, char *scratch, int64_t threads) {
+  if (x.type == DType::F32 && y.type == DType::F32)
+    normalize(space, epsilon, floats(x), scale, shift, floats(y), mean, variance, scratch, threads);
+  else
+    normalize(space, epsilon, anyFloats(x), scale, shift, anyFloats(y), mean, variance, scratch,
+              threads);
+}
+
+void normalizeBatchGrad(const ChannelSpace &space, double epsilon, const StoredFloats &x,
+                        const float *mean, const float *variance, const float *scale,
+                        const StoredFloats &dy, const StoredFloats &dx, float *dscale,
+                        float *dshift, char *scratch, int64_t threads) {
+  if (x.type == DType::F32 && dy.type == DType::F32 && dx.type == DType::F32)
+    normalizeGrad(space, epsilon, floats(x), mean, variance, scale, floats(dy), floats(dx), dscale,
+                  dshift, scratch, threads);
+  else
+    normalizeGrad(space, epsilon, anyFloats(x), mean, variance, scale, anyFloats(dy), anyFloats(dx),
+                  dscale, dshift, scratch, threads);
 }
 
 const char *batchNormInstructions() { return hasAvx2() ? "avx2" : "sse2"; }

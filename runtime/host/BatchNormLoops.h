@@ -1,5 +1,5 @@
-// Batch normalization of f32 tensors in loops of our own, with sums that are accurate to a rounding
-// error of float whatever their length.
+// Batch normalization in loops of our own, with sums that are accurate to a rounding error of float
+// whatever their length. Tensors are f32, bf16 or f16; arithmetic and statistics are f32 and double.
 //
 // oneDNN adds the elements of a channel one after the other into a single float: over 25,000
 // elements its statistics are wrong by 1e-6, twenty times a rounding error, and layer after layer
@@ -21,7 +21,7 @@
 
 namespace stow::host {
 
-/// Where the channels of an f32 tensor [N, C, ...] lie, and how the work on them is cut.
+/// Where the channels of a tensor [N, C, ...] lie, and how the work on them is cut.
 struct ChannelSpace {
   /// None for layouts that the loops do not take: gaps, blocks other than 8 or 16 channels.
   static std::optional<ChannelSpace> of(const Shape &shape, const Layout &layout);
@@ -48,17 +48,23 @@ struct ChannelSpace {
   Bytes scratchBytes() const;
 };
 
-/// y = (x - mean) / sqrt(variance + epsilon) * scale + shift, with the statistics of x. `y` may be
-/// `x`. `scratch`: scratchBytes(), aligned to 8 bytes.
-void normalizeBatch(const ChannelSpace &space, double epsilon, const float *x, const float *scale,
-                    const float *shift, float *y, float *mean, float *variance, char *scratch,
-                    int64_t threads);
+/// A tensor of f32, bf16 or f16.
+struct StoredFloats {
+  DType type;
+  char *address;
+};
 
-/// Gradients of normalizeBatch by x, scale and shift. `dx` may be `dy`.
-void normalizeBatchGrad(const ChannelSpace &space, double epsilon, const float *x,
+/// y = (x - mean) / sqrt(variance + epsilon) * scale + shift, with the statistics of x. `y` may be
+/// `x` when it has its type. `scratch`: scratchBytes(), aligned to 8 bytes.
+void normalizeBatch(const ChannelSpace &space, double epsilon, const StoredFloats &x,
+                    const float *scale, const float *shift, const StoredFloats &y, float *mean,
+                    float *variance, char *scratch, int64_t threads);
+
+/// Gradients of normalizeBatch by x, scale and shift. `dx` may be `dy` when it has its type.
+void normalizeBatchGrad(const ChannelSpace &space, double epsilon, const StoredFloats &x,
                         const float *mean, const float *variance, const float *scale,
-                        const float *dy, float *dx, float *dscale, float *dshift, char *scratch,
-                        int64_t threads);
+                        const StoredFloats &dy, const StoredFloats &dx, float *dscale,
+                        float *dshift, char *scratch, int64_t threads);
 
 /// The instructions that the loops use on this processor, for reports.
 const char *batchNormInstructions();

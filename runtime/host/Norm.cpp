@@ -1,7 +1,8 @@
 // Batch normalization over all but the channel dimension. Scale, shift and statistics are f32
-// vectors whatever the data's element type. Training in f32 runs in loops of our own, whose
-// statistics are more accurate (BatchNormLoops.h).
+// vectors whatever the data's element type. Training runs in loops of our own, whose statistics are
+// more accurate (BatchNormLoops.h).
 #include "runtime/host/BatchNormLoops.h"
+#include "runtime/host/Float16.h"
 #include "runtime/host/Primitive.h"
 
 namespace stow::host {
@@ -15,8 +16,15 @@ using BatchNormGrad = dnnl::batch_normalization_backward;
 const Flags scaleShift = Flags::use_scale | Flags::use_shift;
 
 void requireSameShape(const Call &call, size_t a, size_t b) {
-  if (call.shape(a) != call.shape(b) || call.operand(a).dtype != call.operand(b).dtype)
-    call.fail("shapes or element types differ: " + call.describe(a) + ", " + call.describe(b));
+  if (call.shape(a) != call.shape(b))
+    call.fail("shapes differ: " + call.describe(a) + ", " + call.describe(b));
+}
+
+/// The library's own code wants one type.
+void requireSameType(const Call &call, size_t a, size_t b) {
+  if (call.operand(a).dtype != call.operand(b).dtype)
+    call.fail("element types differ in a layout that only the library's code takes: " +
+              call.describe(a) + ", " + call.describe(b) + "; put a dnnl.reorder before the call");
 }
 
 int64_t channelsOf(const Call &call, size_t index) {
@@ -33,16 +41,27 @@ BatchNorm::primitive_desc batchNormForward(const Call &call, dnnl::prop_kind kin
   });
 }
 
-/// Where the channels of operand `index` lie, when it is f32 and has the layout of the others.
+/// Where the channels of operand `index` lie, when the loops take it and it has the layout of the
+/// others. A free layout is the library's choice in f32; 16-bit tensors take that of the others.
 std::optional<ChannelSpace> channelSpace(const Call &call, size_t index,
                                          std::initializer_list<size_t> others) {
   const Operand &data = call.operand(index);
-  for (size_t other : others)
-    if (!call.isAny(other) && call.operand(other).layout != data.layout)
+  std::optional<Layout> layout;
+  if (!call.isAny(index))
+    layout = data.layout;
+  bool isF32 = data.dtype == DType::F32, isFloat = isF32 || is16Bit(data.dtype);
+  for (size_t other : others) {
+    const Operand &operand = call.operand(other);
+    isF32 &= operand.dtype == DType::F32;
+    isFloat &= operand.dtype == DType::F32 || is16Bit(operand.dtype);
+    if (!call.isAny(other) && layout.value_or(operand.layout) != operand.layout)
       return std::nullopt;
-  if (data.dtype != DType::F32 || call.isAny(index))
+    if (!call.isAny(other))
+      layout = operand.layout;
+  }
+  if (!isFloat || !layout || (isF32 && call.isAny(index)))
     return std::nullopt;
-  return ChannelSpace::of(data.shape, data.layout);
+  return ChannelSpace::of(data.shape, *layout);
 }
 
 float *floats(char *address) { return reinterpret_cast<float *>(address); }
@@ -66,13 +85,15 @@ Preparation prepareBatchNorm(const Command &command, const std::vector<bool> &an
         call.vector(4, DNNL_ARG_MEAN, channels),   call.vector(5, DNNL_ARG_VARIANCE, channels)};
   };
   if (auto space = channelSpace(call, 0, {3})) {
-    auto run = [space = *space, epsilon = call.number("epsilon")](const std::vector<char *> &at,
-                                                                  char *scratch, int64_t threads) {
-      normalizeBatch(space, epsilon, floats(at[0]), floats(at[1]), floats(at[2]), floats(at[3]),
+    auto run = [space = *space, epsilon = call.number("epsilon"), x = call.operand(0).dtype,
+                y = call.operand(3).dtype](const std::vector<char *> &at, char *scratch,
+                                           int64_t threads) {
+      normalizeBatch(space, epsilon, {x, at[0]}, floats(at[1]), floats(at[2]), {y, at[3]},
                      floats(at[4]), floats(at[5]), scratch, threads);
     };
     return {{}, arguments(src, dst), Loops{loopsName(), space->scratchBytes(), run}};
   }
+  requireSameType(call, 0, 3);
   auto chosen = batchNormForward(call, dnnl::prop_kind::forward_training, src, scaleShift);
   return {chosen, arguments(chosen.src_desc(), chosen.dst_desc())};
 }
@@ -100,8 +121,6 @@ Preparation prepareBatchNormGrad(const Command &command, const std::vector<bool>
   int64_t channels = channelsOf(call, 0);
   dnnl::memory::desc src = call.desc(0), diffDst = call.descLike(4, 0),
                      diffSrc = call.descLike(5, 0);
-  if (diffDst != diffSrc)
-    call.fail("layouts differ: " + call.describe(4) + ", " + call.describe(5));
   auto arguments = [&](const dnnl::memory::desc &chosenSrc, const dnnl::memory::desc &chosenDst,
                        const dnnl::memory::desc &chosenDiff) {
     return std::vector<Argument>{
@@ -114,15 +133,19 @@ Preparation prepareBatchNormGrad(const Command &command, const std::vector<bool>
         call.vector(6, DNNL_ARG_DIFF_SCALE, channels),
         call.vector(7, DNNL_ARG_DIFF_SHIFT, channels)};
   };
-  if (auto space = src == diffDst ? channelSpace(call, 0, {4, 5}) : std::nullopt) {
-    auto run = [space = *space, epsilon = call.number("epsilon")](const std::vector<char *> &at,
-                                                                  char *scratch, int64_t threads) {
-      normalizeBatchGrad(space, epsilon, floats(at[0]), floats(at[1]), floats(at[2]), floats(at[3]),
-                         floats(at[5]), floats(at[6]), floats(at[7]), floats(at[8]), scratch,
-                         threads);
+  if (auto space = channelSpace(call, 0, {4, 5})) {
+    auto run = [space = *space, epsilon = call.number("epsilon"), x = call.operand(0).dtype,
+                dy = call.operand(4).dtype, dx = call.operand(5).dtype](
+                   const std::vector<char *> &at, char *scratch, int64_t threads) {
+      normalizeBatchGrad(space, epsilon, {x, at[0]}, floats(at[1]), floats(at[2]), floats(at[3]),
+                         {dy, at[5]}, {dx, at[6]}, floats(at[7]), floats(at[8]), scratch, threads);
     };
     return {{}, arguments(src, diffDst, diffSrc), Loops{loopsName(), space->scratchBytes(), run}};
   }
+  requireSameType(call, 0, 4);
+  requireSameType(call, 0, 5);
+  if (diffDst != diffSrc)
+    call.fail("layouts differ: " + call.describe(4) + ", " + call.describe(5));
   auto hint = batchNormForward(call, dnnl::prop_kind::forward_training, src, scaleShift);
   auto chosen = call.choose([&] {
     BatchNormGrad::desc desc(dnnl::prop_kind::backward, diffDst, src,

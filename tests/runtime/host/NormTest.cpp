@@ -209,19 +209,117 @@ TEST(BatchNorm, ThreadsChangeNothing) {
   }
 }
 
-// Tests bf16 data with f32 statistics.
-TEST(BatchNorm, Bf16) {
-  if (!supportsBf16())
-    GTEST_SKIP() << "this processor has no AVX-512";
-  Shape shape = {4, 16, 5, 5}, c = {16};
-  Tensor src = sample(shape, 1), scale = sample(c, 2), shift = sample(c, 3);
-  Moments m = momentsOf(src);
-  CallResult result = runCall("dnnl.batch_norm",
-                              {in(src, channelsLast(), DType::BF16), in(scale), in(shift),
-                               outAny(shape, DType::BF16), out(c), out(c)},
-                              {}, {{"epsilon", epsilon}});
-  EXPECT_LT(relativeError(result.tensors[3], normalize(src, m, scale, shift)), 1.0 / 128);
-  EXPECT_LT(relativeError(result.tensors[5], m.variance), 5e-6);
+/// Half of the last place of the type, beside the sums' rounding.
+double toleranceOf(DType type) {
+  return 1e-5 + (type == DType::BF16 ? 1.0 / 256 : type == DType::F16 ? 1.0 / 2048 : 0);
+}
+
+/// Every mix of f32 and a 16-bit type in `count` operands, but not all in f32.
+std::vector<std::vector<DType>> mixes(size_t count) {
+  std::vector<std::vector<DType>> found;
+  for (DType low : {DType::BF16, DType::F16})
+    for (size_t mask = 1; mask < size_t{1} << count; ++mask) {
+      found.emplace_back();
+      for (size_t i = 0; i < count; ++i)
+        found.back().push_back(mask >> i & 1 ? low : DType::F32);
+    }
+  return found;
+}
+
+// Tests that 16-bit data, which the loops convert element by element, give the very statistics and
+// gradients of scale and shift that f32 data of the same values give.
+TEST(MixedBatchNorm, StatisticsAreThoseOfF32) {
+  for (const Setting &s : settings) {
+    const Shape c = {s.shape[1]};
+    const Tensor src = sample(s.shape, 1), scale = sample(c, 2), shift = sample(c, 3),
+                 diffDst = sample(s.shape, 4);
+    const Moments m = momentsOf(src);
+    auto forward = [&](DType x, DType y, int64_t threads) {
+      return runCall(
+          "dnnl.batch_norm",
+          {in(src, s.layout, x), in(scale), in(shift), outAny(s.shape, y), out(c), out(c)}, {},
+          {{"epsilon", epsilon}}, threads);
+    };
+    auto backward = [&](DType x, DType dy, DType dx, int64_t threads) {
+      return runCall("dnnl.batch_norm_grad",
+                     {in(src, s.layout, x), in(m.mean), in(m.variance), in(scale),
+                      in(diffDst, s.layout, dy), outAny(s.shape, dx), out(c), out(c)},
+                     {}, {{"epsilon", epsilon}}, threads);
+    };
+    const CallResult plain = forward(DType::F32, DType::F32, 1),
+                     plainGrad = backward(DType::F32, DType::F32, DType::F32, 1);
+    for (int64_t threads : {1, 4}) {
+      for (const std::vector<DType> &types : mixes(2)) {
+        const CallResult result = forward(types[0], types[1], threads);
+        EXPECT_LT(relativeError(result.tensors[3], plain.tensors[3]), toleranceOf(types[1]));
+        for (size_t i : {4, 5})
+          EXPECT_EQ(result.tensors[i].data, plain.tensors[i].data);
+      }
+      for (const std::vector<DType> &types : mixes(3)) {
+        const CallResult result = backward(types[0], types[1], types[2], threads);
+        EXPECT_LT(relativeError(result.tensors[5], plainGrad.tensors[5]), toleranceOf(types[2]));
+        for (size_t i : {6, 7})
+          EXPECT_EQ(result.tensors[i].data, plainGrad.tensors[i].data);
+      }
+    }
+  }
+}
+
+TEST(MixedBatchNorm, InPlace) {
+  for (DType type : {DType::BF16, DType::F16})
+    for (const Setting &s : settings) {
+      const Shape c = {s.shape[1]};
+      const Tensor src = sample(s.shape, 1), scale = sample(c, 2), shift = sample(c, 3);
+      const Moments m = momentsOf(src);
+      const TestOperand data = in(src, s.layout, type);
+      CallResult apart = runCall(
+          "dnnl.batch_norm", {data, in(scale), in(shift), outAny(s.shape, type), out(c), out(c)},
+          {}, {{"epsilon", epsilon}});
+      CallResult inPlace =
+          runCall("dnnl.batch_norm", {data, in(scale), in(shift), outOver(0, data), out(c), out(c)},
+                  {}, {{"epsilon", epsilon}});
+      EXPECT_EQ(inPlace.tensors[3].data, apart.tensors[3].data);
+      EXPECT_LT(relativeError(apart.tensors[3], normalize(src, m, scale, shift)),
+                toleranceOf(type));
+      auto grad = [&](const TestOperand &diffSrc) {
+        return runCall("dnnl.batch_norm_grad",
+                       {in(src, s.layout, type), in(m.mean), in(m.variance), in(scale), data,
+                        diffSrc, out(c), out(c)},
+                       {}, {{"epsilon", epsilon}});
+      };
+      EXPECT_EQ(grad(outOver(4, data)).tensors[5].data,
+                grad(outAny(s.shape, type)).tensors[5].data);
+    }
+}
+
+// Tests normalization with given statistics, which runs in pieces, in place too.
+TEST(MixedBatchNorm, Inference) {
+  for (const Setting &s : settings) {
+    const Shape c = {s.shape[1]};
+    const Tensor src = sample(s.shape, 1), scale = sample(c, 2), shift = sample(c, 3);
+    Moments m{sample(c, 4), sample(c, 5)};
+    for (double &v : m.variance.data)
+      v = v * v + 0.5;
+    const Tensor expected = normalize(src, m, scale, shift);
+    for (const std::vector<DType> &types : mixes(2))
+      for (int64_t threads : {1, 4}) {
+        const TestOperand data = in(src, s.layout, types[0]);
+        CallResult result = runCall(
+            "dnnl.batch_norm_inference",
+            {data, in(scale), in(shift), in(m.mean), in(m.variance), outAny(s.shape, types[1])}, {},
+            {{"epsilon", epsilon}}, threads);
+        EXPECT_LT(relativeError(result.tensors[5], expected), toleranceOf(types[1]))
+            << result.requirements.implementation;
+        EXPECT_EQ(result.requirements.layouts[5], s.layout);
+        if (types[0] != types[1])
+          continue;
+        CallResult inPlace =
+            runCall("dnnl.batch_norm_inference",
+                    {data, in(scale), in(shift), in(m.mean), in(m.variance), outOver(0, data)}, {},
+                    {{"epsilon", epsilon}}, threads);
+        EXPECT_EQ(inPlace.tensors[5].data, result.tensors[5].data);
+      }
+  }
 }
 
 } // namespace

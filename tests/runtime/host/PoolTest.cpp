@@ -49,6 +49,7 @@ const Case cases[] = {
     {"AsymmetricPads", {1, 5, 8, 7}, {3, 2}, {2, 1}, {0, 1, 1, 0}, {1, 1}},
     {"Dilated", {1, 4, 10, 10}, {3, 3}, {1, 1}, {0, 0, 0, 0}, {2, 2}},
     {"Global", {3, 33, 7, 7}, {7, 7}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
+    {"SevenImages", {7, 24, 12, 12}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}},
 };
 
 class PoolTest : public testing::TestWithParam<Case> {
@@ -124,21 +125,67 @@ TEST_P(PoolTest, AverageAndGrad) {
   }
 }
 
-TEST_P(PoolTest, Bf16) {
-  if (!supportsBf16())
-    GTEST_SKIP() << "this processor has no AVX-512";
-  Tensor expected(c.dst());
-  Tensor exact = sample(c.src, 5);
-  std::fill(expected.data.begin(), expected.data.end(), -INFINITY);
-  c.forEach([&](auto n, auto ch, auto y, auto x, auto sy, auto sx) {
-    double &best = expected.at({n, ch, y, x});
-    best = std::max(best, exact.at({n, ch, sy, sx}));
-  });
-  CallResult result =
-      runCall("dnnl.max_pool",
-              {in(exact, channelsLast(), DType::BF16), outAny(c.dst(), DType::BF16), opaqueOut()},
-              c.ints());
-  EXPECT_EQ(relativeError(result.tensors[1], expected), 0);
+/// bf16 and f16 alone, and each beside f32.
+const std::pair<DType, DType> mixes[] = {{DType::BF16, DType::BF16}, {DType::BF16, DType::F32},
+                                         {DType::F32, DType::BF16},  {DType::F16, DType::F16},
+                                         {DType::F16, DType::F32},   {DType::F32, DType::F16}};
+
+double toleranceOf(DType type) {
+  return 2e-6 + (type == DType::BF16 ? 1.0 / 256 : type == DType::F16 ? 1.0 / 2048 : 0);
+}
+
+// Tests that maxima of 16-bit elements are exact, and that indices are the bytes that f32 elements
+// of the same values give, in the same place: gradients in any type find the winner.
+TEST_P(PoolTest, MixedMax) {
+  const Tensor exact = sample(c.src, 5);
+  for (const Layout &layout : {channelsLast(), blocked16()}) {
+    const CallResult plain =
+        runCall("dnnl.max_pool", {in(exact, layout), outAny(c.dst()), opaqueOut()}, c.ints());
+    const CallResult plainGrad =
+        runCall("dnnl.max_pool_grad",
+                {in(diffDst, layout), opaqueIn(plain.bytes[2]), outAny(c.src)}, c.ints());
+    for (auto [from, to] : mixes)
+      for (int64_t threads : {1, 4}) {
+        const CallResult forward =
+            runCall("dnnl.max_pool", {in(exact, layout, from), outAny(c.dst(), to), opaqueOut()},
+                    c.ints(), {}, threads);
+        EXPECT_EQ(forward.tensors[1].data, plain.tensors[1].data);
+        EXPECT_EQ(forward.bytes[2], plain.bytes[2]);
+        EXPECT_EQ(forward.requirements.opaqueBytes, plain.requirements.opaqueBytes);
+        const CallResult backward =
+            runCall("dnnl.max_pool_grad",
+                    {in(diffDst, layout, from), opaqueIn(forward.bytes[2]), outAny(c.src, to)},
+                    c.ints(), {}, threads);
+        EXPECT_LT(relativeError(backward.tensors[2], plainGrad.tensors[2]), toleranceOf(to));
+        const CallResult inference =
+            runCall("dnnl.max_pool_inference", {in(exact, layout, from), outAny(c.dst(), to)},
+                    c.ints(), {}, threads);
+        EXPECT_EQ(inference.tensors[1].data, plain.tensors[1].data);
+      }
+  }
+}
+
+TEST_P(PoolTest, MixedAverage) {
+  const Tensor exact = sample(c.src, 5);
+  for (bool countPads : {false, true}) {
+    auto ints = c.ints();
+    ints["count_include_pad"] = {countPads};
+    const CallResult plain =
+        runCall("dnnl.avg_pool", {in(exact, channelsLast()), outAny(c.dst())}, ints);
+    const CallResult plainGrad =
+        runCall("dnnl.avg_pool_grad", {in(diffDst, channelsLast()), outAny(c.src)}, ints);
+    for (auto [from, to] : mixes)
+      for (int64_t threads : {1, 4}) {
+        const CallResult forward =
+            runCall("dnnl.avg_pool", {in(exact, channelsLast(), from), outAny(c.dst(), to)}, ints,
+                    {}, threads);
+        EXPECT_LT(relativeError(forward.tensors[1], plain.tensors[1]), toleranceOf(to));
+        const CallResult backward =
+            runCall("dnnl.avg_pool_grad", {in(diffDst, channelsLast(), from), outAny(c.src, to)},
+                    ints, {}, threads);
+        EXPECT_LT(relativeError(backward.tensors[1], plainGrad.tensors[1]), toleranceOf(to));
+      }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, PoolTest, testing::ValuesIn(cases),
