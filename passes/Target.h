@@ -34,12 +34,21 @@ public:
   /// such normalizations.
   virtual bool decomposes(mlir::Operation *op) const = 0;
 
+  /// One way to run a library call.
+  struct Implementation {
+    std::string name;         ///< what the program asks the library for, e.g. an engine
+    Bytes workspaceBytes = 0; ///< its scratch, exactly
+    double slowdown = 1;      ///< its time by that of the fastest, as far as anyone can tell
+  };
+
   struct Requirements {
     Bytes workspaceBytes = 0;          ///< scratch of one call at the planned thread count
     Bytes heapBytes = 0;               ///< what the library takes from the heap beside it
     llvm::SmallVector<Layout> layouts; ///< operands, then results: what the implementation wants
     std::string implementation;        ///< the library's name for it
     bool isReference = false;          ///< slow code that only exists so that the call works
+    /// Where the planner may choose: all of them, the fastest first, which is the one above.
+    llvm::SmallVector<Implementation> choices;
   };
 
   /// Asks for the best implementation of `op`, which is a library call. Positions (operands, then

@@ -25,10 +25,6 @@ namespace {
 
 RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-RankedTensorType channelsLast(RankedTensorType type) {
-  return withOrder(type, channelsLastOrder(type.getRank()));
-}
-
 /// True when a matrix product may read an operand of this type: whole rows or whole columns.
 bool isMatrixStack(RankedTensorType type) {
   return isPlain(type) && orderOf(type).back() >= type.getRank() - 2;
@@ -138,20 +134,20 @@ private:
 
   //===-- Convolutions -----------------------------------------------------------------------===//
 
-  /// x, dy, y channels last; the weight as the library likes.
+  /// x, dy, y as the target wishes; the weight as the library likes.
   LogicalResult assignConvolution(Operation &op, OpOperand &weight) {
     if (isState(weight.get()) && !decided.contains(weight.get()))
       if (failed(decideWeight(weight)))
         return failure();
     for (OpOperand &operand : op.getOpOperands())
       if (&operand != &weight)
-        require(operand, channelsLast(tensorType(operand.get())));
+        require(operand, imageType(target, &op, tensorType(operand.get())));
     auto wanted = weights.forCall(&op, tensorType(weight.get()));
     if (failed(wanted))
       return failure();
     require(weight, *wanted);
     countPadding(*wanted);
-    write(op.getResult(0), channelsLast(tensorType(op.getResult(0))));
+    write(op.getResult(0), imageType(target, &op, tensorType(op.getResult(0))));
     return success();
   }
 
@@ -182,7 +178,7 @@ private:
   /// The gradient lies as its weight does, whatever the call writes.
   LogicalResult assignConvolutionGradWeight(Conv2dGradWeightOp op) {
     for (OpOperand &operand : op->getOpOperands())
-      require(operand, channelsLast(tensorType(operand.get())));
+      require(operand, imageType(target, op, tensorType(operand.get())));
     Value gradient = op.getDweight();
     auto known = gradientLayouts.find(op);
     RankedTensorType stored =

@@ -23,6 +23,12 @@ bool isPadded(RankedTensorType type) {
   return storedBytesOf(type) > storedBytesOf(withoutLayout(type)) * 101 / 100;
 }
 
+RankedTensorType imageType(const Target &target, Operation *call, RankedTensorType image) {
+  return target.orderWish(call) == OrderWish::RowMajor
+             ? withoutLayout(image)
+             : withOrder(image, channelsLastOrder(image.getRank()));
+}
+
 Conv2dGradWeightOp WeightLayouts::gradientOf(Conv2dOp convolution) {
   RankedTensorType weight = withoutLayout(convolution.getWeight().getType());
   for (Operation *user : convolution.getX().getUsers())
@@ -42,7 +48,7 @@ FailureOr<WeightLayouts::Answer> WeightLayouts::ask(Operation *call,
   for (auto [i, value] : llvm::enumerate(values)) {
     before.push_back(value.getType());
     if (auto type = tensorType(value); i != position && type.getRank() > 1)
-      value.setType(withOrder(type, channelsLastOrder(type.getRank())));
+      value.setType(imageType(target, call, type));
   }
   RankedTensorType plain = withoutLayout(tensorType(values[position]));
   values[position].setType(stored.value_or(plain));

@@ -9,8 +9,13 @@ namespace stow {
 /// Most that a layout may add to a tensor's own bytes where the tensor is state: a hundredth.
 bool isPadded(mlir::RankedTensorType type);
 
-/// Asks the target about the convolutions of a graph whose types are being assigned: images are
-/// channels last in its questions, whatever their types are by now.
+/// `image`, an operand or result of the convolution `call`, in the order that the target wishes for
+/// it: channels last or row-major.
+mlir::RankedTensorType imageType(const Target &target, mlir::Operation *call,
+                                 mlir::RankedTensorType image);
+
+/// Asks the target about the convolutions of a graph whose types are being assigned: images lie as
+/// it wishes in its questions, whatever their types are by now.
 class WeightLayouts {
 public:
   explicit WeightLayouts(const Target &target) : target(target) {}

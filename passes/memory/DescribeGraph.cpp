@@ -1,5 +1,6 @@
 // A graph's steps and buffers as the plan states them, and why each buffer takes memory.
 #include "passes/memory/DescribePlan.h"
+#include "passes/memory/Implementations.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/memory/PlanWords.h"
@@ -234,6 +235,8 @@ private:
     step.module = modulePathOf(op->getLoc());
     step.phase = stepPhaseOf(phaseOf(op));
     step.seconds = secondsOf(op);
+    if (const auto ways = implementationsOf(op); !ways.empty())
+      step.implementation = ways[chosenImplementation(op)].name;
     for (Value value : op->getOperands())
       if (!value.getDefiningOp<ConstantOp>())
         step.reads.push_back(liveness.storageOf(value));
@@ -254,6 +257,20 @@ private:
     plan.steps.push_back(std::move(step));
   }
 
+  /// What was taken, and what the ways with less scratch are thought to cost.
+  std::string choiceOf(Operation *op) const {
+    const auto ways = implementationsOf(op);
+    if (ways.empty())
+      return "";
+    const unsigned chosen = chosenImplementation(op);
+    std::string text = ", " + ways[chosen].name;
+    for (const auto &way : llvm::drop_begin(ways, chosen + 1))
+      text += "; " + std::to_string(way.workspaceBytes) + " bytes in " +
+              std::to_string(std::lround(100 * way.slowdown / ways[chosen].slowdown)) +
+              " % of its time";
+    return text;
+  }
+
   void addWorkspace(Operation *op, int64_t command) {
     PlannedBuffer buffer;
     buffer.name = "workspace: " + nameOfOp(op);
@@ -266,7 +283,7 @@ private:
     buffer.offset = bytesAttr(op, kWorkspaceOffsetAttr);
     buffer.begin = command;
     buffer.end = command + 1;
-    buffer.reason = purposeOf({}, BufferKind::Workspace);
+    buffer.reason = purposeOf({}, BufferKind::Workspace) + choiceOf(op);
     plan.buffers.push_back(std::move(buffer));
   }
 

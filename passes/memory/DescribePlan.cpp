@@ -49,7 +49,12 @@ Plan describePlan(ModuleOp module, OpSeconds secondsOf) {
   plan.alignment = bytesAttr(module, kAlignmentAttr);
   plan.status = statusOf(plan.arenaBytes, plan.lowerBoundBytes);
   plan.withoutRecomputeBytes = plan.arenaBytes;
-  plan.outsideArenaBytes = bytesOutsideArena(module);
+  if (auto note = module->getAttrOfType<StringAttr>(kOutsideNoteAttr)) {
+    plan.outsideArenaBytes = bytesAttr(module, kOutsideBytesAttr);
+    plan.outsideNote = note.str();
+  } else {
+    plan.outsideArenaBytes = bytesOutsideArena(module);
+  }
   if (auto notes = module->getAttrOfType<ArrayAttr>(kNotesAttr))
     for (Attribute note : notes)
       plan.notes.push_back(cast<StringAttr>(note).str());

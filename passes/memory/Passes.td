@@ -33,6 +33,9 @@ def PlanWorkspacesPass : Pass<"stow-plan-workspaces", "::mlir::ModuleOp"> {
     workspace is recorded once, the largest, as `stow.library_heap_bytes` on the module.
     Calls for which the library has nothing but reference code, some hundred times slower than its
     other code, are marked `stow.reference`.
+    Where the target offers several ways to run a call, `stow.implementations` lists those worth
+    having, each with less scratch and more time than the one before it, and `stow.implementation`
+    is the number of the one taken: the first in the training step, the last in other graphs.
 
     Requires: the step form with layouts.
     Ensures: every library call is marked, and carries `stow.workspace` where it needs scratch.

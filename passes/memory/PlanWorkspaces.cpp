@@ -1,6 +1,9 @@
-// Records which ops are library calls, and their scratch bytes: one query per call.
+// Records which ops are library calls, the ways to run them and their scratch bytes: one query per
+// call.
+#include "passes/memory/Implementations.h"
 #include "passes/memory/Passes.h"
 
+#include "ir/Graphs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
@@ -10,6 +13,15 @@ namespace stow {
 #include "passes/memory/Passes.h.inc"
 
 namespace {
+
+constexpr Bytes kAlignment = 64; // stow-pack-buffers' default
+
+/// Scratch is weighed against time in the training step alone: evaluation takes what needs least, so
+/// that the arena is the step's.
+bool isTraining(Operation *op) {
+  auto graph = op->getParentOfType<func::FuncOp>();
+  return graph && roleOf(graph) == Role::Train;
+}
 
 //===-- --stow-plan-workspaces ---------------------------------------------------------------===//
 
@@ -22,6 +34,8 @@ struct PlanWorkspacesPass : impl::PlanWorkspacesPassBase<PlanWorkspacesPass> {
       op->removeAttr(kLibraryCallAttr);
       op->removeAttr(kWorkspaceAttr);
       op->removeAttr(kReferenceAttr);
+      op->removeAttr(kImplementationsAttr);
+      op->removeAttr(kImplementationAttr);
       if (target.libraryCall(op).empty())
         return WalkResult::advance();
       op->setAttr(kLibraryCallAttr, Builder(op).getUnitAttr());
@@ -34,10 +48,14 @@ struct PlanWorkspacesPass : impl::PlanWorkspacesPassBase<PlanWorkspacesPass> {
         op->setAttr(kReferenceAttr, Builder(op).getUnitAttr());
         ++references;
       }
-      if (Bytes bytes = requirements->workspaceBytes) {
+      if (!requirements->choices.empty()) {
+        setImplementations(op, requirements->choices, kAlignment);
+        if (!isTraining(op))
+          chooseImplementation(op, implementationsOf(op).size() - 1);
+      } else if (Bytes bytes = requirements->workspaceBytes) {
         op->setAttr(kWorkspaceAttr, Builder(op).getI64IntegerAttr(bytes));
-        largest = std::max<uint64_t>(largest, bytes);
       }
+      largest = std::max<uint64_t>(largest, bytesAttr(op, kWorkspaceAttr));
       return WalkResult::advance();
     });
     if (result.wasInterrupted())

@@ -30,16 +30,23 @@ struct CostModel {
   double bytesPerSecond = 1e10;
   double launchSeconds = 1e-6;
 
-  /// Nanoseconds of one execution: kCostAttr, or the roofline. Types without a peak of their own
-  /// count as f32.
+  /// Nanoseconds of one execution: kCostAttr, or the roofline, times the slowdown of the chosen
+  /// implementation (passes/memory/Implementations.h). Types without a peak of their own count as f32.
   schedule::Cost costOf(mlir::Operation *op) const;
 
-  /// Nanoseconds of one run of a graph, recomputation apart.
+  /// The same in another implementation.
+  schedule::Cost costOf(mlir::Operation *op, unsigned implementation) const;
+
+  /// Nanoseconds of one run of a graph: every op once, in its fastest way, and what the plan pays on
+  /// top to need less memory: recomputation, slower ways.
   struct GraphTime {
-    schedule::Cost once = 0, again = 0;
-    schedule::Cost total() const { return once + again; }
+    schedule::Cost once = 0, extra = 0;
+    schedule::Cost total() const { return once + extra; }
   };
   GraphTime timeOf(mlir::func::FuncOp graph) const;
+
+private:
+  schedule::Cost costOfFastest(mlir::Operation *op) const;
 };
 
 } // namespace stow

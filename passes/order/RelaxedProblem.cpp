@@ -3,8 +3,10 @@
 #include "passes/order/RelaxedProblem.h"
 
 #include "ir/Stow.h"
+#include "passes/memory/Implementations.h"
 #include "passes/memory/Liveness.h"
 #include "passes/order/Contents.h"
+#include "passes/order/ScheduleProblem.h"
 
 #include <algorithm>
 
@@ -15,8 +17,8 @@ namespace {
 
 class Builder {
 public:
-  Builder(func::FuncOp graph, Contents &contents, Bytes alignment)
-      : graph(graph), contents(contents), alignment(alignment) {}
+  Builder(func::FuncOp graph, Contents &contents, const CostModel &costs, Bytes alignment)
+      : graph(graph), contents(contents), costs(costs), alignment(alignment) {}
 
   schedule::Problem build() {
     problem.name = graph.getSymName().str();
@@ -81,7 +83,10 @@ private:
         op.inputs.push_back(id);
     std::sort(op.inputs.begin(), op.inputs.end());
     op.inputs.erase(std::unique(op.inputs.begin(), op.inputs.end()), op.inputs.end());
-    op.alternatives.push_back({launch.cost, alignUp(launch.workspaceBytes, alignment)});
+    if (implementationsOf(launch.op).empty())
+      op.alternatives.push_back({launch.cost, alignUp(launch.workspaceBytes, alignment)});
+    else
+      op.alternatives = alternativesOf(launch.op, costs, alignment);
     op.recomputable = launch.isRecomputable;
     for (RootId written : launch.writes) {
       addRoot(written);
@@ -126,6 +131,7 @@ private:
 
   func::FuncOp graph;
   Contents &contents;
+  const CostModel &costs;
   Bytes alignment;
   schedule::Problem problem;
   std::vector<schedule::ValueId> first; ///< by RootId: the value of its first piece
@@ -139,7 +145,7 @@ std::optional<schedule::Problem> buildRelaxedProblem(func::FuncOp graph, const C
   if (!contents.mayShare())
     return std::nullopt;
   contents.divide();
-  return Builder(graph, contents, alignment).build();
+  return Builder(graph, contents, costs, alignment).build();
 }
 
 } // namespace stow

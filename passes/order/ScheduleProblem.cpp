@@ -1,7 +1,9 @@
 #include "passes/order/ScheduleProblem.h"
 
 #include "ir/Graphs.h"
+#include "passes/memory/Implementations.h"
 #include "passes/memory/Liveness.h"
+#include "passes/memory/Passes.h"
 
 #include <algorithm>
 
@@ -85,9 +87,7 @@ private:
       for (schedule::ValueId id : idsOf(operand))
         if (!llvm::is_contained(scheduled.inputs, id))
           scheduled.inputs.push_back(id);
-    auto workspace = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr);
-    scheduled.alternatives.push_back(
-        {costs.costOf(&op), workspace ? alignUp(workspace.getInt(), alignment) : 0});
+    scheduled.alternatives = alternativesOf(&op, costs, alignment);
     auto purity = dyn_cast<PurityOpInterface>(&op);
     scheduled.recomputable = purity && purity.isRecomputable();
     auto alias = dyn_cast<AliasOpInterface>(&op);
@@ -184,7 +184,7 @@ public:
     Operation *terminator = block.getTerminator();
     SmallVector<Value> returned(terminator->getOperands());
     for (const schedule::Run &run : solution.runs)
-      execute(step.ops[run.op]);
+      execute(step.ops[run.op], run.alternative);
     for (auto [index, value] : llvm::enumerate(returned))
       terminator->setOperand(index, resolve(value));
     for (Operation *view : llvm::reverse(views))
@@ -209,10 +209,11 @@ private:
     }
   }
 
-  void execute(Operation *op) {
+  void execute(Operation *op, unsigned alternative) {
     SmallVector<Value> inputs =
         llvm::map_to_vector(operands[op], [&](Value v) { return resolve(v); });
     Operation *instance = place(op, inputs);
+    chooseImplementation(instance, alternative);
     if (instance != op) {
       ++clones;
       OpBuilder builder(instance);
@@ -262,6 +263,16 @@ private:
 };
 
 } // namespace
+
+std::vector<schedule::Alternative> alternativesOf(Operation *op, const CostModel &costs,
+                                                  Bytes alignment) {
+  std::vector<schedule::Alternative> alternatives;
+  for (const auto &[number, way] : llvm::enumerate(implementationsOf(op)))
+    alternatives.push_back({costs.costOf(op, number), alignUp(way.workspaceBytes, alignment)});
+  if (alternatives.empty())
+    alternatives.push_back({costs.costOf(op), alignUp(bytesAttr(op, kWorkspaceAttr), alignment)});
+  return alternatives;
+}
 
 StepProblem buildStepProblem(func::FuncOp graph, const CostModel &costs, Bytes alignment) {
   return Builder(graph, costs, alignment).build();

@@ -20,6 +20,10 @@
 
 namespace stow {
 
+/// The ways to run `op`, numbered as its implementations are: scratch rounded up to `alignment`.
+std::vector<schedule::Alternative> alternativesOf(mlir::Operation *op, const CostModel &costs,
+                                                  Bytes alignment);
+
 struct StepProblem {
   schedule::Problem problem;
   std::vector<mlir::Operation *> ops; ///< by OpId: the op of the graph
@@ -31,7 +35,8 @@ struct StepProblem {
 StepProblem buildStepProblem(mlir::func::FuncOp graph, const CostModel &costs, Bytes alignment);
 
 /// Rewrites `graph`, which `step` was built from, to run as `solution` says. The first run of an op
-/// moves it; every further run that something reads is a clone with stow.recompute. Every reader
+/// moves it; every further run that something reads is a clone with stow.recompute. Each runs in the
+/// implementation that its alternative names. Every reader
 /// gets the latest result in front of it. In-place marks are left to stow-share-in-place. Returns
 /// the number of clones.
 unsigned applySchedule(mlir::func::FuncOp graph, const StepProblem &step,

@@ -52,6 +52,12 @@ OwningOpRef<ModuleOp> clone(const OwningOpRef<ModuleOp> &module) {
   return module ? cast<ModuleOp>(module.get()->clone()) : OwningOpRef<ModuleOp>();
 }
 
+schedule::Solution inFastestWays(schedule::Solution solution, const schedule::Problem &problem) {
+  for (schedule::Run &run : solution.runs)
+    run.alternative = schedule::cheapestAlternative(problem.ops[run.op]);
+  return solution;
+}
+
 /// The one with the smaller arena, else the less time, else the first.
 StepChoice &better(StepChoice &first, StepChoice &second) {
   return std::tie(second.arenaBytes, second.time) < std::tie(first.arenaBytes, first.time) ? second
@@ -77,7 +83,7 @@ public:
     hasParts = hasSharedStorage(problem);
     planner = std::make_unique<schedule::Planner>(problem, planOptions());
     ladder.emplace(*planner);
-    keepAll = inBestOrder("keep all", bound, *planner);
+    keepAll = inBestOrder("keep all", bound, problem, *planner);
     if (keepAll.isRefused())
       throw Error::internal("internal error: the checks refuse this step with everything kept: " +
                             describe(candidates.refusals().front()));
@@ -350,15 +356,15 @@ private:
     return relaxedPlanner ? *relaxedPlanner : *planner;
   }
 
-  /// `module` as it is, or reordered by the best order that `orders`, the planner of its problem,
-  /// found.
+  /// `module` as it is, or reordered by the best order that `orders`, the planner of its `problem`,
+  /// found; every op runs in its fastest way.
   StepChoice inBestOrder(const char *method, const OwningOpRef<ModuleOp> &module,
-                         const schedule::Planner &orders) {
+                         const schedule::Problem &problem, const schedule::Planner &orders) {
     StepChoice asGiven = candidates.make(method, clone(module), kThoroughPackingWork);
     const schedule::FrontierRow leanest = orders.leanestOrder();
     if (leanest.peakBytes >= orders.inputOrderPeak())
       return asGiven;
-    StepChoice reordered = scheduled(method, module, leanest.solution);
+    StepChoice reordered = scheduled(method, module, inFastestWays(leanest.solution, problem));
     return std::move(better(asGiven, reordered));
   }
 
@@ -368,7 +374,7 @@ private:
       OwningOpRef<ModuleOp> module = ordered("sqrt", &origins);
       const StepProblem step = problemOf(*module);
       const schedule::Planner orders(step.problem, planOptions());
-      segmentChoice = inBestOrder("segments", module, orders);
+      segmentChoice = inBestOrder("segments", module, step.problem, orders);
       segmentRuns = readBack(problem, opOfOrigin, step, origins, segmentChoice->solution);
     }
     return *segmentChoice;

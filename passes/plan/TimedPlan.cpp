@@ -18,7 +18,7 @@ Plan planOf(ModuleOp placed, const CostModel &costs) {
   if (auto graph = findGraph(placed, Role::Train))
     time = costs.timeOf(graph);
   plan.extraTimeFraction =
-      time.once > 0 ? static_cast<double>(time.again) / static_cast<double>(time.once) : 0;
+      time.once > 0 ? static_cast<double>(time.extra) / static_cast<double>(time.once) : 0;
   plan.stepSeconds = static_cast<double>(time.total()) * 1e-9;
   plan.costSource = (costs.measured ? "" : "roofline of ") + costs.device;
   return plan;

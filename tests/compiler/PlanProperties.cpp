@@ -123,7 +123,7 @@ private:
   /// Time of runs beyond the first, as a share of the time of all first ones.
   double extraTime(const StepChoice &choice) const {
     const auto time = costs.timeOf(findGraph(choice.placed.get(), Role::Train));
-    return static_cast<double>(time.again) / static_cast<double>(time.once);
+    return static_cast<double>(time.extra) / static_cast<double>(time.once);
   }
 
   /// The step in program order, in segments, or in program order with every concat and slice
