@@ -15,6 +15,7 @@
 #include "runtime/format/Program.h"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,12 +41,25 @@ public:
 /// runtime/include/stowage.h.
 enum class ProgramForm { Executable, SharedLibrary };
 
+/// Memory of the device that is no part of the arena.
+struct OutsideArena {
+  std::optional<Bytes> bytes; ///< absent: nobody has measured it
+  std::string note;           ///< what it is, and where the figure comes from
+};
+
 class Backend {
 public:
   virtual ~Backend() = default;
 
   /// The device's answers to the passes' questions; lives as long as the backend.
   virtual const Target &target() const = 0;
+
+  /// The sheet of --roofline whose speed weighs plans where the user names none.
+  virtual std::string dataSheet() const = 0;
+
+  /// What a process takes on the device beside the arena; absent where plans know it themselves, as
+  /// the host's do.
+  virtual std::optional<OutsideArena> outsideArena() const { return std::nullopt; }
 
   /// The processor that kernels are measured on, by its maker's or LLVM's name.
   virtual std::string processor() const = 0;
@@ -67,8 +81,10 @@ public:
 
 struct BackendOptions {
   std::string target = "host"; ///< as --target names it
+  std::string device;          ///< what follows a colon in `target`; set by createBackend
   int64_t threads = 1;         ///< of the host
   std::string cpu = "native";  ///< processor of the host: "native" or LLVM's name
+  std::string cudnnFolder;     ///< that holds cuDNN's libraries; empty: where they usually lie
 };
 
 /// `name`, where it is a target that programs can be compiled for. Throws Error(BadInput) listing

@@ -132,6 +132,13 @@ void addModelFlags(CommandLine &flags, CompileOptions &options) {
               });
 }
 
+BudgetCovers parseCovers(const std::string &text) {
+  if (text != "arena" && text != "process")
+    throw Error::badInput("unknown extent \"" + text +
+                          "\" for --budget-covers; known are arena, process");
+  return text == "process" ? BudgetCovers::Process : BudgetCovers::Arena;
+}
+
 /// What the step does not do, what it may take, and what is printed of it.
 void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
   flags.flag("freeze-batch-norm", "normalize with the running statistics in training too",
@@ -151,10 +158,18 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
               "the arena's limit: 2GiB, 900MB, bytes, or 70% of the arena without a limit; "
               "recomputes what does not fit, in the least time",
               [&](const std::string &text) { options.memoryBudget = parseByteBudget(text); });
-  flags.value("roofline", "SHEET",
-              "data sheet whose speed weighs recomputations: cpu, a100, h100, h200, rtx4090, or a "
-              "file.json",
-              [&](const std::string &text) { options.roofline = text; });
+  flags.value(
+      "budget-covers", "WHAT",
+      "what --memory-budget limits: arena (the default), or process: also what lies outside",
+      [&](const std::string &text) { options.budgetCovers = parseCovers(text); });
+  flags.value("outside", "BYTES",
+              "what a process takes beside the arena, where that is not known or known better",
+              [&](const std::string &text) { options.outside = parseBytes(text); });
+  flags.value(
+      "roofline", "SHEET",
+      "data sheet whose speed weighs recomputations: a100, b200, cpu, h100, h200, rtx4090, or "
+      "a file.json (default: the target's)",
+      [&](const std::string &text) { options.roofline = text; });
   flags.value("device", "SHEET", "the former name of --roofline", [&](const std::string &text) {
     std::fprintf(stderr,
                  "warning: --device names a data sheet, not where the program runs; say "
@@ -177,8 +192,11 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
               [&](const std::string &text) {
                 options.threads = parseCount("threads", text, 1, maxThreads);
               });
-  flags.value("target", "DEVICE", "where the program runs: host",
+  flags.value("target", "DEVICE",
+              "where the program runs: host; cuda:GPU (h100, sm_90, ...) can be planned",
               [&](const std::string &text) { options.target = requireTarget(text); });
+  flags.value("cudnn", "FOLDER", "that holds cuDNN 9, where the system's is missing or another",
+              [&](const std::string &text) { options.cudnnFolder = text; });
   flags.value("target-cpu", "CPU", "native, x86-64-v3 (AVX2), x86-64-v4 (AVX-512), ...",
               [&](const std::string &text) { options.targetCpu = checkedTargetCpu(text); });
   flags.value("stop-after", "FORM", "print a form and stop: model, step, ordered, placed",
@@ -227,7 +245,9 @@ void finishOptions(CompileOptions &options) {
     throw Error::badInput("--clip-norm and --clip-value both limit gradients; give one of them");
   if (options.loss.kind == LossSpec::Kind::Output && !options.lossOutput.empty())
     throw Error::badInput("--loss=output:NAME names the output itself; leave --loss-output out");
-  if (!options.profile.empty() && options.roofline != "cpu")
+  if (options.budgetCovers == BudgetCovers::Process && !options.memoryBudget)
+    throw Error::badInput("--budget-covers=process is about --memory-budget; give one");
+  if (!options.profile.empty() && !options.roofline.empty() && options.roofline != "cpu")
     throw Error::badInput("--profile has the times of this machine's processor, --roofline=" +
                           options.roofline + " those of another; give one of them");
   if (!options.saveProfilePath.empty() && options.profile != "run")

@@ -23,6 +23,9 @@ enum class Form { Model, Step, Ordered, Placed, Program };
 /// What matrix products and convolutions read, and what values are stored in where they may be.
 enum class Precision { F32, BF16, F16 };
 
+/// What --memory-budget limits.
+enum class BudgetCovers { Arena, Process };
+
 struct CompileOptions {
   std::string modelPath;
   std::string outputPath;
@@ -30,9 +33,11 @@ struct CompileOptions {
   ImportOptions import;
   LossSpec loss;
   OptimizerSpec optimizer = parseOptimizer("sgd");
-  std::string checkpoint = "none";         ///< none or sqrt
-  std::optional<ByteBudget> memoryBudget;  ///< arena bytes, or percent of the arena without one
-  std::string roofline = "cpu";            ///< data sheet that weighs recomputation
+  std::string checkpoint = "none";        ///< none or sqrt
+  std::optional<ByteBudget> memoryBudget; ///< arena bytes, or percent of the arena without one
+  BudgetCovers budgetCovers = BudgetCovers::Arena;
+  std::optional<Bytes> outside;            ///< what the process takes beside the arena, if stated
+  std::string roofline;                    ///< data sheet that weighs plans; empty: the target's
   std::string profile;                     ///< "run", a file of measured costs, or empty: roofline
   std::string saveProfilePath;             ///< where measured costs go; empty: nowhere
   std::string saveProblemPath;             ///< the step as a schedule problem, as JSON; empty: none
@@ -48,6 +53,7 @@ struct CompileOptions {
   bool freezeBatchNorm = false;
   bool disableDropout = false;
   std::string target = "host"; ///< where the program runs: codegen/Backend.h
+  std::string cudnnFolder;     ///< that holds cuDNN's libraries; empty: where they usually lie
   int64_t threads = 0;         ///< 0: all cores of this machine
   std::string targetCpu = "native";
   Form stopAfter = Form::Program;

@@ -12,6 +12,7 @@
 #include "passes/autodiff/Passes.h"
 #include "passes/fuse/Passes.h"
 #include "passes/layout/Passes.h"
+#include "passes/memory/DescribePlan.h"
 #include "passes/memory/Passes.h"
 #include "passes/plan/Stages.h"
 #include "passes/plan/TimedPlan.h"
@@ -135,6 +136,19 @@ void addKernelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createPlanWorkspacesPass(target));
 }
 
+/// What --memory-budget covers beside the arena of `choice`. Throws Error(BadInput) where that is not
+/// known.
+Bytes bytesBeside(const StepChoice &choice, const CompileOptions &options) {
+  if (options.budgetCovers == BudgetCovers::Arena)
+    return 0;
+  const Plan plan = describePlan(*choice.placed);
+  if (plan.outsideArenaBytes == 0 && options.outside != 0)
+    throw Error::badInput(
+        "--budget-covers=process needs what the process takes beside the arena: " +
+        plan.outsideNote);
+  return plan.outsideArenaBytes;
+}
+
 /// The plan asked for: within options.memoryBudget, by options.checkpoint, or with everything kept.
 /// Throws Error(Infeasible) STOW1001.
 StepChoice choosePlan(mlir::MLIRContext &context, BudgetPlanner &planner,
@@ -145,14 +159,28 @@ StepChoice choosePlan(mlir::MLIRContext &context, BudgetPlanner &planner,
     reportRefusals(planner.refusals(), std::nullopt);
     return choice;
   }
-  const Bytes budget = budgetBytes(*options.memoryBudget, planner.keepAll().arenaBytes);
-  if (std::optional<StepChoice> choice = planner.plan(budget)) {
-    reportRefusals(planner.refusals(), std::nullopt);
-    return std::move(*choice);
+  const Bytes outside = bytesBeside(planner.keepAll(), options);
+  const Bytes budget = budgetBytes(*options.memoryBudget, planner.keepAll().arenaBytes + outside);
+  // What runs again adds calls, and these, on the host, a little to what is outside.
+  for (Bytes beside = outside;;) {
+    std::optional<StepChoice> choice = planner.plan(budget - beside);
+    if (!choice) {
+      planner.smallest(); // may come across more that is refused
+      reportRefusals(planner.refusals(), budget - beside);
+      const Error error = infeasible(context, planner, options, budget - beside);
+      if (beside == 0)
+        throw error;
+      throw Error::infeasible(std::string(error.what()) + "\nthe budget of " +
+                              formatBytesExact(budget) + " covers the process, of which " +
+                              formatBytesExact(beside) + " are outside the arena");
+    }
+    const Bytes needed = bytesBeside(*choice, options);
+    if (needed <= beside) {
+      reportRefusals(planner.refusals(), std::nullopt);
+      return std::move(*choice);
+    }
+    beside = needed;
   }
-  planner.smallest(); // may come across more that is refused
-  reportRefusals(planner.refusals(), budget);
-  throw infeasible(context, planner, options, budget);
 }
 
 /// F1 with kernels -> F3: order, recomputation, sharing and packing are one decision.
@@ -175,7 +203,9 @@ void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOp
   result.plan.tensors = countTensors(result.tensors);
   result.plan.withoutRecomputeBytes = planner.keepAll().arenaBytes;
   if (options.memoryBudget && result.plan.extraTimeFraction > 0) {
-    const Bytes budget = budgetBytes(*options.memoryBudget, planner.keepAll().arenaBytes);
+    const Bytes outside = bytesBeside(planner.keepAll(), options);
+    const Bytes budget =
+        budgetBytes(*options.memoryBudget, planner.keepAll().arenaBytes + outside) - outside;
     result.plan.extraTimeBound = planner.extraTimeBound(budget);
   }
   timer.stop();
@@ -212,11 +242,21 @@ void saveProblem(const BudgetPlanner &planner, const CompileOptions &options) {
 }
 
 std::unique_ptr<Backend> chooseBackend(const CompileOptions &options) {
-  return createBackend({options.target, options.threads, options.targetCpu});
+  BackendOptions wanted;
+  wanted.target = options.target;
+  wanted.threads = options.threads;
+  wanted.cpu = options.targetCpu;
+  wanted.cudnnFolder = options.cudnnFolder;
+  return createBackend(wanted);
+}
+
+static CostModel sheetOf(const CompileOptions &options, const Backend &backend) {
+  return loadDevice(options.roofline.empty() ? backend.dataSheet() : options.roofline,
+                    options.threads);
 }
 
 CostModel weighStep(ModuleOp prepared, const CompileOptions &options, const Backend &backend) {
-  CostModel costs = loadDevice(options.roofline, options.threads);
+  CostModel costs = sheetOf(options, backend);
   if (options.profile.empty())
     return costs;
   const MeasuredCosts measured = options.profile == "run"
@@ -231,6 +271,19 @@ CostModel weighStep(ModuleOp prepared, const CompileOptions &options, const Back
 }
 
 namespace {
+
+/// What plans say about memory beside the arena, where they do not work it out themselves.
+void stateOutside(ModuleOp module, const CompileOptions &options, const Backend &backend) {
+  std::optional<OutsideArena> outside = backend.outsideArena();
+  if (options.outside)
+    outside = {options.outside, "as --outside says"};
+  if (!outside)
+    return;
+  Builder builder(module.getContext());
+  module->setAttr(kOutsideNoteAttr, builder.getStringAttr(outside->note));
+  if (outside->bytes)
+    module->setAttr(kOutsideBytesAttr, builder.getI64IntegerAttr(*outside->bytes));
+}
 
 /// F0 -> F1 with kernels, or as far as the form asked for: false where that comes before the end.
 bool prepare(CompiledPlan &result, MLIRContext &context, const CompileOptions &options,
@@ -254,6 +307,7 @@ bool prepare(CompiledPlan &result, MLIRContext &context, const CompileOptions &o
   timer.start("order");
   runStage(module, "order",
            [&](PassManager &manager) { addKernelPasses(manager, backend.target()); });
+  stateOutside(module, options, backend);
   return true;
 }
 
@@ -277,7 +331,7 @@ BatchQuestion aboutBatches(MLIRContext &context, const CompileOptions &options, 
     sized.import.batch = batch;
     return prepareStep(context, sized, *backend);
   };
-  question.costs = loadDevice(options.roofline, options.threads);
+  question.costs = sheetOf(options, *backend);
   question.budget = budget;
   question.candidates.refusedPath = refusedPathOf(options);
   return question;

@@ -62,7 +62,12 @@ int maxBatch(CompileOptions &options, int64_t limit) {
         "the largest batch that fits does not depend on times; leave out --profile");
   if (options.import.batch)
     throw Error::badInput("stowage max-batch finds the batch; leave out --batch");
-  const Bytes budget = *options.memoryBudget->bytes;
+  if (options.budgetCovers == BudgetCovers::Process && !options.outside)
+    throw Error::badInput(
+        "stowage max-batch with --budget-covers=process needs --outside=SIZE, what "
+        "the process takes beside the arena");
+  const bool coversProcess = options.budgetCovers == BudgetCovers::Process;
+  const Bytes budget = *options.memoryBudget->bytes - (coversProcess ? *options.outside : 0);
   MLIRContext context;
   prepareContext(context);
   BatchAnswer answer = findMaxBatch(aboutBatches(context, options, budget), limit);

@@ -1,4 +1,5 @@
 # lit configuration: .mlir and .test files are shell tests over the built tools.
+import ctypes
 import os
 import shutil
 
@@ -21,5 +22,13 @@ cuda = os.environ.get("CUDA_HOME", "/usr/local/cuda")
 if os.path.exists(os.path.join(cuda, "bin", "ptxas")):
     config.available_features.add("cuda-toolkit")
     config.substitutions.append(("%cuda_toolkit", cuda))
+# cuDNN plans for GPUs that are not here; without it these tests are unsupported, and count as that.
+for cudnn in ["libcudnn_graph.so.9", "/usr/local/cuda/lib64/libcudnn_graph.so.9", "/usr/local/cuda/lib/libcudnn_graph.so.9"]:
+    try:
+        ctypes.CDLL(cudnn)
+    except OSError:
+        continue
+    config.available_features.add("cudnn")
+    break
 if shutil.which("python3"):
     config.available_features.add("python")

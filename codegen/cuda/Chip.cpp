@@ -41,6 +41,14 @@ std::vector<std::string> chipNames() {
   return names;
 }
 
+std::string chipsOf(const std::string &architecture) {
+  std::vector<std::string> names;
+  for (const auto &[name, text] : kChipFiles)
+    if (parseChip(name, text).architecture == architecture)
+      names.emplace_back(name);
+  return joined(names);
+}
+
 Chip requireChip(const std::string &name) {
   for (const auto &[known, text] : kChipFiles) {
     Chip chip = parseChip(known, text);

@@ -32,6 +32,9 @@ struct Chip {
 /// Names of the chips, then of their architectures, each sorted.
 std::vector<std::string> chipNames();
 
+/// The chips of an architecture, e.g. "h100, h200".
+std::string chipsOf(const std::string &architecture);
+
 /// The chip, or the architecture without one. Throws Error(BadInput) listing the known ones.
 Chip requireChip(const std::string &name);
 

@@ -33,11 +33,10 @@ cudnn::DataType dataType(DType type) {
 
 cudnn::DataType sumType(DType type) { return type == DType::F64 ? cudnn::kDouble : cudnn::kFloat; }
 
-CudnnDescriptor tensor(const CudnnLibrary &library, const StridedTensor &from, DType type,
-                       int64_t id) {
+CudnnDescriptor tensor(const CudnnLibrary &library, const StridedTensor &from, int64_t id) {
   constexpr int64_t kAlignment = 64; // that of every buffer of an arena
   CudnnDescriptor made(library, cudnn::kTensor);
-  made.set(cudnn::kTensorType, cudnn::kTypeDataType, dataType(type));
+  made.set(cudnn::kTensorType, cudnn::kTypeDataType, dataType(from.type));
   made.set(cudnn::kTensorShape, from.shape);
   made.set(cudnn::kTensorStrides, from.strides);
   made.set(cudnn::kTensorId, id);
@@ -49,7 +48,7 @@ CudnnDescriptor tensor(const CudnnLibrary &library, const StridedTensor &from, D
 CudnnDescriptor window(const CudnnLibrary &library, const Convolution &of) {
   CudnnDescriptor made(library, cudnn::kConvolution);
   made.set(cudnn::kConvolutionSpatialDims, static_cast<int64_t>(of.strides.size()));
-  made.set(cudnn::kConvolutionComputeType, cudnn::kTypeDataType, sumType(of.type));
+  made.set(cudnn::kConvolutionComputeType, cudnn::kTypeDataType, sumType(of.operandType()));
   made.set(cudnn::kConvolutionMode, cudnn::kTypeConvolutionMode, cudnn::kCrossCorrelation);
   made.set(cudnn::kConvolutionPadsBefore, of.padsBefore);
   made.set(cudnn::kConvolutionPadsAfter, of.padsAfter);
@@ -62,9 +61,8 @@ CudnnDescriptor window(const CudnnLibrary &library, const Convolution &of) {
 /// The three operations have their attributes in the same order from `alpha` on: alpha, beta, the
 /// window, the weight, x, y.
 CudnnDescriptor operationGraph(const CudnnLibrary &library, const Convolution &of) {
-  const CudnnDescriptor x = tensor(library, of.x, of.type, 'x'),
-                        weight = tensor(library, of.weight, of.type, 'w'),
-                        y = tensor(library, of.y, of.type, 'y'), convolution = window(library, of);
+  const CudnnDescriptor x = tensor(library, of.x, 'x'), weight = tensor(library, of.weight, 'w'),
+                        y = tensor(library, of.y, 'y'), convolution = window(library, of);
   const auto [type, alpha] = of.kind == ConvolutionKind::Forward
                                  ? std::pair(cudnn::kForwardOperation, cudnn::kForwardAlpha)
                              : of.kind == ConvolutionKind::GradInput
@@ -74,7 +72,7 @@ CudnnDescriptor operationGraph(const CudnnLibrary &library, const Convolution &o
   const double factors[] = {1, 0};
   const float narrow[] = {1, 0};
   for (int i = 0; i < 2; ++i)
-    if (of.type == DType::F64)
+    if (of.operandType() == DType::F64)
       operation.set(alpha + i, cudnn::kTypeDouble, 1, &factors[i]);
     else
       operation.set(alpha + i, cudnn::kTypeFloat, 1, &narrow[i]);
@@ -180,8 +178,9 @@ std::string describe(const Convolution &of) {
       text += (text.empty() ? "" : "x") + std::to_string(size);
     return text;
   };
-  return std::string(kKinds[static_cast<int>(of.kind)]) + " of " + std::string(nameOf(of.type)) +
-         ", x " + shape(of.x) + ", weight " + shape(of.weight) + ", y " + shape(of.y);
+  return std::string(kKinds[static_cast<int>(of.kind)]) + " of " +
+         std::string(nameOf(of.operandType())) + ", x " + shape(of.x) + ", weight " +
+         shape(of.weight) + ", y " + shape(of.y);
 }
 
 } // namespace
@@ -218,7 +217,7 @@ std::vector<EnginePlan> CudnnPlans::ask(const Convolution &convolution) const {
         std::string against;
         for (int note : notesOf(*library, config))
           if (against.empty())
-            against = objection(note, convolution.type, products);
+            against = objection(note, convolution.operandType(), products);
         if (!against.empty()) {
           objections.insert(against);
           continue;

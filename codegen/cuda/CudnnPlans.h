@@ -25,21 +25,23 @@ namespace stow::cuda {
 
 enum class ConvolutionKind : uint8_t { Forward, GradInput, GradWeight };
 
-/// A tensor as cuDNN sees it: [N,C,...] or [O,C/groups,...], with the distance in elements between
+/// A tensor of F64, F32, BF16 or F16 as cuDNN sees it: [N,C,...] or [O,C/groups,...], with the distance in elements between
 /// neighbours in each dimension. Channels last are strides like any others.
 struct StridedTensor {
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;
+  DType type = DType::F32;
   auto operator<=>(const StridedTensor &) const = default;
 };
 
-/// `x` and `y` are the images on both sides, whichever of them is computed; all three tensors have
-/// the same element type. cuDNN reads the groups off the channels of `x` and `weight`.
+/// `x` and `y` are the images on both sides, whichever of them is computed. Both operands have the same
+/// type; the result may be wider. Sums are in F64 or F32.
 struct Convolution {
   ConvolutionKind kind = ConvolutionKind::Forward;
-  DType type = DType::F32; ///< F64, F32, BF16 or F16; sums are F64 or F32
   StridedTensor x, weight, y;
   std::vector<int64_t> strides, dilations, padsBefore, padsAfter; ///< by spatial dimension
+
+  DType operandType() const { return kind == ConvolutionKind::GradInput ? y.type : x.type; }
   auto operator<=>(const Convolution &) const = default;
 };
 

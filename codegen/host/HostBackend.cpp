@@ -19,6 +19,8 @@ public:
 
   const Target &target() const override { return answers; }
 
+  std::string dataSheet() const override { return "cpu"; }
+
   std::string processor() const override { return llvm::sys::getHostCPUName().str(); }
 
   FailureOr<BuiltProgram> build(ModuleOp module) const override {

@@ -105,6 +105,7 @@ struct PlannedStep {
   std::vector<int64_t> reads;        ///< numbers in GraphPlan::buffers, rising, each once
   std::vector<int64_t> writes;       ///< likewise; what is overwritten in place is read as well
   std::optional<int64_t> recomputes; ///< the step that this one repeats
+  std::string implementation;        ///< of a library call that can run in several ways: the chosen
 
   /// "forward", "backward", "update", or nothing.
   std::string phaseName() const { return phase ? std::string(nameOf(*phase)) : ""; }
@@ -155,10 +156,11 @@ struct Plan {
   double stepSeconds = 0;          ///< of the training step, recomputation included; 0 = not known
   std::string costSource;          ///< where these times come from: a device profile, or measured
   Bytes withoutRecomputeBytes = 0; ///< arena of the same graph with every value kept
-  Bytes outsideArenaBytes = 0;     ///< stated constant: libraries, code, thread stacks
-  TensorCounts tensors;            ///< of the model
-  std::vector<std::string> notes;  ///< sentences on what costs memory by the user's choice
-  std::vector<GraphPlan> graphs;   ///< the one that trains first
+  Bytes outsideArenaBytes = 0; ///< stated constant: libraries, code, thread stacks; 0 = not known
+  std::string outsideNote;     ///< what is outside and where the figure comes from; may be empty
+  TensorCounts tensors;        ///< of the model
+  std::vector<std::string> notes; ///< sentences on what costs memory by the user's choice
+  std::vector<GraphPlan> graphs;  ///< the one that trains first
 };
 
 /// Bytes per kind at the arena's fullest moment, of the elements alone; the parts and both paddings

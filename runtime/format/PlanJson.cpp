@@ -94,6 +94,7 @@ Json toJsonValue(const PlannedStep &step, StringTable &strings) {
   json["writes"] = step.writes;
   if (step.recomputes)
     json["recomputes"] = *step.recomputes;
+  strings.add(json, "implementation", step.implementation);
   return json;
 }
 
@@ -203,6 +204,7 @@ PlannedStep stepFrom(const JsonNode &node, const std::vector<std::string> &strin
   step.op = textOf(node, "op", strings);
   step.source = textOf(node, "source", strings);
   step.module = textOf(node, "module", strings);
+  step.implementation = textOf(node, "implementation", strings);
   if (!node.text("phase").empty())
     step.phase = node.parsed("phase", parseStepPhase);
   if (node.has("seconds"))
@@ -285,6 +287,8 @@ Json toJsonValue(const Plan &plan) {
   json["persistent_bytes"] = plan.persistentBytes;
   json["without_recompute_bytes"] = plan.withoutRecomputeBytes;
   json["outside_arena_bytes"] = plan.outsideArenaBytes;
+  if (!plan.outsideNote.empty())
+    json["outside_note"] = plan.outsideNote;
   json["alignment"] = plan.alignment;
   json["tensors"] = toJsonValue(plan.tensors);
   json["notes"] = plan.notes;
@@ -338,6 +342,8 @@ Plan planFrom(const JsonNode &node) {
   plan.persistentBytes = node.count("persistent_bytes");
   plan.withoutRecomputeBytes = node.count("without_recompute_bytes");
   plan.outsideArenaBytes = node.count("outside_arena_bytes");
+  if (node.has("outside_note"))
+    plan.outsideNote = node.text("outside_note");
   plan.alignment = node.count("alignment");
   plan.tensors = countsFrom(node.at("tensors"));
   plan.notes = node.texts("notes");

@@ -101,6 +101,15 @@ std::string renderLiveSet(const GraphPlan &graph, const ReportOptions &options) 
   return out + table.text("  ");
 }
 
+/// True where some library call can run in several ways.
+bool hasChoices(const Plan &plan) {
+  for (const GraphPlan &graph : plan.graphs)
+    for (const PlannedStep &step : graph.steps)
+      if (!step.implementation.empty())
+        return true;
+  return false;
+}
+
 std::string renderSum(const Plan &plan) {
   Breakdown parts = breakdownAtPeak(plan);
   const std::vector<std::tuple<const char *, const char *, Bytes>> rows = {
@@ -142,15 +151,55 @@ std::string renderSum(const Plan &plan) {
     fact("without recompute", plan.withoutRecomputeBytes, above(plan.withoutRecomputeBytes));
   if (plan.outsideArenaBytes > 0)
     fact("outside the arena", plan.outsideArenaBytes, "");
+  if (plan.outsideArenaBytes > 0 && !plan.outsideNote.empty())
+    fact("of the process", plan.arenaBytes + plan.outsideArenaBytes, "");
   std::string out = table.text("  ");
-  out += "packing: " + status +
-         "; extra time for recomputation: " + percent(plan.extraTimeFraction) +
+  out += "packing: " + status + "; extra time for recomputation" +
+         (hasChoices(plan) ? " and slower calls: " : ": ") + percent(plan.extraTimeFraction) +
          (plan.extraTimeBound > 0 ? ", lower bound " + percent(plan.extraTimeBound) : "") +
          (plan.costSource.empty() ? "" : " (" + printableText(plan.costSource) + ")") + "\n";
+  if (!plan.outsideNote.empty())
+    out += "outside the arena: " + printableText(plan.outsideNote, 1000) + "\n";
   for (const std::string &note : plan.notes)
     out += printableText(note, 1000) + "\n";
   std::string references = describeReferences(plan);
   return references.empty() ? out : out + references + "\n";
+}
+
+/// Scratch of the library calls that can run in several ways: which ones were taken, the largest
+/// first. Empty where no call has a choice.
+std::string renderWorkspaces(const GraphPlan &graph) {
+  constexpr size_t kRows = 8;
+  std::map<int64_t, const PlannedBuffer *> ofStep;
+  for (const PlannedBuffer &buffer : graph.buffers)
+    if (buffer.kind == BufferKind::Workspace)
+      ofStep[buffer.begin] = &buffer;
+  size_t calls = 0;
+  std::vector<std::pair<Bytes, int64_t>> largest;
+  for (int64_t step = 0; step < static_cast<int64_t>(graph.steps.size()); ++step) {
+    if (graph.steps[step].implementation.empty())
+      continue;
+    ++calls;
+    if (auto found = ofStep.find(step); found != ofStep.end())
+      largest.emplace_back(found->second->size, step);
+  }
+  if (calls == 0)
+    return "";
+  std::sort(largest.begin(), largest.end(), [](const auto &a, const auto &b) {
+    return std::pair(-a.first, a.second) < std::pair(-b.first, b.second);
+  });
+  std::string out = "\nlibrary calls of " + graph.name() + ": " + std::to_string(calls) + ", " +
+                    std::to_string(largest.size()) + " with a workspace in the arena\n";
+  Table table({true, true, true, false, false});
+  if (!largest.empty())
+    table.add({"step", "bytes", "MiB", "call", "implementation"});
+  for (size_t i = 0; i < std::min(largest.size(), kRows); ++i) {
+    const auto [bytes, step] = largest[i];
+    table.add({std::to_string(step), groupDigits(bytes), mebibytes(bytes),
+               printableText(graph.steps[step].name, nameWidth),
+               printableText(graph.steps[step].implementation, nameWidth)});
+  }
+  return out + table.text("  ");
 }
 
 /// `name` as a CSV field that needs no quotes.
@@ -222,6 +271,8 @@ std::string renderText(const Plan &plan, const ReportOptions &options) {
       out += "\n" + renderMap(plan, graph, options);
     out += "\n" + renderLiveSet(graph, options);
   }
+  if (const GraphPlan *train = findGraph(plan, GraphRole::Train))
+    out += renderWorkspaces(*train);
   return out + "\n" + renderSum(plan);
 }
 

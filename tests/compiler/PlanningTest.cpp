@@ -13,7 +13,8 @@ using testing::HasSubstr;
 namespace {
 
 TEST(DeviceProfile, EveryShippedProfileLoads) {
-  EXPECT_THAT(deviceNames(), testing::ElementsAre("a100", "cpu", "h100", "h200", "rtx4090"));
+  EXPECT_THAT(deviceNames(),
+              testing::ElementsAre("a100", "b200", "cpu", "h100", "h200", "rtx4090"));
   for (const std::string &name : deviceNames())
     EXPECT_EQ(loadDevice(name, 1).device, name);
 }

@@ -116,10 +116,10 @@ StridedTensor image(std::vector<int64_t> shape, Order order) {
 Convolution middle(ConvolutionKind kind, DType type, Order order) {
   Convolution of;
   of.kind = kind;
-  of.type = type;
   of.x = image({128, 64, 56, 56}, order);
   of.weight = image({64, 64, 3, 3}, order);
   of.y = of.x;
+  of.x.type = of.weight.type = of.y.type = type;
   of.strides = of.dilations = of.padsBefore = of.padsAfter = {1, 1};
   return of;
 }

@@ -1,0 +1,52 @@
+// A GPU's answers to the passes' questions: convolutions by cuDNN, matrix products by cuBLASLt, all
+// else by generated kernels without scratch.
+#pragma once
+
+#include "codegen/cuda/Chip.h"
+#include "codegen/cuda/CudnnPlans.h"
+#include "passes/Target.h"
+
+#include <memory>
+
+namespace stow::cuda {
+
+class CudaTarget : public Target {
+public:
+  /// cuDNN is opened in `cudnnFolder`, or where CudnnLibrary::open looks, at the first convolution.
+  CudaTarget(Chip chip, std::string cudnnFolder);
+
+  /// Convolutions, depthwise ones too, and matrix products.
+  llvm::StringRef libraryCall(mlir::Operation *op) const override;
+
+  /// Batch normalizations: their parts are generated kernels, which fuse with what surrounds them.
+  bool decomposes(mlir::Operation *op) const override;
+
+  /// A convolution's choices are cuDNN's execution plans for the chip. A product's are cuBLASLt
+  /// within the chip's recommended workspace, and without any: which kernel it takes then is asked at
+  /// load, where the device is.
+  mlir::FailureOr<Requirements> query(mlir::Operation *op,
+                                      llvm::ArrayRef<bool> freeLayouts) const override;
+
+  /// The position of each maximum in its window: a byte for windows of up to 255 elements, else
+  /// four.
+  mlir::RankedTensorType savedType(MaxPoolOp pool) const override;
+
+  /// Images are channels last for 16-bit values and row-major for others: cuDNN's exact f32 kernels
+  /// are made for the latter, and copy x and y where they find the former.
+  OrderWish orderWish(mlir::Operation *op) const override;
+
+  /// Never: tensor cores take operands of one type.
+  bool takesWideOperands(mlir::Operation *op, mlir::FloatType low) const override;
+
+private:
+  mlir::FailureOr<Requirements> queryConvolution(mlir::Operation *op,
+                                                 llvm::ArrayRef<bool> freeLayouts) const;
+  Requirements queryMatmul(MatmulOp op) const;
+  CudnnPlans &plans() const;
+
+  const Chip chip;
+  const std::string cudnnFolder;
+  mutable std::unique_ptr<CudnnPlans> opened; ///< since the first convolution
+};
+
+} // namespace stow::cuda
