@@ -101,6 +101,18 @@ Tensor loadTensor(const Operand &place, const char *arena) {
   return tensor;
 }
 
+/// Bytes of a tensor's padding that are not zero.
+int64_t countPadding(const Operand &place, const char *arena) {
+  std::vector<char> stored(arena + place.offset,
+                           arena + place.offset +
+                               storedBytes(place.layout, place.shape, place.dtype));
+  LayoutIndex index(place.layout, place.shape);
+  const Bytes size = sizeOf(place.dtype);
+  for (int64_t i = 0; i < elementCount(place.shape); ++i)
+    std::fill_n(stored.begin() + index(i) * size, size, char{0});
+  return static_cast<int64_t>(stored.size()) - std::ranges::count(stored, char{0});
+}
+
 CallResult runCall(const std::string &op, const std::vector<TestOperand> &operands,
                    std::map<std::string, std::vector<int64_t>> ints,
                    std::map<std::string, double> floats, int64_t threads) {
@@ -167,6 +179,7 @@ CallResult runCall(const std::string &op, const std::vector<TestOperand> &operan
     char *begin = arena + place.offset;
     result.tensors.push_back(operands[i].opaque ? Tensor() : loadTensor(place, arena));
     result.bytes.emplace_back();
+    result.padding.push_back(operands[i].opaque ? 0 : countPadding(place, arena));
     if (operands[i].opaque)
       result.bytes.back().assign(begin, begin + place.shape[0]);
   }

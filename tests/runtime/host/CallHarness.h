@@ -51,6 +51,7 @@ TestOperand opaqueIn(const std::vector<char> &bytes);
 struct CallResult {
   std::vector<Tensor> tensors;          ///< every operand read back; empty for opaque ones
   std::vector<std::vector<char>> bytes; ///< of opaque operands
+  std::vector<int64_t> padding;         ///< bytes other than zero in the padding of blocks
   LibraryRequirements requirements;
   Command command;            ///< as bound
   int64_t allocatedBytes = 0; ///< by running the call once more, by the whole process
