@@ -53,6 +53,13 @@ Precision parsePrecision(const std::string &text) {
   throw Error::badInput("unknown type \"" + text + "\" for --precision; known are f32, bf16, fp16");
 }
 
+std::string parseLossScale(const std::string &text) {
+  if (text != "dynamic" && text != "delayed")
+    throw Error::badInput("unknown mode \"" + text +
+                          "\" for --loss-scale; known are dynamic, delayed");
+  return text;
+}
+
 /// The patterns behind "f32:".
 std::vector<std::string> parseKeep(const std::string &text) {
   const std::string prefix = "f32:";
@@ -150,6 +157,10 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
       "f32, bf16 or fp16: what products and convolutions read, and what activations and their "
       "gradients are stored in; parameters and their updates stay in f32",
       [&](const std::string &text) { options.precision = parsePrecision(text); });
+  flags.value("loss-scale", "MODE",
+              "with --precision=fp16: dynamic, updates wait until all gradients are known to be "
+              "finite, or delayed, each waits for its own (default dynamic)",
+              [&](const std::string &text) { options.lossScale = parseLossScale(text); });
   flags.value("keep", "f32:PATTERNS", "nodes that --precision leaves in f32, e.g. 'f32:/head/*'",
               [&](const std::string &text) { options.keepWide = parseKeep(text); });
   flags.value("checkpoint", "MODE", "none: keep all activations; sqrt: recompute segments",
@@ -245,6 +256,10 @@ void finishOptions(CompileOptions &options) {
     throw Error::badInput("--clip-norm and --clip-value both limit gradients; give one of them");
   if (options.loss.kind == LossSpec::Kind::Output && !options.lossOutput.empty())
     throw Error::badInput("--loss=output:NAME names the output itself; leave --loss-output out");
+  if (!options.lossScale.empty() && options.precision != Precision::F16)
+    throw Error::badInput("--loss-scale is for gradients in f16; add --precision=fp16");
+  if (!options.keepWide.empty() && options.precision == Precision::F32)
+    throw Error::badInput("--keep exempts nodes from --precision; add --precision=bf16 or fp16");
   if (options.budgetCovers == BudgetCovers::Process && !options.memoryBudget)
     throw Error::badInput("--budget-covers=process is about --memory-budget; give one");
   if (!options.profile.empty() && !options.roofline.empty() && options.roofline != "cpu")

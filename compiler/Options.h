@@ -49,6 +49,7 @@ struct CompileOptions {
   double clipValue = 0;                    ///< of an element of a gradient; 0: any
   std::vector<std::string> inputGradients; ///< inputs whose gradient the step gives
   Precision precision = Precision::F32;
+  std::string lossScale;             ///< with fp16: dynamic or delayed; empty: dynamic
   std::vector<std::string> keepWide; ///< patterns of nodes that stay in f32
   bool freezeBatchNorm = false;
   bool disableDropout = false;

@@ -89,6 +89,7 @@ void addModelPasses(PassManager &manager) {
 AttachOptimizerPassOptions optimizerOptions(const CompileOptions &options) {
   AttachOptimizerPassOptions optimizer;
   optimizer.optimizer = options.optimizer;
+  optimizer.lossScale = options.lossScale.empty() ? "dynamic" : options.lossScale;
   optimizer.clipNorm = options.clipNorm;
   optimizer.clipValue = options.clipValue;
   optimizer.groups.assign(options.groups.begin(), options.groups.end());
@@ -115,6 +116,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const Ta
   loss.output = options.lossOutput;
   manager.addPass(createAttachLossPass(loss));
   AutodiffPassOptions gradients;
+  gradients.scaleLoss = options.precision == Precision::F16;
   gradients.inputGradients.assign(options.inputGradients.begin(), options.inputGradients.end());
   manager.addPass(createAutodiffPass(gradients));
   manager.addPass(createExpandBatchNormPass(target));

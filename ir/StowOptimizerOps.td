@@ -11,6 +11,10 @@ class Stow_UpdateOp<string mnemonic>
 // Of the parameter's group: its learning rate is `learning_rate * lr_scale`.
 defvar Stow_RateScale = DefaultValuedOptionalAttr<F64Attr, "1.0">;
 
+// With it a step may be skipped: a learning rate of NaN, for moving_average a step of 0, leaves parameter
+// and state as they are, bit for bit. Loss scaling skips steps whose gradients are not finite.
+defvar Stow_Skippable = UnitAttr;
+
 def Stow_SgdOp : Stow_UpdateOp<"sgd"> {
   let summary = "Stochastic gradient descent";
   let description = [{
@@ -27,7 +31,8 @@ def Stow_SgdOp : Stow_UpdateOp<"sgd"> {
   let arguments = (ins Stow_FloatTensor:$parameter, Stow_FloatTensor:$gradient,
                        Stow_FloatTensor:$learning_rate, Optional<Stow_FloatTensor>:$velocity,
                        F64Attr:$momentum, F64Attr:$weight_decay, BoolAttr:$nesterov,
-                       Stow_RateScale:$lr_scale);
+                       Stow_RateScale:$lr_scale,
+                       Stow_Skippable:$skippable);
   let results = (outs Stow_FloatTensor:$new_parameter, Optional<Stow_FloatTensor>:$new_velocity);
   let hasVerifier = 1;
 }
@@ -52,7 +57,8 @@ def Stow_AdamOp : Stow_UpdateOp<"adam"> {
                        Stow_FloatTensor:$first_moment, Stow_FloatTensor:$second_moment,
                        Optional<Stow_FloatTensor>:$largest_moment,
                        F64Attr:$beta1, F64Attr:$beta2, F64Attr:$epsilon, F64Attr:$weight_decay,
-                       BoolAttr:$decoupled, Stow_RateScale:$lr_scale);
+                       BoolAttr:$decoupled, Stow_RateScale:$lr_scale,
+                       Stow_Skippable:$skippable);
   let results = (outs Stow_FloatTensor:$new_parameter, Stow_FloatTensor:$new_first_moment,
                       Stow_FloatTensor:$new_second_moment,
                       Optional<Stow_FloatTensor>:$new_largest_moment);
@@ -77,7 +83,8 @@ def Stow_RmspropOp : Stow_UpdateOp<"rmsprop"> {
   let arguments = (ins Stow_FloatTensor:$parameter, Stow_FloatTensor:$gradient,
                        Stow_FloatTensor:$learning_rate, Variadic<Stow_FloatTensor>:$state,
                        F64Attr:$alpha, F64Attr:$momentum, F64Attr:$epsilon, F64Attr:$weight_decay,
-                       BoolAttr:$centered, Stow_RateScale:$lr_scale);
+                       BoolAttr:$centered, Stow_RateScale:$lr_scale,
+                       Stow_Skippable:$skippable);
   let results = (outs Stow_FloatTensor:$new_parameter, Variadic<Stow_FloatTensor>:$new_state);
   let hasVerifier = 1;
 }
@@ -96,7 +103,8 @@ def Stow_AdagradOp : Stow_UpdateOp<"adagrad"> {
   let arguments = (ins Stow_FloatTensor:$parameter, Stow_FloatTensor:$gradient,
                        Stow_FloatTensor:$learning_rate, Stow_IntTensor:$step,
                        Stow_FloatTensor:$sum, F64Attr:$lr_decay, F64Attr:$epsilon,
-                       F64Attr:$weight_decay, Stow_RateScale:$lr_scale);
+                       F64Attr:$weight_decay, Stow_RateScale:$lr_scale,
+                       Stow_Skippable:$skippable);
   let results = (outs Stow_FloatTensor:$new_parameter, Stow_FloatTensor:$new_sum);
   let hasVerifier = 1;
 }
@@ -115,7 +123,8 @@ def Stow_LionOp : Stow_UpdateOp<"lion"> {
   }];
   let arguments = (ins Stow_FloatTensor:$parameter, Stow_FloatTensor:$gradient,
                        Stow_FloatTensor:$learning_rate, Stow_FloatTensor:$velocity, F64Attr:$beta1,
-                       F64Attr:$beta2, F64Attr:$weight_decay, Stow_RateScale:$lr_scale);
+                       F64Attr:$beta2, F64Attr:$weight_decay, Stow_RateScale:$lr_scale,
+                       Stow_Skippable:$skippable);
   let results = (outs Stow_FloatTensor:$new_parameter, Stow_FloatTensor:$new_velocity);
   let hasVerifier = 1;
 }
@@ -132,7 +141,7 @@ def Stow_MovingAverageOp : Stow_UpdateOp<"moving_average"> {
     ```
   }];
   let arguments = (ins Stow_FloatTensor:$average, Stow_FloatTensor:$x, Stow_IntTensor:$step,
-                       F64Attr:$exponent);
+                       F64Attr:$exponent, Stow_Skippable:$skippable);
   let results = (outs Stow_FloatTensor:$new_average);
   let hasVerifier = 1;
 }
@@ -155,7 +164,8 @@ def Stow_AdafactorOp : Stow_UpdateOp<"adafactor"> {
                        Stow_FloatTensor:$learning_rate, Stow_IntTensor:$step,
                        Stow_FloatTensor:$parameter_squares, Stow_FloatTensor:$update_squares,
                        F64Attr:$epsilon, F64Attr:$threshold, F64Attr:$weight_decay,
-                       Stow_RateScale:$lr_scale);
+                       Stow_RateScale:$lr_scale,
+                       Stow_Skippable:$skippable);
   let results = (outs Stow_FloatTensor:$new_parameter);
   let hasVerifier = 1;
 }

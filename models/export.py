@@ -22,17 +22,17 @@ class ScopedTracer(fx.Tracer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.scope: list[str] = []
+        self.modules_entered: list[str] = []
 
     def call_module(self, m: nn.Module, forward: Callable, args: tuple, kwargs: dict) -> Any:
-        self.scope.append(self.path_of_module(m))
+        self.modules_entered.append(self.path_of_module(m))
         result = super().call_module(m, forward, args, kwargs)
-        self.scope.pop()
+        self.modules_entered.pop()
         return result
 
     def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
         node = super().create_node(*args, **kwargs)
-        node.meta["scope"] = self.scope[-1] if self.scope else ""
+        node.meta["scope"] = self.modules_entered[-1] if self.modules_entered else ""
         return node
 
 

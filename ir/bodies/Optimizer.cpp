@@ -55,6 +55,22 @@ Term biasCorrection(double beta, Term step) {
   return 1.0 - power;
 }
 
+/// The results of an update: the old values where the op may be skipped and does not apply.
+template <typename Op>
+SmallVector<Value> finishUpdate(Op op, const Body &body, SmallVector<Term> results, Term applies) {
+  if (op.getSkippable())
+    for (const Sharing &sharing : op.getSharings())
+      if (sharing.kind == SharingKind::Update)
+        results[sharing.result] = applies.choose(results[sharing.result], body[sharing.operand]);
+  return body.finish(results);
+}
+
+/// The same for an update with a learning rate, operand 2.
+template <typename Op>
+SmallVector<Value> finishUpdate(Op op, const Body &body, SmallVector<Term> results) {
+  return finishUpdate(op, body, std::move(results), body[2].isNan().complement());
+}
+
 } // namespace
 
 SmallVector<Value> SgdOp::emitBody(OpBuilder &builder, ValueRange elements) {
@@ -63,12 +79,12 @@ SmallVector<Value> SgdOp::emitBody(OpBuilder &builder, ValueRange elements) {
   Term rate = groupRate(*this, body[2]).as(parameter.element());
   gradient = decayed(gradient, parameter, number(getWeightDecay()));
   if (!getVelocity())
-    return body.finish({(-rate).fma(gradient, parameter)});
+    return finishUpdate(*this, body, {(-rate).fma(gradient, parameter)});
 
   Term momentum = parameter.constant(number(getMomentum()));
   Term velocity = body[3] * momentum + gradient;
   Term direction = getNesterov() ? velocity.fma(momentum, gradient) : velocity;
-  return body.finish({(-rate).fma(direction, parameter), velocity});
+  return finishUpdate(*this, body, {(-rate).fma(direction, parameter), velocity});
 }
 
 SmallVector<Value> AdamOp::emitBody(OpBuilder &builder, ValueRange elements) {
@@ -95,7 +111,7 @@ SmallVector<Value> AdamOp::emitBody(OpBuilder &builder, ValueRange elements) {
   Term denominator = moment.unary<math::SqrtOp>() / root + number(getEpsilon());
   Term moved = parameter + ((-stepSize).as(element) * first) / denominator;
   results.insert(results.begin(), moved);
-  return body.finish(results);
+  return finishUpdate(*this, body, results);
 }
 
 SmallVector<Value> RmspropOp::emitBody(OpBuilder &builder, ValueRange elements) {
@@ -120,7 +136,7 @@ SmallVector<Value> RmspropOp::emitBody(OpBuilder &builder, ValueRange elements) 
     moved = (-rate).fma(velocity, parameter);
   }
   state.insert(state.begin(), moved);
-  return body.finish(state);
+  return finishUpdate(*this, body, state);
 }
 
 SmallVector<Value> AdagradOp::emitBody(OpBuilder &builder, ValueRange elements) {
@@ -134,7 +150,7 @@ SmallVector<Value> AdagradOp::emitBody(OpBuilder &builder, ValueRange elements) 
   Term sum = body[4] + gradient * gradient;
   Term denominator = sum.unary<math::SqrtOp>() + number(getEpsilon());
   Term moved = parameter + ((-rate).as(parameter.element()) * gradient) / denominator;
-  return body.finish({moved, sum});
+  return finishUpdate(*this, body, {moved, sum});
 }
 
 SmallVector<Value> LionOp::emitBody(OpBuilder &builder, ValueRange elements) {
@@ -150,7 +166,8 @@ SmallVector<Value> LionOp::emitBody(OpBuilder &builder, ValueRange elements) {
       (mixed > zero).choose(mixed.constant(1), (mixed < zero).choose(mixed.constant(-1), zero));
   sign = mixed.isNan().choose(mixed, sign);
   Term moved = (-rate).as(parameter.element()).fma(sign, parameter);
-  return body.finish({moved, gradient.fma(gradient.constant(1 - beta2), velocity * beta2)});
+  return finishUpdate(*this, body,
+                      {moved, gradient.fma(gradient.constant(1 - beta2), velocity * beta2)});
 }
 
 SmallVector<Value> MovingAverageOp::emitBody(OpBuilder &builder, ValueRange elements) {
@@ -159,7 +176,8 @@ SmallVector<Value> MovingAverageOp::emitBody(OpBuilder &builder, ValueRange elem
   Term step = body.raw(2).as(builder.getI64Type()).as(average.element());
   // The power as exp and log, for which kernels have their own code on every device.
   Term weight = (step.unary<math::LogOp>() * number(getExponent())).unary<math::ExpOp>();
-  return body.finish({(x - average).fma(weight, average)});
+  return finishUpdate(*this, body, {(x - average).fma(weight, average)},
+                      body.raw(2).equals(body.raw(2).constantInt(0)).complement());
 }
 
 SmallVector<Value> AdafactorOp::emitBody(OpBuilder &builder, ValueRange elements) {
@@ -177,7 +195,7 @@ SmallVector<Value> AdafactorOp::emitBody(OpBuilder &builder, ValueRange elements
   Term excess = (rms(5) / number(getThreshold())).maximum(rate.constant(1));
   if (double decay = number(getWeightDecay()); decay != 0)
     parameter = parameter * (1.0 - rate * decay).as(element);
-  return body.finish({(-(length / excess)).as(element).fma(update, parameter)});
+  return finishUpdate(*this, body, {(-(length / excess)).as(element).fma(update, parameter)});
 }
 
 } // namespace stow

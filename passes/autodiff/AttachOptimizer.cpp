@@ -7,6 +7,7 @@
 // gradient exists, so all of them are alive together, and the plan says so.
 #include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
+#include "passes/autodiff/LossScale.h"
 #include "passes/autodiff/OptimizerUpdates.h"
 #include "passes/autodiff/ParameterGroups.h"
 #include "passes/autodiff/Passes.h"
@@ -72,6 +73,9 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
                                std::pair("clip-value", clipValue.getValue())})
       if (!(limit >= 0) || std::isinf(limit))
         return module.emitError() << name << ": expected a number above 0, found " << limit;
+    if (!llvm::is_contained({"dynamic", "delayed"}, lossScale))
+      return module.emitError() << "loss-scale: expected dynamic or delayed, found \"" << lossScale
+                                << "\"";
     if (clipNorm > 0 && clipValue > 0)
       return module.emitError("clip-norm and clip-value both limit gradients; give one of them");
     return success();
@@ -97,11 +101,19 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
       return failure();
     BackwardMarker marker;
     OpBuilder builder(&getContext(), &marker);
+    scaling = LossScale::of(train, lossScale == "delayed" ? LossScaleMode::Delayed
+                                                          : LossScaleMode::Dynamic);
+    if (scaling && failed(scaling->judge(builder, gradients)))
+      return failure();
     if (clipNorm > 0)
       clipByNorm(builder, train, gradients);
-    for (auto [gradient, group] : llvm::zip_equal(gradients, *assigned))
-      if (failed(update(builder, train, gradient, group, kept)))
+    else if (scaling && scaling->waits())
+      noteWait(train, gradients);
+    for (auto [number, gradient] : llvm::enumerate(gradients))
+      if (failed(update(builder, train, number, gradient, (*assigned)[number], kept)))
         return failure();
+    if (scaling)
+      scaling->finish(builder, kept);
     setResults(train, kept);
     return success();
   }
@@ -122,43 +134,63 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
   void clipByNorm(OpBuilder &builder, func::FuncOp train, SmallVectorImpl<GraphResult> &gradients) {
     if (gradients.empty())
       return;
+    builder.setInsertionPoint(train.front().getTerminator());
     Formula f(builder, train.getLoc());
-    Value total;
-    Bytes bytes = 0;
-    for (const GraphResult &gradient : gradients) {
-      bytes += storedBytesOf(gradient.value.getType());
-      builder.setInsertionPoint(train.front().getTerminator());
-      Value squares = sumOfSquares(builder, gradient.value.getLoc(), gradient.value);
-      total = total ? f.add(total, squares) : squares;
-    }
+    Value total = scaling ? scaling->squares(builder) : Value();
+    if (!scaling)
+      for (const GraphResult &gradient : gradients) {
+        Value squares = sumOfSquares(builder, gradient.value.getLoc(), gradient.value);
+        total = total ? f.add(total, squares) : squares;
+      }
     Value norm = f.build<SqrtOp>(total).getY();
     Value ratio = f.div(f.scalar(clipNorm, norm), f.add(norm, 1e-6));
     clipFactor = f.build<MinimumOp>(ratio, f.scalar(1, norm)).getY();
     notes.push_back(
         llvm::formatv("clip-norm={0}: all gradients are kept until their norm is known, {1:n} "
                       "bytes together; without it each dies at its parameter's update",
-                      shortText(clipNorm), bytes)
+                      shortText(clipNorm), bytesOf(gradients))
             .str());
     train.emitRemark() << notes.back();
   }
 
+  /// What it costs that all updates wait for all gradients.
+  void noteWait(func::FuncOp train, ArrayRef<GraphResult> gradients) {
+    notes.push_back(
+        llvm::formatv(
+            "loss-scale=dynamic: all gradients are kept until all are known to be finite, "
+            "{0:n} bytes together; with loss-scale=delayed each dies at its parameter's "
+            "update",
+            bytesOf(gradients))
+            .str());
+    train.emitRemark() << notes.back();
+  }
+
+  static Bytes bytesOf(ArrayRef<GraphResult> gradients) {
+    Bytes bytes = 0;
+    for (const GraphResult &gradient : gradients)
+      bytes += storedBytesOf(gradient.value.getType());
+    return bytes;
+  }
+
   /// Adds the update of one parameter and its results.
-  LogicalResult update(OpBuilder &builder, func::FuncOp train, const GraphResult &gradient,
-                       const ParameterGroup &group, SmallVectorImpl<GraphResult> &results) {
+  LogicalResult update(OpBuilder &builder, func::FuncOp train, size_t number,
+                       const GraphResult &gradient, const ParameterGroup &group,
+                       SmallVectorImpl<GraphResult> &results) {
     StringRef name = gradient.get("stow.gradient_of");
     BlockArgument parameter = findArgument(train, name);
     if (!parameter || parameter.getType() != gradient.value.getType())
       return train.emitError() << "result marked as the gradient of \"" << name
                                << "\" has no argument of that name and type";
-    Operation *last = lastReader(parameter, gradient.value.getDefiningOp());
-    if (clipFactor)
+    Value known = scaling ? scaling->judged(number) : gradient.value;
+    Operation *last = lastReader(parameter, known.getDefiningOp());
+    if (clipFactor || (scaling && scaling->waits()))
       builder.setInsertionPoint(train.front().getTerminator());
     else if (last)
       builder.setInsertionPointAfter(last);
     else
       builder.setInsertionPointToStart(&train.front());
     Formula f(builder, parameter.getLoc());
-    Value clipped = gradient.value;
+    Value clipped = scaling ? scaling->unscaled(builder, gradient.value) : gradient.value;
     if (clipFactor)
       clipped = f.mul(clipped, clipFactor);
     if (clipValue > 0)
@@ -177,6 +209,11 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
       state.push_back(argument);
     }
     UpdateInputs inputs = {learningRate, step, group.rateScale, *group.weightDecay};
+    if (scaling) {
+      inputs.learningRate = scaling->rate(builder, learningRate, number);
+      inputs.step = step ? scaling->step(builder, step, number) : Value();
+      inputs.skippable = true;
+    }
     SmallVector<Value> updated = buildUpdate(builder, optimizer, parameter, clipped, state, inputs);
     for (auto [value, stateName] : llvm::zip_equal(updated, names))
       results.push_back({value, stringAttributes(&getContext(), {{kStateAttr, stateName}})});
@@ -184,7 +221,8 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
   }
 
   Value learningRate, step;
-  Value clipFactor; ///< what scales all gradients; null without clip-norm
+  std::optional<LossScale> scaling; ///< none where the loss is not scaled
+  Value clipFactor;                 ///< what scales all gradients; null without clip-norm
   SmallVector<std::string> notes;
 };
 

@@ -98,16 +98,30 @@ struct Autodiff : impl::AutodiffPassBase<Autodiff> {
     FailureOr<SavedChoices> choices = chooseSaved(train, loss, inputs);
     if (failed(choices))
       return failure();
-    auto built =
-        buildBackward(train, loss, gradients, [&](Operation *op) -> SmallVector<StringRef> {
+    Value seed;
+    if (scaleLoss && !(seed = addLossScale(train)))
+      return failure();
+    auto built = buildBackward(
+        train, loss, gradients,
+        [&](Operation *op) -> SmallVector<StringRef> {
           auto alternatives = cast<GradientOpInterface>(op).getSavedAlternatives();
           return {llvm::is_contained(alternatives, saved.getValue()) ? saved : choices->lookup(op)};
-        });
+        },
+        seed);
     if (failed(built))
       return failure();
     for (const BuiltGradient &gradient : *built)
       numBackwardOps += gradient.ops.size();
     return success();
+  }
+
+  /// What the loss is multiplied by: state that stow-attach-optimizer changes. It starts as PyTorch's
+  /// torch.amp.GradScaler.
+  Value addLossScale(func::FuncOp train) {
+    return addArgument(train, RankedTensorType::get({}, Float32Type::get(&getContext())),
+                       kLossScaleName, ArgumentKind::Optimizer,
+                       InitAttr::get(&getContext(), "constant", APFloat(65536.0), APFloat(0.0)),
+                       train.getLoc());
   }
 
   void appendGradients(func::FuncOp train, SmallVector<GraphResult> &results,

@@ -118,7 +118,7 @@ bool GraphGradients::joinBoxes(OpBuilder &builder, Location location, Box &low, 
 
 FailureOr<std::vector<BuiltGradient>> buildBackward(func::FuncOp graph, Value loss,
                                                     GraphGradients &gradients,
-                                                    AlternativesOf alternativesOf) {
+                                                    AlternativesOf alternativesOf, Value seed) {
   SmallVector<Operation *> forward;
   for (Operation &op : graph.front().without_terminator())
     forward.push_back(&op);
@@ -130,7 +130,8 @@ FailureOr<std::vector<BuiltGradient>> buildBackward(func::FuncOp graph, Value lo
     built.push_back({op, saved, std::exchange(marker.inserted, {})});
   };
   if (gradients.isNeeded(loss))
-    gradients.add(builder, loss.getLoc(), loss, Formula(builder, loss.getLoc()).scalar(1.0, loss));
+    gradients.add(builder, loss.getLoc(), loss,
+                  seed ? seed : Formula(builder, loss.getLoc()).scalar(1.0, loss));
   bool failedOnce = false;
   for (Operation *op : llvm::reverse(forward)) {
     for (Value result : op->getResults())

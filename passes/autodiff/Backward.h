@@ -62,10 +62,10 @@ using AlternativesOf = llvm::function_ref<llvm::SmallVector<llvm::StringRef>(mli
 /// visiting it backwards, every reader of a value has added its contribution before the op that
 /// defines the value is asked for its own gradient. Linear in ops and uses. An op for which
 /// `alternativesOf` names several gets its gradient several times, and the sums mean nothing: that
-/// is to see what each would read. Emits an error where an op has no gradient.
-mlir::FailureOr<std::vector<BuiltGradient>> buildBackward(mlir::func::FuncOp graph,
-                                                          mlir::Value loss,
-                                                          GraphGradients &gradients,
-                                                          AlternativesOf alternativesOf);
+/// is to see what each would read. `seed` is the gradient of the loss; 1 where it is null. Emits an error
+/// where an op has no gradient.
+mlir::FailureOr<std::vector<BuiltGradient>>
+buildBackward(mlir::func::FuncOp graph, mlir::Value loss, GraphGradients &gradients,
+              AlternativesOf alternativesOf, mlir::Value seed = {});
 
 } // namespace stow

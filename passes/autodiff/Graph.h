@@ -5,6 +5,9 @@
 
 namespace stow {
 
+/// The name of the state that scales the loss.
+inline constexpr llvm::StringLiteral kLossScaleName = "loss_scale";
+
 /// One result of a graph and its attributes (stow.name, stow.state, ...).
 struct GraphResult {
   mlir::Value value;

@@ -63,11 +63,11 @@ public:
     }
     Value root = f.build<SqrtOp>(atLeast(estimate, least * least)).getY();
     Value update = f.mul(f.build<ReciprocalOp>(root).getY(), gradient);
-    auto op = f.build<AdafactorOp>(type, parameter, update, inputs.learningRate, inputs.step,
-                                   sumOfSquares(f.builder, f.location, parameter),
-                                   sumOfSquares(f.builder, f.location, update),
-                                   APFloat(optimizer.epsilon2), APFloat(optimizer.threshold),
-                                   APFloat(inputs.weightDecay), APFloat(inputs.rateScale));
+    auto op = f.build<AdafactorOp>(
+        type, parameter, update, inputs.learningRate, inputs.step,
+        sumOfSquares(f.builder, f.location, parameter), sumOfSquares(f.builder, f.location, update),
+        APFloat(optimizer.epsilon2), APFloat(optimizer.threshold), APFloat(inputs.weightDecay),
+        APFloat(inputs.rateScale), inputs.skippable);
     markUpdate(op);
     results[0] = op.getNewParameter();
     return results;
@@ -81,7 +81,7 @@ private:
 
   Value average(Value old, Value value) {
     auto op = f.build<MovingAverageOp>(old.getType(), old, value, inputs.step,
-                                       APFloat(optimizer.beta2Decay));
+                                       APFloat(optimizer.beta2Decay), inputs.skippable);
     markUpdate(op);
     return op.getNewAverage();
   }
@@ -180,23 +180,24 @@ static Operation *buildUpdateOp(OpBuilder &builder, const OptimizerSpec &optimiz
   case Kind::Sgd:
     return SgdOp::create(builder, location, type, state.empty() ? Type() : type, parameter,
                          gradient, rate, state.empty() ? Value() : state[0], momentum, decay,
-                         optimizer.nesterov, scale);
+                         optimizer.nesterov, scale, inputs.skippable);
   case Kind::Rmsprop:
     return RmspropOp::create(builder, location, type, SmallVector<Type>(state.size(), type),
                              parameter, gradient, rate, state, APFloat(optimizer.alpha), momentum,
-                             epsilon, decay, optimizer.centered, scale);
+                             epsilon, decay, optimizer.centered, scale, inputs.skippable);
   case Kind::Adagrad:
     return AdagradOp::create(builder, location, type, type, parameter, gradient, rate, inputs.step,
-                             state[0], APFloat(optimizer.rateDecay), epsilon, decay, scale);
+                             state[0], APFloat(optimizer.rateDecay), epsilon, decay, scale,
+                             inputs.skippable);
   case Kind::Lion:
     return LionOp::create(builder, location, type, type, parameter, gradient, rate, state[0], beta1,
-                          beta2, decay, scale);
+                          beta2, decay, scale, inputs.skippable);
   case Kind::Adam:
   case Kind::AdamW:
     return AdamOp::create(builder, location, type, type, type, state.size() > 2 ? type : Type(),
                           parameter, gradient, rate, inputs.step, state[0], state[1],
                           state.size() > 2 ? state[2] : Value(), beta1, beta2, epsilon, decay,
-                          optimizer.kind == Kind::AdamW, scale);
+                          optimizer.kind == Kind::AdamW, scale, inputs.skippable);
   case Kind::Adafactor:
     break;
   }

@@ -20,6 +20,7 @@ struct UpdateInputs {
   mlir::Value learningRate, step; ///< scalars; step is null where it is not read
   double rateScale = 1;           ///< of the parameter's group
   double weightDecay = 0;
+  bool skippable = false; ///< the rate may be NaN and the step 0: then nothing changes
 };
 
 /// True when updates read the number of the step.

@@ -96,7 +96,9 @@ def AutodiffPass : Pass<"stow-autodiff", "::mlir::ModuleOp"> {
     `stow.phase = #stow.phase<backward>` and the location of the op they differentiate. Contributions to one
     value are added as soon as the second one exists. Nothing is built that no parameter needs. A
     parameter that gets no gradient is reported by a warning and stays as it is: it is frozen. Float
-    arguments of kind `input` that the option `input-gradients` names get a gradient, too.
+    arguments of kind `input` that the option `input-gradients` names get a gradient, too. With
+    `scale-loss` all gradients are those of the loss times the state `loss_scale`, which
+    stow-attach-optimizer takes out again.
 
     Where an op offers several values to save, `saved` picks: `output`, `mask` or `input` for all of
     them, or `auto`. `auto` builds the backward of a copy of the graph once before, with the gradient
@@ -123,6 +125,8 @@ def AutodiffPass : Pass<"stow-autodiff", "::mlir::ModuleOp"> {
            "What an op with a choice saves: auto, output, mask or input">,
     ListOption<"inputGradients", "input-gradients", "std::string",
                "Names of inputs whose gradient is a result of the step">,
+    Option<"scaleLoss", "scale-loss", "bool", /*default=*/"false",
+           "Start from new state of the name loss_scale in place of 1">,
   ];
   let statistics = [
     Statistic<"numBackwardOps", "backward-ops", "Ops built for the backward">,
@@ -212,6 +216,8 @@ def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
            "Largest norm of all gradients together; 0: any">,
     Option<"clipValue", "clip-value", "double", /*default=*/"0.0",
            "Largest absolute value of an element of a gradient; 0: any">,
+    Option<"lossScale", "loss-scale", "std::string", /*default=*/"\"dynamic\"",
+           "Where the loss is scaled: dynamic, updates wait for all gradients; delayed, for their own">,
     ListOption<"groups", "groups", "::stow::ParameterGroup",
                "Parameters with settings of their own, as the compiler's --group, each in braces">,
     ListOption<"noDecay", "no-decay", "std::string",

@@ -44,6 +44,7 @@ class Curve:
     classes: int = 10
     build: tuple[str, ...] = ()  # further arguments of models/build.py
     flags: tuple[str, ...] = ()  # further flags of the compiler that change the step
+    precision: str = "f32"  # bf16: under torch.autocast; fp16: the curve is held to the float32 one
 
 
 CURVES: dict[str, Curve] = {
@@ -84,6 +85,15 @@ CURVES: dict[str, Curve] = {
     "clip_value": Curve("mlp", 16, 8, "sgd:lr=0.5", rows=32, flags=("--clip-value=0.01",)),
     "groups": Curve("mlp", 16, 8, "adamw:lr=1e-2,weight-decay=0.5", rows=32,
                     flags=("--group=0.*:lr-scale=0.1", "--group=?.weight:weight-decay=2", "--no-decay=bias")),
+    # Mixed precision.
+    "digits_cnn_bf16": Curve("digits_cnn", 64, 20, "adamw:lr=1e-3,weight_decay=0.1", DIGITS, double=False, precision="bf16"),
+    "digits_cnn_fp16": Curve("digits_cnn", 64, 20, "adamw:lr=1e-3,weight_decay=0.1", DIGITS, double=False, precision="fp16"),
+    "resnet18_i64_bf16": Curve("resnet18", 8, 20, SLOW_SGD, weights="he:0", image=64, double=False, precision="bf16"),
+    "char_gpt_bf16": Curve("char_gpt", 8, 20, "adamw:lr=3e-3", rows=16, loss="cross-entropy:class-axis=-1", classes=65,
+                           double=False, precision="bf16"),
+    "char_gpt_fp16": Curve("char_gpt", 8, 20, "adamw:lr=3e-3", rows=16, loss="cross-entropy:class-axis=-1", classes=65,
+                           double=False, precision="fp16"),
+    "lstm_bf16": Curve("lstm", 16, 20, "adam:lr=3e-3", rows=32, double=False, precision="bf16"),
     "resnet18_i64": Curve("resnet18", 8, 5, SLOW_SGD, weights="he:0", image=64),
     "mobilenet_v2_i64": Curve("mobilenet_v2", 8, 3, SLOW_SGD, weights="he:0", image=64),
     "densenet121_i64": Curve("densenet121", 8, 5, SLOW_SGD, weights="he:0", image=64),
@@ -136,7 +146,8 @@ def make_inputs(name: str, curve: Curve, folder: Path, light_models: Path | None
 def make(name: str, curve: Curve, folder: Path, model: Path, output: Path, threads: int) -> None:
     run_reference(curve, model, "--steps", curve.steps, "--threads", threads, "-o", output / f"{name}.csv",
                   "--save-weights", folder / f"{name}.safetensors", "--save-data", folder / f"{name}.npz",
-                  *(["--rows", curve.rows] if curve.rows else []), *(["--double"] if curve.double else []))  # fmt: skip
+                  *(["--rows", curve.rows] if curve.rows else []), *(["--double"] if curve.double else []),
+                  *(["--autocast=bf16"] if curve.precision != "f32" else []))  # fmt: skip
 
 
 def main() -> None:

@@ -58,7 +58,10 @@ def read_data(source: str, sample: tuple[int, ...], rows: int, classes: int, ind
 
 
 def run_curve(model: onnx.ModelProto, weights: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray,
-              args: argparse.Namespace, dtype: torch.dtype) -> tuple[list[float], OnnxTorch]:  # fmt: skip
+              args: argparse.Namespace, dtype: torch.dtype, low: torch.dtype | None = None,
+              reversed_rows: bool = False) -> tuple[list[float], OnnxTorch]:  # fmt: skip
+    """`low` is what automatic mixed precision computes in; `reversed_rows` turns each batch round, which changes
+    nothing but rounding."""
     network = OnnxTorch(model, weights, dtype)
     losses: list[float] = []
     if args.steps == 0:
@@ -67,8 +70,10 @@ def run_curve(model: onnx.ModelProto, weights: dict[str, np.ndarray], x: np.ndar
     optimizer = make_optimizer(args.optimizer, named, args.flag)
     for step in range(args.steps):
         rows = np.arange(step * args.batch, (step + 1) * args.batch) % len(x)
-        output = network.forward(torch.from_numpy(x[rows]))
-        loss = loss_of(args.loss, output, torch.from_numpy(y[rows]))
+        rows = rows[::-1].copy() if reversed_rows else rows
+        with torch.autocast("cpu", low or torch.bfloat16, enabled=low is not None):
+            output = network.forward(torch.from_numpy(x[rows]))
+            loss = loss_of(args.loss, output, torch.from_numpy(y[rows]))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         clip(network.parameters(), args.flag)
@@ -91,6 +96,8 @@ def parse_arguments(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--double", action="store_true", help="add a column computed in float64")
+    parser.add_argument("--autocast", choices=["bf16"],
+                        help="losses under torch.autocast; adds a column with each batch turned round, and one in float32")
     parser.add_argument("--save-weights", type=Path, help="write the initial weights as safetensors")
     parser.add_argument("--save-final", type=Path, help="write the weights after the last step as safetensors")
     parser.add_argument("--save-data", type=Path, help="write the data as npz")
@@ -113,13 +120,19 @@ def main(words: list[str] | None = None) -> None:
         safetensors_io.save(args.save_weights, {name: weights[name] for name in find_parameters(model)})
     if args.save_data:
         np.savez(args.save_data, x=x, y=y)
-    losses, network = run_curve(model, weights, x, y, args, torch.float32)
+    low = torch.bfloat16 if args.autocast else None
+    losses, network = run_curve(model, weights, x, y, args, torch.float32, low)
     if args.save_final:
         safetensors_io.save(args.save_final, {n: t.detach().numpy() for n, t in network.state.items()})
-    lines = ["step,loss" + (",loss_float64" if args.double else "")]
-    doubles = run_curve(model, weights, x, y, args, torch.float64)[0] if args.double else []
+    others: dict[str, list[float]] = {}
+    if args.autocast:
+        others["loss_reversed"] = run_curve(model, weights, x, y, args, torch.float32, low, reversed_rows=True)[0]
+        others["loss_float32"] = run_curve(model, weights, x, y, args, torch.float32)[0]
+    if args.double:
+        others["loss_float64"] = run_curve(model, weights, x, y, args, torch.float64)[0]
+    lines = [",".join(["step", "loss", *others])]
     for step, loss in enumerate(losses):
-        lines.append(f"{step},{loss:.9g}" + (f",{doubles[step]:.12g}" if args.double else ""))
+        lines.append(f"{step},{loss:.9g}" + "".join(f",{values[step]:{'.12g' if name == 'loss_float64' else '.9g'}}" for name, values in others.items()))
     text = "\n".join(lines) + "\n"
     if args.output:
         args.output.write_text(text)

@@ -56,7 +56,7 @@ Cut cutMatMul(const Command &whole, PrepareFn prepare);
 
 /// f32 bytes that the pieces of a call should share at most: a quarter of what its 16-bit operands
 /// would take in f32, so that the call takes less than it would in f32, and no more than the caches
-/// hold, which is enough to be fast. Products that are much faster then take a third.
+/// hold, which is enough to be fast.
 Bytes piecesTarget(const Command &whole);
 
 /// A cut with the primitives of its pieces and places in the workspace.
@@ -76,7 +76,7 @@ Preparation preparePieces(const Command &call, const std::vector<bool> &anyLayou
                           PrepareFn prepare, Cut (*cut)(const Command &, PrepareFn));
 
 /// Binds it: see bindLibraryCall. `heapBytes` is what its primitives take from the heap.
-std::unique_ptr<LibraryCall> bindPieces(const Command &call, const Pieces &pieces, char *arena,
-                                        int64_t threads, Bytes heapBytes);
+std::unique_ptr<LibraryCall> bindPieces(const Command &call, std::shared_ptr<const Pieces> pieces,
+                                        char *arena, int64_t threads, Bytes heapBytes);
 
 } // namespace stow::host

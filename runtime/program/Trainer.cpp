@@ -83,6 +83,7 @@ private:
   std::optional<Profile> profile;
   std::optional<Metrics> testMetrics; ///< of the latest evaluation of the test rows
   std::optional<TrainingStep> step;
+  int64_t skippedSteps = 0; ///< by loss scaling, before the step at hand
 };
 
 TrainingRun::TrainingRun(const Program &program, ProgramImage image, const TrainOptions &options)
@@ -109,6 +110,8 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   const NonFinite nonFinite = options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused;
   feeder.emplace(trainGraph(), samples, nonFinite);
   step.emplace(*executor);
+  if (const std::optional<LossScaleState> scale = step->lossScale())
+    skippedSteps = scale->skippedSteps;
   if (!rows.validation.empty()) {
     validationEvaluator.emplace(*executor, samples, nonFinite);
     validationEvaluator->requireRows(static_cast<int64_t>(rows.validation.size()));
@@ -122,7 +125,7 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   if (options.save)
     writer.emplace(*executor, *options.save);
   if (options.log)
-    log.emplace(*options.log, state.step);
+    log.emplace(*options.log, state.step, step->lossScale().has_value());
   if (options.profile)
     profile.emplace(trainGraph(), executor->threads(), state.rate.totalSteps - state.step,
                     &program.plan);
@@ -344,16 +347,25 @@ int TrainingRun::run() {
     double stepRate = rate.at(state.step);
     double loss = oneStep();
     ++state.step;
+    const std::optional<LossScaleState> scale = step->lossScale();
+    const bool isSkipped = scale && scale->skippedSteps > skippedSteps;
+    if (isSkipped) {
+      skippedSteps = scale->skippedSteps;
+      progress.warn("step " + std::to_string(state.step) +
+                    " is skipped: its gradients are not finite; the loss scale is now " +
+                    std::to_string(static_cast<int64_t>(scale->scale)));
+    }
     withLog(progress, [&](TrainingLog &log) {
-      log.append(state.step, (state.step - 1) / rate.stepsPerEpoch + 1, stepRate, loss);
+      log.append(state.step, (state.step - 1) / rate.stepsPerEpoch + 1, stepRate, loss, scale);
     });
     addEvent(progress,
              std::array{Scalar{"train/loss", loss}, Scalar{"train/learning_rate", stepRate},
                         Scalar{"train/samples_per_second", progress.samplesPerSecond(state.step)}});
-    if (!std::isfinite(loss) && !options.allowNonFinite) {
+    const bool mayRecover = isSkipped && scale->scale >= 1;
+    if (!std::isfinite(loss) && !options.allowNonFinite && !mayRecover) {
       progress.finish();
       throw Error::badInput("the loss is " + std::to_string(loss) + " at step " +
-                            std::to_string(state.step) +
+                            std::to_string(state.step) + (scale ? " at any loss scale" : "") +
                             "; try a lower --lr, or go on with --allow-nonfinite");
     }
     progress.step(state.step, stepRate, loss);

@@ -15,7 +15,12 @@ namespace stow {
 
 namespace {
 
-constexpr std::string_view header = "step,epoch,lr,loss\n";
+std::string_view headerOf(bool scaled) {
+  return scaled ? "step,epoch,lr,loss,loss_scale,skipped\n" : "step,epoch,lr,loss\n";
+}
+
+/// Longer than any row.
+constexpr size_t longestRow = 192;
 
 /// Step number at the start of a row, or -1.
 int64_t stepOf(const std::string &row) {
@@ -25,7 +30,7 @@ int64_t stepOf(const std::string &row) {
 }
 
 /// Length of the part of an old log up to the row of step `keepSteps`; 0 when there is no log yet.
-int64_t keptBytes(const std::string &path, int64_t keepSteps) {
+int64_t keptBytes(const std::string &path, int64_t keepSteps, std::string_view header) {
   std::ifstream old(path, std::ios::binary);
   if (!old)
     return 0;
@@ -35,7 +40,8 @@ int64_t keptBytes(const std::string &path, int64_t keepSteps) {
   };
   std::string line;
   if (!std::getline(old, line) || line + "\n" != header)
-    fail("expected the first line 'step,epoch,lr,loss', found something else");
+    fail("expected the first line '" + std::string(header.substr(0, header.size() - 1)) +
+         "', found something else");
   auto bytes = static_cast<int64_t>(header.size());
   int64_t previous = -1;
   // A last line without its end was cut off by whatever ended the run; getline then meets the end
@@ -58,9 +64,10 @@ int64_t keptBytes(const std::string &path, int64_t keepSteps) {
 
 } // namespace
 
-TrainingLog::TrainingLog(const std::string &path, int64_t keepSteps) : path(path) {
-  waiting.reserve(128);
-  int64_t kept = keepSteps > 0 ? keptBytes(path, keepSteps) : 0;
+TrainingLog::TrainingLog(const std::string &path, int64_t keepSteps, bool scaled) : path(path) {
+  waiting.reserve(longestRow);
+  const std::string_view header = headerOf(scaled);
+  int64_t kept = keepSteps > 0 ? keptBytes(path, keepSteps, header) : 0;
   file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file < 0)
     throw Error::badInput(failure("open"));
@@ -80,11 +87,18 @@ std::string TrainingLog::failure(const char *what) const {
   return "cannot " + std::string(what) + " '" + path + "': " + std::strerror(errno);
 }
 
-void TrainingLog::append(int64_t step, int64_t epoch, double rate, double loss) {
-  char row[128]; // longer than any row
-  int size = std::snprintf(row, sizeof(row), "%lld,%lld,%.9g,%.9g\n", static_cast<long long>(step),
-                           static_cast<long long>(epoch), rate, loss);
-  waiting.append(row, static_cast<size_t>(size));
+void TrainingLog::append(int64_t step, int64_t epoch, double rate, double loss,
+                         std::optional<LossScaleState> scale) {
+  char row[longestRow];
+  auto add = [&](const char *format, auto... values) {
+    int size = std::snprintf(row, sizeof(row), format, values...);
+    waiting.append(row, static_cast<size_t>(size));
+  };
+  add("%lld,%lld,%.9g,%.9g", static_cast<long long>(step), static_cast<long long>(epoch), rate,
+      loss);
+  if (scale)
+    add(",%.9g,%lld", scale->scale, static_cast<long long>(scale->skippedSteps));
+  waiting += '\n';
   writeWaiting();
 }
 

@@ -1,7 +1,10 @@
-// The loss curve as a CSV file: step,epoch,lr,loss.
+// The loss curve as a CSV file: step,epoch,lr,loss; where the loss is scaled also loss_scale,skipped.
 #pragma once
 
+#include "runtime/program/TrainingStep.h"
+
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace stow {
@@ -12,16 +15,17 @@ namespace stow {
 /// room: a run is worth more than its log.
 class TrainingLog {
 public:
-  /// Starts a new log, or, with `keepSteps`, keeps the rows of the first `keepSteps` steps of the
+  /// `scaled` says whether rows have a loss scale. Starts a new log, or, with `keepSteps`, keeps the rows of the first `keepSteps` steps of the
   /// old one, if there is one, and drops the rest: they will be trained again. Throws
   /// Error(BadInput) when the old log has a gap or is something else.
-  TrainingLog(const std::string &path, int64_t keepSteps);
+  TrainingLog(const std::string &path, int64_t keepSteps, bool scaled = false);
   ~TrainingLog();
   TrainingLog(const TrainingLog &) = delete;
   TrainingLog &operator=(const TrainingLog &) = delete;
 
   /// `step` counts from 1, `epoch` from 1. Allocates nothing while rows reach the file.
-  void append(int64_t step, int64_t epoch, double rate, double loss);
+  void append(int64_t step, int64_t epoch, double rate, double loss,
+              std::optional<LossScaleState> scale = {});
 
   void writeThrough();
 

@@ -47,6 +47,19 @@ TrainingStep::TrainingStep(Executor &executor)
   if (output == train.outputs.end())
     throw Error::badInput("the program's training graph gives no loss");
   loss = requireScalar(output->place, "loss");
+  for (const StateTensor &state : executor.program().state) {
+    if (state.kind == BufferKind::Optimizer && state.name == "loss_scale")
+      scale = requireScalar(state.place, state.name);
+    if (state.kind == BufferKind::Optimizer && state.name == "loss_scale.skipped_steps")
+      skippedSteps = requireScalar(state.place, state.name);
+  }
+}
+
+std::optional<LossScaleState> TrainingStep::lossScale() const {
+  if (!scale || !skippedSteps)
+    return std::nullopt;
+  return LossScaleState{getScalar(executor, *scale),
+                        static_cast<int64_t>(getScalar(executor, *skippedSteps))};
 }
 
 double TrainingStep::run(const StepSettings &settings, Profile *profile) {

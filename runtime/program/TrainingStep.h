@@ -3,6 +3,7 @@
 
 #include "runtime/program/Executor.h"
 
+#include <optional>
 #include <vector>
 
 namespace stow {
@@ -12,6 +13,13 @@ struct StepSettings {
   int64_t step = 0;        ///< steps done before this one
   uint64_t seed = 0;       ///< of the run; dropout is a function of it and of `step`
   double learningRate = 0; ///< of this step
+};
+
+/// Where the program scales its loss (--precision=fp16): what its state says after a step.
+struct LossScaleState {
+  double scale = 0; ///< of the next step
+  int64_t skippedSteps =
+      0; ///< so far: their gradients were not finite, and they changed nothing else
 };
 
 class TrainingStep {
@@ -24,6 +32,9 @@ public:
   /// nothing.
   double run(const StepSettings &settings, Profile *profile = nullptr);
 
+  /// None where the program does not scale its loss. Allocates nothing.
+  std::optional<LossScaleState> lossScale() const;
+
 private:
   struct ScalarInput {
     InputRole role;
@@ -34,6 +45,7 @@ private:
   size_t graph;
   std::vector<ScalarInput> scalars;
   const Operand *loss;
+  const Operand *scale = nullptr, *skippedSteps = nullptr; ///< null without loss scaling
 };
 
 /// The seed that the random operations of a step get: a function of run seed and step, not
