@@ -3,7 +3,7 @@
 //   how does it run?       libraryCall, decomposes      a call, a generated kernel, or other ops
 //   what does it need?     query, savedType             scratch, and what its gradient reads
 //   how should it lie?     orderWish, query             orders of images and matrices, of weights
-//   in what types?         takesWideOperands            casts in front of products
+//   in what types?         takesWide                    casts around products
 //
 // The dialect knows none of this: another device gives other answers about the same module.
 #pragma once
@@ -63,9 +63,10 @@ public:
 
   virtual OrderWish orderWish(mlir::Operation *op) const = 0;
 
-  /// In mixed precision: true when `op`, a product or convolution, takes operands in f32 beside those
-  /// in `low`, its 16-bit type. Where it does not, f32 operands are cast in front of it.
-  virtual bool takesWideOperands(mlir::Operation *op, mlir::FloatType low) const = 0;
+  /// In mixed precision: true when `op`, a product or convolution, may have operand or result `position`
+  /// (operands first) in f32 beside others in `low`, its 16-bit type. Where it may not, a cast stands
+  /// in front of it, or behind it.
+  virtual bool takesWide(mlir::Operation *op, unsigned position, mlir::FloatType low) const = 0;
 };
 
 } // namespace stow

@@ -179,6 +179,10 @@ OrderWish CudaTarget::orderWish(Operation *op) const {
   return isOfImages && isNarrow(op) ? OrderWish::ChannelsLast : OrderWish::None;
 }
 
-bool CudaTarget::takesWideOperands(Operation *, FloatType) const { return false; }
+/// Products sum in f32 and may write it; cuDNN's convolutions have one type for what they read and
+/// write.
+bool CudaTarget::takesWide(Operation *op, unsigned position, FloatType) const {
+  return isa<MatmulOp>(op) && position == op->getNumOperands();
+}
 
 } // namespace stow::cuda

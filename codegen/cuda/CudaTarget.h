@@ -36,7 +36,7 @@ public:
   OrderWish orderWish(mlir::Operation *op) const override;
 
   /// Never: tensor cores take operands of one type.
-  bool takesWideOperands(mlir::Operation *op, mlir::FloatType low) const override;
+  bool takesWide(mlir::Operation *op, unsigned position, mlir::FloatType low) const override;
 
 private:
   mlir::FailureOr<Requirements> queryConvolution(mlir::Operation *op,

@@ -82,8 +82,9 @@ OrderWish HostTarget::orderWish(Operation *op) const {
 
 /// Without units for bf16, and for f16 on all processors, products are in f32 of what the operands
 /// are converted to on the way in.
-bool HostTarget::takesWideOperands(Operation *op, FloatType low) const {
-  return hasGeneratedKernel(op) || !low.isBF16() || !supportsBf16();
+bool HostTarget::takesWide(Operation *op, unsigned position, FloatType low) const {
+  return position >= op->getNumOperands() || hasGeneratedKernel(op) || !low.isBF16() ||
+         !supportsBf16();
 }
 
 } // namespace stow::host

@@ -28,7 +28,7 @@ public:
   mlir::RankedTensorType savedType(MaxPoolOp pool) const override;
 
   OrderWish orderWish(mlir::Operation *op) const override;
-  bool takesWideOperands(mlir::Operation *op, mlir::FloatType low) const override;
+  bool takesWide(mlir::Operation *op, unsigned position, mlir::FloatType low) const override;
 
 private:
   int64_t threads;

@@ -82,8 +82,10 @@ public:
                                             graph.getResultTypes()));
     SmallVector<Operation *> ops =
         llvm::map_to_vector(graph.front(), [](Operation &op) { return &op; });
-    for (Operation *op : ops)
+    for (Operation *op : ops) {
       castOperands(op);
+      castResults(op);
+    }
   }
 
   int64_t lowCount() const { return static_cast<int64_t>(lowValues.size()); }
@@ -186,6 +188,23 @@ private:
     }
   }
 
+  /// Casts what a low op should write in f32 and cannot: a parameter's gradient.
+  void castResults(Operation *op) {
+    if (classOf(op) != PrecisionClass::Low || isKept(op))
+      return;
+    for (OpResult result : op->getResults()) {
+      if (!isWide(result) || target.takesWide(op, positionOf(result), low))
+        continue;
+      OpBuilder builder(op->getContext());
+      builder.setInsertionPointAfter(op);
+      auto cast = CastOp::create(builder, op->getLoc(), result.getType(), result);
+      copyPhase(op, cast);
+      result.setType(RankedTensorType::get(tensorType(result).getShape(), low));
+      result.replaceAllUsesExcept(cast, cast);
+      ++casts;
+    }
+  }
+
   /// The float type that the operand must have; none where both will do.
   FloatType wantedType(Operation *op, OpOperand &operand) const {
     auto wide = Float32Type::get(op->getContext());
@@ -194,9 +213,9 @@ private:
       return wide;
     switch (classOf(op)) {
     case PrecisionClass::Low:
-      if (target.takesWideOperands(op, low))
-        return {};
-      return isKept(op) ? FloatType(wide) : low;
+      if (isKept(op))
+        return wide;
+      return target.takesWide(op, operand.getOperandNumber(), low) ? FloatType() : low;
     case PrecisionClass::Same:
       return cast<FloatType>(tensorType(op->getResult(0)).getElementType());
     default:

@@ -16,7 +16,8 @@ def AssignPrecisionPass : Pass<"stow-assign-precision", "::mlir::ModuleOp"> {
     ops; low ops sum in f32.
 
     An op whose operand is stored otherwise than it takes it gets a cast: low ops those of f32
-    operands, unless the target takes them as they are. A parameter is cast once for each phase that
+    operands, unless the target takes them as they are. Where it cannot write f32 either, what it
+    writes for an update is cast behind it. A parameter is cast once for each phase that
     reads it, so that no copy waits from the forward for the backward. An input that low ops alone
     read is itself of type `precision`: it is converted when a batch is loaded.
 
