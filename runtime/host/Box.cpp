@@ -44,6 +44,12 @@ bool isCuttable(const Layout &layout, size_t dim) {
          });
 }
 
+bool isOutermost(const Operand &operand, size_t dim) {
+  std::vector<int64_t> strides = outerStrides(operand.layout, operand.shape);
+  return isCuttable(operand.layout, dim) &&
+         std::ranges::none_of(strides, [&](int64_t stride) { return stride > strides[dim]; });
+}
+
 Box boxOf(const Operand &operand, const Shape &from, const Shape &sizes) {
   const Layout &layout = operand.layout;
   Box box;

@@ -29,8 +29,11 @@ struct Box {
 /// anywhere.
 bool isCuttable(const Layout &layout, size_t dim);
 
+/// True when `dim` is the outermost in storage and can be cut: a piece of it lies as the whole does.
+bool isOutermost(const Operand &operand, size_t dim);
+
 /// The elements of `operand` in [from, from + sizes) of every dimension, padding of whole blocks
-/// included. Dimensions that are not cuttable must be whole.
+/// included. Dimensions that are not cuttable are cut at whole blocks, or not at all.
 Box boxOf(const Operand &operand, const Shape &from, const Shape &sizes);
 
 /// The layout of such a box in place: the strides of the tensor. None where no layout says so.

@@ -1,4 +1,4 @@
-// Convolutions, pools and normalizations cut along the batch.
+// Convolutions, their input gradients, pools and normalizations cut along the batch.
 #include "runtime/host/Float16.h"
 #include "runtime/host/Pieces.h"
 
@@ -7,11 +7,10 @@
 namespace stow::host {
 namespace {
 
-/// What is cut: operands with a batch, and whether the result is a sum over it.
+/// What is cut: operands with a batch.
 struct Images {
   const Command &whole;
   std::vector<bool> cut;
-  bool isSum = false;
 
   size_t first() const { return static_cast<size_t>(std::ranges::find(cut, true) - cut.begin()); }
   int64_t count() const { return whole.operands[first()].shape[0]; }
@@ -24,18 +23,10 @@ Shape withImages(const Shape &shape, int64_t images) {
   return result;
 }
 
-/// True when a piece of every operand that has a batch is contiguous but for the operand's gaps.
 bool canBeCut(const Images &images) {
-  for (size_t i = 0; i < images.cut.size(); ++i) {
-    const Operand &operand = images.whole.operands[i];
-    if (!images.cut[i] || images.isOpaque(i))
-      continue;
-    if (!isCuttable(operand.layout, 0))
+  for (size_t i = 0; i < images.cut.size(); ++i)
+    if (images.cut[i] && !images.isOpaque(i) && !isOutermost(images.whole.operands[i], 0))
       return false;
-    std::vector<int64_t> strides = outerStrides(operand.layout, operand.shape);
-    if (std::ranges::any_of(strides, [&](int64_t stride) { return stride > strides[0]; }))
-      return false;
-  }
   return true;
 }
 
@@ -57,7 +48,6 @@ int64_t imagesPerPiece(const Images &images) {
   const int64_t count = images.count();
   if (!canBeCut(images))
     return count;
-  const Operand &result = images.whole.operands.back();
   // Weights that are converted whole make a little more for the images no matter.
   const Bytes target =
       std::max(piecesTarget(images.whole), convertedBytes(images, count, false) / 4);
@@ -65,9 +55,7 @@ int64_t imagesPerPiece(const Images &images) {
   Bytes least = 0;
   for (int64_t pieces = 1; pieces <= count; ++pieces) {
     const int64_t size = (count + pieces - 1) / pieces;
-    Bytes bytes = convertedBytes(images, size, true);
-    if (images.isSum && pieces > 1)
-      bytes += storedBytes(packedLayout(result), result.shape, DType::F32);
+    const Bytes bytes = convertedBytes(images, size, true);
     if (pieces == 1 || bytes < least) {
       best = size;
       least = bytes;
@@ -95,7 +83,6 @@ Cut cut(const Images &images, PrepareFn prepare) {
     }
     PieceStep &step = result.steps.emplace_back();
     step.command = result.commands.size() - 1;
-    step.adds = images.isSum && begin > 0;
     for (size_t i = 0; i < whole.operands.size(); ++i) {
       const Operand &operand = whole.operands[i];
       Shape from(operand.shape.size()), sizes = operand.shape;
@@ -119,10 +106,6 @@ Cut cutImages(const Command &whole, PrepareFn prepare) {
 
 Cut cutPool(const Command &whole, PrepareFn prepare) {
   return cut({whole, std::vector<bool>(whole.operands.size(), true)}, prepare);
-}
-
-Cut cutGradWeight(const Command &whole, PrepareFn prepare) {
-  return cut({whole, {true, true, false}, true}, prepare);
 }
 
 } // namespace stow::host

@@ -205,7 +205,7 @@ std::unique_ptr<LibraryCall> bindLibraryCall(const Command &call, char *arena, i
     return std::make_unique<LoopsCall>(call, preparation, arena, threads);
   try {
     if (preparation.pieces)
-      return bindPieces(call, preparation.pieces, arena, threads, heapBytes(preparation, threads));
+      return bindPieces(call, *preparation.pieces, arena, threads, heapBytes(preparation, threads));
     return std::make_unique<PrimitiveCall>(call, preparation, arena, threads);
   } catch (const dnnl::error &error) {
     throw Error::internal(call.op + " of node '" + call.name +

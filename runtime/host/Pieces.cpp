@@ -160,133 +160,154 @@ struct BoundStep {
     Box box;
   };
   std::vector<Conversion> widened, narrowed;
-  Execution execution;
-  int64_t added = 0; ///< elements of the addend
+  size_t execution = 0;
+  int64_t added = 0;    ///< elements of the addend,
+  float *sum = nullptr; ///< which go here
 };
 
 class PiecesCall : public LibraryCall {
 public:
-  PiecesCall(const Command &call, std::shared_ptr<const Pieces> pieces, char *arena,
-             int64_t threads, Bytes heap)
+  PiecesCall(const Command &call, const Pieces &pieces, char *arena, int64_t threads, Bytes heap)
       : title(call.op + " of node '" + call.name + "'"), threads(threads), heap(heap),
-        stream(cpuEngine()), scratch(arena + call.workspaceOffset), plan(std::move(pieces)) {
-    for (const Operand &operand : call.operands) {
-      addresses.push_back(arena + operand.offset);
-      types.push_back(operand.dtype);
+        stream(cpuEngine()) {
+    char *scratch = arena + call.workspaceOffset;
+    for (size_t i = 0; i < call.operands.size(); ++i) {
+      char *address = arena + call.operands[i].offset;
+      const std::optional<Bytes> place = pieces.places[i];
+      operands.push_back({call.operands[i].dtype, address, place ? scratch + *place : address});
     }
-    for (const Preparation &preparation : plan->preparations)
-      primitives.emplace_back(preparation.descriptor.get());
-    for (size_t i = 0; i < plan->cut.steps.size(); ++i)
-      bindStep(i);
-    known.clear();
+    if (pieces.addend)
+      addend = floats(scratch + *pieces.addend);
+    Binding binding{pieces, scratch + pieces.libraryScratch, {}, {}, {}};
+    for (const Preparation &preparation : pieces.preparations)
+      binding.primitives.emplace_back(preparation.descriptor.get());
+    for (size_t i = 0; i < pieces.cut.steps.size(); ++i)
+      bindStep(binding, i);
   }
 
   void run() override {
     for (const BoundStep &step : steps) {
       for (const BoundStep::Conversion &c : step.widened)
-        widenBox(types[c.operand], addresses[c.operand], c.box, piece(c.operand), threads);
-      step.execution.run(stream, title);
+        widenBox(operands[c.operand].type, operands[c.operand].address, c.box,
+                 floats(operands[c.operand].piece), threads);
+      executions[step.execution].run(stream, title);
       if (step.added > 0)
-        addTo(sum(), at(*plan->addend), step.added, threads);
+        addTo(step.sum, addend, step.added, threads);
       for (const BoundStep::Conversion &c : step.narrowed)
-        narrowBox(types[c.operand], piece(c.operand), c.box, addresses[c.operand], threads);
+        narrowBox(operands[c.operand].type, floats(operands[c.operand].piece), c.box,
+                  operands[c.operand].address, threads);
     }
   }
 
   Bytes heapBytes() const override { return heap; }
 
 private:
-  float *at(Bytes place) const { return reinterpret_cast<float *>(scratch + place); }
-  float *piece(size_t operand) const { return at(*plan->places[operand]); }
-  /// Where the results of a sum are.
-  float *sum() const {
-    return plan->places[plan->result] ? piece(plan->result)
-                                      : reinterpret_cast<float *>(addresses[plan->result]);
+  struct BoundOperand {
+    DType type;
+    char *address, *piece; ///< where it is stored; where pieces of it are in f32
+  };
+
+  /// What only binding needs. Steps share executions, and these the memory objects of what they
+  /// have in common.
+  struct Binding {
+    const Pieces &pieces;
+    char *libraryScratch;
+    std::vector<dnnl::primitive> primitives;
+    std::map<std::tuple<size_t, int, char *>, dnnl::memory> memories;
+    std::map<std::pair<size_t, std::vector<char *>>, size_t> executions;
+  };
+
+  static float *floats(char *address) { return reinterpret_cast<float *>(address); }
+
+  /// Where a box of an operand is in f32.
+  char *pieceAddress(const Pieces &pieces, size_t operand, const Box &box) const {
+    const BoundOperand &bound = operands[operand];
+    return pieces.places[operand] ? bound.piece : bound.address + box.offset * sizeOf(bound.type);
   }
 
-  /// True when step `index` works on the same box of an operand as the step `other`.
-  bool isSameBox(size_t operand, size_t index, size_t other) const {
-    return other < plan->cut.steps.size() &&
-           plan->cut.steps[index].boxes[operand] == plan->cut.steps[other].boxes[operand];
+  /// Where the primitive of `step` finds the operand `argument`.
+  char *addressOf(const Binding &binding, const PieceStep &step, const Argument &argument) const {
+    const PieceCommand &command = binding.pieces.cut.commands[step.command];
+    const size_t operand = command.operands[argument.operand];
+    const Box &box = step.boxes[operand];
+    if (argument.opaque)
+      return operands[operand].address +
+             box.offset * (static_cast<Bytes>(argument.desc.get_size()) / box.run);
+    if (operand == binding.pieces.result && step.adds && !command.adds)
+      return reinterpret_cast<char *>(addend);
+    return pieceAddress(binding.pieces, operand, box);
   }
 
-  void bindStep(size_t index) {
-    const PieceStep &step = plan->cut.steps[index];
-    const PieceCommand &command = plan->cut.commands[step.command];
-    const Preparation &preparation = plan->preparations[step.command];
-    BoundStep bound{{}, {}, Execution(primitives[step.command]), 0};
-    for (const Argument &argument : preparation.arguments) {
-      if (argument.desc.get_size() == 0)
-        continue;
-      const size_t operand = command.operands[argument.operand];
-      const Box &box = step.boxes[operand];
-      char *address = addresses[operand] + box.offset * sizeOf(types[operand]);
-      if (argument.opaque)
-        address = addresses[operand] +
-                  box.offset * (static_cast<Bytes>(argument.desc.get_size()) / box.run);
-      else if (plan->places[operand])
-        address = scratch + *plan->places[operand];
-      if (operand == plan->result && step.adds && !command.adds) {
-        address = scratch + *plan->addend;
-        bound.added = box.elements();
+  void bindStep(Binding &binding, size_t index) {
+    const PieceStep &step = binding.pieces.cut.steps[index];
+    const Preparation &preparation = binding.pieces.preparations[step.command];
+    std::vector<Argument> arguments;
+    std::vector<char *> addresses;
+    for (const Argument &argument : preparation.arguments)
+      if (argument.desc.get_size() != 0) {
+        arguments.push_back(argument);
+        addresses.push_back(addressOf(binding, step, argument));
       }
-      bound.execution.add(argument.dnnlArgument, memory(step.command, argument, address));
+    if (dnnl::memory::desc library = preparation.descriptor.scratchpad_desc();
+        library.get_size() != 0) {
+      arguments.push_back({0, DNNL_ARG_SCRATCHPAD, library, {}});
+      addresses.push_back(binding.libraryScratch);
     }
-    const dnnl::memory::desc library = preparation.descriptor.scratchpad_desc();
-    if (library.get_size() != 0)
-      bound.execution.add(DNNL_ARG_SCRATCHPAD,
-                          memory(step.command, {0, DNNL_ARG_SCRATCHPAD, library, {}},
-                                 scratch + plan->libraryScratch));
-    addConversions(index, bound);
-    steps.push_back(std::move(bound));
+    BoundStep &bound = steps.emplace_back();
+    auto [found, isNew] =
+        binding.executions.try_emplace({step.command, addresses}, executions.size());
+    bound.execution = found->second;
+    if (isNew) {
+      Execution &execution = executions.emplace_back(binding.primitives[step.command]);
+      for (size_t i = 0; i < arguments.size(); ++i) {
+        dnnl::memory &memory =
+            binding.memories[{step.command, arguments[i].dnnlArgument, addresses[i]}];
+        if (!memory)
+          memory = dnnl::memory(arguments[i].desc, cpuEngine(), addresses[i]);
+        execution.add(arguments[i].dnnlArgument, memory);
+      }
+    }
+    if (step.adds && !binding.pieces.cut.commands[step.command].adds) {
+      const size_t result = binding.pieces.result;
+      bound.added = step.boxes[result].elements();
+      bound.sum = floats(pieceAddress(binding.pieces, result, step.boxes[result]));
+    }
+    addConversions(binding.pieces, index, bound);
   }
 
   /// Operands that this step's primitive reads are widened unless the last step left them so;
   /// results are narrowed once no later step adds to them.
-  void addConversions(size_t index, BoundStep &bound) const {
-    const PieceStep &step = plan->cut.steps[index];
-    for (size_t operand : plan->cut.commands[step.command].operands) {
-      if (!plan->places[operand])
+  static void addConversions(const Pieces &pieces, size_t index, BoundStep &bound) {
+    const std::vector<PieceStep> &steps = pieces.cut.steps;
+    const PieceStep &step = steps[index];
+    for (size_t operand : pieces.cut.commands[step.command].operands) {
+      if (!pieces.places[operand])
         continue;
       const Box &box = step.boxes[operand];
-      if (operand == plan->result) {
-        const bool isUnfinished =
-            index + 1 < plan->cut.steps.size() && plan->cut.steps[index + 1].adds;
-        if (!isUnfinished)
+      if (operand == pieces.result) {
+        if (index + 1 == steps.size() || !steps[index + 1].adds)
           bound.narrowed.push_back({operand, box});
-      } else if (index == 0 || !isSameBox(operand, index, index - 1)) {
+      } else if (index == 0 || steps[index - 1].boxes[operand] != box) {
         bound.widened.push_back({operand, box});
       }
     }
-  }
-
-  /// Steps share the memory objects of what they have in common.
-  dnnl::memory memory(size_t command, const Argument &argument, char *address) {
-    auto [found, isNew] =
-        known.try_emplace(std::tuple(command, argument.dnnlArgument, address), dnnl::memory());
-    if (isNew)
-      found->second = dnnl::memory(argument.desc, cpuEngine(), address);
-    return found->second;
   }
 
   std::string title;
   int64_t threads;
   Bytes heap;
   dnnl::stream stream;
-  char *scratch;
-  std::shared_ptr<const Pieces> plan;
-  std::vector<char *> addresses;
-  std::vector<DType> types;
-  std::vector<dnnl::primitive> primitives;
-  std::map<std::tuple<size_t, int, char *>, dnnl::memory> known; ///< while binding
+  std::vector<BoundOperand> operands;
+  float *addend = nullptr; ///< a result that is added to those before
+  std::vector<Execution> executions;
   std::vector<BoundStep> steps;
 };
 
 } // namespace
 
-std::unique_ptr<LibraryCall> bindPieces(const Command &call, std::shared_ptr<const Pieces> pieces,
-                                        char *arena, int64_t threads, Bytes heapBytes) {
-  return std::make_unique<PiecesCall>(call, std::move(pieces), arena, threads, heapBytes);
+std::unique_ptr<LibraryCall> bindPieces(const Command &call, const Pieces &pieces, char *arena,
+                                        int64_t threads, Bytes heapBytes) {
+  return std::make_unique<PiecesCall>(call, pieces, arena, threads, heapBytes);
 }
 
 } // namespace stow::host

@@ -44,10 +44,11 @@ struct Cut {
 };
 
 /// `whole` cut along the batch, the first dimension, in operands that have it: src and dst of a
-/// convolution or normalization, all of a pool; src and diff_dst of a weight gradient, whose pieces
-/// are added up. All layouts are given.
+/// convolution, of its input gradient or of a normalization; all of a pool. All layouts are given.
 Cut cutImages(const Command &whole, PrepareFn prepare);
 Cut cutPool(const Command &whole, PrepareFn prepare);
+
+/// A weight gradient cut along the batch, whose pieces are added up, and along output channels.
 Cut cutGradWeight(const Command &whole, PrepareFn prepare);
 
 /// A matrix product cut along leading dimensions, rows, columns and the contracted dimension, such
@@ -56,7 +57,7 @@ Cut cutMatMul(const Command &whole, PrepareFn prepare);
 
 /// f32 bytes that the pieces of a call should share at most: a quarter of what its 16-bit operands
 /// would take in f32, so that the call takes less than it would in f32, and no more than the caches
-/// hold, which is enough to be fast.
+/// hold, which is enough to be fast. Products that are much faster then take a third.
 Bytes piecesTarget(const Command &whole);
 
 /// A cut with the primitives of its pieces and places in the workspace.
@@ -76,7 +77,7 @@ Preparation preparePieces(const Command &call, const std::vector<bool> &anyLayou
                           PrepareFn prepare, Cut (*cut)(const Command &, PrepareFn));
 
 /// Binds it: see bindLibraryCall. `heapBytes` is what its primitives take from the heap.
-std::unique_ptr<LibraryCall> bindPieces(const Command &call, std::shared_ptr<const Pieces> pieces,
-                                        char *arena, int64_t threads, Bytes heapBytes);
+std::unique_ptr<LibraryCall> bindPieces(const Command &call, const Pieces &pieces, char *arena,
+                                        int64_t threads, Bytes heapBytes);
 
 } // namespace stow::host

@@ -97,6 +97,7 @@ const Convolution convolutions[] = {
     {"Grouped", {5, 32, 8, 8}, {32, 16, 3, 3}, 1, 1, 2},
     {"OneImage", {1, 16, 9, 9}, {16, 16, 3, 3}, 1, 1, 1},
     {"WeightsOutweigh", {3, 64, 3, 3}, {64, 64, 3, 3}, 1, 1, 1},
+    {"ManySmallImages", {19, 16, 4, 4}, {72, 16, 3, 3}, 1, 1, 1},
 };
 
 class MixedConvolution : public testing::TestWithParam<Convolution> {
