@@ -1,7 +1,7 @@
-// Compiles the kernels of a graph to a shared object, loads it and runs them on plain arrays.
+// The kernels of a graph, compiled for where they are tested, run on plain arrays.
 #pragma once
 
-#include "codegen/host/LoadedObject.h"
+#include "tests/codegen/KernelRunner.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -10,7 +10,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 
-#include <optional>
+#include <stdexcept>
 
 namespace stow {
 
@@ -24,16 +24,12 @@ public:
     if (!graph)
       throw std::runtime_error("the graph does not parse");
     mapElementwise();
-    KernelModule kernels(&context);
+    runner = makeKernelRunner(&context, cpu);
     graph->walk([&](mlir::Operation *op) {
-      if (!hasGeneratedKernel(op))
-        return;
-      auto info = kernels.add(op);
-      if (failed(info))
-        throw std::runtime_error("the kernel cannot be emitted");
-      infos.push_back(*info);
+      if (hasGeneratedKernel(op))
+        infos.push_back(runner->add(op));
     });
-    loaded.emplace(kernels, HostCpu{cpu});
+    runner->compile();
   }
 
   const KernelInfo &info(size_t op) const { return infos.at(op); }
@@ -48,7 +44,7 @@ public:
     if (step == 0)
       step = kernel.tasks;
     for (int64_t begin = 0; begin < kernel.tasks; begin += step)
-      loaded->kernels()[kernel.index](begin, std::min(begin + step, kernel.tasks), pointers.data());
+      runner->run(op, begin, std::min(begin + step, kernel.tasks), pointers);
   }
 
 private:
@@ -76,7 +72,7 @@ private:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> graph;
   std::vector<KernelInfo> infos;
-  std::optional<LoadedObject> loaded;
+  std::unique_ptr<KernelRunner> runner;
 };
 
 /// A deterministic stream of numbers in [-scale, scale).

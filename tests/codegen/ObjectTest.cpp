@@ -1,6 +1,8 @@
 // Object files: determinism, sharing of kernels, constants and link errors.
 #include "tests/codegen/Kernels.h"
 
+#include "codegen/Linker.h"
+#include "codegen/host/ObjectFile.h"
 #include "runtime/base/Error.h"
 
 #include <dlfcn.h>

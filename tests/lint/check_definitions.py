@@ -16,8 +16,9 @@ DROPPED = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|
 CLASS_WORDS = {"class", "struct", "union", "enum"}
 BUILT_IN = {"bool", "char", "double", "float", "int", "long", "short", "unsigned", "auto"}
 # Test frameworks define functions of these names in every file, and every tool has its main. Which openDevice a program has is
-# chosen by what is linked: the product's, or that of a test device (runtime/device/Device.h).
-MANY = re.compile(r"^(main|openDevice|[A-Z][A-Z0-9_]*)$")
+# chosen by what is linked: the product's, or that of a test device (runtime/device/Device.h); so is where kernels under test run
+# (tests/codegen/KernelRunner.h).
+MANY = re.compile(r"^(main|openDevice|makeKernelRunner|[A-Z][A-Z0-9_]*)$")
 
 
 def tokens_of(text: str):

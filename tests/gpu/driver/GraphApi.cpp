@@ -1,0 +1,189 @@
+// Streams recorded as graphs, and their launches.
+#include "tests/gpu/driver/State.h"
+
+#include <algorithm>
+
+using namespace stow::sim;
+
+namespace {
+
+/// Whether everything that was captured comes before the end of the origin stream.
+bool isJoined(const CUgraph_st &graph, const std::vector<size_t> &end) {
+  std::vector<bool> reached(graph.nodes.size());
+  std::vector<size_t> open = end;
+  while (!open.empty()) {
+    size_t node = open.back();
+    open.pop_back();
+    if (reached[node])
+      continue;
+    reached[node] = true;
+    open.insert(open.end(), graph.nodes[node]->after.begin(), graph.nodes[node]->after.end());
+  }
+  return std::all_of(reached.begin(), reached.end(), [](bool is) { return is; });
+}
+
+void endCapture(Driver &driver, CUstream stream, CUgraph *graph) {
+  *graph = nullptr;
+  auto capture = stream->capture;
+  require(capture != nullptr, "the stream is not captured", CUDA_ERROR_ILLEGAL_STATE);
+  bool unmatched = capture->origin != stream;
+  bool joined = isJoined(*capture->graph, stream->capturedAfter);
+  for (CUstream each : capture->streams)
+    for (auto &known : driver.streams)
+      if (known.get() == each)
+        each->capture = nullptr, each->capturedAfter.clear();
+  std::erase(driver.captures, capture);
+  require(!unmatched, "the capture began in another stream", CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+  require(!capture->invalid, "a call that is not allowed during a capture was made",
+          CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  require(joined, "work of a forked stream was not waited for by the first",
+          CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+  *graph = capture->graph.release();
+  driver.graphs.insert(*graph);
+  driver.counters.captures++;
+}
+
+void requireGraph(Driver &driver, CUgraph graph) {
+  require(driver.graphs.count(graph), "the graph does not exist", CUDA_ERROR_INVALID_HANDLE);
+}
+
+void requireExec(Driver &driver, CUgraphExec exec) {
+  require(driver.graphExecs.count(exec), "the executable graph does not exist",
+          CUDA_ERROR_INVALID_HANDLE);
+}
+
+void instantiate(Driver &driver, CUgraphExec *exec, CUgraph graph) {
+  requireGraph(driver, graph);
+  driver.requireNoCapture("cuGraphInstantiate");
+  *exec = new CUgraphExec_st;
+  for (auto &node : graph->nodes)
+    (*exec)->nodes.push_back(*node);
+  driver.graphExecs.insert(*exec);
+  driver.counters.instantiations++;
+}
+
+/// One command per node; what nothing orders in the graph nothing orders here.
+void launch(Driver &driver, CUgraphExec exec, CUstream stream) {
+  requireExec(driver, exec);
+  stream = driver.requireStream(stream);
+  require(!stream->capture, "graphs inside of graphs are not offered by the stand-in",
+          CUDA_ERROR_NOT_SUPPORTED);
+  driver.counters.graphLaunches++;
+  std::vector<CommandPtr> before;
+  if (exec->last && !exec->last->done)
+    before.push_back(exec->last);
+  CommandPtr begin = driver.append(stream, nullptr, before);
+  std::vector<CommandPtr> commands;
+  std::vector<bool> isLast(exec->nodes.size(), true);
+  for (const CUgraphNode_st &node : exec->nodes) {
+    auto command = std::make_shared<Command>();
+    command->run = node.run;
+    command->serial = begin->serial + commands.size();
+    command->after = {begin};
+    for (size_t earlier : node.after) {
+      command->after.push_back(commands.at(earlier));
+      isLast[earlier] = false;
+    }
+    commands.push_back(command);
+  }
+  std::vector<CommandPtr> ends;
+  for (size_t i = 0; i < commands.size(); ++i)
+    if (isLast[i])
+      ends.push_back(commands[i]);
+  exec->last = driver.append(stream, nullptr, ends);
+}
+
+} // namespace
+
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
+  return call("cuStreamBeginCapture", Needs::Context, [&](Driver &driver) {
+    stream = driver.requireStream(stream);
+    require(stream != driver.streams[0].get(), "the default stream cannot be captured",
+            CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    require(!stream->capture, "the stream is captured already", CUDA_ERROR_ILLEGAL_STATE);
+    auto capture = std::make_shared<Capture>();
+    capture->origin = stream, capture->mode = mode;
+    capture->streams.insert(stream);
+    stream->capture = capture;
+    stream->capturedAfter.clear();
+    driver.captures.push_back(capture);
+  });
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
+  return call("cuStreamEndCapture", Needs::Context,
+              [&](Driver &driver) { endCapture(driver, driver.requireStream(stream), graph); });
+}
+
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
+  return call("cuStreamIsCapturing", Needs::Context, [&](Driver &driver) {
+    stream = driver.requireStream(stream);
+    *status = !stream->capture           ? CU_STREAM_CAPTURE_STATUS_NONE
+              : stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                         : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  });
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  return call("cuThreadExchangeStreamCaptureMode", Needs::Context, [&](Driver &) {
+    thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    std::swap(current, *mode);
+  });
+}
+
+CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long) {
+  return call("cuGraphInstantiate", Needs::Context,
+              [&](Driver &driver) { instantiate(driver, exec, graph); });
+}
+
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
+  return call("cuGraphLaunch", Needs::Context,
+              [&](Driver &driver) { launch(driver, exec, stream); });
+}
+
+CUresult cuGraphUpload(CUgraphExec exec, CUstream stream) {
+  return call("cuGraphUpload", Needs::Context, [&](Driver &driver) {
+    requireExec(driver, exec);
+    driver.requireStream(stream);
+  });
+}
+
+CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count) {
+  return call("cuGraphGetNodes", Needs::Context, [&](Driver &driver) {
+    requireGraph(driver, graph);
+    size_t room = nodes ? *count : 0;
+    *count = graph->nodes.size();
+    for (size_t i = 0; i < std::min(room, *count); ++i)
+      nodes[i] = graph->nodes[i].get();
+  });
+}
+
+CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type) {
+  return call("cuGraphNodeGetType", Needs::Context, [&](Driver &) { *type = node->type; });
+}
+
+CUresult cuGraphDestroy(CUgraph graph) {
+  return call("cuGraphDestroy", Needs::Context, [&](Driver &driver) {
+    requireGraph(driver, graph);
+    driver.graphs.erase(graph);
+    delete graph;
+  });
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec exec) {
+  return call("cuGraphExecDestroy", Needs::Context, [&](Driver &driver) {
+    requireExec(driver, exec);
+    driver.graphExecs.erase(exec);
+    delete exec;
+  });
+}
+
+/// Graphs without allocations of their own take no device memory here.
+CUresult cuDeviceGetGraphMemAttribute(CUdevice, CUgraphMem_attribute, void *value) {
+  return call("cuDeviceGetGraphMemAttribute", Needs::Driver,
+              [&](Driver &) { *static_cast<cuuint64_t *>(value) = 0; });
+}
+
+CUresult cuDeviceGraphMemTrim(CUdevice) {
+  return call("cuDeviceGraphMemTrim", Needs::Driver, [](Driver &) {});
+}

@@ -1,0 +1,273 @@
+// Device memory, pinned host memory, copies.
+#include "tests/gpu/driver/State.h"
+
+#include <cstdlib>
+#include <cstring>
+
+using namespace stow::sim;
+
+namespace {
+
+using Kind = DeviceMemory::Kind;
+
+/// Memory that a copy reads or writes; what is no memory of the driver is the program's own.
+uint8_t *deviceBytes(Driver &driver, CUdeviceptr address, size_t bytes, const char *what) {
+  uint8_t *host = bytes ? driver.memory->host(address, bytes) : nullptr;
+  require(host || bytes == 0,
+          std::string(what) + " of " + std::to_string(bytes) +
+              " bytes is not inside one allocation: " + driver.memory->describe(address));
+  return host;
+}
+
+bool isPinned(Driver &driver, const void *memory) {
+  const auto *found = driver.memory->find(reinterpret_cast<uint64_t>(memory));
+  return found && found->kind == Kind::PinnedHost;
+}
+
+void copy(Driver &driver, void *to, const void *from, size_t bytes) {
+  if (CUresult result = driver.injected("copy"))
+    throw Refusal{result, "a copy was asked to fail by the test"};
+  if (bytes)
+    memmove(to, from, bytes);
+  driver.counters.copies++;
+  driver.counters.copiedBytes += bytes;
+  driver.now += 2e-6 + static_cast<double>(bytes) / 25e9;
+}
+
+/// How a copy is submitted: waited for at once where `wait` holds.
+void submitCopy(Driver &driver, CUstream stream, std::function<void()> run, bool wait) {
+  stream = driver.requireStream(stream);
+  if (wait && stream->capture)
+    wait = false; // becomes a node
+  else if (wait)
+    driver.counters.synchronizations++;
+  driver.submit(stream, CU_GRAPH_NODE_TYPE_MEMCPY, std::move(run));
+  if (wait)
+    driver.finishStream(stream);
+}
+
+void toDevice(Driver &driver, CUdeviceptr to, const void *from, size_t bytes, CUstream stream,
+              bool wait) {
+  deviceBytes(driver, to, bytes, "the target of a copy");
+  submitCopy(
+      driver, stream,
+      [=, &driver] {
+        copy(driver, deviceBytes(driver, to, bytes, "the target of a copy"), from, bytes);
+      },
+      wait || !isPinned(driver, from)); // pageable memory is read before the call returns
+}
+
+void toHost(Driver &driver, void *to, CUdeviceptr from, size_t bytes, CUstream stream, bool wait) {
+  deviceBytes(driver, from, bytes, "the source of a copy");
+  submitCopy(
+      driver, stream,
+      [=, &driver] {
+        copy(driver, to, deviceBytes(driver, from, bytes, "the source of a copy"), bytes);
+      },
+      wait || !isPinned(driver, to));
+}
+
+void inside(Driver &driver, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  deviceBytes(driver, from, bytes, "the source of a copy");
+  deviceBytes(driver, to, bytes, "the target of a copy");
+  submitCopy(
+      driver, stream,
+      [=, &driver] {
+        copy(driver, deviceBytes(driver, to, bytes, "the target of a copy"),
+             deviceBytes(driver, from, bytes, "the source of a copy"), bytes);
+      },
+      false);
+}
+
+template <class T>
+void set(Driver &driver, CUdeviceptr to, T value, size_t count, CUstream stream) {
+  require(to % sizeof(T) == 0, "the address of a memset is not aligned");
+  deviceBytes(driver, to, count * sizeof(T), "the target of a memset");
+  driver.submit(driver.requireStream(stream), CU_GRAPH_NODE_TYPE_MEMSET, [=, &driver] {
+    uint8_t *bytes = deviceBytes(driver, to, count * sizeof(T), "the target of a memset");
+    for (size_t i = 0; i < count; ++i)
+      memcpy(bytes + i * sizeof(T), &value, sizeof(T));
+    driver.counters.sets++;
+    driver.now += 2e-6;
+  });
+}
+
+void allocatePinned(Driver &driver, void **memory, size_t bytes) {
+  driver.requireNoCapture("an allocation");
+  require(bytes > 0, "an allocation of no bytes");
+  *memory = nullptr;
+  if (posix_memalign(memory, 4096, (bytes + 4095) / 4096 * 4096))
+    throw std::bad_alloc();
+  memset(*memory, 0xFF, bytes);
+  driver.memory->addPinned(*memory, bytes);
+  driver.counters.hostAllocations++;
+}
+
+} // namespace
+
+CUresult cuMemGetInfo(size_t *free, size_t *total) {
+  return call("cuMemGetInfo", Needs::Context, [&](Driver &driver) {
+    *total = driver.memory->capacity();
+    *free = *total - std::min<uint64_t>(*total, driver.memory->used());
+  });
+}
+
+CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
+  return call("cuMemAlloc", Needs::Context, [&](Driver &driver) {
+    driver.requireNoCapture("cuMemAlloc");
+    require(bytes > 0, "an allocation of no bytes");
+    *address = driver.memory->allocate(bytes);
+    require(*address,
+            "cuMemAlloc of " + std::to_string(bytes) +
+                " bytes: " + std::to_string(driver.memory->capacity() - driver.memory->used()) +
+                " of " + std::to_string(driver.memory->capacity()) + " are free",
+            CUDA_ERROR_OUT_OF_MEMORY);
+    StandInCounters &counters = driver.counters;
+    counters.allocations++;
+    counters.allocatedBytes = driver.memory->used();
+    counters.peakBytes = std::max(counters.peakBytes, counters.allocatedBytes);
+  });
+}
+
+/// Waits for the device, as the driver does.
+CUresult cuMemFree(CUdeviceptr address) {
+  return call("cuMemFree", Needs::Context, [&](Driver &driver) {
+    driver.requireNoCapture("cuMemFree");
+    if (!address)
+      return;
+    driver.counters.synchronizations++;
+    driver.finishAll();
+    require(driver.memory->release(address, Kind::Device),
+            "cuMemFree of an address that no cuMemAlloc gave: " + driver.memory->describe(address));
+    driver.counters.frees++;
+    driver.counters.allocatedBytes = driver.memory->used();
+  });
+}
+
+CUresult cuMemAllocHost(void **memory, size_t bytes) {
+  return call("cuMemAllocHost", Needs::Context,
+              [&](Driver &driver) { allocatePinned(driver, memory, bytes); });
+}
+
+CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
+  return call("cuMemHostAlloc", Needs::Context,
+              [&](Driver &driver) { allocatePinned(driver, memory, bytes); });
+}
+
+CUresult cuMemFreeHost(void *memory) {
+  return call("cuMemFreeHost", Needs::Context, [&](Driver &driver) {
+    driver.requireNoCapture("cuMemFreeHost");
+    driver.counters.synchronizations++;
+    driver.finishAll();
+    require(driver.memory->release(reinterpret_cast<uint64_t>(memory), Kind::PinnedHost),
+            "cuMemFreeHost of memory that is not pinned");
+    free(memory);
+  });
+}
+
+CUresult cuMemHostRegister(void *memory, size_t bytes, unsigned) {
+  return call("cuMemHostRegister", Needs::Context, [&](Driver &driver) {
+    driver.requireNoCapture("cuMemHostRegister");
+    require(bytes > 0 && !isPinned(driver, memory), "memory that is pinned already, or none");
+    driver.memory->addPinned(memory, bytes);
+  });
+}
+
+CUresult cuMemHostUnregister(void *memory) {
+  return call("cuMemHostUnregister", Needs::Context, [&](Driver &driver) {
+    driver.counters.synchronizations++;
+    driver.finishAll();
+    require(driver.memory->release(reinterpret_cast<uint64_t>(memory), Kind::PinnedHost),
+            "memory that is not registered");
+  });
+}
+
+CUresult cuMemHostGetDevicePointer(CUdeviceptr *address, void *memory, unsigned) {
+  return call("cuMemHostGetDevicePointer", Needs::Context, [&](Driver &driver) {
+    require(isPinned(driver, memory), "memory that is not pinned");
+    *address = reinterpret_cast<CUdeviceptr>(memory);
+  });
+}
+
+CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *bytes, CUdeviceptr address) {
+  return call("cuMemGetAddressRange", Needs::Context, [&](Driver &driver) {
+    const auto *found = driver.memory->find(address);
+    require(found, driver.memory->describe(address), CUDA_ERROR_NOT_FOUND);
+    if (base)
+      *base = found->begin;
+    if (bytes)
+      *bytes = found->bytes;
+  });
+}
+
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute which, CUdeviceptr address) {
+  return call("cuPointerGetAttribute", Needs::Context, [&](Driver &driver) {
+    const auto *found = driver.memory->find(address);
+    require(found, "an address that the driver does not know");
+    if (which == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+      *static_cast<unsigned *>(data) =
+          found->kind == Kind::PinnedHost ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    else if (which == CU_POINTER_ATTRIBUTE_DEVICE_POINTER)
+      *static_cast<CUdeviceptr *>(data) = address;
+    else
+      throw Refusal{CUDA_ERROR_INVALID_VALUE,
+                    "a pointer attribute that the stand-in does not know"};
+  });
+}
+
+//===-- copies --------------------------------------------------------------------------------===//
+
+CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes) {
+  return call("cuMemcpyHtoD", Needs::Context,
+              [&](Driver &driver) { toDevice(driver, to, from, bytes, nullptr, true); });
+}
+
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
+  return call("cuMemcpyHtoDAsync", Needs::Context,
+              [&](Driver &driver) { toDevice(driver, to, from, bytes, stream, false); });
+}
+
+CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes) {
+  return call("cuMemcpyDtoH", Needs::Context,
+              [&](Driver &driver) { toHost(driver, to, from, bytes, nullptr, true); });
+}
+
+CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return call("cuMemcpyDtoHAsync", Needs::Context,
+              [&](Driver &driver) { toHost(driver, to, from, bytes, stream, false); });
+}
+
+CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  return call("cuMemcpyDtoD", Needs::Context,
+              [&](Driver &driver) { inside(driver, to, from, bytes, nullptr); });
+}
+
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return call("cuMemcpyDtoDAsync", Needs::Context,
+              [&](Driver &driver) { inside(driver, to, from, bytes, stream); });
+}
+
+CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, size_t count) {
+  return call("cuMemsetD8", Needs::Context,
+              [&](Driver &driver) { set<uint8_t>(driver, to, value, count, nullptr); });
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
+  return call("cuMemsetD8Async", Needs::Context,
+              [&](Driver &driver) { set<uint8_t>(driver, to, value, count, stream); });
+}
+
+CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream) {
+  return call("cuMemsetD16Async", Needs::Context,
+              [&](Driver &driver) { set<uint16_t>(driver, to, value, count, stream); });
+}
+
+CUresult cuMemsetD32(CUdeviceptr to, unsigned value, size_t count) {
+  return call("cuMemsetD32", Needs::Context,
+              [&](Driver &driver) { set<uint32_t>(driver, to, value, count, nullptr); });
+}
+
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
+  return call("cuMemsetD32Async", Needs::Context,
+              [&](Driver &driver) { set<uint32_t>(driver, to, value, count, stream); });
+}

@@ -1,0 +1,297 @@
+#include "tests/gpu/driver/State.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace stow::sim {
+
+Driver &Driver::get() {
+  static Driver *driver = [] {
+    auto *made = new Driver; // lives as long as the process: calls may come from exit handlers
+    made->reset();
+    return made;
+  }();
+  return *driver;
+}
+
+CUcontext &currentContext() {
+  thread_local CUcontext current = nullptr;
+  return current;
+}
+
+std::optional<Checks> &expectedAccess() {
+  thread_local std::optional<Checks> next;
+  return next;
+}
+
+static std::string environment(const char *name, const char *otherwise) {
+  const char *value = getenv(name);
+  return value && *value ? value : otherwise;
+}
+
+void Driver::reset() {
+  std::lock_guard guard(lock);
+  for (CUmodule module : modules)
+    delete module;
+  for (CUevent event : events)
+    delete event;
+  for (CUgraph graph : graphs)
+    delete graph;
+  for (CUgraphExec exec : graphExecs)
+    delete exec;
+  modules.clear(), events.clear(), graphs.clear(), graphExecs.clear();
+  streams.clear(), captures.clear(), injections.clear(), ptxOfCubin.clear();
+  initialized = inHostFunction = checkRaces = false;
+  sticky = CUDA_SUCCESS;
+  counters = {};
+  primary = {};
+  lastError.clear();
+  onLaunch = nullptr;
+  currentContext() = nullptr;
+  expectedAccess().reset();
+  now = 0;
+  version = atoi(environment("STANDIN_DRIVER_VERSION", "13000").c_str());
+  devices = atoi(environment("STANDIN_DEVICES", "1").c_str());
+  threads = static_cast<unsigned>(atoi(environment("STANDIN_THREADS", "1").c_str()));
+  order = strtoull(environment("STANDIN_ORDER", "0").c_str(), nullptr, 10);
+  chip = chipFigures(environment("STANDIN_CHIP", "h100"));
+  uint64_t bytes = strtoull(environment("STANDIN_MEMORY", "0").c_str(), nullptr, 10);
+  memory = std::make_unique<DeviceMemory>(bytes ? bytes : chip.memory);
+  if (const char *failures = getenv("STANDIN_FAIL"))
+    injectFromEnvironment(failures);
+  createStream(0, 0);
+}
+
+//===-- failures ------------------------------------------------------------------------------===//
+
+/// "cuMemAlloc:1:2,kernel:3:719": function, which of its calls, result.
+void Driver::injectFromEnvironment(const char *text) {
+  std::string all = text;
+  for (size_t begin = 0; begin < all.size();) {
+    size_t end = std::min(all.find(',', begin), all.size());
+    std::string one = all.substr(begin, end - begin);
+    size_t first = one.find(':'), second = one.find(':', first + 1);
+    if (second == std::string::npos) {
+      fprintf(stderr, "STANDIN_FAIL: expected FUNCTION:NTH:RESULT, found '%s'\n", one.c_str());
+      abort();
+    }
+    fail(one.substr(0, first), static_cast<unsigned>(atoi(one.c_str() + first + 1)),
+         static_cast<CUresult>(atoi(one.c_str() + second + 1)));
+    begin = end + 1;
+  }
+}
+
+void Driver::fail(const std::string &function, unsigned nth, CUresult result) {
+  injections.push_back({function, nth, result});
+}
+
+/// Results after which a context is of no use.
+static bool staysFailed(CUresult result) {
+  switch (result) {
+  case CUDA_ERROR_ILLEGAL_ADDRESS:
+  case CUDA_ERROR_LAUNCH_TIMEOUT:
+  case CUDA_ERROR_ASSERT:
+  case CUDA_ERROR_HARDWARE_STACK_ERROR:
+  case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+  case CUDA_ERROR_MISALIGNED_ADDRESS:
+  case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+  case CUDA_ERROR_LAUNCH_FAILED:
+  case CUDA_ERROR_ECC_UNCORRECTABLE:
+  case CUDA_ERROR_DEVICE_UNAVAILABLE:
+    return true;
+  default:
+    return false;
+  }
+}
+
+CUresult Driver::injected(const std::string &function) {
+  for (size_t i = 0; i < injections.size(); ++i) {
+    Injection &injection = injections[i];
+    if (injection.function != function || --injection.left > 0)
+      continue;
+    CUresult result = injection.result;
+    injections.erase(injections.begin() + static_cast<long>(i));
+    return refuse({result, function + " was asked to fail by the test"});
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Driver::refuse(const Refusal &refusal) {
+  lastError = refusal.why;
+  if (staysFailed(refusal.result))
+    sticky = refusal.result;
+  return refusal.result;
+}
+
+void Driver::requireNoCapture(const char *what) {
+  for (auto &capture : captures)
+    if (capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL) {
+      capture->invalid = true;
+      throw Refusal{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                    std::string(what) + " while a stream is being captured"};
+    }
+}
+
+//===-- streams -------------------------------------------------------------------------------===//
+
+CUstream Driver::createStream(unsigned flags, int priority) {
+  streams.push_back(std::make_unique<CUstream_st>());
+  CUstream stream = streams.back().get();
+  stream->flags = flags, stream->priority = priority, stream->number = streamCount++;
+  return stream;
+}
+
+CUstream Driver::requireStream(CUstream stream) {
+  if (!stream || stream == CU_STREAM_LEGACY)
+    return streams[0].get();
+  for (auto &known : streams)
+    if (known.get() == stream)
+      return stream;
+  throw Refusal{CUDA_ERROR_INVALID_HANDLE, "the stream does not exist"};
+}
+
+/// Work that was submitted still runs.
+void Driver::destroyStream(CUstream stream) {
+  if (stream->tail && !stream->tail->done)
+    append(streams[0].get(), nullptr, {stream->tail});
+  std::erase_if(streams, [&](auto &known) { return known.get() == stream; });
+}
+
+CommandPtr Driver::append(CUstream stream, std::function<void()> run,
+                          std::vector<CommandPtr> alsoAfter) {
+  auto command = std::make_shared<Command>();
+  command->run = std::move(run);
+  command->serial = ++serial;
+  command->after = std::move(alsoAfter);
+  auto add = [&](const CommandPtr &earlier) {
+    if (earlier && !earlier->done)
+      command->after.push_back(earlier);
+  };
+  add(stream->tail);
+  for (const CommandPtr &wait : stream->waits)
+    add(wait);
+  stream->waits.clear();
+  // The default stream and those that are not told otherwise wait for each other.
+  CUstream first = streams[0].get();
+  if (stream == first) {
+    for (auto &other : streams)
+      if (!(other->flags & CU_STREAM_NON_BLOCKING))
+        add(other->tail);
+  } else if (!(stream->flags & CU_STREAM_NON_BLOCKING)) {
+    add(first->tail);
+  }
+  stream->tail = command;
+  return command;
+}
+
+void Driver::submit(CUstream stream, CUgraphNodeType type, std::function<void()> run) {
+  if (!stream->capture) {
+    append(stream, std::move(run));
+    return;
+  }
+  Capture &capture = *stream->capture;
+  require(!capture.invalid, "the capture of this stream has failed",
+          CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  auto node = std::make_unique<CUgraphNode_st>();
+  node->type = type, node->run = std::move(run), node->after = stream->capturedAfter;
+  stream->capturedAfter = {capture.graph->nodes.size()};
+  capture.graph->nodes.push_back(std::move(node));
+}
+
+//===-- commands ------------------------------------------------------------------------------===//
+
+/// What a command comes after, in the order in which it is to run.
+std::vector<CommandPtr> Driver::ordered(const Command &command) const {
+  std::vector<CommandPtr> all;
+  for (const CommandPtr &earlier : command.after)
+    if (!earlier->done)
+      all.push_back(earlier);
+  auto key = [&](const CommandPtr &one) {
+    return order == 0   ? ~one->serial
+           : order == 1 ? one->serial
+                        : (one->serial * 0x9E3779B97F4A7C15 ^ order) * 0xD6E8FEB86659FD93;
+  };
+  std::sort(all.begin(), all.end(), [&](const CommandPtr &a, const CommandPtr &b) {
+    return std::pair(key(a), a->serial) < std::pair(key(b), b->serial);
+  });
+  return all;
+}
+
+static CUresult resultOf(Fault::Kind kind) {
+  switch (kind) {
+  case Fault::Kind::IllegalAddress:
+  case Fault::Kind::Unplanned:
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  case Fault::Kind::Misaligned:
+    return CUDA_ERROR_MISALIGNED_ADDRESS;
+  case Fault::Kind::IllegalInstruction:
+    return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+  case Fault::Kind::Assertion:
+    return CUDA_ERROR_ASSERT;
+  case Fault::Kind::Timeout:
+    return CUDA_ERROR_LAUNCH_TIMEOUT;
+  default:
+    return CUDA_ERROR_LAUNCH_FAILED;
+  }
+}
+
+void Driver::runCommand(Command &command) {
+  command.done = true;
+  command.after.clear();
+  auto run = std::move(command.run);
+  command.run = nullptr;
+  if (run && !sticky) {
+    try {
+      run();
+    } catch (const Fault &fault) {
+      throw Refusal{resultOf(fault.kind), fault.what()};
+    }
+  }
+  command.finished = now;
+}
+
+bool Driver::step(const CommandPtr &command) {
+  if (!command || command->done)
+    return false;
+  std::vector<CommandPtr> path = {command};
+  for (;;) {
+    auto before = ordered(*path.back());
+    if (before.empty())
+      break;
+    path.push_back(before[0]);
+  }
+  runCommand(*path.back());
+  return true;
+}
+
+void Driver::finish(const CommandPtr &command) {
+  if (!command)
+    return;
+  std::vector<CommandPtr> path = {command};
+  while (!path.empty()) {
+    CommandPtr top = path.back();
+    if (top->done) {
+      path.pop_back();
+      continue;
+    }
+    auto before = ordered(*top);
+    if (before.empty())
+      runCommand(*top);
+    else
+      path.push_back(before[0]);
+  }
+}
+
+void Driver::finishStream(CUstream stream) { finish(stream->tail); }
+
+void Driver::finishAll() {
+  Command all;
+  for (auto &stream : streams)
+    if (stream->tail && !stream->tail->done)
+      all.after.push_back(stream->tail);
+  for (const CommandPtr &tail : ordered(all))
+    finish(tail);
+}
+
+} // namespace stow::sim

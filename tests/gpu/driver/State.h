@@ -1,0 +1,228 @@
+// The state behind the driver's functions.
+//
+// Asynchronous work is a graph of commands that runs only when somebody waits for it, and then only
+// what that wait needs: a program that forgot to wait for an event finds the work not done, or done
+// too late. Everything runs inside calls, under one lock.
+#pragma once
+
+#pragma GCC visibility push(default)
+#include <cuda.h>
+#pragma GCC visibility pop
+
+#include "tests/gpu/driver/StandIn.h"
+#include "tests/gpu/execute/Execute.h"
+#include "tests/gpu/execute/LoadedModule.h"
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+namespace stow::sim {
+
+/// What a call returns instead of success; thrown inside calls.
+struct Refusal {
+  CUresult result;
+  std::string why;
+};
+
+struct ChipFigures {
+  std::string name;
+  int major = 0, minor = 0, multiprocessors = 0, clockKHz = 0, memoryClockKHz = 0;
+  uint64_t memory = 0;
+  int l2Bytes = 0, sharedPerBlock = 0, sharedPerBlockOptin = 0, sharedReserved = 0;
+  int registersPerBlock = 0, threadsPerMultiprocessor = 0, blocksPerMultiprocessor = 0;
+};
+
+/// Figures of a chip of codegen/cuda/chips. Throws Refusal for another name.
+ChipFigures chipFigures(const std::string &name);
+
+/// Work that runs once what it comes after is done.
+struct Command {
+  std::vector<std::shared_ptr<Command>> after;
+  std::function<void()> run; ///< empty: only an order
+  uint64_t serial = 0;
+  bool done = false;
+  double finished = 0; ///< simulated seconds
+};
+using CommandPtr = std::shared_ptr<Command>;
+
+} // namespace stow::sim
+
+// The driver's opaque types.
+struct CUctx_st {
+  int references = 0;
+};
+
+struct CUmod_st {
+  std::unique_ptr<stow::sim::LoadedModule> loaded;
+  std::vector<std::unique_ptr<CUfunc_st>> functions;
+};
+
+struct CUfunc_st {
+  CUmodule module = nullptr;
+  const stow::sim::Kernel *kernel = nullptr;
+  int maxDynamicShared = 0;
+};
+
+struct CUgraphNode_st {
+  CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+  std::function<void()> run;
+  std::vector<size_t> after; ///< numbers of nodes
+};
+
+struct CUgraph_st {
+  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
+};
+
+struct CUgraphExec_st {
+  std::vector<CUgraphNode_st> nodes;
+  stow::sim::CommandPtr last; ///< of the launch before: launches of one graph do not overlap
+};
+
+namespace stow::sim {
+
+/// Streams that are being recorded together.
+struct Capture {
+  std::unique_ptr<CUgraph_st> graph = std::make_unique<CUgraph_st>();
+  CUstream origin = nullptr;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::set<CUstream> streams;
+  bool invalid = false;
+};
+
+} // namespace stow::sim
+
+struct CUstream_st {
+  unsigned flags = 0;
+  int priority = 0;
+  uint64_t number = 0;
+  stow::sim::CommandPtr tail;
+  std::vector<stow::sim::CommandPtr> waits; ///< of events, for the next command
+  std::shared_ptr<stow::sim::Capture> capture;
+  std::vector<size_t> capturedAfter; ///< nodes that the next one comes after
+};
+
+struct CUevent_st {
+  unsigned flags = 0;
+  stow::sim::CommandPtr command; ///< null: never recorded
+  std::weak_ptr<stow::sim::Capture> capture;
+  std::vector<size_t> capturedAfter;
+};
+
+namespace stow::sim {
+
+class Driver {
+public:
+  static Driver &get();
+  /// Reads the environment; everything as at the start.
+  void reset();
+
+  std::recursive_mutex lock;
+  bool initialized = false, inHostFunction = false;
+  int version = 13000, devices = 1;
+  unsigned threads = 1;
+  ChipFigures chip;
+  std::unique_ptr<DeviceMemory> memory;
+  CUctx_st primary;
+  StandInCounters counters{};
+  bool checkRaces = false;
+  uint64_t order = 0;
+  StandInOnLaunch onLaunch = nullptr;
+  void *onLaunchUser = nullptr;
+  std::string lastError;
+  CUresult sticky = CUDA_SUCCESS; ///< what the device did not survive
+  std::map<std::string, std::string> ptxOfCubin;
+  double now = 0; ///< simulated seconds
+  std::vector<std::shared_ptr<Capture>> captures;
+
+  //===-- calls -------------------------------------------------------------------------------===//
+
+  /// A failure that a test asked for.
+  CUresult injected(const std::string &function);
+  void fail(const std::string &function, unsigned nth, CUresult result);
+  CUresult refuse(const Refusal &refusal);
+  /// Global captures forbid calls that may wait or allocate.
+  void requireNoCapture(const char *what);
+
+  //===-- commands ----------------------------------------------------------------------------===//
+
+  CUstream createStream(unsigned flags, int priority);
+  CUstream requireStream(CUstream stream);
+  void destroyStream(CUstream stream);
+  /// Appends work to a stream, or a node to the graph that it records.
+  void submit(CUstream stream, CUgraphNodeType type, std::function<void()> run);
+  CommandPtr append(CUstream stream, std::function<void()> run,
+                    std::vector<CommandPtr> alsoAfter = {});
+  /// Runs `command` and all that it comes after.
+  void finish(const CommandPtr &command);
+  void finishStream(CUstream stream);
+  void finishAll();
+  /// Runs one command that can run; false: none is left.
+  bool step(const CommandPtr &command);
+
+  //===-- objects -----------------------------------------------------------------------------===//
+
+  std::vector<std::unique_ptr<CUstream_st>> streams; ///< the first is the default stream
+  std::set<CUevent> events;
+  std::set<CUmodule> modules;
+  std::set<CUgraph> graphs;
+  std::set<CUgraphExec> graphExecs;
+
+private:
+  void runCommand(Command &command);
+  void injectFromEnvironment(const char *text);
+  std::vector<CommandPtr> ordered(const Command &command) const;
+  struct Injection {
+    std::string function;
+    unsigned left;
+    CUresult result;
+  };
+  std::vector<Injection> injections;
+  uint64_t serial = 0, streamCount = 0;
+};
+
+/// What the next launch of this thread may touch.
+std::optional<Checks> &expectedAccess();
+
+/// Which state a call needs.
+enum class Needs { Nothing, Driver, Context };
+
+/// Whether a context is current in this thread.
+CUcontext &currentContext();
+
+/// Runs the body of driver function `name` under the lock, after the failures that tests ask for.
+template <class Body> CUresult call(const char *name, Needs needs, Body body) {
+  Driver &driver = Driver::get();
+  std::lock_guard guard(driver.lock);
+  if (driver.inHostFunction)
+    return CUDA_ERROR_NOT_PERMITTED;
+  if (CUresult result = driver.injected(name))
+    return result;
+  if (needs != Needs::Nothing && !driver.initialized)
+    return CUDA_ERROR_NOT_INITIALIZED;
+  if (needs == Needs::Context && !currentContext())
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if (needs == Needs::Context && driver.sticky)
+    return driver.sticky;
+  try {
+    body(driver);
+    return CUDA_SUCCESS;
+  } catch (const Refusal &refusal) {
+    return driver.refuse(refusal);
+  } catch (const std::bad_alloc &) {
+    return driver.refuse({CUDA_ERROR_OUT_OF_MEMORY, std::string(name) + ": no memory"});
+  }
+}
+
+/// Refuses unless `holds`.
+inline void require(bool holds, const std::string &why,
+                    CUresult result = CUDA_ERROR_INVALID_VALUE) {
+  if (!holds)
+    throw Refusal{result, why};
+}
+
+const char *errorName(CUresult result);
+
+} // namespace stow::sim

@@ -1,0 +1,194 @@
+// Streams, events, host functions.
+#include "tests/gpu/driver/State.h"
+
+#include <algorithm>
+#include <utility>
+
+using namespace stow::sim;
+
+namespace {
+
+void requireEvent(Driver &driver, CUevent event) {
+  require(driver.events.count(event), "the event does not exist", CUDA_ERROR_INVALID_HANDLE);
+}
+
+/// Waiting for a stream that is recorded fails, and the recording with it.
+void requireNotCapturing(CUstream stream, const char *what) {
+  if (!stream->capture)
+    return;
+  stream->capture->invalid = true;
+  throw Refusal{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                std::string(what) + " of a stream that is captured"};
+}
+
+/// An event of a capture stands for nodes of its graph.
+void requireNotCaptured(CUevent event, const char *what) {
+  if (auto capture = event->capture.lock()) {
+    capture->invalid = true;
+    throw Refusal{CUDA_ERROR_CAPTURED_EVENT, std::string(what) + " of an event that was captured"};
+  }
+}
+
+void record(Driver &driver, CUevent event, CUstream stream) {
+  requireEvent(driver, event);
+  stream = driver.requireStream(stream);
+  if (stream->capture) {
+    event->capture = stream->capture;
+    event->capturedAfter = stream->capturedAfter;
+    event->command = nullptr;
+    return;
+  }
+  event->capture.reset();
+  event->command = driver.append(stream, nullptr);
+}
+
+void wait(Driver &driver, CUstream stream, CUevent event) {
+  requireEvent(driver, event);
+  stream = driver.requireStream(stream);
+  auto capture = event->capture.lock();
+  if (!capture) {
+    require(!stream->capture, "a captured stream waits for an event from outside of the capture",
+            CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    if (event->command && !event->command->done)
+      stream->waits.push_back(event->command);
+    return;
+  }
+  require(!stream->capture || stream->capture == capture, "the event is of another capture",
+          CUDA_ERROR_STREAM_CAPTURE_MERGE);
+  stream->capture = capture; // from here on it is captured too
+  capture->streams.insert(stream);
+  for (size_t node : event->capturedAfter)
+    if (std::find(stream->capturedAfter.begin(), stream->capturedAfter.end(), node) ==
+        stream->capturedAfter.end())
+      stream->capturedAfter.push_back(node);
+}
+
+} // namespace
+
+CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
+  return call("cuStreamCreate", Needs::Context,
+              [&](Driver &driver) { *stream = driver.createStream(flags, 0); });
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority) {
+  return call("cuStreamCreateWithPriority", Needs::Context,
+              [&](Driver &driver) { *stream = driver.createStream(flags, priority); });
+}
+
+CUresult cuStreamDestroy(CUstream stream) {
+  return call("cuStreamDestroy", Needs::Context, [&](Driver &driver) {
+    require(stream && driver.requireStream(stream) != driver.streams[0].get(),
+            "the default stream cannot be destroyed", CUDA_ERROR_INVALID_HANDLE);
+    driver.destroyStream(stream);
+  });
+}
+
+CUresult cuStreamSynchronize(CUstream stream) {
+  return call("cuStreamSynchronize", Needs::Context, [&](Driver &driver) {
+    stream = driver.requireStream(stream);
+    requireNotCapturing(stream, "cuStreamSynchronize");
+    driver.counters.synchronizations++;
+    driver.finishStream(stream);
+    for (const CommandPtr &waited : std::exchange(stream->waits, {}))
+      driver.finish(waited);
+  });
+}
+
+/// Each question lets one more command run, so that a program that polls comes to an end.
+CUresult cuStreamQuery(CUstream stream) {
+  bool ready = true;
+  CUresult result = call("cuStreamQuery", Needs::Context, [&](Driver &driver) {
+    stream = driver.requireStream(stream);
+    requireNotCapturing(stream, "cuStreamQuery");
+    ready = !driver.step(stream->tail);
+  });
+  return result ? result : ready ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  return call("cuStreamWaitEvent", Needs::Context,
+              [&](Driver &driver) { wait(driver, stream, event); });
+}
+
+CUresult cuStreamGetPriority(CUstream stream, int *priority) {
+  return call("cuStreamGetPriority", Needs::Context,
+              [&](Driver &driver) { *priority = driver.requireStream(stream)->priority; });
+}
+
+CUresult cuStreamGetFlags(CUstream stream, unsigned *flags) {
+  return call("cuStreamGetFlags", Needs::Context,
+              [&](Driver &driver) { *flags = driver.requireStream(stream)->flags; });
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *user) {
+  return call("cuLaunchHostFunc", Needs::Context, [&](Driver &driver) {
+    driver.submit(driver.requireStream(stream), CU_GRAPH_NODE_TYPE_HOST, [=, &driver] {
+      driver.inHostFunction = true;
+      function(user);
+      driver.inHostFunction = false;
+    });
+  });
+}
+
+//===-- events --------------------------------------------------------------------------------===//
+
+CUresult cuEventCreate(CUevent *event, unsigned flags) {
+  return call("cuEventCreate", Needs::Context, [&](Driver &driver) {
+    *event = new CUevent_st;
+    (*event)->flags = flags;
+    driver.events.insert(*event);
+  });
+}
+
+CUresult cuEventDestroy(CUevent event) {
+  return call("cuEventDestroy", Needs::Context, [&](Driver &driver) {
+    requireEvent(driver, event);
+    driver.events.erase(event);
+    delete event;
+  });
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  return call("cuEventRecord", Needs::Context,
+              [&](Driver &driver) { record(driver, event, stream); });
+}
+
+CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned) {
+  return call("cuEventRecordWithFlags", Needs::Context,
+              [&](Driver &driver) { record(driver, event, stream); });
+}
+
+CUresult cuEventSynchronize(CUevent event) {
+  return call("cuEventSynchronize", Needs::Context, [&](Driver &driver) {
+    requireEvent(driver, event);
+    requireNotCaptured(event, "cuEventSynchronize");
+    driver.counters.synchronizations++;
+    driver.counters.eventSynchronizations++;
+    driver.finish(event->command);
+  });
+}
+
+CUresult cuEventQuery(CUevent event) {
+  bool ready = true;
+  CUresult result = call("cuEventQuery", Needs::Context, [&](Driver &driver) {
+    requireEvent(driver, event);
+    requireNotCaptured(event, "cuEventQuery");
+    ready = !driver.step(event->command);
+  });
+  return result ? result : ready ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+/// In simulated time: that of the commands between them, as if one ran at a time.
+CUresult cuEventElapsedTime(float *milliseconds, CUevent from, CUevent to) {
+  bool ready = true;
+  CUresult result = call("cuEventElapsedTime", Needs::Context, [&](Driver &driver) {
+    requireEvent(driver, from), requireEvent(driver, to);
+    for (CUevent event : {from, to})
+      require(event->command && !(event->flags & CU_EVENT_DISABLE_TIMING),
+              "an event that was not recorded, or takes no time", CUDA_ERROR_INVALID_HANDLE);
+    ready = from->command->done && to->command->done;
+    if (ready)
+      *milliseconds = static_cast<float>(1e3 * (to->command->finished - from->command->finished));
+  });
+  return result ? result : ready ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}

@@ -1,0 +1,48 @@
+#include "tests/gpu/execute/Races.h"
+
+#include "tests/gpu/execute/Memory.h"
+
+namespace stow::sim {
+
+bool Races::ordered(const Touch &earlier, const Access &access) const {
+  if (earlier.time == 0)
+    return true;
+  if (earlier.block != access.by.block)
+    return earlier.atomic && access.by.atomic;
+  if (earlier.thread == access.by.thread || (earlier.atomic && access.by.atomic))
+    return true;
+  unsigned warp = earlier.thread / 32;
+  if (warp == access.by.thread / 32u)
+    return earlier.time < access.clock->time;
+  return earlier.time <= access.clock->known[warp];
+}
+
+std::optional<Races::Conflict> Races::touch(uint64_t address, unsigned bytes,
+                                            const Access &access) {
+  for (uint64_t at = address; at < address + bytes; ++at) {
+    std::unique_ptr<Byte[]> &page = pages[at / kPage];
+    if (!page)
+      page = std::make_unique<Byte[]>(kPage);
+    Byte &byte = page[at % kPage];
+    if (!ordered(byte.writer, access))
+      return Conflict{byte.writer, true};
+    if (access.writes) {
+      for (const Touch &reader : {byte.reader, byte.readerBefore})
+        if (!ordered(reader, access))
+          return Conflict{reader, false};
+      byte.writer = access.by;
+    } else {
+      if (byte.reader.block != access.by.block || byte.reader.thread != access.by.thread)
+        byte.readerBefore = byte.reader;
+      byte.reader = access.by;
+    }
+  }
+  return std::nullopt;
+}
+
+void Races::forgetShared() {
+  pages.erase(pages.lower_bound(kSharedWindow / kPage),
+              pages.lower_bound((kSharedWindow + kWindowBytes) / kPage));
+}
+
+} // namespace stow::sim

@@ -1,0 +1,42 @@
+// Types of PTX instructions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace stow::sim {
+
+enum class Type : uint8_t {
+  None,
+  Pred,
+  B8,
+  U8,
+  S8,
+  B16,
+  U16,
+  S16,
+  F16,
+  BF16,
+  B32,
+  U32,
+  S32,
+  F32,
+  F16x2,
+  BF16x2,
+  TF32,
+  B64,
+  U64,
+  S64,
+  F64,
+  B128
+};
+
+/// The type of a modifier without its dot ("u32"); None for other modifiers.
+Type typeNamed(const std::string &name);
+const char *nameOf(Type type);
+/// Bytes of a value; 0 for predicates.
+unsigned bytesOf(Type type);
+bool isSignedType(Type type);
+bool isFloatType(Type type);
+
+} // namespace stow::sim
