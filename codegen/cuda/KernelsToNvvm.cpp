@@ -78,6 +78,7 @@ struct PrepareDevicePass : PassWrapper<PrepareDevicePass, OperationPass<gpu::GPU
     patterns.add<ToIntrinsic<math::FmaOp>>(context, "llvm.fma");
     patterns.add<ToIntrinsic<math::RoundEvenOp>>(context, "llvm.roundeven");
     patterns.add<ToIntrinsic<math::SqrtOp>>(context, "llvm.sqrt");
+    patterns.add<ToIntrinsic<math::TruncOp>>(context, "llvm.trunc");
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }
