@@ -84,6 +84,7 @@ struct BackendOptions {
   std::string device;          ///< what follows a colon in `target`; set by createBackend
   int64_t threads = 1;         ///< of the host
   std::string cpu = "native";  ///< processor of the host: "native" or LLVM's name
+  bool tf32 = false;           ///< products of f32 values may be cut to TF32, on GPUs
   std::string cudnnFolder;     ///< that holds cuDNN's libraries; empty: where they usually lie
 };
 

@@ -206,6 +206,8 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
   flags.value("target", "DEVICE",
               "where the program runs: host; cuda:GPU (h100, sm_90, ...) can be planned",
               [&](const std::string &text) { options.target = requireTarget(text); });
+  flags.flag("tf32", "on GPUs, products of f32 values may be cut to TF32, 10 bits of mantissa",
+             [&] { options.tf32 = true; });
   flags.value("cudnn", "FOLDER", "that holds cuDNN 9, where the system's is missing or another",
               [&](const std::string &text) { options.cudnnFolder = text; });
   flags.value("target-cpu", "CPU", "native, x86-64-v3 (AVX2), x86-64-v4 (AVX-512), ...",
@@ -260,6 +262,8 @@ void finishOptions(CompileOptions &options) {
     throw Error::badInput("--loss-scale is for gradients in f16; add --precision=fp16");
   if (!options.keepWide.empty() && options.precision == Precision::F32)
     throw Error::badInput("--keep exempts nodes from --precision; add --precision=bf16 or fp16");
+  if (options.tf32 && options.target == "host")
+    throw Error::badInput("--tf32 is about GPUs; the host multiplies f32 values as they are");
   if (options.budgetCovers == BudgetCovers::Process && !options.memoryBudget)
     throw Error::badInput("--budget-covers=process is about --memory-budget; give one");
   if (!options.profile.empty() && !options.roofline.empty() && options.roofline != "cpu")

@@ -54,6 +54,7 @@ struct CompileOptions {
   bool freezeBatchNorm = false;
   bool disableDropout = false;
   std::string target = "host"; ///< where the program runs: codegen/Backend.h
+  bool tf32 = false;           ///< products of f32 values may be cut to TF32, on GPUs
   std::string cudnnFolder;     ///< that holds cuDNN's libraries; empty: where they usually lie
   int64_t threads = 0;         ///< 0: all cores of this machine
   std::string targetCpu = "native";

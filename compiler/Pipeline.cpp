@@ -248,6 +248,7 @@ std::unique_ptr<Backend> chooseBackend(const CompileOptions &options) {
   wanted.target = options.target;
   wanted.threads = options.threads;
   wanted.cpu = options.targetCpu;
+  wanted.tf32 = options.tf32;
   wanted.cudnnFolder = options.cudnnFolder;
   return createBackend(wanted);
 }

@@ -11,7 +11,8 @@ namespace {
 class CudaBackend : public Backend {
 public:
   explicit CudaBackend(const BackendOptions &options)
-      : chip(requireChip(options.device)), answers(chip, options.cudnnFolder) {}
+      : chip(requireChip(options.device)),
+        answers(chip, options.tf32 ? F32Products::Tf32 : F32Products::Exact, options.cudnnFolder) {}
 
   const Target &target() const override { return answers; }
 

@@ -25,10 +25,6 @@ bool isConvolution(Operation *op) {
 
 RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-bool isNarrow(Operation *op) {
-  return tensorType(op->getOperand(0)).getElementTypeBitWidth() == 16;
-}
-
 /// The tensor in `layout`. One dimension of space counts as two, the first of extent 1: cuDNN
 /// convolves planes and volumes.
 StridedTensor strided(RankedTensorType type, const Layout &layout) {
@@ -61,8 +57,14 @@ Layout channelsInnermost(int64_t rank) {
 
 } // namespace
 
-CudaTarget::CudaTarget(Chip chip, std::string cudnnFolder)
-    : chip(std::move(chip)), cudnnFolder(std::move(cudnnFolder)) {}
+CudaTarget::CudaTarget(Chip chip, F32Products products, std::string cudnnFolder)
+    : chip(std::move(chip)), products(products), cudnnFolder(std::move(cudnnFolder)) {}
+
+bool CudaTarget::isForTensorCores(Operation *op) const {
+  const Type element = tensorType(op->getOperand(0)).getElementType();
+  return element.isIntOrFloat() && (element.getIntOrFloatBitWidth() == 16 ||
+                                    (element.isF32() && products == F32Products::Tf32));
+}
 
 StringRef CudaTarget::libraryCall(Operation *op) const {
   if (isa<Conv2dOp>(op))
@@ -85,7 +87,7 @@ CudnnPlans &CudaTarget::plans() const {
                             " names an architecture, and cuDNN plans convolutions for a chip; say "
                             "--target=cuda:CHIP, which is one of " +
                             chipsOf(chip.architecture));
-    opened = std::make_unique<CudnnPlans>(CudnnLibrary::open(cudnnFolder), chip);
+    opened = std::make_unique<CudnnPlans>(CudnnLibrary::open(cudnnFolder), chip, products);
   }
   return *opened;
 }
@@ -104,7 +106,7 @@ FailureOr<Target::Requirements> CudaTarget::queryConvolution(Operation *op,
   SmallVector<StridedTensor> tensors;
   for (auto [value, isFree] : llvm::zip_equal(values, freeLayouts)) {
     const RankedTensorType type = tensorType(value);
-    const bool isChannelsLast = isFree && type.getRank() > 2 && isNarrow(op);
+    const bool isChannelsLast = isFree && type.getRank() > 2 && isForTensorCores(op);
     const Layout layout = isChannelsLast ? channelsInnermost(type.getRank())
                           : isFree       ? Layout()
                                          : layoutOf(type);
@@ -168,7 +170,7 @@ RankedTensorType CudaTarget::savedType(MaxPoolOp pool) const {
 
 OrderWish CudaTarget::orderWish(Operation *op) const {
   if (isConvolution(op))
-    return isNarrow(op) ? OrderWish::ChannelsLast : OrderWish::RowMajor;
+    return isForTensorCores(op) ? OrderWish::ChannelsLast : OrderWish::RowMajor;
   if (isa<MatmulOp>(op))
     return OrderWish::Matrices;
   if (isa<EmbeddingOp, EmbeddingGradOp>(op))
@@ -176,7 +178,7 @@ OrderWish CudaTarget::orderWish(Operation *op) const {
   const bool isOfImages = isa<MaxPoolOp, MaxPoolTrainingOp, MaxPoolGradOp, AvgPoolOp, AvgPoolGradOp,
                               ChannelMomentsOp, BatchNormScaleGradOp, ChannelWindowSumOp,
                               PlaneMomentsOp, PlaneNormalizeOp, PlaneProductsOp>(op);
-  return isOfImages && isNarrow(op) ? OrderWish::ChannelsLast : OrderWish::None;
+  return isOfImages && isForTensorCores(op) ? OrderWish::ChannelsLast : OrderWish::None;
 }
 
 /// Products sum in f32 and may write it; cuDNN's convolutions have one type for what they read and

@@ -13,7 +13,7 @@ namespace stow::cuda {
 class CudaTarget : public Target {
 public:
   /// cuDNN is opened in `cudnnFolder`, or where CudnnLibrary::open looks, at the first convolution.
-  CudaTarget(Chip chip, std::string cudnnFolder);
+  CudaTarget(Chip chip, F32Products products, std::string cudnnFolder);
 
   /// Convolutions, depthwise ones too, and matrix products.
   llvm::StringRef libraryCall(mlir::Operation *op) const override;
@@ -31,8 +31,8 @@ public:
   /// four.
   mlir::RankedTensorType savedType(MaxPoolOp pool) const override;
 
-  /// Images are channels last for 16-bit values and row-major for others: cuDNN's exact f32 kernels
-  /// are made for the latter, and copy x and y where they find the former.
+  /// Images are channels last for tensor cores, 16-bit values and TF32, and row-major for others:
+  /// cuDNN's exact f32 kernels are made for the latter, and copy x and y where they find the former.
   OrderWish orderWish(mlir::Operation *op) const override;
 
   /// Never: tensor cores take operands of one type.
@@ -43,8 +43,10 @@ private:
                                                  llvm::ArrayRef<bool> freeLayouts) const;
   Requirements queryMatmul(MatmulOp op) const;
   CudnnPlans &plans() const;
+  bool isForTensorCores(mlir::Operation *op) const;
 
   const Chip chip;
+  const F32Products products;
   const std::string cudnnFolder;
   mutable std::unique_ptr<CudnnPlans> opened; ///< since the first convolution
 };

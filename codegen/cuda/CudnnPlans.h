@@ -34,8 +34,8 @@ struct StridedTensor {
   auto operator<=>(const StridedTensor &) const = default;
 };
 
-/// `x` and `y` are the images on both sides, whichever of them is computed. Both operands have the same
-/// type; the result may be wider. Sums are in F64 or F32.
+/// `x` and `y` are the images on both sides, whichever of them is computed. Operands and
+/// result have the same type in every engine there is. Sums are in F64 or F32.
 struct Convolution {
   ConvolutionKind kind = ConvolutionKind::Forward;
   StridedTensor x, weight, y;

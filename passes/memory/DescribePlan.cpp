@@ -1,6 +1,7 @@
 #include "passes/memory/DescribePlan.h"
 
 #include "ir/Graphs.h"
+#include "passes/memory/Implementations.h"
 #include "passes/memory/Passes.h"
 
 #include <absl/strings/str_format.h>
@@ -38,6 +39,21 @@ static Bytes bytesOutsideArena(ModuleOp module) {
          bytesAttr(module, kLibraryHeapAttr);
 }
 
+/// Where the ways to run calls are a choice, they were asked for before anything lay inside a
+/// concatenation.
+static std::string noteOnGaps(ModuleOp module) {
+  size_t calls = 0;
+  module.walk([&](Operation *op) {
+    auto hasGaps = [](Type type) { return layoutOf(type).pitch.has_value(); };
+    calls += op->hasAttr(kImplementationsAttr) && (llvm::any_of(op->getOperandTypes(), hasGaps) ||
+                                                   llvm::any_of(op->getResultTypes(), hasGaps));
+  });
+  return calls == 0
+             ? ""
+             : std::to_string(calls) + " library calls read or write inside concatenations; "
+                                       "their implementations are those for tensors without gaps";
+}
+
 Plan describePlan(ModuleOp module, OpSeconds secondsOf) {
   Plan plan;
   if (auto name = module.getSymName())
@@ -58,6 +74,8 @@ Plan describePlan(ModuleOp module, OpSeconds secondsOf) {
   if (auto notes = module->getAttrOfType<ArrayAttr>(kNotesAttr))
     for (Attribute note : notes)
       plan.notes.push_back(cast<StringAttr>(note).str());
+  if (std::string note = noteOnGaps(module); !note.empty())
+    plan.notes.push_back(std::move(note));
   for (auto graph : module.getOps<func::FuncOp>()) {
     plan.graphs.push_back(describeGraph(graph, secondsOf));
     plan.livePeakBytes = std::max(plan.livePeakBytes, plan.graphs.back().livePeakBytes);

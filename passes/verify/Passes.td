@@ -116,7 +116,8 @@ def VerifyPlacedPass : Pass<"stow-verify-placed", "::mlir::ModuleOp"> {
     P4: state lies at different offsets in two graphs, or is not whole, as its old or its new value,
     at the end;
     P5: an input that a concat lists in `stow.inside` does not lie where it belongs in the result, a
-    slice that is a view does not have its operand's strides, or anything else has gaps.
+    slice that is a view does not have its operand's strides, or anything else has gaps;
+    P6: an op that lists `stow.implementations` does not have the workspace of the one it names.
 
     Parts of concats need not be aligned. It shares no code with the passes that decide storage.
 

@@ -419,7 +419,27 @@ private:
     return success();
   }
 
+  /// An op that can run in several ways has the scratch of the one that it runs in.
+  LogicalResult checkChoice(Operation &op) {
+    auto ways = op.getAttrOfType<ArrayAttr>("stow.implementations");
+    if (!ways)
+      return success();
+    auto number = op.getAttrOfType<IntegerAttr>("stow.implementation");
+    if (!number || number.getInt() < 0 || number.getInt() >= static_cast<int64_t>(ways.size()))
+      return op.emitError() << "names none of its " << ways.size() << " implementations";
+    auto way = dyn_cast<DictionaryAttr>(ways[number.getInt()]);
+    auto needed = way ? way.getAs<IntegerAttr>("workspace") : IntegerAttr();
+    auto given = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr);
+    if (!needed || needed.getInt() != (given ? given.getInt() : 0))
+      return op.emitError() << "has a workspace of " << (given ? given.getInt() : 0)
+                            << " bytes, which is not that of its implementation "
+                            << number.getInt();
+    return success();
+  }
+
   LogicalResult checkWorkspace(Operation &op, ArrayRef<Comb> written) {
+    if (failed(checkChoice(op)))
+      return failure();
     auto bytes = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr);
     if (!bytes || bytes.getInt() == 0)
       return success();

@@ -162,6 +162,22 @@ module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.ali
 
 // -----
 
+// P6: the scratch of an op that can run in several ways is that of the one it runs in.
+module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 64 : i64} {
+  func.func @eval(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}) attributes {stow.role = #stow.role<eval>} {
+    // expected-error @+1 {{has a workspace of 64 bytes, which is not that of its implementation 1}}
+    %a = stow.matmul %x, %x {transpose_a = false, transpose_b = false, stow.offsets = array<i64: 64>, stow.workspace = 64 : i64, stow.workspace_offset = 384 : i64,
+        stow.implementations = [{name = "fast", workspace = 64 : i64, slowdown = 1.0 : f64}, {name = "lean", workspace = 0 : i64, slowdown = 1.5 : f64}],
+        stow.implementation = 1 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{names none of its 1 implementations}}
+    %b = stow.matmul %x, %x {transpose_a = false, transpose_b = false, stow.offsets = array<i64: 128>, stow.workspace = 64 : i64, stow.workspace_offset = 384 : i64,
+        stow.implementations = [{name = "fast", workspace = 64 : i64, slowdown = 1.0 : f64}], stow.implementation = 1 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    return
+  }
+}
+
+// -----
+
 // P3: arguments on top of each other: [0, 64) and [32, 96).
 module attributes {stow.form = "placed", stow.arena_bytes = 1024 : i64, stow.alignment = 32 : i64} {
   // expected-error @+1 {{arguments "y" and "x" overlap in the arena}}
