@@ -117,7 +117,9 @@ STOW_INLINE void each(const ChannelSpace &space, const Box &box, const Body &bod
 template <typename X> struct Sum {
   X x;
   template <typename T> STOW_INLINE void add(T &sum, T &, int64_t i) const {
-    sum += x.template load<T>(i);
+    T value;
+    x.load(i, value);
+    sum += value;
   }
 };
 
@@ -126,7 +128,9 @@ template <typename X, typename M> struct Squares {
   X x;
   M mean;
   template <typename T> STOW_INLINE void add(T &sum, T &, int64_t i) const {
-    T centred = x.template load<T>(i) - mean;
+    T value;
+    x.load(i, value);
+    T centred = value - mean;
     sum += centred * centred;
   }
 };
@@ -135,9 +139,10 @@ template <typename X, typename M> struct Products {
   X x, dy;
   M mean;
   template <typename T> STOW_INLINE void add(T &sum, T &product, int64_t i) const {
-    T gradient = dy.template load<T>(i);
+    T value, gradient;
+    x.load(i, value), dy.load(i, gradient);
     sum += gradient;
-    product += gradient * (x.template load<T>(i) - mean);
+    product += gradient * (value - mean);
   }
 };
 
@@ -145,8 +150,10 @@ template <typename X, typename M> struct Normal {
   X x, y;
   M mean, slope, shift;
   template <typename T> STOW_INLINE void put(int64_t i) const {
-    T value = (x.template load<T>(i) - mean) * slope + shift;
-    y.store(i, value);
+    T value;
+    x.load(i, value);
+    T result = (value - mean) * slope + shift;
+    y.store(i, result);
   }
 };
 
@@ -154,8 +161,10 @@ template <typename X, typename M> struct Gradient {
   X x, dy, dx;
   M mean, slope, level, bend;
   template <typename T> STOW_INLINE void put(int64_t i) const {
-    T value = slope * ((dy.template load<T>(i) - level) - (x.template load<T>(i) - mean) * bend);
-    dx.store(i, value);
+    T value, gradient;
+    x.load(i, value), dy.load(i, gradient);
+    T result = slope * ((gradient - level) - (value - mean) * bend);
+    dx.store(i, result);
   }
 };
 

@@ -120,7 +120,9 @@ template <typename T> STOW_INLINE void store16(DType type, const T &from, uint16
 struct Floats {
   float *address;
   STOW_INLINE Floats operator+(int64_t elements) const { return {address + elements}; }
-  template <typename T> STOW_INLINE T load(int64_t i) const { return at<T>(address + i); }
+  template <typename T> STOW_INLINE void load(int64_t i, T &value) const {
+    value = at<T>(address + i);
+  }
   template <typename T> STOW_INLINE void store(int64_t i, const T &value) const {
     at<T>(address + i) = value;
   }
@@ -134,13 +136,11 @@ struct AnyFloats {
   STOW_INLINE AnyFloats operator+(int64_t elements) const {
     return {type, address + elements * sizeOf(type)};
   }
-  template <typename T> STOW_INLINE T load(int64_t i) const {
-    T value;
+  template <typename T> STOW_INLINE void load(int64_t i, T &value) const {
     if (type == DType::F32)
       value = at<T>(reinterpret_cast<const float *>(address) + i);
     else
       load16(type, reinterpret_cast<const uint16_t *>(address) + i, value);
-    return value;
   }
   template <typename T> STOW_INLINE void store(int64_t i, const T &value) const {
     if (type == DType::F32)
