@@ -1,10 +1,11 @@
-// Weight gradients of convolutions cut along the batch and along output channels.
+// Weight gradients of convolutions cut along the batch, rows and output channels.
 //
 // The library cannot add to a gradient that is there, so the images of all but the first piece take
 // a second gradient in f32 that is then added: as much again as the weights, which outweigh small
 // images by far. Slices of output channels take a slice of it at a time, and src once per slice.
 #include "runtime/host/Float16.h"
 #include "runtime/host/Pieces.h"
+#include "runtime/host/Strips.h"
 
 #include <algorithm>
 
@@ -12,18 +13,31 @@ namespace stow::host {
 namespace {
 
 struct Size {
-  int64_t images, channels;
+  int64_t images, rows, channels; ///< rows and channels of diff_dst
 };
 
 struct Gradient {
   explicit Gradient(const Command &whole)
       : whole(whole), src(whole.operands[0]), diffDst(whole.operands[1]),
-        diffWeights(whole.operands[2]) {}
+        diffWeights(whole.operands[2]), windows(whole, 0, 2, 1) {}
 
   const Command &whole;
   const Operand &src, &diffDst, &diffWeights;
+  RowWindows windows;
 
-  Size full() const { return {src.shape[0], diffWeights.shape[0]}; }
+  Size full() const { return {src.shape[0], windows.outputRows, diffWeights.shape[0]}; }
+
+  /// True when pieces may be a part of an image's rows.
+  bool hasStrips() const {
+    for (const Operand *operand : {&src, &diffDst}) {
+      Shape strip = operand->shape;
+      strip[0] = strip[2] = 1;
+      if (!isCuttable(operand->layout, 2) ||
+          (!is16Bit(operand->dtype) && layoutInPlace(*operand, strip) != operand->layout))
+        return false;
+    }
+    return true;
+  }
 
   /// What a slice of channels is a multiple of; none where they cannot be sliced: the gradient's
   /// slice would not lie together, or diff_dst's would have to be read with gaps.
@@ -42,10 +56,12 @@ struct Gradient {
   }
 
   /// Shapes of a piece's operands.
-  std::vector<Shape> shapesOf(const Size &size) const {
+  std::vector<Shape> shapesOf(const Size &size, int64_t inputRows) const {
     std::vector<Shape> shapes = {src.shape, diffDst.shape, diffWeights.shape};
     shapes[0][0] = shapes[1][0] = size.images;
     shapes[1][1] = shapes[2][0] = size.channels;
+    shapes[0][2] = inputRows;
+    shapes[1][2] = size.rows;
     return shapes;
   }
 };
@@ -58,9 +74,14 @@ struct Price {
 
 Price priceOf(const Gradient &gradient, const Size &size) {
   const Size full = gradient.full();
-  const auto pieces = static_cast<double>((full.images + size.images - 1) / size.images),
-             slices = static_cast<double>((full.channels + size.channels - 1) / size.channels);
-  const std::vector<Shape> shapes = gradient.shapesOf(size);
+  auto parts = [](int64_t whole, int64_t part) {
+    return static_cast<double>((whole + part - 1) / part);
+  };
+  const double pieces = parts(full.images, size.images) * parts(full.rows, size.rows),
+               slices = parts(full.channels, size.channels);
+  const std::vector<Shape> shapes =
+      gradient.shapesOf(size, size.rows == full.rows ? gradient.windows.inputRows
+                                                     : gradient.windows.inputOf(size.rows));
   Price price;
   for (size_t i = 0; i < shapes.size(); ++i) {
     const Operand &operand = gradient.whole.operands[i];
@@ -80,32 +101,84 @@ Price priceOf(const Gradient &gradient, const Size &size) {
   return price;
 }
 
-Size chooseSize(const Gradient &gradient) {
+/// The sizes worth trying: parts of the batch, of one image's rows, and of channels.
+std::vector<Size> sizesOf(const Gradient &gradient) {
   const Size full = gradient.full();
-  std::vector<int64_t> images = {full.images}, channels = {full.channels};
-  if (isOutermost(gradient.src, 0) && isOutermost(gradient.diffDst, 0))
-    while (images.back() > 1)
-      images.push_back((images.back() + 1) / 2);
+  std::vector<Size> sizes = {full};
+  auto add = [&](Size size) { sizes.push_back(size); };
+  if (isOutermost(gradient.src, 0) && isOutermost(gradient.diffDst, 0)) {
+    while (sizes.back().images > 1)
+      add({(sizes.back().images + 1) / 2, full.rows, full.channels});
+    while (gradient.hasStrips() && sizes.back().rows > 2 * gradient.windows.extent) {
+      const int64_t rows = (sizes.back().rows + 1) / 2;
+      for (int64_t begin = 0; begin < full.rows; begin += rows)
+        if (!stripOfOutput(gradient.windows, begin, std::min(rows, full.rows - begin)))
+          return sizes;
+      add({1, rows, full.channels});
+    }
+  }
   if (std::optional<int64_t> unit = gradient.sliceUnit())
-    while (channels.back() > *unit)
-      channels.push_back(alignUp((channels.back() + 1) / 2, *unit));
-  Bytes least = priceOf(gradient, full).scratch;
-  for (int64_t i : images)
-    for (int64_t c : channels)
-      least = std::min(least, priceOf(gradient, {i, c}).scratch);
+    for (size_t i = 0; i < sizes.size(); ++i)
+      if (Size size = sizes[i]; size.channels > *unit)
+        add({size.images, size.rows, alignUp((size.channels + 1) / 2, *unit)});
+  return sizes;
+}
+
+Size chooseSize(const Gradient &gradient) {
+  const std::vector<Size> sizes = sizesOf(gradient);
+  Bytes least = priceOf(gradient, sizes[0]).scratch;
+  for (const Size &size : sizes)
+    least = std::min(least, priceOf(gradient, size).scratch);
   // Where the target is out of reach, the last bytes are not worth the smallest pieces.
   const Bytes target = std::max(piecesTarget(gradient.whole), least + least / 4);
-  Size best = full;
+  Size best = sizes[0];
   double moved = -1;
-  for (int64_t i : images)
-    for (int64_t c : channels) {
-      const Price price = priceOf(gradient, {i, c});
-      if (price.scratch <= target && (moved < 0 || price.moved < moved)) {
-        best = {i, c};
-        moved = price.moved;
-      }
+  for (const Size &size : sizes) {
+    const Price price = priceOf(gradient, size);
+    if (price.scratch <= target && (moved < 0 || price.moved < moved)) {
+      best = size;
+      moved = price.moved;
     }
+  }
   return best;
+}
+
+/// The rows of a piece; those of whole images keep the padding that they have.
+Strip stripAt(const Gradient &gradient, int64_t row, int64_t rows) {
+  const RowWindows &windows = gradient.windows;
+  if (rows == windows.outputRows)
+    return {0,    windows.inputRows, 0,
+            rows, windows.padBegin,  gradient.whole.ints.at("pads")[gradient.src.shape.size() - 2]};
+  return *stripOfOutput(windows, row, rows);
+}
+
+/// Adds the step of a piece, and its command if none is like it.
+void addStep(Cut &cut, const Gradient &gradient, int64_t image, const Strip &strip, int64_t channel,
+             const Size &own, PrepareFn prepare) {
+  const Command &whole = gradient.whole;
+  const std::vector<Shape> shapes = gradient.shapesOf(own, strip.inputRows);
+  const Shape sizes = {own.images,     own.channels, strip.inputRows,
+                       strip.padBegin, strip.padEnd, strip.outputRows};
+  size_t command = 0;
+  while (command < cut.commands.size() && cut.commands[command].sizes != sizes)
+    ++command;
+  if (command == cut.commands.size()) {
+    PieceCommand &piece = cut.commands.emplace_back(PieceCommand{whole, {0, 1, 2}, prepare, sizes});
+    setPads(piece.command, strip);
+    for (size_t i = 0; i < shapes.size(); ++i)
+      piece.command.operands[i].shape = shapes[i];
+  }
+  PieceStep &step =
+      cut.steps.emplace_back(PieceStep{command, {}, image > 0 || strip.outputBegin > 0});
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    Shape from(shapes[i].size());
+    from[0] = i == 2 ? channel : image;
+    if (i == 1)
+      from[1] = channel;
+    if (i < 2)
+      from[2] = i == 0 ? strip.inputBegin : strip.outputBegin;
+    step.boxes.push_back(boxOf(whole.operands[i], from, shapes[i]));
+  }
 }
 
 } // namespace
@@ -115,29 +188,13 @@ Cut cutGradWeight(const Command &whole, PrepareFn prepare) {
   const Size full = gradient.full(), size = chooseSize(gradient);
   Cut cut;
   for (int64_t channel = 0; channel < full.channels; channel += size.channels)
-    for (int64_t image = 0; image < full.images; image += size.images) {
-      const Size own = {std::min(size.images, full.images - image),
-                        std::min(size.channels, full.channels - channel)};
-      const std::vector<Shape> shapes = gradient.shapesOf(own);
-      const Shape sizes = {own.images, own.channels};
-      size_t command = 0;
-      while (command < cut.commands.size() && cut.commands[command].sizes != sizes)
-        ++command;
-      if (command == cut.commands.size()) {
-        PieceCommand &piece =
-            cut.commands.emplace_back(PieceCommand{whole, {0, 1, 2}, prepare, sizes});
-        for (size_t i = 0; i < shapes.size(); ++i)
-          piece.command.operands[i].shape = shapes[i];
+    for (int64_t image = 0; image < full.images; image += size.images)
+      for (int64_t row = 0; row < full.rows; row += size.rows) {
+        const Size own = {std::min(size.images, full.images - image),
+                          std::min(size.rows, full.rows - row),
+                          std::min(size.channels, full.channels - channel)};
+        addStep(cut, gradient, image, stripAt(gradient, row, own.rows), channel, own, prepare);
       }
-      PieceStep &step = cut.steps.emplace_back(PieceStep{command, {}, image > 0});
-      for (size_t i = 0; i < shapes.size(); ++i) {
-        Shape from(shapes[i].size());
-        from[0] = i == 2 ? channel : image;
-        if (i == 1)
-          from[1] = channel;
-        step.boxes.push_back(boxOf(whole.operands[i], from, shapes[i]));
-      }
-    }
   return cut;
 }
 

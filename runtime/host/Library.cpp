@@ -21,8 +21,8 @@ struct Entry {
 };
 
 constexpr Entry table[] = {
-    {"dnnl.convolution", prepareConvolution, cutImages},
-    {"dnnl.convolution_grad_input", prepareConvolutionGradInput, cutImages},
+    {"dnnl.convolution", prepareConvolution, cutConvolution},
+    {"dnnl.convolution_grad_input", prepareConvolutionGradInput, cutConvolutionGradInput},
     {"dnnl.convolution_grad_weight", prepareConvolutionGradWeight, cutGradWeight},
     {"dnnl.matmul", prepareMatMul, cutMatMul},
     {"dnnl.max_pool", prepareMaxPool, cutPool},

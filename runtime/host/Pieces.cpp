@@ -112,13 +112,17 @@ std::vector<Argument> storedArguments(const Command &call, const Preparation &pl
 
 } // namespace
 
-Bytes piecesTarget(const Command &whole) {
-  constexpr Bytes fast = Bytes{4} << 20;
+Bytes quarterOf(const Command &whole) {
   int64_t elements = 0;
   for (const Operand &operand : whole.operands)
     if (is16Bit(operand.dtype))
       elements += elementCount(operand.shape);
-  return std::min(elements * sizeOf(DType::F32) / 4, fast);
+  return elements * sizeOf(DType::F32) / 4;
+}
+
+Bytes piecesTarget(const Command &whole) {
+  constexpr Bytes fast = Bytes{4} << 20;
+  return std::min(quarterOf(whole), fast);
 }
 
 Preparation preparePieces(const Command &call, const std::vector<bool> &anyLayout,

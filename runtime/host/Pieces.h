@@ -45,6 +45,9 @@ struct Cut {
 
 /// `whole` cut along the batch, the first dimension, in operands that have it: src and dst of a
 /// convolution, of its input gradient or of a normalization; all of a pool. All layouts are given.
+/// Convolutions are cut along rows where one image is more than the target.
+Cut cutConvolution(const Command &whole, PrepareFn prepare);
+Cut cutConvolutionGradInput(const Command &whole, PrepareFn prepare);
 Cut cutImages(const Command &whole, PrepareFn prepare);
 Cut cutPool(const Command &whole, PrepareFn prepare);
 
@@ -59,6 +62,9 @@ Cut cutMatMul(const Command &whole, PrepareFn prepare);
 /// would take in f32, so that the call takes less than it would in f32, and no more than the caches
 /// hold, which is enough to be fast. Products that are much faster then take a third.
 Bytes piecesTarget(const Command &whole);
+
+/// That quarter, whatever the caches hold.
+Bytes quarterOf(const Command &whole);
 
 /// A cut with the primitives of its pieces and places in the workspace.
 struct Pieces {

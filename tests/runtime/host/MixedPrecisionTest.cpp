@@ -95,7 +95,11 @@ const Convolution convolutions[] = {
     {"OneByOneStrided", {5, 16, 8, 8}, {32, 16, 1, 1}, 2, 0, 1},
     {"StemOdd", {5, 3, 15, 13}, {16, 3, 7, 7}, 2, 3, 1},
     {"Grouped", {5, 32, 8, 8}, {32, 16, 3, 3}, 1, 1, 2},
-    {"OneImage", {1, 16, 9, 9}, {16, 16, 3, 3}, 1, 1, 1},
+    {"OneImage", {1, 16, 40, 9}, {16, 16, 3, 3}, 1, 1, 1},
+    {"OneImageStrided", {1, 16, 41, 11}, {16, 16, 3, 3}, 2, 1, 1},
+    {"OneImageStem", {1, 3, 64, 24}, {16, 3, 7, 7}, 2, 3, 1},
+    {"OneImageOneByOne", {2, 16, 24, 9}, {32, 16, 1, 1}, 2, 0, 1},
+    {"OneImageGrouped", {1, 32, 40, 8}, {32, 16, 3, 3}, 1, 1, 2},
     {"WeightsOutweigh", {3, 64, 3, 3}, {64, 64, 3, 3}, 1, 1, 1},
     {"ManySmallImages", {19, 16, 4, 4}, {72, 16, 3, 3}, 1, 1, 1},
 };
@@ -257,13 +261,13 @@ Command command(const std::string &op, const std::vector<Operand> &operands, con
 }
 
 // Tests the promise that 16-bit operands never take more memory than f32 ones: the f32 pieces take
-// no more than a quarter of the operands in f32 where there are images or rows to cut.
+// no more than a quarter of the operands in f32, of many images or of one.
 TEST(MixedWorkspace, IsAQuarterAtMost) {
   if (supportsBf16())
     GTEST_SKIP() << "this processor needs no pieces";
   const Layout nhwc = channelsLast();
   const Operand image{0, DType::BF16, {32, 64, 28, 28}, nhwc},
-      weights{0, DType::F32, {64, 64, 3, 3}, {}};
+      alone{0, DType::BF16, {1, 64, 56, 56}, nhwc}, weights{0, DType::F32, {64, 64, 3, 3}, {}};
   const Ints ints = {
       {"strides", {1, 1}}, {"pads", {1, 1, 1, 1}}, {"dilations", {1, 1}}, {"groups", {1}}};
   struct Case {
@@ -274,6 +278,10 @@ TEST(MixedWorkspace, IsAQuarterAtMost) {
       {command("dnnl.convolution", {image, weights, image}, ints), {false, true, false}},
       {command("dnnl.convolution_grad_input", {image, weights, image}, ints), {false, true, false}},
       {command("dnnl.convolution_grad_weight", {image, image, weights}, ints),
+       {false, false, true}},
+      {command("dnnl.convolution", {alone, weights, alone}, ints), {false, true, false}},
+      {command("dnnl.convolution_grad_input", {alone, weights, alone}, ints), {false, true, false}},
+      {command("dnnl.convolution_grad_weight", {alone, alone, weights}, ints),
        {false, false, true}},
       {command("dnnl.matmul",
                {{0, DType::BF16, {768, 512}, {}},
