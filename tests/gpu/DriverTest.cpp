@@ -400,9 +400,10 @@ TEST_F(StandIn, ModulesThatDoNotLoad) {
 // Tests that a cubin is refused as by a newer chip, unless its PTX was given.
 TEST_F(StandIn, Cubins) {
   start();
-  std::vector<char> cubin(256);
+  std::vector<char> cubin(312);
   memcpy(cubin.data(), "\177ELF", 4);
-  cubin[40] = 64, cubin[58] = 64, cubin[60] = 3; // three section headers behind the file's
+  cubin[40] = 64, cubin[58] = 64, cubin[60] = 3; // three section headers behind the file's,
+  cubin[33] = 1, cubin[54] = 56, cubin[56] = 1;  // then one program header
   CUmodule made;
   EXPECT_EQ(CU(cuModuleLoadData)(&made, cubin.data()), CUDA_ERROR_NO_BINARY_FOR_GPU);
   STANDIN(standinProvidePtx)(cubin.data(), cubin.size(), kPtx);
@@ -411,6 +412,30 @@ TEST_F(StandIn, Cubins) {
   OK(launch(stream, 0, 1, 9));
   OK(CU(cuStreamSynchronize)(stream));
   EXPECT_EQ(value(1), 9u);
+}
+
+// Tests that of a fat binary the PTX is taken; the entry before it is a cubin.
+TEST_F(StandIn, FatBinaries) {
+  start();
+  std::string ptx = kPtx, image(16, '\0');
+  auto put = [](std::string &bytes, size_t at, uint64_t value, size_t count) {
+    memcpy(&bytes[at], &value, count);
+  };
+  auto append = [&](unsigned kind, const std::string &content) {
+    std::string entry(64, '\0');
+    put(entry, 0, kind, 2), put(entry, 4, 64, 4), put(entry, 8, content.size(), 8);
+    image += entry + content;
+  };
+  append(2, "a cubin");
+  append(1, ptx + '\0');
+  put(image, 0, 0xBA55ED50, 4), put(image, 4, 1, 2), put(image, 6, 16, 2);
+  put(image, 8, image.size() - 16, 8);
+  CUmodule made;
+  OK(CU(cuModuleLoadData)(&made, image.data()));
+  OK(CU(cuModuleGetFunction)(&add, made, "add"));
+  put(image, 16 + 64 + 7 + 16, 100, 4); // compressed
+  EXPECT_EQ(CU(cuModuleLoadData)(&made, image.data()), CUDA_ERROR_INVALID_IMAGE);
+  EXPECT_THAT(lastError(), HasSubstr("-Xfatbin=-compress=false"));
 }
 
 TEST_F(StandIn, LaunchesThatAreRefused) {

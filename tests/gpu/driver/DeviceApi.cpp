@@ -252,6 +252,15 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *activ
   });
 }
 
+/// As if the process began anew, but for what the test set.
+CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+  return call("cuDevicePrimaryCtxReset", Needs::Driver, [&](Driver &driver) {
+    requireDevice(driver, device);
+    driver.sticky = CUDA_SUCCESS;
+    driver.forgetObjects();
+  });
+}
+
 CUresult cuCtxSetCurrent(CUcontext context) {
   return call("cuCtxSetCurrent", Needs::Driver, [&](Driver &driver) {
     require(!context || (context == &driver.primary && context->references > 0),

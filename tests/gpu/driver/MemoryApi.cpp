@@ -247,6 +247,20 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstr
               [&](Driver &driver) { inside(driver, to, from, bytes, stream); });
 }
 
+/// Between any two places: an address says where it lies.
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  auto isDevice = [](CUdeviceptr address) {
+    return address - kDeviceBase < kDeviceLimit - kDeviceBase;
+  };
+  if (isDevice(to) && isDevice(from))
+    return cuMemcpyDtoDAsync(to, from, bytes, stream);
+  if (isDevice(to))
+    return cuMemcpyHtoDAsync(to, reinterpret_cast<const void *>(from), bytes, stream);
+  if (isDevice(from))
+    return cuMemcpyDtoHAsync(reinterpret_cast<void *>(to), from, bytes, stream);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, size_t count) {
   return call("cuMemsetD8", Needs::Context,
               [&](Driver &driver) { set<uint8_t>(driver, to, value, count, nullptr); });

@@ -14,15 +14,15 @@ using namespace stow::sim;
 
 namespace {
 
-/// An ELF file's length: the end of its section headers or of the last section.
+/// An ELF file's length: the end of its tables or of the last section.
 size_t elfBytes(const uint8_t *image) {
   auto read = [&](size_t at, size_t bytes) {
     uint64_t value = 0;
     memcpy(&value, image + at, bytes);
     return value;
   };
-  uint64_t table = read(40, 8), entry = read(58, 2), count = read(60, 2),
-           end = table + entry * count;
+  uint64_t table = read(40, 8), entry = read(58, 2), count = read(60, 2);
+  uint64_t end = std::max(table + entry * count, read(32, 8) + read(54, 2) * read(56, 2));
   for (uint64_t i = 0; i < count; ++i) {
     uint64_t header = table + i * entry;
     if (read(header + 4, 4) != 8) // sections without bytes

@@ -30,8 +30,7 @@ static std::string environment(const char *name, const char *otherwise) {
   return value && *value ? value : otherwise;
 }
 
-void Driver::reset() {
-  std::lock_guard guard(lock);
+void Driver::forgetObjects() {
   for (CUmodule module : modules)
     delete module;
   for (CUevent event : events)
@@ -41,7 +40,15 @@ void Driver::reset() {
   for (CUgraphExec exec : graphExecs)
     delete exec;
   modules.clear(), events.clear(), graphs.clear(), graphExecs.clear();
-  streams.clear(), captures.clear(), injections.clear(), ptxOfCubin.clear();
+  streams.clear(), captures.clear();
+  memory = std::make_unique<DeviceMemory>(memory ? memory->capacity() : 0);
+  createStream(0, 0);
+}
+
+void Driver::reset() {
+  std::lock_guard guard(lock);
+  forgetObjects();
+  injections.clear(), ptxOfCubin.clear();
   initialized = inHostFunction = checkRaces = false;
   sticky = CUDA_SUCCESS;
   counters = {};
@@ -57,10 +64,9 @@ void Driver::reset() {
   order = strtoull(environment("STANDIN_ORDER", "0").c_str(), nullptr, 10);
   chip = chipFigures(environment("STANDIN_CHIP", "h100"));
   uint64_t bytes = strtoull(environment("STANDIN_MEMORY", "0").c_str(), nullptr, 10);
-  memory = std::make_unique<DeviceMemory>(bytes ? bytes : chip.memory);
+  memory->setCapacity(bytes ? bytes : chip.memory);
   if (const char *failures = getenv("STANDIN_FAIL"))
     injectFromEnvironment(failures);
-  createStream(0, 0);
 }
 
 //===-- failures ------------------------------------------------------------------------------===//

@@ -118,6 +118,8 @@ public:
   static Driver &get();
   /// Reads the environment; everything as at the start.
   void reset();
+  /// Without memory, modules, streams, events and graphs.
+  void forgetObjects();
 
   std::recursive_mutex lock;
   bool initialized = false, inHostFunction = false;

@@ -18,6 +18,7 @@ static const DecodeTable &allInstructions() {
     addAtomics(all);
     addControl(all);
     addWarpwide(all);
+    addMatrices(all);
     return all;
   }();
   return table;

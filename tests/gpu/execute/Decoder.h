@@ -20,6 +20,7 @@ void addMemory(DecodeTable &table);
 void addAtomics(DecodeTable &table);
 void addControl(DecodeTable &table);  // branches, calls, barriers
 void addWarpwide(DecodeTable &table); // shuffles, votes
+void addMatrices(DecodeTable &table);
 /// Arithmetic of floating types; false: `type` is none.
 bool decodeFloat(Decoder &decoder, const std::string &name, Type type);
 /// A comparison of `type`; null: there is none of that name.
