@@ -155,23 +155,25 @@ std::string frontierTable(const Problem &problem, Planner &planner) {
 }
 
 /// Overrides the schedule of `result` by that of a named method.
-void applyMethod(const std::string &method, const Problem &problem, PlanResult &result) {
-  Graph graph(problem);
-  std::optional<Sequence> sequence;
+void applyMethod(const std::string &method, double effort, const Problem &problem,
+                 PlanResult &result) {
+  std::optional<Solution> found;
   if (method == "sqrt") {
-    sequence = sqrtSchedule(graph);
+    found = planSegments(problem, effort);
   } else {
+    const Graph graph(problem);
     std::optional<Chain> chain = asChain(graph);
     if (!chain)
       throw Error::badInput("--method=" + method +
                             " needs a chain (forward ops, then their backwards); use auto or sqrt");
-    sequence = rotorSchedule(graph, *chain, result.budgetBytes);
+    if (std::optional<Sequence> sequence = rotorSchedule(graph, *chain, result.budgetBytes))
+      found = expand(problem, graph, *sequence, result.budgetBytes);
   }
   result.solution.reset();
   result.status = result.cutBound ? Status::NotFound : Status::Infeasible;
-  if (!sequence)
+  if (!found)
     return;
-  Solution solution = expand(problem, graph, *sequence, result.budgetBytes);
+  Solution &solution = *found;
   Replay replay = verify(problem, solution);
   if (replay.fault)
     throw Error::internal("--method=" + method + " made an illegal schedule: " + *replay.fault);
@@ -206,7 +208,7 @@ int remat(const Arguments &arguments) {
                            : percentOf(planner.inputOrderPeak(), *arguments.budget->peakPercent);
   PlanResult result = planner.plan(budget);
   if (arguments.method != "auto" && arguments.method != "cut")
-    applyMethod(arguments.method, problem, result);
+    applyMethod(arguments.method, arguments.effort, problem, result);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const bool scheduleAlone = result.solution && arguments.output == "-";

@@ -65,6 +65,7 @@ struct BindStatePass : impl::BindStatePassBase<BindStatePass> {
           return signalPassFailure();
       }
     }
+    getOperation()->setAttr(kFormAttr, StringAttr::get(&getContext(), "ordered"));
   }
 
 private:

@@ -10,9 +10,9 @@ def BindStatePass : Pass<"stow-bind-state", "::mlir::ModuleOp"> {
     reads the argument gets an `updates` pair when nothing reads the old value later; otherwise a
     copying map is inserted behind the last reader.
 
-    Requires: fused graphs in their final order.
-    Ensures: every state result is produced by an op that updates the state argument, and no op reads
-    the old value after it.
+    Requires: the step form, fused, with layouts and workspaces.
+    Ensures: the ordered form, in program order: every state result is produced by an op that updates
+    the state argument, and no op reads the old value after it.
 
     ```mlir
     %r = stow.map %running, %batch : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32> { ... }

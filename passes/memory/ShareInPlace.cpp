@@ -1,4 +1,4 @@
-// In-place sharing as a pass; the method is in Liveness.cpp because checkpointing evaluates it too.
+// In-place sharing as a pass; the method is in Liveness.cpp because plans are compared by it too.
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 

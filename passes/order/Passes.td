@@ -3,31 +3,6 @@
 
 include "mlir/Pass/PassBase.td"
 
-def CheckpointPass : Pass<"stow-checkpoint", "::mlir::ModuleOp"> {
-  let summary = "Recompute forward segments in the backward";
-  let description = [{
-    `mode=sqrt` keeps only some of the values that separate the forward graph, those crossed by a
-    single tensor (Chen et al. 2016, for any graph: its articulation points), and computes what lies
-    between them again just before the backward needs it. All segmentations by equal shares of the
-    saved bytes are tried, from one segment to 64, and improved by moving single boundaries; the one
-    with the smallest peak of the whole step wins, fewer recomputed operations deciding among equals.
-    Recomputed ops are the same ops on the same operands, so results are equal bit for bit. `mode=none`
-    keeps everything.
-
-    Requires: the step form, fused, with layouts and workspaces.
-    Ensures: the ordered form; clones carry `stow.recompute`.
-
-    ```mlir
-    %y = stow.conv2d %x, %w ...              // forward
-    ...
-    %y2 = stow.conv2d %x, %w {stow.phase = #stow.phase<backward>, stow.recompute} ...
-    ```
-  }];
-  let options = [Option<"mode", "mode", "std::string", "\"none\"", "none or sqrt">];
-  let dependentDialects = ["::stow::StowDialect"];
-  let statistics = [Statistic<"recomputed", "recomputed", "ops computed a second time">];
-}
-
 def SchedulePass : Pass<"stow-schedule", "::mlir::ModuleOp"> {
   let summary = "Order the training step and recompute values so that it fits a budget";
   let description = [{
@@ -41,6 +16,9 @@ def SchedulePass : Pass<"stow-schedule", "::mlir::ModuleOp"> {
     smaller peaks until the packed arena fits. Fails, naming the smallest peak found and the least
     possible one, when no order fits.
 
+    `checkpoint=sqrt` takes no budget: segments of the forward run again in the backward (Chen et al.
+    2016, at the articulation points of any graph), those with the smallest peak of the whole step.
+
     Requires: the ordered form with state bound and without in-place marks.
     Ensures: the same.
 
@@ -53,6 +31,7 @@ def SchedulePass : Pass<"stow-schedule", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"budget", "budget", "int64_t", "0", "bytes, state included">,
+    Option<"checkpoint", "checkpoint", "std::string", "\"none\"", "none or, without a budget, sqrt">,
     Option<"alignment", "alignment", "int64_t", "64", "buffers are rounded up to this many bytes">,
     Option<"flopsPerSecond", "flops-per-second", "double", "1e11", "the device's peak">,
     Option<"bytesPerSecond", "bytes-per-second", "double", "1e10", "the device's memory bandwidth">,

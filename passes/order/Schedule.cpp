@@ -4,6 +4,7 @@
 
 #include "ir/Graphs.h"
 #include "passes/solvers/schedule/PlanSchedule.h"
+#include "passes/solvers/schedule/search/Segments.h"
 #include "runtime/base/Error.h"
 
 using namespace mlir;
@@ -22,12 +23,16 @@ struct SchedulePass : impl::SchedulePassBase<SchedulePass> {
   void runOnOperation() override {
     auto form = getOperation()->getAttrOfType<StringAttr>(kFormAttr);
     if (!form || form != "ordered") {
-      getOperation().emitError()
-          << "expects stow.form = \"ordered\"; run stow-checkpoint and stow-bind-state first";
+      getOperation().emitError() << "expects stow.form = \"ordered\"; run stow-bind-state first";
       return signalPassFailure();
     }
     if (budget < 0 || flopsPerSecond <= 0 || bytesPerSecond <= 0 || launchSeconds < 0) {
       getOperation().emitError() << "expects a budget and device figures above zero";
+      return signalPassFailure();
+    }
+    if (checkpoint != "none" && checkpoint != "sqrt") {
+      getOperation().emitError() << "unknown checkpoint mode \"" << checkpoint
+                                 << "\"; expected none or sqrt";
       return signalPassFailure();
     }
     for (auto graph : getOperation().getOps<func::FuncOp>())
@@ -43,6 +48,11 @@ private:
     costs.launchSeconds = launchSeconds;
     try {
       StepProblem step = buildStepProblem(graph, costs, alignment);
+      if (checkpoint == "sqrt") {
+        recomputed +=
+            applySchedule(graph, step, schedule::planSegments(step.problem, /*effort=*/1));
+        return success();
+      }
       schedule::PlanResult result = schedule::planSchedule(step.problem, budget);
       if (!result.solution)
         return graph.emitError() << "no order within " << budget.getValue()

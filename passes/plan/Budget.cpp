@@ -6,10 +6,10 @@
 #include "passes/memory/Passes.h"
 #include "passes/order/RelaxedProblem.h"
 #include "passes/plan/Ladder.h"
-#include "passes/plan/Origins.h"
 #include "passes/plan/PackingWindow.h"
 #include "passes/plan/Stages.h"
 #include "passes/solvers/schedule/search/FitCapacity.h"
+#include "passes/solvers/schedule/search/Segments.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -30,8 +30,7 @@ constexpr Bytes kAlignment = 64; // stow-pack-buffers' default
 /// better packing.
 constexpr int64_t kPackingWork = 500'000'000;
 
-/// Steps to pack the step in program order, everything kept or in segments: nothing else is tried
-/// for it.
+/// Steps to pack what nothing else is tried for: everything kept in program order, and segments.
 const int64_t kThoroughPackingWork = PackBuffersPassOptions().work;
 
 func::FuncOp trainGraph(ModuleOp module) {
@@ -73,17 +72,16 @@ Bytes budgetBytes(const ByteBudget &budget, Bytes keepAllBytes) {
 class BudgetPlanner::Impl {
 public:
   Impl(ModuleOp prepared, const CostModel &deviceCosts, BudgetOptions given)
-      : costs(deviceCosts), effort(given.effort), withSegments(given.segments == WithSegments::Yes),
-        prepared(prepared), candidates(deviceCosts, std::move(given.candidates)) {
-    Origins origins;
-    bound = ordered("none", &origins);
-    StepProblem step = problemOf(*bound);
-    opOfOrigin = opsByOrigin(step, origins);
-    problem = std::move(step.problem);
+      : costs(deviceCosts), effort(given.effort), prepared(prepared),
+        candidates(deviceCosts, std::move(given.candidates)) {
+    bound = withStateBound();
+    runStage(*bound, "order",
+             [&](PassManager &manager) { manager.addPass(createPlaceInsidePass()); });
+    problem = problemOf(*bound).problem;
     hasParts = hasSharedStorage(problem);
     planner = std::make_unique<schedule::Planner>(problem, planOptions());
     ladder.emplace(*planner);
-    keepAll = inBestOrder("keep all", bound, problem, *planner);
+    keepAll = inBestOrder();
     if (keepAll.isRefused())
       throw Error::internal("internal error: the checks refuse this step with everything kept: " +
                             describe(candidates.refusals().front()));
@@ -98,19 +96,15 @@ public:
       return copyOf(keepAll);
     if (budget < lowerBound())
       return std::nullopt;
-    bool triedSegments = !withSegments;
-    auto trySegments = [&](schedule::Cost below) {
-      if (triedSegments || segments().time > below)
-        return false;
-      triedSegments = true;
-      return segments().arenaBytes <= budget;
-    };
-    // Rows by rising time, and between them, where they belong by their time, the rows planned
-    // again because packing overshot.
+    // Rows by rising time, and between them, where they belong by their time, segments and the rows
+    // planned again because packing overshot.
     std::vector<const StepChoice *> waiting;
-    if (const StepChoice *lean = leanSegments())
-      waiting.push_back(lean);
+    bool areSegmentsWaiting = false;
     auto takeWaiting = [&](schedule::Cost below) -> const StepChoice * {
+      if (!areSegmentsWaiting && segmentRow().time < below) {
+        areSegmentsWaiting = true;
+        waiting.push_back(&segments());
+      }
       const StepChoice *best = nullptr;
       for (const StepChoice *candidate : waiting)
         if (candidate->arenaBytes <= budget && candidate->time < below &&
@@ -122,19 +116,15 @@ public:
       const schedule::FrontierRow &row = *this->row(i);
       if (row.peakBytes + stateOutside > roundedUp(budget) && liveBytesOf(i) > budget)
         continue;
-      if (const StepChoice *tightened = takeWaiting(row.time); tightened)
-        return trySegments(tightened->time) ? copyOf(segments()) : copyOf(*tightened);
-      if (trySegments(row.time))
-        return copyOf(segments());
+      if (const StepChoice *waited = takeWaiting(row.time))
+        return copyOf(*waited);
       if (arenaOf(i) <= budget)
         return copyOf(placedRow(i));
       if (const StepChoice *tightened = tightenedRow(i))
         waiting.push_back(tightened);
     }
-    if (const StepChoice *tightened = takeWaiting(std::numeric_limits<schedule::Cost>::max()))
-      return trySegments(tightened->time) ? copyOf(segments()) : copyOf(*tightened);
-    if (trySegments(std::numeric_limits<schedule::Cost>::max()))
-      return copyOf(segments());
+    if (const StepChoice *waited = takeWaiting(std::numeric_limits<schedule::Cost>::max()))
+      return copyOf(*waited);
     // A row planned again may take less than the peak of the row it comes from.
     return smallest().arenaBytes <= budget ? std::optional(copyOf(smallest())) : std::nullopt;
   }
@@ -166,7 +156,7 @@ public:
   }
 
   OwningOpRef<ModuleOp> orderedFormOf(const StepChoice &choice) const {
-    OwningOpRef<ModuleOp> module = choice.method == "segments" ? ordered("sqrt") : clone(bound);
+    OwningOpRef<ModuleOp> module = clone(bound);
     if (choice.solution)
       applyTo(*module, *choice.solution);
     runStage(*module, "order", addSharePasses);
@@ -185,11 +175,7 @@ private:
   static Bytes roundedUp(Bytes budget) { return alignUp(budget, kAlignment); }
 
   StepChoice findSmallest() {
-    StepChoice best = copyOf(keepAll);
-    if (withSegments && segments().arenaBytes < best.arenaBytes)
-      best = copyOf(segments());
-    if (const StepChoice *lean = leanSegments(); lean && lean->arenaBytes <= best.arenaBytes)
-      best = copyOf(*lean);
+    StepChoice best = copyOf(better(keepAll, segments()));
     // Peaks rise from the last row on, and no arena is smaller than its peak.
     for (int i = ladder->last(); i >= 0; --i) {
       if (row(i)->peakBytes + stateOutside - (kAlignment - 1) >=
@@ -261,7 +247,7 @@ private:
   /// then, as that decides, the row itself or what to do better.
   const StepChoice &placedRow(int index) {
     if (!lastPlaced || lastPlaced->first != index)
-      lastPlaced.emplace(index, scheduled(row(index)->solution));
+      lastPlaced.emplace(index, scheduled("schedule", row(index)->solution, kPackingWork));
     return lastPlaced->second;
   }
 
@@ -276,21 +262,28 @@ private:
     if (const std::optional<StepChoice> *known = findSame(tightened, index))
       return *known ? &**known : nullptr;
     std::optional<StepChoice> &found = tightened[index];
+    found = withWindowsTightened(*row(index), placedRow(index), kPackingWork);
+    return found ? &*found : nullptr;
+  }
+
+  /// `placed` is `row` as it packs, in more than its sum of live bytes: planned again with less room
+  /// where it overshoots. Absent where that fails.
+  std::optional<StepChoice> withWindowsTightened(const schedule::FrontierRow &row,
+                                                 const StepChoice &placed, int64_t packingWork) {
     constexpr int kRounds = 3;
-    const schedule::FrontierRow &row = *this->row(index);
     const Bytes target = row.peakBytes + stateOutside;
     schedule::Capacity capacity = {row.peakBytes, {}};
     schedule::Solution solution = row.solution;
-    for (int round = 0; round < kRounds; ++round) {
-      StepChoice choice = round == 0 ? copyOf(placedRow(index)) : scheduled(solution);
-      if (choice.isRefused())
-        break;
+    StepChoice choice = copyOf(placed);
+    for (int round = 0; !choice.isRefused(); ++round) {
       if (choice.arenaBytes <= target) {
         // A faster plan here would have been on the frontier but for luck; rows come first.
         if (round > 0 && choice.time >= row.time)
-          found = std::move(choice);
+          return choice;
         break;
       }
+      if (round + 1 == kRounds)
+        break;
       llvm::append_range(capacity.windows,
                          windowsAbove(*choice.placed, choice.firstRuns, target,
                                       alignUp(choice.arenaBytes - target, kAlignment)));
@@ -298,8 +291,9 @@ private:
       if (!fitted)
         break;
       solution = std::move(*fitted);
+      choice = scheduled(placed.method, solution, packingWork);
     }
-    return found ? &*found : nullptr;
+    return std::nullopt;
   }
 
   schedule::PlanOptions planOptions() const {
@@ -319,23 +313,9 @@ private:
     return step;
   }
 
-  /// The prepared step, or its segments, with state bound.
-  OwningOpRef<ModuleOp> withStateBound(const std::string &checkpoint,
-                                       Origins *origins = nullptr) const {
+  OwningOpRef<ModuleOp> withStateBound() const {
     OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
-    numberOps(trainGraph(*module));
-    runStage(*module, "order", [&](PassManager &manager) { addBindPasses(manager, checkpoint); });
-    Origins taken = takeNumbers(trainGraph(*module));
-    if (origins)
-      *origins = std::move(taken);
-    return module;
-  }
-
-  /// The same as schedule problems are read off it.
-  OwningOpRef<ModuleOp> ordered(const std::string &checkpoint, Origins *origins = nullptr) const {
-    OwningOpRef<ModuleOp> module = withStateBound(checkpoint, origins);
-    runStage(*module, "order",
-             [&](PassManager &manager) { manager.addPass(createPlaceInsidePass()); });
+    runStage(*module, "order", addBindPasses);
     return module;
   }
 
@@ -344,7 +324,7 @@ private:
   schedule::Planner &bounds() {
     if (!boundsAreBuilt) {
       boundsAreBuilt = true;
-      OwningOpRef<ModuleOp> module = withStateBound("none");
+      OwningOpRef<ModuleOp> module = withStateBound();
       if (auto relaxed = buildRelaxedProblem(trainGraph(*module), costs, kAlignment)) {
         schedule::PlanOptions options;
         options.effort = 0; // schedules are not asked for
@@ -356,79 +336,52 @@ private:
     return relaxedPlanner ? *relaxedPlanner : *planner;
   }
 
-  /// `module` as it is, or reordered by the best order that `orders`, the planner of its `problem`,
-  /// found; every op runs in its fastest way.
-  StepChoice inBestOrder(const char *method, const OwningOpRef<ModuleOp> &module,
-                         const schedule::Problem &problem, const schedule::Planner &orders) {
-    StepChoice asGiven = candidates.make(method, clone(module), kThoroughPackingWork);
-    const schedule::FrontierRow leanest = orders.leanestOrder();
-    if (leanest.peakBytes >= orders.inputOrderPeak())
+  /// Everything kept, in program order or in the best order that the planner found; every op runs in
+  /// its fastest way.
+  StepChoice inBestOrder() {
+    StepChoice asGiven = candidates.make("keep all", clone(bound), kThoroughPackingWork);
+    const schedule::FrontierRow leanest = planner->leanestOrder();
+    if (leanest.peakBytes >= planner->inputOrderPeak())
       return asGiven;
-    StepChoice reordered = scheduled(method, module, inFastestWays(leanest.solution, problem));
+    StepChoice reordered =
+        scheduled("keep all", inFastestWays(leanest.solution, problem), kPackingWork);
     return std::move(better(asGiven, reordered));
+  }
+
+  /// Chen's segments as a schedule of the step.
+  const schedule::FrontierRow &segmentRow() {
+    if (!segmentSchedule) {
+      schedule::Solution solution = schedule::planSegments(problem, effort);
+      const schedule::Replay replay = schedule::verify(problem, solution);
+      segmentSchedule = {replay.peakBytes, replay.time, std::move(solution)};
+    }
+    return *segmentSchedule;
   }
 
   StepChoice &segments() {
     if (!segmentChoice) {
-      Origins origins;
-      OwningOpRef<ModuleOp> module = ordered("sqrt", &origins);
-      const StepProblem step = problemOf(*module);
-      const schedule::Planner orders(step.problem, planOptions());
-      segmentChoice = inBestOrder("segments", module, step.problem, orders);
-      segmentRuns = readBack(problem, opOfOrigin, step, origins, segmentChoice->solution);
+      const schedule::FrontierRow &row = segmentRow();
+      segmentChoice = scheduled("segments", row.solution, kThoroughPackingWork);
+      auto tightened = withWindowsTightened(row, *segmentChoice, kThoroughPackingWork);
+      if (tightened && &better(*segmentChoice, *tightened) == &*tightened)
+        segmentChoice = std::move(tightened);
     }
     return *segmentChoice;
   }
 
-  /// The segments without the reruns that their peak does not need, or null where it needs all.
-  const StepChoice *leanSegments() {
-    if (!leanIsKnown && withSegments) {
-      leanIsKnown = true;
-      const StepChoice &bare = segments();
-      const schedule::Replay replay =
-          segmentRuns ? schedule::verify(problem, *segmentRuns) : schedule::Replay{"", 0, 0, 0, {}};
-      if (replay.fault)
-        return nullptr;
-      schedule::Capacity capacity = {replay.peakBytes, {}};
-      constexpr int kRounds = 4;
-      for (int round = 0; round < kRounds && !leanChoice; ++round) {
-        auto lean = schedule::fitCapacity(problem, *segmentRuns, capacity);
-        if (!lean || schedule::verify(problem, *lean).time >= bare.time)
-          break;
-        StepChoice choice = scheduled(*lean);
-        if (choice.isRefused())
-          break;
-        if (choice.arenaBytes <= bare.arenaBytes && choice.time < bare.time)
-          leanChoice = std::move(choice);
-        else if (choice.arenaBytes <= bare.arenaBytes)
-          break;
-        else
-          llvm::append_range(
-              capacity.windows,
-              windowsAbove(*choice.placed, choice.firstRuns, bare.arenaBytes,
-                           alignUp(choice.arenaBytes - bare.arenaBytes, kAlignment)));
-      }
-    }
-    return leanChoice ? &*leanChoice : nullptr;
-  }
-
-  StepChoice scheduled(const char *method, const OwningOpRef<ModuleOp> &module,
-                       const schedule::Solution &solution) {
-    OwningOpRef<ModuleOp> copy = clone(module);
+  StepChoice scheduled(const std::string &method, const schedule::Solution &solution,
+                       int64_t packingWork) {
+    OwningOpRef<ModuleOp> copy = clone(bound);
     const StepProblem step = applyTo(*copy, solution);
-    StepChoice choice = candidates.make(method, std::move(copy), kPackingWork);
+    StepChoice choice = candidates.make(method, std::move(copy), packingWork);
     choice.solution = solution;
     if (!choice.isRefused())
       choice.firstRuns = firstRuns(*choice.placed, step);
     return choice;
   }
-  StepChoice scheduled(const schedule::Solution &solution) {
-    return scheduled("schedule", bound, solution);
-  }
 
   const CostModel costs;
   const double effort;
-  const bool withSegments; ///< among the candidates under a budget
   ModuleOp prepared;
   CandidateMaker candidates;
   OwningOpRef<ModuleOp> bound; ///< everything kept, state bound, nothing shared yet
@@ -437,10 +390,8 @@ private:
   std::unique_ptr<schedule::Planner> relaxedPlanner;    ///< of the relaxed problem, for its bounds
   schedule::Cost relaxedLeast = 0, timeOfAllCopied = 0; ///< every op once: without copies, with all
   bool boundsAreBuilt = false;
-  std::optional<StepChoice> segmentChoice, leanChoice, smallestChoice;
-  std::optional<schedule::Solution> segmentRuns; ///< the segments as a schedule of the step
-  bool leanIsKnown = false;
-  OpsByOrigin opOfOrigin; ///< of `problem`
+  std::optional<schedule::FrontierRow> segmentSchedule;
+  std::optional<StepChoice> segmentChoice, smallestChoice;
   std::map<int, Bytes> arenaOfRow, liveBytesOfRow;
   std::optional<std::pair<int, StepChoice>> lastPlaced;
   std::map<int, std::optional<StepChoice>> tightened; ///< of rows that packing overshot

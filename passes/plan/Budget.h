@@ -4,8 +4,7 @@
 //     keep everything             arena      |   in program order, or in the order that takes less
 //     schedules, 1/4 % apart      arena      |   the first whose packed arena is at most B wins
 //       with windows tightened    arena      |
-//     segments (sqrt)             arena      |   without the reruns that their peak can do without
-//                                            v
+//     segments (sqrt)             arena      v
 //
 // The list (Ladder) does not depend on B, and B only says where to walk: a smaller budget never gives a
 // larger arena nor less time. Schedules are computed when the walk comes to them. Each candidate is
@@ -28,14 +27,9 @@ namespace stow {
 /// budgets that are not above zero.
 Bytes budgetBytes(const ByteBudget &budget, Bytes keepAllBytes);
 
-/// Whether Chen's segments are among the candidates: the pass that makes them searches, which takes
-/// longer than all cuts on small networks.
-enum class WithSegments { No, Yes };
-
 struct BudgetOptions {
   double effort = 1; ///< of the schedule search; 0: cuts only
   CandidateOptions candidates = {};
-  WithSegments segments = WithSegments::Yes;
 };
 
 class BudgetPlanner {
@@ -54,8 +48,8 @@ public:
   /// orders found.
   const StepChoice &keepAll() const;
 
-  /// Segments of the forward recomputed (stow-checkpoint), in the better of two orders as above,
-  /// or everything kept where that takes no more.
+  /// Segments of the forward recomputed (schedule::planSegments), or everything kept where that
+  /// takes no more.
   const StepChoice &checkpointed();
 
   /// The fastest candidate whose arena is at most `budget`; absent if there is none.

@@ -18,7 +18,7 @@ struct Probe {
 };
 
 /// Thorough probes plan every batch; quick ones only what the leanest schedule's live bytes do not
-/// rule out, and without segments.
+/// rule out.
 enum class Probing { Thorough, Quick };
 
 class BatchSearch {
@@ -64,7 +64,6 @@ private:
     BudgetOptions planning;
     planning.effort = effort;
     planning.candidates = question.candidates;
-    planning.segments = probing == Probing::Quick ? WithSegments::No : WithSegments::Yes;
     return planning;
   }
 

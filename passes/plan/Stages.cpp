@@ -1,6 +1,5 @@
 #include "passes/plan/Stages.h"
 
-#include "passes/order/Passes.h"
 #include "passes/verify/Passes.h"
 #include "runtime/base/Error.h"
 
@@ -16,12 +15,7 @@ void runStage(ModuleOp module, const char *stage,
     throw Error::badInput(std::string("compilation stopped in stage ") + stage);
 }
 
-void addBindPasses(PassManager &manager, const std::string &checkpoint) {
-  CheckpointPassOptions options;
-  options.mode = checkpoint;
-  manager.addPass(createCheckpointPass(options));
-  manager.addPass(createBindStatePass());
-}
+void addBindPasses(PassManager &manager) { manager.addPass(createBindStatePass()); }
 
 void addSharePasses(PassManager &manager) {
   manager.addPass(createPlaceInsidePass());

@@ -2,8 +2,8 @@
 // (compiler/Pipeline.cpp) ends where these begin; every candidate plan runs through them.
 //
 //   step with kernels --bind--> state at its place --share--> ordered (F2) --place--> placed (F3)
-//                        |                            |                        |
-//                  segments rerun             inside, in place          packed, then replayed
+//                                                     |                        |
+//                                             inside, in place          packed, then replayed
 #pragma once
 
 #include "passes/memory/Passes.h"
@@ -11,16 +11,14 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 
-#include <string>
-
 namespace stow {
 
 /// Runs passes on a module. Throws Error(BadInput) naming `stage` when one fails.
 void runStage(mlir::ModuleOp module, const char *stage,
               llvm::function_ref<void(mlir::PassManager &)> addPasses);
 
-/// Reruns of the forward by `checkpoint` ("none" or "sqrt"), and state bound to its place.
-void addBindPasses(mlir::PassManager &manager, const std::string &checkpoint);
+/// State bound to its place: the order of execution as it is.
+void addBindPasses(mlir::PassManager &manager);
 
 /// In-place sharing on an ordered step whose state is bound, and the check of the ordered form.
 void addSharePasses(mlir::PassManager &manager);

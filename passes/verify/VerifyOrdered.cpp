@@ -324,7 +324,7 @@ struct VerifyOrderedPass : impl::VerifyOrderedPassBase<VerifyOrderedPass> {
     ModuleOp module = getOperation();
     auto form = module->getAttrOfType<StringAttr>(kFormAttr);
     if (!form || form != "ordered") {
-      module.emitError() << "expects stow.form = \"ordered\"; run stow-checkpoint first";
+      module.emitError() << "expects stow.form = \"ordered\"; run stow-bind-state first";
       return signalPassFailure();
     }
     bool ok = succeeded(checkRoles(module, "ordered", {},

@@ -236,10 +236,12 @@ protected:
   OwningOpRef<ModuleOp> placed(bool inside, const std::string &checkpoint = "none") {
     OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
     runStage(*module, "test", [&](PassManager &manager) {
-      CheckpointPassOptions options;
-      options.mode = checkpoint;
-      manager.addPass(createCheckpointPass(options));
-      manager.addPass(createBindStatePass());
+      addBindPasses(manager);
+      if (checkpoint != "none") {
+        SchedulePassOptions options;
+        options.checkpoint = checkpoint;
+        manager.addPass(createSchedulePass(options));
+      }
       if (inside)
         manager.addPass(createPlaceInsidePass());
       manager.addPass(createShareInPlacePass());

@@ -18,6 +18,7 @@
 #include "compiler/Registration.h"
 #include "ir/Graphs.h"
 #include "passes/memory/Passes.h"
+#include "passes/order/Passes.h"
 #include "passes/plan/Budget.h"
 #include "passes/plan/Frontier.h"
 #include "passes/plan/Stages.h"
@@ -131,7 +132,13 @@ private:
   OwningOpRef<ModuleOp> placed(const std::string &mode) {
     OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
     runStage(*module, "test", [&](PassManager &manager) {
-      addBindPasses(manager, mode == "sqrt" ? mode : "none");
+      addBindPasses(manager);
+      if (mode == "sqrt") {
+        SchedulePassOptions options;
+        options.checkpoint = mode;
+        manager.addPass(createPlaceInsidePass());
+        manager.addPass(createSchedulePass(options));
+      }
       if (mode == "copied") {
         manager.addPass(createShareInPlacePass());
         manager.addPass(createVerifyOrderedPass());

@@ -1,5 +1,5 @@
-// RUN: stowage-opt %s --stow-fuse-elementwise --stow-checkpoint --stow-bind-state --stow-schedule=budget=4096 --stow-share-in-place --stow-verify-ordered --stow-pack-buffers --stow-verify-placed | FileCheck %s --check-prefix=ALL
-// RUN: stowage-opt %s --stow-fuse-elementwise --stow-checkpoint --stow-bind-state --stow-schedule=budget=2304 --stow-share-in-place --stow-verify-ordered --stow-pack-buffers --stow-verify-placed | FileCheck %s
+// RUN: stowage-opt %s --stow-fuse-elementwise --stow-bind-state --stow-schedule=budget=4096 --stow-share-in-place --stow-verify-ordered --stow-pack-buffers --stow-verify-placed | FileCheck %s --check-prefix=ALL
+// RUN: stowage-opt %s --stow-fuse-elementwise --stow-bind-state --stow-schedule=budget=2304 --stow-share-in-place --stow-verify-ordered --stow-pack-buffers --stow-verify-placed | FileCheck %s
 
 // Tests what surrounds a value that is computed again: its view is made again too, and the weight
 // it reads is updated behind it. Kept, the product (1024 bytes) lies beside two more in the middle.

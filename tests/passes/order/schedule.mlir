@@ -1,5 +1,5 @@
-// RUN: stowage-opt %s --stow-checkpoint --stow-bind-state --stow-schedule=budget=448 --stow-share-in-place --stow-verify-ordered --stow-pack-buffers --stow-verify-placed | FileCheck %s --check-prefix=ALL
-// RUN: stowage-opt %s --stow-checkpoint --stow-bind-state --stow-schedule=budget=384 --stow-share-in-place --stow-verify-ordered --stow-pack-buffers --stow-verify-placed | FileCheck %s
+// RUN: stowage-opt %s --stow-bind-state --stow-schedule=budget=448 --stow-share-in-place --stow-verify-ordered --stow-pack-buffers --stow-verify-placed | FileCheck %s --check-prefix=ALL
+// RUN: stowage-opt %s --stow-bind-state --stow-schedule=budget=384 --stow-share-in-place --stow-verify-ordered --stow-pack-buffers --stow-verify-placed | FileCheck %s
 
 // Tests a chain of six values of 64 bytes, all read by the backward. The first lies on x, so that
 // six and the gradient are live at the turn: 7 * 64 = 448 bytes keep everything. One buffer less

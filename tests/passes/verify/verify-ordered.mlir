@@ -24,7 +24,7 @@ module attributes {stow.form = "ordered"} {
 // -----
 
 // O1: the form is claimed.
-// expected-error @+1 {{expects stow.form = "ordered"; run stow-checkpoint first}}
+// expected-error @+1 {{expects stow.form = "ordered"; run stow-bind-state first}}
 module attributes {stow.form = "step"} {
   func.func @train() attributes {stow.role = #stow.role<train>} { return }
 }

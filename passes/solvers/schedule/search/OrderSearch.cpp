@@ -283,16 +283,18 @@ Sequence searchOrder(const Graph &graph, const Sequence &start, const OrderOptio
     Sequence order;
   };
   std::vector<Ranked> starts;
+  const bool isOrder = start.size() == graph.ops.size();
   auto offer = [&](Sequence order) {
-    if (order.size() != graph.ops.size())
+    if (isOrder && order.size() != graph.ops.size())
       return;
     Measure measured = measure(graph, order);
     if (measured.legal)
       starts.push_back({measured.peakBytes, std::move(order)});
   };
   offer(start);
-  for (double lookahead : {0.0, 0.5, 1.0})
-    offer(greedyOrder(graph, lookahead));
+  if (isOrder)
+    for (double lookahead : {0.0, 0.5, 1.0})
+      offer(greedyOrder(graph, lookahead));
   std::sort(starts.begin(), starts.end(), [](const Ranked &a, const Ranked &b) {
     return std::tie(a.peak, a.order) < std::tie(b.peak, b.order);
   });

@@ -18,7 +18,8 @@ struct OrderOptions {
   std::function<bool()> cancelled = {};
 };
 
-/// The best order found; never worse than `start`, which must run every op once and be legal.
+/// The best order found; never worse than `start`, which must be legal. Where ops run again in it
+/// they do so in the result, and no greedy orders are tried.
 Sequence searchOrder(const Graph &graph, const Sequence &start, const OrderOptions &options);
 
 /// A list schedule: of the ops that are ready, always the one that frees most (bytes after minus

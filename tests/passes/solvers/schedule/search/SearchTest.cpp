@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <utility>
 
 namespace stow::schedule {
 namespace {
@@ -66,7 +67,7 @@ TEST(ConcatenationTest, EverySolverRunsItsPartsAgain) {
   search.budgetBytes = budget;
   search.moves = 5000;
   expectFits(improve(graph, order, search).sequence);
-  expectFits(sqrtSchedule(graph), withStem);
+  expectFits(graph.sequenceOf(planSegments(problem, 0)), withStem);
   // Given back when there is room again.
   search.budgetBytes = 19;
   EXPECT_EQ(improve(graph, *cut, search).measured.time, graph.leastTime);
@@ -328,13 +329,40 @@ TEST(OrderSearchTest, OrdersAreLegalAndNeverWorse) {
 // Tests Chen's figure: sqrt(n) memory for at most one extra forward pass of a unit chain.
 TEST(SegmentsTest, UnitChainsNeedSqrtMemory) {
   for (int length : {25, 100, 400}) {
-    Problem problem = unitChainStep(length);
-    Graph graph(problem);
-    Measure measured = measure(graph, sqrtSchedule(graph));
-    EXPECT_TRUE(measured.legal);
-    EXPECT_LE(measured.peakBytes, static_cast<Bytes>(2.0 * std::sqrt(length) + 4)) << length;
-    EXPECT_LE(measured.time, 3 * length) << length;
+    const Problem problem = unitChainStep(length);
+    const Replay replay = verify(problem, planSegments(problem, 0));
+    EXPECT_EQ(replay.fault, std::nullopt);
+    EXPECT_LE(replay.peakBytes, static_cast<Bytes>(2.0 * std::sqrt(length) + 4)) << length;
+    EXPECT_LE(replay.time, 3 * length) << length;
   }
+}
+
+// Tests that segments are no larger than the input order, and that none of their reruns can go
+// without a larger peak: by leaving out each of them in turn.
+TEST(SegmentsTest, NoRerunIsNeedless) {
+  size_t reruns = 0;
+  for (const char *name : {"vgg19", "resnet50", "unet", "mobilenet"})
+    for (double effort : {0.0, 1.0}) {
+      const Problem problem = trainingStep(convolutionalForward(name, 2));
+      const Solution segments = planSegments(problem, effort);
+      const Replay replay = verify(problem, segments);
+      ASSERT_EQ(replay.fault, std::nullopt) << name;
+      EXPECT_LE(replay.peakBytes,
+                verify(problem, expand(problem, Graph(problem), Graph(problem).inputOrder(), 0))
+                    .peakBytes)
+          << name;
+      std::vector<char> hasRun(problem.ops.size(), 0);
+      for (size_t i = 0; i < segments.runs.size(); ++i) {
+        if (!std::exchange(hasRun[segments.runs[i].op], 1))
+          continue;
+        ++reruns;
+        Solution without = segments;
+        without.runs.erase(without.runs.begin() + static_cast<std::ptrdiff_t>(i));
+        const Replay less = verify(problem, without);
+        EXPECT_TRUE(less.fault || less.peakBytes > replay.peakBytes) << name << ", run " << i;
+      }
+    }
+  EXPECT_GT(reruns, 100u);
 }
 
 } // namespace
