@@ -124,23 +124,30 @@ std::vector<Size> sizesOf(const Gradient &gradient) {
   return sizes;
 }
 
-Size chooseSize(const Gradient &gradient) {
+/// The size that moves least within the target, or within a quarter more than the least there is:
+/// where the target is out of reach, the last bytes are not worth the smallest pieces.
+std::pair<Size, Price> chooseSize(const Gradient &gradient, Bytes target) {
   const std::vector<Size> sizes = sizesOf(gradient);
   Bytes least = priceOf(gradient, sizes[0]).scratch;
   for (const Size &size : sizes)
     least = std::min(least, priceOf(gradient, size).scratch);
-  // Where the target is out of reach, the last bytes are not worth the smallest pieces.
-  const Bytes target = std::max(piecesTarget(gradient.whole), least + least / 4);
-  Size best = sizes[0];
-  double moved = -1;
+  target = std::max(target, least + least / 4);
+  std::optional<std::pair<Size, Price>> best;
   for (const Size &size : sizes) {
     const Price price = priceOf(gradient, size);
-    if (price.scratch <= target && (moved < 0 || price.moved < moved)) {
-      best = size;
-      moved = price.moved;
-    }
+    if (price.scratch <= target && (!best || price.moved < best->second.moved))
+      best = {size, price};
   }
-  return best;
+  return *best;
+}
+
+/// More than the target, but less than f32 operands would take, where that spares half of what is
+/// moved: a deep layer's gradient is large and its images are small.
+Size chooseSize(const Gradient &gradient) {
+  const Bytes target = piecesTarget(gradient.whole);
+  const auto [tight, tightPrice] = chooseSize(gradient, target);
+  const auto [loose, loosePrice] = chooseSize(gradient, target / 4 * 7);
+  return 2 * loosePrice.moved < tightPrice.moved ? loose : tight;
 }
 
 /// The rows of a piece; those of whole images keep the padding that they have.

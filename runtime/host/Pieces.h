@@ -60,7 +60,8 @@ Cut cutMatMul(const Command &whole, PrepareFn prepare);
 
 /// f32 bytes that the pieces of a call should share at most: a quarter of what its 16-bit operands
 /// would take in f32, so that the call takes less than it would in f32, and no more than the caches
-/// hold, which is enough to be fast. Products that are much faster then take a third.
+/// hold, which is enough to be fast. Products that are much faster then take a third, weight
+/// gradients up to seven sixteenths.
 Bytes piecesTarget(const Command &whole);
 
 /// That quarter, whatever the caches hold.
