@@ -1,5 +1,7 @@
 // Runs kernels under test as PTX on the simulated device, every access held to the op's operands and
 // results, with the check of races.
+#include "tests/gpu/DeviceRunner.h"
+
 #include "codegen/cuda/NvvmCode.h"
 #include "tests/codegen/KernelRunner.h"
 #include "tests/gpu/execute/Execute.h"
@@ -10,15 +12,14 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <optional>
 #include <stdexcept>
 
 namespace stow {
-namespace {
 
-/// Bytes of a tensor as it is stored; i1 takes one each.
 uint64_t storedBytes(mlir::Type type) {
   auto tensor = mlir::cast<mlir::RankedTensorType>(type);
   Shape shape(tensor.getShape().begin(), tensor.getShape().end());
@@ -26,19 +27,25 @@ uint64_t storedBytes(mlir::Type type) {
   return static_cast<uint64_t>(storedElementCount(layoutOf(tensor), shape)) * bits / 8;
 }
 
-/// The text of the module's only device binary.
-std::string ptxOf(mlir::ModuleOp module) {
-  for (mlir::gpu::BinaryOp binary : module.getOps<mlir::gpu::BinaryOp>())
+std::string compileToPtx(KernelModule &kernels, const std::string &chip) {
+  NvvmOptions options;
+  options.chip = chip;
+  options.toolkit = STOWAGE_CUDA_TOOLKIT; // for functions of f64
+  if (failed(compileToNvvm(kernels.module(), options)))
+    throw std::runtime_error("the kernels cannot be compiled for " + chip);
+  for (mlir::gpu::BinaryOp binary : kernels.module().getOps<mlir::gpu::BinaryOp>())
     return mlir::cast<mlir::gpu::ObjectAttr>(binary.getObjects()[0]).getObject().getValue().str();
   throw std::runtime_error("no device binary was made");
 }
+
+namespace {
 
 class DeviceRunner final : public KernelRunner {
 public:
   DeviceRunner(mlir::MLIRContext *context, const std::string &cpu)
       : kernels(context, KernelTarget::Device), memory(uint64_t{1} << 30) {
-    options.chip = cpu == "native" ? "sm_90" : "sm_80";
-    options.toolkit = STOWAGE_CUDA_TOOLKIT; // for f64 functions; may be empty
+    const char *wanted = getenv("STOWAGE_TEST_CHIP");
+    chip = cpu != "native" ? "sm_80" : wanted ? wanted : "sm_90";
   }
 
   KernelInfo add(mlir::Operation *op) override {
@@ -54,11 +61,7 @@ public:
     return *info;
   }
 
-  void compile() override {
-    if (failed(compileToNvvm(kernels.module(), options)))
-      throw std::runtime_error("the kernels cannot be compiled for " + options.chip);
-    module.emplace(ptxOf(kernels.module()), memory);
-  }
+  void compile() override { module.emplace(compileToPtx(kernels, chip), memory); }
 
   void run(size_t op, int64_t begin, int64_t end, const std::vector<char *> &arguments) override {
     const Arguments &known = ops.at(op);
@@ -99,7 +102,7 @@ private:
     size_t operands;
     std::vector<uint64_t> bytes;
   };
-  NvvmOptions options;
+  std::string chip;
   KernelModule kernels;
   std::vector<Arguments> ops;
   sim::DeviceMemory memory;

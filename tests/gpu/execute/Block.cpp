@@ -207,8 +207,9 @@ static void checkLaunch(const Launch &launch) {
 LaunchCounts execute(const Launch &launch, DeviceMemory &memory) {
   checkLaunch(launch);
   uint64_t blocks = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
-  // Sums of atomics depend on the order of blocks, what is known of races on having seen all.
-  bool ordered = launch.kernel->usesAtomics || launch.checks.races;
+  // Sums of atomics and what is printed depend on the order of blocks, what is known of races on
+  // having seen all.
+  bool ordered = launch.kernel->inOrder || launch.checks.races;
   unsigned count = ordered ? 1 : std::clamp<uint64_t>(launch.threads, 1, blocks);
   std::atomic<uint64_t> next{0}, failed{blocks}, instructions{0};
   std::vector<std::unique_ptr<Fault>> faults(count);

@@ -190,7 +190,7 @@ void decodeAtomic(Decoder &decoder) {
   decoder.setAddress(op, address);
   op.b = b, op.c = c, op.dst = dst;
   if (address.space != Space::Shared)
-    decoder.kernel.usesAtomics = true;
+    decoder.kernel.inOrder = true;
 }
 
 } // namespace

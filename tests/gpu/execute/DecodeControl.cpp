@@ -219,6 +219,7 @@ void Decoder::builtin(const std::string &name, const std::vector<Operand> &argum
         fail("the parameter " + operand.name + " is not declared");
       places.push_back(static_cast<uint32_t>(where->address));
     }
+  kernel.inOrder |= run == runPrint;
   Op &op = emit(run);
   op.list = static_cast<uint32_t>(kernel.slots.size());
   op.count = static_cast<uint8_t>(places.size());

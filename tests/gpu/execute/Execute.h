@@ -30,7 +30,7 @@ struct Launch {
   Checks checks;
   unsigned threads = 1; ///< of the host; the result is the same for any number
   uint32_t multiprocessors = 1;
-  /// Takes what device code prints, in the order of blocks within one host thread.
+  /// Takes what device code prints, in the order of blocks.
   std::function<void(const std::string &)> print;
 };
 

@@ -103,9 +103,9 @@ struct Kernel {
   uint64_t sharedBytes = 0; ///< static; dynamic shared memory begins here
   uint64_t localBytes = 0;  ///< of a thread
   int maxThreads = 1024;
-  int required[3] = {};     ///< block extents that a launch must have; zeros: any
-  int registers = 0;        ///< estimate of 32-bit registers of a thread, for occupancy
-  bool usesAtomics = false; ///< on global memory: blocks then run one after the other
+  int required[3] = {}; ///< block extents that a launch must have; zeros: any
+  int registers = 0;    ///< estimate of 32-bit registers of a thread, for occupancy
+  bool inOrder = false; ///< atomics on global memory, or printing: one block after the other
 };
 
 /// Generic addresses of a module's variables and of its kernels' windows.
