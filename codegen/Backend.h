@@ -64,6 +64,9 @@ public:
   /// The processor that kernels are measured on, by its maker's or LLVM's name.
   virtual std::string processor() const = 0;
 
+  /// Throws Error(BadInput) where programs can be planned and not be built: before anything is planned.
+  virtual void requireBuilds() const {}
+
   /// Translates every graph of the placed `module`. Fails with a diagnostic at the op.
   virtual mlir::FailureOr<BuiltProgram> build(mlir::ModuleOp module) const = 0;
 

@@ -89,6 +89,8 @@ int compile(CompileOptions &options) {
   finishOptions(options);
   if (options.outputPath.empty() && options.stopAfter == Form::Program && !options.listParameters)
     throw Error::badInput("no output given; add -o FILE");
+  if (options.stopAfter == Form::Program && !options.listParameters)
+    chooseBackend(options)->requireBuilds();
   MLIRContext context;
   prepareContext(context);
   if (options.listParameters) {

@@ -29,6 +29,8 @@ public:
                         "context, modules and handles, driver " + part.driver + ": " + part.source};
   }
 
+  void requireBuilds() const override { refuse(); }
+
   FailureOr<BuiltProgram> build(ModuleOp) const override { refuse(); }
 
   FailureOr<LinkInput> writeObjects(BuiltProgram &, ProgramForm, const std::string &,
