@@ -161,6 +161,24 @@ void product(int64_t rows, int64_t depth, int64_t columns, DType weights, int64_
             threads);
 }
 
+/// Batch normalization, a pool behind it and a reorder, each in bf16.
+void surroundings(int64_t batch, int64_t channels, int64_t extent, int64_t threads) {
+  const Operand x = tensor(low, {batch, channels, extent, extent}), v = tensor(full, {channels}),
+                half = tensor(low, {batch, channels, extent / 2, extent / 2}),
+                indices = {0, DType::U8, {1}, {}};
+  Operand rows = x;
+  rows.layout = {};
+  compare("batch norm " + std::to_string(channels) + " at " + std::to_string(extent),
+          call("dnnl.batch_norm", {x, v, v, x, v, v}, {}), {}, threads);
+  compare("  grad", call("dnnl.batch_norm_grad", {x, v, v, v, x, x, v, v}, {}), {}, threads);
+  compare("  inference", call("dnnl.batch_norm_inference", {x, v, v, v, v, x}, {}), {}, threads);
+  const Ints ints = {
+      {"kernel", {3, 3}}, {"strides", {2, 2}}, {"pads", {1, 1, 0, 0}}, {"dilations", {1, 1}}};
+  compare("max pool 3x3/2", call("dnnl.max_pool", {x, half, indices}, ints), {}, threads);
+  compare("  grad", call("dnnl.max_pool_grad", {half, indices, x}, ints), {}, threads);
+  compare("reorder to row-major", call("dnnl.reorder", {x, rows}, {}), {}, threads);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -174,6 +192,7 @@ int main(int argc, char **argv) {
   convolution(8, 256, 256, 14, 3, 1, threads);
   convolution(8, 512, 512, 7, 3, 1, threads);
   convolution(8, 256, 64, 56, 1, 1, threads);
+  convolution(1, 64, 64, 56, 3, 1, threads);
   for (int64_t size : {512, 1024, 2048})
     product(size, size, size, full, threads);
   product(1024, 1024, 1024, low, threads);
@@ -182,5 +201,6 @@ int main(int argc, char **argv) {
   const Operand heads = tensor(low, {12, 512, 64}), scores = tensor(low, {12, 512, 512});
   compare("attention scores 12x512x512x64",
           call("dnnl.matmul", {heads, heads, scores}, {{"transpose_b", {1}}}), {}, threads);
+  surroundings(8, 64, 112, threads);
   return 0;
 }
