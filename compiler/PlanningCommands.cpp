@@ -1,5 +1,6 @@
 // `stowage frontier` and `stowage max-batch`.
 #include "compiler/Commands.h"
+#include "compiler/FixedBatch.h"
 #include "compiler/FrontierReport.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
@@ -52,6 +53,26 @@ int frontier(FrontierRequest &request) {
   return 0;
 }
 
+/// What is known of a file that has one batch only: whether that fits.
+Error onlyOneBatch(MLIRContext &context, const CompileOptions &options, const FixedBatch &fixed,
+                   Bytes budget) {
+  const std::unique_ptr<Backend> backend = chooseBackend(options);
+  OwningOpRef<ModuleOp> prepared = prepareStep(context, options, *backend);
+  BudgetOptions planning;
+  planning.candidates.refusedPath = refusedPathOf(options);
+  BudgetPlanner planner(*prepared, weighStep(*prepared, options, *backend), planning);
+  const std::string batch = std::to_string(fixed.batch), within = formatBytesExact(budget);
+  const std::optional<StepChoice> choice = planner.plan(budget);
+  const std::string verdict =
+      choice
+          ? "that batch fits " + within + ": the arena is " + formatBytesExact(choice->arenaBytes)
+          : "that batch does not fit " + within + ": the smallest arena found for it is " +
+                formatBytesExact(planner.smallest().arenaBytes);
+  reportRefusals(planner.refusals(), std::nullopt);
+  return Error::badInput("no largest batch: that of \"" + options.modelPath + "\" is fixed at " +
+                         batch + "\n  " + fixed.reason + "\n  " + verdict);
+}
+
 int maxBatch(CompileOptions &options, int64_t limit) {
   finishOptions(options);
   if (!options.memoryBudget || !options.memoryBudget->bytes)
@@ -70,6 +91,8 @@ int maxBatch(CompileOptions &options, int64_t limit) {
   const Bytes budget = *options.memoryBudget->bytes - (coversProcess ? *options.outside : 0);
   MLIRContext context;
   prepareContext(context);
+  if (const std::optional<FixedBatch> fixed = findFixedBatch(context, options))
+    throw onlyOneBatch(context, options, *fixed, budget);
   BatchAnswer answer = findMaxBatch(aboutBatches(context, options, budget), limit);
   reportRefusals(answer.refusals, std::nullopt);
   if (answer.batch == 0)

@@ -112,6 +112,7 @@ class Budget:
         error = self.run(self.stowage, "plan", path, "--loss=mse", f"--memory-budget={smallest - 1}", code=2).stderr
         self.check(error.startswith("error: STOW1001: "), "a model with shapes of its own is refused for its budget")
         self.check("a smaller batch was not tried: the shapes of an .mlir model are its own" in error, "and the remedy that cannot be tried is left out with a reason")
+        self.fixed_batch(path, smallest, "the shapes of an .mlir model are its own; take the .onnx file")
 
     def baked_batch(self) -> None:
         """A constant with a row per sample: the step cannot be imported at another batch."""
@@ -119,7 +120,7 @@ class Budget:
         shapes = {"a": (16, 64), "b": (64, 64), "c": (32, 64)}
         tensors = [onnx.numpy_helper.from_array(draw.randn(*shape).astype(numpy.float32), name) for name, shape in shapes.items()]
         nodes = [helper.make_node("MatMul", ["x", "a"], ["p"]), helper.make_node("Tanh", ["p"], ["q"]), helper.make_node("MatMul", ["q", "b"], ["r"]),
-                 helper.make_node("Tanh", ["r"], ["s"]), helper.make_node("Mul", ["s", "c"], ["t"]), helper.make_node("Sigmoid", ["t"], ["y"])]  # fmt: skip
+                 helper.make_node("Tanh", ["r"], ["s"]), helper.make_node("Mul", ["s", "c"], ["t"], name="scale"), helper.make_node("Sigmoid", ["t"], ["y"])]  # fmt: skip
         value = lambda name, shape: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
         graph = helper.make_graph(nodes, "baked", [value("x", (32, 16))], [value("y", (32, 64))], tensors)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
@@ -134,6 +135,15 @@ class Budget:
         self.check("a smaller batch was not tried: the model does not import at another batch than its own 32" in error, "and is named in place of a remedy")
         self.check(error.count("error") == 1, "nothing else is on the screen")
         self.run(self.stowage, "plan", path, "--loss=mse", f"--memory-budget={smallest}")
+        self.fixed_batch(path, smallest, "at a batch of 33 the file does not import:", "node 'scale' (Mul", 'export with dynamic_axes={"x": {0: "batch"}}')
+
+    def fixed_batch(self, path: Path, smallest: int, *words: str) -> None:
+        """max-batch of a file with one batch says so, why, and whether that batch fits."""
+        for budget, verdict in ((smallest, "that batch fits"), (smallest - 1, "that batch does not fit")):
+            error = self.run(self.stowage, "max-batch", path, "--loss=mse", f"--memory-budget={budget}", code=1).stderr
+            self.check(error.startswith(f'error: no largest batch: that of "{path}" is fixed at 32\n') and error.count("error:") == 1, f"{path.name} has one batch: {error.splitlines()[0]}")
+            self.check(all(word in error for word in words), "it says why, where, and what to do")
+            self.check(verdict in error and f"({smallest} bytes)" in error, f"and whether that batch fits: {error.splitlines()[-1].strip()}")
 
     def bits(self) -> None:
         results = {}
