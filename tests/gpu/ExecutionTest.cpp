@@ -471,7 +471,7 @@ TEST(Program, WhatIsNotKnownIsNamed) {
                 "line 20: wgmma.fence.sync.aligned;: the instruction wgmma is not known");
   expectRefused("add.wrong.u32 %r10, %r0, %r0;", "the modifier .wrong of add is not known");
   expectRefused("mov.u32 %r10, %nothing;", "the special register %nothing is not known");
-  expectRefused("bra NOWHERE;", "the label NOWHERE is not defined");
+  expectRefused("bra NOWHERE;", "line 20: bra NOWHERE;: the label NOWHERE is not defined");
   expectRefused("add.u16 %h1, %r0, %h2;", "the register %r0 has 32 bits, .u16 needs 16");
   expectRefused("mov.u32 %r10, elsewhere;", "the name elsewhere is not declared");
 }

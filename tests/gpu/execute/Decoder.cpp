@@ -97,8 +97,8 @@ void Decoder::body(Frame &inner) {
   inner.firstOp.push_back(static_cast<uint32_t>(kernel.ops.size()));
   bool last = inner.function->instructions.empty() ||
               inner.function->instructions.back().opcode.rfind("ret", 0) != 0;
+  Instruction end;
   if (last && !outer) { // falls out of the kernel
-    Instruction end;
     end.line = inner.function->line;
     end.opcode = "exit";
     one(end);
@@ -129,16 +129,16 @@ void Decoder::one(const Instruction &instruction) {
 }
 
 void Decoder::finishBranches(Frame &inner) {
-  auto target = [&](const std::string &label) {
+  auto target = [&](const std::string &label, int line) {
     auto found = inner.function->labels.find(label);
     if (found == inner.function->labels.end())
-      fail("the label " + label + " is not defined");
+      throw PtxError("PTX " + module->at(line) + ": the label " + label + " is not defined");
     return inner.firstOp[found->second];
   };
   for (auto &[op, label] : inner.branches)
-    kernel.ops[op].target = target(label);
+    kernel.ops[op].target = target(label, kernel.ops[op].line);
   for (auto &[at, label] : inner.entries)
-    kernel.slots[at] = target(label);
+    kernel.slots[at] = target(label, inner.function->line);
   for (size_t op : inner.returns)
     kernel.ops[op].target = static_cast<uint32_t>(kernel.ops.size());
 }

@@ -130,12 +130,13 @@ void resolve<Space::Global>(Warp &warp, const Op &op, uint32_t mask, unsigned by
     const uint64_t *base = warp.lanes<uint64_t>(op.a);
     uint64_t shift = static_cast<uint64_t>(op.immediate) - window.begin;
     uint64_t last = window.room - bytes, bad = 0, unaligned = 0;
+    auto host = reinterpret_cast<uintptr_t>(window.host);
     for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
       uint64_t offset = base[lane] + shift;
       uint64_t isActive = 0 - static_cast<uint64_t>(mask >> lane & 1);
       bad |= static_cast<uint64_t>(offset > last) & isActive;
       unaligned |= (base[lane] + static_cast<uint64_t>(op.immediate)) & isActive;
-      at[lane] = window.host + offset;
+      at[lane] = reinterpret_cast<uint8_t *>(host + offset); // of inactive lanes: anything
     }
     if (!bad && !(unaligned & (bytes - 1)))
       return;
