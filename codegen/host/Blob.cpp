@@ -52,14 +52,17 @@ Elf64_Shdr section(uint32_t name, uint32_t type, uint64_t offset, uint64_t size,
 
 } // namespace
 
-void writeConstantsObject(std::string_view bytes, const std::string &path) {
-  const std::string strings("\0stow_constants\0stow_constants_size\0", 36);
+void writeBlobObject(const std::string &symbol, std::string_view bytes, const std::string &path) {
+  std::string strings(1, '\0');
+  strings += symbol + '\0';
+  const auto sizeName = static_cast<uint32_t>(strings.size());
+  strings += symbol + "_size" + '\0';
   const std::string sections("\0.rodata.stow\0.symtab\0.strtab\0.shstrtab\0", 40);
 
   uint64_t size = bytes.size(), dataBegin = alignTo(sizeof(Elf64_Ehdr), kAlignment);
   uint64_t sizeOffset = alignTo(size, 8), dataSize = sizeOffset + 8;
   uint64_t symbolBegin = alignTo(dataBegin + dataSize, 8);
-  Elf64_Sym symbols[3] = {{}, objectSymbol(1, 0, size), objectSymbol(16, sizeOffset, 8)};
+  Elf64_Sym symbols[3] = {{}, objectSymbol(1, 0, size), objectSymbol(sizeName, sizeOffset, 8)};
   uint64_t stringBegin = symbolBegin + sizeof(symbols);
   uint64_t sectionNames = stringBegin + strings.size();
   uint64_t headerBegin = alignTo(sectionNames + sections.size(), 8);

@@ -34,7 +34,7 @@ public:
     ProgramData data{built.kernels->symbols().vec(), toJson(built.program)};
     if (failed(emitProgramObject(built.kernels->module(), data, cpu, program)))
       return failure();
-    writeConstantsObject({built.constants.data(), built.constants.size()}, constants);
+    writeBlobObject("stow_constants", {built.constants.data(), built.constants.size()}, constants);
     LinkInput input;
     input.objects = {program, constants, runtime};
     input.libraries = {"-ldnnl", "-lz", "-lstdc++", "-lm"};

@@ -32,9 +32,9 @@ struct ProgramData {
 mlir::LogicalResult emitProgramObject(mlir::ModuleOp module, const ProgramData &data,
                                       const HostCpu &cpu, const std::string &path);
 
-/// Writes an ELF object that defines stow_constants and stow_constants_size: the bytes go straight
-/// to the file, so hundreds of MB take as long as writing them. Throws Error.
-void writeConstantsObject(std::string_view bytes, const std::string &path);
+/// Writes an ELF object that defines `symbol` and SYMBOL_size, e.g. stow_constants: the bytes go
+/// straight to the file, so hundreds of MB take as long as writing them. Throws Error.
+void writeBlobObject(const std::string &symbol, std::string_view bytes, const std::string &path);
 
 /// The processors that code can be generated for, by LLVM's names, in alphabetical order.
 std::vector<std::string> targetCpus();

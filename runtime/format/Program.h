@@ -112,6 +112,8 @@ struct Program {
   std::string model;
   int64_t batch = 1;
   int64_t threads = 1; ///< workspaces are planned for this many threads
+  std::vector<std::string>
+      kernels; ///< names in the code for a GPU, by Command::kernel; empty: host
   LossSpec loss;
   std::string lossOutput; ///< the model's output that the loss reads; empty: the first
   OutputActivation outputActivation = OutputActivation::None; ///< of that output

@@ -234,6 +234,8 @@ std::string toJson(const Program &program) {
   json["model"] = program.model;
   json["batch"] = program.batch;
   json["threads"] = program.threads;
+  if (!program.kernels.empty())
+    json["kernels"] = program.kernels;
   json["loss"] = print(program.loss);
   json["loss_output"] = program.lossOutput;
   json["output_activation"] = nameOf(program.outputActivation);
@@ -261,6 +263,8 @@ Program programFromJson(std::string_view text) {
   program.model = node.text("model");
   program.batch = node.count("batch");
   program.threads = node.count("threads");
+  if (node.has("kernels"))
+    program.kernels = node.texts("kernels");
   program.loss = node.parsed("loss", [](const std::string &text) { return parseLoss(text); });
   program.lossOutput = node.text("loss_output");
   program.outputActivation = node.parsed("output_activation", parseOutputActivation);

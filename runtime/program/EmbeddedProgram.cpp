@@ -13,6 +13,9 @@ extern const char stow_constants[];
 extern const uint64_t stow_constants_size;
 extern const StowKernelFn stow_kernels[];
 extern const uint64_t stow_kernel_count;
+// Programs for the host have none.
+extern const char stow_device_code[] __attribute__((weak));
+extern const uint64_t stow_device_code_size __attribute__((weak));
 }
 
 namespace stow {
@@ -33,7 +36,11 @@ Program embeddedProgram() {
 }
 
 ProgramImage embeddedImage() {
-  return {{stow_kernels, stow_kernel_count}, {stow_constants, stow_constants_size}};
+  ProgramImage image = {
+      {stow_kernels, stow_kernel_count}, {stow_constants, stow_constants_size}, {}};
+  if (&stow_device_code_size)
+    image.deviceCode = {stow_device_code, stow_device_code_size};
+  return image;
 }
 
 } // namespace stow

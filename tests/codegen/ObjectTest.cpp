@@ -80,7 +80,7 @@ TEST_F(ObjectFile, ConstantsAndProgram) {
     std::string bytes(size, 'x');
     for (size_t i = 0; i < size; ++i)
       bytes[i] = static_cast<char>(i * 7);
-    writeConstantsObject(bytes, file("c.o"));
+    writeBlobObject("stow_constants", bytes, file("c.o"));
     std::string library = file("lib" + std::to_string(size) + ".so");
     link({{file("a.o"), file("c.o")}, {"-lm"}, true}, library);
     void *handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -108,7 +108,7 @@ TEST_F(ObjectFile, LinkErrorIsClear) {
   }
   size_t files = std::distance(std::filesystem::directory_iterator(directory), {});
   EXPECT_EQ(files, 1u);
-  EXPECT_THROW(writeConstantsObject("x", file("missing/c.o")), Error);
+  EXPECT_THROW(writeBlobObject("stow_constants", "x", file("missing/c.o")), Error);
 }
 
 } // namespace

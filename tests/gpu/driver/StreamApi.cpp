@@ -192,3 +192,13 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent from, CUevent to) {
   });
   return result ? result : ready ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
+
+// The name of before CUDA 12.8, which drivers still have.
+#ifdef cuEventElapsedTime
+#undef cuEventElapsedTime
+extern "C"
+    __attribute__((visibility("default"))) CUresult cuEventElapsedTime(float *milliseconds,
+                                                                       CUevent from, CUevent to) {
+  return cuEventElapsedTime_v2(milliseconds, from, to);
+}
+#endif

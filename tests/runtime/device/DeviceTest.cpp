@@ -1,5 +1,6 @@
 // What holds for every device behind the door. A new one joins the list of types.
 #include "runtime/base/Error.h"
+#include "runtime/cuda/CudaDevice.h"
 #include "runtime/host/HostDevice.h"
 #include "tests/runtime/device/GuardedDevice.h"
 
@@ -7,6 +8,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <string_view>
 
 namespace stow {
 namespace {
@@ -22,8 +24,33 @@ void addOne(int64_t, int64_t, char *const *arguments) {
     arguments[1][i] = static_cast<char>(arguments[0][i] + 1);
 }
 
+/// The same for a GPU: blocks of 64 threads, a byte each.
+constexpr std::string_view addOnePtx = R"ptx(
+.version 8.0
+.target sm_80
+.address_size 64
+
+.visible .entry add_one(.param .u64 begin, .param .u64 end, .param .u64 in, .param .u64 out)
+.reqntid 64, 1, 1
+{
+  .reg .b64 %rd<6>;
+  .reg .b32 %r<3>;
+  .reg .b16 %h<3>;
+  ld.param.u64 %rd0, [in];
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r0, %tid.x;
+  cvt.u64.u32 %rd2, %r0;
+  add.s64 %rd3, %rd0, %rd2;
+  add.s64 %rd4, %rd1, %rd2;
+  ld.global.u8 %h0, [%rd3];
+  add.s16 %h1, %h0, 1;
+  st.global.u8 [%rd4], %h1;
+  ret;
+}
+)ptx";
+
 const StowKernelFn kernels[] = {addOne};
-const ProgramImage image = {kernels, {}};
+const ProgramImage image = {kernels, {}, {addOnePtx.data(), addOnePtx.size() + 1}};
 
 Operand bytesAt(Bytes offset) { return {offset, DType::U8, {64}, {}}; }
 
@@ -41,6 +68,7 @@ Command step(Bytes from, Bytes to) {
 Program twoGraphs() {
   Program program;
   program.plan.arenaBytes = arenaBytes;
+  program.kernels = {"add_one"};
   program.graphs = {{GraphRole::Train, {}, {}, {step(0, 64), step(64, 8192)}},
                     {GraphRole::Eval, {}, {}, {step(8192, 0)}}};
   program.graphs[0].commands[1].dying = {bytesAt(64)};
@@ -67,7 +95,8 @@ protected:
   }
 };
 
-using Devices = testing::Types<host::HostDevice, test::GuardedDevice>;
+// The GPU is the simulated one (tests/gpu), wherever this runs.
+using Devices = testing::Types<host::HostDevice, test::GuardedDevice, cuda::CudaDevice>;
 TYPED_TEST_SUITE(DeviceTest, Devices);
 
 // Tests transfers of more than the staging memory, which pass in pieces, up to the last byte.

@@ -1,0 +1,233 @@
+#include "runtime/cuda/CudaDevice.h"
+
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+
+namespace stow::cuda {
+
+namespace {
+
+/// Blocks in flight per multiprocessor: 2,048 threads of it in blocks of 256, twice, so that the next
+/// block is ready when one ends.
+constexpr int64_t kBlocksPerMultiprocessor = 16;
+
+std::string nameOfDevice(const Driver &driver, int device) {
+  char name[128] = {};
+  driver.require(driver.deviceGetName(name, sizeof(name), device), "asking the GPU for its name");
+  return name;
+}
+
+} // namespace
+
+CudaDevice::CudaDevice(const DeviceOptions &options) : Device(options), driver(openDriver()) {
+  driver.require(driver.deviceGet(&device, 0), "choosing the GPU");
+  driver.require(driver.primaryCtxRetain(&context, device), "opening the GPU");
+  try {
+    driver.require(driver.ctxSetCurrent(context), "opening the GPU");
+    driver.require(driver.deviceGetAttribute(&multiprocessors, kMultiprocessorCount, device),
+                   "asking the GPU for its multiprocessors");
+    driver.require(driver.streamCreate(&stream, kStreamNonBlocking), "making a stream");
+    takeArena();
+    if (options.stagingBytes > 0)
+      uploads = {makeBlock(), makeBlock()}, downloads = makeBlock();
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+CudaDevice::~CudaDevice() { release(); }
+
+void CudaDevice::takeArena() {
+  if (options.arenaBytes == 0)
+    return;
+  size_t free = 0, total = 0;
+  driver.require(driver.memGetInfo(&free, &total), "asking the GPU for its memory");
+  const Result result = driver.memAlloc(&arena, static_cast<size_t>(options.arenaBytes));
+  if (result == kOutOfMemory)
+    throw Error::badInput("the arena takes " + formatBytesExact(options.arenaBytes) + ", and " +
+                          nameOfDevice(driver, device) + " has " +
+                          formatBytesExact(static_cast<Bytes>(free)) + " free of " +
+                          formatBytesExact(static_cast<Bytes>(total)) +
+                          "; end other processes on it, or compile with --memory-budget");
+  driver.require(result, "taking the arena");
+}
+
+CudaDevice::Block CudaDevice::makeBlock() {
+  Block block;
+  void *bytes = nullptr;
+  driver.require(driver.memHostAlloc(&bytes, static_cast<size_t>(options.stagingBytes), 0),
+                 "taking pinned memory of " + formatBytesExact(options.stagingBytes));
+  block.bytes = static_cast<char *>(bytes);
+  driver.require(driver.eventCreate(&block.done, kEventDisableTiming), "making an event");
+  driver.require(driver.eventRecord(block.done, stream), "recording an event");
+  return block;
+}
+
+/// Gives everything back; results do not matter any more.
+void CudaDevice::release() {
+  if (stream)
+    driver.streamSynchronize(stream);
+  for (BoundGraph &graph : graphs) {
+    if (graph.executable)
+      driver.graphExecDestroy(graph.executable);
+    for (Event mark : graph.marks)
+      driver.eventDestroy(mark);
+  }
+  for (Block block : {uploads[0], uploads[1], downloads}) {
+    if (block.done)
+      driver.eventDestroy(block.done);
+    if (block.bytes)
+      driver.memFreeHost(block.bytes);
+  }
+  if (module)
+    driver.moduleUnload(module);
+  if (arena)
+    driver.memFree(arena);
+  if (stream)
+    driver.streamDestroy(stream);
+  driver.primaryCtxRelease(device);
+}
+
+//===-- Transfers -----------------------------------------------------------------------------===//
+
+char *CudaDevice::stage(Bytes, Bytes) {
+  Block &block = uploads[nextUpload];
+  driver.require(driver.eventSynchronize(block.done), "waiting for an upload");
+  return block.bytes;
+}
+
+void CudaDevice::commit(Bytes offset, Bytes bytes) {
+  Block &block = uploads[nextUpload];
+  nextUpload = 1 - nextUpload;
+  driver.require(driver.memcpyHtoDAsync(arena + static_cast<Address>(offset), block.bytes,
+                                        static_cast<size_t>(bytes), stream),
+                 "an upload of " + formatBytesExact(bytes));
+  driver.require(driver.eventRecord(block.done, stream), "recording an event");
+}
+
+const char *CudaDevice::fetch(Bytes offset, Bytes bytes) {
+  driver.require(driver.memcpyDtoHAsync(downloads.bytes, arena + static_cast<Address>(offset),
+                                        static_cast<size_t>(bytes), stream),
+                 "a download of " + formatBytesExact(bytes));
+  driver.require(driver.eventRecord(downloads.done, stream), "recording an event");
+  driver.require(driver.eventSynchronize(downloads.done), "the commands before a download");
+  return downloads.bytes;
+}
+
+void CudaDevice::set(Bytes offset, Bytes bytes, uint8_t value) {
+  if (bytes > 0)
+    driver.require(driver.memsetD8Async(arena + static_cast<Address>(offset), value,
+                                        static_cast<size_t>(bytes), stream),
+                   "a fill of " + formatBytesExact(bytes));
+}
+
+//===-- Commands ------------------------------------------------------------------------------===//
+
+void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison poison) {
+  if (image.deviceCode.empty())
+    throw Error::badInput("this executable has no code for GPUs; compile the model with "
+                          "--target=cuda:CHIP");
+  int major = 0, minor = 0;
+  driver.require(driver.deviceGetAttribute(&major, kComputeCapabilityMajor, device),
+                 "asking the GPU");
+  driver.require(driver.deviceGetAttribute(&minor, kComputeCapabilityMinor, device),
+                 "asking the GPU");
+  driver.require(driver.moduleLoadData(&module, image.deviceCode.data()),
+                 "loading the program's kernels on " + nameOfDevice(driver, device) +
+                     " of compute capability " + std::to_string(major) + "." +
+                     std::to_string(minor));
+  for (const GraphProgram &graph : program.graphs) {
+    BoundGraph &bound = graphs.emplace_back();
+    bound.commands.reserve(graph.commands.size());
+    for (const Command &command : graph.commands) {
+      bound.commands.push_back(bindKernel(command, program));
+      if (poison == Poison::Dying)
+        bound.commands.back().dying = command.dying;
+    }
+  }
+  // The parameters have their final places now.
+  for (BoundGraph &graph : graphs)
+    for (BoundKernel &command : graph.commands)
+      for (uint64_t &parameter : command.parameters)
+        command.addresses.push_back(&parameter);
+  outside.fixed = 3 * options.stagingBytes;
+}
+
+CudaDevice::BoundKernel CudaDevice::bindKernel(const Command &command, const Program &program) {
+  if (command.op != "kernel")
+    throw Error::badInput("command '" + command.op + "' of node '" + command.name +
+                          "' is a library call that this runtime does not have");
+  if (command.kernel < 0 || static_cast<size_t>(command.kernel) >= program.kernels.size())
+    throw Error::badInput("command of node '" + command.name + "' runs kernel " +
+                          std::to_string(command.kernel) + ", the executable has " +
+                          std::to_string(program.kernels.size()));
+  BoundKernel bound;
+  bound.name = command.name;
+  const std::string &symbol = program.kernels[static_cast<size_t>(command.kernel)];
+  driver.require(driver.moduleGetFunction(&bound.function, module, symbol.c_str()),
+                 "finding kernel '" + symbol + "' of node '" + command.name + "'");
+  int threads = 0;
+  driver.require(driver.funcGetAttribute(&threads, kMaxThreadsPerBlock, bound.function),
+                 "asking kernel '" + symbol + "' for its block");
+  bound.threads = static_cast<unsigned>(threads);
+  bound.blocks = static_cast<unsigned>(
+      std::clamp<int64_t>(command.tasks, 1, kBlocksPerMultiprocessor * multiprocessors));
+  bound.parameters = {0, static_cast<uint64_t>(command.tasks)};
+  for (const Operand &operand : command.operands)
+    bound.parameters.push_back(arena + static_cast<uint64_t>(operand.offset));
+  return bound;
+}
+
+void CudaDevice::submit(const BoundKernel &command) {
+  driver.require(driver.launchKernel(command.function, command.blocks, 1, 1, command.threads, 1, 1,
+                                     0, stream, const_cast<void **>(command.addresses.data()),
+                                     nullptr),
+                 "launching the kernel of node '" + command.name + "'");
+  for (const Operand &dead : command.dying)
+    set(dead.offset, storedBytes(dead.layout, dead.shape, dead.dtype), poisonByte);
+}
+
+GraphExec CudaDevice::capture(const BoundGraph &graph) {
+  driver.require(driver.streamBeginCapture(stream, kCaptureThreadLocal), "capturing a step");
+  for (const BoundKernel &command : graph.commands)
+    submit(command);
+  Graph captured = nullptr;
+  driver.require(driver.streamEndCapture(stream, &captured), "capturing a step");
+  GraphExec executable = nullptr;
+  const Result result = driver.graphInstantiateWithFlags(&executable, captured, 0);
+  driver.graphDestroy(captured);
+  driver.require(result, "making a CUDA graph of a step");
+  return executable;
+}
+
+void CudaDevice::run(size_t graph, std::span<CommandTime> times) {
+  BoundGraph &bound = graphs.at(graph);
+  if (bound.commands.empty())
+    return;
+  if (!times.empty())
+    return runTimed(bound, times);
+  if (!bound.executable)
+    bound.executable = capture(bound);
+  driver.require(driver.graphLaunch(bound.executable, stream), "launching a step");
+}
+
+void CudaDevice::runTimed(BoundGraph &graph, std::span<CommandTime> times) {
+  for (size_t i = graph.marks.size(); i <= graph.commands.size(); ++i)
+    driver.require(driver.eventCreate(&graph.marks.emplace_back(), 0), "making an event");
+  driver.require(driver.eventRecord(graph.marks[0], stream), "recording an event");
+  for (size_t i = 0; i < graph.commands.size(); ++i) {
+    submit(graph.commands[i]);
+    driver.require(driver.eventRecord(graph.marks[i + 1], stream), "recording an event");
+  }
+  driver.require(driver.eventSynchronize(graph.marks.back()), "the commands of a step");
+  for (size_t i = 0; i < graph.commands.size(); ++i) {
+    float milliseconds = 0;
+    driver.require(driver.eventElapsedTime(&milliseconds, graph.marks[i], graph.marks[i + 1]),
+                   "timing the kernel of node '" + graph.commands[i].name + "'");
+    times[i] = {1e-3 * milliseconds, 0};
+  }
+}
+
+} // namespace stow::cuda

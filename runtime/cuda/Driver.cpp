@@ -1,0 +1,99 @@
+#include "runtime/cuda/Driver.h"
+
+#include "runtime/base/Error.h"
+
+#include <dlfcn.h>
+
+namespace stow::cuda {
+
+namespace {
+
+constexpr const char *kNextStep =
+    "; programs for --target=host run without a GPU, from the same model";
+
+/// Fills one member by the name that the library exports.
+template <typename Pointer>
+void find(void *library, Pointer &pointer, const char *name, std::string &missing) {
+  pointer = reinterpret_cast<Pointer>(dlsym(library, name));
+  if (!pointer)
+    missing += std::string(missing.empty() ? "" : ", ") + name;
+}
+
+Driver load() {
+  void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    throw Error::badInput(std::string("this program runs on a GPU, and there is no CUDA driver: ") +
+                          dlerror() + "; install NVIDIA's driver" + kNextStep);
+  Driver driver = {};
+  std::string missing;
+  auto add = [&](auto &pointer, const char *name) { find(library, pointer, name, missing); };
+  add(driver.init, "cuInit");
+  add(driver.driverGetVersion, "cuDriverGetVersion");
+  add(driver.deviceGet, "cuDeviceGet");
+  add(driver.deviceGetCount, "cuDeviceGetCount");
+  add(driver.deviceGetName, "cuDeviceGetName");
+  add(driver.deviceGetAttribute, "cuDeviceGetAttribute");
+  add(driver.primaryCtxRetain, "cuDevicePrimaryCtxRetain");
+  add(driver.primaryCtxRelease, "cuDevicePrimaryCtxRelease_v2");
+  add(driver.ctxSetCurrent, "cuCtxSetCurrent");
+  add(driver.memGetInfo, "cuMemGetInfo_v2");
+  add(driver.memAlloc, "cuMemAlloc_v2");
+  add(driver.memFree, "cuMemFree_v2");
+  add(driver.memHostAlloc, "cuMemHostAlloc");
+  add(driver.memFreeHost, "cuMemFreeHost");
+  add(driver.memcpyHtoDAsync, "cuMemcpyHtoDAsync_v2");
+  add(driver.memcpyDtoHAsync, "cuMemcpyDtoHAsync_v2");
+  add(driver.memsetD8Async, "cuMemsetD8Async");
+  add(driver.streamCreate, "cuStreamCreate");
+  add(driver.streamDestroy, "cuStreamDestroy_v2");
+  add(driver.streamSynchronize, "cuStreamSynchronize");
+  add(driver.streamBeginCapture, "cuStreamBeginCapture_v2");
+  add(driver.streamEndCapture, "cuStreamEndCapture");
+  add(driver.eventCreate, "cuEventCreate");
+  add(driver.eventDestroy, "cuEventDestroy_v2");
+  add(driver.eventRecord, "cuEventRecord");
+  add(driver.eventSynchronize, "cuEventSynchronize");
+  add(driver.eventElapsedTime, "cuEventElapsedTime");
+  add(driver.moduleLoadData, "cuModuleLoadData");
+  add(driver.moduleUnload, "cuModuleUnload");
+  add(driver.moduleGetFunction, "cuModuleGetFunction");
+  add(driver.funcGetAttribute, "cuFuncGetAttribute");
+  add(driver.launchKernel, "cuLaunchKernel");
+  add(driver.graphInstantiateWithFlags, "cuGraphInstantiateWithFlags");
+  add(driver.graphLaunch, "cuGraphLaunch");
+  add(driver.graphExecDestroy, "cuGraphExecDestroy");
+  add(driver.graphDestroy, "cuGraphDestroy");
+  add(driver.getErrorName, "cuGetErrorName");
+  add(driver.getErrorString, "cuGetErrorString");
+  if (!missing.empty())
+    throw Error::badInput("the CUDA driver of this machine is too old: it has no " + missing +
+                          "; install one for CUDA 12 or later" + kNextStep);
+  driver.require(driver.init(0), "the CUDA driver cannot start");
+  int count = 0;
+  driver.require(driver.deviceGetCount(&count), "counting GPUs");
+  if (count == 0)
+    throw Error::badInput(std::string("the CUDA driver finds no GPU on this machine") + kNextStep);
+  return driver;
+}
+
+} // namespace
+
+std::string Driver::describe(Result result) const {
+  const char *name = nullptr, *text = nullptr;
+  if (getErrorName(result, &name) != 0 || !name)
+    return "CUDA error " + std::to_string(result);
+  getErrorString(result, &text);
+  return std::string(name) + (text ? std::string(": ") + text : "");
+}
+
+void Driver::require(Result result, const std::string &what) const {
+  if (result != 0)
+    throw Error::badInput(what + " failed: " + describe(result));
+}
+
+const Driver &openDriver() {
+  static const Driver driver = load();
+  return driver;
+}
+
+} // namespace stow::cuda

@@ -1,0 +1,87 @@
+// libcuda, opened at run time: the functions of the driver that this room calls.
+//
+// Their declarations are those of CUDA's driver interface (docs.nvidia.com/cuda/cuda-driver-api), which does
+// not change for a name with its version: nothing of CUDA is needed to build this, and an executable starts
+// on machines without a driver.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace stow::cuda {
+
+using Result = int; ///< CUresult; 0: success
+using Address = unsigned long long;
+using Context = struct ContextHandle *;
+using Stream = struct StreamHandle *;
+using Event = struct EventHandle *;
+using Module = struct ModuleHandle *;
+using Function = struct FunctionHandle *;
+using Graph = struct GraphHandle *;
+using GraphExec = struct GraphExecHandle *;
+
+// Values of its enumerations.
+inline constexpr Result kOutOfMemory = 2;
+inline constexpr int kMultiprocessorCount = 16;    ///< of CUdevice_attribute
+inline constexpr int kComputeCapabilityMajor = 75; ///< of CUdevice_attribute
+inline constexpr int kComputeCapabilityMinor = 76; ///< of CUdevice_attribute
+inline constexpr int kMaxThreadsPerBlock = 0;      ///< of CUfunction_attribute
+inline constexpr unsigned kStreamNonBlocking = 1;  ///< of CUstream_flags
+inline constexpr unsigned kEventDisableTiming = 2; ///< of CUevent_flags
+inline constexpr int kCaptureThreadLocal = 1;      ///< of CUstreamCaptureMode
+
+/// The functions, by their documented names without "cu".
+struct Driver {
+  Result (*init)(unsigned);
+  Result (*driverGetVersion)(int *);
+  Result (*deviceGet)(int *, int);
+  Result (*deviceGetCount)(int *);
+  Result (*deviceGetName)(char *, int, int);
+  Result (*deviceGetAttribute)(int *, int, int);
+  Result (*primaryCtxRetain)(Context *, int);
+  Result (*primaryCtxRelease)(int);
+  Result (*ctxSetCurrent)(Context);
+  Result (*memGetInfo)(size_t *, size_t *);
+  Result (*memAlloc)(Address *, size_t);
+  Result (*memFree)(Address);
+  Result (*memHostAlloc)(void **, size_t, unsigned);
+  Result (*memFreeHost)(void *);
+  Result (*memcpyHtoDAsync)(Address, const void *, size_t, Stream);
+  Result (*memcpyDtoHAsync)(void *, Address, size_t, Stream);
+  Result (*memsetD8Async)(Address, unsigned char, size_t, Stream);
+  Result (*streamCreate)(Stream *, unsigned);
+  Result (*streamDestroy)(Stream);
+  Result (*streamSynchronize)(Stream);
+  Result (*streamBeginCapture)(Stream, int);
+  Result (*streamEndCapture)(Stream, Graph *);
+  Result (*eventCreate)(Event *, unsigned);
+  Result (*eventDestroy)(Event);
+  Result (*eventRecord)(Event, Stream);
+  Result (*eventSynchronize)(Event);
+  Result (*eventElapsedTime)(float *, Event, Event);
+  Result (*moduleLoadData)(Module *, const void *);
+  Result (*moduleUnload)(Module);
+  Result (*moduleGetFunction)(Function *, Module, const char *);
+  Result (*funcGetAttribute)(int *, int, Function);
+  Result (*launchKernel)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                         unsigned, Stream, void **, void **);
+  Result (*graphInstantiateWithFlags)(GraphExec *, Graph, unsigned long long);
+  Result (*graphLaunch)(GraphExec, Stream);
+  Result (*graphExecDestroy)(GraphExec);
+  Result (*graphDestroy)(Graph);
+  Result (*getErrorName)(Result, const char **);
+  Result (*getErrorString)(Result, const char **);
+
+  /// Throws Error(BadInput) naming `what` and the driver's reason, unless `result` is success.
+  void require(Result result, const std::string &what) const;
+
+  /// "CUDA_ERROR_OUT_OF_MEMORY: out of memory".
+  std::string describe(Result result) const;
+};
+
+/// The driver of this machine, initialized; opened at the first call. Throws Error(BadInput) where there
+/// is none, where it is too old or where it finds no GPU, with the next step.
+const Driver &openDriver();
+
+} // namespace stow::cuda
