@@ -24,7 +24,10 @@ public:
   std::string processor() const override { return llvm::sys::getHostCPUName().str(); }
 
   FailureOr<BuiltProgram> build(ModuleOp module) const override {
-    return buildProgram(module, answers);
+    FailureOr<BuiltProgram> built = buildProgram(module, answers);
+    if (succeeded(built))
+      built->program.target = "host";
+    return built;
   }
 
   FailureOr<LinkInput> writeObjects(BuiltProgram &built, ProgramForm form,

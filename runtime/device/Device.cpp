@@ -1,6 +1,7 @@
 #include "runtime/device/Device.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
 #include <cstring>
@@ -75,6 +76,19 @@ void Device::download(void *to, Bytes offset, Bytes bytes) {
 void Device::fill(Bytes offset, Bytes bytes, uint8_t value) {
   requireInside("a fill", offset, bytes);
   set(offset, bytes, value);
+}
+
+std::unique_ptr<Device> openDevice(std::span<const DeviceKind> kinds, std::string_view target,
+                                   const DeviceOptions &options) {
+  std::vector<std::string> names;
+  for (const DeviceKind &kind : kinds) {
+    if (kind.name == target.substr(0, target.find(':')))
+      return kind.open(options);
+    names.emplace_back(kind.name);
+  }
+  throw Error::badInput("the program was compiled for target \"" + std::string(target) +
+                        "\", and this runtime has no such device; it runs programs for " +
+                        joined(names) + ": compile the model again with --target=" + names.front());
 }
 
 } // namespace stow

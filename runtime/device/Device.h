@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 
 namespace stow {
 
@@ -125,8 +126,23 @@ private:
   std::optional<Upload> pending; ///< between beginUpload() and endUpload()
 };
 
-/// The device that a program runs on. The one definition in an executable says which devices there
-/// are (runtime/program/OpenDevice.cpp); tests link another.
-std::unique_ptr<Device> openDevice(const DeviceOptions &options);
+/// A kind of device that a process has: what --target names, up to a colon, and what opens one.
+struct DeviceKind {
+  std::string_view name;
+  std::unique_ptr<Device> (*open)(const DeviceOptions &);
+};
+
+template <typename AnyDevice> std::unique_ptr<Device> makeDevice(const DeviceOptions &options) {
+  return std::make_unique<AnyDevice>(options);
+}
+
+/// The device of the kind that `target` names. Throws Error(BadInput) where there is none among
+/// `kinds`, and as that device does.
+std::unique_ptr<Device> openDevice(std::span<const DeviceKind> kinds, std::string_view target,
+                                   const DeviceOptions &options);
+
+/// The device that a program compiled for `target` runs on. The one definition in an executable says
+/// which kinds there are (runtime/program/OpenDevice.cpp); tests link another.
+std::unique_ptr<Device> openDevice(std::string_view target, const DeviceOptions &options);
 
 } // namespace stow

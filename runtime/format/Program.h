@@ -109,6 +109,7 @@ struct GraphProgram {
 
 struct Program {
   int64_t version = 1;
+  std::string target = "host"; ///< the device it was compiled for, as --target names it
   std::string model;
   int64_t batch = 1;
   int64_t threads = 1; ///< workspaces are planned for this many threads

@@ -231,6 +231,7 @@ size_t graphIndex(const Program &program, GraphRole role) {
 std::string toJson(const Program &program) {
   Json json;
   json["version"] = program.version;
+  json["target"] = program.target;
   json["model"] = program.model;
   json["batch"] = program.batch;
   json["threads"] = program.threads;
@@ -260,6 +261,7 @@ Program programFromJson(std::string_view text) {
     node.fail("version", "expected " + std::to_string(formatVersion) + ", found " +
                              std::to_string(program.version) +
                              "; the program was written by another release, compile it again");
+  program.target = node.text("target");
   program.model = node.text("model");
   program.batch = node.count("batch");
   program.threads = node.count("threads");

@@ -98,7 +98,8 @@ struct Executor::Impl {
   Impl(Program given, ProgramImage image, ExecutorOptions options)
       : program(std::move(given)), image(image),
         threads(chooseThreads(program.threads, options.threads)),
-        device(openDevice({program.plan.arenaBytes, stagingBytes(program), threads})) {
+        device(
+            openDevice(program.target, {program.plan.arenaBytes, stagingBytes(program), threads})) {
     checkState();
     for (const GraphProgram &graph : program.graphs)
       checkGraph(graph);

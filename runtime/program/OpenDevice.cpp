@@ -3,8 +3,9 @@
 
 namespace stow {
 
-std::unique_ptr<Device> openDevice(const DeviceOptions &options) {
-  return std::make_unique<host::HostDevice>(options);
+std::unique_ptr<Device> openDevice(std::string_view target, const DeviceOptions &options) {
+  static constexpr DeviceKind kinds[] = {{"host", makeDevice<host::HostDevice>}};
+  return openDevice(kinds, target, options);
 }
 
 } // namespace stow

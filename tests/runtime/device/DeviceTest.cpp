@@ -192,6 +192,20 @@ TYPED_TEST(DeviceTest, NamesTheCommandThatItCannotRun) {
               HasSubstr("of node 'node' runs kernel 3, the executable has 1"));
 }
 
+// Tests that a target opens the device of its kind, which is the word before the colon.
+TEST(OpenDevice, GoesByTheTarget) {
+  constexpr DeviceKind kinds[] = {{"host", makeDevice<host::HostDevice>},
+                                  {"guarded", makeDevice<test::GuardedDevice>}};
+  const DeviceOptions options = {arenaBytes, stagingBytes, 1};
+  for (const char *target : {"guarded", "guarded:2"}) {
+    const auto device = openDevice(kinds, target, options);
+    EXPECT_TRUE(dynamic_cast<test::GuardedDevice *>(device.get())) << target;
+  }
+  EXPECT_TRUE(dynamic_cast<host::HostDevice *>(openDevice(kinds, "host", options).get()));
+  for (const char *target : {"guard", "", ":host", "hosts:1"})
+    EXPECT_THROW(openDevice(kinds, target, options), Error) << target;
+}
+
 // Tests that the host copies nothing on the way: staging is the place itself.
 TEST(HostDevice, LendsThePlaceItself) {
   host::HostDevice device({arenaBytes, stagingBytes, 1});

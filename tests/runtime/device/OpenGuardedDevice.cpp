@@ -22,8 +22,9 @@ struct Report {
 
 } // namespace
 
-std::unique_ptr<Device> openDevice(const DeviceOptions &options) {
-  return std::make_unique<test::GuardedDevice>(options);
+std::unique_ptr<Device> openDevice(std::string_view target, const DeviceOptions &options) {
+  static constexpr DeviceKind kinds[] = {{"host", makeDevice<test::GuardedDevice>}};
+  return openDevice(kinds, target, options);
 }
 
 } // namespace stow

@@ -19,6 +19,7 @@ using testing::HasSubstr;
 
 Program makeProgram() {
   Program program;
+  program.target = "cuda:sm_90";
   program.model = "tiny";
   program.batch = 4;
   program.threads = 2;
@@ -71,6 +72,7 @@ TEST(ProgramTest, JsonRoundTrips) {
   std::string text = toJson(program);
   Program read = programFromJson(text);
   EXPECT_EQ(toJson(read), text);
+  EXPECT_EQ(read.target, "cuda:sm_90");
   EXPECT_EQ(read.batch, 4);
   EXPECT_EQ(read.loss.kind, LossSpec::Kind::SquaredError);
   EXPECT_EQ(read.loss.reduction, LossSpec::Reduction::Sum);
@@ -131,6 +133,7 @@ TEST(ProgramTest, JsonErrorsNameTheKey) {
               HasSubstr("program: state[0].place.layout: "));
   EXPECT_THAT(changed([](auto &j) { j["version"] = 99; }),
               HasSubstr("program: version: expected 1, found 99"));
+  EXPECT_EQ(changed([](auto &j) { j.erase("target"); }), "program: target: this key is missing");
   EXPECT_EQ(changed([](auto &j) { j["plan"]["buffers"][0].erase("kind"); }),
             "program: plan.buffers[0].kind: this key is missing");
   EXPECT_EQ(changed([](auto &j) { j["state"][1]["saved"] = 1; }),

@@ -3,6 +3,12 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+#include <cstring>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 namespace stow {
 namespace {
 
@@ -18,6 +24,40 @@ TEST(MemorySummary, SaysWhatWasStated) {
   EXPECT_THAT(text, StartsWith("memory: process peak "));
   EXPECT_THAT(text, HasSubstr(", arena 4.00 KiB (4096 bytes), the rest "));
   EXPECT_THAT(text, EndsWith(" (stated: 16.00 MiB and the data file)"));
+}
+
+/// Touches `bytes` of memory and gives it back.
+void use(size_t bytes) {
+  volatile char *memory = static_cast<volatile char *>(std::malloc(bytes));
+  for (size_t i = 0; i < bytes; i += 4096)
+    memory[i] = 1;
+  std::free(const_cast<char *>(memory));
+}
+
+// Tests that the peak is this program's own: getrusage keeps that of the process that ran exec.
+TEST(MemorySummary, CountsNoMemoryOfTheParent) {
+  constexpr Bytes parents = Bytes{256} << 20;
+  if (std::getenv("STOWAGE_TEST_CHILD")) {
+    rusage usage = {};
+    getrusage(RUSAGE_SELF, &usage);
+    ASSERT_GE(Bytes{usage.ru_maxrss} * 1024, parents) << "the parent's memory is to be seen";
+    ASSERT_TRUE(peakResidentBytes());
+    EXPECT_LT(*peakResidentBytes(), parents / 2);
+    use(parents);
+    EXPECT_GE(*peakResidentBytes(), parents);
+    return;
+  }
+  use(parents);
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("STOWAGE_TEST_CHILD", "1", 1);
+    execl("/proc/self/exe", "MemorySummaryTest", "--gtest_filter=*CountsNoMemoryOfTheParent",
+          nullptr);
+    _exit(127);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 // Tests a plan that was made on another machine than this, whose library takes more from the heap.
