@@ -1,7 +1,15 @@
 #include "codegen/cuda/CudaBackend.h"
 
 #include "codegen/cuda/CudaTarget.h"
+#include "codegen/cuda/NvvmCode.h"
+#include "codegen/host/HostBackend.h"
+#include "codegen/host/ObjectFile.h"
+#include "codegen/host/ProgramBuilder.h"
 #include "runtime/base/Error.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+#include <filesystem>
 
 using namespace mlir;
 
@@ -29,23 +37,61 @@ public:
                         "context, modules and handles, driver " + part.driver + ": " + part.source};
   }
 
-  void requireBuilds() const override { refuse(); }
-
-  FailureOr<BuiltProgram> build(ModuleOp) const override { refuse(); }
-
-  FailureOr<LinkInput> writeObjects(BuiltProgram &, ProgramForm, const std::string &,
-                                    const TemporaryFolder &) const override {
-    refuse();
+  FailureOr<BuiltProgram> build(ModuleOp module) const override {
+    auto built = host::buildProgram(module, answers, "cuda.", KernelTarget::Device);
+    if (failed(built))
+      return failure();
+    for (const GraphProgram &graph : built->program.graphs)
+      for (const Command &command : graph.commands)
+        requireCall(command);
+    built->program.target = "cuda:" + chip.name;
+    built->program.kernels = built->kernels->symbols().vec();
+    return built;
   }
 
-  std::unique_ptr<LoadedCode> load(BuiltProgram &) const override { refuse(); }
+  FailureOr<LinkInput> writeObjects(BuiltProgram &built, ProgramForm form,
+                                    const std::string &runtime,
+                                    const TemporaryFolder &folder) const override {
+    NvvmOptions options;
+    options.chip = chip.architecture;
+    options.toolkit = toolkitFolder();
+    if (failed(compileToNvvm(built.kernels->module(), options)))
+      return failure();
+    const std::string code = ptxOf(built.kernels->module()) + '\0';
+    const std::string blob = folder.file("device.o");
+    writeBlobObject("stow_device_code", code, blob);
+    // What is left for the host has no kernels.
+    KernelModule none(built.kernels->module().getContext());
+    auto input = host::writeProgram(none, built, form, runtime, {}, folder);
+    if (succeeded(input))
+      input->objects.insert(input->objects.begin(), blob);
+    return input;
+  }
+
+  std::unique_ptr<LoadedCode> load(BuiltProgram &) const override {
+    throw Error::badInput("kernels for cuda:" + chip.name +
+                          " are not measured by the compiler; --profile takes --target=host");
+  }
 
 private:
-  /// The one place that says what is missing.
-  [[noreturn]] void refuse() const {
-    throw Error::badInput("programs for cuda:" + chip.name +
-                          " can be planned and not yet be built: stowage plan, frontier, max-batch "
-                          "and explain take this target; compile takes --target=host");
+  /// The one place that says what the runtime does not have yet.
+  void requireCall(const Command &command) const {
+    if (command.op != "kernel" && command.op != "cuda.matmul")
+      throw Error::badInput("programs for cuda:" + chip.name +
+                            " cannot run convolutions yet (node '" + command.name +
+                            "'): stowage plan, frontier, max-batch and explain take this target; "
+                            "compile takes --target=host");
+  }
+
+  /// The CUDA toolkit that has libdevice, for kernels with sines and powers; empty without one.
+  static std::string toolkitFolder() {
+    const std::string usual = "/usr/local/cuda";
+    return std::filesystem::exists(usual + "/nvvm/libdevice/libdevice.10.bc") ? usual : "";
+  }
+
+  static std::string ptxOf(ModuleOp module) {
+    auto binary = *module.getOps<gpu::BinaryOp>().begin();
+    return cast<gpu::ObjectAttr>(binary.getObjects()[0]).getObject().getValue().str();
   }
 
   const Chip chip;

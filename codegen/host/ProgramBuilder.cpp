@@ -44,8 +44,9 @@ FailureOr<uint64_t> appendData(std::vector<char> &constants, ElementsAttr value,
 
 class Builder {
 public:
-  Builder(ModuleOp module, const Target &target) : module(module), target(target) {
-    built.kernels = std::make_unique<KernelModule>(module.getContext());
+  Builder(ModuleOp module, const Target &target, StringRef prefix, KernelTarget kernels)
+      : module(module), target(target), prefix(prefix) {
+    built.kernels = std::make_unique<KernelModule>(module.getContext(), kernels);
   }
 
   FailureOr<BuiltProgram> build() {
@@ -185,6 +186,7 @@ private:
     Command command;
     if (StringRef call = target.libraryCall(op); !call.empty()) {
       command = libraryCommand(op, call);
+      command.op = (prefix + call).str();
       for (auto [operand, value] :
            llvm::zip(command.operands, llvm::concat<Value>(SmallVector<Value>(op->getOperands()),
                                                            SmallVector<Value>(op->getResults()))))
@@ -230,14 +232,16 @@ private:
 
   ModuleOp module;
   const Target &target;
+  StringRef prefix;
   BuiltProgram built;
   llvm::StringSet<> knownState;
 };
 
 } // namespace
 
-FailureOr<BuiltProgram> buildProgram(ModuleOp module, const Target &target) {
-  return Builder(module, target).build();
+FailureOr<BuiltProgram> buildProgram(ModuleOp module, const Target &target, StringRef prefix,
+                                     KernelTarget kernels) {
+  return Builder(module, target, prefix, kernels).build();
 }
 
 } // namespace stow::host

@@ -5,8 +5,10 @@
 
 namespace stow::host {
 
-/// Translates every graph of the placed `module`: ops that `target` says are library calls, and
-/// kernels for the others. Fails with a diagnostic at the op.
-mlir::FailureOr<BuiltProgram> buildProgram(mlir::ModuleOp module, const Target &target);
+/// Translates every graph of the placed `module`: ops that `target` says are library calls, which it
+/// names with the library's `prefix`, and kernels for the others. Fails with a diagnostic at the op.
+mlir::FailureOr<BuiltProgram> buildProgram(mlir::ModuleOp module, const Target &target,
+                                           mlir::StringRef prefix = "dnnl.",
+                                           KernelTarget kernels = KernelTarget::Host);
 
 } // namespace stow::host

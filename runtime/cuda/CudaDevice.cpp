@@ -142,28 +142,37 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
     BoundGraph &bound = graphs.emplace_back();
     bound.commands.reserve(graph.commands.size());
     for (const Command &command : graph.commands) {
-      bound.commands.push_back(bindKernel(command, program));
+      bound.commands.push_back(bindCommand(command, program));
       if (poison == Poison::Dying)
         bound.commands.back().dying = command.dying;
     }
   }
   // The parameters have their final places now.
   for (BoundGraph &graph : graphs)
-    for (BoundKernel &command : graph.commands)
+    for (BoundCommand &command : graph.commands)
       for (uint64_t &parameter : command.parameters)
         command.addresses.push_back(&parameter);
   outside.fixed = 3 * options.stagingBytes;
 }
 
-CudaDevice::BoundKernel CudaDevice::bindKernel(const Command &command, const Program &program) {
-  if (command.op != "kernel")
+CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const Program &program) {
+  if (command.op == "kernel")
+    return bindKernel(command, program);
+  if (command.op != "cuda.matmul")
     throw Error::badInput("command '" + command.op + "' of node '" + command.name +
                           "' is a library call that this runtime does not have");
+  BoundCommand bound;
+  bound.name = command.name;
+  bound.product = bindProduct(command, arena);
+  return bound;
+}
+
+CudaDevice::BoundCommand CudaDevice::bindKernel(const Command &command, const Program &program) {
   if (command.kernel < 0 || static_cast<size_t>(command.kernel) >= program.kernels.size())
     throw Error::badInput("command of node '" + command.name + "' runs kernel " +
                           std::to_string(command.kernel) + ", the executable has " +
                           std::to_string(program.kernels.size()));
-  BoundKernel bound;
+  BoundCommand bound;
   bound.name = command.name;
   const std::string &symbol = program.kernels[static_cast<size_t>(command.kernel)];
   driver.require(driver.moduleGetFunction(&bound.function, module, symbol.c_str()),
@@ -180,18 +189,21 @@ CudaDevice::BoundKernel CudaDevice::bindKernel(const Command &command, const Pro
   return bound;
 }
 
-void CudaDevice::submit(const BoundKernel &command) {
-  driver.require(driver.launchKernel(command.function, command.blocks, 1, 1, command.threads, 1, 1,
-                                     0, stream, const_cast<void **>(command.addresses.data()),
-                                     nullptr),
-                 "launching the kernel of node '" + command.name + "'");
+void CudaDevice::submit(const BoundCommand &command) {
+  if (command.product)
+    command.product->submit(stream);
+  else
+    driver.require(driver.launchKernel(command.function, command.blocks, 1, 1, command.threads, 1,
+                                       1, 0, stream, const_cast<void **>(command.addresses.data()),
+                                       nullptr),
+                   "launching the kernel of node '" + command.name + "'");
   for (const Operand &dead : command.dying)
     set(dead.offset, storedBytes(dead.layout, dead.shape, dead.dtype), poisonByte);
 }
 
 GraphExec CudaDevice::capture(const BoundGraph &graph) {
   driver.require(driver.streamBeginCapture(stream, kCaptureThreadLocal), "capturing a step");
-  for (const BoundKernel &command : graph.commands)
+  for (const BoundCommand &command : graph.commands)
     submit(command);
   Graph captured = nullptr;
   driver.require(driver.streamEndCapture(stream, &captured), "capturing a step");

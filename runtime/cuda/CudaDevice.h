@@ -9,7 +9,7 @@
 // nothing is allocated but what the driver takes for the captured graphs.
 #pragma once
 
-#include "runtime/cuda/Driver.h"
+#include "runtime/cuda/Products.h"
 #include "runtime/device/Device.h"
 
 #include <array>
@@ -35,8 +35,9 @@ private:
   const char *fetch(Bytes offset, Bytes bytes) override;
   void set(Bytes offset, Bytes bytes, uint8_t value) override;
 
-  /// One kernel with its parameters, whose addresses the launch reads.
-  struct BoundKernel {
+  /// A product, or one kernel with its parameters, whose addresses the launch reads.
+  struct BoundCommand {
+    std::unique_ptr<Product> product; ///< null: a kernel
     Function function = nullptr;
     unsigned blocks = 0, threads = 0;
     std::string name; ///< the user's node
@@ -45,7 +46,7 @@ private:
     std::vector<Operand> dying;
   };
   struct BoundGraph {
-    std::vector<BoundKernel> commands;
+    std::vector<BoundCommand> commands;
     GraphExec executable = nullptr;
     std::vector<Event> marks; ///< around the commands; made by the first run that is timed
   };
@@ -55,8 +56,9 @@ private:
     Event done = nullptr;
   };
 
-  BoundKernel bindKernel(const Command &command, const Program &program);
-  void submit(const BoundKernel &command);
+  BoundCommand bindCommand(const Command &command, const Program &program);
+  BoundCommand bindKernel(const Command &command, const Program &program);
+  void submit(const BoundCommand &command);
   GraphExec capture(const BoundGraph &graph);
   void runTimed(BoundGraph &graph, std::span<CommandTime> times);
   void takeArena();

@@ -141,11 +141,11 @@ TEST(Executor, RepeatsBitForBit) {
 // Tests that a program for another device is refused before anything of it is looked at.
 TEST(Executor, NamesTheDeviceThatItDoesNotHave) {
   TinyProgram tiny;
-  tiny.program.target = "cuda:sm_90";
+  tiny.program.target = "npu:x1";
   tiny.program.graphs[0].commands[0].op = "cudnn.convolution";
   EXPECT_EQ(errorOf([&] { Executor(tiny.program, image(), {}); }),
-            "the program was compiled for target \"cuda:sm_90\", and this runtime has no such "
-            "device; it runs programs for host: compile the model again with --target=host");
+            "the program was compiled for target \"npu:x1\", and this runtime has no such "
+            "device; it runs programs for host, cuda: compile the model again with --target=host");
 }
 
 // Tests that poison changes no result, overwrites what died and leaves what lives.

@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,13 +33,10 @@ void use(size_t bytes) {
   std::free(const_cast<char *>(memory));
 }
 
-// Tests that the peak is this program's own: getrusage keeps that of the process that ran exec.
+// Tests that the peak is this program's own: getrusage may keep that of the process that ran exec.
 TEST(MemorySummary, CountsNoMemoryOfTheParent) {
   constexpr Bytes parents = Bytes{256} << 20;
   if (std::getenv("STOWAGE_TEST_CHILD")) {
-    rusage usage = {};
-    getrusage(RUSAGE_SELF, &usage);
-    ASSERT_GE(Bytes{usage.ru_maxrss} * 1024, parents) << "the parent's memory is to be seen";
     ASSERT_TRUE(peakResidentBytes());
     EXPECT_LT(*peakResidentBytes(), parents / 2);
     use(parents);

@@ -1,0 +1,328 @@
+#include "runtime/cuda/Products.h"
+
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+#include <array>
+#include <dlfcn.h>
+#include <vector>
+
+namespace stow::cuda {
+
+namespace {
+
+// cublasLt.h of CUDA 12 and 13: values of its enumerations, and its types where they are not opaque.
+using Status = int;
+using Handle = struct LtHandle *;
+using OpDesc = struct LtOpDesc *;
+using MatrixDesc = struct LtMatrixDesc *;
+using Preference = struct LtPreference *;
+struct Algorithm {
+  uint64_t data[8];
+};
+struct Heuristic {
+  Algorithm algorithm;
+  size_t workspaceBytes;
+  Status state;
+  float waves;
+  int reserved[4];
+};
+constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14;
+constexpr int kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8, kBiasType = 26;
+constexpr int kBatchCount = 5, kBatchStride = 6, kMaxWorkspace = 1;
+constexpr int kAlignmentA = 5, kAlignmentB = 6, kAlignmentC = 7, kAlignmentD = 8;
+constexpr uint32_t kMostAlignment = 256; ///< more makes no difference to the library
+constexpr int kOpNone = 0, kOpTranspose = 1;
+constexpr uint32_t kEpilogueBias = 4;
+
+/// The functions, by their documented names without "cublasLt".
+struct Library {
+  Status (*create)(Handle *);
+  const char *(*getStatusString)(Status);
+  Status (*matmulDescCreate)(OpDesc *, int, int);
+  Status (*matmulDescDestroy)(OpDesc);
+  Status (*matmulDescSetAttribute)(OpDesc, int, const void *, size_t);
+  Status (*matrixLayoutCreate)(MatrixDesc *, int, uint64_t, uint64_t, int64_t);
+  Status (*matrixLayoutDestroy)(MatrixDesc);
+  Status (*matrixLayoutSetAttribute)(MatrixDesc, int, const void *, size_t);
+  Status (*matmulPreferenceCreate)(Preference *);
+  Status (*matmulPreferenceDestroy)(Preference);
+  Status (*matmulPreferenceSetAttribute)(Preference, int, const void *, size_t);
+  Status (*matmulAlgoGetHeuristic)(Handle, OpDesc, MatrixDesc, MatrixDesc, MatrixDesc, MatrixDesc,
+                                   Preference, int, Heuristic *, int *);
+  Status (*matmul)(Handle, OpDesc, const void *, const void *, MatrixDesc, const void *, MatrixDesc,
+                   const void *, const void *, MatrixDesc, void *, MatrixDesc, const Algorithm *,
+                   void *, size_t, Stream);
+  Handle handle;
+
+  void require(Status status, const std::string &what) const {
+    if (status != 0)
+      throw Error::badInput(what + " failed in cuBLASLt: " + getStatusString(status));
+  }
+};
+
+Library load() {
+  void *file = nullptr;
+  for (const char *name : {"libcublasLt.so.13", "libcublasLt.so.12"})
+    if (!file)
+      file = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (!file)
+    throw Error::badInput(
+        "this program multiplies matrices with cuBLASLt, and there is none: tried "
+        "libcublasLt.so.13 and libcublasLt.so.12; install CUDA's cuBLAS or the "
+        "Python package nvidia-cublas, and put its folder into LD_LIBRARY_PATH");
+  Library library = {};
+  std::string missing;
+  auto find = [&](auto &pointer, const char *name) {
+    pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(dlsym(file, name));
+    if (!pointer)
+      missing += std::string(missing.empty() ? "" : ", ") + name;
+  };
+  find(library.create, "cublasLtCreate");
+  find(library.getStatusString, "cublasLtGetStatusString");
+  find(library.matmulDescCreate, "cublasLtMatmulDescCreate");
+  find(library.matmulDescDestroy, "cublasLtMatmulDescDestroy");
+  find(library.matmulDescSetAttribute, "cublasLtMatmulDescSetAttribute");
+  find(library.matrixLayoutCreate, "cublasLtMatrixLayoutCreate");
+  find(library.matrixLayoutDestroy, "cublasLtMatrixLayoutDestroy");
+  find(library.matrixLayoutSetAttribute, "cublasLtMatrixLayoutSetAttribute");
+  find(library.matmulPreferenceCreate, "cublasLtMatmulPreferenceCreate");
+  find(library.matmulPreferenceDestroy, "cublasLtMatmulPreferenceDestroy");
+  find(library.matmulPreferenceSetAttribute, "cublasLtMatmulPreferenceSetAttribute");
+  find(library.matmulAlgoGetHeuristic, "cublasLtMatmulAlgoGetHeuristic");
+  find(library.matmul, "cublasLtMatmul");
+  if (!missing.empty())
+    throw Error::badInput("this machine's cuBLASLt is too old: it has no " + missing);
+  library.require(library.create(&library.handle), "starting");
+  return library;
+}
+
+const Library &openLibrary() {
+  static const Library library = load();
+  return library;
+}
+
+int dataType(DType type, const std::string &title) {
+  switch (type) {
+  case DType::F32:
+    return kReal32F;
+  case DType::F16:
+    return kReal16F;
+  case DType::BF16:
+    return kReal16BF;
+  default:
+    throw Error::badInput(title + ": products are of f32, f16 and bf16, found " +
+                          std::string(nameOf(type)));
+  }
+}
+
+/// A matrix as the product sees it, transposed if its flag says so: extents, and the steps in elements
+/// from row to row and from column to column.
+struct View {
+  int64_t rows = 0, columns = 0, row = 0, column = 0;
+};
+
+View viewOf(const Operand &operand, bool transposed) {
+  const std::vector<int64_t> strides = outerStrides(operand.layout, operand.shape);
+  const size_t rank = operand.shape.size();
+  View view = {operand.shape[rank - 2], operand.shape[rank - 1], strides[rank - 2],
+               strides[rank - 1]};
+  if (transposed)
+    std::swap(view.rows, view.columns), std::swap(view.row, view.column);
+  return view;
+}
+
+/// Steps or offsets of a, b and y, in elements.
+using Steps = std::array<int64_t, 3>;
+
+/// The leading dimensions: `count` matrices in even steps are one call, which runs once for each of
+/// `offsets`.
+struct Batch {
+  int64_t count = 1;
+  Steps steps = {};
+  std::vector<Steps> offsets = {{}};
+};
+
+/// The step of leading dimension `i` of a result of rank `rank`; 0 where the operand repeats.
+int64_t leadingStep(const Operand &operand, size_t i, size_t rank) {
+  const size_t missing = rank - operand.shape.size();
+  if (i < missing || operand.shape[i - missing] == 1)
+    return 0;
+  return outerStrides(operand.layout, operand.shape)[i - missing];
+}
+
+Batch batchOf(const Operand &a, const Operand &b, const Operand &y) {
+  Batch batch;
+  const size_t rank = y.shape.size();
+  for (size_t i = rank - 2; i-- > 0;) {
+    const int64_t extent = y.shape[i];
+    if (extent == 1)
+      continue;
+    const Steps steps = {leadingStep(a, i, rank), leadingStep(b, i, rank), leadingStep(y, i, rank)};
+    bool isEven = batch.offsets.size() == 1;
+    for (size_t side = 0; side < 3 && batch.count > 1; ++side)
+      isEven &= steps[side] == batch.count * batch.steps[side];
+    if (isEven) {
+      if (batch.count == 1)
+        batch.steps = steps;
+      batch.count *= extent;
+      continue;
+    }
+    std::vector<Steps> all;
+    for (int64_t item = 0; item < extent; ++item)
+      for (const Steps &inner : batch.offsets)
+        all.push_back(
+            {inner[0] + item * steps[0], inner[1] + item * steps[1], inner[2] + item * steps[2]});
+    batch.offsets = std::move(all);
+  }
+  return batch;
+}
+
+class BoundProduct final : public Product {
+public:
+  BoundProduct(const Command &command, Address arena)
+      : lt(openLibrary()), title("product of node '" + command.name + "'"),
+        workspace(arena + static_cast<Address>(command.workspaceOffset)),
+        workspaceBytes(static_cast<size_t>(command.workspaceBytes)) {
+    const bool hasBias = command.operands.size() == 4;
+    const Operand &y = command.operands.back();
+    auto flag = [&](const char *name) {
+      auto found = command.ints.find(name);
+      return found != command.ints.end() && found->second.at(0) != 0;
+    };
+    View left = viewOf(command.operands[0], flag("transpose_a"));
+    View right = viewOf(command.operands[1], flag("transpose_b")), result = viewOf(y, false);
+    batch = batchOf(command.operands[0], command.operands[1], y);
+    joinRows(left, result);
+    lt.require(lt.matmulDescCreate(&operation, kCompute32F, kReal32F), title);
+    first = matrix(right, command.operands[1].dtype, batch.steps[1], kTransposeA);
+    second = matrix(left, command.operands[0].dtype, batch.steps[0], kTransposeB);
+    third = matrix(result, y.dtype, batch.steps[2], 0);
+    if (hasBias)
+      setBias(command.operands[2], arena);
+    for (size_t side : {size_t{0}, size_t{1}, size_t{2}}) {
+      const Operand &operand = side == 2 ? y : command.operands[side];
+      places[side] = arena + static_cast<Address>(operand.offset);
+      for (Steps &offsets : batch.offsets) {
+        offsets[side] *= sizeOf(operand.dtype);
+        alignment =
+            std::min(alignment, lowestBit(places[side] + static_cast<Address>(offsets[side])));
+      }
+      if (batch.count > 1)
+        alignment = std::min(
+            alignment, lowestBit(static_cast<Address>(batch.steps[side] * sizeOf(operand.dtype))));
+    }
+    choose();
+  }
+
+  ~BoundProduct() override {
+    for (MatrixDesc desc : {first, second, third})
+      if (desc)
+        lt.matrixLayoutDestroy(desc);
+    if (operation)
+      lt.matmulDescDestroy(operation);
+  }
+
+  void submit(Stream stream) override {
+    const float one = 1, zero = 0;
+    auto at = [&](const Steps &offsets, size_t side) {
+      return reinterpret_cast<void *>(places[side] + static_cast<Address>(offsets[side]));
+    };
+    for (const Steps &offsets : batch.offsets)
+      lt.require(lt.matmul(lt.handle, operation, &one, at(offsets, 1), first, at(offsets, 0),
+                           second, &zero, at(offsets, 2), third, at(offsets, 2), third, &algorithm,
+                           reinterpret_cast<void *>(workspace), workspaceBytes, stream),
+                 title);
+  }
+
+private:
+  static uint32_t lowestBit(Address address) {
+    return address == 0
+               ? kMostAlignment
+               : static_cast<uint32_t>(std::min<Address>(address & -address, kMostAlignment));
+  }
+
+  /// With one matrix on the right, the rows of all matrices on the left form a tall one.
+  void joinRows(View &left, View &result) {
+    if (batch.count == 1 || batch.steps[1] != 0 || batch.steps[0] != left.rows * left.row ||
+        batch.steps[2] != result.rows * result.row)
+      return;
+    left.rows *= batch.count, result.rows *= batch.count;
+    batch.count = 1;
+    batch.steps = {};
+  }
+
+  /// A matrix by columns, or the transpose of one.
+  MatrixDesc matrix(View view, DType type, int64_t step, int transpose) {
+    std::swap(view.rows, view.columns), std::swap(view.row, view.column); // y^T = b^T a^T
+    const bool isByColumns = view.row == 1 || view.rows == 1;
+    if (!isByColumns && (transpose == 0 || (view.column != 1 && view.columns != 1)))
+      throw Error::badInput(title + ": the layout of an operand has neither whole rows nor whole "
+                                    "columns");
+    const int64_t rows = isByColumns ? view.rows : view.columns;
+    const int64_t columns = isByColumns ? view.columns : view.rows;
+    const int64_t leading = std::max(rows, isByColumns ? view.column : view.row);
+    MatrixDesc desc = nullptr;
+    lt.require(lt.matrixLayoutCreate(&desc, dataType(type, title), static_cast<uint64_t>(rows),
+                                     static_cast<uint64_t>(columns), leading),
+               title);
+    const auto count = static_cast<int32_t>(batch.count);
+    lt.require(lt.matrixLayoutSetAttribute(desc, kBatchCount, &count, sizeof count), title);
+    lt.require(lt.matrixLayoutSetAttribute(desc, kBatchStride, &step, sizeof step), title);
+    if (transpose != 0) {
+      const int32_t op = isByColumns ? kOpNone : kOpTranspose;
+      lt.require(lt.matmulDescSetAttribute(operation, transpose, &op, sizeof op), title);
+    }
+    return desc;
+  }
+
+  void setBias(const Operand &bias, Address arena) {
+    const uint64_t address = arena + static_cast<Address>(bias.offset);
+    const int32_t type = dataType(bias.dtype, title);
+    lt.require(
+        lt.matmulDescSetAttribute(operation, kEpilogue, &kEpilogueBias, sizeof kEpilogueBias),
+        title);
+    lt.require(lt.matmulDescSetAttribute(operation, kBiasPointer, &address, sizeof address), title);
+    lt.require(lt.matmulDescSetAttribute(operation, kBiasType, &type, sizeof type), title);
+  }
+
+  void choose() {
+    Preference preference = nullptr;
+    lt.require(lt.matmulPreferenceCreate(&preference), title);
+    const uint64_t most = workspaceBytes;
+    Heuristic found = {};
+    int count = 0;
+    Status status = lt.matmulPreferenceSetAttribute(preference, kMaxWorkspace, &most, sizeof most);
+    for (int side : {kAlignmentA, kAlignmentB, kAlignmentC, kAlignmentD})
+      if (status == 0)
+        status = lt.matmulPreferenceSetAttribute(preference, side, &alignment, sizeof alignment);
+    if (status == 0)
+      status = lt.matmulAlgoGetHeuristic(lt.handle, operation, first, second, third, third,
+                                         preference, 1, &found, &count);
+    lt.matmulPreferenceDestroy(preference);
+    lt.require(status, title);
+    if (count == 0 || found.state != 0)
+      throw Error::badInput(title + ": cuBLASLt has nothing for it within " +
+                            formatBytesExact(static_cast<Bytes>(most)) + " of scratch");
+    algorithm = found.algorithm;
+  }
+
+  const Library &lt;
+  std::string title;
+  Address workspace;
+  size_t workspaceBytes;
+  OpDesc operation = nullptr;
+  MatrixDesc first = nullptr, second = nullptr, third = nullptr;
+  Batch batch; ///< its offsets in bytes
+  std::array<Address, 3> places = {};
+  uint32_t alignment = kMostAlignment; ///< of every address that is given to the library
+  Algorithm algorithm = {};
+};
+
+} // namespace
+
+std::unique_ptr<Product> bindProduct(const Command &command, Address arena) {
+  return std::make_unique<BoundProduct>(command, arena);
+}
+
+} // namespace stow::cuda

@@ -1,0 +1,128 @@
+#!/usr/bin/python3
+"""Programs for GPUs, on the simulated one (tests/gpu): losses as on the host.
+
+  simulated_gpu.py --stowage=build/release/bin/stowage --simulated=build/release/lib/simulated --work=DIR
+
+The executable's own PTX runs, every access inside an allocation, and its products by the stand-in of cuBLASLt. For each
+model: the losses of some steps follow those of the host's executable; under a budget and with --poison they are the
+same bytes; what is saved is resumed bit for bit. Without a driver or without cuBLASLt the error says what is missing.
+"""
+
+import argparse
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+STEPS = 4
+# name: model, batch, precision, flags, most that losses may differ from the host's, relatively. In f32 the order of
+# sums differs, in 16 bits also what is rounded where: the host keeps f32 weights, cuBLASLt takes them in 16 bits.
+CASES = {
+    "mlp": ("mlp", 8, "f32", ["--optimizer=sgd:lr=0.1,momentum=0.9"], 1e-5),
+    "char_gpt": ("char_gpt", 2, "f32", ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1"], 1e-5),
+    "char_gpt_bf16": ("char_gpt", 2, "bf16", ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1"], 1e-3),
+    "lstm_fp16": ("lstm", 4, "fp16", ["--optimizer=adam:lr=1e-3"], 1e-3),
+}
+
+
+def run(command: list[object], simulated: Path | None = None, fails: bool = False) -> str:
+    words = [str(word) for word in command]
+    environment = dict(os.environ)
+    environment.pop("LD_LIBRARY_PATH", None)
+    if simulated:
+        environment["LD_LIBRARY_PATH"] = str(simulated)
+    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    if (done.returncode != 0) != fails:
+        raise SystemExit(f"{' '.join(words)}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def check(condition: bool, message: str) -> None:
+    if not condition:
+        raise SystemExit(f"FAILED: {message}")
+
+
+def losses(log: Path) -> list[float]:
+    with open(log) as file:
+        return [float(row["loss"]) for row in csv.DictReader(file)]
+
+
+def make_data(path: Path, model: str, batch: int) -> Path:
+    rng = np.random.Generator(np.random.Philox(3))
+    if model == "char_gpt":
+        x, y = rng.integers(0, 65, (2 * batch, 32)), rng.integers(0, 65, (2 * batch, 32))
+    else:
+        import onnx
+
+        shape = [d.dim_value for d in onnx.load(path.with_suffix(".onnx")).graph.input[0].type.tensor_type.shape.dim][1:]
+        x, y = rng.random((2 * batch, *shape), dtype=np.float32), rng.integers(0, 10, 2 * batch)
+    np.savez(path, x=x, y=y)
+    return path
+
+
+def check_case(name: str, args: argparse.Namespace) -> None:
+    model, batch, precision, flags, tolerance = CASES[name]
+    onnx, folder = args.work / f"{name}.onnx", args.work
+    run([sys.executable, ROOT / "models/build.py", model, "-o", onnx, "--batch", batch])
+    data = make_data(folder / f"{name}.npz", model, batch)
+
+    def train(variant: str, compile_flags: list[str], *train_flags: object) -> bytes:
+        executable, log = folder / f"{name}-{variant}", folder / f"{name}-{variant}.csv"
+        run([args.stowage, "compile", onnx, "-o", executable, f"--precision={precision}", *flags, *compile_flags])
+        log.unlink(missing_ok=True)
+        run([executable, "train", f"--data={data}", f"--steps={STEPS}", "--no-shuffle", f"--log={log}", *train_flags],
+            args.simulated)  # fmt: skip
+        return log.read_bytes()
+
+    train("host", ["--threads=1"])
+    whole = train("gpu", ["--target=cuda:h100"], f"--save={folder / f'{name}.safetensors'}")
+    host, gpu = losses(folder / f"{name}-host.csv"), losses(folder / f"{name}-gpu.csv")
+    worst = max(abs(a - b) / abs(b) for a, b in zip(gpu, host, strict=True))
+    print(f"{name}: {gpu[0]:.5f} -> {gpu[-1]:.5f}, relative difference to the host's {worst:.1e}", flush=True)
+    check(worst <= tolerance, f"{name}: the losses {gpu} differ from the host's {host}")
+    check(train("poison", ["--target=cuda:h100"], "--poison") == whole, f"{name}: other losses with --poison")
+    if model == "char_gpt":
+        check(train("budget", ["--target=cuda:h100", "--memory-budget=70%"]) == whole, f"{name}: other losses under a budget")
+    # Two steps, saved, and two more.
+    executable, half, resumed = folder / f"{name}-gpu", folder / f"{name}-half.safetensors", folder / f"{name}-resumed.safetensors"
+    common = [executable, "train", f"--data={data}", "--no-shuffle"]
+    run([*common, "--steps=2", f"--save={half}"], args.simulated)
+    run([*common, f"--steps={STEPS}", f"--resume={half}", f"--save={resumed}"], args.simulated)
+    check(resumed.read_bytes() == (folder / f"{name}.safetensors").read_bytes(), f"{name}: resumed to another state")
+
+
+def check_errors(args: argparse.Namespace) -> None:
+    executable = args.work / "mlp-gpu"
+    command = [executable, "train", f"--data={args.work / 'mlp.npz'}", "--steps=1"]
+    if not any(Path(folder, "libcuda.so.1").exists() for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64")):
+        check("there is no CUDA driver" in run(command, fails=True), "without a driver the error does not say so")
+    alone = args.work / "driver-alone"
+    alone.mkdir(exist_ok=True)
+    (alone / "libcuda.so.1").unlink(missing_ok=True)
+    (alone / "libcuda.so.1").symlink_to(args.simulated / "libcuda.so.1")
+    found = run(command, alone, fails=True)  # a real cuBLASLt, where the system has one, does not start either
+    check("multiplies matrices with cuBLASLt, and there is none" in found or "starting failed in cuBLASLt" in found, found)
+    os.environ["STANDIN_MEMORY"] = str(1 << 20)
+    found = run(command, args.simulated, fails=True)
+    del os.environ["STANDIN_MEMORY"]
+    check("the arena takes" in found and "free of" in found, found)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stowage", type=Path, required=True)
+    parser.add_argument("--simulated", type=Path, required=True, help="the folder of the stand-ins")
+    parser.add_argument("--work", type=Path, required=True)
+    args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    for name in CASES:
+        check_case(name, args)
+    check_errors(args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,301 @@
+// A stand-in for cuBLASLt over the stand-in for libcuda: plain loops in double, checked descriptors.
+//
+// Products run as host functions of the stream, so that they take their place among kernels and copies,
+// captured ones too. Operands are looked up in the device's memory at that time; what lies outside an
+// allocation fails, and so does what the real library refuses: sizes that do not match, leading
+// dimensions that are too small, scratch beyond the limit.
+#include "tests/gpu/driver/StandIn.h"
+
+#include <cublasLt.h>
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace {
+
+struct Matrix {
+  cudaDataType type;
+  uint64_t rows, columns;
+  int64_t leading;
+  int32_t count = 1;
+  int64_t step = 0;
+  cublasLtOrder_t order = CUBLASLT_ORDER_COL;
+
+  size_t elementBytes() const { return type == CUDA_R_32F ? 4 : 2; }
+  bool isKnown() const { return type == CUDA_R_32F || type == CUDA_R_16F || type == CUDA_R_16BF; }
+  /// Bytes from the first element to behind the last.
+  size_t bytes() const {
+    return ((count - 1) * step + (columns - 1) * leading + rows) * elementBytes();
+  }
+};
+
+struct Operation {
+  cublasComputeType_t compute;
+  cudaDataType scale;
+  int32_t transposeA = CUBLAS_OP_N, transposeB = CUBLAS_OP_N;
+  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  uint64_t bias = 0;
+  int32_t biasType = -1;
+};
+
+struct Limits {
+  uint64_t workspace = 0;
+  uint32_t alignment[4] = {256, 256, 256, 256}; ///< of A, B, C, D
+};
+
+// The library's types are names of structures of its own; these take their places.
+Matrix *of(cublasLtMatrixLayout_t desc) { return reinterpret_cast<Matrix *>(desc); }
+Operation *of(cublasLtMatmulDesc_t desc) { return reinterpret_cast<Operation *>(desc); }
+Limits *of(cublasLtMatmulPreference_t desc) { return reinterpret_cast<Limits *>(desc); }
+
+template <typename Value> cublasStatus_t take(Value &field, const void *buffer, size_t bytes) {
+  if (bytes != sizeof(Value))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&field, buffer, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+double load(const void *base, cudaDataType type, int64_t at) {
+  if (type == CUDA_R_32F)
+    return static_cast<const float *>(base)[at];
+  const uint16_t bits = static_cast<const uint16_t *>(base)[at];
+  if (type == CUDA_R_16BF)
+    return std::bit_cast<float>(uint32_t{bits} << 16);
+  return static_cast<double>(std::bit_cast<_Float16>(bits));
+}
+
+void store(void *base, cudaDataType type, int64_t at, double value) {
+  const auto rounded = static_cast<float>(value);
+  if (type == CUDA_R_32F) {
+    static_cast<float *>(base)[at] = rounded;
+  } else if (type == CUDA_R_16BF) {
+    auto bits = std::bit_cast<uint32_t>(rounded);
+    if (rounded == rounded)
+      bits += 0x7fff + (bits >> 16 & 1);
+    static_cast<uint16_t *>(base)[at] = static_cast<uint16_t>(bits >> 16);
+  } else {
+    static_cast<uint16_t *>(base)[at] = std::bit_cast<uint16_t>(static_cast<_Float16>(rounded));
+  }
+}
+
+/// One product, to be run when the stream comes to it.
+struct Work {
+  Operation operation;
+  Matrix a, b, d;
+  uint64_t aAt, bAt, dAt;
+  float alpha;
+};
+
+void *place(uint64_t address, size_t bytes, const char *what) {
+  static auto *find =
+      reinterpret_cast<decltype(&standinHostPointer)>(dlsym(RTLD_DEFAULT, "standinHostPointer"));
+  static void *driver = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+  if (!find && driver)
+    find = reinterpret_cast<decltype(&standinHostPointer)>(dlsym(driver, "standinHostPointer"));
+  void *found = find ? find(address, bytes) : nullptr;
+  if (!found) {
+    std::fprintf(stderr, "cublasLtMatmul: %s at %#llx is not inside an allocation\n", what,
+                 static_cast<unsigned long long>(address));
+    std::abort();
+  }
+  return found;
+}
+
+void run(void *data) {
+  const Work &work = *static_cast<const Work *>(data);
+  const void *a = place(work.aAt, work.a.bytes(), "A"), *b = place(work.bAt, work.b.bytes(), "B");
+  void *d = place(work.dAt, work.d.bytes(), "D");
+  const bool ta = work.operation.transposeA == CUBLAS_OP_T,
+             tb = work.operation.transposeB == CUBLAS_OP_T;
+  const auto inner = static_cast<int64_t>(ta ? work.a.rows : work.a.columns);
+  const void *bias = nullptr;
+  const auto biasType = static_cast<cudaDataType>(work.operation.biasType);
+  if (work.operation.epilogue == CUBLASLT_EPILOGUE_BIAS)
+    bias = place(work.operation.bias, work.d.rows * (biasType == CUDA_R_32F ? 4 : 2), "the bias");
+  for (int32_t item = 0; item < work.d.count; ++item)
+    for (int64_t column = 0; column < static_cast<int64_t>(work.d.columns); ++column)
+      for (int64_t row = 0; row < static_cast<int64_t>(work.d.rows); ++row) {
+        double sum = 0;
+        for (int64_t k = 0; k < inner; ++k)
+          sum += load(a, work.a.type,
+                      item * work.a.step +
+                          (ta ? row * work.a.leading + k : k * work.a.leading + row)) *
+                 load(b, work.b.type,
+                      item * work.b.step +
+                          (tb ? k * work.b.leading + column : column * work.b.leading + k));
+        sum *= work.alpha;
+        if (bias)
+          sum += load(bias, biasType, row);
+        store(d, work.d.type, item * work.d.step + column * work.d.leading + row, sum);
+      }
+}
+
+/// True when the library takes these operands together.
+bool fits(const Operation &operation, const Matrix &a, const Matrix &b, const Matrix &d) {
+  const bool ta = operation.transposeA == CUBLAS_OP_T, tb = operation.transposeB == CUBLAS_OP_T;
+  for (const Matrix *matrix : {&a, &b, &d})
+    if (!matrix->isKnown() || matrix->order != CUBLASLT_ORDER_COL ||
+        matrix->leading < static_cast<int64_t>(matrix->rows) || matrix->count != d.count)
+      return false;
+  const bool sameTypes = a.type == b.type && (d.type == a.type || d.type == CUDA_R_32F);
+  const bool biasFits = operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
+                        (operation.epilogue == CUBLASLT_EPILOGUE_BIAS && operation.bias != 0 &&
+                         operation.biasType == d.type);
+  return sameTypes && biasFits && operation.compute == CUBLAS_COMPUTE_32F &&
+         (ta ? a.columns : a.rows) == d.rows && (tb ? b.rows : b.columns) == d.columns &&
+         (ta ? a.rows : a.columns) == (tb ? b.columns : b.rows);
+}
+
+} // namespace
+
+extern "C" {
+
+#define STANDIN __attribute__((visibility("default")))
+
+STANDIN cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
+  static int any;
+  *handle = reinterpret_cast<cublasLtHandle_t>(&any);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+STANDIN const char *cublasLtGetStatusString(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_SUCCESS         ? "success"
+         : status == CUBLAS_STATUS_NOT_SUPPORTED ? "not supported"
+         : status == CUBLAS_STATUS_INVALID_VALUE ? "invalid value"
+                                                 : "failure";
+}
+
+STANDIN cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc,
+                                                cublasComputeType_t compute, cudaDataType_t scale) {
+  *desc = reinterpret_cast<cublasLtMatmulDesc_t>(new Operation{compute, scale});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+STANDIN cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
+  delete of(desc);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+STANDIN cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                                      cublasLtMatmulDescAttributes_t name,
+                                                      const void *buffer, size_t bytes) {
+  Operation &operation = *of(desc);
+  switch (name) {
+  case CUBLASLT_MATMUL_DESC_TRANSA:
+    return take(operation.transposeA, buffer, bytes);
+  case CUBLASLT_MATMUL_DESC_TRANSB:
+    return take(operation.transposeB, buffer, bytes);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE:
+    return take(operation.epilogue, buffer, bytes);
+  case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+    return take(operation.bias, buffer, bytes);
+  case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+    return take(operation.biasType, buffer, bytes);
+  default:
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+
+STANDIN cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *desc, cudaDataType type,
+                                                  uint64_t rows, uint64_t columns,
+                                                  int64_t leading) {
+  *desc = reinterpret_cast<cublasLtMatrixLayout_t>(new Matrix{type, rows, columns, leading});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+STANDIN cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t desc) {
+  delete of(desc);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+STANDIN cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t desc,
+                                                        cublasLtMatrixLayoutAttribute_t name,
+                                                        const void *buffer, size_t bytes) {
+  switch (name) {
+  case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+    return take(of(desc)->count, buffer, bytes);
+  case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+    return take(of(desc)->step, buffer, bytes);
+  default:
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+
+STANDIN cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference) {
+  *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new Limits);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+STANDIN cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete of(preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+STANDIN cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
+    cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t name,
+    const void *buffer, size_t bytes) {
+  switch (name) {
+  case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+    return take(of(preference)->workspace, buffer, bytes);
+  case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+  case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+  case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+  case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+    return take(of(preference)->alignment[name - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES],
+                buffer, bytes);
+  default:
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+
+STANDIN cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
+    cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
+    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+    cublasLtMatmulPreference_t preference, int requested, cublasLtMatmulHeuristicResult_t *results,
+    int *count) {
+  *count = 0;
+  if (requested < 1 || !fits(*of(operation), *of(a), *of(b), *of(d)))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  results[0] = {};
+  // All scratch that it may have, so that a run with less is caught.
+  results[0].workspaceSize = of(preference)->workspace;
+  results[0].algo.data[0] = of(preference)->workspace;
+  for (int side = 0; side < 4; ++side)
+    results[0].algo.data[1 + side] = of(preference)->alignment[side];
+  *count = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+STANDIN cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation,
+                                      const void *alpha, const void *a,
+                                      cublasLtMatrixLayout_t aDesc, const void *b,
+                                      cublasLtMatrixLayout_t bDesc, const void *beta, const void *,
+                                      cublasLtMatrixLayout_t, void *d, cublasLtMatrixLayout_t dDesc,
+                                      const cublasLtMatmulAlgo_t *algo, void *,
+                                      size_t workspaceBytes, cudaStream_t stream) {
+  auto isAligned = [&](const void *place, int side) {
+    return reinterpret_cast<uint64_t>(place) % algo->data[1 + side] == 0;
+  };
+  if (!fits(*of(operation), *of(aDesc), *of(bDesc), *of(dDesc)) || !algo || !isAligned(a, 0) ||
+      !isAligned(b, 1) || !isAligned(d, 3) || workspaceBytes < algo->data[0] ||
+      *static_cast<const float *>(beta) != 0)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  // A captured product runs any number of times: its description lives as long as the process.
+  static std::vector<std::unique_ptr<Work>> all;
+  all.push_back(std::make_unique<Work>(
+      Work{*of(operation), *of(aDesc), *of(bDesc), *of(dDesc), reinterpret_cast<uint64_t>(a),
+           reinterpret_cast<uint64_t>(b), reinterpret_cast<uint64_t>(d),
+           *static_cast<const float *>(alpha)}));
+  static auto *launch = reinterpret_cast<decltype(&cuLaunchHostFunc)>(
+      dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "cuLaunchHostFunc"));
+  return launch(reinterpret_cast<CUstream>(stream), run, all.back().get()) == CUDA_SUCCESS
+             ? CUBLAS_STATUS_SUCCESS
+             : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+}
