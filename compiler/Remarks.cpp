@@ -7,6 +7,7 @@
 #include "runtime/base/AtomicFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/YAMLTraits.h"
 
 #include <algorithm>
@@ -25,6 +26,8 @@ struct Runs {
 /// One remark, before printing.
 struct Decision {
   std::string value, source, kind;
+  std::string type;  ///< that it is stored in
+  std::string reads; ///< types of what the op reads, each once
   Bytes bytes = 0;
   bool atPeak = false; ///< its storage is live at the peak
   Bytes saved = 0;     ///< bytes that the decision keeps away from the peak
@@ -121,6 +124,18 @@ private:
     return end;
   }
 
+  static std::string typeName(Value value) {
+    return std::string(nameOf(dtypeOf(getElementTypeOrSelf(value))));
+  }
+
+  static std::string typesRead(Operation *op) {
+    SmallVector<std::string> names;
+    for (Value operand : op->getOperands())
+      if (std::string name = typeName(operand); !llvm::is_contained(names, name))
+        names.push_back(name);
+    return llvm::join(names, " ");
+  }
+
   Decision decide(const Runs &runs, OpResult result) const {
     Decision decision;
     Operation *op = runs.first;
@@ -129,6 +144,8 @@ private:
       decision.value += "#" + std::to_string(result.getResultNumber());
     decision.source = sourcePlaceOf(op->getLoc());
     decision.bytes = ownBytesOf(result.getType());
+    decision.type = typeName(result);
+    decision.reads = typesRead(op);
     decision.isReference = op->hasAttr(kReferenceAttr);
     decision.runs = 1 + runs.again.size();
     decision.atPeak = isLiveAtPeak(result);
@@ -180,6 +197,8 @@ template <> struct llvm::yaml::MappingTraits<stow::Decision> {
     io.mapRequired("value", decision.value);
     io.mapRequired("source", decision.source);
     io.mapRequired("decision", decision.kind);
+    io.mapRequired("type", decision.type);
+    io.mapRequired("reads", decision.reads);
     io.mapRequired("bytes", decision.bytes);
     io.mapRequired("bytes_at_peak", atPeak);
     io.mapRequired("saved_at_peak", decision.saved);

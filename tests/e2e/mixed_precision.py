@@ -125,9 +125,17 @@ def check_skips(stowage: Path, work: Path) -> None:
         print(f"{mode}: a step of 4 skipped, its state kept bit for bit, resumed bit for bit")
 
 
-def check_keep(stowage: Path) -> None:
-    plain = plan(stowage, DIGITS, "--precision=bf16")["arena_bytes"]
-    kept = plan(stowage, DIGITS, "--precision=bf16", "--keep=f32:*[Cc]onv*")["arena_bytes"]
+def types_of_convolutions(remarks: Path) -> set[str]:
+    entries = remarks.read_text().split("- value:")[1:]
+    return {entry.split("type:")[1].split()[0] for entry in entries if entry.split()[0] == "conv2d"}
+
+
+def check_keep(stowage: Path, work: Path) -> None:
+    remarks = work / "remarks.yaml"
+    plain = plan(stowage, DIGITS, "--precision=bf16", f"--remarks={remarks}")["arena_bytes"]
+    check(types_of_convolutions(remarks) == {"bf16"}, f"the remarks say {types_of_convolutions(remarks)}")
+    kept = plan(stowage, DIGITS, "--precision=bf16", "--keep=f32:*[Cc]onv*", f"--remarks={remarks}")["arena_bytes"]
+    check(types_of_convolutions(remarks) == {"f32"}, f"the remarks say {types_of_convolutions(remarks)}")
     check(kept > plain, f"convolutions in f32 take {kept} bytes, in bf16 {plain}")
     refused = run([stowage, "plan", DIGITS, "--precision=bf16", "--keep=f32:/no/such/*"], fails=True)
     check('"/no/such/*" keeps no node in f32' in refused, refused)
@@ -143,7 +151,7 @@ def main() -> None:
     check_memory(args.stowage, args.work)
     check_accuracy(args.stowage, args.work)
     check_skips(args.stowage, args.work)
-    check_keep(args.stowage)
+    check_keep(args.stowage, args.work)
 
 
 if __name__ == "__main__":
