@@ -3,7 +3,7 @@
 #
 #   scripts/nightly.sh [release] [asan] [tsan]      default: all three, one after another
 #
-#   release   ctest -C nightly -L nightly: all cases of the property tests, thousands of random networks, whole networks at
+#   release   ctest -C nightly -L nightly: all cases of the property tests, 500 random networks, whole networks at
 #             full length, the models of the zoo
 #   asan      AddressSanitizer and UndefinedBehaviorSanitizer over everything: unit tests, lit, small whole models
 #   tsan      ThreadSanitizer over the thread pool and the executor

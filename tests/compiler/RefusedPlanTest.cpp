@@ -49,6 +49,7 @@ protected:
   /// The plan when candidates `from` to `to`, counted from 0, are spoiled.
   CompiledPlan plan(int from, int to) {
     BudgetOptions planning;
+    planning.effort = 0.02; // which candidates there are is all that matters
     planning.candidates.refusedPath = path;
     int candidate = 0;
     planning.candidates.afterPacking = [=, this](ModuleOp module) mutable {

@@ -28,18 +28,30 @@ void writeInputs(Executor &executor, const GraphProgram &graph, int64_t step, ui
 
 } // namespace
 
-std::vector<char> trainPlaced(ModuleOp placed, Poison poison) {
-  auto backend = createBackend({});
-  auto built = backend->build(placed);
+struct PlacedProgram::Impl {
+  std::unique_ptr<Backend> backend = createBackend({});
+  BuiltProgram built;
+  std::unique_ptr<LoadedCode> loaded;
+};
+
+PlacedProgram::PlacedProgram(ModuleOp placed) : impl(std::make_unique<Impl>()) {
+  auto built = impl->backend->build(placed);
   if (failed(built))
     throw std::runtime_error("the module cannot be built");
-  auto loaded = backend->load(*built);
-  built->program.threads = 2;
+  impl->built = std::move(*built);
+  impl->loaded = impl->backend->load(impl->built);
+  impl->built.program.threads = 2;
+}
+
+PlacedProgram::~PlacedProgram() = default;
+
+std::vector<char> PlacedProgram::train(Poison poison) const {
+  const Program &program = impl->built.program;
   ExecutorOptions options;
   options.poison = poison == Poison::Dying;
-  Executor executor(built->program, {loaded->kernels(), built->constants}, options);
+  Executor executor(program, {impl->loaded->kernels(), impl->built.constants}, options);
   // What the plan states beside the arena covers what the device says it takes.
-  if (executor.device().outsideMemory().total() > built->program.plan.outsideArenaBytes)
+  if (executor.device().outsideMemory().total() > program.plan.outsideArenaBytes)
     throw std::runtime_error("the device takes more beside the arena than the plan states");
   executor.initializeState(7);
   std::vector<char> bits;
@@ -48,22 +60,26 @@ std::vector<char> trainPlaced(ModuleOp placed, Poison poison) {
     executor.readTensor(place, bytes.data());
     bits.insert(bits.end(), bytes.begin(), bytes.end());
   };
-  const size_t train = graphIndex(built->program, GraphRole::Train);
-  const size_t eval = graphIndex(built->program, GraphRole::Eval);
+  const size_t train = graphIndex(program, GraphRole::Train);
+  const size_t eval = graphIndex(program, GraphRole::Eval);
   uint64_t state = 1;
   for (int64_t step = 1; step <= 3; ++step) {
-    writeInputs(executor, built->program.graphs[train], step, state);
+    writeInputs(executor, program.graphs[train], step, state);
     executor.run(train);
-    for (const GraphOutput &output : built->program.graphs[train].outputs)
+    for (const GraphOutput &output : program.graphs[train].outputs)
       read(output.place);
   }
-  for (const StateTensor &tensor : built->program.state)
+  for (const StateTensor &tensor : program.state)
     read(tensor.place);
-  writeInputs(executor, built->program.graphs[eval], 0, state);
+  writeInputs(executor, program.graphs[eval], 0, state);
   executor.run(eval);
-  for (const GraphOutput &output : built->program.graphs[eval].outputs)
+  for (const GraphOutput &output : program.graphs[eval].outputs)
     read(output.place);
   return bits;
+}
+
+std::vector<char> trainPlaced(ModuleOp placed, Poison poison) {
+  return PlacedProgram(placed).train(poison);
 }
 
 } // namespace stow

@@ -31,7 +31,8 @@ def inside(stowage: str, disk: Path) -> int:
     results = [failure("an executable", [*compiled, disk / "m"], f'cannot write "{disk / "m"}": no space left on device; about ')]
     (disk / "old").write_text("old")
     results += [failure("an executable in place of another", [*compiled, disk / "old"], "no space left on device")]
-    subprocess.run(["dd", "if=/dev/zero", f"of={disk}/rest"], stderr=subprocess.DEVNULL)
+    while os.statvfs(disk).f_bavail:  # what the compiler has just removed may be given back a little later
+        subprocess.run(["dd", "if=/dev/zero", f"of={disk}/rest", "oflag=append", "conv=notrunc"], stderr=subprocess.DEVNULL)
     remarks = [stowage, "plan", MODEL, "--threads=1", f"--remarks={disk}/r.yaml"]
     results += [failure("remarks", remarks, f"cannot write '{disk}/r.yaml': No space left on device")]
     left = sorted(path.name for path in disk.iterdir())
