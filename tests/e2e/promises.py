@@ -62,18 +62,18 @@ class Promises:
 
     def determinism(self) -> None:
         first, second = self.compile("first"), self.compile("second")
+        self.executable = first
         self.check(first.read_bytes() == second.read_bytes(), "two compilations give the same bytes")
         plain = self.train(first, "plain", "--steps=20")
         self.check(self.train(first, "again", "--steps=20") == plain, "two runs give the same log and weights")
         self.check(self.train(first, "poison", "--steps=20", "--poison") == plain, "poisoning dead buffers changes nothing")
-        sqrt = self.compile("sqrt", "--checkpoint=sqrt")
-        self.check(self.train(sqrt, "sqrt", "--steps=20") == plain, "recomputation changes nothing, dropout included")
+        self.sqrt = self.compile("sqrt", "--checkpoint=sqrt")
+        self.check(self.train(self.sqrt, "sqrt", "--steps=20") == plain, "recomputation changes nothing, dropout included")
 
     def resume(self) -> None:
         """Killed again and again between the calls that change files, in different places of a save, and resumed."""
-        executable = self.compile("resumed")
         log, weights, counted = (self.folder / name for name in ("killed.csv", "killed.safetensors", "calls.txt"))
-        command = [executable, "train", *TRAIN, "--epochs=3", f"--log={log}", f"--save={weights}", "--save-every=3"]
+        command = [self.executable, "train", *TRAIN, "--epochs=3", f"--log={log}", f"--save={weights}", "--save-every=3"]
 
         def train(**settings: object) -> int:
             environment = dict(os.environ, LD_PRELOAD=str(self.killer), **{name: str(value) for name, value in settings.items()})
@@ -95,13 +95,12 @@ class Promises:
                    f"killed {kills} times and resumed: same log and weights")  # fmt: skip
 
     def allocations(self) -> None:
-        executable = self.compile("counted")
-        plan = json.loads(run([executable, "plan", "--format=json"]).stdout)
+        plan = json.loads(run([self.executable, "plan", "--format=json"]).stdout)
         totals = {}
         for steps in (10, 110):
             report = self.folder / "allocations.txt"
             environment = dict(os.environ, LD_PRELOAD=str(self.shim), STOWAGE_ALLOCATIONS=str(report))
-            run([executable, "train", *TRAIN, f"--steps={steps}", "--no-shuffle", "--validation-split=0"], env=environment)
+            run([self.executable, "train", *TRAIN, f"--steps={steps}", "--no-shuffle", "--validation-split=0"], env=environment)
             totals[steps] = [int(word) for word in report.read_text().split()]
         calls = len(plan["graphs"][0]["step_names"])
         per_step = (totals[110][1] - totals[10][1]) / 100
@@ -114,15 +113,14 @@ class Promises:
     def one_pool(self) -> None:
         environment = dict(os.environ, LD_DEBUG="bindings", LD_BIND_NOW="1")
         pattern = re.compile(r"binding file \S*libdnnl\S* \[0\] to (\S+) \[0\]: normal symbol `((?:GOMP|omp)_\w+)'")
-        for program in (self.compile("bound"), Path(self.stowage)):
+        for program in (self.executable, Path(self.stowage)):
             bindings = pattern.findall(run([program, "--help"], env=environment).stderr)
             strays = sorted({f"{name} of {Path(file).name}" for file, name in bindings if not Path(file).samefile(program)})
             self.check("GOMP_parallel" in {name for _, name in bindings} and not strays,
                        f"oneDNN runs on the pool of {program.name} {strays}")  # fmt: skip
 
     def plan(self) -> None:
-        executable = self.compile("planned", "--checkpoint=sqrt")
-        carried = json.loads(run([executable, "plan", "--format=json"]).stdout)
+        carried = json.loads(run([self.sqrt, "plan", "--format=json"]).stdout)
         stated = json.loads(run([self.stowage, "plan", MODEL, *FLAGS, "--checkpoint=sqrt", "--format=json"]).stdout)
         self.check(carried == stated, "the executable carries the plan that was stated")
         buffers = stated["buffers"]

@@ -44,9 +44,15 @@ class Page:
 
     def __init__(self, browser, path) -> None:
         self.browser, self.path = browser, path
-        browser.get_log("performance"), browser.get_log("browser")
-        browser.get(path.resolve().as_uri())
+        self.open()
+
+    def open(self) -> None:
+        self.browser.get_log("performance"), self.browser.get_log("browser")
+        self.browser.get(self.path.resolve().as_uri())
         self.wait("stowage.readyMs > 0 || stowage.errors.length > 0")
+
+    def first_paint_ms(self) -> float:
+        return self.js("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? -1")
 
     def js(self, expression: str, *arguments):
         return self.browser.execute_script(f"return {expression}", *arguments)

@@ -8,7 +8,7 @@
 #include "tests/ir/plan/pack/Build.h"
 #include "tests/passes/solvers/pack/BruteForce.h"
 
-#include <chrono>
+#include <ctime>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <limits>
@@ -269,11 +269,11 @@ TEST(PackBuffersTest, StopsWhenToldTo) {
 
   options.cancel = nullptr;
   options.timeoutSeconds = 0.2;
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock(); // of this process: the machine may do other things
   const PackResult late = packBuffers(problem, options);
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  const double spent = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   EXPECT_TRUE(verify(problem, *late.solution).empty());
-  EXPECT_LT(spent.count(), 5);
+  EXPECT_LT(spent, 5);
 }
 
 TEST(PackBuffersTest, UnknownKeepsTheBestPacking) {
