@@ -273,7 +273,8 @@ private:
         overwrite(op.getOperand(*updated));
     if (auto pairs = op.getAttrOfType<DenseI64ArrayAttr>(kInPlaceAttr))
       for (int64_t i = 0; i + 1 < pairs.size(); i += 2)
-        if (pairs[i] == static_cast<int64_t>(result.getResultNumber()))
+        if (pairs[i] == static_cast<int64_t>(result.getResultNumber()) && pairs[i + 1] >= 0 &&
+            pairs[i + 1] < op.getNumOperands()) // a pair refused by O3 may name anything
           overwrite(op.getOperand(pairs[i + 1]));
   }
 
