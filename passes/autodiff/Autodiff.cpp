@@ -49,9 +49,6 @@ struct Autodiff : impl::AutodiffPassBase<Autodiff> {
     if (failed(appendInputGradients(inputs, results, gradients)))
       return signalPassFailure();
     appendGradients(train, results, gradients);
-    for (auto op : train.front().getOps<PositiveMaskOp>())
-      if (phaseOf(op) == Phase::Forward)
-        ++numMasks;
   }
 
   /// The arguments that `inputGradients` names.
@@ -108,11 +105,7 @@ struct Autodiff : impl::AutodiffPassBase<Autodiff> {
           return {llvm::is_contained(alternatives, saved.getValue()) ? saved : choices->lookup(op)};
         },
         seed);
-    if (failed(built))
-      return failure();
-    for (const BuiltGradient &gradient : *built)
-      numBackwardOps += gradient.ops.size();
-    return success();
+    return failure(failed(built));
   }
 
   /// What the loss is multiplied by: state that stow-attach-optimizer changes. It starts as PyTorch's

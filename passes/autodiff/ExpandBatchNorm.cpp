@@ -36,7 +36,7 @@ public:
   Expansion(func::FuncOp graph, const Target &target)
       : graph(graph), target(target), builder(graph.getContext(), &marker) {}
 
-  unsigned run() {
+  void run() {
     for (auto norm : graph.getOps<BatchNormTrainingOp>())
       if (target.decomposes(norm))
         if (ConcatOp concat = concatOfChannels(norm.getX()))
@@ -55,7 +55,6 @@ public:
         expand(grad);
       }
     }
-    return expanded;
   }
 
 private:
@@ -79,7 +78,6 @@ private:
   void replace(Operation &op, ValueRange values) {
     op.replaceAllUsesWith(values);
     op.erase();
-    ++expanded;
   }
 
   /// Behind the op that makes x, where its channels are at hand.
@@ -149,7 +147,6 @@ private:
     if (ConcatOp concat = concatOfChannels(x))
       sliceInputs(f, concat);
     grad.erase();
-    ++expanded;
   }
 
   /// Inputs that are normalized themselves are read from the concat from here on, where it would
@@ -170,7 +167,6 @@ private:
   llvm::DenseMap<Value, Moments> moments;
   llvm::DenseMap<Value, ConcatOp> firstConcat;
   llvm::DenseMap<Value, Value> slices; ///< of concats, by the input that they are
-  unsigned expanded = 0;
 };
 
 //===--------------------------------------------------------------------------------------------===//
@@ -182,7 +178,7 @@ struct ExpandBatchNorm : impl::ExpandBatchNormPassBase<ExpandBatchNorm> {
 
   void runOnOperation() override {
     for (auto graph : getOperation().getOps<func::FuncOp>())
-      numExpanded += Expansion(graph, target).run();
+      Expansion(graph, target).run();
   }
 
   const Target &target;

@@ -128,10 +128,6 @@ def AutodiffPass : Pass<"stow-autodiff", "::mlir::ModuleOp"> {
     Option<"scaleLoss", "scale-loss", "bool", /*default=*/"false",
            "Start from new state of the name loss_scale in place of 1">,
   ];
-  let statistics = [
-    Statistic<"numBackwardOps", "backward-ops", "Ops built for the backward">,
-    Statistic<"numMasks", "masks", "Masks saved instead of floats">,
-  ];
   let dependentDialects = ["::stow::StowDialect"];
 }
 
@@ -168,7 +164,6 @@ def ExpandBatchNormPass : Pass<"stow-expand-batch-norm", "::mlir::ModuleOp"> {
   }];
   // Created with a target: see Passes.h.
   let constructor = "nullptr";
-  let statistics = [Statistic<"numExpanded", "expanded", "Normalizations and gradients expanded">];
   let dependentDialects = ["::stow::StowDialect"];
 }
 

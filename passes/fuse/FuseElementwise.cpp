@@ -192,8 +192,6 @@ public:
     }
   }
 
-  Bytes bytesSaved = 0;
-
 private:
   void mergeProducers(MapOp map) {
     bool changed = true;
@@ -203,7 +201,6 @@ private:
         auto producer = input.getDefiningOp<MapOp>();
         if (!producer || !mayMerge(producer, map))
           continue;
-        bytesSaved += storedBytesOf(producer.getResult(0).getType());
         int64_t at = position.lookup(map);
         map = merge(builder, producer, map);
         position[map] = at;
@@ -272,16 +269,13 @@ struct FuseElementwisePass : impl::FuseElementwisePassBase<FuseElementwisePass> 
   void runOnOperation() override {
     for (auto graph : getOperation().getOps<func::FuncOp>()) {
       OpBuilder builder(&getContext());
-      GraphFusion fusion(graph, builder);
-      fusion.run();
-      bytesSaved += fusion.bytesSaved;
+      GraphFusion(graph, builder).run();
       for (auto constant : llvm::make_early_inc_range(graph.getOps<ConstantOp>())) {
         if (constant->use_empty())
           constant->erase();
         else
           fill(builder, constant);
       }
-      maps += llvm::range_size(graph.getOps<MapOp>());
     }
   }
 };

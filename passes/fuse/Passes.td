@@ -33,8 +33,6 @@ def FuseElementwisePass : Pass<"stow-fuse-elementwise", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::stow::StowDialect", "::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect"];
-  let statistics = [Statistic<"maps", "maps", "kernels left">,
-                    Statistic<"bytesSaved", "bytes-saved", "bytes of values that no longer exist">];
 }
 
 def RederiveSavedPass : Pass<"stow-rederive-saved", "::mlir::ModuleOp"> {
@@ -65,8 +63,6 @@ def RederiveSavedPass : Pass<"stow-rederive-saved", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::stow::StowDialect"];
-  let statistics = [Statistic<"numRederived", "rederived", "values that the backward computes again">,
-                    Statistic<"bytesRead", "bytes-read", "their bytes, which it reads no more">];
 }
 
 #endif // STOW_FUSE_PASSES_TD

@@ -273,12 +273,9 @@ private:
       reader->replaceUsesOfWith(value, again);
       rederived.insert(value);
     }
-    numRederived += rederived.size();
-    for (Value value : rederived) {
-      bytesRead += storedBytesOf(value.getType());
+    for (Value value : rederived)
       if (value.use_empty())
         value.getDefiningOp()->erase();
-    }
   }
 
   /// `value` computed in front of `reader` from what is saved.

@@ -45,9 +45,6 @@ public:
     return finish();
   }
 
-  unsigned reorders = 0;
-  uint64_t paddedBytes = 0;
-
 private:
   bool isState(Value value) {
     auto argument = dyn_cast<BlockArgument>(value);
@@ -77,12 +74,10 @@ private:
   /// same, else a reorder.
   Value converted(Value value, RankedTensorType wanted, Operation *reader) {
     Operation *made;
-    if (sameBytes(tensorType(value), wanted)) {
+    if (sameBytes(tensorType(value), wanted))
       made = ReshapeOp::create(builder, reader->getLoc(), wanted, value);
-    } else {
+    else
       made = ReorderOp::create(builder, reader->getLoc(), wanted, value);
-      ++reorders;
-    }
     copyPhase(reader, made);
     return made->getResult(0);
   }
@@ -146,7 +141,6 @@ private:
     if (failed(wanted))
       return failure();
     require(weight, *wanted);
-    countPadding(*wanted);
     write(op.getResult(0), imageType(target, &op, tensorType(op.getResult(0))));
     return success();
   }
@@ -187,17 +181,12 @@ private:
     if (failed(written))
       return failure();
     gradient.setType(*written);
-    countPadding(*written);
     if (*written == stored)
       return success();
     builder.setInsertionPointAfter(op);
     Value copy = converted(gradient, stored, op);
     gradient.replaceAllUsesExcept(copy, copy.getDefiningOp());
     return success();
-  }
-
-  void countPadding(RankedTensorType type) {
-    paddedBytes += storedBytesOf(type) - storedBytesOf(withoutLayout(type));
   }
 
   //===-- Everything else --------------------------------------------------------------------===//
@@ -361,11 +350,8 @@ struct AssignLayoutsPass : impl::AssignLayoutsPassBase<AssignLayoutsPass> {
   void runOnOperation() override {
     llvm::StringMap<RankedTensorType> state;
     for (auto graph : getOperation().getOps<func::FuncOp>()) {
-      GraphLayout layout(graph, target, state);
-      if (failed(layout.run()))
+      if (failed(GraphLayout(graph, target, state).run()))
         return signalPassFailure();
-      reorders += layout.reorders;
-      paddedBytes += layout.paddedBytes;
     }
   }
 

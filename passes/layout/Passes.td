@@ -28,8 +28,6 @@ def AssignLayoutsPass : Pass<"stow-assign-layouts", "::mlir::ModuleOp"> {
   // Created with a target: see Passes.h.
   let constructor = "nullptr";
   let dependentDialects = ["::stow::StowDialect"];
-  let statistics = [Statistic<"reorders", "reorders", "reorders inserted">,
-                    Statistic<"paddedBytes", "padded-bytes", "padding of transient weights">];
 }
 
 #endif // STOW_LAYOUT_PASSES_TD

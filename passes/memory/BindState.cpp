@@ -96,7 +96,6 @@ private:
     if (last)
       builder.setInsertionPointAfter(last);
     operand.set(copyOver(builder, operand.getOwner()->getLoc(), value, argument));
-    ++copies;
     return success();
   }
 

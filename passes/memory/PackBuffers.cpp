@@ -117,7 +117,6 @@ private:
     module->setAttr(kLogicalBoundAttr, builder.getI64IntegerAttr(logical));
     module->setAttr(kAlignmentAttr, builder.getI64IntegerAttr(alignment));
     module->setAttr(kFormAttr, builder.getStringAttr("placed"));
-    arena = arenaBytes;
   }
 
   StringRef nameOf(func::FuncOp graph, BlockArgument argument) {

@@ -21,7 +21,6 @@ def BindStatePass : Pass<"stow-bind-state", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::stow::StowDialect"];
-  let statistics = [Statistic<"copies", "copies", "copies inserted">];
 }
 
 def PlanWorkspacesPass : Pass<"stow-plan-workspaces", "::mlir::ModuleOp"> {
@@ -47,8 +46,6 @@ def PlanWorkspacesPass : Pass<"stow-plan-workspaces", "::mlir::ModuleOp"> {
   // Created with a target: see Passes.h.
   let constructor = "nullptr";
   let dependentDialects = ["::stow::StowDialect"];
-  let statistics = [Statistic<"largest", "largest-bytes", "largest workspace">,
-                    Statistic<"references", "references", "calls of reference code">];
 }
 
 def PlaceInsidePass : Pass<"stow-place-inside", "::mlir::ModuleOp"> {
@@ -74,7 +71,6 @@ def PlaceInsidePass : Pass<"stow-place-inside", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::stow::StowDialect"];
-  let statistics = [Statistic<"placed", "placed-bytes", "bytes that are not copied">];
 }
 
 def ShareInPlacePass : Pass<"stow-share-in-place", "::mlir::ModuleOp"> {
@@ -91,7 +87,6 @@ def ShareInPlacePass : Pass<"stow-share-in-place", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::stow::StowDialect"];
-  let statistics = [Statistic<"shared", "shared-bytes", "bytes of results that need no storage">];
 }
 
 def PackBuffersPass : Pass<"stow-pack-buffers", "::mlir::ModuleOp"> {
@@ -114,7 +109,6 @@ def PackBuffersPass : Pass<"stow-pack-buffers", "::mlir::ModuleOp"> {
                  Option<"work", "work", "int64_t", "2000000000",
                         "elementary steps that packing may take, 1e8 to 1e9 a second">];
   let dependentDialects = ["::stow::StowDialect"];
-  let statistics = [Statistic<"arena", "arena-bytes", "size of the arena">];
 }
 
 #endif // STOW_MEMORY_PASSES_TD

@@ -332,7 +332,7 @@ private:
 struct PlaceInsidePass : impl::PlaceInsidePassBase<PlaceInsidePass> {
   void runOnOperation() override {
     for (auto graph : getOperation().getOps<func::FuncOp>())
-      placed += placeInside(graph);
+      placeInside(graph);
   }
 };
 

@@ -44,10 +44,8 @@ struct PlanWorkspacesPass : impl::PlanWorkspacesPassBase<PlanWorkspacesPass> {
       if (failed(requirements))
         return WalkResult::interrupt();
       heapBytes = std::max(heapBytes, requirements->heapBytes);
-      if (requirements->isReference) {
+      if (requirements->isReference)
         op->setAttr(kReferenceAttr, Builder(op).getUnitAttr());
-        ++references;
-      }
       if (!requirements->choices.empty()) {
         setImplementations(op, requirements->choices, kAlignment);
         if (!isTraining(op))
@@ -55,7 +53,6 @@ struct PlanWorkspacesPass : impl::PlanWorkspacesPassBase<PlanWorkspacesPass> {
       } else if (Bytes bytes = requirements->workspaceBytes) {
         op->setAttr(kWorkspaceAttr, Builder(op).getI64IntegerAttr(bytes));
       }
-      largest = std::max<uint64_t>(largest, bytesAttr(op, kWorkspaceAttr));
       return WalkResult::advance();
     });
     if (result.wasInterrupted())

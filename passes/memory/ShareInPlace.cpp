@@ -15,7 +15,7 @@ namespace {
 struct ShareInPlacePass : impl::ShareInPlacePassBase<ShareInPlacePass> {
   void runOnOperation() override {
     for (auto graph : getOperation().getOps<func::FuncOp>())
-      shared += shareInPlace(graph);
+      shareInPlace(graph);
   }
 };
 

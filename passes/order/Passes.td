@@ -38,7 +38,6 @@ def SchedulePass : Pass<"stow-schedule", "::mlir::ModuleOp"> {
     Option<"launchSeconds", "launch-seconds", "double", "1e-6", "fixed cost of every op">,
   ];
   let dependentDialects = ["::stow::StowDialect"];
-  let statistics = [Statistic<"recomputed", "recomputed", "ops computed a second time">];
 }
 
 #endif // STOW_ORDER_PASSES_TD

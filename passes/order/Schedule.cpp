@@ -49,8 +49,7 @@ private:
     try {
       StepProblem step = buildStepProblem(graph, costs, alignment);
       if (checkpoint == "sqrt") {
-        recomputed +=
-            applySchedule(graph, step, schedule::planSegments(step.problem, /*effort=*/1));
+        applySchedule(graph, step, schedule::planSegments(step.problem, /*effort=*/1));
         return success();
       }
       schedule::PlanResult result = schedule::planSchedule(step.problem, budget);
@@ -59,7 +58,7 @@ private:
                                  << " bytes found; the smallest peak found is "
                                  << result.smallestPeak << " bytes, none is below "
                                  << result.peakBound;
-      recomputed += applySchedule(graph, step, *result.solution);
+      applySchedule(graph, step, *result.solution);
     } catch (const Error &error) {
       return graph.emitError() << error.what();
     }

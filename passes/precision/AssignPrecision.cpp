@@ -88,9 +88,6 @@ public:
     }
   }
 
-  int64_t lowCount() const { return static_cast<int64_t>(lowValues.size()); }
-  int64_t casts = 0;
-
 private:
   bool isKept(Operation *op) const {
     const std::string name = sourceNameOf(op->getLoc());
@@ -201,7 +198,6 @@ private:
       copyPhase(op, cast);
       result.setType(RankedTensorType::get(tensorType(result).getShape(), low));
       result.replaceAllUsesExcept(cast, cast);
-      ++casts;
     }
   }
 
@@ -232,7 +228,6 @@ private:
     auto cast = CastOp::create(builder, reader->getLoc(),
                                RankedTensorType::get(tensorType(value).getShape(), type), value);
     copyPhase(reader, cast);
-    ++casts;
     return known = cast;
   }
 
@@ -273,8 +268,6 @@ struct AssignPrecisionPass : impl::AssignPrecisionPassBase<AssignPrecisionPass> 
     for (GraphPrecision &graph : graphs) {
       graph.decide();
       graph.apply();
-      lowValues += graph.lowCount();
-      casts += graph.casts;
     }
   }
 

@@ -42,8 +42,6 @@ def AssignPrecisionPass : Pass<"stow-assign-precision", "::mlir::ModuleOp"> {
   // Created with a target: see Passes.h.
   let constructor = "nullptr";
   let dependentDialects = ["::stow::StowDialect"];
-  let statistics = [Statistic<"lowValues", "low-values", "values stored in 16 bits">,
-                    Statistic<"casts", "casts", "casts added">];
 }
 
 #endif // STOW_PRECISION_PASSES_TD

@@ -62,7 +62,6 @@ struct FoldPlaneScalesPass : impl::FoldPlaneScalesPassBase<FoldPlaneScalesPass> 
     op->getResult(0).replaceAllUsesWith(folded.getY());
     op->erase();
     norm.erase();
-    ++foldedScales;
   }
 };
 

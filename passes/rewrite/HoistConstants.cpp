@@ -43,7 +43,6 @@ struct HoistConstantsPass : impl::HoistConstantsPassBase<HoistConstantsPass> {
           return signalPassFailure();
         constant.replaceAllUsesWith(Value(graph.getArgument(index)));
         constant.erase();
-        ++hoisted;
       }
     }
   }

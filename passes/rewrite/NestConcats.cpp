@@ -57,10 +57,8 @@ struct NestConcatsPass : impl::NestConcatsPassBase<NestConcatsPass> {
     }
     if (!prefix->joined)
       prefix->joined = concat.getY();
-    if (shorter.size() == inputs.size())
-      return;
-    concat.getInputsMutable().assign(shorter);
-    ++nested;
+    if (shorter.size() != inputs.size())
+      concat.getInputsMutable().assign(shorter);
   }
 };
 

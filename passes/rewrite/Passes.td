@@ -23,7 +23,6 @@ def SinkReluPass : Pass<"stow-sink-relu", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::stow::StowDialect"];
-  let statistics = [Statistic<"sunk", "sunk", "relus moved below a pooling">];
 }
 
 def HoistConstantsPass : Pass<"stow-hoist-constants", "::mlir::ModuleOp"> {
@@ -44,7 +43,6 @@ def HoistConstantsPass : Pass<"stow-hoist-constants", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::stow::StowDialect"];
-  let statistics = [Statistic<"hoisted", "hoisted", "constants turned into state">];
 }
 
 def NestConcatsPass : Pass<"stow-nest-concats", "::mlir::ModuleOp"> {
@@ -67,7 +65,6 @@ def NestConcatsPass : Pass<"stow-nest-concats", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::stow::StowDialect"];
-  let statistics = [Statistic<"nested", "nested", "concats that read another one">];
 }
 
 def FoldPlaneScalesPass : Pass<"stow-fold-plane-scales", "::mlir::ModuleOp"> {
@@ -92,7 +89,6 @@ def FoldPlaneScalesPass : Pass<"stow-fold-plane-scales", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::stow::StowDialect"];
-  let statistics = [Statistic<"foldedScales", "folded-scales", "factors and summands folded">];
 }
 
 #endif // STOW_REWRITE_PASSES_TD

@@ -24,7 +24,6 @@ struct SinkReluPass : impl::SinkReluPassBase<SinkReluPass> {
       relu.getY().setType(pool.getY().getType());
       pool.getY().replaceAllUsesWith(relu.getY());
       relu.getXMutable().assign(pool.getY());
-      ++sunk;
     });
   }
 };
