@@ -13,9 +13,16 @@ namespace stow::schedule {
 
 class Effort {
 public:
-  /// `scale` multiplies the moves of all searches (PlanOptions::effort).
-  Effort(size_t opCount, double scale)
-      : count(static_cast<double>(std::max<size_t>(opCount, 1))), scale(scale) {}
+  /// `scale` multiplies the moves of all searches (PlanOptions::effort). `share`: of all work, where
+  /// it is divided between searches for one answer.
+  Effort(size_t opCount, double scale, double share = 1)
+      : count(static_cast<double>(std::max<size_t>(opCount, 1))), scale(scale), share(share) {}
+
+  /// Where ops overwrite, the part of the work that the same problem with copies gets:
+  /// inplace-recurrent-20 at 40 %; seconds of recurrent-1060, whose fixed costs would be twice as high.
+  static double shareOfCopies(size_t opCount) {
+    return within(0.5 - static_cast<double>(opCount) / 24'000, 0, 0.5);
+  }
 
   /// Moves of the search for orders: layered-1000-2 at 80 %; seconds of recurrent-1060.
   int64_t orderMoves() const { return times(within(2.45e8 / count, 0, 75'000)); }
@@ -40,15 +47,23 @@ public:
   /// Of the cheapest schedules that cuts find, those that lose their needless reruns: recurrent-1060.
   size_t dropped() const { return static_cast<size_t>(within(3e4 / count, 1, 3)); }
   /// Moves of all searches for one budget; one takes longer on larger graphs, where it touches more
-  /// memory: layered-1000-1 at 60 % and gpt-235 within their seconds.
-  int64_t moves() const {
-    return times(within(std::min(9e7 / (count + 151), 6.5e7 / (count + 1)), 6'000, 300'000));
+  /// memory, and where reruns explode, the more so on small graphs: layered-1000-1 at 60 % and
+  /// gpt-235 within their seconds.
+  int64_t moves(bool explodes) const {
+    const double usual = within(std::min(9e7 / (count + 151), 6.5e7 / (count + 1)), 6'000, 300'000);
+    return times(explodes ? usual * within(0.55 + count / 1'100, 0.55, 1) : usual);
   }
 
-  /// Evictions and windows, whose work grows faster than the graph: unet at 50 %; gpt-20.
-  bool affordsEviction() const { return count <= 2'500; }
-  /// Searched from every start at every node of the tree of budgets: unet-1 and unet-2 at 50 %.
-  bool isSmall() const { return count <= 400; }
+  /// Values and ops that evictions for one budget look at: unet-1 at 90 %; seconds of gpt-235.
+  int64_t evictionWork() const {
+    return static_cast<int64_t>(share * within(7.5e9 / count, 0, 3e6));
+  }
+  /// Runs of a window that is put into the best order after a search, which takes time that is
+  /// exponential in them, in every window: unet-1 at 50 %; seconds of gpt-235.
+  size_t windowRuns() const { return static_cast<size_t>(within(2.5e4 / count, 0, 10)); }
+  /// The part of the room that a cut may leave free, because closer prices take more flows:
+  /// seconds of gpt-235.
+  double cutTolerance() const { return within(2e-6 * count, 0, 0.01); }
 
   /// Nodes of the tree of budgets, in quarters of a percent: the finest that is solved for a budget
   /// between others, for the smallest peak, and for a frontier. Seconds of layered-1000-1 at 62.2 %.
@@ -67,10 +82,12 @@ private:
     return std::clamp(value, least, most);
   }
   static int whole(double value) { return static_cast<int>(value); }
-  int64_t times(double value) const { return static_cast<int64_t>(scale * value); }
-  int64_t cutWork(double perOp) const { return static_cast<int64_t>(12e6 + perOp * count); }
+  int64_t times(double value) const { return static_cast<int64_t>(scale * share * value); }
+  int64_t cutWork(double perOp) const {
+    return static_cast<int64_t>(share * (12e6 + perOp * count));
+  }
 
-  double count, scale;
+  double count, scale, share;
 };
 
 } // namespace stow::schedule

@@ -407,15 +407,6 @@ Sequence Graph::sequenceOf(const Solution &solution) const {
   return sequence;
 }
 
-void Graph::useFastestAlternatives(const Problem &problem) {
-  for (GraphOp &op : ops) {
-    const Op &source = problem.ops[op.op];
-    const Alternative &chosen = source.alternatives[cheapestAlternative(source)];
-    op.cost = chosen.cost + op.followersCost;
-    op.workspaceBytes = chosen.workspaceBytes;
-  }
-}
-
 void Graph::useLeanestAlternatives(const Problem &problem) {
   for (GraphOp &op : ops) {
     const std::vector<Alternative> &list = problem.ops[op.op].alternatives;

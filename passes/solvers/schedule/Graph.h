@@ -86,8 +86,7 @@ struct Graph {
   Sequence inputOrder() const;
   /// The graph ops among the runs.
   Sequence sequenceOf(const Solution &solution) const;
-  /// Switches `cost` and `workspaceBytes` of every op to its fastest or its leanest alternative.
-  void useFastestAlternatives(const Problem &problem);
+  /// Switches `cost` and `workspaceBytes` of every op from its fastest to its leanest alternative.
   void useLeanestAlternatives(const Problem &problem);
 };
 

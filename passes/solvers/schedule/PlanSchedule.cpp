@@ -50,20 +50,30 @@ PlanOptions withWholeEffort(PlanOptions options) {
   return options;
 }
 
-/// The share of the usual search for a node, less the finer it is: what is known for a little more
-/// memory is close to its answer then, and a budget between coarse nodes costs little more.
-double effortAt(int node) { return node % 40 == 0 ? 1 : node % 20 == 0 ? 0.5 : 0.3; }
+/// What a node deserves of the usual work, less the finer it is: what is known for a little more
+/// memory is close to its answer then.
+double workDueTo(int node) { return node % 40 == 0 ? 1 : node % 20 == 0 ? 0.5 : 0.3; }
+
+/// The work of a whole walk, in usual nodes. A node gets what it deserves, but at most a third of
+/// what is left: most budgets are three nodes away, and no number of nodes takes more than this.
+constexpr double workOfWalk = 5;
+double workOf(int node, double left) { return std::min(workDueTo(node), left / 3); }
 
 } // namespace
 
 class Planner::Impl {
 public:
-  Impl(const Problem &given, PlanOptions planOptions)
+  /// `share`: of the work, where several planners answer together. `scalePeak`: 100 % of the nodes,
+  /// the peak of the input order if absent.
+  explicit Impl(const Problem &given, PlanOptions planOptions, double share = 1,
+                std::optional<Bytes> scalePeak = {})
       : problem(given), options(withWholeEffort(std::move(planOptions))),
-        graph((check(given), given)), effort(graph.ops.size(), options.effort), bound(graph),
-        solver(problem, graph, options) {
+        graph((check(given), given)), share(share),
+        effort(graph.ops.size(), options.effort, share - shareOfCopies()), bound(graph),
+        solver(problem, graph, options, effort) {
     const Sequence order = graph.inputOrder();
     inputPeak = measure(graph, order).peakBytes;
+    fullPeak = scalePeak.value_or(inputPeak);
     // With alternatives, search plans with the leanest workspace; `expand` then takes the fastest
     // alternative that fits at each position.
     if (graph.hasAlternatives)
@@ -134,8 +144,8 @@ public:
       for (int node = whole - step; node > 0 && !cancelled(); node -= step) {
         const Bytes budget = rung(node);
         Walk walk = answer(budget, bound.refine(budget, 4).time);
-        for (Point &point : walk.pool)
-          all.add(std::move(point));
+        for (const Point *point : walk.pool)
+          all.add(*point);
         if (!walk.best)
           break;
       }
@@ -149,16 +159,20 @@ public:
 private:
   /// The way to one budget: everything met that could answer it, and the answer.
   struct Walk {
-    std::vector<Point> pool;
+    std::vector<const Point *> pool;
     std::optional<Point> best;
   };
 
+  /// Where ops overwrite, the work is divided between this planner and that of the copies.
+  double shareOfCopies() const {
+    return graph.hasOverwrites ? share * Effort::shareOfCopies(graph.ops.size()) : 0;
+  }
   bool cancelled() const { return options.cancelled && options.cancelled(); }
-  Bytes rung(int node) const { return percentOf(inputPeak, 0.25 * node); }
+  Bytes rung(int node) const { return percentOf(fullPeak, 0.25 * node); }
 
   /// How far up a range of nodes is split. Where reruns explode the lower part is out of reach: few
   /// nodes are to be solved on the way to the upper part.
-  double share(int low, int high) const {
+  double split(int low, int high) const {
     return solver.hasExplodingReruns() && high - low > 40 ? 0.85 : 0.5;
   }
 
@@ -202,96 +216,127 @@ private:
     return *swept;
   }
 
-  /// The cheapest point of the pool within the budget that lies in the box, ties to the smaller
-  /// peak; null if there is none. No peak may be `refused` or less: that budget found nothing.
-  static const Point *choose(const std::vector<Point> &pool, Bytes budget, Bytes refused,
-                             const Point &high, const std::optional<Point> &low) {
-    const Point *best = nullptr;
-    for (const Point &point : pool)
-      if (point.peak <= budget && point.peak > refused && point.time >= high.time &&
-          (!low || (point.time <= low->time && point.peak >= low->peak)) &&
-          (!best || std::tie(point.time, point.peak) < std::tie(best->time, best->peak)))
-        best = &point;
-    return best;
-  }
+  struct Node {
+    BudgetSolver::Answer own;
+    std::vector<Point> others; ///< from planners of other effort, and of the problem with copies
+  };
+
+  /// What more memory and what less memory is answered with. Points belong to the nodes that found
+  /// them, and to the sweep.
+  struct Box {
+    const Point *high;
+    const Point *low = nullptr;
+    Bytes refused = -1; ///< a budget that found nothing
+
+    /// The cheapest point of the pool within the budget that lies in the box, ties to the smaller
+    /// peak; null if there is none. No peak may be `refused` or less.
+    const Point *choose(const std::vector<const Point *> &pool, Bytes budget) const {
+      const Point *best = nullptr;
+      for (const Point *point : pool)
+        if (point->peak <= budget && point->peak > refused && point->time >= high->time &&
+            (!low || (point->time <= low->time && point->peak >= low->peak)) &&
+            (!best || std::tie(point->time, point->peak) < std::tie(best->time, best->peak)))
+          best = point;
+      return best;
+    }
+  };
 
   /// A way down the tree: the range of nodes that is left, and what holds in it.
   struct Descent {
-    std::vector<Point> pool; ///< everything met
-    Point high;              ///< what more memory is answered with
-    std::optional<Point> low;
-    Bytes refused = -1; ///< a budget that found nothing
+    std::vector<const Point *> pool; ///< everything met
+    Box box;
+    /// The same of this planner's own searches, without what others have found: searches start from
+    /// these, so that what they find does not depend on others.
+    std::vector<const Point *> ownPool;
+    Box own;
     int from = 0, to = 0;
+    double work = workOfWalk;   ///< left for nodes to come
     std::vector<char> failures; ///< cuts that came to nothing for more memory
   };
   struct Step {
     int node = 0;
-    std::optional<Point> best; ///< the node's answer
-    const std::vector<char> *failures = nullptr;
+    const Point *best, *own; ///< the node's answers
+    const std::vector<char> *failures;
   };
 
   Descent fromTheTop() {
-    return {sweep().points(), start.points().back(), {}, -1, lowest, highest, {}};
+    std::vector<const Point *> pool;
+    for (const Point &point : sweep().points())
+      pool.push_back(&point);
+    const Box box{&start.points().back()};
+    return {pool, box, pool, box, lowest, highest, workOfWalk, {}};
   }
 
   /// Solves the node that splits what is left; absent if there is none of at least `finest`.
   std::optional<Step> next(Descent &at, int finest) {
-    while (std::optional<int> node = pivot(at.from, at.to, finest, share(at.from, at.to))) {
+    while (std::optional<int> node = pivot(at.from, at.to, finest, split(at.from, at.to))) {
       const Bytes here = rung(*node);
-      if (at.high.peak <= here) {
+      if (at.box.high->peak <= here) {
         at.to = *node;
         continue;
       }
-      const BudgetSolver::Answer &answer = solved(*node, at);
-      at.pool.insert(at.pool.end(), answer.points.begin(), answer.points.end());
-      const Point *best = choose(at.pool, here, at.refused, at.high, at.low);
-      return Step{*node, best ? std::optional(*best) : std::nullopt, &answer.failures};
+      const Node &found = solved(*node, at);
+      at.work -= workOf(*node, at.work);
+      for (const Point &point : found.own.points) {
+        at.ownPool.push_back(&point);
+        at.pool.push_back(&point);
+      }
+      for (const Point &point : found.others)
+        at.pool.push_back(&point);
+      return Step{*node, at.box.choose(at.pool, here), at.own.choose(at.ownPool, here),
+                  &found.own.failures};
     }
     return std::nullopt;
   }
 
-  static void goBelow(Descent &at, Step step) {
-    at.high = std::move(*step.best);
+  static void goBelow(Descent &at, const Step &step) {
+    at.box.high = step.best;
+    if (step.own)
+      at.own.high = step.own;
     at.to = step.node;
     if (!step.failures->empty())
       at.failures = *step.failures;
   }
-  void goAbove(Descent &at, Step step) {
-    if (step.best)
-      at.low = std::move(step.best);
-    else
-      at.refused = rung(step.node);
+  void goAbove(Descent &at, const Step &step) const {
+    auto raise = [&](Box &box, const Point *best) {
+      if (best)
+        box.low = best;
+      else
+        box.refused = rung(step.node);
+    };
+    raise(at.box, step.best);
+    raise(at.own, step.own);
     at.from = step.node;
   }
 
   Walk answer(Bytes budget, std::optional<Cost> least) {
     if (const Point *fits = start.within(budget))
-      return {start.points(), *fits};
-    if (!least)
-      return {sweep().points(), std::nullopt};
+      return {{fits}, *fits};
     Descent at = fromTheTop();
+    if (!least)
+      return {std::move(at.pool), std::nullopt};
     const int finest = solver.hasExplodingReruns() ? 4 : effort.finestNode();
     // Until solved for this very budget, or proven.
-    while (rung(at.from) != budget && !(at.low && at.low->time <= *least)) {
+    while (rung(at.from) != budget && !(at.box.low && at.box.low->time <= *least)) {
       std::optional<Step> step = next(at, finest);
       if (!step)
         break;
       if (budget >= rung(step->node)) {
-        goAbove(at, std::move(*step));
+        goAbove(at, *step);
         continue;
       }
       if (!step->best)
         break;
-      goBelow(at, std::move(*step));
-      if (at.high.peak <= budget)
-        return {std::move(at.pool), std::move(at.high)};
+      goBelow(at, *step);
+      if (at.box.high->peak <= budget)
+        return {std::move(at.pool), *at.box.high};
     }
     Walk walk;
-    if (const Point *best = choose(at.pool, budget, at.refused, at.high, at.low))
+    if (const Point *best = at.box.choose(at.pool, budget))
       walk.best = *best;
     else // what was refused is not on the frontier either
-      std::erase_if(at.pool, [least = std::max(at.refused, budget)](const Point &point) {
-        return point.peak <= least;
+      std::erase_if(at.pool, [least = std::max(at.box.refused, budget)](const Point *point) {
+        return point->peak <= least;
       });
     walk.pool = std::move(at.pool);
     return walk;
@@ -306,78 +351,74 @@ private:
     const int finest = solver.hasExplodingReruns() ? 40 : effort.smallestPeakNode();
     while (std::optional<Step> step = next(at, finest))
       if (step->best)
-        goBelow(at, std::move(*step));
+        goBelow(at, *step);
       else
-        goAbove(at, std::move(*step));
-    lowestPeak = at.high;
-    for (const Point &point : at.pool)
-      if (point.peak > at.refused && point.time >= at.high.time &&
-          std::tie(point.peak, point.time) < std::tie(lowestPeak->peak, lowestPeak->time))
+        goAbove(at, *step);
+    lowestPeak = at.box.high;
+    for (const Point *point : at.pool)
+      if (point->peak > at.box.refused && point->time >= at.box.high->time &&
+          std::tie(point->peak, point->time) < std::tie(lowestPeak->peak, lowestPeak->time))
         lowestPeak = point;
     return *lowestPeak;
   }
 
-  /// What the solver finds at a node. The way to it follows from the node, so the node alone is the
-  /// key.
-  const BudgetSolver::Answer &solved(int node, const Descent &at) {
+  /// What is found at a node. The way to it follows from the node, so the node alone is the key.
+  const Node &solved(int node, const Descent &at) {
     auto [known, isNew] = nodes.try_emplace(node);
     if (!isNew)
       return known->second;
+    Node &found = known->second;
     BudgetSolver::Task task;
     task.budget = rung(node);
     const CutBound::Proof proof = bound.refine(task.budget, 4);
-    if (!proof.time || (at.low && at.low->time <= *proof.time))
-      return known->second;
+    if (!proof.time || (at.box.low && at.box.low->time <= *proof.time))
+      return found;
     task.least = proof.time;
     task.pricePerByte = std::ldexp(proof.price, -bound.shift());
     task.seed = static_cast<uint64_t>(node);
-    // Small networks are answered soon enough, and gain by it.
-    const bool isShort = !effort.isSmall() || solver.hasExplodingReruns();
-    task.effort = isShort ? effortAt(node) : 1;
-    task.above = &at.high;
-    task.below = at.low ? &*at.low : nullptr;
+    task.work = workOf(node, at.work);
+    task.above = at.own.high;
+    task.below = at.own.low;
     task.failures = at.failures;
-    known->second = solver.solve(task);
-    addFromLessEffort(task, known->second.points);
-    addFromCopies(task, known->second.points);
-    return known->second;
+    found.own = solver.solve(task);
+    addFromLessEffort(task, found);
+    addFromCopies(task, found);
+    return found;
   }
 
-  /// The least time of the points within the budget.
-  static std::optional<Cost> leastOf(const std::vector<Point> &points, Bytes budget) {
-    std::optional<Cost> least;
-    for (const Point &point : points)
-      if (point.peak <= budget)
-        least = std::min(least.value_or(point.time), point.time);
-    return least;
+  /// True if a point at the node is known to be optimal.
+  static bool isSettled(const BudgetSolver::Task &task, const Node &node, Cost least) {
+    auto settles = [&](const Point &point) {
+      return point.peak <= task.budget && point.time <= least;
+    };
+    return std::ranges::any_of(node.own.points, settles) ||
+           std::ranges::any_of(node.others, settles);
   }
 
   /// What half the effort answers. Longer searches are better on the whole, not every time.
-  void addFromLessEffort(const BudgetSolver::Task &task, std::vector<Point> &points) {
-    const std::optional<Cost> known = leastOf(points, task.budget);
-    if (options.effort <= 1 || cancelled() || (known && *known <= *task.least))
+  void addFromLessEffort(const BudgetSolver::Task &task, Node &node) {
+    if (options.effort <= 1 || cancelled() || isSettled(task, node, *task.least))
       return;
     if (!withLessEffort) {
       PlanOptions less = options;
       less.effort /= 2;
-      withLessEffort = std::make_unique<Impl>(problem, less);
+      withLessEffort = std::make_unique<Impl>(problem, less, share);
     }
     Walk walk = withLessEffort->answer(task.budget, task.least);
     if (walk.best)
-      points.push_back(std::move(*walk.best));
+      node.others.push_back(std::move(*walk.best));
   }
 
   /// What the same problem with copies in place of overwrites is answered with, made legal here. It
   /// may be the same schedule, found from another side.
-  void addFromCopies(const BudgetSolver::Task &task, std::vector<Point> &points) {
-    constexpr size_t mostOps = 1000;
-    if (!graph.hasOverwrites || graph.ops.size() > mostOps || options.effort <= 0 || cancelled())
+  void addFromCopies(const BudgetSolver::Task &task, Node &node) {
+    if (shareOfCopies() <= 0 || options.effort <= 0 || cancelled())
       return;
     if (!copies)
-      copies = std::make_unique<Impl>(withoutOverwrites(problem), options);
-    const std::optional<Cost> known = leastOf(points, task.budget);
-    const std::optional<Cost> least = copies->proofAt(task.budget).time;
-    if (!least || (known && *known <= std::max(*least, *task.least)))
+      copies =
+          std::make_unique<Impl>(withoutOverwrites(problem), options, shareOfCopies(), fullPeak);
+    const std::optional<Cost> least = copies->bound.refine(task.budget, 4).time;
+    if (!least || isSettled(task, node, std::max(*least, *task.least)))
       return;
     const Walk walk = copies->answer(task.budget, least);
     if (!walk.best)
@@ -387,7 +428,7 @@ private:
     if (!restored || !measure(graph, *restored).legal)
       return;
     for (Point &point : solver.repair(*restored, task.budget))
-      points.push_back(std::move(point));
+      node.others.push_back(std::move(point));
   }
 
   /// Phase programs of rising size until one proves the schedule at hand, each refined while its
@@ -480,17 +521,19 @@ private:
   const Problem problem;
   const PlanOptions options;
   Graph graph;
+  const double share; ///< of the work of an answer
   const Effort effort;
   CutBound bound;
   BudgetSolver solver;
   std::unique_ptr<Impl> withLessEffort; ///< made when needed, as is the next
   std::unique_ptr<Impl> copies;         ///< of the problem without overwrites
   Bytes inputPeak = 0;
-  int lowest = 0, highest = whole; ///< the tree's nodes lie between: what bounds leave open
-  Frontier start;                  ///< orders without reruns
-  std::optional<Frontier> swept;   ///< of all prices, from every order
-  std::optional<Point> lowestPeak; ///< of all answers, that with the smallest peak
-  std::map<int, BudgetSolver::Answer> nodes;
+  Bytes fullPeak = 0;                ///< 100 % for the nodes
+  int lowest = 0, highest = whole;   ///< the tree's nodes lie between: what bounds leave open
+  Frontier start;                    ///< orders without reruns
+  std::optional<Frontier> swept;     ///< of all prices, from every order
+  const Point *lowestPeak = nullptr; ///< of all answers, that with the smallest peak
+  std::map<int, Node> nodes;
 };
 
 Planner::Planner(const Problem &problem, PlanOptions options)

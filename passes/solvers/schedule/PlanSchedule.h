@@ -23,10 +23,14 @@
 // lies outside of its box is not taken even if it fits: a schedule better in both than the answer
 // for more memory. Nodes that a bound decides are not solved.
 //
-// Where ops overwrite what they read (`overwrites`), nodes of problems of up to 1,000 ops also look
-// at the schedule of the same problem with copies instead, made legal again: an answer at a node is
-// never worse than that. (Cuts, evictions and search know of overwrites themselves, and mostly find
-// better.)
+// A walk has work for five usual nodes; each takes at most a third of what is left. So most budgets,
+// which are three nodes away, get whole searches, and no budget takes longer than that.
+//
+// Where ops overwrite what they read (`overwrites`), a second planner answers the same problem with
+// copies instead, at the same nodes; its schedules, made legal again, are points of the node, too.
+// The work is divided between the two, the searches start from their own schedules alone, and an
+// answer is the better of both. (Cuts, evictions and search know of overwrites themselves, and
+// mostly find better.)
 //
 // Deterministic: no clock, no threads; the same problem and options give the same schedule.
 #pragma once

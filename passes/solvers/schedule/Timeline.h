@@ -70,8 +70,6 @@ public:
   int32_t slotCount() const { return slots; }
   int32_t runAt(int32_t slot) const { return opAt[slot]; }
   const std::vector<int32_t> &runsOf(int32_t op) const { return runs[op]; }
-  const std::vector<int32_t> &readsOf(int32_t value) const { return reads[value]; }
-  int32_t runCount() const { return total; }
   Bytes peak() const { return graph.baseBytes + profile.peak(); }
   int32_t peakSlot() const { return profile.peakSlot(); }
   Cost time() const { return cost; }

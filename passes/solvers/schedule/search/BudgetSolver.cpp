@@ -32,13 +32,14 @@ const Point *Frontier::within(Bytes budget) const {
   return nullptr;
 }
 
-BudgetSolver::BudgetSolver(const Problem &problem, const Graph &graph, const PlanOptions &options)
-    : problem(problem), graph(graph), options(options), effort(graph.ops.size(), options.effort) {}
+BudgetSolver::BudgetSolver(const Problem &problem, const Graph &graph, const PlanOptions &options,
+                           const Effort &effort)
+    : problem(problem), graph(graph), options(options), effort(effort) {}
 
 /// Where reruns explode cuts come to little.
-int64_t BudgetSolver::cutWork(int64_t usual) const {
+int64_t BudgetSolver::cutWork(int64_t usual, double share) const {
   constexpr int64_t little = 2'000'000;
-  return explodes ? little : usual;
+  return static_cast<int64_t>(share * static_cast<double>(explodes ? little : usual));
 }
 
 void BudgetSolver::addBase(Sequence order) { orders.push_back(std::move(order)); }
@@ -73,8 +74,6 @@ std::vector<BudgetSolver::CutStyle> BudgetSolver::stylesFor(Bytes budget) const 
                                   {0, 0.001}, {0.18, 0.02}, {0.5, 4},    {0.12, 4}};
   for (size_t i = 0; i < styles.size(); ++i)
     styles[i].index = i;
-  if (effort.isSmall())
-    return styles;
   auto cost = [&](const CutStyle &style) {
     Cost least = std::numeric_limits<Cost>::max();
     for (const SweptStyle &swept : sweptStyles)
@@ -99,7 +98,7 @@ std::vector<BudgetSolver::CutStyle> BudgetSolver::stylesFor(Bytes budget) const 
 std::vector<Sequence> BudgetSolver::cuts(const Task &task, std::vector<char> &failures) const {
   // On large graphs most styles fail, and the one that fits may come late; an attempt takes work
   // that grows faster than the graph.
-  int64_t allowance = cutWork(effort.cutWork());
+  int64_t allowance = cutWork(effort.cutWork(), task.work);
   std::vector<Sequence> found;
   // Whether it is worth trying for less memory.
   auto attempt = [&](const Sequence &start, double bias, const std::vector<char> *barred) {
@@ -124,12 +123,12 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task, std::vector<char> &fa
       }
   // Where reruns must nest deeply, cuts give up or pay more than evictions.
   const size_t maxRuns = 3 * graph.ops.size() + 64;
-  const bool worthwhile = effort.affordsEviction() && !explodes;
+  auto toEvict = static_cast<int64_t>(task.work * static_cast<double>(effort.evictionWork()));
   for (const EvictionRule &rule : kEvictionRules) {
-    if (!worthwhile || cancelled())
+    if (explodes || toEvict <= 0 || cancelled())
       break;
     if (std::optional<Sequence> evicted =
-            evictOnDemand(graph, orders.back(), task.budget, rule, maxRuns)) {
+            evictOnDemand(graph, orders.back(), task.budget, rule, maxRuns, &toEvict)) {
       Measure measured = measure(graph, *evicted);
       if (measured.legal && measured.peakBytes <= task.budget)
         found.push_back(std::move(*evicted));
@@ -157,12 +156,11 @@ std::vector<Sequence> BudgetSolver::cuts(const Task &task, std::vector<char> &fa
 /// Better orders inside windows make room below the budget everywhere, not at the peak alone, and
 /// then some reruns are not needed.
 void BudgetSolver::polish(const Task &task, SearchResult &result) const {
-  constexpr size_t windowRuns = 10;
   const Bytes hopeless = task.budget + (task.budget - graph.baseBytes) / 20;
-  if (!effort.affordsEviction() || result.measured.peakBytes > hopeless)
+  if (effort.windowRuns() < 3 || result.measured.peakBytes > hopeless)
     return;
   Sequence better = result.sequence;
-  improveAllWindows(graph, better, windowRuns);
+  improveAllWindows(graph, better, effort.windowRuns());
   better = dropNeedlessReruns(graph, better, task.budget);
   const Measure measured = measure(graph, better);
   if (measured.legal && measured.peakBytes <= std::max(task.budget, result.measured.peakBytes) &&
@@ -196,21 +194,12 @@ constexpr Variant longSearches[] = {{From::Above, 1.0, 0.3, 1e-1, 36},
 constexpr Variant lastSearches[] = {{From::BestFound, 4.0, 1.0, 1e-3, 60},
                                     {From::BestFound, 16.0, 1.0, 1e-3, 60}};
 
-/// Where reruns explode a move takes longer, the more so on small graphs, and between coarse nodes
-/// there are more to search: this share of the usual moves keeps an answer within a second up to
-/// 1,000 ops.
-double shareOfMoves(size_t ops, double effort) {
-  const double fine = effort < 1 ? 0.4 : 1;
-  return fine * (ops <= 400 ? 0.55 : ops <= 500 ? 0.85 : 1);
-}
-
 } // namespace
 
 void BudgetSolver::search(const Task &task, const Sequence *start,
                           std::vector<Point> &found) const {
-  const bool isSmall = effort.isSmall(), isLong = explodes && !isSmall;
   const std::span<const Variant> first =
-      isLong ? std::span<const Variant>(longSearches) : shortSearches;
+      explodes ? std::span<const Variant>(longSearches) : shortSearches;
   const size_t usual = first.size();
   std::optional<Sequence> current;
   Measure best;
@@ -218,16 +207,16 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     current = *start;
     best = measure(graph, *start);
   }
-  const double share = task.effort * (explodes ? shareOfMoves(graph.ops.size(), task.effort) : 1);
+  const auto moves = task.work * static_cast<double>(effort.moves(explodes));
   uint64_t seed = 16 * task.seed;
   for (size_t v = 0; v < usual + std::size(lastSearches); ++v) {
     const Variant &variant = v < usual ? first[v] : lastSearches[v - usual];
-    if (task.above && task.effort < 1 && variant.from == From::InputOrder)
+    if (task.above && task.work < 1 && variant.from == From::InputOrder)
       continue;
-    // Far from the budget after the first search of a large graph or the first half on a small one,
-    // or less far after the usual ones: given up. Networks come down from farther.
-    const size_t fair = isSmall ? usual / 2 : 1;
-    const bool isLate = v >= usual || (explodes && isSmall);
+    // Far from the budget after half of the usual searches, or less far after all of them: given
+    // up. Networks come down from farther.
+    const size_t fair = usual / 2;
+    const bool isLate = v >= usual;
     const Bytes near = task.budget + (task.budget - graph.baseBytes) /
                                          (explodes ? (isLate ? 16 : 8) : (isLate ? 10 : 5));
     if ((v >= usual && best.peakBytes <= task.budget) || (v >= fair && best.peakBytes > near))
@@ -238,11 +227,9 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     SearchOptions search;
     search.budgetBytes = task.budget;
     search.pricePerByte = task.pricePerByte * variant.price;
-    search.moves =
-        static_cast<int64_t>(share * static_cast<double>(effort.moves())) * variant.share / 100;
+    search.moves = static_cast<int64_t>(moves) * variant.share / 100;
     search.seed = ++seed;
-    // In large networks what is nearly right already is searched for its peak alone.
-    search.parts = isLong ? 16 : isSmall || variant.from != From::BestFound ? 4 : 0;
+    search.parts = explodes ? 16 : 4;
     search.warmth = variant.warmth;
     search.cooling = variant.cooling;
     search.cancelled = options.cancelled;

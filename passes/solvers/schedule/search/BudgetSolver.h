@@ -35,7 +35,8 @@ private:
 
 class BudgetSolver {
 public:
-  BudgetSolver(const Problem &problem, const Graph &graph, const PlanOptions &options);
+  BudgetSolver(const Problem &problem, const Graph &graph, const PlanOptions &options,
+               const Effort &effort);
 
   /// Adds an order of the ops, without reruns, to start from. The last one added is the best.
   void addBase(Sequence order);
@@ -55,9 +56,9 @@ public:
     double pricePerByte = 0;   ///< of the cut bound, in cost per byte; 0: unknown
     std::optional<Cost> least; ///< no schedule within the budget takes less
     uint64_t seed = 1;
-    /// Multiplies the number of search moves. Below 1: `above` is close, and every search starts
-    /// from it or from what it led to.
-    double effort = 1;
+    /// Multiplies the work of cuts, evictions and searches. Below 1: `above` is close, and every
+    /// search starts from it or from what it led to.
+    double work = 1;
     const Point *above = nullptr; ///< a schedule with a higher peak
     const Point *below = nullptr; ///< a schedule that fits
     std::vector<char> failures;   ///< what the last answer for more memory says of its cuts
@@ -96,7 +97,7 @@ private:
   std::vector<Sequence> cuts(const Task &task, std::vector<char> &failures) const;
   const std::vector<char> *barsFor(size_t base, double segments) const;
   void polish(const Task &task, SearchResult &result) const;
-  int64_t cutWork(int64_t usual) const;
+  int64_t cutWork(int64_t usual, double share = 1) const;
   bool cancelled() const { return options.cancelled && options.cancelled(); }
 
   const Problem &problem;

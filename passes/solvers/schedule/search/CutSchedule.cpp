@@ -1,5 +1,6 @@
 #include "passes/solvers/schedule/search/CutSchedule.h"
 
+#include "passes/solvers/schedule/Effort.h"
 #include "passes/solvers/schedule/Timeline.h"
 #include "passes/solvers/schedule/search/Restore.h"
 
@@ -203,11 +204,10 @@ std::optional<SequenceCut::Plan> SequenceCut::cheapestWithin(Bytes room, double 
     reached = consider(solve(high, bias));
   if (!reached)
     return std::nullopt;
-  // Small graphs are worth the last price; larger ones stop within a percent of the room.
-  const bool thorough = graph.ops.size() <= 300;
-  for (int i = 0; i < (thorough ? 18 : 14) && high > low * 1.0005; ++i) {
-    if (!thorough && best->keptBytes >= room - room / 100)
-      break;
+  const auto slack =
+      static_cast<Bytes>(Effort(graph.ops.size(), 1).cutTolerance() * static_cast<double>(room));
+  constexpr int rounds = 16;
+  for (int i = 0; i < rounds && high > low * 1.0005 && best->keptBytes < room - slack; ++i) {
     double middle = std::sqrt(low * high);
     (consider(solve(middle, bias)) ? high : low) = middle;
   }

@@ -12,11 +12,12 @@ constexpr int32_t never = std::numeric_limits<int32_t>::max();
 class Simulation {
 public:
   Simulation(const Graph &graph, const Sequence &base, Bytes target, const EvictionRule &rule,
-             size_t maxRuns)
+             size_t maxRuns, int64_t allowance)
       : graph(graph), base(base), target(target), rule(rule), maxRuns(maxRuns),
-        mostWork(500 * static_cast<int64_t>(maxRuns)), isResident(graph.values.size(), 0),
-        locks(graph.values.size(), 0), uses(graph.values.size()), nextUse(graph.values.size(), 0),
-        seen(graph.ops.size(), 0), live(graph.baseBytes) {
+        mostWork(std::min(500 * static_cast<int64_t>(maxRuns), allowance)),
+        isResident(graph.values.size(), 0), locks(graph.values.size(), 0),
+        uses(graph.values.size()), nextUse(graph.values.size(), 0), seen(graph.ops.size(), 0),
+        live(graph.baseBytes) {
     for (size_t i = 0; i < base.size(); ++i) {
       clock.push_back(
           clock.empty() ? 0 : clock.back() + static_cast<double>(graph.ops[base[i - 1]].cost));
@@ -28,6 +29,9 @@ public:
       if (!graph.values[v].producer && !uses[v].empty())
         setResident(static_cast<int32_t>(v));
   }
+
+  /// Values and ops looked at so far.
+  int64_t workDone() const { return work; }
 
   std::optional<Sequence> run() {
     for (position = 0; position < static_cast<int32_t>(base.size()); ++position)
@@ -242,7 +246,8 @@ private:
   const Bytes target;
   const EvictionRule &rule;
   const size_t maxRuns;
-  /// Values and ops looked at, 500 per run: ten times what simulations take that come to an end.
+  /// Values and ops looked at, at most 500 per run: ten times what simulations take that come to an
+  /// end.
   const int64_t mostWork;
   std::vector<char> isResident;
   std::vector<int> locks;                 ///< of the ops that are about to run
@@ -261,8 +266,14 @@ private:
 } // namespace
 
 std::optional<Sequence> evictOnDemand(const Graph &graph, const Sequence &base, Bytes targetBytes,
-                                      const EvictionRule &rule, size_t maxRuns) {
-  return Simulation(graph, base, targetBytes, rule, maxRuns).run();
+                                      const EvictionRule &rule, size_t maxRuns,
+                                      int64_t *allowance) {
+  Simulation simulation(graph, base, targetBytes, rule, maxRuns,
+                        allowance ? *allowance : std::numeric_limits<int64_t>::max());
+  std::optional<Sequence> sequence = simulation.run();
+  if (allowance)
+    *allowance -= simulation.workDone();
+  return sequence;
 }
 
 } // namespace stow::schedule

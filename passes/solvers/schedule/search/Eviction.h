@@ -26,8 +26,10 @@ inline constexpr EvictionRule kEvictionRules[] = {{2, 0}, {2, 1}, {3, 0}, {3, 1}
 /// Runs `base`, which runs every op once, within `targetBytes` (pinned bytes included). Credits are
 /// granted as the rule foresees last uses, so the peak of the result may differ somewhat from the
 /// target: measure it. Absent if the locked operands of nested reruns do not fit, if a value would
-/// have to be computed again from one that is overwritten, or if there are more than `maxRuns`.
+/// have to be computed again from one that is overwritten, if there are more than `maxRuns`, or if
+/// the values and ops that are looked at use up `allowance`, which is counted down.
 std::optional<Sequence> evictOnDemand(const Graph &graph, const Sequence &base, Bytes targetBytes,
-                                      const EvictionRule &rule, size_t maxRuns);
+                                      const EvictionRule &rule, size_t maxRuns,
+                                      int64_t *allowance = nullptr);
 
 } // namespace stow::schedule

@@ -161,7 +161,7 @@ TEST(PlanScheduleTest, SweepTellsWhetherRerunsExplode) {
   auto explodes = [](const Problem &problem) {
     Graph graph(problem);
     const PlanOptions options;
-    BudgetSolver solver(problem, graph, options);
+    BudgetSolver solver(problem, graph, options, Effort(graph.ops.size(), options.effort));
     solver.addBase(graph.inputOrder());
     solver.sweep(CutBound(graph).peakBound());
     return solver.hasExplodingReruns();
