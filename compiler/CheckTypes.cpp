@@ -46,18 +46,16 @@ LogicalResult checkTypes(ModuleOp module, const Target &target) {
   if (!good) // whatever computes with these parameters has their type
     return failure();
   module.walk([&](Operation *op) {
-    const StringRef call = target.libraryCall(op);
-    if (call.empty())
+    for (OpOperand &operand : op->getOpOperands()) {
+      auto type = dyn_cast<FloatType>(getElementTypeOrSelf(operand.get()));
+      if (!type || target.takesType(op, operand.getOperandNumber(), type))
+        continue;
+      op->emitError() << "this " << op->getName().stripDialect() << " computes in "
+                      << foreignFloat(type) << ", and the target has none in that type; "
+                      << nextStep << ", or cast to float32 in front of it";
+      good = false;
       return;
-    StringRef type;
-    for (Type operand : op->getOperandTypes())
-      type = type.empty() ? foreignFloat(operand) : type;
-    if (type.empty())
-      return;
-    op->emitError() << "this " << call << " computes in " << type
-                    << ", and the host library does in float32 only; " << nextStep
-                    << ", or cast to float32 in front of it";
-    good = false;
+    }
   });
   return success(good);
 }

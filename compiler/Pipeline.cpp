@@ -190,7 +190,7 @@ void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOp
                    BudgetOptions planning, StageTimer &timer) {
   if (planning.candidates.refusedPath.empty())
     planning.candidates.refusedPath = refusedPathOf(options);
-  BudgetPlanner planner(*result.module, costs, std::move(planning));
+  BudgetPlanner planner(*result.module, costs, result.backend->target(), std::move(planning));
   saveProblem(planner, options);
   StepChoice choice = choosePlan(*result.module->getContext(), planner, options);
   if (options.stopAfter == Form::Ordered) {
@@ -334,6 +334,7 @@ BatchQuestion aboutBatches(MLIRContext &context, const CompileOptions &options, 
     sized.import.batch = batch;
     return prepareStep(context, sized, *backend);
   };
+  question.target = {backend, &backend->target()};
   question.costs = sheetOf(options, *backend);
   question.budget = budget;
   question.candidates.refusedPath = refusedPathOf(options);

@@ -43,7 +43,7 @@ int frontier(FrontierRequest &request) {
   CostModel costs = weighStep(*prepared, options, *backend);
   BudgetOptions planning;
   planning.candidates.refusedPath = refusedPathOf(options);
-  BudgetPlanner planner(*prepared, costs, planning);
+  BudgetPlanner planner(*prepared, costs, backend->target(), planning);
   saveProblem(planner, options);
   Frontier frontier = findFrontier(planner, costs, request.step,
                                    request.place.format == "html" ? KeepPlans::Yes : KeepPlans::No);
@@ -60,7 +60,8 @@ Error onlyOneBatch(MLIRContext &context, const CompileOptions &options, const Fi
   OwningOpRef<ModuleOp> prepared = prepareStep(context, options, *backend);
   BudgetOptions planning;
   planning.candidates.refusedPath = refusedPathOf(options);
-  BudgetPlanner planner(*prepared, weighStep(*prepared, options, *backend), planning);
+  BudgetPlanner planner(*prepared, weighStep(*prepared, options, *backend), backend->target(),
+                        planning);
   const std::string batch = std::to_string(fixed.batch), within = formatBytesExact(budget);
   const std::optional<StepChoice> choice = planner.plan(budget);
   const std::string verdict =

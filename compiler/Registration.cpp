@@ -80,6 +80,7 @@ void stow::registerPasses() {
   registerPass([] { return createAssignPrecisionPass(backend->target()); });
   registerPass([] { return createAssignLayoutsPass(backend->target()); });
   registerPass([] { return createPlanWorkspacesPass(backend->target()); });
+  registerPass([] { return createPlaceInsidePass(backend->target()); });
 }
 
 void stow::prepareContext(MLIRContext &context) {

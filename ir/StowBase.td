@@ -23,7 +23,6 @@ defvar Stow_HasGradient = DeclareOpInterfaceMethods<Stow_GradientInterface>;
 defvar Stow_HasSavedChoice =
     DeclareOpInterfaceMethods<Stow_GradientInterface, ["getSavedAlternatives"]>;
 defvar Stow_Shares = DeclareOpInterfaceMethods<Stow_AliasInterface, ["getSharings"]>;
-defvar Stow_TakesParts = DeclareOpInterfaceMethods<Stow_AliasInterface, ["takesPart"]>;
 defvar Stow_NotRecomputable = DeclareOpInterfaceMethods<Stow_PurityInterface, ["isRecomputable"]>;
 defvar Stow_IsElementwise = DeclareOpInterfaceMethods<Stow_ElementwiseInterface>;
 defvar Stow_HasFlops = DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops"]>;

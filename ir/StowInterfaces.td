@@ -44,11 +44,6 @@ def Stow_AliasInterface : OpInterface<"AliasOpInterface"> {
       if the op reads each of its elements before it writes the result's over it; whether it dies
       and whether stored bytes are equal is for the caller to see. }],
       "::stow::Sharings", "getSharings", (ins), [{}], [{ return {}; }]>,
-    InterfaceMethod<[{ True when operand or result `position` (operands first) may have the type
-      `part`, which has gaps because it lies inside a larger tensor, and the op still gives the same
-      bits. False where nothing is known of that. }],
-      "bool", "takesPart", (ins "unsigned":$position, "::mlir::RankedTensorType":$part), [{}],
-      [{ return false; }]>,
     InterfaceMethod<[{ Of a view: the type that one side of it, whose own type is `side`, has where
       the other side lies as `part` in a larger tensor; none where the op runs then. }],
       "::std::optional<::mlir::RankedTensorType>", "getViewOfPart",

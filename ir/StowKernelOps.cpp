@@ -65,8 +65,6 @@ Sharings MapOp::getSharings() {
   return sharings;
 }
 
-bool MapOp::takesPart(unsigned, RankedTensorType) { return true; }
-
 bool MapOp::isRecomputable() { return getUpdates().empty(); }
 
 double MapOp::getFlops() {

@@ -7,7 +7,7 @@ include "ir/StowBase.td"
 def Stow_MapOp : Op<Stow_Dialect, "map",
     [IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">, Stow_CostInterface,
      Stow_PrecisionInterface, RecursiveMemoryEffects,
-     DeclareOpInterfaceMethods<Stow_AliasInterface, ["getSharings", "takesPart"]>,
+     Stow_Shares,
      DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops"]>,
      DeclareOpInterfaceMethods<Stow_PurityInterface, ["isRecomputable"]>]> {
   let summary = "A fused elementwise kernel";

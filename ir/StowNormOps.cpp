@@ -75,19 +75,6 @@ bool BatchNormGradOp::takesLow(unsigned position) {
 Sharings BatchNormGradOp::getSharings() { return {{SharingKind::Overwrite, 0, 4}}; }
 double BatchNormGradOp::getFlops() { return 11.0 * getX().getType().getNumElements(); }
 
-namespace {
-
-/// Sums over all dimensions but the channels. Gaps between channels and what is inside of them
-/// would keep apart dimensions that are summed as one (see reductions).
-bool foldsAroundChannels(RankedTensorType part) {
-  Layout layout = layoutOf(part);
-  if (part.getRank() < 2 || !layout.pitch)
-    return true;
-  return layout.pitch->dim == 1 && !layout.order.empty() && layout.order.back() == 1;
-}
-
-} // namespace
-
 LogicalResult ChannelMomentsOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
                                                  Adaptor adaptor, SmallVectorImpl<Type> &types) {
   if (tensor(adaptor.getX()).getRank() < 2) // C1
@@ -100,9 +87,6 @@ bool ChannelMomentsOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) 
   return compatibleTypes(left, right);
 }
 double ChannelMomentsOp::getFlops() { return 4.0 * getX().getType().getNumElements(); }
-bool ChannelMomentsOp::takesPart(unsigned, RankedTensorType part) {
-  return foldsAroundChannels(part);
-}
 
 LogicalResult BatchNormScaleGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
                                                      Adaptor adaptor,
@@ -120,9 +104,6 @@ LogicalResult BatchNormScaleGradOp::verify() {
   return verifyChannels(*this, getX(), {getMean(), getVariance()}); // C2
 }
 double BatchNormScaleGradOp::getFlops() { return 4.0 * getX().getType().getNumElements(); }
-bool BatchNormScaleGradOp::takesPart(unsigned, RankedTensorType part) {
-  return foldsAroundChannels(part);
-}
 
 LogicalResult ChannelWindowSumOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
                                                    Adaptor adaptor, SmallVectorImpl<Type> &types) {
@@ -229,9 +210,6 @@ bool PlaneMomentsOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return compatibleTypes(left, right);
 }
 double PlaneMomentsOp::getFlops() { return 4.0 * getX().getType().getNumElements(); }
-bool PlaneMomentsOp::takesPart(unsigned, RankedTensorType part) {
-  return foldsAroundChannels(part);
-}
 
 LogicalResult PlaneNormalizeOp::inferReturnTypes(MLIRContext *, std::optional<Location>,
                                                  Adaptor adaptor, SmallVectorImpl<Type> &types) {
@@ -281,9 +259,6 @@ LogicalResult PlaneProductsOp::verify() {
   return success();
 }
 double PlaneProductsOp::getFlops() { return 4.0 * getX().getType().getNumElements(); }
-bool PlaneProductsOp::takesPart(unsigned, RankedTensorType part) {
-  return foldsAroundChannels(part);
-}
 
 //===-- Root mean squares ---------------------------------------------------------------------===//
 

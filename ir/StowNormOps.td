@@ -62,7 +62,7 @@ def Stow_BatchNormGradOp : Stow_Op<"batch_norm_grad",
   let results = (outs Stow_FloatTensor:$dx, Stow_FloatTensor:$dscale, Stow_FloatTensor:$dbias);
 }
 
-def Stow_ChannelMomentsOp : Stow_InferredOp<"channel_moments", [Stow_Full, Stow_TakesParts, Stow_HasFlops]> {
+def Stow_ChannelMomentsOp : Stow_InferredOp<"channel_moments", [Stow_Full, Stow_HasFlops]> {
   let summary = "Mean and variance of every channel";
   let description = [{
     Over all dimensions but 1, the variance biased: the batch statistics of batch_norm_training, as a
@@ -77,7 +77,7 @@ def Stow_ChannelMomentsOp : Stow_InferredOp<"channel_moments", [Stow_Full, Stow_
 }
 
 def Stow_BatchNormScaleGradOp : Stow_InferredOp<"batch_norm_scale_grad",
-    [Stow_Full, Stow_TakesParts, Stow_HasFlops]> {
+    [Stow_Full, Stow_HasFlops]> {
   let summary = "Gradients of batch_norm_training with respect to scale and bias";
   let description = [{
     `dscale` is the sum of `dy * (x - mean) / sqrt(variance + epsilon)` over all dimensions but 1,
@@ -163,7 +163,7 @@ def Stow_LayerNormScaleGradOp : Stow_InferredOp<"layer_norm_scale_grad", [Stow_F
 //===-- Planes: group and instance normalization ----------------------------------------------===//
 
 def Stow_PlaneMomentsOp : Stow_InferredOp<"plane_moments",
-    [Stow_Full, Stow_HasGradient, Stow_TakesParts, Stow_HasFlops]> {
+    [Stow_Full, Stow_HasGradient, Stow_HasFlops]> {
   let summary = "Mean and variance of every plane";
   let description = [{
     A plane is what a sample has of a channel: all dimensions but 0 and 1. The variance is biased.
@@ -196,7 +196,7 @@ def Stow_PlaneNormalizeOp : Stow_ElementwiseOp<"plane_normalize", [Stow_HasGradi
   let hasVerifier = 1;
 }
 
-def Stow_PlaneProductsOp : Stow_InferredOp<"plane_products", [Stow_Full, Stow_TakesParts, Stow_HasFlops]> {
+def Stow_PlaneProductsOp : Stow_InferredOp<"plane_products", [Stow_Full, Stow_HasFlops]> {
   let summary = "Sums of dy * (x - mean) and of dy over every plane";
   let description = [{
     C1: x has rank 3 or more and dy its shape; C2: mean is [N,C].

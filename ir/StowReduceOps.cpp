@@ -31,21 +31,6 @@ LogicalResult inferReduce(std::optional<Location> location, Adaptor adaptor,
   return success();
 }
 
-/// A fold sums neighbouring dimensions as one. The gaps of a part, which lie outside dimension
-/// `pitch.dim` and all that is inside of it, would keep two folded dimensions apart, which changes
-/// the order of summation and with it the bits.
-template <typename Op> bool foldsPart(Op op, unsigned position, RankedTensorType part) {
-  Layout layout = layoutOf(part);
-  if (position != 0 || !layout.pitch)
-    return position == 0;
-  SmallVector<int64_t> order(layout.order.begin(), layout.order.end());
-  if (order.empty())
-    order = llvm::to_vector(llvm::seq<int64_t>(0, part.getRank()));
-  auto gap = llvm::find(order, layout.pitch->dim);
-  auto isFolded = [&](int64_t dim) { return llvm::is_contained(op.getAxes(), dim); };
-  return !(std::any_of(order.begin(), gap, isFolded) && std::any_of(gap, order.end(), isFolded));
-}
-
 template <typename Op> LogicalResult verifyAxis(Op op) {
   int64_t axis = op.getAxis(), rank = cast<RankedTensorType>(op->getOperand(0).getType()).getRank();
   if (axis < 0 || axis >= rank) // C1
@@ -70,9 +55,6 @@ Sharings overwritesOfAll(Operation *op) {
   }                                                                                                \
   bool OpName::isCompatibleReturnTypes(TypeRange left, TypeRange right) {                          \
     return compatibleTypes(left, right);                                                           \
-  }                                                                                                \
-  bool OpName::takesPart(unsigned position, RankedTensorType part) {                               \
-    return foldsPart(*this, position, part);                                                       \
   }                                                                                                \
   LogicalResult OpName::verify() {                                                                 \
     return getX().getType().getRank() == 0 ? emitOpError("expects a tensor of rank 1 or more")     \

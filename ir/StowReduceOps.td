@@ -5,7 +5,7 @@
 include "ir/StowBase.td"
 
 class Stow_ReduceOp<string mnemonic, string what>
-    : Stow_InferredOp<mnemonic, [Stow_Full, Stow_HasGradient, Stow_TakesParts]> {
+    : Stow_InferredOp<mnemonic, [Stow_Full, Stow_HasGradient]> {
   let summary = what # " over dimensions";
   let description = what # " over `axes` (sorted, distinct); with `keepdims` they stay with extent "
                     "1. C1: axes sorted, distinct, inside the rank.\n\n```mlir\n%y = stow." #

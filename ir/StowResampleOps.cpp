@@ -118,7 +118,6 @@ LogicalResult ResampleOp::inferReturnTypes(MLIRContext *, std::optional<Location
 bool ResampleOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return compatibleTypes(left, right);
 }
-bool ResampleOp::takesPart(unsigned, RankedTensorType) { return true; }
 
 /// The axes are walked as nested loops.
 double ResampleOp::getFlops() {
@@ -169,6 +168,5 @@ LogicalResult RearrangeOp::verify() {
                          << y;
   return success();
 }
-bool RearrangeOp::takesPart(unsigned, RankedTensorType) { return true; }
 
 } // namespace stow

@@ -4,8 +4,7 @@
 
 include "ir/StowBase.td"
 
-def Stow_ResampleOp : Stow_InferredOp<"resample",
-    [Stow_HasGradient, Stow_TakesParts, Stow_HasFlops]> {
+def Stow_ResampleOp : Stow_InferredOp<"resample", [Stow_HasGradient, Stow_HasFlops]> {
   let summary = "Weighted sums of elements along dimensions";
   let description = [{
     Along each of `axes`, element i of y is the sum over k in [starts[i], starts[i + 1]) of
@@ -30,7 +29,7 @@ def Stow_ResampleOp : Stow_InferredOp<"resample",
   let results = (outs Stow_FloatTensor:$y);
 }
 
-def Stow_RearrangeOp : Stow_Op<"rearrange", [Stow_Same, Stow_HasGradient, Stow_TakesParts]> {
+def Stow_RearrangeOp : Stow_Op<"rearrange", [Stow_Same, Stow_HasGradient]> {
   let summary = "Split dimensions, permute the parts and join them";
   let description = [{
     x's dimensions are split into `factors`, outermost first; factor i of y is factor

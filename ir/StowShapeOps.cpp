@@ -110,7 +110,6 @@ Sharings TransposeOp::getSharings() {
   llvm::append_range(view.permutation, getPermutation());
   return {view};
 }
-bool TransposeOp::takesPart(unsigned, RankedTensorType) { return !getViewedOperand(); }
 
 LogicalResult ReorderOp::verify() {
   if (!sameLogicalTypes(getX().getType(), getY().getType()))
@@ -146,7 +145,6 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
 bool ConcatOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }
-bool ConcatOp::takesPart(unsigned, RankedTensorType) { return true; }
 Sharings ConcatOp::getSharings() {
   Sharings sharings;
   SmallVector<int64_t, 0> starts(getY().getType().getRank(), 0);
@@ -194,7 +192,6 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext *, std::optional<Location> l
 bool SliceOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }
-bool SliceOp::takesPart(unsigned, RankedTensorType) { return true; }
 Sharings SliceOp::getSharings() {
   Sharing part = {SharingKind::PartOfOperand, 0, 0};
   llvm::append_range(part.starts, getStarts());
@@ -216,7 +213,6 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc
   types.push_back(RankedTensorType::get(shape, x.getElementType()));
   return success();
 }
-bool PadOp::takesPart(unsigned, RankedTensorType) { return true; }
 bool PadOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }

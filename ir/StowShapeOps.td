@@ -37,8 +37,7 @@ def Stow_ReshapeOp : Stow_Op<"reshape",
 }
 
 def Stow_TransposeOp : Stow_InferredOp<"transpose",
-    [Stow_Same, Stow_HasGradient,
-     DeclareOpInterfaceMethods<Stow_AliasInterface, ["getSharings", "takesPart"]>]> {
+    [Stow_Same, Stow_HasGradient, Stow_Shares]> {
   let summary = "Permute dimensions";
   let description = [{
     Dimension i of y is dimension `permutation[i]` of x: a copy, or a view that never runs where the
@@ -68,8 +67,7 @@ def Stow_ReorderOp : Stow_Op<"reorder", [Stow_Same]> {
 }
 
 def Stow_ConcatOp : Stow_InferredOp<"concat",
-    [Stow_Same, Stow_HasGradient,
-     DeclareOpInterfaceMethods<Stow_AliasInterface, ["getSharings", "takesPart"]>,
+    [Stow_Same, Stow_HasGradient, Stow_Shares,
      DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops", "getBytesMoved"]>]> {
   let summary = "Join tensors along a dimension";
   let description = [{
@@ -92,8 +90,7 @@ def Stow_ConcatOp : Stow_InferredOp<"concat",
 }
 
 def Stow_SliceOp : Stow_InferredOp<"slice",
-    [Stow_Same, Stow_HasGradient,
-     DeclareOpInterfaceMethods<Stow_AliasInterface, ["getSharings", "takesPart"]>]> {
+    [Stow_Same, Stow_HasGradient, Stow_Shares]> {
   let summary = "A box of a tensor";
   let description = [{
     `y[i] = x[i + starts]` for a box of `sizes` elements: a copy, or where `stow.inside` lists y (from
@@ -107,7 +104,7 @@ def Stow_SliceOp : Stow_InferredOp<"slice",
   let results = (outs Stow_Tensor:$y);
 }
 
-def Stow_PadOp : Stow_InferredOp<"pad", [Stow_Same, Stow_HasGradient, Stow_TakesParts]> {
+def Stow_PadOp : Stow_InferredOp<"pad", [Stow_Same, Stow_HasGradient]> {
   let summary = "Surround a tensor with a constant";
   let description = [{
     `before` and `after` elements of `value` are added along each dimension. C1: none negative.

@@ -3,7 +3,8 @@
 //   how does it run?       libraryCall, decomposes      a call, a generated kernel, or other ops
 //   what does it need?     query, savedType             scratch, and what its gradient reads
 //   how should it lie?     orderWish, query             orders of images and matrices, of weights
-//   in what types?         takesWide                    casts around products
+//   in what types?         takesType, takesWide         what a model may compute in, casts
+//   where may it lie?      alignment, takesPart         beginnings of buffers, parts of larger ones
 //
 // The dialect knows none of this: another device gives other answers about the same module.
 #pragma once
@@ -63,10 +64,23 @@ public:
 
   virtual OrderWish orderWish(mlir::Operation *op) const = 0;
 
+  /// True when `op` runs with the floating-point type `type` at operand `position`.
+  virtual bool takesType(mlir::Operation *op, unsigned position, mlir::FloatType type) const = 0;
+
   /// In mixed precision: true when `op`, a product or convolution, may have operand or result `position`
   /// (operands first) in f32 beside others in `low`, its 16-bit type. Where it may not, a cast stands
   /// in front of it, or behind it.
   virtual bool takesWide(mlir::Operation *op, unsigned position, mlir::FloatType low) const = 0;
+
+  /// Buffers begin at multiples of this many bytes, and so does what an op takes as a part of a
+  /// larger tensor without gaps.
+  virtual Bytes alignment() const = 0;
+
+  /// True when `op` may have operand or result `position` (operands first) as a part of a larger
+  /// tensor, wherever that begins, and still gives the same bits; `part` is its type there, with the
+  /// gaps. A type without gaps asks whether there are any gaps that it takes.
+  virtual bool takesPart(mlir::Operation *op, unsigned position,
+                         mlir::RankedTensorType part) const = 0;
 };
 
 } // namespace stow

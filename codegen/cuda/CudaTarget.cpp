@@ -8,6 +8,7 @@
 // as soon as somebody has measured them on the device.
 #include "codegen/cuda/CudaTarget.h"
 
+#include "codegen/kernels/Kernels.h"
 #include "runtime/base/Error.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -179,6 +180,14 @@ OrderWish CudaTarget::orderWish(Operation *op) const {
                               ChannelMomentsOp, BatchNormScaleGradOp, ChannelWindowSumOp,
                               PlaneMomentsOp, PlaneNormalizeOp, PlaneProductsOp>(op);
   return isOfImages && isForTensorCores(op) ? OrderWish::ChannelsLast : OrderWish::None;
+}
+
+bool CudaTarget::takesType(Operation *op, unsigned, FloatType type) const {
+  return libraryCall(op).empty() || type.getWidth() <= 32;
+}
+
+bool CudaTarget::takesPart(Operation *op, unsigned position, RankedTensorType part) const {
+  return kernelTakesPart(op, position, part);
 }
 
 /// Products sum in f32 and may write it; cuDNN's convolutions have one type for what they read and

@@ -35,6 +35,16 @@ public:
   /// cuDNN's exact f32 kernels are made for the latter, and copy x and y where they find the former.
   OrderWish orderWish(mlir::Operation *op) const override;
 
+  /// Generated kernels run in all types, calls of the libraries in f32 and 16 bits.
+  bool takesType(mlir::Operation *op, unsigned position, mlir::FloatType type) const override;
+
+  /// Vectors of the kernels and of the libraries take up to 16 bytes.
+  Bytes alignment() const override { return 64; }
+
+  /// What its generated kernel takes; no call of a library takes a tensor with gaps.
+  bool takesPart(mlir::Operation *op, unsigned position,
+                 mlir::RankedTensorType part) const override;
+
   /// Never: tensor cores take operands of one type.
   bool takesWide(mlir::Operation *op, unsigned position, mlir::FloatType low) const override;
 

@@ -80,11 +80,23 @@ OrderWish HostTarget::orderWish(Operation *op) const {
   return isa<EmbeddingOp, EmbeddingGradOp>(op) ? OrderWish::RowMajor : OrderWish::None;
 }
 
+bool HostTarget::takesType(Operation *op, unsigned position, FloatType type) const {
+  if (libraryCall(op).empty() || type.isF32())
+    return true;
+  const bool isVector = isa<BatchNormOp, BatchNormTrainingOp, BatchNormGradOp>(op) &&
+                        !cast<PrecisionOpInterface>(op).takesLow(position);
+  return type.getWidth() == 16 && !isVector;
+}
+
 /// Without units for bf16, and for f16 on all processors, products are in f32 of what the operands
 /// are converted to on the way in.
 bool HostTarget::takesWide(Operation *op, unsigned position, FloatType low) const {
   return position >= op->getNumOperands() || hasGeneratedKernel(op) || !low.isBF16() ||
          !supportsBf16();
+}
+
+bool HostTarget::takesPart(Operation *op, unsigned position, RankedTensorType part) const {
+  return kernelTakesPart(op, position, part);
 }
 
 } // namespace stow::host

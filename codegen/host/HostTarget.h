@@ -28,7 +28,19 @@ public:
   mlir::RankedTensorType savedType(MaxPoolOp pool) const override;
 
   OrderWish orderWish(mlir::Operation *op) const override;
+
+  /// Generated kernels run in all types, calls of the library in f32 and 16 bits, but for the
+  /// vectors of normalizations, which are f32.
+  bool takesType(mlir::Operation *op, unsigned position, mlir::FloatType type) const override;
+
   bool takesWide(mlir::Operation *op, unsigned position, mlir::FloatType low) const override;
+
+  /// A cache line, which is also the widest vector.
+  Bytes alignment() const override { return 64; }
+
+  /// What its generated kernel takes; no call of the library takes a tensor with gaps.
+  bool takesPart(mlir::Operation *op, unsigned position,
+                 mlir::RankedTensorType part) const override;
 
 private:
   int64_t threads;

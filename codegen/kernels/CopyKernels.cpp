@@ -315,10 +315,14 @@ static bool isStrided(Operation *reorder) {
       [](Type type) { return stridesOf(cast<RankedTensorType>(type)).has_value(); });
 }
 
+/// A transpose that is a view of a whole tensor would have to run for one with gaps.
+static bool transposesPart(Operation *op, unsigned, RankedTensorType) { return !viewedOperand(op); }
+
 void addCopyKernels(KernelTable &table) {
-  table.add<TransposeOp, ConcatOp, SliceOp, PadOp, StridedSliceOp, StridedPadOp, RearrangeOp>(
-      emitCopy);
-  table.add<ReorderOp>(emitCopy, isStrided);
+  table.add<ConcatOp, SliceOp, PadOp, RearrangeOp>(emitCopy, {.takesPart = takesAnyPart});
+  table.add<TransposeOp>(emitCopy, {.takesPart = transposesPart});
+  table.add<StridedSliceOp, StridedPadOp>(emitCopy);
+  table.add<ReorderOp>(emitCopy, {.takes = isStrided});
 }
 
 } // namespace stow

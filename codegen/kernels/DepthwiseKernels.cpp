@@ -358,7 +358,7 @@ static LogicalResult emitDepthwise(Operation *op, KernelFrame &frame) {
 }
 
 void addDepthwiseKernels(KernelTable &table) {
-  table.add<Conv2dOp, Conv2dGradInputOp, Conv2dGradWeightOp>(emitDepthwise, isDepthwise);
+  table.add<Conv2dOp, Conv2dGradInputOp, Conv2dGradWeightOp>(emitDepthwise, {.takes = isDepthwise});
 }
 
 } // namespace stow

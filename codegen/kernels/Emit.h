@@ -35,7 +35,7 @@ struct RowCut {
 void forRows(KernelFrame &frame, const Space &outer, const Space::Dim &lane, RowCut cut,
              llvm::function_ref<void(const RowPlace &)> body);
 
-/// One element of a row as fold and each bodies see it.
+/// One element of a row, as the bodies of fold and each see it.
 class Cell {
 public:
   Cell(const Chunk &chunk, llvm::ArrayRef<Buffer> buffers, llvm::SmallVector<Access> accesses,
@@ -91,15 +91,25 @@ class KernelTable {
 public:
   using Emit = mlir::LogicalResult (*)(mlir::Operation *, KernelFrame &);
   using Takes = bool (*)(mlir::Operation *);
+  /// As kernelTakesPart (Kernels.h).
+  using TakesPart = bool (*)(mlir::Operation *, unsigned, mlir::RankedTensorType);
 
-  /// Ops that `emit` makes the kernel of, or fails with a diagnostic at the op; of them only those
-  /// that `takes` holds for, where it is given.
-  template <typename... Ops> void add(Emit emit, Takes takes = nullptr) {
-    (put(mlir::TypeID::get<Ops>(), {emit, takes}), ...);
+  struct Limits {
+    Takes takes = nullptr;         ///< which of the ops have the kernel; not given: all
+    TakesPart takesPart = nullptr; ///< not given: no tensors with gaps
+  };
+
+  /// Ops that `emit` makes the kernel of, or fails with a diagnostic at the op.
+  template <typename... Ops> void add(Emit emit) { add<Ops...>(emit, Limits()); }
+  template <typename... Ops> void add(Emit emit, Limits limits) {
+    (put(mlir::TypeID::get<Ops>(), {emit, limits}), ...);
   }
 
   /// The emitter of `op`, or none.
   Emit find(mlir::Operation *op) const;
+
+  /// As kernelTakesPart (Kernels.h).
+  bool takesPart(mlir::Operation *op, unsigned position, mlir::RankedTensorType part) const;
 
   /// The kernels of all groups.
   static const KernelTable &all();
@@ -107,12 +117,16 @@ public:
 private:
   struct Row {
     Emit emit;
-    Takes takes;
+    Limits limits;
   };
   void put(mlir::TypeID op, Row row);
+  const Row *rowOf(mlir::Operation *op) const;
 
   llvm::DenseMap<mlir::TypeID, Row> rows;
 };
+
+/// A kernel that walks its tensors element by element takes any part.
+inline bool takesAnyPart(mlir::Operation *, unsigned, mlir::RankedTensorType) { return true; }
 
 // The groups: one per file.
 void addCopyKernels(KernelTable &table);

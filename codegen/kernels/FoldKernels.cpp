@@ -121,8 +121,25 @@ static LogicalResult emitSoftmax(Operation *op, KernelFrame &frame) {
   return success();
 }
 
+/// A fold walks neighbouring dimensions as one. The gaps of a part, which lie outside dimension
+/// `pitch.dim` and all that is inside of it, would keep two folded dimensions apart, which changes
+/// the order of summation and with it the bits.
+static bool foldsPart(Operation *op, unsigned position, RankedTensorType part) {
+  const Layout layout = layoutOf(part);
+  if (position != 0 || !layout.pitch)
+    return position == 0;
+  SmallVector<int64_t> order(layout.order.begin(), layout.order.end());
+  if (order.empty())
+    order = llvm::to_vector(llvm::seq<int64_t>(0, part.getRank()));
+  auto axes = op->getAttrOfType<DenseI64ArrayAttr>("axes").asArrayRef();
+  auto gap = llvm::find(order, layout.pitch->dim);
+  auto isFolded = [&](int64_t dim) { return llvm::is_contained(axes, dim); };
+  return !(std::any_of(order.begin(), gap, isFolded) && std::any_of(gap, order.end(), isFolded));
+}
+
 void addFoldKernels(KernelTable &table) {
-  table.add<ReduceSumOp, ReduceMeanOp, ReduceMaxOp, ReduceSumSquaresOp>(emitReduction);
+  table.add<ReduceSumOp, ReduceMeanOp, ReduceMaxOp, ReduceSumSquaresOp>(emitReduction,
+                                                                        {.takesPart = foldsPart});
   table.add<SoftmaxOp, LogSoftmaxOp, SoftmaxGradOp, LogSoftmaxGradOp>(emitSoftmax);
 }
 

@@ -12,19 +12,29 @@ void KernelTable::put(TypeID op, Row row) {
     llvm::report_fatal_error("an op has two kernels");
 }
 
-KernelTable::Emit KernelTable::find(Operation *op) const {
+const KernelTable::Row *KernelTable::rowOf(Operation *op) const {
   auto row = rows.find(op->getName().getTypeID());
-  if (row == rows.end() || (row->second.takes && !row->second.takes(op)))
+  if (row == rows.end() || (row->second.limits.takes && !row->second.limits.takes(op)))
     return nullptr;
-  return row->second.emit;
+  return &row->second;
+}
+
+KernelTable::Emit KernelTable::find(Operation *op) const {
+  const Row *row = rowOf(op);
+  return row ? row->emit : nullptr;
+}
+
+bool KernelTable::takesPart(Operation *op, unsigned position, RankedTensorType part) const {
+  const Row *row = rowOf(op);
+  return row && row->limits.takesPart && row->limits.takesPart(op, position, part);
 }
 
 const KernelTable &KernelTable::all() {
   static const KernelTable table = [] {
     KernelTable all;
-    for (auto *add :
-         {addCopyKernels, addDepthwiseKernels, addEmbeddingKernels, addFoldKernels, addIndexKernels,
-          addLossKernels, addMapKernels, addNormKernels, addResampleKernels, addWindowKernels})
+    for (auto *add : {addCopyKernels, addDepthwiseKernels, addEmbeddingKernels, addFoldKernels,
+                      addGridSampleKernels, addIndexKernels, addLossKernels, addMapKernels,
+                      addNormKernels, addResampleKernels, addWindowKernels})
       add(all);
     return all;
   }();
@@ -32,5 +42,9 @@ const KernelTable &KernelTable::all() {
 }
 
 bool hasGeneratedKernel(Operation *op) { return KernelTable::all().find(op) != nullptr; }
+
+bool kernelTakesPart(Operation *op, unsigned position, RankedTensorType part) {
+  return KernelTable::all().takesPart(op, position, part);
+}
 
 } // namespace stow

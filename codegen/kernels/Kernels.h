@@ -24,6 +24,11 @@ struct KernelInfo {
 /// blocks.
 bool hasGeneratedKernel(mlir::Operation *op);
 
+/// True when `op` has a generated kernel that reads or writes operand or result `position` (operands
+/// first) as a part of a larger tensor and gives the same bits; `part` is its type there, with the
+/// gaps. A type without gaps asks whether there are any gaps that the kernel takes.
+bool kernelTakesPart(mlir::Operation *op, unsigned position, mlir::RankedTensorType part);
+
 enum class KernelTarget { Host, Device };
 
 class KernelModule {

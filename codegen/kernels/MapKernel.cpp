@@ -161,6 +161,6 @@ static LogicalResult emitMap(Operation *operation, KernelFrame &frame) {
   return success();
 }
 
-void addMapKernels(KernelTable &table) { table.add<MapOp>(emitMap); }
+void addMapKernels(KernelTable &table) { table.add<MapOp>(emitMap, {.takesPart = takesAnyPart}); }
 
 } // namespace stow

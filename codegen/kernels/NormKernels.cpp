@@ -241,11 +241,20 @@ static LogicalResult emitChannelNorm(Operation *op, KernelFrame &frame) {
   return success();
 }
 
+/// Folds all dimensions but the channels. Gaps between channels and what is inside of them would
+/// keep apart dimensions that are folded as one (see reductions).
+static bool foldsAroundChannels(Operation *, unsigned, RankedTensorType part) {
+  const Layout layout = layoutOf(part);
+  if (part.getRank() < 2 || !layout.pitch)
+    return true;
+  return layout.pitch->dim == 1 && !layout.order.empty() && layout.order.back() == 1;
+}
+
 void addNormKernels(KernelTable &table) {
   table.add<LayerNormOp, LayerNormGradOp, LayerNormScaleGradOp, RmsNormOp, RmsNormGradOp,
             RmsNormScaleGradOp>(emitRowNorm);
   table.add<ChannelMomentsOp, BatchNormScaleGradOp, PlaneMomentsOp, PlaneProductsOp>(
-      emitChannelNorm);
+      emitChannelNorm, {.takesPart = foldsAroundChannels});
 }
 
 } // namespace stow

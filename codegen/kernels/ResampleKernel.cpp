@@ -229,6 +229,8 @@ static LogicalResult emitResample(Operation *operation, KernelFrame &frame) {
   return success();
 }
 
-void addResampleKernels(KernelTable &table) { table.add<ResampleOp>(emitResample); }
+void addResampleKernels(KernelTable &table) {
+  table.add<ResampleOp>(emitResample, {.takesPart = takesAnyPart});
+}
 
 } // namespace stow

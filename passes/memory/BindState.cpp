@@ -110,7 +110,6 @@ private:
 } // namespace
 void registerMemoryPasses() {
   registerPass(createBindStatePass);
-  registerPass(createPlaceInsidePass);
   registerPass(createShareInPlacePass);
   registerPass([] { return createPackBuffersPass(); });
 }

@@ -23,6 +23,8 @@
 
 namespace stow {
 
+class Target; // passes/Target.h
+
 /// Number of a storage within its graph.
 using StorageId = unsigned;
 
@@ -93,14 +95,14 @@ mlir::Value viewedValue(mlir::Value value);
 llvm::DenseMap<mlir::Value, Bytes> arenaOffsets(mlir::func::FuncOp graph);
 
 /// Places parts inside their wholes (stow.inside): operands of concats are produced in the result,
-/// slices are read where they lie, each where the sum of live bytes does not rise above its peak
-/// for it; undoes what an earlier call did first. Returns the bytes that are stored and copied no
-/// more. The method is in PlaceInside.cpp.
-Bytes placeInside(mlir::func::FuncOp graph);
+/// slices are read where they lie, each where `target` takes such parts and the sum of live bytes
+/// does not rise above its peak for it; undoes what an earlier call did first. Returns the bytes
+/// that are stored and copied no more. The method is in PlaceInside.cpp.
+Bytes placeInside(mlir::func::FuncOp graph, const Target &target);
 
 /// False where no order of the ops of a graph, in which nothing is placed yet, lets placeInside
 /// place `part` of `op`.
-bool mayBePlaced(mlir::Operation *op, const Sharing &part);
+bool mayBePlaced(mlir::Operation *op, const Sharing &part, const Target &target);
 
 /// Marks results that overwrite a dying operand (stow.in_place), in program order. Greedy: an
 /// operand that dies here and that the op allows. Returns the bytes of the results placed so.

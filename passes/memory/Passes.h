@@ -15,8 +15,9 @@ namespace stow {
 /// Registers the passes of this folder that need no target.
 void registerMemoryPasses();
 
-/// `target` must outlive the pass.
+// `target` must outlive the pass.
 std::unique_ptr<mlir::Pass> createPlanWorkspacesPass(const Target &target);
+std::unique_ptr<mlir::Pass> createPlaceInsidePass(const Target &target);
 
 // Attributes that stow-pack-buffers puts on the module.
 inline constexpr llvm::StringLiteral kArenaBytesAttr = "stow.arena_bytes";

@@ -55,7 +55,7 @@ def PlaceInsidePass : Pass<"stow-place-inside", "::mlir::ModuleOp"> {
     concat copies nothing; a slice becomes a view of its operand. Both get types with gaps where they
     are not contiguous there, and so do reshapes of them. An input stays outside when it is an argument, a
     slice that is a view, an update of state, an input of the concat a second time or of another concat already, or is laid out in
-    another order; when an op that makes or reads it takes no parts (library calls); and when the
+    another order; when the target says that an op which makes or reads it takes no such parts; and when the
     result, which then lives from its first input on, would raise the peak of live bytes: then the
     input produced first is left out. Concats of concats nest. The peak is that of the order at hand
     with everything copied and shared in place; marks of an earlier run are dropped first.
@@ -70,6 +70,7 @@ def PlaceInsidePass : Pass<"stow-place-inside", "::mlir::ModuleOp"> {
     %y = stow.concat %a, %b {axis = 1 : i64, stow.inside = array<i64: 0, 1>} : ...
     ```
   }];
+  let constructor = "nullptr"; // made by createPlaceInsidePass: it asks a target
   let dependentDialects = ["::stow::StowDialect"];
 }
 

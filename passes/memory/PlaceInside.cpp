@@ -2,7 +2,8 @@
 //
 // A concat's inputs, the concat itself and what is sliced from it are one storage once they are
 // placed; which of them are is decided one by one on a profile of live bytes over the commands of
-// the order at hand, O(commands) each. Which op has which parts, AliasOpInterface says.
+// the order at hand, O(commands) each. Which op has which parts, AliasOpInterface says; which parts
+// an op takes, the target.
 //
 //   copied   bytes |      [ y      ]        placed         |  [ y          ]
 //                  |  [ a     ]                            |  | a     |
@@ -24,8 +25,6 @@ namespace stow {
 
 namespace {
 
-constexpr Bytes kLibraryAlignment = 64; ///< what library calls get from packing
-
 RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 /// Undoes all placement.
@@ -41,20 +40,19 @@ void reset(func::FuncOp graph) {
 
 /// True when the op may have `value` at `position` as a part of type `type`, `offset` bytes behind
 /// the start of a storage.
-bool takes(Operation *op, unsigned position, RankedTensorType type, Bytes offset) {
+bool takes(const Target &target, Operation *op, unsigned position, RankedTensorType type,
+           Bytes offset) {
   if (op->hasTrait<OpTrait::IsTerminator>())
     return false; // the caller reads whole tensors
-  auto alias = dyn_cast<AliasOpInterface>(op);
-  if (alias && alias.takesPart(position, type))
-    return true;
-  return !layoutOf(type).pitch && offset % kLibraryAlignment == 0;
+  return target.takesPart(op, position, type) ||
+         (!layoutOf(type).pitch && offset % target.alignment() == 0);
 }
 
-bool allTake(Value value, RankedTensorType type, Bytes offset) {
+bool allTake(const Target &target, Value value, RankedTensorType type, Bytes offset) {
   return llvm::all_of(value.getUses(), [&](OpOperand &use) {
     if (auto view = viewOfPart(use, type))
-      return allTake(view->first, view->second, offset);
-    return takes(use.getOwner(), use.getOperandNumber(), type, offset);
+      return allTake(target, view->first, view->second, offset);
+    return takes(target, use.getOwner(), use.getOperandNumber(), type, offset);
   });
 }
 
@@ -72,20 +70,19 @@ bool isNewState(OpResult result) {
 
 /// True when the op may have `value` at `position` as a part somewhere in a storage, whichever
 /// other values lie around it.
-bool mayTake(Operation *op, unsigned position, RankedTensorType type) {
+bool mayTake(const Target &target, Operation *op, unsigned position, RankedTensorType type) {
   if (op->hasTrait<OpTrait::IsTerminator>())
     return false;
-  auto alias = dyn_cast<AliasOpInterface>(op);
-  return !layoutOf(type).pitch || (alias && alias.takesPart(position, withoutPitch(type)));
+  return !layoutOf(type).pitch || target.takesPart(op, position, withoutPitch(type));
 }
 
 /// True when a reader of `value` may have it as a part. A clone of its op may have that reader
 /// alone.
-bool anyMayTake(Value value, RankedTensorType type) {
+bool anyMayTake(const Target &target, Value value, RankedTensorType type) {
   return llvm::any_of(value.getUses(), [&](OpOperand &use) {
     auto view = viewOfPart(use, withoutPitch(tensorType(use.get())));
-    return view ? anyMayTake(view->first, type)
-                : mayTake(use.getOwner(), use.getOperandNumber(), type);
+    return view ? anyMayTake(target, view->first, type)
+                : mayTake(target, use.getOwner(), use.getOperandNumber(), type);
   });
 }
 
@@ -204,7 +201,8 @@ private:
 
 class Placement {
 public:
-  explicit Placement(func::FuncOp graph) : block(graph.getBody().front()), profile(graph) {}
+  Placement(func::FuncOp graph, const Target &target)
+      : block(graph.getBody().front()), target(target), profile(graph) {}
 
   Bytes run() {
     for (Operation &op : llvm::reverse(block))
@@ -252,8 +250,9 @@ private:
       return std::nullopt;
     Operation *producer = result.getOwner();
     if (isNewState(result) ||
-        !takes(producer, producer->getNumOperands() + result.getResultNumber(), type, offset) ||
-        !allTake(result, type, offset))
+        !takes(target, producer, producer->getNumOperands() + result.getResultNumber(), type,
+               offset) ||
+        !allTake(target, result, type, offset))
       return std::nullopt;
     return std::pair(result, type);
   }
@@ -305,7 +304,7 @@ private:
     llvm::erase_if(slices, [&](const Slice &slice) {
       auto type = typeInside(source.getType(), tensorType(slice.value()));
       return !type || placed.contains(slice.value()) ||
-             !allTake(slice.value(), *type, offsetIn(slice));
+             !allTake(target, slice.value(), *type, offsetIn(slice));
     });
     auto valueOf = [](const Slice &slice) { return slice.value(); };
     while (!slices.empty() && !profile.join(source, llvm::map_to_vector(slices, valueOf)))
@@ -321,6 +320,7 @@ private:
   }
 
   Block &block;
+  const Target &target;
   Profile profile;
   llvm::DenseSet<Value> placed;         ///< what lies inside a result
   llvm::DenseMap<Value, Bytes> offsets; ///< of parts, in bytes; 0 for all others
@@ -330,21 +330,25 @@ private:
 //===-- --stow-place-inside ------------------------------------------------------------------===//
 
 struct PlaceInsidePass : impl::PlaceInsidePassBase<PlaceInsidePass> {
+  explicit PlaceInsidePass(const Target &target) : target(target) {}
+
   void runOnOperation() override {
     for (auto graph : getOperation().getOps<func::FuncOp>())
-      placeInside(graph);
+      placeInside(graph, target);
   }
+
+  const Target &target;
 };
 
 } // namespace
 
-bool mayBePlaced(Operation *op, const Sharing &part) {
+bool mayBePlaced(Operation *op, const Sharing &part, const Target &target) {
   Value whole = part.wholeIn(op), value = part.partIn(op);
   auto type = typeInside(whole.getType(), tensorType(value));
   if (!type)
     return false;
   if (part.kind == SharingKind::PartOfOperand)
-    return !isUpdated(whole) && anyMayTake(value, *type);
+    return !isUpdated(whole) && anyMayTake(target, value, *type);
   if (withoutPitch(*type) != tensorType(value))
     return false;
   while (auto viewed = viewedAsPart(value, withoutPitch(tensorType(value))))
@@ -353,12 +357,16 @@ bool mayBePlaced(Operation *op, const Sharing &part) {
   if (!result || launchesNothing(result.getOwner()) || isNewState(result))
     return false;
   Operation *producer = result.getOwner();
-  return mayTake(producer, producer->getNumOperands() + result.getResultNumber(), *type);
+  return mayTake(target, producer, producer->getNumOperands() + result.getResultNumber(), *type);
 }
 
-Bytes placeInside(func::FuncOp graph) {
+Bytes placeInside(func::FuncOp graph, const Target &target) {
   reset(graph);
-  return Placement(graph).run();
+  return Placement(graph, target).run();
+}
+
+std::unique_ptr<Pass> createPlaceInsidePass(const Target &target) {
+  return std::make_unique<PlaceInsidePass>(target);
 }
 
 } // namespace stow

@@ -14,8 +14,6 @@ namespace stow {
 
 namespace {
 
-constexpr Bytes kAlignment = 64; // stow-pack-buffers' default
-
 /// Scratch is weighed against time in the training step alone: evaluation takes what needs least, so
 /// that the arena is the step's.
 bool isTraining(Operation *op) {
@@ -47,7 +45,7 @@ struct PlanWorkspacesPass : impl::PlanWorkspacesPassBase<PlanWorkspacesPass> {
       if (requirements->isReference)
         op->setAttr(kReferenceAttr, Builder(op).getUnitAttr());
       if (!requirements->choices.empty()) {
-        setImplementations(op, requirements->choices, kAlignment);
+        setImplementations(op, requirements->choices, target.alignment());
         if (!isTraining(op))
           chooseImplementation(op, implementationsOf(op).size() - 1);
       } else if (Bytes bytes = requirements->workspaceBytes) {

@@ -157,22 +157,12 @@ private:
   std::vector<int64_t> rowsOf; ///< of the class, at its root
 };
 
-/// True when all readers of `value` join it with others in a result inside of which it may lie: its
-/// bytes are copied by itself, or by the reader.
-bool isOnlyJoined(Value value) {
-  return !value.use_empty() && llvm::all_of(value.getUses(), [](OpOperand &use) {
-    if (auto view = viewOfPart(use, withoutPitch(tensorType(use.get()))))
-      return isOnlyJoined(view->first);
-    std::optional<Sharing> part = partOfResult(use);
-    return part && mayBePlaced(use.getOwner(), *part);
-  });
-}
-
 } // namespace
 
 //===-- What values consist of ---------------------------------------------------------------===//
 
-Contents::Contents(func::FuncOp graph, const CostModel &costs) : graph(graph), costs(costs) {
+Contents::Contents(func::FuncOp graph, const CostModel &costs, const Target &target)
+    : graph(graph), costs(costs), target(target) {
   findRows();
   for (BlockArgument argument : graph.getArguments()) {
     RootId id = addRoot(argument);
@@ -276,12 +266,27 @@ void Contents::addOverwrites(Launch &launched, OpResult result, RootId root) {
   }
 }
 
+bool Contents::mayLieInside(Operation *op, const Sharing &part) const {
+  return mayBePlaced(op, part, target);
+}
+
+/// True when all readers of `value` join it with others in a result inside of which it may lie: its
+/// bytes are copied by itself, or by the reader.
+bool Contents::isOnlyJoined(Value value) const {
+  return !value.use_empty() && llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    if (auto view = viewOfPart(use, withoutPitch(tensorType(use.get()))))
+      return isOnlyJoined(view->first);
+    std::optional<Sharing> part = partOfResult(use);
+    return part && mayLieInside(use.getOwner(), *part);
+  });
+}
+
 /// False unless every result of `op` is part of an operand and may be read there, or is made for
 /// what it is joined in.
 bool Contents::defineSlices(Operation &op, ArrayRef<Sharing> parts) {
   const bool mayShare = llvm::all_of(parts, [&](const Sharing &part) {
     return part.kind == SharingKind::PartOfOperand &&
-           (isOnlyJoined(part.partIn(&op)) || mayBePlaced(&op, part));
+           (isOnlyJoined(part.partIn(&op)) || mayLieInside(&op, part));
   });
   if (parts.empty() || parts.size() != op.getNumResults() || !mayShare)
     return false;
@@ -321,7 +326,7 @@ bool Contents::defineJoined(Operation &op, ArrayRef<Sharing> parts) {
       parts, [](const Sharing &part) { return part.kind == SharingKind::PartOfResult; });
   SmallVector<bool> isInside;
   for (const Sharing &part : parts)
-    isInside.push_back(isJoin && mayBePlaced(&op, part));
+    isInside.push_back(isJoin && mayLieInside(&op, part));
   if (!llvm::is_contained(isInside, true))
     return false;
   isSharing = true;
@@ -392,7 +397,7 @@ void Contents::findCopies(Operation &op) {
     Value value = part.partIn(&op);
     const bool isRepeated = llvm::is_contained(seen, value);
     seen.push_back(value);
-    if (isRepeated || !mayBePlaced(&op, part))
+    if (isRepeated || !mayLieInside(&op, part))
       continue;
     placed.push_back(&part);
     while (value.hasOneUse()) {

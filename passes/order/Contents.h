@@ -17,6 +17,7 @@
 // one row.
 #pragma once
 
+#include "passes/Target.h"
 #include "passes/order/CostModel.h"
 #include "passes/order/Pieces.h"
 
@@ -70,8 +71,9 @@ struct Launch {
 
 class Contents {
 public:
-  /// `graph` has its state bound and nothing placed inside anything.
-  Contents(mlir::func::FuncOp graph, const CostModel &costs);
+  /// `graph` has its state bound and nothing placed inside anything; `target` says which parts ops
+  /// take.
+  Contents(mlir::func::FuncOp graph, const CostModel &costs, const Target &target);
 
   /// True when something may lie inside something else.
   bool mayShare() const { return isSharing; }
@@ -93,6 +95,8 @@ private:
   void findCopies(mlir::Operation &op);
   RootId addRoot(mlir::Value value);
   void define(mlir::Operation &op);
+  bool mayLieInside(mlir::Operation *op, const Sharing &part) const;
+  bool isOnlyJoined(mlir::Value value) const;
   bool defineSlices(mlir::Operation &op, llvm::ArrayRef<Sharing> parts);
   bool defineJoined(mlir::Operation &op, llvm::ArrayRef<Sharing> parts);
   Content joined(mlir::Operation &op, llvm::ArrayRef<Sharing> parts,
@@ -106,6 +110,7 @@ private:
 
   mlir::func::FuncOp graph;
   const CostModel &costs;
+  const Target &target;
   std::vector<Root> roots;
   llvm::DenseMap<mlir::Value, Content> contents;
   llvm::DenseMap<mlir::Value, int64_t> rows;

@@ -140,12 +140,12 @@ private:
 } // namespace
 
 std::optional<schedule::Problem> buildRelaxedProblem(func::FuncOp graph, const CostModel &costs,
-                                                     Bytes alignment) {
-  Contents contents(graph, costs);
+                                                     const Target &target) {
+  Contents contents(graph, costs, target);
   if (!contents.mayShare())
     return std::nullopt;
   contents.divide();
-  return Builder(graph, contents, costs, alignment).build();
+  return Builder(graph, contents, costs, target.alignment()).build();
 }
 
 } // namespace stow

@@ -20,6 +20,7 @@
 // copied here too.
 #pragma once
 
+#include "passes/Target.h"
 #include "passes/order/CostModel.h"
 
 #include "ir/plan/schedule/Problem.h"
@@ -30,11 +31,11 @@
 
 namespace stow {
 
-/// `graph` has its state bound and nothing placed inside anything. Sizes are bytes as stored:
-/// rounded up to `alignment` where a buffer of its own holds them in every plan, else as they are.
-/// Absent where nothing may lie inside anything: the problem of ScheduleProblem.h says it all.
+/// `graph` has its state bound and nothing placed inside anything; `target` says which parts ops
+/// take. Sizes are bytes as stored: rounded up to its alignment where a buffer of its own holds them
+/// in every plan, else as they are. Absent where nothing may lie inside anything: the problem of ScheduleProblem.h says it all.
 /// O(runs of bytes that the boxes of concats and slices have in the values they lie in).
 std::optional<schedule::Problem> buildRelaxedProblem(mlir::func::FuncOp graph,
-                                                     const CostModel &costs, Bytes alignment);
+                                                     const CostModel &costs, const Target &target);
 
 } // namespace stow

@@ -23,8 +23,6 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-constexpr Bytes kAlignment = 64; // stow-pack-buffers' default
-
 /// Steps to pack one of many candidates, about a second up to 15,000 buffers. Where they do not
 /// suffice, the next candidate is a quarter of a percent smaller: that is found sooner than a
 /// better packing.
@@ -71,12 +69,12 @@ Bytes budgetBytes(const ByteBudget &budget, Bytes keepAllBytes) {
 
 class BudgetPlanner::Impl {
 public:
-  Impl(ModuleOp prepared, const CostModel &deviceCosts, BudgetOptions given)
-      : costs(deviceCosts), effort(given.effort), prepared(prepared),
-        candidates(deviceCosts, std::move(given.candidates)) {
+  Impl(ModuleOp prepared, const CostModel &deviceCosts, const Target &target, BudgetOptions given)
+      : costs(deviceCosts), target(target), alignment(target.alignment()), effort(given.effort),
+        prepared(prepared), candidates(deviceCosts, target, std::move(given.candidates)) {
     bound = withStateBound();
     runStage(*bound, "order",
-             [&](PassManager &manager) { manager.addPass(createPlaceInsidePass()); });
+             [&](PassManager &manager) { manager.addPass(createPlaceInsidePass(target)); });
     problem = problemOf(*bound).problem;
     hasParts = hasSharedStorage(problem);
     planner = std::make_unique<schedule::Planner>(problem, planOptions());
@@ -141,7 +139,7 @@ public:
   }
 
   Bytes lowerBound() {
-    return std::max(bounds().peakBound() + stateOutside - (kAlignment - 1), otherGraphs);
+    return std::max(bounds().peakBound() + stateOutside - (alignment - 1), otherGraphs);
   }
 
   schedule::Cost timeBound(Bytes budget) {
@@ -159,7 +157,7 @@ public:
     OwningOpRef<ModuleOp> module = clone(bound);
     if (choice.solution)
       applyTo(*module, *choice.solution);
-    runStage(*module, "order", addSharePasses);
+    runStage(*module, "order", [&](PassManager &manager) { addSharePasses(manager, target); });
     return module;
   }
 
@@ -172,13 +170,13 @@ public:
 
 private:
   /// Schedules count every buffer rounded up to the alignment; an arena's highest buffer is not.
-  static Bytes roundedUp(Bytes budget) { return alignUp(budget, kAlignment); }
+  Bytes roundedUp(Bytes budget) const { return alignUp(budget, alignment); }
 
   StepChoice findSmallest() {
     StepChoice best = copyOf(better(keepAll, segments()));
     // Peaks rise from the last row on, and no arena is smaller than its peak.
     for (int i = ladder->last(); i >= 0; --i) {
-      if (row(i)->peakBytes + stateOutside - (kAlignment - 1) >=
+      if (row(i)->peakBytes + stateOutside - (alignment - 1) >=
           best.arenaBytes + placementSlack(best.arenaBytes))
         break;
       if (row(i)->peakBytes + stateOutside >= best.arenaBytes && liveBytesOf(i) >= best.arenaBytes)
@@ -231,7 +229,7 @@ private:
     OwningOpRef<ModuleOp> module = clone(bound);
     applyTo(*module, row(index)->solution);
     func::FuncOp graph = trainGraph(*module);
-    placeInside(graph);
+    placeInside(graph, target);
     shareInPlace(graph);
     const Liveness liveness(graph);
     return liveBytesOfRow[index] = liveness.transientPeak() + liveness.stateBytes();
@@ -271,12 +269,12 @@ private:
   std::optional<StepChoice> withWindowsTightened(const schedule::FrontierRow &row,
                                                  const StepChoice &placed, int64_t packingWork) {
     constexpr int kRounds = 3;
-    const Bytes target = row.peakBytes + stateOutside;
+    const Bytes live = row.peakBytes + stateOutside;
     schedule::Capacity capacity = {row.peakBytes, {}};
     schedule::Solution solution = row.solution;
     StepChoice choice = copyOf(placed);
     for (int round = 0; !choice.isRefused(); ++round) {
-      if (choice.arenaBytes <= target) {
+      if (choice.arenaBytes <= live) {
         // A faster plan here would have been on the frontier but for luck; rows come first.
         if (round > 0 && choice.time >= row.time)
           return choice;
@@ -285,8 +283,8 @@ private:
       if (round + 1 == kRounds)
         break;
       llvm::append_range(capacity.windows,
-                         windowsAbove(*choice.placed, choice.firstRuns, target,
-                                      alignUp(choice.arenaBytes - target, kAlignment)));
+                         windowsAbove(*choice.placed, choice.firstRuns, live,
+                                      alignUp(choice.arenaBytes - live, alignment)));
       auto fitted = schedule::fitCapacity(problem, solution, capacity);
       if (!fitted)
         break;
@@ -303,7 +301,7 @@ private:
   }
 
   StepProblem problemOf(ModuleOp module) const {
-    return buildStepProblem(trainGraph(module), costs, kAlignment);
+    return buildStepProblem(trainGraph(module), costs, alignment);
   }
 
   /// Returns what the module was scheduled by.
@@ -325,7 +323,7 @@ private:
     if (!boundsAreBuilt) {
       boundsAreBuilt = true;
       OwningOpRef<ModuleOp> module = withStateBound();
-      if (auto relaxed = buildRelaxedProblem(trainGraph(*module), costs, kAlignment)) {
+      if (auto relaxed = buildRelaxedProblem(trainGraph(*module), costs, target)) {
         schedule::PlanOptions options;
         options.effort = 0; // schedules are not asked for
         relaxedPlanner = std::make_unique<schedule::Planner>(*relaxed, options);
@@ -381,6 +379,8 @@ private:
   }
 
   const CostModel costs;
+  const Target &target;
+  const Bytes alignment; ///< of buffers
   const double effort;
   ModuleOp prepared;
   CandidateMaker candidates;
@@ -400,8 +400,9 @@ private:
   bool hasParts = false;  ///< some storage but state's holds several values
 };
 
-BudgetPlanner::BudgetPlanner(ModuleOp prepared, const CostModel &costs, BudgetOptions options)
-    : impl(std::make_unique<Impl>(prepared, costs, std::move(options))) {}
+BudgetPlanner::BudgetPlanner(ModuleOp prepared, const CostModel &costs, const Target &target,
+                             BudgetOptions options)
+    : impl(std::make_unique<Impl>(prepared, costs, target, std::move(options))) {}
 BudgetPlanner::~BudgetPlanner() = default;
 
 const schedule::Problem &BudgetPlanner::problem() const { return impl->problem; }

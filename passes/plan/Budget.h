@@ -34,10 +34,11 @@ struct BudgetOptions {
 
 class BudgetPlanner {
 public:
-  /// `prepared` is the step form, fused, with layouts and workspaces. It is not changed.
-  /// Throws Error when a pass fails, and Error(Internal) when the checks refuse the step with
+  /// `prepared` is the step form, fused, with layouts and workspaces of `target`. It is not changed;
+  /// both must outlive the planner. Throws Error when a pass fails, and Error(Internal) when the checks refuse the step with
   /// everything kept in every order that is tried.
-  BudgetPlanner(mlir::ModuleOp prepared, const CostModel &costs, BudgetOptions options = {});
+  BudgetPlanner(mlir::ModuleOp prepared, const CostModel &costs, const Target &target,
+                BudgetOptions options = {});
   ~BudgetPlanner();
 
   /// The training graph as a schedule problem: what `stowage remat` takes.

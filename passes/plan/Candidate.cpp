@@ -57,16 +57,18 @@ StepChoice CandidateMaker::make(const std::string &method, OwningOpRef<ModuleOp>
   ModuleOp module = *ordered;
   StepChoice choice;
   choice.method = method;
-  if (auto finding = failureOf(module, addSharePasses))
+  auto share = [&](PassManager &manager) { addSharePasses(manager, target); };
+  if (auto finding = failureOf(module, share))
     return refuse(std::move(choice), module, *finding);
   auto graph = findGraph(module, Role::Train);
   choice.time = costs.timeOf(graph).total();
   Liveness liveness(graph);
   choice.livePeakBytes = liveness.transientPeak() + liveness.stateBytes();
   auto pack = [&](PassManager &manager) {
-    PackBuffersPassOptions options;
-    options.work = packingWork;
-    addPackPasses(manager, options);
+    PackBuffersPassOptions packing;
+    packing.alignment = target.alignment();
+    packing.work = packingWork;
+    addPackPasses(manager, packing);
   };
   if (auto finding = failureOf(module, pack))
     return refuse(std::move(choice), module, *finding);

@@ -9,6 +9,7 @@
 // written to a file that a report can carry.
 #pragma once
 
+#include "passes/Target.h"
 #include "passes/order/CostModel.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -55,8 +56,9 @@ struct CandidateOptions {
 
 class CandidateMaker {
 public:
-  CandidateMaker(const CostModel &costs, CandidateOptions options)
-      : costs(costs), options(std::move(options)) {}
+  /// `target` must outlive the maker.
+  CandidateMaker(const CostModel &costs, const Target &target, CandidateOptions options)
+      : costs(costs), target(target), options(std::move(options)) {}
 
   /// `ordered` is the ordered form with state bound; `packingWork` as in stow-pack-buffers.
   StepChoice make(const std::string &method, mlir::OwningOpRef<mlir::ModuleOp> ordered,
@@ -68,6 +70,7 @@ private:
   StepChoice refuse(StepChoice choice, mlir::ModuleOp module, std::string finding);
 
   const CostModel costs;
+  const Target &target;
   const CandidateOptions options;
   std::vector<Refusal> refused;
 };

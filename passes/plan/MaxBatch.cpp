@@ -51,7 +51,7 @@ public:
   /// The smallest arena of a batch: more work than to find that it does not fit.
   Bytes smallestAt(int64_t batch) {
     OwningOpRef<ModuleOp> prepared = question.stepAt(batch);
-    BudgetPlanner planner(*prepared, question.costs, planning());
+    BudgetPlanner planner(*prepared, question.costs, *question.target, planning());
     const Bytes smallest = planner.smallest().arenaBytes;
     note(planner);
     return smallest;
@@ -73,7 +73,7 @@ private:
 
   Probe probe(int64_t batch) {
     OwningOpRef<ModuleOp> prepared = question.stepAt(batch);
-    BudgetPlanner planner(*prepared, question.costs, planning());
+    BudgetPlanner planner(*prepared, question.costs, *question.target, planning());
     Probe result;
     if (probing == Probing::Quick && planner.leastLiveBytes() > question.budget) {
       result.arenaBytes = planner.leastLiveBytes();

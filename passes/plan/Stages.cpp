@@ -17,8 +17,8 @@ void runStage(ModuleOp module, const char *stage,
 
 void addBindPasses(PassManager &manager) { manager.addPass(createBindStatePass()); }
 
-void addSharePasses(PassManager &manager) {
-  manager.addPass(createPlaceInsidePass());
+void addSharePasses(PassManager &manager, const Target &target) {
+  manager.addPass(createPlaceInsidePass(target));
   manager.addPass(createShareInPlacePass());
   manager.addPass(createVerifyOrderedPass());
 }

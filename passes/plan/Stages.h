@@ -21,7 +21,7 @@ void runStage(mlir::ModuleOp module, const char *stage,
 void addBindPasses(mlir::PassManager &manager);
 
 /// In-place sharing on an ordered step whose state is bound, and the check of the ordered form.
-void addSharePasses(mlir::PassManager &manager);
+void addSharePasses(mlir::PassManager &manager, const Target &target);
 
 /// Packing alone; addPlacedChecks replays what it gives.
 void addPackPasses(mlir::PassManager &manager, PackBuffersPassOptions options = {});

@@ -95,7 +95,7 @@ TEST_F(ImplementationsTest, OnlyThoseWorthHavingAreListed) {
 }
 
 TEST_F(ImplementationsTest, WithoutABudgetTheFastestRunAndEvaluationTakesTheLeast) {
-  BudgetPlanner planner(*prepared, costs);
+  BudgetPlanner planner(*prepared, costs, backend.target());
   ModuleOp placed = *planner.keepAll().placed;
   const std::vector<std::string> training = taken(placed, Role::Train);
   ASSERT_GE(training.size(), 11u);
@@ -105,7 +105,7 @@ TEST_F(ImplementationsTest, WithoutABudgetTheFastestRunAndEvaluationTakesTheLeas
 }
 
 TEST_F(ImplementationsTest, UnderABudgetTheFastestThatFitsRuns) {
-  BudgetPlanner planner(*prepared, costs);
+  BudgetPlanner planner(*prepared, costs, backend.target());
   const Bytes full = planner.keepAll().arenaBytes;
   schedule::Cost before = planner.keepAll().time;
   for (Bytes budget : {full - 64, full - kMedium, full - kMedium - 64, full - kLarge}) {
@@ -137,7 +137,7 @@ TEST_F(ImplementationsTest, UnderABudgetTheFastestThatFitsRuns) {
 }
 
 TEST_F(ImplementationsTest, TheSmallestArenaHasNoScratchAtItsPeak) {
-  BudgetPlanner planner(*prepared, costs);
+  BudgetPlanner planner(*prepared, costs, backend.target());
   const StepChoice &smallest = planner.smallest();
   EXPECT_GE(smallest.arenaBytes, planner.lowerBound());
   EXPECT_LT(planner.lowerBound(), planner.keepAll().arenaBytes - kLarge);

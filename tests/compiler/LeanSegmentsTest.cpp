@@ -32,11 +32,12 @@ TEST_P(LeanSegments, NothingIsRerunInVain) {
   options.modelPath = path;
   options.loss = parseLoss("mse");
   options.threads = 2;
-  OwningOpRef<ModuleOp> prepared = prepareStep(context, options, *chooseBackend(options));
+  const std::unique_ptr<Backend> backend = chooseBackend(options);
+  OwningOpRef<ModuleOp> prepared = prepareStep(context, options, *backend);
   std::filesystem::remove(path);
   BudgetOptions planning;
   planning.effort = 0;
-  BudgetPlanner planner(*prepared, loadDevice("cpu", 2), planning);
+  BudgetPlanner planner(*prepared, loadDevice("cpu", 2), backend->target(), planning);
   const StepChoice &segments = planner.checkpointed();
   ASSERT_EQ(segments.method, "segments");
   ASSERT_LT(segments.arenaBytes, planner.keepAll().arenaBytes);

@@ -229,7 +229,8 @@ protected:
     options.loss = parseLoss("mse");
     options.optimizer = parseOptimizer("sgd:lr=0.05,momentum=0.9");
     options.threads = 2;
-    prepared = prepareStep(context, options, *chooseBackend(options));
+    backend = chooseBackend(options);
+    prepared = prepareStep(context, options, *backend);
   }
 
   /// The step in program order, or in segments, packed and checked.
@@ -243,7 +244,7 @@ protected:
         manager.addPass(createSchedulePass(options));
       }
       if (inside)
-        manager.addPass(createPlaceInsidePass());
+        manager.addPass(createPlaceInsidePass(backend->target()));
       manager.addPass(createShareInPlacePass());
       manager.addPass(createVerifyOrderedPass());
       addPlacePasses(manager);
@@ -252,6 +253,7 @@ protected:
   }
 
   MLIRContext context;
+  std::unique_ptr<Backend> backend;
   OwningOpRef<ModuleOp> prepared;
 };
 
@@ -285,7 +287,7 @@ TEST_P(PlaceInside, ChangesNoBit) {
 
   BudgetOptions options;
   options.effort = 0.02; // any plan that recomputes will do
-  BudgetPlanner planner(*prepared, loadDevice("cpu", 2), options);
+  BudgetPlanner planner(*prepared, loadDevice("cpu", 2), backend->target(), options);
   const StepChoice &smallest = planner.smallest();
   EXPECT_LT(smallest.arenaBytes, planner.keepAll().arenaBytes);
   EXPECT_EQ(trainPlaced(*smallest.placed, Poison::Dying), expected) << "the smallest";

@@ -50,7 +50,8 @@ public:
     options.optimizer =
         parseOptimizer(seed % 3 ? "sgd:lr=0.05,momentum=0.9" : "adamw:lr=1e-2,weight-decay=0.1");
     options.threads = 2;
-    prepared = prepareStep(context, options, *chooseBackend(options));
+    backend = chooseBackend(options);
+    prepared = prepareStep(context, options, *backend);
   }
 
   /// Throws Error, or std::runtime_error with what does not hold.
@@ -60,7 +61,7 @@ public:
     run("in segments", *placed("sqrt"));
     BudgetOptions options;
     options.effort = seed % 4 ? 0.1 : 1;
-    BudgetPlanner planner(*prepared, costs, options);
+    BudgetPlanner planner(*prepared, costs, backend->target(), options);
     checkLadder(planner, seed);
   }
 
@@ -136,14 +137,14 @@ private:
       if (mode == "sqrt") {
         SchedulePassOptions options;
         options.checkpoint = mode;
-        manager.addPass(createPlaceInsidePass());
+        manager.addPass(createPlaceInsidePass(backend->target()));
         manager.addPass(createSchedulePass(options));
       }
       if (mode == "copied") {
         manager.addPass(createShareInPlacePass());
         manager.addPass(createVerifyOrderedPass());
       } else {
-        addSharePasses(manager);
+        addSharePasses(manager, backend->target());
       }
       addPlacePasses(manager);
     });
@@ -152,6 +153,7 @@ private:
 
   const CostModel costs = loadDevice("cpu", 2);
   MLIRContext context;
+  std::unique_ptr<Backend> backend;
   OwningOpRef<ModuleOp> prepared;
   std::vector<char> expected;
 };

@@ -1,6 +1,7 @@
 // Tests the problem that bounds are proven on, op by op, on steps small enough to count by hand.
 #include "passes/order/RelaxedProblem.h"
 
+#include "codegen/Backend.h"
 #include "compiler/DeviceProfile.h"
 #include "compiler/Registration.h"
 #include "ir/Graphs.h"
@@ -32,7 +33,8 @@ protected:
             body + "return " + last + "\n}\n}\n",
         &context);
     EXPECT_TRUE(module);
-    return buildRelaxedProblem(findGraph(*module, Role::Train), loadDevice("cpu", 1), 64);
+    return buildRelaxedProblem(findGraph(*module, Role::Train), loadDevice("cpu", 1),
+                               createBackend({})->target());
   }
 
   static std::vector<Bytes> bytesAt(const schedule::Problem &problem) {
