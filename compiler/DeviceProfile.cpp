@@ -1,7 +1,7 @@
 #include "compiler/DeviceProfile.h"
 
 #include "compiler/DeviceProfiles.inc"
-#include "runtime/format/Json.h"
+#include "runtime/base/Json.h"
 
 #include <filesystem>
 #include <fstream>

@@ -6,7 +6,7 @@
 #include "passes/plan/Stages.h"
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
-#include "runtime/format/Json.h"
+#include "runtime/base/Json.h"
 #include "runtime/program/Executor.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "compiler/StepTimes.h"
-#include "runtime/format/Json.h"
+#include "runtime/base/Json.h"
 #include "runtime/format/Plan.h"
 
 #include <map>

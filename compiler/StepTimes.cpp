@@ -1,7 +1,7 @@
 #include "compiler/StepTimes.h"
 
 #include "runtime/base/Error.h"
-#include "runtime/format/Json.h"
+#include "runtime/base/Json.h"
 #include "runtime/format/PrintableText.h"
 
 #include <absl/strings/str_format.h>

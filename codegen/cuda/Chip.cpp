@@ -1,8 +1,8 @@
 #include "codegen/cuda/Chip.h"
 
 #include "codegen/cuda/ChipFiles.inc"
+#include "runtime/base/Json.h"
 #include "runtime/base/Text.h"
-#include "runtime/format/Json.h"
 
 #include <algorithm>
 #include <set>

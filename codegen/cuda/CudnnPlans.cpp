@@ -1,8 +1,8 @@
 #include "codegen/cuda/CudnnPlans.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/Json.h"
 #include "runtime/base/Text.h"
-#include "runtime/format/Json.h"
 
 #include <algorithm>
 #include <set>

@@ -2,7 +2,7 @@
 
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
-#include "runtime/format/Json.h"
+#include "runtime/base/Json.h"
 
 #include <algorithm>
 #include <array>

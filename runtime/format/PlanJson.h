@@ -1,7 +1,7 @@
 // Plans inside other JSON documents. Plan.h has the text form.
 #pragma once
 
-#include "runtime/format/Json.h"
+#include "runtime/base/Json.h"
 #include "runtime/format/Plan.h"
 
 namespace stow {

@@ -1,6 +1,6 @@
 #include "runtime/format/PrintableText.h"
 
-#include "runtime/format/Json.h"
+#include "runtime/base/Json.h"
 
 #include <algorithm>
 

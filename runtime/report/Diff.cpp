@@ -1,6 +1,6 @@
 #include "runtime/report/Diff.h"
 
-#include "runtime/format/Json.h"
+#include "runtime/base/Json.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/report/TextTable.h"
 

@@ -1,6 +1,6 @@
 // Chrome's trace event format, as Perfetto documents and reads it: times in microseconds, "X" a
 // slice, "C" counters, "s" and "f" the ends of a flow, "M" names. An event per line.
-#include "runtime/format/Json.h"
+#include "runtime/base/Json.h"
 #include "runtime/report/Formats.h"
 #include "runtime/report/Timeline.h"
 

@@ -1,6 +1,6 @@
 #include "runtime/report/Pickle.h"
 
-#include "runtime/format/Json.h"
+#include "runtime/base/Json.h"
 
 #include <limits>
 

@@ -2,200 +2,113 @@
 
 #include "ir/plan/schedule/Verify.h"
 #include "runtime/base/Error.h"
-#include "runtime/base/JsonDepth.h"
+#include "runtime/base/Json.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <queue>
 
 namespace stow::schedule {
 namespace {
 
-using Json = nlohmann::ordered_json;
+constexpr int64_t kMost = int64_t(1) << 56; ///< bytes, costs
 
-/// A place in a document: the file and the path to an element, for messages.
-struct Place {
-  std::string source;
-  std::string path;
-  Place operator/(const std::string &key) const { return {source, path + "/" + key}; }
-  Place operator/(size_t index) const { return *this / std::to_string(index); }
-  [[noreturn]] void fail(const std::string &what) const {
-    throw Error::badInput(source + ": at " + (path.empty() ? "/" : path) + ": " + what);
-  }
-};
-
-/// Parses the text; a syntax error names line and column.
-Json parseText(std::string_view text, const std::string &source) {
-  checkJsonDepth(text, source);
-  try {
-    return Json::parse(text);
-  } catch (const Json::parse_error &error) {
-    size_t at = std::min(text.size(), error.byte ? error.byte - 1 : 0);
-    size_t line = 1 + static_cast<size_t>(std::count(text.begin(), text.begin() + at, '\n'));
-    size_t lineStart = text.rfind('\n', at ? at - 1 : 0);
-    size_t column =
-        lineStart == std::string_view::npos || at <= lineStart ? at + 1 : at - lineStart;
-    throw Error::badInput(source + ":" + std::to_string(line) + ":" + std::to_string(column) +
-                          ": not valid JSON");
-  } catch (const Json::exception &) {
-    throw Error::badInput(source + ": a number in the JSON text is out of range");
-  }
+int64_t integerOr(const JsonNode &node, const char *key, int64_t fallback) {
+  return node.has(key) ? node.integerIn(key, 0, kMost) : fallback;
 }
 
-const Json &member(const Json &object, const char *key, const Place &place) {
-  if (!object.is_object())
-    place.fail("expected an object");
-  auto it = object.find(key);
-  if (it == object.end())
-    place.fail("member \"" + std::string(key) + "\" is missing");
-  return *it;
+bool booleanOr(const JsonNode &node, const char *key, bool fallback) {
+  return node.has(key) ? node.boolean(key) : fallback;
 }
 
-const Json &arrayAt(const Json &object, const char *key, const Place &place) {
-  const Json &array = member(object, key, place);
-  if (!array.is_array())
-    (place / key).fail("expected an array");
-  return array;
+std::string textOr(const JsonNode &node, const char *key, const std::string &fallback) {
+  return node.has(key) && !node.value()[key].is_null() ? node.text(key) : fallback;
 }
 
-int64_t integer(const Json &json, const Place &place, int64_t least, int64_t greatest) {
-  bool fits = json.is_number_integer() &&
-              !(json.is_number_unsigned() && json.get<uint64_t>() > uint64_t(INT64_MAX));
-  int64_t value = fits ? json.get<int64_t>() : 0;
-  if (!fits || value < least || value > greatest)
-    place.fail("expected an integer in [" + std::to_string(least) + ", " +
-               std::to_string(greatest) + "]");
-  return value;
+/// The number of one of `count` storages or values.
+int32_t idIn(const JsonNode &node, size_t count) {
+  return static_cast<int32_t>(node.asIntegerIn(0, static_cast<int64_t>(count) - 1));
 }
 
-int64_t integerOr(const Json &object, const char *key, const Place &place, int64_t fallback) {
-  auto it = object.find(key);
-  return it == object.end() ? fallback : integer(*it, place / key, 0, int64_t(1) << 56);
-}
-
-bool booleanOr(const Json &object, const char *key, const Place &place, bool fallback) {
-  auto it = object.find(key);
-  if (it == object.end())
-    return fallback;
-  if (!it->is_boolean())
-    (place / key).fail("expected true or false");
-  return it->get<bool>();
-}
-
-std::string textOr(const Json &object, const char *key, const Place &place,
-                   const std::string &fallback) {
-  auto it = object.find(key);
-  if (it == object.end() || it->is_null())
-    return fallback;
-  if (!it->is_string())
-    (place / key).fail("expected a string");
-  return it->get<std::string>();
-}
-
-std::vector<ValueId> idsOr(const Json &object, const char *key, const Place &place,
-                           size_t valueCount) {
+std::vector<ValueId> idsOr(const JsonNode &node, const char *key, size_t valueCount) {
   std::vector<ValueId> ids;
-  auto it = object.find(key);
-  if (it == object.end())
-    return ids;
-  if (!it->is_array())
-    (place / key).fail("expected an array");
-  for (size_t i = 0; i < it->size(); ++i)
-    ids.push_back(static_cast<ValueId>(
-        integer((*it)[i], place / key / i, 0, static_cast<int64_t>(valueCount) - 1)));
+  if (node.has(key))
+    node.forEach(key, [&](const JsonNode &id) { ids.push_back(idIn(id, valueCount)); });
   return ids;
 }
 
-Op parseOp(const Json &json, const Place &place, size_t index, size_t valueCount) {
-  if (!json.is_object())
-    place.fail("expected an object");
+Alternative parseAlternative(const JsonNode &node) {
+  return {node.integerIn("cost", 0, kMost), integerOr(node, "workspace", 0)};
+}
+
+Op parseOp(const JsonNode &node, size_t index, size_t valueCount) {
+  node.requireObject();
   Op op;
-  op.name = textOr(json, "name", place, "op" + std::to_string(index));
-  op.inputs = idsOr(json, "inputs", place, valueCount);
-  op.outputs = idsOr(json, "outputs", place, valueCount);
-  op.overwrites = idsOr(json, "overwrites", place, valueCount);
-  op.recomputable = booleanOr(json, "recomputable", place, true);
-  if (json.contains("alternatives")) {
-    const Json &list = arrayAt(json, "alternatives", place);
-    for (size_t i = 0; i < list.size(); ++i) {
-      Place at = place / "alternatives" / i;
-      member(list[i], "cost", at);
-      op.alternatives.push_back(
-          {integerOr(list[i], "cost", at, 0), integerOr(list[i], "workspace", at, 0)});
-    }
-  } else {
-    member(json, "cost", place);
-    op.alternatives.push_back(
-        {integerOr(json, "cost", place, 0), integerOr(json, "workspace", place, 0)});
-  }
-  if (json.contains("may_overwrite")) {
-    const Json &list = arrayAt(json, "may_overwrite", place);
-    for (size_t i = 0; i < list.size(); ++i) {
-      Place at = place / "may_overwrite" / i;
-      if (!list[i].is_array() || list[i].size() != 2)
-        at.fail("expected [output, input]");
-      const int64_t last = static_cast<int64_t>(valueCount) - 1;
-      op.mayOverwrite.push_back({static_cast<ValueId>(integer(list[i][0], at / 0, 0, last)),
-                                 static_cast<ValueId>(integer(list[i][1], at / 1, 0, last))});
-    }
-  }
+  op.name = textOr(node, "name", "op" + std::to_string(index));
+  op.inputs = idsOr(node, "inputs", valueCount);
+  op.outputs = idsOr(node, "outputs", valueCount);
+  op.overwrites = idsOr(node, "overwrites", valueCount);
+  op.recomputable = booleanOr(node, "recomputable", true);
+  if (node.has("alternatives"))
+    node.forEach("alternatives", [&](const JsonNode &alternative) {
+      op.alternatives.push_back(parseAlternative(alternative));
+    });
+  else
+    op.alternatives.push_back(parseAlternative(node));
+  if (node.has("may_overwrite"))
+    node.forEach("may_overwrite", [&](const JsonNode &pair) {
+      if (!pair.value().is_array() || pair.size() != 2)
+        pair.failExpected("[output, input]");
+      op.mayOverwrite.push_back(
+          {idIn(pair.element(0), valueCount), idIn(pair.element(1), valueCount)});
+    });
   return op;
 }
 
-Problem parseOwn(const Json &json, const Place &place) {
-  integer(member(json, "version", place), place / "version", 1, 1);
+Problem parseOwn(const JsonNode &root) {
+  root.integerIn("version", 1, 1);
   Problem problem;
-  problem.name = textOr(json, "name", place, "");
-  problem.costUnit = textOr(json, "cost_unit", place, "cost");
-  problem.costDenominator = integerOr(json, "cost_denominator", place, 1);
-  const Json &storages = arrayAt(json, "storages", place);
-  for (size_t i = 0; i < storages.size(); ++i) {
-    Place at = place / "storages" / i;
-    member(storages[i], "bytes", at);
+  problem.name = textOr(root, "name", "");
+  problem.costUnit = textOr(root, "cost_unit", "cost");
+  problem.costDenominator = integerOr(root, "cost_denominator", 1);
+  root.forEach("storages", [&](const JsonNode &node) {
     problem.storages.push_back(
-        {integerOr(storages[i], "bytes", at, 0), booleanOr(storages[i], "pinned", at, false)});
-  }
-  const Json &values = arrayAt(json, "values", place);
-  for (size_t i = 0; i < values.size(); ++i) {
-    Place at = place / "values" / i;
-    int64_t storage = integer(member(values[i], "storage", at), at / "storage", 0,
-                              static_cast<int64_t>(problem.storages.size()) - 1);
-    problem.values.push_back({textOr(values[i], "name", at, "value" + std::to_string(i)),
-                              static_cast<StorageId>(storage),
-                              booleanOr(values[i], "keep", at, false)});
-  }
-  const Json &ops = arrayAt(json, "ops", place);
-  for (size_t i = 0; i < ops.size(); ++i)
-    problem.ops.push_back(parseOp(ops[i], place / "ops" / i, i, problem.values.size()));
+        {node.integerIn("bytes", 0, kMost), booleanOr(node, "pinned", false)});
+  });
+  root.forEach("values", [&](const JsonNode &node) {
+    const StorageId storage = idIn(node.at("storage"), problem.storages.size());
+    problem.values.push_back({textOr(node, "name", "value" + std::to_string(problem.values.size())),
+                              storage, booleanOr(node, "keep", false)});
+  });
+  root.forEach("ops", [&](const JsonNode &node) {
+    problem.ops.push_back(parseOp(node, problem.ops.size(), problem.values.size()));
+  });
   return problem;
 }
 
 // -- networkx node-link
 
 /// The ends of an edge in any of the three published spellings.
-std::pair<Json, Json> edgeEnds(const Json &edge, const Place &place) {
+std::pair<Json, Json> edgeEnds(const JsonNode &node) {
+  const Json &edge = node.value();
   if (edge.is_array() && edge.size() >= 2)
     return {edge[0], edge[1]};
   if (edge.is_object() && edge.contains("source") && edge.contains("target"))
     return {edge["source"], edge["target"]};
   if (edge.is_object() && edge.contains("0") && edge.contains("1"))
     return {edge["0"], edge["1"]};
-  place.fail("expected an edge as {\"source\", \"target\"}, {\"0\", \"1\"} or [from, to]");
+  node.failExpected("an edge as {\"source\", \"target\"}, {\"0\", \"1\"} or [from, to]");
 }
 
-double number(const Json &node, const char *key, const char *otherKey, const Place &place) {
-  const bool isOther = node.is_object() && !node.contains(key) && node.contains(otherKey);
-  const char *found = isOther ? otherKey : key;
-  if (node.is_object() && !node.contains(found))
-    place.fail("member \"" + std::string(key) + "\" (or \"" + otherKey + "\") is missing");
-  const Json &json = member(node, found, place);
-  if (!json.is_number())
-    (place / found).fail("expected a number");
-  double value = json.get<double>();
+double number(const JsonNode &node, const char *key, const char *otherKey) {
+  node.requireObject();
+  if (!node.has(key) && !node.has(otherKey))
+    node.fail("member \"" + std::string(key) + "\" (or \"" + otherKey + "\") is missing");
+  const JsonNode found = node.at(node.has(key) ? key : otherKey);
+  const double value = found.asNumber();
   if (!(value >= 0) || value > 0x1p56)
-    (place / found).fail("expected a number in [0, 2^56]");
+    found.failExpected("a number in [0, 2^56]");
   return value;
 }
 
@@ -231,7 +144,7 @@ size_t onCycle(const std::vector<std::vector<size_t>> &inputs, const std::vector
 
 /// The node order: as listed if that is topological, else Kahn's with the least index first.
 std::vector<size_t> topologicalOrder(const std::vector<std::vector<size_t>> &inputs,
-                                     const std::vector<std::string> &names, const Place &place) {
+                                     const std::vector<std::string> &names, const JsonNode &root) {
   const size_t count = inputs.size();
   std::vector<std::vector<size_t>> readers(count);
   std::vector<size_t> missing(count);
@@ -254,25 +167,7 @@ std::vector<size_t> topologicalOrder(const std::vector<std::vector<size_t>> &inp
         ready.push(reader);
   }
   if (order.size() != count)
-    place.fail("the graph has a cycle through node \"" + names[onCycle(inputs, missing)] + "\"");
-  return order;
-}
-
-/// The node order under `order`, which has to list every node once. `find` resolves ids.
-template <typename Find>
-std::vector<size_t> listedOrder(const Json &graph, const Place &place, size_t count, Find find) {
-  const Place at = place / "order";
-  const Json &list = arrayAt(graph, "order", place);
-  std::vector<size_t> order;
-  std::vector<char> seen(count, 0);
-  for (size_t i = 0; i < list.size(); ++i) {
-    order.push_back(find(list[i], at / i));
-    if (seen[order.back()]++)
-      (at / i).fail("node " + list[i].dump() + " is listed twice");
-  }
-  if (order.size() != count)
-    at.fail("expected every node once: " + std::to_string(count) + ", found " +
-            std::to_string(order.size()));
+    root.fail("the graph has a cycle through node \"" + names[onCycle(inputs, missing)] + "\"");
   return order;
 }
 
@@ -286,7 +181,9 @@ std::string nodeName(const Json &node, const Json &id) {
 /// have different ones; else, and beside names, their position in the list.
 class NodeIds {
 public:
-  NodeIds(const Json &nodes, const Place &place) {
+  /// Of the nodes that `root` lists.
+  explicit NodeIds(const JsonNode &root) {
+    const Json &nodes = root.value()["nodes"];
     auto all = [&](const char *key) {
       return std::all_of(nodes.begin(), nodes.end(),
                          [&](const Json &node) { return node.is_object() && node.contains(key); });
@@ -295,9 +192,10 @@ public:
       return !node.is_object() || node.contains("id");
     });
     if (anyHasId) {
-      for (size_t i = 0; i < nodes.size(); ++i)
-        if (!add(member(nodes[i], "id", place / i)))
-          (place / i).fail("node id " + ids.back().dump() + " is used twice");
+      root.forEach("nodes", [&](const JsonNode &node) {
+        if (!add(node.at("id").value()))
+          node.fail("node id " + ids.back().dump() + " is used twice");
+      });
       return;
     }
     positionsCount = true;
@@ -314,7 +212,7 @@ public:
 
   const Json &operator[](size_t node) const { return ids[node]; }
 
-  size_t find(const Json &id, const Place &at) const {
+  size_t find(const Json &id, const JsonNode &at) const {
     if (auto found = indexOf.find(id.dump()); found != indexOf.end())
       return found->second;
     if (positionsCount && id.is_number_unsigned() && id.get<size_t>() < ids.size())
@@ -344,55 +242,64 @@ void tellApart(std::vector<std::string> &names, const NodeIds &ids) {
 }
 
 /// The list of edges: under `links`, as networkx wrote before 3.4, or under `edges`.
-const char *edgeListKey(const Json &json, const Place &place) {
+const char *edgeListKey(const JsonNode &root) {
   auto isUsed = [&](const char *key) {
-    return json.contains(key) && !(json[key].is_array() && json[key].empty());
+    return root.has(key) && !(root.value()[key].is_array() && root.value()[key].empty());
   };
   if (isUsed("links") && isUsed("edges"))
-    place.fail("both \"links\" and \"edges\" list edges; keep one of the two");
-  if (!json.contains("links") && !json.contains("edges"))
-    place.fail("member \"links\" (or \"edges\") is missing");
-  return isUsed("edges") || !json.contains("links") ? "edges" : "links";
+    root.fail("both \"links\" and \"edges\" list edges; keep one of the two");
+  if (!root.has("links") && !root.has("edges"))
+    root.fail("member \"links\" (or \"edges\") is missing");
+  return isUsed("edges") || !root.has("links") ? "edges" : "links";
 }
 
-Problem parseNodeLink(const Json &json, const Place &place) {
-  const Json &nodes = arrayAt(json, "nodes", place);
-  const char *edgeKey = edgeListKey(json, place);
-  const Json &edges = arrayAt(json, edgeKey, place);
-  const size_t count = nodes.size();
+/// The node order under `graph.order`, which has to list every node once.
+std::vector<size_t> listedOrder(const JsonNode &graph, const NodeIds &ids, size_t count) {
+  std::vector<size_t> order;
+  std::vector<char> seen(count, 0);
+  graph.forEach("order", [&](const JsonNode &node) {
+    order.push_back(ids.find(node.value(), node));
+    if (seen[order.back()]++)
+      node.fail("node " + node.value().dump() + " is listed twice");
+  });
+  if (order.size() != count)
+    graph.fail("order", "expected every node once: " + std::to_string(count) + ", found " +
+                            std::to_string(order.size()));
+  return order;
+}
 
-  const NodeIds ids(nodes, place / "nodes");
+Problem parseNodeLink(const JsonNode &root) {
+  const size_t count = root.at("nodes").size();
+  const char *edgeKey = edgeListKey(root);
+
+  const NodeIds ids(root);
   std::vector<double> costs, sizes;
   std::vector<std::string> names;
-  for (size_t i = 0; i < count; ++i) {
-    Place at = place / "nodes" / i;
-    costs.push_back(number(nodes[i], "cost_cpu", "duration", at));
-    sizes.push_back(number(nodes[i], "cost_ram", "out_cost", at));
-    names.push_back(nodeName(nodes[i], ids[i]));
-  }
+  root.forEach("nodes", [&](const JsonNode &node) {
+    costs.push_back(number(node, "cost_cpu", "duration"));
+    sizes.push_back(number(node, "cost_ram", "out_cost"));
+    names.push_back(nodeName(node.value(), ids[names.size()]));
+  });
   tellApart(names, ids);
-  auto find = [&](const Json &id, const Place &at) { return ids.find(id, at); };
 
   std::vector<std::vector<size_t>> inputs(count);
-  for (size_t i = 0; i < edges.size(); ++i) {
-    Place at = place / edgeKey / i;
-    auto [from, to] = edgeEnds(edges[i], at);
-    size_t source = find(from, at), target = find(to, at);
+  root.forEach(edgeKey, [&](const JsonNode &edge) {
+    auto [from, to] = edgeEnds(edge);
+    size_t source = ids.find(from, edge), target = ids.find(to, edge);
     if (std::find(inputs[target].begin(), inputs[target].end(), source) == inputs[target].end())
       inputs[target].push_back(source);
-  }
+  });
   for (std::vector<size_t> &list : inputs)
     std::sort(list.begin(), list.end());
 
-  const Json *graph =
-      json.contains("graph") && json["graph"].is_object() ? &json["graph"] : nullptr;
-  const std::vector<size_t> order = graph && graph->contains("order")
-                                        ? listedOrder(*graph, place / "graph", count, find)
-                                        : topologicalOrder(inputs, names, place);
+  const bool hasGraph = root.has("graph") && root.value()["graph"].is_object();
+  const bool isOrdered = hasGraph && root.at("graph").has("order");
+  const std::vector<size_t> order =
+      isOrdered ? listedOrder(root.at("graph"), ids, count) : topologicalOrder(inputs, names, root);
 
   Problem problem;
-  if (graph)
-    problem.name = textOr(*graph, "name", place / "graph", "");
+  if (hasGraph)
+    problem.name = textOr(root.at("graph"), "name", "");
   problem.costDenominator = denominatorFor(costs);
   std::vector<ValueId> valueOf(count, 0);
   for (size_t i = 0; i < count; ++i)
@@ -401,8 +308,8 @@ Problem parseNodeLink(const Json &json, const Place &place) {
     std::vector<ValueId> reads;
     for (size_t input : inputs[node]) {
       if (valueOf[input] >= valueOf[node])
-        (place / "graph" / "order")
-            .fail("node \"" + names[node] + "\" comes before its input \"" + names[input] + "\"");
+        root.at("graph").fail("order", "node \"" + names[node] + "\" comes before its input \"" +
+                                           names[input] + "\"");
       reads.push_back(valueOf[input]);
     }
     std::sort(reads.begin(), reads.end()); // however the file lists nodes and edges
@@ -417,20 +324,17 @@ Problem parseNodeLink(const Json &json, const Place &place) {
 } // namespace
 
 Problem parse(std::string_view text, const std::string &source) {
-  const Json json = parseText(text, source);
-  Place place{source, ""};
-  if (!json.is_object())
-    place.fail("expected an object");
+  const Json json = parseJson(text, source);
+  const JsonNode root(json, source);
   Problem problem;
-  if (json.contains("stowage")) {
-    if (textOr(json, "stowage", place, "") != "schedule-problem")
-      (place / "stowage").fail("expected \"schedule-problem\"");
-    problem = parseOwn(json, place);
-  } else if (json.contains("nodes")) {
-    problem = parseNodeLink(json, place);
+  if (root.has("stowage")) {
+    if (textOr(root, "stowage", "") != "schedule-problem")
+      root.fail("stowage", "expected \"schedule-problem\", found " + json["stowage"].dump());
+    problem = parseOwn(root);
+  } else if (root.has("nodes")) {
+    problem = parseNodeLink(root);
   } else {
-    place.fail(
-        "expected a member \"stowage\" (a schedule problem) or \"nodes\" (a networkx graph)");
+    root.fail("expected a member \"stowage\" (a schedule problem) or \"nodes\" (a networkx graph)");
   }
   try {
     check(problem);
@@ -499,21 +403,18 @@ std::string printSolution(const Problem &problem, const Solution &solution) {
 }
 
 Solution parseSolution(std::string_view text, const Problem &problem, const std::string &source) {
-  const Json json = parseText(text, source);
-  Place place{source, ""};
-  if (textOr(json.is_object() ? json : Json::object(), "stowage", place, "") != "schedule")
-    place.fail("expected a schedule: an object with \"stowage\": \"schedule\"");
+  const Json json = parseJson(text, source);
+  const JsonNode root(json, source);
+  if (textOr(root, "stowage", "") != "schedule")
+    root.fail("expected a schedule: an object with \"stowage\": \"schedule\"");
   Solution solution;
-  const Json &runs = arrayAt(json, "runs", place);
-  for (size_t i = 0; i < runs.size(); ++i) {
-    Place at = place / "runs" / i;
-    if (!runs[i].is_array() || runs[i].size() != 2)
-      at.fail("expected [op, alternative]");
-    int64_t op = integer(runs[i][0], at / 0, 0, static_cast<int64_t>(problem.ops.size()) - 1);
-    int64_t last = static_cast<int64_t>(problem.ops[op].alternatives.size()) - 1;
-    solution.runs.push_back(
-        {static_cast<OpId>(op), static_cast<int32_t>(integer(runs[i][1], at / 1, 0, last))});
-  }
+  root.forEach("runs", [&](const JsonNode &run) {
+    if (!run.value().is_array() || run.size() != 2)
+      run.failExpected("[op, alternative]");
+    const OpId op = idIn(run.element(0), problem.ops.size());
+    const size_t alternatives = problem.ops[op].alternatives.size();
+    solution.runs.push_back({op, idIn(run.element(1), alternatives)});
+  });
   return solution;
 }
 

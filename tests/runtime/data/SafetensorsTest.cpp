@@ -100,7 +100,8 @@ TEST_F(SafetensorsTest, WritesTheSameBytesTwice) {
 
 TEST_F(SafetensorsTest, ErrorsNameFileAndTensor) {
   EXPECT_THAT(errorOf("abc"), HasSubstr("w.safetensors: this is not a safetensors file"));
-  EXPECT_THAT(errorOf(withHeader("{", "")), HasSubstr("w.safetensors: not valid JSON"));
+  EXPECT_THAT(errorOf(withHeader("{", "")),
+              HasSubstr("w.safetensors:1:2: not valid JSON: unexpected end of input"));
   EXPECT_THAT(errorOf(withHeader("[]", "")), HasSubstr("expected an object, found an array"));
   EXPECT_THAT(
       errorOf(withHeader(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", "1234567")),

@@ -114,10 +114,10 @@ TEST(JsonTest, ReadsNodesWithoutIds) {
   EXPECT_EQ(twice.ops[2].inputs, std::vector<ValueId>{1});
 
   EXPECT_THAT(fault(named + R"("links": [{"source": "conv", "target": 3}]})"),
-              HasSubstr("/links/0: there is no node with id 3"));
+              HasSubstr("x.json: links[0]: there is no node with id 3"));
   EXPECT_THAT(fault(R"({"nodes": [{"id": 0, "duration": 1, "out_cost": 1},
     {"name": "b", "duration": 1, "out_cost": 1}], "edges": [[0, "b"]]})"),
-              HasSubstr("/nodes/1: member \"id\" is missing"));
+              HasSubstr("x.json: nodes[1].id: this key is missing"));
 }
 
 TEST(JsonTest, ListingsDoNotMatter) {
@@ -133,13 +133,15 @@ TEST(JsonTest, ListingsDoNotMatter) {
 }
 
 TEST(JsonTest, NamesThePlaceOfSyntaxErrors) {
-  EXPECT_THAT(fault("{\n \"ops\": [1,\n}"), HasSubstr("x.json:3:1: not valid JSON"));
+  EXPECT_THAT(fault("{\n \"ops\": [1,\n}"),
+              HasSubstr("x.json:3:1: not valid JSON: unexpected '}'; expected '[', '{', or a "
+                        "literal"));
   EXPECT_THAT(fault(""), HasSubstr("x.json:1:1"));
-  EXPECT_THAT(fault("[1]"), HasSubstr("x.json: at /: expected an object"));
+  EXPECT_THAT(fault("[1]"), HasSubstr("x.json: expected an object, found an array"));
   EXPECT_THAT(fault("{}"), HasSubstr("expected a member \"stowage\""));
   const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
   EXPECT_THAT(fault("{\"nodes\": " + deep + ", \"edges\": []}"),
-              HasSubstr("x.json: more than 64 levels of nested JSON"));
+              HasSubstr("x.json:1:74: more than 64 levels of nested JSON"));
 }
 
 TEST(JsonTest, NamesThePathOfWrongElements) {
@@ -147,17 +149,21 @@ TEST(JsonTest, NamesThePathOfWrongElements) {
       R"({"stowage": "schedule-problem", "version": 1, "storages": [{"bytes": 4}],
     "values": [{"name": "v", "storage": 0}], "ops": )";
   EXPECT_EQ(fault(head + R"([{"name": "o", "cost": 1, "outputs": [0]}]})"), "");
-  EXPECT_THAT(fault(head + R"([{"cost": 1, "outputs": [3]}]})"),
-              HasSubstr("at /ops/0/outputs/0: expected an integer in [0, 0]"));
+  EXPECT_THAT(
+      fault(head + R"([{"cost": 1, "outputs": [3]}]})"),
+      HasSubstr("x.json: ops[0].outputs[0]: expected an integer in [0, 0], found the number 3"));
   EXPECT_THAT(fault(head + R"([{"outputs": [0]}]})"),
-              HasSubstr("at /ops/0: member \"cost\" is missing"));
-  EXPECT_THAT(fault(head + R"([{"cost": -1}]})"), HasSubstr("at /ops/0/cost"));
-  EXPECT_THAT(fault(head + R"([{"cost": 1.5}]})"), HasSubstr("at /ops/0/cost"));
-  EXPECT_THAT(fault(head + R"([7]})"), HasSubstr("at /ops/0: expected an object"));
+              HasSubstr("x.json: ops[0].cost: this key is missing"));
+  EXPECT_THAT(fault(head + R"([{"cost": -1}]})"), HasSubstr("x.json: ops[0].cost: expected"));
+  EXPECT_THAT(fault(head + R"([{"cost": 1.5}]})"), HasSubstr("found the number 1.5"));
+  EXPECT_THAT(fault(head + R"([7]})"),
+              HasSubstr("x.json: ops[0]: expected an object, found the number 7"));
   EXPECT_THAT(fault(head + R"([{"cost": 1, "may_overwrite": [[0]]}]})"),
-              HasSubstr("/may_overwrite/0"));
-  EXPECT_THAT(fault(R"({"stowage": "schedule-problem", "version": 2})"), HasSubstr("at /version"));
-  EXPECT_THAT(fault(R"({"stowage": "pack"})"), HasSubstr("at /stowage"));
+              HasSubstr("x.json: ops[0].may_overwrite[0]: expected [output, input]"));
+  EXPECT_THAT(fault(R"({"stowage": "schedule-problem", "version": 2})"),
+              HasSubstr("x.json: version: expected an integer in [1, 1], found the number 2"));
+  EXPECT_THAT(fault(R"({"stowage": "pack"})"),
+              HasSubstr("x.json: stowage: expected \"schedule-problem\", found \"pack\""));
   EXPECT_THAT(fault(head + R"([{"name": "o", "cost": 1, "inputs": [0], "outputs": [0]}]})"),
               HasSubstr("x.json: op \"o\": reads \"v\" before it is produced"));
 }
@@ -166,9 +172,9 @@ TEST(JsonTest, NamesFaultsOfNodeLinkGraphs) {
   const std::string nodes = R"({"nodes": [{"cost_cpu": 1, "cost_ram": 1, "id": 0},
     {"cost_cpu": 1, "cost_ram": 1, "id": 1}], )";
   EXPECT_THAT(fault(nodes + R"("links": [{"source": 0, "target": 5}]})"),
-              HasSubstr("at /links/0: there is no node with id 5"));
+              HasSubstr("x.json: links[0]: there is no node with id 5"));
   EXPECT_THAT(fault(nodes + R"("links": [{"source": 0}]})"),
-              HasSubstr("at /links/0: expected an edge"));
+              HasSubstr("x.json: links[0]: expected an edge"));
   EXPECT_THAT(fault(nodes + R"("links": [[0, 1], [1, 0]]})"),
               HasSubstr("cycle through node \"node0\""));
   EXPECT_THAT(fault(nodes + R"("links": [[0, 1], [1, 1]]})"),
@@ -178,13 +184,14 @@ TEST(JsonTest, NamesFaultsOfNodeLinkGraphs) {
   EXPECT_THAT(fault(nodes + R"("links": [], "graph": {"order": [1]}})"),
               HasSubstr("expected every node once"));
   EXPECT_THAT(fault(R"({"nodes": [{"cost_cpu": 1, "id": 0}], "links": []})"),
-              HasSubstr("at /nodes/0: member \"cost_ram\" (or \"out_cost\") is missing"));
+              HasSubstr("x.json: nodes[0]: member \"cost_ram\" (or \"out_cost\") is missing"));
   EXPECT_THAT(fault(nodes + R"("links": [[0, 1]], "edges": [[0, 1]]})"),
               HasSubstr("both \"links\" and \"edges\""));
   EXPECT_EQ(fault(nodes + R"("links": [], "edges": [[0, 1]]})"), "");
   EXPECT_THAT(fault(R"({"nodes": []})"), HasSubstr("\"links\" (or \"edges\") is missing"));
-  EXPECT_THAT(fault(R"({"nodes": [{"cost_cpu": -1, "cost_ram": 1, "id": 0}], "links": []})"),
-              HasSubstr("at /nodes/0/cost_cpu"));
+  EXPECT_THAT(
+      fault(R"({"nodes": [{"cost_cpu": -1, "cost_ram": 1, "id": 0}], "links": []})"),
+      HasSubstr("x.json: nodes[0].cost_cpu: expected a number in [0, 2^56], found the number -1"));
 }
 
 // Tests that no prefix and no single broken character of a document does anything but throw Error.

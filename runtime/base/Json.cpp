@@ -1,7 +1,6 @@
-#include "runtime/format/Json.h"
+#include "runtime/base/Json.h"
 
-#include "runtime/base/JsonDepth.h"
-
+#include <algorithm>
 #include <limits>
 
 namespace stow {
@@ -34,6 +33,48 @@ std::string_view describe(const Json &value) {
   if (found.is_number())
     shown = "the number " + found.dump();
   throw Error::badInput(path + ": expected " + std::string(expected) + ", found " + shown);
+}
+
+/// "graph.json:3:17", given the number of bytes that a parser has read before the fault.
+std::string placeOf(std::string_view text, std::string_view document, size_t bytes) {
+  const size_t at = std::min(text.size(), bytes ? bytes - 1 : 0);
+  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(at), '\n');
+  const size_t lineStart = text.rfind('\n', at ? at - 1 : 0);
+  const size_t column =
+      lineStart == std::string_view::npos || at <= lineStart ? at + 1 : at - lineStart;
+  return std::string(document) + ":" + std::to_string(line) + ":" + std::to_string(column);
+}
+
+/// What the parser says behind its own names for the fault and the place.
+std::string reasonOf(const Json::exception &error) {
+  std::string_view text = error.what();
+  for (std::string_view opening : {"] ", "syntax error ", " - "})
+    if (size_t at = text.find(opening); at != std::string_view::npos)
+      text.remove_prefix(at + opening.size());
+  return std::string(text);
+}
+
+/// O(length); says nothing of other faults.
+void checkDepth(std::string_view text, std::string_view document) {
+  constexpr int mostLevels = 64;
+  int levels = 0;
+  bool inString = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (inString) {
+      if (c == '\\')
+        ++i;
+      inString = c != '"';
+    } else if (c == '"') {
+      inString = true;
+    } else if (c == '[' || c == '{') {
+      if (++levels > mostLevels)
+        throw Error::badInput(placeOf(text, document, i + 1) + ": more than " +
+                              std::to_string(mostLevels) + " levels of nested JSON");
+    } else if (c == ']' || c == '}') {
+      --levels;
+    }
+  }
 }
 
 /// The integer in `value`, or a failure at `path`.
@@ -90,11 +131,14 @@ std::string dumpJsonLines(const Json &json) {
 }
 
 Json parseJson(std::string_view text, std::string_view document) {
-  checkJsonDepth(text, document);
+  checkDepth(text, document);
   try {
     return Json::parse(text.begin(), text.end());
-  } catch (const Json::exception &error) {
-    throw Error::badInput(std::string(document) + ": not valid JSON: " + error.what());
+  } catch (const Json::parse_error &error) {
+    throw Error::badInput(placeOf(text, document, error.byte) +
+                          ": not valid JSON: " + reasonOf(error));
+  } catch (const Json::exception &error) { // a number out of range, of which no place is known
+    throw Error::badInput(std::string(document) + ": not valid JSON: " + reasonOf(error));
   }
 }
 
@@ -122,20 +166,27 @@ const Json &JsonNode::member(const char *key) const {
   return *found;
 }
 
-const Json &JsonNode::arrayMember(const char *key) const {
-  const Json &value = member(key);
-  if (!value.is_array())
-    failAt(pathOf(key), "an array", value);
-  return value;
+JsonNode JsonNode::at(const char *key) const { return {member(key), pathOf(key), FromPath{}}; }
+
+JsonNode JsonNode::element(size_t number) const {
+  return {(*json)[number], path + "[" + std::to_string(number) + "]", FromPath{}};
 }
 
-JsonNode JsonNode::at(const char *key) const { return {member(key), pathOf(key), FromPath{}}; }
+size_t JsonNode::size() const {
+  if (!json->is_array())
+    failExpected("an array");
+  return json->size();
+}
 
 int64_t JsonNode::integer(const char *key) const {
   const Json &value = member(key);
   if (value.is_number_integer() && !value.is_number_unsigned())
     return value.get<int64_t>();
   return integerAt(value, pathOf(key));
+}
+
+int64_t JsonNode::integerIn(const char *key, int64_t least, int64_t greatest) const {
+  return at(key).asIntegerIn(least, greatest);
 }
 
 int64_t JsonNode::count(const char *key) const {
@@ -179,12 +230,21 @@ double JsonNode::asNumber() const {
   return json->get<double>();
 }
 
+int64_t JsonNode::asIntegerIn(int64_t least, int64_t greatest) const {
+  const bool isWhole = json->is_number_integer() &&
+                       !(json->is_number_unsigned() &&
+                         json->get<uint64_t>() > uint64_t(std::numeric_limits<int64_t>::max()));
+  const int64_t value = isWhole ? json->get<int64_t>() : 0;
+  if (!isWhole || value < least || value > greatest)
+    failExpected("an integer in [" + std::to_string(least) + ", " + std::to_string(greatest) + "]");
+  return value;
+}
+
 std::vector<int64_t> JsonNode::asIntegers() const {
-  if (!json->is_array())
-    failExpected("an array");
   std::vector<int64_t> values;
-  values.reserve(json->size());
-  for (size_t i = 0; i < json->size(); ++i)
+  const size_t count = size();
+  values.reserve(count);
+  for (size_t i = 0; i < count; ++i)
     values.push_back(integerAt((*json)[i], path + "[" + std::to_string(i) + "]"));
   return values;
 }
@@ -213,6 +273,10 @@ std::vector<std::string> JsonNode::texts(const char *key) const {
 }
 
 void JsonNode::failExpected(std::string_view expected) const { failAt(path, expected, *json); }
+
+void JsonNode::fail(std::string_view problem) const {
+  throw Error::badInput(path + ": " + std::string(problem));
+}
 
 void JsonNode::fail(const char *key, std::string_view problem) const {
   throw Error::badInput(pathOf(key) + ": " + std::string(problem));

@@ -1,9 +1,10 @@
 // Typed access to JSON documents whose errors name the key.
 //
-// Every file format here that is JSON (plan, program, safetensors header) is read through JsonNode,
-// so that a wrong document fails with e.g.
+// Every file format here that is JSON (plan, program, safetensors header, schedule problem) is read
+// through JsonNode, so that a wrong document fails with e.g.
 //
 //   program: graphs[0].commands[12].operands[1].dtype: expected a string, found a number
+//   graph.json:3:17: not valid JSON: unexpected '}'; expected '[', '{', or a literal
 #pragma once
 
 #include "runtime/base/Error.h"
@@ -12,6 +13,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace stow {
 
@@ -26,7 +28,9 @@ std::string dumpJson(const Json &json, int indent);
 /// line: a long list of records has a line per record.
 std::string dumpJsonLines(const Json &json);
 
-/// Parses `text`; throws Error(BadInput) with `document` and the byte position.
+/// Parses `text`; throws Error(BadInput) with `document`, line and column, also where lists and
+/// objects nest deeper than any document of ours: values copy themselves recursively, so such a text
+/// would overflow the stack.
 Json parseJson(std::string_view text, std::string_view document);
 
 /// A value of a document and its place there. Cheap to copy apart from the path; it must not
@@ -37,10 +41,13 @@ public:
   JsonNode(const Json &root, std::string_view document);
 
   bool has(const char *key) const;
-  JsonNode at(const char *key) const; ///< a required object or array member
+  JsonNode at(const char *key) const;    ///< a required member
+  JsonNode element(size_t number) const; ///< of an array
+  size_t size() const;                   ///< of an array
 
   /// Required members by type; out-of-range and fractional numbers are errors.
   int64_t integer(const char *key) const;
+  int64_t integerIn(const char *key, int64_t least, int64_t greatest) const;
   int64_t count(const char *key) const; ///< an integer that is not negative
   uint64_t unsignedInteger(const char *key) const;
   double number(const char *key) const;
@@ -68,15 +75,15 @@ public:
 
   /// Calls `visit(JsonNode)` for each element of an array member.
   template <typename Visit> void forEach(const char *key, Visit visit) const {
-    const Json &array = arrayMember(key);
-    for (size_t i = 0; i < array.size(); ++i)
-      visit(JsonNode(array[i], pathOf(key) + "[" + std::to_string(i) + "]", FromPath{}));
+    const JsonNode array = at(key);
+    const size_t size = array.size();
+    for (size_t i = 0; i < size; ++i)
+      visit(array.element(i));
   }
 
   /// Calls `visit(key, JsonNode)` for each member of this object, or of an object member.
   template <typename Visit> void forEachMember(Visit visit) const {
-    if (!json->is_object())
-      failExpected("an object");
+    requireObject();
     for (const auto &item : json->items())
       visit(item.key(), JsonNode(item.value(), pathOf(item.key()), FromPath{}));
   }
@@ -86,13 +93,22 @@ public:
 
   const Json &value() const { return *json; }
 
-  /// This node as a number, an array of integers or a string.
+  /// This node as a number, an integer, an array of integers or a string.
   double asNumber() const;
+  int64_t asIntegerIn(int64_t least, int64_t greatest) const;
   std::vector<int64_t> asIntegers() const;
   std::string asText() const;
 
+  /// Throws Error(BadInput) unless this is an object.
+  void requireObject() const {
+    if (!json->is_object())
+      failExpected("an object");
+  }
+
   /// Throws Error(BadInput): "<place>: expected <expected>, found <what is there>".
   [[noreturn]] void failExpected(std::string_view expected) const;
+  /// Throws Error(BadInput): "<place>: <problem>".
+  [[noreturn]] void fail(std::string_view problem) const;
   /// Throws Error(BadInput): "<place>.<key>: <problem>".
   [[noreturn]] void fail(const char *key, std::string_view problem) const;
 
@@ -111,7 +127,6 @@ private:
 
   std::string pathOf(std::string_view key) const;
   const Json &member(const char *key) const;
-  const Json &arrayMember(const char *key) const;
 
   const Json *json;
   std::string path;    ///< "program", "program: graphs[0]"
