@@ -32,8 +32,7 @@ void StowDialect::initialize() {
 namespace {
 
 /// Checks that the discardable attribute `attribute` of what `place` names (""; " of argument 1") is
-/// a word of its enum. `Value` is the enum, `last` its largest
-/// value.
+/// a word of its enum. `Value` is the enum, `last` its largest value.
 template <typename Attr, typename Value>
 LogicalResult checkWord(Operation *op, const Twine &place, NamedAttribute attribute,
                         unsigned last) {

@@ -67,6 +67,5 @@ int64_t EmbeddingGradOp::getBytesMoved() {
   return storedBytesOf(getIndices().getType()) + 3 * storedBytesOf(getDy().getType()) +
          storedBytesOf(getDtable().getType());
 }
-/// Sums of many rows need the bits.
 
 } // namespace stow

@@ -6,9 +6,9 @@
 // that replaces several values by one: merged, it would keep all of them alive until then. A weight
 // that many products share is the case that matters, its gradient being a long chain of sums:
 //
-//   dw0 --+                      dw0 -----------+
-//   dw1 --+-- s1 --+             dw1 -----------+
-//           dw2 ---+-- s2   or     dw2 ---------+-- s2     two values alive, or all
+//   dw0 --+                      dw0 --+
+//   dw1 --+-- s1 --+             dw1 --+
+//   dw2 -----------+-- s2   or   dw2 --+-- s2     two values alive, or all
 #include "passes/fuse/Passes.h"
 
 #include "ir/Graphs.h"
