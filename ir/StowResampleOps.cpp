@@ -1,4 +1,4 @@
-// Types, constraints and costs of resampling and rearranging.
+// Types, constraints and costs of resampling, rearranging and sampling at computed places.
 #include "ir/Resample.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -167,6 +167,113 @@ LogicalResult RearrangeOp::verify() {
                          << llvm::interleaved_array(permuted) << ", of x's element type, found "
                          << y;
   return success();
+}
+
+//===-- Sampling at computed places -----------------------------------------------------------===//
+
+namespace {
+
+RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// Constraints C1 to C3 of the sampling ops; `spatial` are the extents of the images.
+LogicalResult checkSampling(std::optional<Location> location, ArrayRef<int64_t> spatial,
+                            int64_t images, RankedTensorType grid, StringRef mode,
+                            StringRef padding) {
+  const int64_t rank = static_cast<int64_t>(spatial.size()) + 2;
+  if (rank < 3 || rank > 5) // C1
+    return emitOptionalError(location, "expects images of rank 3 to 5, found rank ", rank);
+  if (grid.getRank() != rank || grid.getDimSize(0) != images ||
+      grid.getShape().back() != rank - 2) // C2
+    return emitOptionalError(location, "expects a grid of rank ", rank, " whose first extent is ",
+                             images, " and whose last is ", rank - 2, ", found ", grid);
+  if (mode != "linear" && mode != "nearest") // C3
+    return emitOptionalError(location, "expects mode linear or nearest, found ", mode);
+  if (padding != "zeros" && padding != "border" && padding != "reflection") // C3
+    return emitOptionalError(location, "expects padding zeros, border or reflection, found ",
+                             padding);
+  return success();
+}
+
+/// [N, channels, places...]
+SmallVector<int64_t> sampledShape(RankedTensorType grid, int64_t channels) {
+  SmallVector<int64_t> shape(grid.getShape().drop_back());
+  shape.insert(shape.begin() + 1, channels);
+  return shape;
+}
+
+/// The weighted elements that y consists of: 2 neighbours in each dimension.
+double sampledElements(Value y) {
+  return static_cast<double>(int64_t(1) << (tensor(y).getRank() - 2)) * tensor(y).getNumElements();
+}
+
+} // namespace
+
+LogicalResult GridSampleOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                             Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  auto x = tensor(adaptor.getX()), grid = tensor(adaptor.getGrid());
+  if (x.getRank() < 3) // C1
+    return emitOptionalError(location, "expects images of rank 3 to 5, found rank ", x.getRank());
+  if (failed(checkSampling(location, x.getShape().drop_front(2), x.getDimSize(0), grid,
+                           adaptor.getMode(), adaptor.getPadding())))
+    return failure();
+  types.push_back(RankedTensorType::get(sampledShape(grid, x.getDimSize(1)), x.getElementType()));
+  return success();
+}
+bool GridSampleOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return compatibleTypes(left, right);
+}
+/// 16 bits do not tell the places of a grid apart.
+bool GridSampleOp::takesLow(unsigned position) { return position != 1; }
+double GridSampleOp::getFlops() { return 2 * sampledElements(getY()); }
+
+LogicalResult GridSampleGradInputOp::inferReturnTypes(MLIRContext *,
+                                                      std::optional<Location> location,
+                                                      Adaptor adaptor,
+                                                      SmallVectorImpl<Type> &types) {
+  auto dy = tensor(adaptor.getDy()), grid = tensor(adaptor.getGrid());
+  ArrayRef<int64_t> extents = adaptor.getExtents();
+  if (failed(checkSampling(location, extents, grid.getRank() > 0 ? grid.getDimSize(0) : 0, grid,
+                           adaptor.getMode(), adaptor.getPadding())))
+    return failure();
+  if (dy.getRank() != grid.getRank() ||
+      dy.getShape() != ArrayRef<int64_t>(sampledShape(grid, dy.getDimSize(1)))) // C4
+    return emitOptionalError(location, "expects dy with the places of ", grid, ", found ", dy);
+  if (!llvm::all_of(extents, [](int64_t extent) { return extent >= 1; })) // C5
+    return emitOptionalError(location, "expects positive extents, found ",
+                             llvm::interleaved_array(extents));
+  SmallVector<int64_t> shape(dy.getShape().take_front(2));
+  llvm::append_range(shape, extents);
+  types.push_back(RankedTensorType::get(shape, dy.getElementType()));
+  return success();
+}
+bool GridSampleGradInputOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return compatibleTypes(left, right);
+}
+bool GridSampleGradInputOp::takesLow(unsigned position) { return position == 0; }
+double GridSampleGradInputOp::getFlops() { return 2 * sampledElements(getDy()); }
+
+LogicalResult GridSampleGradGridOp::inferReturnTypes(MLIRContext *,
+                                                     std::optional<Location> location,
+                                                     Adaptor adaptor,
+                                                     SmallVectorImpl<Type> &types) {
+  auto dy = tensor(adaptor.getDy()), x = tensor(adaptor.getX()), grid = tensor(adaptor.getGrid());
+  if (x.getRank() < 3) // C1
+    return emitOptionalError(location, "expects images of rank 3 to 5, found rank ", x.getRank());
+  if (failed(checkSampling(location, x.getShape().drop_front(2), x.getDimSize(0), grid, "linear",
+                           adaptor.getPadding())))
+    return failure();
+  if (dy.getShape() != ArrayRef<int64_t>(sampledShape(grid, x.getDimSize(1)))) // C4
+    return emitOptionalError(location, "expects dy with the channels of ", x, " and the places of ",
+                             grid, ", found ", dy);
+  types.push_back(withoutLayout(grid));
+  return success();
+}
+bool GridSampleGradGridOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return compatibleTypes(left, right);
+}
+bool GridSampleGradGridOp::takesLow(unsigned position) { return position < 2; }
+double GridSampleGradGridOp::getFlops() {
+  return 2 * sampledElements(getDy()) * (tensor(getDy()).getRank() - 2);
 }
 
 } // namespace stow

@@ -133,6 +133,7 @@ void addCopyKernels(KernelTable &table);
 void addDepthwiseKernels(KernelTable &table);
 void addEmbeddingKernels(KernelTable &table);
 void addFoldKernels(KernelTable &table);
+void addGridSampleKernels(KernelTable &table);
 void addIndexKernels(KernelTable &table);
 void addLossKernels(KernelTable &table);
 void addMapKernels(KernelTable &table);

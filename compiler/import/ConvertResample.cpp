@@ -1,5 +1,5 @@
 // Resize, Upsample, padding by the tensor's own elements, and depth to space: weighted sums of
-// elements along dimensions, and their rearrangement.
+// elements along dimensions, and their rearrangement. GridSample: elements at computed places.
 #include "compiler/import/ConvertResample.h"
 
 #include <cmath>
@@ -312,6 +312,26 @@ void convertSpaceToDepth(NodeImport &node) {
                  {x[0], x[1] * b * b, x[2] / b, x[3] / b});
 }
 
+//===-- Computed places -----------------------------------------------------------------------===//
+
+void convertGridSample(NodeImport &node) {
+  std::string mode = node.text("mode", "linear"); // the others are the names before opset 20
+  checkChoice("mode", mode, {"linear", "nearest", "bilinear", "cubic", "bicubic"});
+  if (mode == "cubic" || mode == "bicubic")
+    throw Error::badInput("samples by '" + mode + "'; only linear and nearest are supported");
+  std::string padding = node.text("padding_mode", "zeros");
+  checkChoice("padding_mode", padding, {"zeros", "border", "reflection"});
+  Value x = node.value(0), grid = node.value(1);
+  for (Value value : {x, grid})
+    if (!isa<FloatType>(cast<RankedTensorType>(value.getType()).getElementType()))
+      throw Error::badInput("works on integers; only float tensors are computed with");
+  node.bind(0, node.emit<GridSampleOp>({x, grid}, [&](GridSampleOp::Properties &p) {
+    p.mode = node.builder().getStringAttr(mode == "nearest" ? "nearest" : "linear");
+    p.padding = node.builder().getStringAttr(padding);
+    p.align_corners = node.builder().getBoolAttr(node.flag("align_corners", false));
+  }));
+}
+
 } // namespace
 
 //===-- Padding -------------------------------------------------------------------------------===//
@@ -336,6 +356,7 @@ void addResampleRules(RuleTable &table) {
   table["Upsample"] = {convertUpsample, 1, 2};
   table["DepthToSpace"] = {convertDepthToSpace, 1, 1};
   table["SpaceToDepth"] = {convertSpaceToDepth, 1, 1};
+  table["GridSample"] = {convertGridSample, 2, 2};
 }
 
 } // namespace stow::onnx

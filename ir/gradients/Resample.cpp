@@ -1,4 +1,5 @@
-// Gradients of resampling and rearranging: the transposed matrices, the inverse permutation.
+// Gradients of resampling and rearranging: the transposed matrices, the inverse permutation. Those of
+// sampling at computed places keep the grid, and the images where the grid needs a gradient.
 #include "ir/Resample.h"
 #include "ir/gradients/Build.h"
 
@@ -36,6 +37,25 @@ LogicalResult RearrangeOp::buildGradient(OpBuilder &builder, Gradients &gradient
   }
   gradients.add(builder, getLoc(), getX(),
                 f.build<RearrangeOp>(withoutLayout(getX().getType()), dy, factors, inverse).getY());
+  return success();
+}
+
+LogicalResult GridSampleOp::buildGradient(OpBuilder &builder, Gradients &gradients) {
+  Value dy = gradients.of(getY());
+  if (!dy)
+    return success();
+  Formula f(builder, getLoc());
+  if (gradients.isNeeded(getX()))
+    gradients.add(builder, getLoc(), getX(),
+                  f.build<GridSampleGradInputOp>(dy, getGrid(),
+                                                 tensorType(getX()).getShape().drop_front(2),
+                                                 getMode(), getPadding(), getAlignCorners())
+                      .getDx());
+  if (gradients.isNeeded(getGrid()) && getMode() == "linear")
+    gradients.add(
+        builder, getLoc(), getGrid(),
+        f.build<GridSampleGradGridOp>(dy, getX(), getGrid(), getPadding(), getAlignCorners())
+            .getDgrid());
   return success();
 }
 

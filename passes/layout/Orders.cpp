@@ -42,7 +42,7 @@ bool isUpdate(Operation *op) {
 SmallVector<Value> Orders::groupedValues(Operation *op) {
   if (isConvolution(op) || isUpdate(op) || op->getNumResults() == 0 ||
       isa<MatmulOp, EmbeddingOp, EmbeddingGradOp, ReshapeOp, TransposeOp, ReduceSumOp, ReduceMeanOp,
-          ReduceMaxOp, ConstantOp>(op))
+          ReduceMaxOp, GridSampleOp, GridSampleGradInputOp, GridSampleGradGridOp, ConstantOp>(op))
     return {};
   // An elementwise op's space is its result's; a library's or a row kernel's is its operand's.
   bool elementwise = isa<ElementwiseOpInterface>(op);

@@ -200,7 +200,7 @@ bool isTrainingOp(Operation *op) {
              Conv2dGradWeightOp, BatchNormGradOp, ChannelMomentsOp, BatchNormScaleGradOp,
              MaxPoolGradOp, AvgPoolGradOp, SoftmaxGradOp, LogSoftmaxGradOp, CrossEntropyRowsGradOp,
              NllRowsGradOp, EmbeddingGradOp, LayerNormGradOp, LayerNormScaleGradOp, PlaneProductsOp,
-             RmsNormGradOp, RmsNormScaleGradOp>(op) ||
+             RmsNormGradOp, RmsNormScaleGradOp, GridSampleGradInputOp, GridSampleGradGridOp>(op) ||
          isUpdateOp(op);
 }
 

@@ -1,5 +1,6 @@
-"""References of resizing, padding, transposed convolution, group normalization and windows over volumes."""
+"""References of resizing, sampling, padding, transposed convolution, group normalization and windows over volumes."""
 
+from dataclasses import replace
 from typing import Any, Iterator
 
 import numpy as np
@@ -44,6 +45,35 @@ def resize_cases() -> Iterator[Case]:
     cubic = {"cubic_coeff_a": -0.75}
     yield resize_case("cubic_twice", (1, 2, 4, 5), None, [1, 1, 2, 2], "cubic", "half_pixel", **cubic)
     yield resize_case("cubic_corners", (1, 2, 4, 5), [1, 2, 7, 3], None, "cubic", "align_corners", **cubic)
+
+
+def grid_sample_case(name: str, shape: tuple, places: tuple, mode: str, padding: str, align: bool, reach: float = 1.3) -> Case:
+    """A grid that leaves the image; `reach` 1 is its edge. Before opset 20 the linear mode is called bilinear."""
+    grid = draw(f"grid_sample:{name}:grid", shape[0], *places, len(places), low=-reach, high=reach)
+    opset = 16 if len(places) == 2 else 20
+
+    def function(x: Tensor, g: Tensor) -> Tensor:
+        if len(places) == 1:  # PyTorch has images and volumes only
+            line = torch.stack((g[..., 0], torch.zeros_like(g[..., 0])), -1)[:, None]
+            return F.grid_sample(x[:, :, None], line, mode, padding, align)[:, :, 0]
+        return F.grid_sample(x, g, mode, padding, align)
+
+    onnx_mode = mode if opset == 16 else {"bilinear": "linear"}.get(mode, mode)
+    case = node_case("grid_sample", name, "GridSample", [draw(f"grid_sample:{name}:x", *shape), grid], function,
+                     opset=opset, mode=onnx_mode, padding_mode=padding, align_corners=int(align))  # fmt: skip
+    return replace(case, differentiable=[0]) if mode == "nearest" else case  # nothing flows back to the grid
+
+
+def grid_sample_cases() -> Iterator[Case]:
+    for padding in ("zeros", "border", "reflection"):
+        for align in (False, True):
+            name = f"{padding}_{'corners' if align else 'edges'}"
+            yield grid_sample_case(name, (2, 3, 4, 5), (3, 4), "bilinear", padding, align)
+            yield grid_sample_case(f"nearest_{name}", (1, 2, 4, 3), (3, 2), "nearest", padding, align)
+    yield grid_sample_case("far", (1, 2, 3, 4), (4, 4), "bilinear", "reflection", False, reach=6)
+    yield grid_sample_case("far_zeros", (1, 2, 3, 4), (4, 4), "bilinear", "zeros", True, reach=6)
+    yield grid_sample_case("line", (2, 3, 6), (5,), "bilinear", "zeros", True)
+    yield grid_sample_case("volume", (1, 2, 3, 4, 2), (2, 3, 2), "bilinear", "border", False)
 
 
 def transposed_case(name: str, x: tuple, w: tuple, bias: bool, group: int = 1, strides: list[int] | None = None,
@@ -172,5 +202,5 @@ def volume_cases() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    for group in (resize_cases, transposed_cases, pad_cases, block_cases, plane_norm_cases, volume_cases):
+    for group in (resize_cases, grid_sample_cases, transposed_cases, pad_cases, block_cases, plane_norm_cases, volume_cases):
         yield from group()

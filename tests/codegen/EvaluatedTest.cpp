@@ -1,4 +1,4 @@
-// Kernels of resampling, rearranging and normalization against the reference evaluator, in both
+// Kernels of resampling, sampling, rearranging and normalization against the reference evaluator, in both
 // layouts of activations.
 #include "tests/codegen/Kernels.h"
 #include "tests/reference/Evaluator.h"
@@ -132,6 +132,30 @@ const GraphCase cases[] = {
       %y = stow.rearrange %x {factors = array<i64: 2, 2, 2, 1, 3, 1>,
           permutation = array<i64: 0, 3, 4, 1, 5, 2>}
           : (tensor<2x4x3x1xf32LAST>) -> tensor<2x1x6x2xf32LAST>)"},
+    {"grid_sample", "%x: tensor<2x19x3x5xf32LAST>, %g: tensor<2x4x7x2xf32>", R"(
+      %y = stow.grid_sample %x, %g {mode = "linear", padding = "zeros", align_corners = false}
+          : (tensor<2x19x3x5xf32LAST>, tensor<2x4x7x2xf32>) -> tensor<2x19x4x7xf32LAST>
+      %dx = stow.grid_sample_grad_input %y, %g {extents = array<i64: 3, 5>, mode = "linear",
+          padding = "zeros", align_corners = false}
+          : (tensor<2x19x4x7xf32LAST>, tensor<2x4x7x2xf32>) -> tensor<2x19x3x5xf32LAST>
+      %dg = stow.grid_sample_grad_grid %y, %x, %g {padding = "zeros", align_corners = false}
+          : (tensor<2x19x4x7xf32LAST>, tensor<2x19x3x5xf32LAST>, tensor<2x4x7x2xf32>)
+          -> tensor<2x4x7x2xf32>)"},
+    // More places than lanes, one channel; far outside, so that reflection turns several times.
+    {"grid_sample_reflected", "%x: tensor<1x1x4x3xf32LAST>, %s: tensor<1x5x9x2xf32>", R"(
+      %g = stow.resample %s {axes = array<i64: 3>, extents = array<i64: 2>,
+          starts = array<i64: 0, 1, 2>, sources = array<i64: 0, 1>, weights = array<f64: 3.7, 3.7>}
+          : (tensor<1x5x9x2xf32>) -> tensor<1x5x9x2xf32>
+      %y = stow.grid_sample %x, %g {mode = "linear", padding = "reflection", align_corners = true}
+          : (tensor<1x1x4x3xf32LAST>, tensor<1x5x9x2xf32>) -> tensor<1x1x5x9xf32LAST>
+      %n = stow.grid_sample %x, %g {mode = "nearest", padding = "border", align_corners = false}
+          : (tensor<1x1x4x3xf32LAST>, tensor<1x5x9x2xf32>) -> tensor<1x1x5x9xf32LAST>
+      %dx = stow.grid_sample_grad_input %y, %g {extents = array<i64: 4, 3>, mode = "nearest",
+          padding = "border", align_corners = false}
+          : (tensor<1x1x5x9xf32LAST>, tensor<1x5x9x2xf32>) -> tensor<1x1x4x3xf32LAST>
+      %dg = stow.grid_sample_grad_grid %y, %x, %g {padding = "reflection", align_corners = true}
+          : (tensor<1x1x5x9xf32LAST>, tensor<1x1x4x3xf32LAST>, tensor<1x5x9x2xf32>)
+          -> tensor<1x5x9x2xf32>)"},
     {"planes", "%x: tensor<3x21x4x5xf32LAST>, %dy: tensor<3x21x4x5xf32LAST>", R"(
       %m, %v = stow.plane_moments %x
           : (tensor<3x21x4x5xf32LAST>) -> (tensor<3x21xf32>, tensor<3x21xf32>)
@@ -157,5 +181,28 @@ INSTANTIATE_TEST_SUITE_P(Graphs, Evaluated,
                          testing::Combine(testing::ValuesIn(cases),
                                           testing::Values(std::string(), std::string("0,2,3,1"))),
                          nameOf);
+
+// Tests that a coordinate that is no number gives NaN in both modes, and adds to no image.
+TEST(GridSample, KeepsNaNApart) {
+  const std::string grid = "tensor<1x17x1xf32>", x = "tensor<1x1x5xf32>", y = "tensor<1x1x17xf32>";
+  std::string text = "func.func @g(%x: " + x + ", %g: " + grid + ", %dy: " + y + ") {\n";
+  for (std::string mode : {"linear", "nearest"})
+    text += "%y" + mode + " = stow.grid_sample %x, %g {mode = \"" + mode +
+            "\", padding = \"border\", align_corners = true} : (" + x + ", " + grid + ") -> " + y +
+            "\n%dx" + mode + " = stow.grid_sample_grad_input %dy, %g {extents = array<i64: 5>, " +
+            "mode = \"" + mode + "\", padding = \"border\", align_corners = true} : (" + y + ", " +
+            grid + ") -> " + x + "\n";
+  LoadedKernels kernels(text + "return }");
+  std::vector<float> image = {1, 2, 3, 4, 5}, places(17, 0.5f), dy(17, 1);
+  places[7] = std::nanf("");
+  for (int mode : {0, 1}) {
+    std::vector<float> found(17), dx(5);
+    kernels.run(2 * mode, {image.data(), places.data(), found.data()});
+    kernels.run(2 * mode + 1, {dy.data(), places.data(), dx.data()});
+    for (int i = 0; i < 17; ++i)
+      EXPECT_TRUE(i == 7 ? std::isnan(found[i]) : found[i] == 4) << i;
+    EXPECT_EQ(dx, (std::vector<float>{0, 0, 0, 16, 0}));
+  }
+}
 
 } // namespace

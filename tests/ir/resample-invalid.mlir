@@ -94,3 +94,113 @@ func.func @case(%x: tensor<4x6xf32>) {
   %0 = stow.rearrange %x {factors = array<i64: 4, 2, 3>, permutation = array<i64: 1, 0, 2>} : (tensor<4x6xf32>) -> tensor<6x4xf32>
   return
 }
+
+// -----
+
+// grid_sample C1: rank 3 to 5.
+func.func @case(%x: tensor<2x3xf32>, %g: tensor<2x1xf32>) {
+  // expected-error @+2 {{expects images of rank 3 to 5, found rank 2}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.grid_sample %x, %g {mode = "linear", padding = "zeros", align_corners = false} : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+// grid_sample C1: rank 3 to 5.
+func.func @case(%x: tensor<1x1x2x2x2x2xf32>, %g: tensor<1x2x2x2x2x4xf32>) {
+  // expected-error @+2 {{expects images of rank 3 to 5, found rank 6}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.grid_sample %x, %g {mode = "linear", padding = "zeros", align_corners = false} : (tensor<1x1x2x2x2x2xf32>, tensor<1x2x2x2x2x4xf32>) -> tensor<1x1x2x2x2x2xf32>
+  return
+}
+
+// -----
+
+// grid_sample C2: one grid per image.
+func.func @case(%x: tensor<2x3x4x5xf32>, %g: tensor<3x6x7x2xf32>) {
+  // expected-error @+2 {{expects a grid of rank 4 whose first extent is 2 and whose last is 2, found 'tensor<3x6x7x2xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.grid_sample %x, %g {mode = "linear", padding = "zeros", align_corners = false} : (tensor<2x3x4x5xf32>, tensor<3x6x7x2xf32>) -> tensor<2x3x6x7xf32>
+  return
+}
+
+// -----
+
+// grid_sample C2: two coordinates.
+func.func @case(%x: tensor<2x3x4x5xf32>, %g: tensor<2x6x7x3xf32>) {
+  // expected-error @+2 {{expects a grid of rank 4 whose first extent is 2 and whose last is 2, found 'tensor<2x6x7x3xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.grid_sample %x, %g {mode = "linear", padding = "zeros", align_corners = false} : (tensor<2x3x4x5xf32>, tensor<2x6x7x3xf32>) -> tensor<2x3x6x7xf32>
+  return
+}
+
+// -----
+
+// grid_sample C2: x's rank.
+func.func @case(%x: tensor<2x3x4x5xf32>, %g: tensor<2x6x2xf32>) {
+  // expected-error @+2 {{expects a grid of rank 4 whose first extent is 2 and whose last is 2, found 'tensor<2x6x2xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.grid_sample %x, %g {mode = "linear", padding = "zeros", align_corners = false} : (tensor<2x3x4x5xf32>, tensor<2x6x2xf32>) -> tensor<2x3x6x7xf32>
+  return
+}
+
+// -----
+
+// grid_sample C3: mode.
+func.func @case(%x: tensor<2x3x4x5xf32>, %g: tensor<2x6x7x2xf32>) {
+  // expected-error @+2 {{expects mode linear or nearest, found cubic}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.grid_sample %x, %g {mode = "cubic", padding = "zeros", align_corners = false} : (tensor<2x3x4x5xf32>, tensor<2x6x7x2xf32>) -> tensor<2x3x6x7xf32>
+  return
+}
+
+// -----
+
+// grid_sample C3: padding.
+func.func @case(%x: tensor<2x3x4x5xf32>, %g: tensor<2x6x7x2xf32>) {
+  // expected-error @+2 {{expects padding zeros, border or reflection, found wrap}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.grid_sample %x, %g {mode = "linear", padding = "wrap", align_corners = false} : (tensor<2x3x4x5xf32>, tensor<2x6x7x2xf32>) -> tensor<2x3x6x7xf32>
+  return
+}
+
+// -----
+
+// grid_sample_grad_input C2: coordinates.
+func.func @case(%dy: tensor<2x3x6x7xf32>, %g: tensor<2x6x7x2xf32>) {
+  // expected-error @+2 {{expects a grid of rank 3 whose first extent is 2 and whose last is 1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.grid_sample_grad_input %dy, %g {extents = array<i64: 4>, mode = "linear", padding = "zeros", align_corners = false} : (tensor<2x3x6x7xf32>, tensor<2x6x7x2xf32>) -> tensor<2x3x4xf32>
+  return
+}
+
+// -----
+
+// grid_sample_grad_input C4: the grid's places.
+func.func @case(%dy: tensor<2x3x6x6xf32>, %g: tensor<2x6x7x2xf32>) {
+  // expected-error @+2 {{expects dy with the places of 'tensor<2x6x7x2xf32>', found 'tensor<2x3x6x6xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.grid_sample_grad_input %dy, %g {extents = array<i64: 4, 5>, mode = "linear", padding = "zeros", align_corners = false} : (tensor<2x3x6x6xf32>, tensor<2x6x7x2xf32>) -> tensor<2x3x4x5xf32>
+  return
+}
+
+// -----
+
+// grid_sample_grad_input C5: positive extents.
+func.func @case(%dy: tensor<2x3x6x7xf32>, %g: tensor<2x6x7x2xf32>) {
+  // expected-error @+2 {{expects positive extents, found [4, 0]}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.grid_sample_grad_input %dy, %g {extents = array<i64: 4, 0>, mode = "linear", padding = "zeros", align_corners = false} : (tensor<2x3x6x7xf32>, tensor<2x6x7x2xf32>) -> tensor<2x3x4x0xf32>
+  return
+}
+
+// -----
+
+// grid_sample_grad_grid C4: x's channels.
+func.func @case(%dy: tensor<2x4x6x7xf32>, %x: tensor<2x3x4x5xf32>, %g: tensor<2x6x7x2xf32>) {
+  // expected-error @+2 {{expects dy with the channels of 'tensor<2x3x4x5xf32>' and the places of 'tensor<2x6x7x2xf32>', found 'tensor<2x4x6x7xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.grid_sample_grad_grid %dy, %x, %g {padding = "zeros", align_corners = false} : (tensor<2x4x6x7xf32>, tensor<2x3x4x5xf32>, tensor<2x6x7x2xf32>) -> tensor<2x6x7x2xf32>
+  return
+}

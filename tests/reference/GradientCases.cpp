@@ -230,6 +230,24 @@ void addResampling(Cases &cases) {
                          "2x6x3x"));
 }
 
+void addSampling(Cases &cases) {
+  auto sample = [&](std::string name, std::string x, std::string grid, std::string mode,
+                    std::string padding, std::string corners, std::string y) {
+    cases.push_back(
+        single("grid_sample_" + name, "grid_sample", {x, grid},
+               "mode = \"" + mode + "\", padding = \"" + padding + "\", align_corners = " + corners,
+               y, -1.7, 1.7));
+  };
+  for (std::string padding : {"zeros", "border", "reflection"})
+    for (std::string corners : {"false", "true"})
+      sample(padding + "_" + corners, "2x3x4x5x", "2x3x3x2x", "linear", padding, corners,
+             "2x3x3x3x");
+  sample("line", "2x2x5x", "2x7x1x", "linear", "zeros", "false", "2x2x7x");
+  sample("volume", "1x2x3x2x4x", "1x2x2x3x3x", "linear", "zeros", "true", "1x2x2x2x3x");
+  sample("one_element", "1x2x1x3x", "1x2x2x2x", "linear", "reflection", "true", "1x2x2x2x");
+  sample("nearest", "2x3x4x5x", "2x3x3x2x", "nearest", "reflection", "false", "2x3x3x3x");
+}
+
 void addNorm(Cases &cases) {
   for (std::string x : {"5x3x", "3x2x4x", "2x3x2x3x", "2x3x2x1x2x"}) {
     std::string c = x.substr(2, 2);
@@ -444,6 +462,7 @@ const std::vector<GradientCase> &gradientCases() {
     addPlanes(all);
     addRmsNorm(all);
     addResampling(all);
+    addSampling(all);
     addIndexed(all);
     addAlong(all);
     addSteps(all);

@@ -1,8 +1,9 @@
 // One kernel of each kind: broadcast, folds along and across the lanes, softmax, an optimizer, rows
-// by index, layer and batch normalization.
+// by index, layer and batch normalization, elements at computed places.
 func.func @graph(%x: tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>, %b: tensor<64x1x1xf32>,
                  %l: tensor<64x1000xf32>, %t: tensor<64xi64>, %p: tensor<4096xf32>,
-                 %lr: tensor<f32>, %s: tensor<1000xf32>, %c: tensor<64xf32>) {
+                 %lr: tensor<f32>, %s: tensor<1000xf32>, %c: tensor<64xf32>,
+                 %g: tensor<8x9x9x2xf32>) {
   %0 = stow.map %x, %b
       : (tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>, tensor<64x1x1xf32>)
       -> tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">> {
@@ -47,5 +48,11 @@ func.func @graph(%x: tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>, %b: tensor<6
   %25, %26 = stow.top_k %l {axis = 1 : i64, k = 5 : i64, largest = true}
       : (tensor<64x1000xf32>) -> (tensor<64x5xf32>, tensor<64x5xi64>)
   %27 = stow.cumsum %l {axis = 0 : i64, exclusive = false, reverse = true} : (tensor<64x1000xf32>) -> tensor<64x1000xf32>
+  %28 = stow.grid_sample %x, %g {mode = "linear", padding = "reflection", align_corners = false}
+      : (tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>, tensor<8x9x9x2xf32>) -> tensor<8x64x9x9xf32>
+  %29 = stow.grid_sample_grad_input %28, %g {extents = array<i64: 7, 7>, mode = "linear", padding = "zeros",
+      align_corners = true} : (tensor<8x64x9x9xf32>, tensor<8x9x9x2xf32>) -> tensor<8x64x7x7xf32>
+  %30 = stow.grid_sample_grad_grid %28, %29, %g {padding = "border", align_corners = false}
+      : (tensor<8x64x9x9xf32>, tensor<8x64x7x7xf32>, tensor<8x9x9x2xf32>) -> tensor<8x9x9x2xf32>
   return
 }
