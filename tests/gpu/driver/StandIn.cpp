@@ -2,7 +2,7 @@
 #include "tests/gpu/driver/State.h"
 
 #include "ChipFiles.inc"
-#include "runtime/format/Json.h"
+#include "runtime/base/Json.h"
 
 using namespace stow::sim;
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
-#include <cstring>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,25 +25,33 @@ TEST(MemorySummary, SaysWhatWasStated) {
   EXPECT_THAT(text, EndsWith(" (stated: 16.00 MiB and the data file)"));
 }
 
-/// Touches `bytes` of memory and gives it back.
-void use(size_t bytes) {
-  volatile char *memory = static_cast<volatile char *>(std::malloc(bytes));
-  for (size_t i = 0; i < bytes; i += 4096)
-    memory[i] = 1;
-  std::free(const_cast<char *>(memory));
-}
+/// So many bytes of memory, every page of them touched.
+class Touched {
+public:
+  explicit Touched(Bytes bytes) : memory(static_cast<char *>(std::malloc(bytes))) {
+    for (Bytes i = 0; i < bytes; i += 4096)
+      memory[i] = 1;
+  }
+  ~Touched() { std::free(const_cast<char *>(memory)); }
 
-// Tests that the peak is this program's own: getrusage may keep that of the process that ran exec.
+private:
+  volatile char *memory;
+};
+
+// Tests that the peak is this program's own: getrusage keeps that of the process that ran exec.
 TEST(MemorySummary, CountsNoMemoryOfTheParent) {
   constexpr Bytes parents = Bytes{256} << 20;
   if (std::getenv("STOWAGE_TEST_CHILD")) {
+    rusage usage = {};
+    getrusage(RUSAGE_SELF, &usage);
+    ASSERT_GE(Bytes{usage.ru_maxrss} * 1024, parents) << "the parent's memory is to be seen";
     ASSERT_TRUE(peakResidentBytes());
     EXPECT_LT(*peakResidentBytes(), parents / 2);
-    use(parents);
+    const Touched own(parents);
     EXPECT_GE(*peakResidentBytes(), parents);
     return;
   }
-  use(parents);
+  const Touched held(parents); // while it forks and the child runs exec
   const pid_t child = fork();
   if (child == 0) {
     setenv("STOWAGE_TEST_CHILD", "1", 1);
