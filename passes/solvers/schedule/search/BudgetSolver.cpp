@@ -229,7 +229,7 @@ void BudgetSolver::search(const Task &task, const Sequence *start,
     search.pricePerByte = task.pricePerByte * variant.price;
     search.moves = static_cast<int64_t>(moves) * variant.share / 100;
     search.seed = ++seed;
-    search.parts = explodes ? 16 : 4;
+    search.parts = explodes ? 16 : variant.from == From::BestFound ? effort.partsNearBudget() : 4;
     search.warmth = variant.warmth;
     search.cooling = variant.cooling;
     search.cancelled = options.cancelled;

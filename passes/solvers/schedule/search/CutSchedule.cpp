@@ -206,7 +206,7 @@ std::optional<SequenceCut::Plan> SequenceCut::cheapestWithin(Bytes room, double 
     return std::nullopt;
   const auto slack =
       static_cast<Bytes>(Effort(graph.ops.size(), 1).cutTolerance() * static_cast<double>(room));
-  constexpr int rounds = 16;
+  constexpr int rounds = 14;
   for (int i = 0; i < rounds && high > low * 1.0005 && best->keptBytes < room - slack; ++i) {
     double middle = std::sqrt(low * high);
     (consider(solve(middle, bias)) ? high : low) = middle;
