@@ -95,8 +95,12 @@ protected:
   }
 };
 
-// The GPU is the simulated one (tests/gpu), wherever this runs.
+// The GPU is the simulated one (tests/gpu), wherever that is built.
+#ifdef STOWAGE_SIMULATED_GPU
 using Devices = testing::Types<host::HostDevice, test::GuardedDevice, cuda::CudaDevice>;
+#else
+using Devices = testing::Types<host::HostDevice, test::GuardedDevice>;
+#endif
 TYPED_TEST_SUITE(DeviceTest, Devices);
 
 // Tests transfers of more than the staging memory, which pass in pieces, up to the last byte.
