@@ -88,11 +88,10 @@ bool HostTarget::takesType(Operation *op, unsigned position, FloatType type) con
   return type.getWidth() == 16 && !isVector;
 }
 
-/// Without units for bf16, and for f16 on all processors, products are in f32 of what the operands
-/// are converted to on the way in.
+/// Biases and results may be in f32 everywhere. Without units for bf16, and for f16 on all processors,
+/// products are in f32 of what the operands are converted to on the way in.
 bool HostTarget::takesWide(Operation *op, unsigned position, FloatType low) const {
-  return position >= op->getNumOperands() || hasGeneratedKernel(op) || !low.isBF16() ||
-         !supportsBf16();
+  return position >= 2 || hasGeneratedKernel(op) || !low.isBF16() || !supportsBf16();
 }
 
 bool HostTarget::takesPart(Operation *op, unsigned position, RankedTensorType part) const {

@@ -203,19 +203,22 @@ private:
 
   /// The float type that the operand must have; none where both will do.
   FloatType wantedType(Operation *op, OpOperand &operand) const {
+    const unsigned position = operand.getOperandNumber();
     auto wide = Float32Type::get(op->getContext());
-    if (op->hasTrait<OpTrait::IsTerminator>() || phaseOf(op) == Phase::Update ||
-        !takesLow(op, operand.getOperandNumber()))
+    if (op->hasTrait<OpTrait::IsTerminator>() || phaseOf(op) == Phase::Update)
       return wide;
     switch (classOf(op)) {
     case PrecisionClass::Low:
       if (isKept(op))
         return wide;
-      return target.takesWide(op, operand.getOperandNumber(), low) ? FloatType() : low;
+      if (!target.takesWide(op, position, low))
+        return low;
+      return takesLow(op, position) ? FloatType() : wide;
     case PrecisionClass::Same:
-      return cast<FloatType>(tensorType(op->getResult(0)).getElementType());
+      return takesLow(op, position) ? cast<FloatType>(tensorType(op->getResult(0)).getElementType())
+                                    : wide;
     default:
-      return {};
+      return takesLow(op, position) ? FloatType() : wide;
     }
   }
 

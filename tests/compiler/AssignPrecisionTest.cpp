@@ -28,9 +28,10 @@ module attributes {stow.form = "step"} {
   func.func @train(%x: tensor<8x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
                    %w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>},
                    %d: tensor<8x4xf32> {stow.name = "d", stow.kind = #stow.kind<target>},
+                   %b: tensor<4xf32> {stow.name = "b", stow.kind = #stow.kind<parameter>},
                    %lr: tensor<f32> {stow.name = "lr", stow.kind = #stow.kind<learning_rate>})
       -> (tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
-    %h = stow.matmul %x, %w {transpose_a = false, transpose_b = false} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    %h = stow.matmul %x, %w, %b {transpose_a = false, transpose_b = false} : (tensor<8x4xf32>, tensor<4x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
     %y = stow.matmul %h, %w {transpose_a = false, transpose_b = false} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
     %dy = stow.mul %y, %d {stow.phase = #stow.phase<backward>} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
     %dh = stow.matmul %dy, %w {stow.phase = #stow.phase<backward>, transpose_a = false, transpose_b = true} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
@@ -69,7 +70,7 @@ protected:
   OwningOpRef<ModuleOp> module;
 };
 
-/// One cast of the weight in the forward, for two products; one in the backward, so that no copy
+/// A cast of the weight in the forward, for two products, and one of the bias; one in the backward, so that no copy
 /// waits for it; and one behind each of the two products that a sum of gradients reads.
 TEST_F(AssignPrecisionTest, CastsWhatTheLibraryDoesNotTake) {
   run();
@@ -77,9 +78,11 @@ TEST_F(AssignPrecisionTest, CastsWhatTheLibraryDoesNotTake) {
   for (CastOp cast : all<CastOp>())
     casts.push_back((isForward(cast) ? "forward " : "backward ") +
                     std::string(isLow(cast.getY()) ? "down" : "up"));
-  EXPECT_THAT(casts, ElementsAre("forward down", "backward down", "backward up", "backward up"));
+  EXPECT_THAT(casts, ElementsAre("forward down", "forward down", "backward down", "backward up",
+                                 "backward up"));
   for (MatmulOp product : all<MatmulOp>())
-    for (Value value : {product.getA(), product.getB(), product.getY()})
+    for (Value value : llvm::concat<Value>(llvm::to_vector<4>(product->getOperands()),
+                                           llvm::to_vector<1>(product->getResults())))
       EXPECT_TRUE(isLow(value));
   const AddOp sum = all<AddOp>().front();
   EXPECT_FALSE(isLow(sum->getOperand(0)) || isLow(sum->getOperand(1)) || isLow(sum->getResult(0)));

@@ -23,6 +23,7 @@ STEPS = 4
 # sums differs, in 16 bits also what is rounded where: the host keeps f32 weights, cuBLASLt takes them in 16 bits.
 CASES = {
     "mlp": ("mlp", 8, "f32", ["--optimizer=sgd:lr=0.1,momentum=0.9"], 1e-5),
+    "mlp_bf16": ("mlp", 8, "bf16", ["--optimizer=sgd:lr=0.1,momentum=0.9"], 3e-3),
     "char_gpt": ("char_gpt", 2, "f32", ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1"], 1e-5),
     "char_gpt_bf16": ("char_gpt", 2, "bf16", ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1"], 1e-3),
     "lstm_fp16": ("lstm", 4, "fp16", ["--optimizer=adam:lr=1e-3"], 1e-3),
