@@ -50,9 +50,9 @@ def plan(stowage: Path, model: Path, *flags: str) -> dict:
 
 
 def check_memory(stowage: Path, work: Path) -> None:
-    """Models of every kind at hand: convolutions with normalization, products alone, attention, recurrence."""
+    """Convolutions with normalization, attention, recurrence."""
     models = {"digits_cnn": DIGITS}
-    for name in ("mlp", "lenet", "char_gpt", "lstm"):
+    for name in ("char_gpt", "lstm"):
         models[name] = work / f"{name}.onnx"
         run([sys.executable, ROOT / "models/build.py", name, "-o", models[name], "--batch", 8])
     for name, model in models.items():
