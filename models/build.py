@@ -8,11 +8,14 @@
   models/build.py resnet18 -o resnet18.onnx --weights none        parameters are graph inputs
   models/build.py mobilenet_v2 --image 64 --batch 4               smaller images, for quick tests
   models/build.py gpt2 --batch 4 --weights none                   124 million parameters in a file of a few hundred KiB
+  models/build.py gpt2 --batch 4 --length 64 --vocabulary 50304   64 tokens a sample, a table of 50,304 rows
+  models/build.py llama_1b --layers 4 --length 512 --weights none fewer blocks, shorter samples
   models/build.py lstm_long --steps 100 --batch 32                an unrolled recurrent network of as many time steps
   models/build.py --list
 """
 
 import argparse
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -23,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "models"), str(ROOT / "python")]
 
 import sequence_models  # noqa: E402
+import transformer_models  # noqa: E402
 from onnx_init import SCHEMES, attach_weights, find_parameters, weights_from_text  # noqa: E402
 
 
@@ -50,7 +54,33 @@ def build(name: str, batch: int, weights: str, opset: int = 13, image: int | Non
     if image is not None and len(spec.sample) != 3:
         raise ValueError(f"'{name}' has no image input")
     sample = spec.sample if image is None else (spec.sample[0], image, image)
-    return finished(export_module(name, spec.build(), sample, batch, opset), weights)
+    # The file's weights are drawn by name, so the module needs none.
+    return finished(export_module(name, spec.build().to("meta"), sample, batch, opset), weights)
+
+
+def build_sequence(name: str, args: argparse.Namespace) -> onnx.ModelProto:
+    """A network written node by node, with the sizes that the command line gives in place of its own."""
+    size = (sequence_models.SIZES | transformer_models.SIZES)[name]
+    given = {key: getattr(args, key) for key in SIZE_OPTIONS if getattr(args, key) is not None}
+    known = {field.name for field in dataclasses.fields(size)}
+    if unknown := [key for key in given if key not in known]:
+        raise SystemExit(f"'{name}' has no --{unknown[0]}; it has {', '.join('--' + key for key in SIZE_OPTIONS if key in known)}")
+    size = dataclasses.replace(size, **given)
+    if name in transformer_models.SIZES:
+        return transformer_models.build(size, args.batch)
+    return sequence_models.build(size, args.batch, args.decomposed, args.added_mask)
+
+
+# Of networks written node by node; a network has those that its size names.
+SIZE_OPTIONS = {
+    "steps": "time steps of an lstm",
+    "length": "tokens of a sample",
+    "layers": "blocks of a transformer",
+    "heads": "attention heads",
+    "width": "of what a block reads and writes",
+    "vocabulary": "rows of the table of tokens",
+    "image": "side of the input image instead of the usual one",
+}
 
 
 def finished(model: onnx.ModelProto, weights: str) -> onnx.ModelProto:
@@ -67,9 +97,8 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--weights", default="seed:0", help="none, seed:N, he:N or FILE.safetensors (default: seed:0)")
     parser.add_argument("--opset", type=int, default=13)
-    parser.add_argument("--image", type=int, metavar="SIDE", help="side of the input image instead of the usual one")
-    parser.add_argument("--steps", type=int, help="time steps of an lstm")
-    parser.add_argument("--layers", type=int, help="blocks of a gpt")
+    for key, help_text in SIZE_OPTIONS.items():
+        parser.add_argument(f"--{key}", type=int, metavar="N", help=help_text)
     parser.add_argument("--decomposed", action="store_true", help="gpt: layer norms as older opsets spell them")
     parser.add_argument("--added-mask", action="store_true", help="gpt: the causal mask is added, not selected by")
     parser.add_argument("--list", action="store_true", help="print the models' names and input shapes")
@@ -79,14 +108,13 @@ def main(words: list[str] | None = None) -> None:
 
         for name, spec in MODELS.items():
             print(f"{name:14s} [N, {', '.join(map(str, spec.sample))}] -> [N, {spec.classes}]")
-        for name, size in {**sequence_models.GPT_SIZES, **sequence_models.LSTM_SIZES}.items():
+        for name, size in (sequence_models.SIZES | transformer_models.SIZES).items():
             print(f"{name:14s} {size}")
         return
     if args.name is None:
         parser.error("name a model, or use --list")
-    if args.name in sequence_models.NAMES:
-        model = sequence_models.build(args.name, args.batch, args.steps, args.layers, args.decomposed, args.added_mask)
-        model = finished(model, args.weights)
+    if args.name in sequence_models.SIZES or args.name in transformer_models.SIZES:
+        model = finished(build_sequence(args.name, args), args.weights)
     else:
         model = build(args.name, args.batch, args.weights, args.opset, args.image)
     output = args.output or Path(f"{args.name}.onnx")

@@ -148,6 +148,12 @@ def export_batch_norm(e: Exporter, path: str, m: nn.BatchNorm2d, x: fx.Node) -> 
     return e.add("BatchNormalization", path, [e.value[x], *names], epsilon=m.eps, momentum=1.0 - m.momentum)
 
 
+def export_conv_transpose(e: Exporter, path: str, m: nn.ConvTranspose2d, x: fx.Node) -> str:
+    inputs = [e.value[x], e.parameter(path, "weight"), e.parameter(path, "bias")]
+    return e.add("ConvTranspose", path, inputs, dilations=pair(m.dilation), group=m.groups, kernel_shape=pair(m.kernel_size),
+                 pads=pair(m.padding) * 2, strides=pair(m.stride))  # fmt: skip
+
+
 def export_linear(e: Exporter, path: str, m: nn.Linear, x: fx.Node) -> str:
     inputs = [e.value[x], e.parameter(path, "weight"), e.parameter(path, "bias")]
     return e.add("Gemm", path, inputs, alpha=1.0, beta=1.0, transB=1)
@@ -194,16 +200,22 @@ def export_relu(e: Exporter, path: str, m: nn.ReLU, x: fx.Node) -> str:
     return e.add("Relu", path, [e.value[x]])
 
 
+def export_sigmoid(e: Exporter, path: str, m: nn.Sigmoid, x: fx.Node) -> str:
+    return e.add("Sigmoid", path, [e.value[x]])
+
+
 def export_flatten(e: Exporter, path: str, m: nn.Flatten, x: fx.Node) -> str:
     return e.add("Flatten", path, [e.value[x]], axis=m.start_dim)
 
 
 MODULE_HANDLERS: dict[type, Callable[[Exporter, str, Any, fx.Node], str]] = {
     nn.Conv2d: export_conv,
+    nn.ConvTranspose2d: export_conv_transpose,
     nn.BatchNorm2d: export_batch_norm,
     nn.Linear: export_linear,
     nn.ReLU: export_relu,
     nn.ReLU6: export_relu6,
+    nn.Sigmoid: export_sigmoid,
     nn.MaxPool2d: export_max_pool,
     nn.AvgPool2d: export_avg_pool,
     nn.AdaptiveAvgPool2d: export_adaptive_pool,
@@ -216,10 +228,12 @@ MODULE_HANDLERS: dict[type, Callable[[Exporter, str, Any, fx.Node], str]] = {
 def export_module(name: str, module: nn.Module, sample_shape: tuple[int, ...], batch: int, opset: int) -> onnx.ModelProto:
     """The module as an ONNX model whose parameters are graph inputs (see `attach_weights`).
 
-    The one data input is called "input", [batch, *sample_shape]; the result "output"."""
+    The one data input is called "input", [batch, *sample_shape]; the result "output". Only shapes are read: a module on
+    PyTorch's device "meta" is exported without computing anything."""
     if opset < 13:
         raise ValueError(f"opset {opset} is too old: expected 13 or newer")
-    exporter = Exporter(module, torch.zeros(batch, *sample_shape), opset)
+    where = next(module.parameters()).device
+    exporter = Exporter(module, torch.zeros(batch, *sample_shape, device=where), opset)
     last = exporter.convert()
     for node in exporter.nodes:
         node.output[:] = ["output" if value == last else value for value in node.output]

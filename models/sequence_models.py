@@ -24,6 +24,11 @@ class GptSize:
     context: int
     vocabulary: int
     tied: bool = True
+    length: int | None = None  # tokens of a sample; none: the whole context
+
+    @property
+    def tokens(self) -> int:
+        return self.length or self.context
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,7 @@ def attention(g: Graph, name: str, x: str, size: GptSize, batch: int, added_mask
     width, heads, depth = size.width, size.heads, size.width // size.heads
     qkv = g.linear(f"{name}.c_attn", x, width, 3 * width)
     parts = g.node("Split", name, [qkv, g.ints("thirds", width, width, width)], outputs=3, axis=2)
-    split = g.ints("heads", batch, size.context, heads, depth)
+    split = g.ints("heads", batch, size.tokens, heads, depth)
 
     def by_head(part: str, which: str, perm: list[int]) -> str:
         return g.node("Transpose", f"{name}.{which}", [g.node("Reshape", f"{name}.{which}", [part, split])], perm=perm)
@@ -138,21 +143,21 @@ def attention(g: Graph, name: str, x: str, size: GptSize, batch: int, added_mask
     k = by_head(parts[1], "k", [0, 2, 3, 1])
     v = by_head(parts[2], "v", [0, 2, 1, 3])
     scores = g.node("Div", name, [g.node("MatMul", f"{name}.scores", [q, k]), g.floats(math.sqrt(depth))])
-    weights = g.node("Softmax", name, [causal_mask(g, scores, name, size.context, added_mask)], axis=-1)
+    weights = g.node("Softmax", name, [causal_mask(g, scores, name, size.tokens, added_mask)], axis=-1)
     mixed = g.node("Transpose", name, [g.node("MatMul", f"{name}.mix", [weights, v])], perm=[0, 2, 1, 3])
-    joined = g.node("Reshape", name, [mixed, g.ints("joined", batch, size.context, width)])
+    joined = g.node("Reshape", name, [mixed, g.ints("joined", batch, size.tokens, width)])
     return g.linear(f"{name}.c_proj", joined, width, width)
 
 
 def gpt(size: GptSize, batch: int, decomposed: bool = False, added_mask: bool = False) -> onnx.ModelProto:
-    """Tokens [batch, context] to logits [batch, context, vocabulary]."""
+    """Tokens [batch, length] to logits [batch, length, vocabulary]."""
     g = Graph()
-    tokens = helper.make_tensor_value_info("tokens", TensorProto.INT64, [batch, size.context])
+    tokens = helper.make_tensor_value_info("tokens", TensorProto.INT64, [batch, size.tokens])
     table = g.parameter("wte.weight", size.vocabulary, size.width)
     places = g.parameter("wpe.weight", size.context, size.width)
     x = g.node("Add", "embedding", [
         g.node("Gather", "wte", [table, "tokens"]),
-        g.node("Gather", "wpe", [places, g.ints("positions", *range(size.context))]),
+        g.node("Gather", "wpe", [places, g.ints("positions", *range(size.tokens))]),
     ])  # fmt: skip
     for layer in range(size.layers):
         name = f"h.{layer}"
@@ -193,15 +198,12 @@ def lstm(size: LstmSize, batch: int) -> onnx.ModelProto:
     return g.model("lstm", sequence, g.linear("head", state, size.hidden, size.classes), 14)
 
 
-NAMES = [*GPT_SIZES, *LSTM_SIZES]
+SIZES = {**GPT_SIZES, **LSTM_SIZES}
 
 
-def build(name: str, batch: int, steps: int | None = None, layers: int | None = None, decomposed: bool = False,
-          added_mask: bool = False) -> onnx.ModelProto:  # fmt: skip
-    """One of NAMES; `steps` and `layers` replace the time steps of an lstm and the blocks of a gpt."""
-    if name in LSTM_SIZES:
-        size = LSTM_SIZES[name]
-        return lstm(LstmSize(steps or size.steps, size.features, size.hidden, size.classes), batch)
-    size = GPT_SIZES[name]
-    size = GptSize(layers or size.layers, size.heads, size.width, size.context, size.vocabulary, size.tied)
+def build(size: GptSize | LstmSize, batch: int, decomposed: bool = False, added_mask: bool = False) -> onnx.ModelProto:
+    if isinstance(size, LstmSize):
+        return lstm(size, batch)
+    if size.tokens > size.context:
+        raise SystemExit(f"a context of {size.context} tokens has no place for {size.tokens}")
     return gpt(size, batch, decomposed, added_mask)

@@ -77,6 +77,70 @@ def mlp(*widths: int) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
+# ---- the systems of the table of workloads -----------------------------------------------------------------------------
+
+
+def conv_relu(*channels: int) -> list[nn.Module]:
+    layers: list[nn.Module] = []
+    for cin, cout in zip(channels, channels[1:]):
+        layers += [nn.Conv2d(cin, cout, 3, padding=1), nn.ReLU(inplace=True)]
+    return layers
+
+
+class MyModel(nn.Sequential):
+    """Three convolutions and one dense layer that outweighs everything else; the output is a vector of values."""
+
+    def __init__(self, sample: tuple[int, ...] = (20, 19, 22), outputs: int = 3258) -> None:
+        dense = nn.Linear(10 * sample[1] * sample[2], outputs)
+        super().__init__(*conv_relu(sample[0], 50, 25, 10), nn.Flatten(), dense)
+
+
+class MyModelFull(nn.Module):
+    """The same convolutions and three dense layers on one flat input, the first with a sigmoid, side by side."""
+
+    def __init__(self, sample: tuple[int, ...] = (20, 45, 43), outputs: int = 29913) -> None:
+        super().__init__()
+        self.features = nn.Sequential(*conv_relu(sample[0], 50, 25, 10), nn.Flatten())
+        width = 10 * sample[1] * sample[2]
+        # 6.6 GB in all: no bytes until somebody says where.
+        self.fc1, self.fc2, self.fc3 = (nn.Linear(width, outputs, device="meta") for _ in range(3))
+        self.sigmoid = nn.Sigmoid()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.features(x)
+        return torch.cat([self.sigmoid(self.fc1(x)), self.fc2(x), self.fc3(x)], 1)
+
+
+# ---- U-Net ----------------------------------------------------------------------------------------------------------
+
+
+class UNet(nn.Module):
+    """U-Net with batch norms and zero padding, so that the map of classes is as large as the image."""
+
+    def __init__(self, width: int = 64, depth: int = 4, classes: int = 2) -> None:
+        super().__init__()
+        widths = [width << level for level in range(depth + 1)]
+        self.pool = nn.MaxPool2d(2)
+        self.down = nn.ModuleList(self.pair(a, b) for a, b in zip([3, *widths], widths))
+        steps = list(zip(widths[::-1], widths[-2::-1]))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(a, b, 2, 2) for a, b in steps)
+        self.merge = nn.ModuleList(self.pair(a, b) for a, b in steps)
+        self.head = nn.Conv2d(width, classes, 1)
+
+    @staticmethod
+    def pair(cin: int, cout: int) -> nn.Sequential:
+        return nn.Sequential(*conv_bn(cin, cout, 3), nn.ReLU(inplace=True), *conv_bn(cout, cout, 3), nn.ReLU(inplace=True))
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept: list[Tensor] = []
+        for level, block in enumerate(self.down):
+            x = block(self.pool(x) if level else x)
+            kept.append(x)
+        for up, merge, skip in zip(self.up, self.merge, kept[-2::-1]):
+            x = merge(torch.cat([skip, up(x)], 1))
+        return self.head(x)
+
+
 # ---- VGG ------------------------------------------------------------------------------------------------------------
 
 VGG_STAGES = {11: (1, 1, 2, 2, 2), 16: (2, 2, 3, 3, 3)}
@@ -359,6 +423,14 @@ MODELS: dict[str, ModelSpec] = {
     "digits_cnn": ModelSpec(DigitsCnn, (1, 8, 8), 10),
     "mlp": ModelSpec(lambda: mlp(784, 512, 512, 10), (784,), 10),
     "mlp_large": ModelSpec(lambda: mlp(784, 4096, 4096, 4096, 10), (784,), 10),
+    "mlp_small": ModelSpec(lambda: mlp(128, 128, 10), (128,), 10),
+    "mlp_wide": ModelSpec(lambda: mlp(128, 512, 512, 10), (128,), 10),
+    "mlp_accumulation": ModelSpec(lambda: mlp(64, 128, 2), (64,), 2),
+    "mlp_block": ModelSpec(lambda: mlp(64, 64, 64, 2), (64,), 2),
+    "my_model": ModelSpec(MyModel, (20, 19, 22), 3258),
+    "my_model_full": ModelSpec(MyModelFull, (20, 45, 43), 3 * 29913),
+    "unet": ModelSpec(UNet, (3, 256, 256), 2),
+    "unet_small": ModelSpec(lambda: UNet(8, 2), (3, 32, 32), 2),
     "lenet": ModelSpec(LeNet, (1, 28, 28), 10),
     "vgg11": ModelSpec(lambda: Vgg(11), IMAGE, 1000),
     "vgg16": ModelSpec(lambda: Vgg(16), IMAGE, 1000),

@@ -3,9 +3,12 @@
 Those that need torch, onnx or scikit-learn are skipped with a message where the package is missing.
 """
 
+import contextlib
 import hashlib
 import importlib.util
+import io
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -131,6 +134,22 @@ class Models(unittest.TestCase):
         inside, outside = (find_parameters(build("inception", 1, w)) for w in ("seed:0", "none"))
         self.assertEqual({n: p.shape for n, p in inside.items()}, {n: p.shape for n, p in outside.items()})
         self.assertEqual(sum(int(np.prod(p.shape)) for p in inside.values()), 6_998_552)
+
+    def test_published_networks_have_their_number_of_parameters(self) -> None:
+        """Statistics do not count; the figures are those of model cards, of transformers and of torchvision."""
+        import onnx
+        from build import main
+        from onnx_init import find_parameters
+
+        published = {"bert": 109_514_298, "vit": 86_567_656, "llama_1b --length 64": 1_235_814_400, "unet": 31_037_698,
+                     "gpt2 --length 64 --vocabulary 50304": 124_475_904, "my_model": 13_644_283,
+                     "my_model_full": 1_736_561_974, "mlp_wide": 333_834, "mlp_accumulation": 8_578}  # fmt: skip
+        for words, count in published.items():
+            with self.subTest(words), tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+                with contextlib.redirect_stdout(io.StringIO()):
+                    main([*words.split(), "-o", file.name, "--weights", "none"])
+                parameters = find_parameters(onnx.load(file.name)).items()
+                self.assertEqual(sum(math.prod(p.shape) for name, p in parameters if ".running_" not in name), count)
 
 
 @needs("torch", "onnx")
