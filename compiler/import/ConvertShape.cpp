@@ -34,8 +34,8 @@ void convertConstant(NodeImport &node) {
 /// Sources are bound before conversion; what is left has no valid form.
 void convertSource(NodeImport &) { throw Error::badInput("has no output"); }
 
-/// The importer takes a branch in its place before it comes to a converter.
-void convertIf(NodeImport &) { throw Error::badInput("has no branch"); }
+/// The importer takes the graphs inside these nodes before it comes to a converter.
+void convertGraphNode(NodeImport &) { throw Error::badInput("has no graph"); }
 
 /// Ops that only exist on known integers: shape arithmetic.
 void convertFolded(NodeImport &node) {
@@ -297,7 +297,9 @@ void convertExpand(NodeImport &node) {
 } // namespace
 
 void addShapeRules(RuleTable &table) {
-  table["If"] = {convertIf, 1, 1};
+  table["If"] = {convertGraphNode, 1, 1};
+  table["Loop"] = {convertGraphNode, 2, SIZE_MAX};
+  table["Scan"] = {convertGraphNode, 1, SIZE_MAX};
   table["Constant"] = {convertConstant, 0, 0};
   table["ConstantOfShape"] = {convertSource, 1, 1};
   table["Shape"] = {convertShapeOp, 1, 1};

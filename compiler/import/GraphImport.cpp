@@ -224,10 +224,6 @@ void GraphImport::failOutputs(const Node &node) {
 
 /// What to do about an operator that is not supported.
 static std::string instead(const std::string &type) {
-  if (type == "LSTM" || type == "GRU" || type == "RNN")
-    return "write the cell out for each time step, with a fixed number of steps";
-  if (type == "Loop" || type == "Scan" || type == "If")
-    return "export the model with fixed sizes, so that the exporter unrolls it";
   if (type == "NonZero" || type == "Compress" || type == "Unique")
     return "its result has a size that depends on the data: multiply by a mask instead of "
            "selecting";
@@ -278,8 +274,9 @@ void GraphImport::importNode(NodeImport &import) {
     reason += dynamicBatchAdvice();
   if (!reason.empty())
     obstacle(import.location,
-             "node '" + node.name + "' (" + node.type + ", domain " + domainName(node.domain) +
-                 ", opset " +
+             // In the graph of another node, that one's name stands before it.
+             "node '" + cast<NameLoc>(import.location).getName().str() + "' (" + node.type +
+                 ", domain " + domainName(node.domain) + ", opset " +
                  (version == model.opsets.end() ? "unknown" : std::to_string(version->second)) +
                  (node.modulePath.empty() ? "" : ", module " + node.modulePath) +
                  (node.pythonLine.empty() ? "" : ", " + node.pythonLine) + "): " + reason);
@@ -296,6 +293,10 @@ void GraphImport::convertNode(NodeImport &import) {
                                                   : " to " + std::to_string(rule.maxInputs)));
   if (node.type == "If")
     return importBranch(import);
+  if (node.type == "Loop")
+    return importLoop(import);
+  if (node.type == "Scan")
+    return importScan(import);
   if (bindSource(import) || foldNode(import))
     return;
   rule.convert(import);
@@ -303,38 +304,6 @@ void GraphImport::convertNode(NodeImport &import) {
     if (import.isRead(i) && !slots.count(node.outputs[i]) && !dropped.count(node.outputs[i]))
       throw Error::badInput("output " + std::to_string(i) + " ('" + node.outputs[i] +
                             "') is read; only earlier outputs are supported");
-}
-
-/// The branch that a constant condition chooses, in the If's place.
-void GraphImport::importBranch(NodeImport &import) {
-  const Node &node = import.node();
-  const Literal &condition = import.constant(0, "condition");
-  if (condition.isFloat() || condition.size() != 1)
-    throw Error::badInput("expects one boolean as condition");
-  const NodeAttribute *attribute = import.attribute(
-      condition.ints[0] ? "then_branch" : "else_branch", NodeAttribute::Kind::Graph);
-  if (!attribute || attribute->graph->outputs.size() != node.outputs.size())
-    throw Error::badInput("lacks a branch with as many outputs as it has itself");
-  const Graph &branch = *attribute->graph;
-  for (const Node &inner : branch.nodes) {
-    readByNodes.insert(inner.inputs.begin(), inner.inputs.end());
-    readByNodes.insert(inner.captured.begin(), inner.captured.end());
-  }
-  readByNodes.insert(branch.outputs.begin(), branch.outputs.end());
-  for (const auto &[name, tensor] : branch.initializers)
-    addInitializer(name, tensor);
-  for (const Node &inner : branch.nodes) {
-    NodeImport nested(
-        *this, inner,
-        NameLoc::get(builder.getStringAttr(node.name + "/" + inner.name), import.location));
-    importNode(nested);
-  }
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
-    auto found = slots.find(branch.outputs[i]);
-    if (found == slots.end())
-      throw Error::badInput("its branch defines no '" + branch.outputs[i] + "'");
-    import.bindShared(i, found->second);
-  }
 }
 
 bool GraphImport::bindSource(NodeImport &import) {

@@ -75,6 +75,11 @@ private:
   void importNode(size_t index);
   void importNode(NodeImport &node);
   void importBranch(NodeImport &node);
+  void importLoop(NodeImport &node);
+  void importScan(NodeImport &node);
+  using Slots = std::vector<std::shared_ptr<Slot>>;
+  Slots importGraph(NodeImport &node, const Graph &graph, const Slots &inputs,
+                    const std::string &place);
   void convertNode(NodeImport &node);
   bool bindSource(NodeImport &node);
   bool foldNode(NodeImport &node);
@@ -173,6 +178,7 @@ public:
   double number(const char *name, double fallback) const;
   std::string text(const char *name, const std::string &fallback) const;
   std::optional<std::vector<int64_t>> integers(const char *name) const;
+  std::optional<std::vector<std::string>> texts(const char *name) const;
   bool flag(const char *name, bool fallback) const { return integer(name, fallback) != 0; }
 
   /// True when a later live node or the graph's result reads output `i`.
@@ -327,6 +333,7 @@ void addRandomRules(RuleTable &table);
 void addLinearRules(RuleTable &table);
 void addLossRules(RuleTable &table);
 void addNormRules(RuleTable &table);
+void addRecurrentRules(RuleTable &table);
 void addReduceRules(RuleTable &table);
 void addResampleRules(RuleTable &table);
 void addSequenceRules(RuleTable &table);

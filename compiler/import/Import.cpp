@@ -24,6 +24,7 @@ const RuleTable &allRules() {
     addLinearRules(rules);
     addLossRules(rules);
     addNormRules(rules);
+    addRecurrentRules(rules);
     addReduceRules(rules);
     addResampleRules(rules);
     addSequenceRules(rules);

@@ -15,6 +15,8 @@ Distribution normal(double stddev) { return {Distribution::Kind::Normal, 0, stdd
 
 int64_t fanOutOf(Use use, const Shape &shape) {
   int64_t count = elementCount(shape);
+  if (use == Use::GateWeight && shape.size() > 1)
+    return shape[shape.size() - 2];
   if (use == Use::ConvWeight)
     return shape.size() < 2 ? count : count / std::max<int64_t>(shape[1], 1);
   return count / std::max<int64_t>(fanInOf(use, shape), 1);
@@ -23,6 +25,8 @@ int64_t fanOutOf(Use use, const Shape &shape) {
 } // namespace
 
 int64_t fanInOf(Use use, const Shape &stored) {
+  if (use == Use::GateWeight && !stored.empty())
+    return std::max<int64_t>(stored.back(), 1);
   // Matrices of older models are stored as [1,1,out,in] and reshaped.
   Shape shape;
   std::copy_if(stored.begin(), stored.end(), std::back_inserter(shape),
@@ -85,6 +89,7 @@ Distribution distributionFor(const Initialization &init, Use use, const Shape &s
   case Use::ConvWeight:
   case Use::WeightOutIn:
   case Use::WeightInOut:
+  case Use::GateWeight:
     break;
   case Use::Table:
     if (init.rule == Rule::PyTorch)
@@ -94,7 +99,7 @@ Distribution distributionFor(const Initialization &init, Use use, const Shape &s
   double in = double(fanInOf(use, shape));
   switch (init.rule) {
   case Rule::PyTorch:
-    return uniform(1 / std::sqrt(in));
+    return uniform(1 / std::sqrt(use == Use::GateWeight && fanIn ? double(*fanIn) : in));
   case Rule::Kaiming:
     return normal(std::sqrt(2 / in));
   case Rule::Xavier:

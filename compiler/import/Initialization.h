@@ -1,7 +1,8 @@
 // Initial distributions of parameters that come without data.
 //
 //   pytorch   what torch.nn modules do: weights of convolutions and linear layers and their biases
-//             U(-b, b) with b = 1 / sqrt(fan in); batch norm 1 and 0; PRelu slope 0.25
+//             U(-b, b) with b = 1 / sqrt(fan in), of recurrent layers 1 / sqrt(hidden size); batch
+//             norm 1 and 0; PRelu slope 0.25
 //   kaiming   weights N(0, sqrt(2 / fan in)) (He et al. 2015, forward), biases 0
 //   xavier    weights U(-b, b) with b = sqrt(6 / (fan in + fan out)) (Glorot & Bengio 2010),
 //             biases 0
@@ -31,7 +32,7 @@ struct Initialization {
 Initialization parseInitialization(const std::string &text);
 
 /// Distribution of a tensor of `shape` in position `use`. `fanIn` is that of the layer a bias
-/// belongs to, where known.
+/// belongs to, of a recurrent layer its hidden size, where known.
 Distribution distributionFor(const Initialization &init, Use use, const Shape &shape,
                              std::optional<int64_t> fanIn);
 

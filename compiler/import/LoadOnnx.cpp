@@ -326,6 +326,7 @@ Node Loader::node(::onnx::NodeProto &proto, int index) const {
     if (!added.graph)
       continue;
     std::set<std::string> own;
+    own.insert(added.graph->inputs.begin(), added.graph->inputs.end());
     for (const auto &[name, tensor] : added.graph->initializers)
       own.insert(name);
     for (const Node &inner : added.graph->nodes)
@@ -382,6 +383,8 @@ Graph Loader::branch(::onnx::GraphProto &proto) const {
   int index = 0;
   for (auto &value : *proto.mutable_node())
     result.nodes.push_back(node(value, index++));
+  for (const auto &value : proto.input())
+    result.inputs.push_back(value.name());
   for (const auto &value : proto.output())
     result.outputs.push_back(value.name());
   return result;

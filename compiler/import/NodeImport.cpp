@@ -101,6 +101,11 @@ std::optional<std::vector<int64_t>> NodeImport::integers(const char *name) const
   return found ? std::optional(found->ints) : std::nullopt;
 }
 
+std::optional<std::vector<std::string>> NodeImport::texts(const char *name) const {
+  const NodeAttribute *found = attribute(name, NodeAttribute::Kind::Strings);
+  return found ? std::optional(found->strings) : std::nullopt;
+}
+
 bool NodeImport::isRead(size_t i) const {
   return isReadByNode(i) || (i < source.outputs.size() && graph.results.count(source.outputs[i]));
 }

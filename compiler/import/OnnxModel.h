@@ -88,10 +88,12 @@ struct Node {
   std::string pythonLine; ///< "resnet.py:92", the line of the module's own forward
 };
 
-/// A branch of an If: it reads the tensors of the graph around it by name.
+/// A branch of an If or the body of a Loop or Scan: beside its inputs it reads the tensors of the
+/// graph around it by name.
 struct Graph {
   std::vector<Node> nodes;
   std::map<std::string, Tensor> initializers;
+  std::vector<std::string> inputs;
   std::vector<std::string> outputs;
 };
 

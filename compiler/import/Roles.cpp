@@ -24,6 +24,8 @@ bool isProduct(const Node &node) {
   return isOneOf(node.type, {"MatMul", "Gemm", "Conv", "ConvTranspose"});
 }
 
+bool isRecurrent(const Node &node) { return isOneOf(node.type, {"GRU", "LSTM", "RNN"}); }
+
 bool isSum(const Node &node) { return isOneOf(node.type, {"Add", "Sub", "Sum"}); }
 bool isScaling(const Node &node) { return isOneOf(node.type, {"Mul", "Div"}); }
 
@@ -39,9 +41,7 @@ public:
   Analysis(const Model &model, const std::vector<std::string> &named) : model(model), named(named) {
     for (const Input &input : model.inputs)
       inputs[input.name] = &input;
-    for (const Node &node : model.nodes)
-      for (const std::string &output : node.outputs)
-        producers[output] = &node;
+    addProducers(model.nodes);
   }
 
   Roles run() {
@@ -58,6 +58,16 @@ public:
   }
 
 private:
+  void addProducers(const std::vector<Node> &nodes) {
+    for (const Node &node : nodes) {
+      for (const std::string &output : node.outputs)
+        producers[output] = &node;
+      for (const auto &[name, attribute] : node.attributes)
+        if (attribute.graph)
+          addProducers(attribute.graph->nodes);
+    }
+  }
+
   std::string inputNames() const {
     std::string text;
     for (const Input &input : model.inputs)
@@ -169,16 +179,23 @@ private:
         assignUses(model.nodes[n]);
   }
 
-  /// The nodes of both branches; their results are used as the If's are.
-  void assignBranchUses(const Node &node) {
+  /// The nodes of graphs inside the node: their results are used as the node's are, and the
+  /// node's inputs as those of a body.
+  void assignGraphUses(const Node &node) {
+    // A Loop's body also has the number of the iteration and gives a condition.
+    const size_t skipped = node.type == "Loop" ? 1 : 0;
     for (const auto &[name, attribute] : node.attributes) {
       if (!attribute.graph)
         continue;
-      for (size_t i = 0; i < std::min(attribute.graph->outputs.size(), node.outputs.size()); ++i)
-        roles.uses[attribute.graph->outputs[i]] =
-            std::max(roles.useOf(attribute.graph->outputs[i]), roles.useOf(node.outputs[i]));
-      for (size_t n = attribute.graph->nodes.size(); n-- > 0;)
-        assignUses(attribute.graph->nodes[n]);
+      const Graph &graph = *attribute.graph;
+      for (size_t i = 0; i < node.outputs.size() && i + skipped < graph.outputs.size(); ++i) {
+        Use &known = roles.uses[graph.outputs[i + skipped]];
+        known = std::max(known, roles.useOf(node.outputs[i]));
+      }
+      for (size_t n = graph.nodes.size(); n-- > 0;)
+        assignUses(graph.nodes[n]);
+      for (size_t i = 2 * skipped; i < std::min(graph.inputs.size(), node.inputs.size()); ++i)
+        use(node, i, roles.useOf(graph.inputs[i]));
     }
   }
 
@@ -192,7 +209,7 @@ private:
   }
 
   void assignUses(const Node &node) {
-    assignBranchUses(node);
+    assignGraphUses(node);
     auto flag = [&](const char *name) {
       auto found = node.attributes.find(name);
       return found != node.attributes.end() && found->second.i != 0;
@@ -204,6 +221,10 @@ private:
       useProduct(node, flag("transA") ? Use::WeightInOut : Use::WeightOutIn,
                  flag("transB") ? Use::WeightOutIn : Use::WeightInOut);
       use(node, 2, Use::Bias);
+    } else if (isRecurrent(node)) {
+      use(node, 1, Use::GateWeight);
+      use(node, 2, Use::GateWeight);
+      use(node, 3, Use::Bias);
     } else if (node.type == "MatMul") {
       useProduct(node, Use::WeightOutIn, Use::WeightInOut);
     } else if (node.type == "BatchNormalization") {
@@ -280,7 +301,7 @@ private:
       }
       for (const std::string &input : node.captured)
         touchesData |= roles.fromData.count(input) != 0;
-      isRaw &= touchesRaw && !isProduct(node) &&
+      isRaw &= touchesRaw && !isProduct(node) && !isRecurrent(node) &&
                !isOneOf(node.type, {"BatchNormalization", "Gather", "GroupNormalization",
                                     "InstanceNormalization", "LayerNormalization", "PRelu",
                                     "RMSNormalization", "SimplifiedLayerNormalization"});
@@ -349,6 +370,8 @@ std::string describe(Use use) {
   case Use::WeightOutIn:
   case Use::WeightInOut:
     return "weight of a product";
+  case Use::GateWeight:
+    return "weight of a recurrent layer";
   case Use::Bias:
     return "added to a weight's product";
   case Use::NormScale:

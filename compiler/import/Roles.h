@@ -2,8 +2,8 @@
 //
 // A file with a graph signature (GraphSignature.h) says what is trained: its PARAMETERs, and
 // nothing else. ONNX itself does not. The rules for other files, for float tensors of rank >= 1:
-//  1. A tensor at a weight position (weight and bias of Conv and Gemm, an operand of MatMul, scale
-//     and shift of BatchNormalization and LayerNormalization, the slope of PRelu, the table of a
+//  1. A tensor at a weight position (weight and bias of Conv, Gemm and recurrent layers, an operand
+//     of MatMul, scale and shift of BatchNormalization and LayerNormalization, the slope of PRelu, the table of a
 //     Gather by data, a summand of a weight's product) is a parameter, also when it gets there
 //     through Transpose, Reshape, Identity and the like. Mean and variance of BatchNormalization
 //     are statistics.
@@ -31,6 +31,7 @@ enum class Use {
   ConvWeight,  ///< [out, in / groups, window...]
   WeightOutIn, ///< matrix with the outputs first
   WeightInOut, ///< matrix with the inputs first
+  GateWeight,  ///< of a recurrent layer, [directions, gates * hidden, inputs]
   Bias,        ///< added to a product or convolution
   NormScale,
   NormShift,
