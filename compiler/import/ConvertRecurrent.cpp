@@ -10,6 +10,7 @@
 // gives zeros, its final state is that of its last step, and the reverse direction begins there.
 // A state that starts at zero needs one tensor per step for all that: the results themselves are
 // handed on, because what a padded step makes of its state is masked anyway.
+#include "compiler/import/GateRows.h"
 #include "compiler/import/GraphImport.h"
 #include "runtime/base/Text.h"
 
@@ -31,7 +32,8 @@ struct Sizes {
 /// One direction of a layer.
 struct Direction {
   bool isReverse = false;
-  Value fromInput;     ///< [T*N, G*H]: the input's share of all gates, biases included
+  SmallVector<int64_t> order; ///< place of every gate among the rows of the weights
+  Value fromInput;            ///< [T*N, G*H]: the input's share of all gates, biases included
   Value recurrent;     ///< [G*H, H], of a GRU that resets before its product the rows of z and r
   Value recurrentBias; ///< [G*H], added to the state's product; null where fromInput has it
   Value candidate;     ///< [H, H]: the rows of h of a GRU that resets before its product
@@ -105,7 +107,9 @@ private:
   void readLengths();
   Value initialState(size_t input, const char *name, int64_t direction);
   Direction readDirection(int64_t direction);
-  void shareBiases(Direction &of, Value x, Value weight, int64_t direction);
+  void readWeights(Direction &of, int64_t direction);
+  bool isResetEarly() const { return type == "GRU" && !node.flag("linear_before_reset", false); }
+  Value gate(const Direction &of, Value x, int64_t number);
   Value maskOf(int64_t step);
   Value masked(int64_t step, Value inside, Value beyond);
   State step(const Direction &of, const State &before, int64_t at);
@@ -238,44 +242,60 @@ Value Recurrence::initialState(size_t input, const char *name, int64_t direction
   return node.reshape(own, {sizes.batch, sizes.hidden});
 }
 
-/// What can be added once for all steps is: both biases, but for a GRU that resets after its
-/// product, whose reset gate scales the recurrent one.
-void Recurrence::shareBiases(Direction &of, Value x, Value weight, int64_t direction) {
+/// Weights and biases, as they are stored where their rows are those of ONNX in another order. What
+/// can be added once for all steps is: both biases, but for a GRU that resets after its product,
+/// whose reset gate scales the recurrent one.
+void Recurrence::readWeights(Direction &of, int64_t direction) {
   int64_t rowCount = sizes.gates * sizes.hidden;
-  Value bias;
-  if (node.has(kB)) {
-    Value both =
-        node.reshape(rows(node, node.value(kB, sizes.hidden), direction, 1), {2 * rowCount});
-    bias = rows(node, both, 0, rowCount);
-    Value second = rows(node, both, rowCount, rowCount);
-    if (type == "GRU" && node.flag("linear_before_reset", false))
-      of.recurrentBias = second;
-    else
-      bias = sum(node, bias, second);
+  SmallVector<std::tuple<size_t, int64_t, Shape>> places = {{kW, 0, {rowCount, sizes.features}},
+                                                            {kR, 0, {rowCount, sizes.hidden}}};
+  if (node.has(kB))
+    places.append({{kB, 0, {rowCount}}, {kB, rowCount, {rowCount}}});
+  SmallVector<Value> stored, cut;
+  for (auto &[input, first, shape] : places) {
+    Value all = node.value(input, sizes.hidden);
+    auto found = findGateRows(all, direction, first, sizes.gates, sizes.hidden);
+    if (found && !isResetEarly() && (stored.empty() || of.order == found->order)) {
+      of.order = found->order;
+      stored.push_back(found->source);
+    }
   }
-  of.fromInput = product(node, x, weight, bias);
+  bool inOrder = stored.size() == places.size();
+  for (auto [i, place] : llvm::enumerate(places)) {
+    auto &[input, first, shape] = place;
+    if (inOrder) {
+      cut.push_back(node.reshape(stored[i], shape));
+      continue;
+    }
+    Value own = rows(node, node.value(input, sizes.hidden), direction, 1);
+    Shape flat = shape;
+    flat[0] = shapeOf(own)[1];
+    cut.push_back(rows(node, node.reshape(own, flat), first, rowCount));
+  }
+  if (!inOrder)
+    of.order = llvm::to_vector(llvm::seq<int64_t>(0, sizes.gates));
+  Value bias = cut.size() > 2 ? cut[2] : Value();
+  if (bias && type == "GRU" && !isResetEarly())
+    of.recurrentBias = cut[3];
+  else if (bias)
+    bias = sum(node, bias, cut[3]);
+  Value x = node.value(kX);
+  if (isBatchFirst)
+    x = transposed(node, x, {1, 0, 2});
+  x = node.reshape(x, {sizes.steps * sizes.batch, sizes.features});
+  of.fromInput = product(node, x, cut[0], bias);
+  of.recurrent = isResetEarly() ? rows(node, cut[1], 0, 2 * sizes.hidden) : cut[1];
+  if (isResetEarly())
+    of.candidate = rows(node, cut[1], 2 * sizes.hidden, sizes.hidden);
 }
 
 Direction Recurrence::readDirection(int64_t direction) {
-  int64_t rowCount = sizes.gates * sizes.hidden;
   Direction result;
   result.isReverse = direction == 1 || node.text("direction", "forward") == "reverse";
   size_t count = activations.size() / sizes.directions;
   result.activations.append(activations.begin() + direction * count,
                             activations.begin() + (direction + 1) * count);
-  Value x = node.value(kX);
-  if (isBatchFirst)
-    x = transposed(node, x, {1, 0, 2});
-  x = node.reshape(x, {sizes.steps * sizes.batch, sizes.features});
-  Value weight = node.reshape(rows(node, node.value(kW, sizes.hidden), direction, 1),
-                              {rowCount, sizes.features});
-  result.recurrent = node.reshape(rows(node, node.value(kR, sizes.hidden), direction, 1),
-                                  {rowCount, sizes.hidden});
-  shareBiases(result, x, weight, direction);
-  if (type == "GRU" && !node.flag("linear_before_reset", false)) {
-    result.candidate = rows(node, result.recurrent, 2 * sizes.hidden, sizes.hidden);
-    result.recurrent = rows(node, result.recurrent, 0, 2 * sizes.hidden);
-  }
+  readWeights(result, direction);
   result.initialH = initialState(kInitialH, "initial_h", direction);
   result.initialC = isLstm() ? initialState(kInitialC, "initial_c", direction) : Value();
   return result;
@@ -305,44 +325,46 @@ Value Recurrence::gateSum(const Direction &of, Value gates, const State &before)
   return before.h ? sum(node, gates, product(node, before.h, of.recurrent)) : gates;
 }
 
+/// The columns of gate `number` of a product with all weights.
+Value Recurrence::gate(const Direction &of, Value x, int64_t number) {
+  return columns(node, x, of.order[number] * sizes.hidden, sizes.hidden);
+}
+
 /// z and r are gates; h' = (1 - z) n + z h with the candidate n, which sees r h.
 State Recurrence::gruStep(const Direction &of, const State &before, Value gates) {
-  int64_t hidden = sizes.hidden;
-  Value inputZr = columns(node, gates, 0, 2 * hidden);
-  Value candidate = columns(node, gates, 2 * hidden, hidden);
-  Value stateZr, stateN;
-  if (of.candidate) {
-    stateZr = before.h ? product(node, before.h, of.recurrent) : Value();
-  } else if (before.h) {
-    Value both = product(node, before.h, of.recurrent, of.recurrentBias);
-    stateZr = columns(node, both, 0, 2 * hidden);
-    stateN = columns(node, both, 2 * hidden, hidden);
-  } else if (of.recurrentBias) {
-    stateZr = rows(node, of.recurrentBias, 0, 2 * hidden);
-    stateN = rows(node, of.recurrentBias, 2 * hidden, hidden);
-  }
-  Value zr = activated(node, of.activations[0], stateZr ? sum(node, inputZr, stateZr) : inputZr);
-  Value z = columns(node, zr, 0, hidden), r = columns(node, zr, hidden, hidden);
+  Value state = before.h ? product(node, before.h, of.recurrent, of.recurrentBias) : Value();
+  // Before a first step from zero there is nothing but the bias, [G*H].
+  Value bias = before.h ? Value() : of.recurrentBias;
+  auto share = [&](int64_t number) -> Value {
+    if (state)
+      return gate(of, state, number);
+    return bias ? rows(node, bias, of.order[number] * sizes.hidden, sizes.hidden) : Value();
+  };
+  auto opened = [&](int64_t number) {
+    Value input = gate(of, gates, number), added = share(number);
+    return activated(node, of.activations[0], added ? sum(node, input, added) : input);
+  };
+  Value z = opened(0), r = opened(1), candidate = gate(of, gates, 2), kept;
   if (of.candidate && before.h)
-    stateN = product(node, times(node, r, before.h), of.candidate);
-  else if (stateN)
-    stateN = times(node, r, stateN);
-  Value n = activated(node, of.activations[1], stateN ? sum(node, candidate, stateN) : candidate);
+    kept = product(node, times(node, r, before.h), of.candidate);
+  else if (Value own = of.candidate ? Value() : share(2))
+    kept = times(node, r, own);
+  Value n = activated(node, of.activations[1], kept ? sum(node, candidate, kept) : candidate);
   if (!before.h)
     return {node.emit<SubOp>({n, times(node, z, n)}), {}};
   return {sum(node, n, times(node, z, node.emit<SubOp>({before.h, n}))), {}};
 }
 
 State Recurrence::lstmStep(const Direction &of, const State &before, Value gates) {
-  int64_t hidden = sizes.hidden;
   gates = gateSum(of, gates, before);
-  Value iof = activated(node, of.activations[0], columns(node, gates, 0, 3 * hidden));
-  Value content = activated(node, of.activations[1], columns(node, gates, 3 * hidden, hidden));
-  Value cell = times(node, columns(node, iof, 0, hidden), content);
+  auto opened = [&](int64_t number) {
+    return activated(node, of.activations[0], gate(of, gates, number));
+  };
+  Value content = activated(node, of.activations[1], gate(of, gates, 3));
+  Value cell = times(node, opened(0), content);
   if (before.c)
-    cell = sum(node, times(node, columns(node, iof, 2 * hidden, hidden), before.c), cell);
-  Value output = columns(node, iof, hidden, hidden);
-  return {times(node, output, activated(node, of.activations[2], cell)), cell};
+    cell = sum(node, times(node, opened(2), before.c), cell);
+  return {times(node, opened(1), activated(node, of.activations[2], cell)), cell};
 }
 
 State Recurrence::step(const Direction &of, const State &before, int64_t at) {
