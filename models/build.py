@@ -11,6 +11,7 @@
   models/build.py gpt2 --batch 4 --length 64 --vocabulary 50304   64 tokens a sample, a table of 50,304 rows
   models/build.py llama_1b --layers 4 --length 512 --weights none fewer blocks, shorter samples
   models/build.py lstm_long --steps 100 --batch 32                an unrolled recurrent network of as many time steps
+  models/build.py seq2seq --batch 80 --weights none               translation with attention, sentences of 50 tokens
   models/build.py --list
 """
 
@@ -25,6 +26,7 @@ import onnx
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "models"), str(ROOT / "python")]
 
+import seq2seq_models  # noqa: E402
 import sequence_models  # noqa: E402
 import transformer_models  # noqa: E402
 from onnx_init import SCHEMES, attach_weights, find_parameters, weights_from_text  # noqa: E402
@@ -60,7 +62,7 @@ def build(name: str, batch: int, weights: str, opset: int = 13, image: int | Non
 
 def build_sequence(name: str, args: argparse.Namespace) -> onnx.ModelProto:
     """A network written node by node, with the sizes that the command line gives in place of its own."""
-    size = (sequence_models.SIZES | transformer_models.SIZES)[name]
+    size = WRITTEN[name]
     given = {key: getattr(args, key) for key in SIZE_OPTIONS if getattr(args, key) is not None}
     known = {field.name for field in dataclasses.fields(size)}
     if unknown := [key for key in given if key not in known]:
@@ -68,8 +70,12 @@ def build_sequence(name: str, args: argparse.Namespace) -> onnx.ModelProto:
     size = dataclasses.replace(size, **given)
     if name in transformer_models.SIZES:
         return transformer_models.build(size, args.batch)
+    if name in seq2seq_models.SIZES:
+        return seq2seq_models.build(size, args.batch)
     return sequence_models.build(size, args.batch, args.decomposed, args.added_mask)
 
+
+WRITTEN = sequence_models.SIZES | transformer_models.SIZES | seq2seq_models.SIZES  # node by node
 
 # Of networks written node by node; a network has those that its size names.
 SIZE_OPTIONS = {
@@ -77,7 +83,8 @@ SIZE_OPTIONS = {
     "length": "tokens of a sample",
     "layers": "blocks of a transformer",
     "heads": "attention heads",
-    "width": "of what a block reads and writes",
+    "width": "of what a block reads and writes, of a seq2seq's tables",
+    "hidden": "states of a seq2seq's cells",
     "vocabulary": "rows of the table of tokens",
     "image": "side of the input image instead of the usual one",
 }
@@ -108,12 +115,12 @@ def main(words: list[str] | None = None) -> None:
 
         for name, spec in MODELS.items():
             print(f"{name:14s} [N, {', '.join(map(str, spec.sample))}] -> [N, {spec.classes}]")
-        for name, size in (sequence_models.SIZES | transformer_models.SIZES).items():
+        for name, size in WRITTEN.items():
             print(f"{name:14s} {size}")
         return
     if args.name is None:
         parser.error("name a model, or use --list")
-    if args.name in sequence_models.SIZES or args.name in transformer_models.SIZES:
+    if args.name in WRITTEN:
         model = finished(build_sequence(args.name, args), args.weights)
     else:
         model = build(args.name, args.batch, args.weights, args.opset, args.image)

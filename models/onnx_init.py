@@ -14,12 +14,14 @@ through Reshape, Transpose and their like:
   LayerNormalization  scale 1, bias 0
   Gather table        normal with standard deviation 0.02, as GPT-2's embeddings
   PRelu slope         0.25
+  cut GRU weights     uniform in +-1/sqrt(hidden size), by PyTorch's names
   Mul, Div            1
   anything else       0
 """
 
 import hashlib
 import math
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +29,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 SCHEMES = ("seed", "he")
+RECURRENT = re.compile(r"\.(weight|bias)_[ih]h(_reverse)?$")
 LEAF_OPS = ("ConstantOfShape", "RandomNormal", "RandomUniform")
 VIEW_OPS = ("Reshape", "Transpose", "Identity", "Flatten", "Squeeze", "Unsqueeze")
 # Input positions that hold settings, not operands.
@@ -145,6 +148,8 @@ def initial_value(name: str, parameter: Parameter, weight: Use | None, seed: int
         if op == "Conv" and position == 1 and scheme == "he":
             return (rng.standard_normal(shape) * math.sqrt(2.0 / fan_in(weight))).astype(np.float32)
         return ((rng.random(shape) * 2.0 - 1.0) / math.sqrt(fan_in(weight))).astype(np.float32)
+    if op == "Slice" and RECURRENT.search(name):
+        return ((rng.random(shape) * 2.0 - 1.0) / math.sqrt(shape[0] // 3)).astype(np.float32)
     if op == "Gather":
         return np.asarray(rng.standard_normal(shape) * 0.02, np.float32)
     if op == "LayerNormalization":

@@ -70,24 +70,6 @@ unsigned widestBits(ArrayRef<Buffer> buffers) {
   return bits;
 }
 
-std::pair<Value, Value> taskRange(KernelFrame &frame, int64_t count) {
-  IndexMath math{frame.lanes.getBuilder(), frame.lanes.getLocation()};
-  int64_t first = frame.tasks;
-  frame.tasks += count;
-  Value begin = frame.begin, end = frame.end;
-  if (first > 0) { // a later part of the kernel: tasks [first, first + count)
-    begin = arith::SubIOp::create(
-        math.builder, math.location,
-        arith::MaxUIOp::create(math.builder, math.location, begin, math.constant(first)),
-        math.constant(first));
-    end = arith::SubIOp::create(
-        math.builder, math.location,
-        arith::MaxUIOp::create(math.builder, math.location, end, math.constant(first)),
-        math.constant(first));
-  }
-  return {begin, math.smaller(end, math.constant(count))};
-}
-
 void forRows(KernelFrame &frame, const Space &outer, const Space::Dim &lane, RowCut cut,
              llvm::function_ref<void(const RowPlace &)> body) {
   Lanes &lanes = frame.lanes;
@@ -99,7 +81,22 @@ void forRows(KernelFrame &frame, const Space &outer, const Space::Dim &lane, Row
   int64_t units = rows * parts;
   int64_t unitElements = (split ? partLanes : lane.extent) * cut.elementsPerLane;
   int64_t unitsPerTask = std::max<int64_t>(1, taskElements / unitElements);
-  auto [begin, end] = taskRange(frame, (units + unitsPerTask - 1) / unitsPerTask);
+  int64_t first = frame.tasks, count = (units + unitsPerTask - 1) / unitsPerTask;
+  frame.tasks += count;
+
+  Value begin = frame.begin, end = frame.end;
+  if (first > 0) { // a later part of the kernel: tasks [first, first + count)
+    begin = arith::SubIOp::create(
+        math.builder, math.location,
+        arith::MaxUIOp::create(math.builder, math.location, begin, math.constant(first)),
+        math.constant(first));
+    end = arith::SubIOp::create(
+        math.builder, math.location,
+        arith::MaxUIOp::create(math.builder, math.location, end, math.constant(first)),
+        math.constant(first));
+  }
+  end = math.smaller(end, math.constant(count));
+
   lanes.forTasks(begin, end, [&](Value task) {
     auto unit = [&](Value number) {
       RowPlace place;

@@ -14,8 +14,6 @@ BufferKind bufferKindOf(ArgumentKind kind) {
     return BufferKind::Statistic;
   case ArgumentKind::Optimizer:
     return BufferKind::Optimizer;
-  case ArgumentKind::Accumulator:
-    return BufferKind::Gradient;
   case ArgumentKind::Input:
   case ArgumentKind::Target:
   case ArgumentKind::LearningRate:
@@ -41,7 +39,6 @@ std::optional<InputRole> inputRoleOf(ArgumentKind kind) {
   case ArgumentKind::Parameter:
   case ArgumentKind::Statistic:
   case ArgumentKind::Optimizer:
-  case ArgumentKind::Accumulator:
     break;
   }
   return std::nullopt;

@@ -72,8 +72,7 @@ double Instance::step(std::span<const HostArray> arrays) {
   takeBatch(training, arrays);
   checkTargets(program(), training.samples);
   feedBatch(training);
-  trainingStep.start(settings);
-  double loss = trainingStep.finish();
+  double loss = trainingStep.run(settings);
   ++settings.step;
   return loss;
 }

@@ -290,9 +290,7 @@ TEST(GuardedDeviceRecords, ATrainingStep) {
     executor.writeTensor(input->place, input->role == InputRole::Data
                                            ? static_cast<const void *>(x.data())
                                            : y.data());
-  TrainingStep training(executor);
-  training.start({0, 1, 0.5});
-  training.finish();
+  TrainingStep(executor).run({0, 1, 0.5});
   std::vector<Kind> kinds;
   for (size_t i = before; i < device.records().size(); ++i)
     kinds.push_back(device.records()[i].kind);
