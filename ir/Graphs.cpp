@@ -34,6 +34,7 @@ bool isState(ArgumentKind kind) {
   case ArgumentKind::Parameter:
   case ArgumentKind::Statistic:
   case ArgumentKind::Optimizer:
+  case ArgumentKind::Accumulator:
     return true;
   case ArgumentKind::Input:
   case ArgumentKind::Target:

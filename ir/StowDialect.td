@@ -92,7 +92,8 @@ def Stow_RoleAttr : Stow_WordAttr<Stow_Words<"Role", "which part of a program a 
   let description = [{
     `model`: the forward as imported. `train`: a whole training step. `eval`: the forward that
     evaluation runs. `accumulate` and `commit`: the halves of a step over several batches; the first
-    adds a batch's gradients to sums that are state, the second updates the parameters from them.
+    adds a batch's gradients to sums that are state, the second runs the last batch, which updates
+    the parameters from the sums as soon as they are final.
     `measure`: one op alone, run for its time.
   }];
 }
@@ -101,11 +102,13 @@ def Stow_KindAttr : Stow_WordAttr<Stow_Words<"ArgumentKind", "what an argument o
     I32EnumCase<"Input", 0, "input">, I32EnumCase<"Target", 1, "target">,
     I32EnumCase<"Parameter", 2, "parameter">, I32EnumCase<"Statistic", 3, "statistic">,
     I32EnumCase<"Optimizer", 4, "optimizer">, I32EnumCase<"LearningRate", 5, "learning_rate">,
-    I32EnumCase<"Step", 6, "step">, I32EnumCase<"Seed", 7, "seed">]>, "kind"> {
+    I32EnumCase<"Step", 6, "step">, I32EnumCase<"Seed", 7, "seed">,
+    I32EnumCase<"Accumulator", 8, "accumulator">]>, "kind"> {
   let description = [{
     `input` and `target`: a batch of samples. `parameter`, `statistic` and `optimizer` are state: it
-    lives in the arena from step to step. `learning_rate`, `step` (counted from 1) and `seed` are
-    scalars of the step at hand.
+    lives in the arena from step to step. `accumulator` is state as well: the sum of a parameter's
+    gradients over the batches of one step, of which no model is saved. `learning_rate`, `step`
+    (counted from 1) and `seed` are scalars of the step at hand.
   }];
 }
 

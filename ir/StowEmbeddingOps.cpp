@@ -68,4 +68,41 @@ int64_t EmbeddingGradOp::getBytesMoved() {
          storedBytesOf(getDtable().getType());
 }
 
+LogicalResult EmbeddingGradAddOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                                   Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  auto gradient = tensor(adaptor.getGradient()), dy = tensor(adaptor.getDy()),
+       indices = tensor(adaptor.getIndices());
+  SmallVector<int64_t> shape(indices.getShape());
+  if (gradient.getRank() > 0)
+    llvm::append_range(shape, gradient.getShape().drop_front());
+  if (gradient.getRank() < 2 || dy.getShape() != ArrayRef<int64_t>(shape)) // C1
+    return emitOptionalError(location,
+                             "expects dy of the shape of the indices, then that of a row of the "
+                             "gradient, found ",
+                             dy, " for indices ", indices, " and ", gradient);
+  if (failed(checkPadding(location, adaptor.getPaddingIndex(), gradient.getDimSize(0)))) // C2
+    return failure();
+  types.assign({gradient, dy});
+  return success();
+}
+bool EmbeddingGradAddOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return compatibleTypes(left, right);
+}
+Sharings EmbeddingGradAddOp::getSharings() {
+  Sharings sharings;
+  for (unsigned i = 0; i < 2; ++i)
+    if (getOperand(i).getType() == getResult(i).getType())
+      sharings.push_back({SharingKind::Overwrite, i, i});
+  return sharings;
+}
+double EmbeddingGradAddOp::getFlops() {
+  return static_cast<double>(getGradient().getType().getNumElements()) +
+         2.0 * static_cast<double>(getDy().getType().getNumElements());
+}
+/// The gradient is read and written once; so are the sums, which are then read and added.
+int64_t EmbeddingGradAddOp::getBytesMoved() {
+  return storedBytesOf(getIndices().getType()) + 5 * storedBytesOf(getDy().getType()) +
+         2 * storedBytesOf(getDtable().getType());
+}
+
 } // namespace stow

@@ -42,4 +42,23 @@ def Stow_EmbeddingGradOp : Stow_InferredOp<"embedding_grad",
   let results = (outs Stow_FloatTensor:$dtable);
 }
 
+def Stow_EmbeddingGradAddOp : Stow_InferredOp<"embedding_grad_add",
+    [Stow_HasCost, Stow_Shares, Stow_Full]> {
+  let summary = "A table's gradient with that of embedding added to it";
+  let description = [{
+    `dtable = gradient + embedding_grad(dy, indices)`, the same bits: rows of `dy` whose index is the same
+    are summed first, in the order of the indices, in the row of the first of them; `sums` is that, and
+    its other rows are undefined. dtable may overwrite the gradient, and sums dy. C1: dy has the shape of
+    the indices, then that of a row of the gradient; C2: `padding_index` is one of the rows.
+    ```mlir
+    %d, %sums = stow.embedding_grad_add %head, %dy, %tokens
+        : (tensor<50257x768xf32>, tensor<4x64x768xf32>, tensor<4x64xi64>)
+        -> (tensor<50257x768xf32>, tensor<4x64x768xf32>)
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$gradient, Stow_FloatTensor:$dy, Stow_IntTensor:$indices,
+                       OptionalAttr<I64Attr>:$padding_index);
+  let results = (outs Stow_FloatTensor:$dtable, Stow_FloatTensor:$sums);
+}
+
 #endif // STOW_EMBEDDING_OPS_TD

@@ -9,68 +9,132 @@ using namespace mlir;
 
 namespace stow {
 
-LogicalResult MapOp::verify() {
-  if (getOutputs().empty())
-    return emitOpError() << "expects at least one result";
-  auto space = cast<RankedTensorType>(getOutputs().front().getType());
-  for (Type type : getOutputs().getTypes())
+namespace {
+
+/// What stow.map and stow.product_map have in common: results of one shape, to which `inputs`
+/// broadcast; a body of scalars, whose arguments have the types `elements`; updates that fit.
+LogicalResult verifyKernel(Operation *op, ValueRange inputs, TypeRange elements, Block &block,
+                           ArrayRef<int64_t> updates) {
+  if (op->getNumResults() == 0)
+    return op->emitOpError() << "expects at least one result";
+  auto space = cast<RankedTensorType>(op->getResult(0).getType());
+  for (Type type : op->getResultTypes())
     if (cast<RankedTensorType>(type).getShape() != space.getShape())
-      return emitOpError() << "expects results of one shape, found " << space << " and " << type;
-  for (Value input : getInputs()) {
+      return op->emitOpError() << "expects results of one shape, found " << space << " and "
+                               << type;
+  for (Value input : inputs) {
     auto shape = cast<RankedTensorType>(input.getType()).getShape();
     auto joined = broadcastShapes(shape, space.getShape());
     if (failed(joined) || ArrayRef<int64_t>(*joined) != space.getShape()) // C1
-      return emitOpError() << "operand " << input.getType() << " does not broadcast to " << space;
+      return op->emitOpError() << "operand " << input.getType() << " does not broadcast to "
+                               << space;
   }
-  Block &block = getBody().front();
-  auto elements = [](TypeRange types) {
+  auto elementsOf = [](TypeRange types) {
     return llvm::map_range(types, [](Type type) { return getElementTypeOrSelf(type); });
   };
-  if (!llvm::equal(block.getArgumentTypes(), elements(getInputs().getTypes())) ||
+  if (!llvm::equal(block.getArgumentTypes(), elementsOf(elements)) ||
       !llvm::equal(block.getTerminator()->getOperandTypes(),
-                   elements(getOutputs().getTypes()))) // C2
-    return emitOpError() << "body arguments and yielded values must have the element types of "
-                            "operands and results";
-  for (Operation &op : block.without_terminator()) {
-    StringRef dialect = op.getName().getDialectNamespace();
-    if (dialect != "arith" && dialect != "math" && !isa<ElementIndexOp>(op)) // C3
-      return emitOpError() << "body may hold arith and math ops only, found " << op.getName();
+                   elementsOf(op->getResultTypes()))) // C2
+    return op->emitOpError() << "body arguments and yielded values must have the element types of "
+                                "operands and results";
+  for (Operation &inner : block.without_terminator()) {
+    StringRef dialect = inner.getName().getDialectNamespace();
+    if (dialect != "arith" && dialect != "math" && !isa<ElementIndexOp>(inner)) // C3
+      return op->emitOpError() << "body may hold arith and math ops only, found "
+                               << inner.getName();
   }
-  if (getUpdates().size() % 2 != 0)
-    return emitOpError() << "updates are pairs of result and operand";
-  for (size_t i = 0; i + 1 < getUpdates().size(); i += 2) {
-    int64_t result = getUpdates()[i], operand = getUpdates()[i + 1];
-    if (result < 0 || result >= getNumResults() || operand < 0 || operand >= getNumOperands() ||
-        getResult(result).getType() != getOperand(operand).getType())
-      return emitOpError() << "update of operand " << operand << " by result " << result
-                           << " does not fit their types";
+  if (updates.size() % 2 != 0)
+    return op->emitOpError() << "updates are pairs of result and operand";
+  for (size_t i = 0; i + 1 < updates.size(); i += 2) {
+    int64_t result = updates[i], operand = updates[i + 1];
+    if (result < 0 || result >= op->getNumResults() || operand < 0 ||
+        operand >= op->getNumOperands() ||
+        op->getResult(result).getType() != op->getOperand(operand).getType())
+      return op->emitOpError() << "update of operand " << operand << " by result " << result
+                               << " does not fit their types";
   }
   return success();
 }
 
-/// What is no new state may overwrite any operand of its own type.
-Sharings MapOp::getSharings() {
+/// The updates, and for results that are no new state the operands from `firstInput` on that have
+/// their type.
+Sharings kernelSharings(Operation *op, ArrayRef<int64_t> updates, unsigned firstInput) {
   Sharings sharings;
-  SmallVector<bool> isUpdated(getNumResults(), false);
-  for (size_t i = 0; i + 1 < getUpdates().size(); i += 2) {
-    sharings.push_back({SharingKind::Update, static_cast<unsigned>(getUpdates()[i]),
-                        static_cast<unsigned>(getUpdates()[i + 1])});
-    isUpdated[getUpdates()[i]] = true;
+  SmallVector<bool> isUpdated(op->getNumResults(), false);
+  for (size_t i = 0; i + 1 < updates.size(); i += 2) {
+    sharings.push_back({SharingKind::Update, static_cast<unsigned>(updates[i]),
+                        static_cast<unsigned>(updates[i + 1])});
+    isUpdated[updates[i]] = true;
   }
-  for (OpResult result : getOperation()->getResults())
-    for (OpOperand &operand : getOperation()->getOpOperands())
+  for (OpResult result : op->getResults())
+    for (OpOperand &operand : op->getOpOperands().drop_front(firstInput))
       if (!isUpdated[result.getResultNumber()] && operand.get().getType() == result.getType())
         sharings.push_back(
             {SharingKind::Overwrite, result.getResultNumber(), operand.getOperandNumber()});
   return sharings;
 }
 
+double bodyFlops(RankedTensorType space, Block &body) {
+  size_t operations = llvm::range_size(body.without_terminator());
+  return static_cast<double>(space.getNumElements()) * std::max<size_t>(operations, 1);
+}
+
+} // namespace
+
+LogicalResult MapOp::verify() {
+  return verifyKernel(*this, getInputs(), getInputs().getTypes(), getBody().front(), getUpdates());
+}
+
+/// What is no new state may overwrite any operand of its own type.
+Sharings MapOp::getSharings() { return kernelSharings(*this, getUpdates(), 0); }
+
 bool MapOp::isRecomputable() { return getUpdates().empty(); }
 
 double MapOp::getFlops() {
+  return bodyFlops(cast<RankedTensorType>(getOutputs().front().getType()), getBody().front());
+}
+
+LogicalResult ProductMapOp::verify() {
+  auto a = getA().getType(), b = getB().getType();
+  if (a.getRank() != 2 || b.getRank() != 2)
+    return emitOpError() << "expects matrices, found " << a << " and " << b;
+  const int64_t m = a.getDimSize(getTransposeA()), k = a.getDimSize(!getTransposeA()),
+                k2 = b.getDimSize(getTransposeB()), n = b.getDimSize(!getTransposeB());
+  if (k != k2) // C1
+    return emitOpError() << "inner extents differ: " << k << " of " << a << " and " << k2 << " of "
+                         << b;
+  SmallVector<Type> elements = {a.getElementType()};
+  llvm::append_range(elements, getInputs().getTypes());
+  if (failed(verifyKernel(*this, getInputs(), elements, getBody().front(), getUpdates())))
+    return failure();
   auto space = cast<RankedTensorType>(getOutputs().front().getType());
-  size_t operations = llvm::range_size(getBody().front().without_terminator());
-  return static_cast<double>(space.getNumElements()) * std::max<size_t>(operations, 1);
+  if (space.getShape() != ArrayRef<int64_t>{m, n}) // C2
+    return emitOpError() << "expects results of the product's extents " << m << " x " << n
+                         << ", found " << space;
+  if (!getBody().getOps<ElementIndexOp>().empty()) // C3
+    return emitOpError() << "body may not hold stow.element_index";
+  for (size_t i = 1; i < getUpdates().size(); i += 2)
+    if (getUpdates()[i] < 2) // C4
+      return emitOpError() << "updates a factor of its product, operand " << getUpdates()[i];
+  return success();
+}
+
+/// Tiles of the product are made after others have been used up: what a factor lies in stays.
+Sharings ProductMapOp::getSharings() {
+  Sharings sharings = kernelSharings(*this, getUpdates(), 2);
+  llvm::erase_if(sharings, [&](const Sharing &sharing) {
+    Value operand = getOperand(sharing.operand);
+    return sharing.kind == SharingKind::Overwrite && (operand == getA() || operand == getB());
+  });
+  return sharings;
+}
+
+bool ProductMapOp::isRecomputable() { return getUpdates().empty(); }
+
+double ProductMapOp::getFlops() {
+  auto space = cast<RankedTensorType>(getOutputs().front().getType());
+  return 2.0 * space.getNumElements() * getA().getType().getDimSize(!getTransposeA()) +
+         bodyFlops(space, getBody().front());
 }
 
 } // namespace stow

@@ -35,8 +35,45 @@ def Stow_MapOp : Op<Stow_Dialect, "map",
   let hasVerifier = 1;
 }
 
-def Stow_YieldOp : Op<Stow_Dialect, "yield", [Pure, Terminator, ReturnLike, HasParent<"MapOp">]> {
-  let summary = "Ends the body of stow.map";
+def Stow_ProductMapOp : Op<Stow_Dialect, "product_map",
+    [IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">, Stow_CostInterface,
+     Stow_PrecisionInterface, RecursiveMemoryEffects,
+     Stow_Shares,
+     DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops"]>,
+     DeclareOpInterfaceMethods<Stow_PurityInterface, ["isRecomputable"]>]> {
+  let summary = "A matrix product that a fused elementwise kernel consumes tile by tile";
+  let description = [{
+    The product of two matrices as stow.matmul has it, [M,N], and a stow.map over it: the body's first
+    argument is an element of the product, the others those of `inputs`, which broadcast to [M,N]. The
+    product never exists whole: its rows come a tile at a time, in scratch, and are used up at once. So
+    is a weight's gradient added to what it is added to, or used for the weight's update. `updates`
+    numbers all operands, a and b among them.
+    C1: a and b are matrices whose inner extents agree; C2: results have the product's shape, inputs
+    broadcast to it; C3: the body is one of stow.map, without element_index; C4: updates fit as there,
+    and overwrite neither a nor b.
+    ```mlir
+    %w1 = stow.product_map %dy, %x, %w {transpose_a = true, transpose_b = false,
+        updates = array<i64: 0, 2>}
+        : (tensor<8x64xf32>, tensor<8x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32> {
+    ^bb0(%dw: f32, %old: f32):
+      %0 = arith.subf %old, %dw : f32
+      stow.yield %0 : f32
+    }
+    ```
+  }];
+  let arguments = (ins Stow_FloatTensor:$a, Stow_FloatTensor:$b, Variadic<Stow_Tensor>:$inputs,
+                       BoolAttr:$transpose_a, BoolAttr:$transpose_b,
+                       DefaultValuedOptionalAttr<DenseI64ArrayAttr, "{}">:$updates);
+  let results = (outs Variadic<Stow_Tensor>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat =
+      "operands attr-dict `:` functional-type(operands, results) $body";
+  let hasVerifier = 1;
+}
+
+def Stow_YieldOp : Op<Stow_Dialect, "yield",
+    [Pure, Terminator, ReturnLike, ParentOneOf<["MapOp", "ProductMapOp"]>]> {
+  let summary = "Ends the body of stow.map and stow.product_map";
   let description = [{
     ```mlir
     stow.yield %0 : f32

@@ -18,6 +18,7 @@
 #include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -47,10 +48,12 @@ template <typename MathOp> struct ToIntrinsic : OpRewritePattern<MathOp> {
       : OpRewritePattern<MathOp>(context), name(name) {}
 
   LogicalResult matchAndRewrite(MathOp op, PatternRewriter &rewriter) const override {
-    Type type = op.getType();
-    if (!type.isF32() && !type.isF64())
+    Type type = op.getType(), element = getElementTypeOrSelf(type);
+    if (!element.isF32() && !element.isF64())
       return failure();
-    auto symbol = rewriter.getStringAttr(name + (type.isF32() ? ".f32" : ".f64"));
+    auto vector = dyn_cast<VectorType>(type);
+    std::string count = vector ? "v" + std::to_string(vector.getNumElements()) : "";
+    auto symbol = rewriter.getStringAttr(name + "." + count + (element.isF32() ? "f32" : "f64"));
     rewriter.replaceOpWithNewOp<LLVM::CallIntrinsicOp>(op, type, symbol, op->getOperands());
     return success();
   }
@@ -184,6 +187,7 @@ void registerNvvmDialects(DialectRegistry &registry) {
   cf::registerConvertControlFlowToLLVMInterface(registry);
   registerConvertMathToLLVMInterface(registry);
   registerConvertMemRefToLLVMInterface(registry);
+  vector::registerConvertVectorToLLVMInterface(registry);
   NVVM::registerConvertGpuToNVVMInterface(registry);
   registerConvertNVVMToLLVMInterface(registry);
   NVVM::registerNVVMTargetInterfaceExternalModels(registry);

@@ -9,6 +9,8 @@
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace stow::host {
@@ -192,17 +194,20 @@ private:
                                                            SmallVector<Value>(op->getResults()))))
         operand.offset = context.offsets.lookup(value);
     } else {
-      auto kernel = built.kernels->add(op);
+      for (Value value : op->getOperands())
+        command.operands.push_back(place(context, value));
+      for (Value value : op->getResults())
+        command.operands.push_back(place(context, value));
+      SmallVector<int64_t> alignments;
+      for (const Operand &operand : command.operands)
+        alignments.push_back(std::gcd(operand.offset, KernelModule::kAlignment));
+      auto kernel = built.kernels->add(op, alignments);
       if (failed(kernel))
         return failure();
       command.op = "kernel";
       command.name = sourceNameOf(op->getLoc());
       command.kernel = kernel->index;
       command.tasks = kernel->tasks;
-      for (Value value : op->getOperands())
-        command.operands.push_back(place(context, value));
-      for (Value value : op->getResults())
-        command.operands.push_back(place(context, value));
     }
     auto cost = cast<CostOpInterface>(op);
     command.flops = cost.getFlops();

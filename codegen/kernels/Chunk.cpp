@@ -78,9 +78,9 @@ Value Chunk::load(const Buffer &buffer, Access access) const {
     stored =
         widen(memref::LoadOp::create(builder, location, buffer.memory, ValueRange{first(access)}));
   else if (access.stride == 1 && !mask)
-    stored =
-        vector::LoadOp::create(builder, location, cast<VectorType>(type(storedElement(buffer))),
-                               buffer.memory, ValueRange{first(access)});
+    stored = vector::LoadOp::create(
+        builder, location, cast<VectorType>(type(storedElement(buffer))), buffer.memory,
+        ValueRange{first(access)}, /*nontemporal=*/false, llvm::MaybeAlign(access.alignment));
   else
     stored = gatherOrMasked(mask ? mask : allLanes(), buffer, access);
   return fromStored(stored, buffer.element);
@@ -121,7 +121,8 @@ void Chunk::store(Value value, const Buffer &buffer, Access access) const {
     vector::MaskedStoreOp::create(builder, location, buffer.memory, ValueRange{first(access)}, mask,
                                   value);
   else
-    vector::StoreOp::create(builder, location, value, buffer.memory, ValueRange{first(access)});
+    vector::StoreOp::create(builder, location, value, buffer.memory, ValueRange{first(access)},
+                            /*nontemporal=*/false, llvm::MaybeAlign(access.alignment));
 }
 
 Value Chunk::gather(Value condition, const Buffer &buffer, Value elements) const {

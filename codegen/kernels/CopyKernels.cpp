@@ -1,5 +1,5 @@
 // Data movement: every such op copies boxes, and pad fills the slabs around one.
-#include "codegen/kernels/Emit.h"
+#include "codegen/kernels/VectorWalk.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -105,6 +105,41 @@ void emitTiles(const Box &box, KernelFrame &frame, Space space, size_t dim) {
   });
 }
 
+Value fillOf(const Box &box, const Buffer &to, Lanes &lanes) {
+  OpBuilder &builder = lanes.getBuilder();
+  return arith::ConstantOp::create(
+      builder, lanes.getLocation(),
+      isa<FloatType>(to.element)
+          ? TypedAttr(builder.getFloatAttr(to.element, box.fill))
+          : TypedAttr(builder.getIntegerAttr(to.element, static_cast<int64_t>(box.fill))));
+}
+
+/// Accesses of `space`: the result, the source.
+void emitDeviceBox(const Box &box, KernelFrame &frame, Space space) {
+  for (Space::Dim &dim : space.dims)
+    std::swap(dim.strides[0], dim.strides[1]); // what is read comes first
+  std::swap(space.offsets[0], space.offsets[1]);
+  if (!box.source) {
+    for (Space::Dim &dim : space.dims)
+      dim.strides.erase(dim.strides.begin());
+    space.offsets.erase(space.offsets.begin());
+  }
+  SmallVector<unsigned> buffers;
+  if (box.source)
+    buffers.push_back(*box.source);
+  buffers.push_back(box.result);
+  unsigned result = buffers.size() - 1;
+  VectorWalk walk(frame, space, buffers, result);
+  walk.run([&](ArrayRef<VectorSpot> spots) {
+    SmallVector<Value> values;
+    for (const VectorSpot &spot : spots)
+      values.push_back(box.source ? spot.load(0)
+                                  : fillOf(box, frame.buffers[box.result], frame.lanes));
+    for (auto [spot, value] : llvm::zip_equal(spots, values))
+      spot.store(value, result);
+  });
+}
+
 void emitBox(const Box &box, KernelFrame &frame) {
   Strides sources = box.source ? box.sourceStrides : Strides(box.extents.size(), 0);
   Space space = makeSpace(box.extents, {box.resultStrides, sources});
@@ -112,24 +147,19 @@ void emitBox(const Box &box, KernelFrame &frame) {
     return;
   space.offsets = {box.resultOffset, box.sourceOffset};
   space.collapse();
+  if (frame.target == KernelTarget::Device)
+    return emitDeviceBox(box, frame, space);
   if (auto dim = box.source ? tiledDim(space, frame.lanes) : std::nullopt)
     return emitTiles(box, frame, space, *dim);
   Space::Dim lane = space.takeInnermost();
   const Buffer &to = frame.buffers[box.result];
   Lanes &lanes = frame.lanes;
-  OpBuilder &builder = lanes.getBuilder();
   int64_t width = lanes.chunkLanes(widestBits(to));
   forRows(frame, space, lane, {}, [&](const RowPlace &place) {
     lanes.forLanes(place.range, width, [&](const Chunk &chunk) {
-      Value value;
-      if (box.source)
-        value = chunk.load(frame.buffers[*box.source], {place.bases[1], lane.strides[1]});
-      else
-        value = arith::ConstantOp::create(
-            builder, lanes.getLocation(),
-            isa<FloatType>(to.element)
-                ? TypedAttr(builder.getFloatAttr(to.element, box.fill))
-                : TypedAttr(builder.getIntegerAttr(to.element, static_cast<int64_t>(box.fill))));
+      Value value = box.source
+                        ? chunk.load(frame.buffers[*box.source], {place.bases[1], lane.strides[1]})
+                        : fillOf(box, to, lanes);
       chunk.store(value, to, {place.bases[0], lane.strides[0]});
     });
   });

@@ -1,6 +1,7 @@
 // What the emitters of the kernel groups share: the kernel's frame, rows, and folds along them.
 #pragma once
 
+#include "codegen/kernels/Kernels.h"
 #include "codegen/kernels/Lanes.h"
 #include "codegen/kernels/Space.h"
 
@@ -16,6 +17,7 @@ struct KernelFrame {
   int64_t tasks = 0;                 ///< tasks emitted so far: number of the next part's first task
   /// A constant vector in the program's memory.
   std::function<Buffer(mlir::DenseElementsAttr)> constant;
+  KernelTarget target = KernelTarget::Host;
 };
 
 /// The accesses of a row.
@@ -34,6 +36,9 @@ struct RowCut {
 /// `body` per row, or per part of a row.
 void forRows(KernelFrame &frame, const Space &outer, const Space::Dim &lane, RowCut cut,
              llvm::function_ref<void(const RowPlace &)> body);
+
+/// Of this call's tasks those of the kernel's next part, which has `count`; adds to `frame.tasks`.
+std::pair<mlir::Value, mlir::Value> taskRange(KernelFrame &frame, int64_t count);
 
 /// One element of a row, as the bodies of fold and each see it.
 class Cell {

@@ -74,7 +74,7 @@ static Operation *createFunction(OpBuilder &builder, FunctionType type, KernelTa
   return function;
 }
 
-FailureOr<KernelInfo> KernelModule::add(Operation *op) {
+FailureOr<KernelInfo> KernelModule::add(Operation *op, ArrayRef<int64_t> alignments) {
   const KernelTable::Emit emit = KernelTable::all().find(op);
   if (!emit)
     return op->emitOpError() << "has no generated kernel";
@@ -91,7 +91,7 @@ FailureOr<KernelInfo> KernelModule::add(Operation *op) {
 
   auto lanes = target == KernelTarget::Host ? makeHostLanes(builder, location)
                                             : makeDeviceLanes(builder, location);
-  KernelFrame frame{*lanes, entry->getArgument(0), entry->getArgument(1), {}, 0, {}};
+  KernelFrame frame{*lanes, entry->getArgument(0), entry->getArgument(1), {}, 0, {}, target};
   frame.constant = [&](DenseElementsAttr value) {
     auto type = cast<RankedTensorType>(value.getType());
     auto memory = MemRefType::get(type.getShape(), type.getElementType());
@@ -107,7 +107,8 @@ FailureOr<KernelInfo> KernelModule::add(Operation *op) {
   };
   for (auto [i, type] :
        llvm::enumerate(llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())))
-    frame.buffers.push_back({entry->getArgument(i + 2), getElementTypeOrSelf(type)});
+    frame.buffers.push_back({entry->getArgument(i + 2), getElementTypeOrSelf(type),
+                             alignments.empty() ? kAlignment : alignments[i]});
   if (failed(emit(op, frame))) {
     function->erase();
     return failure();

@@ -37,7 +37,12 @@ public:
   explicit KernelModule(mlir::MLIRContext *context, KernelTarget target = KernelTarget::Host);
 
   /// The kernel of `op`; fails with a diagnostic at the op when its layouts are not supported.
-  mlir::FailureOr<KernelInfo> add(mlir::Operation *op);
+  /// `alignments`: bytes that the addresses of its operands, then results, are multiples of, for
+  /// devices' vectors; none: kAlignment of all.
+  mlir::FailureOr<KernelInfo> add(mlir::Operation *op, llvm::ArrayRef<int64_t> alignments = {});
+
+  /// What no kernel profits from more than.
+  static constexpr int64_t kAlignment = 16;
 
   mlir::ModuleOp module() { return *owned; }
   /// Symbols of the kernels, by index.

@@ -22,12 +22,14 @@ namespace stow {
 struct Buffer {
   mlir::Value memory;
   mlir::Type element;
+  int64_t alignment = 1; ///< bytes that its address is a multiple of
 };
 
 /// Where the elements of a row lie: element number of its position 0, distance of neighbours.
 struct Access {
   mlir::Value base;
   int64_t stride = 0;
+  int64_t alignment = 0; ///< bytes that every chunk begins at a multiple of; 0: the element's
 };
 
 /// Consecutive positions of the lane axis, computed together.

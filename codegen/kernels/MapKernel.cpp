@@ -1,6 +1,6 @@
 // stow.map: its body in every lane, with what does not change along the lanes computed once a row
 // and what does not change at all (learning rates, bias corrections) once a call.
-#include "codegen/kernels/Emit.h"
+#include "codegen/kernels/VectorWalk.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -107,11 +107,54 @@ FailureOr<Space> mapSpace(MapOp op) {
 
 } // namespace
 
+/// On a device: vectors of positions, in which what all lanes share is computed once.
+static void emitDeviceMap(MapOp op, const Space &space, KernelFrame &frame) {
+  unsigned operands = op->getNumOperands(), results = op->getNumResults();
+  VectorWalk walk(frame, space, llvm::to_vector(llvm::seq(operands + results + 1)), operands);
+  SmallVector<Level> levels;
+  for (unsigned i = 0; i < operands; ++i) {
+    bool moves = llvm::any_of(space.dims, [&](auto &dim) { return dim.strides[i] != 0; });
+    levels.push_back(!moves ? PerCall : walk.isUniform(i) ? PerRow : PerLane);
+  }
+  MapBody body(op, levels);
+  OpBuilder &builder = frame.lanes.getBuilder();
+  Block &block = op.getBody().front();
+  auto never = []() -> Value { return {}; };
+
+  IRMapping call;
+  Chunk one(builder, frame.lanes.getLocation(), frame.lanes.index(0), 1);
+  for (unsigned i = 0; i < operands; ++i)
+    if (levels[i] == PerCall)
+      call.map(block.getArgument(i),
+               one.load(frame.buffers[i], {frame.lanes.index(space.offsets[i]), 0}));
+  body.emit(PerCall, builder, call, nullptr, never);
+  walk.run([&](ArrayRef<VectorSpot> spots) {
+    SmallVector<IRMapping> read(spots.size(), call);
+    for (auto [spot, values] : llvm::zip_equal(spots, read))
+      for (unsigned i = 0; i < operands; ++i)
+        if (levels[i] != PerCall)
+          values.map(block.getArgument(i),
+                     levels[i] == PerRow ? spot.loadUniform(i) : spot.load(i));
+    for (auto [spot, values] : llvm::zip_equal(spots, read)) {
+      Chunk chunk = spot.chunk();
+      body.emit(PerRow, builder, values, nullptr, never);
+      body.emit(PerLane, builder, values, &chunk,
+                [&] { return spot.elements(operands + results); });
+      for (unsigned i = 0; i < results; ++i)
+        spot.store(values.lookup(block.getTerminator()->getOperand(i)), operands + i);
+    }
+  });
+}
+
 static LogicalResult emitMap(Operation *operation, KernelFrame &frame) {
   auto op = cast<MapOp>(operation);
   auto found = mapSpace(op);
   if (failed(found))
     return failure();
+  if (frame.target == KernelTarget::Device) {
+    emitDeviceMap(op, *found, frame);
+    return success();
+  }
   Space outer = *found;
   SmallVector<Level> levels;
   for (unsigned i = 0; i < op->getNumOperands(); ++i) {

@@ -70,20 +70,10 @@ unsigned widestBits(ArrayRef<Buffer> buffers) {
   return bits;
 }
 
-void forRows(KernelFrame &frame, const Space &outer, const Space::Dim &lane, RowCut cut,
-             llvm::function_ref<void(const RowPlace &)> body) {
-  Lanes &lanes = frame.lanes;
-  IndexMath math{lanes.getBuilder(), lanes.getLocation()};
-  int64_t rows = outer.elements(), taskElements = lanes.taskElements();
-  int64_t partLanes = cut.partLanes.value_or(taskElements);
-  bool split = lane.extent > (cut.partLanes ? partLanes : 2 * taskElements);
-  int64_t parts = split ? (lane.extent + partLanes - 1) / partLanes : 1;
-  int64_t units = rows * parts;
-  int64_t unitElements = (split ? partLanes : lane.extent) * cut.elementsPerLane;
-  int64_t unitsPerTask = std::max<int64_t>(1, taskElements / unitElements);
-  int64_t first = frame.tasks, count = (units + unitsPerTask - 1) / unitsPerTask;
+std::pair<Value, Value> taskRange(KernelFrame &frame, int64_t count) {
+  IndexMath math{frame.lanes.getBuilder(), frame.lanes.getLocation()};
+  int64_t first = frame.tasks;
   frame.tasks += count;
-
   Value begin = frame.begin, end = frame.end;
   if (first > 0) { // a later part of the kernel: tasks [first, first + count)
     begin = arith::SubIOp::create(
@@ -95,8 +85,21 @@ void forRows(KernelFrame &frame, const Space &outer, const Space::Dim &lane, Row
         arith::MaxUIOp::create(math.builder, math.location, end, math.constant(first)),
         math.constant(first));
   }
-  end = math.smaller(end, math.constant(count));
+  return {begin, math.smaller(end, math.constant(count))};
+}
 
+void forRows(KernelFrame &frame, const Space &outer, const Space::Dim &lane, RowCut cut,
+             llvm::function_ref<void(const RowPlace &)> body) {
+  Lanes &lanes = frame.lanes;
+  IndexMath math{lanes.getBuilder(), lanes.getLocation()};
+  int64_t rows = outer.elements(), taskElements = lanes.taskElements();
+  int64_t partLanes = cut.partLanes.value_or(taskElements);
+  bool split = lane.extent > (cut.partLanes ? partLanes : 2 * taskElements);
+  int64_t parts = split ? (lane.extent + partLanes - 1) / partLanes : 1;
+  int64_t units = rows * parts;
+  int64_t unitElements = (split ? partLanes : lane.extent) * cut.elementsPerLane;
+  int64_t unitsPerTask = std::max<int64_t>(1, taskElements / unitElements);
+  auto [begin, end] = taskRange(frame, (units + unitsPerTask - 1) / unitsPerTask);
   lanes.forTasks(begin, end, [&](Value task) {
     auto unit = [&](Value number) {
       RowPlace place;

@@ -14,6 +14,8 @@ BufferKind bufferKindOf(ArgumentKind kind) {
     return BufferKind::Statistic;
   case ArgumentKind::Optimizer:
     return BufferKind::Optimizer;
+  case ArgumentKind::Accumulator:
+    return BufferKind::Gradient;
   case ArgumentKind::Input:
   case ArgumentKind::Target:
   case ArgumentKind::LearningRate:
@@ -39,6 +41,7 @@ std::optional<InputRole> inputRoleOf(ArgumentKind kind) {
   case ArgumentKind::Parameter:
   case ArgumentKind::Statistic:
   case ArgumentKind::Optimizer:
+  case ArgumentKind::Accumulator:
     break;
   }
   return std::nullopt;

@@ -3,6 +3,7 @@
 #include "runtime/base/Error.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace stow::cuda {
 
@@ -11,6 +12,14 @@ namespace {
 /// Blocks in flight per multiprocessor: 2,048 threads of it in blocks of 256, twice, so that the next
 /// block is ready when one ends.
 constexpr int64_t kBlocksPerMultiprocessor = 16;
+
+/// Of every transfer's place in a pinned block.
+constexpr Bytes kStagingAlignment = 64;
+
+/// "13.0" for 13000.
+std::string versionText(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
 std::string nameOfDevice(const Driver &driver, int device) {
   char name[128] = {};
@@ -27,10 +36,16 @@ CudaDevice::CudaDevice(const DeviceOptions &options) : Device(options), driver(o
     driver.require(driver.ctxSetCurrent(context), "opening the GPU");
     driver.require(driver.deviceGetAttribute(&multiprocessors, kMultiprocessorCount, device),
                    "asking the GPU for its multiprocessors");
+    int version = 0;
+    driver.require(driver.driverGetVersion(&version), "asking the driver for its version");
+    memory.device = nameOfDevice(driver, device) + ", driver " + versionText(version);
     driver.require(driver.streamCreate(&stream, kStreamNonBlocking), "making a stream");
+    memory.contexts = inUse();
     takeArena();
-    if (options.stagingBytes > 0)
-      uploads = {makeBlock(), makeBlock()}, downloads = makeBlock();
+    readbacks = makeBlock(mostReadbackBytes);
+    for (Block *block : {&uploads[0], &uploads[1], &downloads})
+      if (options.stagingBytes > 0)
+        *block = makeBlock(options.stagingBytes);
   } catch (...) {
     release();
     throw;
@@ -52,16 +67,32 @@ void CudaDevice::takeArena() {
                           formatBytesExact(static_cast<Bytes>(total)) +
                           "; end other processes on it, or compile with --memory-budget");
   driver.require(result, "taking the arena");
+  if (arena % kArenaAlignment != 0)
+    throw Error::internal("the driver gave an arena that is not aligned to " +
+                          std::to_string(kArenaAlignment) + " bytes");
 }
 
-CudaDevice::Block CudaDevice::makeBlock() {
+Bytes CudaDevice::inUse() const {
+  size_t free = 0, total = 0;
+  driver.require(driver.memGetInfo(&free, &total), "asking the GPU for its memory");
+  return static_cast<Bytes>(total - free);
+}
+
+std::optional<DriverMemory> CudaDevice::driverMemory() const {
+  size_t free = 0, total = 0;
+  driver.require(driver.memGetInfo(&free, &total), "asking the GPU for its memory");
+  DriverMemory now = memory;
+  now.inUse = static_cast<Bytes>(total - free), now.total = static_cast<Bytes>(total);
+  return now;
+}
+
+CudaDevice::Block CudaDevice::makeBlock(Bytes size) {
   Block block;
   void *bytes = nullptr;
-  driver.require(driver.memHostAlloc(&bytes, static_cast<size_t>(options.stagingBytes), 0),
-                 "taking pinned memory of " + formatBytesExact(options.stagingBytes));
+  driver.require(driver.memHostAlloc(&bytes, static_cast<size_t>(size), 0),
+                 "taking pinned memory of " + formatBytesExact(size));
   block.bytes = static_cast<char *>(bytes);
   driver.require(driver.eventCreate(&block.done, kEventDisableTiming), "making an event");
-  driver.require(driver.eventRecord(block.done, stream), "recording an event");
   return block;
 }
 
@@ -75,7 +106,7 @@ void CudaDevice::release() {
     for (Event mark : graph.marks)
       driver.eventDestroy(mark);
   }
-  for (Block block : {uploads[0], uploads[1], downloads}) {
+  for (Block block : {uploads[0], uploads[1], downloads, readbacks}) {
     if (block.done)
       driver.eventDestroy(block.done);
     if (block.bytes)
@@ -92,28 +123,78 @@ void CudaDevice::release() {
 
 //===-- Transfers -----------------------------------------------------------------------------===//
 
-char *CudaDevice::stage(Bytes, Bytes) {
+/// Marks the stream behind what was put on it so far.
+void CudaDevice::mark(Block &block) {
+  driver.require(driver.eventRecord(block.done, stream), "recording an event");
+  block.mark = ++marks;
+  block.used = 0;
+}
+
+/// Waits until the stream has passed the block's mark; that may be known already.
+void CudaDevice::waitFor(const Block &block, const char *what) {
+  if (block.mark <= passedMarks)
+    return;
+  driver.require(driver.eventSynchronize(block.done), what);
+  passedMarks = block.mark;
+}
+
+/// The block at hand is taken up again when all that was put on the stream so far has happened.
+void CudaDevice::leaveBlock() {
+  if (uploads[nextUpload].used == 0)
+    return;
+  mark(uploads[nextUpload]);
+  nextUpload = 1 - nextUpload;
+}
+
+char *CudaDevice::stage(Bytes, Bytes bytes) {
+  if (uploads[nextUpload].used > options.stagingBytes - bytes)
+    leaveBlock();
   Block &block = uploads[nextUpload];
-  driver.require(driver.eventSynchronize(block.done), "waiting for an upload");
-  return block.bytes;
+  if (block.used == 0)
+    waitFor(block, "an upload");
+  return block.bytes + block.used;
 }
 
 void CudaDevice::commit(Bytes offset, Bytes bytes) {
   Block &block = uploads[nextUpload];
-  nextUpload = 1 - nextUpload;
-  driver.require(driver.memcpyHtoDAsync(arena + static_cast<Address>(offset), block.bytes,
-                                        static_cast<size_t>(bytes), stream),
+  driver.require(driver.memcpyHtoDAsync(arena + static_cast<Address>(offset),
+                                        block.bytes + block.used, static_cast<size_t>(bytes),
+                                        stream),
                  "an upload of " + formatBytesExact(bytes));
-  driver.require(driver.eventRecord(block.done, stream), "recording an event");
+  block.used += std::max<Bytes>(alignUp(bytes, kStagingAlignment), kStagingAlignment);
 }
 
 const char *CudaDevice::fetch(Bytes offset, Bytes bytes) {
   driver.require(driver.memcpyDtoHAsync(downloads.bytes, arena + static_cast<Address>(offset),
                                         static_cast<size_t>(bytes), stream),
                  "a download of " + formatBytesExact(bytes));
-  driver.require(driver.eventRecord(downloads.done, stream), "recording an event");
-  driver.require(driver.eventSynchronize(downloads.done), "the commands before a download");
+  mark(downloads);
+  waitFor(downloads, "the commands before a download");
   return downloads.bytes;
+}
+
+void CudaDevice::startReadback(std::span<const Readback> ranges) {
+  if (ranges.size() > requested.size())
+    throw Error::internal("more ranges are requested than " + std::to_string(requested.size()));
+  requestedCount = ranges.size();
+  std::ranges::copy(ranges, requested.begin());
+  char *at = readbacks.bytes;
+  for (const Readback &range : ranges) {
+    driver.require(driver.memcpyDtoHAsync(at, arena + static_cast<Address>(range.offset),
+                                          static_cast<size_t>(range.bytes), stream),
+                   "a download of " + formatBytesExact(range.bytes));
+    at += range.bytes;
+  }
+  mark(readbacks);
+}
+
+void CudaDevice::finishReadback() {
+  waitFor(readbacks, "the commands of a step");
+  const char *at = readbacks.bytes;
+  for (const Readback &range : std::span(requested).first(requestedCount)) {
+    std::memcpy(range.to, at, static_cast<size_t>(range.bytes));
+    at += range.bytes;
+  }
 }
 
 void CudaDevice::set(Bytes offset, Bytes bytes, uint8_t value) {
@@ -152,7 +233,13 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
     for (BoundCommand &command : graph.commands)
       for (uint64_t &parameter : command.parameters)
         command.addresses.push_back(&parameter);
-  outside.fixed = 3 * options.stagingBytes;
+  const Bytes before = inUse();
+  memory.code = before - memory.contexts - options.arenaBytes;
+  for (BoundGraph &graph : graphs)
+    if (!graph.commands.empty())
+      capture(graph);
+  memory.graphs = inUse() - before;
+  outside.fixed = 3 * options.stagingBytes + mostReadbackBytes;
 }
 
 CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const Program &program) {
@@ -201,27 +288,25 @@ void CudaDevice::submit(const BoundCommand &command) {
     set(dead.offset, storedBytes(dead.layout, dead.shape, dead.dtype), poisonByte);
 }
 
-GraphExec CudaDevice::capture(const BoundGraph &graph) {
+void CudaDevice::capture(BoundGraph &graph) {
   driver.require(driver.streamBeginCapture(stream, kCaptureThreadLocal), "capturing a step");
   for (const BoundCommand &command : graph.commands)
     submit(command);
   Graph captured = nullptr;
   driver.require(driver.streamEndCapture(stream, &captured), "capturing a step");
-  GraphExec executable = nullptr;
-  const Result result = driver.graphInstantiateWithFlags(&executable, captured, 0);
+  const Result result = driver.graphInstantiateWithFlags(&graph.executable, captured, 0);
   driver.graphDestroy(captured);
   driver.require(result, "making a CUDA graph of a step");
-  return executable;
+  driver.require(driver.graphUpload(graph.executable, stream), "bringing a step to the GPU");
 }
 
 void CudaDevice::run(size_t graph, std::span<CommandTime> times) {
+  leaveBlock();
   BoundGraph &bound = graphs.at(graph);
   if (bound.commands.empty())
     return;
   if (!times.empty())
     return runTimed(bound, times);
-  if (!bound.executable)
-    bound.executable = capture(bound);
   driver.require(driver.graphLaunch(bound.executable, stream), "launching a step");
 }
 

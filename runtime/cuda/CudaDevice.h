@@ -1,12 +1,14 @@
 // An NVIDIA GPU: the arena in its memory, the commands of a graph as one CUDA graph.
 //
-//   beginUpload  endUpload   run   download          calls, on one stream
-//   |pinned A|---copy------->|                       two pinned blocks, in turns: the host fills one while
-//   |pinned B|               |commands|              the other travels
-//   |pinned C|<------------------------copy---|      waited for, and nothing else is
+//   host    |fill A|        |fill B|       await        |fill A|
+//   stream          copy A  commands  copy of the loss  copy B  commands ...
 //
-// The first run of a graph captures its commands; later runs launch what was captured. After bind()
-// nothing is allocated but what the driver takes for the captured graphs.
+// Everything is put on one stream, in the order of the calls. What a run reads is packed into one of
+// two pinned blocks, in turns; the host fills one while the stream works on the other. The event
+// behind a run's readback is all that is waited for: it says that the block of that run is free, too.
+//
+// bind() captures the commands of every graph and makes them executable; runs launch that. After it
+// nothing is allocated.
 #pragma once
 
 #include "runtime/cuda/Products.h"
@@ -17,23 +19,29 @@
 
 namespace stow::cuda {
 
+/// What the arena's address is a multiple of: more makes no difference to a library or a kernel.
+inline constexpr uint64_t kArenaAlignment = 256;
+
 class CudaDevice : public Device {
 public:
-  /// Takes the arena and three pinned blocks of options.stagingBytes on GPU 0 of the driver's order
-  /// (CUDA_VISIBLE_DEVICES changes it). Throws Error(BadInput) where there is no driver, no GPU or too
-  /// little free memory, with the sizes.
+  /// Takes the arena, aligned to kArenaAlignment, and three pinned blocks of options.stagingBytes on
+  /// GPU 0 of the driver's order (CUDA_VISIBLE_DEVICES changes it). Throws Error(BadInput) where there
+  /// is no driver, no GPU or too little free memory, with the sizes.
   explicit CudaDevice(const DeviceOptions &options);
   ~CudaDevice() override;
 
   void bind(const Program &program, const ProgramImage &image, Poison poison) override;
   void run(size_t graph, std::span<CommandTime> times) override;
   OutsideMemory outsideMemory() const override { return outside; }
+  std::optional<DriverMemory> driverMemory() const override;
 
 private:
   char *stage(Bytes offset, Bytes bytes) override;
   void commit(Bytes offset, Bytes bytes) override;
   const char *fetch(Bytes offset, Bytes bytes) override;
   void set(Bytes offset, Bytes bytes, uint8_t value) override;
+  void startReadback(std::span<const Readback> ranges) override;
+  void finishReadback() override;
 
   /// A product, or one kernel with its parameters, whose addresses the launch reads.
   struct BoundCommand {
@@ -50,19 +58,25 @@ private:
     GraphExec executable = nullptr;
     std::vector<Event> marks; ///< around the commands; made by the first run that is timed
   };
-  /// Pinned memory of the host, and when its last transfer has ended.
+  /// Pinned memory of the host, and the mark behind its last transfer.
   struct Block {
     char *bytes = nullptr;
     Event done = nullptr;
+    uint64_t mark = 0; ///< of the stream, counted from 1
+    Bytes used = 0;    ///< by transfers that have no mark yet
   };
 
   BoundCommand bindCommand(const Command &command, const Program &program);
   BoundCommand bindKernel(const Command &command, const Program &program);
   void submit(const BoundCommand &command);
-  GraphExec capture(const BoundGraph &graph);
+  void capture(BoundGraph &graph);
+  void mark(Block &block);
+  void waitFor(const Block &block, const char *what);
+  void leaveBlock();
+  Bytes inUse() const;
   void runTimed(BoundGraph &graph, std::span<CommandTime> times);
   void takeArena();
-  Block makeBlock();
+  Block makeBlock(Bytes bytes);
   void release();
 
   const Driver &driver;
@@ -72,11 +86,15 @@ private:
   Address arena = 0;
   std::array<Block, 2> uploads;
   size_t nextUpload = 0;
-  Block downloads;
+  Block downloads, readbacks;
+  std::array<Readback, 8> requested;
+  size_t requestedCount = 0;
+  uint64_t marks = 0, passedMarks = 0; ///< put on the stream, and known to have been passed
   Module module = nullptr;
   int multiprocessors = 1;
   std::vector<BoundGraph> graphs;
   OutsideMemory outside;
+  DriverMemory memory; ///< but for what is in use now
 };
 
 } // namespace stow::cuda

@@ -60,6 +60,7 @@ Driver load() {
   add(driver.funcGetAttribute, "cuFuncGetAttribute");
   add(driver.launchKernel, "cuLaunchKernel");
   add(driver.graphInstantiateWithFlags, "cuGraphInstantiateWithFlags");
+  add(driver.graphUpload, "cuGraphUpload");
   add(driver.graphLaunch, "cuGraphLaunch");
   add(driver.graphExecDestroy, "cuGraphExecDestroy");
   add(driver.graphDestroy, "cuGraphDestroy");

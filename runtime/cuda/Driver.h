@@ -67,6 +67,7 @@ struct Driver {
   Result (*launchKernel)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                          unsigned, Stream, void **, void **);
   Result (*graphInstantiateWithFlags)(GraphExec *, Graph, unsigned long long);
+  Result (*graphUpload)(GraphExec, Stream);
   Result (*graphLaunch)(GraphExec, Stream);
   Result (*graphExecDestroy)(GraphExec);
   Result (*graphDestroy)(Graph);

@@ -73,6 +73,33 @@ void Device::download(void *to, Bytes offset, Bytes bytes) {
   }
 }
 
+void Device::startReadback(std::span<const Readback> ranges) {
+  for (const Readback &range : ranges)
+    download(range.to, range.offset, range.bytes);
+}
+
+void Device::request(std::span<const Readback> ranges) {
+  if (isRequested)
+    throw Error::internal("a request before the one before it was awaited");
+  Bytes sum = 0;
+  for (const Readback &range : ranges) {
+    requireTransfer("a request", range.offset, range.bytes);
+    sum += range.bytes;
+  }
+  if (sum > mostReadbackBytes)
+    throw Error::internal("a request of " + formatBytesExact(sum) + ", more than " +
+                          formatBytesExact(mostReadbackBytes));
+  startReadback(ranges);
+  isRequested = true;
+}
+
+void Device::await() {
+  if (!isRequested)
+    throw Error::internal("nothing was requested that could be awaited");
+  isRequested = false;
+  finishReadback();
+}
+
 void Device::fill(Bytes offset, Bytes bytes, uint8_t value) {
   requireInside("a fill", offset, bytes);
   set(offset, bytes, value);

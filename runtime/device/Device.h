@@ -6,8 +6,8 @@
 // pass through staging memory that the device lends for the length of a transfer. On a device whose
 // memory the host addresses, staging is the place itself and costs no copy.
 //
-// Calls take effect in the order in which they are made, as on one stream. Only a download waits
-// for those before it; an upload, a fill or a run may return before it has happened. A device is
+// Calls take effect in the order in which they are made, as on one stream. Only downloads and await() wait
+// for those before them; an upload, a fill or a run may return before it has happened. A device is
 // used by one thread at a time. After the constructor and bind() no call allocates memory.
 #pragma once
 
@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace stow {
@@ -31,8 +32,9 @@ struct ProgramImage {
 struct DeviceOptions {
   Bytes arenaBytes = 0;
   Bytes stagingBytes = 0; ///< of the largest transfer between beginUpload() and endUpload(), and of
-                          ///< the largest that download() gives at once
-  int64_t threads = 1;    ///< of the host, for a device that runs on it
+                          ///< the largest that download() gives at once; where a step's inputs
+  ///< fit in together, a device can take a whole batch while another one runs
+  int64_t threads = 1; ///< of the host, for a device that runs on it
 };
 
 /// What becomes of buffers that die.
@@ -49,6 +51,22 @@ inline constexpr uint8_t poisonByte = 0xff;
 struct CommandTime {
   double seconds = 0;
   double processorSeconds = 0; ///< of all threads of the host
+};
+
+/// Bytes of the arena that the host is to get, and where.
+struct Readback {
+  Bytes offset = 0, bytes = 0;
+  void *to = nullptr;
+};
+
+/// What the driver of a device with memory of its own says about it. Its figures are of all
+/// processes.
+struct DriverMemory {
+  std::string device;         ///< name, and version of the driver
+  Bytes inUse = 0, total = 0; ///< now
+  Bytes contexts = 0;         ///< of inUse: what was there before the arena was taken
+  Bytes code = 0;             ///< by how much modules and libraries raised it
+  Bytes graphs = 0;           ///< by how much the graphs that run() launches raised it
 };
 
 /// Memory that a device takes beside the arena.
@@ -87,6 +105,13 @@ public:
   void upload(Bytes offset, const void *from, Bytes bytes);
   void download(void *to, Bytes offset, Bytes bytes);
 
+  /// A few ranges, mostReadbackBytes together at most, as everything asked for before leaves them.
+  /// Returns without waiting; they are where they are to be after await(), and what is asked for
+  /// between the two runs meanwhile.
+  void request(std::span<const Readback> ranges);
+  void await();
+  static constexpr Bytes mostReadbackBytes = 256;
+
   void fill(Bytes offset, Bytes bytes, uint8_t value);
 
   // Commands. ------------------------------------------------------------------------------------
@@ -104,6 +129,9 @@ public:
   /// What it takes beside the arena to run what was bound.
   virtual OutsideMemory outsideMemory() const = 0;
 
+  /// None where the arena is the host's memory.
+  virtual std::optional<DriverMemory> driverMemory() const { return std::nullopt; }
+
 protected:
   /// The constructor of a device allocates its arena, whose content is undefined at first, or
   /// throws Error(BadInput) naming what is needed and what there is.
@@ -116,6 +144,9 @@ private:
   virtual void commit(Bytes offset, Bytes bytes) = 0; ///< of what was staged last
   virtual const char *fetch(Bytes offset, Bytes bytes) = 0;
   virtual void set(Bytes offset, Bytes bytes, uint8_t value) = 0;
+  /// Unless a device can do better, the ranges are fetched one after another.
+  virtual void startReadback(std::span<const Readback> ranges);
+  virtual void finishReadback() {}
 
   void requireInside(const char *what, Bytes offset, Bytes bytes) const;
   void requireTransfer(const char *what, Bytes offset, Bytes bytes) const;
@@ -124,6 +155,7 @@ private:
     Bytes offset = 0, bytes = 0;
   };
   std::optional<Upload> pending; ///< between beginUpload() and endUpload()
+  bool isRequested = false;      ///< between request() and await()
 };
 
 /// A kind of device that a process has: what --target names, up to a colon, and what opens one.

@@ -180,7 +180,7 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
             groupDigits(metrics.rows) + " rows");
   if (profile)
     reportProfile(*profile, *options.profile, options.profileFormat);
-  printLine(memorySummary(program.plan, executor.device().outsideMemory()));
+  printLine(memorySummary(program.plan, executor.device()));
   return 0;
 }
 

@@ -54,7 +54,7 @@ int64_t chooseThreads(int64_t planned, int64_t asked) {
   return asked == 0 ? std::clamp<int64_t>(planned, 1, availableProcessors()) : asked;
 }
 
-/// The largest transfer of the program.
+/// The largest transfer of the program, or all inputs of a graph.
 Bytes stagingBytes(const Program &program) {
   Bytes largest = pieceBytes;
   auto include = [&](const Operand &place) {
@@ -64,8 +64,11 @@ Bytes stagingBytes(const Program &program) {
     if (!state.place.layout.isRowMajor())
       include(state.place);
   for (const GraphProgram &graph : program.graphs) {
+    Bytes inputs = 0;
     for (const GraphInput &input : graph.inputs)
-      include(input.place);
+      inputs += std::max<Bytes>(
+          alignUp(storedBytes(input.place.layout, input.place.shape, input.place.dtype), 64), 64);
+    largest = std::max(largest, inputs);
     for (const GraphOutput &output : graph.outputs)
       if (!output.place.layout.isRowMajor())
         include(output.place);

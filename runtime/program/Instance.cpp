@@ -72,7 +72,8 @@ double Instance::step(std::span<const HostArray> arrays) {
   takeBatch(training, arrays);
   checkTargets(program(), training.samples);
   feedBatch(training);
-  double loss = trainingStep.run(settings);
+  trainingStep.start(settings);
+  double loss = trainingStep.finish();
   ++settings.step;
   return loss;
 }

@@ -28,4 +28,26 @@ std::string memorySummary(const Plan &plan, const OutsideMemory &outside) {
   return text;
 }
 
+std::string memorySummary(const Plan &plan, const Device &device) {
+  const std::optional<DriverMemory> memory = device.driverMemory();
+  if (!memory)
+    return memorySummary(plan, device.outsideMemory());
+  const std::optional<Bytes> peak = peakResidentBytes();
+  return driverMemorySummary(plan, *memory) + "\nmemory of the host: process peak " +
+         (peak ? formatBytes(*peak) : "not known without /proc/self/status") + ", of it pinned " +
+         formatBytes(device.outsideMemory().fixed);
+}
+
+std::string driverMemorySummary(const Plan &plan, const DriverMemory &memory) {
+  const Bytes unaccounted = memory.inUse - plan.arenaBytes - plan.outsideArenaBytes;
+  return "memory of " + memory.device + ": " + formatBytesExact(memory.inUse) + " of " +
+         formatBytes(memory.total) + " in use by all processes = arena " +
+         formatBytesExact(plan.arenaBytes) + " + fixed part " +
+         (plan.outsideArenaBytes > 0 ? formatBytesExact(plan.outsideArenaBytes) : "not measured") +
+         " + unaccounted " + (unaccounted < 0 ? "-" : "") +
+         formatBytesExact(unaccounted < 0 ? -unaccounted : unaccounted) + "; before the arena " +
+         formatBytesExact(memory.contexts) + ", code and libraries " +
+         formatBytesExact(memory.code) + ", graphs " + formatBytesExact(memory.graphs);
+}
+
 } // namespace stow

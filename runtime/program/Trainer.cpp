@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <limits>
 #include <numeric>
@@ -49,6 +50,8 @@ private:
   void chooseState(const std::optional<SafetensorsFile> &resumed);
   void chooseLength(const std::optional<RunState> &saved);
   void announce();
+  void feed(int64_t number);
+  void feedAhead();
   double oneStep();
   template <typename Write> void withLog(Progress &progress, Write write);
   void addEvent(Progress &progress, std::span<const Scalar> values);
@@ -71,7 +74,9 @@ private:
   RunState state;
   std::vector<int64_t> order;     ///< positions in rows.train, in the order of the current epoch
   int64_t orderedEpoch = -1;      ///< the epoch that `order` is for
-  std::vector<int64_t> batchRows; ///< of the step at hand
+  std::vector<int64_t> batchRows; ///< of the step that was fed last
+  int64_t fedStep = -1;           ///< the step whose batch lies in the inputs
+  std::exception_ptr feedProblem; ///< of a batch that was fed ahead of its step
 
   std::optional<Executor> executor;
   std::optional<Feeder> feeder;
@@ -220,16 +225,16 @@ void TrainingRun::announce() {
             formatBytesExact(program.plan.arenaBytes));
   if (const std::string counts = describe(program.plan.tensors); !counts.empty())
     printLine(counts);
+  if (const auto memory = executor->device().driverMemory())
+    printLine(driverMemorySummary(program.plan, *memory));
   if (state.step > 0)
     printLine("resumed after step " + std::to_string(state.step) + " of " +
               std::to_string(rate.totalSteps));
 }
 
-/// Runs step number state.step, counted from 0, and returns its loss.
-double TrainingRun::oneStep() {
-  if (profile)
-    profile->beginStep();
-  int64_t epoch = state.step / state.rate.stepsPerEpoch;
+/// Brings the batch of step `number`, counted from 0, into the inputs.
+void TrainingRun::feed(int64_t number) {
+  int64_t epoch = number / state.rate.stepsPerEpoch;
   if (epoch != orderedEpoch) {
     if (state.shuffle)
       shuffleEpoch(order, state.seed, static_cast<uint64_t>(epoch));
@@ -237,12 +242,40 @@ double TrainingRun::oneStep() {
       std::iota(order.begin(), order.end(), int64_t{0});
     orderedEpoch = epoch;
   }
-  int64_t first = state.step % state.rate.stepsPerEpoch * program.batch;
+  int64_t first = number % state.rate.stepsPerEpoch * program.batch;
   for (int64_t i = 0; i < program.batch; ++i)
     batchRows[i] = rows.train[order[first + i]];
   feeder->write(*executor, batchRows);
-  double loss =
-      step->run({state.step, state.seed, state.rate.at(state.step)}, profile ? &*profile : nullptr);
+  fedStep = number;
+}
+
+/// Feeds the next step while a device that works beside the host runs this one. An evaluation between
+/// them would overwrite the inputs, and a profile says what feeding takes. What is wrong with the
+/// batch is told in its own step.
+void TrainingRun::feedAhead() {
+  const int64_t next = state.step + 1;
+  const bool isEvaluated =
+      (validationEvaluator || testEvaluator) && next % state.rate.stepsPerEpoch == 0;
+  if (next == state.rate.totalSteps || isEvaluated || profile)
+    return;
+  try {
+    feed(next);
+  } catch (...) {
+    feedProblem = std::current_exception();
+  }
+}
+
+/// Runs step number state.step, counted from 0, and returns its loss.
+double TrainingRun::oneStep() {
+  if (profile)
+    profile->beginStep();
+  if (feedProblem)
+    std::rethrow_exception(feedProblem);
+  if (fedStep != state.step)
+    feed(state.step);
+  step->start({state.step, state.seed, state.rate.at(state.step)}, profile ? &*profile : nullptr);
+  feedAhead();
+  double loss = step->finish();
   if (profile)
     profile->endStep();
   return loss;
@@ -415,7 +448,7 @@ void TrainingRun::finish(Progress &progress, int signal) {
                 static_cast<long long>(state.step), seconds, speed,
                 speed > 0 ? 1e3 * static_cast<double>(program.batch) / speed : 0);
   printLine(text);
-  printLine(memorySummary(program.plan, executor->device().outsideMemory()));
+  printLine(memorySummary(program.plan, executor->device()));
   requireLog();
 }
 

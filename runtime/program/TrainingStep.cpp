@@ -6,6 +6,7 @@
 #include "runtime/program/Evaluator.h"
 
 #include <algorithm>
+#include <array>
 
 namespace stow {
 
@@ -27,14 +28,6 @@ void setScalar(Executor &executor, const Operand &place, ElementType type, const
   executor.writeTensor(place, stored);
 }
 
-double getScalar(const Executor &executor, const Operand &place) {
-  alignas(8) char stored[8];
-  executor.readTensor(place, stored);
-  double value = 0;
-  toDoubles(place.dtype, stored, &value, 1);
-  return value;
-}
-
 } // namespace
 
 TrainingStep::TrainingStep(Executor &executor)
@@ -46,23 +39,37 @@ TrainingStep::TrainingStep(Executor &executor)
   auto output = std::ranges::find(train.outputs, "loss", &GraphOutput::name);
   if (output == train.outputs.end())
     throw Error::badInput("the program's training graph gives no loss");
-  loss = requireScalar(output->place, "loss");
+  loss.place = requireScalar(output->place, "loss");
   for (const StateTensor &state : executor.program().state) {
     if (state.kind == BufferKind::Optimizer && state.name == "loss_scale")
-      scale = requireScalar(state.place, state.name);
+      scale.place = requireScalar(state.place, state.name);
     if (state.kind == BufferKind::Optimizer && state.name == "loss_scale.skipped_steps")
-      skippedSteps = requireScalar(state.place, state.name);
+      skippedSteps.place = requireScalar(state.place, state.name);
   }
 }
 
-std::optional<LossScaleState> TrainingStep::lossScale() const {
-  if (!scale || !skippedSteps)
-    return std::nullopt;
-  return LossScaleState{getScalar(executor, *scale),
-                        static_cast<int64_t>(getScalar(executor, *skippedSteps))};
+Readback TrainingStep::ScalarResult::readback() {
+  return {place->offset, sizeOf(place->dtype), stored};
 }
 
-double TrainingStep::run(const StepSettings &settings, Profile *profile) {
+double TrainingStep::ScalarResult::value() const {
+  double value = 0;
+  toDoubles(place->dtype, stored, &value, 1);
+  return value;
+}
+
+std::optional<LossScaleState> TrainingStep::lossScale() const {
+  if (!scale.place || !skippedSteps.place)
+    return std::nullopt;
+  ScalarResult now = scale, skipped = skippedSteps;
+  if (!hasRun) {
+    executor.readTensor(*now.place, now.stored);
+    executor.readTensor(*skipped.place, skipped.stored);
+  }
+  return LossScaleState{now.value(), static_cast<int64_t>(skipped.value())};
+}
+
+void TrainingStep::start(const StepSettings &settings, Profile *profile) {
   int64_t number = settings.step + 1;
   int64_t seed = stepSeed(settings.seed, settings.step);
   for (const ScalarInput &input : scalars) {
@@ -72,7 +79,17 @@ double TrainingStep::run(const StepSettings &settings, Profile *profile) {
       setScalar(executor, *input.place, whole, input.role == InputRole::Step ? &number : &seed);
   }
   executor.run(graph, profile);
-  return getScalar(executor, *loss);
+  if (scale.place && skippedSteps.place)
+    executor.device().request(
+        std::array{loss.readback(), scale.readback(), skippedSteps.readback()});
+  else
+    executor.device().request(std::array{loss.readback()});
+}
+
+double TrainingStep::finish() {
+  executor.device().await();
+  hasRun = true;
+  return loss.value();
 }
 
 int64_t stepSeed(uint64_t runSeed, int64_t step) {

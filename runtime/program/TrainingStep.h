@@ -28,11 +28,16 @@ public:
   /// outlives this.
   explicit TrainingStep(Executor &executor);
 
-  /// Runs the training graph on the batch that lies in its inputs and returns the loss. Allocates
-  /// nothing.
-  double run(const StepSettings &settings, Profile *profile = nullptr);
+  /// Starts the training graph on the batch that lies in its inputs. The next batch may be brought
+  /// there from then on. Allocates nothing.
+  void start(const StepSettings &settings, Profile *profile = nullptr);
 
-  /// None where the program does not scale its loss. Allocates nothing.
+  /// Waits for the step that was started, and for nothing that was asked of the device later, and
+  /// returns its loss. Allocates nothing.
+  double finish();
+
+  /// As the last step left it, or the state at first; none where the program does not scale its
+  /// loss.
   std::optional<LossScaleState> lossScale() const;
 
 private:
@@ -41,11 +46,20 @@ private:
     const Operand *place;
   };
 
+  /// A scalar of the arena and the bytes that a step left there.
+  struct ScalarResult {
+    const Operand *place = nullptr; ///< null: the program has none
+    alignas(8) char stored[8] = {};
+
+    Readback readback();
+    double value() const;
+  };
+
   Executor &executor;
   size_t graph;
   std::vector<ScalarInput> scalars;
-  const Operand *loss;
-  const Operand *scale = nullptr, *skippedSteps = nullptr; ///< null without loss scaling
+  ScalarResult loss, scale, skippedSteps;
+  bool hasRun = false;
 };
 
 /// The seed that the random operations of a step get: a function of run seed and step, not

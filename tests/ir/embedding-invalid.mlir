@@ -66,3 +66,23 @@ func.func @g(%dy: tensor<4x8xf32>, %i: tensor<4xi64>) {
   %0 = stow.embedding_grad %dy, %i {rows = 50 : i64, padding_index = -1 : i64} : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<50x8xf32>
   return
 }
+
+// -----
+
+// embedding_grad_add C1: one row of the gradient per index.
+func.func @g(%d: tensor<50x8xf32>, %dy: tensor<4x7xf32>, %i: tensor<4xi64>) {
+  // expected-error@+2 {{expects dy of the shape of the indices, then that of a row of the gradient, found 'tensor<4x7xf32>' for indices 'tensor<4xi64>' and 'tensor<50x8xf32>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0:2 = stow.embedding_grad_add %d, %dy, %i : (tensor<50x8xf32>, tensor<4x7xf32>, tensor<4xi64>) -> (tensor<50x8xf32>, tensor<4x7xf32>)
+  return
+}
+
+// -----
+
+// embedding_grad_add C2: the padding is a row.
+func.func @g(%d: tensor<50x8xf32>, %dy: tensor<4x8xf32>, %i: tensor<4xi64>) {
+  // expected-error@+2 {{expects a padding_index from 0 to 49, found 50}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0:2 = stow.embedding_grad_add %d, %dy, %i {padding_index = 50 : i64} : (tensor<50x8xf32>, tensor<4x8xf32>, tensor<4xi64>) -> (tensor<50x8xf32>, tensor<4x8xf32>)
+  return
+}

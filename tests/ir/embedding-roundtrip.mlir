@@ -14,5 +14,7 @@ func.func @embedding(%t: tensor<50x8xf32>, %i: tensor<4x6xi64>, %j: tensor<3xi32
   %3 = stow.embedding %t, %i {padding_index = 49 : i64} : (tensor<50x8xf32>, tensor<4x6xi64>) -> tensor<4x6x8xf32>
   // CHECK: stow.embedding_grad %{{.*}} {padding_index = 0 : i64, rows = 50 : i64}
   %4 = stow.embedding_grad %0, %i {rows = 50 : i64, padding_index = 0 : i64} : (tensor<4x6x8xf32>, tensor<4x6xi64>) -> tensor<50x8xf32>
+  // CHECK: stow.embedding_grad_add %{{.*}} {padding_index = 0 : i64} : (tensor<50x8xf32>, tensor<4x6x8xf32>, tensor<4x6xi64>) -> (tensor<50x8xf32>, tensor<4x6x8xf32>)
+  %5:2 = stow.embedding_grad_add %t, %0, %i {padding_index = 0 : i64} : (tensor<50x8xf32>, tensor<4x6x8xf32>, tensor<4x6xi64>) -> (tensor<50x8xf32>, tensor<4x6x8xf32>)
   return
 }

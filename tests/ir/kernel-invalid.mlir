@@ -70,3 +70,76 @@ func.func @case(%x: tensor<4xf32>, %y: tensor<1xf32>) {
   }
   return
 }
+
+// -----
+
+// product_map C1: matrices.
+func.func @case(%a: tensor<8x6xf32>, %b: tensor<8x4xf32>, %w: tensor<6x4xf32>, %v: tensor<5xf32>, %c: tensor<2x8x6xf32>) {
+  // expected-error @+1 {{expects matrices, found 'tensor<2x8x6xf32>' and 'tensor<8x4xf32>'}}
+  %0 = stow.product_map %c, %b, %w {transpose_a = true, transpose_b = false} : (tensor<2x8x6xf32>, tensor<8x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32> {
+  ^bb0(%p: f32, %q: f32):
+    stow.yield %p : f32
+  }
+  return
+}
+
+// -----
+
+// product_map C1: inner extents.
+func.func @case(%a: tensor<8x6xf32>, %b: tensor<8x4xf32>, %w: tensor<6x4xf32>, %v: tensor<5xf32>, %c: tensor<2x8x6xf32>) {
+  // expected-error @+1 {{inner extents differ: 8 of 'tensor<8x6xf32>' and 6 of 'tensor<6x4xf32>'}}
+  %0 = stow.product_map %a, %w, %w {transpose_a = true, transpose_b = false} : (tensor<8x6xf32>, tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32> {
+  ^bb0(%p: f32, %q: f32):
+    stow.yield %p : f32
+  }
+  return
+}
+
+// -----
+
+// product_map C2: results are as large as the product.
+func.func @case(%a: tensor<8x6xf32>, %b: tensor<8x4xf32>, %w: tensor<6x4xf32>, %v: tensor<5xf32>, %c: tensor<2x8x6xf32>) {
+  // expected-error @+1 {{expects results of the product's extents 6 x 4, found 'tensor<8x6xf32>'}}
+  %0 = stow.product_map %a, %b, %a {transpose_a = true, transpose_b = false} : (tensor<8x6xf32>, tensor<8x4xf32>, tensor<8x6xf32>) -> tensor<8x6xf32> {
+  ^bb0(%p: f32, %q: f32):
+    stow.yield %p : f32
+  }
+  return
+}
+
+// -----
+
+// product_map C2: inputs broadcast.
+func.func @case(%a: tensor<8x6xf32>, %b: tensor<8x4xf32>, %w: tensor<6x4xf32>, %v: tensor<5xf32>, %c: tensor<2x8x6xf32>) {
+  // expected-error @+1 {{operand 'tensor<5xf32>' does not broadcast to 'tensor<6x4xf32>'}}
+  %0 = stow.product_map %a, %b, %v {transpose_a = true, transpose_b = false} : (tensor<8x6xf32>, tensor<8x4xf32>, tensor<5xf32>) -> tensor<6x4xf32> {
+  ^bb0(%p: f32, %q: f32):
+    stow.yield %p : f32
+  }
+  return
+}
+
+// -----
+
+// product_map C3: no element_index.
+func.func @case(%a: tensor<8x6xf32>, %b: tensor<8x4xf32>, %w: tensor<6x4xf32>, %v: tensor<5xf32>, %c: tensor<2x8x6xf32>) {
+  // expected-error @+1 {{body may not hold stow.element_index}}
+  %0 = stow.product_map %a, %b, %w {transpose_a = true, transpose_b = false} : (tensor<8x6xf32>, tensor<8x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32> {
+  ^bb0(%p: f32, %q: f32):
+    %i = stow.element_index : i64
+    stow.yield %p : f32
+  }
+  return
+}
+
+// -----
+
+// product_map C4: a factor is not overwritten.
+func.func @case(%a: tensor<4x4xf32>, %w: tensor<4x4xf32>) {
+  // expected-error @+1 {{updates a factor of its product, operand 0}}
+  %0 = stow.product_map %a, %a, %w {transpose_a = true, transpose_b = false, updates = array<i64: 0, 0>} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> {
+  ^bb0(%p: f32, %q: f32):
+    stow.yield %p : f32
+  }
+  return
+}

@@ -22,3 +22,18 @@ func.func @kernels(%x: tensor<4x8xf32>, %row: tensor<8xf32>, %n: tensor<1x2x3x4x
   }
   return
 }
+
+// Tests that a product and the kernel that uses it up print and parse, with updates that count the factors.
+// CHECK-LABEL: func.func @products
+func.func @products(%x: tensor<8x32xf32>, %dy: tensor<8x64xf32>, %w: tensor<64x32xf32>, %lr: tensor<f32>) -> tensor<64x32xf32> {
+  // CHECK: stow.product_map %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {transpose_a = true, transpose_b = false, updates = array<i64: 0, 2>} : (tensor<8x64xf32>, tensor<8x32xf32>, tensor<64x32xf32>, tensor<f32>) -> tensor<64x32xf32> {
+  // CHECK-NEXT: ^bb0(%[[P:.*]]: f32, %[[W:.*]]: f32, %[[R:.*]]: f32):
+  // CHECK: stow.yield %{{.*}} : f32
+  %0 = stow.product_map %dy, %x, %w, %lr {transpose_a = true, transpose_b = false, updates = array<i64: 0, 2>} : (tensor<8x64xf32>, tensor<8x32xf32>, tensor<64x32xf32>, tensor<f32>) -> tensor<64x32xf32> {
+  ^bb0(%p: f32, %old: f32, %rate: f32):
+    %s = arith.mulf %p, %rate : f32
+    %d = arith.subf %old, %s : f32
+    stow.yield %d : f32
+  }
+  return %0 : tensor<64x32xf32>
+}

@@ -46,9 +46,17 @@ void submitCopy(Driver &driver, CUstream stream, std::function<void()> run, bool
     driver.finishStream(stream);
 }
 
+void noteCopy(Driver &driver, CUdeviceptr device, const void *host, size_t bytes, CUstream stream) {
+  driver.note = "bytes=" + std::to_string(bytes) + " device=" + std::to_string(device) +
+                " host=" + std::to_string(reinterpret_cast<uintptr_t>(host)) +
+                " pinned=" + std::to_string(isPinned(driver, host)) +
+                " stream=" + std::to_string(driver.requireStream(stream)->number);
+}
+
 void toDevice(Driver &driver, CUdeviceptr to, const void *from, size_t bytes, CUstream stream,
               bool wait) {
   deviceBytes(driver, to, bytes, "the target of a copy");
+  noteCopy(driver, to, from, bytes, stream);
   submitCopy(
       driver, stream,
       [=, &driver] {
@@ -59,6 +67,7 @@ void toDevice(Driver &driver, CUdeviceptr to, const void *from, size_t bytes, CU
 
 void toHost(Driver &driver, void *to, CUdeviceptr from, size_t bytes, CUstream stream, bool wait) {
   deviceBytes(driver, from, bytes, "the source of a copy");
+  noteCopy(driver, from, to, bytes, stream);
   submitCopy(
       driver, stream,
       [=, &driver] {
@@ -101,6 +110,8 @@ void allocatePinned(Driver &driver, void **memory, size_t bytes) {
   memset(*memory, 0xFF, bytes);
   driver.memory->addPinned(*memory, bytes);
   driver.counters.hostAllocations++;
+  driver.note = "bytes=" + std::to_string(bytes) +
+                " address=" + std::to_string(reinterpret_cast<uintptr_t>(*memory));
 }
 
 } // namespace
@@ -108,7 +119,7 @@ void allocatePinned(Driver &driver, void **memory, size_t bytes) {
 CUresult cuMemGetInfo(size_t *free, size_t *total) {
   return call("cuMemGetInfo", Needs::Context, [&](Driver &driver) {
     *total = driver.memory->capacity();
-    *free = *total - std::min<uint64_t>(*total, driver.memory->used());
+    *free = driver.freeBytes();
   });
 }
 
@@ -116,12 +127,14 @@ CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
   return call("cuMemAlloc", Needs::Context, [&](Driver &driver) {
     driver.requireNoCapture("cuMemAlloc");
     require(bytes > 0, "an allocation of no bytes");
-    *address = driver.memory->allocate(bytes);
+    driver.note = "bytes=" + std::to_string(bytes);
+    *address = bytes <= driver.freeBytes() ? driver.memory->allocate(bytes) : 0;
     require(*address,
             "cuMemAlloc of " + std::to_string(bytes) +
-                " bytes: " + std::to_string(driver.memory->capacity() - driver.memory->used()) +
-                " of " + std::to_string(driver.memory->capacity()) + " are free",
+                " bytes: " + std::to_string(driver.freeBytes()) + " of " +
+                std::to_string(driver.memory->capacity()) + " are free",
             CUDA_ERROR_OUT_OF_MEMORY);
+    driver.note += " address=" + std::to_string(*address);
     StandInCounters &counters = driver.counters;
     counters.allocations++;
     counters.allocatedBytes = driver.memory->used();

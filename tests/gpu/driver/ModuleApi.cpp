@@ -246,6 +246,7 @@ void launchKernel(Driver &driver, CUfunction function, Launch launch, CUstream s
     launch.checks = *std::exchange(expectedAccess(), std::nullopt);
   if (!stream->capture)
     driver.counters.launches++;
+  driver.note = "kernel=" + launch.kernel->name + " captured=" + std::to_string(!!stream->capture);
   driver.submit(stream, CU_GRAPH_NODE_TYPE_KERNEL,
                 [&driver, launch] { runKernel(driver, launch); });
 }

@@ -65,6 +65,13 @@ void Driver::reset() {
   chip = chipFigures(environment("STANDIN_CHIP", "h100"));
   uint64_t bytes = strtoull(environment("STANDIN_MEMORY", "0").c_str(), nullptr, 10);
   memory->setCapacity(bytes ? bytes : chip.memory);
+  auto bytesOf = [](const char *name) {
+    return strtoull(environment(name, "0").c_str(), nullptr, 10);
+  };
+  contextBytes = bytesOf("STANDIN_CONTEXT_BYTES"), moduleBytes = bytesOf("STANDIN_MODULE_BYTES");
+  graphBytes = bytesOf("STANDIN_GRAPH_BYTES");
+  const std::string path = environment("STANDIN_LOG", "");
+  log = {path.empty() ? nullptr : fopen(path.c_str(), "w"), fclose};
   if (const char *failures = getenv("STANDIN_FAIL"))
     injectFromEnvironment(failures);
 }
@@ -137,6 +144,24 @@ void Driver::requireNoCapture(const char *what) {
       throw Refusal{CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
                     std::string(what) + " while a stream is being captured"};
     }
+}
+
+void Driver::logCall(const char *name, CUresult result) {
+  if (!log)
+    return;
+  fprintf(log.get(), "%s%s%s", name, note.empty() ? "" : " ", note.c_str());
+  fprintf(log.get(), result ? " -> %s\n" : "\n", errorName(result));
+  fflush(log.get());
+}
+
+uint64_t Driver::overheadBytes() const {
+  return (primary.references > 0 ? contextBytes : 0) + moduleBytes * modules.size() +
+         graphBytes * graphExecs.size();
+}
+
+uint64_t Driver::freeBytes() const {
+  const uint64_t used = memory->used() + overheadBytes();
+  return memory->capacity() - std::min(memory->capacity(), used);
 }
 
 //===-- streams -------------------------------------------------------------------------------===//

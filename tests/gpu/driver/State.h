@@ -13,6 +13,7 @@
 #include "tests/gpu/execute/Execute.h"
 #include "tests/gpu/execute/LoadedModule.h"
 
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -106,6 +107,7 @@ struct CUstream_st {
 
 struct CUevent_st {
   unsigned flags = 0;
+  uint64_t number = 0;
   stow::sim::CommandPtr command; ///< null: never recorded
   std::weak_ptr<stow::sim::Capture> capture;
   std::vector<size_t> capturedAfter;
@@ -134,6 +136,7 @@ public:
   StandInOnLaunch onLaunch = nullptr;
   void *onLaunchUser = nullptr;
   std::string lastError;
+  std::string note;               ///< for the log: what the call at hand was about
   CUresult sticky = CUDA_SUCCESS; ///< what the device did not survive
   std::map<std::string, std::string> ptxOfCubin;
   double now = 0; ///< simulated seconds
@@ -147,6 +150,13 @@ public:
   CUresult refuse(const Refusal &refusal);
   /// Global captures forbid calls that may wait or allocate.
   void requireNoCapture(const char *what);
+  /// Writes the call to the file that STANDIN_LOG names.
+  void logCall(const char *name, CUresult result);
+
+  /// What context, modules and executable graphs take on a real device, as the test says.
+  uint64_t contextBytes = 0, moduleBytes = 0, graphBytes = 0;
+  uint64_t overheadBytes() const;
+  uint64_t freeBytes() const;
 
   //===-- commands ----------------------------------------------------------------------------===//
 
@@ -166,6 +176,7 @@ public:
 
   //===-- objects -----------------------------------------------------------------------------===//
 
+  uint64_t eventCount = 0;
   std::vector<std::unique_ptr<CUstream_st>> streams; ///< the first is the default stream
   std::set<CUevent> events;
   std::set<CUmodule> modules;
@@ -183,6 +194,7 @@ private:
   };
   std::vector<Injection> injections;
   uint64_t serial = 0, streamCount = 0;
+  std::unique_ptr<FILE, int (*)(FILE *)> log{nullptr, nullptr};
 };
 
 /// What the next launch of this thread may touch.
@@ -194,10 +206,9 @@ enum class Needs { Nothing, Driver, Context };
 /// Whether a context is current in this thread.
 CUcontext &currentContext();
 
-/// Runs the body of driver function `name` under the lock, after the failures that tests ask for.
-template <class Body> CUresult call(const char *name, Needs needs, Body body) {
-  Driver &driver = Driver::get();
-  std::lock_guard guard(driver.lock);
+/// The body of a driver function, after the failures that tests ask for.
+template <class Body>
+CUresult attempt(Driver &driver, const char *name, Needs needs, const Body &body) {
   if (driver.inHostFunction)
     return CUDA_ERROR_NOT_PERMITTED;
   if (CUresult result = driver.injected(name))
@@ -216,6 +227,16 @@ template <class Body> CUresult call(const char *name, Needs needs, Body body) {
   } catch (const std::bad_alloc &) {
     return driver.refuse({CUDA_ERROR_OUT_OF_MEMORY, std::string(name) + ": no memory"});
   }
+}
+
+/// Runs the body of driver function `name` under the lock.
+template <class Body> CUresult call(const char *name, Needs needs, Body body) {
+  Driver &driver = Driver::get();
+  std::lock_guard guard(driver.lock);
+  driver.note.clear();
+  CUresult result = attempt(driver, name, needs, body);
+  driver.logCall(name, result);
+  return result;
 }
 
 /// Refuses unless `holds`.

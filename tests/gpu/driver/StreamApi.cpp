@@ -32,6 +32,8 @@ void requireNotCaptured(CUevent event, const char *what) {
 void record(Driver &driver, CUevent event, CUstream stream) {
   requireEvent(driver, event);
   stream = driver.requireStream(stream);
+  driver.note =
+      "event=" + std::to_string(event->number) + " stream=" + std::to_string(stream->number);
   if (stream->capture) {
     event->capture = stream->capture;
     event->capturedAfter = stream->capturedAfter;
@@ -136,6 +138,7 @@ CUresult cuEventCreate(CUevent *event, unsigned flags) {
   return call("cuEventCreate", Needs::Context, [&](Driver &driver) {
     *event = new CUevent_st;
     (*event)->flags = flags;
+    (*event)->number = ++driver.eventCount;
     driver.events.insert(*event);
   });
 }
@@ -162,6 +165,7 @@ CUresult cuEventSynchronize(CUevent event) {
   return call("cuEventSynchronize", Needs::Context, [&](Driver &driver) {
     requireEvent(driver, event);
     requireNotCaptured(event, "cuEventSynchronize");
+    driver.note = "event=" + std::to_string(event->number);
     driver.counters.synchronizations++;
     driver.counters.eventSynchronizations++;
     driver.finish(event->command);

@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <string_view>
@@ -162,6 +163,32 @@ TYPED_TEST(DeviceTest, RunsGraphs) {
   EXPECT_THAT(this->read(0, 64), Each(9));
   device.run(0, {});
   EXPECT_THAT(this->read(8192, 64), Each(11));
+}
+
+// Tests that what was asked for is what lay there when it was asked for, whatever is uploaded behind it.
+TYPED_TEST(DeviceTest, ReadsBackWithoutWaiting) {
+  Program program = twoGraphs();
+  Device &device = this->device;
+  device.bind(program, image, Poison::None);
+  device.fill(0, 64, 0);
+  std::vector<char> next(stagingBytes, 40);
+  for (char round = 0; round < 5; ++round) {
+    device.run(0, {});
+    char first = -1, last = -1;
+    device.request(std::array{Readback{8192, 1, &first}, Readback{8192 + 63, 1, &last}});
+    device.upload(0, next.data(), stagingBytes);
+    device.upload(8192, next.data(), 64);
+    device.await();
+    EXPECT_EQ(first, round == 0 ? 2 : 42);
+    EXPECT_EQ(last, first);
+  }
+  char byte = 0;
+  EXPECT_THAT(this->errorOf([&] { device.await(); }), HasSubstr("nothing was requested"));
+  EXPECT_THAT(this->errorOf([&] { device.request(std::array{Readback{0, 257, &byte}}); }),
+              HasSubstr("more than 256 B"));
+  device.request(std::array{Readback{0, 1, &byte}});
+  EXPECT_THAT(this->errorOf([&] { device.request({}); }), HasSubstr("before the one before it"));
+  device.await();
 }
 
 TYPED_TEST(DeviceTest, TimesEveryCommand) {

@@ -290,7 +290,9 @@ TEST(GuardedDeviceRecords, ATrainingStep) {
     executor.writeTensor(input->place, input->role == InputRole::Data
                                            ? static_cast<const void *>(x.data())
                                            : y.data());
-  TrainingStep(executor).run({0, 1, 0.5});
+  TrainingStep training(executor);
+  training.start({0, 1, 0.5});
+  training.finish();
   std::vector<Kind> kinds;
   for (size_t i = before; i < device.records().size(); ++i)
     kinds.push_back(device.records()[i].kind);

@@ -25,6 +25,22 @@ TEST(MemorySummary, SaysWhatWasStated) {
   EXPECT_THAT(text, EndsWith(" (stated: 16.00 MiB and the data file)"));
 }
 
+// Tests that the parts add up to the driver's figure, and that a stated part that is too large shows.
+TEST(MemorySummary, AddsUpToWhatTheDriverSays) {
+  Plan plan;
+  plan.arenaBytes = 1000;
+  DriverMemory memory = {"a GPU, driver 13.0", 1700, 4096, 500, 150, 50};
+  EXPECT_EQ(
+      driverMemorySummary(plan, memory),
+      "memory of a GPU, driver 13.0: 1.66 KiB (1700 bytes) of 4.00 KiB in use by all "
+      "processes = arena 1000 B (1000 bytes) + fixed part not measured + unaccounted 700 B "
+      "(700 bytes); before the arena 500 B (500 bytes), code and libraries 150 B (150 bytes), "
+      "graphs 50 B (50 bytes)");
+  plan.outsideArenaBytes = 900;
+  EXPECT_THAT(driverMemorySummary(plan, memory),
+              HasSubstr("+ fixed part 900 B (900 bytes) + unaccounted -200 B (200 bytes);"));
+}
+
 /// So many bytes of memory, every page of them touched.
 class Touched {
 public:

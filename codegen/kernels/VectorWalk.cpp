@@ -1,0 +1,269 @@
+#include "codegen/kernels/VectorWalk.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <limits>
+#include <numeric>
+
+using namespace mlir;
+
+namespace stow {
+
+/// Bytes of one access of a thread: what a device moves at once.
+static constexpr int64_t kAccessBytes = 16;
+/// Bytes that a thread asks for before it needs the first of them. With 2,048 threads of a
+/// multiprocessor that is several times what an H100 has on its way at full bandwidth (some 18 KB a
+/// multiprocessor at 700 ns).
+static constexpr int64_t kBytesInFlight = 64;
+/// Tasks that keep all multiprocessors of the larger chips busy; smaller tensors are not unrolled.
+static constexpr int64_t kFillingTasks = 1024;
+
+//===-- What is known beforehand --------------------------------------------------------------===//
+
+VectorWalk::VectorWalk(KernelFrame &frame, const Space &space, ArrayRef<unsigned> buffers,
+                       unsigned reads)
+    : frame(frame), space(space), buffers(buffers), reads(reads), builder(frame.lanes.getBuilder()),
+      location(frame.lanes.getLocation()) {
+  number = fitsInt32() ? builder.getI32Type() : builder.getI64Type();
+  chooseLanes();
+  chooseUnroll();
+}
+
+bool VectorWalk::fitsInt32() const {
+  constexpr int64_t kLimit = std::numeric_limits<int32_t>::max();
+  bool fits = space.elements() + kDeviceBlock * kAccessBytes <= kLimit;
+  for (size_t access = 0; access < space.offsets.size(); ++access) {
+    int64_t reach = std::abs(space.offsets[access]);
+    for (const Space::Dim &dim : space.dims)
+      reach += (dim.extent - 1) * std::abs(dim.strides[access]);
+    fits &= reach <= kLimit;
+  }
+  return fits;
+}
+
+/// True when one multiplication turns a position into the access' element.
+bool VectorWalk::isLinear(unsigned access) const {
+  for (size_t i = 0; i + 1 < space.dims.size(); ++i)
+    if (space.dims[i].strides[access] !=
+        space.dims[i + 1].strides[access] * space.dims[i + 1].extent)
+      return false;
+  return true;
+}
+
+bool VectorWalk::isUniform(unsigned access) const {
+  return space.dims.back().strides[access] == 0 && (staysInRow || isLinear(access));
+}
+
+/// True when a vector's elements lie side by side.
+bool VectorWalk::isConsecutive(unsigned access) const {
+  return space.dims.back().strides[access] == 1 && (staysInRow || isLinear(access));
+}
+
+int64_t VectorWalk::bytesOf(unsigned access) const {
+  return std::max(8u, frame.buffers[buffers[access]].element.getIntOrFloatBitWidth()) / 8;
+}
+
+/// What the address of every vector is a multiple of.
+int64_t VectorWalk::alignmentOf(unsigned access) const {
+  int64_t bytes = bytesOf(access), step = lanes;
+  step = std::gcd(step, space.offsets[access]);
+  if (!isLinear(access))
+    for (const Space::Dim &dim : llvm::drop_end(space.dims))
+      step = std::gcd(step, dim.strides[access]);
+  return std::max(bytes, std::gcd(std::min(kAccessBytes, frame.buffers[buffers[access]].alignment),
+                                  step * bytes));
+}
+
+/// As many as make an access of 16 bytes to the narrowest tensor, but no more than two to the widest.
+/// Bytes (masks) do not count beside others.
+void VectorWalk::chooseLanes() {
+  int64_t narrowest = 0, widest = 1;
+  const Space::Dim &lane = space.dims.back();
+  for (auto [access, buffer] : llvm::enumerate(buffers)) {
+    if (buffer >= frame.buffers.size() || lane.strides[access] == 0)
+      continue;
+    int64_t bytes = bytesOf(access);
+    widest = std::max(widest, bytes);
+    if (bytes > 1)
+      narrowest = narrowest == 0 ? bytes : std::min(narrowest, bytes);
+  }
+  lanes = std::min(kAccessBytes / std::max<int64_t>(narrowest, 1), 2 * kAccessBytes / widest);
+  bool linearResult = isLinear(reads) && lane.strides[reads] == 1;
+  if (!linearResult)
+    while (lane.extent % lanes != 0)
+      lanes /= 2;
+  staysInRow = space.dims.size() == 1 || lane.extent % lanes == 0;
+}
+
+void VectorWalk::chooseUnroll() {
+  int64_t loaded = 1;
+  for (unsigned access = 0; access < reads; ++access)
+    if (!isUniform(access))
+      loaded += lanes * bytesOf(access) * (isConsecutive(access) ? 1 : 2);
+  while (unroll < 4 && 2 * unroll * loaded <= kBytesInFlight + kAccessBytes &&
+         space.elements() / (lanes * kDeviceBlock * unroll * 2) >= kFillingTasks)
+    unroll *= 2;
+}
+
+//===-- Tasks ---------------------------------------------------------------------------------===//
+
+Value VectorWalk::constant(int64_t value) const {
+  return arith::ConstantOp::create(builder, location, builder.getIntegerAttr(number, value));
+}
+
+Value VectorWalk::toIndex(Value value) const {
+  return arith::IndexCastUIOp::create(builder, location, builder.getIndexType(), value);
+}
+
+Value VectorWalk::toNumber(Value index) const {
+  return arith::IndexCastUIOp::create(builder, location, number, index);
+}
+
+/// Three parts: tasks of whole vectors without a check, vectors that are left, elements that are left.
+void VectorWalk::run(llvm::function_ref<void(ArrayRef<VectorSpot>)> body) {
+  int64_t vectors = space.elements() / lanes, perTask = kDeviceBlock * unroll;
+  int64_t whole = vectors / perTask, leftVectors = vectors - whole * perTask;
+  int64_t leftElements = space.elements() - vectors * lanes;
+  Value thread = toNumber(gpu::ThreadIdOp::create(builder, location, gpu::Dimension::x));
+  auto plus = [&](Value a, int64_t b) -> Value {
+    return b == 0 ? a : Value(arith::AddIOp::create(builder, location, a, constant(b)));
+  };
+  auto times = [&](Value a, int64_t b) -> Value {
+    return b == 1 ? a : Value(arith::MulIOp::create(builder, location, a, constant(b)));
+  };
+  auto part = [&](int64_t tasks, int64_t perTask, llvm::function_ref<void(Value)> run) {
+    if (tasks == 0)
+      return;
+    auto [begin, end] = taskRange(frame, tasks);
+    frame.lanes.forTasks(begin, end, [&](Value task) {
+      run(arith::AddIOp::create(builder, location, times(toNumber(task), perTask), thread));
+    });
+  };
+  // Numbers of a part count from 0; `first` is the position of number 0, `size` that of one of them.
+  auto checked = [&](int64_t first, int64_t count, int64_t size) {
+    part((count + kDeviceBlock - 1) / kDeviceBlock, kDeviceBlock, [&](Value item) {
+      Value exists = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, item,
+                                           constant(count));
+      auto branch = scf::IfOp::create(builder, location, exists, false);
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(branch.thenBlock());
+      body(VectorSpot(*this, plus(times(item, size), first), size));
+    });
+  };
+  part(whole, perTask, [&](Value vector) {
+    SmallVector<VectorSpot> spots;
+    for (int64_t i = 0; i < unroll; ++i)
+      spots.emplace_back(*this, times(plus(vector, i * kDeviceBlock), lanes), lanes);
+    body(spots);
+  });
+  checked(whole * perTask * lanes, leftVectors, lanes);
+  checked(vectors * lanes, leftElements, 1);
+}
+
+//===-- Spots ---------------------------------------------------------------------------------===//
+
+Chunk VectorSpot::chunk() const {
+  return Chunk(walk.builder, walk.location, walk.frame.lanes.index(0), lanes);
+}
+
+/// Coordinate of the position `lane` lanes further.
+Value VectorSpot::coordinate(size_t dim, int64_t lane) const {
+  Value &known = coordinates[{static_cast<unsigned>(dim), static_cast<unsigned>(lane)}];
+  if (known)
+    return known;
+  OpBuilder &builder = walk.builder;
+  Value at = position;
+  if (lane > 0)
+    at = arith::AddIOp::create(builder, walk.location, at, walk.constant(lane));
+  int64_t inner = 1;
+  for (const Space::Dim &after : llvm::drop_begin(walk.space.dims, dim + 1))
+    inner *= after.extent;
+  if (inner > 1)
+    at = arith::DivUIOp::create(builder, walk.location, at, walk.constant(inner));
+  if (dim > 0)
+    at = arith::RemUIOp::create(builder, walk.location, at,
+                                walk.constant(walk.space.dims[dim].extent));
+  return known = at;
+}
+
+/// Element number of `access` in `lane`.
+Value VectorSpot::elementOf(unsigned access, int64_t lane) const {
+  OpBuilder &builder = walk.builder;
+  Location location = walk.location;
+  const Space &space = walk.space;
+  Value element = walk.constant(space.offsets[access]);
+  auto add = [&](Value count, int64_t stride) {
+    if (stride == 0)
+      return;
+    if (stride != 1)
+      count = arith::MulIOp::create(builder, location, count, walk.constant(stride));
+    element = arith::AddIOp::create(builder, location, element, count);
+  };
+  int64_t laneStride = space.dims.back().strides[access];
+  bool fromFirst = lane > 0 && (walk.staysInRow || walk.isLinear(access));
+  if (walk.isLinear(access))
+    add(position, laneStride);
+  else
+    for (size_t dim = 0; dim < space.dims.size(); ++dim)
+      if (space.dims[dim].strides[access] != 0)
+        add(coordinate(dim, fromFirst ? 0 : lane), space.dims[dim].strides[access]);
+  if (fromFirst && laneStride != 0)
+    add(walk.constant(lane), laneStride);
+  return element;
+}
+
+Value VectorSpot::eachLane(llvm::function_ref<Value(int64_t)> element) const {
+  SmallVector<Value> values;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    values.push_back(element(lane));
+  if (lanes == 1)
+    return values.front();
+  auto type = VectorType::get({lanes}, values.front().getType());
+  return vector::FromElementsOp::create(walk.builder, walk.location, type, values);
+}
+
+Value VectorSpot::loadUniform(unsigned access) const {
+  Chunk one(walk.builder, walk.location, walk.frame.lanes.index(0), 1);
+  return one.load(walk.frame.buffers[walk.buffers[access]],
+                  {walk.toIndex(elementOf(access, 0)), 0});
+}
+
+Value VectorSpot::load(unsigned access) const {
+  const Buffer &buffer = walk.frame.buffers[walk.buffers[access]];
+  if (walk.isUniform(access))
+    return chunk().widen(loadUniform(access));
+  if (lanes > 1 && walk.isConsecutive(access))
+    return chunk().load(buffer, {walk.toIndex(elementOf(access, 0)), 1, walk.alignmentOf(access)});
+  Chunk one(walk.builder, walk.location, walk.frame.lanes.index(0), 1);
+  return eachLane(
+      [&](int64_t lane) { return one.load(buffer, {walk.toIndex(elementOf(access, lane)), 0}); });
+}
+
+void VectorSpot::store(Value value, unsigned access) const {
+  const Buffer &buffer = walk.frame.buffers[walk.buffers[access]];
+  value = chunk().widen(value);
+  if (lanes > 1 && walk.isConsecutive(access))
+    return chunk().store(value, buffer,
+                         {walk.toIndex(elementOf(access, 0)), 1, walk.alignmentOf(access)});
+  Chunk one(walk.builder, walk.location, walk.frame.lanes.index(0), 1);
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    Value part = lanes == 1 ? value
+                            : Value(vector::ExtractOp::create(walk.builder, walk.location, value,
+                                                              ArrayRef<int64_t>{lane}));
+    one.store(part, buffer, {walk.toIndex(elementOf(access, lane)), 0});
+  }
+}
+
+Value VectorSpot::elements(unsigned access) const {
+  Type wide = walk.builder.getI64Type();
+  return eachLane([&](int64_t lane) {
+    return arith::IndexCastOp::create(walk.builder, walk.location, wide,
+                                      walk.toIndex(elementOf(access, lane)))
+        .getResult();
+  });
+}
+
+} // namespace stow

@@ -1,0 +1,85 @@
+// Elementwise work on a device: all positions of a space, 16 bytes at a time.
+//
+// Consecutive positions of the space make a vector; a thread computes several vectors, and reads all
+// of them before it computes the first, so that many bytes are on their way at once. Neighbouring
+// threads take neighbouring vectors, whatever the extents of the space:
+//
+//   positions   |<- t0 ->|<- t1 ->| ... |<- t255 ->|<- t0 ->|<- t1 ->| ...     a task: 256 threads
+//                  vector 0 of each thread            vector 1
+//
+// A vector may reach over the end of a row: then operands that do not lie as the positions count are
+// read one by one.
+#pragma once
+
+#include "codegen/kernels/Emit.h"
+
+namespace stow {
+
+class VectorWalk;
+
+/// One vector of a thread.
+class VectorSpot {
+public:
+  VectorSpot(const VectorWalk &walk, mlir::Value position, int64_t lanes)
+      : walk(walk), position(position), lanes(lanes) {}
+
+  /// The lanes, for what the bodies compute in them.
+  Chunk chunk() const;
+  /// The element that all lanes share: of uniform accesses.
+  mlir::Value loadUniform(unsigned access) const;
+  mlir::Value load(unsigned access) const;
+  void store(mlir::Value value, unsigned access) const;
+  /// The access' element in each lane, as i64.
+  mlir::Value elements(unsigned access) const;
+
+private:
+  mlir::Value elementOf(unsigned access, int64_t lane) const;
+  mlir::Value coordinate(size_t dim, int64_t lane) const;
+  mlir::Value eachLane(llvm::function_ref<mlir::Value(int64_t)> element) const;
+
+  const VectorWalk &walk;
+  mlir::Value position; ///< of lane 0
+  int64_t lanes;
+  mutable llvm::DenseMap<std::pair<unsigned, unsigned>, mlir::Value> coordinates;
+};
+
+class VectorWalk {
+public:
+  /// Access `a` of the space reads or writes buffer `buffers[a]` of the frame; numbers beyond those
+  /// of the buffers are of accesses that only count. `reads` accesses come first and are read.
+  VectorWalk(KernelFrame &frame, const Space &space, llvm::ArrayRef<unsigned> buffers,
+             unsigned reads);
+
+  /// True when all lanes of a vector have the same element of the access.
+  bool isUniform(unsigned access) const;
+
+  /// Emits the tasks: adds to `frame.tasks` and runs `body` for the vectors of a thread.
+  void run(llvm::function_ref<void(llvm::ArrayRef<VectorSpot>)> body);
+
+private:
+  friend class VectorSpot;
+
+  void chooseLanes();
+  void chooseUnroll();
+  bool isLinear(unsigned access) const;
+  bool isConsecutive(unsigned access) const;
+  int64_t bytesOf(unsigned access) const;
+  int64_t alignmentOf(unsigned access) const;
+  bool fitsInt32() const;
+  mlir::Value constant(int64_t value) const;
+  mlir::Value toIndex(mlir::Value value) const;
+  mlir::Value toNumber(mlir::Value index) const;
+
+  KernelFrame &frame;
+  Space space;
+  llvm::SmallVector<unsigned> buffers;
+  unsigned reads;
+  mlir::OpBuilder &builder;
+  mlir::Location location;
+  mlir::Type number;      ///< of positions and elements: i32 where they fit, else i64
+  int64_t lanes = 1;      ///< of a vector
+  int64_t unroll = 1;     ///< vectors of a thread in a task
+  bool staysInRow = true; ///< no vector reaches over the end of a row
+};
+
+} // namespace stow

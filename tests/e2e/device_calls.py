@@ -1,0 +1,166 @@
+#!/usr/bin/python3
+"""What a training run asks of the CUDA driver, by the call log of the stand-in for libcuda (tests/gpu).
+
+  device_calls.py --stowage=build/release/bin/stowage --simulated=build/release/lib/simulated --work=DIR
+
+One device allocation of exactly the planned size at load; every graph captured and made executable once, before the first step; a step
+is copies from pinned memory, one launch, one readback and one event that is waited for, and the next batch is on its way
+before that wait. Arena, fixed part and what is unaccounted add up to what the driver reports.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+STEPS = 6
+# What a run may ask for once it trains.
+OF_A_STEP = {"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuEventRecord", "cuEventSynchronize", "cuGraphLaunch"}
+OUTSIDE = {"STANDIN_CONTEXT_BYTES": 500 << 20, "STANDIN_MODULE_BYTES": 3 << 20, "STANDIN_GRAPH_BYTES": 1 << 20}
+
+
+@dataclass
+class Call:
+    name: str
+    about: dict[str, str] = field(default_factory=dict)
+
+    def number(self, key: str) -> int:
+        return int(self.about[key])
+
+
+def run(command: list[object], **environment: object) -> str:
+    words = [str(word) for word in command]
+    done = subprocess.run(
+        words, capture_output=True, text=True, env={**os.environ, **{k: str(v) for k, v in environment.items()}}
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def check(condition: bool, message: str) -> None:
+    if not condition:
+        raise SystemExit(f"FAILED: {message}")
+
+
+def read_log(path: Path) -> list[Call]:
+    calls = []
+    for line in path.read_text().splitlines():
+        check(" -> " not in line, f"a call failed: {line}")
+        name, *about = line.split()
+        calls.append(Call(name, dict(word.split("=", 1) for word in about)))
+    return calls
+
+
+def check_load(load: list[Call], plan: dict) -> None:
+    names = [call.name for call in load]
+    arenas = [call for call in load if call.name == "cuMemAlloc"]
+    check(len(arenas) == 1, f"{len(arenas)} device allocations instead of one")
+    check(arenas[0].number("bytes") == plan["arena_bytes"], f"{arenas[0].about} allocated, {plan['arena_bytes']} planned")
+    check(arenas[0].number("address") % 256 == 0, "the arena is not aligned to 256 bytes")
+    graphs = sum(bool(graph["steps"]) for graph in plan["graphs"])
+    check(names.count("cuGraphInstantiate") == graphs, f"{names.count('cuGraphInstantiate')} graphs instead of {graphs}")
+    check(names.count("cuModuleLoadData") <= 1, "more than one module")
+    managed = [name for name in names if "Managed" in name or "MemPool" in name or "MallocAsync" in name]
+    check(not managed, f"memory that is not planned: {managed}")
+    launched = [call for call in load if call.name == "cuLaunchKernel" and call.about["captured"] == "0"]
+    check(not launched, f"{len(launched)} kernels run outside of graphs")
+
+
+def check_steps(calls: list[Call], pinned: set[int]) -> None:
+    """`calls` begin with the first step's uploads and end with the last one's readback."""
+    strange = {call.name for call in calls} - OF_A_STEP
+    check(not strange, f"a step asks for {sorted(strange)}")
+    launches = [i for i, call in enumerate(calls) if call.name == "cuGraphLaunch"]
+    check(len(launches) == STEPS, f"{len(launches)} launches in {STEPS} steps")
+    waits = [i for i, call in enumerate(calls) if call.name == "cuEventSynchronize"]
+    check(len(waits) == STEPS, f"{len(waits)} waits in {STEPS} steps")
+    check(len({call.about["stream"] for call in calls if "stream" in call.about}) == 1, "more than one stream")
+    blocks = []
+    for step, (launch, wait) in enumerate(zip(launches, waits, strict=True)):
+        previous = launches[step - 1] if step else -1
+        uploads = [call for call in calls[previous + 1 : launch] if call.name == "cuMemcpyHtoDAsync"]
+        check(all(call.about["pinned"] == "1" for call in uploads), "an upload from memory that is not pinned")
+        blocks.append({max(block for block in pinned if block <= call.number("host")) for call in uploads})
+        check(len(blocks[-1]) == 1, f"step {step} is uploaded from {len(blocks[-1])} blocks")
+        # Behind the launch: the loss, its mark, the next batch, the wait for the mark.
+        behind = [call.name for call in calls[launch:wait]]
+        loss = max(i for i, name in enumerate(behind) if name == "cuMemcpyDtoHAsync")
+        check(behind[loss + 1] == "cuEventRecord", f"behind the loss comes {behind[loss + 1]}")
+        check(
+            calls[launch + loss + 1].about["event"] == calls[wait].about["event"],
+            f"step {step} waits for another event than the one behind its loss",
+        )
+        if step + 1 < STEPS:
+            check("cuMemcpyHtoDAsync" in behind[loss + 2 :], f"batch {step + 1} is uploaded after the wait for step {step}")
+    check(all(blocks[i] != blocks[i + 1] for i in range(STEPS - 1)), "two batches in a row pass through one pinned block")
+
+
+def bytes_after(text: str, what: str) -> int:
+    found = re.search(rf"{what} [^()]*\((-?\d+) bytes\)", text)
+    check(found is not None, f"no '{what}' with its bytes in: {text}")
+    value = int(found[1])
+    return -value if re.search(rf"{what} -", text) else value
+
+
+def check_memory(line: str, arena: int) -> None:
+    in_use, unaccounted = bytes_after(line, r"13\.0:"), bytes_after(line, "unaccounted")
+    check("fixed part not measured" in line, line)
+    check(bytes_after(line, "arena") == arena and in_use == arena + unaccounted, f"does not add up: {line}")
+    context, code, graphs = (bytes_after(line, what) for what in ("before the arena", "code and libraries", "graphs"))
+    check(context == OUTSIDE["STANDIN_CONTEXT_BYTES"], f"another context than the driver's: {line}")
+    check(graphs >= OUTSIDE["STANDIN_GRAPH_BYTES"] and code >= OUTSIDE["STANDIN_MODULE_BYTES"], f"graphs or code: {line}")
+    check(unaccounted == context + code + graphs, f"the parts do not add up: {line}")
+
+
+def check_case(name: str, model: str, flags: list[str], data: dict, args: argparse.Namespace) -> None:
+    onnx, executable, log = (args.work / (name + suffix) for suffix in (".onnx", "", ".calls"))
+    run([sys.executable, ROOT / "models/build.py", model, "-o", onnx, "--batch", 2])
+    np.savez(args.work / f"{name}.npz", **data)
+    run([args.stowage, "compile", onnx, "-o", executable, "--target=cuda:h100", *flags])
+    plan = json.loads(run([executable, "plan", "--format=json"]))
+    text = run(
+        [executable, "train", f"--data={args.work / name}.npz", f"--steps={STEPS}", f"--log={args.work / name}.csv"],
+        LD_LIBRARY_PATH=args.simulated, STANDIN_LOG=log, **OUTSIDE)  # fmt: skip
+    lines = [line for line in text.splitlines() if line.startswith("memory of NVIDIA H100")]
+    check(len(lines) == 2, f"expected the driver's figures at load and at the end:\n{text}")
+    for line in lines:
+        check_memory(line, plan["arena_bytes"])
+    calls = read_log(log)
+    names = [call.name for call in calls]
+    # The last report closes the run; what comes before the first launch and behind the last upload of the state is a step's.
+    end = max(i for i, name in enumerate(names) if name == "cuEventSynchronize") + 1
+    first = names.index("cuGraphLaunch")
+    report = max(i for i, name in enumerate(names[:first]) if name == "cuMemGetInfo")
+    check_load(calls[: report + 1], plan)
+    pinned = {call.number("address") for call in calls if call.name == "cuMemHostAlloc"}
+    check_steps(calls[report + 1 : end], pinned)
+    gone = {"cuMemGetInfo", "cuStreamSynchronize", "cuDevicePrimaryCtxRelease"}
+    strange = [name for name in names[end:] if name not in gone and not re.search("Destroy|Free|Unload", name)]
+    check(not strange, f"after the last step: {strange}")
+    print(f"{name}: {len(calls)} calls, {end - report - 1} of them in {STEPS} steps", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stowage", type=Path, required=True)
+    parser.add_argument("--simulated", type=Path, required=True, help="the folder of the stand-ins")
+    parser.add_argument("--work", type=Path, required=True)
+    args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    rng = np.random.Generator(np.random.Philox(3))
+    images = {"x": rng.random((4, 784), dtype=np.float32), "y": rng.integers(0, 10, 4)}
+    check_case("mlp", "mlp", ["--optimizer=sgd:lr=0.1,momentum=0.9"], images, args)
+    # The loss scale and the count of skipped steps come back with the loss.
+    check_case("mlp_fp16", "mlp", ["--optimizer=adam", "--precision=fp16"], images, args)
+
+
+if __name__ == "__main__":
+    main()

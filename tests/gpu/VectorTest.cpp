@@ -1,0 +1,114 @@
+// Elementwise kernels on the simulated device, 16 bytes at a time: whole tasks with several vectors a
+// thread, what is left over, vectors that reach over the ends of rows, addresses that are not aligned.
+#include "tests/codegen/LoadedKernels.h"
+#include "tests/gpu/DeviceRunner.h"
+#include "tests/gpu/execute/Execute.h"
+#include "tests/gpu/execute/LoadedModule.h"
+
+#include <cstring>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <regex>
+
+using namespace stow;
+
+namespace {
+
+/// Accesses of `bytes` bytes to global memory in the text.
+int64_t accesses(const std::string &ptx, const std::string &kind, int bytes) {
+  int64_t count = 0;
+  const std::regex access(kind + R"(\.global(\.v(\d))?\.\w(\d+))");
+  for (std::sregex_iterator it(ptx.begin(), ptx.end(), access), end; it != end; ++it)
+    count += ((*it)[2].matched ? std::stoi((*it)[2]) : 1) * std::stoi((*it)[3]) == 8 * bytes;
+  return count;
+}
+
+struct Module {
+  explicit Module(const std::string &text, int64_t alignment = KernelModule::kAlignment) {
+    context.loadDialect<StowDialect, mlir::func::FuncDialect, mlir::arith::ArithDialect>();
+    graph = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+    KernelModule kernels(&context, KernelTarget::Device);
+    graph->walk([&](mlir::Operation *op) {
+      if (hasGeneratedKernel(op))
+        info = *kernels.add(
+            op, llvm::SmallVector<int64_t>(op->getNumOperands() + op->getNumResults(), alignment));
+    });
+    ptx = compileToPtx(kernels, "sm_90");
+  }
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> graph;
+  KernelInfo info;
+  std::string ptx;
+};
+
+std::string addition(const std::string &x, const std::string &b) {
+  return "func.func @g(%x: tensor<" + x + ">, %b: tensor<" + b +
+         ">) {\n%0 = stow.map %x, %b : (tensor<" + x + ">, tensor<" + b + ">) -> tensor<" + x +
+         R"(> {
+    ^bb0(%u: f32, %v: f32):
+      %1 = arith.addf %u, %v : f32
+      stow.yield %1 : f32
+    }
+    return
+  })";
+}
+
+// Tests that 2^21 + 1,031 elements, which make unrolled tasks, vectors that are left and elements that are
+// left, are all computed, and nothing beyond.
+TEST(Vectors, WholeTasksAndWhatIsLeft) {
+  const size_t count = (size_t{1} << 22) + 1031;
+  const std::string type = std::to_string(count) + "xf32";
+  LoadedKernels kernels(addition(type, type));
+  auto a = someFloats(count), b = someFloats(count, 3, 2);
+  std::vector<float> y(count + 4, -7);
+  kernels.run(0, {a.data(), b.data(), y.data()});
+  for (size_t i = 0; i < count; ++i)
+    ASSERT_EQ(y[i], a[i] + b[i]) << i;
+  EXPECT_EQ(y[count], -7);
+}
+
+// Tests one number a plane of 7x7, so that vectors hold the ends of planes.
+TEST(Vectors, ReachOverRows) {
+  LoadedKernels kernels(addition("5x6x7x7xf32", "6x1x1xf32"));
+  auto x = someFloats(5 * 6 * 49), b = someFloats(6, 3, 2);
+  std::vector<float> y(x.size());
+  kernels.run(0, {x.data(), b.data(), y.data()});
+  for (size_t i = 0; i < x.size(); ++i)
+    ASSERT_EQ(y[i], x[i] + b[i / 49 % 6]) << i;
+}
+
+TEST(Vectors, SixteenBytesAtOnce) {
+  Module rows(addition("4096x1024xf32", "1024xf32"));
+  EXPECT_EQ(accesses(rows.ptx, "ld", 16), 3) << rows.ptx; // the bias is read once
+  EXPECT_EQ(accesses(rows.ptx, "ld", 4), 0);
+  EXPECT_EQ(accesses(rows.ptx, "st", 16), 2);
+  Module planes(addition("64x64x7x7xf32", "64x1x1xf32"));
+  EXPECT_EQ(accesses(planes.ptx, "ld", 16), 1) << planes.ptx;
+  EXPECT_EQ(accesses(planes.ptx, "ld", 4), 4); // the planes' numbers, one by one
+  EXPECT_EQ(accesses(planes.ptx, "st", 16), 1);
+}
+
+// Tests that operands whose place is a multiple of 4 bytes only are read and written where they are.
+TEST(Vectors, UnalignedPlaces) {
+  Module module(addition("1024xf32", "1024xf32"), 4);
+  EXPECT_EQ(accesses(module.ptx, "ld", 4), 8) << module.ptx;
+  sim::DeviceMemory memory(1 << 20);
+  sim::LoadedModule loaded(module.ptx, memory);
+  uint64_t place = memory.allocate(1 << 16);
+  sim::Launch launch;
+  launch.kernel = loaded.kernel(module.info.symbol);
+  launch.block = {256, 1, 1}, launch.grid = {1, 1, 1};
+  auto *values = reinterpret_cast<float *>(memory.host(place, 1 << 16));
+  for (int i = 0; i < 4096; ++i)
+    values[i] = static_cast<float>(i);
+  const std::vector<uint64_t> params = {0, static_cast<uint64_t>(module.info.tasks), place + 4,
+                                        place + 4108, place + 8212};
+  launch.params.resize(8 * params.size());
+  memcpy(launch.params.data(), params.data(), launch.params.size());
+  sim::execute(launch, memory);
+  values = reinterpret_cast<float *>(memory.host(place, 1 << 16));
+  for (int i = 0; i < 1024; ++i)
+    ASSERT_EQ(values[2053 + i], static_cast<float>(i + 1 + i + 1027)) << i;
+}
+
+} // namespace
