@@ -132,9 +132,11 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const Ta
 void addKernelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createAssignLayoutsPass(target));
   manager.addPass(createCSEPass());
+  manager.addPass(createScatterIntoSumsPass());
   manager.addPass(createFuseElementwisePass());
   manager.addPass(createRederiveSavedPass());
   manager.addPass(createFuseElementwisePass());
+  manager.addPass(createConsumeProductsPass(target));
   manager.addPass(createPlanWorkspacesPass(target));
 }
 

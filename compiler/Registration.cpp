@@ -67,7 +67,7 @@ void stow::registerPasses() {
   registerTransformsPasses();
   registerAutodiffPasses();
   registerStowRewritePasses();
-  registerStowFusePasses();
+  registerFusePasses();
   registerStowOrderPasses();
   registerMemoryPasses();
   registerVerifyPasses();
@@ -79,6 +79,7 @@ void stow::registerPasses() {
   registerPass([] { return createExpandBatchNormPass(backend->target()); });
   registerPass([] { return createAssignPrecisionPass(backend->target()); });
   registerPass([] { return createAssignLayoutsPass(backend->target()); });
+  registerPass([] { return createConsumeProductsPass(backend->target()); });
   registerPass([] { return createPlanWorkspacesPass(backend->target()); });
   registerPass([] { return createPlaceInsidePass(backend->target()); });
 }

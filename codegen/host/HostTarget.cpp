@@ -1,6 +1,7 @@
 #include "codegen/host/HostTarget.h"
 
 #include "codegen/host/LibraryCommand.h"
+#include "codegen/host/ProductTiles.h"
 #include "codegen/kernels/Kernels.h"
 #include "runtime/base/Error.h"
 #include "runtime/host/Library.h"
@@ -21,6 +22,7 @@ StringRef HostTarget::libraryCall(Operation *op) const {
       .Case([](Conv2dGradInputOp) { return "convolution_grad_input"; })
       .Case([](Conv2dGradWeightOp) { return "convolution_grad_weight"; })
       .Case([](MatmulOp) { return "matmul"; })
+      .Case([](ProductMapOp product) { return productTilesOf(product) ? "matmul_tiles" : ""; })
       .Case([](MaxPoolOp) { return "max_pool_inference"; })
       .Case([](MaxPoolTrainingOp) { return "max_pool"; })
       .Case([](MaxPoolGradOp) { return "max_pool_grad"; })
@@ -41,9 +43,17 @@ bool HostTarget::decomposes(Operation *op) const {
 }
 
 FailureOr<Target::Requirements> HostTarget::query(Operation *op, ArrayRef<bool> freeLayouts) const {
-  Command command = libraryCommand(op, libraryCall(op));
   std::vector<bool> anyLayout(freeLayouts.begin(), freeLayouts.end());
   try {
+    if (auto product = dyn_cast<ProductMapOp>(op)) {
+      const ProductNeeds needs = productNeeds(product, threads);
+      Requirements requirements;
+      requirements.workspaceBytes = needs.workspaceBytes;
+      requirements.heapBytes = needs.heapBytes;
+      requirements.implementation = "tiles";
+      return requirements;
+    }
+    Command command = libraryCommand(op, libraryCall(op));
     LibraryRequirements answer = queryLibrary(command, anyLayout, threads);
     for (auto [bytes, operand] : llvm::zip(answer.opaqueBytes, command.operands))
       if (bytes > 0 && bytes != storedBytes(operand.layout, operand.shape, operand.dtype))

@@ -1,6 +1,7 @@
 #include "codegen/host/ProgramBuilder.h"
 
 #include "codegen/host/LibraryCommand.h"
+#include "codegen/host/ProductTiles.h"
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
@@ -186,7 +187,16 @@ private:
   LogicalResult buildCommand(Context &context, Operation *op, int64_t number,
                              GraphProgram &program) {
     Command command;
-    if (StringRef call = target.libraryCall(op); !call.empty()) {
+    if (auto product = dyn_cast<ProductMapOp>(op)) {
+      auto parts = productCommands(
+          product, [&](Value value) { return context.offsets.lookup(value); },
+          bytesAttr(op, kWorkspaceOffsetAttr), bytesAttr(op, kWorkspaceAttr), *built.kernels);
+      if (failed(parts))
+        return failure();
+      command.op = "sequence";
+      command.name = sourceNameOf(op->getLoc());
+      command.parts = std::move(*parts);
+    } else if (StringRef call = target.libraryCall(op); !call.empty()) {
       command = libraryCommand(op, call);
       command.op = (prefix + call).str();
       for (auto [operand, value] :

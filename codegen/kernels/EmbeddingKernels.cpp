@@ -71,61 +71,164 @@ LogicalResult emitGather(EmbeddingOp op, KernelFrame &frame) {
   return success();
 }
 
-/// A task owns consecutive rows of the table: it clears them and then walks all indices in order,
-/// adding the rows of dy that are its own. So every row is a sum in the order of the indices, and
-/// no two tasks write one element. Walking the indices costs each task; it has rows enough that
-/// this is little beside clearing them, while at least 64 tasks remain.
-LogicalResult emitScatter(EmbeddingGradOp op, KernelFrame &frame) {
-  constexpr int64_t elementsPerIndex = 16, leastTasks = 64;
-  Lanes &lanes = frame.lanes;
-  OpBuilder &builder = lanes.getBuilder();
-  Location location = lanes.getLocation();
-  const Buffer &dy = frame.buffers[0], &indices = frame.buffers[1], &dtable = frame.buffers[2];
-  int64_t rows = op.getRows(), count = tensorType(op.getIndices()).getNumElements();
-  int64_t width = tensorType(op.getDtable()).getNumElements() / rows;
-  auto quotient = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  int64_t rowsPerTask =
-      std::min(quotient(std::max(lanes.taskElements(), elementsPerIndex * count), width),
-               quotient(rows, leastTasks));
-  frame.tasks = quotient(rows, rowsPerTask);
+/// Sums of rows by index. A task owns consecutive rows of the table, and the indices that name them: it
+/// walks all indices in order and takes its own. So every row is a sum in the order of the indices, and
+/// no two tasks write one element. Walking the indices costs each task; it has rows enough that this is
+/// little beside writing them, while at least 64 tasks remain.
+class Scatter {
+public:
+  Scatter(KernelFrame &frame, const Buffer &indices, int64_t count, RankedTensorType table,
+          std::optional<uint64_t> padding)
+      : frame(frame), lanes(frame.lanes), builder(lanes.getBuilder()),
+        location(lanes.getLocation()), indices(indices), count(count), rows(table.getDimSize(0)),
+        width(table.getNumElements() / rows), padding(padding) {
+    constexpr int64_t elementsPerIndex = 16, leastTasks = 64;
+    auto quotient = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+    rowsPerTask =
+        std::min(quotient(std::max(lanes.taskElements(), elementsPerIndex * count), width),
+                 quotient(rows, leastTasks));
+    frame.tasks = quotient(rows, rowsPerTask);
+  }
 
-  int64_t chunkLanes = lanes.chunkLanes(widestBits({dtable}));
-  LaneRange whole{lanes.index(0), lanes.index(width), width, false};
-  lanes.forTasks(frame.begin, frame.end, [&](Value task) {
-    Value low = times(lanes, task, rowsPerTask);
-    Value high = arith::AddIOp::create(builder, location, low, lanes.index(rowsPerTask));
-    high = arith::MinUIOp::create(builder, location, high, lanes.index(rows));
+  void forTasks(llvm::function_ref<void()> body) {
+    lanes.forTasks(frame.begin, frame.end, [&](Value task) {
+      low = times(lanes, task, rowsPerTask);
+      high = arith::AddIOp::create(builder, location, low, lanes.index(rowsPerTask));
+      high = arith::MinUIOp::create(builder, location, high, lanes.index(rows));
+      body();
+    });
+  }
+
+  /// Every row of the task, with the number of its first element.
+  void forRows(llvm::function_ref<void(Value)> body) {
     lanes.loop(low, high, 1, {}, [&](Value row, ValueRange) {
-      Value base = times(lanes, row, width);
-      lanes.forLanes(whole, chunkLanes, [&](const Chunk &chunk) {
-        Value zero =
-            arith::ConstantOp::create(builder, location, builder.getFloatAttr(dtable.element, 0));
-        chunk.store(zero, dtable, {base, 1});
-      });
+      body(times(lanes, row, width));
       return SmallVector<Value>();
     });
+  }
+
+  /// Every index of the task in order, with its position and row.
+  void forOwn(llvm::function_ref<void(Value, Value)> body) {
     lanes.loop(lanes.index(0), lanes.index(count), 1, {}, [&](Value position, ValueRange) {
       RowIndex index = loadIndex(lanes, indices, position, rows);
       using arith::CmpIPredicate;
-      Value above = arith::CmpIOp::create(builder, location, CmpIPredicate::uge, index.row, low);
-      Value below = arith::CmpIOp::create(builder, location, CmpIPredicate::ult, index.row, high);
-      Value own = arith::AndIOp::create(builder, location, above, below);
-      own = arith::AndIOp::create(builder, location, own, index.valid);
-      if (auto padding = op.getPaddingIndex()) {
-        Value other = arith::CmpIOp::create(builder, location, CmpIPredicate::ne, index.row,
-                                            lanes.index(static_cast<int64_t>(*padding)));
-        own = arith::AndIOp::create(builder, location, own, other);
-      }
-      auto branch = scf::IfOp::create(builder, location, own, /*withElseRegion=*/false);
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToStart(branch.thenBlock());
-      Value to = times(lanes, index.row, width), from = times(lanes, position, width);
-      lanes.forLanes(whole, chunkLanes, [&](const Chunk &chunk) {
+      Value own = both(compare(CmpIPredicate::uge, index.row, low),
+                       compare(CmpIPredicate::ult, index.row, high));
+      own = both(own, index.valid);
+      if (padding)
+        own = both(own, compare(CmpIPredicate::ne, index.row,
+                                lanes.index(static_cast<int64_t>(*padding))));
+      ifHolds(own, [&] { body(position, index.row); });
+      return SmallVector<Value>();
+    });
+  }
+
+  /// The first position whose index is `row`: `position`, or one before it.
+  Value firstOf(Value position, Value row) {
+    return lanes
+        .loop(lanes.index(0), position, 1, {position},
+              [&](Value other, ValueRange first) {
+                RowIndex index = loadIndex(lanes, indices, other, rows);
+                Value same = both(compare(arith::CmpIPredicate::eq, index.row, row), index.valid);
+                Value earlier = arith::MinUIOp::create(builder, location, first.front(), other);
+                return SmallVector<Value>{
+                    arith::SelectOp::create(builder, location, same, earlier, first.front())};
+              })
+        .front();
+  }
+
+  void forLanes(const Buffer &written, ChunkBody body) {
+    LaneRange whole{lanes.index(0), lanes.index(width), width, false};
+    lanes.forLanes(whole, lanes.chunkLanes(widestBits({written})), body);
+  }
+
+  void ifHolds(Value condition, llvm::function_ref<void()> body) {
+    auto branch = scf::IfOp::create(builder, location, condition, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    body();
+  }
+
+  Value compare(arith::CmpIPredicate predicate, Value a, Value b) {
+    return arith::CmpIOp::create(builder, location, predicate, a, b);
+  }
+  Value both(Value a, Value b) { return arith::AndIOp::create(builder, location, a, b); }
+  Value firstElement(Value row) { return times(lanes, row, width); }
+
+private:
+  KernelFrame &frame;
+  Lanes &lanes;
+  OpBuilder &builder;
+  Location location;
+  const Buffer &indices;
+  int64_t count, rows, width, rowsPerTask = 0;
+  std::optional<uint64_t> padding;
+  Value low, high; ///< rows of the task
+};
+
+/// Clears the rows and adds those of dy.
+LogicalResult emitScatter(EmbeddingGradOp op, KernelFrame &frame) {
+  const Buffer &dy = frame.buffers[0], &indices = frame.buffers[1], &dtable = frame.buffers[2];
+  Scatter scatter(frame, indices, tensorType(op.getIndices()).getNumElements(),
+                  tensorType(op.getDtable()), op.getPaddingIndex());
+  OpBuilder &builder = frame.lanes.getBuilder();
+  scatter.forTasks([&] {
+    scatter.forRows([&](Value base) {
+      scatter.forLanes(dtable, [&](const Chunk &chunk) {
+        Value zero = arith::ConstantOp::create(builder, frame.lanes.getLocation(),
+                                               builder.getFloatAttr(dtable.element, 0));
+        chunk.store(zero, dtable, {base, 1});
+      });
+    });
+    scatter.forOwn([&](Value position, Value row) {
+      Value to = scatter.firstElement(row), from = scatter.firstElement(position);
+      scatter.forLanes(dtable, [&](const Chunk &chunk) {
         Term sum = chunk.term(chunk.load(dtable, {to, 1})).widened() +
                    chunk.term(chunk.load(dy, {from, 1})).widened();
         chunk.store(sum.as(dtable.element).get(), dtable, {to, 1});
       });
-      return SmallVector<Value>();
+    });
+  });
+  return success();
+}
+
+/// The same sums, each in the place of the first of its rows of dy, and then added to the gradient, of
+/// which every row gets a zero added as well: the bits are those of the sums in a table of their own.
+LogicalResult emitScatterAdd(EmbeddingGradAddOp op, KernelFrame &frame) {
+  const Buffer &gradient = frame.buffers[0], &dy = frame.buffers[1], &indices = frame.buffers[2],
+               &dtable = frame.buffers[3], &sums = frame.buffers[4];
+  Scatter scatter(frame, indices, tensorType(op.getIndices()).getNumElements(),
+                  tensorType(op.getDtable()), op.getPaddingIndex());
+  auto add = [&](const Buffer &to, Value toBase, Term a, Term b, const Chunk &chunk) {
+    chunk.store((a.widened() + b.widened()).as(to.element).get(), to, {toBase, 1});
+  };
+  scatter.forTasks([&] {
+    scatter.forRows([&](Value base) {
+      scatter.forLanes(dtable, [&](const Chunk &chunk) {
+        Term old = chunk.term(chunk.load(gradient, {base, 1}));
+        add(dtable, base, old, old.constant(0), chunk);
+      });
+    });
+    scatter.forOwn([&](Value position, Value row) {
+      Value first = scatter.firstOf(position, row), to = scatter.firstElement(first);
+      Value from = scatter.firstElement(position);
+      Value isFirst = scatter.compare(arith::CmpIPredicate::eq, first, position);
+      scatter.forLanes(dtable, [&](const Chunk &chunk) {
+        Term known = chunk.term(chunk.load(sums, {to, 1}));
+        Term so = chunk.term(isFirst).choose(known.constant(0), known);
+        add(sums, to, so, chunk.term(chunk.load(dy, {from, 1})), chunk);
+      });
+    });
+    scatter.forOwn([&](Value position, Value row) {
+      Value isFirst =
+          scatter.compare(arith::CmpIPredicate::eq, scatter.firstOf(position, row), position);
+      scatter.ifHolds(isFirst, [&] {
+        Value to = scatter.firstElement(row), from = scatter.firstElement(position);
+        scatter.forLanes(dtable, [&](const Chunk &chunk) {
+          add(dtable, to, chunk.term(chunk.load(dtable, {to, 1})),
+              chunk.term(chunk.load(sums, {from, 1})), chunk);
+        });
+      });
     });
   });
   return success();
@@ -138,11 +241,13 @@ static LogicalResult emitEmbedding(Operation *op, KernelFrame &frame) {
     return failure();
   if (auto gather = dyn_cast<EmbeddingOp>(op))
     return emitGather(gather, frame);
+  if (auto sum = dyn_cast<EmbeddingGradAddOp>(op))
+    return emitScatterAdd(sum, frame);
   return emitScatter(cast<EmbeddingGradOp>(op), frame);
 }
 
 void addEmbeddingKernels(KernelTable &table) {
-  table.add<EmbeddingOp, EmbeddingGradOp>(emitEmbedding);
+  table.add<EmbeddingOp, EmbeddingGradOp, EmbeddingGradAddOp>(emitEmbedding);
 }
 
 } // namespace stow

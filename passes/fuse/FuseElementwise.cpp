@@ -281,4 +281,11 @@ struct FuseElementwisePass : impl::FuseElementwisePassBase<FuseElementwisePass> 
 };
 
 } // namespace
+
+void registerFusePasses() {
+  registerPass(createFuseElementwisePass);
+  registerPass(createRederiveSavedPass);
+  registerPass(createScatterIntoSumsPass);
+}
+
 } // namespace stow

@@ -1,6 +1,8 @@
 // Fusion of elementwise ops into generated kernels.
 #pragma once
 
+#include "passes/Target.h"
+
 #include "mlir/Pass/Pass.h"
 
 #include <memory>
@@ -8,7 +10,12 @@
 namespace stow {
 
 #define GEN_PASS_DECL
-#define GEN_PASS_REGISTRATION
 #include "passes/fuse/Passes.h.inc"
+
+/// Registers the passes of this folder that need no target.
+void registerFusePasses();
+
+/// `target` must outlive the pass.
+std::unique_ptr<mlir::Pass> createConsumeProductsPass(const Target &target);
 
 } // namespace stow

@@ -65,4 +65,53 @@ def RederiveSavedPass : Pass<"stow-rederive-saved", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def ScatterIntoSumsPass : Pass<"stow-scatter-into-sums", "::mlir::ModuleOp"> {
+  let summary = "Add the gradient of a table's reads to its other gradients in place";
+  let description = [{
+    What: where the gradient of an embedding is added to another one of the same table, a tied head's
+    say, stow.embedding_grad_add takes the place of both ops, so that the two are one tensor. The bits
+    stay: rows of one index are summed by themselves first. Sums of more than twice as many indices as
+    the table's elements have roots, whose comparisons would take longer than the copy, stay as they are.
+
+    Requires: the step form with layouts, before stow-fuse-elementwise.
+    Ensures: nothing but the number of tensors has changed.
+
+    ```mlir
+    %e = stow.embedding_grad %dy, %t {rows = 50 : i64} : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<50x8xf32>
+    %d = stow.add %h, %e : (tensor<50x8xf32>, tensor<50x8xf32>) -> tensor<50x8xf32>
+    // becomes
+    %d, %sums = stow.embedding_grad_add %h, %dy, %t
+        : (tensor<50x8xf32>, tensor<4x8xf32>, tensor<4xi64>) -> (tensor<50x8xf32>, tensor<4x8xf32>)
+    ```
+  }];
+  let statistics = [Statistic<"bytesNeverMade", "bytes-never-made", "bytes of tables' gradients that exist no more">];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
+def ConsumeProductsPass : Pass<"stow-consume-products", "::mlir::ModuleOp"> {
+  let summary = "Let kernels use up matrix products tile by tile";
+  let description = [{
+    What: a matrix product of the backward that only a kernel reads, whose results lie in other things
+    that it reads (the sum to which a gradient is added, a parameter and its optimizer's state), becomes
+    one op with it, stow.product_map: rows of the product are made in scratch, a tile at a time, and the
+    product never exists whole. The target says which it runs so, with the bits of a product and a
+    kernel. A product stays whole where its factors would have to be kept for the kernel and are larger,
+    or look at state that is overwritten.
+
+    Requires: the step form with layouts, after stow-fuse-elementwise.
+    Ensures: nothing but the number of tensors has changed.
+
+    ```mlir
+    %p = stow.matmul %dy, %x {transpose_a = true, transpose_b = false} : ...
+    %s = stow.map %sum, %p : (tensor<2048x2048xf32>, tensor<2048x2048xf32>) -> ... {sum + p}
+    // becomes
+    %s = stow.product_map %dy, %x, %sum {transpose_a = true, transpose_b = false} : ... {sum + p}
+    ```
+  }];
+  let statistics = [Statistic<"bytesNeverMade", "bytes-never-made", "bytes of products that exist no more">];
+  // Created with a target: see Passes.h.
+  let constructor = "nullptr";
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 #endif // STOW_FUSE_PASSES_TD

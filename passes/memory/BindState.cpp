@@ -27,16 +27,20 @@ Operation *lastReader(Value value) {
   return last;
 }
 
-/// Makes `map` write the result over `argument`, if it may: the result has no other place yet, the
-/// map reads the argument in the result's type, and nothing reads the old value later.
-bool updateInPlace(MapOp map, unsigned result, BlockArgument argument) {
-  auto input = llvm::find(map.getInputs(), argument);
-  if (map.getUpdatedOperand(result) || input == map.getInputs().end() ||
-      map.getResult(result).getType() != argument.getType() || lastReader(argument) != map)
+/// Makes a kernel write the result over `argument`, if it may: the result has no other place yet, the
+/// kernel reads the argument in the result's type, and nothing reads the old value later. Where the
+/// kernel uses up a product, the argument is no factor of it.
+template <typename Kernel>
+bool updateInPlace(Kernel kernel, unsigned result, BlockArgument argument) {
+  const int64_t operand = llvm::find(kernel->getOperands(), argument) - kernel->operand_begin();
+  const int64_t factors = kernel->getNumOperands() - kernel.getInputs().size();
+  if (kernel.getUpdatedOperand(result) || operand == kernel->getNumOperands() ||
+      operand < factors || kernel->getResult(result).getType() != argument.getType() ||
+      lastReader(argument) != kernel)
     return false;
-  SmallVector<int64_t> updates(map.getUpdates());
-  updates.append({result, input - map.getInputs().begin()});
-  map.setUpdates(updates);
+  SmallVector<int64_t> updates(kernel.getUpdates());
+  updates.append({result, operand});
+  kernel.setUpdates(updates);
   return true;
 }
 
@@ -87,6 +91,9 @@ private:
             return checkNoLaterReader(producer, argument, name);
       if (auto map = dyn_cast<MapOp>(producer))
         if (updateInPlace(map, result.getResultNumber(), argument))
+          return success();
+      if (auto product = dyn_cast<ProductMapOp>(producer))
+        if (updateInPlace(product, result.getResultNumber(), argument))
           return success();
     }
     OpBuilder builder(operand.getOwner());

@@ -29,6 +29,7 @@ std::optional<StringRef> kindMismatch(ArgumentKind kind, bool isConstant, Type t
   case ArgumentKind::Parameter:
   case ArgumentKind::Statistic:
   case ArgumentKind::Optimizer:
+  case ArgumentKind::Accumulator:
     if (!isConstant && !isa<FloatType>(element))
       return "a float tensor";
     break;
@@ -199,8 +200,9 @@ bool isTrainingOp(Operation *op) {
              LeakyReluGradOp, EluGradOp, RangeGradOp, HardSwishGradOp, SelectGradOp,
              Conv2dGradWeightOp, BatchNormGradOp, ChannelMomentsOp, BatchNormScaleGradOp,
              MaxPoolGradOp, AvgPoolGradOp, SoftmaxGradOp, LogSoftmaxGradOp, CrossEntropyRowsGradOp,
-             NllRowsGradOp, EmbeddingGradOp, LayerNormGradOp, LayerNormScaleGradOp, PlaneProductsOp,
-             RmsNormGradOp, RmsNormScaleGradOp, GridSampleGradInputOp, GridSampleGradGridOp>(op) ||
+             NllRowsGradOp, EmbeddingGradOp, EmbeddingGradAddOp, ProductMapOp, LayerNormGradOp,
+             LayerNormScaleGradOp, PlaneProductsOp, RmsNormGradOp, RmsNormScaleGradOp,
+             GridSampleGradInputOp, GridSampleGradGridOp>(op) ||
          isUpdateOp(op);
 }
 

@@ -74,8 +74,8 @@ struct GraphOutput {
   Operand place;
 };
 
-/// One launch. `op` is "kernel" or a library call; runtime/host/Library.h lists those with the
-/// meaning of operands and attributes.
+/// One launch. `op` is "kernel", a library call, or "sequence"; runtime/host/Library.h lists the calls
+/// with the meaning of operands and attributes.
 struct Command {
   std::string op;
   std::string name;    ///< the user's node, for reports and errors
@@ -85,6 +85,7 @@ struct Command {
   StepPhase phase = StepPhase::Forward; ///< for reports
   double flops = 0;                     ///< floating-point operations; 0 = none or unknown
   double bytes = 0;                     ///< bytes read and written; 0 = unknown
+  std::vector<Command> parts; ///< op == "sequence": kernels and calls, run one after the other
   std::vector<Operand> operands;
   std::map<std::string, std::vector<int64_t>> ints; ///< e.g. "strides", "pads"
   std::map<std::string, double> floats;             ///< e.g. "epsilon"

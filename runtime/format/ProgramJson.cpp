@@ -137,6 +137,11 @@ Json commandJson(const Command &command) {
   json["workspace_offset"] = command.workspaceOffset;
   json["workspace_bytes"] = command.workspaceBytes;
   json["dying"] = operandsJson(command.dying);
+  if (!command.parts.empty()) {
+    json["parts"] = Json::array();
+    for (const Command &part : command.parts)
+      json["parts"].push_back(commandJson(part));
+  }
   return json;
 }
 
@@ -161,6 +166,9 @@ Command commandFrom(const JsonNode &node) {
   command.workspaceOffset = node.count("workspace_offset");
   command.workspaceBytes = node.count("workspace_bytes");
   command.dying = operandsFrom(node, "dying");
+  if (node.has("parts"))
+    node.forEach("parts",
+                 [&](const JsonNode &part) { command.parts.push_back(commandFrom(part)); });
   return command;
 }
 

@@ -21,6 +21,9 @@ BoundCommand::BoundCommand(const Command &command, const ProgramImage &image, ch
                            int64_t threads, Poison poison) {
   if (command.op == "kernel")
     bindKernel(command, image, arena, threads);
+  else if (command.op == "sequence")
+    for (const Command &part : command.parts)
+      parts.emplace_back(part, image, arena, threads, Poison::None);
   else
     call = bindLibraryCall(command, arena, threads);
   if (poison == Poison::None)
@@ -47,10 +50,19 @@ void BoundCommand::bindKernel(const Command &command, const ProgramImage &image,
     arguments.push_back(arena + operand.offset);
 }
 
+Bytes BoundCommand::heapBytes() const {
+  Bytes most = call ? call->heapBytes() : 0;
+  for (const BoundCommand &part : parts)
+    most = std::max(most, part.heapBytes());
+  return most;
+}
+
 void BoundCommand::run() const {
+  for (const BoundCommand &part : parts)
+    part.run();
   if (call)
     call->run();
-  else
+  else if (kernel)
     parallelFor(tasks, threads,
                 [&](int64_t begin, int64_t end) { kernel(begin, end, arguments.data()); });
   for (const Range &dead : dying)

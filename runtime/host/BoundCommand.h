@@ -20,7 +20,7 @@ public:
   void run() const;
 
   /// Most that running it takes from the heap.
-  Bytes heapBytes() const { return call ? call->heapBytes() : 0; }
+  Bytes heapBytes() const;
 
 private:
   void bindKernel(const Command &command, const ProgramImage &image, char *arena,
@@ -36,7 +36,8 @@ private:
   int64_t threads = 1;
   std::vector<char *> arguments;
   std::unique_ptr<LibraryCall> call;
-  std::vector<Range> dying; ///< filled when poisoning
+  std::vector<BoundCommand> parts; ///< or these, one after the other
+  std::vector<Range> dying;        ///< filled when poisoning
 };
 
 } // namespace stow::host

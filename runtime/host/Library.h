@@ -8,6 +8,7 @@
 //   dnnl.convolution_grad_input  diff_dst, weights, diff_src          (1)
 //   dnnl.convolution_grad_weight src, diff_dst, diff_weights          (1)
 //   dnnl.matmul                  a, b, [bias], dst                    transpose_a transpose_b
+//   dnnl.matmul_add              a, b, dst, to which it is added      transpose_a transpose_b
 //   dnnl.max_pool                src, dst, indices                    (2)
 //   dnnl.max_pool_grad           diff_dst, indices, diff_src          (2)
 //   dnnl.max_pool_inference      src, dst                             (2)

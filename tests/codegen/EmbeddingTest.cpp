@@ -77,6 +77,47 @@ TEST_P(EmbeddingGrad, AgreesWithLoops) {
   expectClose(found, expected, 1e-6, 1e-4);
 }
 
+// Tests that adding to another gradient gives the bits of the sums and an addition, those of -0 too,
+// in its place and in one of its own, whole and task by task.
+TEST_P(EmbeddingGrad, AddsToAnotherGradient) {
+  auto [rows, width, count, index, padding] = GetParam();
+  auto type = [&](int64_t extent) {
+    return "tensor<" + std::to_string(extent) + "x" + std::to_string(width) + "xf32>";
+  };
+  const std::string dyType = type(count), tableType = type(rows);
+  const std::string indices = "tensor<" + std::to_string(count) + "x" + index + ">";
+  const std::string pad =
+      padding < 0 ? "" : "padding_index = " + std::to_string(padding) + " : i64, ";
+  LoadedKernels kernels("func.func @g(%h: " + tableType + ", %dy: " + dyType + ", %i: " + indices +
+                        ") { %d = stow.embedding_grad %dy, %i {" + pad +
+                        "rows = " + std::to_string(rows) + " : i64} : (" + dyType + ", " + indices +
+                        ") -> " + tableType + " %s, %t = stow.embedding_grad_add %h, %dy, %i {" +
+                        pad + "stow.test} : (" + tableType + ", " + dyType + ", " + indices +
+                        ") -> (" + tableType + ", " + dyType + ") return }");
+  auto dy = someFloats(count * width), head = someFloats(rows * width);
+  for (size_t i = 0; i < head.size(); i += 3)
+    head[i] = -0.0f;
+  std::vector<int64_t> wide(count);
+  for (int64_t i = 0; i < count; ++i)
+    wide[i] = (i * 7919) % (rows + 2) - (i % 5 == 0 ? rows : 0);
+  std::vector<int32_t> narrow(wide.begin(), wide.end());
+  void *given = index == "i64" ? static_cast<void *>(wide.data()) : narrow.data();
+  std::vector<float> expected(rows * width, 9);
+  kernels.run(0, {dy.data(), given, expected.data()});
+  for (size_t i = 0; i < expected.size(); ++i)
+    expected[i] += head[i];
+  auto bits = [](const std::vector<float> &values) {
+    return std::vector<char>(reinterpret_cast<const char *>(values.data()),
+                             reinterpret_cast<const char *>(values.data() + values.size()));
+  };
+  std::vector<float> found(rows * width, 9), sums(count * width, NAN), kept = head, spent = dy;
+  kernels.run(1, {head.data(), dy.data(), given, found.data(), sums.data()}, 1);
+  EXPECT_EQ(bits(found), bits(expected));
+  EXPECT_EQ(bits(head), bits(kept));
+  kernels.run(1, {kept.data(), spent.data(), given, kept.data(), spent.data()});
+  EXPECT_EQ(bits(kept), bits(expected));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Embedding, EmbeddingGrad,
     testing::Values(ScatterCase{3, 5, 400, "i64"}, ScatterCase{65, 64, 1000, "i32"},

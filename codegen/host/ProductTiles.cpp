@@ -1,0 +1,255 @@
+#include "codegen/host/ProductTiles.h"
+
+#include "codegen/host/LibraryCommand.h"
+#include "runtime/host/Library.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace stow::host {
+namespace {
+
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+RankedTensorType resultType(ProductMapOp op) { return tensorType(op.getResult(0)); }
+
+/// Up to this many contracted elements the library adds a product as a whole.
+constexpr int64_t mostAdded = 256;
+
+/// The fewest rows of a tile of `columns` columns for which the library packs its operands: more than
+/// 28 for each of up to 18 threads, and half of a cache block of the columns. None where no number does.
+std::optional<int64_t> leastTileRows(int64_t columns) {
+  constexpr double packs = 0.0019;
+  const double left = packs - 1.0 / static_cast<double>(columns);
+  if (left < 0.0001)
+    return std::nullopt;
+  return alignUp(static_cast<int64_t>(1 / left) + 1, 64);
+}
+
+/// The input that the body adds to the product, and does nothing else; none for other bodies.
+std::optional<unsigned> addedInput(ProductMapOp op) {
+  Block &body = op.getBody().front();
+  auto sum = dyn_cast<arith::AddFOp>(body.front());
+  if (!sum || op.getInputs().size() != 1 || op.getNumResults() != 1 ||
+      body.getTerminator()->getOperand(0) != sum.getResult() ||
+      sum->getNextNode() != body.getTerminator() || sum.getLhs() == sum.getRhs())
+    return std::nullopt;
+  return tensorType(op.getInputs()[0]) == resultType(op) ? std::optional(2u) : std::nullopt;
+}
+
+bool isPlainF32(Value value) {
+  return tensorType(value).getElementType().isF32() && layoutOf(value.getType()).isRowMajor();
+}
+
+/// The rows [first, first + count) of an operand along `dim`.
+Operand rowsOf(Operand whole, size_t dim, int64_t first, int64_t count) {
+  Shape sizes = whole.shape;
+  sizes[dim] = count;
+  whole.offset += first * outerStrides(whole.layout, whole.shape)[dim] * sizeOf(whole.dtype);
+  whole.layout = *boxLayout(whole.layout, whole.shape, sizes);
+  whole.shape = sizes;
+  return whole;
+}
+
+bool hasRows(RankedTensorType type, int64_t rows) {
+  return type.getRank() == 2 && type.getDimSize(0) == rows && rows > 1;
+}
+
+RankedTensorType rowsOf(RankedTensorType type, int64_t rows) {
+  return RankedTensorType::get({rows, type.getDimSize(1)}, type.getElementType());
+}
+
+/// The product of the rows [first, first + count) into a tile at `workspace`.
+Command tileProduct(ProductMapOp op, int64_t first, int64_t count,
+                    llvm::function_ref<Bytes(Value)> offsetOf, Bytes workspace) {
+  Command command;
+  command.op = "dnnl.matmul";
+  command.name = sourceNameOf(op.getLoc());
+  command.kind = "matmul";
+  command.ints["transpose_a"] = {op.getTransposeA()};
+  command.ints["transpose_b"] = {op.getTransposeB()};
+  command.ints["has_bias"] = {0};
+  command.operands = {
+      rowsOf(operandOf(op.getA().getType(), offsetOf(op.getA())), op.getTransposeA(), first, count),
+      operandOf(op.getB().getType(), offsetOf(op.getB())),
+      operandOf(RankedTensorType::get({count, resultType(op).getDimSize(1)},
+                                      op.getA().getType().getElementType()),
+                workspace)};
+  return command;
+}
+
+/// The whole product, added to what lies where the result does.
+Command addedProduct(ProductMapOp op, llvm::function_ref<Bytes(Value)> offsetOf) {
+  Command command = tileProduct(op, 0, resultType(op).getDimSize(0), offsetOf, 0);
+  command.op = "dnnl.matmul_add";
+  command.operands[2] = operandOf(resultType(op), offsetOf(op.getResult(0)));
+  return command;
+}
+
+/// A detached op and the block whose arguments are its operands.
+class Scratch {
+public:
+  explicit Scratch(MLIRContext *context) : builder(context) {
+    builder.setInsertionPointToStart(&block);
+  }
+  OpBuilder builder;
+  Block block;
+};
+
+Command kernelCommand(Operation *op, const KernelInfo &kernel) {
+  Command command;
+  command.op = "kernel";
+  command.kernel = kernel.index;
+  command.tasks = kernel.tasks;
+  command.kind = op->getName().stripDialect().str();
+  return command;
+}
+
+/// The kernel that uses up a tile of `count` rows.
+FailureOr<Command> tileKernel(ProductMapOp op, int64_t count, KernelModule &kernels) {
+  Scratch scratch(op.getContext());
+  const int64_t rows = resultType(op).getDimSize(0);
+  SmallVector<Value> inputs = {
+      scratch.block.addArgument(RankedTensorType::get({count, resultType(op).getDimSize(1)},
+                                                      op.getA().getType().getElementType()),
+                                op.getLoc())};
+  for (Value input : op.getInputs()) {
+    RankedTensorType type = tensorType(input);
+    inputs.push_back(
+        scratch.block.addArgument(hasRows(type, rows) ? rowsOf(type, count) : type, op.getLoc()));
+  }
+  SmallVector<Type> results;
+  for (Type type : op.getResultTypes())
+    results.push_back(rowsOf(cast<RankedTensorType>(type), count));
+  auto map = MapOp::create(scratch.builder, op.getLoc(), results, inputs,
+                           scratch.builder.getDenseI64ArrayAttr({}));
+  IRMapping mapping;
+  op.getBody().cloneInto(&map.getBody(), mapping);
+  auto kernel = kernels.add(map);
+  if (failed(kernel))
+    return failure();
+  Command command = kernelCommand(map, *kernel);
+  command.name = sourceNameOf(op.getLoc());
+  return command;
+}
+
+/// Copies what the product is added to into the place of the result, where it lies elsewhere.
+FailureOr<Command> copyInto(ProductMapOp op, llvm::function_ref<Bytes(Value)> offsetOf,
+                            KernelModule &kernels) {
+  Scratch scratch(op.getContext());
+  Value input = scratch.block.addArgument(op.getInputs()[0].getType(), op.getLoc());
+  auto map = MapOp::create(scratch.builder, op.getLoc(), op.getResultTypes(), ValueRange{input},
+                           scratch.builder.getDenseI64ArrayAttr({}));
+  Block &body = map.getBody().emplaceBlock();
+  body.addArgument(tensorType(input).getElementType(), op.getLoc());
+  scratch.builder.setInsertionPointToStart(&body);
+  YieldOp::create(scratch.builder, op.getLoc(), ValueRange{body.getArgument(0)});
+  auto kernel = kernels.add(map);
+  if (failed(kernel))
+    return failure();
+  Command command = kernelCommand(map, *kernel);
+  command.name = sourceNameOf(op.getLoc());
+  for (Value value : {Value(op.getInputs()[0]), Value(op.getResult(0))})
+    command.operands.push_back(operandOf(value.getType(), offsetOf(value)));
+  return command;
+}
+
+Bytes tileBytes(ProductMapOp op, int64_t rows) {
+  return alignUp(rows * resultType(op).getDimSize(1) * Bytes{sizeof(float)}, 64);
+}
+
+/// The rows of the tiles, from the first on.
+std::vector<int64_t> tilesOf(ProductMapOp op, const ProductTiles &tiles) {
+  const int64_t rows = resultType(op).getDimSize(0);
+  std::vector<int64_t> counts;
+  for (int64_t first = 0; first < rows; first += counts.back()) {
+    const int64_t left = rows - first; // no tile has fewer rows than the library needs
+    counts.push_back(left < 2 * tiles.rows ? left : tiles.rows);
+  }
+  return counts;
+}
+
+} // namespace
+
+std::optional<ProductTiles> productTilesOf(ProductMapOp op) {
+  const RankedTensorType type = resultType(op);
+  const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
+  if (!isPlainF32(op.getA()) || !isPlainF32(op.getB()))
+    return std::nullopt;
+  auto isWhole = [&](Value value) {
+    return tensorType(value).getShape() != type.getShape() ||
+           layoutOf(value.getType()).isRowMajor();
+  };
+  if (!llvm::all_of(op->getOperands().drop_front(2), isWhole) ||
+      !llvm::all_of(op->getResults(), isWhole))
+    return std::nullopt;
+  const int64_t contracted = op.getA().getType().getDimSize(!op.getTransposeA());
+  if (addedInput(op) && type.getElementType().isF32() && contracted <= mostAdded)
+    return ProductTiles{rows, true};
+  std::optional<int64_t> least = leastTileRows(columns);
+  if (!least || rows < 2 * *least)
+    return std::nullopt;
+  return ProductTiles{*least, false};
+}
+
+ProductNeeds productNeeds(ProductMapOp op, int64_t threads) {
+  const ProductTiles tiles = *productTilesOf(op);
+  auto nowhere = [](Value) { return Bytes{0}; };
+  if (tiles.isAdded) {
+    const LibraryRequirements answer = queryLibrary(addedProduct(op, nowhere), {}, threads);
+    return {answer.workspaceBytes, answer.heapBytes};
+  }
+  ProductNeeds needs;
+  for (int64_t rows : tilesOf(op, tiles)) {
+    const LibraryRequirements answer =
+        queryLibrary(tileProduct(op, 0, rows, nowhere, 0), {}, threads);
+    needs.workspaceBytes =
+        std::max(needs.workspaceBytes, tileBytes(op, rows) + answer.workspaceBytes);
+    needs.heapBytes = std::max(needs.heapBytes, answer.heapBytes);
+  }
+  return needs;
+}
+
+FailureOr<std::vector<Command>> productCommands(ProductMapOp op,
+                                                llvm::function_ref<Bytes(Value)> offsetOf,
+                                                Bytes workspace, Bytes workspaceBytes,
+                                                KernelModule &kernels) {
+  const ProductTiles tiles = *productTilesOf(op);
+  std::vector<Command> commands;
+  if (tiles.isAdded) {
+    if (offsetOf(op.getInputs()[0]) != offsetOf(op.getResult(0))) {
+      auto copy = copyInto(op, offsetOf, kernels);
+      if (failed(copy))
+        return failure();
+      commands.push_back(std::move(*copy));
+    }
+    commands.push_back(addedProduct(op, offsetOf));
+    commands.back().workspaceOffset = workspace;
+    commands.back().workspaceBytes = workspaceBytes;
+    return commands;
+  }
+  const int64_t rows = resultType(op).getDimSize(0);
+  int64_t first = 0;
+  for (int64_t count : tilesOf(op, tiles)) {
+    Command product = tileProduct(op, first, count, offsetOf, workspace);
+    product.workspaceOffset = workspace + tileBytes(op, count);
+    product.workspaceBytes = workspaceBytes - tileBytes(op, count);
+    auto kernel = tileKernel(op, count, kernels);
+    if (failed(kernel))
+      return failure();
+    kernel->operands.push_back(product.operands[2]);
+    for (Value value : llvm::concat<Value>(SmallVector<Value>(op.getInputs()),
+                                           SmallVector<Value>(op.getResults()))) {
+      Operand operand = operandOf(value.getType(), offsetOf(value));
+      kernel->operands.push_back(hasRows(tensorType(value), rows) ? rowsOf(operand, 0, first, count)
+                                                                  : operand);
+    }
+    commands.push_back(std::move(product));
+    commands.push_back(std::move(*kernel));
+    first += count;
+  }
+  return commands;
+}
+
+} // namespace stow::host

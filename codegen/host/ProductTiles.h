@@ -1,0 +1,42 @@
+// How the host runs stow.product_map: the library makes some rows of the product in scratch, a
+// generated kernel uses them up, and so on down the rows.
+//
+// Sums must not depend on the tiles, nor on whether there are any. The library (oneDNN 2.6, sgemm)
+// sums alike whatever rows a product has as long as it packs its operands first, which it does for
+// 1/rows + 1/columns below 0.0038 (AVX2) or 0.00196 (AVX-512); below that, and for few rows per thread,
+// it walks them as they lie, in other orders. So tiles are large enough for the former, and products
+// that are too small for two of them are not consumed by tiles.
+//
+// A product that is only added to something of its own shape needs no scratch where the library adds it
+// itself. It adds what it has contracted so far, 384 at a time (256 were tried): up to 256 that is the
+// whole sum, and the bits are those of the product and an addition.
+#pragma once
+
+#include "codegen/kernels/Kernels.h"
+#include "runtime/format/Program.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace stow::host {
+
+struct ProductTiles {
+  int64_t rows = 0;     ///< of a tile
+  bool isAdded = false; ///< by the library, to where the result lies; then there is one tile
+};
+
+/// None where the op would not give the bits of a product and a kernel, or save nothing.
+std::optional<ProductTiles> productTilesOf(ProductMapOp op);
+
+/// Scratch and heap bytes of the op, which has tiles.
+struct ProductNeeds {
+  Bytes workspaceBytes = 0, heapBytes = 0;
+};
+ProductNeeds productNeeds(ProductMapOp op, int64_t threads);
+
+/// The commands that the op, which has tiles, runs as, one after the other; tiles lie from
+/// `workspace` on, which has `workspaceBytes`, values where `offsetOf` says.
+mlir::FailureOr<std::vector<Command>>
+productCommands(ProductMapOp op, llvm::function_ref<Bytes(mlir::Value)> offsetOf, Bytes workspace,
+                Bytes workspaceBytes, KernelModule &kernels);
+
+} // namespace stow::host

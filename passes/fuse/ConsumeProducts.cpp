@@ -1,0 +1,179 @@
+// Products that are used up tile by tile: O(ops).
+//
+//   %dw = matmul %dy, %x               %w1, %m1 = product_map %dy, %x, %w, %m { the update }
+//   %w1, %m1 = map %dw, %w, %m
+//
+// The right side never has all of %dw: a tile of its rows in scratch, the kernel over those rows, and
+// on to the next. That pays where the kernel's results lie in what it reads anyway, as new state and
+// sums do. It costs that %dy and %x live until the kernel runs.
+#include "passes/fuse/Passes.h"
+
+#include "ir/Graphs.h"
+#include "passes/Target.h"
+#include "passes/memory/Liveness.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace stow {
+#define GEN_PASS_DEF_CONSUMEPRODUCTSPASS
+#include "passes/fuse/Passes.h.inc"
+
+namespace {
+
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// True when an update writes over what `value` is or looks at: the tiles behind the first would
+/// read new state.
+bool isUpdatedState(Value value) {
+  Value root = viewedValue(value);
+  return isa<BlockArgument>(root) && llvm::any_of(root.getUses(), isUpdate);
+}
+
+class GraphProducts {
+public:
+  GraphProducts(func::FuncOp graph, const Target &target) : graph(graph), target(target) {
+    int64_t count = 0;
+    for (Operation &op : graph.getBody().front())
+      position[&op] = count++;
+  }
+
+  /// Bytes of the products that exist no more.
+  Bytes run() {
+    Bytes bytes = 0;
+    for (auto map : llvm::make_early_inc_range(graph.getOps<MapOp>()))
+      if (std::optional<unsigned> input = consumable(map))
+        bytes += consume(map, *input);
+    return bytes;
+  }
+
+private:
+  /// The input of `map` that is best made tile by tile: of several products the last, so that the
+  /// others are sums already. None where there is none.
+  std::optional<unsigned> consumable(MapOp map) const {
+    std::optional<unsigned> found;
+    for (auto [number, input] : llvm::enumerate(map.getInputs())) {
+      auto product = input.getDefiningOp<MatmulOp>();
+      if (!product || !mayConsume(product, map) || !isGain(product, map))
+        continue;
+      if (!found || isBefore(map.getInputs()[*found].getDefiningOp(), product))
+        found = number;
+    }
+    return found;
+  }
+
+  bool isBefore(Operation *a, Operation *b) const {
+    return position.lookup(a) < position.lookup(b);
+  }
+
+  bool mayConsume(MatmulOp product, MapOp map) const {
+    auto type = product.getY().getType();
+    if (product.getBias() || !product.getY().hasOneUse() ||
+        product.getA().getType().getRank() != 2 || product.getB().getType().getRank() != 2 ||
+        phaseOf(product) == Phase::Forward || phaseOf(map) == Phase::Forward)
+      return false;
+    if (type.getShape() != tensorType(map.getResult(0)).getShape() ||
+        type.getElementType() != product.getA().getType().getElementType() ||
+        !map.getBody().getOps<ElementIndexOp>().empty())
+      return false;
+    return !isUpdatedState(product.getA()) && !isUpdatedState(product.getB());
+  }
+
+  /// True when all results lie in something else than the product, and the factors that are kept for
+  /// the kernel have no more bytes than the product.
+  bool isGain(MatmulOp product, MapOp map) const {
+    for (OpResult result : map->getResults()) {
+      auto mayLieIn = [&](Value input) {
+        return input != product.getY() && input.getType() == result.getType() &&
+               input.getDefiningOp() && viewedValue(input) == input && !isReadBehind(input, map);
+      };
+      if (!map.getUpdatedOperand(result.getResultNumber()) &&
+          !llvm::any_of(map.getInputs(), mayLieIn))
+        return false;
+    }
+    Bytes kept = 0;
+    for (Value factor : {Value(product.getA()), Value(product.getB())}) {
+      Value root = viewedValue(factor);
+      if (!isState(root) && !isReadBehind(root, map))
+        kept += storedBytesOf(root.getType());
+    }
+    return kept <= storedBytesOf(product.getY().getType());
+  }
+
+  bool isState(Value value) const {
+    auto argument = dyn_cast<BlockArgument>(value);
+    return argument && isStateArgument(graph, argument.getArgNumber());
+  }
+
+  /// True when an op behind `map` reads `value` or a view of it.
+  bool isReadBehind(Value value, MapOp map) const {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      if (viewedOperand(user))
+        return isReadBehind(user->getResult(0), map);
+      return isBefore(map, user);
+    });
+  }
+
+  /// Puts one op in the place of both, where the target runs it; returns the product's bytes then.
+  Bytes consume(MapOp map, unsigned input) {
+    auto product = map.getInputs()[input].getDefiningOp<MatmulOp>();
+    OpBuilder builder(map);
+    SmallVector<Value> inputs(map.getInputs());
+    inputs.erase(inputs.begin() + input);
+    SmallVector<int64_t> updates(map.getUpdates());
+    for (size_t i = 1; i < updates.size(); i += 2)
+      updates[i] += updates[i] < input ? 2 : 1; // behind both factors, without the product
+    Location location = builder.getFusedLoc({map.getLoc(), product.getLoc()});
+    auto fused = ProductMapOp::create(builder, location, map.getResultTypes(), product.getA(),
+                                      product.getB(), inputs, product.getTransposeA(),
+                                      product.getTransposeB(), updates);
+    copyPhase(map, fused);
+    Block &body = fused.getBody().emplaceBlock();
+    IRMapping mapping;
+    Block &old = map.getBody().front();
+    mapping.map(old.getArgument(input),
+                body.addArgument(old.getArgument(input).getType(), location));
+    for (auto [number, argument] : llvm::enumerate(old.getArguments()))
+      if (number != input)
+        mapping.map(argument, body.addArgument(argument.getType(), location));
+    builder.setInsertionPointToStart(&body);
+    for (Operation &op : old)
+      builder.clone(op, mapping);
+    if (target.libraryCall(fused).empty()) {
+      fused->erase();
+      return 0;
+    }
+    position[fused] = position.lookup(map);
+    const Bytes bytes = storedBytesOf(product.getY().getType());
+    map->replaceAllUsesWith(fused);
+    map->erase();
+    product->erase();
+    return bytes;
+  }
+
+  func::FuncOp graph;
+  const Target &target;
+  llvm::DenseMap<Operation *, int64_t> position; ///< program order
+};
+
+//===-- --stow-consume-products --------------------------------------------------------------===//
+
+struct ConsumeProductsPass : impl::ConsumeProductsPassBase<ConsumeProductsPass> {
+  explicit ConsumeProductsPass(const Target &target) : target(target) {}
+
+  void runOnOperation() override {
+    for (auto graph : getOperation().getOps<func::FuncOp>())
+      bytesNeverMade += GraphProducts(graph, target).run();
+  }
+
+  const Target &target;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createConsumeProductsPass(const Target &target) {
+  return std::make_unique<ConsumeProductsPass>(target);
+}
+
+} // namespace stow

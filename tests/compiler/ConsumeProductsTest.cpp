@@ -1,0 +1,130 @@
+// Tests that products that kernels use up by tiles, and tables' gradients that are added in place,
+// change what memory a step takes and nothing else: the same models, trained on a target that has
+// neither, end in the same bits.
+#include "codegen/host/HostTarget.h"
+#include "compiler/DeviceProfile.h"
+#include "compiler/Pipeline.h"
+#include "compiler/Registration.h"
+#include "ir/Graphs.h"
+#include "passes/plan/Budget.h"
+#include "passes/plan/Stages.h"
+#include "tests/compiler/TrainPlaced.h"
+
+#include <cstdio>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// The host, which runs every product whole.
+class WholeProducts : public host::HostTarget {
+public:
+  WholeProducts() : HostTarget(2) {}
+  StringRef libraryCall(Operation *op) const override {
+    return isa<ProductMapOp>(op) ? "" : HostTarget::libraryCall(op);
+  }
+};
+
+class BackendOfWholeProducts : public Backend {
+public:
+  const Target &target() const override { return answers; }
+  std::string dataSheet() const override { return "cpu"; }
+  std::string processor() const override { return "none"; }
+  FailureOr<BuiltProgram> build(ModuleOp) const override { return failure(); }
+  FailureOr<LinkInput> writeObjects(BuiltProgram &, ProgramForm, const std::string &,
+                                    const TemporaryFolder &) const override {
+    return failure();
+  }
+  std::unique_ptr<LoadedCode> load(BuiltProgram &) const override { return nullptr; }
+
+private:
+  WholeProducts answers;
+};
+
+std::string matrix(int64_t rows, int64_t columns) {
+  return "tensor<" + std::to_string(rows) + "x" + std::to_string(columns) + "xf32>";
+}
+
+std::string product(const std::string &result, const std::string &x, const std::string &w,
+                    const std::string &types, bool transposed = true) {
+  return "%" + result + " = stow.matmul %" + x + ", %" + w +
+         " {transpose_a = false, transpose_b = " + (transposed ? "true" : "false") +
+         "} : " + types + "\n%t" + result + " = stow.tanh %" + result + " : (" +
+         types.substr(types.rfind("tensor")) + ") -> " + types.substr(types.rfind("tensor")) + "\n";
+}
+
+/// A weight of `width` squared that `times` layers share.
+std::string shared(int64_t batch, int64_t width, int times, bool transposed) {
+  const std::string x = matrix(batch, width), w = matrix(width, width);
+  std::string text = "func.func @model(%in: " + x +
+                     " {stow.name = \"x\", stow.kind = #stow.kind<input>}, %w: " + w +
+                     " {stow.name = \"w\", stow.kind = #stow.kind<parameter>, stow.init = "
+                     "#stow.init<\"normal\", 0.0, 0.02>}) -> (" +
+                     x + " {stow.name = \"out\"}) attributes {stow.role = #stow.role<model>} {\n";
+  std::string last = "in";
+  for (int i = 0; i < times; ++i) {
+    text +=
+        product("y" + std::to_string(i), last, "w", "(" + x + ", " + w + ") -> " + x, transposed);
+    last = "ty" + std::to_string(i);
+  }
+  return "module attributes {stow.form = \"model\"} {\n" + text + "return %" + last + " : " + x +
+         "\n}\n}\n";
+}
+
+struct Case {
+  std::string name, text, optimizer;
+};
+
+class ConsumeProducts : public testing::TestWithParam<Case> {
+protected:
+  ConsumeProducts() {
+    prepareContext(context);
+    path = testing::TempDir() + "consume-" + std::to_string(getpid()) + ".mlir";
+    std::ofstream(path) << GetParam().text;
+    options.modelPath = path;
+    options.loss = parseLoss("mse");
+    options.optimizer = parseOptimizer(GetParam().optimizer);
+    options.threads = 2;
+  }
+  ~ConsumeProducts() override { std::remove(path.c_str()); }
+
+  MLIRContext context;
+  std::string path;
+  CompileOptions options;
+  const CostModel costs = loadDevice("cpu", 2);
+};
+
+TEST_P(ConsumeProducts, GivesTheSameBitsInLessMemory) {
+  const BackendOfWholeProducts wholeProducts;
+  OwningOpRef<ModuleOp> whole = prepareStep(context, options, wholeProducts);
+  BudgetPlanner wholePlanner(*whole, costs, wholeProducts.target());
+  const std::vector<char> expected = trainPlaced(*wholePlanner.keepAll().placed);
+
+  std::unique_ptr<Backend> backend = chooseBackend(options);
+  OwningOpRef<ModuleOp> prepared = prepareStep(context, options, *backend);
+  ASSERT_FALSE(findGraph(*prepared, Role::Train).getOps<ProductMapOp>().empty());
+  BudgetPlanner planner(*prepared, costs, backend->target());
+  EXPECT_LT(planner.keepAll().arenaBytes, wholePlanner.keepAll().arenaBytes);
+  EXPECT_LE(planner.lowerBound(), planner.smallest().arenaBytes);
+  EXPECT_TRUE(planner.refusals().empty());
+  EXPECT_EQ(trainPlaced(*planner.keepAll().placed, Poison::Dying), expected);
+  EXPECT_EQ(trainPlaced(*planner.checkpointed().placed, Poison::Dying), expected);
+  EXPECT_EQ(trainPlaced(*planner.smallest().placed, Poison::Dying), expected);
+}
+
+// A product of 256 contracted elements is added by the library, as a whole.
+INSTANTIATE_TEST_SUITE_P(
+    Models, ConsumeProducts,
+    testing::Values(Case{"SharedSmall", shared(4, 48, 4, true), "sgd:lr=0.05,momentum=0.9"},
+                    Case{"SharedDeep", shared(256, 600, 3, true), "sgd:lr=0.05"},
+                    Case{"SharedLarge", shared(4, 1728, 3, true), "sgd:lr=0.05"},
+                    Case{"SharedLargeAndDeep", shared(300, 1728, 2, false), "sgd:lr=0.05"},
+                    Case{"OneLarge", shared(4, 1920, 1, false), "adamw:lr=1e-2,weight-decay=0.1"}),
+    [](const auto &info) { return info.param.name; });
+
+} // namespace
+} // namespace stow

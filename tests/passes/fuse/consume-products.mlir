@@ -1,0 +1,121 @@
+// RUN: stowage-opt %s --stow-consume-products --split-input-file | FileCheck %s
+
+// Tests that an update uses up its gradient by tiles: operands behind the factors keep their order, and
+// updates count the factors in the product's place.
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: %[[DY:[a-z0-9]+]]: tensor<8x2048xf32> {{[^:]*}}, %[[X:[a-z0-9]+]]: tensor<8x2048xf32> {{[^:]*}}, %[[W:[a-z0-9]+]]: tensor<2048x2048xf32> {{[^:]*}}, %[[R:[a-z0-9]+]]: tensor<f32>
+// CHECK-NOT: stow.matmul
+// CHECK: %[[N:.*]] = stow.product_map %[[DY]], %[[X]], %[[R]], %[[W]] {stow.phase = #stow.phase<update>, transpose_a = true, transpose_b = false, updates = array<i64: 0, 3>}
+// CHECK-NEXT: ^bb0(%[[P:.*]]: f32, %[[LR:.*]]: f32, %[[OLD:.*]]: f32):
+// CHECK-NEXT: %[[S:.*]] = arith.mulf %[[LR]], %[[P]]
+// CHECK-NEXT: %[[D:.*]] = arith.subf %[[OLD]], %[[S]]
+// CHECK-NEXT: stow.yield %[[D]]
+// CHECK: return %[[N]]
+func.func @train(%dy: tensor<8x2048xf32> {stow.kind = #stow.kind<input>}, %x: tensor<8x2048xf32> {stow.kind = #stow.kind<input>}, %w: tensor<2048x2048xf32> {stow.kind = #stow.kind<parameter>}, %lr: tensor<f32> {stow.kind = #stow.kind<learning_rate>}) -> tensor<2048x2048xf32> attributes {stow.role = #stow.role<train>} {
+  %g = stow.matmul %dy, %x {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<8x2048xf32>, tensor<8x2048xf32>) -> tensor<2048x2048xf32>
+  %n = stow.map %lr, %g, %w {stow.phase = #stow.phase<update>, updates = array<i64: 0, 2>} : (tensor<f32>, tensor<2048x2048xf32>, tensor<2048x2048xf32>) -> tensor<2048x2048xf32> {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %s = arith.mulf %a, %b : f32
+    %d = arith.subf %c, %s : f32
+    stow.yield %d : f32
+  }
+  return %n : tensor<2048x2048xf32>
+}
+
+// -----
+
+// Tests a weight that two products share: the first is the sum that the second is added to, by the
+// library, whatever their size.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[A:.*]] = stow.matmul %{{.*}}, %{{.*}} {stow.phase
+// CHECK: %[[S:.*]] = stow.product_map %{{.*}}, %{{.*}}, %[[A]] {{.*}}: (tensor<1x6xf32>, tensor<1x4xf32>, tensor<6x4xf32>)
+// CHECK: return %[[S]]
+func.func @train(%dy: tensor<1x6xf32> {stow.kind = #stow.kind<input>}, %x: tensor<1x4xf32> {stow.kind = #stow.kind<input>}, %z: tensor<1x4xf32> {stow.kind = #stow.kind<input>}, %dz: tensor<1x6xf32> {stow.kind = #stow.kind<input>}) -> tensor<6x4xf32> attributes {stow.role = #stow.role<train>} {
+  %g = stow.matmul %dz, %z {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<1x6xf32>, tensor<1x4xf32>) -> tensor<6x4xf32>
+  %h = stow.matmul %dy, %x {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<1x6xf32>, tensor<1x4xf32>) -> tensor<6x4xf32>
+  %s = stow.map %g, %h {stow.phase = #stow.phase<backward>} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    stow.yield %c : f32
+  }
+  return %s : tensor<6x4xf32>
+}
+
+// -----
+
+// Tests what stays whole: a sum that is read later, so that another place would be needed for it; a
+// product that others read; one of the forward.
+// CHECK-LABEL: func.func @train
+// CHECK-NOT: stow.product_map
+func.func @train(%dy: tensor<1x6xf32> {stow.kind = #stow.kind<input>}, %x: tensor<1x4xf32> {stow.kind = #stow.kind<input>}) -> (tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>) attributes {stow.role = #stow.role<train>} {
+  %f = stow.matmul %dy, %x {transpose_a = true, transpose_b = false} : (tensor<1x6xf32>, tensor<1x4xf32>) -> tensor<6x4xf32>
+  %g = stow.matmul %dy, %x {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<1x6xf32>, tensor<1x4xf32>) -> tensor<6x4xf32>
+  %h = stow.matmul %dy, %x {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<1x6xf32>, tensor<1x4xf32>) -> tensor<6x4xf32>
+  %k = stow.exp %x : (tensor<1x4xf32>) -> tensor<1x4xf32>
+  %l = stow.matmul %dy, %k {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<1x6xf32>, tensor<1x4xf32>) -> tensor<6x4xf32>
+  %s = stow.map %g, %h {stow.phase = #stow.phase<backward>} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    stow.yield %c : f32
+  }
+  %t = stow.map %s, %f {stow.phase = #stow.phase<backward>} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    stow.yield %c : f32
+  }
+  %u = stow.map %s, %l {stow.phase = #stow.phase<backward>} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    stow.yield %c : f32
+  }
+  return %g, %h, %s, %t, %u, %l : tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6x4xf32>
+}
+
+// -----
+
+// Tests factors that are the state itself: its rows would be new while later tiles are made of them.
+// CHECK-LABEL: func.func @train
+// CHECK: stow.matmul
+// CHECK-NOT: stow.product_map
+func.func @train(%w: tensor<2048x2048xf32> {stow.kind = #stow.kind<parameter>}, %lr: tensor<f32> {stow.kind = #stow.kind<learning_rate>}) -> tensor<2048x2048xf32> attributes {stow.role = #stow.role<train>} {
+  %g = stow.matmul %w, %w {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<2048x2048xf32>, tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
+  %n = stow.map %g, %w {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>} : (tensor<2048x2048xf32>, tensor<2048x2048xf32>) -> tensor<2048x2048xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %b, %a : f32
+    stow.yield %d : f32
+  }
+  return %n : tensor<2048x2048xf32>
+}
+
+// -----
+
+// Tests factors that would have to be kept for the update and are larger than the gradient.
+// CHECK-LABEL: func.func @train
+// CHECK: stow.matmul
+// CHECK-NOT: stow.product_map
+func.func @train(%z: tensor<4096x2048xf32> {stow.kind = #stow.kind<input>}, %w: tensor<2048x2048xf32> {stow.kind = #stow.kind<parameter>}) -> tensor<2048x2048xf32> attributes {stow.role = #stow.role<train>} {
+  %dy = stow.exp %z {stow.phase = #stow.phase<backward>} : (tensor<4096x2048xf32>) -> tensor<4096x2048xf32>
+  %g = stow.matmul %dy, %z {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<4096x2048xf32>, tensor<4096x2048xf32>) -> tensor<2048x2048xf32>
+  %n = stow.map %g, %w {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>} : (tensor<2048x2048xf32>, tensor<2048x2048xf32>) -> tensor<2048x2048xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %b, %a : f32
+    stow.yield %d : f32
+  }
+  return %n : tensor<2048x2048xf32>
+}
+
+// -----
+
+// Tests products that are too small for two tiles of which each is summed like the whole.
+// CHECK-LABEL: func.func @train
+// CHECK: stow.matmul
+// CHECK-NOT: stow.product_map
+func.func @train(%dy: tensor<8x1024xf32> {stow.kind = #stow.kind<input>}, %x: tensor<8x1024xf32> {stow.kind = #stow.kind<input>}, %w: tensor<1024x1024xf32> {stow.kind = #stow.kind<parameter>}) -> tensor<1024x1024xf32> attributes {stow.role = #stow.role<train>} {
+  %g = stow.matmul %dy, %x {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<8x1024xf32>, tensor<8x1024xf32>) -> tensor<1024x1024xf32>
+  %n = stow.map %g, %w {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>} : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %b, %a : f32
+    stow.yield %d : f32
+  }
+  return %n : tensor<1024x1024xf32>
+}
