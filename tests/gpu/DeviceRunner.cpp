@@ -4,6 +4,7 @@
 
 #include "codegen/cuda/NvvmCode.h"
 #include "tests/codegen/KernelRunner.h"
+#include "tests/gpu/KernelCase.h"
 #include "tests/gpu/execute/Execute.h"
 #include "tests/gpu/execute/LoadedModule.h"
 
@@ -14,6 +15,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -43,6 +46,66 @@ namespace {
 
 constexpr uint64_t kMostForRaces = 1 << 20;
 
+/// An op under test: its kernel, and of its operands and results the bytes and types.
+struct Arguments {
+  KernelInfo info;
+  size_t operands;
+  std::vector<uint64_t> bytes;
+  std::vector<std::string> types;
+};
+
+/// Keeps launches as files where STOWAGE_RECORD_KERNELS names a folder, for GPUs (KernelCheck.cpp).
+class Recorder {
+public:
+  /// A module of kernels whose launches follow.
+  void begin(const std::string &ptx) {
+    if (!folder)
+      return;
+    static int modules = 0;
+    std::string number = std::to_string(++modules);
+    name = std::string(4 - std::min<size_t>(4, number.size()), '0') + number;
+    std::ofstream(std::filesystem::path(folder) / (name + ".ptx")) << ptx;
+  }
+
+  /// Larger launches are left out: they would make files that nobody wants to copy.
+  void before(const sim::Launch &launch, const Arguments &known, int64_t begin, int64_t end,
+              const std::vector<char *> &arguments) {
+    recorded = {};
+    if (!folder ||
+        std::accumulate(known.bytes.begin(), known.bytes.end(), uint64_t{0}) > kMostToRecord)
+      return;
+    recorded = {name + ".ptx",  known.info.symbol, begin, end,
+                launch.grid[0], launch.block[0],   {},    {},
+                known.operands};
+    std::map<char *, size_t> numbers;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      auto [number, isNew] = numbers.try_emplace(arguments[i], recorded.places.size());
+      if (isNew)
+        recorded.places.push_back(
+            {known.types[i], {arguments[i], arguments[i] + known.bytes[i]}, {}});
+      recorded.arguments.push_back(number->second);
+    }
+  }
+
+  void after(const std::vector<char *> &arguments) {
+    if (recorded.kernel.empty())
+      return;
+    for (size_t i = recorded.results; i < arguments.size(); ++i) {
+      KernelCase::Place &place = recorded.places[recorded.arguments[i]];
+      place.after.assign(arguments[i], arguments[i] + place.before.size());
+    }
+    writeCase(recorded,
+              std::filesystem::path(folder) / (name + "-" + std::to_string(launches++) + ".case"));
+  }
+
+private:
+  static constexpr uint64_t kMostToRecord = 1 << 18;
+  const char *folder = getenv("STOWAGE_RECORD_KERNELS");
+  std::string name;
+  KernelCase recorded;
+  int launches = 0;
+};
+
 class DeviceRunner final : public KernelRunner {
 public:
   DeviceRunner(mlir::MLIRContext *context, const std::string &cpu)
@@ -56,15 +119,25 @@ public:
     if (failed(info))
       throw std::runtime_error("the kernel cannot be emitted");
     Arguments arguments{*info, op->getNumOperands(), {}};
+    auto add = [&](mlir::Type type) {
+      arguments.bytes.push_back(storedBytes(type));
+      std::string name;
+      llvm::raw_string_ostream(name) << mlir::cast<mlir::ShapedType>(type).getElementType();
+      arguments.types.push_back(name);
+    };
     for (mlir::Type type : op->getOperandTypes())
-      arguments.bytes.push_back(storedBytes(type));
+      add(type);
     for (mlir::Type type : op->getResultTypes())
-      arguments.bytes.push_back(storedBytes(type));
+      add(type);
     ops.push_back(arguments);
     return *info;
   }
 
-  void compile() override { module.emplace(compileToPtx(kernels, chip), memory); }
+  void compile() override {
+    const std::string ptx = compileToPtx(kernels, chip);
+    module.emplace(ptx, memory);
+    recorder.begin(ptx);
+  }
 
   void run(size_t op, int64_t begin, int64_t end, const std::vector<char *> &arguments) override {
     const Arguments &known = ops.at(op);
@@ -95,20 +168,18 @@ public:
     }
     launch.params.resize(params.size() * 8);
     memcpy(launch.params.data(), params.data(), launch.params.size());
+    recorder.before(launch, known, begin, end, arguments);
     sim::execute(launch, memory);
     for (size_t i = known.operands; i < arguments.size(); ++i)
       memcpy(arguments[i], memory.host(params[i + 2], known.bytes[i]), known.bytes[i]);
+    recorder.after(arguments);
     for (auto &[host, place] : places)
       memory.release(place, sim::DeviceMemory::Kind::Device);
   }
 
 private:
-  struct Arguments {
-    KernelInfo info;
-    size_t operands;
-    std::vector<uint64_t> bytes;
-  };
   std::string chip;
+  Recorder recorder;
   KernelModule kernels;
   std::vector<Arguments> ops;
   sim::DeviceMemory memory;
