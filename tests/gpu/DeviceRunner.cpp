@@ -118,7 +118,7 @@ public:
     auto info = kernels.add(op);
     if (failed(info))
       throw std::runtime_error("the kernel cannot be emitted");
-    Arguments arguments{*info, op->getNumOperands(), {}};
+    Arguments arguments{*info, op->getNumOperands(), {}, {}};
     auto add = [&](mlir::Type type) {
       arguments.bytes.push_back(storedBytes(type));
       std::string name;
