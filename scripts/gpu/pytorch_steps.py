@@ -50,6 +50,8 @@ class Gpt(nn.Module):
         self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
         self.norm = nn.LayerNorm(width)
+        for table in (self.tokens, self.places):
+            nn.init.normal_(table.weight, std=0.02)
 
     def forward(self, x: Tensor) -> Tensor:
         hidden = self.tokens(x) + self.places(torch.arange(x.shape[1], device=x.device))
