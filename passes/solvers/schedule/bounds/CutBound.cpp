@@ -75,6 +75,12 @@ void CutBound::computePressure() {
   pressureOf.assign(count, 0);
   mandatoryOf.assign(count, 0);
   std::vector<uint64_t> above(count), below(count);
+  std::vector<int32_t> lastReader(graph.values.size(), -1);
+  for (size_t i = 0; i < graph.values.size(); ++i)
+    if (const GraphValue &value = graph.values[i]; value.keep)
+      lastReader[i] = static_cast<int32_t>(count);
+    else if (!value.readers.empty())
+      lastReader[i] = *std::max_element(value.readers.begin(), value.readers.end());
   for (size_t base = 0; base < count; base += 64) {
     const size_t end = std::min(count, base + 64);
     std::fill(above.begin(), above.begin() + end, 0);
@@ -91,7 +97,10 @@ void CutBound::computePressure() {
             *graph.values[value].producer >= static_cast<int32_t>(base))
           below[u] |= below[*graph.values[value].producer];
     std::array<Bytes, 64> across{}, mandatory{};
-    for (const GraphValue &value : graph.values) {
+    for (size_t i = 0; i < graph.values.size(); ++i) {
+      if (lastReader[i] < static_cast<int32_t>(base))
+        continue;
+      const GraphValue &value = graph.values[i];
       if (value.sizeBytes == 0 || (value.producer && *value.producer >= static_cast<int32_t>(end)))
         continue;
       uint64_t read = value.keep ? ~uint64_t(0) : 0, own = 0;

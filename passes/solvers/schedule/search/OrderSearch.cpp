@@ -34,49 +34,83 @@ std::vector<std::vector<int32_t>> successors(const Graph &graph, std::vector<int
   return next;
 }
 
+/// Ops whose predecessors have run, each with what it would do to memory if it were next. A key is
+/// computed when an op comes in and when one of the values that it reads loses a reader; the least
+/// is looked for among keys that lie side by side.
+class ReadyOps {
+public:
+  ReadyOps(const Graph &graph, double lookahead)
+      : graph(graph), lookahead(lookahead), remaining(graph.values.size()),
+        placeOf(graph.ops.size(), -1) {
+    for (size_t v = 0; v < graph.values.size(); ++v)
+      remaining[v] = static_cast<int32_t>(graph.values[v].readers.size()) + graph.values[v].keep;
+  }
+
+  bool isEmpty() const { return keys.empty(); }
+
+  void add(int32_t op) {
+    placeOf[op] = static_cast<int32_t>(keys.size());
+    keys.push_back(keyOf(op));
+  }
+
+  int32_t takeBest() {
+    const auto best = std::min_element(keys.begin(), keys.end());
+    const int32_t op = std::get<2>(*best);
+    *best = keys.back();
+    placeOf[std::get<2>(*best)] = static_cast<int32_t>(best - keys.begin());
+    keys.pop_back();
+    placeOf[op] = -1;
+    for (int32_t value : graph.ops[op].inputs)
+      --remaining[value];
+    for (int32_t value : graph.ops[op].inputs)
+      for (int32_t reader : graph.values[value].readers)
+        if (placeOf[reader] >= 0)
+          keys[placeOf[reader]] = keyOf(reader);
+    return op;
+  }
+
+private:
+  using Key = std::tuple<double, Bytes, int32_t>;
+
+  Key keyOf(int32_t index) const {
+    const GraphOp &op = graph.ops[index];
+    Bytes outputs = 0, freed = 0;
+    double soon = 0;
+    for (int32_t value : op.outputs)
+      outputs += graph.values[value].sizeBytes;
+    for (int32_t value : op.inputs) {
+      if (remaining[value] == 1)
+        freed += graph.values[value].sizeBytes;
+      else
+        soon += static_cast<double>(graph.values[value].sizeBytes) / remaining[value];
+    }
+    return {static_cast<double>(outputs - freed) - lookahead * soon, outputs + op.workspaceBytes,
+            index};
+  }
+
+  const Graph &graph;
+  const double lookahead;
+  std::vector<int32_t> remaining; ///< readers of every value that have not run
+  std::vector<int32_t> placeOf;   ///< of a ready op among the keys; -1 for all others
+  std::vector<Key> keys;
+};
+
 } // namespace
 
 Sequence greedyOrder(const Graph &graph, double lookahead) {
-  std::vector<int32_t> missing, remaining(graph.values.size());
+  std::vector<int32_t> missing;
   std::vector<std::vector<int32_t>> next = successors(graph, missing);
-  for (size_t v = 0; v < graph.values.size(); ++v)
-    remaining[v] = static_cast<int32_t>(graph.values[v].readers.size()) + graph.values[v].keep;
-  std::vector<int32_t> ready;
+  ReadyOps ready(graph, lookahead);
   for (size_t op = 0; op < graph.ops.size(); ++op)
     if (missing[op] == 0)
-      ready.push_back(static_cast<int32_t>(op));
+      ready.add(static_cast<int32_t>(op));
   Sequence order;
-  while (!ready.empty()) {
-    size_t best = 0;
-    std::tuple<double, Bytes, int32_t> bestKey{};
-    for (size_t i = 0; i < ready.size(); ++i) {
-      const GraphOp &op = graph.ops[ready[i]];
-      Bytes outputs = 0, freed = 0;
-      double soon = 0;
-      for (int32_t value : op.outputs)
-        outputs += graph.values[value].sizeBytes;
-      for (int32_t value : op.inputs) {
-        if (remaining[value] == 1)
-          freed += graph.values[value].sizeBytes;
-        else
-          soon += static_cast<double>(graph.values[value].sizeBytes) / remaining[value];
-      }
-      std::tuple key(static_cast<double>(outputs - freed) - lookahead * soon,
-                     outputs + op.workspaceBytes, ready[i]);
-      if (i == 0 || key < bestKey) {
-        best = i;
-        bestKey = key;
-      }
-    }
-    int32_t op = ready[best];
-    ready[best] = ready.back();
-    ready.pop_back();
+  while (!ready.isEmpty()) {
+    const int32_t op = ready.takeBest();
     order.push_back(op);
-    for (int32_t value : graph.ops[op].inputs)
-      --remaining[value];
     for (int32_t reader : next[op])
       if (--missing[reader] == 0)
-        ready.push_back(reader);
+        ready.add(reader);
   }
   return order;
 }
