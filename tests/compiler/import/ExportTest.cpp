@@ -87,8 +87,8 @@ TEST_P(AcceptedTest, TrainsTheModulesParameters) {
 INSTANTIATE_TEST_SUITE_P(Exports, AcceptedTest,
                          testing::Values("residual.train", "gpt.train", "vit.train", "state.train",
                                          "state.eval", "residual.noopt", "vit.noopt", "state.noopt",
-                                         "rms.noopt", "rms.default", "copies.train",
-                                         "copies.noopt"),
+                                         "rms.noopt", "rms.default", "copies.train", "copies.noopt",
+                                         "packed.train", "recurrent.train", "recurrent.noopt"),
                          [](const auto &info) {
                            std::string name = info.param;
                            name[name.find('.')] = '_';
@@ -144,6 +144,8 @@ INSTANTIATE_TEST_SUITE_P(
         // Equal layers merged: the legacy exporter transposes both weights and keeps one.
         Refused{"copies.eval", {"is read by node '/first/MatMul' and node '/second/MatMul'"}},
         Refused{"copies.default", {"'second.weight', 'second.bias' computed into 'val_0' [6,6]"}},
+        // Gates put into another order, both directions joined.
+        Refused{"recurrent.default", {"'gru.bias_hh_l0_reverse' computed into 'val_76' [2,12,6]"}},
         // The first step of the recurrence computed from the zero state.
         Refused{"state.default", {"'linear_1' [4,8] is the output of a layer"}}),
     [](const auto &info) {

@@ -128,12 +128,43 @@ class Copies(nn.Module):
         return self.second(torch.tanh(self.first(x)))
 
 
+class Packed(nn.Module):
+    """Sentences of their own lengths through an LSTM of both directions; attention whose padding is masked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.query = nn.Embedding(11, 6), nn.Linear(8, 1)
+        self.lstm, self.head = nn.LSTM(6, 4, bidirectional=True, batch_first=True), nn.Linear(16, 5)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        lengths = (words != 0).sum(1)
+        packed = nn.utils.rnn.pack_padded_sequence(self.table(words), lengths, batch_first=True, enforce_sorted=False)
+        states, (last, _) = self.lstm(packed)
+        states, _ = nn.utils.rnn.pad_packed_sequence(states, batch_first=True, total_length=words.shape[1])
+        scores = self.query(torch.tanh(states)).squeeze(-1).masked_fill(words == 0, float("-inf"))
+        context = (scores.softmax(-1).unsqueeze(1) @ states).squeeze(1)
+        return self.head(torch.cat([context, last.transpose(0, 1).flatten(1)], 1))
+
+
+class Recurrent(nn.Module):
+    """A GRU of both directions, without lengths."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru, self.head = nn.GRU(6, 4, bidirectional=True), nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.gru(x.transpose(0, 1))[0][-1])
+
+
 NETWORKS = {
     "residual": (Residual, lambda: torch.randn(2, 3, 8, 8)),
     "gpt": (Gpt, lambda: torch.randint(0, 11, (2, 6))),
     "vit": (Vit, lambda: torch.randn(2, 3, 8, 8)),
     "state": (State, lambda: torch.randn(4, 3, 8)),
     "copies": (Copies, lambda: torch.randn(2, 3, 6)),
+    "packed": (Packed, lambda: torch.tensor([[3, 5, 7, 9], [2, 4, 0, 0], [6, 0, 0, 0]])),
+    "recurrent": (Recurrent, lambda: torch.randn(3, 4, 6)),
     "rms": (Rms, lambda: torch.randn(8, 8)),
 }
 TRAINING = torch.onnx.TrainingMode.TRAINING
@@ -143,8 +174,8 @@ ROUTES = {
     "train": (True, {"dynamo": False, "opset_version": 18, "training": TRAINING, "do_constant_folding": False}),
     "eval": (False, {"dynamo": False, "opset_version": 18}),
 }
-# The legacy exporter has no aten::rms_norm.
-LEFT_OUT = {("rms", "train"), ("rms", "eval")}
+# The legacy exporter has no aten::rms_norm, the current one no packed sequences.
+LEFT_OUT = {("rms", "train"), ("rms", "eval"), ("packed", "default"), ("packed", "noopt")}
 
 
 def cleaned(data: bytes) -> bytes:
