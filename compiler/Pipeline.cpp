@@ -77,10 +77,11 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &opti
 namespace {
 
 // F0: rewrites of the model that change neither values nor gradients, rounding aside.
-void addModelPasses(PassManager &manager) {
+void addModelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createVerifyModelPass());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createFoldPlaneScalesPass());
+  manager.addPass(createTileAttentionPass(target));
   manager.addPass(createHoistConstantsPass());
   manager.addPass(createSinkReluPass());
   manager.addPass(createNestConcatsPass());
@@ -297,7 +298,8 @@ bool prepare(CompiledPlan &result, MLIRContext &context, const CompileOptions &o
   result.module = loadModel(context, options, result.tensors);
   ModuleOp module = *result.module;
   module.setSymName(std::filesystem::path(options.modelPath).filename().string());
-  runStage(module, "model", addModelPasses);
+  runStage(module, "model",
+           [&](PassManager &manager) { addModelPasses(manager, backend.target()); });
   if (options.stopAfter == Form::Model)
     return false;
 

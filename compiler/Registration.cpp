@@ -66,7 +66,7 @@ void stow::registerDialects(DialectRegistry &registry) {
 void stow::registerPasses() {
   registerTransformsPasses();
   registerAutodiffPasses();
-  registerStowRewritePasses();
+  registerRewritePasses();
   registerFusePasses();
   registerStowOrderPasses();
   registerMemoryPasses();
@@ -75,6 +75,7 @@ void stow::registerPasses() {
   // Passes that ask a target: the host's, single-threaded, so that tests do not depend on the
   // machine's core count.
   static const std::unique_ptr<Backend> backend = createBackend({});
+  registerPass([] { return createTileAttentionPass(backend->target()); });
   registerPass([] { return createSplitTrainEvalPass(backend->target()); });
   registerPass([] { return createExpandBatchNormPass(backend->target()); });
   registerPass([] { return createAssignPrecisionPass(backend->target()); });

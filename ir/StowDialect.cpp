@@ -1,4 +1,4 @@
-#include "ir/Stow.h"
+#include "ir/StowAttentionOps.h"
 
 #include "runtime/base/Error.h"
 
@@ -24,6 +24,10 @@ void StowDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "ir/StowOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/StowAttentionOps.cpp.inc"
       >();
 }
 

@@ -23,7 +23,7 @@ page ops "Ops and attributes of the stow dialect"
   printf '\n## Attributes\n'
   generate -gen-attrdef-doc ir/StowOps.td
   printf '\n## Ops\n'
-  generate -gen-op-doc -dialect=stow ir/StowOps.td
+  generate -gen-op-doc -dialect=stow ir/StowAllOps.td
 } >>"$made/ops.md"
 
 page interfaces "What the compiler asks an op"

@@ -3,6 +3,7 @@
 #include "codegen/host/LibraryCommand.h"
 #include "codegen/host/ProductTiles.h"
 #include "codegen/kernels/Kernels.h"
+#include "ir/StowAttentionOps.h"
 #include "runtime/base/Error.h"
 #include "runtime/host/Library.h"
 
@@ -12,6 +13,8 @@
 using namespace mlir;
 
 namespace stow::host {
+
+static bool isAttention(Operation *op) { return isa<AttentionOp, AttentionGradientOp>(op); }
 
 /// A row per op that the library has: runtime/host/Library.h describes the calls.
 StringRef HostTarget::libraryCall(Operation *op) const {
@@ -32,6 +35,8 @@ StringRef HostTarget::libraryCall(Operation *op) const {
       .Case([](BatchNormTrainingOp) { return "batch_norm"; })
       .Case([](BatchNormGradOp) { return "batch_norm_grad"; })
       .Case([](ReorderOp) { return "reorder"; })
+      .Case([](AttentionOp) { return "attention"; })
+      .Case([](AttentionGradientOp) { return "attention_gradient"; })
       .Default([](Operation *) { return ""; });
 }
 
@@ -85,7 +90,7 @@ OrderWish HostTarget::orderWish(Operation *op) const {
           BatchNormGradOp, ChannelMomentsOp, BatchNormScaleGradOp, ChannelWindowSumOp,
           PlaneMomentsOp, PlaneNormalizeOp, PlaneProductsOp>(op))
     return OrderWish::ChannelsLast;
-  if (isa<MatmulOp>(op))
+  if (isa<MatmulOp, AttentionOp, AttentionGradientOp>(op))
     return OrderWish::Matrices;
   return isa<EmbeddingOp, EmbeddingGradOp>(op) ? OrderWish::RowMajor : OrderWish::None;
 }
@@ -93,18 +98,22 @@ OrderWish HostTarget::orderWish(Operation *op) const {
 bool HostTarget::takesType(Operation *op, unsigned position, FloatType type) const {
   if (libraryCall(op).empty() || type.isF32())
     return true;
-  const bool isVector = isa<BatchNormOp, BatchNormTrainingOp, BatchNormGradOp>(op) &&
-                        !cast<PrecisionOpInterface>(op).takesLow(position);
-  return type.getWidth() == 16 && !isVector;
+  const bool isWide =
+      (isAttention(op) || isa<BatchNormOp, BatchNormTrainingOp, BatchNormGradOp>(op)) &&
+      !cast<PrecisionOpInterface>(op).takesLow(position);
+  return type.getWidth() == 16 && !isWide;
 }
 
 /// Biases and results may be in f32 everywhere. Without units for bf16, and for f16 on all processors,
 /// products are in f32 of what the operands are converted to on the way in.
 bool HostTarget::takesWide(Operation *op, unsigned position, FloatType low) const {
-  return position >= 2 || hasGeneratedKernel(op) || !low.isBF16() || !supportsBf16();
+  return position >= 2 || isAttention(op) || hasGeneratedKernel(op) || !low.isBF16() ||
+         !supportsBf16();
 }
 
 bool HostTarget::takesPart(Operation *op, unsigned position, RankedTensorType part) const {
+  if (isAttention(op))
+    return true;
   return kernelTakesPart(op, position, part);
 }
 

@@ -38,7 +38,7 @@ public:
   /// A cache line, which is also the widest vector.
   Bytes alignment() const override { return 64; }
 
-  /// What its generated kernel takes; no call of the library takes a tensor with gaps.
+  /// What its generated kernel takes. Of the calls only attention takes tensors with gaps.
   bool takesPart(mlir::Operation *op, unsigned position,
                  mlir::RankedTensorType part) const override;
 

@@ -1,5 +1,7 @@
 #include "codegen/host/LibraryCommand.h"
 
+#include "ir/StowAttentionOps.h"
+
 using namespace mlir;
 
 namespace stow::host {
@@ -45,6 +47,14 @@ Command libraryCommand(Operation *op, StringRef call) {
       addAttribute(command, attribute.getName(), attribute.getValue());
   if (isa<Conv2dOp, MatmulOp>(op))
     command.ints["has_bias"] = {op->getNumOperands() == 3 ? 1 : 0};
+  auto addPresence = [&](auto attention) {
+    command.ints["has_mask"] = {attention.getMask() ? 1 : 0};
+    command.ints["has_seed"] = {attention.getSeed() ? 1 : 0};
+  };
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    addPresence(attention);
+  else if (auto gradient = dyn_cast<AttentionGradientOp>(op))
+    addPresence(gradient);
   return command;
 }
 

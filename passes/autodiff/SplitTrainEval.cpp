@@ -1,6 +1,7 @@
 // Training differs from inference in batch normalization (batch statistics, and running ones that
 // follow them), in dropout (which exists only there) and in max pooling (which remembers where the
 // maximum lay). This pass makes the two graphs that the rest of the pipeline works on. O(ops).
+#include "ir/StowAttentionOps.h"
 #include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/Passes.h"
@@ -63,6 +64,17 @@ public:
     }
     op.getY().replaceAllUsesWith(dropped);
     op.erase();
+    return success();
+  }
+
+  /// Attention drops weights inside.
+  LogicalResult convert(AttentionOp op) {
+    if (op.getRatio().isZero())
+      return success();
+    if (!needSeed())
+      return failure();
+    op.getSeedMutable().assign(seed);
+    op.setStream(nextStream++);
     return success();
   }
 
@@ -138,6 +150,8 @@ void removeDropouts(func::FuncOp graph) {
     op.getY().replaceAllUsesWith(op.getX());
     op.erase();
   }
+  for (auto op : graph.front().getOps<AttentionOp>())
+    op.setRatio(llvm::APFloat(0.0));
   for (auto op : llvm::make_early_inc_range(graph.front().getOps<RandomOp>())) {
     if (op.getDistribution() != "bernoulli")
       continue;
@@ -209,7 +223,7 @@ struct SplitTrainEval : impl::SplitTrainEvalPassBase<SplitTrainEval> {
                            .Case<BatchNormOp>([&](auto norm) {
                              return freezeBatchNorm ? success() : graph.convert(norm);
                            })
-                           .Case<DropoutOp, RandomOp, MaxPoolOp>(
+                           .Case<DropoutOp, AttentionOp, RandomOp, MaxPoolOp>(
                                [&](auto other) { return graph.convert(other); })
                            .Default(success());
       failedOnce |= failed(converted);

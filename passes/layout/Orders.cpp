@@ -1,6 +1,7 @@
 #include "passes/layout/Orders.h"
 
 #include "ir/Graphs.h"
+#include "ir/StowAttentionOps.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -41,8 +42,9 @@ bool isUpdate(Operation *op) {
 
 SmallVector<Value> Orders::groupedValues(Operation *op) {
   if (isConvolution(op) || isUpdate(op) || op->getNumResults() == 0 ||
-      isa<MatmulOp, EmbeddingOp, EmbeddingGradOp, ReshapeOp, TransposeOp, ReduceSumOp, ReduceMeanOp,
-          ReduceMaxOp, GridSampleOp, GridSampleGradInputOp, GridSampleGradGridOp, ConstantOp>(op))
+      isa<MatmulOp, AttentionOp, AttentionGradientOp, EmbeddingOp, EmbeddingGradOp, ReshapeOp,
+          TransposeOp, ReduceSumOp, ReduceMeanOp, ReduceMaxOp, GridSampleOp, GridSampleGradInputOp,
+          GridSampleGradGridOp, ConstantOp>(op))
     return {};
   // An elementwise op's space is its result's; a library's or a row kernel's is its operand's.
   bool elementwise = isa<ElementwiseOpInterface>(op);

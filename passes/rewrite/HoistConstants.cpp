@@ -49,4 +49,12 @@ struct HoistConstantsPass : impl::HoistConstantsPassBase<HoistConstantsPass> {
 };
 
 } // namespace
+
+void registerRewritePasses() {
+  registerPass([] { return createFoldPlaneScalesPass(); });
+  registerPass([] { return createHoistConstantsPass(); });
+  registerPass([] { return createNestConcatsPass(); });
+  registerPass([] { return createSinkReluPass(); });
+}
+
 } // namespace stow

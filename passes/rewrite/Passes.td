@@ -91,4 +91,45 @@ def FoldPlaneScalesPass : Pass<"stow-fold-plane-scales", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def TileAttentionPass : Pass<"stow-tile-attention", "::mlir::ModuleOp"> {
+  let summary = "Attention without stored scores";
+  let description = [{
+    What: a product of queries and keys, scaled, masked, made weights by a softmax, perhaps dropped, and
+    multiplied with values becomes stow.attention, where the target has a call for it. Its scores and
+    weights exist a tile at a time, in the forward and in the backward, which computes them again. Sums
+    run over the same numbers; the bits differ as those of two libraries do.
+
+    Scales are constants, before or after the product; several masks become one, and one that is a
+    constant triangle becomes the diagonal, behind which nothing is computed. Constants of -10,000 and
+    below that are added or chosen exclude a key as -infinity does, where every query is seen to keep
+    one. Keys may stand in either order of their dimensions, and leading dimensions may be joined or split
+    between the two products.
+
+    What stays as it is: scores or weights that something else reads; a mask that a parameter or an
+    input of floats has part in, as its gradient would be the scores' own; factors whose leading
+    dimensions are repeated.
+
+    Requires: the model form, before stow-hoist-constants.
+
+    Ensures: the model form.
+
+    Example:
+    ```mlir
+    %s = stow.matmul %q, %k {transpose_a = false, transpose_b = true} : ...
+    %d = stow.div %s, %eight : ...
+    %m = stow.select %triangle, %d, %none : ...
+    %w = stow.softmax %m {axis = 3 : i64} : ...
+    %y = stow.matmul %w, %v {transpose_a = false, transpose_b = false} : ...
+    // becomes
+    %y, %lse = stow.attention %q, %k, %v {scale = 0.125 : f64, diagonal = 0 : i64, ...} : ...
+    ```
+  }];
+  // Created with a target: see Passes.h.
+  let constructor = "nullptr";
+  let dependentDialects = ["::stow::StowDialect"];
+  let statistics = [
+    Statistic<"tiled", "attentions-tiled", "Attentions whose scores are not stored">,
+  ];
+}
+
 #endif // STOW_REWRITE_PASSES_TD

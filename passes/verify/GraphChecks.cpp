@@ -1,5 +1,6 @@
 #include "passes/verify/GraphChecks.h"
 
+#include "ir/StowAttentionOps.h"
 #include "passes/verify/Passes.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -202,7 +203,7 @@ bool isTrainingOp(Operation *op) {
              MaxPoolGradOp, AvgPoolGradOp, SoftmaxGradOp, LogSoftmaxGradOp, CrossEntropyRowsGradOp,
              NllRowsGradOp, EmbeddingGradOp, EmbeddingGradAddOp, ProductMapOp, LayerNormGradOp,
              LayerNormScaleGradOp, PlaneProductsOp, RmsNormGradOp, RmsNormScaleGradOp,
-             GridSampleGradInputOp, GridSampleGradGridOp>(op) ||
+             GridSampleGradInputOp, GridSampleGradGridOp, AttentionGradientOp>(op) ||
          isUpdateOp(op);
 }
 

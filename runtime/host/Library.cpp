@@ -35,6 +35,8 @@ constexpr Entry table[] = {
     {"dnnl.batch_norm_inference", prepareBatchNormInference, cutImages},
     {"dnnl.batch_norm_grad", prepareBatchNormGrad},
     {"dnnl.reorder", prepareReorder},
+    {"dnnl.attention", prepareAttention},
+    {"dnnl.attention_gradient", prepareAttentionGradient},
 };
 
 /// True when the library's own code for bf16 takes the operands of `call` and is not its slow

@@ -19,8 +19,12 @@
 //   dnnl.batch_norm_grad         src, mean, variance, scale, diff_dst,
 //                                diff_src, diff_scale, diff_shift             ; epsilon
 //   dnnl.reorder                 src, dst
+//   dnnl.attention               q, k, v, [mask], [seed], y, lse         (3)
+//   dnnl.attention_gradient      q, k, v, y, lse, dy, [mask], [seed],
+//                                dq, dk, dv                              (3)
 //
 //   (1) strides, pads, dilations, groups, has_bias     (2) kernel, strides, pads, dilations
+//   (3) has_mask has_seed [diagonal] zero_rows stream; scale ratio
 //
 // dilations: 1 = dense, as ONNX counts. pads: all begins, then all ends, one per spatial dimension;
 // strides, dilations and kernel likewise, so that the spatial rank (1 to 3) follows the operands.
@@ -36,6 +40,7 @@
 // how operands are stored; layouts are those of the stored tensor. Pooling and batch_norm run in
 // the layout of their input: a free operand gets that layout. Reorder also converts element
 // types. batch_norm and batch_norm_grad of f32 run in loops of this room (BatchNormLoops.h).
+// Attention does altogether (AttentionLoops.h), on tensors in any order and with gaps.
 //
 // Tensors may be f32 or of one 16-bit type, bf16 or f16, in any mix, biases included; vectors of
 // normalizations are f32. Arithmetic is f32's: where the library has no code of its own for the mix

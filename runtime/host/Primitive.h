@@ -160,5 +160,7 @@ Preparation prepareBatchNorm(const Command &command, const std::vector<bool> &an
 Preparation prepareBatchNormInference(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareBatchNormGrad(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareReorder(const Command &command, const std::vector<bool> &anyLayout);
+Preparation prepareAttention(const Command &command, const std::vector<bool> &anyLayout);
+Preparation prepareAttentionGradient(const Command &command, const std::vector<bool> &anyLayout);
 
 } // namespace stow::host

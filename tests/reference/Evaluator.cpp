@@ -65,6 +65,7 @@ std::vector<int64_t> shapeOf(Value value) {
 Rule ruleFor(StringRef opName) {
   static const Rules rules = [] {
     Rules all;
+    addAttentionRules(all);
     addElementwiseRules(all);
     addEmbeddingRules(all);
     addIndexRules(all);

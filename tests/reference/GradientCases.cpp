@@ -142,6 +142,44 @@ void addLinear(Cases &cases) {
     }
 }
 
+/// Attention [2,Hq,3,4] with heads of keys [2,H,5,4] and values [2,H,5,2].
+GradientCase attention(std::string name, std::string attributes, int64_t heads = 2,
+                       std::string mask = "", std::string maskType = "", bool seeded = false) {
+  const std::string q = "tensor<2x2x3x4xf64>", h = std::to_string(heads),
+                    k = "tensor<2x" + h + "x5x4xf64>", v = "tensor<2x" + h + "x5x2xf64>",
+                    y = "tensor<2x2x3x2xf64>";
+  const std::string masked = mask.empty() ? "" : " mask %m", given = seeded ? " seed %seed" : "";
+  std::string body = mask.empty() ? "" : "%m = stow.constant " + mask + " : " + maskType + "\n";
+  body += "%y, %lse = stow.attention %a, %b, %c" + masked + given + " {scale = 0.7 : f64, " +
+          attributes + ", stream = 4 : i64} : (" + q + ", " + k + ", " + v +
+          (mask.empty() ? "" : ", " + maskType) + (seeded ? ", tensor<i64>" : "") + ") -> (" + y +
+          ", tensor<2x2x3xf64>)\nreturn %y : " + y;
+  return {name,
+          "%a: " + q + ", %b: " + k + ", %c: " + v + (seeded ? ", %seed: tensor<i64>" : ""),
+          y,
+          body,
+          -2,
+          2,
+          seeded ? std::vector<double>{12345} : std::vector<double>{}};
+}
+
+void addAttention(Cases &cases) {
+  const std::string plain = "zero_rows = false, ratio = 0.0 : f64";
+  cases.push_back(attention("attention", plain));
+  cases.push_back(attention("attention_triangle", "diagonal = 1 : i64, " + plain));
+  cases.push_back(attention("attention_shared", "diagonal = 0 : i64, " + plain, 1));
+  cases.push_back(attention("attention_masked", plain, 2,
+                            "dense<[[true, false, true, true, false], [false, true, true, false, "
+                            "true], [true, true, true, true, false]]>",
+                            "tensor<3x5xi1>"));
+  cases.push_back(attention("attention_empty_row", "zero_rows = true, ratio = 0.0 : f64", 2,
+                            "dense<[[[true], [false], [true]]]>", "tensor<1x3x1xi1>"));
+  cases.push_back(attention("attention_added", plain, 1, "dense<[[0.0, 1.0, -1.0, 0.5, -0.5]]>",
+                            "tensor<1x5xf64>"));
+  cases.push_back(attention("attention_dropped", "zero_rows = false, ratio = 0.4 : f64", 2, "", "",
+                            /*seeded=*/true));
+}
+
 void addWindows(Cases &cases) {
   auto window = [](std::string kernel, std::string strides, std::string pads,
                    std::string dilations = "1, 1") {
@@ -456,6 +494,7 @@ const std::vector<GradientCase> &gradientCases() {
     addUnary(all);
     addBinary(all);
     addLinear(all);
+    addAttention(all);
     addWindows(all);
     addNorm(all);
     addLayerNorm(all);

@@ -9,6 +9,7 @@ namespace stow::reference {
 
 using Rules = llvm::StringMap<Rule>;
 
+void addAttentionRules(Rules &rules);
 void addElementwiseRules(Rules &rules);
 void addEmbeddingRules(Rules &rules);
 void addIndexRules(Rules &rules);

@@ -124,3 +124,24 @@ module attributes {stow.form = "model"} {
     return %y : tensor<4xf32>
   }
 }
+
+// -----
+
+// Tests that attention which drops weights gets the seed and a stream of its own in training, none in
+// evaluation.
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: %[[SEED:[a-z0-9]+]]: tensor<i64> {stow.kind = #stow.kind<seed>, stow.name = "seed"}
+// CHECK: stow.dropout_training %{{.*}}, %[[SEED]] {{{.*}}stream = 0 : i64}
+// CHECK: stow.attention %{{.*}} seed %[[SEED]] {ratio = 1.000000e-01 : f64, scale = 1.000000e+00 : f64, stream = 1 : i64
+// CHECK-LABEL: func.func @eval
+// CHECK-NOT: seed
+// CHECK: stow.attention %{{.*}} {ratio = 0.000000e+00 : f64
+module attributes {stow.form = "model"} {
+  func.func @model(%x: tensor<4x8xf32> {stow.name = "x", stow.kind = #stow.kind<input>})
+      -> (tensor<4x8xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<model>} {
+    %d = stow.dropout %x {ratio = 0.2 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %y, %lse = stow.attention %d, %d, %d {ratio = 0.1 : f64, scale = 1.0 : f64, stream = 0 : i64, zero_rows = false}
+        : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>)
+    return %y : tensor<4x8xf32>
+  }
+}

@@ -76,8 +76,17 @@ void storeTensor(const Tensor &tensor, const Operand &place, char *arena) {
       std::memcpy(base + index(i) * 4, &value, 4);
       continue;
     }
+    if (place.dtype == DType::I1) {
+      base[index(i)] = value != 0;
+      continue;
+    }
+    if (place.dtype == DType::I32) {
+      const auto integer = static_cast<int32_t>(tensor.data[i]);
+      std::memcpy(base + index(i) * 4, &integer, 4);
+      continue;
+    }
     if (!is16Bit(place.dtype))
-      throw std::invalid_argument("test tensors are f32, bf16 or f16");
+      throw std::invalid_argument("test tensors are f32, bf16, f16, i32 or i1");
     uint16_t bits = place.dtype == DType::BF16 ? narrowBf16(value) : narrowF16(value);
     std::memcpy(base + index(i) * 2, &bits, 2);
   }
@@ -87,12 +96,12 @@ Tensor loadTensor(const Operand &place, const char *arena) {
   Tensor tensor(place.shape);
   const char *base = arena + place.offset;
   LayoutIndex index(place.layout, place.shape);
-  for (size_t i = 0; i < tensor.data.size(); ++i) {
+  for (size_t i = 0; i < tensor.data.size(); ++i) { // masks and seeds are inputs alone
     if (place.dtype == DType::F32) {
       float value;
       std::memcpy(&value, base + index(i) * 4, 4);
       tensor.data[i] = value;
-    } else {
+    } else if (is16Bit(place.dtype)) {
       uint16_t bits;
       std::memcpy(&bits, base + index(i) * 2, 2);
       tensor.data[i] = place.dtype == DType::BF16 ? widenBf16(bits) : widenF16(bits);

@@ -1,0 +1,8 @@
+// All ops of the dialect, those of groups with a header of their own as well: for the reference.
+#ifndef STOW_ALL_OPS_TD
+#define STOW_ALL_OPS_TD
+
+include "ir/StowAttentionOps.td"
+include "ir/StowOps.td"
+
+#endif // STOW_ALL_OPS_TD

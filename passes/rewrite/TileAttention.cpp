@@ -1,0 +1,489 @@
+// Recognizes attention, however an exporter spells it, and gives it to a call that stores no scores:
+// O(ops).
+//
+// The chain is read upwards from the softmax to the product of queries and keys and downwards to the
+// product with the values:
+//
+//   q, k - (scale) - matmul - { scale | mask | reshape }* - softmax - (0 for NaN) - (dropout) -
+//   (reshape) - matmul - y
+//
+// Every value between the two products has one reader. Reshapes split or join leading dimensions, or
+// move heads that share keys between the heads and the rows.
+#include "passes/rewrite/Passes.h"
+
+#include "ir/Graphs.h"
+#include "ir/StowAttentionOps.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace stow {
+#define GEN_PASS_DEF_TILEATTENTIONPASS
+#include "passes/rewrite/Passes.h.inc"
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Scores of constants from here on down are those of keys that nothing attends to.
+constexpr double kExcluded = -1e4;
+
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// The number that a constant holds everywhere.
+std::optional<double> numberOf(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto elements = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
+  if (!elements || !elements.isSplat() || !isa<FloatType>(elements.getElementType()))
+    return std::nullopt;
+  return elements.getSplatValue<APFloat>().convertToDouble();
+}
+
+/// The factor by which `op` scales an operand, and that operand, which has the result's type.
+std::optional<std::pair<double, Value>> scaling(Operation *op) {
+  if (!isa_and_nonnull<MulOp, DivOp>(op))
+    return std::nullopt;
+  for (unsigned side : {0u, 1u}) {
+    std::optional<double> number = numberOf(op->getOperand(1 - side));
+    if (!number || *number == 0 || op->getOperand(side).getType() != op->getResult(0).getType() ||
+        (isa<DivOp>(op) && side == 1))
+      continue;
+    return std::pair(isa<DivOp>(op) ? 1 / *number : *number, op->getOperand(side));
+  }
+  return std::nullopt;
+}
+
+/// A mask of the scores. Of a boolean one `keeps` says whether it holds where a key is seen.
+struct Mask {
+  Value value;
+  bool keeps = true;
+  double excluded = -kInfinity; ///< what a boolean mask puts in place of a score
+  bool isBoolean() const { return tensorType(value).getElementType().isInteger(1); }
+};
+
+/// What a constant mask leaves of the scores.
+enum class Leaves { Unknown, All, Triangle };
+
+struct Constant {
+  Leaves leaves = Leaves::Unknown;
+  int64_t diagonal = 0;
+  bool keepsOne = false; ///< every query sees a key
+};
+
+/// Whether each element of a constant mask lets a score pass; empty where the mask does more than
+/// that, or is no constant.
+SmallVector<bool> passes(const Mask &mask) {
+  SmallVector<bool> seen;
+  auto constant = mask.value.getDefiningOp<ConstantOp>();
+  auto elements = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
+  if (!elements)
+    return seen;
+  if (mask.isBoolean()) {
+    for (bool value : elements.getValues<bool>())
+      seen.push_back(value == mask.keeps);
+    return seen;
+  }
+  for (const APFloat &value : elements.getValues<APFloat>()) {
+    const double number = value.convertToDouble();
+    if (number != 0 && !(number <= kExcluded))
+      return {};
+    seen.push_back(number == 0);
+  }
+  return seen;
+}
+
+/// Reads a constant mask of scores [..., rows, keys].
+Constant readConstant(const Mask &mask, int64_t rows, int64_t keys) {
+  Constant result;
+  const SmallVector<bool> seen = passes(mask);
+  const auto shape = tensorType(mask.value).getShape();
+  if (seen.empty() || shape.empty() || shape.back() != keys)
+    return result;
+  result.keepsOne = true;
+  for (size_t row = 0; row < seen.size(); row += keys)
+    result.keepsOne &= llvm::is_contained(ArrayRef(seen).slice(row, keys), true);
+  if (llvm::all_of(seen, [](bool passes) { return passes; })) {
+    result.leaves = Leaves::All;
+    return result;
+  }
+  if (shape.size() < 2 || shape.end()[-2] != rows || rows * keys != int64_t(seen.size()))
+    return result;
+  result.diagonal = llvm::find(seen, false) - seen.begin() - 1;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t key = 0; key < keys; ++key)
+      if (seen[row * keys + key] != (key <= row + result.diagonal))
+        return result;
+  if (result.diagonal >= 0 && result.diagonal < keys)
+    result.leaves = Leaves::Triangle;
+  return result;
+}
+
+/// True when the gradient of `value` may be asked for.
+bool mayBeTrained(Value value) {
+  llvm::SetVector<Value> reached;
+  reached.insert(value);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    if (Operation *op = reached[i].getDefiningOp()) {
+      for (Value operand : op->getOperands())
+        if (isa<FloatType>(tensorType(operand).getElementType()))
+          reached.insert(operand);
+      continue;
+    }
+    auto argument = cast<BlockArgument>(reached[i]);
+    auto graph = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    auto kind = graph ? kindOfArgument(graph, argument.getArgNumber()) : std::nullopt;
+    if (kind != ArgumentKind::Statistic)
+      return true;
+  }
+  return false;
+}
+
+//===-- The chain -----------------------------------------------------------------------------===//
+
+/// What stands between the two products, read and not yet changed.
+class Chain {
+public:
+  /// None where something does not fit.
+  static std::optional<Chain> of(SoftmaxOp softmax) {
+    Chain chain;
+    if (static_cast<int64_t>(softmax.getAxis()) != tensorType(softmax.getY()).getRank() - 1 ||
+        !chain.readDown(softmax.getY()) || !chain.readUp(softmax.getX()))
+      return std::nullopt;
+    return chain;
+  }
+
+  MatmulOp product, mix; ///< of queries and keys; of weights and values
+  double scale = 1, ratio = 0;
+  SmallVector<Mask> masks;
+  SmallVector<int64_t> shape; ///< of the scores where they are masked and made weights
+  bool zeroRows = false;
+  SmallVector<Operation *> ops; ///< readers before what they read
+
+private:
+  bool readDown(Value weights) {
+    ops.push_back(weights.getDefiningOp());
+    shape.assign(tensorType(weights).getShape().begin(), tensorType(weights).getShape().end());
+    weights = readZeroRows(weights);
+    while (weights.hasOneUse()) {
+      Operation *reader = *weights.getUsers().begin();
+      if (auto dropout = dyn_cast<DropoutOp>(reader)) {
+        if (ratio != 0)
+          return false;
+        ratio = dropout.getRatio().convertToDouble();
+      } else if (auto matmul = dyn_cast<MatmulOp>(reader)) {
+        mix = matmul;
+        ops.insert(ops.begin(), reader);
+        return matmul.getA() == weights && !matmul.getTransposeA() && !matmul.getBias();
+      } else if (!isa<ReshapeOp>(reader)) {
+        return false;
+      }
+      ops.insert(ops.begin(), reader);
+      weights = reader->getResult(0);
+    }
+    return false;
+  }
+
+  /// The weights with 0 in place of NaN, where a select behind the softmax puts it there.
+  Value readZeroRows(Value weights) {
+    CompareOp compare;
+    SelectOp select;
+    for (Operation *reader : weights.getUsers())
+      if (auto found = dyn_cast<CompareOp>(reader))
+        compare = found;
+      else if (auto found = dyn_cast<SelectOp>(reader))
+        select = found;
+    if (!compare || !select || compare.getA() != weights || compare.getB() != weights ||
+        !compare.getMask().hasOneUse() || select.getCondition() != compare.getMask() ||
+        select.getY().getType() != weights.getType())
+      return weights;
+    const bool isNumber = compare.getPredicate() == "eq";
+    Value kept = isNumber ? select.getA() : select.getB(),
+          other = isNumber ? select.getB() : select.getA();
+    const auto readers =
+        llvm::SmallPtrSet<Operation *, 2>(weights.user_begin(), weights.user_end());
+    if (!(isNumber || compare.getPredicate() == "ne") || kept != weights ||
+        numberOf(other) != 0.0 || readers.size() != 2)
+      return weights;
+    zeroRows = true;
+    ops.insert(ops.begin(), compare);
+    ops.insert(ops.begin(), select);
+    return select.getY();
+  }
+
+  bool readUp(Value scores) {
+    while (scores.hasOneUse()) {
+      Operation *op = scores.getDefiningOp();
+      if (!op)
+        return false;
+      ops.push_back(op);
+      if (auto matmul = dyn_cast<MatmulOp>(op)) {
+        product = matmul;
+        return !matmul.getBias();
+      }
+      if (auto found = scaling(op)) {
+        scale *= found->first;
+        scores = found->second;
+      } else if (auto reshape = dyn_cast<ReshapeOp>(op)) {
+        scores = reshape.getX();
+      } else if (auto cast = dyn_cast<CastOp>(op); cast && isSame(cast)) {
+        scores = cast.getX();
+      } else if (auto next = readMask(op)) {
+        scores = *next;
+      } else {
+        return false;
+      }
+    }
+    return false;
+  }
+
+  static bool isSame(CastOp cast) { return cast.getX().getType() == cast.getY().getType(); }
+
+  /// What `op` masks, noting how.
+  std::optional<Value> readMask(Operation *op) {
+    if (!llvm::equal(tensorType(op->getResult(0)).getShape(), shape))
+      return std::nullopt;
+    if (auto select = dyn_cast<SelectOp>(op)) {
+      for (bool keeps : {true, false}) {
+        Value scores = keeps ? select.getA() : select.getB(),
+              other = keeps ? select.getB() : select.getA();
+        std::optional<double> excluded = numberOf(other);
+        if (!excluded || *excluded > kExcluded || scores.getType() != op->getResult(0).getType())
+          continue;
+        masks.push_back({select.getCondition(), keeps, *excluded});
+        return scores;
+      }
+      return std::nullopt;
+    }
+    if (!isa<AddOp>(op) || scale != 1)
+      return std::nullopt;
+    for (unsigned side : {0u, 1u}) {
+      Value scores = op->getOperand(side);
+      if (scores.getType() != op->getResult(0).getType() || !isScores(scores))
+        continue;
+      masks.push_back({op->getOperand(1 - side)});
+      return scores;
+    }
+    return std::nullopt;
+  }
+
+  /// True when `value` comes from a product by what a chain consists of.
+  static bool isScores(Value value) {
+    for (Operation *op = value.getDefiningOp(); op; op = value.getDefiningOp()) {
+      if (isa<MatmulOp>(op))
+        return true;
+      if (auto found = scaling(op))
+        value = found->second;
+      else if (isa<ReshapeOp, CastOp>(op))
+        value = op->getOperand(0);
+      else if (auto select = dyn_cast<SelectOp>(op))
+        value = numberOf(select.getB()) ? select.getA() : select.getB();
+      else if (isa<AddOp>(op))
+        return isScores(op->getOperand(0)) || isScores(op->getOperand(1));
+      else
+        return false;
+    }
+    return false;
+  }
+};
+
+//===-- The op in its stead -------------------------------------------------------------------===//
+
+class Tiling {
+public:
+  Tiling(Chain &chain, const Target &target)
+      : chain(chain), target(target), builder(chain.mix), location(chain.product.getLoc()) {}
+
+  /// Replaces the chain; leaves it as it is, and false, where shapes, masks or the target do not fit.
+  bool run() {
+    const auto shape = ArrayRef(chain.shape);
+    if (shape.size() < 2)
+      return false;
+    rows = shape.end()[-2], keys = shape.end()[-1];
+    Value q = chain.product.getA(), k = chain.product.getB(), v = chain.mix.getB();
+    const auto lead = shape.drop_back(2);
+    if (!headsFit(q, k, v) || !readMasks())
+      return false;
+    q = oriented(unscaled(q), chain.product.getTransposeA());
+    k = oriented(unscaled(k), !chain.product.getTransposeB());
+    v = oriented(v, chain.mix.getTransposeB());
+    q = withLead(q, lead, rows);
+    if (!sharesKeys) {
+      k = withLead(k, lead, keys);
+      v = withLead(v, lead, keys);
+    }
+    return replace(q, k, v);
+  }
+
+private:
+  /// Extents of the leading dimensions of a factor.
+  static ArrayRef<int64_t> leadOf(Value value) { return tensorType(value).getShape().drop_back(2); }
+
+  /// True where queries, keys and values have as many matrices as there are scores, or heads of
+  /// queries share keys by lying among the rows.
+  bool headsFit(Value q, Value k, Value v) {
+    const auto lead = ArrayRef(chain.shape).drop_back(2);
+    const int64_t matrices = llvm::product_of(lead);
+    const auto scores = tensorType(chain.product.getY()).getShape();
+    if (leadOf(q) != leadOf(k) || leadOf(k) != leadOf(v) || scores.drop_back(2) != leadOf(q) ||
+        scores.back() != keys || tensorType(chain.mix.getA()).getShape() != scores)
+      return false;
+    if (scores.end()[-2] == rows && llvm::product_of(leadOf(k)) == matrices)
+      return true;
+    sharesKeys = lead.size() == leadOf(k).size() && !lead.empty() &&
+                 lead.drop_back() == leadOf(k).drop_back() && lead.back() % leadOf(k).back() == 0 &&
+                 lead.back() / leadOf(k).back() * rows == scores.end()[-2];
+    return sharesKeys;
+  }
+
+  /// Splits the masks into a diagonal and the rest; false where one cannot be taken.
+  bool readMasks() {
+    bool keepsOne = true;
+    for (const Mask &mask : chain.masks)
+      if (Constant constant = readConstant(mask, rows, keys); !constant.keepsOne)
+        keepsOne = false;
+    for (const Mask &mask : chain.masks) {
+      const Constant constant = readConstant(mask, rows, keys);
+      if (constant.leaves == Leaves::All)
+        continue;
+      // Where all keys may be excluded, a finite number in their place gives weights, not NaN.
+      if (mask.isBoolean() && mask.excluded > -1e30 && !keepsOne)
+        return false;
+      if (constant.leaves == Leaves::Triangle && (keepsOne || isInfinite(mask))) {
+        diagonal = std::min(diagonal.value_or(constant.diagonal), constant.diagonal);
+        continue;
+      }
+      if (!mask.isBoolean() && mayBeTrained(mask.value))
+        return false;
+      rest.push_back(mask);
+    }
+    return true;
+  }
+
+  /// A key that this excludes is excluded whatever else is added to its score.
+  static bool isInfinite(const Mask &mask) {
+    return mask.isBoolean() ? mask.excluded < -1e30 : true;
+  }
+
+  /// `x` without constant factors, which the chain's scale takes; behind a transpose as well.
+  Value unscaled(Value x) {
+    if (auto found = scaling(x.getDefiningOp())) {
+      chain.scale *= found->first;
+      return unscaled(found->second);
+    }
+    Operation *op = x.getDefiningOp();
+    if (!isa_and_nonnull<TransposeOp, ReshapeOp>(op) || !op->hasOneUse() ||
+        !scaling(op->getOperand(0).getDefiningOp()))
+      return x;
+    Operation *clone = builder.clone(*op);
+    clone->setOperand(0, unscaled(op->getOperand(0)));
+    return clone->getResult(0);
+  }
+
+  /// `x` with its last two dimensions exchanged where `exchanged`.
+  Value oriented(Value x, bool exchanged) {
+    if (!exchanged)
+      return x;
+    SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, tensorType(x).getRank()));
+    std::swap(order.end()[-1], order.end()[-2]);
+    return builder.createOrFold<TransposeOp>(location, x, order);
+  }
+
+  Value withLead(Value x, ArrayRef<int64_t> lead, int64_t inner) {
+    SmallVector<int64_t> shape(lead);
+    shape.append({inner, tensorType(x).getShape().back()});
+    return builder.createOrFold<ReshapeOp>(
+        location, RankedTensorType::get(shape, tensorType(x).getElementType()), x);
+  }
+
+  Value number(double value, Type element) {
+    auto type = RankedTensorType::get({}, element);
+    return ConstantOp::create(builder, location,
+                              DenseElementsAttr::get(type, builder.getFloatAttr(element, value)));
+  }
+
+  /// The rest of the masks as one: as it is where it is alone and boolean, else as a sum of floats.
+  Value maskValue() {
+    if (rest.empty())
+      return {};
+    if (rest.size() == 1 && rest[0].isBoolean() && rest[0].keeps && rest[0].excluded == -kInfinity)
+      return rest[0].value;
+    Type element = builder.getF32Type();
+    Value sum;
+    for (const Mask &mask : rest) {
+      Value added = mask.value;
+      if (mask.isBoolean()) {
+        Value none = number(0, element), excluded = number(mask.excluded, element);
+        added = SelectOp::create(builder, location, mask.value, mask.keeps ? none : excluded,
+                                 mask.keeps ? excluded : none);
+      } else if (tensorType(added).getElementType() != element) {
+        added = CastOp::create(builder, location,
+                               RankedTensorType::get(tensorType(added).getShape(), element), added);
+      }
+      sum = sum ? Value(AddOp::create(builder, location, sum, added)) : added;
+    }
+    return sum;
+  }
+
+  bool replace(Value q, Value k, Value v) {
+    auto attention = AttentionOp::create(
+        builder, location, q, k, v, maskValue(), Value(), builder.getF64FloatAttr(chain.scale),
+        diagonal ? builder.getI64IntegerAttr(*diagonal) : IntegerAttr(),
+        builder.getBoolAttr(chain.zeroRows), builder.getF64FloatAttr(chain.ratio),
+        builder.getI64IntegerAttr(0));
+    if (!isTaken(attention)) {
+      attention.erase(); // what was made for it has no reader and folds away
+      return false;
+    }
+    Value y =
+        builder.createOrFold<ReshapeOp>(location, chain.mix.getY().getType(), attention.getY());
+    chain.mix.getY().replaceAllUsesWith(y);
+    for (Operation *op : chain.ops)
+      if (op->use_empty())
+        op->erase();
+    return true;
+  }
+
+  bool isTaken(AttentionOp attention) {
+    if (target.libraryCall(attention).empty())
+      return false;
+    return llvm::all_of(attention->getOpOperands(), [&](OpOperand &operand) {
+      auto type = dyn_cast<FloatType>(tensorType(operand.get()).getElementType());
+      return !type || target.takesType(attention, operand.getOperandNumber(), type);
+    });
+  }
+
+  Chain &chain;
+  const Target &target;
+  OpBuilder builder;
+  Location location;
+  int64_t rows = 0, keys = 0;
+  bool sharesKeys = false;
+  std::optional<int64_t> diagonal;
+  SmallVector<Mask> rest;
+};
+
+//===-- --stow-tile-attention ----------------------------------------------------------------===//
+
+struct TileAttentionPass : impl::TileAttentionPassBase<TileAttentionPass> {
+  explicit TileAttentionPass(const Target &target) : target(target) {}
+
+  void runOnOperation() override {
+    for (auto graph : getOperation().getOps<func::FuncOp>())
+      for (SoftmaxOp softmax : llvm::to_vector(graph.getOps<SoftmaxOp>()))
+        if (std::optional<Chain> chain = Chain::of(softmax))
+          tiled += Tiling(*chain, target).run();
+  }
+
+  const Target &target;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createTileAttentionPass(const Target &target) {
+  return std::make_unique<TileAttentionPass>(target);
+}
+
+} // namespace stow

@@ -1,0 +1,158 @@
+// Attention by tiles: what the loops of AttentionLoops.h need of a command.
+#include "runtime/base/Parallel.h"
+#include "runtime/host/AttentionLoops.h"
+#include "runtime/host/Float16.h"
+#include "runtime/host/Primitive.h"
+
+namespace stow::host {
+namespace {
+
+const char *loopsName() {
+  static const std::string name = std::string("stow_attention:") + attentionInstructions();
+  return name.c_str();
+}
+
+/// The operands of a call by their positions; mask and seed where there are any.
+struct Positions {
+  size_t q = 0, k = 1, v = 2, y, lse;
+  std::optional<size_t> mask, seed, dy, dq, dk, dv;
+};
+
+/// Names of the operands and their positions: `first` of them, then mask and seed, then `last`.
+std::vector<std::string> namesOf(const Command &command, std::vector<std::string> first,
+                                 const std::vector<std::string> &last, Positions &positions) {
+  auto has = [&](const char *name) {
+    auto found = command.ints.find(name);
+    return found != command.ints.end() && found->second.at(0) != 0;
+  };
+  if (has("has_mask")) {
+    positions.mask = first.size();
+    first.push_back("mask");
+  }
+  if (has("has_seed")) {
+    positions.seed = first.size();
+    first.push_back("seed");
+  }
+  first.insert(first.end(), last.begin(), last.end());
+  return first;
+}
+
+Matrices matricesAt(const Call &call, size_t index) {
+  const Operand &operand = call.operand(index);
+  auto found = Matrices::of(operand.shape, operand.layout, operand.dtype);
+  if (!found || !(operand.dtype == DType::F32 || is16Bit(operand.dtype)))
+    call.fail(call.describe(index) +
+              " must be a tensor of matrices of f32 or 16 bits, without blocks");
+  return *found;
+}
+
+/// One row for each query, all in a column.
+Matrices columnAt(const Call &call, size_t index) {
+  Operand operand = call.operand(index);
+  operand.shape.push_back(1);
+  if (!operand.layout.order.empty())
+    operand.layout.order.push_back(static_cast<int64_t>(operand.layout.order.size()));
+  auto found = Matrices::of(operand.shape, operand.layout, operand.dtype);
+  if (!found || operand.dtype != DType::F32)
+    call.fail(call.describe(index) + " must be f32, without blocks");
+  return *found;
+}
+
+void readMask(const Call &call, size_t index, AttentionSpace &space) {
+  const Operand &mask = call.operand(index);
+  Shape leading = call.shape(0);
+  leading.resize(leading.size() - 2);
+  space.mask = Matrices::repeated(mask.shape, mask.layout, mask.dtype, leading);
+  space.isBoolean = mask.dtype == DType::U8 || mask.dtype == DType::I1;
+  if (!space.mask || !(space.isBoolean || mask.dtype == DType::F32))
+    call.fail(call.describe(index) + " must be i1 or f32, without blocks");
+}
+
+AttentionSpace spaceOf(const Call &call, const Command &command, const Positions &at) {
+  AttentionSpace space;
+  const Shape &q = call.shape(at.q), &k = call.shape(at.k), &v = call.shape(at.v);
+  space.q = matricesAt(call, at.q);
+  space.k = matricesAt(call, at.k);
+  space.v = matricesAt(call, at.v);
+  space.y = matricesAt(call, at.y);
+  space.lse = columnAt(call, at.lse);
+  space.queries = q.end()[-2], space.keys = k.end()[-2];
+  space.depth = q.back(), space.width = v.back();
+  space.heads = elementCount(k) / (space.keys * space.depth);
+  space.shared = elementCount(q) / (space.queries * space.depth) / space.heads;
+  space.scale = call.number("scale");
+  if (command.ints.contains("diagonal"))
+    space.diagonal = call.integer("diagonal");
+  space.zeroRows = call.integer("zero_rows") != 0;
+  space.ratio = call.number("ratio");
+  space.stream = call.integer("stream");
+  if (at.mask)
+    readMask(call, *at.mask, space);
+  if (at.seed)
+    space.hasWideSeed = call.operand(*at.seed).dtype == DType::I64;
+  if (at.dy) {
+    space.dy = matricesAt(call, *at.dy);
+    space.dq = matricesAt(call, *at.dq);
+    space.dk = matricesAt(call, *at.dk);
+    space.dv = matricesAt(call, *at.dv);
+  }
+  return space;
+}
+
+/// The operands as they lie, which the library sees as bytes; nothing is left to choose.
+std::vector<Argument> argumentsOf(const Call &call, size_t count) {
+  std::vector<Argument> arguments;
+  for (size_t i = 0; i < count; ++i) {
+    const Operand &operand = call.operand(i);
+    const Bytes bytes = storedBytes(operand.layout, operand.shape, operand.dtype);
+    arguments.push_back({i, 0, descOf(DType::U8, {bytes}, {}), operand.layout});
+  }
+  return arguments;
+}
+
+} // namespace
+
+Preparation prepareAttention(const Command &command, const std::vector<bool> &anyLayout) {
+  Positions at;
+  const auto names = namesOf(command, {"q", "k", "v"}, {"y", "lse"}, at);
+  const Call call(command, anyLayout, names);
+  at.y = names.size() - 2, at.lse = names.size() - 1;
+  const AttentionSpace space = spaceOf(call, command, at);
+  auto run = [space, at](const std::vector<char *> &addresses, char *scratch, int64_t threads) {
+    AttentionTensors tensors = {};
+    tensors.q = addresses[at.q], tensors.k = addresses[at.k], tensors.v = addresses[at.v];
+    tensors.y = addresses[at.y], tensors.lse = addresses[at.lse];
+    tensors.mask = at.mask ? addresses[*at.mask] : nullptr;
+    tensors.seed = at.seed ? addresses[*at.seed] : nullptr;
+    attend(space, tensors, scratch, threads);
+  };
+  const int64_t slots = std::min(currentThreads(), space.forwardTasks());
+  return {{},
+          argumentsOf(call, names.size()),
+          Loops{loopsName(), slots * space.forwardScratchBytes(), run}};
+}
+
+Preparation prepareAttentionGradient(const Command &command, const std::vector<bool> &anyLayout) {
+  Positions at;
+  const auto names = namesOf(command, {"q", "k", "v", "y", "lse", "dy"}, {"dq", "dk", "dv"}, at);
+  const Call call(command, anyLayout, names);
+  at.y = 3, at.lse = 4, at.dy = 5;
+  at.dq = names.size() - 3, at.dk = names.size() - 2, at.dv = names.size() - 1;
+  const AttentionSpace space = spaceOf(call, command, at);
+  auto run = [space, at](const std::vector<char *> &addresses, char *scratch, int64_t threads) {
+    AttentionTensors tensors = {};
+    tensors.q = addresses[at.q], tensors.k = addresses[at.k], tensors.v = addresses[at.v];
+    tensors.y = addresses[at.y], tensors.lse = addresses[at.lse];
+    tensors.mask = at.mask ? addresses[*at.mask] : nullptr;
+    tensors.seed = at.seed ? addresses[*at.seed] : nullptr;
+    tensors.dy = addresses[*at.dy], tensors.dq = addresses[*at.dq];
+    tensors.dk = addresses[*at.dk], tensors.dv = addresses[*at.dv];
+    attendGradient(space, tensors, scratch, threads);
+  };
+  const int64_t slots = std::min(currentThreads(), space.heads);
+  return {{},
+          argumentsOf(call, names.size()),
+          Loops{loopsName(), slots * space.backwardScratchBytes(), run}};
+}
+
+} // namespace stow::host

@@ -1,0 +1,108 @@
+// RUN: stowage-opt %s --stow-tile-attention --canonicalize --split-input-file | FileCheck %s
+
+// Tests the spelling of GPT-2: keys transposed by the graph, scores divided, later positions chosen
+// away by a constant triangle. The scores would take 2*3*4*4*4 = 384 bytes.
+// CHECK-LABEL: func.func @triangle
+// CHECK-SAME: %[[Q:[^:]*]]: tensor<2x3x4x8xf32>, %[[K:[^:]*]]: tensor<2x4x3x8xf32>, %[[V:[^:]*]]: tensor<2x3x4x8xf32>
+// CHECK-NEXT: %[[KEYS:.*]] = stow.transpose %[[K]] {permutation = array<i64: 0, 2, 1, 3>} : (tensor<2x4x3x8xf32>) -> tensor<2x3x4x8xf32>
+// CHECK-NEXT: %[[Y:.*]], %{{.*}} = stow.attention %[[Q]], %[[KEYS]], %[[V]] {diagonal = 0 : i64, ratio = 0.000000e+00 : f64, scale = 2.500000e-01 : f64, stream = 0 : i64, zero_rows = false}
+// CHECK-NEXT: return %[[Y]]
+func.func @triangle(%q: tensor<2x3x4x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32> {
+  %four = stow.constant dense<4.0> : tensor<f32>
+  %none = stow.constant dense<0xFF800000> : tensor<f32>
+  %mask = stow.constant dense<[[[[true, false, false, false], [true, true, false, false], [true, true, true, false], [true, true, true, true]]]]> : tensor<1x1x4x4xi1>
+  %kt = stow.transpose %k {permutation = array<i64: 0, 2, 3, 1>} : (tensor<2x4x3x8xf32>) -> tensor<2x3x8x4xf32>
+  %s = stow.matmul %q, %kt {transpose_a = false, transpose_b = false} : (tensor<2x3x4x8xf32>, tensor<2x3x8x4xf32>) -> tensor<2x3x4x4xf32>
+  %d = stow.div %s, %four : (tensor<2x3x4x4xf32>, tensor<f32>) -> tensor<2x3x4x4xf32>
+  %m = stow.select %mask, %d, %none : (tensor<1x1x4x4xi1>, tensor<2x3x4x4xf32>, tensor<f32>) -> tensor<2x3x4x4xf32>
+  %w = stow.softmax %m {axis = 3 : i64} : (tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xf32>
+  %y = stow.matmul %w, %v {transpose_a = false, transpose_b = false} : (tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>
+  return %y : tensor<2x3x4x8xf32>
+}
+
+// -----
+
+// Tests that factors of q and k go into the scale, that an added constant triangle of finite numbers is
+// the diagonal too, and that a mask of inputs stays: here queries see one key more than their own.
+// CHECK-LABEL: func.func @added
+// CHECK: %[[M:.*]] = stow.cast
+// CHECK-NEXT: %[[Y:.*]], %{{.*}} = stow.attention %{{.*}}, %{{.*}}, %{{.*}} mask %[[M]] {diagonal = 1 : i64, ratio = 0.000000e+00 : f64, scale = 1.250000e-01 : f64
+// CHECK-NEXT: return %[[Y]]
+func.func @added(%q: tensor<2x3x8xf32>, %k: tensor<2x3x8xf32>, %v: tensor<2x3x8xf32>, %ids: tensor<2x1x3xi64>) -> tensor<2x3x8xf32> {
+  %half = stow.constant dense<0.5> : tensor<f32>
+  %quarter = stow.constant dense<0.25> : tensor<f32>
+  %mask = stow.constant dense<[[0.0, 0.0, -3.0e38], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
+  %qs = stow.mul %q, %half : (tensor<2x3x8xf32>, tensor<f32>) -> tensor<2x3x8xf32>
+  %ks = stow.mul %quarter, %k : (tensor<f32>, tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
+  %s = stow.matmul %qs, %ks {transpose_a = false, transpose_b = true} : (tensor<2x3x8xf32>, tensor<2x3x8xf32>) -> tensor<2x3x3xf32>
+  %a = stow.add %s, %mask : (tensor<2x3x3xf32>, tensor<3x3xf32>) -> tensor<2x3x3xf32>
+  %p = stow.cast %ids : (tensor<2x1x3xi64>) -> tensor<2x1x3xf32>
+  %b = stow.add %p, %a : (tensor<2x1x3xf32>, tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %w = stow.softmax %b {axis = 2 : i64} : (tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %y = stow.matmul %w, %v {transpose_a = false, transpose_b = false} : (tensor<2x3x3xf32>, tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
+  return %y : tensor<2x3x8xf32>
+}
+
+// -----
+
+// Tests that heads which an export joins with the batch are split where the mask sees them, that
+// weights which are NaN become 0, and that dropout of the model form is taken along.
+// CHECK-LABEL: func.func @joined
+// CHECK: %[[Q:.*]] = stow.reshape %{{.*}} : (tensor<6x4x8xf32>) -> tensor<2x3x4x8xf32>
+// CHECK: %[[Y:.*]], %{{.*}} = stow.attention %[[Q]], %{{.*}}, %{{.*}} mask %{{.*}} {ratio = 1.000000e-01 : f64, scale = 1.000000e+00 : f64, stream = 0 : i64, zero_rows = true}
+// CHECK-NEXT: %[[R:.*]] = stow.reshape %[[Y]] : (tensor<2x3x4x8xf32>) -> tensor<6x4x8xf32>
+// CHECK-NEXT: return %[[R]]
+func.func @joined(%q: tensor<6x4x8xf32>, %k: tensor<6x4x8xf32>, %v: tensor<6x4x8xf32>, %keep: tensor<2x1x1x4xi1>) -> tensor<6x4x8xf32> {
+  %none = stow.constant dense<0xFF800000> : tensor<f32>
+  %zero = stow.constant dense<0.0> : tensor<f32>
+  %s = stow.matmul %q, %k {transpose_a = false, transpose_b = true} : (tensor<6x4x8xf32>, tensor<6x4x8xf32>) -> tensor<6x4x4xf32>
+  %t = stow.reshape %s : (tensor<6x4x4xf32>) -> tensor<2x3x4x4xf32>
+  %m = stow.select %keep, %t, %none : (tensor<2x1x1x4xi1>, tensor<2x3x4x4xf32>, tensor<f32>) -> tensor<2x3x4x4xf32>
+  %w = stow.softmax %m {axis = 3 : i64} : (tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xf32>
+  %n = stow.compare %w, %w {predicate = "eq"} : (tensor<2x3x4x4xf32>, tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xi1>
+  %z = stow.select %n, %w, %zero : (tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>, tensor<f32>) -> tensor<2x3x4x4xf32>
+  %d = stow.dropout %z {ratio = 0.1 : f64} : (tensor<2x3x4x4xf32>) -> tensor<2x3x4x4xf32>
+  %j = stow.reshape %d : (tensor<2x3x4x4xf32>) -> tensor<6x4x4xf32>
+  %y = stow.matmul %j, %v {transpose_a = false, transpose_b = false} : (tensor<6x4x4xf32>, tensor<6x4x8xf32>) -> tensor<6x4x8xf32>
+  return %y : tensor<6x4x8xf32>
+}
+
+// -----
+
+// Tests that queries which share keys, here two heads of one, are heads again, and no key is repeated.
+// CHECK-LABEL: func.func @shared
+// CHECK: %[[Q:.*]] = stow.reshape %{{.*}} : (tensor<2x3x8x4xf32>) -> tensor<2x6x4x4xf32>
+// CHECK: stow.attention %[[Q]], %{{.*}} : (tensor<2x6x4x4xf32>, tensor<2x3x5x4xf32>, tensor<2x3x5x4xf32>)
+func.func @shared(%q: tensor<2x3x8x4xf32>, %k: tensor<2x3x5x4xf32>, %v: tensor<2x3x5x4xf32>) -> tensor<2x3x8x4xf32> {
+  %s = stow.matmul %q, %k {transpose_a = false, transpose_b = true} : (tensor<2x3x8x4xf32>, tensor<2x3x5x4xf32>) -> tensor<2x3x8x5xf32>
+  %t = stow.reshape %s : (tensor<2x3x8x5xf32>) -> tensor<2x6x4x5xf32>
+  %w = stow.softmax %t {axis = 3 : i64} : (tensor<2x6x4x5xf32>) -> tensor<2x6x4x5xf32>
+  %j = stow.reshape %w : (tensor<2x6x4x5xf32>) -> tensor<2x3x8x5xf32>
+  %y = stow.matmul %j, %v {transpose_a = false, transpose_b = false} : (tensor<2x3x8x5xf32>, tensor<2x3x5x4xf32>) -> tensor<2x3x8x4xf32>
+  return %y : tensor<2x3x8x4xf32>
+}
+
+// -----
+
+// Tests what stays: a bias of the scores that is trained, weights that are read elsewhere, a softmax
+// over queries, and a finite number in place of scores where no query is known to keep a key.
+// CHECK-LABEL: func.func @kept
+// CHECK-NOT: stow.attention
+func.func @kept(%q: tensor<3x4x8xf32>, %b: tensor<4x4xf32> {stow.kind = #stow.kind<parameter>}, %m: tensor<4x4xi1> {stow.kind = #stow.kind<input>}) -> (tensor<3x4x8xf32>, tensor<3x4x8xf32>, tensor<3x4x4xf32>, tensor<3x4x8xf32>, tensor<3x4x8xf32>) {
+  %low = stow.constant dense<-1.0e9> : tensor<f32>
+  %s = stow.matmul %q, %q {transpose_a = false, transpose_b = true} : (tensor<3x4x8xf32>, tensor<3x4x8xf32>) -> tensor<3x4x4xf32>
+  %a = stow.add %s, %b : (tensor<3x4x4xf32>, tensor<4x4xf32>) -> tensor<3x4x4xf32>
+  %w = stow.softmax %a {axis = 2 : i64} : (tensor<3x4x4xf32>) -> tensor<3x4x4xf32>
+  %y = stow.matmul %w, %q {transpose_a = false, transpose_b = false} : (tensor<3x4x4xf32>, tensor<3x4x8xf32>) -> tensor<3x4x8xf32>
+  %s1 = stow.matmul %q, %y {transpose_a = false, transpose_b = true} : (tensor<3x4x8xf32>, tensor<3x4x8xf32>) -> tensor<3x4x4xf32>
+  %w1 = stow.softmax %s1 {axis = 2 : i64} : (tensor<3x4x4xf32>) -> tensor<3x4x4xf32>
+  %y1 = stow.matmul %w1, %q {transpose_a = false, transpose_b = false} : (tensor<3x4x4xf32>, tensor<3x4x8xf32>) -> tensor<3x4x8xf32>
+  %s2 = stow.matmul %y, %q {transpose_a = false, transpose_b = true} : (tensor<3x4x8xf32>, tensor<3x4x8xf32>) -> tensor<3x4x4xf32>
+  %w2 = stow.softmax %s2 {axis = 1 : i64} : (tensor<3x4x4xf32>) -> tensor<3x4x4xf32>
+  %y2 = stow.matmul %w2, %q {transpose_a = false, transpose_b = false} : (tensor<3x4x4xf32>, tensor<3x4x8xf32>) -> tensor<3x4x8xf32>
+  %s3 = stow.matmul %y, %y {transpose_a = false, transpose_b = true} : (tensor<3x4x8xf32>, tensor<3x4x8xf32>) -> tensor<3x4x4xf32>
+  %m3 = stow.select %m, %s3, %low : (tensor<4x4xi1>, tensor<3x4x4xf32>, tensor<f32>) -> tensor<3x4x4xf32>
+  %w3 = stow.softmax %m3 {axis = 2 : i64} : (tensor<3x4x4xf32>) -> tensor<3x4x4xf32>
+  %y3 = stow.matmul %w3, %q {transpose_a = false, transpose_b = false} : (tensor<3x4x4xf32>, tensor<3x4x8xf32>) -> tensor<3x4x8xf32>
+  return %y, %y1, %w1, %y2, %y3 : tensor<3x4x8xf32>, tensor<3x4x8xf32>, tensor<3x4x4xf32>, tensor<3x4x8xf32>, tensor<3x4x8xf32>
+}

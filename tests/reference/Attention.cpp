@@ -1,0 +1,132 @@
+// Attention with all of its scores, and its gradients by the formula of the softmax's.
+#include "tests/reference/Rules.h"
+
+#include "ir/StowAttentionOps.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace stow::reference {
+namespace {
+
+using Operands = std::span<const Tensor>;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// What scores a query has of which head, and how they become weights.
+template <typename Op> struct Weights {
+  /// `extra`: operands between v and the mask.
+  Weights(Op op, Operands operands, size_t extra)
+      : op(op), q(operands[0]), k(operands[1]), v(operands[2]) {
+    std::vector<int64_t> shape = q.shape;
+    shape.back() = k.shape[k.shape.size() - 2];
+    scores = Tensor(shape);
+    factors = Tensor(shape, 1);
+    const Tensor *mask = op.getMask() ? &operands[3 + extra] : nullptr;
+    const Tensor *seed = op.getSeed() ? &operands.back() : nullptr;
+    const bool isBoolean =
+        mask && cast<RankedTensorType>(op.getMask().getType()).getElementType().isInteger(1);
+    forEachIndex(scores.shape, [&](const Index &at) {
+      const int64_t row = at[at.size() - 2], key = at.back();
+      double &score = scores(at);
+      for (int64_t d = 0; d < q.shape.back(); ++d)
+        score += number(op.getScale()) * q(query(at, d)) * k(shared(at, key, d));
+      if (op.getDiagonal() && key > row + static_cast<int64_t>(*op.getDiagonal()))
+        score = -infinity;
+      if (mask && isBoolean)
+        score = mask->broadcast(at) != 0 ? score : -infinity;
+      else if (mask)
+        score += mask->broadcast(at);
+      const double keep = 1 - number(op.getRatio());
+      if (seed && keep < 1) {
+        const auto words =
+            randomWords(scores.offset(at), op.getStream(), static_cast<uint64_t>(seed->values[0]));
+        factors(at) = words[0] < std::floor(keep * 4294967296.0) ? 1 / keep : 0;
+      }
+    });
+  }
+
+  /// Of the query whose score `at` is: element `d`.
+  static Index query(Index at, int64_t d) {
+    at.back() = d;
+    return at;
+  }
+  /// Of the key or value `row` that belongs to the head of `at`: element `d`.
+  Index shared(Index at, int64_t row, int64_t d) const {
+    at[at.size() - 2] = row;
+    at.back() = d;
+    if (at.size() > 2)
+      at[at.size() - 3] /= q.shape[at.size() - 3] / k.shape[at.size() - 3];
+    return at;
+  }
+
+  Op op;
+  const Tensor &q, &k, &v;
+  Tensor scores, factors;
+};
+
+std::vector<Tensor> attention(Operation *op, Operands operands) {
+  auto typed = cast<AttentionOp>(op);
+  Weights weights(typed, operands, 0);
+  Tensor y(shapeOf(typed.getY())), lse(shapeOf(typed.getLse()));
+  const int64_t keys = weights.scores.shape.back();
+  forEachIndex(lse.shape, [&](const Index &row) {
+    Index at = row;
+    at.push_back(0);
+    double most = -infinity, sum = 0;
+    for (at.back() = 0; at.back() < keys; ++at.back())
+      most = std::max(most, weights.scores(at));
+    for (at.back() = 0; at.back() < keys; ++at.back())
+      sum += std::exp(weights.scores(at) - most);
+    lse(row) = most == -infinity && typed.getZeroRows() ? infinity : most + std::log(sum);
+    for (at.back() = 0; at.back() < keys; ++at.back())
+      for (int64_t d = 0; d < y.shape.back(); ++d)
+        y(weights.query(at, d)) += std::exp(weights.scores(at) - lse(row)) * weights.factors(at) *
+                                   weights.v(weights.shared(at, at.back(), d));
+  });
+  return {y, lse};
+}
+
+std::vector<Tensor> attentionGradient(Operation *op, Operands operands) {
+  auto typed = cast<AttentionGradientOp>(op);
+  Weights weights(typed, operands, 3);
+  const Tensor &lse = operands[4], &dy = operands[5];
+  Tensor dq(weights.q.shape), dk(weights.k.shape), dv(weights.v.shape);
+  const int64_t keys = weights.scores.shape.back();
+  forEachIndex(lse.shape, [&](const Index &row) {
+    Index at = row;
+    at.push_back(0);
+    std::vector<double> weight(keys), gradient(keys);
+    double product = 0;
+    for (at.back() = 0; at.back() < keys; ++at.back()) {
+      const int64_t key = at.back();
+      weight[key] = std::exp(weights.scores(at) - lse(row));
+      for (int64_t d = 0; d < dv.shape.back(); ++d) {
+        const double dyAt = weights.factors(at) * dy(weights.query(at, d));
+        dv(weights.shared(at, key, d)) += weight[key] * dyAt;
+        gradient[key] += dyAt * weights.v(weights.shared(at, key, d));
+      }
+      product += weight[key] * gradient[key];
+    }
+    for (at.back() = 0; at.back() < keys; ++at.back()) {
+      const int64_t key = at.back();
+      const double dscore = number(typed.getScale()) * weight[key] * (gradient[key] - product);
+      for (int64_t d = 0; d < dq.shape.back(); ++d) {
+        dq(weights.query(at, d)) += dscore * weights.k(weights.shared(at, key, d));
+        dk(weights.shared(at, key, d)) += dscore * weights.q(weights.query(at, d));
+      }
+    }
+  });
+  return {dq, dk, dv};
+}
+
+} // namespace
+
+void addAttentionRules(Rules &rules) {
+  rules["stow.attention"] = attention;
+  rules["stow.attention_gradient"] = attentionGradient;
+}
+
+} // namespace stow::reference
