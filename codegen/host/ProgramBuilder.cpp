@@ -108,6 +108,13 @@ private:
     return operandOf(value.getType(), context.offsets.lookup(value));
   }
 
+  void placeAll(Context &context, Operation *op, Command &command) {
+    for (Value value : op->getOperands())
+      command.operands.push_back(place(context, value));
+    for (Value value : op->getResults())
+      command.operands.push_back(place(context, value));
+  }
+
   /// Rows of the smallest table that `value`, or a view of it, indexes; 0 when it indexes none.
   static int64_t indexedRows(Value value) {
     int64_t least = 0;
@@ -196,6 +203,7 @@ private:
       command.op = "sequence";
       command.name = sourceNameOf(op->getLoc());
       command.parts = std::move(*parts);
+      placeAll(context, op, command);
     } else if (StringRef call = target.libraryCall(op); !call.empty()) {
       command = libraryCommand(op, call);
       command.op = (prefix + call).str();
@@ -204,10 +212,7 @@ private:
                                                            SmallVector<Value>(op->getResults()))))
         operand.offset = context.offsets.lookup(value);
     } else {
-      for (Value value : op->getOperands())
-        command.operands.push_back(place(context, value));
-      for (Value value : op->getResults())
-        command.operands.push_back(place(context, value));
+      placeAll(context, op, command);
       SmallVector<int64_t> alignments;
       for (const Operand &operand : command.operands)
         alignments.push_back(std::gcd(operand.offset, KernelModule::kAlignment));

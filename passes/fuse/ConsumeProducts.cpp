@@ -80,6 +80,14 @@ private:
     return !isUpdatedState(product.getA()) && !isUpdatedState(product.getB());
   }
 
+  /// True when nothing runs between the two: the factors live until the kernel runs in any case.
+  static bool isNext(MatmulOp product, MapOp map) {
+    Operation *op = product->getNextNode();
+    while (op != map && op && launchesNothing(op))
+      op = op->getNextNode();
+    return op == map;
+  }
+
   /// True when all results lie in something else than the product, and the factors that are kept for
   /// the kernel have no more bytes than the product.
   bool isGain(MatmulOp product, MapOp map) const {
@@ -92,6 +100,8 @@ private:
           !llvm::any_of(map.getInputs(), mayLieIn))
         return false;
     }
+    if (isNext(product, map))
+      return true;
     Bytes kept = 0;
     for (Value factor : {Value(product.getA()), Value(product.getB())}) {
       Value root = viewedValue(factor);

@@ -74,8 +74,8 @@ struct GraphOutput {
   Operand place;
 };
 
-/// One launch. `op` is "kernel", a library call, or "sequence"; runtime/host/Library.h lists the calls
-/// with the meaning of operands and attributes.
+/// One launch. `op` is "kernel", a library call, or "sequence", whose operands are what its parts read and
+/// write; runtime/host/Library.h lists the calls with the meaning of operands and attributes.
 struct Command {
   std::string op;
   std::string name;    ///< the user's node, for reports and errors

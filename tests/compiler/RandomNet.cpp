@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <random>
 #include <utility>
@@ -305,7 +306,11 @@ private:
       return;
     Extents shape = nodes[x].shape;
     const int64_t out = oneOf<int64_t>({3, 4, 8, 16});
-    size_t weight = parameter({shape.back(), out});
+    // Every other product of a shape that has been there has that one's weight.
+    auto [known, isNew] = factors.try_emplace({shape.back(), out});
+    if (isNew || below(2) == 0)
+      known->second = parameter({shape.back(), out});
+    size_t weight = known->second;
     shape.back() = out;
     if (elementsOf(shape) <= kMostElements)
       emit("matmul", {x, weight}, "transpose_a = false, transpose_b = false", shape);
@@ -370,7 +375,8 @@ private:
   int parameters = 0;
   std::string arguments, body;
   std::vector<Node> nodes;  ///< what ops may read, in order of definition
-  std::vector<Node> hidden; ///< parameters: read once
+  std::vector<Node> hidden; ///< parameters: read once, but for those of products
+  std::map<std::pair<int64_t, int64_t>, size_t> factors; ///< parameters of products, by shape
 };
 
 } // namespace

@@ -89,13 +89,15 @@ func.func @train(%w: tensor<2048x2048xf32> {stow.kind = #stow.kind<parameter>}, 
 
 // -----
 
-// Tests factors that would have to be kept for the update and are larger than the gradient.
+// Tests factors that would have to be kept for the update, which comes later, and are larger than the
+// gradient.
 // CHECK-LABEL: func.func @train
 // CHECK: stow.matmul
 // CHECK-NOT: stow.product_map
 func.func @train(%z: tensor<4096x2048xf32> {stow.kind = #stow.kind<input>}, %w: tensor<2048x2048xf32> {stow.kind = #stow.kind<parameter>}) -> tensor<2048x2048xf32> attributes {stow.role = #stow.role<train>} {
   %dy = stow.exp %z {stow.phase = #stow.phase<backward>} : (tensor<4096x2048xf32>) -> tensor<4096x2048xf32>
   %g = stow.matmul %dy, %z {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<4096x2048xf32>, tensor<4096x2048xf32>) -> tensor<2048x2048xf32>
+  %k = stow.exp %w {stow.phase = #stow.phase<backward>} : (tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
   %n = stow.map %g, %w {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>} : (tensor<2048x2048xf32>, tensor<2048x2048xf32>) -> tensor<2048x2048xf32> {
   ^bb0(%a: f32, %b: f32):
     %d = arith.subf %b, %a : f32
