@@ -21,6 +21,8 @@ struct Questions {
 
 std::string otherWays(const Plan &plan) {
   std::vector<Remedy> list = stateRemedies(plan, "");
+  if (std::optional<Remedy> chunked = chunkedLoss(plan))
+    list.push_back(std::move(*chunked));
   const int64_t batch = batchOf(plan);
   if (const Bytes growing = batch > 1 ? bytesThatGrow(plan, batch) : 0; growing > 0)
     list.push_back({growing / 2,

@@ -98,6 +98,8 @@ std::vector<Remedy> remedies(const Plan &plan, const CompileOptions &options, By
                   "a larger budget: --memory-budget=" + std::to_string(plan.arenaBytes), false});
   for (Remedy &remedy : stateRemedies(plan, options.optimizer.text))
     list.push_back(std::move(remedy));
+  if (std::optional<Remedy> chunked = chunkedLoss(plan); chunked && options.lossChunks == 1)
+    list.push_back(std::move(*chunked));
   if (batch)
     list.push_back(*batch);
   sortRemedies(list);

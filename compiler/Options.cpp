@@ -92,6 +92,15 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
               [&](const std::string &text) { options.loss = parseLoss(text, readNumbers); });
   flags.value("loss-output", "NAME", "the model output the loss reads, where there are several",
               [&](const std::string &text) { options.lossOutput = text; });
+  flags.value(
+      "loss-chunks", "N|auto",
+      "the last product and the loss run in N pieces of rows, forward and backward of each "
+      "together, so that the logits never exist whole; changes the last bits of the gradients of "
+      "the head's weight and bias; auto: as few pieces as give the smallest arena, or fit the "
+      "budget",
+      [&](const std::string &text) {
+        options.lossChunks = text == "auto" ? 0 : parseCount("loss-chunks", text, 1, 1 << 20);
+      });
   flags.value("optimizer", "OPTIMIZER",
               "with settings, e.g. sgd:lr=0.1,momentum=0.9,nesterov or "
               "adamw:lr=1e-3,weight-decay=0.01; all: " +

@@ -36,17 +36,18 @@ struct CompileOptions {
   std::string checkpoint = "none";        ///< none or sqrt
   std::optional<ByteBudget> memoryBudget; ///< arena bytes, or percent of the arena without one
   BudgetCovers budgetCovers = BudgetCovers::Arena;
-  std::optional<Bytes> outside;            ///< what the process takes beside the arena, if stated
-  std::string roofline;                    ///< data sheet that weighs plans; empty: the target's
-  std::string profile;                     ///< "run", a file of measured costs, or empty: roofline
-  std::string saveProfilePath;             ///< where measured costs go; empty: nowhere
-  std::string saveProblemPath;             ///< the step as a schedule problem, as JSON; empty: none
-  std::string remarksPath;                 ///< a decision per value, as YAML; empty: none
-  std::string lossOutput;                  ///< output the loss reads; empty: the only one
-  std::vector<ParameterGroup> groups;      ///< of parameters; the first that matches wins
-  std::vector<std::string> noDecay;        ///< kinds of parameters: norm, bias
-  double clipNorm = 0;                     ///< of all gradients together; 0: any
-  double clipValue = 0;                    ///< of an element of a gradient; 0: any
+  std::optional<Bytes> outside;       ///< what the process takes beside the arena, if stated
+  std::string roofline;               ///< data sheet that weighs plans; empty: the target's
+  std::string profile;                ///< "run", a file of measured costs, or empty: roofline
+  std::string saveProfilePath;        ///< where measured costs go; empty: nowhere
+  std::string saveProblemPath;        ///< the step as a schedule problem, as JSON; empty: none
+  std::string remarksPath;            ///< a decision per value, as YAML; empty: none
+  std::string lossOutput;             ///< output the loss reads; empty: the only one
+  std::vector<ParameterGroup> groups; ///< of parameters; the first that matches wins
+  std::vector<std::string> noDecay;   ///< kinds of parameters: norm, bias
+  int64_t lossChunks = 1;             ///< pieces of rows of the head and its loss; 0: the planner's
+  double clipNorm = 0;                ///< of all gradients together; 0: any
+  double clipValue = 0;               ///< of an element of a gradient; 0: any
   std::vector<std::string> inputGradients; ///< inputs whose gradient the step gives
   Precision precision = Precision::F32;
   std::string lossScale;             ///< with fp16: dynamic or delayed; empty: dynamic

@@ -10,6 +10,7 @@
 #include "ir/Stow.h"
 #include "ir/plan/schedule/Json.h"
 #include "passes/autodiff/Passes.h"
+#include "passes/fission/Passes.h"
 #include "passes/fuse/Passes.h"
 #include "passes/layout/Passes.h"
 #include "passes/memory/DescribePlan.h"
@@ -29,6 +30,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 using namespace mlir;
 
@@ -123,6 +125,12 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const Ta
   manager.addPass(createExpandBatchNormPass(target));
   manager.addPass(createAttachOptimizerPass(optimizerOptions(options)));
   manager.addPass(createCanonicalizerPass());
+  if (options.lossChunks > 1) {
+    CutHeadPassOptions cut;
+    cut.pieces = options.lossChunks;
+    manager.addPass(createCutHeadPass(cut));
+    manager.addPass(createCanonicalizerPass());
+  }
   if (options.precision != Precision::F32) {
     manager.addPass(createAssignPrecisionPass(target, precisionOptions(options)));
   }
@@ -322,6 +330,8 @@ bool prepare(CompiledPlan &result, MLIRContext &context, const CompileOptions &o
 
 OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &options,
                                   const Backend &backend) {
+  if (options.lossChunks == 0)
+    throw Error::badInput("--loss-chunks=auto is decided for one plan; give a number of pieces");
   CompileOptions whole = options;
   whole.stopAfter = Form::Program;
   StageTimer timer;
@@ -345,8 +355,57 @@ BatchQuestion aboutBatches(MLIRContext &context, const CompileOptions &options, 
   return question;
 }
 
+namespace {
+
+/// True when more pieces pay: in less time under a budget, else in a smaller arena.
+bool pays(const Plan &plan, const Plan &before, bool isBudgeted) {
+  constexpr double worth = 0.998; // of what there was
+  return isBudgeted ? plan.stepSeconds < worth * before.stepSeconds
+                    : static_cast<double>(plan.arenaBytes) <
+                          worth * static_cast<double>(before.arenaBytes);
+}
+
+/// --loss-chunks=auto: twice as many pieces until that pays no more, twice in a row.
+CompiledPlan chooseLossChunks(MLIRContext &context, const CompileOptions &options,
+                              StageTimer &timer, const BudgetOptions &planning) {
+  constexpr int64_t most = 256;
+  CompileOptions tried = options;
+  tried.stopAfter = std::max(options.stopAfter, Form::Placed);
+  std::optional<CompiledPlan> best;
+  std::optional<Error> tooLarge;
+  int64_t chosen = 1;
+  int inVain = 0;
+  for (tried.lossChunks = 1; tried.lossChunks <= most && inVain < 2; tried.lossChunks *= 2) {
+    try {
+      CompiledPlan plan = compileToPlan(context, tried, timer, planning);
+      if (!best || pays(plan.plan, best->plan, options.memoryBudget.has_value())) {
+        best = std::move(plan);
+        chosen = tried.lossChunks;
+        inVain = 0;
+        continue;
+      }
+    } catch (const Error &error) {
+      if (error.kind() != ErrorKind::Infeasible || best)
+        throw;
+      tooLarge = error;
+    }
+    inVain += best.has_value();
+  }
+  if (!best)
+    throw *tooLarge;
+  if (tried.stopAfter == options.stopAfter)
+    return std::move(*best);
+  tried = options;
+  tried.lossChunks = chosen;
+  return compileToPlan(context, tried, timer, planning);
+}
+
+} // namespace
+
 CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
                            BudgetOptions planning) {
+  if (options.lossChunks == 0)
+    return chooseLossChunks(context, options, timer, planning);
   CompiledPlan result;
   result.backend = chooseBackend(options);
   if (!prepare(result, context, options, *result.backend, timer))

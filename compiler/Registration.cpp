@@ -4,6 +4,7 @@
 #include "codegen/kernels/Kernels.h"
 #include "ir/Stow.h"
 #include "passes/autodiff/Passes.h"
+#include "passes/fission/Passes.h"
 #include "passes/fuse/Passes.h"
 #include "passes/layout/Passes.h"
 #include "passes/memory/Passes.h"
@@ -66,6 +67,7 @@ void stow::registerDialects(DialectRegistry &registry) {
 void stow::registerPasses() {
   registerTransformsPasses();
   registerAutodiffPasses();
+  registerStowFissionPasses();
   registerRewritePasses();
   registerFusePasses();
   registerStowOrderPasses();

@@ -3,6 +3,7 @@
 #include "runtime/format/PrintableText.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 namespace stow {
@@ -56,6 +57,39 @@ std::vector<Remedy> stateRemedies(const Plan &plan, const std::string &optimizer
     if (Remedy frozen = frozenParameter(*train); frozen.gain > 0)
       list.push_back(std::move(frozen));
   return list;
+}
+
+std::optional<Remedy> chunkedLoss(const Plan &plan) {
+  constexpr int64_t pieces = 8;
+  const GraphPlan *train = findGraph(plan, GraphRole::Train);
+  if (!train || peakGraph(plan) != static_cast<size_t>(train - plan.graphs.data()))
+    return std::nullopt;
+  const PlannedStep *grad = nullptr;
+  for (const PlannedStep &step : train->steps) {
+    if (step.op != "cross_entropy_rows_grad")
+      continue;
+    if (grad)
+      return std::nullopt; // in pieces already, or several heads
+    grad = &step;
+  }
+  if (!grad)
+    return std::nullopt;
+  std::set<int64_t> used(grad->reads.begin(), grad->reads.end());
+  used.insert(grad->writes.begin(), grad->writes.end());
+  Bytes largest = 0, live = 0;
+  for (int64_t number : used)
+    largest = std::max(largest, train->buffers[static_cast<size_t>(number)].size);
+  for (int64_t number : used) {
+    const PlannedBuffer &buffer = train->buffers[static_cast<size_t>(number)];
+    if (buffer.size == largest && buffer.begin <= train->peakStep && train->peakStep < buffer.end)
+      live += buffer.size;
+  }
+  if (live * 100 < plan.arenaBytes)
+    return std::nullopt;
+  return Remedy{live - live / pieces,
+                "the head and its loss in pieces of rows: --loss-chunks=" + std::to_string(pieces) +
+                    " (the logits at the peak alone; the rest is planned anew)",
+                true};
 }
 
 int64_t batchOf(const Plan &plan) {

@@ -3,6 +3,7 @@
 
 #include "runtime/format/Plan.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ struct Remedy {
 /// empty, and not training the parameter with the most of it. Their gains are bytes of that state,
 /// which are gone for sure; the rest is planned anew.
 std::vector<Remedy> stateRemedies(const Plan &plan, const std::string &optimizer);
+
+/// The last product and a cross-entropy over its classes in pieces of rows, where the logits or their
+/// gradient are at the peak. Its gain is theirs; sums over rows change in their last bits.
+std::optional<Remedy> chunkedLoss(const Plan &plan);
 
 /// Samples per step: the leading extent of the first data input; 0 where there is none.
 int64_t batchOf(const Plan &plan);

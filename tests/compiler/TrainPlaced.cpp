@@ -20,9 +20,14 @@ void writeInputs(Executor &executor, const GraphProgram &graph, int64_t step, ui
     std::vector<float> values(count);
     for (float &value : values)
       value = input.role == InputRole::LearningRate ? 0.05f : someFloat(state);
-    std::vector<int64_t> steps(count, step);
-    bool isStep = input.role == InputRole::Step || input.role == InputRole::Seed;
-    executor.writeTensor(input.place, isStep ? static_cast<void *>(steps.data()) : values.data());
+    std::vector<int64_t> integers(count, step);
+    const bool isStep = input.role == InputRole::Step || input.role == InputRole::Seed;
+    const bool isClass = !isStep && input.place.dtype == DType::I64;
+    for (int64_t &integer : integers)
+      if (isClass)
+        integer = static_cast<int64_t>(10 * (someFloat(state) + 1)); // 0 to 19
+    executor.writeTensor(input.place,
+                         isStep || isClass ? static_cast<void *>(integers.data()) : values.data());
   }
 }
 

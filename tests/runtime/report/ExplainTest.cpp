@@ -157,4 +157,36 @@ TEST(ExplainTest, Remedies) {
 TEST(ExplainTest, NothingToExplain) { EXPECT_THROW(findMoment(Plan(), "peak"), Error); }
 
 } // namespace
+// Tests that pieces of a loss are offered where its logits are at the peak, with what is then gone.
+TEST(Remedies, LossInPieces) {
+  Plan plan;
+  GraphPlan train;
+  PlannedBuffer logits, losses;
+  logits.size = 8000;
+  logits.end = 3;
+  losses.size = 80;
+  losses.end = 3;
+  train.buffers = {logits, losses};
+  PlannedStep grad;
+  grad.op = "cross_entropy_rows_grad";
+  grad.reads = {0, 1};
+  grad.writes = {0};
+  train.steps = {PlannedStep(), grad, PlannedStep()};
+  train.stepCount = 3;
+  train.peakStep = 1;
+  train.livePeakBytes = 8080;
+  plan.arenaBytes = 8128;
+  plan.graphs = {train};
+  std::optional<Remedy> remedy = chunkedLoss(plan);
+  ASSERT_TRUE(remedy);
+  EXPECT_EQ(remedy->gain, 7000);
+  EXPECT_TRUE(remedy->changesResults);
+  EXPECT_THAT(remedy->text, HasSubstr("--loss-chunks=8"));
+  plan.graphs[0].buffers[0].end = 1;
+  EXPECT_FALSE(chunkedLoss(plan)) << "dead at the peak";
+  plan.graphs[0].buffers[0].end = 3;
+  plan.graphs[0].steps[2] = grad;
+  EXPECT_FALSE(chunkedLoss(plan)) << "in pieces already";
+}
+
 } // namespace stow

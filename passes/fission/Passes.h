@@ -1,0 +1,14 @@
+// Chains of ops that run in pieces, so that what lies between them never exists whole.
+#pragma once
+
+#include "mlir/Pass/Pass.h"
+
+#include <memory>
+
+namespace stow {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "passes/fission/Passes.h.inc"
+
+} // namespace stow

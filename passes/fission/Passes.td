@@ -1,0 +1,41 @@
+#ifndef STOW_FISSION_PASSES_TD
+#define STOW_FISSION_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def CutHeadPass : Pass<"stow-cut-head", "::mlir::ModuleOp"> {
+  let summary = "Run the last product and the loss over its classes in pieces of rows";
+  let description = [{
+    What: where a product's rows are the logits of a cross-entropy and nothing else reads them, product,
+    loss and their backward run for some rows after another, forward and backward of a piece together, so
+    that logits and their gradient exist for the rows of one piece alone. Rows of the loss and of the
+    gradient of the product's left factor are parts of one tensor each. The gradients of weight and bias are
+    sums over pieces: their last bits differ from those of one sum, which is why the pass only runs
+    where `pieces` is above 1.
+
+    Requires: the step form, before layouts. The gradient of the loss by its rows does not depend on the loss.
+    Ensures: the logits of a head that qualifies exist in pieces; ops in front of the head stay, what
+    reads the loss comes after its backward.
+
+    ```mlir
+    %y = stow.matmul %x, %w {transpose_a = false, transpose_b = true} : (tensor<8x4xf32>, tensor<6x4xf32>) -> tensor<8x6xf32>
+    %l, %s = stow.cross_entropy_rows %y, %t {ignore_index = -100 : i64} : (tensor<8x6xf32>, tensor<8xi64>) -> (tensor<8xf32>, tensor<8xf32>)
+    %dy = stow.cross_entropy_rows_grad %y, %t, %s, %dl {ignore_index = -100 : i64} : ...
+    %dw = stow.matmul %dy, %x {transpose_a = true, transpose_b = false} : ...
+    // becomes, with two pieces
+    %x0 = stow.slice %x {sizes = array<i64: 4, 4>, starts = array<i64: 0, 0>} : (tensor<8x4xf32>) -> tensor<4x4xf32>
+    %y0 = stow.matmul %x0, %w ...
+    %dy0 = stow.cross_entropy_rows_grad %y0, ...
+    %dw0 = stow.matmul %dy0, %x0 ...
+    %x1 = stow.slice %x ...
+    %dw1 = stow.matmul %dy1, %x1 ...
+    %dw = stow.add %dw0, %dw1 : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+    %l = stow.concat %l0, %l1 {axis = 0 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let options = [Option<"pieces", "pieces", "int64_t", "1", "Pieces of rows; 1 leaves everything as it is.">];
+  let statistics = [Statistic<"headsCut", "heads-cut", "heads that run in pieces">];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
+#endif // STOW_FISSION_PASSES_TD
