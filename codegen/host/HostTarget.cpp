@@ -13,12 +13,20 @@
 using namespace mlir;
 
 namespace stow::host {
+namespace {
 
-static bool isAttention(Operation *op) { return isa<AttentionOp, AttentionGradientOp>(op); }
+/// The library's pooling is faster here than the generated kernels, which are GPUs'.
+bool isPooling(Operation *op) {
+  return isa<MaxPoolOp, MaxPoolTrainingOp, MaxPoolGradOp, AvgPoolOp, AvgPoolGradOp>(op);
+}
+
+bool isAttention(Operation *op) { return isa<AttentionOp, AttentionGradientOp>(op); }
+
+} // namespace
 
 /// A row per op that the library has: runtime/host/Library.h describes the calls.
 StringRef HostTarget::libraryCall(Operation *op) const {
-  if (hasGeneratedKernel(op))
+  if (hasGeneratedKernel(op) && !isPooling(op))
     return "";
   return llvm::TypeSwitch<Operation *, StringRef>(op)
       .Case([](Conv2dOp) { return "convolution"; })
@@ -114,7 +122,7 @@ bool HostTarget::takesWide(Operation *op, unsigned position, FloatType low) cons
 bool HostTarget::takesPart(Operation *op, unsigned position, RankedTensorType part) const {
   if (isAttention(op))
     return true;
-  return kernelTakesPart(op, position, part);
+  return !isPooling(op) && kernelTakesPart(op, position, part);
 }
 
 } // namespace stow::host

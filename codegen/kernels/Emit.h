@@ -143,6 +143,7 @@ void addIndexKernels(KernelTable &table);
 void addLossKernels(KernelTable &table);
 void addMapKernels(KernelTable &table);
 void addNormKernels(KernelTable &table);
+void addPoolKernels(KernelTable &table);
 void addResampleKernels(KernelTable &table);
 void addWindowKernels(KernelTable &table);
 

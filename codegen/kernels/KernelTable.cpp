@@ -34,7 +34,7 @@ const KernelTable &KernelTable::all() {
     KernelTable all;
     for (auto *add : {addCopyKernels, addDepthwiseKernels, addEmbeddingKernels, addFoldKernels,
                       addGridSampleKernels, addIndexKernels, addLossKernels, addMapKernels,
-                      addNormKernels, addResampleKernels, addWindowKernels})
+                      addNormKernels, addPoolKernels, addResampleKernels, addWindowKernels})
       add(all);
     return all;
   }();
