@@ -10,6 +10,7 @@
 #include "ir/Stow.h"
 #include "ir/plan/schedule/Json.h"
 #include "passes/autodiff/Passes.h"
+#include "passes/expand/Passes.h"
 #include "passes/fission/Passes.h"
 #include "passes/fuse/Passes.h"
 #include "passes/layout/Passes.h"
@@ -123,6 +124,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const Ta
   gradients.inputGradients.assign(options.inputGradients.begin(), options.inputGradients.end());
   manager.addPass(createAutodiffPass(gradients));
   manager.addPass(createExpandBatchNormPass(target));
+  manager.addPass(createConvolutionBiasPass(target));
   manager.addPass(createAttachOptimizerPass(optimizerOptions(options)));
   manager.addPass(createCanonicalizerPass());
   if (options.lossChunks > 1) {

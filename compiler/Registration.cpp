@@ -4,6 +4,7 @@
 #include "codegen/kernels/Kernels.h"
 #include "ir/Stow.h"
 #include "passes/autodiff/Passes.h"
+#include "passes/expand/Passes.h"
 #include "passes/fission/Passes.h"
 #include "passes/fuse/Passes.h"
 #include "passes/layout/Passes.h"
@@ -80,6 +81,7 @@ void stow::registerPasses() {
   registerPass([] { return createTileAttentionPass(backend->target()); });
   registerPass([] { return createSplitTrainEvalPass(backend->target()); });
   registerPass([] { return createExpandBatchNormPass(backend->target()); });
+  registerPass([] { return createConvolutionBiasPass(backend->target()); });
   registerPass([] { return createAssignPrecisionPass(backend->target()); });
   registerPass([] { return createAssignLayoutsPass(backend->target()); });
   registerPass([] { return createConsumeProductsPass(backend->target()); });
