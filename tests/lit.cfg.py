@@ -30,5 +30,7 @@ for cudnn in ["libcudnn_graph.so.9", "/usr/local/cuda/lib64/libcudnn_graph.so.9"
         continue
     config.available_features.add("cudnn")
     break
+# The stand-in for it, which is built everywhere (tests/gpu).
+config.substitutions.append(("%simulated", os.path.join(config.stow_obj_root, "lib", "simulated")))
 if shutil.which("python3"):
     config.available_features.add("python")

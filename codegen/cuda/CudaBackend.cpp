@@ -38,12 +38,11 @@ public:
   }
 
   FailureOr<BuiltProgram> build(ModuleOp module) const override {
-    auto built = host::buildProgram(module, answers, "cuda.", KernelTarget::Device);
+    auto built = host::buildProgram(
+        module, answers, "cuda.", KernelTarget::Device,
+        [&](Operation *op, Command &command) { return answers.completeCommand(op, command); });
     if (failed(built))
       return failure();
-    for (const GraphProgram &graph : built->program.graphs)
-      for (const Command &command : graph.commands)
-        requireCall(command);
     built->program.target = "cuda:" + chip.name;
     built->program.kernels = built->kernels->symbols().vec();
     return built;
@@ -74,15 +73,6 @@ public:
   }
 
 private:
-  /// The one place that says what the runtime does not have yet.
-  void requireCall(const Command &command) const {
-    if (command.op != "kernel" && command.op != "cuda.matmul")
-      throw Error::badInput("programs for cuda:" + chip.name +
-                            " cannot run convolutions yet (node '" + command.name +
-                            "'): stowage plan, frontier, max-batch and explain take this target; "
-                            "compile takes --target=host");
-  }
-
   /// The CUDA toolkit that has libdevice, for kernels with sines and powers; empty without one.
   static std::string toolkitFolder() {
     const std::string usual = "/usr/local/cuda";

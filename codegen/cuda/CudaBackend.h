@@ -1,4 +1,4 @@
-// A GPU behind codegen/Backend.h: it plans, and does not build programs yet.
+// A GPU behind codegen/Backend.h.
 #pragma once
 
 #include "codegen/Backend.h"

@@ -8,7 +8,9 @@
 // as soon as somebody has measured them on the device.
 #include "codegen/cuda/CudaTarget.h"
 
+#include "codegen/host/LibraryCommand.h"
 #include "codegen/kernels/Kernels.h"
+#include "passes/memory/Implementations.h"
 #include "runtime/base/Error.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -20,32 +22,13 @@ namespace {
 
 constexpr double kSlowdownPerPosition = 0.05;
 
+std::string nameOfChoice(const EnginePlan &plan) { return "cudnn " + plan.identity; }
+
 bool isConvolution(Operation *op) {
   return isa<Conv2dOp, Conv2dGradInputOp, Conv2dGradWeightOp>(op);
 }
 
 RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
-/// The tensor in `layout`. One dimension of space counts as two, the first of extent 1: cuDNN
-/// convolves planes and volumes.
-StridedTensor strided(RankedTensorType type, const Layout &layout) {
-  StridedTensor tensor;
-  tensor.shape.assign(type.getShape().begin(), type.getShape().end());
-  tensor.strides = outerStrides(layout, tensor.shape);
-  tensor.type = dtypeOf(type.getElementType());
-  if (tensor.shape.size() == 3) {
-    tensor.strides.insert(tensor.strides.begin() + 2, tensor.shape[2] * tensor.strides[2]);
-    tensor.shape.insert(tensor.shape.begin() + 2, 1);
-  }
-  return tensor;
-}
-
-std::vector<int64_t> padded(ArrayRef<int64_t> values, int64_t inFront) {
-  std::vector<int64_t> all(values.begin(), values.end());
-  if (all.size() == 1)
-    all.insert(all.begin(), inFront);
-  return all;
-}
 
 Layout channelsInnermost(int64_t rank) {
   Layout layout;
@@ -78,6 +61,8 @@ StringRef CudaTarget::libraryCall(Operation *op) const {
 }
 
 bool CudaTarget::decomposes(Operation *op) const {
+  if (auto convolution = dyn_cast<Conv2dOp>(op))
+    return static_cast<bool>(convolution.getBias());
   return isa<BatchNormOp, BatchNormTrainingOp, BatchNormGradOp>(op);
 }
 
@@ -102,41 +87,18 @@ FailureOr<Target::Requirements> CudaTarget::query(Operation *op, ArrayRef<bool> 
 FailureOr<Target::Requirements> CudaTarget::queryConvolution(Operation *op,
                                                              ArrayRef<bool> freeLayouts) const {
   Requirements requirements;
-  SmallVector<Value> values(op->getOperands());
-  llvm::append_range(values, op->getResults());
-  SmallVector<StridedTensor> tensors;
-  for (auto [value, isFree] : llvm::zip_equal(values, freeLayouts)) {
-    const RankedTensorType type = tensorType(value);
-    const bool isChannelsLast = isFree && type.getRank() > 2 && isForTensorCores(op);
-    const Layout layout = isChannelsLast ? channelsInnermost(type.getRank())
-                          : isFree       ? Layout()
-                                         : layoutOf(type);
-    requirements.layouts.push_back(layout);
-    tensors.push_back(strided(type, layout));
-  }
-  auto ints = [&](StringRef name) {
-    return op->getAttrOfType<DenseI64ArrayAttr>(name).asArrayRef();
-  };
-  Convolution question;
-  question.strides = padded(ints("strides"), 1);
-  question.dilations = padded(ints("dilations"), 1);
-  const ArrayRef<int64_t> pads = ints("pads");
-  question.padsBefore = padded(pads.take_front(pads.size() / 2), 0);
-  question.padsAfter = padded(pads.drop_front(pads.size() / 2), 0);
-  if (isa<Conv2dOp>(op)) { // a bias is added in place, by a kernel behind the call
-    question.kind = ConvolutionKind::Forward;
-    question.x = tensors[0], question.weight = tensors[1], question.y = tensors.back();
-  } else if (isa<Conv2dGradInputOp>(op)) {
-    question.kind = ConvolutionKind::GradInput;
-    question.y = tensors[0], question.weight = tensors[1], question.x = tensors[2];
-  } else {
-    question.kind = ConvolutionKind::GradWeight;
-    question.x = tensors[0], question.y = tensors[1], question.weight = tensors[2];
+  Command command = host::libraryCommand(op, libraryCall(op));
+  for (auto [operand, isFree] : llvm::zip_equal(command.operands, freeLayouts)) {
+    if (isFree)
+      operand.layout = operand.shape.size() > 2 && isForTensorCores(op)
+                           ? channelsInnermost(static_cast<int64_t>(operand.shape.size()))
+                           : Layout();
+    requirements.layouts.push_back(operand.layout);
   }
   try {
-    for (const EnginePlan &plan : plans().of(question))
+    for (const EnginePlan &plan : plansOf(command))
       requirements.choices.push_back(
-          {"cudnn " + plan.identity, plan.workspaceBytes,
+          {nameOfChoice(plan), plan.workspaceBytes,
            (plan.isFallback ? 2 : 1) + kSlowdownPerPosition * plan.position});
   } catch (const Error &error) {
     return op->emitError() << error.what();
@@ -144,6 +106,32 @@ FailureOr<Target::Requirements> CudaTarget::queryConvolution(Operation *op,
   requirements.implementation = requirements.choices.front().name;
   requirements.workspaceBytes = requirements.choices.front().workspaceBytes;
   return requirements;
+}
+
+/// A bias, which stow-convolution-bias has taken away where there is a program to be, changes nothing.
+const std::vector<EnginePlan> &CudaTarget::plansOf(Command command) const {
+  if (command.operands.size() == 4)
+    command.operands.erase(command.operands.begin() + 2);
+  return plans().of(convolutionOf(command));
+}
+
+LogicalResult CudaTarget::completeCommand(Operation *op, Command &command) const {
+  if (!isConvolution(command))
+    return success();
+  const SmallVector<Implementation> all = implementationsOf(op);
+  const unsigned number = chosenImplementation(op);
+  try {
+    for (const EnginePlan &plan : plansOf(command))
+      if (number < all.size() && nameOfChoice(plan) == all[number].name) {
+        setEngine(command, plan.engine, plans().versionNumber(), products);
+        return success();
+      }
+  } catch (const Error &error) {
+    return op->emitError() << error.what();
+  }
+  return op->emitError() << "no engine of cuDNN " << plans().version() << " is the one planned, "
+                         << (number < all.size() ? all[number].name : "which is not named")
+                         << "; plan the model again with this version";
 }
 
 /// Scratch serves to split the inner extent of products that have few tiles, whose parts are summed

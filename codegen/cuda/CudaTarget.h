@@ -18,7 +18,8 @@ public:
   /// Convolutions, depthwise ones too, and matrix products.
   llvm::StringRef libraryCall(mlir::Operation *op) const override;
 
-  /// Batch normalizations: their parts are generated kernels, which fuse with what surrounds them.
+  /// Batch normalizations and a convolution's bias: their parts are generated kernels, which fuse
+  /// with what surrounds them.
   bool decomposes(mlir::Operation *op) const override;
 
   /// A convolution's choices are cuDNN's execution plans for the chip. A product's are cuBLASLt
@@ -48,7 +49,12 @@ public:
   /// Never: tensor cores take operands of one type.
   bool takesWide(mlir::Operation *op, unsigned position, mlir::FloatType low) const override;
 
+  /// Writes the engine that was chosen for `op` into its command. Emits an error at the op where this
+  /// cuDNN does not have it.
+  mlir::LogicalResult completeCommand(mlir::Operation *op, Command &command) const;
+
 private:
+  const std::vector<EnginePlan> &plansOf(Command command) const;
   mlir::FailureOr<Requirements> queryConvolution(mlir::Operation *op,
                                                  llvm::ArrayRef<bool> freeLayouts) const;
   Requirements queryMatmul(MatmulOp op) const;

@@ -47,8 +47,9 @@ FailureOr<uint64_t> appendData(std::vector<char> &constants, ElementsAttr value,
 
 class Builder {
 public:
-  Builder(ModuleOp module, const Target &target, StringRef prefix, KernelTarget kernels)
-      : module(module), target(target), prefix(prefix) {
+  Builder(ModuleOp module, const Target &target, StringRef prefix, KernelTarget kernels,
+          CompleteCommand complete)
+      : module(module), target(target), prefix(prefix), complete(complete) {
     built.kernels = std::make_unique<KernelModule>(module.getContext(), kernels);
   }
 
@@ -211,6 +212,8 @@ private:
            llvm::zip(command.operands, llvm::concat<Value>(SmallVector<Value>(op->getOperands()),
                                                            SmallVector<Value>(op->getResults()))))
         operand.offset = context.offsets.lookup(value);
+      if (complete && failed(complete(op, command)))
+        return failure();
     } else {
       placeAll(context, op, command);
       SmallVector<int64_t> alignments;
@@ -253,6 +256,7 @@ private:
   ModuleOp module;
   const Target &target;
   StringRef prefix;
+  CompleteCommand complete;
   BuiltProgram built;
   llvm::StringSet<> knownState;
 };
@@ -260,8 +264,8 @@ private:
 } // namespace
 
 FailureOr<BuiltProgram> buildProgram(ModuleOp module, const Target &target, StringRef prefix,
-                                     KernelTarget kernels) {
-  return Builder(module, target, prefix, kernels).build();
+                                     KernelTarget kernels, CompleteCommand complete) {
+  return Builder(module, target, prefix, kernels, complete).build();
 }
 
 } // namespace stow::host

@@ -1,6 +1,8 @@
 #include "runtime/cuda/CudaDevice.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/cuda/Convolutions.h"
+#include "runtime/cuda/Products.h"
 
 #include <algorithm>
 #include <cstring>
@@ -245,12 +247,15 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
 CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const Program &program) {
   if (command.op == "kernel")
     return bindKernel(command, program);
-  if (command.op != "cuda.matmul")
-    throw Error::badInput("command '" + command.op + "' of node '" + command.name +
-                          "' is a library call that this runtime does not have");
   BoundCommand bound;
   bound.name = command.name;
-  bound.product = bindProduct(command, arena);
+  if (command.op == "cuda.matmul")
+    bound.call = bindProduct(command, arena);
+  else if (isConvolution(command))
+    bound.call = bindConvolution(command, arena);
+  else
+    throw Error::badInput("command '" + command.op + "' of node '" + command.name +
+                          "' is a library call that this runtime does not have");
   return bound;
 }
 
@@ -277,8 +282,8 @@ CudaDevice::BoundCommand CudaDevice::bindKernel(const Command &command, const Pr
 }
 
 void CudaDevice::submit(const BoundCommand &command) {
-  if (command.product)
-    command.product->submit(stream);
+  if (command.call)
+    command.call->submit(stream);
   else
     driver.require(driver.launchKernel(command.function, command.blocks, 1, 1, command.threads, 1,
                                        1, 0, stream, const_cast<void **>(command.addresses.data()),

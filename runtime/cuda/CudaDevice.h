@@ -11,7 +11,7 @@
 // nothing is allocated.
 #pragma once
 
-#include "runtime/cuda/Products.h"
+#include "runtime/cuda/LibraryCall.h"
 #include "runtime/device/Device.h"
 
 #include <array>
@@ -43,9 +43,9 @@ private:
   void startReadback(std::span<const Readback> ranges) override;
   void finishReadback() override;
 
-  /// A product, or one kernel with its parameters, whose addresses the launch reads.
+  /// A call of a library, or one kernel with its parameters, whose addresses the launch reads.
   struct BoundCommand {
-    std::unique_ptr<Product> product; ///< null: a kernel
+    std::unique_ptr<LibraryCall> call; ///< null: a kernel
     Function function = nullptr;
     unsigned blocks = 0, threads = 0;
     std::string name; ///< the user's node

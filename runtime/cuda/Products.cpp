@@ -178,7 +178,7 @@ Batch batchOf(const Operand &a, const Operand &b, const Operand &y) {
   return batch;
 }
 
-class BoundProduct final : public Product {
+class BoundProduct final : public LibraryCall {
 public:
   BoundProduct(const Command &command, Address arena)
       : lt(openLibrary()), title("product of node '" + command.name + "'"),
@@ -321,7 +321,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Product> bindProduct(const Command &command, Address arena) {
+std::unique_ptr<LibraryCall> bindProduct(const Command &command, Address arena) {
   return std::make_unique<BoundProduct>(command, arena);
 }
 

@@ -3,9 +3,10 @@
 
   simulated_gpu.py --stowage=build/release/bin/stowage --simulated=build/release/lib/simulated --work=DIR
 
-The executable's own PTX runs, every access inside an allocation, and its products by the stand-in of cuBLASLt. For each
-model: the losses of some steps follow those of the host's executable; under a budget and with --poison they are the
-same bytes; what is saved is resumed bit for bit. Without a driver or without cuBLASLt the error says what is missing.
+The executable's own PTX runs, every access inside an allocation, its products by the stand-in of cuBLASLt, and its convolutions
+by that of cuDNN, which also plans them. For each model: the losses of some steps follow those of the host's executable;
+under a budget and with --poison they are the same bytes; what is saved is resumed bit for bit. Without a driver or without
+cuBLASLt the error says what is missing, and a convolution that does not run as planned is refused.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 4
+BUDGETS = {"char_gpt": "70%", "digits_cnn": "14%", "digits_cnn_bf16": "15%"}
 # name: model, batch, precision, flags, most that losses may differ from the host's, relatively. In f32 the order of
 # sums differs, in 16 bits also what is rounded where: the host keeps f32 weights, cuBLASLt takes them in 16 bits.
 CASES = {
@@ -26,6 +28,9 @@ CASES = {
     "mlp_bf16": ("mlp", 8, "bf16", ["--optimizer=sgd:lr=0.1,momentum=0.9"], 3e-3),
     "char_gpt": ("char_gpt", 2, "f32", ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1"], 1e-5),
     "char_gpt_bf16": ("char_gpt", 2, "bf16", ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1"], 1e-3),
+    "lenet": ("lenet", 4, "f32", ["--optimizer=sgd:lr=0.05,momentum=0.9"], 1e-5),
+    "digits_cnn": ("digits_cnn", 4, "f32", ["--optimizer=adamw:lr=1e-3"], 1e-5),
+    "digits_cnn_bf16": ("digits_cnn", 4, "bf16", ["--optimizer=sgd:lr=0.05,momentum=0.9"], 1e-2),
     "lstm_fp16": ("lstm", 4, "fp16", ["--optimizer=adam:lr=1e-3"], 1e-3),
 }
 
@@ -79,15 +84,16 @@ def check_case(name: str, args: argparse.Namespace) -> None:
             args.simulated)  # fmt: skip
         return log.read_bytes()
 
+    target = ["--target=cuda:h100", f"--cudnn={args.simulated}"]
     train("host", ["--threads=1"])
-    whole = train("gpu", ["--target=cuda:h100"], f"--save={folder / f'{name}.safetensors'}")
+    whole = train("gpu", target, f"--save={folder / f'{name}.safetensors'}")
     host, gpu = losses(folder / f"{name}-host.csv"), losses(folder / f"{name}-gpu.csv")
     worst = max(abs(a - b) / abs(b) for a, b in zip(gpu, host, strict=True))
     print(f"{name}: {gpu[0]:.5f} -> {gpu[-1]:.5f}, relative difference to the host's {worst:.1e}", flush=True)
     check(worst <= tolerance, f"{name}: the losses {gpu} differ from the host's {host}")
-    check(train("poison", ["--target=cuda:h100"], "--poison") == whole, f"{name}: other losses with --poison")
-    if model == "char_gpt":
-        check(train("budget", ["--target=cuda:h100", "--memory-budget=70%"]) == whole, f"{name}: other losses under a budget")
+    check(train("poison", target, "--poison") == whole, f"{name}: other losses with --poison")
+    if budget := BUDGETS.get(name):
+        check(train("budget", [*target, f"--memory-budget={budget}"], "--poison") == whole, f"{name}: other losses under a budget")
     # Two steps, saved, and two more.
     executable, half, resumed = folder / f"{name}-gpu", folder / f"{name}-half.safetensors", folder / f"{name}-resumed.safetensors"
     common = [executable, "train", f"--data={data}", "--no-shuffle"]
@@ -113,6 +119,43 @@ def check_errors(args: argparse.Namespace) -> None:
     check("the arena takes" in found and "free of" in found, found)
 
 
+def check_convolutions(args: argparse.Namespace) -> None:
+    """Programs whose convolutions do not run here as they were planned."""
+    executable, log, other = args.work / "digits_cnn-gpu", args.work / "other.csv", args.work / "digits_cnn-other"
+    command = [executable, "train", f"--data={args.work / 'digits_cnn.npz'}", f"--steps={STEPS}", "--no-shuffle", f"--log={log}"]
+
+    def refused(**variables: str) -> str:
+        os.environ.update(variables)
+        found = run(command, args.simulated, fails=True)
+        for name in variables:
+            del os.environ[name]
+        return found
+
+    found = refused(STANDIN_CUDNN_MORE_SCRATCH="256")
+    check("of node '/conv1/Conv'" in found and "of scratch here and was planned with" in found, found)
+    found = refused(STANDIN_CUDNN_WITHOUT="11", STANDIN_CUDNN_VERSION="99901")
+    check("planned with cuDNN 9.99.0 and engine 11" in found and "found cuDNN 9.99.1" in found, found)
+    # Another version that has the engine, as exact and with no more scratch, runs it.
+    os.environ["STANDIN_CUDNN_VERSION"] = "99901"
+    log.unlink(missing_ok=True)
+    run(command, args.simulated)
+    del os.environ["STANDIN_CUDNN_VERSION"]
+    check(log.read_bytes() == (args.work / "digits_cnn-gpu.csv").read_bytes(), "other losses with another version of cuDNN")
+    # What the program says of the engine, changed in place.
+    program = executable.read_bytes()
+    for old, new, message in [
+        (b'"engine":[11]', b'"engine":[10]', "the engine has results that differ from run to run here"),
+        (b'"engine":[11]', b'"engine":[99]', "no engine 99"),
+        (b'"knobs":[12,2]', b'"knobs":[12,7]', "of scratch here and was planned with"),
+        (b'"knobs":[12,2]', b'"knobs":[13,2]', "has no knob 13"),
+    ]:
+        check(old in program, f"the program does not say {old!r}")
+        other.write_bytes(program.replace(old, new))
+        other.chmod(0o755)
+        found = run([other, *command[1:]], args.simulated, fails=True)
+        check(message in found, f"{new!r}: {found}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stowage", type=Path, required=True)
@@ -123,6 +166,7 @@ def main() -> None:
     for name in CASES:
         check_case(name, args)
     check_errors(args)
+    check_convolutions(args)
 
 
 if __name__ == "__main__":

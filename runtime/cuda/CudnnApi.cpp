@@ -1,4 +1,4 @@
-#include "codegen/cuda/CudnnApi.h"
+#include "runtime/cuda/CudnnApi.h"
 
 #include "runtime/base/Error.h"
 
@@ -33,7 +33,8 @@ template <typename Function> void bind(void *library, const char *name, Function
 
 } // namespace
 
-std::shared_ptr<const CudnnLibrary> CudnnLibrary::open(const std::string &folder) {
+std::shared_ptr<const CudnnLibrary> CudnnLibrary::open(const std::string &folder,
+                                                       const std::string &nextStep) {
   std::vector<std::string> paths;
   if (folder.empty()) {
     paths.emplace_back(kFile);
@@ -55,13 +56,17 @@ std::shared_ptr<const CudnnLibrary> CudnnLibrary::open(const std::string &folder
         "cuDNN 9 is not installed (" + tried +
         "): install it from NVIDIA's packages or with \"pip install nvidia-cudnn-cu13\", and name "
         "the folder that holds " +
-        kFile + " with --cudnn=FOLDER; no GPU and no driver is needed");
+        kFile + " " + nextStep);
   void *opened = library->handle;
   bind(opened, "cudnnBackendCreateDescriptor", library->create);
   bind(opened, "cudnnBackendDestroyDescriptor", library->destroy);
   bind(opened, "cudnnBackendFinalize", library->finalize);
   bind(opened, "cudnnBackendSetAttribute", library->setAttribute);
   bind(opened, "cudnnBackendGetAttribute", library->getAttribute);
+  bind(opened, "cudnnBackendExecute", library->execute);
+  bind(opened, "cudnnCreate", library->createHandle);
+  bind(opened, "cudnnDestroy", library->destroyHandle);
+  bind(opened, "cudnnSetStream", library->setStream);
   bind(opened, "cudnnGetVersion", library->getVersion);
   bind(opened, "cudnnGetErrorString", library->errorString);
   bind(opened, "cudnnGetLastErrorString", library->lastErrorString);
@@ -75,8 +80,7 @@ std::shared_ptr<const CudnnLibrary> CudnnLibrary::open(const std::string &folder
 /// The library stays loaded: it has threads and tables of its own that outlive its handles.
 CudnnLibrary::~CudnnLibrary() = default;
 
-std::string CudnnLibrary::version() const {
-  const size_t number = getVersion();
+std::string CudnnLibrary::versionText(int64_t number) {
   return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." +
          std::to_string(number % 100);
 }

@@ -1,9 +1,9 @@
-// cuDNN 9's backend interface, opened at run time: the compiler builds and works without cuDNN.
+// cuDNN 9's backend interface, opened at run time: compiler and programs are built without cuDNN.
 //
 // The numbers below are cuDNN 9's, whose backend interface keeps them within a major version;
 // tests/codegen/cuda/CudnnPlansTest.cpp compares each with the headers where there are any. Planning
 // needs neither a GPU nor a driver: a device is described by a property descriptor (cuDNN's
-// documentation, "deviceless ahead-of-time compilation", since 9.8).
+// documentation, "deviceless ahead-of-time compilation", since 9.8). Programs have a handle instead.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,12 @@ enum DescriptorType : int {
   kEngineConfig = 3,
   kHeuristics = 4,
   kExecutionPlan = 5,
+  kKnobChoice = 7,
   kForwardOperation = 10,
   kGradWeightOperation = 11,
   kGradInputOperation = 12,
   kOperationGraph = 15,
+  kVariantPack = 16,
   kTensor = 17,
   kDevice = 38,
 };
@@ -44,31 +46,45 @@ enum AttributeName : int {
   kHeuristicsResults = 202,
   kHeuristicsDevice = 204,
   kEngineConfigEngine = 300,
+  kEngineConfigKnobs = 302,
+  kPlanHandle = 400,
   kPlanEngineConfig = 401,
   kPlanWorkspaceBytes = 402,
   kPlanJson = 405,
   kPlanDevice = 407,
+  kKnobType = 600,
+  kKnobValue = 601,
   kForwardAlpha = 700,    ///< then beta, convolution, weight, x, y
   kGradInputAlpha = 706,  ///< then beta, convolution, weight, dx, dy
   kGradWeightAlpha = 712, ///< then beta, convolution, dweight, x, dy
+  kGraphHandle = 800,
   kGraphOperations = 801,
   kTensorAlignment = 900,
   kTensorType = 901,
   kTensorShape = 902,
   kTensorStrides = 903,
   kTensorId = 906,
+  kVariantPackIds = 1000,
+  kVariantPackPointers = 1001,
+  kVariantPackWorkspace = 1003,
+  kEngineGraph = 1300,
+  kEngineIndex = 1301,
   kEngineNumericalNotes = 1303,
+  kEngineDevice = 1307,
   kDeviceJson = 2702,
 };
 
 /// cudnnBackendAttributeType_t.
 enum AttributeType : int {
+  kTypeHandle = 0,
   kTypeDataType = 1,
   kTypeInt64 = 3,
   kTypeFloat = 4,
   kTypeDouble = 5,
+  kTypePointer = 6,
   kTypeConvolutionMode = 7,
   kTypeHeuristicsMode = 8,
+  kTypeKnob = 9,
   kTypeNumericalNote = 11,
   kTypeDescriptor = 15,
   kTypeChar = 24,
@@ -99,15 +115,21 @@ enum NumericalNote : int {
 class CudnnLibrary {
 public:
   /// Opens libcudnn_graph.so.9: in `folder` alone where one is given, else where the dynamic linker
-  /// looks, then in /usr/local/cuda. Throws Error(BadInput) saying what was tried and how to get it.
-  static std::shared_ptr<const CudnnLibrary> open(const std::string &folder);
+  /// looks, then in /usr/local/cuda. Throws Error(BadInput) saying what was tried, how to get it and, in
+  /// the words of `nextStep`, how to say where it is.
+  static std::shared_ptr<const CudnnLibrary>
+  open(const std::string &folder,
+       const std::string &nextStep = "with --cudnn=FOLDER; no GPU and no driver is needed");
 
   ~CudnnLibrary();
   CudnnLibrary(const CudnnLibrary &) = delete;
   CudnnLibrary &operator=(const CudnnLibrary &) = delete;
 
+  /// 91900 is 9.19.0.
+  int64_t versionNumber() const { return static_cast<int64_t>(getVersion()); }
   /// "9.19.0".
-  std::string version() const;
+  std::string version() const { return versionText(versionNumber()); }
+  static std::string versionText(int64_t number);
 
   /// What the library says about its last failure, on one line.
   std::string lastError(int status) const;
@@ -119,6 +141,12 @@ public:
                       const void *values) = nullptr;
   int (*getAttribute)(void *descriptor, int name, int type, int64_t room, int64_t *count,
                       void *values) = nullptr;
+
+  // With a device: a handle is a cudnnHandle_t.
+  int (*createHandle)(void **handle) = nullptr;
+  int (*destroyHandle)(void *handle) = nullptr;
+  int (*setStream)(void *handle, void *stream) = nullptr;
+  int (*execute)(void *handle, void *plan, void *variantPack) = nullptr;
 
 private:
   CudnnLibrary() = default;

@@ -1,0 +1,332 @@
+#include "runtime/cuda/ConvolutionPlan.h"
+
+#include "runtime/base/Error.h"
+
+#include <algorithm>
+
+namespace stow::cuda {
+namespace {
+
+constexpr const char *kCalls[] = {"convolution", "convolution_grad_input",
+                                  "convolution_grad_weight"};
+constexpr ConvolutionKind kKinds[] = {ConvolutionKind::Forward, ConvolutionKind::GradInput,
+                                      ConvolutionKind::GradWeight};
+
+/// Index into the tables above; their length for any other command.
+size_t callOf(const Command &command) {
+  std::string_view name = command.op;
+  name.remove_prefix(std::min(name.find('.') + 1, name.size()));
+  return static_cast<size_t>(std::find(std::begin(kCalls), std::end(kCalls), name) -
+                             std::begin(kCalls));
+}
+
+const std::vector<int64_t> &intsOf(const Command &command, const char *name) {
+  auto found = command.ints.find(name);
+  if (found == command.ints.end())
+    throw Error::badInput("command '" + command.op + "' of node '" + command.name +
+                          "' does not say \"" + name + "\"");
+  return found->second;
+}
+
+StridedTensor strided(const Operand &operand) {
+  StridedTensor tensor;
+  tensor.shape = operand.shape;
+  tensor.strides = outerStrides(operand.layout, operand.shape);
+  tensor.type = operand.dtype;
+  if (tensor.shape.size() == 3) {
+    tensor.strides.insert(tensor.strides.begin() + 2, tensor.shape[2] * tensor.strides[2]);
+    tensor.shape.insert(tensor.shape.begin() + 2, 1);
+  }
+  return tensor;
+}
+
+std::vector<int64_t> padded(std::vector<int64_t> values, int64_t inFront) {
+  if (values.size() == 1)
+    values.insert(values.begin(), inFront);
+  return values;
+}
+
+cudnn::DataType dataType(DType type) {
+  switch (type) {
+  case DType::F64:
+    return cudnn::kDouble;
+  case DType::F32:
+    return cudnn::kFloat;
+  case DType::F16:
+    return cudnn::kHalf;
+  case DType::BF16:
+    return cudnn::kBfloat16;
+  default:
+    throw Error::badInput("cuDNN convolves f64, f32, bf16 and f16; found " +
+                          std::string(nameOf(type)));
+  }
+}
+
+cudnn::DataType sumType(DType type) { return type == DType::F64 ? cudnn::kDouble : cudnn::kFloat; }
+
+CudnnDescriptor tensor(const CudnnLibrary &library, const StridedTensor &from, int64_t id) {
+  constexpr int64_t kAlignment = 64; // that of every buffer of an arena
+  CudnnDescriptor made(library, cudnn::kTensor);
+  made.set(cudnn::kTensorType, cudnn::kTypeDataType, dataType(from.type));
+  made.set(cudnn::kTensorShape, from.shape);
+  made.set(cudnn::kTensorStrides, from.strides);
+  made.set(cudnn::kTensorId, id);
+  made.set(cudnn::kTensorAlignment, kAlignment);
+  made.finalize();
+  return made;
+}
+
+CudnnDescriptor window(const CudnnLibrary &library, const Convolution &of) {
+  CudnnDescriptor made(library, cudnn::kConvolution);
+  made.set(cudnn::kConvolutionSpatialDims, static_cast<int64_t>(of.strides.size()));
+  made.set(cudnn::kConvolutionComputeType, cudnn::kTypeDataType, sumType(of.operandType()));
+  made.set(cudnn::kConvolutionMode, cudnn::kTypeConvolutionMode, cudnn::kCrossCorrelation);
+  made.set(cudnn::kConvolutionPadsBefore, of.padsBefore);
+  made.set(cudnn::kConvolutionPadsAfter, of.padsAfter);
+  made.set(cudnn::kConvolutionDilations, of.dilations);
+  made.set(cudnn::kConvolutionStrides, of.strides);
+  made.finalize();
+  return made;
+}
+
+CudnnDescriptor engineDescriptor(const CudnnLibrary &library, const CudnnDescriptor &graph,
+                                 const Engine &engine, const PlanSite &site) {
+  CudnnDescriptor made(library, cudnn::kEngine);
+  made.set(cudnn::kEngineGraph, graph);
+  made.set(cudnn::kEngineIndex, engine.index);
+  if (site.device)
+    made.set(cudnn::kEngineDevice, *site.device);
+  made.finalize();
+  return made;
+}
+
+/// What a numerical note says against an engine; empty where it says nothing.
+std::string objection(int note, DType type, F32Products products) {
+  const bool isExactF32 = type == DType::F32 && products == F32Products::Exact;
+  switch (note) {
+  case cudnn::kStrictNanPropagation:
+    return "";
+  case cudnn::kTensorCore:
+    return isExactF32 ? "TF32 products" : "";
+  case cudnn::kDownConvertInputs:
+    return type == DType::F32 && products == F32Products::Tf32 ? "" : "narrowed operands";
+  case cudnn::kReducedPrecisionReduction:
+    return "sums below f32";
+  case cudnn::kFft:
+    return "Fourier transforms";
+  case cudnn::kNondeterministic:
+    return "results that differ from run to run";
+  case cudnn::kWinograd:
+  case cudnn::kWinograd4x4:
+  case cudnn::kWinograd6x6:
+  case cudnn::kWinograd13x13:
+    return "Winograd's transforms";
+  default:
+    return "numerical note " + std::to_string(note);
+  }
+}
+
+} // namespace
+
+//===-- Commands ------------------------------------------------------------------------------===//
+
+bool isConvolution(const Command &command) { return callOf(command) < std::size(kCalls); }
+
+ConvolutionOperands operandsOf(ConvolutionKind kind) {
+  switch (kind) {
+  case ConvolutionKind::Forward:
+    return {0, 1, 2};
+  case ConvolutionKind::GradInput:
+    return {2, 1, 0};
+  case ConvolutionKind::GradWeight:
+    break;
+  }
+  return {0, 2, 1};
+}
+
+Convolution convolutionOf(const Command &command) {
+  const std::string title = "command '" + command.op + "' of node '" + command.name + "'";
+  const size_t call = callOf(command);
+  if (call == std::size(kCalls) || command.operands.size() != 3)
+    throw Error::badInput(title + " with " + std::to_string(command.operands.size()) +
+                          " operands is no convolution for cuDNN; expected one without bias, or a "
+                          "gradient of one, with 3");
+  Convolution made;
+  made.kind = kKinds[call];
+  const ConvolutionOperands at = operandsOf(made.kind);
+  for (const Operand &operand : command.operands)
+    if (!operand.layout.blocks.empty() || operand.layout.groups > 1)
+      throw Error::badInput(title + " has an operand whose layout has blocks, which cuDNN does not "
+                                    "take");
+  made.x = strided(command.operands[at.x]);
+  made.weight = strided(command.operands[at.weight]);
+  made.y = strided(command.operands[at.y]);
+  made.strides = padded(intsOf(command, "strides"), 1);
+  made.dilations = padded(intsOf(command, "dilations"), 1);
+  const std::vector<int64_t> &pads = intsOf(command, "pads");
+  const auto middle = pads.begin() + static_cast<std::ptrdiff_t>(pads.size() / 2);
+  made.padsBefore = padded({pads.begin(), middle}, 0);
+  made.padsAfter = padded({middle, pads.end()}, 0);
+  return made;
+}
+
+void setEngine(Command &command, const Engine &engine, int64_t version, F32Products products) {
+  command.ints["engine"] = {engine.index};
+  std::vector<int64_t> &knobs = command.ints["knobs"];
+  knobs.clear();
+  for (auto [type, value] : engine.knobs)
+    knobs.insert(knobs.end(), {type, value});
+  command.ints["cudnn"] = {version};
+  command.ints["tf32"] = {products == F32Products::Tf32};
+}
+
+static int64_t numberOf(const Command &command, const char *name) {
+  const std::vector<int64_t> &values = intsOf(command, name);
+  if (values.size() != 1)
+    throw Error::badInput("command '" + command.op + "' of node '" + command.name + "' has " +
+                          std::to_string(values.size()) + " numbers for \"" + name +
+                          "\"; expected 1");
+  return values.front();
+}
+
+Engine engineOf(const Command &command) {
+  Engine engine{numberOf(command, "engine"), {}};
+  const std::vector<int64_t> &knobs = intsOf(command, "knobs");
+  if (knobs.size() % 2 != 0)
+    throw Error::badInput("command '" + command.op + "' of node '" + command.name +
+                          "' has a knob without a value");
+  for (size_t i = 0; i < knobs.size(); i += 2)
+    engine.knobs.emplace_back(knobs[i], knobs[i + 1]);
+  return engine;
+}
+
+int64_t plannedVersion(const Command &command) { return numberOf(command, "cudnn"); }
+
+F32Products productsOf(const Command &command) {
+  return numberOf(command, "tf32") != 0 ? F32Products::Tf32 : F32Products::Exact;
+}
+
+std::string describe(const Convolution &of) {
+  constexpr const char *kTitles[] = {"convolution", "data gradient", "weight gradient"};
+  auto shape = [](const StridedTensor &tensor) {
+    std::string text;
+    for (int64_t size : tensor.shape)
+      text += (text.empty() ? "" : "x") + std::to_string(size);
+    return text;
+  };
+  return std::string(kTitles[static_cast<int>(of.kind)]) + " of " +
+         std::string(nameOf(of.operandType())) + ", x " + shape(of.x) + ", weight " +
+         shape(of.weight) + ", y " + shape(of.y);
+}
+
+//===-- Descriptors ---------------------------------------------------------------------------===//
+
+/// The three operations have their attributes in the same order from `alpha` on: alpha, beta, the
+/// window, the weight, x, y.
+CudnnDescriptor operationGraph(const CudnnLibrary &library, const Convolution &of,
+                               const PlanSite &site) {
+  const CudnnDescriptor x = tensor(library, of.x, kIdX),
+                        weight = tensor(library, of.weight, kIdWeight),
+                        y = tensor(library, of.y, kIdY), convolution = window(library, of);
+  const auto [type, alpha] = of.kind == ConvolutionKind::Forward
+                                 ? std::pair(cudnn::kForwardOperation, cudnn::kForwardAlpha)
+                             : of.kind == ConvolutionKind::GradInput
+                                 ? std::pair(cudnn::kGradInputOperation, cudnn::kGradInputAlpha)
+                                 : std::pair(cudnn::kGradWeightOperation, cudnn::kGradWeightAlpha);
+  CudnnDescriptor operation(library, type);
+  const double factors[] = {1, 0};
+  const float narrow[] = {1, 0};
+  for (int i = 0; i < 2; ++i)
+    if (of.operandType() == DType::F64)
+      operation.set(alpha + i, cudnn::kTypeDouble, 1, &factors[i]);
+    else
+      operation.set(alpha + i, cudnn::kTypeFloat, 1, &narrow[i]);
+  operation.set(alpha + 2, convolution);
+  operation.set(alpha + 3, weight);
+  operation.set(alpha + 4, x);
+  operation.set(alpha + 5, y);
+  operation.finalize();
+  CudnnDescriptor graph(library, cudnn::kOperationGraph);
+  if (site.handle)
+    graph.set(cudnn::kGraphHandle, cudnn::kTypeHandle, 1, &site.handle);
+  graph.set(cudnn::kGraphOperations, operation);
+  graph.finalize();
+  return graph;
+}
+
+Engine engineOf(const CudnnLibrary &library, const CudnnDescriptor &config) {
+  Engine found;
+  CudnnDescriptor engine(library, cudnn::kEngine);
+  config.get(cudnn::kEngineConfigEngine, cudnn::kTypeDescriptor, 1, &engine.raw);
+  engine.get(cudnn::kEngineIndex, cudnn::kTypeInt64, 1, &found.index);
+  constexpr int64_t kMostKnobs = 64;
+  std::vector<CudnnDescriptor> knobs;
+  std::vector<void *> raw;
+  for (int64_t i = 0; i < kMostKnobs; ++i) {
+    knobs.emplace_back(library, cudnn::kKnobChoice);
+    raw.push_back(knobs.back().raw);
+  }
+  const int64_t count = std::min(
+      config.get(cudnn::kEngineConfigKnobs, cudnn::kTypeDescriptor, kMostKnobs, raw.data()),
+      kMostKnobs);
+  for (int64_t i = 0; i < count; ++i) {
+    int type = 0;
+    int64_t value = 0;
+    const CudnnDescriptor &knob = knobs[static_cast<size_t>(i)];
+    knob.get(cudnn::kKnobType, cudnn::kTypeKnob, 1, &type);
+    knob.get(cudnn::kKnobValue, cudnn::kTypeInt64, 1, &value);
+    found.knobs.emplace_back(type, value);
+  }
+  return found;
+}
+
+std::string objectionTo(const CudnnLibrary &library, const CudnnDescriptor &graph,
+                        const Engine &engine, const PlanSite &site, DType type,
+                        F32Products products) {
+  const CudnnDescriptor descriptor = engineDescriptor(library, graph, engine, site);
+  constexpr int64_t kMostNotes = 32;
+  std::vector<int> notes(kMostNotes);
+  const int64_t count = descriptor.get(cudnn::kEngineNumericalNotes, cudnn::kTypeNumericalNote,
+                                       kMostNotes, notes.data());
+  notes.resize(static_cast<size_t>(std::min(count, kMostNotes)));
+  for (int note : notes)
+    if (const std::string against = objection(note, type, products); !against.empty())
+      return against;
+  return "";
+}
+
+CudnnDescriptor executionPlan(const CudnnLibrary &library, const CudnnDescriptor &graph,
+                              const Engine &engine, const PlanSite &site) {
+  const CudnnDescriptor chosen = engineDescriptor(library, graph, engine, site);
+  CudnnDescriptor config(library, cudnn::kEngineConfig);
+  config.set(cudnn::kEngineConfigEngine, chosen);
+  std::vector<CudnnDescriptor> knobs;
+  std::vector<void *> raw;
+  for (auto [type, value] : engine.knobs) {
+    knobs.emplace_back(library, cudnn::kKnobChoice);
+    knobs.back().set(cudnn::kKnobType, cudnn::kTypeKnob, static_cast<int>(type));
+    knobs.back().set(cudnn::kKnobValue, value);
+    knobs.back().finalize();
+    raw.push_back(knobs.back().raw);
+  }
+  if (!raw.empty())
+    config.set(cudnn::kEngineConfigKnobs, cudnn::kTypeDescriptor, static_cast<int64_t>(raw.size()),
+               raw.data());
+  config.finalize();
+  CudnnDescriptor plan(library, cudnn::kExecutionPlan);
+  if (site.handle)
+    plan.set(cudnn::kPlanHandle, cudnn::kTypeHandle, 1, &site.handle);
+  plan.set(cudnn::kPlanEngineConfig, config);
+  if (site.device)
+    plan.set(cudnn::kPlanDevice, *site.device);
+  plan.finalize();
+  return plan;
+}
+
+Bytes workspaceOf(const CudnnDescriptor &plan) {
+  Bytes bytes = 0;
+  plan.get(cudnn::kPlanWorkspaceBytes, cudnn::kTypeInt64, 1, &bytes);
+  return bytes;
+}
+
+} // namespace stow::cuda

@@ -1,0 +1,106 @@
+// A convolution as cuDNN plans it: the same descriptors for the compiler, which describes a chip, and
+// for a program, which has one.
+//
+//   Command "cuda.convolution*" --> Convolution --> operation graph --+
+//                                                                     +--> execution plan, scratch bytes
+//                             Engine: its number and its knobs -------+
+//
+// What the compiler chose stands in the command as integers: "engine", "knobs" (type and value in turn),
+// "cudnn" (the version that was asked) and "tf32". An engine's number and knobs, and not cuDNN's
+// serialized plan: that belongs to one version and one device to the letter, and a plan that is built anew
+// shows by its scratch and its notes whether it still is what was planned.
+#pragma once
+
+#include "runtime/cuda/CudnnApi.h"
+#include "runtime/format/Program.h"
+
+#include <compare>
+#include <utility>
+
+namespace stow::cuda {
+
+enum class ConvolutionKind : uint8_t { Forward, GradInput, GradWeight };
+
+/// A tensor of F64, F32, BF16 or F16 as cuDNN sees it: [N,C,...] or [O,C/groups,...], with the distance in elements between
+/// neighbours in each dimension. Channels last are strides like any others.
+struct StridedTensor {
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+  DType type = DType::F32;
+  auto operator<=>(const StridedTensor &) const = default;
+};
+
+/// `x` and `y` are the images on both sides, whichever of them is computed. Operands and
+/// result have the same type in every engine there is. Sums are in F64 or F32.
+struct Convolution {
+  ConvolutionKind kind = ConvolutionKind::Forward;
+  StridedTensor x, weight, y;
+  std::vector<int64_t> strides, dilations, padsBefore, padsAfter; ///< by spatial dimension
+
+  DType operandType() const { return kind == ConvolutionKind::GradInput ? y.type : x.type; }
+  auto operator<=>(const Convolution &) const = default;
+};
+
+/// Operands of a command in cuDNN's order.
+struct ConvolutionOperands {
+  size_t x, weight, y;
+};
+
+/// What `command` computes: "cuda.convolution", "cuda.convolution_grad_input" or
+/// "cuda.convolution_grad_weight", or the same without "cuda.", with the operands and attributes that
+/// runtime/host/Library.h describes, no bias, and layouts without blocks. One dimension of space counts
+/// as two, the first of extent 1: cuDNN convolves planes and volumes. Throws Error(BadInput) naming the node.
+Convolution convolutionOf(const Command &command);
+ConvolutionOperands operandsOf(ConvolutionKind kind);
+
+/// True for the commands that convolutionOf takes.
+bool isConvolution(const Command &command);
+
+/// "convolution of f32, x 128x64x56x56, weight ...".
+std::string describe(const Convolution &convolution);
+
+/// How f32 products are computed: as such, or from operands cut to 10 bits of mantissa (TF32).
+enum class F32Products : uint8_t { Exact, Tf32 };
+
+/// An engine of cuDNN's for one operation graph.
+struct Engine {
+  int64_t index = 0;
+  std::vector<std::pair<int64_t, int64_t>> knobs; ///< type and value, in cuDNN's order
+};
+
+/// Where a plan is to run: on the device of a handle, or on a described one.
+struct PlanSite {
+  void *handle = nullptr;
+  const CudnnDescriptor *device = nullptr;
+};
+
+/// Identifiers of the tensors of a graph, as a variant pack names them.
+inline constexpr int64_t kIdX = 'x', kIdWeight = 'w', kIdY = 'y';
+
+CudnnDescriptor operationGraph(const CudnnLibrary &library, const Convolution &convolution,
+                               const PlanSite &site);
+
+/// The engine of a configuration that cuDNN's heuristics gave.
+Engine engineOf(const CudnnLibrary &library, const CudnnDescriptor &config);
+
+/// What is against using an engine of this graph, e.g. "results that differ from run to run"; empty
+/// where nothing is: products are as exact as asked for, sums in f32 at least, results the same in
+/// every run.
+std::string objectionTo(const CudnnLibrary &library, const CudnnDescriptor &graph,
+                        const Engine &engine, const PlanSite &site, DType type,
+                        F32Products products);
+
+/// The plan of an engine of the graph. Throws Error(BadInput) with cuDNN's reason.
+CudnnDescriptor executionPlan(const CudnnLibrary &library, const CudnnDescriptor &graph,
+                              const Engine &engine, const PlanSite &site);
+
+Bytes workspaceOf(const CudnnDescriptor &plan);
+
+/// Writes what the compiler chose into a command, and reads it. Throws Error(BadInput) naming the node
+/// where the command does not say.
+void setEngine(Command &command, const Engine &engine, int64_t version, F32Products products);
+Engine engineOf(const Command &command);
+int64_t plannedVersion(const Command &command);
+F32Products productsOf(const Command &command);
+
+} // namespace stow::cuda

@@ -1,0 +1,128 @@
+#include "runtime/cuda/Convolutions.h"
+
+#include "runtime/base/Error.h"
+
+#include <array>
+#include <optional>
+
+namespace stow::cuda {
+namespace {
+
+/// cuDNN and its handle for the device at hand, from the first convolution on.
+struct Cudnn {
+  std::shared_ptr<const CudnnLibrary> library;
+  void *handle = nullptr;
+};
+
+Cudnn start() {
+  Cudnn cudnn;
+  cudnn.library = CudnnLibrary::open("", "in LD_LIBRARY_PATH: this program convolves with cuDNN, "
+                                         "and the GPU's driver does not bring it");
+  if (const int status = cudnn.library->createHandle(&cudnn.handle))
+    throw Error::badInput("cuDNN " + cudnn.library->version() +
+                          " does not start on this GPU: " + cudnn.library->lastError(status));
+  return cudnn;
+}
+
+const Cudnn &openCudnn() {
+  static const Cudnn cudnn = start();
+  return cudnn;
+}
+
+std::string describe(const Engine &engine) {
+  std::string knobs;
+  for (auto [type, value] : engine.knobs)
+    knobs += (knobs.empty() ? "" : ", ") + std::to_string(type) + "=" + std::to_string(value);
+  return "engine " + std::to_string(engine.index) + (knobs.empty() ? "" : " (knobs " + knobs + ")");
+}
+
+class BoundConvolution final : public LibraryCall {
+public:
+  BoundConvolution(const Command &command, Address arena)
+      : cudnn(openCudnn()), title("command '" + command.op + "' of node '" + command.name + "'"),
+        pack(*cudnn.library, cudnn::kVariantPack) {
+    buildPlan(command);
+    const ConvolutionOperands at = operandsOf(convolutionOf(command).kind);
+    const std::array<int64_t, 3> ids = {kIdX, kIdWeight, kIdY};
+    std::array<uint64_t, 3> places;
+    for (size_t i = 0; i < 3; ++i)
+      places[i] = placeOf(command.operands[std::array{at.x, at.weight, at.y}[i]].offset, arena);
+    const uint64_t scratch =
+        command.workspaceBytes > 0 ? placeOf(command.workspaceOffset, arena) : 0;
+    attempt([&] {
+      pack.set(cudnn::kVariantPackIds, cudnn::kTypeInt64, 3, ids.data());
+      pack.set(cudnn::kVariantPackPointers, cudnn::kTypePointer, 3, places.data());
+      pack.set(cudnn::kVariantPackWorkspace, cudnn::kTypePointer, 1, &scratch);
+      pack.finalize();
+    });
+  }
+
+  void submit(Stream stream) override {
+    int status = cudnn.library->setStream(cudnn.handle, stream);
+    if (status == 0)
+      status = cudnn.library->execute(cudnn.handle, plan->raw, pack.raw);
+    if (status != 0)
+      throw Error::badInput(title + " failed in cuDNN " + cudnn.library->version() + ": " +
+                            cudnn.library->lastError(status));
+  }
+
+private:
+  /// The engine's plan here, which has to be what was planned.
+  void buildPlan(const Command &command) {
+    const Engine engine = engineOf(command);
+    const Convolution convolution = convolutionOf(command);
+    const CudnnLibrary &library = *cudnn.library;
+    const PlanSite site{cudnn.handle, nullptr};
+    const int64_t planned = plannedVersion(command);
+    about = title + ", " + describe(convolution) + ", planned with cuDNN " +
+            CudnnLibrary::versionText(planned) + " and " + describe(engine) +
+            (library.versionNumber() == planned ? "" : ", found cuDNN " + library.version());
+    attempt([&] {
+      const CudnnDescriptor graph = operationGraph(library, convolution, site);
+      const std::string against =
+          objectionTo(library, graph, engine, site, convolution.operandType(), productsOf(command));
+      if (!against.empty())
+        throw Error::badInput("the engine has " + against + " here" + kNextStep);
+      plan.emplace(executionPlan(library, graph, engine, site));
+    });
+    const Bytes needed = workspaceOf(*plan);
+    if (needed > command.workspaceBytes)
+      throw Error::badInput(about + ": the plan needs " + formatBytesExact(needed) +
+                            " of scratch here and was planned with " +
+                            formatBytesExact(command.workspaceBytes) + kNextStep);
+  }
+
+  uint64_t placeOf(Bytes offset, Address arena) const {
+    constexpr Address kAlignment = 64; // as the plan's tensors say
+    const Address place = arena + static_cast<Address>(offset);
+    if (place % kAlignment != 0)
+      throw Error::badInput(about + ": an operand at offset " + std::to_string(offset) +
+                            " of the arena is not aligned to 64 bytes");
+    return place;
+  }
+
+  template <typename Action> void attempt(Action action) const {
+    try {
+      action();
+    } catch (const Error &error) {
+      throw Error::badInput(about + ": " + error.what());
+    }
+  }
+
+  static constexpr const char *kNextStep =
+      "; run it with the version that it was planned with, or compile the model again";
+
+  const Cudnn &cudnn;
+  std::string title;
+  std::string about; ///< the title, and what was planned with what
+  std::optional<CudnnDescriptor> plan;
+  CudnnDescriptor pack;
+};
+
+} // namespace
+
+std::unique_ptr<LibraryCall> bindConvolution(const Command &command, Address arena) {
+  return std::make_unique<BoundConvolution>(command, arena);
+}
+
+} // namespace stow::cuda

@@ -1,0 +1,314 @@
+// Convolutions of programs on the stand-ins for libcuda and cuDNN: planned for a described chip, bound, run,
+// and held to plain loops; what is not as planned is refused.
+#include "codegen/cuda/CudnnPlans.h"
+#include "runtime/base/Error.h"
+#include "runtime/cuda/Convolutions.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+namespace stow::cuda {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// What a test varies; two dimensions of space alike, but for the image's extents.
+struct Case {
+  std::string name;
+  ConvolutionKind kind;
+  const char *layout;
+  int64_t groups = 1, stride = 1, padBefore = 1, padAfter = 1, dilation = 1;
+  DType type = DType::F32;
+};
+
+constexpr const char *kCalls[] = {"cuda.convolution", "cuda.convolution_grad_input",
+                                  "cuda.convolution_grad_weight"};
+
+/// A 3x3 convolution of 4 to 6 channels at places of an arena, without an engine.
+Command commandOf(const Case &of) {
+  constexpr int64_t kHeight = 7, kWidth = 6, kImages = 2, kIn = 4, kOut = 6, kTaps = 3;
+  auto out = [&](int64_t extent) {
+    return (extent + of.padBefore + of.padAfter - of.dilation * (kTaps - 1) - 1) / of.stride + 1;
+  };
+  const Layout layout = parseLayout(of.layout);
+  const Shape shapes[] = {{kImages, kIn, kHeight, kWidth},
+                          {kOut, kIn / of.groups, kTaps, kTaps},
+                          {kImages, kOut, out(kHeight), out(kWidth)}};
+  const ConvolutionOperands at = operandsOf(of.kind);
+  Command command;
+  command.op = kCalls[static_cast<int>(of.kind)];
+  command.name = "/conv";
+  command.operands.resize(3);
+  Bytes offset = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    const size_t to = std::array{at.x, at.weight, at.y}[i];
+    command.operands[to] = {offset, of.type, shapes[i], layout};
+    offset += 8192;
+  }
+  command.ints = {{"strides", {of.stride, of.stride}},
+                  {"dilations", {of.dilation, of.dilation}},
+                  {"pads", {of.padBefore, of.padBefore, of.padAfter, of.padAfter}},
+                  {"groups", {of.groups}}};
+  command.workspaceOffset = offset;
+  return command;
+}
+
+std::vector<double> someNumbers(size_t count, uint64_t seed) {
+  std::vector<double> values(count);
+  for (double &value : values) {
+    seed = seed * 6364136223846793005 + 1442695040888963407;
+    value = static_cast<double>(static_cast<int64_t>(seed >> 60)) / 8 - 1; // exact in all types
+  }
+  return values;
+}
+
+std::string refusalOf(const std::function<void()> &action) {
+  try {
+    action();
+  } catch (const Error &error) {
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+class CudnnStandIn : public testing::Test {
+protected:
+  static constexpr Bytes kArena = 1 << 20;
+
+  void SetUp() override {
+    driver.require(driver.primaryCtxRetain(&context, 0), "context");
+    driver.require(driver.ctxSetCurrent(context), "context");
+    driver.require(driver.streamCreate(&stream, kStreamNonBlocking), "stream");
+    driver.require(driver.memAlloc(&arena, kArena), "arena");
+  }
+
+  void TearDown() override {
+    unsetenv("STANDIN_CUDNN_MORE_SCRATCH");
+    unsetenv("STANDIN_CUDNN_WITHOUT");
+    unsetenv("STANDIN_CUDNN_VERSION");
+    driver.memFree(arena);
+    driver.streamDestroy(stream);
+    driver.primaryCtxRelease(0);
+  }
+
+  static const std::vector<EnginePlan> &planned(const Command &command) {
+    static CudnnPlans plans(CudnnLibrary::open(""), requireChip("h100"));
+    return plans.of(convolutionOf(command));
+  }
+
+  /// Takes the engine at `position` of what was planned.
+  static Command with(Command command, size_t position) {
+    const EnginePlan &plan = planned(command).at(position);
+    setEngine(command, plan.engine, CudnnLibrary::open("")->versionNumber(), F32Products::Exact);
+    command.workspaceBytes = plan.workspaceBytes;
+    return command;
+  }
+
+  void upload(const Operand &to, const std::vector<double> &values) {
+    std::vector<char> bytes(values.size() * static_cast<size_t>(sizeOf(to.dtype)));
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (to.dtype == DType::F32) {
+        const auto value = static_cast<float>(values[i]);
+        std::memcpy(&bytes[4 * i], &value, 4);
+      } else if (to.dtype == DType::F16) {
+        const auto value = static_cast<_Float16>(values[i]);
+        std::memcpy(&bytes[2 * i], &value, 2);
+      } else {
+        const uint32_t bits = std::bit_cast<uint32_t>(static_cast<float>(values[i])) >> 16;
+        std::memcpy(&bytes[2 * i], &bits, 2);
+      }
+    }
+    driver.require(driver.memcpyHtoDAsync(arena + static_cast<Address>(to.offset), bytes.data(),
+                                          bytes.size(), stream),
+                   "upload");
+  }
+
+  std::vector<double> download(const Operand &from) {
+    const auto count = static_cast<size_t>(elementCount(from.shape));
+    std::vector<char> bytes(count * static_cast<size_t>(sizeOf(from.dtype)));
+    driver.require(driver.memcpyDtoHAsync(bytes.data(), arena + static_cast<Address>(from.offset),
+                                          bytes.size(), stream),
+                   "download");
+    driver.require(driver.streamSynchronize(stream), "waiting");
+    std::vector<double> values;
+    for (size_t i = 0; i < count; ++i) {
+      uint16_t half = 0;
+      float value = 0;
+      std::memcpy(&half, &bytes[2 * i], 2);
+      if (from.dtype == DType::F32)
+        std::memcpy(&value, &bytes[4 * i], 4);
+      values.push_back(from.dtype == DType::F32 ? value
+                       : from.dtype == DType::F16
+                           ? static_cast<double>(std::bit_cast<_Float16>(half))
+                           : std::bit_cast<float>(uint32_t{half} << 16));
+    }
+    return values;
+  }
+
+  const Driver &driver = openDriver();
+  Context context = nullptr;
+  Stream stream = nullptr;
+  Address arena = 0;
+};
+
+class CudnnStandInRuns : public CudnnStandIn, public testing::WithParamInterface<Case> {};
+
+// Tests that every engine that may be used computes what plain loops do.
+TEST_P(CudnnStandInRuns, AsPlainLoops) {
+  const Case &of = GetParam();
+  const Command command = commandOf(of);
+  const ConvolutionOperands at = operandsOf(of.kind);
+  const std::array<const Operand *, 3> operands = {
+      &command.operands[at.x], &command.operands[at.weight], &command.operands[at.y]};
+  std::array<std::vector<double>, 3> values;
+  std::array<std::vector<int64_t>, 3> strides;
+  for (size_t i = 0; i < 3; ++i) {
+    values[i] = someNumbers(static_cast<size_t>(elementCount(operands[i]->shape)), i + 1);
+    strides[i] = outerStrides(operands[i]->layout, operands[i]->shape);
+  }
+  auto element = [&](size_t which, int64_t a, int64_t b, int64_t c, int64_t d) -> double & {
+    const auto &s = strides[which];
+    return values[which][static_cast<size_t>(a * s[0] + b * s[1] + c * s[2] + d * s[3])];
+  };
+  const size_t result = of.kind == ConvolutionKind::Forward     ? 2
+                        : of.kind == ConvolutionKind::GradInput ? 0
+                                                                : 1;
+  const auto given = values;
+  values[result].assign(values[result].size(), 0);
+  const Shape &y = operands[2]->shape, &x = operands[0]->shape, &w = operands[1]->shape;
+  for (int64_t n = 0; n < y[0]; ++n)
+    for (int64_t o = 0; o < y[1]; ++o)
+      for (int64_t c = 0; c < w[1]; ++c)
+        for (int64_t i = 0; i < y[2]; ++i)
+          for (int64_t j = 0; j < y[3]; ++j)
+            for (int64_t p = 0; p < w[2]; ++p)
+              for (int64_t q = 0; q < w[3]; ++q) {
+                const int64_t row = i * of.stride - of.padBefore + p * of.dilation;
+                const int64_t column = j * of.stride - of.padBefore + q * of.dilation;
+                if (row < 0 || row >= x[2] || column < 0 || column >= x[3])
+                  continue;
+                double &to = element(2, n, o, i, j), &tap = element(1, o, c, p, q);
+                double &from = element(0, n, o / (y[1] / of.groups) * w[1] + c, row, column);
+                if (result == 2)
+                  to += from * tap;
+                else if (result == 0)
+                  from += to * tap;
+                else
+                  tap += from * to;
+              }
+  for (size_t position = 0; position < planned(command).size(); ++position) {
+    const Command chosen = with(command, position);
+    for (size_t i = 0; i < 3; ++i)
+      upload(*operands[i], given[i]);
+    bindConvolution(chosen, arena)->submit(stream);
+    const std::vector<double> found = download(*operands[result]);
+    for (size_t i = 0; i < found.size(); ++i)
+      ASSERT_NEAR(found[i], values[result][i],
+                  of.type == DType::F32 ? 1e-6 : 4e-3 * (std::abs(values[result][i]) + 1))
+          << planned(command)[position].identity << ", element " << i;
+  }
+}
+
+constexpr const char *kRowMajor = "0,1,2,3", *kChannelsLast = "0,2,3,1";
+using enum ConvolutionKind;
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, CudnnStandInRuns,
+    testing::Values(Case{"forward", Forward, kRowMajor},
+                    Case{"forward_last_bf16", Forward, kChannelsLast, 1, 2, 1, 0, 1, DType::BF16},
+                    Case{"forward_groups", Forward, kRowMajor, 2, 2, 0, 1, 1},
+                    Case{"forward_dilated", Forward, kChannelsLast, 1, 1, 2, 2, 2},
+                    Case{"input", GradInput, kRowMajor},
+                    Case{"input_last_strided", GradInput, kChannelsLast, 2, 2, 1, 1, 1},
+                    Case{"input_fp16", GradInput, kRowMajor, 1, 2, 0, 2, 1, DType::F16},
+                    Case{"weight", GradWeight, kRowMajor},
+                    Case{"weight_last_groups", GradWeight, kChannelsLast, 2, 2, 1, 1, 1},
+                    Case{"weight_dilated_bf16", GradWeight, kRowMajor, 1, 1, 2, 2, 2, DType::BF16}),
+    [](const auto &info) { return info.param.name; });
+
+// Tests that of the stand-in's engines those are left out that vary from run to run, and those with TF32
+// products, and that scratch depends on the chip.
+TEST_F(CudnnStandIn, PlansWithoutADevice) {
+  const Command command = commandOf({"", Forward, kRowMajor});
+  std::vector<std::string> identities;
+  std::vector<Bytes> bytes;
+  for (const EnginePlan &plan : planned(command)) {
+    identities.push_back(plan.identity);
+    bytes.push_back(plan.workspaceBytes);
+  }
+  EXPECT_THAT(identities,
+              testing::ElementsAre("engine 11 (SPLIT_K_BUF=2)", "engine 12", "engine 0"));
+  EXPECT_THAT(bytes, testing::ElementsAre(2 * 2 * 6 * 7 * 6 * 4 + 131, 288, 0));
+  const Command narrow = commandOf({"", Forward, kRowMajor, 1, 1, 1, 1, 1, DType::BF16});
+  EXPECT_EQ(planned(narrow).size(), 4) << "16 bits have engines of tensor cores as well";
+}
+
+// Tests that scratch beyond the planned bytes is refused with both figures, and the versions where they
+// differ.
+TEST_F(CudnnStandIn, MoreScratchThanPlanned) {
+  const Command command = with(commandOf({"", GradWeight, kRowMajor}), 1);
+  setenv("STANDIN_CUDNN_MORE_SCRATCH", "64", 1);
+  EXPECT_THAT(
+      refusalOf([&] { bindConvolution(command, arena); }),
+      AllOf(HasSubstr(
+                "command 'cuda.convolution_grad_weight' of node '/conv', weight "
+                "gradient of f32, x 2x4x7x6, weight 6x4x3x3, y 2x6x7x6, planned with "
+                "cuDNN 9.99.0 and engine 12: the plan needs 352 B (352 bytes) of scratch here and "
+                "was planned with 288 B (288 bytes); "),
+            Not(HasSubstr("found cuDNN"))));
+  setenv("STANDIN_CUDNN_VERSION", "99901", 1);
+  EXPECT_THAT(refusalOf([&] { bindConvolution(command, arena); }),
+              HasSubstr("planned with cuDNN 9.99.0 and engine 12, found cuDNN 9.99.1: the plan "
+                        "needs 352 B (352 bytes)"));
+}
+
+// Tests that another version runs what it has as planned, and refuses what it has not.
+TEST_F(CudnnStandIn, AnotherVersion) {
+  const Command command = with(commandOf({"", Forward, kRowMajor}), 0);
+  setenv("STANDIN_CUDNN_VERSION", "99901", 1);
+  EXPECT_NO_THROW(bindConvolution(command, arena));
+  setenv("STANDIN_CUDNN_WITHOUT", "11", 1);
+  EXPECT_THAT(refusalOf([&] { bindConvolution(command, arena); }),
+              AllOf(HasSubstr("engine 11 (knobs 12=2), found cuDNN 9.99.1: "),
+                    HasSubstr("CUDNN_STATUS_NOT_SUPPORTED: no engine 11")));
+}
+
+// Tests that commands which do not say what the compiler planned are refused, whatever is wrong.
+TEST_F(CudnnStandIn, CommandsThatWereNotPlanned) {
+  const Command good = with(commandOf({"", Forward, kRowMajor}), 0);
+  auto refused = [&](const std::function<void(Command &)> &change) {
+    Command command = good;
+    change(command);
+    return refusalOf([&] { bindConvolution(command, arena); });
+  };
+  EXPECT_THAT(refused([](Command &c) { c.ints["engine"] = {10}; }),
+              HasSubstr("the engine has results that differ from run to run here"));
+  EXPECT_THAT(refused([](Command &c) { c.ints["engine"] = {13}; }),
+              HasSubstr("the engine has TF32 products here"));
+  EXPECT_THAT(refused([](Command &c) { c.ints["engine"] = {77}; }), HasSubstr("no engine 77"));
+  EXPECT_THAT(refused([](Command &c) { c.ints["knobs"] = {12, 9}; }),
+              HasSubstr("has no knob 12 of value 9"));
+  EXPECT_THAT(refused([](Command &c) { c.ints["knobs"] = {12, 3}; }),
+              HasSubstr("of scratch here and was planned with"));
+  EXPECT_THAT(refused([](Command &c) { c.ints["knobs"] = {12}; }),
+              HasSubstr("has a knob without a value"));
+  EXPECT_THAT(refused([](Command &c) { c.ints.erase("engine"); }),
+              HasSubstr("does not say \"engine\""));
+  EXPECT_THAT(refused([](Command &c) { c.workspaceBytes -= 1; }),
+              HasSubstr("of scratch here and was planned with"));
+  EXPECT_THAT(refused([](Command &c) { c.operands[0].offset += 4; }),
+              HasSubstr("an operand at offset 4 of the arena is not aligned to 64 bytes"));
+  EXPECT_THAT(refused([](Command &c) { c.operands[2].shape[3] += 1; }),
+              HasSubstr("extents of y do not agree"));
+  EXPECT_THAT(refused([](Command &c) { c.operands[1].dtype = DType::F16; }),
+              HasSubstr("types differ"));
+  EXPECT_THAT(refused([](Command &c) { c.operands.push_back(c.operands[0]); }),
+              HasSubstr("with 4 operands is no convolution for cuDNN"));
+}
+
+} // namespace
+} // namespace stow::cuda
