@@ -96,10 +96,15 @@ double MapOp::getFlops() {
 
 LogicalResult ProductMapOp::verify() {
   auto a = getA().getType(), b = getB().getType();
-  if (a.getRank() != 2 || b.getRank() != 2)
-    return emitOpError() << "expects matrices, found " << a << " and " << b;
-  const int64_t m = a.getDimSize(getTransposeA()), k = a.getDimSize(!getTransposeA()),
-                k2 = b.getDimSize(getTransposeB()), n = b.getDimSize(!getTransposeB());
+  if (a.getRank() < 2 || a.getRank() != b.getRank() ||
+      a.getShape().drop_back(2) != b.getShape().drop_back(2)) // C1
+    return emitOpError() << "expects matrices, or as many of each, found " << a << " and " << b;
+  auto extents = [](RankedTensorType type, bool transposed) {
+    const int64_t rows = type.getShape().end()[-2], columns = type.getShape().end()[-1];
+    return transposed ? std::pair(columns, rows) : std::pair(rows, columns);
+  };
+  const auto [m, k] = extents(a, getTransposeA());
+  const auto [k2, n] = extents(b, getTransposeB());
   if (k != k2) // C1
     return emitOpError() << "inner extents differ: " << k << " of " << a << " and " << k2 << " of "
                          << b;
@@ -108,9 +113,11 @@ LogicalResult ProductMapOp::verify() {
   if (failed(verifyKernel(*this, getInputs(), elements, getBody().front(), getUpdates())))
     return failure();
   auto space = cast<RankedTensorType>(getOutputs().front().getType());
-  if (space.getShape() != ArrayRef<int64_t>{m, n}) // C2
-    return emitOpError() << "expects results of the product's extents " << m << " x " << n
-                         << ", found " << space;
+  SmallVector<int64_t> shape(a.getShape().drop_back(2));
+  shape.append({m, n});
+  if (space.getShape() != ArrayRef<int64_t>(shape)) // C2
+    return emitOpError() << "expects results of the product's extents "
+                         << llvm::interleaved(shape, " x ") << ", found " << space;
   if (!getBody().getOps<ElementIndexOp>().empty()) // C3
     return emitOpError() << "body may not hold stow.element_index";
   for (size_t i = 1; i < getUpdates().size(); i += 2)
@@ -133,7 +140,8 @@ bool ProductMapOp::isRecomputable() { return getUpdates().empty(); }
 
 double ProductMapOp::getFlops() {
   auto space = cast<RankedTensorType>(getOutputs().front().getType());
-  return 2.0 * space.getNumElements() * getA().getType().getDimSize(!getTransposeA()) +
+  return 2.0 * space.getNumElements() *
+             getA().getType().getShape().end()[getTransposeA() ? -2 : -1] +
          bodyFlops(space, getBody().front());
 }
 

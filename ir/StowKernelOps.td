@@ -43,12 +43,12 @@ def Stow_ProductMapOp : Op<Stow_Dialect, "product_map",
      DeclareOpInterfaceMethods<Stow_PurityInterface, ["isRecomputable"]>]> {
   let summary = "A matrix product that a fused elementwise kernel consumes tile by tile";
   let description = [{
-    The product of two matrices as stow.matmul has it, [M,N], and a stow.map over it: the body's first
-    argument is an element of the product, the others those of `inputs`, which broadcast to [M,N]. The
+    The product of two matrices as stow.matmul has it, [...,M,N], and a stow.map over it: the body's first
+    argument is an element of the product, the others those of `inputs`, which broadcast to it. The
     product never exists whole: its rows come a tile at a time, in scratch, and are used up at once. So
     is a weight's gradient added to what it is added to, or used for the weight's update. `updates`
     numbers all operands, a and b among them.
-    C1: a and b are matrices whose inner extents agree; C2: results have the product's shape, inputs
+    C1: a and b have the same leading extents, and inner extents that agree; C2: results have the product's shape, inputs
     broadcast to it; C3: the body is one of stow.map, without element_index; C4: updates fit as there,
     and overwrite neither a nor b.
     ```mlir

@@ -38,9 +38,7 @@ std::optional<unsigned> addedInput(ProductMapOp op) {
   return tensorType(op.getInputs()[0]) == resultType(op) ? std::optional(2u) : std::nullopt;
 }
 
-bool isPlainF32(Value value) {
-  return tensorType(value).getElementType().isF32() && layoutOf(value.getType()).isRowMajor();
-}
+bool isF32(Value value) { return tensorType(value).getElementType().isF32(); }
 
 /// The rows [first, first + count) of an operand along `dim`.
 Operand rowsOf(Operand whole, size_t dim, int64_t first, int64_t count) {
@@ -60,16 +58,21 @@ RankedTensorType rowsOf(RankedTensorType type, int64_t rows) {
   return RankedTensorType::get({rows, type.getDimSize(1)}, type.getElementType());
 }
 
-/// The product of the rows [first, first + count) into a tile at `workspace`.
-Command tileProduct(ProductMapOp op, int64_t first, int64_t count,
-                    llvm::function_ref<Bytes(Value)> offsetOf, Bytes workspace) {
+Command productCommand(ProductMapOp op, const std::string &call) {
   Command command;
-  command.op = "dnnl.matmul";
+  command.op = call;
   command.name = sourceNameOf(op.getLoc());
   command.kind = "matmul";
   command.ints["transpose_a"] = {op.getTransposeA()};
   command.ints["transpose_b"] = {op.getTransposeB()};
   command.ints["has_bias"] = {0};
+  return command;
+}
+
+/// The product of the rows [first, first + count) into a tile at `workspace`.
+Command tileProduct(ProductMapOp op, int64_t first, int64_t count,
+                    llvm::function_ref<Bytes(Value)> offsetOf, Bytes workspace) {
+  Command command = productCommand(op, "dnnl.matmul");
   command.operands = {
       rowsOf(operandOf(op.getA().getType(), offsetOf(op.getA())), op.getTransposeA(), first, count),
       operandOf(op.getB().getType(), offsetOf(op.getB())),
@@ -79,11 +82,11 @@ Command tileProduct(ProductMapOp op, int64_t first, int64_t count,
   return command;
 }
 
-/// The whole product, added to what lies where the result does.
+/// The whole product, or all of them, added to what lies where the result does.
 Command addedProduct(ProductMapOp op, llvm::function_ref<Bytes(Value)> offsetOf) {
-  Command command = tileProduct(op, 0, resultType(op).getDimSize(0), offsetOf, 0);
-  command.op = "dnnl.matmul_add";
-  command.operands[2] = operandOf(resultType(op), offsetOf(op.getResult(0)));
+  Command command = productCommand(op, "dnnl.matmul_add");
+  for (Value value : {Value(op.getA()), Value(op.getB()), Value(op.getResult(0))})
+    command.operands.push_back(operandOf(value.getType(), offsetOf(value)));
   return command;
 }
 
@@ -174,19 +177,22 @@ std::vector<int64_t> tilesOf(ProductMapOp op, const ProductTiles &tiles) {
 
 std::optional<ProductTiles> productTilesOf(ProductMapOp op) {
   const RankedTensorType type = resultType(op);
-  const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
-  if (!isPlainF32(op.getA()) || !isPlainF32(op.getB()))
+  if (!isF32(op.getA()) || !isF32(op.getB()))
     return std::nullopt;
+  const int64_t contracted = op.getA().getType().getShape().end()[op.getTransposeA() ? -2 : -1];
+  if (addedInput(op) && type.getElementType().isF32() && contracted <= mostAdded)
+    return ProductTiles{type.getDimSize(0), true};
   auto isWhole = [&](Value value) {
     return tensorType(value).getShape() != type.getShape() ||
            layoutOf(value.getType()).isRowMajor();
   };
-  if (!llvm::all_of(op->getOperands().drop_front(2), isWhole) ||
+  if (!layoutOf(op.getA().getType()).isRowMajor() || !layoutOf(op.getB().getType()).isRowMajor() ||
+      !llvm::all_of(op->getOperands().drop_front(2), isWhole) ||
       !llvm::all_of(op->getResults(), isWhole))
     return std::nullopt;
-  const int64_t contracted = op.getA().getType().getDimSize(!op.getTransposeA());
-  if (addedInput(op) && type.getElementType().isF32() && contracted <= mostAdded)
-    return ProductTiles{rows, true};
+  if (type.getRank() != 2)
+    return std::nullopt;
+  const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
   std::optional<int64_t> least = leastTileRows(columns);
   if (!least || rows < 2 * *least)
     return std::nullopt;

@@ -15,6 +15,7 @@
 #include "ir/Graphs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 
@@ -50,9 +51,28 @@ bool isRowWise(MatmulOp product) {
   return !product.getTransposeA() && product.getB().getType().getRank() == 2;
 }
 
+/// The operand of an elementwise op that has the rows of its result, where all others are the same for
+/// every row: biases, numbers. Null for other ops.
+Value rowsThrough(Operation *op) {
+  if (!op || !isa<ElementwiseOpInterface>(op) || op->getNumResults() != 1)
+    return {};
+  RankedTensorType type = tensorType(op->getResult(0));
+  Value rows;
+  for (Value operand : op->getOperands()) {
+    RankedTensorType given = tensorType(operand);
+    if (given.getShape() == type.getShape() && !rows)
+      rows = operand;
+    else if (given.getNumElements() != 1 && (given.getNumElements() != type.getShape().back() ||
+                                             given.getShape().back() != type.getShape().back()))
+      return {};
+  }
+  return rows;
+}
+
 /// A head that can be cut.
 struct Head {
   MatmulOp product;
+  SmallVector<Operation *> between; ///< elementwise, from the product to the logits
   CrossEntropyRowsOp loss;
   CrossEntropyRowsGradOp grad;
   SmallVector<MatmulOp, 1> byInput;   ///< dlogits times a matrix
@@ -127,20 +147,36 @@ private:
     Head head;
     head.grad = grad;
     head.loss = grad.getLse().getDefiningOp<CrossEntropyRowsOp>();
-    head.product = unshaped(grad.getLogits()).getDefiningOp<MatmulOp>();
-    if (!head.loss || !head.product || !isRowWise(head.product) ||
+    if (!head.loss || !findProduct(head) || !isRowWise(head.product) ||
         grad.getDrow().getType().getRank() != 1 || head.rows() < 2 * pieces ||
         !head.loss.getLse().hasOneUse())
       return std::nullopt;
-    for (OpOperand *use : readersOf(head.product.getY()))
-      if (use->getOwner() != head.loss && use->getOwner() != grad)
-        return std::nullopt;
     for (OpOperand *use : readersOf(grad.getDlogits()))
       if (!takeReader(head, *use))
         return std::nullopt;
     if (!findBehind(head))
       return std::nullopt;
     return head;
+  }
+
+  /// Finds the product and what is between it and the logits; false where others read any of it.
+  static bool findProduct(Head &head) {
+    Value made = unshaped(head.grad.getLogits());
+    llvm::SmallPtrSet<Operation *, 4> readers = {head.loss, head.grad};
+    while (true) {
+      for (OpOperand *use : readersOf(made))
+        if (!readers.contains(use->getOwner()))
+          return false;
+      if ((head.product = made.getDefiningOp<MatmulOp>()))
+        break;
+      Value rows = rowsThrough(made.getDefiningOp());
+      if (!rows)
+        return false;
+      head.between.insert(head.between.begin(), made.getDefiningOp());
+      readers = {made.getDefiningOp()};
+      made = unshaped(rows);
+    }
+    return true;
   }
 
   /// Finds what has to come after the pieces; false where the pieces read some of it.
@@ -224,6 +260,28 @@ private:
       sums[number] = backward<AddOp>(builder, location, sums[number], piece).getY();
   }
 
+  /// An elementwise op on some rows.
+  static Value runBetween(OpBuilder &builder, Operation *op, Value rows) {
+    Value through = rowsThrough(op);
+    IRMapping mapping;
+    for (Value operand : op->getOperands()) {
+      RankedTensorType type = tensorType(operand);
+      if (operand == through)
+        mapping.map(operand, rows);
+      else if (type.getRank() > 1)
+        mapping.map(operand, backward<ReshapeOp>(builder, op->getLoc(),
+                                                 RankedTensorType::get({type.getNumElements()},
+                                                                       type.getElementType()),
+                                                 operand)
+                                 .getY());
+    }
+    Operation *piece = builder.clone(*op, mapping);
+    setPhase(piece, Phase::Backward);
+    piece->getResult(0).setType(RankedTensorType::get(
+        tensorType(rows).getShape(), tensorType(op->getResult(0)).getElementType()));
+    return piece->getResult(0);
+  }
+
   void runPiece(OpBuilder &builder, Head &head, int64_t first, int64_t count, Made &made) {
     const int64_t rows = head.rows();
     auto part = [&](Operation *of, Value value) {
@@ -234,6 +292,8 @@ private:
         backward<MatmulOp>(builder, product.getLoc(), part(product, unshaped(product.getA())),
                            product.getB(), product.getBias(), false, product.getTransposeB())
             .getY();
+    for (Operation *op : head.between)
+      logits = runBetween(builder, op, logits);
     CrossEntropyRowsOp whole = head.loss;
     Value target = part(whole, whole.getTarget());
     auto loss =
@@ -289,6 +349,10 @@ private:
     eraseReshapes(head.grad.getDlogits());
     head.grad.erase();
     head.loss.erase();
+    for (Operation *op : llvm::reverse(head.between)) {
+      eraseReshapes(op->getResult(0));
+      op->erase();
+    }
     eraseReshapes(head.product.getY());
     head.product.erase();
   }

@@ -6,8 +6,8 @@ include "mlir/Pass/PassBase.td"
 def CutHeadPass : Pass<"stow-cut-head", "::mlir::ModuleOp"> {
   let summary = "Run the last product and the loss over its classes in pieces of rows";
   let description = [{
-    What: where a product's rows are the logits of a cross-entropy and nothing else reads them, product,
-    loss and their backward run for some rows after another, forward and backward of a piece together, so
+    What: where a product's rows are the logits of a cross-entropy, or what elementwise ops like the addition
+    of a bias make of them, and nothing else reads them, product, loss and their backward run for some rows after another, forward and backward of a piece together, so
     that logits and their gradient exist for the rows of one piece alone. Rows of the loss and of the
     gradient of the product's left factor are parts of one tensor each. The gradients of weight and bias are
     sums over pieces: their last bits differ from those of one sum, which is why the pass only runs

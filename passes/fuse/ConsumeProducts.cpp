@@ -69,9 +69,10 @@ private:
 
   bool mayConsume(MatmulOp product, MapOp map) const {
     auto type = product.getY().getType();
+    auto leading = [](Value factor) { return tensorType(factor).getShape().drop_back(2); };
     if (product.getBias() || !product.getY().hasOneUse() ||
-        product.getA().getType().getRank() != 2 || product.getB().getType().getRank() != 2 ||
-        phaseOf(product) == Phase::Forward || phaseOf(map) == Phase::Forward)
+        leading(product.getA()) != leading(product.getB()) || phaseOf(product) == Phase::Forward ||
+        phaseOf(map) == Phase::Forward)
       return false;
     if (type.getShape() != tensorType(map.getResult(0)).getShape() ||
         type.getElementType() != product.getA().getType().getElementType() ||

@@ -75,6 +75,27 @@ std::string shared(int64_t batch, int64_t width, int times, bool transposed) {
          "\n}\n}\n";
 }
 
+/// Attention over the same values three times: the gradients of the values, a product for each sample,
+/// are added up, two of them at once with what stands behind the sum.
+std::string attention() {
+  const std::string x = "tensor<4x1x10xf32>", v = "tensor<4x10x64xf32>", y = "tensor<4x1x64xf32>";
+  std::string text = "func.func @model(%in: " + x +
+                     " {stow.name = \"x\", stow.kind = #stow.kind<input>}, %w: " + v +
+                     " {stow.name = \"w\", stow.kind = #stow.kind<parameter>, stow.init = "
+                     "#stow.init<\"normal\", 0.0, 0.5>}) -> (" +
+                     y + " {stow.name = \"out\"}) attributes {stow.role = #stow.role<model>} {\n";
+  text += "%v = stow.tanh %w : (" + v + ") -> " + v + "\n";
+  std::string last = "in";
+  for (const char *name : {"a", "b", "c"}) {
+    text += product(name, last, "v", "(" + x + ", " + v + ") -> " + y, false);
+    text += "%s" + std::string(name) + " = stow.slice %t" + name +
+            " {starts = array<i64: 0, 0, 7>, sizes = array<i64: 4, 1, 10>} : (" + y + ") -> " + x +
+            "\n";
+    last = "s" + std::string(name);
+  }
+  return "module attributes {stow.form = \"model\"} {\n" + text + "return %tc : " + y + "\n}\n}\n";
+}
+
 struct Case {
   std::string name, text, optimizer;
 };
@@ -120,6 +141,7 @@ TEST_P(ConsumeProducts, GivesTheSameBitsInLessMemory) {
 INSTANTIATE_TEST_SUITE_P(
     Models, ConsumeProducts,
     testing::Values(Case{"SharedSmall", shared(4, 48, 4, true), "sgd:lr=0.05,momentum=0.9"},
+                    Case{"Attention", attention(), "sgd:lr=0.05"},
                     Case{"SharedDeep", shared(256, 600, 3, true), "sgd:lr=0.05"},
                     Case{"SharedLargeAndDeep", shared(300, 1728, 2, false), "sgd:lr=0.05"},
                     Case{"OneLarge", shared(4, 1920, 1, false), "adamw:lr=1e-2,weight-decay=0.1"}),

@@ -75,7 +75,7 @@ func.func @case(%x: tensor<4xf32>, %y: tensor<1xf32>) {
 
 // product_map C1: matrices.
 func.func @case(%a: tensor<8x6xf32>, %b: tensor<8x4xf32>, %w: tensor<6x4xf32>, %v: tensor<5xf32>, %c: tensor<2x8x6xf32>) {
-  // expected-error @+1 {{expects matrices, found 'tensor<2x8x6xf32>' and 'tensor<8x4xf32>'}}
+  // expected-error @+1 {{expects matrices, or as many of each, found 'tensor<2x8x6xf32>' and 'tensor<8x4xf32>'}}
   %0 = stow.product_map %c, %b, %w {transpose_a = true, transpose_b = false} : (tensor<2x8x6xf32>, tensor<8x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32> {
   ^bb0(%p: f32, %q: f32):
     stow.yield %p : f32

@@ -74,3 +74,26 @@ module {
     return %l, %y, %dx : tensor<8xf32>, tensor<8x6xf32>, tensor<8x4xf32>
   }
 }
+
+// -----
+
+// Tests a bias that is added behind the product, as [1,1,6].
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<1x1x6xf32>
+// CHECK: %[[P0:.*]] = stow.matmul {{.*}} -> tensor<4x6xf32>
+// CHECK: %[[B0:.*]] = stow.reshape %[[B]] {{.*}} -> tensor<6xf32>
+// CHECK: %[[Y0:.*]] = stow.add %[[P0]], %[[B0]] {{.*}} -> tensor<4x6xf32>
+// CHECK: stow.cross_entropy_rows %[[Y0]]
+// CHECK: stow.cross_entropy_rows_grad
+// CHECK: stow.cross_entropy_rows_grad
+// CHECK-NOT: tensor<8x6xf32>
+func.func @train(%x: tensor<2x4x4xf32>, %t: tensor<8xi64>, %w: tensor<4x6xf32>, %drow: tensor<8xf32>, %b: tensor<1x1x6xf32>) -> (tensor<8xf32>, tensor<4x6xf32>) attributes {stow.role = #stow.role<train>} {
+  %p = stow.matmul %x, %w {transpose_a = false, transpose_b = false} : (tensor<2x4x4xf32>, tensor<4x6xf32>) -> tensor<2x4x6xf32>
+  %y3 = stow.add %p, %b : (tensor<2x4x6xf32>, tensor<1x1x6xf32>) -> tensor<2x4x6xf32>
+  %y = stow.reshape %y3 : (tensor<2x4x6xf32>) -> tensor<8x6xf32>
+  %l, %s = stow.cross_entropy_rows %y, %t {ignore_index = -100 : i64} : (tensor<8x6xf32>, tensor<8xi64>) -> (tensor<8xf32>, tensor<8xf32>)
+  %g = stow.cross_entropy_rows_grad %y, %t, %s, %drow {ignore_index = -100 : i64, stow.phase = #stow.phase<backward>} : (tensor<8x6xf32>, tensor<8xi64>, tensor<8xf32>, tensor<8xf32>) -> tensor<8x6xf32>
+  %x2 = stow.reshape %x {stow.phase = #stow.phase<backward>} : (tensor<2x4x4xf32>) -> tensor<8x4xf32>
+  %dw = stow.matmul %x2, %g {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<8x4xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+  return %l, %dw : tensor<8xf32>, tensor<4x6xf32>
+}
