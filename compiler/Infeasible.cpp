@@ -51,7 +51,7 @@ struct BatchRemedy {
 
 constexpr const char *kNotTried = "a smaller batch was not tried: ";
 
-BatchRemedy smallerBatch(mlir::MLIRContext &context, const Plan &plan,
+BatchRemedy smallerBatch(mlir::MLIRContext &context, const StepChoice &smallest, const Plan &plan,
                          const CompileOptions &options, Bytes budget) {
   const int64_t batch = batchOf(plan);
   if (batch < 2 || budget <= plan.persistentBytes)
@@ -71,7 +71,7 @@ BatchRemedy smallerBatch(mlir::MLIRContext &context, const Plan &plan,
     mlir::ScopedDiagnosticHandler silent(&context,
                                          [](mlir::Diagnostic &) { return mlir::success(); });
     found = findSomeBatch(aboutBatches(context, options, budget), std::min(guess, batch - 1),
-                          {batch, plan.arenaBytes});
+                          {batch, &smallest});
   } catch (const Error &error) {
     // The budget that cannot be met is the answer, whatever becomes of another batch.
     if (error.kind() != ErrorKind::BadInput)
@@ -120,7 +120,7 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
   text += "  of which state       " + formatBytesExact(plan.persistentBytes) + "\n";
   text += liveSet(plan);
   text += "remedies, by what they gain:\n";
-  const BatchRemedy batch = smallerBatch(context, plan, options, budget);
+  const BatchRemedy batch = smallerBatch(context, smallest, plan, options, budget);
   text += renderRemedies(remedies(plan, options, budget, batch.remedy));
   if (!batch.missing.empty())
     text += batch.missing + "\n";

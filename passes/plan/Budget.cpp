@@ -55,6 +55,20 @@ schedule::Solution inFastestWays(schedule::Solution solution, const schedule::Pr
   return solution;
 }
 
+OwningOpRef<ModuleOp> withStateBound(ModuleOp prepared) {
+  OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared.clone());
+  runStage(*module, "order", addBindPasses);
+  return module;
+}
+
+/// The same, and inside what the graph's values are produced: what schedules are made for.
+OwningOpRef<ModuleOp> withPlacesInside(ModuleOp prepared, const Target &target) {
+  OwningOpRef<ModuleOp> module = withStateBound(prepared);
+  runStage(*module, "order",
+           [&](PassManager &manager) { manager.addPass(createPlaceInsidePass(target)); });
+  return module;
+}
+
 /// The one with the smaller arena, else the less time, else the first.
 StepChoice &better(StepChoice &first, StepChoice &second) {
   return std::tie(second.arenaBytes, second.time) < std::tie(first.arenaBytes, first.time) ? second
@@ -72,9 +86,7 @@ public:
   Impl(ModuleOp prepared, const CostModel &deviceCosts, const Target &target, BudgetOptions given)
       : costs(deviceCosts), target(target), alignment(target.alignment()), effort(given.effort),
         prepared(prepared), candidates(deviceCosts, target, std::move(given.candidates)) {
-    bound = withStateBound();
-    runStage(*bound, "order",
-             [&](PassManager &manager) { manager.addPass(createPlaceInsidePass(target)); });
+    bound = withPlacesInside(prepared, target);
     problem = problemOf(*bound).problem;
     hasParts = hasSharedStorage(problem);
     planner = std::make_unique<schedule::Planner>(problem, planOptions());
@@ -173,6 +185,8 @@ private:
   Bytes roundedUp(Bytes budget) const { return alignUp(budget, alignment); }
 
   StepChoice findSmallest() {
+    if (keepAll.arenaBytes <= lowerBound()) // and nothing takes less time
+      return copyOf(keepAll);
     StepChoice best = copyOf(better(keepAll, segments()));
     // Peaks rise from the last row on, and no arena is smaller than its peak.
     for (int i = ladder->last(); i >= 0; --i) {
@@ -242,9 +256,10 @@ private:
   }
 
   /// The row rewritten, packed and verified. The last one is kept: its arena is asked for first,
-  /// then, as that decides, the row itself or what to do better.
+  /// then, as that decides, the row itself or what to do better; a walk down the ladder and one up
+  /// from its end meet there, often at two rows of one schedule.
   const StepChoice &placedRow(int index) {
-    if (!lastPlaced || lastPlaced->first != index)
+    if (!lastPlaced || !isSame(*row(lastPlaced->first), *row(index)))
       lastPlaced.emplace(index, scheduled("schedule", row(index)->solution, kPackingWork));
     return lastPlaced->second;
   }
@@ -311,18 +326,12 @@ private:
     return step;
   }
 
-  OwningOpRef<ModuleOp> withStateBound() const {
-    OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
-    runStage(*module, "order", addBindPasses);
-    return module;
-  }
-
   /// What bounds are asked of: the planner itself where nothing can be placed inside anything, else
   /// one of the problem that holds for every placement.
   schedule::Planner &bounds() {
     if (!boundsAreBuilt) {
       boundsAreBuilt = true;
-      OwningOpRef<ModuleOp> module = withStateBound();
+      OwningOpRef<ModuleOp> module = withStateBound(prepared);
       if (auto relaxed = buildRelaxedProblem(trainGraph(*module), costs, target)) {
         schedule::PlanOptions options;
         options.effort = 0; // schedules are not asked for
@@ -417,6 +426,21 @@ const StepChoice &BudgetPlanner::checkpointed() { return impl->checkpointed(); }
 const std::vector<Refusal> &BudgetPlanner::refusals() const { return impl->refusals(); }
 OwningOpRef<ModuleOp> BudgetPlanner::ordered(const StepChoice &choice) const {
   return impl->orderedFormOf(choice);
+}
+
+std::optional<StepChoice> placeLike(ModuleOp prepared, const StepChoice &other,
+                                    const CostModel &costs, const Target &target) {
+  OwningOpRef<ModuleOp> module = withPlacesInside(prepared, target);
+  if (other.solution) {
+    func::FuncOp graph = trainGraph(*module);
+    const StepProblem step = buildStepProblem(graph, costs, target.alignment());
+    if (schedule::verify(step.problem, *other.solution).fault)
+      return std::nullopt;
+    applySchedule(graph, step, *other.solution);
+  }
+  StepChoice choice =
+      CandidateMaker(costs, target, {}).make(other.method, std::move(module), kPackingWork);
+  return choice.isRefused() ? std::nullopt : std::optional(std::move(choice));
 }
 
 StepChoice BudgetPlanner::copyOf(const StepChoice &choice) {

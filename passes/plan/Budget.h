@@ -88,4 +88,9 @@ private:
   std::unique_ptr<Impl> impl;
 };
 
+/// The prepared step in the order and with the recomputations of `other`, a choice for another batch of
+/// the same model, without any search. Absent where that is no schedule of this step.
+std::optional<StepChoice> placeLike(mlir::ModuleOp prepared, const StepChoice &other,
+                                    const CostModel &costs, const Target &target);
+
 } // namespace stow

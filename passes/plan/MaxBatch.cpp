@@ -144,20 +144,30 @@ BatchAnswer findMaxBatch(const BatchQuestion &question, int64_t limit) {
   return answer;
 }
 
-BatchAnswer findSomeBatch(const BatchQuestion &question, int64_t guess, BatchArena tooLarge) {
+BatchAnswer findSomeBatch(const BatchQuestion &question, int64_t guess, BatchChoice tooLarge) {
+  BatchAnswer answer;
+  if (guess < 1)
+    return answer;
+  {
+    OwningOpRef<ModuleOp> prepared = question.stepAt(guess);
+    const auto placed = placeLike(*prepared, *tooLarge.choice, question.costs, *question.target);
+    if (placed && placed->arenaBytes <= question.budget) {
+      answer.batch = guess;
+      answer.arenaBytes = placed->arenaBytes;
+      return answer;
+    }
+  }
   BatchSearch search(question, /*effort=*/0, Probing::Quick);
   constexpr int kProbes = 6;
-  BatchAnswer answer;
   for (int i = 0; i < kProbes && guess >= 1; ++i) {
     const Probe &probe = search.at(guess);
     if (probe.fits) {
       answer.batch = guess;
       answer.arenaBytes = probe.arenaBytes;
-      answer.extraTime = probe.extraTime;
       break;
     }
     // A step of 1 at least, and of a tenth where the line leads nowhere.
-    const auto perSample = static_cast<double>(tooLarge.arenaBytes - probe.arenaBytes) /
+    const auto perSample = static_cast<double>(tooLarge.choice->arenaBytes - probe.arenaBytes) /
                            static_cast<double>(tooLarge.batch - guess);
     const auto over = static_cast<double>(probe.arenaBytes - question.budget);
     const double step =

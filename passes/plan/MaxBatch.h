@@ -39,15 +39,16 @@ struct BatchAnswer {
 /// Batches above `limit` are not tried. Throws Error as `stepAt` does.
 BatchAnswer findMaxBatch(const BatchQuestion &question, int64_t limit);
 
-/// The smallest arena found for a batch.
-struct BatchArena {
+/// A batch and its choice with the smallest arena.
+struct BatchChoice {
   int64_t batch = 0;
-  Bytes arenaBytes = 0;
+  const StepChoice *choice = nullptr;
 };
 
-/// A batch near `guess` that fits, by few and quick probes; `batch` is 0 if none of them does. Each
-/// probe that fails draws a line to `tooLarge`, a larger batch that does not fit, and goes where
-/// that meets the budget. Throws Error as `stepAt` does.
-BatchAnswer findSomeBatch(const BatchQuestion &question, int64_t guess, BatchArena tooLarge);
+/// A batch near `guess` that fits, by few and quick probes; `batch` is 0 if none of them does. The
+/// first probe takes the schedule of `tooLarge`, a larger batch that does not fit, as it is; the next
+/// plan. Each that fails draws a line to `tooLarge` and goes where that meets the budget. Its extra
+/// time is not worked out. Throws Error as `stepAt` does.
+BatchAnswer findSomeBatch(const BatchQuestion &question, int64_t guess, BatchChoice tooLarge);
 
 } // namespace stow
