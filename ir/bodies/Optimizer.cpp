@@ -90,7 +90,7 @@ SmallVector<Value> SgdOp::emitBody(OpBuilder &builder, ValueRange elements) {
 SmallVector<Value> AdamOp::emitBody(OpBuilder &builder, ValueRange elements) {
   Body body(builder, *this, elements);
   Term parameter = body[0], gradient = body[1], first = body[4], second = body[5];
-  Type element = parameter.element(), wide = builder.getF64Type();
+  Type element = parameter.element();
   Term rate = groupRate(*this, body[2]), step = body.raw(3).as(builder.getI64Type());
   double beta1 = number(getBeta1()), beta2 = number(getBeta2()), decay = number(getWeightDecay());
 
