@@ -12,9 +12,11 @@ def SchedulePass : Pass<"stow-schedule", "::mlir::ModuleOp"> {
     carry `stow.recompute` and every reader gets the latest result in front of it, so results are
     equal bit for bit. Updates of state run once, behind the last reader of the old value.
 
-    Packing may need more than the sum of live bytes; `stowage compile --memory-budget` goes on to
-    smaller peaks until the packed arena fits. Fails, naming the smallest peak found and the least
-    possible one, when no order fits.
+    Fails, naming the smallest peak found and the least possible one, when no order fits. Packing may
+    need more than the sum of live bytes: `stowage compile --memory-budget` asks one planner for
+    schedules of many budgets, applies those (passes/order/ScheduleProblem.h) as this pass does, and
+    takes the fastest whose packed arena fits (passes/plan). So this pass, one question to a planner
+    of its own, is no step of that pipeline; it is for one schedule by hand.
 
     `checkpoint=sqrt` takes no budget: segments of the forward run again in the backward (Chen et al.
     2016, at the articulation points of any graph), those with the smallest peak of the whole step.

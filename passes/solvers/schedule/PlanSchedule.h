@@ -4,12 +4,11 @@
 //   if (result.solution) use(result.solution->runs);
 //
 // How: bounds first (instant, then cuts, then branching), a sweep of cuts over all prices, then a
-// walk down a tree of budgets. The tree is fixed
-// by the problem: its nodes are multiples of 10, then 5, then 1 percent of the input order's peak,
-// its root is half way (most of the way up where reruns explode) between the bound on the peak
-// and the best order's peak. A node asks cuts and search for the cheapest schedule within its
-// budget, but takes only one that lies between what its ancestors took for more and for less
-// memory:
+// walk down a tree of budgets. The tree is fixed by the problem: its nodes are multiples of 10, then
+// 5, then 1 percent of the input order's peak, its root is half way (most of the way up where reruns
+// explode) between the bound on the peak and the best order's peak. A node asks cuts and search for
+// the cheapest schedule within its budget, but takes only one that lies between what its ancestors
+// took for more and for less memory:
 //
 //   time ^  X lower ancestor's answer (fits)       A budget between the two ancestors is answered
 //        |    +-----------+                        from inside the box, whoever asks and in whatever

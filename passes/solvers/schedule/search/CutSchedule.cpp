@@ -217,12 +217,12 @@ std::optional<SequenceCut::Plan> SequenceCut::cheapestWithin(Bytes room, double 
 namespace {
 
 /// Adds what the windows withhold to the bytes at every position, and finds the peak of the sum.
-void withhold(const std::vector<CoreWindow> &windows, const Sequence &sequence,
+void withhold(const std::vector<GraphWindow> &windows, const Sequence &sequence,
               std::vector<Bytes> &bytesAt, Measure &measured) {
   if (windows.empty() || sequence.empty())
     return;
   auto firstRunOf = [&](int32_t op) { return std::ranges::find(sequence, op) - sequence.begin(); };
-  for (const CoreWindow &window : windows) {
+  for (const GraphWindow &window : windows) {
     const auto [from, to] = std::minmax({firstRunOf(window.first), firstRunOf(window.last)});
     for (auto i = from; i <= to; ++i)
       bytesAt[i] += window.withheldBytes;
@@ -236,7 +236,8 @@ void withhold(const std::vector<CoreWindow> &windows, const Sequence &sequence,
 
 std::optional<Sequence> reduceToBudget(const Graph &graph, Sequence sequence, Bytes budgetBytes,
                                        int rounds, double bias, const std::vector<char> *barred,
-                                       int64_t *allowance, const std::vector<CoreWindow> &windows) {
+                                       int64_t *allowance,
+                                       const std::vector<GraphWindow> &windows) {
   std::vector<Bytes> bytesAt, excess;
   for (int round = 0; round <= rounds; ++round) {
     Measure now = measure(graph, sequence, &bytesAt);
@@ -289,13 +290,13 @@ std::vector<int32_t> withOverwriters(const Graph &graph, const Timeline &timelin
 } // namespace
 
 Sequence dropNeedlessReruns(const Graph &graph, const Sequence &sequence, Bytes budgetBytes,
-                            const std::vector<CoreWindow> &windows) {
+                            const std::vector<GraphWindow> &windows) {
   struct Rerun {
     Cost cost;
     int32_t slot, op;
   };
   Timeline timeline(graph, sequence);
-  for (const CoreWindow &window : windows) // first runs stay where they are
+  for (const GraphWindow &window : windows) // first runs stay where they are
     timeline.withhold(window.first, window.last, window.withheldBytes);
   std::vector<char> seen(graph.ops.size(), 0);
   std::vector<Rerun> reruns;

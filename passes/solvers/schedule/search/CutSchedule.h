@@ -70,7 +70,7 @@ private:
 };
 
 /// Bytes withheld between the first runs of two graph ops, both included (Capacity.h).
-struct CoreWindow {
+struct GraphWindow {
   int32_t first = 0, last = 0;
   Bytes withheldBytes = 0;
 };
@@ -83,12 +83,12 @@ std::optional<Sequence> reduceToBudget(const Graph &graph, Sequence sequence, By
                                        int rounds, double bias,
                                        const std::vector<char> *barred = nullptr,
                                        int64_t *allowance = nullptr,
-                                       const std::vector<CoreWindow> &windows = {});
+                                       const std::vector<GraphWindow> &windows = {});
 
 /// Removes reruns whose loss keeps the peak within `budgetBytes`, less what the windows withhold,
 /// and the sequence legal, by falling cost. O(log runs) per value that a rerun touches.
 Sequence dropNeedlessReruns(const Graph &graph, const Sequence &sequence, Bytes budgetBytes,
-                            const std::vector<CoreWindow> &windows = {});
+                            const std::vector<GraphWindow> &windows = {});
 
 /// The same runs, every rerun moved to just before the first run that reads its outputs (reruns
 /// that nobody reads are dropped).

@@ -10,17 +10,17 @@ std::optional<Solution> fitCapacity(const Problem &problem, const Solution &solu
   check(problem, capacity);
   const Graph graph(problem);
   // Folded views run right behind the op that they follow.
-  std::vector<int32_t> coreOf(problem.ops.size(), -1), nearest(problem.ops.size(), 0);
+  std::vector<int32_t> graphOpOf(problem.ops.size(), -1), nearest(problem.ops.size(), 0);
   for (size_t i = 0; i < graph.ops.size(); ++i) {
-    coreOf[graph.ops[i].op] = nearest[graph.ops[i].op] = static_cast<int32_t>(i);
+    graphOpOf[graph.ops[i].op] = nearest[graph.ops[i].op] = static_cast<int32_t>(i);
     for (OpId follower : graph.ops[i].followers)
       nearest[follower] = static_cast<int32_t>(i);
   }
   Sequence start;
   for (const Run &run : solution.runs)
-    if (coreOf[run.op] >= 0)
-      start.push_back(coreOf[run.op]);
-  std::vector<CoreWindow> windows;
+    if (graphOpOf[run.op] >= 0)
+      start.push_back(graphOpOf[run.op]);
+  std::vector<GraphWindow> windows;
   for (const Window &window : capacity.windows)
     if (!graph.ops.empty())
       windows.push_back({nearest[window.first], nearest[window.last], window.withheldBytes});

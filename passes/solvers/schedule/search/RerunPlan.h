@@ -2,9 +2,10 @@
 //
 // A value that is idle across the peak is to be computed again just before its next reader. What
 // its op reads must exist there: an input that is not live behind the peak anyway is either kept
-// across it or computed again, too, and so on; an input that is overwritten must be. Views of what is computed again that are read later
-// are written again, too. The plan tells what that costs and what it does to the bytes at the peak,
-// so that most proposals are refused without touching the timeline.
+// across it or computed again, too, and so on; an input that is overwritten must be. Views of what
+// is computed again that are read later are written again, too. The plan tells what that costs and
+// what it does to the bytes at the peak, so that most proposals are refused without touching the
+// timeline.
 #pragma once
 
 #include "ir/plan/Random.h"
