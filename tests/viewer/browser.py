@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Opens pages of `--format=html` in headless Chromium: usage browser.py --stowage=TOOL --work=FOLDER [--keep-pictures].
+"""Opens pages of `--format=html` in headless Chromium: usage browser.py --stowage=TOOL --work=FOLDER [--whole] [--keep-pictures].
 
-A small network, a ResNet-18, a GPT-2, a step of 20,160 commands and one whose names are hostile; what is drawn, hover,
-search, keys, colours, no message on the console, no request, times and sizes. Skipped (77) where Chromium, its driver or
+A small network, a step of 20,160 commands and one whose names are hostile, or with --whole a ResNet-18 and a GPT-2; what is drawn,
+hover, search, keys, colours, no message on the console, no request, times and sizes. Skipped (77) where Chromium, its driver or
 Selenium is missing; scripts/install.sh installs them. --keep-pictures leaves a screenshot of every page in FOLDER.
 """
 
@@ -435,7 +435,8 @@ def times(pages: Pages) -> None:
     pages.close(page)
 
 
-CHECKS = [frontier, compare, times, small_network, shared_storage, resnet18, gpt2, long_step, hostile_names]
+CHECKS = [frontier, compare, times, small_network, shared_storage, long_step, hostile_names]
+WHOLE_NETWORKS = [resnet18, gpt2]
 
 
 def main() -> None:
@@ -443,6 +444,7 @@ def main() -> None:
     parser.add_argument("--stowage", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--keep-pictures", action="store_true")
+    parser.add_argument("--whole", action="store_true", help="the pages of whole networks instead of the others")
     parser.add_argument("--only", help="the name of one check")
     arguments = parser.parse_args()
     if missing := missing_parts():
@@ -450,7 +452,7 @@ def main() -> None:
         sys.exit(77)
     pages = Pages(arguments.stowage.resolve(), arguments.work, arguments.keep_pictures)
     try:
-        for check in CHECKS:
+        for check in WHOLE_NETWORKS if arguments.whole else CHECKS:
             if arguments.only in (None, check.__name__):
                 check(pages)
                 print(f"{check.__name__}: holds", flush=True)
