@@ -16,6 +16,15 @@ std::optional<unsigned> overwrittenBy(Operation *op, unsigned result) {
   return std::nullopt;
 }
 
+/// False where no result of the op can be all of `value`, as views and new states of it are: an op
+/// of many operands, which a concat of time steps is, need not be asked for each of them.
+bool mayBeWholeOf(Operation *op, Value value) {
+  const int64_t count = cast<RankedTensorType>(value.getType()).getNumElements();
+  return llvm::any_of(op->getResultTypes(), [&](Type type) {
+    return cast<RankedTensorType>(type).getNumElements() == count;
+  });
+}
+
 bool isPlaced(Operation *op, unsigned part) {
   auto inside = op->getAttrOfType<DenseI64ArrayAttr>(kInsideAttr);
   return inside && llvm::is_contained(inside.asArrayRef(), part);
@@ -98,13 +107,16 @@ std::optional<Sharing> partOfResult(OpOperand &use) {
 }
 
 bool isUpdate(OpOperand &use) {
-  return llvm::any_of(sharingsOf(use.getOwner()), [&](const Sharing &sharing) {
-    return sharing.kind == SharingKind::Update && sharing.operand == use.getOperandNumber();
-  });
+  return mayBeWholeOf(use.getOwner(), use.get()) &&
+         llvm::any_of(sharingsOf(use.getOwner()), [&](const Sharing &sharing) {
+           return sharing.kind == SharingKind::Update && sharing.operand == use.getOperandNumber();
+         });
 }
 
 std::optional<std::pair<Value, RankedTensorType>> viewOfPart(OpOperand &use,
                                                              RankedTensorType part) {
+  if (!mayBeWholeOf(use.getOwner(), use.get()))
+    return std::nullopt;
   for (const Sharing &sharing : sharingsOf(use.getOwner()))
     if (sharing.kind == SharingKind::View && sharing.operand == use.getOperandNumber()) {
       Value result = use.getOwner()->getResult(sharing.result);
