@@ -113,6 +113,29 @@ bool isUpdate(OpOperand &use) {
          });
 }
 
+static SmallVector<int64_t> inverted(ArrayRef<int64_t> permutation) {
+  SmallVector<int64_t> inverse(permutation.size());
+  for (auto [to, from] : llvm::enumerate(permutation))
+    inverse[from] = static_cast<int64_t>(to);
+  return inverse;
+}
+
+/// The type of one side of a transposing view, whose own type is `side`, where the other side is `part`:
+/// dimension i of `side` is dimension dims[i] there. None where the gaps are no dimension's of several
+/// elements.
+static std::optional<RankedTensorType> transposedPart(RankedTensorType side, RankedTensorType part,
+                                                      ArrayRef<int64_t> dims) {
+  side = withoutPitch(side);
+  const std::optional<Layout::Pitch> pitch = layoutOf(part).pitch;
+  if (!pitch)
+    return side;
+  if (part.getDimSize(pitch->dim) == 1)
+    return std::nullopt;
+  Layout layout = layoutOf(side);
+  layout.pitch = Layout::Pitch{llvm::find(dims, pitch->dim) - dims.begin(), pitch->extent};
+  return withLayout(side, layout);
+}
+
 std::optional<std::pair<Value, RankedTensorType>> viewOfPart(OpOperand &use,
                                                              RankedTensorType part) {
   if (!mayBeWholeOf(use.getOwner(), use.get()))
@@ -120,8 +143,11 @@ std::optional<std::pair<Value, RankedTensorType>> viewOfPart(OpOperand &use,
   for (const Sharing &sharing : sharingsOf(use.getOwner()))
     if (sharing.kind == SharingKind::View && sharing.operand == use.getOperandNumber()) {
       Value result = use.getOwner()->getResult(sharing.result);
+      auto side = cast<RankedTensorType>(result.getType());
       auto alias = cast<AliasOpInterface>(use.getOwner());
-      if (auto type = alias.getViewOfPart(cast<RankedTensorType>(result.getType()), part))
+      auto type = sharing.permutation.empty() ? alias.getViewOfPart(side, part)
+                                              : transposedPart(side, part, sharing.permutation);
+      if (type)
         return std::pair(result, *type);
     }
   return std::nullopt;
@@ -134,8 +160,12 @@ std::optional<std::pair<Value, RankedTensorType>> viewedAsPart(Value value, Rank
   for (const Sharing &sharing : sharingsOf(result.getOwner()))
     if (sharing.kind == SharingKind::View && sharing.result == result.getResultNumber()) {
       Value operand = result.getOwner()->getOperand(sharing.operand);
+      auto side = cast<RankedTensorType>(operand.getType());
       auto alias = cast<AliasOpInterface>(result.getOwner());
-      if (auto type = alias.getViewOfPart(cast<RankedTensorType>(operand.getType()), part))
+      auto type = sharing.permutation.empty()
+                      ? alias.getViewOfPart(side, part)
+                      : transposedPart(side, part, inverted(sharing.permutation));
+      if (type)
         return std::pair(operand, *type);
     }
   return std::nullopt;

@@ -93,12 +93,17 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
   return {};
 }
 
-/// A view where each dimension of y has the stride it has in x; parts with gaps are copied.
+/// A view where each dimension of y has the stride it has in x. Where one of them has gaps the other has
+/// the same, or will: those of a dimension with one element say nothing, and such a part is copied.
 Sharings TransposeOp::getSharings() {
   Layout from = layoutOf(getX().getType()), to = layoutOf(getY().getType());
-  for (const Layout &layout : {from, to})
-    if (!layout.blocks.empty() || layout.groups > 1 || layout.pitch)
-      return {};
+  auto dense = [](Layout &layout, RankedTensorType type) {
+    const bool isTold = !layout.pitch || type.getDimSize(layout.pitch->dim) > 1;
+    layout.pitch.reset();
+    return isTold && layout.blocks.empty() && layout.groups <= 1;
+  };
+  if (!dense(from, getX().getType()) || !dense(to, getY().getType()))
+    return {};
   auto strides = [](const Layout &layout, ArrayRef<int64_t> shape) {
     return outerStrides(layout, Shape(shape.begin(), shape.end()));
   };

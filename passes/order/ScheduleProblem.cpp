@@ -44,7 +44,7 @@ private:
   }
 
   /// A result that lies inside a larger storage. The first value of a storage brings all of its
-  /// bytes; the ops that make the others need it, as they write beside it.
+  /// bytes; other ops that make the others need it, as they write beside it.
   void addPart(schedule::Op &scheduled, OpResult result) {
     StorageId storage = liveness.storageOf(result);
     auto [first, isNew] = firstOf.try_emplace(storage, step.problem.values.size());
@@ -53,7 +53,8 @@ private:
       ids[result] = step.problem.addValue("", size);
     } else {
       ids[result] = step.problem.addValueIn("", step.problem.values[first->second].storage);
-      if (!llvm::is_contained(scheduled.inputs, first->second))
+      if (!llvm::is_contained(scheduled.inputs, first->second) &&
+          !llvm::is_contained(scheduled.outputs, first->second))
         scheduled.inputs.push_back(first->second);
     }
     parts.insert(ids[result]);

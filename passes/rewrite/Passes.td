@@ -99,7 +99,8 @@ def TileAttentionPass : Pass<"stow-tile-attention", "::mlir::ModuleOp"> {
     weights exist a tile at a time, in the forward and in the backward, which computes them again. Sums
     run over the same numbers; the bits differ as those of two libraries do.
 
-    Scales are constants, before or after the product; several masks become one, and one that is a
+    Keys and values that are repeated for the heads that share them are read as they were. Scales are
+    constants, before or after the product; several masks become one, and one that is a
     constant triangle becomes the diagonal, behind which nothing is computed. Constants of -10,000 and
     below that are added or chosen exclude a key as -infinity does, where every query is seen to keep
     one. Keys may stand in either order of their dimensions, and leading dimensions may be joined or split

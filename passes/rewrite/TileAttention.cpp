@@ -109,13 +109,12 @@ Constant readConstant(const Mask &mask, int64_t rows, int64_t keys) {
     result.leaves = Leaves::All;
     return result;
   }
-  if (shape.size() < 2 || shape.end()[-2] != rows || rows * keys != int64_t(seen.size()))
+  if (shape.size() < 2 || shape.end()[-2] != rows)
     return result;
   result.diagonal = llvm::find(seen, false) - seen.begin() - 1;
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t key = 0; key < keys; ++key)
-      if (seen[row * keys + key] != (key <= row + result.diagonal))
-        return result;
+  for (int64_t place = 0; place < static_cast<int64_t>(seen.size()); ++place)
+    if (seen[place] != (place % keys <= place / keys % rows + result.diagonal))
+      return result;
   if (result.diagonal >= 0 && result.diagonal < keys)
     result.leaves = Leaves::Triangle;
   return result;
@@ -160,11 +159,9 @@ public:
   SmallVector<Mask> masks;
   SmallVector<int64_t> shape; ///< of the scores where they are masked and made weights
   bool zeroRows = false;
-  SmallVector<Operation *> ops; ///< readers before what they read
 
 private:
   bool readDown(Value weights) {
-    ops.push_back(weights.getDefiningOp());
     shape.assign(tensorType(weights).getShape().begin(), tensorType(weights).getShape().end());
     weights = readZeroRows(weights);
     while (weights.hasOneUse()) {
@@ -175,12 +172,10 @@ private:
         ratio = dropout.getRatio().convertToDouble();
       } else if (auto matmul = dyn_cast<MatmulOp>(reader)) {
         mix = matmul;
-        ops.insert(ops.begin(), reader);
         return matmul.getA() == weights && !matmul.getTransposeA() && !matmul.getBias();
       } else if (!isa<ReshapeOp>(reader)) {
         return false;
       }
-      ops.insert(ops.begin(), reader);
       weights = reader->getResult(0);
     }
     return false;
@@ -208,8 +203,6 @@ private:
         numberOf(other) != 0.0 || readers.size() != 2)
       return weights;
     zeroRows = true;
-    ops.insert(ops.begin(), compare);
-    ops.insert(ops.begin(), select);
     return select.getY();
   }
 
@@ -218,7 +211,6 @@ private:
       Operation *op = scores.getDefiningOp();
       if (!op)
         return false;
-      ops.push_back(op);
       if (auto matmul = dyn_cast<MatmulOp>(op)) {
         product = matmul;
         return !matmul.getBias();
@@ -313,6 +305,11 @@ public:
     if (!sharesKeys) {
       k = withLead(k, lead, keys);
       v = withLead(v, lead, keys);
+      Value ownK = beforeRepeating(k), ownV = beforeRepeating(v);
+      if (ownK && ownV && leadOf(ownK) == leadOf(ownV)) {
+        k = ownK;
+        v = ownV;
+      }
     }
     return replace(q, k, v);
   }
@@ -386,14 +383,54 @@ private:
   Value oriented(Value x, bool exchanged) {
     if (!exchanged)
       return x;
+    if (Value before = beforeExchange(x))
+      return before;
     SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, tensorType(x).getRank()));
     std::swap(order.end()[-1], order.end()[-2]);
     return builder.createOrFold<TransposeOp>(location, x, order);
   }
 
+  /// What `x` was before the graph exchanged its last two dimensions, or null; exporters join and split
+  /// leading dimensions around it.
+  Value beforeExchange(Value x) {
+    const int64_t rank = tensorType(x).getRank();
+    if (auto transpose = x.getDefiningOp<TransposeOp>()) {
+      SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+      std::swap(order.end()[-1], order.end()[-2]);
+      return transpose.getPermutation() == ArrayRef(order) ? transpose.getX() : Value();
+    }
+    auto reshape = x.getDefiningOp<ReshapeOp>();
+    if (!reshape || tensorType(reshape.getX()).getRank() < 2 ||
+        tensorType(reshape.getX()).getShape().take_back(2) != tensorType(x).getShape().take_back(2))
+      return {};
+    Value before = beforeExchange(reshape.getX());
+    return before ? withLead(before, leadOf(x), tensorType(before).getShape().end()[-2]) : Value();
+  }
+
+  /// `x` [..., H * G, S, D] before each of its H matrices was repeated G times; null where it was not.
+  Value beforeRepeating(Value x) {
+    auto joined = x.getDefiningOp<ReshapeOp>();
+    auto repeated = joined ? joined.getX().getDefiningOp<BroadcastToOp>() : nullptr;
+    if (!repeated || tensorType(x).getRank() < 3)
+      return {};
+    auto from = tensorType(repeated.getX()), to = tensorType(repeated.getY());
+    const auto shape = tensorType(x).getShape();
+    const int64_t rank = to.getRank();
+    if (rank != static_cast<int64_t>(shape.size()) + 1 || from.getRank() != rank ||
+        from.getDimSize(rank - 3) != 1 || to.getShape().take_back(2) != shape.take_back(2))
+      return {};
+    for (int64_t i = 0; i < rank; ++i)
+      if (i != rank - 3 && from.getDimSize(i) != to.getDimSize(i))
+        return {};
+    return withLead(repeated.getX(), to.getShape().drop_back(3), shape.end()[-2]);
+  }
+
   Value withLead(Value x, ArrayRef<int64_t> lead, int64_t inner) {
     SmallVector<int64_t> shape(lead);
     shape.append({inner, tensorType(x).getShape().back()});
+    for (; tensorType(x).getShape() != ArrayRef(shape); x = x.getDefiningOp<ReshapeOp>().getX())
+      if (!x.getDefiningOp<ReshapeOp>())
+        break;
     return builder.createOrFold<ReshapeOp>(
         location, RankedTensorType::get(shape, tensorType(x).getElementType()), x);
   }
@@ -434,16 +471,31 @@ private:
         builder.getBoolAttr(chain.zeroRows), builder.getF64FloatAttr(chain.ratio),
         builder.getI64IntegerAttr(0));
     if (!isTaken(attention)) {
-      attention.erase(); // what was made for it has no reader and folds away
+      eraseUnused(attention);
       return false;
     }
     Value y =
         builder.createOrFold<ReshapeOp>(location, chain.mix.getY().getType(), attention.getY());
     chain.mix.getY().replaceAllUsesWith(y);
-    for (Operation *op : chain.ops)
-      if (op->use_empty())
-        op->erase();
+    eraseUnused(chain.mix);
     return true;
+  }
+
+  /// Erases `op` and what only it read.
+  static void eraseUnused(Operation *op) {
+    llvm::SetVector<Operation *> left;
+    left.insert(op);
+    while (!left.empty()) {
+      Operation *last = left.pop_back_val();
+      if (!last->use_empty())
+        continue;
+      llvm::SmallSetVector<Operation *, 4> read;
+      for (Value operand : last->getOperands())
+        if (Operation *source = operand.getDefiningOp())
+          read.insert(source);
+      last->erase();
+      left.insert(read.begin(), read.end());
+    }
   }
 
   bool isTaken(AttentionOp attention) {

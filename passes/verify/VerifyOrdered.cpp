@@ -63,8 +63,8 @@ std::vector<std::pair<int64_t, int64_t>> walkOf(RankedTensorType type, ArrayRef<
 bool seesSameElements(Operation &op, const Sharing &view) {
   auto x = tensorType(view.wholeIn(&op)), y = tensorType(view.partIn(&op));
   Layout from = layoutOf(x), to = layoutOf(y);
-  if (from.pitch || to.pitch)
-    return view.permutation.empty();
+  if ((from.pitch || to.pitch) && view.permutation.empty())
+    return true;
   if (!from.blocks.empty() || !to.blocks.empty() || from.groups > 1 || to.groups > 1)
     return false;
   auto dims = llvm::to_vector(llvm::seq<int64_t>(0, y.getRank()));
@@ -185,11 +185,13 @@ private:
     return std::nullopt;
   }
 
-  /// False where a view of the operand has other runs of bytes than the operand.
+  /// False where a view of the operand under another shape has other runs of bytes than the operand; those
+  /// that transpose it are held to its strides (O6).
   static bool viewsKeepRuns(OpOperand &operand) {
     Operation *op = operand.getOwner();
     return llvm::all_of(sharingsOf(op), [&](const Sharing &sharing) {
       return sharing.kind != SharingKind::View || sharing.operand != operand.getOperandNumber() ||
+             !sharing.permutation.empty() ||
              runsOf(tensorType(operand.get())) == runsOf(tensorType(sharing.partIn(op)));
     });
   }

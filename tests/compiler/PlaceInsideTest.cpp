@@ -270,10 +270,7 @@ int64_t copiesIn(ModuleOp module) {
 // order, in segments, and within a budget that recomputes. Each net is compiled once for all.
 TEST_P(PlaceInside, ChangesNoBit) {
   OwningOpRef<ModuleOp> copying = placed(false), inside = placed(true);
-  if (GetParam() == attention) // matrix products of the library read its slices, which stay copies
-    EXPECT_LE(copiesIn(*inside), copiesIn(*copying));
-  else
-    EXPECT_LT(copiesIn(*inside), copiesIn(*copying));
+  EXPECT_LT(copiesIn(*inside), copiesIn(*copying));
   const Bytes arena = describePlan(*copying).arenaBytes;
   if (GetParam() == attention || GetParam() == circular) // the peak is elsewhere
     EXPECT_EQ(describePlan(*inside).arenaBytes, arena);
@@ -289,8 +286,12 @@ TEST_P(PlaceInside, ChangesNoBit) {
   options.effort = 0.05; // any plan that recomputes will do
   BudgetPlanner planner(*prepared, loadDevice("cpu", 2), backend->target(), options);
   const StepChoice &smallest = planner.smallest();
-  EXPECT_LT(smallest.arenaBytes, planner.keepAll().arenaBytes);
   EXPECT_EQ(trainPlaced(*smallest.placed, Poison::Dying), expected) << "the smallest";
+  if (GetParam() == attention) { // its gradient reads all that there is to make again
+    EXPECT_EQ(smallest.arenaBytes, planner.keepAll().arenaBytes);
+    return;
+  }
+  EXPECT_LT(smallest.arenaBytes, planner.keepAll().arenaBytes);
   const auto within = planner.plan(planner.keepAll().arenaBytes * 95 / 100);
   ASSERT_TRUE(within);
   EXPECT_EQ(trainPlaced(*within->placed, Poison::Dying), expected) << "within 95 %";

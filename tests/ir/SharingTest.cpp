@@ -90,7 +90,8 @@ TEST_F(SharingTest, ReshapeSeesPartsAsRunsOfTheSameBytes) {
   EXPECT_EQ(views, 1);
 }
 
-// Tests that a transpose is a view where the layouts say the same of each byte, and of no parts.
+// Tests that a transpose is a view where the layouts say the same of each byte, of parts as well: three
+// channels of twelve. The gaps of one channel of twelve are those of no dimension.
 TEST_F(SharingTest, TransposeIsAViewWhereStridesAgree) {
   Operation *view = parse(R"(%x: tensor<2x3x4x5xf32, #stow.layout<"0,2,3,1">>)",
                           R"(%y = stow.transpose %x {permutation = array<i64: 0, 2, 3, 1>}
@@ -99,7 +100,27 @@ TEST_F(SharingTest, TransposeIsAViewWhereStridesAgree) {
   ASSERT_TRUE(view);
   EXPECT_THAT(pairs(view, SharingKind::View), ElementsAre("0<0"));
   EXPECT_THAT(sharingsOf(view).front().permutation, ElementsAre(0, 2, 3, 1));
-  EXPECT_FALSE(viewOfPart(view->getOpOperand(0), typeOf(view->getOperand(0))));
+  auto x = typeOf(view->getOperand(0)), y = typeOf(view->getResult(0));
+  auto same = viewOfPart(view->getOpOperand(0), x);
+  ASSERT_TRUE(same);
+  EXPECT_EQ(same->second, y);
+  auto inside = [](RankedTensorType type, int64_t dim) {
+    Layout layout = layoutOf(type);
+    layout.pitch = Layout::Pitch{dim, 12};
+    return withLayout(type, layout);
+  };
+  auto part = viewOfPart(view->getOpOperand(0), inside(x, 1));
+  ASSERT_TRUE(part);
+  EXPECT_EQ(part->second, inside(y, 3));
+  auto back = viewedAsPart(view->getResult(0), inside(y, 3));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->second, inside(x, 1));
+  Operation *single = parse(R"(%x: tensor<2x1x4x5xf32, #stow.layout<"0,2,3,1">>)",
+                            R"(%y = stow.transpose %x {permutation = array<i64: 0, 2, 3, 1>}
+        : (tensor<2x1x4x5xf32, #stow.layout<"0,2,3,1">>) -> tensor<2x4x5x1xf32>)",
+                            "stow.transpose");
+  ASSERT_TRUE(single);
+  EXPECT_FALSE(viewOfPart(single->getOpOperand(0), inside(typeOf(single->getOperand(0)), 1)));
   Operation *copy = parse("%x: tensor<2x3xf32>",
                           "%y = stow.transpose %x {permutation = array<i64: 1, 0>}"
                           " : (tensor<2x3xf32>) -> tensor<3x2xf32>",

@@ -106,3 +106,31 @@ func.func @kept(%q: tensor<3x4x8xf32>, %b: tensor<4x4xf32> {stow.kind = #stow.ki
   %y3 = stow.matmul %w3, %q {transpose_a = false, transpose_b = false} : (tensor<3x4x4xf32>, tensor<3x4x8xf32>) -> tensor<3x4x8xf32>
   return %y, %y1, %w1, %y2, %y3 : tensor<3x4x8xf32>, tensor<3x4x8xf32>, tensor<3x4x4xf32>, tensor<3x4x8xf32>, tensor<3x4x8xf32>
 }
+
+// -----
+
+// Tests PyTorch's export of grouped queries: keys that are repeated for the heads that share them, and
+// exchanged with their heads joined to the batch, are read as they were; a constant triangle may be
+// written out for the batch.
+// CHECK-LABEL: func.func @repeated
+// CHECK-SAME: %[[Q:[^:]*]]: tensor<2x4x2x8xf32>, %[[K:[^:]*]]: tensor<2x2x2x8xf32>, %[[V:[^:]*]]: tensor<2x2x2x8xf32>
+// CHECK-NEXT: %[[Y:.*]], %{{.*}} = stow.attention %[[Q]], %[[K]], %[[V]] {diagonal = 0 : i64, ratio = 0.000000e+00 : f64, scale = 5.000000e-01 : f64
+// CHECK-NEXT: return %[[Y]]
+func.func @repeated(%q: tensor<2x4x2x8xf32>, %k: tensor<2x2x2x8xf32>, %v: tensor<2x2x2x8xf32>) -> tensor<2x4x2x8xf32> {
+  %half = stow.constant dense<0.5> : tensor<f32>
+  %mask = stow.constant dense<[[[[0.0, 0xFF800000], [0.0, 0.0]]], [[[0.0, 0xFF800000], [0.0, 0.0]]]]> : tensor<2x1x2x2xf32>
+  %k1 = stow.reshape %k : (tensor<2x2x2x8xf32>) -> tensor<2x2x1x2x8xf32>
+  %k2 = stow.broadcast_to %k1 : (tensor<2x2x1x2x8xf32>) -> tensor<2x2x2x2x8xf32>
+  %k3 = stow.reshape %k2 : (tensor<2x2x2x2x8xf32>) -> tensor<8x2x8xf32>
+  %k4 = stow.transpose %k3 {permutation = array<i64: 0, 2, 1>} : (tensor<8x2x8xf32>) -> tensor<8x8x2xf32>
+  %k5 = stow.reshape %k4 : (tensor<8x8x2xf32>) -> tensor<2x4x8x2xf32>
+  %k6 = stow.mul %k5, %half : (tensor<2x4x8x2xf32>, tensor<f32>) -> tensor<2x4x8x2xf32>
+  %v1 = stow.reshape %v : (tensor<2x2x2x8xf32>) -> tensor<2x2x1x2x8xf32>
+  %v2 = stow.broadcast_to %v1 : (tensor<2x2x1x2x8xf32>) -> tensor<2x2x2x2x8xf32>
+  %v3 = stow.reshape %v2 : (tensor<2x2x2x2x8xf32>) -> tensor<2x4x2x8xf32>
+  %s = stow.matmul %q, %k6 {transpose_a = false, transpose_b = false} : (tensor<2x4x2x8xf32>, tensor<2x4x8x2xf32>) -> tensor<2x4x2x2xf32>
+  %a = stow.add %s, %mask : (tensor<2x4x2x2xf32>, tensor<2x1x2x2xf32>) -> tensor<2x4x2x2xf32>
+  %w = stow.softmax %a {axis = 3 : i64} : (tensor<2x4x2x2xf32>) -> tensor<2x4x2x2xf32>
+  %y = stow.matmul %w, %v3 {transpose_a = false, transpose_b = false} : (tensor<2x4x2x2xf32>, tensor<2x4x2x8xf32>) -> tensor<2x4x2x8xf32>
+  return %y : tensor<2x4x2x8xf32>
+}
