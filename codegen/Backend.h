@@ -44,7 +44,10 @@ enum class ProgramForm { Executable, SharedLibrary };
 /// Memory of the device that is no part of the arena.
 struct OutsideArena {
   std::optional<Bytes> bytes; ///< absent: nobody has measured it
-  std::string note;           ///< what it is, and where the figure comes from
+  /// What it is, and where the figure comes from. Empty: plans add what their library calls, initial
+  /// values and the library's heap take.
+  std::string note;
+  Bytes bytesPerCall = 0; ///< for each library call, where `note` is empty
 };
 
 class Backend {
@@ -57,9 +60,8 @@ public:
   /// The sheet of --roofline whose speed weighs plans where the user names none.
   virtual std::string dataSheet() const = 0;
 
-  /// What a process takes on the device beside the arena; absent where plans know it themselves, as
-  /// the host's do.
-  virtual std::optional<OutsideArena> outsideArena() const { return std::nullopt; }
+  /// What a process takes on the device beside the arena.
+  virtual OutsideArena outsideArena() const = 0;
 
   /// The processor that kernels are measured on, by its maker's or LLVM's name.
   virtual std::string processor() const = 0;

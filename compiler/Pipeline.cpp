@@ -288,17 +288,18 @@ CostModel weighStep(ModuleOp prepared, const CompileOptions &options, const Back
 
 namespace {
 
-/// What plans say about memory beside the arena, where they do not work it out themselves.
+/// What plans are told about memory beside the arena.
 void stateOutside(ModuleOp module, const CompileOptions &options, const Backend &backend) {
-  std::optional<OutsideArena> outside = backend.outsideArena();
+  OutsideArena outside = backend.outsideArena();
   if (options.outside)
     outside = {options.outside, "as --outside says"};
-  if (!outside)
-    return;
   Builder builder(module.getContext());
-  module->setAttr(kOutsideNoteAttr, builder.getStringAttr(outside->note));
-  if (outside->bytes)
-    module->setAttr(kOutsideBytesAttr, builder.getI64IntegerAttr(*outside->bytes));
+  if (outside.bytes)
+    module->setAttr(kOutsideBytesAttr, builder.getI64IntegerAttr(*outside.bytes));
+  if (outside.note.empty())
+    module->setAttr(kOutsidePerCallAttr, builder.getI64IntegerAttr(outside.bytesPerCall));
+  else
+    module->setAttr(kOutsideNoteAttr, builder.getStringAttr(outside.note));
 }
 
 /// F0 -> F1 with kernels, or as far as the form asked for: false where that comes before the end.

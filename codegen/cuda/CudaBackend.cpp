@@ -28,13 +28,12 @@ public:
 
   std::string dataSheet() const override { return chip.dataSheet; }
 
-  std::optional<OutsideArena> outsideArena() const override {
+  OutsideArena outsideArena() const override {
     if (chip.fixed.empty())
-      return OutsideArena{std::nullopt, "context, modules and handles: not measured on " +
-                                            chip.name + "; --outside=SIZE states it"};
+      return {std::nullopt, "context, modules and handles: not measured on " + chip.name +
+                                "; --outside=SIZE states it"};
     const FixedPart &part = chip.fixed.front();
-    return OutsideArena{part.bytes,
-                        "context, modules and handles, driver " + part.driver + ": " + part.source};
+    return {part.bytes, "context, modules and handles, driver " + part.driver + ": " + part.source};
   }
 
   FailureOr<BuiltProgram> build(ModuleOp module) const override {

@@ -4,6 +4,7 @@
 #include "codegen/host/LoadedObject.h"
 #include "codegen/host/ObjectFile.h"
 #include "codegen/host/ProgramBuilder.h"
+#include "runtime/host/Outside.h"
 
 #include "llvm/TargetParser/Host.h"
 
@@ -20,6 +21,8 @@ public:
   const Target &target() const override { return answers; }
 
   std::string dataSheet() const override { return "cpu"; }
+
+  OutsideArena outsideArena() const override { return {kProcessBytes, "", kBytesPerCall}; }
 
   std::string processor() const override { return llvm::sys::getHostCPUName().str(); }
 

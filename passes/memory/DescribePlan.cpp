@@ -21,13 +21,9 @@ std::string statusOf(Bytes arena, Bytes bound) {
 
 } // namespace
 
-/// What a process needs beside its arena and the files it reads: code, libraries and thread stacks,
-/// the library's just-in-time code per call, the initial values in the executable, and the heap of
-/// library calls that cannot do without. Measured over the models of the suite, 11 to 1,145 calls:
-/// 10 to 15 MiB without calls, and up to 32 KiB per call.
-static Bytes bytesOutsideArena(ModuleOp module) {
-  constexpr Bytes kProcessBytes = Bytes{24} << 20;
-  constexpr Bytes kBytesPerCall = Bytes{32} << 10;
+/// What a plan adds to the fixed part of the memory beside the arena: the library's code for each call,
+/// the initial values in the executable, and the heap of library calls that cannot do without.
+static Bytes outsideOfPlan(ModuleOp module) {
   Bytes initialValues = 0, calls = 0;
   module.walk([&](Operation *op) { calls += op->hasAttr(kLibraryCallAttr); });
   for (auto graph : module.getOps<func::FuncOp>())
@@ -35,7 +31,7 @@ static Bytes bytesOutsideArena(ModuleOp module) {
       for (BlockArgument argument : graph.getArguments())
         if (isa_and_nonnull<ElementsAttr>(graph.getArgAttr(argument.getArgNumber(), kInitAttr)))
           initialValues += storedBytesOf(argument.getType());
-  return kProcessBytes + kBytesPerCall * calls + initialValues +
+  return bytesAttr(module, kOutsidePerCallAttr) * calls + initialValues +
          bytesAttr(module, kLibraryHeapAttr);
 }
 
@@ -65,12 +61,11 @@ Plan describePlan(ModuleOp module, OpSeconds secondsOf) {
   plan.alignment = bytesAttr(module, kAlignmentAttr);
   plan.status = statusOf(plan.arenaBytes, plan.lowerBoundBytes);
   plan.withoutRecomputeBytes = plan.arenaBytes;
-  if (auto note = module->getAttrOfType<StringAttr>(kOutsideNoteAttr)) {
-    plan.outsideArenaBytes = bytesAttr(module, kOutsideBytesAttr);
+  plan.outsideArenaBytes = bytesAttr(module, kOutsideBytesAttr);
+  if (auto note = module->getAttrOfType<StringAttr>(kOutsideNoteAttr))
     plan.outsideNote = note.str();
-  } else {
-    plan.outsideArenaBytes = bytesOutsideArena(module);
-  }
+  if (module->hasAttr(kOutsidePerCallAttr))
+    plan.outsideArenaBytes += outsideOfPlan(module);
   if (auto notes = module->getAttrOfType<ArrayAttr>(kNotesAttr))
     for (Attribute note : notes)
       plan.notes.push_back(cast<StringAttr>(note).str());

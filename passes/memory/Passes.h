@@ -31,9 +31,11 @@ inline constexpr llvm::StringLiteral kLogicalBoundAttr = "stow.logical_bound_byt
 /// Heap bytes that the library may take beside its workspaces, set by stow-plan-workspaces.
 inline constexpr llvm::StringLiteral kLibraryHeapAttr = "stow.library_heap_bytes";
 
-/// On the module: what a process takes beside the arena, where the device's backend or the user says
-/// it, and a sentence on what that is. A note without bytes: not known.
+/// On the module: what a process takes beside the arena, as the device's backend or the user says,
+/// and either a sentence on what that is, or what each library call adds. A note without bytes: not
+/// known.
 inline constexpr llvm::StringLiteral kOutsideBytesAttr = "stow.outside_bytes";
+inline constexpr llvm::StringLiteral kOutsidePerCallAttr = "stow.outside_bytes_per_call";
 inline constexpr llvm::StringLiteral kOutsideNoteAttr = "stow.outside_note";
 
 /// On an op that runs as one call of the device's library, set by stow-plan-workspaces.

@@ -1,6 +1,7 @@
 #include "runtime/host/HostDevice.h"
 
 #include "runtime/base/Parallel.h"
+#include "runtime/host/Outside.h"
 
 #include <algorithm>
 #include <chrono>
@@ -31,10 +32,6 @@ struct Reading {
 
 } // namespace
 
-Bytes fixedBytes(int64_t libraryCalls) {
-  return (Bytes{24} << 20) + (Bytes{32} << 10) * libraryCalls;
-}
-
 HostDevice::HostDevice(const DeviceOptions &options) : Device(options), arena(options.arenaBytes) {}
 
 void HostDevice::bind(const Program &program, const ProgramImage &image, Poison poison) {
@@ -50,7 +47,7 @@ void HostDevice::bind(const Program &program, const ProgramImage &image, Poison 
       libraryCalls += command.op != "kernel";
     }
   }
-  outside.fixed = fixedBytes(libraryCalls);
+  outside.fixed = kProcessBytes + kBytesPerCall * libraryCalls;
 }
 
 void HostDevice::run(size_t graph, std::span<CommandTime> times) {

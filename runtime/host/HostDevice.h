@@ -11,11 +11,6 @@
 
 namespace stow::host {
 
-/// What a process takes on this device beside arena and heap, as plans state it: 10 to 15 MiB
-/// without library calls and up to 32 KiB of just-in-time code for each were measured over the
-/// models of the suite, 11 to 1,145 calls.
-Bytes fixedBytes(int64_t libraryCalls);
-
 class HostDevice : public Device {
 public:
   /// Throws Error(BadInput) when the machine has less memory available than the arena needs.

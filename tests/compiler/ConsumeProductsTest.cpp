@@ -8,6 +8,7 @@
 #include "ir/Graphs.h"
 #include "passes/plan/Budget.h"
 #include "passes/plan/Stages.h"
+#include "runtime/host/Outside.h"
 #include "tests/compiler/TrainPlaced.h"
 
 #include <cstdio>
@@ -33,6 +34,9 @@ class BackendOfWholeProducts : public Backend {
 public:
   const Target &target() const override { return answers; }
   std::string dataSheet() const override { return "cpu"; }
+  OutsideArena outsideArena() const override {
+    return {host::kProcessBytes, "", host::kBytesPerCall};
+  }
   std::string processor() const override { return "none"; }
   FailureOr<BuiltProgram> build(ModuleOp) const override { return failure(); }
   FailureOr<LinkInput> writeObjects(BuiltProgram &, ProgramForm, const std::string &,

@@ -39,6 +39,7 @@ class BackendWithChoices : public Backend {
 public:
   const Target &target() const override { return answers; }
   std::string dataSheet() const override { return "cpu"; }
+  OutsideArena outsideArena() const override { return {}; }
   std::string processor() const override { return "none"; }
   FailureOr<BuiltProgram> build(ModuleOp) const override { return failure(); }
   FailureOr<LinkInput> writeObjects(BuiltProgram &, ProgramForm, const std::string &,
