@@ -68,6 +68,7 @@ private:
 
   BoundCommand bindCommand(const Command &command, const Program &program);
   BoundCommand bindKernel(const Command &command, const Program &program);
+  void warmUp();
   void submit(const BoundCommand &command);
   void capture(BoundGraph &graph);
   void mark(Block &block);
