@@ -18,11 +18,6 @@ constexpr int64_t kBlocksPerMultiprocessor = 16;
 /// Of every transfer's place in a pinned block.
 constexpr Bytes kStagingAlignment = 64;
 
-/// "13.0" for 13000.
-std::string versionText(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
-
 std::string nameOfDevice(const Driver &driver, int device) {
   char name[128] = {};
   driver.require(driver.deviceGetName(name, sizeof(name), device), "asking the GPU for its name");
@@ -238,9 +233,10 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
   warmUp();
   const Bytes before = inUse();
   memory.code = before - memory.contexts - options.arenaBytes;
-  for (BoundGraph &graph : graphs)
-    if (!graph.commands.empty())
-      capture(graph);
+  for (size_t i = 0; i < graphs.size(); ++i)
+    if (!graphs[i].commands.empty())
+      capture(graphs[i], "the " + std::to_string(graphs[i].commands.size()) +
+                             " commands of graph '" + program.graphs[i].name() + "'");
   memory.graphs = inUse() - before;
   outside.fixed = 3 * options.stagingBytes + mostReadbackBytes;
 }
@@ -304,16 +300,16 @@ void CudaDevice::submit(const BoundCommand &command) {
     set(dead.offset, storedBytes(dead.layout, dead.shape, dead.dtype), poisonByte);
 }
 
-void CudaDevice::capture(BoundGraph &graph) {
-  driver.require(driver.streamBeginCapture(stream, kCaptureThreadLocal), "capturing a step");
+void CudaDevice::capture(BoundGraph &graph, const std::string &what) {
+  driver.require(driver.streamBeginCapture(stream, kCaptureThreadLocal), "capturing " + what);
   for (const BoundCommand &command : graph.commands)
     submit(command);
   Graph captured = nullptr;
-  driver.require(driver.streamEndCapture(stream, &captured), "capturing a step");
+  driver.require(driver.streamEndCapture(stream, &captured), "capturing " + what);
   const Result result = driver.graphInstantiateWithFlags(&graph.executable, captured, 0);
   driver.graphDestroy(captured);
-  driver.require(result, "making a CUDA graph of a step");
-  driver.require(driver.graphUpload(graph.executable, stream), "bringing a step to the GPU");
+  driver.require(result, "making a CUDA graph of " + what);
+  driver.require(driver.graphUpload(graph.executable, stream), "bringing " + what + " to the GPU");
 }
 
 void CudaDevice::run(size_t graph, std::span<CommandTime> times) {
@@ -324,6 +320,12 @@ void CudaDevice::run(size_t graph, std::span<CommandTime> times) {
   if (!times.empty())
     return runTimed(bound, times);
   driver.require(driver.graphLaunch(bound.executable, stream), "launching a step");
+}
+
+void CudaDevice::runCommand(size_t graph, size_t command) {
+  leaveBlock();
+  submit(graphs.at(graph).commands.at(command));
+  driver.require(driver.streamSynchronize(stream), "running it");
 }
 
 void CudaDevice::runTimed(BoundGraph &graph, std::span<CommandTime> times) {

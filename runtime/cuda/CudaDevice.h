@@ -32,6 +32,7 @@ public:
 
   void bind(const Program &program, const ProgramImage &image, Poison poison) override;
   void run(size_t graph, std::span<CommandTime> times) override;
+  void runCommand(size_t graph, size_t command) override;
   OutsideMemory outsideMemory() const override { return outside; }
   std::optional<DriverMemory> driverMemory() const override;
 
@@ -70,7 +71,7 @@ private:
   BoundCommand bindKernel(const Command &command, const Program &program);
   void warmUp();
   void submit(const BoundCommand &command);
-  void capture(BoundGraph &graph);
+  void capture(BoundGraph &graph, const std::string &what);
   void mark(Block &block);
   void waitFor(const Block &block, const char *what);
   void leaveBlock();

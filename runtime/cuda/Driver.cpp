@@ -1,6 +1,6 @@
 #include "runtime/cuda/Driver.h"
 
-#include "runtime/base/Error.h"
+#include "runtime/device/Device.h"
 
 #include <dlfcn.h>
 
@@ -10,6 +10,34 @@ namespace {
 
 constexpr const char *kNextStep =
     "; programs for --target=host run without a GPU, from the same model";
+
+/// The first driver that has all that is called here.
+constexpr int kLeastVersion = 12000;
+
+/// Results after which a context answers every call with the same (their descriptions in cuda.h).
+enum class Loss : uint8_t { None, Kernel, Gpu };
+Loss lossOf(Result result) {
+  switch (result) {
+  case 700: // ILLEGAL_ADDRESS
+  case 702: // LAUNCH_TIMEOUT
+  case 710: // ASSERT
+  case 714: // HARDWARE_STACK_ERROR
+  case 715: // ILLEGAL_INSTRUCTION
+  case 716: // MISALIGNED_ADDRESS
+  case 717: // INVALID_ADDRESS_SPACE
+  case 718: // INVALID_PC
+  case 719: // LAUNCH_FAILED
+    return Loss::Kernel;
+  case 46:  // DEVICE_UNAVAILABLE
+  case 214: // ECC_UNCORRECTABLE
+  case 220: // NVLINK_UNCORRECTABLE
+  case 226: // CONTAINED
+  case 999: // UNKNOWN: what is left of a GPU that has fallen off the bus
+    return Loss::Gpu;
+  default:
+    return Loss::None;
+  }
+}
 
 /// Fills one member by the name that the library exports.
 template <typename Pointer>
@@ -69,15 +97,28 @@ Driver load() {
   if (!missing.empty())
     throw Error::badInput("the CUDA driver of this machine is too old: it has no " + missing +
                           "; install one for CUDA 12 or later" + kNextStep);
-  driver.require(driver.init(0), "the CUDA driver cannot start");
+  int version = 0;
+  driver.require(driver.driverGetVersion(&version), "asking the CUDA driver for its version");
+  if (version < kLeastVersion)
+    throw Error::badInput("the CUDA driver of this machine is too old: it is for CUDA " +
+                          versionText(version) + ", and this program needs one for CUDA " +
+                          versionText(kLeastVersion) + " or later" + kNextStep);
+  const Result started = driver.init(0);
+  if (started != kNoDevice)
+    driver.require(started, "starting the CUDA driver");
   int count = 0;
-  driver.require(driver.deviceGetCount(&count), "counting GPUs");
+  if (started != kNoDevice)
+    driver.require(driver.deviceGetCount(&count), "counting GPUs");
   if (count == 0)
     throw Error::badInput(std::string("the CUDA driver finds no GPU on this machine") + kNextStep);
   return driver;
 }
 
 } // namespace
+
+std::string versionText(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
 std::string Driver::describe(Result result) const {
   const char *name = nullptr, *text = nullptr;
@@ -88,8 +129,20 @@ std::string Driver::describe(Result result) const {
 }
 
 void Driver::require(Result result, const std::string &what) const {
-  if (result != 0)
-    throw Error::badInput(what + " failed: " + describe(result));
+  if (result == 0)
+    return;
+  const std::string message = what + " failed: " + describe(result);
+  switch (lossOf(result)) {
+  case Loss::None:
+    throw Error::badInput(message);
+  case Loss::Kernel:
+    throw DeviceLost(message +
+                     "; a command of the program did this: --check=canaries runs them one "
+                     "by one and names it");
+  case Loss::Gpu:
+    throw DeviceLost(message + "; the GPU is lost to this process (nvidia-smi and the system's log "
+                               "say more)");
+  }
 }
 
 const Driver &openDriver() {

@@ -22,7 +22,7 @@ using Graph = struct GraphHandle *;
 using GraphExec = struct GraphExecHandle *;
 
 // Values of its enumerations.
-inline constexpr Result kOutOfMemory = 2;
+inline constexpr Result kOutOfMemory = 2, kNoDevice = 100;
 inline constexpr int kMultiprocessorCount = 16;    ///< of CUdevice_attribute
 inline constexpr int kComputeCapabilityMajor = 75; ///< of CUdevice_attribute
 inline constexpr int kComputeCapabilityMinor = 76; ///< of CUdevice_attribute
@@ -74,12 +74,16 @@ struct Driver {
   Result (*getErrorName)(Result, const char **);
   Result (*getErrorString)(Result, const char **);
 
-  /// Throws Error(BadInput) naming `what` and the driver's reason, unless `result` is success.
+  /// Throws Error(BadInput) naming `what` and the driver's reason, unless `result` is success; DeviceLost
+  /// where no later call can succeed.
   void require(Result result, const std::string &what) const;
 
   /// "CUDA_ERROR_OUT_OF_MEMORY: out of memory".
   std::string describe(Result result) const;
 };
+
+/// "13.0" for 13000, as drivers count their versions.
+std::string versionText(int version);
 
 /// The driver of this machine, initialized; opened at the first call. Throws Error(BadInput) where there
 /// is none, where it is too old or where it finds no GPU, with the next step.

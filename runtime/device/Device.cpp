@@ -100,6 +100,10 @@ void Device::await() {
   finishReadback();
 }
 
+void Device::runCommand(size_t, size_t) {
+  throw Error::badInput("this device does not run single commands; leave --check out");
+}
+
 void Device::fill(Bytes offset, Bytes bytes, uint8_t value) {
   requireInside("a fill", offset, bytes);
   set(offset, bytes, value);

@@ -11,6 +11,7 @@
 // used by one thread at a time. After the constructor and bind() no call allocates memory.
 #pragma once
 
+#include "runtime/base/Error.h"
 #include "runtime/format/Program.h"
 
 #include <memory>
@@ -78,6 +79,12 @@ struct OutsideMemory {
   Bytes total() const { return heap + workspace + fixed; }
 };
 
+/// A device that failed in such a way that nothing in its arena can be had any more.
+class DeviceLost : public Error {
+public:
+  explicit DeviceLost(const std::string &message) : Error(ErrorKind::BadInput, message) {}
+};
+
 class Device {
 public:
   virtual ~Device();
@@ -125,6 +132,10 @@ public:
   /// Runs the commands of `program.graphs[graph]` in their order. With `times`, one for each
   /// command, waits for them and says what each took.
   virtual void run(size_t graph, std::span<CommandTime> times) = 0;
+
+  /// Runs one of these commands and waits for it, for whoever looks for the one that does wrong. Unless
+  /// a device overrides it, Error(BadInput).
+  virtual void runCommand(size_t graph, size_t command);
 
   /// What it takes beside the arena to run what was bound.
   virtual OutsideMemory outsideMemory() const = 0;

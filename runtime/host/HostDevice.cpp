@@ -67,6 +67,11 @@ void HostDevice::run(size_t graph, std::span<CommandTime> times) {
   }
 }
 
+void HostDevice::runCommand(size_t graph, size_t command) {
+  ThreadScope scope(options.threads);
+  graphs.at(graph).at(command).run();
+}
+
 void HostDevice::set(Bytes offset, Bytes bytes, uint8_t value) {
   std::memset(arena.data() + offset, value, static_cast<size_t>(bytes));
 }

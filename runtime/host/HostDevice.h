@@ -18,6 +18,7 @@ public:
 
   void bind(const Program &program, const ProgramImage &image, Poison poison) override;
   void run(size_t graph, std::span<CommandTime> times) override;
+  void runCommand(size_t graph, size_t command) override;
   OutsideMemory outsideMemory() const override { return outside; }
 
 private:

@@ -189,7 +189,7 @@ stowage_status stowage_create(const stowage_options *options, stowage_model **ou
       std::copy_n(reinterpret_cast<const char *>(options), std::min(options->size, sizeof(given)),
                   reinterpret_cast<char *>(&given));
     *out = new stowage_model{Instance(program(), embeddedImage(), given.seed,
-                                      ExecutorOptions{given.threads, given.poison != 0})};
+                                      ExecutorOptions{given.threads, given.poison != 0, false})};
   });
 }
 

@@ -28,6 +28,7 @@ struct EvalOptions {
   KeyChoice keys;
   int64_t threads = 0;
   bool poison = false;
+  bool check = false;
   bool allowNonFinite = false;
   std::optional<std::string> profile;
   ProfileFormat profileFormat = ProfileFormat::Json;
@@ -56,6 +57,14 @@ template <typename Options> void addMachineFlags(CommandLine &flags, Options &op
               [&](const std::string &text) { options.threads = parseCount("threads", text, 1); });
   flags.flag("poison", "overwrite every buffer when it dies (finds planning errors)",
              [&] { options.poison = true; });
+  flags.value("check", "WHAT",
+              "canaries: run commands one by one and name the one that writes what is not its own "
+              "(slow; takes the arena's bytes once more)",
+              [&](const std::string &text) {
+                if (text != "canaries")
+                  throw Error::badInput("--check: expected canaries, found '" + text + "'");
+                options.check = true;
+              });
   flags.optionalValue("profile", "FILE", "print where the time goes; FILE: in full, too",
                       store(options.profile));
   flags.value("profile-format", "NAME", "of that file: json or perfetto (default: json)",
@@ -165,7 +174,7 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   if (!isTest)
     samples = loadSamples(file, graph, Split::Train, options.keys);
   checkTargets(program, *samples);
-  Executor executor(program, image, {options.threads, options.poison});
+  Executor executor(program, image, {options.threads, options.poison, options.check});
   executor.initializeState(0);
   restoreState(executor, SafetensorsFile(options.weights), Restore::Parameters);
   std::optional<Profile> profile;

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
+#include "runtime/device/CheckedDevice.h"
 #include "runtime/program/Init.h"
 
 #include <algorithm>
@@ -90,6 +91,14 @@ template <typename Visit> void forEachPart(const Operand &place, const Visit &vi
         first);
 }
 
+std::unique_ptr<Device> open(const Program &program, int64_t threads, bool check) {
+  const DeviceOptions options = {program.plan.arenaBytes, stagingBytes(program), threads};
+  auto openIt = [&](const DeviceOptions &wanted) { return openDevice(program.target, wanted); };
+  if (check)
+    return std::make_unique<CheckedDevice>(options, openIt);
+  return openIt(options);
+}
+
 } // namespace
 
 struct Executor::Impl {
@@ -101,8 +110,7 @@ struct Executor::Impl {
   Impl(Program given, ProgramImage image, ExecutorOptions options)
       : program(std::move(given)), image(image),
         threads(chooseThreads(program.threads, options.threads)),
-        device(
-            openDevice(program.target, {program.plan.arenaBytes, stagingBytes(program), threads})) {
+        device(open(program, threads, options.check)) {
     checkState();
     for (const GraphProgram &graph : program.graphs)
       checkGraph(graph);

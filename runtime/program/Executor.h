@@ -16,6 +16,7 @@ namespace stow {
 struct ExecutorOptions {
   int64_t threads = 0; ///< 0 = the number the program was planned for
   bool poison = false; ///< fill buffers with NaN (0xFF bytes) when they die
+  bool check = false;  ///< run commands one by one and hold what they may not write to what it was
 };
 
 class Executor {

@@ -53,6 +53,7 @@ private:
   void feed(int64_t number);
   void feedAhead();
   double oneStep();
+  double stepOrSayWhatIsLeft();
   template <typename Write> void withLog(Progress &progress, Write write);
   void addEvent(Progress &progress, std::span<const Scalar> values);
   void saveInTheMiddle(Progress &progress);
@@ -105,7 +106,7 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   loadData();
   chooseState(resumed);
 
-  executor.emplace(program, image, ExecutorOptions{options.threads, options.poison});
+  executor.emplace(program, image, ExecutorOptions{options.threads, options.poison, options.check});
   executor->initializeState(state.seed);
   if (resumed)
     restoreState(*executor, *resumed, Restore::Everything);
@@ -281,6 +282,17 @@ double TrainingRun::oneStep() {
   return loss;
 }
 
+/// One step; of a device that is lost in it the user learns where the run can be taken up again.
+double TrainingRun::stepOrSayWhatIsLeft() {
+  try {
+    return oneStep();
+  } catch (const DeviceLost &lost) {
+    throw DeviceLost("in step " + std::to_string(state.step + 1) + ": " + lost.what() + "; " +
+                     (writer ? whatIsSaved() + (savedStep ? ": go on with --resume" : "")
+                             : "nothing was saved, --save=FILE --save-every=N would have"));
+  }
+}
+
 /// Lets `write` write to the log. A log that takes no more is reported once and does not end the
 /// run.
 template <typename Write> void TrainingRun::withLog(Progress &progress, Write write) {
@@ -378,7 +390,7 @@ int TrainingRun::run() {
                     options.quiet ? Progress::Style::Quiet : Progress::styleFor(1));
   while (state.step < rate.totalSteps && !stop.received()) {
     double stepRate = rate.at(state.step);
-    double loss = oneStep();
+    double loss = stepOrSayWhatIsLeft();
     ++state.step;
     const std::optional<LossScaleState> scale = step->lossScale();
     const bool isSkipped = scale && scale->skippedSteps > skippedSteps;

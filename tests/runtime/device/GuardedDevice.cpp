@@ -36,6 +36,36 @@ char garbage(Bytes at, uint64_t salt, uint64_t run) {
   return static_cast<char>(bits >> at % 4 * 8);
 }
 
+/// Ranges of whole pages that the segments touch.
+std::vector<Segment> pagesOf(const std::vector<Segment> &segments) {
+  constexpr Bytes page = GuardedMemory::pageBytes;
+  std::vector<Segment> pages;
+  for (const Segment &segment : segments) {
+    Bytes begin = segment.begin / page * page, end = alignUp(segment.end, page);
+    if (!pages.empty() && begin <= pages.back().end)
+      pages.back().end = end;
+    else
+      pages.push_back({begin, end, 0});
+  }
+  return pages;
+}
+
+/// What `pages` has beside `segments`, which lie in it.
+std::vector<Segment> gapsOf(const std::vector<Segment> &pages,
+                            const std::vector<Segment> &segments) {
+  std::vector<Segment> gaps;
+  auto next = segments.begin();
+  for (const Segment &range : pages) {
+    Bytes done = range.begin;
+    for (; next != segments.end() && next->begin < range.end; done = (next++)->end)
+      if (done < next->begin)
+        gaps.push_back({done, next->begin, 0});
+    if (done < range.end)
+      gaps.push_back({done, range.end, 0});
+  }
+  return gaps;
+}
+
 } // namespace
 
 GuardedDevice::GuardedDevice(const DeviceOptions &options)
@@ -123,9 +153,14 @@ void GuardedDevice::bind(const Program &program, const ProgramImage &image, Pois
         std::ranges::move(bytesOf(dead, 0), std::back_inserter(dying));
       bound.push_back(
           {host::BoundCommand(command, image, arena.view(), options.threads, Poison::None),
-           footprintOf(graph, i, program.plan), std::move(dying),
-           "command " + std::to_string(i) + " of graph '" + graph.name() + "', '" + command.op +
-               "' of node '" + command.name + "'"});
+           footprintOf(graph, i, program.plan),
+           {},
+           {},
+           std::move(dying),
+           titleOf(graph, i)});
+      Guarded &guarded = bound.back();
+      guarded.pages = pagesOf(guarded.allowed);
+      guarded.gaps = gapsOf(guarded.pages, guarded.allowed);
     }
   }
   arena.allow(0, arena.pages(), Access::None);
@@ -162,27 +197,26 @@ void GuardedDevice::putBack(const std::vector<Segment> &segments, const std::vec
 }
 
 /// Runs the command with garbage of `run` wherever it may not look. `before` are the bytes of its
-/// footprint.
+/// guarded.
 void GuardedDevice::runOnce(const Guarded &guarded, const std::vector<char> &before, uint64_t run) {
-  const Footprint &footprint = guarded.footprint;
-  putBack(footprint.allowed, before);
-  for (const Segment &segment : footprint.allowed)
+  putBack(guarded.allowed, before);
+  for (const Segment &segment : guarded.allowed)
     for (Bytes at = segment.begin; at < segment.end; ++at)
       if (!isGiven(at, segment.uses))
         arena.own()[at] = garbage(at, recorded.size(), run);
-  for (const Segment &gap : footprint.gaps)
+  for (const Segment &gap : guarded.gaps)
     for (Bytes at = gap.begin; at < gap.end; ++at)
       arena.own()[at] = garbage(at, recorded.size(), run);
 
   GuardedMemory::setActivity("by " + guarded.title + ", which has nothing there");
-  for (const Segment &range : footprint.pages)
+  for (const Segment &range : guarded.pages)
     arena.allow(range.begin, range.end, Access::ReadWrite);
   guarded.command.run();
-  for (const Segment &range : footprint.pages)
+  for (const Segment &range : guarded.pages)
     arena.allow(range.begin, range.end, Access::None);
   GuardedMemory::setActivity("");
 
-  for (const Segment &gap : footprint.gaps)
+  for (const Segment &gap : guarded.gaps)
     for (Bytes at = gap.begin; at < gap.end; ++at)
       if (arena.own()[at] != garbage(at, recorded.size(), run))
         throw Error::internal("guarded device: " + guarded.title + " writes byte " +
@@ -190,12 +224,11 @@ void GuardedDevice::runOnce(const Guarded &guarded, const std::vector<char> &bef
 }
 
 void GuardedDevice::runGuarded(const Guarded &guarded) {
-  const Footprint &footprint = guarded.footprint;
-  const std::vector<char> others = copyOf(footprint.gaps), before = copyOf(footprint.allowed);
+  const std::vector<char> others = copyOf(guarded.gaps), before = copyOf(guarded.allowed);
   runOnce(guarded, before, firstRun);
-  const std::vector<char> first = copyOf(footprint.allowed);
+  const std::vector<char> first = copyOf(guarded.allowed);
   runOnce(guarded, before, secondRun);
-  putBack(footprint.gaps, others);
+  putBack(guarded.gaps, others);
   compareRuns(guarded, before, first);
   for (const Segment &dead : guarded.dying)
     for (Bytes at = dead.begin; at < dead.end; ++at) {
@@ -209,7 +242,7 @@ void GuardedDevice::runGuarded(const Guarded &guarded) {
 void GuardedDevice::compareRuns(const Guarded &guarded, const std::vector<char> &before,
                                 const std::vector<char> &first) {
   size_t i = 0;
-  for (const Segment &segment : guarded.footprint.allowed)
+  for (const Segment &segment : guarded.allowed)
     for (Bytes at = segment.begin; at < segment.end; ++at, ++i) {
       auto fail = [&](const std::string &what) {
         throw Error::internal("guarded device: " + guarded.title + " " + what + " byte " +

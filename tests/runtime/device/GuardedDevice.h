@@ -16,8 +16,8 @@
 #pragma once
 
 #include "runtime/device/Device.h"
+#include "runtime/device/Footprint.h"
 #include "runtime/host/BoundCommand.h"
-#include "tests/runtime/device/Footprint.h"
 #include "tests/runtime/device/GuardedMemory.h"
 
 #include <string>
@@ -50,7 +50,9 @@ public:
 private:
   struct Guarded {
     host::BoundCommand command;
-    Footprint footprint;
+    std::vector<Segment> allowed; ///< what it may touch
+    std::vector<Segment> pages;   ///< ranges of whole pages that `allowed` touches; no uses
+    std::vector<Segment> gaps;    ///< the bytes of `pages` that are not in `allowed`; no uses
     std::vector<Segment> dying;
     std::string title;
   };

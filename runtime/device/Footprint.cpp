@@ -1,13 +1,12 @@
-#include "tests/runtime/device/Footprint.h"
+#include "runtime/device/Footprint.h"
 
 #include "runtime/base/Error.h"
-#include "tests/runtime/device/GuardedMemory.h"
 
 #include <algorithm>
 #include <array>
 #include <map>
 
-namespace stow::test {
+namespace stow {
 
 namespace {
 
@@ -60,36 +59,6 @@ std::vector<Segment> joined(const std::vector<Segment> &parts) {
   return result;
 }
 
-/// Ranges of whole pages that the segments touch.
-std::vector<Segment> pagesOf(const std::vector<Segment> &segments) {
-  constexpr Bytes page = GuardedMemory::pageBytes;
-  std::vector<Segment> pages;
-  for (const Segment &segment : segments) {
-    Bytes begin = segment.begin / page * page, end = alignUp(segment.end, page);
-    if (!pages.empty() && begin <= pages.back().end)
-      pages.back().end = end;
-    else
-      pages.push_back({begin, end, 0});
-  }
-  return pages;
-}
-
-/// What `pages` has beside `segments`, which lie in it.
-std::vector<Segment> gapsOf(const std::vector<Segment> &pages,
-                            const std::vector<Segment> &segments) {
-  std::vector<Segment> gaps;
-  auto next = segments.begin();
-  for (const Segment &range : pages) {
-    Bytes done = range.begin;
-    for (; next != segments.end() && next->begin < range.end; done = (next++)->end)
-      if (done < next->begin)
-        gaps.push_back({done, next->begin, 0});
-    if (done < range.end)
-      gaps.push_back({done, range.end, 0});
-  }
-  return gaps;
-}
-
 } // namespace
 
 std::vector<Segment> bytesOf(const Operand &operand, uint8_t uses) {
@@ -114,7 +83,7 @@ std::vector<Segment> bytesOf(const Operand &operand, uint8_t uses) {
   return parts;
 }
 
-Footprint footprintOf(const GraphProgram &graph, size_t index, const Plan &plan) {
+std::vector<Segment> footprintOf(const GraphProgram &graph, size_t index, const Plan &plan) {
   const Command &command = graph.commands[index];
   const GraphPlan *planned = planOf(graph, plan);
   std::vector<Segment> parts;
@@ -130,11 +99,13 @@ Footprint footprintOf(const GraphProgram &graph, size_t index, const Plan &plan)
   }
   parts.push_back(
       {command.workspaceOffset, command.workspaceOffset + command.workspaceBytes, Scratch});
-  Footprint footprint;
-  footprint.allowed = joined(parts);
-  footprint.pages = pagesOf(footprint.allowed);
-  footprint.gaps = gapsOf(footprint.pages, footprint.allowed);
-  return footprint;
+  return joined(parts);
 }
 
-} // namespace stow::test
+std::string titleOf(const GraphProgram &graph, size_t index) {
+  const Command &command = graph.commands[index];
+  return "command " + std::to_string(index) + " of graph '" + graph.name() + "', '" + command.op +
+         "' of node '" + command.name + "'";
+}
+
+} // namespace stow

@@ -3,9 +3,10 @@
 
 #include "runtime/format/Program.h"
 
+#include <string>
 #include <vector>
 
-namespace stow::test {
+namespace stow {
 
 /// What a command may do with bytes of its operands.
 enum Use : uint8_t {
@@ -19,19 +20,16 @@ struct Segment {
   uint8_t uses = 0; ///< of Use
 };
 
-struct Footprint {
-  std::vector<Segment> allowed; ///< disjoint, rising
-  std::vector<Segment> pages;   ///< ranges of whole pages that `allowed` touches; no uses
-  std::vector<Segment> gaps;    ///< the bytes of `pages` that are not in `allowed`; no uses
-};
-
 /// Bytes of an operand: gaps of a layout with a pitch left out, padding of blocks included.
 std::vector<Segment> bytesOf(const Operand &operand, uint8_t uses);
 
-/// The footprint of command `index` of `graph`. An operand that lies in buffers that the plan's step
-/// reads only, or writes only, has that use; where the plan says nothing, both. Throws
+/// What command `index` of `graph` may touch: disjoint, rising. An operand that lies in buffers that the
+/// plan's step reads only, or writes only, has that use; where the plan says nothing, both. Throws
 /// Error(Internal) naming a command with an operand that lies in no buffer that its step reads or
 /// writes.
-Footprint footprintOf(const GraphProgram &graph, size_t index, const Plan &plan);
+std::vector<Segment> footprintOf(const GraphProgram &graph, size_t index, const Plan &plan);
 
-} // namespace stow::test
+/// "command 12 of graph 'train', 'kernel' of node '/fc/Gemm'".
+std::string titleOf(const GraphProgram &graph, size_t index);
+
+} // namespace stow

@@ -1,0 +1,178 @@
+#!/usr/bin/python3
+"""What can go wrong on a GPU, and what --check=canaries says, on the simulated one (tests/gpu).
+
+  device_faults.py --stowage=build/release/bin/stowage --simulated=build/release/lib/simulated --work=DIR
+
+Every failure that a driver can have before training is an error that names it before the first step; a device that is lost in the
+middle leaves the last save and says so. With --check=canaries losses are the same bytes, on the host and on the GPU; a command that
+fails, and one whose place is wrong in the program, are named with node and offsets.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+# What the driver does; what is said.
+BEFORE_TRAINING = {
+    "STANDIN_DEVICES=0": ["finds no GPU", "--target=host"],
+    "STANDIN_DRIVER_VERSION=11080": ["too old", "CUDA 11.8", "needs one for CUDA 12.0"],
+    "STANDIN_MEMORY=1048576": ["the arena takes", r"\(\d+ bytes\), and NVIDIA H100", r"has 1.00 MiB \(1048576 bytes\) free of 1.00 MiB", "--memory-budget"],
+    "STANDIN_CHIP=a100": [r"compute capability 8\.0"],
+    "STANDIN_FAIL=cuDevicePrimaryCtxRetain:1:2": ["opening the GPU failed: CUDA_ERROR_OUT_OF_MEMORY"],
+    "STANDIN_FAIL=cuInit:1:803": ["starting the CUDA driver failed: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"],
+    "STANDIN_FAIL=cuMemHostAlloc:2:2": ["taking pinned memory of"],
+    "STANDIN_FAIL=cuStreamBeginCapture:1:900": [r"capturing the \d+ commands of graph 'train' failed: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"],
+    "STANDIN_FAIL=cuStreamEndCapture:1:901": [r"capturing the \d+ commands of graph 'train' failed: CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"],
+    "STANDIN_FAIL=cuGraphInstantiate:1:2": [r"making a CUDA graph of the \d+ commands of graph 'train' failed: CUDA_ERROR_OUT_OF_MEMORY"],
+    "STANDIN_FAIL=cuLaunchKernel:2:701": ["launching the kernel of node '.+' failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"],
+}  # fmt: skip
+KERNEL_HINT = "--check=canaries runs them one by one and names it"
+
+
+def check(condition: bool, message: str) -> None:
+    if not condition:
+        raise SystemExit(f"FAILED: {message}")
+
+
+class Faults:
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+
+    def run(self, command: list[object], expected: int = 0, setting: str = "") -> str:
+        """`setting`: NAME=VALUE of the stand-in."""
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(self.args.simulated)}
+        if setting:
+            environment |= dict([setting.split("=", 1)])
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment)
+        output = done.stdout + done.stderr
+        check(done.returncode == expected, f"{setting} {command}: exit code {done.returncode}, expected {expected}\n{output}")
+        return output
+
+    def compile(self, name: str, model: str, batch: int, *flags: str) -> Path:
+        onnx, executable = self.args.work / f"{name}.onnx", self.args.work / name
+        self.run([sys.executable, ROOT / "models/build.py", model, "-o", onnx, "--batch", batch])
+        self.run([self.args.stowage, "compile", onnx, "-o", executable, *flags])
+        return executable
+
+    def train(self, executable: Path, data: Path, *flags: object, expected: int = 0, setting: str = "", steps: int = 3) -> str:
+        command = [executable, "train", f"--data={data}", f"--steps={steps}", "--no-shuffle", *flags]
+        return self.run(command, expected, setting)
+
+    def check_before_training(self, executable: Path, data: Path) -> None:
+        for setting, sentences in BEFORE_TRAINING.items():
+            log = self.args.work / "none.csv"
+            log.unlink(missing_ok=True)
+            found = self.train(executable, data, f"--log={log}", expected=1, setting=setting)
+            for sentence in sentences:
+                check(re.search(sentence, found) is not None, f"{setting}: expected '{sentence}' in: {found}")
+            check("error: " in found and not log.exists(), f"{setting}: training had begun: {found}")
+
+    def check_in_the_middle(self, executable: Path, data: Path) -> None:
+        """Of a kernel that fails, and of a GPU that is lost: the save before it is whole, and resumed."""
+        whole, part = self.args.work / "whole.safetensors", self.args.work / "part.safetensors"
+        self.train(executable, data, f"--save={whole}", steps=6)
+        launches = 4  # of the graph; the fifth fails
+        for result, said in ((719, KERNEL_HINT), (46, "the GPU is lost to this process"), (999, "the GPU is lost")):
+            part.unlink(missing_ok=True)
+            setting = f"STANDIN_FAIL=cuGraphLaunch:{launches + 1}:{result}"
+            found = self.train(executable, data, f"--save={part}", "--save-every=2", expected=1, setting=setting, steps=6)
+            check("in step 5: launching a step failed" in found and said in found, found)
+            check("the save after step 4 is intact: go on with --resume" in found, found)
+            self.train(executable, data, f"--save={part}", "--resume", steps=6)
+            check(part.read_bytes() == whole.read_bytes(), "the resumed run ends in another state")
+        found = self.train(executable, data, expected=1, setting="STANDIN_FAIL=kernel:30:700")
+        check(KERNEL_HINT in found and "nothing was saved" in found and "ILLEGAL_ADDRESS" in found, found)
+
+    def check_canaries(self, executable: Path, data: Path) -> None:
+        logs = [self.args.work / f"{executable.name}-{number}.csv" for number in range(2)]
+        for log in logs:
+            log.unlink(missing_ok=True)
+        self.train(executable, data, f"--log={logs[0]}", steps=2)
+        self.train(executable, data, f"--log={logs[1]}", "--check=canaries", steps=2)
+        check(logs[0].read_bytes() == logs[1].read_bytes(), f"{executable.name}: other losses with --check=canaries")
+        found = self.train(executable, data, "--check=canary", expected=1)
+        check("--check: expected canaries, found 'canary'" in found, found)
+
+    def check_named_commands(self, executable: Path, data: Path) -> None:
+        # The second kernel that runs fails: it is named, with what it was given.
+        found = self.train(executable, data, "--check=canaries", expected=1, setting="STANDIN_FAIL=kernel:2:700")
+        named = r"command \d+ of graph 'train', 'kernel' of node '[^']+' \(operands at \[\d+, \d+\).*\): running it failed: CUDA_ERROR_ILLEGAL"
+        check(re.search(named, found) is not None, found)
+
+    def check_mutations(self, executable: Path, data: Path, every: int) -> None:
+        """Of every `every`-th number in the program's commands: an operand at the offset of another, half the tasks. Most are
+        errors of --check=canaries, which knows the plan's buffers; the others, inside buffers of the command, change the state."""
+        content = executable.read_bytes()
+        begin = content.index(b'{"version":')
+        program, length = json.JSONDecoder().raw_decode(content[begin:].decode("utf-8", "ignore"))
+        text = content[begin : begin + length].decode()
+        first = text.index('"commands":', text.index('"name":"train"'))
+        last = text.index('"name":"eval"')
+        offsets = sorted({int(found[1]) for found in re.finditer(r'"offset":(\d+)', text[first:last])})
+        right = self.mutated(executable, data, content)
+        places = [*re.finditer(r'"offset":(\d+)|"tasks":([1-9]\d*)', text[first:last])]
+        caught, named = {"offset": 0, "tasks": 0}, 0
+        for number, place in enumerate(places[::every]):
+            at = first + place.start()
+            if text.rfind('"dying":', 0, at) > text.rfind('"operands":', 0, at):
+                continue  # what is poisoned, and no part of a command
+            if place[1]:
+                others = [other for other in offsets if len(str(other)) == len(place[1]) and str(other) != place[1]]
+                if not others:
+                    continue
+                kind, wrong = "offset", f'"offset":{others[number % len(others)]}'
+            else:
+                kind, wrong = "tasks", f'"tasks":{int(place[2]) // 2:0{len(place[2])}d}'.replace(":0", ": ")
+            assert len(wrong) == len(place[0]), (wrong, place[0])
+            changed = text[:at] + wrong + text[first + place.end() :]
+            found = self.mutated(executable, data, content[:begin] + changed.encode() + content[begin + length :])
+            check(found != right, f"{place[0]} at {at} is {wrong}, and nothing is different: {text[at - 400 : at + 60]}")
+            named += isinstance(found, str)
+            caught[kind] += 1
+        check(min(caught.values()) >= 2 and named >= caught["offset"] // 2, f"too few mutations, or too few errors: {caught}, {named}")
+        print(f"mutations caught: {caught}, {named} of them by an error", flush=True)
+
+    def mutated(self, executable: Path, data: Path, content: bytes) -> "bytes | str":
+        """The state after two steps (the first finds zeros in the optimizer), or what was wrong."""
+        changed, state = executable.with_name(executable.name + "-mutated"), self.args.work / "mutated.safetensors"
+        changed.write_bytes(content)
+        changed.chmod(0o755)
+        command = [str(changed), "train", f"--data={data}", "--steps=2", "--no-shuffle", "--check=canaries", f"--save={state}"]
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LD_LIBRARY_PATH": str(self.args.simulated)})
+        check(done.returncode in (0, 1, 3), f"exit code {done.returncode}: {done.stderr}")
+        return done.stderr if done.returncode else state.read_bytes()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stowage", type=Path, required=True)
+    parser.add_argument("--simulated", type=Path, required=True, help="the folder of the stand-ins")
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--every", type=int, default=7, help="of the numbers in the program, which ones are changed")
+    args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    faults = Faults(args)
+    rng = np.random.Generator(np.random.Philox(3))
+    data, digits = args.work / "vectors.npz", args.work / "digits.npz"
+    np.savez(data, x=rng.random((8, 128), dtype=np.float32), y=rng.integers(0, 10, 8))
+    np.savez(digits, x=rng.random((8, 1, 8, 8), dtype=np.float32), y=rng.integers(0, 10, 8))
+    gpu = faults.compile("gpu", "mlp_small", 4, "--target=cuda:sm_90", "--optimizer=adam:lr=1e-3")
+    host = faults.compile("host", "digits_cnn", 4, "--threads=2", "--optimizer=sgd:lr=0.1,momentum=0.9")
+    faults.check_before_training(gpu, data)
+    faults.check_in_the_middle(gpu, data)
+    faults.check_canaries(gpu, data)
+    faults.check_canaries(host, digits)
+    faults.check_named_commands(gpu, data)
+    faults.check_mutations(gpu, data, args.every)
+    print(f"{len(BEFORE_TRAINING)} failures before training, 4 in the middle, canaries on two devices")
+
+
+if __name__ == "__main__":
+    main()
