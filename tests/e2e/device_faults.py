@@ -121,7 +121,7 @@ class Faults:
         caught, named = {"offset": 0, "tasks": 0}, 0
         for number, place in enumerate(places[::every]):
             at = first + place.start()
-            if text.rfind('"dying":', 0, at) > text.rfind('"operands":', 0, at):
+            if place[1] and text.rfind('"dying":', 0, at) > text.rfind('"operands":', 0, at):
                 continue  # what is poisoned, and no part of a command
             if place[1]:
                 others = [other for other in offsets if len(str(other)) == len(place[1]) and str(other) != place[1]]
@@ -129,14 +129,14 @@ class Faults:
                     continue
                 kind, wrong = "offset", f'"offset":{others[number % len(others)]}'
             else:
-                kind, wrong = "tasks", f'"tasks":{int(place[2]) // 2:0{len(place[2])}d}'.replace(":0", ": ")
+                kind, wrong = "tasks", f'"tasks":{int(place[2]) // 2:>{len(place[2])}d}'
             assert len(wrong) == len(place[0]), (wrong, place[0])
             changed = text[:at] + wrong + text[first + place.end() :]
             found = self.mutated(executable, data, content[:begin] + changed.encode() + content[begin + length :])
             check(found != right, f"{place[0]} at {at} is {wrong}, and nothing is different: {text[at - 400 : at + 60]}")
             named += isinstance(found, str)
             caught[kind] += 1
-        check(min(caught.values()) >= 2 and named >= caught["offset"] // 2, f"too few mutations, or too few errors: {caught}, {named}")
+        check(min(caught.values()) >= 1 and named >= caught["offset"] // 2, f"too few mutations, or too few errors: {caught}, {named}")
         print(f"mutations caught: {caught}, {named} of them by an error", flush=True)
 
     def mutated(self, executable: Path, data: Path, content: bytes) -> "bytes | str":
@@ -165,13 +165,15 @@ def main() -> None:
     np.savez(digits, x=rng.random((8, 1, 8, 8), dtype=np.float32), y=rng.integers(0, 10, 8))
     gpu = faults.compile("gpu", "mlp_small", 4, "--target=cuda:sm_90", "--optimizer=adam:lr=1e-3")
     host = faults.compile("host", "digits_cnn", 4, "--threads=2", "--optimizer=sgd:lr=0.1,momentum=0.9")
+    convolutions = faults.compile("conv", "digits_cnn", 4, "--target=cuda:h100", f"--cudnn={args.simulated}", "--optimizer=adamw:lr=1e-3")
     faults.check_before_training(gpu, data)
     faults.check_in_the_middle(gpu, data)
     faults.check_canaries(gpu, data)
+    faults.check_canaries(convolutions, digits)
     faults.check_canaries(host, digits)
     faults.check_named_commands(gpu, data)
     faults.check_mutations(gpu, data, args.every)
-    print(f"{len(BEFORE_TRAINING)} failures before training, 4 in the middle, canaries on two devices")
+    print(f"{len(BEFORE_TRAINING)} failures before training, 4 in the middle, canaries on two devices", flush=True)
 
 
 if __name__ == "__main__":
