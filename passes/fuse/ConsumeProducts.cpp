@@ -98,7 +98,7 @@ private:
                input.getDefiningOp() && viewedValue(input) == input && !isReadBehind(input, map);
       };
       if (!map.getUpdatedOperand(result.getResultNumber()) &&
-          !llvm::any_of(map.getInputs(), mayLieIn))
+          !llvm::any_of(map.getInputs(), mayLieIn) && !isNewState(result, map))
         return false;
     }
     if (isNext(product, map))
@@ -110,6 +110,22 @@ private:
         kept += storedBytesOf(root.getType());
     }
     return kept <= storedBytesOf(product.getY().getType());
+  }
+
+  /// True for the new value of state that the kernel reads last: stow-bind-state puts it there.
+  bool isNewState(OpResult result, MapOp map) const {
+    func::FuncOp function = graph;
+    return llvm::any_of(result.getUses(), [&](OpOperand &use) {
+      if (!use.getOwner()->hasTrait<OpTrait::IsTerminator>())
+        return false;
+      auto name = function.getResultAttrOfType<StringAttr>(use.getOperandNumber(), kStateAttr);
+      return name && llvm::any_of(map.getInputs(), [&](Value input) {
+               auto argument = dyn_cast<BlockArgument>(input);
+               return argument && input.getType() == result.getType() &&
+                      function.getArgAttr(argument.getArgNumber(), kNameAttr) == name &&
+                      !isReadBehind(input, map);
+             });
+    });
   }
 
   bool isState(Value value) const {

@@ -121,3 +121,21 @@ func.func @train(%dy: tensor<8x1024xf32> {stow.kind = #stow.kind<input>}, %x: te
   }
   return %n : tensor<1024x1024xf32>
 }
+
+// -----
+
+// Tests the sum of a gradient over several batches, which is state: the product is added to it, and the new
+// sum lies where the old one does.
+// CHECK-LABEL: func.func @accumulate
+// CHECK-SAME: %[[S:[a-z0-9]+]]: tensor<6x4xf32>
+// CHECK: %[[N:.*]] = stow.product_map %{{.*}}, %{{.*}}, %[[S]]
+// CHECK: return %[[N]]
+func.func @accumulate(%s: tensor<6x4xf32> {stow.kind = #stow.kind<accumulator>, stow.name = "w.sum"}, %dy: tensor<8x6xf32> {stow.kind = #stow.kind<input>, stow.name = "dy"}, %x: tensor<8x4xf32> {stow.kind = #stow.kind<input>, stow.name = "x"}) -> (tensor<6x4xf32> {stow.state = "w.sum"}) attributes {stow.role = #stow.role<accumulate>} {
+  %g = stow.matmul %dy, %x {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<8x6xf32>, tensor<8x4xf32>) -> tensor<6x4xf32>
+  %n = stow.map %s, %g {stow.phase = #stow.phase<update>} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x4xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    stow.yield %c : f32
+  }
+  return %n : tensor<6x4xf32>
+}

@@ -109,3 +109,28 @@ func.func @train(%b: tensor<4xf32> {stow.name = "b", stow.kind = #stow.kind<inpu
   }
   return %r, %r : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// Tests a sum that a product is added to: state among the inputs is overwritten, a factor of the product is
+// not, as later tiles read it; its new value is copied.
+// CHECK-LABEL: func.func @accumulate
+// CHECK-SAME: %[[S:[a-z0-9]+]]: tensor<4x4xf32>
+// CHECK: %[[N:.*]] = stow.product_map %{{.*}}, %{{.*}}, %[[S]] {transpose_a = true, transpose_b = false, updates = array<i64: 0, 2>}
+// CHECK: %[[P:.*]] = stow.product_map %[[F:[a-z0-9]+]], %{{.*}}, %{{.*}} {transpose_a = true, transpose_b = false}
+// CHECK: %[[C:.*]] = stow.map %[[P]], %[[F]] {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>}
+// CHECK: return %[[N]], %[[C]]
+func.func @accumulate(%s: tensor<4x4xf32> {stow.name = "s", stow.kind = #stow.kind<accumulator>}, %f: tensor<4x4xf32> {stow.name = "f", stow.kind = #stow.kind<accumulator>},
+    %x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<4x4xf32> {stow.state = "s"}, tensor<4x4xf32> {stow.state = "f"}) attributes {stow.role = #stow.role<accumulate>} {
+  %n = stow.product_map %x, %x, %s {transpose_a = true, transpose_b = false} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %0 = arith.addf %a, %b : f32
+    stow.yield %0 : f32
+  }
+  %p = stow.product_map %f, %x, %x {transpose_a = true, transpose_b = false} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %0 = arith.addf %a, %b : f32
+    stow.yield %0 : f32
+  }
+  return %n, %p : tensor<4x4xf32>, tensor<4x4xf32>
+}

@@ -60,7 +60,10 @@ Program makeProgram() {
   kernel.name = "relu1";
   kernel.kernel = 3;
   kernel.tasks = 17;
-  train.commands = {conv, kernel};
+  Command sequence;
+  sequence.op = "sequence";
+  sequence.parts = {conv, kernel};
+  train.commands = {conv, kernel, sequence};
   program.graphs = {train, {GraphRole::Eval, {}, {{"output", {64, DType::BF16, {4, 10}, {}}}}, {}}};
   program.plan = makeTinyPlan();
   return program;
@@ -96,6 +99,8 @@ TEST(ProgramTest, JsonRoundTrips) {
   EXPECT_EQ(conv.workspaceBytes, 777);
   EXPECT_EQ(conv.dying.size(), 1u);
   EXPECT_EQ(train.commands[1].tasks, 17);
+  ASSERT_EQ(train.commands[2].parts.size(), 2u);
+  EXPECT_EQ(train.commands[2].parts[1].kernel, 3);
   EXPECT_EQ(read.graphs[1].outputs[0].place.dtype, DType::BF16);
   EXPECT_EQ(toJson(read.plan), toJson(program.plan));
 }
