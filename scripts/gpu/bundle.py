@@ -113,7 +113,8 @@ class Bundle:
     def compile(self, workload: Workload, onnx: Path, name: str, precision: str, more: list[str]) -> bool:
         """False, and a reason in the bundle, where the compiler cannot."""
         path = self.out / "bin" / name
-        flags = [f"--target={self.args.target}", f"--precision={precision}", *workload.flags, *more]
+        library = [f"--cudnn={self.args.cudnn}"] if self.args.cudnn else []
+        flags = [f"--target={self.args.target}", *library, f"--precision={precision}", *workload.flags, *more]
         try:
             self.run([self.args.stowage, "compile", onnx, "-o", path, *flags])
         except (RuntimeError, subprocess.TimeoutExpired) as error:
@@ -224,6 +225,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, metavar="OUT", help="the folder; what it holds is replaced")
     parser.add_argument("--target", default="cuda:h100", help="a chip of codegen/cuda/chips (default: cuda:h100)")
     parser.add_argument("--build", type=Path, default=ROOT / "build/release", help="the build (default: build/release)")
+    parser.add_argument("--cudnn", type=Path, metavar="FOLDER", help="of the cuDNN that plans convolutions (default: as the compiler finds it)")
     parser.add_argument("--only", default="*", metavar="PATTERN", help="of the workloads, those that match")
     parser.add_argument("--tiny", action="store_true", help="small sizes of everything, to test the scripts")
     args = parser.parse_args()

@@ -16,7 +16,6 @@ import csv
 import datetime
 import fnmatch
 import glob
-import importlib.util
 import json
 import os
 import re
@@ -180,6 +179,12 @@ def peer_table_step(entry: dict, variant: str, device: str) -> dict:
     return json.loads(output.splitlines()[-1])
 
 
+def torch_runs_on(device: str) -> bool:
+    """Asked in a process of its own: this one stays without PyTorch."""
+    test = "import sys, torch; sys.exit(sys.argv[1] == 'cuda' and not torch.cuda.is_available())"
+    return subprocess.run([sys.executable, "-c", test, device], capture_output=True).returncode == 0
+
+
 def all_steps(bundle: dict, device: str) -> dict[str, Callable[[], dict]]:
     """By name, in the order in which they are done. Peers and we take turns."""
     steps: dict[str, Callable[[], dict]] = {"system": lambda: system_step(bundle), "kernels": lambda: kernels_step(bundle)}
@@ -187,7 +192,7 @@ def all_steps(bundle: dict, device: str) -> dict[str, Callable[[], dict]]:
         name = f"{entry['name']}-{entry['precision']}"
         steps[f"numerics-{name}"] = lambda entry=entry: numerics_step(entry)
         steps[f"determinism-{name}"] = lambda entry=entry: determinism_step(entry)
-    has_torch = importlib.util.find_spec("torch") is not None
+    has_torch = torch_runs_on(device)
     for entry in bundle["table"]:
         for number in range(entry["rounds"]):
             prefix = f"table-{entry['name']}-{entry['precision']}"
@@ -296,7 +301,7 @@ def main() -> int:
             print(f"{'done' if result_of(name) else '':5s} {name}")
         return 0
     if not any(name.split("-")[-2] in PEERS for name in steps if name.startswith("table")):
-        print("PyTorch is not installed for this Python: the table has our figures only")
+        print(f"PyTorch does not run on {args.torch_device} in {sys.executable}: the table has our figures only")
     begin, left = time.monotonic(), 0
     for name, step in steps.items():
         if args.report or result_of(name) or not fnmatch.fnmatch(name, args.only):

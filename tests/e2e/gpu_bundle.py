@@ -43,7 +43,7 @@ def main() -> None:
     args.work.mkdir(parents=True)
     made, out = args.work / "made", args.work / "moved"
     only = "*" if args.whole else "[ml]*"  # mlp, lstm_tiny
-    print(run([ROOT / "scripts/gpu-bundle.sh", made, "--tiny", f"--only={only}", f"--build={args.stowage.parents[1]}"]))
+    print(run([ROOT / "scripts/gpu-bundle.sh", made, "--tiny", f"--only={only}", f"--build={args.stowage.parents[1]}", f"--cudnn={args.simulated}"]))
     made.rename(out)
     bundle = json.loads((out / "bundle.json").read_text())
     check(bundle["kernel_cases"] > 0 and len(bundle["numerics"]) >= 2 and len(bundle["table"]) >= 2, f"too little: {bundle}")
