@@ -4,6 +4,7 @@
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
 #include "compiler/TensorList.h"
+#include "ir/StepGraphs.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/PlanReport.h"
 
@@ -41,6 +42,7 @@ void writeProgram(CompiledPlan &compiled, const CompileOptions &options, StageTi
     for (const GraphInput &input : graph.inputs)
       if (input.role == InputRole::Data && !input.place.shape.empty())
         program.batch = input.place.shape.front();
+  program.batchesPerStep = batchesPerStep(*compiled.module);
   program.threads = options.threads;
   program.loss = options.loss;
   program.lossOutput =

@@ -43,6 +43,12 @@ int64_t batchOf(ModuleOp module) {
 
 } // namespace
 
+int64_t batchOfFile(MLIRContext &context, const CompileOptions &options) {
+  std::string unused;
+  const OwningOpRef<ModuleOp> model = modelAt(context, options, std::nullopt, unused);
+  return model ? batchOf(*model) : 0;
+}
+
 std::optional<FixedBatch> findFixedBatch(MLIRContext &context, const CompileOptions &options) {
   std::string unused;
   const OwningOpRef<ModuleOp> asItIs = modelAt(context, options, std::nullopt, unused);

@@ -10,6 +10,9 @@
 
 namespace stow {
 
+/// Samples in the first input of the file as it is; 0 where it is symbolic or the file does not import.
+int64_t batchOfFile(mlir::MLIRContext &context, const CompileOptions &options);
+
 /// A batch that is part of the file.
 struct FixedBatch {
   int64_t batch = 0;

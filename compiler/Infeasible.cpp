@@ -53,13 +53,13 @@ constexpr const char *kNotTried = "a smaller batch was not tried: ";
 
 BatchRemedy smallerBatch(mlir::MLIRContext &context, const StepChoice &smallest, const Plan &plan,
                          const CompileOptions &options, Bytes budget) {
-  const int64_t batch = batchOf(plan);
+  const int64_t steps = batchOf(plan), batch = steps / options.accumulate;
   if (batch < 2 || budget <= plan.persistentBytes)
     return {};
-  const Bytes growing = bytesThatGrow(plan, batch), fixed = plan.arenaBytes - growing;
+  const Bytes growing = bytesThatGrow(plan, steps), fixed = plan.arenaBytes - growing;
   if (growing == 0 || budget <= fixed)
     return {};
-  const std::string own = std::to_string(batch);
+  const std::string own = std::to_string(steps);
   if (!options.modelPath.ends_with(".onnx"))
     return {std::nullopt, kNotTried + ("the shapes of an .mlir model are its own; write it for a "
                                        "smaller batch than " +
@@ -84,8 +84,9 @@ BatchRemedy smallerBatch(mlir::MLIRContext &context, const StepChoice &smallest,
   if (found.batch == 0)
     return {};
   return {Remedy{plan.arenaBytes - found.arenaBytes,
-                 "a smaller batch, which fits: --batch=" + std::to_string(found.batch) +
-                     " instead of " + own + " (stowage max-batch finds the largest)",
+                 "a smaller batch, which fits: --batch=" +
+                     std::to_string(found.batch * options.accumulate) + " instead of " + own +
+                     " (stowage max-batch finds the largest)",
                  true},
           ""};
 }

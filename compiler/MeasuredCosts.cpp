@@ -1,5 +1,6 @@
 #include "compiler/MeasuredCosts.h"
 
+#include "ir/StepGraphs.h"
 #include "ir/Stow.h"
 #include "passes/memory/Liveness.h"
 #include "passes/order/CostModel.h"
@@ -25,12 +26,12 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-/// The launching ops of the training graph.
+/// The launching ops of the step's graphs.
 SmallVector<Operation *> launchesOf(ModuleOp module) {
   SmallVector<Operation *> ops;
-  if (auto graph = findGraph(module, Role::Train))
+  for (auto graph : module.getOps<func::FuncOp>())
     for (Operation &op : graph.getBody().front().without_terminator())
-      if (!launchesNothing(&op))
+      if (isStepGraph(graph) && !launchesNothing(&op))
         ops.push_back(&op);
   return ops;
 }

@@ -53,6 +53,11 @@ Precision parsePrecision(const std::string &text) {
   throw Error::badInput("unknown type \"" + text + "\" for --precision; known are f32, bf16, fp16");
 }
 
+void parseAccumulate(const std::string &text, CompileOptions &options) {
+  options.accumulateAuto = text == "auto";
+  options.accumulate = options.accumulateAuto ? 1 : parseCount("accumulate", text, 1, 1 << 20);
+}
+
 std::string parseLossScale(const std::string &text) {
   if (text != "dynamic" && text != "delayed")
     throw Error::badInput("unknown mode \"" + text +
@@ -123,11 +128,15 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
 
 /// What the file is taken for.
 void addModelFlags(CommandLine &flags, CompileOptions &options) {
-  flags.value("batch", "N", "samples per step; rewrites the batch baked into the model",
+  flags.value("batch", "N", "samples per optimizer step; rewrites the batch baked into the model",
               [&](const std::string &text) {
                 options.import.batch =
                     parseCount("batch", text, 1, std::numeric_limits<int32_t>::max());
               });
+  flags.value("accumulate", "K|auto",
+              "run a step as K batches of batch/K samples whose gradients are added up; auto: as "
+              "many as take the least time within --memory-budget",
+              [&](const std::string &text) { parseAccumulate(text, options); });
   flags.value("input", "NAMES", "graph inputs that carry data, where weights are inputs too",
               [&](const std::string &text) { options.import.dataInputs = splitList(text); });
   flags.value("init", "RULE",
@@ -271,6 +280,11 @@ void finishOptions(CompileOptions &options) {
     throw Error::badInput("--loss-scale is for gradients in f16; add --precision=fp16");
   if (!options.keepWide.empty() && options.precision == Precision::F32)
     throw Error::badInput("--keep exempts nodes from --precision; add --precision=bf16 or fp16");
+  if ((options.accumulate > 1 || options.accumulateAuto) && !options.inputGradients.empty())
+    throw Error::badInput("--input-gradients gives that of the samples of one batch, --accumulate "
+                          "makes a step of several; give one of them");
+  if (options.accumulateAuto && !options.memoryBudget)
+    throw Error::badInput("--accumulate=auto finds what fits --memory-budget; give one");
   if (options.tf32 && options.target == "host")
     throw Error::badInput("--tf32 is about GPUs; the host multiplies f32 values as they are");
   if (options.budgetCovers == BudgetCovers::Process && !options.memoryBudget)

@@ -33,6 +33,8 @@ struct CompileOptions {
   ImportOptions import;
   LossSpec loss;
   OptimizerSpec optimizer = parseOptimizer("sgd");
+  int64_t accumulate = 1;                 ///< batches of a step
+  bool accumulateAuto = false;            ///< as many as take the least time within the budget
   std::string checkpoint = "none";        ///< none or sqrt
   std::optional<ByteBudget> memoryBudget; ///< arena bytes, or percent of the arena without one
   BudgetCovers budgetCovers = BudgetCovers::Arena;

@@ -1,5 +1,6 @@
 #include "compiler/Pipeline.h"
 
+#include "compiler/Accumulation.h"
 #include "compiler/CheckTypes.h"
 
 #include "compiler/DeviceProfile.h"
@@ -16,6 +17,7 @@
 #include "passes/layout/Passes.h"
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/Passes.h"
+#include "passes/microbatch/Passes.h"
 #include "passes/plan/Stages.h"
 #include "passes/plan/TimedPlan.h"
 #include "passes/precision/Passes.h"
@@ -101,6 +103,15 @@ AttachOptimizerPassOptions optimizerOptions(const CompileOptions &options) {
   return optimizer;
 }
 
+AccumulateGradientsPassOptions accumulateOptions(const CompileOptions &options) {
+  AccumulateGradientsPassOptions accumulate;
+  accumulate.batches = options.accumulate;
+  accumulate.mean = options.loss.reduction != LossSpec::Reduction::Sum;
+  accumulate.keepSums = options.clipNorm > 0 ||
+                        (options.precision == Precision::F16 && options.lossScale != "delayed");
+  return accumulate;
+}
+
 AssignPrecisionPassOptions precisionOptions(const CompileOptions &options) {
   AssignPrecisionPassOptions precision;
   precision.precision = options.precision == Precision::BF16 ? "bf16" : "f16";
@@ -119,10 +130,14 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const Ta
   loss.loss = options.loss;
   loss.output = options.lossOutput;
   manager.addPass(createAttachLossPass(loss));
+  if (options.accumulate > 1)
+    manager.addPass(createSeparateDivisorPass());
   AutodiffPassOptions gradients;
   gradients.scaleLoss = options.precision == Precision::F16;
   gradients.inputGradients.assign(options.inputGradients.begin(), options.inputGradients.end());
   manager.addPass(createAutodiffPass(gradients));
+  if (options.accumulate > 1)
+    manager.addPass(createAccumulateGradientsPass(accumulateOptions(options)));
   manager.addPass(createExpandBatchNormPass(target));
   manager.addPass(createConvolutionBiasPass(target));
   manager.addPass(createAttachOptimizerPass(optimizerOptions(options)));
@@ -217,6 +232,10 @@ void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOp
     writeDecisions(*result.module, costs, options.remarksPath);
   result.plan.tensors = countTensors(result.tensors);
   result.plan.withoutRecomputeBytes = planner.keepAll().arenaBytes;
+  if (options.checkpoint != "none" && result.plan.extraTimeFraction == 0)
+    if (const std::string why = whyStateIsThePeak(result.plan); !why.empty())
+      result.plan.notes.push_back("--checkpoint=" + options.checkpoint +
+                                  " lowers nothing here and nothing is computed again: " + why);
   if (options.memoryBudget && result.plan.extraTimeFraction > 0) {
     const Bytes outside = bytesBeside(planner.keepAll(), options);
     const Bytes budget =
@@ -335,7 +354,7 @@ OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &op
                                   const Backend &backend) {
   if (options.lossChunks == 0)
     throw Error::badInput("--loss-chunks=auto is decided for one plan; give a number of pieces");
-  CompileOptions whole = options;
+  CompileOptions whole = perBatch(context, options);
   whole.stopAfter = Form::Program;
   StageTimer timer;
   CompiledPlan prepared;
@@ -348,7 +367,7 @@ BatchQuestion aboutBatches(MLIRContext &context, const CompileOptions &options, 
   const std::shared_ptr<const Backend> backend = chooseBackend(options);
   question.stepAt = [&context, &options, backend](int64_t batch) {
     CompileOptions sized = options;
-    sized.import.batch = batch;
+    sized.import.batch = batch * options.accumulate;
     return prepareStep(context, sized, *backend);
   };
   question.target = {backend, &backend->target()};
@@ -405,10 +424,8 @@ CompiledPlan chooseLossChunks(MLIRContext &context, const CompileOptions &option
 
 } // namespace
 
-CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
-                           BudgetOptions planning) {
-  if (options.lossChunks == 0)
-    return chooseLossChunks(context, options, timer, planning);
+static CompiledPlan compileStep(MLIRContext &context, const CompileOptions &options,
+                                StageTimer &timer, BudgetOptions planning) {
   CompiledPlan result;
   result.backend = chooseBackend(options);
   if (!prepare(result, context, options, *result.backend, timer))
@@ -419,6 +436,18 @@ CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, 
   timer.start("order"); // passes/plan decides; its stages are in passes/plan/Stages.h
   orderAndPlace(result, costs, options, std::move(planning), timer);
   return result;
+}
+
+CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
+                           BudgetOptions planning) {
+  if (options.lossChunks == 0)
+    return chooseLossChunks(context, options, timer, planning);
+  auto compile = [&](const CompileOptions &chosen) {
+    return compileStep(context, chosen, timer, planning);
+  };
+  if (options.accumulate == 1 && !options.accumulateAuto)
+    return compile(options);
+  return compileAccumulated(context, options, compile);
 }
 
 } // namespace stow

@@ -34,8 +34,10 @@ int frontier(FrontierRequest &request) {
   CompileOptions &options = request.options;
   finishOptions(options);
   if (options.memoryBudget || options.checkpoint != "none")
-    throw Error::badInput("stowage frontier plans every budget; leave out --memory-budget and "
-                          "--checkpoint");
+    throw Error::badInput(
+        "stowage frontier plans every budget; leave out --memory-budget and "
+        "--checkpoint" +
+        std::string(options.accumulateAuto ? ", and say how many batches: --accumulate=K" : ""));
   MLIRContext context;
   prepareContext(context);
   const std::unique_ptr<Backend> backend = chooseBackend(options);
@@ -84,6 +86,10 @@ int maxBatch(CompileOptions &options, int64_t limit) {
         "the largest batch that fits does not depend on times; leave out --profile");
   if (options.import.batch)
     throw Error::badInput("stowage max-batch finds the batch; leave out --batch");
+  if (options.accumulateAuto)
+    throw Error::badInput(
+        "stowage max-batch finds the batch for a number of parts that is given; say "
+        "how many: --accumulate=K");
   if (options.budgetCovers == BudgetCovers::Process && !options.outside)
     throw Error::badInput(
         "stowage max-batch with --budget-covers=process needs --outside=SIZE, what "
@@ -94,25 +100,30 @@ int maxBatch(CompileOptions &options, int64_t limit) {
   prepareContext(context);
   if (const std::optional<FixedBatch> fixed = findFixedBatch(context, options))
     throw onlyOneBatch(context, options, *fixed, budget);
-  BatchAnswer answer = findMaxBatch(aboutBatches(context, options, budget), limit);
+  // What is asked about is one of the batches that a step has.
+  const int64_t parts = options.accumulate;
+  BatchAnswer answer = findMaxBatch(aboutBatches(context, options, budget), limit / parts);
   reportRefusals(answer.refusals, std::nullopt);
   if (answer.batch == 0)
-    throw Error::infeasible("STOW1001: not even a batch of 1 fits " + formatBytesExact(budget) +
-                            "; the smallest arena found for it is " +
+    throw Error::infeasible("STOW1001: not even a batch of " + std::to_string(parts) + " fits " +
+                            formatBytesExact(budget) + "; the smallest arena found for it is " +
                             formatBytesExact(answer.nextSmallest));
-  std::printf("largest batch: %lld\n", static_cast<long long>(answer.batch));
+  std::printf("largest batch: %lld\n", static_cast<long long>(answer.batch * parts));
+  if (parts > 1)
+    std::printf("  in %lld parts of %lld (--accumulate=%lld)\n", static_cast<long long>(parts),
+                static_cast<long long>(answer.batch), static_cast<long long>(parts));
   std::printf("  budget  %s\n  arena   %s, %.2f %% more time for recomputation\n",
               formatBytesExact(budget).c_str(), formatBytesExact(answer.arenaBytes).c_str(),
               100 * answer.extraTime);
   if (answer.nextSmallest)
     std::printf("  batch %lld takes %s, the smallest arena found\n",
-                static_cast<long long>(answer.batch + 1),
+                static_cast<long long>((answer.batch + 1) * parts),
                 formatBytesExact(answer.nextSmallest).c_str());
   else
     std::printf("  batches above %lld were not tried (--limit)\n", static_cast<long long>(limit));
   if (answer.provenAbove)
     std::printf("  batch %lld is proven not to fit: every schedule takes at least %s\n",
-                static_cast<long long>(*answer.provenAbove),
+                static_cast<long long>(*answer.provenAbove * parts),
                 formatBytesExact(answer.provenBytes).c_str());
   return 0;
 }

@@ -9,6 +9,7 @@
 #include "passes/fuse/Passes.h"
 #include "passes/layout/Passes.h"
 #include "passes/memory/Passes.h"
+#include "passes/microbatch/Passes.h"
 #include "passes/order/Passes.h"
 #include "passes/precision/Passes.h"
 #include "passes/rewrite/Passes.h"
@@ -70,6 +71,7 @@ void stow::registerPasses() {
   registerAutodiffPasses();
   registerStowFissionPasses();
   registerRewritePasses();
+  registerMicrobatchPasses();
   registerFusePasses();
   registerStowOrderPasses();
   registerMemoryPasses();

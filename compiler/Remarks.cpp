@@ -1,5 +1,6 @@
 #include "compiler/Remarks.h"
 
+#include "ir/StepGraphs.h"
 #include "ir/Stow.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
@@ -223,7 +224,7 @@ namespace stow {
 std::string describeDecisions(ModuleOp placed, const CostModel &costs) {
   Document document;
   document.device = costs.device;
-  if (auto graph = findGraph(placed, Role::Train)) {
+  if (auto graph = stepGraph(placed)) {
     Decisions decisions(graph, costs);
     document.livePeakBytes = decisions.peakBytes();
     document.peakStep = decisions.peakStep();

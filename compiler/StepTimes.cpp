@@ -67,7 +67,11 @@ StepTimes StepTimes::load(const std::string &path, const Plan &plan) {
                           "\"; ./model train --data=FILE --profile=" + path + " writes it");
   std::stringstream text;
   text << in.rdbuf();
-  const Json json = parseJson(text.str(), "profile " + path);
+  Json json = parseJson(text.str(), "profile " + path);
+  // A step over several batches has two graphs; the last is the one that ends it.
+  if (json.is_object() && json.contains("graphs") && json["graphs"].is_array() &&
+      !json["graphs"].empty())
+    json = Json(json["graphs"].back());
   if (!json.contains("graph") || !json.contains("commands"))
     throw Error::badInput("\"" + path +
                           "\" is no profile; expected JSON as ./model train --profile=FILE writes "

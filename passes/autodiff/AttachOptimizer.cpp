@@ -5,6 +5,7 @@
 //
 // Clipping by the norm of all gradients is the exception: no update may start before the last
 // gradient exists, so all of them are alive together, and the plan says so.
+#include "ir/StepGraphs.h"
 #include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/LossScale.h"
@@ -61,6 +62,10 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
     auto train = requireGraph(getOperation(), Role::Train, "run stow-split-train-eval first");
     if (!train || failed(checkLimits()) || failed(attach(train)))
       return signalPassFailure();
+    if (findGraph(getOperation(), Role::Accumulate)) {
+      train.setSymName(stringifyRole(Role::Commit));
+      setRole(train, Role::Commit);
+    }
     getOperation()->setAttr(kFormAttr, StringAttr::get(&getContext(), "step"));
     SmallVector<StringRef> lines(notes.begin(), notes.end());
     if (!lines.empty())
@@ -107,7 +112,7 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
       return failure();
     if (clipNorm > 0)
       clipByNorm(builder, train, gradients);
-    else if (scaling && scaling->waits())
+    else if (scaling && scaling->waits() && batchesPerStep(getOperation()) == 1)
       noteWait(train, gradients);
     for (auto [number, gradient] : llvm::enumerate(gradients))
       if (failed(update(builder, train, number, gradient, (*assigned)[number], kept)))
@@ -145,6 +150,8 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
     Value norm = f.build<SqrtOp>(total).getY();
     Value ratio = f.div(f.scalar(clipNorm, norm), f.add(norm, 1e-6));
     clipFactor = f.build<MinimumOp>(ratio, f.scalar(1, norm)).getY();
+    if (batchesPerStep(getOperation()) > 1) // their sums are kept anyway
+      return;
     notes.push_back(
         llvm::formatv("clip-norm={0}: all gradients are kept until their norm is known, {1:n} "
                       "bytes together; without it each dies at its parameter's update",

@@ -12,7 +12,7 @@
 // the gradient by the row losses must be known before them: of means and sums over rows it is.
 #include "passes/fission/Passes.h"
 
-#include "ir/Graphs.h"
+#include "ir/StepGraphs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -369,8 +369,10 @@ struct CutHeadPass : impl::CutHeadPassBase<CutHeadPass> {
   void runOnOperation() override {
     if (pieces < 2)
       return;
-    func::FuncOp graph = findGraph(getOperation(), Role::Train);
-    const int64_t count = graph ? GraphHeads(graph, pieces).run() : 0;
+    int64_t count = 0;
+    for (auto graph : getOperation().getOps<func::FuncOp>())
+      if (isStepGraph(graph))
+        count += GraphHeads(graph, pieces).run();
     headsCut += count;
     if (count == 0)
       getOperation().emitWarning()

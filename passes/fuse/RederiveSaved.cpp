@@ -19,7 +19,7 @@
 // O(values) but for the maximum flow.
 #include "passes/fuse/Passes.h"
 
-#include "ir/Graphs.h"
+#include "ir/StepGraphs.h"
 #include "passes/memory/Liveness.h"
 #include "passes/solvers/schedule/MaxFlow.h"
 
@@ -256,7 +256,7 @@ struct RederiveSavedPass : impl::RederiveSavedPassBase<RederiveSavedPass> {
 
   void runOnOperation() override {
     for (auto graph : getOperation().getOps<func::FuncOp>())
-      if (roleOf(graph) == Role::Train)
+      if (isStepGraph(graph))
         rederive(graph);
   }
 

@@ -66,6 +66,7 @@ private:
       if (known != state.end()) {
         argument.setType(known->second);
         decided.insert(argument);
+        given.insert(argument);
       }
     }
   }
@@ -131,9 +132,12 @@ private:
 
   /// x, dy, y as the target wishes; the weight as the library likes.
   LogicalResult assignConvolution(Operation &op, OpOperand &weight) {
-    if (isState(weight.get()) && !decided.contains(weight.get()))
+    if (isState(weight.get()) && !decided.contains(weight.get())) {
       if (failed(decideWeight(weight)))
         return failure();
+    } else if (given.contains(weight.get())) {
+      noteGradients(weight.get());
+    }
     for (OpOperand &operand : op.getOpOperands())
       if (&operand != &weight)
         require(operand, imageType(target, &op, tensorType(operand.get())));
@@ -162,11 +166,16 @@ private:
       return failure();
     weight.get().setType(*layout);
     decided.insert(weight.get());
-    for (OpOperand &use : weight.get().getUses())
+    noteGradients(weight.get());
+    return success();
+  }
+
+  /// The gradients of a weight lie as it does.
+  void noteGradients(Value weight) {
+    for (OpOperand &use : weight.getUses())
       if (auto convolution = dyn_cast<Conv2dOp>(use.getOwner()))
         if (auto gradient = WeightLayouts::gradientOf(convolution))
-          gradientLayouts[gradient] = *layout;
-    return success();
+          gradientLayouts[gradient] = tensorType(weight);
   }
 
   /// The gradient lies as its weight does, whatever the call writes.
@@ -338,6 +347,7 @@ private:
   Orders orders;
   WeightLayouts weights;
   llvm::DenseSet<Value> decided;
+  llvm::DenseSet<Value> given; ///< state whose layout an earlier graph has fixed
   llvm::DenseMap<Operation *, RankedTensorType> gradientLayouts; ///< of weights
   OpBuilder builder;
 };

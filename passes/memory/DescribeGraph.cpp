@@ -162,6 +162,8 @@ private:
     case BufferKind::Statistic:
     case BufferKind::Optimizer:
       return "kept from step to step";
+    case BufferKind::Accumulator:
+      return "kept from batch to batch";
     case BufferKind::Input:
       return "filled before the step";
     case BufferKind::Output:

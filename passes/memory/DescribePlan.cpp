@@ -1,6 +1,6 @@
 #include "passes/memory/DescribePlan.h"
 
-#include "ir/Graphs.h"
+#include "ir/StepGraphs.h"
 #include "passes/memory/Implementations.h"
 #include "passes/memory/Passes.h"
 
@@ -27,7 +27,7 @@ static Bytes outsideOfPlan(ModuleOp module) {
   Bytes initialValues = 0, calls = 0;
   module.walk([&](Operation *op) { calls += op->hasAttr(kLibraryCallAttr); });
   for (auto graph : module.getOps<func::FuncOp>())
-    if (roleOf(graph) == Role::Train)
+    if (graph == stepGraph(module))
       for (BlockArgument argument : graph.getArguments())
         if (isa_and_nonnull<ElementsAttr>(graph.getArgAttr(argument.getArgNumber(), kInitAttr)))
           initialValues += storedBytesOf(argument.getType());
@@ -54,6 +54,7 @@ Plan describePlan(ModuleOp module, OpSeconds secondsOf) {
   Plan plan;
   if (auto name = module.getSymName())
     plan.model = name->str();
+  plan.batchesPerStep = batchesPerStep(module);
   plan.arenaBytes = bytesAttr(module, kArenaBytesAttr);
   plan.persistentBytes = bytesAttr(module, kPersistentBytesAttr);
   plan.lowerBoundBytes = bytesAttr(module, kLowerBoundAttr);

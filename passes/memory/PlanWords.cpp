@@ -15,7 +15,7 @@ BufferKind bufferKindOf(ArgumentKind kind) {
   case ArgumentKind::Optimizer:
     return BufferKind::Optimizer;
   case ArgumentKind::Accumulator:
-    return BufferKind::Gradient;
+    return BufferKind::Accumulator;
   case ArgumentKind::Input:
   case ArgumentKind::Target:
   case ArgumentKind::LearningRate:

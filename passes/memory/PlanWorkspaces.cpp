@@ -3,7 +3,7 @@
 #include "passes/memory/Implementations.h"
 #include "passes/memory/Passes.h"
 
-#include "ir/Graphs.h"
+#include "ir/StepGraphs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
@@ -18,7 +18,7 @@ namespace {
 /// that the arena is the step's.
 bool isTraining(Operation *op) {
   auto graph = op->getParentOfType<func::FuncOp>();
-  return graph && roleOf(graph) == Role::Train;
+  return graph && isStepGraph(graph);
 }
 
 //===-- --stow-plan-workspaces ---------------------------------------------------------------===//

@@ -1,10 +1,12 @@
 #include "passes/plan/Budget.h"
 
+#include "ir/StepGraphs.h"
 #include "ir/Stow.h"
 #include "ir/plan/schedule/Verify.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/order/RelaxedProblem.h"
+#include "passes/plan/Halves.h"
 #include "passes/plan/Ladder.h"
 #include "passes/plan/PackingWindow.h"
 #include "passes/plan/Stages.h"
@@ -32,7 +34,7 @@ constexpr int64_t kPackingWork = 500'000'000;
 const int64_t kThoroughPackingWork = PackBuffersPassOptions().work;
 
 func::FuncOp trainGraph(ModuleOp module) {
-  auto graph = findGraph(module, Role::Train);
+  auto graph = stepGraph(module);
   if (!graph)
     throw Error::internal("a module without a training graph has no budget");
   return graph;
@@ -81,9 +83,11 @@ Bytes budgetBytes(const ByteBudget &budget, Bytes keepAllBytes) {
   return budget.bytes ? *budget.bytes : schedule::percentOf(keepAllBytes, *budget.peakPercent);
 }
 
-class BudgetPlanner::Impl {
+/// Plans one graph of a step, with whatever else its module holds.
+class GraphPlanner {
 public:
-  Impl(ModuleOp prepared, const CostModel &deviceCosts, const Target &target, BudgetOptions given)
+  GraphPlanner(ModuleOp prepared, const CostModel &deviceCosts, const Target &target,
+               BudgetOptions given)
       : costs(deviceCosts), target(target), alignment(target.alignment()), effort(given.effort),
         prepared(prepared), candidates(deviceCosts, target, std::move(given.candidates)) {
     bound = withPlacesInside(prepared, target);
@@ -97,7 +101,7 @@ public:
                             describe(candidates.refusals().front()));
     stateOutside = bytesAttr(*keepAll.placed, kPersistentBytesAttr) - problem.pinnedBytes();
     for (auto graph : keepAll.placed->getOps<func::FuncOp>())
-      if (roleOf(graph) != Role::Train)
+      if (!isStepGraph(graph))
         otherGraphs = std::max(otherGraphs, bytesAttr(graph, kLowerBoundAttr));
   }
 
@@ -181,6 +185,8 @@ public:
   schedule::Problem problem; ///< of the training graph
 
 private:
+  static StepChoice copyOf(const StepChoice &choice) { return BudgetPlanner::copyOf(choice); }
+
   /// Schedules count every buffer rounded up to the alignment; an arena's highest buffer is not.
   Bytes roundedUp(Bytes budget) const { return alignUp(budget, alignment); }
 
@@ -409,13 +415,101 @@ private:
   bool hasParts = false;  ///< some storage but state's holds several values
 };
 
+/// A step of one graph, or of two halves that are planned apart and joined (Halves.h).
+class BudgetPlanner::Impl {
+public:
+  Impl(ModuleOp prepared, const CostModel &costs, const Target &target, BudgetOptions options)
+      : repeats(batchesPerStep(prepared) - 1),
+        halves(repeats > 0 ? std::optional(splitHalves(prepared)) : std::nullopt),
+        last(halves ? *halves->last : prepared, costs, target, options) {
+    if (halves) {
+      first.emplace(*halves->first, costs, target, std::move(options));
+      keepAll = joined(copyOf(first->keepAll), copyOf(last.keepAll));
+    }
+  }
+
+  const StepChoice &everythingKept() const { return first ? *keepAll : last.keepAll; }
+
+  const StepChoice &checkpointed() {
+    if (!first)
+      return last.checkpointed();
+    if (!segments)
+      segments = joined(copyOf(first->checkpointed()), copyOf(last.checkpointed()));
+    return *segments;
+  }
+
+  std::optional<StepChoice> plan(Bytes budget) {
+    std::optional<StepChoice> end = last.plan(budget);
+    if (!first || !end)
+      return end;
+    std::optional<StepChoice> begin = first->plan(budget);
+    return begin ? std::optional(joined(std::move(*begin), std::move(*end))) : std::nullopt;
+  }
+
+  /// What one half takes at least is the other's to use.
+  const StepChoice &smallest() {
+    if (!first)
+      return last.smallest();
+    if (!least)
+      least = *plan(std::max(first->smallest().arenaBytes, last.smallest().arenaBytes));
+    return *least;
+  }
+
+  Bytes leastLiveBytes() {
+    return std::max(last.leastLiveBytes(), first ? first->leastLiveBytes() : 0);
+  }
+  Bytes lowerBound() { return std::max(last.lowerBound(), first ? first->lowerBound() : 0); }
+  schedule::Cost timeBound(Bytes budget) {
+    return last.timeBound(budget) + (first ? repeats * first->timeBound(budget) : 0);
+  }
+  double extraTimeBound(Bytes budget) {
+    if (!first)
+      return last.extraTimeBound(budget);
+    const auto timeOfFirst = static_cast<double>(repeats * first->keepAll.time);
+    const auto timeOfLast = static_cast<double>(last.keepAll.time);
+    return (timeOfFirst * first->extraTimeBound(budget) +
+            timeOfLast * last.extraTimeBound(budget)) /
+           (timeOfFirst + timeOfLast);
+  }
+
+  std::vector<Refusal> refusals() const {
+    std::vector<Refusal> all = last.refusals();
+    if (first)
+      llvm::append_range(all, first->refusals());
+    return all;
+  }
+
+  OwningOpRef<ModuleOp> orderedFormOf(const StepChoice &choice) const {
+    OwningOpRef<ModuleOp> module = last.orderedFormOf(choice);
+    if (!first)
+      return module;
+    StepChoice begin;
+    begin.solution = choice.firstSolution;
+    joinGraphs(*first->orderedFormOf(begin), *module);
+    return module;
+  }
+
+  const schedule::Problem &problem() const { return last.problem; }
+
+private:
+  StepChoice joined(StepChoice begin, StepChoice end) const {
+    return joinChoices(std::move(begin), std::move(end), repeats);
+  }
+
+  const int64_t repeats; ///< runs of the first half in a step
+  std::optional<StepHalves> halves;
+  GraphPlanner last;
+  std::optional<GraphPlanner> first;
+  std::optional<StepChoice> keepAll, segments, least; ///< of both halves
+};
+
 BudgetPlanner::BudgetPlanner(ModuleOp prepared, const CostModel &costs, const Target &target,
                              BudgetOptions options)
     : impl(std::make_unique<Impl>(prepared, costs, target, std::move(options))) {}
 BudgetPlanner::~BudgetPlanner() = default;
 
-const schedule::Problem &BudgetPlanner::problem() const { return impl->problem; }
-const StepChoice &BudgetPlanner::keepAll() const { return impl->keepAll; }
+const schedule::Problem &BudgetPlanner::problem() const { return impl->problem(); }
+const StepChoice &BudgetPlanner::keepAll() const { return impl->everythingKept(); }
 std::optional<StepChoice> BudgetPlanner::plan(Bytes budget) { return impl->plan(budget); }
 const StepChoice &BudgetPlanner::smallest() { return impl->smallest(); }
 Bytes BudgetPlanner::leastLiveBytes() { return impl->leastLiveBytes(); }
@@ -423,7 +517,7 @@ Bytes BudgetPlanner::lowerBound() { return impl->lowerBound(); }
 schedule::Cost BudgetPlanner::timeBound(Bytes budget) { return impl->timeBound(budget); }
 double BudgetPlanner::extraTimeBound(Bytes budget) { return impl->extraTimeBound(budget); }
 const StepChoice &BudgetPlanner::checkpointed() { return impl->checkpointed(); }
-const std::vector<Refusal> &BudgetPlanner::refusals() const { return impl->refusals(); }
+std::vector<Refusal> BudgetPlanner::refusals() const { return impl->refusals(); }
 OwningOpRef<ModuleOp> BudgetPlanner::ordered(const StepChoice &choice) const {
   return impl->orderedFormOf(choice);
 }
@@ -447,6 +541,7 @@ StepChoice BudgetPlanner::copyOf(const StepChoice &choice) {
   StepChoice copy;
   copy.method = choice.method;
   copy.solution = choice.solution;
+  copy.firstSolution = choice.firstSolution;
   copy.firstRuns = choice.firstRuns;
   copy.time = choice.time;
   copy.livePeakBytes = choice.livePeakBytes;

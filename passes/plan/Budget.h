@@ -78,7 +78,7 @@ public:
   static StepChoice copyOf(const StepChoice &choice);
 
   /// The candidates so far that the checks refused. `plan` passes over them.
-  const std::vector<Refusal> &refusals() const;
+  std::vector<Refusal> refusals() const;
 
   /// The ordered form of a choice: before packing.
   mlir::OwningOpRef<mlir::ModuleOp> ordered(const StepChoice &choice) const;

@@ -1,5 +1,6 @@
 #include "passes/plan/Candidate.h"
 
+#include "ir/StepGraphs.h"
 #include "ir/Stow.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
@@ -60,7 +61,7 @@ StepChoice CandidateMaker::make(const std::string &method, OwningOpRef<ModuleOp>
   auto share = [&](PassManager &manager) { addSharePasses(manager, target); };
   if (auto finding = failureOf(module, share))
     return refuse(std::move(choice), module, *finding);
-  auto graph = findGraph(module, Role::Train);
+  auto graph = stepGraph(module);
   choice.time = costs.timeOf(graph).total();
   Liveness liveness(graph);
   choice.livePeakBytes = liveness.transientPeak() + liveness.stateBytes();

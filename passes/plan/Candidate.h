@@ -25,8 +25,9 @@ namespace stow {
 
 /// One way to run the step, packed and verified.
 struct StepChoice {
-  std::string method;                         ///< "keep all", "schedule" or "segments"
-  std::optional<schedule::Solution> solution; ///< where the order is not the step's own
+  std::string method;                              ///< "keep all", "schedule" or "segments"
+  std::optional<schedule::Solution> solution;      ///< where the order is not the step's own
+  std::optional<schedule::Solution> firstSolution; ///< likewise of @accumulate
   /// By command of the training graph: the op of the schedule problem that runs there for the first
   /// time. Empty without `solution`.
   std::vector<std::optional<schedule::OpId>> firstRuns;

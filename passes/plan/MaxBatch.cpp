@@ -67,9 +67,7 @@ private:
     return planning;
   }
 
-  void note(const BudgetPlanner &planner) {
-    refusals.insert(refusals.end(), planner.refusals().begin(), planner.refusals().end());
-  }
+  void note(const BudgetPlanner &planner) { llvm::append_range(refusals, planner.refusals()); }
 
   Probe probe(int64_t batch) {
     OwningOpRef<ModuleOp> prepared = question.stepAt(batch);

@@ -1,7 +1,9 @@
 #include "passes/plan/PackingWindow.h"
 
+#include "ir/StepGraphs.h"
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/Liveness.h"
+#include "passes/memory/PlanWords.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -16,7 +18,7 @@ FirstRuns firstRuns(mlir::ModuleOp placed, const StepProblem &step) {
   for (size_t i = 0; i < step.ops.size(); ++i)
     idOf[step.ops[i]] = static_cast<schedule::OpId>(i);
   FirstRuns found;
-  auto graph = findGraph(placed, Role::Train);
+  auto graph = stepGraph(placed);
   for (mlir::Operation &op : graph.getBody().front()) {
     if (launchesNothing(&op))
       continue;
@@ -29,8 +31,9 @@ FirstRuns firstRuns(mlir::ModuleOp placed, const StepProblem &step) {
 std::vector<schedule::Window> windowsAbove(mlir::ModuleOp placed, const FirstRuns &firstRuns,
                                            Bytes target, Bytes withheldBytes) {
   std::vector<char> above(firstRuns.size(), 0);
+  const GraphRole role = graphRoleOf(stepGraph(placed));
   for (const GraphPlan &graph : describePlan(placed).graphs)
-    if (graph.role == GraphRole::Train && graph.stepCount == static_cast<int64_t>(above.size()))
+    if (graph.role == role && graph.stepCount == static_cast<int64_t>(above.size()))
       for (const PlannedBuffer &buffer : graph.buffers)
         if (buffer.offset + buffer.size > target)
           std::fill(above.begin() + buffer.begin, above.begin() + buffer.end, 1);

@@ -68,8 +68,8 @@ LogicalResult checkArgument(func::FuncOp graph, unsigned index, ArrayRef<Argumen
                      << ", expected " << type;
   } else if (init && !isa<InitAttr>(init)) {
     return error() << "expects a distribution or elements as stow.init, found " << init;
-  } else if (!init && kind == ArgumentKind::Optimizer) {
-    return error() << "of kind optimizer has no stow.init";
+  } else if (!init && (kind == ArgumentKind::Optimizer || kind == ArgumentKind::Accumulator)) {
+    return error() << "of kind " << stringifyArgumentKind(*kind) << " has no stow.init";
   }
   return success();
 }

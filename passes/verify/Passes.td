@@ -43,20 +43,18 @@ def VerifyStepPass : Pass<"stow-verify-step", "::mlir::ModuleOp"> {
     What: emits an error for every violation of the form "step":
 
     S1: the module's `stow.form` is "step".
-    S2: it has one function of role train and one of role eval, and may have one of role accumulate
-    and one of role commit, but not one of these two alone; each has one block of stow ops. The
-    graphs that train are all but eval.
-    S3: every argument has a `stow.name` of its own and a `stow.kind`: parameter or statistic; in
-    graphs that train also optimizer, learning_rate, step or seed; in all but commit input; in train
-    and accumulate target. Parameters, statistics and optimizer state are float tensors, learning_rate
+    S2: it has one function of role eval and either one of role train, or one of role accumulate and one
+    of role commit; each has one block of stow ops. The graphs that train are all but eval.
+    S3: every argument has a `stow.name` of its own and a `stow.kind`: input, parameter or statistic; in
+    graphs that train also target, optimizer or seed; in train and commit learning_rate or step; in
+    accumulate and commit accumulator. Parameters, statistics, optimizer state and accumulators are float tensors, learning_rate
     is tensor<f32>, step and seed are tensor<i64>, and there is at most one of each of those three.
     S4: arguments of one name have the same type and kind in all graphs.
-    S5: a `stow.init` is a distribution or elements of the argument's type; optimizer state has one.
-    S6: the first result of train and of accumulate is a scalar float named "loss"; every other one of
-    a graph that trains has a `stow.name` (the
+    S5: a `stow.init` is a distribution or elements of the argument's type; optimizer state and accumulators have one.
+    S6: the first result of a graph that trains is a scalar float named "loss"; every other one has a `stow.name` (the
     gradient of an input), or carries `stow.state` and has the type of the state argument it names; no
-    state is returned twice, optimizer state is
-    always returned, and no gradient is left (`stow.gradient_of`).
+    state is returned twice, optimizer state is always returned by train and commit, accumulators by
+    accumulate, and no gradient is left (`stow.gradient_of`).
     S7: the results of eval have names of their own and no `stow.state`.
     S8: graphs that train hold no op of the model form (stow.dropout, stow.max_pool); eval holds none of
     training (variants, gradients, updates).

@@ -252,7 +252,7 @@ private:
     auto graph = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : nullptr;
     auto kind = graph ? kindOfArgument(graph, argument.getArgNumber()) : std::nullopt;
     const bool isState = kind == ArgumentKind::Parameter || kind == ArgumentKind::Statistic ||
-                         kind == ArgumentKind::Optimizer;
+                         kind == ArgumentKind::Optimizer || kind == ArgumentKind::Accumulator;
     return isState ? graph.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kNameAttr)
                    : StringAttr();
   }

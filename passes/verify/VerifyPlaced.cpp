@@ -232,7 +232,7 @@ private:
                                  << graph.getArgAttr(other.getArgNumber(), kNameAttr)
                                  << " overlap in the arena";
     const bool isState = kind == ArgumentKind::Parameter || kind == ArgumentKind::Statistic ||
-                         kind == ArgumentKind::Optimizer;
+                         kind == ArgumentKind::Optimizer || kind == ArgumentKind::Accumulator;
     if (isState) {
       auto [known, isNew] = stateRanges.try_emplace(name.getValue(), range);
       if (!isNew && !(known->second == range))

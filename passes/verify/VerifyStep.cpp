@@ -16,22 +16,20 @@ namespace {
 /// What a graph of a role consists of.
 struct GraphRules {
   SmallVector<ArgumentKind> kinds; ///< of arguments (S3)
-  bool trains = false;             ///< has phases beside the forward and new values of state
-  bool givesLoss = false;          ///< its first result
+  bool trains = false;             ///< has phases beside the forward, a loss, new values of state
 };
 
 GraphRules rulesOf(Role role) {
   using enum ArgumentKind;
   switch (role) {
   case Role::Train:
-  case Role::Accumulate:
     return {{Input, Target, Parameter, Statistic, Optimizer, LearningRate, Step, Seed},
-            /*trains=*/true,
-            /*givesLoss=*/true};
+            /*trains=*/true};
+  case Role::Accumulate:
+    return {{Input, Target, Parameter, Statistic, Optimizer, Accumulator, Seed}, /*trains=*/true};
   case Role::Commit:
-    return {{Parameter, Statistic, Optimizer, LearningRate, Step, Seed},
-            /*trains=*/true,
-            /*givesLoss=*/false};
+    return {{Input, Target, Parameter, Statistic, Optimizer, Accumulator, LearningRate, Step, Seed},
+            /*trains=*/true};
   case Role::Eval:
   case Role::Model:
   case Role::Measure:
@@ -73,12 +71,12 @@ LogicalResult checkShared(ModuleOp module) {
   return success(ok);
 }
 
-/// S6, all but the loss, which is the first result where there is one.
-LogicalResult checkStateResults(func::FuncOp train, bool givesLoss) {
+/// S6, all but the loss, which is the first result.
+LogicalResult checkStateResults(func::FuncOp train) {
   auto arguments = argumentsByName(train);
   llvm::StringSet<> returned;
   bool ok = true;
-  for (unsigned index = givesLoss; index < train.getNumResults(); ++index) {
+  for (unsigned index = 1; index < train.getNumResults(); ++index) {
     auto error = [&]() {
       ok = false;
       return errorAt(train) << "result " << index << " ";
@@ -97,7 +95,7 @@ LogicalResult checkStateResults(func::FuncOp train, bool givesLoss) {
     }
     auto kind = kindOfArgument(train, argument->second);
     if (kind && *kind != ArgumentKind::Parameter && *kind != ArgumentKind::Statistic &&
-        *kind != ArgumentKind::Optimizer)
+        *kind != ArgumentKind::Optimizer && *kind != ArgumentKind::Accumulator)
       error() << "replaces \"" << state << "\", which is of kind " << stringifyArgumentKind(*kind)
               << ", not state";
     Type expected = train.getArgument(argument->second).getType();
@@ -109,8 +107,13 @@ LogicalResult checkStateResults(func::FuncOp train, bool givesLoss) {
   }
   for (unsigned index = 0; index < train.getNumArguments(); ++index) {
     StringRef name = argumentString(train, index, kNameAttr);
-    if (kindOfArgument(train, index) == ArgumentKind::Optimizer && !returned.contains(name)) {
-      errorAt(train) << "optimizer state \"" << name << "\" is not returned";
+    const bool changes = kindOfArgument(train, index) == ArgumentKind::Optimizer
+                             ? roleOf(train) != Role::Accumulate
+                             : kindOfArgument(train, index) == ArgumentKind::Accumulator &&
+                                   roleOf(train) == Role::Accumulate;
+    if (changes && !returned.contains(name)) {
+      errorAt(train) << stringifyArgumentKind(*kindOfArgument(train, index)) << " state \"" << name
+                     << "\" is not returned";
       ok = false;
     }
   }
@@ -209,20 +212,28 @@ struct VerifyStep : impl::VerifyStepPassBase<VerifyStep> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (failed(checkModule(module, "step", {Role::Train, Role::Eval},
-                           {Role::Accumulate, Role::Commit}))) // S1, S2
+    if (failed(checkModule(module, "step", {Role::Eval},
+                           {Role::Train, Role::Accumulate, Role::Commit})) || // S1, S2
+        failed(checkStep(module)))
       return signalPassFailure();
-    bool ok = succeeded(checkHalves(module)) && succeeded(checkShared(module));
+    bool ok = succeeded(checkShared(module));
     for (auto graph : module.getOps<func::FuncOp>())
       ok &= succeeded(checkGraph(graph));
     if (!ok)
       signalPassFailure();
   }
 
-  /// S2: neither half of a step over several batches stands alone.
-  LogicalResult checkHalves(ModuleOp module) {
+  /// S2: a step is one graph or two halves, neither of which stands alone.
+  LogicalResult checkStep(ModuleOp module) {
     auto accumulate = findGraph(module, Role::Accumulate), commit = findGraph(module, Role::Commit);
-    if (!accumulate == !commit)
+    auto train = findGraph(module, Role::Train);
+    if (train && !accumulate && !commit)
+      return success();
+    if (train)
+      return errorAt(train) << "a step over several batches has no function of role train";
+    if (!accumulate && !commit)
+      return module.emitError() << "form \"step\" expects a function of role train";
+    if (accumulate && commit)
       return success();
     return errorAt(accumulate ? accumulate : commit)
            << "a step over several batches has functions of both roles, accumulate and commit";
@@ -237,9 +248,8 @@ struct VerifyStep : impl::VerifyStepPassBase<VerifyStep> {
         ok &= succeeded(checkEvalOp(&op));
       return success(ok);
     }
-    if (rules.givesLoss)
-      ok &= succeeded(checkLoss(graph));
-    ok &= succeeded(checkStateResults(graph, rules.givesLoss));
+    ok &= succeeded(checkLoss(graph));
+    ok &= succeeded(checkStateResults(graph));
     for (Operation &op : graph.front().without_terminator())
       ok &= succeeded(checkTrainOp(graph, &op));
     return success(ok);

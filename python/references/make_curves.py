@@ -85,6 +85,10 @@ CURVES: dict[str, Curve] = {
     "clip_value": Curve("mlp", 16, 8, "sgd:lr=0.5", rows=32, flags=("--clip-value=0.01",)),
     "groups": Curve("mlp", 16, 8, "adamw:lr=1e-2,weight-decay=0.5", rows=32,
                     flags=("--group=0.*:lr-scale=0.1", "--group=?.weight:weight-decay=2", "--no-decay=bias")),
+    # A step of several batches: batch norm sees each alone, as in PyTorch's loop.
+    "accumulate_conv": Curve("digits_cnn", 64, 8, "adamw:lr=1e-3,weight_decay=0.1", DIGITS, flags=("--accumulate=4",)),
+    "accumulate_gpt": Curve("char_gpt", 32, 8, "adamw:lr=3e-3", rows=64, loss="cross-entropy:class-axis=-1", classes=65,
+                            flags=("--accumulate=8", "--clip-norm=1")),
     # Mixed precision.
     "digits_cnn_bf16": Curve("digits_cnn", 64, 20, "adamw:lr=1e-3,weight_decay=0.1", DIGITS, double=False, precision="bf16"),
     "digits_cnn_fp16": Curve("digits_cnn", 64, 20, "adamw:lr=1e-3,weight_decay=0.1", DIGITS, double=False, precision="fp16"),

@@ -57,6 +57,11 @@ def read_data(source: str, sample: tuple[int, ...], rows: int, classes: int, ind
     return x, stream(seed, "y").integers(0, classes, rows, np.int64)
 
 
+def batches_of(flags: list[str]) -> int:
+    """How many batches a step adds up."""
+    return next((int(flag.removeprefix("--accumulate=")) for flag in flags if flag.startswith("--accumulate=")), 1)
+
+
 def run_curve(model: onnx.ModelProto, weights: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray,
               args: argparse.Namespace, dtype: torch.dtype, low: torch.dtype | None = None,
               reversed_rows: bool = False) -> tuple[list[float], OnnxTorch]:  # fmt: skip
@@ -71,14 +76,18 @@ def run_curve(model: onnx.ModelProto, weights: dict[str, np.ndarray], x: np.ndar
     for step in range(args.steps):
         rows = np.arange(step * args.batch, (step + 1) * args.batch) % len(x)
         rows = rows[::-1].copy() if reversed_rows else rows
-        with torch.autocast("cpu", low or torch.bfloat16, enabled=low is not None):
-            output = network.forward(torch.from_numpy(x[rows]))
-            loss = loss_of(args.loss, output, torch.from_numpy(y[rows]))
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        parts = np.split(rows, batches_of(args.flag))
+        total = 0.0
+        for part in parts:
+            with torch.autocast("cpu", low or torch.bfloat16, enabled=low is not None):
+                output = network.forward(torch.from_numpy(x[part]))
+                loss = loss_of(args.loss, output, torch.from_numpy(y[part])) / len(parts)
+            loss.backward()
+            total += loss.item()
         clip(network.parameters(), args.flag)
         optimizer.step()
-        losses.append(loss.item())
+        losses.append(total)
     return losses, network
 
 
@@ -90,7 +99,7 @@ def parse_arguments(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, help="rows of random data (default: one batch per step)")
     parser.add_argument("--classes", type=int, default=10, help="labels and indices of random data are below this")
     parser.add_argument("--loss", default="cross-entropy", help="as the compiler's --loss")
-    parser.add_argument("--flag", action="append", default=[], help="--clip-norm=X, --clip-value=X, --group=..., --no-decay=bias")
+    parser.add_argument("--flag", action="append", default=[], help="--clip-norm=X, --clip-value=X, --accumulate=K, --group=..., --no-decay=bias")
     parser.add_argument("--optimizer", default="sgd:lr=0.01,momentum=0.9")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--batch", type=int, default=8)

@@ -63,34 +63,41 @@ class _Source:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def _accumulate_flag(accumulate: Any) -> "list[str]":
+    return [] if accumulate == 1 else [f"--accumulate={accumulate}"]
+
+
 def _budget_flag(memory_budget: Any) -> "list[str]":
     return [] if memory_budget is None else [f"--memory-budget={memory_budget}"]
 
 
 def compile(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy", optimizer: Any = "sgd",
-            memory_budget: Any = None, batch: Optional[int] = None, threads: Optional[int] = None, seed: int = 0,
-            output: Any = None, flags: Sequence[str] = (), check: bool = False, binary: Any = None) -> "Step":  # fmt: skip
+            memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, threads: Optional[int] = None,
+            seed: int = 0, output: Any = None, flags: Sequence[str] = (), check: bool = False, binary: Any = None) -> "Step":  # fmt: skip
     """Compiles a training step: a torch.nn.Module with example inputs, or the path of a .onnx or .mlir file.
 
     `loss` and `optimizer` are strings of the command line ("cross-entropy:ignore-index=-1", "adamw:lr=1e-3") or PyTorch's
     objects. `memory_budget` is "2GiB", a number of bytes or "70%". `batch` defaults to that of the example, or of the file.
+    `accumulate` runs a step as so many batches of batch / accumulate samples whose gradients are added up; "auto": as many
+    as take the least time within the budget.
     `flags` are further flags of `stowage compile`. `output` keeps the library there. check=True compares the export with
     the module first. Raises InfeasibleBudget where the budget cannot be kept, CompileError where the compiler refuses
     the model, ExportError where PyTorch does.
     """
     source = _Source(model, example_inputs, loss, optimizer, batch, threads, flags, binary, check)
     library = str(source.folder / "libmodel.so") if output is None else os.fspath(output)
-    arguments = [*source.arguments(), *_budget_flag(memory_budget)]
+    arguments = [*source.arguments(), *_accumulate_flag(accumulate), *_budget_flag(memory_budget)]
     _tool.run(["compile", *arguments, "--emit=shared", "-o", library], binary)
     return Step(Library(library), seed=seed, source=source, memory_budget=memory_budget)
 
 
 def plan(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy", optimizer: Any = "sgd",
-         memory_budget: Any = None, batch: Optional[int] = None, threads: Optional[int] = None,
+         memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, threads: Optional[int] = None,
          flags: Sequence[str] = (), binary: Any = None) -> Plan:  # fmt: skip
     """The plan of a step, without code: will it fit? Arguments as for `compile`."""
     source = _Source(model, example_inputs, loss, optimizer, batch, threads, flags, binary, False)
-    return Plan(_tool.run(["plan", *source.arguments(), *_budget_flag(memory_budget), "--format=json"], binary))
+    flags = [*_accumulate_flag(accumulate), *_budget_flag(memory_budget), "--format=json"]
+    return Plan(_tool.run(["plan", *source.arguments(), *flags], binary))
 
 
 def load(path: Any, seed: int = 0, threads: int = 0) -> "Step":
@@ -110,6 +117,8 @@ class Step:
         self.model = Model(library, seed=seed, threads=threads)
         self.plan = Plan(library.plan_json())
         self.batch = library.batch
+        # Evaluation runs on the batches that a step is made of.
+        self.eval_batch = next((info.shape[0] for info in self.model.eval_inputs if info.shape), self.batch)
         self._source = source
         self._memory_budget = memory_budget
 
@@ -149,29 +158,29 @@ class Step:
             raise StowageError(f"expected inputs with one number of rows of at least 1, found {sorted(rows)}")
         count = rows.pop()
         parts: "list[list[np.ndarray]]" = []
-        for first in range(0, count, self.batch):
+        for first in range(0, count, self.eval_batch):
             outputs = self.model.eval([self._rows(value, first) for value in inputs])
-            parts.append([self._valid(output, min(count - first, self.batch)) for output in outputs])
+            parts.append([self._valid(output, min(count - first, self.eval_batch)) for output in outputs])
         joined = [part[0] if len(parts) == 1 else np.concatenate(part) for part in zip(*parts)]
         if wants_torch:
             joined = [self._tensor(array, info.dtype) for array, info in zip(joined, self.model.eval_outputs)]
         return joined[0] if len(joined) == 1 else tuple(joined)
 
     def _rows(self, value: Any, first: int) -> Any:
-        part = value[first : first + self.batch]
-        missing = self.batch - part.shape[0]
+        part = value[first : first + self.eval_batch]
+        missing = self.eval_batch - part.shape[0]
         if missing == 0:
             return part
         part = np.asarray(part)
         return np.concatenate([part, np.repeat(part[:1], missing, axis=0)])
 
     def _valid(self, output: np.ndarray, rows: int) -> np.ndarray:
-        if rows == self.batch:
+        if rows == self.eval_batch:
             return output
-        if output.ndim == 0 or output.shape[0] % self.batch != 0:
+        if output.ndim == 0 or output.shape[0] % self.eval_batch != 0:
             raise StowageError(f"an output of shape {output.shape} has no rows of the batch; evaluate multiples of "
-                               f"{self.batch} rows")  # fmt: skip
-        return output[: output.shape[0] // self.batch * rows]
+                               f"{self.eval_batch} rows")  # fmt: skip
+        return output[: output.shape[0] // self.eval_batch * rows]
 
     @staticmethod
     def _tensor(array: np.ndarray, dtype: str) -> Any:

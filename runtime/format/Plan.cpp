@@ -12,7 +12,7 @@ namespace {
 template <typename Word, size_t count>
 using Words = std::array<std::pair<Word, std::string_view>, count>;
 
-constexpr Words<BufferKind, 8> kindNames = {{
+constexpr Words<BufferKind, 9> kindNames = {{
     {BufferKind::Parameter, "parameter"},
     {BufferKind::Statistic, "statistic"},
     {BufferKind::Optimizer, "optimizer"},
@@ -21,6 +21,7 @@ constexpr Words<BufferKind, 8> kindNames = {{
     {BufferKind::Activation, "activation"},
     {BufferKind::Gradient, "gradient"},
     {BufferKind::Workspace, "workspace"},
+    {BufferKind::Accumulator, "accumulator"},
 }};
 
 constexpr Words<AliasKind, 3> aliasKindNames = {{
@@ -80,6 +81,8 @@ Bytes &partOf(Breakdown &breakdown, BufferKind kind) {
     return breakdown.activations;
   case BufferKind::Gradient:
     return breakdown.gradients;
+  case BufferKind::Accumulator:
+    return breakdown.accumulators;
   case BufferKind::Workspace:
     break;
   }
@@ -111,6 +114,11 @@ GraphRole parseGraphRole(std::string_view name) { return parseIn(roleNames, name
 const GraphPlan *findGraph(const Plan &plan, GraphRole role) {
   auto graph = std::ranges::find(plan.graphs, role, &GraphPlan::role);
   return graph == plan.graphs.end() ? nullptr : &*graph;
+}
+
+const GraphPlan *findStepGraph(const Plan &plan) {
+  const GraphPlan *train = findGraph(plan, GraphRole::Train);
+  return train ? train : findGraph(plan, GraphRole::Commit);
 }
 
 std::optional<size_t> peakGraph(const Plan &plan) {

@@ -24,14 +24,15 @@ namespace stow {
 
 /// What a buffer holds, as reports group it. Padding and totals are derived.
 enum class BufferKind : uint8_t {
-  Parameter,  ///< trainable weights
-  Statistic,  ///< non-trainable state: batch-norm running statistics, step counters
-  Optimizer,  ///< momentum, Adam moments
-  Input,      ///< the batch, targets, scalars fed per step
-  Output,     ///< loss and model outputs read by the host
-  Activation, ///< produced by the forward graph, recomputed ones included
-  Gradient,   ///< produced by the backward graph
-  Workspace,  ///< library scratch of one command
+  Parameter,   ///< trainable weights
+  Statistic,   ///< non-trainable state: batch-norm running statistics, step counters
+  Optimizer,   ///< momentum, Adam moments
+  Input,       ///< the batch, targets, scalars fed per step
+  Output,      ///< loss and model outputs read by the host
+  Activation,  ///< produced by the forward graph, recomputed ones included
+  Gradient,    ///< produced by the backward graph
+  Workspace,   ///< library scratch of one command
+  Accumulator, ///< sums of gradients over the batches of a step
 };
 
 std::string_view nameOf(BufferKind kind); ///< "parameter", "optimizer", ...
@@ -65,7 +66,7 @@ enum class GraphRole : uint8_t {
   Train,      ///< a whole training step
   Eval,       ///< the forward that evaluation runs
   Accumulate, ///< adds the gradients of one batch to sums that are state
-  Commit,     ///< updates the parameters from these sums
+  Commit,     ///< the last batch of such a step: updates the parameters
   Measure,    ///< one command alone, run for its time
 };
 
@@ -144,6 +145,7 @@ std::string describe(const TensorCounts &counts);
 /// The whole plan. All graphs share one arena and the persistent region at its bottom.
 struct Plan {
   std::string model;
+  int64_t batchesPerStep = 1; ///< runs of accumulate and, last, commit that make a step; 1: train
   Bytes arenaBytes = 0;
   Bytes persistentBytes = 0;
   Bytes alignment = 64;
@@ -168,6 +170,7 @@ struct Plan {
 struct Breakdown {
   Bytes parameters = 0, statistics = 0, optimizer = 0, inputs = 0, outputs = 0;
   Bytes activations = 0, gradients = 0, workspace = 0;
+  Bytes accumulators = 0;  ///< 0 where a step is one batch
   Bytes layoutPadding = 0; ///< what layouts add to the elements
   Bytes padding = 0;       ///< alignment and packing gaps: arenaBytes minus all others
 };
@@ -175,6 +178,9 @@ Breakdown breakdownAtPeak(const Plan &plan);
 
 /// The graph of that role, or null.
 const GraphPlan *findGraph(const Plan &plan, GraphRole role);
+
+/// The graph that a step ends with, train or commit; null for a plan without one.
+const GraphPlan *findStepGraph(const Plan &plan);
 
 /// The first graph with the largest live peak; absent for a plan without graphs.
 std::optional<size_t> peakGraph(const Plan &plan);

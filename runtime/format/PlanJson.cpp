@@ -110,6 +110,8 @@ Json toJsonValue(const Breakdown &breakdown) {
   json["parameters"] = breakdown.parameters;
   json["statistics"] = breakdown.statistics;
   json["optimizer"] = breakdown.optimizer;
+  if (breakdown.accumulators > 0)
+    json["accumulators"] = breakdown.accumulators;
   json["gradients"] = breakdown.gradients;
   json["activations"] = breakdown.activations;
   json["workspace"] = breakdown.workspace;
@@ -275,6 +277,8 @@ Json toJsonValue(const Plan &plan) {
   Json json;
   json["format"] = kPlanFormat;
   json["model"] = plan.model;
+  if (plan.batchesPerStep > 1)
+    json["batches_per_step"] = plan.batchesPerStep;
   json["arena_bytes"] = plan.arenaBytes;
   json["live_peak_bytes"] = plan.livePeakBytes;
   json["lower_bound_bytes"] = plan.lowerBoundBytes;
@@ -330,6 +334,10 @@ Plan planFrom(const JsonNode &node) {
                                                   : ": written by an older stowage; plan again"));
   Plan plan;
   plan.model = node.text("model");
+  if (node.has("batches_per_step"))
+    plan.batchesPerStep = node.count("batches_per_step");
+  if (plan.batchesPerStep < 1)
+    node.fail("batches_per_step", "expected 1 or more");
   plan.arenaBytes = node.count("arena_bytes");
   plan.livePeakBytes = node.count("live_peak_bytes");
   plan.lowerBoundBytes = node.count("lower_bound_bytes");

@@ -116,6 +116,7 @@ std::string renderSum(const Plan &plan) {
       {"", "parameters", parts.parameters},
       {"+", "statistics", parts.statistics},
       {"+", "optimizer", parts.optimizer},
+      {"+", "sums of gradients", parts.accumulators},
       {"+", "gradients", parts.gradients},
       {"+", "activations", parts.activations},
       {"+", "workspace", parts.workspace},
@@ -127,7 +128,8 @@ std::string renderSum(const Plan &plan) {
   Table table({false, false, true, true, true});
   table.add({"", "at the peak", "bytes", "MiB", "share"});
   for (const auto &[sign, name, bytes] : rows) {
-    if (bytes == 0 && std::string_view(name) == "layout padding")
+    if (bytes == 0 && (std::string_view(name) == "layout padding" ||
+                       std::string_view(name) == "sums of gradients"))
       continue;
     // An empty plan has no shares: 0 of 0 is shown as nothing rather than divided.
     table.add({sign, name, groupDigits(bytes), mebibytes(bytes),
@@ -271,7 +273,7 @@ std::string renderText(const Plan &plan, const ReportOptions &options) {
       out += "\n" + renderMap(plan, graph, options);
     out += "\n" + renderLiveSet(graph, options);
   }
-  if (const GraphPlan *train = findGraph(plan, GraphRole::Train))
+  if (const GraphPlan *train = findStepGraph(plan))
     out += renderWorkspaces(*train);
   return out + "\n" + renderSum(plan);
 }

@@ -112,8 +112,9 @@ struct Program {
   int64_t version = 1;
   std::string target = "host"; ///< the device it was compiled for, as --target names it
   std::string model;
-  int64_t batch = 1;
-  int64_t threads = 1; ///< workspaces are planned for this many threads
+  int64_t batch = 1;          ///< samples of one run of a graph
+  int64_t batchesPerStep = 1; ///< runs of accumulate and, last, commit that make a step; 1: train
+  int64_t threads = 1;        ///< workspaces are planned for this many threads
   std::vector<std::string>
       kernels; ///< names in the code for a GPU, by Command::kernel; empty: host
   LossSpec loss;
@@ -123,10 +124,15 @@ struct Program {
   std::vector<StateTensor> state;
   std::vector<GraphProgram> graphs; ///< runtime/program finds them by their roles
   Plan plan;
+
+  int64_t samplesPerStep() const { return batch * batchesPerStep; }
 };
 
 /// The number of the graph of that role; throws Error(BadInput) when the program has none.
 size_t graphIndex(const Program &program, GraphRole role);
+
+/// The number of the graph that runs on batch `number` of a step, counted from 0. Throws as graphIndex.
+size_t stepGraphIndex(const Program &program, int64_t number = 0);
 
 std::string toJson(const Program &program);
 /// Throws Error(BadInput) with the key that is wrong.

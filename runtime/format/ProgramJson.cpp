@@ -236,12 +236,21 @@ size_t graphIndex(const Program &program, GraphRole role) {
   return static_cast<size_t>(found - program.graphs.begin());
 }
 
+size_t stepGraphIndex(const Program &program, int64_t number) {
+  if (program.batchesPerStep == 1)
+    return graphIndex(program, GraphRole::Train);
+  const bool isLast = number == program.batchesPerStep - 1;
+  return graphIndex(program, isLast ? GraphRole::Commit : GraphRole::Accumulate);
+}
+
 std::string toJson(const Program &program) {
   Json json;
   json["version"] = program.version;
   json["target"] = program.target;
   json["model"] = program.model;
   json["batch"] = program.batch;
+  if (program.batchesPerStep > 1)
+    json["batches_per_step"] = program.batchesPerStep;
   json["threads"] = program.threads;
   if (!program.kernels.empty())
     json["kernels"] = program.kernels;
@@ -272,6 +281,10 @@ Program programFromJson(std::string_view text) {
   program.target = node.text("target");
   program.model = node.text("model");
   program.batch = node.count("batch");
+  if (node.has("batches_per_step"))
+    program.batchesPerStep = node.count("batches_per_step");
+  if (program.batchesPerStep < 1)
+    node.fail("batches_per_step", "expected 1 or more");
   program.threads = node.count("threads");
   if (node.has("kernels"))
     program.kernels = node.texts("kernels");

@@ -14,11 +14,11 @@ namespace stow {
 namespace {
 
 /// Kinds as drawn: those of BufferKind and, last, activations that are recomputed.
-constexpr size_t drawnKinds = 9;
-constexpr std::array<char, drawnKinds> letters = {'P', 'S', 'O', 'I', 'L', 'A', 'G', 'W', 'a'};
-constexpr std::array<const char *, drawnKinds> meanings = {"parameter", "statistic", "optimizer",
-                                                           "input",     "output",    "activation",
-                                                           "gradient",  "workspace", "recomputed"};
+constexpr size_t drawnKinds = 10;
+constexpr std::array<char, drawnKinds> letters = {'P', 'S', 'O', 'I', 'L', 'A', 'G', 'W', 'U', 'a'};
+constexpr std::array<const char *, drawnKinds> meanings = {
+    "parameter",  "statistic", "optimizer", "input",       "output",
+    "activation", "gradient",  "workspace", "accumulator", "recomputed"};
 
 /// A stretch of addresses cut into rows.
 struct Band {

@@ -166,8 +166,9 @@ stowage_status stowage_describe_program(stowage_program *out) {
     require(out, "out");
     const Program &given = program();
     static const std::string loss = print(given.loss);
-    *out = {given.model.c_str(), loss.c_str(),          given.optimizer.text.c_str(), given.batch,
-            given.threads,       given.plan.arenaBytes, given.optimizer.learningRate};
+    *out = {given.model.c_str(),         loss.c_str(),  given.optimizer.text.c_str(),
+            given.samplesPerStep(),      given.threads, given.plan.arenaBytes,
+            given.optimizer.learningRate};
   });
 }
 

@@ -87,12 +87,13 @@ void CheckpointWriter::save(const RunState &run) {
       {"format", formatName},
       {"model", program.model},
       {"optimizer", program.optimizer.text},
-      {"batch", std::to_string(program.batch)},
+      {"batch", std::to_string(program.samplesPerStep())},
       {"step", std::to_string(run.step)},
       {"optimizer_step", std::to_string(run.step)},
       {"log_rows", std::to_string(run.step)},
       {"epoch", std::to_string(run.step / run.rate.stepsPerEpoch)},
-      {"shuffle_position", std::to_string(run.step % run.rate.stepsPerEpoch * program.batch)},
+      {"shuffle_position",
+       std::to_string(run.step % run.rate.stepsPerEpoch * program.samplesPerStep())},
       {"seed", std::to_string(run.seed)},
       {"rows", std::to_string(run.rows)},
       {"validation_split", exact(run.validationSplit)},
@@ -125,7 +126,7 @@ RunState readRunState(const SafetensorsFile &file, const Program &program) {
   metadata.expect("format", formatName);
   metadata.expect("model", program.model);
   metadata.expect("optimizer", program.optimizer.text);
-  metadata.expect("batch", std::to_string(program.batch));
+  metadata.expect("batch", std::to_string(program.samplesPerStep()));
   RunState run;
   run.step = metadata.count("step", 0);
   run.seed = metadata.number<uint64_t>("seed");
@@ -138,7 +139,7 @@ RunState readRunState(const SafetensorsFile &file, const Program &program) {
   run.rate.decayEpochs = metadata.count("lr_decay_epochs", 1);
   run.rate.warmupSteps = metadata.count("warmup_steps", 0);
   run.rate.totalSteps = metadata.count("total_steps", 0);
-  run.rate.stepsPerEpoch = std::max<int64_t>(run.rows / program.batch, 1);
+  run.rate.stepsPerEpoch = std::max<int64_t>(run.rows / program.samplesPerStep(), 1);
   return run;
 }
 

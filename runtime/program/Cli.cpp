@@ -165,7 +165,7 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   require(options.data, "data");
   require(options.weights, "weights");
   ArrayFile file(options.data);
-  const GraphProgram &graph = program.graphs[graphIndex(program, GraphRole::Train)];
+  const GraphProgram &graph = program.graphs[stepGraphIndex(program)];
   // Named arrays are meant as they are; otherwise the test arrays come first.
   std::optional<Samples> samples;
   if (!options.keys.x && !options.keys.y)
@@ -224,8 +224,9 @@ int runCommand(const std::string &name, const std::vector<std::string> &argument
   }
   if (request.wantsHelp || request.command == "help") {
     printRaw(name + ": trains " + program.model + " with batches of " +
-             std::to_string(program.batch) + " in " + formatBytesExact(program.plan.arenaBytes) +
-             "\n\n" + name + " train --data=FILE [flags]\n" + trainLine.help() + "\n" + name +
+             std::to_string(program.samplesPerStep()) + " in " +
+             formatBytesExact(program.plan.arenaBytes) + "\n\n" + name +
+             " train --data=FILE [flags]\n" + trainLine.help() + "\n" + name +
              " eval --data=FILE --weights=FILE [flags]\n" + evalLine.help() + "\n" + name +
              " plan [flags]\n" + planLine.help() + "\n" + name + " --version\n");
     return 0;

@@ -11,7 +11,7 @@ namespace stow {
 namespace {
 
 const GraphProgram &trainGraph(const Program &program) {
-  return program.graphs[graphIndex(program, GraphRole::Train)];
+  return program.graphs[stepGraphIndex(program)];
 }
 
 bool countsClasses(const LossSpec &loss) { return loss.readsClasses() || loss.probabilities; }

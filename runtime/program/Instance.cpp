@@ -4,6 +4,7 @@
 #include "runtime/program/Evaluator.h"
 
 #include <cmath>
+#include <numeric>
 
 namespace stow {
 
@@ -23,21 +24,39 @@ Array arrayFor(const GraphInput &input, const void *data, const ElementType &typ
 
 } // namespace
 
-Instance::Feed::Feed(const Program &program, GraphRole role)
-    : graph(graphIndex(program, role)), inputs(sampleInputs(program.graphs[graph])) {
-  for (const GraphInput *input : inputs)
+Instance::Feed::Feed(const Program &program, const std::vector<size_t> &graphs)
+    : graph(graphs.back()) {
+  for (const GraphInput *input : sampleInputs(program.graphs[graph])) {
+    places.push_back(*input);
+    if (!input->place.shape.empty())
+      places.back().place.shape[0] *= static_cast<int64_t>(graphs.size());
+  }
+  for (const GraphInput &input : places) {
+    inputs.push_back(&input);
     samples.byInput.emplace(
-        input->name,
-        arrayFor(*input, nullptr, elementTypeOf(input->place.dtype), input->place.shape));
-  samples.rowCount = program.batch;
+        input.name, arrayFor(input, nullptr, elementTypeOf(input.place.dtype), input.place.shape));
+  }
+  samples.rowCount = program.batch * static_cast<int64_t>(graphs.size());
   rows = allRows(program.batch);
-  feeder.emplace(program.graphs[graph], samples);
+  feeders.reserve(graphs.size());
+  for (size_t index : graphs)
+    feeders.emplace_back(program.graphs[index], samples);
+}
+
+/// The graphs of a step by batch.
+static std::vector<size_t> stepGraphs(const Program &program) {
+  std::vector<size_t> graphs;
+  for (int64_t batch = 0; batch < program.batchesPerStep; ++batch)
+    graphs.push_back(stepGraphIndex(program, batch));
+  return graphs;
 }
 
 Instance::Instance(const Program &program, ProgramImage image, uint64_t seed,
                    ExecutorOptions options)
-    : executor(program, image, options), training(executor.program(), GraphRole::Train),
-      evaluation(executor.program(), GraphRole::Eval), trainingStep(executor) {
+    : executor(program, image, options),
+      training(executor.program(), stepGraphs(executor.program())),
+      evaluation(executor.program(), {graphIndex(executor.program(), GraphRole::Eval)}),
+      trainingStep(executor) {
   settings.learningRate = program.optimizer.learningRate;
   reset(seed);
 }
@@ -50,7 +69,7 @@ void Instance::takeBatch(Feed &feed, std::span<const HostArray> arrays) {
     throw Error::badInput("expected " + std::to_string(feed.inputs.size()) + " arrays (" + names +
                           "), found " + std::to_string(arrays.size()));
   }
-  const int64_t batch = program().batch;
+  const int64_t batch = feed.samples.rowCount;
   for (size_t i = 0; i < arrays.size(); ++i) {
     const GraphInput &input = *feed.inputs[i];
     const HostArray &given = arrays[i];
@@ -66,14 +85,20 @@ void Instance::takeBatch(Feed &feed, std::span<const HostArray> arrays) {
   }
 }
 
-void Instance::feedBatch(Feed &feed) { feed.feeder->write(executor, feed.rows); }
+void Instance::feedBatch(Feed &feed, size_t batch) {
+  std::iota(feed.rows.begin(), feed.rows.end(), static_cast<int64_t>(batch) * program().batch);
+  feed.feeders[batch].write(executor, feed.rows);
+}
 
 double Instance::step(std::span<const HostArray> arrays) {
   takeBatch(training, arrays);
   checkTargets(program(), training.samples);
-  feedBatch(training);
-  trainingStep.start(settings);
-  double loss = trainingStep.finish();
+  double loss = 0;
+  for (size_t batch = 0; batch < training.feeders.size(); ++batch) {
+    feedBatch(training, batch);
+    trainingStep.start(settings, nullptr, static_cast<int64_t>(batch));
+    loss = trainingStep.finish();
+  }
   ++settings.step;
   return loss;
 }
@@ -133,7 +158,7 @@ void Instance::save(const std::string &path) const {
   RunState run;
   run.step = settings.step;
   run.seed = settings.seed;
-  run.rows = program().batch; // how many there are in all is the host's business
+  run.rows = program().samplesPerStep(); // how many there are in all is the host's business
   run.rate.base = settings.learningRate;
   run.rate.totalSteps = settings.step;
   run.rate.decayEpochs = 1;

@@ -63,18 +63,20 @@ public:
 private:
   /// A graph's sample inputs and the arrays of the call at hand, which its feeder refers to.
   struct Feed {
-    Feed(const Program &program, GraphRole role);
-    size_t graph;
+    /// Of the graphs that run in turn on the batches of a call.
+    Feed(const Program &program, const std::vector<size_t> &graphs);
+    size_t graph;                   ///< the last one
+    std::vector<GraphInput> places; ///< of its sample inputs, with the rows of a call
     std::vector<const GraphInput *> inputs;
     Samples samples;
-    std::vector<int64_t> rows; ///< all of a batch
-    std::optional<Feeder> feeder;
+    std::vector<int64_t> rows;   ///< of the batch at hand
+    std::vector<Feeder> feeders; ///< by batch
   };
 
   const GraphProgram &graph(const Feed &feed) const { return program().graphs[feed.graph]; }
   /// Checks the arrays of a call and notes them; then copies them into the arena.
   void takeBatch(Feed &feed, std::span<const HostArray> arrays);
-  void feedBatch(Feed &feed);
+  void feedBatch(Feed &feed, size_t batch = 0);
 
   mutable Executor executor; ///< reading is a call of the device, too
   Feed training, evaluation;

@@ -216,14 +216,18 @@ ProfileFormat parseProfileFormat(const std::string &text) {
   return text == "json" ? ProfileFormat::Json : ProfileFormat::Perfetto;
 }
 
-void reportProfile(const Profile &profile, const std::string &path, ProfileFormat format) {
+void reportProfile(const Profile &profile, const std::string &path, ProfileFormat format,
+                   const Profile *first) {
   constexpr size_t rows = 20;
-  std::string text = profile.text(rows);
+  std::string text = (first ? first->text(rows) + "\n" : "") + profile.text(rows);
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
   if (path.empty())
     return;
-  writeFile(path, format == ProfileFormat::Json ? profile.json() : profile.perfetto());
+  if (format == ProfileFormat::Perfetto)
+    return writeFile(path, profile.perfetto());
+  writeFile(path,
+            first ? "{\"graphs\":[" + first->json() + "," + profile.json() + "]}" : profile.json());
 }
 
 } // namespace stow

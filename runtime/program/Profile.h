@@ -134,7 +134,10 @@ enum class ProfileFormat : uint8_t { Json, Perfetto };
 /// "json" or "perfetto"; throws Error(BadInput) on others.
 ProfileFormat parseProfileFormat(const std::string &text);
 
-/// Prints the profile; writes it to a file, too, unless `path` is empty.
-void reportProfile(const Profile &profile, const std::string &path, ProfileFormat format);
+/// Prints the profile; writes it to a file, too, unless `path` is empty. `first` is that of the graph
+/// that runs before it in a step, if one does; as JSON both are items of "graphs", for Perfetto only
+/// `profile` is written.
+void reportProfile(const Profile &profile, const std::string &path, ProfileFormat format,
+                   const Profile *first = nullptr);
 
 } // namespace stow

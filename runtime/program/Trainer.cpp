@@ -51,9 +51,10 @@ private:
   void chooseLength(const std::optional<RunState> &saved);
   void announce();
   void feed(int64_t number);
-  void feedAhead();
+  void feedAhead(int64_t next);
   double oneStep();
   double stepOrSayWhatIsLeft();
+  double oneBatch(int64_t number);
   template <typename Write> void withLog(Progress &progress, Write write);
   void addEvent(Progress &progress, std::span<const Scalar> values);
   void saveInTheMiddle(Progress &progress);
@@ -62,11 +63,13 @@ private:
   void requireLog() const;
   void endOfEpoch(Progress &progress);
   void finish(Progress &progress, int signal);
-  const GraphProgram &trainGraph() const { return program.graphs[trainIndex]; }
+  const GraphProgram &graphOf(int64_t batch) const {
+    return program.graphs[stepGraphIndex(program, batch)];
+  }
+  int64_t lastBatch() const { return program.batchesPerStep - 1; }
 
   const Program &program;
   const TrainOptions &options;
-  size_t trainIndex;
   ArrayFile dataFile;
   Samples samples;
   std::optional<Samples> testSamples;
@@ -75,26 +78,26 @@ private:
   RunState state;
   std::vector<int64_t> order;     ///< positions in rows.train, in the order of the current epoch
   int64_t orderedEpoch = -1;      ///< the epoch that `order` is for
-  std::vector<int64_t> batchRows; ///< of the step that was fed last
-  int64_t fedStep = -1;           ///< the step whose batch lies in the inputs
-  std::exception_ptr feedProblem; ///< of a batch that was fed ahead of its step
+  std::vector<int64_t> batchRows; ///< of the batch that was fed last
+  int64_t fedBatch = -1;          ///< the one that lies in the inputs; counted over all steps
+  std::exception_ptr feedProblem; ///< of a batch that was fed ahead of its turn
 
   std::optional<Executor> executor;
-  std::optional<Feeder> feeder;
+  std::optional<Feeder> firstFeeder; ///< of all batches of a step but the last, where there are
+  std::optional<Feeder> feeder;      ///< of the last
   std::optional<Evaluator> validationEvaluator, testEvaluator;
   std::optional<CheckpointWriter> writer;
   std::optional<int64_t> savedStep; ///< of the latest save of this run
   std::optional<TrainingLog> log;
   std::optional<EventFile> events;
-  std::optional<Profile> profile;
-  std::optional<Metrics> testMetrics; ///< of the latest evaluation of the test rows
+  std::optional<Profile> firstProfile, profile; ///< by batch, as the feeders
+  std::optional<Metrics> testMetrics;           ///< of the latest evaluation of the test rows
   std::optional<TrainingStep> step;
   int64_t skippedSteps = 0; ///< by loss scaling, before the step at hand
 };
 
 TrainingRun::TrainingRun(const Program &program, ProgramImage image, const TrainOptions &options)
-    : program(program), options(options), trainIndex(graphIndex(program, GraphRole::Train)),
-      dataFile(options.data) {
+    : program(program), options(options), dataFile(options.data) {
   // What can be wrong with the request is found before the arena is touched.
   if (options.saveEvery > 0 && !options.save)
     throw Error::badInput("--save-every needs --save=FILE");
@@ -114,7 +117,9 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
     restoreState(*executor, SafetensorsFile(*options.initFrom), Restore::Parameters);
 
   const NonFinite nonFinite = options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused;
-  feeder.emplace(trainGraph(), samples, nonFinite);
+  feeder.emplace(graphOf(lastBatch()), samples, nonFinite);
+  if (lastBatch() > 0)
+    firstFeeder.emplace(graphOf(0), samples, nonFinite);
   step.emplace(*executor);
   if (const std::optional<LossScaleState> scale = step->lossScale())
     skippedSteps = scale->skippedSteps;
@@ -133,18 +138,21 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
   if (options.log)
     log.emplace(*options.log, state.step, step->lossScale().has_value());
   if (options.profile)
-    profile.emplace(trainGraph(), executor->threads(), state.rate.totalSteps - state.step,
+    profile.emplace(graphOf(lastBatch()), executor->threads(), state.rate.totalSteps - state.step,
                     &program.plan);
+  if (options.profile && lastBatch() > 0)
+    firstProfile.emplace(graphOf(0), executor->threads(),
+                         (state.rate.totalSteps - state.step) * lastBatch(), &program.plan);
   if (options.tensorboard)
     events.emplace(*options.tensorboard, state.step);
 }
 
 void TrainingRun::loadData() {
-  samples = *loadSamples(dataFile, trainGraph(), Split::Train, options.keys);
+  samples = *loadSamples(dataFile, graphOf(0), Split::Train, options.keys);
   checkTargets(program, samples);
   // --validation-split=0 says that nothing is to be evaluated.
   if (options.validationSplit != 0.0)
-    testSamples = loadSamples(dataFile, trainGraph(), Split::Test, options.keys);
+    testSamples = loadSamples(dataFile, graphOf(0), Split::Test, options.keys);
   if (testSamples) {
     checkTargets(program, *testSamples);
     testRows = allRows(testSamples->rowCount);
@@ -167,9 +175,9 @@ void TrainingRun::chooseState(const std::optional<SafetensorsFile> &resumed) {
 
   rows = splitRows(samples.rowCount, state.validationSplit, state.seed);
   auto count = static_cast<int64_t>(rows.train.size());
-  if (count < program.batch)
+  if (count < program.samplesPerStep())
     throw Error::badInput(dataFile.path() + ": expected at least one batch of " +
-                          std::to_string(program.batch) + " training rows, found " +
+                          std::to_string(program.samplesPerStep()) + " training rows, found " +
                           std::to_string(count) + "; compile with a smaller --batch");
   if (saved && saved->rows != count)
     throw Error::badInput(resumed->path() + ": the run has " + std::to_string(saved->rows) +
@@ -187,7 +195,7 @@ void TrainingRun::chooseState(const std::optional<SafetensorsFile> &resumed) {
   double usual = rate.kind == LearningRate::Kind::Exponential ? 0.95 : LearningRate().decay;
   rate.decay = options.decay.value_or(keepsDecay ? rate.decay : usual);
   rate.warmupSteps = options.warmupSteps.value_or(rate.warmupSteps);
-  rate.stepsPerEpoch = count / program.batch;
+  rate.stepsPerEpoch = count / program.samplesPerStep();
   chooseLength(saved);
 }
 
@@ -214,9 +222,12 @@ void TrainingRun::announce() {
     text += ", " + groupDigits(static_cast<int64_t>(rows.validation.size())) + " validation rows";
   if (!testRows.empty())
     text += ", " + groupDigits(static_cast<int64_t>(testRows.size())) + " test rows";
-  text += "; batch " + std::to_string(program.batch) + ", " + groupDigits(rate.stepsPerEpoch) +
-          " steps per epoch";
-  if (int64_t rest = state.rows - rate.stepsPerEpoch * program.batch)
+  text += "; batch " + std::to_string(program.samplesPerStep()) +
+          (lastBatch() > 0 ? " in " + std::to_string(program.batchesPerStep) + " parts of " +
+                                 std::to_string(program.batch)
+                           : "") +
+          ", " + groupDigits(rate.stepsPerEpoch) + " steps per epoch";
+  if (int64_t rest = state.rows - rate.stepsPerEpoch * program.samplesPerStep())
     text += " (the last " + std::to_string(rest) + " rows of an epoch's order are left out)";
   printLine(text);
   char base[40];
@@ -233,9 +244,10 @@ void TrainingRun::announce() {
               std::to_string(rate.totalSteps));
 }
 
-/// Brings the batch of step `number`, counted from 0, into the inputs.
+/// Brings batch `number`, counted from 0 over all steps, into the inputs.
 void TrainingRun::feed(int64_t number) {
-  int64_t epoch = number / state.rate.stepsPerEpoch;
+  const int64_t perEpoch = state.rate.stepsPerEpoch * program.batchesPerStep;
+  int64_t epoch = number / perEpoch;
   if (epoch != orderedEpoch) {
     if (state.shuffle)
       shuffleEpoch(order, state.seed, static_cast<uint64_t>(epoch));
@@ -243,21 +255,21 @@ void TrainingRun::feed(int64_t number) {
       std::iota(order.begin(), order.end(), int64_t{0});
     orderedEpoch = epoch;
   }
-  int64_t first = number % state.rate.stepsPerEpoch * program.batch;
+  int64_t first = number % perEpoch * program.batch;
   for (int64_t i = 0; i < program.batch; ++i)
     batchRows[i] = rows.train[order[first + i]];
-  feeder->write(*executor, batchRows);
-  fedStep = number;
+  (number % program.batchesPerStep == lastBatch() ? feeder : firstFeeder)
+      ->write(*executor, batchRows);
+  fedBatch = number;
 }
 
-/// Feeds the next step while a device that works beside the host runs this one. An evaluation between
-/// them would overwrite the inputs, and a profile says what feeding takes. What is wrong with the
-/// batch is told in its own step.
-void TrainingRun::feedAhead() {
-  const int64_t next = state.step + 1;
-  const bool isEvaluated =
-      (validationEvaluator || testEvaluator) && next % state.rate.stepsPerEpoch == 0;
-  if (next == state.rate.totalSteps || isEvaluated || profile)
+/// Feeds batch `next` while a device that works beside the host runs the one before it. An evaluation
+/// between them would overwrite the inputs, and a profile says what feeding takes. What is wrong with
+/// the batch is told in its own turn.
+void TrainingRun::feedAhead(int64_t next) {
+  const bool isEvaluated = (validationEvaluator || testEvaluator) &&
+                           next % (state.rate.stepsPerEpoch * program.batchesPerStep) == 0;
+  if (next == state.rate.totalSteps * program.batchesPerStep || isEvaluated || profile)
     return;
   try {
     feed(next);
@@ -268,17 +280,28 @@ void TrainingRun::feedAhead() {
 
 /// Runs step number state.step, counted from 0, and returns its loss.
 double TrainingRun::oneStep() {
-  if (profile)
-    profile->beginStep();
+  const int64_t first = state.step * program.batchesPerStep;
+  for (int64_t number = 0; number < lastBatch(); ++number)
+    oneBatch(first + number);
+  return oneBatch(first + lastBatch());
+}
+
+/// Runs batch `number`, counted from 0 over all steps; the loss after a step's last is the step's.
+double TrainingRun::oneBatch(int64_t number) {
+  const int64_t inStep = number % program.batchesPerStep;
+  std::optional<Profile> &timing = inStep == lastBatch() ? profile : firstProfile;
+  if (timing)
+    timing->beginStep();
   if (feedProblem)
     std::rethrow_exception(feedProblem);
-  if (fedStep != state.step)
-    feed(state.step);
-  step->start({state.step, state.seed, state.rate.at(state.step)}, profile ? &*profile : nullptr);
-  feedAhead();
+  if (fedBatch != number)
+    feed(number);
+  step->start({state.step, state.seed, state.rate.at(state.step)}, timing ? &*timing : nullptr,
+              inStep);
+  feedAhead(number + 1);
   double loss = step->finish();
-  if (profile)
-    profile->endStep();
+  if (timing)
+    timing->endStep();
   return loss;
 }
 
@@ -385,7 +408,7 @@ int TrainingRun::run() {
               std::to_string(rate.totalSteps) + " steps; raise --epochs or --steps");
     return 0;
   }
-  Progress progress({state.step, rate.totalSteps, rate.stepsPerEpoch, program.batch,
+  Progress progress({state.step, rate.totalSteps, rate.stepsPerEpoch, program.samplesPerStep(),
                      formatBytes(program.plan.arenaBytes)},
                     options.quiet ? Progress::Style::Quiet : Progress::styleFor(1));
   while (state.step < rate.totalSteps && !stop.received()) {
@@ -440,7 +463,8 @@ void TrainingRun::finish(Progress &progress, int signal) {
   }
   progress.finish();
   if (profile)
-    reportProfile(*profile, *options.profile, options.profileFormat);
+    reportProfile(*profile, *options.profile, options.profileFormat,
+                  firstProfile ? &*firstProfile : nullptr);
   if (signal) {
     printLine("stopped after step " + std::to_string(state.step) + " of " +
               std::to_string(state.rate.totalSteps) +
@@ -458,7 +482,7 @@ void TrainingRun::finish(Progress &progress, int signal) {
   std::snprintf(text, sizeof(text),
                 "trained to step %lld in %.2f s: %.1f samples/s, %.3f ms per step",
                 static_cast<long long>(state.step), seconds, speed,
-                speed > 0 ? 1e3 * static_cast<double>(program.batch) / speed : 0);
+                speed > 0 ? 1e3 * static_cast<double>(program.samplesPerStep()) / speed : 0);
   printLine(text);
   printLine(memorySummary(program.plan, executor->device()));
   requireLog();

@@ -30,22 +30,33 @@ void setScalar(Executor &executor, const Operand &place, ElementType type, const
 
 } // namespace
 
-TrainingStep::TrainingStep(Executor &executor)
-    : executor(executor), graph(graphIndex(executor.program(), GraphRole::Train)) {
-  const GraphProgram &train = executor.program().graphs[graph];
-  for (const GraphInput &input : train.inputs)
-    if (input.role != InputRole::Data && input.role != InputRole::Target)
-      scalars.push_back({input.role, requireScalar(input.place, input.name)});
-  auto output = std::ranges::find(train.outputs, "loss", &GraphOutput::name);
-  if (output == train.outputs.end())
-    throw Error::badInput("the program's training graph gives no loss");
-  loss.place = requireScalar(output->place, "loss");
+TrainingStep::TrainingStep(Executor &executor) : executor(executor) {
+  const Program &program = executor.program();
+  if (program.batchesPerStep > 1)
+    graphs.push_back(describe(program, stepGraphIndex(program)));
+  graphs.push_back(describe(program, stepGraphIndex(program, program.batchesPerStep - 1)));
   for (const StateTensor &state : executor.program().state) {
     if (state.kind == BufferKind::Optimizer && state.name == "loss_scale")
       scale.place = requireScalar(state.place, state.name);
     if (state.kind == BufferKind::Optimizer && state.name == "loss_scale.skipped_steps")
       skippedSteps.place = requireScalar(state.place, state.name);
+    if (state.kind == BufferKind::Accumulator)
+      sums.push_back(&state.place);
   }
+}
+
+TrainingStep::StepGraph TrainingStep::describe(const Program &program, size_t index) {
+  const GraphProgram &graph = program.graphs[index];
+  StepGraph found;
+  found.index = index;
+  for (const GraphInput &input : graph.inputs)
+    if (input.role != InputRole::Data && input.role != InputRole::Target)
+      found.scalars.push_back({input.role, requireScalar(input.place, input.name)});
+  auto output = std::ranges::find(graph.outputs, "loss", &GraphOutput::name);
+  if (output == graph.outputs.end())
+    throw Error::badInput("the program's graph '" + graph.name() + "' gives no loss");
+  found.loss.place = requireScalar(output->place, "loss");
+  return found;
 }
 
 Readback TrainingStep::ScalarResult::readback() {
@@ -69,27 +80,32 @@ std::optional<LossScaleState> TrainingStep::lossScale() const {
   return LossScaleState{now.value(), static_cast<int64_t>(skipped.value())};
 }
 
-void TrainingStep::start(const StepSettings &settings, Profile *profile) {
+void TrainingStep::start(const StepSettings &settings, Profile *profile, int64_t batch) {
+  const int64_t batches = executor.program().batchesPerStep;
+  started = batch == batches - 1 ? &graphs.back() : &graphs.front();
+  if (batch == 0)
+    for (const Operand *sum : sums)
+      executor.device().fill(sum->offset, storedBytes(sum->layout, sum->shape, sum->dtype), 0);
   int64_t number = settings.step + 1;
-  int64_t seed = stepSeed(settings.seed, settings.step);
-  for (const ScalarInput &input : scalars) {
+  int64_t seed = stepSeed(settings.seed, settings.step * batches + batch);
+  for (const ScalarInput &input : started->scalars) {
     if (input.role == InputRole::LearningRate)
       setScalar(executor, *input.place, real, &settings.learningRate);
     else
       setScalar(executor, *input.place, whole, input.role == InputRole::Step ? &number : &seed);
   }
-  executor.run(graph, profile);
+  executor.run(started->index, profile);
   if (scale.place && skippedSteps.place)
     executor.device().request(
-        std::array{loss.readback(), scale.readback(), skippedSteps.readback()});
+        std::array{started->loss.readback(), scale.readback(), skippedSteps.readback()});
   else
-    executor.device().request(std::array{loss.readback()});
+    executor.device().request(std::array{started->loss.readback()});
 }
 
 double TrainingStep::finish() {
   executor.device().await();
   hasRun = true;
-  return loss.value();
+  return started->loss.value();
 }
 
 int64_t stepSeed(uint64_t runSeed, int64_t step) {

@@ -1,4 +1,8 @@
-// One step of the training graph: the scalars it reads, its commands, its loss.
+// One step of training: the scalars its graphs read, their commands, its loss.
+//
+//   one batch          train
+//   several            sums = 0   accumulate   accumulate  ...  commit
+//                                 batch 0      batch 1          the last
 #pragma once
 
 #include "runtime/program/Executor.h"
@@ -24,16 +28,17 @@ struct LossScaleState {
 
 class TrainingStep {
 public:
-  /// Throws Error(BadInput) when the program has no training graph with a scalar loss. `executor`
+  /// Throws Error(BadInput) when a graph of the step is missing, or its scalar loss. `executor`
   /// outlives this.
   explicit TrainingStep(Executor &executor);
 
-  /// Starts the training graph on the batch that lies in its inputs. The next batch may be brought
-  /// there from then on. Allocates nothing.
-  void start(const StepSettings &settings, Profile *profile = nullptr);
+  /// Starts the graph of batch number `batch` of the step, counted from 0, on what lies in its inputs
+  /// (stepGraphIndex); batches come in order, all of them. The next one may be brought there from then
+  /// on. Allocates nothing.
+  void start(const StepSettings &settings, Profile *profile = nullptr, int64_t batch = 0);
 
-  /// Waits for the step that was started, and for nothing that was asked of the device later, and
-  /// returns its loss. Allocates nothing.
+  /// Waits for what was started, and for nothing that was asked of the device later. Returns the
+  /// step's loss after its last batch, else that of the batch. Allocates nothing.
   double finish();
 
   /// As the last step left it, or the state at first; none where the program does not scale its
@@ -55,10 +60,19 @@ private:
     double value() const;
   };
 
+  /// What the host writes and reads of one graph.
+  struct StepGraph {
+    size_t index = 0;
+    std::vector<ScalarInput> scalars;
+    ScalarResult loss;
+  };
+  static StepGraph describe(const Program &program, size_t index);
+
   Executor &executor;
-  size_t graph;
-  std::vector<ScalarInput> scalars;
-  ScalarResult loss, scale, skippedSteps;
+  std::vector<StepGraph> graphs;     ///< train, or accumulate and commit
+  StepGraph *started = nullptr;      ///< the one that runs or ran last
+  std::vector<const Operand *> sums; ///< of gradients; empty where a step is one batch
+  ScalarResult scale, skippedSteps;
   bool hasRun = false;
 };
 

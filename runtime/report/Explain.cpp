@@ -52,6 +52,8 @@ std::string groupOf(const PlannedBuffer &buffer) {
     return "weights";
   case BufferKind::Optimizer:
     return "optimizer state: momentum, moments";
+  case BufferKind::Accumulator:
+    return "sums of gradients over the batches of a step";
   case BufferKind::Statistic:
     return "running statistics and constants";
   case BufferKind::Input:
@@ -78,6 +80,8 @@ std::string causeOf(const GraphPlan &graph, const BufferUse &use, size_t number,
   if (buffer.kind == BufferKind::Parameter || buffer.kind == BufferKind::Optimizer ||
       buffer.kind == BufferKind::Statistic)
     return "kept from step to step";
+  if (buffer.kind == BufferKind::Accumulator)
+    return "kept from batch to batch";
   if (use.isUsedAt(number, step))
     return "in use by this command";
   const std::optional<int64_t> next = use.nextReader(number, step);

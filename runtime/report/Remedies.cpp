@@ -14,7 +14,7 @@ constexpr const char *kStateAlone = " (its state alone; the rest is planned anew
 
 bool isState(BufferKind kind) {
   return kind == BufferKind::Parameter || kind == BufferKind::Statistic ||
-         kind == BufferKind::Optimizer;
+         kind == BufferKind::Optimizer || kind == BufferKind::Accumulator;
 }
 
 /// `name` as a word for the shell.
@@ -53,7 +53,7 @@ std::vector<Remedy> stateRemedies(const Plan &plan, const std::string &optimizer
                     "an optimizer without state: --optimizer=sgd:lr=..." +
                         (optimizer.empty() ? "" : " instead of " + optimizer) + kStateAlone,
                     true});
-  if (const GraphPlan *train = findGraph(plan, GraphRole::Train))
+  if (const GraphPlan *train = findStepGraph(plan))
     if (Remedy frozen = frozenParameter(*train); frozen.gain > 0)
       list.push_back(std::move(frozen));
   return list;
@@ -93,10 +93,10 @@ std::optional<Remedy> chunkedLoss(const Plan &plan) {
 }
 
 int64_t batchOf(const Plan &plan) {
-  if (const GraphPlan *train = findGraph(plan, GraphRole::Train))
+  if (const GraphPlan *train = findStepGraph(plan))
     for (const PlannedBuffer &buffer : train->buffers)
       if (buffer.kind == BufferKind::Input && !buffer.shape.empty())
-        return buffer.shape.front();
+        return buffer.shape.front() * plan.batchesPerStep;
   return 0;
 }
 
@@ -105,9 +105,10 @@ Bytes bytesThatGrow(const Plan &plan, int64_t batch) {
   if (!which)
     return 0;
   const GraphPlan &graph = plan.graphs[*which];
+  const int64_t rows = std::max<int64_t>(batch / plan.batchesPerStep, 1);
   Bytes bytes = 0;
   for (const PlannedBuffer *buffer : liveAt(graph, graph.peakStep))
-    if (!isState(buffer->kind) && !buffer->shape.empty() && buffer->shape.front() % batch == 0)
+    if (!isState(buffer->kind) && !buffer->shape.empty() && buffer->shape.front() % rows == 0)
       bytes += buffer->size;
   return bytes;
 }

@@ -26,6 +26,7 @@ const KINDS: [string, Rgb][] = [
   ["activation", OKABE_ITO.sky], ["gradient", OKABE_ITO.orange], ["workspace", OKABE_ITO.vermilion],
   ["input", OKABE_ITO.purple], ["output", OKABE_ITO.yellow], ["parameter", OKABE_ITO.blue],
   ["optimizer", OKABE_ITO.green], ["statistic", OKABE_ITO.grey],
+  ["accumulator", [120, 94, 40]],
 ];
 const RECOMPUTED: Rgb = [38, 132, 196];
 

@@ -1,0 +1,30 @@
+#include "ir/StepGraphs.h"
+
+using namespace mlir;
+
+namespace stow {
+
+int64_t batchesPerStep(ModuleOp module) {
+  auto batches = module->getAttrOfType<IntegerAttr>(kBatchesAttr);
+  return batches ? batches.getInt() : 1;
+}
+
+func::FuncOp stepGraph(ModuleOp module) {
+  for (Role role : {Role::Train, Role::Commit, Role::Accumulate})
+    if (auto graph = findGraph(module, role))
+      return graph;
+  return {};
+}
+
+bool isStepGraph(func::FuncOp graph) {
+  const auto role = roleOf(graph);
+  return role == Role::Train || role == Role::Accumulate || role == Role::Commit;
+}
+
+int64_t runsPerStep(func::FuncOp graph) {
+  if (roleOf(graph) != Role::Accumulate)
+    return isStepGraph(graph);
+  return batchesPerStep(graph->getParentOfType<ModuleOp>()) - 1;
+}
+
+} // namespace stow

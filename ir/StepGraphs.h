@@ -1,0 +1,32 @@
+// A step over several batches, in the graphs of a module.
+//
+//   one batch          train
+//   K batches          accumulate x (K - 1), then commit
+//
+//   @accumulate  forward, backward; adds every gradient to a sum that is state
+//   @commit      the same on the last batch; each gradient and its sum go into the parameter's update at once
+#pragma once
+
+#include "ir/Graphs.h"
+
+namespace stow {
+
+/// On modules: the number of batches of a step; absent: 1.
+inline constexpr llvm::StringLiteral kBatchesAttr = "stow.batches";
+
+/// The result by which a step's loss is divided, where batches have different divisors.
+inline constexpr llvm::StringLiteral kLossDivisorName = "loss.divisor";
+
+int64_t batchesPerStep(mlir::ModuleOp module);
+
+/// The graph that a module's step ends with: of role train, else of role commit, else, where a module
+/// holds no more of a step than that, of role accumulate. Null without any.
+mlir::func::FuncOp stepGraph(mlir::ModuleOp module);
+
+/// True for graphs that run in training: roles train, accumulate and commit.
+bool isStepGraph(mlir::func::FuncOp graph);
+
+/// How often a graph runs in a step; 0 for graphs of other roles.
+int64_t runsPerStep(mlir::func::FuncOp graph);
+
+} // namespace stow

@@ -1,0 +1,83 @@
+// Passes that make a step of several batches, in the order in which they run; stow-autodiff is between them.
+#ifndef STOW_MICROBATCH_PASSES_TD
+#define STOW_MICROBATCH_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def SeparateDivisorPass : Pass<"stow-separate-divisor", "::mlir::ModuleOp"> {
+  let summary = "Return a loss's divisor beside it, so that several batches have one";
+  let description = [{
+    What: where the loss is a quotient whose divisor no parameter influences (a cross-entropy over the
+    classes that count, or by their weights), `@train` returns the dividend as "loss" and the divisor
+    as one more result, "loss.divisor". The mean over several batches is the sum of their dividends
+    over the sum of their divisors, which stow-accumulate-gradients makes of it; the mean of their
+    quotients is another number where batches have different divisors. Both are scaled by 1 over the
+    number of elements that the divisor sums, so that gradients keep their size.
+
+    Requires: `@train` of stow-attach-loss, before stow-autodiff.
+
+    Ensures: at most one more result, a scalar named "loss.divisor".
+
+    Example:
+    ```mlir
+    %loss = stow.div %sum, %count : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    return %loss : tensor<f32>
+    // becomes, with the target [8]
+    %0 = stow.mul %sum, %eighth : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %1 = stow.mul %count, %eighth : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    return %0, %1 : tensor<f32>, tensor<f32>
+    ```
+  }];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
+def AccumulateGradientsPass : Pass<"stow-accumulate-gradients", "::mlir::ModuleOp"> {
+  let summary = "Make a step of several batches";
+  let description = [{
+    What: the step becomes one of `batches` batches. A clone of `@train`, `@accumulate`, adds the
+    gradient of every parameter to a sum, an argument of kind `accumulator` named "<parameter>.sum",
+    and returns that as its new value; so it does with the loss, "loss.sum". In `@train` a gradient is
+    the sum and the last batch's gradient together, and so is the loss. Where the loss is a mean
+    (`mean`) both are divided by the number of batches; where it has a divisor (stow-separate-divisor),
+    by the sum of the divisors. stow-attach-optimizer puts the updates into `@train`, each as soon as
+    its gradient is final, and gives it the role commit. Whoever runs the graphs sets the sums to zero
+    before the first batch of a step.
+
+    With `keep-sums` the gradient is written over its sum: for updates that wait for all gradients
+    (clip-norm, dynamic loss scaling).
+
+    A batch normalization in training mode is warned about: it sees one batch at a time.
+
+    Requires: `@train` with the gradient results of stow-autodiff, none of an input.
+
+    Ensures: `@accumulate`, of role accumulate, beside `@train`; the module's `stow.batches`.
+
+    Example:
+    ```mlir
+    func.func @train(%x: ..., %w: ...) { ... return %loss, %dw : tensor<f32>, tensor<4xf32> }
+    // becomes, with batches=2 mean=true
+    func.func @train(%x: ..., %w: ..., %sum: tensor<4xf32>, %losses: tensor<f32>) {
+      ...
+      %0 = stow.add %sum, %dw : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %1 = stow.mul %0, %half : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+      ...
+    }
+    func.func @accumulate(%x: ..., %w: ..., %sum: tensor<4xf32>, %losses: tensor<f32>) {
+      ...
+      %0 = stow.add %sum, %dw : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %1 = stow.add %losses, %loss : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      return %loss, %0, %1 : tensor<f32>, tensor<4xf32>, tensor<f32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"batches", "batches", "int64_t", /*default=*/"2", "Batches of a step, 2 or more">,
+    Option<"mean", "mean", "bool", /*default=*/"true",
+           "The loss of a step is the mean of its batches' losses, not their sum">,
+    Option<"keepSums", "keep-sums", "bool", /*default=*/"false",
+           "Write final gradients over their sums">,
+  ];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
+#endif // STOW_MICROBATCH_PASSES_TD
