@@ -97,12 +97,17 @@ Value Chunk::loadWhere(Value condition, const Buffer &buffer, Access access) con
     }
     return fromStored(gatherOrMasked(active, buffer, access), buffer.element);
   }
-  auto branch = scf::IfOp::create(builder, location, TypeRange{buffer.element}, condition, true);
+  return loadAllWhere(condition, buffer, access);
+}
+
+Value Chunk::loadAllWhere(Value condition, const Buffer &buffer, Access access) const {
+  Type loaded = type(buffer.element);
+  auto branch = scf::IfOp::create(builder, location, TypeRange{loaded}, condition, true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
   scf::YieldOp::create(builder, location, load(buffer, access));
   builder.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(builder, location, zeroOf(builder, location, buffer.element));
+  scf::YieldOp::create(builder, location, zeroOf(builder, location, loaded));
   return branch.getResult(0);
 }
 

@@ -18,6 +18,7 @@ struct KernelFrame {
   /// A constant vector in the program's memory.
   std::function<Buffer(mlir::DenseElementsAttr)> constant;
   KernelTarget target = KernelTarget::Host;
+  size_t operands = 0; ///< buffers that are read
 };
 
 /// The accesses of a row.
@@ -40,12 +41,25 @@ void forRows(KernelFrame &frame, const Space &outer, const Space::Dim &lane, Row
 /// Of this call's tasks those of the kernel's next part, which has `count`; adds to `frame.tasks`.
 std::pair<mlir::Value, mlir::Value> taskRange(KernelFrame &frame, int64_t count);
 
+/// Element of each access at row number `row` of `outer`.
+llvm::SmallVector<mlir::Value> rowBases(Lanes &lanes, const Space &outer, mlir::Value row);
+
+/// What a thread has read or written of a place, by access: it need not be read again.
+using CellCache = llvm::DenseMap<unsigned, mlir::Value>;
+
+/// What a device adds to a cell: null members add nothing.
+struct CellExtra {
+  CellCache *cache = nullptr;
+  mlir::Value active; ///< i1: where it is false nothing is written, and zero is read
+};
+
 /// One element of a row, as the bodies of fold and each see it.
 class Cell {
 public:
   Cell(const Chunk &chunk, llvm::ArrayRef<Buffer> buffers, llvm::SmallVector<Access> accesses,
-       mlir::Value axisIndex)
-      : chunk(chunk), buffers(buffers), accesses(std::move(accesses)), axisIndex(axisIndex) {}
+       mlir::Value axisIndex, CellExtra extra = {})
+      : chunk(chunk), buffers(buffers), accesses(std::move(accesses)), axisIndex(axisIndex),
+        extra(extra) {}
 
   /// Access `a` reads or writes buffer `a`; floats of 16 bits are read as f32.
   Term load(unsigned access) const;
@@ -60,6 +74,7 @@ private:
   llvm::ArrayRef<Buffer> buffers;
   llvm::SmallVector<Access> accesses;
   mlir::Value axisIndex;
+  CellExtra extra;
 };
 
 using CellFold = llvm::function_ref<llvm::SmallVector<Term>(const Cell &)>;

@@ -91,7 +91,8 @@ FailureOr<KernelInfo> KernelModule::add(Operation *op, ArrayRef<int64_t> alignme
 
   auto lanes = target == KernelTarget::Host ? makeHostLanes(builder, location)
                                             : makeDeviceLanes(builder, location);
-  KernelFrame frame{*lanes, entry->getArgument(0), entry->getArgument(1), {}, 0, {}, target};
+  KernelFrame frame{*lanes, entry->getArgument(0), entry->getArgument(1), {}, 0, {},
+                    target, op->getNumOperands()};
   frame.constant = [&](DenseElementsAttr value) {
     auto type = cast<RankedTensorType>(value.getType());
     auto memory = MemRefType::get(type.getShape(), type.getElementType());

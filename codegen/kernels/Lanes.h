@@ -54,6 +54,8 @@ public:
   void store(mlir::Value value, const Buffer &buffer, Access access) const;
   /// Reads only where `condition` (i1) holds, zero elsewhere.
   mlir::Value loadWhere(mlir::Value condition, const Buffer &buffer, Access access) const;
+  /// Reads the whole chunk where the scalar `condition` (i1) holds, zeros elsewhere.
+  mlir::Value loadAllWhere(mlir::Value condition, const Buffer &buffer, Access access) const;
   /// Reads element `elements` (i64, one per lane) where `condition` holds; anything elsewhere.
   mlir::Value gather(mlir::Value condition, const Buffer &buffer, mlir::Value elements) const;
   /// Writes element `elements` (i64, distinct in the lanes) where `condition` holds.

@@ -1,7 +1,8 @@
 // Rows: how tasks walk an iteration space, and folds along and across the lanes.
-#include "codegen/kernels/Emit.h"
+#include "codegen/kernels/DeviceRows.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 
@@ -27,8 +28,10 @@ struct IndexMath {
   Value smaller(Value a, Value b) { return arith::MinUIOp::create(builder, location, a, b); }
 };
 
-/// Element of each access at row number `row` of `outer`.
-SmallVector<Value> rowBases(IndexMath math, const Space &outer, Value row) {
+} // namespace
+
+SmallVector<Value> rowBases(Lanes &lanes, const Space &outer, Value row) {
+  IndexMath math{lanes.getBuilder(), lanes.getLocation()};
   int64_t rank = outer.dims.size();
   SmallVector<Value> coordinates(rank);
   auto coordinate = [&](int64_t dim) {
@@ -60,8 +63,6 @@ SmallVector<Value> rowBases(IndexMath math, const Space &outer, Value row) {
   }
   return bases;
 }
-
-} // namespace
 
 unsigned widestBits(ArrayRef<Buffer> buffers) {
   unsigned bits = 8;
@@ -103,7 +104,7 @@ void forRows(KernelFrame &frame, const Space &outer, const Space::Dim &lane, Row
   lanes.forTasks(begin, end, [&](Value task) {
     auto unit = [&](Value number) {
       RowPlace place;
-      place.bases = rowBases(math, outer, parts == 1 ? number : math.quotient(number, parts));
+      place.bases = rowBases(lanes, outer, parts == 1 ? number : math.quotient(number, parts));
       if (parts == 1) {
         place.range = {math.constant(0), math.constant(lane.extent), lane.extent, false};
       } else {
@@ -131,11 +132,31 @@ void forRows(KernelFrame &frame, const Space &outer, const Space::Dim &lane, Row
 //===-- Cells and rows ------------------------------------------------------------------------===//
 
 Term Cell::load(unsigned access) const {
-  return chunk.term(chunk.load(buffers[access], accesses[access])).widened();
+  auto read = [&] {
+    const Buffer &buffer = buffers[access];
+    if (!extra.active)
+      return chunk.load(buffer, accesses[access]);
+    return chunk.loadAllWhere(extra.active, buffer, accesses[access]);
+  };
+  if (!extra.cache)
+    return chunk.term(read()).widened();
+  Value &known = (*extra.cache)[access];
+  if (!known)
+    known = read();
+  return chunk.term(known).widened();
 }
 
 void Cell::store(Term value, unsigned access) const {
-  chunk.store(value.as(buffers[access].element).get(), buffers[access], accesses[access]);
+  Value stored = chunk.widen(value.as(buffers[access].element).get());
+  if (extra.cache)
+    (*extra.cache)[access] = stored;
+  OpBuilder &builder = value.getBuilder();
+  OpBuilder::InsertionGuard guard(builder);
+  if (extra.active) {
+    auto branch = scf::IfOp::create(builder, value.getLocation(), extra.active, false);
+    builder.setInsertionPointToStart(branch.thenBlock());
+  }
+  chunk.store(stored, buffers[access], accesses[access]);
 }
 
 Term Row::term(Value value) { return Term(lanes.getBuilder(), lanes.getLocation(), value); }
@@ -312,6 +333,8 @@ void forFoldedRows(KernelFrame &frame, Space kept, Space axis,
   axis.collapse();
   // Lanes run along the axis when that is where memory is contiguous; single rows always do.
   bool along = kept.elements() == 1 || axis.dims.back().strides[0] == 1;
+  if (frame.target == KernelTarget::Device)
+    return forDeviceRows(frame, kept, axis, along, body);
   if (along) {
     Space::Dim single{1, SmallVector<int64_t>(kept.offsets.size(), 0)};
     forRows(frame, kept, single, {std::nullopt, axis.elements()}, [&](const RowPlace &place) {

@@ -100,6 +100,7 @@ protected:
 };
 
 constexpr int kUnplanned = static_cast<int>(sim::Fault::Kind::Unplanned);
+constexpr int kMisaligned = static_cast<int>(sim::Fault::Kind::Misaligned);
 
 TEST_F(Mutation, OffsetsOfEveryArgument) {
   ASSERT_EQ(ops.size(), 3u);
@@ -110,9 +111,10 @@ TEST_F(Mutation, OffsetsOfEveryArgument) {
       for (int64_t shift : {-256, -4, 4, 256}) {
         Call wrong = right;
         wrong.params[argument] += static_cast<uint64_t>(shift);
-        EXPECT_EQ(faultOf(wrong, "argument " + std::to_string(argument - 2) + " shifted by " +
-                                     std::to_string(shift)),
-                  kUnplanned);
+        // Vectors do not begin where an element does: that shows first.
+        EXPECT_THAT(faultOf(wrong, "argument " + std::to_string(argument - 2) + " shifted by " +
+                                       std::to_string(shift)),
+                    testing::AnyOf(kUnplanned, kMisaligned));
       }
   }
 }

@@ -1,0 +1,556 @@
+// Folded rows on a device.
+//
+// A team of threads folds a row. Along rows (the axis is contiguous) the team is a warp, or the block
+// where rows are long or few, and a thread reads vectors of up to 16 bytes:
+//
+//   row     |<- t0 ->|<- t1 ->| ... |<- t31 ->|<- t0 ->|<- t1 ->| ...
+//
+// Across rows (each lane is a row, the axis is walked) a block takes some columns and deals the axis'
+// positions to groups of its threads:
+//
+//   position 0   |g0 t0|g0 t1| ... |g0 t7|     columns ->
+//   position 1   |g1 t8|g1 t9| ... |g1 t15|
+//
+// What a thread reads of a row stays in registers where it fits: then a row is read once, however
+// often it is folded. A thread always takes the same positions of a row, so what it wrote it may
+// read again without a barrier. Every fold associates in an order that static extents decide: within
+// threads, by shuffles over the warp, then over warps or groups.
+#include "codegen/kernels/DeviceRows.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <limits>
+#include <numeric>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+constexpr int64_t kWarp = 32;
+constexpr int64_t kAccessBytes = 16;
+/// Bytes of a row that a thread keeps: 48 registers beside those of the arithmetic.
+constexpr int64_t kKeptBytes = 192;
+/// Vectors of a row that a thread keeps at most: they are unrolled.
+constexpr int64_t kKeptVectors = 16;
+/// Warps that keep all multiprocessors of the larger chips busy.
+constexpr int64_t kFillingWarps = 1024;
+/// Blocks that do so.
+constexpr int64_t kFillingBlocks = 256;
+/// Vectors that a thread asks for before it needs the first, of rows that it cannot keep.
+constexpr int64_t kUnroll = 4;
+
+int64_t storedBytes(const Buffer &buffer) {
+  return std::max(8u, buffer.element.getIntOrFloatBitWidth()) / 8;
+}
+
+/// How rows of a kernel are dealt to threads.
+struct Team {
+  bool along = true;
+  int64_t members = kWarp; ///< threads that share the axis of a row
+  int64_t lanes = 1;       ///< of a vector: along the axis, or rows side by side
+  int64_t units = 1;       ///< vectors, or positions, of the axis
+  bool keeps = false;      ///< what is read stays in registers
+
+  int64_t unitsPerMember() const { return (units + members - 1) / members; }
+};
+
+/// One row, or `lanes` rows side by side, as the threads of a team see it.
+class DeviceRow final : public Row {
+public:
+  /// Where a thread stands: its number in the team, the row's first elements, and the lane axis when
+  /// it runs across rows.
+  struct Place {
+    Value member;
+    SmallVector<Value> bases;
+    Value column; ///< position on the lane axis; null along rows
+    Value exists; ///< i1: false for threads beyond the last column; null: all exist
+    SmallVector<int64_t> laneStrides; ///< across rows
+  };
+
+  DeviceRow(KernelFrame &frame, const Space &axis, const Team &team, Place place)
+      : Row(frame.lanes), frame(frame), axis(axis), team(team), place(std::move(place)),
+        builder(frame.lanes.getBuilder()), location(frame.lanes.getLocation()),
+        caches(team.keeps ? team.unitsPerMember() : 0) {}
+
+  SmallVector<Value> fold(ArrayRef<Reducer> reducers, CellFold body) override {
+    SmallVector<Type> types;
+    for (const Reducer &reducer : reducers)
+      types.push_back(vectorOf(reducer.element));
+    auto partial = team.keeps ? foldKept(reducers, types, body) : foldLoop(reducers, types, body);
+    if (team.along && team.lanes > 1)
+      for (auto [value, reducer] : llvm::zip_equal(partial, reducers))
+        value = foldVector(value, reducer);
+    if (team.along)
+      for (auto [value, reducer] : llvm::zip_equal(partial, reducers))
+        value = foldWarp(value, reducer);
+    return team.members == (team.along ? kWarp : 1) ? partial : foldShared(partial, reducers);
+  }
+
+  void each(llvm::function_ref<void(const Cell &)> body) override {
+    if (team.keeps) {
+      for (int64_t i = 0; i < team.unitsPerMember(); ++i)
+        withKept(i, [&](const Cell &cell, Value) { body(cell); });
+      return;
+    }
+    lanes.loop(place.member, lanes.index(team.units), team.members, {},
+               [&](Value unit, ValueRange) {
+                 withCell(unit, {}, nullptr, body);
+                 return SmallVector<Value>();
+               });
+  }
+
+  Term load(unsigned access) override {
+    Chunk chunk = rowChunk();
+    return chunk.term(chunk.load(frame.buffers[access], rowAccess(access))).widened();
+  }
+
+  void store(Term value, unsigned access) override {
+    Value first = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, place.member,
+                                        lanes.index(0));
+    if (place.exists)
+      first = arith::AndIOp::create(builder, location, first, place.exists);
+    auto branch = scf::IfOp::create(builder, location, first, false);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    const Buffer &buffer = frame.buffers[access];
+    rowChunk().store(value.as(buffer.element).get(), buffer, rowAccess(access));
+  }
+
+  /// To be called behind the last use of the row: the next row's first fold writes where this one's
+  /// only fold read.
+  void finish() {
+    if (sharedFolds == 1)
+      gpu::BarrierOp::create(builder, location);
+  }
+
+private:
+  using UnitCell = llvm::function_ref<void(const Cell &)>;
+
+  Type vectorOf(Type element) const {
+    return team.lanes == 1 ? element : Type(VectorType::get({team.lanes}, element));
+  }
+
+  /// A row's own numbers: one along, one per lane across.
+  Chunk rowChunk() const {
+    return team.along ? Chunk(builder, location, lanes.index(0), 1)
+                      : Chunk(builder, location, place.column, team.lanes);
+  }
+  Access rowAccess(unsigned access) const {
+    if (team.along)
+      return {place.bases[access], 0};
+    return {place.bases[access], place.laneStrides[access], alignmentOf(access)};
+  }
+
+  int64_t alignmentOf(unsigned access) const {
+    const Buffer &buffer = frame.buffers[access];
+    int64_t bytes = storedBytes(buffer);
+    return std::max(bytes, std::gcd(std::min(kAccessBytes, buffer.alignment), team.lanes * bytes));
+  }
+
+  //===-- Cells -----------------------------------------------------------------------------===//
+
+  Value quotient(Value value, int64_t by) {
+    return by == 1 ? value
+                   : narrow(
+                         value,
+                         [&](Value narrowed, Value divisor) {
+                           return arith::DivUIOp::create(builder, location, narrowed, divisor);
+                         },
+                         by);
+  }
+  Value remainder(Value value, int64_t by) {
+    return narrow(
+        value,
+        [&](Value narrowed, Value divisor) {
+          return arith::RemUIOp::create(builder, location, narrowed, divisor);
+        },
+        by);
+  }
+  /// Divisions of 32 bits take a fraction of those of 64.
+  Value narrow(Value value, llvm::function_ref<Value(Value, Value)> divide, int64_t by) {
+    bool fits = axis.elements() <= std::numeric_limits<int32_t>::max();
+    Type type = fits ? builder.getI32Type() : builder.getI64Type();
+    Value divisor = arith::ConstantOp::create(builder, location, builder.getIntegerAttr(type, by));
+    Value narrowed = arith::IndexCastUIOp::create(builder, location, type, value);
+    return arith::IndexCastUIOp::create(builder, location, builder.getIndexType(),
+                                        divide(narrowed, divisor));
+  }
+
+  /// Runs `body` at number `unit` of the axis; `active` is null or says whether it exists.
+  void withCell(Value unit, Value active, CellCache *cache, UnitCell body) {
+    int64_t step = team.along ? team.lanes : 1;
+    Value position = unit;
+    if (step != 1)
+      position = arith::MulIOp::create(builder, location, unit, lanes.index(step));
+    SmallVector<Value> at(place.bases);
+    int64_t inner = 1, rank = axis.dims.size();
+    Value innermost = position;
+    for (int64_t dim = rank - 1; dim >= 0; --dim) {
+      Value coordinate = quotient(position, inner);
+      if (dim > 0)
+        coordinate = remainder(coordinate, axis.dims[dim].extent);
+      inner *= axis.dims[dim].extent;
+      if (dim == rank - 1)
+        innermost = coordinate;
+      if (dim == rank - 1 && team.along)
+        continue; // the chunk's own
+      for (auto [base, stride] : llvm::zip_equal(at, axis.dims[dim].strides))
+        if (stride != 0)
+          base = arith::AddIOp::create(
+              builder, location, base,
+              arith::MulIOp::create(builder, location, coordinate, lanes.index(stride)));
+    }
+    SmallVector<Access> accesses;
+    for (auto [access, base] : llvm::enumerate(at))
+      accesses.push_back({base,
+                          team.along ? axis.dims.back().strides[access] : place.laneStrides[access],
+                          alignmentOf(access)});
+    Chunk chunk(builder, location, team.along ? innermost : place.column, team.lanes);
+    Chunk axisChunk(builder, location, innermost, team.along ? team.lanes : 1);
+    body(Cell(chunk, frame.buffers, accesses, axisChunk.positions({lanes.index(0), 1}),
+              {cache, joined(active, place.exists)}));
+  }
+
+  Value joined(Value a, Value b) {
+    if (!a || !b)
+      return a ? a : b;
+    return arith::AndIOp::create(builder, location, a, b);
+  }
+
+  /// Number `i` of what this thread keeps; nothing is read or written where it is beyond the end.
+  void withKept(int64_t i, llvm::function_ref<void(const Cell &, Value active)> body) {
+    Value unit = place.member, active;
+    if (i > 0)
+      unit = arith::AddIOp::create(builder, location, unit, lanes.index(i * team.members));
+    if ((i + 1) * team.members > team.units) {
+      active = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, unit,
+                                     lanes.index(team.units));
+    }
+    withCell(unit, active, &caches[i], [&](const Cell &cell) { body(cell, active); });
+  }
+
+  //===-- Folds -----------------------------------------------------------------------------===//
+
+  SmallVector<Value> raw(ArrayRef<Term> terms) const {
+    Chunk chunk(builder, location, lanes.index(0), team.lanes);
+    SmallVector<Value> values;
+    for (const Term &term : terms)
+      values.push_back(chunk.widen(term.get()));
+    return values;
+  }
+
+  SmallVector<Value> foldKept(ArrayRef<Reducer> reducers, ArrayRef<Type> types, CellFold body) {
+    SmallVector<Value> sums;
+    for (int64_t i = 0; i < team.unitsPerMember(); ++i)
+      withKept(i, [&](const Cell &cell, Value active) {
+        auto values = raw(body(cell));
+        if (active)
+          for (auto [value, neutral] : llvm::zip_equal(values, lanes.neutrals(reducers, types)))
+            value = arith::SelectOp::create(builder, location, active, value, neutral);
+        sums = i == 0 ? values : lanes.combine(reducers, sums, values);
+      });
+    return sums;
+  }
+
+  SmallVector<Value> foldLoop(ArrayRef<Reducer> reducers, ArrayRef<Type> types, CellFold body) {
+    size_t count = reducers.size();
+    int64_t round = kUnroll * team.members, whole = team.units / round * round;
+    SmallVector<Value> sums;
+    for (int64_t i = 0; i < kUnroll; ++i)
+      llvm::append_range(sums, lanes.neutrals(reducers, types));
+    auto add = [&](Value unit, SmallVector<Value> &all, int64_t accumulator) {
+      withCell(unit, {}, nullptr, [&](const Cell &cell) {
+        auto joined = lanes.combine(reducers, ValueRange(all).slice(accumulator * count, count),
+                                    raw(body(cell)));
+        std::copy(joined.begin(), joined.end(), all.begin() + accumulator * count);
+      });
+    };
+    if (whole > 0)
+      sums = lanes.loop(
+          lanes.index(0), lanes.index(whole), round, sums, [&](Value base, ValueRange old) {
+            SmallVector<Value> next(old);
+            Value unit = arith::AddIOp::create(builder, location, base, place.member);
+            for (int64_t i = 0; i < kUnroll; ++i)
+              add(arith::AddIOp::create(builder, location, unit, lanes.index(i * team.members)),
+                  next, i);
+            return next;
+          });
+    if (whole < team.units) {
+      Value first = arith::AddIOp::create(builder, location, place.member, lanes.index(whole));
+      sums = lanes.loop(first, lanes.index(team.units), team.members, sums,
+                        [&](Value unit, ValueRange old) {
+                          SmallVector<Value> next(old);
+                          add(unit, next, 0);
+                          return next;
+                        });
+    }
+    ValueRange all = sums;
+    auto low = lanes.combine(reducers, all.slice(0, count), all.slice(count, count));
+    auto high = lanes.combine(reducers, all.slice(2 * count, count), all.slice(3 * count, count));
+    return lanes.combine(reducers, low, high);
+  }
+
+  Value foldVector(Value vector, const Reducer &reducer) {
+    SmallVector<Value> parts;
+    for (int64_t lane = 0; lane < team.lanes; ++lane)
+      parts.push_back(
+          vector::ExtractOp::create(builder, location, vector, ArrayRef<int64_t>{lane}));
+    return foldHalves(parts, reducer);
+  }
+
+  /// Joins the second half with the first until one value, of a power of two, is left.
+  Value foldHalves(SmallVector<Value> parts, const Reducer &reducer) {
+    for (size_t half = parts.size() / 2; half > 0; half /= 2)
+      for (size_t i = 0; i < half; ++i)
+        parts[i] = reducer.combine(term(parts[i]), term(parts[i + half])).get();
+    return parts.front();
+  }
+
+  Value foldWarp(Value partial, const Reducer &reducer) {
+    Term sum = term(partial);
+    for (int32_t distance = kWarp / 2; distance > 0; distance /= 2) {
+      auto other = gpu::ShuffleOp::create(builder, location, sum.get(), distance, kWarp,
+                                          gpu::ShuffleMode::XOR);
+      sum = reducer.combine(sum, sum.with(other.getShuffleResult()));
+    }
+    return sum.get();
+  }
+
+  /// Joins what warps, or groups, have found: each writes its part, then all threads fold the parts.
+  SmallVector<Value> foldShared(ArrayRef<Value> partials, ArrayRef<Reducer> reducers) {
+    ++sharedFolds;
+    int64_t parts = team.along ? team.members / kWarp : team.members;
+    int64_t width = team.along ? 1 : kDeviceBlock / team.members; // threads side by side
+    Value part = place.member, side = lanes.index(0), writes;
+    if (team.along) {
+      part = arith::DivUIOp::create(builder, location, place.member, lanes.index(kWarp));
+      Value lane = arith::RemUIOp::create(builder, location, place.member, lanes.index(kWarp));
+      writes =
+          arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, lane, lanes.index(0));
+    } else {
+      Value thread = gpu::ThreadIdOp::create(builder, location, gpu::Dimension::x);
+      side = arith::RemUIOp::create(builder, location, thread, lanes.index(width));
+    }
+    // Element: part, lane, side. Neighbouring threads meet neighbouring banks.
+    int64_t vector = team.along ? 1 : team.lanes;
+    auto element = [&](Value part, int64_t lane) {
+      Value line = arith::AddIOp::create(
+          builder, location, arith::MulIOp::create(builder, location, part, lanes.index(vector)),
+          lanes.index(lane));
+      return arith::AddIOp::create(
+                 builder, location,
+                 arith::MulIOp::create(builder, location, line, lanes.index(width)), side)
+          .getResult();
+    };
+    SmallVector<Value> memories;
+    auto writeAll = [&] {
+      for (auto [partial, memory] : llvm::zip_equal(partials, memories))
+        for (int64_t lane = 0; lane < vector; ++lane)
+          memref::StoreOp::create(builder, location, laneOf(partial, lane), memory,
+                                  ValueRange{element(part, lane)});
+    };
+    for (const Reducer &reducer : reducers)
+      memories.push_back(sharedMemory(reducer.element, parts * vector * width));
+    if (writes) {
+      auto branch = scf::IfOp::create(builder, location, writes, false);
+      OpBuilder::InsertionGuard guard(builder);
+      builder.setInsertionPointToStart(branch.thenBlock());
+      writeAll();
+    } else {
+      writeAll();
+    }
+    gpu::BarrierOp::create(builder, location);
+    SmallVector<Value> results;
+    for (auto [reducer, memory] : llvm::zip_equal(reducers, memories)) {
+      SmallVector<Value> found;
+      for (int64_t lane = 0; lane < vector; ++lane) {
+        SmallVector<Value> values;
+        for (int64_t i = 0; i < parts; ++i)
+          values.push_back(memref::LoadOp::create(builder, location, memory,
+                                                  ValueRange{element(lanes.index(i), lane)}));
+        found.push_back(foldHalves(values, reducer));
+      }
+      results.push_back(
+          vector == 1 ? found.front()
+                      : Value(vector::FromElementsOp::create(
+                            builder, location, VectorType::get({vector}, reducer.element), found)));
+    }
+    return results;
+  }
+
+  Value laneOf(Value value, int64_t lane) {
+    return isa<VectorType>(value.getType())
+               ? Value(vector::ExtractOp::create(builder, location, value, ArrayRef<int64_t>{lane}))
+               : value;
+  }
+
+  Value sharedMemory(Type element, int64_t count) {
+    auto function =
+        cast<gpu::GPUFuncOp>(cast<BlockArgument>(frame.begin).getOwner()->getParentOp());
+    auto space = gpu::AddressSpaceAttr::get(builder.getContext(), gpu::AddressSpace::Workgroup);
+    return function.addWorkgroupAttribution(
+        MemRefType::get({count}, element, MemRefLayoutAttrInterface(), space), location);
+  }
+
+  KernelFrame &frame;
+  const Space &axis;
+  const Team &team;
+  Place place;
+  OpBuilder &builder;
+  Location location;
+  std::vector<CellCache> caches; ///< by number of what the thread keeps
+  int64_t sharedFolds = 0;
+};
+
+//===-- Choosing a team -----------------------------------------------------------------------===//
+
+/// Lanes of a vector whose elements lie side by side in all accesses that move with it: `strides` are
+/// those along the vector, `extent` its axis' length, `others` what else moves the access.
+int64_t vectorLanes(const KernelFrame &frame, const Space::Dim &axis, ArrayRef<Space::Dim> others,
+                    ArrayRef<int64_t> offsets) {
+  int64_t narrowest = 0, widest = 1, step = axis.extent;
+  for (auto [access, stride] : llvm::enumerate(axis.strides)) {
+    if (stride == 0)
+      continue;
+    if (stride != 1)
+      return 1;
+    int64_t bytes = storedBytes(frame.buffers[access]);
+    widest = std::max(widest, bytes);
+    if (bytes > 1)
+      narrowest = narrowest == 0 ? bytes : std::min(narrowest, bytes);
+    step = std::gcd(step, offsets[access]);
+    for (const Space::Dim &dim : others)
+      step = std::gcd(step, dim.strides[access]);
+  }
+  int64_t most =
+      std::min(kAccessBytes / std::max<int64_t>(narrowest, 1), 2 * kAccessBytes / widest);
+  return std::gcd(step, most);
+}
+
+/// Bytes that a row takes of what is read and differs from row to row.
+int64_t bytesPerElement(const KernelFrame &frame, const Space &kept, const Space::Dim &axis) {
+  int64_t bytes = 0;
+  for (size_t access = 0; access < frame.operands; ++access) {
+    bool moves = llvm::any_of(kept.dims, [&](auto &dim) { return dim.strides[access] != 0; });
+    if (axis.strides[access] != 0 && (moves || kept.elements() == 1))
+      bytes += storedBytes(frame.buffers[access]);
+  }
+  return std::max<int64_t>(bytes, 1);
+}
+
+Team teamAlong(const KernelFrame &frame, const Space &kept, const Space &axis) {
+  Team team;
+  const int64_t elements = axis.elements(), rows = kept.elements();
+  SmallVector<Space::Dim> others(kept.dims);
+  llvm::append_range(others, llvm::drop_end(axis.dims));
+  team.lanes = vectorLanes(frame, axis.dims.back(), others, axis.offsets);
+  while (team.lanes > 1 && elements / team.lanes < kWarp)
+    team.lanes /= 2; // rather all threads of a warp than long vectors
+  team.units = elements / team.lanes;
+  const int64_t bytes = bytesPerElement(frame, kept, axis.dims.back());
+  auto keeps = [&] {
+    return team.unitsPerMember() <= kKeptVectors &&
+           team.unitsPerMember() * team.lanes * bytes <= kKeptBytes;
+  };
+  const bool areFew = rows < kFillingWarps && team.units >= 2 * kWarp;
+  if (areFew || !keeps())
+    team.members = kDeviceBlock;
+  team.keeps = keeps();
+  return team;
+}
+
+Team teamAcross(const KernelFrame &frame, const Space &outer, const Space::Dim &lane,
+                const Space &axis) {
+  Team team;
+  team.along = false;
+  team.units = axis.elements();
+  team.members = 1;
+  while (team.members < kWarp && 4 * team.members < team.units)
+    team.members *= 2;
+  const int64_t threads = kDeviceBlock / team.members; // side by side
+  SmallVector<Space::Dim> others(outer.dims);
+  llvm::append_range(others, axis.dims);
+  team.lanes = vectorLanes(frame, lane, others, axis.offsets);
+  // Rather many blocks than long vectors, but whole sectors of 32 bytes.
+  while (team.lanes > 1 && team.lanes * threads * storedBytes(frame.buffers[0]) > 32 &&
+         outer.elements() * lane.extent / (threads * team.lanes) < kFillingBlocks)
+    team.lanes /= 2;
+  team.keeps = team.unitsPerMember() <= kKeptVectors &&
+               team.unitsPerMember() * team.lanes * 4 <= kKeptBytes / 2;
+  return team;
+}
+
+} // namespace
+
+void forDeviceRows(KernelFrame &frame, const Space &rows, const Space &axis, bool along,
+                   llvm::function_ref<void(Row &)> body) {
+  Lanes &lanes = frame.lanes;
+  OpBuilder &builder = lanes.getBuilder();
+  Location location = lanes.getLocation();
+  Value thread = gpu::ThreadIdOp::create(builder, location, gpu::Dimension::x);
+  auto below = [&](Value value, int64_t limit) -> Value {
+    return arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, value,
+                                 lanes.index(limit));
+  };
+  auto run = [&](const Team &team, DeviceRow::Place place) {
+    DeviceRow row(frame, axis, team, std::move(place));
+    body(row);
+    row.finish();
+  };
+  if (along) {
+    const Team team = teamAlong(frame, rows, axis);
+    const int64_t teams = kDeviceBlock / team.members, count = rows.elements();
+    auto [begin, end] = taskRange(frame, (count + teams - 1) / teams);
+    lanes.forTasks(begin, end, [&](Value task) {
+      if (teams == 1)
+        return run(team, {thread, rowBases(lanes, rows, task), {}, {}, {}});
+      Value number = arith::AddIOp::create(
+          builder, location, arith::MulIOp::create(builder, location, task, lanes.index(teams)),
+          arith::DivUIOp::create(builder, location, thread, lanes.index(team.members)));
+      Value member = arith::RemUIOp::create(builder, location, thread, lanes.index(team.members));
+      OpBuilder::InsertionGuard guard(builder);
+      if (count % teams != 0) {
+        auto branch = scf::IfOp::create(builder, location, below(number, count), false);
+        builder.setInsertionPointToStart(branch.thenBlock());
+      }
+      run(team, {member, rowBases(lanes, rows, number), {}, {}, {}});
+    });
+    return;
+  }
+  Space outer = rows;
+  const Space::Dim lane = outer.takeInnermost();
+  const Team team = teamAcross(frame, outer, lane, axis);
+  const int64_t threads = kDeviceBlock / team.members, vectors = lane.extent / team.lanes;
+  const int64_t tiles = (vectors + threads - 1) / threads;
+  auto [begin, end] = taskRange(frame, outer.elements() * tiles);
+  lanes.forTasks(begin, end, [&](Value task) {
+    Value tile = task, number = task;
+    if (tiles == 1) {
+      tile = lanes.index(0);
+    } else {
+      number = arith::DivUIOp::create(builder, location, task, lanes.index(tiles));
+      tile = arith::RemUIOp::create(builder, location, task, lanes.index(tiles));
+    }
+    Value side = arith::RemUIOp::create(builder, location, thread, lanes.index(threads));
+    Value vector = arith::AddIOp::create(
+        builder, location, arith::MulIOp::create(builder, location, tile, lanes.index(threads)),
+        side);
+    DeviceRow::Place place;
+    place.member = arith::DivUIOp::create(builder, location, thread, lanes.index(threads));
+    if (vectors % threads != 0) {
+      place.exists = below(vector, vectors);
+      vector = arith::MinUIOp::create(builder, location, vector, lanes.index(vectors - 1));
+    }
+    place.column = arith::MulIOp::create(builder, location, vector, lanes.index(team.lanes));
+    place.bases = rowBases(lanes, outer, number);
+    place.laneStrides = lane.strides;
+    run(team, std::move(place));
+  });
+}
+
+} // namespace stow
