@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace stow::cuda {
@@ -49,7 +50,7 @@ std::string chipsOf(const std::string &architecture) {
   return joined(names);
 }
 
-Chip requireChip(const std::string &name) {
+static Chip requireOneChip(const std::string &name) {
   for (const auto &[known, text] : kChipFiles) {
     Chip chip = parseChip(known, text);
     if (name == chip.name)
@@ -63,6 +64,28 @@ Chip requireChip(const std::string &name) {
   }
   throw Error::badInput("unknown GPU \"" + name + "\" for --target=cuda:GPU; known are " +
                         joined(chipNames()));
+}
+
+Chip requireChip(const std::string &names) {
+  std::vector<Chip> chips;
+  for (size_t at = 0; at <= names.size();) {
+    const size_t comma = std::min(names.find(',', at), names.size());
+    chips.push_back(requireOneChip(names.substr(at, comma - at)));
+    at = comma + 1;
+  }
+  Chip all = chips.front();
+  if (chips.size() == 1)
+    return all;
+  std::set<std::string> architectures = {all.architecture};
+  all.deviceJson.clear();
+  all.fixed.clear();
+  for (const Chip &chip : std::span(chips).subspan(1)) {
+    all.name += "," + chip.name;
+    all.matmulWorkspaceBytes = std::max(all.matmulWorkspaceBytes, chip.matmulWorkspaceBytes);
+    if (architectures.insert(chip.architecture).second)
+      all.architecture += "," + chip.architecture;
+  }
+  return all;
 }
 
 } // namespace stow::cuda

@@ -19,14 +19,15 @@ struct FixedPart {
 };
 
 struct Chip {
-  std::string name;               ///< "h100", or an architecture, "sm_90", where no chip is named
-  std::string architecture;       ///< "sm_90": what kernels are compiled for
+  std::string name; ///< "h100", or an architecture, "sm_90", where no chip is named; "a100,h100"
+  std::string architecture;       ///< "sm_90", "sm_80,sm_90": what kernels are compiled for
   std::string dataSheet;          ///< of --roofline
   std::string deviceJson;         ///< as cuDNN describes a device; empty for an architecture
   Bytes matmulWorkspaceBytes = 0; ///< scratch that cuBLASLt may choose its kernels for
   std::vector<FixedPart> fixed;   ///< measured, newest driver first; empty: not measured
 
   bool isNamed() const { return !deviceJson.empty(); }
+  bool isSeveral() const { return name.find(',') != std::string::npos; }
 };
 
 /// Names of the chips, then of their architectures, each sorted.
@@ -35,7 +36,9 @@ std::vector<std::string> chipNames();
 /// The chips of an architecture, e.g. "h100, h200".
 std::string chipsOf(const std::string &architecture);
 
-/// The chip, or the architecture without one. Throws Error(BadInput) listing the known ones.
+/// The chip, or the architecture without one; of several names with commas between one chip that stands
+/// for all: the largest workspace, the architectures without repetition, the data sheet of the first.
+/// Throws Error(BadInput) listing the known ones.
 Chip requireChip(const std::string &name);
 
 } // namespace stow::cuda

@@ -1,13 +1,12 @@
 #include "codegen/cuda/CudaBackend.h"
 
 #include "codegen/cuda/CudaTarget.h"
+#include "codegen/cuda/DeviceObjects.h"
 #include "codegen/cuda/NvvmCode.h"
 #include "codegen/host/HostBackend.h"
 #include "codegen/host/ObjectFile.h"
 #include "codegen/host/ProgramBuilder.h"
 #include "runtime/base/Error.h"
-
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
 #include <filesystem>
 
@@ -55,9 +54,8 @@ public:
     options.toolkit = toolkitFolder();
     if (failed(compileToNvvm(built.kernels->module(), options)))
       return failure();
-    const std::string code = ptxOf(built.kernels->module()) + '\0';
     const std::string blob = folder.file("device.o");
-    writeBlobObject("stow_device_code", code, blob);
+    writeBlobObject("stow_device_code", packKernels(built.kernels->module(), folder), blob);
     // What is left for the host has no kernels.
     KernelModule none(built.kernels->module().getContext());
     auto input = host::writeProgram(none, built, form, runtime, {}, folder);
@@ -76,11 +74,6 @@ private:
   static std::string toolkitFolder() {
     const std::string usual = "/usr/local/cuda";
     return std::filesystem::exists(usual + "/nvvm/libdevice/libdevice.10.bc") ? usual : "";
-  }
-
-  static std::string ptxOf(ModuleOp module) {
-    auto binary = *module.getOps<gpu::BinaryOp>().begin();
-    return cast<gpu::ObjectAttr>(binary.getObjects()[0]).getObject().getValue().str();
   }
 
   const Chip chip;

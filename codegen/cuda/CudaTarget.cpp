@@ -68,6 +68,9 @@ bool CudaTarget::decomposes(Operation *op) const {
 
 CudnnPlans &CudaTarget::plans() const {
   if (!opened) {
+    if (chip.isSeveral())
+      throw Error::badInput("cuDNN plans convolutions for one chip, and " + chip.name +
+                            " would get a plan each; name one of them in --target");
     if (!chip.isNamed())
       throw Error::badInput(chip.name +
                             " names an architecture, and cuDNN plans convolutions for a chip; say "

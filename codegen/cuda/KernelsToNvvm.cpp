@@ -160,18 +160,22 @@ struct KernelsToNvvmPass : PassWrapper<KernelsToNvvmPass, OperationPass<ModuleOp
     conversion.useBarePtrCallConv = true;
     device.addPass(createConvertGpuOpsToNVVMOps(conversion));
     device.addPass(createReconcileUnrealizedCastsPass());
-    GpuNVVMAttachTargetOptions target;
-    target.chip = options.chip;
-    target.features = "+ptx80"; // the default is too old for sm_90
-    target.optLevel = 3;
-    passes.addPass(createGpuNVVMAttachTarget(target));
+    for (StringRef chip : llvm::split(options.chip, ',')) {
+      GpuNVVMAttachTargetOptions target;
+      target.chip = chip.str();
+      // The default is too old for sm_90, and what sm_100 needs newer than what its predecessors do.
+      target.features = chip.size() > 5 ? "+ptx86" : "+ptx80";
+      target.optLevel = 3;
+      passes.addPass(createGpuNVVMAttachTarget(target));
+    }
     GpuModuleToBinaryPassOptions binary;
     binary.compilationTarget = options.format;
     binary.toolkitPath = options.toolkit;
     passes.addPass(createGpuModuleToBinaryPass(binary));
   }
 
-  Option<std::string> chip{*this, "chip", llvm::cl::desc("Target chip"), llvm::cl::init("sm_90")};
+  Option<std::string> chip{*this, "chip", llvm::cl::desc("Target chips, with commas between"),
+                           llvm::cl::init("sm_90")};
   Option<std::string> format{*this, "format", llvm::cl::desc("isa (PTX) or bin (cubin)"),
                              llvm::cl::init("isa")};
   Option<std::string> toolkit{*this, "toolkit", llvm::cl::desc("CUDA toolkit, for bin"),

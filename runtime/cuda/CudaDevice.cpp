@@ -2,6 +2,7 @@
 
 #include "runtime/base/Error.h"
 #include "runtime/cuda/Convolutions.h"
+#include "runtime/cuda/LoadKernels.h"
 #include "runtime/cuda/Products.h"
 
 #include <algorithm>
@@ -207,15 +208,7 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
   if (image.deviceCode.empty())
     throw Error::badInput("this executable has no code for GPUs; compile the model with "
                           "--target=cuda:CHIP");
-  int major = 0, minor = 0;
-  driver.require(driver.deviceGetAttribute(&major, kComputeCapabilityMajor, device),
-                 "asking the GPU");
-  driver.require(driver.deviceGetAttribute(&minor, kComputeCapabilityMinor, device),
-                 "asking the GPU");
-  driver.require(driver.moduleLoadData(&module, image.deviceCode.data()),
-                 "loading the program's kernels on " + nameOfDevice(driver, device) +
-                     " of compute capability " + std::to_string(major) + "." +
-                     std::to_string(minor));
+  module = loadKernels(driver, device, nameOfDevice(driver, device), image.deviceCode);
   for (const GraphProgram &graph : program.graphs) {
     BoundGraph &bound = graphs.emplace_back();
     bound.commands.reserve(graph.commands.size());

@@ -23,6 +23,7 @@ using GraphExec = struct GraphExecHandle *;
 
 // Values of its enumerations.
 inline constexpr Result kOutOfMemory = 2, kNoDevice = 100;
+inline constexpr Result kNoBinaryForGpu = 209, kUnsupportedPtxVersion = 222;
 inline constexpr int kMultiprocessorCount = 16;    ///< of CUdevice_attribute
 inline constexpr int kComputeCapabilityMajor = 75; ///< of CUdevice_attribute
 inline constexpr int kComputeCapabilityMinor = 76; ///< of CUdevice_attribute

@@ -26,7 +26,8 @@ namespace stow {
 struct ProgramImage {
   std::span<const StowKernelFn> kernels; ///< for the host
   std::span<const char> constants;       ///< initial values, read by the host
-  std::span<const char> deviceCode = {}; ///< for a GPU, with a zero at its end; empty without one
+  std::span<const char> deviceCode =
+      {}; ///< for GPUs (runtime/format/DeviceCode.h); empty without one
 };
 
 /// What a device has to know to take its memory.

@@ -114,6 +114,26 @@ def check_case(name: str, args: argparse.Namespace) -> None:
     check(resumed.read_bytes() == (folder / f"{name}.safetensors").read_bytes(), f"{name}: resumed to another state")
 
 
+def check_chips(args: argparse.Namespace) -> None:
+    """One program for two chips: the same losses on both and on a later one, an error on an earlier one."""
+    executable, log = args.work / "mlp-chips", args.work / "mlp-chips.csv"
+    compile_mlp = [args.stowage, "compile", args.work / "mlp.onnx", "-o", executable, *CASES["mlp"][3]]
+    command = [executable, "train", f"--data={args.work / 'mlp.npz'}", f"--steps={STEPS}", "--no-shuffle", f"--log={log}"]
+    run([*compile_mlp, "--target=cuda:a100,h100"])
+    try:
+        for chip in ("a100", "h100", "b200"):
+            os.environ["STANDIN_CHIP"] = chip
+            log.unlink(missing_ok=True)
+            run(command, args.simulated)
+            check(losses(log) == losses(args.work / "mlp-gpu.csv"), f"mlp for two chips: other losses on {chip}")
+        os.environ["STANDIN_CHIP"] = "a100"
+        run([*compile_mlp, "--target=cuda:h100"])
+        found = run(command, args.simulated, fails=True)
+        check("has no kernels for" in found and "--target=cuda:sm_80" in found, found)
+    finally:
+        del os.environ["STANDIN_CHIP"]
+
+
 def check_errors(args: argparse.Namespace) -> None:
     executable = args.work / "mlp-gpu"
     command = [executable, "train", f"--data={args.work / 'mlp.npz'}", "--steps=1"]
@@ -187,6 +207,7 @@ def main() -> None:
         check_case(name, args)
     if args.cases:
         return
+    check_chips(args)
     check_errors(args)
     check_convolutions(args)
 

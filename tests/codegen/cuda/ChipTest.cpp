@@ -28,6 +28,19 @@ TEST(ChipTest, AnArchitectureIsNoChip) {
   EXPECT_TRUE(chip.fixed.empty());
 }
 
+TEST(ChipTest, SeveralStandForOne) {
+  const Chip both = requireChip("a100,h100,h200");
+  EXPECT_EQ(both.name, "a100,h100,h200");
+  EXPECT_EQ(both.architecture, "sm_80,sm_90");
+  EXPECT_EQ(both.matmulWorkspaceBytes, 32 << 20); // the larger one's
+  EXPECT_EQ(both.dataSheet, "a100");
+  EXPECT_TRUE(both.isSeveral());
+  EXPECT_FALSE(both.isNamed());
+  EXPECT_EQ(requireChip("sm_80,sm_90").architecture, "sm_80,sm_90");
+  for (const char *names : {"a100,", ",h100", "a100,sm_20", ""})
+    EXPECT_THROW(requireChip(names), Error) << names;
+}
+
 TEST(ChipTest, UnknownChipsAreRefusedWithTheList) {
   try {
     requireChip("sm_20");

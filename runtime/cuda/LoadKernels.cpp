@@ -1,0 +1,37 @@
+#include "runtime/cuda/LoadKernels.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/format/DeviceCode.h"
+
+namespace stow::cuda {
+
+Module loadKernels(const Driver &driver, int device, const std::string &deviceName,
+                   std::span<const char> code) {
+  int major = 0, minor = 0;
+  driver.require(driver.deviceGetAttribute(&major, kComputeCapabilityMajor, device),
+                 "asking the GPU for its compute capability");
+  driver.require(driver.deviceGetAttribute(&minor, kComputeCapabilityMinor, device),
+                 "asking the GPU for its compute capability");
+  const auto images = unpackDeviceCode(code);
+  const std::string here =
+      deviceName + " of compute capability " + std::to_string(major) + "." + std::to_string(minor);
+  const auto architecture = static_cast<uint32_t>(10 * major + minor);
+  Result refusal = 0;
+  for (const DeviceImage &image : loadableOn(images, architecture)) {
+    Module module = nullptr;
+    refusal = driver.moduleLoadData(&module, image.bytes.data());
+    if (refusal == 0)
+      return module;
+    if (refusal != kNoBinaryForGpu && refusal != kUnsupportedPtxVersion)
+      driver.require(refusal, "loading the program's kernels on " + here);
+  }
+  std::string message = "the executable has no kernels for " + here + ", it has " +
+                        describe(images) + "; compile the model with --target=cuda:sm_" +
+                        std::to_string(architecture);
+  if (refusal == kUnsupportedPtxVersion)
+    message +=
+        " where ptxas is installed, or install a newer driver, which knows their version of PTX";
+  throw Error::badInput(message);
+}
+
+} // namespace stow::cuda
