@@ -80,17 +80,21 @@ int64_t VectorWalk::alignmentOf(unsigned access) const {
 /// As many as make an access of 16 bytes to the narrowest tensor, but no more than two to the widest.
 /// Bytes (masks) do not count beside others.
 void VectorWalk::chooseLanes() {
-  int64_t narrowest = 0, widest = 1;
+  int64_t narrowest = 0, widest = 1, read = 0;
   const Space::Dim &lane = space.dims.back();
   for (auto [access, buffer] : llvm::enumerate(buffers)) {
     if (buffer >= frame.buffers.size() || lane.strides[access] == 0)
       continue;
     int64_t bytes = bytesOf(access);
     widest = std::max(widest, bytes);
+    read += access < reads ? bytes : 0;
     if (bytes > 1)
       narrowest = narrowest == 0 ? bytes : std::min(narrowest, bytes);
   }
   lanes = std::min(kAccessBytes / std::max<int64_t>(narrowest, 1), 2 * kAccessBytes / widest);
+  // Where many tensors are read, their registers would cost more threads than the vectors gain.
+  while (lanes > 4 && lanes * read > kBytesInFlight + kBytesInFlight / 2)
+    lanes /= 2;
   bool linearResult = isLinear(reads) && lane.strides[reads] == 1;
   if (!linearResult)
     while (lane.extent % lanes != 0)
