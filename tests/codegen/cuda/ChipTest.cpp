@@ -1,6 +1,6 @@
 // The table of GPUs, and what is said where cuDNN is missing.
 #include "codegen/cuda/Chip.h"
-#include "codegen/cuda/CudnnApi.h"
+#include "runtime/cuda/CudnnApi.h"
 #include "runtime/base/Error.h"
 
 #include <gmock/gmock.h>
