@@ -4,8 +4,8 @@
   kernel_budgets.py --stowage=build/release/bin/stowage --work=DIR [--print]
 
 The executables are compiled for sm_80 and sm_90; their PTX is taken out of them and assembled again with -v. Kernels of at
-most 32 registers run with 2,048 threads on a multiprocessor, those of 64 with 1,024, which suffices where each asks
-for 64 bytes at once. Folds that keep a row in registers may take more.
+most 32 registers run with 2,048 threads on a multiprocessor, those of 80 with 768, which suffices where each asks
+for 32 to 64 bytes at once. Folds that keep a row in registers may take more.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ELEMENTWISE_REGISTERS, FOLD_REGISTERS = 64, 128
+ELEMENTWISE_REGISTERS, FOLD_REGISTERS = 80, 128
 # Kernels that only read and write in order: each element lies at 16 bytes there, so no access is smaller.
 MODELS = {
     "mlp": ["--optimizer=sgd:lr=0.1,momentum=0.9"],

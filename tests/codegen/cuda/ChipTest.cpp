@@ -1,7 +1,7 @@
 // The table of GPUs, and what is said where cuDNN is missing.
 #include "codegen/cuda/Chip.h"
-#include "runtime/cuda/CudnnApi.h"
 #include "runtime/base/Error.h"
+#include "runtime/cuda/CudnnApi.h"
 
 #include <gmock/gmock.h>
 
