@@ -120,7 +120,7 @@ def row(name: str, system: System, planner: Planner) -> str:
     kept, again = planner.plan(), planner.smallest_within(system.extra)
     # Floors and PyTorch's figures are f32's.
     floors = planner.args.precision == "f32"
-    cells = [name, system.title, size(system.pytorch * system.unit) if floors else "", system.best_peer if floors else ""]
+    cells = [name, system.title, *([size(system.pytorch * system.unit), system.best_peer] if floors else [])]
     for outcome, floor in ((kept, system.floor), (again, system.floor_again)):
         cells += [f"**{size(outcome.arena)}**", size(outcome.workspace)]
         cells += [size(floor * system.unit), f"{outcome.arena / system.unit / floor:.3f}"] if floors else []
@@ -130,9 +130,8 @@ def row(name: str, system: System, planner: Planner) -> str:
 
 def header(precision: str) -> str:
     part = ["workspace", "floor", "ratio"] if precision == "f32" else ["workspace"]
-    columns = ["", "system, MiB", "PyTorch", "best of PyTorch today", "no recompute", *part, "with recompute", *part, "extra time"]
-    if precision != "f32":
-        columns[2:4] = ["PyTorch in f32", ""]
+    peers = ["PyTorch", "best of PyTorch today"] if precision == "f32" else []
+    columns = ["", "system, MiB", *peers, "no recompute", *part, "with recompute", *part, "extra time"]
     return f"| {' | '.join(columns)} |\n|---|---|{'---:|' * (len(columns) - 2)}"
 
 
