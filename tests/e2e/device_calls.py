@@ -158,10 +158,10 @@ def main() -> None:
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     rng = np.random.Generator(np.random.Philox(3))
-    images = {"x": rng.random((4, 784), dtype=np.float32), "y": rng.integers(0, 10, 4)}
-    check_case("mlp", "mlp", ["--optimizer=sgd:lr=0.1,momentum=0.9"], images, args)
+    images = {"x": rng.random((4, 128), dtype=np.float32), "y": rng.integers(0, 10, 4)}
+    check_case("mlp", "mlp_small", ["--optimizer=sgd:lr=0.1,momentum=0.9"], images, args)
     # The loss scale and the count of skipped steps come back with the loss.
-    check_case("mlp_fp16", "mlp", ["--optimizer=adam", "--precision=fp16"], images, args)
+    check_case("mlp_fp16", "mlp_small", ["--optimizer=adam", "--precision=fp16"], images, args)
 
 
 if __name__ == "__main__":

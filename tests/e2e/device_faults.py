@@ -107,7 +107,7 @@ class Faults:
         check(re.search(named, found) is not None, found)
 
     def check_mutations(self, executable: Path, data: Path, every: int) -> None:
-        """Of every `every`-th number in the program's commands: an operand at the offset of another, half the tasks. Most are
+        """Of every `every`-th number in the program's commands: an operand at the offset of another, half of several tasks. Most are
         errors of --check=canaries, which knows the plan's buffers; the others, inside buffers of the command, change the state."""
         content = executable.read_bytes()
         begin = content.index(b'{"version":')
@@ -117,9 +117,10 @@ class Faults:
         last = text.index('"name":"eval"')
         offsets = sorted({int(found[1]) for found in re.finditer(r'"offset":(\d+)', text[first:last])})
         right = self.mutated(executable, data, content)
-        places = [*re.finditer(r'"offset":(\d+)|"tasks":([1-9]\d*)', text[first:last])]
+        places = [*re.finditer(r'"offset":(\d+)|"tasks":([2-9]|[1-9]\d+)\b', text[first:last])]
         caught, named = {"offset": 0, "tasks": 0}, 0
-        for number, place in enumerate(places[::every]):
+        chosen = [place for kind in (1, 2) for place in [place for place in places if place[kind]][::every]]
+        for number, place in enumerate(chosen):
             at = first + place.start()
             if place[1] and text.rfind('"dying":', 0, at) > text.rfind('"operands":', 0, at):
                 continue  # what is poisoned, and no part of a command
@@ -155,7 +156,7 @@ def main() -> None:
     parser.add_argument("--stowage", type=Path, required=True)
     parser.add_argument("--simulated", type=Path, required=True, help="the folder of the stand-ins")
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--every", type=int, default=7, help="of the numbers in the program, which ones are changed")
+    parser.add_argument("--every", type=int, default=15, help="of the numbers in the program, which ones are changed")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     faults = Faults(args)
