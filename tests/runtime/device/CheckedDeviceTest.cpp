@@ -2,12 +2,12 @@
 #include "runtime/device/CheckedDevice.h"
 #include "runtime/base/Error.h"
 #include "runtime/cuda/CudaDevice.h"
+#include "runtime/format/DeviceCode.h"
 #include "runtime/host/HostDevice.h"
 
 #include <gmock/gmock.h>
 
-#include <cstdlib>
-#include <cstring>
+#include <array>
 
 namespace stow {
 namespace {
@@ -92,7 +92,9 @@ protected:
     stray = at;
     static const StowKernelFn kernels[] = {addOne};
     const std::string ptx = addOnePtx();
-    const ProgramImage image = {kernels, {}, {ptx.data(), ptx.size() + 1}};
+    const std::string code = packDeviceCode(
+        std::array{DeviceImage{DeviceImage::Kind::Ptx, 80, {ptx.data(), ptx.size() + 1}}});
+    const ProgramImage image = {kernels, {}, code};
     Program program = oneKernel();
     if (dies)
       program.graphs[0].commands[0].dying = {bytesAt(in)};

@@ -1,6 +1,7 @@
 // What holds for every device behind the door. A new one joins the list of types.
 #include "runtime/base/Error.h"
 #include "runtime/cuda/CudaDevice.h"
+#include "runtime/format/DeviceCode.h"
 #include "runtime/host/HostDevice.h"
 #include "tests/runtime/device/GuardedDevice.h"
 
@@ -51,7 +52,9 @@ constexpr std::string_view addOnePtx = R"ptx(
 )ptx";
 
 const StowKernelFn kernels[] = {addOne};
-const ProgramImage image = {kernels, {}, {addOnePtx.data(), addOnePtx.size() + 1}};
+const std::string deviceCode = packDeviceCode(
+    std::array{DeviceImage{DeviceImage::Kind::Ptx, 80, {addOnePtx.data(), addOnePtx.size() + 1}}});
+const ProgramImage image = {kernels, {}, deviceCode};
 
 Operand bytesAt(Bytes offset) { return {offset, DType::U8, {64}, {}}; }
 
