@@ -118,6 +118,9 @@ int compile(CompileOptions &options) {
   if (std::string references = describeReferences(plan); !references.empty())
     std::printf("  %s\n", references.c_str());
   std::printf("  %s\n", describe(plan.tensors).c_str());
+  // What became of --accumulate, which may be no split.
+  if (options.accumulate > 1 || options.accumulateAuto)
+    std::printf("  %s\n", plan.notes.back().c_str());
   if (options.timing)
     printTiming(timer);
   return 0;

@@ -53,7 +53,7 @@ class Runs:
         np.savez(self.data, x=tokens, y=labels)
 
     def compile(self, name: str, *flags: str) -> Path:
-        run(self.stowage, "compile", self.model, "-o", self.work / name, f"--batch={BATCH}", "--threads=1", LOSS,
+        self.said = run(self.stowage, "compile", self.model, "-o", self.work / name, f"--batch={BATCH}", "--threads=1", LOSS,
             "--optimizer=adamw:lr=1e-3", *flags)  # fmt: skip
         return self.work / name
 
@@ -75,6 +75,7 @@ def losses(lines: list[str]) -> list[float]:
 def check_sums(runs: Runs) -> None:
     runs.compile("whole")
     runs.compile("parts", f"--accumulate={PARTS}")
+    check("sums of gradients take" in runs.said, f"the compiler does not say what became of it: {runs.said}")
     whole, parts = losses(runs.train("whole")), losses(runs.train("parts"))
     worst = max(abs(a - b) / abs(a) for a, b in zip(whole, parts))
     check(len(whole) == STEPS and worst < 1e-5, f"{PARTS} parts differ from one batch by {worst:.1e}: {whole} {parts}")
