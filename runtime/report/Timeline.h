@@ -22,7 +22,7 @@ public:
   /// Sum of the sizes of the buffers that are live at `step`.
   Bytes liveBytes(size_t step) const;
 
-  static constexpr size_t kKinds = 8; ///< values of BufferKind
+  static constexpr size_t kKinds = static_cast<size_t>(BufferKind::Accumulator) + 1;
   /// The same by kind, all kinds, in the order of the enumeration.
   std::array<std::pair<BufferKind, Bytes>, kKinds> liveByKind(size_t step) const;
 

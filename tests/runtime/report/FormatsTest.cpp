@@ -54,6 +54,17 @@ TEST(TimelineTest, StepsAndLiveBytes) {
   EXPECT_EQ(time.liveByKind(2)[static_cast<size_t>(BufferKind::Workspace)].second, 72);
 }
 
+// Tests the last of the kinds, which lives as long as the graph.
+TEST(TimelineTest, SumsOfGradients) {
+  Plan plan = makeTinyPlan();
+  plan.graphs[0].buffers.push_back(
+      makeBuffer("w.sum", BufferKind::Accumulator, {8}, 456, 32, 0, 5));
+  Timeline time(plan.graphs[0]);
+  EXPECT_EQ(time.liveBytes(2), 456 + 32);
+  EXPECT_EQ(time.liveByKind(4)[static_cast<size_t>(BufferKind::Accumulator)].second, 32);
+  EXPECT_EQ(time.liveByKind(4)[static_cast<size_t>(BufferKind::Parameter)].second, 128);
+}
+
 // Tests the trace against the documented format: a slice per step without overlap, counters, flows
 // whose ends lie in the slices they join.
 TEST(FormatsTest, Perfetto) {
