@@ -19,11 +19,11 @@ std::string liveSet(const Plan &plan) {
   if (!which)
     return "";
   const GraphPlan &graph = plan.graphs[*which];
-  std::vector<const PlannedBuffer *> live = liveAt(graph, graph.peakStep);
+  std::vector<const PlannedBuffer *> live = liveAtPeak(plan, graph);
   std::string text = "live at the peak, step " + std::to_string(graph.peakStep) + " of \"" +
                      graph.name() + "\" (" + graph.steps[graph.peakStep].name + "), " +
                      std::to_string(live.size()) + " buffers, " +
-                     formatBytesExact(graph.livePeakBytes) + ":\n";
+                     formatBytesExact(fullestBytes(plan, graph)) + ":\n";
   Bytes rest = 0;
   for (size_t i = 0; i < live.size(); ++i) {
     if (i >= kRows) {

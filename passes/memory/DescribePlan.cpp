@@ -72,10 +72,10 @@ Plan describePlan(ModuleOp module, OpSeconds secondsOf) {
       plan.notes.push_back(cast<StringAttr>(note).str());
   if (std::string note = noteOnGaps(module); !note.empty())
     plan.notes.push_back(std::move(note));
-  for (auto graph : module.getOps<func::FuncOp>()) {
+  for (auto graph : module.getOps<func::FuncOp>())
     plan.graphs.push_back(describeGraph(graph, secondsOf));
-    plan.livePeakBytes = std::max(plan.livePeakBytes, plan.graphs.back().livePeakBytes);
-  }
+  for (const GraphPlan &graph : plan.graphs)
+    plan.livePeakBytes = std::max(plan.livePeakBytes, fullestBytes(plan, graph));
   return plan;
 }
 

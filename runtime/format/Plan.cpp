@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <set>
 
 namespace stow {
 
@@ -121,10 +123,37 @@ const GraphPlan *findStepGraph(const Plan &plan) {
   return train ? train : findGraph(plan, GraphRole::Commit);
 }
 
+bool isState(BufferKind kind) {
+  return kind == BufferKind::Parameter || kind == BufferKind::Statistic ||
+         kind == BufferKind::Optimizer || kind == BufferKind::Accumulator;
+}
+
+std::vector<const PlannedBuffer *> stateOutside(const Plan &plan, const GraphPlan &graph) {
+  auto placeOf = [](const PlannedBuffer &buffer) { return std::pair(buffer.offset, buffer.size); };
+  std::set<std::pair<Bytes, Bytes>> known;
+  for (const PlannedBuffer &buffer : graph.buffers)
+    if (isState(buffer.kind))
+      known.insert(placeOf(buffer));
+  std::vector<const PlannedBuffer *> outside;
+  for (const GraphPlan &other : plan.graphs)
+    for (const PlannedBuffer &buffer : other.buffers)
+      if (isState(buffer.kind) && known.insert(placeOf(buffer)).second)
+        outside.push_back(&buffer);
+  return outside;
+}
+
+Bytes fullestBytes(const Plan &plan, const GraphPlan &graph) {
+  Bytes bytes = graph.livePeakBytes;
+  for (const PlannedBuffer *buffer : stateOutside(plan, graph))
+    bytes += buffer->size;
+  return bytes;
+}
+
 std::optional<size_t> peakGraph(const Plan &plan) {
   if (plan.graphs.empty())
     return std::nullopt;
-  auto peak = std::ranges::max_element(plan.graphs, {}, &GraphPlan::livePeakBytes);
+  auto peak = std::ranges::max_element(
+      plan.graphs, {}, [&](const GraphPlan &graph) { return fullestBytes(plan, graph); });
   return peak - plan.graphs.begin();
 }
 
@@ -132,8 +161,7 @@ Breakdown breakdownAtPeak(const Plan &plan) {
   Breakdown breakdown;
   Bytes live = 0;
   if (std::optional<size_t> index = peakGraph(plan)) {
-    const GraphPlan &graph = plan.graphs[*index];
-    for (const PlannedBuffer *buffer : liveAt(graph, graph.peakStep)) {
+    for (const PlannedBuffer *buffer : liveAtPeak(plan, plan.graphs[*index])) {
       partOf(breakdown, buffer->kind) += buffer->logicalSize;
       breakdown.layoutPadding += buffer->size - buffer->logicalSize;
       live += buffer->size;
@@ -143,18 +171,25 @@ Breakdown breakdownAtPeak(const Plan &plan) {
   return breakdown;
 }
 
+void sortBySize(std::vector<const PlannedBuffer *> &buffers) {
+  std::ranges::stable_sort(buffers, [](const PlannedBuffer *a, const PlannedBuffer *b) {
+    return a->size != b->size ? a->size > b->size : a->name < b->name;
+  });
+}
+
 std::vector<const PlannedBuffer *> liveAt(const GraphPlan &graph, int64_t step) {
   std::vector<const PlannedBuffer *> live;
   for (const PlannedBuffer &buffer : graph.buffers)
     if (buffer.begin <= step && step < buffer.end)
       live.push_back(&buffer);
-  std::ranges::sort(live, [](const PlannedBuffer *a, const PlannedBuffer *b) {
-    if (a->size != b->size)
-      return a->size > b->size;
-    if (a->name != b->name)
-      return a->name < b->name;
-    return a < b; // same vector: the order in the plan
-  });
+  sortBySize(live);
+  return live;
+}
+
+std::vector<const PlannedBuffer *> liveAtPeak(const Plan &plan, const GraphPlan &graph) {
+  std::vector<const PlannedBuffer *> live = liveAt(graph, graph.peakStep);
+  std::ranges::copy(stateOutside(plan, graph), std::back_inserter(live));
+  sortBySize(live);
   return live;
 }
 

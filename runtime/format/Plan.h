@@ -151,7 +151,7 @@ struct Plan {
   Bytes alignment = 64;
   Bytes lowerBoundBytes = 0;       ///< max over graphs
   Bytes logicalBoundBytes = 0;     ///< the same if no layout padded a buffer
-  Bytes livePeakBytes = 0;         ///< max over graphs
+  Bytes livePeakBytes = 0;         ///< max over graphs of fullestBytes
   std::string status;              ///< "optimal", "within 1.2 % of optimal", "heuristic"
   double extraTimeFraction = 0;    ///< recomputed cost / cost without recomputation
   double extraTimeBound = 0;       ///< proven: no schedule within the budget adds less; a fraction
@@ -182,11 +182,27 @@ const GraphPlan *findGraph(const Plan &plan, GraphRole role);
 /// The graph that a step ends with, train or commit; null for a plan without one.
 const GraphPlan *findStepGraph(const Plan &plan);
 
-/// The first graph with the largest live peak; absent for a plan without graphs.
+/// State that stays in the arena while `graph` runs, which does not know it: an optimizer's during an
+/// evaluation.
+std::vector<const PlannedBuffer *> stateOutside(const Plan &plan, const GraphPlan &graph);
+
+/// What the arena holds at the peak of `graph`: its live peak and the state outside of it.
+Bytes fullestBytes(const Plan &plan, const GraphPlan &graph);
+
+/// The first graph with the largest `fullestBytes`; absent for a plan without graphs.
 std::optional<size_t> peakGraph(const Plan &plan);
+
+/// True for what stays from step to step or from batch to batch.
+bool isState(BufferKind kind);
+
+/// Largest first, ties by name, those alike in the order in which they come.
+void sortBySize(std::vector<const PlannedBuffer *> &buffers);
 
 /// Buffers live at `step`, largest first (ties by name, then by order in the plan).
 std::vector<const PlannedBuffer *> liveAt(const GraphPlan &graph, int64_t step);
+
+/// What the arena holds at the peak of `graph`, in the same order: `fullestBytes` in all.
+std::vector<const PlannedBuffer *> liveAtPeak(const Plan &plan, const GraphPlan &graph);
 
 /// Version of the JSON form: what readers refuse when it is not theirs.
 inline constexpr int64_t kPlanFormat = 2;

@@ -73,8 +73,8 @@ std::string stepTitle(const GraphPlan &graph, int64_t step) {
   return title;
 }
 
-std::string renderLiveSet(const GraphPlan &graph, const ReportOptions &options) {
-  std::vector<const PlannedBuffer *> live = liveAt(graph, graph.peakStep);
+std::string renderLiveSet(const Plan &plan, const GraphPlan &graph, const ReportOptions &options) {
+  std::vector<const PlannedBuffer *> live = liveAtPeak(plan, graph);
   std::string out = "live at the peak: graph " + graph.name() + ", " +
                     stepTitle(graph, graph.peakStep) + ", " + std::to_string(live.size()) +
                     " buffers\n";
@@ -271,7 +271,7 @@ std::string renderText(const Plan &plan, const ReportOptions &options) {
     const GraphPlan &graph = plan.graphs[*peak];
     if (options.map)
       out += "\n" + renderMap(plan, graph, options);
-    out += "\n" + renderLiveSet(graph, options);
+    out += "\n" + renderLiveSet(plan, graph, options);
   }
   if (const GraphPlan *train = findStepGraph(plan))
     out += renderWorkspaces(*train);

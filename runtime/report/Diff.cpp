@@ -35,6 +35,12 @@ std::map<Key, Stored> storedIn(const Plan &plan) {
     if (buffer.begin <= graph.peakStep && graph.peakStep < buffer.end)
       entry.atPeak += buffer.size;
   }
+  for (const PlannedBuffer *buffer : stateOutside(plan, graph)) {
+    Stored &entry = stored[{buffer->name, buffer->kind}];
+    ++entry.count;
+    entry.largest = std::max(entry.largest, buffer->size);
+    entry.atPeak += buffer->size;
+  }
   return stored;
 }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <map>
 #include <tuple>
 
@@ -75,13 +76,14 @@ std::string groupOf(const PlannedBuffer &buffer) {
 }
 
 /// Why `buffer` is still or already there at `step`.
-std::string causeOf(const GraphPlan &graph, const BufferUse &use, size_t number, int64_t step) {
-  const PlannedBuffer &buffer = graph.buffers[number];
+std::string causeOf(const GraphPlan &graph, const BufferUse &use, const PlannedBuffer &buffer,
+                    int64_t step) {
   if (buffer.kind == BufferKind::Parameter || buffer.kind == BufferKind::Optimizer ||
       buffer.kind == BufferKind::Statistic)
     return "kept from step to step";
   if (buffer.kind == BufferKind::Accumulator)
     return "kept from batch to batch";
+  const size_t number = &buffer - graph.buffers.data();
   if (use.isUsedAt(number, step))
     return "in use by this command";
   const std::optional<int64_t> next = use.nextReader(number, step);
@@ -144,8 +146,11 @@ std::string explainMoment(const Plan &plan, int64_t step, size_t rows) {
   const GraphPlan &graph = fullestGraph(plan);
   const Timeline time(graph);
   const BufferUse use(graph);
-  const std::vector<const PlannedBuffer *> live = liveAt(graph, step);
-  const Bytes total = time.liveBytes(step);
+  std::vector<const PlannedBuffer *> live = liveAt(graph, step);
+  std::ranges::copy(stateOutside(plan, graph), std::back_inserter(live));
+  sortBySize(live);
+  const Bytes whole = fullestBytes(plan, graph),
+              total = time.liveBytes(step) + whole - graph.livePeakBytes;
   const bool isPeak = step == graph.peakStep;
   std::string text =
       "\"" + printableText(plan.model) + "\" trains in " + formatBytesExact(plan.arenaBytes) +
@@ -161,7 +166,7 @@ std::string explainMoment(const Plan &plan, int64_t step, size_t rows) {
            : "") +
       "): " + std::to_string(live.size()) + " tensors, " + groupDigits(total) + " bytes" +
       (isPeak ? ""
-              : ", " + share(static_cast<double>(total), static_cast<double>(graph.livePeakBytes)) +
+              : ", " + share(static_cast<double>(total), static_cast<double>(whole)) +
                     " of the peak") +
       ".\n\n";
   std::vector<std::pair<std::string, Bytes>> groups;
@@ -188,7 +193,7 @@ std::string explainMoment(const Plan &plan, int64_t step, size_t rows) {
       rest += buffer.size;
     else
       table.add({groupDigits(buffer.size), printableText(buffer.name, 56), typeText(buffer),
-                 causeOf(graph, use, &buffer - graph.buffers.data(), step)});
+                 causeOf(graph, use, buffer, step)});
   }
   if (live.size() > rows)
     table.add({groupDigits(rest), "in " + std::to_string(live.size() - rows) + " more"});
@@ -209,7 +214,8 @@ std::string listUsers(const GraphPlan &graph, const char *title,
   return text;
 }
 
-std::string explainOne(const GraphPlan &graph, const BufferUse &use, size_t number) {
+std::string explainOne(const Plan &plan, const GraphPlan &graph, const BufferUse &use,
+                       size_t number) {
   const PlannedBuffer &buffer = graph.buffers[number];
   const Timeline time(graph);
   std::string text =
@@ -233,8 +239,8 @@ std::string explainOne(const GraphPlan &graph, const BufferUse &use, size_t numb
   if (!(buffer.begin <= peak && peak < buffer.end))
     return text + "  not alive at the peak: without it the plan would be no smaller\n";
   text += "  alive at the peak, " +
-          share(static_cast<double>(buffer.size), static_cast<double>(graph.livePeakBytes)) +
-          " of it; " + causeOf(graph, use, number, peak) + "\n";
+          share(static_cast<double>(buffer.size), static_cast<double>(fullestBytes(plan, graph))) +
+          " of it; " + causeOf(graph, use, buffer, peak) + "\n";
   if (buffer.recomputeSeconds && !use.isUsedAt(number, peak))
     text += "  computing it again after the peak instead would take " +
             formatSeconds(*buffer.recomputeSeconds) + ", " +
@@ -270,7 +276,7 @@ std::string explainBuffer(const Plan &plan, const std::string &name, size_t rows
   });
   std::string text;
   for (size_t i = 0; i < found.size() && i < rows; ++i)
-    text += (i ? "\n" : "") + explainOne(graph, use, found[i]);
+    text += (i ? "\n" : "") + explainOne(plan, graph, use, found[i]);
   if (found.size() > rows)
     text +=
         "\nand " + std::to_string(found.size() - rows) + " smaller buffers; --rows=N shows more\n";

@@ -12,11 +12,6 @@ namespace {
 
 constexpr const char *kStateAlone = " (its state alone; the rest is planned anew)";
 
-bool isState(BufferKind kind) {
-  return kind == BufferKind::Parameter || kind == BufferKind::Statistic ||
-         kind == BufferKind::Optimizer || kind == BufferKind::Accumulator;
-}
-
 /// `name` as a word for the shell.
 std::string shellWord(const std::string &name) {
   std::string word = "'";
@@ -107,7 +102,7 @@ Bytes bytesThatGrow(const Plan &plan, int64_t batch) {
   const GraphPlan &graph = plan.graphs[*which];
   const int64_t rows = std::max<int64_t>(batch / plan.batchesPerStep, 1);
   Bytes bytes = 0;
-  for (const PlannedBuffer *buffer : liveAt(graph, graph.peakStep))
+  for (const PlannedBuffer *buffer : liveAtPeak(plan, graph))
     if (!isState(buffer->kind) && !buffer->shape.empty() && buffer->shape.front() % rows == 0)
       bytes += buffer->size;
   return bytes;

@@ -81,6 +81,23 @@ TEST(PlanTest, BreakdownUsesTheFullestGraph) {
   EXPECT_EQ(breakdownAtPeak(plan).activations, 64);
 }
 
+// Tests that state which the evaluation does not know counts while it runs: the optimizer's stays where
+// it is.
+TEST(PlanTest, StateOutsideCountsAtThePeak) {
+  Plan plan = makeTinyPlan();
+  GraphPlan &eval = plan.graphs[1];
+  eval.buffers.erase(eval.buffers.begin() + 1); // w.momentum
+  eval.livePeakBytes = 400;                     // of 456
+  EXPECT_EQ(fullestBytes(plan, plan.graphs[0]), 456);
+  EXPECT_EQ(fullestBytes(plan, eval), 464);
+  EXPECT_EQ(peakGraph(plan), 1u);
+  EXPECT_EQ(breakdownAtPeak(plan).optimizer, 64);
+  std::vector<std::string> names;
+  for (const PlannedBuffer *buffer : liveAtPeak(plan, eval))
+    names.push_back(buffer->name);
+  EXPECT_THAT(names, ElementsAre("w", "hidden", "w.momentum", "x"));
+}
+
 // Tests that a plan without graphs is all padding.
 TEST(PlanTest, EmptyPlan) {
   Plan plan;

@@ -90,6 +90,22 @@ TEST(ExplainTest, Moment) {
   EXPECT_THAT(explainMoment(makeChain(), 1, 1), HasSubstr("in 1 more"));
 }
 
+// Tests that an optimizer's state counts while an evaluation runs, which does not know it.
+TEST(ExplainTest, MomentOfAnEvaluation) {
+  Plan plan = makeChain();
+  plan.graphs[0].buffers.push_back(makeBuffer("w.m", BufferKind::Optimizer, {5}, 180, 20, 0, 6));
+  plan.graphs[0].livePeakBytes = 120;
+  GraphPlan eval = makeChain().graphs[0];
+  eval.role = GraphRole::Eval;
+  eval.steps[3].name = "logits";
+  eval.livePeakBytes = 110;
+  plan.graphs.push_back(eval);
+  const std::string text = explainMoment(plan, 3, 9);
+  EXPECT_THAT(text, HasSubstr("command 3 of 6, logits (forward, 50.0 % into the step): 3 "
+                              "tensors, 120 bytes"));
+  EXPECT_THAT(text, HasSubstr("kept from step to step"));
+}
+
 // Tests what is said of one buffer, by name and by a part of its module's name.
 TEST(ExplainTest, Buffer) {
   const std::string text = explainBuffer(makeChain(), "b", 5);
