@@ -109,6 +109,9 @@ LogicalResult ProductMapOp::verify() {
     return emitOpError() << "inner extents differ: " << k << " of " << a << " and " << k2 << " of "
                          << b;
   SmallVector<Type> elements = {a.getElementType()};
+  for (RankedTensorType factor : {a, b})
+    if (factor.getElementTypeBitWidth() == 16) // the sums of such factors come as they are summed
+      elements.front() = Float32Type::get(getContext());
   llvm::append_range(elements, getInputs().getTypes());
   if (failed(verifyKernel(*this, getInputs(), elements, getBody().front(), getUpdates())))
     return failure();

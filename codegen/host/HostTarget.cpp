@@ -33,7 +33,7 @@ StringRef HostTarget::libraryCall(Operation *op) const {
       .Case([](Conv2dGradInputOp) { return "convolution_grad_input"; })
       .Case([](Conv2dGradWeightOp) { return "convolution_grad_weight"; })
       .Case([](MatmulOp) { return "matmul"; })
-      .Case([](ProductMapOp product) { return productTilesOf(product) ? "matmul_tiles" : ""; })
+      .Case([](ProductMapOp product) { return runsByTiles(product) ? "matmul_tiles" : ""; })
       .Case([](MaxPoolOp) { return "max_pool_inference"; })
       .Case([](MaxPoolTrainingOp) { return "max_pool"; })
       .Case([](MaxPoolGradOp) { return "max_pool_grad"; })

@@ -17,11 +17,14 @@ RankedTensorType resultType(ProductMapOp op) { return tensorType(op.getResult(0)
 /// Up to this many contracted elements the library adds a product as a whole.
 constexpr int64_t mostAdded = 256;
 
+/// 1/rows + 1/columns below which the library packs its operands: with AVX-512, and with less.
+constexpr double packsWithAvx512 = 0.0019, packs = 0.0037;
+constexpr int64_t leastRows = 28 * 18; ///< as many rows are packed with up to 18 threads
+
 /// The fewest rows of a tile of `columns` columns for which the library packs its operands: more than
 /// 28 for each of up to 18 threads, and half of a cache block of the columns. None where no number does.
 std::optional<int64_t> leastTileRows(int64_t columns) {
-  constexpr double packs = 0.0019;
-  const double left = packs - 1.0 / static_cast<double>(columns);
+  const double left = packsWithAvx512 - 1.0 / static_cast<double>(columns);
   if (left < 0.0001)
     return std::nullopt;
   return alignUp(static_cast<int64_t>(1 / left) + 1, 64);
@@ -38,7 +41,17 @@ std::optional<unsigned> addedInput(ProductMapOp op) {
   return tensorType(op.getInputs()[0]) == resultType(op) ? std::optional(2u) : std::nullopt;
 }
 
-bool isF32(Value value) { return tensorType(value).getElementType().isF32(); }
+bool has16Bits(Value value) { return tensorType(value).getElementTypeBitWidth() == 16; }
+bool has16Bits(ProductMapOp op) { return has16Bits(op.getA()) || has16Bits(op.getB()); }
+
+bool isTakenAsFactor(Value value) {
+  return tensorType(value).getElementType().isF32() || has16Bits(value);
+}
+
+/// The extent that the product contracts.
+int64_t contractedOf(ProductMapOp op) {
+  return op.getA().getType().getShape().end()[op.getTransposeA() ? -2 : -1];
+}
 
 /// The rows [first, first + count) of an operand along `dim`.
 Operand rowsOf(Operand whole, size_t dim, int64_t first, int64_t count) {
@@ -70,14 +83,16 @@ Command productCommand(ProductMapOp op, const std::string &call) {
 }
 
 /// The product of the rows [first, first + count) into a tile at `workspace`.
-Command tileProduct(ProductMapOp op, int64_t first, int64_t count,
+Command tileProduct(ProductMapOp op, const ProductTiles &tiles, int64_t first, int64_t count,
                     llvm::function_ref<Bytes(Value)> offsetOf, Bytes workspace) {
   Command command = productCommand(op, "dnnl.matmul");
+  if (!tiles.piece.empty())
+    command.ints["piece"] = tiles.piece;
   command.operands = {
       rowsOf(operandOf(op.getA().getType(), offsetOf(op.getA())), op.getTransposeA(), first, count),
       operandOf(op.getB().getType(), offsetOf(op.getB())),
       operandOf(RankedTensorType::get({count, resultType(op).getDimSize(1)},
-                                      op.getA().getType().getElementType()),
+                                      Float32Type::get(op.getContext())),
                 workspace)};
   return command;
 }
@@ -113,10 +128,9 @@ Command kernelCommand(Operation *op, const KernelInfo &kernel) {
 FailureOr<Command> tileKernel(ProductMapOp op, int64_t count, KernelModule &kernels) {
   Scratch scratch(op.getContext());
   const int64_t rows = resultType(op).getDimSize(0);
-  SmallVector<Value> inputs = {
-      scratch.block.addArgument(RankedTensorType::get({count, resultType(op).getDimSize(1)},
-                                                      op.getA().getType().getElementType()),
-                                op.getLoc())};
+  SmallVector<Value> inputs = {scratch.block.addArgument(
+      RankedTensorType::get({count, resultType(op).getDimSize(1)}, scratch.builder.getF32Type()),
+      op.getLoc())};
   for (Value input : op.getInputs()) {
     RankedTensorType type = tensorType(input);
     inputs.push_back(
@@ -162,45 +176,90 @@ Bytes tileBytes(ProductMapOp op, int64_t rows) {
   return alignUp(rows * resultType(op).getDimSize(1) * Bytes{sizeof(float)}, 64);
 }
 
+bool isAddedByLibrary(ProductMapOp op) {
+  return addedInput(op) && resultType(op).getElementType().isF32() && contractedOf(op) <= mostAdded;
+}
+
+/// The smallest of the parts into which pieces of `size` cut `whole`.
+int64_t leastPart(int64_t whole, int64_t size) { return whole % size == 0 ? size : whole % size; }
+
+/// True when the library packs the operands of all pieces of a product that has `rows` and `columns`.
+bool packsPieces(int64_t rows, int64_t columns, int64_t pieceRows, int64_t pieceColumns) {
+  const int64_t fewestRows = leastPart(rows, pieceRows);
+  return fewestRows > leastRows &&
+         1.0 / static_cast<double>(fewestRows) +
+                 1.0 / static_cast<double>(leastPart(columns, pieceColumns)) <
+             (supportsBf16() ? packsWithAvx512 : packs);
+}
+
+/// Tiles of a product of 16-bit factors, which runs in pieces where the library has no code for them.
+/// Where it packs all pieces of the whole product, a tile has as few rows as in f32, and pieces of half of
+/// its columns at most: with these the tile and its pieces take no more than tile and factors in f32. Else
+/// a tile consists of the whole product's pieces. One that is cut along columns alone, into pieces
+/// that are not packed, gets other pieces.
+ProductTiles tilesOfPieces(ProductMapOp op) {
+  const int64_t rows = resultType(op).getDimSize(0), columns = resultType(op).getDimSize(1);
+  const int64_t least = *leastTileRows(columns);
+  const Command whole = tileProduct(op, {}, 0, rows, [](Value) { return Bytes{0}; }, 0);
+  const Shape piece = queryLibrary(whole, {}, 1).piece;
+  if (piece.size() != 3) // one call of the library
+    return {.rows = least};
+  const bool isPacked = packsPieces(rows, columns, piece[0], piece[1]);
+  if (!isPacked && piece[0] < rows)
+    return {.rows = piece[0] * std::max<int64_t>(1, least / piece[0]),
+            .isOfWholePieces = true,
+            .piece = piece};
+  Shape tile = {2 * least, piece[1], piece[2]}; // all rows of a tile
+  for (int64_t fewer : {alignUp((columns + 1) / 2, 16), columns})
+    if (!packsPieces(least, columns, least, tile[1]))
+      tile[1] = fewer;
+  return {.rows = least, .piece = tile};
+}
+
 /// The rows of the tiles, from the first on.
 std::vector<int64_t> tilesOf(ProductMapOp op, const ProductTiles &tiles) {
   const int64_t rows = resultType(op).getDimSize(0);
   std::vector<int64_t> counts;
   for (int64_t first = 0; first < rows; first += counts.back()) {
-    const int64_t left = rows - first; // no tile has fewer rows than the library needs
-    counts.push_back(left < 2 * tiles.rows ? left : tiles.rows);
+    const int64_t left = rows - first;
+    if (tiles.isOfWholePieces)
+      counts.push_back(std::min(left, tiles.rows));
+    else // no tile has fewer rows than the library needs
+      counts.push_back(left < 2 * tiles.rows ? left : tiles.rows);
   }
   return counts;
 }
 
 } // namespace
 
-std::optional<ProductTiles> productTilesOf(ProductMapOp op) {
+bool runsByTiles(ProductMapOp op) {
   const RankedTensorType type = resultType(op);
-  if (!isF32(op.getA()) || !isF32(op.getB()))
-    return std::nullopt;
-  const int64_t contracted = op.getA().getType().getShape().end()[op.getTransposeA() ? -2 : -1];
-  if (addedInput(op) && type.getElementType().isF32() && contracted <= mostAdded)
-    return ProductTiles{type.getDimSize(0), true};
+  if (!isTakenAsFactor(op.getA()) || !isTakenAsFactor(op.getB()))
+    return false;
+  if (isAddedByLibrary(op))
+    return true;
   auto isWhole = [&](Value value) {
     return tensorType(value).getShape() != type.getShape() ||
            layoutOf(value.getType()).isRowMajor();
   };
   if (!layoutOf(op.getA().getType()).isRowMajor() || !layoutOf(op.getB().getType()).isRowMajor() ||
       !llvm::all_of(op->getOperands().drop_front(2), isWhole) ||
-      !llvm::all_of(op->getResults(), isWhole))
-    return std::nullopt;
-  if (type.getRank() != 2)
-    return std::nullopt;
-  const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
-  std::optional<int64_t> least = leastTileRows(columns);
-  if (!least || rows < 2 * *least)
-    return std::nullopt;
-  return ProductTiles{*least, false};
+      !llvm::all_of(op->getResults(), isWhole) || type.getRank() != 2)
+    return false;
+  std::optional<int64_t> least = leastTileRows(type.getDimSize(1));
+  return least && type.getDimSize(0) >= 2 * *least;
+}
+
+ProductTiles productTilesOf(ProductMapOp op) {
+  const RankedTensorType type = resultType(op);
+  if (isAddedByLibrary(op))
+    return {.rows = type.getDimSize(0), .isAdded = true};
+  return has16Bits(op) ? tilesOfPieces(op)
+                       : ProductTiles{.rows = *leastTileRows(type.getDimSize(1))};
 }
 
 ProductNeeds productNeeds(ProductMapOp op, int64_t threads) {
-  const ProductTiles tiles = *productTilesOf(op);
+  const ProductTiles tiles = productTilesOf(op);
   auto nowhere = [](Value) { return Bytes{0}; };
   if (tiles.isAdded) {
     const LibraryRequirements answer = queryLibrary(addedProduct(op, nowhere), {}, threads);
@@ -209,7 +268,7 @@ ProductNeeds productNeeds(ProductMapOp op, int64_t threads) {
   ProductNeeds needs;
   for (int64_t rows : tilesOf(op, tiles)) {
     const LibraryRequirements answer =
-        queryLibrary(tileProduct(op, 0, rows, nowhere, 0), {}, threads);
+        queryLibrary(tileProduct(op, tiles, 0, rows, nowhere, 0), {}, threads);
     needs.workspaceBytes =
         std::max(needs.workspaceBytes, tileBytes(op, rows) + answer.workspaceBytes);
     needs.heapBytes = std::max(needs.heapBytes, answer.heapBytes);
@@ -221,7 +280,7 @@ FailureOr<std::vector<Command>> productCommands(ProductMapOp op,
                                                 llvm::function_ref<Bytes(Value)> offsetOf,
                                                 Bytes workspace, Bytes workspaceBytes,
                                                 KernelModule &kernels) {
-  const ProductTiles tiles = *productTilesOf(op);
+  const ProductTiles tiles = productTilesOf(op);
   std::vector<Command> commands;
   if (tiles.isAdded) {
     if (offsetOf(op.getInputs()[0]) != offsetOf(op.getResult(0))) {
@@ -238,7 +297,7 @@ FailureOr<std::vector<Command>> productCommands(ProductMapOp op,
   const int64_t rows = resultType(op).getDimSize(0);
   int64_t first = 0;
   for (int64_t count : tilesOf(op, tiles)) {
-    Command product = tileProduct(op, first, count, offsetOf, workspace);
+    Command product = tileProduct(op, tiles, first, count, offsetOf, workspace);
     product.workspaceOffset = workspace + tileBytes(op, count);
     product.workspaceBytes = workspaceBytes - tileBytes(op, count);
     auto kernel = tileKernel(op, count, kernels);

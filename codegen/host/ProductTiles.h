@@ -7,6 +7,9 @@
 // it walks them as they lie, in other orders. So tiles are large enough for the former, and products
 // that are too small for two of them are not consumed by tiles.
 //
+// 16-bit factors are multiplied in pieces (runtime/host/Pieces.h). Tiles are chosen such that these sum
+// as the pieces of the whole product do.
+//
 // A product that is only added to something of its own shape needs no scratch where the library adds it
 // itself. It adds what it has contracted so far, 384 at a time (256 were tried): up to 256 that is the
 // whole sum, and the bits are those of the product and an addition.
@@ -22,10 +25,16 @@ namespace stow::host {
 struct ProductTiles {
   int64_t rows = 0;     ///< of a tile
   bool isAdded = false; ///< by the library, to where the result lies; then there is one tile
+  bool isOfWholePieces = false; ///< the last tile has the rows that are left, however few
+  Shape piece =
+      {}; ///< rows, columns and contracted elements of a tile's pieces; empty: as they come
 };
 
-/// None where the op would not give the bits of a product and a kernel, or save nothing.
-std::optional<ProductTiles> productTilesOf(ProductMapOp op);
+/// False where the op would not give the bits of a product and a kernel, or save nothing.
+bool runsByTiles(ProductMapOp op);
+
+/// The tiles of an op that runs by them.
+ProductTiles productTilesOf(ProductMapOp op);
 
 /// Scratch and heap bytes of the op, which has tiles.
 struct ProductNeeds {

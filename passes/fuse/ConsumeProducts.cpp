@@ -75,10 +75,18 @@ private:
         phaseOf(map) == Phase::Forward)
       return false;
     if (type.getShape() != tensorType(map.getResult(0)).getShape() ||
-        type.getElementType() != product.getA().getType().getElementType() ||
+        type.getElementType() != sumTypeOf(product) ||
         !map.getBody().getOps<ElementIndexOp>().empty())
       return false;
     return !isUpdatedState(product.getA()) && !isUpdatedState(product.getB());
+  }
+
+  /// What the elements of `product` are summed in: a kernel that uses them up reads that.
+  static Type sumTypeOf(MatmulOp product) {
+    auto a = product.getA().getType(), b = product.getB().getType();
+    if (a.getElementTypeBitWidth() == 16 || b.getElementTypeBitWidth() == 16)
+      return Float32Type::get(product.getContext());
+    return a.getElementType();
   }
 
   /// True when nothing runs between the two: the factors live until the kernel runs in any case.

@@ -170,6 +170,9 @@ struct Tile {
   Price price;
 };
 
+/// True for a product that is added to what is there: its sums have to be whole before that.
+bool addsWhole(const Product &product) { return product.whole.op == "dnnl.matmul_add"; }
+
 /// The tile that moves least within the target, or that takes least.
 Tile chooseTile(const Product &product, Bytes target) {
   Tile best = {product.full, *priceOf(product, product.full)};
@@ -177,6 +180,8 @@ Tile chooseTile(const Product &product, Bytes target) {
     for (int64_t rows : sizesOf(product.full[product.rows()]))
       for (int64_t columns : sizesOf(product.full[product.columns()]))
         for (int64_t depth : sizesOf(product.full[product.depth()])) {
+          if (addsWhole(product) && depth != product.full[product.depth()])
+            continue;
           std::vector<int64_t> tile = lead;
           tile.insert(tile.end(), {rows, columns, depth});
           std::optional<Price> price = priceOf(product, tile);
@@ -190,8 +195,20 @@ Tile chooseTile(const Product &product, Bytes target) {
   return best;
 }
 
-/// A little more than the target is taken where that spares half of the work or more.
+/// The tile that the command states; else the best one. A little more than the target is taken where
+/// that spares half of the work or more.
 std::vector<int64_t> chooseTile(const Product &product) {
+  if (auto piece = product.whole.ints.find("piece"); piece != product.whole.ints.end()) {
+    if (piece->second.size() != product.full.size() ||
+        std::ranges::any_of(piece->second, [](int64_t size) { return size <= 0; }))
+      throw Error::badInput(product.whole.op + " of node '" + product.whole.name +
+                            "': piece must have " + std::to_string(product.full.size()) +
+                            " sizes above 0");
+    std::vector<int64_t> tile = piece->second;
+    for (size_t i = 0; i < tile.size(); ++i)
+      tile[i] = std::min(tile[i], product.full[i]);
+    return tile;
+  }
   const Bytes target = piecesTarget(product.whole);
   const Tile tight = chooseTile(product, target), loose = chooseTile(product, target / 3 * 4);
   return 2 * loose.price.moved < tight.price.moved ? loose.sizes : tight.sizes;

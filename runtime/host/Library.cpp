@@ -25,7 +25,7 @@ constexpr Entry table[] = {
     {"dnnl.convolution_grad_input", prepareConvolutionGradInput, cutConvolutionGradInput},
     {"dnnl.convolution_grad_weight", prepareConvolutionGradWeight, cutGradWeight},
     {"dnnl.matmul", prepareMatMul, cutMatMul},
-    {"dnnl.matmul_add", prepareMatMulAdding},
+    {"dnnl.matmul_add", prepareMatMulAdding, cutMatMul},
     {"dnnl.max_pool", prepareMaxPool, cutPool},
     {"dnnl.max_pool_grad", prepareMaxPoolGrad, cutPool},
     {"dnnl.max_pool_inference", prepareMaxPoolInference, cutPool},
@@ -182,8 +182,11 @@ LibraryRequirements queryLibrary(const Command &call, const std::vector<bool> &a
   requirements.reference = preparation.pieces ? preparation.pieces->isReference
                                               : isReference(requirements.implementation.c_str());
   requirements.heapBytes = heapBytes(preparation, threads);
-  if (preparation.pieces)
+  if (preparation.pieces) {
     requirements.pieces = static_cast<int64_t>(preparation.pieces->cut.steps.size());
+    if (call.op == "dnnl.matmul")
+      requirements.piece = preparation.pieces->cut.commands.front().sizes;
+  }
   requirements.opaqueBytes.assign(call.operands.size(), 0);
   for (const Operand &operand : call.operands)
     requirements.layouts.push_back(operand.layout);

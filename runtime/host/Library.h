@@ -7,7 +7,7 @@
 //   dnnl.convolution             src, weights, [bias], dst            (1)
 //   dnnl.convolution_grad_input  diff_dst, weights, diff_src          (1)
 //   dnnl.convolution_grad_weight src, diff_dst, diff_weights          (1)
-//   dnnl.matmul                  a, b, [bias], dst                    transpose_a transpose_b
+//   dnnl.matmul                  a, b, [bias], dst                    transpose_a transpose_b [piece]
 //   dnnl.matmul_add              a, b, dst, to which it is added      transpose_a transpose_b
 //   dnnl.max_pool                src, dst, indices                    (2)
 //   dnnl.max_pool_grad           diff_dst, indices, diff_src          (2)
@@ -37,7 +37,9 @@
 // Convolution weights are [O, I/g, kh, kw]; with groups > 1 their layout either has groups = g
 // (five dimensions) or is row-major, which is the same bytes. Matmul works on the last two
 // dimensions; leading ones are equal, 1, or missing on one side. transpose_a and transpose_b say
-// how operands are stored; layouts are those of the stored tensor. Pooling and batch_norm run in
+// how operands are stored; layouts are those of the stored tensor. piece: the sizes of
+// LibraryRequirements::piece, with which a product on converted pieces runs in place of its own
+// choice. Pooling and batch_norm run in
 // the layout of their input: a free operand gets that layout. Reorder also converts element
 // types. batch_norm and batch_norm_grad of f32 run in loops of this room (BatchNormLoops.h).
 // Attention does altogether (AttentionLoops.h), on tensors in any order and with gaps.
@@ -77,6 +79,10 @@ struct LibraryRequirements {
 
   /// Primitives that a run executes, one after the other: 1, or a call's pieces.
   int64_t pieces = 1;
+
+  /// Of a matrix product in pieces the leading dimensions, rows, columns and contracted elements of
+  /// the largest piece; else empty.
+  Shape piece;
 
   /// Most that a run takes from the heap at a time, beside the workspace: 0 stands for bookkeeping
   /// of less than 1 KiB per primitive. Only implementations on the library's own matrix product have more (machines

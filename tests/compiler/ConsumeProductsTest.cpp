@@ -102,6 +102,7 @@ std::string attention() {
 
 struct Case {
   std::string name, text, optimizer;
+  Precision precision = Precision::F32;
 };
 
 class ConsumeProducts : public testing::TestWithParam<Case> {
@@ -114,6 +115,7 @@ protected:
     options.loss = parseLoss("mse");
     options.optimizer = parseOptimizer(GetParam().optimizer);
     options.threads = 2;
+    options.precision = GetParam().precision;
   }
   ~ConsumeProducts() override { std::remove(path.c_str()); }
 
@@ -122,6 +124,23 @@ protected:
   CompileOptions options;
   const CostModel costs = loadDevice("cpu", 2);
 };
+
+using ConsumeNarrow = ConsumeProducts;
+
+/// The arena of a step without a budget.
+Bytes arenaOf(MLIRContext &context, const CompileOptions &options, const CostModel &costs) {
+  std::unique_ptr<Backend> backend = chooseBackend(options);
+  OwningOpRef<ModuleOp> prepared = prepareStep(context, options, *backend);
+  BudgetPlanner planner(*prepared, costs, backend->target(), {.effort = 0.1});
+  return planner.keepAll().arenaBytes;
+}
+
+// What has half the bytes in 16 bits must not come back as gradients that exist whole.
+TEST_P(ConsumeNarrow, TakesNoMoreThanF32) {
+  const Bytes narrow = arenaOf(context, options, costs);
+  options.precision = Precision::F32;
+  EXPECT_LE(narrow, arenaOf(context, options, costs));
+}
 
 TEST_P(ConsumeProducts, GivesTheSameBitsInLessMemory) {
   const BackendOfWholeProducts wholeProducts;
@@ -150,6 +169,19 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"SharedLargeAndDeep", shared(300, 1728, 2, false), "sgd:lr=0.05"},
                     Case{"OneLarge", shared(4, 1920, 1, false), "adamw:lr=1e-2,weight-decay=0.1"}),
     [](const auto &info) { return info.param.name; });
+
+// Products of 16-bit factors run in pieces, which the library packs, reads as they lie, or adds to a sum.
+const Case largeInBf16[] = {
+    {"SharedDeep", shared(300, 1728, 2, false), "sgd:lr=0.05", Precision::BF16},
+    {"OneLarge", shared(4, 1920, 1, false), "adamw:lr=1e-2,weight-decay=0.1", Precision::BF16}};
+INSTANTIATE_TEST_SUITE_P(Bf16, ConsumeProducts, testing::ValuesIn(largeInBf16),
+                         [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(SmallInBf16, ConsumeProducts,
+                         testing::Values(Case{"SharedSmall", shared(4, 48, 4, true),
+                                              "sgd:lr=0.05,momentum=0.9", Precision::BF16}),
+                         [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Bf16, ConsumeNarrow, testing::ValuesIn(largeInBf16),
+                         [](const auto &info) { return info.param.name; });
 
 } // namespace
 } // namespace stow

@@ -50,15 +50,17 @@ def plan(stowage: Path, model: Path, *flags: str) -> dict:
 
 
 def check_memory(stowage: Path, work: Path) -> None:
-    """Convolutions with normalization, attention, recurrence."""
+    """Convolutions with normalization, attention, recurrence; layers whose weights outweigh their activations."""
     models = {"digits_cnn": DIGITS}
-    for name in ("char_gpt", "lstm"):
+    for name in ("char_gpt", "lstm", "mlp_large"):
         models[name] = work / f"{name}.onnx"
         run([sys.executable, ROOT / "models/build.py", name, "-o", models[name], "--batch", 8])
     for name, model in models.items():
         for flags in ((), ("--checkpoint=sqrt",)):
             wide = plan(stowage, model, *flags)["arena_bytes"]
             for low in (("--precision=bf16",), ("--precision=fp16", "--loss-scale=delayed")):
+                if name == "mlp_large" and "--precision=fp16" in low:
+                    continue  # a gradient exists whole until it is known to be finite
                 narrow = plan(stowage, model, *low, *flags)["arena_bytes"]
                 print(f"{name} {' '.join((*low, *flags))}: {narrow / wide:.3f} of {wide} bytes")
                 check(narrow <= wide, f"{name}: {narrow} bytes above {wide}")

@@ -97,6 +97,18 @@ func.func @case(%a: tensor<8x6xf32>, %b: tensor<8x4xf32>, %w: tensor<6x4xf32>, %
 
 // -----
 
+// product_map C3: the body reads the product of 16-bit factors in f32.
+func.func @case(%a: tensor<8x6xbf16>, %b: tensor<8x4xbf16>, %w: tensor<6x4xf32>) {
+  // expected-error @+1 {{body arguments and yielded values must have the element types of operands and results}}
+  %0 = stow.product_map %a, %b, %w {transpose_a = true, transpose_b = false} : (tensor<8x6xbf16>, tensor<8x4xbf16>, tensor<6x4xf32>) -> tensor<6x4xf32> {
+  ^bb0(%p: bf16, %q: f32):
+    stow.yield %q : f32
+  }
+  return
+}
+
+// -----
+
 // product_map C2: results are as large as the product.
 func.func @case(%a: tensor<8x6xf32>, %b: tensor<8x4xf32>, %w: tensor<6x4xf32>, %v: tensor<5xf32>, %c: tensor<2x8x6xf32>) {
   // expected-error @+1 {{expects results of the product's extents 6 x 4, found 'tensor<8x6xf32>'}}

@@ -43,6 +43,23 @@ func.func @train(%dy: tensor<1x6xf32> {stow.kind = #stow.kind<input>}, %x: tenso
 
 // -----
 
+// Tests 16-bit factors: the kernel reads the product as it is summed, in f32.
+// CHECK-LABEL: func.func @train
+// CHECK-NOT: stow.matmul
+// CHECK: stow.product_map %{{.*}}, %{{.*}}, %{{.*}} {{.*}}: (tensor<8x2048xbf16>, tensor<8x2048xbf16>, tensor<2048x2048xf32>)
+// CHECK-NEXT: ^bb0(%{{.*}}: f32, %{{.*}}: f32):
+func.func @train(%dy: tensor<8x2048xbf16> {stow.kind = #stow.kind<input>}, %x: tensor<8x2048xbf16> {stow.kind = #stow.kind<input>}, %w: tensor<2048x2048xf32> {stow.kind = #stow.kind<parameter>}) -> tensor<2048x2048xf32> attributes {stow.role = #stow.role<train>} {
+  %g = stow.matmul %dy, %x {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<8x2048xbf16>, tensor<8x2048xbf16>) -> tensor<2048x2048xf32>
+  %n = stow.map %g, %w {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>} : (tensor<2048x2048xf32>, tensor<2048x2048xf32>) -> tensor<2048x2048xf32> {
+  ^bb0(%b: f32, %c: f32):
+    %d = arith.subf %c, %b : f32
+    stow.yield %d : f32
+  }
+  return %n : tensor<2048x2048xf32>
+}
+
+// -----
+
 // Tests what stays whole: a sum that is read later, so that another place would be needed for it; a
 // product that others read; one of the forward.
 // CHECK-LABEL: func.func @train
