@@ -150,6 +150,8 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const Ta
   }
   if (options.precision != Precision::F32) {
     manager.addPass(createAssignPrecisionPass(target, precisionOptions(options)));
+    if (options.lossScale == "delayed") // else no update runs before all gradients are known
+      manager.addPass(createJudgeFactorsPass());
   }
   manager.addPass(createVerifyStepPass());
 }

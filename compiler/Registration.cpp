@@ -73,6 +73,7 @@ void stow::registerPasses() {
   registerRewritePasses();
   registerMicrobatchPasses();
   registerFusePasses();
+  registerPrecisionPasses();
   registerStowOrderPasses();
   registerMemoryPasses();
   registerVerifyPasses();

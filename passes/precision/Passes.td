@@ -44,4 +44,31 @@ def AssignPrecisionPass : Pass<"stow-assign-precision", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def JudgeFactorsPass : Pass<"stow-judge-factors", "::mlir::ModuleOp"> {
+  let summary = "Tell from its factors whether a gradient in fp16 is finite";
+  let description = [{
+    What: where the sum of a product's squares serves for nothing but comparisons with infinity, alone or
+    added to others, the squares of the product's factors are summed in its place: finite f16 factors have
+    a product that is finite in f32, others have not. The product is then read by its update alone and
+    need not exist whole. Only where the factors have no more bytes than the product, and where f32 holds the sum of
+    squares of any such product.
+
+    Requires: the step form, after stow-assign-precision.
+    Ensures: the step form; the same steps are skipped.
+
+    ```mlir
+    %g = stow.matmul %dy, %x {...} : (tensor<8x64xf16>, tensor<8x64xf16>) -> tensor<64x64xf32>
+    %r = stow.reduce_sum_squares %g {axes = array<i64: 1>, keepdims = false} : (tensor<64x64xf32>) -> tensor<64xf32>
+    %s = stow.reduce_sum %r {axes = array<i64: 0>, keepdims = false} : (tensor<64xf32>) -> tensor<f32>
+    // becomes
+    %a = ... // the sum of the squares of %dy
+    %b = ... // and of %x
+    %s = stow.add %a, %b : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %g = stow.matmul %dy, %x {...} : (tensor<8x64xf16>, tensor<8x64xf16>) -> tensor<64x64xf32>
+    ```
+  }];
+  let statistics = [Statistic<"gradients", "gradients", "gradients that their factors tell about">];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 #endif // STOW_PRECISION_PASSES_TD
