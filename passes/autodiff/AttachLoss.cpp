@@ -214,6 +214,11 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
     }
     scores = withoutActivation(f, scores, axis);
     auto type = tensorType(scores);
+    if (rank == 3 && spec.classAxis == 1)
+      emitRemark(scores.getLoc()) << nameOf(spec.kind) << " reads dimension 1 of "
+                                  << withoutLayout(type)
+                                  << " as the classes, as PyTorch does; class-axis=-1 names the "
+                                     "last dimension, where language models have them";
     auto weights = weightValue(f, train, spec.weight, "weight", scores, type.getDimSize(axis),
                                /*mayBeOne=*/false);
     if (failed(weights))
