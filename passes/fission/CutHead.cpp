@@ -373,7 +373,6 @@ struct CutHeadPass : impl::CutHeadPassBase<CutHeadPass> {
     for (auto graph : getOperation().getOps<func::FuncOp>())
       if (isStepGraph(graph))
         count += GraphHeads(graph, pieces).run();
-    headsCut += count;
     if (count == 0)
       getOperation().emitWarning()
           << "no head runs in " << int64_t(pieces)

@@ -34,7 +34,6 @@ def CutHeadPass : Pass<"stow-cut-head", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [Option<"pieces", "pieces", "int64_t", "1", "Pieces of rows; 1 leaves everything as it is.">];
-  let statistics = [Statistic<"headsCut", "heads-cut", "heads that run in pieces">];
   let dependentDialects = ["::stow::StowDialect"];
 }
 

@@ -39,13 +39,10 @@ public:
       position[&op] = count++;
   }
 
-  /// Bytes of the products that exist no more.
-  Bytes run() {
-    Bytes bytes = 0;
+  void run() {
     for (auto map : llvm::make_early_inc_range(graph.getOps<MapOp>()))
       if (std::optional<unsigned> input = consumable(map))
-        bytes += consume(map, *input);
-    return bytes;
+        consume(map, *input);
   }
 
 private:
@@ -150,8 +147,8 @@ private:
     });
   }
 
-  /// Puts one op in the place of both, where the target runs it; returns the product's bytes then.
-  Bytes consume(MapOp map, unsigned input) {
+  /// Puts one op in the place of both, where the target runs it.
+  void consume(MapOp map, unsigned input) {
     auto product = map.getInputs()[input].getDefiningOp<MatmulOp>();
     OpBuilder builder(map);
     SmallVector<Value> inputs(map.getInputs());
@@ -177,14 +174,12 @@ private:
       builder.clone(op, mapping);
     if (target.libraryCall(fused).empty()) {
       fused->erase();
-      return 0;
+      return;
     }
     position[fused] = position.lookup(map);
-    const Bytes bytes = storedBytesOf(product.getY().getType());
     map->replaceAllUsesWith(fused);
     map->erase();
     product->erase();
-    return bytes;
   }
 
   func::FuncOp graph;
@@ -199,7 +194,7 @@ struct ConsumeProductsPass : impl::ConsumeProductsPassBase<ConsumeProductsPass> 
 
   void runOnOperation() override {
     for (auto graph : getOperation().getOps<func::FuncOp>())
-      bytesNeverMade += GraphProducts(graph, target).run();
+      GraphProducts(graph, target).run();
   }
 
   const Target &target;

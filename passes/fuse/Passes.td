@@ -84,7 +84,6 @@ def ScatterIntoSumsPass : Pass<"stow-scatter-into-sums", "::mlir::ModuleOp"> {
         : (tensor<50x8xf32>, tensor<4x8xf32>, tensor<4xi64>) -> (tensor<50x8xf32>, tensor<4x8xf32>)
     ```
   }];
-  let statistics = [Statistic<"bytesNeverMade", "bytes-never-made", "bytes of tables' gradients that exist no more">];
   let dependentDialects = ["::stow::StowDialect"];
 }
 
@@ -108,7 +107,6 @@ def ConsumeProductsPass : Pass<"stow-consume-products", "::mlir::ModuleOp"> {
     %s = stow.product_map %dy, %x, %sum {transpose_a = true, transpose_b = false} : ... {sum + p}
     ```
   }];
-  let statistics = [Statistic<"bytesNeverMade", "bytes-never-made", "bytes of products that exist no more">];
   // Created with a target: see Passes.h.
   let constructor = "nullptr";
   let dependentDialects = ["::stow::StowDialect"];

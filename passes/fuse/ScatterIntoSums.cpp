@@ -62,7 +62,6 @@ private:
                                    TypeRange{other.getType(), grad.getDy().getType()}, other,
                                    grad.getDy(), grad.getIndices(), grad.getPaddingIndexAttr());
     copyPhase(add, sum);
-    bytesNeverMade += storedBytesOf(grad.getDtable().getType());
     add->getResult(0).replaceAllUsesWith(sum.getDtable());
     add->erase();
     grad->erase();

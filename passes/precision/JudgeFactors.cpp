@@ -91,7 +91,6 @@ private:
     sum.getY().replaceAllUsesWith(both->getResult(0));
     sum->erase();
     squares->erase();
-    ++gradients;
   }
 };
 

@@ -67,7 +67,6 @@ def JudgeFactorsPass : Pass<"stow-judge-factors", "::mlir::ModuleOp"> {
     %g = stow.matmul %dy, %x {...} : (tensor<8x64xf16>, tensor<8x64xf16>) -> tensor<64x64xf32>
     ```
   }];
-  let statistics = [Statistic<"gradients", "gradients", "gradients that their factors tell about">];
   let dependentDialects = ["::stow::StowDialect"];
 }
 

@@ -128,9 +128,6 @@ def TileAttentionPass : Pass<"stow-tile-attention", "::mlir::ModuleOp"> {
   // Created with a target: see Passes.h.
   let constructor = "nullptr";
   let dependentDialects = ["::stow::StowDialect"];
-  let statistics = [
-    Statistic<"tiled", "attentions-tiled", "Attentions whose scores are not stored">,
-  ];
 }
 
 #endif // STOW_REWRITE_PASSES_TD

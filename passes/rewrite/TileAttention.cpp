@@ -289,15 +289,15 @@ public:
       : chain(chain), target(target), builder(chain.mix), location(chain.product.getLoc()) {}
 
   /// Replaces the chain; leaves it as it is, and false, where shapes, masks or the target do not fit.
-  bool run() {
+  void run() {
     const auto shape = ArrayRef(chain.shape);
     if (shape.size() < 2)
-      return false;
+      return;
     rows = shape.end()[-2], keys = shape.end()[-1];
     Value q = chain.product.getA(), k = chain.product.getB(), v = chain.mix.getB();
     const auto lead = shape.drop_back(2);
     if (!headsFit(q, k, v) || !readMasks())
-      return false;
+      return;
     q = oriented(unscaled(q), chain.product.getTransposeA());
     k = oriented(unscaled(k), !chain.product.getTransposeB());
     v = oriented(v, chain.mix.getTransposeB());
@@ -311,7 +311,7 @@ public:
         v = ownV;
       }
     }
-    return replace(q, k, v);
+    replace(q, k, v);
   }
 
 private:
@@ -464,7 +464,7 @@ private:
     return sum;
   }
 
-  bool replace(Value q, Value k, Value v) {
+  void replace(Value q, Value k, Value v) {
     auto attention = AttentionOp::create(
         builder, location, q, k, v, maskValue(), Value(), builder.getF64FloatAttr(chain.scale),
         diagonal ? builder.getI64IntegerAttr(*diagonal) : IntegerAttr(),
@@ -472,13 +472,12 @@ private:
         builder.getI64IntegerAttr(0));
     if (!isTaken(attention)) {
       eraseUnused(attention);
-      return false;
+      return;
     }
     Value y =
         builder.createOrFold<ReshapeOp>(location, chain.mix.getY().getType(), attention.getY());
     chain.mix.getY().replaceAllUsesWith(y);
     eraseUnused(chain.mix);
-    return true;
   }
 
   /// Erases `op` and what only it read.
@@ -526,7 +525,7 @@ struct TileAttentionPass : impl::TileAttentionPassBase<TileAttentionPass> {
     for (auto graph : getOperation().getOps<func::FuncOp>())
       for (SoftmaxOp softmax : llvm::to_vector(graph.getOps<SoftmaxOp>()))
         if (std::optional<Chain> chain = Chain::of(softmax))
-          tiled += Tiling(*chain, target).run();
+          Tiling(*chain, target).run();
   }
 
   const Target &target;

@@ -9,6 +9,7 @@
 #include "tests/gpu/cudnn/Descriptor.h"
 #include "tests/gpu/driver/StandIn.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -131,8 +132,8 @@ void execute(const Handle &handle, const Descriptor &plan, const Descriptor &pac
 template <typename Value>
 void give(const std::vector<Value> &from, int64_t room, int64_t *count, void *values) {
   *count = static_cast<int64_t>(from.size());
-  if (values && room > 0)
-    std::memcpy(values, from.data(), sizeof(Value) * static_cast<size_t>(std::min(room, *count)));
+  if (values)
+    std::copy_n(from.begin(), std::clamp<int64_t>(room, 0, *count), static_cast<Value *>(values));
 }
 
 /// Fills descriptors that the caller has made.
