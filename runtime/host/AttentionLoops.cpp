@@ -38,7 +38,7 @@ struct Places {
   char *address = nullptr;
   Bytes taken = 0;
   float *take(int64_t elements) {
-    float *place = reinterpret_cast<float *>(address + taken);
+    float *place = address ? reinterpret_cast<float *>(address + taken) : nullptr;
     taken += (elements * static_cast<Bytes>(sizeof(float)) + 63) / 64 * 64;
     return place;
   }
