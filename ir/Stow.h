@@ -75,6 +75,11 @@ inline constexpr llvm::StringLiteral kOffsetsAttr = "stow.offsets";
 inline constexpr llvm::StringLiteral kOffsetAttr = "stow.offset";
 inline constexpr llvm::StringLiteral kWorkspaceOffsetAttr = "stow.workspace_offset";
 
+/// The type of a value that is a tensor.
+inline mlir::RankedTensorType tensorType(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType());
+}
+
 /// Layout of a tensor type: its encoding, or row-major.
 Layout layoutOf(mlir::Type type);
 

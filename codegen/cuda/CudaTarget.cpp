@@ -28,8 +28,6 @@ bool isConvolution(Operation *op) {
   return isa<Conv2dOp, Conv2dGradInputOp, Conv2dGradWeightOp>(op);
 }
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 Layout channelsInnermost(int64_t rank) {
   Layout layout;
   layout.order.push_back(0);

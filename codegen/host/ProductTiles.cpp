@@ -11,7 +11,6 @@ using namespace mlir;
 namespace stow::host {
 namespace {
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 RankedTensorType resultType(ProductMapOp op) { return tensorType(op.getResult(0)); }
 
 /// Up to this many contracted elements the library adds a product as a whole.

@@ -11,8 +11,6 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// The indices are read, and rows copied, as they lie: everything must be row-major, and is after
 /// the assignment of layouts.
 LogicalResult checkRowMajor(Operation *op) {

@@ -17,8 +17,6 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// What the three ops say of places and images.
 struct Sampling {
   SmallVector<int64_t> extents; ///< of the images, outermost first

@@ -16,8 +16,6 @@ namespace {
 
 using Strides = SmallVector<int64_t>;
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// Integer arithmetic of one kernel.
 struct Math {
   Lanes &lanes;

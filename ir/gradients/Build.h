@@ -40,10 +40,6 @@ public:
   mlir::Location location;
 };
 
-inline mlir::RankedTensorType tensorType(mlir::Value value) {
-  return mlir::cast<mlir::RankedTensorType>(value.getType());
-}
-
 /// Sums `gradient` over the dimensions along which NumPy's rule repeated a value of `shape`; the
 /// result has that shape.
 mlir::Value sumToShape(Formula &f, mlir::Value gradient, llvm::ArrayRef<int64_t> shape);

@@ -25,8 +25,6 @@ namespace stow {
 
 namespace {
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// What `value` is a reshape of.
 Value unshaped(Value value) {
   while (auto reshape = value.getDefiningOp<ReshapeOp>())

@@ -22,8 +22,6 @@ namespace stow {
 
 namespace {
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// True when an update writes over what `value` is or looks at: the tiles behind the first would
 /// read new state.
 bool isUpdatedState(Value value) {

@@ -27,8 +27,6 @@ namespace stow {
 
 namespace {
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// The immediate that a splat constant stands for, as a scalar in a map body.
 Value scalarConstant(OpBuilder &builder, Location location, ConstantOp constant) {
   auto splat = cast<DenseElementsAttr>(constant.getValue());

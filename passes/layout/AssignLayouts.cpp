@@ -23,8 +23,6 @@ namespace stow {
 
 namespace {
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// True when a matrix product may read an operand of this type: whole rows or whole columns.
 bool isMatrixStack(RankedTensorType type) {
   return isPlain(type) && orderOf(type).back() >= type.getRank() - 2;

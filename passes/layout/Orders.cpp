@@ -10,8 +10,6 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// Convolutions: the order of x and y says nothing about the weight.
 bool isConvolution(Operation *op) {
   return isa<Conv2dOp, Conv2dGradInputOp, Conv2dGradWeightOp>(op);

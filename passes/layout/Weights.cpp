@@ -5,8 +5,6 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// What generated kernels read: channels innermost, as in the images.
 RankedTensorType channelsInnermost(RankedTensorType weight) {
   Order order = rowMajorOrder(weight.getRank());

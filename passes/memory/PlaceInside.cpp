@@ -25,8 +25,6 @@ namespace stow {
 
 namespace {
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// Undoes all placement.
 void reset(func::FuncOp graph) {
   for (Operation &op : graph.getBody().front()) {

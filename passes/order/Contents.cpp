@@ -12,8 +12,6 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// Dimensions from the outermost to the innermost in memory.
 std::vector<int64_t> orderOf(RankedTensorType type) {
   std::vector<int64_t> order = layoutOf(type).order;

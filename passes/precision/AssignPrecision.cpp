@@ -28,8 +28,6 @@ namespace stow {
 
 namespace {
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// True for the values that there is something to decide about.
 bool isWide(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());

@@ -31,8 +31,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Scores of constants from here on down are those of keys that nothing attends to.
 constexpr double kExcluded = -1e4;
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// The number that a constant holds everywhere.
 std::optional<double> numberOf(Value value) {
   auto constant = value.getDefiningOp<ConstantOp>();

@@ -10,8 +10,6 @@ namespace stow {
 
 namespace {
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 Shape shapeOf(RankedTensorType type) {
   return Shape(type.getShape().begin(), type.getShape().end());
 }
