@@ -110,6 +110,17 @@ std::vector<Argument> argumentsOf(const Call &call, size_t count) {
   return arguments;
 }
 
+AttentionTensors tensorsAt(const Positions &at, const std::vector<char *> &addresses) {
+  auto where = [&](std::optional<size_t> index) { return index ? addresses[*index] : nullptr; };
+  AttentionTensors tensors = {};
+  tensors.q = where(at.q), tensors.k = where(at.k), tensors.v = where(at.v);
+  tensors.y = where(at.y), tensors.lse = where(at.lse);
+  tensors.mask = where(at.mask), tensors.seed = where(at.seed);
+  tensors.dy = where(at.dy), tensors.dq = where(at.dq);
+  tensors.dk = where(at.dk), tensors.dv = where(at.dv);
+  return tensors;
+}
+
 } // namespace
 
 Preparation prepareAttention(const Command &command, const std::vector<bool> &anyLayout) {
@@ -119,12 +130,7 @@ Preparation prepareAttention(const Command &command, const std::vector<bool> &an
   at.y = names.size() - 2, at.lse = names.size() - 1;
   const AttentionSpace space = spaceOf(call, command, at);
   auto run = [space, at](const std::vector<char *> &addresses, char *scratch, int64_t threads) {
-    AttentionTensors tensors = {};
-    tensors.q = addresses[at.q], tensors.k = addresses[at.k], tensors.v = addresses[at.v];
-    tensors.y = addresses[at.y], tensors.lse = addresses[at.lse];
-    tensors.mask = at.mask ? addresses[*at.mask] : nullptr;
-    tensors.seed = at.seed ? addresses[*at.seed] : nullptr;
-    attend(space, tensors, scratch, threads);
+    attend(space, tensorsAt(at, addresses), scratch, threads);
   };
   const int64_t slots = std::min(currentThreads(), space.forwardTasks());
   return {{},
@@ -140,14 +146,7 @@ Preparation prepareAttentionGradient(const Command &command, const std::vector<b
   at.dq = names.size() - 3, at.dk = names.size() - 2, at.dv = names.size() - 1;
   const AttentionSpace space = spaceOf(call, command, at);
   auto run = [space, at](const std::vector<char *> &addresses, char *scratch, int64_t threads) {
-    AttentionTensors tensors = {};
-    tensors.q = addresses[at.q], tensors.k = addresses[at.k], tensors.v = addresses[at.v];
-    tensors.y = addresses[at.y], tensors.lse = addresses[at.lse];
-    tensors.mask = at.mask ? addresses[*at.mask] : nullptr;
-    tensors.seed = at.seed ? addresses[*at.seed] : nullptr;
-    tensors.dy = addresses[*at.dy], tensors.dq = addresses[*at.dq];
-    tensors.dk = addresses[*at.dk], tensors.dv = addresses[*at.dv];
-    attendGradient(space, tensors, scratch, threads);
+    attendGradient(space, tensorsAt(at, addresses), scratch, threads);
   };
   const int64_t slots = std::min(currentThreads(), space.heads);
   return {{},
