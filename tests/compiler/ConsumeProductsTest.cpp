@@ -8,7 +8,7 @@
 #include "ir/Graphs.h"
 #include "passes/plan/Budget.h"
 #include "passes/plan/Stages.h"
-#include "runtime/host/Outside.h"
+#include "tests/compiler/PlanningBackend.h"
 #include "tests/compiler/TrainPlaced.h"
 
 #include <cstdio>
@@ -28,25 +28,6 @@ public:
   StringRef libraryCall(Operation *op) const override {
     return isa<ProductMapOp>(op) ? "" : HostTarget::libraryCall(op);
   }
-};
-
-class BackendOfWholeProducts : public Backend {
-public:
-  const Target &target() const override { return answers; }
-  std::string dataSheet() const override { return "cpu"; }
-  OutsideArena outsideArena() const override {
-    return {host::kProcessBytes, "", host::kBytesPerCall};
-  }
-  std::string processor() const override { return "none"; }
-  FailureOr<BuiltProgram> build(ModuleOp) const override { return failure(); }
-  FailureOr<LinkInput> writeObjects(BuiltProgram &, ProgramForm, const std::string &,
-                                    const TemporaryFolder &) const override {
-    return failure();
-  }
-  std::unique_ptr<LoadedCode> load(BuiltProgram &) const override { return nullptr; }
-
-private:
-  WholeProducts answers;
 };
 
 std::string matrix(int64_t rows, int64_t columns) {
@@ -143,7 +124,7 @@ TEST_P(ConsumeNarrow, TakesNoMoreThanF32) {
 }
 
 TEST_P(ConsumeProducts, GivesTheSameBitsInLessMemory) {
-  const BackendOfWholeProducts wholeProducts;
+  const PlanningBackend<WholeProducts> wholeProducts;
   OwningOpRef<ModuleOp> whole = prepareStep(context, options, wholeProducts);
   BudgetPlanner wholePlanner(*whole, costs, wholeProducts.target(), {.effort = 0.1});
   const std::vector<char> expected = trainPlaced(*wholePlanner.keepAll().placed);

@@ -6,6 +6,7 @@
 #include "compiler/Registration.h"
 #include "ir/Graphs.h"
 #include "passes/memory/Liveness.h"
+#include "tests/compiler/PlanningBackend.h"
 
 #include <cmath>
 #include <gmock/gmock.h>
@@ -33,23 +34,6 @@ public:
                          {"medium", kMedium, 1.01}};
     return answer;
   }
-};
-
-class BackendWithChoices : public Backend {
-public:
-  const Target &target() const override { return answers; }
-  std::string dataSheet() const override { return "cpu"; }
-  OutsideArena outsideArena() const override { return {}; }
-  std::string processor() const override { return "none"; }
-  FailureOr<BuiltProgram> build(ModuleOp) const override { return failure(); }
-  FailureOr<LinkInput> writeObjects(BuiltProgram &, ProgramForm, const std::string &,
-                                    const TemporaryFolder &) const override {
-    return failure();
-  }
-  std::unique_ptr<LoadedCode> load(BuiltProgram &) const override { return nullptr; }
-
-private:
-  TargetWithChoices answers;
 };
 
 class ImplementationsTest : public testing::Test {
@@ -81,7 +65,7 @@ protected:
 
   MLIRContext context;
   CompileOptions options;
-  BackendWithChoices backend;
+  PlanningBackend<TargetWithChoices> backend;
   OwningOpRef<ModuleOp> prepared;
   CostModel costs;
 };

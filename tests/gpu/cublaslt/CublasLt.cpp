@@ -4,13 +4,13 @@
 // captured ones too. Operands are looked up in the device's memory at that time; what lies outside an
 // allocation fails, and so does what the real library refuses: sizes that do not match, leading
 // dimensions that are too small, scratch beyond the limit.
+#include "tests/gpu/driver/Elements.h"
 #include "tests/gpu/driver/StandIn.h"
 
 #include <cublasLt.h>
 #include <cuda.h>
 #include <dlfcn.h>
 
-#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +18,8 @@
 #include <vector>
 
 namespace {
+
+using stow::sim::load, stow::sim::store;
 
 struct Matrix {
   cudaDataType type;
@@ -61,27 +63,11 @@ template <typename Value> cublasStatus_t take(Value &field, const void *buffer, 
   return CUBLAS_STATUS_SUCCESS;
 }
 
-double load(const void *base, cudaDataType type, int64_t at) {
-  if (type == CUDA_R_32F)
-    return static_cast<const float *>(base)[at];
-  const uint16_t bits = static_cast<const uint16_t *>(base)[at];
-  if (type == CUDA_R_16BF)
-    return std::bit_cast<float>(uint32_t{bits} << 16);
-  return static_cast<double>(std::bit_cast<_Float16>(bits));
-}
-
-void store(void *base, cudaDataType type, int64_t at, double value) {
-  const auto rounded = static_cast<float>(value);
-  if (type == CUDA_R_32F) {
-    static_cast<float *>(base)[at] = rounded;
-  } else if (type == CUDA_R_16BF) {
-    auto bits = std::bit_cast<uint32_t>(rounded);
-    if (rounded == rounded)
-      bits += 0x7fff + (bits >> 16 & 1);
-    static_cast<uint16_t *>(base)[at] = static_cast<uint16_t>(bits >> 16);
-  } else {
-    static_cast<uint16_t *>(base)[at] = std::bit_cast<uint16_t>(static_cast<_Float16>(rounded));
-  }
+/// For types that are known.
+stow::DType elementType(cudaDataType type) {
+  return type == CUDA_R_32F    ? stow::DType::F32
+         : type == CUDA_R_16BF ? stow::DType::BF16
+                               : stow::DType::F16;
 }
 
 /// One product, to be run when the stream comes to it.
@@ -116,6 +102,7 @@ void run(void *data) {
   const auto inner = static_cast<int64_t>(ta ? work.a.rows : work.a.columns);
   const void *bias = nullptr;
   const auto biasType = static_cast<cudaDataType>(work.operation.biasType);
+  const stow::DType aType = elementType(work.a.type), bType = elementType(work.b.type);
   if (work.operation.epilogue == CUBLASLT_EPILOGUE_BIAS)
     bias = place(work.operation.bias, work.d.rows * (biasType == CUDA_R_32F ? 4 : 2), "the bias");
   for (int32_t item = 0; item < work.d.count; ++item)
@@ -123,16 +110,16 @@ void run(void *data) {
       for (int64_t row = 0; row < static_cast<int64_t>(work.d.rows); ++row) {
         double sum = 0;
         for (int64_t k = 0; k < inner; ++k)
-          sum += load(a, work.a.type,
+          sum += load(a, aType,
                       item * work.a.step +
                           (ta ? row * work.a.leading + k : k * work.a.leading + row)) *
-                 load(b, work.b.type,
+                 load(b, bType,
                       item * work.b.step +
                           (tb ? k * work.b.leading + column : column * work.b.leading + k));
         sum *= work.alpha;
         if (bias)
-          sum += load(bias, biasType, row);
-        store(d, work.d.type, item * work.d.step + column * work.d.leading + row, sum);
+          sum += load(bias, elementType(biasType), row);
+        store(d, elementType(work.d.type), item * work.d.step + column * work.d.leading + row, sum);
       }
 }
 

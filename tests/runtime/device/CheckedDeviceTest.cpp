@@ -2,8 +2,8 @@
 #include "runtime/device/CheckedDevice.h"
 #include "runtime/base/Error.h"
 #include "runtime/cuda/CudaDevice.h"
-#include "runtime/format/DeviceCode.h"
 #include "runtime/host/HostDevice.h"
+#include "tests/runtime/device/AddOne.h"
 
 #include <gmock/gmock.h>
 
@@ -20,40 +20,16 @@ constexpr Bytes arenaBytes = 8192, in = 0, out = 256, other = 1024;
 /// Where the kernel writes a second byte, counted from its result; 0: nowhere else.
 int64_t stray = 0;
 
-/// out[i] = in[i] + 1 over 64 bytes.
-void addOne(int64_t, int64_t, char *const *arguments) {
-  for (int i = 0; i < 64; ++i)
-    arguments[1][i] = static_cast<char>(arguments[0][i] + 1);
+/// The kernel, and its second byte.
+void addOneAndStray(int64_t begin, int64_t end, char *const *arguments) {
+  addOne(begin, end, arguments);
   if (stray)
     arguments[1][stray] = 77;
 }
 
-/// The same for a GPU: a block of 64 threads.
-std::string addOnePtx() {
-  return R"ptx(
-.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry add_one(.param .u64 begin, .param .u64 end, .param .u64 in, .param .u64 out)
-.reqntid 64, 1, 1
-{
-  .reg .b64 %rd<6>;
-  .reg .b32 %r<3>;
-  .reg .b16 %h<4>;
-  ld.param.u64 %rd0, [in];
-  ld.param.u64 %rd1, [out];
-  mov.u32 %r0, %tid.x;
-  cvt.u64.u32 %rd2, %r0;
-  add.s64 %rd3, %rd0, %rd2;
-  add.s64 %rd4, %rd1, %rd2;
-  ld.global.u8 %h0, [%rd3];
-  add.s16 %h1, %h0, 1;
-  st.global.u8 [%rd4], %h1;
-)ptx" +
-         (stray
-              ? "  mov.u16 %h2, 77;\n  st.global.u8 [%rd1 + " + std::to_string(stray) + "], %h2;\n"
-              : std::string()) +
-         "  ret;\n}\n";
+std::string strayPtx() {
+  return stray ? "  mov.u16 %h2, 77;\n  st.global.u8 [%rd1 + " + std::to_string(stray) + "], %h2;\n"
+               : "";
 }
 
 Operand bytesAt(Bytes offset) { return {offset, DType::U8, {64}, {}}; }
@@ -90,10 +66,8 @@ protected:
   /// Runs the kernel three times, its stray byte at `at`, and returns what is said.
   std::string run(int64_t at, bool dies = false) {
     stray = at;
-    static const StowKernelFn kernels[] = {addOne};
-    const std::string ptx = addOnePtx();
-    const std::string code = packDeviceCode(
-        std::array{DeviceImage{DeviceImage::Kind::Ptx, 80, {ptx.data(), ptx.size() + 1}}});
+    static const StowKernelFn kernels[] = {addOneAndStray};
+    const std::string code = addOneCode(strayPtx());
     const ProgramImage image = {kernels, {}, code};
     Program program = oneKernel();
     if (dies)

@@ -1,8 +1,8 @@
 // What holds for every device behind the door. A new one joins the list of types.
 #include "runtime/base/Error.h"
 #include "runtime/cuda/CudaDevice.h"
-#include "runtime/format/DeviceCode.h"
 #include "runtime/host/HostDevice.h"
+#include "tests/runtime/device/AddOne.h"
 #include "tests/runtime/device/GuardedDevice.h"
 
 #include <gmock/gmock.h>
@@ -20,40 +20,8 @@ using testing::HasSubstr;
 
 constexpr Bytes arenaBytes = 3 * 4096 + 64, stagingBytes = 1000;
 
-/// out[i] = in[i] + 1 over 64 bytes.
-void addOne(int64_t, int64_t, char *const *arguments) {
-  for (int i = 0; i < 64; ++i)
-    arguments[1][i] = static_cast<char>(arguments[0][i] + 1);
-}
-
-/// The same for a GPU: blocks of 64 threads, a byte each.
-constexpr std::string_view addOnePtx = R"ptx(
-.version 8.0
-.target sm_80
-.address_size 64
-
-.visible .entry add_one(.param .u64 begin, .param .u64 end, .param .u64 in, .param .u64 out)
-.reqntid 64, 1, 1
-{
-  .reg .b64 %rd<6>;
-  .reg .b32 %r<3>;
-  .reg .b16 %h<3>;
-  ld.param.u64 %rd0, [in];
-  ld.param.u64 %rd1, [out];
-  mov.u32 %r0, %tid.x;
-  cvt.u64.u32 %rd2, %r0;
-  add.s64 %rd3, %rd0, %rd2;
-  add.s64 %rd4, %rd1, %rd2;
-  ld.global.u8 %h0, [%rd3];
-  add.s16 %h1, %h0, 1;
-  st.global.u8 [%rd4], %h1;
-  ret;
-}
-)ptx";
-
 const StowKernelFn kernels[] = {addOne};
-const std::string deviceCode = packDeviceCode(
-    std::array{DeviceImage{DeviceImage::Kind::Ptx, 80, {addOnePtx.data(), addOnePtx.size() + 1}}});
+const std::string deviceCode = addOneCode();
 const ProgramImage image = {kernels, {}, deviceCode};
 
 Operand bytesAt(Bytes offset) { return {offset, DType::U8, {64}, {}}; }
