@@ -1,6 +1,7 @@
 #include "runtime/cuda/CudnnApi.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/cuda/Functions.h"
 
 #include <algorithm>
 #include <dlfcn.h>
@@ -22,13 +23,6 @@ std::string onOneLine(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   text.erase(text.find_last_not_of(' ') + 1);
   return text;
-}
-
-template <typename Function> void bind(void *library, const char *name, Function &function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (!function)
-    throw Error::badInput(std::string(kFile) + " has no function " + name +
-                          "; expected cuDNN 9.8 or later");
 }
 
 } // namespace
@@ -57,19 +51,22 @@ std::shared_ptr<const CudnnLibrary> CudnnLibrary::open(const std::string &folder
         "): install it from NVIDIA's packages or with \"pip install nvidia-cudnn-cu13\", and name "
         "the folder that holds " +
         kFile + " " + nextStep);
-  void *opened = library->handle;
-  bind(opened, "cudnnBackendCreateDescriptor", library->create);
-  bind(opened, "cudnnBackendDestroyDescriptor", library->destroy);
-  bind(opened, "cudnnBackendFinalize", library->finalize);
-  bind(opened, "cudnnBackendSetAttribute", library->setAttribute);
-  bind(opened, "cudnnBackendGetAttribute", library->getAttribute);
-  bind(opened, "cudnnBackendExecute", library->execute);
-  bind(opened, "cudnnCreate", library->createHandle);
-  bind(opened, "cudnnDestroy", library->destroyHandle);
-  bind(opened, "cudnnSetStream", library->setStream);
-  bind(opened, "cudnnGetVersion", library->getVersion);
-  bind(opened, "cudnnGetErrorString", library->errorString);
-  bind(opened, "cudnnGetLastErrorString", library->lastErrorString);
+  Functions functions(library->handle);
+  functions.find(library->create, "cudnnBackendCreateDescriptor");
+  functions.find(library->destroy, "cudnnBackendDestroyDescriptor");
+  functions.find(library->finalize, "cudnnBackendFinalize");
+  functions.find(library->setAttribute, "cudnnBackendSetAttribute");
+  functions.find(library->getAttribute, "cudnnBackendGetAttribute");
+  functions.find(library->execute, "cudnnBackendExecute");
+  functions.find(library->createHandle, "cudnnCreate");
+  functions.find(library->destroyHandle, "cudnnDestroy");
+  functions.find(library->setStream, "cudnnSetStream");
+  functions.find(library->getVersion, "cudnnGetVersion");
+  functions.find(library->errorString, "cudnnGetErrorString");
+  functions.find(library->lastErrorString, "cudnnGetLastErrorString");
+  if (!functions.missing.empty())
+    throw Error::badInput(std::string(kFile) + " has no function " + functions.missing +
+                          "; expected cuDNN 9.8 or later");
   constexpr size_t kDeviceless = 90800;
   if (library->getVersion() < kDeviceless)
     throw Error::badInput("cuDNN " + library->version() +

@@ -1,5 +1,6 @@
 #include "runtime/cuda/Driver.h"
 
+#include "runtime/cuda/Functions.h"
 #include "runtime/device/Device.h"
 
 #include <dlfcn.h>
@@ -39,64 +40,55 @@ Loss lossOf(Result result) {
   }
 }
 
-/// Fills one member by the name that the library exports.
-template <typename Pointer>
-void find(void *library, Pointer &pointer, const char *name, std::string &missing) {
-  pointer = reinterpret_cast<Pointer>(dlsym(library, name));
-  if (!pointer)
-    missing += std::string(missing.empty() ? "" : ", ") + name;
-}
-
 Driver load() {
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library)
     throw Error::badInput(std::string("this program runs on a GPU, and there is no CUDA driver: ") +
                           dlerror() + "; install NVIDIA's driver" + kNextStep);
   Driver driver = {};
-  std::string missing;
-  auto add = [&](auto &pointer, const char *name) { find(library, pointer, name, missing); };
-  add(driver.init, "cuInit");
-  add(driver.driverGetVersion, "cuDriverGetVersion");
-  add(driver.deviceGet, "cuDeviceGet");
-  add(driver.deviceGetCount, "cuDeviceGetCount");
-  add(driver.deviceGetName, "cuDeviceGetName");
-  add(driver.deviceGetAttribute, "cuDeviceGetAttribute");
-  add(driver.primaryCtxRetain, "cuDevicePrimaryCtxRetain");
-  add(driver.primaryCtxRelease, "cuDevicePrimaryCtxRelease_v2");
-  add(driver.ctxSetCurrent, "cuCtxSetCurrent");
-  add(driver.memGetInfo, "cuMemGetInfo_v2");
-  add(driver.memAlloc, "cuMemAlloc_v2");
-  add(driver.memFree, "cuMemFree_v2");
-  add(driver.memHostAlloc, "cuMemHostAlloc");
-  add(driver.memFreeHost, "cuMemFreeHost");
-  add(driver.memcpyHtoDAsync, "cuMemcpyHtoDAsync_v2");
-  add(driver.memcpyDtoHAsync, "cuMemcpyDtoHAsync_v2");
-  add(driver.memsetD8Async, "cuMemsetD8Async");
-  add(driver.streamCreate, "cuStreamCreate");
-  add(driver.streamDestroy, "cuStreamDestroy_v2");
-  add(driver.streamSynchronize, "cuStreamSynchronize");
-  add(driver.streamBeginCapture, "cuStreamBeginCapture_v2");
-  add(driver.streamEndCapture, "cuStreamEndCapture");
-  add(driver.eventCreate, "cuEventCreate");
-  add(driver.eventDestroy, "cuEventDestroy_v2");
-  add(driver.eventRecord, "cuEventRecord");
-  add(driver.eventSynchronize, "cuEventSynchronize");
-  add(driver.eventElapsedTime, "cuEventElapsedTime");
-  add(driver.moduleLoadData, "cuModuleLoadData");
-  add(driver.moduleUnload, "cuModuleUnload");
-  add(driver.moduleGetFunction, "cuModuleGetFunction");
-  add(driver.funcGetAttribute, "cuFuncGetAttribute");
-  add(driver.launchKernel, "cuLaunchKernel");
-  add(driver.graphInstantiateWithFlags, "cuGraphInstantiateWithFlags");
-  add(driver.graphUpload, "cuGraphUpload");
-  add(driver.graphLaunch, "cuGraphLaunch");
-  add(driver.graphExecDestroy, "cuGraphExecDestroy");
-  add(driver.graphDestroy, "cuGraphDestroy");
-  add(driver.getErrorName, "cuGetErrorName");
-  add(driver.getErrorString, "cuGetErrorString");
-  if (!missing.empty())
-    throw Error::badInput("the CUDA driver of this machine is too old: it has no " + missing +
-                          "; install one for CUDA 12 or later" + kNextStep);
+  Functions functions(library);
+  functions.find(driver.init, "cuInit");
+  functions.find(driver.driverGetVersion, "cuDriverGetVersion");
+  functions.find(driver.deviceGet, "cuDeviceGet");
+  functions.find(driver.deviceGetCount, "cuDeviceGetCount");
+  functions.find(driver.deviceGetName, "cuDeviceGetName");
+  functions.find(driver.deviceGetAttribute, "cuDeviceGetAttribute");
+  functions.find(driver.primaryCtxRetain, "cuDevicePrimaryCtxRetain");
+  functions.find(driver.primaryCtxRelease, "cuDevicePrimaryCtxRelease_v2");
+  functions.find(driver.ctxSetCurrent, "cuCtxSetCurrent");
+  functions.find(driver.memGetInfo, "cuMemGetInfo_v2");
+  functions.find(driver.memAlloc, "cuMemAlloc_v2");
+  functions.find(driver.memFree, "cuMemFree_v2");
+  functions.find(driver.memHostAlloc, "cuMemHostAlloc");
+  functions.find(driver.memFreeHost, "cuMemFreeHost");
+  functions.find(driver.memcpyHtoDAsync, "cuMemcpyHtoDAsync_v2");
+  functions.find(driver.memcpyDtoHAsync, "cuMemcpyDtoHAsync_v2");
+  functions.find(driver.memsetD8Async, "cuMemsetD8Async");
+  functions.find(driver.streamCreate, "cuStreamCreate");
+  functions.find(driver.streamDestroy, "cuStreamDestroy_v2");
+  functions.find(driver.streamSynchronize, "cuStreamSynchronize");
+  functions.find(driver.streamBeginCapture, "cuStreamBeginCapture_v2");
+  functions.find(driver.streamEndCapture, "cuStreamEndCapture");
+  functions.find(driver.eventCreate, "cuEventCreate");
+  functions.find(driver.eventDestroy, "cuEventDestroy_v2");
+  functions.find(driver.eventRecord, "cuEventRecord");
+  functions.find(driver.eventSynchronize, "cuEventSynchronize");
+  functions.find(driver.eventElapsedTime, "cuEventElapsedTime");
+  functions.find(driver.moduleLoadData, "cuModuleLoadData");
+  functions.find(driver.moduleUnload, "cuModuleUnload");
+  functions.find(driver.moduleGetFunction, "cuModuleGetFunction");
+  functions.find(driver.funcGetAttribute, "cuFuncGetAttribute");
+  functions.find(driver.launchKernel, "cuLaunchKernel");
+  functions.find(driver.graphInstantiateWithFlags, "cuGraphInstantiateWithFlags");
+  functions.find(driver.graphUpload, "cuGraphUpload");
+  functions.find(driver.graphLaunch, "cuGraphLaunch");
+  functions.find(driver.graphExecDestroy, "cuGraphExecDestroy");
+  functions.find(driver.graphDestroy, "cuGraphDestroy");
+  functions.find(driver.getErrorName, "cuGetErrorName");
+  functions.find(driver.getErrorString, "cuGetErrorString");
+  if (!functions.missing.empty())
+    throw Error::badInput("the CUDA driver of this machine is too old: it has no " +
+                          functions.missing + "; install one for CUDA 12 or later" + kNextStep);
   int version = 0;
   driver.require(driver.driverGetVersion(&version), "asking the CUDA driver for its version");
   if (version < kLeastVersion)

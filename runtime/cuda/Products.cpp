@@ -1,6 +1,7 @@
 #include "runtime/cuda/Products.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/cuda/Functions.h"
 
 #include <algorithm>
 #include <array>
@@ -72,27 +73,22 @@ Library load() {
         "libcublasLt.so.13 and libcublasLt.so.12; install CUDA's cuBLAS or the "
         "Python package nvidia-cublas, and put its folder into LD_LIBRARY_PATH");
   Library library = {};
-  std::string missing;
-  auto find = [&](auto &pointer, const char *name) {
-    pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(dlsym(file, name));
-    if (!pointer)
-      missing += std::string(missing.empty() ? "" : ", ") + name;
-  };
-  find(library.create, "cublasLtCreate");
-  find(library.getStatusString, "cublasLtGetStatusString");
-  find(library.matmulDescCreate, "cublasLtMatmulDescCreate");
-  find(library.matmulDescDestroy, "cublasLtMatmulDescDestroy");
-  find(library.matmulDescSetAttribute, "cublasLtMatmulDescSetAttribute");
-  find(library.matrixLayoutCreate, "cublasLtMatrixLayoutCreate");
-  find(library.matrixLayoutDestroy, "cublasLtMatrixLayoutDestroy");
-  find(library.matrixLayoutSetAttribute, "cublasLtMatrixLayoutSetAttribute");
-  find(library.matmulPreferenceCreate, "cublasLtMatmulPreferenceCreate");
-  find(library.matmulPreferenceDestroy, "cublasLtMatmulPreferenceDestroy");
-  find(library.matmulPreferenceSetAttribute, "cublasLtMatmulPreferenceSetAttribute");
-  find(library.matmulAlgoGetHeuristic, "cublasLtMatmulAlgoGetHeuristic");
-  find(library.matmul, "cublasLtMatmul");
-  if (!missing.empty())
-    throw Error::badInput("this machine's cuBLASLt is too old: it has no " + missing);
+  Functions functions(file);
+  functions.find(library.create, "cublasLtCreate");
+  functions.find(library.getStatusString, "cublasLtGetStatusString");
+  functions.find(library.matmulDescCreate, "cublasLtMatmulDescCreate");
+  functions.find(library.matmulDescDestroy, "cublasLtMatmulDescDestroy");
+  functions.find(library.matmulDescSetAttribute, "cublasLtMatmulDescSetAttribute");
+  functions.find(library.matrixLayoutCreate, "cublasLtMatrixLayoutCreate");
+  functions.find(library.matrixLayoutDestroy, "cublasLtMatrixLayoutDestroy");
+  functions.find(library.matrixLayoutSetAttribute, "cublasLtMatrixLayoutSetAttribute");
+  functions.find(library.matmulPreferenceCreate, "cublasLtMatmulPreferenceCreate");
+  functions.find(library.matmulPreferenceDestroy, "cublasLtMatmulPreferenceDestroy");
+  functions.find(library.matmulPreferenceSetAttribute, "cublasLtMatmulPreferenceSetAttribute");
+  functions.find(library.matmulAlgoGetHeuristic, "cublasLtMatmulAlgoGetHeuristic");
+  functions.find(library.matmul, "cublasLtMatmul");
+  if (!functions.missing.empty())
+    throw Error::badInput("this machine's cuBLASLt is too old: it has no " + functions.missing);
   library.require(library.create(&library.handle), "starting");
   return library;
 }
