@@ -15,27 +15,16 @@
 import argparse
 import csv
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 
+from commands import check, run
+
 ROOT = Path(__file__).resolve().parents[2]
 BATCH, PARTS, STEPS = 32, 4, 6
 LOSS = "--loss=cross-entropy:class-axis=-1,ignore-index=4"
-
-
-def run(*words: object, code: int = 0) -> str:
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
-    if done.returncode != code:
-        raise SystemExit(f"{' '.join(map(str, words))}: exit code {done.returncode}, expected {code}\n{done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
-
-
-def check(condition: bool, message: str) -> None:
-    if not condition:
-        raise SystemExit(f"FAILED: {message}")
 
 
 class Runs:

@@ -10,14 +10,14 @@ before that wait. Arena, fixed part and what is unaccounted add up to what the d
 
 import argparse
 import json
-import os
 import re
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+
+from commands import check, run
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 6
@@ -33,21 +33,6 @@ class Call:
 
     def number(self, key: str) -> int:
         return int(self.about[key])
-
-
-def run(command: list[object], **environment: object) -> str:
-    words = [str(word) for word in command]
-    done = subprocess.run(
-        words, capture_output=True, text=True, env={**os.environ, **{k: str(v) for k, v in environment.items()}}
-    )
-    if done.returncode:
-        raise SystemExit(f"{' '.join(words)}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def check(condition: bool, message: str) -> None:
-    if not condition:
-        raise SystemExit(f"FAILED: {message}")
 
 
 def read_log(path: Path) -> list[Call]:
@@ -124,13 +109,14 @@ def check_memory(line: str, arena: int) -> None:
 
 def check_case(name: str, model: str, flags: list[str], data: dict, args: argparse.Namespace) -> None:
     onnx, executable, log = (args.work / (name + suffix) for suffix in (".onnx", "", ".calls"))
-    run([sys.executable, ROOT / "models/build.py", model, "-o", onnx, "--batch", 2])
+    run(sys.executable, ROOT / "models/build.py", model, "-o", onnx, "--batch", 2)
     np.savez(args.work / f"{name}.npz", **data)
-    run([args.stowage, "compile", onnx, "-o", executable, "--target=cuda:h100", *flags])
-    plan = json.loads(run([executable, "plan", "--format=json"]))
-    text = run(
-        [executable, "train", f"--data={args.work / name}.npz", f"--steps={STEPS}", f"--log={args.work / name}.csv"],
-        LD_LIBRARY_PATH=args.simulated, STANDIN_LOG=log, **OUTSIDE)  # fmt: skip
+    run(args.stowage, "compile", onnx, "-o", executable, "--target=cuda:h100", *flags)
+    plan = json.loads(run(executable, "plan", "--format=json"))
+    environment = {"LD_LIBRARY_PATH": str(args.simulated), "STANDIN_LOG": str(log)}
+    environment |= {name: str(size) for name, size in OUTSIDE.items()}
+    text = run(executable, "train", f"--data={args.work / name}.npz", f"--steps={STEPS}", f"--log={args.work / name}.csv",
+               environment=environment)  # fmt: skip
     lines = [line for line in text.splitlines() if line.startswith("memory of NVIDIA H100")]
     check(len(lines) == 2, f"expected the driver's figures at load and at the end:\n{text}")
     for line in lines:

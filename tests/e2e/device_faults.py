@@ -18,6 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
+from commands import check
+
 ROOT = Path(__file__).resolve().parents[2]
 # What the driver does; what is said.
 BEFORE_TRAINING = {
@@ -34,11 +36,6 @@ BEFORE_TRAINING = {
     "STANDIN_FAIL=cuLaunchKernel:2:701": ["launching the kernel of node '.+' failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"],
 }  # fmt: skip
 KERNEL_HINT = "--check=canaries runs them one by one and names it"
-
-
-def check(condition: bool, message: str) -> None:
-    if not condition:
-        raise SystemExit(f"FAILED: {message}")
 
 
 class Faults:

@@ -9,27 +9,12 @@ cannot be compiled show in the report.
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
+from commands import check, run
+
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def check(condition: bool, message: str) -> None:
-    if not condition:
-        raise SystemExit(f"FAILED: {message}")
-
-
-def run(command: list[object], expected: int = 0, **environment: object) -> str:
-    words = [str(word) for word in command]
-    done = subprocess.run(
-        words, capture_output=True, text=True, env={**os.environ, **{k: str(v) for k, v in environment.items()}}
-    )
-    output = done.stdout + done.stderr
-    check(done.returncode == expected, f"{' '.join(words)}: exit code {done.returncode}, expected {expected}\n{output}")
-    return output
 
 
 def main() -> None:
@@ -43,7 +28,7 @@ def main() -> None:
     args.work.mkdir(parents=True)
     made, out = args.work / "made", args.work / "moved"
     only = "*" if args.whole else "[ml]*"  # mlp, lstm_tiny
-    print(run([ROOT / "scripts/gpu-bundle.sh", made, "--tiny", f"--only={only}", f"--build={args.stowage.parents[1]}", f"--cudnn={args.simulated}"]))
+    print(run(ROOT / "scripts/gpu-bundle.sh", made, "--tiny", f"--only={only}", f"--build={args.stowage.parents[1]}", f"--cudnn={args.simulated}"))
     made.rename(out)
     bundle = json.loads((out / "bundle.json").read_text())
     check(bundle["kernel_cases"] > 0 and len(bundle["numerics"]) >= 2 and len(bundle["table"]) >= 2, f"too little: {bundle}")
@@ -52,7 +37,8 @@ def main() -> None:
         check({"digits_cnn-f32", "digits_cnn-bf16"} <= names, f"a model is neither there nor left out: {bundle}")
 
     def gpu_check(*flags: str, expected: int = 0) -> str:
-        return run([out / "gpu-check.sh", *flags], expected, LD_LIBRARY_PATH=args.simulated, PYTHON="/usr/bin/python3")
+        environment = {"LD_LIBRARY_PATH": str(args.simulated), "PYTHON": "/usr/bin/python3"}
+        return run(out / "gpu-check.sh", *flags, code=expected, environment=environment)
 
     # A step, and no time for more; then the rest, and nothing a second time.
     found = gpu_check("--only=system")

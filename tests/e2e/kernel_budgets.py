@@ -16,6 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from commands import check
+
 ROOT = Path(__file__).resolve().parents[2]
 ELEMENTWISE_REGISTERS, FOLD_REGISTERS = 80, 128
 # Kernels that only read and write in order: each element lies at 16 bytes there, so no access is smaller.
@@ -23,11 +25,6 @@ MODELS = {
     "mlp": ["--optimizer=sgd:lr=0.1,momentum=0.9"],
     "char_gpt": ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1", "--precision=bf16"],
 }
-
-
-def check(condition: bool, message: str) -> None:
-    if not condition:
-        raise SystemExit(f"FAILED: {message}")
 
 
 def images(executable: Path) -> list[tuple[int, int, bytes]]:

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from commands import check, run
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python")]
 import safetensors_io  # noqa: E402
@@ -29,19 +31,6 @@ import safetensors_io  # noqa: E402
 DIGITS = ROOT / "models/digits_cnn.onnx"
 DATA = ROOT / "models/data/digits.npz"
 OPTIMIZER = "--optimizer=adamw:lr=1e-3"
-
-
-def run(command: list[object], fails: bool = False) -> str:
-    words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True)
-    if (done.returncode != 0) != fails:
-        raise SystemExit(f"{' '.join(words)}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
-
-
-def check(condition: bool, message: str) -> None:
-    if not condition:
-        raise SystemExit(f"FAILED: {message}")
 
 
 def plan(stowage: Path, model: Path, *flags: str) -> dict:
@@ -56,7 +45,7 @@ def check_memory(stowage: Path, work: Path, whole: bool) -> None:
     models = {"digits_cnn": DIGITS}
     for name in ("char_gpt", "lstm", "mlp_large"):
         models[name] = work / f"{name}.onnx"
-        run([sys.executable, ROOT / "models/build.py", name, "-o", models[name], "--batch", 8])
+        run(sys.executable, ROOT / "models/build.py", name, "-o", models[name], "--batch", 8)
     for name, model in models.items():
         for flags in ((), ("--checkpoint=sqrt",)) if whole or name == "digits_cnn" else ((),):
             wide = plan(stowage, model, *flags)["arena_bytes"]
@@ -71,14 +60,14 @@ def check_memory(stowage: Path, work: Path, whole: bool) -> None:
 
 
 def compiled(stowage: Path, output: Path, *flags: str) -> Path:
-    run([stowage, "compile", DIGITS, "-o", output, OPTIMIZER, "--threads=1", *flags])
+    run(stowage, "compile", DIGITS, "-o", output, OPTIMIZER, "--threads=1", *flags)
     return output
 
 
 def check_accuracy(stowage: Path, work: Path, whole: bool) -> None:
     for precision in ("bf16", "fp16") if whole else ("bf16",):
         executable = compiled(stowage, work / f"digits-{precision}", f"--precision={precision}")
-        output = run([executable, "train", f"--data={DATA}", "--epochs=20"])
+        output = run(executable, "train", f"--data={DATA}", "--epochs=20")
         accuracy = float(output.split("accuracy ")[-1].split(" %")[0])
         print(f"digits_cnn {precision}: {accuracy} %")
         check(accuracy >= 98, f"digits_cnn in {precision} reached {accuracy} %")
@@ -103,8 +92,8 @@ def check_skips(stowage: Path, work: Path) -> None:
 
         def train(name: str, steps: int, *flags: object) -> dict[str, np.ndarray]:
             saved = work / f"{mode}-{name}.safetensors"
-            run([executable, "train", f"--data={data}", f"--steps={steps}", "--no-shuffle", f"--save={saved}",
-                 f"--log={work / f'{mode}-{name}.csv'}", *flags])  # fmt: skip
+            run(executable, "train", f"--data={data}", f"--steps={steps}", "--no-shuffle", f"--save={saved}",
+                f"--log={work / f'{mode}-{name}.csv'}", *flags)  # fmt: skip
             return safetensors_io.load(saved)
 
         one, two = train("one", 1), train("two", 2)
@@ -139,7 +128,7 @@ def check_keep(stowage: Path, work: Path) -> None:
     kept = plan(stowage, DIGITS, "--precision=bf16", "--keep=f32:*[Cc]onv*", f"--remarks={remarks}")["arena_bytes"]
     check(types_of_convolutions(remarks) == {"f32"}, f"the remarks say {types_of_convolutions(remarks)}")
     check(kept > plain, f"convolutions in f32 take {kept} bytes, in bf16 {plain}")
-    refused = run([stowage, "plan", DIGITS, "--precision=bf16", "--keep=f32:/no/such/*"], fails=True)
+    refused = run(stowage, "plan", DIGITS, "--precision=bf16", "--keep=f32:/no/such/*", code=None)
     check('"/no/such/*" keeps no node in f32' in refused, refused)
     print(f"--keep: {kept} bytes with convolutions in f32, {plain} without")
 

@@ -12,7 +12,6 @@ import argparse
 import csv
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -27,19 +26,13 @@ except ImportError as error:
     sys.exit(77)
 
 import seq2seq_models  # noqa: E402
+from commands import run  # noqa: E402
 from safetensors_io import load, save  # noqa: E402
 from seq2seq import BATCH, CURVES, RATE, SIZE, STEPS, final_row, make_data, make_weights  # noqa: E402
 
 # Relative. Rounding alone moves losses by about 1e-6; Adam's step hardly depends on the size of a gradient, so that it moves
 # parameters whose gradients are tiny by more.
 TOLERANCE, FINAL_TOLERANCE = 1e-4, 1e-3
-
-
-def run(*words: object) -> str:
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(map(str, words))}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

@@ -12,11 +12,13 @@ cuBLASLt the error says what is missing, and a convolution that does not run as 
 import argparse
 import csv
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+
+import commands
+from commands import check
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 4
@@ -44,20 +46,8 @@ NIGHTLY = {
 
 
 def run(command: list[object], simulated: Path | None = None, fails: bool = False) -> str:
-    words = [str(word) for word in command]
-    environment = dict(os.environ)
-    environment.pop("LD_LIBRARY_PATH", None)
-    if simulated:
-        environment["LD_LIBRARY_PATH"] = str(simulated)
-    done = subprocess.run(words, capture_output=True, text=True, env=environment)
-    if (done.returncode != 0) != fails:
-        raise SystemExit(f"{' '.join(words)}\nexit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
-
-
-def check(condition: bool, message: str) -> None:
-    if not condition:
-        raise SystemExit(f"FAILED: {message}")
+    environment = {"LD_LIBRARY_PATH": str(simulated or "")}
+    return commands.run(*command, code=None if fails else 0, environment=environment)
 
 
 def losses(log: Path) -> list[float]:
