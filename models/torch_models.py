@@ -429,6 +429,8 @@ MODELS: dict[str, ModelSpec] = {
     "mlp_block": ModelSpec(lambda: mlp(64, 64, 64, 2), (64,), 2),
     "my_model": ModelSpec(MyModel, (20, 19, 22), 3258),
     "my_model_full": ModelSpec(MyModelFull, (20, 45, 43), 3 * 29913),
+    "my_model_small": ModelSpec(lambda: MyModel((20, 7, 6), 64), (20, 7, 6), 64),
+    "my_model_full_small": ModelSpec(lambda: MyModelFull((20, 7, 6), 64), (20, 7, 6), 3 * 64),
     "unet": ModelSpec(UNet, (3, 256, 256), 2),
     "unet_small": ModelSpec(lambda: UNet(8, 2), (3, 32, 32), 2),
     "lenet": ModelSpec(LeNet, (1, 28, 28), 10),

@@ -24,6 +24,7 @@ sys.path[:0] = [str(ROOT / "models"), str(ROOT / "python/references")]
 SGD = "sgd:lr=0.01,momentum=0.9"
 DIGITS = "models/data/digits.npz"
 SLOW_SGD = "sgd:lr=0.001,momentum=0.9"  # where 0.01 makes the first steps jump, which magnifies rounding
+SLOWER_SGD = "sgd:lr=0.0002,momentum=0.9"  # the same over 20 steps
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Curve:
     classes: int = 10
     build: tuple[str, ...] = ()  # further arguments of models/build.py
     flags: tuple[str, ...] = ()  # further flags of the compiler that change the step
+    final: bool = False  # NAME_final.csv has what became of each parameter
+    blind: tuple[str, ...] = ()  # patterns of parameters whose gradient is nothing but rounding, in whole or in part
     precision: str = "f32"  # bf16: under torch.autocast; fp16: the curve is held to the float32 one
 
 
@@ -89,6 +92,17 @@ CURVES: dict[str, Curve] = {
     "accumulate_conv": Curve("digits_cnn", 64, 8, "adamw:lr=1e-3,weight_decay=0.1", DIGITS, flags=("--accumulate=4",)),
     "accumulate_gpt": Curve("char_gpt", 32, 8, "adamw:lr=3e-3", rows=64, loss="cross-entropy:class-axis=-1", classes=65,
                             flags=("--accumulate=8", "--clip-norm=1")),
+    # The workloads of benchmarks/plan/workloads.py at sizes that train in seconds or minutes; seq2seq.py has the translation model.
+    "system_resnet18": Curve("resnet18", 32, 20, SLOWER_SGD, rows=128, weights="he:0", image=64, final=True),
+    "system_my_model": Curve("my_model", 4, 20, "adam:lr=1e-4", rows=16, loss="mse", classes=3258, final=True),
+    "system_my_model_small": Curve("my_model_small", 8, 20, "adam:lr=1e-3", rows=32, loss="mse", classes=64, final=True),
+    "system_my_model_full_small": Curve("my_model_full_small", 8, 20, "adam:lr=1e-3", rows=32, loss="mse", classes=192, final=True),
+    "system_mlp": Curve("mlp_accumulation", 32, 20, "adamw:lr=1e-2", rows=128, classes=2, flags=("--accumulate=4",), final=True),
+    "system_resnet50": Curve("resnet50", 64, 20, SLOWER_SGD, rows=192, weights="he:0", image=28, final=True),
+    # A constant added to all keys of a query is nothing to its softmax: a third of each c_attn.bias.
+    "system_gpt2": Curve("gpt2", 4, 20, "adamw:lr=1e-3", rows=16, loss="cross-entropy:class-axis=-1", classes=128, final=True,
+                         build=("--length=64", "--layers=2", "--heads=4", "--width=64", "--vocabulary=128"),
+                         blind=("h.*.attn.c_attn.bias",)),
     # Mixed precision.
     "digits_cnn_bf16": Curve("digits_cnn", 64, 20, "adamw:lr=1e-3,weight_decay=0.1", DIGITS, double=False, precision="bf16"),
     "digits_cnn_fp16": Curve("digits_cnn", 64, 20, "adamw:lr=1e-3,weight_decay=0.1", DIGITS, double=False, precision="fp16"),
@@ -150,6 +164,7 @@ def make_inputs(name: str, curve: Curve, folder: Path, light_models: Path | None
 def make(name: str, curve: Curve, folder: Path, model: Path, output: Path, threads: int) -> None:
     run_reference(curve, model, "--steps", curve.steps, "--threads", threads, "-o", output / f"{name}.csv",
                   "--save-weights", folder / f"{name}.safetensors", "--save-data", folder / f"{name}.npz",
+                  *(["--final-rows", output / f"{name}_final.csv"] if curve.final else []),
                   *(["--rows", curve.rows] if curve.rows else []), *(["--double"] if curve.double else []),
                   *(["--autocast=bf16"] if curve.precision != "f32" else []))  # fmt: skip
 

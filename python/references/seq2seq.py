@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """The small translation model of models/seq2seq_models.py in PyTorch: nn.GRU over packed sequences, nn.GRUCell, attention.
 
-  seq2seq.py    writes tests/data/curves/seq2seq.csv, the losses of 20 steps, and seq2seq_final.csv: of every parameter after
-                them its norm and its product with a random vector of signs
+  seq2seq.py    writes tests/data/curves/seq2seq.csv, the losses of 20 steps, and seq2seq_final.csv: what became of every
+                parameter (final_rows.py)
 
 The task is to write a sequence of digits backwards. Weights and data come from seeds (models/onnx_init.py).
 """
@@ -16,9 +16,10 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "models"), str(ROOT / "python")]
 
+import final_rows  # noqa: E402
 import seq2seq_models  # noqa: E402
 from onnx_init import initial_weights, stream  # noqa: E402
-from seq2seq_models import BEGIN, PAD, SIZES  # noqa: E402
+from seq2seq_models import BEGIN, PAD, SIZES, Seq2SeqSize  # noqa: E402
 
 SIZE, BATCH, STEPS, RATE = SIZES["digit_seq2seq"], 16, 20, 3e-3
 CURVES = ROOT / "tests/data/curves"
@@ -42,17 +43,12 @@ def make_weights() -> dict[str, np.ndarray]:
     return initial_weights(seq2seq_models.build(SIZE, BATCH), seed=0)
 
 
-def final_row(name: str, array: np.ndarray) -> tuple[float, float]:
-    """What is kept of a trained tensor: its norm, and its product with a random vector of signs."""
-    flat = array.astype(np.float64).ravel()
-    return float(np.linalg.norm(flat)), float(flat @ np.sign(stream(0, name).standard_normal(flat.size)))
-
-
-def torch_model(weights: dict[str, np.ndarray]):  # noqa: ANN201
+def torch_model(weights: dict[str, np.ndarray], size: Seq2SeqSize = SIZE):  # noqa: ANN201
+    """The module, and its parameters by the names and in the shapes of `weights`."""
     import torch
     from torch import nn
 
-    hidden, width, vocabulary, length = SIZE.hidden, SIZE.width, SIZE.vocabulary, SIZE.length
+    hidden, width, vocabulary, length = size.hidden, size.width, size.vocabulary, size.length
 
     class Seq2Seq(nn.Module):
         def __init__(self) -> None:
@@ -123,11 +119,7 @@ def main() -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["step", "loss"])
         writer.writerows([i, f"{loss:.9g}"] for i, loss in enumerate(losses))
-    with open(CURVES / "seq2seq_final.csv", "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["parameter", "norm", "product"])
-        for name, tensor in tensors.items():
-            writer.writerow([name, *(f"{x:.9g}" for x in final_row(name, tensor.detach().numpy()))])
+    final_rows.write(CURVES / "seq2seq_final.csv", weights, {name: tensor.detach().numpy() for name, tensor in tensors.items()})
     print(f"loss {losses[0]:.5f} -> {losses[-1]:.5f} in {STEPS} steps")
 
 

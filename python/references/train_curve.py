@@ -25,6 +25,7 @@ from onnx import numpy_helper
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "models"), str(ROOT / "python"), str(ROOT / "python/references")]
 
+import final_rows  # noqa: E402
 import safetensors_io  # noqa: E402
 from objectives import clip, loss_of, make_optimizer, targets_for  # noqa: E402
 from onnx_init import SCHEMES, find_parameters, stream, weights_from_text  # noqa: E402
@@ -109,6 +110,7 @@ def parse_arguments(words: list[str] | None) -> argparse.Namespace:
                         help="losses under torch.autocast; adds a column with each batch turned round, and one in float32")
     parser.add_argument("--save-weights", type=Path, help="write the initial weights as safetensors")
     parser.add_argument("--save-final", type=Path, help="write the weights after the last step as safetensors")
+    parser.add_argument("--final-rows", type=Path, help="write what became of each tensor as CSV (final_rows.py)")
     parser.add_argument("--save-data", type=Path, help="write the data as npz")
     parser.add_argument("-o", "--output", type=Path, help="CSV file (default: standard output)")
     return parser.parse_args(words)
@@ -133,6 +135,8 @@ def main(words: list[str] | None = None) -> None:
     losses, network = run_curve(model, weights, x, y, args, torch.float32, low)
     if args.save_final:
         safetensors_io.save(args.save_final, {n: t.detach().numpy() for n, t in network.state.items()})
+    if args.final_rows:
+        final_rows.write(args.final_rows, weights, {n: t.detach().numpy() for n, t in network.state.items()})
     others: dict[str, list[float]] = {}
     if args.autocast:
         others["loss_reversed"] = run_curve(model, weights, x, y, args, torch.float32, low, reversed_rows=True)[0]
