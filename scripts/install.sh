@@ -23,7 +23,7 @@ build_packages=(
   libdnnl-dev                                         # oneDNN: convolution, matmul, pooling, normalization
   libonnx-dev libprotobuf-dev protobuf-compiler       # the ONNX reader
   nlohmann-json3-dev zlib1g-dev                       # plans and programs; .npz archives
-  libcli11-dev libabsl-dev                            # command lines; formatted text
+  libcli11-dev libabsl-dev                            # command lines; strings and hash tables of the tools
   coinor-libcbc-dev pkg-config                        # proofs of schedules (bound L2)
   esbuild                                             # bundles the page of plans (viewer/)
   libgtest-dev libgmock-dev                           # unit tests

@@ -1,20 +1,11 @@
 #include "runtime/base/Text.h"
+#include "runtime/base/Concat.h"
 
 namespace stow {
 
-std::string shapeText(const Shape &shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i)
-    text += (i ? "," : "") + std::to_string(shape[i]);
-  return text + "]";
-}
+std::string shapeText(const Shape &shape) { return concat("[", joined(shape, ","), "]"); }
 
-std::string joined(const std::vector<std::string> &words) {
-  std::string text;
-  for (const std::string &word : words)
-    text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
+std::string joined(const std::vector<std::string> &words) { return joined(words, ", "); }
 
 std::string quoted(std::string_view text) {
   constexpr char digits[] = "0123456789abcdef";

@@ -28,6 +28,8 @@ PLACES = [
 ]
 ORDERLESS = re.compile(r"\bstd::unordered_(map|set)\b")
 ORDERED_ROOMS = ("ir/plan/", "passes/solvers/")
+# Abseil's hash tables order their elements anew in every process: they are asked, never walked.
+HASH_TABLE = re.compile(r"\babsl::flat_hash_(?:map|set)<.*>\s*&?\s*(\w+)\s*[;{=(,)]")
 # What an op runs as is the target's answer (passes/Target.h).
 DEVICE_WORD = re.compile(r"\b(onednn|dnnl|cudnn\w*|cublas\w*|library)\b", re.I)
 DEVICE_FREE_ROOMS = ("ir/",)
@@ -62,6 +64,11 @@ def check(root: Path) -> list[Finding]:
         if path.suffix in CODE and len(lines) > FILE_LINES:
             found.append(Finding(name, 0, f"{len(lines)} lines; the limit is {FILE_LINES}"))
         if path.suffix in SOURCES:
+            for table in set(HASH_TABLE.findall(text)):
+                walk = re.compile(rf":\s*{table}\)|\b{table}\.c?begin\(")
+                for number, line in enumerate(lines, 1):
+                    if walk.search(line):
+                        found.append(Finding(name, number, f'"{table}" has another order in every run; walk a sorted container'))
             for start, length in long_functions(lines):
                 found.append(Finding(name, start, f"function of {length} lines; the limit is {FUNCTION_LINES}"))
         for number, line in enumerate(lines, 1):

@@ -75,6 +75,8 @@ def check(root: Path) -> list[Finding]:
             if target.startswith(("mlir/", "llvm/", "mlir-c/", "llvm-c/")):
                 if not ARROWS[room][1]:
                     found.append(Finding(source, number, f"{room} must not know MLIR or LLVM: {target}"))
+            elif target.startswith("absl/") and source.startswith("runtime/"):
+                found.append(Finding(source, number, f"executables link no Abseil, take runtime/base/Concat.h: {target}"))
             elif match[1] == "<" and re.match(r"(cuda|cublas|cudnn|nvrtc)", name):
                 if not source.startswith(CUDA_ROOMS):
                     found.append(Finding(source, number, f"only the cuda rooms may include {target}"))

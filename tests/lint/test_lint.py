@@ -95,6 +95,11 @@ class Includes(Lint):
         self.include("ir/B.cpp", '"ir/plan/pack/Problem.h"')
         self.assert_found(check_includes.check, "passes/order/Passes.h", "compiler/Options.h", "ir/plan/pack")
 
+    def test_executables_link_no_abseil(self) -> None:
+        self.include("runtime/base/A.cpp", "<absl/strings/str_cat.h>")
+        self.include("compiler/B.cpp", "<absl/strings/str_cat.h>")
+        self.assert_found(check_includes.check, "executables link no Abseil")
+
     def test_device_headers(self) -> None:
         self.include("runtime/program/A.cpp", "<cuda.h>")
         self.include("compiler/B.cpp", "<cublasLt.h>")
@@ -197,6 +202,13 @@ class Files(Lint):
         self.write("passes/solvers/A.cpp", "std::unordered_map<int, int> m;\n")
         self.write("passes/B.cpp", "std::unordered_map<int, int> m;\n")
         self.assert_found(check_files.check, "passes/solvers/A.cpp:1")
+
+    def test_hash_tables_are_never_walked(self) -> None:
+        table = "absl::flat_hash_map<std::string, std::vector<int>> known;\n"
+        self.write("ir/plan/A.cpp", table + "known.insert(x);\nfor (int x : other)\n")
+        self.write("passes/B.cpp", table + "for (auto &[name, id] : known)\n")
+        self.write("compiler/C.cpp", table + "return *known.begin();\n")
+        self.assert_found(check_files.check, 'compiler/C.cpp:2: "known" has another order', 'passes/B.cpp:2: "known"')
 
 
 class Tablegen(Lint):

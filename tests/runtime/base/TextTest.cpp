@@ -1,6 +1,10 @@
 #include "runtime/base/Text.h"
 
+#include "runtime/base/Concat.h"
+
 #include <gtest/gtest.h>
+
+#include <limits>
 
 namespace stow {
 namespace {
@@ -10,6 +14,21 @@ TEST(Text, ShapesAndLists) {
   EXPECT_EQ(shapeText({}), "[]");
   EXPECT_EQ(joined({"a", "b", "c"}), "a, b, c");
   EXPECT_EQ(joined({}), "");
+}
+
+// Tests that a character stays one, and that every width and sign of integers reads as decimal digits.
+TEST(Text, Pieces) {
+  const std::string_view view = "view";
+  EXPECT_EQ(concat("a ", std::string("b"), ' ', view, ": ", -1, ", ", size_t(-1)),
+            "a b view: -1, 18446744073709551615");
+  EXPECT_EQ(concat(static_cast<int8_t>(-65), '/', static_cast<uint8_t>(65)), "-65/65");
+  EXPECT_EQ(concat(std::numeric_limits<int64_t>::min()), "-9223372036854775808");
+  std::string text = "kept";
+  append(text, ", ", 2);
+  EXPECT_EQ(text, "kept, 2");
+  EXPECT_EQ(joined(std::vector<int64_t>{8, 3, 224}, "x"), "8x3x224");
+  EXPECT_EQ(joined(std::vector<std::string>{"", "b"}, ", "), ", b");
+  EXPECT_EQ(joined(std::vector<int>{}, ", "), "");
 }
 
 // Tests that no name can end its quotes or break its line.
