@@ -1,6 +1,7 @@
 #include "ir/plan/pack/Derive.h"
 #include "ir/plan/Random.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 #include <numeric>
 #include <tuple>
@@ -344,7 +345,7 @@ Certified Canvas::finish() {
   Certified result;
   for (size_t i = 0; i < boxes.size(); ++i) {
     Buffer buffer;
-    buffer.name = "d" + std::to_string(i);
+    buffer.name = absl::StrCat("d", i);
     buffer.life = {boxes[i].begin, boxes[i].end};
     buffer.size = boxes[i].high - boxes[i].low;
     result.problem.buffers.push_back(std::move(buffer));

@@ -1,6 +1,7 @@
 #include "ir/plan/pack/Generate.h"
 #include "ir/plan/Random.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 
 namespace stow::pack {
@@ -12,9 +13,9 @@ namespace {
 
 Bytes to64(int64_t bytes) { return alignUp(std::max<int64_t>(bytes, 1), 64); }
 
-void add(Problem &problem, char kind, Time begin, Time end, Bytes size) {
+void add(Problem &problem, const char *kind, Time begin, Time end, Bytes size) {
   Buffer buffer;
-  buffer.name = kind + std::to_string(problem.buffers.size());
+  buffer.name = absl::StrCat(kind, problem.buffers.size());
   buffer.life = {begin, end};
   buffer.size = size;
   problem.buffers.push_back(std::move(buffer));
@@ -54,7 +55,7 @@ Problem generate(uint64_t seed, const GenerateOptions &options) {
   for (int32_t i = 0; i < options.buffers; ++i) {
     const Time begin = random.integer(0, options.horizon - 1);
     const Time end = random.integer(begin + 1, options.horizon);
-    add(problem, 'b', begin, end, random.integer(1, options.maxSize));
+    add(problem, "b", begin, end, random.integer(1, options.maxSize));
     Buffer &buffer = problem.buffers.back();
     if (options.alignments)
       buffer.alignment = alignments[random.integer(0, 5)];
@@ -78,7 +79,7 @@ Problem generateTrace(int32_t count, uint64_t seed) {
   for (int32_t i = 0; i < count; ++i) {
     const Time length = 2 * random.logUniform(0, 11);
     const Bytes size = random.logUniform(4, 20);
-    add(problem, 't', 2 * Time(i), 2 * Time(i) + length, size);
+    add(problem, "t", 2 * Time(i), 2 * Time(i) + length, size);
   }
   return problem;
 }
@@ -99,12 +100,12 @@ Problem generateTraining(int32_t blocks, uint64_t seed) {
     for (int32_t i = 0; i < forward; ++i) {
       const Time begin = Time(block) * forward + i;
       const Time end = i < saved ? last - begin : begin + lengths[i];
-      add(problem, 'f', begin, end, sizes[i]);
+      add(problem, "f", begin, end, sizes[i]);
     }
   for (int32_t block = 0; block < blocks; ++block)
     for (int32_t i = forward; i < perBlock; ++i) {
       const Time begin = last / 2 + Time(block) * forward + (i - forward);
-      add(problem, 'g', begin, begin + lengths[i], sizes[i]);
+      add(problem, "g", begin, begin + lengths[i], sizes[i]);
     }
   return problem;
 }
@@ -135,7 +136,7 @@ Certified generateCertifiedPuzzle(int32_t count, uint64_t seed, int64_t side, in
     std::swap(pieces[i - 1], pieces[random.integer(0, static_cast<int64_t>(i) - 1)]);
   Certified puzzle;
   for (const Piece &piece : pieces) {
-    add(puzzle.problem, 'z', piece.begin * grid, piece.end * grid, (piece.high - piece.low) * grid);
+    add(puzzle.problem, "z", piece.begin * grid, piece.end * grid, (piece.high - piece.low) * grid);
     puzzle.packing.offsets.push_back(piece.low * grid);
   }
   puzzle.packing.height = heightOf(puzzle.problem, puzzle.packing.offsets);
@@ -170,8 +171,8 @@ private:
 
   /// The output of a block that is passed through without keeping its activations.
   void pass(int32_t block) {
-    add(problem, 'f', now, now + 2, tensor(block, random.integer(1, 8), 3));
-    add(problem, 'o', now + 1, now + 3, tensor(block, 1, 1));
+    add(problem, "f", now, now + 2, tensor(block, random.integer(1, 8), 3));
+    add(problem, "o", now + 1, now + 3, tensor(block, 1, 1));
     now += 2;
   }
 
@@ -188,7 +189,7 @@ private:
       for (int32_t block = starts[part - 1]; block < starts[part]; ++block)
         pass(block);
       kept.push_back(problem.buffers.size());
-      add(problem, 'c', now, now + 1, tensor(starts[part], random.integer(1, 3), 8));
+      add(problem, "c", now, now + 1, tensor(starts[part], random.integer(1, 3), 8));
     }
     for (size_t part = starts.size(); part-- > 0;) {
       train(starts[part], part + 1 < starts.size() ? starts[part + 1] : end);
@@ -208,13 +209,13 @@ private:
       const Bytes saved =
           tick + 1 < begin + ticks ? to64(share * random.integer(20, 180) / 100) : share;
       room -= saved;
-      add(problem, 's', tick, mirror, to64(saved));
+      add(problem, "s", tick, mirror, to64(saved));
       if (random.chance(0.4))
-        add(problem, 'm', tick, mirror, to64(random.logUniform(6, 11)));
+        add(problem, "m", tick, mirror, to64(random.logUniform(6, 11)));
       const Time forwardLife = random.integer(1, 3);
-      add(problem, 't', tick, tick + forwardLife, tensor(block, random.integer(1, 8), 3));
+      add(problem, "t", tick, tick + forwardLife, tensor(block, random.integer(1, 8), 3));
       const Time backwardLife = random.integer(1, 4);
-      add(problem, 'g', mirror - 1, mirror + backwardLife, tensor(block, random.integer(1, 8), 3));
+      add(problem, "g", mirror - 1, mirror + backwardLife, tensor(block, random.integer(1, 8), 3));
     }
     now = last;
   }
@@ -269,31 +270,31 @@ Problem generateHardTraining(int32_t count, uint64_t seed) {
       const Time back = mirror + (begin + ticks - 1 - birth);
       const double kind = random.real();
       if (kind < 0.28) { // saved until its own backward tick
-        add(problem, 's', birth, back + 1, tensor(random.integer(1, 4), 1));
+        add(problem, "s", birth, back + 1, tensor(random.integer(1, 4), 1));
       } else if (kind < 0.33) { // saved, but freed early: its gradient is taken elsewhere
         const Time life = 1 + (back - birth) * random.integer(10, 90) / 100;
-        add(problem, 'e', birth, birth + life, tensor(1, random.integer(1, 8)));
+        add(problem, "e", birth, birth + life, tensor(1, random.integer(1, 8)));
       } else if (kind < 0.38) { // statistics: tiny and long
-        add(problem, 'm', birth, back + 1, to64(random.logUniform(6, 11)));
+        add(problem, "m", birth, back + 1, to64(random.logUniform(6, 11)));
       } else if (kind < 0.40) { // a gradient that accumulates over several blocks
         const Time life = ticks * random.integer(1, 40);
-        add(problem, 'a', back, std::min(last, back + life), tensor(2, 1));
+        add(problem, "a", back, std::min(last, back + life), tensor(2, 1));
       } else if (kind < 0.62) { // a temporary of the forward pass
         const Time life = random.integer(1, 6);
-        add(problem, 'f', birth, birth + life, tensor(random.integer(1, 8), 3));
+        add(problem, "f", birth, birth + life, tensor(random.integer(1, 8), 3));
       } else if (kind < 0.72) { // recomputed just before its use
-        add(problem, 'r', back - std::min<Time>(back - middle, 3), back + 2,
+        add(problem, "r", back - std::min<Time>(back - middle, 3), back + 2,
             tensor(random.integer(1, 3), 1));
       } else { // a temporary of the backward pass
         const Time life = random.integer(1, 6);
-        add(problem, 'g', back, back + life, tensor(random.integer(1, 8), 3));
+        add(problem, "g", back, back + life, tensor(random.integer(1, 8), 3));
       }
     }
   }
   for (Buffer &buffer : problem.buffers)
     buffer.alignment = 64;
   for (int32_t i = 0; i < 32; ++i) {
-    add(problem, 'p', 0, last, to64(random.logUniform(10, 26)));
+    add(problem, "p", 0, last, to64(random.logUniform(10, 26)));
     problem.buffers.back().persistent = true;
     problem.buffers.back().alignment = 64;
   }
@@ -308,29 +309,29 @@ Problem generateRecurrentTraining(int32_t count, uint64_t seed) {
   constexpr Time forwardTicks = 5, backwardTicks = 6, sumTicks = 3; // of a cell
   const Time cells = std::max(2, count / 14);
   const Time middle = cells * forwardTicks, sums = middle + cells * backwardTicks;
-  add(problem, 'i', 0, middle / 4, cells * gate / 4);
+  add(problem, "i", 0, middle / 4, cells * gate / 4);
   for (Time cell = 0; cell < cells; ++cell) {
     const Time forward = cell * forwardTicks;
     const Time back = middle + (cells - 1 - cell) * backwardTicks;
     const Time sum = sums + (cells - 1 - cell) * sumTicks;
-    add(problem, 's', forward, sum + 1, gate / 4);
-    add(problem, 't', forward, forward + 2, 4 * gate);
+    add(problem, "s", forward, sum + 1, gate / 4);
+    add(problem, "t", forward, forward + 2, 4 * gate);
     if (4 * cell < cells && random.chance(0.3)) // for a cell soon after that is computed again
-      add(problem, 'r', forward + 1, forward + random.integer(5, middle - forward - 1), 4 * gate);
+      add(problem, "r", forward + 1, forward + random.integer(5, middle - forward - 1), 4 * gate);
     for (Time i = 0; i < 7; ++i) {
       const Time birth = forward + i / 2, death = back + backwardTicks - i / 2;
       if (random.chance(0.74)) {
-        add(problem, 'g', birth, death, gate);
+        add(problem, "g", birth, death, gate);
       } else {
-        add(problem, 'f', birth, birth + 2, gate);
-        add(problem, 'a', back, death, gate);
+        add(problem, "f", birth, birth + 2, gate);
+        add(problem, "a", back, death, gate);
       }
     }
     const bool isWaiting = random.chance(0.95);
-    add(problem, 'd', back + 1, isWaiting ? sum + 2 : back + 3, 4 * gate);
+    add(problem, "d", back + 1, isWaiting ? sum + 2 : back + 3, 4 * gate);
     if (random.chance(0.02))
-      add(problem, 'w', back + 2, sum, 32 * gate);
-    add(problem, 'w', sum, sum + 2, 32 * gate);
+      add(problem, "w", back + 2, sum, 32 * gate);
+    add(problem, "w", sum, sum + 2, 32 * gate);
   }
   for (Buffer &buffer : problem.buffers)
     buffer.alignment = 64;

@@ -1,8 +1,9 @@
 #include "ir/plan/pack/Problem.h"
 #include "runtime/base/Error.h"
 
+#include <absl/container/flat_hash_set.h>
+#include <absl/strings/str_cat.h>
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 namespace stow::pack {
@@ -18,7 +19,7 @@ class Findings {
 public:
   void add(const Buffer &buffer, const std::string &text) {
     if (texts.size() < maxFindings)
-      texts.push_back("buffer '" + buffer.name + "' " + text);
+      texts.push_back(absl::StrCat("buffer '", buffer.name, "' ", text));
   }
   bool empty() const { return texts.empty(); }
   std::vector<std::string> take() { return std::move(texts); }
@@ -26,8 +27,6 @@ public:
 private:
   std::vector<std::string> texts;
 };
-
-std::string number(Bytes value) { return std::to_string(value); }
 
 /// The buffer that `buffer` hangs on, if any.
 std::optional<BufferId> parentOf(const Buffer &buffer) {
@@ -38,40 +37,26 @@ std::optional<BufferId> parentOf(const Buffer &buffer) {
   return std::nullopt;
 }
 
-/// Names are compared only where their hashes agree.
 void checkNames(const Problem &problem, Findings &findings) {
-  std::vector<std::pair<size_t, BufferId>> byHash(problem.buffers.size());
-  for (size_t i = 0; i < byHash.size(); ++i)
-    byHash[i] = {std::hash<std::string>()(problem.buffers[i].name), static_cast<BufferId>(i)};
-  std::sort(byHash.begin(), byHash.end());
-  std::vector<BufferId> repeated;
-  for (size_t first = 0, last = 0; first < byHash.size(); first = last) {
-    for (last = first + 1; last < byHash.size() && byHash[last].first == byHash[first].first;)
-      ++last;
-    for (size_t i = first + 1; i < last; ++i)
-      for (size_t j = first; j < i; ++j)
-        if (problem.buffers[byHash[i].second].name == problem.buffers[byHash[j].second].name) {
-          repeated.push_back(byHash[i].second);
-          break;
-        }
-  }
-  std::sort(repeated.begin(), repeated.end());
-  for (BufferId id : repeated)
-    findings.add(problem.buffers[id], "is named twice; give each buffer its own name");
+  absl::flat_hash_set<std::string_view> known;
+  for (const Buffer &buffer : problem.buffers)
+    if (!known.insert(buffer.name).second)
+      findings.add(buffer, "is named twice; give each buffer its own name");
 }
 
 void checkScalars(const Problem &problem, Findings &findings) {
   Bytes total = 0;
   for (const Buffer &buffer : problem.buffers) {
     if (buffer.life.begin >= buffer.life.end)
-      findings.add(buffer, "has the empty lifetime [" + number(buffer.life.begin) + ", " +
-                               number(buffer.life.end) + "); expected begin < end");
+      findings.add(buffer, absl::StrCat("has the empty lifetime [", buffer.life.begin, ", ",
+                                        buffer.life.end, "); expected begin < end"));
     if (buffer.size < 0) {
-      findings.add(buffer, "has the negative size " + number(buffer.size));
+      findings.add(buffer, absl::StrCat("has the negative size ", buffer.size));
       continue;
     }
     if (buffer.alignment < 1 || buffer.alignment > maxAlignment) {
-      findings.add(buffer, "has alignment " + number(buffer.alignment) + "; expected 1 to 2^40");
+      findings.add(buffer,
+                   absl::StrCat("has alignment ", buffer.alignment, "; expected 1 to 2^40"));
       continue;
     }
     // Offsets never exceed the sum of sizes with padding, so this keeps all sums within 64 bits.
@@ -84,9 +69,9 @@ void checkScalars(const Problem &problem, Findings &findings) {
     if (!buffer.fixedOffset)
       continue;
     if (*buffer.fixedOffset < 0 || *buffer.fixedOffset % buffer.alignment != 0)
-      findings.add(buffer, "has the fixed offset " + number(*buffer.fixedOffset) +
-                               "; expected a multiple of its alignment " +
-                               number(buffer.alignment) + ", not negative");
+      findings.add(buffer, absl::StrCat("has the fixed offset ", *buffer.fixedOffset,
+                                        "; expected a multiple of its alignment ", buffer.alignment,
+                                        ", not negative"));
   }
 }
 
@@ -100,14 +85,14 @@ void checkLinks(const Problem &problem, Findings &findings) {
     }
     std::optional<BufferId> parent = parentOf(buffer);
     if (parent && (*parent < 0 || *parent >= count || *parent == id))
-      findings.add(buffer, "refers to buffer number " + number(*parent) +
-                               "; expected another one below " + number(count));
+      findings.add(buffer, absl::StrCat("refers to buffer number ", *parent,
+                                        "; expected another one below ", count));
     else if (buffer.inside) {
       const Buffer &container = problem.buffers[*parent];
       if (buffer.inside->offset < 0 || buffer.inside->offset > container.size - buffer.size)
-        findings.add(buffer, "of " + number(buffer.size) + " bytes does not fit at offset " +
-                                 number(buffer.inside->offset) + " of '" + container.name +
-                                 "', which has " + number(container.size) + " bytes");
+        findings.add(buffer, absl::StrCat("of ", buffer.size, " bytes does not fit at offset ",
+                                          buffer.inside->offset, " of '", container.name,
+                                          "', which has ", container.size, " bytes"));
     }
   }
   if (!findings.empty())
@@ -170,14 +155,14 @@ void checkStorages(const Problem &problem, Findings &findings) {
     if (parentOf(buffer) || root != id)
       members[root].push_back(id);
     if (storages.relative[id] % buffer.alignment != 0)
-      findings.add(buffer, "lies " + number(storages.relative[id]) +
-                               " bytes into its storage, which breaks its alignment " +
-                               number(buffer.alignment));
+      findings.add(buffer, absl::StrCat("lies ", storages.relative[id],
+                                        " bytes into its storage, which breaks its alignment ",
+                                        buffer.alignment));
     if (!buffer.fixedOffset)
       continue;
     if (*buffer.fixedOffset < storages.relative[id])
-      findings.add(buffer, "is fixed at " + number(*buffer.fixedOffset) +
-                               ", below its place in its storage");
+      findings.add(buffer, absl::StrCat("is fixed at ", *buffer.fixedOffset,
+                                        ", below its place in its storage"));
     std::optional<BufferId> &other = fixedBy[root];
     if (!other)
       other = id;
@@ -192,10 +177,10 @@ void checkStorages(const Problem &problem, Findings &findings) {
         (*problem.buffers[*fixed].fixedOffset - storages.relative[*fixed]) %
                 problem.buffers[id].alignment !=
             0)
-      findings.add(problem.buffers[id], "has alignment " + number(problem.buffers[id].alignment) +
-                                            ", which the fixed offset of '" +
-                                            problem.buffers[*fixed].name +
-                                            "' in the same storage breaks");
+      findings.add(problem.buffers[id],
+                   absl::StrCat("has alignment ", problem.buffers[id].alignment,
+                                ", which the fixed offset of '", problem.buffers[*fixed].name,
+                                "' in the same storage breaks"));
   }
   for (BufferId root = 0; root < count; ++root) {
     if (members[root].empty())

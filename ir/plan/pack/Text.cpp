@@ -1,6 +1,7 @@
 #include "ir/plan/pack/Text.h"
 #include "runtime/base/Error.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -74,8 +75,7 @@ private:
   }
 
   [[noreturn]] void failAt(size_t line, size_t column, const std::string &message) const {
-    throw Error::badInput(fileName + ":" + std::to_string(line) + ":" + std::to_string(column) +
-                          ": " + message);
+    throw Error::badInput(absl::StrCat(fileName, ":", line, ":", column, ": ", message));
   }
 
   /// Splits the next line that is neither blank nor a comment; false at the end of the text.
@@ -171,8 +171,7 @@ private:
 
   void readBuffer(const std::vector<Field> &fields) {
     if (fields.size() != columns.size())
-      fail(1, "found " + std::to_string(fields.size()) + " fields; the header has " +
-                  std::to_string(columns.size()));
+      fail(1, absl::StrCat("found ", fields.size(), " fields; the header has ", columns.size()));
     if (problem.buffers.size() >= static_cast<size_t>(std::numeric_limits<BufferId>::max()))
       fail(1, "more than 2^31 - 1 buffers");
     const auto id = static_cast<BufferId>(problem.buffers.size());
@@ -292,24 +291,25 @@ std::string printWith(const Problem &problem, const Solution *solution) {
   out += offsets ? ",offset\n" : "\n";
   for (size_t i = 0; i < problem.buffers.size(); ++i) {
     const Buffer &buffer = problem.buffers[i];
-    out += asField(buffer.name) + ',' + std::to_string(buffer.life.begin) + ',' +
-           std::to_string(buffer.life.end) + ',' + std::to_string(buffer.size);
+    absl::StrAppend(&out, asField(buffer.name), ",", buffer.life.begin, ",", buffer.life.end, ",",
+                    buffer.size);
     if (alignments)
-      out += ',' + std::to_string(buffer.alignment);
+      absl::StrAppend(&out, ",", buffer.alignment);
     if (persistents)
       out += buffer.persistent ? ",1" : ",0";
     if (sames)
       out += ',' + (buffer.sameAs ? asField(problem.buffers[*buffer.sameAs].name) : "");
     if (insides)
-      out += ',' + (buffer.inside ? asField(problem.buffers[buffer.inside->container].name + '+' +
-                                            std::to_string(buffer.inside->offset))
-                                  : "");
+      out += ',' + (buffer.inside
+                        ? asField(absl::StrCat(problem.buffers[buffer.inside->container].name, "+",
+                                               buffer.inside->offset))
+                        : "");
     if (offsets)
       out += ',';
     if (solution)
-      out += std::to_string(solution->offsets[i]);
+      absl::StrAppend(&out, solution->offsets[i]);
     else if (buffer.fixedOffset)
-      out += std::to_string(*buffer.fixedOffset);
+      absl::StrAppend(&out, *buffer.fixedOffset);
     out += '\n';
   }
   return out;

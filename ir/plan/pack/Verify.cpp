@@ -3,6 +3,7 @@
 // one storage may cover each other; they are first cut into disjoint rectangles.
 #include "ir/plan/pack/Verify.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -28,8 +29,8 @@ public:
   std::vector<Violation> run() {
     if (offsets.size() != problem.buffers.size()) {
       report(ViolationKind::Shape, 0, 0,
-             "solution has " + std::to_string(offsets.size()) + " offsets for " +
-                 std::to_string(problem.buffers.size()) + " buffers");
+             absl::StrCat("solution has ", offsets.size(), " offsets for ", problem.buffers.size(),
+                          " buffers"));
       return std::move(violations);
     }
     checkEach();
@@ -45,7 +46,7 @@ private:
   }
 
   std::string place(BufferId id) const {
-    return "buffer '" + problem.buffers[id].name + "' at " + std::to_string(offsets[id]);
+    return absl::StrCat("buffer '", problem.buffers[id].name, "' at ", offsets[id]);
   }
 
   void checkEach() {
@@ -57,23 +58,22 @@ private:
         report(ViolationKind::Range, id, id, place(id) + " lies below the arena");
       if (offset % buffer.alignment != 0)
         report(ViolationKind::Alignment, id, id,
-               place(id) + " is not aligned to " + std::to_string(buffer.alignment));
+               absl::StrCat(place(id), " is not aligned to ", buffer.alignment));
       if (buffer.fixedOffset && *buffer.fixedOffset != offset)
         report(ViolationKind::Fixed, id, id,
-               place(id) + " was fixed at " + std::to_string(*buffer.fixedOffset));
+               absl::StrCat(place(id), " was fixed at ", *buffer.fixedOffset));
       if (buffer.sameAs && offsets[*buffer.sameAs] != offset)
         report(ViolationKind::Link, id, *buffer.sameAs,
                place(id) + " does not share the storage of " + place(*buffer.sameAs));
       if (buffer.inside && offsets[buffer.inside->container] + buffer.inside->offset != offset)
         report(ViolationKind::Link, id, buffer.inside->container,
-               place(id) + " is not " + std::to_string(buffer.inside->offset) + " bytes inside " +
-                   place(buffer.inside->container));
+               absl::StrCat(place(id), " is not ", buffer.inside->offset, " bytes inside ",
+                            place(buffer.inside->container)));
       height = std::max(height, offset + buffer.size);
     }
     if (height != solution.height)
       report(ViolationKind::Height, 0, 0,
-             "height " + std::to_string(solution.height) + " is stated but " +
-                 std::to_string(height) + " is used");
+             absl::StrCat("height ", solution.height, " is stated but ", height, " is used"));
   }
 
   /// The outermost buffer that `id` is tied to.
@@ -184,8 +184,8 @@ private:
 
   void reportOverlap(const Rect &a, const Rect &b) {
     report(ViolationKind::Overlap, a.buffer, b.buffer,
-           place(a.buffer) + " and " + place(b.buffer) + " share bytes at time " +
-               std::to_string(std::max(a.begin, b.begin)));
+           absl::StrCat(place(a.buffer), " and ", place(b.buffer), " share bytes at time ",
+                        std::max(a.begin, b.begin)));
   }
 
   const Problem &problem;

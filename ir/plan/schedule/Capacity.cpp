@@ -2,6 +2,7 @@
 
 #include "runtime/base/Error.h"
 
+#include <absl/strings/str_cat.h>
 #include <limits>
 
 namespace stow::schedule {
@@ -18,14 +19,15 @@ void check(const Problem &problem, const Capacity &capacity) {
   Bytes left = std::numeric_limits<Bytes>::max();
   for (size_t i = 0; i < capacity.windows.size(); ++i) {
     const Window &window = capacity.windows[i];
-    const std::string name = "window " + std::to_string(i);
+    const std::string name = absl::StrCat("window ", i);
     for (OpId op : {window.first, window.last})
       if (op < 0 || op >= count)
-        throw Error::badInput(name + ": op " + std::to_string(op) +
-                              " does not exist; expected 0 to " + std::to_string(count - 1));
+        throw Error::badInput(
+            absl::StrCat(name, ": op ", op, " does not exist; expected 0 to ", count - 1));
     if (window.withheldBytes < 0 || window.withheldBytes > left)
-      throw Error::badInput(name + ": withholds " + std::to_string(window.withheldBytes) +
-                            " bytes; expected at least 0, and a sum of all windows below 2^63");
+      throw Error::badInput(
+          absl::StrCat(name, ": withholds ", window.withheldBytes,
+                       " bytes; expected at least 0, and a sum of all windows below 2^63"));
     left -= window.withheldBytes;
   }
 }

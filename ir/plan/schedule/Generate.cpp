@@ -2,6 +2,7 @@
 
 #include "ir/plan/Random.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +11,7 @@ namespace {
 
 Random randomOf(uint64_t seed) { return Random(seed * 0x9e3779b97f4a7c15u + 0x2545f4914f6cdd1du); }
 
-std::string numbered(const char *stem, int64_t index) { return stem + std::to_string(index); }
+std::string numbered(const char *stem, int64_t index) { return absl::StrCat(stem, index); }
 
 } // namespace
 
@@ -42,7 +43,7 @@ Problem generate(uint64_t seed) {
 Problem generateMixed(uint64_t seed, int opCount) {
   Random random = randomOf(seed ^ 0x6d69786564u);
   Problem problem;
-  problem.name = "mixed-" + std::to_string(seed);
+  problem.name = absl::StrCat("mixed-", seed);
   std::vector<ValueId> available; // values that may still be read
   int64_t sources = random.integer(0, 3);
   for (int64_t i = 0; i < sources; ++i)
@@ -79,7 +80,7 @@ Problem generateMixed(uint64_t seed, int opCount) {
     } else {
       int64_t count = random.chance(0.2) ? random.integer(0, 2) : 1;
       for (int64_t o = 0; o < count; ++o)
-        outputs.push_back(problem.addValue(name + "." + std::to_string(o), random.integer(0, 63)));
+        outputs.push_back(problem.addValue(absl::StrCat(name, ".", o), random.integer(0, 63)));
       if (!inputs.empty() && !outputs.empty() && random.chance(0.3))
         problem.ops[op].mayOverwrite.push_back({outputs[0], inputs[0]});
     }
@@ -101,7 +102,7 @@ Problem generateMixed(uint64_t seed, int opCount) {
 Problem generateConcatenation(uint64_t seed) {
   Random random = randomOf(seed ^ 0x636f6e636174u);
   Problem problem;
-  problem.name = "concatenation-" + std::to_string(seed);
+  problem.name = absl::StrCat("concatenation-", seed);
   auto add = [&](const char *name, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
     OpId op = problem.addOp(name, random.integer(1, 15), std::move(inputs), std::move(outputs),
                             random.chance(0.2) ? random.integer(0, 40) : 0);
@@ -188,21 +189,21 @@ Problem generateChainStep(uint64_t seed, int length) {
     sizes.push_back(random.integer(1, 9));
   }
   Problem problem = chainStep(costs, sizes, backwardCosts);
-  problem.name = "chain-" + std::to_string(length) + "-" + std::to_string(seed);
+  problem.name = absl::StrCat("chain-", length, "-", seed);
   return problem;
 }
 
 Problem unitChainStep(int length) {
   Problem problem = chainStep(std::vector<Cost>(length, 1), std::vector<Bytes>(length, 1),
                               std::vector<Cost>(length, 1));
-  problem.name = "unit-chain-" + std::to_string(length);
+  problem.name = absl::StrCat("unit-chain-", length);
   return problem;
 }
 
 Problem generateLayered(uint64_t seed, const LayeredOptions &options) {
   Random random = randomOf(seed ^ 0x6c617965726564u);
   Problem problem;
-  problem.name = "layered-" + std::to_string(options.opCount) + "-" + std::to_string(seed);
+  problem.name = absl::StrCat("layered-", options.opCount, "-", seed);
   const double meanWidth = std::max(1.0, std::pow(options.opCount, options.width));
   const double nonLocalPerLocal = options.nonLocalFraction / (1 - options.nonLocalFraction);
   std::vector<std::vector<ValueId>> layers;

@@ -5,6 +5,7 @@
 #include "ir/plan/Random.h"
 #include "runtime/base/Error.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 
 namespace stow::schedule {
@@ -62,7 +63,7 @@ private:
   };
 
   std::string numbered(const std::string &kind) const {
-    return kind + std::to_string(problem.ops.size());
+    return absl::StrCat(kind, problem.ops.size());
   }
 
   /// What is left of the storage of `value` when the forward is done.
@@ -107,7 +108,7 @@ private:
       for (ValueId value : saved)
         if (std::find(reads.begin(), reads.end(), value) == reads.end())
           reads.push_back(value);
-      contribute(input, name + std::to_string(input), cost, std::move(reads));
+      contribute(input, absl::StrCat(name, input), cost, std::move(reads));
     }
     // A sum passes its gradient on; other ops write theirs over it.
     if (step.overwritten)
@@ -255,7 +256,7 @@ Problem recurrent(int steps) {
     const ValueId squashed = step.fresh("tanh", 2 * stream, {next}, state, Saves::Output);
     hidden = step.fresh("hidden", 3 * stream, {squashed, gate[3]}, state, Saves::Inputs);
   }
-  return step.finish("inplace-recurrent-" + std::to_string(steps), *hidden);
+  return step.finish(absl::StrCat("inplace-recurrent-", steps), *hidden);
 }
 
 } // namespace
@@ -276,7 +277,7 @@ Problem inPlaceStep(const std::string &family, int depth) {
   else
     throw Error::badInput("unknown family \"" + family +
                           "\"; expected chain, residual, dense, unet or recurrent");
-  return net.step.finish("inplace-" + family + "-" + std::to_string(depth), *last.value);
+  return net.step.finish(absl::StrCat("inplace-", family, "-", depth), *last.value);
 }
 
 Problem generateInPlace(uint64_t seed, int layers) {
@@ -304,7 +305,7 @@ Problem generateInPlace(uint64_t seed, int layers) {
     }
     done.push_back(value);
   }
-  return step.finish("inplace-" + std::to_string(layers) + "-" + std::to_string(seed), done.back());
+  return step.finish(absl::StrCat("inplace-", layers, "-", seed), done.back());
 }
 
 } // namespace stow::schedule

@@ -3,6 +3,8 @@
 
 #include "runtime/base/Error.h"
 
+#include <absl/strings/str_cat.h>
+
 namespace stow::schedule {
 namespace {
 
@@ -55,7 +57,7 @@ private:
     for (const Tensor &x : inputs)
       if (x.value && (reads.empty() || reads.back() != *x.value))
         reads.push_back(*x.value);
-    const std::string name = kind + std::to_string(problem.ops.size());
+    const std::string name = absl::StrCat(kind, problem.ops.size());
     out.value = problem.addValue(name, 4 * elements(out));
     problem.addOp(name, flops / 1000, reads, {*out.value}); // kFLOP: sums stay far below 2^56
     return out;
@@ -140,7 +142,7 @@ Problem convolutionalForward(const std::string &name, int64_t batch) {
   else
     throw Error::badInput("unknown network \"" + name +
                           "\"; expected vgg19, resnet50, mobilenet, unet or segnet");
-  net.problem.name = name + "-b" + std::to_string(batch);
+  net.problem.name = absl::StrCat(name, "-b", batch);
   return net.problem;
 }
 

@@ -1,6 +1,8 @@
 // Whole training steps: a GPT with optimizer updates, and an unrolled recurrent network.
 #include "ir/plan/schedule/Generate.h"
 
+#include <absl/strings/str_cat.h>
+
 namespace stow::schedule {
 namespace {
 
@@ -11,13 +13,13 @@ public:
   GptStep(int layers, int64_t batch, int64_t sequence, int64_t width)
       : rows(batch * sequence), sequence(sequence), width(width),
         activation(batch * sequence * width * half) {
-    problem.name = "gpt-" + std::to_string(layers);
+    problem.name = absl::StrCat("gpt-", layers);
     tokens = problem.addValue("tokens", rows * 4);
     embedding = problem.addPinned("embedding", vocabulary * width * half);
     embedded = stream = problem.addValue("x0", activation);
     problem.addOp("embed", streamCost(2 * activation), {tokens, embedding}, {stream});
     for (int layer = 0; layer < layers; ++layer)
-      forwardBlock("h" + std::to_string(layer) + ".");
+      forwardBlock(absl::StrCat("h", layer, "."));
     loss();
     for (size_t i = tape.size(); i-- > 0;)
       backward(tape[i]);
@@ -171,16 +173,16 @@ class RecurrentStep {
 public:
   RecurrentStep(int steps, int64_t batch, int64_t width)
       : state(batch * width * 4), matmul(1 + 2 * batch * width * width / 10000) {
-    problem.name = "recurrent-" + std::to_string(steps);
+    problem.name = absl::StrCat("recurrent-", steps);
     weight = problem.addPinned("weight", 4 * width * width * 4);
     data = problem.addPinned("data", steps * state);
     hidden = problem.addPinned("h0", state);
     cell = problem.addPinned("c0", state);
     for (int t = 0; t < steps; ++t)
-      forward("t" + std::to_string(t) + ".");
+      forward(absl::StrCat("t", t, "."));
     hiddenGradient = emit("loss", streamCost(2 * state), {hidden}, state);
     for (int t = steps; t-- > 0;)
-      backward("t" + std::to_string(t) + ".", tape[t]);
+      backward(absl::StrCat("t", t, "."), tape[t]);
     update();
   }
 

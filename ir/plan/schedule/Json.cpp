@@ -4,6 +4,7 @@
 #include "runtime/base/Error.h"
 #include "runtime/base/Json.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -45,7 +46,7 @@ Alternative parseAlternative(const JsonNode &node) {
 Op parseOp(const JsonNode &node, size_t index, size_t valueCount) {
   node.requireObject();
   Op op;
-  op.name = textOr(node, "name", "op" + std::to_string(index));
+  op.name = textOr(node, "name", absl::StrCat("op", index));
   op.inputs = idsOr(node, "inputs", valueCount);
   op.outputs = idsOr(node, "outputs", valueCount);
   op.overwrites = idsOr(node, "overwrites", valueCount);
@@ -78,7 +79,7 @@ Problem parseOwn(const JsonNode &root) {
   });
   root.forEach("values", [&](const JsonNode &node) {
     const StorageId storage = idIn(node.at("storage"), problem.storages.size());
-    problem.values.push_back({textOr(node, "name", "value" + std::to_string(problem.values.size())),
+    problem.values.push_back({textOr(node, "name", absl::StrCat("value", problem.values.size())),
                               storage, booleanOr(node, "keep", false)});
   });
   root.forEach("ops", [&](const JsonNode &node) {
@@ -263,8 +264,8 @@ std::vector<size_t> listedOrder(const JsonNode &graph, const NodeIds &ids, size_
       node.fail("node " + node.value().dump() + " is listed twice");
   });
   if (order.size() != count)
-    graph.fail("order", "expected every node once: " + std::to_string(count) + ", found " +
-                            std::to_string(order.size()));
+    graph.fail("order",
+               absl::StrCat("expected every node once: ", count, ", found ", order.size()));
   return order;
 }
 
@@ -345,10 +346,10 @@ Problem parse(std::string_view text, const std::string &source) {
 }
 
 std::string print(const Problem &problem) {
-  std::string out =
-      "{\"stowage\": \"schedule-problem\", \"version\": 1,\n \"name\": " +
-      Json(problem.name).dump() + ",\n \"cost_unit\": " + Json(problem.costUnit).dump() +
-      ", \"cost_denominator\": " + std::to_string(problem.costDenominator) + ",\n \"storages\": [";
+  std::string out = absl::StrCat(
+      "{\"stowage\": \"schedule-problem\", \"version\": 1,\n \"name\": ", Json(problem.name).dump(),
+      ",\n \"cost_unit\": ", Json(problem.costUnit).dump(),
+      ", \"cost_denominator\": ", problem.costDenominator, ",\n \"storages\": [");
   const char *separator = "\n  ";
   for (const Storage &storage : problem.storages) {
     Json line = {{"bytes", storage.sizeBytes}};
@@ -388,17 +389,16 @@ std::string print(const Problem &problem) {
 
 std::string printSolution(const Problem &problem, const Solution &solution) {
   Replay replay = verify(problem, solution);
-  std::string out =
-      "{\"stowage\": \"schedule\", \"version\": 1,\n \"problem\": " + Json(problem.name).dump() +
-      ",\n \"time\": " + std::to_string(replay.time) +
-      ", \"cost_denominator\": " + std::to_string(problem.costDenominator) +
-      ", \"peak_bytes\": " + std::to_string(replay.peakBytes) + ",\n \"ops\": [";
+  std::string out = absl::StrCat(
+      "{\"stowage\": \"schedule\", \"version\": 1,\n \"problem\": ", Json(problem.name).dump(),
+      ",\n \"time\": ", replay.time, ", \"cost_denominator\": ", problem.costDenominator,
+      ", \"peak_bytes\": ", replay.peakBytes, ",\n \"ops\": [");
   for (size_t op = 0; op < problem.ops.size(); ++op)
     out += (op == 0 ? "\n  " : ", ") + Json(problem.ops[op].name).dump();
   out += "],\n \"runs\": [";
   for (size_t i = 0; i < solution.runs.size(); ++i)
-    out += (i == 0 ? "\n  [" : ", [") + std::to_string(solution.runs[i].op) + ", " +
-           std::to_string(solution.runs[i].alternative) + "]";
+    absl::StrAppend(&out, i == 0 ? "\n  [" : ", [", solution.runs[i].op, ", ",
+                    solution.runs[i].alternative, "]");
   return out + "]}\n";
 }
 

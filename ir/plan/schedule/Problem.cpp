@@ -2,6 +2,7 @@
 
 #include "runtime/base/Error.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -128,12 +129,11 @@ void checkIds(const Problem &problem, const Op &op, const std::vector<ValueId> &
   std::sort(sorted.begin(), sorted.end());
   for (size_t i = 0; i < sorted.size(); ++i) {
     if (sorted[i] < 0 || sorted[i] >= static_cast<ValueId>(problem.values.size()))
-      fail(op, std::string(role) + " value " + std::to_string(sorted[i]) +
-                   " does not exist; the problem has " + std::to_string(problem.values.size()) +
-                   " values");
+      fail(op, absl::StrCat(role, " value ", sorted[i], " does not exist; the problem has ",
+                            problem.values.size(), " values"));
     if (i && sorted[i] == sorted[i - 1])
       fail(op,
-           std::string(role) + " value \"" + problem.values[sorted[i]].name + "\" is listed twice");
+           absl::StrCat(role, " value \"", problem.values[sorted[i]].name, "\" is listed twice"));
   }
 }
 
@@ -192,16 +192,16 @@ void check(const Problem &problem) {
   for (size_t i = 0; i < problem.storages.size(); ++i) {
     Bytes size = problem.storages[i].sizeBytes;
     if (size < 0)
-      throw Error::badInput("storage " + std::to_string(i) + " has a negative size");
+      throw Error::badInput(absl::StrCat("storage ", i, " has a negative size"));
     if (size > sumLimit - byteSum)
-      throw Error::badInput("storage " + std::to_string(i) +
-                            " raises the sum of all sizes above 2^56 bytes");
+      throw Error::badInput(
+          absl::StrCat("storage ", i, " raises the sum of all sizes above 2^56 bytes"));
     byteSum += size;
   }
   for (const Value &value : problem.values)
     if (value.storage < 0 || value.storage >= static_cast<StorageId>(problem.storages.size()))
-      throw Error::badInput("value \"" + value.name + "\": storage " +
-                            std::to_string(value.storage) + " does not exist");
+      throw Error::badInput(
+          absl::StrCat("value \"", value.name, "\": storage ", value.storage, " does not exist"));
 
   Cost costSum = 0;
   for (const Op &op : problem.ops)

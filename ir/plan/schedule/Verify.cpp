@@ -2,6 +2,7 @@
 // which copy of which storage every read touches, and once more to add up the bytes.
 #include "ir/plan/schedule/Verify.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 
 namespace stow::schedule {
@@ -67,20 +68,18 @@ private:
   }
 
   void fault(int64_t position, const Op &op, const std::string &what) {
-    result.fault = "position " + std::to_string(position) + ", op \"" + op.name + "\": " + what;
+    result.fault = absl::StrCat("position ", position, ", op \"", op.name, "\": ", what);
   }
 
   void runOp(int64_t position) {
     const Run &run = solution.runs[position];
     if (run.op < 0 || run.op >= static_cast<OpId>(problem.ops.size())) {
-      result.fault = "position " + std::to_string(position) + ": op " + std::to_string(run.op) +
-                     " does not exist";
+      result.fault = absl::StrCat("position ", position, ": op ", run.op, " does not exist");
       return;
     }
     const Op &op = problem.ops[run.op];
     if (run.alternative < 0 || run.alternative >= static_cast<int32_t>(op.alternatives.size()))
-      return fault(position, op,
-                   "alternative " + std::to_string(run.alternative) + " does not exist");
+      return fault(position, op, absl::StrCat("alternative ", run.alternative, " does not exist"));
     if (++timesRun[run.op] > 1 && !op.recomputable)
       return fault(position, op, "runs again, but is not recomputable");
     result.time += op.alternatives[run.alternative].cost;
@@ -232,10 +231,9 @@ Replay verify(const Problem &problem, const Solution &solution, const Capacity &
   }
   for (size_t i = 0; i < room.size() && !replay.fault; ++i)
     if (replay.bytesAt[i] > room[i])
-      replay.fault = "position " + std::to_string(i) + ", op \"" +
-                     problem.ops[solution.runs[i].op].name +
-                     "\": " + std::to_string(replay.bytesAt[i]) + " bytes, but there is room for " +
-                     std::to_string(room[i]);
+      replay.fault =
+          absl::StrCat("position ", i, ", op \"", problem.ops[solution.runs[i].op].name,
+                       "\": ", replay.bytesAt[i], " bytes, but there is room for ", room[i]);
   return replay;
 }
 
