@@ -1,6 +1,7 @@
 // Attention and RotaryEmbedding of opset 23, by the ops they stand for.
 #include "compiler/import/GraphImport.h"
 
+#include <absl/strings/str_cat.h>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -36,9 +37,8 @@ Value heads(NodeImport &node, size_t i, const char *attribute) {
     return x;
   int64_t count = node.integer(attribute, 0);
   if (shape.size() != 3 || count < 1 || shape[2] % count != 0)
-    throw Error::badInput("input " + std::to_string(i) +
-                          " has no heads: expects rank 4, or rank 3 and attribute '" + attribute +
-                          "'");
+    throw Error::badInput(absl::StrCat(
+        "input ", i, " has no heads: expects rank 4, or rank 3 and attribute '", attribute, "'"));
   return transposed(node, node.reshape(x, {shape[0], shape[1], count, shape[2] / count}),
                     {0, 2, 1, 3});
 }
@@ -58,8 +58,8 @@ Value masked(NodeImport &node, Value scores, int64_t past) {
     Value mask = node.value(3);
     Shape given = shapeOf(mask);
     if (given.empty() || (given.back() != shape[3] && given.back() != 1))
-      throw Error::badInput("has a mask for " + std::to_string(given.empty() ? 0 : given.back()) +
-                            " keys, expected " + std::to_string(shape[3]));
+      throw Error::badInput(absl::StrCat("has a mask for ", given.empty() ? 0 : given.back(),
+                                         " keys, expected ", shape[3]));
     scores = elementOf(mask).isInteger(1) ? node.emit<SelectOp>({mask, scores, none})
                                           : node.emit<AddOp>({scores, mask});
     if (shapeOf(scores) != shape)
@@ -149,10 +149,10 @@ void convertRotaryEmbedding(NodeImport &node) {
   int64_t size = shape[3], turned = node.integer("rotary_embedding_dim", 0);
   turned = turned == 0 ? size : turned;
   if (turned < 2 || turned > size || turned % 2 != 0)
-    throw Error::badInput("attribute 'rotary_embedding_dim' is " + std::to_string(turned));
+    throw Error::badInput(absl::StrCat("attribute 'rotary_embedding_dim' is ", turned));
   Value cosine = angles(node, 1, headsFirst), sine = angles(node, 2, headsFirst);
   if (shapeOf(cosine)[3] != turned / 2 || shapeOf(sine)[3] != turned / 2)
-    throw Error::badInput("expects " + std::to_string(turned / 2) + " angles per position");
+    throw Error::badInput(absl::StrCat("expects ", turned / 2, " angles per position"));
   Shape start(4, 0), half = shape, apart = shape, steps(4, 1);
   half[3] = turned / 2;
   auto part = [&](int64_t number) -> Value {

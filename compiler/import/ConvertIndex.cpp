@@ -2,6 +2,7 @@
 // of two ops: rows of a table (stow.embedding) or elements along a dimension (stow.take_along).
 #include "compiler/import/GraphImport.h"
 
+#include <absl/strings/str_cat.h>
 #include <map>
 #include <numeric>
 
@@ -36,8 +37,7 @@ void checkRange(const Indices &indices, int64_t extent) {
     return;
   for (int64_t at : indices.known->ints)
     if (at < -extent || at >= extent)
-      throw Error::badInput("reads element " + std::to_string(at) + " of " +
-                            std::to_string(extent));
+      throw Error::badInput(absl::StrCat("reads element ", at, " of ", extent));
 }
 
 /// The same indices under another shape of as many elements.
@@ -185,11 +185,11 @@ void convertGather(NodeImport &node) {
 /// Checks that there are no more indices than data outside `axis`.
 void checkExtents(const Shape &shape, const Shape &sizes, int64_t axis) {
   if (sizes.size() != shape.size())
-    throw Error::badInput("expects indices of the data's rank " + std::to_string(shape.size()) +
-                          ", found rank " + std::to_string(sizes.size()));
+    throw Error::badInput(absl::StrCat("expects indices of the data's rank ", shape.size(),
+                                       ", found rank ", sizes.size()));
   for (int64_t dim = 0; dim < static_cast<int64_t>(shape.size()); ++dim)
     if (dim != axis && sizes[dim] > shape[dim])
-      throw Error::badInput("has more indices than data in dimension " + std::to_string(dim));
+      throw Error::badInput(absl::StrCat("has more indices than data in dimension ", dim));
 }
 
 /// The first elements of `x` along the dimensions but `axis` where `sizes` has fewer.
@@ -225,8 +225,7 @@ Indices linearized(NodeImport &node, const Indices &tuples, const Shape &extents
       for (int64_t j = 0; j < width; ++j) {
         int64_t at = tuples.known->ints[i + j];
         if (at < -extents[j] || at >= extents[j])
-          throw Error::badInput("names element " + std::to_string(at) + " of " +
-                                std::to_string(extents[j]));
+          throw Error::badInput(absl::StrCat("names element ", at, " of ", extents[j]));
         number = number * extents[j] + at + (at < 0 ? extents[j] : 0);
       }
       linear.ints.push_back(number);

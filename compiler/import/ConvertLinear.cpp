@@ -1,6 +1,8 @@
 // Gemm and MatMul.
 #include "compiler/import/GraphImport.h"
 
+#include <absl/strings/str_cat.h>
+
 using namespace mlir;
 
 namespace stow::onnx {
@@ -20,8 +22,8 @@ Value product(NodeImport &node, SmallVector<Value> operands, bool transposeA, bo
 /// alpha * A' * B' + beta * C. A row C becomes the product's bias, any other C is added.
 void convertGemm(NodeImport &node) {
   if (node.shape(0).size() != 2 || node.shape(1).size() != 2)
-    throw Error::badInput("multiplies tensors of rank " + std::to_string(node.shape(0).size()) +
-                          " and " + std::to_string(node.shape(1).size()) + "; expected matrices");
+    throw Error::badInput(absl::StrCat("multiplies tensors of rank ", node.shape(0).size(), " and ",
+                                       node.shape(1).size(), "; expected matrices"));
   bool transposeA = node.flag("transA", false), transposeB = node.flag("transB", false);
   double alpha = node.number("alpha", 1), beta = node.number("beta", 1);
   int64_t fanIn = node.shape(0)[transposeA ? 0 : 1];

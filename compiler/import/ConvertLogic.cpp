@@ -1,6 +1,7 @@
 // Comparisons, logic, rounding and whole numbers: what masks and positions are computed with.
 #include "compiler/import/GraphImport.h"
 
+#include <absl/strings/str_cat.h>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -151,7 +152,7 @@ void convertTrilu(NodeImport &node) {
   Value x = node.value(0);
   Shape shape = shapeOf(x);
   if (shape.size() < 2)
-    throw Error::badInput("takes a triangle of a tensor of rank " + std::to_string(shape.size()));
+    throw Error::badInput(absl::StrCat("takes a triangle of a tensor of rank ", shape.size()));
   int64_t diagonal = 0;
   if (node.has(1)) {
     const Literal &given = node.constant(1, "k");

@@ -1,6 +1,8 @@
 // Batch, group, layer and root-mean-square normalization, local response normalization and dropout.
 #include "compiler/import/GraphImport.h"
 
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
 #include <cmath>
 #include <numeric>
 
@@ -33,8 +35,8 @@ Value normalizePlanes(NodeImport &node, Value x, int64_t groups, Value scale, Va
     planes.push_back(1);
   int64_t samples = shape[0], channels = shape[1];
   if (groups < 1 || channels % groups != 0)
-    throw Error::badInput("normalizes " + std::to_string(channels) + " channels in " +
-                          std::to_string(groups) + " groups");
+    throw Error::badInput(
+        absl::StrCat("normalizes ", channels, " channels in ", groups, " groups"));
   x = node.reshape(x, planes);
   Shape grouped = {samples, groups, channels / groups};
   Value moments = node.emit<PlaneMomentsOp>(x);
@@ -74,8 +76,7 @@ bool isConstantOf(NodeImport &node, size_t i, double value) {
 
 void requireVector(NodeImport &node, size_t i, int64_t count) {
   if (node.shape(i) != Shape{count})
-    throw Error::badInput("expects a vector of " + std::to_string(count) + " elements as input " +
-                          std::to_string(i));
+    throw Error::badInput(absl::StrCat("expects a vector of ", count, " elements as input ", i));
 }
 
 /// PyTorch exports group normalization as instance normalization of [N, groups, rest], without
@@ -106,8 +107,8 @@ void convertGroupNorm(NodeImport &node) {
     throw Error::badInput("works on a tensor without channels");
   int64_t groups = node.integer("num_groups", 0), channels = shape[1];
   if (groups < 1 || channels % groups != 0)
-    throw Error::badInput("normalizes " + std::to_string(channels) + " channels in " +
-                          std::to_string(groups) + " groups");
+    throw Error::badInput(
+        absl::StrCat("normalizes ", channels, " channels in ", groups, " groups"));
   auto perChannel = [&](size_t i) {
     if (node.opset() >= 21) {
       requireVector(node, i, channels);
@@ -162,14 +163,15 @@ void convertBatchNorm(NodeImport &node) {
                           "statistics are supported");
   for (size_t i = 1; i < node.node().outputs.size(); ++i) {
     if (node.isReadByNode(i))
-      throw Error::badInput("its statistics (output " + std::to_string(i) +
-                            ") are read by another node; only the normalized tensor is supported");
+      throw Error::badInput(
+          absl::StrCat("its statistics (output ", i,
+                       ") are read by another node; only the normalized tensor is supported"));
     node.dropResult(i);
   }
   double momentum = decimal(static_cast<float>(1 - node.number("momentum", 0.9)));
   momentum = node.batchNormMomentum().value_or(momentum);
   if (!(momentum >= 0 && momentum <= 1))
-    throw Error::badInput("momentum " + std::to_string(momentum) + " lies outside [0, 1]");
+    throw Error::badInput(absl::StrFormat("momentum %f lies outside [0, 1]", momentum));
   if (node.shape(0).size() < 2)
     throw Error::badInput("works on a tensor without channels");
   for (size_t i = 1; i < 5; ++i)
@@ -197,7 +199,7 @@ void convertBatchNorm(NodeImport &node) {
 void convertLrn(NodeImport &node) {
   int64_t size = node.integer("size", 0);
   if (size < 1 || size > INT32_MAX)
-    throw Error::badInput("attribute 'size' is " + std::to_string(size));
+    throw Error::badInput(absl::StrCat("attribute 'size' is ", size));
   double alpha = node.number("alpha", 1e-4), beta = node.number("beta", 0.75);
   Value x = node.value(0);
   if (shapeOf(x).size() < 2)
@@ -274,7 +276,7 @@ void convertDropout(NodeImport &node) {
     ratio = given.type == ElementType::Float ? decimal(float(given.number(0))) : given.number(0);
   }
   if (!(ratio >= 0 && ratio < 1))
-    throw Error::badInput("ratio " + std::to_string(ratio) + " lies outside [0, 1)");
+    throw Error::badInput(absl::StrFormat("ratio %f lies outside [0, 1)", ratio));
   if (node.isRead(1))
     throw Error::badInput("its mask is read; only the output is supported");
   if (ratio == 0)

@@ -1,6 +1,7 @@
 // The largest elements, running sums, repetition, and products named by letters.
 #include "compiler/import/GraphImport.h"
 
+#include <absl/strings/str_cat.h>
 #include <numeric>
 
 using namespace mlir;
@@ -81,8 +82,8 @@ void convertTile(NodeImport &node) {
     throw Error::badInput("expects one number of repetitions per dimension");
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     if (repeats.ints[dim] < 1 || repeats.ints[dim] > (int64_t(1) << 31))
-      throw Error::badInput("repeats dimension " + std::to_string(dim) + " " +
-                            std::to_string(repeats.ints[dim]) + " times");
+      throw Error::badInput(
+          absl::StrCat("repeats dimension ", dim, " ", repeats.ints[dim], " times"));
     apart.insert(apart.end(), {1, shape[dim]});
     wide.insert(wide.end(), {repeats.ints[dim], shape[dim]});
     result.push_back(repeats.ints[dim] * shape[dim]);
@@ -216,8 +217,8 @@ Equation parseEquation(NodeImport &node) {
     equation.operands.push_back(left.substr(start, end - start));
   }
   if (equation.operands.size() != node.inputCount())
-    fail("has " + std::to_string(equation.operands.size()) + " terms for " +
-         std::to_string(node.inputCount()) + " inputs");
+    fail(absl::StrCat("has ", equation.operands.size(), " terms for ", node.inputCount(),
+                      " inputs"));
   size_t longest = 0;
   std::vector<size_t> dots(equation.operands.size(), 0);
   for (auto [i, term] : llvm::enumerate(equation.operands)) {
@@ -225,7 +226,7 @@ Equation parseEquation(NodeImport &node) {
     bool hasDots = term.find("...") != std::string::npos;
     size_t named = term.size() - (hasDots ? 3 : 0);
     if (hasDots ? named > rank : named != rank)
-      fail("does not fit an input of rank " + std::to_string(rank));
+      fail(absl::StrCat("does not fit an input of rank ", rank));
     dots[i] = rank - named;
     longest = std::max(longest, dots[i]);
   }

@@ -2,6 +2,8 @@
 // file is left aside, as the run's --seed decides.
 #include "compiler/import/GraphImport.h"
 
+#include <absl/strings/str_format.h>
+
 using namespace mlir;
 
 namespace stow::onnx {
@@ -68,7 +70,7 @@ void convertBernoulli(NodeImport &node) {
   auto type = cast<RankedTensorType>(p.getType());
   if (std::optional<double> same = splatOf(p)) {
     if (!(*same >= 0 && *same <= 1))
-      throw Error::badInput("probability " + std::to_string(*same) + " lies outside [0, 1]");
+      throw Error::badInput(absl::StrFormat("probability %f lies outside [0, 1]", *same));
     double exact = elementOf(p).isF32() ? decimal(float(*same)) : *same;
     auto drawn = type.clone(shapeLike(node));
     return node.bind(0, typed(node, node.random("bernoulli", exact, 0, drawn), given));

@@ -14,6 +14,8 @@
 #include "compiler/import/GraphImport.h"
 #include "runtime/base/Text.h"
 
+#include <absl/strings/str_cat.h>
+
 using namespace mlir;
 
 namespace stow::onnx {
@@ -133,8 +135,9 @@ private:
 
 void Recurrence::expectShape(size_t input, const char *name, const Shape &expected) const {
   if (node.shape(input) != expected)
-    throw Error::badInput("input " + std::to_string(input) + " (" + name + ") has shape " +
-                          shapeText(node.shape(input)) + ", expected " + shapeText(expected));
+    throw Error::badInput(absl::StrCat("input ", input, " (", name, ") has shape ",
+                                       shapeText(node.shape(input)), ", expected ",
+                                       shapeText(expected)));
 }
 
 void Recurrence::readSizes() {
@@ -153,8 +156,8 @@ void Recurrence::readSizes() {
            .directions = direction == "bidirectional" ? 2 : 1,
            .gates = gatesOf(type)};
   if (sizes.hidden < 1)
-    throw Error::badInput("attribute 'hidden_size' is " + std::to_string(sizes.hidden) +
-                          "; expected a positive number");
+    throw Error::badInput(
+        absl::StrCat("attribute 'hidden_size' is ", sizes.hidden, "; expected a positive number"));
   int64_t rowCount = sizes.gates * sizes.hidden;
   expectShape(kW, "W", {sizes.directions, rowCount, sizes.features});
   expectShape(kR, "R", {sizes.directions, rowCount, sizes.hidden});
@@ -189,8 +192,8 @@ void Recurrence::readActivations() {
   auto given = node.texts("activations");
   size_t expected = usual.size() * sizes.directions;
   if (given && given->size() != expected)
-    throw Error::badInput("attribute 'activations' names " + std::to_string(given->size()) +
-                          " functions, expected " + std::to_string(expected));
+    throw Error::badInput(absl::StrCat("attribute 'activations' names ", given->size(),
+                                       " functions, expected ", expected));
   for (size_t i = 0; i < expected; ++i) {
     std::string name = given ? (*given)[i] : usual[i % usual.size()];
     if (name != "Sigmoid" && name != "Tanh" && name != "Relu")
@@ -210,8 +213,8 @@ void Recurrence::readLengths() {
       throw Error::badInput("input 4 (sequence_lens) holds floats, expected integers");
     for (int64_t length : known->ints)
       if (length < 0 || length > sizes.steps)
-        throw Error::badInput("input 4 (sequence_lens) holds " + std::to_string(length) +
-                              ", expected 0 to " + std::to_string(sizes.steps));
+        throw Error::badInput(absl::StrCat("input 4 (sequence_lens) holds ", length,
+                                           ", expected 0 to ", sizes.steps));
     if (llvm::all_of(known->ints, [&](int64_t length) { return length == sizes.steps; }))
       return;
   }

@@ -1,6 +1,8 @@
 // Reductions and softmax.
 #include "compiler/import/GraphImport.h"
 
+#include <absl/strings/str_cat.h>
+
 using namespace mlir;
 
 namespace stow::onnx {
@@ -73,8 +75,8 @@ void convertReduceProd(NodeImport &node) {
   for (int64_t axis : *axes) {
     int64_t extent = shapeOf(y)[axis];
     if (extent > most)
-      throw Error::badInput("multiplies " + std::to_string(extent) + " elements; at most " +
-                            std::to_string(most) + " are supported");
+      throw Error::badInput(
+          absl::StrCat("multiplies ", extent, " elements; at most ", most, " are supported"));
     Shape start(kept.size(), 0), size = shapeOf(y);
     size[axis] = 1;
     SmallVector<Value> factors;

@@ -2,6 +2,9 @@
 // elements along dimensions, and their rearrangement. GridSample: elements at computed places.
 #include "compiler/import/ConvertResample.h"
 
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+#include <absl/strings/str_join.h>
 #include <cmath>
 #include <numeric>
 
@@ -149,14 +152,13 @@ Value interpolate(NodeImport &node, const Interpolation &how, const Target &targ
       scale = target.scales[k];
       double extent = std::floor(static_cast<double>(from) * scale);
       if (!(scale > 0) || !(extent >= 1 && extent < double(kMostRows)))
-        throw Error::badInput("scales dimension " + std::to_string(target.axes[k]) + " of " +
-                              std::to_string(from) + " elements by " + std::to_string(scale));
+        throw Error::badInput(absl::StrFormat("scales dimension %d of %d elements by %f",
+                                              target.axes[k], from, scale));
       to = static_cast<int64_t>(extent);
     } else {
       to = target.sizes[k];
       if (to < 1 || to > kMostRows)
-        throw Error::badInput("resizes dimension " + std::to_string(target.axes[k]) + " to " +
-                              std::to_string(to));
+        throw Error::badInput(absl::StrCat("resizes dimension ", target.axes[k], " to ", to));
       scale = static_cast<double>(to) / static_cast<double>(from);
     }
     if (to != from || scale != 1)
@@ -167,14 +169,9 @@ Value interpolate(NodeImport &node, const Interpolation &how, const Target &targ
 
 void checkChoice(const char *name, const std::string &value,
                  std::initializer_list<const char *> choices) {
-  std::string list;
-  for (const char *choice : choices) {
-    if (value == choice)
-      return;
-    list += (list.empty() ? "" : ", ") + std::string(choice);
-  }
-  throw Error::badInput(std::string("attribute '") + name + "' is '" + value +
-                        "'; expected one of " + list);
+  if (std::ranges::find(choices, value) == choices.end())
+    throw Error::badInput(absl::StrCat("attribute '", name, "' is '", value, "'; expected one of ",
+                                       absl::StrJoin(choices, ", ")));
 }
 
 Target resizeTarget(NodeImport &node, size_t rank) {
@@ -203,8 +200,8 @@ Target resizeTarget(NodeImport &node, size_t rank) {
       target.scales.push_back(given.number(i));
   }
   if (std::max(target.sizes.size(), target.scales.size()) != target.axes.size())
-    throw Error::badInput("expects one scale or one size for each of " +
-                          std::to_string(target.axes.size()) + " dimensions");
+    throw Error::badInput(absl::StrCat("expects one scale or one size for each of ",
+                                       target.axes.size(), " dimensions"));
   return target;
 }
 
@@ -255,8 +252,8 @@ void convertUpsample(NodeImport &node) {
       target.scales.push_back(decimal(scale));
   }
   if (target.scales.size() != target.axes.size())
-    throw Error::badInput("expects one scale for each of " + std::to_string(target.axes.size()) +
-                          " dimensions");
+    throw Error::badInput(
+        absl::StrCat("expects one scale for each of ", target.axes.size(), " dimensions"));
   node.bind(0, interpolate(node, how, target));
 }
 
@@ -264,11 +261,11 @@ void convertUpsample(NodeImport &node) {
 
 int64_t blockSize(NodeImport &node) {
   if (node.shape(0).size() != 4)
-    throw Error::badInput("works on a tensor of rank " + std::to_string(node.shape(0).size()) +
-                          "; expected [N,C,H,W]");
+    throw Error::badInput(
+        absl::StrCat("works on a tensor of rank ", node.shape(0).size(), "; expected [N,C,H,W]"));
   int64_t block = node.integer("blocksize", 0);
   if (block < 1 || block > (1 << 15))
-    throw Error::badInput("attribute 'blocksize' is " + std::to_string(block));
+    throw Error::badInput(absl::StrCat("attribute 'blocksize' is ", block));
   return block;
 }
 
@@ -291,8 +288,7 @@ void convertDepthToSpace(NodeImport &node) {
   std::string mode = node.text("mode", "DCR");
   checkChoice("mode", mode, {"DCR", "CRD"});
   if (x[1] % (b * b) != 0)
-    throw Error::badInput("splits " + std::to_string(x[1]) + " channels into blocks of " +
-                          std::to_string(b * b));
+    throw Error::badInput(absl::StrCat("splits ", x[1], " channels into blocks of ", b * b));
   int64_t channels = x[1] / (b * b);
   Shape y = {x[0], channels, x[2] * b, x[3] * b};
   if (mode == "DCR")
@@ -305,9 +301,8 @@ void convertSpaceToDepth(NodeImport &node) {
   int64_t b = blockSize(node);
   const Shape &x = node.shape(0);
   if (x[2] % b != 0 || x[3] % b != 0)
-    throw Error::badInput("splits " + std::to_string(x[2]) + " by " + std::to_string(x[3]) +
-                          " elements into blocks of " + std::to_string(b) + " by " +
-                          std::to_string(b));
+    throw Error::badInput(
+        absl::StrCat("splits ", x[2], " by ", x[3], " elements into blocks of ", b, " by ", b));
   bindRearranged(node, {x[0], x[1], x[2] / b, b, x[3] / b, b}, {0, 3, 5, 1, 2, 4},
                  {x[0], x[1] * b * b, x[2] / b, x[3] / b});
 }

@@ -1,6 +1,7 @@
 // Sequences of static length: lists of slots that exist only during import.
 #include "compiler/import/GraphImport.h"
 
+#include <absl/strings/str_cat.h>
 #include <numeric>
 
 using namespace mlir;
@@ -45,7 +46,7 @@ std::vector<int64_t> partSizes(NodeImport &node, int64_t extent) {
   if (given.shape.empty() && !sizes.empty()) {
     int64_t size = sizes[0];
     if (size < 1)
-      throw Error::badInput("splits into parts of " + std::to_string(size) + " elements");
+      throw Error::badInput(absl::StrCat("splits into parts of ", size, " elements"));
     sizes.clear();
     for (int64_t at = 0; at < extent; at += size)
       sizes.push_back(std::min(size, extent - at));
@@ -53,9 +54,9 @@ std::vector<int64_t> partSizes(NodeImport &node, int64_t extent) {
   int64_t sum = 0;
   for (int64_t size : sizes)
     if (size < 1 || (sum += size) > extent)
-      throw Error::badInput("the parts do not fit " + std::to_string(extent) + " elements");
+      throw Error::badInput(absl::StrCat("the parts do not fit ", extent, " elements"));
   if (sum != extent)
-    throw Error::badInput("the parts do not add up to " + std::to_string(extent) + " elements");
+    throw Error::badInput(absl::StrCat("the parts do not add up to ", extent, " elements"));
   return sizes;
 }
 
@@ -107,8 +108,7 @@ int64_t positionOf(NodeImport &node, size_t i, int64_t count, int64_t absent) {
     throw Error::badInput("expects one integer as position");
   int64_t at = given.ints[0] + (given.ints[0] < 0 ? count : 0);
   if (at < 0 || at >= count)
-    throw Error::badInput("names element " + std::to_string(given.ints[0]) + " of " +
-                          std::to_string(count));
+    throw Error::badInput(absl::StrCat("names element ", given.ints[0], " of ", count));
   return at;
 }
 

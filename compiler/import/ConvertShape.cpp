@@ -1,6 +1,7 @@
 // Shapes, views and data movement. Ops on known tensors were folded before they come here.
 #include "compiler/import/ConvertResample.h"
 
+#include <absl/strings/str_cat.h>
 #include <limits>
 #include <numeric>
 
@@ -144,8 +145,7 @@ std::vector<int64_t> splitSizes(NodeImport &node, int64_t extent) {
     return *given;
   int64_t parts = node.integer("num_outputs", node.node().outputs.size());
   if (parts < 1 || parts > extent)
-    throw Error::badInput("splits " + std::to_string(extent) + " elements into " +
-                          std::to_string(parts) + " parts");
+    throw Error::badInput(absl::StrCat("splits ", extent, " elements into ", parts, " parts"));
   int64_t size = (extent + parts - 1) / parts;
   std::vector<int64_t> sizes(parts, size);
   sizes.back() = extent - size * (parts - 1);
@@ -160,10 +160,10 @@ void convertSplit(NodeImport &node) {
   int64_t left = shape[axis];
   for (int64_t size : sizes)
     if (size < 1 || (left -= size) < 0)
-      throw Error::badInput("the parts do not fit " + std::to_string(shape[axis]) + " elements");
+      throw Error::badInput(absl::StrCat("the parts do not fit ", shape[axis], " elements"));
   if (left != 0 || sizes.size() != node.node().outputs.size())
-    throw Error::badInput("the parts do not add up to " + std::to_string(shape[axis]) +
-                          " elements, one part per output");
+    throw Error::badInput(
+        absl::StrCat("the parts do not add up to ", shape[axis], " elements, one part per output"));
   for (size_t i = 0; i < sizes.size(); ++i) {
     Shape part = shape;
     part[axis] = sizes[i];
@@ -190,8 +190,8 @@ void convertSlice(NodeImport &node) {
     int64_t axis = normalizedAxis(axes ? (*axes)[k] : k, shape.size());
     SliceRange range = sliceRange((*first)[k], (*last)[k], steps ? (*steps)[k] : 1, shape[axis]);
     if (range.count == 0)
-      throw Error::badInput("takes no elements of dimension " + std::to_string(axis) +
-                            "; empty tensors are not supported");
+      throw Error::badInput(absl::StrCat("takes no elements of dimension ", axis,
+                                         "; empty tensors are not supported"));
     starts[axis] = range.start;
     sizes[axis] = range.count;
     strides[axis] = range.count > 1 ? range.step : 1;
@@ -236,12 +236,11 @@ void convertPad(NodeImport &node) {
     int64_t axis = normalizedAxis(axes[k], shape.size());
     int64_t low = (*pads)[k], high = (*pads)[k + axes.size()];
     if (std::max(std::abs(low >> 1), std::abs(high >> 1)) > (int64_t(1) << 31))
-      throw Error::badInput("pads by " + std::to_string(low) + " and " + std::to_string(high));
+      throw Error::badInput(absl::StrCat("pads by ", low, " and ", high));
     if (mode != "constant") {
       if (shape[axis] + low + high < 1 || low + high > (1 << 22))
-        throw Error::badInput("pads dimension " + std::to_string(axis) + " of " +
-                              std::to_string(shape[axis]) + " elements by " + std::to_string(low) +
-                              " and " + std::to_string(high));
+        throw Error::badInput(absl::StrCat("pads dimension ", axis, " of ", shape[axis],
+                                           " elements by ", low, " and ", high));
       if (low != 0 || high != 0)
         own.push_back({axis, paddingRows(mode, shape[axis], low, high)});
       continue;

@@ -3,6 +3,9 @@
 // normalization averages over channels so) runs with the other two merged.
 #include "compiler/import/ConvertResample.h"
 
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+
 using namespace mlir;
 
 namespace stow::onnx {
@@ -19,13 +22,12 @@ std::vector<int64_t> windowAttribute(NodeImport &node, const char *name, size_t 
                                      int64_t fallback) {
   std::vector<int64_t> values = node.integers(name).value_or(std::vector<int64_t>(count, fallback));
   if (values.size() != count)
-    throw Error::badInput(std::string("attribute '") + name + "' has " +
-                          std::to_string(values.size()) + " entries, expected " +
-                          std::to_string(count));
+    throw Error::badInput(
+        absl::StrCat("attribute '", name, "' has ", values.size(), " entries, expected ", count));
   for (int64_t value : values)
     if (value < low || value > INT32_MAX)
-      throw Error::badInput(std::string("attribute '") + name + "' holds " + std::to_string(value) +
-                            ", expected at least " + std::to_string(low));
+      throw Error::badInput(
+          absl::StrCat("attribute '", name, "' holds ", value, ", expected at least ", low));
   return values;
 }
 
@@ -69,8 +71,8 @@ void mergePlane(Window &window) {
 Window readWindow(NodeImport &node, Shape spatial, std::vector<int64_t> kernel) {
   size_t rank = spatial.size();
   if (rank > 3)
-    throw Error::badInput("works on " + std::to_string(rank) +
-                          " spatial dimensions; 1 to 3 are supported");
+    throw Error::badInput(
+        absl::StrCat("works on ", rank, " spatial dimensions; 1 to 3 are supported"));
   Window window{std::move(kernel), windowAttribute(node, "strides", rank, 1, 1),
                 windowAttribute(node, "dilations", rank, 1, 1),
                 windowAttribute(node, "pads", 2 * rank, 0, 0), std::vector<int64_t>(rank, 0)};
@@ -123,8 +125,8 @@ Value atRank(NodeImport &node, Value y) {
 Shape spatialOf(NodeImport &node) {
   const Shape &shape = node.shape(0);
   if (shape.size() < 3)
-    throw Error::badInput("works on a tensor of rank " + std::to_string(shape.size()) +
-                          "; expected [N,C,spatial...]");
+    throw Error::badInput(
+        absl::StrCat("works on a tensor of rank ", shape.size(), "; expected [N,C,spatial...]"));
   return Shape(shape.begin() + 2, shape.end());
 }
 
@@ -139,7 +141,7 @@ void setConvolution(NodeImport &node, Properties &p, const Window &window, int64
 int64_t groupsOf(NodeImport &node, int64_t channels) {
   int64_t groups = node.integer("group", 1);
   if (groups < 1 || groups > channels)
-    throw Error::badInput("attribute 'group' is " + std::to_string(groups));
+    throw Error::badInput(absl::StrCat("attribute 'group' is ", groups));
   return groups;
 }
 
@@ -155,8 +157,8 @@ bool lacksBias(NodeImport &node, int64_t channels) {
 void convertConv(NodeImport &node) {
   Shape spatial = spatialOf(node), weight = node.shape(1);
   if (weight.size() != spatial.size() + 2)
-    throw Error::badInput("weight of rank " + std::to_string(weight.size()) +
-                          " does not fit data of rank " + std::to_string(spatial.size() + 2));
+    throw Error::badInput(absl::StrCat("weight of rank ", weight.size(),
+                                       " does not fit data of rank ", spatial.size() + 2));
   std::vector<int64_t> kernel(weight.begin() + 2, weight.end());
   if (node.integers("kernel_shape").value_or(kernel) != kernel)
     throw Error::badInput("attribute 'kernel_shape' disagrees with the weight");
@@ -209,11 +211,11 @@ void convertConvTranspose(NodeImport &node) {
   Shape spatial = spatialOf(node), weight = node.shape(1);
   size_t rank = spatial.size();
   if (weight.size() != rank + 2)
-    throw Error::badInput("weight of rank " + std::to_string(weight.size()) +
-                          " does not fit data of rank " + std::to_string(rank + 2));
+    throw Error::badInput(
+        absl::StrCat("weight of rank ", weight.size(), " does not fit data of rank ", rank + 2));
   if (rank > 3)
-    throw Error::badInput("works on " + std::to_string(rank) +
-                          " spatial dimensions; 1 to 3 are supported");
+    throw Error::badInput(
+        absl::StrCat("works on ", rank, " spatial dimensions; 1 to 3 are supported"));
   std::vector<int64_t> kernel(weight.begin() + 2, weight.end()), added;
   if (node.integers("kernel_shape").value_or(kernel) != kernel)
     throw Error::badInput("attribute 'kernel_shape' disagrees with the weight");
@@ -225,9 +227,9 @@ void convertConvTranspose(NodeImport &node) {
   readTransposedPads(node, spatial, window, added);
   int64_t groups = groupsOf(node, weight[0]), fanIn = elementCount(weight) / weight[0];
   if (node.shape(0)[1] != weight[0] || weight[0] % groups != 0)
-    throw Error::badInput("expects as many channels (" + std::to_string(node.shape(0)[1]) +
-                          ") as weight dimension 0 (" + std::to_string(weight[0]) +
-                          "), and groups (" + std::to_string(groups) + ") to divide them");
+    throw Error::badInput(absl::StrCat("expects as many channels (", node.shape(0)[1],
+                                       ") as weight dimension 0 (", weight[0], "), and groups (",
+                                       groups, ") to divide them"));
   Shape shape = {node.shape(0)[0], weight[1] * groups}, after(rank + 2, 0);
   for (size_t d = 0; d < rank; ++d) {
     int64_t inside = std::min(added[d], window.strides[d] - 1);
@@ -236,7 +238,7 @@ void convertConvTranspose(NodeImport &node) {
                     window.pads[d + rank]);
     after[d + 2] = added[d] - inside;
     if (shape.back() < 1)
-      throw Error::badInput("pads away all of spatial dimension " + std::to_string(d));
+      throw Error::badInput(absl::StrCat("pads away all of spatial dimension ", d));
   }
   if (rank == 1) {
     for (auto *list : {&window.strides, &window.dilations})
@@ -325,7 +327,7 @@ void convertAveragePool(NodeImport &node) {
   if (isDilated || (countPads && hasCeil)) { // the size of a window is that along each dimension
     Value x = inPlane(node, node.value(0));
     if (llvm::any_of(window.pads, [](int64_t pad) { return pad > 1 << 22; }))
-      throw Error::badInput("pads by more than " + std::to_string(1 << 22) + " elements");
+      throw Error::badInput(absl::StrCat("pads by more than ", 1 << 22, " elements"));
     std::vector<AxisRows> matrices;
     for (size_t d = 0; d < window.kernel.size(); ++d)
       matrices.push_back(
@@ -346,7 +348,7 @@ void convertGlobalLpPool(NodeImport &node) {
   Shape spatial = spatialOf(node);
   double p = node.opset() < 2 ? node.number("p", 2) : static_cast<double>(node.integer("p", 2));
   if (!(p > 0))
-    throw Error::badInput("attribute 'p' is " + std::to_string(p));
+    throw Error::badInput(absl::StrFormat("attribute 'p' is %f", p));
   Value x = node.value(0);
   Value power = p == 2 ? node.emit<MulOp>({x, x})
                        : node.emit<PowOp>({node.emit<AbsOp>(x), node.scalar(p, x)});

@@ -3,6 +3,8 @@
 #include "compiler/import/TensorContent.h"
 #include "runtime/base/Text.h"
 
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 #include <algorithm>
 #include <filesystem>
 
@@ -165,9 +167,8 @@ private:
     if (lost.empty())
       return;
     explained.insert(lost.begin(), lost.end());
-    std::string names;
-    for (const std::string &name : lost)
-      names += (names.empty() ? "" : ", ") + inQuotes(name);
+    const std::string names = absl::StrJoin(
+        lost, ", ", [](std::string *text, const auto &name) { text->append(inQuotes(name)); });
     const std::string of = place(*operation.last);
     const bool isNorm = operation.rules.find("BatchNorm") != std::string::npos;
     if (isNorm)
@@ -316,11 +317,11 @@ private:
                                     " is a scalar, which stays constant; exported with dynamo=True "
                                     "the file says whether it is a parameter");
     if (findings.changes.empty() && !computed.empty())
-      findings.warnings.push_back(
-          "computed by the exporter, and trained under that name where it is a weight: '" +
-          computed.front() + "'" +
-          (computed.size() > 1 ? " and " + std::to_string(computed.size() - 1) + " more" : "") +
-          "; exported with do_constant_folding=False the file keeps the module's own");
+      findings.warnings.push_back(absl::StrCat(
+          "computed by the exporter, and trained under that name where it is a weight: '",
+          computed.front(), "'",
+          computed.size() > 1 ? absl::StrCat(" and ", computed.size() - 1, " more") : "",
+          "; exported with do_constant_folding=False the file keeps the module's own"));
   }
 
   /// A tensor computed for one module that another reads too: equal weights were merged. Layers
@@ -393,7 +394,7 @@ std::string describeChanges(const ExportFindings &findings, const std::string &p
   for (size_t i = 0; i < std::min(kShown, findings.changes.size()); ++i)
     text += "\n  " + findings.changes[i];
   if (findings.changes.size() > kShown)
-    text += "\n  and " + std::to_string(findings.changes.size() - kShown) + " more";
+    absl::StrAppend(&text, "\n  and ", findings.changes.size() - kShown, " more");
   return text +
          "\nexport it for training, with the package in python/ or with PyTorch alone:\n"
          "  stowage.export(model, args, \"" +

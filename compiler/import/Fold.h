@@ -4,6 +4,7 @@
 #include "compiler/import/Literal.h"
 #include "runtime/base/Error.h"
 
+#include <absl/strings/str_cat.h>
 #include <functional>
 #include <map>
 
@@ -17,13 +18,13 @@ struct FoldSite {
   bool has(size_t i) const { return i < inputs.size() && inputs[i]; }
   const Literal &in(size_t i) const {
     if (!has(i))
-      throw Error::badInput("lacks input " + std::to_string(i));
+      throw Error::badInput(absl::StrCat("lacks input ", i));
     return *inputs[i];
   }
   /// The integers of input `i`.
   const std::vector<int64_t> &ints(size_t i) const {
     if (in(i).isFloat())
-      throw Error::badInput("expects integers as input " + std::to_string(i));
+      throw Error::badInput(absl::StrCat("expects integers as input ", i));
     return in(i).ints;
   }
   int64_t integer(const char *name, int64_t fallback) const {

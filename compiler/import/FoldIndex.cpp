@@ -1,6 +1,7 @@
 // Folding of ops that read, write, repeat or sum elements of small known tensors by position.
 #include "compiler/import/Fold.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 #include <numeric>
 
@@ -26,7 +27,7 @@ int64_t axisOf(const Site &site, int64_t fallback) {
 
 int64_t wrappedIndex(int64_t at, int64_t extent) {
   if (at < -extent || at >= extent)
-    throw Error::badInput("names element " + std::to_string(at) + " of " + std::to_string(extent));
+    throw Error::badInput(absl::StrCat("names element ", at, " of ", extent));
   return at < 0 ? at + extent : at;
 }
 
@@ -193,7 +194,7 @@ std::vector<Literal> tile(const Site &site) {
   Shape shape = x.shape;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (repeats[d] < 0 || repeats[d] > kLiteralLimit)
-      throw Error::badInput("repeats a constant " + std::to_string(repeats[d]) + " times");
+      throw Error::badInput(absl::StrCat("repeats a constant ", repeats[d], " times"));
     shape[d] *= repeats[d];
   }
   return {gathered(x, shape, [&](int64_t i) {

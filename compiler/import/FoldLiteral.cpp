@@ -1,6 +1,7 @@
 // Folding of ops on small known tensors: arithmetic, logic and shapes.
 #include "compiler/import/Fold.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -205,8 +206,7 @@ Literal gather(const Site &site) {
   int64_t inner = elementCount(tail), extent = x.shape[axis], picks = index.size();
   for (int64_t i : index.ints)
     if (i < -extent || i >= extent)
-      throw Error::badInput("gathers element " + std::to_string(i) + " of " +
-                            std::to_string(extent));
+      throw Error::badInput(absl::StrCat("gathers element ", i, " of ", extent));
   return gathered(x, shape, [&](int64_t i) {
     int64_t pick = index.ints[i / inner % picks], outer = i / inner / picks;
     return (outer * extent + (pick < 0 ? pick + extent : pick)) * inner + i % inner;
@@ -329,7 +329,7 @@ Literal where(const Site &site) {
 Literal trilu(const Site &site) {
   Literal y = site.in(0);
   if (rankOf(y) < 2)
-    throw Error::badInput("takes a triangle of a tensor of rank " + std::to_string(rankOf(y)));
+    throw Error::badInput(absl::StrCat("takes a triangle of a tensor of rank ", rankOf(y)));
   int64_t diagonal =
       site.has(1) && site.in(1).size() == 1 && !site.in(1).isFloat() ? site.in(1).ints[0] : 0;
   bool upper = site.integer("upper", 1) != 0;
@@ -352,7 +352,7 @@ Literal range(const Site &site) {
     throw Error::badInput("counts from, to or by something that is no number");
   double span = std::ceil((limit.number(0) - start.number(0)) / delta.number(0));
   if (!(span <= double(kLiteralLimit)))
-    throw Error::badInput("counts more than " + std::to_string(kLiteralLimit) + " elements");
+    throw Error::badInput(absl::StrCat("counts more than ", kLiteralLimit, " elements"));
   int64_t count = std::max<int64_t>(0, static_cast<int64_t>(span));
   Literal y{start.type, {count}, {}, {}};
   for (int64_t i = 0; i < count; ++i) {

@@ -6,6 +6,7 @@
 // read from around the body, so that all iterations share them.
 #include "compiler/import/GraphImport.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 #include <utility>
 
@@ -29,8 +30,7 @@ const Graph &bodyOf(const Node &node, const char *name) {
 /// Checks how many inputs or outputs the body has.
 void expectCount(const char *what, size_t found, size_t expected) {
   if (found != expected)
-    throw Error::badInput("its body has " + std::to_string(found) + " " + what + ", expected " +
-                          std::to_string(expected));
+    throw Error::badInput(absl::StrCat("its body has ", found, " ", what, ", expected ", expected));
 }
 
 /// The results of all iterations behind one another, with a dimension of their own at `axis`.
@@ -103,9 +103,8 @@ int64_t knownScalar(const Literal &literal, const char *what) {
 std::vector<int64_t> perTensor(NodeImport &node, const char *name, size_t count) {
   auto given = node.integers(name);
   if (given && given->size() != count)
-    throw Error::badInput(std::string("attribute '") + name + "' has " +
-                          std::to_string(given->size()) + " elements, expected " +
-                          std::to_string(count));
+    throw Error::badInput(
+        absl::StrCat("attribute '", name, "' has ", given->size(), " elements, expected ", count));
   return given.value_or(std::vector<int64_t>(count, 0));
 }
 
@@ -180,8 +179,8 @@ void GraphImport::importLoop(NodeImport &import) {
   expectCount("inputs", body.inputs.size(), carriedCount + 2);
   expectCount("outputs", body.outputs.size(), node.outputs.size() + 1);
   if (node.outputs.size() < carriedCount)
-    throw Error::badInput("has " + std::to_string(node.outputs.size()) + " outputs, expected " +
-                          std::to_string(carriedCount) + " or more");
+    throw Error::badInput(
+        absl::StrCat("has ", node.outputs.size(), " outputs, expected ", carriedCount, " or more"));
   std::optional<int64_t> count;
   if (import.has(0))
     count = knownScalar(import.constant(0, "trip count"), "trip count");
@@ -192,18 +191,18 @@ void GraphImport::importLoop(NodeImport &import) {
   std::vector<Slots> collected(node.outputs.size() - carriedCount);
   for (int64_t i = 0; goesOn && (!count || i < *count); ++i) {
     if (i == kMostIterations)
-      throw Error::badInput("runs more than " + std::to_string(kMostIterations) + " times");
+      throw Error::badInput(absl::StrCat("runs more than ", kMostIterations, " times"));
     Slots inputs = {import.newSlot(scalarLiteral(ElementType::Int64, i)),
                     import.newSlot(scalarLiteral(ElementType::Bool, 1))};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
-    Slots outputs = importGraph(import, body, inputs, "/" + std::to_string(i));
+    Slots outputs = importGraph(import, body, inputs, absl::StrCat("/", i));
     if (outputs.size() != body.outputs.size())
       return failOutputs(node);
     const Literal *condition = literalOf(*outputs[0]);
     if (!condition)
-      throw Error::badInput("how often it runs depends on data: its condition '" + body.outputs[0] +
-                            "' is computed from data in iteration " + std::to_string(i) +
-                            "; write the loop with a fixed number of steps");
+      throw Error::badInput(absl::StrCat("how often it runs depends on data: its condition '",
+                                         body.outputs[0], "' is computed from data in iteration ",
+                                         i, "; write the loop with a fixed number of steps"));
     goesOn = knownScalar(*condition, "condition") != 0;
     carried.assign(outputs.begin() + 1, outputs.begin() + 1 + carriedCount);
     for (size_t k = 0; k < collected.size(); ++k)
@@ -226,15 +225,15 @@ void GraphImport::importScan(NodeImport &import) {
   const Graph &body = bodyOf(node, "body");
   int64_t given = import.integer("num_scan_inputs", 0);
   if (given < 1 || given > static_cast<int64_t>(node.inputs.size()))
-    throw Error::badInput("attribute 'num_scan_inputs' is " + std::to_string(given) +
-                          ", expected 1 to " + std::to_string(node.inputs.size()));
+    throw Error::badInput(absl::StrCat("attribute 'num_scan_inputs' is ", given, ", expected 1 to ",
+                                       node.inputs.size()));
   auto scanned = static_cast<size_t>(given);
   size_t stateCount = node.inputs.size() - scanned;
   expectCount("inputs", body.inputs.size(), node.inputs.size());
   expectCount("outputs", body.outputs.size(), node.outputs.size());
   if (node.outputs.size() < stateCount)
-    throw Error::badInput("has " + std::to_string(node.outputs.size()) + " outputs, expected " +
-                          std::to_string(stateCount) + " or more");
+    throw Error::badInput(
+        absl::StrCat("has ", node.outputs.size(), " outputs, expected ", stateCount, " or more"));
   size_t collectedCount = node.outputs.size() - stateCount;
   std::vector<int64_t> axes = perTensor(import, "scan_input_axes", scanned);
   std::vector<int64_t> reversed = perTensor(import, "scan_input_directions", scanned);
@@ -245,12 +244,12 @@ void GraphImport::importScan(NodeImport &import) {
     const Shape &shape = import.shape(stateCount + k);
     axes[k] = normalizedAxis(axes[k], shape.size());
     if (count && *count != shape[axes[k]])
-      throw Error::badInput("scans tensors of " + std::to_string(*count) + " and " +
-                            std::to_string(shape[axes[k]]) + " elements");
+      throw Error::badInput(
+          absl::StrCat("scans tensors of ", *count, " and ", shape[axes[k]], " elements"));
     count = shape[axes[k]];
   }
   if (*count > kMostIterations)
-    throw Error::badInput("runs more than " + std::to_string(kMostIterations) + " times");
+    throw Error::badInput(absl::StrCat("runs more than ", kMostIterations, " times"));
   Slots states;
   for (size_t i = 0; i < stateCount; ++i)
     states.push_back(import.sharedSlot(i));
@@ -260,7 +259,7 @@ void GraphImport::importScan(NodeImport &import) {
     for (size_t k = 0; k < scanned; ++k)
       inputs.push_back(pickedFrom(import, import.slot(stateCount + k), axes[k],
                                   reversed[k] ? *count - 1 - i : i));
-    Slots outputs = importGraph(import, body, inputs, "/" + std::to_string(i));
+    Slots outputs = importGraph(import, body, inputs, absl::StrCat("/", i));
     if (outputs.size() != body.outputs.size())
       return failOutputs(node);
     states.assign(outputs.begin(), outputs.begin() + stateCount);

@@ -3,6 +3,8 @@
 
 #include "ir/Graphs.h"
 
+#include <absl/strings/str_cat.h>
+
 using namespace mlir;
 
 namespace stow::onnx {
@@ -48,9 +50,9 @@ std::string GraphImport::dynamicBatchAdvice() const {
       inputs += (inputs.empty() ? "" : ", ") + (model.signature
                                                     ? std::string("{0: \"batch\"}")
                                                     : "\"" + input.name + "\": {0: \"batch\"}");
-  return "; at the file's own batch of " + std::to_string(*oldBatch) +
-         " it is imported: export with " +
-         (model.signature ? "dynamic_shapes=(" + inputs + ",)" : "dynamic_axes={" + inputs + "}");
+  return absl::StrCat("; at the file's own batch of ", *oldBatch, " it is imported: export with ",
+                      model.signature ? "dynamic_shapes=(" + inputs + ",)"
+                                      : "dynamic_axes={" + inputs + "}");
 }
 
 /// A result whose leading extent was the file's batch must have the new one.
@@ -155,10 +157,10 @@ void GraphImport::addDataInput(const Input &input) {
     else if (dim.size)
       slot->shape.push_back(*dim.size);
     else
-      reason = "has no static extent in dimension " + std::to_string(d) +
-               (dim.symbol.empty() ? "" : " (" + dim.symbol + ")") +
-               (isBatch ? "; give the batch size with --batch=N"
-                        : "; export the model with fixed sizes");
+      reason = absl::StrCat("has no static extent in dimension ", d,
+                            dim.symbol.empty() ? "" : " (" + dim.symbol + ")",
+                            isBatch ? "; give the batch size with --batch=N"
+                                    : "; export the model with fixed sizes");
   }
   if (reason.empty()) {
     try {
@@ -273,24 +275,25 @@ void GraphImport::importNode(NodeImport &import) {
   if (!reason.empty() && change.before && oldBatch)
     reason += dynamicBatchAdvice();
   if (!reason.empty())
-    obstacle(import.location,
-             // In the graph of another node, that one's name stands before it.
-             "node '" + cast<NameLoc>(import.location).getName().str() + "' (" + node.type +
-                 ", domain " + domainName(node.domain) + ", opset " +
-                 (version == model.opsets.end() ? "unknown" : std::to_string(version->second)) +
-                 (node.modulePath.empty() ? "" : ", module " + node.modulePath) +
-                 (node.pythonLine.empty() ? "" : ", " + node.pythonLine) + "): " + reason);
+    obstacle(
+        import.location,
+        // In the graph of another node, that one's name stands before it.
+        absl::StrCat("node '", cast<NameLoc>(import.location).getName().str(), "' (", node.type,
+                     ", domain ", domainName(node.domain), ", opset ",
+                     version == model.opsets.end() ? "unknown" : std::to_string(version->second),
+                     node.modulePath.empty() ? "" : ", module " + node.modulePath,
+                     node.pythonLine.empty() ? "" : ", " + node.pythonLine, "): ", reason));
 }
 
 void GraphImport::convertNode(NodeImport &import) {
   const Node &node = import.node();
   const OpRule &rule = *ruleOf(node.type);
   if (node.inputs.size() < rule.minInputs || node.inputs.size() > rule.maxInputs)
-    throw Error::badInput("has " + std::to_string(node.inputs.size()) + " inputs, expected " +
-                          std::to_string(rule.minInputs) +
-                          (rule.maxInputs == rule.minInputs ? ""
-                           : rule.maxInputs > 100 ? " or more"
-                                                  : " to " + std::to_string(rule.maxInputs)));
+    throw Error::badInput(
+        absl::StrCat("has ", node.inputs.size(), " inputs, expected ", rule.minInputs,
+                     rule.maxInputs == rule.minInputs ? ""
+                     : rule.maxInputs > 100           ? " or more"
+                                                      : absl::StrCat(" to ", rule.maxInputs)));
   if (node.type == "If")
     return importBranch(import);
   if (node.type == "Loop")
@@ -302,8 +305,8 @@ void GraphImport::convertNode(NodeImport &import) {
   rule.convert(import);
   for (size_t i = 0; i < node.outputs.size(); ++i)
     if (import.isRead(i) && !slots.count(node.outputs[i]) && !dropped.count(node.outputs[i]))
-      throw Error::badInput("output " + std::to_string(i) + " ('" + node.outputs[i] +
-                            "') is read; only earlier outputs are supported");
+      throw Error::badInput(absl::StrCat("output ", i, " ('", node.outputs[i],
+                                         "') is read; only earlier outputs are supported"));
 }
 
 bool GraphImport::bindSource(NodeImport &import) {

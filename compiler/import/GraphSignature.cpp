@@ -2,6 +2,8 @@
 
 #include "runtime/base/Error.h"
 
+#include <absl/strings/str_cat.h>
+
 namespace stow::onnx {
 namespace {
 
@@ -77,8 +79,8 @@ GraphSignature parseGraphSignature(std::string_view text) {
     std::string_view name = takeWord(line);
     std::string_view word = takeWord(line);
     auto fail = [&] {
-      throw Error::badInput("line " + std::to_string(number) + " of the graph signature reads '" +
-                            whole + "'; expected \"NAME: KIND target='NAME'\"");
+      throw Error::badInput(absl::StrCat("line ", number, " of the graph signature reads '", whole,
+                                         "'; expected \"NAME: KIND target='NAME'\""));
     };
     if (name.size() < 2 || name.back() != ':' || word.empty())
       fail();

@@ -6,6 +6,8 @@
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/Support/GlobPattern.h"
 
+#include <absl/strings/str_cat.h>
+
 using namespace mlir;
 
 namespace stow::onnx {
@@ -180,8 +182,8 @@ ElementsAttr GraphImport::elementsOf(const Tensor &tensor) {
   if (bytes.size() < kResourceBytes || tensor.type == ElementType::Bool) {
     std::optional<Literal> literal = onnx::literalOf(tensor);
     if (!literal)
-      throw Error::badInput("the constant '" + tensor.name + "' is a mask of more than " +
-                            std::to_string(kLiteralLimit) + " elements");
+      throw Error::badInput(absl::StrCat("the constant '", tensor.name, "' is a mask of more than ",
+                                         kLiteralLimit, " elements"));
     return elementsOf(*literal);
   }
   AsmResourceBlob blob(

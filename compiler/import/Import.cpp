@@ -5,6 +5,7 @@
 
 #include "mlir/IR/Verifier.h"
 
+#include <absl/strings/str_cat.h>
 #include <filesystem>
 
 using namespace mlir;
@@ -89,8 +90,8 @@ OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, const std::string &path,
   ImportOptions options = given;
   try {
     if (options.batch && (*options.batch < 1 || *options.batch > (int64_t(1) << 31)))
-      throw Error::badInput("batch size " + std::to_string(*options.batch) +
-                            "; expected a positive number");
+      throw Error::badInput(
+          absl::StrCat("batch size ", *options.batch, "; expected a positive number"));
     onnx::Model model = onnx::load(path);
     onnx::restoreMerged(model);
     onnx::ExportFindings findings =

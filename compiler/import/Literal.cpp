@@ -2,6 +2,7 @@
 
 #include "runtime/base/Error.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -122,8 +123,7 @@ std::optional<Literal> literalOf(const Tensor &tensor) {
 
 int64_t normalizedAxis(int64_t axis, int64_t rank) {
   if (axis < -rank || axis >= rank)
-    throw Error::badInput("axis " + std::to_string(axis) + " lies outside rank " +
-                          std::to_string(rank));
+    throw Error::badInput(absl::StrCat("axis ", axis, " lies outside rank ", rank));
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -151,8 +151,8 @@ Shape reshapedShape(const Shape &input, const std::vector<int64_t> &target, bool
       result[i] = 1;
     } else if (result[i] == 0 && !allowZero) {
       if (i >= input.size())
-        throw Error::badInput("copies dimension " + std::to_string(i) + " of a tensor of rank " +
-                              std::to_string(input.size()));
+        throw Error::badInput(
+            absl::StrCat("copies dimension ", i, " of a tensor of rank ", input.size()));
       result[i] = input[i];
     }
   }
@@ -168,10 +168,10 @@ Shape reshapedShape(const Shape &input, const std::vector<int64_t> &target, bool
   if (!fits) {
     std::string text = "cannot reshape [";
     for (int64_t dim : input)
-      text += std::to_string(dim) + " ";
+      absl::StrAppend(&text, dim, " ");
     text += "] to [";
     for (int64_t dim : target)
-      text += std::to_string(dim) + " ";
+      absl::StrAppend(&text, dim, " ");
     throw Error::badInput(text + "]: the element counts differ");
   }
   return result;
@@ -183,7 +183,7 @@ Shape unsqueezedShape(const Shape &input, const std::vector<int64_t> &axes) {
   for (int64_t axis : axes) {
     int64_t at = normalizedAxis(axis, rank);
     if (added[at])
-      throw Error::badInput("adds dimension " + std::to_string(axis) + " twice");
+      throw Error::badInput(absl::StrCat("adds dimension ", axis, " twice"));
     added[at] = true;
   }
   Shape result;
@@ -201,8 +201,8 @@ Shape squeezedShape(const Shape &input, const std::optional<std::vector<int64_t>
   for (int64_t axis : axes.value_or(std::vector<int64_t>{})) {
     int64_t at = normalizedAxis(axis, rank);
     if (input[at] != 1)
-      throw Error::badInput("drops dimension " + std::to_string(axis) + " of extent " +
-                            std::to_string(input[at]) + "; only extent 1 can be dropped");
+      throw Error::badInput(absl::StrCat("drops dimension ", axis, " of extent ", input[at],
+                                         "; only extent 1 can be dropped"));
     dropped[at] = true;
   }
   Shape result;
@@ -226,13 +226,12 @@ void checkPermutation(const std::vector<int64_t> &order, int64_t rank) {
     if (sorted[i] != static_cast<int64_t>(i))
       throw Error::badInput("transposes by something that is no permutation");
   if (static_cast<int64_t>(order.size()) != rank)
-    throw Error::badInput("permutes " + std::to_string(order.size()) + " dimensions of rank " +
-                          std::to_string(rank));
+    throw Error::badInput(absl::StrCat("permutes ", order.size(), " dimensions of rank ", rank));
 }
 
 SliceRange sliceRange(int64_t start, int64_t end, int64_t step, int64_t extent) {
   if (step == 0 || step == std::numeric_limits<int64_t>::min())
-    throw Error::badInput("slices with step " + std::to_string(step));
+    throw Error::badInput(absl::StrCat("slices with step ", step));
   auto clamp = [&](int64_t position, int64_t low, int64_t high) {
     if (position < 0)
       position += extent;

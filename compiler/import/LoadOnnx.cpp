@@ -16,6 +16,7 @@
 #include <limits>
 #include <set>
 
+#include <absl/strings/str_cat.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -223,16 +224,15 @@ std::string Loader::externalData(const ::onnx::TensorProto &proto, int64_t sizeB
   if (outside)
     fail(what + ": location '" + place + "' does not lie under the model's folder");
   if (length != sizeBytes)
-    fail(what + ": expected " + std::to_string(sizeBytes) + " bytes, found length " +
-         std::to_string(length));
+    fail(absl::StrCat(what, ": expected ", sizeBytes, " bytes, found length ", length));
   fs::path file = fs::path(path).parent_path() / relative;
   std::error_code error;
   if (!fs::is_regular_file(file, error))
     fail(what + ": file '" + file.string() + "' is missing; keep it beside the model");
   int64_t available = static_cast<int64_t>(fs::file_size(file, error));
   if (error || offset > available || available - offset < length)
-    fail(what + ": bytes [" + std::to_string(offset) + ", +" + std::to_string(length) +
-         ") lie outside '" + file.string() + "' of " + std::to_string(available) + " bytes");
+    fail(absl::StrCat(what, ": bytes [", offset, ", +", length, ") lie outside '", file.string(),
+                      "' of ", available, " bytes"));
   std::ifstream stream(file, std::ios::binary);
   std::string bytes(length, '\0');
   if (!stream.seekg(offset) || !stream.read(bytes.data(), length))
@@ -254,9 +254,9 @@ Tensor Loader::tensor(::onnx::TensorProto &proto) const {
     return result;
   *result.bytes = elements(proto, *count);
   if (static_cast<int64_t>(result.bytes->size()) != *count * *width)
-    fail("tensor '" + proto.name() + "' holds " + std::to_string(result.bytes->size()) +
-         " bytes, its shape and type (" + nameOf(result.type) + ") call for " +
-         std::to_string(*count * *width));
+    fail(absl::StrCat("tensor '", proto.name(), "' holds ", result.bytes->size(),
+                      " bytes, its shape and type (", nameOf(result.type), ") call for ",
+                      *count * *width));
   return result;
 }
 
@@ -317,7 +317,7 @@ Node Loader::node(::onnx::NodeProto &proto, int index) const {
   Node result;
   result.type = proto.op_type();
   result.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
-  result.name = proto.name().empty() ? proto.op_type() + "_" + std::to_string(index) : proto.name();
+  result.name = proto.name().empty() ? absl::StrCat(proto.op_type(), "_", index) : proto.name();
   result.inputs.assign(proto.input().begin(), proto.input().end());
   result.outputs.assign(proto.output().begin(), proto.output().end());
   std::set<std::string> captured;
@@ -364,7 +364,7 @@ std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto)
     if (key != "pkg.torch.export.ExportedProgram.graph_signature")
       return;
     if (value.size() > kSignatureLimit)
-      fail("its graph signature is longer than " + std::to_string(kSignatureLimit) + " bytes");
+      fail(absl::StrCat("its graph signature is longer than ", kSignatureLimit, " bytes"));
     try {
       result = parseGraphSignature(value);
     } catch (const Error &error) {

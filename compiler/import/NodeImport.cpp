@@ -4,6 +4,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 
+#include <absl/strings/str_cat.h>
 #include <charconv>
 #include <limits>
 
@@ -56,7 +57,7 @@ std::optional<int64_t> fanInOfProduct(Value value) {
 
 Slot &NodeImport::slot(size_t i) const {
   if (!has(i))
-    throw Error::badInput("lacks input " + std::to_string(i));
+    throw Error::badInput(absl::StrCat("lacks input ", i));
   return *graph.slots.at(source.inputs[i]);
 }
 
@@ -139,7 +140,7 @@ void NodeImport::bindLiteral(size_t i, Literal literal) {
 const std::vector<std::shared_ptr<Slot>> &NodeImport::sequence(size_t i) const {
   const Slot &known = slot(i);
   if (!known.sequence)
-    throw Error::badInput("expects a sequence as input " + std::to_string(i));
+    throw Error::badInput(absl::StrCat("expects a sequence as input ", i));
   return *known.sequence;
 }
 

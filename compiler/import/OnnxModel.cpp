@@ -1,5 +1,7 @@
 #include "compiler/import/OnnxModel.h"
 
+#include <absl/strings/str_cat.h>
+
 namespace stow::onnx {
 
 std::string nameOf(ElementType type) {
@@ -35,7 +37,7 @@ std::string nameOf(ElementType type) {
   case ElementType::BFloat16:
     return "bfloat16";
   }
-  return "type " + std::to_string(static_cast<int32_t>(type));
+  return absl::StrCat("type ", static_cast<int32_t>(type));
 }
 
 std::optional<int64_t> byteWidthOf(ElementType type) {
