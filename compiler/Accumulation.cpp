@@ -7,6 +7,7 @@
 
 #include "mlir/IR/Diagnostics.h"
 
+#include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 
 using namespace mlir;
@@ -14,11 +15,11 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-std::string flagOf(int64_t batches) { return "--accumulate=" + std::to_string(batches); }
+std::string flagOf(int64_t batches) { return absl::StrCat("--accumulate=", batches); }
 
 std::string partsOf(int64_t batches, int64_t batch) {
-  return batches == 1 ? "one batch of " + std::to_string(batch)
-                      : std::to_string(batches) + " batches of " + std::to_string(batch / batches);
+  return batches == 1 ? absl::StrCat("one batch of ", batch)
+                      : absl::StrCat(batches, " batches of ", batch / batches);
 }
 
 /// Samples of a step: --batch, or what the file has.
@@ -184,10 +185,9 @@ CompileOptions perBatch(MLIRContext &context, const CompileOptions &options) {
     return options;
   const int64_t batch = samplesPerStep(context, options);
   if (batch % options.accumulate != 0)
-    throw Error::badInput(flagOf(options.accumulate) + " does not divide the " +
-                          std::to_string(batch) +
-                          " samples of a step; --batch counts those of a "
-                          "whole step, each of its batches has an equal share");
+    throw Error::badInput(absl::StrCat(flagOf(options.accumulate), " does not divide the ", batch,
+                                       " samples of a step; --batch counts those of a "
+                                       "whole step, each of its batches has an equal share"));
   return inBatches(options, options.accumulate, batch);
 }
 

@@ -13,6 +13,7 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <absl/strings/str_format.h>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -65,10 +66,10 @@ void writeProgram(CompiledPlan &compiled, const CompileOptions &options, StageTi
 void printTiming(const StageTimer &timer) {
   double total = 0;
   for (const auto &[name, seconds] : timer.stages()) {
-    std::printf("  %-14s %8.3f s\n", name.c_str(), seconds);
+    absl::PrintF("  %-14s %8.3f s\n", name, seconds);
     total += seconds;
   }
-  std::printf("  %-14s %8.3f s\n", "total", total);
+  absl::PrintF("  %-14s %8.3f s\n", "total", total);
 }
 
 /// Prints the form the compilation stopped at.
@@ -111,16 +112,15 @@ int compile(CompileOptions &options) {
       plan.logicalBoundBytes == plan.lowerBoundBytes
           ? ""
           : ", " + formatBytesExact(plan.logicalBoundBytes) + " without the padding of layouts";
-  std::printf("%s: arena %s, lower bound %s (%s)%s, recomputed work %.1f %%\n",
-              options.outputPath.c_str(), formatBytesExact(plan.arenaBytes).c_str(),
-              formatBytesExact(plan.lowerBoundBytes).c_str(), plan.status.c_str(), logical.c_str(),
-              100 * plan.extraTimeFraction);
+  absl::PrintF("%s: arena %s, lower bound %s (%s)%s, recomputed work %.1f %%\n", options.outputPath,
+               formatBytesExact(plan.arenaBytes), formatBytesExact(plan.lowerBoundBytes),
+               plan.status, logical, 100 * plan.extraTimeFraction);
   if (std::string references = describeReferences(plan); !references.empty())
-    std::printf("  %s\n", references.c_str());
-  std::printf("  %s\n", describe(plan.tensors).c_str());
+    absl::PrintF("  %s\n", references);
+  absl::PrintF("  %s\n", describe(plan.tensors));
   // What became of --accumulate, which may be no split.
   if (options.accumulate > 1 || options.accumulateAuto)
-    std::printf("  %s\n", plan.notes.back().c_str());
+    absl::PrintF("  %s\n", plan.notes.back());
   if (options.timing)
     printTiming(timer);
   return 0;

@@ -3,6 +3,7 @@
 #include "compiler/DeviceProfiles.inc"
 #include "runtime/base/Json.h"
 
+#include <absl/strings/str_join.h>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -49,11 +50,8 @@ CostModel loadDevice(const std::string &nameOrFile, int64_t threads) {
     if (nameOrFile == name)
       return parseProfile(text, name, threads);
   if (!std::filesystem::is_regular_file(nameOrFile)) {
-    std::string list;
-    for (const std::string &name : deviceNames())
-      list += (list.empty() ? "" : ", ") + name;
     throw Error::badInput("unknown data sheet \"" + nameOrFile + "\" for --roofline; known are " +
-                          list + ", or a JSON file of that form");
+                          absl::StrJoin(deviceNames(), ", ") + ", or a JSON file of that form");
   }
   std::ifstream in(nameOrFile, std::ios::binary);
   std::stringstream text;

@@ -5,6 +5,7 @@
 #include "runtime/base/Error.h"
 #include "runtime/report/Diff.h"
 
+#include <absl/strings/str_cat.h>
 #include <filesystem>
 #include <memory>
 
@@ -20,8 +21,8 @@ struct Request {
 int diff(const CommandLine &line, const Request &request) {
   const std::vector<std::string> &files = request.source.files;
   if (files.size() != 2)
-    throw Error::badInput("expected two files, models, plans or executables, found " +
-                          std::to_string(files.size()));
+    throw Error::badInput(
+        absl::StrCat("expected two files, models, plans or executables, found ", files.size()));
   refuseIdleFlags(line, request.source);
   const Plan before = planFromAny(files[0], request.source.options),
              after = planFromAny(files[1], request.source.options);

@@ -7,6 +7,7 @@
 #include "runtime/report/Remedies.h"
 #include "runtime/report/TextTable.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 #include <memory>
 
@@ -26,8 +27,8 @@ std::string otherWays(const Plan &plan) {
   const int64_t batch = batchOf(plan);
   if (const Bytes growing = batch > 1 ? bytesThatGrow(plan, batch) : 0; growing > 0)
     list.push_back({growing / 2,
-                    "half the batch, about: --batch=" + std::to_string(batch / 2) + " instead of " +
-                        std::to_string(batch) + " (stowage max-batch finds the largest that fits)",
+                    absl::StrCat("half the batch, about: --batch=", batch / 2, " instead of ",
+                                 batch, " (stowage max-batch finds the largest that fits)"),
                     true});
   if (list.empty())
     return "";
@@ -39,7 +40,7 @@ std::string otherWays(const Plan &plan) {
 /// STOW1001, with remedies, when no plan fits.
 std::string planBelow(const std::string &path, CompileOptions options, const Plan &now,
                       const Questions &questions) {
-  const std::string flag = "--memory-budget=" + std::to_string(*questions.below);
+  const std::string flag = absl::StrCat("--memory-budget=", *questions.below);
   options.checkpoint = "none";
   options.memoryBudget = parseByteBudget(std::to_string(*questions.below));
   const Plan plan = planFromAny(path, options);
@@ -57,11 +58,11 @@ std::string answer(const std::string &path, const CompileOptions &options, const
     return explainBuffer(plan, *questions.buffer, questions.rows);
   if (questions.below) {
     if (plan.arenaBytes <= *questions.below || !isModelFile(path))
-      return explainSavings(plan, questions.below, questions.rows) +
-             (plan.arenaBytes <= *questions.below
-                  ? ""
-                  : "stowage plan MODEL --memory-budget=" + std::to_string(*questions.below) +
-                        " decides it.\n" + otherWays(plan));
+      return absl::StrCat(explainSavings(plan, questions.below, questions.rows),
+                          plan.arenaBytes <= *questions.below
+                              ? ""
+                              : absl::StrCat("stowage plan MODEL --memory-budget=",
+                                             *questions.below, " decides it.\n", otherWays(plan)));
     return planBelow(path, options, plan, questions) + otherWays(plan);
   }
   const std::string moment =
@@ -86,8 +87,8 @@ int explain(const CommandLine &line, const Request &request) {
     throw Error::badInput("--at, --buffer and --below are questions of their own; ask one");
   const std::vector<std::string> &files = request.source.files;
   if (files.size() != 1)
-    throw Error::badInput("expected one file, a model, a plan or an executable, found " +
-                          std::to_string(files.size()));
+    throw Error::badInput(
+        absl::StrCat("expected one file, a model, a plan or an executable, found ", files.size()));
   refuseIdleFlags(line, request.source);
   const Plan plan = planFromAny(files[0], request.source.options);
   writeReport(answer(files[0], request.source.options, plan, questions), request.place);

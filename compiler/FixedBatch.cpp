@@ -7,6 +7,8 @@
 
 #include "mlir/IR/Diagnostics.h"
 
+#include <absl/strings/str_cat.h>
+
 using namespace mlir;
 
 namespace stow {
@@ -62,8 +64,8 @@ std::optional<FixedBatch> findFixedBatch(MLIRContext &context, const CompileOpti
   std::string said;
   if (modelAt(context, options, batch + 1, said))
     return std::nullopt;
-  return FixedBatch{batch, "at a batch of " + std::to_string(batch + 1) +
-                               " the file does not import:" + said};
+  return FixedBatch{batch,
+                    absl::StrCat("at a batch of ", batch + 1, " the file does not import:", said)};
 }
 
 } // namespace stow

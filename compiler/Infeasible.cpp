@@ -6,6 +6,9 @@
 #include "runtime/format/PlanReport.h"
 #include "runtime/report/Remedies.h"
 
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+#include <absl/strings/str_join.h>
 #include <algorithm>
 
 namespace stow {
@@ -20,26 +23,23 @@ std::string liveSet(const Plan &plan) {
     return "";
   const GraphPlan &graph = plan.graphs[*which];
   std::vector<const PlannedBuffer *> live = liveAtPeak(plan, graph);
-  std::string text = "live at the peak, step " + std::to_string(graph.peakStep) + " of \"" +
-                     graph.name() + "\" (" + graph.steps[graph.peakStep].name + "), " +
-                     std::to_string(live.size()) + " buffers, " +
-                     formatBytesExact(fullestBytes(plan, graph)) + ":\n";
+  std::string text = absl::StrCat("live at the peak, step ", graph.peakStep, " of \"", graph.name(),
+                                  "\" (", graph.steps[graph.peakStep].name, "), ", live.size(),
+                                  " buffers, ", formatBytesExact(fullestBytes(plan, graph)), ":\n");
   Bytes rest = 0;
   for (size_t i = 0; i < live.size(); ++i) {
     if (i >= kRows) {
       rest += live[i]->size;
       continue;
     }
-    std::string shape;
-    for (int64_t extent : live[i]->shape)
-      shape += (shape.empty() ? "" : "x") + std::to_string(extent);
-    text += "  " + formatBytesExact(live[i]->size) + "  " + std::string(nameOf(live[i]->kind)) +
-            "  " + live[i]->name + "  " + shape + " " + std::string(nameOf(live[i]->dtype)) +
-            (live[i]->source.empty() ? "" : "  from " + live[i]->source) + "\n";
+    absl::StrAppendFormat(&text, "  %s  %s  %s  %s %s%s\n", formatBytesExact(live[i]->size),
+                          nameOf(live[i]->kind), live[i]->name, absl::StrJoin(live[i]->shape, "x"),
+                          nameOf(live[i]->dtype),
+                          live[i]->source.empty() ? "" : "  from " + live[i]->source);
   }
   if (live.size() > kRows)
-    text += "  " + formatBytesExact(rest) + "  in " + std::to_string(live.size() - kRows) +
-            " more buffers\n";
+    absl::StrAppend(&text, "  ", formatBytesExact(rest), "  in ", live.size() - kRows,
+                    " more buffers\n");
   return text;
 }
 
@@ -83,12 +83,12 @@ BatchRemedy smallerBatch(mlir::MLIRContext &context, const StepChoice &smallest,
   }
   if (found.batch == 0)
     return {};
-  return {Remedy{plan.arenaBytes - found.arenaBytes,
-                 "a smaller batch, which fits: --batch=" +
-                     std::to_string(found.batch * options.accumulate) + " instead of " + own +
-                     " (stowage max-batch finds the largest)",
-                 true},
-          ""};
+  return {
+      Remedy{plan.arenaBytes - found.arenaBytes,
+             absl::StrCat("a smaller batch, which fits: --batch=", found.batch * options.accumulate,
+                          " instead of ", own, " (stowage max-batch finds the largest)"),
+             true},
+      ""};
 }
 
 /// What would lower the arena, by what it gains.
@@ -96,7 +96,7 @@ std::vector<Remedy> remedies(const Plan &plan, const CompileOptions &options, By
                              const std::optional<Remedy> &batch) {
   std::vector<Remedy> list;
   list.push_back({plan.arenaBytes - budget,
-                  "a larger budget: --memory-budget=" + std::to_string(plan.arenaBytes), false});
+                  absl::StrCat("a larger budget: --memory-budget=", plan.arenaBytes), false});
   for (Remedy &remedy : stateRemedies(plan, options.optimizer.text))
     list.push_back(std::move(remedy));
   if (std::optional<Remedy> chunked = chunkedLoss(plan); chunked && options.lossChunks == 1)
@@ -127,8 +127,9 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
     text += batch.missing + "\n";
   // A share of another step's arena is another budget, which its remedy need not fit.
   if (options.memoryBudget && options.memoryBudget->peakPercent)
-    text += "a remedy that changes the step needs the budget in bytes: --memory-budget=" +
-            std::to_string(budget) + "\n";
+    absl::StrAppend(
+        &text, "a remedy that changes the step needs the budget in bytes: --memory-budget=", budget,
+        "\n");
   text.pop_back();
   return Error::infeasible(text);
 }

@@ -16,6 +16,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Support/xxhash.h"
 
+#include <absl/strings/str_cat.h>
 #include <chrono>
 #include <cstring>
 #include <fstream>
@@ -54,7 +55,7 @@ func::FuncOp isolate(Operation *op, OpBuilder &builder, const std::string &name)
     mapping.map(operand, argument);
     setKindOfArgument(graph, argument.getArgNumber(), ArgumentKind::Input);
     graph.setArgAttr(argument.getArgNumber(), kNameAttr,
-                     builder.getStringAttr("operand" + std::to_string(argument.getArgNumber())));
+                     builder.getStringAttr(absl::StrCat("operand", argument.getArgNumber())));
   }
   Operation *alone = builder.clone(*op, mapping);
   for (NamedAttribute attribute : llvm::to_vector(alone->getDiscardableAttrs()))
@@ -150,7 +151,7 @@ MeasuredCosts MeasuredCosts::measure(ModuleOp prepared, int64_t threads, const B
       continue;
     kernel->second.op = op->getName().stripDialect().str();
     kernel->second.node = sourceNameOf(op->getLoc());
-    isolate(op, builder, "kernel" + std::to_string(measured.size()));
+    isolate(op, builder, absl::StrCat("kernel", measured.size()));
     measured.push_back(&kernel->second);
   }
   runStage(*alone, "measure", [](PassManager &manager) { addPlacePasses(manager); });
@@ -178,10 +179,9 @@ MeasuredCosts MeasuredCosts::load(const std::string &path, int64_t threads) {
   costs.processor = node.text("processor");
   costs.threads = node.count("threads");
   if (costs.threads != threads)
-    throw Error::badInput("measured costs " + path + " are of " + std::to_string(costs.threads) +
-                          " threads, the step is planned for " + std::to_string(threads) +
-                          "; give --threads=" + std::to_string(costs.threads) +
-                          " or measure again with --profile=run");
+    throw Error::badInput(absl::StrCat(
+        "measured costs ", path, " are of ", costs.threads, " threads, the step is planned for ",
+        threads, "; give --threads=", costs.threads, " or measure again with --profile=run"));
   node.forEach("kernels", [&](const JsonNode &kernel) {
     Kernel read{kernel.text("op"), kernel.text("node"), kernel.count("nanoseconds")};
     if (read.nanoseconds < 1)
@@ -220,8 +220,8 @@ void MeasuredCosts::annotate(ModuleOp prepared) const {
 }
 
 std::string MeasuredCosts::describe() const {
-  return "measured on " + processor + ", " + std::to_string(threads) +
-         (threads == 1 ? " thread" : " threads");
+  return absl::StrCat("measured on ", processor, ", ", threads,
+                      threads == 1 ? " thread" : " threads");
 }
 
 } // namespace stow

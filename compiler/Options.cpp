@@ -5,10 +5,13 @@
 #include "runtime/base/Parallel.h"
 #include "runtime/data/ArrayFile.h"
 
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
+#include <absl/strings/str_split.h>
+#include <absl/strings/strip.h>
 #include <algorithm>
 #include <cstdio>
 #include <limits>
-#include <sstream>
 #include <thread>
 
 namespace stow {
@@ -35,12 +38,11 @@ Form parseForm(const std::string &text) {
                         "\" for --stop-after; known are model, step, ordered, placed");
 }
 
+/// The words between commas; the last one may end in a comma.
 std::vector<std::string> splitList(const std::string &text) {
-  std::vector<std::string> parts;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, ',');)
-    parts.push_back(part);
-  return parts;
+  if (text.empty())
+    return {};
+  return absl::StrSplit(absl::StripSuffix(text, ","), ',');
 }
 
 Precision parsePrecision(const std::string &text) {
@@ -200,10 +202,10 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
       "a file.json (default: the target's)",
       [&](const std::string &text) { options.roofline = text; });
   flags.value("device", "SHEET", "the former name of --roofline", [&](const std::string &text) {
-    std::fprintf(stderr,
-                 "warning: --device names a data sheet, not where the program runs; say "
-                 "--roofline=%s for the sheet, --target=DEVICE for the place\n",
-                 text.c_str());
+    absl::FPrintF(stderr,
+                  "warning: --device names a data sheet, not where the program runs; say "
+                  "--roofline=%s for the sheet, --target=DEVICE for the place\n",
+                  text);
     options.roofline = text;
   });
   flags.value("profile", "run|FILE",
@@ -240,8 +242,8 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
 std::vector<double> readNumbers(const std::string &path) {
   ArrayFile file(path);
   if (file.names().size() != 1)
-    throw Error::badInput(path + ": expected one array of numbers, found " +
-                          std::to_string(file.names().size()));
+    throw Error::badInput(
+        absl::StrCat(path, ": expected one array of numbers, found ", file.names().size()));
   Array array = file.load(file.names().front());
   std::vector<double> numbers(static_cast<size_t>(elementCount(array.shape)));
   convertElements(array.type, array.bytes.data(), DType::F64,

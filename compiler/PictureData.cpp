@@ -4,6 +4,7 @@
 
 #include <zlib.h>
 
+#include <absl/strings/str_join.h>
 #include <algorithm>
 #include <optional>
 
@@ -14,10 +15,7 @@ constexpr int64_t formatVersion = 1;
 
 /// "64x3x7x7"; "scalar" without dimensions.
 std::string shapeText(const Shape &shape) {
-  std::string text;
-  for (int64_t size : shape)
-    text += (text.empty() ? "" : "x") + std::to_string(size);
-  return text.empty() ? "scalar" : text;
+  return shape.empty() ? "scalar" : absl::StrJoin(shape, "x");
 }
 
 /// A column: `valueOf` of every row.

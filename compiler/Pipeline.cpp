@@ -31,6 +31,8 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
 #include <algorithm>
 #include <filesystem>
 #include <limits>
@@ -261,15 +263,14 @@ void reportRefusals(const std::vector<Refusal> &refusals, std::optional<Bytes> u
     return;
   auto wouldDo = [&](const Refusal &refusal) { return refusal.arenaBytes <= *unmetBudget; };
   const bool isError = unmetBudget && llvm::any_of(refusals, wouldDo);
-  const std::string count = std::to_string(refusals.size());
   if (isError)
-    throw Error::internal(
-        "internal error: the checks refuse " + count +
-        " of the plans for this step, and no other fits: " + describe(refusals.front()));
-  std::fprintf(
+    throw Error::internal(absl::StrCat(
+        "internal error: the checks refuse ", refusals.size(),
+        " of the plans for this step, and no other fits: ", describe(refusals.front())));
+  absl::FPrintF(
       stderr,
-      "warning: the checks refuse %s of the plans for this step, another one is taken: %s\n",
-      count.c_str(), describe(refusals.front()).c_str());
+      "warning: the checks refuse %d of the plans for this step, another one is taken: %s\n",
+      refusals.size(), describe(refusals.front()));
 }
 
 void saveProblem(const BudgetPlanner &planner, const CompileOptions &options) {

@@ -8,7 +8,8 @@
 
 #include "mlir/IR/MLIRContext.h"
 
-#include <cstdio>
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
 #include <filesystem>
 #include <memory>
 
@@ -105,26 +106,23 @@ int maxBatch(CompileOptions &options, int64_t limit) {
   BatchAnswer answer = findMaxBatch(aboutBatches(context, options, budget), limit / parts);
   reportRefusals(answer.refusals, std::nullopt);
   if (answer.batch == 0)
-    throw Error::infeasible("STOW1001: not even a batch of " + std::to_string(parts) + " fits " +
-                            formatBytesExact(budget) + "; the smallest arena found for it is " +
-                            formatBytesExact(answer.nextSmallest));
-  std::printf("largest batch: %lld\n", static_cast<long long>(answer.batch * parts));
+    throw Error::infeasible(absl::StrCat(
+        "STOW1001: not even a batch of ", parts, " fits ", formatBytesExact(budget),
+        "; the smallest arena found for it is ", formatBytesExact(answer.nextSmallest)));
+  absl::PrintF("largest batch: %d\n", answer.batch * parts);
   if (parts > 1)
-    std::printf("  in %lld parts of %lld (--accumulate=%lld)\n", static_cast<long long>(parts),
-                static_cast<long long>(answer.batch), static_cast<long long>(parts));
-  std::printf("  budget  %s\n  arena   %s, %.2f %% more time for recomputation\n",
-              formatBytesExact(budget).c_str(), formatBytesExact(answer.arenaBytes).c_str(),
-              100 * answer.extraTime);
+    absl::PrintF("  in %d parts of %d (--accumulate=%d)\n", parts, answer.batch, parts);
+  absl::PrintF("  budget  %s\n  arena   %s, %.2f %% more time for recomputation\n",
+               formatBytesExact(budget), formatBytesExact(answer.arenaBytes),
+               100 * answer.extraTime);
   if (answer.nextSmallest)
-    std::printf("  batch %lld takes %s, the smallest arena found\n",
-                static_cast<long long>((answer.batch + 1) * parts),
-                formatBytesExact(answer.nextSmallest).c_str());
+    absl::PrintF("  batch %d takes %s, the smallest arena found\n", (answer.batch + 1) * parts,
+                 formatBytesExact(answer.nextSmallest));
   else
-    std::printf("  batches above %lld were not tried (--limit)\n", static_cast<long long>(limit));
+    absl::PrintF("  batches above %d were not tried (--limit)\n", limit);
   if (answer.provenAbove)
-    std::printf("  batch %lld is proven not to fit: every schedule takes at least %s\n",
-                static_cast<long long>(*answer.provenAbove * parts),
-                formatBytesExact(answer.provenBytes).c_str());
+    absl::PrintF("  batch %d is proven not to fit: every schedule takes at least %s\n",
+                 *answer.provenAbove * parts, formatBytesExact(answer.provenBytes));
   return 0;
 }
 

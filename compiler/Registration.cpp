@@ -28,6 +28,8 @@
 #include "mlir/Transforms/Passes.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <absl/strings/str_cat.h>
+
 using namespace mlir;
 
 namespace {
@@ -42,8 +44,7 @@ std::string placeOf(Location location, const std::string &text) {
   auto file = location->findInstanceOf<FileLineColLoc>();
   if (!file || file.getLine() == 0)
     return "";
-  return file.getFilename().str() + ":" + std::to_string(file.getLine()) + ":" +
-         std::to_string(file.getColumn()) + ": ";
+  return absl::StrCat(file.getFilename().str(), ":", file.getLine(), ":", file.getColumn(), ": ");
 }
 
 /// Prints as every failure is printed: "error: ", the place, the text.

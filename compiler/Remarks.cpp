@@ -11,6 +11,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/YAMLTraits.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 
 using namespace mlir;
@@ -142,7 +143,7 @@ private:
     Operation *op = runs.first;
     decision.value = op->getName().stripDialect().str();
     if (op->getNumResults() > 1)
-      decision.value += "#" + std::to_string(result.getResultNumber());
+      absl::StrAppend(&decision.value, "#", result.getResultNumber());
     decision.source = sourcePlaceOf(op->getLoc());
     decision.bytes = ownBytesOf(result.getType());
     decision.type = typeName(result);

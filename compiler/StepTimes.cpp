@@ -4,6 +4,7 @@
 #include "runtime/base/Json.h"
 #include "runtime/format/PrintableText.h"
 
+#include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <algorithm>
 #include <cmath>
@@ -89,8 +90,8 @@ StepTimes StepTimes::load(const std::string &path, const Plan &plan) {
   times.restSeconds = secondsOf(node, "rest_ms");
   const size_t count = node.at("commands").value().size();
   if (count != graph.steps.size())
-    refuse(path, "it has " + std::to_string(count) + " commands, the plan's graph " +
-                     quoted(graph.name()) + " has " + std::to_string(graph.steps.size()));
+    refuse(path, absl::StrCat("it has ", count, " commands, the plan's graph ",
+                              quoted(graph.name()), " has ", graph.steps.size()));
   node.forEach("commands", [&](const JsonNode &command) {
     const size_t number = times.seconds.size();
     checkStep(command, graph.steps[number], std::to_string(number), path);

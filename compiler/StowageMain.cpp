@@ -7,6 +7,7 @@
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <absl/strings/str_format.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -74,7 +75,7 @@ int runCommand(const std::vector<std::string> &arguments) {
   line.command("help");
   const stow::CommandLine::Request request = line.parse(arguments);
   if (wantsVersion) {
-    std::printf("stowage %s\n", stow::version());
+    absl::PrintF("stowage %s\n", stow::version());
     return 0;
   }
   if (!request.wantsHelp && runs.contains(request.command))
@@ -106,12 +107,12 @@ int main(int argc, char **argv) {
     flushOutput();
     return code;
   } catch (const stow::Error &error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
+    absl::FPrintF(stderr, "error: %s\n", error.what());
     // With diff, 1 says that the arena grew.
     const bool isDiff = !arguments.empty() && arguments.front() == "diff";
     return isDiff && error.kind() == stow::ErrorKind::BadInput ? 2 : error.exitCode();
   } catch (const std::exception &error) {
-    std::fprintf(stderr, "error: internal: %s\n", error.what());
+    absl::FPrintF(stderr, "error: internal: %s\n", error.what());
     return 3;
   }
 }

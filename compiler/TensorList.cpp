@@ -4,6 +4,7 @@
 #include "runtime/base/Text.h"
 #include "runtime/format/PlanReport.h"
 
+#include <absl/strings/str_format.h>
 #include <algorithm>
 
 using namespace mlir;
@@ -76,19 +77,15 @@ TensorCounts countTensors(const ImportReport &report) {
 }
 
 std::string renderTensors(const ImportReport &report) {
-  size_t nameWidth = 4, shapeWidth = 5;
+  int nameWidth = 4, shapeWidth = 5;
   for (const ImportedTensor &tensor : report.tensors) {
-    nameWidth = std::max(nameWidth, tensor.name.size());
-    shapeWidth = std::max(shapeWidth, shapeOf(tensor).size());
+    nameWidth = std::max(nameWidth, static_cast<int>(tensor.name.size()));
+    shapeWidth = std::max(shapeWidth, static_cast<int>(shapeOf(tensor).size()));
   }
-  auto padded = [](std::string text, size_t width) {
-    text.resize(std::max(width, text.size()), ' ');
-    return text;
-  };
   std::string out;
   for (const ImportedTensor &tensor : report.tensors)
-    out += padded(nameOf(tensor.kind), 9) + "  " + padded(tensor.name, nameWidth) + "  " +
-           padded(shapeOf(tensor), shapeWidth) + "  " + tensor.reason + "\n";
+    absl::StrAppendFormat(&out, "%-9s  %-*s  %-*s  %s\n", nameOf(tensor.kind), nameWidth,
+                          tensor.name, shapeWidth, shapeOf(tensor), tensor.reason);
   return out + describe(countTensors(report)) + "\n";
 }
 

@@ -12,12 +12,13 @@
 #include "runtime/base/Error.h"
 #include "runtime/base/Text.h"
 
+#include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <memory>
-#include <sstream>
 
 namespace stow {
 
@@ -80,62 +81,56 @@ void printText(const Problem &problem, const PlanResult &result, double seconds)
   auto share = [&](Bytes bytes) {
     return percent(static_cast<double>(bytes), static_cast<double>(result.inputOrderPeak));
   };
-  std::printf("problem      %s: %zu ops, %zu values\n", problem.name.c_str(), problem.ops.size(),
-              problem.values.size());
-  std::printf("input order  %s, time %lld\n", formatBytesExact(result.inputOrderPeak).c_str(),
-              static_cast<long long>(result.leastTime));
+  absl::PrintF("problem      %s: %d ops, %d values\n", problem.name, problem.ops.size(),
+               problem.values.size());
+  absl::PrintF("input order  %s, time %d\n", formatBytesExact(result.inputOrderPeak),
+               result.leastTime);
   if (problem.costDenominator > 1)
-    std::printf("times        in 1/%lld of the unit of the file's costs\n",
-                static_cast<long long>(problem.costDenominator));
-  std::printf("budget       %s, %.2f %%\n", formatBytesExact(result.budgetBytes).c_str(),
-              share(result.budgetBytes));
+    absl::PrintF("times        in 1/%d of the unit of the file's costs\n", problem.costDenominator);
+  absl::PrintF("budget       %s, %.2f %%\n", formatBytesExact(result.budgetBytes),
+               share(result.budgetBytes));
   if (result.solution) {
-    std::printf("peak         %s, %.2f %%\n", formatBytesExact(result.peakBytes).c_str(),
-                share(result.peakBytes));
-    std::printf("time         %lld, extra %.4f %% (%zu runs)\n",
-                static_cast<long long>(result.time), extra(result.time),
-                result.solution->runs.size());
+    absl::PrintF("peak         %s, %.2f %%\n", formatBytesExact(result.peakBytes),
+                 share(result.peakBytes));
+    absl::PrintF("time         %d, extra %.4f %% (%d runs)\n", result.time, extra(result.time),
+                 result.solution->runs.size());
   }
   if (result.cutBound)
-    std::printf("cut bound    time %lld, extra %.4f %%\n", static_cast<long long>(*result.cutBound),
-                extra(*result.cutBound));
+    absl::PrintF("cut bound    time %d, extra %.4f %%\n", *result.cutBound,
+                 extra(*result.cutBound));
   if (result.phaseBound)
-    std::printf("phase bound  time %lld, extra %.4f %%\n",
-                static_cast<long long>(*result.phaseBound), extra(*result.phaseBound));
-  std::printf("peak bound   %s, %.2f %%\n", formatBytesExact(result.peakBound).c_str(),
-              share(result.peakBound));
+    absl::PrintF("phase bound  time %d, extra %.4f %%\n", *result.phaseBound,
+                 extra(*result.phaseBound));
+  absl::PrintF("peak bound   %s, %.2f %%\n", formatBytesExact(result.peakBound),
+               share(result.peakBound));
   if (result.status == Status::Bounded)
-    std::printf("status       within %.4f %% of the bound\n", 100.0 * result.gap);
+    absl::PrintF("status       within %.4f %% of the bound\n", 100.0 * result.gap);
   else if (result.status == Status::Infeasible)
-    std::printf("status       infeasible: no schedule has a peak below %s; smallest found %s\n",
-                formatBytesExact(result.peakBound).c_str(),
-                formatBytesExact(result.smallestPeak).c_str());
+    absl::PrintF("status       infeasible: no schedule has a peak below %s; smallest found %s\n",
+                 formatBytesExact(result.peakBound), formatBytesExact(result.smallestPeak));
   else if (result.status == Status::NotFound)
-    std::printf("status       not found; smallest peak found %s\n",
-                formatBytesExact(result.smallestPeak).c_str());
+    absl::PrintF("status       not found; smallest peak found %s\n",
+                 formatBytesExact(result.smallestPeak));
   else
-    std::printf("status       optimal\n");
-  std::printf("seconds      %.3f\n", seconds);
+    absl::PrintF("status       optimal\n");
+  absl::PrintF("seconds      %.3f\n", seconds);
 }
 
 void printJson(const Problem &problem, const PlanResult &result, double seconds) {
   auto optional = [](const std::optional<Cost> &cost) {
-    return cost ? std::to_string(*cost) : std::string("null");
+    return cost ? absl::StrCat(*cost) : "null";
   };
-  std::printf("{\"status\": \"%s\", \"budget_bytes\": %lld, \"input_order_peak_bytes\": %lld,\n",
-              statusName(result), static_cast<long long>(result.budgetBytes),
-              static_cast<long long>(result.inputOrderPeak));
-  std::printf(" \"peak_bytes\": %s, \"time\": %s, \"least_time\": %lld,\n",
-              result.solution ? std::to_string(result.peakBytes).c_str() : "null",
-              result.solution ? std::to_string(result.time).c_str() : "null",
-              static_cast<long long>(result.leastTime));
-  std::printf(" \"cut_bound\": %s, \"phase_bound\": %s, \"peak_bound_bytes\": %lld,\n",
-              optional(result.cutBound).c_str(), optional(result.phaseBound).c_str(),
-              static_cast<long long>(result.peakBound));
-  std::printf(" \"smallest_peak_bytes\": %s, \"gap\": %.9g, \"cost_denominator\": %lld,\n"
-              " \"seconds\": %.3f}\n",
-              result.solution ? "null" : std::to_string(result.smallestPeak).c_str(), result.gap,
-              static_cast<long long>(problem.costDenominator), seconds);
+  absl::PrintF("{\"status\": \"%s\", \"budget_bytes\": %d, \"input_order_peak_bytes\": %d,\n",
+               statusName(result), result.budgetBytes, result.inputOrderPeak);
+  absl::PrintF(" \"peak_bytes\": %s, \"time\": %s, \"least_time\": %d,\n",
+               result.solution ? absl::StrCat(result.peakBytes) : "null",
+               result.solution ? absl::StrCat(result.time) : "null", result.leastTime);
+  absl::PrintF(" \"cut_bound\": %s, \"phase_bound\": %s, \"peak_bound_bytes\": %d,\n",
+               optional(result.cutBound), optional(result.phaseBound), result.peakBound);
+  absl::PrintF(" \"smallest_peak_bytes\": %s, \"gap\": %.9g, \"cost_denominator\": %d,\n"
+               " \"seconds\": %.3f}\n",
+               result.solution ? "null" : absl::StrCat(result.smallestPeak), result.gap,
+               problem.costDenominator, seconds);
 }
 
 std::string frontierTable(const Problem &problem, Planner &planner) {
@@ -144,12 +139,10 @@ std::string frontierTable(const Problem &problem, Planner &planner) {
                      "\npeak_bytes,peak_percent,time,extra_percent\n";
   const double least = static_cast<double>(problem.leastTime());
   for (const FrontierRow &row : planner.frontier()) {
-    char line[128];
-    std::snprintf(
-        line, sizeof line, "%lld,%.3f,%lld,%.4f\n", static_cast<long long>(row.peakBytes),
+    absl::StrAppendFormat(
+        &text, "%d,%.3f,%d,%.4f\n", row.peakBytes,
         percent(static_cast<double>(row.peakBytes), static_cast<double>(planner.inputOrderPeak())),
-        static_cast<long long>(row.time), percent(static_cast<double>(row.time) - least, least));
-    text += line;
+        row.time, percent(static_cast<double>(row.time) - least, least));
   }
   return text;
 }
@@ -233,8 +226,8 @@ int remat(const Arguments &arguments) {
 double parseUpTo(const std::string &flag, const std::string &text, double most) {
   const double number = parseRate(flag, text);
   if (number > most)
-    throw Error::badInput("--" + flag + ": expected at most " + std::to_string(int64_t(most)) +
-                          ", found '" + text + "'");
+    throw Error::badInput(
+        absl::StrCat("--", flag, ": expected at most ", int64_t(most), ", found '", text, "'"));
   return number;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/base/CommandLine.h"
 #include "runtime/base/Error.h"
 
+#include <absl/strings/str_format.h>
 #include <algorithm>
 #include <cstdio>
 
@@ -17,13 +18,13 @@ inline int runAlone(int argc, char **argv, std::function<int()> (*declare)(Comma
     const std::function<int()> run = declare(line);
     if (!line.parse({argv + std::min(argc, 1), argv + argc}).wantsHelp)
       return run();
-    std::printf("usage: %s FILE [flags]\n\n%s", argv[0], line.help().c_str());
+    absl::PrintF("usage: %s FILE [flags]\n\n%s", argv[0], line.help());
     return 0;
   } catch (const Error &error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
+    absl::FPrintF(stderr, "error: %s\n", error.what());
     return error.exitCode();
   } catch (const std::exception &error) {
-    std::fprintf(stderr, "error: internal: %s\n", error.what());
+    absl::FPrintF(stderr, "error: internal: %s\n", error.what());
     return static_cast<int>(ErrorKind::Internal);
   }
 }
