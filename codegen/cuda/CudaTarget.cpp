@@ -15,6 +15,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <absl/strings/str_cat.h>
+
 using namespace mlir;
 
 namespace stow::cuda {
@@ -145,7 +147,7 @@ Target::Requirements CudaTarget::queryMatmul(MatmulOp op) const {
   requirements.layouts.push_back(layoutOf(op.getY().getType()));
   const Bytes parts = kMostParts * tensorType(op.getY()).getNumElements() * Bytes{sizeof(float)};
   const Bytes room = std::min(chip.matmulWorkspaceBytes, alignUp(parts, 256));
-  requirements.choices = {{"cublaslt within " + std::to_string(room) + " bytes", room, 1},
+  requirements.choices = {{absl::StrCat("cublaslt within ", room, " bytes"), room, 1},
                           {"cublaslt without scratch", 0, 1 + kSlowdownPerPosition}};
   requirements.implementation = requirements.choices.front().name;
   requirements.workspaceBytes = room;

@@ -4,6 +4,7 @@
 #include "runtime/base/Json.h"
 #include "runtime/base/Text.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 #include <set>
 
@@ -46,8 +47,8 @@ std::string identityOf(const std::string &json) {
     knobs += (knobs.empty() ? "" : ", ") + (hasPrefix ? name.substr(kPrefix.size()) : name) + "=" +
              dumpJson(value.value(), -1);
   });
-  return "engine " + std::to_string(engine.integer("engineId")) +
-         (knobs.empty() ? "" : " (" + knobs + ")");
+  return absl::StrCat("engine ", engine.integer("engineId"),
+                      knobs.empty() ? "" : " (" + knobs + ")");
 }
 
 std::string jsonOf(const CudnnDescriptor &plan) {

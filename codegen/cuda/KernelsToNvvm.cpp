@@ -35,6 +35,7 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 
+#include <absl/strings/str_cat.h>
 #include <set>
 
 using namespace mlir;
@@ -52,7 +53,7 @@ template <typename MathOp> struct ToIntrinsic : OpRewritePattern<MathOp> {
     if (!element.isF32() && !element.isF64())
       return failure();
     auto vector = dyn_cast<VectorType>(type);
-    std::string count = vector ? "v" + std::to_string(vector.getNumElements()) : "";
+    std::string count = vector ? absl::StrCat("v", vector.getNumElements()) : "";
     auto symbol = rewriter.getStringAttr(name + "." + count + (element.isF32() ? "f32" : "f64"));
     rewriter.replaceOpWithNewOp<LLVM::CallIntrinsicOp>(op, type, symbol, op->getOperands());
     return success();

@@ -10,6 +10,7 @@
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <absl/strings/str_cat.h>
 #include <numeric>
 
 using namespace mlir;
@@ -249,7 +250,7 @@ private:
         continue;
       auto name = context.graph.getResultAttrOfType<StringAttr>(index, kNameAttr);
       program.outputs.push_back(
-          {name ? name.str() : "output" + std::to_string(index), place(context, operand.get())});
+          {name ? name.str() : absl::StrCat("output", index), place(context, operand.get())});
     }
   }
 

@@ -10,6 +10,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
+#include <absl/strings/str_cat.h>
+
 using namespace mlir;
 
 namespace stow {
@@ -98,7 +100,7 @@ FailureOr<KernelInfo> KernelModule::add(Operation *op, ArrayRef<int64_t> alignme
     auto memory = MemRefType::get(type.getShape(), type.getElementType());
     std::string &name = constants[value];
     if (name.empty()) {
-      name = "constant" + std::to_string(constants.size());
+      name = absl::StrCat("constant", constants.size());
       OpBuilder at = OpBuilder::atBlockBegin(functions);
       memref::GlobalOp::create(at, location, name, at.getStringAttr("private"), memory, value,
                                /*constant=*/true, /*alignment=*/nullptr);

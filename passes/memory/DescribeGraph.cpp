@@ -6,6 +6,7 @@
 #include "passes/memory/PlanWords.h"
 #include "passes/memory/Runs.h"
 
+#include <absl/strings/str_cat.h>
 #include <algorithm>
 #include <cmath>
 
@@ -27,7 +28,7 @@ bool makesActivations(Operation *op) { return isForward(op) || op->hasAttr(kReco
 
 /// "3 values", "1 value".
 std::string countOf(size_t number, const char *what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+  return absl::StrCat(number, " ", what, number == 1 ? "" : "s");
 }
 
 class GraphDescriber {
@@ -74,7 +75,7 @@ private:
     std::string source = sourceNameOf(op->getLoc());
     std::string name = isNode && !source.empty() ? source : nameOfOp(op);
     if (op->getNumResults() > 1)
-      name += "#" + std::to_string(result.getResultNumber());
+      absl::StrAppend(&name, "#", result.getResultNumber());
     return name;
   }
 
@@ -181,8 +182,8 @@ private:
       again = std::max(again, repetitions.lookup(value.getDefiningOp()));
     }
     if (again > 0)
-      return "dropped early, computed again " +
-             (again == 1 ? "once" : std::to_string(again) + " times");
+      return absl::StrCat("dropped early, computed again ",
+                          again == 1 ? "once" : absl::StrCat(again, " times"));
     if (kind == BufferKind::Gradient)
       return "gradient, until its last reader";
     return isReadBackward(storage) ? "kept for the backward pass" : "until its last reader";
@@ -267,9 +268,8 @@ private:
     const unsigned chosen = chosenImplementation(op);
     std::string text = ", " + ways[chosen].name;
     for (const auto &way : llvm::drop_begin(ways, chosen + 1))
-      text += "; " + std::to_string(way.workspaceBytes) + " bytes in " +
-              std::to_string(std::lround(100 * way.slowdown / ways[chosen].slowdown)) +
-              " % of its time";
+      absl::StrAppend(&text, "; ", way.workspaceBytes, " bytes in ",
+                      std::lround(100 * way.slowdown / ways[chosen].slowdown), " % of its time");
     return text;
   }
 

@@ -4,6 +4,7 @@
 #include "passes/memory/Implementations.h"
 #include "passes/memory/Passes.h"
 
+#include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <algorithm>
 
@@ -46,8 +47,8 @@ static std::string noteOnGaps(ModuleOp module) {
   });
   return calls == 0
              ? ""
-             : std::to_string(calls) + " library calls read or write inside concatenations; "
-                                       "their implementations are those for tensors without gaps";
+             : absl::StrCat(calls, " library calls read or write inside concatenations; "
+                                   "their implementations are those for tensors without gaps");
 }
 
 Plan describePlan(ModuleOp module, OpSeconds secondsOf) {

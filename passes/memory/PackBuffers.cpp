@@ -9,11 +9,15 @@
 
 #include "llvm/ADT/StringMap.h"
 
+#include <absl/strings/str_cat.h>
+
 using namespace mlir;
 
 namespace stow {
 #define GEN_PASS_DEF_PACKBUFFERSPASS
 #include "passes/memory/Passes.h.inc"
+
+#include <absl/strings/str_cat.h>
 
 namespace {
 
@@ -41,13 +45,13 @@ TransientProblem buildProblem(func::FuncOp graph, const Liveness &liveness, Byte
     if (storage.isState)
       result.ofStorage.push_back(std::nullopt);
     else
-      result.ofStorage.push_back(add("storage" + std::to_string(id), storage.begin, storage.end,
+      result.ofStorage.push_back(add(absl::StrCat("storage", id), storage.begin, storage.end,
                                      storage.size, logicalBytesOf(storage)));
   }
   for (Operation &op : graph.getBody().front())
     if (auto workspace = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr)) {
       int64_t command = *liveness.commandOf(&op);
-      result.ofWorkspace[&op] = add("workspace" + std::to_string(command), command, command + 1,
+      result.ofWorkspace[&op] = add(absl::StrCat("workspace", command), command, command + 1,
                                     workspace.getInt(), workspace.getInt());
     }
   return result;
