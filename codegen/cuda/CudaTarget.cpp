@@ -10,6 +10,7 @@
 
 #include "codegen/host/LibraryCommand.h"
 #include "codegen/kernels/Kernels.h"
+#include "ir/StowAttentionOps.h"
 #include "passes/memory/Implementations.h"
 #include "runtime/base/Error.h"
 
@@ -29,6 +30,8 @@ std::string nameOfChoice(const EnginePlan &plan) { return "cudnn " + plan.identi
 bool isConvolution(Operation *op) {
   return isa<Conv2dOp, Conv2dGradInputOp, Conv2dGradWeightOp>(op);
 }
+
+bool isAttention(Operation *op) { return isa<AttentionOp, AttentionGradientOp>(op); }
 
 Layout channelsInnermost(int64_t rank) {
   Layout layout;
@@ -63,6 +66,8 @@ StringRef CudaTarget::libraryCall(Operation *op) const {
 bool CudaTarget::decomposes(Operation *op) const {
   if (auto convolution = dyn_cast<Conv2dOp>(op))
     return static_cast<bool>(convolution.getBias());
+  if (isAttention(op))
+    return !hasGeneratedKernel(op);
   return isa<BatchNormOp, BatchNormTrainingOp, BatchNormGradOp>(op);
 }
 
@@ -163,7 +168,7 @@ RankedTensorType CudaTarget::savedType(MaxPoolOp pool) const {
 OrderWish CudaTarget::orderWish(Operation *op) const {
   if (isConvolution(op))
     return isForTensorCores(op) ? OrderWish::ChannelsLast : OrderWish::RowMajor;
-  if (isa<MatmulOp>(op))
+  if (isa<MatmulOp>(op) || isAttention(op))
     return OrderWish::Matrices;
   if (isa<EmbeddingOp, EmbeddingGradOp>(op))
     return OrderWish::RowMajor;
@@ -182,8 +187,10 @@ bool CudaTarget::takesPart(Operation *op, unsigned position, RankedTensorType pa
 }
 
 /// Products sum in f32 and may write it; cuDNN's convolutions have one type for what they read and
-/// write.
+/// write. Attention's kernels convert all but the factors of its products on the way.
 bool CudaTarget::takesWide(Operation *op, unsigned position, FloatType) const {
+  if (isAttention(op))
+    return position > 2;
   return isa<MatmulOp>(op) && position == op->getNumOperands();
 }
 

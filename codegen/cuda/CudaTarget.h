@@ -19,7 +19,7 @@ public:
   llvm::StringRef libraryCall(mlir::Operation *op) const override;
 
   /// Batch normalizations and a convolution's bias: their parts are generated kernels, which fuse
-  /// with what surrounds them.
+  /// with what surrounds them. Attention whose heads are too wide for its kernel.
   bool decomposes(mlir::Operation *op) const override;
 
   /// A convolution's choices are cuDNN's execution plans for the chip. A product's are cuBLASLt
@@ -46,7 +46,7 @@ public:
   bool takesPart(mlir::Operation *op, unsigned position,
                  mlir::RankedTensorType part) const override;
 
-  /// Never: tensor cores take operands of one type.
+  /// Never in factors of products: tensor cores take them in one type.
   bool takesWide(mlir::Operation *op, unsigned position, mlir::FloatType low) const override;
 
   /// Writes the engine that was chosen for `op` into its command. Emits an error at the op where this

@@ -15,6 +15,7 @@
 #include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/NVGPUToNVVM/NVGPUToNVVM.h"
 #include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
@@ -157,6 +158,7 @@ struct KernelsToNvvmPass : PassWrapper<KernelsToNvvmPass, OperationPass<ModuleOp
     device.addPass(createCanonicalizerPass());
     device.addPass(createCSEPass());
     device.addPass(createSCFToControlFlowPass());
+    device.addPass(createConvertNVGPUToNVVMPass());
     ConvertGpuOpsToNVVMOpsOptions conversion;
     conversion.useBarePtrCallConv = true;
     device.addPass(createConvertGpuOpsToNVVMOps(conversion));

@@ -15,18 +15,19 @@ using namespace mlir;
 namespace stow::host {
 namespace {
 
-/// The library's pooling is faster here than the generated kernels, which are GPUs'.
-bool isPooling(Operation *op) {
-  return isa<MaxPoolOp, MaxPoolTrainingOp, MaxPoolGradOp, AvgPoolOp, AvgPoolGradOp>(op);
-}
-
 bool isAttention(Operation *op) { return isa<AttentionOp, AttentionGradientOp>(op); }
+
+/// Pooling and attention are calls here; their generated kernels are GPUs'.
+bool isCallOfHost(Operation *op) {
+  return isAttention(op) ||
+         isa<MaxPoolOp, MaxPoolTrainingOp, MaxPoolGradOp, AvgPoolOp, AvgPoolGradOp>(op);
+}
 
 } // namespace
 
 /// A row per op that the library has: runtime/host/Library.h describes the calls.
 StringRef HostTarget::libraryCall(Operation *op) const {
-  if (hasGeneratedKernel(op) && !isPooling(op))
+  if (hasGeneratedKernel(op) && !isCallOfHost(op))
     return "";
   return llvm::TypeSwitch<Operation *, StringRef>(op)
       .Case([](Conv2dOp) { return "convolution"; })
@@ -122,7 +123,7 @@ bool HostTarget::takesWide(Operation *op, unsigned position, FloatType low) cons
 bool HostTarget::takesPart(Operation *op, unsigned position, RankedTensorType part) const {
   if (isAttention(op))
     return true;
-  return !isPooling(op) && kernelTakesPart(op, position, part);
+  return !isCallOfHost(op) && kernelTakesPart(op, position, part);
 }
 
 } // namespace stow::host

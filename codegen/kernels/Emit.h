@@ -149,6 +149,7 @@ private:
 inline bool takesAnyPart(mlir::Operation *, unsigned, mlir::RankedTensorType) { return true; }
 
 // The groups: one per file.
+void addAttentionKernels(KernelTable &table);
 void addCopyKernels(KernelTable &table);
 void addDepthwiseKernels(KernelTable &table);
 void addEmbeddingKernels(KernelTable &table);

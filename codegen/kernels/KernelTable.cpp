@@ -32,9 +32,10 @@ bool KernelTable::takesPart(Operation *op, unsigned position, RankedTensorType p
 const KernelTable &KernelTable::all() {
   static const KernelTable table = [] {
     KernelTable all;
-    for (auto *add : {addCopyKernels, addDepthwiseKernels, addEmbeddingKernels, addFoldKernels,
-                      addGridSampleKernels, addIndexKernels, addLossKernels, addMapKernels,
-                      addNormKernels, addPoolKernels, addResampleKernels, addWindowKernels})
+    for (auto *add :
+         {addAttentionKernels, addCopyKernels, addDepthwiseKernels, addEmbeddingKernels,
+          addFoldKernels, addGridSampleKernels, addIndexKernels, addLossKernels, addMapKernels,
+          addNormKernels, addPoolKernels, addResampleKernels, addWindowKernels})
       add(all);
     return all;
   }();

@@ -1,5 +1,6 @@
 // Rows: how tasks walk an iteration space, and folds along and across the lanes.
 #include "codegen/kernels/DeviceRows.h"
+#include "codegen/kernels/IndexMath.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -7,29 +8,6 @@
 using namespace mlir;
 
 namespace stow {
-namespace {
-
-/// Index arithmetic that leaves out what constants make trivial.
-struct IndexMath {
-  OpBuilder &builder;
-  Location location;
-
-  Value constant(int64_t value) { return arith::ConstantIndexOp::create(builder, location, value); }
-  Value times(Value a, int64_t factor) {
-    return factor == 1 ? a : Value(arith::MulIOp::create(builder, location, a, constant(factor)));
-  }
-  Value plus(Value a, Value b) { return arith::AddIOp::create(builder, location, a, b); }
-  Value quotient(Value a, int64_t by) {
-    return by == 1 ? a : Value(arith::DivUIOp::create(builder, location, a, constant(by)));
-  }
-  Value remainder(Value a, int64_t by) {
-    return arith::RemUIOp::create(builder, location, a, constant(by));
-  }
-  Value smaller(Value a, Value b) { return arith::MinUIOp::create(builder, location, a, b); }
-};
-
-} // namespace
-
 SmallVector<Value> rowBases(Lanes &lanes, const Space &outer, Value row) {
   IndexMath math{lanes.getBuilder(), lanes.getLocation()};
   int64_t rank = outer.dims.size();

@@ -1,5 +1,6 @@
 // Random ops: element i is made of the words of Philox4x32-10 at counter (i, stream) under the key
 // `seed` (runtime/base/Philox.h is the same function on integers).
+#include "ir/bodies/Philox.h"
 #include "ir/bodies/Trigonometry.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -30,7 +31,7 @@ Term exclusiveOr(Term a, Term b) {
 }
 
 /// The output words; `counter` and `key` are i32 terms.
-std::array<Term, 4> philoxWords(std::array<Term, 4> counter, std::array<Term, 2> key) {
+std::array<Term, 4> outputWords(std::array<Term, 4> counter, std::array<Term, 2> key) {
   OpBuilder &builder = counter[0].getBuilder();
   for (int round = 0; round < 10; ++round) {
     auto first =
@@ -50,28 +51,30 @@ std::array<Term, 4> philoxWords(std::array<Term, 4> counter, std::array<Term, 2>
 
 /// The words of the element that the body computes; `seed` is a term of the body's shape.
 std::array<Term, 4> wordsOf(Term seed, uint64_t stream) {
-  OpBuilder &builder = seed.getBuilder();
-  Type wide = builder.getI64Type();
-  seed = seed.as(wide);
-  Term index = seed.with(
-      ElementIndexOp::create(builder, seed.getLocation(), seed.get().getType()).getIndex());
-  auto [low, high] = halves(index);
-  return philoxWords(
-      {low, high, low.constantInt(stream & 0xFFFFFFFF), low.constantInt(stream >> 32)},
-      halves(seed));
-}
-
-/// word < limit, unsigned.
-Term isBelow(Term word, uint64_t limit) {
-  return word.with(arith::CmpIOp::create(word.getBuilder(), word.getLocation(),
-                                         arith::CmpIPredicate::ult, word.get(),
-                                         word.constantInt(limit).get()));
+  seed = seed.as(seed.getBuilder().getI64Type());
+  Term index =
+      seed.with(ElementIndexOp::create(seed.getBuilder(), seed.getLocation(), seed.get().getType())
+                    .getIndex());
+  return philoxWords(index, seed, stream);
 }
 
 /// floor(word / 2^8) as a float, which holds it exactly.
 Term upperBits(Term word) { return shiftedRight(word, 8).as(word.getBuilder().getF32Type()); }
 
 } // namespace
+
+std::array<Term, 4> philoxWords(Term index, Term seed, uint64_t stream) {
+  auto [low, high] = halves(index);
+  return outputWords(
+      {low, high, low.constantInt(stream & 0xFFFFFFFF), low.constantInt(stream >> 32)},
+      halves(seed.as(seed.getBuilder().getI64Type())));
+}
+
+Term isBelow(Term word, uint64_t limit) {
+  return word.with(arith::CmpIOp::create(word.getBuilder(), word.getLocation(),
+                                         arith::CmpIPredicate::ult, word.get(),
+                                         word.constantInt(limit).get()));
+}
 
 SmallVector<Value> DropoutTrainingOp::emitBody(OpBuilder &builder, ValueRange elements) {
   Body body(builder, *this, elements);

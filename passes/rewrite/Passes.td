@@ -95,7 +95,7 @@ def TileAttentionPass : Pass<"stow-tile-attention", "::mlir::ModuleOp"> {
   let summary = "Attention without stored scores";
   let description = [{
     What: a product of queries and keys, scaled, masked, made weights by a softmax, perhaps dropped, and
-    multiplied with values becomes stow.attention, where the target has a call for it. Its scores and
+    multiplied with values becomes stow.attention, unless the target decomposes that. Its scores and
     weights exist a tile at a time, in the forward and in the backward, which computes them again. Sums
     run over the same numbers; the bits differ as those of two libraries do.
 

@@ -496,7 +496,7 @@ private:
   }
 
   bool isTaken(AttentionOp attention) {
-    if (target.libraryCall(attention).empty())
+    if (target.decomposes(attention))
       return false;
     return llvm::all_of(attention->getOpOperands(), [&](OpOperand &operand) {
       auto type = dyn_cast<FloatType>(tensorType(operand.get()).getElementType());

@@ -74,6 +74,7 @@ NUMERICS = [
     Workload("char_gpt", "char_gpt", 8, [32], 65, [], TOKENS + ADAMW),
     Workload("char_llama", "char_llama", 4, [32], 65, [], TOKENS + ADAMW),
     Workload("gpt2_1x64", "gpt2", 1, [64], 1024, ["--length=64", "--layers=3", "--vocabulary=1024"], TOKENS + ADAMW),
+    Workload("gpt2_2x256", "gpt2", 2, [256], 1024, ["--length=256", "--layers=2", "--vocabulary=1024"], TOKENS + ADAMW),
     Workload("lstm", "lstm", 8, [24, 32], 10, [], CLASSES + ["--optimizer=adam:lr=1e-3"]),
     Workload("digits_cnn", "digits_cnn", 32, [1, 8, 8], 10, [], CLASSES + SGD),
     Workload("lenet", "lenet", 16, [1, 28, 28], 10, [], CLASSES + SGD),

@@ -5,7 +5,8 @@
 
 The executables are compiled for sm_80 and sm_90; their PTX is taken out of them and assembled again with -v. Kernels of at
 most 32 registers run with 2,048 threads on a multiprocessor, those of 80 with 768, which suffices where each asks
-for 32 to 64 bytes at once. Folds that keep a row in registers may take more.
+for 32 to 64 bytes at once. Folds that keep a row in registers may take more, and attention, whose sums lie there: its blocks of
+128 threads run three at a time with 168.
 """
 
 import argparse
@@ -19,11 +20,12 @@ from pathlib import Path
 from commands import check
 
 ROOT = Path(__file__).resolve().parents[2]
-ELEMENTWISE_REGISTERS, FOLD_REGISTERS = 80, 128
+ELEMENTWISE_REGISTERS, FOLD_REGISTERS, ATTENTION_REGISTERS = 80, 128, 168
 # Kernels that only read and write in order: each element lies at 16 bytes there, so no access is smaller.
 MODELS = {
-    "mlp": ["--optimizer=sgd:lr=0.1,momentum=0.9"],
-    "char_gpt": ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1", "--precision=bf16"],
+    "mlp": ([], ["--optimizer=sgd:lr=0.1,momentum=0.9"]),
+    "char_gpt": ([], ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1", "--precision=bf16"]),
+    "gpt2": (["--length=128", "--layers=1", "--vocabulary=256"], ["--loss=cross-entropy:class-axis=-1", "--precision=bf16"]),
 }
 
 
@@ -58,9 +60,9 @@ def main() -> None:
         print("skipped: there is no ptxas in /usr/local/cuda/bin or on PATH")
         return
     args.work.mkdir(parents=True, exist_ok=True)
-    for model, flags in MODELS.items():
+    for model, (build, flags) in MODELS.items():
         onnx, executable = args.work / f"{model}.onnx", args.work / model
-        subprocess.run([sys.executable, ROOT / "models/build.py", model, "-o", onnx, "--batch", "8"], check=True)
+        subprocess.run([sys.executable, ROOT / "models/build.py", model, "-o", onnx, "--batch", "8", *build], check=True)
         subprocess.run([args.stowage, "compile", onnx, "-o", executable, "--target=cuda:a100,h100", *flags], check=True,
                        stdout=subprocess.DEVNULL)  # fmt: skip
         found = images(executable)
@@ -82,7 +84,8 @@ def main() -> None:
             most = 0
             for name, stores, loads, registers in seen:
                 body = bodies[name]
-                budget = FOLD_REGISTERS if "shfl.sync" in body or "bar.sync" in body else ELEMENTWISE_REGISTERS
+                folds = FOLD_REGISTERS if "shfl.sync" in body or "bar.sync" in body else ELEMENTWISE_REGISTERS
+                budget = ATTENTION_REGISTERS if "_attention" in name else folds
                 most = max(most, int(registers))
                 if args.print:
                     print(f"sm_{arch} {model} {name}: {registers} registers, accesses {sorted(widths(body))}")

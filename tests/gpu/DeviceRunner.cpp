@@ -143,7 +143,7 @@ public:
     const Arguments &known = ops.at(op);
     sim::Launch launch;
     launch.kernel = module->kernel(known.info.symbol);
-    launch.block = {kDeviceBlock, 1, 1};
+    launch.block = {static_cast<uint32_t>(launch.kernel->maxThreads), 1, 1};
     // Fewer blocks than tasks: they must stride.
     launch.grid = {static_cast<uint32_t>(std::clamp<int64_t>((end - begin + 1) / 2, 1, 13)), 1, 1};
     launch.checks.planned = true;

@@ -1,0 +1,368 @@
+#include "codegen/kernels/AttentionEmitter.h"
+
+#include "ir/StowAttentionOps.h"
+#include "ir/bodies/Philox.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+constexpr int64_t kWarp = 32;
+constexpr int64_t kAccessBytes = 16;
+/// Shared memory that every block has without being asked for more.
+constexpr int64_t kSharedBytes = 48 << 10;
+/// Columns of q and of v whose sums fit into registers.
+constexpr int64_t kMostColumns = 128;
+/// Vectors of a tile that a thread asks for before it stores the first.
+constexpr int64_t kMostInFlight = 16;
+
+template <typename Op> AttentionProblem problemOf(Op op) {
+  AttentionProblem problem;
+  auto q = tensorType(op.getQ()), k = tensorType(op.getK()), v = tensorType(op.getV());
+  problem.queries = q.getShape().end()[-2], problem.keys = k.getShape().end()[-2];
+  problem.depth = q.getShape().back(), problem.width = v.getShape().back();
+  problem.heads = q.getNumElements() / (problem.queries * problem.depth);
+  problem.shared = problem.heads / (k.getNumElements() / (problem.keys * problem.depth));
+  problem.element = cast<FloatType>(q.getElementType());
+  problem.scale = op.getScale().convertToDouble(), problem.ratio = op.getRatio().convertToDouble();
+  if (auto diagonal = op.getDiagonal())
+    problem.diagonal = static_cast<int64_t>(*diagonal);
+  problem.zeroRows = op.getZeroRows(), problem.stream = op.getStream();
+  problem.isGradient = std::is_same_v<Op, AttentionGradientOp>;
+  unsigned next = problem.isGradient ? 6 : 3;
+  if (op.getMask())
+    problem.mask = next++;
+  if (op.getSeed() && problem.ratio > 0)
+    problem.seed = next;
+  return problem;
+}
+
+} // namespace
+
+AttentionProblem AttentionProblem::of(Operation *op) {
+  if (auto attention = dyn_cast<AttentionOp>(op))
+    return problemOf(attention);
+  return problemOf(cast<AttentionGradientOp>(op));
+}
+
+std::optional<AttentionTiles> AttentionTiles::of(const AttentionProblem &problem) {
+  if (std::max(problem.depth, problem.width) > kMostColumns)
+    return std::nullopt;
+  for (int64_t warps : {4, 2, 1})
+    for (int64_t streamed = problem.isNarrow() && !problem.isGradient ? 64 : 32;
+         streamed >= TileProducts::rightRows(problem.element); streamed /= 2)
+      if (AttentionTiles tiles{warps, streamed}; tiles.sharedBytes(problem) <= kSharedBytes)
+        return tiles;
+  return std::nullopt;
+}
+
+int64_t AttentionTiles::sharedBytes(const AttentionProblem &problem) const {
+  auto bytes = [&](int64_t rows, int64_t columns) {
+    return TileProducts::tileBytes(problem.element, rows, columns);
+  };
+  int64_t sum = bytes(owned() + streamed, problem.depth) + bytes(streamed, problem.width);
+  if (problem.isGradient)
+    sum += bytes(owned(), problem.width) + 2 * streamed * int64_t{sizeof(float)};
+  return sum;
+}
+
+int64_t Matrices::together(Type element, int64_t most) const {
+  if (columnStride != 1)
+    return 1;
+  const int64_t larger = std::max<int64_t>(bytes(1), element.getIntOrFloatBitWidth() / 8);
+  int64_t common = std::gcd(std::gcd(columns, rowStride), buffer.alignment / bytes(1));
+  for (const Space::Dim &dim : heads.dims)
+    common = std::gcd(common, dim.strides[0]);
+  return std::gcd(common, std::min(most, kAccessBytes / larger));
+}
+
+AttentionEmitter::AttentionEmitter(KernelFrame &frame, const AttentionProblem &problem,
+                                   const AttentionTiles &tiles, ArrayRef<Matrices> tensors)
+    : frame(frame), problem(problem), tiles(tiles), tensors(tensors), lanes(frame.lanes),
+      builder(lanes.getBuilder()), location(lanes.getLocation()), math{builder, location},
+      function(cast<gpu::GPUFuncOp>(builder.getInsertionBlock()->getParentOp())),
+      threads(tiles.warps * kWarp),
+      thread(gpu::ThreadIdOp::create(builder, location, gpu::Dimension::x)),
+      products(builder, location, problem.element, thread),
+      warpRow(math.times(math.quotient(thread, kWarp), TileProducts::kRows)) {
+  function.setKnownBlockSizeAttr(
+      builder.getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
+  owned[0] = tile(tiles.owned(), problem.depth);
+  streamed[0] = tile(tiles.streamed, problem.depth);
+  streamed[1] = tile(tiles.streamed, problem.width);
+  if (problem.isGradient) {
+    owned[1] = tile(tiles.owned(), problem.width);
+    for (Value &row : rowSums)
+      row = shared({tiles.streamed}, builder.getF32Type());
+  }
+  if (problem.seed)
+    seed = memref::LoadOp::create(builder, location, tensors[*problem.seed].buffer.memory,
+                                  ValueRange{math.constant(0)});
+}
+
+//===-- Memory --------------------------------------------------------------------------------===//
+
+Value AttentionEmitter::shared(ArrayRef<int64_t> shape, Type element) {
+  auto space = gpu::AddressSpaceAttr::get(builder.getContext(), gpu::AddressSpace::Workgroup);
+  Value memory = function.addWorkgroupAttribution(
+      MemRefType::get(shape, element, MemRefLayoutAttrInterface(), space), location);
+  function.setWorkgroupAttributionAttr(function.getNumWorkgroupAttributions() - 1,
+                                       LLVM::LLVMDialect::getAlignAttrName(),
+                                       builder.getI64IntegerAttr(kAccessBytes));
+  return memory;
+}
+
+Value AttentionEmitter::tile(int64_t rows, int64_t columns) {
+  return shared({rows, TileProducts::pitch(problem.element, columns)}, problem.element);
+}
+
+Value AttentionEmitter::base(const Matrices &matrices, Value head) {
+  return rowBases(lanes, matrices.heads, head)[0];
+}
+
+Value AttentionEmitter::elementAt(const Matrices &matrices, Value base, Value row, Value column) {
+  return math.plus(math.plus(base, math.times(row, matrices.rowStride)),
+                   math.times(column, matrices.columnStride));
+}
+
+Value AttentionEmitter::load(const Matrices &matrices, Value at, int64_t count, Type element) {
+  Value value;
+  if (count == 1)
+    value = memref::LoadOp::create(builder, location, matrices.buffer.memory, ValueRange{at});
+  else
+    value =
+        vector::LoadOp::create(builder, location, VectorType::get({count}, matrices.buffer.element),
+                               matrices.buffer.memory, ValueRange{at}, /*nontemporal=*/false,
+                               llvm::MaybeAlign(matrices.bytes(count)));
+  return term(value).as(element).get();
+}
+
+/// Vector `number` of a tile, zero outside the matrix.
+Value AttentionEmitter::loadVectorOfTile(const Matrices &matrices, Value base, Value first,
+                                         int64_t rows, Value number, int64_t count) {
+  const int64_t padded = TileProducts::padded(problem.element, matrices.columns);
+  Value row = math.plus(first, math.quotient(number, padded / count));
+  Value column = math.times(math.remainder(number, padded / count), count);
+  Value exists;
+  if (matrices.rows % rows != 0) {
+    exists = math.isBelow(row, math.constant(matrices.rows));
+    row = math.smaller(row, math.constant(matrices.rows - 1));
+  }
+  if (padded != matrices.columns) {
+    exists = both(exists, math.isBelow(column, math.constant(matrices.columns)));
+    column = math.smaller(column, math.constant(matrices.columns - count));
+  }
+  Value value = load(matrices, elementAt(matrices, base, row, column), count, problem.element);
+  if (!exists)
+    return value;
+  Value zero = arith::ConstantOp::create(builder, location, builder.getZeroAttr(value.getType()));
+  return arith::SelectOp::create(builder, location, exists, value, zero);
+}
+
+void AttentionEmitter::loadTile(Value tile, const Matrices &matrices, Value head, Value first,
+                                int64_t rows) {
+  const int64_t padded = TileProducts::padded(problem.element, matrices.columns);
+  const int64_t count = matrices.together(problem.element);
+  const int64_t vectors = rows * padded / count, perThread = vectors / threads;
+  Value from = base(matrices, head);
+  auto put = [&](Value vector, Value number) {
+    Value row = math.quotient(number, padded / count);
+    Value column = math.times(math.remainder(number, padded / count), count);
+    if (count == 1)
+      memref::StoreOp::create(builder, location, vector, tile, ValueRange{row, column});
+    else
+      vector::StoreOp::create(
+          builder, location, vector, tile, ValueRange{row, column},
+          /*nontemporal=*/false,
+          llvm::MaybeAlign(count * problem.element.getIntOrFloatBitWidth() / 8));
+  };
+  if (vectors % threads == 0 && perThread <= kMostInFlight) {
+    Values loaded, numbers;
+    for (int64_t i = 0; i < perThread; ++i) {
+      numbers.push_back(math.plus(thread, i * threads));
+      loaded.push_back(loadVectorOfTile(matrices, from, first, rows, numbers.back(), count));
+    }
+    for (auto [vector, number] : llvm::zip_equal(loaded, numbers))
+      put(vector, number);
+    return;
+  }
+  lanes.loop(thread, math.constant(vectors), threads, {}, [&](Value number, ValueRange) {
+    put(loadVectorOfTile(matrices, from, first, rows, number, count), number);
+    return Values();
+  });
+}
+
+void AttentionEmitter::store(const Matrices &matrices, Value head, Value first, ValueRange values) {
+  Value from = base(matrices, head);
+  for (int64_t half : {0, 1}) {
+    Value row = ownRow(first, 2 * half);
+    Value exists = matrices.rows % tiles.owned() == 0
+                       ? Value()
+                       : math.isBelow(row, math.constant(matrices.rows));
+    onlyWhere(exists, [&] { storeRow(matrices, from, row, half, values); });
+  }
+}
+
+void AttentionEmitter::storeRow(const Matrices &matrices, Value base, Value row, int64_t half,
+                                ValueRange values) {
+  const Type stored = matrices.buffer.element;
+  const int64_t count = matrices.together(stored, 2);
+  for (int64_t group = 0; group * TileProducts::kGroup < matrices.columns; ++group) {
+    const bool isWhole = (group + 1) * TileProducts::kGroup <= matrices.columns;
+    for (int64_t i = 0; i < 2; i += count) {
+      Value column = products.columnOf(group, i);
+      Value exists = isWhole ? Value() : math.isBelow(column, math.constant(matrices.columns));
+      onlyWhere(exists, [&] {
+        Value at = elementAt(matrices, base, row, column);
+        ValueRange own = values.slice(group * TileProducts::kValues + 2 * half + i, count);
+        if (count == 1) {
+          memref::StoreOp::create(builder, location, term(own[0]).as(stored).get(),
+                                  matrices.buffer.memory, ValueRange{at});
+          return;
+        }
+        Value two = vector::FromElementsOp::create(builder, location,
+                                                   VectorType::get({2}, builder.getF32Type()), own);
+        vector::StoreOp::create(builder, location, term(two).as(stored).get(),
+                                matrices.buffer.memory, ValueRange{at}, /*nontemporal=*/false,
+                                llvm::MaybeAlign(matrices.bytes(2)));
+      });
+    }
+  }
+}
+
+//===-- Numbers -------------------------------------------------------------------------------===//
+
+Value AttentionEmitter::number(double value) {
+  return arith::ConstantOp::create(builder, location,
+                                   builder.getF32FloatAttr(static_cast<float>(value)));
+}
+
+double AttentionEmitter::unit() const { return problem.isNarrow() ? std::numbers::log2e : 1; }
+
+Term AttentionEmitter::power(Term score) {
+  if (!problem.isNarrow())
+    return score.unary<math::ExpOp>();
+  auto name = builder.getStringAttr("llvm.nvvm.ex2.approx.ftz.f");
+  return term(LLVM::CallIntrinsicOp::create(builder, location, builder.getF32Type(), name,
+                                            ValueRange{score.get()})
+                  .getResult(0));
+}
+
+void AttentionEmitter::onlyWhere(Value condition, llvm::function_ref<void()> body) {
+  if (!condition)
+    return body();
+  auto branch = scf::IfOp::create(builder, location, condition, false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  body();
+}
+
+Value AttentionEmitter::both(Value a, Value b) {
+  return a && b ? Value(arith::AndIOp::create(builder, location, a, b)) : a ? a : b;
+}
+
+Value AttentionEmitter::sumOverRow(Value value) {
+  return products.overRow(value, [&](Value a, Value b) { return (term(a) + term(b)).get(); });
+}
+
+//===-- Scores --------------------------------------------------------------------------------===//
+
+/// What is seen are columns between two bounds. Counted from those of this thread, which are constants,
+/// they are the same for all columns of a row.
+AttentionEmitter::Score AttentionEmitter::scoreAt(const Place &place, int64_t group, int64_t i) {
+  const bool streamsKeys = place.streams == Streams::Keys;
+  const int64_t extent = streamsKeys ? problem.keys : problem.queries;
+  Value own = ownRow(place.first, i), other = math.plus(place.from, products.columnOf(group, i));
+  Score score = streamsKeys ? Score{own, other, {}} : Score{other, own, {}};
+  Value start = math.plus(place.from, products.columnOf(0, 0)); // of the thread's columns
+  Value column = arith::ConstantOp::create(
+      builder, location, builder.getI32IntegerAttr(group * TileProducts::kGroup + i % 2));
+  auto compare = [&](arith::CmpIPredicate predicate, Value bound) {
+    Value narrow = arith::IndexCastOp::create(builder, location, builder.getI32Type(),
+                                              math.minus(bound, start));
+    Value holds = arith::CmpIOp::create(builder, location, predicate, column, narrow);
+    score.isSeen = both(score.isSeen, holds);
+  };
+  Value end = extent % tiles.streamed == 0 ? Value() : math.constant(extent);
+  if (problem.diagonal && streamsKeys) {
+    Value seen = math.plus(own, *problem.diagonal + 1);
+    end = end ? math.smaller(seen, end) : seen;
+  }
+  if (end)
+    compare(arith::CmpIPredicate::slt, end);
+  if (problem.diagonal && !streamsKeys)
+    compare(arith::CmpIPredicate::sge, math.minus(own, math.constant(*problem.diagonal)));
+  return score;
+}
+
+Term AttentionEmitter::masked(Value product, const Place &place, const Score &at) {
+  Term score = term(product) * (problem.scale * unit());
+  if (!problem.mask)
+    return score;
+  const Matrices &mask = tensors[*problem.mask];
+  // What is outside is read somewhere, and not used.
+  Value query = clamped(at.query, problem.queries, tiles.owned()),
+        key = clamped(at.key, problem.keys, tiles.owned());
+  Value element = elementAt(mask, base(mask, place.head), query, key);
+  if (!mask.buffer.element.isInteger(1))
+    return score + term(load(mask, element, 1, builder.getF32Type())) * unit();
+  Value byte = memref::LoadOp::create(builder, location, mask.buffer.memory, ValueRange{element});
+  Value zero = arith::ConstantOp::create(builder, location, builder.getZeroAttr(byte.getType()));
+  Value passes = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ne, byte, zero);
+  return term(passes).choose(score, score.constant(-std::numeric_limits<double>::infinity()));
+}
+
+std::optional<Term> AttentionEmitter::dropoutFactor(const Place &place, const Score &at) {
+  if (!problem.seed)
+    return std::nullopt;
+  const double keep = 1 - problem.ratio;
+  Value row = math.plus(math.times(place.head, problem.queries), at.query);
+  Value index = arith::IndexCastOp::create(builder, location, builder.getI64Type(),
+                                           math.plus(math.times(row, problem.keys), at.key));
+  Term word = philoxWords(term(index), term(seed), problem.stream)[0];
+  Term kept = isBelow(word, static_cast<uint64_t>(std::floor(keep * 4294967296.0)));
+  return kept.choose(term(number(1 / keep)), term(number(0)));
+}
+
+//===-- Walks ---------------------------------------------------------------------------------===//
+
+void AttentionEmitter::forTiles(int64_t heads, int64_t rows, bool lastFirst,
+                                llvm::function_ref<void(Value, Value)> body) {
+  const int64_t count = (rows + tiles.owned() - 1) / tiles.owned();
+  auto [begin, end] = taskRange(frame, heads * count);
+  lanes.forTasks(begin, end, [&](Value task) {
+    Value number = math.quotient(task, heads);
+    if (lastFirst) // the longest tasks begin the earliest
+      number = math.minus(math.constant(count - 1), number);
+    barrier(); // the task before has read what it owns
+    body(math.remainder(task, heads), math.times(number, tiles.owned()));
+  });
+}
+
+Value AttentionEmitter::keyTiles(Value first) {
+  Value keys = math.constant(problem.keys);
+  if (problem.diagonal)
+    keys = math.smaller(keys, math.plus(first, tiles.owned() + *problem.diagonal));
+  return math.quotient(math.plus(keys, tiles.streamed - 1), tiles.streamed);
+}
+
+void AttentionEmitter::stream(const Matrices &factors, const Matrices &others, Value head,
+                              Value from) {
+  barrier(); // the tile before has been read
+  loadTile(streamed[0], factors, head, from, tiles.streamed);
+  loadTile(streamed[1], others, head, from, tiles.streamed);
+}
+
+} // namespace stow

@@ -1,0 +1,189 @@
+// What the kernels of attention share: the problem, its tiles, and what stands at a score.
+//
+// A block owns a tile of rows and streams tiles of others through shared memory. Values of products lie
+// in registers as TileProducts.h says; sums of a warp's 16 rows go from tile to tile.
+#pragma once
+
+#include "codegen/kernels/Emit.h"
+#include "codegen/kernels/TileProducts.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+#include <numeric>
+
+namespace stow {
+
+/// What a kernel is made for: shapes and attributes of the op.
+struct AttentionProblem {
+  /// Of stow.attention or stow.attention_gradient.
+  static AttentionProblem of(mlir::Operation *op);
+
+  int64_t heads, shared; ///< of queries; of these, how many in a row share keys
+  int64_t queries, keys, depth, width;
+  mlir::FloatType element; ///< of the factors of products
+  double scale, ratio;
+  std::optional<int64_t> diagonal;
+  bool zeroRows, isGradient;
+  uint64_t stream;
+  std::optional<unsigned> mask, seed; ///< numbers of the operands; no seed where nothing is dropped
+
+  bool isNarrow() const { return element.getIntOrFloatBitWidth() == 16; }
+};
+
+/// Warps of a block, and rows that are streamed at a time.
+struct AttentionTiles {
+  /// As large as shared memory and registers allow; none where rows are too long.
+  static std::optional<AttentionTiles> of(const AttentionProblem &problem);
+
+  int64_t owned() const { return warps * TileProducts::kRows; }
+  int64_t sharedBytes(const AttentionProblem &problem) const;
+
+  int64_t warps, streamed;
+};
+
+/// A tensor [heads..., rows, columns], and what lies where in it; [heads..., rows] has one column.
+struct Matrices {
+  Buffer buffer;
+  Space heads;
+  int64_t rows = 0, columns = 0, rowStride = 0, columnStride = 0;
+
+  int64_t bytes(int64_t elements) const {
+    return elements * buffer.element.getIntOrFloatBitWidth() / 8;
+  }
+  /// Elements that are read or written at once, in 16 bytes of the larger of their type and `element`,
+  /// and at most `most`.
+  int64_t together(mlir::Type element, int64_t most = 8) const;
+};
+
+class AttentionEmitter {
+public:
+  using Values = llvm::SmallVector<mlir::Value>;
+
+  /// `tensors`: operands, then results. Sets the number of the kernel's threads.
+  AttentionEmitter(KernelFrame &frame, const AttentionProblem &problem, const AttentionTiles &tiles,
+                   llvm::ArrayRef<Matrices> tensors);
+
+  void attention();
+  void gradientByKeys();
+  void gradientByQueries();
+
+private:
+  //===-- Memory ----------------------------------------------------------------------------===//
+
+  mlir::Value shared(llvm::ArrayRef<int64_t> shape, mlir::Type element);
+  mlir::Value tile(int64_t rows, int64_t columns);
+  void barrier() { mlir::gpu::BarrierOp::create(builder, location); }
+
+  /// The first element of matrix `head`.
+  mlir::Value base(const Matrices &matrices, mlir::Value head);
+  mlir::Value elementAt(const Matrices &matrices, mlir::Value base, mlir::Value row,
+                        mlir::Value column);
+  /// `count` elements, a number or a vector, as elements of type `element`.
+  mlir::Value load(const Matrices &matrices, mlir::Value at, int64_t count, mlir::Type element);
+  /// `rows` rows of matrix `head` from `first` on, by all threads of the block.
+  void loadTile(mlir::Value tile, const Matrices &matrices, mlir::Value head, mlir::Value first,
+                int64_t rows);
+  mlir::Value loadVectorOfTile(const Matrices &matrices, mlir::Value base, mlir::Value first,
+                               int64_t rows, mlir::Value number, int64_t count);
+  /// The warp's rows of a result, of the owned tile that begins at row `first`.
+  void store(const Matrices &matrices, mlir::Value head, mlir::Value first,
+             mlir::ValueRange values);
+  void storeRow(const Matrices &matrices, mlir::Value base, mlir::Value row, int64_t half,
+                mlir::ValueRange values);
+
+  //===-- Numbers ---------------------------------------------------------------------------===//
+
+  Term term(mlir::Value value) { return Term(builder, location, value); }
+  mlir::Value number(double value);
+  /// Exponentials are powers of e in f32, and of 2, by the device's own instruction, where weights are
+  /// rounded to 16 bits anyway: scores are in units that make both right.
+  Term power(Term score);
+  double unit() const;
+  void onlyWhere(mlir::Value condition, llvm::function_ref<void()> body);
+  mlir::Value both(mlir::Value a, mlir::Value b);
+  mlir::Value sumOverRow(mlir::Value value);
+
+  //===-- Scores ----------------------------------------------------------------------------===//
+
+  enum class Streams { Keys, Queries };
+
+  /// The tile of scores at hand: head, the owned tile's first row, the streamed one's.
+  struct Place {
+    mlir::Value head, first, from;
+    Streams streams;
+  };
+  /// One score.
+  struct Score {
+    mlir::Value query, key; ///< indices
+    mlir::Value isSeen; ///< i1: the query sees the key, and what is streamed exists; null: always
+  };
+  /// Value `i` of `group` of the tile's scores.
+  Score scoreAt(const Place &place, int64_t group, int64_t i);
+  /// Row of the owned tile in which value `i` of every group lies.
+  mlir::Value ownRow(mlir::Value first, int64_t i) {
+    return math.plus(math.plus(first, warpRow), products.rowOf(i));
+  }
+  /// A product with scale and mask, in units().
+  Term masked(mlir::Value product, const Place &place, const Score &at);
+  /// What dropout multiplies its weight with; nothing without dropout.
+  std::optional<Term> dropoutFactor(const Place &place, const Score &at);
+
+  //===-- Walks -----------------------------------------------------------------------------===//
+
+  /// Tasks over tiles of `rows` rows of `heads` matrices: `body` gets head and first row.
+  void forTiles(int64_t heads, int64_t rows, bool lastFirst,
+                llvm::function_ref<void(mlir::Value, mlir::Value)> body);
+  /// Tiles of keys that an owned tile of queries from `first` on sees.
+  mlir::Value keyTiles(mlir::Value first);
+  /// The number of the keys that queries of `head` have.
+  mlir::Value headOfKeys(mlir::Value head) { return math.quotient(head, problem.shared); }
+  mlir::Value clamped(mlir::Value row, int64_t rows, int64_t tileRows) {
+    return rows % tileRows == 0 ? row : math.smaller(row, math.constant(rows - 1));
+  }
+  /// Streams a tile of the keys and values, or of the queries and dy.
+  void stream(const Matrices &factors, const Matrices &others, mlir::Value head, mlir::Value from);
+
+  //===-- Forward ---------------------------------------------------------------------------===//
+
+  /// Makes the scores of one of the thread's two rows weights, and brings the sums up to them.
+  void weigh(const Place &place, int64_t half, Values &scores, Values &carried);
+  /// Divides the sums by those of the exponentials, and writes lse.
+  void finish(mlir::Value head, mlir::Value first, Values &carried);
+
+  //===-- Backward --------------------------------------------------------------------------===//
+
+  /// What a query adds to its weights: minus lse, and dy times y.
+  struct OfQuery {
+    mlir::Value lse, product;
+  };
+  OfQuery ofQuery(mlir::Value head, mlir::Value row);
+  /// Row `row` of dy times that of y: the same in the four threads that share it.
+  mlir::Value rowProduct(mlir::Value head, mlir::Value row);
+  /// lse and rowProduct of the streamed queries into shared memory.
+  void shareQueries(mlir::Value head, mlir::Value from);
+  struct Differentiated {
+    Values weights;  ///< as the values are multiplied with
+    Values products; ///< gradients of the products of queries and keys
+  };
+  Differentiated differentiate(const Place &place,
+                               llvm::function_ref<OfQuery(int64_t group, int64_t i)> ofQuery);
+
+  KernelFrame &frame;
+  const AttentionProblem &problem;
+  const AttentionTiles &tiles;
+  const llvm::ArrayRef<Matrices> tensors;
+  Lanes &lanes;
+  mlir::OpBuilder &builder;
+  const mlir::Location location;
+  const IndexMath math;
+  mlir::gpu::GPUFuncOp function;
+  const int64_t threads;
+  const mlir::Value thread;
+  const TileProducts products;
+  const mlir::Value warpRow;         ///< first row of this warp among the block's
+  mlir::Value owned[2], streamed[2]; ///< tiles: of q or k, of v or dy
+  mlir::Value rowSums[2];            ///< of the streamed queries: lse, and dy times y
+  mlir::Value seed;
+};
+
+} // namespace stow

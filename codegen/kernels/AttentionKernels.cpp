@@ -1,0 +1,338 @@
+// Attention on devices: scores exist a tile at a time, in registers.
+//
+// A block owns some rows, 16 a warp, and streams tiles of the others through shared memory:
+//
+//   kernel                 owns             streams              sums in registers
+//   attention              queries          keys and values      y, with the softmax as far as it is known
+//   attention_gradient     keys and values  queries and dy       dk and dv
+//     and, in later tasks  queries and dy   keys and values      dq
+//
+// The gradient makes the scores twice, so that no two blocks add to one sum: nothing is atomic, there is
+// no scratch, and sums have an order that shapes decide. Tiles beyond the diagonal are not visited.
+// Methods: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018; T. Dao,
+// "FlashAttention-2: Faster attention with better parallelism and work partitioning", 2023.
+//
+// Products of 16 bits round the weights and the gradients of the scores to that type; all else is f32.
+#include "codegen/kernels/AttentionEmitter.h"
+#include "ir/StowAttentionOps.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace stow {
+
+using Values = AttentionEmitter::Values;
+
+static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+static constexpr int64_t kValues = TileProducts::kValues;
+
+//===-- Forward -------------------------------------------------------------------------------===//
+
+// What goes from tile to tile: the sums of weights and values, then of the thread's two rows the largest
+// scores and the sums of the exponentials that this thread has made.
+static constexpr size_t kLargest = 4, kSums = 2; ///< from the end
+
+void AttentionEmitter::weigh(const Place &place, int64_t half, Values &scores, Values &carried) {
+  Value &largest = carried[carried.size() - kLargest + half],
+        &total = carried[carried.size() - kSums + half];
+  Value top;
+  for (size_t at = 2 * half; at < scores.size(); at += kValues)
+    for (size_t i : {0, 1}) {
+      const Score score = scoreAt(place, at / kValues, 2 * half + i);
+      Term full = masked(scores[at + i], place, score);
+      if (score.isSeen)
+        full = term(score.isSeen).choose(full, full.constant(-kInfinity));
+      scores[at + i] = full.get();
+      top = top ? term(top).maximum(full).get() : full.get();
+    }
+  top = products.overRow(top, [&](Value a, Value b) { return term(a).maximum(term(b)).get(); });
+  Term now = term(largest).maximum(term(top));
+  // While a row sees nothing its exponentials are those of minus infinity, not NaN.
+  Term base = now.equals(now.constant(-kInfinity)).choose(now.constant(0), now);
+  Term shrinks = power(term(largest) - base), sum = term(total) * shrinks;
+  for (size_t at = 2 * half; at < scores.size(); at += kValues)
+    for (size_t i : {0, 1}) {
+      Term weight = power(term(scores[at + i]) - base);
+      sum = sum + weight;
+      if (auto factor = dropoutFactor(place, scoreAt(place, at / kValues, 2 * half + i)))
+        weight = weight * *factor;
+      scores[at + i] = weight.get();
+    }
+  for (size_t at = 2 * half; at < carried.size() - kLargest; at += kValues)
+    for (size_t i : {0, 1})
+      carried[at + i] = (term(carried[at + i]) * shrinks).get();
+  largest = now.get();
+  total = sum.get();
+}
+
+void AttentionEmitter::finish(Value head, Value first, Values &carried) {
+  const Matrices &lse = tensors.back();
+  Value lseBase = base(lse, head);
+  for (int64_t half : {0, 1}) {
+    Term most = term(carried[carried.size() - kLargest + half]);
+    Term total = term(sumOverRow(carried[carried.size() - kSums + half]));
+    Term inverse = total.constant(1) / total;
+    Term log = most * (1 / unit()) + total.unary<math::LogOp>();
+    // Of a row that has seen nothing.
+    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+    Term none = most.equals(most.constant(-kInfinity));
+    inverse = none.choose(inverse.constant(problem.zeroRows ? 0 : kNone), inverse);
+    log = none.choose(log.constant(problem.zeroRows ? kInfinity : kNone), log);
+    for (size_t at = 2 * half; at < carried.size() - kLargest; at += kValues)
+      for (size_t i : {0, 1})
+        carried[at + i] = (term(carried[at + i]) * inverse).get();
+    Value row = ownRow(first, 2 * half);
+    Value writes = math.isBelow(products.member(), math.constant(1));
+    if (problem.queries % tiles.owned() != 0)
+      writes = both(writes, math.isBelow(row, math.constant(problem.queries)));
+    onlyWhere(writes, [&] {
+      memref::StoreOp::create(builder, location, log.get(), lse.buffer.memory,
+                              ValueRange{elementAt(lse, lseBase, row, math.constant(0))});
+    });
+  }
+}
+
+void AttentionEmitter::attention() {
+  const Matrices &q = tensors[0], &k = tensors[1], &v = tensors[2], &y = tensors.end()[-2];
+  const bool hasDiagonal = problem.diagonal.has_value();
+  forTiles(problem.heads, problem.queries, hasDiagonal, [&](Value head, Value first) {
+    loadTile(owned[0], q, head, first, tiles.owned());
+    Values carried = products.zeros(TileProducts::padded(problem.element, problem.width));
+    const size_t sums = carried.size();
+    carried.append({number(-kInfinity), number(-kInfinity), number(0), number(0)});
+    auto ofTile = [&](Value tile, ValueRange before) {
+      const Place place{head, first, math.times(tile, tiles.streamed), Streams::Keys};
+      stream(k, v, headOfKeys(head), place.from);
+      barrier();
+      Values scores =
+          products.timesRows(owned[0], warpRow, streamed[0], tiles.streamed, problem.depth);
+      Values next(before);
+      for (int64_t half : {0, 1})
+        weigh(place, half, scores, next);
+      llvm::copy(products.addWeighted(ArrayRef(next).take_front(sums), scores, streamed[1],
+                                      tiles.streamed, problem.width),
+                 next.begin());
+      return next;
+    };
+    carried = lanes.loop(math.constant(0), keyTiles(first), 1, carried, ofTile);
+    finish(head, first, carried);
+    store(y, head, first, ArrayRef(carried).take_front(sums));
+  });
+}
+
+//===-- Backward ------------------------------------------------------------------------------===//
+
+Value AttentionEmitter::rowProduct(Value head, Value row) {
+  const Matrices &y = tensors[3], &dy = tensors[5];
+  Type wide = builder.getF32Type();
+  const int64_t count = std::min(y.together(wide), dy.together(wide));
+  Value fromY = elementAt(y, base(y, head), row, math.constant(0)),
+        fromDy = elementAt(dy, base(dy, head), row, math.constant(0));
+  Type sums = count == 1 ? wide : Type(VectorType::get({count}, wide));
+  Value zero = arith::ConstantOp::create(builder, location, builder.getZeroAttr(sums));
+  auto at = [&](const Matrices &matrices, Value from, Value column) {
+    Value place = math.plus(from, math.times(column, matrices.columnStride));
+    return term(load(matrices, place, count, wide));
+  };
+  auto partial = lanes.loop(products.member(), math.constant(problem.width / count), 4, zero,
+                            [&](Value number, ValueRange old) {
+                              Value column = math.times(number, count);
+                              Term product =
+                                  at(y, fromY, column).fma(at(dy, fromDy, column), term(old[0]));
+                              return Values{product.get()};
+                            });
+  if (count == 1)
+    return sumOverRow(partial[0]);
+  Term sum = term(vector::ExtractOp::create(builder, location, partial[0], 0));
+  for (int64_t i = 1; i < count; ++i)
+    sum = sum + term(vector::ExtractOp::create(builder, location, partial[0], i));
+  return sumOverRow(sum.get());
+}
+
+AttentionEmitter::OfQuery AttentionEmitter::ofQuery(Value head, Value row) {
+  const Matrices &lse = tensors[4];
+  Value at = elementAt(lse, base(lse, head), row, math.constant(0));
+  Term logarithm = term(load(lse, at, 1, builder.getF32Type()));
+  return {(logarithm * unit()).get(), rowProduct(head, row)};
+}
+
+/// Four threads a query.
+void AttentionEmitter::shareQueries(Value head, Value from) {
+  lanes.loop(math.quotient(thread, 4), math.constant(tiles.streamed), threads / 4, {},
+             [&](Value number, ValueRange) {
+               const OfQuery values =
+                   ofQuery(head, clamped(math.plus(from, number), problem.queries, tiles.streamed));
+               onlyWhere(math.isBelow(products.member(), math.constant(1)), [&] {
+                 memref::StoreOp::create(builder, location, values.lse, rowSums[0], number);
+                 memref::StoreOp::create(builder, location, values.product, rowSums[1], number);
+               });
+               return Values();
+             });
+}
+
+AttentionEmitter::Differentiated
+AttentionEmitter::differentiate(const Place &place,
+                                llvm::function_ref<OfQuery(int64_t, int64_t)> ofQuery) {
+  const Values scores =
+      products.timesRows(owned[0], warpRow, streamed[0], tiles.streamed, problem.depth);
+  const Values dweights =
+      products.timesRows(owned[1], warpRow, streamed[1], tiles.streamed, problem.width);
+  Differentiated result;
+  for (int64_t number = 0; number < static_cast<int64_t>(scores.size()); ++number) {
+    const int64_t group = number / kValues, i = number % kValues;
+    const Score at = scoreAt(place, group, i);
+    const OfQuery query = ofQuery(group, i);
+    Term weight = power(masked(scores[number], place, at) - term(query.lse));
+    if (at.isSeen)
+      weight = term(at.isSeen).choose(weight, weight.constant(0));
+    Term gradient = term(dweights[number]), kept = weight;
+    if (auto factor = dropoutFactor(place, at)) {
+      gradient = gradient * *factor;
+      kept = weight * *factor;
+    }
+    result.weights.push_back(kept.get());
+    result.products.push_back((weight * (gradient - term(query.product)) * problem.scale).get());
+  }
+  return result;
+}
+
+void AttentionEmitter::gradientByKeys() {
+  const Matrices &q = tensors[0], &k = tensors[1], &v = tensors[2], &dy = tensors[5],
+                 &dk = tensors.end()[-2], &dv = tensors.back();
+  const int64_t heads = problem.heads / problem.shared;
+  forTiles(heads, problem.keys, false, [&](Value ofKeys, Value first) {
+    loadTile(owned[0], k, ofKeys, first, tiles.owned());
+    loadTile(owned[1], v, ofKeys, first, tiles.owned());
+    Values sums = products.zeros(TileProducts::padded(problem.element, problem.depth));
+    const size_t ofDepth = sums.size();
+    sums.append(products.zeros(TileProducts::padded(problem.element, problem.width)));
+    Value start = math.constant(0);
+    if (problem.diagonal) { // queries from key - diagonal on
+      Value diagonal = math.constant(*problem.diagonal);
+      start = math.quotient(math.minus(math.larger(first, diagonal), diagonal), tiles.streamed);
+    }
+    auto ofTile = [&](Value head, Value tile, ValueRange before) {
+      const Place place{head, first, math.times(tile, tiles.streamed), Streams::Queries};
+      stream(q, dy, head, place.from);
+      shareQueries(head, place.from);
+      barrier();
+      auto ofColumn = [&](int64_t group, int64_t i) {
+        Value column = products.columnOf(group, i);
+        return OfQuery{memref::LoadOp::create(builder, location, rowSums[0], column),
+                       memref::LoadOp::create(builder, location, rowSums[1], column)};
+      };
+      const Differentiated tileOf = differentiate(place, ofColumn);
+      Values next = products.addWeighted(before.take_front(ofDepth), tileOf.products, streamed[0],
+                                         tiles.streamed, problem.depth);
+      next.append(products.addWeighted(before.drop_front(ofDepth), tileOf.weights, streamed[1],
+                                       tiles.streamed, problem.width));
+      return next;
+    };
+    Value count = math.constant((problem.queries + tiles.streamed - 1) / tiles.streamed);
+    sums = lanes.loop(math.constant(0), math.constant(problem.shared), 1, sums,
+                      [&](Value number, ValueRange before) {
+                        Value head = math.plus(math.times(ofKeys, problem.shared), number);
+                        return lanes.loop(start, count, 1, before,
+                                          [&](Value tile, ValueRange carried) {
+                                            return ofTile(head, tile, carried);
+                                          });
+                      });
+    store(dk, ofKeys, first, ArrayRef(sums).take_front(ofDepth));
+    store(dv, ofKeys, first, ArrayRef(sums).drop_front(ofDepth));
+  });
+}
+
+void AttentionEmitter::gradientByQueries() {
+  const Matrices &q = tensors[0], &k = tensors[1], &v = tensors[2], &dy = tensors[5],
+                 &dq = tensors.end()[-3];
+  const bool hasDiagonal = problem.diagonal.has_value();
+  forTiles(problem.heads, problem.queries, hasDiagonal, [&](Value head, Value first) {
+    loadTile(owned[0], q, head, first, tiles.owned());
+    loadTile(owned[1], dy, head, first, tiles.owned());
+    OfQuery ofRows[2];
+    for (int64_t half : {0, 1})
+      ofRows[half] =
+          ofQuery(head, clamped(ownRow(first, 2 * half), problem.queries, tiles.owned()));
+    auto ofTile = [&](Value tile, ValueRange before) {
+      const Place place{head, first, math.times(tile, tiles.streamed), Streams::Keys};
+      stream(k, v, headOfKeys(head), place.from);
+      barrier();
+      const Differentiated tileOf =
+          differentiate(place, [&](int64_t, int64_t i) { return ofRows[i / 2]; });
+      return products.addWeighted(before, tileOf.products, streamed[0], tiles.streamed,
+                                  problem.depth);
+    };
+    Values none = products.zeros(TileProducts::padded(problem.element, problem.depth));
+    store(dq, head, first, lanes.loop(math.constant(0), keyTiles(first), 1, none, ofTile));
+  });
+}
+
+//===-- The ops -------------------------------------------------------------------------------===//
+
+/// Factors of f32 or 16 bits whose rows registers and shared memory hold.
+static bool isTaken(Operation *op) {
+  auto isDouble = [](Type type) { return getElementTypeOrSelf(type).isF64(); };
+  return llvm::none_of(op->getOperandTypes(), isDouble) &&
+         AttentionTiles::of(AttentionProblem::of(op)).has_value();
+}
+
+static SmallVector<Matrices> matricesOf(Operation *op, const KernelFrame &frame,
+                                        const AttentionProblem &problem,
+                                        ArrayRef<SmallVector<int64_t>> strides) {
+  SmallVector<int64_t> scores(tensorType(op->getOperand(0)).getShape());
+  scores.back() = problem.keys;
+  SmallVector<Matrices> all;
+  for (auto [i, value] : llvm::enumerate(llvm::concat<Value>(
+           SmallVector<Value>(op->getOperands()), SmallVector<Value>(op->getResults())))) {
+    SmallVector<int64_t> shape(tensorType(value).getShape()), steps(strides[i]);
+    if (problem.mask == i) {
+      steps = broadcastStrides(shape, steps, scores);
+      shape = scores;
+    } else if (shape.size() + 1 == scores.size()) { // lse: matrices of one column
+      shape.push_back(1);
+      steps.push_back(1);
+    }
+    Matrices matrices;
+    matrices.buffer = frame.buffers[i];
+    matrices.heads.offsets = {0};
+    if (shape.size() >= 2) {
+      matrices.rows = shape.end()[-2], matrices.rowStride = steps.end()[-2];
+      matrices.columns = shape.end()[-1], matrices.columnStride = steps.end()[-1];
+      for (size_t dim = 0; dim + 2 < shape.size(); ++dim)
+        matrices.heads.dims.push_back({shape[dim], {steps[dim]}});
+    }
+    all.push_back(std::move(matrices));
+  }
+  return all;
+}
+
+static LogicalResult emitAttention(Operation *op, KernelFrame &frame) {
+  if (frame.target == KernelTarget::Host)
+    return op->emitOpError() << "has a kernel for devices alone; the host has a call";
+  auto strides = tensorStrides(op);
+  if (failed(strides))
+    return failure();
+  const AttentionProblem problem = AttentionProblem::of(op);
+  const AttentionTiles tiles = *AttentionTiles::of(problem);
+  const SmallVector<Matrices> tensors = matricesOf(op, frame, problem, *strides);
+  AttentionEmitter emit(frame, problem, tiles, tensors);
+  if (!problem.isGradient) {
+    emit.attention();
+    return success();
+  }
+  emit.gradientByKeys();
+  emit.gradientByQueries();
+  return success();
+}
+
+void addAttentionKernels(KernelTable &table) {
+  table.add<AttentionOp, AttentionGradientOp>(emitAttention, {isTaken, takesAnyPart});
+}
+
+} // namespace stow

@@ -1,0 +1,226 @@
+#include "codegen/kernels/TileProducts.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+constexpr int32_t kWarp = 32;
+constexpr int64_t kQuad = 4;
+constexpr int64_t kAccessBytes = 16;
+/// Depth of one instruction of the tensor cores.
+constexpr int64_t kDepth = 16;
+/// f32: elements of a row that are read at once.
+constexpr int64_t kTogether = 4;
+
+} // namespace
+
+TileProducts::TileProducts(OpBuilder &builder, Location location, FloatType element, Value thread)
+    : builder(builder), location(location), math{builder, location}, element(element) {
+  lane = math.remainder(thread, kWarp);
+  quadRow = math.quotient(lane, kQuad);
+  quadColumn = math.remainder(lane, kQuad);
+}
+
+int64_t TileProducts::padded(FloatType element, int64_t columns) {
+  const int64_t multiple = element.getIntOrFloatBitWidth() == 16 ? kDepth : kGroup;
+  return (columns + multiple - 1) / multiple * multiple;
+}
+
+int64_t TileProducts::pitch(FloatType element, int64_t columns) {
+  return padded(element, columns) + kAccessBytes * 8 / element.getIntOrFloatBitWidth();
+}
+
+int64_t TileProducts::tileBytes(FloatType element, int64_t rows, int64_t columns) {
+  return rows * pitch(element, columns) * element.getIntOrFloatBitWidth() / 8;
+}
+
+SmallVector<Value> TileProducts::zeros(int64_t columns) const {
+  Value zero = arith::ConstantOp::create(builder, location, builder.getF32FloatAttr(0));
+  return SmallVector<Value>(columns / kGroup * kValues, zero);
+}
+
+Value TileProducts::rowOf(int64_t i) const { return math.plus(quadRow, i < 2 ? 0 : kRows / 2); }
+
+Value TileProducts::columnOf(int64_t group, int64_t i) const {
+  return math.plus(math.times(quadColumn, 2), group * kGroup + i % 2);
+}
+
+Value TileProducts::overRow(Value value, llvm::function_ref<Value(Value, Value)> combine) const {
+  for (int32_t distance : {1, 2}) {
+    auto other =
+        gpu::ShuffleOp::create(builder, location, value, distance, kWarp, gpu::ShuffleMode::XOR);
+    value = combine(value, other.getShuffleResult());
+  }
+  return value;
+}
+
+SmallVector<Value> TileProducts::timesRows(Value left, Value row, Value right, int64_t rows,
+                                           int64_t depth) const {
+  return isNarrow() ? timesRowsByMma(left, row, right, rows, padded(element, depth))
+                    : timesRowsByFma(left, row, right, rows, padded(element, depth));
+}
+
+//===-- Tensor cores --------------------------------------------------------------------------===//
+
+/// Four matrices of 8 x 8, each row at the address that one thread gives.
+Value TileProducts::loadMatrices(Value tile, Value row, Value column, bool transposed) const {
+  auto type = VectorType::get({4, 2}, element);
+  return nvgpu::LdMatrixOp::create(builder, location, type, tile, ValueRange{row, column},
+                                   builder.getBoolAttr(transposed), builder.getI32IntegerAttr(4));
+}
+
+/// Rows of a vector [rows, 2] of 16-bit elements as operands of an instruction: f16 in pairs, bf16 in
+/// registers of 32 bits.
+SmallVector<Value> TileProducts::operands(Value pairs, int64_t first, int64_t count) const {
+  SmallVector<Value> result;
+  for (int64_t i = first; i < first + count; ++i) {
+    Value pair = vector::ExtractOp::create(builder, location, pairs, i);
+    if (element.isBF16()) {
+      auto whole = VectorType::get({1}, builder.getI32Type());
+      pair = elementOf(vector::BitCastOp::create(builder, location, whole, pair), 0);
+    }
+    result.push_back(pair);
+  }
+  return result;
+}
+
+/// sums += left right, of the two groups of columns that `right` has that of `half`.
+void TileProducts::mma(Value left, Value right, int64_t half, MutableArrayRef<Value> sums) const {
+  auto results = LLVM::LLVMStructType::getLiteral(builder.getContext(),
+                                                  SmallVector<Type>(kValues, builder.getF32Type()));
+  const auto type = element.isBF16() ? NVVM::MMATypes::bf16 : NVVM::MMATypes::f16;
+  Value result = NVVM::MmaOp::create(
+      builder, location, results, operands(left, 0, 4), operands(right, 2 * half, 2),
+      ValueRange(sums), {kRows, kGroup, kDepth}, std::nullopt, std::nullopt, {{type, type}},
+      {{NVVM::MMALayout::row, NVVM::MMALayout::col}});
+  for (int64_t i = 0; i < kValues; ++i)
+    sums[i] = LLVM::ExtractValueOp::create(builder, location, result, i);
+}
+
+SmallVector<Value> TileProducts::timesRowsByMma(Value left, Value row, Value right, int64_t rows,
+                                                int64_t depth) const {
+  SmallVector<Value> sums = zeros(rows);
+  Value leftRow = math.plus(row, math.remainder(lane, kRows)),
+        leftColumn = math.times(math.quotient(lane, kRows), kGroup);
+  // Rows 0 to 7 of both halves of the depth, then rows 8 to 15.
+  Value rightRow =
+            math.plus(math.times(math.quotient(lane, kRows), kGroup), math.remainder(lane, kGroup)),
+        rightColumn = math.times(math.remainder(math.quotient(lane, kGroup), 2), kGroup);
+  for (int64_t k = 0; k < depth; k += kDepth) {
+    Value a = loadMatrices(left, leftRow, math.plus(leftColumn, k), false);
+    for (int64_t n = 0; n < rows; n += 2 * kGroup) {
+      Value b = loadMatrices(right, math.plus(rightRow, n), math.plus(rightColumn, k), false);
+      for (int64_t half : {0, 1})
+        mma(a, b, half, MutableArrayRef(sums).slice((n / kGroup + half) * kValues, kValues));
+    }
+  }
+  return sums;
+}
+
+/// Two groups of weights as a left factor of the tensor cores.
+Value TileProducts::asLeft(ValueRange weights) const {
+  auto wide = VectorType::get({2}, builder.getF32Type()), low = VectorType::get({2}, element);
+  Value left = arith::ConstantOp::create(builder, location,
+                                         builder.getZeroAttr(VectorType::get({4, 2}, element)));
+  for (int64_t i = 0; i < 4; ++i) {
+    Value two = vector::FromElementsOp::create(builder, location, wide,
+                                               ValueRange{weights[2 * i], weights[2 * i + 1]});
+    left = vector::InsertOp::create(builder, location,
+                                    arith::TruncFOp::create(builder, location, low, two), left, i);
+  }
+  return left;
+}
+
+//===-- Multiply-adds -------------------------------------------------------------------------===//
+
+Value TileProducts::loadVector(Value tile, Value row, Value column, int64_t count) const {
+  return vector::LoadOp::create(builder, location, VectorType::get({count}, element), tile,
+                                ValueRange{row, column}, /*nontemporal=*/false,
+                                llvm::MaybeAlign(count * element.getIntOrFloatBitWidth() / 8));
+}
+
+Value TileProducts::elementOf(Value vector, int64_t i) const {
+  return vector::ExtractOp::create(builder, location, vector, i);
+}
+
+Value TileProducts::multiplyAdd(Value a, Value b, Value sum) const {
+  return math::FmaOp::create(builder, location, a, b, sum);
+}
+
+SmallVector<Value> TileProducts::timesRowsByFma(Value left, Value row, Value right, int64_t rows,
+                                                int64_t depth) const {
+  auto loop = scf::ForOp::create(builder, location, math.constant(0), math.constant(depth),
+                                 math.constant(kTogether), zeros(rows));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  Value k = loop.getInductionVar();
+  SmallVector<Value> sums(loop.getRegionIterArgs());
+  Value a[2] = {loadVector(left, math.plus(row, rowOf(0)), k, kTogether),
+                loadVector(left, math.plus(row, rowOf(2)), k, kTogether)};
+  for (int64_t group = 0; group < rows / kGroup; ++group)
+    for (int64_t column = 0; column < 2; ++column) {
+      Value b = loadVector(right, columnOf(group, column), k, kTogether);
+      for (int64_t i = 0; i < kTogether; ++i)
+        for (int64_t half = 0; half < 2; ++half) {
+          Value &sum = sums[group * kValues + 2 * half + column];
+          sum = multiplyAdd(elementOf(a[half], i), elementOf(b, i), sum);
+        }
+    }
+  scf::YieldOp::create(builder, location, sums);
+  return SmallVector<Value>(loop.getResults());
+}
+
+//===-- Weighted rows -------------------------------------------------------------------------===//
+
+SmallVector<Value> TileProducts::addWeighted(ValueRange sums, ValueRange weights, Value right,
+                                             int64_t rows, int64_t columns) const {
+  const int64_t width = padded(element, columns);
+  SmallVector<Value> result(sums);
+  if (isNarrow()) {
+    Value rightColumn = math.times(math.quotient(lane, kRows), kGroup),
+          rightRow = math.remainder(lane, kRows);
+    for (int64_t k = 0; k < rows; k += kDepth) {
+      Value a = asLeft(weights.slice(k / kGroup * kValues, 2 * kValues));
+      for (int64_t n = 0; n < width; n += 2 * kGroup) {
+        Value b = loadMatrices(right, math.plus(rightRow, k), math.plus(rightColumn, n), true);
+        for (int64_t half : {0, 1})
+          mma(a, b, half, MutableArrayRef(result).slice((n / kGroup + half) * kValues, kValues));
+      }
+    }
+    return result;
+  }
+  // The weights of a row lie with its four threads: each is sent to all of them in turn.
+  Type integer = builder.getI32Type();
+  Value first = arith::IndexCastOp::create(builder, location, integer, math.times(quadRow, kQuad));
+  Value warp = arith::ConstantOp::create(builder, location, builder.getI32IntegerAttr(kWarp));
+  for (int64_t k = 0; k < rows; ++k) {
+    Value source = arith::AddIOp::create(
+        builder, location, first,
+        arith::ConstantOp::create(builder, location, builder.getI32IntegerAttr(k % kGroup / 2)));
+    Value a[2];
+    for (int64_t half = 0; half < 2; ++half)
+      a[half] = gpu::ShuffleOp::create(builder, location,
+                                       weights[k / kGroup * kValues + 2 * half + k % 2], source,
+                                       warp, gpu::ShuffleMode::IDX)
+                    .getShuffleResult();
+    for (int64_t group = 0; group < width / kGroup; ++group) {
+      Value b = loadVector(right, math.constant(k), columnOf(group, 0), 2);
+      for (int64_t i = 0; i < kValues; ++i) {
+        Value &sum = result[group * kValues + i];
+        sum = multiplyAdd(a[i / 2], elementOf(b, i % 2), sum);
+      }
+    }
+  }
+  return result;
+}
+
+} // namespace stow

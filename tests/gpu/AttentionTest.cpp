@@ -1,0 +1,267 @@
+// Attention's kernels on the simulated device against the reference evaluator: tiles that are whole and
+// that are not, all that a score may be, in the types that tensor cores take and in f32.
+#include "tests/codegen/LoadedKernels.h"
+#include "tests/reference/Evaluator.h"
+
+#include "ir/StowAttentionOps.h"
+#include "runtime/host/Float16.h"
+
+#include <cmath>
+#include <cstring>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <limits>
+
+using namespace stow;
+
+namespace {
+
+struct Case {
+  std::string name, type = "f32";
+  int64_t heads = 1, shared = 1, queries = 20, keys = 40, depth = 16, width = 16;
+  std::string attributes = "zero_rows = false, ratio = 0.0 : f64"; ///< but scale and stream
+  std::string mask = {};                                           ///< its type, e.g. "70x70xi1"
+  bool hasSeed = false;
+  std::string layout = {}; ///< of q, k, v and their gradients
+  double tolerance = 2e-6; ///< by the largest element
+};
+
+void PrintTo(const Case &test, std::ostream *stream) { *stream << test.name; }
+
+Shape shapeOf(mlir::Value value) {
+  auto shape = mlir::cast<mlir::RankedTensorType>(value.getType()).getShape();
+  return Shape(shape.begin(), shape.end());
+}
+
+/// A value as a kernel sees it.
+class Stored {
+public:
+  Stored(mlir::Value value, const reference::Tensor &tensor) : Stored(value) {
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      put(place(i), tensor.values[i]);
+  }
+  explicit Stored(mlir::Value value)
+      : element(mlir::getElementTypeOrSelf(value.getType())),
+        place(layoutOf(value.getType()), shapeOf(value)),
+        bytes(static_cast<size_t>(
+                  stow::storedElementCount(layoutOf(value.getType()), shapeOf(value))) *
+                  width(),
+              0x55) {}
+
+  double operator[](int64_t i) const {
+    const char *at = bytes.data() + static_cast<size_t>(place(i)) * width();
+    if (element.isF32())
+      return read<float>(at);
+    if (element.isBF16())
+      return host::widenBf16(read<uint16_t>(at));
+    return host::widenF16(read<uint16_t>(at));
+  }
+  void *data() { return bytes.data(); }
+
+private:
+  size_t width() const { return std::max(8u, element.getIntOrFloatBitWidth()) / 8; }
+  template <typename T> static T read(const char *from) {
+    T value;
+    memcpy(&value, from, sizeof value);
+    return value;
+  }
+  template <typename T> void write(int64_t at, T value) {
+    memcpy(bytes.data() + static_cast<size_t>(at) * sizeof value, &value, sizeof value);
+  }
+  void put(int64_t at, double value) {
+    const float single = static_cast<float>(value);
+    if (element.isF32())
+      write(at, single);
+    else if (element.isBF16())
+      write(at, host::narrowBf16(single));
+    else if (element.isF16())
+      write(at, host::narrowF16(single));
+    else if (element.isInteger(1))
+      write(at, static_cast<uint8_t>(value));
+    else
+      write(at, static_cast<int32_t>(value));
+  }
+
+  mlir::Type element;
+  LayoutIndex place;
+  std::vector<char> bytes;
+};
+
+class Attention : public testing::TestWithParam<Case> {
+protected:
+  static std::string tensor(std::string shape, const std::string &layout) {
+    return "tensor<" + shape + (layout.empty() ? "" : ", #stow.layout<\"" + layout + "\">") + ">";
+  }
+
+  std::string text() const {
+    const Case &c = GetParam();
+    auto of = [&](int64_t heads, int64_t rows, int64_t columns) {
+      return tensor("2x" + std::to_string(heads) + "x" + std::to_string(rows) + "x" +
+                        std::to_string(columns) + "x" + c.type,
+                    c.layout);
+    };
+    const std::string q = of(c.heads, c.queries, c.depth),
+                      k = of(c.heads / c.shared, c.keys, c.depth),
+                      v = of(c.heads / c.shared, c.keys, c.width),
+                      y = of(c.heads, c.queries, c.width);
+    const std::string lse =
+        "tensor<2x" + std::to_string(c.heads) + "x" + std::to_string(c.queries) + "xf32>";
+    std::string extra, extraTypes, arguments;
+    if (!c.mask.empty()) {
+      extra += " mask %mask", extraTypes += ", tensor<" + c.mask + ">";
+      arguments += ", %mask: tensor<" + c.mask + ">";
+    }
+    if (c.hasSeed) {
+      extra += " seed %seed", extraTypes += ", tensor<i32>";
+      arguments += ", %seed: tensor<i32>";
+    }
+    const std::string attributes =
+        " {scale = 0.25 : f64, stream = 5 : i64, " + c.attributes + "} : ";
+    return "func.func @g(%q: " + q + ", %k: " + k + ", %v: " + v + ", %dy: " + y + arguments +
+           ") {\n%y, %lse = stow.attention %q, %k, %v" + extra + attributes + "(" + q + ", " + k +
+           ", " + v + extraTypes + ") -> (" + y + ", " + lse +
+           ")\n%dq, %dk, %dv = stow.attention_gradient %q, %k, %v, %y, %lse, %dy" + extra +
+           attributes + "(" + q + ", " + k + ", " + v + ", " + y + ", " + lse + ", " + y +
+           extraTypes + ") -> (" + q + ", " + k + ", " + v + ")\nreturn }";
+  }
+
+  /// Elements as the type stores them; masks hide a third of the keys, and all of those of query 3.
+  static reference::Tensor sample(mlir::Value value, uint64_t seed) {
+    Shape shape = shapeOf(value);
+    reference::Tensor tensor(std::vector<int64_t>(shape.begin(), shape.end()));
+    mlir::Type element = mlir::getElementTypeOrSelf(value.getType());
+    auto floats = someFloats(tensor.size(), 1, seed);
+    for (int64_t i = 0; i < tensor.size(); ++i) {
+      float number = floats[i];
+      if (element.isInteger(1))
+        number = number > -0.3f && !(shape.size() > 1 && i / shape.back() % shape.end()[-2] == 3);
+      else if (element.isInteger(32))
+        number = 77;
+      else if (element.isBF16())
+        number = host::widenBf16(host::narrowBf16(number));
+      else if (element.isF16())
+        number = host::widenF16(host::narrowF16(number));
+      tensor.values[i] = number;
+    }
+    return tensor;
+  }
+};
+
+TEST_P(Attention, AgreesWithEvaluator) {
+  const std::string text = this->text();
+  LoadedKernels kernels(text);
+  ASSERT_EQ(kernels.size(), 2u);
+  mlir::MLIRContext context;
+  context.loadDialect<StowDialect, mlir::func::FuncDialect>();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+  auto graph = *module->getOps<mlir::func::FuncOp>().begin();
+  llvm::DenseMap<mlir::Value, reference::Tensor> values;
+  uint64_t seed = 0;
+  for (mlir::Value argument : graph.getArguments())
+    values[argument] = sample(argument, ++seed);
+  size_t number = 0;
+  for (mlir::Operation &op : graph.front().without_terminator()) {
+    std::vector<reference::Tensor> operands;
+    std::vector<Stored> stored;
+    for (mlir::Value operand : op.getOperands()) {
+      operands.push_back(values[operand]);
+      stored.emplace_back(operand, values[operand]);
+    }
+    for (mlir::Value result : op.getResults())
+      stored.emplace_back(result);
+    std::vector<void *> pointers;
+    for (Stored &place : stored)
+      pointers.push_back(place.data());
+    kernels.run(number++, pointers);
+    auto expected = reference::ruleFor(&op)(&op, operands);
+    for (auto [i, result] : llvm::enumerate(op.getResults())) {
+      const reference::Tensor &wanted = expected[i];
+      const Stored &found = stored[op.getNumOperands() + i];
+      double largest = 0;
+      for (double value : wanted.values)
+        largest = std::max(largest, std::isfinite(value) ? std::abs(value) : 0);
+      for (int64_t place = 0; place < wanted.size(); ++place) {
+        const double value = wanted.values[place];
+        if (std::isfinite(value))
+          ASSERT_NEAR(found[place], value, GetParam().tolerance * largest)
+              << op.getName().getStringRef().str() << " result " << i << " element " << place;
+        else
+          ASSERT_TRUE(found[place] == value || (std::isnan(value) && std::isnan(found[place])))
+              << found[place] << " for " << value;
+      }
+      values[result] = wanted;
+    }
+  }
+}
+
+const std::string diagonal = "diagonal = 0 : i64, zero_rows = false, ratio = 0.0 : f64";
+constexpr double low = 8e-3, half = 2e-3;
+
+const Case cases[] = {
+    {.name = "whole_tiles", .queries = 64, .keys = 64, .depth = 32, .width = 32},
+    {.name = "odd", .heads = 2, .queries = 21, .keys = 37, .depth = 13, .width = 7},
+    {.name = "one_query", .queries = 1, .keys = 5, .depth = 8, .width = 24},
+    {.name = "diagonal", .queries = 70, .keys = 70, .attributes = diagonal},
+    {.name = "diagonal_beyond",
+     .keys = 70,
+     .attributes = "diagonal = 40 : i64, zero_rows = false, ratio = 0.0 : f64"},
+    {.name = "shared_keys", .heads = 6, .shared = 3, .keys = 20},
+    {.name = "mask", .mask = "20x40xf32"},
+    {.name = "mask_of_keys", .mask = "2x1x1x40xi1"},
+    {.name = "zero_rows", .attributes = "zero_rows = true, ratio = 0.0 : f64", .mask = "20x40xi1"},
+    {.name = "no_keys", .mask = "20x40xi1"},
+    {.name = "dropout",
+     .heads = 2,
+     .attributes = "diagonal = 0 : i64, zero_rows = false, ratio = 0.3 : f64",
+     .hasSeed = true},
+    {.name = "heads_inside", .heads = 3, .layout = "0,2,1,3"},
+    {.name = "columns", .keys = 20, .layout = "0,1,3,2"},
+    {.name = "wide", .keys = 20, .depth = 128, .width = 128},
+    {.name = "bf16",
+     .type = "bf16",
+     .queries = 70,
+     .keys = 70,
+     .depth = 64,
+     .width = 64,
+     .attributes = diagonal,
+     .tolerance = low},
+    {.name = "bf16_odd",
+     .type = "bf16",
+     .heads = 4,
+     .shared = 2,
+     .queries = 21,
+     .keys = 70,
+     .depth = 13,
+     .width = 7,
+     .attributes = "zero_rows = true, ratio = 0.2 : f64",
+     .mask = "4x21x70xi1",
+     .hasSeed = true,
+     .tolerance = low},
+    {.name = "bf16_wide",
+     .type = "bf16",
+     .heads = 2,
+     .depth = 128,
+     .width = 96,
+     .layout = "0,2,1,3",
+     .tolerance = low},
+    {.name = "f16", .type = "f16", .keys = 150, .depth = 32, .width = 48, .tolerance = half},
+};
+
+INSTANTIATE_TEST_SUITE_P(Cases, Attention, testing::ValuesIn(cases),
+                         [](const auto &info) { return info.param.name; });
+
+// Tests that heads that are too wide for registers, and doubles, have no kernel.
+TEST(Attention, RefusesWhatDoesNotFit) {
+  for (const std::string type : {"2x8x160xf32", "2x8x16xf64"}) {
+    const std::string sums = type.ends_with("f64") ? "2x8xf64" : "2x8xf32";
+    LoadedKernels kernels(
+        "func.func @g(%q: tensor<" + type +
+        ">) {\n%y, %lse = stow.attention %q, %q, %q "
+        "{scale = 1.0 : f64, zero_rows = false, ratio = 0.0 : f64, stream = 0 : i64} : (tensor<" +
+        type + ">, tensor<" + type + ">, tensor<" + type + ">) -> (tensor<" + type + ">, tensor<" +
+        sums + ">)\nreturn }");
+    EXPECT_EQ(kernels.size(), 0u) << type;
+  }
+}
+
+} // namespace
