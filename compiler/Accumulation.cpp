@@ -60,6 +60,7 @@ CompiledPlan keepingAll(MLIRContext &context, CompileOptions options, CompileSte
   Quiet quiet(context);
   options.memoryBudget.reset();
   options.checkpoint = "none";
+  options.recompute.reset();
   options.profile.clear();
   options.saveProfilePath.clear();
   options.saveProblemPath.clear();

@@ -41,7 +41,8 @@ std::string otherWays(const Plan &plan) {
 std::string planBelow(const std::string &path, CompileOptions options, const Plan &now,
                       const Questions &questions) {
   const std::string flag = absl::StrCat("--memory-budget=", *questions.below);
-  options.checkpoint = "none";
+  options.checkpoint.clear();
+  options.recompute.reset();
   options.memoryBudget = parseByteBudget(std::to_string(*questions.below));
   const Plan plan = planFromAny(path, options);
   std::string text = flag + " takes " + formatBytesExact(plan.arenaBytes) + " instead of " +

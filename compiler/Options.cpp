@@ -8,6 +8,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_split.h>
+#include <absl/strings/string_view.h>
 #include <absl/strings/strip.h>
 #include <algorithm>
 #include <cstdio>
@@ -159,6 +160,26 @@ void addModelFlags(CommandLine &flags, CompileOptions &options) {
               });
 }
 
+/// "none", "auto", or a share of the step's time as "2%".
+Allowance parseRecompute(const std::string &text) {
+  if (text == "none")
+    return {};
+  if (text == "auto")
+    return Allowance::usual();
+  absl::string_view share = text;
+  if (!absl::ConsumeSuffix(&share, "%"))
+    throw Error::badInput(absl::StrCat(
+        "--recompute: expected none, auto or a share of the step's time as 2%, found \"", text,
+        "\""));
+  const double percent = parseReal("recompute", std::string(share));
+  if (!(percent >= 0 && percent <= 1000))
+    throw Error::badInput(
+        absl::StrCat("--recompute: expected a share of 0% to 1000%, found \"", text, "\""));
+  Allowance allowance;
+  allowance.share = percent / 100;
+  return allowance;
+}
+
 BudgetCovers parseCovers(const std::string &text) {
   if (text != "arena" && text != "process")
     throw Error::badInput("unknown extent \"" + text +
@@ -185,8 +206,13 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
               [&](const std::string &text) { options.keepWide = parseKeep(text); });
   flags.value("checkpoint", "MODE", "none: keep all activations; sqrt: recompute segments",
               [&](const std::string &text) { options.checkpoint = text; });
+  flags.value("recompute", "SHARE",
+              "without a budget: how much of the step's time may go into computing values again so "
+              "that the arena is smaller: none, 2%, or auto, the default: up to 1.5%, where each "
+              "percent of time saves five of memory",
+              [&](const std::string &text) { options.recompute = parseRecompute(text); });
   flags.value("memory-budget", "BYTES",
-              "the arena's limit: 2GiB, 900MB, bytes, or 70% of the arena without a limit; "
+              "the arena's limit: 2GiB, 900MB, bytes, or 70% of the arena with everything kept; "
               "recomputes what does not fit, in the least time",
               [&](const std::string &text) { options.memoryBudget = parseByteBudget(text); });
   flags.value(
@@ -251,6 +277,12 @@ std::vector<double> readNumbers(const std::string &path) {
   return numbers;
 }
 
+Allowance allowanceOf(const CompileOptions &options) {
+  if (options.recompute)
+    return *options.recompute;
+  return options.checkpoint == "none" ? Allowance() : Allowance::usual();
+}
+
 void addCompileFlags(CommandLine &line, CompileOptions &options) {
   addObjectiveFlags(line, options);
   addModelFlags(line, options);
@@ -268,12 +300,16 @@ void addModelWord(CommandLine &line, CompileOptions &options) {
 void finishOptions(CompileOptions &options) {
   if (options.modelPath.empty())
     throw Error::badInput("no model given; expected a .onnx or .mlir file");
-  if (options.checkpoint != "none" && options.checkpoint != "sqrt")
+  if (!options.checkpoint.empty() && options.checkpoint != "none" && options.checkpoint != "sqrt")
     throw Error::badInput("unknown checkpoint mode \"" + options.checkpoint +
                           "\"; known are none, sqrt");
-  if (options.memoryBudget && options.checkpoint != "none")
+  if (options.memoryBudget && options.checkpoint == "sqrt")
     throw Error::badInput("--checkpoint and --memory-budget both decide what is computed again; "
                           "give one of them");
+  if (options.recompute && (options.memoryBudget || !options.checkpoint.empty()))
+    throw Error::badInput(absl::StrCat("--recompute and ",
+                                       options.memoryBudget ? "--memory-budget" : "--checkpoint",
+                                       " both decide what is computed again; give one of them"));
   if (options.clipNorm > 0 && options.clipValue > 0)
     throw Error::badInput("--clip-norm and --clip-value both limit gradients; give one of them");
   if (options.loss.kind == LossSpec::Kind::Output && !options.lossOutput.empty())

@@ -3,6 +3,7 @@
 
 #include "codegen/Backend.h"
 #include "compiler/import/Import.h"
+#include "passes/plan/Allowance.h"
 #include "runtime/base/Bytes.h"
 #include "runtime/base/CommandLine.h"
 #include "runtime/format/Loss.h"
@@ -35,7 +36,8 @@ struct CompileOptions {
   OptimizerSpec optimizer = parseOptimizer("sgd");
   int64_t accumulate = 1;                 ///< batches of a step
   bool accumulateAuto = false;            ///< as many as take the least time within the budget
-  std::string checkpoint = "none";        ///< none or sqrt
+  std::string checkpoint;                 ///< none or sqrt; empty: as `recompute` says
+  std::optional<Allowance> recompute;     ///< without a budget; absent: the usual one
   std::optional<ByteBudget> memoryBudget; ///< arena bytes, or percent of the arena without one
   BudgetCovers budgetCovers = BudgetCovers::Arena;
   std::optional<Bytes> outside;       ///< what the process takes beside the arena, if stated
@@ -65,6 +67,9 @@ struct CompileOptions {
   bool timing = false;         ///< print seconds by stage
   bool listParameters = false; ///< print what is trained, frozen and constant, and stop
 };
+
+/// What a plan may compute again for a smaller arena, without a budget and without segments.
+Allowance allowanceOf(const CompileOptions &options);
 
 /// Adds the flags of a compilation, which store into `options`.
 void addCompileFlags(CommandLine &line, CompileOptions &options);

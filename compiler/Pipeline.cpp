@@ -183,13 +183,14 @@ Bytes bytesBeside(const StepChoice &choice, const CompileOptions &options) {
   return plan.outsideArenaBytes;
 }
 
-/// The plan asked for: within options.memoryBudget, by options.checkpoint, or with everything kept.
+/// The plan asked for: within options.memoryBudget, by options.checkpoint, or in the time that
+/// recomputation may take.
 /// Throws Error(Infeasible) STOW1001.
 StepChoice choosePlan(mlir::MLIRContext &context, BudgetPlanner &planner,
                       const CompileOptions &options) {
   if (!options.memoryBudget) {
-    StepChoice choice = BudgetPlanner::copyOf(
-        options.checkpoint == "none" ? planner.keepAll() : planner.checkpointed());
+    StepChoice choice = options.checkpoint == "sqrt" ? BudgetPlanner::copyOf(planner.checkpointed())
+                                                     : planner.within(allowanceOf(options));
     reportRefusals(planner.refusals(), std::nullopt);
     return choice;
   }
@@ -217,6 +218,15 @@ StepChoice choosePlan(mlir::MLIRContext &context, BudgetPlanner &planner,
   }
 }
 
+/// The arena that `choice` was to keep to: the budget's, or where there is none its own.
+Bytes budgetOf(const BudgetPlanner &planner, const StepChoice &choice,
+               const CompileOptions &options) {
+  if (!options.memoryBudget)
+    return choice.arenaBytes;
+  const Bytes outside = bytesBeside(planner.keepAll(), options);
+  return budgetBytes(*options.memoryBudget, planner.keepAll().arenaBytes + outside) - outside;
+}
+
 /// F1 with kernels -> F3: order, recomputation, sharing and packing are one decision.
 void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOptions &options,
                    BudgetOptions planning, StageTimer &timer) {
@@ -230,22 +240,19 @@ void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOp
     return;
   }
   timer.start("report");
-  result.module = std::move(choice.placed);
-  result.plan = planOf(*result.module, costs);
+  Plan plan = planOf(*choice.placed, costs);
+  if (options.checkpoint != "sqrt" && plan.extraTimeFraction > 0)
+    plan.extraTimeBound = planner.extraTimeBound(budgetOf(planner, choice, options));
+  result.module = std::move(choice.placed); // from here on the step that was planned is gone
+  result.plan = std::move(plan);
   if (!options.remarksPath.empty())
     writeDecisions(*result.module, costs, options.remarksPath);
   result.plan.tensors = countTensors(result.tensors);
   result.plan.withoutRecomputeBytes = planner.keepAll().arenaBytes;
-  if (options.checkpoint != "none" && result.plan.extraTimeFraction == 0)
+  if (options.checkpoint == "sqrt" && result.plan.extraTimeFraction == 0)
     if (const std::string why = whyStateIsThePeak(result.plan); !why.empty())
       result.plan.notes.push_back("--checkpoint=" + options.checkpoint +
                                   " lowers nothing here and nothing is computed again: " + why);
-  if (options.memoryBudget && result.plan.extraTimeFraction > 0) {
-    const Bytes outside = bytesBeside(planner.keepAll(), options);
-    const Bytes budget =
-        budgetBytes(*options.memoryBudget, planner.keepAll().arenaBytes + outside) - outside;
-    result.plan.extraTimeBound = planner.extraTimeBound(budget);
-  }
   timer.stop();
 }
 

@@ -34,9 +34,9 @@ double parseStep(const std::string &text) {
 int frontier(FrontierRequest &request) {
   CompileOptions &options = request.options;
   finishOptions(options);
-  if (options.memoryBudget || options.checkpoint != "none")
+  if (options.memoryBudget || options.checkpoint == "sqrt" || options.recompute)
     throw Error::badInput(
-        "stowage frontier plans every budget; leave out --memory-budget and "
+        "stowage frontier plans every budget; leave out --memory-budget, --recompute and "
         "--checkpoint" +
         std::string(options.accumulateAuto ? ", and say how many batches: --accumulate=K" : ""));
   MLIRContext context;

@@ -33,6 +33,10 @@ constexpr int64_t kPackingWork = 500'000'000;
 /// Steps to pack what nothing else is tried for: everything kept in program order, and segments.
 const int64_t kThoroughPackingWork = PackBuffersPassOptions().work;
 
+/// Ops from which on a rung of the ladder takes so long that an allowance looks at every fifth
+/// percent alone.
+constexpr int64_t kLargeStep = 1000;
+
 func::FuncOp trainGraph(ModuleOp module) {
   auto graph = stepGraph(module);
   if (!graph)
@@ -141,6 +145,41 @@ public:
       return copyOf(*waited);
     // A row planned again may take less than the peak of the row it comes from.
     return smallest().arenaBytes <= budget ? std::optional(copyOf(smallest())) : std::nullopt;
+  }
+
+  StepChoice within(const Allowance &allowance) {
+    const auto once = static_cast<double>(keepAll.time);
+    const auto most = static_cast<schedule::Cost>(once * (1 + allowance.share));
+    const auto opCount = static_cast<int64_t>(problem.ops.size());
+    const bool hasWays = llvm::any_of(
+        problem.ops, [](const schedule::Op &op) { return op.alternatives.size() > 1; });
+    if (most <= keepAll.time || keepAll.arenaBytes <= otherGraphs || opCount > allowance.mostOps ||
+        (hasWays && !allowance.paysForWays) ||
+        planner->timeBound(ladder->budgetOf(Ladder::percent)) > most)
+      return copyOf(keepAll);
+    const auto isPaid = [&](schedule::Cost time, Bytes bytes) {
+      const double saved = 1 - static_cast<double>(bytes) / static_cast<double>(keepAll.arenaBytes);
+      return time <= most && saved > 0 &&
+             saved >= allowance.worth * (static_cast<double>(time) / once - 1);
+    };
+    const int rung =
+        ladder->lastWithin({.time = most,
+                            .enoughBytes = otherGraphs - stateOutside,
+                            .step = opCount > kLargeStep ? 5 * Ladder::percent : Ladder::percent,
+                            .isWanted = [&](const schedule::FrontierRow &row) {
+                              return isPaid(row.time, row.peakBytes + stateOutside);
+                            }});
+    const StepChoice *best = &keepAll;
+    auto look = [&](const StepChoice &choice) {
+      if (choice.arenaBytes < best->arenaBytes && isPaid(choice.time, choice.arenaBytes))
+        best = &choice;
+    };
+    if (rung >= 0) {
+      if (const StepChoice *tightened = tightenedRow(rung))
+        look(*tightened);
+      look(placedRow(rung));
+    }
+    return copyOf(*best);
   }
 
   const StepChoice &smallest() {
@@ -446,6 +485,19 @@ public:
     return begin ? std::optional(joined(std::move(*begin), std::move(*end))) : std::nullopt;
   }
 
+  StepChoice within(const Allowance &allowance) {
+    StepChoice end = last.within(allowance);
+    if (!first)
+      return end;
+    // What one half takes is the other's to use.
+    StepChoice begin = first->within(allowance);
+    if (begin.arenaBytes < end.arenaBytes)
+      begin = *first->plan(end.arenaBytes);
+    else if (end.arenaBytes < begin.arenaBytes)
+      end = *last.plan(begin.arenaBytes);
+    return joined(std::move(begin), std::move(end));
+  }
+
   /// What one half takes at least is the other's to use.
   const StepChoice &smallest() {
     if (!first)
@@ -512,6 +564,7 @@ const schedule::Problem &BudgetPlanner::problem() const { return impl->problem()
 const StepChoice &BudgetPlanner::keepAll() const { return impl->everythingKept(); }
 std::optional<StepChoice> BudgetPlanner::plan(Bytes budget) { return impl->plan(budget); }
 const StepChoice &BudgetPlanner::smallest() { return impl->smallest(); }
+StepChoice BudgetPlanner::within(const Allowance &allowance) { return impl->within(allowance); }
 Bytes BudgetPlanner::leastLiveBytes() { return impl->leastLiveBytes(); }
 Bytes BudgetPlanner::lowerBound() { return impl->lowerBound(); }
 schedule::Cost BudgetPlanner::timeBound(Bytes budget) { return impl->timeBound(budget); }

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "passes/order/ScheduleProblem.h"
+#include "passes/plan/Allowance.h"
 #include "passes/plan/Candidate.h"
 #include "passes/solvers/schedule/PlanSchedule.h"
 
@@ -52,6 +53,10 @@ public:
   /// Segments of the forward recomputed (schedule::planSegments), or everything kept where that
   /// takes no more.
   const StepChoice &checkpointed();
+
+  /// The smallest arena that the allowance pays for, as far as schedules for live bytes a percent
+  /// apart tell, five percent above 1,000 ops; everything kept where none is smaller.
+  StepChoice within(const Allowance &allowance);
 
   /// The fastest candidate whose arena is at most `budget`; absent if there is none.
   std::optional<StepChoice> plan(Bytes budget);

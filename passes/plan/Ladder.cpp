@@ -1,6 +1,7 @@
 #include "passes/plan/Ladder.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace stow {
 
@@ -13,6 +14,27 @@ const std::optional<schedule::FrontierRow> &Ladder::at(int rung) {
   if (isNew)
     found->second = planner.schedule(budgetOf(rung));
   return found->second;
+}
+
+int Ladder::lastWithin(const Wanted &wanted) {
+  int low = 0, found = -1, tooFar = size; // rungs further on take no less time and no more bytes
+  const auto rank = [&](int rung) {
+    return std::pair(std::max(at(rung)->peakBytes, wanted.enoughBytes), rung);
+  };
+  const auto look = [&](int rung) {
+    const auto &row = at(rung);
+    const bool isInTime = row && row->time <= wanted.time;
+    const bool isWanted = isInTime && wanted.isWanted(*row);
+    const bool isWorseThanFound = found >= 0 && !isWanted;
+    if (isWanted && (found < 0 || rank(rung) < rank(found)))
+      found = rung;
+    (!isInTime || isWorseThanFound || row->peakBytes <= wanted.enoughBytes ? tooFar : low) = rung;
+  };
+  for (int rung = wanted.step; rung < tooFar; rung *= 2)
+    look(rung);
+  while (low + wanted.step < tooFar)
+    look(low + (tooFar - low) / wanted.step / 2 * wanted.step);
+  return found;
 }
 
 int Ladder::last() {

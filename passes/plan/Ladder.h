@@ -11,6 +11,7 @@
 
 #include "passes/solvers/schedule/PlanSchedule.h"
 
+#include <functional>
 #include <map>
 
 namespace stow {
@@ -18,6 +19,7 @@ namespace stow {
 class Ladder {
 public:
   static constexpr int size = 400;
+  static constexpr int percent = size / 100;
 
   /// `planner` must outlive the ladder.
   explicit Ladder(schedule::Planner &planner) : planner(planner) {}
@@ -27,6 +29,18 @@ public:
 
   /// Absent from the first rung on for which there is no schedule.
   const std::optional<schedule::FrontierRow> &at(int rung);
+
+  /// What to look for among rungs that are `step` apart.
+  struct Wanted {
+    schedule::Cost time;   ///< most nanoseconds
+    Bytes enoughBytes = 0; ///< fewer live bytes are of no use
+    int step = percent;
+    /// Whether a schedule within that time is worth it.
+    std::function<bool(const schedule::FrontierRow &)> isWanted = {};
+  };
+  /// The rung with the least live bytes that is wanted; -1 where none is found. Solves a rung for each
+  /// doubling of what is saved, until one takes too much time or has few enough bytes, and a few between.
+  int lastWithin(const Wanted &wanted);
 
   /// The last rung with a schedule, that with the least live bytes; -1 where none has one. As much
   /// work as one rung far down: the planner's own way to its smallest peak.

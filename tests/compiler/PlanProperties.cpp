@@ -63,6 +63,7 @@ public:
     options.effort = seed % 4 ? 0.1 : 1;
     BudgetPlanner planner(*prepared, costs, backend->target(), options);
     checkLadder(planner, seed);
+    checkAllowances(planner);
   }
 
   int plans = 0, executed = 0;
@@ -120,6 +121,23 @@ private:
       require(points[i].arenaBytes < points[i - 1].arenaBytes &&
                   points[i].time >= points[i - 1].time,
               "a frontier that rises with memory");
+  }
+
+  /// What a share of the step's time buys without a budget.
+  void checkAllowances(BudgetPlanner &planner) {
+    const StepChoice &kept = planner.keepAll();
+    for (const Allowance &allowance : {Allowance{}, Allowance{0.05, 2}, Allowance{0.3}}) {
+      const StepChoice choice = planner.within(allowance);
+      ++plans;
+      const double extra = static_cast<double>(choice.time) / static_cast<double>(kept.time) - 1;
+      const double saved =
+          1 - static_cast<double>(choice.arenaBytes) / static_cast<double>(kept.arenaBytes);
+      require(extra <= allowance.share, "more time than is allowed");
+      require(saved >= allowance.worth * extra, "less memory saved than the time is worth");
+      require(saved > 0 || choice.time == kept.time, "time for nothing");
+      if (allowance.share > 0.1 && saved > 0)
+        run("in spare time", *choice.placed);
+    }
   }
 
   /// Time of runs beyond the first, as a share of the time of all first ones.

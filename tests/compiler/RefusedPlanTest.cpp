@@ -68,12 +68,22 @@ protected:
   int made = 0;
 };
 
-TEST_F(RefusedPlan, WithoutABudgetTheOtherOrderIsTaken) {
+TEST_F(RefusedPlan, WithEverythingKeptTheOtherOrderIsTaken) {
+  options.recompute = Allowance();
   const Bytes best = plan(0, 0).plan.arenaBytes;
   ASSERT_EQ(made, 2) << "program order and a better one";
   CompiledPlan other = plan(1, 2);
   EXPECT_GT(other.plan.arenaBytes, best);
   EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+TEST_F(RefusedPlan, WhatSpareTimeBuysIsNotTaken) {
+  CompiledPlan good = plan(0, 0);
+  ASSERT_EQ(made, 3) << "two orders with everything kept, and one with recomputation";
+  ASSERT_GT(good.plan.extraTimeFraction, 0);
+  CompiledPlan kept = plan(2, 3);
+  EXPECT_EQ(kept.plan.extraTimeFraction, 0);
+  EXPECT_EQ(kept.plan.arenaBytes, kept.plan.withoutRecomputeBytes);
 }
 
 TEST_F(RefusedPlan, WithinABudgetTheNextCandidateIsTaken) {

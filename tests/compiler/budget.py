@@ -5,6 +5,7 @@
 
   - the arena is never above the budget; a smaller budget never gives a larger arena nor less time;
   - recomputation changes no bit of losses and weights;
+  - without a budget the share of the step's time that recomputation takes is at most the stated one;
   - an impossible budget is STOW1001 with exit code 2, and the smallest arena it names can be compiled;
   - so it is where the model does not import at another batch, and a refusal takes no longer than a plan within the smallest budget;
   - frontier, max-batch and remarks agree with the plans they speak of.
@@ -51,7 +52,7 @@ class Budget:
         return json.loads(self.run(self.stowage, "plan", MODEL, *FLAGS, "--format=json", *flags).stdout)
 
     def ladder(self) -> None:
-        self.full = self.plan()
+        self.full = self.plan("--recompute=none")
         before = None
         self.remarks_file, self.problem_file = self.folder / "remarks.yaml", self.folder / "problem.json"
         files = {80: f"--save-problem={self.problem_file}", 65: f"--remarks={self.remarks_file}"}
@@ -69,6 +70,22 @@ class Budget:
             before = plan
         self.check(before["extra_time_bound_fraction"] > 0, "recomputation is proven to be needed")
         self.check(before["extra_time_fraction"] > 0 and any(b["recomputed"] for b in before["buffers"]), "something is recomputed")
+
+    def spare_time(self) -> None:
+        """Without a budget: what a share of the step's time buys."""
+        before = self.full
+        for share in (0.5, 1.5, 4, 12):
+            plan = self.plan(f"--recompute={share}%")
+            extra = 100 * plan["extra_time_fraction"]
+            self.check(plan["extra_time_bound_fraction"] * 100 <= extra <= share, f"{share} % of the time: {plan['arena_bytes']} bytes for {extra:.2f} %")
+            self.check(plan["arena_bytes"] <= before["arena_bytes"] and plan["without_recompute_bytes"] == self.full["arena_bytes"], "and no more than for less time")
+            before = plan
+        self.check(before["arena_bytes"] < 0.8 * self.full["arena_bytes"], "a lot for a lot")
+        usual = self.plan()
+        saved, paid = 1 - usual["arena_bytes"] / self.full["arena_bytes"], usual["extra_time_fraction"]
+        self.check(0 < paid <= 0.015 and saved >= 5 * paid, f"unasked {100 * saved:.1f} % of the arena for {100 * paid:.2f} % of the time")
+        self.check(usual == self.plan("--recompute=auto"), "which is --recompute=auto")
+        self.check(self.plan("--checkpoint=none") == self.full, "--checkpoint=none keeps everything")
 
     def infeasible(self) -> None:
         error = self.run(self.stowage, "plan", MODEL, *FLAGS, "--memory-budget=45%", code=2).stderr
@@ -152,7 +169,7 @@ class Budget:
 
     def bits(self) -> None:
         results = {}
-        for name, flags in {"all": [], "tight": [f"--memory-budget={self.smallest}"]}.items():
+        for name, flags in {"all": ["--recompute=none"], "spare": [], "tight": [f"--memory-budget={self.smallest}"]}.items():
             executable = self.folder / name
             self.run(self.stowage, "compile", MODEL, "-o", executable, *FLAGS, *flags)
             log, weights = self.folder / f"{name}.csv", self.folder / f"{name}.safetensors"
@@ -160,8 +177,8 @@ class Budget:
             results[name] = log.read_bytes(), weights.read_bytes()
             plan = json.loads(self.run(executable, "plan", "--format=json").stdout)
             results[name + " arena"] = plan["arena_bytes"]
-        self.check(results["tight arena"] <= self.smallest < results["all arena"], "the executable carries the smaller arena")
-        self.check(results["all"] == results["tight"], "losses and weights are equal bit for bit, dropout included")
+        self.check(results["tight arena"] <= self.smallest < results["spare arena"] < results["all arena"], "the executables carry the smaller arenas")
+        self.check(results["all"] == results["spare"] == results["tight"], "losses and weights are equal bit for bit, dropout included")
 
     def frontier(self) -> None:
         text = self.run(self.stowage, "frontier", MODEL, *FLAGS, "--step=20", "--format=csv").stdout
@@ -257,7 +274,7 @@ def main() -> None:
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     budget = Budget(args)
-    for part in (budget.ladder, budget.infeasible, budget.refusal_time, budget.baked_batch, budget.mlir_batch, budget.bits, budget.frontier, budget.batch, budget.remarks, budget.profile, budget.problem, budget.malformed):
+    for part in (budget.ladder, budget.spare_time, budget.infeasible, budget.refusal_time, budget.baked_batch, budget.mlir_batch, budget.bits, budget.frontier, budget.batch, budget.remarks, budget.profile, budget.problem, budget.malformed):
         part()
     print(f"{budget.passed} passed, {budget.failed} failed")
     sys.exit(1 if budget.failed else 0)
