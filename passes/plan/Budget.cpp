@@ -90,10 +90,13 @@ Bytes budgetBytes(const ByteBudget &budget, Bytes keepAllBytes) {
 /// Plans one graph of a step, with whatever else its module holds.
 class GraphPlanner {
 public:
+  /// An arena of less than `besideBytes` is of no use where nothing limits it: another graph of the
+  /// step takes as much.
   GraphPlanner(ModuleOp prepared, const CostModel &deviceCosts, const Target &target,
-               BudgetOptions given)
+               BudgetOptions given, Bytes besideBytes = 0)
       : costs(deviceCosts), target(target), alignment(target.alignment()), effort(given.effort),
-        prepared(prepared), candidates(deviceCosts, target, std::move(given.candidates)) {
+        besideBytes(besideBytes), prepared(prepared),
+        candidates(deviceCosts, target, std::move(given.candidates)) {
     bound = withPlacesInside(prepared, target);
     problem = problemOf(*bound).problem;
     hasParts = hasSharedStorage(problem);
@@ -104,9 +107,6 @@ public:
       throw Error::internal("internal error: the checks refuse this step with everything kept: " +
                             describe(candidates.refusals().front()));
     stateOutside = bytesAttr(*keepAll.placed, kPersistentBytesAttr) - problem.pinnedBytes();
-    for (auto graph : keepAll.placed->getOps<func::FuncOp>())
-      if (!isStepGraph(graph))
-        otherGraphs = std::max(otherGraphs, bytesAttr(graph, kLowerBoundAttr));
   }
 
   std::optional<StepChoice> plan(Bytes budget) {
@@ -153,25 +153,27 @@ public:
     const auto opCount = static_cast<int64_t>(problem.ops.size());
     const bool hasWays = llvm::any_of(
         problem.ops, [](const schedule::Op &op) { return op.alternatives.size() > 1; });
-    if (most <= keepAll.time || keepAll.arenaBytes <= otherGraphs || opCount > allowance.mostOps ||
+    if (most <= keepAll.time || keepAll.arenaBytes <= besideBytes || opCount > allowance.mostOps ||
         (hasWays && !allowance.paysForWays) ||
         planner->timeBound(ladder->budgetOf(Ladder::percent)) > most)
       return copyOf(keepAll);
     const auto isPaid = [&](schedule::Cost time, Bytes bytes) {
-      const double saved = 1 - static_cast<double>(bytes) / static_cast<double>(keepAll.arenaBytes);
+      const double saved = 1 - static_cast<double>(std::max(bytes, besideBytes)) /
+                                   static_cast<double>(keepAll.arenaBytes);
       return time <= most && saved > 0 &&
              saved >= allowance.worth * (static_cast<double>(time) / once - 1);
     };
     const int rung =
         ladder->lastWithin({.time = most,
-                            .enoughBytes = otherGraphs - stateOutside,
+                            .enoughBytes = besideBytes - stateOutside,
                             .step = opCount > kLargeStep ? 5 * Ladder::percent : Ladder::percent,
                             .isWanted = [&](const schedule::FrontierRow &row) {
                               return isPaid(row.time, row.peakBytes + stateOutside);
                             }});
     const StepChoice *best = &keepAll;
     auto look = [&](const StepChoice &choice) {
-      if (choice.arenaBytes < best->arenaBytes && isPaid(choice.time, choice.arenaBytes))
+      if (std::max(choice.arenaBytes, besideBytes) < std::max(best->arenaBytes, besideBytes) &&
+          isPaid(choice.time, choice.arenaBytes))
         best = &choice;
     };
     if (rung >= 0) {
@@ -194,7 +196,7 @@ public:
   }
 
   Bytes lowerBound() {
-    return std::max(bounds().peakBound() + stateOutside - (alignment - 1), otherGraphs);
+    return bounds().peakBound() + stateOutside - (alignment - 1);
   }
 
   schedule::Cost timeBound(Bytes budget) {
@@ -216,7 +218,7 @@ public:
     return module;
   }
 
-  const StepChoice &checkpointed() { return better(keepAll, segments()); }
+  const StepChoice &checkpointed() { return betterBeside(keepAll, segments()); }
 
   const std::vector<Refusal> &refusals() const { return candidates.refusals(); }
 
@@ -225,6 +227,11 @@ public:
 
 private:
   static StepChoice copyOf(const StepChoice &choice) { return BudgetPlanner::copyOf(choice); }
+
+  StepChoice &betterBeside(StepChoice &first, StepChoice &second) const {
+    const bool bothSuffice = std::max(first.arenaBytes, second.arenaBytes) <= besideBytes;
+    return !bothSuffice ? better(first, second) : second.time < first.time ? second : first;
+  }
 
   /// Schedules count every buffer rounded up to the alignment; an arena's highest buffer is not.
   Bytes roundedUp(Bytes budget) const { return alignUp(budget, alignment); }
@@ -397,7 +404,7 @@ private:
       return asGiven;
     StepChoice reordered =
         scheduled("keep all", inFastestWays(leanest.solution, problem), kPackingWork);
-    return std::move(better(asGiven, reordered));
+    return std::move(betterBeside(asGiven, reordered));
   }
 
   /// Chen's segments as a schedule of the step.
@@ -436,6 +443,7 @@ private:
   const Target &target;
   const Bytes alignment; ///< of buffers
   const double effort;
+  const Bytes besideBytes;
   ModuleOp prepared;
   CandidateMaker candidates;
   OwningOpRef<ModuleOp> bound; ///< everything kept, state bound, nothing shared yet
@@ -450,67 +458,80 @@ private:
   std::optional<std::pair<int, StepChoice>> lastPlaced;
   std::map<int, std::optional<StepChoice>> tightened; ///< of rows that packing overshot
   Bytes stateOutside = 0; ///< state that the training graph does not hold
-  Bytes otherGraphs = 0;  ///< least arena of the other graphs
   bool hasParts = false;  ///< some storage but state's holds several values
 };
 
-/// A step of one graph, or of two halves that are planned apart and joined (Halves.h).
+/// A step of one graph, or of two halves that are planned apart and joined (Halves.h), and its
+/// evaluation, which is planned apart as well (Evaluation.h).
 class BudgetPlanner::Impl {
 public:
   Impl(ModuleOp prepared, const CostModel &costs, const Target &target, BudgetOptions options)
       : repeats(batchesPerStep(prepared) - 1),
         halves(repeats > 0 ? std::optional(splitHalves(prepared)) : std::nullopt),
-        last(halves ? *halves->last : prepared, costs, target, options) {
-    if (halves) {
+        lastModule(withoutEvaluation(halves ? *halves->last : prepared)),
+        evaluation(halves ? *halves->last : prepared, costs, target, options.evaluation,
+                   options.candidates),
+        last(*lastModule, costs, target, options, evaluation.wholeBytes()) {
+    if (halves)
       first.emplace(*halves->first, costs, target, std::move(options));
-      keepAll = joined(copyOf(first->keepAll), copyOf(last.keepAll));
-    }
+    keepAll = first ? joined(copyOf(first->keepAll), withWholeEvaluation(last.keepAll))
+                    : withWholeEvaluation(last.keepAll);
   }
 
-  const StepChoice &everythingKept() const { return first ? *keepAll : last.keepAll; }
+  const StepChoice &everythingKept() const { return keepAll; }
 
   const StepChoice &checkpointed() {
-    if (!first)
-      return last.checkpointed();
     if (!segments)
-      segments = joined(copyOf(first->checkpointed()), copyOf(last.checkpointed()));
+      segments = first ? joined(copyOf(first->checkpointed()),
+                                withWholeEvaluation(last.checkpointed()))
+                       : withWholeEvaluation(last.checkpointed());
     return *segments;
   }
 
   std::optional<StepChoice> plan(Bytes budget) {
     std::optional<StepChoice> end = last.plan(budget);
-    if (!first || !end)
+    if (!end || !evaluation.fits(budget))
+      return std::nullopt;
+    *end = evaluation.joinedWithin(budget, std::move(*end));
+    if (!first)
       return end;
     std::optional<StepChoice> begin = first->plan(budget);
     return begin ? std::optional(joined(std::move(*begin), std::move(*end))) : std::nullopt;
   }
 
+  /// What one half takes is the other's to use, and so is what the evaluation of a whole batch takes.
   StepChoice within(const Allowance &allowance) {
-    StepChoice end = last.within(allowance);
+    StepChoice end = evaluation.joinedWhole(last.within(allowance));
     if (!first)
       return end;
-    // What one half takes is the other's to use.
     StepChoice begin = first->within(allowance);
     if (begin.arenaBytes < end.arenaBytes)
       begin = *first->plan(end.arenaBytes);
     else if (end.arenaBytes < begin.arenaBytes)
-      end = *last.plan(begin.arenaBytes);
+      end = evaluation.joinedWhole(std::move(*last.plan(begin.arenaBytes)));
     return joined(std::move(begin), std::move(end));
   }
 
-  /// What one half takes at least is the other's to use.
+  /// What one of the graphs takes at least is the others' to use.
   const StepChoice &smallest() {
-    if (!first)
-      return last.smallest();
-    if (!least)
-      least = *plan(std::max(first->smallest().arenaBytes, last.smallest().arenaBytes));
+    if (least)
+      return *least;
+    const Bytes ofLast = last.smallest().arenaBytes;
+    const Bytes ofStep = std::max(ofLast, first ? first->smallest().arenaBytes : 0);
+    const Bytes needed = evaluation.leastFrom(ofStep);
+    least = needed == ofStep && !first ? evaluation.joinedWithin(needed, copyOf(last.smallest()))
+                                       : std::move(*plan(needed));
     return *least;
   }
 
   Bytes leastLiveBytes() {
     return std::max(last.leastLiveBytes(), first ? first->leastLiveBytes() : 0);
   }
-  Bytes lowerBound() { return std::max(last.lowerBound(), first ? first->lowerBound() : 0); }
+  Bytes lowerBound() {
+    const Bytes ofStep = std::max(last.lowerBound(), first ? first->lowerBound() : 0);
+    return evaluation.wholeBytes() <= ofStep ? ofStep
+                                             : std::max(ofStep, evaluation.lowerBound());
+  }
   schedule::Cost timeBound(Bytes budget) {
     return last.timeBound(budget) + (first ? repeats * first->timeBound(budget) : 0);
   }
@@ -533,6 +554,7 @@ public:
 
   OwningOpRef<ModuleOp> orderedFormOf(const StepChoice &choice) const {
     OwningOpRef<ModuleOp> module = last.orderedFormOf(choice);
+    evaluation.orderLike(*choice.placed, *module);
     if (!first)
       return module;
     StepChoice begin;
@@ -544,15 +566,22 @@ public:
   const schedule::Problem &problem() const { return last.problem; }
 
 private:
+  StepChoice withWholeEvaluation(const StepChoice &choice) const {
+    return evaluation.joinedWhole(copyOf(choice));
+  }
+
   StepChoice joined(StepChoice begin, StepChoice end) const {
     return joinChoices(std::move(begin), std::move(end), repeats);
   }
 
   const int64_t repeats; ///< runs of the first half in a step
   std::optional<StepHalves> halves;
+  OwningOpRef<ModuleOp> lastModule; ///< the only graph of the step, or its last half
+  EvaluationPlanner evaluation;
   GraphPlanner last;
   std::optional<GraphPlanner> first;
-  std::optional<StepChoice> keepAll, segments, least; ///< of both halves
+  StepChoice keepAll;                        ///< of all graphs
+  std::optional<StepChoice> segments, least; ///< likewise
 };
 
 BudgetPlanner::BudgetPlanner(ModuleOp prepared, const CostModel &costs, const Target &target,

@@ -14,6 +14,7 @@
 #include "passes/order/ScheduleProblem.h"
 #include "passes/plan/Allowance.h"
 #include "passes/plan/Candidate.h"
+#include "passes/plan/Evaluation.h"
 #include "passes/solvers/schedule/PlanSchedule.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -31,6 +32,7 @@ Bytes budgetBytes(const ByteBudget &budget, Bytes keepAllBytes);
 struct BudgetOptions {
   double effort = 1; ///< of the schedule search; 0: cuts only
   CandidateOptions candidates = {};
+  EvaluationParts evaluation = {};
 };
 
 class BudgetPlanner {

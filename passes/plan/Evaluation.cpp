@@ -1,0 +1,210 @@
+#include "passes/plan/Evaluation.h"
+
+#include "ir/StepGraphs.h"
+#include "passes/memory/Passes.h"
+#include "passes/plan/Stages.h"
+#include "runtime/base/Bytes.h"
+#include "runtime/base/Error.h"
+
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// State by name and where it lies.
+llvm::StringMap<int64_t> statePlaces(ModuleOp placed) {
+  llvm::StringMap<int64_t> places;
+  for (auto graph : placed.getOps<func::FuncOp>())
+    for (unsigned i = 0; i < graph.getNumArguments(); ++i)
+      if (isStateArgument(graph, i))
+        places[graph.getArgAttrOfType<StringAttr>(i, kNameAttr).getValue()] =
+            graph.getArgAttrOfType<IntegerAttr>(i, kOffsetAttr).getInt();
+  return places;
+}
+
+/// Puts a copy of `evaluation`'s @eval in the place of `step`'s.
+void replaceEvaluation(ModuleOp evaluation, ModuleOp step) {
+  func::FuncOp hollow = findGraph(step, Role::Eval);
+  OpBuilder builder(hollow);
+  builder.insert(findGraph(evaluation, Role::Eval)->clone());
+  hollow.erase();
+}
+
+void bindState(ModuleOp module, const Target &target) {
+  runStage(module, "order", [&](PassManager &manager) {
+    addBindPasses(manager);
+    manager.addPass(createPlaceInsidePass(target));
+  });
+}
+
+} // namespace
+
+void keepStateAlone(func::FuncOp graph) {
+  Block &block = graph.front();
+  block.getTerminator()->setOperands({});
+  while (&block.front() != block.getTerminator()) {
+    Operation *last = block.getTerminator()->getPrevNode();
+    last->erase();
+  }
+  llvm::BitVector results(graph.getNumResults(), true), arguments(graph.getNumArguments());
+  for (unsigned i = 0; i < graph.getNumArguments(); ++i)
+    arguments[i] = !isStateArgument(graph, i);
+  (void)graph.eraseResults(results);
+  (void)graph.eraseArguments(arguments);
+}
+
+OwningOpRef<ModuleOp> withoutStep(ModuleOp prepared) {
+  OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
+  for (auto graph : module->getOps<func::FuncOp>())
+    if (isStepGraph(graph))
+      keepStateAlone(graph);
+  return module;
+}
+
+OwningOpRef<ModuleOp> withoutEvaluation(ModuleOp prepared) {
+  OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
+  if (auto graph = findGraph(*module, Role::Eval))
+    keepStateAlone(graph);
+  return module;
+}
+
+EvaluationPlanner::EvaluationPlanner(ModuleOp prepared, const CostModel &costs,
+                                     const Target &target, EvaluationParts given,
+                                     CandidateOptions candidates)
+    : costs(costs), target(target), parts(std::move(given)),
+      options{std::move(candidates.refusedPath)}, prepared(prepared) {
+  if (findGraph(prepared, Role::Eval))
+    whole = place(parts.batch, withoutStep(prepared));
+}
+
+EvaluationPlanner::Placed EvaluationPlanner::place(int64_t size,
+                                                   OwningOpRef<ModuleOp> module) const {
+  Placed result;
+  result.size = size;
+  result.prepared = cast<ModuleOp>(module->clone());
+  bindState(*module, target);
+  CandidateMaker maker(costs, target, options);
+  StepChoice choice = maker.make("evaluation", std::move(module), PackBuffersPassOptions().work);
+  if (choice.isRefused())
+    throw Error::internal("internal error: the checks refuse the evaluation of this model: " +
+                          describe(maker.refusals().front()));
+  result.placed = std::move(choice.placed);
+  result.arenaBytes = choice.arenaBytes;
+  result.lowerBound = bytesAttr(*result.placed, kLowerBoundAttr);
+  return result;
+}
+
+const std::vector<int64_t> &EvaluationPlanner::sizes() {
+  if (!knownSizes)
+    knownSizes = parts.sizes();
+  return *knownSizes;
+}
+
+const EvaluationPlanner::Placed *EvaluationPlanner::partOf(int64_t size) {
+  auto found = known.find(size);
+  if (found == known.end()) {
+    OwningOpRef<ModuleOp> module = parts.at(prepared, size);
+    found =
+        known.emplace(size, module ? std::optional(place(size, std::move(module))) : std::nullopt)
+            .first;
+  }
+  return found->second ? &*found->second : nullptr;
+}
+
+const EvaluationPlanner::Placed *EvaluationPlanner::within(Bytes budget) {
+  if (whole->arenaBytes <= budget)
+    return &*whole;
+  const Bytes state = bytesAttr(*whole->placed, kPersistentBytesAttr);
+  if (budget < state)
+    return nullptr;
+  for (int64_t size : sizes()) {
+    // Beside state, a part takes its share of a whole batch or more; a tenth is left to workspaces.
+    const double share = static_cast<double>(size) / static_cast<double>(whole->size);
+    if (0.9 * share * static_cast<double>(whole->arenaBytes - state) >
+        static_cast<double>(budget - state))
+      continue;
+    if (const Placed *part = partOf(size); part && part->arenaBytes <= budget)
+      return part;
+  }
+  return nullptr;
+}
+
+Bytes EvaluationPlanner::leastFrom(Bytes budget) {
+  if (fits(budget))
+    return budget;
+  Bytes least = whole->arenaBytes;
+  for (int64_t size : sizes())
+    if (const Placed *part = partOf(size))
+      least = std::min(least, part->arenaBytes);
+  return least;
+}
+
+Bytes EvaluationPlanner::lowerBound() {
+  if (!whole)
+    return 0;
+  if (sizes().empty())
+    return whole->lowerBound;
+  const Placed *least = partOf(sizes().back());
+  return least ? std::min(least->lowerBound, whole->lowerBound)
+               : bytesAttr(*whole->placed, kPersistentBytesAttr);
+}
+
+StepChoice EvaluationPlanner::joinedWithin(Bytes budget, StepChoice choice) {
+  return whole ? joined(std::move(choice), *within(budget)) : std::move(choice);
+}
+
+StepChoice EvaluationPlanner::joinedWhole(StepChoice choice) const {
+  return whole ? joined(std::move(choice), *whole) : std::move(choice);
+}
+
+StepChoice EvaluationPlanner::joined(StepChoice choice, const Placed &evaluation) const {
+  if (choice.isRefused())
+    return choice;
+  ModuleOp step = *choice.placed, other = *evaluation.placed;
+  const llvm::StringMap<int64_t> places = statePlaces(step);
+  for (const auto &[name, offset] : statePlaces(other))
+    if (places.lookup(name) != offset)
+      throw Error::internal("the step and its evaluation disagree on where \"" + name.str() +
+                            "\" lies");
+  replaceEvaluation(other, step);
+  Builder builder(step);
+  for (StringRef bytes : {StringRef(kArenaBytesAttr), StringRef(kLowerBoundAttr),
+                          StringRef(kLogicalBoundAttr)})
+    step->setAttr(bytes, builder.getI64IntegerAttr(
+                             std::max(bytesAttr(step, bytes), bytesAttr(other, bytes))));
+  choice.arenaBytes = std::max(choice.arenaBytes, evaluation.arenaBytes);
+  if (evaluation.size != whole->size) {
+    SmallVector<Attribute> notes;
+    if (auto known = step->getAttrOfType<ArrayAttr>(kNotesAttr))
+      llvm::append_range(notes, known);
+    notes.push_back(builder.getStringAttr(
+        "evaluation runs on " + std::to_string(evaluation.size) + " of " +
+        std::to_string(whole->size) + " samples at a time and takes " +
+        formatBytesExact(evaluation.arenaBytes) + "; on all of them " +
+        formatBytesExact(whole->arenaBytes)));
+    step->setAttr(kNotesAttr, builder.getArrayAttr(notes));
+  }
+  runStage(step, "order", addPlacedChecks);
+  return choice;
+}
+
+void EvaluationPlanner::orderLike(ModuleOp placed, ModuleOp step) const {
+  if (!whole)
+    return;
+  const Placed *like = &*whole;
+  auto inputs = [](ModuleOp module) { return findGraph(module, Role::Eval).getArgumentTypes(); };
+  for (const auto &[size, part] : known)
+    if (part && inputs(*part->placed) == inputs(placed))
+      like = &*part;
+  OwningOpRef<ModuleOp> evaluation = cast<ModuleOp>(like->prepared.get()->clone());
+  bindState(*evaluation, target);
+  runStage(*evaluation, "order", [&](PassManager &manager) { addSharePasses(manager, target); });
+  replaceEvaluation(*evaluation, step);
+}
+
+} // namespace stow
