@@ -39,10 +39,13 @@ void writeProgram(CompiledPlan &compiled, const CompileOptions &options, StageTi
     throw Error::badInput("compilation stopped in stage kernels");
   Program &program = built->program;
   program.batch = options.import.batch.value_or(1);
+  int64_t evaluated = 0;
   for (const GraphProgram &graph : program.graphs)
     for (const GraphInput &input : graph.inputs)
       if (input.role == InputRole::Data && !input.place.shape.empty())
-        program.batch = input.place.shape.front();
+        (graph.role == GraphRole::Eval ? evaluated : program.batch) = input.place.shape.front();
+  if (evaluated > 0)
+    program.evaluationParts = program.batch / evaluated;
   program.batchesPerStep = batchesPerStep(*compiled.module);
   program.threads = options.threads;
   program.loss = options.loss;

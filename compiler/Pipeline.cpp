@@ -6,6 +6,7 @@
 #include "compiler/DeviceProfile.h"
 #include "compiler/Infeasible.h"
 #include "compiler/MeasuredCosts.h"
+#include "compiler/PartialEvaluation.h"
 #include "compiler/Remarks.h"
 #include "compiler/TensorList.h"
 #include "ir/Stow.h"
@@ -170,6 +171,14 @@ void addKernelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createPlanWorkspacesPass(target));
 }
 
+} // namespace
+
+void addKernels(ModuleOp step, const Target &target) {
+  runStage(step, "order", [&](PassManager &manager) { addKernelPasses(manager, target); });
+}
+
+namespace {
+
 /// What --memory-budget covers beside the arena of `choice`. Throws Error(BadInput) where that is not
 /// known.
 Bytes bytesBeside(const StepChoice &choice, const CompileOptions &options) {
@@ -232,6 +241,7 @@ void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOp
                    BudgetOptions planning, StageTimer &timer) {
   if (planning.candidates.refusedPath.empty())
     planning.candidates.refusedPath = refusedPathOf(options);
+  planning.evaluation = evaluationParts(*result.module->getContext(), options, *result.backend);
   BudgetPlanner planner(*result.module, costs, result.backend->target(), std::move(planning));
   saveProblem(planner, options);
   StepChoice choice = choosePlan(*result.module->getContext(), planner, options);
@@ -352,13 +362,22 @@ bool prepare(CompiledPlan &result, MLIRContext &context, const CompileOptions &o
     return false;
 
   timer.start("order");
-  runStage(module, "order",
-           [&](PassManager &manager) { addKernelPasses(manager, backend.target()); });
+  addKernels(module, backend.target());
   stateOutside(module, options, backend);
   return true;
 }
 
 } // namespace
+
+OwningOpRef<ModuleOp> stepForm(MLIRContext &context, const CompileOptions &options,
+                               const Backend &backend) {
+  CompileOptions toStep = options;
+  toStep.stopAfter = Form::Step;
+  StageTimer timer;
+  CompiledPlan prepared;
+  prepare(prepared, context, toStep, backend, timer);
+  return std::move(prepared.module);
+}
 
 OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &options,
                                   const Backend &backend) {
@@ -379,6 +398,11 @@ BatchQuestion aboutBatches(MLIRContext &context, const CompileOptions &options, 
     CompileOptions sized = options;
     sized.import.batch = batch * options.accumulate;
     return prepareStep(context, sized, *backend);
+  };
+  question.partsAt = [&context, &options, backend](int64_t batch) {
+    CompileOptions sized = options;
+    sized.import.batch = batch;
+    return evaluationParts(context, sized, *backend);
   };
   question.target = {backend, &backend->target()};
   question.costs = sheetOf(options, *backend);

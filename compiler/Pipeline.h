@@ -64,6 +64,13 @@ void reportRefusals(const std::vector<Refusal> &refusals, std::optional<Bytes> u
 /// Writes --save-problem. Throws Error(BadInput).
 void saveProblem(const BudgetPlanner &planner, const CompileOptions &options);
 
+/// The model up to the step form. Throws Error after diagnostics.
+mlir::OwningOpRef<mlir::ModuleOp> stepForm(mlir::MLIRContext &context,
+                                           const CompileOptions &options, const Backend &backend);
+
+/// From the step form on: layouts, fused kernels, workspaces.
+void addKernels(mlir::ModuleOp step, const Target &target);
+
 /// The model up to the step form, fused, with layouts and workspaces: what BudgetPlanner takes.
 mlir::OwningOpRef<mlir::ModuleOp>
 prepareStep(mlir::MLIRContext &context, const CompileOptions &options, const Backend &backend);

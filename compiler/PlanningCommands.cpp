@@ -1,7 +1,9 @@
 // `stowage frontier` and `stowage max-batch`.
+#include "compiler/Accumulation.h"
 #include "compiler/Commands.h"
 #include "compiler/FixedBatch.h"
 #include "compiler/FrontierReport.h"
+#include "compiler/PartialEvaluation.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
 #include "runtime/base/Error.h"
@@ -46,6 +48,7 @@ int frontier(FrontierRequest &request) {
   CostModel costs = weighStep(*prepared, options, *backend);
   BudgetOptions planning;
   planning.candidates.refusedPath = refusedPathOf(options);
+  planning.evaluation = evaluationParts(context, perBatch(context, options), *backend);
   BudgetPlanner planner(*prepared, costs, backend->target(), planning);
   saveProblem(planner, options);
   Frontier frontier = findFrontier(planner, costs, request.step,
@@ -63,6 +66,7 @@ Error onlyOneBatch(MLIRContext &context, const CompileOptions &options, const Fi
   OwningOpRef<ModuleOp> prepared = prepareStep(context, options, *backend);
   BudgetOptions planning;
   planning.candidates.refusedPath = refusedPathOf(options);
+  planning.evaluation = evaluationParts(context, perBatch(context, options), *backend);
   BudgetPlanner planner(*prepared, weighStep(*prepared, options, *backend), backend->target(),
                         planning);
   const std::string batch = std::to_string(fixed.batch), within = formatBytesExact(budget);

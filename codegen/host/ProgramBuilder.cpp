@@ -2,6 +2,7 @@
 
 #include "codegen/host/LibraryCommand.h"
 #include "codegen/host/ProductTiles.h"
+#include "ir/Joining.h"
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
@@ -251,6 +252,8 @@ private:
       auto name = context.graph.getResultAttrOfType<StringAttr>(index, kNameAttr);
       program.outputs.push_back(
           {name ? name.str() : absl::StrCat("output", index), place(context, operand.get())});
+      if (auto joining = context.graph.getResultAttrOfType<StringAttr>(index, kJoiningAttr))
+        program.outputs.back().joining = parseJoining(joining.str());
     }
   }
 

@@ -195,9 +195,7 @@ public:
     return last < 0 ? keepAll.livePeakBytes : row(last)->peakBytes + stateOutside;
   }
 
-  Bytes lowerBound() {
-    return bounds().peakBound() + stateOutside - (alignment - 1);
-  }
+  Bytes lowerBound() { return bounds().peakBound() + stateOutside - (alignment - 1); }
 
   schedule::Cost timeBound(Bytes budget) {
     return bounds().timeBound(roundedUp(budget) - stateOutside);
@@ -482,9 +480,9 @@ public:
 
   const StepChoice &checkpointed() {
     if (!segments)
-      segments = first ? joined(copyOf(first->checkpointed()),
-                                withWholeEvaluation(last.checkpointed()))
-                       : withWholeEvaluation(last.checkpointed());
+      segments =
+          first ? joined(copyOf(first->checkpointed()), withWholeEvaluation(last.checkpointed()))
+                : withWholeEvaluation(last.checkpointed());
     return *segments;
   }
 
@@ -529,8 +527,7 @@ public:
   }
   Bytes lowerBound() {
     const Bytes ofStep = std::max(last.lowerBound(), first ? first->lowerBound() : 0);
-    return evaluation.wholeBytes() <= ofStep ? ofStep
-                                             : std::max(ofStep, evaluation.lowerBound());
+    return evaluation.wholeBytes() <= ofStep ? ofStep : std::max(ofStep, evaluation.lowerBound());
   }
   schedule::Cost timeBound(Bytes budget) {
     return last.timeBound(budget) + (first ? repeats * first->timeBound(budget) : 0);

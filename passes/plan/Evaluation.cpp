@@ -9,6 +9,8 @@
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <algorithm>
 
 using namespace mlir;
@@ -43,6 +45,15 @@ void bindState(ModuleOp module, const Target &target) {
 }
 
 } // namespace
+
+int64_t samplesOf(func::FuncOp graph) {
+  for (unsigned i = 0; i < graph.getNumArguments(); ++i)
+    if (kindOfArgument(graph, i) == ArgumentKind::Input) {
+      RankedTensorType type = tensorType(graph.getArgument(i));
+      return type.getRank() > 0 ? type.getDimSize(0) : 0;
+    }
+  return 0;
+}
 
 void keepStateAlone(func::FuncOp graph) {
   Block &block = graph.front();
@@ -79,7 +90,7 @@ EvaluationPlanner::EvaluationPlanner(ModuleOp prepared, const CostModel &costs,
     : costs(costs), target(target), parts(std::move(given)),
       options{std::move(candidates.refusedPath)}, prepared(prepared) {
   if (findGraph(prepared, Role::Eval))
-    whole = place(parts.batch, withoutStep(prepared));
+    whole = place(samplesOf(findGraph(prepared, Role::Eval)), withoutStep(prepared));
 }
 
 EvaluationPlanner::Placed EvaluationPlanner::place(int64_t size,
@@ -101,7 +112,7 @@ EvaluationPlanner::Placed EvaluationPlanner::place(int64_t size,
 
 const std::vector<int64_t> &EvaluationPlanner::sizes() {
   if (!knownSizes)
-    knownSizes = parts.sizes();
+    knownSizes = parts.sizes(whole->size);
   return *knownSizes;
 }
 
@@ -173,8 +184,8 @@ StepChoice EvaluationPlanner::joined(StepChoice choice, const Placed &evaluation
                             "\" lies");
   replaceEvaluation(other, step);
   Builder builder(step);
-  for (StringRef bytes : {StringRef(kArenaBytesAttr), StringRef(kLowerBoundAttr),
-                          StringRef(kLogicalBoundAttr)})
+  for (StringRef bytes :
+       {StringRef(kArenaBytesAttr), StringRef(kLowerBoundAttr), StringRef(kLogicalBoundAttr)})
     step->setAttr(bytes, builder.getI64IntegerAttr(
                              std::max(bytesAttr(step, bytes), bytesAttr(other, bytes))));
   choice.arenaBytes = std::max(choice.arenaBytes, evaluation.arenaBytes);
@@ -183,10 +194,9 @@ StepChoice EvaluationPlanner::joined(StepChoice choice, const Placed &evaluation
     if (auto known = step->getAttrOfType<ArrayAttr>(kNotesAttr))
       llvm::append_range(notes, known);
     notes.push_back(builder.getStringAttr(
-        "evaluation runs on " + std::to_string(evaluation.size) + " of " +
-        std::to_string(whole->size) + " samples at a time and takes " +
-        formatBytesExact(evaluation.arenaBytes) + "; on all of them " +
-        formatBytesExact(whole->arenaBytes)));
+        absl::StrCat("evaluation runs on ", evaluation.size, " of ", whole->size,
+                     " samples at a time and takes ", formatBytesExact(evaluation.arenaBytes),
+                     "; on all of them ", formatBytesExact(whole->arenaBytes))));
     step->setAttr(kNotesAttr, builder.getArrayAttr(notes));
   }
   runStage(step, "order", addPlacedChecks);

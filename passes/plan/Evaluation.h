@@ -19,13 +19,17 @@ namespace stow {
 /// Evaluation in parts of the step's batch, which only the model's source knows. Asked for where a whole batch
 /// does not fit. Default: there is none.
 struct EvaluationParts {
-  /// Samples of one part by falling size, each a divisor of the batch and below it.
-  std::function<std::vector<int64_t>()> sizes = [] { return std::vector<int64_t>(); };
+  /// Samples of one part by falling size, each a divisor of those of a whole batch and below it.
+  std::function<std::vector<int64_t>(int64_t whole)> sizes = [](int64_t) {
+    return std::vector<int64_t>();
+  };
   /// `prepared` with @eval for `size` samples, and with nothing of the step but its state. Null where the model
   /// has no such part.
   std::function<mlir::OwningOpRef<mlir::ModuleOp>(mlir::ModuleOp prepared, int64_t size)> at = {};
-  int64_t batch = 0; ///< samples of a whole batch
 };
+
+/// Samples in the first input of a graph; 0 where it has none, or no dimension.
+int64_t samplesOf(mlir::func::FuncOp graph);
 
 /// Leaves nothing of `graph` but its state.
 void keepStateAlone(mlir::func::FuncOp graph);

@@ -51,7 +51,7 @@ public:
   /// The smallest arena of a batch: more work than to find that it does not fit.
   Bytes smallestAt(int64_t batch) {
     OwningOpRef<ModuleOp> prepared = question.stepAt(batch);
-    BudgetPlanner planner(*prepared, question.costs, *question.target, planning());
+    BudgetPlanner planner(*prepared, question.costs, *question.target, planning(batch));
     const Bytes smallest = planner.smallest().arenaBytes;
     note(planner);
     return smallest;
@@ -60,10 +60,12 @@ public:
   std::vector<Refusal> refusals; ///< of all probes
 
 private:
-  BudgetOptions planning() const {
+  BudgetOptions planning(int64_t batch) const {
     BudgetOptions planning;
     planning.effort = effort;
     planning.candidates = question.candidates;
+    if (question.partsAt)
+      planning.evaluation = question.partsAt(batch);
     return planning;
   }
 
@@ -71,7 +73,7 @@ private:
 
   Probe probe(int64_t batch) {
     OwningOpRef<ModuleOp> prepared = question.stepAt(batch);
-    BudgetPlanner planner(*prepared, question.costs, *question.target, planning());
+    BudgetPlanner planner(*prepared, question.costs, *question.target, planning(batch));
     Probe result;
     if (probing == Probing::Quick && planner.leastLiveBytes() > question.budget) {
       result.arenaBytes = planner.leastLiveBytes();

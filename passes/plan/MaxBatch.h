@@ -19,6 +19,8 @@ using StepAtBatch = std::function<mlir::OwningOpRef<mlir::ModuleOp>(int64_t batc
 /// What is asked about batches: the steps, what their ops cost, and the bytes they must fit.
 struct BatchQuestion {
   StepAtBatch stepAt;
+  /// The parts in which the evaluation of a batch may run; empty: none.
+  std::function<EvaluationParts(int64_t batch)> partsAt = {};
   std::shared_ptr<const Target> target; ///< that the steps were prepared for
   CostModel costs;
   Bytes budget = 0;

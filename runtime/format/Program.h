@@ -14,6 +14,7 @@
 // on how they are split. `arguments[i]` is the address of operand i.
 #pragma once
 
+#include "runtime/base/Joining.h"
 #include "runtime/format/Loss.h"
 #include "runtime/format/Optimizer.h"
 #include "runtime/format/Plan.h"
@@ -72,6 +73,7 @@ struct GraphInput {
 struct GraphOutput {
   std::string name; ///< "loss", or the model's output name
   Operand place;
+  Joining joining = Joining::Rows; ///< of eval's parts
 };
 
 /// One launch. `op` is "kernel", a library call, or "sequence", whose operands are what its parts read and
@@ -112,9 +114,10 @@ struct Program {
   int64_t version = 1;
   std::string target = "host"; ///< the device it was compiled for, as --target names it
   std::string model;
-  int64_t batch = 1;          ///< samples of one run of a graph
-  int64_t batchesPerStep = 1; ///< runs of accumulate and, last, commit that make a step; 1: train
-  int64_t threads = 1;        ///< workspaces are planned for this many threads
+  int64_t batch = 1;           ///< samples of one run of a step's graph
+  int64_t batchesPerStep = 1;  ///< runs of accumulate and, last, commit that make a step; 1: train
+  int64_t evaluationParts = 1; ///< runs of eval, on equal parts, that a batch takes
+  int64_t threads = 1;         ///< workspaces are planned for this many threads
   std::vector<std::string>
       kernels; ///< names in the code for a GPU, by Command::kernel; empty: host
   LossSpec loss;
@@ -126,6 +129,7 @@ struct Program {
   Plan plan;
 
   int64_t samplesPerStep() const { return batch * batchesPerStep; }
+  int64_t samplesPerEvaluation() const { return batch / evaluationParts; }
 };
 
 /// The number of the graph of that role; throws Error(BadInput) when the program has none.

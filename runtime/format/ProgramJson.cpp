@@ -191,6 +191,8 @@ Json graphJson(const GraphProgram &graph) {
     Json item;
     item["name"] = output.name;
     item["place"] = operandJson(output.place);
+    if (output.joining != Joining::Rows)
+      item["joining"] = nameOf(output.joining);
     json["outputs"].push_back(std::move(item));
   }
   json["commands"] = Json::array();
@@ -211,6 +213,8 @@ GraphProgram graphFrom(const JsonNode &node) {
   });
   node.forEach("outputs", [&](const JsonNode &item) {
     graph.outputs.push_back({item.text("name"), operandFrom(item.at("place"))});
+    if (item.has("joining"))
+      graph.outputs.back().joining = item.parsed("joining", parseJoining);
   });
   node.forEach("commands",
                [&](const JsonNode &item) { graph.commands.push_back(commandFrom(item)); });
@@ -251,6 +255,8 @@ std::string toJson(const Program &program) {
   json["batch"] = program.batch;
   if (program.batchesPerStep > 1)
     json["batches_per_step"] = program.batchesPerStep;
+  if (program.evaluationParts > 1)
+    json["evaluation_parts"] = program.evaluationParts;
   json["threads"] = program.threads;
   if (!program.kernels.empty())
     json["kernels"] = program.kernels;
@@ -285,6 +291,12 @@ Program programFromJson(std::string_view text) {
     program.batchesPerStep = node.count("batches_per_step");
   if (program.batchesPerStep < 1)
     node.fail("batches_per_step", "expected 1 or more");
+  if (node.has("evaluation_parts"))
+    program.evaluationParts = node.count("evaluation_parts");
+  if (program.evaluationParts < 1 || program.batch % program.evaluationParts != 0)
+    node.fail("evaluation_parts", "expected a divisor of the batch, " +
+                                      std::to_string(program.batch) + ", found " +
+                                      std::to_string(program.evaluationParts));
   program.threads = node.count("threads");
   if (node.has("kernels"))
     program.kernels = node.texts("kernels");

@@ -180,7 +180,9 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   std::optional<Profile> profile;
   if (options.profile)
     profile.emplace(program.graphs[graphIndex(program, GraphRole::Eval)], executor.threads(),
-                    (samples->rowCount + program.batch - 1) / program.batch, &program.plan);
+                    (samples->rowCount + program.samplesPerEvaluation() - 1) /
+                        program.samplesPerEvaluation(),
+                    &program.plan);
   Evaluator evaluator(executor, *samples,
                       options.allowNonFinite ? NonFinite::Allowed : NonFinite::Refused);
   evaluator.requireRows(samples->rowCount);

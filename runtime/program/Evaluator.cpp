@@ -23,6 +23,8 @@ ClassLayout classesOf(const Program &program, const LossSpec &loss) {
     auto rank = static_cast<int64_t>(target.size());
     target.erase(target.begin() + (loss.classAxis + rank) % rank);
   }
+  if (!target.empty())
+    target.front() /= program.evaluationParts;
   std::optional<ClassLayout> layout = classLayout(output, target, loss.classAxis);
   if (!layout)
     throw Error::badInput("the model's output " + shapeText(output) +
@@ -75,7 +77,7 @@ Evaluator::Evaluator(Executor &executor, const Samples &samples, NonFinite nonFi
     : executor(executor), graph(graphIndex(executor.program(), GraphRole::Eval)),
       loss(executor.program().loss), feeder(executor.program().graphs[graph], samples, nonFinite),
       output(modelOutput(executor.program())) {
-  int64_t batch = executor.program().batch;
+  int64_t batch = executor.program().samplesPerEvaluation();
   int64_t total = elementCount(output.place.shape);
   rowOutputs = total / batch;
   if (loss.kind != LossSpec::Kind::Output)
@@ -104,9 +106,11 @@ void Evaluator::requireRows(int64_t rows) const {
 
 Metrics Evaluator::run(std::span<const int64_t> rows, Profile *profile) {
   Metrics metrics;
-  auto batch = static_cast<size_t>(executor.program().batch);
+  const Program &program = executor.program();
+  const auto batch = static_cast<size_t>(program.samplesPerEvaluation());
   bool isOwn = loss.kind == LossSpec::Kind::Output;
-  size_t end = isOwn ? rows.size() - rows.size() % batch : rows.size();
+  size_t end = isOwn ? rows.size() - rows.size() % static_cast<size_t>(program.batch) : rows.size();
+  double ownParts = 0;
   for (size_t start = 0; start < end; start += batch) {
     if (profile)
       profile->beginStep();
@@ -119,15 +123,26 @@ Metrics Evaluator::run(std::span<const int64_t> rows, Profile *profile) {
     toDoubles(output.place.dtype, reinterpret_cast<const char *>(stored.data()), outputs.data(),
               static_cast<int64_t>(outputs.size()));
     undoActivation(executor.program().outputActivation, outputs);
-    if (isOwn)
-      metrics.addBatch(ownLoss(), static_cast<int64_t>(batch));
-    else
+    if (isOwn) {
+      ownParts += ownLoss();
+      if ((start + batch) % static_cast<size_t>(program.batch) == 0) {
+        metrics.addBatch(addsParts() ? ownParts
+                                     : ownParts / static_cast<double>(program.evaluationParts),
+                         program.batch);
+        ownParts = 0;
+      }
+    } else
       for (size_t i = 0; i < valid; ++i)
         addRow(metrics, static_cast<int64_t>(i), rows[start + i]);
     if (profile)
       profile->endStep();
   }
   return metrics;
+}
+
+bool Evaluator::addsParts() const {
+  return output.joining == Joining::Sum ||
+         (output.joining == Joining::Rows && loss.reduction == LossSpec::Reduction::Sum);
 }
 
 double Evaluator::ownLoss() const {

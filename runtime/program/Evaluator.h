@@ -35,12 +35,14 @@ public:
   /// Loss and accuracy over the samples `rows`. The last batch is filled up with its first row,
   /// whose repetitions do not count; where the model computes the loss it is left out instead.
   /// Allocates nothing.
-  /// A step of `profile`, which is one of the evaluation graph, is a batch.
+  /// A step of `profile`, which is one of the evaluation graph, is one run of it: a batch or a part of one.
   Metrics run(std::span<const int64_t> rows, Profile *profile = nullptr);
 
 private:
   void addRow(Metrics &metrics, int64_t batchRow, int64_t row);
   double ownLoss() const;
+  /// True where the loss of a batch is the sum of its parts', false where it is their mean.
+  bool addsParts() const;
 
   Executor &executor;
   size_t graph;

@@ -24,7 +24,7 @@ Array arrayFor(const GraphInput &input, const void *data, const ElementType &typ
 
 } // namespace
 
-Instance::Feed::Feed(const Program &program, const std::vector<size_t> &graphs)
+Instance::Feed::Feed(const Program &program, const std::vector<size_t> &graphs, int64_t rowsPerRun)
     : graph(graphs.back()) {
   for (const GraphInput *input : sampleInputs(program.graphs[graph])) {
     places.push_back(*input);
@@ -36,8 +36,8 @@ Instance::Feed::Feed(const Program &program, const std::vector<size_t> &graphs)
     samples.byInput.emplace(
         input.name, arrayFor(input, nullptr, elementTypeOf(input.place.dtype), input.place.shape));
   }
-  samples.rowCount = program.batch * static_cast<int64_t>(graphs.size());
-  rows = allRows(program.batch);
+  samples.rowCount = rowsPerRun * static_cast<int64_t>(graphs.size());
+  rows = allRows(rowsPerRun);
   feeders.reserve(graphs.size());
   for (size_t index : graphs)
     feeders.emplace_back(program.graphs[index], samples);
@@ -51,12 +51,22 @@ static std::vector<size_t> stepGraphs(const Program &program) {
   return graphs;
 }
 
+/// The evaluation graph, once for each part of a batch.
+static std::vector<size_t> evaluationGraphs(const Program &program) {
+  return std::vector<size_t>(static_cast<size_t>(program.evaluationParts),
+                             graphIndex(program, GraphRole::Eval));
+}
+
 Instance::Instance(const Program &program, ProgramImage image, uint64_t seed,
                    ExecutorOptions options)
     : executor(program, image, options),
-      training(executor.program(), stepGraphs(executor.program())),
-      evaluation(executor.program(), {graphIndex(executor.program(), GraphRole::Eval)}),
-      trainingStep(executor) {
+      training(executor.program(), stepGraphs(executor.program()), executor.program().batch),
+      evaluation(executor.program(), evaluationGraphs(executor.program()),
+                 executor.program().samplesPerEvaluation()),
+      evaluationOutputs(graph(evaluation).outputs), trainingStep(executor) {
+  for (GraphOutput &output : evaluationOutputs)
+    if (output.joining == Joining::Rows && !output.place.shape.empty())
+      output.place.shape.front() *= executor.program().evaluationParts;
   settings.learningRate = program.optimizer.learningRate;
   reset(seed);
 }
@@ -86,7 +96,7 @@ void Instance::takeBatch(Feed &feed, std::span<const HostArray> arrays) {
 }
 
 void Instance::feedBatch(Feed &feed, size_t batch) {
-  std::iota(feed.rows.begin(), feed.rows.end(), static_cast<int64_t>(batch) * program().batch);
+  std::iota(feed.rows.begin(), feed.rows.end(), static_cast<int64_t>(batch * feed.rows.size()));
   feed.feeders[batch].write(executor, feed.rows);
 }
 
@@ -109,11 +119,41 @@ void Instance::evaluate(std::span<const HostArray> arrays, std::span<void *const
     throw Error::badInput("expected buffers for " + std::to_string(places.size()) +
                           " outputs, found " + std::to_string(outputs.size()));
   takeBatch(evaluation, arrays);
-  feedBatch(evaluation);
-  executor.run(evaluation.graph);
-  for (size_t i = 0; i < places.size(); ++i)
-    if (outputs[i])
-      executor.readTensor(places[i].place, outputs[i]);
+  for (size_t part = 0; part < evaluation.feeders.size(); ++part) {
+    feedBatch(evaluation, part);
+    executor.run(evaluation.graph);
+    for (size_t i = 0; i < places.size(); ++i)
+      if (outputs[i])
+        takeOutput(i, part, outputs[i]);
+  }
+}
+
+void Instance::takeOutput(size_t index, size_t part, void *rowMajor) {
+  const GraphOutput &output = graph(evaluation).outputs[index];
+  const int64_t count = elementCount(output.place.shape);
+  const auto bytes = static_cast<size_t>(count * sizeOf(output.place.dtype));
+  const size_t parts = evaluation.feeders.size();
+  if (parts == 1 || output.joining == Joining::Rows)
+    return executor.readTensor(output.place, static_cast<char *>(rowMajor) + part * bytes);
+  std::vector<uint64_t> stored((bytes + 7) / 8);
+  executor.readTensor(output.place, stored.data());
+  std::vector<double> values(static_cast<size_t>(count));
+  toDoubles(output.place.dtype, reinterpret_cast<const char *>(stored.data()), values.data(),
+            count);
+  if (part == 0)
+    partSums.resize(evaluationOutputs.size());
+  std::vector<double> &sums = partSums[index];
+  if (part == 0)
+    sums.assign(values.size(), 0);
+  for (size_t i = 0; i < values.size(); ++i)
+    sums[i] += values[i];
+  if (part + 1 < parts)
+    return;
+  if (output.joining == Joining::Mean)
+    for (double &sum : sums)
+      sum /= static_cast<double>(parts);
+  convertElements(elementTypeOf(DType::F64), reinterpret_cast<const char *>(sums.data()),
+                  output.place.dtype, static_cast<char *>(rowMajor), count);
 }
 
 void Instance::readStepOutput(size_t index, void *rowMajor) const {

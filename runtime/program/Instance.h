@@ -33,7 +33,8 @@ public:
   const std::vector<const GraphInput *> &stepInputs() const { return training.inputs; }
   const std::vector<const GraphInput *> &evalInputs() const { return evaluation.inputs; }
   const std::vector<GraphOutput> &stepOutputs() const { return graph(training).outputs; }
-  const std::vector<GraphOutput> &evalOutputs() const { return graph(evaluation).outputs; }
+  /// Of a whole batch, in whatever parts it is evaluated.
+  const std::vector<GraphOutput> &evalOutputs() const { return evaluationOutputs; }
 
   /// Copies a batch in, trains on it and returns its loss. `arrays` are in the order of
   /// stepInputs(). Throws Error(BadInput) naming the input that does not fit; the state is as
@@ -63,8 +64,8 @@ public:
 private:
   /// A graph's sample inputs and the arrays of the call at hand, which its feeder refers to.
   struct Feed {
-    /// Of the graphs that run in turn on the batches of a call.
-    Feed(const Program &program, const std::vector<size_t> &graphs);
+    /// Of the graphs that run in turn, each on `rowsPerRun` rows of a call.
+    Feed(const Program &program, const std::vector<size_t> &graphs, int64_t rowsPerRun);
     size_t graph;                   ///< the last one
     std::vector<GraphInput> places; ///< of its sample inputs, with the rows of a call
     std::vector<const GraphInput *> inputs;
@@ -76,10 +77,14 @@ private:
   const GraphProgram &graph(const Feed &feed) const { return program().graphs[feed.graph]; }
   /// Checks the arrays of a call and notes them; then copies them into the arena.
   void takeBatch(Feed &feed, std::span<const HostArray> arrays);
-  void feedBatch(Feed &feed, size_t batch = 0);
+  void feedBatch(Feed &feed, size_t batch);
+  /// Copies output `index` of the evaluation of a part to its place among those of a batch.
+  void takeOutput(size_t index, size_t part, void *rowMajor);
 
   mutable Executor executor; ///< reading is a call of the device, too
   Feed training, evaluation;
+  std::vector<GraphOutput> evaluationOutputs;
+  std::vector<std::vector<double>> partSums; ///< by output, of the parts so far; rows have none
   TrainingStep trainingStep;
   StepSettings settings;
 };

@@ -105,6 +105,25 @@ TEST(ProgramTest, JsonRoundTrips) {
   EXPECT_EQ(toJson(read.plan), toJson(program.plan));
 }
 
+// Tests that evaluation in parts is written where there is any, and read again.
+TEST(ProgramTest, JsonHoldsThePartsOfEvaluation) {
+  Program program = makeProgram();
+  EXPECT_THAT(toJson(program), testing::Not(HasSubstr("evaluation_parts")));
+  EXPECT_THAT(toJson(program), testing::Not(HasSubstr("joining")));
+  program.evaluationParts = 2;
+  program.graphs[1].outputs.push_back({"total", {0, DType::F32, {}, {}}, Joining::Sum});
+  program.graphs[1].outputs.push_back({"share", {0, DType::F32, {}, {}}, Joining::Mean});
+  const std::string text = toJson(program);
+  const Program read = programFromJson(text);
+  EXPECT_EQ(toJson(read), text);
+  EXPECT_EQ(read.samplesPerEvaluation(), 2);
+  EXPECT_EQ(read.graphs[1].outputs[0].joining, Joining::Rows);
+  EXPECT_EQ(read.graphs[1].outputs[1].joining, Joining::Sum);
+  EXPECT_EQ(read.graphs[1].outputs[2].joining, Joining::Mean);
+  program.evaluationParts = 3;
+  EXPECT_THROW(programFromJson(toJson(program)), Error) << "4 samples in 3 parts";
+}
+
 // Tests that errors inside nested parts name the whole path.
 TEST(ProgramTest, JsonErrorsNameTheKey) {
   const ordered_json good = ordered_json::parse(toJson(makeProgram()));

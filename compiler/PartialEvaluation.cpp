@@ -1,0 +1,180 @@
+#include "compiler/PartialEvaluation.h"
+
+#include "compiler/Pipeline.h"
+#include "ir/Joining.h"
+#include "ir/StepGraphs.h"
+#include "passes/microbatch/SampleParts.h"
+#include "runtime/base/Error.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+StringAttr nameOf(func::FuncOp graph, unsigned argument) {
+  return graph.getArgAttrOfType<StringAttr>(argument, kNameAttr);
+}
+
+/// True where the elements of `part` are the first ones of `whole`.
+bool isBeginning(ElementsAttr part, ElementsAttr whole) {
+  auto few = dyn_cast_or_null<DenseElementsAttr>(part),
+       all = dyn_cast_or_null<DenseElementsAttr>(whole);
+  if (!few || !all || few.getElementType() != all.getElementType())
+    return false;
+  if (few.isSplat() || all.isSplat())
+    return few.isSplat() && all.isSplat() && few.getRawData() == all.getRawData();
+  return all.getRawData().take_front(few.getRawData().size()) == few.getRawData();
+}
+
+/// True for the same elements; those of a file are named anew by each import.
+bool isSame(Attribute init, Attribute other) {
+  auto ours = dyn_cast_or_null<DenseResourceElementsAttr>(init);
+  auto its = dyn_cast_or_null<DenseResourceElementsAttr>(other);
+  if (!ours || !its)
+    return init == other;
+  const AsmResourceBlob *blob = ours.getRawHandle().getBlob(),
+                        *itsBlob = its.getRawHandle().getBlob();
+  return ours.getType() == its.getType() && blob && itsBlob &&
+         blob->getData() == itsBlob->getData();
+}
+
+/// Makes argument `index` of `graph`, a constant with a row for each sample, the beginning of the constant of
+/// a whole batch, `known` with its attributes. False where it is none.
+bool takeBeginning(func::FuncOp graph, unsigned index, RankedTensorType known,
+                   DictionaryAttr attributes) {
+  BlockArgument argument = graph.getArgument(index);
+  auto type = cast<RankedTensorType>(argument.getType());
+  auto init = graph.getArgAttrOfType<ElementsAttr>(index, kInitAttr);
+  if (type.getRank() == 0 || type.getRank() != known.getRank() || !attributes.get(kUnsavedAttr) ||
+      type.getShape().drop_front() != known.getShape().drop_front() ||
+      !isBeginning(init, dyn_cast_or_null<ElementsAttr>(attributes.get(kInitAttr))))
+    return false;
+  argument.setType(known);
+  graph.setArgAttrs(index, attributes);
+  OpBuilder builder = OpBuilder::atBlockBegin(&graph.front());
+  const SmallVector<int64_t> starts(type.getRank(), 0);
+  auto slice = SliceOp::create(builder, argument.getLoc(), argument, starts, type.getShape());
+  argument.replaceAllUsesExcept(slice.getY(), slice);
+  graph.setFunctionType(FunctionType::get(graph.getContext(), graph.front().getArgumentTypes(),
+                                          graph.getResultTypes()));
+  return true;
+}
+
+/// Makes `graph`'s state that of `prepared`, without layouts; false where it has other state.
+bool matchState(func::FuncOp graph, func::FuncOp prepared) {
+  llvm::StringMap<unsigned> known;
+  for (unsigned i = 0; i < prepared.getNumArguments(); ++i)
+    known[nameOf(prepared, i).getValue()] = i;
+  for (unsigned i = 0; i < graph.getNumArguments(); ++i) {
+    if (!isStateArgument(graph, i))
+      continue;
+    auto found = known.find(nameOf(graph, i).getValue());
+    if (found == known.end())
+      return false;
+    const unsigned its = found->second;
+    RankedTensorType type =
+        withoutLayout(cast<RankedTensorType>(prepared.getArgument(its).getType()));
+    if (graph.getArgument(i).getType() != type &&
+        !takeBeginning(graph, i, type, prepared.getArgAttrDict(its)))
+      return false;
+    if (!isSame(graph.getArgAttr(i, kInitAttr), prepared.getArgAttr(its, kInitAttr)))
+      return false;
+    graph.setArgAttrs(i, prepared.getArgAttrDict(its));
+  }
+  return true;
+}
+
+/// True where the state of both lies alike.
+bool hasSameLayouts(func::FuncOp graph, func::FuncOp prepared) {
+  llvm::StringMap<Type> known;
+  for (unsigned i = 0; i < prepared.getNumArguments(); ++i)
+    known[nameOf(prepared, i).getValue()] = prepared.getArgument(i).getType();
+  for (unsigned i = 0; i < graph.getNumArguments(); ++i)
+    if (isStateArgument(graph, i) &&
+        known.lookup(nameOf(graph, i).getValue()) != graph.getArgument(i).getType())
+      return false;
+  return true;
+}
+
+class Parts {
+public:
+  Parts(MLIRContext &context, const CompileOptions &given, const Backend &backend)
+      : context(context), options(given), backend(backend) {
+    options.accumulate = 1;
+    options.lossChunks = 1;
+    options.profile.clear();
+  }
+
+  std::vector<int64_t> sizes(int64_t whole) {
+    std::vector<int64_t> result;
+    if (whole < 2 || !options.modelPath.ends_with(".onnx"))
+      return result;
+    OwningOpRef<ModuleOp> own = stepAt(whole), other = stepAt(whole + 1);
+    if (!own || !other)
+      return result;
+    SampleParts parts =
+        samplePartsOf(findGraph(*own, Role::Eval), findGraph(*other, Role::Eval), whole, whole + 1);
+    if (!parts.obstacle.empty())
+      return result;
+    joinings = parts.results;
+    for (int64_t size = whole / 2; size >= 1; --size)
+      if (whole % size == 0)
+        result.push_back(size);
+    return result;
+  }
+
+  OwningOpRef<ModuleOp> at(ModuleOp prepared, int64_t size) {
+    OwningOpRef<ModuleOp> step = stepAt(size);
+    if (!step)
+      return nullptr;
+    func::FuncOp graph = findGraph(*step, Role::Eval), whole = findGraph(prepared, Role::Eval);
+    if (graph.getNumResults() != joinings.size() || !matchState(graph, whole))
+      return nullptr;
+    for (auto [index, joining] : llvm::enumerate(joinings))
+      if (joining != Joining::Rows)
+        graph.setResultAttr(index, kJoiningAttr, StringAttr::get(&context, nameOf(joining)));
+    OwningOpRef<ModuleOp> module = withoutStep(prepared);
+    func::FuncOp replaced = findGraph(*module, Role::Eval);
+    OpBuilder builder(replaced);
+    builder.insert(graph->clone());
+    replaced.erase();
+    addKernels(*module, backend.target());
+    return hasSameLayouts(findGraph(*module, Role::Eval), whole) ? std::move(module) : nullptr;
+  }
+
+private:
+  /// The step form at a batch, or null. What is said of it has been said of the whole batch.
+  OwningOpRef<ModuleOp> stepAt(int64_t size) {
+    ScopedDiagnosticHandler silent(&context, [](Diagnostic &) { return success(); });
+    options.import.batch = size;
+    try {
+      return stepForm(context, options, backend);
+    } catch (const Error &error) {
+      if (error.kind() != ErrorKind::BadInput)
+        throw;
+      return nullptr;
+    }
+  }
+
+  MLIRContext &context;
+  CompileOptions options;
+  const Backend &backend;
+  SmallVector<Joining> joinings;
+};
+
+} // namespace
+
+EvaluationParts evaluationParts(MLIRContext &context, const CompileOptions &options,
+                                const Backend &backend) {
+  auto parts = std::make_shared<Parts>(context, options, backend);
+  EvaluationParts result;
+  result.sizes = [parts](int64_t whole) { return parts->sizes(whole); };
+  result.at = [parts](ModuleOp prepared, int64_t size) { return parts->at(prepared, size); };
+  return result;
+}
+
+} // namespace stow
