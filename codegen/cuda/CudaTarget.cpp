@@ -9,6 +9,7 @@
 #include "codegen/cuda/CudaTarget.h"
 
 #include "codegen/host/LibraryCommand.h"
+#include "codegen/host/ProductTiles.h"
 #include "codegen/kernels/Kernels.h"
 #include "ir/StowAttentionOps.h"
 #include "passes/memory/Implementations.h"
@@ -60,6 +61,8 @@ StringRef CudaTarget::libraryCall(Operation *op) const {
     return "convolution_grad_input";
   if (isa<Conv2dGradWeightOp>(op))
     return "convolution_grad_weight";
+  if (auto product = dyn_cast<ProductMapOp>(op))
+    return host::addsToProduct(product) ? "matmul_add" : "";
   return isa<MatmulOp>(op) ? "matmul" : "";
 }
 
@@ -87,8 +90,8 @@ CudnnPlans &CudaTarget::plans() const {
 }
 
 FailureOr<Target::Requirements> CudaTarget::query(Operation *op, ArrayRef<bool> freeLayouts) const {
-  if (auto matmul = dyn_cast<MatmulOp>(op))
-    return queryMatmul(matmul);
+  if (isa<MatmulOp, ProductMapOp>(op))
+    return queryMatmul(op);
   return queryConvolution(op, freeLayouts);
 }
 
@@ -144,13 +147,14 @@ LogicalResult CudaTarget::completeCommand(Operation *op, Command &command) const
 
 /// Scratch serves to split the inner extent of products that have few tiles, whose parts are summed
 /// in f32: more than kMostParts of them gain nothing, so that small products are given less.
-Target::Requirements CudaTarget::queryMatmul(MatmulOp op) const {
+Target::Requirements CudaTarget::queryMatmul(Operation *op) const {
   constexpr Bytes kMostParts = 32;
   Requirements requirements;
   for (Value value : op->getOperands())
     requirements.layouts.push_back(layoutOf(value.getType()));
-  requirements.layouts.push_back(layoutOf(op.getY().getType()));
-  const Bytes parts = kMostParts * tensorType(op.getY()).getNumElements() * Bytes{sizeof(float)};
+  RankedTensorType y = tensorType(op->getResult(0));
+  requirements.layouts.push_back(layoutOf(y));
+  const Bytes parts = kMostParts * y.getNumElements() * Bytes{sizeof(float)};
   const Bytes room = std::min(chip.matmulWorkspaceBytes, alignUp(parts, 256));
   requirements.choices = {{absl::StrCat("cublaslt within ", room, " bytes"), room, 1},
                           {"cublaslt without scratch", 0, 1 + kSlowdownPerPosition}};

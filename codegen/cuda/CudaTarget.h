@@ -15,7 +15,7 @@ public:
   /// cuDNN is opened in `cudnnFolder`, or where CudnnLibrary::open looks, at the first convolution.
   CudaTarget(Chip chip, F32Products products, std::string cudnnFolder);
 
-  /// Convolutions, depthwise ones too, and matrix products.
+  /// Convolutions, depthwise ones too, matrix products, and those that are added to something.
   llvm::StringRef libraryCall(mlir::Operation *op) const override;
 
   /// Batch normalizations and a convolution's bias: their parts are generated kernels, which fuse
@@ -57,7 +57,7 @@ private:
   const std::vector<EnginePlan> &plansOf(Command command) const;
   mlir::FailureOr<Requirements> queryConvolution(mlir::Operation *op,
                                                  llvm::ArrayRef<bool> freeLayouts) const;
-  Requirements queryMatmul(MatmulOp op) const;
+  Requirements queryMatmul(mlir::Operation *op) const;
   CudnnPlans &plans() const;
   bool isForTensorCores(mlir::Operation *op) const;
 

@@ -29,17 +29,6 @@ std::optional<int64_t> leastTileRows(int64_t columns) {
   return alignUp(static_cast<int64_t>(1 / left) + 1, 64);
 }
 
-/// The input that the body adds to the product, and does nothing else; none for other bodies.
-std::optional<unsigned> addedInput(ProductMapOp op) {
-  Block &body = op.getBody().front();
-  auto sum = dyn_cast<arith::AddFOp>(body.front());
-  if (!sum || op.getInputs().size() != 1 || op.getNumResults() != 1 ||
-      body.getTerminator()->getOperand(0) != sum.getResult() ||
-      sum->getNextNode() != body.getTerminator() || sum.getLhs() == sum.getRhs())
-    return std::nullopt;
-  return tensorType(op.getInputs()[0]) == resultType(op) ? std::optional(2u) : std::nullopt;
-}
-
 bool has16Bits(Value value) { return tensorType(value).getElementTypeBitWidth() == 16; }
 bool has16Bits(ProductMapOp op) { return has16Bits(op.getA()) || has16Bits(op.getB()); }
 
@@ -176,7 +165,8 @@ Bytes tileBytes(ProductMapOp op, int64_t rows) {
 }
 
 bool isAddedByLibrary(ProductMapOp op) {
-  return addedInput(op) && resultType(op).getElementType().isF32() && contractedOf(op) <= mostAdded;
+  return addsToProduct(op) && resultType(op).getElementType().isF32() &&
+         contractedOf(op) <= mostAdded;
 }
 
 /// The smallest of the parts into which pieces of `size` cut `whole`.
@@ -230,6 +220,15 @@ std::vector<int64_t> tilesOf(ProductMapOp op, const ProductTiles &tiles) {
 }
 
 } // namespace
+
+bool addsToProduct(ProductMapOp op) {
+  Block &body = op.getBody().front();
+  auto sum = dyn_cast<arith::AddFOp>(body.front());
+  return sum && op.getInputs().size() == 1 && op.getNumResults() == 1 &&
+         body.getTerminator()->getOperand(0) == sum.getResult() &&
+         sum->getNextNode() == body.getTerminator() && sum.getLhs() != sum.getRhs() &&
+         tensorType(op.getInputs()[0]) == resultType(op);
+}
 
 bool runsByTiles(ProductMapOp op) {
   const RankedTensorType type = resultType(op);

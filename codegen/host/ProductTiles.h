@@ -30,6 +30,10 @@ struct ProductTiles {
       {}; ///< rows, columns and contracted elements of a tile's pieces; empty: as they come
 };
 
+/// True where the body adds the only input, which has the result's type, to the product, and does
+/// nothing else.
+bool addsToProduct(ProductMapOp op);
+
 /// False where the op would not give the bits of a product and a kernel, or save nothing.
 bool runsByTiles(ProductMapOp op);
 

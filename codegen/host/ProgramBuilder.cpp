@@ -197,9 +197,10 @@ private:
   LogicalResult buildCommand(Context &context, Operation *op, int64_t number,
                              GraphProgram &program) {
     Command command;
-    if (auto product = dyn_cast<ProductMapOp>(op)) {
+    const StringRef call = target.libraryCall(op);
+    if (call == "matmul_tiles") {
       auto parts = productCommands(
-          product, [&](Value value) { return context.offsets.lookup(value); },
+          cast<ProductMapOp>(op), [&](Value value) { return context.offsets.lookup(value); },
           bytesAttr(op, kWorkspaceOffsetAttr), bytesAttr(op, kWorkspaceAttr), *built.kernels);
       if (failed(parts))
         return failure();
@@ -207,7 +208,7 @@ private:
       command.name = sourceNameOf(op->getLoc());
       command.parts = std::move(*parts);
       placeAll(context, op, command);
-    } else if (StringRef call = target.libraryCall(op); !call.empty()) {
+    } else if (!call.empty()) {
       command = libraryCommand(op, call);
       command.op = (prefix + call).str();
       for (auto [operand, value] :

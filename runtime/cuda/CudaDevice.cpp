@@ -249,7 +249,7 @@ CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const P
     return bindKernel(command, program);
   BoundCommand bound;
   bound.name = command.name;
-  if (command.op == "cuda.matmul")
+  if (command.op == "cuda.matmul" || command.op == "cuda.matmul_add")
     bound.call = bindProduct(command, arena);
   else if (isConvolution(command))
     bound.call = bindConvolution(command, arena);

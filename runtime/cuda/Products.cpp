@@ -180,7 +180,8 @@ public:
       : lt(openLibrary()), title("product of node '" + command.name + "'"),
         workspace(arena + static_cast<Address>(command.workspaceOffset)),
         workspaceBytes(static_cast<size_t>(command.workspaceBytes)) {
-    const bool hasBias = command.operands.size() == 4;
+    const bool hasThird = command.operands.size() == 4;
+    isAdded = command.op == "cuda.matmul_add";
     const Operand &y = command.operands.back();
     auto flag = [&](const char *name) {
       auto found = command.ints.find(name);
@@ -194,15 +195,16 @@ public:
     first = matrix(right, command.operands[1].dtype, batch.steps[1], kTransposeA);
     second = matrix(left, command.operands[0].dtype, batch.steps[0], kTransposeB);
     third = matrix(result, y.dtype, batch.steps[2], 0);
-    if (hasBias)
+    if (hasThird && !isAdded)
       setBias(command.operands[2], arena);
+    added = arena + static_cast<Address>((isAdded ? command.operands[2] : y).offset);
     for (size_t side : {size_t{0}, size_t{1}, size_t{2}}) {
       const Operand &operand = side == 2 ? y : command.operands[side];
       places[side] = arena + static_cast<Address>(operand.offset);
       for (Steps &offsets : batch.offsets) {
         offsets[side] *= sizeOf(operand.dtype);
-        alignment =
-            std::min(alignment, lowestBit(places[side] + static_cast<Address>(offsets[side])));
+        for (Address place : {places[side], side == 2 ? added : places[side]})
+          alignment = std::min(alignment, lowestBit(place + static_cast<Address>(offsets[side])));
       }
       if (batch.count > 1)
         alignment = std::min(
@@ -220,13 +222,15 @@ public:
   }
 
   void submit(Stream stream) override {
-    const float one = 1, zero = 0;
+    const float one = 1, beta = isAdded ? 1 : 0;
     auto at = [&](const Steps &offsets, size_t side) {
       return reinterpret_cast<void *>(places[side] + static_cast<Address>(offsets[side]));
     };
     for (const Steps &offsets : batch.offsets)
       lt.require(lt.matmul(lt.handle, operation, &one, at(offsets, 1), first, at(offsets, 0),
-                           second, &zero, at(offsets, 2), third, at(offsets, 2), third, &algorithm,
+                           second, &beta,
+                           reinterpret_cast<void *>(added + static_cast<Address>(offsets[2])),
+                           third, at(offsets, 2), third, &algorithm,
                            reinterpret_cast<void *>(workspace), workspaceBytes, stream),
                  title);
   }
@@ -311,6 +315,8 @@ private:
   MatrixDesc first = nullptr, second = nullptr, third = nullptr;
   Batch batch; ///< its offsets in bytes
   std::array<Address, 3> places = {};
+  bool isAdded = false;
+  Address added = 0;                   ///< what the product is added to; else the result
   uint32_t alignment = kMostAlignment; ///< of every address that is given to the library
   Algorithm algorithm = {};
 };

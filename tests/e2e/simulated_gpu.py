@@ -29,6 +29,7 @@ CASES = {
     "mlp": ("mlp", 8, "f32", ["--optimizer=sgd:lr=0.1,momentum=0.9"], 1e-5),
     "mlp_bf16": ("mlp", 8, "bf16", ["--optimizer=sgd:lr=0.1,momentum=0.9"], 3e-3),
     "char_gpt": ("char_gpt", 2, "f32", ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1"], 1e-5),
+    "char_gpt_accumulate": ("char_gpt", 4, "f32", ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1", "--accumulate=2"], 1e-5),
     "lenet": ("lenet", 4, "f32", ["--optimizer=sgd:lr=0.05,momentum=0.9"], 1e-5),
     "digits_cnn": ("digits_cnn", 4, "f32", ["--optimizer=adamw:lr=1e-3"], 1e-5),
     "lstm_fp16": ("lstm", 4, "fp16", ["--optimizer=adam:lr=1e-3"], 1e-3),

@@ -18,11 +18,15 @@ using namespace stow;
 namespace {
 
 const char *kGraph = R"(
-  func.func @g(%x: tensor<40x300xf32>, %s: tensor<300xf32>) {
+  func.func @g(%x: tensor<40x300xf32>, %s: tensor<300xf32>, %q: tensor<2x70x16xf32>) {
     %0 = stow.softmax %x {axis = 1 : i64} : (tensor<40x300xf32>) -> tensor<40x300xf32>
     %1, %2, %3 = stow.layer_norm %x, %s {epsilon = 1.0e-5 : f64}
         : (tensor<40x300xf32>, tensor<300xf32>) -> (tensor<40x300xf32>, tensor<40xf32>, tensor<40xf32>)
     %4 = stow.reduce_sum %x {axes = array<i64: 0>, keepdims = false} : (tensor<40x300xf32>) -> tensor<300xf32>
+    %5, %6 = stow.attention %q, %q, %q {scale = 0.25 : f64, diagonal = 0 : i64, zero_rows = false,
+        ratio = 0.0 : f64, stream = 0 : i64}
+        : (tensor<2x70x16xf32>, tensor<2x70x16xf32>, tensor<2x70x16xf32>)
+        -> (tensor<2x70x16xf32>, tensor<2x70xf32>)
     return
   })";
 
@@ -52,7 +56,7 @@ protected:
     Call call;
     mlir::Operation *op = ops[number];
     call.launch.kernel = module->kernel(infos[number].symbol);
-    call.launch.block = {256, 1, 1};
+    call.launch.block = {static_cast<uint32_t>(call.launch.kernel->maxThreads), 1, 1};
     call.launch.grid = {3, 1, 1};
     call.launch.checks.planned = true;
     call.params = {0, static_cast<uint64_t>(infos[number].tasks)};
@@ -103,7 +107,7 @@ constexpr int kUnplanned = static_cast<int>(sim::Fault::Kind::Unplanned);
 constexpr int kMisaligned = static_cast<int>(sim::Fault::Kind::Misaligned);
 
 TEST_F(Mutation, OffsetsOfEveryArgument) {
-  ASSERT_EQ(ops.size(), 3u);
+  ASSERT_EQ(ops.size(), 4u);
   for (size_t number = 0; number < ops.size(); ++number) {
     Call right = callOf(number);
     ASSERT_NO_THROW(run(right));
@@ -129,13 +133,14 @@ TEST_F(Mutation, ResultsWhereOperandsLie) {
 
 // Tests that a block of half the threads is caught: warps that are not there wrote nothing to fold.
 TEST_F(Mutation, FewerThreads) {
-  for (size_t number : {0u, 1u}) {
+  for (size_t number : {0u, 1u, 3u}) {
     Call wrong = callOf(number);
-    wrong.launch.block = {128, 1, 1};
-    EXPECT_EQ(faultOf(wrong, "a block of 128 threads"),
+    const uint32_t threads = wrong.launch.block[0];
+    wrong.launch.block = {threads / 2, 1, 1};
+    EXPECT_EQ(faultOf(wrong, "a block of half the threads"),
               static_cast<int>(sim::Fault::Kind::Uninitialized));
-    wrong.launch.block = {512, 1, 1};
-    EXPECT_EQ(faultOf(wrong, "a block of 512 threads"),
+    wrong.launch.block = {2 * threads, 1, 1};
+    EXPECT_EQ(faultOf(wrong, "a block of twice the threads"),
               static_cast<int>(sim::Fault::Kind::BadLaunch));
   }
 }

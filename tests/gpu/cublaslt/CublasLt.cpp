@@ -74,8 +74,8 @@ stow::DType elementType(cudaDataType type) {
 struct Work {
   Operation operation;
   Matrix a, b, d;
-  uint64_t aAt, bAt, dAt;
-  float alpha;
+  uint64_t aAt, bAt, cAt, dAt;
+  float alpha, beta;
 };
 
 void *place(uint64_t address, size_t bytes, const char *what) {
@@ -97,6 +97,8 @@ void run(void *data) {
   const Work &work = *static_cast<const Work *>(data);
   const void *a = place(work.aAt, work.a.bytes(), "A"), *b = place(work.bAt, work.b.bytes(), "B");
   void *d = place(work.dAt, work.d.bytes(), "D");
+  // C has the description of D; with beta 0 the library does not read it.
+  const void *c = work.beta == 0 ? d : place(work.cAt, work.d.bytes(), "C");
   const bool ta = work.operation.transposeA == CUBLAS_OP_T,
              tb = work.operation.transposeB == CUBLAS_OP_T;
   const auto inner = static_cast<int64_t>(ta ? work.a.rows : work.a.columns);
@@ -119,7 +121,10 @@ void run(void *data) {
         sum *= work.alpha;
         if (bias)
           sum += load(bias, elementType(biasType), row);
-        store(d, elementType(work.d.type), item * work.d.step + column * work.d.leading + row, sum);
+        const auto at = static_cast<int64_t>(item * work.d.step + column * work.d.leading + row);
+        if (work.beta != 0) // from f32 sums, in f32
+          sum = static_cast<float>(sum) + work.beta * load(c, elementType(work.d.type), at);
+        store(d, elementType(work.d.type), at, sum);
       }
 }
 
@@ -259,26 +264,24 @@ STANDIN cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   return CUBLAS_STATUS_SUCCESS;
 }
 
-STANDIN cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation,
-                                      const void *alpha, const void *a,
-                                      cublasLtMatrixLayout_t aDesc, const void *b,
-                                      cublasLtMatrixLayout_t bDesc, const void *beta, const void *,
-                                      cublasLtMatrixLayout_t, void *d, cublasLtMatrixLayout_t dDesc,
-                                      const cublasLtMatmulAlgo_t *algo, void *,
-                                      size_t workspaceBytes, cudaStream_t stream) {
+STANDIN cublasStatus_t cublasLtMatmul(
+    cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void *alpha, const void *a,
+    cublasLtMatrixLayout_t aDesc, const void *b, cublasLtMatrixLayout_t bDesc, const void *beta,
+    const void *c, cublasLtMatrixLayout_t cDesc, void *d, cublasLtMatrixLayout_t dDesc,
+    const cublasLtMatmulAlgo_t *algo, void *, size_t workspaceBytes, cudaStream_t stream) {
   auto isAligned = [&](const void *place, int side) {
     return reinterpret_cast<uint64_t>(place) % algo->data[1 + side] == 0;
   };
   if (!fits(*of(operation), *of(aDesc), *of(bDesc), *of(dDesc)) || !algo || !isAligned(a, 0) ||
-      !isAligned(b, 1) || !isAligned(d, 3) || workspaceBytes < algo->data[0] ||
-      *static_cast<const float *>(beta) != 0)
+      !isAligned(b, 1) || !isAligned(c, 2) || !isAligned(d, 3) || cDesc != dDesc ||
+      workspaceBytes < algo->data[0])
     return CUBLAS_STATUS_INVALID_VALUE;
   // A captured product runs any number of times: its description lives as long as the process.
   static std::vector<std::unique_ptr<Work>> all;
-  all.push_back(std::make_unique<Work>(
-      Work{*of(operation), *of(aDesc), *of(bDesc), *of(dDesc), reinterpret_cast<uint64_t>(a),
-           reinterpret_cast<uint64_t>(b), reinterpret_cast<uint64_t>(d),
-           *static_cast<const float *>(alpha)}));
+  all.push_back(std::make_unique<Work>(Work{
+      *of(operation), *of(aDesc), *of(bDesc), *of(dDesc), reinterpret_cast<uint64_t>(a),
+      reinterpret_cast<uint64_t>(b), reinterpret_cast<uint64_t>(c), reinterpret_cast<uint64_t>(d),
+      *static_cast<const float *>(alpha), *static_cast<const float *>(beta)}));
   static auto *launch = reinterpret_cast<decltype(&cuLaunchHostFunc)>(
       dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "cuLaunchHostFunc"));
   return launch(reinterpret_cast<CUstream>(stream), run, all.back().get()) == CUDA_SUCCESS
