@@ -208,8 +208,8 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
               [&](const std::string &text) { options.checkpoint = text; });
   flags.value("recompute", "SHARE",
               "without a budget: how much of the step's time may go into computing values again so "
-              "that the arena is smaller: none, 2%, or auto, the default: up to 1.5%, where each "
-              "percent of time saves five of memory",
+              "that the arena is smaller: none, 2%, or auto, the default: up to 1.5%, a percent of "
+              "time for at least five of memory",
               [&](const std::string &text) { options.recompute = parseRecompute(text); });
   flags.value("memory-budget", "BYTES",
               "the arena's limit: 2GiB, 900MB, bytes, or 70% of the arena with everything kept; "

@@ -9,7 +9,7 @@ namespace stow {
 /// How much longer a step may take for a smaller arena where no budget says how small it is to be.
 struct Allowance {
   double share = 0; ///< most extra time, as a share of that of the step with everything kept
-  double worth = 0; ///< the share of the arena that is saved is at least so many times that of time
+  double worth = 0; ///< what is saved of the arena is worth so many times its share in time
   /// Whether steps with library calls that can run in several ways may pay for slower ways, too. Where
   /// not they keep everything: what a way takes is a guess on devices that have several.
   bool paysForWays = true;

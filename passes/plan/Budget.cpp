@@ -157,30 +157,30 @@ public:
         (hasWays && !allowance.paysForWays) ||
         planner->timeBound(ladder->budgetOf(Ladder::percent)) > most)
       return copyOf(keepAll);
-    const auto isPaid = [&](schedule::Cost time, Bytes bytes) {
-      const double saved = 1 - static_cast<double>(std::max(bytes, besideBytes)) /
-                                   static_cast<double>(keepAll.arenaBytes);
-      return time <= most && saved > 0 &&
-             saved >= allowance.worth * (static_cast<double>(time) / once - 1);
+    // The share of the arena that is saved, less what the share of time is worth.
+    const auto worth = [&](schedule::Cost time, Bytes bytes) {
+      return 1 -
+             static_cast<double>(std::max(bytes, besideBytes)) /
+                 static_cast<double>(keepAll.arenaBytes) -
+             allowance.worth * std::max(static_cast<double>(time) / once - 1, 0.0);
     };
     const int rung =
-        ladder->lastWithin({.time = most,
-                            .enoughBytes = besideBytes - stateOutside,
+        ladder->bestWithin({.time = most,
                             .step = opCount > kLargeStep ? 5 * Ladder::percent : Ladder::percent,
-                            .isWanted = [&](const schedule::FrontierRow &row) {
-                              return isPaid(row.time, row.peakBytes + stateOutside);
+                            .worth = [&](const schedule::FrontierRow &row) {
+                              return worth(row.time, row.peakBytes + stateOutside);
                             }});
+    if (rung < 0)
+      return copyOf(keepAll);
     const StepChoice *best = &keepAll;
     auto look = [&](const StepChoice &choice) {
-      if (std::max(choice.arenaBytes, besideBytes) < std::max(best->arenaBytes, besideBytes) &&
-          isPaid(choice.time, choice.arenaBytes))
+      if (!choice.isRefused() && choice.time <= most &&
+          worth(choice.time, choice.arenaBytes) > worth(best->time, best->arenaBytes))
         best = &choice;
     };
-    if (rung >= 0) {
-      if (const StepChoice *tightened = tightenedRow(rung))
-        look(*tightened);
-      look(placedRow(rung));
-    }
+    if (const StepChoice *tightened = tightenedRow(rung))
+      look(*tightened);
+    look(placedRow(rung));
     return copyOf(*best);
   }
 

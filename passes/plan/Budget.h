@@ -56,8 +56,9 @@ public:
   /// takes no more.
   const StepChoice &checkpointed();
 
-  /// The smallest arena that the allowance pays for, as far as schedules for live bytes a percent
-  /// apart tell, five percent above 1,000 ops; everything kept where none is smaller.
+  /// The plan within the allowance that saves most of the arena, less what its time is worth, as far as
+  /// schedules for live bytes a percent apart tell, five percent above 1,000 ops; everything kept where
+  /// none saves more than that.
   StepChoice within(const Allowance &allowance);
 
   /// The fastest candidate whose arena is at most `budget`; absent if there is none.

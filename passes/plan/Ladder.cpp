@@ -16,25 +16,30 @@ const std::optional<schedule::FrontierRow> &Ladder::at(int rung) {
   return found->second;
 }
 
-int Ladder::lastWithin(const Wanted &wanted) {
-  int low = 0, found = -1, tooFar = size; // rungs further on take no less time and no more bytes
-  const auto rank = [&](int rung) {
-    return std::pair(std::max(at(rung)->peakBytes, wanted.enoughBytes), rung);
-  };
-  const auto look = [&](int rung) {
+int Ladder::bestWithin(const Wanted &wanted) {
+  int low = 0, best = -1, tooFar = size;
+  double most = 0;
+  const auto look = [&](int rung) { // true where it is the best one so far
     const auto &row = at(rung);
     const bool isInTime = row && row->time <= wanted.time;
-    const bool isWanted = isInTime && wanted.isWanted(*row);
-    const bool isWorseThanFound = found >= 0 && !isWanted;
-    if (isWanted && (found < 0 || rank(rung) < rank(found)))
-      found = rung;
-    (!isInTime || isWorseThanFound || row->peakBytes <= wanted.enoughBytes ? tooFar : low) = rung;
+    const auto rank = [&](double worth, schedule::Cost time) { return std::pair(worth, -time); };
+    const auto found = isInTime ? rank(wanted.worth(*row), row->time) : rank(0, 0);
+    const auto before = best < 0 ? rank(0, 0) : rank(most, at(best)->time);
+    (isInTime && (best < 0 || found >= before) ? low : tooFar) = rung;
+    if (!isInTime || found <= before)
+      return false;
+    best = rung;
+    most = found.first;
+    return true;
   };
   for (int rung = wanted.step; rung < tooFar; rung *= 2)
     look(rung);
   while (low + wanted.step < tooFar)
     look(low + (tooFar - low) / wanted.step / 2 * wanted.step);
-  return found;
+  for (int step : {-wanted.step, wanted.step})
+    while (best > 0 && best + step > 0 && best + step < size && look(best + step)) {
+    }
+  return best;
 }
 
 int Ladder::last() {

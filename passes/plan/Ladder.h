@@ -32,15 +32,15 @@ public:
 
   /// What to look for among rungs that are `step` apart.
   struct Wanted {
-    schedule::Cost time;   ///< most nanoseconds
-    Bytes enoughBytes = 0; ///< fewer live bytes are of no use
+    schedule::Cost time; ///< most nanoseconds
     int step = percent;
-    /// Whether a schedule within that time is worth it.
-    std::function<bool(const schedule::FrontierRow &)> isWanted = {};
+    /// What a schedule within that time is worth; everything kept is worth nothing.
+    std::function<double(const schedule::FrontierRow &)> worth = {};
   };
-  /// The rung with the least live bytes that is wanted; -1 where none is found. Solves a rung for each
-  /// doubling of what is saved, until one takes too much time or has few enough bytes, and a few between.
-  int lastWithin(const Wanted &wanted);
+  /// The rung that is worth most, then takes the least time, where worth rises and then falls; on others one
+  /// that is worth more than its neighbours. -1 where none is worth anything. Solves a rung for each doubling
+  /// of what is saved, until one takes too much time or is worth less, and a few between.
+  int bestWithin(const Wanted &wanted);
 
   /// The last rung with a schedule, that with the least live bytes; -1 where none has one. As much
   /// work as one rung far down: the planner's own way to its smallest peak.
