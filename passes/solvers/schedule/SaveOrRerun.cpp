@@ -153,12 +153,9 @@ SaveOrRerun::Answer SaveOrRerun::solve(double price, const std::vector<double> *
   for (const Item &item : items) {
     bool needed = item.forced || side[needNode[item.value]];
     bool rerun = item.rerun != sinkNode && side[item.rerun];
-    if (needed && !rerun) {
-      answer.kept.push_back(item.value);
+    if (needed && !rerun)
       answer.keptBytes += graph.values[item.value].sizeBytes;
-    }
   }
-  std::sort(answer.kept.begin(), answer.kept.end());
   return answer;
 }
 

@@ -54,7 +54,6 @@ public:
     Cost rerunCost = 0;          ///< scaled cost of all reruns
     Bytes keptBytes = 0;         ///< of kept values (free ones not counted)
     std::vector<int32_t> reruns; ///< ops, ascending
-    std::vector<int32_t> kept;   ///< values kept although they cost something, ascending
   };
 
   /// Solves at `price` (scaled cost per byte). `bias`, if given, multiplies the weight of each

@@ -182,78 +182,56 @@ SaveOrRerun::Boundary CutBound::firstRunOf(int32_t v) const {
 }
 
 CutBound::Candidate &CutBound::candidateFor(int32_t v) {
-  auto found = candidates.find(v);
-  if (found != candidates.end())
-    return found->second;
-  Candidate candidate;
-  candidate.op = v;
-  candidate.footprint = footprint(v);
-
-  candidate.cut = std::make_unique<SaveOrRerun>(graph, firstRunOf(v));
-  auto [it, inserted] = candidates.emplace(v, std::move(candidate));
-  return it->second;
+  Candidate &candidate = candidates[v];
+  if (!candidate.cut)
+    candidate.cut = std::make_unique<SaveOrRerun>(graph, firstRunOf(v));
+  return candidate;
 }
 
 const SaveOrRerun::Answer &CutBound::solveAt(Candidate &candidate, double price) {
-  auto found = candidate.solved.find(price);
-  if (found != candidate.solved.end()) {
-    current.push_back({price, found->second.value, candidate.footprint, candidate.op});
-    return found->second;
+  auto [found, isNew] = candidate.solved.try_emplace(price);
+  if (isNew) {
+    found->second = candidate.cut->solve(price);
+    found->second.reruns = {}; // the bound needs the sums only
   }
-  SaveOrRerun::Answer answer = candidate.cut->solve(price);
-  lines.push_back({price, answer.value, candidate.footprint, candidate.op});
-  current.push_back(lines.back());
-  answer.reruns = {}; // the bound needs the sums only
-  answer.kept = {};
-  return candidate.solved.emplace(price, std::move(answer)).first->second;
+  return found->second;
 }
 
 /// Newton's method on the concave function price -> cut value - price * room: two lines bracket the
 /// maximum, the next price is where they meet.
-void CutBound::maximize(Candidate &candidate, Bytes budgetBytes) {
-  const Bytes room = budgetBytes - candidate.footprint;
-  if (room < 0)
-    return;
-  // The left line: nothing is run again, everything needed is kept.
-  double leftCost = 0, leftBytes = 0;
-  {
-    const SaveOrRerun::Answer &none = solveAt(candidate, 0);
-    leftCost = static_cast<double>(none.rerunCost);
-    leftBytes = static_cast<double>(none.keptBytes);
-  }
-  if (leftBytes <= static_cast<double>(room))
-    return;
-  double price = static_cast<double>(candidate.cut->ceiling());
-  double rightCost = 0, rightBytes = 0;
-  {
-    const SaveOrRerun::Answer &all = solveAt(candidate, price);
-    rightCost = static_cast<double>(all.rerunCost);
-    rightBytes = static_cast<double>(all.keptBytes);
-  }
-  if (rightBytes > static_cast<double>(room))
-    return; // the line at the high price already says so
-  for (int i = 0; i < 24; ++i) {
-    price = (rightCost - leftCost) / (leftBytes - rightBytes);
-    if (!(price > 0) || !std::isfinite(price))
-      return;
+CutBound::Best CutBound::maximize(Candidate &candidate, Bytes room) {
+  Best best;
+  struct Line {
+    double cost, bytes;
+  };
+  auto lineAt = [&](double price) {
     const SaveOrRerun::Answer &answer = solveAt(candidate, price);
-    double cost = static_cast<double>(answer.rerunCost);
-    double bytes = static_cast<double>(answer.keptBytes);
-    bool onLeft = cost + price * bytes >= (leftCost + price * leftBytes) * (1 - 1e-12);
-    if (onLeft || bytes == leftBytes || bytes == rightBytes)
-      return;
-    if (bytes > static_cast<double>(room)) {
-      leftCost = cost;
-      leftBytes = bytes;
-    } else {
-      rightCost = cost;
-      rightBytes = bytes;
-    }
+    if (const int64_t value = answer.value - priceUp(price, room); value > best.value)
+      best = {value, price};
+    return Line{static_cast<double>(answer.rerunCost), static_cast<double>(answer.keptBytes)};
+  };
+  const auto most = static_cast<double>(room);
+  Line left = lineAt(0); // nothing is run again, everything needed is kept
+  if (left.bytes <= most)
+    return best;
+  Line right = lineAt(static_cast<double>(candidate.cut->ceiling()));
+  if (right.bytes > most)
+    return best; // the line at the high price already says so
+  for (int i = 0; i < 24; ++i) {
+    const double price = (right.cost - left.cost) / (left.bytes - right.bytes);
+    if (!(price > 0) || !std::isfinite(price))
+      break;
+    const Line line = lineAt(price);
+    const bool onLeft =
+        line.cost + price * line.bytes >= (left.cost + price * left.bytes) * (1 - 1e-12);
+    if (onLeft || line.bytes == left.bytes || line.bytes == right.bytes)
+      break;
+    (line.bytes > most ? left : right) = line;
   }
+  return best;
 }
 
 CutBound::Proof CutBound::refine(Bytes budgetBytes, int opCount) {
-  current.clear();
   // Take the ops of highest pressure, and a spread over the rest down to half of the budget: the
   // best op is near the peak, but not always at it, and pressure leaves out what ops beside it
   // need.
@@ -268,47 +246,18 @@ CutBound::Proof CutBound::refine(Bytes budgetBytes, int opCount) {
     chosen.push_back(byPressure[i]);
   for (size_t i = top; i < want; ++i)
     chosen.push_back(byPressure[top + (i - top) * (promising - top) / (want - top)]);
-  for (int32_t op : chosen)
-    maximize(candidateFor(op), budgetBytes);
-  const Line *best = nullptr;
+  Best best;
   Proof proof;
-  proof.time = timeFrom(scaledBound(budgetBytes, current, &best), budgetBytes);
-  if (best) {
-    proof.price = best->price;
-    proof.op = best->op;
-  }
-  proof.ops = opsThatProve(budgetBytes);
+  for (int32_t op : chosen)
+    if (const Bytes room = budgetBytes - footprint(op); room >= 0)
+      if (const Best here = maximize(candidateFor(op), room); here.value > best.value) {
+        best = here;
+        proof.op = op;
+      }
+  proof.price = best.price;
+  if (budgetBytes >= leastPeak)
+    proof.time = timeOfScaled(best.value);
   return proof;
-}
-
-int64_t CutBound::provenBy(const Line &line, Bytes budgetBytes) {
-  if (line.footprint > budgetBytes)
-    return 0;
-  return line.value - priceUp(line.price, budgetBytes - line.footprint);
-}
-
-int64_t CutBound::scaledBound(Bytes budgetBytes, const std::vector<Line> &among,
-                              const Line **best) const {
-  int64_t bound = 0;
-  for (const Line &line : among) {
-    const int64_t value = provenBy(line, budgetBytes);
-    if (value > bound) {
-      bound = value;
-      if (best)
-        *best = &line;
-    }
-  }
-  return bound;
-}
-
-std::optional<Cost> CutBound::timeBound(Bytes budgetBytes) const {
-  return timeFrom(scaledBound(budgetBytes, lines, nullptr), budgetBytes);
-}
-
-std::optional<Cost> CutBound::timeFrom(int64_t scaled, Bytes budgetBytes) const {
-  if (budgetBytes < leastPeak)
-    return std::nullopt;
-  return timeOfScaled(scaled);
 }
 
 Cost CutBound::timeOfScaled(int64_t scaled) const {
@@ -317,39 +266,6 @@ Cost CutBound::timeOfScaled(int64_t scaled) const {
   if (scaled > 0)
     extra = std::max(extra, graph.leastExtra);
   return graph.leastTime + extra;
-}
-
-std::vector<int32_t> CutBound::opsThatProve(Bytes budgetBytes) const {
-  std::map<int32_t, int64_t> best;
-  for (const Line &line : current)
-    if (const int64_t value = provenBy(line, budgetBytes); value > 0)
-      best[line.op] = std::max(best[line.op], value);
-  std::vector<std::pair<int64_t, int32_t>> order;
-  for (auto [op, value] : best)
-    order.push_back({-value, op});
-  std::sort(order.begin(), order.end());
-  std::vector<int32_t> ops;
-  for (auto [value, op] : order)
-    ops.push_back(op);
-  return ops;
-}
-
-Bytes CutBound::peakBoundForTime(Cost time) const {
-  Bytes low = leastPeak, high = leastPeak;
-  for (const Line &line : lines)
-    high = std::max(high, line.footprint + (int64_t(1) << 50));
-  // The bound falls as the budget grows: bisect.
-  auto admits = [&](Bytes budget) {
-    std::optional<Cost> bound = timeBound(budget);
-    return bound && *bound <= time;
-  };
-  if (admits(low))
-    return low;
-  while (low + 1 < high) {
-    Bytes middle = low + (high - low) / 2;
-    (admits(middle) ? high : low) = middle;
-  }
-  return high;
 }
 
 } // namespace stow::schedule

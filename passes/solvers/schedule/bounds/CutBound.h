@@ -10,8 +10,7 @@
 //   extra time >= cut value - price * (budget - bytes of v)
 //
 // is a proven bound: capacities are integers, rounded so that the inequality survives. One cut
-// serves all budgets, so the solved cuts are kept as lines, and the bound of a budget is their
-// maximum.
+// serves all budgets, so what the solved cuts cost and keep is remembered.
 #pragma once
 
 #include "passes/solvers/schedule/SaveOrRerun.h"
@@ -24,29 +23,19 @@ class CutBound {
 public:
   explicit CutBound(const Graph &graph);
 
-  /// What the cuts of one refinement prove. Depends on the budget and `opCount` alone, not on what
-  /// was refined before.
   struct Proof {
-    std::optional<Cost> time;  ///< as timeBound
+    /// No schedule whose peak is at most the budget (pinned bytes included) takes less; absent if
+    /// none exists.
+    std::optional<Cost> time;
     double price = 0;          ///< per byte (scaled cost), of the best cut; 0: the bound is trivial
     std::optional<int32_t> op; ///< of the best cut
-    std::vector<int32_t> ops;  ///< all whose cuts prove something, the best first
   };
-  /// Solves cuts for the most promising ops at the prices that matter for `budgetBytes`; the bound
-  /// of every budget can only grow. `opCount` ops are tried.
+  /// Solves cuts for the `opCount` most promising ops at the prices that matter for `budgetBytes`.
+  /// The proof depends on these two alone, not on what was refined before.
   Proof refine(Bytes budgetBytes, int opCount);
 
-  /// A lower bound on the time of every schedule whose peak is at most `budgetBytes` (pinned bytes
-  /// included); absent if no such schedule exists.
-  std::optional<Cost> timeBound(Bytes budgetBytes) const;
-
-  /// No schedule, whatever its time, has a smaller peak than this (as far as the solved cuts
-  /// prove).
+  /// No schedule, whatever its time, has a smaller peak than this.
   Bytes peakBound() const { return leastPeak; }
-
-  /// A lower bound on the peak of every schedule of at most this time: the least budget whose time
-  /// bound does not exceed it.
-  Bytes peakBoundForTime(Cost time) const;
 
   /// Scaled cost = cost * 2^shift().
   int shift() const { return costShift; }
@@ -67,36 +56,26 @@ public:
   Cost timeOfScaled(int64_t scaled) const;
 
 private:
-  struct Line {
-    double price;
-    int64_t value;   ///< of the cut, scaled cost
-    Bytes footprint; ///< bytes of v itself, pinned bytes included
-    int32_t op;      ///< v
-  };
   struct Candidate {
-    int32_t op;
-    Bytes footprint;
     std::unique_ptr<SaveOrRerun> cut;
-    std::map<double, SaveOrRerun::Answer> solved;
+    std::map<double, SaveOrRerun::Answer> solved; ///< by price; without lists of ops
   };
-  /// What a line proves at this budget, scaled cost.
-  static int64_t provenBy(const Line &line, Bytes budgetBytes);
-  std::vector<int32_t> opsThatProve(Bytes budgetBytes) const;
-  int64_t scaledBound(Bytes budgetBytes, const std::vector<Line> &among, const Line **best) const;
-  std::optional<Cost> timeFrom(int64_t scaled, Bytes budgetBytes) const;
+  /// What the cuts of one op prove at one budget.
+  struct Best {
+    int64_t value = 0; ///< scaled cost
+    double price = 0;
+  };
   Candidate &candidateFor(int32_t op);
   void computePressure();
   void findPeakBound();
-  const SaveOrRerun::Answer &solveAt(Candidate &candidate, double price);
-  void maximize(Candidate &candidate, Bytes budgetBytes);
+  static const SaveOrRerun::Answer &solveAt(Candidate &candidate, double price);
+  Best maximize(Candidate &candidate, Bytes room);
 
   const Graph &graph;
   int costShift = 0;
   Bytes leastPeak = 0;
   std::vector<Bytes> pressureOf, mandatoryOf; ///< at the first run of an op, itself included
   std::vector<int32_t> byPressure;
-  std::vector<Line> lines;   ///< of all cuts solved so far
-  std::vector<Line> current; ///< of the refinement at hand
   std::map<int32_t, Candidate> candidates;
 };
 

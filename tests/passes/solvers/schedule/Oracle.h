@@ -132,7 +132,7 @@ struct AgainstOptimum {
   int better = 0; ///< more than the cuts prove
   int tight = 0;  ///< and equal to the optimum
 
-  /// Checks `boundOf(graph, cuts, proof, budget)` at each of `tenths` of the input order's peak.
+  /// Checks `boundOf(graph, cuts, budget)` at each of `tenths` of the input order's peak.
   template <typename BoundOf>
   void run(uint64_t seeds, const std::vector<int> &tenths, BoundOf boundOf) {
     forEachTinyProblem(
@@ -144,7 +144,7 @@ struct AgainstOptimum {
             const std::optional<Cost> optimum = exhaustiveTime(graph, budget);
             if (!optimum || !proof.time)
               continue;
-            const Cost bound = boundOf(graph, cuts, proof, budget);
+            const Cost bound = boundOf(graph, cuts, budget);
             ASSERT_LE(bound, *optimum) << "seed " << seed << " budget " << budget;
             ++checked;
             better += bound > *proof.time;
