@@ -175,7 +175,7 @@ void Timeline::assign(const Sequence &sequence) {
   violationsAt.assign(slots, 0);
   runs.assign(graph.ops.size(), {});
   reads.assign(graph.values.size(), {});
-  total = violated = 0;
+  violated = 0;
   cost = 0;
   // A kept value that exists from the start is live throughout, whoever reads it.
   for (const GraphValue &value : graph.values)
@@ -338,7 +338,6 @@ void Timeline::setInterval(int32_t value, int32_t from, int32_t oldEnd, int32_t 
 void Timeline::add(int32_t index, int32_t slot) {
   const GraphOp &op = graph.ops[index];
   opAt[slot] = index;
-  ++total;
   cost += op.cost;
   profile.add(slot, slot, op.workspaceBytes);
   std::vector<int32_t> &own = runs[index];
@@ -383,7 +382,6 @@ void Timeline::remove(int32_t slot) {
   const int32_t index = opAt[slot];
   const GraphOp &op = graph.ops[index];
   opAt[slot] = none;
-  --total;
   cost -= op.cost;
   profile.add(slot, slot, -op.workspaceBytes);
   if (!op.credits.empty() || graph.hasViews)

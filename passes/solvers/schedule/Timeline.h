@@ -140,7 +140,7 @@ private:
 
   const Graph &graph;
   std::vector<Known> known;
-  int32_t slots = 0, total = 0, violated = 0;
+  int32_t slots = 0, violated = 0;
   Cost cost = 0;
   Profile profile;
   std::vector<int32_t> opAt;

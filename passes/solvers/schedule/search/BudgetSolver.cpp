@@ -298,7 +298,7 @@ Frontier BudgetSolver::sweep(Bytes peakBound) {
   for (const Sequence &order : orders)
     if (std::optional<Point> point = pointOf(order, high))
       frontier.add(std::move(*point));
-  std::vector<FrontierPoint> cuts;
+  std::vector<SweptCut> cuts;
   int64_t allowance = cutWork(effort.sweepWork());
   for (double segments : {0.0, 0.25, 0.5, 0.12, 1.0, 0.18, 0.35, 0.06}) {
     SweptStyle &style = sweptStyles.emplace_back();
@@ -306,18 +306,18 @@ Frontier BudgetSolver::sweep(Bytes peakBound) {
     for (size_t i = orders.size(); i-- > 0;) {
       if (cancelled() || allowance <= 0)
         break;
-      for (FrontierPoint &point :
+      for (SweptCut &cut :
            sweepPrices(graph, orders[i], effort.prices(), barsFor(i, segments), &allowance)) {
-        style.points.push_back({point.peakBytes, point.time});
-        cuts.push_back(std::move(point));
+        style.points.push_back({cut.peakBytes, cut.time});
+        cuts.push_back(std::move(cut));
       }
     }
   }
-  std::sort(cuts.begin(), cuts.end(), [](const FrontierPoint &a, const FrontierPoint &b) {
+  std::sort(cuts.begin(), cuts.end(), [](const SweptCut &a, const SweptCut &b) {
     return std::tie(a.time, a.peakBytes, a.sequence) < std::tie(b.time, b.peakBytes, b.sequence);
   });
-  Bytes least = high + 1;
-  for (FrontierPoint &cut : cuts)
+  Bytes least = measure(graph, orders.back()).peakBytes;
+  for (SweptCut &cut : cuts)
     if (cut.peakBytes < least) {
       least = cut.peakBytes;
       if (std::optional<Point> point = pointOf(std::move(cut.sequence), high))

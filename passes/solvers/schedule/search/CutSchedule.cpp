@@ -35,8 +35,7 @@ SequenceCut::SequenceCut(const Graph &graph, const Sequence &given, size_t at,
   Cost total = 0;
   for (const GraphOp &op : graph.ops)
     total += op.cost;
-  while (total > 0 && (total << (shift + 1)) < (int64_t(1) << 44) && shift < 40)
-    ++shift;
+  shift = scaleShift(total);
   for (size_t op = 0; op < graph.ops.size(); ++op) // a rerun of no cost still breaks a tie
     boundary.rerunCost[op] = std::max<Cost>(graph.ops[op].cost << shift, 1);
   boundary.fixed = fixedOps(barred);
@@ -390,41 +389,30 @@ Sequence delayReruns(const Graph &graph, const Sequence &sequence) {
   return result;
 }
 
-std::vector<FrontierPoint> sweepPrices(const Graph &graph, const Sequence &base, int points,
-                                       const std::vector<char> *barred, int64_t *allowance) {
-  std::vector<FrontierPoint> all;
-  Measure start = measure(graph, base);
-  all.push_back({start.peakBytes, start.time, base});
-  if (start.legal && !base.empty()) {
-    SequenceCut cut(graph, base, start.peakPosition, barred);
-    const double unit =
-        static_cast<double>(start.time + 1) / static_cast<double>(cut.acrossBytes() + 1);
-    // Below 2^-20 of the mean price nothing is worth a rerun; above 2^12 of it everything is.
-    Cost lastCost = -1;
-    for (int i = 0; i < points; ++i) {
-      if (allowance && cut.work() > *allowance)
-        break;
-      double exponent = -20.0 + 32.0 * i / std::max(points - 1, 1);
-      SequenceCut::Plan plan = cut.solve(unit * std::exp2(exponent), 0.5);
-      if (plan.rerunCost == lastCost || plan.reruns.empty())
-        continue;
-      lastCost = plan.rerunCost;
-      Sequence sequence = cut.apply(plan);
-      Measure now = measure(graph, sequence);
-      if (now.legal)
-        all.push_back({now.peakBytes, now.time, std::move(sequence)});
-    }
-    if (allowance)
-      *allowance -= cut.work();
+std::vector<SweptCut> sweepPrices(const Graph &graph, const Sequence &base, int prices,
+                                  const std::vector<char> *barred, int64_t *allowance) {
+  std::vector<SweptCut> all;
+  const Measure start = measure(graph, base);
+  if (!start.legal || base.empty())
+    return all;
+  SequenceCut cut(graph, base, start.peakPosition, barred);
+  const double unit =
+      static_cast<double>(start.time + 1) / static_cast<double>(cut.acrossBytes() + 1);
+  // Below 2^-20 of the mean price nothing is worth a rerun; above 2^12 of it everything is.
+  Cost lastCost = -1;
+  for (int i = 0; i < prices && cut.work() <= *allowance; ++i) {
+    const double exponent = -20.0 + 32.0 * i / std::max(prices - 1, 1);
+    const SequenceCut::Plan plan = cut.solve(unit * std::exp2(exponent), 0.5);
+    if (plan.rerunCost == lastCost || plan.reruns.empty())
+      continue;
+    lastCost = plan.rerunCost;
+    Sequence sequence = cut.apply(plan);
+    const Measure now = measure(graph, sequence);
+    if (now.legal)
+      all.push_back({now.peakBytes, now.time, std::move(sequence)});
   }
-  std::sort(all.begin(), all.end(), [](const FrontierPoint &a, const FrontierPoint &b) {
-    return std::tie(a.time, a.peakBytes, a.sequence) < std::tie(b.time, b.peakBytes, b.sequence);
-  });
-  std::vector<FrontierPoint> frontier;
-  for (FrontierPoint &point : all)
-    if (frontier.empty() || point.peakBytes < frontier.back().peakBytes)
-      frontier.push_back(std::move(point));
-  return frontier;
+  *allowance -= cut.work();
+  return all;
 }
 
 } // namespace stow::schedule

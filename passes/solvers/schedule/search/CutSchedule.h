@@ -94,18 +94,17 @@ Sequence dropNeedlessReruns(const Graph &graph, const Sequence &sequence, Bytes 
 /// that nobody reads are dropped).
 Sequence delayReruns(const Graph &graph, const Sequence &sequence);
 
-/// One point of the time/memory frontier.
-struct FrontierPoint {
+/// A schedule from one cut, and its figures.
+struct SweptCut {
   Bytes peakBytes = 0;
   Cost time = 0;
   Sequence sequence;
 };
 
-/// The frontier of single cuts of `base` at its peak: `points` prices, geometrically spaced over
-/// the range in which anything changes. Only points that no other point dominates, by falling peak.
-/// Fewer prices are tried when the cuts' work uses up `allowance`, which is counted down.
-std::vector<FrontierPoint> sweepPrices(const Graph &graph, const Sequence &base, int points,
-                                       const std::vector<char> *barred = nullptr,
-                                       int64_t *allowance = nullptr);
+/// Single cuts of `base` at its peak, at `prices` prices that are spaced geometrically over the range
+/// in which anything changes. Fewer are tried when the cuts' work uses up `allowance`, which is
+/// counted down.
+std::vector<SweptCut> sweepPrices(const Graph &graph, const Sequence &base, int prices,
+                                  const std::vector<char> *barred, int64_t *allowance);
 
 } // namespace stow::schedule

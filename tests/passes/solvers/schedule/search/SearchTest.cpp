@@ -73,16 +73,26 @@ TEST(ConcatenationTest, EverySolverRunsItsPartsAgain) {
   EXPECT_EQ(improve(graph, *cut, search).measured.time, graph.leastTime);
 }
 
-// Tests that a sweep over prices gives a frontier: falling peaks, rising times.
-TEST(CutScheduleTest, SweepsAreFrontiers) {
+// Tests that a sweep over prices runs more and more again, for less and less memory in the end.
+TEST(CutScheduleTest, SweepsTradeTimeForMemory) {
   Problem problem = trainingStep(convolutionalForward("unet", 4));
   Graph graph(problem);
-  std::vector<FrontierPoint> points = sweepPrices(graph, graph.inputOrder(), 40);
-  ASSERT_GT(points.size(), 4u);
-  for (size_t i = 1; i < points.size(); ++i) {
-    EXPECT_LT(points[i].peakBytes, points[i - 1].peakBytes);
-    EXPECT_GT(points[i].time, points[i - 1].time);
+  const Measure start = measure(graph, graph.inputOrder());
+  int64_t allowance = 100'000'000;
+  const std::vector<SweptCut> cuts =
+      sweepPrices(graph, graph.inputOrder(), 40, nullptr, &allowance);
+  EXPECT_LT(allowance, 100'000'000);
+  ASSERT_GT(cuts.size(), 4u);
+  Cost before = start.time;
+  for (const SweptCut &cut : cuts) {
+    const Measure now = measure(graph, cut.sequence);
+    EXPECT_TRUE(now.legal);
+    EXPECT_EQ(now.peakBytes, cut.peakBytes);
+    EXPECT_EQ(now.time, cut.time);
+    EXPECT_GT(cut.time, before);
+    before = cut.time;
   }
+  EXPECT_LT(cuts.back().peakBytes, start.peakBytes / 4 * 3);
 }
 
 // Tests that search never returns anything illegal, nor worse than its start.
