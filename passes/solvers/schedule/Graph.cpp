@@ -390,6 +390,21 @@ bool Graph::goesWithViewed(int32_t value) const {
   return viewed.size() == 1 && ops[*values[viewed.front()].producer].outputs.size() == 1;
 }
 
+Bytes Graph::footprint(int32_t index) const {
+  const GraphOp &op = ops[index];
+  Bytes sum = baseBytes + op.leastWorkspaceBytes - op.uncertainCreditBytes;
+  for (int32_t value : op.inputs)
+    sum += values[value].sizeBytes;
+  for (int32_t value : op.outputs) {
+    Bytes credit = 0;
+    for (const Credit &offer : op.credits)
+      if (offer.output == value)
+        credit = std::max(credit, offer.bytes);
+    sum += values[value].sizeBytes - credit;
+  }
+  return sum;
+}
+
 Sequence Graph::inputOrder() const {
   Sequence sequence(ops.size());
   std::iota(sequence.begin(), sequence.end(), 0);

@@ -83,6 +83,10 @@ struct Graph {
   /// a later run of its op. Left out where that cannot be told from the run of one op.
   bool goesWithViewed(int32_t value) const;
 
+  /// Bytes in memory while the op runs, whatever else is: inputs, outputs, least workspace, less
+  /// every credit that could apply; pinned bytes included.
+  Bytes footprint(int32_t op) const;
+
   Sequence inputOrder() const;
   /// The graph ops among the runs.
   Sequence sequenceOf(const Solution &solution) const;

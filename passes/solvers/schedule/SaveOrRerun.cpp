@@ -6,21 +6,15 @@
 namespace stow::schedule {
 namespace {
 
-/// price * bytes as mantissa * 2^exponent, exactly.
-__int128 scaled(double price, Bytes bytes, int &exponent) {
-  double fraction = std::frexp(price, &exponent);
-  exponent -= 53;
-  return static_cast<__int128>(static_cast<int64_t>(std::ldexp(fraction, 53))) * bytes;
-}
-
 constexpr int32_t sourceNode = 0, sinkNode = 1;
 constexpr int64_t saturated = int64_t(1) << 60;
 
-} // namespace
-
-int64_t priceDown(double price, Bytes bytes) {
+/// floor(price * bytes), or the ceiling, exactly: the price is a mantissa * 2^exponent.
+int64_t rounded(double price, Bytes bytes, bool up) {
   int exponent = 0;
-  __int128 product = scaled(price, bytes, exponent);
+  const auto mantissa = static_cast<int64_t>(std::ldexp(std::frexp(price, &exponent), 53));
+  const __int128 product = static_cast<__int128>(mantissa) * bytes;
+  exponent -= 53;
   if (product == 0)
     return 0;
   if (exponent >= 0)
@@ -28,21 +22,21 @@ int64_t priceDown(double price, Bytes bytes) {
                ? saturated
                : static_cast<int64_t>(product << exponent);
   if (exponent < -120)
-    return 0;
-  return static_cast<int64_t>(std::min<__int128>(product >> -exponent, saturated));
+    return up;
+  const __int128 slack = up ? (static_cast<__int128>(1) << -exponent) - 1 : 0;
+  return static_cast<int64_t>(std::min<__int128>((product + slack) >> -exponent, saturated));
 }
 
-int64_t priceUp(double price, Bytes bytes) {
-  int exponent = 0;
-  __int128 product = scaled(price, bytes, exponent);
-  if (product == 0)
-    return 0;
-  if (exponent >= 0)
-    return priceDown(price, bytes);
-  if (exponent < -120)
-    return 1;
-  __int128 rounded = (product + ((static_cast<__int128>(1) << -exponent) - 1)) >> -exponent;
-  return static_cast<int64_t>(std::min<__int128>(rounded, saturated));
+} // namespace
+
+int64_t priceDown(double price, Bytes bytes) { return rounded(price, bytes, /*up=*/false); }
+int64_t priceUp(double price, Bytes bytes) { return rounded(price, bytes, /*up=*/true); }
+
+int scaleShift(Cost total) {
+  int shift = 0;
+  while (total > 0 && (total << (shift + 1)) < (int64_t(1) << 44) && shift < 40)
+    ++shift;
+  return shift;
 }
 
 void SaveOrRerun::Boundary::spreadFixed(const Graph &graph) {

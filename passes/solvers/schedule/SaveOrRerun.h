@@ -25,6 +25,9 @@ namespace stow::schedule {
 int64_t priceDown(double price, Bytes bytes);
 int64_t priceUp(double price, Bytes bytes);
 
+/// Scaled costs are costs * 2^shift: so many that their sum, given unscaled, stays below 2^44.
+int scaleShift(Cost total);
+
 class SaveOrRerun {
 public:
   /// What the caller knows about the boundary.

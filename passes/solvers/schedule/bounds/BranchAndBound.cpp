@@ -16,7 +16,7 @@ class Tree {
 public:
   Tree(const Graph &graph, const CutBound &bound, Bytes budget, int32_t v, int64_t target,
        int64_t allowance)
-      : graph(graph), root(bound.firstRunOf(v)), room(budget - bound.footprint(v)), target(target),
+      : graph(graph), root(bound.firstRunOf(v)), room(budget - graph.footprint(v)), target(target),
         allowance(allowance) {
     root.isUncapped = true;
     for (const GraphValue &value : graph.values)

@@ -14,8 +14,7 @@ CutBound::CutBound(const Graph &graph) : graph(graph) {
   Cost total = 0;
   for (const GraphOp &op : graph.ops)
     total += op.leastCost;
-  while (total > 0 && (total << (costShift + 1)) < (int64_t(1) << 44) && costShift < 40)
-    ++costShift;
+  costShift = scaleShift(total);
   leastPeak = graph.baseBytes;
   Bytes kept = graph.baseBytes;
   for (const GraphValue &value : graph.values)
@@ -50,21 +49,6 @@ void CutBound::findPeakBound() {
     leastPeak =
         std::max(leastPeak, pebbleBound(graph, std::move(together), mandatoryOf[v], workPerOp));
   }
-}
-
-Bytes CutBound::footprint(int32_t index) const {
-  const GraphOp &op = graph.ops[index];
-  Bytes sum = graph.baseBytes + op.leastWorkspaceBytes - op.uncertainCreditBytes;
-  for (int32_t value : op.inputs)
-    sum += graph.values[value].sizeBytes;
-  for (int32_t value : op.outputs) {
-    Bytes credit = 0;
-    for (const Credit &offer : op.credits)
-      if (offer.output == value)
-        credit = std::max(credit, offer.bytes);
-    sum += graph.values[value].sizeBytes - credit;
-  }
-  return sum;
 }
 
 /// For every op v: bytes of values that an op not below v writes and an op below v reads, with the
@@ -121,7 +105,7 @@ void CutBound::computePressure() {
       }
     }
     for (size_t v = base; v < end; ++v) {
-      const Bytes own = footprint(static_cast<int32_t>(v));
+      const Bytes own = graph.footprint(static_cast<int32_t>(v));
       pressureOf[v] = across[v - base] + own;
       mandatoryOf[v] = mandatory[v - base] + own;
     }
@@ -249,7 +233,7 @@ CutBound::Proof CutBound::refine(Bytes budgetBytes, int opCount) {
   Best best;
   Proof proof;
   for (int32_t op : chosen)
-    if (const Bytes room = budgetBytes - footprint(op); room >= 0)
+    if (const Bytes room = budgetBytes - graph.footprint(op); room >= 0)
       if (const Best here = maximize(candidateFor(op), room); here.value > best.value) {
         best = here;
         proof.op = op;

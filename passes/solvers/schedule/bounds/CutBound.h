@@ -44,9 +44,6 @@ public:
   Bytes pressure(int32_t op) const { return pressureOf[op]; }
   /// Bytes in memory at the op's first run, in every schedule; pinned bytes included.
   Bytes atFirstRun(int32_t op) const { return mandatoryOf[op]; }
-  /// Bytes in memory while the op runs, whatever else is: inputs, outputs, least workspace, less
-  /// every credit that could apply; pinned bytes included.
-  Bytes footprint(int32_t op) const;
 
   /// What is needed after the first run of `v`: the ops above it have run by then, those below it
   /// have not.

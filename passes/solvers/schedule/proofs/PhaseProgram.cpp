@@ -283,20 +283,11 @@ private:
 
   void addBytes(int k) {
     const GraphOp &op = graph.ops[events[k].op];
-    Bytes own = op.leastWorkspaceBytes - op.uncertainCreditBytes;
+    const Bytes own = graph.footprint(events[k].op) - graph.baseBytes;
     std::vector<char> beside(graph.values.size(), 1);
-    for (int32_t a : op.inputs) {
-      own += graph.values[a].sizeBytes;
-      beside[a] = 0;
-    }
-    for (int32_t a : op.outputs) {
-      Bytes credit = 0;
-      for (const Credit &offer : op.credits)
-        if (offer.output == a)
-          credit = std::max(credit, offer.bytes);
-      own += graph.values[a].sizeBytes - credit;
-      beside[a] = 0;
-    }
+    for (const std::vector<int32_t> *values : {&op.inputs, &op.outputs})
+      for (int32_t a : *values)
+        beside[a] = 0;
     std::vector<Term> terms;
     for (size_t a = 0; a < graph.values.size(); ++a)
       if (beside[a] && stays[k][a] != absent && graph.values[a].sizeBytes > 0)
