@@ -120,6 +120,8 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
   text += "  without recompute    " + formatBytesExact(planner.keepAll().arenaBytes) + "\n";
   text += "  of which state       " + formatBytesExact(plan.persistentBytes) + "\n";
   text += liveSet(plan);
+  if (const std::string obstacle = planner.evaluationObstacle(budget); !obstacle.empty())
+    text += obstacle + "\n";
   text += "remedies, by what they gain:\n";
   const BatchRemedy batch = smallerBatch(context, smallest, plan, options, budget);
   text += renderRemedies(remedies(plan, options, budget, batch.remedy));

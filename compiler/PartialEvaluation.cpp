@@ -111,14 +111,21 @@ public:
 
   std::vector<int64_t> sizes(int64_t whole) {
     std::vector<int64_t> result;
-    if (whole < 2 || !options.modelPath.ends_with(".onnx"))
+    if (whole < 2)
       return result;
+    if (!options.modelPath.ends_with(".onnx")) {
+      why = "the shapes of an .mlir model are its own";
+      return result;
+    }
     OwningOpRef<ModuleOp> own = stepAt(whole), other = stepAt(whole + 1);
-    if (!own || !other)
+    if (!own || !other) {
+      why = "the model does not import at another batch than its own";
       return result;
+    }
     SampleParts parts =
         samplePartsOf(findGraph(*own, Role::Eval), findGraph(*other, Role::Eval), whole, whole + 1);
-    if (!parts.obstacle.empty())
+    why = parts.obstacle;
+    if (!why.empty())
       return result;
     joinings = parts.results;
     for (int64_t size = whole / 2; size >= 1; --size)
@@ -126,6 +133,8 @@ public:
         result.push_back(size);
     return result;
   }
+
+  const std::string &obstacle() const { return why; }
 
   OwningOpRef<ModuleOp> at(ModuleOp prepared, int64_t size) {
     OwningOpRef<ModuleOp> step = stepAt(size);
@@ -163,7 +172,8 @@ private:
   MLIRContext &context;
   CompileOptions options;
   const Backend &backend;
-  SmallVector<Joining> joinings;
+  SmallVector<Joining> joinings; ///< of the results
+  std::string why;               ///< there are no parts
 };
 
 } // namespace
@@ -174,6 +184,7 @@ EvaluationParts evaluationParts(MLIRContext &context, const CompileOptions &opti
   EvaluationParts result;
   result.sizes = [parts](int64_t whole) { return parts->sizes(whole); };
   result.at = [parts](ModuleOp prepared, int64_t size) { return parts->at(prepared, size); };
+  result.obstacle = [parts] { return parts->obstacle(); };
   return result;
 }
 

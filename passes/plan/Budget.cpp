@@ -525,6 +525,7 @@ public:
   Bytes leastLiveBytes() {
     return std::max(last.leastLiveBytes(), first ? first->leastLiveBytes() : 0);
   }
+  std::string evaluationObstacle(Bytes budget) { return evaluation.obstacleTo(budget); }
   Bytes lowerBound() {
     const Bytes ofStep = std::max(last.lowerBound(), first ? first->lowerBound() : 0);
     return evaluation.wholeBytes() <= ofStep ? ofStep : std::max(ofStep, evaluation.lowerBound());
@@ -592,6 +593,9 @@ std::optional<StepChoice> BudgetPlanner::plan(Bytes budget) { return impl->plan(
 const StepChoice &BudgetPlanner::smallest() { return impl->smallest(); }
 StepChoice BudgetPlanner::within(const Allowance &allowance) { return impl->within(allowance); }
 Bytes BudgetPlanner::leastLiveBytes() { return impl->leastLiveBytes(); }
+std::string BudgetPlanner::evaluationObstacle(Bytes budget) {
+  return impl->evaluationObstacle(budget);
+}
 Bytes BudgetPlanner::lowerBound() { return impl->lowerBound(); }
 schedule::Cost BudgetPlanner::timeBound(Bytes budget) { return impl->timeBound(budget); }
 double BudgetPlanner::extraTimeBound(Bytes budget) { return impl->extraTimeBound(budget); }

@@ -71,6 +71,10 @@ public:
   /// which is rarely below.
   Bytes leastLiveBytes();
 
+  /// Why an evaluation that does not fit `budget` cannot run on parts of the batch; empty where it fits
+  /// or can.
+  std::string evaluationObstacle(Bytes budget);
+
   /// No order, with any number of recomputations and whatever lies inside what, has a smaller
   /// arena.
   Bytes lowerBound();

@@ -155,6 +155,13 @@ Bytes EvaluationPlanner::leastFrom(Bytes budget) {
   return least;
 }
 
+std::string EvaluationPlanner::obstacleTo(Bytes budget) {
+  if (fits(budget) || !sizes().empty() || parts.obstacle().empty())
+    return "";
+  return absl::StrCat("evaluation takes ", formatBytesExact(whole->arenaBytes),
+                      " and cannot run on parts of the batch: ", parts.obstacle());
+}
+
 Bytes EvaluationPlanner::lowerBound() {
   if (!whole)
     return 0;

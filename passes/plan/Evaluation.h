@@ -26,6 +26,8 @@ struct EvaluationParts {
   /// `prepared` with @eval for `size` samples, and with nothing of the step but its state. Null where the model
   /// has no such part.
   std::function<mlir::OwningOpRef<mlir::ModuleOp>(mlir::ModuleOp prepared, int64_t size)> at = {};
+  /// Why there are no sizes, once they were asked for; empty where there are.
+  std::function<std::string()> obstacle = [] { return std::string(); };
 };
 
 /// Samples in the first input of a graph; 0 where it has none, or no dimension.
@@ -53,6 +55,9 @@ public:
 
   /// The smallest budget that is known to suffice and is no smaller than `budget`.
   Bytes leastFrom(Bytes budget);
+
+  /// Where an evaluation that does not fit cannot run in parts: how much it takes, and why. Else empty.
+  std::string obstacleTo(Bytes budget);
 
   /// No evaluation in parts of any size takes less.
   Bytes lowerBound();
