@@ -1,5 +1,6 @@
 #include "runtime/base/Bytes.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <cerrno>
@@ -85,11 +86,11 @@ std::string formatBytes(Bytes bytes) {
                     std::string(kUnits[i].suffix).c_str());
       return buffer;
     }
-  return std::to_string(bytes) + " B";
+  return concat(bytes, " B");
 }
 
 std::string formatBytesExact(Bytes bytes) {
-  return formatBytes(bytes) + " (" + std::to_string(bytes) + " bytes)";
+  return concat(formatBytes(bytes), " (", bytes, " bytes)");
 }
 
 } // namespace stow

@@ -1,5 +1,6 @@
 #include "runtime/base/CommandLine.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Text.h"
 
@@ -255,9 +256,8 @@ std::string nearest(std::string_view word, const std::vector<std::string> &candi
 
 int64_t parseCount(const std::string &flag, const std::string &text, int64_t least,
                    std::optional<int64_t> most) {
-  std::string expected =
-      most ? "a whole number from " + std::to_string(least) + " to " + std::to_string(*most)
-           : "a whole number of at least " + std::to_string(least);
+  std::string expected = most ? concat("a whole number from ", least, " to ", *most)
+                              : concat("a whole number of at least ", least);
   auto number = parseNumber<int64_t>(flag, text, expected.c_str());
   if (number < least || (most && number > *most))
     throw Error::badInput("--" + flag + ": expected " + expected + ", found " + text);

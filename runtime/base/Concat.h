@@ -9,16 +9,18 @@
 
 namespace stow {
 
-/// What `concat` writes in decimal digits. The digits of a floating number are the caller's choice.
+/// What `concat` writes in decimal digits, the enumerations of C among them. The digits of a floating
+/// number are the caller's choice.
 template <typename T>
-concept WholeNumber = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char>;
+concept WholeNumber = (std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char>) ||
+                      (std::is_enum_v<T> && std::convertible_to<T, long long>);
 
 /// Adds every piece to the end of `text`: text, a character or a whole number.
 template <typename... Pieces> void append(std::string &text, const Pieces &...pieces) {
   auto add = [&](const auto &piece) {
     using Piece = std::remove_cvref_t<decltype(piece)>;
     if constexpr (WholeNumber<Piece>)
-      text += std::to_string(piece);
+      text += std::to_string(+piece);
     else if constexpr (std::same_as<Piece, char>)
       text += piece;
     else

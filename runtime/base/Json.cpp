@@ -1,4 +1,5 @@
 #include "runtime/base/Json.h"
+#include "runtime/base/Concat.h"
 
 #include <algorithm>
 #include <limits>
@@ -42,7 +43,7 @@ std::string placeOf(std::string_view text, std::string_view document, size_t byt
   const size_t lineStart = text.rfind('\n', at ? at - 1 : 0);
   const size_t column =
       lineStart == std::string_view::npos || at <= lineStart ? at + 1 : at - lineStart;
-  return std::string(document) + ":" + std::to_string(line) + ":" + std::to_string(column);
+  return concat(document, ":", line, ":", column);
 }
 
 /// What the parser says behind its own names for the fault and the place.
@@ -69,8 +70,8 @@ void checkDepth(std::string_view text, std::string_view document) {
       inString = true;
     } else if (c == '[' || c == '{') {
       if (++levels > mostLevels)
-        throw Error::badInput(placeOf(text, document, i + 1) + ": more than " +
-                              std::to_string(mostLevels) + " levels of nested JSON");
+        throw Error::badInput(concat(placeOf(text, document, i + 1), ": more than ", mostLevels,
+                                     " levels of nested JSON"));
     } else if (c == ']' || c == '}') {
       --levels;
     }
@@ -169,7 +170,7 @@ const Json &JsonNode::member(const char *key) const {
 JsonNode JsonNode::at(const char *key) const { return {member(key), pathOf(key), FromPath{}}; }
 
 JsonNode JsonNode::element(size_t number) const {
-  return {(*json)[number], path + "[" + std::to_string(number) + "]", FromPath{}};
+  return {(*json)[number], concat(path, "[", number, "]"), FromPath{}};
 }
 
 size_t JsonNode::size() const {
@@ -236,7 +237,7 @@ int64_t JsonNode::asIntegerIn(int64_t least, int64_t greatest) const {
                          json->get<uint64_t>() > uint64_t(std::numeric_limits<int64_t>::max()));
   const int64_t value = isWhole ? json->get<int64_t>() : 0;
   if (!isWhole || value < least || value > greatest)
-    failExpected("an integer in [" + std::to_string(least) + ", " + std::to_string(greatest) + "]");
+    failExpected(concat("an integer in [", least, ", ", greatest, "]"));
   return value;
 }
 
@@ -245,7 +246,7 @@ std::vector<int64_t> JsonNode::asIntegers() const {
   const size_t count = size();
   values.reserve(count);
   for (size_t i = 0; i < count; ++i)
-    values.push_back(integerAt((*json)[i], path + "[" + std::to_string(i) + "]"));
+    values.push_back(integerAt((*json)[i], concat(path, "[", i, "]")));
   return values;
 }
 
@@ -261,8 +262,7 @@ std::vector<int64_t> JsonNode::counts(const char *key) const {
   std::vector<int64_t> values = integers(key);
   for (size_t i = 0; i < values.size(); ++i)
     if (values[i] < 0)
-      failAt(pathOf(key) + "[" + std::to_string(i) + "]", "an integer that is not negative",
-             member(key)[i]);
+      failAt(concat(pathOf(key), "[", i, "]"), "an integer that is not negative", member(key)[i]);
   return values;
 }
 

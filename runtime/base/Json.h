@@ -7,6 +7,7 @@
 //   graph.json:3:17: not valid JSON: unexpected '}'; expected '[', '{', or a literal
 #pragma once
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <nlohmann/json.hpp>
@@ -68,8 +69,7 @@ public:
   template <typename Parse> auto parsedTexts(const char *key, Parse parse) const {
     std::vector<decltype(parse(std::string()))> values;
     for (const std::string &value : texts(key))
-      values.push_back(
-          parsedAt(pathOf(key) + "[" + std::to_string(values.size()) + "]", value, parse));
+      values.push_back(parsedAt(concat(pathOf(key), "[", values.size(), "]"), value, parse));
     return values;
   }
 

@@ -1,5 +1,6 @@
 #include "runtime/base/Layout.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -210,17 +211,17 @@ void checkLayout(const Layout &layout, const Shape &shape) {
     std::vector<int64_t> sorted = layout.order;
     std::ranges::sort(sorted);
     if (sorted != orderOf({}, rank))
-      fail("is not a permutation of " + std::to_string(rank) + " dimensions");
+      fail(concat("is not a permutation of ", rank, " dimensions"));
   }
   for (const Layout::Block &block : layout.blocks)
     if (block.dim < 0 || block.dim >= static_cast<int64_t>(rank) || block.size < 1)
-      fail("has a block outside the " + std::to_string(rank) + " dimensions");
+      fail(concat("has a block outside the ", rank, " dimensions"));
   if (!layout.pitch)
     return;
   if (!layout.blocks.empty() || layout.groups > 1)
     fail("has a pitch beside blocks or groups");
   if (layout.pitch->dim < 0 || layout.pitch->dim >= static_cast<int64_t>(rank))
-    fail("has a pitch outside the " + std::to_string(rank) + " dimensions");
+    fail(concat("has a pitch outside the ", rank, " dimensions"));
   if (layout.pitch->extent < shape[static_cast<size_t>(layout.pitch->dim)])
     fail("has a pitch smaller than its dimension");
 }
