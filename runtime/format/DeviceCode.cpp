@@ -1,5 +1,6 @@
 #include "runtime/format/DeviceCode.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Text.h"
 
@@ -23,7 +24,7 @@ struct Entry {
   uint64_t offset, bytes;
 };
 
-std::string nameOf(uint32_t architecture) { return "sm_" + std::to_string(architecture); }
+std::string nameOf(uint32_t architecture) { return concat("sm_", architecture); }
 
 } // namespace
 

@@ -1,5 +1,6 @@
 #include "runtime/format/Loss.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Text.h"
 
@@ -165,7 +166,7 @@ void apply(LossSpec &spec, const Setting &setting, const ReadNumbers &readNumber
 
 std::string listText(const std::vector<double> &numbers, size_t longest) {
   if (numbers.size() > longest)
-    return "[" + std::to_string(numbers.size()) + " numbers]";
+    return concat("[", numbers.size(), " numbers]");
   std::string text;
   for (double number : numbers)
     text += (text.empty() ? "" : ",") + exact(number);
@@ -181,9 +182,9 @@ std::string printed(const LossSpec &loss, size_t longestList) {
   if (loss.hasReduction)
     add("reduction=" + nameOf(loss.reduction));
   if (loss.ignoreIndex != plain.ignoreIndex)
-    add("ignore-index=" + std::to_string(loss.ignoreIndex));
+    add(concat("ignore-index=", loss.ignoreIndex));
   if (loss.classAxis != plain.classAxis)
-    add("class-axis=" + std::to_string(loss.classAxis));
+    add(concat("class-axis=", loss.classAxis));
   if (loss.labelSmoothing != 0)
     add("label-smoothing=" + exact(loss.labelSmoothing));
   if (loss.probabilities)

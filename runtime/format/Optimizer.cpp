@@ -1,6 +1,7 @@
 #include "runtime/format/Optimizer.h"
 
 #include "runtime/base/CommandLine.h"
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <ranges>
 #include <variant>
 
 namespace stow {
@@ -161,12 +163,9 @@ OptimizerSpec parseOptimizer(const std::string &text) {
   const size_t colon = text.find(':');
   const std::string name = text.substr(0, colon);
   auto rule = std::ranges::find(rules(), name, [](const Rule &known) { return known.name; });
-  if (rule == rules().end()) {
-    std::string known;
-    for (const Rule &other : rules())
-      known += (known.empty() ? "" : ", ") + std::string(other.name);
-    throw Error::badInput("unknown optimizer \"" + name + "\"; known are " + known);
-  }
+  if (rule == rules().end())
+    throw Error::badInput(concat("unknown optimizer \"", name, "\"; known are ",
+                                 joined(rules() | std::views::transform(&Rule::name), ", ")));
   OptimizerSpec spec;
   spec.kind = rule->kind;
   spec.text = text;

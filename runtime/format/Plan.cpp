@@ -1,10 +1,12 @@
 #include "runtime/format/Plan.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <ranges>
 #include <set>
 
 namespace stow {
@@ -51,20 +53,16 @@ std::string_view nameIn(const Words<Word, count> &words, Word word, const char *
   for (const auto &[value, name] : words)
     if (value == word)
       return name;
-  throw Error::internal(std::string(what) + " " + std::to_string(static_cast<int>(word)) +
-                        " has no name");
+  throw Error::internal(concat(what, " ", static_cast<int>(word), " has no name"));
 }
 
 template <typename Word, size_t count>
 Word parseIn(const Words<Word, count> &words, std::string_view name, const char *what) {
-  std::string known;
-  for (const auto &[value, text] : words) {
+  for (const auto &[value, text] : words)
     if (text == name)
       return value;
-    known += (known.empty() ? "" : ", ") + std::string(text);
-  }
-  throw Error::badInput("unknown " + std::string(what) + " '" + std::string(name) +
-                        "'; expected one of " + known);
+  throw Error::badInput(concat("unknown ", what, " '", name, "'; expected one of ",
+                               joined(words | std::views::values, ", ")));
 }
 
 Bytes &partOf(Breakdown &breakdown, BufferKind kind) {

@@ -4,6 +4,7 @@
 // knows nothing of further graphs sees one consistent timeline. Each further graph carries its own
 // `buffers`.
 #include "runtime/format/PlanJson.h"
+#include "runtime/base/Concat.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -37,8 +38,8 @@ std::string textOf(const JsonNode &node, const char *key, const std::vector<std:
     return "";
   const int64_t number = node.count(key);
   if (number >= static_cast<int64_t>(strings.size()))
-    node.fail(key, "expected a number below that of strings (" + std::to_string(strings.size()) +
-                       "), found " + std::to_string(number));
+    node.fail(key, concat("expected a number below that of strings (", strings.size(), "), found ",
+                          number));
   return strings[number];
 }
 
@@ -156,17 +157,16 @@ std::vector<PlannedAlias> aliasesFrom(const JsonNode &node) {
     return aliases;
   const std::vector<AliasKind> kinds = node.parsedTexts("alias_kinds", parseAliasKind);
   if (kinds.size() != aliases.size())
-    node.fail("alias_kinds", "expected a kind for each of the " + std::to_string(aliases.size()) +
-                                 " aliases, found " + std::to_string(kinds.size()));
+    node.fail("alias_kinds", concat("expected a kind for each of the ", aliases.size(),
+                                    " aliases, found ", kinds.size()));
   for (size_t i = 0; i < kinds.size(); ++i)
     aliases[i].kind = kinds[i];
   if (!node.has("alias_steps"))
     return aliases;
   const std::vector<int64_t> steps = node.integers("alias_steps");
   if (steps.size() != aliases.size())
-    node.fail("alias_steps", "expected a command for each of the " +
-                                 std::to_string(aliases.size()) + " aliases, found " +
-                                 std::to_string(steps.size()));
+    node.fail("alias_steps", concat("expected a command for each of the ", aliases.size(),
+                                    " aliases, found ", steps.size()));
   for (size_t i = 0; i < steps.size(); ++i)
     if (steps[i] >= 0)
       aliases[i].step = steps[i];
@@ -193,11 +193,10 @@ PlannedBuffer bufferFrom(const JsonNode &node, const std::vector<std::string> &s
   if (node.has("recompute_seconds"))
     buffer.recomputeSeconds = node.number("recompute_seconds");
   if (buffer.logicalSize > buffer.size)
-    node.fail("logical_size", "expected at most size (" + std::to_string(buffer.size) +
-                                  "), found " + std::to_string(buffer.logicalSize));
+    node.fail("logical_size",
+              concat("expected at most size (", buffer.size, "), found ", buffer.logicalSize));
   if (buffer.end < buffer.begin)
-    node.fail("end", "expected at least begin (" + std::to_string(buffer.begin) + "), found " +
-                         std::to_string(buffer.end));
+    node.fail("end", concat("expected at least begin (", buffer.begin, "), found ", buffer.end));
   return buffer;
 }
 
@@ -221,30 +220,29 @@ PlannedStep stepFrom(const JsonNode &node, const std::vector<std::string> &strin
 /// Steps name buffers and earlier steps that exist, and buffers live within the graph.
 void checkNumbers(const GraphPlan &graph, const JsonNode &node) {
   if (graph.stepCount != static_cast<int64_t>(graph.steps.size()))
-    node.fail("steps", "expected step_count (" + std::to_string(graph.stepCount) +
-                           ") of them, found " + std::to_string(graph.steps.size()));
+    node.fail("steps", concat("expected step_count (", graph.stepCount, ") of them, found ",
+                              graph.steps.size()));
   const auto buffers = static_cast<int64_t>(graph.buffers.size());
   for (int64_t i = 0; i < graph.stepCount; ++i) {
     const PlannedStep &step = graph.steps[i];
-    const std::string key = "steps[" + std::to_string(i) + "]";
+    const std::string key = concat("steps[", i, "]");
     for (const std::vector<int64_t> *list : {&step.reads, &step.writes})
       for (int64_t buffer : *list)
         if (buffer >= buffers)
           node.fail((key + (list == &step.reads ? ".reads" : ".writes")).c_str(),
-                    "expected numbers below " + std::to_string(buffers) + ", found " +
-                        std::to_string(buffer));
+                    concat("expected numbers below ", buffers, ", found ", buffer));
     if (step.recomputes && *step.recomputes >= i)
-      node.fail((key + ".recomputes").c_str(), "expected the number of an earlier step, found " +
-                                                   std::to_string(*step.recomputes));
+      node.fail((key + ".recomputes").c_str(),
+                concat("expected the number of an earlier step, found ", *step.recomputes));
   }
   for (int64_t i = 0; i < buffers; ++i)
     if (graph.buffers[i].end > graph.stepCount)
-      node.fail(("buffers[" + std::to_string(i) + "].end").c_str(),
-                "expected at most step_count (" + std::to_string(graph.stepCount) + "), found " +
-                    std::to_string(graph.buffers[i].end));
+      node.fail(concat("buffers[", i, "].end").c_str(),
+                concat("expected at most step_count (", graph.stepCount, "), found ",
+                       graph.buffers[i].end));
   if (graph.peakStep >= std::max<int64_t>(graph.stepCount, 1))
-    node.fail("peak_step", "expected a step below " + std::to_string(graph.stepCount) + ", found " +
-                               std::to_string(graph.peakStep));
+    node.fail("peak_step",
+              concat("expected a step below ", graph.stepCount, ", found ", graph.peakStep));
 }
 
 GraphPlan graphFrom(const JsonNode &node, const std::vector<std::string> &strings) {
@@ -258,9 +256,8 @@ GraphPlan graphFrom(const JsonNode &node, const std::vector<std::string> &string
                [&](const JsonNode &step) { graph.steps.push_back(stepFrom(step, strings)); });
   const std::vector<std::string> names = node.texts("step_names");
   if (names.size() != graph.steps.size())
-    node.fail("step_names", "expected a name for each of the " +
-                                std::to_string(graph.steps.size()) + " steps, found " +
-                                std::to_string(names.size()));
+    node.fail("step_names", concat("expected a name for each of the ", graph.steps.size(),
+                                   " steps, found ", names.size()));
   for (size_t i = 0; i < names.size(); ++i)
     graph.steps[i].name = names[i];
   graph.referenceSteps = node.counts("reference_steps");
@@ -328,10 +325,9 @@ Plan planFrom(const JsonNode &node) {
   // The first format had no number.
   bool isFirst = !node.has("format") && node.has("arena_bytes");
   if (int64_t format = isFirst ? 1 : node.count("format"); format != kPlanFormat)
-    node.fail("format", "expected " + std::to_string(kPlanFormat) + ", found " +
-                            std::to_string(format) +
-                            (format > kPlanFormat ? ": written by a newer stowage"
-                                                  : ": written by an older stowage; plan again"));
+    node.fail("format", concat("expected ", kPlanFormat, ", found ", format,
+                               format > kPlanFormat ? ": written by a newer stowage"
+                                                    : ": written by an older stowage; plan again"));
   Plan plan;
   plan.model = node.text("model");
   if (node.has("batches_per_step"))

@@ -1,5 +1,6 @@
 #include "runtime/format/PlanReport.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Text.h"
 #include "runtime/format/PrintableText.h"
 
@@ -67,7 +68,7 @@ private:
 };
 
 std::string stepTitle(const GraphPlan &graph, int64_t step) {
-  std::string title = "step " + std::to_string(step) + " of " + std::to_string(graph.stepCount);
+  std::string title = concat("step ", step, " of ", graph.stepCount);
   if (step >= 0 && step < static_cast<int64_t>(graph.steps.size()))
     title += " (" + printableText(graph.steps[step].name, nameWidth) + ")";
   return title;
@@ -75,9 +76,8 @@ std::string stepTitle(const GraphPlan &graph, int64_t step) {
 
 std::string renderLiveSet(const Plan &plan, const GraphPlan &graph, const ReportOptions &options) {
   std::vector<const PlannedBuffer *> live = liveAtPeak(plan, graph);
-  std::string out = "live at the peak: graph " + graph.name() + ", " +
-                    stepTitle(graph, graph.peakStep) + ", " + std::to_string(live.size()) +
-                    " buffers\n";
+  std::string out = concat("live at the peak: graph ", graph.name(), ", ",
+                           stepTitle(graph, graph.peakStep), ", ", live.size(), " buffers\n");
   Table table({true, true, true, false, false, false, false, false});
   table.add({"#", "bytes", "MiB", "kind", "type", "shape", "name", "from"});
   size_t shown = std::min<size_t>(live.size(), std::max<int64_t>(options.liveRows, 0));
@@ -95,8 +95,8 @@ std::string renderLiveSet(const Plan &plan, const GraphPlan &graph, const Report
     rest += i < shown ? 0 : live[i]->size;
   }
   if (shown < live.size())
-    table.add({"", groupDigits(rest), mebibytes(rest),
-               std::to_string(live.size() - shown) + " smaller buffers"});
+    table.add(
+        {"", groupDigits(rest), mebibytes(rest), concat(live.size() - shown, " smaller buffers")});
   table.add({"=", groupDigits(total), mebibytes(total), "live"});
   return out + table.text("  ");
 }
@@ -190,8 +190,8 @@ std::string renderWorkspaces(const GraphPlan &graph) {
   std::sort(largest.begin(), largest.end(), [](const auto &a, const auto &b) {
     return std::pair(-a.first, a.second) < std::pair(-b.first, b.second);
   });
-  std::string out = "\nlibrary calls of " + graph.name() + ": " + std::to_string(calls) + ", " +
-                    std::to_string(largest.size()) + " with a workspace in the arena\n";
+  std::string out = concat("\nlibrary calls of ", graph.name(), ": ", calls, ", ", largest.size(),
+                           " with a workspace in the arena\n");
   Table table({true, true, true, false, false});
   if (!largest.empty())
     table.add({"step", "bytes", "MiB", "call", "implementation"});
@@ -227,9 +227,9 @@ std::string describeReferences(const Plan &plan) {
     return "";
   std::string list;
   for (const auto &[kind, count] : kinds)
-    list += (list.empty() ? "" : ", ") + std::to_string(count) + " " + kind;
-  return std::to_string(calls) + (calls == 1 ? " library call runs" : " library calls run") +
-         " reference code, some hundred times slower than the library's other code: " + list;
+    append(list, list.empty() ? "" : ", ", count, " ", kind);
+  return concat(calls, calls == 1 ? " library call runs" : " library calls run",
+                " reference code, some hundred times slower than the library's other code: ", list);
 }
 
 std::string groupDigits(int64_t value) {
@@ -257,16 +257,15 @@ std::string describe(const TensorCounts &counts) {
 }
 
 std::string renderText(const Plan &plan, const ReportOptions &options) {
-  std::string out = "memory plan of " + printableText(plan.model, nameWidth) + ": arena " +
-                    groupDigits(plan.arenaBytes) + " bytes (" + mebibytes(plan.arenaBytes) +
-                    " MiB), alignment " + std::to_string(plan.alignment) + "\n";
+  std::string out = concat("memory plan of ", printableText(plan.model, nameWidth), ": arena ",
+                           groupDigits(plan.arenaBytes), " bytes (", mebibytes(plan.arenaBytes),
+                           " MiB), alignment ", plan.alignment, "\n");
   if (const std::string counts = describe(plan.tensors); !counts.empty())
     out += "  " + counts + "\n";
   for (const GraphPlan &graph : plan.graphs)
-    out += "  " + graph.name() + ": " + std::to_string(graph.stepCount) + " steps, " +
-           std::to_string(graph.buffers.size()) + " buffers, live peak " +
-           groupDigits(graph.livePeakBytes) + " bytes at step " + std::to_string(graph.peakStep) +
-           "\n";
+    append(out, "  ", graph.name(), ": ", graph.stepCount, " steps, ", graph.buffers.size(),
+           " buffers, live peak ", groupDigits(graph.livePeakBytes), " bytes at step ",
+           graph.peakStep, "\n");
   if (std::optional<size_t> peak = peakGraph(plan)) {
     const GraphPlan &graph = plan.graphs[*peak];
     if (options.map)
@@ -290,9 +289,8 @@ std::string toCsv(const Plan &plan) {
     std::string id = csvName(buffer.name);
     int64_t use = ++uses[id];
     if (use > 1)
-      id += "#" + std::to_string(use);
-    out += id + "," + std::to_string(begin) + "," + std::to_string(end) + "," +
-           std::to_string(buffer.size) + "," + std::to_string(buffer.offset) + "\n";
+      append(id, "#", use);
+    append(out, id, ",", begin, ",", end, ",", buffer.size, ",", buffer.offset, "\n");
   };
   int64_t start = 0;
   for (const GraphPlan &graph : plan.graphs) {

@@ -1,10 +1,12 @@
 // The JSON form of a program, as it lies inside an executable. Default layouts are left out, the
 // rest is written in full: the document is its own reference.
+#include "runtime/base/Concat.h"
 #include "runtime/format/PlanJson.h"
 #include "runtime/format/Program.h"
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 
 namespace stow {
 
@@ -35,19 +37,16 @@ std::string_view enumName(const NameTable<Enum, count> &table, Enum value) {
   for (const auto &[candidate, name] : table)
     if (candidate == value)
       return name;
-  throw Error::internal("enumeration value " + std::to_string(static_cast<int>(value)) +
-                        " has no name");
+  throw Error::internal(concat("enumeration value ", static_cast<int>(value), " has no name"));
 }
 
 template <typename Enum, size_t count>
 Enum enumFrom(const NameTable<Enum, count> &table, const std::string &text) {
-  std::string known;
-  for (const auto &[value, name] : table) {
+  for (const auto &[value, name] : table)
     if (name == text)
       return value;
-    known += (known.empty() ? "" : ", ") + std::string(name);
-  }
-  throw Error::badInput("unknown value '" + text + "'; expected one of " + known);
+  throw Error::badInput(concat("unknown value '", text, "'; expected one of ",
+                               joined(table | std::views::values, ", ")));
 }
 
 Json operandJson(const Operand &operand) {
@@ -226,9 +225,8 @@ void checkRoles(const Program &program, const JsonNode &node) {
   for (size_t i = 0; i < program.graphs.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       if (program.graphs[i].role == program.graphs[j].role)
-        node.fail("graphs", "graphs " + std::to_string(j) + " and " + std::to_string(i) +
-                                " are both of role '" +
-                                std::string(nameOf(program.graphs[i].role)) + "'");
+        node.fail("graphs", concat("graphs ", j, " and ", i, " are both of role '",
+                                   nameOf(program.graphs[i].role), "'"));
 }
 
 } // namespace
@@ -281,9 +279,8 @@ Program programFromJson(std::string_view text) {
   Program program;
   program.version = node.integer("version");
   if (program.version != formatVersion)
-    node.fail("version", "expected " + std::to_string(formatVersion) + ", found " +
-                             std::to_string(program.version) +
-                             "; the program was written by another release, compile it again");
+    node.fail("version", concat("expected ", formatVersion, ", found ", program.version,
+                                "; the program was written by another release, compile it again"));
   program.target = node.text("target");
   program.model = node.text("model");
   program.batch = node.count("batch");
@@ -294,9 +291,8 @@ Program programFromJson(std::string_view text) {
   if (node.has("evaluation_parts"))
     program.evaluationParts = node.count("evaluation_parts");
   if (program.evaluationParts < 1 || program.batch % program.evaluationParts != 0)
-    node.fail("evaluation_parts", "expected a divisor of the batch, " +
-                                      std::to_string(program.batch) + ", found " +
-                                      std::to_string(program.evaluationParts));
+    node.fail("evaluation_parts", concat("expected a divisor of the batch, ", program.batch,
+                                         ", found ", program.evaluationParts));
   program.threads = node.count("threads");
   if (node.has("kernels"))
     program.kernels = node.texts("kernels");

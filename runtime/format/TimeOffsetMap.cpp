@@ -3,6 +3,7 @@
 // A cell stands for some steps and some addresses. It shows the kind whose buffers cover most of
 // it, measured in byte-steps, or a dot when more than half of it is free: sums, not samples, so a
 // thin buffer cannot hide a thick one.
+#include "runtime/base/Concat.h"
 #include "runtime/format/PlanReport.h"
 
 #include <algorithm>
@@ -150,8 +151,8 @@ std::string renderMap(const Plan &plan, const GraphPlan &graph, const ReportOpti
     lower.rows = std::clamp<int64_t>(proportional, 1, std::max<int64_t>(rows / 4, 1));
     upper.rows = rows - lower.rows;
   }
-  std::string out = "arena map, graph " + graph.name() + ": " + std::to_string(graph.stepCount) +
-                    " steps to the right, addresses upwards\n";
+  std::string out = concat("arena map, graph ", graph.name(), ": ", graph.stepCount,
+                           " steps to the right, addresses upwards\n");
   int64_t peakColumn = std::min<int64_t>(columns - 1, static_cast<double>(graph.peakStep) *
                                                           columns / graph.stepCount);
   out += markerLine(peakColumn, 'v', "peak");

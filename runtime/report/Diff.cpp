@@ -1,5 +1,6 @@
 #include "runtime/report/Diff.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Json.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/report/TextTable.h"
@@ -63,8 +64,7 @@ std::string peakOf(const Plan &plan) {
   if (!which)
     return "no graph";
   const GraphPlan &graph = plan.graphs[*which];
-  std::string text = graph.name() + ", step " + std::to_string(graph.peakStep) + " of " +
-                     std::to_string(graph.stepCount);
+  std::string text = concat(graph.name(), ", step ", graph.peakStep, " of ", graph.stepCount);
   if (!graph.steps.empty())
     text += ", " + printableText(graph.steps[graph.peakStep].name, 60);
   return text;

@@ -1,5 +1,6 @@
 // Graphviz. Ids are numbers, names stand in labels alone, so that no name can break the file.
 #include "runtime/base/Bytes.h"
+#include "runtime/base/Concat.h"
 #include "runtime/base/Text.h"
 #include "runtime/format/PrintableText.h"
 #include "runtime/report/Formats.h"
@@ -22,9 +23,8 @@ std::string_view colourOf(const PlannedStep &step) {
 void addNodes(const GraphPlan &graph, const std::string &prefix, std::string &text) {
   for (size_t i = 0; i < graph.steps.size(); ++i) {
     const PlannedStep &step = graph.steps[i];
-    text += "    " + prefix + std::to_string(i) +
-            " [label=" + label(std::to_string(i) + " " + step.name) + ", color=\"" +
-            std::string(colourOf(step)) + "\"" + (step.recomputes ? ", style=dashed" : "") + "];\n";
+    append(text, "    ", prefix, i, " [label=", label(concat(i, " ", step.name)), ", color=\"",
+           colourOf(step), "\"", step.recomputes ? ", style=dashed" : "", "];\n");
   }
 }
 
@@ -39,9 +39,9 @@ void addEdges(const GraphPlan &graph, const std::string &prefix, std::string &te
         continue; // state and inputs: they are there before the first step
       const PlannedBuffer &buffer = graph.buffers[number];
       const bool atPeak = buffer.begin <= graph.peakStep && graph.peakStep < buffer.end;
-      text += "    " + prefix + std::to_string(writer->second) + " -> " + prefix +
-              std::to_string(i) + " [label=\"" + formatBytes(buffer.size) +
-              "\", tooltip=" + label(buffer.name) + (atPeak ? ", style=bold" : "") + "];\n";
+      append(text, "    ", prefix, writer->second, " -> ", prefix, i, " [label=\"",
+             formatBytes(buffer.size), "\", tooltip=", label(buffer.name),
+             atPeak ? ", style=bold" : "", "];\n");
     }
     for (int64_t number : step.writes)
       writers[number] = i;
@@ -56,9 +56,8 @@ std::string toDot(const Plan &plan) {
                      "  edge [fontname=\"sans-serif\", fontsize=9];\n";
   for (size_t g = 0; g < plan.graphs.size(); ++g) {
     const GraphPlan &graph = plan.graphs[g];
-    const std::string prefix = "g" + std::to_string(g) + "_";
-    text +=
-        "  subgraph cluster_" + std::to_string(g) + " {\n    label=" + label(graph.name()) + ";\n";
+    const std::string prefix = concat("g", g, "_");
+    append(text, "  subgraph cluster_", g, " {\n    label=", label(graph.name()), ";\n");
     addNodes(graph, prefix, text);
     addEdges(graph, prefix, text);
     text += "  }\n";

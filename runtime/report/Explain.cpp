@@ -1,5 +1,6 @@
 #include "runtime/report/Explain.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Text.h"
 #include "runtime/format/PlanReport.h"
@@ -31,8 +32,8 @@ std::string typeText(const PlannedBuffer &buffer) {
 
 /// "command 12 of 80, conv2d of /conv1/Conv".
 std::string commandText(const GraphPlan &graph, int64_t step) {
-  return "command " + std::to_string(step) + " of " + std::to_string(graph.stepCount) + ", " +
-         printableText(graph.steps[step].name);
+  return concat("command ", step, " of ", graph.stepCount, ", ",
+                printableText(graph.steps[step].name));
 }
 
 std::string share(double part, double whole) {
@@ -89,8 +90,7 @@ std::string causeOf(const GraphPlan &graph, const BufferUse &use, const PlannedB
   const std::optional<int64_t> next = use.nextReader(number, step);
   if (!next)
     return buffer.end == graph.stepCount ? "read after the step" : "a part of it is read later";
-  return "waits for command " + std::to_string(*next) + ", " +
-         printableText(graph.steps[*next].name, 60);
+  return concat("waits for command ", *next, ", ", printableText(graph.steps[*next].name, 60));
 }
 
 } // namespace
@@ -107,8 +107,8 @@ int64_t findMoment(const Plan &plan, const std::string &text) {
   if (isNumber && error == std::errc() && unit.empty()) {
     if (number >= static_cast<double>(graph.stepCount) ||
         number != static_cast<double>(static_cast<int64_t>(number)))
-      throw Error::badInput("--at=" + text + " is no command of \"" + graph.name() +
-                            "\"; expected 0 to " + std::to_string(graph.stepCount - 1));
+      throw Error::badInput(concat("--at=", text, " is no command of \"", graph.name(),
+                                   "\"; expected 0 to ", graph.stepCount - 1));
     return static_cast<int64_t>(number);
   }
   if (isNumber && error == std::errc() && (unit == "s" || unit == "ms" || unit == "us")) {
@@ -152,23 +152,22 @@ std::string explainMoment(const Plan &plan, int64_t step, size_t rows) {
   const Bytes whole = fullestBytes(plan, graph),
               total = time.liveBytes(step) + whole - graph.livePeakBytes;
   const bool isPeak = step == graph.peakStep;
-  std::string text =
-      "\"" + printableText(plan.model) + "\" trains in " + formatBytesExact(plan.arenaBytes) +
-      ", of which " + formatBytesExact(plan.persistentBytes) +
-      " are weights and other state; everything else takes turns in the rest.\n" +
-      (isPeak ? "It is fullest at " : "At ") + commandText(graph, step) + " (" +
-      (graph.steps[step].recomputes ? "recomputed, " : "") + graph.steps[step].phaseName() +
-      (secondsOf(graph) > 0
-           ? ", " +
-                 formatPercent(static_cast<double>(time.begin(step)) /
-                               static_cast<double>(time.end(graph.stepCount - 1))) +
-                 " into the step"
-           : "") +
-      "): " + std::to_string(live.size()) + " tensors, " + groupDigits(total) + " bytes" +
-      (isPeak ? ""
-              : ", " + share(static_cast<double>(total), static_cast<double>(whole)) +
-                    " of the peak") +
-      ".\n\n";
+  std::string text = concat(
+      "\"", printableText(plan.model), "\" trains in ", formatBytesExact(plan.arenaBytes),
+      ", of which ", formatBytesExact(plan.persistentBytes),
+      " are weights and other state; everything else takes turns in the rest.\n",
+      isPeak ? "It is fullest at " : "At ", commandText(graph, step), " (",
+      graph.steps[step].recomputes ? "recomputed, " : "", graph.steps[step].phaseName(),
+      secondsOf(graph) > 0 ? ", " +
+                                 formatPercent(static_cast<double>(time.begin(step)) /
+                                               static_cast<double>(time.end(graph.stepCount - 1))) +
+                                 " into the step"
+                           : "",
+      "): ", live.size(), " tensors, ", groupDigits(total), " bytes",
+      isPeak
+          ? ""
+          : ", " + share(static_cast<double>(total), static_cast<double>(whole)) + " of the peak",
+      ".\n\n");
   std::vector<std::pair<std::string, Bytes>> groups;
   for (const PlannedBuffer *buffer : live) {
     const std::string group = groupOf(*buffer);
@@ -196,7 +195,7 @@ std::string explainMoment(const Plan &plan, int64_t step, size_t rows) {
                  causeOf(graph, use, buffer, step)});
   }
   if (live.size() > rows)
-    table.add({groupDigits(rest), "in " + std::to_string(live.size() - rows) + " more"});
+    table.add({groupDigits(rest), concat("in ", live.size() - rows, " more")});
   return text + table.text("  ");
 }
 
@@ -207,10 +206,10 @@ std::string listUsers(const GraphPlan &graph, const char *title,
   constexpr size_t kMost = 12;
   std::string text;
   for (size_t i = 0; i < users.size() && i < kMost; ++i)
-    text += std::string(i ? "             " : title) + std::to_string(users[i]) + "  " +
-            printableText(graph.steps[users[i]].name) + "\n";
+    append(text, i ? "             " : title, users[i], "  ",
+           printableText(graph.steps[users[i]].name), "\n");
   if (users.size() > kMost)
-    text += "             and " + std::to_string(users.size() - kMost) + " more\n";
+    append(text, "             and ", users.size() - kMost, " more\n");
   return text;
 }
 
@@ -228,9 +227,8 @@ std::string explainOne(const Plan &plan, const GraphPlan &graph, const BufferUse
   if (!buffer.source.empty())
     text += "  made by " + printableText(buffer.source) +
             (buffer.module.empty() ? "" : ", module " + printableText(buffer.module)) + "\n";
-  text += "  at byte " + groupDigits(buffer.offset) + " of the arena, alive from command " +
-          std::to_string(buffer.begin) + " up to " + std::to_string(buffer.end) + " of " +
-          std::to_string(graph.stepCount) + "\n";
+  append(text, "  at byte ", groupDigits(buffer.offset), " of the arena, alive from command ",
+         buffer.begin, " up to ", buffer.end, " of ", graph.stepCount, "\n");
   if (!buffer.reason.empty())
     text += "  why: " + printableText(buffer.reason, 200) + "\n";
   text += listUsers(graph, "  written by ", use.writersOf(number));
@@ -278,8 +276,7 @@ std::string explainBuffer(const Plan &plan, const std::string &name, size_t rows
   for (size_t i = 0; i < found.size() && i < rows; ++i)
     text += (i ? "\n" : "") + explainOne(plan, graph, use, found[i]);
   if (found.size() > rows)
-    text +=
-        "\nand " + std::to_string(found.size() - rows) + " smaller buffers; --rows=N shows more\n";
+    append(text, "\nand ", found.size() - rows, " smaller buffers; --rows=N shows more\n");
   return text;
 }
 
@@ -352,8 +349,8 @@ std::string explainRecomputation(const Plan &plan, size_t rows) {
     again += static_cast<int64_t>(entry.again.size());
     seconds += entry.seconds;
   }
-  std::string text = std::to_string(again) + " of " + std::to_string(graph.stepCount) +
-                     " commands compute again what was dropped";
+  std::string text =
+      concat(again, " of ", graph.stepCount, " commands compute again what was dropped");
   if (seconds > 0)
     text += ": " + formatSeconds(seconds) + ", " + formatPercent(plan.extraTimeFraction) +
             " more time" +
@@ -372,7 +369,7 @@ std::string explainRecomputation(const Plan &plan, size_t rows) {
         {groupDigits(list[i].saved), list[i].seconds > 0 ? formatSeconds(list[i].seconds) : "",
          std::to_string(1 + list[i].again.size()), printableText(graph.steps[list[i].first].name)});
   if (list.size() > rows)
-    table.add({"", "", "", "and " + std::to_string(list.size() - rows) + " more"});
+    table.add({"", "", "", concat("and ", list.size() - rows, " more")});
   return text + table.text("  ");
 }
 
@@ -413,7 +410,7 @@ std::string explainSavings(const Plan &plan, std::optional<Bytes> below, size_t 
   }
   if (used > rows)
     table.add({"", groupDigits(bytes), "", formatSeconds(seconds),
-               "with " + std::to_string(used - rows) + " more"});
+               concat("with ", used - rows, " more")});
   std::string text = below ? "To take " + groupDigits(wanted) + " bytes off this peak:\n"
                            : "The cheapest ways to less at this peak:\n";
   text += table.text("  ");

@@ -1,5 +1,6 @@
 #include "runtime/report/Remedies.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/format/PrintableText.h"
 
 #include <algorithm>
@@ -82,8 +83,8 @@ std::optional<Remedy> chunkedLoss(const Plan &plan) {
   if (live * 100 < plan.arenaBytes)
     return std::nullopt;
   return Remedy{live - live / pieces,
-                "the head and its loss in pieces of rows: --loss-chunks=" + std::to_string(pieces) +
-                    " (the logits at the peak alone; the rest is planned anew)",
+                concat("the head and its loss in pieces of rows: --loss-chunks=", pieces,
+                       " (the logits at the peak alone; the rest is planned anew)"),
                 true};
 }
 
@@ -118,9 +119,9 @@ std::string renderRemedies(const std::vector<Remedy> &remedies) {
   std::string text;
   int number = 0;
   for (const Remedy &remedy : remedies)
-    text += "  " + std::to_string(++number) + ". " + remedy.text + "\n     gains " +
-            formatBytesExact(remedy.gain) + "; changes results? " +
-            (remedy.changesResults ? "yes" : "no") + "\n";
+    text +=
+        concat("  ", ++number, ". ", remedy.text, "\n     gains ", formatBytesExact(remedy.gain),
+               "; changes results? ", remedy.changesResults ? "yes" : "no", "\n");
   return text;
 }
 
