@@ -1,5 +1,6 @@
 #include "runtime/cuda/ConvolutionPlan.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -122,7 +123,7 @@ std::string objection(int note, DType type, F32Products products) {
   case cudnn::kWinograd13x13:
     return "Winograd's transforms";
   default:
-    return "numerical note " + std::to_string(note);
+    return concat("numerical note ", note);
   }
 }
 
@@ -148,9 +149,10 @@ Convolution convolutionOf(const Command &command) {
   const std::string title = "command '" + command.op + "' of node '" + command.name + "'";
   const size_t call = callOf(command);
   if (call == std::size(kCalls) || command.operands.size() != 3)
-    throw Error::badInput(title + " with " + std::to_string(command.operands.size()) +
-                          " operands is no convolution for cuDNN; expected one without bias, or a "
-                          "gradient of one, with 3");
+    throw Error::badInput(
+        concat(title, " with ", command.operands.size(),
+               " operands is no convolution for cuDNN; expected one without bias, or a "
+               "gradient of one, with 3"));
   Convolution made;
   made.kind = kKinds[call];
   const ConvolutionOperands at = operandsOf(made.kind);
@@ -183,9 +185,8 @@ void setEngine(Command &command, const Engine &engine, int64_t version, F32Produ
 static int64_t numberOf(const Command &command, const char *name) {
   const std::vector<int64_t> &values = intsOf(command, name);
   if (values.size() != 1)
-    throw Error::badInput("command '" + command.op + "' of node '" + command.name + "' has " +
-                          std::to_string(values.size()) + " numbers for \"" + name +
-                          "\"; expected 1");
+    throw Error::badInput(concat("command '", command.op, "' of node '", command.name, "' has ",
+                                 values.size(), " numbers for \"", name, "\"; expected 1"));
   return values.front();
 }
 
@@ -208,12 +209,7 @@ F32Products productsOf(const Command &command) {
 
 std::string describe(const Convolution &of) {
   constexpr const char *kTitles[] = {"convolution", "data gradient", "weight gradient"};
-  auto shape = [](const StridedTensor &tensor) {
-    std::string text;
-    for (int64_t size : tensor.shape)
-      text += (text.empty() ? "" : "x") + std::to_string(size);
-    return text;
-  };
+  auto shape = [](const StridedTensor &tensor) { return joined(tensor.shape, "x"); };
   return std::string(kTitles[static_cast<int>(of.kind)]) + " of " +
          std::string(nameOf(of.operandType())) + ", x " + shape(of.x) + ", weight " +
          shape(of.weight) + ", y " + shape(of.y);

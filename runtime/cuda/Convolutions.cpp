@@ -1,5 +1,6 @@
 #include "runtime/cuda/Convolutions.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <array>
@@ -32,8 +33,8 @@ const Cudnn &openCudnn() {
 std::string describe(const Engine &engine) {
   std::string knobs;
   for (auto [type, value] : engine.knobs)
-    knobs += (knobs.empty() ? "" : ", ") + std::to_string(type) + "=" + std::to_string(value);
-  return "engine " + std::to_string(engine.index) + (knobs.empty() ? "" : " (knobs " + knobs + ")");
+    append(knobs, knobs.empty() ? "" : ", ", type, "=", value);
+  return concat("engine ", engine.index, knobs.empty() ? "" : " (knobs " + knobs + ")");
 }
 
 class BoundConvolution final : public LibraryCall {
@@ -96,8 +97,8 @@ private:
     constexpr Address kAlignment = 64; // as the plan's tensors say
     const Address place = arena + static_cast<Address>(offset);
     if (place % kAlignment != 0)
-      throw Error::badInput(about + ": an operand at offset " + std::to_string(offset) +
-                            " of the arena is not aligned to 64 bytes");
+      throw Error::badInput(concat(about, ": an operand at offset ", offset,
+                                   " of the arena is not aligned to 64 bytes"));
     return place;
   }
 

@@ -1,5 +1,6 @@
 #include "runtime/cuda/CudaDevice.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/cuda/Convolutions.h"
 #include "runtime/cuda/LoadKernels.h"
@@ -66,8 +67,8 @@ void CudaDevice::takeArena() {
                           "; end other processes on it, or compile with --memory-budget");
   driver.require(result, "taking the arena");
   if (arena % kArenaAlignment != 0)
-    throw Error::internal("the driver gave an arena that is not aligned to " +
-                          std::to_string(kArenaAlignment) + " bytes");
+    throw Error::internal(
+        concat("the driver gave an arena that is not aligned to ", kArenaAlignment, " bytes"));
 }
 
 Bytes CudaDevice::inUse() const {
@@ -173,7 +174,7 @@ const char *CudaDevice::fetch(Bytes offset, Bytes bytes) {
 
 void CudaDevice::startReadback(std::span<const Readback> ranges) {
   if (ranges.size() > requested.size())
-    throw Error::internal("more ranges are requested than " + std::to_string(requested.size()));
+    throw Error::internal(concat("more ranges are requested than ", requested.size()));
   requestedCount = ranges.size();
   std::ranges::copy(ranges, requested.begin());
   char *at = readbacks.bytes;
@@ -228,8 +229,8 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
   memory.code = before - memory.contexts - options.arenaBytes;
   for (size_t i = 0; i < graphs.size(); ++i)
     if (!graphs[i].commands.empty())
-      capture(graphs[i], "the " + std::to_string(graphs[i].commands.size()) +
-                             " commands of graph '" + program.graphs[i].name() + "'");
+      capture(graphs[i], concat("the ", graphs[i].commands.size(), " commands of graph '",
+                                program.graphs[i].name(), "'"));
   memory.graphs = inUse() - before;
   outside.fixed = 3 * options.stagingBytes + mostReadbackBytes;
 }
@@ -261,9 +262,8 @@ CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const P
 
 CudaDevice::BoundCommand CudaDevice::bindKernel(const Command &command, const Program &program) {
   if (command.kernel < 0 || static_cast<size_t>(command.kernel) >= program.kernels.size())
-    throw Error::badInput("command of node '" + command.name + "' runs kernel " +
-                          std::to_string(command.kernel) + ", the executable has " +
-                          std::to_string(program.kernels.size()));
+    throw Error::badInput(concat("command of node '", command.name, "' runs kernel ",
+                                 command.kernel, ", the executable has ", program.kernels.size()));
   BoundCommand bound;
   bound.name = command.name;
   const std::string &symbol = program.kernels[static_cast<size_t>(command.kernel)];

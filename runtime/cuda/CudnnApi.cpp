@@ -1,5 +1,6 @@
 #include "runtime/cuda/CudnnApi.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/cuda/Functions.h"
 
@@ -78,8 +79,7 @@ std::shared_ptr<const CudnnLibrary> CudnnLibrary::open(const std::string &folder
 CudnnLibrary::~CudnnLibrary() = default;
 
 std::string CudnnLibrary::versionText(int64_t number) {
-  return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." +
-         std::to_string(number % 100);
+  return concat(number / 10000, ".", number / 100 % 100, ".", number % 100);
 }
 
 std::string CudnnLibrary::lastError(int status) const {
@@ -93,8 +93,8 @@ std::string CudnnLibrary::lastError(int status) const {
 CudnnDescriptor::CudnnDescriptor(const CudnnLibrary &library, cudnn::DescriptorType type)
     : library(&library) {
   if (int status = library.create(type, &raw))
-    throw Error::badInput("cuDNN makes no descriptor of type " + std::to_string(type) + ": " +
-                          library.lastError(status));
+    throw Error::badInput(
+        concat("cuDNN makes no descriptor of type ", type, ": ", library.lastError(status)));
 }
 
 CudnnDescriptor::CudnnDescriptor(CudnnDescriptor &&other) noexcept
@@ -107,8 +107,8 @@ CudnnDescriptor::~CudnnDescriptor() {
 
 void CudnnDescriptor::set(int name, cudnn::AttributeType type, int64_t count, const void *values) {
   if (int status = library->setAttribute(raw, name, type, count, values))
-    throw Error::badInput("cuDNN refuses attribute " + std::to_string(name) + ": " +
-                          library->lastError(status));
+    throw Error::badInput(
+        concat("cuDNN refuses attribute ", name, ": ", library->lastError(status)));
 }
 
 void CudnnDescriptor::finalize() {
@@ -128,8 +128,8 @@ int64_t CudnnDescriptor::get(int name, cudnn::AttributeType type, int64_t room,
                              void *values) const {
   int64_t count = 0;
   if (int status = library->getAttribute(raw, name, type, room, &count, values))
-    throw Error::badInput("cuDNN has no attribute " + std::to_string(name) +
-                          " here: " + library->lastError(status));
+    throw Error::badInput(
+        concat("cuDNN has no attribute ", name, " here: ", library->lastError(status)));
   return count;
 }
 

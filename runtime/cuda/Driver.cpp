@@ -1,5 +1,6 @@
 #include "runtime/cuda/Driver.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/cuda/Functions.h"
 #include "runtime/device/Device.h"
 
@@ -108,14 +109,12 @@ Driver load() {
 
 } // namespace
 
-std::string versionText(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-}
+std::string versionText(int version) { return concat(version / 1000, ".", version % 1000 / 10); }
 
 std::string Driver::describe(Result result) const {
   const char *name = nullptr, *text = nullptr;
   if (getErrorName(result, &name) != 0 || !name)
-    return "CUDA error " + std::to_string(result);
+    return concat("CUDA error ", result);
   getErrorString(result, &text);
   return std::string(name) + (text ? std::string(": ") + text : "");
 }

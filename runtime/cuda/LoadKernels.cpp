@@ -1,5 +1,6 @@
 #include "runtime/cuda/LoadKernels.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/DeviceCode.h"
 
@@ -13,8 +14,7 @@ Module loadKernels(const Driver &driver, int device, const std::string &deviceNa
   driver.require(driver.deviceGetAttribute(&minor, kComputeCapabilityMinor, device),
                  "asking the GPU for its compute capability");
   const auto images = unpackDeviceCode(code);
-  const std::string here =
-      deviceName + " of compute capability " + std::to_string(major) + "." + std::to_string(minor);
+  const std::string here = concat(deviceName, " of compute capability ", major, ".", minor);
   const auto architecture = static_cast<uint32_t>(10 * major + minor);
   Result refusal = 0;
   for (const DeviceImage &image : loadableOn(images, architecture)) {
@@ -25,9 +25,9 @@ Module loadKernels(const Driver &driver, int device, const std::string &deviceNa
     if (refusal != kNoBinaryForGpu && refusal != kUnsupportedPtxVersion)
       driver.require(refusal, "loading the program's kernels on " + here);
   }
-  std::string message = "the executable has no kernels for " + here + ", it has " +
-                        describe(images) + "; compile the model with --target=cuda:sm_" +
-                        std::to_string(architecture);
+  std::string message =
+      concat("the executable has no kernels for ", here, ", it has ", describe(images),
+             "; compile the model with --target=cuda:sm_", architecture);
   if (refusal == kUnsupportedPtxVersion)
     message +=
         " where ptxas is installed, or install a newer driver, which knows their version of PTX";

@@ -1,5 +1,6 @@
 #include "runtime/data/ArrayFile.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/data/Npy.h"
 
@@ -17,10 +18,7 @@ int64_t Array::rowElements() const {
 }
 
 std::string describe(const Array &array) {
-  std::string text = nameOf(array.type) + "[";
-  for (size_t i = 0; i < array.shape.size(); ++i)
-    text += (i ? "," : "") + std::to_string(array.shape[i]);
-  return text + "]";
+  return concat(nameOf(array.type), "[", joined(array.shape, ","), "]");
 }
 
 ArrayFile::ArrayFile(const std::string &path) : file(std::make_shared<MappedFile>(path)) {
@@ -46,12 +44,9 @@ bool ArrayFile::has(const std::string &name) const {
 
 Array ArrayFile::load(const std::string &name) const {
   auto found = std::ranges::find(arrayNames, name);
-  if (found == arrayNames.end()) {
-    std::string known;
-    for (const std::string &other : arrayNames)
-      known += (known.empty() ? "" : ", ") + other;
-    throw Error::badInput(path() + ": there is no array '" + name + "'; it holds " + known);
-  }
+  if (found == arrayNames.end())
+    throw Error::badInput(
+        concat(path(), ": there is no array '", name, "'; it holds ", joined(arrayNames, ", ")));
   Array array;
   array.name = name;
   array.place = path() + ": " + name;

@@ -2,6 +2,7 @@
 // file type and one writer per stored type instead of a loop for every pair.
 #include "runtime/data/Element.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -99,9 +100,8 @@ void loadIntegers(const ElementType &type, const char *source, Wide *block, int6
       return loadBlock<int64_t>(source, block, count);
     for (int64_t i = 0; i < count; ++i)
       if (loadOne<uint64_t>(source, i) >> 63)
-        throw Error::badInput("element " + std::to_string(i) + " is " +
-                              std::to_string(loadOne<uint64_t>(source, i)) +
-                              ", which does not fit in i64");
+        throw Error::badInput(concat("element ", i, " is ", loadOne<uint64_t>(source, i),
+                                     ", which does not fit in i64"));
     return loadBlock<uint64_t>(source, block, count);
   default:
     failType(type);
@@ -136,9 +136,8 @@ template <typename T> void storeIntegers(const int64_t *block, char *target, int
   for (int64_t i = 0; i < count; ++i) {
     if (block[i] < std::numeric_limits<T>::min() || block[i] > std::numeric_limits<T>::max())
       throw Error::badInput(
-          "element " + std::to_string(i) + " is " + std::to_string(block[i]) +
-          ", which does not fit in " +
-          (sizeof(T) == 1 ? std::string("u8") : "i" + std::to_string(8 * sizeof(T))));
+          concat("element ", i, " is ", block[i], ", which does not fit in ",
+                 sizeof(T) == 1 ? std::string("u8") : concat("i", 8 * sizeof(T))));
     storeOne(target, i, static_cast<T>(block[i]));
   }
 }

@@ -1,5 +1,6 @@
 #include "runtime/data/Npy.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <cctype>
@@ -60,14 +61,14 @@ private:
 
   void expect(char c) {
     if (!accept(c))
-      fail(std::string("expected '") + c + "' at byte " + std::to_string(at) + " of the header");
+      fail(concat("expected '", c, "' at byte ", at, " of the header"));
   }
 
   std::string quoted() {
     char quote = peek();
     if (quote != '\'' && quote != '"')
-      fail("expected a quoted name at byte " + std::to_string(at) +
-           " of the header (structured arrays are not supported)");
+      fail(concat("expected a quoted name at byte ", at,
+                  " of the header (structured arrays are not supported)"));
     size_t end = text.find(quote, at + 1);
     if (end == std::string_view::npos)
       fail("the header has an unfinished string");
@@ -102,7 +103,7 @@ private:
 
   int64_t dimension() {
     if (!std::isdigit(static_cast<unsigned char>(peek())))
-      fail("expected a dimension at byte " + std::to_string(at) + " of the header");
+      fail(concat("expected a dimension at byte ", at, " of the header"));
     int64_t value = 0;
     for (; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])); ++at)
       if (__builtin_mul_overflow(value, 10, &value) ||
@@ -147,13 +148,13 @@ NpyHeader readNpyHeader(std::span<const char> bytes, const std::string &place) {
     fail("this is not a NumPy array: it does not start with \\x93NUMPY");
   int version = static_cast<unsigned char>(bytes[6]);
   if (version < 1 || version > 3)
-    fail("expected format version 1, 2 or 3, found " + std::to_string(version));
+    fail(concat("expected format version 1, 2 or 3, found ", version));
   size_t start = version == 1 ? 10 : 12;
   uint32_t length = 0;
   if (bytes.size() >= start)
     std::memcpy(&length, bytes.data() + 8, start - 8);
   if (bytes.size() < start || length > bytes.size() - start)
-    fail("the header of " + std::to_string(length) + " bytes ends beyond the file");
+    fail(concat("the header of ", length, " bytes ends beyond the file"));
   NpyHeader header = HeaderParser(std::string_view(bytes.data() + start, length), place).parse();
   header.headerBytes = start + length;
 
@@ -163,8 +164,7 @@ NpyHeader readNpyHeader(std::span<const char> bytes, const std::string &place) {
       fail("the shape is too large");
   size_t found = bytes.size() - header.headerBytes;
   if (static_cast<uint64_t>(expected) != found)
-    fail("expected " + std::to_string(expected) + " bytes of elements, found " +
-         std::to_string(found));
+    fail(concat("expected ", expected, " bytes of elements, found ", found));
   return header;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/data/Safetensors.h"
 
 #include "runtime/base/AtomicFile.h"
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Json.h"
 
@@ -48,15 +49,14 @@ SafetensorsTensor tensorFrom(const std::string &name, const JsonNode &node,
   if (offsets.size() != 2 || offsets[0] > offsets[1] ||
       static_cast<uint64_t>(offsets[1]) > data.size())
     node.fail("data_offsets",
-              "expected [begin, end] inside the " + std::to_string(data.size()) + " bytes of data");
+              concat("expected [begin, end] inside the ", data.size(), " bytes of data"));
   int64_t expected = sizeOf(tensor.dtype);
   for (int64_t dim : tensor.shape)
     if (__builtin_mul_overflow(expected, dim, &expected))
       node.fail("shape", "the tensor is too large");
   if (expected != offsets[1] - offsets[0])
-    node.fail("data_offsets", "expected " + std::to_string(expected) +
-                                  " bytes for dtype and shape, found " +
-                                  std::to_string(offsets[1] - offsets[0]));
+    node.fail("data_offsets", concat("expected ", expected, " bytes for dtype and shape, found ",
+                                     offsets[1] - offsets[0]));
   tensor.bytes = data.subspan(offsets[0], expected);
   return tensor;
 }
@@ -69,8 +69,8 @@ SafetensorsFile::SafetensorsFile(const std::string &path) : file(path) {
   if (bytes.size() >= sizeof(headerBytes))
     std::memcpy(&headerBytes, bytes.data(), sizeof(headerBytes));
   if (bytes.size() < sizeof(headerBytes) || headerBytes > bytes.size() - sizeof(headerBytes))
-    throw Error::badInput(path + ": this is not a safetensors file: its header of " +
-                          std::to_string(headerBytes) + " bytes ends beyond the file");
+    throw Error::badInput(concat(path, ": this is not a safetensors file: its header of ",
+                                 headerBytes, " bytes ends beyond the file"));
   std::string_view text(bytes.data() + sizeof(headerBytes), headerBytes);
   Json json = parseJson(text, path);
   std::span<const char> data = bytes.subspan(sizeof(headerBytes) + headerBytes);
@@ -128,8 +128,8 @@ void writeSafetensors(const std::string &path, const std::vector<SafetensorsEntr
       std::span<const char> piece = source(index, begin);
       begin += static_cast<Bytes>(piece.size());
       if (piece.empty() || begin > size)
-        throw Error::internal("the bytes of tensor '" + entries[index].name + "' end at " +
-                              std::to_string(begin) + ", not at " + std::to_string(size));
+        throw Error::internal(concat("the bytes of tensor '", entries[index].name, "' end at ",
+                                     begin, ", not at ", size));
       file.write(piece.data(), piece.size());
     }
   }

@@ -2,6 +2,7 @@
 // the file's size before use.
 #include "runtime/data/Zip.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <zlib.h>
@@ -40,8 +41,8 @@ public:
 
   std::span<const char> bytes(uint64_t at, uint64_t size) const {
     if (at > file.size() || size > file.size() - at)
-      fail("the archive is damaged: " + std::to_string(size) + " bytes at position " +
-           std::to_string(at) + " lie beyond its end");
+      fail(concat("the archive is damaged: ", size, " bytes at position ", at,
+                  " lie beyond its end"));
     return file.subspan(at, size);
   }
 
@@ -128,7 +129,7 @@ std::vector<ZipEntry> readZipDirectory(std::span<const char> file, const std::st
   for (uint64_t i = 0; i < directory.entries; ++i) {
     reader.bytes(at, directoryBytes);
     if (reader.read<uint32_t>(at) != directorySignature)
-      reader.fail("the archive is damaged: no directory entry at position " + std::to_string(at));
+      reader.fail(concat("the archive is damaged: no directory entry at position ", at));
     ZipEntry entry;
     uint16_t flags = reader.read<uint16_t>(at + 8);
     entry.method = reader.read<uint16_t>(at + 10);
@@ -158,14 +159,15 @@ std::shared_ptr<const char[]> inflateEntry(std::span<const char> packed, const Z
                                            const Reader &reader) {
   std::string quoted = "entry '" + entry.name + "'";
   if (entry.bytes > packed.size() * deflateLimit + 64)
-    reader.fail(quoted + " claims " + std::to_string(entry.bytes) + " bytes, more than " +
-                std::to_string(packed.size()) + " packed bytes can hold");
+    reader.fail(concat(quoted, " claims ", entry.bytes, " bytes, more than ", packed.size(),
+                       " packed bytes can hold"));
   std::shared_ptr<char[]> target;
   try {
     target.reset(new char[std::max<uint64_t>(entry.bytes, 1)]);
   } catch (const std::bad_alloc &) {
-    reader.fail(quoted + " needs " + std::to_string(entry.bytes) +
-                " bytes of memory; store it uncompressed (numpy.savez) to read it in place");
+    reader.fail(
+        concat(quoted, " needs ", entry.bytes,
+               " bytes of memory; store it uncompressed (numpy.savez) to read it in place"));
   }
   z_stream stream = {};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK)
@@ -188,8 +190,7 @@ std::shared_ptr<const char[]> inflateEntry(std::span<const char> packed, const Z
   }
   inflateEnd(&stream);
   if (state != Z_STREAM_END || given != entry.bytes)
-    reader.fail(quoted + " is damaged: it does not inflate to " + std::to_string(entry.bytes) +
-                " bytes");
+    reader.fail(concat(quoted, " is damaged: it does not inflate to ", entry.bytes, " bytes"));
   uLong crc = crc32_z(0, reinterpret_cast<const Bytef *>(target.get()), entry.bytes);
   if (crc != entry.crc)
     reader.fail(quoted + " is damaged: its checksum does not match");
@@ -215,8 +216,8 @@ ZipContents readZipEntry(std::span<const char> file, const ZipEntry &entry,
     return {packed, nullptr};
   }
   if (entry.method != 8)
-    reader.fail("entry '" + entry.name + "' is packed by method " + std::to_string(entry.method) +
-                "; expected 0 (stored) or 8 (deflated)");
+    reader.fail(concat("entry '", entry.name, "' is packed by method ", entry.method,
+                       "; expected 0 (stored) or 8 (deflated)"));
   std::shared_ptr<const char[]> owner = inflateEntry(packed, entry, reader);
   return {{owner.get(), entry.bytes}, owner};
 }

@@ -1,5 +1,6 @@
 #include "runtime/device/CheckedDevice.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -35,8 +36,8 @@ Program shifted(Program program) {
 
 std::string rangeText(const Operand &operand) {
   const Bytes begin = operand.offset - guardBytes;
-  return "[" + std::to_string(begin) + ", " +
-         std::to_string(begin + storedBytes(operand.layout, operand.shape, operand.dtype)) + ")";
+  return concat("[", begin, ", ", begin + storedBytes(operand.layout, operand.shape, operand.dtype),
+                ")");
 }
 
 /// "operands at [0, 64), [64, 128), workspace at [128, 192)", as the plan counts.
@@ -176,10 +177,10 @@ void CheckedDevice::report(size_t graph, size_t command, Bytes at, char expected
       if (buffer.offset <= at && at < buffer.offset + buffer.size &&
           buffer.begin <= static_cast<int64_t>(command) &&
           static_cast<int64_t>(command) < buffer.end)
-        place = "byte " + std::to_string(at - buffer.offset) + " of '" + buffer.name + "'";
-  throw Error::internal(titleOf(commands, command) + " (" + placesOf(commands.commands[command]) +
-                        ") changes byte " + std::to_string(offset) + " of the arena, " + place +
-                        ", from " + hex(expected) + " to " + hex(found));
+        place = concat("byte ", at - buffer.offset, " of '", buffer.name, "'");
+  throw Error::internal(concat(
+      titleOf(commands, command), " (", placesOf(commands.commands[command]), ") changes byte ",
+      offset, " of the arena, ", place, ", from ", hex(expected), " to ", hex(found)));
 }
 
 } // namespace stow

@@ -1,5 +1,6 @@
 #include "runtime/device/Device.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Text.h"
 
@@ -17,16 +18,14 @@ Device::~Device() = default;
 
 void Device::requireInside(const char *what, Bytes offset, Bytes bytes) const {
   if (offset < 0 || bytes < 0 || bytes > arenaBytes() || offset > arenaBytes() - bytes)
-    throw Error::internal(std::string(what) + " of " + formatBytesExact(bytes) + " at offset " +
-                          std::to_string(offset) + " leaves the arena of " +
-                          formatBytesExact(arenaBytes()));
+    throw Error::internal(concat(what, " of ", formatBytesExact(bytes), " at offset ", offset,
+                                 " leaves the arena of ", formatBytesExact(arenaBytes())));
 }
 
 void Device::requireTransfer(const char *what, Bytes offset, Bytes bytes) const {
   requireInside(what, offset, bytes);
   if (pending)
-    throw Error::internal(std::string(what) + " inside the upload at offset " +
-                          std::to_string(pending->offset));
+    throw Error::internal(concat(what, " inside the upload at offset ", pending->offset));
   if (bytes > options.stagingBytes)
     throw Error::internal(std::string(what) + " of " + formatBytesExact(bytes) +
                           " is larger than the staging memory of " +

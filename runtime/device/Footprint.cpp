@@ -1,5 +1,6 @@
 #include "runtime/device/Footprint.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -91,10 +92,9 @@ std::vector<Segment> footprintOf(const GraphProgram &graph, size_t index, const 
     const Operand &operand = command.operands[i];
     uint8_t uses = planned ? usesOf(operand, *planned, index) : uint8_t{Reads | Writes};
     if (!uses && elementCount(operand.shape) > 0)
-      throw Error::internal("operand " + std::to_string(i) + " of command '" + command.op +
-                            "' of node '" + command.name + "' at offset " +
-                            std::to_string(operand.offset) +
-                            " lies in no buffer that its step of the plan reads or writes");
+      throw Error::internal(concat("operand ", i, " of command '", command.op, "' of node '",
+                                   command.name, "' at offset ", operand.offset,
+                                   " lies in no buffer that its step of the plan reads or writes"));
     std::ranges::move(bytesOf(operand, uses), std::back_inserter(parts));
   }
   parts.push_back(
@@ -104,8 +104,8 @@ std::vector<Segment> footprintOf(const GraphProgram &graph, size_t index, const 
 
 std::string titleOf(const GraphProgram &graph, size_t index) {
   const Command &command = graph.commands[index];
-  return "command " + std::to_string(index) + " of graph '" + graph.name() + "', '" + command.op +
-         "' of node '" + command.name + "'";
+  return concat("command ", index, " of graph '", graph.name(), "', '", command.op, "' of node '",
+                command.name, "'");
 }
 
 } // namespace stow

@@ -1,5 +1,6 @@
 #include "runtime/host/BoundCommand.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
 
@@ -38,9 +39,9 @@ BoundCommand::BoundCommand(const Command &command, const ProgramImage &image, ch
 void BoundCommand::bindKernel(const Command &command, const ProgramImage &image, char *arena,
                               int64_t availableThreads) {
   if (command.kernel < 0 || static_cast<size_t>(command.kernel) >= image.kernels.size())
-    throw Error::badInput("command '" + command.op + "' of node '" + command.name +
-                          "' runs kernel " + std::to_string(command.kernel) +
-                          ", the executable has " + std::to_string(image.kernels.size()));
+    throw Error::badInput(concat("command '", command.op, "' of node '", command.name,
+                                 "' runs kernel ", command.kernel, ", the executable has ",
+                                 image.kernels.size()));
   kernel = image.kernels[static_cast<size_t>(command.kernel)];
   tasks = command.tasks;
   double cost = std::max(command.flops, command.bytes);

@@ -3,6 +3,7 @@
 // Only the direct algorithm is asked for: Winograd weights have formats of their own and other
 // rounding. Weights are seen as [g, O/g, I/g, spatial] when groups > 1; row-major weights of shape
 // [O, I/g, spatial] are the same bytes and need no reorder.
+#include "runtime/base/Concat.h"
 #include "runtime/host/Primitive.h"
 
 #include <algorithm>
@@ -37,15 +38,16 @@ Geometry geometryOf(const Call &call, size_t input, size_t weights, size_t outpu
   int64_t groups = geometry.groups;
   if (groups < 1 || kernel[0] % groups != 0 || in[1] != kernel[1] * groups || out[1] != kernel[0] ||
       in[0] != out[0])
-    call.fail("shapes do not form a convolution with groups = " + std::to_string(groups) + ": " +
-              call.describe(input) + ", " + call.describe(weights) + ", " + call.describe(output));
+    call.fail(concat("shapes do not form a convolution with groups = ", groups, ": ",
+                     call.describe(input), ", ", call.describe(weights), ", ",
+                     call.describe(output)));
   for (size_t i = 0; i < spatial; ++i) {
     int64_t extent = (kernel[i + 2] - 1) * geometry.dilates[i] + 1;
     int64_t padded = in[i + 2] + geometry.padBegin[i] + geometry.padEnd[i];
     if (geometry.strides[i] < 1 || geometry.dilates[i] < 1 || padded < extent ||
         (padded - extent) / geometry.strides[i] + 1 != out[i + 2])
-      call.fail("output extent " + std::to_string(out[i + 2]) + " of spatial dimension " +
-                std::to_string(i) + " does not follow from strides, pads and dilations");
+      call.fail(concat("output extent ", out[i + 2], " of spatial dimension ", i,
+                       " does not follow from strides, pads and dilations"));
     --geometry.dilates[i]; // 0 is dense to oneDNN, 1 to ONNX
   }
   return geometry;
@@ -67,8 +69,8 @@ dnnl::memory::desc weightsDesc(const Call &call, size_t index, int64_t groups) {
   if (weights.layout.groups == groups)
     return call.desc(index);
   if (weights.layout.groups > 1)
-    call.fail(call.describe(index) + " is laid out in " + std::to_string(weights.layout.groups) +
-              " groups, but groups = " + std::to_string(groups));
+    call.fail(concat(call.describe(index), " is laid out in ", weights.layout.groups,
+                     " groups, but groups = ", groups));
   return call.choose([&] { return call.desc(index).reshape(dims); });
 }
 

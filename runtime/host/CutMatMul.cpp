@@ -5,6 +5,7 @@
 // of a and b, which are repeated when the tiles between them evict a copy, and what every product
 // reads and writes. Tiles of the contracted dimension add to the result, which stays in f32 until
 // the last of them.
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/host/Float16.h"
 #include "runtime/host/Pieces.h"
@@ -201,9 +202,8 @@ std::vector<int64_t> chooseTile(const Product &product) {
   if (auto piece = product.whole.ints.find("piece"); piece != product.whole.ints.end()) {
     if (piece->second.size() != product.full.size() ||
         std::ranges::any_of(piece->second, [](int64_t size) { return size <= 0; }))
-      throw Error::badInput(product.whole.op + " of node '" + product.whole.name +
-                            "': piece must have " + std::to_string(product.full.size()) +
-                            " sizes above 0");
+      throw Error::badInput(concat(product.whole.op, " of node '", product.whole.name,
+                                   "': piece must have ", product.full.size(), " sizes above 0"));
     std::vector<int64_t> tile = piece->second;
     for (size_t i = 0; i < tile.size(); ++i)
       tile[i] = std::min(tile[i], product.full[i]);

@@ -1,5 +1,6 @@
 #include "runtime/host/Library.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
 #include "runtime/host/Execution.h"
@@ -7,6 +8,7 @@
 #include "runtime/host/Pieces.h"
 
 #include <algorithm>
+#include <ranges>
 
 namespace stow::host {
 
@@ -67,11 +69,9 @@ Preparation prepare(const Command &call, const std::vector<bool> &anyLayout) {
       return direct;
     return preparePieces(call, anyLayout, entry.prepare, entry.cut);
   }
-  std::string known;
-  for (const Entry &entry : table)
-    known += std::string(known.empty() ? "" : ", ") + entry.op;
-  throw Error::badInput("node '" + call.name + "' calls '" + call.op +
-                        "', which the host library does not have; it has " + known);
+  throw Error::badInput(concat("node '", call.name, "' calls '", call.op,
+                               "', which the host library does not have; it has ",
+                               joined(table | std::views::transform(&Entry::op), ", ")));
 }
 
 Bytes scratchBytes(const Preparation &preparation) {
@@ -156,16 +156,15 @@ void checkPlaces(const Command &command, const Preparation &preparation, int64_t
     // Behind the last element of a tensor with gaps the library counts one gap more.
     const bool hasGaps = operand.layout.pitch.has_value();
     if (argument.opaque ? stored < needed : hasGaps ? stored > needed : stored != needed)
-      fail("operand " + std::to_string(argument.operand) + " has " + formatBytesExact(stored) +
-           ", the library needs " + formatBytesExact(needed) +
-           "; recompile the program for this machine");
+      fail(concat("operand ", argument.operand, " has ", formatBytesExact(stored),
+                  ", the library needs ", formatBytesExact(needed),
+                  "; recompile the program for this machine"));
   }
   Bytes needed = scratchBytes(preparation);
   if (needed > command.workspaceBytes)
-    fail("the plan has " + formatBytesExact(command.workspaceBytes) +
-         " of workspace, the library needs " + formatBytesExact(needed) + " with " +
-         std::to_string(threads) +
-         " threads on this machine; recompile with --threads=" + std::to_string(threads));
+    fail(concat("the plan has ", formatBytesExact(command.workspaceBytes),
+                " of workspace, the library needs ", formatBytesExact(needed), " with ", threads,
+                " threads on this machine; recompile with --threads=", threads));
 }
 
 } // namespace

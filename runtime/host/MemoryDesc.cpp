@@ -1,5 +1,6 @@
 #include "runtime/host/MemoryDesc.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -39,9 +40,8 @@ dnnl::memory::data_type requireDataType(DType type) {
 
 void requireRank(size_t rank) {
   if (rank == 0 || rank > DNNL_MAX_NDIMS)
-    throw Error::badInput("the host library takes tensors of 1 to " +
-                          std::to_string(DNNL_MAX_NDIMS) + " dimensions, found " +
-                          std::to_string(rank));
+    throw Error::badInput(concat("the host library takes tensors of 1 to ", DNNL_MAX_NDIMS,
+                                 " dimensions, found ", rank));
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "runtime/host/Pieces.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/host/Execution.h"
 #include "runtime/host/Float16.h"
@@ -56,11 +57,11 @@ void placeOperands(const Command &whole, PieceCommand &piece) {
     } else if (operand.shape != stored.shape) {
       std::optional<Layout> layout = layoutInPlace(stored, operand.shape);
       if (!layout)
-        throw Error::badInput(whole.op + " of node '" + whole.name + "': operand " +
-                              std::to_string(piece.operands[i]) + " in layout \"" +
-                              formatLayout(stored.layout) +
-                              "\" has gaps that no piece can be read across; put a dnnl.reorder "
-                              "before the call");
+        throw Error::badInput(
+            concat(whole.op, " of node '", whole.name, "': operand ", piece.operands[i],
+                   " in layout \"", formatLayout(stored.layout),
+                   "\" has gaps that no piece can be read across; put a dnnl.reorder "
+                   "before the call"));
       operand.layout = *layout;
     }
   }
@@ -145,9 +146,8 @@ Preparation preparePieces(const Command &call, const std::vector<bool> &anyLayou
     const Operand &low = *std::ranges::find_if(
         call.operands, [](const Operand &operand) { return is16Bit(operand.dtype); });
     const size_t count = pieces->cut.steps.size();
-    pieces->name = std::string(nameOf(low.dtype)) + " in " + std::to_string(count) +
-                   (count == 1 ? " piece: " : " pieces: ") +
-                   pieces->preparations.front().descriptor.impl_info_str();
+    pieces->name = concat(nameOf(low.dtype), " in ", count, count == 1 ? " piece: " : " pieces: ",
+                          pieces->preparations.front().descriptor.impl_info_str());
     return {{}, storedArguments(given, plain), {}, pieces};
   } catch (const Error &error) {
     throw Error::badInput(std::string(error.what()) +

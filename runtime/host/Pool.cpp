@@ -3,6 +3,7 @@
 // Max pooling for training writes the winner's position inside each window into the opaque operand
 // "indices" (one byte for windows of up to 256 elements). Its order follows the layout of the
 // forward call, so the gradient must use the same layout; average pooling has no such link.
+#include "runtime/base/Concat.h"
 #include "runtime/host/Primitive.h"
 
 namespace stow::host {
@@ -37,8 +38,8 @@ Geometry geometryOf(const Call &call, size_t input, size_t output) {
     int64_t padded = in[i + 2] + g.padBegin[i] + g.padEnd[i];
     if (g.strides[i] < 1 || g.dilates[i] < 1 || padded < extent ||
         (padded - extent) / g.strides[i] + 1 != out[i + 2])
-      call.fail("output extent " + std::to_string(out[i + 2]) + " of spatial dimension " +
-                std::to_string(i) + " does not follow from kernel, strides, pads and dilations");
+      call.fail(concat("output extent ", out[i + 2], " of spatial dimension ", i,
+                       " does not follow from kernel, strides, pads and dilations"));
     --g.dilates[i]; // 0 is dense to oneDNN, 1 to ONNX
   }
   return g;

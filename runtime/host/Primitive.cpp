@@ -1,5 +1,6 @@
 #include "runtime/host/Primitive.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <string_view>
@@ -32,10 +33,7 @@ bool isReference(const char *implementation) {
 namespace {
 
 std::string formatShape(const Shape &shape) {
-  std::string text;
-  for (int64_t dim : shape)
-    text += (text.empty() ? "" : "x") + std::to_string(dim);
-  return text.empty() ? "scalar" : text;
+  return shape.empty() ? "scalar" : joined(shape, "x");
 }
 
 std::string nameLayout(const Layout &layout) {
@@ -51,11 +49,8 @@ Call::Call(const Command &command, const std::vector<bool> &anyLayout,
     : command(command), anyLayout(anyLayout), names(std::move(operandNames)) {
   if (command.operands.size() == names.size())
     return;
-  std::string expected;
-  for (const std::string &name : names)
-    expected += (expected.empty() ? "" : ", ") + name;
-  fail("expected " + std::to_string(names.size()) + " operands (" + expected + "), found " +
-       std::to_string(command.operands.size()));
+  fail(concat("expected ", names.size(), " operands (", joined(names, ", "), "), found ",
+              command.operands.size()));
 }
 
 std::string Call::prefix() const { return command.op + " of node '" + command.name + "': "; }
@@ -64,9 +59,9 @@ void Call::fail(const std::string &why) const { throw Error::badInput(prefix() +
 
 std::string Call::describe(size_t index) const {
   const Operand &op = operand(index);
-  return "operand " + std::to_string(index) + " (" + names.at(index) + ", " +
-         std::string(nameOf(op.dtype)) + " " + formatShape(op.shape) + ", layout " +
-         (isAny(index) ? "free" : nameLayout(op.layout)) + ")";
+  return concat("operand ", index, " (", names.at(index), ", ", nameOf(op.dtype), " ",
+                formatShape(op.shape), ", layout ", isAny(index) ? "free" : nameLayout(op.layout),
+                ")");
 }
 
 void Call::refuse(const std::string &reason) const {
@@ -79,10 +74,9 @@ void Call::refuse(const std::string &reason) const {
 std::vector<int64_t> Call::ints(const std::string &name, size_t count) const {
   auto found = command.ints.find(name);
   if (found == command.ints.end())
-    fail("attribute '" + name + "' is missing; expected " + std::to_string(count) + " integers");
+    fail(concat("attribute '", name, "' is missing; expected ", count, " integers"));
   if (found->second.size() != count)
-    fail("attribute '" + name + "' has " + std::to_string(found->second.size()) +
-         " values; expected " + std::to_string(count));
+    fail(concat("attribute '", name, "' has ", found->second.size(), " values; expected ", count));
   return found->second;
 }
 
@@ -101,7 +95,7 @@ double Call::number(const std::string &name) const {
 
 void Call::requireRank(size_t index, size_t rank) const {
   if (shape(index).size() != rank)
-    fail(describe(index) + " must have " + std::to_string(rank) + " dimensions");
+    fail(concat(describe(index), " must have ", rank, " dimensions"));
 }
 
 dnnl::memory::desc Call::desc(size_t index) const {
@@ -151,8 +145,8 @@ Argument Call::viewArgument(size_t index, int dnnlArgument, const dnnl::memory::
 Argument Call::vector(size_t index, int dnnlArgument, int64_t count, DType type) const {
   const Operand &op = operand(index);
   if (elementCount(op.shape) != count || op.dtype != type || !op.layout.isRowMajor())
-    fail(describe(index) + " must be " + std::string(nameOf(type)) + " with " +
-         std::to_string(count) + " elements, row-major");
+    fail(concat(describe(index), " must be ", nameOf(type), " with ", count,
+                " elements, row-major"));
   return {index, dnnlArgument, descOf(type, {count}, {}), op.layout};
 }
 

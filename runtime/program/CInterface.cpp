@@ -1,6 +1,7 @@
 // The C interface of a compiled model (runtime/include/stowage.h) over Instance: arguments become
 // C++ values, exceptions become a status and a text. Every exported function is here; everything
 // else in a shared library is hidden by the linker.
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/PlanJson.h"
 #include "runtime/include/stowage.h"
@@ -76,13 +77,13 @@ stowage_dtype dtypeOf(DType type) {
 HostArray hostArray(const stowage_array &array, const std::string &what) {
   auto type = static_cast<size_t>(array.dtype);
   if (type >= elementTypes.size())
-    throw Error::badInput(what + ": " + std::to_string(array.dtype) + " is no stowage_dtype");
+    throw Error::badInput(concat(what, ": ", array.dtype, " is no stowage_dtype"));
   if (array.rank < 0 || (array.rank > 0 && !array.shape))
     throw Error::badInput(what + ": expected a rank of at least 0 and as many dimensions");
   HostArray host{array.data, elementTypes[type], {}};
   for (int32_t i = 0; i < array.rank; ++i) {
     if (array.shape[i] < 0)
-      throw Error::badInput(what + ": dimension " + std::to_string(i) + " is negative");
+      throw Error::badInput(concat(what, ": dimension ", i, " is negative"));
     host.shape.push_back(array.shape[i]);
   }
   return host;
@@ -93,7 +94,7 @@ std::vector<HostArray> hostArrays(const stowage_array *inputs, int64_t count) {
     require(inputs, "inputs");
   std::vector<HostArray> arrays;
   for (int64_t i = 0; i < count; ++i)
-    arrays.push_back(hostArray(inputs[i], "input " + std::to_string(i)));
+    arrays.push_back(hostArray(inputs[i], concat("input ", i)));
   return arrays;
 }
 
@@ -137,13 +138,13 @@ auto visitList(const Instance &instance, stowage_list list, const Visit &visit) 
   case STOWAGE_STEP_OUTPUTS:
     return visit(instance.stepOutputs());
   }
-  throw Error::badInput(std::to_string(list) + " is no stowage_list");
+  throw Error::badInput(concat(list, " is no stowage_list"));
 }
 
 size_t requireIndex(int64_t index, size_t count) {
   if (index < 0 || static_cast<uint64_t>(index) >= count)
-    throw Error::badInput("expected the position of one of " + std::to_string(count) +
-                          " tensors, found " + std::to_string(index));
+    throw Error::badInput(
+        concat("expected the position of one of ", count, " tensors, found ", index));
   return static_cast<size_t>(index);
 }
 
@@ -246,8 +247,8 @@ stowage_status stowage_read_step_output(const stowage_model *model, int64_t inde
     const GraphOutput &output = outputs[requireIndex(index, outputs.size())];
     int64_t expected = elementCount(output.place.shape) * sizeOf(output.place.dtype);
     if (bytes != expected)
-      throw Error::badInput("'" + output.name + "' takes " + std::to_string(expected) +
-                            " bytes, found room for " + std::to_string(bytes));
+      throw Error::badInput(
+          concat("'", output.name, "' takes ", expected, " bytes, found room for ", bytes));
     model->instance.readStepOutput(static_cast<size_t>(index), to);
   });
 }
@@ -261,8 +262,8 @@ stowage_status stowage_read_state(const stowage_model *model, int64_t index, voi
     const StateTensor &tensor = state[requireIndex(index, state.size())];
     int64_t expected = elementCount(tensor.place.shape) * sizeOf(tensor.place.dtype);
     if (bytes != expected)
-      throw Error::badInput("'" + tensor.name + "' takes " + std::to_string(expected) +
-                            " bytes, found room for " + std::to_string(bytes));
+      throw Error::badInput(
+          concat("'", tensor.name, "' takes ", expected, " bytes, found room for ", bytes));
     model->instance.readState(static_cast<size_t>(index), to);
   });
 }

@@ -1,5 +1,6 @@
 #include "runtime/program/Checkpoint.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Text.h"
 #include "runtime/data/Element.h"
@@ -49,8 +50,8 @@ public:
   int64_t count(const char *key, int64_t least) const {
     auto value = number<int64_t>(key);
     if (value < least)
-      throw Error::badInput(file.path() + ": the metadata '" + key + "' is " +
-                            std::to_string(value) + "; expected at least " + std::to_string(least));
+      throw Error::badInput(concat(file.path(), ": the metadata '", key, "' is ", value,
+                                   "; expected at least ", least));
     return value;
   }
 
@@ -166,7 +167,7 @@ void restoreState(Executor &executor, const SafetensorsFile &file, Restore what)
       wanted.push_back(&tensor);
   }
   if (problemCount > 10)
-    problems += "\n  and " + std::to_string(problemCount - 10) + " more";
+    append(problems, "\n  and ", problemCount - 10, " more");
   if (problemCount > 0)
     throw Error::badInput(file.path() + ": the weights do not fit this model:" + problems);
   std::vector<uint64_t> staging; // aligned, in the tensor's own type

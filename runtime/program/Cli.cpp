@@ -1,6 +1,7 @@
 #include "runtime/program/Cli.h"
 
 #include "runtime/base/CommandLine.h"
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Version.h"
 #include "runtime/format/PlanReport.h"
@@ -17,6 +18,7 @@
 #include <cstring>
 #include <filesystem>
 #include <new>
+#include <ranges>
 
 namespace stow {
 
@@ -135,9 +137,8 @@ void addEvalFlags(CommandLine &flags, EvalOptions &options) {
 }
 
 void addPlanFlags(CommandLine &flags, PlanOptions &options) {
-  std::string known;
-  for (const PlanFormat &format : planFormatTable())
-    known += (known.empty() ? "" : ", ") + std::string(format.name);
+  const std::string known =
+      joined(planFormatTable() | std::views::transform(&PlanFormat::name), ", ");
   flags.value(
       "format", "NAME", known + " (default: text)", [&options, known](const std::string &text) {
         if (std::ranges::find(planFormatTable(), text, &PlanFormat::name) ==
@@ -225,12 +226,11 @@ int runCommand(const std::string &name, const std::vector<std::string> &argument
     return 0;
   }
   if (request.wantsHelp || request.command == "help") {
-    printRaw(name + ": trains " + program.model + " with batches of " +
-             std::to_string(program.samplesPerStep()) + " in " +
-             formatBytesExact(program.plan.arenaBytes) + "\n\n" + name +
-             " train --data=FILE [flags]\n" + trainLine.help() + "\n" + name +
-             " eval --data=FILE --weights=FILE [flags]\n" + evalLine.help() + "\n" + name +
-             " plan [flags]\n" + planLine.help() + "\n" + name + " --version\n");
+    printRaw(concat(name, ": trains ", program.model, " with batches of ", program.samplesPerStep(),
+                    " in ", formatBytesExact(program.plan.arenaBytes), "\n\n", name,
+                    " train --data=FILE [flags]\n", trainLine.help(), "\n", name,
+                    " eval --data=FILE --weights=FILE [flags]\n", evalLine.help(), "\n", name,
+                    " plan [flags]\n", planLine.help(), "\n", name, " --version\n"));
     return 0;
   }
   if (request.command == "train") {

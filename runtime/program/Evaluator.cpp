@@ -1,5 +1,6 @@
 #include "runtime/program/Evaluator.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Text.h"
 
@@ -100,8 +101,8 @@ Evaluator::Evaluator(Executor &executor, const Samples &samples, NonFinite nonFi
 void Evaluator::requireRows(int64_t rows) const {
   int64_t batch = executor.program().batch;
   if (loss.kind == LossSpec::Kind::Output && rows < batch)
-    throw Error::badInput("the model's own loss is that of a batch of " + std::to_string(batch) +
-                          "; " + std::to_string(rows) + " rows to evaluate are too few");
+    throw Error::badInput(concat("the model's own loss is that of a batch of ", batch, "; ", rows,
+                                 " rows to evaluate are too few"));
 }
 
 Metrics Evaluator::run(std::span<const int64_t> rows, Profile *profile) {

@@ -1,5 +1,6 @@
 #include "runtime/program/EventFile.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -110,11 +111,10 @@ uint32_t crc32c(std::string_view bytes) {
 EventFile::EventFile(const std::string &folder, int64_t firstStep) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
-  const std::string stem = folder + "/events.out.tfevents." +
-                           std::to_string(static_cast<int64_t>(now())) + "." + hostName() + "." +
-                           std::to_string(::getpid()) + ".";
+  const std::string stem = concat(folder, "/events.out.tfevents.", static_cast<int64_t>(now()), ".",
+                                  hostName(), ".", ::getpid(), ".");
   for (int number = 0; file < 0; ++number) {
-    filePath = stem + std::to_string(number);
+    filePath = concat(stem, number);
     file = ::open(filePath.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
     if (file < 0 && errno != EEXIST)
       throw Error::badInput("cannot write '" + filePath + "': " + std::strerror(errno));

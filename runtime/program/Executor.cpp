@@ -1,5 +1,6 @@
 #include "runtime/program/Executor.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
 #include "runtime/device/CheckedDevice.h"
@@ -30,15 +31,13 @@ void checkPlace(const Operand &place, Bytes arenaBytes, const std::string &what)
   checkLayout(place.layout, place.shape);
   Bytes bytes = storedBytes(place.layout, place.shape, place.dtype);
   if (place.offset < 0 || bytes > arenaBytes || place.offset > arenaBytes - bytes)
-    throw Error::badInput(what + " lies at [" + std::to_string(place.offset) + ", " +
-                          std::to_string(place.offset + bytes) + "), outside the arena of " +
-                          formatBytesExact(arenaBytes));
+    throw Error::badInput(concat(what, " lies at [", place.offset, ", ", place.offset + bytes,
+                                 "), outside the arena of ", formatBytesExact(arenaBytes)));
 }
 
 void checkCommand(const Command &command, Bytes arenaBytes) {
   for (size_t i = 0; i < command.operands.size(); ++i)
-    checkPlace(command.operands[i], arenaBytes,
-               "operand " + std::to_string(i) + " of " + nameOf(command));
+    checkPlace(command.operands[i], arenaBytes, concat("operand ", i, " of ", nameOf(command)));
   for (const Operand &dead : command.dying)
     checkPlace(dead, arenaBytes, "a dying operand of " + nameOf(command));
   Operand workspace{command.workspaceOffset, DType::U8, {command.workspaceBytes}, {}};
@@ -47,11 +46,10 @@ void checkCommand(const Command &command, Bytes arenaBytes) {
 
 int64_t chooseThreads(int64_t planned, int64_t asked) {
   if (asked < 0)
-    throw Error::badInput("--threads=" + std::to_string(asked) + " is not a thread count");
+    throw Error::badInput(concat("--threads=", asked, " is not a thread count"));
   if (asked > planned)
-    throw Error::badInput("the program's workspaces are planned for " + std::to_string(planned) +
-                          " threads, " + std::to_string(asked) +
-                          " are asked for; recompile with --threads=" + std::to_string(asked));
+    throw Error::badInput(concat("the program's workspaces are planned for ", planned, " threads, ",
+                                 asked, " are asked for; recompile with --threads=", asked));
   return asked == 0 ? std::clamp<int64_t>(planned, 1, availableProcessors()) : asked;
 }
 
@@ -127,10 +125,9 @@ struct Executor::Impl {
       uint64_t bytes =
           static_cast<uint64_t>(elementCount(state.place.shape) * sizeOf(state.place.dtype));
       if (bytes > image.constants.size() || state.init.dataOffset > image.constants.size() - bytes)
-        throw Error::badInput("the initial value of '" + state.name + "' at " +
-                              std::to_string(state.init.dataOffset) + " with " +
-                              std::to_string(bytes) + " bytes lies outside the constants of " +
-                              std::to_string(image.constants.size()) + " bytes");
+        throw Error::badInput(concat(
+            "the initial value of '", state.name, "' at ", state.init.dataOffset, " with ", bytes,
+            " bytes lies outside the constants of ", image.constants.size(), " bytes"));
     }
   }
 
@@ -208,8 +205,8 @@ void Executor::initializeState(uint64_t seed) {
 
 void Executor::run(size_t graph, Profile *profile) {
   if (graph >= impl->program.graphs.size())
-    throw Error::badInput("the program has " + std::to_string(impl->program.graphs.size()) +
-                          " graphs, graph " + std::to_string(graph) + " is asked for");
+    throw Error::badInput(concat("the program has ", impl->program.graphs.size(), " graphs, graph ",
+                                 graph, " is asked for"));
   impl->run(graph, profile);
 }
 

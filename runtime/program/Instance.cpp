@@ -1,10 +1,12 @@
 #include "runtime/program/Instance.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/program/Evaluator.h"
 
 #include <cmath>
 #include <numeric>
+#include <ranges>
 
 namespace stow {
 
@@ -72,13 +74,11 @@ Instance::Instance(const Program &program, ProgramImage image, uint64_t seed,
 }
 
 void Instance::takeBatch(Feed &feed, std::span<const HostArray> arrays) {
-  if (arrays.size() != feed.inputs.size()) {
-    std::string names;
-    for (const GraphInput *input : feed.inputs)
-      names += (names.empty() ? "" : ", ") + input->name;
-    throw Error::badInput("expected " + std::to_string(feed.inputs.size()) + " arrays (" + names +
-                          "), found " + std::to_string(arrays.size()));
-  }
+  if (arrays.size() != feed.inputs.size())
+    throw Error::badInput(
+        concat("expected ", feed.inputs.size(), " arrays (",
+               joined(feed.inputs | std::views::transform(&GraphInput::name), ", "), "), found ",
+               arrays.size()));
   const int64_t batch = feed.samples.rowCount;
   for (size_t i = 0; i < arrays.size(); ++i) {
     const GraphInput &input = *feed.inputs[i];
@@ -88,9 +88,9 @@ void Instance::takeBatch(Feed &feed, std::span<const HostArray> arrays) {
     if (!given.data && !array.bytes.empty())
       throw Error::badInput(array.place + " has no data");
     if (array.rowCount() != batch)
-      throw Error::badInput(array.place + ": expected a batch of " + std::to_string(batch) +
-                            ", found " + describe(array) +
-                            "; the batch is fixed when the model is compiled");
+      throw Error::badInput(concat(array.place, ": expected a batch of ", batch, ", found ",
+                                   describe(array),
+                                   "; the batch is fixed when the model is compiled"));
     checkSample(array, input);
   }
 }
@@ -116,8 +116,8 @@ double Instance::step(std::span<const HostArray> arrays) {
 void Instance::evaluate(std::span<const HostArray> arrays, std::span<void *const> outputs) {
   const std::vector<GraphOutput> &places = evalOutputs();
   if (outputs.size() != places.size())
-    throw Error::badInput("expected buffers for " + std::to_string(places.size()) +
-                          " outputs, found " + std::to_string(outputs.size()));
+    throw Error::badInput(
+        concat("expected buffers for ", places.size(), " outputs, found ", outputs.size()));
   takeBatch(evaluation, arrays);
   for (size_t part = 0; part < evaluation.feeders.size(); ++part) {
     feedBatch(evaluation, part);
@@ -169,10 +169,7 @@ void Instance::writeState(size_t index, const HostArray &array) {
   const Operand &place = tensor.place;
   if (array.shape != place.shape || !isConvertible(array.type, place.dtype)) {
     auto text = [](const std::string &type, const Shape &shape) {
-      std::string dims;
-      for (int64_t dim : shape)
-        dims += (dims.empty() ? "" : ",") + std::to_string(dim);
-      return type + "[" + dims + "]";
+      return concat(type, "[", joined(shape, ","), "]");
     };
     throw Error::badInput("'" + tensor.name + "': expected " +
                           text(std::string(nameOf(place.dtype)), place.shape) + ", found " +
@@ -219,13 +216,14 @@ void Instance::load(const std::string &path, Restore what) {
 
 void Instance::setLearningRate(double rate) {
   if (!std::isfinite(rate) || rate < 0)
-    throw Error::badInput("expected a learning rate of at least 0, found " + std::to_string(rate));
+    throw Error::badInput(
+        concat("expected a learning rate of at least 0, found ", std::to_string(rate)));
   settings.learningRate = rate;
 }
 
 void Instance::setStepCount(int64_t steps) {
   if (steps < 0)
-    throw Error::badInput("expected a step count of at least 0, found " + std::to_string(steps));
+    throw Error::badInput(concat("expected a step count of at least 0, found ", steps));
   settings.step = steps;
 }
 

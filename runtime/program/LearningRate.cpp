@@ -1,10 +1,12 @@
 #include "runtime/program/LearningRate.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <ranges>
 #include <utility>
 
 namespace stow {
@@ -63,12 +65,7 @@ std::string nameOf(LearningRate::Kind kind) {
   return std::ranges::find(kinds, kind, &std::pair<Kind, const char *>::first)->second;
 }
 
-std::string learningRateKinds() {
-  std::string names;
-  for (const auto &[kind, name] : kinds)
-    names += (names.empty() ? "" : ", ") + std::string(name);
-  return names;
-}
+std::string learningRateKinds() { return joined(kinds | std::views::values, ", "); }
 
 LearningRate::Kind parseLearningRateKind(const std::string &name) {
   for (const auto &[kind, known] : kinds)

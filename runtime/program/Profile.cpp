@@ -1,6 +1,7 @@
 #include "runtime/program/Profile.h"
 
 #include "runtime/base/AtomicFile.h"
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Json.h"
 #include "runtime/format/PrintableText.h"
@@ -204,9 +205,9 @@ std::string Profile::perfetto() const {
   both.costSource = "measured, and planned: " + plan->costSource;
   for (size_t i = 0; i < commands.size(); ++i)
     both.graphs[0].steps[i].seconds = commands[i].seconds / static_cast<double>(stepsCounted());
-  const std::string titles[] = {graph.name() + ", measured: mean of " +
-                                    std::to_string(stepsCounted()) + " steps",
-                                graph.name() + ", planned"};
+  const std::string titles[] = {
+      concat(graph.name(), ", measured: mean of ", stepsCounted(), " steps"),
+      graph.name() + ", planned"};
   return toPerfetto(both, titles);
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/program/Samples.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Text.h"
 #include "runtime/data/Shuffle.h"
@@ -65,7 +66,7 @@ Shape essentialRow(const Shape &shape) {
 std::string expectedText(const Operand &place) {
   std::string text = std::string(nameOf(place.dtype)) + "[rows";
   for (size_t i = 1; i < place.shape.size(); ++i)
-    text += "," + std::to_string(place.shape[i]);
+    append(text, ",", place.shape[i]);
   return text + "]";
 }
 
@@ -97,8 +98,8 @@ void requireValues(const Array &array, const std::string &found, const std::stri
                     perRow);
     auto wrong = std::ranges::find_if_not(values, isFit);
     if (wrong != values.end())
-      throw Error::badInput(array.place + ": row " + std::to_string(row) + " " + found +
-                            std::to_string(*wrong) + "; expected " + expected);
+      throw Error::badInput(
+          concat(array.place, ": row ", row, " ", found, *wrong, "; expected ", expected));
   }
 }
 
@@ -107,9 +108,8 @@ void checkIndices(const Array &array, const GraphInput &input) {
   int64_t rows = input.indexedRows;
   if (rows > 0)
     requireValues(array, "holds the index ",
-                  "one from " + std::to_string(-rows) + " to " + std::to_string(rows - 1) +
-                      ", as input '" + input.name + "' reads a table of " + std::to_string(rows) +
-                      " rows",
+                  concat("one from ", -rows, " to ", rows - 1, ", as input '", input.name,
+                         "' reads a table of ", rows, " rows"),
                   [&](int64_t value) { return value >= -rows && value < rows; });
   if (input.labelClasses > 0)
     checkLabels(array, input.labelClasses, input.ignoredLabel);
@@ -155,13 +155,12 @@ bool hasNonFinite(DType type, const char *values, int64_t count) {
   do
     toDoubles(type, values.data() + ++at * sizeOf(type), &value, 1);
   while (std::isfinite(value));
-  throw Error::badInput(array.place + ": row " + std::to_string(row) + " holds " +
-                        (std::isnan(value) ? "NaN"
-                         : value > 0       ? "infinity"
-                                           : "-infinity") +
-                        " (element " + std::to_string(at) + " of " + std::to_string(count) +
-                        ", as " + std::string(nameOf(type)) +
-                        "); mend or drop the row, or go on with --allow-nonfinite");
+  throw Error::badInput(concat(array.place, ": row ", row, " holds ",
+                               std::isnan(value) ? "NaN"
+                               : value > 0       ? "infinity"
+                                                 : "-infinity",
+                               " (element ", at, " of ", count, ", as ", nameOf(type),
+                               "); mend or drop the row, or go on with --allow-nonfinite"));
 }
 
 } // namespace
@@ -202,9 +201,9 @@ std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &gr
     Array array = file.load(*found);
     checkArray(array, *input);
     if (!samples.byInput.empty() && array.rowCount() != samples.rowCount)
-      throw Error::badInput(array.place + ": expected " + std::to_string(samples.rowCount) +
-                            " rows as in array '" + samples.byInput.begin()->second.name +
-                            "', found " + std::to_string(array.rowCount()));
+      throw Error::badInput(concat(array.place, ": expected ", samples.rowCount,
+                                   " rows as in array '", samples.byInput.begin()->second.name,
+                                   "', found ", array.rowCount()));
     checkIndices(array, *input);
     samples.rowCount = array.rowCount();
     samples.byInput.emplace(input->name, std::move(array));
@@ -218,8 +217,8 @@ void checkLabels(const Array &labels, int64_t classes, int64_t ignoreIndex) {
   bool ignores = ignoreIndex != std::numeric_limits<int64_t>::min();
   requireValues(
       labels, "has the label ",
-      "a class from 0 to " + std::to_string(classes - 1) +
-          (ignores ? " or ignore_index " + std::to_string(ignoreIndex) : ""),
+      concat("a class from 0 to ", classes - 1,
+             ignores ? concat(" or ignore_index ", ignoreIndex) : ""),
       [&](int64_t value) { return value == ignoreIndex || (value >= 0 && value < classes); });
 }
 
@@ -230,9 +229,8 @@ void checkProbabilities(const Array &targets) {
                     reinterpret_cast<char *>(values.data()), targets.rowElements());
     for (double value : values)
       if (!(value >= 0))
-        throw Error::badInput(targets.place + ": row " + std::to_string(row) + " holds " +
-                              std::to_string(value) +
-                              "; the loss expects probabilities of at least 0");
+        throw Error::badInput(concat(targets.place, ": row ", row, " holds ", std::to_string(value),
+                                     "; the loss expects probabilities of at least 0"));
   }
 }
 
@@ -280,7 +278,7 @@ const char *Feeder::elementsOf(const Channel &channel, int64_t row) {
     try {
       convertElements(array.type, source, type, rowBuffer.data(), array.rowElements());
     } catch (const Error &error) {
-      throw Error::badInput(array.place + ": row " + std::to_string(row) + ": " + error.what());
+      throw Error::badInput(concat(array.place, ": row ", row, ": ", error.what()));
     }
     source = rowBuffer.data();
   }
@@ -294,9 +292,8 @@ void Feeder::write(Executor &executor, std::span<const int64_t> rows) {
     const Operand &place = channel.input->place;
     const int64_t rowElements = channel.array->rowElements();
     if (place.shape[0] != static_cast<int64_t>(rows.size()))
-      throw Error::badInput("input '" + channel.input->name + "' takes " +
-                            std::to_string(place.shape[0]) + " rows, a batch has " +
-                            std::to_string(rows.size()));
+      throw Error::badInput(concat("input '", channel.input->name, "' takes ", place.shape[0],
+                                   " rows, a batch has ", rows.size()));
     TensorUpload upload(executor.device(), place);
     for (int64_t i = 0; i < place.shape[0]; ++i)
       upload.store(i * rowElements, (i + 1) * rowElements, elementsOf(channel, rows[i]));

@@ -1,5 +1,6 @@
 #include "runtime/program/StoredTensor.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <algorithm>
@@ -13,8 +14,8 @@ StoredTensor::StoredTensor(const Operand &place) : elementBytes(sizeOf(place.dty
   rank = place.shape.size() + (grouped ? 1 : 0);
   digitCount = layout.blocks.size();
   if (rank > maxRank || digitCount > maxBlocks)
-    throw Error::badInput("a stored tensor has at most " + std::to_string(maxRank) +
-                          " dimensions and " + std::to_string(maxBlocks) + " blocks");
+    throw Error::badInput(
+        concat("a stored tensor has at most ", maxRank, " dimensions and ", maxBlocks, " blocks"));
   for (size_t i = 0; i < rank; ++i) {
     dims[i] = grouped ? (i == 0   ? layout.groups
                          : i == 1 ? place.shape[0] / layout.groups

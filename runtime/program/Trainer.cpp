@@ -1,6 +1,7 @@
 #include "runtime/program/Trainer.h"
 
 #include "runtime/base/AtomicFile.h"
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/data/Shuffle.h"
 #include "runtime/format/PlanReport.h"
@@ -166,9 +167,8 @@ void TrainingRun::chooseState(const std::optional<SafetensorsFile> &resumed) {
   if (saved)
     state = *saved;
   if (saved && options.seed && *options.seed != saved->seed)
-    throw Error::badInput(
-        resumed->path() + ": the run has the seed " + std::to_string(saved->seed) +
-        ", --seed=" + std::to_string(*options.seed) + " cannot be changed in the middle");
+    throw Error::badInput(concat(resumed->path(), ": the run has the seed ", saved->seed,
+                                 ", --seed=", *options.seed, " cannot be changed in the middle"));
   state.seed = saved ? saved->seed : options.seed.value_or(0);
   state.validationSplit = options.validationSplit.value_or(state.validationSplit);
   state.shuffle = options.shuffle.value_or(state.shuffle);
@@ -176,16 +176,16 @@ void TrainingRun::chooseState(const std::optional<SafetensorsFile> &resumed) {
   rows = splitRows(samples.rowCount, state.validationSplit, state.seed);
   auto count = static_cast<int64_t>(rows.train.size());
   if (count < program.samplesPerStep())
-    throw Error::badInput(dataFile.path() + ": expected at least one batch of " +
-                          std::to_string(program.samplesPerStep()) + " training rows, found " +
-                          std::to_string(count) + "; compile with a smaller --batch");
+    throw Error::badInput(concat(dataFile.path(), ": expected at least one batch of ",
+                                 program.samplesPerStep(), " training rows, found ", count,
+                                 "; compile with a smaller --batch"));
   if (saved && saved->rows != count)
-    throw Error::badInput(resumed->path() + ": the run has " + std::to_string(saved->rows) +
-                          " training rows, " + dataFile.path() + " gives " + std::to_string(count) +
-                          "; resume with the same data and split");
+    throw Error::badInput(concat(resumed->path(), ": the run has ", saved->rows, " training rows, ",
+                                 dataFile.path(), " gives ", count,
+                                 "; resume with the same data and split"));
   if (state.validationSplit > 0 && rows.validation.empty())
-    throw Error::badInput("--validation-split leaves no row of " +
-                          std::to_string(samples.rowCount) + " for validation");
+    throw Error::badInput(
+        concat("--validation-split leaves no row of ", samples.rowCount, " for validation"));
   state.rows = count;
 
   LearningRate &rate = state.rate;
@@ -207,7 +207,7 @@ void TrainingRun::chooseLength(const std::optional<RunState> &saved) {
     rate.totalSteps = *options.steps;
   else if (options.epochs &&
            *options.epochs > std::numeric_limits<int64_t>::max() / rate.stepsPerEpoch)
-    throw Error::badInput("--epochs=" + std::to_string(*options.epochs) + " is too many");
+    throw Error::badInput(concat("--epochs=", *options.epochs, " is too many"));
   else if (options.epochs || !saved)
     rate.totalSteps = options.epochs.value_or(1) * rate.stepsPerEpoch;
   int64_t epochs = (rate.totalSteps + rate.stepsPerEpoch - 1) / rate.stepsPerEpoch;
@@ -222,26 +222,23 @@ void TrainingRun::announce() {
     text += ", " + groupDigits(static_cast<int64_t>(rows.validation.size())) + " validation rows";
   if (!testRows.empty())
     text += ", " + groupDigits(static_cast<int64_t>(testRows.size())) + " test rows";
-  text += "; batch " + std::to_string(program.samplesPerStep()) +
-          (lastBatch() > 0 ? " in " + std::to_string(program.batchesPerStep) + " parts of " +
-                                 std::to_string(program.batch)
-                           : "") +
-          ", " + groupDigits(rate.stepsPerEpoch) + " steps per epoch";
+  append(text, "; batch ", program.samplesPerStep(),
+         lastBatch() > 0 ? concat(" in ", program.batchesPerStep, " parts of ", program.batch) : "",
+         ", ", groupDigits(rate.stepsPerEpoch), " steps per epoch");
   if (int64_t rest = state.rows - rate.stepsPerEpoch * program.samplesPerStep())
-    text += " (the last " + std::to_string(rest) + " rows of an epoch's order are left out)";
+    append(text, " (the last ", rest, " rows of an epoch's order are left out)");
   printLine(text);
   char base[40];
   std::snprintf(base, sizeof(base), "%g", rate.base);
-  printLine(describe(program.loss) + ", " + program.optimizer.text + ", lr " + nameOf(rate.kind) +
-            " from " + base + ", seed " + std::to_string(state.seed) + ", arena " +
-            formatBytesExact(program.plan.arenaBytes));
+  printLine(concat(describe(program.loss), ", ", program.optimizer.text, ", lr ", nameOf(rate.kind),
+                   " from ", base, ", seed ", state.seed, ", arena ",
+                   formatBytesExact(program.plan.arenaBytes)));
   if (const std::string counts = describe(program.plan.tensors); !counts.empty())
     printLine(counts);
   if (const auto memory = executor->device().driverMemory())
     printLine(driverMemorySummary(program.plan, *memory));
   if (state.step > 0)
-    printLine("resumed after step " + std::to_string(state.step) + " of " +
-              std::to_string(rate.totalSteps));
+    printLine(concat("resumed after step ", state.step, " of ", rate.totalSteps));
 }
 
 /// Brings batch `number`, counted from 0 over all steps, into the inputs.
@@ -310,9 +307,9 @@ double TrainingRun::stepOrSayWhatIsLeft() {
   try {
     return oneStep();
   } catch (const DeviceLost &lost) {
-    throw DeviceLost("in step " + std::to_string(state.step + 1) + ": " + lost.what() + "; " +
-                     (writer ? whatIsSaved() + (savedStep ? ": go on with --resume" : "")
-                             : "nothing was saved, --save=FILE --save-every=N would have"));
+    throw DeviceLost(concat("in step ", state.step + 1, ": ", lost.what(), "; ",
+                            writer ? whatIsSaved() + (savedStep ? ": go on with --resume" : "")
+                                   : "nothing was saved, --save=FILE --save-every=N would have"));
   }
 }
 
@@ -324,8 +321,8 @@ template <typename Write> void TrainingRun::withLog(Progress &progress, Write wr
   bool wasWhole = log->problem().empty();
   write(*log);
   if (!log->problem().empty() && wasWhole)
-    progress.warn(log->problem() + "; rows from step " + std::to_string(state.step) +
-                  " on wait in memory until there is room, training goes on");
+    progress.warn(concat(log->problem(), "; rows from step ", state.step,
+                         " on wait in memory until there is room, training goes on"));
   else if (log->problem().empty() && !wasWhole)
     progress.warn("'" + *options.log + "' has all its rows again");
 }
@@ -337,8 +334,8 @@ void TrainingRun::addEvent(Progress &progress, std::span<const Scalar> values) {
     return;
   events->add(state.step, values);
   if (!events->problem().empty())
-    progress.warn(events->problem() + "; it ends before step " + std::to_string(state.step) +
-                  ", training goes on");
+    progress.warn(
+        concat(events->problem(), "; it ends before step ", state.step, ", training goes on"));
 }
 
 /// A save that fails is reported and does not end the run: the next one may find room.
@@ -346,9 +343,8 @@ void TrainingRun::saveInTheMiddle(Progress &progress) {
   try {
     save(progress);
   } catch (const Error &error) {
-    progress.warn(std::string(error.what()) + "; " + whatIsSaved() +
-                  ", training goes on and saves again after " + std::to_string(options.saveEvery) +
-                  " steps");
+    progress.warn(concat(error.what(), "; ", whatIsSaved(),
+                         ", training goes on and saves again after ", options.saveEvery, " steps"));
   }
 }
 
@@ -358,13 +354,13 @@ void TrainingRun::save(Progress &progress) {
   writer->save(state);
   savedStep = state.step;
   progress.exclude(std::chrono::steady_clock::now() - start);
-  progress.line("saved " + writer->path() + " after step " + std::to_string(state.step));
+  progress.line(concat("saved ", writer->path(), " after step ", state.step));
 }
 
 /// What a failed save leaves.
 std::string TrainingRun::whatIsSaved() const {
   if (savedStep)
-    return "the save after step " + std::to_string(*savedStep) + " is intact";
+    return concat("the save after step ", *savedStep, " is intact");
   return std::filesystem::exists(writer->path()) ? "the file is what it was before this run"
                                                  : "nothing has been saved yet";
 }
@@ -372,11 +368,11 @@ std::string TrainingRun::whatIsSaved() const {
 /// Throws when rows of the log are lost; by then everything else has been written.
 void TrainingRun::requireLog() const {
   if (log && !log->problem().empty())
-    throw Error::badInput(log->problem() + "; the last rows of the log are lost" +
-                          (savedStep ? ", '" + writer->path() + "' holds the state after step " +
-                                           std::to_string(*savedStep) +
-                                           ": go on with --resume and another --log"
-                                     : ""));
+    throw Error::badInput(
+        concat(log->problem(), "; the last rows of the log are lost",
+               savedStep ? concat(", '", writer->path(), "' holds the state after step ",
+                                  *savedStep, ": go on with --resume and another --log")
+                         : ""));
 }
 
 void TrainingRun::endOfEpoch(Progress &progress) {
@@ -394,8 +390,8 @@ void TrainingRun::endOfEpoch(Progress &progress) {
       Scalar{validationEvaluator ? "validation/loss" : "test/loss", metrics.loss()},
       Scalar{validationEvaluator ? "validation/accuracy" : "test/accuracy", metrics.accuracy()}};
   addEvent(progress, std::span(values).first(metrics.hasAccuracy ? 2 : 1));
-  progress.line("epoch " + std::to_string((state.step - 1) / state.rate.stepsPerEpoch + 1) + ": " +
-                (validationEvaluator ? "validation " : "test ") + describe(metrics));
+  progress.line(concat("epoch ", (state.step - 1) / state.rate.stepsPerEpoch + 1, ": ",
+                       validationEvaluator ? "validation " : "test ", describe(metrics)));
 }
 
 int TrainingRun::run() {
@@ -404,8 +400,8 @@ int TrainingRun::run() {
     announce();
   const LearningRate &rate = state.rate;
   if (state.step >= rate.totalSteps) {
-    printLine("nothing to do: the run has " + std::to_string(state.step) + " of " +
-              std::to_string(rate.totalSteps) + " steps; raise --epochs or --steps");
+    printLine(concat("nothing to do: the run has ", state.step, " of ", rate.totalSteps,
+                     " steps; raise --epochs or --steps"));
     return 0;
   }
   Progress progress({state.step, rate.totalSteps, rate.stepsPerEpoch, program.samplesPerStep(),
@@ -419,9 +415,9 @@ int TrainingRun::run() {
     const bool isSkipped = scale && scale->skippedSteps > skippedSteps;
     if (isSkipped) {
       skippedSteps = scale->skippedSteps;
-      progress.warn("step " + std::to_string(state.step) +
-                    " is skipped: its gradients are not finite; the loss scale is now " +
-                    std::to_string(static_cast<int64_t>(scale->scale)));
+      progress.warn(concat("step ", state.step,
+                           " is skipped: its gradients are not finite; the loss scale is now ",
+                           static_cast<int64_t>(scale->scale)));
     }
     withLog(progress, [&](TrainingLog &log) {
       log.append(state.step, (state.step - 1) / rate.stepsPerEpoch + 1, stepRate, loss, scale);
@@ -432,9 +428,9 @@ int TrainingRun::run() {
     const bool mayRecover = isSkipped && scale->scale >= 1;
     if (!std::isfinite(loss) && !options.allowNonFinite && !mayRecover) {
       progress.finish();
-      throw Error::badInput("the loss is " + std::to_string(loss) + " at step " +
-                            std::to_string(state.step) + (scale ? " at any loss scale" : "") +
-                            "; try a lower --lr, or go on with --allow-nonfinite");
+      throw Error::badInput(concat("the loss is ", std::to_string(loss), " at step ", state.step,
+                                   scale ? " at any loss scale" : "",
+                                   "; try a lower --lr, or go on with --allow-nonfinite"));
     }
     progress.step(state.step, stepRate, loss);
     bool isEnd = state.step == rate.totalSteps;
@@ -456,9 +452,9 @@ void TrainingRun::finish(Progress &progress, int signal) {
       save(progress);
     } catch (const Error &error) {
       progress.finish();
-      throw Error::badInput(std::string(error.what()) + "; the run ended after step " +
-                            std::to_string(state.step) + ", " + whatIsSaved() +
-                            (log && log->problem().empty() ? " and the log is complete" : ""));
+      throw Error::badInput(
+          concat(error.what(), "; the run ended after step ", state.step, ", ", whatIsSaved(),
+                 log && log->problem().empty() ? " and the log is complete" : ""));
     }
   }
   progress.finish();
@@ -466,10 +462,9 @@ void TrainingRun::finish(Progress &progress, int signal) {
     reportProfile(*profile, *options.profile, options.profileFormat,
                   firstProfile ? &*firstProfile : nullptr);
   if (signal) {
-    printLine("stopped after step " + std::to_string(state.step) + " of " +
-              std::to_string(state.rate.totalSteps) +
-              (writer ? "; continue with --resume=" + writer->path()
-                      : "; nothing was saved, --save=FILE would have"));
+    printLine(concat("stopped after step ", state.step, " of ", state.rate.totalSteps,
+                     writer ? "; continue with --resume=" + writer->path()
+                            : "; nothing was saved, --save=FILE would have"));
     requireLog();
     return;
   }

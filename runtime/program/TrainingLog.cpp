@@ -1,5 +1,6 @@
 #include "runtime/program/TrainingLog.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
 #include <cerrno>
@@ -50,15 +51,14 @@ int64_t keptBytes(const std::string &path, int64_t keepSteps, std::string_view h
     int64_t step = stepOf(line);
     // A log may start late, when an earlier part of the run was not logged.
     if (step < 1 || (previous >= 0 && step != previous + 1))
-      fail("expected step " + std::to_string(previous + 1) + ", found the row '" + line + "'");
+      fail(concat("expected step ", previous + 1, ", found the row '", line, "'"));
     if (step > keepSteps)
       return bytes;
     previous = step;
     bytes += static_cast<int64_t>(line.size()) + 1;
   }
   if (previous >= 0 && previous < keepSteps)
-    fail("it ends at step " + std::to_string(previous) + ", the checkpoint is at step " +
-         std::to_string(keepSteps));
+    fail(concat("it ends at step ", previous, ", the checkpoint is at step ", keepSteps));
   return bytes;
 }
 
