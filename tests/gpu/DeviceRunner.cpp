@@ -9,6 +9,7 @@
 #include "tests/gpu/execute/LoadedModule.h"
 
 #include "codegen/kernels/Lanes.h"
+#include "runtime/base/Concat.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
@@ -94,8 +95,7 @@ public:
       KernelCase::Place &place = recorded.places[recorded.arguments[i]];
       place.after.assign(arguments[i], arguments[i] + place.before.size());
     }
-    writeCase(recorded,
-              std::filesystem::path(folder) / (name + "-" + std::to_string(launches++) + ".case"));
+    writeCase(recorded, std::filesystem::path(folder) / (concat(name, "-", launches++, ".case")));
   }
 
 private:
@@ -161,8 +161,7 @@ public:
       }
       params.push_back(place->second);
       bool reads = i < known.operands;
-      std::string name =
-          (reads ? "operand " : "result ") + std::to_string(reads ? i : i - known.operands);
+      std::string name = concat(reads ? "operand " : "result ", reads ? i : i - known.operands);
       (reads ? launch.checks.reads : launch.checks.writes)
           .push_back({place->second, place->second + bytes, name});
     }

@@ -1,4 +1,5 @@
 // Instructions against the host's arithmetic, 32 lanes of values each.
+#include "runtime/base/Concat.h"
 #include "tests/gpu/Ptx.h"
 
 #include <bit>
@@ -7,6 +8,8 @@
 #include <random>
 
 using namespace stow::sim;
+using stow::append;
+using stow::concat;
 
 namespace {
 
@@ -15,7 +18,7 @@ template <class R, class T>
 std::vector<R> apply(const std::string &instruction, const std::vector<T> &a,
                      const std::vector<T> &b, const std::vector<T> &c) {
   auto file = [](size_t bytes) { return bytes == 2 ? "%h" : bytes == 4 ? "%r" : "%d"; };
-  auto name = [&](size_t bytes, int number) { return file(bytes) + std::to_string(number); };
+  auto name = [&](size_t bytes, int number) { return concat(file(bytes), number); };
   std::string in = std::to_string(8 * sizeof(T)), out = std::to_string(8 * sizeof(R));
   std::string text = instruction;
   auto replace = [&](const std::string &from, const std::string &to) {
@@ -24,13 +27,13 @@ std::vector<R> apply(const std::string &instruction, const std::vector<T> &a,
   };
   replace("$a", name(sizeof(T), 10)), replace("$b", name(sizeof(T), 11));
   replace("$c", name(sizeof(T), 12)), replace("$e", name(sizeof(R), 13));
-  std::string load, scale = "mul.wide.u32 %d1, %r0, " + std::to_string(sizeof(T)) + ";\n";
+  std::string load, scale = concat("mul.wide.u32 %d1, %r0, ", sizeof(T), ";\n");
   for (int i = 0; i < 3; ++i)
-    load += "add.s64 %d2, %in" + std::to_string(i) + ", %d1;\nld.global.b" + in + " " +
-            name(sizeof(T), 10 + i) + ", [%d2];\n";
-  std::string store = "mul.wide.u32 %d1, %r0, " + std::to_string(sizeof(R)) +
-                      ";\nadd.s64 %d2, %out, %d1;\nst.global.b" + out + " [%d2], " +
-                      name(sizeof(R), 13) + ";\nret;";
+    append(load, "add.s64 %d2, %in", i, ", %d1;\nld.global.b", in, " ", name(sizeof(T), 10 + i),
+           ", [%d2];\n");
+  std::string store =
+      concat("mul.wide.u32 %d1, %r0, ", sizeof(R), ";\nadd.s64 %d2, %out, %d1;\nst.global.b", out,
+             " [%d2], ", name(sizeof(R), 13), ";\nret;");
   Device device;
   uint64_t result = device.upload(std::vector<R>(a.size()));
   device.run(kernelOf(scale + load + text + "\n" + store),

@@ -6,6 +6,7 @@
 //
 // Floating-point results may differ by what hardware rounds differently in approximate functions and in
 // sums of products; everything else is equal.
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/cuda/Driver.h"
 #include "tests/gpu/KernelCase.h"
@@ -162,9 +163,9 @@ private:
     for (size_t i = 0; i < guarded.size(); ++i)
       if ((i < kGuardBytes || i >= kGuardBytes + bytes) &&
           static_cast<unsigned char>(guarded[i]) != kGuard)
-        throw Error::internal("kernel '" + kernel + "' writes byte " +
-                              std::to_string(static_cast<int64_t>(i - kGuardBytes)) +
-                              " of an operand of " + std::to_string(bytes) + " bytes");
+        throw Error::internal(concat("kernel '", kernel, "' writes byte ",
+                                     static_cast<int64_t>(i - kGuardBytes), " of an operand of ",
+                                     bytes, " bytes"));
     return {guarded.begin() + kGuardBytes, guarded.end() - kGuardBytes};
   }
 
@@ -183,11 +184,11 @@ std::string problemOf(Gpu &gpu, const KernelCase &kernelCase, const std::filesys
   for (size_t i = 0; i < first.size(); ++i) {
     const KernelCase::Place &place = kernelCase.places[i];
     if (place.after.empty() && !place.before.empty() && first[i] != place.before)
-      return "writes its operand " + std::to_string(i);
+      return concat("writes its operand ", i);
     if (!place.after.empty())
       worst = std::max(worst, distance(first[i], place.after, place.type));
   }
-  return worst > 1 ? "differs by " + std::to_string(worst) + " times what is allowed" : "";
+  return worst > 1 ? concat("differs by ", std::to_string(worst), " times what is allowed") : "";
 }
 
 int check(const std::filesystem::path &folder, size_t from, size_t count) {

@@ -1,5 +1,6 @@
 // What a program could get wrong about a generated kernel is caught: every operand and result shifted by
 // an element either way or exchanged for another one, fewer threads, fewer tasks.
+#include "runtime/base/Concat.h"
 #include "tests/gpu/DeviceRunner.h"
 #include "tests/gpu/execute/Execute.h"
 #include "tests/gpu/execute/LoadedModule.h"
@@ -65,7 +66,7 @@ protected:
     auto add = [&](mlir::Type type, std::vector<sim::Range> &ranges) {
       uint64_t bytes = storedBytes(type);
       call.params.push_back(at);
-      ranges.push_back({at, at + bytes, "argument " + std::to_string(call.params.size() - 3)});
+      ranges.push_back({at, at + bytes, concat("argument ", call.params.size() - 3)});
       auto *values = reinterpret_cast<float *>(memory.host(at, bytes));
       for (uint64_t i = 0; i < bytes / 4; ++i)
         values[i] = static_cast<float>(i % 7);
@@ -116,8 +117,7 @@ TEST_F(Mutation, OffsetsOfEveryArgument) {
         Call wrong = right;
         wrong.params[argument] += static_cast<uint64_t>(shift);
         // Vectors do not begin where an element does: that shows first.
-        EXPECT_THAT(faultOf(wrong, "argument " + std::to_string(argument - 2) + " shifted by " +
-                                       std::to_string(shift)),
+        EXPECT_THAT(faultOf(wrong, concat("argument ", argument - 2, " shifted by ", shift)),
                     testing::AnyOf(kUnplanned, kMisaligned));
       }
   }

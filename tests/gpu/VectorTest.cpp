@@ -1,5 +1,6 @@
 // Elementwise kernels on the simulated device, 16 bytes at a time: whole tasks with several vectors a
 // thread, what is left over, vectors that reach over the ends of rows, addresses that are not aligned.
+#include "runtime/base/Concat.h"
 #include "tests/codegen/LoadedKernels.h"
 #include "tests/gpu/DeviceRunner.h"
 #include "tests/gpu/execute/Execute.h"
@@ -57,7 +58,7 @@ std::string addition(const std::string &x, const std::string &b) {
 // left, are all computed, and nothing beyond.
 TEST(Vectors, WholeTasksAndWhatIsLeft) {
   const size_t count = (size_t{1} << 22) + 1031;
-  const std::string type = std::to_string(count) + "xf32";
+  const std::string type = concat(count, "xf32");
   LoadedKernels kernels(addition(type, type));
   auto a = someFloats(count), b = someFloats(count, 3, 2);
   std::vector<float> y(count + 4, -7);

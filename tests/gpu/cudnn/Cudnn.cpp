@@ -6,6 +6,7 @@
 // among kernels and copies, captured ones too. Operands are looked up in the device's memory at that time;
 // what lies outside an allocation ends the process. Scratch is overwritten before and after, all of it: an
 // operand that overlaps it loses its values.
+#include "runtime/base/Concat.h"
 #include "tests/gpu/cudnn/Descriptor.h"
 #include "tests/gpu/driver/StandIn.h"
 
@@ -17,6 +18,7 @@
 
 using namespace stow::sim;
 using namespace stow::cuda::cudnn;
+using stow::concat;
 
 namespace {
 
@@ -101,11 +103,11 @@ uint64_t pointerOf(const Descriptor &pack, const ConvolutionTensor &tensor) {
       continue;
     const auto pointer = static_cast<uint64_t>(pointers[i]);
     if (pointer == 0 || pointer % static_cast<uint64_t>(tensor.alignment) != 0)
-      throw CudnnRefusal(kBadParam, "tensor " + std::to_string(tensor.id) +
-                                        " is not aligned as its descriptor says");
+      throw CudnnRefusal(kBadParam,
+                         concat("tensor ", tensor.id, " is not aligned as its descriptor says"));
     return pointer;
   }
-  throw CudnnRefusal(kBadParam, "the pack has no tensor " + std::to_string(tensor.id));
+  throw CudnnRefusal(kBadParam, concat("the pack has no tensor ", tensor.id));
 }
 
 void execute(const Handle &handle, const Descriptor &plan, const Descriptor &pack) {
@@ -208,7 +210,7 @@ void read(const Descriptor &from, int name, int64_t room, int64_t *count, void *
                 values);
   }
   default:
-    throw CudnnRefusal(kNotSupported, "reading attribute " + std::to_string(name));
+    throw CudnnRefusal(kNotSupported, concat("reading attribute ", name));
   }
 }
 

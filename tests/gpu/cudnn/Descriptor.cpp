@@ -1,5 +1,6 @@
 #include "tests/gpu/cudnn/Descriptor.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Json.h"
 
@@ -92,8 +93,7 @@ int typeOf(int owner, int name, int given) {
   for (const Known &known : kAttributes)
     if (known.name == name && known.owner == owner)
       return known.type;
-  throw CudnnRefusal(kBadParam, "descriptor " + std::to_string(owner) + " has no attribute " +
-                                    std::to_string(name));
+  throw CudnnRefusal(kBadParam, concat("descriptor ", owner, " has no attribute ", name));
 }
 
 DType dtypeOf(int64_t type) {
@@ -107,7 +107,7 @@ DType dtypeOf(int64_t type) {
   case kBfloat16:
     return DType::BF16;
   default:
-    throw CudnnRefusal(kNotSupported, "data type " + std::to_string(type));
+    throw CudnnRefusal(kNotSupported, concat("data type ", type));
   }
 }
 
@@ -161,24 +161,24 @@ Descriptor::Descriptor(int type) : type(type) {
                             kTensor,
                             kDevice};
   if (std::find(std::begin(kTypes), std::end(kTypes), type) == std::end(kTypes))
-    throw CudnnRefusal(kNotSupported, "descriptors of type " + std::to_string(type));
+    throw CudnnRefusal(kNotSupported, concat("descriptors of type ", type));
 }
 
 void Descriptor::set(int name, int given, int64_t count, const void *values) {
   if (isFinal)
     throw CudnnRefusal(kBadParam, "the descriptor is final");
   if (const int wanted = typeOf(type, name, given); given != wanted)
-    throw CudnnRefusal(kBadParam, "attribute " + std::to_string(name) + " is of type " +
-                                      std::to_string(wanted) + ", not " + std::to_string(given));
+    throw CudnnRefusal(kBadParam,
+                       concat("attribute ", name, " is of type ", wanted, ", not ", given));
   if (count < 1 || !values)
-    throw CudnnRefusal(kBadParam, "attribute " + std::to_string(name) + " has no values");
+    throw CudnnRefusal(kBadParam, concat("attribute ", name, " has no values"));
   Attribute attribute{given, count, {}, {}};
   if (given == kTypeDescriptor) {
     for (int64_t i = 0; i < count; ++i) {
       const auto *child = static_cast<Descriptor *const *>(values)[i];
       if (!child || !child->isFinal)
-        throw CudnnRefusal(kBadParam, "attribute " + std::to_string(name) +
-                                          " is a descriptor that is not final");
+        throw CudnnRefusal(kBadParam,
+                           concat("attribute ", name, " is a descriptor that is not final"));
       attribute.children.push_back(std::make_shared<Descriptor>(*child));
     }
   } else {
@@ -191,8 +191,7 @@ void Descriptor::set(int name, int given, int64_t count, const void *values) {
 const Attribute &Descriptor::at(int name) const {
   auto found = attributes.find(name);
   if (found == attributes.end())
-    throw CudnnRefusal(kBadParam, "descriptor " + std::to_string(type) + " needs attribute " +
-                                      std::to_string(name));
+    throw CudnnRefusal(kBadParam, concat("descriptor ", type, " needs attribute ", name));
   return found->second;
 }
 
@@ -316,7 +315,7 @@ void Descriptor::finalizeEngine() {
   work = child(kEngineGraph).work;
   engine = integer(kEngineIndex);
   if (!findEngine(engine) || engine == environment("STANDIN_CUDNN_WITHOUT", -1))
-    throw CudnnRefusal(kNotSupported, "no engine " + std::to_string(engine));
+    throw CudnnRefusal(kNotSupported, concat("no engine ", engine));
 }
 
 void Descriptor::finalizeConfig() {
@@ -331,9 +330,8 @@ void Descriptor::finalizeConfig() {
     const int name = static_cast<int>(choice->integer(kKnobType));
     const int64_t value = choice->integer(kKnobValue);
     if (!knobs.contains(name) || value < 1 || value > 8)
-      throw CudnnRefusal(kBadParam, "engine " + std::to_string(engine) + " has no knob " +
-                                        std::to_string(name) + " of value " +
-                                        std::to_string(value));
+      throw CudnnRefusal(kBadParam,
+                         concat("engine ", engine, " has no knob ", name, " of value ", value));
     knobs[name] = value;
   }
 }
@@ -381,9 +379,8 @@ std::string jsonOf(const Descriptor &plan) {
   const StandInEngine &engine = *findEngine(plan.engine);
   std::string knobs;
   for (auto [name, value] : plan.knobs)
-    knobs += '"' + std::string(engine.knobName) + "\":" + std::to_string(value);
-  return "{\"engine\":{\"engineId\":" + std::to_string(plan.engine) + ",\"knobChoices\":{" + knobs +
-         "}}}";
+    append(knobs, "\"", engine.knobName, "\":", value);
+  return concat("{\"engine\":{\"engineId\":", plan.engine, ",\"knobChoices\":{", knobs, "}}}");
 }
 
 } // namespace stow::sim

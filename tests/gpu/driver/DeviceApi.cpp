@@ -1,4 +1,5 @@
 // The driver, devices, contexts and errors.
+#include "runtime/base/Concat.h"
 #include "tests/gpu/driver/State.h"
 
 #include <cstring>
@@ -144,7 +145,7 @@ static int attribute(const Driver &driver, CUdevice_attribute which) {
     return 0;
   default:
     throw Refusal{CUDA_ERROR_INVALID_VALUE,
-                  "device attribute " + std::to_string(which) + " is not known to the stand-in"};
+                  concat("device attribute ", which, " is not known to the stand-in")};
   }
 }
 

@@ -1,9 +1,11 @@
 // Streams recorded as graphs, and their launches.
+#include "runtime/base/Concat.h"
 #include "tests/gpu/driver/State.h"
 
 #include <algorithm>
 
 using namespace stow::sim;
+using stow::concat;
 
 namespace {
 
@@ -55,7 +57,7 @@ void requireExec(Driver &driver, CUgraphExec exec) {
 void instantiate(Driver &driver, CUgraphExec *exec, CUgraph graph) {
   requireGraph(driver, graph);
   driver.requireNoCapture("cuGraphInstantiate");
-  driver.note = "nodes=" + std::to_string(graph->nodes.size());
+  driver.note = concat("nodes=", graph->nodes.size());
   *exec = new CUgraphExec_st;
   for (auto &node : graph->nodes)
     (*exec)->nodes.push_back(*node);
@@ -70,7 +72,7 @@ void launch(Driver &driver, CUgraphExec exec, CUstream stream) {
   require(!stream->capture, "graphs inside of graphs are not offered by the stand-in",
           CUDA_ERROR_NOT_SUPPORTED);
   driver.counters.graphLaunches++;
-  driver.note = "stream=" + std::to_string(stream->number);
+  driver.note = concat("stream=", stream->number);
   std::vector<CommandPtr> before;
   if (exec->last && !exec->last->done)
     before.push_back(exec->last);

@@ -1,10 +1,13 @@
 // Device memory, pinned host memory, copies.
+#include "runtime/base/Concat.h"
 #include "tests/gpu/driver/State.h"
 
 #include <cstdlib>
 #include <cstring>
 
 using namespace stow::sim;
+using stow::append;
+using stow::concat;
 
 namespace {
 
@@ -13,9 +16,8 @@ using Kind = DeviceMemory::Kind;
 /// Memory that a copy reads or writes; what is no memory of the driver is the program's own.
 uint8_t *deviceBytes(Driver &driver, CUdeviceptr address, size_t bytes, const char *what) {
   uint8_t *host = bytes ? driver.memory->host(address, bytes) : nullptr;
-  require(host || bytes == 0,
-          std::string(what) + " of " + std::to_string(bytes) +
-              " bytes is not inside one allocation: " + driver.memory->describe(address));
+  require(host || bytes == 0, concat(what, " of ", bytes, " bytes is not inside one allocation: ",
+                                     driver.memory->describe(address)));
   return host;
 }
 
@@ -47,10 +49,9 @@ void submitCopy(Driver &driver, CUstream stream, std::function<void()> run, bool
 }
 
 void noteCopy(Driver &driver, CUdeviceptr device, const void *host, size_t bytes, CUstream stream) {
-  driver.note = "bytes=" + std::to_string(bytes) + " device=" + std::to_string(device) +
-                " host=" + std::to_string(reinterpret_cast<uintptr_t>(host)) +
-                " pinned=" + std::to_string(isPinned(driver, host)) +
-                " stream=" + std::to_string(driver.requireStream(stream)->number);
+  driver.note = concat(
+      "bytes=", bytes, " device=", device, " host=", reinterpret_cast<uintptr_t>(host),
+      " pinned=", isPinned(driver, host) ? 1 : 0, " stream=", driver.requireStream(stream)->number);
 }
 
 void toDevice(Driver &driver, CUdeviceptr to, const void *from, size_t bytes, CUstream stream,
@@ -110,8 +111,7 @@ void allocatePinned(Driver &driver, void **memory, size_t bytes) {
   memset(*memory, 0xFF, bytes);
   driver.memory->addPinned(*memory, bytes);
   driver.counters.hostAllocations++;
-  driver.note = "bytes=" + std::to_string(bytes) +
-                " address=" + std::to_string(reinterpret_cast<uintptr_t>(*memory));
+  driver.note = concat("bytes=", bytes, " address=", reinterpret_cast<uintptr_t>(*memory));
 }
 
 } // namespace
@@ -127,14 +127,13 @@ CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes) {
   return call("cuMemAlloc", Needs::Context, [&](Driver &driver) {
     driver.requireNoCapture("cuMemAlloc");
     require(bytes > 0, "an allocation of no bytes");
-    driver.note = "bytes=" + std::to_string(bytes);
+    driver.note = concat("bytes=", bytes);
     *address = bytes <= driver.freeBytes() ? driver.memory->allocate(bytes) : 0;
     require(*address,
-            "cuMemAlloc of " + std::to_string(bytes) +
-                " bytes: " + std::to_string(driver.freeBytes()) + " of " +
-                std::to_string(driver.memory->capacity()) + " are free",
+            concat("cuMemAlloc of ", bytes, " bytes: ", driver.freeBytes(), " of ",
+                   driver.memory->capacity(), " are free"),
             CUDA_ERROR_OUT_OF_MEMORY);
-    driver.note += " address=" + std::to_string(*address);
+    append(driver.note, " address=", *address);
     StandInCounters &counters = driver.counters;
     counters.allocations++;
     counters.allocatedBytes = driver.memory->used();

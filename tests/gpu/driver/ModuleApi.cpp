@@ -4,6 +4,7 @@
 // stand-in no cubin is made: one is answered with CUDA_ERROR_NO_BINARY_FOR_GPU, as by a chip that is
 // newer than the cubin, upon which a program falls back to its PTX; unless the test has given the PTX of
 // exactly this cubin.
+#include "runtime/base/Concat.h"
 #include "tests/gpu/driver/State.h"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <utility>
 
 using namespace stow::sim;
+using stow::concat;
 
 namespace {
 
@@ -92,8 +94,8 @@ void load(Driver &driver, CUmodule *module, const void *image) {
   // The PTX version of CUDA 12.x is 8.x, of 13.x 9.x.
   int newest = 10 * (driver.version / 1000 - 4) + driver.version % 1000 / 10;
   require(versionOf(ptx) <= newest,
-          "PTX of version " + std::to_string(versionOf(ptx)) + "; a driver of version " +
-              std::to_string(driver.version) + " takes " + std::to_string(newest) + " and older",
+          concat("PTX of version ", versionOf(ptx), "; a driver of version ", driver.version,
+                 " takes ", newest, " and older"),
           CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
   auto made = std::make_unique<CUmod_st>();
   try {
@@ -103,8 +105,7 @@ void load(Driver &driver, CUmodule *module, const void *image) {
   }
   int chip = 10 * driver.chip.major + driver.chip.minor;
   require(made->loaded->module().target <= chip,
-          "PTX for sm_" + std::to_string(made->loaded->module().target) + " on sm_" +
-              std::to_string(chip),
+          concat("PTX for sm_", made->loaded->module().target, " on sm_", chip),
           CUDA_ERROR_NO_BINARY_FOR_GPU);
   driver.counters.modules++;
   driver.modules.insert(made.get());
@@ -192,8 +193,8 @@ std::vector<uint8_t> paramBytes(const Kernel &kernel, void **params, void **extr
       size = *static_cast<size_t *>(extra[1]);
   }
   require(kernel.params.empty() || (buffer && size >= kernel.paramBytes),
-          "kernel " + kernel.name + " takes " + std::to_string(kernel.paramBytes) +
-              " bytes of parameters, found " + std::to_string(size));
+          concat("kernel ", kernel.name, " takes ", kernel.paramBytes,
+                 " bytes of parameters, found ", size));
   if (buffer)
     memcpy(bytes.data(), buffer, bytes.size());
   return bytes;
@@ -208,14 +209,14 @@ void checkShape(const Driver &driver, CUfunction function, const Launch &launch)
               threads <= 1024 && launch.block[2] <= 64,
           "a launch of " + kernel.name + " with more blocks or threads than the chip takes");
   require(threads <= static_cast<uint64_t>(kernel.maxThreads),
-          "a launch of " + kernel.name + " with " + std::to_string(threads) +
-              " threads, it takes " + std::to_string(kernel.maxThreads),
+          concat("a launch of ", kernel.name, " with ", threads, " threads, it takes ",
+                 kernel.maxThreads),
           CUDA_ERROR_INVALID_VALUE);
   auto limit = static_cast<uint64_t>(
       attributeOf(driver, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES));
   require(launch.dynamicSharedBytes <= limit,
-          "a launch of " + kernel.name + " with " + std::to_string(launch.dynamicSharedBytes) +
-              " bytes of dynamic shared memory, it may have " + std::to_string(limit));
+          concat("a launch of ", kernel.name, " with ", launch.dynamicSharedBytes,
+                 " bytes of dynamic shared memory, it may have ", limit));
 }
 
 void runKernel(Driver &driver, Launch launch) {
@@ -246,7 +247,7 @@ void launchKernel(Driver &driver, CUfunction function, Launch launch, CUstream s
     launch.checks = *std::exchange(expectedAccess(), std::nullopt);
   if (!stream->capture)
     driver.counters.launches++;
-  driver.note = "kernel=" + launch.kernel->name + " captured=" + std::to_string(!!stream->capture);
+  driver.note = concat("kernel=", launch.kernel->name, " captured=", stream->capture ? 1 : 0);
   driver.submit(stream, CU_GRAPH_NODE_TYPE_KERNEL,
                 [&driver, launch] { runKernel(driver, launch); });
 }
@@ -371,9 +372,9 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute which, int
     require(which == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
             "a function attribute that cannot be set");
     int most = driver.chip.sharedPerBlockOptin - static_cast<int>(function->kernel->sharedBytes);
-    require(value >= 0 && value <= most, "a kernel may have " + std::to_string(most) +
-                                             " bytes of dynamic shared memory on this chip, not " +
-                                             std::to_string(value));
+    require(value >= 0 && value <= most,
+            concat("a kernel may have ", most, " bytes of dynamic shared memory on this chip, not ",
+                   value));
     function->maxDynamicShared = value;
   });
 }

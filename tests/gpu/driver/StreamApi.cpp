@@ -1,10 +1,12 @@
 // Streams, events, host functions.
+#include "runtime/base/Concat.h"
 #include "tests/gpu/driver/State.h"
 
 #include <algorithm>
 #include <utility>
 
 using namespace stow::sim;
+using stow::concat;
 
 namespace {
 
@@ -32,8 +34,7 @@ void requireNotCaptured(CUevent event, const char *what) {
 void record(Driver &driver, CUevent event, CUstream stream) {
   requireEvent(driver, event);
   stream = driver.requireStream(stream);
-  driver.note =
-      "event=" + std::to_string(event->number) + " stream=" + std::to_string(stream->number);
+  driver.note = concat("event=", event->number, " stream=", stream->number);
   if (stream->capture) {
     event->capture = stream->capture;
     event->capturedAfter = stream->capturedAfter;
@@ -165,7 +166,7 @@ CUresult cuEventSynchronize(CUevent event) {
   return call("cuEventSynchronize", Needs::Context, [&](Driver &driver) {
     requireEvent(driver, event);
     requireNotCaptured(event, "cuEventSynchronize");
-    driver.note = "event=" + std::to_string(event->number);
+    driver.note = concat("event=", event->number);
     driver.counters.synchronizations++;
     driver.counters.eventSynchronizations++;
     driver.finish(event->command);

@@ -1,4 +1,5 @@
 // Blocks: their warps in turn, and the barriers between them.
+#include "runtime/base/Concat.h"
 #include "tests/gpu/execute/Options.h"
 #include "tests/gpu/execute/Warp.h"
 
@@ -39,8 +40,8 @@ Block::Block(Worker &worker, uint64_t number)
 }
 
 std::string Block::name() const {
-  return "block (" + std::to_string(index[0]) + "," + std::to_string(index[1]) + "," +
-         std::to_string(index[2]) + ") of kernel " + worker.kernel.name;
+  return concat("block (", index[0], ",", index[1], ",", index[2], ") of kernel ",
+                worker.kernel.name);
 }
 
 void Block::run() {
@@ -58,9 +59,8 @@ void Block::run() {
       failDeadlock();
     if (worker.instructions - before > worker.launch.checks.instructionLimit)
       throw Fault(Fault::Kind::Timeout,
-                  name() + " took more than " +
-                      std::to_string(worker.launch.checks.instructionLimit) +
-                      " thread instructions: it never ends, or waits for another block");
+                  concat(name(), " took more than ", worker.launch.checks.instructionLimit,
+                         " thread instructions: it never ends, or waits for another block"));
   }
 }
 
@@ -70,17 +70,16 @@ void Block::arrive(Warp &warp, const Op &op, uint32_t mask) {
   unsigned lane = std::countr_zero(mask);
   uint64_t id = op.a == kNoSlot ? op.immediate : warp.lanes<uint32_t>(op.a)[lane];
   if (id >= kBarriers)
-    warp.fail(Fault::Kind::Barrier, op, lane,
-              "barrier " + std::to_string(id) + " of " + std::to_string(kBarriers));
+    warp.fail(Fault::Kind::Barrier, op, lane, concat("barrier ", id, " of ", kBarriers));
   uint32_t expected = op.b == kNoSlot ? threads : warp.lanes<uint32_t>(op.b)[lane];
   Barrier &barrier = barriers[id];
   if (op.b != kNoSlot && (expected == 0 || expected % kWarpLanes))
     warp.fail(Fault::Kind::Barrier, op, lane,
-              "a barrier counts whole warps, not " + std::to_string(expected) + " threads");
+              concat("a barrier counts whole warps, not ", expected, " threads"));
   if (barrier.arrived && barrier.expected != expected)
-    warp.fail(Fault::Kind::Barrier, op, lane,
-              "barrier " + std::to_string(id) + " waits for " + std::to_string(barrier.expected) +
-                  " threads, here for " + std::to_string(expected));
+    warp.fail(
+        Fault::Kind::Barrier, op, lane,
+        concat("barrier ", id, " waits for ", barrier.expected, " threads, here for ", expected));
   barrier.expected = expected;
   barrier.arrived += std::popcount(mask);
   // The lanes that the last warp lacks are counted where whole warps are.
@@ -103,8 +102,7 @@ void Block::arrive(Warp &warp, const Op &op, uint32_t mask) {
   warp.clock.time++;
   if (barrier.arrived > expected)
     warp.fail(Fault::Kind::Barrier, op, lane,
-              std::to_string(barrier.arrived) + " threads at barrier " + std::to_string(id) +
-                  ", which is for " + std::to_string(expected));
+              concat(barrier.arrived, " threads at barrier ", id, ", which is for ", expected));
   if (barrier.arrived == expected)
     release(static_cast<uint32_t>(id));
 }
@@ -119,9 +117,9 @@ void Block::checkAligned(uint32_t id) {
       const Op &op = worker.kernel.ops[group.pc];
       if (first && first->pc != group.pc && (op.options & kBarrierAligned))
         warp->fail(Fault::Kind::Barrier, op, std::countr_zero(group.mask),
-                   "lanes of one warp wait at different instructions for barrier " +
-                       std::to_string(id) + ", the others at PTX " +
-                       worker.kernel.module->at(worker.kernel.ops[first->pc].line));
+                   concat("lanes of one warp wait at different instructions for barrier ", id,
+                          ", the others at PTX ",
+                          worker.kernel.module->at(worker.kernel.ops[first->pc].line)));
       first = &group;
     }
   }
@@ -174,11 +172,10 @@ void Block::failDeadlock() {
   }
   if (!first)
     throw Fault(Fault::Kind::Barrier, name() + " cannot go on" + elsewhere);
-  std::string why = "barrier " + std::to_string(id) +
-                    " is never complete: " + std::to_string(waiting) + " of " +
-                    std::to_string(barriers[id].expected) + " threads wait";
+  std::string why = concat("barrier ", id, " is never complete: ", waiting, " of ",
+                           barriers[id].expected, " threads wait");
   if (ended)
-    why += ", " + std::to_string(ended) + " have ended without it";
+    append(why, ", ", ended, " have ended without it");
   owner->fail(Fault::Kind::Barrier, *first, lane, why + elsewhere);
 }
 
@@ -192,16 +189,14 @@ static void checkLaunch(const Launch &launch) {
   uint64_t threads = uint64_t{launch.block[0]} * launch.block[1] * launch.block[2];
   uint64_t blocks = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
   if (threads == 0 || threads > 1024 || blocks == 0)
-    refuse(std::to_string(blocks) + " blocks of " + std::to_string(threads) + " threads");
+    refuse(concat(blocks, " blocks of ", threads, " threads"));
   if (threads > static_cast<uint64_t>(kernel.maxThreads))
-    refuse("blocks of " + std::to_string(threads) + " threads, it was compiled for " +
-           std::to_string(kernel.maxThreads));
+    refuse(concat("blocks of ", threads, " threads, it was compiled for ", kernel.maxThreads));
   for (int i = 0; i < 3 && kernel.required[0]; ++i)
     if (launch.block[i] != static_cast<uint32_t>(kernel.required[i]))
       refuse("it requires other blocks (.reqntid)");
   if (launch.params.size() != kernel.paramBytes)
-    refuse(std::to_string(launch.params.size()) + " bytes of parameters instead of " +
-           std::to_string(kernel.paramBytes));
+    refuse(concat(launch.params.size(), " bytes of parameters instead of ", kernel.paramBytes));
 }
 
 LaunchCounts execute(const Launch &launch, DeviceMemory &memory) {

@@ -1,4 +1,5 @@
 // Branches, barriers, the end of threads, and the functions that every device has.
+#include "runtime/base/Concat.h"
 #include "tests/gpu/execute/Decoder.h"
 #include "tests/gpu/execute/Resolve.h"
 
@@ -198,8 +199,8 @@ void runAssertion(Warp &warp, const Op &op, uint32_t mask) {
     return textAt(warp, op, lane, parameter(warp, op, lane, number, 8));
   };
   warp.fail(Fault::Kind::Assertion, op, lane,
-            "assertion `" + text(0) + "' failed in " + text(3) + " (" + text(1) + ":" +
-                std::to_string(parameter(warp, op, lane, 2, 4)) + ")");
+            concat("assertion `", text(0), "' failed in ", text(3), " (", text(1), ":",
+                   parameter(warp, op, lane, 2, 4), ")"));
 }
 
 } // namespace

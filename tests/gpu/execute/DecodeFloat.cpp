@@ -1,6 +1,7 @@
 // Floating-point arithmetic. f32 and f64 in the nearest rounding are plain loops; every other form
 // goes lane by lane through the processor's rounding mode. f16 and bf16 are computed in double, whose
 // second rounding is harmless, with sums of products rounded to odd (Boldo and Melquiond 2008).
+#include "runtime/base/Concat.h"
 #include "tests/gpu/execute/Decoder.h"
 #include "tests/gpu/execute/Lanes.h"
 #include "tests/gpu/execute/Narrow.h"
@@ -486,8 +487,7 @@ bool decodeFloat(Decoder &decoder, const std::string &name, Type type) {
                         ? 2
                         : 1;
   if (operands != expected)
-    decoder.fail(name + " takes " + std::to_string(expected) + " operands, found " +
-                 std::to_string(operands));
+    decoder.fail(concat(name, " takes ", expected, " operands, found ", operands));
   uint32_t a = decoder.source(1, type);
   uint32_t b = operands > 1 ? decoder.source(2, type) : a;
   uint32_t c = operands > 2 ? decoder.source(3, type) : a;

@@ -1,4 +1,5 @@
 // Moves, selections, comparisons and operations on bits.
+#include "runtime/base/Concat.h"
 #include "tests/gpu/execute/Decoder.h"
 #include "tests/gpu/execute/Lanes.h"
 
@@ -258,8 +259,8 @@ void decodePack(Decoder &decoder, Type type, bool pack) {
   auto count = static_cast<unsigned>(vector.elements.size());
   unsigned bytes = bytesOf(type) / count;
   if (bytes * count != bytesOf(type) || bytes < 2 || bytesOf(type) > 8)
-    decoder.fail("moves of " + std::to_string(count) + " parts of ." + nameOf(type) +
-                 " are not known to the simulated device");
+    decoder.fail(concat("moves of ", count, " parts of .", nameOf(type),
+                        " are not known to the simulated device"));
   std::vector<uint32_t> parts;
   for (const Operand &element : vector.elements)
     parts.push_back(pack ? decoder.source(element, bitsType(bytes))

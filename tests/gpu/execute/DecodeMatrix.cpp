@@ -2,6 +2,7 @@
 //
 // Where the elements lie, for lane l with group g = l / 4 and t = l % 4, is PTX's (sections of mma and
 // ldmatrix). Sums are taken in double and rounded once: hardware loses more.
+#include "runtime/base/Concat.h"
 #include "tests/gpu/execute/Decoder.h"
 #include "tests/gpu/execute/Narrow.h"
 #include "tests/gpu/execute/Resolve.h"
@@ -98,8 +99,7 @@ void addSlots(Decoder &decoder, const Operand &operand, unsigned count, bool isR
   std::vector<Operand> registers =
       operand.kind == Operand::Kind::Vector ? operand.elements : std::vector{operand};
   if (registers.size() != count)
-    decoder.fail("expected " + std::to_string(count) + " registers, found " +
-                 std::to_string(registers.size()));
+    decoder.fail(concat("expected ", count, " registers, found ", registers.size()));
   for (const Operand &reg : registers)
     slots.push_back(isResult ? decoder.destination(reg, Type::B32)
                              : decoder.source(reg, Type::B32));

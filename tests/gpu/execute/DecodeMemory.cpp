@@ -1,4 +1,5 @@
 // Loads and stores, and copies from global to shared memory.
+#include "runtime/base/Concat.h"
 #include "tests/gpu/execute/Decoder.h"
 #include "tests/gpu/execute/Resolve.h"
 
@@ -129,11 +130,10 @@ void decodeLoadStore(Decoder &decoder) {
   std::vector<Operand> elements =
       registers.kind == Operand::Kind::Vector ? registers.elements : std::vector{registers};
   if (elements.size() != count)
-    decoder.fail("expected " + std::to_string(count) + " registers, found " +
-                 std::to_string(elements.size()));
+    decoder.fail(concat("expected ", count, " registers, found ", elements.size()));
   if (bytesOf(type) * count > 32 || bytesOf(type) > 8)
-    decoder.fail("accesses of .v" + std::to_string(count) + "." + nameOf(type) +
-                 " are not known to the simulated device");
+    decoder.fail(concat("accesses of .v", count, ".", nameOf(type),
+                        " are not known to the simulated device"));
   std::vector<uint32_t> slots;
   uint8_t width = 0;
   for (const Operand &element : elements) {

@@ -1,4 +1,5 @@
 // Instructions in which the lanes of a warp take part together.
+#include "runtime/base/Concat.h"
 #include "tests/gpu/execute/Decoder.h"
 #include "tests/gpu/execute/Lanes.h"
 
@@ -52,7 +53,7 @@ void runShuffle(Warp &warp, const Op &op, uint32_t mask) {
     inside |= static_cast<uint32_t>(valid) << lane;
     if (!(mask >> from & 1))
       warp.fail(Fault::Kind::Barrier, op, lane,
-                "shuffle from lane " + std::to_string(from) + ", which does not take part");
+                concat("shuffle from lane ", from, ", which does not take part"));
     dst[lane] = source[from];
   }
   if (op.target != kNoSlot) {

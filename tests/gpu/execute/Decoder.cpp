@@ -1,5 +1,6 @@
 #include "tests/gpu/execute/Decoder.h"
 
+#include "runtime/base/Concat.h"
 #include "tests/gpu/execute/Memory.h"
 
 #include <algorithm>
@@ -190,8 +191,7 @@ void Decoder::call() {
   inner.function = function;
   auto bind = [&](const std::vector<Variable> &formals, const std::vector<Operand> &actuals) {
     if (formals.size() != actuals.size())
-      fail(callee.name + " takes " + std::to_string(formals.size()) + " parameters, found " +
-           std::to_string(actuals.size()));
+      fail(concat(callee.name, " takes ", formals.size(), " parameters, found ", actuals.size()));
     for (size_t i = 0; i < formals.size(); ++i) {
       auto where = place(actuals[i].name);
       if (!where)
@@ -244,7 +244,7 @@ Type Decoder::takeType() {
 
 const Operand &Decoder::operand(size_t number) const {
   if (number >= current->operands.size())
-    fail("expected more than " + std::to_string(current->operands.size()) + " operands");
+    fail(concat("expected more than ", current->operands.size(), " operands"));
   return current->operands[number];
 }
 
@@ -312,8 +312,8 @@ uint32_t Decoder::source(const Operand &operand, Type type) {
   uint8_t bytes = 0;
   uint32_t slot = wideSource(operand, type, bytes);
   if (operand.kind == Operand::Kind::Register && bytes != std::max(2u, bytesOf(type)))
-    fail("the register " + operand.name + " has " + std::to_string(8 * bytes) + " bits, ." +
-         nameOf(type) + " needs " + std::to_string(8 * bytesOf(type)));
+    fail(concat("the register ", operand.name, " has ", 8 * bytes, " bits, .", nameOf(type),
+                " needs ", 8 * bytesOf(type)));
   return slot;
 }
 
@@ -323,8 +323,8 @@ uint32_t Decoder::wideSource(const Operand &operand, Type type, uint8_t &bytes) 
   case Operand::Kind::Register:
     bytes = static_cast<uint8_t>(registerBytes(operand.index));
     if (bytes < bytesOf(type))
-      fail("the register " + operand.name + " has " + std::to_string(8 * bytes) + " bits, ." +
-           nameOf(type) + " needs " + std::to_string(8 * bytesOf(type)));
+      fail(concat("the register ", operand.name, " has ", 8 * bytes, " bits, .", nameOf(type),
+                  " needs ", 8 * bytesOf(type)));
     return registerSlot(operand.index);
   case Operand::Kind::Integer:
   case Operand::Kind::Float:
@@ -347,8 +347,8 @@ uint32_t Decoder::destination(const Operand &operand, Type type) {
   uint8_t bytes = 0;
   uint32_t slot = wideDestination(operand, type, bytes);
   if (bytes != std::max(2u, bytesOf(type)))
-    fail("the register " + operand.name + " has " + std::to_string(8 * bytes) + " bits, ." +
-         nameOf(type) + " needs " + std::to_string(8 * bytesOf(type)));
+    fail(concat("the register ", operand.name, " has ", 8 * bytes, " bits, .", nameOf(type),
+                " needs ", 8 * bytesOf(type)));
   return slot;
 }
 

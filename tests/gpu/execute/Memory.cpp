@@ -1,4 +1,5 @@
 #include "tests/gpu/execute/Memory.h"
+#include "runtime/base/Concat.h"
 
 #include <cstring>
 #include <iterator>
@@ -113,16 +114,16 @@ std::string DeviceMemory::describe(uint64_t address) const {
   if (after == allocations.begin()) {
     if (after == allocations.end())
       return "there is no allocation";
-    return std::to_string(after->second.begin - address) + " bytes before allocation " +
-           std::to_string(after->second.number) + ", the first";
+    return concat(after->second.begin - address, " bytes before allocation ", after->second.number,
+                  ", the first");
   }
   const Allocation &near = std::prev(after)->second;
-  std::string name = "allocation " + std::to_string(near.number) +
-                     (near.name.empty() ? "" : " '" + near.name + "'") + " (" +
-                     std::to_string(near.bytes) + " bytes from " + hex(near.begin) + ")";
+  std::string name =
+      concat("allocation ", near.number, near.name.empty() ? "" : " '" + near.name + "'", " (",
+             near.bytes, " bytes from ", hex(near.begin), ")");
   if (address < near.end())
-    return "at byte " + std::to_string(address - near.begin) + " of " + name;
-  return std::to_string(address - near.end()) + " bytes behind the end of " + name;
+    return concat("at byte ", address - near.begin, " of ", name);
+  return concat(address - near.end(), " bytes behind the end of ", name);
 }
 
 size_t DeviceMemory::count(Kind kind) const {

@@ -1,4 +1,5 @@
 #include "tests/gpu/execute/Resolve.h"
+#include "runtime/base/Concat.h"
 
 #include <bit>
 #include <cstring>
@@ -16,8 +17,7 @@ static const char *verb(Access access) {
 }
 
 static std::string what(Access access, unsigned bytes, const char *space, uint64_t address) {
-  return std::string(verb(access)) + " of " + std::to_string(bytes) + " bytes of " + space +
-         " memory at " + hex(address);
+  return concat(verb(access), " of ", bytes, " bytes of ", space, " memory at ", hex(address));
 }
 
 static void checkAligned(Warp &warp, const Op &op, unsigned lane, uint64_t address, unsigned bytes,
@@ -42,11 +42,10 @@ static void noteTouch(Warp &warp, const Op &op, unsigned lane, uint64_t address,
   const Touch &other = conflict->other;
   bool same = other.block == touch.by.block;
   warp.fail(Fault::Kind::Race, op, lane,
-            std::string("race: ") + verb(access) + " of " + hex(address) + ", which thread " +
-                std::to_string(other.thread) +
-                (same ? " of the same block" : " of block " + std::to_string(other.block)) +
-                (conflict->otherWrote ? " wrote" : " read") +
-                (same ? " with no barrier between them" : " in the same launch"));
+            concat("race: ", verb(access), " of ", hex(address), ", which thread ", other.thread,
+                   same ? " of the same block" : concat(" of block ", other.block),
+                   conflict->otherWrote ? " wrote" : " read",
+                   same ? " with no barrier between them" : " in the same launch"));
 }
 
 //===-- global memory -------------------------------------------------------------------------===//
@@ -153,8 +152,8 @@ uint8_t *sharedBytes(Warp &warp, const Op &op, unsigned lane, uint64_t address, 
   Block &block = warp.block;
   if (address >= block.shared.size() || bytes > block.shared.size() - address)
     warp.fail(Fault::Kind::IllegalAddress, op, lane,
-              what(access, bytes, "shared", address) + ", the block has " +
-                  std::to_string(block.shared.size()) + " bytes");
+              concat(what(access, bytes, "shared", address), ", the block has ",
+                     block.shared.size(), " bytes"));
   checkAligned(warp, op, lane, address, bytes, access, "shared");
   uint8_t *written = block.written.data() + address;
   if (access == Access::Write)
@@ -163,10 +162,10 @@ uint8_t *sharedBytes(Warp &warp, const Op &op, unsigned lane, uint64_t address, 
     for (unsigned i = 0; i < bytes; ++i)
       if (written[i] != kWritten)
         warp.fail(Fault::Kind::Uninitialized, op, lane,
-                  what(access, bytes, "shared", address) + ", whose byte " + std::to_string(i) +
-                      (written[i] == kCopyPending
-                           ? " is on its way by cp.async and was not waited for"
-                           : " was never written by this block"));
+                  concat(what(access, bytes, "shared", address), ", whose byte ", i,
+                         written[i] == kCopyPending
+                             ? " is on its way by cp.async and was not waited for"
+                             : " was never written by this block"));
   if (warp.worker.races)
     noteTouch(warp, op, lane, kSharedWindow + address, bytes, access);
   return block.shared.data() + address;
@@ -187,8 +186,7 @@ static uint8_t *localBytes(Warp &warp, const Op &op, unsigned lane, uint64_t add
   uint64_t size = warp.worker.kernel.localBytes;
   if (address >= size || bytes > size - address)
     warp.fail(Fault::Kind::IllegalAddress, op, lane,
-              what(access, bytes, "local", address) + ", the thread has " + std::to_string(size) +
-                  " bytes");
+              concat(what(access, bytes, "local", address), ", the thread has ", size, " bytes"));
   checkAligned(warp, op, lane, address, bytes, access, "local");
   return warp.local.data() + lane * size + address;
 }
@@ -198,8 +196,8 @@ static uint8_t *paramBytes(Warp &warp, const Op &op, unsigned lane, uint64_t add
   const std::vector<uint8_t> &params = warp.worker.launch.params;
   if (address >= params.size() || bytes > params.size() - address || access != Access::Read)
     warp.fail(Fault::Kind::IllegalAddress, op, lane,
-              what(access, bytes, "parameter", address) + ", the kernel has " +
-                  std::to_string(params.size()) + " bytes to read");
+              concat(what(access, bytes, "parameter", address), ", the kernel has ", params.size(),
+                     " bytes to read"));
   checkAligned(warp, op, lane, address, bytes, access, "parameter");
   return const_cast<uint8_t *>(params.data()) + address;
 }

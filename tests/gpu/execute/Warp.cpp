@@ -1,4 +1,5 @@
 #include "tests/gpu/execute/Warp.h"
+#include "runtime/base/Concat.h"
 
 #include <algorithm>
 #include <bit>
@@ -82,8 +83,7 @@ uint32_t Warp::alive() const {
 }
 
 static std::string text(const Extents &at) {
-  return "(" + std::to_string(at[0]) + "," + std::to_string(at[1]) + "," + std::to_string(at[2]) +
-         ")";
+  return concat("(", at[0], ",", at[1], ",", at[2], ")");
 }
 
 std::string Warp::where(const Op &op, unsigned lane) const {
@@ -210,7 +210,7 @@ bool Warp::control(size_t index, const Op &op, uint32_t active) {
         uint32_t choice = lanes<uint32_t>(op.a)[lane];
         if (choice >= op.count)
           fail(Fault::Kind::IllegalInstruction, op, lane,
-               "branch " + std::to_string(choice) + " of a table of " + std::to_string(op.count));
+               concat("branch ", choice, " of a table of ", op.count));
         split(worker.kernel.slots[op.list + choice], 1u << lane);
       }
     return true;

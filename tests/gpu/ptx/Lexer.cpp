@@ -1,5 +1,6 @@
 #include "tests/gpu/ptx/Lexer.h"
 
+#include "runtime/base/Concat.h"
 #include "tests/gpu/ptx/Module.h"
 
 #include <bit>
@@ -102,8 +103,7 @@ private:
       ++at;
     std::string all = text.substr(begin, at - begin);
     if (all.size() != 2 + digits)
-      throw PtxError("PTX line " + std::to_string(line) + ": " + all + " has not " +
-                     std::to_string(digits) + " digits");
+      throw PtxError(concat("PTX line ", line, ": ", all, " has not ", digits, " digits"));
     return {single ? Token::Kind::Float : Token::Kind::Double, all,
             strtoull(all.c_str() + 2, nullptr, 16), line};
   }

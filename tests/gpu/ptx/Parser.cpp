@@ -1,4 +1,5 @@
 // Recursive descent over the directives and instructions that compilers write.
+#include "runtime/base/Concat.h"
 #include "tests/gpu/ptx/Lexer.h"
 #include "tests/gpu/ptx/Module.h"
 
@@ -208,7 +209,7 @@ private:
       if (takeSign('+'))
         relocation.addend = static_cast<int64_t>(takeInteger());
       if (element != 8)
-        fail("an address needs 8 bytes, not " + std::to_string(element));
+        fail(concat("an address needs 8 bytes, not ", element));
       variable.relocations.push_back(relocation);
     } else if (look().kind == Token::Kind::Integer || isSign('-'))
       bits = takeInteger();
@@ -348,7 +349,7 @@ private:
   }
 
   std::string scoped(const std::string &name, size_t depth) const {
-    return name + "@" + std::to_string(scopes[depth].number);
+    return concat(name, "@", scopes[depth].number);
   }
 
   void registers() {
@@ -362,7 +363,7 @@ private:
         uint64_t count = takeInteger();
         expect('>');
         for (uint64_t i = 0; i < count; ++i)
-          defineRegister(name + std::to_string(i), bits);
+          defineRegister(concat(name, i), bits);
       } else {
         defineRegister(name, bits);
       }
@@ -421,8 +422,8 @@ private:
     for (const Pending &use : pending) {
       Operand &target = current.instructions[use.instruction].operands[use.operand];
       for (int number : use.scopes)
-        if (current.labels.count(target.name + "@" + std::to_string(number))) {
-          target.name += "@" + std::to_string(number);
+        if (current.labels.count(concat(target.name, "@", number))) {
+          append(target.name, "@", number);
           break;
         }
     }
@@ -536,7 +537,7 @@ std::string Module::at(int line) const {
   text = first == std::string::npos ? "" : text.substr(first, last - first + 1);
   for (char &c : text)
     c = c == '\t' ? ' ' : c;
-  return "line " + std::to_string(line) + ": " + text;
+  return concat("line ", line, ": ", text);
 }
 
 Module parsePtx(const std::string &text) { return Parser(text).run(); }
