@@ -354,7 +354,7 @@ std::string explainRecomputation(const Plan &plan, size_t rows) {
   if (seconds > 0)
     text += ": " + formatSeconds(seconds) + ", " + formatPercent(plan.extraTimeFraction) +
             " more time" +
-            (plan.extraTimeBound > 0 ? " (no plan within the budget takes less than " +
+            (plan.extraTimeBound > 0 ? " (no plan in this memory takes less than " +
                                            formatPercent(plan.extraTimeBound) + ")"
                                      : "");
   text += ". Results are the same bit for bit.\n";
