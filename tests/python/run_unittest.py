@@ -1,4 +1,4 @@
-"""Runs the cases of a module of unittest: run_unittest.py MODULE.
+"""Runs the cases of modules of unittest, or of classes of theirs: run_unittest.py MODULE[.CLASS]...
 
 A case that is skipped for want of a package is skipped alone, and the last lines name it and what it needs. Exit code 77, skipped,
 where that happened to every case; 1 where one failed, or there was none to run.
@@ -9,7 +9,7 @@ import unittest
 
 
 def main() -> None:
-    cases = unittest.defaultTestLoader.loadTestsFromName(sys.argv[1])
+    cases = unittest.defaultTestLoader.loadTestsFromNames(sys.argv[1:])
     result = unittest.TextTestRunner(verbosity=2, stream=sys.stdout).run(cases)
     for case, reason in result.skipped:
         print(f"skipped: {case.id()}: {reason}")

@@ -128,38 +128,29 @@ class Modules(InFolder):
         self.assertGreaterEqual(step.max_batch(), 4)
         self.assertEqual(step.frontier()[0]["arena_bytes"], step.plan.arena_bytes)
 
-    def test_losses_of_torch(self) -> None:
+    def test_losses_and_optimizers_of_torch(self) -> None:
         """Each with settings that are not the defaults, and a module that gives what the loss reads."""
         classes, values = torch.tensor([0, 2, 1, 2]), torch.randn(4, 3)
         shares, weight = torch.softmax(torch.randn(4, 3), 1), torch.tensor([0.5, 2.0, 1.0])
-        for loss, target, last in (
-            (nn.CrossEntropyLoss(weight=weight, ignore_index=1, label_smoothing=0.1), classes, nn.Identity()),
-            (nn.NLLLoss(weight=weight, ignore_index=0, reduction="sum"), classes, nn.LogSoftmax(1)),
-            (nn.BCEWithLogitsLoss(pos_weight=weight), torch.sigmoid(values), nn.Identity()),
-            (nn.KLDivLoss(reduction="batchmean"), shares, nn.LogSoftmax(1)),
-            (nn.KLDivLoss(log_target=True), shares.log(), nn.LogSoftmax(1)),
-            (nn.L1Loss(reduction="sum"), values, nn.Identity()),
-            (nn.SmoothL1Loss(beta=0.5), values, nn.Identity()),
-            (nn.HuberLoss(delta=0.25), values, nn.Identity()),
-        ):
-            with self.subTest(loss=loss):
-                module = nn.Sequential(nn.Linear(5, 3), last)
+        optim = torch.optim
+        for loss, target, last, kind, settings in (
+            (nn.CrossEntropyLoss(weight=weight, ignore_index=1, label_smoothing=0.1), classes, nn.Identity(),
+             optim.SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
+            (nn.NLLLoss(weight=weight, ignore_index=0, reduction="sum"), classes, nn.LogSoftmax(1),
+             optim.Adagrad, {"lr": 0.05, "lr_decay": 0.1, "initial_accumulator_value": 0.1}),
+            (nn.BCEWithLogitsLoss(pos_weight=weight), torch.sigmoid(values), nn.Identity(),
+             optim.RMSprop, {"lr": 0.01, "alpha": 0.9, "momentum": 0.5, "centered": True, "eps": 1e-6}),
+            (nn.KLDivLoss(reduction="batchmean"), shares, nn.LogSoftmax(1),
+             optim.Adafactor, {"lr": 0.05, "beta2_decay": -0.5, "d": 1.5, "weight_decay": 0.1}),
+            (nn.KLDivLoss(log_target=True), shares.log(), nn.LogSoftmax(1), optim.SGD, {"lr": 0.05}),
+            (nn.L1Loss(reduction="sum"), values, nn.Identity(), optim.SGD, {"lr": 0.05}),
+            (nn.SmoothL1Loss(beta=0.5), values, nn.Identity(), optim.AdamW, {"lr": 0.01, "betas": (0.8, 0.9)}),
+            (nn.HuberLoss(delta=0.25), values, nn.Identity(), optim.Adam, {"lr": 0.01, "amsgrad": True, "eps": 1e-6}),
+        ):  # fmt: skip
+            with self.subTest(loss=loss, optimizer=kind.__name__):
+                module = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3), last)
                 batches = [(torch.randn(4, 5), target) for _ in range(3)]
-                self.assert_follows(module, batches, loss, loss, torch.optim.SGD(module.parameters(), lr=0.05))
-
-    def test_optimizers_of_torch(self) -> None:
-        for kind, settings in (
-            (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
-            (torch.optim.Adam, {"lr": 0.01, "amsgrad": True, "eps": 1e-6}),
-            (torch.optim.AdamW, {"lr": 0.01, "betas": (0.8, 0.9)}),
-            (torch.optim.RMSprop, {"lr": 0.01, "alpha": 0.9, "momentum": 0.5, "centered": True, "eps": 1e-6}),
-            (torch.optim.Adagrad, {"lr": 0.05, "lr_decay": 0.1, "initial_accumulator_value": 0.1}),
-            (torch.optim.Adafactor, {"lr": 0.05, "beta2_decay": -0.5, "d": 1.5, "weight_decay": 0.1}),
-        ):
-            with self.subTest(optimizer=kind.__name__):
-                module = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2))
-                batches = [(torch.randn(4, 6), torch.randn(4, 2)) for _ in range(3)]
-                self.assert_follows(module, batches, nn.MSELoss(), nn.MSELoss(), kind(module.parameters(), **settings))
+                self.assert_follows(module, batches, loss, loss, kind(module.parameters(), **settings))
 
     def test_leaves_the_threads_of_torch_alone(self) -> None:
         """The process's libgomp serves both; a step must not change what PyTorch was told."""
