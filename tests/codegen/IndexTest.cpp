@@ -160,73 +160,86 @@ class Axis : public testing::TestWithParam<Box> {};
 // Tests running sums of floats and of whole numbers, all four kinds.
 TEST_P(Axis, SumsUp) {
   Box x = GetParam();
-  for (bool exclusive : {false, true})
-    for (bool reverse : {false, true}) {
-      std::string flags = std::string("exclusive = ") + (exclusive ? "true" : "false") +
-                          ", reverse = " + (reverse ? "true" : "false");
-      auto op = [&](const std::string &name, const std::string &element) {
-        return "%y" + name + " = stow.cumsum %" + name + " {axis = 1 : i64, " + flags + "} : (" +
-               x.type(element) + ") -> " + x.type(element) + "\n";
-      };
-      LoadedKernels kernels("func.func @g(%a: " + x.type("f32") + ", %b: " + x.type("i64") + ") {" +
-                            op("a", "f32") + op("b", "i64") + " return }");
-      auto a = someFloats(x.size());
-      std::vector<int64_t> b(x.size());
-      std::iota(b.begin(), b.end(), -20);
-      std::vector<float> sums(x.size()), expected(x.size());
-      std::vector<int64_t> wholes(x.size()), expectedWholes(x.size());
-      kernels.run(0, {a.data(), sums.data()});
-      kernels.run(1, {b.data(), wholes.data()}, 1);
-      for (int64_t o = 0; o < x.outer; ++o)
-        for (int64_t i = 0; i < x.inner; ++i) {
-          float sum = 0;
-          int64_t whole = 0;
-          for (int64_t step = 0; step < x.extent; ++step) {
-            int64_t at = x.at(o, reverse ? x.extent - 1 - step : step, i);
-            expected[at] = exclusive ? sum : sum + a[at];
-            expectedWholes[at] = exclusive ? whole : whole + b[at];
-            sum += a[at];
-            whole += b[at];
-          }
-        }
-      EXPECT_EQ(sums, expected);
-      EXPECT_EQ(wholes, expectedWholes);
+  const std::vector<std::pair<bool, bool>> kinds = {
+      {false, false}, {false, true}, {true, false}, {true, true}};
+  std::string ops;
+  for (auto [exclusive, reverse] : kinds)
+    for (auto [name, element] : {std::pair("a", "f32"), {"b", "i64"}}) {
+      std::string number = (exclusive ? "1" : "0") + std::string(reverse ? "1" : "0");
+      ops += std::string("%y") + name + number + " = stow.cumsum %" + name +
+             " {axis = 1 : i64, exclusive = " + (exclusive ? "true" : "false") +
+             ", reverse = " + (reverse ? "true" : "false") + "} : (" + x.type(element) + ") -> " +
+             x.type(element) + "\n";
     }
+  LoadedKernels kernels("func.func @g(%a: " + x.type("f32") + ", %b: " + x.type("i64") + ") {" +
+                        ops + " return }");
+  auto a = someFloats(x.size());
+  std::vector<int64_t> b(x.size());
+  std::iota(b.begin(), b.end(), -20);
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
+    auto [exclusive, reverse] = kinds[kind];
+    std::vector<float> sums(x.size()), expected(x.size());
+    std::vector<int64_t> wholes(x.size()), expectedWholes(x.size());
+    kernels.run(2 * kind, {a.data(), sums.data()});
+    kernels.run(2 * kind + 1, {b.data(), wholes.data()}, 1);
+    for (int64_t o = 0; o < x.outer; ++o)
+      for (int64_t i = 0; i < x.inner; ++i) {
+        float sum = 0;
+        int64_t whole = 0;
+        for (int64_t step = 0; step < x.extent; ++step) {
+          int64_t at = x.at(o, reverse ? x.extent - 1 - step : step, i);
+          expected[at] = exclusive ? sum : sum + a[at];
+          expectedWholes[at] = exclusive ? whole : whole + b[at];
+          sum += a[at];
+          whole += b[at];
+        }
+      }
+    EXPECT_EQ(sums, expected) << "kind " << kind;
+    EXPECT_EQ(wholes, expectedWholes) << "kind " << kind;
+  }
 }
 
 // Tests the largest and the smallest elements and their positions; of equal ones the first.
 TEST_P(Axis, OrdersElements) {
   Box x = GetParam();
+  std::vector<std::pair<bool, Box>> kinds;
+  std::string ops;
   for (bool largest : {false, true})
     for (int64_t k : {int64_t(1), std::min<int64_t>(3, x.extent), x.extent}) {
+      std::string number = std::to_string(kinds.size());
       Box y{x.outer, k, x.inner};
-      LoadedKernels kernels("func.func @g(%x: " + x.type("f32") +
-                            ") { %v, %i = stow.top_k %x {axis = 1 : i64, k = " + std::to_string(k) +
-                            " : i64, largest = " + (largest ? "true" : "false") + "} : (" +
-                            x.type("f32") + ") -> (" + y.type("f32") + ", " + y.type("i64") +
-                            ") return }");
-      auto data = someFloats(x.size());
-      for (float &value : data)
-        value = std::round(value * 4); // many are equal
-      std::vector<float> values(y.size()), expected(y.size());
-      std::vector<int64_t> indices(y.size()), expectedIndices(y.size());
-      kernels.run(0, {data.data(), values.data(), indices.data()});
-      for (int64_t o = 0; o < x.outer; ++o)
-        for (int64_t i = 0; i < x.inner; ++i) {
-          std::vector<int64_t> order(x.extent);
-          std::iota(order.begin(), order.end(), 0);
-          std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-            float left = data[x.at(o, a, i)], right = data[x.at(o, b, i)];
-            return largest ? left > right : left < right;
-          });
-          for (int64_t rank = 0; rank < k; ++rank) {
-            expected[y.at(o, rank, i)] = data[x.at(o, order[rank], i)];
-            expectedIndices[y.at(o, rank, i)] = order[rank];
-          }
-        }
-      EXPECT_EQ(values, expected);
-      EXPECT_EQ(indices, expectedIndices);
+      kinds.emplace_back(largest, y);
+      ops += "%v" + number + ", %i" + number +
+             " = stow.top_k %x {axis = 1 : i64, k = " + std::to_string(k) +
+             " : i64, largest = " + (largest ? "true" : "false") + "} : (" + x.type("f32") +
+             ") -> (" + y.type("f32") + ", " + y.type("i64") + ")\n";
     }
+  LoadedKernels kernels("func.func @g(%x: " + x.type("f32") + ") {" + ops + " return }");
+  auto data = someFloats(x.size());
+  for (float &value : data)
+    value = std::round(value * 4); // many are equal
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
+    auto [largest, y] = kinds[kind];
+    std::vector<float> values(y.size()), expected(y.size());
+    std::vector<int64_t> indices(y.size()), expectedIndices(y.size());
+    kernels.run(kind, {data.data(), values.data(), indices.data()});
+    for (int64_t o = 0; o < x.outer; ++o)
+      for (int64_t i = 0; i < x.inner; ++i) {
+        std::vector<int64_t> order(x.extent);
+        std::iota(order.begin(), order.end(), 0);
+        std::stable_sort(order.begin(), order.end(),
+                         [&, isLargest = largest](int64_t a, int64_t b) {
+                           float left = data[x.at(o, a, i)], right = data[x.at(o, b, i)];
+                           return isLargest ? left > right : left < right;
+                         });
+        for (int64_t rank = 0; rank < y.extent; ++rank) {
+          expected[y.at(o, rank, i)] = data[x.at(o, order[rank], i)];
+          expectedIndices[y.at(o, rank, i)] = order[rank];
+        }
+      }
+    EXPECT_EQ(values, expected) << "kind " << kind;
+    EXPECT_EQ(indices, expectedIndices) << "kind " << kind;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Index, Axis,
