@@ -106,7 +106,7 @@ TEST(PlanScheduleTest, LargeProblemsAreMonotoneInAnyOrderOfQuestions) {
     Planner down(problem, quick()), up(problem, quick());
     up.frontier();
     std::vector<Bytes> budgets;
-    for (double percent = 99; percent > 33; percent -= isNight() ? 10.7 : 21.4)
+    for (double percent = 99; percent > 33; percent -= isNight() ? 10.7 : 32.1)
       budgets.push_back(percentOf(down.inputOrderPeak(), percent));
     std::vector<PlanResult> falling, rising;
     for (Bytes budget : budgets)

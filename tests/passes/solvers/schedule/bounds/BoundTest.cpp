@@ -208,6 +208,8 @@ TEST(PhaseProgramTest, StoppedEarlyProvesNothingFalse) {
 // Tests that dividing phases closes the gap of a U-Net at half the memory, where whole phases leave
 // 0.05 % of the extra time open and their replays need a quarter more than the budget.
 TEST(PhaseProgramTest, DividedPhasesProveAUNet) {
+  if (!isNight())
+    GTEST_SKIP() << "takes long: in the night";
   if (!phaseProgramAvailable())
     GTEST_SKIP() << "built without CBC";
   Problem problem = trainingStep(convolutionalForward("unet", 2));
