@@ -273,12 +273,11 @@ Sequence lean(const Graph &graph, const Sequence &sequence) {
   return dropNeedlessReruns(graph, sequence, measure(graph, sequence).peakBytes);
 }
 
-/// The same in a better order; fewer runs leave more room for one.
+/// The same runs in a better order, and without those that this order can do without.
 Sequence improved(const Graph &graph, const Sequence &segments, double effort) {
   OrderOptions options;
   options.moves = Effort(graph.ops.size(), effort).orderMoves();
-  const Sequence fewer = lean(graph, segments);
-  return options.moves > 0 ? lean(graph, searchOrder(graph, fewer, options)) : fewer;
+  return options.moves > 0 ? lean(graph, searchOrder(graph, segments, options)) : segments;
 }
 
 } // namespace
@@ -303,12 +302,15 @@ Solution planSegments(const Problem &problem, double effort) {
   if (order.empty())
     return best;
   Replay bestReplay = verify(problem, best);
+  // Fewer runs leave more room for a better order. Other borders often leave the same.
   std::vector<Sequence> found;
   for (size_t turn : std::set{turnOf(graph, order), start.peakPosition})
-    for (Sequence &segments : Segmentation(graph, order, turn).find())
-      found.push_back(std::move(segments));
+    for (const Sequence &segments : Segmentation(graph, order, turn).find())
+      if (Sequence fewer = lean(graph, segments); std::ranges::find(found, fewer) == found.end())
+        found.push_back(std::move(fewer));
   for (const Sequence &segments : found) {
-    const Sequence candidate = improved(graph, segments, effort);
+    const bool hasReruns = segments.size() > order.size();
+    const Sequence candidate = hasReruns ? improved(graph, segments, effort) : segments;
     Solution solution = expand(problem, graph, candidate, measure(graph, candidate).peakBytes);
     Replay replay = verify(problem, solution);
     if (!replay.fault &&

@@ -20,7 +20,8 @@ namespace stow::schedule {
 /// The segments with the least peak, then the least time, or the input order if none has less. No
 /// rerun is in it that this peak can do without. Segments of equal shares of the saved bytes are
 /// tried, and of equal numbers of ops, from one to 64; then single borders are added and taken
-/// away, and the order of the runs is searched with `effort` (PlanOptions; 0: it stays).
+/// away, and the order of the runs is searched with `effort` (PlanOptions; 0: it stays), but not
+/// where nothing runs again: that is OrderSearch's.
 /// O(n + m) for each of some hundred tries. Throws Error(BadInput) if the problem is malformed.
 Solution planSegments(const Problem &problem, double effort);
 
