@@ -61,20 +61,6 @@ schedule::Solution inFastestWays(schedule::Solution solution, const schedule::Pr
   return solution;
 }
 
-OwningOpRef<ModuleOp> withStateBound(ModuleOp prepared) {
-  OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared.clone());
-  runStage(*module, "order", addBindPasses);
-  return module;
-}
-
-/// The same, and inside what the graph's values are produced: what schedules are made for.
-OwningOpRef<ModuleOp> withPlacesInside(ModuleOp prepared, const Target &target) {
-  OwningOpRef<ModuleOp> module = withStateBound(prepared);
-  runStage(*module, "order",
-           [&](PassManager &manager) { manager.addPass(createPlaceInsidePass(target)); });
-  return module;
-}
-
 /// The one with the smaller arena, else the less time, else the first.
 StepChoice &better(StepChoice &first, StepChoice &second) {
   return std::tie(second.arenaBytes, second.time) < std::tie(first.arenaBytes, first.time) ? second
@@ -119,7 +105,7 @@ public:
     std::vector<const StepChoice *> waiting;
     bool areSegmentsWaiting = false;
     auto takeWaiting = [&](schedule::Cost below) -> const StepChoice * {
-      if (!areSegmentsWaiting && segmentRow().time < below) {
+      if (!areSegmentsWaiting && segmentRow().time < below && maySegmentsFit(budget)) {
         areSegmentsWaiting = true;
         waiting.push_back(&segments());
       }
@@ -190,11 +176,6 @@ public:
     return *smallestChoice;
   }
 
-  Bytes leastLiveBytes() {
-    const int last = ladder->last();
-    return last < 0 ? keepAll.livePeakBytes : row(last)->peakBytes + stateOutside;
-  }
-
   Bytes lowerBound() { return bounds().peakBound() + stateOutside - (alignment - 1); }
 
   schedule::Cost timeBound(Bytes budget) {
@@ -237,7 +218,10 @@ private:
   StepChoice findSmallest() {
     if (keepAll.arenaBytes <= lowerBound()) // and nothing takes less time
       return copyOf(keepAll);
-    StepChoice best = copyOf(better(keepAll, segments()));
+    // What has the smaller peak is placed first: it often makes placing the other needless.
+    const bool areSegmentsFirst =
+        ladder->last() < 0 || segmentRow().peakBytes <= row(ladder->last())->peakBytes;
+    StepChoice best = copyOf(areSegmentsFirst ? better(keepAll, segments()) : keepAll);
     // Peaks rise from the last row on, and no arena is smaller than its peak.
     for (int i = ladder->last(); i >= 0; --i) {
       if (row(i)->peakBytes + stateOutside - (alignment - 1) >=
@@ -251,7 +235,18 @@ private:
         if (tightened->arenaBytes < best.arenaBytes)
           best = copyOf(*tightened);
     }
+    // At equal arenas the ladder's rows come behind segments, and those behind everything kept.
+    if (!areSegmentsFirst && maySegmentsFit(best.arenaBytes) &&
+        &better(keepAll, segments()) == &segments() && segments().arenaBytes <= best.arenaBytes)
+      best = copyOf(segments());
     return best;
+  }
+
+  /// False where packing segments is in vain: placed inside other values, or with their windows
+  /// tightened, they take less than their live bytes by a twentieth at most.
+  bool maySegmentsFit(Bytes budget) {
+    const Bytes live = segmentRow().peakBytes + stateOutside;
+    return live - live / 20 <= roundedUp(budget);
   }
 
   const std::optional<schedule::FrontierRow> &row(int index) { return ladder->at(index); }
@@ -522,9 +517,6 @@ public:
     return *least;
   }
 
-  Bytes leastLiveBytes() {
-    return std::max(last.leastLiveBytes(), first ? first->leastLiveBytes() : 0);
-  }
   std::string evaluationObstacle(Bytes budget) { return evaluation.obstacleTo(budget); }
   Bytes lowerBound() {
     const Bytes ofStep = std::max(last.lowerBound(), first ? first->lowerBound() : 0);
@@ -592,7 +584,6 @@ const StepChoice &BudgetPlanner::keepAll() const { return impl->everythingKept()
 std::optional<StepChoice> BudgetPlanner::plan(Bytes budget) { return impl->plan(budget); }
 const StepChoice &BudgetPlanner::smallest() { return impl->smallest(); }
 StepChoice BudgetPlanner::within(const Allowance &allowance) { return impl->within(allowance); }
-Bytes BudgetPlanner::leastLiveBytes() { return impl->leastLiveBytes(); }
 std::string BudgetPlanner::evaluationObstacle(Bytes budget) {
   return impl->evaluationObstacle(budget);
 }
@@ -603,21 +594,6 @@ const StepChoice &BudgetPlanner::checkpointed() { return impl->checkpointed(); }
 std::vector<Refusal> BudgetPlanner::refusals() const { return impl->refusals(); }
 OwningOpRef<ModuleOp> BudgetPlanner::ordered(const StepChoice &choice) const {
   return impl->orderedFormOf(choice);
-}
-
-std::optional<StepChoice> placeLike(ModuleOp prepared, const StepChoice &other,
-                                    const CostModel &costs, const Target &target) {
-  OwningOpRef<ModuleOp> module = withPlacesInside(prepared, target);
-  if (other.solution) {
-    func::FuncOp graph = trainGraph(*module);
-    const StepProblem step = buildStepProblem(graph, costs, target.alignment());
-    if (schedule::verify(step.problem, *other.solution).fault)
-      return std::nullopt;
-    applySchedule(graph, step, *other.solution);
-  }
-  StepChoice choice =
-      CandidateMaker(costs, target, {}).make(other.method, std::move(module), kPackingWork);
-  return choice.isRefused() ? std::nullopt : std::optional(std::move(choice));
 }
 
 StepChoice BudgetPlanner::copyOf(const StepChoice &choice) {

@@ -67,10 +67,6 @@ public:
   /// The candidate with the smallest arena.
   const StepChoice &smallest();
 
-  /// Live bytes of the leanest schedule that was found: quicker to know than the smallest arena,
-  /// which is rarely below.
-  Bytes leastLiveBytes();
-
   /// Why an evaluation that does not fit `budget` cannot run on parts of the batch; empty where it fits
   /// or can.
   std::string evaluationObstacle(Bytes budget);
@@ -99,10 +95,5 @@ private:
   class Impl;
   std::unique_ptr<Impl> impl;
 };
-
-/// The prepared step in the order and with the recomputations of `other`, a choice for another batch of
-/// the same model, without any search. Absent where that is no schedule of this step.
-std::optional<StepChoice> placeLike(mlir::ModuleOp prepared, const StepChoice &other,
-                                    const CostModel &costs, const Target &target);
 
 } // namespace stow

@@ -1,5 +1,7 @@
 #include "passes/plan/MaxBatch.h"
 
+#include "passes/plan/QuickPlacement.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -17,14 +19,9 @@ struct Probe {
   Bytes lowerBound = 0; ///< 0 where the batch fits, or nothing is proven
 };
 
-/// Thorough probes plan every batch; quick ones only what the leanest schedule's live bytes do not
-/// rule out.
-enum class Probing { Thorough, Quick };
-
 class BatchSearch {
 public:
-  BatchSearch(const BatchQuestion &question, double effort, Probing probing = Probing::Thorough)
-      : question(question), effort(effort), probing(probing) {}
+  BatchSearch(const BatchQuestion &question, double effort) : question(question), effort(effort) {}
 
   const Probe &at(int64_t batch) {
     auto known = probes.find(batch);
@@ -75,9 +72,7 @@ private:
     OwningOpRef<ModuleOp> prepared = question.stepAt(batch);
     BudgetPlanner planner(*prepared, question.costs, *question.target, planning(batch));
     Probe result;
-    if (probing == Probing::Quick && planner.leastLiveBytes() > question.budget) {
-      result.arenaBytes = planner.leastLiveBytes();
-    } else if (std::optional<StepChoice> choice = planner.plan(question.budget)) {
+    if (std::optional<StepChoice> choice = planner.plan(question.budget)) {
       result.fits = true;
       result.arenaBytes = choice->arenaBytes;
       result.extraTime =
@@ -93,7 +88,6 @@ private:
 
   const BatchQuestion &question;
   double effort;
-  Probing probing;
   std::map<int64_t, Probe> probes;
 };
 
@@ -145,39 +139,29 @@ BatchAnswer findMaxBatch(const BatchQuestion &question, int64_t limit) {
 }
 
 BatchAnswer findSomeBatch(const BatchQuestion &question, int64_t guess, BatchChoice tooLarge) {
-  BatchAnswer answer;
-  if (guess < 1)
-    return answer;
-  {
-    OwningOpRef<ModuleOp> prepared = question.stepAt(guess);
-    const auto placed = placeLike(*prepared, *tooLarge.choice, question.costs, *question.target);
-    if (placed && placed->arenaBytes <= question.budget) {
-      answer.batch = guess;
-      answer.arenaBytes = placed->arenaBytes;
-      return answer;
-    }
-  }
-  BatchSearch search(question, /*effort=*/0, Probing::Quick);
   constexpr int kProbes = 6;
   for (int i = 0; i < kProbes && guess >= 1; ++i) {
-    const Probe &probe = search.at(guess);
-    if (probe.fits) {
+    OwningOpRef<ModuleOp> prepared = question.stepAt(guess);
+    const QuickPlacement placed =
+        placeWithin(question.budget, *prepared, *tooLarge.choice, question.costs, *question.target,
+                    question.partsAt ? question.partsAt(guess) : EvaluationParts());
+    if (placed.fits) {
+      BatchAnswer answer;
       answer.batch = guess;
-      answer.arenaBytes = probe.arenaBytes;
-      break;
+      answer.arenaBytes = placed.arenaBytes;
+      return answer;
     }
     // A step of 1 at least, and of a tenth where the line leads nowhere.
-    const auto perSample = static_cast<double>(tooLarge.choice->arenaBytes - probe.arenaBytes) /
+    const auto perSample = static_cast<double>(tooLarge.choice->arenaBytes - placed.arenaBytes) /
                            static_cast<double>(tooLarge.batch - guess);
-    const auto over = static_cast<double>(probe.arenaBytes - question.budget);
+    const auto over = static_cast<double>(placed.arenaBytes - question.budget);
     const double step =
         perSample > 0 ? std::ceil(over / perSample) : 0.1 * static_cast<double>(guess);
     const auto mostStep =
         static_cast<double>(std::max<int64_t>(guess - 1, 1)); // 1 is tried as well
     guess -= static_cast<int64_t>(std::clamp(step, 1.0, mostStep));
   }
-  answer.refusals = std::move(search.refusals);
-  return answer;
+  return {};
 }
 
 } // namespace stow

@@ -47,10 +47,9 @@ struct BatchChoice {
   const StepChoice *choice = nullptr;
 };
 
-/// A batch near `guess` that fits, by few and quick probes; `batch` is 0 if none of them does. The
-/// first probe takes the schedule of `tooLarge`, a larger batch that does not fit, as it is; the next
-/// plan. Each that fails draws a line to `tooLarge` and goes where that meets the budget. Its extra
-/// time is not worked out. Throws Error as `stepAt` does.
+/// A batch near `guess` that fits, each probe one QuickPlacement; `batch` is 0 if none of them does.
+/// A probe that fails draws a line to `tooLarge`, a larger batch that does not fit, and the next one
+/// goes where that meets the budget. Its extra time is not worked out. Throws Error as `stepAt` does.
 BatchAnswer findSomeBatch(const BatchQuestion &question, int64_t guess, BatchChoice tooLarge);
 
 } // namespace stow

@@ -17,6 +17,19 @@ void runStage(ModuleOp module, const char *stage,
 
 void addBindPasses(PassManager &manager) { manager.addPass(createBindStatePass()); }
 
+OwningOpRef<ModuleOp> withStateBound(ModuleOp prepared) {
+  OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
+  runStage(*module, "order", addBindPasses);
+  return module;
+}
+
+OwningOpRef<ModuleOp> withPlacesInside(ModuleOp prepared, const Target &target) {
+  OwningOpRef<ModuleOp> module = withStateBound(prepared);
+  runStage(*module, "order",
+           [&](PassManager &manager) { manager.addPass(createPlaceInsidePass(target)); });
+  return module;
+}
+
 void addSharePasses(PassManager &manager, const Target &target) {
   manager.addPass(createPlaceInsidePass(target));
   manager.addPass(createShareInPlacePass());

@@ -9,6 +9,7 @@
 #include "passes/memory/Passes.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
 
 namespace stow {
@@ -19,6 +20,11 @@ void runStage(mlir::ModuleOp module, const char *stage,
 
 /// State bound to its place: the order of execution as it is.
 void addBindPasses(mlir::PassManager &manager);
+
+/// A copy of a prepared step with state bound; and with what is produced inside other values, in
+/// program order: what schedules are made for.
+mlir::OwningOpRef<mlir::ModuleOp> withStateBound(mlir::ModuleOp prepared);
+mlir::OwningOpRef<mlir::ModuleOp> withPlacesInside(mlir::ModuleOp prepared, const Target &target);
 
 /// In-place sharing on an ordered step whose state is bound, and the check of the ordered form.
 void addSharePasses(mlir::PassManager &manager, const Target &target);

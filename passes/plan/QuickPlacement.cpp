@@ -1,0 +1,112 @@
+#include "passes/plan/QuickPlacement.h"
+
+#include "ir/StepGraphs.h"
+#include "ir/Stow.h"
+#include "ir/plan/schedule/Verify.h"
+#include "passes/order/ScheduleProblem.h"
+#include "passes/plan/Halves.h"
+#include "passes/plan/Stages.h"
+#include "passes/solvers/schedule/PlanSchedule.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace mlir;
+
+namespace stow {
+namespace {
+
+/// Steps to pack a schedule, and, where only packing keeps it above the budget, to pack it again.
+constexpr int64_t kPackingWork = 50'000'000, kMorePackingWork = 500'000'000;
+
+class Placer {
+public:
+  Placer(Bytes budget, ModuleOp prepared, const CostModel &costs, const Target &target)
+      : budget(budget), costs(costs), target(target), maker(costs, target, {}),
+        bound(withPlacesInside(prepared, target)), problem(problemOf(*bound).problem) {}
+
+  /// First the schedule of another batch, or program order without one.
+  QuickPlacement place(const std::optional<schedule::Solution> &other) {
+    QuickPlacement result = {false, std::numeric_limits<Bytes>::max()};
+    auto fits = [&](const std::optional<schedule::Solution> &solution) {
+      const Bytes arenaBytes = arenaOf(solution);
+      result.arenaBytes = std::min(result.arenaBytes, arenaBytes);
+      return result.fits = arenaBytes <= budget;
+    };
+    if ((!other || !schedule::verify(problem, *other).fault) && fits(other))
+      return result;
+    schedule::PlanOptions cutsAlone;
+    cutsAlone.effort = 0;
+    schedule::Planner planner(problem, cutsAlone);
+    // Schedules count state that the graph holds; this is the rest.
+    const Bytes outside = stateBytes.value_or(problem.pinnedBytes()) - problem.pinnedBytes();
+    const Bytes room = alignUp(budget, target.alignment()) - outside;
+    const schedule::FrontierRow least = planner.smallest();
+    if (least.peakBytes > room) {
+      result.arenaBytes = std::min(result.arenaBytes, least.peakBytes + outside);
+      return result;
+    }
+    // What takes less time comes first, and what leaves packing more room behind it.
+    for (double percent : {100.0, 99.0})
+      if (const auto row = planner.schedule(schedule::percentOf(room, percent)))
+        if (fits(row->solution))
+          return result;
+    fits(least.solution);
+    return result;
+  }
+
+private:
+  StepProblem problemOf(ModuleOp module) const {
+    return buildStepProblem(stepGraph(module), costs, target.alignment());
+  }
+
+  /// StepChoice::refusedBytes where the checks refuse it.
+  Bytes arenaOf(const std::optional<schedule::Solution> &solution) {
+    StepChoice choice;
+    for (int64_t work : {kPackingWork, kMorePackingWork}) {
+      OwningOpRef<ModuleOp> module = cast<ModuleOp>(bound->clone());
+      if (solution)
+        applySchedule(stepGraph(*module), problemOf(*module), *solution);
+      choice = maker.make("schedule", std::move(module), work);
+      if (choice.isRefused())
+        break;
+      stateBytes = bytesAttr(*choice.placed, kPersistentBytesAttr);
+      if (choice.arenaBytes <= budget || choice.livePeakBytes > budget)
+        break;
+    }
+    return choice.arenaBytes;
+  }
+
+  const Bytes budget;
+  const CostModel &costs;
+  const Target &target;
+  CandidateMaker maker;
+  OwningOpRef<ModuleOp> bound; ///< everything kept, state bound, nothing shared yet
+  const schedule::Problem problem;
+  std::optional<Bytes> stateBytes; ///< of the whole module, once something was placed
+};
+
+} // namespace
+
+QuickPlacement placeWithin(Bytes budget, ModuleOp prepared, const StepChoice &other,
+                           const CostModel &costs, const Target &target, EvaluationParts parts) {
+  StepHalves halves;
+  if (batchesPerStep(prepared) > 1)
+    halves = splitHalves(prepared);
+  ModuleOp last = halves.last ? *halves.last : prepared;
+  EvaluationPlanner evaluation(last, costs, target, std::move(parts), {});
+  if (!evaluation.fits(budget))
+    return {false, evaluation.leastFrom(budget)};
+  auto place = [&](ModuleOp graph, const std::optional<schedule::Solution> &solution) {
+    return Placer(budget, graph, costs, target).place(solution);
+  };
+  QuickPlacement result = place(*withoutEvaluation(last), other.solution);
+  if (halves.first) {
+    const QuickPlacement first = place(*halves.first, other.firstSolution);
+    result = {result.fits && first.fits, std::max(result.arenaBytes, first.arenaBytes)};
+  }
+  result.arenaBytes = std::max(result.arenaBytes, std::min(evaluation.wholeBytes(), budget));
+  return result;
+}
+
+} // namespace stow

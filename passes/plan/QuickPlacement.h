@@ -1,0 +1,24 @@
+// One batch of a model, placed within a budget without a walk down the ladder: is it a remedy?
+//
+//   a larger batch that does not fit -- its schedule, as it is --------> place --> fits?
+//                  this batch -- what cuts alone find ------------> place --> fits?
+//
+// No search runs, and nothing is packed but these few schedules; so it takes little longer than to read
+// the model, and finds most of what a whole plan would.
+#pragma once
+
+#include "passes/plan/Evaluation.h"
+
+namespace stow {
+
+struct QuickPlacement {
+  bool fits = false;
+  Bytes arenaBytes = 0; ///< where nothing fits: the least that any of those tried takes
+};
+
+/// `prepared` as BudgetPlanner takes it, `other` the choice of another batch of the same model,
+/// `parts` those in which the evaluation may run.
+QuickPlacement placeWithin(Bytes budget, mlir::ModuleOp prepared, const StepChoice &other,
+                           const CostModel &costs, const Target &target, EvaluationParts parts);
+
+} // namespace stow
