@@ -10,7 +10,8 @@ The workloads are those of benchmarks/plan/workloads.py, full width, with batche
 loss, backward and update. `compile` is torch.compile over model and loss.
 
 Each round runs some steps of every side; the order turns with every round (ABBA). Medians and minima are over all steps;
-processor time is per step over all rounds and the steadiest of the three beside other load. "with recompute" is the same step in
+processor time is per step over all rounds and the steadiest of the three beside other load. Our plain step keeps everything
+(--recompute=none); "with recompute" is the same step in
 half of the memory that the plain one has above its state, or in the least that can be; its extra time above our own plain step, by
 the clock and by its plan, stands in the last columns.
 """
@@ -135,10 +136,11 @@ def our_steps(work: Workload, args: argparse.Namespace, folder: Path) -> dict[st
     onnx.save(work.model, path)
     settings = {"loss": work.loss, "optimizer": work.optimizer, "batch": work.batch, "threads": 1, "flags": work.flags,
                 "accumulate": work.accumulate, "binary": args.stowage}  # fmt: skip
-    steps = {"plain": stowage.compile(path, **settings)}
+    steps = {"plain": stowage.compile(path, **(settings | {"flags": [*work.flags, "--recompute=none"]}))}
     plan = steps["plain"].plan
     state = plan.json["persistent_bytes"]
     budget = state + (plan.arena_bytes - state) // 2
+    settings["flags"] = [*work.flags, *([f"--profile={args.profile}"] if args.profile else [])]
     try:
         less = stowage.compile(path, memory_budget=budget, **settings)
     except stowage.InfeasibleBudget as refused:
@@ -203,6 +205,7 @@ def main() -> None:
     parser.add_argument("--peers", default="eager,compile", help="of eager and compile; default: both")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0, help="per side and round, at least one step")
+    parser.add_argument("--profile", metavar="run|FILE", help="the compiler's: recomputations weighed by times measured here, not by the data sheet")
     parser.add_argument("--stowage", default=None, help="the compiler; default: as python/stowage finds it")
     args = parser.parse_args()
     if unknown := [name for name in args.names if name not in SYSTEMS]:

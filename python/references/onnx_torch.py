@@ -215,6 +215,8 @@ def reduce(op: str, a: dict, x: Tensor, axes: list[int] | None) -> Tensor:
 class OnnxTorch:
     """A model with its parameters as PyTorch leaves; `forward` may be called once per step."""
 
+    training = True  # false: batch norms use their running statistics
+
     def __init__(self, model: onnx.ModelProto, weights: dict[str, np.ndarray], dtype: torch.dtype = torch.float32) -> None:
         self.model = model
         self.dtype = dtype
@@ -282,7 +284,7 @@ class OnnxTorch:
     def batch_norm(self, a: dict, node: onnx.NodeProto, operands: list[Tensor]) -> Tensor:
         x, scale, bias, mean, variance = operands
         # ONNX's momentum weighs the old statistics, PyTorch's the new ones. Both tensors are updated in place.
-        return F.batch_norm(x, mean, variance, scale, bias, True, 1.0 - a.get("momentum", 0.9), a.get("epsilon", 1e-5))
+        return F.batch_norm(x, mean, variance, scale, bias, self.training, 1.0 - a.get("momentum", 0.9), a.get("epsilon", 1e-5))
 
     def target_shape(self, operand: Tensor, x: Tensor, batch: int | None) -> list[int]:
         target = [int(d) for d in operand]

@@ -52,9 +52,10 @@ TOLERANCE = 1e-3
 TOLERANCES = {"light_vgg19": 5e-3, "light_resnet50": 5e-3}
 
 # Largest difference of a tensor's change over the whole run, relative to that change. The gradients of batch norms' parameters
-# are small differences of large sums, and many layers of them lead rounding on.
+# are small differences of large sums, and many layers of them lead rounding on: of ResNet-50's, PyTorch's own changes differ by 4.1e-2 after
+# five steps once each batch is turned round, which is nothing but another rounding. Twice that is allowed.
 FINAL_TOLERANCE = 1e-3
-FINAL_TOLERANCES = {"system_resnet18": 1e-2, "system_resnet50": 1e-2}
+FINAL_TOLERANCES = {"system_resnet18": 1e-2, "system_resnet50": 8e-2}
 
 
 def run(command: list[object], simulated: "Path | None" = None) -> str:
