@@ -3,6 +3,8 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -13,27 +15,47 @@ namespace stow {
 /// number are the caller's choice.
 template <typename T>
 concept WholeNumber = (std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char>) ||
-                      (std::is_enum_v<T> && std::convertible_to<T, long long>);
+                      (std::is_enum_v<T> && std::convertible_to<T, int64_t>);
 
-/// Adds every piece to the end of `text`: text, a character or a whole number.
-template <typename... Pieces> void append(std::string &text, const Pieces &...pieces) {
-  auto add = [&](const auto &piece) {
-    using Piece = std::remove_cvref_t<decltype(piece)>;
-    if constexpr (WholeNumber<Piece>)
-      text += std::to_string(+piece);
-    else if constexpr (std::same_as<Piece, char>)
-      text += piece;
+/// A text, a character or a whole number as text, for the length of one call.
+class TextPiece {
+public:
+  TextPiece(std::string_view text) : text(text) {}
+  TextPiece(const std::string &text) : text(text) {}
+  TextPiece(const char *text) : text(text) {}
+  TextPiece(char character) : digits{character}, text(digits, 1) {}
+  template <WholeNumber T> TextPiece(T number) {
+    if constexpr (std::is_signed_v<decltype(+number)>)
+      write(int64_t{+number});
     else
-      text += std::string_view(piece);
-  };
-  (add(pieces), ...);
+      write(uint64_t{+number});
+  }
+  template <typename T>
+    requires std::floating_point<T> || std::same_as<T, bool>
+  TextPiece(T) = delete;
+  TextPiece(const TextPiece &) = delete;
+
+  std::string_view view() const { return text; }
+
+private:
+  void write(int64_t number);
+  void write(uint64_t number);
+
+  char digits[20]; ///< of a number, with its sign; a character
+  std::string_view text;
+};
+
+void appendPieces(std::string &text, std::initializer_list<TextPiece> pieces);
+std::string concatPieces(std::initializer_list<TextPiece> pieces);
+
+/// Adds every piece to the end of `text`.
+template <typename... Pieces> void append(std::string &text, const Pieces &...pieces) {
+  appendPieces(text, {TextPiece(pieces)...});
 }
 
 /// All pieces as one text.
 template <typename... Pieces> std::string concat(const Pieces &...pieces) {
-  std::string text;
-  append(text, pieces...);
-  return text;
+  return concatPieces({TextPiece(pieces)...});
 }
 
 /// The pieces of a range with `separator` between them.
