@@ -146,7 +146,7 @@ private:
     head.grad = grad;
     head.loss = grad.getLse().getDefiningOp<CrossEntropyRowsOp>();
     if (!head.loss || !findProduct(head) || !isRowWise(head.product) ||
-        grad.getDrow().getType().getRank() != 1 || head.rows() < 2 * pieces ||
+        grad.getDrow().getType().getRank() != 1 || head.rows() < 2 ||
         !head.loss.getLse().hasOneUse())
       return std::nullopt;
     for (OpOperand *use : readersOf(grad.getDlogits()))
@@ -374,8 +374,8 @@ struct CutHeadPass : impl::CutHeadPassBase<CutHeadPass> {
     if (count == 0)
       getOperation().emitWarning()
           << "no head runs in " << int64_t(pieces)
-          << " pieces: expected a product of 2 or more rows a piece that the cross-entropy "
-             "alone reads; the step stays as it is";
+          << " pieces: expected a product of 2 or more rows that the cross-entropy alone reads; "
+             "the step stays as it is";
   }
 };
 
