@@ -1,5 +1,6 @@
 // Tables read by index, and the sum of rows by index that is their gradient.
-#include "codegen/kernels/Emit.h"
+#include "codegen/kernels/DeviceScatter.h"
+#include "codegen/kernels/RowIndex.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -9,26 +10,6 @@
 using namespace mlir;
 
 namespace stow {
-namespace {
-
-/// The indices are read, and rows copied, as they lie: everything must be row-major, and is after
-/// the assignment of layouts.
-LogicalResult checkRowMajor(Operation *op) {
-  for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
-    auto tensor = cast<RankedTensorType>(type);
-    auto strides = stridesOf(tensor);
-    if (!strides || *strides != rowMajorStrides(tensor.getShape()))
-      return op->emitOpError() << "expects row-major tensors, found " << type
-                               << "; reorder the operands first";
-  }
-  return success();
-}
-
-/// The row an index names, and whether there is such a row. Negative indices count from the end.
-struct RowIndex {
-  Value row;   ///< an index; 0 where there is none
-  Value valid; ///< i1
-};
 
 RowIndex loadIndex(Lanes &lanes, const Buffer &indices, Value position, int64_t rows) {
   OpBuilder &builder = lanes.getBuilder();
@@ -42,6 +23,21 @@ RowIndex loadIndex(Lanes &lanes, const Buffer &indices, Value position, int64_t 
   Value row = arith::IndexCastOp::create(builder, location, builder.getIndexType(),
                                          valid.choose(index, zero).get());
   return {row, valid.get()};
+}
+
+namespace {
+
+/// The indices are read, and rows copied, as they lie: everything must be row-major, and is after
+/// the assignment of layouts.
+LogicalResult checkRowMajor(Operation *op) {
+  for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
+    auto tensor = cast<RankedTensorType>(type);
+    auto strides = stridesOf(tensor);
+    if (!strides || *strides != rowMajorStrides(tensor.getShape()))
+      return op->emitOpError() << "expects row-major tensors, found " << type
+                               << "; reorder the operands first";
+  }
+  return success();
 }
 
 Value times(Lanes &lanes, Value a, int64_t factor) {
@@ -69,10 +65,11 @@ LogicalResult emitGather(EmbeddingOp op, KernelFrame &frame) {
   return success();
 }
 
-/// Sums of rows by index. A task owns consecutive rows of the table, and the indices that name them: it
-/// walks all indices in order and takes its own. So every row is a sum in the order of the indices, and
-/// no two tasks write one element. Walking the indices costs each task; it has rows enough that this is
-/// little beside writing them, while at least 64 tasks remain.
+/// Sums of rows by index on the host; DeviceScatter.h has a device's. A task owns consecutive rows of the
+/// table, and the indices that name them: it walks all indices in order and takes its own. So every row
+/// is a sum in the order of the indices, and no two tasks write one element. Walking the indices costs
+/// each task; it has rows enough that this is little beside writing them, while at least 64 tasks
+/// remain.
 class Scatter {
 public:
   Scatter(KernelFrame &frame, const Buffer &indices, int64_t count, RankedTensorType table,
@@ -232,6 +229,25 @@ LogicalResult emitScatterAdd(EmbeddingGradAddOp op, KernelFrame &frame) {
   return success();
 }
 
+LogicalResult emitOnDevice(Operation *op, KernelFrame &frame) {
+  auto sum = dyn_cast<EmbeddingGradAddOp>(op);
+  auto table = tensorType(op->getResult(0));
+  ArrayRef<Buffer> buffers(frame.buffers);
+  ScatterProblem problem;
+  if (sum) {
+    problem.gradient = buffers.front();
+    problem.sums = buffers.back();
+    buffers = buffers.slice(1, 3);
+  }
+  problem.dy = buffers[0], problem.indices = buffers[1], problem.dtable = buffers[2];
+  problem.count = tensorType(op->getOperand(sum ? 2 : 1)).getNumElements();
+  problem.rows = table.getDimSize(0);
+  problem.width = table.getNumElements() / problem.rows;
+  problem.padding = sum ? sum.getPaddingIndex() : cast<EmbeddingGradOp>(op).getPaddingIndex();
+  emitDeviceScatter(frame, problem);
+  return success();
+}
+
 } // namespace
 
 static LogicalResult emitEmbedding(Operation *op, KernelFrame &frame) {
@@ -239,6 +255,8 @@ static LogicalResult emitEmbedding(Operation *op, KernelFrame &frame) {
     return failure();
   if (auto gather = dyn_cast<EmbeddingOp>(op))
     return emitGather(gather, frame);
+  if (frame.target == KernelTarget::Device)
+    return emitOnDevice(op, frame);
   if (auto sum = dyn_cast<EmbeddingGradAddOp>(op))
     return emitScatterAdd(sum, frame);
   return emitScatter(cast<EmbeddingGradOp>(op), frame);

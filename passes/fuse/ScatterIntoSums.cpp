@@ -19,8 +19,8 @@ namespace stow {
 
 namespace {
 
-/// The kernel compares each pair of indices: no more than this per element of the table, a small part
-/// of the time that the table's other gradient, a product, takes.
+/// The host's kernel compares each pair of indices: no more than this per element of the table, a small
+/// part of the time that the table's other gradient, a product, takes.
 constexpr double mostComparisons = 4;
 
 bool mayAdd(EmbeddingGradOp grad, Value other) {

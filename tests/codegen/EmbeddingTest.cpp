@@ -122,6 +122,9 @@ INSTANTIATE_TEST_SUITE_P(
     Embedding, EmbeddingGrad,
     testing::Values(ScatterCase{3, 5, 60, "i64"}, ScatterCase{65, 64, 150, "i32"},
                     ScatterCase{3, 5, 60, "i64", 2}, ScatterCase{65, 64, 150, "i32", 0},
-                    ScatterCase{900, 33, 60, "i64"}, ScatterCase{1, 1, 3, "i64"}));
+                    ScatterCase{900, 33, 60, "i64"}, ScatterCase{1, 1, 3, "i64"},
+                    // Beyond a device's list of indices; columns in tiles; several rows to a block.
+                    ScatterCase{2, 12, 2500, "i64"}, ScatterCase{5, 1030, 40, "i32"},
+                    ScatterCase{3000, 8, 1100, "i32", 5}, ScatterCase{200, 768, 70, "i64"}));
 
 } // namespace
