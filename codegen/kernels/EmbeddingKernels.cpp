@@ -1,28 +1,35 @@
 // Tables read by index, and the sum of rows by index that is their gradient.
 #include "codegen/kernels/DeviceScatter.h"
 #include "codegen/kernels/RowIndex.h"
+#include "codegen/kernels/VectorWalk.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <limits>
+#include <numeric>
 
 using namespace mlir;
 
 namespace stow {
 
-RowIndex loadIndex(Lanes &lanes, const Buffer &indices, Value position, int64_t rows) {
+/// As RowIndex says, of an index that was read.
+static RowIndex rowNamed(Lanes &lanes, Value stored, int64_t rows) {
   OpBuilder &builder = lanes.getBuilder();
   Location location = lanes.getLocation();
-  Chunk scalar(builder, location, lanes.index(0), 1);
-  Term index = scalar.term(scalar.load(indices, {position, 0}))
-                   .as(IntegerType::get(builder.getContext(), 64));
+  Term index = Term(builder, location, stored).as(IntegerType::get(builder.getContext(), 64));
   Term zero = index.constant(0), end = index.constantInt(rows);
   index = (index < zero).choose(index + end, index);
   Term valid = (index >= zero) & (index < end);
   Value row = arith::IndexCastOp::create(builder, location, builder.getIndexType(),
                                          valid.choose(index, zero).get());
   return {row, valid.get()};
+}
+
+RowIndex loadIndex(Lanes &lanes, const Buffer &indices, Value position, int64_t rows) {
+  Chunk scalar(lanes.getBuilder(), lanes.getLocation(), lanes.index(0), 1);
+  return rowNamed(lanes, scalar.load(indices, {position, 0}), rows);
 }
 
 namespace {
@@ -44,6 +51,50 @@ Value times(Lanes &lanes, Value a, int64_t factor) {
   return arith::MulIOp::create(lanes.getBuilder(), lanes.getLocation(), a, lanes.index(factor));
 }
 
+/// Elements of a table's row, NaN where the index names none.
+Value elementsOf(const RowIndex &index, const Buffer &table, Access access, const Chunk &chunk) {
+  Term element = chunk.term(chunk.load(table, access));
+  Term none = element.constant(std::numeric_limits<double>::quiet_NaN());
+  return chunk.term(index.valid).choose(element, none).get();
+}
+
+/// On a device: vectors of y's positions, where none reaches over the end of a row. Accesses of the walk:
+/// indices, y, and the number of the column.
+bool emitVectorGather(KernelFrame &frame, const Space &positions, int64_t rows, int64_t width) {
+  Lanes &lanes = frame.lanes;
+  OpBuilder &builder = lanes.getBuilder();
+  Location location = lanes.getLocation();
+  const Buffer &table = frame.buffers[0];
+  Space space = positions;
+  space.dims.front().strides.push_back(0);
+  space.dims.push_back({width, {0, 1, 1}});
+  space.offsets.push_back(0);
+  VectorWalk walk(frame, space, {1, 2, 3}, 1);
+  if (!walk.isUniform(0))
+    return false;
+  walk.run([&](ArrayRef<VectorSpot> spots) {
+    SmallVector<Value> stored, elements;
+    for (const VectorSpot &spot : spots)
+      stored.push_back(spot.loadUniform(0));
+    for (auto [spot, value] : llvm::zip_equal(spots, stored)) {
+      const int64_t size = spot.chunk().size();
+      RowIndex index = rowNamed(lanes, value, rows);
+      Value column = spot.elements(2);
+      if (size > 1)
+        column = vector::ExtractOp::create(builder, location, column, ArrayRef<int64_t>{0});
+      column = arith::IndexCastOp::create(builder, location, builder.getIndexType(), column);
+      const int64_t bytes = table.element.getIntOrFloatBitWidth() / 8;
+      const int64_t alignment = std::gcd(table.alignment, std::gcd<int64_t>(16, size * bytes));
+      elements.push_back(elementsOf(index, table,
+                                    {times(lanes, index.row, width), 1, std::max(bytes, alignment)},
+                                    Chunk(builder, location, column, size)));
+    }
+    for (auto [spot, value] : llvm::zip_equal(spots, elements))
+      spot.store(value, 1);
+  });
+  return true;
+}
+
 LogicalResult emitGather(EmbeddingOp op, KernelFrame &frame) {
   Lanes &lanes = frame.lanes;
   const Buffer &table = frame.buffers[0], &indices = frame.buffers[1], &y = frame.buffers[2];
@@ -52,14 +103,14 @@ LogicalResult emitGather(EmbeddingOp op, KernelFrame &frame) {
   Space positions; // accesses: indices, y
   positions.dims.push_back({tensorType(op.getIndices()).getNumElements(), {1, width}});
   positions.offsets = {0, 0};
+  if (frame.target == KernelTarget::Device && emitVectorGather(frame, positions, rows, width))
+    return success();
   Space::Dim lane{width, {0, 1}};
   forRows(frame, positions, lane, {}, [&](const RowPlace &place) {
     RowIndex index = loadIndex(lanes, indices, place.bases[0], rows);
     Value from = times(lanes, index.row, width);
     lanes.forLanes(place.range, lanes.chunkLanes(widestBits({table})), [&](const Chunk &chunk) {
-      Term element = chunk.term(chunk.load(table, {from, 1}));
-      Term none = element.constant(std::numeric_limits<double>::quiet_NaN());
-      chunk.store(chunk.term(index.valid).choose(element, none).get(), y, {place.bases[1], 1});
+      chunk.store(elementsOf(index, table, {from, 1}, chunk), y, {place.bases[1], 1});
     });
   });
   return success();

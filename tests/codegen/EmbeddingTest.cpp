@@ -7,28 +7,39 @@ using namespace stow;
 
 namespace {
 
-// Tests rows read by indices from both ends, and that an index outside gives NaN and nothing else.
-TEST(Embedding, ReadsRows) {
-  LoadedKernels kernels(R"(
-    func.func @g(%t: tensor<7x37xf32>, %i: tensor<2x3xi64>) {
-      %y = stow.embedding %t, %i
-          : (tensor<7x37xf32>, tensor<2x3xi64>) -> tensor<2x3x37xf32>
-      return
-    })");
-  auto table = someFloats(7 * 37);
-  std::vector<int64_t> indices = {6, 0, -1, 7, -8, int64_t(1) << 62};
+class EmbeddingRows : public testing::TestWithParam<std::pair<int, std::string>> {};
+
+// Tests rows read by indices from both ends, and that an index outside gives NaN and nothing else:
+// rows that vectors fit and rows that they do not.
+TEST_P(EmbeddingRows, AreRead) {
+  auto [width, index] = GetParam();
+  auto type = [&, width = width](const std::string &extents) {
+    return "tensor<" + extents + "x" + std::to_string(width) + "xf32>";
+  };
+  const std::string indexType = "tensor<2x3x" + index + ">";
+  LoadedKernels kernels("func.func @g(%t: " + type("7") + ", %i: " + indexType +
+                        ") { %y = stow.embedding %t, %i : (" + type("7") + ", " + indexType +
+                        ") -> " + type("2x3") + " return }");
+  auto table = someFloats(7 * width);
+  std::vector<int64_t> wide = {6, 0, -1, 7, -8, index == "i64" ? int64_t(1) << 62 : 1 << 30};
+  std::vector<int32_t> narrow(wide.begin(), wide.end());
   std::vector<int> rows = {6, 0, 6, -1, -1, -1};
-  std::vector<float> y(6 * 37), split(6 * 37);
-  kernels.run(0, {table.data(), indices.data(), y.data()});
+  std::vector<float> y(6 * width);
+  void *given = index == "i64" ? static_cast<void *>(wide.data()) : narrow.data();
+  kernels.run(0, {table.data(), given, y.data()});
   for (int i = 0; i < 6; ++i)
-    for (int j = 0; j < 37; ++j) {
-      float found = y[i * 37 + j];
+    for (int j = 0; j < width; ++j) {
+      float found = y[i * width + j];
       if (rows[i] < 0)
         EXPECT_TRUE(std::isnan(found)) << i;
       else
-        EXPECT_EQ(found, table[rows[i] * 37 + j]);
+        EXPECT_EQ(found, table[rows[i] * width + j]);
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Widths, EmbeddingRows,
+                         testing::Values(std::pair(37, "i64"), std::pair(38, "i32"),
+                                         std::pair(1, "i64"), std::pair(1208, "i32")));
 
 /// A table of `rows` x `width`, read by `count` indices.
 struct ScatterCase {
