@@ -33,7 +33,10 @@ int Ladder::bestWithin(const Wanted &wanted) {
     return true;
   };
   for (int rung = wanted.step; rung < tooFar; rung *= 2)
-    look(rung);
+    if (planner.timeBound(budgetOf(rung)) > wanted.time)
+      tooFar = rung; // as looking would find, after a long search
+    else
+      look(rung);
   while (low + wanted.step < tooFar)
     look(low + (tooFar - low) / wanted.step / 2 * wanted.step);
   for (int step : {-wanted.step, wanted.step})
