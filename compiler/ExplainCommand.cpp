@@ -20,8 +20,29 @@ struct Questions {
   size_t rows = 10;
 };
 
-std::string otherWays(const Plan &plan) {
+/// The model planned for half the threads, where scratch is a tenth of the arena: libraries sum a
+/// weight's gradient in a copy for each thread.
+std::optional<Remedy> halfTheThreads(const std::string &path, const CompileOptions &given,
+                                     const Plan &plan) {
+  CompileOptions options = given;
+  options.modelPath = path;
+  finishOptions(options);
+  const int64_t threads = options.threads;
+  if (threads < 2 || scratchAtPeak(plan) * 10 < plan.arenaBytes)
+    return std::nullopt;
+  options.threads /= 2;
+  const Bytes gain = plan.arenaBytes - planFromAny(path, options).arenaBytes;
+  if (gain <= 0)
+    return std::nullopt;
+  return Remedy{
+      gain, absl::StrCat("half the threads: --threads=", options.threads, " instead of ", threads),
+      true};
+}
+
+std::string otherWays(const Plan &plan, std::optional<Remedy> fewerThreads = std::nullopt) {
   std::vector<Remedy> list = stateRemedies(plan, "");
+  if (fewerThreads)
+    list.push_back(std::move(*fewerThreads));
   if (std::optional<Remedy> chunked = chunkedLoss(plan))
     list.push_back(std::move(*chunked));
   const int64_t batch = batchOf(plan);
@@ -73,7 +94,7 @@ std::string answer(const std::string &path, const CompileOptions &options, const
   return moment + "\n" + explainRecomputation(plan, questions.rows) + "\n" +
          explainSavings(plan, std::nullopt, std::min<size_t>(questions.rows, 5)) +
          "--memory-budget=BYTES asks for less, --below=BYTES says what that takes.\n" +
-         otherWays(plan);
+         otherWays(plan, isModelFile(path) ? halfTheThreads(path, options, plan) : std::nullopt);
 }
 
 struct Request {

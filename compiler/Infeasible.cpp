@@ -1,6 +1,7 @@
 #include "compiler/Infeasible.h"
 
 #include "compiler/Pipeline.h"
+#include "ir/Stow.h"
 #include "passes/memory/DescribePlan.h"
 #include "passes/plan/MaxBatch.h"
 #include "runtime/format/PlanReport.h"
@@ -57,15 +58,16 @@ BatchRemedy smallerBatch(mlir::MLIRContext &context, const StepChoice &smallest,
   if (batch < 2 || budget <= plan.persistentBytes)
     return {};
   const Bytes growing = bytesThatGrow(plan, steps), fixed = plan.arenaBytes - growing;
-  if (growing == 0 || budget <= fixed)
+  if (growing == 0)
     return {};
   const std::string own = std::to_string(steps);
   if (!options.modelPath.ends_with(".onnx"))
     return {std::nullopt, kNotTried + ("the shapes of an .mlir model are its own; write it for a "
                                        "smaller batch than " +
                                        own)};
+  // Scratch may be less with a single sample, which is tried where the rest takes too much.
   const double share = static_cast<double>(budget - fixed) / static_cast<double>(growing);
-  const auto guess = static_cast<int64_t>(share * static_cast<double>(batch));
+  const auto guess = std::max<int64_t>(1, static_cast<int64_t>(share * static_cast<double>(batch)));
   BatchAnswer found;
   try {
     mlir::ScopedDiagnosticHandler silent(&context,
@@ -91,8 +93,44 @@ BatchRemedy smallerBatch(mlir::MLIRContext &context, const StepChoice &smallest,
       ""};
 }
 
+/// The call with the most scratch at the peak on fewer threads, half of them and half again until the
+/// budget fits: libraries sum a weight's gradient in a copy for each. Nothing where it is not a tenth
+/// of the arena.
+std::optional<Remedy> fewerThreads(const StepChoice &smallest, const Plan &plan,
+                                   const CompileOptions &options, Bytes budget) {
+  const Bytes scratch = scratchAtPeak(plan);
+  if (scratch * 10 < plan.arenaBytes)
+    return std::nullopt;
+  mlir::Operation *call = nullptr;
+  smallest.placed.get()->walk([&](mlir::Operation *op) {
+    if (auto bytes = op->getAttrOfType<mlir::IntegerAttr>(kWorkspaceAttr);
+        bytes && bytes.getInt() == scratch)
+      call = op;
+  });
+  if (!call)
+    return std::nullopt;
+  const llvm::SmallVector<bool> fixed(call->getNumOperands() + call->getNumResults(), false);
+  std::optional<Remedy> remedy;
+  CompileOptions fewer = options;
+  for (fewer.threads /= 2; fewer.threads > 0; fewer.threads /= 2) {
+    auto needs = chooseBackend(fewer)->target().query(call, fixed);
+    if (failed(needs) || needs->workspaceBytes >= scratch)
+      break;
+    const Bytes gain = scratch - needs->workspaceBytes;
+    remedy = {gain,
+              absl::StrCat("fewer threads: --threads=", fewer.threads, " instead of ",
+                           options.threads,
+                           " (scratch at the peak alone; the rest is planned anew)"),
+              true};
+    if (plan.arenaBytes - gain <= budget)
+      break;
+  }
+  return remedy;
+}
+
 /// What would lower the arena, by what it gains.
-std::vector<Remedy> remedies(const Plan &plan, const CompileOptions &options, Bytes budget,
+std::vector<Remedy> remedies(const StepChoice &smallest, const Plan &plan,
+                             const CompileOptions &options, Bytes budget,
                              const std::optional<Remedy> &batch) {
   std::vector<Remedy> list;
   list.push_back({plan.arenaBytes - budget,
@@ -101,6 +139,8 @@ std::vector<Remedy> remedies(const Plan &plan, const CompileOptions &options, By
     list.push_back(std::move(remedy));
   if (std::optional<Remedy> chunked = chunkedLoss(plan); chunked && options.lossChunks == 1)
     list.push_back(std::move(*chunked));
+  if (std::optional<Remedy> fewer = fewerThreads(smallest, plan, options, budget))
+    list.push_back(std::move(*fewer));
   if (batch)
     list.push_back(*batch);
   sortRemedies(list);
@@ -124,7 +164,7 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
     text += obstacle + "\n";
   text += "remedies, by what they gain:\n";
   const BatchRemedy batch = smallerBatch(context, smallest, plan, options, budget);
-  text += renderRemedies(remedies(plan, options, budget, batch.remedy));
+  text += renderRemedies(remedies(smallest, plan, options, budget, batch.remedy));
   if (!batch.missing.empty())
     text += batch.missing + "\n";
   // A share of another step's arena is another budget, which its remedy need not fit.

@@ -104,8 +104,19 @@ Bytes bytesThatGrow(const Plan &plan, int64_t batch) {
   const int64_t rows = std::max<int64_t>(batch / plan.batchesPerStep, 1);
   Bytes bytes = 0;
   for (const PlannedBuffer *buffer : liveAtPeak(plan, graph))
-    if (!isState(buffer->kind) && !buffer->shape.empty() && buffer->shape.front() % rows == 0)
+    if (!isState(buffer->kind) && buffer->kind != BufferKind::Workspace && !buffer->shape.empty() &&
+        buffer->shape.front() % rows == 0)
       bytes += buffer->size;
+  return bytes;
+}
+
+Bytes scratchAtPeak(const Plan &plan) {
+  std::optional<size_t> which = peakGraph(plan);
+  Bytes bytes = 0;
+  if (which)
+    for (const PlannedBuffer *buffer : liveAtPeak(plan, plan.graphs[*which]))
+      if (buffer->kind == BufferKind::Workspace)
+        bytes += buffer->size;
   return bytes;
 }
 

@@ -28,8 +28,11 @@ std::optional<Remedy> chunkedLoss(const Plan &plan);
 int64_t batchOf(const Plan &plan);
 
 /// Bytes of the live set at the peak that grow with the batch, as far as shapes tell: all but state
-/// that has a whole number of rows for every sample.
+/// and scratch that has a whole number of rows for every sample.
 Bytes bytesThatGrow(const Plan &plan, int64_t batch);
+
+/// Scratch of library calls in the live set at the peak.
+Bytes scratchAtPeak(const Plan &plan);
 
 /// A list by falling gain, then by text.
 void sortRemedies(std::vector<Remedy> &remedies);

@@ -161,7 +161,9 @@ TEST(ExplainTest, Remedies) {
   EXPECT_THAT(renderRemedies(list),
               HasSubstr("1. x\n     gains 100 B (100 bytes); changes results? no\n"));
   EXPECT_EQ(batchOf(makeTinyPlan()), 4);
-  EXPECT_EQ(bytesThatGrow(makeTinyPlan(), 4), 64 + 128); // x and hidden, not the scratch of 18
+  EXPECT_EQ(bytesThatGrow(makeTinyPlan(), 4), 64 + 128); // x and hidden
+  EXPECT_EQ(bytesThatGrow(makeTinyPlan(), 2), 64 + 128); // not the scratch of 18 rows either
+  EXPECT_EQ(scratchAtPeak(makeTinyPlan()), 72);
   EXPECT_TRUE(stateRemedies(Plan(), "").empty());
   Plan hostile = makeTinyPlan();
   hostile.graphs[0].buffers[0].name = "w'; ls \x1b";
