@@ -1,5 +1,6 @@
 #include "codegen/kernels/AttentionEmitter.h"
 
+#include "codegen/kernels/SharedMemory.h"
 #include "ir/StowAttentionOps.h"
 #include "ir/bodies/Philox.h"
 
@@ -20,7 +21,6 @@ namespace stow {
 namespace {
 
 constexpr int64_t kWarp = 32;
-constexpr int64_t kAccessBytes = 16;
 /// Shared memory that every block has without being asked for more.
 constexpr int64_t kSharedBytes = 48 << 10;
 /// Columns of q and of v whose sums fit into registers.
@@ -115,13 +115,7 @@ AttentionEmitter::AttentionEmitter(KernelFrame &frame, const AttentionProblem &p
 //===-- Memory --------------------------------------------------------------------------------===//
 
 Value AttentionEmitter::shared(ArrayRef<int64_t> shape, Type element) {
-  auto space = gpu::AddressSpaceAttr::get(builder.getContext(), gpu::AddressSpace::Workgroup);
-  Value memory = function.addWorkgroupAttribution(
-      MemRefType::get(shape, element, MemRefLayoutAttrInterface(), space), location);
-  function.setWorkgroupAttributionAttr(function.getNumWorkgroupAttributions() - 1,
-                                       LLVM::LLVMDialect::getAlignAttrName(),
-                                       builder.getI64IntegerAttr(kAccessBytes));
-  return memory;
+  return addSharedMemory(function, shape, element, location);
 }
 
 Value AttentionEmitter::tile(int64_t rows, int64_t columns) {

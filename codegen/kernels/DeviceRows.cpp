@@ -17,6 +17,8 @@
 // threads, by shuffles over the warp, then over warps or groups.
 #include "codegen/kernels/DeviceRows.h"
 
+#include "codegen/kernels/SharedMemory.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -32,7 +34,6 @@ namespace stow {
 namespace {
 
 constexpr int64_t kWarp = 32;
-constexpr int64_t kAccessBytes = 16;
 /// Bytes of a row that a thread keeps: 48 registers beside those of the arithmetic.
 constexpr int64_t kKeptBytes = 192;
 /// Vectors of a row that a thread keeps at most: they are unrolled.
@@ -392,9 +393,7 @@ private:
   Value sharedMemory(Type element, int64_t count) {
     auto function =
         cast<gpu::GPUFuncOp>(cast<BlockArgument>(frame.begin).getOwner()->getParentOp());
-    auto space = gpu::AddressSpaceAttr::get(builder.getContext(), gpu::AddressSpace::Workgroup);
-    return function.addWorkgroupAttribution(
-        MemRefType::get({count}, element, MemRefLayoutAttrInterface(), space), location);
+    return addSharedMemory(function, {count}, element, location);
   }
 
   KernelFrame &frame;

@@ -15,10 +15,10 @@
 
 #include "codegen/kernels/IndexMath.h"
 #include "codegen/kernels/RowIndex.h"
+#include "codegen/kernels/SharedMemory.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -40,7 +40,6 @@ constexpr int64_t kBlocks = 1024;
 constexpr int64_t kFewBlocks = 128;
 /// Rows of a block at most: shared memory has a number for each.
 constexpr int64_t kMostRows = 2048;
-constexpr int64_t kAccessBytes = 16;
 
 int64_t quotientUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -312,13 +311,7 @@ private:
   Value shared(int64_t count, Type element) {
     auto function =
         cast<gpu::GPUFuncOp>(cast<BlockArgument>(frame.begin).getOwner()->getParentOp());
-    auto space = gpu::AddressSpaceAttr::get(builder.getContext(), gpu::AddressSpace::Workgroup);
-    Value memory = function.addWorkgroupAttribution(
-        MemRefType::get({count}, element, MemRefLayoutAttrInterface(), space), location);
-    function.setWorkgroupAttributionAttr(function.getNumWorkgroupAttributions() - 1,
-                                         LLVM::LLVMDialect::getAlignAttrName(),
-                                         builder.getI64IntegerAttr(kAccessBytes));
-    return memory;
+    return addSharedMemory(function, {count}, element, location);
   }
   void barrier() { gpu::BarrierOp::create(builder, location); }
   void put(Value value, Value memory, Value place) {

@@ -1,5 +1,7 @@
 #include "codegen/kernels/TileProducts.h"
 
+#include "codegen/kernels/SharedMemory.h"
+
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -15,7 +17,6 @@ namespace {
 
 constexpr int32_t kWarp = 32;
 constexpr int64_t kQuad = 4;
-constexpr int64_t kAccessBytes = 16;
 /// Depth of one instruction of the tensor cores.
 constexpr int64_t kDepth = 16;
 /// f32: elements of a row that are read at once.

@@ -1,5 +1,7 @@
 #include "codegen/kernels/VectorWalk.h"
 
+#include "codegen/kernels/SharedMemory.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -12,8 +14,6 @@ using namespace mlir;
 
 namespace stow {
 
-/// Bytes of one access of a thread: what a device moves at once.
-static constexpr int64_t kAccessBytes = 16;
 /// Bytes that a thread asks for before it needs the first of them. With 2,048 threads of a
 /// multiprocessor that is several times what an H100 has on its way at full bandwidth (some 18 KB a
 /// multiprocessor at 700 ns).

@@ -1,0 +1,21 @@
+#include "codegen/kernels/SharedMemory.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+
+namespace stow {
+
+Value addSharedMemory(gpu::GPUFuncOp function, ArrayRef<int64_t> shape, Type element,
+                      Location location) {
+  Builder builder(function.getContext());
+  auto space = gpu::AddressSpaceAttr::get(builder.getContext(), gpu::AddressSpace::Workgroup);
+  Value memory = function.addWorkgroupAttribution(
+      MemRefType::get(shape, element, MemRefLayoutAttrInterface(), space), location);
+  function.setWorkgroupAttributionAttr(function.getNumWorkgroupAttributions() - 1,
+                                       LLVM::LLVMDialect::getAlignAttrName(),
+                                       builder.getI64IntegerAttr(kAccessBytes));
+  return memory;
+}
+
+} // namespace stow

@@ -1,0 +1,17 @@
+// What threads of a device move at once, and the memory that those of a block share.
+#pragma once
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+namespace stow {
+
+/// Bytes of the widest access of a thread: what a device moves at once.
+inline constexpr int64_t kAccessBytes = 16;
+
+/// A tensor in the shared memory of every block of `function`, at a multiple of kAccessBytes: LLVM
+/// takes large arrays to be aligned so and merges accesses, while PTX aligns them to an element unless
+/// told.
+mlir::Value addSharedMemory(mlir::gpu::GPUFuncOp function, llvm::ArrayRef<int64_t> shape,
+                            mlir::Type element, mlir::Location location);
+
+} // namespace stow
