@@ -20,7 +20,6 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-constexpr int64_t kWarp = 32;
 /// Shared memory that every block has without being asked for more.
 constexpr int64_t kSharedBytes = 48 << 10;
 /// Columns of q and of v whose sums fit into registers.
@@ -205,7 +204,7 @@ void AttentionEmitter::store(const Matrices &matrices, Value head, Value first, 
     Value exists = matrices.rows % tiles.owned() == 0
                        ? Value()
                        : math.isBelow(row, math.constant(matrices.rows));
-    onlyWhere(exists, [&] { storeRow(matrices, from, row, half, values); });
+    lanes.ifHolds(exists, [&] { storeRow(matrices, from, row, half, values); });
   }
 }
 
@@ -218,7 +217,7 @@ void AttentionEmitter::storeRow(const Matrices &matrices, Value base, Value row,
     for (int64_t i = 0; i < 2; i += count) {
       Value column = products.columnOf(group, i);
       Value exists = isWhole ? Value() : math.isBelow(column, math.constant(matrices.columns));
-      onlyWhere(exists, [&] {
+      lanes.ifHolds(exists, [&] {
         Value at = elementAt(matrices, base, row, column);
         ValueRange own = values.slice(group * TileProducts::kValues + 2 * half + i, count);
         if (count == 1) {
@@ -252,15 +251,6 @@ Term AttentionEmitter::power(Term score) {
   return term(LLVM::CallIntrinsicOp::create(builder, location, builder.getF32Type(), name,
                                             ValueRange{score.get()})
                   .getResult(0));
-}
-
-void AttentionEmitter::onlyWhere(Value condition, llvm::function_ref<void()> body) {
-  if (!condition)
-    return body();
-  auto branch = scf::IfOp::create(builder, location, condition, false);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  body();
 }
 
 Value AttentionEmitter::both(Value a, Value b) {

@@ -99,7 +99,6 @@ private:
   /// rounded to 16 bits anyway: scores are in units that make both right.
   Term power(Term score);
   double unit() const;
-  void onlyWhere(mlir::Value condition, llvm::function_ref<void()> body);
   mlir::Value both(mlir::Value a, mlir::Value b);
   mlir::Value sumOverRow(mlir::Value value);
 

@@ -91,7 +91,7 @@ void AttentionEmitter::finish(Value head, Value first, Values &carried) {
     Value writes = math.isBelow(products.member(), math.constant(1));
     if (problem.queries % tiles.owned() != 0)
       writes = both(writes, math.isBelow(row, math.constant(problem.queries)));
-    onlyWhere(writes, [&] {
+    lanes.ifHolds(writes, [&] {
       memref::StoreOp::create(builder, location, log.get(), lse.buffer.memory,
                               ValueRange{elementAt(lse, lseBase, row, math.constant(0))});
     });
@@ -168,7 +168,7 @@ void AttentionEmitter::shareQueries(Value head, Value from) {
              [&](Value number, ValueRange) {
                const OfQuery values =
                    ofQuery(head, clamped(math.plus(from, number), problem.queries, tiles.streamed));
-               onlyWhere(math.isBelow(products.member(), math.constant(1)), [&] {
+               lanes.ifHolds(math.isBelow(products.member(), math.constant(1)), [&] {
                  memref::StoreOp::create(builder, location, values.lse, rowSums[0], number);
                  memref::StoreOp::create(builder, location, values.product, rowSums[1], number);
                });

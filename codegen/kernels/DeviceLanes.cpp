@@ -92,15 +92,10 @@ public:
   void once(llvm::function_ref<void()> body) override { onlyWhenZero(thread(), body); }
 
 private:
-  static constexpr int64_t kWarp = 32;
-
   void onlyWhenZero(Value number, llvm::function_ref<void()> body) {
     Value zero =
         arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, number, index(0));
-    auto branch = scf::IfOp::create(builder, location, zero, false);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(branch.thenBlock());
-    body();
+    ifHolds(zero, body);
   }
 
   /// One element per warp of the block, shared by all folds of an element type.

@@ -33,7 +33,6 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-constexpr int64_t kWarp = 32;
 /// Bytes of a row that a thread keeps: 48 registers beside those of the arithmetic.
 constexpr int64_t kKeptBytes = 192;
 /// Vectors of a row that a thread keeps at most: they are unrolled.
@@ -115,11 +114,10 @@ public:
                                         lanes.index(0));
     if (place.exists)
       first = arith::AndIOp::create(builder, location, first, place.exists);
-    auto branch = scf::IfOp::create(builder, location, first, false);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(branch.thenBlock());
-    const Buffer &buffer = frame.buffers[access];
-    rowChunk().store(value.as(buffer.element).get(), buffer, rowAccess(access));
+    lanes.ifHolds(first, [&] {
+      const Buffer &buffer = frame.buffers[access];
+      rowChunk().store(value.as(buffer.element).get(), buffer, rowAccess(access));
+    });
   }
 
   /// To be called behind the last use of the row: the next row's first fold writes where this one's
@@ -349,22 +347,14 @@ private:
           .getResult();
     };
     SmallVector<Value> memories;
-    auto writeAll = [&] {
+    for (const Reducer &reducer : reducers)
+      memories.push_back(sharedMemory(reducer.element, parts * vector * width));
+    lanes.ifHolds(writes, [&] {
       for (auto [partial, memory] : llvm::zip_equal(partials, memories))
         for (int64_t lane = 0; lane < vector; ++lane)
           memref::StoreOp::create(builder, location, laneOf(partial, lane), memory,
                                   ValueRange{element(part, lane)});
-    };
-    for (const Reducer &reducer : reducers)
-      memories.push_back(sharedMemory(reducer.element, parts * vector * width));
-    if (writes) {
-      auto branch = scf::IfOp::create(builder, location, writes, false);
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToStart(branch.thenBlock());
-      writeAll();
-    } else {
-      writeAll();
-    }
+    });
     gpu::BarrierOp::create(builder, location);
     SmallVector<Value> results;
     for (auto [reducer, memory] : llvm::zip_equal(reducers, memories)) {

@@ -21,6 +21,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <limits>
 #include <numeric>
@@ -41,8 +42,6 @@ constexpr int64_t kFewBlocks = 128;
 /// Rows of a block at most: shared memory has a number for each.
 constexpr int64_t kMostRows = 2048;
 
-int64_t quotientUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 class DeviceScatter {
 public:
   DeviceScatter(KernelFrame &frame, const ScatterProblem &problem)
@@ -61,7 +60,8 @@ public:
 
   void emit() {
     thread = gpu::ThreadIdOp::create(builder, location, gpu::Dimension::x);
-    auto [begin, end] = taskRange(frame, quotientUp(problem.rows, rowsPerBlock) * tiles);
+    auto [begin, end] =
+        taskRange(frame, llvm::divideCeilSigned(problem.rows, rowsPerBlock) * tiles);
     lanes.forTasks(begin, end, [&](Value task) {
       low = math.times(math.quotient(task, tiles), rowsPerBlock);
       high = math.smaller(math.plus(low, rowsPerBlock), math.constant(problem.rows));
@@ -86,15 +86,17 @@ private:
   void chooseShares() {
     const int64_t width = problem.width;
     const int64_t bytes = problem.dtable.element.getIntOrFloatBitWidth() / 8;
-    auto tilesOf = [&](int64_t lanes) { return quotientUp(width / lanes, kDeviceBlock); };
+    auto tilesOf = [&](int64_t lanes) {
+      return llvm::divideCeilSigned(width / lanes, kDeviceBlock);
+    };
     vectorLanes = std::gcd(kAccessBytes / bytes, width);
     while (vectorLanes > 1 && (2 * width / vectorLanes < kDeviceBlock ||
                                problem.rows * tilesOf(vectorLanes) < kFewBlocks))
       vectorLanes /= 2;
     tiles = tilesOf(vectorLanes);
     vectorsPerTile = std::min(width / vectorLanes, kDeviceBlock);
-    rowsPerBlock =
-        std::min(quotientUp(problem.rows, std::max<int64_t>(1, kBlocks / tiles)), kMostRows);
+    rowsPerBlock = std::min(
+        llvm::divideCeilSigned(problem.rows, std::max<int64_t>(1, kBlocks / tiles)), kMostRows);
   }
 
   //===-- The parts of a task ---------------------------------------------------------------===//
@@ -128,13 +130,13 @@ private:
   /// Adds the rows of dy at positions from `base` on. Barriers part the uses of shared memory; the
   /// first of them also what clearRows wrote from what is read of it.
   void addIndices(Value base) {
-    ifHolds(compare(arith::CmpIPredicate::eq, thread, math.constant(0)), [&] {
+    lanes.ifHolds(compare(arith::CmpIPredicate::eq, thread, math.constant(0)), [&] {
       put(arith::ConstantIntOp::create(builder, location, 0, 32), length, math.constant(0));
     });
     barrier();
     for (int64_t i = 0; i < kIndicesPerThread; ++i) {
       Value position = math.plus(math.plus(base, i * kDeviceBlock), thread);
-      ifHolds(math.isBelow(position, math.constant(problem.count)), [&] {
+      lanes.ifHolds(math.isBelow(position, math.constant(problem.count)), [&] {
         ifOwn(position, [&](Value row) {
           Value one = arith::ConstantIntOp::create(builder, location, 1, 32);
           Value place = memref::AtomicRMWOp::create(builder, location, arith::AtomicRMWKind::addi,
@@ -146,7 +148,7 @@ private:
     }
     barrier();
     Value count = take(length, math.constant(0));
-    ifHolds(compare(arith::CmpIPredicate::ne, count, math.constant(0)), [&] {
+    lanes.ifHolds(compare(arith::CmpIPredicate::ne, count, math.constant(0)), [&] {
       sortFound(count);
       barrier();
       addListed(count);
@@ -224,8 +226,8 @@ private:
                                     compare(arith::CmpIPredicate::ne, entry.row, row), true);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(branch.thenBlock());
-    ifHolds(math.isBelow(row, math.constant(rowsPerBlock)),
-            [&] { chunk.store(sum, placeOfSums(), placeOf(row)); });
+    lanes.ifHolds(math.isBelow(row, math.constant(rowsPerBlock)),
+                  [&] { chunk.store(sum, placeOfSums(), placeOf(row)); });
     Value known;
     if (problem.sums) { // nothing is there before the row's first position
       Value later = compare(arith::CmpIPredicate::ne, take(firsts, entry.row), entry.position);
@@ -269,8 +271,9 @@ private:
     Value exists = math.isBelow(number, math.constant(vectorsPerTile));
     if (tiles > 1)
       exists = math.isBelow(vector, math.constant(vectors));
-    ifHolds(exists,
-            [&] { body(Chunk(builder, location, math.times(vector, vectorLanes), vectorLanes)); });
+    lanes.ifHolds(exists, [&] {
+      body(Chunk(builder, location, math.times(vector, vectorLanes), vectorLanes));
+    });
   }
 
   /// All rows of the block, as many side by side as there are threads for.
@@ -279,7 +282,7 @@ private:
     Value first = math.quotient(thread, vectorsPerTile);
     ifColumn(side == 1 ? thread : math.remainder(thread, vectorsPerTile), [&](const Chunk &chunk) {
       Value inside = math.isBelow(first, math.constant(side));
-      ifHolds(inside, [&] {
+      lanes.ifHolds(inside, [&] {
         lanes.loop(first, math.minus(high, low), side, {}, [&](Value row, ValueRange) {
           body(row, chunk);
           return SmallVector<Value>();
@@ -303,7 +306,7 @@ private:
     if (problem.padding)
       own = both(own, compare(arith::CmpIPredicate::ne, index.row,
                               math.constant(static_cast<int64_t>(*problem.padding))));
-    ifHolds(own, [&] { body(math.minus(index.row, low)); });
+    lanes.ifHolds(own, [&] { body(math.minus(index.row, low)); });
   }
 
   //===-- Values and shared memory ----------------------------------------------------------===//
@@ -333,12 +336,6 @@ private:
     return arith::CmpIOp::create(builder, location, predicate, a, b);
   }
   Value both(Value a, Value b) { return arith::AndIOp::create(builder, location, a, b); }
-  void ifHolds(Value condition, llvm::function_ref<void()> body) {
-    auto branch = scf::IfOp::create(builder, location, condition, /*withElseRegion=*/false);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(branch.thenBlock());
-    body();
-  }
 
   KernelFrame &frame;
   const ScatterProblem &problem;

@@ -1,6 +1,7 @@
 // Tables read by index, and the sum of rows by index that is their gradient.
 #include "codegen/kernels/DeviceScatter.h"
 #include "codegen/kernels/RowIndex.h"
+#include "codegen/kernels/SharedMemory.h"
 #include "codegen/kernels/VectorWalk.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -84,7 +85,7 @@ bool emitVectorGather(KernelFrame &frame, const Space &positions, int64_t rows, 
         column = vector::ExtractOp::create(builder, location, column, ArrayRef<int64_t>{0});
       column = arith::IndexCastOp::create(builder, location, builder.getIndexType(), column);
       const int64_t bytes = table.element.getIntOrFloatBitWidth() / 8;
-      const int64_t alignment = std::gcd(table.alignment, std::gcd<int64_t>(16, size * bytes));
+      const int64_t alignment = std::gcd(table.alignment, std::gcd(kAccessBytes, size * bytes));
       elements.push_back(elementsOf(index, table,
                                     {times(lanes, index.row, width), 1, std::max(bytes, alignment)},
                                     Chunk(builder, location, column, size)));
@@ -164,7 +165,7 @@ public:
       if (padding)
         own = both(own, compare(CmpIPredicate::ne, index.row,
                                 lanes.index(static_cast<int64_t>(*padding))));
-      ifHolds(own, [&] { body(position, index.row); });
+      lanes.ifHolds(own, [&] { body(position, index.row); });
       return SmallVector<Value>();
     });
   }
@@ -186,13 +187,6 @@ public:
   void forLanes(const Buffer &written, ChunkBody body) {
     LaneRange whole{lanes.index(0), lanes.index(width), width, false};
     lanes.forLanes(whole, lanes.chunkLanes(widestBits({written})), body);
-  }
-
-  void ifHolds(Value condition, llvm::function_ref<void()> body) {
-    auto branch = scf::IfOp::create(builder, location, condition, /*withElseRegion=*/false);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(branch.thenBlock());
-    body();
   }
 
   Value compare(arith::CmpIPredicate predicate, Value a, Value b) {
@@ -268,7 +262,7 @@ LogicalResult emitScatterAdd(EmbeddingGradAddOp op, KernelFrame &frame) {
     scatter.forOwn([&](Value position, Value row) {
       Value isFirst =
           scatter.compare(arith::CmpIPredicate::eq, scatter.firstOf(position, row), position);
-      scatter.ifHolds(isFirst, [&] {
+      frame.lanes.ifHolds(isFirst, [&] {
         Value to = scatter.firstElement(row), from = scatter.firstElement(position);
         scatter.forLanes(dtable, [&](const Chunk &chunk) {
           add(dtable, to, chunk.term(chunk.load(dtable, {to, 1})),

@@ -41,10 +41,7 @@ public:
     if (range.whole)
       return;
     Value some = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ne, rest, index(0));
-    auto branch = scf::IfOp::create(builder, location, some, false);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(branch.thenBlock());
-    body(maskedChunk(middle, rest, lanes));
+    ifHolds(some, [&] { body(maskedChunk(middle, rest, lanes)); });
   }
 
   SmallVector<Value> foldLanes(int64_t extent, int64_t lanes, ArrayRef<Reducer> reducers,

@@ -19,6 +19,15 @@ Value Lanes::index(int64_t value) {
   return arith::ConstantIndexOp::create(builder, location, value);
 }
 
+void Lanes::ifHolds(Value condition, llvm::function_ref<void()> body) {
+  if (!condition)
+    return body();
+  auto branch = scf::IfOp::create(builder, location, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  body();
+}
+
 SmallVector<Value> Lanes::strided(Value low, Value high, Value step, ValueRange carried,
                                   LoopBody body) {
   auto loop =

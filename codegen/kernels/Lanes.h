@@ -137,6 +137,9 @@ public:
   virtual void once(llvm::function_ref<void()> body) = 0;
 
   mlir::Value index(int64_t value);
+
+  /// Runs `body` where `condition`, an i1, holds; where it is null, always.
+  void ifHolds(mlir::Value condition, llvm::function_ref<void()> body);
   mlir::OpBuilder &getBuilder() { return builder; }
   mlir::Location getLocation() const { return location; }
 
@@ -170,8 +173,9 @@ private:
                                            llvm::ArrayRef<mlir::Type> types, UnitBody body);
 };
 
-/// Threads of a block on a device.
+/// Threads of a block on a device, and those that run in step.
 inline constexpr int64_t kDeviceBlock = 256;
+inline constexpr int64_t kWarp = 32;
 
 std::unique_ptr<Lanes> makeHostLanes(mlir::OpBuilder &builder, mlir::Location location);
 std::unique_ptr<Lanes> makeDeviceLanes(mlir::OpBuilder &builder, mlir::Location location);

@@ -1,5 +1,6 @@
 #include "codegen/kernels/TileProducts.h"
 
+#include "codegen/kernels/Lanes.h"
 #include "codegen/kernels/SharedMemory.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -15,7 +16,6 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-constexpr int32_t kWarp = 32;
 constexpr int64_t kQuad = 4;
 /// Depth of one instruction of the tensor cores.
 constexpr int64_t kDepth = 16;

@@ -151,10 +151,8 @@ void VectorWalk::run(llvm::function_ref<void(ArrayRef<VectorSpot>)> body) {
     part((count + kDeviceBlock - 1) / kDeviceBlock, kDeviceBlock, [&](Value item) {
       Value exists = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, item,
                                            constant(count));
-      auto branch = scf::IfOp::create(builder, location, exists, false);
-      OpBuilder::InsertionGuard guard(builder);
-      builder.setInsertionPointToStart(branch.thenBlock());
-      body(VectorSpot(*this, plus(times(item, size), first), size));
+      frame.lanes.ifHolds(exists,
+                          [&] { body(VectorSpot(*this, plus(times(item, size), first), size)); });
     });
   };
   part(whole, perTask, [&](Value vector) {
