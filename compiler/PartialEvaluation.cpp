@@ -64,11 +64,16 @@ bool takeBeginning(func::FuncOp graph, unsigned index, RankedTensorType known,
   return true;
 }
 
+llvm::StringMap<unsigned> argumentsByName(func::FuncOp graph) {
+  llvm::StringMap<unsigned> numbers;
+  for (unsigned i = 0; i < graph.getNumArguments(); ++i)
+    numbers[nameOf(graph, i).getValue()] = i;
+  return numbers;
+}
+
 /// Makes `graph`'s state that of `prepared`, without layouts; false where it has other state.
 bool matchState(func::FuncOp graph, func::FuncOp prepared) {
-  llvm::StringMap<unsigned> known;
-  for (unsigned i = 0; i < prepared.getNumArguments(); ++i)
-    known[nameOf(prepared, i).getValue()] = i;
+  const llvm::StringMap<unsigned> known = argumentsByName(prepared);
   for (unsigned i = 0; i < graph.getNumArguments(); ++i) {
     if (!isStateArgument(graph, i))
       continue;
@@ -90,13 +95,14 @@ bool matchState(func::FuncOp graph, func::FuncOp prepared) {
 
 /// True where the state of both lies alike.
 bool hasSameLayouts(func::FuncOp graph, func::FuncOp prepared) {
-  llvm::StringMap<Type> known;
-  for (unsigned i = 0; i < prepared.getNumArguments(); ++i)
-    known[nameOf(prepared, i).getValue()] = prepared.getArgument(i).getType();
+  const llvm::StringMap<unsigned> known = argumentsByName(prepared);
   for (unsigned i = 0; i < graph.getNumArguments(); ++i)
-    if (isStateArgument(graph, i) &&
-        known.lookup(nameOf(graph, i).getValue()) != graph.getArgument(i).getType())
-      return false;
+    if (isStateArgument(graph, i)) {
+      auto found = known.find(nameOf(graph, i).getValue());
+      if (found == known.end() ||
+          prepared.getArgument(found->second).getType() != graph.getArgument(i).getType())
+        return false;
+    }
   return true;
 }
 
@@ -147,10 +153,7 @@ public:
       if (joining != Joining::Rows)
         graph.setResultAttr(index, kJoiningAttr, StringAttr::get(&context, nameOf(joining)));
     OwningOpRef<ModuleOp> module = withoutStep(prepared);
-    func::FuncOp replaced = findGraph(*module, Role::Eval);
-    OpBuilder builder(replaced);
-    builder.insert(graph->clone());
-    replaced.erase();
+    replaceEvaluation(graph, *module);
     addKernels(*module, backend.target());
     return hasSameLayouts(findGraph(*module, Role::Eval), whole) ? std::move(module) : nullptr;
   }

@@ -29,23 +29,7 @@ llvm::StringMap<int64_t> statePlaces(ModuleOp placed) {
   return places;
 }
 
-/// Puts a copy of `evaluation`'s @eval in the place of `step`'s.
-void replaceEvaluation(ModuleOp evaluation, ModuleOp step) {
-  func::FuncOp hollow = findGraph(step, Role::Eval);
-  OpBuilder builder(hollow);
-  builder.insert(findGraph(evaluation, Role::Eval)->clone());
-  hollow.erase();
-}
-
-void bindState(ModuleOp module, const Target &target) {
-  runStage(module, "order", [&](PassManager &manager) {
-    addBindPasses(manager);
-    manager.addPass(createPlaceInsidePass(target));
-  });
-}
-
-} // namespace
-
+/// Samples in the first input of a graph; 0 where it has none, or no dimension.
 int64_t samplesOf(func::FuncOp graph) {
   for (unsigned i = 0; i < graph.getNumArguments(); ++i)
     if (kindOfArgument(graph, i) == ArgumentKind::Input) {
@@ -55,6 +39,7 @@ int64_t samplesOf(func::FuncOp graph) {
   return 0;
 }
 
+/// Leaves nothing of `graph` but its state.
 void keepStateAlone(func::FuncOp graph) {
   Block &block = graph.front();
   block.getTerminator()->setOperands({});
@@ -67,6 +52,15 @@ void keepStateAlone(func::FuncOp graph) {
     arguments[i] = !isStateArgument(graph, i);
   (void)graph.eraseResults(results);
   (void)graph.eraseArguments(arguments);
+}
+
+} // namespace
+
+void replaceEvaluation(func::FuncOp evaluation, ModuleOp step) {
+  func::FuncOp hollow = findGraph(step, Role::Eval);
+  OpBuilder builder(hollow);
+  builder.insert(evaluation->clone());
+  hollow.erase();
 }
 
 OwningOpRef<ModuleOp> withoutStep(ModuleOp prepared) {
@@ -97,10 +91,10 @@ EvaluationPlanner::Placed EvaluationPlanner::place(int64_t size,
                                                    OwningOpRef<ModuleOp> module) const {
   Placed result;
   result.size = size;
-  result.prepared = cast<ModuleOp>(module->clone());
-  bindState(*module, target);
+  result.prepared = std::move(module);
   CandidateMaker maker(costs, target, options);
-  StepChoice choice = maker.make("evaluation", std::move(module), PackBuffersPassOptions().work);
+  StepChoice choice = maker.make("evaluation", withPlacesInside(*result.prepared, target),
+                                 PackBuffersPassOptions().work);
   if (choice.isRefused())
     throw Error::internal("internal error: the checks refuse the evaluation of this model: " +
                           describe(maker.refusals().front()));
@@ -189,7 +183,7 @@ StepChoice EvaluationPlanner::joined(StepChoice choice, const Placed &evaluation
     if (places.lookup(name) != offset)
       throw Error::internal("the step and its evaluation disagree on where \"" + name.str() +
                             "\" lies");
-  replaceEvaluation(other, step);
+  replaceEvaluation(findGraph(other, Role::Eval), step);
   Builder builder(step);
   for (StringRef bytes :
        {StringRef(kArenaBytesAttr), StringRef(kLowerBoundAttr), StringRef(kLogicalBoundAttr)})
@@ -218,10 +212,9 @@ void EvaluationPlanner::orderLike(ModuleOp placed, ModuleOp step) const {
   for (const auto &[size, part] : known)
     if (part && inputs(*part->placed) == inputs(placed))
       like = &*part;
-  OwningOpRef<ModuleOp> evaluation = cast<ModuleOp>(like->prepared.get()->clone());
-  bindState(*evaluation, target);
+  OwningOpRef<ModuleOp> evaluation = withPlacesInside(like->prepared.get(), target);
   runStage(*evaluation, "order", [&](PassManager &manager) { addSharePasses(manager, target); });
-  replaceEvaluation(*evaluation, step);
+  replaceEvaluation(findGraph(*evaluation, Role::Eval), step);
 }
 
 } // namespace stow

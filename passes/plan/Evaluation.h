@@ -30,15 +30,12 @@ struct EvaluationParts {
   std::function<std::string()> obstacle = [] { return std::string(); };
 };
 
-/// Samples in the first input of a graph; 0 where it has none, or no dimension.
-int64_t samplesOf(mlir::func::FuncOp graph);
-
-/// Leaves nothing of `graph` but its state.
-void keepStateAlone(mlir::func::FuncOp graph);
-
 /// A copy without the ops of the graphs of a step, or of all others.
 mlir::OwningOpRef<mlir::ModuleOp> withoutStep(mlir::ModuleOp prepared);
 mlir::OwningOpRef<mlir::ModuleOp> withoutEvaluation(mlir::ModuleOp prepared);
+
+/// Puts a copy of the graph `evaluation` in the place of `step`'s @eval.
+void replaceEvaluation(mlir::func::FuncOp evaluation, mlir::ModuleOp step);
 
 /// @eval of a module, in the sizes that were asked for.
 class EvaluationPlanner {
