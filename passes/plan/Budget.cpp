@@ -140,8 +140,7 @@ public:
     const bool hasWays = llvm::any_of(
         problem.ops, [](const schedule::Op &op) { return op.alternatives.size() > 1; });
     if (most <= keepAll.time || keepAll.arenaBytes <= besideBytes || opCount > allowance.mostOps ||
-        (hasWays && !allowance.paysForWays) ||
-        planner->timeBound(ladder->budgetOf(Ladder::percent)) > most)
+        (hasWays && !allowance.paysForWays))
       return copyOf(keepAll);
     // The share of the arena that is saved, less what the share of time is worth.
     const auto worth = [&](schedule::Cost time, Bytes bytes) {
