@@ -2,6 +2,13 @@
 
 import os
 import subprocess
+from typing import Any
+
+
+def half_budget(plan: dict[str, Any]) -> int:
+    """Bytes for the state of a plan and half of what it has above."""
+    state, arena = plan["persistent_bytes"], plan["arena_bytes"]
+    return state + (arena - state) // 2
 
 
 def check(condition: bool, message: str) -> None:

@@ -43,6 +43,7 @@ if missing:
     sys.exit(77)
 
 import final_rows  # noqa: E402
+from commands import half_budget  # noqa: E402
 from safetensors_io import load  # noqa: E402
 
 # Largest relative difference of any step's loss. Rounding alone moves PyTorch's own curves by up to 4.5e-4 (its f32
@@ -143,8 +144,7 @@ class Runs:
 
     def train_in_half(self) -> None:
         """In the state and half of what the plain plan has above it; in the least that can be where that is more."""
-        state, arena = self.plans["none"]["persistent_bytes"], self.plans["none"]["arena_bytes"]
-        budget = state + (arena - state) // 2
+        budget = half_budget(self.plans["none"])
         done = self.compile("half", f"--memory-budget={budget}")
         if least := re.search(r"STOW1001.*smallest achievable [^(]*\((\d+) bytes\)", done.stderr, re.DOTALL):
             budget = int(least[1])

@@ -25,7 +25,7 @@ except ImportError as error:
     print(f"skipped: {error}; install python3-numpy, python3-onnx and python3-torch")
     sys.exit(77)
 
-from commands import check, run  # noqa: E402
+from commands import check, half_budget, run  # noqa: E402
 from learn import TASKS, NoData, build_model, learned, make_data  # noqa: E402
 from safetensors_io import load  # noqa: E402
 
@@ -55,7 +55,7 @@ def check_task(name: str, args: argparse.Namespace) -> None:
             *flags)  # fmt: skip
         plan = json.loads(run(executable, "plan", "--format=json"))
         check(not budget or plan["arena_bytes"] <= budget, f"{name}: {plan['arena_bytes']} bytes in a budget of {budget}")
-        budget = plan["persistent_bytes"] + (plan["arena_bytes"] - plan["persistent_bytes"]) // 2
+        budget = half_budget(plan)
         flags = [f"--memory-budget={budget}"]
         weights.unlink(missing_ok=True)
         run(executable, "train", f"--data={data}", f"--steps={task.steps}", "--no-shuffle", "--validation-split=0", f"--save={weights}")

@@ -27,7 +27,7 @@ except ImportError as error:
 
 import final_rows  # noqa: E402
 import seq2seq_models  # noqa: E402
-from commands import run  # noqa: E402
+from commands import half_budget, run  # noqa: E402
 from safetensors_io import load, save  # noqa: E402
 from seq2seq import BATCH, CURVES, RATE, SIZE, STEPS, make_data, make_weights  # noqa: E402
 
@@ -57,7 +57,7 @@ def check_form(form: str, modes: list[str], args: argparse.Namespace) -> None:
         plan = json.loads(run(executable, "plan", "--format=json"))
         arenas[mode] = plan["arena_bytes"]
         if mode == "plain":
-            half = plan["persistent_bytes"] + (arenas["plain"] - plan["persistent_bytes"]) // 2
+            half = half_budget(plan)
         assert arenas[mode] <= (half if mode == "half" else arenas["plain"]), (form, arenas)
         run(executable, "train", f"--data={args.work / 'data.npz'}", f"--init-from={args.work / 'weights.safetensors'}",
             "--no-shuffle", f"--steps={STEPS}", "--validation-split=0", f"--log={log}", f"--save={args.work / f'{form}-{mode}.safetensors'}",
