@@ -1,6 +1,7 @@
-# MLIR 22 from Debian: shared libMLIR + libLLVM, one precompiled header for every MLIR room.
+# MLIR 22 from Debian: its archives in the tools, shared libMLIR + libLLVM in the tests; one precompiled header for every MLIR room.
 
 find_package(MLIR 22.1 REQUIRED CONFIG)
+find_package(ZLIB REQUIRED)
 list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
 include(TableGen)
 include(AddLLVM)
@@ -21,9 +22,31 @@ if(STOWAGE_PCH AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_precompile_headers(StowPch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/Pch.h)
 endif()
 
-# stow_use_mlir(target): link the shared MLIR and LLVM and take the PCH.
+# How an executable links MLIR and LLVM: its property STOW_STATIC_MLIR says whether from archives. The dynamic linker looks up 60,000
+# names in the shared libraries at each start, which is three quarters of what a tool takes to start; but an executable from archives
+# has 60 MB more, so the many tests share. Sanitizers were seen to pass with shared libraries.
+find_library(STOWAGE_ZSTD NAMES zstd libzstd.so.1 REQUIRED)
+file(GLOB archives ${LLVM_LIBRARY_DIR}/libMLIR*.a ${LLVM_LIBRARY_DIR}/libLLVM*.a)
+if(NOT archives)
+  message(FATAL_ERROR "no archives of MLIR in ${LLVM_LIBRARY_DIR}: expected libMLIR*.a and libLLVM*.a; install libmlir-22-dev and llvm-22-dev")
+endif()
+add_library(StowMlir INTERFACE)
+set(static $<BOOL:$<TARGET_PROPERTY:STOW_STATIC_MLIR>>)
+target_link_libraries(StowMlir INTERFACE
+  "$<${static}:-Wl,--start-group;${archives};-Wl,--end-group;${STOWAGE_ZSTD};ZLIB::ZLIB;${CMAKE_DL_LIBS}>"
+  "$<$<NOT:${static}>:MLIR;LLVM>")
+
+# stow_static_mlir(tool): an executable that is started often.
+function(stow_static_mlir name)
+  if(NOT STOWAGE_SANITIZE)
+    set_target_properties(${name} PROPERTIES STOW_STATIC_MLIR ON)
+    target_link_options(${name} PRIVATE LINKER:--gc-sections LINKER:--as-needed)
+  endif()
+endfunction()
+
+# stow_use_mlir(target): link MLIR and LLVM and take the PCH.
 function(stow_use_mlir name)
-  target_link_libraries(${name} PUBLIC MLIR LLVM)
+  target_link_libraries(${name} PUBLIC StowMlir)
   target_compile_options(${name} PRIVATE ${STOW_MLIR_OPTIONS})
   if(TARGET StowPch)
     target_compile_options(${name} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
