@@ -20,6 +20,10 @@ int Ladder::bestWithin(const Wanted &wanted) {
   int low = 0, best = -1, tooFar = size;
   double most = 0;
   const auto look = [&](int rung) { // true where it is the best one so far
+    if (planner.timeBound(budgetOf(rung)) > wanted.time) {
+      tooFar = rung; // as its schedule would say, after a long search
+      return false;
+    }
     const auto &row = at(rung);
     const bool isInTime = row && row->time <= wanted.time;
     const auto rank = [&](double worth, schedule::Cost time) { return std::pair(worth, -time); };
@@ -33,10 +37,7 @@ int Ladder::bestWithin(const Wanted &wanted) {
     return true;
   };
   for (int rung = wanted.step; rung < tooFar; rung *= 2)
-    if (planner.timeBound(budgetOf(rung)) > wanted.time)
-      tooFar = rung; // as looking would find, after a long search
-    else
-      look(rung);
+    look(rung);
   while (low + wanted.step < tooFar)
     look(low + (tooFar - low) / wanted.step / 2 * wanted.step);
   for (int step : {-wanted.step, wanted.step})
