@@ -24,7 +24,7 @@ endif()
 
 # How an executable links MLIR and LLVM: its property STOW_STATIC_MLIR says whether from archives. The dynamic linker looks up 60,000
 # names in the shared libraries at each start, which is three quarters of what a tool takes to start; but an executable from archives
-# has 60 MB more, so the many tests share. Sanitizers were seen to pass with shared libraries.
+# has 90 MB more, so the many tests share. Sanitizers were seen to pass with shared libraries.
 find_library(STOWAGE_ZSTD NAMES zstd libzstd.so.1 REQUIRED)
 file(GLOB archives ${LLVM_LIBRARY_DIR}/libMLIR*.a ${LLVM_LIBRARY_DIR}/libLLVM*.a)
 if(NOT archives)

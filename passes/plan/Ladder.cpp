@@ -20,7 +20,7 @@ int Ladder::bestWithin(const Wanted &wanted) {
   int low = 0, best = -1, tooFar = size;
   double most = 0;
   const auto look = [&](int rung) { // true where it is the best one so far
-    if (planner.timeBound(budgetOf(rung)) > wanted.time) {
+    if (planner.takesLonger(budgetOf(rung), wanted.time)) {
       tooFar = rung; // as its schedule would say, after a long search
       return false;
     }

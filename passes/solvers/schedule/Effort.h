@@ -34,6 +34,9 @@ public:
   }
   /// Ops at which cuts prove a bound: gpt-235, all budgets.
   int boundOps() const { return whole(within(2.4e5 / count, 12, 64)); }
+  /// Work of branching for a bound that may make a search needless: seconds of vgg19 for what it
+  /// is, of gpt-235 for no more.
+  int64_t branchWork() const { return static_cast<int64_t>(within(1e10 / count / count, 0, 4e6)); }
   /// Rounds of cuts at the highest position: unet at 50 %; seconds of gpt-20.
   int cutRounds() const { return whole(within(3e4 / count, 16, 60)); }
   /// Work of all cuts for one budget: mobilenet-1 at 60 % for the constant, recurrent-1060 at 30 %

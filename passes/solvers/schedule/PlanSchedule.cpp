@@ -54,6 +54,9 @@ PlanOptions withWholeEffort(PlanOptions options) {
 /// memory is close to its answer then.
 double workDueTo(int node) { return node % 40 == 0 ? 1 : node % 20 == 0 ? 0.5 : 0.3; }
 
+/// Work of branching for a bound that is printed or decides whether a budget is looked at.
+constexpr int64_t kFinalBranchWork = 4'000'000;
+
 /// The work of a whole walk, in usual nodes. A node gets what it deserves, but at most a third of
 /// what is left: most budgets are three nodes away, and no number of nodes takes more than this.
 constexpr double workOfWalk = 5;
@@ -109,7 +112,7 @@ public:
              !isMet(walk.best->time, result.phaseBound);
     };
     if (isOpen())
-      result.cutBound = std::max(*proof.time, branchedBound(budget, proof, walk.best->time));
+      result.cutBound = branchedBound(budget, proof, walk.best->time, kFinalBranchWork);
     bool infeasible = false;
     if (options.prove && phaseProgramAvailable())
       infeasible = prove(result, walk, proof, budget, options.proveSeconds);
@@ -131,8 +134,14 @@ public:
 
   Cost timeBound(Bytes budget) {
     const CutBound::Proof proof = proofAt(budget);
-    return proof.time ? std::max(*proof.time, branchedBound(budget, proof, std::nullopt))
+    return proof.time ? branchedBound(budget, proof, std::nullopt, kFinalBranchWork)
                       : graph.leastTime;
+  }
+
+  bool takesLonger(Bytes budget, Cost time) {
+    const CutBound::Proof proof = proofAt(budget);
+    return proof.time && (*proof.time > time || branchedBound(budget, proof, time + graph.costStep,
+                                                              effort.branchWork()) > time);
   }
 
   Bytes peakBound() const { return bound.peakBound(); }
@@ -197,17 +206,18 @@ private:
 
   CutBound::Proof proofAt(Bytes budget) { return bound.refine(budget, effort.boundOps()); }
 
-  /// What branching proves, at the op whose cut proves most and at the one of the highest pressure;
-  /// `known` is the time of a schedule.
-  Cost branchedBound(Bytes budget, const CutBound::Proof &proof, std::optional<Cost> known) const {
+  /// What cuts and branching prove, at the op whose cut proves most and at the one of the highest
+  /// pressure; `known` is the time of a schedule.
+  Cost branchedBound(Bytes budget, const CutBound::Proof &proof, std::optional<Cost> known,
+                     int64_t work) const {
     BranchOptions branch;
     if (proof.op)
       branch.ops.push_back(*proof.op);
     if (const std::vector<int32_t> &ops = bound.opsByPressure(); !ops.empty() && proof.op != ops[0])
       branch.ops.push_back(ops[0]);
     branch.knownTime = known;
-    branch.allowance = 4'000'000;
-    return branchedTimeBound(graph, bound, budget, branch);
+    branch.allowance = work;
+    return std::max(*proof.time, branchedTimeBound(graph, bound, budget, branch));
   }
 
   const Frontier &sweep() {
@@ -380,6 +390,9 @@ private:
     task.above = at.own.high;
     task.below = at.own.low;
     task.failures = at.failures;
+    task.closerBound = [&](Cost known) {
+      return branchedBound(task.budget, proof, known, effort.branchWork());
+    };
     found.own = solver.solve(task);
     addFromLessEffort(task, found);
     addFromCopies(task, found);
@@ -546,6 +559,9 @@ std::optional<FrontierRow> Planner::schedule(Bytes budgetBytes) {
 }
 FrontierRow Planner::smallest() { return impl->smallestRow(); }
 Cost Planner::timeBound(Bytes budgetBytes) { return impl->timeBound(budgetBytes); }
+bool Planner::takesLonger(Bytes budgetBytes, Cost time) {
+  return impl->takesLonger(budgetBytes, time);
+}
 Bytes Planner::peakBound() const { return impl->peakBound(); }
 std::vector<FrontierRow> Planner::frontier() { return impl->frontier(); }
 Bytes Planner::inputOrderPeak() const { return impl->inputOrderPeak(); }

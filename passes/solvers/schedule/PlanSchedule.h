@@ -107,6 +107,10 @@ public:
   /// The least time where none fits.
   Cost timeBound(Bytes budgetBytes);
 
+  /// True where a bound, found with less work than that of `timeBound`, says that every schedule within
+  /// the budget takes more than `time`.
+  bool takesLonger(Bytes budgetBytes, Cost time);
+
   /// No schedule has a smaller peak.
   Bytes peakBound() const;
 

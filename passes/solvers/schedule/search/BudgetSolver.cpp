@@ -287,8 +287,13 @@ BudgetSolver::Answer BudgetSolver::solve(const Task &task) const {
   for (Sequence &candidate : candidates)
     if (std::optional<Point> point = pointOf(std::move(candidate), task.budget))
       found.push_back(std::move(*point));
-  if (options.effort > 0)
-    search(task, start ? &*start : nullptr, found);
+  if (options.effort <= 0)
+    return answer;
+  Task closer = task;
+  if (start && task.least && task.closerBound)
+    if (const Cost known = measure(graph, *start).time; known > *task.least)
+      closer.least = task.closerBound(known);
+  search(closer, start ? &*start : nullptr, found);
   return answer;
 }
 

@@ -55,6 +55,8 @@ public:
     Bytes budget = 0;
     double pricePerByte = 0;   ///< of the cut bound, in cost per byte; 0: unknown
     std::optional<Cost> least; ///< no schedule within the budget takes less
+    /// A bound like `least` that takes more work, where a schedule that takes `known` is at hand.
+    std::function<Cost(Cost known)> closerBound = {};
     uint64_t seed = 1;
     /// Multiplies the work of cuts, evictions and searches. Below 1: `above` is close, and every
     /// search starts from it or from what it led to.
