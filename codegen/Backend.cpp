@@ -20,7 +20,7 @@ struct TargetEntry {
 /// Every target, in the order in which errors list them.
 constexpr TargetEntry kTargets[] = {
     {"host", "host", nullptr, host::createHostBackend},
-    {"cuda", "cuda:GPU", [](const std::string &name) { cuda::requireChip(name); },
+    {"cuda", "cuda:GPU", [](const std::string &name) { cuda::requireChips(name); },
      cuda::createCudaBackend},
 };
 

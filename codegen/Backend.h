@@ -63,6 +63,9 @@ public:
   /// What a process takes on the device beside the arena.
   virtual OutsideArena outsideArena() const = 0;
 
+  /// What a plan should say about the device, as a sentence; empty: nothing.
+  virtual std::string note() const { return ""; }
+
   /// The processor that kernels are measured on, by its maker's or LLVM's name.
   virtual std::string processor() const = 0;
 

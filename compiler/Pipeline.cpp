@@ -341,6 +341,19 @@ void stateOutside(ModuleOp module, const CompileOptions &options, const Backend 
     module->setAttr(kOutsideNoteAttr, builder.getStringAttr(outside.note));
 }
 
+/// What plans say about the device.
+void addDeviceNote(ModuleOp module, const Backend &backend) {
+  const std::string note = backend.note();
+  if (note.empty())
+    return;
+  Builder builder(module.getContext());
+  SmallVector<Attribute> notes;
+  if (auto known = module->getAttrOfType<ArrayAttr>(kNotesAttr))
+    llvm::append_range(notes, known);
+  notes.push_back(builder.getStringAttr(note));
+  module->setAttr(kNotesAttr, builder.getArrayAttr(notes));
+}
+
 /// F0 -> F1 with kernels, or as far as the form asked for: false where that comes before the end.
 bool prepare(CompiledPlan &result, MLIRContext &context, const CompileOptions &options,
              const Backend &backend, StageTimer &timer) {
@@ -364,6 +377,7 @@ bool prepare(CompiledPlan &result, MLIRContext &context, const CompileOptions &o
   timer.start("order");
   addKernels(module, backend.target());
   stateOutside(module, options, backend);
+  addDeviceNote(module, backend);
   return true;
 }
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <set>
-#include <span>
 #include <utility>
 
 namespace stow::cuda {
@@ -50,7 +49,7 @@ std::string chipsOf(const std::string &architecture) {
   return joined(names);
 }
 
-static Chip requireOneChip(const std::string &name) {
+Chip requireChip(const std::string &name) {
   for (const auto &[known, text] : kChipFiles) {
     Chip chip = parseChip(known, text);
     if (name == chip.name)
@@ -66,25 +65,33 @@ static Chip requireOneChip(const std::string &name) {
                         joined(chipNames()));
 }
 
-Chip requireChip(const std::string &names) {
+std::vector<Chip> requireChips(const std::string &names) {
   std::vector<Chip> chips;
   for (size_t at = 0; at <= names.size();) {
     const size_t comma = std::min(names.find(',', at), names.size());
-    chips.push_back(requireOneChip(names.substr(at, comma - at)));
+    Chip chip = requireChip(names.substr(at, comma - at));
+    if (std::ranges::find(chips, chip.name, &Chip::name) != chips.end())
+      throw Error::badInput("--target=cuda:" + names + " names " + chip.name +
+                            " twice; name every GPU once");
+    chips.push_back(std::move(chip));
     at = comma + 1;
   }
-  Chip all = chips.front();
-  if (chips.size() == 1)
-    return all;
-  std::set<std::string> architectures = {all.architecture};
-  all.deviceJson.clear();
-  all.fixed.clear();
-  for (const Chip &chip : std::span(chips).subspan(1)) {
-    all.name += "," + chip.name;
-    all.matmulWorkspaceBytes = std::max(all.matmulWorkspaceBytes, chip.matmulWorkspaceBytes);
-    if (architectures.insert(chip.architecture).second)
-      all.architecture += "," + chip.architecture;
-  }
+  return chips;
+}
+
+std::string namesOf(std::span<const Chip> chips) {
+  std::string names;
+  for (const Chip &chip : chips)
+    names += (names.empty() ? "" : ",") + chip.name;
+  return names;
+}
+
+std::string architecturesOf(std::span<const Chip> chips) {
+  std::string all;
+  std::set<std::string> seen;
+  for (const Chip &chip : chips)
+    if (seen.insert(chip.architecture).second)
+      all += (all.empty() ? "" : ",") + chip.architecture;
   return all;
 }
 

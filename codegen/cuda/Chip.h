@@ -1,4 +1,4 @@
-// The GPUs that programs are planned for: --target=cuda:CHIP, codegen/cuda/chips/*.json.
+// The GPUs that programs are planned for: --target=cuda:CHIP[,CHIP...], codegen/cuda/chips/*.json.
 //
 // A chip's file says where its figures come from. What nobody has measured stands in none.
 #pragma once
@@ -6,6 +6,7 @@
 #include "runtime/base/Bytes.h"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,15 +20,14 @@ struct FixedPart {
 };
 
 struct Chip {
-  std::string name; ///< "h100", or an architecture, "sm_90", where no chip is named; "a100,h100"
-  std::string architecture;       ///< "sm_90", "sm_80,sm_90": what kernels are compiled for
+  std::string name;               ///< "h100", or an architecture, "sm_90", where no chip is named
+  std::string architecture;       ///< "sm_90": what kernels are compiled for
   std::string dataSheet;          ///< of --roofline
   std::string deviceJson;         ///< as cuDNN describes a device; empty for an architecture
   Bytes matmulWorkspaceBytes = 0; ///< scratch that cuBLASLt may choose its kernels for
   std::vector<FixedPart> fixed;   ///< measured, newest driver first; empty: not measured
 
   bool isNamed() const { return !deviceJson.empty(); }
-  bool isSeveral() const { return name.find(',') != std::string::npos; }
 };
 
 /// Names of the chips, then of their architectures, each sorted.
@@ -36,9 +36,17 @@ std::vector<std::string> chipNames();
 /// The chips of an architecture, e.g. "h100, h200".
 std::string chipsOf(const std::string &architecture);
 
-/// The chip, or the architecture without one; of several names with commas between one chip that stands
-/// for all: the largest workspace, the architectures without repetition, the data sheet of the first.
-/// Throws Error(BadInput) listing the known ones.
+/// The chip, or the architecture without one. Throws Error(BadInput) listing the known ones.
 Chip requireChip(const std::string &name);
+
+/// The chips of a target, in its order: one name, or several with commas between. Throws as requireChip, and
+/// where a name stands twice.
+std::vector<Chip> requireChips(const std::string &names);
+
+/// "a100,h100".
+std::string namesOf(std::span<const Chip> chips);
+
+/// What kernels are compiled for, without repetition: "sm_80,sm_90".
+std::string architecturesOf(std::span<const Chip> chips);
 
 } // namespace stow::cuda

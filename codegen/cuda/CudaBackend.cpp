@@ -18,21 +18,40 @@ namespace {
 class CudaBackend : public Backend {
 public:
   explicit CudaBackend(const BackendOptions &options)
-      : chip(requireChip(options.device)),
-        answers(chip, options.tf32 ? F32Products::Tf32 : F32Products::Exact, options.cudnnFolder) {}
+      : chips(requireChips(options.device)), name(namesOf(chips)),
+        answers(chips, options.tf32 ? F32Products::Tf32 : F32Products::Exact, options.cudnnFolder) {
+  }
 
   const Target &target() const override { return answers; }
 
-  std::string processor() const override { return chip.name; }
+  std::string processor() const override { return name; }
 
-  std::string dataSheet() const override { return chip.dataSheet; }
+  std::string dataSheet() const override { return chips.front().dataSheet; }
+
+  std::string note() const override {
+    return chips.size() == 1
+               ? ""
+               : "one arena for each of " + name +
+                     ": a library call has the scratch that the chip takes which needs "
+                     "most; --target with one of them plans for it alone";
+  }
 
   OutsideArena outsideArena() const override {
-    if (chip.fixed.empty())
-      return {std::nullopt, "context, modules and handles: not measured on " + chip.name +
+    std::vector<Chip> unmeasured;
+    for (const Chip &chip : chips)
+      if (chip.fixed.empty())
+        unmeasured.push_back(chip);
+    if (!unmeasured.empty())
+      return {std::nullopt, "context, modules and handles: not measured on " + namesOf(unmeasured) +
                                 "; --outside=SIZE states it"};
-    const FixedPart &part = chip.fixed.front();
-    return {part.bytes, "context, modules and handles, driver " + part.driver + ": " + part.source};
+    OutsideArena most{0, "context, modules and handles"};
+    for (const Chip &chip : chips) {
+      const FixedPart &part = chip.fixed.front();
+      most.bytes = std::max(*most.bytes, part.bytes);
+      most.note += (chips.size() > 1 ? ", " + chip.name : "") + ", driver " + part.driver + ": " +
+                   part.source;
+    }
+    return most;
   }
 
   FailureOr<BuiltProgram> build(ModuleOp module) const override {
@@ -41,7 +60,7 @@ public:
         [&](Operation *op, Command &command) { return answers.completeCommand(op, command); });
     if (failed(built))
       return failure();
-    built->program.target = "cuda:" + chip.name;
+    built->program.target = "cuda:" + name;
     built->program.kernels = built->kernels->symbols().vec();
     return built;
   }
@@ -50,7 +69,7 @@ public:
                                     const std::string &runtime,
                                     const TemporaryFolder &folder) const override {
     NvvmOptions options;
-    options.chip = chip.architecture;
+    options.chip = architecturesOf(chips);
     options.toolkit = toolkitFolder();
     if (failed(compileToNvvm(built.kernels->module(), options)))
       return failure();
@@ -65,7 +84,7 @@ public:
   }
 
   std::unique_ptr<LoadedCode> load(BuiltProgram &) const override {
-    throw Error::badInput("kernels for cuda:" + chip.name +
+    throw Error::badInput("kernels for cuda:" + name +
                           " are not measured by the compiler; --profile takes --target=host");
   }
 
@@ -76,7 +95,8 @@ private:
     return std::filesystem::exists(usual + "/nvvm/libdevice/libdevice.10.bc") ? usual : "";
   }
 
-  const Chip chip;
+  const std::vector<Chip> chips;
+  const std::string name;
   const CudaTarget answers;
 };
 

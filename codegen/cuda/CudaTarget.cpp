@@ -1,11 +1,3 @@
-// Times of the ways to run a call are guesses, as cuDNN gives an order of its engines and no times:
-//
-//   position p of the heuristics' list    1 + p / 20
-//   position p, of the fallback list      2 + p / 20
-//   a product without scratch             1.05
-//
-// They are relative to the roofline, which the first way is taken to reach. A step's real times decide
-// as soon as somebody has measured them on the device.
 #include "codegen/cuda/CudaTarget.h"
 
 #include "codegen/host/LibraryCommand.h"
@@ -14,6 +6,7 @@
 #include "ir/StowAttentionOps.h"
 #include "passes/memory/Implementations.h"
 #include "runtime/base/Error.h"
+#include "runtime/format/DeviceCode.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -24,9 +17,8 @@ using namespace mlir;
 namespace stow::cuda {
 namespace {
 
-constexpr double kSlowdownPerPosition = 0.05;
-
-std::string nameOfChoice(const EnginePlan &plan) { return "cudnn " + plan.identity; }
+/// A guess, as those about engines (EngineChoices.cpp).
+constexpr double kSlowdownWithoutScratch = 1.05;
 
 bool isConvolution(Operation *op) {
   return isa<Conv2dOp, Conv2dGradInputOp, Conv2dGradWeightOp>(op);
@@ -45,8 +37,8 @@ Layout channelsInnermost(int64_t rank) {
 
 } // namespace
 
-CudaTarget::CudaTarget(Chip chip, F32Products products, std::string cudnnFolder)
-    : chip(std::move(chip)), products(products), cudnnFolder(std::move(cudnnFolder)) {}
+CudaTarget::CudaTarget(std::vector<Chip> chips, F32Products products, std::string cudnnFolder)
+    : chips(std::move(chips)), products(products), cudnnFolder(std::move(cudnnFolder)) {}
 
 bool CudaTarget::isForTensorCores(Operation *op) const {
   const Type element = tensorType(op->getOperand(0)).getElementType();
@@ -74,19 +66,21 @@ bool CudaTarget::decomposes(Operation *op) const {
   return isa<BatchNormOp, BatchNormTrainingOp, BatchNormGradOp>(op);
 }
 
-CudnnPlans &CudaTarget::plans() const {
-  if (!opened) {
-    if (chip.isSeveral())
-      throw Error::badInput("cuDNN plans convolutions for one chip, and " + chip.name +
-                            " would get a plan each; name one of them in --target");
+std::vector<std::unique_ptr<CudnnPlans>> &CudaTarget::plans() const {
+  if (!opened.empty())
+    return opened;
+  for (const Chip &chip : chips)
     if (!chip.isNamed())
       throw Error::badInput(chip.name +
                             " names an architecture, and cuDNN plans convolutions for a chip; say "
                             "--target=cuda:CHIP, which is one of " +
                             chipsOf(chip.architecture));
-    opened = std::make_unique<CudnnPlans>(CudnnLibrary::open(cudnnFolder), chip, products);
-  }
-  return *opened;
+  const auto library = CudnnLibrary::open(cudnnFolder);
+  std::vector<std::unique_ptr<CudnnPlans>> all;
+  for (const Chip &chip : chips)
+    all.push_back(std::make_unique<CudnnPlans>(library, chip, products));
+  opened = std::move(all);
+  return opened;
 }
 
 FailureOr<Target::Requirements> CudaTarget::query(Operation *op, ArrayRef<bool> freeLayouts) const {
@@ -107,10 +101,8 @@ FailureOr<Target::Requirements> CudaTarget::queryConvolution(Operation *op,
     requirements.layouts.push_back(operand.layout);
   }
   try {
-    for (const EnginePlan &plan : plansOf(command))
-      requirements.choices.push_back(
-          {nameOfChoice(plan), plan.workspaceBytes,
-           (plan.isFallback ? 2 : 1) + kSlowdownPerPosition * plan.position});
+    for (const EngineChoice &choice : choicesOf(command))
+      requirements.choices.push_back({choice.name, choice.workspaceBytes, choice.slowdown});
   } catch (const Error &error) {
     return op->emitError() << error.what();
   }
@@ -120,10 +112,14 @@ FailureOr<Target::Requirements> CudaTarget::queryConvolution(Operation *op,
 }
 
 /// A bias, which stow-convolution-bias has taken away where there is a program to be, changes nothing.
-const std::vector<EnginePlan> &CudaTarget::plansOf(Command command) const {
+std::vector<EngineChoice> CudaTarget::choicesOf(Command command) const {
   if (command.operands.size() == 4)
     command.operands.erase(command.operands.begin() + 2);
-  return plans().of(convolutionOf(command));
+  const Convolution convolution = convolutionOf(command);
+  std::vector<ChipPlans> all;
+  for (auto [chip, plans] : llvm::zip_equal(chips, plans()))
+    all.push_back({chip.name, &plans->of(convolution)});
+  return engineChoices(all, alignment());
 }
 
 LogicalResult CudaTarget::completeCommand(Operation *op, Command &command) const {
@@ -132,15 +128,20 @@ LogicalResult CudaTarget::completeCommand(Operation *op, Command &command) const
   const SmallVector<Implementation> all = implementationsOf(op);
   const unsigned number = chosenImplementation(op);
   try {
-    for (const EnginePlan &plan : plansOf(command))
-      if (number < all.size() && nameOfChoice(plan) == all[number].name) {
-        setEngine(command, plan.engine, plans().versionNumber(), products);
-        return success();
-      }
+    for (const EngineChoice &choice : choicesOf(command)) {
+      if (number >= all.size() || choice.name != all[number].name)
+        continue;
+      std::vector<ChipEngine> engines;
+      for (auto [chip, plan] : llvm::zip_equal(chips, choice.engines))
+        engines.push_back({architectureNumber(chip.architecture), plan->engine});
+      setEngines(command, engines, plans().front()->versionNumber(), products);
+      return success();
+    }
   } catch (const Error &error) {
     return op->emitError() << error.what();
   }
-  return op->emitError() << "no engine of cuDNN " << plans().version() << " is the one planned, "
+  return op->emitError() << "no engine of cuDNN " << plans().front()->version()
+                         << " is the one planned, "
                          << (number < all.size() ? all[number].name : "which is not named")
                          << "; plan the model again with this version";
 }
@@ -155,9 +156,12 @@ Target::Requirements CudaTarget::queryMatmul(Operation *op) const {
   RankedTensorType y = tensorType(op->getResult(0));
   requirements.layouts.push_back(layoutOf(y));
   const Bytes parts = kMostParts * y.getNumElements() * Bytes{sizeof(float)};
-  const Bytes room = std::min(chip.matmulWorkspaceBytes, alignUp(parts, 256));
+  Bytes most = 0;
+  for (const Chip &chip : chips)
+    most = std::max(most, chip.matmulWorkspaceBytes);
+  const Bytes room = std::min(most, alignUp(parts, 256));
   requirements.choices = {{absl::StrCat("cublaslt within ", room, " bytes"), room, 1},
-                          {"cublaslt without scratch", 0, 1 + kSlowdownPerPosition}};
+                          {"cublaslt without scratch", 0, kSlowdownWithoutScratch}};
   requirements.implementation = requirements.choices.front().name;
   requirements.workspaceBytes = room;
   return requirements;

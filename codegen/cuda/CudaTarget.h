@@ -3,7 +3,7 @@
 #pragma once
 
 #include "codegen/cuda/Chip.h"
-#include "codegen/cuda/CudnnPlans.h"
+#include "codegen/cuda/EngineChoices.h"
 #include "passes/Target.h"
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace stow::cuda {
 class CudaTarget : public Target {
 public:
   /// cuDNN is opened in `cudnnFolder`, or where CudnnLibrary::open looks, at the first convolution.
-  CudaTarget(Chip chip, F32Products products, std::string cudnnFolder);
+  CudaTarget(std::vector<Chip> chips, F32Products products, std::string cudnnFolder);
 
   /// Convolutions, depthwise ones too, matrix products, and those that are added to something.
   llvm::StringRef libraryCall(mlir::Operation *op) const override;
@@ -22,9 +22,9 @@ public:
   /// with what surrounds them. Attention whose heads are too wide for its kernel.
   bool decomposes(mlir::Operation *op) const override;
 
-  /// A convolution's choices are cuDNN's execution plans for the chip. A product's are cuBLASLt
-  /// within the chip's recommended workspace, and without any: which kernel it takes then is asked at
-  /// load, where the device is.
+  /// A convolution's choices are cuDNN's execution plans for the chips (engineChoices). A product's are
+  /// cuBLASLt within the largest of the chips' recommended workspaces, and without any: which kernel it
+  /// takes then is asked at load, where the device is.
   mlir::FailureOr<Requirements> query(mlir::Operation *op,
                                       llvm::ArrayRef<bool> freeLayouts) const override;
 
@@ -49,22 +49,22 @@ public:
   /// Never in factors of products: tensor cores take them in one type.
   bool takesWide(mlir::Operation *op, unsigned position, mlir::FloatType low) const override;
 
-  /// Writes the engine that was chosen for `op` into its command. Emits an error at the op where this
-  /// cuDNN does not have it.
+  /// Writes the engines that were chosen for `op`, one for each chip, into its command. Emits an error
+  /// at the op where this cuDNN does not have them.
   mlir::LogicalResult completeCommand(mlir::Operation *op, Command &command) const;
 
 private:
-  const std::vector<EnginePlan> &plansOf(Command command) const;
+  std::vector<EngineChoice> choicesOf(Command command) const;
   mlir::FailureOr<Requirements> queryConvolution(mlir::Operation *op,
                                                  llvm::ArrayRef<bool> freeLayouts) const;
   Requirements queryMatmul(mlir::Operation *op) const;
-  CudnnPlans &plans() const;
+  std::vector<std::unique_ptr<CudnnPlans>> &plans() const;
   bool isForTensorCores(mlir::Operation *op) const;
 
-  const Chip chip;
+  const std::vector<Chip> chips;
   const F32Products products;
   const std::string cudnnFolder;
-  mutable std::unique_ptr<CudnnPlans> opened; ///< since the first convolution
+  mutable std::vector<std::unique_ptr<CudnnPlans>> opened; ///< by chip, since the first convolution
 };
 
 } // namespace stow::cuda

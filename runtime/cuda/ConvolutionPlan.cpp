@@ -172,12 +172,22 @@ Convolution convolutionOf(const Command &command) {
   return made;
 }
 
-void setEngine(Command &command, const Engine &engine, int64_t version, F32Products products) {
-  command.ints["engine"] = {engine.index};
-  std::vector<int64_t> &knobs = command.ints["knobs"];
-  knobs.clear();
-  for (auto [type, value] : engine.knobs)
-    knobs.insert(knobs.end(), {type, value});
+void setEngines(Command &command, std::span<const ChipEngine> engines, int64_t version,
+                F32Products products) {
+  std::vector<int64_t> indices, knobs, counts, architectures;
+  for (const auto &[architecture, engine] : engines) {
+    indices.push_back(engine.index);
+    for (auto [type, value] : engine.knobs)
+      knobs.insert(knobs.end(), {type, value});
+    counts.push_back(static_cast<int64_t>(engine.knobs.size()));
+    architectures.push_back(architecture);
+  }
+  command.ints["engine"] = indices;
+  command.ints["knobs"] = knobs;
+  if (engines.size() > 1) {
+    command.ints["knob_counts"] = counts;
+    command.ints["architectures"] = architectures;
+  }
   command.ints["cudnn"] = {version};
   command.ints["tf32"] = {products == F32Products::Tf32};
 }
@@ -190,15 +200,35 @@ static int64_t numberOf(const Command &command, const char *name) {
   return values.front();
 }
 
-Engine engineOf(const Command &command) {
-  Engine engine{numberOf(command, "engine"), {}};
-  const std::vector<int64_t> &knobs = intsOf(command, "knobs");
+std::vector<ChipEngine> enginesOf(const Command &command) {
+  const std::string title = "command '" + command.op + "' of node '" + command.name + "'";
+  const std::vector<int64_t> &indices = intsOf(command, "engine"),
+                             &knobs = intsOf(command, "knobs");
   if (knobs.size() % 2 != 0)
-    throw Error::badInput("command '" + command.op + "' of node '" + command.name +
-                          "' has a knob without a value");
-  for (size_t i = 0; i < knobs.size(); i += 2)
-    engine.knobs.emplace_back(knobs[i], knobs[i + 1]);
-  return engine;
+    throw Error::badInput(title + " has a knob without a value");
+  std::vector<int64_t> counts = {static_cast<int64_t>(knobs.size() / 2)}, architectures = {0};
+  if (indices.size() != 1)
+    counts = intsOf(command, "knob_counts"), architectures = intsOf(command, "architectures");
+  if (counts.size() != indices.size() || architectures.size() != indices.size())
+    throw Error::badInput(concat(title, " has ", indices.size(), " engines, \"knob_counts\" of ",
+                                 counts.size(), " and \"architectures\" of ",
+                                 architectures.size()));
+  std::vector<ChipEngine> engines;
+  std::span<const int64_t> left = knobs;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const auto length = 2 * static_cast<size_t>(counts[i]);
+    if (counts[i] < 0 || length > left.size())
+      throw Error::badInput(concat(title, " has ", knobs.size() / 2, " knobs, engine ", i,
+                                   " takes ", counts[i], " of the ", left.size() / 2, " left"));
+    Engine engine{indices[i], {}};
+    for (size_t knob = 0; knob < length; knob += 2)
+      engine.knobs.emplace_back(left[knob], left[knob + 1]);
+    left = left.subspan(length);
+    engines.push_back({static_cast<uint32_t>(architectures[i]), std::move(engine)});
+  }
+  if (!left.empty())
+    throw Error::badInput(concat(title, " has ", left.size() / 2, " knobs that no engine takes"));
+  return engines;
 }
 
 int64_t plannedVersion(const Command &command) { return numberOf(command, "cudnn"); }

@@ -6,7 +6,9 @@
 //                             Engine: its number and its knobs -------+
 //
 // What the compiler chose stands in the command as integers: "engine", "knobs" (type and value in turn),
-// "cudnn" (the version that was asked) and "tf32". An engine's number and knobs, and not cuDNN's
+// "cudnn" (the version that was asked) and "tf32". In a program for several chips "engine" has a number for
+// each, "knobs" those of all one after the other, "knob_counts" how many each has, and "architectures" what
+// the chips are. An engine's number and knobs, and not cuDNN's
 // serialized plan: that belongs to one version and one device to the letter, and a plan that is built anew
 // shows by its scratch and its notes whether it still is what was planned.
 #pragma once
@@ -15,6 +17,7 @@
 #include "runtime/format/Program.h"
 
 #include <compare>
+#include <span>
 #include <utility>
 
 namespace stow::cuda {
@@ -96,10 +99,17 @@ CudnnDescriptor executionPlan(const CudnnLibrary &library, const CudnnDescriptor
 
 Bytes workspaceOf(const CudnnDescriptor &plan);
 
-/// Writes what the compiler chose into a command, and reads it. Throws Error(BadInput) naming the node
-/// where the command does not say.
-void setEngine(Command &command, const Engine &engine, int64_t version, F32Products products);
-Engine engineOf(const Command &command);
+/// The engine that a convolution runs with on one of the program's chips.
+struct ChipEngine {
+  uint32_t architecture = 0; ///< of the chip, 90: compute capability 9.0
+  Engine engine;
+};
+
+/// Writes what the compiler chose, by chip, into a command, and reads it. Throws Error(BadInput) naming the
+/// node where the command does not say. A program for one chip does not say its architecture: 0.
+void setEngines(Command &command, std::span<const ChipEngine> engines, int64_t version,
+                F32Products products);
+std::vector<ChipEngine> enginesOf(const Command &command);
 int64_t plannedVersion(const Command &command);
 F32Products productsOf(const Command &command);
 

@@ -39,10 +39,10 @@ std::string describe(const Engine &engine) {
 
 class BoundConvolution final : public LibraryCall {
 public:
-  BoundConvolution(const Command &command, Address arena)
+  BoundConvolution(const Command &command, size_t chip, Address arena)
       : cudnn(openCudnn()), title("command '" + command.op + "' of node '" + command.name + "'"),
         pack(*cudnn.library, cudnn::kVariantPack) {
-    buildPlan(command);
+    buildPlan(command, chip);
     const ConvolutionOperands at = operandsOf(convolutionOf(command).kind);
     const std::array<int64_t, 3> ids = {kIdX, kIdWeight, kIdY};
     std::array<uint64_t, 3> places;
@@ -69,8 +69,12 @@ public:
 
 private:
   /// The engine's plan here, which has to be what was planned.
-  void buildPlan(const Command &command) {
-    const Engine engine = engineOf(command);
+  void buildPlan(const Command &command, size_t chip) {
+    const std::vector<ChipEngine> engines = enginesOf(command);
+    if (chip >= engines.size())
+      throw Error::badInput(concat(title, " has engines for ", engines.size(),
+                                   " chips, none for number ", chip, "; compile the model again"));
+    const Engine &engine = engines[chip].engine;
     const Convolution convolution = convolutionOf(command);
     const CudnnLibrary &library = *cudnn.library;
     const PlanSite site{cudnn.handle, nullptr};
@@ -122,8 +126,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<LibraryCall> bindConvolution(const Command &command, Address arena) {
-  return std::make_unique<BoundConvolution>(command, arena);
+std::unique_ptr<LibraryCall> bindConvolution(const Command &command, size_t chip, Address arena) {
+  return std::make_unique<BoundConvolution>(command, chip, arena);
 }
 
 } // namespace stow::cuda

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/cuda/ChipAtHand.h"
 #include "runtime/cuda/Convolutions.h"
 #include "runtime/cuda/LoadKernels.h"
 #include "runtime/cuda/Products.h"
@@ -209,7 +210,9 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
   if (image.deviceCode.empty())
     throw Error::badInput("this executable has no code for GPUs; compile the model with "
                           "--target=cuda:CHIP");
-  module = loadKernels(driver, device, nameOfDevice(driver, device), image.deviceCode);
+  const std::string deviceName = nameOfDevice(driver, device);
+  chip = chipAtHand(program, deviceName, architectureOf(driver, device));
+  module = loadKernels(driver, device, deviceName, image.deviceCode);
   for (const GraphProgram &graph : program.graphs) {
     BoundGraph &bound = graphs.emplace_back();
     bound.commands.reserve(graph.commands.size());
@@ -253,7 +256,7 @@ CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const P
   if (command.op == "cuda.matmul" || command.op == "cuda.matmul_add")
     bound.call = bindProduct(command, arena);
   else if (isConvolution(command))
-    bound.call = bindConvolution(command, arena);
+    bound.call = bindConvolution(command, chip, arena);
   else
     throw Error::badInput("command '" + command.op + "' of node '" + command.name +
                           "' is a library call that this runtime does not have");

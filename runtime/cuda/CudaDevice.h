@@ -92,6 +92,7 @@ private:
   std::array<Readback, 8> requested;
   size_t requestedCount = 0;
   uint64_t marks = 0, passedMarks = 0; ///< put on the stream, and known to have been passed
+  size_t chip = 0;                     ///< number among those that the program was planned for
   Module module = nullptr;
   int multiprocessors = 1;
   std::vector<BoundGraph> graphs;

@@ -6,16 +6,21 @@
 
 namespace stow::cuda {
 
-Module loadKernels(const Driver &driver, int device, const std::string &deviceName,
-                   std::span<const char> code) {
+uint32_t architectureOf(const Driver &driver, int device) {
   int major = 0, minor = 0;
   driver.require(driver.deviceGetAttribute(&major, kComputeCapabilityMajor, device),
                  "asking the GPU for its compute capability");
   driver.require(driver.deviceGetAttribute(&minor, kComputeCapabilityMinor, device),
                  "asking the GPU for its compute capability");
+  return static_cast<uint32_t>(10 * major + minor);
+}
+
+Module loadKernels(const Driver &driver, int device, const std::string &deviceName,
+                   std::span<const char> code) {
+  const uint32_t architecture = architectureOf(driver, device);
   const auto images = unpackDeviceCode(code);
-  const std::string here = concat(deviceName, " of compute capability ", major, ".", minor);
-  const auto architecture = static_cast<uint32_t>(10 * major + minor);
+  const std::string here =
+      concat(deviceName, " of compute capability ", architecture / 10, ".", architecture % 10);
   Result refusal = 0;
   for (const DeviceImage &image : loadableOn(images, architecture)) {
     Module module = nullptr;

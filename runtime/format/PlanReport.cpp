@@ -16,6 +16,8 @@ namespace {
 
 /// Longest name in a report, in characters.
 constexpr size_t nameWidth = 120;
+/// Of five chips' engines.
+constexpr size_t implementationWidth = 400;
 
 std::string padLeft(const std::string &text, size_t width) {
   return text.size() >= width ? text : std::string(width - text.size(), ' ') + text;
@@ -199,7 +201,7 @@ std::string renderWorkspaces(const GraphPlan &graph) {
     const auto [bytes, step] = largest[i];
     table.add({std::to_string(step), groupDigits(bytes), mebibytes(bytes),
                printableText(graph.steps[step].name, nameWidth),
-               printableText(graph.steps[step].implementation, nameWidth)});
+               printableText(graph.steps[step].implementation, implementationWidth)});
   }
   return out + table.text("  ");
 }

@@ -11,7 +11,9 @@ cuBLASLt the error says what is missing, and a convolution that does not run as 
 
 import argparse
 import csv
+import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -125,6 +127,45 @@ def check_chips(args: argparse.Namespace) -> None:
         del os.environ["STANDIN_CHIP"]
 
 
+def check_engines_of_chips(args: argparse.Namespace) -> None:
+    """Convolutions for two chips: each runs its own engines in the one arena, a third chip is refused."""
+    name = "digits_cnn"
+    executable, other, log, calls = (args.work / f"{name}-chips{end}" for end in ("", "-other", ".csv", ".calls"))
+    flags = [args.work / f"{name}.onnx", *CASES[name][3], f"--cudnn={args.simulated}", f"--memory-budget={BUDGETS[name]}"]
+    run([args.stowage, "compile", *flags, "-o", executable, "--target=cuda:a100,h100"])
+    plan = json.loads(run([executable, "plan", "--format=json"]))
+    budget = int(BUDGETS[name].rstrip("%")) * plan["without_recompute_bytes"] // 100
+    check(plan["arena_bytes"] <= budget, f"{name} for two chips: an arena of {plan['arena_bytes']} bytes within {budget}")
+    program = executable.read_bytes()
+    engines = re.findall(rb'"engine":\[(\d+),(\d+)\]', program)
+    check(b'"architectures":[80,90]' in program and any(a != b for a, b in engines), f"engines for both chips: {engines}")
+
+    def train(chip: str, file: Path, fails: bool = False) -> str:
+        os.environ |= {"STANDIN_CHIP": chip, "STANDIN_LOG": str(calls)}
+        for made in (log, calls):
+            made.unlink(missing_ok=True)
+        data = args.work / f"{name}.npz"
+        return run([file, "train", f"--data={data}", f"--steps={STEPS}", "--no-shuffle", f"--log={log}"], args.simulated, fails)
+
+    try:
+        for chip in ("a100", "h100"):
+            train(chip, executable)
+            check(losses(log) == losses(args.work / f"{name}-gpu.csv"), f"{name} for two chips: other losses on {chip}")
+            taken = re.findall(r"^cuMemAlloc .*bytes=(\d+)", calls.read_text(), re.M)
+            check(taken == [str(plan["arena_bytes"])], f"{name} for two chips: {taken} bytes taken on {chip}")
+        found = train("b200", executable, fails=True)
+        check("planned for a100 (8.0), h100 (9.0), and the GPU is NVIDIA B200 of compute capability 10.0" in found, found)
+        # An engine that there is not, for one of the chips: the other does not ask for it.
+        mixed = next(b'"engine":[%s,%s]' % pair for pair in engines if pair[0] != pair[1])
+        other.write_bytes(program.replace(mixed, mixed.replace(b"[14,", b"[99,")))
+        other.chmod(0o755)
+        check("no engine 99" in train("a100", other, fails=True), "the A100 does not run its own engines")
+        train("h100", other)
+    finally:
+        for variable in ("STANDIN_CHIP", "STANDIN_LOG"):
+            os.environ.pop(variable, None)
+
+
 def check_errors(args: argparse.Namespace) -> None:
     executable = args.work / "mlp-gpu"
     command = [executable, "train", f"--data={args.work / 'mlp.npz'}", "--steps=1"]
@@ -199,6 +240,7 @@ def main() -> None:
     if args.cases:
         return
     check_chips(args)
+    check_engines_of_chips(args)
     check_errors(args)
     check_convolutions(args)
 

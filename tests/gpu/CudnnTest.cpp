@@ -2,6 +2,7 @@
 // and held to plain loops; what is not as planned is refused.
 #include "codegen/cuda/CudnnPlans.h"
 #include "runtime/base/Error.h"
+#include "runtime/cuda/ChipAtHand.h"
 #include "runtime/cuda/Convolutions.h"
 
 #include <gmock/gmock.h>
@@ -103,7 +104,8 @@ protected:
   /// Takes the engine at `position` of what was planned.
   static Command with(Command command, size_t position) {
     const EnginePlan &plan = planned(command).at(position);
-    setEngine(command, plan.engine, CudnnLibrary::open("")->versionNumber(), F32Products::Exact);
+    const ChipEngine chosen[] = {{0, plan.engine}};
+    setEngines(command, chosen, CudnnLibrary::open("")->versionNumber(), F32Products::Exact);
     command.workspaceBytes = plan.workspaceBytes;
     return command;
   }
@@ -204,7 +206,7 @@ TEST_P(CudnnStandInRuns, AsPlainLoops) {
     const Command chosen = with(command, position);
     for (size_t i = 0; i < 3; ++i)
       upload(*operands[i], given[i]);
-    bindConvolution(chosen, arena)->submit(stream);
+    bindConvolution(chosen, 0, arena)->submit(stream);
     const std::vector<double> found = download(*operands[result]);
     for (size_t i = 0; i < found.size(); ++i)
       ASSERT_NEAR(found[i], values[result][i],
@@ -253,7 +255,7 @@ TEST_F(CudnnStandIn, MoreScratchThanPlanned) {
   const Command command = with(commandOf({"", GradWeight, kRowMajor}), 1);
   setenv("STANDIN_CUDNN_MORE_SCRATCH", "64", 1);
   EXPECT_THAT(
-      refusalOf([&] { bindConvolution(command, arena); }),
+      refusalOf([&] { bindConvolution(command, 0, arena); }),
       AllOf(HasSubstr(
                 "command 'cuda.convolution_grad_weight' of node '/conv', weight "
                 "gradient of f32, x 2x4x7x6, weight 6x4x3x3, y 2x6x7x6, planned with "
@@ -261,7 +263,7 @@ TEST_F(CudnnStandIn, MoreScratchThanPlanned) {
                 "was planned with 288 B (288 bytes); "),
             Not(HasSubstr("found cuDNN"))));
   setenv("STANDIN_CUDNN_VERSION", "99901", 1);
-  EXPECT_THAT(refusalOf([&] { bindConvolution(command, arena); }),
+  EXPECT_THAT(refusalOf([&] { bindConvolution(command, 0, arena); }),
               HasSubstr("planned with cuDNN 9.99.0 and engine 12, found cuDNN 9.99.1: the plan "
                         "needs 352 B (352 bytes)"));
 }
@@ -270,9 +272,9 @@ TEST_F(CudnnStandIn, MoreScratchThanPlanned) {
 TEST_F(CudnnStandIn, AnotherVersion) {
   const Command command = with(commandOf({"", Forward, kRowMajor}), 0);
   setenv("STANDIN_CUDNN_VERSION", "99901", 1);
-  EXPECT_NO_THROW(bindConvolution(command, arena));
+  EXPECT_NO_THROW(bindConvolution(command, 0, arena));
   setenv("STANDIN_CUDNN_WITHOUT", "11", 1);
-  EXPECT_THAT(refusalOf([&] { bindConvolution(command, arena); }),
+  EXPECT_THAT(refusalOf([&] { bindConvolution(command, 0, arena); }),
               AllOf(HasSubstr("engine 11 (knobs 12=2), found cuDNN 9.99.1: "),
                     HasSubstr("CUDNN_STATUS_NOT_SUPPORTED: no engine 11")));
 }
@@ -283,7 +285,7 @@ TEST_F(CudnnStandIn, CommandsThatWereNotPlanned) {
   auto refused = [&](const std::function<void(Command &)> &change) {
     Command command = good;
     change(command);
-    return refusalOf([&] { bindConvolution(command, arena); });
+    return refusalOf([&] { bindConvolution(command, 0, arena); });
   };
   EXPECT_THAT(refused([](Command &c) { c.ints["engine"] = {10}; }),
               HasSubstr("the engine has results that differ from run to run here"));
@@ -296,6 +298,8 @@ TEST_F(CudnnStandIn, CommandsThatWereNotPlanned) {
               HasSubstr("of scratch here and was planned with"));
   EXPECT_THAT(refused([](Command &c) { c.ints["knobs"] = {12}; }),
               HasSubstr("has a knob without a value"));
+  EXPECT_THAT(refused([](Command &c) { c.ints["engine"] = {14}, c.ints["knobs"] = {}; }),
+              HasSubstr("engine 14 does not run on a device with 132 multiprocessors"));
   EXPECT_THAT(refused([](Command &c) { c.ints.erase("engine"); }),
               HasSubstr("does not say \"engine\""));
   EXPECT_THAT(refused([](Command &c) { c.workspaceBytes -= 1; }),
@@ -308,6 +312,66 @@ TEST_F(CudnnStandIn, CommandsThatWereNotPlanned) {
               HasSubstr("types differ"));
   EXPECT_THAT(refused([](Command &c) { c.operands.push_back(c.operands[0]); }),
               HasSubstr("with 4 operands is no convolution for cuDNN"));
+}
+
+// Tests that a command holds an engine for each of several chips, and that each is bound to its own.
+TEST_F(CudnnStandIn, EnginesOfSeveralChips) {
+  Command command = commandOf({"", Forward, kRowMajor});
+  const auto library = CudnnLibrary::open("");
+  CudnnPlans a100(library, requireChip("a100"));
+  const Engine small = a100.of(convolutionOf(command)).front().engine,
+               large = planned(command).front().engine;
+  EXPECT_EQ(small.index, 14) << "the stand-in's engine for small devices";
+  EXPECT_EQ(large.index, 11);
+  const std::vector<ChipEngine> engines = {{80, small}, {90, large}};
+  setEngines(command, engines, library->versionNumber(), F32Products::Exact);
+  command.workspaceBytes = 1 << 16;
+  const std::vector<ChipEngine> read = enginesOf(command);
+  ASSERT_EQ(read.size(), 2);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(read[i].architecture, engines[i].architecture);
+    EXPECT_EQ(read[i].engine.index, engines[i].engine.index);
+    EXPECT_EQ(read[i].engine.knobs, engines[i].engine.knobs);
+  }
+  // The device at hand is an H100.
+  EXPECT_NO_THROW(bindConvolution(command, 1, arena));
+  EXPECT_THAT(refusalOf([&] { bindConvolution(command, 0, arena); }),
+              HasSubstr("engine 14 does not run on a device with 132 multiprocessors"));
+  EXPECT_THAT(refusalOf([&] { bindConvolution(command, 2, arena); }),
+              HasSubstr("has engines for 2 chips, none for number 2"));
+  auto refused = [&](const char *name, std::vector<int64_t> values) {
+    Command other = command;
+    other.ints[name] = std::move(values);
+    return refusalOf([&] { enginesOf(other); });
+  };
+  EXPECT_THAT(refused("knob_counts", {0}), HasSubstr("\"knob_counts\" of 1 and"));
+  EXPECT_THAT(refused("architectures", {80, 90, 100}), HasSubstr("\"architectures\" of 3"));
+  EXPECT_THAT(refused("knob_counts", {0, 2}), HasSubstr("engine 1 takes 2 of the 1 left"));
+  EXPECT_THAT(refused("knob_counts", {-1, 1}), HasSubstr("engine 0 takes -1"));
+  EXPECT_THAT(refused("knob_counts", {0, 0}), HasSubstr("1 knobs that no engine takes"));
+}
+
+// Tests by which chip's engines a device runs a program for several.
+TEST(ChipAtHand, ByArchitectureThenByName) {
+  Program program;
+  program.target = "cuda:a100,h100,h200";
+  EXPECT_EQ(chipAtHand(program, "NVIDIA H100 80GB HBM3", 90), 0) << "nothing differs by chip";
+  Command command = commandOf({"", Forward, kRowMajor});
+  const std::vector<ChipEngine> engines = {{80, {}}, {90, {}}, {90, {}}};
+  setEngines(command, engines, 99900, F32Products::Exact);
+  program.graphs = {GraphProgram()};
+  program.graphs[0].commands = {command};
+  EXPECT_EQ(chipAtHand(program, "NVIDIA A100-SXM4-80GB", 80), 0);
+  EXPECT_EQ(chipAtHand(program, "NVIDIA H100 80GB HBM3", 90), 1);
+  EXPECT_EQ(chipAtHand(program, "NVIDIA H200", 90), 2);
+  EXPECT_EQ(chipAtHand(program, "NVIDIA H800", 90), 1) << "the first of its architecture";
+  EXPECT_THAT(
+      refusalOf([&] { chipAtHand(program, "NVIDIA B200", 100); }),
+      HasSubstr("planned for a100 (8.0), h100 (9.0), h200 (9.0), and the GPU is NVIDIA B200 of "
+                "compute capability 10.0; compile the model with its chip in --target"));
+  program.target = "cuda:a100";
+  EXPECT_THAT(refusalOf([&] { chipAtHand(program, "NVIDIA A100-SXM4-80GB", 80); }),
+              HasSubstr("has engines for 3 chips"));
 }
 
 } // namespace

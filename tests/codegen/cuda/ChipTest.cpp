@@ -28,17 +28,14 @@ TEST(ChipTest, AnArchitectureIsNoChip) {
   EXPECT_TRUE(chip.fixed.empty());
 }
 
-TEST(ChipTest, SeveralStandForOne) {
-  const Chip both = requireChip("a100,h100,h200");
-  EXPECT_EQ(both.name, "a100,h100,h200");
-  EXPECT_EQ(both.architecture, "sm_80,sm_90");
-  EXPECT_EQ(both.matmulWorkspaceBytes, 32 << 20); // the larger one's
-  EXPECT_EQ(both.dataSheet, "a100");
-  EXPECT_TRUE(both.isSeveral());
-  EXPECT_FALSE(both.isNamed());
-  EXPECT_EQ(requireChip("sm_80,sm_90").architecture, "sm_80,sm_90");
-  for (const char *names : {"a100,", ",h100", "a100,sm_20", ""})
-    EXPECT_THROW(requireChip(names), Error) << names;
+TEST(ChipTest, SeveralOfATarget) {
+  const std::vector<Chip> chips = requireChips("a100,h100,h200");
+  EXPECT_EQ(namesOf(chips), "a100,h100,h200");
+  EXPECT_EQ(architecturesOf(chips), "sm_80,sm_90");
+  EXPECT_EQ(architecturesOf(requireChips("sm_80,sm_90")), "sm_80,sm_90");
+  EXPECT_EQ(requireChips("h100").size(), 1);
+  for (const char *names : {"a100,", ",h100", "a100,sm_20", "", "h100,a100,h100"})
+    EXPECT_THROW(requireChips(names), Error) << names;
 }
 
 TEST(ChipTest, UnknownChipsAreRefusedWithTheList) {

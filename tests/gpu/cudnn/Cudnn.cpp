@@ -166,8 +166,9 @@ std::vector<Descriptor> configsOf(const Descriptor &heuristics) {
   const bool isFallback = heuristics.integer(kHeuristicsMode) == kFallback;
   std::vector<Descriptor> configs;
   const Descriptor *graph = &heuristics.child(kHeuristicsGraph);
+  const int multiprocessors = heuristics.child(kHeuristicsDevice).multiprocessors;
   for (const StandInEngine &known : standInEngines()) {
-    if (known.isFallback != isFallback)
+    if (known.isFallback != isFallback || multiprocessors >= known.belowMultiprocessors)
       continue;
     Descriptor engine(kEngine), config(kEngineConfig);
     engine.set(kEngineGraph, kTypeDescriptor, 1, &graph);

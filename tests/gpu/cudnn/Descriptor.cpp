@@ -133,10 +133,12 @@ int64_t environment(const char *name, int64_t otherwise) {
 
 } // namespace
 
-/// The first is fast and not deterministic, the second needs scratch, the third little, and the fourth
-/// is for tensor cores: what the compiler has to leave out lies among what it may take.
+/// The first runs on small devices alone, an A100 and no H100. The second is fast and not deterministic, the
+/// third needs scratch, the fourth little, and the fifth is for tensor cores: what the compiler has to leave out
+/// lies among what it may take.
 const std::vector<StandInEngine> &standInEngines() {
   static const std::vector<StandInEngine> engines = {
+      {14, false, {}, {}, "", /*belowMultiprocessors=*/128},
       {10, false, {kNondeterministic}, {}, ""},
       {11, false, {}, {{kKnobSplitKBuffers, 2}}, "CUDNN_KNOB_TYPE_SPLIT_K_BUF"},
       {12, false, {kStrictNanPropagation}, {}, ""},
@@ -346,6 +348,9 @@ void Descriptor::finalizePlan(std::optional<int> atHand) {
     multiprocessors = *atHand;
   else
     throw CudnnRefusal(kBadParam, "a plan needs a handle or a device's properties");
+  if (multiprocessors >= findEngine(engine)->belowMultiprocessors)
+    throw CudnnRefusal(kNotSupported, concat("engine ", engine, " does not run on a device with ",
+                                             multiprocessors, " multiprocessors"));
   workspaceBytes = workspaceBytesOf(*this);
 }
 
@@ -362,6 +367,8 @@ void Descriptor::finalizePack() const {
 
 int64_t workspaceBytesOf(const Descriptor &plan) {
   const int64_t more = environment("STANDIN_CUDNN_MORE_SCRATCH", 0);
+  if (plan.engine == 14)
+    return 144 + more;
   if (plan.engine == 12)
     return 288 + more;
   if (plan.engine != 11)

@@ -38,6 +38,7 @@ struct StandInEngine {
   std::vector<int> notes;
   std::vector<std::pair<int, int64_t>> knobs; ///< type and the value that the heuristics choose
   const char *knobName;                       ///< of the first one, in the plan's JSON
+  int belowMultiprocessors = 1 << 30;         ///< of the devices that it runs on
 };
 
 /// In the order in which the heuristics name them.
@@ -79,7 +80,7 @@ private:
   std::map<int, Attribute> attributes;
 };
 
-/// Scratch of an engine: nothing, 288 bytes, or partial results and odd bytes that depend on the device.
+/// Scratch of an engine: nothing, 144 or 288 bytes, or partial results and odd bytes that depend on the device.
 int64_t workspaceBytesOf(const Descriptor &plan);
 
 /// The plan as the library writes it, as far as anyone here reads it.
