@@ -166,6 +166,7 @@ void addKernelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createScatterIntoSumsPass());
   manager.addPass(createFuseElementwisePass());
   manager.addPass(createRederiveSavedPass());
+  manager.addPass(createJoinMasksPass());
   manager.addPass(createFuseElementwisePass());
   manager.addPass(createConsumeProductsPass(target));
   manager.addPass(createPlanWorkspacesPass(target));

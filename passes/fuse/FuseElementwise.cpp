@@ -282,6 +282,7 @@ struct FuseElementwisePass : impl::FuseElementwisePassBase<FuseElementwisePass> 
 
 void registerFusePasses() {
   registerPass(createFuseElementwisePass);
+  registerPass(createJoinMasksPass);
   registerPass(createRederiveSavedPass);
   registerPass(createScatterIntoSumsPass);
 }

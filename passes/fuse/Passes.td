@@ -47,6 +47,11 @@ def RederiveSavedPass : Pass<"stow-rederive-saved", "::mlir::ModuleOp"> {
     element, of which an exponential or the like is 16. State that an update has overwritten by then
     is not read again. The clones give the same numbers.
 
+    Where the only kernel of the backward that reads a value uses one bit of each element, as the gradients
+    of clip and leaky relu do, and one kernel reads it in the forward, the cut may go between them: the
+    forward makes a mask of the value, of one byte an element, and the kernel of the backward reads that.
+    stow-join-masks makes it a result of the forward's kernel.
+
     Requires: the step form with kernels, after stow-fuse-elementwise.
     Ensures: nothing but which values the backward reads has changed; stow-fuse-elementwise merges
     the clones.
@@ -60,6 +65,26 @@ def RederiveSavedPass : Pass<"stow-rederive-saved", "::mlir::ModuleOp"> {
     %y = stow.map %x, %s : ... {x * s}
     %s2 = stow.map %x {stow.phase = #stow.phase<backward>} : ... {sigmoid}
     %dx = stow.map %dy, %x, %s2 {stow.phase = #stow.phase<backward>} : ...
+    ```
+  }];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
+def JoinMasksPass : Pass<"stow-join-masks", "::mlir::ModuleOp"> {
+  let summary = "Let kernels of the forward make masks of what they hold anyway";
+  let description = [{
+    What: a kernel that makes nothing but a mask of one value is joined to the kernel of the forward that
+    alone reads the value beside it, whose last result the mask becomes. The value is then read once,
+    and running that kernel again gives the mask again.
+
+    Requires: the step form with kernels, after stow-rederive-saved.
+    Ensures: nothing but the number of kernels has changed.
+
+    ```mlir
+    %m = stow.map %x : (tensor<4xf32>) -> tensor<4xi1> {0 <= x && x <= 6}
+    %y = stow.map %x : (tensor<4xf32>) -> tensor<4xf32> {min(max(x, 0), 6)}
+    // becomes
+    %y, %m = stow.map %x : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi1>)
     ```
   }];
   let dependentDialects = ["::stow::StowDialect"];

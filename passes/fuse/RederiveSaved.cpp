@@ -13,10 +13,13 @@
 // other ops of the backward read at least as long. Of several minimum cuts the one nearest to the
 // readers is taken, so that nothing is computed twice without a gain. What the cut leaves out is
 // computed by clones in front of each kernel that reads it, which stow-fuse-elementwise takes into
-// the kernel; so only values of the kernel's own shape are left out. The arithmetic is bounded by
+// the kernel; so only values of the kernel's own shape are left out. A kernel that compares a value
+// with constants and reads nothing else of it may be cut off it as well: then the forward makes a mask
+// of the value while it is there, and the kernel reads that. The arithmetic is bounded by
 // what moving the value to memory and back would take. The cut is that of AOTAutograd's
 // partitioner in PyTorch (functorch, 2022), with bytes for weights and without library calls.
 // O(values) but for the maximum flow.
+#include "passes/fuse/OnlyBit.h"
 #include "passes/fuse/Passes.h"
 
 #include "ir/StepGraphs.h"
@@ -25,6 +28,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/MapVector.h"
 
 #include <algorithm>
@@ -58,6 +62,20 @@ bool isKeptByResult(OpOperand &use) {
   return viewedOperand(use.getOwner()) == use.getOperandNumber() || partOfResult(use);
 }
 
+/// Where the map reads `value`, of which it uses one bit an element; null where it uses more.
+Value bitOf(MapOp map, Value value, unsigned &index) {
+  if (llvm::count(map.getInputs(), value) != 1)
+    return {};
+  index = llvm::find(map.getInputs(), value) - map.getInputs().begin();
+  return onlyBitOf(map, index);
+}
+
+RankedTensorType maskTypeOf(Value value) {
+  RankedTensorType type = tensorType(value);
+  return RankedTensorType::get(type.getShape(), IntegerType::get(type.getContext(), 1),
+                               type.getEncoding());
+}
+
 /// Operations that the map's body takes for one element.
 int64_t workOf(MapOp map) {
   int64_t work = 0;
@@ -85,6 +103,9 @@ public:
     for (Value argument : block.getArguments())
       findReaders(argument);
     std::ranges::reverse(demands);
+    for (auto &[value, node] : nodes)
+      if (node.isDemanded && isReadForBits(value))
+        node.bitBytes = storedBytesOf(maskTypeOf(value));
   }
 
   /// Decides which values are computed again.
@@ -106,6 +127,12 @@ public:
     return found != nodes.end() && found->second.isComputedAgain;
   }
 
+  /// True when each of the value's readers in the backward reads a mask that the forward makes of it.
+  bool isKeptAsBits(Value value) const {
+    auto found = nodes.find(value);
+    return found != nodes.end() && found->second.isKeptAsBits;
+  }
+
 private:
   struct Node {
     int64_t readUntil = -1; ///< last reader in the backward that computes nothing again
@@ -113,6 +140,8 @@ private:
     bool isDemanded = false;
     bool isOrigin = false; ///< never computed again
     bool isComputedAgain = false;
+    Bytes bitBytes = 0;        ///< of the mask that would do for all readers; 0: none would
+    bool isKeptAsBits = false; ///< as that mask
   };
 
   /// A map of the forward that a map of the backward could run again for itself, until its last
@@ -145,6 +174,42 @@ private:
         last = std::max(last, lastReader(user->getResult(0)));
     }
     return last;
+  }
+
+  /// True when a mask in place of the value would free it for nothing: one kernel of the forward reads it,
+  /// which may make the mask as well (stow-join-masks), and what the backward reads of it, or of the
+  /// bytes that it is a view of, is a bit an element.
+  bool isReadForBits(Value value) const {
+    Value root = viewedValue(value);
+    auto isForwardReader = [](Operation *user) { return isForward(user); };
+    auto forwardReaders = llvm::make_filter_range(value.getUsers(), isForwardReader);
+    if (isa<BlockArgument>(root) || !llvm::hasSingleElement(forwardReaders))
+      return false;
+    auto maker = dyn_cast<MapOp>(*forwardReaders.begin());
+    if (!maker || !maker.getUpdates().empty() || shapeOf(maker.getResult(0)) != shapeOf(value))
+      return false;
+    int64_t readers = 0;
+    for (const Demand &demand : demands) {
+      if (demand.value != value)
+        continue;
+      unsigned index = 0;
+      if (++readers > 1 || !bitOf(demand.reader, value, index))
+        return false;
+    }
+    return readersInBackward(root) == readers;
+  }
+
+  /// Reads of the value's bytes in the backward, through what keeps them.
+  int64_t readersInBackward(Value value) const {
+    int64_t readers = 0;
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (!isForward(user) || user->hasTrait<OpTrait::IsTerminator>())
+        ++readers;
+      else if (isKeptByResult(use))
+        readers += readersInBackward(user->getResult(0));
+    }
+    return readers;
   }
 
   /// Fills the value's node from its users, whose results have theirs.
@@ -202,7 +267,7 @@ private:
     for (auto &[value, node] : nodes) {
       const int32_t read = first[value], made = read + 1;
       if (node.isDemanded)
-        flow.addArc(source, read, schedule::MaxFlow::unbounded);
+        flow.addArc(source, read, node.bitBytes ? node.bitBytes : schedule::MaxFlow::unbounded);
       Operation *op = value.getDefiningOp();
       if (Value root = op ? viewedOperandOf(op) : Value()) {
         flow.addArc(read, first[root], schedule::MaxFlow::unbounded);
@@ -216,9 +281,11 @@ private:
           flow.addArc(made, first[input], schedule::MaxFlow::unbounded);
     }
     flow.solve(source, sink);
-    for (auto &[value, node] : nodes)
+    for (auto &[value, node] : nodes) {
       node.isComputedAgain =
           !node.isOrigin && flow.sourceSide()[first[value]] && flow.sourceSide()[first[value] + 1];
+      node.isKeptAsBits = node.bitBytes && !flow.sourceSide()[first[value]];
+    }
   }
 
   /// Makes origins of read values that take too much work; true when there were any.
@@ -267,6 +334,8 @@ private:
     llvm::DenseMap<Operation *, llvm::DenseMap<Value, Value>> clonesOf; // by reader
     llvm::SmallSetVector<Value, 16> rederived;
     for (auto [value, reader] : saved.all()) {
+      if (saved.isKeptAsBits(value))
+        keepAsBits(value, reader);
       if (!saved.isComputedAgain(value))
         continue;
       Value again = compute(value, reader, saved, clonesOf[reader]);
@@ -276,6 +345,15 @@ private:
     for (Value value : rederived)
       if (value.use_empty())
         value.getDefiningOp()->erase();
+  }
+
+  /// The mask is made where the value is: what reads it last in the forward may then overwrite it.
+  void keepAsBits(Value value, MapOp reader) {
+    OpBuilder builder(reader);
+    builder.setInsertionPointAfterValue(value);
+    unsigned index = 0;
+    Value bit = bitOf(reader, value, index);
+    readBit(reader, index, bit, computeBit(builder, reader, index, bit).getResult(0));
   }
 
   /// `value` computed in front of `reader` from what is saved.

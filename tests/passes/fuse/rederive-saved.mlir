@@ -139,3 +139,54 @@ func.func @train(%x: tensor<4xf32>, %dy: tensor<4xf32>,
       : (tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   return %y, %d2, %u1, %w1 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// Tests a mask in place of the value: of the product the backward reads where it lies within clip's
+// bounds, and nothing else.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[X:.*]] = stow.matmul
+// CHECK-NEXT: %[[M:.*]] = stow.map %[[X]] : (tensor<4x4xf32>) -> tensor<4x4xi1> {
+// CHECK-NEXT: ^bb0(%[[E:.*]]: f32):
+// CHECK-DAG: %[[LOW:.*]] = arith.cmpf oge, %[[E]],
+// CHECK-DAG: %[[HIGH:.*]] = arith.cmpf oge, %{{.*}}, %[[E]]
+// CHECK: %[[BIT:.*]] = arith.andi %[[LOW]], %[[HIGH]] : i1
+// CHECK-NEXT: stow.yield %[[BIT]] : i1
+// CHECK: %[[Y:.*]] = stow.map %[[X]] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+// CHECK: stow.map %{{.*}}, %[[M]] {stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xi1>) -> tensor<4x4xf32> {
+// CHECK-NEXT: ^bb0(%[[DY:.*]]: f32, %[[READ:.*]]: i1):
+// CHECK-NOT: arith.cmpf
+// CHECK: arith.select %[[READ]], %{{.*}}
+// CHECK: stow.matmul %{{.*}}, %[[Y]]
+func.func @train(%a: tensor<4x4xf32>, %dy: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) attributes {stow.role = #stow.role<train>} {
+  %x = stow.matmul %a, %a {transpose_a = false, transpose_b = false} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %y = stow.clip %x {low = 0.0 : f64, high = 6.0 : f64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %z = stow.matmul %y, %a {transpose_a = false, transpose_b = false} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %d = stow.range_grad %dy, %x {low = 0.0 : f64, high = 6.0 : f64, slope = 1.0 : f64, closed = true, stow.phase = #stow.phase<backward>}
+      : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %w = stow.matmul %d, %y {transpose_a = false, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %z, %w : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+// Tests what is read as it is: a value that the backward reads for something else as well (%x), one
+// whose sign takes more than a bit (%s), one that lies in what the backward reads (%c).
+// CHECK-LABEL: func.func @train
+// CHECK-NOT: xi1>
+// CHECK: return
+func.func @train(%a: tensor<4x4xf32>, %dy: tensor<4x4xf32>)
+    -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) attributes {stow.role = #stow.role<train>} {
+  %x = stow.matmul %a, %a {transpose_a = false, transpose_b = false} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %s = stow.matmul %a, %x {transpose_a = false, transpose_b = false} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %c = stow.matmul %s, %x {transpose_a = false, transpose_b = false} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %j = stow.concat %c, %a {axis = 0 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  %d0 = stow.leaky_relu_grad %dy, %x {alpha = 0.1 : f64, stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %w0 = stow.matmul %d0, %x {transpose_a = false, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %n = stow.sign %s {stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %d1 = stow.mul %n, %dy {stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %d2 = stow.relu_grad %dy, %c {stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %w2 = stow.matmul %j, %d2 {transpose_a = false, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  %e = stow.slice %w2 {starts = array<i64: 0, 0>, sizes = array<i64: 4, 4>, stow.phase = #stow.phase<backward>} : (tensor<8x4xf32>) -> tensor<4x4xf32>
+  return %w0, %d1, %e : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+}
