@@ -2,7 +2,7 @@
 
 #include "codegen/host/LibraryCommand.h"
 #include "codegen/host/ProductTiles.h"
-#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/FoldParts.h"
 #include "ir/StowAttentionOps.h"
 #include "passes/memory/Implementations.h"
 #include "runtime/base/Error.h"
@@ -55,6 +55,8 @@ StringRef CudaTarget::libraryCall(Operation *op) const {
     return "convolution_grad_weight";
   if (auto product = dyn_cast<ProductMapOp>(op))
     return host::addsToProduct(product) ? "matmul_add" : "";
+  if (foldParts(op))
+    return "fold_parts";
   return isa<MatmulOp>(op) ? "matmul" : "";
 }
 
@@ -86,6 +88,14 @@ std::vector<std::unique_ptr<CudnnPlans>> &CudaTarget::plans() const {
 FailureOr<Target::Requirements> CudaTarget::query(Operation *op, ArrayRef<bool> freeLayouts) const {
   if (isa<MatmulOp, ProductMapOp>(op))
     return queryMatmul(op);
+  if (const std::optional<FoldParts> parts = foldParts(op)) {
+    Requirements requirements;
+    for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes()))
+      requirements.layouts.push_back(layoutOf(type));
+    requirements.implementation = absl::StrCat("rows in ", parts->parts, " parts");
+    requirements.workspaceBytes = parts->scratchBytes();
+    return requirements;
+  }
   return queryConvolution(op, freeLayouts);
 }
 

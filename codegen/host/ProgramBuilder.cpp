@@ -2,6 +2,7 @@
 
 #include "codegen/host/LibraryCommand.h"
 #include "codegen/host/ProductTiles.h"
+#include "codegen/kernels/FoldParts.h"
 #include "ir/Joining.h"
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/Liveness.h"
@@ -194,6 +195,41 @@ private:
     return success();
   }
 
+  static SmallVector<int64_t> alignmentsOf(const Command &command) {
+    SmallVector<int64_t> alignments;
+    for (const Operand &operand : command.operands)
+      alignments.push_back(std::gcd(operand.offset, KernelModule::kAlignment));
+    return alignments;
+  }
+
+  /// A fold whose rows are shared by several blocks: its kernels, one after the other, over its operands
+  /// and its workspace.
+  LogicalResult buildFold(Context &context, Operation *op, Command &command) {
+    const FoldParts shape = *foldParts(op);
+    const Bytes planned = bytesAttr(op, kWorkspaceAttr);
+    if (planned != shape.scratchBytes())
+      return op->emitOpError() << "has " << planned
+                               << " bytes planned for partial results and needs "
+                               << shape.scratchBytes() << "; run stow-plan-workspaces again";
+    placeAll(context, op, command);
+    auto kernels = addFoldInParts(*built.kernels, op, shape, alignmentsOf(command));
+    if (failed(kernels))
+      return failure();
+    command.op = "sequence";
+    command.name = sourceNameOf(op->getLoc());
+    for (const KernelInfo &kernel : *kernels) {
+      Command &part = command.parts.emplace_back();
+      part.op = "kernel";
+      part.name = command.name;
+      part.kernel = kernel.index;
+      part.tasks = kernel.tasks;
+      part.operands = command.operands;
+      part.operands.push_back(
+          {bytesAttr(op, kWorkspaceOffsetAttr), DType::F32, {shape.scratchElements()}, {}});
+    }
+    return success();
+  }
+
   LogicalResult buildCommand(Context &context, Operation *op, int64_t number,
                              GraphProgram &program) {
     Command command;
@@ -208,6 +244,9 @@ private:
       command.name = sourceNameOf(op->getLoc());
       command.parts = std::move(*parts);
       placeAll(context, op, command);
+    } else if (call == "fold_parts") {
+      if (failed(buildFold(context, op, command)))
+        return failure();
     } else if (!call.empty()) {
       command = libraryCommand(op, call);
       command.op = (prefix + call).str();
@@ -219,10 +258,7 @@ private:
         return failure();
     } else {
       placeAll(context, op, command);
-      SmallVector<int64_t> alignments;
-      for (const Operand &operand : command.operands)
-        alignments.push_back(std::gcd(operand.offset, KernelModule::kAlignment));
-      auto kernel = built.kernels->add(op, alignments);
+      auto kernel = built.kernels->add(op, alignmentsOf(command));
       if (failed(kernel))
         return failure();
       command.op = "kernel";

@@ -15,6 +15,11 @@
 // often it is folded. A thread always takes the same positions of a row, so what it wrote it may
 // read again without a barrier. Every fold associates in an order that static extents decide: within
 // threads, by shuffles over the warp, then over warps or groups.
+//
+// Where a fold is done in parts (FoldParts.h), several teams share a row as one team of as many threads
+// would, and each leaves what it has found in the op's workspace:
+//
+//   row     |<- part 0 t0..t255 ->|<- part 1 t0..t255 ->|<- part 0 t0..t255 ->| ...
 #include "codegen/kernels/DeviceRows.h"
 
 #include "codegen/kernels/SharedMemory.h"
@@ -54,9 +59,12 @@ struct Team {
   int64_t members = kWarp; ///< threads that share the axis of a row
   int64_t lanes = 1;       ///< of a vector: along the axis, or rows side by side
   int64_t units = 1;       ///< vectors, or positions, of the axis
+  int64_t parts = 1;       ///< teams that share a row
   bool keeps = false;      ///< what is read stays in registers
 
-  int64_t unitsPerMember() const { return (units + members - 1) / members; }
+  /// Units from one of a thread to its next.
+  int64_t stride() const { return members * parts; }
+  int64_t unitsPerMember() const { return (units + stride() - 1) / stride(); }
 };
 
 /// One row, or `lanes` rows side by side, as the threads of a team see it.
@@ -66,6 +74,8 @@ public:
   /// it runs across rows.
   struct Place {
     Value member;
+    Value part; ///< of the row's parts
+    Value row;  ///< number of the row; across rows of that of column 0
     SmallVector<Value> bases;
     Value column; ///< position on the lane axis; null along rows
     Value exists; ///< i1: false for threads beyond the last column; null: all exist
@@ -75,33 +85,26 @@ public:
   DeviceRow(KernelFrame &frame, const Space &axis, const Team &team, Place place)
       : Row(frame.lanes), frame(frame), axis(axis), team(team), place(std::move(place)),
         builder(frame.lanes.getBuilder()), location(frame.lanes.getLocation()),
-        caches(team.keeps ? team.unitsPerMember() : 0) {}
+        firstUnit(firstUnitOf(this->place)), caches(team.keeps ? team.unitsPerMember() : 0) {}
 
   SmallVector<Value> fold(ArrayRef<Reducer> reducers, CellFold body) override {
-    SmallVector<Type> types;
-    for (const Reducer &reducer : reducers)
-      types.push_back(vectorOf(reducer.element));
-    auto partial = team.keeps ? foldKept(reducers, types, body) : foldLoop(reducers, types, body);
-    if (team.along && team.lanes > 1)
-      for (auto [value, reducer] : llvm::zip_equal(partial, reducers))
-        value = foldVector(value, reducer);
-    if (team.along)
-      for (auto [value, reducer] : llvm::zip_equal(partial, reducers))
-        value = foldWarp(value, reducer);
-    return team.members == (team.along ? kWarp : 1) ? partial : foldShared(partial, reducers);
+    if (frame.stage)
+      return foldInParts(reducers, body);
+    return joined(foldCells(reducers, body), reducers);
   }
 
   void each(llvm::function_ref<void(const Cell &)> body) override {
+    if (frame.stage)
+      llvm::report_fatal_error("a row that is folded in parts is walked again");
     if (team.keeps) {
       for (int64_t i = 0; i < team.unitsPerMember(); ++i)
         withKept(i, [&](const Cell &cell, Value) { body(cell); });
       return;
     }
-    lanes.loop(place.member, lanes.index(team.units), team.members, {},
-               [&](Value unit, ValueRange) {
-                 withCell(unit, {}, nullptr, body);
-                 return SmallVector<Value>();
-               });
+    lanes.loop(firstUnit, lanes.index(team.units), team.stride(), {}, [&](Value unit, ValueRange) {
+      withCell(unit, {}, nullptr, body);
+      return SmallVector<Value>();
+    });
   }
 
   Term load(unsigned access) override {
@@ -110,11 +113,9 @@ public:
   }
 
   void store(Term value, unsigned access) override {
-    Value first = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, place.member,
-                                        lanes.index(0));
-    if (place.exists)
-      first = arith::AndIOp::create(builder, location, first, place.exists);
-    lanes.ifHolds(first, [&] {
+    if (frame.stage && !frame.stage->isLast())
+      return;
+    onFirst([&] {
       const Buffer &buffer = frame.buffers[access];
       rowChunk().store(value.as(buffer.element).get(), buffer, rowAccess(access));
     });
@@ -129,6 +130,22 @@ public:
 
 private:
   using UnitCell = llvm::function_ref<void(const Cell &)>;
+
+  /// Runs `body` in one thread of the team, for all rows side by side that there are.
+  void onFirst(llvm::function_ref<void()> body) {
+    Value first = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, place.member,
+                                        lanes.index(0));
+    if (place.exists)
+      first = arith::AndIOp::create(builder, location, first, place.exists);
+    lanes.ifHolds(first, body);
+  }
+
+  Value firstUnitOf(const Place &place) {
+    if (team.parts == 1)
+      return place.member;
+    Value before = arith::MulIOp::create(builder, location, place.part, lanes.index(team.members));
+    return arith::AddIOp::create(builder, location, before, place.member);
+  }
 
   Type vectorOf(Type element) const {
     return team.lanes == 1 ? element : Type(VectorType::get({team.lanes}, element));
@@ -223,10 +240,10 @@ private:
 
   /// Number `i` of what this thread keeps; nothing is read or written where it is beyond the end.
   void withKept(int64_t i, llvm::function_ref<void(const Cell &, Value active)> body) {
-    Value unit = place.member, active;
+    Value unit = firstUnit, active;
     if (i > 0)
-      unit = arith::AddIOp::create(builder, location, unit, lanes.index(i * team.members));
-    if ((i + 1) * team.members > team.units) {
+      unit = arith::AddIOp::create(builder, location, unit, lanes.index(i * team.stride()));
+    if ((i + 1) * team.stride() > team.units) {
       active = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, unit,
                                      lanes.index(team.units));
     }
@@ -234,6 +251,88 @@ private:
   }
 
   //===-- Folds -----------------------------------------------------------------------------===//
+
+  /// What each thread finds in its cells.
+  SmallVector<Value> foldCells(ArrayRef<Reducer> reducers, CellFold body) {
+    SmallVector<Type> types;
+    for (const Reducer &reducer : reducers)
+      types.push_back(vectorOf(reducer.element));
+    auto partial = team.keeps ? foldKept(reducers, types, body) : foldLoop(reducers, types, body);
+    if (team.along && team.lanes > 1)
+      for (auto [value, reducer] : llvm::zip_equal(partial, reducers))
+        value = foldVector(value, reducer);
+    return partial;
+  }
+
+  /// Joins what the threads of the team have found.
+  SmallVector<Value> joined(SmallVector<Value> partial, ArrayRef<Reducer> reducers) {
+    if (team.along)
+      for (auto [value, reducer] : llvm::zip_equal(partial, reducers))
+        value = foldWarp(value, reducer);
+    return team.members == (team.along ? kWarp : 1) ? partial : foldShared(partial, reducers);
+  }
+
+  //===-- Folds in parts --------------------------------------------------------------------===//
+
+  /// The fold whose parts this kernel computes goes to the workspace; those before it are joined from
+  /// there. Nobody uses what is behind it.
+  SmallVector<Value> foldInParts(ArrayRef<Reducer> reducers, CellFold body) {
+    FoldStage &stage = *frame.stage;
+    const int64_t fold = stage.foundFolds++, value = stage.foundValues;
+    stage.foundValues += static_cast<int64_t>(reducers.size());
+    if (fold < stage.number)
+      return joined(readParts(reducers, value), reducers);
+    if (fold > stage.number) {
+      SmallVector<Type> types;
+      for (const Reducer &reducer : reducers)
+        types.push_back(team.along ? reducer.element : vectorOf(reducer.element));
+      return lanes.neutrals(reducers, types);
+    }
+    SmallVector<Value> found = joined(foldCells(reducers, body), reducers);
+    onFirst([&] {
+      for (auto [i, result] : llvm::enumerate(found))
+        rowChunk().store(result, stage.scratch, partAccess(value + i, place.part));
+    });
+    return found;
+  }
+
+  /// Of value `value` and those behind it what the parts that are a thread's share have found.
+  SmallVector<Value> readParts(ArrayRef<Reducer> reducers, int64_t value) {
+    const int64_t parts = frame.stage->parts.parts;
+    SmallVector<Value> shares;
+    for (int64_t first = 0; first < parts; first += team.members) {
+      Value part = arith::AddIOp::create(builder, location, place.member, lanes.index(first));
+      Value active;
+      if (first + team.members > parts) {
+        active = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, part,
+                                       lanes.index(parts));
+        part = arith::MinUIOp::create(builder, location, part, lanes.index(parts - 1));
+      }
+      SmallVector<Value> found;
+      for (auto [i, reducer] : llvm::enumerate(reducers)) {
+        Value read = rowChunk().load(frame.stage->scratch, partAccess(value + i, part));
+        if (active)
+          read = arith::SelectOp::create(builder, location, active, read,
+                                         lanes.neutrals(reducer, read.getType()).front());
+        found.push_back(read);
+      }
+      shares = first == 0 ? found : lanes.combine(reducers, shares, found);
+    }
+    return shares;
+  }
+
+  /// The row's, or rows', element of the workspace for a value and a part.
+  Access partAccess(int64_t value, Value part) {
+    const FoldParts &shape = frame.stage->parts;
+    Value line = arith::AddIOp::create(builder, location, part, lanes.index(value * shape.parts));
+    Value base = arith::AddIOp::create(
+        builder, location, arith::MulIOp::create(builder, location, line, lanes.index(shape.rows)),
+        place.row);
+    return team.along ? Access{base, 0}
+                      : Access{base, 1, std::min<int64_t>(kAccessBytes, 4 * team.lanes)};
+  }
+
+  //===-- Folds of a thread and of a team ---------------------------------------------------===//
 
   SmallVector<Value> raw(ArrayRef<Term> terms) const {
     Chunk chunk(builder, location, lanes.index(0), team.lanes);
@@ -258,7 +357,7 @@ private:
 
   SmallVector<Value> foldLoop(ArrayRef<Reducer> reducers, ArrayRef<Type> types, CellFold body) {
     size_t count = reducers.size();
-    int64_t round = kUnroll * team.members, whole = team.units / round * round;
+    int64_t round = kUnroll * team.stride(), whole = team.units / round * round;
     SmallVector<Value> sums;
     for (int64_t i = 0; i < kUnroll; ++i)
       llvm::append_range(sums, lanes.neutrals(reducers, types));
@@ -273,15 +372,15 @@ private:
       sums = lanes.loop(
           lanes.index(0), lanes.index(whole), round, sums, [&](Value base, ValueRange old) {
             SmallVector<Value> next(old);
-            Value unit = arith::AddIOp::create(builder, location, base, place.member);
+            Value unit = arith::AddIOp::create(builder, location, base, firstUnit);
             for (int64_t i = 0; i < kUnroll; ++i)
-              add(arith::AddIOp::create(builder, location, unit, lanes.index(i * team.members)),
+              add(arith::AddIOp::create(builder, location, unit, lanes.index(i * team.stride())),
                   next, i);
             return next;
           });
     if (whole < team.units) {
-      Value first = arith::AddIOp::create(builder, location, place.member, lanes.index(whole));
-      sums = lanes.loop(first, lanes.index(team.units), team.members, sums,
+      Value first = arith::AddIOp::create(builder, location, firstUnit, lanes.index(whole));
+      sums = lanes.loop(first, lanes.index(team.units), team.stride(), sums,
                         [&](Value unit, ValueRange old) {
                           SmallVector<Value> next(old);
                           add(unit, next, 0);
@@ -392,6 +491,7 @@ private:
   Place place;
   OpBuilder &builder;
   Location location;
+  Value firstUnit;               ///< of the axis: the thread's
   std::vector<CellCache> caches; ///< by number of what the thread keeps
   int64_t sharedFolds = 0;
 };
@@ -447,7 +547,9 @@ Team teamAlong(const KernelFrame &frame, const Space &kept, const Space &axis) {
            team.unitsPerMember() * team.lanes * bytes <= kKeptBytes;
   };
   const bool areFew = rows < kFillingWarps && team.units >= 2 * kWarp;
-  if (areFew || !keeps())
+  if (frame.stage && !frame.stage->isLast())
+    team.parts = frame.stage->parts.parts;
+  if (frame.stage || areFew || !keeps())
     team.members = kDeviceBlock;
   team.keeps = keeps();
   return team;
@@ -461,13 +563,15 @@ Team teamAcross(const KernelFrame &frame, const Space &outer, const Space::Dim &
   team.members = 1;
   while (team.members < kWarp && 4 * team.members < team.units)
     team.members *= 2;
+  if (frame.stage && !frame.stage->isLast())
+    team.parts = frame.stage->parts.parts;
   const int64_t threads = kDeviceBlock / team.members; // side by side
   SmallVector<Space::Dim> others(outer.dims);
   llvm::append_range(others, axis.dims);
   team.lanes = vectorLanes(frame, lane, others, axis.offsets);
   // Rather many blocks than long vectors, but whole sectors of 32 bytes.
   while (team.lanes > 1 && team.lanes * threads * storedBytes(frame.buffers[0]) > 32 &&
-         outer.elements() * lane.extent / (threads * team.lanes) < kFillingBlocks)
+         outer.elements() * lane.extent * team.parts / (threads * team.lanes) < kFillingBlocks)
     team.lanes /= 2;
   team.keeps = team.unitsPerMember() <= kKeptVectors &&
                team.unitsPerMember() * team.lanes * 4 <= kKeptBytes / 2;
@@ -486,6 +590,14 @@ void forDeviceRows(KernelFrame &frame, const Space &rows, const Space &axis, boo
     return arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, value,
                                  lanes.index(limit));
   };
+  /// What of a kernel's tasks, parts of a row side by side, is the row and which of its parts.
+  auto partOf = [&](Value task, const Team &team) -> std::pair<Value, Value> {
+    if (team.parts == 1)
+      return {task, lanes.index(0)};
+    Value parts = lanes.index(team.parts);
+    return {arith::DivUIOp::create(builder, location, task, parts),
+            arith::RemUIOp::create(builder, location, task, parts)};
+  };
   auto run = [&](const Team &team, DeviceRow::Place place) {
     DeviceRow row(frame, axis, team, std::move(place));
     body(row);
@@ -494,10 +606,12 @@ void forDeviceRows(KernelFrame &frame, const Space &rows, const Space &axis, boo
   if (along) {
     const Team team = teamAlong(frame, rows, axis);
     const int64_t teams = kDeviceBlock / team.members, count = rows.elements();
-    auto [begin, end] = taskRange(frame, (count + teams - 1) / teams);
+    auto [begin, end] = taskRange(frame, (count + teams - 1) / teams * team.parts);
     lanes.forTasks(begin, end, [&](Value task) {
-      if (teams == 1)
-        return run(team, {thread, rowBases(lanes, rows, task), {}, {}, {}});
+      if (teams == 1) {
+        auto [row, part] = partOf(task, team);
+        return run(team, {thread, part, row, rowBases(lanes, rows, row), {}, {}, {}});
+      }
       Value number = arith::AddIOp::create(
           builder, location, arith::MulIOp::create(builder, location, task, lanes.index(teams)),
           arith::DivUIOp::create(builder, location, thread, lanes.index(team.members)));
@@ -507,7 +621,7 @@ void forDeviceRows(KernelFrame &frame, const Space &rows, const Space &axis, boo
         auto branch = scf::IfOp::create(builder, location, below(number, count), false);
         builder.setInsertionPointToStart(branch.thenBlock());
       }
-      run(team, {member, rowBases(lanes, rows, number), {}, {}, {}});
+      run(team, {member, {}, number, rowBases(lanes, rows, number), {}, {}, {}});
     });
     return;
   }
@@ -516,14 +630,15 @@ void forDeviceRows(KernelFrame &frame, const Space &rows, const Space &axis, boo
   const Team team = teamAcross(frame, outer, lane, axis);
   const int64_t threads = kDeviceBlock / team.members, vectors = lane.extent / team.lanes;
   const int64_t tiles = (vectors + threads - 1) / threads;
-  auto [begin, end] = taskRange(frame, outer.elements() * tiles);
+  auto [begin, end] = taskRange(frame, outer.elements() * tiles * team.parts);
   lanes.forTasks(begin, end, [&](Value task) {
-    Value tile = task, number = task;
+    auto [tile, part] = partOf(task, team);
+    Value number = tile;
     if (tiles == 1) {
       tile = lanes.index(0);
     } else {
-      number = arith::DivUIOp::create(builder, location, task, lanes.index(tiles));
-      tile = arith::RemUIOp::create(builder, location, task, lanes.index(tiles));
+      number = arith::DivUIOp::create(builder, location, tile, lanes.index(tiles));
+      tile = arith::RemUIOp::create(builder, location, tile, lanes.index(tiles));
     }
     Value side = arith::RemUIOp::create(builder, location, thread, lanes.index(threads));
     Value vector = arith::AddIOp::create(
@@ -537,6 +652,8 @@ void forDeviceRows(KernelFrame &frame, const Space &rows, const Space &axis, boo
     }
     place.column = arith::MulIOp::create(builder, location, vector, lanes.index(team.lanes));
     place.bases = rowBases(lanes, outer, number);
+    place.part = part;
+    place.row = arith::MulIOp::create(builder, location, number, lanes.index(lane.extent));
     place.laneStrides = lane.strides;
     run(team, std::move(place));
   });

@@ -1,13 +1,23 @@
 // What the emitters of the kernel groups share: the kernel's frame, rows, and folds along them.
 #pragma once
 
-#include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/FoldParts.h"
 #include "codegen/kernels/Lanes.h"
 #include "codegen/kernels/Space.h"
 
 #include <functional>
 
 namespace stow {
+
+/// Which of the kernels of a fold in parts is being emitted.
+struct FoldStage {
+  FoldParts parts;
+  int64_t number = 0; ///< of the fold whose parts it computes; `folds`: none, it joins
+  Buffer scratch;     ///< by value, part and row
+  int64_t foundFolds = 0, foundValues = 0; ///< what the emitter has folded of a row
+
+  bool isLast() const { return number == parts.folds; }
+};
 
 /// The function being emitted.
 struct KernelFrame {
@@ -18,7 +28,8 @@ struct KernelFrame {
   /// A constant vector in the program's memory.
   std::function<Buffer(mlir::DenseElementsAttr)> constant;
   KernelTarget target = KernelTarget::Host;
-  size_t operands = 0; ///< buffers that are read
+  size_t operands = 0;        ///< buffers that are read
+  FoldStage *stage = nullptr; ///< null: rows are folded whole
 };
 
 /// The accesses of a row.

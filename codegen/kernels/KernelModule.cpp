@@ -31,18 +31,13 @@ FailureOr<SmallVector<SmallVector<int64_t>>> tensorStrides(Operation *op) {
   return all;
 }
 
-/// Flat memrefs of the stored elements of all operands and results.
-static SmallVector<MemRefType> storageTypes(Operation *op) {
-  SmallVector<MemRefType> types;
-  for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
-    auto tensor = cast<RankedTensorType>(type);
-    Type element = tensor.getElementType();
-    if (element.isInteger(1))
-      element = IntegerType::get(op->getContext(), 8);
-    Shape shape(tensor.getShape().begin(), tensor.getShape().end());
-    types.push_back(MemRefType::get({storedElementCount(layoutOf(tensor), shape)}, element));
-  }
-  return types;
+/// A flat memref of the stored elements.
+static MemRefType storageType(RankedTensorType tensor) {
+  Type element = tensor.getElementType();
+  if (element.isInteger(1))
+    element = IntegerType::get(tensor.getContext(), 8);
+  Shape shape(tensor.getShape().begin(), tensor.getShape().end());
+  return MemRefType::get({storedElementCount(layoutOf(tensor), shape)}, element);
 }
 
 void registerKernelDialects(DialectRegistry &registry) {
@@ -83,39 +78,54 @@ FailureOr<KernelInfo> KernelModule::add(Operation *op, ArrayRef<int64_t> alignme
   const KernelTable::Emit emit = KernelTable::all().find(op);
   if (!emit)
     return op->emitOpError() << "has no generated kernel";
-  OpBuilder builder(op->getContext());
+  return define(op->getName().stripDialect(), argumentsOf(op, alignments), op->getNumOperands(),
+                [&](KernelFrame &frame) { return emit(op, frame); });
+}
+
+SmallVector<KernelArgument> argumentsOf(Operation *op, ArrayRef<int64_t> alignments) {
+  SmallVector<KernelArgument> arguments;
+  for (auto [i, type] :
+       llvm::enumerate(llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())))
+    arguments.push_back({cast<RankedTensorType>(type),
+                         alignments.empty() ? KernelModule::kAlignment : alignments[i]});
+  return arguments;
+}
+
+FailureOr<KernelInfo> KernelModule::define(StringRef name, ArrayRef<KernelArgument> given,
+                                           size_t reads,
+                                           llvm::function_ref<LogicalResult(KernelFrame &)> emit) {
+  OpBuilder builder(owned->getContext());
   Location location = builder.getUnknownLoc();
   Block *functions = owned->getBody();
   if (target == KernelTarget::Device)
     functions = cast<gpu::GPUModuleOp>(functions->front()).getBody();
   builder.setInsertionPointToEnd(functions);
-  SmallVector<Type> arguments(2, builder.getIndexType());
-  llvm::append_range(arguments, storageTypes(op));
-  Operation *function = createFunction(builder, builder.getFunctionType(arguments, {}), target);
+  SmallVector<Type> types(2, builder.getIndexType());
+  for (const KernelArgument &argument : given)
+    types.push_back(storageType(argument.type));
+  Operation *function = createFunction(builder, builder.getFunctionType(types, {}), target);
   Block *entry = builder.getInsertionBlock();
 
   auto lanes = target == KernelTarget::Host ? makeHostLanes(builder, location)
                                             : makeDeviceLanes(builder, location);
-  KernelFrame frame{*lanes, entry->getArgument(0), entry->getArgument(1), {}, 0, {},
-                    target, op->getNumOperands()};
+  KernelFrame frame{*lanes, entry->getArgument(0), entry->getArgument(1), {}, 0, {}, target, reads};
   frame.constant = [&](DenseElementsAttr value) {
     auto type = cast<RankedTensorType>(value.getType());
     auto memory = MemRefType::get(type.getShape(), type.getElementType());
-    std::string &name = constants[value];
-    if (name.empty()) {
-      name = absl::StrCat("constant", constants.size());
+    std::string &symbol = constants[value];
+    if (symbol.empty()) {
+      symbol = absl::StrCat("constant", constants.size());
       OpBuilder at = OpBuilder::atBlockBegin(functions);
-      memref::GlobalOp::create(at, location, name, at.getStringAttr("private"), memory, value,
+      memref::GlobalOp::create(at, location, symbol, at.getStringAttr("private"), memory, value,
                                /*constant=*/true, /*alignment=*/nullptr);
     }
-    Value address = memref::GetGlobalOp::create(builder, location, memory, name);
+    Value address = memref::GetGlobalOp::create(builder, location, memory, symbol);
     return Buffer{address, type.getElementType()};
   };
-  for (auto [i, type] :
-       llvm::enumerate(llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())))
-    frame.buffers.push_back({entry->getArgument(i + 2), getElementTypeOrSelf(type),
-                             alignments.empty() ? kAlignment : alignments[i]});
-  if (failed(emit(op, frame))) {
+  for (auto [i, argument] : llvm::enumerate(given))
+    frame.buffers.push_back(
+        {entry->getArgument(i + 2), argument.type.getElementType(), argument.alignment});
+  if (failed(emit(frame))) {
     function->erase();
     return failure();
   }
@@ -133,7 +143,7 @@ FailureOr<KernelInfo> KernelModule::add(Operation *op, ArrayRef<int64_t> alignme
   }
   KernelInfo info;
   info.index = names.size();
-  info.symbol = ("k" + Twine(info.index) + "_" + op->getName().stripDialect()).str();
+  info.symbol = ("k" + Twine(info.index) + "_" + name).str();
   info.tasks = frame.tasks;
   SymbolTable::setSymbolName(function, info.symbol);
   names.push_back(info.symbol);

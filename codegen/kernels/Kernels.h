@@ -10,8 +10,11 @@
 #include "ir/Stow.h"
 
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace stow {
+
+struct KernelFrame;
 
 struct KernelInfo {
   std::string symbol;
@@ -31,6 +34,12 @@ bool kernelTakesPart(mlir::Operation *op, unsigned position, mlir::RankedTensorT
 
 enum class KernelTarget { Host, Device };
 
+/// A tensor that a kernel is given.
+struct KernelArgument {
+  mlir::RankedTensorType type;
+  int64_t alignment = 1; ///< bytes that its address is a multiple of
+};
+
 class KernelModule {
 public:
   /// Loads the dialects that kernels are made of into `context`.
@@ -40,6 +49,12 @@ public:
   /// `alignments`: bytes that the addresses of its operands, then results, are multiples of, for
   /// devices' vectors; none: kAlignment of all.
   mlir::FailureOr<KernelInfo> add(mlir::Operation *op, llvm::ArrayRef<int64_t> alignments = {});
+
+  /// A kernel called `name` over `arguments`, of which the first `reads` are read and the others written;
+  /// `emit` writes its body and counts its tasks. Fails as `emit` does, which has said why.
+  mlir::FailureOr<KernelInfo> define(llvm::StringRef name, llvm::ArrayRef<KernelArgument> arguments,
+                                     size_t reads,
+                                     llvm::function_ref<mlir::LogicalResult(KernelFrame &)> emit);
 
   /// What no kernel profits from more than.
   static constexpr int64_t kAlignment = 16;
@@ -55,6 +70,10 @@ private:
   std::map<std::string, KernelInfo> byCode;
   llvm::DenseMap<mlir::Attribute, std::string> constants; ///< symbols of what kernels read
 };
+
+/// The operands, then the results of `op`; alignments as in KernelModule::add.
+llvm::SmallVector<KernelArgument> argumentsOf(mlir::Operation *op,
+                                              llvm::ArrayRef<int64_t> alignments = {});
 
 /// Dialects that kernels are made of.
 void registerKernelDialects(mlir::DialectRegistry &registry);

@@ -225,8 +225,7 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
   // The parameters have their final places now.
   for (BoundGraph &graph : graphs)
     for (BoundCommand &command : graph.commands)
-      for (uint64_t &parameter : command.parameters)
-        command.addresses.push_back(&parameter);
+      command.keepPlaces();
   warmUp();
   const Bytes before = inUse();
   memory.code = before - memory.contexts - options.arenaBytes;
@@ -243,9 +242,22 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
 void CudaDevice::warmUp() {
   for (const BoundGraph &graph : graphs)
     for (const BoundCommand &command : graph.commands)
-      if (command.call)
-        command.call->submit(stream);
+      command.eachCall([&](LibraryCall &call) { call.submit(stream); });
   driver.require(driver.streamSynchronize(stream), "the first run of the libraries' calls");
+}
+
+void CudaDevice::BoundCommand::keepPlaces() {
+  for (uint64_t &parameter : parameters)
+    addresses.push_back(&parameter);
+  for (BoundCommand &part : parts)
+    part.keepPlaces();
+}
+
+void CudaDevice::BoundCommand::eachCall(const std::function<void(LibraryCall &)> &visit) const {
+  if (call)
+    visit(*call);
+  for (const BoundCommand &part : parts)
+    part.eachCall(visit);
 }
 
 CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const Program &program) {
@@ -253,7 +265,10 @@ CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const P
     return bindKernel(command, program);
   BoundCommand bound;
   bound.name = command.name;
-  if (command.op == "cuda.matmul" || command.op == "cuda.matmul_add")
+  if (command.op == "sequence")
+    for (const Command &part : command.parts)
+      bound.parts.push_back(bindCommand(part, program));
+  else if (command.op == "cuda.matmul" || command.op == "cuda.matmul_add")
     bound.call = bindProduct(command, arena);
   else if (isConvolution(command))
     bound.call = bindConvolution(command, chip, arena);
@@ -285,9 +300,11 @@ CudaDevice::BoundCommand CudaDevice::bindKernel(const Command &command, const Pr
 }
 
 void CudaDevice::submit(const BoundCommand &command) {
+  for (const BoundCommand &part : command.parts)
+    submit(part);
   if (command.call)
     command.call->submit(stream);
-  else
+  else if (command.function)
     driver.require(driver.launchKernel(command.function, command.blocks, 1, 1, command.threads, 1,
                                        1, 0, stream, const_cast<void **>(command.addresses.data()),
                                        nullptr),

@@ -15,6 +15,7 @@
 #include "runtime/device/Device.h"
 
 #include <array>
+#include <functional>
 #include <vector>
 
 namespace stow::cuda {
@@ -44,10 +45,16 @@ private:
   void startReadback(std::span<const Readback> ranges) override;
   void finishReadback() override;
 
-  /// A call of a library, or one kernel with its parameters, whose addresses the launch reads.
+  /// A call of a library, one kernel with its parameters, whose addresses the launch reads, or a sequence
+  /// of these.
   struct BoundCommand {
-    std::unique_ptr<LibraryCall> call; ///< null: a kernel
-    Function function = nullptr;
+    /// Notes where the parameters lie: to be called when the command moves no more.
+    void keepPlaces();
+    void eachCall(const std::function<void(LibraryCall &)> &visit) const;
+
+    std::vector<BoundCommand> parts;   ///< of a sequence
+    std::unique_ptr<LibraryCall> call; ///< null: no call
+    Function function = nullptr;       ///< null: no kernel
     unsigned blocks = 0, threads = 0;
     std::string name; ///< the user's node
     std::vector<uint64_t> parameters;

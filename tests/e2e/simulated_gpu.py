@@ -33,6 +33,7 @@ CASES = {
     "char_gpt": ("char_gpt", 2, "f32", ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1"], 1e-5),
     "char_gpt_accumulate": ("char_gpt", 4, "f32", ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1", "--accumulate=2"], 1e-5),
     "digits_cnn": ("digits_cnn", 4, "f32", ["--optimizer=adamw:lr=1e-3"], 1e-5),
+    "mlp_parts": ("mlp_small", 512, "f32", ["--optimizer=sgd:lr=0.1,momentum=0.9"], 1e-5),
 }
 SMALL_IMAGES = ["--image", "64"]
 # By name only: minutes. Normalizing over two images amplifies what is rounded from step to step: MobileNetV2
@@ -92,6 +93,8 @@ def check_case(name: str, args: argparse.Namespace) -> None:
     target = ["--target=cuda:h100", f"--cudnn={args.simulated}"]
     train("host", ["--threads=1"])
     whole = train("gpu", target, f"--save={folder / f'{name}.safetensors'}")
+    parts = b'"op":"sequence"' in (folder / f"{name}-gpu").read_bytes()
+    check(parts or not name.endswith("_parts"), f"{name}: no bias gradient is summed in parts")
     host, gpu = losses(folder / f"{name}-host.csv"), losses(folder / f"{name}-gpu.csv")
     worst = max(abs(a - b) / abs(b) for a, b in zip(gpu, host, strict=True))
     print(f"{name}: {gpu[0]:.5f} -> {gpu[-1]:.5f}, relative difference to the host's {worst:.1e}", flush=True)

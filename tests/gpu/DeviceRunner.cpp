@@ -3,6 +3,7 @@
 #include "tests/gpu/DeviceRunner.h"
 
 #include "codegen/cuda/NvvmCode.h"
+#include "codegen/kernels/FoldParts.h"
 #include "tests/codegen/KernelRunner.h"
 #include "tests/gpu/KernelCase.h"
 #include "tests/gpu/execute/Execute.h"
@@ -47,9 +48,9 @@ namespace {
 
 constexpr uint64_t kMostForRaces = 1 << 20;
 
-/// An op under test: its kernel, and of its operands and results the bytes and types.
+/// An op under test: its kernels, and of its operands, results and workspace the bytes and types.
 struct Arguments {
-  KernelInfo info;
+  std::vector<KernelInfo> infos;
   size_t operands;
   std::vector<uint64_t> bytes;
   std::vector<std::string> types;
@@ -69,15 +70,14 @@ public:
   }
 
   /// Larger launches are left out: they would make files that nobody wants to copy.
-  void before(const sim::Launch &launch, const Arguments &known, int64_t begin, int64_t end,
-              const std::vector<char *> &arguments) {
+  void before(const sim::Launch &launch, const Arguments &known, const KernelInfo &info,
+              int64_t begin, int64_t end, const std::vector<char *> &arguments) {
     recorded = {};
     if (!folder ||
         std::accumulate(known.bytes.begin(), known.bytes.end(), uint64_t{0}) > kMostToRecord)
       return;
-    recorded = {name + ".ptx",  known.info.symbol, begin, end,
-                launch.grid[0], launch.block[0],   {},    {},
-                known.operands};
+    recorded = {name + ".ptx",   info.symbol, begin, end,           launch.grid[0],
+                launch.block[0], {},          {},    known.operands};
     std::map<char *, size_t> numbers;
     for (size_t i = 0; i < arguments.size(); ++i) {
       auto [number, isNew] = numbers.try_emplace(arguments[i], recorded.places.size());
@@ -115,10 +115,19 @@ public:
   }
 
   KernelInfo add(mlir::Operation *op) override {
-    auto info = kernels.add(op);
-    if (failed(info))
-      throw std::runtime_error("the kernel cannot be emitted");
-    Arguments arguments{*info, op->getNumOperands(), {}, {}};
+    const auto parts = foldParts(op);
+    Arguments arguments{{}, op->getNumOperands(), {}, {}};
+    if (parts) {
+      auto infos = addFoldInParts(kernels, op, *parts, alignments(op));
+      if (failed(infos))
+        throw std::runtime_error("the kernels cannot be emitted");
+      arguments.infos.assign(infos->begin(), infos->end());
+    } else {
+      auto info = kernels.add(op);
+      if (failed(info))
+        throw std::runtime_error("the kernel cannot be emitted");
+      arguments.infos = {*info};
+    }
     auto add = [&](mlir::Type type) {
       arguments.bytes.push_back(storedBytes(type));
       std::string name;
@@ -129,8 +138,14 @@ public:
       add(type);
     for (mlir::Type type : op->getResultTypes())
       add(type);
+    KernelInfo first = arguments.infos.front();
+    if (parts) {
+      arguments.bytes.push_back(static_cast<uint64_t>(parts->scratchBytes()));
+      arguments.types.push_back("f32");
+      first.tasks = 1; // its kernels run one after the other, each as a whole
+    }
     ops.push_back(arguments);
-    return *info;
+    return first;
   }
 
   void compile() override {
@@ -141,8 +156,25 @@ public:
 
   void run(size_t op, int64_t begin, int64_t end, const std::vector<char *> &arguments) override {
     const Arguments &known = ops.at(op);
+    if (known.infos.size() == 1)
+      return launchKernel(known, known.infos.front(), begin, end, arguments);
+    std::vector<char> workspace(known.bytes.back(), '\xFF');
+    std::vector<char *> all = arguments;
+    all.push_back(workspace.data());
+    for (const KernelInfo &info : known.infos)
+      launchKernel(known, info, 0, info.tasks, all);
+  }
+
+private:
+  static llvm::SmallVector<int64_t> alignments(mlir::Operation *op) {
+    return llvm::SmallVector<int64_t>(op->getNumOperands() + op->getNumResults(),
+                                      KernelModule::kAlignment);
+  }
+
+  void launchKernel(const Arguments &known, const KernelInfo &info, int64_t begin, int64_t end,
+                    const std::vector<char *> &arguments) {
     sim::Launch launch;
-    launch.kernel = module->kernel(known.info.symbol);
+    launch.kernel = module->kernel(info.symbol);
     launch.block = {static_cast<uint32_t>(launch.kernel->maxThreads), 1, 1};
     // Fewer blocks than tasks: they must stride.
     launch.grid = {static_cast<uint32_t>(std::clamp<int64_t>((end - begin + 1) / 2, 1, 13)), 1, 1};
@@ -167,7 +199,7 @@ public:
     }
     launch.params.resize(params.size() * 8);
     memcpy(launch.params.data(), params.data(), launch.params.size());
-    recorder.before(launch, known, begin, end, arguments);
+    recorder.before(launch, known, info, begin, end, arguments);
     sim::execute(launch, memory);
     for (size_t i = known.operands; i < arguments.size(); ++i)
       memcpy(arguments[i], memory.host(params[i + 2], known.bytes[i]), known.bytes[i]);
@@ -176,7 +208,6 @@ public:
       memory.release(place, sim::DeviceMemory::Kind::Device);
   }
 
-private:
   std::string chip;
   Recorder recorder;
   KernelModule kernels;
