@@ -163,6 +163,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const Ta
 void addKernelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createAssignLayoutsPass(target));
   manager.addPass(createCSEPass());
+  manager.addPass(createFuseNormPoolPass(target));
   manager.addPass(createScatterIntoSumsPass());
   manager.addPass(createFuseElementwisePass());
   manager.addPass(createRederiveSavedPass());

@@ -89,6 +89,7 @@ void stow::registerPasses() {
   registerPass([] { return createAssignPrecisionPass(backend->target()); });
   registerPass([] { return createAssignLayoutsPass(backend->target()); });
   registerPass([] { return createConsumeProductsPass(backend->target()); });
+  registerPass([] { return createFuseNormPoolPass(backend->target()); });
   registerPass([] { return createPlanWorkspacesPass(backend->target()); });
   registerPass([] { return createPlaceInsidePass(backend->target()); });
 }

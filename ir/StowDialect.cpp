@@ -1,4 +1,5 @@
 #include "ir/StowAttentionOps.h"
+#include "ir/StowNormPoolOps.h"
 
 #include "runtime/base/Error.h"
 
@@ -28,6 +29,10 @@ void StowDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "ir/StowAttentionOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/StowNormPoolOps.cpp.inc"
       >();
 }
 

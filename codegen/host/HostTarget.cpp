@@ -4,6 +4,7 @@
 #include "codegen/host/ProductTiles.h"
 #include "codegen/kernels/Kernels.h"
 #include "ir/StowAttentionOps.h"
+#include "ir/StowNormPoolOps.h"
 #include "runtime/base/Error.h"
 #include "runtime/host/Library.h"
 
@@ -21,6 +22,22 @@ bool isAttention(Operation *op) { return isa<AttentionOp, AttentionGradientOp>(o
 bool isCallOfHost(Operation *op) {
   return isAttention(op) ||
          isa<MaxPoolOp, MaxPoolTrainingOp, MaxPoolGradOp, AvgPoolOp, AvgPoolGradOp>(op);
+}
+
+/// True for tensors of several channels that lie side by side.
+bool isChannelsLast(Value value) {
+  const RankedTensorType type = tensorType(value);
+  Layout wanted;
+  wanted.order = {0};
+  llvm::append_range(wanted.order, llvm::seq<int64_t>(2, type.getRank()));
+  wanted.order.push_back(1);
+  return type.getShape()[1] > 1 && layoutOf(type) == wanted;
+}
+
+/// What loops of the host pool without storing it: positions in a window are bytes.
+bool takesNormPool(Value x, Value pooled, Value saved) {
+  return isChannelsLast(x) && isChannelsLast(pooled) &&
+         tensorType(saved).getElementType().isInteger(8);
 }
 
 } // namespace
@@ -43,6 +60,14 @@ StringRef HostTarget::libraryCall(Operation *op) const {
       .Case([](BatchNormOp) { return "batch_norm_inference"; })
       .Case([](BatchNormTrainingOp) { return "batch_norm"; })
       .Case([](BatchNormGradOp) { return "batch_norm_grad"; })
+      .Case([](BatchNormMaxPoolOp op) {
+        return takesNormPool(op.getX(), op.getY(), op.getSaved()) ? "batch_norm_max_pool" : "";
+      })
+      .Case([](BatchNormMaxPoolGradientOp op) {
+        return takesNormPool(op.getX(), op.getDy(), op.getSaved()) && isChannelsLast(op.getDx())
+                   ? "batch_norm_max_pool_grad"
+                   : "";
+      })
       .Case([](ReorderOp) { return "reorder"; })
       .Case([](AttentionOp) { return "attention"; })
       .Case([](AttentionGradientOp) { return "attention_gradient"; })

@@ -1,6 +1,7 @@
 #include "codegen/host/LibraryCommand.h"
 
 #include "ir/StowAttentionOps.h"
+#include "ir/StowNormPoolOps.h"
 
 using namespace mlir;
 
@@ -9,7 +10,8 @@ namespace {
 
 /// Max-pool indices are opaque to everything but the library: plain bytes.
 bool isOpaque(Operation *op, Type type) {
-  return isa<MaxPoolTrainingOp, MaxPoolGradOp>(op) &&
+  return isa<MaxPoolTrainingOp, MaxPoolGradOp, BatchNormMaxPoolOp, BatchNormMaxPoolGradientOp>(
+             op) &&
          isa<IntegerType>(cast<RankedTensorType>(type).getElementType());
 }
 

@@ -35,6 +35,34 @@ def FuseElementwisePass : Pass<"stow-fuse-elementwise", "::mlir::ModuleOp"> {
                            "::mlir::math::MathDialect"];
 }
 
+def FuseNormPoolPass : Pass<"stow-fuse-norm-pool", "::mlir::ModuleOp"> {
+  let summary = "Pool batch normalizations without storing them, forward and backward";
+  let description = [{
+    What: a batch normalization that only a max pooling reads becomes one op with it,
+    stow.batch_norm_max_pool, and their gradients become stow.batch_norm_max_pool_gradient. The normalized
+    tensor and its gradient, each as large as what is normalized, never exist: the forward normalizes
+    inside each window, the backward gathers the gradient of each element from the windows that chose
+    it, and may write over what was normalized. The bits are the same. The target says which layouts and
+    windows it runs so; the others stay four ops.
+
+    Requires: the step form with layouts.
+    Ensures: nothing but the number of tensors has changed.
+
+    ```mlir
+    %y, %m, %v = stow.batch_norm_training %x, %s, %b {epsilon = 1.0e-5 : f64} : ...
+    %p, %i = stow.max_pool_training %y {kernel = array<i64: 3, 3>, ...} : ...
+    %dy = stow.max_pool_grad %dp, %i {kernel = array<i64: 3, 3>, ...} : ...
+    %dx, %ds, %db = stow.batch_norm_grad %x, %m, %v, %s, %dy {epsilon = 1.0e-5 : f64} : ...
+    // becomes
+    %p, %i, %m, %v = stow.batch_norm_max_pool %x, %s, %b {kernel = array<i64: 3, 3>, ...} : ...
+    %dx, %ds, %db = stow.batch_norm_max_pool_gradient %x, %m, %v, %s, %dp, %i {...} : ...
+    ```
+  }];
+  // Created with a target: see Passes.h.
+  let constructor = "nullptr";
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 def RederiveSavedPass : Pass<"stow-rederive-saved", "::mlir::ModuleOp"> {
   let summary = "Save the fewest bytes from which kernels of the backward make what they read";
   let description = [{

@@ -1,6 +1,7 @@
 #include "passes/verify/GraphChecks.h"
 
 #include "ir/StowAttentionOps.h"
+#include "ir/StowNormPoolOps.h"
 #include "passes/verify/Passes.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -203,7 +204,8 @@ bool isTrainingOp(Operation *op) {
              MaxPoolGradOp, AvgPoolGradOp, SoftmaxGradOp, LogSoftmaxGradOp, CrossEntropyRowsGradOp,
              NllRowsGradOp, EmbeddingGradOp, EmbeddingGradAddOp, ProductMapOp, LayerNormGradOp,
              LayerNormScaleGradOp, PlaneProductsOp, RmsNormGradOp, RmsNormScaleGradOp,
-             GridSampleGradInputOp, GridSampleGradGridOp, AttentionGradientOp>(op) ||
+             GridSampleGradInputOp, GridSampleGradGridOp, AttentionGradientOp, BatchNormMaxPoolOp,
+             BatchNormMaxPoolGradientOp>(op) ||
          isUpdateOp(op);
 }
 

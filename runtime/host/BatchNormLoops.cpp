@@ -112,7 +112,7 @@ STOW_INLINE void each(const ChannelSpace &space, const Box &box, const Body &bod
 
 //===-- What is computed ----------------------------------------------------------------------===//
 
-// X is Floats, or AnyFloats where a tensor has 16-bit elements.
+// X is Floats, or AnyFloats where a tensor has 16-bit elements; D the same of a gradient.
 
 template <typename X> struct Sum {
   X x;
@@ -135,8 +135,9 @@ template <typename X, typename M> struct Squares {
   }
 };
 
-template <typename X, typename M> struct Products {
-  X x, dy;
+template <typename X, typename D, typename M> struct Products {
+  X x;
+  D dy;
   M mean;
   template <typename T> STOW_INLINE void add(T &sum, T &product, int64_t i) const {
     T value, gradient;
@@ -157,8 +158,10 @@ template <typename X, typename M> struct Normal {
   }
 };
 
-template <typename X, typename M> struct Gradient {
-  X x, dy, dx;
+template <typename X, typename D, typename M> struct Gradient {
+  X x;
+  D dy;
+  X dx;
   M mean, slope, level, bend;
   template <typename T> STOW_INLINE void put(int64_t i) const {
     T value, gradient;
@@ -192,15 +195,16 @@ template <typename X> struct Moments {
   }
 };
 
-template <typename X> struct Sums {
-  X x, dy;
+template <typename X, typename D> struct Sums {
+  X x;
+  D dy;
   const float *mean;
   double *sum, *product;
   template <typename T, bool along>
   STOW_INLINE void run(const ChannelSpace &space, const Box &box, double before, int64_t channel,
                        int64_t offset) const {
     Wide<T> a, b;
-    Products<X, T> body{x + offset, dy + offset, at<T>(mean + channel)};
+    Products<X, D, T> body{x + offset, dy + offset, at<T>(mean + channel)};
     fold<T, along>(space, box, body, a, b);
     if (before > 0)
       a += wideAt<T>(sum + channel), b += wideAt<T>(product + channel);
@@ -221,20 +225,32 @@ template <typename X> struct Normalize {
   }
 };
 
-template <typename X> struct Differentiate {
-  X x, dy, dx;
+template <typename X, typename D> struct Differentiate {
+  X x;
+  D dy;
+  X dx;
   const float *mean, *slope, *level, *bend;
   template <typename T, bool along>
   STOW_INLINE void run(const ChannelSpace &space, const Box &box, double, int64_t channel,
                        int64_t offset) const {
-    Gradient<X, T> body{x + offset,
-                        dy + offset,
-                        dx + offset,
-                        at<T>(mean + channel),
-                        at<T>(slope + channel),
-                        at<T>(level + channel),
-                        at<T>(bend + channel)};
+    Gradient<X, D, T> body{x + offset,
+                           dy + offset,
+                           dx + offset,
+                           at<T>(mean + channel),
+                           at<T>(slope + channel),
+                           at<T>(level + channel),
+                           at<T>(bend + channel)};
     each<T, along>(space, box, body);
+  }
+};
+
+/// Work on a gradient that exists a chunk at a time, in `buffer`.
+template <typename Work> struct Making : Work {
+  const MakePoints *make;
+  float *buffer;
+  STOW_INLINE void enter(const ChannelSpace &space, const Box &box) {
+    (*make)(box.pointBegin, box.pointEnd, buffer);
+    this->dy = Floats{buffer} + -box.pointBegin * space.pointStride;
   }
 };
 
@@ -243,10 +259,12 @@ template <typename X> struct Differentiate {
 /// Runs `work` over a task's chunks. Where channels are contiguous, a chunk is walked once per
 /// strip of channels while the cache holds it.
 template <typename Work>
-STOW_INLINE void runTask(const ChannelSpace &space, const Task &task, const Work &work) {
+STOW_INLINE void runTask(const ChannelSpace &space, const Task &task, Work &work) {
   double before = 0;
   for (int64_t i = task.begin; i < task.end; ++i) {
     Box box = chunkAt(space, i);
+    if constexpr (requires { work.enter(space, box); })
+      work.enter(space, box);
     int64_t offset = task.part * space.blockStride;
     if (space.alongPoints) {
       work.template run<float, true>(space, box, before, task.part, offset);
@@ -278,27 +296,32 @@ bool hasAvx2() {
 #endif
 }
 
-template <typename Work>
-void runPlain(const ChannelSpace &space, const Task &task, const Work &work) {
+template <typename Work> void runPlain(const ChannelSpace &space, const Task &task, Work &work) {
   runTask(space, task, work);
 }
 
 #if defined(__x86_64__)
 template <typename Work>
 __attribute__((target("avx2,fma"))) void runAvx2(const ChannelSpace &space, const Task &task,
-                                                 const Work &work) {
+                                                 Work &work) {
   runTask(space, task, work);
 }
 #endif
 
-/// `make` gives the work of a segment.
+/// How many ranges of tasks run at a time.
+int64_t slotsOf(const ChannelSpace &space, int64_t threads) {
+  int64_t most = 1 + space.channels * space.points / 16384; // not worth waking a thread for less
+  return std::min({threads, most, space.tasks()});
+}
+
+/// `make` gives the work of a segment in a slot.
 template <typename Make>
 void runTasks(const ChannelSpace &space, int64_t threads, const Make &make) {
-  int64_t most = 1 + space.channels * space.points / 16384; // not worth waking a thread for less
-  parallelFor(space.tasks(), std::min(threads, most), [&](int64_t begin, int64_t end) {
-    for (int64_t number = begin; number < end; ++number) {
+  const int64_t slots = slotsOf(space, threads), tasks = space.tasks();
+  auto run = [&](int64_t slot) {
+    for (int64_t number = tasks * slot / slots; number < tasks * (slot + 1) / slots; ++number) {
       Task task(space, number);
-      auto work = make(task.segment);
+      auto work = make(task.segment, slot);
 #if defined(__x86_64__)
       if (hasAvx2()) {
         runAvx2(space, task, work);
@@ -307,6 +330,10 @@ void runTasks(const ChannelSpace &space, int64_t threads, const Make &make) {
 #endif
       runPlain(space, task, work);
     }
+  };
+  parallelFor(slots, slots, [&](int64_t begin, int64_t end) {
+    for (int64_t slot = begin; slot < end; ++slot)
+      run(slot);
   });
 }
 
@@ -402,6 +429,14 @@ std::optional<ChannelSpace> ChannelSpace::of(const Shape &shape, const Layout &l
 
 int64_t ChannelSpace::storedChannels() const { return alignUp(channels, block); }
 
+bool ChannelSpace::hasOneRow() const {
+  return parts == 1 && rows == 1 && (points == 1 || pointStride == channels);
+}
+
+Bytes ChannelSpace::makingBytes(int64_t threads) const {
+  return slotsOf(*this, threads) * chunkPoints * channels * static_cast<Bytes>(sizeof(float));
+}
+
 Bytes ChannelSpace::scratchBytes() const {
   return storedChannels() * (2 * segments * static_cast<Bytes>(sizeof(double)) +
                              4 * static_cast<Bytes>(sizeof(float)));
@@ -410,11 +445,11 @@ Bytes ChannelSpace::scratchBytes() const {
 namespace {
 
 template <typename X>
-void normalize(const ChannelSpace &space, double epsilon, X x, const float *scale,
-               const float *shift, X y, float *mean, float *variance, char *scratch,
-               int64_t threads) {
+ChannelLines findStatistics(const ChannelSpace &space, double epsilon, X x, const float *scale,
+                            const float *shift, float *mean, float *variance, char *scratch,
+                            int64_t threads) {
   Scratch s(space, scratch);
-  runTasks(space, threads, [&](int64_t segment) {
+  runTasks(space, threads, [&](int64_t segment, int64_t) {
     return Moments<X>{x, s.first + segment * s.width, s.second + segment * s.width};
   });
   double points = segmentPoints(space, 0);
@@ -435,18 +470,27 @@ void normalize(const ChannelSpace &space, double epsilon, X x, const float *scal
     slopes[c] = static_cast<float>(scale[c] / std::sqrt(spread + epsilon));
     shifts[c] = shift[c];
   }
-  runTasks(space, threads, [&](int64_t) { return Normalize<X>{x, y, means, slopes, shifts}; });
+  return {means, slopes, shifts};
 }
 
 template <typename X>
+void normalize(const ChannelSpace &space, X x, X y, const ChannelLines &lines, int64_t threads) {
+  runTasks(space, threads, [&](int64_t, int64_t) {
+    return Normalize<X>{x, y, lines.mean, lines.slope, lines.shift};
+  });
+}
+
+/// `prepare` makes of a task's work, and its slot, what runs.
+template <typename X, typename D, typename Prepare>
 void normalizeGrad(const ChannelSpace &space, double epsilon, X x, const float *mean,
-                   const float *variance, const float *scale, X dy, X dx, float *dscale,
-                   float *dshift, char *scratch, int64_t threads) {
+                   const float *variance, const float *scale, D dy, X dx, float *dscale,
+                   float *dshift, char *scratch, int64_t threads, const Prepare &prepare) {
   Scratch s(space, scratch);
   auto [means, slopes, levels, bends] = s.coefficients;
   std::copy(mean, mean + space.channels, means);
-  runTasks(space, threads, [&](int64_t segment) {
-    return Sums<X>{x, dy, means, s.first + segment * s.width, s.second + segment * s.width};
+  runTasks(space, threads, [&](int64_t segment, int64_t slot) {
+    return prepare(
+        Sums<X, D>{x, dy, means, s.first + segment * s.width, s.second + segment * s.width}, slot);
   });
   auto points = static_cast<double>(space.points);
   for (int64_t c = 0; c < space.channels; ++c) {
@@ -462,8 +506,9 @@ void normalizeGrad(const ChannelSpace &space, double epsilon, X x, const float *
     dscale[c] = static_cast<float>(product * inverse);
     dshift[c] = static_cast<float>(sum);
   }
-  runTasks(space, threads,
-           [&](int64_t) { return Differentiate<X>{x, dy, dx, means, slopes, levels, bends}; });
+  runTasks(space, threads, [&](int64_t, int64_t slot) {
+    return prepare(Differentiate<X, D>{x, dy, dx, means, slopes, levels, bends}, slot);
+  });
 }
 
 Floats floats(const StoredFloats &tensor) { return {reinterpret_cast<float *>(tensor.address)}; }
@@ -471,26 +516,54 @@ AnyFloats anyFloats(const StoredFloats &tensor) { return {tensor.type, tensor.ad
 
 } // namespace
 
+ChannelLines batchStatistics(const ChannelSpace &space, double epsilon, const StoredFloats &x,
+                             const float *scale, const float *shift, float *mean, float *variance,
+                             char *scratch, int64_t threads) {
+  if (x.type == DType::F32)
+    return findStatistics(space, epsilon, floats(x), scale, shift, mean, variance, scratch,
+                          threads);
+  return findStatistics(space, epsilon, anyFloats(x), scale, shift, mean, variance, scratch,
+                        threads);
+}
+
 void normalizeBatch(const ChannelSpace &space, double epsilon, const StoredFloats &x,
                     const float *scale, const float *shift, const StoredFloats &y, float *mean,
                     float *variance, char *scratch, int64_t threads) {
+  const ChannelLines lines =
+      batchStatistics(space, epsilon, x, scale, shift, mean, variance, scratch, threads);
   if (x.type == DType::F32 && y.type == DType::F32)
-    normalize(space, epsilon, floats(x), scale, shift, floats(y), mean, variance, scratch, threads);
+    normalize(space, floats(x), floats(y), lines, threads);
   else
-    normalize(space, epsilon, anyFloats(x), scale, shift, anyFloats(y), mean, variance, scratch,
-              threads);
+    normalize(space, anyFloats(x), anyFloats(y), lines, threads);
 }
 
 void normalizeBatchGrad(const ChannelSpace &space, double epsilon, const StoredFloats &x,
                         const float *mean, const float *variance, const float *scale,
                         const StoredFloats &dy, const StoredFloats &dx, float *dscale,
                         float *dshift, char *scratch, int64_t threads) {
+  auto prepare = [](auto work, int64_t) { return work; };
   if (x.type == DType::F32 && dy.type == DType::F32 && dx.type == DType::F32)
     normalizeGrad(space, epsilon, floats(x), mean, variance, scale, floats(dy), floats(dx), dscale,
-                  dshift, scratch, threads);
+                  dshift, scratch, threads, prepare);
   else
     normalizeGrad(space, epsilon, anyFloats(x), mean, variance, scale, anyFloats(dy), anyFloats(dx),
-                  dscale, dshift, scratch, threads);
+                  dscale, dshift, scratch, threads, prepare);
+}
+
+void normalizeBatchGradMaking(const ChannelSpace &space, double epsilon, const StoredFloats &x,
+                              const float *mean, const float *variance, const float *scale,
+                              const MakePoints &dy, const StoredFloats &dx, float *dscale,
+                              float *dshift, char *scratch, int64_t threads) {
+  auto *buffers = reinterpret_cast<float *>(scratch + space.scratchBytes());
+  auto prepare = [&](auto work, int64_t slot) {
+    return Making<decltype(work)>{work, &dy, buffers + slot * space.chunkPoints * space.channels};
+  };
+  if (x.type == DType::F32 && dx.type == DType::F32)
+    normalizeGrad(space, epsilon, floats(x), mean, variance, scale, Floats{}, floats(dx), dscale,
+                  dshift, scratch, threads, prepare);
+  else
+    normalizeGrad(space, epsilon, anyFloats(x), mean, variance, scale, Floats{}, anyFloats(dx),
+                  dscale, dshift, scratch, threads, prepare);
 }
 
 const char *batchNormInstructions() { return hasAvx2() ? "avx2" : "sse2"; }

@@ -16,6 +16,7 @@
 
 #include "runtime/base/Layout.h"
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -44,8 +45,12 @@ struct ChannelSpace {
   /// Channels with the padding of the last block.
   int64_t storedChannels() const;
   int64_t tasks() const { return parts * segments; }
+  /// True where the channels of all points lie side by side, without gaps.
+  bool hasOneRow() const;
   /// What the functions below need beside the tensors.
   Bytes scratchBytes() const;
+  /// What normalizeBatchGradMaking needs more.
+  Bytes makingBytes(int64_t threads) const;
 };
 
 /// A tensor of f32, bf16 or f16.
@@ -53,6 +58,20 @@ struct StoredFloats {
   DType type;
   char *address;
 };
+
+/// What a batch is normalized with, per channel: y = (x - mean) * slope + shift.
+struct ChannelLines {
+  const float *mean, *slope, *shift;
+};
+
+/// Writes the points [begin, end) of a tensor that is not stored, all channels of each.
+using MakePoints = std::function<void(int64_t begin, int64_t end, float *to)>;
+
+/// The statistics of x, and the lines that they give, which lie in the scratch. `scratch`:
+/// scratchBytes(), aligned to 8 bytes.
+ChannelLines batchStatistics(const ChannelSpace &space, double epsilon, const StoredFloats &x,
+                             const float *scale, const float *shift, float *mean, float *variance,
+                             char *scratch, int64_t threads);
 
 /// y = (x - mean) / sqrt(variance + epsilon) * scale + shift, with the statistics of x. `y` may be
 /// `x` when it has its type. `scratch`: scratchBytes(), aligned to 8 bytes.
@@ -65,6 +84,13 @@ void normalizeBatchGrad(const ChannelSpace &space, double epsilon, const StoredF
                         const float *mean, const float *variance, const float *scale,
                         const StoredFloats &dy, const StoredFloats &dx, float *dscale,
                         float *dshift, char *scratch, int64_t threads);
+
+/// The same for a `dy` that never exists whole: it is made twice, a chunk at a time. The space has one
+/// row; `dx` may be `x` when it has its type. `scratch`: makingBytes(threads) more.
+void normalizeBatchGradMaking(const ChannelSpace &space, double epsilon, const StoredFloats &x,
+                              const float *mean, const float *variance, const float *scale,
+                              const MakePoints &dy, const StoredFloats &dx, float *dscale,
+                              float *dshift, char *scratch, int64_t threads);
 
 /// The instructions that the loops use on this processor, for reports.
 const char *batchNormInstructions();

@@ -36,6 +36,8 @@ constexpr Entry table[] = {
     {"dnnl.batch_norm", prepareBatchNorm},
     {"dnnl.batch_norm_inference", prepareBatchNormInference, cutImages},
     {"dnnl.batch_norm_grad", prepareBatchNormGrad},
+    {"dnnl.batch_norm_max_pool", prepareNormMaxPool},
+    {"dnnl.batch_norm_max_pool_grad", prepareNormMaxPoolGrad},
     {"dnnl.reorder", prepareReorder},
     {"dnnl.attention", prepareAttention},
     {"dnnl.attention_gradient", prepareAttentionGradient},

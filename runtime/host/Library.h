@@ -18,6 +18,11 @@
 //   dnnl.batch_norm_inference    src, scale, shift, mean, variance, dst       ; epsilon
 //   dnnl.batch_norm_grad         src, mean, variance, scale, diff_dst,
 //                                diff_src, diff_scale, diff_shift             ; epsilon
+//   dnnl.batch_norm_max_pool     src, scale, shift, dst, indices,
+//                                mean, variance                       (2); epsilon
+//   dnnl.batch_norm_max_pool_grad
+//                                src, mean, variance, scale, diff_dst, indices,
+//                                diff_src, diff_scale, diff_shift     (2); epsilon
 //   dnnl.reorder                 src, dst
 //   dnnl.attention               q, k, v, [mask], [seed], y, lse         (3)
 //   dnnl.attention_gradient      q, k, v, y, lse, dy, [mask], [seed],
@@ -42,6 +47,9 @@
 // choice. Pooling and batch_norm run in
 // the layout of their input: a free operand gets that layout. Reorder also converts element
 // types. batch_norm and batch_norm_grad of f32 run in loops of this room (BatchNormLoops.h).
+// batch_norm_max_pool is batch_norm and max_pool of its result, which is not stored, and its gradient
+// that of both: loops (NormPoolLoops.h) on channels-last tensors of more than one channel and windows
+// of at most 255 elements. Their "indices" are those of no other call.
 // Attention does altogether (AttentionLoops.h), on tensors in any order and with gaps.
 //
 // Tensors may be f32 or of one 16-bit type, bf16 or f16, in any mix, biases included; vectors of
@@ -50,7 +58,8 @@
 // the workspace.
 //
 // An output may overwrite an input of the same layout in batch_norm (dst over src),
-// batch_norm_inference (dst over src) and batch_norm_grad (diff_src over diff_dst), nowhere else.
+// batch_norm_inference (dst over src), batch_norm_grad (diff_src over diff_dst) and
+// batch_norm_max_pool_grad (diff_src over src), nowhere else.
 //
 // What to ask for. Any layout is computed with, but oneDNN has fast code for few combinations and
 // reference code (some hundred times slower) for the rest: row-major convolution weights

@@ -3,27 +3,19 @@
 // Max pooling for training writes the winner's position inside each window into the opaque operand
 // "indices" (one byte for windows of up to 256 elements). Its order follows the layout of the
 // forward call, so the gradient must use the same layout; average pooling has no such link.
+#include "runtime/host/Pool.h"
+
 #include "runtime/base/Concat.h"
-#include "runtime/host/Primitive.h"
 
 namespace stow::host {
 
-namespace {
-
-using Forward = dnnl::pooling_v2_forward;
-using Backward = dnnl::pooling_v2_backward;
-
-struct Geometry {
-  dnnl::memory::dims kernel, strides, dilates, padBegin, padEnd;
-};
-
-Geometry geometryOf(const Call &call, size_t input, size_t output) {
+PoolGeometry poolGeometry(const Call &call, size_t input, size_t output) {
   size_t rank = call.shape(input).size();
   if (rank < 3)
     call.fail(call.describe(input) + " must have at least 3 dimensions");
   call.requireRank(output, rank);
   size_t spatial = rank - 2;
-  Geometry g;
+  PoolGeometry g;
   g.kernel = call.ints("kernel", spatial);
   g.strides = call.ints("strides", spatial);
   g.dilates = call.ints("dilations", spatial);
@@ -45,8 +37,13 @@ Geometry geometryOf(const Call &call, size_t input, size_t output) {
   return g;
 }
 
+namespace {
+
+using Forward = dnnl::pooling_v2_forward;
+using Backward = dnnl::pooling_v2_backward;
+
 Forward::primitive_desc forward(const Call &call, dnnl::prop_kind kind, dnnl::algorithm algorithm,
-                                const Geometry &g, const dnnl::memory::desc &src,
+                                const PoolGeometry &g, const dnnl::memory::desc &src,
                                 const dnnl::memory::desc &dst) {
   return call.choose([&] {
     Forward::desc desc(kind, algorithm, src, dst, g.strides, g.kernel, g.dilates, g.padBegin,
@@ -55,8 +52,8 @@ Forward::primitive_desc forward(const Call &call, dnnl::prop_kind kind, dnnl::al
   });
 }
 
-Backward::primitive_desc backward(const Call &call, dnnl::algorithm algorithm, const Geometry &g,
-                                  const dnnl::memory::desc &diffSrc,
+Backward::primitive_desc backward(const Call &call, dnnl::algorithm algorithm,
+                                  const PoolGeometry &g, const dnnl::memory::desc &diffSrc,
                                   const dnnl::memory::desc &diffDst) {
   auto hint = forward(call, dnnl::prop_kind::forward_training, algorithm, g, diffSrc, diffDst);
   return call.choose([&] {
@@ -72,7 +69,7 @@ dnnl::algorithm averageOf(const Call &call) {
 }
 
 Preparation prepareForward(const Call &call, dnnl::prop_kind kind, dnnl::algorithm algorithm) {
-  Geometry g = geometryOf(call, 0, 1);
+  PoolGeometry g = poolGeometry(call, 0, 1);
   dnnl::memory::desc src = call.descLike(0, 1), dst = call.descLike(1, 0);
   auto chosen = forward(call, kind, algorithm, g, src, dst);
   return {chosen,
@@ -103,7 +100,7 @@ Preparation prepareAvgPool(const Command &command, const std::vector<bool> &anyL
 
 Preparation prepareMaxPoolGrad(const Command &command, const std::vector<bool> &anyLayout) {
   Call call(command, anyLayout, {"diff_dst", "indices", "diff_src"});
-  Geometry g = geometryOf(call, 2, 0);
+  PoolGeometry g = poolGeometry(call, 2, 0);
   dnnl::memory::desc diffDst = call.descLike(0, 2), diffSrc = call.descLike(2, 0);
   auto chosen = backward(call, dnnl::algorithm::pooling_max, g, diffSrc, diffDst);
   return {chosen,
@@ -114,7 +111,7 @@ Preparation prepareMaxPoolGrad(const Command &command, const std::vector<bool> &
 
 Preparation prepareAvgPoolGrad(const Command &command, const std::vector<bool> &anyLayout) {
   Call call(command, anyLayout, {"diff_dst", "diff_src"});
-  Geometry g = geometryOf(call, 1, 0);
+  PoolGeometry g = poolGeometry(call, 1, 0);
   dnnl::memory::desc diffDst = call.descLike(0, 1), diffSrc = call.descLike(1, 0);
   auto chosen = backward(call, averageOf(call), g, diffSrc, diffDst);
   return {chosen,

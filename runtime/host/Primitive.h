@@ -159,6 +159,8 @@ Preparation prepareAvgPoolGrad(const Command &command, const std::vector<bool> &
 Preparation prepareBatchNorm(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareBatchNormInference(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareBatchNormGrad(const Command &command, const std::vector<bool> &anyLayout);
+Preparation prepareNormMaxPool(const Command &command, const std::vector<bool> &anyLayout);
+Preparation prepareNormMaxPoolGrad(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareReorder(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareAttention(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareAttentionGradient(const Command &command, const std::vector<bool> &anyLayout);

@@ -1,0 +1,8 @@
+// The ops of batch normalization together with max pooling. Include this where they are used;
+// ir/Stow.h has the rest of the dialect.
+#pragma once
+
+#include "ir/Stow.h"
+
+#define GET_OP_CLASSES
+#include "ir/StowNormPoolOps.h.inc"
