@@ -5,6 +5,7 @@
 #include "runtime/base/Parallel.h"
 #include "runtime/data/ArrayFile.h"
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_split.h>
@@ -222,11 +223,11 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
   flags.value("outside", "BYTES",
               "what a process takes beside the arena, where that is not known or known better",
               [&](const std::string &text) { options.outside = parseBytes(text); });
-  flags.value(
-      "roofline", "SHEET",
-      "data sheet whose speed weighs recomputations: a100, b200, cpu, h100, h200, rtx4090, or "
-      "a file.json (default: the target's)",
-      [&](const std::string &text) { options.roofline = text; });
+  flags.value("roofline", "SHEET",
+              "data sheet whose speed weighs recomputations: a100, b200, cpu, cpu-avx2, h100, "
+              "h200, rtx4090, or "
+              "a file.json (default: the target's)",
+              [&](const std::string &text) { options.roofline = text; });
   flags.value("device", "SHEET", "the former name of --roofline", [&](const std::string &text) {
     absl::FPrintF(stderr,
                   "warning: --device names a data sheet, not where the program runs; say "
@@ -327,7 +328,8 @@ void finishOptions(CompileOptions &options) {
     throw Error::badInput("--tf32 is about GPUs; the host multiplies f32 values as they are");
   if (options.budgetCovers == BudgetCovers::Process && !options.memoryBudget)
     throw Error::badInput("--budget-covers=process is about --memory-budget; give one");
-  if (!options.profile.empty() && !options.roofline.empty() && options.roofline != "cpu")
+  if (!options.profile.empty() && !options.roofline.empty() &&
+      !absl::StartsWith(options.roofline, "cpu"))
     throw Error::badInput("--profile has the times of this machine's processor, --roofline=" +
                           options.roofline + " those of another; give one of them");
   if (!options.saveProfilePath.empty() && options.profile != "run")

@@ -20,7 +20,7 @@ public:
 
   const Target &target() const override { return answers; }
 
-  std::string dataSheet() const override { return "cpu"; }
+  std::string dataSheet() const override { return hasAvx512(cpu) ? "cpu" : "cpu-avx2"; }
 
   OutsideArena outsideArena() const override { return {kProcessBytes, "", kBytesPerCall}; }
 

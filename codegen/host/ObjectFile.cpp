@@ -135,6 +135,18 @@ std::vector<std::string> targetCpus() {
   return names;
 }
 
+bool hasAvx512(const HostCpu &cpu) {
+  if (cpu.name == "native")
+    return llvm::sys::getHostCPUFeatures().lookup("avx512f");
+  initializeTarget();
+  const llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
+  std::string message;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, message);
+  return target &&
+         std::unique_ptr<llvm::MCSubtargetInfo>(target->createMCSubtargetInfo(triple, cpu.name, ""))
+             ->checkFeatures("+avx512f");
+}
+
 LogicalResult emitProgramObject(ModuleOp module, const ProgramData &data, const HostCpu &cpu,
                                 const std::string &path) {
   auto machine = makeTargetMachine(module, cpu);

@@ -36,6 +36,9 @@ mlir::LogicalResult emitProgramObject(mlir::ModuleOp module, const ProgramData &
 /// straight to the file, so hundreds of MB take as long as writing them. Throws Error.
 void writeBlobObject(const std::string &symbol, std::string_view bytes, const std::string &path);
 
+/// Whether a processor that targetCpus() lists, or "native", has AVX-512's vectors of floats.
+bool hasAvx512(const HostCpu &cpu);
+
 /// The processors that code can be generated for, by LLVM's names, in alphabetical order.
 std::vector<std::string> targetCpus();
 

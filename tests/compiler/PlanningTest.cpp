@@ -14,7 +14,7 @@ namespace {
 
 TEST(DeviceProfile, EveryShippedProfileLoads) {
   EXPECT_THAT(deviceNames(),
-              testing::ElementsAre("a100", "b200", "cpu", "h100", "h200", "rtx4090"));
+              testing::ElementsAre("a100", "b200", "cpu", "cpu-avx2", "h100", "h200", "rtx4090"));
   for (const std::string &name : deviceNames())
     EXPECT_EQ(loadDevice(name, 1).device, name);
 }

@@ -224,7 +224,7 @@ class Budget:
         self.check({"conv2d", "conv2d_grad_weight", "matmul", "map"} <= {kernel["op"] for kernel in kernels}, "every kind of kernel is measured")
         self.check(len({kernel["nanoseconds"] for kernel in kernels}) > len(kernels) // 2, "kernels have times of their own")
         self.check(measured["cost_source"].startswith("measured on "), "the plan says that its times are measured")
-        self.check(self.full["cost_source"] == "roofline of cpu", "or that they are not")
+        self.check(self.full["cost_source"].startswith("roofline of cpu"), "or that they are not")
         # Ten times as slow is the same plan at ten times the time; the times of other kernels fit nothing.
         slow = json.loads(costs.read_text())
         for kernel in slow["kernels"]:
