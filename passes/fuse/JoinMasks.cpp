@@ -37,7 +37,7 @@ bool isMask(MapOp map) {
 }
 
 /// The kernel of the forward, over the mask's elements, that alone reads the value beside the mask's
-/// kernel; null where there is none.
+/// kernel, before anything reads the mask; null where there is none.
 MapOp hostOf(MapOp mask) {
   Value value = mask->getOperand(0);
   MapOp host;
@@ -49,7 +49,8 @@ MapOp hostOf(MapOp mask) {
       return {};
     host = cast<MapOp>(user);
   }
-  return host;
+  auto isAfterHost = [&](Operation *user) { return host->isBeforeInBlock(user); };
+  return host && llvm::all_of(mask->getUsers(), isAfterHost) ? host : MapOp();
 }
 
 /// Adds the mask's body to `host`, whose results get the mask as the last of them.

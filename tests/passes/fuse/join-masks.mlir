@@ -66,3 +66,32 @@ func.func @train(%x: tensor<4x4xf32>, %v: tensor<4xf32>)
   }
   return %y, %z, %m, %n : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xi1>, tensor<4xi1>
 }
+
+// -----
+
+// Tests that a mask stays which the forward reads before the other kernel.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[MASK:.*]] = stow.map %{{.*}} : (tensor<4xi64>) -> tensor<4xi1>
+// CHECK: %[[TAKEN:.*]] = stow.map %[[MASK]], %{{.*}} : (tensor<4xi1>, tensor<4xf32>) -> tensor<4xf32>
+// CHECK: stow.map %{{.*}}, %[[TAKEN]] : (tensor<4xi64>, tensor<4xf32>) -> tensor<4xf32>
+func.func @train(%x: tensor<4xi64>, %v: tensor<4xf32>) -> tensor<4xf32> attributes {stow.role = #stow.role<train>} {
+  %m = stow.map %x : (tensor<4xi64>) -> tensor<4xi1> {
+  ^bb0(%0: i64):
+    %zero = arith.constant 0 : i64
+    %1 = arith.cmpi sgt, %0, %zero : i64
+    stow.yield %1 : i1
+  }
+  %t = stow.map %m, %v : (tensor<4xi1>, tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%0: i1, %1: f32):
+    %2 = arith.negf %1 : f32
+    %3 = arith.select %0, %1, %2 : f32
+    stow.yield %3 : f32
+  }
+  %y = stow.map %x, %t : (tensor<4xi64>, tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%0: i64, %1: f32):
+    %2 = arith.sitofp %0 : i64 to f32
+    %3 = arith.addf %1, %2 : f32
+    stow.yield %3 : f32
+  }
+  return %y : tensor<4xf32>
+}
