@@ -1,5 +1,5 @@
 // Constraints, aliases and costs of fused elementwise kernels.
-#include "ir/Stow.h"
+#include "ir/PackedMasks.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
@@ -9,32 +9,73 @@ using namespace mlir;
 
 namespace stow {
 
+//===-- Packed masks --------------------------------------------------------------------------===//
+
+bool isPackedMask(MapOp map, unsigned position) {
+  Block &block = map.getBody().front();
+  const unsigned operands = map->getNumOperands();
+  if (position < operands)
+    return position < block.getNumArguments() &&
+           isPackedMask(map->getOperand(position).getType(), block.getArgument(position).getType());
+  Operation *yield = block.getTerminator();
+  return position - operands < yield->getNumOperands() &&
+         isPackedMask(map->getResult(position - operands).getType(),
+                      yield->getOperand(position - operands).getType());
+}
+
+RankedTensorType spaceOf(MapOp map) {
+  const unsigned operands = map->getNumOperands();
+  for (OpResult result : map->getResults())
+    if (!isPackedMask(map, operands + result.getResultNumber()))
+      return tensorType(result);
+  for (OpOperand &operand : map->getOpOperands())
+    if (!isPackedMask(map, operand.getOperandNumber()))
+      return tensorType(operand.get());
+  return tensorType(map->getResult(0));
+}
+
+RankedTensorType packedMaskOver(RankedTensorType space) {
+  return RankedTensorType::get({space.getNumElements() / 8},
+                               IntegerType::get(space.getContext(), 8));
+}
+
 namespace {
 
 /// What stow.map and stow.product_map have in common: results of one shape, to which `inputs`
-/// broadcast; a body of scalars, whose arguments have the types `elements`; updates that fit.
+/// broadcast; a body of scalars, whose arguments have the types `elements`; updates that fit. Packed
+/// masks are not looked at.
 LogicalResult verifyKernel(Operation *op, ValueRange inputs, TypeRange elements, Block &block,
                            ArrayRef<int64_t> updates) {
   if (op->getNumResults() == 0)
     return op->emitOpError() << "expects at least one result";
-  auto space = cast<RankedTensorType>(op->getResult(0).getType());
-  for (Type type : op->getResultTypes())
-    if (cast<RankedTensorType>(type).getShape() != space.getShape())
+  auto map = dyn_cast<MapOp>(op);
+  auto isPacked = [&](unsigned position) { return map && isPackedMask(map, position); };
+  auto space = map ? spaceOf(map) : cast<RankedTensorType>(op->getResult(0).getType());
+  for (OpResult result : op->getResults())
+    if (!isPacked(op->getNumOperands() + result.getResultNumber()) &&
+        tensorType(result).getShape() != space.getShape())
       return op->emitOpError() << "expects results of one shape, found " << space << " and "
-                               << type;
-  for (Value input : inputs) {
+                               << result.getType();
+  for (auto [position, input] : llvm::enumerate(inputs)) {
+    if (isPacked(position))
+      continue;
     auto shape = cast<RankedTensorType>(input.getType()).getShape();
     auto joined = broadcastShapes(shape, space.getShape());
     if (failed(joined) || ArrayRef<int64_t>(*joined) != space.getShape()) // C1
       return op->emitOpError() << "operand " << input.getType() << " does not broadcast to "
                                << space;
   }
-  auto elementsOf = [](TypeRange types) {
-    return llvm::map_range(types, [](Type type) { return getElementTypeOrSelf(type); });
+  auto fits = [&](TypeRange bodyTypes, TypeRange types, unsigned first) {
+    if (bodyTypes.size() != types.size())
+      return false;
+    for (auto [i, bodyType, type] : llvm::enumerate(bodyTypes, types))
+      if (bodyType != getElementTypeOrSelf(type) && !isPacked(first + i))
+        return false;
+    return true;
   };
-  if (!llvm::equal(block.getArgumentTypes(), elementsOf(elements)) ||
-      !llvm::equal(block.getTerminator()->getOperandTypes(),
-                   elementsOf(op->getResultTypes()))) // C2
+  if (!fits(block.getArgumentTypes(), elements, 0) ||
+      !fits(block.getTerminator()->getOperandTypes(), op->getResultTypes(),
+            op->getNumOperands())) // C2
     return op->emitOpError() << "body arguments and yielded values must have the element types of "
                                 "operands and results";
   for (Operation &inner : block.without_terminator()) {
@@ -82,7 +123,17 @@ double bodyFlops(RankedTensorType space, Block &body) {
 } // namespace
 
 LogicalResult MapOp::verify() {
-  return verifyKernel(*this, getInputs(), getInputs().getTypes(), getBody().front(), getUpdates());
+  if (failed(verifyKernel(*this, getInputs(), getInputs().getTypes(), getBody().front(),
+                          getUpdates())))
+    return failure();
+  RankedTensorType space = spaceOf(*this);
+  for (auto [i, type] : llvm::enumerate(
+           llvm::concat<const Type>((*this)->getOperandTypes(), (*this)->getResultTypes())))
+    if (isPackedMask(*this, i) &&
+        (type != packedMaskOver(space) || space.getNumElements() % kPackedElements != 0))
+      return emitOpError() << "expects masks of one bit an element over a multiple of "
+                           << kPackedElements << " elements, found " << type << " over " << space;
+  return success();
 }
 
 /// What is no new state may overwrite any operand of its own type.
@@ -90,9 +141,7 @@ Sharings MapOp::getSharings() { return kernelSharings(*this, getUpdates(), 0); }
 
 bool MapOp::isRecomputable() { return getUpdates().empty(); }
 
-double MapOp::getFlops() {
-  return bodyFlops(cast<RankedTensorType>(getOutputs().front().getType()), getBody().front());
-}
+double MapOp::getFlops() { return bodyFlops(spaceOf(*this), getBody().front()); }
 
 LogicalResult ProductMapOp::verify() {
   auto a = getA().getType(), b = getB().getType();

@@ -130,6 +130,37 @@ void Chunk::store(Value value, const Buffer &buffer, Access access) const {
                             /*nontemporal=*/false, llvm::MaybeAlign(access.alignment));
 }
 
+Value Chunk::loadBits(const Buffer &buffer, Access access, bool whole) const {
+  Type byte = builder.getI8Type();
+  if (whole && lanes % 8 == 0 && access.stride == 1 && !mask) {
+    Value at = arith::ShRUIOp::create(builder, location, first(access),
+                                      arith::ConstantIndexOp::create(builder, location, 3));
+    Value bytes = vector::LoadOp::create(builder, location, VectorType::get({lanes / 8}, byte),
+                                         buffer.memory, ValueRange{at});
+    return vector::BitCastOp::create(builder, location, type(builder.getI1Type()), bytes);
+  }
+  const Term element(builder, location, positions(access)), low = element.constantInt(7);
+  auto shifted = [&](Value value, Value by) {
+    return element.with(arith::ShRUIOp::create(builder, location, value, by));
+  };
+  const Value all =
+      lanes == 1 ? arith::ConstantIntOp::create(builder, location, 1, 1).getResult() : allLanes();
+  const Term bytes(builder, location,
+                   gather(all, buffer, shifted(element.get(), element.constantInt(3).get()).get()));
+  const Term bit = shifted(bytes.as(builder.getI64Type()).get(), (element & low).get());
+  return bit.with(arith::TruncIOp::create(builder, location, type(builder.getI1Type()), bit.get()))
+      .get();
+}
+
+void Chunk::storeBits(Value value, const Buffer &buffer, Access access) const {
+  assert(lanes % 8 == 0 && access.stride == 1 && !mask && "bytes are written whole");
+  Value at = arith::ShRUIOp::create(builder, location, first(access),
+                                    arith::ConstantIndexOp::create(builder, location, 3));
+  Value bytes = vector::BitCastOp::create(
+      builder, location, VectorType::get({lanes / 8}, builder.getI8Type()), widen(value));
+  vector::StoreOp::create(builder, location, bytes, buffer.memory, ValueRange{at});
+}
+
 Value Chunk::gather(Value condition, const Buffer &buffer, Value elements) const {
   Value zero = arith::ConstantIndexOp::create(builder, location, 0);
   if (lanes == 1) {

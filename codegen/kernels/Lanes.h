@@ -52,6 +52,11 @@ public:
   /// Lanes outside the row read as zero and are not written.
   mlir::Value load(const Buffer &buffer, Access access) const;
   void store(mlir::Value value, const Buffer &buffer, Access access) const;
+  /// The same of a mask of one bit an element, 8 to a byte (`ir/PackedMasks.h`); the access counts
+  /// elements. `whole` promises that chunks begin with a byte, and end with one unless they are
+  /// masked. A store takes whole, unmasked chunks.
+  mlir::Value loadBits(const Buffer &buffer, Access access, bool whole) const;
+  void storeBits(mlir::Value value, const Buffer &buffer, Access access) const;
   /// Reads only where `condition` (i1) holds, zero elsewhere.
   mlir::Value loadWhere(mlir::Value condition, const Buffer &buffer, Access access) const;
   /// Reads the whole chunk where the scalar `condition` (i1) holds, zeros elsewhere.

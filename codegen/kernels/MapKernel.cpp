@@ -2,6 +2,8 @@
 // and what does not change at all (learning rates, bias corrections) once a call.
 #include "codegen/kernels/VectorWalk.h"
 
+#include "ir/PackedMasks.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -59,26 +61,44 @@ private:
   std::vector<Operation *> byLevel[3];
 };
 
+/// Operands and results, in this order, that are masks of one bit an element.
+SmallVector<bool> packedMasks(MapOp op) {
+  SmallVector<bool> packed;
+  for (unsigned i = 0; i < op->getNumOperands() + op->getNumResults(); ++i)
+    packed.push_back(isPackedMask(op, i));
+  return packed;
+}
+
+/// True when the access of a packed mask begins rows at whole bytes.
+bool beginsBytes(const Space &space, unsigned access) {
+  bool begins = space.dims.back().strides[access] == 1 && space.offsets[access] % 8 == 0;
+  for (const Space::Dim &dim : llvm::drop_end(space.dims))
+    begins &= dim.strides[access] % 8 == 0;
+  return begins;
+}
+
 /// Strides of all tensors over the map's shape, then those of the row-major element number.
-/// Tensors in one and the same layout are walked as they are stored, blocks and padding included.
+/// Tensors in one and the same layout are walked as they are stored, blocks and padding included;
+/// packed masks as the space is stored by itself, a bit an element.
 FailureOr<Space> mapSpace(MapOp op) {
-  auto space = cast<RankedTensorType>(op.getResult(0).getType());
+  RankedTensorType space = spaceOf(op);
+  const SmallVector<bool> packed = packedMasks(op);
   bool indexed = llvm::any_of(op.getBody().front(), llvm::IsaPred<ElementIndexOp>);
   bool oneLayout = !layoutOf(space).pitch; // gaps belong to other tensors
-  for (Type type : llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())) {
-    auto tensor = cast<RankedTensorType>(type);
-    oneLayout &= tensor.getNumElements() == 1 ||
-                 (tensor.getShape() == space.getShape() && layoutOf(tensor) == layoutOf(space));
-  }
   SmallVector<Type> types(op->getOperandTypes());
   llvm::append_range(types, op->getResultTypes());
+  for (auto [type, isPacked] : llvm::zip_equal(types, packed)) {
+    auto tensor = cast<RankedTensorType>(type);
+    oneLayout &= isPacked || tensor.getNumElements() == 1 ||
+                 (tensor.getShape() == space.getShape() && layoutOf(tensor) == layoutOf(space));
+  }
   if (oneLayout && !indexed) {
     Shape shape(space.getShape().begin(), space.getShape().end());
     Space flat;
     flat.dims.push_back({storedElementCount(layoutOf(space), shape), {}});
     flat.offsets.assign(types.size() + 1, 0);
-    for (Type type : types) {
-      bool scalar = cast<RankedTensorType>(type).getNumElements() == 1;
+    for (auto [type, isPacked] : llvm::zip_equal(types, packed)) {
+      bool scalar = !isPacked && cast<RankedTensorType>(type).getNumElements() == 1;
       flat.dims[0].strides.push_back(scalar && space.getNumElements() != 1 ? 0 : 1);
     }
     flat.dims[0].strides.push_back(1);
@@ -89,6 +109,11 @@ FailureOr<Space> mapSpace(MapOp op) {
   auto strides = tensorStrides(op);
   if (failed(strides))
     return failure();
+  for (auto [i, isPacked] : llvm::enumerate(packed))
+    if (isPacked) {
+      types[i] = withoutPitch(space);
+      (*strides)[i] = *stridesOf(withoutPitch(space));
+    }
   SmallVector<SmallVector<int64_t>> accesses;
   // Access 0 decides the order of the loops: the first result's.
   accesses.push_back((*strides)[op->getNumOperands()]);
@@ -110,7 +135,10 @@ FailureOr<Space> mapSpace(MapOp op) {
 /// On a device: vectors of positions, in which what all lanes share is computed once.
 static void emitDeviceMap(MapOp op, const Space &space, KernelFrame &frame) {
   unsigned operands = op->getNumOperands(), results = op->getNumResults();
-  VectorWalk walk(frame, space, llvm::to_vector(llvm::seq(operands + results + 1)), operands);
+  const SmallVector<bool> packed = packedMasks(op);
+  const bool writesBits = llvm::is_contained(ArrayRef(packed).drop_front(operands), true);
+  VectorWalk walk(frame, space, llvm::to_vector(llvm::seq(operands + results + 1)), operands,
+                  writesBits ? 8 : 1);
   SmallVector<Level> levels;
   for (unsigned i = 0; i < operands; ++i) {
     bool moves = llvm::any_of(space.dims, [&](auto &dim) { return dim.strides[i] != 0; });
@@ -133,15 +161,21 @@ static void emitDeviceMap(MapOp op, const Space &space, KernelFrame &frame) {
     for (auto [spot, values] : llvm::zip_equal(spots, read))
       for (unsigned i = 0; i < operands; ++i)
         if (levels[i] != PerCall)
-          values.map(block.getArgument(i),
-                     levels[i] == PerRow ? spot.loadUniform(i) : spot.load(i));
+          values.map(block.getArgument(i), packed[i]             ? spot.loadBits(i)
+                                           : levels[i] == PerRow ? spot.loadUniform(i)
+                                                                 : spot.load(i));
     for (auto [spot, values] : llvm::zip_equal(spots, read)) {
       Chunk chunk = spot.chunk();
       body.emit(PerRow, builder, values, nullptr, never);
       body.emit(PerLane, builder, values, &chunk,
                 [&] { return spot.elements(operands + results); });
-      for (unsigned i = 0; i < results; ++i)
-        spot.store(values.lookup(block.getTerminator()->getOperand(i)), operands + i);
+      for (unsigned i = 0; i < results; ++i) {
+        Value result = values.lookup(block.getTerminator()->getOperand(i));
+        if (packed[operands + i])
+          spot.storeBits(result, operands + i);
+        else
+          spot.store(result, operands + i);
+      }
     }
   });
 }
@@ -151,11 +185,19 @@ static LogicalResult emitMap(Operation *operation, KernelFrame &frame) {
   auto found = mapSpace(op);
   if (failed(found))
     return failure();
+  const SmallVector<bool> packed = packedMasks(op);
+  for (unsigned i = 0; i < op->getNumResults(); ++i)
+    if (packed[op->getNumOperands() + i] && found->dims.size() != 1)
+      return op->emitOpError() << "writes a mask of one bit an element, and its tensors do not lie "
+                                  "alike; give them one layout, or the mask one byte an element";
   if (frame.target == KernelTarget::Device) {
     emitDeviceMap(op, *found, frame);
     return success();
   }
   Space outer = *found;
+  SmallVector<bool> whole; // packed masks whose rows begin with a byte
+  for (auto [i, isPacked] : llvm::enumerate(packed))
+    whole.push_back(isPacked && beginsBytes(outer, i));
   SmallVector<Level> levels;
   for (unsigned i = 0; i < op->getNumOperands(); ++i) {
     bool moves = llvm::any_of(outer.dims, [&](auto &dim) { return dim.strides[i] != 0; });
@@ -172,7 +214,9 @@ static LogicalResult emitMap(Operation *operation, KernelFrame &frame) {
                        llvm::function_ref<Access(unsigned)> access) {
     for (unsigned i = 0; i < operands; ++i)
       if (levels[i] == level)
-        values.map(block.getArgument(i), chunk.load(frame.buffers[i], access(i)));
+        values.map(block.getArgument(i), packed[i]
+                                             ? chunk.loadBits(frame.buffers[i], access(i), whole[i])
+                                             : chunk.load(frame.buffers[i], access(i)));
   };
   auto never = []() -> Value { return {}; };
 
@@ -196,14 +240,24 @@ static LogicalResult emitMap(Operation *operation, KernelFrame &frame) {
       loadLevel(PerLane, values, chunk, access);
       body.emit(PerLane, builder, values, &chunk,
                 [&] { return chunk.positions(access(operands + results)); });
-      for (unsigned i = 0; i < results; ++i)
-        chunk.store(values.lookup(block.getTerminator()->getOperand(i)),
-                    frame.buffers[operands + i], access(operands + i));
+      for (unsigned i = 0; i < results; ++i) {
+        Value result = values.lookup(block.getTerminator()->getOperand(i));
+        if (packed[operands + i])
+          chunk.storeBits(result, frame.buffers[operands + i], access(operands + i));
+        else
+          chunk.store(result, frame.buffers[operands + i], access(operands + i));
+      }
     });
   });
   return success();
 }
 
-void addMapKernels(KernelTable &table) { table.add<MapOp>(emitMap, {.takesPart = takesAnyPart}); }
+/// Bits are written in the order of memory: what is written beside them has no gaps.
+static bool mapTakesPart(Operation *op, unsigned, RankedTensorType) {
+  const SmallVector<bool> packed = packedMasks(cast<MapOp>(op));
+  return !llvm::is_contained(ArrayRef(packed).drop_front(op->getNumOperands()), true);
+}
+
+void addMapKernels(KernelTable &table) { table.add<MapOp>(emitMap, {.takesPart = mapTakesPart}); }
 
 } // namespace stow

@@ -24,11 +24,11 @@ static constexpr int64_t kFillingTasks = 1024;
 //===-- What is known beforehand --------------------------------------------------------------===//
 
 VectorWalk::VectorWalk(KernelFrame &frame, const Space &space, ArrayRef<unsigned> buffers,
-                       unsigned reads)
+                       unsigned reads, int64_t leastLanes)
     : frame(frame), space(space), buffers(buffers), reads(reads), builder(frame.lanes.getBuilder()),
       location(frame.lanes.getLocation()) {
   number = fitsInt32() ? builder.getI32Type() : builder.getI64Type();
-  chooseLanes();
+  chooseLanes(leastLanes);
   chooseUnroll();
 }
 
@@ -79,7 +79,7 @@ int64_t VectorWalk::alignmentOf(unsigned access) const {
 
 /// As many as make an access of 16 bytes to the narrowest tensor, but no more than two to the widest.
 /// Bytes (masks) do not count beside others.
-void VectorWalk::chooseLanes() {
+void VectorWalk::chooseLanes(int64_t least) {
   int64_t narrowest = 0, widest = 1, read = 0;
   const Space::Dim &lane = space.dims.back();
   for (auto [access, buffer] : llvm::enumerate(buffers)) {
@@ -95,6 +95,7 @@ void VectorWalk::chooseLanes() {
   // Where many tensors are read, their registers would cost more threads than the vectors gain.
   while (lanes > 4 && lanes * read > kBytesInFlight + kBytesInFlight / 2)
     lanes /= 2;
+  lanes = std::max(lanes, least);
   bool linearResult = isLinear(reads) && lane.strides[reads] == 1;
   if (!linearResult)
     while (lane.extent % lanes != 0)
@@ -257,6 +258,53 @@ void VectorSpot::store(Value value, unsigned access) const {
                                                               ArrayRef<int64_t>{lane}));
     one.store(part, buffer, {walk.toIndex(elementOf(access, lane)), 0});
   }
+}
+
+/// The byte of a packed mask that has the element's bit.
+Value VectorSpot::byteOf(const Buffer &buffer, Value element) const {
+  Chunk one(walk.builder, walk.location, walk.frame.lanes.index(0), 1);
+  Value byte = arith::ShRUIOp::create(walk.builder, walk.location, element, walk.constant(3));
+  return one.load(buffer, {walk.toIndex(byte), 0});
+}
+
+Value VectorSpot::loadBits(unsigned access) const {
+  OpBuilder &builder = walk.builder;
+  Location location = walk.location;
+  const Buffer &buffer = walk.frame.buffers[walk.buffers[access]];
+  // Vectors that begin at a multiple of their length, up to 8, do not reach over the end of a byte.
+  const bool inOneByte =
+      lanes <= 8 && walk.isConsecutive(access) && walk.alignmentOf(access) % lanes == 0;
+  Value first = elementOf(access, 0), byte = inOneByte ? byteOf(buffer, first) : Value();
+  return eachLane([&](int64_t lane) {
+    Value element = elementOf(access, lane);
+    Value shift = arith::TruncIOp::create(
+        builder, location, builder.getI8Type(),
+        arith::AndIOp::create(builder, location, element, walk.constant(7)));
+    Value bit = arith::ShRUIOp::create(builder, location,
+                                       inOneByte ? byte : byteOf(buffer, element), shift);
+    return arith::TruncIOp::create(builder, location, builder.getI1Type(), bit).getResult();
+  });
+}
+
+void VectorSpot::storeBits(Value value, unsigned access) const {
+  assert(lanes == 8 && walk.isConsecutive(access) && "a byte is written whole");
+  OpBuilder &builder = walk.builder;
+  Location location = walk.location;
+  Type type = builder.getI8Type();
+  value = chunk().widen(value);
+  Value byte;
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    Value bit = arith::ExtUIOp::create(
+        builder, location, type,
+        vector::ExtractOp::create(builder, location, value, ArrayRef<int64_t>{lane}));
+    bit = arith::ShLIOp::create(
+        builder, location, bit,
+        arith::ConstantOp::create(builder, location, builder.getI8IntegerAttr(lane)));
+    byte = byte ? Value(arith::OrIOp::create(builder, location, byte, bit)) : bit;
+  }
+  Chunk one(builder, location, walk.frame.lanes.index(0), 1);
+  Value at = arith::ShRUIOp::create(builder, location, elementOf(access, 0), walk.constant(3));
+  one.store(byte, walk.frame.buffers[walk.buffers[access]], {walk.toIndex(at), 0});
 }
 
 Value VectorSpot::elements(unsigned access) const {

@@ -29,6 +29,10 @@ public:
   mlir::Value loadUniform(unsigned access) const;
   mlir::Value load(unsigned access) const;
   void store(mlir::Value value, unsigned access) const;
+  /// The same of masks of one bit an element (`ir/PackedMasks.h`), whose access counts elements. What
+  /// is written is a byte: the walk has vectors of 8 lanes.
+  mlir::Value loadBits(unsigned access) const;
+  void storeBits(mlir::Value value, unsigned access) const;
   /// The access' element in each lane, as i64.
   mlir::Value elements(unsigned access) const;
 
@@ -36,6 +40,7 @@ private:
   mlir::Value elementOf(unsigned access, int64_t lane) const;
   mlir::Value coordinate(size_t dim, int64_t lane) const;
   mlir::Value eachLane(llvm::function_ref<mlir::Value(int64_t)> element) const;
+  mlir::Value byteOf(const Buffer &buffer, mlir::Value element) const;
 
   const VectorWalk &walk;
   mlir::Value position; ///< of lane 0
@@ -46,9 +51,10 @@ private:
 class VectorWalk {
 public:
   /// Access `a` of the space reads or writes buffer `buffers[a]` of the frame; numbers beyond those
-  /// of the buffers are of accesses that only count. `reads` accesses come first and are read.
+  /// of the buffers are of accesses that only count. `reads` accesses come first and are read. Vectors
+  /// have at least `leastLanes`, by which the number of positions is divisible.
   VectorWalk(KernelFrame &frame, const Space &space, llvm::ArrayRef<unsigned> buffers,
-             unsigned reads);
+             unsigned reads, int64_t leastLanes = 1);
 
   /// True when all lanes of a vector have the same element of the access.
   bool isUniform(unsigned access) const;
@@ -59,7 +65,7 @@ public:
 private:
   friend class VectorSpot;
 
-  void chooseLanes();
+  void chooseLanes(int64_t least);
   void chooseUnroll();
   bool isLinear(unsigned access) const;
   bool isConsecutive(unsigned access) const;

@@ -283,6 +283,7 @@ struct FuseElementwisePass : impl::FuseElementwisePassBase<FuseElementwisePass> 
 void registerFusePasses() {
   registerPass(createFuseElementwisePass);
   registerPass(createJoinMasksPass);
+  registerPass(createPackMasksPass);
   registerPass(createRederiveSavedPass);
   registerPass(createScatterIntoSumsPass);
 }

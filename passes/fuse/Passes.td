@@ -118,6 +118,27 @@ def JoinMasksPass : Pass<"stow-join-masks", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def PackMasksPass : Pass<"stow-pack-masks", "::mlir::ModuleOp"> {
+  let summary = "Store masks of the forward as one bit an element";
+  let description = [{
+    What: a mask of one byte an element that a kernel of the forward makes and only kernels of the backward
+    read becomes one of bits, a tensor<Nxi8> of an eighth of the elements that is an i1 in the bodies: bit
+    k % 8 of byte k / 8 for element k as the tensors of those kernels lie in memory. They lie alike there,
+    have a multiple of 64 elements, and those of the kernel that writes bits are not made inside or read
+    from larger tensors.
+
+    Requires: the step form with kernels, after all other passes that change kernels.
+    Ensures: nothing but types of masks has changed.
+
+    ```mlir
+    %y, %m = stow.map %x : (tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xi1>) {...}
+    // becomes
+    %y, %m = stow.map %x : (tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8xi8>) {...}
+    ```
+  }];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 def ScatterIntoSumsPass : Pass<"stow-scatter-into-sums", "::mlir::ModuleOp"> {
   let summary = "Add the gradient of a table's reads to its other gradients in place";
   let description = [{

@@ -155,3 +155,29 @@ func.func @case(%a: tensor<4x4xf32>, %w: tensor<4x4xf32>) {
   }
   return
 }
+
+// -----
+
+// map: a packed mask has a bit for each element.
+func.func @case(%x: tensor<8x16xf32>) {
+  // expected-error @+1 {{expects masks of one bit an element over a multiple of 64 elements, found 'tensor<8xi8>' over 'tensor<8x16xf32>'}}
+  %0:2 = stow.map %x : (tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<8xi8>) {
+  ^bb0(%p: f32):
+    %zero = arith.constant 0.0 : f32
+    %q = arith.cmpf ogt, %p, %zero : f32
+    stow.yield %p, %q : f32, i1
+  }
+  return
+}
+
+// -----
+
+// map: packed masks are over a multiple of 64.
+func.func @case(%x: tensor<4x10xf32>, %m: tensor<5xi8>) {
+  // expected-error @+1 {{expects masks of one bit an element over a multiple of 64 elements, found 'tensor<5xi8>' over 'tensor<4x10xf32>'}}
+  %0 = stow.map %x, %m : (tensor<4x10xf32>, tensor<5xi8>) -> tensor<4x10xf32> {
+  ^bb0(%p: f32, %q: i1):
+    stow.yield %p : f32
+  }
+  return
+}

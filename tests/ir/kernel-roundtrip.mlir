@@ -37,3 +37,25 @@ func.func @products(%x: tensor<8x32xf32>, %dy: tensor<8x64xf32>, %w: tensor<64x3
   }
   return %0 : tensor<64x32xf32>
 }
+
+// CHECK-LABEL: func.func @bits
+func.func @bits(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  // CHECK: %[[Y:.*]]:2 = stow.map %{{.*}} : (tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8xi8>) {
+  // CHECK: stow.yield %{{.*}}, %{{.*}} : f32, i1
+  %y:2 = stow.map %x : (tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8xi8>) {
+  ^bb0(%p: f32):
+    %zero = arith.constant 0.0 : f32
+    %n = arith.negf %p : f32
+    %b = arith.cmpf ogt, %p, %zero : f32
+    stow.yield %n, %b : f32, i1
+  }
+  // CHECK: stow.map %[[Y]]#0, %[[Y]]#1 : (tensor<8x8xf32>, tensor<8xi8>) -> tensor<8x8xf32> {
+  // CHECK-NEXT: ^bb0(%{{.*}}: f32, %{{.*}}: i1):
+  %z = stow.map %y#0, %y#1 : (tensor<8x8xf32>, tensor<8xi8>) -> tensor<8x8xf32> {
+  ^bb0(%p: f32, %b: i1):
+    %n = arith.negf %p : f32
+    %q = arith.select %b, %p, %n : f32
+    stow.yield %q : f32
+  }
+  return %z : tensor<8x8xf32>
+}
