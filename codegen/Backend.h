@@ -66,6 +66,9 @@ public:
   /// What a plan should say about the device, as a sentence; empty: nothing.
   virtual std::string note() const { return ""; }
 
+  /// True where a launch costs more than a small update does: several then run in one.
+  virtual bool gathersUpdates() const { return false; }
+
   /// The processor that kernels are measured on, by its maker's or LLVM's name.
   virtual std::string processor() const = 0;
 

@@ -252,6 +252,11 @@ void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOp
     result.module = planner.ordered(choice);
     return;
   }
+  if (result.backend->gathersUpdates())
+    runStage(*choice.placed, "place", [&](PassManager &manager) {
+      manager.addPass(createGatherUpdatesPass());
+      addPlacedChecks(manager);
+    });
   timer.start("report");
   Plan plan = planOf(*choice.placed, costs);
   if (options.checkpoint != "sqrt" && plan.extraTimeFraction > 0)

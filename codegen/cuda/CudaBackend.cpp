@@ -36,6 +36,8 @@ public:
                      "most; --target with one of them plans for it alone";
   }
 
+  bool gathersUpdates() const override { return true; }
+
   OutsideArena outsideArena() const override {
     std::vector<Chip> unmeasured;
     for (const Chip &chip : chips)

@@ -3,6 +3,7 @@
 #include "codegen/host/LibraryCommand.h"
 #include "codegen/host/ProductTiles.h"
 #include "codegen/kernels/FoldParts.h"
+#include "codegen/kernels/MapsTogether.h"
 #include "ir/Joining.h"
 #include "passes/memory/DescribePlan.h"
 #include "passes/memory/Liveness.h"
@@ -86,8 +87,8 @@ private:
       if (failed(buildArgument(context, argument, program)))
         return failure();
     for (Operation &op : graph.getBody().front())
-      if (auto command = context.liveness.commandOf(&op))
-        if (failed(buildCommand(context, &op, *command, program)))
+      if (auto ops = opsOfCommand(&op); !ops.empty())
+        if (failed(buildCommand(context, ops, *context.liveness.commandOf(&op), program)))
           return failure();
     buildOutputs(context, program);
     built.program.graphs.push_back(std::move(program));
@@ -230,11 +231,33 @@ private:
     return success();
   }
 
-  LogicalResult buildCommand(Context &context, Operation *op, int64_t number,
+  /// Maps of one launch: one kernel over the operands and results of each, one after the other.
+  LogicalResult buildTogether(Context &context, ArrayRef<Operation *> ops, Command &command) {
+    SmallVector<MapOp> maps;
+    for (Operation *op : ops) {
+      placeAll(context, op, command);
+      maps.push_back(cast<MapOp>(op));
+    }
+    auto kernel = addMapsTogether(*built.kernels, maps, alignmentsOf(command));
+    if (failed(kernel))
+      return failure();
+    command.op = "kernel";
+    command.name =
+        absl::StrCat(sourceNameOf(ops.front()->getLoc()), " and ", ops.size() - 1, " more");
+    command.kernel = kernel->index;
+    command.tasks = kernel->tasks;
+    return success();
+  }
+
+  LogicalResult buildCommand(Context &context, ArrayRef<Operation *> ops, int64_t number,
                              GraphProgram &program) {
     Command command;
+    Operation *op = ops.front();
     const StringRef call = target.libraryCall(op);
-    if (call == "matmul_tiles") {
+    if (ops.size() > 1) {
+      if (failed(buildTogether(context, ops, command)))
+        return failure();
+    } else if (call == "matmul_tiles") {
       auto parts = productCommands(
           cast<ProductMapOp>(op), [&](Value value) { return context.offsets.lookup(value); },
           bytesAttr(op, kWorkspaceOffsetAttr), bytesAttr(op, kWorkspaceAttr), *built.kernels);
@@ -266,9 +289,11 @@ private:
       command.kernel = kernel->index;
       command.tasks = kernel->tasks;
     }
-    auto cost = cast<CostOpInterface>(op);
-    command.flops = cost.getFlops();
-    command.bytes = static_cast<double>(cost.getBytesMoved());
+    for (Operation *part : ops) {
+      auto cost = cast<CostOpInterface>(part);
+      command.flops += cost.getFlops();
+      command.bytes += static_cast<double>(cost.getBytesMoved());
+    }
     command.kind = op->getName().stripDialect().str();
     command.phase = stepPhaseOf(phaseOf(op));
     command.workspaceBytes = bytesAttr(op, kWorkspaceAttr);

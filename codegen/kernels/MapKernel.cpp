@@ -1,65 +1,16 @@
 // stow.map: its body in every lane, with what does not change along the lanes computed once a row
 // and what does not change at all (learning rates, bias corrections) once a call.
+#include "codegen/kernels/MapBody.h"
 #include "codegen/kernels/VectorWalk.h"
 
 #include "ir/PackedMasks.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 
 namespace stow {
 namespace {
-
-enum Level { PerCall, PerRow, PerLane };
-
-/// The body, its values sorted by how often they change.
-class MapBody {
-public:
-  MapBody(MapOp map, ArrayRef<Level> operands) {
-    Block &block = map.getBody().front();
-    for (auto [argument, level] : llvm::zip_equal(block.getArguments(), operands))
-      levels[argument] = level;
-    for (Operation &op : block.without_terminator()) {
-      Level level = isa<ElementIndexOp>(op) ? PerLane : PerCall;
-      for (Value operand : op.getOperands())
-        level = std::max(level, levels.lookup(operand));
-      for (Value result : op.getResults())
-        levels[result] = level;
-      byLevel[level].push_back(&op);
-    }
-  }
-
-  /// Clones the ops of one level; `values` has all values of lower levels and the level's operands.
-  /// `chunk` widens what comes from lower levels; element_index becomes `elementIndex`.
-  void emit(Level level, OpBuilder &builder, IRMapping &values, const Chunk *chunk,
-            llvm::function_ref<Value()> elementIndex) const {
-    for (Operation *op : byLevel[level]) {
-      if (isa<ElementIndexOp>(op)) {
-        values.map(op->getResult(0), elementIndex());
-        continue;
-      }
-      if (!chunk || chunk->size() == 1) {
-        builder.clone(*op, values);
-        continue;
-      }
-      OperationState state(builder.getUnknownLoc(), op->getName());
-      for (Value operand : op->getOperands())
-        state.operands.push_back(chunk->widen(values.lookup(operand)));
-      for (Type type : op->getResultTypes())
-        state.types.push_back(chunk->type(type));
-      state.addAttributes(op->getAttrs());
-      state.propertiesAttr = op->getPropertiesAsAttribute();
-      Operation *wide = builder.create(state);
-      values.map(op->getResults(), wide->getResults());
-    }
-  }
-
-private:
-  llvm::DenseMap<Value, Level> levels;
-  std::vector<Operation *> byLevel[3];
-};
 
 /// Operands and results, in this order, that are masks of one bit an element.
 SmallVector<bool> packedMasks(MapOp op) {

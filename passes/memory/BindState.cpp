@@ -119,6 +119,7 @@ void registerMemoryPasses() {
   registerPass(createBindStatePass);
   registerPass(createShareInPlacePass);
   registerPass([] { return createPackBuffersPass(); });
+  registerPass(createGatherUpdatesPass);
 }
 
 } // namespace stow

@@ -47,8 +47,12 @@ public:
     for (const Storage &storage : liveness.storages())
       plan.buffers.push_back(describeStorage(storage));
     for (Operation &op : graph.getBody().front())
-      if (auto command = liveness.commandOf(&op))
-        addStep(&op, *command);
+      if (auto command = liveness.commandOf(&op)) {
+        if (op.hasAttr(kTogetherAttr))
+          joinStep(&op);
+        else
+          addStep(&op, *command);
+      }
     if (plan.steps.empty()) {
       PlannedStep step;
       step.name = "nothing to compute";
@@ -233,6 +237,8 @@ private:
   void addStep(Operation *op, int64_t command) {
     PlannedStep step;
     step.name = nameOfOp(op);
+    if (const size_t others = opsOfCommand(op).size() - 1; others > 0)
+      absl::StrAppend(&step.name, " and ", others, " more");
     step.op = opNameOf(op);
     step.source = sourcePlaceOf(op->getLoc());
     step.module = modulePathOf(op->getLoc());
@@ -240,11 +246,7 @@ private:
     step.seconds = secondsOf(op);
     if (const auto ways = implementationsOf(op); !ways.empty())
       step.implementation = ways[chosenImplementation(op)].name;
-    for (Value value : op->getOperands())
-      if (!value.getDefiningOp<ConstantOp>())
-        step.reads.push_back(liveness.storageOf(value));
-    for (Value value : op->getResults())
-      step.writes.push_back(liveness.storageOf(value));
+    addUses(op, step);
     if (Operation *first = repeated.lookup(op))
       step.recomputes = liveness.commandOf(first);
     if (op->hasAttr(kReferenceAttr))
@@ -253,11 +255,31 @@ private:
       step.writes.push_back(static_cast<int64_t>(plan.buffers.size()));
       addWorkspace(op, command);
     }
+    sortUses(step);
+    plan.steps.push_back(std::move(step));
+  }
+
+  /// An op that runs in the last step's launch.
+  void joinStep(Operation *op) {
+    PlannedStep &step = plan.steps.back();
+    step.seconds += secondsOf(op);
+    addUses(op, step);
+    sortUses(step);
+  }
+
+  void addUses(Operation *op, PlannedStep &step) const {
+    for (Value value : op->getOperands())
+      if (!value.getDefiningOp<ConstantOp>())
+        step.reads.push_back(liveness.storageOf(value));
+    for (Value value : op->getResults())
+      step.writes.push_back(liveness.storageOf(value));
+  }
+
+  static void sortUses(PlannedStep &step) {
     for (std::vector<int64_t> *list : {&step.reads, &step.writes}) {
       llvm::sort(*list);
       list->erase(llvm::unique(*list), list->end());
     }
-    plan.steps.push_back(std::move(step));
   }
 
   /// What was taken, and what the ways with less scratch are thought to cost.

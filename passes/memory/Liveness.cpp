@@ -20,6 +20,18 @@ bool launchesNothing(Operation *op) {
          (placed > 0 && placed == op->getNumOperands());
 }
 
+SmallVector<Operation *> opsOfCommand(Operation *op) {
+  if (launchesNothing(op) || op->hasAttr(kTogetherAttr))
+    return {};
+  SmallVector<Operation *> ops = {op};
+  for (Operation *next = op->getNextNode(); next; next = next->getNextNode())
+    if (next->hasAttr(kTogetherAttr))
+      ops.push_back(next);
+    else if (!launchesNothing(next))
+      break;
+  return ops;
+}
+
 Value viewedValue(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     std::optional<unsigned> viewed = viewedOperand(op);
@@ -95,7 +107,9 @@ Liveness::Liveness(func::FuncOp graph) {
 
 void Liveness::numberCommands(Block &block) {
   for (Operation &op : block)
-    if (!launchesNothing(&op)) {
+    if (commands > 0 && op.hasAttr(kTogetherAttr)) {
+      numbers[&op] = commands - 1;
+    } else if (!launchesNothing(&op)) {
       numbers[&op] = commands++;
       auto workspace = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr);
       workspaces.push_back(workspace ? workspace.getInt() : 0);

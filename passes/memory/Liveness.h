@@ -84,6 +84,12 @@ private:
   int64_t commands = 0;
 };
 
+/// On an op of a placed graph: it runs in the launch of the launching op before it, as one command.
+inline constexpr llvm::StringLiteral kTogetherAttr = "stow.together";
+
+/// The ops of the command that `op` begins, itself first; none where `op` begins none.
+llvm::SmallVector<mlir::Operation *> opsOfCommand(mlir::Operation *op);
+
 /// True for ops that take no time and no memory: views, constants, the terminator, and ops all of
 /// whose parts are placed.
 bool launchesNothing(mlir::Operation *op);

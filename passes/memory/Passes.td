@@ -112,4 +112,27 @@ def PackBuffersPass : Pass<"stow-pack-buffers", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def GatherUpdatesPass : Pass<"stow-gather-updates", "::mlir::ModuleOp"> {
+  let summary = "Run small updates of state in one launch";
+  let description = [{
+    For devices on which a launch takes longer than a small tensor: moves small maps that write nothing but
+    state, of one body each, behind one another and marks all but the first as running in its launch. A map
+    waits only as long as no launch in between writes what it reads or touches what it writes, at the
+    offsets as they are: every byte stays where it is, and gradients that wait take nothing that anything
+    else needs. Tensors count as small up to 65,536 elements, which are too few blocks to keep half of a
+    large chip busy. Where the live bytes rise, the lower bounds rise to them: no placement of
+    the values as they live now takes less.
+
+    Requires: the placed form.
+    Ensures: `stow.together` on the maps that share the launch of the launching op before them; no op of a
+    launch touches what another one writes.
+
+    ```mlir
+    %w1 = stow.map %w, %dw {stow.offsets = array<i64: 0>, updates = array<i64: 0, 0>} : ...
+    %b1 = stow.map %b, %db {stow.offsets = array<i64: 64>, stow.together, updates = array<i64: 0, 0>} : ...
+    ```
+  }];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 #endif // STOW_MEMORY_PASSES_TD

@@ -115,7 +115,9 @@ def VerifyPlacedPass : Pass<"stow-verify-placed", "::mlir::ModuleOp"> {
     at the end;
     P5: an input that a concat lists in `stow.inside` does not lie where it belongs in the result, a
     slice that is a view does not have its operand's strides, or anything else has gaps;
-    P6: an op that lists `stow.implementations` does not have the workspace of the one it names.
+    P6: an op that lists `stow.implementations` does not have the workspace of the one it names;
+    P7: an op marked `stow.together` has no launch before it to run in, or touches what another op of that
+    launch writes, or writes what one touches.
 
     Parts of concats need not be aligned. It shares no code with the passes that decide storage.
 

@@ -267,7 +267,36 @@ private:
     if (!ok)
       return failure();
     const Sharings joined = joinedBy(op);
-    return joined.empty() ? write(op) : join(op, joined);
+    if (!joined.empty()) {
+      launch = {};
+      return join(op, joined);
+    }
+    return success(succeeded(write(op)) && succeeded(enterLaunch(op)));
+  }
+
+  /// Ops of one launch run in any order: none touches what another one writes.
+  LogicalResult enterLaunch(Operation &op) {
+    const bool isTogether = op.hasAttr("stow.together");
+    if (isTogether && launch.writes.empty())
+      return op.emitError() << "runs in the launch of the op before it, and that is none";
+    if (!isTogether)
+      launch = {};
+    Launch own;
+    for (Value operand : op.getOperands())
+      own.reads.push_back(places.lookup(operand).range);
+    for (Value result : op.getResults())
+      own.writes.push_back(places.lookup(result).range);
+    auto meet = [](ArrayRef<Comb> a, ArrayRef<Comb> b) {
+      return llvm::any_of(a, [&](const Comb &x) {
+        return llvm::any_of(b, [&](const Comb &y) { return x.overlaps(y); });
+      });
+    };
+    if (meet(own.writes, launch.writes) || meet(own.writes, launch.reads) ||
+        meet(own.reads, launch.writes))
+      return op.emitError() << "touches what another op of its launch writes";
+    llvm::append_range(launch.reads, own.reads);
+    llvm::append_range(launch.writes, own.writes);
+    return success();
   }
 
   /// Results that are read where they lie: their bytes are some of an operand's.
@@ -541,8 +570,14 @@ private:
     return llvm::all_of(place.events, [&](Event event) { return content.isWhole(event); });
   }
 
+  /// Bytes that the ops of the launch at hand touch.
+  struct Launch {
+    SmallVector<Comb> reads, writes;
+  };
+
   func::FuncOp graph;
   int64_t arenaBytes, alignment;
+  Launch launch;
   llvm::StringMap<Comb> &stateRanges;
   ArenaContent content;
   llvm::DenseMap<Value, Place> places;

@@ -61,6 +61,17 @@ def check_load(load: list[Call], plan: dict) -> None:
     check(not launched, f"{len(launched)} kernels run outside of graphs")
 
 
+def check_launches(load: list[Call], plan: dict) -> None:
+    """Each kernel of the plan's graphs is captured once; updates of small tensors share launches."""
+    captured = sum(call.name == "cuLaunchKernel" and call.about["captured"] == "1" for call in load)
+    steps = [plan["strings"][step["op"]] for graph in plan["graphs"] for step in graph["steps"]]
+    kernels = sum(op != "matmul" for op in steps)
+    check(captured == kernels, f"{captured} launches are captured for {kernels} kernels of the plan")
+    updates = sum(step["phase"] == "update" for graph in plan["graphs"] for step in graph["steps"])
+    trained = sum(buffer["kind"] == "parameter" and buffer["graph"] == "train" for buffer in plan["buffers"])
+    check(0 < updates < trained, f"{updates} launches update {trained} tensors")
+
+
 def check_steps(calls: list[Call], pinned: set[int]) -> None:
     """`calls` begin with the first step's uploads and end with the last one's readback."""
     strange = {call.name for call in calls} - OF_A_STEP
@@ -128,6 +139,7 @@ def check_case(name: str, model: str, flags: list[str], data: dict, args: argpar
     first = names.index("cuGraphLaunch")
     report = max(i for i, name in enumerate(names[:first]) if name == "cuMemGetInfo")
     check_load(calls[: report + 1], plan)
+    check_launches(calls[: report + 1], plan)
     pinned = {call.number("address") for call in calls if call.name == "cuMemHostAlloc"}
     check_steps(calls[report + 1 : end], pinned)
     gone = {"cuMemGetInfo", "cuStreamSynchronize", "cuDevicePrimaryCtxRelease"}

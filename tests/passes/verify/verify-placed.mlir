@@ -427,3 +427,21 @@ module attributes {stow.form = "placed", stow.arena_bytes = 256 : i64, stow.alig
   // expected-error @+1 {{@model has the role model; form "placed" expects one of train, eval, accumulate, commit, measure}}
   func.func @model() attributes {stow.role = #stow.role<model>} { return }
 }
+
+// -----
+
+// P7: ops of one launch touch nothing that another of them writes: the second reads the first one's result, the
+// fourth overwrites what the third reads; and there is a launch to run in.
+module attributes {stow.form = "placed", stow.arena_bytes = 256 : i64, stow.alignment = 64 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}) attributes {stow.role = #stow.role<train>} {
+    // expected-error @+1 {{runs in the launch of the op before it, and that is none}}
+    %z = stow.softmax %x {axis = 1 : i64, stow.together, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{touches what another op of its launch writes}}
+    %b = stow.softmax %a {axis = 1 : i64, stow.together, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %c = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{touches what another op of its launch writes}}
+    %d = stow.softmax %c {axis = 1 : i64, stow.in_place = array<i64: 0, 0>, stow.together, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return
+  }
+}
