@@ -170,6 +170,7 @@ void addKernelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createJoinMasksPass());
   manager.addPass(createFuseElementwisePass());
   manager.addPass(createConsumeProductsPass(target));
+  manager.addPass(createFuseEpiloguesPass(target));
   manager.addPass(createPackMasksPass());
   manager.addPass(createPlanWorkspacesPass(target));
 }

@@ -1,5 +1,6 @@
 // Constraints, aliases and costs of fused elementwise kernels.
 #include "ir/PackedMasks.h"
+#include "ir/ProductMaps.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
@@ -181,9 +182,11 @@ LogicalResult ProductMapOp::verify() {
 /// Tiles of the product are made after others have been used up: what a factor lies in stays.
 Sharings ProductMapOp::getSharings() {
   Sharings sharings = kernelSharings(*this, getUpdates(), 2);
+  const bool isApart = (*this)->hasAttr(kApartAttr);
   llvm::erase_if(sharings, [&](const Sharing &sharing) {
     Value operand = getOperand(sharing.operand);
-    return sharing.kind == SharingKind::Overwrite && (operand == getA() || operand == getB());
+    return sharing.kind == SharingKind::Overwrite &&
+           (isApart || operand == getA() || operand == getB());
   });
   return sharings;
 }

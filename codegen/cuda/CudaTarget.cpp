@@ -1,5 +1,6 @@
 #include "codegen/cuda/CudaTarget.h"
 
+#include "codegen/cuda/Epilogues.h"
 #include "codegen/host/LibraryCommand.h"
 #include "codegen/host/ProductTiles.h"
 #include "codegen/kernels/FoldParts.h"
@@ -9,6 +10,7 @@
 #include "runtime/format/DeviceCode.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -25,6 +27,23 @@ bool isConvolution(Operation *op) {
 }
 
 bool isAttention(Operation *op) { return isa<AttentionOp, AttentionGradientOp>(op); }
+
+/// " with bias, relu" and the like: what the library does to the product of `op` before it is written.
+std::string epilogueWords(Operation *op) {
+  auto product = dyn_cast<ProductMapOp>(op);
+  const std::optional<ProductEpilogue> epilogue =
+      product ? epilogueOf(product) : std::optional<ProductEpilogue>();
+  if (!epilogue || host::addsToProduct(product))
+    return "";
+  SmallVector<StringRef> parts;
+  if (epilogue->bias)
+    parts.push_back("bias");
+  if (epilogue->added)
+    parts.push_back("sum");
+  if (epilogue->function != ProductFunction::None)
+    parts.push_back(nameOf(epilogue->function));
+  return absl::StrCat(" with ", llvm::join(parts, ", "));
+}
 
 Layout channelsInnermost(int64_t rank) {
   Layout layout;
@@ -54,7 +73,9 @@ StringRef CudaTarget::libraryCall(Operation *op) const {
   if (isa<Conv2dGradWeightOp>(op))
     return "convolution_grad_weight";
   if (auto product = dyn_cast<ProductMapOp>(op))
-    return host::addsToProduct(product) ? "matmul_add" : "";
+    return host::addsToProduct(product) ? "matmul_add"
+           : epilogueOf(product)        ? "matmul_epilogue"
+                                        : "";
   if (foldParts(op))
     return "fold_parts";
   return isa<MatmulOp>(op) ? "matmul" : "";
@@ -133,6 +154,8 @@ std::vector<EngineChoice> CudaTarget::choicesOf(Command command) const {
 }
 
 LogicalResult CudaTarget::completeCommand(Operation *op, Command &command) const {
+  if (command.op == "cuda.matmul_epilogue")
+    setEpilogue(command, *epilogueOf(cast<ProductMapOp>(op)));
   if (!isConvolution(command))
     return success();
   const SmallVector<Implementation> all = implementationsOf(op);
@@ -170,8 +193,9 @@ Target::Requirements CudaTarget::queryMatmul(Operation *op) const {
   for (const Chip &chip : chips)
     most = std::max(most, chip.matmulWorkspaceBytes);
   const Bytes room = std::min(most, alignUp(parts, 256));
-  requirements.choices = {{absl::StrCat("cublaslt within ", room, " bytes"), room, 1},
-                          {"cublaslt without scratch", 0, kSlowdownWithoutScratch}};
+  const std::string library = absl::StrCat("cublaslt", epilogueWords(op));
+  requirements.choices = {{absl::StrCat(library, " within ", room, " bytes"), room, 1},
+                          {library + " without scratch", 0, kSlowdownWithoutScratch}};
   requirements.implementation = requirements.choices.front().name;
   requirements.workspaceBytes = room;
   return requirements;

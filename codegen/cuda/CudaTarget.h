@@ -15,7 +15,8 @@ public:
   /// cuDNN is opened in `cudnnFolder`, or where CudnnLibrary::open looks, at the first convolution.
   CudaTarget(std::vector<Chip> chips, F32Products products, std::string cudnnFolder);
 
-  /// Convolutions, depthwise ones too, matrix products, and those that are added to something.
+  /// Convolutions, depthwise ones too, matrix products, and those that are added to something or go
+  /// through a function of cuBLASLt's before they are written (codegen/cuda/Epilogues.h).
   llvm::StringRef libraryCall(mlir::Operation *op) const override;
 
   /// Batch normalizations and a convolution's bias: their parts are generated kernels, which fuse

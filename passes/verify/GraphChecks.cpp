@@ -198,11 +198,13 @@ LogicalResult checkOutputs(func::FuncOp graph) {
 }
 
 bool isTrainingOp(Operation *op) {
+  if (auto product = dyn_cast<ProductMapOp>(op))
+    return !product.getUpdates().empty();
   return isa<BatchNormTrainingOp, DropoutTrainingOp, MaxPoolTrainingOp, PositiveMaskOp, ReluGradOp,
              LeakyReluGradOp, EluGradOp, RangeGradOp, HardSwishGradOp, SelectGradOp,
              Conv2dGradWeightOp, BatchNormGradOp, ChannelMomentsOp, BatchNormScaleGradOp,
              MaxPoolGradOp, AvgPoolGradOp, SoftmaxGradOp, LogSoftmaxGradOp, CrossEntropyRowsGradOp,
-             NllRowsGradOp, EmbeddingGradOp, EmbeddingGradAddOp, ProductMapOp, LayerNormGradOp,
+             NllRowsGradOp, EmbeddingGradOp, EmbeddingGradAddOp, LayerNormGradOp,
              LayerNormScaleGradOp, PlaneProductsOp, RmsNormGradOp, RmsNormScaleGradOp,
              GridSampleGradInputOp, GridSampleGradGridOp, AttentionGradientOp, BatchNormMaxPoolOp,
              BatchNormMaxPoolGradientOp>(op) ||

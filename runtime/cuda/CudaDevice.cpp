@@ -268,7 +268,8 @@ CudaDevice::BoundCommand CudaDevice::bindCommand(const Command &command, const P
   if (command.op == "sequence")
     for (const Command &part : command.parts)
       bound.parts.push_back(bindCommand(part, program));
-  else if (command.op == "cuda.matmul" || command.op == "cuda.matmul_add")
+  else if (command.op == "cuda.matmul" || command.op == "cuda.matmul_add" ||
+           command.op == "cuda.matmul_epilogue")
     bound.call = bindProduct(command, arena);
   else if (isConvolution(command))
     bound.call = bindConvolution(command, chip, arena);

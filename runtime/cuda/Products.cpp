@@ -1,7 +1,9 @@
 #include "runtime/cuda/Products.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/cuda/Functions.h"
+#include "runtime/cuda/ProductEpilogue.h"
 
 #include <algorithm>
 #include <array>
@@ -30,11 +32,13 @@ struct Heuristic {
 };
 constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14;
 constexpr int kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8, kBiasType = 26;
+constexpr int kAuxPointer = 11, kAuxLeading = 12;
 constexpr int kBatchCount = 5, kBatchStride = 6, kMaxWorkspace = 1;
 constexpr int kAlignmentA = 5, kAlignmentB = 6, kAlignmentC = 7, kAlignmentD = 8;
 constexpr uint32_t kMostAlignment = 256; ///< more makes no difference to the library
 constexpr int kOpNone = 0, kOpTranspose = 1;
-constexpr uint32_t kEpilogueBias = 4;
+constexpr uint32_t kEpilogueDefault = 1, kEpilogueBias = 4;
+constexpr uint32_t kEpilogueRelu = 2, kEpilogueGelu = 32, kEpilogueGeluGradient = 64 | 128;
 
 /// The functions, by their documented names without "cublasLt".
 struct Library {
@@ -180,8 +184,8 @@ public:
       : lt(openLibrary()), title("product of node '" + command.name + "'"),
         workspace(arena + static_cast<Address>(command.workspaceOffset)),
         workspaceBytes(static_cast<size_t>(command.workspaceBytes)) {
-    const bool hasThird = command.operands.size() == 4;
-    isAdded = command.op == "cuda.matmul_add";
+    const ProductEpilogue epilogue = epilogueOf(command);
+    isAdded = epilogue.added.has_value();
     const Operand &y = command.operands.back();
     auto flag = [&](const char *name) {
       auto found = command.ints.find(name);
@@ -195,9 +199,12 @@ public:
     first = matrix(right, command.operands[1].dtype, batch.steps[1], kTransposeA);
     second = matrix(left, command.operands[0].dtype, batch.steps[0], kTransposeB);
     third = matrix(result, y.dtype, batch.steps[2], 0);
-    if (hasThird && !isAdded)
-      setBias(command.operands[2], arena);
-    added = arena + static_cast<Address>((isAdded ? command.operands[2] : y).offset);
+    setFunction(epilogue);
+    if (epilogue.bias)
+      setBias(command.operands.at(*epilogue.bias), arena);
+    if (epilogue.preactivation)
+      setPreactivation(command.operands.at(*epilogue.preactivation), arena);
+    added = arena + static_cast<Address>((isAdded ? command.operands.at(*epilogue.added) : y).offset);
     for (size_t side : {size_t{0}, size_t{1}, size_t{2}}) {
       const Operand &operand = side == 2 ? y : command.operands[side];
       places[side] = arena + static_cast<Address>(operand.offset);
@@ -276,14 +283,43 @@ private:
     return desc;
   }
 
+  template <typename Value> void setAttribute(int attribute, Value value) {
+    lt.require(lt.matmulDescSetAttribute(operation, attribute, &value, sizeof value), title);
+  }
+
+  void setFunction(const ProductEpilogue &epilogue) {
+    constexpr uint32_t functions[] = {0, kEpilogueRelu, kEpilogueGelu, kEpilogueGeluGradient};
+    const uint32_t chosen =
+        functions[static_cast<size_t>(epilogue.function)] | (epilogue.bias ? kEpilogueBias : 0);
+    setAttribute(kEpilogue, chosen == 0 ? kEpilogueDefault : chosen);
+  }
+
+  /// The place of an operand of the epilogue. Throws where it is not at a multiple of 16 bytes.
+  uint64_t placeOf(const Operand &operand, const char *what, Address arena) const {
+    const uint64_t address = arena + static_cast<Address>(operand.offset);
+    if (address % kEpilogueAlignment != 0)
+      throw Error::badInput(concat(title, ": expected ", what, " at a multiple of ",
+                                   kEpilogueAlignment, " bytes, found it at offset ",
+                                   operand.offset, " of the arena"));
+    return address;
+  }
+
   void setBias(const Operand &bias, Address arena) {
-    const uint64_t address = arena + static_cast<Address>(bias.offset);
-    const int32_t type = dataType(bias.dtype, title);
-    lt.require(
-        lt.matmulDescSetAttribute(operation, kEpilogue, &kEpilogueBias, sizeof kEpilogueBias),
-        title);
-    lt.require(lt.matmulDescSetAttribute(operation, kBiasPointer, &address, sizeof address), title);
-    lt.require(lt.matmulDescSetAttribute(operation, kBiasType, &type, sizeof type), title);
+    setAttribute(kBiasPointer, placeOf(bias, "the bias", arena));
+    setAttribute(kBiasType, static_cast<int32_t>(dataType(bias.dtype, title)));
+  }
+
+  /// What the gradient of GELU is taken at; of y's type, which is the library's default.
+  void setPreactivation(const Operand &x, Address arena) {
+    const View view = viewOf(x, false);
+    if (batch.count != 1 || batch.offsets.size() != 1 || view.column != 1 ||
+        view.row % kPreactivationStep != 0)
+      throw Error::badInput(concat(title, ": expected one matrix as the preactivation, of rows that "
+                                          "begin at multiples of ",
+                                   kPreactivationStep, " elements, found steps of ", view.row,
+                                   " and ", view.column));
+    setAttribute(kAuxPointer, placeOf(x, "the preactivation", arena));
+    setAttribute(kAuxLeading, view.row);
   }
 
   void choose() {

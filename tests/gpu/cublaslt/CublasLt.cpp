@@ -11,6 +11,8 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -44,6 +46,12 @@ struct Operation {
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   uint64_t bias = 0;
   int32_t biasType = -1;
+  uint64_t aux = 0;
+  int64_t auxLeading = 0;
+
+  /// The bits of cublasLtEpilogue_t: a function, with or without a bias.
+  uint32_t function() const { return epilogue & ~uint32_t{CUBLASLT_EPILOGUE_BIAS}; }
+  bool hasBias() const { return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0; }
 };
 
 struct Limits {
@@ -93,6 +101,35 @@ void *place(uint64_t address, size_t bytes, const char *what) {
   return found;
 }
 
+// CUBLASLT_EPILOGUE_GELU and its gradient: by tanh, as PyTorch's gelu(approximate="tanh").
+constexpr double kGeluSlope = 0.7978845608028654, kGeluCube = 0.044715;
+
+double gelu(double x) { return x / 2 * (1 + std::tanh(kGeluSlope * (x + kGeluCube * x * x * x))); }
+
+double geluGradient(double x) {
+  const double t = std::tanh(kGeluSlope * (x + kGeluCube * x * x * x));
+  return (1 + t) / 2 + x / 2 * (1 - t * t) * kGeluSlope * (1 + 3 * kGeluCube * x * x);
+}
+
+/// Bytes of the matrix beside D that a function reads.
+size_t auxBytes(const Operation &operation, const Matrix &d) {
+  return ((d.columns - 1) * operation.auxLeading + d.rows) * d.elementBytes();
+}
+
+/// What a function makes of an element that was summed in f32.
+double applied(uint32_t function, double sum, double aux) {
+  switch (function) {
+  case CUBLASLT_EPILOGUE_RELU:
+    return std::max(sum, 0.0);
+  case CUBLASLT_EPILOGUE_GELU:
+    return gelu(sum);
+  case CUBLASLT_EPILOGUE_DGELU:
+    return sum * geluGradient(aux);
+  default:
+    return sum;
+  }
+}
+
 void run(void *data) {
   const Work &work = *static_cast<const Work *>(data);
   const void *a = place(work.aAt, work.a.bytes(), "A"), *b = place(work.bAt, work.b.bytes(), "B");
@@ -105,7 +142,12 @@ void run(void *data) {
   const void *bias = nullptr;
   const auto biasType = static_cast<cudaDataType>(work.operation.biasType);
   const stow::DType aType = elementType(work.a.type), bType = elementType(work.b.type);
-  if (work.operation.epilogue == CUBLASLT_EPILOGUE_BIAS)
+  const uint32_t function = work.operation.function();
+  const void *aux = function == CUBLASLT_EPILOGUE_DGELU
+                        ? place(work.operation.aux, auxBytes(work.operation, work.d), "the epilogue's matrix")
+                        : nullptr;
+  const stow::DType dType = elementType(work.d.type);
+  if (work.operation.hasBias())
     bias = place(work.operation.bias, work.d.rows * (biasType == CUDA_R_32F ? 4 : 2), "the bias");
   for (int32_t item = 0; item < work.d.count; ++item)
     for (int64_t column = 0; column < static_cast<int64_t>(work.d.columns); ++column)
@@ -123,9 +165,34 @@ void run(void *data) {
           sum += load(bias, elementType(biasType), row);
         const auto at = static_cast<int64_t>(item * work.d.step + column * work.d.leading + row);
         if (work.beta != 0) // from f32 sums, in f32
-          sum = static_cast<float>(sum) + work.beta * load(c, elementType(work.d.type), at);
-        store(d, elementType(work.d.type), at, sum);
+          sum = static_cast<float>(sum) + work.beta * load(c, dType, at);
+        const double other =
+            aux ? load(aux, dType, column * work.operation.auxLeading + row) : 0;
+        store(d, dType, at, applied(function, sum, other));
       }
+}
+
+/// True when the library takes the epilogue with a result like `d`, by cublasLt.h: a bias has D's type; a
+/// GELU input's leading dimension is a multiple of 8 and no less than D's rows, and it has a place. Both
+/// begin at multiples of 16 bytes.
+bool fitsEpilogue(const Operation &operation, const Matrix &d) {
+  if (operation.hasBias() &&
+      (operation.bias == 0 || operation.bias % 16 != 0 || operation.biasType != d.type))
+    return false;
+  switch (operation.function()) {
+  case 0: // a bias alone
+    return operation.hasBias();
+  case CUBLASLT_EPILOGUE_DEFAULT:
+    return !operation.hasBias();
+  case CUBLASLT_EPILOGUE_RELU:
+  case CUBLASLT_EPILOGUE_GELU:
+    return true;
+  case CUBLASLT_EPILOGUE_DGELU:
+    return !operation.hasBias() && d.count == 1 && operation.aux != 0 && operation.aux % 16 == 0 &&
+           operation.auxLeading % 8 == 0 && operation.auxLeading >= static_cast<int64_t>(d.rows);
+  default:
+    return false;
+  }
 }
 
 /// True when the library takes these operands together.
@@ -136,12 +203,16 @@ bool fits(const Operation &operation, const Matrix &a, const Matrix &b, const Ma
         matrix->leading < static_cast<int64_t>(matrix->rows) || matrix->count != d.count)
       return false;
   const bool sameTypes = a.type == b.type && (d.type == a.type || d.type == CUDA_R_32F);
-  const bool biasFits = operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
-                        (operation.epilogue == CUBLASLT_EPILOGUE_BIAS && operation.bias != 0 &&
-                         operation.biasType == d.type);
-  return sameTypes && biasFits && operation.compute == CUBLAS_COMPUTE_32F &&
+  return sameTypes && fitsEpilogue(operation, d) && operation.compute == CUBLAS_COMPUTE_32F &&
          (ta ? a.columns : a.rows) == d.rows && (tb ? b.rows : b.columns) == d.columns &&
          (ta ? a.rows : a.columns) == (tb ? b.columns : b.rows);
+}
+
+/// True where D would be written over the epilogue's matrix: nothing says that it may be.
+bool overlapsAux(const Operation &operation, const Matrix &matrix, const void *d) {
+  const auto at = reinterpret_cast<uint64_t>(d);
+  return operation.function() == CUBLASLT_EPILOGUE_DGELU &&
+         at < operation.aux + auxBytes(operation, matrix) && operation.aux < at + matrix.bytes();
 }
 
 } // namespace
@@ -189,6 +260,10 @@ STANDIN cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
     return take(operation.bias, buffer, bytes);
   case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
     return take(operation.biasType, buffer, bytes);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+    return take(operation.aux, buffer, bytes);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+    return take(operation.auxLeading, buffer, bytes);
   default:
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -274,7 +349,7 @@ STANDIN cublasStatus_t cublasLtMatmul(
   };
   if (!fits(*of(operation), *of(aDesc), *of(bDesc), *of(dDesc)) || !algo || !isAligned(a, 0) ||
       !isAligned(b, 1) || !isAligned(c, 2) || !isAligned(d, 3) || cDesc != dDesc ||
-      workspaceBytes < algo->data[0])
+      workspaceBytes < algo->data[0] || overlapsAux(*of(operation), *of(dDesc), d))
     return CUBLAS_STATUS_INVALID_VALUE;
   // A captured product runs any number of times: its description lives as long as the process.
   static std::vector<std::unique_ptr<Work>> all;

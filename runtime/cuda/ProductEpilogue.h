@@ -1,0 +1,71 @@
+// What a call of cuBLASLt does to a matrix product before it writes it, as a command holds it.
+//
+//   y = function(a b + added + bias)            function: none, relu, gelu
+//   y = (a b) * gelu'(preactivation)            function: gelu gradient
+//
+// All of it in f32, in the registers that the product was summed in: what stood between product and function
+// is never stored, and never rounded. GELU is Hendrycks' and Gimpel's approximation by tanh,
+// x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+#pragma once
+
+#include "runtime/format/Program.h"
+
+#include <optional>
+
+namespace stow::cuda {
+
+/// The numbers are those of a command's "function".
+enum class ProductFunction : uint8_t { None = 0, Relu = 1, Gelu = 2, GeluGradient = 3 };
+
+inline const char *nameOf(ProductFunction function) {
+  constexpr const char *names[] = {"", "relu", "gelu", "gelu gradient"};
+  return names[static_cast<size_t>(function)];
+}
+
+/// Operands go by their numbers in the command, whose first two are the factors and whose last is y.
+/// `bias` is a vector along y's rows, the others are matrices of y's extents; all have y's type.
+struct ProductEpilogue {
+  ProductFunction function = ProductFunction::None;
+  std::optional<size_t> bias, added, preactivation;
+};
+
+/// What a leading dimension of the preactivation is a multiple of, in elements, and where it and a
+/// bias begin, in bytes (cublasLt.h, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD; 16 bytes are what its kernels
+/// load at once).
+inline constexpr int64_t kPreactivationStep = 8;
+inline constexpr int64_t kEpilogueAlignment = 16;
+
+inline void setEpilogue(Command &command, const ProductEpilogue &epilogue) {
+  command.ints["function"] = {static_cast<int64_t>(epilogue.function)};
+  auto set = [&](const char *role, std::optional<size_t> operand) {
+    if (operand)
+      command.ints[role] = {static_cast<int64_t>(*operand)};
+  };
+  set("bias", epilogue.bias);
+  set("added", epilogue.added);
+  set("preactivation", epilogue.preactivation);
+}
+
+/// Of "cuda.matmul", "cuda.matmul_add" and "cuda.matmul_epilogue" (runtime/cuda/Products.h).
+inline ProductEpilogue epilogueOf(const Command &command) {
+  ProductEpilogue epilogue;
+  const bool hasThird = command.operands.size() == 4;
+  if (command.op == "cuda.matmul" && hasThird)
+    epilogue.bias = 2;
+  if (command.op == "cuda.matmul_add")
+    epilogue.added = 2;
+  if (command.op != "cuda.matmul_epilogue")
+    return epilogue;
+  auto number = [&](const char *role) -> std::optional<size_t> {
+    auto found = command.ints.find(role);
+    return found == command.ints.end() ? std::nullopt
+                                       : std::optional(static_cast<size_t>(found->second.at(0)));
+  };
+  epilogue.function = static_cast<ProductFunction>(command.ints.at("function").at(0));
+  epilogue.bias = number("bias");
+  epilogue.added = number("added");
+  epilogue.preactivation = number("preactivation");
+  return epilogue;
+}
+
+} // namespace stow::cuda

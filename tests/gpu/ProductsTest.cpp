@@ -1,0 +1,225 @@
+// Matrix products of programs on the stand-ins for libcuda and cuBLASLt: bound, run, with what cuBLASLt does to
+// them before it writes them, and held to plain loops; what it does not take is refused.
+#include "runtime/base/Error.h"
+#include "runtime/cuda/ProductEpilogue.h"
+#include "runtime/cuda/Products.h"
+#include "tests/gpu/driver/Elements.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+namespace stow::cuda {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr int64_t kRows = 6, kColumns = 16, kInner = 5;
+constexpr Bytes kStep = 4096; ///< between operands
+
+enum class Extra : uint8_t { None, Bias, Added, Both, Preactivation };
+
+struct Case {
+  std::string name;
+  ProductFunction function;
+  Extra extra;
+  DType factors, result;
+  bool transposed = false;
+};
+
+Operand operandAt(size_t number, DType type, Shape shape) {
+  return {static_cast<Bytes>(number) * kStep, type, std::move(shape), {}};
+}
+
+/// a b with what the case adds, as the compiler writes it down.
+Command commandOf(const Case &of) {
+  Command command;
+  command.op = "cuda.matmul_epilogue";
+  command.name = "/fc";
+  command.ints["transpose_a"] = {of.transposed};
+  command.ints["transpose_b"] = {of.transposed};
+  auto turned = [&](int64_t rows, int64_t columns) {
+    return of.transposed ? Shape{columns, rows} : Shape{rows, columns};
+  };
+  command.operands = {operandAt(0, of.factors, turned(kRows, kInner)),
+                      operandAt(1, of.factors, turned(kInner, kColumns))};
+  ProductEpilogue epilogue;
+  epilogue.function = of.function;
+  auto add = [&](Shape shape) {
+    command.operands.push_back(operandAt(command.operands.size(), of.result, std::move(shape)));
+    return command.operands.size() - 1;
+  };
+  if (of.extra == Extra::Bias || of.extra == Extra::Both)
+    epilogue.bias = add({kColumns});
+  if (of.extra == Extra::Added || of.extra == Extra::Both)
+    epilogue.added = add({kRows, kColumns});
+  if (of.extra == Extra::Preactivation)
+    epilogue.preactivation = add({kRows, kColumns});
+  add({kRows, kColumns});
+  setEpilogue(command, epilogue);
+  return command;
+}
+
+/// Eighths from -2 to 2, exact in all types.
+std::vector<double> someNumbers(size_t count, uint64_t seed) {
+  std::vector<double> values(count);
+  for (double &value : values) {
+    seed = seed * 6364136223846793005 + 1442695040888963407;
+    value = static_cast<double>(seed >> 59) / 8 - 2;
+  }
+  return values;
+}
+
+/// By erf's place is tanh, and the gradient is taken by differences: not the stand-in's formulas.
+double gelu(double x) {
+  const double inner = std::sqrt(2 / M_PI) * (x + 0.044715 * std::pow(x, 3));
+  return x / (1 + std::exp(-2 * inner));
+}
+double geluGradient(double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5; }
+
+class ProductStandIn : public testing::Test {
+protected:
+  static constexpr Bytes kArena = 1 << 20;
+
+  void SetUp() override {
+    driver.require(driver.primaryCtxRetain(&context, 0), "context");
+    driver.require(driver.ctxSetCurrent(context), "context");
+    driver.require(driver.streamCreate(&stream, kStreamNonBlocking), "stream");
+    driver.require(driver.memAlloc(&arena, kArena), "arena");
+  }
+
+  void TearDown() override {
+    driver.memFree(arena);
+    driver.streamDestroy(stream);
+    driver.primaryCtxRelease(0);
+  }
+
+  void upload(const Operand &to, const std::vector<double> &values) {
+    std::vector<char> bytes(values.size() * static_cast<size_t>(sizeOf(to.dtype)));
+    for (size_t i = 0; i < values.size(); ++i)
+      sim::store(bytes.data(), to.dtype, static_cast<int64_t>(i), values[i]);
+    driver.require(driver.memcpyHtoDAsync(arena + static_cast<Address>(to.offset), bytes.data(),
+                                          bytes.size(), stream),
+                   "upload");
+  }
+
+  std::vector<double> download(const Operand &from) {
+    const auto count = static_cast<size_t>(elementCount(from.shape));
+    std::vector<char> bytes(count * static_cast<size_t>(sizeOf(from.dtype)));
+    driver.require(driver.memcpyDtoHAsync(bytes.data(), arena + static_cast<Address>(from.offset),
+                                          bytes.size(), stream),
+                   "download");
+    driver.require(driver.streamSynchronize(stream), "waiting");
+    std::vector<double> values;
+    for (size_t i = 0; i < count; ++i)
+      values.push_back(sim::load(bytes.data(), from.dtype, static_cast<int64_t>(i)));
+    return values;
+  }
+
+  std::string refusalOf(const Command &command) {
+    try {
+      bindProduct(command, arena)->submit(stream);
+    } catch (const Error &error) {
+      return error.what();
+    }
+    return "nothing was refused";
+  }
+
+  const Driver &driver = openDriver();
+  Context context = nullptr;
+  Stream stream = nullptr;
+  Address arena = 0;
+};
+
+class ProductStandInRuns : public ProductStandIn, public testing::WithParamInterface<Case> {};
+
+TEST_P(ProductStandInRuns, AsPlainLoops) {
+  const Case &of = GetParam();
+  const Command command = commandOf(of);
+  const ProductEpilogue epilogue = epilogueOf(command);
+  std::vector<std::vector<double>> values;
+  for (const Operand &operand : command.operands) {
+    values.push_back(
+        someNumbers(static_cast<size_t>(elementCount(operand.shape)), values.size() + 1));
+    upload(operand, values.back());
+  }
+  bindProduct(command, arena)->submit(stream);
+  const std::vector<double> found = download(command.operands.back());
+  const double tolerance = of.result == DType::F32 ? 1e-6 : of.result == DType::F16 ? 1e-3 : 8e-3;
+  for (int64_t i = 0; i < kRows; ++i)
+    for (int64_t j = 0; j < kColumns; ++j) {
+      const auto at = static_cast<size_t>(i * kColumns + j);
+      double sum = 0;
+      for (int64_t k = 0; k < kInner; ++k)
+        sum += values[0][static_cast<size_t>(of.transposed ? k * kRows + i : i * kInner + k)] *
+               values[1][static_cast<size_t>(of.transposed ? j * kInner + k : k * kColumns + j)];
+      if (epilogue.bias)
+        sum += values[*epilogue.bias][static_cast<size_t>(j)];
+      if (epilogue.added)
+        sum += values[*epilogue.added][at];
+      const double expected = of.function == ProductFunction::Relu   ? (sum > 0 ? sum : 0)
+                              : of.function == ProductFunction::Gelu ? gelu(sum)
+                              : of.function == ProductFunction::GeluGradient
+                                  ? sum * geluGradient(values[*epilogue.preactivation][at])
+                                  : sum;
+      ASSERT_NEAR(found[at], expected, tolerance * std::max(1.0, std::abs(expected)))
+          << "row " << i << ", column " << j;
+    }
+}
+
+std::vector<Case> allCases() {
+  using enum ProductFunction;
+  std::vector<Case> cases;
+  for (auto [types, factors, result] :
+       {std::tuple("F32", DType::F32, DType::F32), std::tuple("Bf16", DType::BF16, DType::BF16),
+        std::tuple("F16", DType::F16, DType::F16), std::tuple("Bf16IntoF32", DType::BF16, DType::F32)}) {
+    const std::string name = types;
+    cases.push_back({name + "Bias", None, Extra::Bias, factors, result});
+    cases.push_back({name + "BiasAdded", None, Extra::Both, factors, result});
+    cases.push_back({name + "Relu", Relu, Extra::None, factors, result});
+    cases.push_back({name + "ReluBias", Relu, Extra::Bias, factors, result});
+    cases.push_back({name + "ReluAdded", Relu, Extra::Added, factors, result});
+    cases.push_back({name + "Gelu", Gelu, Extra::None, factors, result});
+    cases.push_back({name + "GeluBiasTransposed", Gelu, Extra::Bias, factors, result, true});
+    cases.push_back({name + "GeluGradient", GeluGradient, Extra::Preactivation, factors, result});
+    cases.push_back(
+        {name + "GeluGradientTransposed", GeluGradient, Extra::Preactivation, factors, result, true});
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(All, ProductStandInRuns, testing::ValuesIn(allCases()),
+                         [](const auto &info) { return info.param.name; });
+
+// Tests what cublasLt.h asks of an epilogue's operands: said before the library is asked.
+TEST_F(ProductStandIn, RefusesOperandsOutOfPlace) {
+  Command bias = commandOf({"", ProductFunction::Relu, Extra::Bias, DType::F32, DType::F32});
+  bias.operands[2].offset += 8;
+  EXPECT_THAT(refusalOf(bias), AllOf(HasSubstr("product of node '/fc': expected the bias at a multiple of 16 bytes"),
+                                     HasSubstr("offset 8200 of the arena")));
+  Command gradient =
+      commandOf({"", ProductFunction::GeluGradient, Extra::Preactivation, DType::F32, DType::F32});
+  gradient.operands[2].offset += 4;
+  EXPECT_THAT(refusalOf(gradient), HasSubstr("expected the preactivation at a multiple of 16 bytes"));
+  Command narrow =
+      commandOf({"", ProductFunction::GeluGradient, Extra::Preactivation, DType::F32, DType::F32});
+  for (size_t operand : {1, 2, 3})
+    narrow.operands[operand].shape.back() = 12;
+  EXPECT_THAT(refusalOf(narrow),
+              AllOf(HasSubstr("rows that begin at multiples of 8 elements"), HasSubstr("steps of 12 and 1")));
+}
+
+// Tests that the library refuses a bias of another type than the result's, and a result written over what
+// GELU's gradient is taken at, which its documentation does not allow.
+TEST_F(ProductStandIn, RefusesWhatTheLibraryDoes) {
+  Command bias = commandOf({"", ProductFunction::None, Extra::Bias, DType::BF16, DType::BF16});
+  bias.operands[2].dtype = DType::F32;
+  EXPECT_THAT(refusalOf(bias), HasSubstr("not supported"));
+  Command over =
+      commandOf({"", ProductFunction::GeluGradient, Extra::Preactivation, DType::F32, DType::F32});
+  over.operands[3].offset = over.operands[2].offset;
+  EXPECT_THAT(refusalOf(over), HasSubstr("invalid value"));
+}
+
+} // namespace
+} // namespace stow::cuda
