@@ -5,8 +5,9 @@
 
 namespace stow {
 
-/// Unit, on stow.product_map: its results lie in nothing that it reads. Some libraries read operands of an
-/// elementwise function while other elements are written.
-inline constexpr llvm::StringLiteral kApartAttr = "stow.apart";
+/// Unit, on stow.product_map: stow-fuse-epilogues made it of a product and the kernel behind it, which it may
+/// become again; and on the stow.map that casts its bias. Its results lie in nothing that it reads: some of
+/// their elements may be written while operands are still read for others.
+inline constexpr llvm::StringLiteral kEpilogueAttr = "stow.epilogue";
 
 } // namespace stow

@@ -182,7 +182,7 @@ LogicalResult ProductMapOp::verify() {
 /// Tiles of the product are made after others have been used up: what a factor lies in stays.
 Sharings ProductMapOp::getSharings() {
   Sharings sharings = kernelSharings(*this, getUpdates(), 2);
-  const bool isApart = (*this)->hasAttr(kApartAttr);
+  const bool isApart = (*this)->hasAttr(kEpilogueAttr);
   llvm::erase_if(sharings, [&](const Sharing &sharing) {
     Value operand = getOperand(sharing.operand);
     return sharing.kind == SharingKind::Overwrite &&

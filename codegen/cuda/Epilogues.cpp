@@ -44,7 +44,17 @@ public:
   }
 
 private:
-  enum class Kind : uint8_t { Constant, Add, Subtract, Multiply, Divide, Negate, Maximum, Tanh, Power };
+  enum class Kind : uint8_t {
+    Constant,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Negate,
+    Maximum,
+    Tanh,
+    Power
+  };
   struct Step {
     Kind kind = Kind::Constant;
     size_t target = 0, a = 0, b = 0;
@@ -65,7 +75,9 @@ private:
     auto value = constant ? dyn_cast<FloatAttr>(constant.getValue()) : FloatAttr();
     const std::optional<Kind> kind =
         llvm::TypeSwitch<Operation *, std::optional<Kind>>(&op)
-            .Case([&](arith::ConstantOp) { return value ? std::optional(Kind::Constant) : std::nullopt; })
+            .Case([&](arith::ConstantOp) {
+              return value ? std::optional(Kind::Constant) : std::nullopt;
+            })
             .Case([](arith::AddFOp) { return Kind::Add; })
             .Case([](arith::SubFOp) { return Kind::Subtract; })
             .Case([](arith::MulFOp) { return Kind::Multiply; })
@@ -148,9 +160,9 @@ struct Roles {
 
 /// The function that `formula` computes; none where it is none of the library's.
 std::optional<ProductFunction> recognize(Formula formula, const Roles &roles) {
-  constexpr double kPoints[] = {-300, -20,   -7.5, -4.1, -3,   -2.3, -1.7, -1.2, -0.8,
-                                -0.5, -0.2,  -0.03, -1e-4, 0,  1e-4, 0.04, 0.3,  0.6,
-                                0.9,  1.3,   1.9,  2.6,  3.4,  5.2,  9,    24,   280};
+  constexpr double kPoints[] = {-300, -20,  -7.5,  -4.1,  -3,  -2.3, -1.7, -1.2, -0.8,
+                                -0.5, -0.2, -0.03, -1e-4, 0,   1e-4, 0.04, 0.3,  0.6,
+                                0.9,  1.3,  1.9,   2.6,   3.4, 5.2,  9,    24,   280};
   constexpr double kFew[] = {-2.2, -0.35, 0, 0.7, 3.1};
   constexpr double kZero[] = {0};
   using enum ProductFunction;
@@ -215,7 +227,7 @@ std::optional<ProductEpilogue> epilogueOf(ProductMapOp op) {
     return std::nullopt;
   const bool readsPreactivation = function == ProductFunction::GeluGradient;
   if (readsPreactivation &&
-      (y.getDimSize(1) % kPreactivationStep != 0 || !op->hasAttr(kApartAttr)))
+      (y.getDimSize(1) % kPreactivationStep != 0 || !op->hasAttr(kEpilogueAttr)))
     return std::nullopt;
   ProductEpilogue epilogue;
   epilogue.function = *function;

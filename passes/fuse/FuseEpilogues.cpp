@@ -52,8 +52,8 @@ public:
     const auto rows = rowsOfFactors();
     if (!rows)
       return {};
-    const RankedTensorType type = RankedTensorType::get(
-        {*rows, whole.getShape().back()}, whole.getElementType());
+    const RankedTensorType type =
+        RankedTensorType::get({*rows, whole.getShape().back()}, whole.getElementType());
     SmallVector<Value> inputs;
     auto add = [&](Value input) {
       inputs.push_back(isAlongRows(input, whole) ? inTypeOf(input, type) : asRows(input, *rows));
@@ -63,11 +63,12 @@ public:
     for (Value input : map.getInputs())
       if (input != product.getY())
         add(input);
-    auto fused = ProductMapOp::create(builder, builder.getFusedLoc({map.getLoc(), product.getLoc()}),
-                                      TypeRange{type}, asRows(product.getA(), *rows),
-                                      product.getB(), inputs, product.getTransposeA(),
-                                      product.getTransposeB(), builder.getDenseI64ArrayAttr({}));
+    auto fused = ProductMapOp::create(
+        builder, builder.getFusedLoc({map.getLoc(), product.getLoc()}), TypeRange{type},
+        asRows(product.getA(), *rows), product.getB(), inputs, product.getTransposeA(),
+        product.getTransposeB(), builder.getDenseI64ArrayAttr({}));
     keep(fused);
+    fused->setAttr(kEpilogueAttr, builder.getUnitAttr());
     fillBody(fused);
     return fused;
   }
@@ -123,11 +124,13 @@ private:
   Value inTypeOf(Value vector, RankedTensorType type) {
     RankedTensorType own = tensorType(vector);
     Type element = type.getElementType();
-    if (own.getElementType() == element || !isFloat(vector) || element.getIntOrFloatBitWidth() != 16)
+    if (own.getElementType() == element || !isFloat(vector) ||
+        element.getIntOrFloatBitWidth() != 16)
       return vector;
     auto cast = keep(MapOp::create(builder, vector.getLoc(),
                                    TypeRange{RankedTensorType::get(own.getShape(), element)},
                                    ValueRange{vector}, builder.getDenseI64ArrayAttr({})));
+    cast->setAttr(kEpilogueAttr, builder.getUnitAttr());
     OpBuilder inside(builder.getContext());
     Block &body = cast.getBody().emplaceBlock();
     Value wide = body.addArgument(own.getElementType(), vector.getLoc());
@@ -139,7 +142,8 @@ private:
 
   /// `value` in `type`, both floating-point.
   static Value converted(OpBuilder &builder, Value value, Type type) {
-    const unsigned from = value.getType().getIntOrFloatBitWidth(), to = type.getIntOrFloatBitWidth();
+    const unsigned from = value.getType().getIntOrFloatBitWidth(),
+                   to = type.getIntOrFloatBitWidth();
     if (from == to)
       return value;
     return from < to ? Value(arith::ExtFOp::create(builder, value.getLoc(), type, value))
@@ -185,7 +189,7 @@ private:
 
   MatmulOp product;
   MapOp map;
-  OpBuilder builder; ///< in front of the product
+  OpBuilder builder;             ///< in front of the product
   SmallVector<Operation *> made; ///< in order, so that the last can be erased first
 };
 
@@ -202,8 +206,8 @@ MapOp readerOf(MatmulOp product, DominanceInfo &dominance) {
       storedBytesOf(type) > storedBytesOf(product.getY().getType()))
     return {};
   auto isThere = [&](Value input) {
-    return input == product.getY() || (isFloat(input) && isPlain(input) &&
-                                       dominance.properlyDominates(input, product));
+    return input == product.getY() ||
+           (isFloat(input) && isPlain(input) && dominance.properlyDominates(input, product));
   };
   return llvm::all_of(map.getInputs(), isThere) ? map : MapOp();
 }
@@ -228,8 +232,6 @@ private:
     ProductMapOp fused = both.build();
     if (!fused)
       return;
-    if (target.libraryCall(fused).empty()) // perhaps because its result may lie in what it reads
-      fused->setAttr(kApartAttr, UnitAttr::get(&getContext()));
     if (target.decomposes(fused) || target.libraryCall(fused).empty())
       return both.drop();
     both.replace(fused);

@@ -193,8 +193,9 @@ def FuseEpiloguesPass : Pass<"stow-fuse-epilogues", "::mlir::ModuleOp"> {
     product's place, where the target's library computes the kernel's function on the product while that is in
     registers, and is faster for it (`Target::libraryCall`, `Target::decomposes`). A bias that is wider than a
     16-bit result is cast in front. The result has no more bytes than the product and lies apart from
-    what the kernel reads (`stow.apart`): no order of the step needs more memory. Products of several
-    matrices, kernels of other phases and those that write several results or new state stay as they are.
+    what the kernel reads (`stow.epilogue`): in the step's own order nothing takes more memory. Where values are
+    computed again, what the kernel reads could have been so between the two: a planner that is short of
+    memory takes them apart again (`splitEpilogues`). Products of several matrices, kernels of other phases and those that write several results or new state stay as they are.
 
     Requires: the step form with layouts, after stow-fuse-elementwise and stow-consume-products.
     Ensures: nothing but the number of tensors has changed, and 16-bit products are not rounded before the kernel.
@@ -203,7 +204,7 @@ def FuseEpiloguesPass : Pass<"stow-fuse-epilogues", "::mlir::ModuleOp"> {
     %p = stow.matmul %x, %w {transpose_a = false, transpose_b = false} : ...
     %y = stow.map %p, %b : (tensor<64x32xf32>, tensor<32xf32>) -> ... {max(p + b, 0)}
     // becomes
-    %y = stow.product_map %x, %w, %b {stow.apart, transpose_a = false, transpose_b = false} : ... {max(p + b, 0)}
+    %y = stow.product_map %x, %w, %b {stow.epilogue, transpose_a = false, transpose_b = false} : ... {max(p + b, 0)}
     ```
   }];
   let statistics = [Statistic<"fusedCount", "fused", "Kernels that became part of a product">];

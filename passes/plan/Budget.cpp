@@ -3,6 +3,7 @@
 #include "ir/StepGraphs.h"
 #include "ir/Stow.h"
 #include "ir/plan/schedule/Verify.h"
+#include "passes/fuse/Epilogues.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/order/RelaxedProblem.h"
@@ -455,9 +456,10 @@ private:
 
 /// A step of one graph, or of two halves that are planned apart and joined (Halves.h), and its
 /// evaluation, which is planned apart as well (Evaluation.h).
-class BudgetPlanner::Impl {
+class StepPlanner {
 public:
-  Impl(ModuleOp prepared, const CostModel &costs, const Target &target, BudgetOptions options)
+  StepPlanner(ModuleOp prepared, const CostModel &costs, const Target &target,
+              BudgetOptions options)
       : repeats(batchesPerStep(prepared) - 1),
         halves(repeats > 0 ? std::optional(splitHalves(prepared)) : std::nullopt),
         lastModule(withoutEvaluation(halves ? *halves->last : prepared)),
@@ -555,6 +557,8 @@ public:
   const schedule::Problem &problem() const { return last.problem; }
 
 private:
+  static StepChoice copyOf(const StepChoice &choice) { return BudgetPlanner::copyOf(choice); }
+
   StepChoice withWholeEvaluation(const StepChoice &choice) const {
     return evaluation.joinedWhole(copyOf(choice));
   }
@@ -573,22 +577,136 @@ private:
   std::optional<StepChoice> segments, least; ///< likewise
 };
 
+/// A step, and where memory does not suffice, the same with products and the kernels that they took in
+/// apart: slower, but what such a kernel reads may be computed again between the two.
+class BudgetPlanner::Impl {
+public:
+  Impl(ModuleOp prepared, const CostModel &costs, const Target &target, BudgetOptions options)
+      : prepared(prepared), costs(costs), target(target), options(options),
+        step(prepared, costs, target, std::move(options)) {}
+
+  std::optional<StepChoice> plan(Bytes budget) {
+    std::optional<StepChoice> choice = step.plan(budget);
+    return choice || !split() ? std::move(choice) : marked(split()->plan(budget));
+  }
+
+  /// The smaller one of what may take as long.
+  StepChoice within(Allowance allowance) {
+    StepChoice choice = step.within(allowance);
+    const auto least = static_cast<double>(step.everythingKept().time);
+    const auto most = (1 + allowance.share) * least;
+    allowance.share = most / static_cast<double>(timeWhenSplit()) - 1;
+    if (allowance.share <= 0 || !allowance.paysForWays || !split())
+      return choice;
+    StepChoice other = *marked(split()->within(allowance));
+    return other.arenaBytes < choice.arenaBytes ? std::move(other) : std::move(choice);
+  }
+
+  const StepChoice &smallest() {
+    if (!least)
+      least = smaller(step.smallest(),
+                      [](StepPlanner &other) -> const StepChoice & { return other.smallest(); });
+    return *least;
+  }
+
+  const StepChoice &checkpointed() {
+    if (!segments)
+      segments = smaller(step.checkpointed(), [](StepPlanner &other) -> const StepChoice & {
+        return other.checkpointed();
+      });
+    return *segments;
+  }
+
+  /// Bounds hold for both.
+  template <typename Ask> auto leastOf(Ask ask) {
+    auto bound = ask(step);
+    return split() ? std::min(bound, ask(*split())) : bound;
+  }
+
+  std::vector<Refusal> refusals() const {
+    std::vector<Refusal> all = step.refusals();
+    if (splitStep)
+      llvm::append_range(all, splitStep->refusals());
+    return all;
+  }
+
+  OwningOpRef<ModuleOp> orderedFormOf(const StepChoice &choice) const {
+    return choice.isSplit ? splitStep->orderedFormOf(choice) : step.orderedFormOf(choice);
+  }
+
+  StepPlanner &whole() { return step; }
+
+private:
+  ModuleOp splitForm() {
+    if (!isSplitKnown) {
+      isSplitKnown = true;
+      splitModule = splitEpilogues(prepared, target);
+    }
+    return splitModule ? *splitModule : ModuleOp();
+  }
+
+  /// The planner of the step with kernels apart; null where products took in none.
+  StepPlanner *split() {
+    if (!splitStep && splitForm())
+      splitStep.emplace(splitForm(), costs, target, options);
+    return splitStep ? &*splitStep : nullptr;
+  }
+
+  /// The time of the step with kernels apart and everything kept; of no use where that is the step.
+  schedule::Cost timeWhenSplit() {
+    ModuleOp form = splitForm();
+    if (!form)
+      return step.everythingKept().time;
+    auto timeOf = [&](func::FuncOp graph) { return graph ? costs.timeOf(graph).once : 0; };
+    return timeOf(stepGraph(form)) +
+           (batchesPerStep(form) - 1) * timeOf(findGraph(form, Role::Accumulate));
+  }
+
+  static std::optional<StepChoice> marked(std::optional<StepChoice> choice) {
+    if (choice)
+      choice->isSplit = true;
+    return choice;
+  }
+
+  template <typename Ask> StepChoice smaller(const StepChoice &choice, Ask ask) {
+    if (!split() || ask(*split()).arenaBytes >= choice.arenaBytes)
+      return copyOf(choice);
+    return *marked(copyOf(ask(*split())));
+  }
+
+  const ModuleOp prepared;
+  const CostModel costs;
+  const Target &target;
+  const BudgetOptions options;
+  StepPlanner step;
+  bool isSplitKnown = false;
+  OwningOpRef<ModuleOp> splitModule;
+  std::optional<StepPlanner> splitStep;
+  std::optional<StepChoice> segments, least;
+};
+
 BudgetPlanner::BudgetPlanner(ModuleOp prepared, const CostModel &costs, const Target &target,
                              BudgetOptions options)
     : impl(std::make_unique<Impl>(prepared, costs, target, std::move(options))) {}
 BudgetPlanner::~BudgetPlanner() = default;
 
-const schedule::Problem &BudgetPlanner::problem() const { return impl->problem(); }
-const StepChoice &BudgetPlanner::keepAll() const { return impl->everythingKept(); }
+const schedule::Problem &BudgetPlanner::problem() const { return impl->whole().problem(); }
+const StepChoice &BudgetPlanner::keepAll() const { return impl->whole().everythingKept(); }
 std::optional<StepChoice> BudgetPlanner::plan(Bytes budget) { return impl->plan(budget); }
 const StepChoice &BudgetPlanner::smallest() { return impl->smallest(); }
 StepChoice BudgetPlanner::within(const Allowance &allowance) { return impl->within(allowance); }
 std::string BudgetPlanner::evaluationObstacle(Bytes budget) {
-  return impl->evaluationObstacle(budget);
+  return impl->whole().evaluationObstacle(budget);
 }
-Bytes BudgetPlanner::lowerBound() { return impl->lowerBound(); }
-schedule::Cost BudgetPlanner::timeBound(Bytes budget) { return impl->timeBound(budget); }
-double BudgetPlanner::extraTimeBound(Bytes budget) { return impl->extraTimeBound(budget); }
+Bytes BudgetPlanner::lowerBound() {
+  return impl->leastOf([](StepPlanner &step) { return step.lowerBound(); });
+}
+schedule::Cost BudgetPlanner::timeBound(Bytes budget) {
+  return impl->leastOf([&](StepPlanner &step) { return step.timeBound(budget); });
+}
+double BudgetPlanner::extraTimeBound(Bytes budget) {
+  return impl->leastOf([&](StepPlanner &step) { return step.extraTimeBound(budget); });
+}
 const StepChoice &BudgetPlanner::checkpointed() { return impl->checkpointed(); }
 std::vector<Refusal> BudgetPlanner::refusals() const { return impl->refusals(); }
 OwningOpRef<ModuleOp> BudgetPlanner::ordered(const StepChoice &choice) const {
@@ -601,6 +719,7 @@ StepChoice BudgetPlanner::copyOf(const StepChoice &choice) {
   copy.solution = choice.solution;
   copy.firstSolution = choice.firstSolution;
   copy.firstRuns = choice.firstRuns;
+  copy.isSplit = choice.isSplit;
   copy.time = choice.time;
   copy.livePeakBytes = choice.livePeakBytes;
   copy.arenaBytes = choice.arenaBytes;

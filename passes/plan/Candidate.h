@@ -31,6 +31,8 @@ struct StepChoice {
   /// By command of the training graph: the op of the schedule problem that runs there for the first
   /// time. Empty without `solution`.
   std::vector<std::optional<schedule::OpId>> firstRuns;
+  /// Of the step in which products and the kernels that they took in are apart (passes/fuse/Epilogues.h).
+  bool isSplit = false;
   schedule::Cost time = 0; ///< of the training graph, in nanoseconds
   Bytes livePeakBytes = 0; ///< state included
   Bytes arenaBytes = 0;

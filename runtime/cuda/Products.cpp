@@ -204,7 +204,8 @@ public:
       setBias(command.operands.at(*epilogue.bias), arena);
     if (epilogue.preactivation)
       setPreactivation(command.operands.at(*epilogue.preactivation), arena);
-    added = arena + static_cast<Address>((isAdded ? command.operands.at(*epilogue.added) : y).offset);
+    added =
+        arena + static_cast<Address>((isAdded ? command.operands.at(*epilogue.added) : y).offset);
     for (size_t side : {size_t{0}, size_t{1}, size_t{2}}) {
       const Operand &operand = side == 2 ? y : command.operands[side];
       places[side] = arena + static_cast<Address>(operand.offset);
@@ -314,8 +315,9 @@ private:
     const View view = viewOf(x, false);
     if (batch.count != 1 || batch.offsets.size() != 1 || view.column != 1 ||
         view.row % kPreactivationStep != 0)
-      throw Error::badInput(concat(title, ": expected one matrix as the preactivation, of rows that "
-                                          "begin at multiples of ",
+      throw Error::badInput(concat(title,
+                                   ": expected one matrix as the preactivation, of rows that "
+                                   "begin at multiples of ",
                                    kPreactivationStep, " elements, found steps of ", view.row,
                                    " and ", view.column));
     setAttribute(kAuxPointer, placeOf(x, "the preactivation", arena));

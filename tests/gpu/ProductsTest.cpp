@@ -1,8 +1,8 @@
 // Matrix products of programs on the stand-ins for libcuda and cuBLASLt: bound, run, with what cuBLASLt does to
 // them before it writes them, and held to plain loops; what it does not take is refused.
+#include "runtime/cuda/Products.h"
 #include "runtime/base/Error.h"
 #include "runtime/cuda/ProductEpilogue.h"
-#include "runtime/cuda/Products.h"
 #include "tests/gpu/driver/Elements.h"
 
 #include <gmock/gmock.h>
@@ -173,7 +173,8 @@ std::vector<Case> allCases() {
   std::vector<Case> cases;
   for (auto [types, factors, result] :
        {std::tuple("F32", DType::F32, DType::F32), std::tuple("Bf16", DType::BF16, DType::BF16),
-        std::tuple("F16", DType::F16, DType::F16), std::tuple("Bf16IntoF32", DType::BF16, DType::F32)}) {
+        std::tuple("F16", DType::F16, DType::F16),
+        std::tuple("Bf16IntoF32", DType::BF16, DType::F32)}) {
     const std::string name = types;
     cases.push_back({name + "Bias", None, Extra::Bias, factors, result});
     cases.push_back({name + "BiasAdded", None, Extra::Both, factors, result});
@@ -183,8 +184,8 @@ std::vector<Case> allCases() {
     cases.push_back({name + "Gelu", Gelu, Extra::None, factors, result});
     cases.push_back({name + "GeluBiasTransposed", Gelu, Extra::Bias, factors, result, true});
     cases.push_back({name + "GeluGradient", GeluGradient, Extra::Preactivation, factors, result});
-    cases.push_back(
-        {name + "GeluGradientTransposed", GeluGradient, Extra::Preactivation, factors, result, true});
+    cases.push_back({name + "GeluGradientTransposed", GeluGradient, Extra::Preactivation, factors,
+                     result, true});
   }
   return cases;
 }
@@ -195,18 +196,20 @@ INSTANTIATE_TEST_SUITE_P(All, ProductStandInRuns, testing::ValuesIn(allCases()),
 TEST_F(ProductStandIn, RefusesOperandsOutOfPlace) {
   Command bias = commandOf({"", ProductFunction::Relu, Extra::Bias, DType::F32, DType::F32});
   bias.operands[2].offset += 8;
-  EXPECT_THAT(refusalOf(bias), AllOf(HasSubstr("product of node '/fc': expected the bias at a multiple of 16 bytes"),
-                                     HasSubstr("offset 8200 of the arena")));
+  EXPECT_THAT(refusalOf(bias),
+              AllOf(HasSubstr("product of node '/fc': expected the bias at a multiple of 16 bytes"),
+                    HasSubstr("offset 8200 of the arena")));
   Command gradient =
       commandOf({"", ProductFunction::GeluGradient, Extra::Preactivation, DType::F32, DType::F32});
   gradient.operands[2].offset += 4;
-  EXPECT_THAT(refusalOf(gradient), HasSubstr("expected the preactivation at a multiple of 16 bytes"));
+  EXPECT_THAT(refusalOf(gradient),
+              HasSubstr("expected the preactivation at a multiple of 16 bytes"));
   Command narrow =
       commandOf({"", ProductFunction::GeluGradient, Extra::Preactivation, DType::F32, DType::F32});
   for (size_t operand : {1, 2, 3})
     narrow.operands[operand].shape.back() = 12;
-  EXPECT_THAT(refusalOf(narrow),
-              AllOf(HasSubstr("rows that begin at multiples of 8 elements"), HasSubstr("steps of 12 and 1")));
+  EXPECT_THAT(refusalOf(narrow), AllOf(HasSubstr("rows that begin at multiples of 8 elements"),
+                                       HasSubstr("steps of 12 and 1")));
 }
 
 // Tests that the library refuses a bias of another type than the result's, and a result written over what

@@ -143,9 +143,10 @@ void run(void *data) {
   const auto biasType = static_cast<cudaDataType>(work.operation.biasType);
   const stow::DType aType = elementType(work.a.type), bType = elementType(work.b.type);
   const uint32_t function = work.operation.function();
-  const void *aux = function == CUBLASLT_EPILOGUE_DGELU
-                        ? place(work.operation.aux, auxBytes(work.operation, work.d), "the epilogue's matrix")
-                        : nullptr;
+  const void *aux =
+      function == CUBLASLT_EPILOGUE_DGELU
+          ? place(work.operation.aux, auxBytes(work.operation, work.d), "the epilogue's matrix")
+          : nullptr;
   const stow::DType dType = elementType(work.d.type);
   if (work.operation.hasBias())
     bias = place(work.operation.bias, work.d.rows * (biasType == CUDA_R_32F ? 4 : 2), "the bias");
@@ -166,8 +167,7 @@ void run(void *data) {
         const auto at = static_cast<int64_t>(item * work.d.step + column * work.d.leading + row);
         if (work.beta != 0) // from f32 sums, in f32
           sum = static_cast<float>(sum) + work.beta * load(c, dType, at);
-        const double other =
-            aux ? load(aux, dType, column * work.operation.auxLeading + row) : 0;
+        const double other = aux ? load(aux, dType, column * work.operation.auxLeading + row) : 0;
         store(d, dType, at, applied(function, sum, other));
       }
 }
