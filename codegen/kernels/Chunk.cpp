@@ -18,6 +18,17 @@ Type storedElement(const Buffer &buffer) {
   return cast<MemRefType>(buffer.memory.getType()).getElementType();
 }
 
+/// `value`, of the chunk's lanes, as the buffer holds it: masks as bytes, bf16 on the host as integers.
+Value toStored(OpBuilder &builder, Location location, const Chunk &chunk, Value value,
+               const Buffer &buffer) {
+  const Type stored = storedElement(buffer);
+  if (stored == buffer.element)
+    return value;
+  if (buffer.element.isInteger(1))
+    return arith::ExtUIOp::create(builder, location, chunk.type(stored), value);
+  return arith::BitcastOp::create(builder, location, chunk.type(stored), value);
+}
+
 } // namespace
 
 Type Chunk::type(Type element) const {
@@ -55,8 +66,10 @@ Value Chunk::allLanes() const {
 }
 
 Value Chunk::fromStored(Value stored, Type element) const {
-  if (!element.isInteger(1))
+  if (getElementTypeOrSelf(stored.getType()) == element)
     return stored;
+  if (!element.isInteger(1))
+    return arith::BitcastOp::create(builder, location, type(element), stored);
   return arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ne, stored,
                                zeroOf(builder, location, stored.getType()));
 }
@@ -112,10 +125,7 @@ Value Chunk::loadAllWhere(Value condition, const Buffer &buffer, Access access) 
 }
 
 void Chunk::store(Value value, const Buffer &buffer, Access access) const {
-  value = widen(value);
-  if (buffer.element.isInteger(1))
-    value = arith::ExtUIOp::create(builder, location, type(storedElement(buffer)), value);
-  ValueRange none;
+  value = toStored(builder, location, *this, widen(value), buffer);
   if (lanes == 1)
     memref::StoreOp::create(builder, location, value, buffer.memory, ValueRange{first(access)});
   else if (access.stride != 1)
@@ -182,6 +192,7 @@ Value Chunk::gather(Value condition, const Buffer &buffer, Value elements) const
 
 void Chunk::scatter(Value condition, Value value, const Buffer &buffer, Value elements) const {
   assert(!buffer.element.isInteger(1) && "masks are not summed");
+  value = toStored(builder, location, *this, widen(value), buffer);
   if (lanes == 1) {
     auto branch = scf::IfOp::create(builder, location, condition, /*withElseRegion=*/false);
     OpBuilder::InsertionGuard guard(builder);
@@ -194,7 +205,7 @@ void Chunk::scatter(Value condition, Value value, const Buffer &buffer, Value el
   if (mask)
     active = arith::AndIOp::create(builder, location, active, mask);
   vector::ScatterOp::create(builder, location, /*resultType=*/Type(), buffer.memory,
-                            ValueRange{zero}, elements, active, widen(value));
+                            ValueRange{zero}, elements, active, value);
 }
 
 Value Chunk::positions(Access access) const {

@@ -87,15 +87,25 @@ public:
 
   int64_t tileEdge() const override { return 16; }
 
-  /// Perfect shuffles: interleaving vector i with vector i + n/2, log2(n) times, transposes.
+  /// Perfect shuffles: interleaving vector i with vector i + n/2, log2(n) times, transposes. Of bf16 the
+  /// integers that are stored (KernelModule.cpp).
   SmallVector<Value> transposeTile(ValueRange rows) override {
     int64_t edge = tileEdge();
+    auto type = cast<VectorType>(rows[0].getType());
+    auto moved = VectorType::get(type.getShape(), builder.getI16Type());
+    auto as = [&](Type wanted, Value value) -> Value {
+      return type.getElementType().isBF16()
+                 ? arith::BitcastOp::create(builder, location, wanted, value).getResult()
+                 : value;
+    };
     SmallVector<int64_t> low, high;
     for (int64_t i = 0; i < edge / 2; ++i) {
       low.append({i, i + edge});
       high.append({i + edge / 2, i + edge / 2 + edge});
     }
-    SmallVector<Value> tile(rows);
+    SmallVector<Value> tile;
+    for (Value row : rows)
+      tile.push_back(as(moved, row));
     for (int64_t round = 1; round < edge; round *= 2) {
       SmallVector<Value> next;
       for (int64_t i = 0; i < edge / 2; ++i)
@@ -104,6 +114,8 @@ public:
               vector::ShuffleOp::create(builder, location, tile[i], tile[i + edge / 2], order));
       tile = next;
     }
+    for (Value &row : tile)
+      row = as(type, row);
     return tile;
   }
 

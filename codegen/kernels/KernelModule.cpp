@@ -31,11 +31,15 @@ FailureOr<SmallVector<SmallVector<int64_t>>> tensorStrides(Operation *op) {
   return all;
 }
 
-/// A flat memref of the stored elements.
-static MemRefType storageType(RankedTensorType tensor) {
+/// A flat memref of the stored elements. The host keeps bf16 as integers: for vectors of a type that a
+/// processor lacks, LLVM converts element by element to f32 and back, by a function that the system's
+/// libraries do not have.
+static MemRefType storageType(RankedTensorType tensor, KernelTarget target) {
   Type element = tensor.getElementType();
   if (element.isInteger(1))
     element = IntegerType::get(tensor.getContext(), 8);
+  else if (element.isBF16() && target == KernelTarget::Host)
+    element = IntegerType::get(tensor.getContext(), 16);
   Shape shape(tensor.getShape().begin(), tensor.getShape().end());
   return MemRefType::get({storedElementCount(layoutOf(tensor), shape)}, element);
 }
@@ -102,7 +106,7 @@ FailureOr<KernelInfo> KernelModule::define(StringRef name, ArrayRef<KernelArgume
   builder.setInsertionPointToEnd(functions);
   SmallVector<Type> types(2, builder.getIndexType());
   for (const KernelArgument &argument : given)
-    types.push_back(storageType(argument.type));
+    types.push_back(storageType(argument.type, target));
   Operation *function = createFunction(builder, builder.getFunctionType(types, {}), target);
   Block *entry = builder.getInsertionBlock();
 

@@ -1,6 +1,8 @@
 // Data movement and window sums against plain loops over logical positions.
 #include "tests/codegen/Kernels.h"
 
+#include <numeric>
+
 using namespace stow;
 
 namespace {
@@ -53,6 +55,30 @@ TEST(Copy, TransposeMatrixAndBatch) {
   forEach(w.shape, [&](auto at) { ASSERT_EQ(w.at(at), c.at({at[0], at[2], at[1]})); });
   forEach(y.shape, [&](auto at) { ASSERT_EQ(y.at(at), x.at({at[1], at[0]})); });
   forEach(z.shape, [&](auto at) { ASSERT_EQ(z.at(at), b.at({at[1], at[2], at[0]})); });
+}
+
+// Tests that elements of 16 bits are moved as they are, NaNs too, also in parts of tiles, on processors
+// that have no such floats.
+TEST(Copy, TransposeSixteenBits) {
+  for (std::string type : {"bf16", "f16"}) {
+    auto tensor = [&](const char *shape) { return "tensor<" + (shape + ("x" + type)) + ">"; };
+    LoadedKernels kernels("func.func @g(%x: " + tensor("37x50") + ", %c: " + tensor("3x32x48") +
+                              ") {" +
+                              "%y = stow.transpose %x {permutation = array<i64: 1, 0>} : (" +
+                              tensor("37x50") + ") -> " + tensor("50x37") +
+                              "%w = stow.transpose %c {permutation = array<i64: 0, 2, 1>} : (" +
+                              tensor("3x32x48") + ") -> " + tensor("3x48x32") + " return }",
+                          "x86-64-v3");
+    std::vector<uint16_t> x(37 * 50), y(x.size()), c(3 * 32 * 48), w(c.size());
+    std::iota(x.begin(), x.end(), uint16_t{0x7c00});
+    std::iota(c.begin(), c.end(), uint16_t{0x7700});
+    kernels.run(0, {x.data(), y.data()});
+    kernels.run(1, {c.data(), w.data()});
+    for (size_t i = 0; i < x.size(); ++i)
+      ASSERT_EQ(y[i % 50 * 37 + i / 50], x[i]) << type << " " << i;
+    for (size_t i = 0; i < c.size(); ++i)
+      ASSERT_EQ(w[i / 1536 * 1536 + i % 48 * 32 + i % 1536 / 48], c[i]) << type << " " << i;
+  }
 }
 
 // Tests concat and its gradient, slice, along channels of channels-last tensors.
