@@ -69,12 +69,14 @@ public:
     std::ofstream(std::filesystem::path(folder) / (name + ".ptx")) << ptx;
   }
 
-  /// Larger launches are left out: they would make files that nobody wants to copy.
+  /// Larger launches, and those of a kernel beyond the first few, are left out: they would make files
+  /// that nobody wants to copy.
   void before(const sim::Launch &launch, const Arguments &known, const KernelInfo &info,
               int64_t begin, int64_t end, const std::vector<char *> &arguments) {
     recorded = {};
     if (!folder ||
-        std::accumulate(known.bytes.begin(), known.bytes.end(), uint64_t{0}) > kMostToRecord)
+        std::accumulate(known.bytes.begin(), known.bytes.end(), uint64_t{0}) > kMostToRecord ||
+        ++launchesOf[info.symbol] > kMostOfKernel)
       return;
     recorded = {name + ".ptx",   info.symbol, begin, end,           launch.grid[0],
                 launch.block[0], {},          {},    known.operands};
@@ -100,10 +102,12 @@ public:
 
 private:
   static constexpr uint64_t kMostToRecord = 1 << 18;
+  static constexpr int kMostOfKernel = 3;
   const char *folder = getenv("STOWAGE_RECORD_KERNELS");
   std::string name;
   KernelCase recorded;
   int launches = 0;
+  std::map<std::string, int> launchesOf; ///< by symbol
 };
 
 class DeviceRunner final : public KernelRunner {
