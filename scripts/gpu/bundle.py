@@ -6,12 +6,12 @@
   scripts/gpu-bundle.sh OUT --tiny                   small sizes of everything, to test the scripts
   scripts/gpu-bundle.sh OUT --only='char_gpt*'       of the executables, those that match
 
-A GPU is not needed here. On the other machine: OUT/gpu-check.sh (docs/gpu.md).
+A GPU is not needed here. OUT.tar.xz is the folder as one file to carry. On the other machine: OUT/gpu-check.sh (docs/gpu.md).
 
   bin/          executables by workload and precision, and kernel-check
   lib/          the system libraries that they were linked with
   kernels/      launches of generated kernels with their results, recorded on the simulated GPU
-  numerics/     data, and the losses of the host's executables
+  numerics/     data, and the losses of the host's executables; weights are drawn by both when they are loaded
   bundle.json   what is here, what is left out and why
 """
 
@@ -19,14 +19,17 @@ import argparse
 import datetime
 import fnmatch
 import json
+import lzma
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
+from onnx import load as load_model
 
 ROOT = Path(__file__).resolve().parents[2]
 PRECISIONS = ("f32", "bf16")
@@ -54,11 +57,11 @@ class Workload:
         return self.flags[: len(TOKENS)] == TOKENS
 
 
-# Beside PyTorch on the same GPU. Weights of the large ones are drawn by the executable: files stay small.
+# Beside PyTorch on the same GPU, in the order of worth.
 TABLE = [
-    Workload("resnet18_b128", "resnet18", 128, [3, 224, 224], 1000, [], CLASSES + SGD),
     Workload("resnet50_b128", "resnet50", 128, [3, 224, 224], 1000, [], CLASSES + SGD),
     Workload("gpt2_4x1024", "gpt2", 4, [1024], 50257, [], TOKENS + ADAMW),
+    Workload("resnet18_b128", "resnet18", 128, [3, 224, 224], 1000, [], CLASSES + SGD),
     Workload("gpt2_32x1024", "gpt2", 32, [1024], 50257, [], TOKENS + ADAMW),
     Workload("lstm_b64", "lstm_long", 64, [500, 64], 10, [], CLASSES + ADAMW),
 ]
@@ -83,9 +86,9 @@ NUMERICS = [
 ]
 TINY_NUMERICS = ["mlp", "digits_cnn"]
 STEPS, TINY_STEPS = 20, 3
-# Of the table: how often each variant is run, and the steps of two runs, whose difference is timed.
-ROUNDS, TABLE_STEPS = 2, [20, 120]
-TINY_ROUNDS, TINY_TABLE_STEPS = 1, [1, 2]
+# Of the table: how often PyTorch's variants are run, ours once more; the steps of a first run, and the seconds that a second takes beyond.
+TIMED = {"rounds": 2, "steps": 10, "seconds": 6}
+TINY_TIMED = {"rounds": 1, "steps": 1, "seconds": 0}
 # Of a loss, relative to the host's. In f32 sums have another order; in 16 bits other values are rounded, too.
 TOLERANCE = {"f32": 2e-4, "bf16": 2e-2}
 
@@ -104,18 +107,19 @@ class Bundle:
             raise RuntimeError(f"{done.stderr or done.stdout}".strip())
         return done.stdout
 
-    def model(self, workload: Workload, weights: str) -> Path:
+    def model(self, workload: Workload) -> Path:
+        """Without weights: an executable with them is as large as they are."""
         path = self.out / "models" / f"{workload.name}.onnx"
         path.parent.mkdir(exist_ok=True)
         self.run([sys.executable, ROOT / "models/build.py", workload.model, "-o", path, f"--batch={workload.batch}",
-                  f"--weights={weights}", *workload.build])  # fmt: skip
+                  "--weights=none", *workload.build])  # fmt: skip
         return path
 
     def compile(self, workload: Workload, onnx: Path, name: str, precision: str, more: list[str]) -> bool:
         """False, and a reason in the bundle, where the compiler cannot."""
         path = self.out / "bin" / name
         library = [f"--cudnn={self.args.cudnn}"] if self.args.cudnn else []
-        flags = [f"--target={self.args.target}", *library, f"--precision={precision}", *workload.flags, *more]
+        flags = [f"--target={self.args.target}", *library, *flags_of(workload, onnx, precision), *more]
         try:
             self.run([self.args.stowage, "compile", onnx, "-o", path, *flags])
         except (RuntimeError, subprocess.TimeoutExpired) as error:
@@ -130,16 +134,14 @@ class Bundle:
     def write_table(self, workloads: list[Workload]) -> list[dict]:
         entries = []
         for workload in self.chosen(workloads):
-            onnx = self.model(workload, "none" if workload.model.startswith("gpt") else "seed:0")
+            onnx = self.model(workload)
             for precision in PRECISIONS:
                 variants = [
                     name
                     for name, more in (("ours", []), ("ours-70%", ["--memory-budget=70%"]))
                     if self.compile(workload, onnx, f"{workload.name}-{precision}-{name}", precision, more)
                 ]
-                timed = {"rounds": ROUNDS, "steps": TABLE_STEPS}
-                if self.args.tiny:
-                    timed = {"rounds": TINY_ROUNDS, "steps": TINY_TABLE_STEPS}
+                timed = TINY_TIMED if self.args.tiny else TIMED
                 entries.append({**asdict(workload), **timed, "precision": precision, "ours": variants,
                                 "tokens": workload.reads_tokens})  # fmt: skip
         return entries
@@ -147,7 +149,7 @@ class Bundle:
     def write_numerics(self, workloads: list[Workload]) -> list[dict]:
         entries = []
         for workload in self.chosen(workloads):
-            onnx = self.model(workload, "seed:0")
+            onnx = self.model(workload)
             folder = self.out / "numerics" / workload.name
             folder.mkdir(parents=True, exist_ok=True)
             np.savez(folder / "data.npz", **make_data(workload))
@@ -156,7 +158,7 @@ class Bundle:
                 if not self.compile(workload, onnx, name, precision, []):
                     continue
                 host, log = self.out / "models" / f"{name}-host", folder / f"{precision}.csv"
-                self.run([self.args.stowage, "compile", onnx, "-o", host, f"--precision={precision}", *workload.flags])
+                self.run([self.args.stowage, "compile", onnx, "-o", host, *flags_of(workload, onnx, precision)])
                 self.run([host, "train", f"--data={folder / 'data.npz'}", f"--steps={self.steps}", "--no-shuffle", f"--log={log}"])
                 host.unlink()
                 entries.append({"name": workload.name, "precision": precision, "tolerance": TOLERANCE[precision], "steps": self.steps})
@@ -186,13 +188,15 @@ class Bundle:
                 shutil.copy(rest.split()[0], self.out / "lib" / name)
 
     def copy_scripts(self) -> None:
-        for name in ("scripts/gpu-check.sh", "scripts/gpu/check.py", "scripts/gpu/pytorch_steps.py", "models/torch_models.py"):
+        for name in ("scripts/gpu-check.sh", "scripts/gpu/check.py", "scripts/gpu/copy_bandwidth.py", "scripts/gpu/pytorch_steps.py",
+                     "models/torch_models.py"):  # fmt: skip
             shutil.copy(ROOT / name, self.out / Path(name).name)
 
     def write(self) -> None:
         args = self.args
         for folder in ("bin", "numerics"):
             (self.out / folder).mkdir(parents=True, exist_ok=True)
+        (self.out / "bundle.json").write_text('{"unfinished": true}\n')
         print("numerics", flush=True)
         numerics = self.write_numerics([w for w in NUMERICS if not args.tiny or w.name in TINY_NUMERICS])
         print("table", flush=True)
@@ -210,7 +214,23 @@ class Bundle:
                    "numerics": numerics, "table": table, "left_out": self.left_out}  # fmt: skip
         (self.out / "bundle.json").write_text(json.dumps(content, indent=1) + "\n")
         shutil.rmtree(self.out / "models")
-        print(f"{self.out}: {len(self.executables)} executables, {cases} launches of kernels, {len(self.left_out)} left out")
+        archive = self.pack()
+        print(f"{archive}: {archive.stat().st_size / (1 << 20):.1f} MiB; {len(self.executables)} executables, "
+              f"{cases} launches of kernels, {len(self.left_out)} left out")  # fmt: skip
+
+    def pack(self) -> Path:
+        """The folder as one file, with a window so long that the code which executables share is there once."""
+        archive = self.out.with_name(self.out.name + ".tar.xz")
+        filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 26}]
+        with lzma.open(archive, "wb", filters=filters) as file, tarfile.open(fileobj=file, mode="w") as tar:
+            tar.add(self.out, arcname=self.out.name)
+        return archive
+
+
+def flags_of(workload: Workload, onnx: Path, precision: str) -> list[str]:
+    """The file's weights are inputs, too: the first of its inputs is the data."""
+    data = load_model(onnx).graph.input[0].name
+    return [f"--input={data}", f"--precision={precision}", *workload.flags]
 
 
 def make_data(workload: Workload) -> dict[str, np.ndarray]:
@@ -223,7 +243,7 @@ def make_data(workload: Workload) -> dict[str, np.ndarray]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path, metavar="OUT", help="the folder; what it holds is replaced")
+    parser.add_argument("out", type=Path, metavar="OUT", help="the folder, beside which OUT.tar.xz is written; both are replaced")
     parser.add_argument("--target", default="cuda:h100", help="a chip of codegen/cuda/chips (default: cuda:h100)")
     parser.add_argument("--build", type=Path, default=ROOT / "build/release", help="the build (default: build/release)")
     parser.add_argument("--cudnn", type=Path, metavar="FOLDER", help="of the cuDNN that plans convolutions (default: as the compiler finds it)")

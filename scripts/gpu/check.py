@@ -1,13 +1,15 @@
 """Checks and measures the executables of a bundle on the GPU of this machine.
 
   ./gpu-check.sh                                everything, in steps; those that have a result are not done again
-  ./gpu-check.sh --limit=540                    begins no step after so many seconds; exit code 3: steps are left
+  ./gpu-check.sh --limit=540                    ends by then; exit code 3: steps are left
+  ./gpu-check.sh --out=FOLDER                   keeps results there; with what another machine has done already, goes on from it
   ./gpu-check.sh --only='numerics*'             of the steps, those that match; --list names them
   ./gpu-check.sh --again='table*'               forgets the results of these first
   ./gpu-check.sh --report                       only writes the report of what has a result
 
-Every step writes results/STEP.json; the report is results/report.md, to be kept as benchmarks/results/DATE-CHIP.md. Exit code 1: a check
-failed. Libraries are looked for where the linker looks, then in CUDA's folders and in Python's packages (nvidia-cublas, nvidia-cudnn-cu13).
+After every step FOLDER/results.json and FOLDER/report.md are written anew; the report is to be kept as benchmarks/results/DATE-CHIP.md.
+Exit code 1: a check failed. Steps come in the order of their worth: what is right, our own figures, those of PyTorch.
+Libraries are looked for where the linker looks, then in CUDA's folders and in Python's packages (nvidia-cublas, nvidia-cudnn-cu13).
 Steps that compare with PyTorch need it in the Python that runs this (PYTHON=...); without it they say so and are left out.
 """
 
@@ -19,16 +21,18 @@ import glob
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results"
-STEP_S = 400  # most that one command may take
-LIBRARIES = ("libcublasLt.so.*", "libcudnn.so.*")
+SCRATCH = HERE / "scratch"
+STEP_S = 240  # most that one command may take
+LIBRARIES = ("libcublasLt.so.*", "libcudnn.so.*", "libnvrtc.so.*")
 PEERS = ("eager", "compile", "compile-budget", "checkpoint")
 GIB = 1 << 30
 
@@ -37,16 +41,53 @@ class CheckFailed(Exception):
     pass
 
 
+class OutOfTime(Exception):
+    """The limit of this run, and not of the step, has come."""
+
+
 def require(condition: bool, message: str) -> None:
     if not condition:
         raise CheckFailed(message)
 
 
+class Clock:
+    """Seconds that are left of this run."""
+
+    end = float("inf")
+
+    @classmethod
+    def left(cls) -> float:
+        return cls.end - time.monotonic()
+
+
+class Results:
+    """Of every step that was done, in one file, which is whole at any instant."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.path = folder, folder / "results.json"
+        self.of: dict[str, dict] = json.loads(self.path.read_text()) if self.path.exists() else {}
+
+    def put(self, step: str, result: "dict | None") -> None:
+        self.of.pop(step, None)
+        if result is not None:
+            self.of[step] = result
+        self.write("results.json", json.dumps(self.of, indent=1) + "\n")
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        new = path.with_name(name + ".new")
+        new.write_text(text)
+        return new.rename(path)
+
+    def done(self, step: str) -> bool:
+        return step in self.of and "cut" not in self.of[step]
+
+
 def library_folders() -> list[str]:
     """Folders of CUDA's libraries that the linker does not look in by itself."""
-    places = [*sys.path, "/usr/local/cuda"]
-    folders = []
-    for place in places:
+    folders = [name for name in ("/usr/local/nvidia/lib64",) if os.path.exists(f"{name}/libcuda.so.1")]
+    for place in (*sys.path, "/usr/local/cuda"):
         for pattern in LIBRARIES:
             found = glob.glob(f"{place}/nvidia/*/lib/{pattern}") + glob.glob(f"{place}/lib64/{pattern}")
             folders += [os.path.dirname(name) for name in found]
@@ -59,14 +100,21 @@ def environment() -> dict[str, str]:
 
 
 def run(command: list[object], own: bool = True) -> str:
-    """Of one of the bundle's executables, or of another program with the environment as it is."""
+    """Of one of the bundle's executables, or of another program with the environment as it is. It is ended with what it started."""
     words = [str(word) for word in command]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                               env=environment() if own else None)  # fmt: skip
+    name = Path(words[1] if words[0] == sys.executable else words[0]).name
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=STEP_S, env=environment() if own else None)
+        output, errors = process.communicate(timeout=min(STEP_S, max(Clock.left(), 0)))
     except subprocess.TimeoutExpired:
-        raise CheckFailed(f"{Path(words[0]).name} takes more than {STEP_S} s") from None
-    require(done.returncode == 0, f"{Path(words[0]).name}: exit code {done.returncode}: {(done.stderr or done.stdout).strip()[-800:]}")
-    return done.stdout
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if Clock.left() <= 0:
+            raise OutOfTime from None
+        raise CheckFailed(f"{name} takes more than {STEP_S} s") from None
+    require(process.returncode == 0, f"{name}: exit code {process.returncode}: {(errors or output).strip()[-800:]}")
+    return output
 
 
 def exact_bytes(text: str, what: str) -> int:
@@ -107,6 +155,10 @@ def kernels_step(bundle: dict) -> dict:
     return {"cases": bundle["kernel_cases"], "summary": output.splitlines()[-1]}
 
 
+def copies_step() -> dict:
+    return json.loads(run([sys.executable, HERE / "copy_bandwidth.py"]))
+
+
 def train(name: str, data: Path, steps: int, *more: object) -> str:
     return run([HERE / "bin" / name, "train", f"--data={data}", f"--steps={steps}", "--no-shuffle", *more])
 
@@ -118,7 +170,8 @@ def losses(path: Path) -> list[float]:
 
 def numerics_step(entry: dict) -> dict:
     name, folder = f"{entry['name']}-{entry['precision']}", HERE / "numerics" / entry["name"]
-    log = RESULTS / f"{name}.csv"
+    log = SCRATCH / f"{name}.csv"
+    log.unlink(missing_ok=True)
     output = train(name, folder / "data.npz", entry["steps"], f"--log={log}")
     ours, host = losses(log), losses(folder / f"{entry['precision']}.csv")
     require(len(ours) == len(host), f"{len(ours)} losses instead of {len(host)}")
@@ -132,7 +185,7 @@ def determinism_step(entry: dict) -> dict:
     name, data = f"{entry['name']}-{entry['precision']}", HERE / "numerics" / entry["name"] / "data.npz"
     states = []
     for number, more in enumerate(((), (), ("--poison",))):
-        log, state = RESULTS / f"{name}-{number}.csv", RESULTS / f"{name}-{number}.safetensors"
+        log, state = SCRATCH / f"{name}-{number}.csv", SCRATCH / f"{name}-{number}.safetensors"
         log.unlink(missing_ok=True)
         train(name, data, entry["steps"], f"--log={log}", f"--save={state}", *more)
         states.append((log.read_bytes(), state.read_bytes()))
@@ -143,7 +196,7 @@ def determinism_step(entry: dict) -> dict:
 
 
 def table_data(entry: dict) -> Path:
-    path = RESULTS / f"{entry['name']}.npz"
+    path = SCRATCH / f"{entry['name']}.npz"
     if path.exists():
         return path
     import numpy as np
@@ -154,28 +207,53 @@ def table_data(entry: dict) -> Path:
         x, y = (rng.integers(0, entry["classes"], (rows, *entry["inputs"])) for _ in range(2))
     else:
         x, y = rng.random((rows, *entry["inputs"]), dtype=np.float32), rng.integers(0, entry["classes"], rows)
-    np.savez(path, x=x, y=y)
-    return path
+    new = path.with_suffix(".new.npz")
+    np.savez(new, x=x, y=y)
+    return new.rename(path)
 
 
 def own_table_step(entry: dict, variant: str) -> dict:
+    """Two runs; what the second takes longer is timed, so that loading and the first steps do not count."""
     name, data = f"{entry['name']}-{entry['precision']}-{variant}", table_data(entry)
-    seconds = []
-    for steps in entry["steps"]:  # the difference is what is timed: loading and the first steps are not
+
+    def seconds(steps: int) -> tuple[float, str]:
         output = train(name, data, steps)
-        found = re.search(r"trained to step \d+ in ([\d.]+) s", output)
+        found = re.search(r"trained to step \d+ in .* ([\d.]+) ms per step", output)
         require(found is not None, f"no time in: {output}")
-        seconds.append(float(found[1]))
+        return 1e-3 * float(found[1]) * steps, output
+
+    first = entry["steps"]
+    few, _ = seconds(first)
+    more = min(max(first, int(entry["seconds"] / max(few / first, 1e-6))), 40 * first)
+    many, output = seconds(first + more)
     memory = driver_memory(output)
-    ms = 1e3 * (seconds[1] - seconds[0]) / (entry["steps"][1] - entry["steps"][0])
-    return {"ms": ms, "allocated": memory["arena"], "reserved": memory["arena"], "driver": memory["in_use"], "memory": memory}
+    return {"ms": 1e3 * (many - few) / more, "steps": more, "allocated": memory["arena"], "reserved": memory["arena"],
+            "driver": memory["in_use"], "memory": memory}  # fmt: skip
+
+
+def profile_step(entry: dict) -> dict:
+    """Where a step's time goes, command by command, and what generated kernels move."""
+    name, data = f"{entry['name']}-{entry['precision']}-{entry['ours'][0]}", table_data(entry)
+    path = SCRATCH / f"{name}-profile.json"
+    train(name, data, 2 + entry["steps"], f"--profile={path}")
+    commands = json.loads(path.read_text())["commands"]
+    kinds: dict[str, float] = {}
+    for command in commands:
+        kind = f"{command['kind']} {command['phase']}".strip()
+        kinds[kind] = kinds.get(kind, 0) + command["ms"]
+    largest = sorted(commands, key=lambda command: -command["ms"])[:12]
+    wide = [c for c in commands if c["bytes"] >= 1e8 and c["ms"] > 0 and not c["kind"].startswith(("matmul", "conv", "attention"))]
+    return {"ms": sum(kinds.values()), "kinds": dict(sorted(kinds.items(), key=lambda item: -item[1])),
+            "largest": [{key: c[key] for key in ("kind", "phase", "name", "ms", "planned_ms", "flops", "bytes")} for c in largest],
+            "wide": [[c["kind"], c["name"], c["bytes"], c["ms"]] for c in wide]}  # fmt: skip
 
 
 def peer_table_step(entry: dict, variant: str, device: str) -> dict:
     optimizer = "adamw" if any("adamw" in flag for flag in entry["flags"]) else "sgd"
     output = run([sys.executable, HERE / "pytorch_steps.py", f"--model={entry['model']}", f"--batch={entry['batch']}",
                   f"--shape={','.join(map(str, entry['inputs']))}", f"--classes={entry['classes']}", f"--optimizer={optimizer}",
-                  f"--precision={entry['precision']}", f"--variant={variant}", f"--device={device}"], own=False)  # fmt: skip
+                  f"--precision={entry['precision']}", f"--variant={variant}", f"--device={device}", f"--seconds={entry['seconds']}"],
+                 own=False)  # fmt: skip
     return json.loads(output.splitlines()[-1])
 
 
@@ -185,39 +263,54 @@ def torch_runs_on(device: str) -> bool:
     return subprocess.run([sys.executable, "-c", test, device], capture_output=True).returncode == 0
 
 
-def all_steps(bundle: dict, device: str) -> dict[str, Callable[[], dict]]:
-    """By name, in the order in which they are done. Peers and we take turns."""
-    steps: dict[str, Callable[[], dict]] = {"system": lambda: system_step(bundle), "kernels": lambda: kernels_step(bundle)}
-    for entry in bundle["numerics"]:
-        name = f"{entry['name']}-{entry['precision']}"
-        steps[f"numerics-{name}"] = lambda entry=entry: numerics_step(entry)
-        steps[f"determinism-{name}"] = lambda entry=entry: determinism_step(entry)
-    has_torch = torch_runs_on(device)
-    for entry in bundle["table"]:
-        for number in range(entry["rounds"]):
-            prefix = f"table-{entry['name']}-{entry['precision']}"
-            for variant in entry["ours"]:
-                steps[f"{prefix}-{variant}-{number}"] = lambda entry=entry, variant=variant: own_table_step(entry, variant)
-            for variant in PEERS if has_torch else ():
-                if variant == "checkpoint" and entry["model"].startswith("lstm"):
-                    continue  # one layer, run by one call: it has no blocks
-                steps[f"{prefix}-{variant}-{number}"] = (
-                    lambda entry=entry, variant=variant: peer_table_step(entry, variant, device)
-                )  # fmt: skip
+@dataclass
+class Step:
+    run: Callable[[], dict]
+    least: float = 0  # seconds without which it is not begun
+
+
+def peer_steps(entry: dict, number: int, device: str) -> dict[str, Step]:
+    """A round of PyTorch's variants, and one of ours behind it."""
+    prefix = f"table-{entry['name']}-{entry['precision']}"
+    steps = {}
+    for variant in PEERS:
+        if variant == "checkpoint" and entry["model"].startswith("lstm"):
+            continue  # one layer, run by one call: it has no blocks
+        steps[f"{prefix}-{variant}-{number}"] = Step(
+            lambda variant=variant: peer_table_step(entry, variant, device), 60 if variant.startswith("compile") else 30)  # fmt: skip
+    for variant in entry["ours"]:
+        steps[f"{prefix}-{variant}-{number + 1}"] = Step(lambda variant=variant: own_table_step(entry, variant), 30)
+    return steps
+
+
+def all_steps(bundle: dict, has_torch: bool, device: str) -> dict[str, Step]:
+    """By name, in the order in which they are done."""
+    steps = {"system": Step(lambda: system_step(bundle)), "kernels": Step(lambda: kernels_step(bundle)), "copies": Step(copies_step)}
+    names = {f"{entry['name']}-{entry['precision']}": entry for entry in bundle["numerics"]}
+    table = sorted(bundle["table"], key=lambda entry: entry["precision"] != "bf16")  # 16 bits first
+    for name, entry in names.items():
+        steps[f"numerics-{name}"] = Step(lambda entry=entry: numerics_step(entry), 10)
+    for entry in table:
+        prefix = f"{entry['name']}-{entry['precision']}"
+        for variant in entry["ours"]:
+            steps[f"table-{prefix}-{variant}-0"] = Step(lambda entry=entry, variant=variant: own_table_step(entry, variant), 30)
+        if entry["ours"]:
+            steps[f"profile-{prefix}"] = Step(lambda entry=entry: profile_step(entry), 20)
+    for name, entry in names.items():
+        steps[f"determinism-{name}"] = Step(lambda entry=entry: determinism_step(entry), 20)
+    for number in range(max((entry["rounds"] for entry in table), default=0)):
+        for entry in table:
+            if has_torch and number < entry["rounds"]:
+                steps |= peer_steps(entry, number, device)
     return steps
 
 
 #===-- the report ----------------------------------------------------------------------------===#
 
 
-def result_of(step: str) -> dict | None:
-    path = RESULTS / f"{step}.json"
-    return json.loads(path.read_text()) if path.exists() else None
-
-
-def table_row(entry: dict, variant: str) -> str | None:
-    name = f"{entry['name']}-{entry['precision']}-{variant}"
-    rounds = [result for number in range(entry["rounds"]) if (result := result_of(f"table-{name}-{number}"))]
+def table_row(results: Results, entry: dict, variant: str) -> "str | None":
+    name = f"table-{entry['name']}-{entry['precision']}-{variant}"
+    rounds = [results.of[step] for number in range(entry["rounds"] + 1) if results.done(step := f"{name}-{number}")]
     if not rounds:
         return None
     problem = next((result.get("problem") or result.get("failed") for result in rounds if "ms" not in result), None)
@@ -225,93 +318,133 @@ def table_row(entry: dict, variant: str) -> str | None:
         return f"| {entry['name']} | {entry['precision']} | {variant} | {' '.join(problem.split())[:160]} | | | |"
     times = [result["ms"] for result in rounds]
     memory = [f"{max(result[key] for result in rounds) / GIB:.3f}" if key in rounds[0] else "" for key in ("allocated", "reserved", "driver")]
-    return f"| {entry['name']} | {entry['precision']} | {variant} | {min(times):.2f} to {max(times):.2f} | {' | '.join(memory)} |"
+    return f"| {entry['name']} | {entry['precision']} | {variant} | {min(times):.3f} to {max(times):.3f} | {' | '.join(memory)} |"
 
 
-def write_report(bundle: dict, steps: dict) -> Path:
-    system = result_of("system") or {}
-    done = {step: result for step in steps if (result := result_of(step))}
-    failed = {step: result["failed"] for step, result in done.items() if "failed" in result}
-    torch = next((result["torch"] for result in done.values() if "torch" in result), "not measured")
-    lines = [f"# On a GPU: {system.get('gpu', 'not known')}", "",
-             f"{system.get('date', '')}, Stowage {bundle['commit'][:12]} compiled for {bundle['target']}, PyTorch {torch}. `{system.get('command', '')}`, "
-             f"{len(done)} of {len(steps)} steps done, {len(failed)} failed.", ""]  # fmt: skip
-    lines += ["## Numerics", "", (result_of("kernels") or {}).get("summary", "kernels: not run"), "",
-              "| workload | precision | largest relative difference of a loss to the host's | allowed | runs with equal bytes |",
-              "|---|---|---:|---:|---|"]  # fmt: skip
+def numerics_lines(bundle: dict, done: "dict[str, dict]") -> list[str]:
+    lines = ["## Numerics", "", done.get("kernels", {}).get("summary", "kernels: not run, or failed"), "",
+             "| workload | precision | largest relative difference of a loss to the host's | allowed | runs with equal bytes |",
+             "|---|---|---:|---:|---|"]  # fmt: skip
     for entry in bundle["numerics"]:
         name = f"{entry['name']}-{entry['precision']}"
         numbers, same = done.get(f"numerics-{name}", {}), done.get(f"determinism-{name}", {})
         difference = f"{numbers['difference']:.1e}" if "difference" in numbers else "failed" if numbers else "not run"
         equal = same.get("runs", "failed" if same else "not run")
         lines.append(f"| {entry['name']} | {entry['precision']} | {difference} | {entry['tolerance']:.0e} | {equal} |")
-    lines += ["", "## Memory, as the driver reports it (GiB)", "",
-              "| workload | in use | arena | fixed | unaccounted | before the arena | code and libraries | graphs |",
-              "|---|---:|---:|---:|---:|---:|---:|---:|"]  # fmt: skip
+    return lines
+
+
+def memory_lines(done: "dict[str, dict]") -> list[str]:
     keys = ("in_use", "arena", "fixed", "unaccounted", "contexts", "code", "graphs")
+    rows = [f"| {step} | " + " | ".join(f"{result['memory'][key] / GIB:.4f}" for key in keys) + " |"
+            for step, result in done.items() if "memory" in result]  # fmt: skip
+    return ["", "## Memory, as the driver reports it (GiB)", "",
+            "| workload | in use | arena | fixed | unaccounted | before the arena | code and libraries | graphs |",
+            "|---|---:|---:|---:|---:|---:|---:|---:|", *rows]  # fmt: skip
+
+
+def profile_lines(done: "dict[str, dict]") -> list[str]:
+    """Where steps spend their time; kernels that move 100 MB and more beside a copy."""
+    copy = done.get("copies", {}).get("gb_per_s", 0)
+    lines = ["", "## Where the time goes", "", f"A copy inside the GPU's memory moves {copy:.0f} GB/s, bytes read and written.", "",
+             "| step | ms | its largest kinds of commands | generated kernels of 100 MB and more: share of the copy's bandwidth, least, median |",
+             "|---|---:|---|---|"]  # fmt: skip
     for step, result in done.items():
-        if "memory" in result:
-            lines.append(f"| {step} | " + " | ".join(f"{result['memory'][key] / GIB:.4f}" for key in keys) + " |")
+        if not step.startswith("profile-") or "kinds" not in result:
+            continue
+        kinds = ", ".join(f"{kind} {ms:.2f}" for kind, ms in list(result["kinds"].items())[:5])
+        shares = sorted(1e-6 * size / ms / copy for _, _, size, ms in result["wide"]) if copy else []
+        wide = f"{shares[0]:.2f}, {shares[len(shares) // 2]:.2f} of {len(shares)}" if shares else "none"
+        lines.append(f"| {step.removeprefix('profile-')} | {result['ms']:.3f} | {kinds} | {wide} |")
+    return lines
+
+
+def write_report(bundle: dict, steps: "dict[str, Step]", results: Results) -> Path:
+    done = {step: results.of[step] for step in [*steps, *results.of] if results.done(step)}
+    failed = {step: result["failed"] for step, result in done.items() if "failed" in result}
+    system = done.get("system", {})
+    torch = next((result["torch"] for result in done.values() if "torch" in result), "not measured")
+    left = sum(not results.done(step) for step in steps)
+    lines = [f"# On a GPU: {system.get('gpu', 'not known')}", "",
+             f"{system.get('date', '')}, Stowage {bundle['commit'][:12]} compiled for {bundle['target']}, PyTorch {torch}. `{system.get('command', '')}`, "
+             f"{len(done)} steps done, {left} left, {len(failed)} failed.", ""]  # fmt: skip
+    lines += numerics_lines(bundle, done) + memory_lines(done) + profile_lines(done)
     lines += ["", "## Beside PyTorch on the same GPU", "",
-              "Rounds in turns, with the times of the fastest and the slowest. Allocated and reserved are the peaks of PyTorch's allocator, ours the one allocation.", "",
+              "Times of the fastest and the slowest round, in turns; both read a batch from the host in every step. Allocated and reserved are the "
+              "peaks of PyTorch's allocator, ours the one allocation.", "",
               "| workload | precision | variant | ms per step | allocated, GiB | reserved, GiB | driver, GiB |", "|---|---|---|---|---:|---:|---:|"]  # fmt: skip
     for entry in bundle["table"]:
-        rows = (table_row(entry, variant) for variant in (*entry["ours"], *PEERS))
+        rows = (table_row(results, entry, variant) for variant in (*entry["ours"], *PEERS))
         lines += [row for row in rows if row]
     if failed:
         lines += ["", "## Failed", ""] + [f"- {step}: {' '.join(reason.split())[:600]}" for step, reason in failed.items()]
     if bundle["left_out"]:
         lines += ["", "## Left out of the bundle", ""] + [f"- {item['name']}: {item['reason']}" for item in bundle["left_out"]]
-    path = RESULTS / "report.md"
-    path.write_text("\n".join(lines) + "\n")
-    return path
+    return results.write("report.md", "\n".join(lines) + "\n")
 
 
-def do_step(name: str, step: Callable[[], dict]) -> bool:
+def do_step(name: str, step: Step, results: Results) -> bool:
+    """False where the limit cut it; one that was cut twice takes longer than it is given, and has failed."""
     begin = time.monotonic()
     try:
-        result = step()
+        result = step.run()
     except CheckFailed as failure:
         result = {"failed": str(failure)}
+    except OutOfTime:
+        cuts = results.of.get(name, {}).get("cut", 0) + 1
+        result = {"cut": cuts} if cuts < 2 else {"failed": "the limit of the run came twice before its end"}
+    except Exception as error:  # one step's surprise is no reason to lose the others
+        result = {"failed": f"{type(error).__name__}: {error}"}
     result["seconds"] = round(time.monotonic() - begin, 2)
-    path = RESULTS / f"{name}.json"
-    path.with_suffix(".new").write_text(json.dumps(result, indent=1) + "\n")
-    path.with_suffix(".new").rename(path)
-    print(f"{'FAILED' if 'failed' in result else 'done':6s} {name} ({result['seconds']} s) {result.get('failed', '')}", flush=True)
-    return "failed" not in result
+    results.put(name, result)
+    word = "FAILED" if "failed" in result else "cut" if "cut" in result else "done"
+    print(f"{word:6s} {name} ({result['seconds']} s) {result.get('failed', '')}", flush=True)
+    return "cut" not in result
+
+
+def run_steps(bundle: dict, steps: "dict[str, Step]", results: Results, only: str) -> int:
+    """How many are left."""
+    left = 0
+    for name, step in steps.items():
+        if results.done(name) or not fnmatch.fnmatch(name, only):
+            continue
+        if Clock.left() <= step.least or not do_step(name, step, results):
+            left += 1
+        else:
+            write_report(bundle, steps, results)
+    return left
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=float, default=float("inf"), metavar="SECONDS")
+    parser.add_argument("--limit", type=float, default=float("inf"), metavar="SECONDS", help="ends by then")
+    parser.add_argument("--out", type=Path, default=HERE / "results", metavar="FOLDER", help="of the results (default: beside this script)")
     parser.add_argument("--only", default="*", metavar="PATTERN")
     parser.add_argument("--again", metavar="PATTERN")
     parser.add_argument("--list", action="store_true", help="names the steps, and says which have a result")
     parser.add_argument("--report", action="store_true", help="runs nothing")
     parser.add_argument("--torch-device", default="cuda", help="where PyTorch runs; cpu: to test this script")
     args = parser.parse_args()
-    RESULTS.mkdir(exist_ok=True)
+    Clock.end = time.monotonic() + args.limit
+    SCRATCH.mkdir(exist_ok=True)
     bundle = json.loads((HERE / "bundle.json").read_text())
-    steps = all_steps(bundle, args.torch_device)
+    if "unfinished" in bundle:
+        parser.error("this bundle was not written to its end; run gpu-bundle.sh again")
+    results = Results(args.out)
+    has_torch = torch_runs_on(args.torch_device)
+    steps = all_steps(bundle, has_torch, args.torch_device)
     for name in steps if args.again else ():
         if fnmatch.fnmatch(name, args.again):
-            (RESULTS / f"{name}.json").unlink(missing_ok=True)
+            results.put(name, None)
     if args.list:
         for name in steps:
-            print(f"{'done' if result_of(name) else '':5s} {name}")
+            print(f"{'done' if results.done(name) else '':5s} {name}")
         return 0
-    if not any(name.split("-")[-2] in PEERS for name in steps if name.startswith("table")):
+    if not has_torch:
         print(f"PyTorch does not run on {args.torch_device} in {sys.executable}: the table has our figures only")
-    begin, left = time.monotonic(), 0
-    for name, step in steps.items():
-        if args.report or result_of(name) or not fnmatch.fnmatch(name, args.only):
-            continue
-        if time.monotonic() - begin > args.limit:
-            left += 1
-            continue
-        do_step(name, step)
-    print(f"report: {write_report(bundle, steps)}")
-    failed = [name for name in steps if (result := result_of(name)) and "failed" in result]
+    left = 0 if args.report else run_steps(bundle, steps, results, args.only)
+    print(f"report: {write_report(bundle, steps, results)}")
+    failed = [name for name in steps if "failed" in results.of.get(name, {})]
     if failed:
         print(f"{len(failed)} failed: {', '.join(failed)}")
         return 1

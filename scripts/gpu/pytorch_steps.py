@@ -5,7 +5,8 @@
 
 Variants: eager; compile (torch.compile); compile-budget (torch.compile with activation_memory_budget=0.5); checkpoint
 (torch.utils.checkpoint around every block). bf16 is autocast, f32 is without TF32. The optimizer is fused; images of bf16
-are channels last. Times are of steps that end with the loss on the host, after a warm-up.
+are channels last. A step begins with its batch in pinned memory of the host and ends with the loss there; times are taken after a
+warm-up, of as many steps as --seconds allow, at least 10.
 """
 
 import argparse
@@ -100,13 +101,13 @@ def make_step(args: argparse.Namespace, device: torch.device) -> Callable[[], fl
     shape = [int(side) for side in args.shape.split(",")]
     is_tokens, is_bf16 = args.model in ("gpt2", "char_gpt"), args.precision == "bf16"
     if is_tokens:
-        x = torch.randint(args.classes, (args.batch, *shape), device=device)
-        y = torch.randint(args.classes, (args.batch, *shape), device=device)
+        x, y = (torch.randint(args.classes, (args.batch, *shape)) for _ in range(2))
     else:
-        x = torch.rand(args.batch, *shape, device=device)
-        y = torch.randint(args.classes, (args.batch,), device=device)
+        x, y = torch.rand(args.batch, *shape), torch.randint(args.classes, (args.batch,))
     if len(shape) == 3 and is_bf16:
         module, x = module.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
+    if device.type == "cuda":
+        x, y = x.pin_memory(), y.pin_memory()
     if args.variant == "checkpoint":
         checkpoint_blocks(module)
     if args.variant == "compile-budget":
@@ -123,8 +124,9 @@ def make_step(args: argparse.Namespace, device: torch.device) -> Callable[[], fl
 
     def step() -> float:
         optimizer.zero_grad(set_to_none=True)
+        inputs, labels = (batch.to(device, non_blocking=True) for batch in (x, y))
         with torch.autocast(device.type, torch.bfloat16, enabled=is_bf16):
-            loss = F.cross_entropy(forward(x).flatten(0, -2), y.flatten())
+            loss = F.cross_entropy(forward(inputs).flatten(0, -2), labels.flatten())
         loss.backward()
         optimizer.step()
         return loss.item()
@@ -138,12 +140,13 @@ def measure(args: argparse.Namespace) -> "dict[str, Any]":
     step = make_step(args, device)
     for _ in range(args.warmup):
         loss = step()
-    times = []
-    for _ in range(args.steps):
+    times: "list[float]" = []
+    while len(times) < 10 or (sum(times) < 1e3 * args.seconds and len(times) < 400):
         begin = time.perf_counter()
         loss = step()
         times.append(1e3 * (time.perf_counter() - begin))
-    found: "dict[str, Any]" = {"ms": statistics.median(times), "least_ms": min(times), "loss": loss, "torch": torch.__version__}
+    found: "dict[str, Any]" = {"ms": statistics.median(times), "least_ms": min(times), "steps": len(times), "loss": loss,
+                               "torch": torch.__version__}  # fmt: skip
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info()
         found |= {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved(),
@@ -160,7 +163,7 @@ def main() -> None:
     parser.add_argument("--precision", choices=("f32", "bf16"), required=True)
     parser.add_argument("--variant", choices=VARIANTS, required=True)
     parser.add_argument("--optimizer", choices=("sgd", "adamw"), required=True)
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--device", default="cuda")
     args = parser.parse_args()

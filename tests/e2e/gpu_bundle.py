@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """The scripts for machines with a GPU (scripts/gpu-bundle.sh, gpu-check.sh), on the simulated one with small sizes.
 
-  gpu_bundle.py --stowage=build/release/bin/stowage --simulated=build/release/lib/simulated --work=DIR [--whole]
+  gpu_bundle.py --stowage=build/release/bin/stowage --simulated=build/release/lib/simulated --work=DIR [--whole] [--torch-python=FILE]
 
-A bundle is written, checked from another folder, interrupted and resumed; a wrong reference, a wrong kernel and a model that
-cannot be compiled show in the report.
+A bundle is written, carried as one file, checked from another folder, interrupted and resumed, also with the results of another
+machine; a wrong reference, a wrong kernel and a model that cannot be compiled show in the report. With a Python that has PyTorch 2
+its variants of a small model run, too, on the processor.
 """
 
 import argparse
@@ -23,12 +24,15 @@ def main() -> None:
     parser.add_argument("--simulated", type=Path, required=True, help="the folder of the stand-ins")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--whole", action="store_true", help="all of the tiny workloads")
+    parser.add_argument("--torch-python", type=Path, metavar="FILE")
     args = parser.parse_args()
     shutil.rmtree(args.work, ignore_errors=True)
     args.work.mkdir(parents=True)
     made, out = args.work / "made", args.work / "moved"
     only = "*" if args.whole else "[ml]*"  # mlp, lstm_tiny
     print(run(ROOT / "scripts/gpu-bundle.sh", made, "--tiny", f"--only={only}", f"--build={args.stowage.parents[1]}", f"--cudnn={args.simulated}"))
+    shutil.rmtree(made)
+    run("/usr/bin/python3", "-m", "tarfile", "-e", args.work / "made.tar.xz", args.work)
     made.rename(out)
     bundle = json.loads((out / "bundle.json").read_text())
     check(bundle["kernel_cases"] > 0 and len(bundle["numerics"]) >= 2 and len(bundle["table"]) >= 2, f"too little: {bundle}")
@@ -36,8 +40,13 @@ def main() -> None:
         names = {item["name"] for item in bundle["left_out"]} | {f"{n['name']}-{n['precision']}" for n in bundle["numerics"]}
         check({"digits_cnn-f32", "digits_cnn-bf16"} <= names, f"a model is neither there nor left out: {bundle}")
 
-    def gpu_check(*flags: str, expected: int = 0) -> str:
-        environment = {"LD_LIBRARY_PATH": str(args.simulated), "PYTHON": "/usr/bin/python3"}
+    (args.work / "no-torch").mkdir()  # Debian's is older than torch.compile
+    (args.work / "no-torch/torch.py").write_text("raise ImportError\n")
+
+    def gpu_check(*flags: str, expected: int = 0, python: str = "/usr/bin/python3") -> str:
+        environment = {"LD_LIBRARY_PATH": str(args.simulated), "PYTHON": python}
+        if python == "/usr/bin/python3":
+            environment["PYTHONPATH"] = str(args.work / "no-torch")
         return run(out / "gpu-check.sh", *flags, code=expected, environment=environment)
 
     # A step, and no time for more; then the rest, and nothing a second time.
@@ -55,6 +64,25 @@ def main() -> None:
     print(report)
     check("| mlp | f32 |" in report and "| lstm_tiny | f32 | ours |" in report, report)
     check(" 0 failed, the largest difference" in report, report)
+
+    # Results of another machine count; a step that the limit cuts is begun once more.
+    other = args.work / "other"
+    other.mkdir()
+    shutil.copy(out / "results/results.json", other)
+    check("done  " not in gpu_check(f"--out={other}", "--only=[!t]*"), "finished steps are done again with --out")
+    kernel_check = (out / "bin/kernel-check").rename(out / "bin/kept")
+    (out / "bin/kernel-check").write_text("#!/bin/sh\nsleep 1000\n")
+    (out / "bin/kernel-check").chmod(0o755)
+    limited = (f"--out={other}", "--limit=4", "--only=kernels")
+    found = gpu_check(*limited, "--again=kernels", expected=3)
+    check("cut    kernels" in found, found)
+    found = gpu_check(*limited, expected=1)
+    check("the limit of the run came twice" in found, found)
+    kernel_check.rename(out / "bin/kernel-check")
+    if args.torch_python and args.torch_python.exists():
+        name = "gpt2" if args.whole else "lstm"
+        found = gpu_check(f"--only=table-{name}_tiny-*-[ec]*-0", "--torch-device=cpu", python=str(args.torch_python))
+        check(f"done   table-{name}_tiny-bf16-compile-budget-0" in found, found)
 
     # What is wrong is found: a reference, and a kernel's recorded result.
     reference = out / "numerics/mlp/f32.csv"
