@@ -14,7 +14,9 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Iterator
 
 import numpy as np
 
@@ -36,6 +38,67 @@ BEFORE_TRAINING = {
     "STANDIN_FAIL=cuLaunchKernel:2:701": ["launching the kernel of node '.+' failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"],
 }  # fmt: skip
 KERNEL_HINT = "--check=canaries runs them one by one and names it"
+
+
+@dataclass
+class Mutation:
+    kind: str  # what the number is
+    at: int  # of the executable's bytes
+    wrong: bytes  # what is put there
+
+
+def commands_of(text: str) -> "Iterator[tuple[int, str]]":
+    """Of the training graph: where each command is in the program's text, and the command."""
+    first = text.index('"commands":', text.index('"name":"train"'))
+    places = [place.start() for place in re.finditer(r'{"op":"', text[first : text.index('"name":"eval"')])]
+    for begin, end in zip(places, [*places[1:], text.index('"name":"eval"') - first]):
+        yield first + begin, text[first + begin : first + end]
+
+
+def numbers_of(command: str) -> "Iterator[tuple[str, re.Match[str]]]":
+    """Places of a command's operands and scratch, and its number of tasks, each with its kind."""
+    op = command.split('"')[3]
+    operands = command.index('"operands":')
+    for number, found in enumerate(re.finditer(r'"offset":(\d+)', command[: command.index('"ints":')])):
+        assert found.start() > operands
+        yield f"{op} operand {number}", found
+    if scratch := re.search(r'"workspace_offset":(\d+),"workspace_bytes":[1-9]', command):
+        yield f"{op} workspace", scratch
+    if tasks := re.search(r'"tasks":([2-9]|[1-9]\d+)\b', command):
+        yield "tasks", tasks
+
+
+def kernel_mutations(content: bytes, symbols: "set[str]") -> "Iterator[Mutation]":
+    """Of kernels whose threads work together: half of a block's threads, half of its shared memory."""
+    for shared in re.finditer(rb"\.shared [^;]*?(\w+)\[(\d+)\];", content):
+        if symbol := next((symbol for symbol in symbols if f"__wg_{symbol}_".encode() in shared[0]), None):
+            entry = content.index(f".entry {symbol}(".encode())
+            block = re.compile(rb"\.(?:max|req)ntid (\d+)").search(content, entry)
+            for kind, number in (("block", block), ("shared", shared)):
+                group = len(number.groups())
+                yield Mutation(kind, number.start(group), b"%*d" % (len(number[group]), int(number[group]) // 2))
+
+
+def mutations_of(content: bytes, every: int) -> list[Mutation]:
+    begin = content.index(b'{"version":')
+    program, length = json.JSONDecoder().raw_decode(content[begin:].decode("utf-8", "ignore"))
+    text = content[begin : begin + length].decode()
+    commands = list(commands_of(text))
+    offsets = sorted({int(found[1]) for _, command in commands for kind, found in numbers_of(command) if "operand" in kind})
+    found: dict[str, list[Mutation]] = {}
+    for number, (place, kind, match) in enumerate((place, kind, match) for place, command in commands for kind, match in numbers_of(command)):
+        others = [other for other in offsets if len(str(other)) == len(match[1]) and str(other) != match[1]]
+        if kind == "tasks":
+            wrong = f"{int(match[1]) // 2:>{len(match[1])}d}"
+        elif others:
+            wrong = str(others[number % len(others)])
+        else:
+            continue
+        found.setdefault(kind, []).append(Mutation(kind, begin + place + match.start(1), wrong.encode()))
+    ran = {int(command) for _, text in commands for command in re.findall(r'"kernel":(\d+)', text)}
+    for mutation in kernel_mutations(content, {program["kernels"][number] for number in ran}):
+        found.setdefault(mutation.kind, []).append(mutation)
+    return [mutation for places in found.values() for mutation in places[::every]]
 
 
 class Faults:
@@ -103,39 +166,25 @@ class Faults:
         named = r"command \d+ of graph 'train', 'kernel' of node '[^']+' \(operands at \[\d+, \d+\).*\): running it failed: CUDA_ERROR_ILLEGAL"
         check(re.search(named, found) is not None, found)
 
-    def check_mutations(self, executable: Path, data: Path, every: int) -> None:
-        """Of every `every`-th number in the program's commands: an operand at the offset of another, half of several tasks. Most are
-        errors of --check=canaries, which knows the plan's buffers; the others, inside buffers of the command, change the state."""
+    def check_mutations(self, executable: Path, data: Path, every: int, kinds: "tuple[str, ...]" = ()) -> None:
+        """The program with a number changed in place, of every kind the first and every `every`-th; kinds: those that begin so. Most are errors of
+        --check=canaries, which knows the plan's buffers, or of the driver; the others, inside buffers of the command, change the state."""
         content = executable.read_bytes()
-        begin = content.index(b'{"version":')
-        program, length = json.JSONDecoder().raw_decode(content[begin:].decode("utf-8", "ignore"))
-        text = content[begin : begin + length].decode()
-        first = text.index('"commands":', text.index('"name":"train"'))
-        last = text.index('"name":"eval"')
-        offsets = sorted({int(found[1]) for found in re.finditer(r'"offset":(\d+)', text[first:last])})
         right = self.mutated(executable, data, content)
-        places = [*re.finditer(r'"offset":(\d+)|"tasks":([2-9]|[1-9]\d+)\b', text[first:last])]
-        caught, named = {"offset": 0, "tasks": 0}, 0
-        chosen = [place for kind in (1, 2) for place in [place for place in places if place[kind]][::every]]
-        for number, place in enumerate(chosen):
-            at = first + place.start()
-            if place[1] and text.rfind('"dying":', 0, at) > text.rfind('"operands":', 0, at):
-                continue  # what is poisoned, and no part of a command
-            if place[1]:
-                others = [other for other in offsets if len(str(other)) == len(place[1]) and str(other) != place[1]]
-                if not others:
-                    continue
-                kind, wrong = "offset", f'"offset":{others[number % len(others)]}'
-            else:
-                kind, wrong = "tasks", f'"tasks":{int(place[2]) // 2:>{len(place[2])}d}'
-            assert len(wrong) == len(place[0]), (wrong, place[0])
-            changed = text[:at] + wrong + text[first + place.end() :]
-            found = self.mutated(executable, data, content[:begin] + changed.encode() + content[begin + length :])
-            check(found != right, f"{place[0]} at {at} is {wrong}, and nothing is different: {text[at - 400 : at + 60]}")
+        caught: dict[str, int] = {}
+        named = 0
+        for mutation in mutations_of(content, every):
+            if kinds and not mutation.kind.startswith(kinds):
+                continue
+            found = self.mutated(executable, data, content[: mutation.at] + mutation.wrong + content[mutation.at + len(mutation.wrong) :])
+            was = content[mutation.at : mutation.at + len(mutation.wrong)]
+            check(found != right, f"{mutation.kind}: {was!r} at {mutation.at} is {mutation.wrong!r}, and nothing is different")
             named += isinstance(found, str)
-            caught[kind] += 1
-        check(min(caught.values()) >= 1 and named >= caught["offset"] // 2, f"too few mutations, or too few errors: {caught}, {named}")
-        print(f"mutations caught: {caught}, {named} of them by an error", flush=True)
+            caught[mutation.kind] = caught.get(mutation.kind, 0) + 1
+        wanted = kinds or ("kernel operand", "cuda.matmul operand", "cuda.matmul workspace", "tasks", "block", "shared")
+        missing = [kind for kind in wanted if not any(found.startswith(kind) for found in caught)]
+        check(not missing and 2 * named >= sum(caught.values()), f"no mutation of {missing}, or too few errors: {caught}, {named}")
+        print(f"{executable.name}: {sum(caught.values())} mutations caught, {named} of them by an error: {caught}", flush=True)
 
     def mutated(self, executable: Path, data: Path, content: bytes) -> "bytes | str":
         """The state after two steps (the first finds zeros in the optimizer), or what was wrong."""
@@ -153,7 +202,7 @@ def main() -> None:
     parser.add_argument("--stowage", type=Path, required=True)
     parser.add_argument("--simulated", type=Path, required=True, help="the folder of the stand-ins")
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--every", type=int, default=15, help="of the numbers in the program, which ones are changed")
+    parser.add_argument("--every", type=int, default=15, help="of the numbers of a kind in the program, which ones are changed")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     faults = Faults(args)
@@ -171,6 +220,7 @@ def main() -> None:
     faults.check_canaries(host, digits)
     faults.check_named_commands(gpu, data)
     faults.check_mutations(gpu, data, args.every)
+    faults.check_mutations(convolutions, digits, args.every, ("cuda.convolution",))
     print(f"{len(BEFORE_TRAINING)} failures before training, 4 in the middle, canaries on two devices", flush=True)
 
 
