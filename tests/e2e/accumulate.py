@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Gradient accumulation: what it promises beside its loss curves against PyTorch's loop, which curves.py has.
 
-  accumulate.py --stowage=build/release/bin/stowage --work=DIR [--whole]
+  accumulate.py --stowage=build/release/bin/stowage --work=DIR [--whole] [--batch=N]
 
   - K batches give the losses of one large batch, up to rounding, classes that do not count included,
     in a smaller arena;
@@ -23,26 +23,26 @@ import numpy as np
 from commands import check, run
 
 ROOT = Path(__file__).resolve().parents[2]
-BATCH, PARTS, STEPS = 32, 4, 6
+PARTS, STEPS = 4, 6
 LOSS = "--loss=cross-entropy:class-axis=-1,ignore-index=4"
 
 
 class Runs:
     """char_gpt, which has no batch norm, compiled in several ways and trained on the same rows."""
 
-    def __init__(self, stowage: Path, work: Path) -> None:
-        self.stowage, self.work = stowage, work
+    def __init__(self, stowage: Path, work: Path, batch: int) -> None:
+        self.stowage, self.work, self.batch = stowage, work, batch
         self.model = work / "char_gpt.onnx"
         self.data = work / "rows.npz"
         run(sys.executable, ROOT / "models/build.py", "char_gpt", "-o", self.model, "--batch", 1)
         rng = np.random.default_rng(0)
-        rows = BATCH * STEPS
+        rows = batch * STEPS
         tokens, labels = (rng.integers(0, 65, (rows, 32)) for _ in range(2))
-        labels[: BATCH // PARTS] = 4  # the first part of the first step counts for nothing
+        labels[: batch // PARTS] = 4  # the first part of the first step counts for nothing
         np.savez(self.data, x=tokens, y=labels)
 
     def compile(self, name: str, *flags: str) -> Path:
-        self.said = run(self.stowage, "compile", self.model, "-o", self.work / name, f"--batch={BATCH}", "--threads=1", LOSS,
+        self.said = run(self.stowage, "compile", self.model, "-o", self.work / name, f"--batch={self.batch}", "--threads=1", LOSS,
             "--optimizer=adamw:lr=1e-3", *flags)  # fmt: skip
         return self.work / name
 
@@ -127,13 +127,13 @@ def check_where_it_does_not_help(runs: Runs) -> None:
 def check_auto(runs: Runs) -> None:
     """Many plans, as for the largest batch: in the night."""
     full = runs.plan("whole")["arena_bytes"]
-    flags = [runs.model, f"--batch={BATCH}", "--threads=1", "--optimizer=adamw:lr=1e-3", LOSS]
+    flags = [runs.model, f"--batch={runs.batch}", "--threads=1", "--optimizer=adamw:lr=1e-3", LOSS]
     budget = int(0.6 * full)
     plan = json.loads(run(runs.stowage, "plan", *flags, "--accumulate=auto", f"--memory-budget={budget}", "--format=json"))
     notes = " ".join(plan["notes"])
     check(plan["arena_bytes"] <= budget and "--accumulate=auto takes" in notes, f"auto: {notes}")
     roomy = json.loads(run(runs.stowage, "plan", *flags, "--accumulate=auto", f"--memory-budget={2 * full}", "--format=json"))
-    check("takes one batch of 32" in " ".join(roomy["notes"]) and "batches_per_step" not in roomy, "auto splits for nothing")
+    check(f"takes one batch of {runs.batch}" in " ".join(roomy["notes"]) and "batches_per_step" not in roomy, "auto splits for nothing")
     text = run(runs.stowage, "plan", *flags, "--accumulate=auto", "--memory-budget=1000", code=2)
     check("STOW1001" in text and "no number of batches fits" in text, text)
     print(notes)
@@ -165,9 +165,10 @@ def main() -> None:
     parser.add_argument("--stowage", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--whole", action="store_true", help="also what takes minutes")
+    parser.add_argument("--batch", type=int, default=32, help="rows of a step")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
-    runs = Runs(args.stowage, args.work)
+    runs = Runs(args.stowage, args.work, args.batch)
     for part in (check_sums, check_same_bytes, check_resume, check_profile, check_where_it_does_not_help, check_refusals):
         part(runs)
     if args.whole:

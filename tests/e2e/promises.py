@@ -44,7 +44,7 @@ class Promises:
         self.stowage, self.folder = args.stowage, args.work
         self.shim, self.killer = args.count_allocations, args.kill_at_call
         self.flags = [*FLAGS, "--batch=4"] if args.short else FLAGS
-        self.steps, self.length = ("--steps=6", "--steps=12") if args.short else ("--steps=20", "--epochs=3")
+        self.steps, self.length, self.every = ("--steps=6", "--steps=12", 1) if args.short else ("--steps=20", "--epochs=3", 3)
         self.passed = self.failed = 0
 
     def check(self, condition: bool, message: str) -> None:
@@ -78,7 +78,7 @@ class Promises:
     def resume(self) -> None:
         """Killed again and again between the calls that change files, in different places of a save, and resumed."""
         log, weights, counted = (self.folder / name for name in ("killed.csv", "killed.safetensors", "calls.txt"))
-        command = [self.executable, "train", *TRAIN, self.length, f"--log={log}", f"--save={weights}", "--save-every=3"]
+        command = [self.executable, "train", *TRAIN, self.length, f"--log={log}", f"--save={weights}", f"--save-every={self.every}"]
 
         def train(**settings: object) -> int:
             environment = dict(os.environ, LD_PRELOAD=str(self.killer), **{name: str(value) for name, value in settings.items()})
