@@ -3,7 +3,8 @@
 // Products run as host functions of the stream, so that they take their place among kernels and copies,
 // captured ones too. Operands are looked up in the device's memory at that time; what lies outside an
 // allocation fails, and so does what the real library refuses: sizes that do not match, leading
-// dimensions that are too small, scratch beyond the limit.
+// dimensions that are too small, scratch beyond the limit. Scratch is overwritten before and after, all of
+// it: an operand inside loses its values.
 #include "tests/gpu/driver/Elements.h"
 #include "tests/gpu/driver/StandIn.h"
 
@@ -82,7 +83,8 @@ stow::DType elementType(cudaDataType type) {
 struct Work {
   Operation operation;
   Matrix a, b, d;
-  uint64_t aAt, bAt, cAt, dAt;
+  uint64_t aAt, bAt, cAt, dAt, scratchAt;
+  size_t scratchBytes;
   float alpha, beta;
 };
 
@@ -130,8 +132,14 @@ double applied(uint32_t function, double sum, double aux) {
   }
 }
 
-void run(void *data) {
-  const Work &work = *static_cast<const Work *>(data);
+/// Before and after: an operand inside it loses its values.
+void overwriteScratch(const Work &work) {
+  constexpr int kAnything = 0xFF; // NaN in every type
+  if (work.scratchBytes > 0)
+    std::memset(place(work.scratchAt, work.scratchBytes, "scratch"), kAnything, work.scratchBytes);
+}
+
+void multiply(const Work &work) {
   const void *a = place(work.aAt, work.a.bytes(), "A"), *b = place(work.bAt, work.b.bytes(), "B");
   void *d = place(work.dAt, work.d.bytes(), "D");
   // C has the description of D; with beta 0 the library does not read it.
@@ -170,6 +178,13 @@ void run(void *data) {
         const double other = aux ? load(aux, dType, column * work.operation.auxLeading + row) : 0;
         store(d, dType, at, applied(function, sum, other));
       }
+}
+
+void run(void *data) {
+  const Work &work = *static_cast<const Work *>(data);
+  overwriteScratch(work);
+  multiply(work);
+  overwriteScratch(work);
 }
 
 /// True when the library takes the epilogue with a result like `d`, by cublasLt.h: a bias has D's type; a
@@ -343,7 +358,7 @@ STANDIN cublasStatus_t cublasLtMatmul(
     cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void *alpha, const void *a,
     cublasLtMatrixLayout_t aDesc, const void *b, cublasLtMatrixLayout_t bDesc, const void *beta,
     const void *c, cublasLtMatrixLayout_t cDesc, void *d, cublasLtMatrixLayout_t dDesc,
-    const cublasLtMatmulAlgo_t *algo, void *, size_t workspaceBytes, cudaStream_t stream) {
+    const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspaceBytes, cudaStream_t stream) {
   auto isAligned = [&](const void *place, int side) {
     return reinterpret_cast<uint64_t>(place) % algo->data[1 + side] == 0;
   };
@@ -353,10 +368,11 @@ STANDIN cublasStatus_t cublasLtMatmul(
     return CUBLAS_STATUS_INVALID_VALUE;
   // A captured product runs any number of times: its description lives as long as the process.
   static std::vector<std::unique_ptr<Work>> all;
-  all.push_back(std::make_unique<Work>(Work{
-      *of(operation), *of(aDesc), *of(bDesc), *of(dDesc), reinterpret_cast<uint64_t>(a),
-      reinterpret_cast<uint64_t>(b), reinterpret_cast<uint64_t>(c), reinterpret_cast<uint64_t>(d),
-      *static_cast<const float *>(alpha), *static_cast<const float *>(beta)}));
+  all.push_back(std::make_unique<Work>(
+      Work{*of(operation), *of(aDesc), *of(bDesc), *of(dDesc), reinterpret_cast<uint64_t>(a),
+           reinterpret_cast<uint64_t>(b), reinterpret_cast<uint64_t>(c),
+           reinterpret_cast<uint64_t>(d), reinterpret_cast<uint64_t>(workspace), workspaceBytes,
+           *static_cast<const float *>(alpha), *static_cast<const float *>(beta)}));
   static auto *launch = reinterpret_cast<decltype(&cuLaunchHostFunc)>(
       dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "cuLaunchHostFunc"));
   return launch(reinterpret_cast<CUstream>(stream), run, all.back().get()) == CUDA_SUCCESS
