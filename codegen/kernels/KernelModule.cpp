@@ -12,6 +12,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <absl/strings/str_cat.h>
 
 using namespace mlir;
@@ -78,6 +80,27 @@ static Operation *createFunction(OpBuilder &builder, FunctionType type, KernelTa
   return function;
 }
 
+/// What a kernel is made of, as text. On a device without the extents of the tensors' storage, which have no
+/// part in addresses: kernels that differ in nothing else are one.
+static std::string codeOf(Operation *function, KernelTarget target) {
+  std::string code;
+  llvm::raw_string_ostream stream(code);
+  function->print(stream, OpPrintingFlags().useLocalScope());
+  if (target == KernelTarget::Host)
+    return code;
+  static constexpr StringLiteral kStorage = "memref<";
+  std::string shared;
+  StringRef left = code;
+  for (size_t at = left.find(kStorage); at != StringRef::npos; at = left.find(kStorage)) {
+    shared += left.take_front(at + kStorage.size());
+    left = left.drop_front(at + kStorage.size());
+    const StringRef type = left.take_until([](char c) { return c == '>'; });
+    if (!type.contains(',')) // shared memory has a space: its size counts
+      left = left.drop_while(llvm::isDigit);
+  }
+  return shared + left.str();
+}
+
 FailureOr<KernelInfo> KernelModule::add(Operation *op, ArrayRef<int64_t> alignments) {
   const KernelTable::Emit emit = KernelTable::all().find(op);
   if (!emit)
@@ -138,12 +161,12 @@ FailureOr<KernelInfo> KernelModule::define(StringRef name, ArrayRef<KernelArgume
   else
     gpu::ReturnOp::create(builder, location);
 
-  std::string code;
-  llvm::raw_string_ostream stream(code);
-  function->print(stream, OpPrintingFlags().useLocalScope());
+  std::string code = codeOf(function, target);
   if (auto known = byCode.find(code); known != byCode.end()) {
     function->erase();
-    return known->second;
+    KernelInfo shared = known->second;
+    shared.tasks = frame.tasks;
+    return shared;
   }
   KernelInfo info;
   info.index = names.size();

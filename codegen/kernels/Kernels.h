@@ -3,7 +3,8 @@
 // `KernelModule::add` emits `func.func @k<i>_<op>(%begin: index, %end: index, operands...,
 // results...)`, every tensor a flat memref of its stored elements, that computes the tasks [begin,
 // end). Tasks are independent, results do not depend on how they are split. Ops with the same code
-// share one function. A result may lie exactly where an operand of the same type lies: what is read
+// share one function; on a device also ops whose code differs in nothing but the sizes of their tensors'
+// storage, so that an optimizer has one for parameters of many sizes. A result may lie exactly where an operand of the same type lies: what is read
 // at a position is read before the position is written.
 #pragma once
 

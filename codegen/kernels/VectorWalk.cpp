@@ -142,7 +142,11 @@ void VectorWalk::run(llvm::function_ref<void(ArrayRef<VectorSpot>)> body) {
   auto part = [&](int64_t tasks, int64_t perTask, llvm::function_ref<void(Value)> run) {
     if (tasks == 0)
       return;
-    auto [begin, end] = taskRange(frame, tasks);
+    // A walk of whole vectors does not ask how many there are: tensors of many sizes share its code.
+    const bool isAll = tasks * perTask * lanes == space.elements() && frame.tasks == 0;
+    auto [begin, end] = isAll ? std::pair(frame.begin, frame.end) : taskRange(frame, tasks);
+    if (isAll)
+      frame.tasks = tasks;
     frame.lanes.forTasks(begin, end, [&](Value task) {
       run(arith::AddIOp::create(builder, location, times(toNumber(task), perTask), thread));
     });

@@ -89,6 +89,44 @@ TEST(Vectors, SixteenBytesAtOnce) {
   EXPECT_EQ(accesses(planes.ptx, "st", 16), 1);
 }
 
+// Tests that tensors of several sizes in whole tasks have one kernel, each with its own number of tasks, and
+// those with something left over kernels of their own; and that the shared one computes every size.
+TEST(Vectors, SizesShareAKernel) {
+  std::string graph = "func.func @g(";
+  const std::vector<int> sizes = {1024, 4096, 8192, 4100};
+  for (size_t i = 0; i < sizes.size(); ++i)
+    append(graph, i == 0 ? "" : ", ", "%x", i, ": tensor<", sizes[i], "xf32>");
+  graph += ") {\n";
+  for (size_t i = 0; i < sizes.size(); ++i)
+    append(graph, "%", i, " = stow.map %x", i, " : (tensor<", sizes[i], "xf32>) -> tensor<",
+           sizes[i],
+           "xf32> {\n^bb0(%u: f32):\n %a = arith.addf %u, %u : f32\n stow.yield %a : f32\n}\n");
+  graph += "return\n}";
+  mlir::MLIRContext context;
+  context.loadDialect<StowDialect, mlir::func::FuncDialect, mlir::arith::ArithDialect>();
+  auto parsed = mlir::parseSourceString<mlir::ModuleOp>(graph, &context);
+  KernelModule kernels(&context, KernelTarget::Device);
+  std::vector<KernelInfo> infos;
+  parsed->walk([&](MapOp op) { infos.push_back(*kernels.add(op)); });
+  ASSERT_EQ(infos.size(), sizes.size());
+  EXPECT_EQ(infos[1].symbol, infos[0].symbol);
+  EXPECT_EQ(infos[2].symbol, infos[0].symbol);
+  EXPECT_NE(infos[3].symbol, infos[0].symbol);
+  EXPECT_EQ(infos[0].tasks, 1);
+  EXPECT_EQ(infos[1].tasks, 4);
+  EXPECT_EQ(infos[2].tasks, 8);
+  LoadedKernels loaded(graph);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const auto count = static_cast<size_t>(sizes[i]);
+    auto x = someFloats(count);
+    std::vector<float> y(count + 4, -7);
+    loaded.run(i, {x.data(), y.data()});
+    for (size_t at = 0; at < count; ++at)
+      ASSERT_EQ(y[at], x[at] + x[at]) << sizes[i] << ", " << at;
+    EXPECT_EQ(y[count], -7);
+  }
+}
+
 // Tests that operands whose place is a multiple of 4 bytes only are read and written where they are.
 TEST(Vectors, UnalignedPlaces) {
   Module module(addition("1024xf32", "1024xf32"), 4);
