@@ -13,8 +13,8 @@ namespace {
 
 RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// C1 and C2: `pooled` is x under the op's windows, with a position for each element, and `vectors`
-/// have an element per channel.
+/// C1 and C2: `pooled` is x under the op's windows, `saved` has a position for each element, and
+/// `vectors` have an element per channel.
 template <typename Op>
 LogicalResult verifyPooled(Op op, Value pooled, Value saved, ValueRange vectors) {
   const RankedTensorType x = tensor(op.getX());
@@ -27,11 +27,16 @@ LogicalResult verifyPooled(Op op, Value pooled, Value saved, ValueRange vectors)
     return failure();
   SmallVector<int64_t> shape(x.getShape().take_front(2));
   llvm::append_range(shape, *spatial);
-  for (Value value : {pooled, saved}) // C1
-    if (tensor(value).getShape() != ArrayRef(shape))
-      return op.emitOpError() << "expects pooled tensors of type "
-                              << RankedTensorType::get(shape, x.getElementType())
-                              << " up to elements, found " << value.getType();
+  const auto positions = positionsShape(shape, llvm::product_of(op.getKernel()));
+  if (tensor(pooled).getShape() != ArrayRef(shape) ||
+      tensor(saved).getShape() != ArrayRef(positions)) { // C1
+    auto expected = [](ArrayRef<int64_t> shape, Value found) {
+      return RankedTensorType::get(shape, tensor(found).getElementType());
+    };
+    return op.emitOpError() << "expects pooled elements and positions of types "
+                            << expected(shape, pooled) << " and " << expected(positions, saved)
+                            << ", found " << pooled.getType() << " and " << saved.getType();
+  }
   for (Value vector : vectors) // C2
     if (tensor(vector).getShape() != x.getShape().slice(1, 1))
       return op.emitOpError() << "expects vectors of " << x.getDimSize(1)
@@ -40,6 +45,13 @@ LogicalResult verifyPooled(Op op, Value pooled, Value saved, ValueRange vectors)
 }
 
 } // namespace
+
+SmallVector<int64_t> positionsShape(ArrayRef<int64_t> pooled, int64_t elements) {
+  SmallVector<int64_t> shape(pooled);
+  if (elements <= 16 && shape[1] % 16 == 0)
+    shape[1] /= 2;
+  return shape;
+}
 
 LogicalResult BatchNormMaxPoolOp::verify() {
   return verifyPooled(*this, getY(), getSaved(), {getScale(), getBias(), getMean(), getVariance()});

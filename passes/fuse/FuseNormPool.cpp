@@ -16,6 +16,7 @@
 #include "ir/StowNormPoolOps.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 
@@ -75,13 +76,19 @@ struct FuseNormPoolPass : impl::FuseNormPoolPassBase<FuseNormPoolPass> {
   }
 
 private:
+  static RankedTensorType positionsType(MaxPoolTrainingOp pool) {
+    const RankedTensorType saved = tensorType(pool.getSaved());
+    const auto shape = positionsShape(saved.getShape(), llvm::product_of(pool.getKernel()));
+    return RankedTensorType::get(shape, saved.getElementType(), saved.getEncoding());
+  }
+
   void fuse(NormPool ops) {
     auto [norm, pool, poolGrad, normGrad] = ops;
     OpBuilder builder(norm);
     auto forward = BatchNormMaxPoolOp::create(
         builder, builder.getFusedLoc({norm.getLoc(), pool.getLoc()}), pool.getY().getType(),
-        pool.getSaved().getType(), norm.getMean().getType(), norm.getVariance().getType(),
-        norm.getX(), norm.getScale(), norm.getBias(), norm.getEpsilonAttr(), pool.getKernelAttr(),
+        positionsType(pool), norm.getMean().getType(), norm.getVariance().getType(), norm.getX(),
+        norm.getScale(), norm.getBias(), norm.getEpsilonAttr(), pool.getKernelAttr(),
         pool.getStridesAttr(), pool.getPadsAttr(), pool.getDilationsAttr());
     copyPhase(norm, forward);
     builder.setInsertionPoint(normGrad);

@@ -49,7 +49,8 @@
 // types. batch_norm and batch_norm_grad of f32 run in loops of this room (BatchNormLoops.h).
 // batch_norm_max_pool is batch_norm and max_pool of its result, which is not stored, and its gradient
 // that of both: loops (NormPoolLoops.h) on channels-last tensors of more than one channel and windows
-// of at most 255 elements. Their "indices" are those of no other call.
+// of at most 255 elements. Their "indices" are those of no other call, half a byte each where there are
+// at most 16 elements in a window and a multiple of 16 channels.
 // Attention does altogether (AttentionLoops.h), on tensors in any order and with gaps.
 //
 // Tensors may be f32 or of one 16-bit type, bf16 or f16, in any mix, biases included; vectors of

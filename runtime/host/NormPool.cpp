@@ -50,9 +50,8 @@ PoolWindows windowsOf(const Call &call, size_t input, size_t output) {
   return windows;
 }
 
-/// Operands as they lie; `vectors` have an element per channel, and `positions` a byte per element
-/// of the pooled operand before it.
-std::vector<Argument> argumentsOf(const Call &call, size_t count, int64_t channels,
+/// Operands as they lie; `vectors` have an element per channel, and `positions` is opaque.
+std::vector<Argument> argumentsOf(const Call &call, size_t count, const PoolWindows &windows,
                                   std::initializer_list<size_t> vectors, size_t positions) {
   std::vector<Argument> arguments;
   for (size_t i = 0; i < count; ++i) {
@@ -61,9 +60,9 @@ std::vector<Argument> argumentsOf(const Call &call, size_t count, int64_t channe
     arguments.push_back({i, 0, descOf(DType::U8, {size}, {}), operand.layout});
   }
   for (size_t i : vectors)
-    arguments[i] = call.vector(i, 0, channels);
+    arguments[i] = call.vector(i, 0, windows.channels);
   arguments[positions] =
-      call.opaque(positions, 0, descOf(DType::U8, {elementCount(call.shape(positions - 1))}, {}));
+      call.opaque(positions, 0, descOf(DType::U8, {windows.positionBytes()}, {}));
   return arguments;
 }
 
@@ -72,16 +71,17 @@ std::vector<Argument> argumentsOf(const Call &call, size_t count, int64_t channe
 Preparation prepareNormMaxPool(const Command &command, const std::vector<bool> &anyLayout) {
   Call call(command, anyLayout, {"src", "scale", "shift", "dst", "indices", "mean", "variance"});
   const ChannelSpace space = pointsOf(call, 0);
-  auto run = [space, windows = windowsOf(call, 0, 3), epsilon = call.number("epsilon"),
-              x = call.operand(0).dtype, y = call.operand(3).dtype](
-                 const std::vector<char *> &at, char *scratch, int64_t threads) {
+  const PoolWindows windows = windowsOf(call, 0, 3);
+  auto run = [space, windows, epsilon = call.number("epsilon"), x = call.operand(0).dtype,
+              y = call.operand(3).dtype](const std::vector<char *> &at, char *scratch,
+                                         int64_t threads) {
     const ChannelLines lines =
         batchStatistics(space, epsilon, {x, at[0]}, floats(at[1]), floats(at[2]), floats(at[5]),
                         floats(at[6]), scratch, threads);
     poolNormalized(windows, lines, {x, at[0]}, {y, at[3]}, bytes(at[4]), threads);
   };
   return {{},
-          argumentsOf(call, 7, space.channels, {1, 2, 5, 6}, 4),
+          argumentsOf(call, 7, windows, {1, 2, 5, 6}, 4),
           Loops{loopsName(), space.scratchBytes(), run}};
 }
 
@@ -93,8 +93,9 @@ Preparation prepareNormMaxPoolGrad(const Command &command, const std::vector<boo
   pointsOf(call, 6);
   if (call.shape(0) != call.shape(6))
     call.fail("shapes differ: " + call.describe(0) + ", " + call.describe(6));
-  auto run = [space, windows = windowsOf(call, 0, 4), epsilon = call.number("epsilon"),
-              x = call.operand(0).dtype, dy = call.operand(4).dtype, dx = call.operand(6).dtype](
+  const PoolWindows windows = windowsOf(call, 0, 4);
+  auto run = [space, windows, epsilon = call.number("epsilon"), x = call.operand(0).dtype,
+              dy = call.operand(4).dtype, dx = call.operand(6).dtype](
                  const std::vector<char *> &at, char *scratch, int64_t threads) {
     // Captures no more than an std::function holds without the heap.
     const struct {
@@ -110,7 +111,7 @@ Preparation prepareNormMaxPoolGrad(const Command &command, const std::vector<boo
                              scratch, threads);
   };
   return {{},
-          argumentsOf(call, 9, space.channels, {1, 2, 3, 7, 8}, 5),
+          argumentsOf(call, 9, windows, {1, 2, 3, 7, 8}, 5),
           Loops{loopsName(), space.scratchBytes() + space.makingBytes(currentThreads()), run}};
 }
 

@@ -30,6 +30,27 @@ template <> struct Positions<F16> {
   typedef uint8_t Bytes __attribute__((vector_size(16)));
 };
 
+/// The bytes of 16 positions, and the other way round.
+typedef Positions<F8>::Bytes HalfBytes;
+STOW_INLINE void join(const Positions<F16>::Bytes &positions, HalfBytes &bytes) {
+  const HalfBytes low = __builtin_shufflevector(positions, positions, 0, 1, 2, 3, 4, 5, 6, 7),
+                  high =
+                      __builtin_shufflevector(positions, positions, 8, 9, 10, 11, 12, 13, 14, 15);
+  bytes = low | high << 4;
+}
+STOW_INLINE void split(const HalfBytes &bytes, Positions<F16>::Bytes &positions) {
+  const HalfBytes low = bytes & 15, high = bytes >> 4;
+  positions =
+      __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+
+template <typename T> STOW_INLINE auto &storedAt(uint8_t *address) {
+  return *reinterpret_cast<typename Positions<T>::Stored *>(address);
+}
+template <typename T> STOW_INLINE const auto &storedAt(const uint8_t *address) {
+  return *reinterpret_cast<const typename Positions<T>::Stored *>(address);
+}
+
 /// `value` as a tensor of `type` has it.
 template <typename T> STOW_INLINE void roundTo(DType type, T &value) {
   if (type == DType::F32)
@@ -46,6 +67,7 @@ template <typename X> struct Pooling {
   X x, y;
   DType type; ///< of y
   uint8_t *positions;
+  bool hasHalves;
 
   template <typename T> STOW_INLINE void normal(int64_t offset, int64_t channel, T &value) const {
     T read;
@@ -79,8 +101,15 @@ template <typename X> struct Pooling {
         position = isMore ? Signed{} + seen.positions[i] : position;
       }
       y.store(to + channel, most);
-      *reinterpret_cast<typename Positions<T>::Stored *>(positions + to + channel) =
-          __builtin_convertvector(position, typename Positions<T>::Bytes);
+      const auto bytes = __builtin_convertvector(position, typename Positions<T>::Bytes);
+      if constexpr (std::is_same_v<T, F16>)
+        if (hasHalves) {
+          HalfBytes joined;
+          join(bytes, joined);
+          storedAt<F8>(positions + (to + channel) / 2) = joined;
+          return;
+        }
+      storedAt<T>(positions + to + channel) = bytes;
     }
   }
 };
@@ -134,7 +163,7 @@ STOW_INLINE void poolWindows(const PoolWindows &windows, const Pooling<X> &pooli
 /// The sum of the gradients of those windows whose maximum the point is.
 template <typename T, typename D>
 STOW_INLINE void gather(const Seen &seen, const D &dy, DType type, const uint8_t *positions,
-                        int64_t channel, float *to) {
+                        bool hasHalves, int64_t channel, float *to) {
   T sum = {};
   for (int64_t i = 0; i < seen.count; ++i) {
     const int64_t element = seen.offsets[i] + channel;
@@ -144,8 +173,15 @@ STOW_INLINE void gather(const Seen &seen, const D &dy, DType type, const uint8_t
       sum += positions[element] == seen.positions[i] ? gradient : 0.0f;
     } else {
       using Signed = typename Kind<T>::Signed;
-      const typename Positions<T>::Bytes bytes =
-          *reinterpret_cast<const typename Positions<T>::Stored *>(positions + element);
+      typename Positions<T>::Bytes bytes;
+      if constexpr (std::is_same_v<T, F16>) {
+        if (hasHalves)
+          split(storedAt<F8>(positions + element / 2), bytes);
+        else
+          bytes = storedAt<F16>(positions + element);
+      } else {
+        bytes = storedAt<T>(positions + element);
+      }
       const Signed isChosen = __builtin_convertvector(bytes, Signed) == seen.positions[i];
       sum += (T)((Signed)gradient & isChosen);
     }
@@ -159,6 +195,7 @@ STOW_INLINE void gatherPoints(const PoolWindows &windows, const D &dy, DType typ
                               const uint8_t *positions, int64_t begin, int64_t end, float *to) {
   const auto &[outer, middle, inner] = windows.axes;
   const int64_t channels = windows.channels;
+  const bool hasHalves = windows.hasHalves();
   Seen seen, rows; // of rows: where the row of windows begins, and the row's first position
   int64_t known = -1;
   for (int64_t point = begin; point < end; ++point, to += channels) {
@@ -186,11 +223,11 @@ STOW_INLINE void gatherPoints(const PoolWindows &windows, const D &dy, DType typ
       }
     int64_t channel = 0;
     for (; channel + 16 <= channels; channel += 16)
-      gather<F16>(seen, dy, type, positions, channel, to);
+      gather<F16>(seen, dy, type, positions, hasHalves, channel, to);
     for (; channel + 8 <= channels; channel += 8)
-      gather<F8>(seen, dy, type, positions, channel, to);
+      gather<F8>(seen, dy, type, positions, false, channel, to);
     for (; channel < channels; ++channel)
-      gather<float>(seen, dy, type, positions, channel, to);
+      gather<float>(seen, dy, type, positions, false, channel, to);
   }
 }
 
@@ -261,9 +298,13 @@ void poolNormalized(const PoolWindows &windows, const ChannelLines &lines, const
   const int64_t most = 1 + count * windows.channels / 16384; // not worth waking a thread for less
   parallelFor(count, std::min(threads, most), [&](int64_t begin, int64_t end) {
     if (x.type == DType::F32 && y.type == DType::F32)
-      pool<Floats>(windows, {lines, floats(x), floats(y), DType::F32, positions}, begin, end);
+      pool<Floats>(windows,
+                   {lines, floats(x), floats(y), DType::F32, positions, windows.hasHalves()}, begin,
+                   end);
     else
-      pool<AnyFloats>(windows, {lines, anyFloats(x), anyFloats(y), y.type, positions}, begin, end);
+      pool<AnyFloats>(windows,
+                      {lines, anyFloats(x), anyFloats(y), y.type, positions, windows.hasHalves()},
+                      begin, end);
   });
 }
 

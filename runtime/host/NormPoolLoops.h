@@ -37,6 +37,12 @@ struct PoolWindows {
   std::array<PoolAxis, 3> axes; ///< outermost first; those that are missing have one point
 
   int64_t outputs() const { return axes[0].out * axes[1].out * axes[2].out; } ///< of an image
+  /// True where a position takes half a byte: of 16 channels, those of the first eight are the low
+  /// halves of eight bytes, those of the others the high ones.
+  bool hasHalves() const {
+    return channels % 16 == 0 && axes[0].kernel * axes[1].kernel * axes[2].kernel <= 16;
+  }
+  Bytes positionBytes() const { return images * outputs() * channels / (hasHalves() ? 2 : 1); }
 };
 
 /// The first maximum of each window over the normalized x, and its position in the window.

@@ -46,3 +46,18 @@ func.func @train(%x: tensor<2x8x6x6xf32> {stow.kind = #stow.kind<input>}, %dp: t
   %dx, %ds, %db = stow.batch_norm_grad %x, %m, %v, %s, %dy {epsilon = 1.0e-5 : f64, stow.phase = #stow.phase<backward>} : (tensor<2x8x6x6xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<2x8x6x6xf32>) -> (tensor<2x8x6x6xf32>, tensor<8xf32>, tensor<8xf32>)
   return %p, %dx : tensor<2x8x3x3xf32>, tensor<2x8x6x6xf32>
 }
+
+// -----
+
+// Tests positions of half a byte, which 16 channels have in small windows.
+// CHECK-LABEL: func.func @train
+// CHECK: stow.batch_norm_max_pool %{{.*}} -> (tensor<2x16x3x3xf32, #stow.layout<"0,2,3,1">>, tensor<2x8x3x3xi8, #stow.layout<"0,2,3,1">>, tensor<16xf32>, tensor<16xf32>)
+// CHECK: stow.batch_norm_max_pool_gradient %{{.*}} : (tensor<2x16x6x6xf32, #stow.layout<"0,2,3,1">>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<2x16x3x3xf32, #stow.layout<"0,2,3,1">>, tensor<2x8x3x3xi8, #stow.layout<"0,2,3,1">>)
+func.func @train(%x: tensor<2x16x6x6xf32, #stow.layout<"0,2,3,1">> {stow.kind = #stow.kind<input>}, %dp: tensor<2x16x3x3xf32, #stow.layout<"0,2,3,1">> {stow.kind = #stow.kind<input>}, %s: tensor<16xf32> {stow.kind = #stow.kind<parameter>}, %b: tensor<16xf32> {stow.kind = #stow.kind<parameter>}) -> (tensor<2x16x3x3xf32, #stow.layout<"0,2,3,1">>, tensor<2x16x6x6xf32, #stow.layout<"0,2,3,1">>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>) attributes {stow.role = #stow.role<train>} {
+  %y, %m, %v = stow.batch_norm_training %x, %s, %b {epsilon = 1.0e-5 : f64} : (tensor<2x16x6x6xf32, #stow.layout<"0,2,3,1">>, tensor<16xf32>, tensor<16xf32>) -> (tensor<2x16x6x6xf32, #stow.layout<"0,2,3,1">>, tensor<16xf32>, tensor<16xf32>)
+  %p, %i = stow.max_pool_training %y {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<2x16x6x6xf32, #stow.layout<"0,2,3,1">>) -> (tensor<2x16x3x3xf32, #stow.layout<"0,2,3,1">>, tensor<2x16x3x3xi8, #stow.layout<"0,2,3,1">>)
+  %r = stow.relu %p : (tensor<2x16x3x3xf32, #stow.layout<"0,2,3,1">>) -> tensor<2x16x3x3xf32, #stow.layout<"0,2,3,1">>
+  %dy = stow.max_pool_grad %dp, %i {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, stow.phase = #stow.phase<backward>} : (tensor<2x16x3x3xf32, #stow.layout<"0,2,3,1">>, tensor<2x16x3x3xi8, #stow.layout<"0,2,3,1">>) -> tensor<2x16x6x6xf32, #stow.layout<"0,2,3,1">>
+  %dx, %ds, %db = stow.batch_norm_grad %x, %m, %v, %s, %dy {epsilon = 1.0e-5 : f64, stow.phase = #stow.phase<backward>} : (tensor<2x16x6x6xf32, #stow.layout<"0,2,3,1">>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<2x16x6x6xf32, #stow.layout<"0,2,3,1">>) -> (tensor<2x16x6x6xf32, #stow.layout<"0,2,3,1">>, tensor<16xf32>, tensor<16xf32>)
+  return %r, %dx, %ds, %db, %m : tensor<2x16x3x3xf32, #stow.layout<"0,2,3,1">>, tensor<2x16x6x6xf32, #stow.layout<"0,2,3,1">>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>
+}
