@@ -4,9 +4,12 @@
 #include "codegen/Backend.h"
 #include "codegen/host/ObjectFile.h"
 
+#include <memory>
+
 namespace stow {
 
-/// The kernels of a module, ready to run for as long as this lives.
+/// The kernels of a module, ready to run for as long as this lives. LLVM's linker for code in memory takes the
+/// place of a compiler driver, a linker and their start, which take longer than most kernels.
 class LoadedObject : public LoadedCode {
 public:
   /// Lowers `kernels` in place. Throws Error when they cannot be compiled, linked or loaded.
@@ -18,7 +21,8 @@ public:
   std::span<const StowKernelFn> kernels() const override { return {table, count}; }
 
 private:
-  void *handle = nullptr;
+  class Session;
+  std::unique_ptr<Session> session;
   const StowKernelFn *table = nullptr;
   size_t count = 0;
 };
