@@ -1,8 +1,12 @@
-"""What the scripts here share: running a command, and stopping with what was expected and found."""
+"""What the scripts here share: running a command, writing a model, and stopping with what was expected and found."""
 
 import os
 import subprocess
+import sys
+from pathlib import Path
 from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def half_budget(plan: dict[str, Any]) -> int:
@@ -25,3 +29,12 @@ def run(*words: object, code: int | None = 0, environment: dict[str, str] | None
         expected = "a failure" if code is None else code
         raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}, expected {expected}\n{output}")
     return output
+
+
+def build_model(name: str, path: Path, *words: object) -> None:
+    """models/build.py in this process: PyTorch, whose import takes longer than a model, is imported once."""
+    if str(ROOT / "models") not in sys.path:
+        sys.path.insert(0, str(ROOT / "models"))
+    import build
+
+    build.main([name, "-o", str(path), *map(str, words)])

@@ -11,15 +11,13 @@ before that wait. Arena, fixed part and what is unaccounted add up to what the d
 import argparse
 import json
 import re
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from commands import check, run
+from commands import build_model, check, run
 
-ROOT = Path(__file__).resolve().parents[2]
 STEPS = 6
 # What a run may ask for once it trains.
 OF_A_STEP = {"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuEventRecord", "cuEventSynchronize", "cuGraphLaunch"}
@@ -120,7 +118,7 @@ def check_memory(line: str, arena: int) -> None:
 
 def check_case(name: str, model: str, flags: list[str], data: dict, args: argparse.Namespace) -> None:
     onnx, executable, log = (args.work / (name + suffix) for suffix in (".onnx", "", ".calls"))
-    run(sys.executable, ROOT / "models/build.py", model, "-o", onnx, "--batch", 2)
+    build_model(model, onnx, "--batch", 2)
     np.savez(args.work / f"{name}.npz", **data)
     run(args.stowage, "compile", onnx, "-o", executable, "--target=cuda:h100", *flags)
     plan = json.loads(run(executable, "plan", "--format=json"))

@@ -13,16 +13,14 @@ import json
 import os
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator
 
 import numpy as np
 
-from commands import check
+from commands import build_model, check
 
-ROOT = Path(__file__).resolve().parents[2]
 # What the driver does; what is said.
 BEFORE_TRAINING = {
     "STANDIN_DEVICES=0": ["finds no GPU", "--target=host"],
@@ -117,7 +115,7 @@ class Faults:
 
     def compile(self, name: str, model: str, batch: int, *flags: str) -> Path:
         onnx, executable = self.args.work / f"{name}.onnx", self.args.work / name
-        self.run([sys.executable, ROOT / "models/build.py", model, "-o", onnx, "--batch", batch])
+        build_model(model, onnx, "--batch", batch)
         self.run([self.args.stowage, "compile", onnx, "-o", executable, *flags])
         return executable
 

@@ -14,12 +14,10 @@ import re
 import shutil
 import struct
 import subprocess
-import sys
 from pathlib import Path
 
-from commands import check
+from commands import build_model, check
 
-ROOT = Path(__file__).resolve().parents[2]
 ELEMENTWISE_REGISTERS, FOLD_REGISTERS, ATTENTION_REGISTERS = 80, 128, 168
 # Kernels that only read and write in order: each element lies at 16 bytes there, so no access is smaller.
 MODELS = {
@@ -62,7 +60,7 @@ def main() -> None:
     args.work.mkdir(parents=True, exist_ok=True)
     for model, (build, flags) in MODELS.items():
         onnx, executable = args.work / f"{model}.onnx", args.work / model
-        subprocess.run([sys.executable, ROOT / "models/build.py", model, "-o", onnx, "--batch", "8", *build], check=True)
+        build_model(model, onnx, "--batch", 8, *build)
         subprocess.run([args.stowage, "compile", onnx, "-o", executable, "--target=cuda:a100,h100", *flags], check=True,
                        stdout=subprocess.DEVNULL)  # fmt: skip
         found = images(executable)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from commands import check, run
+from commands import build_model, check, run
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python")]
@@ -45,7 +45,7 @@ def check_memory(stowage: Path, work: Path, whole: bool) -> None:
     models = {"digits_cnn": DIGITS}
     for name in ("char_gpt", "lstm", "mlp_large"):
         models[name] = work / f"{name}.onnx"
-        run(sys.executable, ROOT / "models/build.py", name, "-o", models[name], "--batch", 8)
+        build_model(name, models[name], "--batch", 8)
     for name, model in models.items():
         for flags in ((), ("--checkpoint=sqrt",)) if whole or name == "digits_cnn" else ((),):
             wide = plan(stowage, model, *flags)["arena_bytes"]
