@@ -29,6 +29,7 @@ TEST(FilesTest, FitIntoTheirCapacity) {
     EXPECT_LE(decided.solution->height, *options.capacity) << stem;
     EXPECT_TRUE(verify(problem, *decided.solution).empty()) << stem;
     options.capacity = lowerBound(problem) - 1;
+    options.explain = false;
     EXPECT_EQ(packBuffers(problem, options).status, PackStatus::Infeasible) << stem;
     ++files;
   }

@@ -9,6 +9,7 @@
 #include "passes/solvers/pack/OccupancyTree.h"
 #include "passes/solvers/pack/Outward.h"
 #include "passes/solvers/pack/Reduce.h"
+#include "tests/Cases.h"
 #include "tests/ir/plan/pack/Build.h"
 
 #include <algorithm>
@@ -286,7 +287,7 @@ TEST(HotSpotsTest, LowerThePackingStepByStep) {
 }
 
 TEST(LargeScaleTest, BandsAreCorrectAndBeatTheAllocator) {
-  Problem problem = generateTrace(8'000, 4);
+  Problem problem = generateTrace(stow::test::isNight() ? 8'000 : 4'000, 4);
   for (size_t i = 0; i < problem.buffers.size(); ++i)
     problem.buffers[i].alignment = i % 3 == 0 ? 64 : 1;
   const Model model = makeModel(problem);

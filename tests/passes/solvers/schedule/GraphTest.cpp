@@ -3,6 +3,7 @@
 #include "ir/plan/schedule/Generate.h"
 #include "ir/plan/schedule/LowerBound.h"
 #include "ir/plan/schedule/Verify.h"
+#include "tests/Cases.h"
 #include "tests/passes/solvers/schedule/Concatenated.h"
 
 #include <algorithm>
@@ -51,7 +52,7 @@ bool readsLostView(const Graph &graph, const Sequence &sequence) {
 // solvers do not read such a view in an old copy of what it views, which the checker allows.
 TEST(GraphTest, MeasuresWhatTheCheckerCounts) {
   int legal = 0, illegal = 0, equal = 0;
-  for (uint64_t seed = 1; seed <= 100000; ++seed) {
+  for (uint64_t seed = 1; seed <= test::cases<uint64_t>(100000); ++seed) {
     Problem problem = generate(seed);
     Graph graph(problem);
     ASSERT_EQ(graph.leastTime, problem.leastTime());
@@ -68,8 +69,8 @@ TEST(GraphTest, MeasuresWhatTheCheckerCounts) {
     ASSERT_LE(replay.peakBytes, measured.peakBytes) << "seed " << seed;
     equal += replay.peakBytes == measured.peakBytes;
   }
-  EXPECT_GT(legal, 50000);
-  EXPECT_GT(illegal, 1000);
+  EXPECT_GT(legal, test::cases(50000));
+  EXPECT_GT(illegal, test::cases(1000));
   EXPECT_GT(equal, legal * 98 / 100);
 }
 
