@@ -110,6 +110,16 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
       [&](const std::string &text) {
         options.lossChunks = text == "auto" ? 0 : parseCount("loss-chunks", text, 1, 1 << 20);
       });
+  flags.value(
+      "row-chunks", "N|auto",
+      "elementwise ops between two products, like the hidden layer of a transformer's block, run "
+      "in "
+      "N pieces of rows, so that what lies between the products never exists whole; changes the "
+      "last bits of the gradients of the products' weights and biases; auto: as few pieces as give "
+      "the smallest arena, or the least time within the budget",
+      [&](const std::string &text) {
+        options.rowChunks = text == "auto" ? 0 : parseCount("row-chunks", text, 1, 1 << 20);
+      });
   flags.value("optimizer", "OPTIMIZER",
               "with settings, e.g. sgd:lr=0.1,momentum=0.9,nesterov or "
               "adamw:lr=1e-3,weight-decay=0.01; all: " +

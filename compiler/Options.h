@@ -50,8 +50,9 @@ struct CompileOptions {
   std::vector<ParameterGroup> groups; ///< of parameters; the first that matches wins
   std::vector<std::string> noDecay;   ///< kinds of parameters: norm, bias
   int64_t lossChunks = 1;             ///< pieces of rows of the head and its loss; 0: the planner's
-  double clipNorm = 0;                ///< of all gradients together; 0: any
-  double clipValue = 0;               ///< of an element of a gradient; 0: any
+  int64_t rowChunks = 1; ///< pieces of rows of chains between two products; 0: the planner's
+  double clipNorm = 0;   ///< of all gradients together; 0: any
+  double clipValue = 0;  ///< of an element of a gradient; 0: any
   std::vector<std::string> inputGradients; ///< inputs whose gradient the step gives
   Precision precision = Precision::F32;
   std::string lossScale;             ///< with fp16: dynamic or delayed; empty: dynamic

@@ -111,7 +111,7 @@ public:
   Parts(MLIRContext &context, const CompileOptions &given, const Backend &backend)
       : context(context), options(given), backend(backend) {
     options.accumulate = 1;
-    options.lossChunks = 1;
+    options.lossChunks = options.rowChunks = 1;
     options.profile.clear();
   }
 

@@ -145,10 +145,11 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const Ta
   manager.addPass(createConvolutionBiasPass(target));
   manager.addPass(createAttachOptimizerPass(optimizerOptions(options)));
   manager.addPass(createCanonicalizerPass());
-  if (options.lossChunks > 1) {
-    CutHeadPassOptions cut;
-    cut.pieces = options.lossChunks;
-    manager.addPass(createCutHeadPass(cut));
+  if (options.lossChunks > 1 || options.rowChunks > 1) {
+    CutRowsPassOptions cut;
+    cut.lossPieces = options.lossChunks;
+    cut.pieces = options.rowChunks;
+    manager.addPass(createCutRowsPass(cut));
     manager.addPass(createCanonicalizerPass());
   }
   if (options.precision != Precision::F32) {
@@ -404,8 +405,9 @@ OwningOpRef<ModuleOp> stepForm(MLIRContext &context, const CompileOptions &optio
 
 OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &options,
                                   const Backend &backend) {
-  if (options.lossChunks == 0)
-    throw Error::badInput("--loss-chunks=auto is decided for one plan; give a number of pieces");
+  if (options.lossChunks == 0 || options.rowChunks == 0)
+    throw Error::badInput(std::string(options.lossChunks == 0 ? "--loss" : "--row") +
+                          "-chunks=auto is decided for one plan; give a number of pieces");
   CompileOptions whole = perBatch(context, options);
   whole.stopAfter = Form::Program;
   StageTimer timer;
@@ -444,9 +446,10 @@ bool pays(const Plan &plan, const Plan &before, bool isBudgeted) {
                           worth * static_cast<double>(before.arenaBytes);
 }
 
-/// --loss-chunks=auto: twice as many pieces until that pays no more, twice in a row.
-CompiledPlan chooseLossChunks(MLIRContext &context, const CompileOptions &options,
-                              StageTimer &timer, const BudgetOptions &planning) {
+/// --loss-chunks=auto and --row-chunks=auto, whose number of pieces is `chunks`: twice as many until that pays no more, twice in a row.
+CompiledPlan chooseChunks(MLIRContext &context, const CompileOptions &options,
+                          int64_t CompileOptions::*chunks, StageTimer &timer,
+                          const BudgetOptions &planning) {
   constexpr int64_t most = 256;
   CompileOptions tried = options;
   tried.stopAfter = std::max(options.stopAfter, Form::Placed);
@@ -454,12 +457,12 @@ CompiledPlan chooseLossChunks(MLIRContext &context, const CompileOptions &option
   std::optional<Error> tooLarge;
   int64_t chosen = 1;
   int inVain = 0;
-  for (tried.lossChunks = 1; tried.lossChunks <= most && inVain < 2; tried.lossChunks *= 2) {
+  for (tried.*chunks = 1; tried.*chunks <= most && inVain < 2; tried.*chunks *= 2) {
     try {
       CompiledPlan plan = compileToPlan(context, tried, timer, planning);
       if (!best || pays(plan.plan, best->plan, options.memoryBudget.has_value())) {
         best = std::move(plan);
-        chosen = tried.lossChunks;
+        chosen = tried.*chunks;
         inVain = 0;
         continue;
       }
@@ -475,7 +478,7 @@ CompiledPlan chooseLossChunks(MLIRContext &context, const CompileOptions &option
   if (tried.stopAfter == options.stopAfter)
     return std::move(*best);
   tried = options;
-  tried.lossChunks = chosen;
+  tried.*chunks = chosen;
   return compileToPlan(context, tried, timer, planning);
 }
 
@@ -497,8 +500,9 @@ static CompiledPlan compileStep(MLIRContext &context, const CompileOptions &opti
 
 CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
                            BudgetOptions planning) {
-  if (options.lossChunks == 0)
-    return chooseLossChunks(context, options, timer, planning);
+  for (int64_t CompileOptions::*chunks : {&CompileOptions::lossChunks, &CompileOptions::rowChunks})
+    if (options.*chunks == 0)
+      return chooseChunks(context, options, chunks, timer, planning);
   auto compile = [&](const CompileOptions &chosen) {
     return compileStep(context, chosen, timer, planning);
   };

@@ -3,19 +3,23 @@
 
 include "mlir/Pass/PassBase.td"
 
-def CutHeadPass : Pass<"stow-cut-head", "::mlir::ModuleOp"> {
-  let summary = "Run the last product and the loss over its classes in pieces of rows";
+def CutRowsPass : Pass<"stow-cut-rows", "::mlir::ModuleOp"> {
+  let summary = "Run chains of ops whose rows do not meet in pieces of rows";
   let description = [{
-    What: where a product's rows are the logits of a cross-entropy, or what elementwise ops like the addition
+    What: with `loss-pieces`, where a product's rows are the logits of a cross-entropy, or what elementwise ops like the addition
     of a bias make of them, and nothing else reads them, product, loss and their backward run for some rows after another, forward and backward of a piece together, so
     that logits and their gradient exist for the rows of one piece alone. Rows of the loss and of the
     gradient of the product's left factor are parts of one tensor each. The gradients of weight and bias are
     sums over pieces: their last bits differ from those of one sum, which is why the pass only runs
-    where `pieces` is above 1.
+    where `loss-pieces` or `pieces` is above 1.
 
-    Requires: the step form, before layouts. The gradient of the loss by its rows does not depend on the loss.
-    Ensures: the logits of a head that qualifies exist in pieces; ops in front of the head stay, what
-    reads the loss comes after its backward.
+    With `pieces`, so do elementwise ops between two products of the forward, whose values are wider than what the
+    products have on their other side and larger than the gradients of their weights, in two stages: the forward
+    one piece after the other, and the backward likewise. What the backward reads of the forward is the same piece's.
+
+    Requires: the step form, before layouts. The gradient of a head's loss by its rows does not depend on the loss.
+    Ensures: inner values of a chain that qualifies exist in pieces; ops in front of it stay, what
+    reads its results comes after all pieces.
 
     ```mlir
     %y = stow.matmul %x, %w {transpose_a = false, transpose_b = true} : (tensor<8x4xf32>, tensor<6x4xf32>) -> tensor<8x6xf32>
@@ -33,7 +37,10 @@ def CutHeadPass : Pass<"stow-cut-head", "::mlir::ModuleOp"> {
     %l = stow.concat %l0, %l1 {axis = 0 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<8xf32>
     ```
   }];
-  let options = [Option<"pieces", "pieces", "int64_t", "1", "Pieces of rows; 1 leaves everything as it is.">];
+  let options = [
+    Option<"lossPieces", "loss-pieces", "int64_t", "1", "Pieces of rows of a head and its loss; 1 leaves them whole.">,
+    Option<"pieces", "pieces", "int64_t", "1", "Pieces of rows of chains between two products; 1 leaves them whole.">,
+  ];
   let dependentDialects = ["::stow::StowDialect"];
 }
 

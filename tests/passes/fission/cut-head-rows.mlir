@@ -1,4 +1,4 @@
-// RUN: stowage-opt %s --stow-cut-head=pieces=8 | FileCheck %s
+// RUN: stowage-opt %s --stow-cut-rows=loss-pieces=8 | FileCheck %s
 
 // Tests fewer rows than pieces: one row a piece, so that a smaller batch takes no more than a larger one.
 // CHECK-LABEL: func.func @train
