@@ -15,14 +15,12 @@
 import argparse
 import csv
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 
-from commands import check, run
+from commands import build_model, check, run
 
-ROOT = Path(__file__).resolve().parents[2]
 PARTS, STEPS = 4, 6
 LOSS = "--loss=cross-entropy:class-axis=-1,ignore-index=4"
 
@@ -34,7 +32,7 @@ class Runs:
         self.stowage, self.work, self.batch = stowage, work, batch
         self.model = work / "char_gpt.onnx"
         self.data = work / "rows.npz"
-        run(sys.executable, ROOT / "models/build.py", "char_gpt", "-o", self.model, "--batch", 1)
+        build_model("char_gpt", self.model, "--batch", 1)
         rng = np.random.default_rng(0)
         rows = batch * STEPS
         tokens, labels = (rng.integers(0, 65, (rows, 32)) for _ in range(2))
@@ -115,7 +113,7 @@ def check_profile(runs: Runs) -> None:
 def check_where_it_does_not_help(runs: Runs) -> None:
     """Parameters outweigh the activations: the sums would take more than the batch does."""
     mlp = runs.work / "mlp.onnx"
-    run(sys.executable, ROOT / "models/build.py", "mlp_accumulation", "-o", mlp, "--batch", 1, "--weights", "none")
+    build_model("mlp_accumulation", mlp, "--batch", 1, "--weights", "none")
     words = [runs.stowage, "plan", mlp, "--batch=32", "--optimizer=adamw:lr=1e-2", "--format=json"]
     whole, parts = (json.loads(run(*words, *flags)) for flags in ((), ("--accumulate=4",)))
     check(parts["arena_bytes"] == whole["arena_bytes"], "the arena is not that of one batch")
