@@ -66,11 +66,13 @@ public:
     const auto full = static_cast<double>(frontier.points.front().arenaBytes);
     for (; unitBytes * 1024 <= full; unitBytes *= 1024)
       ++unit;
-    double most = 0;
-    for (const FrontierPoint &point : frontier.points)
+    double least = 0, most = 1;
+    for (const FrontierPoint &point : frontier.points) {
+      least = std::min(least, extra(point.time));
       most = std::max(most, extra(point.time));
+    }
     memory = Axis::over(static_cast<double>(frontier.lowerBound) / unitBytes, full / unitBytes, 7);
-    time = Axis::over(0, std::max(most, 1.0), 5);
+    time = Axis::over(least, most, 5);
   }
 
   std::string draw() {
@@ -149,11 +151,12 @@ private:
     drawPath("plans", "line plan", path);
   }
 
-  /// The bound of a budget holds for all smaller sizes; the next budget's may be higher.
+  /// The bound of a budget holds for all smaller sizes; the next budget's may be higher. It does not count
+  /// copies, so it may be below the time with everything kept, and then lies on the axis.
   void drawBound() {
     std::string path;
     for (const FrontierPoint &point : frontier.points) {
-      double x = xOf(point.budgetBytes), y = yOf(extra(point.bound));
+      double x = xOf(point.budgetBytes), y = std::min(yOf(extra(point.bound)), bottom);
       path += path.empty() ? absl::StrFormat("M%.1f %.1f", x, y)
                            : absl::StrFormat(" H%.1f V%.1f", x, y);
     }

@@ -69,6 +69,29 @@ TEST(Frontier, LabelsDoNotOverlap) {
     }
 }
 
+// Tests that the bound, which counts no copies, and a plan that saves some stay on the picture.
+TEST(Frontier, NothingIsDrawnBelowTheAxis) {
+  Frontier frontier;
+  frontier.lowerBound = 300;
+  frontier.points = {{1000, 1000, 990, 100, 80, "keep all"},
+                     {900, 900, 890, 97, 90, "schedule"},
+                     {500, 480, 470, 150, 120, "schedule"}};
+  const std::string picture = drawFrontier(frontier);
+  const std::regex bound("id=\"bound\"[^>]*d=\"([^\"]*)\""), height("(?:M[0-9.]+ |V)([0-9.]+)"),
+      dot("cy=\"([0-9.]+)\""), axis("class=\"axis\" x1=\"80.0\" y1=\"([0-9.]+)\"");
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(picture, found, axis)) << picture;
+  const double lowest = std::stod(found[1]);
+  ASSERT_TRUE(std::regex_search(picture, found, bound)) << picture;
+  const std::string path = found[1];
+  std::vector<double> heights;
+  for (const auto &[text, form] : {std::pair(&path, &height), std::pair(&picture, &dot)})
+    for (std::sregex_iterator it(text->begin(), text->end(), *form), none; it != none; ++it)
+      heights.push_back(std::stod((*it)[1]));
+  EXPECT_EQ(heights.size(), 3u + 3u) << picture;
+  EXPECT_THAT(heights, testing::Each(testing::Le(lowest))) << picture;
+}
+
 TEST(Frontier, RendersEveryFormat) {
   Frontier frontier;
   frontier.device = "cpu";

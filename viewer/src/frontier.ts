@@ -58,14 +58,15 @@ export class FrontierView {
     const { frontier } = this;
     const { points } = frontier;
     const most = Math.max(...points.map((point) => extraOf(frontier, point.seconds)), 0.01) * 1.12;
+    const fastest = Math.min(...points.map((point) => extraOf(frontier, point.seconds)), 0);
     const high = points[0].arena * 1.03, least = Math.min(frontier.lower_bound, ...points.map((point) => point.arena));
     const low = Math.max(least - (high - least) * 0.08, 0);
     const x = (bytes: number) => LEFT + (WIDTH - LEFT - RIGHT) * (bytes - low) / (high - low);
-    const y = (share: number) => HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share / most;
-    const floor = y(0), ceiling = y(most);
+    const y = (share: number) => HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (share - fastest) / (most - fastest);
+    const floor = y(fastest), ceiling = y(most);
     const unit = 1024 ** Math.floor(Math.log2(high) / 10);
     const svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group", "aria-label": "Chart of the plans" });
-    for (const value of roundValues(0, most, 5))
+    for (const value of roundValues(fastest, most, 5))
       svg.append(shape("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
         shape("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, `${+(100 * value).toPrecision(4)} %`));
     for (const value of roundValues(low / unit, high / unit, 8))
@@ -75,9 +76,9 @@ export class FrontierView {
       shape("text", { x: 16, y: (floor + ceiling) / 2, "text-anchor": "middle",
         transform: `rotate(-90 16 ${(floor + ceiling) / 2})` }, "extra time"));
 
-    // No plan is under the bound, nor left of the least memory.
+    // No plan is under the bound, nor left of the least memory. The bound counts no copies and may be below all plans.
     const corners = boundSteps(points).map(({ bytes, seconds }): [number, number] =>
-      [Math.min(Math.max(x(bytes), LEFT), WIDTH - RIGHT), Math.max(y(extraOf(frontier, seconds)), ceiling)]);
+      [Math.min(Math.max(x(bytes), LEFT), WIDTH - RIGHT), Math.min(Math.max(y(extraOf(frontier, seconds)), ceiling), floor)]);
     const wall = x(frontier.lower_bound);
     const last = corners[corners.length - 1];
     const path = `M${WIDTH - RIGHT} ${floor} L${WIDTH - RIGHT} ${corners[0][1]} ` + corners.map(([cx, cy]) => `L${cx} ${cy}`).join(" ") +
