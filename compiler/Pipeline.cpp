@@ -154,7 +154,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const Ta
   }
   if (options.precision != Precision::F32) {
     manager.addPass(createAssignPrecisionPass(target, precisionOptions(options)));
-    if (options.lossScale == "delayed") // else no update runs before all gradients are known
+    if (options.precision == Precision::F16)
       manager.addPass(createJudgeFactorsPass());
   }
   manager.addPass(createVerifyStepPass());

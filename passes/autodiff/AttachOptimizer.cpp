@@ -164,9 +164,9 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
   void noteWait(func::FuncOp train, ArrayRef<GraphResult> gradients) {
     notes.push_back(
         llvm::formatv(
-            "loss-scale=dynamic: all gradients are kept until all are known to be finite, "
-            "{0:n} bytes together; with loss-scale=delayed each dies at its parameter's "
-            "update",
+            "loss-scale=dynamic: updates wait until all gradients are known to be finite; what "
+            "waits are gradients, {0:n} bytes together, or what they are computed from where that "
+            "is less; with loss-scale=delayed each dies at its parameter's update",
             bytesOf(gradients))
             .str());
     train.emitRemark() << notes.back();

@@ -47,11 +47,13 @@ def AssignPrecisionPass : Pass<"stow-assign-precision", "::mlir::ModuleOp"> {
 def JudgeFactorsPass : Pass<"stow-judge-factors", "::mlir::ModuleOp"> {
   let summary = "Tell from its factors whether a gradient in fp16 is finite";
   let description = [{
-    What: where the sum of a product's squares serves for nothing but comparisons with infinity, alone or
-    added to others, the squares of the product's factors are summed in its place: finite f16 factors have
-    a product that is finite in f32, others have not. The product is then read by its update alone and
-    need not exist whole. Only where the factors have no more bytes than the product, and where f32 holds the sum of
-    squares of any such product.
+    What: where the sum of the squares of a product, or of the gradient of a convolution's weight, serves
+    for nothing but comparisons with infinity, alone or added to others, the squares of its two factors
+    are summed in its place: finite f16 factors have a product that is finite in f32, others have not.
+    The product then need not exist whole, and is made in front of what reads it: where updates wait for
+    all gradients its factors wait. Only where the factors have no more bytes than the product, where f32
+    holds the sum of squares of any such product, and where a convolution's windows pass over no position
+    of the image.
 
     Requires: the step form, after stow-assign-precision.
     Ensures: the step form; the same steps are skipped.
