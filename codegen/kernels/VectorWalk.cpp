@@ -18,6 +18,9 @@ namespace stow {
 /// multiprocessor that is several times what an H100 has on its way at full bandwidth (some 18 KB a
 /// multiprocessor at 700 ns).
 static constexpr int64_t kBytesInFlight = 64;
+/// Bytes that the vectors of all that is read may take where they have more than 4 lanes. Those of six f32
+/// numbers a channel and five 16-bit tensors, 8 lanes each, are 272; ptxas needs 50 registers for such a kernel.
+static constexpr int64_t kReadBytes = 288;
 /// Tasks that keep all multiprocessors of the larger chips busy; smaller tensors are not unrolled.
 static constexpr int64_t kFillingTasks = 1024;
 
@@ -93,7 +96,7 @@ void VectorWalk::chooseLanes(int64_t least) {
   }
   lanes = std::min(kAccessBytes / std::max<int64_t>(narrowest, 1), 2 * kAccessBytes / widest);
   // Where many tensors are read, their registers would cost more threads than the vectors gain.
-  while (lanes > 4 && lanes * read > kBytesInFlight + kBytesInFlight / 2)
+  while (lanes > 4 && lanes * read > kReadBytes)
     lanes /= 2;
   lanes = std::max(lanes, least);
   bool linearResult = isLinear(reads) && lane.strides[reads] == 1;
