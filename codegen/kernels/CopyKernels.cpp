@@ -1,4 +1,5 @@
 // Data movement: every such op copies boxes, and pad fills the slabs around one.
+#include "codegen/kernels/DeviceTiles.h"
 #include "codegen/kernels/VectorWalk.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -116,6 +117,8 @@ Value fillOf(const Box &box, const Buffer &to, Lanes &lanes) {
 
 /// Accesses of `space`: the result, the source.
 void emitDeviceBox(const Box &box, KernelFrame &frame, Space space) {
+  if (box.source && emitTransposingCopy(frame, space, *box.source, box.result))
+    return;
   for (Space::Dim &dim : space.dims)
     std::swap(dim.strides[0], dim.strides[1]); // what is read comes first
   std::swap(space.offsets[0], space.offsets[1]);

@@ -1,11 +1,13 @@
-// Elementwise kernels on the simulated device, 16 bytes at a time: whole tasks with several vectors a
-// thread, what is left over, vectors that reach over the ends of rows, addresses that are not aligned.
+// Elementwise kernels and copies on the simulated device, 16 bytes at a time: whole tasks with several
+// vectors a thread, what is left over, vectors that reach over the ends of rows, addresses that are not
+// aligned, tiles that are transposed.
 #include "runtime/base/Concat.h"
 #include "tests/codegen/LoadedKernels.h"
 #include "tests/gpu/DeviceRunner.h"
 #include "tests/gpu/execute/Execute.h"
 #include "tests/gpu/execute/LoadedModule.h"
 
+#include <array>
 #include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -148,6 +150,66 @@ TEST(Vectors, UnalignedPlaces) {
   values = reinterpret_cast<float *>(memory.host(place, 1 << 16));
   for (int i = 0; i < 1024; ++i)
     ASSERT_EQ(values[2053 + i], static_cast<float>(i + 1 + i + 1027)) << i;
+}
+
+/// A copy of matrices of `rows` x `columns` elements to `columns` x `rows`.
+std::string transposition(int64_t batch, int64_t rows, int64_t columns, const std::string &type,
+                          size_t number = 0) {
+  const std::string from = concat("tensor<", batch, "x", rows, "x", columns, "x", type, ">");
+  const std::string to = concat("tensor<", batch, "x", columns, "x", rows, "x", type, ">");
+  return concat("func.func @g", number, "(%x: ", from, ") {\n%0 = stow.transpose %x ",
+                "{permutation = array<i64: 0, 2, 1>} : (", from, ") -> ", to, "\nreturn\n}\n");
+}
+
+// Tests that both sides of a transposition are moved 16 bytes at a time where their rows allow it, also
+// in 16 bits and at the edge of a tile, and the side alone whose rows do.
+TEST(Tiles, SixteenBytesOnBothSides) {
+  for (std::string type : {"f32", "bf16", "i1"}) {
+    Module whole(transposition(2, 128, 192, type)), edges(transposition(2, 80, 208, type));
+    for (const std::string &ptx : {whole.ptx, edges.ptx})
+      for (std::string kind : {"ld", "st"}) {
+        EXPECT_GT(accesses(ptx, kind, 16), 0) << type << ptx;
+        for (int bytes : {1, 2, 4, 8})
+          EXPECT_EQ(accesses(ptx, kind, bytes), 0) << type << bytes << ptx;
+      }
+  }
+  Module odd(transposition(2, 128, 50, "f32"));
+  EXPECT_EQ(accesses(odd.ptx, "ld", 16), 0);
+  EXPECT_GT(accesses(odd.ptx, "ld", 8), 0); // rows of 50 begin at 8 bytes
+  EXPECT_GT(accesses(odd.ptx, "st", 16), 0);
+}
+
+// Tests every element of tiles that are whole, cut on one side and on both, long one way, and of one
+// row more than a dozen.
+TEST(Tiles, EveryElement) {
+  struct Case {
+    std::string type;
+    size_t bytes, batch, rows, columns;
+  };
+  std::vector<Case> cases;
+  std::string graph;
+  for (auto [type, bytes] :
+       std::vector<std::pair<std::string, size_t>>{{"f64", 8}, {"f32", 4}, {"bf16", 2}, {"i1", 1}})
+    for (auto [batch, rows, columns] : std::vector<std::array<size_t, 3>>{
+             {2, 64, 128}, {1, 72, 100}, {3, 197, 8}, {1, 13, 520}, {1, 65, 63}}) {
+      graph += transposition(batch, rows, columns, type, cases.size());
+      cases.push_back({type, bytes, batch, rows, columns});
+    }
+  LoadedKernels kernels(graph);
+  ASSERT_EQ(kernels.size(), cases.size());
+  for (size_t number = 0; number < cases.size(); ++number) {
+    const auto &[type, bytes, batch, rows, columns] = cases[number];
+    const size_t plane = rows * columns, count = batch * plane;
+    std::vector<uint8_t> x(count * bytes), y(count * bytes, 0xee), expected(y);
+    for (size_t i = 0; i < x.size(); ++i)
+      x[i] = static_cast<uint8_t>(bytes == 1 ? i * 7 % 3 % 2 : i * 7 % 253 + i / 253);
+    for (size_t i = 0; i < count; ++i) {
+      const size_t from = i / plane * plane + i % plane % rows * columns + i % plane / rows;
+      memcpy(&expected[i * bytes], &x[from * bytes], bytes);
+    }
+    kernels.run(number, {x.data(), y.data()}, 1);
+    ASSERT_EQ(y, expected) << type << " " << rows << "x" << columns;
+  }
 }
 
 } // namespace
