@@ -235,7 +235,6 @@ private:
     if (target.decomposes(fused) || target.libraryCall(fused).empty())
       return both.drop();
     both.replace(fused);
-    ++fusedCount;
   }
 
   const Target &target;

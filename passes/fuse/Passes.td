@@ -207,7 +207,6 @@ def FuseEpiloguesPass : Pass<"stow-fuse-epilogues", "::mlir::ModuleOp"> {
     %y = stow.product_map %x, %w, %b {stow.epilogue, transpose_a = false, transpose_b = false} : ... {max(p + b, 0)}
     ```
   }];
-  let statistics = [Statistic<"fusedCount", "fused", "Kernels that became part of a product">];
   // Created with a target: see Passes.h.
   let constructor = "nullptr";
   let dependentDialects = ["::stow::StowDialect", "::mlir::arith::ArithDialect"];
