@@ -112,11 +112,11 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
       });
   flags.value(
       "row-chunks", "N|auto",
-      "elementwise ops between two products, like the hidden layer of a transformer's block, run "
-      "in "
-      "N pieces of rows, so that what lies between the products never exists whole; changes the "
-      "last bits of the gradients of the products' weights and biases; auto: as few pieces as give "
-      "the smallest arena, or the least time within the budget",
+      "elementwise ops between two products, like the hidden layer of a transformer's block, and "
+      "convolutions up to a narrower value run in N pieces of rows, so that what lies between "
+      "never "
+      "exists whole; changes the last bits of the gradients of their weights and biases; auto: as "
+      "few pieces as give the smallest arena, or the least time within the budget",
       [&](const std::string &text) {
         options.rowChunks = text == "auto" ? 0 : parseCount("row-chunks", text, 1, 1 << 20);
       });
