@@ -17,6 +17,7 @@
 #include "passes/fuse/Passes.h"
 #include "passes/layout/Passes.h"
 #include "passes/memory/DescribePlan.h"
+#include "passes/memory/GatherUpdates.h"
 #include "passes/memory/Passes.h"
 #include "passes/microbatch/Passes.h"
 #include "passes/plan/Stages.h"
@@ -122,8 +123,16 @@ AssignPrecisionPassOptions precisionOptions(const CompileOptions &options) {
   return precision;
 }
 
+/// Small updates share launches where their gradients lie beside each other.
+JudgeFactorsPassOptions factorOptions(const Backend &backend) {
+  JudgeFactorsPassOptions factors;
+  factors.leastElements = backend.gathersUpdates() ? kMostGatheredElements + 1 : 0;
+  return factors;
+}
+
 // F0 -> F1: the training step and the evaluation graph. Beyond this point, no new arithmetic.
-void addStepPasses(PassManager &manager, const CompileOptions &options, const Target &target) {
+void addStepPasses(PassManager &manager, const CompileOptions &options, const Backend &backend) {
+  const Target &target = backend.target();
   SplitTrainEvalPassOptions split;
   split.freezeBatchNorm = options.freezeBatchNorm;
   split.disableDropout = options.disableDropout;
@@ -155,7 +164,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const Ta
   if (options.precision != Precision::F32) {
     manager.addPass(createAssignPrecisionPass(target, precisionOptions(options)));
     if (options.precision == Precision::F16)
-      manager.addPass(createJudgeFactorsPass());
+      manager.addPass(createJudgeFactorsPass(factorOptions(backend)));
   }
   manager.addPass(createVerifyStepPass());
 }
@@ -379,8 +388,7 @@ bool prepare(CompiledPlan &result, MLIRContext &context, const CompileOptions &o
   timer.start("step");
   if (failed(checkTypes(module, backend.target())))
     throw Error::badInput("cannot train \"" + options.modelPath + "\": its types");
-  runStage(module, "step",
-           [&](PassManager &manager) { addStepPasses(manager, options, backend.target()); });
+  runStage(module, "step", [&](PassManager &manager) { addStepPasses(manager, options, backend); });
   if (options.stopAfter == Form::Step)
     return false;
 

@@ -8,6 +8,7 @@
 //   update b        |----------------x
 //   update c             |----------------->
 //                        ^ a, b and c run here: where the last of them stood
+#include "passes/memory/GatherUpdates.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 
@@ -23,8 +24,6 @@ namespace stow {
 
 namespace {
 
-/// 64 blocks of 256 threads with four elements each: less than half of a large chip's multiprocessors.
-constexpr int64_t kMostElements = 1 << 16;
 /// Kernels take 4 KiB of parameters: as many addresses, and room for what else there is.
 constexpr size_t kMostAddresses = 480;
 
@@ -63,7 +62,8 @@ bool isNumber(Value value) { return cast<RankedTensorType>(value.getType()).getN
 /// True for a map whose tensors, numbers aside, lie alike and whose results are new state.
 bool isSmallUpdate(func::FuncOp graph, MapOp map) {
   auto type = cast<RankedTensorType>(map.getResult(0).getType());
-  if (type.getNumElements() > kMostElements || type.getNumElements() < 2 || layoutOf(type).pitch)
+  if (type.getNumElements() > kMostGatheredElements || type.getNumElements() < 2 ||
+      layoutOf(type).pitch)
     return false;
   for (Value value : llvm::concat<Value>(SmallVector<Value>(map.getOperands()),
                                          SmallVector<Value>(map.getResults()))) {

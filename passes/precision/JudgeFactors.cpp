@@ -137,6 +137,8 @@ void moveToReader(Operation *gradient) {
 //===-- --stow-judge-factors -----------------------------------------------------------------===//
 
 struct JudgeFactorsPass : impl::JudgeFactorsPassBase<JudgeFactorsPass> {
+  using JudgeFactorsPassBase::JudgeFactorsPassBase;
+
   void runOnOperation() override {
     for (auto graph : getOperation().getOps<func::FuncOp>())
       for (auto squares : llvm::make_early_inc_range(graph.getOps<ReduceSumSquaresOp>()))
@@ -150,6 +152,7 @@ private:
     if (squares.getY().getType().getRank() == 1 && squares.getY().hasOneUse())
       last = dyn_cast<ReduceSumOp>(*squares.getY().getUsers().begin());
     if (!last || tensorType(last->getResult(0)).getRank() != 0 || !isToldByFactors(gradient) ||
+        tensorType(gradient->getResult(0)).getNumElements() < leastElements ||
         !isJudgedOnly(last->getResult(0)))
       return;
     OpBuilder builder(gradient);
@@ -168,6 +171,8 @@ private:
 
 } // namespace
 
-void registerPrecisionPasses() { registerPass(createJudgeFactorsPass); }
+void registerPrecisionPasses() {
+  registerPass([] { return createJudgeFactorsPass(); });
+}
 
 } // namespace stow

@@ -69,6 +69,10 @@ def JudgeFactorsPass : Pass<"stow-judge-factors", "::mlir::ModuleOp"> {
     %g = stow.matmul %dy, %x {...} : (tensor<8x64xf16>, tensor<8x64xf16>) -> tensor<64x64xf32>
     ```
   }];
+  let options = [
+    Option<"leastElements", "least-elements", "int64_t", /*default=*/"0",
+           "Smaller gradients are judged themselves, and stay where they are">,
+  ];
   let dependentDialects = ["::stow::StowDialect"];
 }
 

@@ -1,4 +1,9 @@
 // RUN: stowage-opt --stow-judge-factors --split-input-file %s | FileCheck %s
+// RUN: stowage-opt --stow-judge-factors=least-elements=4609 --split-input-file %s | FileCheck %s --check-prefix=LARGE
+
+// Tests that gradients of fewer elements than the option says are judged themselves.
+// LARGE-COUNT-6: stow.reduce_sum_squares
+// LARGE-NOT: stow.reduce_sum_squares
 
 // Tests that factors are judged in the product's place, alone and in the sum over all gradients.
 // CHECK-LABEL: @train(
