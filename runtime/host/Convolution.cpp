@@ -3,31 +3,24 @@
 // Only the direct algorithm is asked for: Winograd weights have formats of their own and other
 // rounding. Weights are seen as [g, O/g, I/g, spatial] when groups > 1; row-major weights of shape
 // [O, I/g, spatial] are the same bytes and need no reorder.
+#include "runtime/host/ConvolutionGeometry.h"
+
 #include "runtime/base/Concat.h"
-#include "runtime/host/Primitive.h"
 
 #include <algorithm>
 #include <string_view>
 
 namespace stow::host {
 
-namespace {
-
-struct Geometry {
-  dnnl::memory::dims strides, dilates, padBegin, padEnd;
-  int64_t groups;
-};
-
-/// Attributes of a call whose weights-like operand is `weights` and activations `input`, `output`
-/// (positions). Checks that the shapes belong together.
-Geometry geometryOf(const Call &call, size_t input, size_t weights, size_t output) {
+ConvolutionGeometry convolutionGeometry(const Call &call, size_t input, size_t weights,
+                                        size_t output) {
   size_t rank = call.shape(input).size();
   if (rank < 3)
     call.fail(call.describe(input) + " must have at least 3 dimensions");
   call.requireRank(weights, rank);
   call.requireRank(output, rank);
   size_t spatial = rank - 2;
-  Geometry geometry;
+  ConvolutionGeometry geometry;
   geometry.groups = call.integerOr("groups", 1);
   geometry.strides = call.ints("strides", spatial);
   geometry.dilates = call.ints("dilations", spatial);
@@ -52,6 +45,10 @@ Geometry geometryOf(const Call &call, size_t input, size_t weights, size_t outpu
   }
   return geometry;
 }
+
+namespace {
+
+using Geometry = ConvolutionGeometry;
 
 /// Splits the first dimension of weights [O, I/g, spatial] by groups.
 dnnl::memory::desc weightsDesc(const Call &call, size_t index, int64_t groups) {
@@ -110,7 +107,7 @@ Preparation prepareConvolution(const Command &command, const std::vector<bool> &
   if (call.integerOr("has_bias", hasBias) != hasBias)
     call.fail("has_bias contradicts the number of operands");
   size_t last = hasBias ? 3 : 2;
-  Geometry g = geometryOf(call, 0, 1, last);
+  Geometry g = convolutionGeometry(call, 0, 1, last);
   dnnl::memory::desc src = call.desc(0), weights = weightsDesc(call, 1, g.groups),
                      dst = call.desc(last);
   std::optional<Argument> bias;
@@ -137,7 +134,7 @@ Preparation prepareConvolution(const Command &command, const std::vector<bool> &
 Preparation prepareConvolutionGradInput(const Command &command,
                                         const std::vector<bool> &anyLayout) {
   Call call(command, anyLayout, {"diff_dst", "weights", "diff_src"});
-  Geometry g = geometryOf(call, 2, 1, 0);
+  Geometry g = convolutionGeometry(call, 2, 1, 0);
   dnnl::memory::desc diffDst = call.desc(0), weights = weightsDesc(call, 1, g.groups),
                      diffSrc = call.desc(2);
   auto hint = forwardHint(call, g, diffSrc, weights, diffDst);
@@ -156,7 +153,7 @@ Preparation prepareConvolutionGradInput(const Command &command,
 Preparation prepareConvolutionGradWeight(const Command &command,
                                          const std::vector<bool> &anyLayout) {
   Call call(command, anyLayout, {"src", "diff_dst", "diff_weights"});
-  Geometry g = geometryOf(call, 0, 2, 1);
+  Geometry g = convolutionGeometry(call, 0, 2, 1);
   dnnl::memory::desc src = call.desc(0), diffDst = call.desc(1),
                      diffWeights = weightsDesc(call, 2, g.groups);
   auto hint = forwardHint(call, g, src, diffWeights, diffDst);

@@ -20,12 +20,16 @@ struct Entry {
   /// How it is cut into pieces where the library has no code for 16-bit operands; none for ops
   /// with loops of their own.
   Cut (*cut)(const Command &, PrepareFn) = nullptr;
+  /// Loops for some calls.
+  PrepareLoopsFn prepareLoops = nullptr;
 };
 
 constexpr Entry table[] = {
-    {"dnnl.convolution", prepareConvolution, cutConvolution},
-    {"dnnl.convolution_grad_input", prepareConvolutionGradInput, cutConvolutionGradInput},
-    {"dnnl.convolution_grad_weight", prepareConvolutionGradWeight, cutGradWeight},
+    {"dnnl.convolution", prepareConvolution, cutConvolution, prepareTaps},
+    {"dnnl.convolution_grad_input", prepareConvolutionGradInput, cutConvolutionGradInput,
+     prepareTapsGradInput},
+    {"dnnl.convolution_grad_weight", prepareConvolutionGradWeight, cutGradWeight,
+     prepareTapsGradWeight},
     {"dnnl.matmul", prepareMatMul, cutMatMul},
     {"dnnl.matmul_add", prepareMatMulAdding, cutMatMul},
     {"dnnl.max_pool", prepareMaxPool, cutPool},
@@ -65,10 +69,13 @@ Preparation prepare(const Command &call, const std::vector<bool> &anyLayout) {
   for (const Entry &entry : table) {
     if (call.op != entry.op)
       continue;
+    if (Preparation direct; anyLow && entry.cut && takesBf16(entry, call, anyLayout, direct))
+      return direct;
+    if (entry.prepareLoops)
+      if (auto loops = entry.prepareLoops(call, anyLayout))
+        return *loops;
     if (!anyLow || !entry.cut)
       return entry.prepare(call, anyLayout);
-    if (Preparation direct; takesBf16(entry, call, anyLayout, direct))
-      return direct;
     return preparePieces(call, anyLayout, entry.prepare, entry.cut);
   }
   throw Error::badInput(concat("node '", call.name, "' calls '", call.op,

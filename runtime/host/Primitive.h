@@ -54,6 +54,10 @@ struct Preparation {
 /// Makes a Preparation for one op.
 using PrepareFn = Preparation (*)(const Command &, const std::vector<bool> &anyLayout);
 
+/// Makes one where loops of this room do better than the library; none where they do not.
+using PrepareLoopsFn = std::optional<Preparation> (*)(const Command &,
+                                                      const std::vector<bool> &anyLayout);
+
 /// True for implementations on the library's own matrix product, which packs its operands into
 /// buffers that it takes from the heap during the run, whatever the scratchpad mode.
 bool usesHeap(const char *implementation);
@@ -148,6 +152,12 @@ Preparation prepareConvolution(const Command &command, const std::vector<bool> &
 Preparation prepareConvolutionGradInput(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareConvolutionGradWeight(const Command &command,
                                          const std::vector<bool> &anyLayout);
+/// Dense convolutions of images that are smaller than their windows (TapLoops.h).
+std::optional<Preparation> prepareTaps(const Command &command, const std::vector<bool> &anyLayout);
+std::optional<Preparation> prepareTapsGradInput(const Command &command,
+                                                const std::vector<bool> &anyLayout);
+std::optional<Preparation> prepareTapsGradWeight(const Command &command,
+                                                 const std::vector<bool> &anyLayout);
 Preparation prepareMatMul(const Command &command, const std::vector<bool> &anyLayout);
 /// A product of which the result is added to what is there.
 Preparation prepareMatMulAdding(const Command &command, const std::vector<bool> &anyLayout);

@@ -1,5 +1,6 @@
 // Convolution and its gradients against a naive double reference.
 #include "runtime/base/Error.h"
+#include "runtime/host/Float16.h"
 #include "tests/runtime/host/CallHarness.h"
 
 #include <gmock/gmock.h>
@@ -66,6 +67,13 @@ const Case cases[] = {
     {"Depthwise", {2, 24, 9, 9}, {24, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 24},
     {"DepthwiseOdd", {1, 5, 9, 9}, {5, 1, 3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}, 5},
     {"DepthwiseMultiplier", {1, 8, 6, 6}, {16, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 8},
+    {"OnePixel", {3, 32, 1, 1}, {48, 32, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1},
+    {"FourPixels", {5, 32, 2, 2}, {48, 32, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1},
+    {"FourPixelsDeep", {1, 144, 2, 2}, {144, 144, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1},
+    {"FourPixelsStrided", {3, 16, 2, 2}, {32, 16, 3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}, 1},
+    {"FourPixelsDilated", {3, 16, 2, 2}, {16, 16, 3, 3}, {1, 1}, {2, 2, 2, 2}, {2, 2}, 1},
+    {"SixPixels", {3, 16, 3, 2}, {32, 16, 5, 3}, {1, 1}, {2, 1, 2, 1}, {1, 1}, 1},
+    {"UnevenBorders", {3, 16, 2, 2}, {32, 16, 4, 5}, {1, 2}, {3, 1, 2, 3}, {1, 1}, 1},
     {"Stem7x7", {1, 3, 30, 30}, {64, 3, 7, 7}, {2, 2}, {3, 3, 3, 3}, {1, 1}, 1},
 };
 
@@ -169,6 +177,90 @@ TEST(Convolution1d, Forward) {
       runCall("dnnl.convolution", {in(src), inAny(weights), out({2, 4, 10})},
               {{"strides", {1}}, {"pads", {1, 1}}, {"dilations", {1}}, {"groups", {1}}});
   EXPECT_LT(relativeError(result.tensors[2], expected), 2e-6);
+}
+
+/// The three calls of a 3 x 3 convolution on images of 2 x 2 pixels, with free weights.
+struct SmallImages {
+  Tensor x = sample({4, 64, 2, 2}, 1), w = sample({96, 64, 3, 3}, 2), dy = sample({4, 96, 2, 2}, 3);
+
+  std::vector<CallResult> run(DType weights, int64_t threads, DType images = DType::F32) const {
+    const std::map<std::string, std::vector<int64_t>> ints = {
+        {"strides", {1, 1}}, {"pads", {1, 1, 1, 1}}, {"dilations", {1, 1}}, {"groups", {1}}};
+    auto call = [&](const char *op, const std::vector<TestOperand> &operands) {
+      return runCall(op, operands, ints, {}, threads);
+    };
+    auto image = [&](const Tensor &value) { return in(value, channelsLast(), images); };
+    return {call("dnnl.convolution",
+                 {image(x), inAny(w, weights), out(dy.shape, channelsLast(), images)}),
+            call("dnnl.convolution_grad_input",
+                 {image(dy), inAny(w, weights), out(x.shape, channelsLast(), images)}),
+            call("dnnl.convolution_grad_weight", {image(x), image(dy), outAny(w.shape, weights)})};
+  }
+};
+
+// Tests that images smaller than their windows run as taps, all three calls with weights in one
+// layout, and without a copy of what the window sees or of the gradient.
+TEST(ConvolutionTaps, TakeOneLayoutAndLittleScratch) {
+  if (supportsBf16())
+    GTEST_SKIP() << "with AVX-512 the library may have code of its own";
+  const std::vector<CallResult> results = SmallImages().run(DType::F32, 2);
+  const size_t weights[] = {1, 1, 2};
+  const Layout expected{1, {0, 1, 2, 3}, {{1, 8}, {0, 8}}};
+  for (size_t i = 0; i < results.size(); ++i) {
+    const LibraryRequirements &found = results[i].requirements;
+    EXPECT_THAT(found.implementation, testing::StartsWith("stow_taps:"));
+    EXPECT_EQ(found.layouts[weights[i]], expected);
+    EXPECT_FALSE(found.reference);
+    EXPECT_EQ(found.heapBytes, 0);
+  }
+  EXPECT_EQ(results[0].requirements.workspaceBytes, 0);
+  EXPECT_LE(results[2].requirements.workspaceBytes, Bytes{2} * (16 + 16) * 16 * 4);
+}
+
+// Tests that results have the same bits whatever the number of threads: more than there are panels,
+// and numbers that do not divide them.
+TEST(ConvolutionTaps, GiveTheSameBitsWithAnyThreads) {
+  const SmallImages images;
+  const std::vector<CallResult> one = images.run(DType::F32, 1);
+  for (int64_t threads : {3, 4, 16}) {
+    const std::vector<CallResult> many = images.run(DType::F32, threads);
+    for (size_t i = 0; i < one.size(); ++i)
+      EXPECT_EQ(many[i].tensors[2].data, one[i].tensors[2].data) << threads << " threads";
+  }
+}
+
+// Tests that 16-bit images beside f32 weights give what f32 images give, rounded: all values are
+// exact in 16 bits.
+TEST(ConvolutionTaps, RoundImagesOf16Bits) {
+  if (supportsBf16())
+    GTEST_SKIP() << "with AVX-512 the library may have code of its own";
+  const SmallImages images;
+  const std::vector<CallResult> full = images.run(DType::F32, 2);
+  for (DType type : {DType::BF16, DType::F16}) {
+    const std::vector<CallResult> low = images.run(DType::F32, 2, type);
+    for (size_t i = 0; i < full.size(); ++i) {
+      EXPECT_THAT(low[i].requirements.implementation, testing::StartsWith("stow_taps:"));
+      std::vector<double> rounded;
+      for (double value : full[i].tensors[2].data) {
+        const auto single = static_cast<float>(value);
+        rounded.push_back(i == 2                ? single
+                          : type == DType::BF16 ? widenBf16(narrowBf16(single))
+                                                : widenF16(narrowF16(single)));
+      }
+      EXPECT_EQ(low[i].tensors[2].data, rounded) << nameOf(type) << " call " << i;
+    }
+  }
+}
+
+// Tests that calls which the loops do not take are the library's: 16-bit weights, and images whose
+// windows lie inside for the most part.
+TEST(ConvolutionTaps, LeaveOtherCallsToTheLibrary) {
+  for (const CallResult &result : SmallImages().run(DType::BF16, 2))
+    EXPECT_THAT(result.requirements.implementation, testing::Not(testing::HasSubstr("stow_taps")));
+  SmallImages larger;
+  larger.x = sample({2, 64, 4, 4}, 1), larger.dy = sample({2, 96, 4, 4}, 3);
+  for (const CallResult &result : larger.run(DType::F32, 2))
+    EXPECT_THAT(result.requirements.implementation, testing::Not(testing::HasSubstr("stow_taps")));
 }
 
 } // namespace
