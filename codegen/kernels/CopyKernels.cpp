@@ -22,6 +22,7 @@ struct Box {
   Strides sourceStrides;
   int64_t sourceOffset = 0;
   double fill = 0;
+  bool isAlone = false; ///< the kernel copies no other box
 };
 
 /// The dimension along which the source is contiguous, when the lane axis is not: such copies go
@@ -133,14 +134,15 @@ void emitDeviceBox(const Box &box, KernelFrame &frame, Space space) {
   buffers.push_back(box.result);
   unsigned result = buffers.size() - 1;
   VectorWalk walk(frame, space, buffers, result);
-  walk.run([&](ArrayRef<VectorSpot> spots) {
+  auto copy = [&](ArrayRef<VectorSpot> spots) {
     SmallVector<Value> values;
     for (const VectorSpot &spot : spots)
       values.push_back(box.source ? spot.load(0)
                                   : fillOf(box, frame.buffers[box.result], frame.lanes));
     for (auto [spot, value] : llvm::zip_equal(spots, values))
       spot.store(value, result);
-  });
+  };
+  box.isAlone ? walk.runAlone(copy) : walk.run(copy);
 }
 
 void emitBox(const Box &box, KernelFrame &frame) {
@@ -294,6 +296,7 @@ Box rearranged(RearrangeOp op, ArrayRef<Strides> strides) {
   box.result = 1;
   box.resultStrides = factorStrides(box.extents, shapeOf(op.getY()), strides[1]);
   box.source = 0;
+  box.isAlone = true;
   return box;
 }
 
@@ -324,6 +327,7 @@ static LogicalResult emitCopy(Operation *op, KernelFrame &frame) {
   box.result = 1;
   box.resultStrides = (*strides)[1];
   box.source = 0;
+  box.isAlone = true;
   if (auto slice = dyn_cast<SliceOp>(op)) {
     box.sourceStrides = (*strides)[0];
     box.sourceOffset = positionOf(slice.getStarts(), box.sourceStrides);

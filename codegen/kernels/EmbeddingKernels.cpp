@@ -73,7 +73,7 @@ bool emitVectorGather(KernelFrame &frame, const Space &positions, int64_t rows, 
   VectorWalk walk(frame, space, {1, 2, 3}, 1);
   if (!walk.isUniform(0))
     return false;
-  walk.run([&](ArrayRef<VectorSpot> spots) {
+  walk.runAlone([&](ArrayRef<VectorSpot> spots) {
     SmallVector<Value> stored, elements;
     for (const VectorSpot &spot : spots)
       stored.push_back(spot.loadUniform(0));

@@ -107,7 +107,7 @@ static void emitDeviceMap(MapOp op, const Space &space, KernelFrame &frame) {
       call.map(block.getArgument(i),
                one.load(frame.buffers[i], {frame.lanes.index(space.offsets[i]), 0}));
   body.emit(PerCall, builder, call, nullptr, never);
-  walk.run([&](ArrayRef<VectorSpot> spots) {
+  walk.runAlone([&](ArrayRef<VectorSpot> spots) {
     SmallVector<IRMapping> read(spots.size(), call);
     for (auto [spot, values] : llvm::zip_equal(spots, read))
       for (unsigned i = 0; i < operands; ++i)

@@ -130,8 +130,16 @@ Value VectorWalk::toNumber(Value index) const {
   return arith::IndexCastUIOp::create(builder, location, number, index);
 }
 
+void VectorWalk::run(Body body) { emitParts(body); }
+
+void VectorWalk::runAlone(Body body) {
+  assert(frame.tasks == 0 && "another part of the kernel has tasks");
+  isAlone = true;
+  emitParts(body);
+}
+
 /// Three parts: tasks of whole vectors without a check, vectors that are left, elements that are left.
-void VectorWalk::run(llvm::function_ref<void(ArrayRef<VectorSpot>)> body) {
+void VectorWalk::emitParts(Body body) {
   int64_t vectors = space.elements() / lanes, perTask = kDeviceBlock * unroll;
   int64_t whole = vectors / perTask, leftVectors = vectors - whole * perTask;
   int64_t leftElements = space.elements() - vectors * lanes;
@@ -145,8 +153,7 @@ void VectorWalk::run(llvm::function_ref<void(ArrayRef<VectorSpot>)> body) {
   auto part = [&](int64_t tasks, int64_t perTask, llvm::function_ref<void(Value)> run) {
     if (tasks == 0)
       return;
-    // A walk of whole vectors does not ask how many there are: tensors of many sizes share its code.
-    const bool isAll = tasks * perTask * lanes == space.elements() && frame.tasks == 0;
+    const bool isAll = isAlone && tasks * perTask * lanes == space.elements();
     auto [begin, end] = isAll ? std::pair(frame.begin, frame.end) : taskRange(frame, tasks);
     if (isAll)
       frame.tasks = tasks;

@@ -59,12 +59,18 @@ public:
   /// True when all lanes of a vector have the same element of the access.
   bool isUniform(unsigned access) const;
 
+  using Body = llvm::function_ref<void(llvm::ArrayRef<VectorSpot>)>;
+
   /// Emits the tasks: adds to `frame.tasks` and runs `body` for the vectors of a thread.
-  void run(llvm::function_ref<void(llvm::ArrayRef<VectorSpot>)> body);
+  void run(Body body);
+  /// The same where all of the kernel's tasks are this walk's. One in whole tasks does not ask how many
+  /// there are, so that tensors of many sizes share its code.
+  void runAlone(Body body);
 
 private:
   friend class VectorSpot;
 
+  void emitParts(Body body);
   void chooseLanes(int64_t least);
   void chooseUnroll();
   bool isLinear(unsigned access) const;
@@ -86,6 +92,7 @@ private:
   int64_t lanes = 1;      ///< of a vector
   int64_t unroll = 1;     ///< vectors of a thread in a task
   bool staysInRow = true; ///< no vector reaches over the end of a row
+  bool isAlone = false;   ///< the kernel has no other tasks
 };
 
 } // namespace stow

@@ -129,6 +129,34 @@ TEST(Vectors, SizesShareAKernel) {
   }
 }
 
+// Tests copies of several boxes in one kernel whose first box is in whole tasks: each takes its own tasks only.
+TEST(Vectors, BoxesKeepToTheirTasks) {
+  LoadedKernels concat(
+      "func.func @g(%a: tensor<1024xf32>, %b: tensor<2048xf32>, %c: tensor<7xf32>) {\n"
+      "%y = stow.concat %a, %b, %c {axis = 0 : i64} : (tensor<1024xf32>, "
+      "tensor<2048xf32>, tensor<7xf32>) -> tensor<3079xf32>\nreturn\n}");
+  auto a = someFloats(1024), b = someFloats(2048, 3, 2), c = someFloats(7, 5, 3);
+  std::vector<float> y(3079 + 4096, -7);
+  concat.run(0, {a.data(), b.data(), c.data(), y.data()});
+  std::vector<float> expected = a;
+  expected.insert(expected.end(), b.begin(), b.end());
+  expected.insert(expected.end(), c.begin(), c.end());
+  expected.resize(y.size(), -7);
+  EXPECT_EQ(y, expected);
+
+  LoadedKernels pad(
+      "func.func @g(%x: tensor<4x1024xf32>) {\n"
+      "%y = stow.pad %x {before = array<i64: 1, 0>, after = array<i64: 2, 0>, value = "
+      "2.5 : f64} : (tensor<4x1024xf32>) -> tensor<7x1024xf32>\nreturn\n}");
+  auto x = someFloats(4096);
+  std::vector<float> padded(7 * 1024 + 4096, -7), wanted(1024, 2.5F);
+  pad.run(0, {x.data(), padded.data()});
+  wanted.insert(wanted.end(), x.begin(), x.end());
+  wanted.resize(7 * 1024, 2.5F);
+  wanted.resize(padded.size(), -7);
+  EXPECT_EQ(padded, wanted);
+}
+
 // Tests that operands whose place is a multiple of 4 bytes only are read and written where they are.
 TEST(Vectors, UnalignedPlaces) {
   Module module(addition("1024xf32", "1024xf32"), 4);
