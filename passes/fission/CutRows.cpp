@@ -206,6 +206,38 @@ private:
   llvm::DenseMap<Value, Value> slices;                  ///< of the piece at work
 };
 
+/// The last op behind `update` that reads `state`, whose old value the update replaces, views included;
+/// `last` where there is none behind it.
+Operation *lastReader(Operation *update, Value state, Operation *last) {
+  for (OpOperand &use : state.getUses()) {
+    Operation *reader = use.getOwner();
+    if (reader->hasTrait<OpTrait::IsTerminator>())
+      continue;
+    if (reader != update && last->isBeforeInBlock(reader))
+      last = reader;
+    auto alias = dyn_cast<AliasOpInterface>(reader);
+    if (alias && alias.getViewedOperand() == use.getOperandNumber())
+      last = lastReader(update, reader->getResult(0), last);
+  }
+  return last;
+}
+
+/// Moves updates behind what reads the state that they replace: pieces may read it later than the
+/// whole did, where the sums that an update waits for are of an earlier stage.
+void moveUpdatesBehindReaders(func::FuncOp graph) {
+  for (Operation &op : llvm::make_early_inc_range(graph.getOps())) {
+    if (phaseOf(&op) != Phase::Update)
+      continue;
+    Operation *last = &op;
+    auto alias = cast<AliasOpInterface>(&op);
+    for (OpResult result : op.getResults())
+      if (auto operand = alias.getUpdatedOperand(result.getResultNumber()))
+        last = lastReader(&op, op.getOperand(*operand), last);
+    if (last != &op)
+      op.moveAfter(last);
+  }
+}
+
 //===-- --stow-cut-rows ----------------------------------------------------------------------===//
 
 struct CutRowsPass : impl::CutRowsPassBase<CutRowsPass> {
@@ -234,6 +266,10 @@ struct CutRowsPass : impl::CutRowsPassBase<CutRowsPass> {
           ChainCut(chain, count).run();
           ++found;
         }
+    if (found > 0)
+      for (auto graph : getOperation().getOps<func::FuncOp>())
+        if (isStepGraph(graph))
+          moveUpdatesBehindReaders(graph);
     return found;
   }
 };

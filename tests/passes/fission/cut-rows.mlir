@@ -86,6 +86,33 @@ func.func @train(%x: tensor<2x1x4x4xf32>, %w: tensor<4x1x3x3xf32>, %v: tensor<4x
 
 // -----
 
+// Tests an update whose gradient is known a stage before the last product that reads the old parameter: it waits for
+// all pieces of that product.
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: %[[V:[a-z0-9]+]]: tensor<6x2xf32>
+// CHECK: %[[DV:.*]] = stow.add %{{.*}} : (tensor<6x2xf32>, tensor<6x2xf32>)
+// CHECK-NOT: stow.sgd
+// CHECK: stow.matmul %{{.*}}, %[[V]] {{.*}} -> tensor<4x6xf32>
+// CHECK-NOT: stow.sgd
+// CHECK: stow.matmul %{{.*}}, %[[V]] {{.*}} -> tensor<4x6xf32>
+// CHECK: stow.sgd %[[V]], %[[DV]]
+func.func @train(%x: tensor<8x2xf32>, %w: tensor<2x6xf32>, %v: tensor<6x2xf32>, %rate: tensor<f32>) -> (tensor<8x2xf32>, tensor<6x2xf32>, tensor<2x6xf32>) attributes {stow.role = #stow.role<train>} {
+  %p = stow.matmul %x, %w {transpose_a = false, transpose_b = false} : (tensor<8x2xf32>, tensor<2x6xf32>) -> tensor<8x6xf32>
+  %h = stow.tanh %p : (tensor<8x6xf32>) -> tensor<8x6xf32>
+  %y = stow.matmul %h, %v {transpose_a = false, transpose_b = false} : (tensor<8x6xf32>, tensor<6x2xf32>) -> tensor<8x2xf32>
+  %dy = stow.exp %y {stow.phase = #stow.phase<backward>} : (tensor<8x2xf32>) -> tensor<8x2xf32>
+  %dv = stow.matmul %h, %dy {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<8x6xf32>, tensor<8x2xf32>) -> tensor<6x2xf32>
+  %dh = stow.matmul %dy, %v {transpose_a = false, transpose_b = true, stow.phase = #stow.phase<backward>} : (tensor<8x2xf32>, tensor<6x2xf32>) -> tensor<8x6xf32>
+  %v1 = stow.sgd %v, %dv, %rate {momentum = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64, stow.phase = #stow.phase<update>} : (tensor<6x2xf32>, tensor<6x2xf32>, tensor<f32>) -> tensor<6x2xf32>
+  %s = stow.reduce_sum %dv {axes = array<i64: 0, 1>, keepdims = false, stow.phase = #stow.phase<backward>} : (tensor<6x2xf32>) -> tensor<f32>
+  %dp = stow.mul %dh, %h {stow.phase = #stow.phase<backward>} : (tensor<8x6xf32>, tensor<8x6xf32>) -> tensor<8x6xf32>
+  %da = stow.mul %dp, %s {stow.phase = #stow.phase<backward>} : (tensor<8x6xf32>, tensor<f32>) -> tensor<8x6xf32>
+  %dw = stow.matmul %x, %da {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<8x2xf32>, tensor<8x6xf32>) -> tensor<2x6xf32>
+  return %y, %v1, %dw : tensor<8x2xf32>, tensor<6x2xf32>, tensor<2x6xf32>
+}
+
+// -----
+
 // Tests a dropout, which numbers its elements: what it reads and makes stays whole, and nothing is left to cut.
 // CHECK-LABEL: func.func @train
 // CHECK-NOT: stow.slice
