@@ -82,7 +82,8 @@ GraphSignature parseGraphSignature(std::string_view text) {
       throw Error::badInput(absl::StrCat("line ", number, " of the graph signature reads '", whole,
                                          "'; expected \"NAME: KIND target='NAME'\""));
     };
-    if (name.size() < 2 || name.back() != ':' || word.empty())
+    // An output that is None has no name.
+    if (name.empty() || name.back() != ':' || word.empty() || (name.size() < 2 && !inOutputs))
       fail();
     name.remove_suffix(1);
     std::optional<std::string> target = targetOf(line);

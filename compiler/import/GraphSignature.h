@@ -31,6 +31,8 @@ struct GraphSignature {
   };
   std::vector<Entry> inputs;            ///< in the program's order
   std::set<std::string> mutatedBuffers; ///< targets that the program writes: it was made to train
+  std::set<std::string>
+      frozen; ///< parameters that ask for no gradient, as stowage.export lists them
 
   /// The entry whose target is `name`; null when the signature does not list it.
   const Entry *find(const std::string &name) const;

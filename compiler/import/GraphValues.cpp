@@ -35,7 +35,9 @@ GraphImport::Verdict GraphImport::verdictOf(const Slot &slot) const {
                ? verdictByRules(slot)
                : Verdict{std::nullopt, "not listed in the graph signature"};
   if (stated->kind == GraphSignature::Kind::Parameter && isFloat(slot.type))
-    return {ArgumentKind::Parameter, "graph signature"};
+    return {ArgumentKind::Parameter, model.signature->frozen.contains(slot.name)
+                                         ? "asks for no gradient in the module"
+                                         : "graph signature"};
   const Use use = roles.useOf(slot.name);
   if (use == Use::Mean || use == Use::Variance || slot.origin == Slot::Origin::Input)
     return {ArgumentKind::Statistic, "buffer in the graph signature"};
@@ -221,7 +223,8 @@ ElementsAttr GraphImport::elementsOf(const Literal &literal) {
 RankedTensorType GraphImport::typeOf(ElementType type, const Shape &shape) {
   std::optional<int64_t> count = checkedElementCount(shape);
   if (!count || *count == 0)
-    throw Error::badInput(count ? "a tensor has no elements" : "a tensor is too large");
+    throw Error::badInput(count ? "a tensor of " + textOf(shape) + " has no elements"
+                                : tooLarge(shape));
   Type element;
   switch (type) {
   case ElementType::Float:
@@ -266,7 +269,7 @@ ImportReport GraphImport::takeReport(const ExportFindings &findings) {
 }
 
 bool GraphImport::isFrozen(const std::string &name) {
-  bool frozen = false;
+  bool frozen = model.signature && model.signature->frozen.contains(name);
   for (size_t i = 0; i < options.frozen.size(); ++i) {
     auto pattern = llvm::GlobPattern::create(options.frozen[i]);
     if (!pattern) {

@@ -104,8 +104,15 @@ OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, const std::string &path,
     const onnx::BatchChange change = batchChangeOf(context, model, options, before);
     onnx::GraphImport import(context, model, options, change);
     module = import.run();
+    ImportReport taken = import.takeReport(findings);
+    using Kind = ImportedTensor::Kind;
+    auto holds = [&](Kind kind) {
+      return llvm::any_of(taken.tensors, [&](const auto &tensor) { return tensor.kind == kind; });
+    };
+    if (module && holds(Kind::Frozen) && !holds(Kind::Trained))
+      mlir::emitWarning(location) << "every parameter is frozen: a step trains nothing";
     if (report)
-      *report = import.takeReport(findings);
+      *report = std::move(taken);
   } catch (const Error &error) {
     mlir::emitError(location) << error.what();
     return nullptr;

@@ -17,6 +17,7 @@
 #include <set>
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -360,17 +361,25 @@ Node Loader::node(::onnx::NodeProto &proto, int index) const {
 
 std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto) const {
   std::optional<GraphSignature> result;
+  std::set<std::string> frozen;
   forEachMetadata(proto, kGraphMetadata, [&](const std::string &key, const std::string &value) {
-    if (key != "pkg.torch.export.ExportedProgram.graph_signature")
+    const bool isFrozenList = key == "stowage.frozen";
+    if (!isFrozenList && key != "pkg.torch.export.ExportedProgram.graph_signature")
       return;
     if (value.size() > kSignatureLimit)
       fail(absl::StrCat("its graph signature is longer than ", kSignatureLimit, " bytes"));
+    if (isFrozenList) {
+      frozen = absl::StrSplit(value, '\n', absl::SkipEmpty());
+      return;
+    }
     try {
       result = parseGraphSignature(value);
     } catch (const Error &error) {
       fail(error.what());
     }
   });
+  if (result)
+    result->frozen = std::move(frozen);
   return result;
 }
 

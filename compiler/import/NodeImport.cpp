@@ -321,10 +321,12 @@ void NodeImport::infer(OperationState &state,
 
 Value NodeImport::create(OperationState &state) {
   for (Type type : state.types) {
-    auto shape = cast<RankedTensorType>(type).getShape();
-    std::optional<int64_t> count = checkedElementCount(Shape(shape.begin(), shape.end()));
+    auto extents = cast<RankedTensorType>(type).getShape();
+    const Shape shape(extents.begin(), extents.end());
+    std::optional<int64_t> count = checkedElementCount(shape);
     if (!count || *count == 0)
-      throw Error::badInput(count ? "its result has no elements" : "its result is too large");
+      throw Error::badInput("its result: " +
+                            (count ? textOf(shape) + " has no elements" : tooLarge(shape)));
   }
   FirstError error(&graph.context);
   Operation *op = graph.builder.create(state);

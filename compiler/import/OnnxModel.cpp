@@ -1,6 +1,7 @@
 #include "compiler/import/OnnxModel.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 
 namespace stow::onnx {
 
@@ -69,18 +70,30 @@ bool isFloat(ElementType type) {
          type == ElementType::Float16 || type == ElementType::BFloat16;
 }
 
+namespace {
+
+constexpr int64_t kElementLimit = int64_t(1) << 40;
+
+} // namespace
+
+std::string textOf(const Shape &shape) { return absl::StrJoin(shape, "x"); }
+
+std::string tooLarge(const Shape &shape) {
+  return absl::StrCat("a tensor of ", textOf(shape), " elements is too large; expected at most ",
+                      kElementLimit, ": give a smaller batch with --batch=N");
+}
+
 std::optional<int64_t> checkedElementCount(const Shape &shape) {
-  constexpr int64_t limit = int64_t(1) << 40;
   int64_t count = 1;
   bool empty = false;
   for (int64_t dim : shape) {
-    if (dim < 0 || dim > limit)
+    if (dim < 0 || dim > kElementLimit)
       return std::nullopt;
     if (dim == 0) {
       empty = true;
       continue;
     }
-    if (count > limit / dim)
+    if (count > kElementLimit / dim)
       return std::nullopt;
     count *= dim;
   }

@@ -46,6 +46,12 @@ bool isFloat(ElementType type);
 /// Product of the dimensions; absent when one is negative or the product passes 2^40.
 std::optional<int64_t> checkedElementCount(const Shape &shape);
 
+/// "2x3x4".
+std::string textOf(const Shape &shape);
+
+/// What is wrong with a shape that has no checkedElementCount, and what to do: "a tensor of 2x3 ...".
+std::string tooLarge(const Shape &shape);
+
 /// A tensor with data: little-endian elements, row-major. `bytes` has exactly the size that shape
 /// and type call for; it is shared so that a large weight is held once from file to arena.
 struct Tensor {

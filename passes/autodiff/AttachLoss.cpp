@@ -31,8 +31,8 @@ FailureOr<Value> selectOutput(func::FuncOp train, ArrayRef<GraphResult> results,
     for (const GraphResult *output : outputs)
       if (output->get(kNameAttr) == name)
         return output->value;
-    InFlightDiagnostic error = train.emitError()
-                               << "has no float output called \"" << name << "\"; there are ";
+    InFlightDiagnostic error = train.emitError() << "the model has no float output called \""
+                                                 << name << "\"; there are ";
     if (outputs.empty())
       return error << "none";
     listNames(error);
@@ -42,10 +42,10 @@ FailureOr<Value> selectOutput(func::FuncOp train, ArrayRef<GraphResult> results,
     return outputs.front()->value;
   InFlightDiagnostic error = train.emitError();
   if (outputs.empty())
-    return error << "has no float output a loss could read";
-  error << "has " << outputs.size() << " float outputs (";
+    return error << "the model has no float output a loss could read";
+  error << "the model has " << outputs.size() << " float outputs (";
   listNames(error);
-  return error << "); choose one with the option output";
+  return error << "); choose one with --loss-output=NAME";
 }
 
 /// Looks through reshapes that only add or drop extents of 1 behind [N,C].
@@ -205,11 +205,12 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
     int64_t rank = tensorType(scores).getRank();
     int64_t axis = spec.classAxis < 0 ? spec.classAxis + rank : spec.classAxis;
     if (rank < 2 || axis < 1 || axis >= rank) {
-      train.emitError() << nameOf(spec.kind)
-                        << " expects an output [N,C] or [N,C,d...] with the classes along "
-                           "dimension "
-                        << spec.classAxis << ", found " << tensorType(scores)
-                        << "; class-axis names another dimension";
+      InFlightDiagnostic error = train.emitError();
+      error << nameOf(spec.kind)
+            << " expects an output [N,C] or [N,C,d...] with the classes along dimension "
+            << spec.classAxis << ", found " << tensorType(scores);
+      error << (rank == 0 ? "; --loss=output:NAME minimizes a number that the model computes itself"
+                          : "; class-axis names another dimension");
       return {};
     }
     scores = withoutActivation(f, scores, axis);
@@ -223,6 +224,11 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
                                /*mayBeOne=*/false);
     if (failed(weights))
       return {};
+    if (type.getDimSize(axis) == 1)
+      train.emitWarning() << nameOf(spec.kind) << " over one class, of an output "
+                          << withoutLayout(type)
+                          << ", is 0 whatever the model computes: nothing is learned; "
+                             "bce-with-logits and mse are losses of single numbers";
     int64_t rows = type.getNumElements() / type.getDimSize(axis);
     if (spec.probabilities) {
       Value target = addArgument(train, withoutLayout(type), "target", ArgumentKind::Target, {},

@@ -125,16 +125,17 @@ def _forward(module: Any, example_inputs: Any) -> "list[Any]":
     return _tensors(module(*arguments, **named))
 
 
-def _float_output(path: Any) -> "tuple[list[str], str]":
-    """The file's outputs, and the first of floating type."""
+def _float_output(path: Any) -> "tuple[list[str], str, bool]":
+    """The file's outputs, the first of floating type, and whether that is a number: the module's own loss."""
     import onnx
 
     graph = onnx.load(str(path), load_external_data=False).graph
     names = [output.name for output in graph.output]
-    floats = [output.name for output in graph.output if output.type.tensor_type.elem_type in (1, 10, 11, 16)]
+    floats = [output for output in graph.output if output.type.tensor_type.elem_type in (1, 10, 11, 16)]
     if not floats:
         raise ValueError(f"{path}: no output holds floating-point numbers; found {', '.join(names)}")
-    return names, floats[0]
+    tensor = floats[0].type.tensor_type
+    return names, floats[0].name, tensor.HasField("shape") and not tensor.shape.dim
 
 
 def parameters_of(module: Any) -> "dict[str, list[str]]":
@@ -200,13 +201,15 @@ def _check_forward(report: CheckReport, module: Any, example_inputs: Any, model:
 
 
 def _gradients(module: Any, example_inputs: Any, position: int, target: Any, names: "list[str]") -> "tuple[float, dict]":
-    """PyTorch's loss and gradients; parameters that the loss does not reach have zeros."""
+    """PyTorch's loss, the mean squared error against `target` or, where that is None, the module's own, and its gradients;
+    parameters that the loss does not reach have zeros."""
     import torch
 
     parameters = dict(module.named_parameters())
     for parameter in parameters.values():
         parameter.grad = None
-    loss = torch.nn.functional.mse_loss(_forward(module, example_inputs)[position], target)
+    output = _forward(module, example_inputs)[position]
+    loss = output if target is None else torch.nn.functional.mse_loss(output, target)
     loss.backward()
     gradients = {}
     for name in names:
@@ -274,7 +277,7 @@ def _largest(array: np.ndarray) -> float:
 
 
 def _check_gradient(report: CheckReport, module: Any, example_inputs: Any, model: Model, inputs: "list[Any]",
-                    position: int, names: "dict[str, str]") -> None:  # fmt: skip
+                    position: int, own_loss: bool, names: "dict[str, str]") -> None:  # fmt: skip
     import torch
 
     with _training_without_dropout(module):
@@ -283,7 +286,7 @@ def _check_gradient(report: CheckReport, module: Any, example_inputs: Any, model
         if not torch.allclose(output, again, rtol=1e-4, atol=1e-5 * float(output.abs().max())):
             report.notes.append("the training forward is random without its dropouts, too: gradients are not compared")
             return
-        target = torch.randn(output.shape, generator=torch.Generator().manual_seed(0)).to(output.dtype)
+        target = None if own_loss else torch.randn(output.shape, generator=torch.Generator().manual_seed(0)).to(output.dtype)
         loss, expected = _gradients(module, example_inputs, position, target, list(names))
         with _disturbed(module, list(names)):
             near_loss, near = _gradients(module, example_inputs, position, target, list(names))
@@ -295,7 +298,7 @@ def _check_gradient(report: CheckReport, module: Any, example_inputs: Any, model
                 # compare() allows ten times a move. Here all that are near have moved, so that twice is enough.
                 moves[name] = max(moves[name], 0.2 * _largest(other[name] - expected[name]))
     before = {name: model.read(held).astype(np.float64) for name, held in names.items()}
-    found_loss = model.step([*inputs, target])
+    found_loss = model.step(inputs if own_loss else [*inputs, target])
     report.compare("loss", np.array(found_loss), np.array(loss), abs(loss), abs(near_loss - loss))
     scale = max((_largest(gradient) for gradient in expected.values()), default=0.0)
     for name, held in names.items():
@@ -306,20 +309,20 @@ def _check_gradient(report: CheckReport, module: Any, example_inputs: Any, model
 
 def check(module: Any, example_inputs: Any, path: Any, *, tolerance: float = 1e-3, binary: Any = None) -> CheckReport:
     """Compiles `path` and compares it with `module` on `example_inputs`: the set of trained parameters, every output of the
-    evaluation, and the loss and gradients of one step in training mode (mean squared error against random numbers,
-    dropouts off). Differences are relative to the largest value of the tensor; a gradient may also differ by ten times what
+    evaluation, and the loss and gradients of one step in training mode (mean squared error against random numbers, or the
+    module's own loss where its first output is a number; dropouts off). Differences are relative to the largest value of the tensor; a gradient may also differ by ten times what
     PyTorch's own moves by when the parameters move by a rounding error, or by twice what it moves by when inputs close to
     the kinks of relu, max pooling and the like get on their other side. The module is as before afterwards.
     """
     from ._torch_export import batch_of, example_arguments, tensors_by_name
 
     arguments, named = example_arguments(example_inputs)
-    outputs, chosen = _float_output(path)
+    outputs, chosen, own_loss = _float_output(path)
     report = CheckReport(tolerance)
     with tempfile.TemporaryDirectory(prefix="stowage-") as folder:
         library = str(Path(folder) / "libcheck.so")
-        flags = ["--loss=mse", f"--optimizer=sgd:lr={RATE}", "--no-dropout", f"--batch={batch_of(arguments, named)}"]
-        if len(outputs) > 1:
+        flags = [f"--loss=output:{chosen}" if own_loss else "--loss=mse", f"--optimizer=sgd:lr={RATE}", "--no-dropout", f"--batch={batch_of(arguments, named)}"]
+        if len(outputs) > 1 and not own_loss:
             flags.append(f"--loss-output={chosen}")
         flags += frozen_flags(module, path)
         _tool.run(["compile", str(path), "--emit=shared", "-o", library, *flags], binary)
@@ -332,7 +335,7 @@ def check(module: Any, example_inputs: Any, path: Any, *, tolerance: float = 1e-
                 raise ValueError(f"{path} reads the inputs {', '.join(unknown)}, which forward does not name")
             inputs = [given[tensor.name] for tensor in model.eval_inputs]
             _check_forward(report, module, example_inputs, model, inputs, outputs)
-            _check_gradient(report, module, example_inputs, model, inputs, outputs.index(chosen), held)
+            _check_gradient(report, module, example_inputs, model, inputs, outputs.index(chosen), own_loss, held)
         finally:
             model.close()
     return report

@@ -193,6 +193,8 @@ class Model:
             self.close()
 
     def _call(self, name: str, *arguments: Any) -> None:
+        if not self._handle:
+            raise StowageError("this step is closed, its arena given back; compile or load it again")
         self.library.require(getattr(self.library.c, name)(self._handle, *arguments))
 
     def _list(self, which: int) -> "list[TensorInfo]":

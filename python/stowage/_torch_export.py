@@ -120,6 +120,37 @@ def _tidy(model: Any) -> None:
     common.RemoveUnusedNodesPass()(model)
 
 
+def _name_outputs(program: Any) -> None:
+    """Outputs of a dictionary, a named tuple or a class of outputs under its keys, where no other value is called so."""
+    import torch
+    from torch.utils import _pytree
+
+    exported = program.exported_program
+    spec, leaves = exported.call_spec.out_spec, exported.graph_signature.user_outputs
+    outputs = program.model.graph.outputs
+    if spec is None or spec.num_leaves != len(leaves):
+        return
+    paths = [path for path, _ in _pytree.tree_flatten_with_path(_pytree.tree_unflatten([torch.zeros(())] * len(leaves), spec))[0]]
+    named = [path for path, leaf in zip(paths, leaves) if leaf is not None]
+    if len(named) != len(outputs):
+        return
+    taken = {value.name for node in program.model.graph.all_nodes() for value in (*node.inputs, *node.outputs) if value is not None}
+    taken |= {value.name for value in (*program.model.graph.inputs, *program.model.graph.initializers.values())}
+    for path, output in zip(named, outputs):
+        keys = [getattr(key, "key", getattr(key, "name", getattr(key, "idx", None))) for key in path]
+        name = "_".join(str(key) for key in keys)
+        if any(isinstance(key, str) for key in keys) and name not in taken:
+            output.name = name
+            taken.add(name)
+
+
+def _name_frozen(program: Any, module: Any) -> None:
+    """Lists the parameters that ask for no gradient in the file's metadata: the signature counts them among the parameters."""
+    frozen = [name for name, parameter in module.named_parameters(remove_duplicate=False) if not parameter.requires_grad]
+    if frozen:
+        program.model.graph.metadata_props["stowage.frozen"] = "\n".join(frozen)
+
+
 def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool = True, opset: int = 18,
            check: bool = True, tolerance: float = 1e-3, binary: Any = None) -> "Optional[Any]":  # fmt: skip
     """Writes `module` to `path` (.onnx) for training.
@@ -154,6 +185,8 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
         for name, child in module.named_modules():
             child.training = modes[name]
     _tidy(program.model)
+    _name_outputs(program)
+    _name_frozen(program, module)
     bytes_of_state = sum(tensor.numel() * tensor.element_size() for tensor in module.state_dict().values())
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     program.save(str(path), external_data=bytes_of_state > 1 << 30)

@@ -116,7 +116,7 @@ def main() -> None:
     message = run(executable, "train", f"--data={args.work / 'wrong.npz'}", code=1)
     assert "row 17 has the label 5; expected a class from 0 to 4 or ignore_index 3" in message, message
     message = run(args.stowage, "plan", model, "--loss=output:los", code=1)
-    assert 'has no float output called "los"; there are "loss", "log_probs"' in message, message
+    assert 'the model has no float output called "los"; there are "loss", "log_probs"' in message, message
 
     library = args.work / "own.so"
     run(args.stowage, "compile", model, "--emit=shared", "-o", library, "--input-gradients=x", *flags)

@@ -194,6 +194,35 @@ class Modules(InFolder):
         self.assertTrue(graph.input[0].type.tensor_type.shape.dim[0].dim_param)
         self.assertIn("p_first_weight: PARAMETER", {p.key: p.value for p in graph.metadata_props}["pkg.torch.export.ExportedProgram.graph_signature"])  # fmt: skip
 
+    def test_own_loss_named_outputs_and_frozen_parameters(self) -> None:
+        """A file of a module that computes its loss is compared by that; outputs have their keys, None is none, and
+        what the module does not train is frozen for whoever plans the file."""
+
+        class Own(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.body, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+                self.body.requires_grad_(False)
+
+            def forward(self, x: torch.Tensor, label: torch.Tensor) -> dict:
+                scores = self.head(self.body(x).tanh())
+                return {"loss": F.cross_entropy(scores, label), "result": {"scores": scores, "extra": None}, "x": x + 1}
+
+        module, inputs = Own(), (torch.randn(4, 6), torch.randint(0, 3, (4,)))
+        report = stowage.export(module, inputs, self.path)
+        self.assertEqual(report.trained, ["head.weight", "head.bias"])
+        self.assertEqual({name for name in report.errors if not name.startswith("output")},
+                         {"loss", "gradient head.weight", "gradient head.bias"})  # fmt: skip
+        outputs = [output.name for output in onnx.load(self.path).graph.output]
+        self.assertEqual(outputs[:2], ["loss", "result_scores"])
+        self.assertNotIn("x", outputs)  # the input's name
+        step = stowage.compile(self.path, loss="output:loss", batch=4)
+        self.assertAlmostEqual(step(*inputs), module(*inputs)["loss"].item(), delta=1e-5)
+        self.assertEqual([tensor.name for tensor in step.model.state if tensor.kind == "parameter"], report.trained)
+        step.close()
+        with self.assertRaisesRegex(stowage.StowageError, "this step is closed"):
+            step(*inputs)
+
     def test_batch_of_one_stays_open(self) -> None:
         stowage.export(nn.Linear(3, 2), torch.randn(1, 3), self.path)
         self.assertTrue(onnx.load(self.path).graph.input[0].type.tensor_type.shape.dim[0].dim_param)

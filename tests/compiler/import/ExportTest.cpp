@@ -34,7 +34,8 @@ struct Imported {
   std::string errors, warnings;
 };
 
-Imported importExport(const std::string &name, const ImportOptions &options = {}) {
+Imported importExport(const std::string &name, const ImportOptions &options = {},
+                      const std::string &ending = ".onnx") {
   Imported result;
   MLIRContext context;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
@@ -42,7 +43,7 @@ Imported importExport(const std::string &name, const ImportOptions &options = {}
         diagnostic.str() + "\n";
     return success();
   });
-  auto module = importOnnx(context, folder / (name + ".onnx"), options, &result.report);
+  auto module = importOnnx(context, folder / (name + ending), options, &result.report);
   result.isModule = bool(module);
   return result;
 }
@@ -195,6 +196,45 @@ TEST(ExportTest, ReasonsAreGiven) {
   EXPECT_EQ(ruled.report.tensors.at(0).reason, "rule: weight of a convolution");
 }
 
+/// A field of a protobuf message: bytes of a length below 128.
+std::string field(int number, const std::string &content) {
+  std::string bytes;
+  for (int key = number << 3 | 2; key > 0; key >>= 7)
+    bytes += static_cast<char>((key & 127) | (key > 127 ? 128 : 0));
+  return bytes + static_cast<char>(content.size()) + content;
+}
+
+// What the module does not train stays as it is, as stowage.export lists it in the graph's metadata (messages
+// that stand behind each other are one); frozen as a whole it is warned of.
+TEST(ExportTest, FrozenParametersAreListed) {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("stowage-frozen-" + std::to_string(::getpid()));
+  auto importFrozen = [&](const std::vector<std::string> &patterns, const std::string &names) {
+    std::ifstream file(folder / "rms.noopt.onnx", std::ios::binary);
+    std::string bytes((std::istreambuf_iterator<char>(file)), {});
+    std::ofstream(path, std::ios::binary)
+        << bytes + field(7, field(16, field(1, "stowage.frozen") + field(2, names)));
+    ImportOptions options;
+    options.frozen = patterns;
+    Imported imported = importExport(path.string(), options, "");
+    std::filesystem::remove(path);
+    EXPECT_TRUE(imported.isModule) << imported.errors;
+    return imported;
+  };
+  const std::vector<ImportedTensor> all = importExport("rms.noopt").report.tensors;
+  const std::string first = all.at(0).name, second = all.at(1).name;
+  Imported imported = importFrozen({}, first + "\nabsent\n" + second);
+  for (const ImportedTensor &tensor : imported.report.tensors) {
+    const bool isListed = tensor.name == first || tensor.name == second;
+    EXPECT_EQ(tensor.kind == ImportedTensor::Kind::Frozen, isListed) << tensor.name;
+    EXPECT_EQ(tensor.reason == "asks for no gradient in the module", isListed) << tensor.name;
+  }
+  EXPECT_EQ(trained(imported.report).size(), parametersOf("rms").size() - 2);
+  EXPECT_THAT(imported.warnings, testing::IsEmpty());
+  EXPECT_THAT(importFrozen({"*"}, first).warnings,
+              HasSubstr("every parameter is frozen: a step trains nothing"));
+}
+
 // Damaged metadata and graphs, at the file's batch and another: a module or a message.
 TEST(ExportTest, MutatedExportsNeverCrash) {
   std::mt19937 random(5);
@@ -233,7 +273,7 @@ TEST(GraphSignatureTest, ListsInputsAndMutations) {
   GraphSignature signature = parseGraphSignature(
       "\n# inputs\np_w: PARAMETER target='a.w'\nb_m: BUFFER target='a.m' persistent=True\n"
       "c: CONSTANT_TENSOR target='c'\nx: USER_INPUT\n\n# outputs\nadd: BUFFER_MUTATION "
-      "target='a.m'\ny: USER_OUTPUT\n");
+      "target='a.m'\ny: USER_OUTPUT\n: USER_OUTPUT\n"); // the second output is None
   ASSERT_EQ(signature.inputs.size(), 4u);
   ASSERT_TRUE(signature.find("a.w"));
   EXPECT_EQ(signature.find("a.w")->kind, GraphSignature::Kind::Parameter);

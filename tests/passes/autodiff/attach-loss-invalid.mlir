@@ -1,7 +1,7 @@
 // RUN: stowage-opt %s --stow-attach-loss --split-input-file --verify-diagnostics
 
 // Tests that several outputs need a choice, and that the choices are listed.
-// expected-error @+1 {{has 2 float outputs ("main", "aux"); choose one with the option output}}
+// expected-error @+1 {{the model has 2 float outputs ("main", "aux"); choose one with --loss-output=NAME}}
 func.func @train(%x: tensor<8x10xf32> {stow.name = "x", stow.kind = #stow.kind<parameter>})
     -> (tensor<8x10xf32> {stow.name = "main"}, tensor<8x10xf32> {stow.name = "aux"}) attributes {stow.role = #stow.role<train>} {
   return %x, %x : tensor<8x10xf32>, tensor<8x10xf32>
@@ -18,8 +18,26 @@ func.func @train(%x: tensor<8xf32> {stow.name = "x", stow.kind = #stow.kind<para
 
 // -----
 
+// Tests that of a number the message names the loss that takes it as it is.
+// expected-error @+1 {{found 'tensor<f32>'; --loss=output:NAME minimizes a number that the model computes itself}}
+func.func @train(%x: tensor<f32> {stow.name = "x", stow.kind = #stow.kind<parameter>})
+    -> (tensor<f32> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
+  return %x : tensor<f32>
+}
+
+// -----
+
+// Tests that a single class, which softmax gives all, is warned of.
+// expected-warning @+1 {{cross-entropy over one class, of an output 'tensor<8x1xf32>', is 0 whatever the model computes}}
+func.func @train(%x: tensor<8x1xf32> {stow.name = "x", stow.kind = #stow.kind<parameter>})
+    -> (tensor<8x1xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
+  return %x : tensor<8x1xf32>
+}
+
+// -----
+
 // Tests that a model without a float output is refused.
-// expected-error @+1 {{has no float output a loss could read}}
+// expected-error @+1 {{the model has no float output a loss could read}}
 func.func @train(%x: tensor<8xi64> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<8xi64> {stow.name = "y"}) attributes {stow.role = #stow.role<train>} {
   return %x : tensor<8xi64>
 }

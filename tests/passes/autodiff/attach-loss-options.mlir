@@ -11,7 +11,7 @@
 
 // Tests that the option output picks the loss's input, and that wrong options are named.
 // CHECK: stow.cross_entropy_rows %arg1
-// OTHER: has no float output called "other"; there are "main", "aux"
+// OTHER: the model has no float output called "other"; there are "main", "aux"
 // LOSS: unknown loss "hinge"; known are cross-entropy, nll, bce-with-logits, kl-div, mse, l1, smooth-l1, huber, output:NAME
 // REDUCTION: loss cross-entropy: reduction: expected mean or sum, found 'max'
 // BATCHMEAN: loss cross-entropy: reduction: expected mean or sum, found 'batchmean'
