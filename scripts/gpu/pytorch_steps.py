@@ -79,7 +79,8 @@ SEQUENCES: "dict[str, Callable[[], nn.Module]]" = {
 def make_module(name: str) -> nn.Module:
     if name in SEQUENCES:
         return SEQUENCES[name]()
-    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    here = Path(__file__).resolve().parent  # a bundle has the file beside this one, the tree in models/
+    sys.path[:0] = [str(here), str(here.parent.parent / "models")]
     from torch_models import MODELS
 
     return MODELS[name].build()

@@ -4,17 +4,13 @@
 #include "codegen/host/HostTarget.h"
 #include "compiler/DeviceProfile.h"
 #include "compiler/Pipeline.h"
-#include "compiler/Registration.h"
 #include "ir/Graphs.h"
 #include "passes/plan/Budget.h"
 #include "passes/plan/Stages.h"
+#include "tests/compiler/OwnModel.h"
 #include "tests/compiler/PlanningBackend.h"
-#include "tests/compiler/TrainPlaced.h"
 
-#include <cstdio>
-#include <fstream>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 using namespace mlir;
 
@@ -86,23 +82,14 @@ struct Case {
   Precision precision = Precision::F32;
 };
 
-class ConsumeProducts : public testing::TestWithParam<Case> {
+class ConsumeProducts : public testing::TestWithParam<Case>, protected OwnModel {
 protected:
   ConsumeProducts() {
-    prepareContext(context);
-    path = testing::TempDir() + "consume-" + std::to_string(getpid()) + ".mlir";
-    std::ofstream(path) << GetParam().text;
-    options.modelPath = path;
-    options.loss = parseLoss("mse");
+    write(GetParam().text);
     options.optimizer = parseOptimizer(GetParam().optimizer);
-    options.threads = 2;
     options.precision = GetParam().precision;
   }
-  ~ConsumeProducts() override { std::remove(path.c_str()); }
 
-  MLIRContext context;
-  std::string path;
-  CompileOptions options;
   const CostModel costs = loadDevice("cpu", 2);
 };
 
@@ -127,18 +114,12 @@ TEST_P(ConsumeProducts, GivesTheSameBitsInLessMemory) {
   const PlanningBackend<WholeProducts> wholeProducts;
   OwningOpRef<ModuleOp> whole = prepareStep(context, options, wholeProducts);
   BudgetPlanner wholePlanner(*whole, costs, wholeProducts.target(), {.effort = 0.1});
-  const std::vector<char> expected = trainPlaced(*wholePlanner.keepAll().placed);
 
   std::unique_ptr<Backend> backend = chooseBackend(options);
   OwningOpRef<ModuleOp> prepared = prepareStep(context, options, *backend);
   ASSERT_FALSE(findGraph(*prepared, Role::Train).getOps<ProductMapOp>().empty());
   BudgetPlanner planner(*prepared, costs, backend->target(), {.effort = 0.1});
-  EXPECT_LT(planner.keepAll().arenaBytes, wholePlanner.keepAll().arenaBytes);
-  EXPECT_LE(planner.lowerBound(), planner.smallest().arenaBytes);
-  EXPECT_TRUE(planner.refusals().empty());
-  EXPECT_EQ(trainPlaced(*planner.keepAll().placed, Poison::Dying), expected);
-  EXPECT_EQ(trainPlaced(*planner.checkpointed().placed, Poison::Dying), expected);
-  EXPECT_EQ(trainPlaced(*planner.smallest().placed, Poison::Dying), expected);
+  expectSameBitsInLessMemory(planner, wholePlanner);
 }
 
 // A product of 256 contracted elements is added by the library, as a whole.

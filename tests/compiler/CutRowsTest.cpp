@@ -2,17 +2,13 @@
 // pieces the same to rounding, the arena smaller, and plans under budgets the bits of the one without.
 #include "compiler/DeviceProfile.h"
 #include "compiler/Pipeline.h"
-#include "compiler/Registration.h"
 #include "passes/plan/Budget.h"
 #include "runtime/base/Error.h"
-#include "tests/compiler/TrainPlaced.h"
+#include "tests/compiler/OwnModel.h"
 
 #include <cmath>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 using namespace mlir;
 
@@ -76,20 +72,15 @@ constexpr const char *kImages = R"(module attributes {stow.form = "model"} {
   }
 })";
 
-class CutRows : public testing::Test {
+class CutRows : public testing::Test, protected OwnModel {
 protected:
   CutRows() {
-    prepareContext(context);
-    path = testing::TempDir() + "rows-" + std::to_string(getpid()) + ".mlir";
-    options.modelPath = path;
     options.optimizer = parseOptimizer("sgd:lr=0.05");
-    options.threads = 2;
     backend = chooseBackend(options);
   }
-  ~CutRows() override { std::remove(path.c_str()); }
 
   void take(const char *model, const char *loss) {
-    std::ofstream(path) << model;
+    write(model);
     options.loss = parseLoss(loss);
   }
 
@@ -143,9 +134,6 @@ protected:
     EXPECT_THROW(step(), Error);
   }
 
-  MLIRContext context;
-  std::string path;
-  CompileOptions options;
   std::unique_ptr<Backend> backend;
   const CostModel costs = loadDevice("cpu", 2);
 };

@@ -4,15 +4,12 @@
 #include "codegen/cuda/CudaTarget.h"
 #include "compiler/DeviceProfile.h"
 #include "compiler/Pipeline.h"
-#include "compiler/Registration.h"
 #include "passes/plan/Budget.h"
+#include "tests/compiler/OwnModel.h"
 #include "tests/compiler/PlanningBackend.h"
 
 #include <absl/strings/str_cat.h>
-#include <cstdio>
-#include <fstream>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 using namespace mlir;
 
@@ -126,18 +123,13 @@ struct Case {
   Precision precision;
 };
 
-class FuseEpilogues : public testing::TestWithParam<Case> {
+class FuseEpilogues : public testing::TestWithParam<Case>, protected OwnModel {
 protected:
   FuseEpilogues() {
-    prepareContext(context);
-    path = absl::StrCat(testing::TempDir(), "epilogues-", getpid(), ".mlir");
-    std::ofstream(path) << GetParam().text;
-    options.modelPath = path;
-    options.loss = parseLoss("mse");
+    write(GetParam().text);
     options.optimizer = parseOptimizer("adamw:lr=1e-3");
     options.precision = GetParam().precision;
   }
-  ~FuseEpilogues() override { std::remove(path.c_str()); }
 
   static int64_t epiloguesOf(ModuleOp module) {
     int64_t count = 0;
@@ -145,9 +137,6 @@ protected:
     return count;
   }
 
-  MLIRContext context;
-  std::string path;
-  CompileOptions options;
   const CostModel costs = loadDevice("h100", 1);
 };
 

@@ -3,18 +3,14 @@
 #include "codegen/host/HostTarget.h"
 #include "compiler/DeviceProfile.h"
 #include "compiler/Pipeline.h"
-#include "compiler/Registration.h"
 #include "ir/Graphs.h"
 #include "ir/StowNormPoolOps.h"
 #include "passes/plan/Budget.h"
 #include "passes/plan/Stages.h"
+#include "tests/compiler/OwnModel.h"
 #include "tests/compiler/PlanningBackend.h"
-#include "tests/compiler/TrainPlaced.h"
 
-#include <cstdio>
-#include <fstream>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 using namespace mlir;
 
@@ -53,23 +49,14 @@ func.func @model(
 }
 )";
 
-class FuseNormPool : public testing::TestWithParam<Precision> {
+class FuseNormPool : public testing::TestWithParam<Precision>, protected OwnModel {
 protected:
   FuseNormPool() {
-    prepareContext(context);
-    path = testing::TempDir() + "norm-pool-" + std::to_string(getpid()) + ".mlir";
-    std::ofstream(path) << stem;
-    options.modelPath = path;
-    options.loss = parseLoss("mse");
+    write(stem);
     options.optimizer = parseOptimizer("sgd:lr=0.05,momentum=0.9");
-    options.threads = 2;
     options.precision = GetParam();
   }
-  ~FuseNormPool() override { std::remove(path.c_str()); }
 
-  MLIRContext context;
-  std::string path;
-  CompileOptions options;
   const CostModel costs = loadDevice("cpu", 2);
 };
 
@@ -77,18 +64,12 @@ TEST_P(FuseNormPool, GivesTheSameBitsInLessMemory) {
   const PlanningBackend<Storing> storing;
   OwningOpRef<ModuleOp> stored = prepareStep(context, options, storing);
   BudgetPlanner storedPlanner(*stored, costs, storing.target(), {.effort = 0.1});
-  const std::vector<char> expected = trainPlaced(*storedPlanner.keepAll().placed);
 
   std::unique_ptr<Backend> backend = chooseBackend(options);
   OwningOpRef<ModuleOp> prepared = prepareStep(context, options, *backend);
   ASSERT_FALSE(findGraph(*prepared, Role::Train).getOps<BatchNormMaxPoolGradientOp>().empty());
   BudgetPlanner planner(*prepared, costs, backend->target(), {.effort = 0.1});
-  EXPECT_LT(planner.keepAll().arenaBytes, storedPlanner.keepAll().arenaBytes);
-  EXPECT_LE(planner.lowerBound(), planner.smallest().arenaBytes);
-  EXPECT_TRUE(planner.refusals().empty());
-  EXPECT_EQ(trainPlaced(*planner.keepAll().placed, Poison::Dying), expected);
-  EXPECT_EQ(trainPlaced(*planner.checkpointed().placed, Poison::Dying), expected);
-  EXPECT_EQ(trainPlaced(*planner.smallest().placed, Poison::Dying), expected);
+  expectSameBitsInLessMemory(planner, storedPlanner);
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, FuseNormPool, testing::Values(Precision::F32, Precision::BF16),

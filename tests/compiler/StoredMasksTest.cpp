@@ -2,21 +2,17 @@
 // whose kernels read the values themselves, end in the same bits.
 #include "compiler/DeviceProfile.h"
 #include "compiler/Pipeline.h"
-#include "compiler/Registration.h"
 #include "ir/Graphs.h"
 #include "passes/fuse/Passes.h"
 #include "passes/layout/Passes.h"
 #include "passes/memory/Passes.h"
 #include "passes/plan/Budget.h"
 #include "passes/plan/Stages.h"
-#include "tests/compiler/TrainPlaced.h"
+#include "tests/compiler/OwnModel.h"
 
 #include "mlir/Transforms/Passes.h"
 
-#include <cstdio>
-#include <fstream>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 using namespace mlir;
 
@@ -53,22 +49,13 @@ std::string model(const Case &c) {
          "return %" + last + " : " + x + "\n}\n}\n";
 }
 
-class StoredMasks : public testing::TestWithParam<Case> {
+class StoredMasks : public testing::TestWithParam<Case>, protected OwnModel {
 protected:
   StoredMasks() {
-    prepareContext(context);
-    path = testing::TempDir() + "masks-" + std::to_string(getpid()) + ".mlir";
-    std::ofstream(path) << model(GetParam());
-    options.modelPath = path;
-    options.loss = parseLoss("mse");
+    write(model(GetParam()));
     options.optimizer = parseOptimizer("sgd:lr=0.05");
-    options.threads = 2;
   }
-  ~StoredMasks() override { std::remove(path.c_str()); }
 
-  MLIRContext context;
-  std::string path;
-  CompileOptions options;
   const CostModel costs = loadDevice("cpu", 2);
 };
 

@@ -4,12 +4,12 @@
 #include "runtime/base/Error.h"
 #include "runtime/cuda/ChipAtHand.h"
 #include "runtime/cuda/Convolutions.h"
+#include "tests/gpu/StandInArena.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 
 namespace stow::cuda {
 namespace {
@@ -76,24 +76,13 @@ std::string refusalOf(const std::function<void()> &action) {
   return "nothing was refused";
 }
 
-class CudnnStandIn : public testing::Test {
+class CudnnStandIn : public StandInArena {
 protected:
-  static constexpr Bytes kArena = 1 << 20;
-
-  void SetUp() override {
-    driver.require(driver.primaryCtxRetain(&context, 0), "context");
-    driver.require(driver.ctxSetCurrent(context), "context");
-    driver.require(driver.streamCreate(&stream, kStreamNonBlocking), "stream");
-    driver.require(driver.memAlloc(&arena, kArena), "arena");
-  }
-
   void TearDown() override {
     unsetenv("STANDIN_CUDNN_MORE_SCRATCH");
     unsetenv("STANDIN_CUDNN_WITHOUT");
     unsetenv("STANDIN_CUDNN_VERSION");
-    driver.memFree(arena);
-    driver.streamDestroy(stream);
-    driver.primaryCtxRelease(0);
+    StandInArena::TearDown();
   }
 
   static const std::vector<EnginePlan> &planned(const Command &command) {
@@ -109,52 +98,6 @@ protected:
     command.workspaceBytes = plan.workspaceBytes;
     return command;
   }
-
-  void upload(const Operand &to, const std::vector<double> &values) {
-    std::vector<char> bytes(values.size() * static_cast<size_t>(sizeOf(to.dtype)));
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (to.dtype == DType::F32) {
-        const auto value = static_cast<float>(values[i]);
-        std::memcpy(&bytes[4 * i], &value, 4);
-      } else if (to.dtype == DType::F16) {
-        const auto value = static_cast<_Float16>(values[i]);
-        std::memcpy(&bytes[2 * i], &value, 2);
-      } else {
-        const uint32_t bits = std::bit_cast<uint32_t>(static_cast<float>(values[i])) >> 16;
-        std::memcpy(&bytes[2 * i], &bits, 2);
-      }
-    }
-    driver.require(driver.memcpyHtoDAsync(arena + static_cast<Address>(to.offset), bytes.data(),
-                                          bytes.size(), stream),
-                   "upload");
-  }
-
-  std::vector<double> download(const Operand &from) {
-    const auto count = static_cast<size_t>(elementCount(from.shape));
-    std::vector<char> bytes(count * static_cast<size_t>(sizeOf(from.dtype)));
-    driver.require(driver.memcpyDtoHAsync(bytes.data(), arena + static_cast<Address>(from.offset),
-                                          bytes.size(), stream),
-                   "download");
-    driver.require(driver.streamSynchronize(stream), "waiting");
-    std::vector<double> values;
-    for (size_t i = 0; i < count; ++i) {
-      uint16_t half = 0;
-      float value = 0;
-      std::memcpy(&half, &bytes[2 * i], 2);
-      if (from.dtype == DType::F32)
-        std::memcpy(&value, &bytes[4 * i], 4);
-      values.push_back(from.dtype == DType::F32 ? value
-                       : from.dtype == DType::F16
-                           ? static_cast<double>(std::bit_cast<_Float16>(half))
-                           : std::bit_cast<float>(uint32_t{half} << 16));
-    }
-    return values;
-  }
-
-  const Driver &driver = openDriver();
-  Context context = nullptr;
-  Stream stream = nullptr;
-  Address arena = 0;
 };
 
 class CudnnStandInRuns : public CudnnStandIn, public testing::WithParamInterface<Case> {};

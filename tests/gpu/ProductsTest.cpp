@@ -3,7 +3,7 @@
 #include "runtime/cuda/Products.h"
 #include "runtime/base/Error.h"
 #include "runtime/cuda/ProductEpilogue.h"
-#include "tests/gpu/driver/Elements.h"
+#include "tests/gpu/StandInArena.h"
 
 #include <gmock/gmock.h>
 
@@ -78,45 +78,8 @@ double gelu(double x) {
 }
 double geluGradient(double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5; }
 
-class ProductStandIn : public testing::Test {
+class ProductStandIn : public StandInArena {
 protected:
-  static constexpr Bytes kArena = 1 << 20;
-
-  void SetUp() override {
-    driver.require(driver.primaryCtxRetain(&context, 0), "context");
-    driver.require(driver.ctxSetCurrent(context), "context");
-    driver.require(driver.streamCreate(&stream, kStreamNonBlocking), "stream");
-    driver.require(driver.memAlloc(&arena, kArena), "arena");
-  }
-
-  void TearDown() override {
-    driver.memFree(arena);
-    driver.streamDestroy(stream);
-    driver.primaryCtxRelease(0);
-  }
-
-  void upload(const Operand &to, const std::vector<double> &values) {
-    std::vector<char> bytes(values.size() * static_cast<size_t>(sizeOf(to.dtype)));
-    for (size_t i = 0; i < values.size(); ++i)
-      sim::store(bytes.data(), to.dtype, static_cast<int64_t>(i), values[i]);
-    driver.require(driver.memcpyHtoDAsync(arena + static_cast<Address>(to.offset), bytes.data(),
-                                          bytes.size(), stream),
-                   "upload");
-  }
-
-  std::vector<double> download(const Operand &from) {
-    const auto count = static_cast<size_t>(elementCount(from.shape));
-    std::vector<char> bytes(count * static_cast<size_t>(sizeOf(from.dtype)));
-    driver.require(driver.memcpyDtoHAsync(bytes.data(), arena + static_cast<Address>(from.offset),
-                                          bytes.size(), stream),
-                   "download");
-    driver.require(driver.streamSynchronize(stream), "waiting");
-    std::vector<double> values;
-    for (size_t i = 0; i < count; ++i)
-      values.push_back(sim::load(bytes.data(), from.dtype, static_cast<int64_t>(i)));
-    return values;
-  }
-
   std::string refusalOf(const Command &command) {
     try {
       bindProduct(command, arena)->submit(stream);
@@ -125,11 +88,6 @@ protected:
     }
     return "nothing was refused";
   }
-
-  const Driver &driver = openDriver();
-  Context context = nullptr;
-  Stream stream = nullptr;
-  Address arena = 0;
 };
 
 class ProductStandInRuns : public ProductStandIn, public testing::WithParamInterface<Case> {};

@@ -1,6 +1,6 @@
 // Tests that batch normalization and max pooling in one call, and the gradients of both in one, give
 // the bits of the calls that they stand for.
-#include "tests/runtime/host/CallHarness.h"
+#include "tests/runtime/host/PoolingCase.h"
 
 #include <gmock/gmock.h>
 
@@ -9,23 +9,7 @@
 namespace stow::host::test {
 namespace {
 
-struct Case {
-  const char *name;
-  Shape src;
-  std::vector<int64_t> kernel, strides, pads, dilations;
-
-  std::map<std::string, std::vector<int64_t>> ints() const {
-    return {{"kernel", kernel}, {"strides", strides}, {"pads", pads}, {"dilations", dilations}};
-  }
-  Shape dst() const {
-    Shape shape = src;
-    const size_t rank = kernel.size();
-    for (size_t i = 0; i < rank; ++i)
-      shape[i + 2] = (src[i + 2] + pads[i] + pads[i + rank] - (kernel[i] - 1) * dilations[i] - 1) /
-                         strides[i] +
-                     1;
-    return shape;
-  }
+struct Case : PoolingCase {
   Layout layout() const {
     Layout layout;
     layout.order = {0};
@@ -35,8 +19,6 @@ struct Case {
     return layout;
   }
 };
-
-void PrintTo(const Case &c, std::ostream *out) { *out << c.name; }
 
 const Case cases[] = {
     {"Stem", {2, 64, 28, 28}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}},

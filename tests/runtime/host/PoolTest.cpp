@@ -1,5 +1,5 @@
 // Pooling and its gradients against a naive double reference.
-#include "tests/runtime/host/CallHarness.h"
+#include "tests/runtime/host/PoolingCase.h"
 
 #include <gmock/gmock.h>
 
@@ -8,22 +8,7 @@
 namespace stow::host::test {
 namespace {
 
-struct Case {
-  const char *name;
-  Shape src;
-  std::vector<int64_t> kernel, strides, pads, dilations;
-
-  std::map<std::string, std::vector<int64_t>> ints() const {
-    return {{"kernel", kernel}, {"strides", strides}, {"pads", pads}, {"dilations", dilations}};
-  }
-  Shape dst() const {
-    Shape shape = src;
-    for (int i = 0; i < 2; ++i)
-      shape[i + 2] =
-          (src[i + 2] + pads[i] + pads[i + 2] - (kernel[i] - 1) * dilations[i] - 1) / strides[i] +
-          1;
-    return shape;
-  }
+struct Case : PoolingCase {
   /// Calls visit(n, c, y, x, sy, sx) for every window element inside the image.
   template <typename Visit> void forEach(const Visit &visit) const {
     Shape d = dst();
@@ -40,8 +25,6 @@ struct Case {
               }
   }
 };
-
-void PrintTo(const Case &c, std::ostream *out) { *out << c.name; }
 
 const Case cases[] = {
     {"TwoByTwo", {2, 16, 8, 8}, {2, 2}, {2, 2}, {0, 0, 0, 0}, {1, 1}},
