@@ -182,12 +182,13 @@ private:
     Value row, position, dy, exists;
   };
 
-  /// Walks the list: what was summed is stored when another row begins.
+  /// Walks the list: what was summed, 16-bit floats in f32, is stored when another row begins.
   void addListed(Value count) {
     ifColumn(thread, [&](const Chunk &chunk) {
       Value last = math.minus(count, math.constant(1));
-      Value zero = chunk.widen(arith::ConstantOp::create(
-          builder, location, builder.getFloatAttr(problem.dtable.element, 0)));
+      Value none = arith::ConstantOp::create(builder, location,
+                                             builder.getFloatAttr(placeOfSums().element, 0));
+      Value zero = chunk.term(chunk.widen(none)).widened().get();
       auto ends = lanes.loop(math.constant(0), count, kRowsAhead,
                              {math.constant(rowsPerBlock), zero}, [&](Value base, ValueRange old) {
                                SmallVector<Entry> entries;
@@ -196,15 +197,13 @@ private:
                                Value row = old[0], sum = old[1];
                                for (const Entry &entry : entries) {
                                  sum = beginRow(entry, row, sum, chunk);
-                                 Term more =
-                                     (chunk.term(sum).widened() + chunk.term(entry.dy).widened())
-                                         .as(problem.dtable.element);
+                                 Term more = chunk.term(sum) + chunk.term(entry.dy).widened();
                                  sum = chunk.term(entry.exists).choose(more, chunk.term(sum)).get();
                                  row = entry.row;
                                }
                                return SmallVector<Value>{row, sum};
                              });
-      chunk.store(ends[1], placeOfSums(), placeOf(ends[0]));
+      storeSum(ends[1], ends[0], chunk);
     });
   }
 
@@ -227,7 +226,7 @@ private:
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(branch.thenBlock());
     lanes.ifHolds(math.isBelow(row, math.constant(rowsPerBlock)),
-                  [&] { chunk.store(sum, placeOfSums(), placeOf(row)); });
+                  [&] { storeSum(sum, row, chunk); });
     Value known;
     if (problem.sums) { // nothing is there before the row's first position
       Value later = compare(arith::CmpIPredicate::ne, take(firsts, entry.row), entry.position);
@@ -235,10 +234,14 @@ private:
     } else {
       known = chunk.load(placeOfSums(), placeOf(entry.row));
     }
-    scf::YieldOp::create(builder, location, known);
+    scf::YieldOp::create(builder, location, chunk.term(known).widened().get());
     builder.setInsertionPointToStart(branch.elseBlock());
     scf::YieldOp::create(builder, location, sum);
     return branch.getResult(0);
+  }
+
+  void storeSum(Value sum, Value row, const Chunk &chunk) {
+    chunk.store(chunk.term(sum).as(placeOfSums().element).get(), placeOfSums(), placeOf(row));
   }
 
   /// Where the sum of a row waits for more.

@@ -52,9 +52,10 @@ Value times(Lanes &lanes, Value a, int64_t factor) {
   return arith::MulIOp::create(lanes.getBuilder(), lanes.getLocation(), a, lanes.index(factor));
 }
 
-/// Elements of a table's row, NaN where the index names none.
-Value elementsOf(const RowIndex &index, const Buffer &table, Access access, const Chunk &chunk) {
-  Term element = chunk.term(chunk.load(table, access));
+/// Elements of a table's row as y holds them, NaN where the index names none.
+Value elementsOf(const RowIndex &index, const Buffer &table, Access access, const Buffer &y,
+                 const Chunk &chunk) {
+  Term element = chunk.term(chunk.load(table, access)).as(y.element);
   Term none = element.constant(std::numeric_limits<double>::quiet_NaN());
   return chunk.term(index.valid).choose(element, none).get();
 }
@@ -65,7 +66,7 @@ bool emitVectorGather(KernelFrame &frame, const Space &positions, int64_t rows, 
   Lanes &lanes = frame.lanes;
   OpBuilder &builder = lanes.getBuilder();
   Location location = lanes.getLocation();
-  const Buffer &table = frame.buffers[0];
+  const Buffer &table = frame.buffers[0], &y = frame.buffers[2];
   Space space = positions;
   space.dims.front().strides.push_back(0);
   space.dims.push_back({width, {0, 1, 1}});
@@ -88,7 +89,7 @@ bool emitVectorGather(KernelFrame &frame, const Space &positions, int64_t rows, 
       const int64_t alignment = std::gcd(table.alignment, std::gcd(kAccessBytes, size * bytes));
       elements.push_back(elementsOf(index, table,
                                     {times(lanes, index.row, width), 1, std::max(bytes, alignment)},
-                                    Chunk(builder, location, column, size)));
+                                    y, Chunk(builder, location, column, size)));
     }
     for (auto [spot, value] : llvm::zip_equal(spots, elements))
       spot.store(value, 1);
@@ -111,7 +112,7 @@ LogicalResult emitGather(EmbeddingOp op, KernelFrame &frame) {
     RowIndex index = loadIndex(lanes, indices, place.bases[0], rows);
     Value from = times(lanes, index.row, width);
     lanes.forLanes(place.range, lanes.chunkLanes(widestBits({table})), [&](const Chunk &chunk) {
-      chunk.store(elementsOf(index, table, {from, 1}, chunk), y, {place.bases[1], 1});
+      chunk.store(elementsOf(index, table, {from, 1}, y, chunk), y, {place.bases[1], 1});
     });
   });
   return success();

@@ -1,6 +1,7 @@
 // Tables read by index, and the sum of rows that is their gradient, against plain loops.
 #include "tests/codegen/Kernels.h"
 
+#include <bit>
 #include <cmath>
 
 using namespace stow;
@@ -127,6 +128,41 @@ TEST_P(EmbeddingGrad, AddsToAnotherGradient) {
   EXPECT_EQ(bits(head), bits(kept));
   kernels.run(1, {kept.data(), spent.data(), given, kept.data(), spent.data()});
   EXPECT_EQ(bits(kept), bits(expected));
+}
+
+// Tests a table in 16 bits, as a product makes it, whose rows are read as f32, and its gradient, summed of rows
+// in f32. All values are small integers, which bf16 holds.
+TEST(Embedding, TableInSixteenBits) {
+  const int rows = 5, width = 24, count = 60;
+  LoadedKernels kernels(R"(
+    func.func @g(%t: tensor<5x24xbf16>, %i: tensor<60xi32>, %dy: tensor<60x24xf32>) {
+      %y = stow.embedding %t, %i : (tensor<5x24xbf16>, tensor<60xi32>) -> tensor<60x24xf32>
+      %d = stow.embedding_grad %dy, %i {rows = 5 : i64}
+        : (tensor<60x24xf32>, tensor<60xi32>) -> tensor<5x24xbf16>
+      return
+    })");
+  auto bf16 = [](float value) {
+    return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+  };
+  std::vector<uint16_t> table(rows * width), found(rows * width, 9), wanted(rows * width);
+  std::vector<int32_t> indices(count);
+  std::vector<float> dy(count * width), y(count * width), expected(rows * width);
+  for (int i = 0; i < rows * width; ++i)
+    table[i] = bf16(static_cast<float>(i));
+  for (int i = 0; i < count; ++i) {
+    indices[i] = i * i % rows;
+    for (int j = 0; j < width; ++j) {
+      dy[i * width + j] = static_cast<float>((i + j) % 4 - 1);
+      expected[indices[i] * width + j] += dy[i * width + j];
+    }
+  }
+  kernels.run(0, {table.data(), indices.data(), y.data()});
+  for (int i = 0; i < count * width; ++i)
+    ASSERT_EQ(y[i], static_cast<float>(indices[i / width] * width + i % width)) << i;
+  kernels.run(1, {dy.data(), indices.data(), found.data()});
+  for (int i = 0; i < rows * width; ++i)
+    wanted[i] = bf16(expected[i]);
+  EXPECT_EQ(found, wanted);
 }
 
 INSTANTIATE_TEST_SUITE_P(
