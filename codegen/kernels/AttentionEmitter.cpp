@@ -63,8 +63,19 @@ std::optional<AttentionTiles> AttentionTiles::of(const AttentionProblem &problem
     for (int64_t streamed = problem.isNarrow() && !problem.isGradient ? 64 : 32;
          streamed >= TileProducts::rightRows(problem.element); streamed /= 2)
       if (AttentionTiles tiles{warps, streamed}; tiles.sharedBytes(problem) <= kSharedBytes)
-        return tiles;
+        return tiles.forShort(problem);
   return std::nullopt;
+}
+
+/// In f32 smaller tiles where one would hold all rows: what is beyond them is computed in vain, and of multiply-adds that no
+/// loop parts ptxas reads so much ahead that registers are spilled.
+AttentionTiles AttentionTiles::forShort(const AttentionProblem &problem) const {
+  const int64_t rows = problem.isGradient ? std::max(problem.keys, problem.queries) : problem.keys;
+  AttentionTiles tiles = *this;
+  while (!problem.isNarrow() && rows <= tiles.streamed &&
+         tiles.streamed > TileProducts::rightRows(problem.element))
+    tiles.streamed /= 2;
+  return tiles;
 }
 
 int64_t AttentionTiles::sharedBytes(const AttentionProblem &problem) const {

@@ -37,6 +37,8 @@ struct AttentionTiles {
 
   int64_t owned() const { return warps * TileProducts::kRows; }
   int64_t sharedBytes(const AttentionProblem &problem) const;
+  /// These, or smaller ones where few rows are streamed.
+  AttentionTiles forShort(const AttentionProblem &problem) const;
 
   int64_t warps, streamed;
 };

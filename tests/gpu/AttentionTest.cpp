@@ -3,9 +3,11 @@
 #include "tests/codegen/LoadedKernels.h"
 #include "tests/reference/Evaluator.h"
 
+#include "codegen/kernels/AttentionEmitter.h"
 #include "ir/StowAttentionOps.h"
 #include "runtime/host/Float16.h"
 
+#include <absl/strings/str_cat.h>
 #include <cmath>
 #include <cstring>
 #include <gmock/gmock.h>
@@ -263,6 +265,32 @@ TEST(Attention, RefusesWhatDoesNotFit) {
         sums + ">)\nreturn }");
     EXPECT_EQ(kernels.size(), 0u) << type;
   }
+}
+
+// Tests that tiles of f32 are no larger than what few keys need, down to 8 rows, and that those of 16 bits stay.
+TEST(Attention, TilesOfFewKeys) {
+  auto streamed = [](int keys, const std::string &element) {
+    auto type = [&](int rows) { return absl::StrCat("tensor<2x", rows, "x64x", element, ">"); };
+    mlir::MLIRContext context;
+    context.loadDialect<StowDialect, mlir::func::FuncDialect>();
+    auto graph = mlir::parseSourceString<mlir::ModuleOp>(
+        absl::StrCat(
+            "func.func @g(%q: ", type(40), ", %k: ", type(keys),
+            ") {\n%y, %lse = stow.attention %q, %k, %k {scale = 1.0 : f64, zero_rows = false, "
+            "ratio = 0.0 : f64, stream = 0 : i64} : (",
+            type(40), ", ", type(keys), ", ", type(keys), ") -> (", type(40),
+            ", tensor<2x40xf32>)\nreturn }"),
+        &context);
+    int64_t rows = 0;
+    graph->walk(
+        [&](AttentionOp op) { rows = AttentionTiles::of(AttentionProblem::of(op))->streamed; });
+    return rows;
+  };
+  EXPECT_EQ(streamed(4, "f32"), 8);
+  EXPECT_EQ(streamed(17, "f32"), 16);
+  EXPECT_EQ(streamed(33, "f32"), 32);
+  EXPECT_EQ(streamed(300, "f32"), 32);
+  EXPECT_EQ(streamed(4, "bf16"), 64);
 }
 
 } // namespace
