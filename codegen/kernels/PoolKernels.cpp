@@ -8,6 +8,7 @@
 // taken in the order of the taps. Short windows are unrolled, others are loops. What max pooling saves
 // is the number of the tap, row-major in the window; the first of equal maxima wins, and NaN wins over
 // everything, as in PyTorch.
+#include "codegen/kernels/DevicePools.h"
 #include "codegen/kernels/Fold.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -21,157 +22,21 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-/// Windows with no more taps than this are unrolled.
-constexpr int64_t kUnrolledTaps = 16;
-
-/// One spatial dimension.
-struct Axis {
-  int64_t inputs, outputs, taps, stride, pad, dilation;
-
-  /// False where no window reaches beyond the input.
-  bool hasEdges() const {
-    return pad > 0 || (outputs - 1) * stride + (taps - 1) * dilation >= inputs;
-  }
-};
-
-SmallVector<Axis> axesOf(Operation *op, RankedTensorType input, RankedTensorType output) {
-  auto ints = [&](StringRef name) {
-    return op->getAttrOfType<DenseI64ArrayAttr>(name).asArrayRef();
-  };
-  SmallVector<Axis> axes;
-  for (auto [i, taps] : llvm::enumerate(ints("kernel")))
-    axes.push_back({input.getDimSize(i + 2), output.getDimSize(i + 2), taps, ints("strides")[i],
-                    ints("pads")[i], ints("dilations")[i]});
-  return axes;
-}
-
-int64_t windowSize(ArrayRef<Axis> axes) {
-  int64_t size = 1;
-  for (const Axis &axis : axes)
-    size *= axis.taps;
-  return size;
-}
-
-/// Strides of `from` in the first two dimensions and 0 in those of space.
-SmallVector<int64_t> withoutSpace(ArrayRef<int64_t> from) {
-  SmallVector<int64_t> strides(from);
-  std::fill(strides.begin() + 2, strides.end(), 0);
-  return strides;
-}
-
-/// What all pooling kernels are written with.
-class Pooling {
-public:
-  Pooling(KernelFrame &frame, SmallVector<Axis> axes)
-      : axes(std::move(axes)), lanes(frame.lanes), builder(lanes.getBuilder()),
-        location(lanes.getLocation()) {}
-
-  /// Carries values over the taps of a window: `body` gets the tap along each axis, its number in the
-  /// window and the values so far.
-  SmallVector<Value>
-  overTaps(ValueRange start,
-           llvm::function_ref<SmallVector<Value>(ArrayRef<Value>, Value, ValueRange)> body) {
-    SmallVector<Value> taps;
-    if (windowSize(axes) <= kUnrolledTaps)
-      return unrolled(taps, 0, SmallVector<Value>(start), body);
-    return nested(taps, lanes.index(0), start, body);
-  }
-
-  /// Number of the element along axis `axis`, from access `access` of the row: i32.
-  Term position(const Chunk &chunk, const RowPlace &place, const Space::Dim &lane,
-                size_t access) const {
-    return chunk.term(chunk.positions({place.bases[access], lane.strides[access]}))
-        .as(builder.getI32Type());
-  }
-
-  Term number(const Chunk &chunk, Value index, Type type) const {
-    return chunk.term(arith::IndexCastOp::create(builder, location, type, index));
-  }
-
-  Value plus(Value a, Value b) const { return arith::AddIOp::create(builder, location, a, b); }
-  Value times(Value a, int64_t by) const {
-    return arith::MulIOp::create(builder, location, a, lanes.index(by));
-  }
-
-  Term constant(const Chunk &chunk, Type element, double value) const {
-    auto attribute = isa<FloatType>(element)
-                         ? TypedAttr(builder.getFloatAttr(element, value))
-                         : TypedAttr(builder.getIntegerAttr(element, static_cast<int64_t>(value)));
-    return chunk.term(arith::ConstantOp::create(builder, location, attribute));
-  }
-
-  static Term both(std::optional<Term> a, Term b) { return a ? *a & b : b; }
-
-  /// Taps inside the input of the window that begins at `first` along `axis`.
-  Term tapsInside(const Axis &axis, Term first) const {
-    Term end = first + first.constant(axis.taps), last = end.constant(axis.inputs);
-    Term zero = first.constant(0);
-    return (end > last).choose(last, end) - (first < zero).choose(zero, first);
-  }
-
-  SmallVector<Axis> axes;
-  Lanes &lanes;
-  OpBuilder &builder;
-  Location location;
-
-private:
-  using Body = llvm::function_ref<SmallVector<Value>(ArrayRef<Value>, Value, ValueRange)>;
-
-  SmallVector<Value> unrolled(SmallVector<Value> &taps, int64_t number, SmallVector<Value> values,
-                              Body body) {
-    if (taps.size() == axes.size())
-      return body(taps, lanes.index(number), values);
-    const int64_t count = axes[taps.size()].taps;
-    for (int64_t tap = 0; tap < count; ++tap) {
-      taps.push_back(lanes.index(tap));
-      values = unrolled(taps, number * count + tap, std::move(values), body);
-      taps.pop_back();
-    }
-    return values;
-  }
-
-  SmallVector<Value> nested(SmallVector<Value> &taps, Value number, ValueRange values, Body body) {
-    if (taps.size() == axes.size())
-      return body(taps, number, values);
-    const int64_t count = axes[taps.size()].taps;
-    return lanes.loop(lanes.index(0), lanes.index(count), 1, values,
-                      [&](Value tap, ValueRange carried) {
-                        taps.push_back(tap);
-                        auto next = nested(taps, plus(times(number, count), tap), carried, body);
-                        taps.pop_back();
-                        return next;
-                      });
-  }
-};
-
 //===-- Forward -------------------------------------------------------------------------------===//
 
-/// One result's window in x. Accesses behind those of the results: x at the window's first tap, then
-/// the position of that tap along each axis.
-class Window {
+/// Windows along a row. Accesses behind those of the results: x at the window's first tap, then the
+/// position of that tap along each axis.
+class RowWindow final : public Window {
 public:
-  Window(const Pooling &pooling, const Chunk &chunk, const RowPlace &place, const Space::Dim &lane,
-         size_t access, const Buffer &x, ArrayRef<int64_t> xStrides)
-      : pooling(pooling), chunk(chunk), base(place.bases[access]), stride(lane.strides[access]),
+  RowWindow(const Pooling &pooling, const Chunk &chunk, const RowPlace &place,
+            const Space::Dim &lane, size_t access, const Buffer &x, ArrayRef<int64_t> xStrides)
+      : Window(pooling, chunk, chunk), base(place.bases[access]), stride(lane.strides[access]),
         x(x), xStrides(xStrides) {
     for (size_t i = 0; i < pooling.axes.size(); ++i)
       first.push_back(pooling.position(chunk, place, lane, access + 1 + i));
   }
 
-  /// True in the lanes whose tap lies inside x; nothing where all do.
-  std::optional<Term> isInside(ArrayRef<Value> taps) const {
-    std::optional<Term> inside;
-    for (auto [axis, tap, begin] : llvm::zip_equal(pooling.axes, taps, first)) {
-      if (!axis.hasEdges())
-        continue;
-      Term at = begin + pooling.number(chunk, pooling.times(tap, axis.dilation), begin.element());
-      inside = Pooling::both(inside, (at >= at.constant(0)) & (at < at.constant(axis.inputs)));
-    }
-    return inside;
-  }
-
-  /// The element of x at a tap, 0 outside.
-  Term load(ArrayRef<Value> taps, std::optional<Term> inside) const {
+  Term load(ArrayRef<Value> taps, std::optional<Term> inside) const override {
     Value at = base;
     for (auto [i, tap] : llvm::enumerate(taps))
       at = pooling.plus(at, pooling.times(tap, pooling.axes[i].dilation * xStrides[i + 2]));
@@ -180,11 +45,7 @@ public:
         .widened();
   }
 
-  SmallVector<Term> first; ///< position of the first tap, by axis
-
 private:
-  const Pooling &pooling;
-  const Chunk &chunk;
   Value base;
   int64_t stride;
   const Buffer &x;
@@ -193,10 +54,10 @@ private:
 
 /// Runs `body` for the chunks of all results of a forward op, whose operand is x: with the window, and
 /// a function that stores result `i`.
-void forWindows(
-    Operation *op, KernelFrame &frame, ArrayRef<SmallVector<int64_t>> strides, Pooling &pooling,
-    llvm::function_ref<void(const Chunk &, const Window &, llvm::function_ref<void(Term, size_t)>)>
-        body) {
+void forWindows(Operation *op, KernelFrame &frame, ArrayRef<SmallVector<int64_t>> strides,
+                Pooling &pooling, WindowBody body) {
+  if (frame.target == KernelTarget::Device)
+    return forDeviceWindows(op, frame, strides, pooling, body);
   const size_t results = op->getNumResults();
   auto shape = cast<RankedTensorType>(op->getResult(0).getType()).getShape();
   SmallVector<SmallVector<int64_t>> accesses(strides.begin() + 1, strides.end());
@@ -218,7 +79,7 @@ void forWindows(
   const int64_t width = frame.lanes.chunkLanes(widestBits(frame.buffers));
   forRows(frame, space, lane, {std::nullopt, windowSize(pooling.axes)}, [&](const RowPlace &place) {
     frame.lanes.forLanes(place.range, width, [&](const Chunk &chunk) {
-      Window window(pooling, chunk, place, lane, results, frame.buffers[0], strides[0]);
+      RowWindow window(pooling, chunk, place, lane, results, frame.buffers[0], strides[0]);
       body(chunk, window, [&](Term value, size_t result) {
         const Buffer &to = frame.buffers[1 + result];
         chunk.store(value.as(to.element).get(), to, {place.bases[result], lane.strides[result]});
@@ -249,7 +110,7 @@ LogicalResult emitMaxPool(Operation *op, KernelFrame &frame) {
             loses = loses & (chunk.term(carried[1]) >= chunk.term(start[1]).constant(0));
           Term wins = loses.complement();
           if (inside)
-            wins = wins & *inside;
+            wins = wins & chunk.term(inside->get());
           SmallVector<Value> next = {wins.choose(value, old).get()};
           if (isTraining)
             next.push_back(
@@ -282,7 +143,7 @@ LogicalResult emitAvgPool(Operation *operation, KernelFrame &frame) {
       if (op.getCountIncludePad() || !axis.hasEdges())
         whole *= axis.taps;
       else
-        mean = mean / pooling.tapsInside(axis, first).as(element);
+        mean = mean / chunk.term(pooling.tapsInside(axis, first).as(element).get());
     store(mean / static_cast<double>(whole), 0);
   };
   forWindows(op, frame, *strides, pooling, body);
@@ -315,6 +176,10 @@ LogicalResult emitPoolGrad(Operation *op, KernelFrame &frame) {
   auto strides = tensorStrides(op);
   if (failed(strides))
     return failure();
+  if (frame.target == KernelTarget::Device) {
+    emitDevicePoolGrad(op, frame, *strides);
+    return success();
+  }
   auto dx = cast<RankedTensorType>(op->getResult(0).getType());
   auto dy = cast<RankedTensorType>(op->getOperand(0).getType());
   Pooling pooling(frame, axesOf(op, dx, dy));

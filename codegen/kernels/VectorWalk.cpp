@@ -116,6 +116,13 @@ void VectorWalk::chooseUnroll() {
     unroll *= 2;
 }
 
+void VectorWalk::keepInRows(int64_t lanes) {
+  assert(space.dims.back().extent % lanes == 0 && "rows are whole vectors");
+  this->lanes = lanes;
+  unroll = 1;
+  staysInRow = true;
+}
+
 //===-- Tasks ---------------------------------------------------------------------------------===//
 
 Value VectorWalk::constant(int64_t value) const {
@@ -320,6 +327,8 @@ void VectorSpot::storeBits(Value value, unsigned access) const {
   Value at = arith::ShRUIOp::create(builder, location, elementOf(access, 0), walk.constant(3));
   one.store(byte, walk.frame.buffers[walk.buffers[access]], {walk.toIndex(at), 0});
 }
+
+Value VectorSpot::element(unsigned access) const { return walk.toIndex(elementOf(access, 0)); }
 
 Value VectorSpot::elements(unsigned access) const {
   Type wide = walk.builder.getI64Type();

@@ -35,6 +35,8 @@ public:
   void storeBits(mlir::Value value, unsigned access) const;
   /// The access' element in each lane, as i64.
   mlir::Value elements(unsigned access) const;
+  /// That in the first lane: an index.
+  mlir::Value element(unsigned access) const;
 
 private:
   mlir::Value elementOf(unsigned access, int64_t lane) const;
@@ -55,6 +57,10 @@ public:
   /// have at least `leastLanes`, by which the number of positions is divisible.
   VectorWalk(KernelFrame &frame, const Space &space, llvm::ArrayRef<unsigned> buffers,
              unsigned reads, int64_t leastLanes = 1);
+
+  /// Instead of the vectors that suit the buffers: of `lanes`, a divisor of the innermost extent, so that
+  /// none reaches over the end of a row, and one a thread in a task.
+  void keepInRows(int64_t lanes);
 
   /// True when all lanes of a vector have the same element of the access.
   bool isUniform(unsigned access) const;

@@ -1,6 +1,7 @@
 // Pooling and its gradients against plain loops in double.
 #include "tests/codegen/Kernels.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -13,13 +14,14 @@ struct Geometry {
   std::string name;
   const char *layout;
   int64_t height, width, kernel, stride, padBefore, padAfter, dilation;
+  int64_t channels = 5;
 
   int64_t out(int64_t extent) const {
     return (extent + padBefore + padAfter - dilation * (kernel - 1) - 1) / stride + 1;
   }
 };
 
-constexpr int64_t kImages = 2, kChannels = 5;
+constexpr int64_t kImages = 2;
 
 class Pool : public testing::TestWithParam<Geometry> {
 protected:
@@ -27,7 +29,7 @@ protected:
   int64_t oh = g.out(g.height), ow = g.out(g.width);
 
   std::string type(int64_t height, int64_t width, const char *element) const {
-    return "tensor<" + std::to_string(kImages) + "x" + std::to_string(kChannels) + "x" +
+    return "tensor<" + std::to_string(kImages) + "x" + std::to_string(g.channels) + "x" +
            std::to_string(height) + "x" + std::to_string(width) + "x" + element +
            ", #stow.layout<\"" + g.layout + "\">>";
   }
@@ -41,7 +43,7 @@ protected:
 
   /// Where [image, channel, row, column] is stored.
   int64_t at(int64_t height, int64_t width, int64_t n, int64_t c, int64_t i, int64_t j) const {
-    const Shape shape{kImages, kChannels, height, width};
+    const Shape shape{kImages, g.channels, height, width};
     const auto strides = outerStrides(parseLayout(g.layout), shape);
     return n * strides[0] + c * strides[1] + i * strides[2] + j * strides[3];
   }
@@ -49,7 +51,7 @@ protected:
   /// Calls `body(n, c, i, j)` for all results.
   template <typename Body> void forResults(Body body) const {
     for (int64_t n = 0; n < kImages; ++n)
-      for (int64_t c = 0; c < kChannels; ++c)
+      for (int64_t c = 0; c < g.channels; ++c)
         for (int64_t i = 0; i < oh; ++i)
           for (int64_t j = 0; j < ow; ++j)
             body(n, c, i, j);
@@ -76,8 +78,8 @@ TEST_P(Pool, Maximum) {
       attributes() + ": (" + x + ") -> (" + y + ", " + s + ")\n  %dx = stow.max_pool_grad %dy, %s" +
       attributes() + ": (" + y + ", " + s + ") -> " + x + "\n  %z = stow.max_pool %x" +
       attributes() + ": (" + x + ") -> " + y + "\n  return\n}");
-  auto image = someFloats(kImages * kChannels * g.height * g.width);
-  auto dy = someFloats(kImages * kChannels * oh * ow, 1, 2);
+  auto image = someFloats(kImages * g.channels * g.height * g.width);
+  auto dy = someFloats(kImages * g.channels * oh * ow, 1, 2);
   for (size_t i = 0; i < image.size(); i += 3) // ties
     image[i] = 0.75f;
   for (size_t i = image.size() / 2; i < image.size() / 2 + 40 && i < image.size(); ++i)
@@ -109,6 +111,18 @@ TEST_P(Pool, Maximum) {
   for (size_t i = 0; i < taps.size(); ++i)
     ASSERT_EQ(isSmall ? small[i] : large[i], taps[i]) << "result " << i;
   expectClose(dx, dimage, 1e-6, 1e-6);
+  // Windows from the last to the first are taps from the first to the last: the order of the sums.
+  std::vector<float> sums(image.size());
+  std::vector<std::array<int64_t, 4>> results;
+  forResults([&](int64_t n, int64_t c, int64_t i, int64_t j) { results.push_back({n, c, i, j}); });
+  for (auto [n, c, i, j] : llvm::reverse(results)) {
+    const int64_t to = at(oh, ow, n, c, i, j);
+    forTaps(i, j, [&](int64_t tap, int64_t row, int64_t column) {
+      if (tap == taps[to])
+        sums[at(g.height, g.width, n, c, row, column)] += dy[to];
+    });
+  }
+  EXPECT_EQ(dx, sums);
 }
 
 // Tests means over whole windows and over what lies inside the image, and their gradients.
@@ -124,8 +138,8 @@ TEST_P(Pool, Mean) {
             "\n";
   }
   LoadedKernels kernels(text + "  return\n}");
-  auto image = someFloats(kImages * kChannels * g.height * g.width);
-  auto dy = someFloats(kImages * kChannels * oh * ow, 1, 2);
+  auto image = someFloats(kImages * g.channels * g.height * g.width);
+  auto dy = someFloats(kImages * g.channels * oh * ow, 1, 2);
   for (size_t op : {0, 2}) {
     std::vector<double> expected(dy.size()), dimage(image.size());
     forResults([&](int64_t n, int64_t c, int64_t i, int64_t j) {
@@ -150,16 +164,24 @@ TEST_P(Pool, Mean) {
 
 constexpr const char *kRowMajor = "0,1,2,3", *kChannelsLast = "0,2,3,1";
 
-INSTANTIATE_TEST_SUITE_P(Geometries, Pool,
-                         testing::Values(Geometry{"stem", kRowMajor, 9, 11, 3, 2, 1, 1, 1},
-                                         Geometry{"stem_last", kChannelsLast, 9, 11, 3, 2, 1, 1, 1},
-                                         Geometry{"lopsided", kRowMajor, 7, 8, 3, 2, 0, 1, 1},
-                                         Geometry{"dilated", kChannelsLast, 9, 8, 3, 1, 2, 2, 2},
-                                         Geometry{"loops", kRowMajor, 11, 12, 5, 3, 2, 2, 1},
-                                         Geometry{"many_taps", kRowMajor, 17, 18, 16, 1, 0, 0, 1},
-                                         Geometry{"rows_left_out", kRowMajor, 10, 9, 2, 3, 0, 0,
-                                                  1}),
-                         [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Geometries, Pool,
+    testing::Values(Geometry{"stem", kRowMajor, 9, 11, 3, 2, 1, 1, 1},
+                    Geometry{"stem_last", kChannelsLast, 9, 11, 3, 2, 1, 1, 1},
+                    Geometry{"lopsided", kRowMajor, 7, 8, 3, 2, 0, 1, 1},
+                    Geometry{"dilated", kChannelsLast, 9, 8, 3, 1, 2, 2, 2, 4},
+                    Geometry{"loops", kRowMajor, 11, 12, 5, 3, 2, 2, 1},
+                    Geometry{"many_taps", kRowMajor, 17, 18, 16, 1, 0, 0, 1},
+                    Geometry{"rows_left_out", kRowMajor, 10, 9, 2, 3, 0, 0, 1},
+                    // A device's vectors: of channels, and of what lies along a row.
+                    Geometry{"channels", kChannelsLast, 9, 11, 3, 2, 1, 1, 1, 8},
+                    Geometry{"loops_over_channels", kChannelsLast, 7, 8, 5, 2, 2, 2, 1, 4},
+                    Geometry{"rows", kRowMajor, 12, 16, 3, 2, 1, 1, 1},
+                    Geometry{"halves", kRowMajor, 8, 16, 2, 2, 0, 0, 1},
+                    Geometry{"overlapping_rows", kRowMajor, 8, 12, 3, 1, 1, 1, 1},
+                    Geometry{"thirds", kRowMajor, 9, 12, 3, 3, 0, 0, 1},
+                    Geometry{"short_rows", kRowMajor, 6, 6, 3, 2, 1, 1, 1}),
+    [](const auto &info) { return info.param.name; });
 
 // Tests that NaN wins over numbers wherever it lies in the window, and that bf16 is not rounded on the
 // way.

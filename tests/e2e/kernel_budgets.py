@@ -24,7 +24,33 @@ MODELS = {
     "mlp": ([], ["--optimizer=sgd:lr=0.1,momentum=0.9"]),
     "char_gpt": ([], ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1", "--precision=bf16"]),
     "gpt2": (["--length=128", "--layers=1", "--vocabulary=256"], ["--loss=cross-entropy:class-axis=-1", "--precision=bf16"]),
+    "windows": ([], ["--loss=cross-entropy", "--precision=bf16"]),
 }
+# Poolings, their gradients and a transposition, which layouts make a reorder, without a convolution, which would need cuDNN.
+WINDOWS = """module attributes {stow.form = "model", stow.seed = 0 : i64} {
+  func.func @model(%x: tensor<8x64x16x16xf32> {stow.kind = #stow.kind<input>, stow.name = "input"},
+      %s: tensor<64x1x1xf32> {stow.kind = #stow.kind<parameter>, stow.name = "s", stow.init = dense<0.5> : tensor<64x1x1xf32>},
+      %w: tensor<10x1024xf32> {stow.kind = #stow.kind<parameter>, stow.name = "w", stow.init = dense<0.01> : tensor<10x1024xf32>},
+      %v: tensor<10x16384xf32> {stow.kind = #stow.kind<parameter>, stow.name = "v", stow.init = dense<0.01> : tensor<10x16384xf32>})
+      -> (tensor<8x10xf32> {stow.name = "output"}) attributes {stow.role = #stow.role<model>} {
+    %0 = stow.mul %x, %s : (tensor<8x64x16x16xf32>, tensor<64x1x1xf32>) -> tensor<8x64x16x16xf32>
+    %1 = stow.max_pool %0 {dilations = array<i64: 1, 1>, kernel = array<i64: 3, 3>, pads = array<i64: 1, 1, 1, 1>,
+        strides = array<i64: 2, 2>} : (tensor<8x64x16x16xf32>) -> tensor<8x64x8x8xf32>
+    %2 = stow.avg_pool %1 {dilations = array<i64: 1, 1>, kernel = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
+        strides = array<i64: 2, 2>, count_include_pad = true} : (tensor<8x64x8x8xf32>) -> tensor<8x64x4x4xf32>
+    %3 = stow.reshape %2 : (tensor<8x64x4x4xf32>) -> tensor<8x1024xf32>
+    %4 = stow.matmul %3, %w {transpose_a = false, transpose_b = true} : (tensor<8x1024xf32>, tensor<10x1024xf32>) -> tensor<8x10xf32>
+    %5 = stow.reshape %x : (tensor<8x64x16x16xf32>) -> tensor<8x64x256xf32>
+    %6 = stow.transpose %5 {permutation = array<i64: 0, 2, 1>} : (tensor<8x64x256xf32>) -> tensor<8x256x64xf32>
+    %7 = stow.reshape %6 : (tensor<8x256x64xf32>) -> tensor<8x16384xf32>
+    %8 = stow.matmul %7, %v {transpose_a = false, transpose_b = true} : (tensor<8x16384xf32>, tensor<10x16384xf32>) -> tensor<8x10xf32>
+    %9 = stow.add %4, %8 : (tensor<8x10xf32>, tensor<8x10xf32>) -> tensor<8x10xf32>
+    return %9 : tensor<8x10xf32>
+  }
+}
+"""
+# Kernels of it that read 16 bytes at once, and of nothing an element: the smallest are four taps, a byte each.
+WIDE = ["max_pool_training", "max_pool_grad", "avg_pool", "avg_pool_grad", "reorder"]
 
 
 def images(executable: Path) -> list[tuple[int, int, bytes]]:
@@ -41,9 +67,9 @@ def functions(ptx: str) -> dict[str, str]:
     return {m.group(1): m.group(2) for m in re.finditer(r"\.entry (\w+)\((.*?)\n\}", ptx, re.S)}
 
 
-def widths(body: str) -> list[int]:
+def widths(body: str, access: str = "ld|st") -> list[int]:
     """Bytes of each access to global memory."""
-    found = re.findall(r"(?:ld|st)\.global(?:\.v(\d))?\.[a-z](\d+)", body)
+    found = re.findall(rf"(?:{access})\.global(?:\.v(\d))?\.[a-z](\d+)", body)
     return [int(count or 1) * int(bits) // 8 for count, bits in found]
 
 
@@ -59,9 +85,13 @@ def main() -> None:
         return
     args.work.mkdir(parents=True, exist_ok=True)
     for model, (build, flags) in MODELS.items():
-        onnx, executable = args.work / f"{model}.onnx", args.work / model
-        build_model(model, onnx, "--batch", 8, *build)
-        subprocess.run([args.stowage, "compile", onnx, "-o", executable, "--target=cuda:a100,h100", *flags], check=True,
+        executable = args.work / model
+        source = args.work / (f"{model}.mlir" if model == "windows" else f"{model}.onnx")
+        if model == "windows":
+            source.write_text(WINDOWS)
+        else:
+            build_model(model, source, "--batch", 8, *build)
+        subprocess.run([args.stowage, "compile", source, "-o", executable, "--target=cuda:a100,h100", *flags], check=True,
                        stdout=subprocess.DEVNULL)  # fmt: skip
         found = images(executable)
         check([(kind, arch) for kind, arch, _ in found] == [(1, 80), (1, 90), (2, 80), (2, 90)],
@@ -93,6 +123,12 @@ def main() -> None:
             wide = sum(16 in found for found in maps)
             print(f"{model} sm_{arch}: {len(seen)} kernels, at most {most} registers, no spills; {wide} of {len(maps)} maps move 16 bytes at once")
             check(2 * wide > len(maps), f"{model}: few maps of sm_{arch} move 16 bytes at once")
+            for kind in WIDE if model == "windows" else []:
+                kernels = {name: body for name, body in bodies.items() if re.fullmatch(rf"k\d+_{kind}", name)}
+                check(kernels, f"{model}: no kernel of sm_{arch} is {kind}")
+                for name, body in kernels.items():
+                    found = widths(body)
+                    check(16 in widths(body, "ld") and min(found) >= 4, f"{model}: {name} of sm_{arch} has accesses of {sorted(set(found))} bytes")
 
 
 if __name__ == "__main__":

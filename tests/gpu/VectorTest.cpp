@@ -240,4 +240,51 @@ TEST(Tiles, EveryElement) {
   }
 }
 
+/// Max pooling with what it saves, or its gradient, of 64 channels of `side` x `side` images.
+std::string pooling(bool gradient, int64_t side, int64_t kernel, const std::string &type,
+                    const std::string &layout) {
+  auto tensor = [&](int64_t extent, const std::string &element) {
+    return concat("tensor<2x64x", extent, "x", extent, "x", element, ", #stow.layout<\"", layout,
+                  "\">>");
+  };
+  const int64_t pad = kernel / 2 - (kernel % 2 == 0 ? 1 : 0);
+  const std::string x = tensor(side, type), y = tensor(side / 2, type),
+                    saved = tensor(side / 2, "i8");
+  const std::string with =
+      concat(" {kernel = array<i64: ", kernel, ", ", kernel, ">, strides = array<i64: 2, 2>, ",
+             "pads = array<i64: ", pad, ", ", pad, ", ", pad, ", ", pad,
+             ">, dilations = array<i64: 1, 1>} : (");
+  if (gradient)
+    return "func.func @g(%dy: " + y + ", %s: " + saved + ") {\n%dx = stow.max_pool_grad %dy, %s" +
+           with + y + ", " + saved + ") -> " + x + "\nreturn\n}";
+  return "func.func @g(%x: " + x + ") {\n%y, %s = stow.max_pool_training %x" + with + x + ") -> (" +
+         y + ", " + saved + ")\nreturn\n}";
+}
+
+// Tests that poolings move 16 bytes a thread, channels or what lies along a row, and read of overlapping
+// windows each piece of a row once.
+TEST(Pools, SixteenBytesAtOnce) {
+  struct Case {
+    bool gradient;
+    int64_t kernel;
+    std::string type, layout;
+    int64_t loads, stores;
+  };
+  for (const auto &[gradient, kernel, type, layout, loads, stores] : std::vector<Case>{
+           {false, 3, "bf16", "0,2,3,1", 9, 1}, // a tap each
+           {false, 2, "f32", "0,2,3,1", 4, 1},
+           {false, 3, "f32", "0,1,2,3", 3 * 3, 1}, // 4 windows of 3 rows: 10 elements of each
+           {false, 2, "f32", "0,1,2,3", 2 * 2, 1},
+           {true, 3, "bf16", "0,2,3,1", 2 * 2, 1}, // of 9 taps at most 4 have the position
+           {true, 2, "f32", "0,2,3,1", 1, 1},
+           {true, 3, "f32", "0,1,2,3", 2 * 2, 2}, // 8 positions, 5 windows in either row
+           {true, 2, "f32", "0,1,2,3", 1, 2}}) {
+    Module module(pooling(gradient, 16, kernel, type, layout));
+    EXPECT_EQ(accesses(module.ptx, "ld", 16), loads) << kernel << type << layout << module.ptx;
+    EXPECT_EQ(accesses(module.ptx, "st", 16), stores) << kernel << type << layout << module.ptx;
+    EXPECT_EQ(accesses(module.ptx, "ld", 2) + accesses(module.ptx, "st", 2), 0) << module.ptx;
+    EXPECT_EQ(accesses(module.ptx, "ld", 1) + accesses(module.ptx, "st", 1), 0) << module.ptx;
+  }
+}
+
 } // namespace
