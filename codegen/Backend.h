@@ -69,6 +69,9 @@ public:
   /// True where a launch costs more than a small update does: several then run in one.
   virtual bool gathersUpdates() const { return false; }
 
+  /// True where the device copies a next batch beside the commands of a step that still runs.
+  virtual bool copiesBesideCommands() const { return false; }
+
   /// The processor that kernels are measured on, by its maker's or LLVM's name.
   virtual std::string processor() const = 0;
 

@@ -250,6 +250,16 @@ Bytes budgetOf(const BudgetPlanner &planner, const StepChoice &choice,
   return budgetBytes(*options.memoryBudget, planner.keepAll().arenaBytes + outside) - outside;
 }
 
+/// F3: what some devices can do beside the commands, or with several of them, at the offsets as they are.
+void addDevicePasses(PassManager &manager, const Backend &backend) {
+  if (backend.gathersUpdates())
+    manager.addPass(createGatherUpdatesPass());
+  if (backend.copiesBesideCommands())
+    manager.addPass(createPlaceNextInputsPass());
+  if (backend.gathersUpdates() || backend.copiesBesideCommands())
+    addPlacedChecks(manager);
+}
+
 /// F1 with kernels -> F3: order, recomputation, sharing and packing are one decision.
 void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOptions &options,
                    BudgetOptions planning, StageTimer &timer) {
@@ -263,11 +273,8 @@ void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOp
     result.module = planner.ordered(choice);
     return;
   }
-  if (result.backend->gathersUpdates())
-    runStage(*choice.placed, "place", [&](PassManager &manager) {
-      manager.addPass(createGatherUpdatesPass());
-      addPlacedChecks(manager);
-    });
+  runStage(*choice.placed, "place",
+           [&](PassManager &manager) { addDevicePasses(manager, *result.backend); });
   timer.start("report");
   Plan plan = planOf(*choice.placed, costs);
   if (options.checkpoint != "sqrt" && plan.extraTimeFraction > 0)

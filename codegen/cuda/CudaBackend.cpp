@@ -38,6 +38,8 @@ public:
 
   bool gathersUpdates() const override { return true; }
 
+  bool copiesBesideCommands() const override { return true; }
+
   OutsideArena outsideArena() const override {
     std::vector<Chip> unmeasured;
     for (const Chip &chip : chips)

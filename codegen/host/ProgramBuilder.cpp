@@ -90,6 +90,8 @@ private:
       if (auto ops = opsOfCommand(&op); !ops.empty())
         if (failed(buildCommand(context, ops, *context.liveness.commandOf(&op), program)))
           return failure();
+        else if (op.hasAttr(kNextInputsAttr))
+          program.nextFrom = program.commands.size() - 1;
     buildOutputs(context, program);
     built.program.graphs.push_back(std::move(program));
     return success();
@@ -160,6 +162,8 @@ private:
       GraphInput input = {name, *role, place(context, argument), indexedRows(argument)};
       if (role == InputRole::Data)
         noteLabels(argument, input);
+      if (auto next = context.graph.getArgAttrOfType<IntegerAttr>(index, kNextOffsetAttr))
+        input.nextOffset = next.getInt();
       program.inputs.push_back(std::move(input));
       return success();
     }

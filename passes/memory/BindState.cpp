@@ -120,6 +120,7 @@ void registerMemoryPasses() {
   registerPass(createShareInPlacePass);
   registerPass([] { return createPackBuffersPass(); });
   registerPass(createGatherUpdatesPass);
+  registerPass(createPlaceNextInputsPass);
 }
 
 } // namespace stow

@@ -2,11 +2,13 @@
 
 #include "ir/StepGraphs.h"
 #include "passes/memory/Implementations.h"
+#include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <algorithm>
+#include <cmath>
 
 using namespace mlir;
 
@@ -51,6 +53,37 @@ static std::string noteOnGaps(ModuleOp module) {
                                    "their implementations are those for tensors without gaps");
 }
 
+/// Where a next batch comes while the step still runs, and beside how much of it.
+static std::string noteOnNextInputs(ModuleOp module, const Plan &plan) {
+  func::FuncOp graph = stepGraph(module);
+  const GraphPlan *planned = findStepGraph(plan);
+  if (!graph || !planned)
+    return "";
+  Bytes bytes = 0;
+  for (BlockArgument argument : graph.getArguments())
+    if (graph.getArgAttr(argument.getArgNumber(), kNextOffsetAttr))
+      bytes += storedBytesOf(argument.getType());
+  if (bytes == 0)
+    return "";
+  size_t first = 0;
+  for (Operation &op : graph.getBody().front()) {
+    if (op.hasAttr(kNextInputsAttr))
+      break;
+    first += !opsOfCommand(&op).empty();
+  }
+  double seconds = 0, beside = 0;
+  for (auto [number, step] : llvm::enumerate(planned->steps)) {
+    seconds += step.seconds;
+    beside += number >= first ? step.seconds : 0;
+  }
+  std::string text =
+      absl::StrCat("the next batch, ", formatBytesExact(bytes), ", comes beside commands ", first,
+                   " to ", planned->stepCount - 1, ", in bytes that they leave free");
+  if (seconds > 0)
+    absl::StrAppend(&text, ": ", std::lround(100 * beside / seconds), " % of the step's time");
+  return text;
+}
+
 Plan describePlan(ModuleOp module, OpSeconds secondsOf) {
   Plan plan;
   if (auto name = module.getSymName())
@@ -77,6 +110,8 @@ Plan describePlan(ModuleOp module, OpSeconds secondsOf) {
     plan.graphs.push_back(describeGraph(graph, secondsOf));
   for (const GraphPlan &graph : plan.graphs)
     plan.livePeakBytes = std::max(plan.livePeakBytes, fullestBytes(plan, graph));
+  if (std::string note = noteOnNextInputs(module, plan); !note.empty())
+    plan.notes.push_back(std::move(note));
   return plan;
 }
 

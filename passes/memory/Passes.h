@@ -45,6 +45,11 @@ inline constexpr llvm::StringLiteral kLibraryCallAttr = "stow.library_call";
 /// these operands.
 inline constexpr llvm::StringLiteral kReferenceAttr = "stow.reference";
 
+/// On an argument of a step's graph: where a device may put what it holds in the next run; on the op from
+/// which on it may. Set by stow-place-next-inputs.
+inline constexpr llvm::StringLiteral kNextOffsetAttr = "stow.next_offset";
+inline constexpr llvm::StringLiteral kNextInputsAttr = "stow.next_inputs";
+
 /// One of these and of the offsets, in bytes; 0 where `op` does not have it.
 inline Bytes bytesAttr(mlir::Operation *op, llvm::StringRef name) {
   auto attr = op->getAttrOfType<mlir::IntegerAttr>(name);

@@ -135,4 +135,29 @@ def GatherUpdatesPass : Pass<"stow-gather-updates", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def PlaceNextInputsPass : Pass<"stow-place-next-inputs", "::mlir::ModuleOp"> {
+  let summary = "Find room in the arena for the next batch while a step still runs";
+  let description = [{
+    For devices that copy beside their commands: gives every input of a step's graph that is fed from the data
+    a second place, for what it reads next. The inputs' own places do not serve, since a model's first layer
+    reads them for its weights' gradient, one of the last commands. But behind its peak a step empties the arena;
+    the places are such that nothing lives there from some command on, the earliest with room for all of them, and
+    none of them is a place of an input, so that they can be brought there one after the other. Nothing else moves and the
+    arena stays as it is; where there is no room even behind the last command but one, or where the batch is
+    less than 256 KiB, which takes longer to bring twice than to wait for, nothing is placed.
+
+    Requires: the placed form, launches gathered.
+    Ensures: `stow.next_offset` on these arguments and `stow.next_inputs` on the op from which on a device may
+    write there, or neither.
+
+    ```mlir
+    func.func @train(%x: tensor<512x128xf32> {stow.offset = 0 : i64, stow.next_offset = 524288 : i64}, ...) {
+      ...
+      %dw = stow.matmul %h, %dy {stow.next_inputs, stow.offsets = array<i64: 262144>} : ...
+    ```
+  }];
+  let statistics = [Statistic<"bytesPlaced", "bytes-placed", "Bytes that have room beside a step">];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 #endif // STOW_MEMORY_PASSES_TD

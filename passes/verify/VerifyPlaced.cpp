@@ -210,8 +210,17 @@ public:
     for (BlockArgument argument : graph.getArguments())
       ok &= succeeded(enter(argument));
     for (Operation &op : graph.getBody().front())
-      ok &= succeeded(step(op));
+      ok &= succeeded(letNextInputsCome(op)) && succeeded(step(op));
     return success(ok);
+  }
+
+  /// The bytes of a tensor whose first element lies at `offset`.
+  static Comb rangeAt(int64_t offset, Type type) {
+    auto tensor = cast<RankedTensorType>(type);
+    if (layoutOf(type).pitch)
+      return boxAt(offset, tensor, tensor.getShape());
+    int64_t bytes = storedBytesOf(type);
+    return {offset, offset + bytes, bytes};
   }
 
 private:
@@ -243,6 +252,51 @@ private:
     arguments.push_back({argument, range});
     places[argument] = {range, {content.write(range)}};
     return success();
+  }
+
+  /// From an op with stow.next_inputs on, the device may write what the inputs hold next: at once, or as late as
+  /// behind the last op. So these bytes are written here, and whole at the end.
+  LogicalResult letNextInputsCome(Operation &op) {
+    if (!op.hasAttr("stow.next_inputs"))
+      return success();
+    if (mayNextCome)
+      return op.emitError() << "lets the next inputs come, and an op before it does, too";
+    mayNextCome = true;
+    if (op.hasAttr("stow.together") || !op.hasAttr(kOffsetsAttr))
+      return op.emitError() << "lets the next inputs come, but begins no launch";
+    for (BlockArgument argument : graph.getArguments()) {
+      auto offset =
+          graph.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), "stow.next_offset");
+      if (!offset)
+        continue;
+      Comb range = rangeAt(offset.getInt(), argument.getType());
+      if (failed(checkBounds(range, &op, "a next input")))
+        return failure();
+      next.push_back({argument, {range, {content.write(range)}}});
+    }
+    if (next.empty())
+      return op.emitError() << "lets the next inputs come, and no argument has stow.next_offset";
+    return success();
+  }
+
+  /// Where they are, nothing else is until the graph has ended.
+  LogicalResult keepNextInputs() {
+    bool ok = true;
+    for (const auto &[argument, place] : next)
+      if (!isWhole(place)) {
+        graph.emitError() << "the next " << graph.getArgAttr(argument.getArgNumber(), kNameAttr)
+                          << " at [" << place.range.begin << ", " << place.range.end
+                          << ") may have come and is overwritten";
+        ok = false;
+      }
+    const bool isPlaced = llvm::any_of(graph.getArguments(), [&](BlockArgument argument) {
+      return graph.getArgAttr(argument.getArgNumber(), "stow.next_offset") != nullptr;
+    });
+    if (isPlaced && !mayNextCome) {
+      graph.emitError() << "has places for next inputs, and no op has stow.next_inputs";
+      ok = false;
+    }
+    return success(ok);
   }
 
   LogicalResult step(Operation &op) {
@@ -490,7 +544,7 @@ private:
 
   /// Outputs and state must be whole at the end, new state where the old one lay.
   LogicalResult leave(Operation &terminator) {
-    bool ok = true;
+    bool ok = succeeded(keepNextInputs());
     llvm::StringMap<Value> replaced;
     for (OpOperand &operand : terminator.getOpOperands()) {
       ok &= succeeded(checkRead(operand));
@@ -513,15 +567,6 @@ private:
       }
     }
     return success(ok);
-  }
-
-  /// The bytes of a tensor whose first element lies at `offset`.
-  static Comb rangeAt(int64_t offset, Type type) {
-    auto tensor = cast<RankedTensorType>(type);
-    if (layoutOf(type).pitch)
-      return boxAt(offset, tensor, tensor.getShape());
-    int64_t bytes = storedBytesOf(type);
-    return {offset, offset + bytes, bytes};
   }
 
   /// The bytes of a box of a tensor, its first element at `offset`: dimensions are joined from the
@@ -583,8 +628,32 @@ private:
   llvm::DenseMap<Value, Place> places;
   SmallVector<std::pair<BlockArgument, Comb>> arguments;
   SmallVector<BlockArgument> states;
-  llvm::DenseSet<Value> parts; ///< inputs that lie inside a concat
+  SmallVector<std::pair<BlockArgument, Place>> next; ///< what may come for these
+  bool mayNextCome = false;                          ///< from an op before the one at hand on
+  llvm::DenseSet<Value> parts;                       ///< inputs that lie inside a concat
 };
+
+/// What comes early lies on no argument of any graph: it is brought to these places later, and state is there
+/// also while graphs run that do not know it.
+LogicalResult checkNextInputs(ModuleOp module) {
+  bool ok = true;
+  auto visit = [&](StringRef place, auto take) {
+    for (auto graph : module.getOps<func::FuncOp>())
+      for (BlockArgument argument : graph.getArguments())
+        if (auto offset = graph.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), place))
+          take(graph, graph.getArgAttr(argument.getArgNumber(), kNameAttr),
+               Replay::rangeAt(offset.getInt(), argument.getType()));
+  };
+  visit("stow.next_offset", [&](func::FuncOp graph, Attribute name, Comb range) {
+    visit(kOffsetAttr, [&](func::FuncOp, Attribute other, Comb taken) {
+      if (!taken.overlaps(range))
+        return;
+      graph.emitError() << "the next " << name << " lies where argument " << other << " lies";
+      ok = false;
+    });
+  });
+  return success(ok);
+}
 
 //===-- --stow-verify-placed -----------------------------------------------------------------===//
 
@@ -605,6 +674,7 @@ struct VerifyPlacedPass : impl::VerifyPlacedPassBase<VerifyPlacedPass> {
                    {Role::Train, Role::Eval, Role::Accumulate, Role::Commit, Role::Measure}));
     for (auto graph : module.getOps<func::FuncOp>())
       ok &= succeeded(Replay(graph, arena.getInt(), alignment.getInt(), stateRanges).run());
+    ok &= succeeded(checkNextInputs(module));
     if (!ok)
       signalPassFailure();
   }

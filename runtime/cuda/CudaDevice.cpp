@@ -39,7 +39,9 @@ CudaDevice::CudaDevice(const DeviceOptions &options) : Device(options), driver(o
     int version = 0;
     driver.require(driver.driverGetVersion(&version), "asking the driver for its version");
     memory.device = nameOfDevice(driver, device) + ", driver " + versionText(version);
-    driver.require(driver.streamCreate(&stream, kStreamNonBlocking), "making a stream");
+    for (Stream *made : {&stream, &copies})
+      driver.require(driver.streamCreate(made, kStreamNonBlocking), "making a stream");
+    driver.require(driver.eventCreate(&arrived, kEventDisableTiming), "making an event");
     memory.contexts = inUse();
     takeArena();
     readbacks = makeBlock(mostReadbackBytes);
@@ -98,9 +100,14 @@ CudaDevice::Block CudaDevice::makeBlock(Bytes size) {
 
 /// Gives everything back; results do not matter any more.
 void CudaDevice::release() {
-  if (stream)
-    driver.streamSynchronize(stream);
+  for (Stream made : {stream, copies})
+    if (made)
+      driver.streamSynchronize(made);
+  if (arrived)
+    driver.eventDestroy(arrived);
   for (BoundGraph &graph : graphs) {
+    if (graph.roomsAreFree)
+      driver.eventDestroy(graph.roomsAreFree);
     if (graph.executable)
       driver.graphExecDestroy(graph.executable);
     for (Event mark : graph.marks)
@@ -116,8 +123,9 @@ void CudaDevice::release() {
     driver.moduleUnload(module);
   if (arena)
     driver.memFree(arena);
-  if (stream)
-    driver.streamDestroy(stream);
+  for (Stream made : {stream, copies})
+    if (made)
+      driver.streamDestroy(made);
   driver.primaryCtxRelease(device);
 }
 
@@ -140,6 +148,7 @@ void CudaDevice::waitFor(const Block &block, const char *what) {
 
 /// The block at hand is taken up again when all that was put on the stream so far has happened.
 void CudaDevice::leaveBlock() {
+  bringArrivals();
   if (uploads[nextUpload].used == 0)
     return;
   mark(uploads[nextUpload]);
@@ -157,14 +166,56 @@ char *CudaDevice::stage(Bytes, Bytes bytes) {
 
 void CudaDevice::commit(Bytes offset, Bytes bytes) {
   Block &block = uploads[nextUpload];
-  driver.require(driver.memcpyHtoDAsync(arena + static_cast<Address>(offset),
+  const std::optional<Bytes> room = roomFor(offset, bytes);
+  if (!room)
+    bringArrivals();
+  driver.require(driver.memcpyHtoDAsync(arena + static_cast<Address>(room.value_or(offset)),
                                         block.bytes + block.used, static_cast<size_t>(bytes),
-                                        stream),
+                                        room ? copies : stream),
                  "an upload of " + formatBytesExact(bytes));
   block.used += std::max<Bytes>(alignUp(bytes, kStagingAlignment), kStagingAlignment);
 }
 
+/// Where an upload may come beside the commands that were launched last: a room of its size, unless it
+/// belongs into a room itself. The copies' stream waits for the rooms then.
+std::optional<Bytes> CudaDevice::roomFor(Bytes offset, Bytes bytes) {
+  if (!launched)
+    return std::nullopt;
+  const std::vector<Room> &rooms = launched->rooms;
+  const bool liesInRoom = std::ranges::any_of(rooms, [&](const Room &room) {
+    return offset < room.offset + room.bytes && room.offset < offset + bytes;
+  });
+  const auto found = std::ranges::find_if(rooms, [&](const Room &room) {
+    return room.bytes == bytes && std::ranges::none_of(arrivals, [&](const Arrival &arrival) {
+             return arrival.room == room.offset;
+           });
+  });
+  if (liesInRoom || found == rooms.end())
+    return std::nullopt;
+  if (arrivals.empty())
+    driver.require(driver.streamWaitEvent(copies, launched->roomsAreFree, 0),
+                   "waiting for room beside a step");
+  arrivals.push_back({found->offset, offset, bytes});
+  return found->offset;
+}
+
+/// Brings what came beside the commands to where it belongs, before anything else is put on the stream.
+void CudaDevice::bringArrivals() {
+  launched = nullptr;
+  if (arrivals.empty())
+    return;
+  driver.require(driver.eventRecord(arrived, copies), "recording an event");
+  driver.require(driver.streamWaitEvent(stream, arrived, 0), "waiting for the next inputs");
+  for (const Arrival &arrival : arrivals)
+    driver.require(driver.memcpyDtoDAsync(arena + static_cast<Address>(arrival.offset),
+                                          arena + static_cast<Address>(arrival.room),
+                                          static_cast<size_t>(arrival.bytes), stream),
+                   "bringing an input to its place");
+  arrivals.clear();
+}
+
 const char *CudaDevice::fetch(Bytes offset, Bytes bytes) {
+  bringArrivals();
   driver.require(driver.memcpyDtoHAsync(downloads.bytes, arena + static_cast<Address>(offset),
                                         static_cast<size_t>(bytes), stream),
                  "a download of " + formatBytesExact(bytes));
@@ -176,6 +227,8 @@ const char *CudaDevice::fetch(Bytes offset, Bytes bytes) {
 void CudaDevice::startReadback(std::span<const Readback> ranges) {
   if (ranges.size() > requested.size())
     throw Error::internal(concat("more ranges are requested than ", requested.size()));
+  if (!arrivals.empty())
+    bringArrivals();
   requestedCount = ranges.size();
   std::ranges::copy(ranges, requested.begin());
   char *at = readbacks.bytes;
@@ -190,6 +243,8 @@ void CudaDevice::startReadback(std::span<const Readback> ranges) {
 
 void CudaDevice::finishReadback() {
   waitFor(readbacks, "the commands of a step");
+  if (arrivals.empty())
+    launched = nullptr; // they have run: nothing comes beside them any more
   const char *at = readbacks.bytes;
   for (const Readback &range : std::span(requested).first(requestedCount)) {
     std::memcpy(range.to, at, static_cast<size_t>(range.bytes));
@@ -198,6 +253,7 @@ void CudaDevice::finishReadback() {
 }
 
 void CudaDevice::set(Bytes offset, Bytes bytes, uint8_t value) {
+  bringArrivals();
   if (bytes > 0)
     driver.require(driver.memsetD8Async(arena + static_cast<Address>(offset), value,
                                         static_cast<size_t>(bytes), stream),
@@ -221,6 +277,7 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
       if (poison == Poison::Dying)
         bound.commands.back().dying = command.dying;
     }
+    bindRooms(graph, bound);
   }
   // The parameters have their final places now.
   for (BoundGraph &graph : graphs)
@@ -235,6 +292,18 @@ void CudaDevice::bind(const Program &program, const ProgramImage &image, Poison 
                                 program.graphs[i].name(), "'"));
   memory.graphs = inUse() - before;
   outside.fixed = 3 * options.stagingBytes + mostReadbackBytes;
+}
+
+void CudaDevice::bindRooms(const GraphProgram &graph, BoundGraph &bound) {
+  bound.roomsFrom = graph.nextFrom;
+  if (!bound.roomsFrom)
+    return;
+  for (const GraphInput &input : graph.inputs)
+    if (input.nextOffset)
+      bound.rooms.push_back({*input.nextOffset, storedBytes(input.place.layout, input.place.shape,
+                                                            input.place.dtype)});
+  arrivals.reserve(std::max(arrivals.capacity(), bound.rooms.size()));
+  driver.require(driver.eventCreate(&bound.roomsAreFree, kEventDisableTiming), "making an event");
 }
 
 /// Libraries bring code to the device at the first run of a call, which is not for a capture, and belongs
@@ -316,8 +385,12 @@ void CudaDevice::submit(const BoundCommand &command) {
 
 void CudaDevice::capture(BoundGraph &graph, const std::string &what) {
   driver.require(driver.streamBeginCapture(stream, kCaptureThreadLocal), "capturing " + what);
-  for (const BoundCommand &command : graph.commands)
-    submit(command);
+  for (size_t i = 0; i < graph.commands.size(); ++i) {
+    if (graph.roomsFrom == i)
+      driver.require(driver.eventRecordWithFlags(graph.roomsAreFree, stream, kEventRecordExternal),
+                     "recording an event in " + what);
+    submit(graph.commands[i]);
+  }
   Graph captured = nullptr;
   driver.require(driver.streamEndCapture(stream, &captured), "capturing " + what);
   const Result result = driver.graphInstantiateWithFlags(&graph.executable, captured, 0);
@@ -334,6 +407,8 @@ void CudaDevice::run(size_t graph, std::span<CommandTime> times) {
   if (!times.empty())
     return runTimed(bound, times);
   driver.require(driver.graphLaunch(bound.executable, stream), "launching a step");
+  if (bound.roomsAreFree)
+    launched = &bound;
 }
 
 void CudaDevice::runCommand(size_t graph, size_t command) {

@@ -1,11 +1,15 @@
 // An NVIDIA GPU: the arena in its memory, the commands of a graph as one CUDA graph.
 //
-//   host    |fill A|        |fill B|       await        |fill A|
-//   stream          copy A  commands  copy of the loss  copy B  commands ...
+//   host    |fill A|        |fill B|           await                 |fill A|
+//   stream          copy A  commands ... k ... copy of the loss   B to its place  commands ... k ...
+//   copies                               `- copy B --------------------'                       `- copy A
 //
-// Everything is put on one stream, in the order of the calls. What a run reads is packed into one of
-// two pinned blocks, in turns; the host fills one while the stream works on the other. The event
-// behind a run's readback is all that is waited for: it says that the block of that run is free, too.
+// Commands are on one stream, in the order of the calls. What a run reads is packed into one of two pinned
+// blocks, in turns; the host fills one while the stream works on the other. Where the program has places for
+// next inputs, free from command k of a graph on, the copy of a block waits for that command alone, on a second stream; the
+// first one waits for the copy before anything else is put on it, and brings what came to where it was
+// uploaded to, so that calls take effect in their order. All other copies are on the first stream. The event
+// behind a run's readback is all that the host waits for: it says that the block of that run is free, too.
 //
 // bind() captures the commands of every graph and makes them executable; runs launch that. After it
 // nothing is allocated.
@@ -61,10 +65,17 @@ private:
     std::vector<void *> addresses;
     std::vector<Operand> dying;
   };
+  /// Bytes of the arena that are free while the last commands of a graph run.
+  struct Room {
+    Bytes offset = 0, bytes = 0;
+  };
   struct BoundGraph {
     std::vector<BoundCommand> commands;
     GraphExec executable = nullptr;
     std::vector<Event> marks; ///< around the commands; made by the first run that is timed
+    std::vector<Room> rooms;  ///< for next inputs
+    std::optional<size_t> roomsFrom;
+    Event roomsAreFree = nullptr; ///< recorded by every launch before that command; null: no rooms
   };
   /// Pinned memory of the host, and the mark behind its last transfer.
   struct Block {
@@ -74,6 +85,14 @@ private:
     Bytes used = 0;    ///< by transfers that have no mark yet
   };
 
+  /// An upload that is in a room, or comes there on `copies`, and belongs elsewhere.
+  struct Arrival {
+    Bytes room = 0, offset = 0, bytes = 0;
+  };
+
+  std::optional<Bytes> roomFor(Bytes offset, Bytes bytes);
+  void bringArrivals();
+  void bindRooms(const GraphProgram &graph, BoundGraph &bound);
   BoundCommand bindCommand(const Command &command, const Program &program);
   BoundCommand bindKernel(const Command &command, const Program &program);
   void warmUp();
@@ -91,13 +110,18 @@ private:
   const Driver &driver;
   int device = 0;
   Context context = nullptr;
-  Stream stream = nullptr;
+  Stream stream = nullptr, copies = nullptr;
   Address arena = 0;
   std::array<Block, 2> uploads;
   size_t nextUpload = 0;
   Block downloads, readbacks;
   std::array<Readback, 8> requested;
   size_t requestedCount = 0;
+  const BoundGraph *launched =
+      nullptr; ///< whose rooms uploads may take: nothing was put on the stream
+               ///< behind it but readbacks
+  std::vector<Arrival> arrivals;
+  Event arrived = nullptr;             ///< behind them, on `copies`
   uint64_t marks = 0, passedMarks = 0; ///< put on the stream, and known to have been passed
   size_t chip = 0;                     ///< number among those that the program was planned for
   Module module = nullptr;

@@ -64,15 +64,18 @@ Driver load() {
   functions.find(driver.memFreeHost, "cuMemFreeHost");
   functions.find(driver.memcpyHtoDAsync, "cuMemcpyHtoDAsync_v2");
   functions.find(driver.memcpyDtoHAsync, "cuMemcpyDtoHAsync_v2");
+  functions.find(driver.memcpyDtoDAsync, "cuMemcpyDtoDAsync_v2");
   functions.find(driver.memsetD8Async, "cuMemsetD8Async");
   functions.find(driver.streamCreate, "cuStreamCreate");
   functions.find(driver.streamDestroy, "cuStreamDestroy_v2");
   functions.find(driver.streamSynchronize, "cuStreamSynchronize");
+  functions.find(driver.streamWaitEvent, "cuStreamWaitEvent");
   functions.find(driver.streamBeginCapture, "cuStreamBeginCapture_v2");
   functions.find(driver.streamEndCapture, "cuStreamEndCapture");
   functions.find(driver.eventCreate, "cuEventCreate");
   functions.find(driver.eventDestroy, "cuEventDestroy_v2");
   functions.find(driver.eventRecord, "cuEventRecord");
+  functions.find(driver.eventRecordWithFlags, "cuEventRecordWithFlags");
   functions.find(driver.eventSynchronize, "cuEventSynchronize");
   functions.find(driver.eventElapsedTime, "cuEventElapsedTime");
   functions.find(driver.moduleLoadData, "cuModuleLoadData");

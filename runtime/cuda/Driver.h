@@ -31,6 +31,8 @@ inline constexpr int kMaxThreadsPerBlock = 0;      ///< of CUfunction_attribute
 inline constexpr unsigned kStreamNonBlocking = 1;  ///< of CUstream_flags
 inline constexpr unsigned kEventDisableTiming = 2; ///< of CUevent_flags
 inline constexpr int kCaptureThreadLocal = 1;      ///< of CUstreamCaptureMode
+/// Of CUevent_record_flags: while a stream is captured, a node that records the event at every launch.
+inline constexpr unsigned kEventRecordExternal = 1;
 
 /// The functions, by their documented names without "cu".
 struct Driver {
@@ -50,15 +52,18 @@ struct Driver {
   Result (*memFreeHost)(void *);
   Result (*memcpyHtoDAsync)(Address, const void *, size_t, Stream);
   Result (*memcpyDtoHAsync)(void *, Address, size_t, Stream);
+  Result (*memcpyDtoDAsync)(Address, Address, size_t, Stream);
   Result (*memsetD8Async)(Address, unsigned char, size_t, Stream);
   Result (*streamCreate)(Stream *, unsigned);
   Result (*streamDestroy)(Stream);
   Result (*streamSynchronize)(Stream);
+  Result (*streamWaitEvent)(Stream, Event, unsigned);
   Result (*streamBeginCapture)(Stream, int);
   Result (*streamEndCapture)(Stream, Graph *);
   Result (*eventCreate)(Event *, unsigned);
   Result (*eventDestroy)(Event);
   Result (*eventRecord)(Event, Stream);
+  Result (*eventRecordWithFlags)(Event, Stream, unsigned);
   Result (*eventSynchronize)(Event);
   Result (*eventElapsedTime)(float *, Event, Event);
   Result (*moduleLoadData)(Module *, const void *);

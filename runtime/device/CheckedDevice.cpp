@@ -25,9 +25,13 @@ void shift(Command &command) {
 
 /// The program for an arena that begins behind a guard.
 Program shifted(Program program) {
-  for (GraphProgram &graph : program.graphs)
+  for (GraphProgram &graph : program.graphs) {
     for (Command &command : graph.commands)
       shift(command);
+    for (GraphInput &input : graph.inputs)
+      if (input.nextOffset)
+        *input.nextOffset += guardBytes;
+  }
   for (GraphPlan &graph : program.plan.graphs)
     for (PlannedBuffer &buffer : graph.buffers)
       buffer.offset += guardBytes;

@@ -68,6 +68,9 @@ struct GraphInput {
   int64_t indexedRows = 0;  ///< rows of the smallest table these values index; 0: they are none
   int64_t labelClasses = 0; ///< classes of the loss in the model that reads these; 0: they are none
   int64_t ignoredLabel = 0; ///< with labelClasses: the label that does not count
+  /// Where a device may put what this input reads next while the graph still runs: as many bytes, free
+  /// from command GraphProgram::nextFrom on.
+  std::optional<Bytes> nextOffset = {};
 };
 
 struct GraphOutput {
@@ -106,6 +109,9 @@ struct GraphProgram {
   std::vector<GraphInput> inputs;
   std::vector<GraphOutput> outputs;
   std::vector<Command> commands;
+  /// The command behind whose predecessor the places of all nextOffset are free until the graph is run
+  /// again; there if and only if an input has one.
+  std::optional<size_t> nextFrom;
 
   std::string name() const { return std::string(nameOf(role)); }
 };

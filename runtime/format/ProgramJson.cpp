@@ -183,6 +183,8 @@ Json graphJson(const GraphProgram &graph) {
     item["indexed_rows"] = input.indexedRows;
     item["label_classes"] = input.labelClasses;
     item["ignored_label"] = input.ignoredLabel;
+    if (input.nextOffset)
+      item["next_offset"] = *input.nextOffset;
     json["inputs"].push_back(std::move(item));
   }
   json["outputs"] = Json::array();
@@ -197,6 +199,8 @@ Json graphJson(const GraphProgram &graph) {
   json["commands"] = Json::array();
   for (const Command &command : graph.commands)
     json["commands"].push_back(commandJson(command));
+  if (graph.nextFrom)
+    json["next_from"] = *graph.nextFrom;
   return json;
 }
 
@@ -209,6 +213,8 @@ GraphProgram graphFrom(const JsonNode &node) {
     graph.inputs.push_back({item.text("name"), role, operandFrom(item.at("place")),
                             item.count("indexed_rows"), item.count("label_classes"),
                             item.integer("ignored_label")});
+    if (item.has("next_offset"))
+      graph.inputs.back().nextOffset = item.count("next_offset");
   });
   node.forEach("outputs", [&](const JsonNode &item) {
     graph.outputs.push_back({item.text("name"), operandFrom(item.at("place"))});
@@ -217,6 +223,8 @@ GraphProgram graphFrom(const JsonNode &node) {
   });
   node.forEach("commands",
                [&](const JsonNode &item) { graph.commands.push_back(commandFrom(item)); });
+  if (node.has("next_from"))
+    graph.nextFrom = static_cast<size_t>(node.count("next_from"));
   return graph;
 }
 

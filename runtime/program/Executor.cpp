@@ -5,6 +5,7 @@
 #include "runtime/base/Parallel.h"
 #include "runtime/device/CheckedDevice.h"
 #include "runtime/program/Init.h"
+#include "runtime/program/NextInputs.h"
 
 #include <algorithm>
 #include <utility>
@@ -138,6 +139,7 @@ struct Executor::Impl {
       checkPlace(output.place, device->arenaBytes(), "output '" + output.name + "'");
     for (const Command &command : graph.commands)
       checkCommand(command, device->arenaBytes());
+    checkNextInputs(program, graph);
   }
 
   void initialize(const StateTensor &state, uint64_t seed) {

@@ -5,7 +5,9 @@
 
 One device allocation of exactly the planned size at load; every graph captured and made executable once, before the first step; a step
 is copies from pinned memory, one launch, one readback and one event that is waited for, and the next batch is on its way
-before that wait. Arena, fixed part and what is unaccounted add up to what the driver reports.
+before that wait. Where the program has places for next inputs, it comes there on a second stream, from an event inside of the launch on; the streams
+wait for each other on the device, and it is brought to the inputs before the next launch: to the same losses in any order that
+the waits allow, command by command, and where a step is several batches. A program whose places are not free is refused. Arena, fixed part and what is unaccounted add up to what the driver reports.
 """
 
 import argparse
@@ -21,6 +23,8 @@ from commands import build_model, check, run
 STEPS = 6
 # What a run may ask for once it trains.
 OF_A_STEP = {"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuEventRecord", "cuEventSynchronize", "cuGraphLaunch"}
+# For a next batch beside the commands: the two streams wait for each other, and it is brought to its place.
+BESIDE = {"cuStreamWaitEvent", "cuMemcpyDtoDAsync"}
 OUTSIDE = {"STANDIN_CONTEXT_BYTES": 500 << 20, "STANDIN_MODULE_BYTES": 3 << 20, "STANDIN_GRAPH_BYTES": 1 << 20}
 
 
@@ -59,26 +63,55 @@ def check_load(load: list[Call], plan: dict) -> None:
     check(not launched, f"{len(launched)} kernels run outside of graphs")
 
 
-def check_launches(load: list[Call], plan: dict) -> None:
-    """Each kernel of the plan's graphs is captured once, products are cuBLASLt's; updates of small tensors share launches."""
+def launches_of(executable: Path) -> int:
+    """Kernels of the program's commands, those of sequences one by one."""
+    content = executable.read_bytes()
+    program, _ = json.JSONDecoder().raw_decode(content[content.index(b'{"version":') :].decode("utf-8", "ignore"))
+    commands = [command for graph in program["graphs"] for command in graph["commands"]]
+    return sum(part["op"] == "kernel" for command in commands for part in command.get("parts", [command]))
+
+
+def check_launches(load: list[Call], plan: dict, launches: int) -> None:
+    """Each kernel of the plan's graphs is captured once, or in the parts that the program has of it; products are cuBLASLt's; updates of
+    small tensors share launches."""
     captured = sum(call.name == "cuLaunchKernel" and call.about["captured"] == "1" for call in load)
     steps = [plan["strings"][step["op"]] for graph in plan["graphs"] for step in graph["steps"]]
     kernels = sum(op not in ("matmul", "product_map") for op in steps)
-    check(captured == kernels, f"{captured} launches are captured for {kernels} kernels of the plan")
+    check(captured == launches >= kernels, f"{captured} launches are captured for {kernels} kernels of the plan, {launches} of the program")
     updates = sum(step["phase"] == "update" for graph in plan["graphs"] for step in graph["steps"])
     trained = sum(buffer["kind"] == "parameter" and buffer["graph"] == "train" for buffer in plan["buffers"])
     check(0 < updates < trained, f"{updates} launches update {trained} tensors")
 
 
-def check_steps(calls: list[Call], pinned: set[int]) -> None:
-    """`calls` begin with the first step's uploads and end with the last one's readback."""
-    strange = {call.name for call in calls} - OF_A_STEP
+def check_beside(calls: list[Call], launches: list[int], external: str) -> None:
+    """The inputs of each step but the first come on the second stream, behind the `external` event of the launch before; the first stream
+    waits for them and brings them to their places."""
+    main = calls[launches[0]].about["stream"]
+    for step, (launch, following) in enumerate(zip(launches, launches[1:], strict=False)):
+        between = calls[launch + 1 : following]
+        beside = [call for call in between if call.about.get("stream", main) != main]
+        names = [call.name for call in beside]
+        check(names == ["cuStreamWaitEvent", "cuMemcpyHtoDAsync", "cuMemcpyHtoDAsync", "cuEventRecord"], f"beside step {step}: {names}")
+        check(beside[0].about["event"] == external, f"the next batch waits for another event than that inside of step {step}")
+        behind = between[between.index(beside[-1]) + 1 :]
+        joined = next(i for i, call in enumerate(behind) if call.name == "cuStreamWaitEvent")
+        check(behind[joined].about["event"] == beside[-1].about["event"], f"step {step + 1} waits for another event than its batch's")
+        brought = [call.about["from"] for call in behind[joined + 1 :] if call.name == "cuMemcpyDtoDAsync"]
+        check(brought == [call.about["device"] for call in beside[1:3]], f"step {step + 1} takes its batch from {brought}")
+
+
+def check_steps(calls: list[Call], pinned: set[int], external: str) -> None:
+    """`calls` begin with the first step's uploads and end with the last one's readback; `external`: the event inside of a step's launch, if any."""
+    strange = {call.name for call in calls} - OF_A_STEP - (BESIDE if external else set())
     check(not strange, f"a step asks for {sorted(strange)}")
     launches = [i for i, call in enumerate(calls) if call.name == "cuGraphLaunch"]
     check(len(launches) == STEPS, f"{len(launches)} launches in {STEPS} steps")
     waits = [i for i, call in enumerate(calls) if call.name == "cuEventSynchronize"]
     check(len(waits) == STEPS, f"{len(waits)} waits in {STEPS} steps")
-    check(len({call.about["stream"] for call in calls if "stream" in call.about}) == 1, "more than one stream")
+    streams = {call.about["stream"] for call in calls if "stream" in call.about}
+    check(len(streams) == (2 if external else 1), f"{len(streams)} streams")
+    if external:
+        check_beside(calls, launches, external)
     blocks = []
     for step, (launch, wait) in enumerate(zip(launches, waits, strict=True)):
         previous = launches[step - 1] if step else -1
@@ -117,8 +150,9 @@ def check_memory(line: str, arena: int) -> None:
 
 
 def check_case(name: str, model: str, flags: list[str], data: dict, args: argparse.Namespace) -> None:
+    """Batches of half of the data; where that is 256 KiB or more, they come beside the commands."""
     onnx, executable, log = (args.work / (name + suffix) for suffix in (".onnx", "", ".calls"))
-    build_model(model, onnx, "--batch", 2)
+    build_model(model, onnx, "--batch", len(data["y"]) // 2)
     np.savez(args.work / f"{name}.npz", **data)
     run(args.stowage, "compile", onnx, "-o", executable, "--target=cuda:h100", *flags)
     plan = json.loads(run(executable, "plan", "--format=json"))
@@ -137,13 +171,67 @@ def check_case(name: str, model: str, flags: list[str], data: dict, args: argpar
     first = names.index("cuGraphLaunch")
     report = max(i for i, name in enumerate(names[:first]) if name == "cuMemGetInfo")
     check_load(calls[: report + 1], plan)
-    check_launches(calls[: report + 1], plan)
+    check_launches(calls[: report + 1], plan, launches_of(executable))
     pinned = {call.number("address") for call in calls if call.name == "cuMemHostAlloc"}
-    check_steps(calls[report + 1 : end], pinned)
+    recorded = [call.about["event"] for call in calls[: report + 1] if call.name == "cuEventRecordWithFlags"]
+    check(len(recorded) == (data["x"].nbytes >= 512 << 10), f"{len(recorded)} events inside of launches")
+    check_steps(calls[report + 1 : end], pinned, "".join(recorded))
     gone = {"cuMemGetInfo", "cuStreamSynchronize", "cuDevicePrimaryCtxRelease"}
     strange = [name for name in names[end:] if name not in gone and not re.search("Destroy|Free|Unload", name)]
     check(not strange, f"after the last step: {strange}")
     print(f"{name}: {len(calls)} calls, {end - report - 1} of them in {STEPS} steps", flush=True)
+
+
+def train_beside(executable: Path, data: Path, args: argparse.Namespace, *flags: str, order: int = 0) -> tuple[bytes, list[Call]]:
+    """The losses of three steps with an evaluation in between, and the calls: `order` 0 runs copies as early as they may, 1 as late."""
+    log, calls = executable.with_suffix(".csv"), executable.with_suffix(".calls")
+    log.unlink(missing_ok=True)
+    run(executable, "train", f"--data={data}", "--steps=3", f"--log={log}", *flags,
+        environment={"LD_LIBRARY_PATH": str(args.simulated), "STANDIN_LOG": str(calls), "STANDIN_ORDER": str(order)})  # fmt: skip
+    return log.read_bytes(), read_log(calls)
+
+
+def beside(calls: list[Call]) -> int:
+    """Uploads on another stream than the first one that is used."""
+    main = next(call.about["stream"] for call in calls if call.name == "cuMemcpyHtoDAsync")
+    return sum(call.name == "cuMemcpyHtoDAsync" and call.about["stream"] != main for call in calls)
+
+
+def check_orders(executable: Path, args: argparse.Namespace, data: dict) -> None:
+    path = args.work / "orders.npz"
+    np.savez(path, **data, x_test=data["x"][:600], y_test=data["y"][:600])
+    early, calls = train_beside(executable, path, args)
+    check(beside(calls) == 2, f"{beside(calls)} inputs come beside a step: expected those of the second, and none beside an evaluation")
+    for flags, order in (([], 1), (["--poison"], 0), (["--check=canaries"], 0)):
+        losses, calls = train_beside(executable, path, args, *flags, order=order)
+        check(losses == early, f"{executable.name} {flags}, order {order}: other losses\n{losses}\n{early}")
+        check((beside(calls) > 0) == (flags != ["--check=canaries"]), f"{flags}: {beside(calls)} inputs come beside a step")
+
+
+def check_refusals(executable: Path, args: argparse.Namespace) -> None:
+    """The places of next inputs are held to the commands when the program is loaded."""
+    content, changed = executable.read_bytes(), executable.with_name(executable.name + "-changed")
+    for key in (b"next_from", b"next_offset"):
+        wrong = re.sub(rb'("%s":)(\d+)' % key, lambda found: found[1] + b"0".rjust(len(found[2])), content, count=1)
+        check(wrong != content, f"{executable.name} has no {key!r}")
+        changed.write_bytes(wrong)
+        changed.chmod(0o755)
+        found = run(changed, "train", f"--data={args.work / executable.name}.npz", "--steps=1", code=1,
+                    environment={"LD_LIBRARY_PATH": str(args.simulated)})  # fmt: skip
+        said = r"the next '\w+' of graph 'train' comes to \[\d+, \d+\) from command \d+ on, where "
+        check(re.search(said, found) is not None, found)
+
+
+def check_accumulation(args: argparse.Namespace, data: dict) -> None:
+    """Each batch of a step comes beside the one before, whichever graph that is."""
+    executable, batches = args.work / "mlp_accumulate", args.work / "mlp_accumulate.npz"
+    np.savez(batches, **data)
+    build_model("mlp_small", executable.with_suffix(".onnx"), "--batch", len(data["y"]))
+    flags = ["--target=cuda:h100", "--accumulate=2", "--optimizer=adam"]
+    run(args.stowage, "compile", executable.with_suffix(".onnx"), "-o", executable, *flags)
+    early, calls = train_beside(executable, batches, args)
+    check(beside(calls) == 10, f"{beside(calls)} inputs of 6 batches come beside another one")
+    check(train_beside(executable, batches, args, order=1)[0] == early, "accumulation: other losses where copies come late")
 
 
 def main() -> None:
@@ -156,6 +244,11 @@ def main() -> None:
     rng = np.random.Generator(np.random.Philox(3))
     images = {"x": rng.random((4, 128), dtype=np.float32), "y": rng.integers(0, 10, 4)}
     check_case("mlp", "mlp_small", ["--optimizer=sgd:lr=0.1,momentum=0.9"], images, args)
+    many = {"x": rng.random((1024, 128), dtype=np.float32), "y": rng.integers(0, 10, 1024)}
+    check_case("mlp_beside", "mlp_small", ["--optimizer=sgd:lr=0.1,momentum=0.9"], many, args)
+    check_orders(args.work / "mlp_beside", args, many)
+    check_refusals(args.work / "mlp_beside", args)
+    check_accumulation(args, many)
     # The loss scale and the count of skipped steps come back with the loss.
     check_case("mlp_fp16", "mlp_small", ["--optimizer=adam", "--precision=fp16"], images, args)
 

@@ -275,6 +275,95 @@ TEST_F(StandIn, CapturedWorkIsReplayed) {
   OK(CU(cuGraphExecDestroy)(exec));
 }
 
+/// A graph that reads array 0 into array 1, records an event, and counts in array 2; a copy to one of these that
+/// comes on another stream behind the event, or at any time. Returns what waiting for both says.
+class StandInCopies : public StandIn, public testing::WithParamInterface<uint64_t> {
+protected:
+  enum class Waits { ForTheEvent, ForNothing };
+
+  void capture() {
+    start();
+    STANDIN(standinSetOrder)(GetParam());
+    OK(CU(cuEventCreate)(&inside, CU_EVENT_DISABLE_TIMING));
+    OK(CU(cuStreamBeginCapture)(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    OK(launch(stream, 0, 1, 1));
+    OK(CU(cuEventRecordWithFlags)(inside, stream, CU_EVENT_RECORD_EXTERNAL));
+    OK(launch(stream, 2, 2, 1));
+    CUgraph graph;
+    OK(CU(cuStreamEndCapture)(stream, &graph));
+    size_t nodes = 0;
+    OK(CU(cuGraphGetNodes)(graph, nullptr, &nodes));
+    EXPECT_EQ(nodes, 3u);
+    OK(CU(cuGraphInstantiate)(&exec, graph, 0));
+    std::fill(pinned, pinned + kCount, 50u);
+  }
+
+  CUresult copyBeside(size_t to, Waits waits) {
+    if (CU(cuGraphLaunch)(exec, stream) ||
+        (waits == Waits::ForTheEvent && CU(cuStreamWaitEvent)(other, inside, 0)) ||
+        CU(cuMemcpyHtoDAsync)(array(to), pinned, kCount * sizeof(uint32_t), other))
+      return CUDA_ERROR_UNKNOWN;
+    const CUresult first = CU(cuStreamSynchronize)(GetParam() % 2 ? stream : other);
+    return first ? first : CU(cuStreamSynchronize)(GetParam() % 2 ? other : stream);
+  }
+
+  CUevent inside = nullptr;
+  CUgraphExec exec = nullptr;
+};
+INSTANTIATE_TEST_SUITE_P(Orders, StandInCopies, testing::Values(0, 1, 2, 3));
+
+TEST_P(StandInCopies, BehindAnEventInsideOfAGraph) {
+  capture();
+  for (uint32_t launches = 1; launches <= 3; ++launches) {
+    OK(copyBeside(0, Waits::ForTheEvent));
+    EXPECT_EQ(value(1), launches == 1 ? 1u : 51u); // what was there before the copy
+    EXPECT_EQ(value(0), 50u);
+    EXPECT_EQ(value(2), launches);
+  }
+}
+
+TEST_P(StandInCopies, RacesWithKernelsAreErrors) {
+  capture();
+  EXPECT_EQ(copyBeside(0, Waits::ForNothing), CUDA_ERROR_LAUNCH_FAILED); // read before the event
+  EXPECT_THAT(lastError(), AllOf(HasSubstr("race: read of 4 bytes"), HasSubstr("which copy 1 of")));
+  SetUp();
+  capture();
+  EXPECT_EQ(copyBeside(2, Waits::ForTheEvent), CUDA_ERROR_LAUNCH_FAILED); // read behind it
+  EXPECT_THAT(lastError(), HasSubstr("race: read of 4 bytes"));
+  SetUp();
+  capture();
+  EXPECT_EQ(copyBeside(1, Waits::ForNothing), CUDA_ERROR_LAUNCH_FAILED);
+  EXPECT_THAT(lastError(), HasSubstr("race: write of 4 bytes"));
+}
+
+TEST_P(StandInCopies, RacesOfCopiesAreErrors) {
+  capture();
+  constexpr size_t kBytes = kCount * sizeof(uint32_t);
+  OK(CU(cuGraphLaunch)(exec, stream));
+  OK(CU(cuStreamWaitEvent)(other, inside, 0));
+  OK(CU(cuMemcpyHtoDAsync)(array(3), pinned, kBytes, other));
+  CUevent came;
+  OK(CU(cuEventCreate)(&came, CU_EVENT_DISABLE_TIMING));
+  OK(CU(cuEventRecord)(came, other));
+  OK(CU(cuStreamWaitEvent)(stream, came, 0));
+  OK(CU(cuMemcpyDtoDAsync)(array(0), array(3), kBytes, stream));
+  OK(CU(cuStreamSynchronize)(stream));
+  EXPECT_EQ(value(0), 50u);
+  OK(CU(cuMemcpyHtoDAsync)(array(3), pinned, kBytes, other));
+  OK(CU(cuMemcpyDtoDAsync)(array(0), array(3), kBytes, stream)); // may come first
+  const CUresult first = CU(cuStreamSynchronize)(stream);
+  EXPECT_EQ(first ? first : CU(cuStreamSynchronize)(other), CUDA_ERROR_LAUNCH_FAILED);
+  EXPECT_THAT(lastError(), HasSubstr("touch the same bytes, and nothing orders the two"));
+}
+
+TEST_F(StandIn, EventsAreExternalInsideOfCapturesOnly) {
+  start();
+  CUevent event;
+  OK(CU(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+  EXPECT_EQ(CU(cuEventRecordWithFlags)(event, stream, CU_EVENT_RECORD_EXTERNAL),
+            CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(StandIn, WhatACaptureForbids) {
   start();
   CUgraph graph;

@@ -84,6 +84,12 @@ void launch(Driver &driver, CUgraphExec exec, CUstream stream) {
     command->run = node.run;
     command->serial = begin->serial + commands.size();
     command->after = {begin};
+    driver.number(*command, stream, commands.empty() ? begin->clock : commands.back()->clock);
+    if (node.records) {
+      require(driver.events.count(node.records),
+              "the graph records an event that does not exist any more", CUDA_ERROR_INVALID_HANDLE);
+      node.records->command = command;
+    }
     for (size_t earlier : node.after) {
       command->after.push_back(commands.at(earlier));
       isLast[earlier] = false;
@@ -94,6 +100,8 @@ void launch(Driver &driver, CUgraphExec exec, CUstream stream) {
   for (size_t i = 0; i < commands.size(); ++i)
     if (isLast[i])
       ends.push_back(commands[i]);
+  if (!commands.empty())
+    joinClock(stream->clock, commands.back()->clock);
   exec->last = driver.append(stream, nullptr, ends);
 }
 

@@ -18,6 +18,9 @@ uint8_t *deviceBytes(Driver &driver, CUdeviceptr address, size_t bytes, const ch
   uint8_t *host = bytes ? driver.memory->host(address, bytes) : nullptr;
   require(host || bytes == 0, concat(what, " of ", bytes, " bytes is not inside one allocation: ",
                                      driver.memory->describe(address)));
+  if (const std::string other = driver.busyWith(address, bytes); !other.empty())
+    throw Fault(Fault::Kind::Race, concat("race: ", what, " of ", bytes, " bytes has bytes that ",
+                                          other, " writes, and nothing orders the two"));
   return host;
 }
 
@@ -37,13 +40,15 @@ void copy(Driver &driver, void *to, const void *from, size_t bytes) {
 }
 
 /// How a copy is submitted: waited for at once where `wait` holds.
-void submitCopy(Driver &driver, CUstream stream, std::function<void()> run, bool wait) {
+void submitCopy(Driver &driver, CUstream stream, std::function<void()> run, bool wait,
+                std::vector<Range> reads, std::vector<Range> writes) {
   stream = driver.requireStream(stream);
   if (wait && stream->capture)
     wait = false; // becomes a node
   else if (wait)
     driver.counters.synchronizations++;
   driver.submit(stream, CU_GRAPH_NODE_TYPE_MEMCPY, std::move(run));
+  driver.noteCopy(stream, std::move(reads), std::move(writes));
   if (wait)
     driver.finishStream(stream);
 }
@@ -58,35 +63,35 @@ void toDevice(Driver &driver, CUdeviceptr to, const void *from, size_t bytes, CU
               bool wait) {
   deviceBytes(driver, to, bytes, "the target of a copy");
   noteCopy(driver, to, from, bytes, stream);
-  submitCopy(
-      driver, stream,
-      [=, &driver] {
-        copy(driver, deviceBytes(driver, to, bytes, "the target of a copy"), from, bytes);
-      },
-      wait || !isPinned(driver, from)); // pageable memory is read before the call returns
+  submitCopy(driver, stream,
+             [=, &driver] {
+               copy(driver, deviceBytes(driver, to, bytes, "the target of a copy"), from, bytes);
+             },
+             wait || !isPinned(driver, from), {},
+             {{to, to + bytes, ""}}); // pageable memory is read before the call returns
 }
 
 void toHost(Driver &driver, void *to, CUdeviceptr from, size_t bytes, CUstream stream, bool wait) {
   deviceBytes(driver, from, bytes, "the source of a copy");
   noteCopy(driver, from, to, bytes, stream);
-  submitCopy(
-      driver, stream,
-      [=, &driver] {
-        copy(driver, to, deviceBytes(driver, from, bytes, "the source of a copy"), bytes);
-      },
-      wait || !isPinned(driver, to));
+  submitCopy(driver, stream,
+             [=, &driver] {
+               copy(driver, to, deviceBytes(driver, from, bytes, "the source of a copy"), bytes);
+             },
+             wait || !isPinned(driver, to), {{from, from + bytes, ""}}, {});
 }
 
 void inside(Driver &driver, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   deviceBytes(driver, from, bytes, "the source of a copy");
   deviceBytes(driver, to, bytes, "the target of a copy");
-  submitCopy(
-      driver, stream,
-      [=, &driver] {
-        copy(driver, deviceBytes(driver, to, bytes, "the target of a copy"),
-             deviceBytes(driver, from, bytes, "the source of a copy"), bytes);
-      },
-      false);
+  driver.note = concat("bytes=", bytes, " from=", from, " to=", to,
+                       " stream=", driver.requireStream(stream)->number);
+  submitCopy(driver, stream,
+             [=, &driver] {
+               copy(driver, deviceBytes(driver, to, bytes, "the target of a copy"),
+                    deviceBytes(driver, from, bytes, "the source of a copy"), bytes);
+             },
+             false, {{from, from + bytes, ""}}, {{to, to + bytes, ""}});
 }
 
 template <class T>

@@ -102,7 +102,14 @@ STANDIN_API void standinProvidePtx(const void *cubin, size_t bytes, const char *
 }
 
 STANDIN_API void *standinHostPointer(uint64_t address, uint64_t bytes) {
-  return Driver::get().memory->host(address, bytes);
+  Driver &driver = Driver::get();
+  if (const std::string other = driver.busyWith(address, bytes); !other.empty()) {
+    driver.lastError = "race: a library's call touches bytes that " + other +
+                       " writes, and nothing orders the two";
+    fprintf(stderr, "%s\n", driver.lastError.c_str());
+    return nullptr;
+  }
+  return driver.memory->host(address, bytes);
 }
 
 STANDIN_API void standinReset(void) { Driver::get().reset(); }

@@ -1,5 +1,7 @@
 #include "tests/gpu/driver/State.h"
 
+#include "runtime/base/Concat.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -40,7 +42,7 @@ void Driver::forgetObjects() {
   for (CUgraphExec exec : graphExecs)
     delete exec;
   modules.clear(), events.clear(), graphs.clear(), graphExecs.clear();
-  streams.clear(), captures.clear();
+  streams.clear(), captures.clear(), copies.clear();
   memory = std::make_unique<DeviceMemory>(memory ? memory->capacity() : 0);
   createStream(0, 0);
 }
@@ -48,6 +50,7 @@ void Driver::forgetObjects() {
 void Driver::reset() {
   std::lock_guard guard(lock);
   forgetObjects();
+  busy.clear();
   injections.clear(), ptxOfCubin.clear();
   initialized = inHostFunction = checkRaces = false;
   sticky = CUDA_SUCCESS;
@@ -203,20 +206,91 @@ CommandPtr Driver::append(CUstream stream, std::function<void()> run,
   for (const CommandPtr &wait : stream->waits)
     add(wait);
   stream->waits.clear();
+  for (const CommandPtr &earlier : command->after)
+    joinClock(stream->clock, earlier->clock);
   // The default stream and those that are not told otherwise wait for each other.
   CUstream first = streams[0].get();
   if (stream == first) {
     for (auto &other : streams)
       if (!(other->flags & CU_STREAM_NON_BLOCKING))
-        add(other->tail);
+        add(other->tail), joinClock(stream->clock, other->clock);
   } else if (!(stream->flags & CU_STREAM_NON_BLOCKING)) {
-    add(first->tail);
+    add(first->tail), joinClock(stream->clock, first->clock);
   }
+  number(*command, stream, stream->clock);
+  stream->clock = command->clock;
   stream->tail = command;
   return command;
 }
 
-void Driver::submit(CUstream stream, CUgraphNodeType type, std::function<void()> run) {
+void joinClock(Clock &into, const Clock &other) {
+  into.resize(std::max(into.size(), other.size()));
+  for (size_t i = 0; i < other.size(); ++i)
+    into[i] = std::max(into[i], other[i]);
+}
+
+static uint64_t countIn(const Clock &clock, size_t stream) {
+  return stream < clock.size() ? clock[stream] : 0;
+}
+
+static bool areOrdered(const Command &a, const Command &b) {
+  return countIn(b.clock, a.stream) >= a.count || countIn(a.clock, b.stream) >= b.count;
+}
+
+void Driver::number(Command &command, CUstream stream, Clock clock) {
+  joinClock(clock, known);
+  command.stream = stream->number;
+  counts.resize(std::max<size_t>(counts.size(), stream->number + 1));
+  clock.resize(std::max<size_t>(clock.size(), stream->number + 1));
+  command.count = clock[stream->number] = ++counts[stream->number];
+  command.clock = std::move(clock);
+}
+
+void Driver::noteCopy(CUstream stream, std::vector<Range> reads, std::vector<Range> writes) {
+  constexpr size_t kMostCopies = 64; // of many steps
+  if (stream->capture)
+    return;
+  stream->tail->reads = std::move(reads), stream->tail->writes = std::move(writes);
+  copies.push_back(stream->tail);
+  if (copies.size() > kMostCopies)
+    copies.erase(copies.begin());
+}
+
+static bool doMeet(const std::vector<Range> &a, const std::vector<Range> &b) {
+  return std::ranges::any_of(a, [&](const Range &x) {
+    return std::ranges::any_of(b,
+                               [&](const Range &y) { return x.begin < y.end && y.begin < x.end; });
+  });
+}
+
+/// Before a command runs: what copies write that nothing orders with it, done or not, is not for it to touch.
+void Driver::keepOffCopies(const Command &command) {
+  busy.clear();
+  for (const CommandPtr &copy : copies) {
+    if (areOrdered(*copy, command))
+      continue;
+    const std::string name = concat("copy ", copy->count, " of stream ", copy->stream);
+    if (doMeet(command.writes, copy->writes) || doMeet(command.writes, copy->reads) ||
+        doMeet(command.reads, copy->writes))
+      throw Fault(Fault::Kind::Race,
+                  concat("race: copy ", command.count, " of stream ", command.stream, " and ", name,
+                         " touch the same bytes, and nothing orders the two"));
+    for (Range range : copy->writes) {
+      range.name = name;
+      busy.push_back(std::move(range));
+    }
+  }
+}
+
+std::string Driver::busyWith(uint64_t address, uint64_t bytes) const {
+  for (const Range &range : busy)
+    if (address < range.end && range.begin < address + bytes)
+      return range.name;
+  return "";
+}
+
+void Driver::submit(CUstream stream, CUgraphNodeType type, std::function<void()> run,
+                    CUevent records) {
   if (!stream->capture) {
     append(stream, std::move(run));
     return;
@@ -226,6 +300,7 @@ void Driver::submit(CUstream stream, CUgraphNodeType type, std::function<void()>
           CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   auto node = std::make_unique<CUgraphNode_st>();
   node->type = type, node->run = std::move(run), node->after = stream->capturedAfter;
+  node->records = records;
   stream->capturedAfter = {capture.graph->nodes.size()};
   capture.graph->nodes.push_back(std::move(node));
 }
@@ -274,8 +349,11 @@ void Driver::runCommand(Command &command) {
   command.run = nullptr;
   if (run && !sticky) {
     try {
+      keepOffCopies(command);
       run();
+      busy.clear();
     } catch (const Fault &fault) {
+      busy.clear();
       throw Refusal{resultOf(fault.kind), fault.what()};
     }
   }
@@ -283,6 +361,8 @@ void Driver::runCommand(Command &command) {
 }
 
 bool Driver::step(const CommandPtr &command) {
+  if (command && command->done)
+    joinClock(known, command->clock);
   if (!command || command->done)
     return false;
   std::vector<CommandPtr> path = {command};
@@ -299,6 +379,7 @@ bool Driver::step(const CommandPtr &command) {
 void Driver::finish(const CommandPtr &command) {
   if (!command)
     return;
+  joinClock(known, command->clock);
   std::vector<CommandPtr> path = {command};
   while (!path.empty()) {
     CommandPtr top = path.back();
@@ -323,6 +404,8 @@ void Driver::finishAll() {
       all.after.push_back(stream->tail);
   for (const CommandPtr &tail : ordered(all))
     finish(tail);
+  for (auto &stream : streams)
+    joinClock(known, stream->clock);
 }
 
 } // namespace stow::sim

@@ -39,6 +39,11 @@ struct ChipFigures {
 /// Figures of a chip of codegen/cuda/chips. Throws Refusal for another name.
 ChipFigures chipFigures(const std::string &name);
 
+/// How much of each stream, by its number, comes before something: counts of its commands. What a graph's
+/// launch runs counts as ordered as it was captured.
+using Clock = std::vector<uint64_t>;
+void joinClock(Clock &into, const Clock &other);
+
 /// Work that runs once what it comes after is done.
 struct Command {
   std::vector<std::shared_ptr<Command>> after;
@@ -46,6 +51,12 @@ struct Command {
   uint64_t serial = 0;
   bool done = false;
   double finished = 0; ///< simulated seconds
+
+  /// What is certain to come before it, itself included, whatever has run meanwhile; its stream, and its number there.
+  Clock clock;
+  size_t stream = 0;
+  uint64_t count = 0;
+  std::vector<Range> reads, writes; ///< of a copy
 };
 using CommandPtr = std::shared_ptr<Command>;
 
@@ -71,6 +82,7 @@ struct CUgraphNode_st {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   std::function<void()> run;
   std::vector<size_t> after; ///< numbers of nodes
+  CUevent records = nullptr; ///< by every launch, as seen from outside of the graph
 };
 
 struct CUgraph_st {
@@ -101,6 +113,7 @@ struct CUstream_st {
   uint64_t number = 0;
   stow::sim::CommandPtr tail;
   std::vector<stow::sim::CommandPtr> waits; ///< of events, for the next command
+  stow::sim::Clock clock;                   ///< of what the next command comes after
   std::shared_ptr<stow::sim::Capture> capture;
   std::vector<size_t> capturedAfter; ///< nodes that the next one comes after
 };
@@ -164,7 +177,16 @@ public:
   CUstream requireStream(CUstream stream);
   void destroyStream(CUstream stream);
   /// Appends work to a stream, or a node to the graph that it records.
-  void submit(CUstream stream, CUgraphNodeType type, std::function<void()> run);
+  void submit(CUstream stream, CUgraphNodeType type, std::function<void()> run,
+              CUevent records = nullptr);
+  /// Gives a command its place in the order of the stream, behind all that `clock` holds.
+  void number(Command &command, CUstream stream, Clock clock);
+  /// The last command of the stream is a copy of these bytes: whatever nothing orders with it keeps off what it
+  /// writes.
+  void noteCopy(CUstream stream, std::vector<Range> reads, std::vector<Range> writes);
+  /// "copy 12 of stream 1" of bytes that the command at hand may not touch; empty: none.
+  std::string busyWith(uint64_t address, uint64_t bytes) const;
+  const std::vector<Range> &busyBytes() const { return busy; }
   CommandPtr append(CUstream stream, std::function<void()> run,
                     std::vector<CommandPtr> alsoAfter = {});
   /// Runs `command` and all that it comes after.
@@ -185,6 +207,7 @@ public:
 
 private:
   void runCommand(Command &command);
+  void keepOffCopies(const Command &command);
   void injectFromEnvironment(const char *text);
   std::vector<CommandPtr> ordered(const Command &command) const;
   struct Injection {
@@ -193,6 +216,9 @@ private:
     CUresult result;
   };
   std::vector<Injection> injections;
+  Clock known, counts;            ///< what the host has waited for; commands so far; by stream
+  std::vector<CommandPtr> copies; ///< the last ones
+  std::vector<Range> busy;        ///< what the command at hand has to keep off
   uint64_t serial = 0, streamCount = 0;
   std::unique_ptr<FILE, int (*)(FILE *)> log{nullptr, nullptr};
 };

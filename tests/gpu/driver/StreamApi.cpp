@@ -31,10 +31,16 @@ void requireNotCaptured(CUevent event, const char *what) {
   }
 }
 
-void record(Driver &driver, CUevent event, CUstream stream) {
+void record(Driver &driver, CUevent event, CUstream stream, unsigned flags = 0) {
   requireEvent(driver, event);
   stream = driver.requireStream(stream);
   driver.note = concat("event=", event->number, " stream=", stream->number);
+  if (flags & CU_EVENT_RECORD_EXTERNAL) {
+    require(stream->capture != nullptr, "an external record of an event outside of a capture");
+    event->capture.reset();
+    driver.submit(stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD, nullptr, event);
+    return;
+  }
   if (stream->capture) {
     event->capture = stream->capture;
     event->capturedAfter = stream->capturedAfter;
@@ -52,7 +58,11 @@ void wait(Driver &driver, CUstream stream, CUevent event) {
   if (!capture) {
     require(!stream->capture, "a captured stream waits for an event from outside of the capture",
             CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    if (event->command && !event->command->done)
+    driver.note = concat("event=", event->number, " stream=", stream->number);
+    if (!event->command)
+      return;
+    joinClock(stream->clock, event->command->clock);
+    if (!event->command->done)
       stream->waits.push_back(event->command);
     return;
   }
@@ -158,9 +168,9 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
               [&](Driver &driver) { record(driver, event, stream); });
 }
 
-CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned) {
+CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
   return call("cuEventRecordWithFlags", Needs::Context,
-              [&](Driver &driver) { record(driver, event, stream); });
+              [&](Driver &driver) { record(driver, event, stream, flags); });
 }
 
 CUresult cuEventSynchronize(CUevent event) {

@@ -18,6 +18,8 @@ struct Checks {
   std::vector<Range> reads, writes;
   /// Two threads that touch a byte, one of them writing, need a barrier between them. Slow.
   bool races = false;
+  /// Written by something else meanwhile: nothing may touch these.
+  std::vector<Range> busy;
   /// Thread instructions that one block may take.
   uint64_t instructionLimit = uint64_t{1} << 36;
 };

@@ -1,6 +1,7 @@
 #include "tests/gpu/execute/Resolve.h"
 #include "runtime/base/Concat.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -73,9 +74,29 @@ static std::string plannedNearby(const Checks &checks, uint64_t address, Access 
   return "the nearest planned operand is " + name;
 }
 
-/// Sets the instruction's window to what holds `address`.
-static void refill(Warp &warp, const Op &op, unsigned lane, uint64_t address, unsigned bytes,
-                   Access access, Worker::Window &window) {
+/// Takes what is written by something else meanwhile away from a window around the access.
+static void keepOffBusy(Warp &warp, const Op &op, unsigned lane, uint64_t address, unsigned bytes,
+                        Access access, Worker::Window &window) {
+  uint64_t begin = window.begin, end = window.begin + window.room;
+  for (const Range &range : warp.worker.launch.checks.busy) {
+    if (address < range.end && range.begin < address + bytes) {
+      window = {};
+      warp.fail(Fault::Kind::Race, op, lane,
+                concat("race: ", what(access, bytes, "global", address), ", inside [",
+                       hex(range.begin), ", ", hex(range.end), "), which ", range.name,
+                       " writes, and nothing orders the two"));
+    }
+    if (range.end <= address)
+      begin = std::max(begin, range.end);
+    else
+      end = std::min(end, range.begin);
+  }
+  window = {begin, end - begin, window.host + (begin - window.begin)};
+}
+
+/// Sets the instruction's window to what holds `address` and the launch may touch.
+static void findAllowed(Warp &warp, const Op &op, unsigned lane, uint64_t address, unsigned bytes,
+                        Access access, Worker::Window &window) {
   DeviceMemory &memory = warp.worker.memory;
   const DeviceMemory::Allocation *allocation = memory.find(address);
   if (!allocation || bytes > allocation->end() - address)
@@ -105,6 +126,14 @@ static void refill(Warp &warp, const Op &op, unsigned lane, uint64_t address, un
   warp.fail(Fault::Kind::Unplanned, op, lane,
             what(access, bytes, "global", address) + " is outside the command's operands: " +
                 plannedNearby(checks, address, access) + "; it lies " + memory.describe(address));
+}
+
+/// Sets the instruction's window to what it may touch around `address`.
+static void refill(Warp &warp, const Op &op, unsigned lane, uint64_t address, unsigned bytes,
+                   Access access, Worker::Window &window) {
+  findAllowed(warp, op, lane, address, bytes, access, window);
+  if (!warp.worker.launch.checks.busy.empty())
+    keepOffBusy(warp, op, lane, address, bytes, access, window);
 }
 
 uint8_t *globalBytes(Warp &warp, const Op &op, unsigned lane, uint64_t address, unsigned bytes,

@@ -445,3 +445,198 @@ module attributes {stow.form = "placed", stow.arena_bytes = 256 : i64, stow.alig
     return
   }
 }
+
+// -----
+
+// P8: what an input reads next may come where a was, once b is written. Bytes of the arena of 384:
+//
+//     0    64   128  192  256  320
+//     | w  | x  | a  | b  | c  |    |
+module attributes {stow.form = "placed", stow.arena_bytes = 384 : i64, stow.alignment = 64 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.next_offset = 128 : i64, stow.offset = 64 : i64},
+      %w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64})
+      -> (tensor<4x4xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
+    %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = stow.softmax %a {axis = 1 : i64, stow.offsets = array<i64: 192>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %c = stow.softmax %b {axis = 1 : i64, stow.next_inputs, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %c, %w : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// P8: also where nothing ever is, from the beginning.
+module attributes {stow.form = "placed", stow.arena_bytes = 384 : i64, stow.alignment = 64 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.next_offset = 320 : i64, stow.offset = 64 : i64},
+      %w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64})
+      -> (tensor<4x4xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
+    %a = stow.softmax %x {axis = 1 : i64, stow.next_inputs, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = stow.softmax %a {axis = 1 : i64, stow.offsets = array<i64: 192>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %c = stow.softmax %b {axis = 1 : i64, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %c, %w : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// P8: a is read by the op from which on it may come.
+module attributes {stow.form = "placed", stow.arena_bytes = 384 : i64, stow.alignment = 64 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.next_offset = 128 : i64, stow.offset = 64 : i64},
+      %w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64})
+      -> (tensor<4x4xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
+    %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{operand 0 at [128, 192) has been overwritten before this op reads it}}
+    %b = stow.softmax %a {axis = 1 : i64, stow.next_inputs, stow.offsets = array<i64: 192>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %c = stow.softmax %b {axis = 1 : i64, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %c, %w : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// P8: b is written later.
+module attributes {stow.form = "placed", stow.arena_bytes = 384 : i64, stow.alignment = 64 : i64} {
+  // expected-error @+1 {{the next "x" at [192, 256) may have come and is overwritten}}
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.next_offset = 192 : i64, stow.offset = 64 : i64},
+      %w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64})
+      -> (tensor<4x4xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
+    %a = stow.softmax %x {axis = 1 : i64, stow.next_inputs, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = stow.softmax %a {axis = 1 : i64, stow.offsets = array<i64: 192>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %c = stow.softmax %b {axis = 1 : i64, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %c, %w : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// P8: the output is there.
+module attributes {stow.form = "placed", stow.arena_bytes = 384 : i64, stow.alignment = 64 : i64} {
+  // expected-error @+1 {{the next "x" at [256, 320) may have come and is overwritten}}
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.next_offset = 256 : i64, stow.offset = 64 : i64},
+      %w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64})
+      -> (tensor<4x4xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
+    %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = stow.softmax %a {axis = 1 : i64, stow.offsets = array<i64: 192>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %c = stow.softmax %b {axis = 1 : i64, stow.next_inputs, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %c, %w : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// P8: scratch of a later command takes it.
+module attributes {stow.form = "placed", stow.arena_bytes = 384 : i64, stow.alignment = 64 : i64} {
+  // expected-error @+1 {{the next "x" at [320, 384) may have come and is overwritten}}
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.next_offset = 320 : i64, stow.offset = 64 : i64},
+      %w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64})
+      -> (tensor<4x4xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
+    %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = stow.softmax %a {axis = 1 : i64, stow.next_inputs, stow.offsets = array<i64: 192>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %c = stow.softmax %b {axis = 1 : i64, stow.workspace = 64 : i64, stow.workspace_offset = 320 : i64, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %c, %w : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// P8: outside the arena, or not aligned.
+module attributes {stow.form = "placed", stow.arena_bytes = 384 : i64, stow.alignment = 64 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.next_offset = 384 : i64, stow.offset = 64 : i64},
+      %w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64})
+      -> (tensor<4x4xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
+    %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = stow.softmax %a {axis = 1 : i64, stow.offsets = array<i64: 192>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{a next input at [384, 448) lies outside the arena of 384 bytes}}
+    %c = stow.softmax %b {axis = 1 : i64, stow.next_inputs, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %c, %w : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+module attributes {stow.form = "placed", stow.arena_bytes = 448 : i64, stow.alignment = 64 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.next_offset = 352 : i64, stow.offset = 64 : i64},
+      %w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64})
+      -> (tensor<4x4xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
+    %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = stow.softmax %a {axis = 1 : i64, stow.offsets = array<i64: 192>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{a next input at 352 is not aligned to 64 bytes}}
+    %c = stow.softmax %b {axis = 1 : i64, stow.next_inputs, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %c, %w : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// P8: no op, two ops, no place, an op that launches nothing.
+module attributes {stow.form = "placed", stow.arena_bytes = 384 : i64, stow.alignment = 64 : i64} {
+  // expected-error @+1 {{has places for next inputs, and no op has stow.next_inputs}}
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.next_offset = 320 : i64, stow.offset = 64 : i64},
+      %w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64})
+      -> (tensor<4x4xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
+    %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = stow.softmax %a {axis = 1 : i64, stow.offsets = array<i64: 192>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %c = stow.softmax %b {axis = 1 : i64, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %c, %w : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+module attributes {stow.form = "placed", stow.arena_bytes = 384 : i64, stow.alignment = 64 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.next_offset = 320 : i64, stow.offset = 64 : i64},
+      %w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64})
+      -> (tensor<4x4xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
+    %a = stow.softmax %x {axis = 1 : i64, stow.next_inputs, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = stow.softmax %a {axis = 1 : i64, stow.offsets = array<i64: 192>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{lets the next inputs come, and an op before it does, too}}
+    %c = stow.softmax %b {axis = 1 : i64, stow.next_inputs, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %c, %w : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+module attributes {stow.form = "placed", stow.arena_bytes = 384 : i64, stow.alignment = 64 : i64} {
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 64 : i64},
+      %w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64})
+      -> (tensor<4x4xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
+    // expected-error @+1 {{lets the next inputs come, and no argument has stow.next_offset}}
+    %a = stow.softmax %x {axis = 1 : i64, stow.next_inputs, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = stow.softmax %a {axis = 1 : i64, stow.offsets = array<i64: 192>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %c = stow.softmax %b {axis = 1 : i64, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %c, %w : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+// P8: it lies on its own place, or on that of another graph's input: it is brought there later.
+module attributes {stow.form = "placed", stow.arena_bytes = 384 : i64, stow.alignment = 64 : i64} {
+  // expected-error @+1 {{the next "x" lies where argument "x" lies}}
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.next_offset = 64 : i64, stow.offset = 64 : i64},
+      %w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64})
+      -> (tensor<4x4xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
+    %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = stow.softmax %a {axis = 1 : i64, stow.next_inputs, stow.offsets = array<i64: 192>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %c = stow.softmax %b {axis = 1 : i64, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %c, %w : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
+
+// -----
+
+module attributes {stow.form = "placed", stow.arena_bytes = 384 : i64, stow.alignment = 64 : i64} {
+  // expected-error @+1 {{the next "x" lies where argument "z" lies}}
+  func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.next_offset = 320 : i64, stow.offset = 64 : i64},
+      %w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>, stow.offset = 0 : i64})
+      -> (tensor<4x4xf32> {stow.name = "y"}, tensor<4x4xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
+    %a = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %b = stow.softmax %a {axis = 1 : i64, stow.next_inputs, stow.offsets = array<i64: 192>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %c = stow.softmax %b {axis = 1 : i64, stow.offsets = array<i64: 256>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    return %c, %w : tensor<4x4xf32>, tensor<4x4xf32>
+  }
+  func.func @eval(%z: tensor<4x4xf32> {stow.name = "z", stow.kind = #stow.kind<input>, stow.offset = 320 : i64}) -> (tensor<4x4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<eval>} {
+    return %z : tensor<4x4xf32>
+  }
+}

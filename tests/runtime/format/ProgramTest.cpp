@@ -124,6 +124,21 @@ TEST(ProgramTest, JsonHoldsThePartsOfEvaluation) {
   EXPECT_THROW(programFromJson(toJson(program)), Error) << "4 samples in 3 parts";
 }
 
+// Tests that places for next inputs are written where there are any, and read again.
+TEST(ProgramTest, JsonHoldsPlacesForNextInputs) {
+  Program program = makeProgram();
+  EXPECT_THAT(toJson(program), testing::Not(HasSubstr("next_")));
+  program.graphs[0].nextFrom = 2;
+  program.graphs[0].inputs[1].nextOffset = 640;
+  const std::string text = toJson(program);
+  const Program read = programFromJson(text);
+  EXPECT_EQ(toJson(read), text);
+  EXPECT_EQ(read.graphs[0].nextFrom, 2u);
+  EXPECT_EQ(read.graphs[0].inputs[1].nextOffset, 640);
+  EXPECT_FALSE(read.graphs[0].inputs[0].nextOffset);
+  EXPECT_FALSE(read.graphs[1].nextFrom);
+}
+
 // Tests that errors inside nested parts name the whole path.
 TEST(ProgramTest, JsonErrorsNameTheKey) {
   const ordered_json good = ordered_json::parse(toJson(makeProgram()));
