@@ -14,6 +14,7 @@
 #include "passes/precision/Passes.h"
 #include "passes/rewrite/Passes.h"
 #include "passes/verify/Passes.h"
+#include "runtime/format/PrintableText.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -29,6 +30,8 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+#include <absl/strings/str_split.h>
 
 using namespace mlir;
 
@@ -47,6 +50,14 @@ std::string placeOf(Location location, const std::string &text) {
   return absl::StrCat(file.getFilename().str(), ":", file.getLine(), ":", file.getColumn(), ": ");
 }
 
+/// The lines of `text` as a terminal may be given them: names come out of files.
+std::string printableLines(const std::string &text) {
+  return absl::StrJoin(absl::StrSplit(text, '\n'), "\n",
+                       [](std::string *out, absl::string_view line) {
+                         out->append(stow::printableText({line.data(), line.size()}, line.size()));
+                       });
+}
+
 /// Prints as every failure is printed: "error: ", the place, the text.
 void printDiagnostic(Diagnostic &diagnostic) {
   StringRef severity = diagnostic.getSeverity() == DiagnosticSeverity::Error     ? "error"
@@ -54,7 +65,8 @@ void printDiagnostic(Diagnostic &diagnostic) {
                        : diagnostic.getSeverity() == DiagnosticSeverity::Remark  ? "remark"
                                                                                  : "note";
   const std::string text = diagnostic.str();
-  llvm::errs() << severity << ": " << placeOf(diagnostic.getLocation(), text) << text << "\n";
+  llvm::errs() << severity << ": " << printableLines(placeOf(diagnostic.getLocation(), text) + text)
+               << "\n";
   for (Diagnostic &note : diagnostic.getNotes())
     printDiagnostic(note);
 }
