@@ -104,6 +104,7 @@ def gpt2(batch: int, length: int) -> Workload:
 
 SYSTEMS: dict[str, tuple[str, Callable[[], Workload]]] = {
     "1": ("ResNet-18, batch 4, 224x224", lambda: classifier("resnet18", 4, SGD)),
+    "1s": ("ResNet-18, batch 8, 64x64", lambda: classifier("resnet18", 8, SGD, image=64)),
     "2": ("seq2seq with attention, batch 8, T 50", lambda: translation(8)),
     "3a": ("my_model, batch 10", lambda: network(MODELS["my_model"].build(), MODELS["my_model"].sample, 10, ADAM, torch.randn(10, 3258), "mse")),
     "3b": ("my_model_full, 3 x 1,000 outputs, batch 10", lambda: my_model_full(10, 1000)),
