@@ -6,6 +6,7 @@
 #include "compiler/DeviceProfile.h"
 #include "compiler/Infeasible.h"
 #include "compiler/MeasuredCosts.h"
+#include "compiler/MixedPrecision.h"
 #include "compiler/PartialEvaluation.h"
 #include "compiler/Remarks.h"
 #include "compiler/TensorList.h"
@@ -499,8 +500,10 @@ CompiledPlan chooseChunks(MLIRContext &context, const CompileOptions &options,
 
 } // namespace
 
-static CompiledPlan compileStep(MLIRContext &context, const CompileOptions &options,
-                                StageTimer &timer, BudgetOptions planning) {
+namespace {
+
+CompiledPlan compileAsAsked(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
+                            BudgetOptions planning) {
   CompiledPlan result;
   result.backend = chooseBackend(options);
   if (!prepare(result, context, options, *result.backend, timer))
@@ -512,6 +515,23 @@ static CompiledPlan compileStep(MLIRContext &context, const CompileOptions &opti
   orderAndPlace(result, costs, options, std::move(planning), timer);
   return result;
 }
+
+CompiledPlan compileStep(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
+                         const BudgetOptions &planning) {
+  auto compile = [&](const CompileOptions &chosen) {
+    return compileAsAsked(context, chosen, timer, planning);
+  };
+  if (options.precision == Precision::F32)
+    return compile(options);
+  auto prepared = [&](const CompileOptions &chosen, const Backend &backend) {
+    CompiledPlan step;
+    prepare(step, context, chosen, backend, timer);
+    return std::move(step.module);
+  };
+  return compileMixed(context, options, compile, prepared);
+}
+
+} // namespace
 
 CompiledPlan compileToPlan(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
                            BudgetOptions planning) {

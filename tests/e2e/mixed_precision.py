@@ -1,16 +1,14 @@
 #!/usr/bin/python3
-"""Mixed precision: what it promises beside its loss curves, which curves.py has.
+"""Mixed precision: what it promises beside its loss curves, which curves.py has, and its memory, which mixed_memory.py has.
 
   mixed_precision.py --stowage=build/release/bin/stowage --work=DIR [--whole]
 
-  - memory: no model's arena is larger in bf16, or in fp16 with delayed loss scaling, than in f32; plain, with
-    --checkpoint=sqrt, and the smallest that a budget reaches;
   - accuracy: digits_cnn reaches 98 % in bf16 and in fp16;
   - a step whose gradients are not finite changes nothing but the loss scale, which halves, or, with delayed scaling,
     only what has a finite gradient; the log shows it; the run goes on, is saved and resumed bit for bit;
   - --keep=f32 is heard, and misspelt patterns are refused.
 
-By day the smallest plans are those of digits_cnn, and the accuracy is left to its loss curve; --whole has all models' and both types'.
+By day the accuracy is left to its loss curve; --whole has both types'.
 """
 
 import argparse
@@ -22,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from commands import build_model, check, run
+from commands import check, run
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python")]
@@ -38,25 +36,6 @@ def plan(stowage: Path, model: Path, *flags: str) -> dict:
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
     check(done.returncode == 0, f"{' '.join(str(word) for word in words)}: {done.stderr}")
     return json.loads(done.stdout)
-
-
-def check_memory(stowage: Path, work: Path, whole: bool) -> None:
-    """Convolutions with normalization, attention, recurrence; layers whose weights outweigh their activations."""
-    models = {"digits_cnn": DIGITS}
-    for name in ("char_gpt", "lstm", "mlp_large"):
-        models[name] = work / f"{name}.onnx"
-        build_model(name, models[name], "--batch", 8)
-    for name, model in models.items():
-        for flags in ((), ("--checkpoint=sqrt",)) if whole or name == "digits_cnn" else ((),):
-            wide = plan(stowage, model, *flags)["arena_bytes"]
-            for low in (("--precision=bf16",), ("--precision=fp16", "--loss-scale=delayed")):
-                narrow = plan(stowage, model, *low, *flags)["arena_bytes"]
-                print(f"{name} {' '.join((*low, *flags))}: {narrow / wide:.3f} of {wide} bytes")
-                check(narrow <= wide, f"{name}: {narrow} bytes above {wide}")
-                if flags:
-                    budget = f"--memory-budget={wide}"  # f32 keeps this budget, so the others must
-                    kept = plan(stowage, model, *low, budget)["arena_bytes"]
-                    check(kept <= wide, f"{name}: {kept} bytes in a budget of {wide}")
 
 
 def compiled(stowage: Path, output: Path, *flags: str) -> Path:
@@ -139,10 +118,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stowage", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--whole", action="store_true", help="all models, and the accuracy: minutes")
+    parser.add_argument("--whole", action="store_true", help="the accuracy: minutes")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
-    check_memory(args.stowage, args.work, args.whole)
     if args.whole:
         check_accuracy(args.stowage, args.work)
     check_skips(args.stowage, args.work)

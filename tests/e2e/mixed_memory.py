@@ -1,0 +1,150 @@
+#!/usr/bin/python3
+"""Mixed precision takes no more memory than f32: every model of models/, plain and under budgets.
+
+  mixed_memory.py --stowage=build/release/bin/stowage --work=DIR [--whole] [--target=cuda:h100] [--table=FILE] [MODEL...]
+
+For each model in bf16, and in fp16 with the usual and with delayed loss scaling:
+
+  - with everything kept (--recompute=none) its arena is no larger than in f32;
+  - what a plan in f32 fits, it fits: half of what is above the state, and the smallest arena that f32 reaches;
+  - whole also: without a flag, and with --checkpoint=sqrt, no larger than in f32.
+
+By day a few small models with everything kept, and one whose calls need more scratch in 16 bits, so that its plan leaves some of them in f32
+and says so; --whole has all. Nothing is executed. --table writes what was found as a page.
+"""
+
+import argparse
+import csv
+import io
+import json
+import subprocess
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from commands import build_model, check, half_budget
+
+SGD = "--optimizer=sgd:lr=0.1,momentum=0.9"
+ADAM = "--optimizer=adamw:lr=1e-3"
+TOKENS = f"--loss=cross-entropy:class-axis=-1 {ADAM}"
+PIXELS = f"--loss=cross-entropy:class-axis=1 {SGD}"
+SENTENCES = f"--loss=output:loss --input=source,translation {ADAM}"
+# Sizes for which weights outweigh activations are the hard ones: there is little to gain, and something to lose.
+SUITE = {
+    "digits_cnn": ("--batch 32", ADAM), "mlp": ("--batch 8", ADAM), "mlp_large": ("--batch 8", ADAM), "mlp_small": ("--batch 32", SGD),
+    "mlp_wide": ("--batch 32", ADAM), "mlp_accumulation": ("--batch 32", ADAM), "mlp_block": ("--batch 32", ADAM),
+    "my_model_small": ("--batch 16", f"--loss=mse {ADAM}"), "my_model_full_small": ("--batch 16", f"--loss=mse {ADAM}"),
+    "my_model": ("--batch 4", f"--loss=mse {ADAM}"), "my_model_full": ("--batch 4", f"--loss=mse {ADAM}"),
+    "unet_small": ("--batch 1 --image 8", PIXELS), "unet": ("--batch 1 --image 32", PIXELS), "lenet": ("--batch 16", SGD),
+    "vgg11": ("--batch 1", SGD), "vgg16": ("--batch 1", SGD),
+    "resnet18": ("--batch 4 --image 32", SGD), "resnet34": ("--batch 4 --image 32", SGD), "resnet50": ("--batch 16 --image 28", SGD),
+    "mobilenet_v2": ("--batch 4 --image 32", SGD), "densenet121": ("--batch 2 --image 32", SGD), "inception": ("--batch 1", SGD),
+    "gpt2": ("--batch 1 --length 32 --layers 2", TOKENS), "gpt2_untied": ("--batch 1 --length 32 --layers 2", TOKENS),
+    "char_gpt": ("--batch 8", TOKENS), "char_gpt_untied": ("--batch 8", TOKENS), "lstm": ("--batch 8", ADAM), "lstm_long": ("--batch 8 --steps 10", ADAM),
+    "bert": ("--batch 1 --length 32 --layers 2", TOKENS), "char_bert": ("--batch 8", TOKENS), "vit": ("--batch 1 --layers 2 --image 64", ADAM),
+    "tiny_vit": ("--batch 8", ADAM), "llama_small": ("--batch 1 --layers 2 --length 32", TOKENS), "llama_1b": ("--batch 1 --layers 1 --length 32", TOKENS),
+    "char_llama": ("--batch 8", TOKENS), "seq2seq": ("--batch 2 --length 4", SENTENCES), "seq2seq_cells": ("--batch 2 --length 4", SENTENCES),
+    "digit_seq2seq": ("--batch 8", SENTENCES), "digit_seq2seq_cells": ("--batch 8", SENTENCES),
+}  # fmt: skip
+DAY = ("mlp_block", "lenet", "char_gpt", "unet_small")
+PRECISIONS = {"bf16": "--precision=bf16", "fp16": "--precision=fp16", "fp16, delayed": "--precision=fp16 --loss-scale=delayed"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    arena: int  # bytes; 0: does not fit
+    extra: float  # share of the step's time
+    state: int
+    notes: str
+
+    @property
+    def is_wide(self) -> bool:
+        """Some of it runs in f32, or all."""
+        return "in f32, since" in self.notes
+
+
+class Planner:
+    """`stowage` asked about one model."""
+
+    def __init__(self, stowage: Path, name: str, target: str, work: Path) -> None:
+        build, self.flags = SUITE[name]
+        self.stowage, self.target, self.model = stowage, target, work / f"{name}.onnx"
+        build_model(name, self.model, "--weights", "none", *build.split())
+
+    def run(self, command: str, *flags: str) -> subprocess.CompletedProcess[str]:
+        words = [self.stowage, command, self.model, "--threads=1", f"--target={self.target}", *self.flags.split()]
+        words += [word for flag in flags for word in flag.split()]
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+        if self.target != "host" and done.returncode == 1 and "cuDNN" in done.stderr:
+            print(f"skipped: {done.stderr}")
+            raise SystemExit(77)
+        check(done.returncode in (0, 2), f"{' '.join(str(word) for word in words)}: {done.stderr}")
+        return done
+
+    def plan(self, *flags: str) -> Outcome:
+        done = self.run("plan", "--format=json", *flags)
+        if done.returncode == 2:
+            return Outcome(0, 0, 0, done.stderr)
+        plan = json.loads(done.stdout)
+        return Outcome(plan["arena_bytes"], plan["extra_time_fraction"], plan["persistent_bytes"], " ".join(plan["notes"]))
+
+    def smallest(self) -> int:
+        """In f32."""
+        rows = csv.DictReader(io.StringIO(self.run("frontier", "--format=csv", "--step=99").stdout))
+        return min(int(row["arena_bytes"]) for row in rows)
+
+
+def compare(planner: Planner, name: str, whole: bool) -> list[tuple[str, ...]]:
+    """Rows of the table, checked."""
+    kept = planner.plan("--recompute=none")
+    limits = {"--recompute=none": kept.arena}
+    if whole:
+        limits |= {flag: planner.plan(flag).arena for flag in ("", "--checkpoint=sqrt")}
+        smallest = planner.smallest()
+        half = half_budget({"persistent_bytes": kept.state, "arena_bytes": kept.arena})
+        budgets = [smallest] if half <= smallest else [half, smallest]
+    else:
+        budgets = [kept.arena]
+    limits |= {f"--memory-budget={budget}": budget for budget in budgets}
+    rows = []
+    for title, precision in PRECISIONS.items():
+        found = {flag: planner.plan(precision, flag) for flag in limits}
+        for flag, outcome in found.items():
+            check(outcome.arena > 0, f"{name} {title} {flag}: fits in f32 and not in 16 bits: {outcome.notes}")
+            check(outcome.arena <= limits[flag], f"{name} {title} {flag}: {outcome.arena} bytes, in f32 {limits[flag]}")
+        least = list(found.values())[-1]
+        ratio = found["--recompute=none"].arena / kept.arena
+        wide = ", ".join(flag or "no flag" for flag, outcome in found.items() if outcome.is_wide)
+        rows.append((name, title, f"{kept.arena:,}", f"{ratio:.3f}", f"{budgets[-1]:,}", f"{least.arena / budgets[-1]:.3f}", f"{100 * least.extra:.1f} %", wide))
+        print(" | ".join(rows[-1]), flush=True)
+    return rows
+
+
+def write_table(path: Path, rows: list[tuple[str, ...]], target: str) -> None:
+    heads = ("model", "stored in", "f32, everything kept", "of it", "smallest in f32", "of it", "extra time", "partly or wholly in f32")
+    lines = [f"## {target}, {date.today()}", "", f"| {' | '.join(heads)} |", "|---|---|---:|---:|---:|---:|---:|---|"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--stowage", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--target", default="host")
+    parser.add_argument("--table", type=Path)
+    parser.add_argument("--whole", action="store_true", help="all models, in every way to plan: minutes")
+    args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name in args.models or (SUITE if args.whole else DAY):
+        rows += compare(Planner(args.stowage, name, args.target, args.work), name, args.whole)
+    if not args.models and args.target == "host":  # one image, which no call can cut into pieces
+        check(any(row[0] == "unet_small" and row[-1] for row in rows), "nothing of unet_small runs in f32: what does this test show?")
+    if args.table:
+        write_table(args.table, rows, args.target)
+
+
+if __name__ == "__main__":
+    main()
