@@ -1,5 +1,6 @@
 // Losses over rows of class scores: one fold or one pass a row.
 #include "codegen/kernels/Fold.h"
+#include "codegen/kernels/VectorWalk.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -100,6 +101,34 @@ void crossEntropyGradRow(Row &row, const ClassLoss &spec) {
     if (spec.smoothing != 0)
       gradient = gradient - (spec.hasWeight ? cell.load(4) * share : gradient.constant(share));
     cell.store(gradient * cell.term(scale), spec.hasWeight ? 5 : 4);
+  });
+}
+
+/// The same without weights on a device, where rows of any length are vectors of consecutive elements
+/// (VectorWalk): what each lane's row has is read for its first and last lane.
+void vectorCrossEntropyGrad(KernelFrame &frame, Space space, const ClassLoss &spec) {
+  for (Space::Dim &dim : space.dims) // the number of the class
+    dim.strides.push_back(&dim == &space.dims.back() ? 1 : 0);
+  space.offsets.push_back(0);
+  VectorWalk walk(frame, space, {0, 1, 2, 3, 4, 5}, 4);
+  walk.runAlone([&](ArrayRef<VectorSpot> spots) {
+    SmallVector<SmallVector<Value, 4>> read; // before anything is written
+    for (const VectorSpot &spot : spots)
+      read.push_back({spot.load(0), spot.load(1), spot.load(2), spot.load(3)});
+    for (auto [spot, values] : llvm::zip_equal(spots, read)) {
+      const Chunk chunk = spot.chunk();
+      Term logit = chunk.term(values[0]).widened(), lse = chunk.term(values[2]).widened();
+      Term drow = chunk.term(values[3]).widened();
+      Term target = chunk.term(values[1]).as(IntegerType::get(spec.element.getContext(), 64));
+      Term scale = target.equals(target.constantInt(spec.ignored)).choose(drow.constant(0), drow);
+      Term isLabel = chunk.term(spot.elements(5)).equals(target);
+      Term gradient = (logit - lse).unary<math::ExpOp>();
+      gradient =
+          gradient - isLabel.choose(gradient.constant(1 - spec.smoothing), gradient.constant(0));
+      if (spec.smoothing != 0)
+        gradient = gradient - gradient.constant(spec.smoothing / static_cast<double>(spec.classes));
+      spot.store((gradient * scale).as(frame.buffers[4].element).get(), 4);
+    }
   });
 }
 
@@ -208,7 +237,12 @@ static LogicalResult emitLoss(Operation *op, KernelFrame &frame) {
     forFoldedRows(frame, kept, axis, [&](Row &row) { crossEntropyRow(row, spec); });
   } else if (auto rows = dyn_cast<CrossEntropyRowsGradOp>(op)) {
     spec.smoothing = rows.getLabelSmoothing().convertToDouble();
-    forFoldedRows(frame, kept, axis, [&](Row &row) { crossEntropyGradRow(row, spec); });
+    const Strides dense = rowMajorStrides(type.getShape());
+    if (frame.target == KernelTarget::Device && !spec.hasWeight && accesses.front() == dense &&
+        accesses.back() == dense)
+      vectorCrossEntropyGrad(frame, makeSpace(type.getShape(), accesses), spec);
+    else
+      forFoldedRows(frame, kept, axis, [&](Row &row) { crossEntropyGradRow(row, spec); });
   } else if (isa<NllRowsOp>(op)) {
     forFoldedRows(frame, kept, axis, [&](Row &row) { nllRow(row, spec); });
   } else if (isa<NllRowsGradOp>(op)) {

@@ -19,8 +19,9 @@ namespace stow {
 /// multiprocessor at 700 ns).
 static constexpr int64_t kBytesInFlight = 64;
 /// Bytes that the vectors of all that is read may take where they have more than 4 lanes. Those of six f32
-/// numbers a channel and five 16-bit tensors, 8 lanes each, are 272; ptxas needs 50 registers for such a kernel.
-static constexpr int64_t kReadBytes = 288;
+/// numbers a channel and five 16-bit tensors, 8 lanes each, are 272; ptxas needs 50 registers for such a kernel
+/// and no more than 64 up to here.
+static constexpr int64_t kReadBytes = 384;
 /// Tasks that keep all multiprocessors of the larger chips busy; smaller tensors are not unrolled.
 static constexpr int64_t kFillingTasks = 1024;
 
@@ -261,9 +262,32 @@ Value VectorSpot::load(unsigned access) const {
     return chunk().widen(loadUniform(access));
   if (lanes > 1 && walk.isConsecutive(access))
     return chunk().load(buffer, {walk.toIndex(elementOf(access, 0)), 1, walk.alignmentOf(access)});
+  if (walk.space.dims.back().strides[access] == 0 && lanes <= walk.space.dims.back().extent)
+    return loadOfRows(access);
   Chunk one(walk.builder, walk.location, walk.frame.lanes.index(0), 1);
   return eachLane(
       [&](int64_t lane) { return one.load(buffer, {walk.toIndex(elementOf(access, lane)), 0}); });
+}
+
+/// One element a row, of which a vector meets two at most.
+Value VectorSpot::loadOfRows(unsigned access) const {
+  OpBuilder &builder = walk.builder;
+  Location location = walk.location;
+  const Buffer &buffer = walk.frame.buffers[walk.buffers[access]];
+  Chunk one(builder, location, walk.frame.lanes.index(0), 1);
+  auto ofLane = [&](int64_t lane) {
+    return one.load(buffer, {walk.toIndex(elementOf(access, lane)), 0});
+  };
+  Value first = ofLane(0), last = ofLane(lanes - 1);
+  const size_t innermost = walk.space.dims.size() - 1;
+  Value begin = coordinate(innermost, 0);
+  return eachLane([&](int64_t lane) {
+    if (lane == 0 || lane + 1 == lanes)
+      return lane == 0 ? first : last;
+    Value isNext = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::uge, begin,
+                                         walk.constant(walk.space.dims[innermost].extent - lane));
+    return arith::SelectOp::create(builder, location, isNext, last, first).getResult();
+  });
 }
 
 void VectorSpot::store(Value value, unsigned access) const {

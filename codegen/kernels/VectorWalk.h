@@ -8,7 +8,7 @@
 //                  vector 0 of each thread            vector 1
 //
 // A vector may reach over the end of a row: then operands that do not lie as the positions count are
-// read one by one.
+// read one by one, those of one element a row for the first and the last lane.
 #pragma once
 
 #include "codegen/kernels/Emit.h"
@@ -40,6 +40,7 @@ public:
 
 private:
   mlir::Value elementOf(unsigned access, int64_t lane) const;
+  mlir::Value loadOfRows(unsigned access) const;
   mlir::Value coordinate(size_t dim, int64_t lane) const;
   mlir::Value eachLane(llvm::function_ref<mlir::Value(int64_t)> element) const;
   mlir::Value byteOf(const Buffer &buffer, mlir::Value element) const;
