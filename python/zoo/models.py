@@ -310,6 +310,55 @@ def whisper() -> Case:
     return Case(WhisperLike(), {"spectrogram": torch.randn(2, 20, 32)}, torch.randint(0, CLASSES, (2,)))
 
 
+# ---- modules of PyTorch itself
+
+
+class Recurrent(nn.Module):
+    """Two layers of a recurrent module, in both directions, whose last outputs are classified."""
+
+    def __init__(self, kind: type[nn.Module]) -> None:
+        super().__init__()
+        self.layers = kind(8, 16, num_layers=2, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(32, CLASSES)
+
+    def forward(self, signal: Tensor) -> Tensor:
+        return self.head(self.layers(signal)[0][:, -1])
+
+
+def recurrent(kind: type[nn.Module]) -> Callable[[], Case]:
+    return lambda: Case(Recurrent(kind), {"signal": torch.randn(4, 12, 8)}, torch.randint(0, CLASSES, (4,)))
+
+
+class UNet(nn.Module):
+    """A U-Net of three levels: convolutions with batch normalization, transposed convolutions up, the level's own images beside."""
+
+    def __init__(self, widths: tuple[int, int, int] = (8, 16, 32)) -> None:
+        super().__init__()
+        first, second, third = widths
+        self.down = nn.ModuleList([self.block(3, first), self.block(first, second), self.block(second, third)])
+        self.raise_to = nn.ModuleList([nn.ConvTranspose2d(third, second, 2, stride=2), nn.ConvTranspose2d(second, first, 2, stride=2)])
+        self.up = nn.ModuleList([self.block(2 * second, second), self.block(2 * first, first)])
+        self.head = nn.Conv2d(first, CLASSES, 1)
+
+    @staticmethod
+    def block(inputs: int, outputs: int) -> nn.Module:
+        layers = [(nn.Conv2d(n, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU()) for n in (inputs, outputs)]
+        return nn.Sequential(*(module for layer in layers for module in layer))
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        levels = []
+        for block in self.down:
+            pixels = block(nn.functional.max_pool2d(pixels, 2) if levels else pixels)
+            levels.append(pixels)
+        for raise_to, block, level in zip(self.raise_to, self.up, levels[1::-1]):
+            pixels = block(torch.cat([level, raise_to(pixels)], 1))
+        return self.head(pixels)
+
+
+def unet() -> Case:
+    return Case(UNet(), images(2, 32), torch.randint(0, CLASSES, (2, 32, 32)))
+
+
 def all_cases() -> dict[str, Callable[[], Case]]:
     """Name -> builder, by library, in the order of the table."""
     import torchvision
@@ -329,6 +378,7 @@ def all_cases() -> dict[str, Callable[[], Case]]:
         "transformers/llama": language_model(llama), "transformers/bert": bert,
         "transformers/bert_own_loss": own_loss(masked_bert, masked_labels), "transformers/t5": t5,
         "transformers/vit": vit, "transformers/whisper_encoder": whisper,
+        "torch/lstm": recurrent(nn.LSTM), "torch/gru": recurrent(nn.GRU), "torch/unet": unet,
     }  # fmt: skip
     return cases
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains models of torchvision, timm and Transformers with Stowage and with PyTorch, three steps side by side.
 
-  zoo.py run --stowage=build/release/bin/stowage --work=DIR [--routes=legacy,dynamo] [--timeout=SECONDS] [PATTERN...]
+  zoo.py run --stowage=build/release/bin/stowage --work=DIR [--routes=legacy,dynamo,gpu,simulated] [--timeout=SECONDS] [PATTERN...]
   zoo.py table --work=DIR -o docs/zoo.md
   zoo.py list
 
@@ -15,7 +15,13 @@ one rounding error to several percent within three steps, in PyTorch itself.
 
 A model is right when no loss differs by more than 1e-3, or by no more than PyTorch's own losses differ when its weights are
 changed by 1e-7 (relative, random, the largest of three tries). Buffers, and parameters that the module does not train, are
-named in `--freeze`. Results are kept in DIR as one JSON file per model and route; a run skips those that are there, with
+named in `--freeze`.
+
+Two more routes take the legacy exporter's file to GPUs, and need none. `gpu` compiles it in f32 for an H100 and in bf16 for an A100 and
+an H100, with cuDNN 9 and ptxas, and counts registers. `simulated` trains it in f32 for two steps on the stand-ins of tests/gpu, in the
+folder that --simulated names; its losses are held to those of the host's executable.
+
+Results are kept in DIR as one JSON file per model and route; a run skips those that are there, with
 --again only those that passed. The exit code is 1 when a file that PyTorch's exporter wrote does not get through.
 Needed: PyTorch 2.6 or newer, torchvision, timm, transformers, onnx, onnxscript, Linux; one thread.
 """
@@ -41,6 +47,9 @@ STEPS = 3
 FIRST_STEP = 0.05
 TOLERANCE = 1e-3
 PLAIN = 1e-5  # above it, PyTorch's own sensitivity stands beside the difference
+SIMULATED_STEPS = 2
+GPU, SIMULATED = "gpu", "simulated"
+GPU_TARGETS = {"f32": "cuda:h100", "bf16": "cuda:a100,h100"}
 ROUTES = {
     "legacy": "torch.onnx.export(..., dynamo=False, training=TrainingMode.TRAINING, do_constant_folding=False, opset_version=18)",
     "dynamo": "torch.onnx.export(..., dynamo=True, optimize=False), which stowage.export calls",
@@ -71,7 +80,18 @@ class Reference:
     def __init__(self, case: Any) -> None:
         self.case = case
         self.weights = {key: value.clone() for key, value in case.module.state_dict().items()}
-        self.rate, self.losses = self.train(0, 0, None)
+
+    @functools.cached_property
+    def first(self) -> tuple[float, list[float]]:
+        return self.train(0, 0, None)
+
+    @property
+    def rate(self) -> float:
+        return self.first[0]
+
+    @property
+    def losses(self) -> list[float]:
+        return self.first[1]
 
     def restore(self) -> None:
         import torch
@@ -111,8 +131,8 @@ class Reference:
         return max(difference(self.train(1e-7, seed, self.rate)[1], self.losses) for seed in (1, 2, 3))
 
 
-def command(words: list[Any], timeout: float) -> str:
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=timeout)
+def command(words: list[Any], timeout: float, environment: dict[str, str] | None = None) -> str:
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=timeout, env=environment)
     if done.returncode != 0:
         raise RuntimeError(f"exit code {done.returncode}: " + (done.stderr.strip() or done.stdout.strip()))
     return done.stdout
@@ -128,44 +148,81 @@ def untrained(module: Any, path: Path) -> list[str]:
     return [name for name in fixed if name in stored]
 
 
-def train(case: Any, path: Path, rate: float, stowage: str, result: dict[str, Any], timeout: float) -> list[float]:
-    """Losses of Stowage's executable made of the file `path`; keeps its figures and the stage it reached in `result`."""
-    import numpy as np
-
-    executable, log, data = path.with_name("model"), path.with_name("log.csv"), path.with_name("data.npz")
+def compile_program(case: Any, path: Path, executable: Path, stowage: str, timeout: float, *flags: str) -> None:
     loss = "output:loss" if case.target is None else f"cross-entropy:class-axis={case.class_axis}"
     frozen = untrained(case.module, path)
-    result["stage"] = "compile"
     command([stowage, "compile", path, "-o", executable, "--optimizer=sgd:momentum=0.9", "--no-dropout", "--threads=1",
-             f"--loss={loss}", *([f"--freeze={','.join(frozen)}"] if frozen else [])], timeout)  # fmt: skip
-    result["arena_bytes"] = json.loads(command([executable, "plan", "--format=json"], timeout))["arena_bytes"]
-    result["stage"] = "train"
+             f"--loss={loss}", *([f"--freeze={','.join(frozen)}"] if frozen else []), *flags], timeout)  # fmt: skip
+
+
+def train(case: Any, executable: Path, rate: float, steps: int, timeout: float, environment: dict[str, str] | None = None) -> list[float]:
+    """Losses of an executable on the case's batch, before each of its steps."""
+    import numpy as np
+
+    log, data = executable.with_suffix(".csv"), executable.with_suffix(".npz")
     arrays = case.inputs | ({} if case.target is None else {"y": case.target})
-    np.savez(data, **{key: np.concatenate([value.numpy()] * STEPS) for key, value in arrays.items()})
-    command([executable, "train", f"--data={data}", f"--steps={STEPS}", "--no-shuffle", f"--lr={rate}", f"--log={log}",
-             "--threads=1"], timeout)  # fmt: skip
+    np.savez(data, **{key: np.concatenate([value.numpy()] * steps) for key, value in arrays.items()})
+    command([executable, "train", f"--data={data}", f"--steps={steps}", "--no-shuffle", f"--lr={rate}", f"--log={log}",
+             "--threads=1"], timeout, environment)  # fmt: skip
     with open(log) as file:
         return [float(row["loss"]) for row in csv.DictReader(file)]
 
 
-def run_route(case: Any, reference: Reference, result: dict[str, Any], stowage: str, folder: Path, timeout: float) -> None:
+def compare(result: dict[str, Any], ours: list[float], theirs: list[float], reference: Reference) -> None:
+    """Fills in how far losses lie apart; raises where they differ by more than they may."""
+    result["stage"] = "compare"
+    result |= {"losses": ours, "difference": difference(ours, theirs)}
+    if result["difference"] > PLAIN:
+        result["sensitivity"] = reference.sensitivity
+    if result["difference"] > max(TOLERANCE, result.get("sensitivity", 0)):
+        raise RuntimeError(f"losses differ by {result['difference']:.1e}, PyTorch's own by {result['sensitivity']:.1e}")
+
+
+def run_host(case: Any, reference: Reference, result: dict[str, Any], folder: Path, options: argparse.Namespace) -> None:
+    executable = folder / "model"
+    result["stage"] = "compile"
+    compile_program(case, folder / "model.onnx", executable, options.stowage, options.timeout)
+    result["arena_bytes"] = json.loads(command([executable, "plan", "--format=json"], options.timeout))["arena_bytes"]
+    result["stage"] = "train"
+    compare(result, train(case, executable, reference.rate, STEPS, options.timeout), reference.losses, reference)
+
+
+def run_gpu(case: Any, _: Reference, result: dict[str, Any], folder: Path, options: argparse.Namespace) -> None:
+    from cubins import resources_of
+
+    result["compiled"] = {}
+    for precision, target in GPU_TARGETS.items():
+        result["stage"], executable = f"compile {precision}", folder / precision
+        flags = [f"--precision={precision}", f"--target={target}", "--recompute=none"]  # which has no other kernels
+        compile_program(case, folder / "model.onnx", executable, options.stowage, options.timeout, *flags)
+        result["compiled"][precision] = resources_of(executable)
+        executable.unlink()
+
+
+def run_simulated(case: Any, reference: Reference, result: dict[str, Any], folder: Path, options: argparse.Namespace) -> None:
+    simulated = options.simulated.absolute()
+    losses = {}
+    for device, flags in {"host": [], "GPU": ["--target=cuda:h100", f"--cudnn={simulated}"]}.items():
+        result["stage"] = f"compile for the {device}"
+        compile_program(case, folder / "model.onnx", folder / device, options.stowage, options.timeout, *flags)
+        result["stage"] = f"train on the {device}"
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(simulated)}
+        losses[device] = train(case, folder / device, reference.rate, SIMULATED_STEPS, options.timeout, environment)
+    compare(result, losses["GPU"], losses["host"], reference)
+
+
+def run_route(case: Any, reference: Reference, result: dict[str, Any], folder: Path, options: argparse.Namespace) -> None:
     """Takes a model through one route; fills `result` with its figures and the error of the first stage that it did not pass."""
     begin = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
         result["stage"] = "export"
-        export(result["route"], case, folder / "model.onnx")
+        follow = {GPU: run_gpu, SIMULATED: run_simulated}.get(result["route"], run_host)
+        export("legacy" if follow is not run_host else result["route"], case, folder / "model.onnx")
         reference.restore()
-        losses = train(case, folder / "model.onnx", reference.rate, stowage, result, timeout)
-        result["stage"] = "compare"
-        result |= {"losses": losses, "difference": difference(losses, reference.losses)}
-        if result["difference"] > PLAIN:
-            result["sensitivity"] = reference.sensitivity
-        if result["difference"] <= max(TOLERANCE, result.get("sensitivity", 0)):
-            result["stage"] = "done"
-        else:
-            result["error"] = f"losses differ by {result['difference']:.1e}, PyTorch's own by {result['sensitivity']:.1e}"
+        follow(case, reference, result, folder, options)
+        result["stage"] = "done"
     except Exception as error:
         text = str(error).strip() or traceback.format_exc().strip()
         result["error"] = f"{type(error).__name__}: {text}"[:4000]
@@ -181,7 +238,7 @@ def kept_file(work: Path, name: str, route: str) -> Path:
     return work / f"{name.replace('/', '-')}-{route}.json"
 
 
-def run_model(name: str, routes: list[str], stowage: str, work: Path, timeout: float) -> None:
+def run_model(name: str, routes: list[str], options: argparse.Namespace) -> None:
     """All routes of one model, in a process of its own: exporters crash, and leave patches behind."""
     import torch
     from models import all_cases, switch_off_randomness
@@ -195,15 +252,16 @@ def run_model(name: str, routes: list[str], stowage: str, work: Path, timeout: f
         switch_off_randomness(case.module)
         common["parameters"] = sum(p.numel() for p in case.module.parameters())
         reference = Reference(case)
-        common |= {"rate": reference.rate, "reference": reference.losses}
+        if routes != [GPU]:
+            common |= {"rate": reference.rate, "reference": reference.losses}
     except Exception as error:
         for route in routes:
-            keep(work, common | {"route": route, "error": f"{type(error).__name__}: {error}"})
+            keep(options.work, common | {"route": route, "error": f"{type(error).__name__}: {error}"})
         return
     for route in routes:
         result = common | {"route": route}
-        run_route(case, reference, result, stowage, work / f"{name.replace('/', '-')}-{route}.files", timeout)
-        keep(work, result)
+        run_route(case, reference, result, options.work / f"{name.replace('/', '-')}-{route}.files", options)
+        keep(options.work, result)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -223,6 +281,8 @@ def run(args: argparse.Namespace) -> None:
     if idle:
         sys.exit(f"no model is called {', '.join(idle)}")
     routes = args.routes.split(",")
+    if SIMULATED in routes and not args.simulated:
+        sys.exit("the route simulated needs the folder of the stand-ins: --simulated=build/release/lib/simulated")
     failed = unwritten = 0
     untried = []
     for name in dict.fromkeys(names):
@@ -232,8 +292,7 @@ def run(args: argparse.Namespace) -> None:
         for route in wanted:
             kept[route].unlink(missing_ok=True)
         while missing := [route for route in wanted if not kept[route].exists()]:
-            process = multiprocessing.get_context("fork").Process(
-                target=run_model, args=(name, missing, args.stowage, args.work, args.timeout))  # fmt: skip
+            process = multiprocessing.get_context("fork").Process(target=run_model, args=(name, missing, args))
             process.start()
             process.join(4 * args.timeout)
             process.kill()
@@ -261,10 +320,21 @@ def describe(result: dict[str, Any] | None) -> str:
     if result is None:
         return "not run"
     if result["stage"] == "done":
-        text = f"{result['difference']:.0e}"
+        text = f"{result['difference']:.0e}" if result["difference"] else "0"
         return text + (f" (own {result['sensitivity']:.0e})" if "sensitivity" in result else "")
     error = re.sub(r'loc\("[^"]*"[^)]*\)+: error: ', "", result.get("error", "")).split("\n")[0].replace("|", "\\|")
     return f"**{result['stage']}**: {error[:110]}"
+
+
+def describe_compiled(result: dict[str, Any] | None) -> str:
+    """Most registers and bytes of stack of a thread in a model's programs for GPUs, in f32 and in bf16."""
+    if result is None or result["stage"] != "done":
+        return describe(result)
+    texts = []
+    for part in result["compiled"].values():
+        stack = f" and {part['stack']} bytes" if part["stack"] else ""
+        texts.append(f"{part['registers']}{stack}")
+    return "; ".join(texts)
 
 
 def heading(routes: dict[str, str], versions: str) -> list[str]:
@@ -289,9 +359,15 @@ module does not train, are named in `--freeze`: legacy files do not tell them ap
 
 Changed: models of more than 150 million parameters have fewer layers of full width, and one is made for this size of image
 ({changed}).
+
+*GPU: compiles*: in f32 for an H100; in bf16 for an A100 and an H100: the most registers that a thread of a
+generated kernel takes, and the bytes that one spills to local memory, where any does. *GPU: runs simulated*: the largest
+relative difference of two losses on the simulated GPU (`tests/gpu`), in f32, to the host's; empty: not run. Both from
+the files of the legacy exporter; seen on hardware: nothing ([cuda.md](cuda.md)).
 """
     return [*text.split("\n"), *[f"- *{route}*: `{ROUTES[route]}`: {count}" for route, count in routes.items()], "",
             "```", "python/zoo/zoo.py run --stowage=build/release/bin/stowage --work=build/zoo",
+            "python/zoo/zoo.py run --stowage=build/release/bin/stowage --work=build/zoo --routes=gpu",
             "python/zoo/zoo.py table --work=build/zoo -o docs/zoo.md", "```", ""]  # fmt: skip
 
 
@@ -311,14 +387,16 @@ def table(args: argparse.Namespace) -> None:
                          f"{len(rows) - len(written)} of the {len(rows)} models tried it does not write")  # fmt: skip
     versions = ", ".join(f"{p} {metadata.version(p)}" for p in ("torch", "torchvision", "timm", "transformers"))
     lines = heading(counts, versions)
-    lines += ["| model | parameters | arena, bytes | losses | " + " | ".join(ROUTES) + " |", "|---|---:|---:|---|" + "---|" * len(ROUTES)]
+    lines += ["| model | parameters | arena, bytes | losses | " + " | ".join(ROUTES) + " | GPU: compiles | GPU: runs simulated |",
+              "|---|---:|---:|---|" + "---|" * (len(ROUTES) + 2)]  # fmt: skip
     for name in names:
         rows = [results.get((name, route)) for route in ROUTES]
         known = [row for row in rows if row]
         parameters = next((f"{row['parameters']:,}" for row in known if "parameters" in row), "")
         arena = next((f"{row['arena_bytes']:,}" for row in known if "arena_bytes" in row), "")
         moved = next((f"{row['reference'][0]:.3g} to {row['reference'][-1]:.3g}" for row in known if "reference" in row), "")
-        lines.append(f"| {name} | {parameters} | {arena} | {moved} | " + " | ".join(map(describe, rows)) + " |")
+        simulated = describe(results[name, SIMULATED]) if (name, SIMULATED) in results else ""
+        lines.append(f"| {name} | {parameters} | {arena} | {moved} | " + " | ".join(map(describe, rows)) + f" | {describe_compiled(results.get((name, GPU)))} | {simulated} |")
     args.output.write_text("\n".join(lines) + "\n")
     print(f"{args.output}: " + "; ".join(f"{route}: {text}" for route, text in counts.items()))
 
@@ -333,6 +411,7 @@ def main() -> None:
     runner.add_argument("--again", action="store_true", help="run again what did not get through")
     runner.add_argument("--stowage", required=True)
     runner.add_argument("--work", type=Path, required=True)
+    runner.add_argument("--simulated", type=Path, help="the folder of the stand-ins, for the route simulated")
     runner.add_argument("--timeout", type=float, default=600, help="seconds of one command; a model has four times as many")
     writer = commands.add_parser("table")
     writer.add_argument("--work", type=Path, required=True)
