@@ -337,7 +337,7 @@ def describe_compiled(result: dict[str, Any] | None) -> str:
     return "; ".join(texts)
 
 
-def heading(routes: dict[str, str], versions: str) -> list[str]:
+def heading(routes: dict[str, str], on_gpu: str, versions: str) -> list[str]:
     from models import CHANGED
 
     changed = "; ".join(f"{name.split('/')[1]}: {what}" for name, (what, _) in CHANGED.items())
@@ -365,7 +365,8 @@ generated kernel takes, and the bytes that one spills to local memory, where any
 relative difference of two losses on the simulated GPU (`tests/gpu`), in f32, to the host's; empty: not run. Both from
 the files of the legacy exporter; seen on hardware: nothing ([cuda.md](cuda.md)).
 """
-    return [*text.split("\n"), *[f"- *{route}*: `{ROUTES[route]}`: {count}" for route, count in routes.items()], "",
+    return [*text.split("\n"), *[f"- *{route}*: `{ROUTES[route]}`: {count}" for route, count in routes.items()],
+            f"- *GPU*: {on_gpu}", "",
             "```", "python/zoo/zoo.py run --stowage=build/release/bin/stowage --work=build/zoo",
             "python/zoo/zoo.py run --stowage=build/release/bin/stowage --work=build/zoo --routes=gpu",
             "python/zoo/zoo.py table --work=build/zoo -o docs/zoo.md", "```", ""]  # fmt: skip
@@ -386,7 +387,12 @@ def table(args: argparse.Namespace) -> None:
         counts[route] = (f"{done} of the {len(written)} files that PyTorch writes get through ({done / max(len(written), 1):.0%}); "
                          f"{len(rows) - len(written)} of the {len(rows)} models tried it does not write")  # fmt: skip
     versions = ", ".join(f"{p} {metadata.version(p)}" for p in ("torch", "torchvision", "timm", "transformers"))
-    lines = heading(counts, versions)
+    passed = {}
+    for route in (GPU, SIMULATED):
+        stages = [results[name, route]["stage"] for name in names if (name, route) in results]
+        passed[route] = f"{stages.count('done')} of the {len(stages)}"
+    on_gpu = f"{passed[GPU]} models tried compile; {passed[SIMULATED]} that ran simulated follow the host"
+    lines = heading(counts, on_gpu, versions)
     lines += ["| model | parameters | arena, bytes | losses | " + " | ".join(ROUTES) + " | GPU: compiles | GPU: runs simulated |",
               "|---|---:|---:|---|" + "---|" * (len(ROUTES) + 2)]  # fmt: skip
     for name in names:
