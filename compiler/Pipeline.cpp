@@ -175,6 +175,7 @@ void addKernelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createAssignLayoutsPass(target));
   manager.addPass(createCSEPass());
   manager.addPass(createFuseNormPoolPass(target));
+  manager.addPass(createSplitBatchNormPass(target));
   manager.addPass(createScatterIntoSumsPass());
   manager.addPass(createFuseElementwisePass());
   manager.addPass(createRederiveSavedPass());

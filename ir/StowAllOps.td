@@ -5,5 +5,6 @@
 include "ir/StowAttentionOps.td"
 include "ir/StowNormPoolOps.td"
 include "ir/StowOps.td"
+include "ir/StowStatisticsOps.td"
 
 #endif // STOW_ALL_OPS_TD

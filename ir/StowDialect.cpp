@@ -1,5 +1,6 @@
 #include "ir/StowAttentionOps.h"
 #include "ir/StowNormPoolOps.h"
+#include "ir/StowStatisticsOps.h"
 
 #include "runtime/base/Error.h"
 
@@ -33,6 +34,10 @@ void StowDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "ir/StowNormPoolOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/StowStatisticsOps.cpp.inc"
       >();
 }
 

@@ -5,6 +5,7 @@
 #include "codegen/kernels/Kernels.h"
 #include "ir/StowAttentionOps.h"
 #include "ir/StowNormPoolOps.h"
+#include "ir/StowStatisticsOps.h"
 #include "runtime/base/Error.h"
 #include "runtime/host/Library.h"
 
@@ -60,6 +61,9 @@ StringRef HostTarget::libraryCall(Operation *op) const {
       .Case([](BatchNormOp) { return "batch_norm_inference"; })
       .Case([](BatchNormTrainingOp) { return "batch_norm"; })
       .Case([](BatchNormGradOp) { return "batch_norm_grad"; })
+      .Case([](BatchNormStatisticsOp op) {
+        return isChannelsLast(op.getX()) ? "batch_norm_statistics" : "";
+      })
       .Case([](BatchNormMaxPoolOp op) {
         return takesNormPool(op.getX(), op.getY(), op.getSaved()) ? "batch_norm_max_pool" : "";
       })

@@ -63,6 +63,35 @@ def FuseNormPoolPass : Pass<"stow-fuse-norm-pool", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def SplitBatchNormPass : Pass<"stow-split-batch-norm", "::mlir::ModuleOp"> {
+  let summary = "Let the kernels that read batch normalizations compute them";
+  let description = [{
+    What: a batch normalization that only elementwise ops of the forward read becomes its statistics, which
+    read x and write three vectors, and a kernel, which stow-fuse-elementwise takes into those that read
+    it. The normalized tensor is no longer written and read again beside relu of it, say; to compute
+    relu's output again the kernel alone runs, and x is read once: not for the statistics, not to be
+    normalized and not for relu. In f32 the bits are those of the normalization; in 16 bits the kernel's
+    readers take the element before it is rounded. The target says which layouts have statistics of
+    their own; normalizations of others stay whole.
+
+    Requires: the step form with layouts, after stow-fuse-norm-pool and before stow-fuse-elementwise.
+    Ensures: stow-fuse-elementwise merges the kernels.
+
+    ```mlir
+    %y, %m, %v = stow.batch_norm_training %x, %s, %b {epsilon = 1.0e-5 : f64} : ...
+    %r = stow.relu %y : ...
+    // becomes
+    %m, %v, %k = stow.batch_norm_statistics %x, %s {epsilon = 1.0e-5 : f64} : ...
+    %y = stow.map %x, %m, %k, %b : ... {fma(x - m, k, b)}
+    %r = stow.relu %y : ...
+    ```
+  }];
+  // Created with a target: see Passes.h.
+  let constructor = "nullptr";
+  let dependentDialects = ["::stow::StowDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
 def RederiveSavedPass : Pass<"stow-rederive-saved", "::mlir::ModuleOp"> {
   let summary = "Save the fewest bytes from which kernels of the backward make what they read";
   let description = [{
@@ -72,7 +101,8 @@ def RederiveSavedPass : Pass<"stow-rederive-saved", "::mlir::ModuleOp"> {
     what kernels of the backward read and what no cheap kernel makes; what is saved anyway, for
     other readers or as state, costs nothing. A value is left out only for kernels of its own shape,
     and only when computing it takes about as long as writing and reading it would: 64 operations an
-    element, of which an exponential or the like is 16. State that an update has overwritten by then
+    element, of which an exponential or the like is 16. What another op of the backward reads as well is left
+    out only where the kernel reads what it is computed from. State that an update has overwritten by then
     is not read again. The clones give the same numbers.
 
     Where the only kernel of the backward that reads a value uses one bit of each element, as the gradients

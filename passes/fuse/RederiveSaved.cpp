@@ -112,7 +112,7 @@ public:
   void decide() {
     do {
       cut();
-    } while (dropDear());
+    } while (dropDear() || dropFurtherReads());
   }
 
   struct Demand {
@@ -306,6 +306,35 @@ private:
       work[value] = std::min<int64_t>(total, 1 << 20);
     }
     return dropped;
+  }
+
+  /// Makes origins of values that another op of the backward reads as well, and that a map would compute
+  /// from tensors that it does not read: all that is gained is that the value dies somewhat earlier, and
+  /// what it is computed from has to be there, as at the end of a residual block. True when there
+  /// were any.
+  bool dropFurtherReads() {
+    bool dropped = false;
+    for (auto [value, reader] : demands) {
+      Node &node = nodes[value];
+      if (!node.isComputedAgain || node.readUntil < 0)
+        continue;
+      llvm::SmallSetVector<Value, 4> sources;
+      findSources(value, value, sources);
+      for (Value known : reader.getInputs())
+        sources.remove(known);
+      if (!sources.empty())
+        node.isOrigin = dropped = true;
+    }
+    return dropped;
+  }
+
+  /// The tensors of `value`'s shape that `part` of it is computed from again.
+  void findSources(Value value, Value part, llvm::SmallSetVector<Value, 4> &found) const {
+    for (Value input : part.getDefiningOp<MapOp>().getInputs())
+      if (isComputedAgain(input))
+        findSources(value, input, found);
+      else if (shapeOf(input) == shapeOf(value))
+        found.insert(input);
   }
 
   func::FuncOp graph;

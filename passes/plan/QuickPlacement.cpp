@@ -28,16 +28,20 @@ public:
   /// First the schedule of another batch, or program order without one.
   QuickPlacement place(const std::optional<schedule::Solution> &other) {
     QuickPlacement result = {false, std::numeric_limits<Bytes>::max()};
-    auto fits = [&](const std::optional<schedule::Solution> &solution) {
+    auto fits = [&](const std::optional<schedule::Solution> &solution, Bytes slack = 0) {
       const Bytes arenaBytes = arenaOf(solution);
-      result.arenaBytes = std::min(result.arenaBytes, arenaBytes);
-      return result.fits = arenaBytes <= budget;
+      result.fits = arenaBytes + slack <= budget;
+      result.arenaBytes = std::min(result.arenaBytes, arenaBytes + (result.fits ? 0 : slack));
+      return result.fits;
     };
-    if ((!other || !schedule::verify(problem, *other).fault) && fits(other))
-      return result;
     schedule::PlanOptions cutsAlone;
     cutsAlone.effort = 0;
     schedule::Planner planner(problem, cutsAlone);
+    // Whoever plans this batch asks for its smallest peak in percents, and may not find again what
+    // another batch's schedule takes by less.
+    const Bytes percent = other ? schedule::percentOf(planner.inputOrderPeak(), 1) : 0;
+    if ((!other || !schedule::verify(problem, *other).fault) && fits(other, percent))
+      return result;
     // Schedules count state that the graph holds; this is the rest.
     const Bytes outside = stateBytes.value_or(problem.pinnedBytes()) - problem.pinnedBytes();
     const Bytes room = alignUp(budget, target.alignment()) - outside;
@@ -47,8 +51,8 @@ public:
       return result;
     }
     // What takes less time comes first, and what leaves packing more room behind it.
-    for (double percent : {100.0, 99.0})
-      if (const auto row = planner.schedule(schedule::percentOf(room, percent)))
+    for (double share : {100.0, 99.0})
+      if (const auto row = planner.schedule(schedule::percentOf(room, share)))
         if (fits(row->solution))
           return result;
     fits(least.solution);

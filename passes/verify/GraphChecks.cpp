@@ -2,6 +2,7 @@
 
 #include "ir/StowAttentionOps.h"
 #include "ir/StowNormPoolOps.h"
+#include "ir/StowStatisticsOps.h"
 #include "passes/verify/Passes.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -207,7 +208,7 @@ bool isTrainingOp(Operation *op) {
              NllRowsGradOp, EmbeddingGradOp, EmbeddingGradAddOp, LayerNormGradOp,
              LayerNormScaleGradOp, PlaneProductsOp, RmsNormGradOp, RmsNormScaleGradOp,
              GridSampleGradInputOp, GridSampleGradGridOp, AttentionGradientOp, BatchNormMaxPoolOp,
-             BatchNormMaxPoolGradientOp>(op) ||
+             BatchNormMaxPoolGradientOp, BatchNormStatisticsOp>(op) ||
          isUpdateOp(op);
 }
 

@@ -468,7 +468,7 @@ ChannelLines findStatistics(const ChannelSpace &space, double epsilon, X x, cons
     mean[c] = means[c] = static_cast<float>(s.first[c]);
     variance[c] = static_cast<float>(spread);
     slopes[c] = static_cast<float>(scale[c] / std::sqrt(spread + epsilon));
-    shifts[c] = shift[c];
+    shifts[c] = shift ? shift[c] : 0;
   }
   return {means, slopes, shifts};
 }

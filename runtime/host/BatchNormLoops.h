@@ -68,7 +68,7 @@ struct ChannelLines {
 using MakePoints = std::function<void(int64_t begin, int64_t end, float *to)>;
 
 /// The statistics of x, and the lines that they give, which lie in the scratch. `scratch`:
-/// scratchBytes(), aligned to 8 bytes.
+/// scratchBytes(), aligned to 8 bytes. `shift` may be null where no shift is wanted: the line's is 0.
 ChannelLines batchStatistics(const ChannelSpace &space, double epsilon, const StoredFloats &x,
                              const float *scale, const float *shift, float *mean, float *variance,
                              char *scratch, int64_t threads);

@@ -38,6 +38,7 @@ constexpr Entry table[] = {
     {"dnnl.avg_pool", prepareAvgPool, cutPool},
     {"dnnl.avg_pool_grad", prepareAvgPoolGrad, cutPool},
     {"dnnl.batch_norm", prepareBatchNorm},
+    {"dnnl.batch_norm_statistics", prepareBatchNormStatistics},
     {"dnnl.batch_norm_inference", prepareBatchNormInference, cutImages},
     {"dnnl.batch_norm_grad", prepareBatchNormGrad},
     {"dnnl.batch_norm_max_pool", prepareNormMaxPool},

@@ -46,7 +46,8 @@
 // LibraryRequirements::piece, with which a product on converted pieces runs in place of its own
 // choice. Pooling and batch_norm run in
 // the layout of their input: a free operand gets that layout. Reorder also converts element
-// types. batch_norm and batch_norm_grad of f32 run in loops of this room (BatchNormLoops.h).
+// types. batch_norm and batch_norm_grad of f32 run in loops of this room (BatchNormLoops.h), and so does
+// batch_norm_statistics on tensors in one of their layouts.
 // batch_norm_max_pool is batch_norm and max_pool of its result, which is not stored, and its gradient
 // that of both: loops (NormPoolLoops.h) on channels-last tensors of more than one channel and windows
 // of at most 255 elements. Their "indices" are those of no other call, half a byte each where there are

@@ -98,6 +98,26 @@ Preparation prepareBatchNorm(const Command &command, const std::vector<bool> &an
   return {chosen, arguments(chosen.src_desc(), chosen.dst_desc())};
 }
 
+Preparation prepareBatchNormStatistics(const Command &command, const std::vector<bool> &anyLayout) {
+  Call call(command, anyLayout, {"src", "scale", "mean", "variance", "slope"});
+  const int64_t channels = channelsOf(call, 0);
+  const std::optional<ChannelSpace> space = channelSpace(call, 0, {});
+  if (!space)
+    call.fail(call.describe(0) + " must be f32 or 16 bits, without gaps");
+  auto run = [space = *space, channels, epsilon = call.number("epsilon"),
+              x = call.operand(0).dtype](const std::vector<char *> &at, char *scratch,
+                                         int64_t threads) {
+    const ChannelLines lines = batchStatistics(space, epsilon, {x, at[0]}, floats(at[1]), nullptr,
+                                               floats(at[2]), floats(at[3]), scratch, threads);
+    std::copy_n(lines.slope, channels, floats(at[4]));
+  };
+  const dnnl::memory::desc src = call.desc(0);
+  std::vector<Argument> arguments = {call.argument(0, DNNL_ARG_SRC, src, src)};
+  for (size_t vector = 1; vector <= 4; ++vector)
+    arguments.push_back(call.vector(vector, 0, channels));
+  return {{}, arguments, Loops{loopsName(), space->scratchBytes(), run}};
+}
+
 Preparation prepareBatchNormInference(const Command &command, const std::vector<bool> &anyLayout) {
   Call call(command, anyLayout, {"src", "scale", "shift", "mean", "variance", "dst"});
   requireSameShape(call, 0, 5);

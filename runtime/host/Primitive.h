@@ -167,6 +167,7 @@ Preparation prepareMaxPoolInference(const Command &command, const std::vector<bo
 Preparation prepareAvgPool(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareAvgPoolGrad(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareBatchNorm(const Command &command, const std::vector<bool> &anyLayout);
+Preparation prepareBatchNormStatistics(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareBatchNormInference(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareBatchNormGrad(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareNormMaxPool(const Command &command, const std::vector<bool> &anyLayout);

@@ -190,3 +190,29 @@ func.func @train(%a: tensor<4x4xf32>, %dy: tensor<4x4xf32>)
   %e = stow.slice %w2 {starts = array<i64: 0, 0>, sizes = array<i64: 4, 4>, stow.phase = #stow.phase<backward>} : (tensor<8x4xf32>) -> tensor<4x4xf32>
   return %w0, %d1, %e : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
+
+// -----
+
+// Tests values that another op of the backward reads first: computed again where the kernel reads what
+// they are made of (%r of %a), and kept until the kernel reads them where it would have to read more (%q
+// of %b).
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<4x4xf32>, %[[B:[a-z0-9]+]]: tensor<4x4xf32>
+// CHECK: %[[R:.*]] = stow.map %[[A]] :
+// CHECK: %[[Q:.*]] = stow.map %[[B]] :
+// CHECK: %[[D:.*]] = stow.matmul %[[R]], %[[Q]] {stow.phase = #stow.phase<backward>
+// CHECK-NEXT: %[[R2:.*]] = stow.map %[[A]] {stow.phase = #stow.phase<backward>}
+// CHECK: stow.map %[[R2]], %[[A]], %[[D]] {stow.phase = #stow.phase<backward>}
+// CHECK: stow.map %[[D]], %[[Q]] {stow.phase = #stow.phase<backward>}
+func.func @train(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) attributes {stow.role = #stow.role<train>} {
+  %r = stow.relu %a : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %q = stow.relu %b : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %z = stow.matmul %r, %q {transpose_a = true, transpose_b = false} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %d = stow.matmul %r, %q {transpose_a = false, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %c = stow.mul %a, %d {stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %e = stow.relu_grad %c, %r {stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %f = stow.relu_grad %d, %q {stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %w = stow.matmul %a, %b {transpose_a = false, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %u = stow.matmul %e, %f {transpose_a = false, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %z, %w, %u : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+}

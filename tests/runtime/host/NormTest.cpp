@@ -1,4 +1,5 @@
 // Batch normalization and local response normalization against a naive double reference.
+#include "runtime/host/BatchNormLoops.h"
 #include "tests/runtime/host/CallHarness.h"
 
 #include <gmock/gmock.h>
@@ -78,6 +79,35 @@ TEST(BatchNorm, TrainingForward) {
         {{"epsilon", epsilon}});
     for (size_t i : {3, 4, 5})
       EXPECT_EQ(inPlace.tensors[i].data, result.tensors[i].data);
+  }
+}
+
+// The statistics alone are those of the whole normalization, whose elements follow from them bit for bit.
+TEST(BatchNorm, Statistics) {
+  for (const Setting &s : settings) {
+    const Shape c = {s.shape[1]};
+    const Tensor src = sample(s.shape, 1), scale = sample(c, 2), shift = sample(c, 3);
+    const CallResult whole =
+        runCall("dnnl.batch_norm",
+                {in(src, s.layout), in(scale), in(shift), outAny(s.shape), out(c), out(c)}, {},
+                {{"epsilon", epsilon}});
+    const CallResult result =
+        runCall("dnnl.batch_norm_statistics",
+                {in(src, s.layout), in(scale), out(c), out(c), out(c)}, {}, {{"epsilon", epsilon}});
+    EXPECT_EQ(result.tensors[2].data, whole.tensors[4].data);
+    EXPECT_EQ(result.tensors[3].data, whole.tensors[5].data);
+    const bool hasFma = batchNormInstructions() == std::string("avx2");
+    for (size_t i = 0; i < src.data.size(); ++i) {
+      const int64_t channel = channelOf(src, i);
+      const auto centred =
+          static_cast<float>(src.data[i]) - static_cast<float>(result.tensors[2].data[channel]);
+      const float y = std::fma(centred, static_cast<float>(result.tensors[4].data[channel]),
+                               static_cast<float>(shift.data[channel]));
+      if (hasFma)
+        ASSERT_EQ(y, whole.tensors[3].data[i]) << "element " << i;
+      else // a product rounded before the sum
+        ASSERT_NEAR(y, whole.tensors[3].data[i], 1e-6) << "element " << i;
+    }
   }
 }
 
