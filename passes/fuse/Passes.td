@@ -101,8 +101,8 @@ def RederiveSavedPass : Pass<"stow-rederive-saved", "::mlir::ModuleOp"> {
     what kernels of the backward read and what no cheap kernel makes; what is saved anyway, for
     other readers or as state, costs nothing. A value is left out only for kernels of its own shape,
     and only when computing it takes about as long as writing and reading it would: 64 operations an
-    element, of which an exponential or the like is 16. What another op of the backward reads as well is left
-    out only where the kernel reads what it is computed from. State that an update has overwritten by then
+    element, of which an exponential or the like is 16. What is made of a batch normalization and read by another op of the
+    backward as well is left out only where the kernel reads what it is computed from. State that an update has overwritten by then
     is not read again. The clones give the same numbers.
 
     Where the only kernel of the backward that reads a value uses one bit of each element, as the gradients

@@ -23,6 +23,7 @@
 #include "passes/fuse/Passes.h"
 
 #include "ir/StepGraphs.h"
+#include "ir/StowStatisticsOps.h"
 #include "passes/memory/Liveness.h"
 #include "passes/solvers/schedule/MaxFlow.h"
 
@@ -308,15 +309,15 @@ private:
     return dropped;
   }
 
-  /// Makes origins of values that another op of the backward reads as well, and that a map would compute
-  /// from tensors that it does not read: all that is gained is that the value dies somewhat earlier, and
+  /// Makes origins of normalized values that another op of the backward reads as well, and that a map would
+  /// compute from tensors that it does not read: all that is gained is that the value dies somewhat earlier, and
   /// what it is computed from has to be there, as at the end of a residual block. True when there
   /// were any.
   bool dropFurtherReads() {
     bool dropped = false;
     for (auto [value, reader] : demands) {
       Node &node = nodes[value];
-      if (!node.isComputedAgain || node.readUntil < 0)
+      if (!node.isComputedAgain || node.readUntil < 0 || !isNormalized(value))
         continue;
       llvm::SmallSetVector<Value, 4> sources;
       findSources(value, value, sources);
@@ -326,6 +327,13 @@ private:
         node.isOrigin = dropped = true;
     }
     return dropped;
+  }
+
+  /// True for what a map makes of a batch normalization that it computes (stow-split-batch-norm).
+  static bool isNormalized(Value value) {
+    return llvm::any_of(value.getDefiningOp<MapOp>().getInputs(), [](Value input) {
+      return isa_and_nonnull<BatchNormStatisticsOp>(viewedValue(input).getDefiningOp());
+    });
   }
 
   /// The tensors of `value`'s shape that `part` of it is computed from again.
