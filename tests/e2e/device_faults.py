@@ -84,8 +84,13 @@ def mutations_of(content: bytes, every: int) -> list[Mutation]:
     commands = list(commands_of(text))
     offsets = sorted({int(found[1]) for _, command in commands for kind, found in numbers_of(command) if "operand" in kind})
     found: dict[str, list[Mutation]] = {}
-    for number, (place, kind, match) in enumerate((place, kind, match) for place, command in commands for kind, match in numbers_of(command)):
+    numbers = [(place, command, kind, match) for place, command in commands for kind, match in numbers_of(command)]
+    for number, (place, command, kind, match) in enumerate(numbers):
+        # Scratch elsewhere may well be free: it is moved onto what its own command reads or writes.
+        own = {int(found[1]) for kind, found in numbers_of(command) if "operand" in kind}
         others = [other for other in offsets if len(str(other)) == len(match[1]) and str(other) != match[1]]
+        if "workspace" in kind:
+            others = [other for other in others if other in own]
         if kind == "tasks":
             wrong = f"{int(match[1]) // 2:>{len(match[1])}d}"
         elif others:
