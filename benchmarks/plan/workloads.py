@@ -93,10 +93,12 @@ class Planner:
         return list(csv.DictReader(io.StringIO(text)))
 
     def smallest_within(self, cap: float) -> Outcome:
-        """The smallest arena whose extra time is at most `cap` percent: a point of the frontier, and what lies just below."""
+        """The smallest arena whose extra time is at most `cap` percent: what the planner finds for that, a point of the frontier, and
+        what lies just below."""
         points = self.frontier()
         allowed = [p for p in points if float(p["extra_time_percent"]) <= cap]
-        best = self.plan(f"--memory-budget={allowed[-1]['arena_bytes']}")
+        tried = [self.plan(f"--recompute={cap:g}%"), self.plan(f"--memory-budget={allowed[-1]['arena_bytes']}")]
+        best = min((outcome for outcome in tried if outcome.extra <= cap), key=lambda outcome: outcome.arena)
         below = [int(p["arena_bytes"]) for p in points if float(p["extra_time_percent"]) > cap]
         low = max(below, default=0)
         for _ in range(self.args.refine if low else 0):
