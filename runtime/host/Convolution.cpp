@@ -85,11 +85,13 @@ bool overrunsScratch(const char *implementation, int64_t channels, const Geometr
 
 constexpr auto direct = dnnl::algorithm::convolution_direct;
 
-/// The hint that backward descriptors want: any forward convolution of the same geometry.
+/// The hint that backward descriptors want: any forward convolution of the same geometry. It has one
+/// type throughout, that of the gradient it is given: results of bf16 gradients may be f32.
 dnnl::convolution_forward::primitive_desc forwardHint(const Call &call, const Geometry &g,
-                                                      const dnnl::memory::desc &src,
-                                                      const dnnl::memory::desc &weights,
+                                                      dnnl::memory::desc src,
+                                                      dnnl::memory::desc weights,
                                                       const dnnl::memory::desc &dst) {
+  src.data.data_type = weights.data.data_type = dst.data.data_type;
   return call.choose([&] {
     dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_training, direct, src, weights,
                                          dst, g.strides, g.dilates, g.padBegin, g.padEnd);
