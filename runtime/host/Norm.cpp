@@ -121,6 +121,7 @@ Preparation prepareBatchNormStatistics(const Command &command, const std::vector
 Preparation prepareBatchNormInference(const Command &command, const std::vector<bool> &anyLayout) {
   Call call(command, anyLayout, {"src", "scale", "shift", "mean", "variance", "dst"});
   requireSameShape(call, 0, 5);
+  requireSameType(call, 0, 5);
   int64_t channels = channelsOf(call, 0);
   dnnl::memory::desc src = call.descLike(0, 5), dst = call.descLike(5, 0);
   auto chosen = batchNormForward(call, dnnl::prop_kind::forward_inference, src,
