@@ -22,7 +22,21 @@ struct Entry {
   Cut (*cut)(const Command &, PrepareFn) = nullptr;
   /// Loops for some calls.
   PrepareLoopsFn prepareLoops = nullptr;
+  /// True for calls whose sums the library's bf16 code rounds after every addend.
+  bool (*sumsInBf16)(const Command &) = nullptr;
 };
+
+/// Gradients of pooling add up what the windows send to an element, in its own type. Where no two windows
+/// share an element there is nothing to add.
+bool windowsOverlap(const Command &command) {
+  const std::vector<int64_t> &kernel = command.ints.at("kernel"),
+                             &strides = command.ints.at("strides"),
+                             &dilations = command.ints.at("dilations");
+  for (size_t i = 0; i < kernel.size(); ++i)
+    if ((kernel[i] - 1) * dilations[i] >= strides[i])
+      return true;
+  return false;
+}
 
 constexpr Entry table[] = {
     {"dnnl.convolution", prepareConvolution, cutConvolution, prepareTaps},
@@ -33,10 +47,10 @@ constexpr Entry table[] = {
     {"dnnl.matmul", prepareMatMul, cutMatMul},
     {"dnnl.matmul_add", prepareMatMulAdding, cutMatMul},
     {"dnnl.max_pool", prepareMaxPool, cutPool},
-    {"dnnl.max_pool_grad", prepareMaxPoolGrad, cutPool},
+    {"dnnl.max_pool_grad", prepareMaxPoolGrad, cutPool, nullptr, windowsOverlap},
     {"dnnl.max_pool_inference", prepareMaxPoolInference, cutPool},
     {"dnnl.avg_pool", prepareAvgPool, cutPool},
-    {"dnnl.avg_pool_grad", prepareAvgPoolGrad, cutPool},
+    {"dnnl.avg_pool_grad", prepareAvgPoolGrad, cutPool, nullptr, windowsOverlap},
     {"dnnl.batch_norm", prepareBatchNorm},
     {"dnnl.batch_norm_statistics", prepareBatchNormStatistics},
     {"dnnl.batch_norm_inference", prepareBatchNormInference, cutImages},
@@ -58,7 +72,8 @@ bool takesBf16(const Entry &entry, const Command &call, const std::vector<bool> 
     return false;
   try {
     found = entry.prepare(call, anyLayout);
-    return !isReference(found.descriptor.impl_info_str());
+    return !isReference(found.descriptor.impl_info_str()) &&
+           !(entry.sumsInBf16 && entry.sumsInBf16(call));
   } catch (const Error &) { // pieces take these operands, or say what is wrong with them
     return false;
   }
