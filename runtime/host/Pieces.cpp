@@ -111,6 +111,40 @@ std::vector<Argument> storedArguments(const Command &call, const Preparation &pl
   return arguments;
 }
 
+/// The pieces of a call all of whose layouts are given.
+std::shared_ptr<const Pieces> piecesOf(const Command &given, PrepareFn prepare,
+                                       Cut (*cut)(const Command &, PrepareFn)) {
+  auto pieces = std::make_shared<Pieces>();
+  pieces->cut = cut(given, prepare);
+  for (PieceCommand &piece : pieces->cut.commands) {
+    placeOperands(given, piece);
+    pieces->preparations.push_back(piece.prepare(piece.command, {}));
+  }
+  pieces->result = resultOf(pieces->preparations.front());
+  placeScratch(given, *pieces);
+  for (const Preparation &preparation : pieces->preparations) {
+    pieces->usesHeap |= usesHeap(preparation.descriptor.impl_info_str());
+    pieces->isReference |= isReference(preparation.descriptor.impl_info_str());
+  }
+  const Operand &low = *std::ranges::find_if(
+      given.operands, [](const Operand &operand) { return is16Bit(operand.dtype); });
+  const size_t count = pieces->cut.steps.size();
+  pieces->name = concat(nameOf(low.dtype), " in ", count, count == 1 ? " piece: " : " pieces: ",
+                        pieces->preparations.front().descriptor.impl_info_str());
+  return pieces;
+}
+
+/// `call` with its free operands in the layouts that the library likes for a piece of it.
+Command withLayoutsOf(const PieceCommand &piece, Command call, const std::vector<bool> &anyLayout) {
+  std::vector<bool> free;
+  for (size_t operand : piece.operands)
+    free.push_back(operand < anyLayout.size() && anyLayout[operand]);
+  for (const Argument &argument : piece.prepare(piece.command, free).arguments)
+    if (free[argument.operand] && (call.op != "dnnl.matmul" || argument.layout.blocks.empty()))
+      call.operands[piece.operands[argument.operand]].layout = argument.layout;
+  return call;
+}
+
 } // namespace
 
 Bytes quarterOf(const Command &whole) {
@@ -129,25 +163,18 @@ Bytes piecesTarget(const Command &whole) {
 Preparation preparePieces(const Command &call, const std::vector<bool> &anyLayout,
                           PrepareFn prepare, Cut (*cut)(const Command &, PrepareFn)) {
   try {
-    Preparation plain = prepare(inF32(call), anyLayout);
-    const Command given = withLayouts(call, plain.arguments);
-    auto pieces = std::make_shared<Pieces>();
-    pieces->cut = cut(given, prepare);
-    for (PieceCommand &piece : pieces->cut.commands) {
-      placeOperands(given, piece);
-      pieces->preparations.push_back(piece.prepare(piece.command, {}));
+    const Preparation plain = prepare(inF32(call), anyLayout);
+    Command given = withLayouts(call, plain.arguments);
+    std::shared_ptr<const Pieces> pieces = piecesOf(given, prepare, cut);
+    // The library may like other layouts for the sizes of the pieces than for those of the whole, and have
+    // reference code alone where it does not get them.
+    for (size_t i = 0; pieces->isReference && i < pieces->cut.commands.size(); ++i) {
+      const Command liked = withLayoutsOf(pieces->cut.commands[i], given, anyLayout);
+      if (auto others = piecesOf(liked, prepare, cut); !others->isReference) {
+        given = liked;
+        pieces = others;
+      }
     }
-    pieces->result = resultOf(pieces->preparations.front());
-    placeScratch(given, *pieces);
-    for (const Preparation &preparation : pieces->preparations) {
-      pieces->usesHeap |= usesHeap(preparation.descriptor.impl_info_str());
-      pieces->isReference |= isReference(preparation.descriptor.impl_info_str());
-    }
-    const Operand &low = *std::ranges::find_if(
-        call.operands, [](const Operand &operand) { return is16Bit(operand.dtype); });
-    const size_t count = pieces->cut.steps.size();
-    pieces->name = concat(nameOf(low.dtype), " in ", count, count == 1 ? " piece: " : " pieces: ",
-                          pieces->preparations.front().descriptor.impl_info_str());
     return {{}, storedArguments(given, plain), {}, pieces};
   } catch (const Error &error) {
     throw Error::badInput(std::string(error.what()) +
