@@ -59,7 +59,7 @@ std::string shared(int64_t batch, int64_t width, int times, bool transposed) {
 /// Attention over the same values three times: the gradients of the values, a product for each sample,
 /// are added up, two of them at once with what stands behind the sum.
 std::string attention() {
-  const std::string x = "tensor<4x1x10xf32>", v = "tensor<4x10x64xf32>", y = "tensor<4x1x64xf32>";
+  const std::string x = "tensor<4x1x40xf32>", v = "tensor<4x40x256xf32>", y = "tensor<4x1x256xf32>";
   std::string text = "func.func @model(%in: " + x +
                      " {stow.name = \"x\", stow.kind = #stow.kind<input>}, %w: " + v +
                      " {stow.name = \"w\", stow.kind = #stow.kind<parameter>, stow.init = "
@@ -70,7 +70,7 @@ std::string attention() {
   for (const char *name : {"a", "b", "c"}) {
     text += product(name, last, "v", "(" + x + ", " + v + ") -> " + y, false);
     text += "%s" + std::string(name) + " = stow.slice %t" + name +
-            " {starts = array<i64: 0, 0, 7>, sizes = array<i64: 4, 1, 10>} : (" + y + ") -> " + x +
+            " {starts = array<i64: 0, 0, 7>, sizes = array<i64: 4, 1, 40>} : (" + y + ") -> " + x +
             "\n";
     last = "s" + std::string(name);
   }
@@ -125,7 +125,7 @@ TEST_P(ConsumeProducts, GivesTheSameBitsInLessMemory) {
 // A product of 256 contracted elements is added by the library, as a whole.
 INSTANTIATE_TEST_SUITE_P(
     Models, ConsumeProducts,
-    testing::Values(Case{"SharedSmall", shared(4, 48, 4, true), "sgd:lr=0.05,momentum=0.9"},
+    testing::Values(Case{"SharedSmall", shared(4, 256, 4, true), "sgd:lr=0.05,momentum=0.9"},
                     Case{"Attention", attention(), "sgd:lr=0.05"},
                     Case{"SharedDeep", shared(256, 600, 3, true), "sgd:lr=0.05"},
                     Case{"SharedLargeAndDeep", shared(300, 1728, 2, false), "sgd:lr=0.05"},
@@ -139,7 +139,7 @@ const Case largeInBf16[] = {
 INSTANTIATE_TEST_SUITE_P(Bf16, ConsumeProducts, testing::ValuesIn(largeInBf16),
                          [](const auto &info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(SmallInBf16, ConsumeProducts,
-                         testing::Values(Case{"SharedSmall", shared(4, 48, 4, true),
+                         testing::Values(Case{"SharedSmall", shared(4, 256, 4, true),
                                               "sgd:lr=0.05,momentum=0.9", Precision::BF16}),
                          [](const auto &info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Bf16, ConsumeNarrow, testing::ValuesIn(largeInBf16),

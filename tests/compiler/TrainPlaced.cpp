@@ -1,7 +1,10 @@
 #include "tests/compiler/TrainPlaced.h"
 
 #include "codegen/Backend.h"
+#include "runtime/host/Float16.h"
 #include "runtime/program/Executor.h"
+
+#include <algorithm>
 
 using namespace mlir;
 
@@ -26,8 +29,13 @@ void writeInputs(Executor &executor, const GraphProgram &graph, int64_t step, ui
     for (int64_t &integer : integers)
       if (isClass)
         integer = static_cast<int64_t>(10 * (someFloat(state) + 1)); // 0 to 19
-    executor.writeTensor(input.place,
-                         isStep || isClass ? static_cast<void *>(integers.data()) : values.data());
+    std::vector<uint16_t> halves(count); // an input that products alone read may be stored so
+    std::ranges::transform(values, halves.begin(),
+                           input.place.dtype == DType::BF16 ? host::narrowBf16 : host::narrowF16);
+    executor.writeTensor(input.place, isStep || isClass ? static_cast<void *>(integers.data())
+                                      : host::is16Bit(input.place.dtype)
+                                          ? halves.data()
+                                          : static_cast<void *>(values.data()));
   }
 }
 
