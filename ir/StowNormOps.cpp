@@ -72,7 +72,9 @@ bool BatchNormGradOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
 bool BatchNormGradOp::takesLow(unsigned position) {
   return position == 0 || position == 4 || position == 5;
 }
-Sharings BatchNormGradOp::getSharings() { return {{SharingKind::Overwrite, 0, 4}}; }
+Sharings BatchNormGradOp::getSharings() {
+  return {{SharingKind::Overwrite, 0, 4}, {SharingKind::Overwrite, 0, 0}};
+}
 double BatchNormGradOp::getFlops() { return 11.0 * getX().getType().getNumElements(); }
 
 LogicalResult ChannelMomentsOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,

@@ -50,7 +50,7 @@ def Stow_BatchNormGradOp : Stow_Op<"batch_norm_grad",
     [Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, Stow_Shares, Stow_HasFlops]> {
   let summary = "Gradient of batch_norm_training from saved statistics";
   let description = [{
-    Returns the gradients of x, scale and bias; dx may overwrite dy.
+    Returns the gradients of x, scale and bias; dx may overwrite dy or x.
     ```mlir
     %dx, %ds, %db = stow.batch_norm_grad %x, %m, %v, %s, %dy {epsilon = 1.0e-5 : f64}
         : (tensor<8x64x56x56xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>,

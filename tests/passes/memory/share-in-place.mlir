@@ -95,16 +95,21 @@ func.func @state(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<pa
 
 // -----
 
-// Tests which operand each op offers: batch_norm_grad's dy (operand 4), not its x (operand 0);
-// cross_entropy_rows_grad's logits; nothing of a matmul. Stale marks are dropped.
+// Tests which operand each op offers: batch_norm_grad's dy (operand 4) and x (operand 0), whichever
+// dies; cross_entropy_rows_grad's logits; nothing of a matmul. Stale marks are dropped.
 // CHECK-LABEL: func.func @ops
 // CHECK: stow.batch_norm_grad %{{.*}} {epsilon = 1.000000e-05 : f64, stow.in_place = array<i64: 0, 4>}
+// CHECK: stow.batch_norm_grad %{{.*}} {epsilon = 1.000000e-05 : f64, stow.in_place = array<i64: 0, 0>}
 // CHECK: stow.cross_entropy_rows_grad %{{.*}} {ignore_index = -100 : i64, stow.in_place = array<i64: 0, 0>}
 // CHECK: stow.matmul %{{.*}} {transpose_a = false, transpose_b = false} :
 func.func @ops(%x: tensor<4x4xf32>, %v: tensor<4xf32>, %dy: tensor<4x4xf32>, %t: tensor<4xi64>) -> tensor<4x4xf32> {
   %dx, %ds, %db = stow.batch_norm_grad %x, %v, %v, %v, %dy {epsilon = 1.0e-5 : f64}
       : (tensor<4x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>, tensor<4xf32>)
-  %d = stow.cross_entropy_rows_grad %dx, %t, %ds, %db {ignore_index = -100 : i64} : (tensor<4x4xf32>, tensor<4xi64>, tensor<4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
+  %c = stow.matmul %dx, %x {transpose_a = false, transpose_b = false} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %ex, %es, %eb = stow.batch_norm_grad %c, %v, %v, %v, %dx {epsilon = 1.0e-5 : f64}
+      : (tensor<4x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>, tensor<4xf32>)
+  %e = stow.matmul %ex, %dx {transpose_a = false, transpose_b = false} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %d = stow.cross_entropy_rows_grad %e, %t, %ds, %db {ignore_index = -100 : i64} : (tensor<4x4xf32>, tensor<4xi64>, tensor<4xf32>, tensor<4xf32>) -> tensor<4x4xf32>
   %m = stow.matmul %d, %x {transpose_a = false, transpose_b = false, stow.in_place = array<i64: 0, 0>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %m : tensor<4x4xf32>
 }

@@ -99,11 +99,12 @@ module attributes {stow.form = "ordered"} {
 
 // -----
 
-// O3: an operand that the op reads for other elements later: batch_norm_grad may overwrite dy, not x.
+// O3: an operand that the op reads for other elements later: batch_norm_grad may overwrite x and dy, not
+// the scale.
 module attributes {stow.form = "ordered"} {
   func.func @train(%x: tensor<4x2xf32>, %m: tensor<2xf32>, %v: tensor<2xf32>, %s: tensor<2xf32>, %dy: tensor<4x2xf32>) -> tensor<4x2xf32> attributes {stow.role = #stow.role<train>} {
-    // expected-error @+1 {{result 0 may not overwrite operand 0}}
-    %dx, %ds, %db = stow.batch_norm_grad %x, %m, %v, %s, %dy {epsilon = 1.0e-5 : f64, stow.in_place = array<i64: 0, 0>}
+    // expected-error @+1 {{result 1 may not overwrite operand 3}}
+    %dx, %ds, %db = stow.batch_norm_grad %x, %m, %v, %s, %dy {epsilon = 1.0e-5 : f64, stow.in_place = array<i64: 1, 3>}
         : (tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>)
     return %dx : tensor<4x2xf32>
   }

@@ -160,13 +160,15 @@ TEST(BatchNorm, Grad) {
     EXPECT_LT(relativeError(result.tensors[5], diffSrc), 1e-5);
     EXPECT_LT(relativeError(result.tensors[6], diffScale), 1e-5);
     EXPECT_LT(relativeError(result.tensors[7], diffShift), 1e-5);
-    TestOperand gradient = in(diffDst, s.layout);
-    CallResult inPlace = runCall("dnnl.batch_norm_grad",
-                                 {in(src, s.layout), in(m.mean), in(m.variance), in(scale),
-                                  gradient, outOver(4, gradient), out(c), out(c)},
-                                 {}, {{"epsilon", epsilon}});
-    for (size_t i : {5, 6, 7})
-      EXPECT_EQ(inPlace.tensors[i].data, result.tensors[i].data);
+    TestOperand data = in(src, s.layout), gradient = in(diffDst, s.layout);
+    for (const TestOperand &over : {outOver(0, data), outOver(4, gradient)}) {
+      CallResult inPlace =
+          runCall("dnnl.batch_norm_grad",
+                  {data, in(m.mean), in(m.variance), in(scale), gradient, over, out(c), out(c)}, {},
+                  {{"epsilon", epsilon}});
+      for (size_t i : {5, 6, 7})
+        EXPECT_EQ(inPlace.tensors[i].data, result.tensors[i].data);
+    }
   }
 }
 
