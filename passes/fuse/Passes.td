@@ -102,8 +102,8 @@ def RederiveSavedPass : Pass<"stow-rederive-saved", "::mlir::ModuleOp"> {
     other readers or as state, costs nothing. A value is left out only for kernels of its own shape,
     and only when computing it takes about as long as writing and reading it would: 64 operations an
     element, of which an exponential or the like is 16. What is made of a batch normalization and read by another op of the
-    backward as well is left out only where the kernel reads what it is computed from. State that an update has overwritten by then
-    is not read again. The clones give the same numbers.
+    backward as well is left out only where the kernel then reads no more bytes than before. State that an update has overwritten by
+    then is not read again. The clones give the same numbers.
 
     Where the only kernel of the backward that reads a value uses one bit of each element, as the gradients
     of clip and leaky relu do, and one kernel reads it in the forward, the cut may go between them: the

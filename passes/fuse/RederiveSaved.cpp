@@ -310,9 +310,8 @@ private:
   }
 
   /// Makes origins of normalized values that another op of the backward reads as well, and that a map would
-  /// compute from tensors that it does not read: all that is gained is that the value dies somewhat earlier, and
-  /// what it is computed from has to be there, as at the end of a residual block. True when there
-  /// were any.
+  /// compute from more bytes than it reads now, as at the end of a residual block: all that is gained is
+  /// that the value dies somewhat earlier. True when there were any.
   bool dropFurtherReads() {
     bool dropped = false;
     for (auto [value, reader] : demands) {
@@ -323,7 +322,10 @@ private:
       findSources(value, value, sources);
       for (Value known : reader.getInputs())
         sources.remove(known);
-      if (!sources.empty())
+      Bytes read = 0;
+      for (Value source : sources)
+        read += storedBytesOf(source.getType());
+      if (read > storedBytesOf(value.getType()))
         node.isOrigin = dropped = true;
     }
     return dropped;

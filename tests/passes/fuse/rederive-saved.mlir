@@ -194,28 +194,39 @@ func.func @train(%a: tensor<4x4xf32>, %dy: tensor<4x4xf32>)
 // -----
 
 // Tests values that another op of the backward reads first: computed again where the kernel reads what
-// they are made of (%r of %a), and kept until the kernel reads them where it would have to read more (%q
-// of %b, which it normalizes).
+// they are made of (%r of %a) or would read as many bytes of a normalization's input (%p of %b), and kept until
+// the kernel reads them where it would have to read more (%q of %b and %a).
 // CHECK-LABEL: func.func @train
 // CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<4x4xf32>, %[[B:[a-z0-9]+]]: tensor<4x4xf32>
 // CHECK: %[[R:.*]] = stow.map %[[A]] :
-// CHECK: %[[Q:.*]] = stow.map %[[B]], 
-// CHECK: %[[D:.*]] = stow.matmul %[[R]], %[[Q]] {stow.phase = #stow.phase<backward>
+// CHECK: %[[P:.*]] = stow.map %[[B]], %{{[a-z0-9]+}} :
+// CHECK: %[[Q:.*]] = stow.map %[[A]], %[[B]], %{{[a-z0-9]+}} :
+// CHECK: %[[D:.*]] = stow.matmul %[[R]], %[[P]] {stow.phase = #stow.phase<backward>
+// CHECK: %[[D2:.*]] = stow.matmul %[[D]], %[[Q]] {stow.phase = #stow.phase<backward>
 // CHECK-NEXT: %[[R2:.*]] = stow.map %[[A]] {stow.phase = #stow.phase<backward>}
 // CHECK: stow.map %[[R2]], %[[A]], %[[D]] {stow.phase = #stow.phase<backward>}
-// CHECK: stow.map %[[D]], %[[Q]] {stow.phase = #stow.phase<backward>}
-func.func @train(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>, %s: tensor<4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) attributes {stow.role = #stow.role<train>} {
+// CHECK: %[[P2:.*]] = stow.map %[[B]], %{{[a-z0-9]+}} {stow.phase = #stow.phase<backward>}
+// CHECK: stow.map %[[D]], %[[P2]] {stow.phase = #stow.phase<backward>}
+// CHECK: stow.map %[[D2]], %[[Q]] {stow.phase = #stow.phase<backward>}
+func.func @train(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>, %s: tensor<4xf32>)
+    -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) attributes {stow.role = #stow.role<train>} {
   %r = stow.relu %a : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %m, %v, %k = stow.batch_norm_statistics %b, %s {epsilon = 1.0e-5 : f64} : (tensor<4x4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
   %m2 = stow.reshape %m : (tensor<4xf32>) -> tensor<1x4xf32>
   %n = stow.sub %b, %m2 : (tensor<4x4xf32>, tensor<1x4xf32>) -> tensor<4x4xf32>
-  %q = stow.relu %n : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  %z = stow.matmul %r, %q {transpose_a = true, transpose_b = false} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  %d = stow.matmul %r, %q {transpose_a = false, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %p = stow.relu %n : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %t = stow.sub %b, %m2 : (tensor<4x4xf32>, tensor<1x4xf32>) -> tensor<4x4xf32>
+  %u = stow.add %t, %a : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %q = stow.relu %u : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %z = stow.matmul %p, %q {transpose_a = true, transpose_b = false} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %d = stow.matmul %r, %p {transpose_a = false, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %d2 = stow.matmul %d, %q {transpose_a = false, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %c = stow.mul %a, %d {stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %e = stow.relu_grad %c, %r {stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  %f = stow.relu_grad %d, %q {stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %f = stow.relu_grad %d, %p {stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %g = stow.relu_grad %d2, %q {stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %w = stow.matmul %a, %b {transpose_a = false, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  %u = stow.matmul %e, %f {transpose_a = false, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  return %z, %w, %u : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+  %x = stow.matmul %e, %f {transpose_a = false, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %y = stow.matmul %x, %g {transpose_a = false, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %z, %w, %y, %x : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
