@@ -2,6 +2,7 @@
 
 #include "codegen/host/LibraryCommand.h"
 #include "runtime/host/Library.h"
+#include "runtime/host/ProductRows.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -15,6 +16,10 @@ RankedTensorType resultType(ProductMapOp op) { return tensorType(op.getResult(0)
 
 /// Up to this many contracted elements the library adds a product as a whole.
 constexpr int64_t mostAdded = 256;
+
+/// Up to this many contracted elements, and of the left and the right factor, the host's own loops sum a
+/// product: the right one stays in the second cache while all rows are multiplied with it.
+constexpr int64_t mostSummed = 256, mostLeft = 1 << 20, mostRight = 1 << 18;
 
 /// 1/rows + 1/columns below which the library packs its operands: with AVX-512, and with less.
 constexpr double packsWithAvx512 = 0.0019, packs = 0.0037;
@@ -59,7 +64,7 @@ RankedTensorType rowsOf(RankedTensorType type, int64_t rows) {
   return RankedTensorType::get({rows, type.getDimSize(1)}, type.getElementType());
 }
 
-Command productCommand(ProductMapOp op, const std::string &call) {
+Command libraryProduct(ProductMapOp op, const std::string &call) {
   Command command;
   command.op = call;
   command.name = sourceNameOf(op.getLoc());
@@ -73,7 +78,7 @@ Command productCommand(ProductMapOp op, const std::string &call) {
 /// The product of the rows [first, first + count) into a tile at `workspace`.
 Command tileProduct(ProductMapOp op, const ProductTiles &tiles, int64_t first, int64_t count,
                     llvm::function_ref<Bytes(Value)> offsetOf, Bytes workspace) {
-  Command command = productCommand(op, "dnnl.matmul");
+  Command command = libraryProduct(op, "dnnl.matmul");
   if (!tiles.piece.empty())
     command.ints["piece"] = tiles.piece;
   command.operands = {
@@ -87,7 +92,7 @@ Command tileProduct(ProductMapOp op, const ProductTiles &tiles, int64_t first, i
 
 /// The whole product, or all of them, added to what lies where the result does.
 Command addedProduct(ProductMapOp op, llvm::function_ref<Bytes(Value)> offsetOf) {
-  Command command = productCommand(op, "dnnl.matmul_add");
+  Command command = libraryProduct(op, "dnnl.matmul_add");
   for (Value value : {Value(op.getA()), Value(op.getB()), Value(op.getResult(0))})
     command.operands.push_back(operandOf(value.getType(), offsetOf(value)));
   return command;
@@ -172,6 +177,12 @@ bool isAddedByLibrary(ProductMapOp op) {
 /// The smallest of the parts into which pieces of `size` cut `whole`.
 int64_t leastPart(int64_t whole, int64_t size) { return whole % size == 0 ? size : whole % size; }
 
+/// True when two tiles or more are large enough for the library to pack their operands.
+bool fillsTwoTiles(ProductMapOp op) {
+  std::optional<int64_t> least = leastTileRows(resultType(op).getDimSize(1));
+  return least && resultType(op).getDimSize(0) >= 2 * *least;
+}
+
 /// True when the library packs the operands of all pieces of a product that has `rows` and `columns`.
 bool packsPieces(int64_t rows, int64_t columns, int64_t pieceRows, int64_t pieceColumns) {
   const int64_t fewestRows = leastPart(rows, pieceRows);
@@ -205,18 +216,90 @@ ProductTiles tilesOfPieces(ProductMapOp op) {
   return {.rows = least, .piece = tile};
 }
 
+/// Rows of a tile that the host's own loops sum: whole blocks of their registers. More elements than
+/// calling the kernel takes the time of, and a 32nd of the product, so that the right factor is read few times.
+int64_t summedRows(RankedTensorType product) {
+  constexpr int64_t block = 12, leastElements = 1024, mostTiles = 32;
+  const int64_t rows = product.getDimSize(0), columns = product.getDimSize(1);
+  return alignUp(std::max((leastElements + columns - 1) / columns, rows / mostTiles), block);
+}
+
+/// True for products that the library would walk as they lie, of factors with which the host's own loops are
+/// as fast (docs/decisions/2026-11-23-small-products.md).
+bool isSummedHere(ProductMapOp op) {
+  const RankedTensorType type = resultType(op);
+  const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1), depth = contractedOf(op);
+  return !has16Bits(op) && !op.getTransposeB() && columns >= leastRowColumns &&
+         rows > summedRows(type) && depth <= mostSummed && rows * depth <= mostLeft &&
+         columns * depth <= mostRight &&
+         1 / static_cast<double>(rows) + 1 / static_cast<double>(columns) >= packs;
+}
+
 /// The rows of the tiles, from the first on.
 std::vector<int64_t> tilesOf(ProductMapOp op, const ProductTiles &tiles) {
   const int64_t rows = resultType(op).getDimSize(0);
   std::vector<int64_t> counts;
   for (int64_t first = 0; first < rows; first += counts.back()) {
     const int64_t left = rows - first;
-    if (tiles.isOfWholePieces)
+    if (tiles.isOfWholePieces || tiles.isSummedHere)
       counts.push_back(std::min(left, tiles.rows));
     else // no tile has fewer rows than the library needs
       counts.push_back(left < 2 * tiles.rows ? left : tiles.rows);
   }
   return counts;
+}
+
+/// What the kernel reads and writes beside the tile, in its order, as the rows [first, first + count) have it.
+std::vector<Operand> kernelRows(ProductMapOp op, int64_t first, int64_t count,
+                                llvm::function_ref<Bytes(Value)> offsetOf) {
+  const int64_t rows = resultType(op).getDimSize(0);
+  std::vector<Operand> operands;
+  for (Value value : llvm::concat<Value>(SmallVector<Value>(op.getInputs()),
+                                         SmallVector<Value>(op.getResults()))) {
+    const Operand operand = operandOf(value.getType(), offsetOf(value));
+    operands.push_back(hasRows(tensorType(value), rows) ? rowsOf(operand, 0, first, count)
+                                                        : operand);
+  }
+  return operands;
+}
+
+/// The kernel over a tile at `workspace`, which is that of the rows [first, first + count).
+FailureOr<Command> placedKernel(ProductMapOp op, int64_t first, int64_t count,
+                                llvm::function_ref<Bytes(Value)> offsetOf, Bytes workspace,
+                                KernelModule &kernels) {
+  auto kernel = tileKernel(op, count, kernels);
+  if (failed(kernel))
+    return failure();
+  kernel->operands = kernelRows(op, first, count, offsetOf);
+  kernel->operands.insert(kernel->operands.begin(),
+                          operandOf(RankedTensorType::get({count, resultType(op).getDimSize(1)},
+                                                          Float32Type::get(op.getContext())),
+                                    workspace));
+  return kernel;
+}
+
+/// The product in loops of the host's own, with the kernel of a tile and that of a last, smaller one.
+FailureOr<Command> productOfRows(ProductMapOp op, const ProductTiles &tiles,
+                                 llvm::function_ref<Bytes(Value)> offsetOf, Bytes workspace,
+                                 KernelModule &kernels) {
+  Command whole;
+  whole.op = "product_map";
+  whole.name = sourceNameOf(op.getLoc());
+  whole.ints["transpose_a"] = {op.getTransposeA()};
+  whole.ints["rows"] = {tiles.rows};
+  std::vector<int64_t> &steps = whole.ints["steps"];
+  for (auto [here, next] : llvm::zip(kernelRows(op, 0, tiles.rows, offsetOf),
+                                     kernelRows(op, tiles.rows, tiles.rows, offsetOf)))
+    steps.push_back(next.offset - here.offset);
+  std::vector<int64_t> counts = tilesOf(op, tiles);
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  for (int64_t count : counts) {
+    auto kernel = placedKernel(op, 0, count, offsetOf, workspace, kernels);
+    if (failed(kernel))
+      return failure();
+    whole.parts.push_back(std::move(*kernel));
+  }
+  return whole;
 }
 
 } // namespace
@@ -244,14 +327,15 @@ bool runsByTiles(ProductMapOp op) {
       !llvm::all_of(op->getOperands().drop_front(2), isWhole) ||
       !llvm::all_of(op->getResults(), isWhole) || type.getRank() != 2)
     return false;
-  std::optional<int64_t> least = leastTileRows(type.getDimSize(1));
-  return least && type.getDimSize(0) >= 2 * *least;
+  return fillsTwoTiles(op) || isSummedHere(op);
 }
 
 ProductTiles productTilesOf(ProductMapOp op) {
   const RankedTensorType type = resultType(op);
   if (isAddedByLibrary(op))
     return {.rows = type.getDimSize(0), .isAdded = true};
+  if (!fillsTwoTiles(op))
+    return {.rows = summedRows(type), .isSummedHere = true};
   return has16Bits(op) ? tilesOfPieces(op)
                        : ProductTiles{.rows = *leastTileRows(type.getDimSize(1))};
 }
@@ -264,6 +348,11 @@ ProductNeeds productNeeds(ProductMapOp op, int64_t threads) {
     return {answer.workspaceBytes, answer.heapBytes};
   }
   ProductNeeds needs;
+  if (tiles.isSummedHere) {
+    const ArrayRef<int64_t> shape = resultType(op).getShape();
+    needs.workspaceBytes = productRowsScratchBytes(shape[0], shape[1], tiles.rows, threads);
+    return needs;
+  }
   for (int64_t rows : tilesOf(op, tiles)) {
     const LibraryRequirements answer =
         queryLibrary(tileProduct(op, tiles, 0, rows, nowhere, 0), {}, threads);
@@ -274,45 +363,39 @@ ProductNeeds productNeeds(ProductMapOp op, int64_t threads) {
   return needs;
 }
 
-FailureOr<std::vector<Command>> productCommands(ProductMapOp op,
-                                                llvm::function_ref<Bytes(Value)> offsetOf,
-                                                Bytes workspace, Bytes workspaceBytes,
-                                                KernelModule &kernels) {
+FailureOr<Command> productCommand(ProductMapOp op, llvm::function_ref<Bytes(Value)> offsetOf,
+                                  Bytes workspace, Bytes workspaceBytes, KernelModule &kernels) {
   const ProductTiles tiles = productTilesOf(op);
-  std::vector<Command> commands;
+  Command whole;
+  whole.op = "sequence";
+  whole.name = sourceNameOf(op.getLoc());
   if (tiles.isAdded) {
     if (offsetOf(op.getInputs()[0]) != offsetOf(op.getResult(0))) {
       auto copy = copyInto(op, offsetOf, kernels);
       if (failed(copy))
         return failure();
-      commands.push_back(std::move(*copy));
+      whole.parts.push_back(std::move(*copy));
     }
-    commands.push_back(addedProduct(op, offsetOf));
-    commands.back().workspaceOffset = workspace;
-    commands.back().workspaceBytes = workspaceBytes;
-    return commands;
+    whole.parts.push_back(addedProduct(op, offsetOf));
+    whole.parts.back().workspaceOffset = workspace;
+    whole.parts.back().workspaceBytes = workspaceBytes;
+    return whole;
   }
-  const int64_t rows = resultType(op).getDimSize(0);
+  if (tiles.isSummedHere)
+    return productOfRows(op, tiles, offsetOf, workspace, kernels);
   int64_t first = 0;
   for (int64_t count : tilesOf(op, tiles)) {
     Command product = tileProduct(op, tiles, first, count, offsetOf, workspace);
     product.workspaceOffset = workspace + tileBytes(op, count);
     product.workspaceBytes = workspaceBytes - tileBytes(op, count);
-    auto kernel = tileKernel(op, count, kernels);
+    auto kernel = placedKernel(op, first, count, offsetOf, workspace, kernels);
     if (failed(kernel))
       return failure();
-    kernel->operands.push_back(product.operands[2]);
-    for (Value value : llvm::concat<Value>(SmallVector<Value>(op.getInputs()),
-                                           SmallVector<Value>(op.getResults()))) {
-      Operand operand = operandOf(value.getType(), offsetOf(value));
-      kernel->operands.push_back(hasRows(tensorType(value), rows) ? rowsOf(operand, 0, first, count)
-                                                                  : operand);
-    }
-    commands.push_back(std::move(product));
-    commands.push_back(std::move(*kernel));
+    whole.parts.push_back(std::move(product));
+    whole.parts.push_back(std::move(*kernel));
     first += count;
   }
-  return commands;
+  return whole;
 }
 
 } // namespace stow::host

@@ -4,8 +4,9 @@
 // Sums must not depend on the tiles, nor on whether there are any. The library (oneDNN 2.6, sgemm)
 // sums alike whatever rows a product has as long as it packs its operands first, which it does for
 // 1/rows + 1/columns below 0.0038 (AVX2) or 0.00196 (AVX-512); below that, and for few rows per thread,
-// it walks them as they lie, in other orders. So tiles are large enough for the former, and products
-// that are too small for two of them are not consumed by tiles.
+// it walks them as they lie, in other orders. So tiles are large enough for the former. Products that the
+// library walks run in loops of the host's own instead (runtime/host/ProductRows.h), which sum alike
+// whatever the tiles; those between the two, too small for two tiles and packed, stay whole.
 //
 // 16-bit factors are multiplied in pieces (runtime/host/Pieces.h). Tiles are chosen such that these sum
 // as the pieces of the whole product do.
@@ -25,6 +26,8 @@ namespace stow::host {
 struct ProductTiles {
   int64_t rows = 0;     ///< of a tile
   bool isAdded = false; ///< by the library, to where the result lies; then there is one tile
+  bool isSummedHere =
+      false; ///< by loops of the host's own; the last tile has the rows that are left
   bool isOfWholePieces = false; ///< the last tile has the rows that are left, however few
   Shape piece =
       {}; ///< rows, columns and contracted elements of a tile's pieces; empty: as they come
@@ -46,10 +49,11 @@ struct ProductNeeds {
 };
 ProductNeeds productNeeds(ProductMapOp op, int64_t threads);
 
-/// The commands that the op, which has tiles, runs as, one after the other; tiles lie from
+/// The command that the op, which has tiles, runs as, without what all commands have; tiles lie from
 /// `workspace` on, which has `workspaceBytes`, values where `offsetOf` says.
-mlir::FailureOr<std::vector<Command>>
-productCommands(ProductMapOp op, llvm::function_ref<Bytes(mlir::Value)> offsetOf, Bytes workspace,
-                Bytes workspaceBytes, KernelModule &kernels);
+mlir::FailureOr<Command> productCommand(ProductMapOp op,
+                                        llvm::function_ref<Bytes(mlir::Value)> offsetOf,
+                                        Bytes workspace, Bytes workspaceBytes,
+                                        KernelModule &kernels);
 
 } // namespace stow::host

@@ -262,14 +262,12 @@ private:
       if (failed(buildTogether(context, ops, command)))
         return failure();
     } else if (call == "matmul_tiles") {
-      auto parts = productCommands(
+      auto product = productCommand(
           cast<ProductMapOp>(op), [&](Value value) { return context.offsets.lookup(value); },
           bytesAttr(op, kWorkspaceOffsetAttr), bytesAttr(op, kWorkspaceAttr), *built.kernels);
-      if (failed(parts))
+      if (failed(product))
         return failure();
-      command.op = "sequence";
-      command.name = sourceNameOf(op->getLoc());
-      command.parts = std::move(*parts);
+      command = std::move(*product);
       placeAll(context, op, command);
     } else if (call == "fold_parts") {
       if (failed(buildFold(context, op, command)))

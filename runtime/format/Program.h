@@ -79,8 +79,9 @@ struct GraphOutput {
   Joining joining = Joining::Rows; ///< of eval's parts
 };
 
-/// One launch. `op` is "kernel", a library call, or "sequence", whose operands are what its parts read and
-/// write; runtime/host/Library.h lists the calls with the meaning of operands and attributes.
+/// One launch. `op` is "kernel", a library call, "sequence", whose operands are what its parts read and
+/// write, or "product_map" (runtime/host/ProductRows.h); runtime/host/Library.h lists the calls with the
+/// meaning of operands and attributes.
 struct Command {
   std::string op;
   std::string name;    ///< the user's node, for reports and errors
@@ -90,7 +91,8 @@ struct Command {
   StepPhase phase = StepPhase::Forward; ///< for reports
   double flops = 0;                     ///< floating-point operations; 0 = none or unknown
   double bytes = 0;                     ///< bytes read and written; 0 = unknown
-  std::vector<Command> parts; ///< op == "sequence": kernels and calls, run one after the other
+  std::vector<Command>
+      parts; ///< of a sequence: kernels and calls, run one after the other; of a product_map: kernels
   std::vector<Operand> operands;
   std::map<std::string, std::vector<int64_t>> ints; ///< e.g. "strides", "pads"
   std::map<std::string, double> floats;             ///< e.g. "epsilon"

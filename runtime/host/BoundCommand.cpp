@@ -3,6 +3,7 @@
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
+#include "runtime/host/ProductRows.h"
 
 #include <algorithm>
 #include <cstring>
@@ -16,6 +17,12 @@ namespace {
 /// about as long.
 constexpr double parallelCost = 1 << 17;
 
+int64_t payingThreads(const Command &command, int64_t threads) {
+  const double cost = std::max(command.flops, command.bytes);
+  const bool pays = cost <= 0 || cost >= parallelCost; // 0: unknown
+  return pays ? threads : 1;
+}
+
 } // namespace
 
 BoundCommand::BoundCommand(const Command &command, const ProgramImage &image, char *arena,
@@ -25,6 +32,8 @@ BoundCommand::BoundCommand(const Command &command, const ProgramImage &image, ch
   else if (command.op == "sequence")
     for (const Command &part : command.parts)
       parts.emplace_back(part, image, arena, threads, Poison::None);
+  else if (command.op == "product_map")
+    call = bindProductRows(command, image, arena, payingThreads(command, threads));
   else
     call = bindLibraryCall(command, arena, threads);
   if (poison == Poison::None)
@@ -44,9 +53,7 @@ void BoundCommand::bindKernel(const Command &command, const ProgramImage &image,
                                  image.kernels.size()));
   kernel = image.kernels[static_cast<size_t>(command.kernel)];
   tasks = command.tasks;
-  double cost = std::max(command.flops, command.bytes);
-  bool pays = cost <= 0 || cost >= parallelCost; // 0: unknown
-  threads = pays ? availableThreads : 1;
+  threads = payingThreads(command, availableThreads);
   for (const Operand &operand : command.operands)
     arguments.push_back(arena + operand.offset);
 }

@@ -33,7 +33,7 @@ private:
 
   StowKernelFn kernel = nullptr; ///< or a library call
   int64_t tasks = 0;
-  int64_t threads = 1;
+  int64_t threads = 1; ///< of a kernel
   std::vector<char *> arguments;
   std::unique_ptr<LibraryCall> call;
   std::vector<BoundCommand> parts; ///< or these, one after the other

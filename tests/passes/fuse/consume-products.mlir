@@ -125,7 +125,104 @@ func.func @train(%z: tensor<4096x2048xf32> {stow.kind = #stow.kind<input>}, %w: 
 
 // -----
 
-// Tests products that are too small for two tiles of which each is summed like the whole.
+// Tests a product that is too small for tiles of the library's: it is summed in rows.
+// CHECK-LABEL: func.func @train
+// CHECK-NOT: stow.matmul
+// CHECK: stow.product_map %{{.*}}, %{{.*}}, %{{.*}} {{.*}}: (tensor<32x128xf32>, tensor<32x64xf32>, tensor<128x64xf32>)
+func.func @train(%dy: tensor<32x128xf32> {stow.kind = #stow.kind<input>}, %x: tensor<32x64xf32> {stow.kind = #stow.kind<input>}, %w: tensor<128x64xf32> {stow.kind = #stow.kind<parameter>}) -> tensor<128x64xf32> attributes {stow.role = #stow.role<train>} {
+  %g = stow.matmul %dy, %x {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<32x128xf32>, tensor<32x64xf32>) -> tensor<128x64xf32>
+  %n = stow.map %g, %w {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>} : (tensor<128x64xf32>, tensor<128x64xf32>) -> tensor<128x64xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %b, %a : f32
+    stow.yield %d : f32
+  }
+  return %n : tensor<128x64xf32>
+}
+
+// -----
+
+// Tests what is not summed in rows: fewer columns than the loops take.
+// CHECK-LABEL: func.func @train
+// CHECK: stow.matmul
+// CHECK-NOT: stow.product_map
+func.func @train(%dy: tensor<32x128xf32> {stow.kind = #stow.kind<input>}, %x: tensor<32x10xf32> {stow.kind = #stow.kind<input>}, %w: tensor<128x10xf32> {stow.kind = #stow.kind<parameter>}) -> tensor<128x10xf32> attributes {stow.role = #stow.role<train>} {
+  %g = stow.matmul %dy, %x {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<32x128xf32>, tensor<32x10xf32>) -> tensor<128x10xf32>
+  %n = stow.map %g, %w {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>} : (tensor<128x10xf32>, tensor<128x10xf32>) -> tensor<128x10xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %b, %a : f32
+    stow.yield %d : f32
+  }
+  return %n : tensor<128x10xf32>
+}
+
+// -----
+
+// Tests more contracted elements.
+// CHECK-LABEL: func.func @train
+// CHECK: stow.matmul
+// CHECK-NOT: stow.product_map
+func.func @train(%dy: tensor<260x128xf32> {stow.kind = #stow.kind<input>}, %x: tensor<260x64xf32> {stow.kind = #stow.kind<input>}, %w: tensor<128x64xf32> {stow.kind = #stow.kind<parameter>}) -> tensor<128x64xf32> attributes {stow.role = #stow.role<train>} {
+  %g = stow.matmul %dy, %x {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<260x128xf32>, tensor<260x64xf32>) -> tensor<128x64xf32>
+  %n = stow.map %g, %w {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>} : (tensor<128x64xf32>, tensor<128x64xf32>) -> tensor<128x64xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %b, %a : f32
+    stow.yield %d : f32
+  }
+  return %n : tensor<128x64xf32>
+}
+
+// -----
+
+// Tests a right factor that is read transposed.
+// CHECK-LABEL: func.func @train
+// CHECK: stow.matmul
+// CHECK-NOT: stow.product_map
+func.func @train(%dy: tensor<32x128xf32> {stow.kind = #stow.kind<input>}, %x: tensor<64x32xf32> {stow.kind = #stow.kind<input>}, %w: tensor<128x64xf32> {stow.kind = #stow.kind<parameter>}) -> tensor<128x64xf32> attributes {stow.role = #stow.role<train>} {
+  %g = stow.matmul %dy, %x {transpose_a = true, transpose_b = true, stow.phase = #stow.phase<backward>} : (tensor<32x128xf32>, tensor<64x32xf32>) -> tensor<128x64xf32>
+  %n = stow.map %g, %w {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>} : (tensor<128x64xf32>, tensor<128x64xf32>) -> tensor<128x64xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %b, %a : f32
+    stow.yield %d : f32
+  }
+  return %n : tensor<128x64xf32>
+}
+
+// -----
+
+// Tests a product of one tile.
+// CHECK-LABEL: func.func @train
+// CHECK: stow.matmul
+// CHECK-NOT: stow.product_map
+func.func @train(%dy: tensor<32x8xf32> {stow.kind = #stow.kind<input>}, %x: tensor<32x128xf32> {stow.kind = #stow.kind<input>}, %w: tensor<8x128xf32> {stow.kind = #stow.kind<parameter>}) -> tensor<8x128xf32> attributes {stow.role = #stow.role<train>} {
+  %g = stow.matmul %dy, %x {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<32x8xf32>, tensor<32x128xf32>) -> tensor<8x128xf32>
+  %n = stow.map %g, %w {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>} : (tensor<8x128xf32>, tensor<8x128xf32>) -> tensor<8x128xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %b, %a : f32
+    stow.yield %d : f32
+  }
+  return %n : tensor<8x128xf32>
+}
+
+// -----
+
+// Tests a right factor that is larger than the second cache.
+// CHECK-LABEL: func.func @train
+// CHECK: stow.matmul
+// CHECK-NOT: stow.product_map
+func.func @train(%dy: tensor<256x64xf32> {stow.kind = #stow.kind<input>}, %x: tensor<256x2048xf32> {stow.kind = #stow.kind<input>}, %w: tensor<64x2048xf32> {stow.kind = #stow.kind<parameter>}) -> tensor<64x2048xf32> attributes {stow.role = #stow.role<train>} {
+  %g = stow.matmul %dy, %x {transpose_a = true, transpose_b = false, stow.phase = #stow.phase<backward>} : (tensor<256x64xf32>, tensor<256x2048xf32>) -> tensor<64x2048xf32>
+  %n = stow.map %g, %w {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>} : (tensor<64x2048xf32>, tensor<64x2048xf32>) -> tensor<64x2048xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %d = arith.subf %b, %a : f32
+    stow.yield %d : f32
+  }
+  return %n : tensor<64x2048xf32>
+}
+
+// -----
+
+// Tests products that the library packs and that are too small for two tiles of which each is summed like
+// the whole.
 // CHECK-LABEL: func.func @train
 // CHECK: stow.matmul
 // CHECK-NOT: stow.product_map
