@@ -70,7 +70,11 @@ void Profile::sumExcess(int32_t block) {
 
 void Profile::addWithin(int32_t first, int32_t last, Bytes bytes) {
   const int32_t block = first >> bits;
-  const Bytes highest = addToAll(&own[first], last - first + 1, bytes) + added[block];
+  Bytes highest = added[block];
+  if (first == last) // most often, and sooner done than a wide loop is called
+    highest += std::exchange(own[first], own[first] + bytes);
+  else
+    highest += addToAll(&own[first], last - first + 1, bytes);
   if (bytes > 0) {
     top[block] = std::max(top[block], highest + bytes);
   } else if (highest == top[block]) {
@@ -194,50 +198,6 @@ Sequence Timeline::sequence() const {
   return result;
 }
 
-int32_t Timeline::servedFrom(int32_t value, int32_t slot) const {
-  const int32_t producer = known[value].producer;
-  if (producer == none)
-    return 0;
-  const std::vector<int32_t> &list = runs[producer];
-  if (list.size() == 1) // most ops run once
-    return list.front() < slot ? list.front() : none;
-  auto it = std::lower_bound(list.begin(), list.end(), slot);
-  return it == list.begin() ? none : *std::prev(it);
-}
-
-int32_t Timeline::nextRunAfter(int32_t op, int32_t slot) const {
-  const std::vector<int32_t> &list = runs[op];
-  if (list.size() == 1)
-    return list.front() > slot ? list.front() : slots;
-  auto it = std::upper_bound(list.begin(), list.end(), slot);
-  return it == list.end() ? slots : *it;
-}
-
-int32_t Timeline::nextReadAfter(int32_t value, int32_t slot) const {
-  const std::vector<int32_t> &list = reads[value];
-  auto it = std::upper_bound(list.begin(), list.end(), slot);
-  return it == list.end() ? slots : *it;
-}
-
-int32_t Timeline::lastReadBefore(int32_t value, int32_t slot) const {
-  const std::vector<int32_t> &list = reads[value];
-  if (!list.empty() && list.back() < slot)
-    return list.back();
-  auto it = std::lower_bound(list.begin(), list.end(), slot);
-  return it == list.begin() ? none : *std::prev(it);
-}
-
-int32_t Timeline::liveUntil(int32_t value, int32_t from) const {
-  const Known &info = known[value];
-  const int32_t next = info.producer != none ? nextRunAfter(info.producer, from) : slots;
-  if (next == slots && info.keep)
-    return slots - 1;
-  const int32_t last = lastReadBefore(value, next);
-  if (info.producer == none)
-    return last; // `none` if never read
-  return std::max(last, from);
-}
-
 bool Timeline::isGone(int32_t value, int32_t from, int32_t slot) const {
   for (int32_t overwriter : graph.values[value].overwriters)
     if (nextRunAfter(overwriter, from) < slot)
@@ -276,6 +236,9 @@ bool Timeline::diesAt(int32_t value, int32_t slot) const {
 
 void Timeline::refresh(int32_t slot) {
   if (slot < 0 || slot >= slots)
+    return;
+  if (opAt[slot] == none ? creditAt[slot] == 0 && violationsAt[slot] == 0
+                         : !graph.hasViews && graph.ops[opAt[slot]].credits.empty())
     return;
   Bytes credit = 0;
   int32_t broken = 0;

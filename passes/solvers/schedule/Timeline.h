@@ -124,6 +124,8 @@ public:
   bool isGone(int32_t value, int32_t from, int32_t slot) const;
   /// The last slot at which the copy written (or present) at `from` is live.
   int32_t liveUntil(int32_t value, int32_t from) const;
+  /// True if the value takes bytes, is live across `slot` and not read there.
+  bool isIdleAcross(int32_t value, int32_t slot) const;
 
 private:
   void setInterval(int32_t value, int32_t from, int32_t oldEnd, int32_t newEnd);
@@ -149,5 +151,74 @@ private:
   std::vector<Bytes> creditAt;
   std::vector<int32_t> violationsAt;
 };
+
+// Search asks these of every value that it tries: in place where it does.
+
+inline int32_t Timeline::servedFrom(int32_t value, int32_t slot) const {
+  const int32_t producer = known[value].producer;
+  if (producer == none)
+    return 0;
+  const std::vector<int32_t> &list = runs[producer];
+  if (list.size() == 1) // most ops run once
+    return list.front() < slot ? list.front() : none;
+  auto it = std::lower_bound(list.begin(), list.end(), slot);
+  return it == list.begin() ? none : *std::prev(it);
+}
+
+inline int32_t Timeline::nextRunAfter(int32_t op, int32_t slot) const {
+  const std::vector<int32_t> &list = runs[op];
+  if (list.size() == 1)
+    return list.front() > slot ? list.front() : slots;
+  auto it = std::upper_bound(list.begin(), list.end(), slot);
+  return it == list.end() ? slots : *it;
+}
+
+inline int32_t Timeline::nextReadAfter(int32_t value, int32_t slot) const {
+  const std::vector<int32_t> &list = reads[value];
+  auto it = std::upper_bound(list.begin(), list.end(), slot);
+  return it == list.end() ? slots : *it;
+}
+
+inline int32_t Timeline::lastReadBefore(int32_t value, int32_t slot) const {
+  const std::vector<int32_t> &list = reads[value];
+  if (!list.empty() && list.back() < slot)
+    return list.back();
+  auto it = std::lower_bound(list.begin(), list.end(), slot);
+  return it == list.begin() ? none : *std::prev(it);
+}
+
+inline int32_t Timeline::liveUntil(int32_t value, int32_t from) const {
+  const Known &info = known[value];
+  const int32_t next = info.producer != none ? nextRunAfter(info.producer, from) : slots;
+  if (next == slots && info.keep)
+    return slots - 1;
+  const int32_t last = lastReadBefore(value, next);
+  if (info.producer == none)
+    return last; // `none` if never read
+  return std::max(last, from);
+}
+
+inline bool Timeline::isIdleAcross(int32_t value, int32_t slot) const {
+  const Known &info = known[value];
+  if (info.sizeBytes == 0)
+    return false;
+  int32_t next = slots; // run of the producer
+  if (info.producer != none) {
+    const std::vector<int32_t> &list = runs[info.producer];
+    if (list.empty() || list.front() >= slot)
+      return false;
+    if (list.size() > 1) {
+      auto it = std::lower_bound(list.begin(), list.end(), slot);
+      if (it != list.end())
+        next = *it;
+    }
+  }
+  const std::vector<int32_t> &list = reads[value];
+  auto read = std::lower_bound(list.begin(), list.end(), slot);
+  const int32_t first = read == list.end() ? slots : *read;
+  if (first == slot)
+    return false;
+  return first < next || (info.keep && next == slots && slot < slots - 1);
+}
 
 } // namespace stow::schedule

@@ -231,13 +231,8 @@ private:
     constexpr int tries = 48;
     for (int i = 0; i < tries; ++i) {
       const int32_t value = random.below(graph.values.size());
-      if (graph.values[value].sizeBytes == 0)
-        continue;
-      const int32_t from = timeline.servedFrom(value, slot);
-      if (from == none || timeline.liveUntil(value, from) <= slot ||
-          timeline.lastReadBefore(value, slot + 1) == slot)
-        continue;
-      return value;
+      if (timeline.isIdleAcross(value, slot))
+        return value;
     }
     return none;
   }

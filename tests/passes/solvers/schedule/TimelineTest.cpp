@@ -76,9 +76,10 @@ TEST(ProfileTest, WeighsTheExcess) {
 }
 
 // Tests 3,000 problems under random additions, removals and shifts of runs: peak, time and
-// violations are always those of a full recount.
+// violations are always those of a full recount, and in the end what is idle follows from what is
+// live and read.
 TEST(TimelineTest, EqualsARecountAfterEveryChange) {
-  int changes = 0, shifts = 0;
+  int changes = 0, shifts = 0, idle = 0;
   for (uint64_t seed = 1; seed <= 3000; ++seed) {
     Problem problem = generate(seed);
     Graph graph(problem);
@@ -117,12 +118,23 @@ TEST(TimelineTest, EqualsARecountAfterEveryChange) {
       ASSERT_EQ(timeline.violations() == 0, full.legal) << "seed " << seed << " change " << i;
       ++changes;
     }
+    // A value is idle across a slot if it is live there and no run there reads it.
+    const auto slot = static_cast<int32_t>(random() % timeline.slotCount());
+    for (int32_t value = 0; value < static_cast<int32_t>(graph.values.size()); ++value) {
+      const int32_t from = timeline.servedFrom(value, slot);
+      const bool isIdle = graph.values[value].sizeBytes > 0 && from != Timeline::none &&
+                          timeline.liveUntil(value, from) > slot &&
+                          timeline.lastReadBefore(value, slot + 1) != slot;
+      ASSERT_EQ(timeline.isIdleAcross(value, slot), isIdle) << "seed " << seed;
+      idle += isIdle;
+    }
     Bytes before = timeline.peak();
     timeline.assign(timeline.sequence());
     ASSERT_EQ(timeline.peak(), before) << "seed " << seed;
   }
   EXPECT_GT(changes, 20000);
   EXPECT_GT(shifts, 5000);
+  EXPECT_GT(idle, 2000);
 }
 
 } // namespace
