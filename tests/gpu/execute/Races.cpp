@@ -17,12 +17,23 @@ bool Races::ordered(const Touch &earlier, const Access &access) const {
   return earlier.time <= access.clock->known[warp];
 }
 
-std::optional<Races::Conflict> Races::touch(uint64_t address, unsigned bytes,
-                                            const Access &access) {
-  for (uint64_t at = address; at < address + bytes; ++at) {
-    std::unique_ptr<Byte[]> &page = pages[at / kPage];
+Races::Byte *Races::pageOf(uint64_t number) {
+  if (!lastPage || number != lastNumber) { // neighbours in a warp are neighbours in memory
+    std::unique_ptr<Byte[]> &page = pages[number];
     if (!page)
       page = std::make_unique<Byte[]>(kPage);
+    lastPage = page.get();
+    lastNumber = number;
+  }
+  return lastPage;
+}
+
+std::optional<Races::Conflict> Races::touch(uint64_t address, unsigned bytes,
+                                            const Access &access) {
+  Byte *page = nullptr;
+  for (uint64_t at = address; at < address + bytes; ++at) {
+    if (!page || at % kPage == 0)
+      page = pageOf(at / kPage);
     Byte &byte = page[at % kPage];
     if (!ordered(byte.writer, access))
       return Conflict{byte.writer, true};
@@ -41,6 +52,7 @@ std::optional<Races::Conflict> Races::touch(uint64_t address, unsigned bytes,
 }
 
 void Races::forgetShared() {
+  lastPage = nullptr;
   pages.erase(pages.lower_bound(kSharedWindow / kPage),
               pages.lower_bound((kSharedWindow + kWindowBytes) / kPage));
 }

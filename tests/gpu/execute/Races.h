@@ -49,7 +49,10 @@ private:
   };
   static constexpr uint64_t kPage = 256;
   bool ordered(const Touch &earlier, const Access &access) const;
+  Byte *pageOf(uint64_t number);
   std::map<uint64_t, std::unique_ptr<Byte[]>> pages;
+  Byte *lastPage = nullptr;
+  uint64_t lastNumber = 0;
 };
 
 } // namespace stow::sim
