@@ -27,19 +27,19 @@ def failure(name: str, command: list[object], expected: str, **options) -> bool:
 
 def inside(stowage: str, disk: Path) -> int:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], check=True)
-    compiled = [stowage, "compile", MODEL, "--threads=1", "-o"]
+    compiled = [stowage, "compile", MODEL, "--threads=1", "--recompute=none", "-o"]
     results = [failure("an executable", [*compiled, disk / "m"], f'cannot write "{disk / "m"}": no space left on device; about ')]
     (disk / "old").write_text("old")
     results += [failure("an executable in place of another", [*compiled, disk / "old"], "no space left on device")]
     while os.statvfs(disk).f_bavail:  # what the compiler has just removed may be given back a little later
         subprocess.run(["dd", "if=/dev/zero", f"of={disk}/rest", "oflag=append", "conv=notrunc"], stderr=subprocess.DEVNULL)
-    remarks = [stowage, "plan", MODEL, "--threads=1", f"--remarks={disk}/r.yaml"]
+    remarks = [stowage, "plan", MODEL, "--threads=1", "--recompute=none", f"--remarks={disk}/r.yaml"]
     results += [failure("remarks", remarks, f"cannot write '{disk}/r.yaml': No space left on device")]
     left = sorted(path.name for path in disk.iterdir())
     print(f"left on the disk: {left}")
     results += [left == ["old", "rest"] and (disk / "old").read_text() == "old"]
     with open("/dev/full", "w") as full:
-        for flags in ([], ["--stop-after=step"]):
+        for flags in (["--recompute=none"], ["--stop-after=step"]):
             command = [stowage, "plan", MODEL, "--threads=1", *flags]
             results += [failure(" ".join(["standard output", *flags]), command, "cannot write to standard output: No space left on device",
                                 stdout=full)]  # fmt: skip

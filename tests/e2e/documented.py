@@ -71,7 +71,7 @@ def prepare(stowage: str, folder: Path) -> None:
     (folder / "models").symlink_to(ROOT / "models")
     write_model(folder / "model.onnx")
     digits = np.load(ROOT / "models/data/digits.npz")
-    np.savez(folder / "train.npz", x=digits["x"], y=digits["y"])
+    np.savez(folder / "train.npz", x=digits["x"][:512], y=digits["y"][:512])
     np.savez(folder / "test.npz", x=digits["x_test"], y=digits["y_test"])
     (folder / "buffers.csv").write_text("id,lower,upper,size\na,0,4,64\nb,1,3,32\nc,3,6,96\n")
     plan = [stowage, "plan", "model.onnx", "--memory-budget=100%", "--save-problem=graph.json"]

@@ -24,8 +24,9 @@ sys.path.insert(0, str(ROOT / "python"))
 import stowage  # noqa: E402
 
 MODEL, DATA = ROOT / "models/digits_cnn.onnx", ROOT / "models/data/digits.npz"
-FLAGS = ["--optimizer=adamw:lr=1e-3,weight-decay=0.1", "--threads=2"]
-PLANS = {"plain": [], "sqrt": ["--checkpoint=sqrt"], "budget": ["--memory-budget=65%"]}
+BATCH = 32
+FLAGS = ["--optimizer=adamw:lr=1e-3,weight-decay=0.1", "--threads=2", f"--batch={BATCH}"]
+PLANS = {"plain": ["--recompute=none"], "sqrt": ["--checkpoint=sqrt"], "budget": ["--memory-budget=75%"]}
 STEPS = 4
 
 
@@ -93,7 +94,7 @@ class Guarded:
         """Steps, evaluation and state through the C interface."""
         found = []
         with np.load(DATA) as data:
-            batches = [(data["x"][i * 128 : (i + 1) * 128], data["y"][i * 128 : (i + 1) * 128]) for i in range(3)]
+            batches = [(data["x"][i * BATCH : (i + 1) * BATCH], data["y"][i * BATCH : (i + 1) * BATCH]) for i in range(3)]
         for device in self.compilers:
             step = stowage.load(self.compile(device, "sqrt", "--emit=shared"), seed=5)
             losses = [step(*batch) for batch in batches]

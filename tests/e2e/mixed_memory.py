@@ -46,7 +46,7 @@ SUITE = {
     "char_llama": ("--batch 8", TOKENS), "seq2seq": ("--batch 2 --length 4", SENTENCES), "seq2seq_cells": ("--batch 2 --length 4", SENTENCES),
     "digit_seq2seq": ("--batch 8", SENTENCES), "digit_seq2seq_cells": ("--batch 8", SENTENCES),
 }  # fmt: skip
-DAY = ("mlp_block", "lenet", "char_gpt", "unet_small")
+DAY = ("mlp_block", "char_gpt", "unet_small")
 PRECISIONS = {"bf16": "--precision=bf16", "fp16": "--precision=fp16", "fp16, delayed": "--precision=fp16 --loss-scale=delayed"}
 
 

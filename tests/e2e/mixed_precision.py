@@ -39,7 +39,7 @@ def plan(stowage: Path, model: Path, *flags: str) -> dict:
 
 
 def compiled(stowage: Path, output: Path, *flags: str) -> Path:
-    run(stowage, "compile", DIGITS, "-o", output, OPTIMIZER, "--threads=1", *flags)
+    run(stowage, "compile", DIGITS, "-o", output, OPTIMIZER, "--threads=1", "--recompute=none", *flags)
     return output
 
 
