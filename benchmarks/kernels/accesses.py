@@ -13,8 +13,11 @@ import argparse
 import collections
 import json
 import re
-import struct
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python/zoo"))
+from cubins import PTX, images  # noqa: E402
 
 SIZES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "bf16": 2, "f16": 2}  # others: 1
 WIDE = 16
@@ -29,16 +32,11 @@ def program(data: bytes) -> dict:
 
 
 def ptx(data: bytes) -> str:
-    """The last PTX text of what runtime/format/DeviceCode.h packs."""
-    for found in re.finditer(b"STOWGPU1", data):
-        count = struct.unpack_from("<Q", data, found.start() + 8)[0]
-        if not 0 < count < 16:  # the magic word in the program's own code
-            continue
-        entries = [struct.unpack_from("<IIQQ", data, found.start() + 16 + 24 * i) for i in range(count)]
-        kind, _, offset, size = entries[-1]
-        if kind == 2:
-            return data[found.start() + offset : found.start() + offset + size].rstrip(b"\0").decode()
-    raise SystemExit("error: the executable holds no PTX")
+    """The PTX of the latest architecture."""
+    found = [image for kind, _, image in images(data) if kind == PTX]
+    if not found:
+        raise SystemExit("error: the executable holds no PTX")
+    return found[-1].rstrip(b"\0").decode()
 
 
 def widths(body: str) -> dict[int, int]:

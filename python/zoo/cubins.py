@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-ELF_HEADER, EM_CUDA = 64, 190
+# Kinds of images: DeviceImage::Kind.
+CUBIN, PTX = 1, 2
 # Attributes of the section .nv.info in the form "value of a symbol", by their names in cuobjdump: EIFMT_SVAL, EIATTR_*.
 SYMBOL_VALUE, FRAME_SIZE, REGISTERS = 0x04, 0x11, 0x2F
 
 
-def cubins(executable: Path) -> Iterator[bytes]:
-    """Every cubin in a file, from its ELF header on."""
-    data, at = executable.read_bytes(), 0
-    while (at := data.find(b"\x7fELF", at)) >= 0:
-        if len(data) >= at + ELF_HEADER and struct.unpack_from("<H", data, at + 18)[0] == EM_CUDA:
-            yield data[at:]
-        at += 4
+def images(data: bytes) -> list[tuple[int, int, bytes]]:
+    """Kind, architecture and bytes of each image in an executable, as runtime/format/DeviceCode.h packs them; none where it has no code
+    for GPUs."""
+    for magic in re.finditer(b"STOWGPU1", data):
+        start = magic.start()
+        (count,) = struct.unpack_from("<Q", data, start + 8)
+        if 0 < count < 16:  # else the word in the program's own code
+            entries = [struct.unpack_from("<IIQQ", data, start + 16 + 24 * i) for i in range(count)]
+            return [(kind, arch, data[start + offset : start + offset + size]) for kind, arch, offset, size in entries]
+    return []
 
 
 def resources(cubin: bytes) -> tuple[dict[str, int], dict[str, int]]:
@@ -49,7 +53,7 @@ def resources(cubin: bytes) -> tuple[dict[str, int], dict[str, int]]:
 
 def resources_of(executable: Path) -> dict[str, Any]:
     """Number of an executable's kernels, and the most registers and bytes of stack that a thread of one takes on any chip."""
-    found = [resources(cubin) for cubin in cubins(executable)]
+    found = [resources(data) for kind, _, data in images(executable.read_bytes()) if kind == CUBIN]
     if not found:
         raise RuntimeError(f"{executable} holds no cubin; ptxas was not found in /usr/local/cuda/bin or on PATH")
     return {

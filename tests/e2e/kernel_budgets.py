@@ -12,11 +12,14 @@ for 32 to 64 bytes at once. Folds that keep a row in registers may take more, an
 import argparse
 import re
 import shutil
-import struct
 import subprocess
+import sys
 from pathlib import Path
 
-from commands import build_model, check
+from commands import ROOT, build_model, check
+
+sys.path.insert(0, str(ROOT / "python/zoo"))
+from cubins import CUBIN, PTX, images  # noqa: E402
 
 ELEMENTWISE_REGISTERS, FOLD_REGISTERS, ATTENTION_REGISTERS = 80, 128, 168
 # Kernels that only read and write in order: each element lies at 16 bytes there, so no access is smaller.
@@ -55,16 +58,6 @@ LONG = ("char_gpt", "gpt2")
 WIDE = ["max_pool_training", "max_pool_grad", "avg_pool", "avg_pool_grad", "reorder"]
 
 
-def images(executable: Path) -> list[tuple[int, int, bytes]]:
-    """Kind (1: cubin, 2: PTX), architecture and bytes of what runtime/format/DeviceCode.h packs."""
-    data = executable.read_bytes()
-    start = next(at for at in (m.start() for m in re.finditer(b"STOWGPU1", data))
-                 if 0 < struct.unpack_from("<Q", data, at + 8)[0] < 16)  # fmt: skip
-    count = struct.unpack_from("<Q", data, start + 8)[0]
-    entries = [struct.unpack_from("<IIQQ", data, start + 16 + 24 * i) for i in range(count)]
-    return [(kind, arch, data[start + offset : start + offset + size]) for kind, arch, offset, size in entries]
-
-
 def functions(ptx: str) -> dict[str, str]:
     return {m.group(1): m.group(2) for m in re.finditer(r"\.entry (\w+)\((.*?)\n\}", ptx, re.S)}
 
@@ -97,12 +90,12 @@ def main() -> None:
         chips = CHIPS if args.whole or model not in LONG else {"h100": 90}
         subprocess.run([args.stowage, "compile", source, "-o", executable, f"--target=cuda:{','.join(chips)}", *flags], check=True,
                        stdout=subprocess.DEVNULL)  # fmt: skip
-        found = images(executable)
-        check([(kind, arch) for kind, arch, _ in found] == [(kind, arch) for kind in (1, 2) for arch in chips.values()],
+        found = images(executable.read_bytes())
+        check([(kind, arch) for kind, arch, _ in found] == [(kind, arch) for kind in (CUBIN, PTX) for arch in chips.values()],
               f"{model}: the executable holds other images than a cubin and PTX for each chip")  # fmt: skip
-        check(all(data[:4] == b"\x7fELF" for kind, _, data in found if kind == 1), f"{model}: a cubin is no ELF file")
+        check(all(data[:4] == b"\x7fELF" for kind, _, data in found if kind == CUBIN), f"{model}: a cubin is no ELF file")
         for kind, arch, data in found:
-            if kind != 2:
+            if kind != PTX:
                 continue
             text = data.rstrip(b"\0").decode()
             source = args.work / f"{model}-{arch}.ptx"
