@@ -31,6 +31,12 @@ Value toStored(OpBuilder &builder, Location location, const Chunk &chunk, Value 
 
 } // namespace
 
+Value laneOf(OpBuilder &builder, Location location, Value value, int64_t lane) {
+  return isa<VectorType>(value.getType())
+             ? Value(vector::ExtractOp::create(builder, location, value, ArrayRef<int64_t>{lane}))
+             : value;
+}
+
 Type Chunk::type(Type element) const {
   return lanes == 1 ? element : Type(VectorType::get({lanes}, element));
 }

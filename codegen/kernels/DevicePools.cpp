@@ -41,9 +41,7 @@ struct Grouping {
 };
 
 /// Elements that a thread moves at once.
-int64_t accessLanes(const Buffer &buffer) {
-  return kAccessBytes * 8 / std::max(8u, buffer.element.getIntOrFloatBitWidth());
-}
+int64_t accessLanes(const Buffer &buffer) { return kAccessBytes / buffer.elementBytes(); }
 
 /// What the strides of a tensor are multiples of, but for its contiguous dimension; 0: of anything.
 int64_t stepOf(ArrayRef<int64_t> strides) {
@@ -51,11 +49,6 @@ int64_t stepOf(ArrayRef<int64_t> strides) {
   for (int64_t stride : strides)
     step = stride == 1 ? step : std::gcd(step, stride);
   return step;
-}
-
-int64_t alignmentOf(const Buffer &buffer, int64_t lanes) {
-  const int64_t bytes = kAccessBytes / accessLanes(buffer);
-  return std::max(bytes, std::gcd(std::min(kAccessBytes, buffer.alignment), lanes * bytes));
 }
 
 int64_t staticNumber(Value index) { return *getConstantIntValue(index); }
@@ -105,11 +98,6 @@ struct Scalars {
     auto type = VectorType::get({static_cast<int64_t>(lanes.size())}, lanes.front().getType());
     return vector::FromElementsOp::create(builder, location, type, lanes);
   }
-  Value laneOf(Value value, int64_t lane) const {
-    return isa<VectorType>(value.getType())
-               ? Value(vector::ExtractOp::create(builder, location, value, ArrayRef<int64_t>{lane}))
-               : value;
-  }
   /// A number a lane, as i32.
   Term constants(ArrayRef<int32_t> numbers) const {
     auto type = VectorType::get({static_cast<int64_t>(numbers.size())}, builder.getI32Type());
@@ -119,7 +107,7 @@ struct Scalars {
   /// `lanes` elements, zeros where they do not exist.
   Value load(const Buffer &buffer, Value element, int64_t lanes, std::optional<Term> exists) const {
     Chunk chunk(builder, location, arith::ConstantIndexOp::create(builder, location, 0), lanes);
-    const Access access{element, 1, alignmentOf(buffer, lanes)};
+    const Access access{element, 1, accessAlignment(buffer, lanes)};
     return exists ? chunk.loadAllWhere(exists->get(), buffer, access) : chunk.load(buffer, access);
   }
 };
@@ -171,8 +159,10 @@ public:
 
   Term load(ArrayRef<Value> taps, std::optional<Term>) const override {
     return chunk
-        .term(eachLane(taps, [&](const Piece &piece,
-                                 int64_t lane) { return scalars.laneOf(piece.elements, lane); }))
+        .term(eachLane(taps,
+                       [&](const Piece &piece, int64_t lane) {
+                         return laneOf(scalars.builder, scalars.location, piece.elements, lane);
+                       }))
         .widened();
   }
 
@@ -510,7 +500,7 @@ private:
         auto [piece, at] = pieceOf(windows[lane], lanes);
         const bool isTap = taps[lane] < last.taps;
         const Piece &known = pieceAt(place, operand, numbers.drop_back(), outer, piece);
-        values.push_back(scalars.laneOf(known.elements, at));
+        values.push_back(laneOf(scalars.builder, scalars.location, known.elements, at));
         exist.push_back(isTap ? known.exists->get() : never);
       }
       return std::pair(chunk.term(scalars.vectorOf(values)), chunk.term(scalars.vectorOf(exist)));

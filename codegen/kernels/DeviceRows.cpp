@@ -49,10 +49,6 @@ constexpr int64_t kFillingBlocks = 256;
 /// Vectors that a thread asks for before it needs the first, of rows that it cannot keep.
 constexpr int64_t kUnroll = 4;
 
-int64_t storedBytes(const Buffer &buffer) {
-  return std::max(8u, buffer.element.getIntOrFloatBitWidth()) / 8;
-}
-
 /// How rows of a kernel are dealt to threads.
 struct Team {
   bool along = true;
@@ -163,9 +159,7 @@ private:
   }
 
   int64_t alignmentOf(unsigned access) const {
-    const Buffer &buffer = frame.buffers[access];
-    int64_t bytes = storedBytes(buffer);
-    return std::max(bytes, std::gcd(std::min(kAccessBytes, buffer.alignment), team.lanes * bytes));
+    return accessAlignment(frame.buffers[access], team.lanes);
   }
 
   //===-- Cells -----------------------------------------------------------------------------===//
@@ -396,8 +390,7 @@ private:
   Value foldVector(Value vector, const Reducer &reducer) {
     SmallVector<Value> parts;
     for (int64_t lane = 0; lane < team.lanes; ++lane)
-      parts.push_back(
-          vector::ExtractOp::create(builder, location, vector, ArrayRef<int64_t>{lane}));
+      parts.push_back(laneOf(builder, location, vector, lane));
     return foldHalves(parts, reducer);
   }
 
@@ -451,8 +444,8 @@ private:
     lanes.ifHolds(writes, [&] {
       for (auto [partial, memory] : llvm::zip_equal(partials, memories))
         for (int64_t lane = 0; lane < vector; ++lane)
-          memref::StoreOp::create(builder, location, laneOf(partial, lane), memory,
-                                  ValueRange{element(part, lane)});
+          memref::StoreOp::create(builder, location, laneOf(builder, location, partial, lane),
+                                  memory, ValueRange{element(part, lane)});
     });
     gpu::BarrierOp::create(builder, location);
     SmallVector<Value> results;
@@ -471,12 +464,6 @@ private:
                             builder, location, VectorType::get({vector}, reducer.element), found)));
     }
     return results;
-  }
-
-  Value laneOf(Value value, int64_t lane) {
-    return isa<VectorType>(value.getType())
-               ? Value(vector::ExtractOp::create(builder, location, value, ArrayRef<int64_t>{lane}))
-               : value;
   }
 
   Value sharedMemory(Type element, int64_t count) {
@@ -508,7 +495,7 @@ int64_t vectorLanes(const KernelFrame &frame, const Space::Dim &axis, ArrayRef<S
       continue;
     if (stride != 1)
       return 1;
-    int64_t bytes = storedBytes(frame.buffers[access]);
+    int64_t bytes = frame.buffers[access].elementBytes();
     widest = std::max(widest, bytes);
     if (bytes > 1)
       narrowest = narrowest == 0 ? bytes : std::min(narrowest, bytes);
@@ -527,7 +514,7 @@ int64_t bytesPerElement(const KernelFrame &frame, const Space &kept, const Space
   for (size_t access = 0; access < frame.operands; ++access) {
     bool moves = llvm::any_of(kept.dims, [&](auto &dim) { return dim.strides[access] != 0; });
     if (axis.strides[access] != 0 && (moves || kept.elements() == 1))
-      bytes += storedBytes(frame.buffers[access]);
+      bytes += frame.buffers[access].elementBytes();
   }
   return std::max<int64_t>(bytes, 1);
 }
@@ -570,7 +557,7 @@ Team teamAcross(const KernelFrame &frame, const Space &outer, const Space::Dim &
   llvm::append_range(others, axis.dims);
   team.lanes = vectorLanes(frame, lane, others, axis.offsets);
   // Rather many blocks than long vectors, but whole sectors of 32 bytes.
-  while (team.lanes > 1 && team.lanes * threads * storedBytes(frame.buffers[0]) > 32 &&
+  while (team.lanes > 1 && team.lanes * threads * frame.buffers[0].elementBytes() > 32 &&
          outer.elements() * lane.extent * team.parts / (threads * team.lanes) < kFillingBlocks)
     team.lanes /= 2;
   team.keeps = team.unitsPerMember() <= kKeptVectors &&

@@ -295,9 +295,7 @@ private:
   }
 
   Access rowOf(const Buffer &buffer, Value row) {
-    int64_t bytes = buffer.element.getIntOrFloatBitWidth() / 8;
-    int64_t alignment = std::gcd(buffer.alignment, vectorLanes * bytes);
-    return {math.times(row, problem.width), 1, std::max(bytes, alignment)};
+    return {math.times(row, problem.width), 1, accessAlignment(buffer, vectorLanes)};
   }
 
   /// Runs `body` with the number, in the block, of the row that the index at `position` names.

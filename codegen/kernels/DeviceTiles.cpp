@@ -50,9 +50,7 @@ struct Side {
   int64_t across = 1;  ///< elements from one of its lines to the next
   int64_t lanes = 1;   ///< of a vector
 
-  int64_t alignment(int64_t bytes) const {
-    return std::max(bytes, std::gcd(std::min(kAccessBytes, buffer.alignment), lanes * bytes));
-  }
+  int64_t alignment() const { return accessAlignment(buffer, lanes); }
 };
 
 class TransposingCopy {
@@ -60,7 +58,7 @@ public:
   TransposingCopy(KernelFrame &frame, const Space &space, size_t rowDim, Side from, Side to)
       : frame(frame), lanes(frame.lanes), builder(lanes.getBuilder()),
         location(lanes.getLocation()), from(from), to(to) {
-    bytes = std::max(8u, from.buffer.element.getIntOrFloatBitWidth()) / 8;
+    bytes = from.buffer.elementBytes();
     chooseTile();
     this->from.lanes = vectorLanes(space, this->from);
     this->to.lanes = vectorLanes(space, this->to);
@@ -183,8 +181,7 @@ private:
   }
 
   Access accessOf(const Side &side, Value base, const Spot &spot) {
-    return {plus(base, plus(spot.position, times(spot.line, side.across))), 1,
-            side.alignment(bytes)};
+    return {plus(base, plus(spot.position, times(spot.line, side.across))), 1, side.alignment()};
   }
 
   /// Element of the shared tile at a column and a row.
@@ -204,7 +201,7 @@ private:
       lanes.ifHolds(spot.exists, [&, &spot = spot, &value = value] {
         Value first = element(spot.line, spot.position);
         for (int64_t lane = 0; lane < from.lanes; ++lane)
-          memref::StoreOp::create(builder, location, laneOf(value, lane), memory,
+          memref::StoreOp::create(builder, location, laneOf(builder, location, value, lane), memory,
                                   ValueRange{plus(first, lanes.index(lane))});
       });
     gpu::BarrierOp::create(builder, location);
@@ -224,12 +221,6 @@ private:
       });
     });
     gpu::BarrierOp::create(builder, location); // before the next tile is written there
-  }
-
-  Value laneOf(Value value, int64_t lane) {
-    return isa<VectorType>(value.getType())
-               ? Value(vector::ExtractOp::create(builder, location, value, ArrayRef<int64_t>{lane}))
-               : value;
   }
 
   void emitTile(ArrayRef<Value> bases) {

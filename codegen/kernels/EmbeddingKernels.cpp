@@ -81,15 +81,11 @@ bool emitVectorGather(KernelFrame &frame, const Space &positions, int64_t rows, 
     for (auto [spot, value] : llvm::zip_equal(spots, stored)) {
       const int64_t size = spot.chunk().size();
       RowIndex index = rowNamed(lanes, value, rows);
-      Value column = spot.elements(2);
-      if (size > 1)
-        column = vector::ExtractOp::create(builder, location, column, ArrayRef<int64_t>{0});
+      Value column = laneOf(builder, location, spot.elements(2), 0);
       column = arith::IndexCastOp::create(builder, location, builder.getIndexType(), column);
-      const int64_t bytes = table.element.getIntOrFloatBitWidth() / 8;
-      const int64_t alignment = std::gcd(table.alignment, std::gcd(kAccessBytes, size * bytes));
-      elements.push_back(elementsOf(index, table,
-                                    {times(lanes, index.row, width), 1, std::max(bytes, alignment)},
-                                    y, Chunk(builder, location, column, size)));
+      elements.push_back(elementsOf(
+          index, table, {times(lanes, index.row, width), 1, accessAlignment(table, size)}, y,
+          Chunk(builder, location, column, size)));
     }
     for (auto [spot, value] : llvm::zip_equal(spots, elements))
       spot.store(value, 1);

@@ -16,6 +16,8 @@
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
+#include <algorithm>
+
 namespace stow {
 
 /// A tensor in memory: stored elements, flat. Elements of type i1 are stored as bytes, 0 or 1.
@@ -23,7 +25,13 @@ struct Buffer {
   mlir::Value memory;
   mlir::Type element;
   int64_t alignment = 1; ///< bytes that its address is a multiple of
+
+  int64_t elementBytes() const { return std::max(8u, element.getIntOrFloatBitWidth()) / 8; }
 };
+
+/// Lane `lane` of a vector; a scalar is its own.
+mlir::Value laneOf(mlir::OpBuilder &builder, mlir::Location location, mlir::Value value,
+                   int64_t lane);
 
 /// Where the elements of a row lie: element number of its position 0, distance of neighbours.
 struct Access {

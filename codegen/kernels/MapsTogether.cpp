@@ -79,9 +79,7 @@ private:
         vector = 1;
   }
 
-  int64_t bytesOf(size_t access) const {
-    return std::max(8u, frame.buffers[access].element.getIntOrFloatBitWidth()) / 8;
-  }
+  int64_t bytesOf(size_t access) const { return frame.buffers[access].elementBytes(); }
 
   /// First task, length and memories of maps [from, to) for `task`, which is one of theirs.
   SmallVector<Value> find(Value task, size_t from, size_t to) {

@@ -1,12 +1,24 @@
 // What threads of a device move at once, and the memory that those of a block share.
 #pragma once
 
+#include "codegen/kernels/Lanes.h"
+
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+#include <algorithm>
+#include <numeric>
 
 namespace stow {
 
 /// Bytes of the widest access of a thread: what a device moves at once.
 inline constexpr int64_t kAccessBytes = 16;
+
+/// What the address of every access is a multiple of where accesses begin at multiples of `lanes`
+/// elements.
+inline int64_t accessAlignment(const Buffer &buffer, int64_t lanes) {
+  const int64_t bytes = buffer.elementBytes();
+  return std::max(bytes, std::gcd(std::min(kAccessBytes, buffer.alignment), lanes * bytes));
+}
 
 /// A tensor in the shared memory of every block of `function`, at a multiple of kAccessBytes: LLVM
 /// takes large arrays to be aligned so and merges accesses, while PTX aligns them to an element unless

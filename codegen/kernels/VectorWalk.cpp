@@ -67,18 +67,17 @@ bool VectorWalk::isConsecutive(unsigned access) const {
 }
 
 int64_t VectorWalk::bytesOf(unsigned access) const {
-  return std::max(8u, frame.buffers[buffers[access]].element.getIntOrFloatBitWidth()) / 8;
+  return frame.buffers[buffers[access]].elementBytes();
 }
 
 /// What the address of every vector is a multiple of.
 int64_t VectorWalk::alignmentOf(unsigned access) const {
-  int64_t bytes = bytesOf(access), step = lanes;
+  int64_t step = lanes;
   step = std::gcd(step, space.offsets[access]);
   if (!isLinear(access))
     for (const Space::Dim &dim : llvm::drop_end(space.dims))
       step = std::gcd(step, dim.strides[access]);
-  return std::max(bytes, std::gcd(std::min(kAccessBytes, frame.buffers[buffers[access]].alignment),
-                                  step * bytes));
+  return accessAlignment(frame.buffers[buffers[access]], step);
 }
 
 /// As many as make an access of 16 bytes to the narrowest tensor, but no more than two to the widest.
@@ -298,9 +297,7 @@ void VectorSpot::store(Value value, unsigned access) const {
                          {walk.toIndex(elementOf(access, 0)), 1, walk.alignmentOf(access)});
   Chunk one(walk.builder, walk.location, walk.frame.lanes.index(0), 1);
   for (int64_t lane = 0; lane < lanes; ++lane) {
-    Value part = lanes == 1 ? value
-                            : Value(vector::ExtractOp::create(walk.builder, walk.location, value,
-                                                              ArrayRef<int64_t>{lane}));
+    Value part = laneOf(walk.builder, walk.location, value, lane);
     one.store(part, buffer, {walk.toIndex(elementOf(access, lane)), 0});
   }
 }
@@ -339,9 +336,8 @@ void VectorSpot::storeBits(Value value, unsigned access) const {
   value = chunk().widen(value);
   Value byte;
   for (int64_t lane = 0; lane < lanes; ++lane) {
-    Value bit = arith::ExtUIOp::create(
-        builder, location, type,
-        vector::ExtractOp::create(builder, location, value, ArrayRef<int64_t>{lane}));
+    Value bit =
+        arith::ExtUIOp::create(builder, location, type, laneOf(builder, location, value, lane));
     bit = arith::ShLIOp::create(
         builder, location, bit,
         arith::ConstantOp::create(builder, location, builder.getI8IntegerAttr(lane)));
