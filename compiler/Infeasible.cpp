@@ -44,9 +44,9 @@ std::string liveSet(const Plan &plan) {
   return text;
 }
 
-/// A batch that fits, or why none is named.
+/// A batch that fits, and the whole one in parts of at most its size, or why none is named.
 struct BatchRemedy {
-  std::optional<Remedy> remedy;
+  std::vector<Remedy> remedies;
   std::string missing; ///< empty: the search was made and found none, or none is needed
 };
 
@@ -62,9 +62,10 @@ BatchRemedy smallerBatch(mlir::MLIRContext &context, const StepChoice &smallest,
     return {};
   const std::string own = std::to_string(steps);
   if (!options.modelPath.ends_with(".onnx"))
-    return {std::nullopt, kNotTried + ("the shapes of an .mlir model are its own; write it for a "
-                                       "smaller batch than " +
-                                       own)};
+    return {{},
+            kNotTried + ("the shapes of an .mlir model are its own; write it for a "
+                         "smaller batch than " +
+                         own)};
   // Scratch may be less with a single sample, which is tried where the rest takes too much.
   const double share = static_cast<double>(budget - fixed) / static_cast<double>(growing);
   const auto guess = std::max<int64_t>(1, static_cast<int64_t>(share * static_cast<double>(batch)));
@@ -77,20 +78,27 @@ BatchRemedy smallerBatch(mlir::MLIRContext &context, const StepChoice &smallest,
   } catch (const Error &error) {
     // The budget that cannot be met is the answer, whatever becomes of another batch.
     if (error.kind() != ErrorKind::BadInput)
-      return {std::nullopt, kNotTried + std::string(error.what())};
-    return {std::nullopt,
+      return {{}, kNotTried + std::string(error.what())};
+    return {{},
             kNotTried + ("the model does not import at another batch than its own " + own +
                          "; export it with a dynamic batch (dynamic_shapes, or "
                          "dynamic_axes), or at a smaller one")};
   }
   if (found.batch == 0)
     return {};
-  return {
-      Remedy{plan.arenaBytes - found.arenaBytes,
-             absl::StrCat("a smaller batch, which fits: --batch=", found.batch * options.accumulate,
-                          " instead of ", own, " (stowage max-batch finds the largest)"),
-             true},
-      ""};
+  const Bytes gain = plan.arenaBytes - found.arenaBytes;
+  BatchRemedy remedy;
+  remedy.remedies.push_back(
+      {gain,
+       absl::StrCat("a smaller batch, which fits: --batch=", found.batch * options.accumulate,
+                    " instead of ", own, " (stowage max-batch finds the largest)"),
+       true});
+  int64_t parts = (batch + found.batch - 1) / found.batch;
+  while (batch % parts != 0)
+    ++parts;
+  if (std::optional<Remedy> inParts = batchInParts(plan, parts, gain))
+    remedy.remedies.push_back(std::move(*inParts));
+  return remedy;
 }
 
 /// The call with the most scratch at the peak on fewer threads, half of them and half again until the
@@ -131,7 +139,7 @@ std::optional<Remedy> fewerThreads(const StepChoice &smallest, const Plan &plan,
 /// What would lower the arena, by what it gains.
 std::vector<Remedy> remedies(const StepChoice &smallest, const Plan &plan,
                              const CompileOptions &options, Bytes budget,
-                             const std::optional<Remedy> &batch) {
+                             const std::vector<Remedy> &batch) {
   std::vector<Remedy> list;
   list.push_back({plan.arenaBytes - budget,
                   absl::StrCat("a larger budget: --memory-budget=", plan.arenaBytes), false});
@@ -141,8 +149,10 @@ std::vector<Remedy> remedies(const StepChoice &smallest, const Plan &plan,
     list.push_back(std::move(*chunked));
   if (std::optional<Remedy> fewer = fewerThreads(smallest, plan, options, budget))
     list.push_back(std::move(*fewer));
-  if (batch)
-    list.push_back(*batch);
+  if (std::optional<Remedy> narrow = sixteenBits(plan);
+      narrow && options.precision == Precision::F32)
+    list.push_back(std::move(*narrow));
+  list.insert(list.end(), batch.begin(), batch.end());
   sortRemedies(list);
   return list;
 }
@@ -164,7 +174,7 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
     text += obstacle + "\n";
   text += "remedies, by what they gain:\n";
   const BatchRemedy batch = smallerBatch(context, smallest, plan, options, budget);
-  text += renderRemedies(remedies(smallest, plan, options, budget, batch.remedy));
+  text += renderRemedies(remedies(smallest, plan, options, budget, batch.remedies));
   if (!batch.missing.empty())
     text += batch.missing + "\n";
   // A share of another step's arena is another budget, which its remedy need not fit.

@@ -54,7 +54,7 @@ struct Bound {
       for (int64_t i = 0; i < storedElementCount(place.layout, place.shape); ++i)
         if (place.dtype == DType::F32)
           reinterpret_cast<float *>(memory + place.offset)[i] = 1;
-        else if (host::is16Bit(place.dtype))
+        else if (is16Bit(place.dtype))
           reinterpret_cast<uint16_t *>(memory + place.offset)[i] = host::narrowBf16(1);
     call = host::bindLibraryCall(command, memory, threads);
   }
@@ -83,7 +83,7 @@ void compare(const std::string &name, const Command &low, const std::vector<bool
   Command full = low;
   Bytes inF32 = 0;
   for (Operand &operand : full.operands)
-    if (host::is16Bit(operand.dtype)) {
+    if (is16Bit(operand.dtype)) {
       operand.dtype = DType::F32;
       inF32 += storedBytes(operand.layout, operand.shape, DType::F32);
     }

@@ -29,6 +29,9 @@ constexpr Bytes sizeOf(DType type) {
   return 0;
 }
 
+/// True for floating-point numbers of 16 bits.
+constexpr bool is16Bit(DType type) { return type == DType::BF16 || type == DType::F16; }
+
 /// "f32", "i64", ...: MLIR's spelling, also used in program and report files.
 std::string_view nameOf(DType type);
 

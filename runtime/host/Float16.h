@@ -12,9 +12,6 @@
 
 namespace stow::host {
 
-/// True for bf16 and f16.
-constexpr bool is16Bit(DType type) { return type == DType::BF16 || type == DType::F16; }
-
 /// `count` elements of `from` (bf16 or f16), one after the other, as f32.
 void widen(DType from, const uint16_t *source, float *target, int64_t count);
 

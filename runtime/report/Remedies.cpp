@@ -1,5 +1,6 @@
 #include "runtime/report/Remedies.h"
 
+#include "runtime/base/Bytes.h"
 #include "runtime/base/Concat.h"
 #include "runtime/format/PrintableText.h"
 
@@ -85,6 +86,44 @@ std::optional<Remedy> chunkedLoss(const Plan &plan) {
   return Remedy{live - live / pieces,
                 concat("the head and its loss in pieces of rows: --loss-chunks=", pieces,
                        " (the logits at the peak alone; the rest is planned anew)"),
+                true};
+}
+
+std::optional<Remedy> sixteenBits(const Plan &plan) {
+  const std::optional<size_t> which = peakGraph(plan);
+  if (!which)
+    return std::nullopt;
+  for (const GraphPlan &graph : plan.graphs)
+    for (const PlannedBuffer &buffer : graph.buffers)
+      if (is16Bit(buffer.dtype))
+        return std::nullopt;
+  Bytes activations = 0;
+  for (const PlannedBuffer *buffer : liveAtPeak(plan, plan.graphs[*which]))
+    if (buffer->kind == BufferKind::Activation && buffer->dtype == DType::F32)
+      activations += buffer->size;
+  const Bytes gain = activations / 2;
+  if (gain * 100 < plan.arenaBytes)
+    return std::nullopt;
+  return Remedy{gain,
+                "activations in 16 bits: --precision=bf16 (those at the peak alone; the rest is "
+                "planned anew)",
+                true};
+}
+
+std::optional<Remedy> batchInParts(const Plan &plan, int64_t parts, Bytes gain) {
+  const GraphPlan *train = findStepGraph(plan);
+  if (!train || plan.batchesPerStep > 1)
+    return std::nullopt;
+  Bytes sums = 0;
+  for (const PlannedBuffer &buffer : train->buffers)
+    if (buffer.kind == BufferKind::Parameter)
+      sums += buffer.size;
+  if (gain <= sums)
+    return std::nullopt;
+  return Remedy{gain - sums,
+                concat("the same batch in ", parts,
+                       " parts whose gradients are added: --accumulate=", parts, " (their sums, ",
+                       formatBytes(sums), ", are counted; the rest is planned anew)"),
                 true};
 }
 

@@ -24,6 +24,14 @@ std::vector<Remedy> stateRemedies(const Plan &plan, const std::string &optimizer
 /// gradient are at the peak. Its gain is theirs; sums over rows change in their last bits.
 std::optional<Remedy> chunkedLoss(const Plan &plan);
 
+/// Activations in 16 bits, where those in f32 at the peak are worth a percent of the arena and nothing is in
+/// 16 bits yet. Its gain is half of them.
+std::optional<Remedy> sixteenBits(const Plan &plan);
+
+/// The batch in `parts` whose gradients are added: what a smaller batch gains, `gain`, less the sums that are
+/// kept for it. Nothing where they take as much, or where a step is in parts already.
+std::optional<Remedy> batchInParts(const Plan &plan, int64_t parts, Bytes gain);
+
 /// Samples per step: the leading extent of the first data input; 0 where there is none.
 int64_t batchOf(const Plan &plan);
 

@@ -33,7 +33,7 @@ void writeInputs(Executor &executor, const GraphProgram &graph, int64_t step, ui
     std::ranges::transform(values, halves.begin(),
                            input.place.dtype == DType::BF16 ? host::narrowBf16 : host::narrowF16);
     executor.writeTensor(input.place, isStep || isClass ? static_cast<void *>(integers.data())
-                                      : host::is16Bit(input.place.dtype)
+                                      : is16Bit(input.place.dtype)
                                           ? halves.data()
                                           : static_cast<void *>(values.data()));
   }

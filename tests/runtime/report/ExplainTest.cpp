@@ -171,6 +171,31 @@ TEST(ExplainTest, Remedies) {
   EXPECT_THAT(stateRemedies(hostile, "")[1].text, HasSubstr("--freeze='w'\\''; ls ?'"));
 }
 
+// Tests that 16 bits are offered for activations in f32 at the peak, and not where there are some.
+TEST(ExplainTest, SixteenBits) {
+  Plan plan = makeTinyPlan(); // hidden, 128 bytes, is live at the peak
+  std::optional<Remedy> remedy = sixteenBits(plan);
+  ASSERT_TRUE(remedy);
+  EXPECT_EQ(remedy->gain, 64);
+  EXPECT_THAT(remedy->text, HasSubstr("--precision=bf16"));
+  EXPECT_TRUE(remedy->changesResults);
+  plan.graphs[0].buffers.back().dtype = DType::BF16;
+  EXPECT_FALSE(sixteenBits(plan));
+  EXPECT_FALSE(sixteenBits(Plan()));
+}
+
+// Tests that parts of a batch gain what the smaller batch does, less the sums of the gradients.
+TEST(ExplainTest, BatchInParts) {
+  Plan plan = makeTinyPlan(); // one parameter of 128 bytes
+  std::optional<Remedy> remedy = batchInParts(plan, 2, 200);
+  ASSERT_TRUE(remedy);
+  EXPECT_EQ(remedy->gain, 72);
+  EXPECT_THAT(remedy->text, HasSubstr("--accumulate=2"));
+  EXPECT_FALSE(batchInParts(plan, 2, 128)) << "the sums take what the parts gain";
+  plan.batchesPerStep = 2;
+  EXPECT_FALSE(batchInParts(plan, 2, 200)) << "in parts already";
+}
+
 // Tests that a plan without steps is an error, not a crash.
 TEST(ExplainTest, NothingToExplain) { EXPECT_THROW(findMoment(Plan(), "peak"), Error); }
 
