@@ -114,8 +114,8 @@ void addObjectiveFlags(CommandLine &flags, CompileOptions &options) {
       "row-chunks", "N|auto",
       "elementwise ops between two products, like the hidden layer of a transformer's block, and "
       "convolutions up to a narrower value run in N pieces of rows, so that what lies between "
-      "never "
-      "exists whole; changes the last bits of the gradients of their weights and biases; auto: as "
+      "never exists whole; changes the last bits of the gradients of their weights and biases; "
+      "auto: as "
       "few pieces as give the smallest arena, or the least time within the budget",
       [&](const std::string &text) {
         options.rowChunks = text == "auto" ? 0 : parseCount("row-chunks", text, 1, 1 << 20);

@@ -463,7 +463,8 @@ bool pays(const Plan &plan, const Plan &before, bool isBudgeted) {
                           worth * static_cast<double>(before.arenaBytes);
 }
 
-/// --loss-chunks=auto and --row-chunks=auto, whose number of pieces is `chunks`: twice as many until that pays no more, twice in a row.
+/// --loss-chunks=auto and --row-chunks=auto, whose number of pieces is `chunks`: twice as many until that
+/// pays no more, twice in a row.
 CompiledPlan chooseChunks(MLIRContext &context, const CompileOptions &options,
                           int64_t CompileOptions::*chunks, StageTimer &timer,
                           const BudgetOptions &planning) {
@@ -498,10 +499,6 @@ CompiledPlan chooseChunks(MLIRContext &context, const CompileOptions &options,
   tried.*chunks = chosen;
   return compileToPlan(context, tried, timer, planning);
 }
-
-} // namespace
-
-namespace {
 
 CompiledPlan compileAsAsked(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
                             BudgetOptions planning) {

@@ -98,7 +98,7 @@ class Planner:
         points = self.frontier()
         allowed = [p for p in points if float(p["extra_time_percent"]) <= cap]
         tried = [self.plan(f"--recompute={cap:g}%"), self.plan(f"--memory-budget={allowed[-1]['arena_bytes']}")]
-        best = min((outcome for outcome in tried if outcome.extra <= cap), key=lambda outcome: outcome.arena)
+        best = min((outcome for outcome in tried if outcome.extra <= cap), key=lambda outcome: outcome.arena, default=tried[1])
         below = [int(p["arena_bytes"]) for p in points if float(p["extra_time_percent"]) > cap]
         low = max(below, default=0)
         for _ in range(self.args.refine if low else 0):

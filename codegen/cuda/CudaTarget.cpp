@@ -45,15 +45,6 @@ std::string epilogueWords(Operation *op) {
   return absl::StrCat(" with ", llvm::join(parts, ", "));
 }
 
-Layout channelsInnermost(int64_t rank) {
-  Layout layout;
-  layout.order.push_back(0);
-  for (int64_t i = 2; i < rank; ++i)
-    layout.order.push_back(i);
-  layout.order.push_back(1);
-  return layout;
-}
-
 } // namespace
 
 CudaTarget::CudaTarget(std::vector<Chip> chips, F32Products products, std::string cudnnFolder)
@@ -127,7 +118,7 @@ FailureOr<Target::Requirements> CudaTarget::queryConvolution(Operation *op,
   for (auto [operand, isFree] : llvm::zip_equal(command.operands, freeLayouts)) {
     if (isFree)
       operand.layout = operand.shape.size() > 2 && isForTensorCores(op)
-                           ? channelsInnermost(static_cast<int64_t>(operand.shape.size()))
+                           ? channelsLastLayout(operand.shape.size())
                            : Layout();
     requirements.layouts.push_back(operand.layout);
   }

@@ -193,7 +193,7 @@ std::optional<ProductFunction> recognize(Formula formula, const Roles &roles) {
   return left.front();
 }
 
-bool isPlain(RankedTensorType type) { return layoutOf(type).isRowMajor() && !layoutOf(type).pitch; }
+bool isPlain(RankedTensorType type) { return layoutOf(type).isRowMajor(); }
 
 /// Types that cuBLASLt sums in f32: both factors alike, and a result of their type or in f32.
 bool hasTypesOfEpilogues(ProductMapOp op) {

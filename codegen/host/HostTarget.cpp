@@ -28,11 +28,7 @@ bool isCallOfHost(Operation *op) {
 /// True for tensors of several channels that lie side by side.
 bool isChannelsLast(Value value) {
   const RankedTensorType type = tensorType(value);
-  Layout wanted;
-  wanted.order = {0};
-  llvm::append_range(wanted.order, llvm::seq<int64_t>(2, type.getRank()));
-  wanted.order.push_back(1);
-  return type.getShape()[1] > 1 && layoutOf(type) == wanted;
+  return type.getShape()[1] > 1 && layoutOf(type) == channelsLastLayout(type.getRank());
 }
 
 /// What loops of the host pool without storing it: positions in a window are bytes.

@@ -3,6 +3,7 @@
 
 #include "passes/Target.h"
 
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -12,5 +13,8 @@ namespace stow {
 /// kernel again, with the workspaces of `target`; null where there is none. An order that computes values
 /// again may do so between the two, and then needs less memory and more time.
 mlir::OwningOpRef<mlir::ModuleOp> splitEpilogues(mlir::ModuleOp module, const Target &target);
+
+/// `value` in `type`, both scalars of floating point.
+mlir::Value converted(mlir::OpBuilder &builder, mlir::Value value, mlir::Type type);
 
 } // namespace stow

@@ -10,6 +10,7 @@
 //
 // Types as the library has them: with 16-bit results it adds 16-bit biases, as PyTorch's autocast does, so
 // that a wider bias is cast in front. Leading dimensions of the left factor are rows.
+#include "passes/fuse/Epilogues.h"
 #include "passes/fuse/Passes.h"
 
 #include "ir/Graphs.h"
@@ -37,9 +38,7 @@ bool isAlongRows(Value value, RankedTensorType type) {
   return own.getRank() == 1 && type.getRank() >= 1 && own.getDimSize(0) == type.getShape().back();
 }
 
-bool isPlain(Value value) {
-  return layoutOf(value.getType()).isRowMajor() && !layoutOf(value.getType()).pitch;
-}
+bool isPlain(Value value) { return layoutOf(value.getType()).isRowMajor(); }
 
 /// The one op that is put in the place of a product and its only reader, with what it needs in front.
 class FusedProduct {
@@ -138,16 +137,6 @@ private:
     Value narrow = arith::TruncFOp::create(inside, vector.getLoc(), element, wide);
     YieldOp::create(inside, vector.getLoc(), ValueRange{narrow});
     return cast.getResult(0);
-  }
-
-  /// `value` in `type`, both floating-point.
-  static Value converted(OpBuilder &builder, Value value, Type type) {
-    const unsigned from = value.getType().getIntOrFloatBitWidth(),
-                   to = type.getIntOrFloatBitWidth();
-    if (from == to)
-      return value;
-    return from < to ? Value(arith::ExtFOp::create(builder, value.getLoc(), type, value))
-                     : Value(arith::TruncFOp::create(builder, value.getLoc(), type, value));
   }
 
   /// The product's bias and the kernel's body, over elements of the product as they were summed. What

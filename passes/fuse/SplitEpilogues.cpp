@@ -60,15 +60,6 @@ Value sourceOf(Value value) {
   return isCast(value) ? value.getDefiningOp<MapOp>().getInputs().front() : value;
 }
 
-/// `value` in `type`, both floating-point.
-Value converted(OpBuilder &builder, Value value, Type type) {
-  const unsigned from = value.getType().getIntOrFloatBitWidth(), to = type.getIntOrFloatBitWidth();
-  if (from == to)
-    return value;
-  return from < to ? Value(arith::ExtFOp::create(builder, value.getLoc(), type, value))
-                   : Value(arith::TruncFOp::create(builder, value.getLoc(), type, value));
-}
-
 void split(ProductMapOp fused) {
   OpBuilder builder(fused);
   auto type = cast<RankedTensorType>(fused.getResult(0).getType());
@@ -104,6 +95,14 @@ void split(ProductMapOp fused) {
 }
 
 } // namespace
+
+Value converted(OpBuilder &builder, Value value, Type type) {
+  const unsigned from = value.getType().getIntOrFloatBitWidth(), to = type.getIntOrFloatBitWidth();
+  if (from == to)
+    return value;
+  return from < to ? Value(arith::ExtFOp::create(builder, value.getLoc(), type, value))
+                   : Value(arith::TruncFOp::create(builder, value.getLoc(), type, value));
+}
 
 OwningOpRef<ModuleOp> splitEpilogues(ModuleOp module, const Target &target) {
   auto isEpilogue = [](Operation *op) { return op->hasAttr(kEpilogueAttr); };

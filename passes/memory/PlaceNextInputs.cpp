@@ -10,6 +10,7 @@
 // What is live from a command on contains what is live from any later one on, so the places found for an
 // earlier command serve a later one too: the earliest command with room is found by halving. Places are the
 // first gaps, the largest input first, as in first-fit decreasing.
+#include "ir/StepGraphs.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/memory/PlanWords.h"
@@ -36,12 +37,6 @@ struct NextInput {
   unsigned argument = 0;
   Bytes bytes = 0, offset = 0;
 };
-
-/// True for a graph on whose inputs a step of training runs.
-bool isStepGraph(func::FuncOp graph) {
-  const auto role = roleOf(graph);
-  return role == Role::Train || role == Role::Accumulate || role == Role::Commit;
-}
 
 /// Finds the places of one graph.
 class Placer {

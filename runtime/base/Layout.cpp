@@ -17,6 +17,14 @@ bool Layout::isRowMajor() const {
   return blocks.empty() && !pitch && std::ranges::is_sorted(order);
 }
 
+Layout channelsLastLayout(size_t rank) {
+  Layout layout;
+  layout.order.resize(rank);
+  std::iota(layout.order.begin() + 1, layout.order.end() - 1, 2);
+  layout.order.back() = 1;
+  return layout;
+}
+
 Shape layoutDims(const Layout &layout, const Shape &shape) {
   if (layout.groups <= 1)
     return shape;

@@ -52,6 +52,9 @@ struct Layout {
   bool isRowMajor() const;
 };
 
+/// Images with their channels side by side, of `rank` dimensions: order 0, 2, ..., rank - 1, 1.
+Layout channelsLastLayout(size_t rank);
+
 /// The dimensions that `order` and `blocks` refer to: `shape`, with dimension 0 split by groups.
 Shape layoutDims(const Layout &layout, const Shape &shape);
 

@@ -132,34 +132,6 @@ STOW_INLINE void store(const Matrices &matrices, AnyFloats to, int64_t rows, int
   }
 }
 
-/// Eight rows of eight floats, `pitch` apart, as columns, sixteen apart.
-STOW_INLINE void transpose8(const float *from, int64_t pitch, float *to) {
-  F8 r[8], a[8], b[8];
-#pragma clang loop unroll(full)
-  for (int i = 0; i < 8; ++i)
-    r[i] = at<F8>(from + i * pitch);
-#pragma clang loop unroll(full)
-  for (int i = 0; i < 8; i += 2) {
-    a[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-    a[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-  }
-#pragma clang loop unroll(full)
-  for (int i = 0; i < 8; i += 4)
-#pragma clang loop unroll(full)
-    for (int half = 0; half < 2; ++half) {
-      const F8 &low = a[i + half], &high = a[i + 2 + half];
-      b[i + 2 * half] = __builtin_shufflevector(low, high, 0, 1, 8, 9, 4, 5, 12, 13);
-      b[i + 2 * half + 1] = __builtin_shufflevector(low, high, 2, 3, 10, 11, 6, 7, 14, 15);
-    }
-#pragma clang loop unroll(full)
-  for (int i = 0; i < 4; ++i) {
-    at<F8>(to + i * panelColumns) =
-        __builtin_shufflevector(b[i], b[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-    at<F8>(to + (i + 4) * panelColumns) =
-        __builtin_shufflevector(b[i], b[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-  }
-}
-
 /// Sixteen rows of a tile as a panel: row d of it holds their elements d.
 STOW_INLINE void transposePanel(const float *tile, int64_t columns, float *panel) {
   const int64_t pitch = tilePitch(columns);
@@ -526,15 +498,7 @@ STOW_INLINE void runBackward(const AttentionSpace &space, const AttentionTensors
 enum class Instructions { Plain, Avx2, Avx512 };
 
 Instructions instructions() {
-#if defined(__x86_64__)
-  static const Instructions found =
-      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") ? Instructions::Avx512
-      : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")       ? Instructions::Avx2
-                                                                              : Instructions::Plain;
-  return found;
-#else
-  return Instructions::Plain;
-#endif
+  return hasAvx512() ? Instructions::Avx512 : hasAvx2() ? Instructions::Avx2 : Instructions::Plain;
 }
 
 #define STOW_FOR(name, target, V)                                                                  \

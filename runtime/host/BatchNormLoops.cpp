@@ -287,15 +287,6 @@ STOW_INLINE void runTask(const ChannelSpace &space, const Task &task, Work &work
   }
 }
 
-bool hasAvx2() {
-#if defined(__x86_64__)
-  static const bool found = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return found;
-#else
-  return false;
-#endif
-}
-
 template <typename Work> void runPlain(const ChannelSpace &space, const Task &task, Work &work) {
   runTask(space, task, work);
 }

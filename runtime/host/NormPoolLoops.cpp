@@ -234,11 +234,6 @@ STOW_INLINE void gatherPoints(const PoolWindows &windows, const D &dy, DType typ
 //===-- Instruction sets ----------------------------------------------------------------------===//
 
 #if defined(__x86_64__)
-bool hasAvx2() {
-  static const bool found = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return found;
-}
-
 template <typename X>
 __attribute__((target("avx2,fma"))) void
 poolAvx2(const PoolWindows &windows, const Pooling<X> &pooling, int64_t begin, int64_t end) {

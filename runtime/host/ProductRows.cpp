@@ -54,9 +54,9 @@ using MultiplyFn = void (*)(const RowFactors &, int64_t, int64_t, float *);
 
 MultiplyFn chooseLoops() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
+  if (hasAvx512())
     return multiplyAvx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+  if (hasAvx2())
     return multiplyAvx2;
 #endif
   return multiplyPlain;

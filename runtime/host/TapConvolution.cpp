@@ -18,15 +18,6 @@ struct Positions {
   size_t x, weights, y;
 };
 
-bool isChannelsLast(const Layout &layout, size_t rank) {
-  Layout wanted;
-  wanted.order = {0};
-  for (size_t i = 2; i < rank; ++i)
-    wanted.order.push_back(static_cast<int64_t>(i));
-  wanted.order.push_back(1);
-  return layout == wanted;
-}
-
 /// True where the library computes this convolution's weight gradient on its matrix product alone.
 bool lacksWeightGradient(const Command &command, const Positions &at) {
   Command gradient = command;
@@ -50,7 +41,7 @@ constexpr double mostInside = 0.5;
 
 bool isImage(const Operand &operand) {
   return (operand.dtype == DType::F32 || is16Bit(operand.dtype)) &&
-         isChannelsLast(operand.layout, operand.shape.size());
+         operand.layout == channelsLastLayout(operand.shape.size());
 }
 
 bool runsAsTaps(const Call &call, const Command &command, const Positions &at,
@@ -145,6 +136,22 @@ Preparation preparation(const Call &call, const Command &command, const Position
   return {{}, argumentsOf(call, command.operands.size(), at), Loops{loopsName(), top, converted}};
 }
 
+/// One of the two gradients, whose loops read the first two operands and write the third.
+template <typename ScratchBytes, typename Convolve>
+std::optional<Preparation>
+prepareGradient(const Command &command, const std::vector<bool> &anyLayout,
+                const std::vector<std::string> &names, const Positions &at,
+                ScratchBytes scratchBytes, Convolve convolve) {
+  const Call call(command, anyLayout, names);
+  auto space = spaceOf(call, command, at);
+  if (!space)
+    return std::nullopt;
+  auto run = [space, convolve](const Tensors &t, char *scratch, int64_t threads) {
+    convolve(*space, t[0], t[1], t[2], scratch, threads);
+  };
+  return preparation(call, command, at, ((*space).*scratchBytes)(currentThreads()), run);
+}
+
 } // namespace
 
 std::optional<Preparation> prepareTaps(const Command &command, const std::vector<bool> &anyLayout) {
@@ -164,28 +171,14 @@ std::optional<Preparation> prepareTaps(const Command &command, const std::vector
 
 std::optional<Preparation> prepareTapsGradInput(const Command &command,
                                                 const std::vector<bool> &anyLayout) {
-  const Call call(command, anyLayout, {"diff_dst", "weights", "diff_src"});
-  const Positions at{2, 1, 0};
-  auto space = spaceOf(call, command, at);
-  if (!space)
-    return std::nullopt;
-  auto run = [space](const Tensors &t, char *scratch, int64_t threads) {
-    convolveTapsGradInput(*space, t[0], t[1], t[2], scratch, threads);
-  };
-  return preparation(call, command, at, space->gradInputScratchBytes(currentThreads()), run);
+  return prepareGradient(command, anyLayout, {"diff_dst", "weights", "diff_src"}, {2, 1, 0},
+                         &TapSpace::gradInputScratchBytes, convolveTapsGradInput);
 }
 
 std::optional<Preparation> prepareTapsGradWeight(const Command &command,
                                                  const std::vector<bool> &anyLayout) {
-  const Call call(command, anyLayout, {"src", "diff_dst", "diff_weights"});
-  const Positions at{0, 2, 1};
-  auto space = spaceOf(call, command, at);
-  if (!space)
-    return std::nullopt;
-  auto run = [space](const Tensors &t, char *scratch, int64_t threads) {
-    convolveTapsGradWeight(*space, t[0], t[1], t[2], scratch, threads);
-  };
-  return preparation(call, command, at, space->gradWeightScratchBytes(currentThreads()), run);
+  return prepareGradient(command, anyLayout, {"src", "diff_dst", "diff_weights"}, {0, 2, 1},
+                         &TapSpace::gradWeightScratchBytes, convolveTapsGradWeight);
 }
 
 } // namespace stow::host

@@ -1,7 +1,7 @@
 #include "runtime/host/TapLoops.h"
 
 #include "runtime/base/Parallel.h"
-#include "runtime/host/Vectors.h"
+#include "runtime/host/TileProduct.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,6 +12,8 @@ namespace {
 
 using V = F8;
 constexpr int64_t blockElements = tapBlock * tapBlock;
+static_assert(tapBlock == 8 && tapPanel == panelColumns,
+              "transpose8 writes blocks of weights into a panel");
 
 /// Contracted channels at a time: the weights of all taps of so many, for one panel, stay in the second
 /// cache while every pixel is multiplied with them.
@@ -123,34 +125,6 @@ STOW_INLINE void forwardPanels(const TapSpace &space, const float *x, const floa
 
 //===-- Gradient of the input -----------------------------------------------------------------===//
 
-/// 8 rows of 8 columns that are `from` the columns of 8 rows. Rows of `to` are a panel apart.
-STOW_INLINE void transposeBlock(const float *from, float *to) {
-  V rows[8], pairs[8], quads[8];
-#pragma clang loop unroll(full)
-  for (int i = 0; i < 8; ++i)
-    rows[i] = at<V>(from + i * tapBlock);
-#pragma clang loop unroll(full)
-  for (int i = 0; i < 8; i += 2) {
-    pairs[i] = __builtin_shufflevector(rows[i], rows[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-    pairs[i + 1] = __builtin_shufflevector(rows[i], rows[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-  }
-#pragma clang loop unroll(full)
-  for (int half = 0; half < 8; half += 4)
-#pragma clang loop unroll(full)
-    for (int i = 0; i < 2; ++i) {
-      const V first = pairs[half + i], second = pairs[half + 2 + i];
-      quads[half + 2 * i] = __builtin_shufflevector(first, second, 0, 1, 8, 9, 4, 5, 12, 13);
-      quads[half + 2 * i + 1] = __builtin_shufflevector(first, second, 2, 3, 10, 11, 6, 7, 14, 15);
-    }
-#pragma clang loop unroll(full)
-  for (int i = 0; i < 4; ++i) {
-    at<V>(to + i * tapPanel) =
-        __builtin_shufflevector(quads[i], quads[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-    at<V>(to + (i + 4) * tapPanel) =
-        __builtin_shufflevector(quads[i], quads[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-  }
-}
-
 STOW_INLINE void gradInputPanels(const TapSpace &space, const float *dy, const float *weights,
                                  float *dx, float *scratch, int64_t begin, int64_t end) {
   for (int64_t input = begin * tapPanel; input < end * tapPanel; input += tapPanel) {
@@ -166,7 +140,7 @@ STOW_INLINE void gradInputPanels(const TapSpace &space, const float *dy, const f
           float *to = scratch + o * tapPanel + i;
           for (const Tap &tap : space.taps) {
             if (!tap.input.empty()) {
-              transposeBlock(from, to);
+              transpose8(from, tapBlock, to);
               to += depthAtATime * tapPanel;
             }
             from += blockElements;
@@ -241,15 +215,6 @@ STOW_INLINE void gradWeightPanels(const TapSpace &space, const float *x, const f
 }
 
 //===-- For the processor at hand -------------------------------------------------------------===//
-
-bool hasAvx2() {
-#if defined(__x86_64__)
-  static const bool found = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return found;
-#else
-  return false;
-#endif
-}
 
 #define STOW_FOR(name, target)                                                                     \
   target void forward##name(const TapSpace &space, const float *x, const float *weights,           \

@@ -12,6 +12,26 @@
 
 namespace stow::host {
 
+/// True where functions compiled for AVX2 and FMA may be called.
+inline bool hasAvx2() {
+#if defined(__x86_64__)
+  static const bool found = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return found;
+#else
+  return false;
+#endif
+}
+
+/// The same for AVX-512 with its shorter vectors.
+inline bool hasAvx512() {
+#if defined(__x86_64__)
+  static const bool found = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
+  return found;
+#else
+  return false;
+#endif
+}
+
 typedef float F8 __attribute__((vector_size(32)));
 typedef float F16 __attribute__((vector_size(64)));
 typedef double D8 __attribute__((vector_size(64)));

@@ -10,14 +10,7 @@ namespace stow::host::test {
 namespace {
 
 struct Case : PoolingCase {
-  Layout layout() const {
-    Layout layout;
-    layout.order = {0};
-    for (size_t i = 2; i < src.size(); ++i)
-      layout.order.push_back(static_cast<int64_t>(i));
-    layout.order.push_back(1);
-    return layout;
-  }
+  Layout layout() const { return channelsLastLayout(src.size()); }
 };
 
 const Case cases[] = {
