@@ -16,8 +16,8 @@
 // it, takes an element a thread.
 #include "codegen/kernels/DevicePools.h"
 
+#include "codegen/kernels/DeviceVectors.h"
 #include "codegen/kernels/Fold.h"
-#include "codegen/kernels/SharedMemory.h"
 #include "codegen/kernels/VectorWalk.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -40,17 +40,6 @@ struct Grouping {
   bool alongAxis = false; ///< along the last axis of space; else all at one place
 };
 
-/// Elements that a thread moves at once.
-int64_t accessLanes(const Buffer &buffer) { return kAccessBytes / buffer.elementBytes(); }
-
-/// What the strides of a tensor are multiples of, but for its contiguous dimension; 0: of anything.
-int64_t stepOf(ArrayRef<int64_t> strides) {
-  int64_t step = 0;
-  for (int64_t stride : strides)
-    step = stride == 1 ? step : std::gcd(step, stride);
-  return step;
-}
-
 int64_t staticNumber(Value index) { return *getConstantIntValue(index); }
 
 /// Parts of rows that the lanes of a vector read together, by number and by where the row is.
@@ -59,12 +48,6 @@ struct Piece {
   Value elements;             ///< zeros where it does not
 };
 using PieceKey = std::pair<SmallVector<int64_t>, int64_t>;
-
-/// Number of a position's piece and its lane in there.
-std::pair<int64_t, int64_t> pieceOf(int64_t position, int64_t lanes) {
-  const int64_t piece = llvm::divideFloorSigned(position, lanes);
-  return {piece, position - piece * lanes};
-}
 
 /// What windows and gradients write with.
 struct Scalars {
@@ -93,10 +76,6 @@ struct Scalars {
   Term below(Term number, int64_t bound) const {
     return number.with(arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult,
                                              number.get(), number.constant(bound).get()));
-  }
-  Value vectorOf(ArrayRef<Value> lanes) const {
-    auto type = VectorType::get({static_cast<int64_t>(lanes.size())}, lanes.front().getType());
-    return vector::FromElementsOp::create(builder, location, type, lanes);
   }
   /// A number a lane, as i32.
   Term constants(ArrayRef<int32_t> numbers) const {
@@ -175,7 +154,7 @@ private:
           lane * last.stride + staticNumber(taps.back()) * last.dilation - last.pad, pieceLanes);
       values.push_back(value(piece(taps.drop_back(), number), at));
     }
-    return scalars.vectorOf(values);
+    return vectorOfLanes(scalars.builder, scalars.location, values);
   }
 
   /// Piece `number` of the row at these taps of the other axes, counted from lane 0's window.
@@ -503,7 +482,8 @@ private:
         values.push_back(laneOf(scalars.builder, scalars.location, known.elements, at));
         exist.push_back(isTap ? known.exists->get() : never);
       }
-      return std::pair(chunk.term(scalars.vectorOf(values)), chunk.term(scalars.vectorOf(exist)));
+      return std::pair(chunk.term(vectorOfLanes(scalars.builder, scalars.location, values)),
+                       chunk.term(vectorOfLanes(scalars.builder, scalars.location, exist)));
     };
     auto [dy, exists] = read(0);
     SmallVector<Term> places;

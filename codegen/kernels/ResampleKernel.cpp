@@ -1,13 +1,23 @@
 // resample: sums of weighted elements along dimensions, the matrices as constants of the program.
 //
 // Lanes run along a dimension that is not resampled, as channels are: the elements a row sums are
-// the same for all its lanes. Where only resampled dimensions are contiguous, elements are computed
-// one at a time.
+// the same for all its lanes. Where only resampled dimensions are contiguous, the host computes elements
+// one at a time. A thread of a device has a vector of results; to a whole number of times the size and back
+// all vectors but those at the ends are the same sums of elements side by side, which are read in pieces:
+//
+//   x        |. a b .|. . . .|         to twice the size: lanes 0 to 7 of vector 1 read elements 3 to 8,
+//   y    |0 0 0 0 0 0 0 0|1 1 ...      of vector 2 elements 7 to 12, with the same weights
+#include "codegen/kernels/DeviceVectors.h"
 #include "codegen/kernels/Fold.h"
+#include "codegen/kernels/IndexMath.h"
+#include "codegen/kernels/VectorWalk.h"
 
 #include "ir/Resample.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <numeric>
 
 using namespace mlir;
 
@@ -65,6 +75,49 @@ SparseRows evened(const SparseRows &rows, int64_t terms) {
   return result;
 }
 
+/// Vectors [first, last) of results along a dimension are the same sums: of vector v, term k of lane j reads
+/// source v * step + sources[k][j] with weight weights[k][j].
+struct RepeatedRows {
+  int64_t lanes = 1, step = 1, first = 0, last = 0;
+  SmallVector<SmallVector<int64_t>> sources;
+  SmallVector<SmallVector<double>> weights;
+};
+
+/// The vectors in the middle of `rows`, which have `terms` sources each, that are alike; nothing where they
+/// are fewer than half of all.
+std::optional<RepeatedRows> repeatedRows(const SparseRows &rows, int64_t terms, int64_t lanes) {
+  const int64_t vectors = rows.rows() / lanes, count = lanes * terms, middle = vectors / 2;
+  if (vectors < 2)
+    return std::nullopt;
+  auto first = [&](int64_t vector) { return vector * count; };
+  RepeatedRows repeated{
+      lanes,  rows.sources[first(middle + 1) - 1] - rows.sources[first(middle) - 1],
+      middle, middle,
+      {},     {}};
+  auto isAlike = [&](int64_t vector) {
+    for (int64_t i = 0; i < count; ++i)
+      if (rows.sources[first(vector) + i] !=
+              rows.sources[first(middle) + i] + (vector - middle) * repeated.step ||
+          static_cast<float>(rows.weights[first(vector) + i]) !=
+              static_cast<float>(rows.weights[first(middle) + i]))
+        return false;
+    return true;
+  };
+  while (repeated.first > 0 && isAlike(repeated.first - 1))
+    --repeated.first;
+  while (repeated.last < vectors && isAlike(repeated.last))
+    ++repeated.last;
+  if (2 * (repeated.last - repeated.first) < vectors)
+    return std::nullopt;
+  repeated.sources.resize(terms);
+  repeated.weights.resize(terms);
+  for (int64_t i = 0; i < count; ++i) {
+    repeated.sources[i % terms].push_back(rows.sources[first(middle) + i] - middle * repeated.step);
+    repeated.weights[i % terms].push_back(rows.weights[first(middle) + i]);
+  }
+  return repeated;
+}
+
 class Resampling {
 public:
   Resampling(ResampleOp op, KernelFrame &frame, ArrayRef<int64_t> xStrides)
@@ -79,6 +132,16 @@ public:
     isUnrolled = product <= kUnrolledTerms;
     for (const AxisRows &matrix : given)
       addMatrix(matrix.rows, xStrides[matrix.axis]);
+    if (isUnrolled)
+      last = evened(given.back().rows, *matrices.back().terms);
+  }
+
+  /// True where every row is a sum of few terms without a loop.
+  bool hasFewTerms() const { return isUnrolled; }
+
+  /// Vectors of `lanes` results along the last axis, where its rows repeat.
+  std::optional<RepeatedRows> repeatedAlongLast(int64_t lanes) const {
+    return last ? repeatedRows(*last, *matrices.back().terms, lanes) : std::nullopt;
   }
 
   /// The row whose positions along the axes are `at`: terms for unrolled sums.
@@ -87,19 +150,48 @@ public:
     positions.assign(at.begin(), at.end());
     terms.clear();
     if (isUnrolled)
-      unroll(0, base, Value());
+      unroll(0, matrices.size(), base, Value());
   }
 
-  /// The sum for the lanes of `chunk`, which step by `stride` in x.
-  Value sum(const Chunk &chunk, int64_t stride) {
+  /// The sum for the lanes of `chunk`, which step by `stride` in x and, where that is 1, begin at multiples of
+  /// `alignment` bytes.
+  Value sum(const Chunk &chunk, int64_t stride, int64_t alignment = 0) {
     Value zero =
         chunk.widen(arith::ConstantOp::create(builder, location, builder.getFloatAttr(element, 0)));
+    const Access moving{Value(), stride, alignment};
     if (!isUnrolled)
-      return nest(0, rowBase, Value(), zero, chunk, stride);
+      return nest(0, rowBase, Value(), zero, chunk, moving);
     std::optional<Term> total;
     for (auto [base, weight] : terms) {
-      Term term = weighted(chunk, base, stride, weight);
+      Term term = weighted(chunk, base, moving, weight);
       total = total ? *total + term : term;
+    }
+    return total->get();
+  }
+
+  /// The same sums for vector `number` along the last axis, one of those that repeat. `base` and `at` are as
+  /// startRow's, the last of which is not looked at; x is read in pieces of `pieceLanes`.
+  Value sumRepeated(const Chunk &chunk, Value base, ArrayRef<Value> at, const RepeatedRows &rows,
+                    Value number, int64_t pieceLanes) {
+    positions.assign(at.begin(), at.end());
+    terms.clear();
+    Value moved = arith::MulIOp::create(builder, location, number, lanes.index(rows.step));
+    unroll(0, matrices.size() - 1, plus(base, moved), Value());
+    std::optional<Term> total;
+    for (auto [line, weight] : terms) {
+      RowPieces pieces(builder, location, frame.buffers[0], line, pieceLanes, nullptr);
+      for (auto [sources, weights] : llvm::zip_equal(rows.sources, rows.weights)) {
+        Term term = chunk.term(pieces.at(sources)).widened();
+        std::optional<Term> factor;
+        if (weight)
+          factor = chunk.term(weight);
+        if (matrices.back().weights) {
+          Term own = chunk.term(vectorOfLanes(builder, location, constants(weights)));
+          factor = factor ? *factor * own : own;
+        }
+        term = factor ? term * *factor : term;
+        total = total ? *total + term : term;
+      }
     }
     return total->get();
   }
@@ -151,8 +243,15 @@ private:
     return {moved, own};
   }
 
-  void unroll(size_t number, Value base, Value weight) {
-    if (number == matrices.size()) {
+  SmallVector<Value> constants(ArrayRef<double> numbers) {
+    return llvm::map_to_vector(numbers, [&](double number) -> Value {
+      return arith::ConstantOp::create(builder, location, builder.getFloatAttr(element, number));
+    });
+  }
+
+  /// The terms of matrices [number, end).
+  void unroll(size_t number, size_t end, Value base, Value weight) {
+    if (number == end) {
       terms.push_back({base, weight});
       return;
     }
@@ -160,25 +259,26 @@ private:
     Value first = arith::MulIOp::create(builder, location, positions[number], lanes.index(count));
     for (int64_t k = 0; k < count; ++k) {
       auto [moved, own] = follow(number, plus(first, lanes.index(k)), base, weight);
-      unroll(number + 1, moved, own);
+      unroll(number + 1, end, moved, own);
     }
   }
 
   Value nest(size_t number, Value base, Value weight, Value total, const Chunk &chunk,
-             int64_t stride) {
+             const Access &moving) {
     if (number == matrices.size())
-      return (chunk.term(total) + weighted(chunk, base, stride, weight)).get();
+      return (chunk.term(total) + weighted(chunk, base, moving, weight)).get();
     const Matrix &matrix = matrices[number];
     Value first = indexAt(matrix.starts, positions[number]);
     Value last = indexAt(matrix.starts, plus(positions[number], lanes.index(1)));
     return lanes.loop(first, last, 1, {total}, [&](Value k, ValueRange carried) {
       auto [moved, own] = follow(number, k, base, weight);
-      return SmallVector<Value>{nest(number + 1, moved, own, carried[0], chunk, stride)};
+      return SmallVector<Value>{nest(number + 1, moved, own, carried[0], chunk, moving)};
     })[0];
   }
 
-  Term weighted(const Chunk &chunk, Value base, int64_t stride, Value weight) {
-    Term x = chunk.term(chunk.load(frame.buffers[0], {base, stride})).widened();
+  Term weighted(const Chunk &chunk, Value base, const Access &moving, Value weight) {
+    const Access access{base, moving.stride, moving.alignment};
+    Term x = chunk.term(chunk.load(frame.buffers[0], access)).widened();
     return weight ? x * chunk.term(weight) : x;
   }
 
@@ -189,9 +289,129 @@ private:
   Type element; ///< of the sums
   bool isUnrolled = false;
   SmallVector<Matrix> matrices;
+  std::optional<SparseRows> last; ///< where all are unrolled: of the last axis
   Value rowBase;
   SmallVector<Value> positions;
   SmallVector<std::pair<Value, Value>> terms; ///< base in x and weight (none: 1)
+};
+
+//===-- On a device ---------------------------------------------------------------------------===//
+
+/// Sums that a thread has in registers beside what it reads.
+constexpr int64_t kMostLanes = 16;
+
+/// Vectors of results. Accesses of the space: y, x without the resampled dimensions, and the position along
+/// each of those.
+class DeviceResampling {
+public:
+  DeviceResampling(KernelFrame &frame, Resampling &resampling, const Space &space, ResampleOp op,
+                   ArrayRef<int64_t> xStrides)
+      : frame(frame), lanes(frame.lanes), resampling(resampling), space(space), x(frame.buffers[0]),
+        y(frame.buffers[1]) {
+    const Space::Dim &lane = space.dims.back();
+    ArrayRef<int64_t> along = ArrayRef(lane.strides).drop_front(2);
+    isAlong = llvm::any_of(along, [](int64_t stride) { return stride != 0; });
+    if (lane.strides[0] != 1)
+      return;
+    const int64_t step = stepOf(xStrides), most = std::gcd(accessLanes(y), lane.extent);
+    if (!isAlong) {
+      width = lane.strides[1] == 1 ? std::gcd(most, step) : 1;
+      return;
+    }
+    if (along.back() == 0 || xStrides[op.getAxes().back()] != 1 || !resampling.hasFewTerms())
+      return;
+    width = most;
+    for (int64_t many = most; many <= kMostLanes && lane.extent % many == 0; many *= 2) {
+      const std::optional<RepeatedRows> found = resampling.repeatedAlongLast(many);
+      if (!found)
+        continue;
+      const int64_t extent = op.getX().getType().getDimSize(op.getAxes().back());
+      const int64_t read = std::gcd(std::gcd(accessLanes(x), found->step), std::gcd(step, extent));
+      if (!repeated || read > pieceLanes)
+        repeated = found, pieceLanes = read, width = many;
+    }
+  }
+
+  void emit() {
+    SmallVector<unsigned> buffers(space.offsets.size(), frame.buffers.size());
+    buffers[0] = 1;
+    VectorWalk walk(frame, space, buffers, 0);
+    walk.keepInRows(width);
+    walk.runAlone([&](ArrayRef<VectorSpot> spots) { emitVector(spots.front()); });
+  }
+
+private:
+  void emitVector(const VectorSpot &spot) {
+    Value base = spot.element(1);
+    SmallVector<Value> at;
+    for (size_t access = 2; access < space.offsets.size(); ++access)
+      at.push_back(spot.element(access));
+    if (!isAlong || width == 1) {
+      resampling.startRow(base, at);
+      return store(spot, resampling.sum(spot.chunk(), 1, accessAlignment(x, width)));
+    }
+    if (!repeated)
+      return store(spot, sumOfEach(base, at));
+    OpBuilder &builder = lanes.getBuilder();
+    Location location = lanes.getLocation();
+    const IndexMath math{builder, location};
+    Value number = math.quotient(at.back(), width);
+    auto ofRepeated = [&] {
+      store(spot, resampling.sumRepeated(spot.chunk(), base, at, *repeated, number, pieceLanes));
+    };
+    const int64_t vectors = space.dims.back().extent / width;
+    if (repeated->last - repeated->first == vectors)
+      return ofRepeated();
+    Value isRepeated = math.isBelow(math.minus(number, math.constant(repeated->first)),
+                                    math.constant(repeated->last - repeated->first));
+    auto branch = scf::IfOp::create(builder, location, isRepeated, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    ofRepeated();
+    builder.setInsertionPointToStart(branch.elseBlock());
+    storeEach(spot.element(0), base, at);
+  }
+
+  /// The sum `lane` results behind that at `at`.
+  Value sumOfLane(Value base, ArrayRef<Value> at, Value lane) {
+    const IndexMath math{lanes.getBuilder(), lanes.getLocation()};
+    SmallVector<Value> moved(at);
+    moved.back() = math.plus(moved.back(), lane);
+    resampling.startRow(base, moved);
+    return resampling.sum(one(), 0);
+  }
+
+  Value sumOfEach(Value base, ArrayRef<Value> at) {
+    SmallVector<Value> sums;
+    for (int64_t lane = 0; lane < width; ++lane)
+      sums.push_back(sumOfLane(base, at, lanes.index(lane)));
+    return vectorOfLanes(lanes.getBuilder(), lanes.getLocation(), sums);
+  }
+
+  /// At the ends of rows, where code is to be short.
+  void storeEach(Value first, Value base, ArrayRef<Value> at) {
+    lanes.loop(lanes.index(0), lanes.index(width), 1, {}, [&](Value lane, ValueRange) {
+      const IndexMath math{lanes.getBuilder(), lanes.getLocation()};
+      Term sum = one().term(sumOfLane(base, at, lane));
+      one().store(sum.as(y.element).get(), y, {math.plus(first, lane), 0});
+      return SmallVector<Value>();
+    });
+  }
+
+  void store(const VectorSpot &spot, Value sum) {
+    spot.store(spot.chunk().term(sum).as(y.element).get(), 0);
+  }
+
+  Chunk one() { return Chunk(lanes.getBuilder(), lanes.getLocation(), lanes.index(0), 1); }
+
+  KernelFrame &frame;
+  Lanes &lanes;
+  Resampling &resampling;
+  const Space &space;
+  const Buffer &x, &y;
+  bool isAlong = false; ///< lanes run along a resampled dimension
+  int64_t width = 1, pieceLanes = 1;
+  std::optional<RepeatedRows> repeated;
 };
 
 } // namespace
@@ -210,6 +430,10 @@ static LogicalResult emitResample(Operation *operation, KernelFrame &frame) {
   Resampling resampling(op, frame, (*strides)[0]);
   Space space = makeSpace(op.getY().getType().getShape(), accesses);
   space.collapse();
+  if (frame.target == KernelTarget::Device) {
+    DeviceResampling(frame, resampling, space, op, (*strides)[0]).emit();
+    return success();
+  }
   const Space::Dim &inner = space.dims.back();
   bool isResampled = llvm::any_of(llvm::drop_begin(inner.strides, 2), [](int64_t s) { return s; });
   Space::Dim lane{1, Strides(accesses.size(), 0)};

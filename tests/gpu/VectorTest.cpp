@@ -3,7 +3,7 @@
 // aligned, tiles that are transposed.
 #include "runtime/base/Concat.h"
 #include "tests/codegen/LoadedKernels.h"
-#include "tests/gpu/DeviceRunner.h"
+#include "tests/gpu/Accesses.h"
 #include "tests/gpu/execute/Execute.h"
 #include "tests/gpu/execute/LoadedModule.h"
 
@@ -11,38 +11,10 @@
 #include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <regex>
 
 using namespace stow;
 
 namespace {
-
-/// Accesses of `bytes` bytes to global memory in the text.
-int64_t accesses(const std::string &ptx, const std::string &kind, int bytes) {
-  int64_t count = 0;
-  const std::regex access(kind + R"(\.global(\.v(\d))?\.\w(\d+))");
-  for (std::sregex_iterator it(ptx.begin(), ptx.end(), access), end; it != end; ++it)
-    count += ((*it)[2].matched ? std::stoi((*it)[2]) : 1) * std::stoi((*it)[3]) == 8 * bytes;
-  return count;
-}
-
-struct Module {
-  explicit Module(const std::string &text, int64_t alignment = KernelModule::kAlignment) {
-    context.loadDialect<StowDialect, mlir::func::FuncDialect, mlir::arith::ArithDialect>();
-    graph = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
-    KernelModule kernels(&context, KernelTarget::Device);
-    graph->walk([&](mlir::Operation *op) {
-      if (hasGeneratedKernel(op))
-        info = *kernels.add(
-            op, llvm::SmallVector<int64_t>(op->getNumOperands() + op->getNumResults(), alignment));
-    });
-    ptx = compileToPtx(kernels, "sm_90");
-  }
-  mlir::MLIRContext context;
-  mlir::OwningOpRef<mlir::ModuleOp> graph;
-  KernelInfo info;
-  std::string ptx;
-};
 
 std::string addition(const std::string &x, const std::string &b) {
   return "func.func @g(%x: tensor<" + x + ">, %b: tensor<" + b +
