@@ -1,5 +1,6 @@
 // stow.map: its body in every lane, with what does not change along the lanes computed once a row
 // and what does not change at all (learning rates, bias corrections) once a call.
+#include "codegen/kernels/DeviceVectors.h"
 #include "codegen/kernels/MapBody.h"
 #include "codegen/kernels/VectorWalk.h"
 
@@ -83,6 +84,29 @@ FailureOr<Space> mapSpace(MapOp op) {
 
 } // namespace
 
+/// Lanes of part `number` of a vector that `chunk` is a part of.
+static Value partOf(Value vector, int64_t number, int64_t parts, OpBuilder &builder,
+                    Location location) {
+  if (parts == 1)
+    return vector;
+  const int64_t count = cast<VectorType>(vector.getType()).getNumElements() / parts;
+  SmallVector<Value> lanes;
+  for (int64_t lane = number * count; lane < (number + 1) * count; ++lane)
+    lanes.push_back(laneOf(builder, location, vector, lane));
+  return vectorOfLanes(builder, location, lanes);
+}
+
+/// The vector that parts of several lanes make.
+static Value joined(ArrayRef<Value> parts, OpBuilder &builder, Location location) {
+  if (parts.size() == 1)
+    return parts.front();
+  SmallVector<Value> lanes;
+  for (Value part : parts)
+    for (int64_t lane = 0; lane < cast<VectorType>(part.getType()).getNumElements(); ++lane)
+      lanes.push_back(laneOf(builder, location, part, lane));
+  return vectorOfLanes(builder, location, lanes);
+}
+
 /// On a device: vectors of positions, in which what all lanes share is computed once.
 static void emitDeviceMap(MapOp op, const Space &space, KernelFrame &frame) {
   unsigned operands = op->getNumOperands(), results = op->getNumResults();
@@ -90,6 +114,7 @@ static void emitDeviceMap(MapOp op, const Space &space, KernelFrame &frame) {
   const bool writesBits = llvm::is_contained(ArrayRef(packed).drop_front(operands), true);
   VectorWalk walk(frame, space, llvm::to_vector(llvm::seq(operands + results + 1)), operands,
                   writesBits ? 8 : 1);
+  const int64_t parts = walk.inParts();
   SmallVector<Level> levels;
   for (unsigned i = 0; i < operands; ++i) {
     bool moves = llvm::any_of(space.dims, [&](auto &dim) { return dim.strides[i] != 0; });
@@ -97,36 +122,52 @@ static void emitDeviceMap(MapOp op, const Space &space, KernelFrame &frame) {
   }
   MapBody body(op, levels);
   OpBuilder &builder = frame.lanes.getBuilder();
+  const Location location = frame.lanes.getLocation();
   Block &block = op.getBody().front();
   auto never = []() -> Value { return {}; };
 
   IRMapping call;
-  Chunk one(builder, frame.lanes.getLocation(), frame.lanes.index(0), 1);
+  Chunk one(builder, location, frame.lanes.index(0), 1);
   for (unsigned i = 0; i < operands; ++i)
     if (levels[i] == PerCall)
       call.map(block.getArgument(i),
                one.load(frame.buffers[i], {frame.lanes.index(space.offsets[i]), 0}));
   body.emit(PerCall, builder, call, nullptr, never);
+  auto isParted = [&](unsigned i) { return parts > 1 && walk.isWide(i); };
   walk.runAlone([&](ArrayRef<VectorSpot> spots) {
     SmallVector<IRMapping> read(spots.size(), call);
     for (auto [spot, values] : llvm::zip_equal(spots, read))
       for (unsigned i = 0; i < operands; ++i)
-        if (levels[i] != PerCall)
+        if (levels[i] == PerRow || (levels[i] == PerLane && !isParted(i)))
           values.map(block.getArgument(i), packed[i]             ? spot.loadBits(i)
                                            : levels[i] == PerRow ? spot.loadUniform(i)
                                                                  : spot.load(i));
     for (auto [spot, values] : llvm::zip_equal(spots, read)) {
-      Chunk chunk = spot.chunk();
       body.emit(PerRow, builder, values, nullptr, never);
-      body.emit(PerLane, builder, values, &chunk,
-                [&] { return spot.elements(operands + results); });
-      for (unsigned i = 0; i < results; ++i) {
-        Value result = values.lookup(block.getTerminator()->getOperand(i));
-        if (packed[operands + i])
-          spot.storeBits(result, operands + i);
-        else
-          spot.store(result, operands + i);
+      const Chunk chunk = spot.chunk(parts);
+      SmallVector<SmallVector<Value>> found(results); // by part
+      for (int64_t part = 0; part < parts; ++part) {
+        IRMapping own = values;
+        for (unsigned i = 0; i < operands; ++i)
+          if (levels[i] == PerLane && parts > 1)
+            own.map(block.getArgument(i), isParted(i) ? spot.loadPart(i, part, parts)
+                                                      : partOf(values.lookup(block.getArgument(i)),
+                                                               part, parts, builder, location));
+        body.emit(PerLane, builder, own, &chunk, [&] {
+          return partOf(spot.elements(operands + results), part, parts, builder, location);
+        });
+        for (unsigned i = 0; i < results; ++i) {
+          Value result = chunk.widen(own.lookup(block.getTerminator()->getOperand(i)));
+          if (isParted(operands + i))
+            spot.storePart(result, operands + i, part, parts);
+          else
+            found[i].push_back(result);
+        }
       }
+      for (unsigned i = 0; i < results; ++i)
+        if (!isParted(operands + i))
+          packed[operands + i] ? spot.storeBits(joined(found[i], builder, location), operands + i)
+                               : spot.store(joined(found[i], builder, location), operands + i);
     }
   });
 }

@@ -18,7 +18,7 @@ namespace stow {
 /// multiprocessor that is several times what an H100 has on its way at full bandwidth (some 18 KB a
 /// multiprocessor at 700 ns).
 static constexpr int64_t kBytesInFlight = 64;
-/// Bytes that the vectors of all that is read may take where they have more than 4 lanes. Those of six f32
+/// Bytes that the vectors of all that is read may take where they have more than 4 lanes and are not parted. Those of six f32
 /// numbers a channel and five 16-bit tensors, 8 lanes each, are 272; ptxas needs 50 registers for such a kernel
 /// and no more than 64 up to here.
 static constexpr int64_t kReadBytes = 384;
@@ -71,8 +71,8 @@ int64_t VectorWalk::bytesOf(unsigned access) const {
 }
 
 /// What the address of every vector is a multiple of.
-int64_t VectorWalk::alignmentOf(unsigned access) const {
-  int64_t step = lanes;
+int64_t VectorWalk::alignmentOf(unsigned access, int64_t parts) const {
+  int64_t step = lanes / parts;
   step = std::gcd(step, space.offsets[access]);
   if (!isLinear(access))
     for (const Space::Dim &dim : llvm::drop_end(space.dims))
@@ -95,6 +95,7 @@ void VectorWalk::chooseLanes(int64_t least) {
       narrowest = narrowest == 0 ? bytes : std::min(narrowest, bytes);
   }
   lanes = std::min(kAccessBytes / std::max<int64_t>(narrowest, 1), 2 * kAccessBytes / widest);
+  suiting = lanes;
   // Where many tensors are read, their registers would cost more threads than the vectors gain.
   while (lanes > 4 && lanes * read > kReadBytes)
     lanes /= 2;
@@ -104,6 +105,29 @@ void VectorWalk::chooseLanes(int64_t least) {
     while (lane.extent % lanes != 0)
       lanes /= 2;
   staysInRow = space.dims.size() == 1 || lane.extent % lanes == 0;
+}
+
+bool VectorWalk::isWide(unsigned access) const { return bytesOf(access) > 2; }
+
+/// What is read of a part, and whole, is to fit where the vectors of all that is read did not.
+int64_t VectorWalk::inParts() {
+  const Space::Dim &lane = space.dims.back();
+  if (suiting <= lanes || lane.extent % suiting != 0)
+    return 1;
+  int64_t whole = 0, wide = 0;
+  for (unsigned access = 0; access < buffers.size(); ++access) {
+    if (buffers[access] >= frame.buffers.size() || lane.strides[access] == 0)
+      continue;
+    if (lane.strides[access] != 1)
+      return 1;
+    if (access < reads)
+      (isWide(access) ? wide : whole) += bytesOf(access);
+  }
+  int64_t parts = 2;
+  while (2 * parts < suiting && suiting * whole + suiting / parts * wide > kReadBytes)
+    parts *= 2;
+  keepInRows(suiting);
+  return parts;
 }
 
 void VectorWalk::chooseUnroll() {
@@ -189,8 +213,8 @@ void VectorWalk::emitParts(Body body) {
 
 //===-- Spots ---------------------------------------------------------------------------------===//
 
-Chunk VectorSpot::chunk() const {
-  return Chunk(walk.builder, walk.location, walk.frame.lanes.index(0), lanes);
+Chunk VectorSpot::chunk(int64_t parts) const {
+  return Chunk(walk.builder, walk.location, walk.frame.lanes.index(0), lanes / parts);
 }
 
 /// Coordinate of the position `lane` lanes further.
@@ -300,6 +324,20 @@ void VectorSpot::store(Value value, unsigned access) const {
     Value part = laneOf(walk.builder, walk.location, value, lane);
     one.store(part, buffer, {walk.toIndex(elementOf(access, lane)), 0});
   }
+}
+
+Value VectorSpot::loadPart(unsigned access, int64_t number, int64_t parts) const {
+  const int64_t count = lanes / parts;
+  return chunk(parts).load(
+      walk.frame.buffers[walk.buffers[access]],
+      {walk.toIndex(elementOf(access, number * count)), 1, walk.alignmentOf(access, parts)});
+}
+
+void VectorSpot::storePart(Value value, unsigned access, int64_t number, int64_t parts) const {
+  const int64_t count = lanes / parts;
+  chunk(parts).store(
+      value, walk.frame.buffers[walk.buffers[access]],
+      {walk.toIndex(elementOf(access, number * count)), 1, walk.alignmentOf(access, parts)});
 }
 
 /// The byte of a packed mask that has the element's bit.

@@ -7,6 +7,9 @@
 //   positions   |<- t0 ->|<- t1 ->| ... |<- t255 ->|<- t0 ->|<- t1 ->| ...     a task: 256 threads
 //                  vector 0 of each thread            vector 1
 //
+// Where many tensors are read a vector of 16-bit elements is computed in parts: what has 16 bits is read and
+// written whole, numbers a channel and what else is wider part by part, so that they share registers.
+//
 // A vector may reach over the end of a row: then operands that do not lie as the positions count are
 // read one by one, those of one element a row for the first and the last lane.
 #pragma once
@@ -23,12 +26,15 @@ public:
   VectorSpot(const VectorWalk &walk, mlir::Value position, int64_t lanes)
       : walk(walk), position(position), lanes(lanes) {}
 
-  /// The lanes, for what the bodies compute in them.
-  Chunk chunk() const;
+  /// The lanes, for what the bodies compute in them, or those of one part of `parts`.
+  Chunk chunk(int64_t parts = 1) const;
   /// The element that all lanes share: of uniform accesses.
   mlir::Value loadUniform(unsigned access) const;
   mlir::Value load(unsigned access) const;
   void store(mlir::Value value, unsigned access) const;
+  /// Part `number` of `parts` of a vector inside a row: of wide accesses, which lie side by side there.
+  mlir::Value loadPart(unsigned access, int64_t number, int64_t parts) const;
+  void storePart(mlir::Value value, unsigned access, int64_t number, int64_t parts) const;
   /// The same of masks of one bit an element (`ir/PackedMasks.h`), whose access counts elements. What
   /// is written is a byte: the walk has vectors of 8 lanes.
   mlir::Value loadBits(unsigned access) const;
@@ -66,6 +72,12 @@ public:
   /// True when all lanes of a vector have the same element of the access.
   bool isUniform(unsigned access) const;
 
+  /// Instead of the shorter vectors of walks that read many tensors: those that suit the buffers, to be
+  /// computed in the returned number of parts. 1: they are no shorter, or cannot be parted.
+  int64_t inParts();
+  /// Accesses that are read and written part by part: others are of 16 bits at most.
+  bool isWide(unsigned access) const;
+
   using Body = llvm::function_ref<void(llvm::ArrayRef<VectorSpot>)>;
 
   /// Emits the tasks: adds to `frame.tasks` and runs `body` for the vectors of a thread.
@@ -83,7 +95,7 @@ private:
   bool isLinear(unsigned access) const;
   bool isConsecutive(unsigned access) const;
   int64_t bytesOf(unsigned access) const;
-  int64_t alignmentOf(unsigned access) const;
+  int64_t alignmentOf(unsigned access, int64_t parts = 1) const;
   bool fitsInt32() const;
   mlir::Value constant(int64_t value) const;
   mlir::Value toIndex(mlir::Value value) const;
@@ -96,6 +108,7 @@ private:
   mlir::OpBuilder &builder;
   mlir::Location location;
   mlir::Type number;      ///< of positions and elements: i32 where they fit, else i64
+  int64_t suiting = 1;    ///< lanes of vectors that suit the buffers
   int64_t lanes = 1;      ///< of a vector
   int64_t unroll = 1;     ///< vectors of a thread in a task
   bool staysInRow = true; ///< no vector reaches over the end of a row

@@ -2,6 +2,7 @@
 // vectors a thread, what is left over, vectors that reach over the ends of rows, addresses that are not
 // aligned, tiles that are transposed.
 #include "runtime/base/Concat.h"
+#include "runtime/host/Float16.h"
 #include "tests/codegen/LoadedKernels.h"
 #include "tests/gpu/Accesses.h"
 #include "tests/gpu/execute/Execute.h"
@@ -77,6 +78,80 @@ TEST(Vectors, RowsOfOddLength) {
   EXPECT_EQ(accesses(module.ptx, "ld", 2) + accesses(module.ptx, "st", 2), 0) << module.ptx;
   // Numbers of 64 bits may be read by halves; one a lane would be 24.
   EXPECT_LE(accesses(module.ptx, "ld", 4) + accesses(module.ptx, "ld", 8), 8) << module.ptx;
+}
+
+/// A sum of 16-bit images of `channels` channels, channels last, each times a number a channel in f32, in bf16
+/// and in f32; where `indexed`, with the element's number modulo 8 in addition.
+std::string scaledSum(int images, int64_t channels, bool indexed) {
+  const std::string image = concat("tensor<2x", channels, "x3x5x"),
+                    last = ", #stow.layout<\"0,2,3,1\">>",
+                    scale = concat("tensor<1x", channels, "x1x1xf32>");
+  std::string arguments, operands, types, block, body = "%z = arith.constant 0.0 : f32\n",
+                                                 sum = "%z";
+  if (indexed)
+    append(body, "%n = stow.element_index : i64\n%seven = arith.constant 7 : i64\n",
+           "%rest = arith.andi %n, %seven : i64\n%start = arith.sitofp %rest : i64 to f32\n"),
+        sum = "%start";
+  for (int i = 0; i < images; ++i) {
+    const std::string comma = i == 0 ? "" : ", ";
+    append(arguments, comma, "%x", i, ": ", image, "bf16", last, ", %s", i, ": ", scale);
+    append(operands, comma, "%x", i, ", %s", i);
+    append(types, comma, image, "bf16", last, ", ", scale);
+    append(block, comma, "%u", i, ": bf16, %v", i, ": f32");
+    append(body, "%w", i, " = arith.extf %u", i, " : bf16 to f32\n%p", i, " = arith.mulf %w", i,
+           ", %v", i, " : f32\n%q", i, " = arith.addf ", sum, ", %p", i, " : f32\n");
+    sum = concat("%q", i);
+  }
+  return concat("func.func @g(", arguments, ") {\n%y, %z = stow.map ", operands, " : (", types,
+                ") -> (", image, "bf16", last, ", ", image, "f32", last, ") {\n^bb0(", block,
+                "):\n", body, "%r = arith.truncf ", sum, " : f32 to bf16\nstow.yield %r, ", sum,
+                " : bf16, f32\n}\nreturn\n}");
+}
+
+// Tests that vectors of 8 16-bit elements stay whole however many tensors are read, with what is wider read
+// and written part by part, in two parts or in four.
+TEST(Vectors, InParts) {
+  for (const int images : {9, 13}) {
+    for (const bool indexed : {false, true}) {
+      const int64_t channels = 24, pixels = 2 * 3 * 5;
+      const size_t count = pixels * channels;
+      const std::string text = scaledSum(images, channels, indexed);
+      const int64_t parts = images == 9 ? 2 : 4;
+      const Module module(text);
+      EXPECT_EQ(accesses(module.ptx, "ld", 16), parts == 2 ? 3 * images : images) << module.ptx;
+      EXPECT_EQ(accesses(module.ptx, "ld", 8), parts == 2 ? 0 : 4 * images) << module.ptx;
+      EXPECT_EQ(accesses(module.ptx, "st", 16), parts == 2 ? 3 : 1) << module.ptx;
+      EXPECT_EQ(accesses(module.ptx, "ld", 4) + accesses(module.ptx, "ld", 2), 0) << module.ptx;
+      LoadedKernels kernels(text);
+      std::vector<std::vector<uint16_t>> x;
+      std::vector<std::vector<float>> s;
+      std::vector<void *> arguments;
+      for (int i = 0; i < images; ++i) {
+        x.emplace_back();
+        for (float value : someFloats(count, 1, i + 1))
+          x.back().push_back(host::narrowBf16(value));
+        s.push_back(someFloats(channels, 1, 100 + i));
+      }
+      for (int i = 0; i < images; ++i)
+        arguments.insert(arguments.end(), {x[i].data(), s[i].data()});
+      std::vector<uint16_t> y(count + 8, 7);
+      std::vector<float> z(count + 4, -7);
+      arguments.insert(arguments.end(), {y.data(), z.data()});
+      kernels.run(0, arguments);
+      for (size_t at = 0; at < count; ++at) {
+        // Numbers count channels before places of space.
+        const int64_t pixel = at / channels,
+                      number = (pixel / 15 * channels + at % channels) * 15 + pixel % 15;
+        float sum = indexed ? static_cast<float>(number % 8) : 0;
+        for (int i = 0; i < images; ++i)
+          sum += host::widenBf16(x[i][at]) * s[i][at % channels];
+        ASSERT_NEAR(z[at], sum, 1e-5) << at;
+        ASSERT_EQ(y[at], host::narrowBf16(z[at])) << at;
+      }
+      EXPECT_EQ(y[count], 7);
+      EXPECT_EQ(z[count], -7);
+    }
+  }
 }
 
 // Tests that tensors of several sizes in whole tasks have one kernel, each with its own number of tasks, and
