@@ -208,7 +208,12 @@ void AttentionEmitter::loadTile(Value tile, const Matrices &matrices, Value head
   });
 }
 
-void AttentionEmitter::store(const Matrices &matrices, Value head, Value first, ValueRange values) {
+void AttentionEmitter::store(const Matrices &matrices, Value tile, Value head, Value first,
+                             ValueRange values) {
+  const int64_t columns = cast<MemRefType>(tile.getType()).getDimSize(1);
+  if (matrices.buffer.element == problem.element && matrices.together(problem.element) > 2 &&
+      TileProducts::padded(problem.element, matrices.columns) <= columns)
+    return storeByTile(matrices, tile, head, first, values);
   Value from = base(matrices, head);
   for (int64_t half : {0, 1}) {
     Value row = ownRow(first, 2 * half);
@@ -217,6 +222,45 @@ void AttentionEmitter::store(const Matrices &matrices, Value head, Value first, 
                        : math.isBelow(row, math.constant(matrices.rows));
     lanes.ifHolds(exists, [&] { storeRow(matrices, from, row, half, values); });
   }
+}
+
+/// Pairs of a thread into the tile, and vectors of whole rows out of it.
+void AttentionEmitter::storeByTile(const Matrices &matrices, Value tile, Value head, Value first,
+                                   ValueRange values) {
+  auto pair = VectorType::get({2}, builder.getF32Type());
+  const int64_t bytes = problem.element.getIntOrFloatBitWidth() / 8;
+  barrier(); // the last product has read its rows
+  for (size_t at = 0; at < values.size(); at += 2) {
+    const int64_t group = static_cast<int64_t>(at) / TileProducts::kValues,
+                  i = at % TileProducts::kValues;
+    Value two = vector::FromElementsOp::create(builder, location, pair, values.slice(at, 2));
+    vector::StoreOp::create(
+        builder, location, term(two).as(problem.element).get(), tile,
+        ValueRange{math.plus(warpRow, products.rowOf(i)), products.columnOf(group, 0)},
+        /*nontemporal=*/false, llvm::MaybeAlign(2 * bytes));
+  }
+  barrier();
+  const int64_t count = matrices.together(problem.element), perRow = matrices.columns / count;
+  auto wide = VectorType::get({count}, problem.element);
+  Value from = base(matrices, head);
+  lanes.loop(thread, math.constant(tiles.owned() * perRow), threads, {},
+             [&](Value number, ValueRange) {
+               Value row = math.quotient(number, perRow),
+                     column = math.times(math.remainder(number, perRow), count);
+               Value to = math.plus(first, row);
+               Value exists = matrices.rows % tiles.owned() == 0
+                                  ? Value()
+                                  : math.isBelow(to, math.constant(matrices.rows));
+               lanes.ifHolds(exists, [&] {
+                 Value read =
+                     vector::LoadOp::create(builder, location, wide, tile, ValueRange{row, column},
+                                            /*nontemporal=*/false, llvm::MaybeAlign(count * bytes));
+                 vector::StoreOp::create(builder, location, read, matrices.buffer.memory,
+                                         ValueRange{elementAt(matrices, from, to, column)},
+                                         /*nontemporal=*/false, llvm::MaybeAlign(count * bytes));
+               });
+               return Values();
+             });
 }
 
 void AttentionEmitter::storeRow(const Matrices &matrices, Value base, Value row, int64_t half,

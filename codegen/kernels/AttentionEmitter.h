@@ -87,9 +87,13 @@ private:
                 int64_t rows);
   mlir::Value loadVectorOfTile(const Matrices &matrices, mlir::Value base, mlir::Value first,
                                int64_t rows, mlir::Value number, int64_t count);
-  /// The warp's rows of a result, of the owned tile that begins at row `first`.
-  void store(const Matrices &matrices, mlir::Value head, mlir::Value first,
+  /// The warp's rows of a result, of the owned tile that begins at row `first`. They go through `tile`, an
+  /// owned one that nobody reads any more, where its elements are the result's: a thread then writes 16
+  /// bytes.
+  void store(const Matrices &matrices, mlir::Value tile, mlir::Value head, mlir::Value first,
              mlir::ValueRange values);
+  void storeByTile(const Matrices &matrices, mlir::Value tile, mlir::Value head, mlir::Value first,
+                   mlir::ValueRange values);
   void storeRow(const Matrices &matrices, mlir::Value base, mlir::Value row, int64_t half,
                 mlir::ValueRange values);
 

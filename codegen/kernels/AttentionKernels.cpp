@@ -122,7 +122,7 @@ void AttentionEmitter::attention() {
     };
     carried = lanes.loop(math.constant(0), keyTiles(first), 1, carried, ofTile);
     finish(head, first, carried);
-    store(y, head, first, ArrayRef(carried).take_front(sums));
+    store(y, owned[0], head, first, ArrayRef(carried).take_front(sums));
   });
 }
 
@@ -243,8 +243,8 @@ void AttentionEmitter::gradientByKeys() {
                                             return ofTile(head, tile, carried);
                                           });
                       });
-    store(dk, ofKeys, first, ArrayRef(sums).take_front(ofDepth));
-    store(dv, ofKeys, first, ArrayRef(sums).drop_front(ofDepth));
+    store(dk, owned[0], ofKeys, first, ArrayRef(sums).take_front(ofDepth));
+    store(dv, owned[1], ofKeys, first, ArrayRef(sums).drop_front(ofDepth));
   });
 }
 
@@ -269,7 +269,8 @@ void AttentionEmitter::gradientByQueries() {
                                   problem.depth);
     };
     Values none = products.zeros(TileProducts::padded(problem.element, problem.depth));
-    store(dq, head, first, lanes.loop(math.constant(0), keyTiles(first), 1, none, ofTile));
+    store(dq, owned[0], head, first,
+          lanes.loop(math.constant(0), keyTiles(first), 1, none, ofTile));
   });
 }
 
