@@ -7,6 +7,7 @@
 
 #include "codegen/cuda/Passes.h"
 #include "codegen/kernels/Kernels.h"
+#include "codegen/kernels/Lanes.h"
 #include "codegen/kernels/Passes.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -89,6 +90,18 @@ struct PrepareDevicePass : PassWrapper<PrepareDevicePass, OperationPass<gpu::GPU
   }
 };
 
+/// What kernels say of their loops (Lanes.h), which conversions carry on as attributes that nobody reads.
+struct AnnotateLoopsPass : PassWrapper<AnnotateLoopsPass, OperationPass<gpu::GPUModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(AnnotateLoopsPass)
+
+  void runOnOperation() override {
+    getOperation()->walk([](LLVM::BrOp branch) {
+      if (auto annotation = branch->getAttrOfType<LLVM::LoopAnnotationAttr>(kLoopAnnotation))
+        branch.setLoopAnnotationAttr(annotation);
+    });
+  }
+};
+
 /// Functions that the PTX text declares and nobody defines.
 std::set<std::string> unresolved(StringRef ptx) {
   std::set<std::string> names;
@@ -163,6 +176,7 @@ struct KernelsToNvvmPass : PassWrapper<KernelsToNvvmPass, OperationPass<ModuleOp
     conversion.useBarePtrCallConv = true;
     device.addPass(createConvertGpuOpsToNVVMOps(conversion));
     device.addPass(createReconcileUnrealizedCastsPass());
+    device.addPass(std::make_unique<AnnotateLoopsPass>());
     for (StringRef chip : llvm::split(options.chip, ',')) {
       GpuNVVMAttachTargetOptions target;
       target.chip = chip.str();

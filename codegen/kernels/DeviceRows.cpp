@@ -22,10 +22,13 @@
 //   row     |<- part 0 t0..t255 ->|<- part 1 t0..t255 ->|<- part 0 t0..t255 ->| ...
 #include "codegen/kernels/DeviceRows.h"
 
+#include "codegen/kernels/DeviceVectors.h"
+#include "codegen/kernels/IndexMath.h"
 #include "codegen/kernels/SharedMemory.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -81,7 +84,8 @@ public:
   DeviceRow(KernelFrame &frame, const Space &axis, const Team &team, Place place)
       : Row(frame.lanes), frame(frame), axis(axis), team(team), place(std::move(place)),
         builder(frame.lanes.getBuilder()), location(frame.lanes.getLocation()),
-        firstUnit(firstUnitOf(this->place)), caches(team.keeps ? team.unitsPerMember() : 0) {}
+        math{builder, location}, firstUnit(firstUnitOf(this->place)),
+        caches(team.keeps ? team.unitsPerMember() : 0) {}
 
   SmallVector<Value> fold(ArrayRef<Reducer> reducers, CellFold body) override {
     if (frame.stage)
@@ -120,7 +124,7 @@ public:
   /// To be called behind the last use of the row: the next row's first fold writes where this one's
   /// only fold read.
   void finish() {
-    if (sharedFolds == 1)
+    if (foldsOfWarps == 1)
       gpu::BarrierOp::create(builder, location);
   }
 
@@ -262,8 +266,10 @@ private:
   SmallVector<Value> joined(SmallVector<Value> partial, ArrayRef<Reducer> reducers) {
     if (team.along)
       for (auto [value, reducer] : llvm::zip_equal(partial, reducers))
-        value = foldWarp(value, reducer);
-    return team.members == (team.along ? kWarp : 1) ? partial : foldShared(partial, reducers);
+        value = foldOver(value, kWarp, reducer);
+    if (team.members == (team.along ? kWarp : 1))
+      return partial;
+    return team.along ? foldWarps(partial, reducers) : foldGroups(partial, reducers);
   }
 
   //===-- Folds in parts --------------------------------------------------------------------===//
@@ -362,7 +368,7 @@ private:
         std::copy(joined.begin(), joined.end(), all.begin() + accumulator * count);
       });
     };
-    if (whole > 0)
+    if (whole > 0) {
       sums = lanes.loop(
           lanes.index(0), lanes.index(whole), round, sums, [&](Value base, ValueRange old) {
             SmallVector<Value> next(old);
@@ -372,6 +378,8 @@ private:
                   next, i);
             return next;
           });
+      keepRolled(sums.front());
+    }
     if (whole < team.units) {
       Value first = arith::AddIOp::create(builder, location, firstUnit, lanes.index(whole));
       sums = lanes.loop(first, lanes.index(team.units), team.stride(), sums,
@@ -385,6 +393,17 @@ private:
     auto low = lanes.combine(reducers, all.slice(0, count), all.slice(count, count));
     auto high = lanes.combine(reducers, all.slice(2 * count, count), all.slice(3 * count, count));
     return lanes.combine(reducers, low, high);
+  }
+
+  /// The loop whose result this is has as much on its way as a thread is to ask for. ptxas, which knows how
+  /// often it runs, would write it out until it spills registers.
+  void keepRolled(Value result) {
+    MLIRContext *context = builder.getContext();
+    auto rolled = LLVM::LoopUnrollAttr::get(context, /*disable=*/builder.getBoolAttr(true), {}, {},
+                                            {}, {}, {}, {});
+    auto annotation = LLVM::LoopAnnotationAttr::get(context, {}, {}, {}, rolled, {}, {}, {}, {}, {},
+                                                    {}, {}, {}, {}, {}, {});
+    result.getDefiningOp()->setAttr(kLoopAnnotation, annotation);
   }
 
   Value foldVector(Value vector, const Reducer &reducer) {
@@ -402,9 +421,10 @@ private:
     return parts.front();
   }
 
-  Value foldWarp(Value partial, const Reducer &reducer) {
+  /// Over so many neighbouring threads, a power of two.
+  Value foldOver(Value partial, int64_t threads, const Reducer &reducer) {
     Term sum = term(partial);
-    for (int32_t distance = kWarp / 2; distance > 0; distance /= 2) {
+    for (auto distance = static_cast<int32_t>(threads / 2); distance > 0; distance /= 2) {
       auto other = gpu::ShuffleOp::create(builder, location, sum.get(), distance, kWarp,
                                           gpu::ShuffleMode::XOR);
       sum = reducer.combine(sum, sum.with(other.getShuffleResult()));
@@ -412,56 +432,72 @@ private:
     return sum.get();
   }
 
-  /// Joins what warps, or groups, have found: each writes its part, then all threads fold the parts.
-  SmallVector<Value> foldShared(ArrayRef<Value> partials, ArrayRef<Reducer> reducers) {
-    ++sharedFolds;
-    int64_t parts = team.along ? team.members / kWarp : team.members;
-    int64_t width = team.along ? 1 : kDeviceBlock / team.members; // threads side by side
-    Value part = place.member, side = lanes.index(0), writes;
-    if (team.along) {
-      part = arith::DivUIOp::create(builder, location, place.member, lanes.index(kWarp));
-      Value lane = arith::RemUIOp::create(builder, location, place.member, lanes.index(kWarp));
-      writes =
-          arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, lane, lanes.index(0));
-    } else {
-      Value thread = gpu::ThreadIdOp::create(builder, location, gpu::Dimension::x);
-      side = arith::RemUIOp::create(builder, location, thread, lanes.index(width));
-    }
-    // Element: part, lane, side. Neighbouring threads meet neighbouring banks.
-    int64_t vector = team.along ? 1 : team.lanes;
-    auto element = [&](Value part, int64_t lane) {
-      Value line = arith::AddIOp::create(
-          builder, location, arith::MulIOp::create(builder, location, part, lanes.index(vector)),
-          lanes.index(lane));
-      return arith::AddIOp::create(
-                 builder, location,
-                 arith::MulIOp::create(builder, location, line, lanes.index(width)), side)
-          .getResult();
-    };
+  /// Joins what warps have found: each writes its part, then all threads fold the parts.
+  SmallVector<Value> foldWarps(ArrayRef<Value> partials, ArrayRef<Reducer> reducers) {
+    ++foldsOfWarps;
+    const int64_t parts = team.members / kWarp;
+    Value part = math.quotient(place.member, kWarp),
+          isFirst = math.isBelow(math.remainder(place.member, kWarp), lanes.index(1));
     SmallVector<Value> memories;
     for (const Reducer &reducer : reducers)
-      memories.push_back(sharedMemory(reducer.element, parts * vector * width));
-    lanes.ifHolds(writes, [&] {
+      memories.push_back(sharedMemory(reducer.element, parts));
+    lanes.ifHolds(isFirst, [&] {
       for (auto [partial, memory] : llvm::zip_equal(partials, memories))
-        for (int64_t lane = 0; lane < vector; ++lane)
-          memref::StoreOp::create(builder, location, laneOf(builder, location, partial, lane),
-                                  memory, ValueRange{element(part, lane)});
+        memref::StoreOp::create(builder, location, partial, memory, ValueRange{part});
     });
     gpu::BarrierOp::create(builder, location);
     SmallVector<Value> results;
     for (auto [reducer, memory] : llvm::zip_equal(reducers, memories)) {
-      SmallVector<Value> found;
-      for (int64_t lane = 0; lane < vector; ++lane) {
+      SmallVector<Value> values;
+      for (int64_t i = 0; i < parts; ++i)
+        values.push_back(
+            memref::LoadOp::create(builder, location, memory, ValueRange{lanes.index(i)}));
+      results.push_back(foldHalves(values, reducer));
+    }
+    return results;
+  }
+
+  /// Joins what groups of threads have found of rows side by side. As many threads share a row as there are,
+  /// neighbours, each of which folds every so many of the parts and then their halves by shuffles; what
+  /// they have goes to all through shared memory again. Parts lie so far apart that these reads meet all
+  /// banks.
+  SmallVector<Value> foldGroups(ArrayRef<Value> partials, ArrayRef<Reducer> reducers) {
+    const int64_t parts = team.members, width = kDeviceBlock / parts, rows = team.lanes * width;
+    const int64_t sharers = std::max<int64_t>(1, parts / team.lanes), pitch = rows + rows / 8;
+    Value thread = gpu::ThreadIdOp::create(builder, location, gpu::Dimension::x);
+    Value side = math.remainder(thread, width), first = math.remainder(thread, sharers);
+    SmallVector<Value> memories, joined;
+    for (const Reducer &reducer : reducers) {
+      memories.push_back(sharedMemory(reducer.element, parts * pitch));
+      joined.push_back(sharedMemory(reducer.element, rows));
+    }
+    Value own = math.plus(math.times(place.member, pitch), side);
+    for (auto [partial, memory] : llvm::zip_equal(partials, memories))
+      for (int64_t lane = 0; lane < team.lanes; ++lane)
+        memref::StoreOp::create(builder, location, laneOf(builder, location, partial, lane), memory,
+                                ValueRange{math.plus(own, lane * width)});
+    gpu::BarrierOp::create(builder, location);
+    for (auto [reducer, memory, whole] : llvm::zip_equal(reducers, memories, joined))
+      for (int64_t number = 0; number < rows * sharers; number += kDeviceBlock) {
+        Value row = math.plus(math.quotient(thread, sharers), number);
         SmallVector<Value> values;
-        for (int64_t i = 0; i < parts; ++i)
-          values.push_back(memref::LoadOp::create(builder, location, memory,
-                                                  ValueRange{element(lanes.index(i), lane)}));
-        found.push_back(foldHalves(values, reducer));
+        for (int64_t i = 0; i < parts; i += sharers)
+          values.push_back(memref::LoadOp::create(
+              builder, location, memory,
+              ValueRange{math.plus(math.times(math.plus(first, i), pitch), row)}));
+        Value value = foldOver(foldHalves(values, reducer), sharers, reducer);
+        lanes.ifHolds(sharers == 1 ? Value() : math.isBelow(first, lanes.index(1)), [&] {
+          memref::StoreOp::create(builder, location, value, whole, ValueRange{row});
+        });
       }
-      results.push_back(
-          vector == 1 ? found.front()
-                      : Value(vector::FromElementsOp::create(
-                            builder, location, VectorType::get({vector}, reducer.element), found)));
+    gpu::BarrierOp::create(builder, location);
+    SmallVector<Value> results;
+    for (Value whole : joined) {
+      SmallVector<Value> found;
+      for (int64_t lane = 0; lane < team.lanes; ++lane)
+        found.push_back(memref::LoadOp::create(builder, location, whole,
+                                               ValueRange{math.plus(side, lane * width)}));
+      results.push_back(vectorOfLanes(builder, location, found));
     }
     return results;
   }
@@ -478,9 +514,10 @@ private:
   Place place;
   OpBuilder &builder;
   Location location;
+  const IndexMath math;
   Value firstUnit;               ///< of the axis: the thread's
   std::vector<CellCache> caches; ///< by number of what the thread keeps
-  int64_t sharedFolds = 0;
+  int64_t foldsOfWarps = 0;
 };
 
 //===-- Choosing a team -----------------------------------------------------------------------===//

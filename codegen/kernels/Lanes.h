@@ -186,6 +186,9 @@ private:
                                            llvm::ArrayRef<mlir::Type> types, UnitBody body);
 };
 
+/// Attribute of a loop, an LLVM::LoopAnnotationAttr, that a device's code is to have.
+inline constexpr llvm::StringLiteral kLoopAnnotation = "llvm.loop_annotation";
+
 /// Threads of a block on a device, and those that run in step.
 inline constexpr int64_t kDeviceBlock = 256;
 inline constexpr int64_t kWarp = 32;

@@ -243,6 +243,22 @@ TEST(Vectors, UnalignedPlaces) {
     ASSERT_EQ(values[2053 + i], static_cast<float>(i + 1 + i + 1027)) << i;
 }
 
+// Tests that a fold's loop, of a length that is known, is marked to stay as it is written, four vectors at a
+// time, and that behind it a thread reads of shared memory its share of a column, two parts of 32, and the
+// results of its two columns.
+TEST(Folds, ReadOncePerThread) {
+  const Module module(
+      "func.func @g(%x: tensor<16384x256xbf16>) {\n%y = stow.reduce_sum %x {axes = array<i64: 0>, "
+      "keepdims = false} : (tensor<16384x256xbf16>) -> tensor<256xbf16>\nreturn\n}");
+  EXPECT_EQ(accesses(module.ptx, "ld", 4), 4) << module.ptx;
+  EXPECT_NE(module.ptx.find(".pragma \"nounroll\""), std::string::npos) << module.ptx;
+  const std::regex shared(R"(ld\.shared)");
+  EXPECT_EQ(std::distance(std::sregex_iterator(module.ptx.begin(), module.ptx.end(), shared),
+                          std::sregex_iterator()),
+            4)
+      << module.ptx;
+}
+
 /// A copy of matrices of `rows` x `columns` elements to `columns` x `rows`.
 std::string transposition(int64_t batch, int64_t rows, int64_t columns, const std::string &type,
                           size_t number = 0) {
