@@ -27,7 +27,7 @@ def program(data: bytes) -> dict:
     """The program as runtime/format/ProgramJson.cpp writes it."""
     for found in re.finditer(rb'\{"version":1,"target":"cuda:', data):
         end = data.index(b"\0", found.start())
-        return json.loads(data[found.start() : end])
+        return json.JSONDecoder().raw_decode(data[found.start() : end].decode(errors="replace"))[0]  # other data may follow at once
     raise SystemExit("error: the executable holds no program for a GPU; compile it with --target=cuda:h100")
 
 
