@@ -11,6 +11,7 @@
 #include "passes/plan/Budget.h"
 #include "passes/plan/Stages.h"
 #include "passes/verify/Passes.h"
+#include "tests/Cases.h"
 #include "tests/compiler/TrainPlaced.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -267,7 +268,8 @@ int64_t copiesIn(ModuleOp module) {
 }
 
 // Tests that copies go, that the arena does not grow, and that no plan changes a bit: in program
-// order, in segments, and within a budget that recomputes. Each net is compiled once for all.
+// order, within a budget that recomputes, and in the night in segments and within a larger budget.
+// Each net is compiled once for all.
 TEST_P(PlaceInside, ChangesNoBit) {
   OwningOpRef<ModuleOp> copying = placed(false), inside = placed(true);
   EXPECT_LT(copiesIn(*inside), copiesIn(*copying));
@@ -280,7 +282,8 @@ TEST_P(PlaceInside, ChangesNoBit) {
   const PlacedProgram program(*inside);
   EXPECT_EQ(program.train(), expected);
   EXPECT_EQ(program.train(Poison::Dying), expected);
-  EXPECT_EQ(trainPlaced(*placed(true, "sqrt"), Poison::Dying), expected) << "in segments";
+  if (test::isNight())
+    EXPECT_EQ(trainPlaced(*placed(true, "sqrt"), Poison::Dying), expected) << "in segments";
 
   BudgetOptions options;
   options.effort = 0.05; // any plan that recomputes will do
@@ -294,7 +297,8 @@ TEST_P(PlaceInside, ChangesNoBit) {
   EXPECT_LT(smallest.arenaBytes, planner.keepAll().arenaBytes);
   const auto within = planner.plan((smallest.arenaBytes + planner.keepAll().arenaBytes) / 2);
   ASSERT_TRUE(within);
-  EXPECT_EQ(trainPlaced(*within->placed, Poison::Dying), expected) << "halfway between";
+  if (test::isNight())
+    EXPECT_EQ(trainPlaced(*within->placed, Poison::Dying), expected) << "halfway between";
 }
 
 std::string nameOf(const testing::TestParamInfo<Net (*)()> &info) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Opens pages of `--format=html` in headless Chromium: usage browser.py --stowage=TOOL --work=FOLDER [--whole] [--keep-pictures].
 
-A small network, a step of 20,160 commands and one whose names are hostile, or with --whole a ResNet-18 and a GPT-2; what is drawn,
+A small network and one whose names are hostile, or with --whole a step of 20,160 commands, a ResNet-18 and a GPT-2; what is drawn,
 hover, search, keys, colours, no message on the console, no request, times and sizes. Skipped (77) where Chromium, its driver or
 Selenium is missing; scripts/install.sh installs them. --keep-pictures leaves a screenshot of every page in FOLDER.
 """
@@ -316,7 +316,7 @@ def hostile_names(pages: Pages) -> None:
 def frontier(pages: Pages) -> None:
     """A frontier's page has every point's plan; picking one shows its map."""
     html, table = pages.work / "frontier.html", pages.work / "frontier.csv"
-    words = (ROOT / "models" / "digits_cnn.onnx", "--optimizer=adamw:lr=1e-3", "--threads=1", "--step=20")
+    words = (ROOT / "tests/compiler/import/networks/residual_train_14.onnx", "--batch=16", "--loss=mse", "--threads=1", "--step=5")
     pages.run("frontier", *words, "--format=html", "-o", html)
     pages.run("frontier", *words, "--format=csv", "-o", table)
     rows = [dict(zip(table.read_text().splitlines()[0].split(","), line.split(","))) for line in table.read_text().splitlines()[1:]]
@@ -355,7 +355,7 @@ def compare(pages: Pages) -> None:
     model = ROOT / "models" / "digits_cnn.onnx"
     before, after, html = pages.work / "full.json", pages.work / "less.json", pages.work / "compare.html"
     pages.run("plan", model, "--threads=1", "--recompute=none", "--format=json", "-o", before)
-    pages.run("plan", model, "--threads=1", "--memory-budget=70%", "--format=json", "-o", after)
+    pages.run("plan", model, "--threads=1", "--memory-budget=60%", "--format=json", "-o", after)
     pages.run("diff", before, after, "--format=html", "-o", html)
     told = json.loads(subprocess.run([pages.tool, "diff", before, after, "--format=json"], check=True, stdout=subprocess.PIPE).stdout)
     page = pages.open(html)
@@ -430,8 +430,8 @@ def times(pages: Pages) -> None:
     pages.close(page)
 
 
-CHECKS = [frontier, compare, times, small_network, shared_storage, long_step, hostile_names]
-WHOLE_NETWORKS = [resnet18, gpt2]
+CHECKS = [frontier, compare, times, small_network, shared_storage, hostile_names]
+LONG = [long_step, resnet18, gpt2]
 
 
 def main() -> None:
@@ -439,7 +439,7 @@ def main() -> None:
     parser.add_argument("--stowage", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--keep-pictures", action="store_true")
-    parser.add_argument("--whole", action="store_true", help="the pages of whole networks instead of the others")
+    parser.add_argument("--whole", action="store_true", help="the pages of long steps instead of the others")
     parser.add_argument("--only", help="the name of one check")
     arguments = parser.parse_args()
     if missing := missing_parts():
@@ -447,7 +447,7 @@ def main() -> None:
         sys.exit(77)
     pages = Pages(arguments.stowage.resolve(), arguments.work, arguments.keep_pictures)
     try:
-        for check in WHOLE_NETWORKS if arguments.whole else CHECKS:
+        for check in LONG if arguments.whole else CHECKS:
             if arguments.only in (None, check.__name__):
                 check(pages)
                 print(f"{check.__name__}: holds", flush=True)
