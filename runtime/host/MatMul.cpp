@@ -4,6 +4,8 @@
 // A transposed operand is stored as [.., K, M] (a) or [.., N, K] (b) and seen through swapped
 // strides; layouts are those of the stored tensor. When b is one matrix, the rows of all of a's
 // batches form one tall matrix, and the product is a plain one: the library has better code for it.
+#include "runtime/base/Parallel.h"
+#include "runtime/host/PanelProduct.h"
 #include "runtime/host/Primitive.h"
 
 #include <algorithm>
@@ -149,6 +151,66 @@ Preparation prepareProduct(const Command &command, const std::vector<bool> &anyL
   return result;
 }
 
+/// Elements of the factors up to which panels are no slower than the library's code: the left one is read
+/// for every panel and stays in the second cache, and for few rows copying the right one takes most of the time.
+constexpr int64_t mostLeft = 1 << 17, mostRight = 1 << 19, mostRightOfFewRows = 1 << 17,
+                  fewRows = 16;
+
+/// The product as panels, where its operands are matrices of f32 that lie row-major.
+std::optional<PanelProduct> panelsOf(const Call &call, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (call.isAny(i) || call.operand(i).dtype != DType::F32 ||
+        !call.operand(i).layout.isRowMajor())
+      return std::nullopt;
+  const size_t last = count - 1;
+  const Shape &a = call.shape(0), &b = call.shape(1), &dst = call.shape(last);
+  PanelProduct product;
+  product.isLeftTransposed = call.integerOr("transpose_a", 0) != 0;
+  product.isRightTransposed = call.integerOr("transpose_b", 0) != 0;
+  product.columns = dst.back();
+  product.depth = a.end()[product.isLeftTransposed ? -2 : -1];
+  product.rows = dst.end()[-2];
+  if (isTall(call, last, product.isLeftTransposed))
+    product.rows = elementCount(dst) / dst.back();
+  else if (a.size() == dst.size() && b.size() == dst.size() &&
+           std::equal(a.begin(), a.end() - 2, dst.begin()) &&
+           std::equal(b.begin(), b.end() - 2, dst.begin()))
+    product.count = elementCount(dst) / (product.rows * product.columns);
+  else
+    return std::nullopt;
+  if (product.rows * product.depth > mostLeft ||
+      product.columns * product.depth > (product.rows < fewRows ? mostRightOfFewRows : mostRight))
+    return std::nullopt;
+  return product;
+}
+
+/// A product in panels, where the library's code has more scratch.
+std::optional<Preparation> preparePanels(const Command &command, const std::vector<bool> &anyLayout,
+                                         PrepareFn prepareLibrary, Becomes becomes) {
+  const size_t count = command.operands.size();
+  const Call call(command, anyLayout,
+                  count == 4 ? std::vector<std::string>{"a", "b", "bias", "dst"}
+                             : std::vector<std::string>{"a", "b", "dst"});
+  const auto product = panelsOf(call, count);
+  if (!product)
+    return std::nullopt;
+  const Bytes scratch = product->scratchBytes(currentThreads());
+  const Preparation library = prepareLibrary(command, anyLayout);
+  if (scratch >= static_cast<Bytes>(library.descriptor.scratchpad_desc().get_size()))
+    return std::nullopt;
+  std::vector<Argument> arguments;
+  for (size_t i = 0; i < count; ++i)
+    arguments.push_back(
+        {i, 0, descOf(DType::F32, call.shape(i), call.operand(i).layout), call.operand(i).layout});
+  auto run = [product = *product, becomes, count](const std::vector<char *> &addresses,
+                                                  char *scratch, int64_t threads) {
+    auto floats = [&](size_t i) { return reinterpret_cast<float *>(addresses[i]); };
+    multiplyPanels(product, floats(0), floats(1), count == 4 ? floats(2) : nullptr,
+                   floats(count - 1), becomes, scratch, threads);
+  };
+  return Preparation{{}, arguments, Loops{"stow_panels", scratch, run}};
+}
+
 } // namespace
 
 Preparation prepareMatMul(const Command &command, const std::vector<bool> &anyLayout) {
@@ -157,6 +219,16 @@ Preparation prepareMatMul(const Command &command, const std::vector<bool> &anyLa
 
 Preparation prepareMatMulAdding(const Command &command, const std::vector<bool> &anyLayout) {
   return prepareProduct(command, anyLayout, addingAttributes());
+}
+
+std::optional<Preparation> prepareMatMulPanels(const Command &command,
+                                               const std::vector<bool> &anyLayout) {
+  return preparePanels(command, anyLayout, prepareMatMul, Becomes::Result);
+}
+
+std::optional<Preparation> prepareMatMulAddingPanels(const Command &command,
+                                                     const std::vector<bool> &anyLayout) {
+  return preparePanels(command, anyLayout, prepareMatMulAdding, Becomes::Added);
 }
 
 } // namespace stow::host

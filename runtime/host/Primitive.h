@@ -161,6 +161,11 @@ std::optional<Preparation> prepareTapsGradWeight(const Command &command,
 Preparation prepareMatMul(const Command &command, const std::vector<bool> &anyLayout);
 /// A product of which the result is added to what is there.
 Preparation prepareMatMulAdding(const Command &command, const std::vector<bool> &anyLayout);
+/// Both in loops (PanelProduct.h), for small products that the library has scratch for.
+std::optional<Preparation> prepareMatMulPanels(const Command &command,
+                                               const std::vector<bool> &anyLayout);
+std::optional<Preparation> prepareMatMulAddingPanels(const Command &command,
+                                                     const std::vector<bool> &anyLayout);
 Preparation prepareMaxPool(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareMaxPoolGrad(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareMaxPoolInference(const Command &command, const std::vector<bool> &anyLayout);

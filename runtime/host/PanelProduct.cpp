@@ -1,0 +1,202 @@
+#include "runtime/host/PanelProduct.h"
+
+#include "runtime/base/Parallel.h"
+#include "runtime/host/TileProduct.h"
+
+#include <algorithm>
+
+namespace stow::host {
+namespace {
+
+/// Contracted elements that are summed before the sum is added to those before: as the library does with
+/// AVX-512.
+int64_t blockOf(int64_t depth) { return depth <= 1024 ? 512 : 1024; }
+
+/// Rows of the blocks that are added to what is there.
+constexpr int64_t blockRows = 12;
+
+/// Rows of a task, where there are fewer panels than threads.
+constexpr int64_t leastRows = 48;
+
+/// Products of fewer multiplications run on the calling thread: one core does them in 10 microseconds, and
+/// handing them to the pool takes about as long.
+constexpr int64_t parallelWork = 1 << 19;
+
+int64_t panelsOf(const PanelProduct &product) {
+  return (product.columns + panelColumns - 1) / panelColumns;
+}
+
+/// Elements of a copied panel: its rows in whole vectors; 0 where all panels are read as they lie.
+int64_t copiedElements(const PanelProduct &product) {
+  if (!product.isRightTransposed && product.columns % panelColumns == 0)
+    return 0;
+  const int64_t rows = std::min(product.depth, blockOf(product.depth));
+  return (rows + 7) / 8 * 8 * panelColumns;
+}
+
+/// Columns [first, first + count) of `depth` rows from `begin` on as a panel, filled up with zeros.
+STOW_INLINE void copyPanel(const PanelProduct &product, const float *right, int64_t begin,
+                           int64_t depth, int64_t first, int64_t count, float *panel) {
+  if (count < panelColumns)
+    std::fill(panel, panel + depth * panelColumns, 0.0f);
+  if (!product.isRightTransposed) {
+    for (int64_t k = 0; k < depth; ++k)
+      for (int64_t i = 0; i < count; ++i)
+        panel[k * panelColumns + i] = right[(begin + k) * product.columns + first + i];
+    return;
+  }
+  const float *rows = right + first * product.depth + begin;
+  const int64_t wholeColumns = count / 8 * 8, wholeDepth = depth / 8 * 8;
+  for (int64_t i = 0; i < wholeColumns; i += 8)
+    for (int64_t k = 0; k < wholeDepth; k += 8)
+      transpose8(rows + i * product.depth + k, product.depth, panel + k * panelColumns + i);
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t k = i < wholeColumns ? wholeDepth : 0; k < depth; ++k)
+      panel[k * panelColumns + i] = rows[i * product.depth + k];
+}
+
+/// What a panel's sums are written to.
+struct Target {
+  float *address;
+  int64_t pitch, columns;
+  const float *bias = nullptr;
+};
+
+/// Sums of a few rows into place, by way of a block on the stack.
+STOW_INLINE void store(const float *sums, Target to, int64_t rows, Writes writes) {
+  for (int64_t row = 0; row < rows; ++row, sums += panelColumns, to.address += to.pitch)
+    for (int64_t i = 0; i < to.columns; ++i)
+      to.address[i] = writes == Writes::Adds ? to.address[i] + sums[i] : sums[i];
+}
+
+/// One block of the contracted dimension, for `rows` rows and one panel.
+template <typename V, Stored stored>
+STOW_INLINE void multiplyBlockOf(LeftTile<stored> left, RightTile right, Target to, int64_t rows,
+                                 int64_t depth, Writes writes) {
+  if (writes == Writes::Assigns && to.columns == panelColumns) {
+    multiplyTiles<V>(left, right, {to.address, to.pitch}, rows, 1, depth, writes);
+    return;
+  }
+  alignas(64) float sums[blockRows * panelColumns];
+  for (int64_t row = 0; row < rows; row += blockRows) {
+    const int64_t count = std::min(blockRows, rows - row);
+    multiplyTiles<V>(LeftTile<stored>{left.row(row), left.pitch}, right, {sums, panelColumns},
+                     count, 1, depth, Writes::Assigns);
+    store(sums, {to.address + row * to.pitch, to.pitch, to.columns}, count, writes);
+  }
+}
+
+template <typename V, Stored stored>
+STOW_INLINE void multiplyPanel(const PanelProduct &product, LeftTile<stored> left,
+                               const float *right, Target to, int64_t first, int64_t rows,
+                               Becomes becomes, float *panel) {
+  const int64_t block = blockOf(product.depth);
+  for (int64_t k = 0; k < product.depth; k += block) {
+    const int64_t depth = std::min(block, product.depth - k);
+    RightTile tile = {right + k * product.columns + first, panelColumns, product.columns};
+    if (product.isRightTransposed || to.columns < panelColumns) {
+      copyPanel(product, right, k, depth, first, to.columns, panel);
+      tile = {panel, 0, panelColumns};
+    }
+    const LeftTile<stored> part = {
+        stored == Stored::AsItIs ? left.address + k : left.address + k * left.pitch, left.pitch};
+    multiplyBlockOf<V>(part, tile, to, rows, depth,
+                       k > 0 || becomes == Becomes::Added ? Writes::Adds : Writes::Assigns);
+  }
+  if (to.bias)
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t i = 0; i < to.columns; ++i)
+        to.address[row * to.pitch + i] += to.bias[i];
+}
+
+/// How a product is cut into tasks: rows first, so that a panel stays in the cache.
+struct Tasks {
+  Tasks(const PanelProduct &product, int64_t available) : panels(panelsOf(product)) {
+    const bool pays =
+        product.count * product.rows * product.columns * product.depth >= parallelWork;
+    const int64_t threads = pays ? available : 1;
+    const int64_t few =
+        std::max<int64_t>(1, threads / std::max<int64_t>(1, panels * product.count));
+    parts = std::clamp<int64_t>(product.rows / leastRows, 1, few);
+    count = product.count * panels * parts;
+    slots = std::min(threads, count);
+  }
+  int64_t panels, parts; ///< of the columns, of the rows
+  int64_t count, slots;  ///< slots: threads that take tasks
+};
+
+struct Addresses {
+  const float *left, *right, *bias;
+  float *result;
+};
+
+template <typename V>
+STOW_INLINE void runTasks(const PanelProduct &product, const Tasks &tasks,
+                          const Addresses &addresses, Becomes becomes, float *panel, int64_t begin,
+                          int64_t end) {
+  for (int64_t task = begin; task < end; ++task) {
+    const int64_t part = task % tasks.parts,
+                  first = task / tasks.parts % tasks.panels * panelColumns,
+                  number = task / tasks.parts / tasks.panels;
+    const int64_t row = product.rows * part / tasks.parts,
+                  rows = product.rows * (part + 1) / tasks.parts - row;
+    const float *left = addresses.left + number * product.rows * product.depth,
+                *right = addresses.right + number * product.depth * product.columns;
+    const Target to = {addresses.result + (number * product.rows + row) * product.columns + first,
+                       product.columns, std::min(panelColumns, product.columns - first),
+                       addresses.bias ? addresses.bias + first : nullptr};
+    if (product.isLeftTransposed)
+      multiplyPanel<V>(product, LeftTransposed{left + row, product.rows}, right, to, first, rows,
+                       becomes, panel);
+    else
+      multiplyPanel<V>(product, Left{left + row * product.depth, product.depth}, right, to, first,
+                       rows, becomes, panel);
+  }
+}
+
+#define STOW_FOR(name, target, V)                                                                  \
+  target void run##name(const PanelProduct &product, const Tasks &tasks,                           \
+                        const Addresses &addresses, Becomes becomes, float *panel, int64_t begin,  \
+                        int64_t end) {                                                             \
+    runTasks<V>(product, tasks, addresses, becomes, panel, begin, end);                            \
+  }
+STOW_FOR(Plain, , F8)
+#if defined(__x86_64__)
+STOW_FOR(Avx2, __attribute__((target("avx2,fma"))), F8)
+STOW_FOR(Avx512, __attribute__((target("avx512f,avx512vl,avx2,fma"))), F16)
+#endif
+#undef STOW_FOR
+
+using RunFn = void (*)(const PanelProduct &, const Tasks &, const Addresses &, Becomes, float *,
+                       int64_t, int64_t);
+
+RunFn chooseLoops() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
+    return runAvx512;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return runAvx2;
+#endif
+  return runPlain;
+}
+
+} // namespace
+
+Bytes PanelProduct::scratchBytes(int64_t threads) const {
+  return Tasks(*this, threads).slots * copiedElements(*this) * Bytes{sizeof(float)};
+}
+
+void multiplyPanels(const PanelProduct &product, const float *left, const float *right,
+                    const float *bias, float *result, Becomes becomes, char *scratch,
+                    int64_t threads) {
+  static const RunFn run = chooseLoops();
+  const Tasks tasks(product, threads);
+  parallelFor(tasks.slots, tasks.slots, [&](int64_t begin, int64_t end) {
+    for (int64_t slot = begin; slot < end; ++slot)
+      run(product, tasks, {left, right, bias, result}, becomes,
+          reinterpret_cast<float *>(scratch) + slot * copiedElements(product),
+          tasks.count * slot / tasks.slots, tasks.count * (slot + 1) / tasks.slots);
+  });
+}
+
+} // namespace stow::host
