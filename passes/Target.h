@@ -48,6 +48,7 @@ public:
     llvm::SmallVector<Layout> layouts; ///< operands, then results: what the implementation wants
     std::string implementation;        ///< the library's name for it
     bool isReference = false;          ///< slow code that only exists so that the call works
+    bool isConverted = false;          ///< computed in f32, which 16-bit operands become first
     /// Where the planner may choose: all of them, the fastest first, which is the one above.
     llvm::SmallVector<Implementation> choices;
   };

@@ -106,6 +106,7 @@ FailureOr<Target::Requirements> HostTarget::query(Operation *op, ArrayRef<bool> 
     requirements.heapBytes = answer.heapBytes;
     requirements.implementation = answer.implementation;
     requirements.isReference = answer.reference;
+    requirements.isConverted = answer.converted;
     requirements.layouts.assign(answer.layouts.begin(), answer.layouts.end());
     return requirements;
   } catch (const Error &error) {

@@ -114,6 +114,7 @@ private:
             [&](Conv2dGradWeightOp conv) { return assignConvolutionGradWeight(conv); })
         .Case<EmbeddingOp, EmbeddingGradOp>(
             [&](auto indexed) { return assignRowMajor(*indexed.getOperation()); })
+        .Case<CastOp>([&](CastOp cast) { return assignCast(cast); })
         .Case<MatmulOp>([&](MatmulOp matmul) { return assignMatmul(matmul); })
         .Case<ReshapeOp>([&](ReshapeOp reshape) { return assignReshape(reshape); })
         .Case<TransposeOp>([&](TransposeOp transpose) { return assignTranspose(transpose); })
@@ -131,7 +132,7 @@ private:
   /// x, dy, y as the target wishes; the weight as the library likes.
   LogicalResult assignConvolution(Operation &op, OpOperand &weight) {
     if (isState(weight.get()) && !decided.contains(weight.get())) {
-      if (failed(decideWeight(weight)))
+      if (failed(decideWeight(weight.get())))
         return failure();
     } else if (given.contains(weight.get())) {
       noteGradients(weight.get());
@@ -158,22 +159,35 @@ private:
     result.replaceAllUsesExcept(copy, copy.getDefiningOp());
   }
 
-  LogicalResult decideWeight(OpOperand &weight) {
+  LogicalResult decideWeight(Value weight) {
     auto layout = weights.forState(weight);
     if (failed(layout))
       return failure();
-    weight.get().setType(*layout);
-    decided.insert(weight.get());
-    noteGradients(weight.get());
+    weight.setType(*layout);
+    decided.insert(weight);
+    noteGradients(weight);
     return success();
+  }
+
+  /// A cast weight lies as the weight, which lies as its convolutions like, its gradient first.
+  LogicalResult assignCast(CastOp cast) {
+    Value value = cast.getX();
+    if (isState(value) && !WeightLayouts::readersOf(value).empty()) {
+      if (given.contains(value))
+        noteGradients(value);
+      else if (!decided.contains(value) && failed(decideWeight(value)))
+        return failure();
+    }
+    return assignOrdered(*cast);
   }
 
   /// The gradients of a weight lie as it does.
   void noteGradients(Value weight) {
-    for (OpOperand &use : weight.getUses())
-      if (auto convolution = dyn_cast<Conv2dOp>(use.getOwner()))
+    for (Operation *reader : WeightLayouts::readersOf(weight))
+      if (auto convolution = dyn_cast<Conv2dOp>(reader))
         if (auto gradient = WeightLayouts::gradientOf(convolution))
-          gradientLayouts[gradient] = tensorType(weight);
+          gradientLayouts[gradient] = withLayout(withoutLayout(tensorType(gradient.getDweight())),
+                                                 layoutOf(weight.getType()));
   }
 
   /// The gradient lies as its weight does, whatever the call writes.

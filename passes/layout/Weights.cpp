@@ -27,11 +27,21 @@ RankedTensorType imageType(const Target &target, Operation *call, RankedTensorTy
              : withOrder(image, channelsLastOrder(image.getRank()));
 }
 
+SmallVector<Operation *> WeightLayouts::readersOf(Value weight) {
+  SmallVector<Operation *> readers;
+  for (OpOperand &use : weight.getUses())
+    if (isa<CastOp>(use.getOwner()))
+      llvm::append_range(readers, readersOf(use.getOwner()->getResult(0)));
+    else if (isa<Conv2dOp, Conv2dGradInputOp>(use.getOwner()) && use.getOperandNumber() == 1)
+      readers.push_back(use.getOwner());
+  return readers;
+}
+
 Conv2dGradWeightOp WeightLayouts::gradientOf(Conv2dOp convolution) {
-  RankedTensorType weight = withoutLayout(convolution.getWeight().getType());
+  ArrayRef<int64_t> weight = convolution.getWeight().getType().getShape();
   for (Operation *user : convolution.getX().getUsers())
     if (auto gradient = dyn_cast<Conv2dGradWeightOp>(user);
-        gradient && withoutLayout(gradient.getDweight().getType()) == weight &&
+        gradient && gradient.getDweight().getType().getShape() == weight &&
         gradient.getGroups() == convolution.getGroups())
       return gradient;
   return {};
@@ -49,7 +59,7 @@ FailureOr<WeightLayouts::Answer> WeightLayouts::ask(Operation *call,
       value.setType(imageType(target, call, type));
   }
   RankedTensorType plain = withoutLayout(tensorType(values[position]));
-  values[position].setType(stored.value_or(plain));
+  values[position].setType(stored ? withLayout(plain, layoutOf(*stored)) : plain);
   SmallVector<bool> free(values.size(), false);
   free[position] = !stored;
   auto answer = target.query(call, free);
@@ -57,19 +67,32 @@ FailureOr<WeightLayouts::Answer> WeightLayouts::ask(Operation *call,
     value.setType(cast<RankedTensorType>(type));
   if (failed(answer))
     return failure();
-  return Answer{withLayout(plain, answer->layouts[position]), answer->isReference};
+  return Answer{withLayout(plain, answer->layouts[position]), answer->isReference,
+                answer->isConverted};
 }
 
-FailureOr<RankedTensorType> WeightLayouts::forState(OpOperand &weight) {
+FailureOr<bool> WeightLayouts::isFast(Operation *call, RankedTensorType stored) {
+  auto answer = ask(call, stored);
+  if (failed(answer))
+    return failure();
+  if (answer->isReference || !answer->isConverted)
+    return !answer->isReference;
+  auto liked = ask(call, std::nullopt);
+  if (failed(liked))
+    return failure();
+  return liked->isConverted;
+}
+
+FailureOr<RankedTensorType> WeightLayouts::forState(Value weight) {
   // Among layouts that suit as many calls, the gradient's comes first, so that the update reads
   // what it wrote, and the backward's last.
   SmallVector<Conv2dOp> forward;
   SmallVector<Operation *> calls, backward;
-  for (OpOperand &use : weight.get().getUses())
-    if (auto convolution = dyn_cast<Conv2dOp>(use.getOwner()))
+  for (Operation *reader : readersOf(weight))
+    if (auto convolution = dyn_cast<Conv2dOp>(reader))
       forward.push_back(convolution);
-    else if (isa<Conv2dGradInputOp>(use.getOwner()))
-      backward.push_back(use.getOwner());
+    else
+      backward.push_back(reader);
   for (Conv2dOp convolution : forward)
     if (Operation *gradient = gradientOf(convolution);
         gradient && !llvm::is_contained(calls, gradient))
@@ -77,25 +100,26 @@ FailureOr<RankedTensorType> WeightLayouts::forState(OpOperand &weight) {
   llvm::append_range(calls, forward);
   llvm::append_range(calls, backward);
   if (llvm::any_of(calls, [&](Operation *call) { return isGenerated(call); }))
-    return channelsInnermost(tensorType(weight.get()));
+    return channelsInnermost(tensorType(weight));
+  RankedTensorType best = withoutLayout(tensorType(weight));
   SmallVector<RankedTensorType> candidates;
   for (Operation *call : calls) {
     auto liked = ask(call, std::nullopt);
     if (failed(liked))
       return failure();
-    if (!isPadded(liked->weight) && !llvm::is_contained(candidates, liked->weight))
-      candidates.push_back(liked->weight);
+    const RankedTensorType candidate = withLayout(best, layoutOf(liked->weight));
+    if (!isPadded(candidate) && !llvm::is_contained(candidates, candidate))
+      candidates.push_back(candidate);
   }
-  RankedTensorType best = withoutLayout(tensorType(weight.get()));
   candidates.push_back(best);
   size_t most = 0;
   for (RankedTensorType candidate : candidates) {
     size_t fast = 0;
     for (Operation *call : calls) {
-      auto answer = ask(call, candidate);
-      if (failed(answer))
+      auto isFastHere = isFast(call, candidate);
+      if (failed(isFastHere))
         return failure();
-      fast += !answer->isReference;
+      fast += *isFastHere;
     }
     if (fast > most) {
       most = fast;
@@ -108,9 +132,9 @@ FailureOr<RankedTensorType> WeightLayouts::forState(OpOperand &weight) {
 FailureOr<RankedTensorType> WeightLayouts::forCall(Operation *call, RankedTensorType stored) {
   if (isGenerated(call))
     return isPlain(stored) ? stored : channelsInnermost(stored);
-  auto answer = ask(call, stored);
-  if (failed(answer) || !answer->isReference)
-    return failed(answer) ? FailureOr<RankedTensorType>(failure()) : stored;
+  auto isFastHere = isFast(call, stored);
+  if (failed(isFastHere) || *isFastHere)
+    return failed(isFastHere) ? FailureOr<RankedTensorType>(failure()) : stored;
   auto liked = ask(call, std::nullopt);
   if (failed(liked))
     return failure();

@@ -206,6 +206,7 @@ LibraryRequirements queryLibrary(const Command &call, const std::vector<bool> &a
   requirements.reference = preparation.pieces ? preparation.pieces->isReference
                                               : isReference(requirements.implementation.c_str());
   requirements.heapBytes = heapBytes(preparation, threads);
+  requirements.converted = preparation.pieces != nullptr;
   if (preparation.pieces) {
     requirements.pieces = static_cast<int64_t>(preparation.pieces->cut.steps.size());
     if (call.op == "dnnl.matmul")

@@ -105,6 +105,7 @@ struct LibraryRequirements {
   Bytes heapBytes = 0;
 
   bool reference = false; ///< only the library's slow reference code takes these operands
+  bool converted = false; ///< runs in f32 on converted pieces
 };
 
 /// Queries the library for a call with the given operands (offsets ignored). An operand whose

@@ -195,6 +195,27 @@ func.func @train(%x: tensor<2x8x8x8xf32> {stow.name = "x", stow.kind = #stow.kin
 
 // -----
 
+// Tests that a weight whose convolutions read a cast of it lies as its gradient is written, and the
+// cast as the weight: no reorder in front of the update.
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<16x16x3x3xf32, #stow.layout<"[[LAYOUT:[^"]*]]">> {stow.kind = #stow.kind<parameter>, stow.name = "w"}
+// CHECK: stow.cast %[[W]] : (tensor<16x16x3x3xf32, #stow.layout<"[[LAYOUT]]">>) -> tensor<16x16x3x3xbf16, #stow.layout<"[[LAYOUT]]">>
+// CHECK: %[[G:.*]] = stow.conv2d_grad_weight {{.*}} -> tensor<16x16x3x3xf32, #stow.layout<"[[LAYOUT]]">>
+// CHECK-NEXT: stow.sgd %[[W]], %[[G]]
+func.func @train(%x: tensor<2x16x8x8xbf16> {stow.name = "x", stow.kind = #stow.kind<input>}, %w: tensor<16x16x3x3xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>},
+    %lr: tensor<f32> {stow.name = "lr", stow.kind = #stow.kind<learning_rate>}) -> (tensor<16x16x3x3xf32> {stow.state = "w"}) attributes {stow.role = #stow.role<train>} {
+  %c = stow.cast %w : (tensor<16x16x3x3xf32>) -> tensor<16x16x3x3xbf16>
+  %y = stow.conv2d %x, %c {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64}
+      : (tensor<2x16x8x8xbf16>, tensor<16x16x3x3xbf16>) -> tensor<2x16x8x8xbf16>
+  %dw = stow.conv2d_grad_weight %x, %y {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64, stow.phase = #stow.phase<backward>}
+      : (tensor<2x16x8x8xbf16>, tensor<2x16x8x8xbf16>) -> tensor<16x16x3x3xf32>
+  %w1 = stow.sgd %w, %dw, %lr {momentum = 0.0 : f64, weight_decay = 0.0 : f64, nesterov = false, stow.phase = #stow.phase<update>}
+      : (tensor<16x16x3x3xf32>, tensor<16x16x3x3xf32>, tensor<f32>) -> tensor<16x16x3x3xf32>
+  return %w1 : tensor<16x16x3x3xf32>
+}
+
+// -----
+
 // Tests that a frozen weight, which no update touches, takes what the forward likes best, and that
 // the backward reads it as it is or through a reorder of the backward's own.
 // CHECK-LABEL: func.func @train
