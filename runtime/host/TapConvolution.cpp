@@ -34,9 +34,10 @@ bool lacksWeightGradient(const Command &command, const Positions &at) {
   }
 }
 
-/// Taps do better where most of the window lies beside the image and the library has no code of its own
-/// for the weight gradient, which decides how the weights lie; then all three calls run so. Where
-/// it has, on larger images, its code and plans stay as they are.
+/// Taps do better where most of the window lies beside the image; then all three calls run so, on weights
+/// in one layout. With AVX-512 the library has code of its own for all three, each with a layout of
+/// weights that it likes, and takes longer for them (a sixth to half, and the reorders). With less it has none
+/// for the weight gradient on small images; where it has, on larger ones, its code and plans stay.
 constexpr double mostInside = 0.5;
 
 bool isImage(const Operand &operand) {
@@ -56,7 +57,8 @@ bool runsAsTaps(const Call &call, const Command &command, const Positions &at,
     areWide &= i == at.x || i == at.y || command.operands[i].dtype == DType::F32;
   return liesRight && areWide && groups == 1 && x[1] % tapPanel == 0 && y[1] % tapPanel == 0 &&
          std::max(elementCount(x), elementCount(y)) <= std::numeric_limits<int32_t>::max() &&
-         TapSpace::share(x, y, window) <= mostInside && lacksWeightGradient(command, at);
+         TapSpace::share(x, y, window) <= mostInside &&
+         (supportsBf16() || lacksWeightGradient(command, at));
 }
 
 std::shared_ptr<const TapSpace> spaceOf(const Call &call, const Command &command,

@@ -201,8 +201,6 @@ struct SmallImages {
 // Tests that images smaller than their windows run as taps, all three calls with weights in one
 // layout, and without a copy of what the window sees or of the gradient.
 TEST(ConvolutionTaps, TakeOneLayoutAndLittleScratch) {
-  if (supportsBf16())
-    GTEST_SKIP() << "with AVX-512 the library may have code of its own";
   const std::vector<CallResult> results = SmallImages().run(DType::F32, 2);
   const size_t weights[] = {1, 1, 2};
   const Layout expected{1, {0, 1, 2, 3}, {{1, 8}, {0, 8}}};
@@ -232,13 +230,13 @@ TEST(ConvolutionTaps, GiveTheSameBitsWithAnyThreads) {
 // Tests that 16-bit images beside f32 weights give what f32 images give, rounded: all values are
 // exact in 16 bits.
 TEST(ConvolutionTaps, RoundImagesOf16Bits) {
-  if (supportsBf16())
-    GTEST_SKIP() << "with AVX-512 the library may have code of its own";
   const SmallImages images;
   const std::vector<CallResult> full = images.run(DType::F32, 2);
   for (DType type : {DType::BF16, DType::F16}) {
     const std::vector<CallResult> low = images.run(DType::F32, 2, type);
-    for (size_t i = 0; i < full.size(); ++i) {
+    // The library takes bf16 images where it has code for them; only their gradient has no f32 operand.
+    const size_t taps = type == DType::BF16 && supportsBf16() ? 2 : full.size();
+    for (size_t i = 0; i < taps; ++i) {
       EXPECT_THAT(low[i].requirements.implementation, testing::StartsWith("stow_taps:"));
       std::vector<double> rounded;
       for (double value : full[i].tensors[2].data) {
