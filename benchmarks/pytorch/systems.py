@@ -2,10 +2,11 @@
 """Step times of the six workloads at small batches: Stowage beside eager and compiled PyTorch, in turns inside one process.
 
   scripts/install.sh python && taskset -c 0 build/python/bin/python benchmarks/pytorch/systems.py
-  .../systems.py 1 6a --rounds=9 --peers=eager
+  .../systems.py 1 6a --rounds=9 --peers=eager --precision=bf16
 
 The workloads are those of benchmarks/plan/workloads.py, full width, with batches that a processor can run; my_model_full has
-1,000 outputs per dense layer instead of 29,913, whose state alone takes 20 GB. Both sides have float32, the same optimizer
+1,000 outputs per dense layer instead of 29,913, whose state alone takes 20 GB. Both sides have float32, or with --precision=bf16 our bf16
+and PyTorch's autocast; and a last row then has our bf16 beside our float32. Both have the same optimizer
 (PyTorch's fused form), one thread, and one batch in memory, which Stowage's side copies into its arena each step. A step is forward,
 loss, backward and update. `compile` is torch.compile over model and loss.
 
@@ -116,9 +117,13 @@ SYSTEMS: dict[str, tuple[str, Callable[[], Workload]]] = {
 }  # fmt: skip
 
 
-def torch_step(work: Workload, mode: str) -> Callable[[], Any]:
+def torch_step(work: Workload, mode: str, precision: str) -> Callable[[], Any]:
     """All of PyTorch's sides train one module."""
-    function = torch.compile(work.torch_loss) if mode == "compile" else work.torch_loss
+    def loss(*part: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
+            return work.torch_loss(*part)
+
+    function = torch.compile(loss) if mode == "compile" else loss
     optimizer = make_optimizer(f"{work.optimizer},fused", work.module.named_parameters())
     parts = list(zip(*(tensor.chunk(work.accumulate) for tensor in work.inputs)))
 
@@ -137,11 +142,15 @@ def our_steps(work: Workload, args: argparse.Namespace, folder: Path) -> dict[st
     onnx.save(work.model, path)
     settings = {"loss": work.loss, "optimizer": work.optimizer, "batch": work.batch, "threads": 1, "flags": work.flags,
                 "accumulate": work.accumulate, "binary": args.stowage}  # fmt: skip
-    steps = {"plain": stowage.compile(path, **(settings | {"flags": [*work.flags, "--recompute=none"]}))}
+    flags = [*work.flags, f"--precision={args.precision}"]
+    steps = {"plain": stowage.compile(path, **(settings | {"flags": [*flags, "--recompute=none"]}))}
+    if args.precision != "f32":
+        steps["float32"] = stowage.compile(path, **(settings | {"flags": [*work.flags, "--recompute=none"]}))
+        return steps
     plan = steps["plain"].plan
     state = plan.json["persistent_bytes"]
     budget = state + (plan.arena_bytes - state) // 2
-    settings["flags"] = [*work.flags, *([f"--profile={args.profile}"] if args.profile else [])]
+    settings["flags"] = [*flags, *([f"--profile={args.profile}"] if args.profile else [])]
     try:
         less = stowage.compile(path, memory_budget=budget, **settings)
     except stowage.InfeasibleBudget as refused:
@@ -179,7 +188,7 @@ def rows(name: str, title: str, args: argparse.Namespace) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="stowage-bench-") as folder:
         ours = our_steps(work, args, Path(folder))
     sides: dict[str, Callable[[], Any]] = {mode: lambda step=step: step(*work.inputs) for mode, step in ours.items()}
-    sides |= {mode: torch_step(work, mode) for mode in args.peers.split(",")}
+    sides |= {mode: torch_step(work, mode, args.precision) for mode in args.peers.split(",")}
     times = {side: Times() for side in sides}
     for step in sides.values():
         step(), step()
@@ -188,7 +197,7 @@ def rows(name: str, title: str, args: argparse.Namespace) -> list[str]:
             times[side].round(sides[side], args.seconds)
     plain = times["plain"].figures()
     lines = []
-    for peer in args.peers.split(","):
+    for peer in [*args.peers.split(","), *(["float32"] if "float32" in ours else [])]:
         theirs = times[peer].figures()
         lines.append(f"| {name} | {title} | {peer} | {plain[0]:.2f} | {theirs[0]:.2f} | "
                      + " | ".join(f"**{ours / other:.2f}**" for ours, other in zip(plain, theirs)) + " | | |")  # fmt: skip
@@ -204,6 +213,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="SYSTEM", help=f"of {', '.join(SYSTEMS)}; default: all")
     parser.add_argument("--peers", default="eager,compile", help="of eager and compile; default: both")
+    parser.add_argument("--precision", choices=("f32", "bf16"), default="f32", help="bf16: no row with recomputation")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0, help="per side and round, at least one step")
     parser.add_argument("--profile", metavar="run|FILE", help="the compiler's: recomputations weighed by times measured here, not by the data sheet")
