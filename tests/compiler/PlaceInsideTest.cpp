@@ -11,6 +11,7 @@
 #include "passes/plan/Budget.h"
 #include "passes/plan/Stages.h"
 #include "passes/verify/Passes.h"
+#include "runtime/host/Library.h"
 #include "tests/Cases.h"
 #include "tests/compiler/TrainPlaced.h"
 
@@ -290,7 +291,8 @@ TEST_P(PlaceInside, ChangesNoBit) {
   BudgetPlanner planner(*prepared, loadDevice("cpu", 2), backend->target(), options);
   const StepChoice &smallest = planner.smallest();
   EXPECT_EQ(trainPlaced(*smallest.placed, Poison::Dying), expected) << "the smallest";
-  if (GetParam() == attention) { // its gradient reads all that there is to make again
+  // Attention's gradient reads all that there is to make again; with AVX-512 a call's scratch is the peak of an inception.
+  if (GetParam() == attention || (GetParam() == inception && host::supportsBf16())) {
     EXPECT_EQ(smallest.arenaBytes, planner.keepAll().arenaBytes);
     return;
   }

@@ -55,11 +55,8 @@ class Budget:
         self.full = self.plan("--recompute=none")
         before = None
         self.remarks_file, self.problem_file = self.folder / "remarks.yaml", self.folder / "problem.json"
-        files = {80: f"--save-problem={self.problem_file}", 70: f"--remarks={self.remarks_file}"}
         for percent in (100, 80, 70):
-            plan = self.plan(f"--memory-budget={percent}%", *([files[percent]] if percent in files else []))
-            if percent == 80:
-                self.at_80 = plan
+            plan = self.plan(f"--memory-budget={percent}%", *([f"--remarks={self.remarks_file}"] if percent == 70 else []))
             arena, extra = plan["arena_bytes"], plan["extra_time_fraction"]
             self.check(arena * 100 <= percent * self.full["arena_bytes"] + 99,
                        f"{percent} %: arena {arena} of {self.full['arena_bytes']}, extra time {100 * extra:.2f} %")  # fmt: skip
@@ -247,9 +244,11 @@ class Budget:
         self.run(self.stowage, "plan", MODEL, *FLAGS, f"--profile={costs}", code=1)
 
     def problem(self) -> None:
-        text = self.run(self.stowage, "remat", self.problem_file, f"--memory-budget={self.at_80['arena_bytes']}").stdout
+        # By one data sheet, whatever this processor has: on others' times the planner finds more than the solver by itself.
+        at_80 = self.plan("--memory-budget=80%", "--roofline=cpu-avx2", f"--save-problem={self.problem_file}")
+        text = self.run(self.stowage, "remat", self.problem_file, f"--memory-budget={at_80['arena_bytes']}").stdout
         extra = float(re.search(r"extra ([0-9.]+) %", text).group(1))
-        self.check(abs(extra - 100 * self.at_80["extra_time_fraction"]) < 1, f"the problem by itself has much the same answer: {extra} %")
+        self.check(abs(extra - 100 * at_80["extra_time_fraction"]) < 1, f"the problem by itself has much the same answer: {extra} %")
 
     def malformed(self) -> None:
         for text in ("", "12qq", "-1", "70%%", "1e400GiB", "nan"):
