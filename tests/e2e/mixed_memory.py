@@ -142,8 +142,8 @@ def main() -> None:
     rows = []
     for name in args.models or (SUITE if args.whole else DAY):
         rows += compare(Planner(args.stowage, name, args.target, args.work), name, args.whole)
-    if not args.models and args.target == "host":  # one image, which no call can cut into pieces
-        check(any(row[0] == "unet_small" and row[-1] for row in rows), "nothing of unet_small runs in f32: what does this test show?")
+    if not args.models and args.target == "host":  # one image that no call can cut into pieces, or with AVX-512 a product's scratch
+        check(any(row[-1] for row in rows), "nothing runs in f32: what does this test show?")
     if args.table:
         write_table(args.table, rows, args.target)
 
