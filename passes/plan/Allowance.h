@@ -15,6 +15,9 @@ struct Allowance {
   bool paysForWays = true;
   int64_t mostOps = std::numeric_limits<int64_t>::max(); ///< larger steps keep everything
 
+  /// Whether the smallest arena is wanted, whatever of the share it takes.
+  bool isForSmallest() const { return worth == 0 && share > 0; }
+
   /// Less than a clock tells from one run to the next, and only where it buys much
   /// (docs/decisions/2026-11-23-spare-time.md).
   static Allowance usual() { return {0.015, 5, false, 10'000}; }

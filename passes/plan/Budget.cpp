@@ -134,36 +134,57 @@ public:
     return smallest().arenaBytes <= budget ? std::optional(copyOf(smallest())) : std::nullopt;
   }
 
-  StepChoice within(const Allowance &allowance) {
+  /// An arena of less than `beside` is of no use.
+  StepChoice within(const Allowance &allowance, Bytes beside) {
     const auto once = static_cast<double>(keepAll.time);
     const auto most = static_cast<schedule::Cost>(once * (1 + allowance.share));
     const auto opCount = static_cast<int64_t>(problem.ops.size());
     const bool hasWays = llvm::any_of(
         problem.ops, [](const schedule::Op &op) { return op.alternatives.size() > 1; });
-    if (most <= keepAll.time || keepAll.arenaBytes <= besideBytes || opCount > allowance.mostOps ||
+    if (most <= keepAll.time || keepAll.arenaBytes <= beside || opCount > allowance.mostOps ||
         (hasWays && !allowance.paysForWays))
       return copyOf(keepAll);
     // The share of the arena that is saved, less what the share of time is worth.
     const auto worth = [&](schedule::Cost time, Bytes bytes) {
       return 1 -
-             static_cast<double>(std::max(bytes, besideBytes)) /
+             static_cast<double>(std::max(bytes, beside)) /
                  static_cast<double>(keepAll.arenaBytes) -
              allowance.worth * std::max(static_cast<double>(time) / once - 1, 0.0);
     };
-    const int rung =
-        ladder->bestWithin({.time = most,
-                            .step = opCount > kLargeStep ? 5 * Ladder::percent : Ladder::percent,
-                            .worth = [&](const schedule::FrontierRow &row) {
-                              return worth(row.time, row.peakBytes + stateOutside);
-                            }});
-    if (rung < 0)
-      return copyOf(keepAll);
+    const bool isLarge = opCount > kLargeStep;
+    Ladder::Wanted wanted = {.time = most,
+                             .step = isLarge ? 5 * Ladder::percent : Ladder::percent,
+                             .worth = [&](const schedule::FrontierRow &row) {
+                               return worth(row.time, row.peakBytes + stateOutside);
+                             }};
+    wanted.finest = !allowance.isForSmallest() ? wanted.step : isLarge ? Ladder::percent : 1;
+    const int rung = ladder->bestWithin(wanted);
     const StepChoice *best = &keepAll;
     auto look = [&](const StepChoice &choice) {
       if (!choice.isRefused() && choice.time <= most &&
           worth(choice.time, choice.arenaBytes) > worth(best->time, best->arenaBytes))
         best = &choice;
     };
+    StepChoice placed;
+    std::optional<StepChoice> again;
+    if (allowance.isForSmallest() && !isLarge) {
+      // What is left of the share may buy less memory with a longer search.
+      schedule::PlanOptions options = planOptions();
+      options.effort *= 2;
+      schedule::Planner thorough(problem, options);
+      Ladder further(thorough);
+      wanted.from = std::max(rung, 0);
+      if (const int next = further.bestWithin(wanted); next >= 0) {
+        const schedule::FrontierRow &row = *further.at(next);
+        placed = scheduled("schedule", row.solution, kPackingWork);
+        again = withWindowsTightened(row, placed, kPackingWork);
+        look(placed);
+        if (again)
+          look(*again);
+      }
+    }
+    if (rung < 0)
+      return copyOf(*best);
     if (const StepChoice *tightened = tightenedRow(rung))
       look(*tightened);
     look(placedRow(rung));
@@ -493,12 +514,21 @@ public:
     return begin ? std::optional(joined(std::move(*begin), std::move(*end))) : std::nullopt;
   }
 
-  /// What one half takes is the other's to use, and so is what the evaluation of a whole batch takes.
+  /// What one half takes is the other's to use, and so is what the evaluation of a whole batch takes, or of
+  /// its parts where the smallest arena is asked for.
   StepChoice within(const Allowance &allowance) {
-    StepChoice end = evaluation.joinedWhole(last.within(allowance));
+    if (allowance.isForSmallest() && !first) {
+      StepChoice step = last.within(allowance, 0);
+      const Bytes needed = evaluation.leastFrom(step.arenaBytes);
+      if (needed > step.arenaBytes) // room for a faster step
+        if (std::optional<StepChoice> faster = plan(needed); faster && faster->time <= step.time)
+          return std::move(*faster);
+      return evaluation.joinedWithin(needed, std::move(step));
+    }
+    StepChoice end = evaluation.joinedWhole(last.within(allowance, evaluation.wholeBytes()));
     if (!first)
       return end;
-    StepChoice begin = first->within(allowance);
+    StepChoice begin = first->within(allowance, 0);
     if (begin.arenaBytes < end.arenaBytes)
       begin = *first->plan(end.arenaBytes);
     else if (end.arenaBytes < begin.arenaBytes)

@@ -17,7 +17,7 @@ const std::optional<schedule::FrontierRow> &Ladder::at(int rung) {
 }
 
 int Ladder::bestWithin(const Wanted &wanted) {
-  int low = 0, best = -1, tooFar = size;
+  int low = wanted.from, best = -1, tooFar = size;
   double most = 0;
   const auto look = [&](int rung) { // true where it is the best one so far
     if (planner.takesLonger(budgetOf(rung), wanted.time)) {
@@ -36,13 +36,16 @@ int Ladder::bestWithin(const Wanted &wanted) {
     most = found.first;
     return true;
   };
-  for (int rung = wanted.step; rung < tooFar; rung *= 2)
-    look(rung);
+  for (int step = wanted.step; wanted.from + step < tooFar; step *= 2)
+    look(wanted.from + step);
   while (low + wanted.step < tooFar)
     look(low + (tooFar - low) / wanted.step / 2 * wanted.step);
   for (int step : {-wanted.step, wanted.step})
-    while (best > 0 && best + step > 0 && best + step < size && look(best + step)) {
+    while (best > 0 && best + step > wanted.from && best + step < size && look(best + step)) {
     }
+  for (int step = wanted.step / 2; best > 0 && step >= wanted.finest; step /= 2)
+    if (best + step < size)
+      look(best + step);
   return best;
 }
 

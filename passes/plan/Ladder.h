@@ -34,6 +34,8 @@ public:
   struct Wanted {
     schedule::Cost time; ///< most nanoseconds
     int step = percent;
+    int finest = step; ///< of steps that are halved behind the best rung
+    int from = 0;      ///< only rungs behind this one
     /// What a schedule within that time is worth; everything kept is worth nothing.
     std::function<double(const schedule::FrontierRow &)> worth = {};
   };
