@@ -169,16 +169,19 @@ private:
     return success();
   }
 
-  /// A cast weight lies as the weight, which lies as its convolutions like, its gradient first.
+  /// A cast weight lies as the weight, which lies as its convolutions like, its gradient first; a cast
+  /// gradient lies as the gradient.
   LogicalResult assignCast(CastOp cast) {
-    Value value = cast.getX();
-    if (isState(value) && !WeightLayouts::readersOf(value).empty()) {
-      if (given.contains(value))
-        noteGradients(value);
-      else if (!decided.contains(value) && failed(decideWeight(value)))
-        return failure();
-    }
-    return assignOrdered(*cast);
+    Value x = cast.getX(), y = cast.getY();
+    const bool isWeight = isState(x) && !WeightLayouts::readersOf(x).empty();
+    if (!isWeight && !x.getDefiningOp<Conv2dGradWeightOp>())
+      return assignOrdered(*cast);
+    if (isWeight && given.contains(x))
+      noteGradients(x);
+    else if (isWeight && !decided.contains(x) && failed(decideWeight(x)))
+      return failure();
+    y.setType(withLayout(withoutLayout(tensorType(y)), layoutOf(x.getType())));
+    return success();
   }
 
   /// The gradients of a weight lie as it does.
