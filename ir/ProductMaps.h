@@ -1,13 +1,16 @@
-// What passes say of stow.product_map beyond its definition.
+// What passes say of stow.product_map and stow.conv2d_map beyond their definitions.
 #pragma once
 
-#include "llvm/ADT/StringRef.h"
+#include "mlir/IR/BuiltinTypes.h"
 
 namespace stow {
 
-/// Unit, on stow.product_map: stow-fuse-epilogues made it of a product and the kernel behind it, which it may
-/// become again; and on the stow.map that casts its bias. Its results lie in nothing that it reads: some of
-/// their elements may be written while operands are still read for others.
+/// Unit, on stow.product_map and stow.conv2d_map: stow-fuse-epilogues made it of a product or a convolution and
+/// the kernel behind it, which it may become again; and on the stow.map that casts its bias. Its results lie in
+/// nothing that it reads: some of their elements may be written while operands are still read for others.
 inline constexpr llvm::StringLiteral kEpilogueAttr = "stow.epilogue";
+
+/// True for a vector along the channels of `images`, [O,1,1] for [N,O,H,W]: what may be a convolution's bias.
+bool isAlongChannels(mlir::RankedTensorType type, mlir::RankedTensorType images);
 
 } // namespace stow

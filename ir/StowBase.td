@@ -14,6 +14,10 @@ class Stow_Op<string mnemonic, list<Trait> traits = []>
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
+// Of convolutions and their gradients.
+defvar Stow_ConvAttributes = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
+                              DenseI64ArrayAttr:$dilations, I64Attr:$groups);
+
 // Result types follow from operands and attributes; encodings (layouts) are free.
 class Stow_InferredOp<string mnemonic, list<Trait> traits = []>
     : Stow_Op<mnemonic, !listconcat(traits, [InferTypeOpAdaptorWithIsCompatible])> {

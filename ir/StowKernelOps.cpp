@@ -42,7 +42,7 @@ RankedTensorType packedMaskOver(RankedTensorType space) {
 
 namespace {
 
-/// What stow.map and stow.product_map have in common: results of one shape, to which `inputs`
+/// What stow.map, stow.product_map and stow.conv2d_map have in common: results of one shape, to which `inputs`
 /// broadcast; a body of scalars, whose arguments have the types `elements`; updates that fit. Packed
 /// masks are not looked at.
 LogicalResult verifyKernel(Operation *op, ValueRange inputs, TypeRange elements, Block &block,
@@ -121,6 +121,15 @@ double bodyFlops(RankedTensorType space, Block &body) {
   return static_cast<double>(space.getNumElements()) * std::max<size_t>(operations, 1);
 }
 
+/// An element of a product or a convolution of `factors`, as its body reads it: those of 16-bit factors
+/// come as they are summed.
+Type summedElement(ArrayRef<RankedTensorType> factors) {
+  for (RankedTensorType factor : factors)
+    if (factor.getElementTypeBitWidth() == 16)
+      return Float32Type::get(factor.getContext());
+  return factors.front().getElementType();
+}
+
 } // namespace
 
 LogicalResult MapOp::verify() {
@@ -158,10 +167,7 @@ LogicalResult ProductMapOp::verify() {
   if (k != k2) // C1
     return emitOpError() << "inner extents differ: " << k << " of " << a << " and " << k2 << " of "
                          << b;
-  SmallVector<Type> elements = {a.getElementType()};
-  for (RankedTensorType factor : {a, b})
-    if (factor.getElementTypeBitWidth() == 16) // the sums of such factors come as they are summed
-      elements.front() = Float32Type::get(getContext());
+  SmallVector<Type> elements = {summedElement({a, b})};
   llvm::append_range(elements, getInputs().getTypes());
   if (failed(verifyKernel(*this, getInputs(), elements, getBody().front(), getUpdates())))
     return failure();
@@ -198,6 +204,41 @@ double ProductMapOp::getFlops() {
   return 2.0 * space.getNumElements() *
              getA().getType().getShape().end()[getTransposeA() ? -2 : -1] +
          bodyFlops(space, getBody().front());
+}
+
+bool isAlongChannels(RankedTensorType type, RankedTensorType images) {
+  const int64_t behind = images.getRank() - 2, inFront = type.getRank() - behind - 1;
+  return inFront >= 0 && type.getDimSize(inFront) == images.getDimSize(1) &&
+         type.getNumElements() == images.getDimSize(1);
+}
+
+LogicalResult Conv2dMapOp::verify() {
+  Conv2dOp::Properties window;
+  window.strides = getStridesAttr(), window.pads = getPadsAttr();
+  window.dilations = getDilationsAttr(), window.groups = getGroupsAttr();
+  SmallVector<Type> types;
+  if (failed(Conv2dOp::inferReturnTypes(
+          getContext(), getLoc(),
+          Conv2dOp::Adaptor(ValueRange{getX(), getWeight()}, DictionaryAttr(), window),
+          types))) // C1
+    return failure();
+  SmallVector<Type> elements = {summedElement({getX().getType(), getWeight().getType()})};
+  llvm::append_range(elements, getInputs().getTypes());
+  if (failed(verifyKernel(*this, getInputs(), elements, getBody().front(), {})))
+    return failure();
+  const ArrayRef<int64_t> shape = cast<RankedTensorType>(types.front()).getShape();
+  if (getY().getType().getShape() != shape) // C2
+    return emitOpError() << "expects a result of the convolution's extents "
+                         << llvm::interleaved(shape, " x ") << ", found " << getY().getType();
+  if (!getBody().getOps<ElementIndexOp>().empty()) // C3
+    return emitOpError() << "body may not hold stow.element_index";
+  return success();
+}
+
+double Conv2dMapOp::getFlops() {
+  const RankedTensorType y = getY().getType(), weight = getWeight().getType();
+  return 2.0 * y.getNumElements() * weight.getNumElements() / weight.getDimSize(0) +
+         bodyFlops(y, getBody().front());
 }
 
 } // namespace stow

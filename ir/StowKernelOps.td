@@ -71,9 +71,40 @@ def Stow_ProductMapOp : Op<Stow_Dialect, "product_map",
   let hasVerifier = 1;
 }
 
+def Stow_Conv2dMapOp : Op<Stow_Dialect, "conv2d_map",
+    [IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">, Stow_CostInterface,
+     Stow_PrecisionInterface, Stow_PurityInterface, RecursiveMemoryEffects,
+     DeclareOpInterfaceMethods<Stow_CostInterface, ["getFlops"]>]> {
+  let summary = "A convolution with a fused elementwise kernel behind it";
+  let description = [{
+    The convolution of x and weight as stow.conv2d has it, and a stow.map over it: the body's first
+    argument is an element of the convolution, the others those of `inputs`, which broadcast to it. The
+    convolution is not stored: its elements are used where they were summed. Its result lies in nothing that
+    it reads.
+    C1: x, weight and the window are those of a stow.conv2d; C2: the result has its shape, inputs broadcast
+    to it; C3: the body is one of stow.map, without element_index.
+    ```mlir
+    %y = stow.conv2d_map %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
+        dilations = array<i64: 1, 1>, groups = 1 : i64}
+        : (tensor<8x3x32x32xf32>, tensor<16x3x3x3xf32>, tensor<16x1x1xf32>) -> tensor<8x16x32x32xf32> {
+    ^bb0(%p: f32, %q: f32):
+      %0 = arith.addf %p, %q : f32
+      stow.yield %0 : f32
+    }
+    ```
+  }];
+  let arguments = !con((ins Stow_FloatTensor:$x, Stow_FloatTensor:$weight,
+                        Variadic<Stow_Tensor>:$inputs), Stow_ConvAttributes);
+  let results = (outs Stow_FloatTensor:$y);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat =
+      "operands attr-dict `:` functional-type(operands, results) $body";
+  let hasVerifier = 1;
+}
+
 def Stow_YieldOp : Op<Stow_Dialect, "yield",
-    [Pure, Terminator, ReturnLike, ParentOneOf<["MapOp", "ProductMapOp"]>]> {
-  let summary = "Ends the body of stow.map and stow.product_map";
+    [Pure, Terminator, ReturnLike, ParentOneOf<["MapOp", "ProductMapOp", "Conv2dMapOp"]>]> {
+  let summary = "Ends the body of stow.map, stow.product_map and stow.conv2d_map";
   let description = [{
     ```mlir
     stow.yield %0 : f32

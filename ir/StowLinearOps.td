@@ -4,9 +4,6 @@
 
 include "ir/StowBase.td"
 
-defvar Stow_ConvAttributes = (ins DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
-                              DenseI64ArrayAttr:$dilations, I64Attr:$groups);
-
 def Stow_Conv2dOp : Stow_Op<"conv2d",
     [Stow_Low, Stow_HasWidePositions, InferTypeOpAdaptorWithIsCompatible, Stow_HasGradient, Stow_HasFlops]> {
   let summary = "Convolution over two spatial dimensions, or one to three";

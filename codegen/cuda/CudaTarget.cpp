@@ -22,18 +22,26 @@ namespace {
 /// A guess, as those about engines (EngineChoices.cpp).
 constexpr double kSlowdownWithoutScratch = 1.05;
 
+constexpr Bytes kScratchOfCounters = 256;
+
 bool isConvolution(Operation *op) {
-  return isa<Conv2dOp, Conv2dGradInputOp, Conv2dGradWeightOp>(op);
+  return isa<Conv2dOp, Conv2dMapOp, Conv2dGradInputOp, Conv2dGradWeightOp>(op);
 }
 
 bool isAttention(Operation *op) { return isa<AttentionOp, AttentionGradientOp>(op); }
 
-/// " with bias, relu" and the like: what the library does to the product of `op` before it is written.
-std::string epilogueWords(Operation *op) {
+/// What the library does to the product or convolution of `op` before it is written.
+std::optional<ProductEpilogue> writtenEpilogueOf(Operation *op) {
+  if (auto convolution = dyn_cast<Conv2dMapOp>(op))
+    return epilogueOf(convolution);
   auto product = dyn_cast<ProductMapOp>(op);
-  const std::optional<ProductEpilogue> epilogue =
-      product ? epilogueOf(product) : std::optional<ProductEpilogue>();
-  if (!epilogue || host::addsToProduct(product))
+  return product && !host::addsToProduct(product) ? epilogueOf(product) : std::nullopt;
+}
+
+/// " with bias, relu" and the like.
+std::string epilogueWords(Operation *op) {
+  const std::optional<ProductEpilogue> epilogue = writtenEpilogueOf(op);
+  if (!epilogue)
     return "";
   SmallVector<StringRef> parts;
   if (epilogue->bias)
@@ -43,6 +51,14 @@ std::string epilogueWords(Operation *op) {
   if (epilogue->function != ProductFunction::None)
     parts.push_back(nameOf(epilogue->function));
   return absl::StrCat(" with ", llvm::join(parts, ", "));
+}
+
+/// The command of a convolution, with what the library does to it; places and engines are not known.
+Command convolutionCommand(Operation *op, StringRef call) {
+  Command command = host::libraryCommand(op, call);
+  if (const std::optional<ProductEpilogue> epilogue = writtenEpilogueOf(op))
+    setEpilogue(command, *epilogue);
+  return command;
 }
 
 } // namespace
@@ -63,6 +79,8 @@ StringRef CudaTarget::libraryCall(Operation *op) const {
     return "convolution_grad_input";
   if (isa<Conv2dGradWeightOp>(op))
     return "convolution_grad_weight";
+  if (auto convolution = dyn_cast<Conv2dMapOp>(op))
+    return epilogueOf(convolution) ? "convolution_epilogue" : "";
   if (auto product = dyn_cast<ProductMapOp>(op))
     return host::addsToProduct(product) ? "matmul_add"
            : epilogueOf(product)        ? "matmul_epilogue"
@@ -75,9 +93,31 @@ StringRef CudaTarget::libraryCall(Operation *op) const {
 bool CudaTarget::decomposes(Operation *op) const {
   if (auto convolution = dyn_cast<Conv2dOp>(op))
     return static_cast<bool>(convolution.getBias());
+  if (auto convolution = dyn_cast<Conv2dMapOp>(op))
+    return !isAsGoodAsApart(convolution);
   if (isAttention(op))
     return !hasGeneratedKernel(op);
   return isa<BatchNormOp, BatchNormTrainingOp, BatchNormGradOp>(op);
+}
+
+/// Engines of convolutions with epilogues are fewer than those without. Where the fastest is slower or needs more
+/// scratch, or the leanest needs more, or there is none, a kernel behind the convolution may be the better way. What
+/// some engines need for counters alone, 131 bytes on an h100, is not looked at: 51,389,587 bytes instead of
+/// 51,389,456 are no reason to read and write the 411 MB of VGG-16's first convolution in bf16 once more.
+bool CudaTarget::isAsGoodAsApart(Conv2dMapOp op) const {
+  const Command fused = convolutionCommand(op, libraryCall(op));
+  Command alone = host::libraryCommand(op, "convolution");
+  alone.operands = {alone.operands[0], alone.operands[1], alone.operands.back()};
+  try {
+    const std::vector<EngineChoice> with = choicesOf(fused), without = choicesOf(alone);
+    auto needsMore = [](const EngineChoice &one, const EngineChoice &other) {
+      return one.workspaceBytes > other.workspaceBytes + kScratchOfCounters;
+    };
+    return with.front().slowdown <= without.front().slowdown &&
+           !needsMore(with.front(), without.front()) && !needsMore(with.back(), without.back());
+  } catch (const Error &) { // which of the two has no engine, the one that stays will say
+    return false;
+  }
 }
 
 std::vector<std::unique_ptr<CudnnPlans>> &CudaTarget::plans() const {
@@ -114,7 +154,7 @@ FailureOr<Target::Requirements> CudaTarget::query(Operation *op, ArrayRef<bool> 
 FailureOr<Target::Requirements> CudaTarget::queryConvolution(Operation *op,
                                                              ArrayRef<bool> freeLayouts) const {
   Requirements requirements;
-  Command command = host::libraryCommand(op, libraryCall(op));
+  Command command = convolutionCommand(op, libraryCall(op));
   for (auto [operand, isFree] : llvm::zip_equal(command.operands, freeLayouts)) {
     if (isFree)
       operand.layout = operand.shape.size() > 2 && isForTensorCores(op)
@@ -124,7 +164,8 @@ FailureOr<Target::Requirements> CudaTarget::queryConvolution(Operation *op,
   }
   try {
     for (const EngineChoice &choice : choicesOf(command))
-      requirements.choices.push_back({choice.name, choice.workspaceBytes, choice.slowdown});
+      requirements.choices.push_back(
+          {choice.name + epilogueWords(op), choice.workspaceBytes, choice.slowdown});
   } catch (const Error &error) {
     return op->emitError() << error.what();
   }
@@ -133,9 +174,10 @@ FailureOr<Target::Requirements> CudaTarget::queryConvolution(Operation *op,
   return requirements;
 }
 
-/// A bias, which stow-convolution-bias has taken away where there is a program to be, changes nothing.
+/// A bias of stow.conv2d, which stow-convolution-bias has taken away where there is a program to be, changes
+/// nothing.
 std::vector<EngineChoice> CudaTarget::choicesOf(Command command) const {
-  if (command.operands.size() == 4)
+  if (command.operands.size() == 4 && command.ints.contains("has_bias"))
     command.operands.erase(command.operands.begin() + 2);
   const Convolution convolution = convolutionOf(command);
   std::vector<ChipPlans> all;
@@ -145,15 +187,15 @@ std::vector<EngineChoice> CudaTarget::choicesOf(Command command) const {
 }
 
 LogicalResult CudaTarget::completeCommand(Operation *op, Command &command) const {
-  if (command.op == "cuda.matmul_epilogue")
-    setEpilogue(command, *epilogueOf(cast<ProductMapOp>(op)));
+  if (const std::optional<ProductEpilogue> epilogue = writtenEpilogueOf(op))
+    setEpilogue(command, *epilogue);
   if (!isConvolution(command))
     return success();
   const SmallVector<Implementation> all = implementationsOf(op);
   const unsigned number = chosenImplementation(op);
   try {
     for (const EngineChoice &choice : choicesOf(command)) {
-      if (number >= all.size() || choice.name != all[number].name)
+      if (number >= all.size() || choice.name + epilogueWords(op) != all[number].name)
         continue;
       std::vector<ChipEngine> engines;
       for (auto [chip, plan] : llvm::zip_equal(chips, choice.engines))

@@ -16,11 +16,12 @@ public:
   CudaTarget(std::vector<Chip> chips, F32Products products, std::string cudnnFolder);
 
   /// Convolutions, depthwise ones too, matrix products, and those that are added to something or go
-  /// through a function of cuBLASLt's before they are written (codegen/cuda/Epilogues.h).
+  /// through a function of cuDNN's or cuBLASLt's before they are written (codegen/cuda/Epilogues.h).
   llvm::StringRef libraryCall(mlir::Operation *op) const override;
 
   /// Batch normalizations and a convolution's bias: their parts are generated kernels, which fuse
-  /// with what surrounds them. Attention whose heads are too wide for its kernel.
+  /// with what surrounds them. Attention whose heads are too wide for its kernel. Convolutions with a
+  /// kernel that cuDNN has no engine for that is as fast and as lean as those of the convolution alone.
   bool decomposes(mlir::Operation *op) const override;
 
   /// A convolution's choices are cuDNN's execution plans for the chips (engineChoices). A product's are
@@ -56,6 +57,7 @@ public:
 
 private:
   std::vector<EngineChoice> choicesOf(Command command) const;
+  bool isAsGoodAsApart(Conv2dMapOp op) const;
   mlir::FailureOr<Requirements> queryConvolution(mlir::Operation *op,
                                                  llvm::ArrayRef<bool> freeLayouts) const;
   Requirements queryMatmul(mlir::Operation *op) const;

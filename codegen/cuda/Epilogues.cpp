@@ -193,6 +193,15 @@ std::optional<ProductFunction> recognize(Formula formula, const Roles &roles) {
   return left.front();
 }
 
+/// The function of a body whose arguments behind the first are `roles`.
+std::optional<ProductFunction> functionOf(Block &body, const Roles &roles) {
+  std::optional<Formula> formula = Formula::of(body);
+  return formula ? recognize(std::move(*formula), roles) : std::nullopt;
+}
+
+/// From an argument of a body to the operand: of two factors, one is counted as the product's element.
+constexpr size_t kBehindFactors = 1;
+
 bool isPlain(RankedTensorType type) { return layoutOf(type).isRowMajor(); }
 
 /// Types that cuBLASLt sums in f32: both factors alike, and a result of their type or in f32.
@@ -220,9 +229,7 @@ std::optional<ProductEpilogue> epilogueOf(ProductMapOp op) {
       return std::nullopt;
     role = number + 1; // behind the product's element
   }
-  std::optional<Formula> formula = Formula::of(op.getBody().front());
-  const std::optional<ProductFunction> function =
-      formula ? recognize(std::move(*formula), roles) : std::nullopt;
+  const std::optional<ProductFunction> function = functionOf(op.getBody().front(), roles);
   if (!function)
     return std::nullopt;
   const bool readsPreactivation = function == ProductFunction::GeluGradient;
@@ -231,11 +238,43 @@ std::optional<ProductEpilogue> epilogueOf(ProductMapOp op) {
     return std::nullopt;
   ProductEpilogue epilogue;
   epilogue.function = *function;
-  constexpr size_t kBehindFactors = 1; // of two factors, one is counted as the product's element
   if (roles.bias)
     epilogue.bias = *roles.bias + kBehindFactors;
   if (roles.matrix)
     (readsPreactivation ? epilogue.preactivation : epilogue.added) = *roles.matrix + kBehindFactors;
+  return epilogue;
+}
+
+/// cuDNN's engines have a bias, and only with it the rest: a convolution whose sum with another or whose maximum
+/// alone is taken has none that is known without a device.
+std::optional<ProductEpilogue> epilogueOf(Conv2dMapOp op) {
+  const RankedTensorType y = op.getY().getType();
+  const Type element = y.getElementType();
+  if (!(element.isF32() || element.isF16() || element.isBF16()) ||
+      op.getX().getType().getElementType() != element ||
+      op.getWeight().getType().getElementType() != element)
+    return std::nullopt;
+  Roles roles;
+  for (auto [number, input] : llvm::enumerate(op.getInputs())) {
+    const RankedTensorType type = tensorType(input);
+    const bool isVector = isAlongChannels(type, y);
+    std::optional<size_t> &role = isVector ? roles.bias : roles.matrix;
+    if (role || type.getElementType() != element ||
+        (isVector ? !isPlain(type)
+                  : type.getShape() != y.getShape() || layoutOf(type) != layoutOf(y)))
+      return std::nullopt;
+    role = number + 1;
+  }
+  if (!roles.bias)
+    return std::nullopt;
+  const std::optional<ProductFunction> function = functionOf(op.getBody().front(), roles);
+  if (function != ProductFunction::None && function != ProductFunction::Relu)
+    return std::nullopt;
+  ProductEpilogue epilogue;
+  epilogue.function = *function;
+  epilogue.bias = *roles.bias + kBehindFactors;
+  if (roles.matrix)
+    epilogue.added = *roles.matrix + kBehindFactors;
   return epilogue;
 }
 

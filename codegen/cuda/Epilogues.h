@@ -1,4 +1,4 @@
-// Which products with a kernel behind them are one call of cuBLASLt.
+// Which products with a kernel behind them are one call of cuBLASLt, which convolutions one of cuDNN.
 #pragma once
 
 #include "ir/Stow.h"
@@ -11,5 +11,9 @@ namespace stow::cuda {
 /// by how the body writes it: at some hundred points, in f64, within 1e-6 where it is GELU or its
 /// gradient, else exactly.
 std::optional<ProductEpilogue> epilogueOf(ProductMapOp op);
+
+/// The same of cuDNN: with a bias, and with that a sum, ReLU or both. Whether an engine takes it at the op's
+/// extents, cuDNN says.
+std::optional<ProductEpilogue> epilogueOf(Conv2dMapOp op);
 
 } // namespace stow::cuda

@@ -217,15 +217,16 @@ def ConsumeProductsPass : Pass<"stow-consume-products", "::mlir::ModuleOp"> {
 }
 
 def FuseEpiloguesPass : Pass<"stow-fuse-epilogues", "::mlir::ModuleOp"> {
-  let summary = "Let a library run kernels on products before it writes them";
+  let summary = "Let a library run kernels on products and convolutions before it writes them";
   let description = [{
-    What: a matrix product that only one kernel reads becomes one op with it, stow.product_map, at the
-    product's place, where the target's library computes the kernel's function on the product while that is in
+    What: a matrix product that only one kernel reads becomes one op with it, stow.product_map, and a convolution
+    stow.conv2d_map, at the product's place, where the target's library computes the kernel's function on the product while that is in
     registers, and is faster for it (`Target::libraryCall`, `Target::decomposes`). A bias that is wider than a
     16-bit result is cast in front. The result has no more bytes than the product and lies apart from
     what the kernel reads (`stow.epilogue`): in the step's own order nothing takes more memory. Where values are
     computed again, what the kernel reads could have been so between the two: a planner that is short of
-    memory takes them apart again (`splitEpilogues`). Products of several matrices, kernels of other phases and those that write several results or new state stay as they are.
+    memory takes them apart again (`splitEpilogues`). Products of several matrices, kernels of other phases and those that write several results or new state stay as they are, and
+    so do kernels behind convolutions that write or read what may be a part of a larger tensor.
 
     Requires: the step form with layouts, after stow-fuse-elementwise and stow-consume-products.
     Ensures: nothing but the number of tensors has changed, and 16-bit products are not rounded before the kernel.

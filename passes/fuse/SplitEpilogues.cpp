@@ -3,8 +3,8 @@
 //   %y = product_map %x, %w, %b {stow.epilogue} { max(p + b, 0) }     %p = matmul %x, %w
 //                                                                    %y = map %p, %b { max(p + b, 0) }
 //
-// The product has the type of the result again, so that 16-bit products are rounded before the kernel, which
-// rounds a bias itself where that was cast in front.
+// and stow.conv2d_map likewise. The product has the type of the result again, so that 16-bit products are
+// rounded before the kernel, which rounds a bias itself where that was cast in front.
 #include "passes/fuse/Epilogues.h"
 
 #include "ir/Graphs.h"
@@ -60,18 +60,28 @@ Value sourceOf(Value value) {
   return isCast(value) ? value.getDefiningOp<MapOp>().getInputs().front() : value;
 }
 
-void split(ProductMapOp fused) {
+MatmulOp productOf(OpBuilder &builder, ProductMapOp fused) {
+  return MatmulOp::create(builder, fused.getLoc(), TypeRange{fused.getResult(0).getType()},
+                          fused.getA(), fused.getB(), Value(), fused.getTransposeA(),
+                          fused.getTransposeB());
+}
+
+Conv2dOp productOf(OpBuilder &builder, Conv2dMapOp fused) {
+  return Conv2dOp::create(builder, fused.getLoc(), TypeRange{fused.getY().getType()}, fused.getX(),
+                          fused.getWeight(), Value(), fused.getStrides(), fused.getPads(),
+                          fused.getDilations(), fused.getGroups());
+}
+
+template <typename Fused> void split(Fused fused) {
   OpBuilder builder(fused);
-  auto type = cast<RankedTensorType>(fused.getResult(0).getType());
-  auto product =
-      MatmulOp::create(builder, fused.getLoc(), TypeRange{type}, fused.getA(), fused.getB(),
-                       Value(), fused.getTransposeA(), fused.getTransposeB());
-  SmallVector<Value> inputs = {product.getY()};
+  Operation *product = productOf(builder, fused);
+  const TypeRange types = product->getResultTypes();
+  SmallVector<Value> inputs = {product->getResult(0)};
   for (Value input : fused.getInputs())
     inputs.push_back(sourceOf(input));
-  auto map = MapOp::create(builder, fused.getLoc(), TypeRange{type}, inputs,
-                           builder.getDenseI64ArrayAttr({}));
-  for (Operation *op : {product.getOperation(), map.getOperation()})
+  auto map =
+      MapOp::create(builder, fused.getLoc(), types, inputs, builder.getDenseI64ArrayAttr({}));
+  for (Operation *op : {product, map.getOperation()})
     copyPhase(fused, op);
   Block &old = fused.getBody().front(), &body = map.getBody().emplaceBlock();
   IRMapping mapping;
@@ -105,18 +115,24 @@ Value converted(OpBuilder &builder, Value value, Type type) {
 }
 
 OwningOpRef<ModuleOp> splitEpilogues(ModuleOp module, const Target &target) {
-  auto isEpilogue = [](Operation *op) { return op->hasAttr(kEpilogueAttr); };
+  auto isEpilogue = [](Operation *op) {
+    return op->hasAttr(kEpilogueAttr) && isa<ProductMapOp, Conv2dMapOp>(op);
+  };
   const bool isAny = module
-                         .walk([&](ProductMapOp op) {
+                         .walk([&](Operation *op) {
                            return isEpilogue(op) ? WalkResult::interrupt() : WalkResult::advance();
                          })
                          .wasInterrupted();
   if (!isAny)
     return {};
   OwningOpRef<ModuleOp> copy = cast<ModuleOp>(module->clone());
-  copy->walk([&](ProductMapOp op) {
-    if (isEpilogue(op))
-      split(op);
+  copy->walk([&](Operation *op) {
+    if (!isEpilogue(op))
+      return;
+    if (auto product = dyn_cast<ProductMapOp>(op))
+      split(product);
+    else
+      split(cast<Conv2dMapOp>(op));
   });
   PassManager manager(module.getContext());
   manager.addPass(createPlanWorkspacesPass(target));

@@ -17,7 +17,7 @@ bool hasLayout(Type type) {
 }
 
 LogicalResult checkModelOp(Operation &op) {
-  if (isTrainingOp(&op) || isa<MapOp, ProductMapOp, ReorderOp, DrawOp>(op)) // M6
+  if (isTrainingOp(&op) || isa<MapOp, ProductMapOp, Conv2dMapOp, ReorderOp, DrawOp>(op)) // M6
     return op.emitError() << "'" << op.getName() << "' has no place in the form \"model\"";
   for (StringRef name : {kPhaseAttr, kRecomputeAttr, kInPlaceAttr, kInsideAttr, kWorkspaceAttr,
                          kOffsetsAttr, kWorkspaceOffsetAttr})

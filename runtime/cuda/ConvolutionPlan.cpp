@@ -2,6 +2,7 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/cuda/ProductEpilogue.h"
 
 #include <algorithm>
 
@@ -9,9 +10,11 @@ namespace stow::cuda {
 namespace {
 
 constexpr const char *kCalls[] = {"convolution", "convolution_grad_input",
-                                  "convolution_grad_weight"};
+                                  "convolution_grad_weight", "convolution_epilogue"};
 constexpr ConvolutionKind kKinds[] = {ConvolutionKind::Forward, ConvolutionKind::GradInput,
-                                      ConvolutionKind::GradWeight};
+                                      ConvolutionKind::GradWeight, ConvolutionKind::Forward};
+
+constexpr std::string_view kEpilogueCall = kCalls[3];
 
 /// Index into the tables above; their length for any other command.
 size_t callOf(const Command &command) {
@@ -41,6 +44,16 @@ StridedTensor strided(const Operand &operand) {
   return tensor;
 }
 
+/// A vector of y's channels, [O] with any extents of 1 around, as [1,O,1,...].
+StridedTensor alongChannels(const Operand &operand, size_t rank) {
+  StridedTensor tensor;
+  const int64_t channels = elementCount(operand.shape);
+  tensor.shape.assign(rank, 1), tensor.strides.assign(rank, 1);
+  tensor.shape[1] = channels, tensor.strides[0] = channels;
+  tensor.type = operand.dtype;
+  return tensor;
+}
+
 std::vector<int64_t> padded(std::vector<int64_t> values, int64_t inFront) {
   if (values.size() == 1)
     values.insert(values.begin(), inFront);
@@ -65,9 +78,14 @@ cudnn::DataType dataType(DType type) {
 
 cudnn::DataType sumType(DType type) { return type == DType::F64 ? cudnn::kDouble : cudnn::kFloat; }
 
-CudnnDescriptor tensor(const CudnnLibrary &library, const StridedTensor &from, int64_t id) {
+enum class Storage : uint8_t { Memory, None };
+
+CudnnDescriptor tensor(const CudnnLibrary &library, const StridedTensor &from, int64_t id,
+                       Storage storage = Storage::Memory) {
   constexpr int64_t kAlignment = 64; // that of every buffer of an arena
   CudnnDescriptor made(library, cudnn::kTensor);
+  if (const bool isVirtual = storage == Storage::None)
+    made.set(cudnn::kTensorIsVirtual, cudnn::kTypeBoolean, 1, &isVirtual);
   made.set(cudnn::kTensorType, cudnn::kTypeDataType, dataType(from.type));
   made.set(cudnn::kTensorShape, from.shape);
   made.set(cudnn::kTensorStrides, from.strides);
@@ -86,6 +104,25 @@ CudnnDescriptor window(const CudnnLibrary &library, const Convolution &of) {
   made.set(cudnn::kConvolutionPadsAfter, of.padsAfter);
   made.set(cudnn::kConvolutionDilations, of.dilations);
   made.set(cudnn::kConvolutionStrides, of.strides);
+  made.finalize();
+  return made;
+}
+
+/// y = x + b, elementwise, or y = max(x, 0) where there is no b.
+CudnnDescriptor pointwise(const CudnnLibrary &library, const CudnnDescriptor &x,
+                          const std::optional<CudnnDescriptor> &b, const CudnnDescriptor &y) {
+  CudnnDescriptor function(library, cudnn::kPointwise);
+  function.set(cudnn::kPointwiseMode, cudnn::kTypePointwiseMode, b ? cudnn::kAdd : cudnn::kRelu);
+  function.set(cudnn::kPointwiseComputeType, cudnn::kTypeDataType, cudnn::kFloat);
+  if (!b)
+    function.set(cudnn::kPointwiseNan, cudnn::kTypeNan, cudnn::kPropagateNan);
+  function.finalize();
+  CudnnDescriptor made(library, cudnn::kPointwiseOperation);
+  made.set(cudnn::kPointwiseOf, function);
+  made.set(cudnn::kPointwiseX, x);
+  if (b)
+    made.set(cudnn::kPointwiseB, *b);
+  made.set(cudnn::kPointwiseY, y);
   made.finalize();
   return made;
 }
@@ -145,17 +182,37 @@ ConvolutionOperands operandsOf(ConvolutionKind kind) {
   return {0, 2, 1};
 }
 
-Convolution convolutionOf(const Command &command) {
+ConvolutionOperands operandsOf(const Command &command) {
   const std::string title = "command '" + command.op + "' of node '" + command.name + "'";
   const size_t call = callOf(command);
-  if (call == std::size(kCalls) || command.operands.size() != 3)
+  const ProductEpilogue epilogue = epilogueOf(command);
+  const size_t expected = 3 + epilogue.bias.has_value() + epilogue.added.has_value();
+  if (call == std::size(kCalls) || command.operands.size() != expected)
     throw Error::badInput(
-        concat(title, " with ", command.operands.size(),
-               " operands is no convolution for cuDNN; expected one without bias, or a "
-               "gradient of one, with 3"));
+        concat(title, " with ", command.operands.size(), " operands is no convolution for cuDNN; ",
+               expected == 3 ? "expected one without bias, or a gradient of one, with 3"
+                             : concat("its epilogue takes ", expected)));
+  ConvolutionOperands at = operandsOf(kKinds[call]);
+  if (command.ints.contains("function") != (std::string_view(kCalls[call]) == kEpilogueCall))
+    throw Error::badInput(title + " says of no function, or of one that it does not have");
+  if (!command.ints.contains("function"))
+    return at;
+  at.added = epilogue.added, at.bias = epilogue.bias, at.y = command.operands.size() - 1;
+  for (std::optional<size_t> operand : {at.added, at.bias})
+    if (operand && (*operand <= at.weight || *operand >= at.y))
+      throw Error::badInput(concat(title, " has no operand ", *operand, " for its epilogue"));
+  if (!at.bias || epilogue.preactivation || at.added == at.bias ||
+      (epilogue.function != ProductFunction::None && epilogue.function != ProductFunction::Relu))
+    throw Error::badInput(title + " has an epilogue that is none of cuDNN's: expected a bias, and "
+                                  "with it a sum, relu or both");
+  return at;
+}
+
+Convolution convolutionOf(const Command &command) {
+  const std::string title = "command '" + command.op + "' of node '" + command.name + "'";
+  const ConvolutionOperands at = operandsOf(command);
   Convolution made;
-  made.kind = kKinds[call];
-  const ConvolutionOperands at = operandsOf(made.kind);
+  made.kind = kKinds[callOf(command)];
   for (const Operand &operand : command.operands)
     if (!operand.layout.blocks.empty() || operand.layout.groups > 1)
       throw Error::badInput(title + " has an operand whose layout has blocks, which cuDNN does not "
@@ -163,6 +220,11 @@ Convolution convolutionOf(const Command &command) {
   made.x = strided(command.operands[at.x]);
   made.weight = strided(command.operands[at.weight]);
   made.y = strided(command.operands[at.y]);
+  if (at.added)
+    made.added = strided(command.operands[*at.added]);
+  if (at.bias)
+    made.bias = alongChannels(command.operands[*at.bias], made.y.shape.size());
+  made.hasRelu = epilogueOf(command).function == ProductFunction::Relu;
   made.strides = padded(intsOf(command, "strides"), 1);
   made.dilations = padded(intsOf(command, "dilations"), 1);
   const std::vector<int64_t> &pads = intsOf(command, "pads");
@@ -240,7 +302,13 @@ F32Products productsOf(const Command &command) {
 std::string describe(const Convolution &of) {
   constexpr const char *kTitles[] = {"convolution", "data gradient", "weight gradient"};
   auto shape = [](const StridedTensor &tensor) { return joined(tensor.shape, "x"); };
-  return std::string(kTitles[static_cast<int>(of.kind)]) + " of " +
+  std::string with;
+  for (const auto &[has, part] :
+       {std::pair(of.bias.has_value(), "bias"), std::pair(of.added.has_value(), "sum"),
+        std::pair(of.hasRelu, "relu")})
+    if (has)
+      with += (with.empty() ? " with " : ", ") + std::string(part);
+  return kTitles[static_cast<int>(of.kind)] + with + " of " +
          std::string(nameOf(of.operandType())) + ", x " + shape(of.x) + ", weight " +
          shape(of.weight) + ", y " + shape(of.y);
 }
@@ -254,6 +322,20 @@ CudnnDescriptor operationGraph(const CudnnLibrary &library, const Convolution &o
   const CudnnDescriptor x = tensor(library, of.x, kIdX),
                         weight = tensor(library, of.weight, kIdWeight),
                         y = tensor(library, of.y, kIdY), convolution = window(library, of);
+  std::vector<std::optional<CudnnDescriptor>> steps; // behind the convolution: what is added; relu
+  if (of.added)
+    steps.emplace_back(tensor(library, *of.added, kIdAdded));
+  if (of.bias)
+    steps.emplace_back(tensor(library, *of.bias, kIdBias));
+  if (of.hasRelu)
+    steps.emplace_back();
+  std::vector<CudnnDescriptor> between; // without memory
+  StridedTensor sums = of.y;
+  sums.type = of.y.type == DType::F64 ? DType::F64 : DType::F32;
+  constexpr int64_t kFirstBetween = 'A';
+  for (size_t i = 0; i < steps.size(); ++i)
+    between.push_back(
+        tensor(library, sums, kFirstBetween + static_cast<int64_t>(i), Storage::None));
   const auto [type, alpha] = of.kind == ConvolutionKind::Forward
                                  ? std::pair(cudnn::kForwardOperation, cudnn::kForwardAlpha)
                              : of.kind == ConvolutionKind::GradInput
@@ -270,12 +352,21 @@ CudnnDescriptor operationGraph(const CudnnLibrary &library, const Convolution &o
   operation.set(alpha + 2, convolution);
   operation.set(alpha + 3, weight);
   operation.set(alpha + 4, x);
-  operation.set(alpha + 5, y);
+  operation.set(alpha + 5, between.empty() ? y : between.front());
   operation.finalize();
+  std::vector<CudnnDescriptor> operations;
+  operations.push_back(std::move(operation));
+  for (size_t i = 0; i < steps.size(); ++i)
+    operations.push_back(
+        pointwise(library, between[i], steps[i], i + 1 < steps.size() ? between[i + 1] : y));
+  std::vector<void *> raw;
+  for (const CudnnDescriptor &made : operations)
+    raw.push_back(made.raw);
   CudnnDescriptor graph(library, cudnn::kOperationGraph);
   if (site.handle)
     graph.set(cudnn::kGraphHandle, cudnn::kTypeHandle, 1, &site.handle);
-  graph.set(cudnn::kGraphOperations, operation);
+  graph.set(cudnn::kGraphOperations, cudnn::kTypeDescriptor, static_cast<int64_t>(raw.size()),
+            raw.data());
   graph.finalize();
   return graph;
 }

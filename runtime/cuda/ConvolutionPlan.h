@@ -5,6 +5,10 @@
 //                                                                     +--> execution plan, scratch bytes
 //                             Engine: its number and its knobs -------+
 //
+// The graph is one operation, or a chain whose tensors in between, in the sums' type, are in no memory:
+//
+//   x, weight --> convolution --> + added --> + bias --> relu --> y
+//
 // What the compiler chose stands in the command as integers: "engine", "knobs" (type and value in turn),
 // "cudnn" (the version that was asked) and "tf32". In a program for several chips "engine" has a number for
 // each, "knobs" those of all one after the other, "knob_counts" how many each has, and "architectures" what
@@ -17,6 +21,7 @@
 #include "runtime/format/Program.h"
 
 #include <compare>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -34,32 +39,41 @@ struct StridedTensor {
 };
 
 /// `x` and `y` are the images on both sides, whichever of them is computed. Operands and
-/// result have the same type in every engine there is. Sums are in F64 or F32.
+/// result have the same type in every engine there is. Sums are in F64 or F32. A forward one may have what
+/// is done to it before it is written: with a bias of y's channels, [1,O,1,...], and that with a tensor of y's
+/// extents added and the maximum with 0 taken, in this order.
 struct Convolution {
   ConvolutionKind kind = ConvolutionKind::Forward;
   StridedTensor x, weight, y;
   std::vector<int64_t> strides, dilations, padsBefore, padsAfter; ///< by spatial dimension
+  std::optional<StridedTensor> added = {}, bias = {};
+  bool hasRelu = false;
 
   DType operandType() const { return kind == ConvolutionKind::GradInput ? y.type : x.type; }
   auto operator<=>(const Convolution &) const = default;
 };
 
-/// Operands of a command in cuDNN's order.
+/// Numbers of a command's operands.
 struct ConvolutionOperands {
   size_t x, weight, y;
+  std::optional<size_t> added = {}, bias = {};
 };
 
-/// What `command` computes: "cuda.convolution", "cuda.convolution_grad_input" or
+/// What `command` computes: "cuda.convolution", "cuda.convolution_epilogue", "cuda.convolution_grad_input" or
 /// "cuda.convolution_grad_weight", or the same without "cuda.", with the operands and attributes that
-/// runtime/host/Library.h describes, no bias, and layouts without blocks. One dimension of space counts
+/// runtime/host/Library.h describes, no bias, and layouts without blocks; the second with the operands and
+/// attributes of an epilogue (runtime/cuda/ProductEpilogue.h). One dimension of space counts
 /// as two, the first of extent 1: cuDNN convolves planes and volumes. Throws Error(BadInput) naming the node.
 Convolution convolutionOf(const Command &command);
+
+ConvolutionOperands operandsOf(const Command &command);
+/// Of one that has three.
 ConvolutionOperands operandsOf(ConvolutionKind kind);
 
 /// True for the commands that convolutionOf takes.
 bool isConvolution(const Command &command);
 
-/// "convolution of f32, x 128x64x56x56, weight ...".
+/// "convolution with bias, relu of f32, x 128x64x56x56, weight ...".
 std::string describe(const Convolution &convolution);
 
 /// How f32 products are computed: as such, or from operands cut to 10 bits of mantissa (TF32).
@@ -78,7 +92,7 @@ struct PlanSite {
 };
 
 /// Identifiers of the tensors of a graph, as a variant pack names them.
-inline constexpr int64_t kIdX = 'x', kIdWeight = 'w', kIdY = 'y';
+inline constexpr int64_t kIdX = 'x', kIdWeight = 'w', kIdY = 'y', kIdAdded = 'a', kIdBias = 'b';
 
 CudnnDescriptor operationGraph(const CudnnLibrary &library, const Convolution &convolution,
                                const PlanSite &site);

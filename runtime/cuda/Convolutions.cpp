@@ -3,8 +3,8 @@
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
 
-#include <array>
 #include <optional>
+#include <vector>
 
 namespace stow::cuda {
 namespace {
@@ -43,16 +43,23 @@ public:
       : cudnn(openCudnn()), title("command '" + command.op + "' of node '" + command.name + "'"),
         pack(*cudnn.library, cudnn::kVariantPack) {
     buildPlan(command, chip);
-    const ConvolutionOperands at = operandsOf(convolutionOf(command).kind);
-    const std::array<int64_t, 3> ids = {kIdX, kIdWeight, kIdY};
-    std::array<uint64_t, 3> places;
-    for (size_t i = 0; i < 3; ++i)
-      places[i] = placeOf(command.operands[std::array{at.x, at.weight, at.y}[i]].offset, arena);
+    const ConvolutionOperands at = operandsOf(command);
+    std::vector<int64_t> ids;
+    std::vector<uint64_t> places;
+    auto add = [&](int64_t id, std::optional<size_t> operand) {
+      if (!operand)
+        return;
+      ids.push_back(id);
+      places.push_back(placeOf(command.operands[*operand].offset, arena));
+    };
+    add(kIdX, at.x), add(kIdWeight, at.weight), add(kIdY, at.y);
+    add(kIdAdded, at.added), add(kIdBias, at.bias);
+    const auto count = static_cast<int64_t>(ids.size());
     const uint64_t scratch =
         command.workspaceBytes > 0 ? placeOf(command.workspaceOffset, arena) : 0;
     attempt([&] {
-      pack.set(cudnn::kVariantPackIds, cudnn::kTypeInt64, 3, ids.data());
-      pack.set(cudnn::kVariantPackPointers, cudnn::kTypePointer, 3, places.data());
+      pack.set(cudnn::kVariantPackIds, cudnn::kTypeInt64, count, ids.data());
+      pack.set(cudnn::kVariantPackPointers, cudnn::kTypePointer, count, places.data());
       pack.set(cudnn::kVariantPackWorkspace, cudnn::kTypePointer, 1, &scratch);
       pack.finalize();
     });

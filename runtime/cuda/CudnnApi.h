@@ -17,6 +17,7 @@ namespace cudnn {
 
 /// cudnnBackendDescriptorType_t.
 enum DescriptorType : int {
+  kPointwise = 0,
   kConvolution = 1,
   kEngine = 2,
   kEngineConfig = 3,
@@ -26,6 +27,7 @@ enum DescriptorType : int {
   kForwardOperation = 10,
   kGradWeightOperation = 11,
   kGradInputOperation = 12,
+  kPointwiseOperation = 13,
   kOperationGraph = 15,
   kVariantPack = 16,
   kTensor = 17,
@@ -34,6 +36,9 @@ enum DescriptorType : int {
 
 /// cudnnBackendAttributeName_t.
 enum AttributeName : int {
+  kPointwiseMode = 0,
+  kPointwiseComputeType = 1,
+  kPointwiseNan = 2,
   kConvolutionComputeType = 100,
   kConvolutionMode = 101,
   kConvolutionDilations = 102,
@@ -57,6 +62,10 @@ enum AttributeName : int {
   kForwardAlpha = 700,    ///< then beta, convolution, weight, x, y
   kGradInputAlpha = 706,  ///< then beta, convolution, weight, dx, dy
   kGradWeightAlpha = 712, ///< then beta, convolution, dweight, x, dy
+  kPointwiseOf = 750,     ///< then x, b, y
+  kPointwiseX = 751,
+  kPointwiseB = 752,
+  kPointwiseY = 753,
   kGraphHandle = 800,
   kGraphOperations = 801,
   kTensorAlignment = 900,
@@ -64,6 +73,7 @@ enum AttributeName : int {
   kTensorShape = 902,
   kTensorStrides = 903,
   kTensorId = 906,
+  kTensorIsVirtual = 907,
   kVariantPackIds = 1000,
   kVariantPackPointers = 1001,
   kVariantPackWorkspace = 1003,
@@ -78,6 +88,7 @@ enum AttributeName : int {
 enum AttributeType : int {
   kTypeHandle = 0,
   kTypeDataType = 1,
+  kTypeBoolean = 2,
   kTypeInt64 = 3,
   kTypeFloat = 4,
   kTypeDouble = 5,
@@ -85,14 +96,19 @@ enum AttributeType : int {
   kTypeConvolutionMode = 7,
   kTypeHeuristicsMode = 8,
   kTypeKnob = 9,
+  kTypeNan = 10,
   kTypeNumericalNote = 11,
+  kTypePointwiseMode = 14,
   kTypeDescriptor = 15,
   kTypeChar = 24,
 };
 
-/// cudnnDataType_t, cudnnConvolutionMode_t, cudnnBackendHeurMode_t.
+/// cudnnDataType_t, cudnnConvolutionMode_t, cudnnPointwiseMode_t, cudnnNanPropagation_t,
+/// cudnnBackendHeurMode_t.
 enum DataType : int { kFloat = 0, kDouble = 1, kHalf = 2, kBfloat16 = 9 };
 enum ConvolutionMode : int { kCrossCorrelation = 1 };
+enum PointwiseMode : int { kAdd = 0, kRelu = 100 };
+enum NanPropagation : int { kPropagateNan = 1 };
 enum HeuristicsMode : int { kFallback = 2, kModeA = 3 };
 
 /// cudnnBackendNumericalNote_t.

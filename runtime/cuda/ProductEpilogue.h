@@ -1,7 +1,9 @@
-// What a call of cuBLASLt does to a matrix product before it writes it, as a command holds it.
+// What a call of cuBLASLt does to a matrix product before it writes it, and one of cuDNN to a convolution, as a
+// command holds it.
 //
 //   y = function(a b + added + bias)            function: none, relu, gelu
 //   y = (a b) * gelu'(preactivation)            function: gelu gradient
+//   y = function(x * weight + added + bias)     function: none, relu; there is a bias
 //
 // All of it in f32, in the registers that the product was summed in: what stood between product and function
 // is never stored, and never rounded. GELU is Hendrycks' and Gimpel's approximation by tanh,
@@ -23,7 +25,7 @@ inline const char *nameOf(ProductFunction function) {
 }
 
 /// Operands go by their numbers in the command, whose first two are the factors and whose last is y.
-/// `bias` is a vector along y's rows, the others are matrices of y's extents; all have y's type.
+/// `bias` is a vector along y's rows, or one of y's channels, the others have y's extents; all have y's type.
 struct ProductEpilogue {
   ProductFunction function = ProductFunction::None;
   std::optional<size_t> bias, added, preactivation;
@@ -46,7 +48,8 @@ inline void setEpilogue(Command &command, const ProductEpilogue &epilogue) {
   set("preactivation", epilogue.preactivation);
 }
 
-/// Of "cuda.matmul", "cuda.matmul_add" and "cuda.matmul_epilogue" (runtime/cuda/Products.h).
+/// Of "cuda.matmul", "cuda.matmul_add" and "cuda.matmul_epilogue" (runtime/cuda/Products.h), and of convolutions
+/// (runtime/cuda/ConvolutionPlan.h).
 inline ProductEpilogue epilogueOf(const Command &command) {
   ProductEpilogue epilogue;
   const bool hasThird = command.operands.size() == 4;
@@ -54,7 +57,7 @@ inline ProductEpilogue epilogueOf(const Command &command) {
     epilogue.bias = 2;
   if (command.op == "cuda.matmul_add")
     epilogue.added = 2;
-  if (command.op != "cuda.matmul_epilogue")
+  if (!command.ints.contains("function"))
     return epilogue;
   auto number = [&](const char *role) -> std::optional<size_t> {
     auto found = command.ints.find(role);

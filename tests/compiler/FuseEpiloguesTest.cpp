@@ -1,10 +1,12 @@
-// Tests that kernels that become part of products take time from a step and no memory: against a target that has
+// Tests that kernels that become part of products and convolutions take time from a step and no memory: against a target that has
 // none of them, plans of the same models have no larger arenas, with everything kept, with what their time buys and
 // at their smallest; and a budget that was met is met in no more time.
 #include "codegen/cuda/CudaTarget.h"
 #include "compiler/DeviceProfile.h"
 #include "compiler/Pipeline.h"
 #include "passes/plan/Budget.h"
+#include "runtime/base/Error.h"
+#include "runtime/cuda/CudnnApi.h"
 #include "tests/compiler/OwnModel.h"
 #include "tests/compiler/PlanningBackend.h"
 
@@ -24,7 +26,7 @@ public:
 class GpuWithoutEpilogues : public Gpu {
 public:
   StringRef libraryCall(Operation *op) const override {
-    return isa<ProductMapOp>(op) ? "" : Gpu::libraryCall(op);
+    return isa<ProductMapOp, Conv2dMapOp>(op) ? "" : Gpu::libraryCall(op);
   }
 };
 
@@ -118,9 +120,48 @@ std::string hourglass() {
   return text.model(64, last, width);
 }
 
+/// relu(x + C2 relu(C1 x + b1) + b2), `times` times, on images of 16 channels.
+std::string convolutions(int times) {
+  const std::string type = "tensor<8x16x28x28xf32>", weight = "tensor<16x16x3x3xf32>";
+  std::string arguments, body, last = "x";
+  auto parameter = [&](const std::string &name, const std::string &shape) {
+    absl::StrAppend(&arguments, ", %", name, ": ", shape,
+                    " {stow.kind = #stow.kind<parameter>, stow.name = \"", name,
+                    "\", stow.init = #stow.init<\"normal\", 0.0, 0.1>}");
+  };
+  auto convolve = [&](const std::string &x, const std::string &name) {
+    parameter("w" + name, weight);
+    parameter("b" + name, "tensor<16xf32>");
+    absl::StrAppend(&body, "%c", name, " = stow.conv2d %", x, ", %w", name, ", %b", name,
+                    " {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = "
+                    "array<i64: 1, 1>, groups = 1 : i64} : (",
+                    type, ", ", weight, ", tensor<16xf32>) -> ", type, "\n");
+  };
+  auto relu = [&](const std::string &result, const std::string &x) {
+    absl::StrAppend(&body, "%", result, " = stow.relu %", x, " : (", type, ") -> ", type, "\n");
+  };
+  for (int i = 0; i < times; ++i) {
+    const std::string inner = absl::StrCat(i, "i"), outer = absl::StrCat(i, "o");
+    convolve(last, inner);
+    relu("r" + inner, "c" + inner);
+    convolve("r" + inner, outer);
+    absl::StrAppend(&body, "%s", i, " = stow.add %c", outer, ", %", last, " : (", type, ", ", type,
+                    ") -> ", type, "\n");
+    relu("r" + outer, absl::StrCat("s", i));
+    last = "r" + outer;
+  }
+  convolve(last, "z");
+  return absl::StrCat("module attributes {stow.form = \"model\"} {\nfunc.func @model(%x: ", type,
+                      " {stow.name = \"x\", stow.kind = #stow.kind<input>}", arguments, ") -> (",
+                      type,
+                      " {stow.name = \"out\"}) attributes {stow.role = #stow.role<model>} {\n",
+                      body, "return %cz : ", type, "\n}\n}\n");
+}
+
 struct Case {
   std::string name, text;
   Precision precision;
+  bool convolves = false; ///< cuDNN plans it
 };
 
 class FuseEpilogues : public testing::TestWithParam<Case>, protected OwnModel {
@@ -133,7 +174,7 @@ protected:
 
   static int64_t epiloguesOf(ModuleOp module) {
     int64_t count = 0;
-    module.walk([&](ProductMapOp) { ++count; });
+    module.walk([&](Operation *op) { count += isa<ProductMapOp, Conv2dMapOp>(op); });
     return count;
   }
 
@@ -141,6 +182,12 @@ protected:
 };
 
 TEST_P(FuseEpilogues, TakesTimeFromAStepAndNoMemory) {
+  if (GetParam().convolves)
+    try {
+      cuda::CudnnLibrary::open("");
+    } catch (const Error &error) {
+      GTEST_SKIP() << error.what();
+    }
   const PlanningBackend<Gpu> backend;
   const PlanningBackend<GpuWithoutEpilogues> other;
   OwningOpRef<ModuleOp> fused = prepareStep(context, options, backend);
@@ -155,7 +202,10 @@ TEST_P(FuseEpilogues, TakesTimeFromAStepAndNoMemory) {
   const Bytes withTime = before.within(allowance).arenaBytes; // two searches, of little effort
   EXPECT_LE(planner.within(allowance).arenaBytes, withTime + withTime / 100);
   EXPECT_LE(planner.smallest().arenaBytes, before.smallest().arenaBytes);
-  EXPECT_LE(planner.checkpointed().arenaBytes, before.checkpointed().arenaBytes);
+  // A bias that was cast in front of a convolution is a buffer of its own, of 32 bytes.
+  const bool casts = GetParam().convolves && GetParam().precision == Precision::BF16;
+  EXPECT_LE(planner.checkpointed().arenaBytes,
+            before.checkpointed().arenaBytes + (casts ? backend.target().alignment() : 0));
   EXPECT_LE(planner.lowerBound(), planner.smallest().arenaBytes);
   EXPECT_EQ(BudgetPlanner::copyOf(planner.smallest()).isSplit,
             epiloguesOf(*planner.smallest().placed) == 0);
@@ -170,12 +220,15 @@ TEST_P(FuseEpilogues, TakesTimeFromAStepAndNoMemory) {
   EXPECT_TRUE(planner.refusals().empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, FuseEpilogues,
-                         testing::Values(Case{"ResidualF32", residual(3), Precision::F32},
-                                         Case{"ResidualBf16", residual(3), Precision::BF16},
-                                         Case{"HourglassF32", hourglass(), Precision::F32},
-                                         Case{"HourglassBf16", hourglass(), Precision::BF16}),
-                         [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Models, FuseEpilogues,
+    testing::Values(Case{"ResidualF32", residual(3), Precision::F32},
+                    Case{"ResidualBf16", residual(3), Precision::BF16},
+                    Case{"HourglassF32", hourglass(), Precision::F32},
+                    Case{"HourglassBf16", hourglass(), Precision::BF16},
+                    Case{"ConvolutionsF32", convolutions(3), Precision::F32, true},
+                    Case{"ConvolutionsBf16", convolutions(3), Precision::BF16, true}),
+    [](const auto &info) { return info.param.name; });
 
 } // namespace
 } // namespace stow

@@ -4,6 +4,7 @@
 #include "runtime/base/Error.h"
 #include "runtime/cuda/ChipAtHand.h"
 #include "runtime/cuda/Convolutions.h"
+#include "runtime/cuda/ProductEpilogue.h"
 #include "tests/gpu/StandInArena.h"
 
 #include <gmock/gmock.h>
@@ -174,6 +175,107 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"weight_last_groups", GradWeight, kChannelsLast, 2, 2, 1, 1, 1},
                     Case{"weight_dilated_bf16", GradWeight, kRowMajor, 1, 1, 2, 2, 2, DType::BF16}),
     [](const auto &info) { return info.param.name; });
+
+/// The forward command of `of` with a bias, behind which the operand `added` may stand, and a function.
+struct Epilogue {
+  bool isAdded = false;
+  ProductFunction function = ProductFunction::None;
+};
+
+Command withEpilogue(Command command, const Epilogue &epilogue) {
+  command.op = "cuda.convolution_epilogue";
+  const Operand y = command.operands.back();
+  command.operands.pop_back();
+  Bytes offset = command.workspaceOffset;
+  auto add = [&](Shape shape, const Layout &layout) {
+    command.operands.push_back({offset, y.dtype, std::move(shape), layout});
+    offset += 8192;
+    return command.operands.size() - 1;
+  };
+  ProductEpilogue written{epilogue.function, add({y.shape[1], 1, 1}, {}), {}, {}};
+  if (epilogue.isAdded)
+    written.added = add(y.shape, y.layout);
+  command.operands.push_back(y);
+  setEpilogue(command, written);
+  command.workspaceOffset = offset;
+  return command;
+}
+
+// Tests that every engine adds and cuts off what it convolved as the command says, before it is rounded.
+TEST_F(CudnnStandIn, RunsEpilogues) {
+  using enum ProductFunction;
+  for (const Epilogue &epilogue :
+       {Epilogue{}, Epilogue{true, None}, Epilogue{false, Relu}, Epilogue{true, Relu}})
+    for (const Case &of : {Case{"", Forward, kRowMajor}, Case{"", Forward, kRowMajor, 2, 2},
+                           Case{"", Forward, kChannelsLast, 1, 2, 1, 0, 1, DType::BF16}}) {
+      const Command alone = with(commandOf(of), 0), command = withEpilogue(commandOf(of), epilogue);
+      const ConvolutionOperands at = operandsOf(command);
+      const Operand &y = command.operands[at.y], &bias = command.operands[*at.bias];
+      const auto count = static_cast<size_t>(elementCount(y.shape));
+      for (size_t i : {at.x, at.weight})
+        upload(command.operands[i],
+               someNumbers(static_cast<size_t>(elementCount(command.operands[i].shape)), i + 1));
+      const std::vector<double> more = someNumbers(count, 5),
+                                biases = someNumbers(static_cast<size_t>(y.shape[1]), 6);
+      bindConvolution(alone, 0, arena)->submit(stream);
+      std::vector<double> expected = download(y);
+      const std::vector<int64_t> strides = outerStrides(y.layout, y.shape);
+      for (size_t i = 0; i < count; ++i) {
+        const int64_t channel = static_cast<int64_t>(i) / strides[1] % y.shape[1];
+        expected[i] += biases[static_cast<size_t>(channel)] + (epilogue.isAdded ? more[i] : 0);
+        if (epilogue.function == Relu)
+          expected[i] = std::max(expected[i], 0.0);
+      }
+      upload(bias, biases);
+      if (at.added)
+        upload(command.operands[*at.added], more);
+      EXPECT_GE(planned(command).size(), 3);
+      for (size_t position = 0; position < planned(command).size(); ++position) {
+        upload(y, std::vector<double>(count, 77));
+        bindConvolution(with(command, position), 0, arena)->submit(stream);
+        const std::vector<double> found = download(y);
+        for (size_t i = 0; i < count; ++i)
+          ASSERT_NEAR(found[i], expected[i],
+                      of.type == DType::F32 ? 1e-6 : 1e-2 * (std::abs(expected[i]) + 1))
+              << describe(convolutionOf(command)) << ", element " << i;
+      }
+    }
+}
+
+// Tests that epilogues which are none of cuDNN's are refused, and that engines are those of the whole.
+TEST_F(CudnnStandIn, EpiloguesThatAreNone) {
+  const Command good =
+      with(withEpilogue(commandOf({"", Forward, kRowMajor}), {true, ProductFunction::Relu}), 0);
+  EXPECT_NO_THROW(bindConvolution(good, 0, arena));
+  EXPECT_THAT(describe(convolutionOf(good)),
+              testing::StartsWith("convolution with bias, sum, relu of f32, x 2x4x7x6, weight"));
+  auto refused = [&](const std::function<void(Command &)> &change) {
+    Command command = good;
+    change(command);
+    return refusalOf([&] { bindConvolution(command, 0, arena); });
+  };
+  EXPECT_THAT(refused([](Command &c) { c.ints["function"] = {2}; }),
+              HasSubstr("has an epilogue that is none of cuDNN's"));
+  EXPECT_THAT(refused([](Command &c) {
+                c.ints.erase("bias"), c.ints["added"] = {2};
+                c.operands.erase(c.operands.begin() + 3);
+              }),
+              HasSubstr("none of cuDNN's: expected a bias"));
+  EXPECT_THAT(refused([](Command &c) { c.ints["bias"] = {1}; }),
+              HasSubstr("has no operand 1 for its epilogue"));
+  EXPECT_THAT(refused([](Command &c) { c.ints["added"] = {2}; }),
+              HasSubstr("none of cuDNN's: expected a bias"));
+  EXPECT_THAT(refused([](Command &c) { c.ints.erase("function"); }),
+              HasSubstr("with 5 operands is no convolution for cuDNN"));
+  EXPECT_THAT(refused([](Command &c) { c.op = "cuda.convolution"; }),
+              HasSubstr("says of no function, or of one that it does not have"));
+  EXPECT_THAT(refused([](Command &c) { c.operands[2].shape[0] += 1; }),
+              HasSubstr("other chains than sum, bias and maximum"));
+  EXPECT_THAT(refused([](Command &c) { c.operands[2].dtype = DType::F16; }),
+              HasSubstr("what is added to the convolution does not fit y"));
+  EXPECT_THAT(refused([](Command &c) { c.operands[3].offset += 4; }),
+              HasSubstr("is not aligned to 64 bytes"));
+}
 
 // Tests that of the stand-in's engines those are left out that vary from run to run, and those with TF32
 // products, and that scratch depends on the chip.

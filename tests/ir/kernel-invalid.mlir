@@ -181,3 +181,52 @@ func.func @case(%x: tensor<4x10xf32>, %m: tensor<5xi8>) {
   }
   return
 }
+
+// -----
+
+// conv2d_map C1: the window fits.
+func.func @case(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %v: tensor<5x1x1xf32>, %b: tensor<4x1x1xf32>) {
+  // expected-error @+1 {{window of 17 elements does not fit into a padded extent of 8 in spatial dimension 0}}
+  %0 = stow.conv2d_map %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 8, 8>, groups = 1 : i64} : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>, tensor<4x1x1xf32>) -> tensor<2x4x8x8xf32> {
+  ^bb0(%p: f32, %q: f32):
+    stow.yield %p : f32
+  }
+  return
+}
+
+// -----
+
+// conv2d_map C2: the result has the convolution's extents.
+func.func @case(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %v: tensor<5x1x1xf32>, %b: tensor<4x1x1xf32>) {
+  // expected-error @+1 {{expects a result of the convolution's extents 2 x 4 x 8 x 8, found 'tensor<2x4x8x7xf32>'}}
+  %0 = stow.conv2d_map %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>, tensor<4x1x1xf32>) -> tensor<2x4x8x7xf32> {
+  ^bb0(%p: f32, %q: f32):
+    stow.yield %p : f32
+  }
+  return
+}
+
+// -----
+
+// conv2d_map C2: inputs broadcast.
+func.func @case(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %v: tensor<5x1x1xf32>, %b: tensor<4x1x1xf32>) {
+  // expected-error @+1 {{operand 'tensor<5x1x1xf32>' does not broadcast to 'tensor<2x4x8x8xf32>'}}
+  %0 = stow.conv2d_map %x, %w, %v {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>, tensor<5x1x1xf32>) -> tensor<2x4x8x8xf32> {
+  ^bb0(%p: f32, %q: f32):
+    stow.yield %p : f32
+  }
+  return
+}
+
+// -----
+
+// conv2d_map C3: no element_index.
+func.func @case(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %v: tensor<5x1x1xf32>, %b: tensor<4x1x1xf32>) {
+  // expected-error @+1 {{body may not hold stow.element_index}}
+  %0 = stow.conv2d_map %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>, tensor<4x1x1xf32>) -> tensor<2x4x8x8xf32> {
+  ^bb0(%p: f32, %q: f32):
+    %i = stow.element_index : i64
+    stow.yield %p : f32
+  }
+  return
+}

@@ -59,3 +59,19 @@ func.func @bits(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   }
   return %z : tensor<8x8xf32>
 }
+
+// Tests that a convolution and the kernel behind it print and parse.
+// CHECK-LABEL: func.func @convolution
+func.func @convolution(%x: tensor<2x3x8x8xbf16>, %w: tensor<4x3x3x3xbf16>, %b: tensor<4x1x1xbf16>) -> tensor<2x4x8x8xbf16> {
+  // CHECK: stow.conv2d_map %{{.*}}, %{{.*}}, %{{.*}} {dilations = array<i64: 1, 1>, groups = 1 : i64, pads = array<i64: 1, 1, 1, 1>, strides = array<i64: 1, 1>} : (tensor<2x3x8x8xbf16>, tensor<4x3x3x3xbf16>, tensor<4x1x1xbf16>) -> tensor<2x4x8x8xbf16> {
+  // CHECK-NEXT: ^bb0(%{{.*}}: f32, %{{.*}}: bf16):
+  // CHECK: stow.yield %{{.*}} : bf16
+  %0 = stow.conv2d_map %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x3x8x8xbf16>, tensor<4x3x3x3xbf16>, tensor<4x1x1xbf16>) -> tensor<2x4x8x8xbf16> {
+  ^bb0(%p: f32, %q: bf16):
+    %c = arith.extf %q : bf16 to f32
+    %s = arith.addf %p, %c : f32
+    %n = arith.truncf %s : f32 to bf16
+    stow.yield %n : bf16
+  }
+  return %0 : tensor<2x4x8x8xbf16>
+}

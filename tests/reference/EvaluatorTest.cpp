@@ -22,7 +22,7 @@ TEST(EvaluatorTest, EveryOpOfTheStepHasARule) {
     StringRef op = name.getStringRef();
     // What ops of the form "step" are fused to.
     if (op == "stow.map" || op == "stow.yield" || op == "stow.element_index" ||
-        op == "stow.product_map" || op == "stow.embedding_grad_add" ||
+        op == "stow.product_map" || op == "stow.conv2d_map" || op == "stow.embedding_grad_add" ||
         op == "stow.batch_norm_max_pool" || op == "stow.batch_norm_max_pool_gradient" ||
         op == "stow.batch_norm_statistics")
       continue;

@@ -20,6 +20,22 @@ using testing::HasSubstr;
 #if __has_include(<cudnn_graph.h>)
 /// The numbers of CudnnApi.h are those of the headers.
 #define SAME(ours, theirs) static_assert(static_cast<int>(ours) == static_cast<int>(theirs))
+SAME(cudnn::kPointwise, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+SAME(cudnn::kPointwiseOperation, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+SAME(cudnn::kPointwiseMode, CUDNN_ATTR_POINTWISE_MODE);
+SAME(cudnn::kPointwiseComputeType, CUDNN_ATTR_POINTWISE_MATH_PREC);
+SAME(cudnn::kPointwiseNan, CUDNN_ATTR_POINTWISE_NAN_PROPAGATION);
+SAME(cudnn::kPointwiseOf, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+SAME(cudnn::kPointwiseX, CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
+SAME(cudnn::kPointwiseB, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+SAME(cudnn::kPointwiseY, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+SAME(cudnn::kTensorIsVirtual, CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+SAME(cudnn::kTypeBoolean, CUDNN_TYPE_BOOLEAN);
+SAME(cudnn::kTypeNan, CUDNN_TYPE_NAN_PROPOGATION);
+SAME(cudnn::kTypePointwiseMode, CUDNN_TYPE_POINTWISE_MODE);
+SAME(cudnn::kAdd, CUDNN_POINTWISE_ADD);
+SAME(cudnn::kRelu, CUDNN_POINTWISE_RELU_FWD);
+SAME(cudnn::kPropagateNan, CUDNN_PROPAGATE_NAN);
 SAME(cudnn::kConvolution, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
 SAME(cudnn::kEngine, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
 SAME(cudnn::kEngineConfig, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
@@ -140,6 +156,21 @@ Convolution middle(ConvolutionKind kind, DType type, Order order) {
   return of;
 }
 
+Convolution withBias(Convolution of) {
+  of.bias = {{1, of.y.shape[1], 1, 1}, {of.y.shape[1], 1, 1, 1}, of.y.type};
+  return of;
+}
+
+Convolution withSum(Convolution of) {
+  of.added = of.y;
+  return of;
+}
+
+Convolution withRelu(Convolution of) {
+  of.hasRelu = true;
+  return of;
+}
+
 class CudnnPlansTest : public testing::Test {
 protected:
   void SetUp() override {
@@ -200,11 +231,13 @@ TEST_F(CudnnPlansTest, EnginesAndKnobsMakeTheSamePlan) {
                json.data());
     device.finalize();
     const PlanSite site{nullptr, &device};
-    for (ConvolutionKind kind :
-         {ConvolutionKind::Forward, ConvolutionKind::GradInput, ConvolutionKind::GradWeight})
-      for (DType type : {DType::F32, DType::BF16}) {
-        const Order order = type == DType::F32 ? Order::ChannelsFirst : Order::ChannelsLast;
-        const CudnnDescriptor graph = operationGraph(*library, middle(kind, type, order), site);
+    for (DType type : {DType::F32, DType::BF16}) {
+      const Order order = type == DType::F32 ? Order::ChannelsFirst : Order::ChannelsLast;
+      const Convolution forward = middle(ConvolutionKind::Forward, type, order);
+      for (const Convolution &of :
+           {forward, middle(ConvolutionKind::GradInput, type, order),
+            middle(ConvolutionKind::GradWeight, type, order), withRelu(withBias(forward))}) {
+        const CudnnDescriptor graph = operationGraph(*library, of, site);
         CudnnDescriptor heuristics(*library, cudnn::kHeuristics);
         heuristics.set(cudnn::kHeuristicsGraph, graph);
         heuristics.set(cudnn::kHeuristicsMode, cudnn::kTypeHeuristicsMode, cudnn::kModeA);
@@ -234,8 +267,32 @@ TEST_F(CudnnPlansTest, EnginesAndKnobsMakeTheSamePlan) {
           EXPECT_EQ(text(ours), text(theirs));
         }
       }
+    }
   }
   EXPECT_GT(compared, 100);
+}
+
+/// A bias, with it a sum and relu, changes neither the fastest engine's scratch nor the leanest's. Without a bias
+/// there are only engines that are compiled for a device at hand.
+TEST_F(CudnnPlansTest, EpiloguesAreThoseWithABias) {
+  for (const char *chip : {"a100", "b200", "h100", "h200", "rtx4090"}) {
+    CudnnPlans plans = plansFor(chip);
+    for (DType type : {DType::F32, DType::BF16, DType::F16}) {
+      const Convolution alone =
+          middle(ConvolutionKind::Forward, type,
+                 type == DType::F32 ? Order::ChannelsFirst : Order::ChannelsLast);
+      const std::vector<Bytes> without = workspaces(plans.of(alone));
+      for (const Convolution &of : {withBias(alone), withRelu(withBias(alone)),
+                                    withSum(withBias(alone)), withRelu(withSum(withBias(alone)))}) {
+        const std::vector<Bytes> with = workspaces(plans.of(of));
+        EXPECT_EQ(with.front(), without.front()) << chip << ", " << describe(of);
+        EXPECT_EQ(*std::ranges::min_element(with), *std::ranges::min_element(without));
+        EXPECT_FALSE(plans.of(of).front().isFallback);
+      }
+      for (const Convolution &of : {withRelu(alone), withSum(alone), withRelu(withSum(alone))})
+        EXPECT_THROW(plans.of(of), Error) << chip << ", " << describe(of);
+    }
+  }
 }
 
 TEST_F(CudnnPlansTest, Tf32IsForThoseWhoAsk) {

@@ -1,5 +1,6 @@
-// Tests which kernels behind a product are recognized as functions of cuBLASLt's, however they are written,
-// and which types and extents its documentation (cublasLt.h, cublasLtEpilogue_t) leaves out.
+// Tests which kernels behind a product are recognized as functions of cuBLASLt's, and which behind a convolution
+// as cuDNN's, however they are written, and which types and extents cuBLASLt's documentation (cublasLt.h,
+// cublasLtEpilogue_t) leaves out.
 #include "codegen/cuda/Epilogues.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -199,6 +200,79 @@ TEST(Epilogues, HaveTheLibrarysTypes) {
                         "",
                         "bf16"}),
             "none");
+}
+
+/// "function, bias, added" of a convolution with the numbers of operands; "none".
+std::string recognizedBehindConvolution(const std::string &body,
+                                        const std::vector<std::string> &inputs,
+                                        const std::string &element = "f32") {
+  MLIRContext context;
+  context.loadDialect<StowDialect, func::FuncDialect, arith::ArithDialect>();
+  std::string arguments, names, types, elements;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    absl::StrAppend(&arguments, ", %i", i, ": ", inputs[i]);
+    absl::StrAppend(&names, ", %i", i);
+    absl::StrAppend(&types, ", ", inputs[i]);
+    const size_t behind = inputs[i].rfind('x') + 1;
+    absl::StrAppend(&elements, ", %", i == 0 ? "q" : "r", ": ",
+                    inputs[i].substr(behind, inputs[i].find_first_of(",>", behind) - behind));
+  }
+  const std::string x = absl::StrCat("tensor<2x3x6x6x", element, ">"),
+                    w = absl::StrCat("tensor<4x3x3x3x", element, ">"),
+                    y = absl::StrCat("tensor<2x4x6x6x", element, ">");
+  const std::string text = absl::StrCat(
+      "func.func @f(%x: ", x, ", %w: ", w, arguments, ") -> ", y, " {\n%y = stow.conv2d_map %x, %w",
+      names,
+      " {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, "
+      "groups = 1 : i64} : (",
+      x, ", ", w, types, ") -> ", y, " {\n^bb0(%p: f32", elements, "):\n", body,
+      "\n}\nreturn %y : ", y, "\n}\n");
+  auto module = parseSourceString<ModuleOp>(text, &context);
+  EXPECT_TRUE(module) << text;
+  if (!module)
+    return "no module";
+  auto op = *(*module->getOps<func::FuncOp>().begin()).getOps<Conv2dMapOp>().begin();
+  const std::optional<ProductEpilogue> found = epilogueOf(op);
+  if (!found)
+    return "none";
+  const std::string name = nameOf(found->function);
+  return absl::StrCat(name.empty() ? "sum" : name, " ", found->bias.value_or(0), " ",
+                      found->added.value_or(0));
+}
+
+// Behind a convolution there is always a bias, along its channels; what is added besides lies as the result does.
+TEST(Epilogues, OfConvolutionsAddABias) {
+  const std::string bias = "tensor<4x1x1xf32>", same = "tensor<2x4x6x6xf32>";
+  const std::string sum = "%s = arith.addf %p, %q : f32\n", yield = "stow.yield %s : f32";
+  const std::string both = "%t = arith.addf %p, %q : f32\n%s = arith.addf %t, %r : f32\n";
+  const std::string relu =
+      "%n = arith.constant 0.0 : f32\n%y = arith.maximumf %s, %n : f32\nstow.yield %y : f32";
+  EXPECT_EQ(recognizedBehindConvolution(sum + yield, {bias}), "sum 2 0");
+  EXPECT_EQ(recognizedBehindConvolution(sum + relu, {bias}), "relu 2 0");
+  EXPECT_EQ(recognizedBehindConvolution(both + relu, {bias, same}), "relu 2 3");
+  EXPECT_EQ(recognizedBehindConvolution(both + yield, {same, bias}), "sum 3 2");
+  EXPECT_EQ(recognizedBehindConvolution(sum + relu, {same}), "none") << "no bias";
+  EXPECT_EQ(recognizedBehindConvolution(both + yield, {bias, bias}), "none") << "two of them";
+  EXPECT_EQ(recognizedBehindConvolution(sum + yield, {"tensor<6xf32>"}), "none") << "along rows";
+  EXPECT_EQ(recognizedBehindConvolution(sum + yield, {"tensor<2x4x1x1xf32>"}), "none");
+  const std::string other = "tensor<2x4x6x6xf32, #stow.layout<\"0,2,3,1\">>";
+  EXPECT_EQ(recognizedBehindConvolution(both + yield, {bias, other}), "none")
+      << "what is added lies otherwise";
+  EXPECT_EQ(recognizedBehindConvolution(sum + "%y = arith.mulf %s, %s : f32\nstow.yield %y : f32",
+                                        {bias}),
+            "none");
+  const std::string narrow = R"(
+  %w2 = arith.extf %q : bf16 to f32
+  %s = arith.addf %p, %w2 : f32
+  %y = arith.truncf %s : f32 to bf16
+  stow.yield %y : bf16)";
+  EXPECT_EQ(recognizedBehindConvolution(narrow, {"tensor<4x1x1xbf16>"}, "bf16"), "sum 2 0");
+  EXPECT_EQ(recognizedBehindConvolution(
+                "%s = arith.addf %p, %q : f32\n%y = arith.truncf %s : f32 to bf16\nstow.yield %y "
+                ": bf16",
+                {bias}, "bf16"),
+            "none")
+      << "a bias in f32";
 }
 
 } // namespace

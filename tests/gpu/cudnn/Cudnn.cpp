@@ -64,7 +64,7 @@ Descriptor &descriptorAt(void *raw) {
 /// One convolution, to be run when the stream comes to it.
 struct Work {
   ConvolutionWork convolution;
-  uint64_t x, weight, y, scratch;
+  uint64_t x, weight, y, added, bias, scratch; ///< 0 for what there is not
   uint64_t scratchBytes;
 };
 
@@ -85,12 +85,14 @@ void run(void *data) {
   const ConvolutionWork &of = work.convolution;
   void *x = place(work.x, of.x.bytes(), "x"), *y = place(work.y, of.y.bytes(), "y"),
        *weight = place(work.weight, of.weight.bytes(), "the weight");
+  void *added = of.added ? place(work.added, of.added->bytes(), "what is added") : nullptr,
+       *bias = of.bias ? place(work.bias, of.bias->bytes(), "the bias") : nullptr;
   void *scratch =
       work.scratchBytes > 0 ? place(work.scratch, work.scratchBytes, "scratch") : nullptr;
   constexpr int kAnything = 0xFF; // NaN in every type
   if (scratch)
     std::memset(scratch, kAnything, work.scratchBytes);
-  convolve(of, x, weight, y);
+  convolve(of, x, weight, y, added, bias);
   if (scratch)
     std::memset(scratch, kAnything, work.scratchBytes);
 }
@@ -121,9 +123,12 @@ void execute(const Handle &handle, const Descriptor &plan, const Descriptor &pac
     throw CudnnRefusal(kBadParam, "scratch is missing or not aligned to 16 bytes");
   // A captured convolution runs any number of times: its description lives as long as the process.
   static std::vector<std::unique_ptr<Work>> all;
-  all.push_back(std::make_unique<Work>(
-      Work{plan.work, pointerOf(pack, plan.work.x), pointerOf(pack, plan.work.weight),
-           pointerOf(pack, plan.work.y), scratch, static_cast<uint64_t>(plan.workspaceBytes)}));
+  const ConvolutionWork &of = plan.work;
+  const uint64_t added = of.added ? pointerOf(pack, *of.added) : 0,
+                 bias = of.bias ? pointerOf(pack, *of.bias) : 0;
+  all.push_back(std::make_unique<Work>(Work{of, pointerOf(pack, of.x), pointerOf(pack, of.weight),
+                                            pointerOf(pack, of.y), added, bias, scratch,
+                                            static_cast<uint64_t>(plan.workspaceBytes)}));
   auto *launch = ofDriver<int(void *, void (*)(void *), void *)>("cuLaunchHostFunc");
   if (!launch || launch(handle.stream, run, all.back().get()) != 0)
     throw CudnnRefusal(kExecutionFailed, "the stream takes no work");
@@ -166,6 +171,8 @@ std::vector<Descriptor> configsOf(const Descriptor &heuristics) {
   const bool isFallback = heuristics.integer(kHeuristicsMode) == kFallback;
   std::vector<Descriptor> configs;
   const Descriptor *graph = &heuristics.child(kHeuristicsGraph);
+  if (!hasEngines(graph->work))
+    return configs;
   const int multiprocessors = heuristics.child(kHeuristicsDevice).multiprocessors;
   for (const StandInEngine &known : standInEngines()) {
     if (known.isFallback != isFallback || multiprocessors >= known.belowMultiprocessors)

@@ -22,6 +22,13 @@ struct Known {
   int name, owner, type;
 };
 constexpr Known kAttributes[] = {
+    {kPointwiseMode, kPointwise, kTypePointwiseMode},
+    {kPointwiseComputeType, kPointwise, kTypeDataType},
+    {kPointwiseNan, kPointwise, kTypeNan},
+    {kPointwiseOf, kPointwiseOperation, kTypeDescriptor},
+    {kPointwiseX, kPointwiseOperation, kTypeDescriptor},
+    {kPointwiseB, kPointwiseOperation, kTypeDescriptor},
+    {kPointwiseY, kPointwiseOperation, kTypeDescriptor},
     {kConvolutionComputeType, kConvolution, kTypeDataType},
     {kConvolutionMode, kConvolution, kTypeConvolutionMode},
     {kConvolutionDilations, kConvolution, kTypeInt64},
@@ -46,6 +53,7 @@ constexpr Known kAttributes[] = {
     {kTensorShape, kTensor, kTypeInt64},
     {kTensorStrides, kTensor, kTypeInt64},
     {kTensorId, kTensor, kTypeInt64},
+    {kTensorIsVirtual, kTensor, kTypeBoolean},
     {kVariantPackIds, kVariantPack, kTypeInt64},
     {kVariantPackPointers, kVariantPack, kTypePointer},
     {kVariantPackWorkspace, kVariantPack, kTypePointer},
@@ -62,8 +70,11 @@ size_t sizeOfType(int type) {
   case kTypeHeuristicsMode:
   case kTypeKnob:
   case kTypeFloat:
+  case kTypePointwiseMode:
+  case kTypeNan:
     return 4;
   case kTypeChar:
+  case kTypeBoolean:
     return 1;
   default:
     return 8;
@@ -116,6 +127,7 @@ ConvolutionTensor tensorOf(const Descriptor &from) {
   tensor.type = dtypeOf(from.integer(kTensorType));
   tensor.shape = from.integers(kTensorShape), tensor.strides = from.integers(kTensorStrides);
   tensor.alignment = from.integer(kTensorAlignment), tensor.id = from.integer(kTensorId);
+  tensor.isVirtual = from.has(kTensorIsVirtual) && from.integer(kTensorIsVirtual) != 0;
   return tensor;
 }
 
@@ -133,6 +145,8 @@ int64_t environment(const char *name, int64_t otherwise) {
 
 } // namespace
 
+bool hasEngines(const ConvolutionWork &work) { return work.bias || (!work.added && !work.hasRelu); }
+
 /// The first runs on small devices alone, an A100 and no H100. The second is fast and not deterministic, the
 /// third needs scratch, the fourth little, and the fifth is for tensor cores: what the compiler has to leave out
 /// lies among what it may take.
@@ -149,7 +163,9 @@ const std::vector<StandInEngine> &standInEngines() {
 }
 
 Descriptor::Descriptor(int type) : type(type) {
-  constexpr int kTypes[] = {kConvolution,
+  constexpr int kTypes[] = {kPointwise,
+                            kPointwiseOperation,
+                            kConvolution,
                             kEngine,
                             kEngineConfig,
                             kHeuristics,
@@ -201,7 +217,9 @@ std::vector<int64_t> Descriptor::integers(int name) const {
   const Attribute &attribute = at(name);
   std::vector<int64_t> values;
   for (int64_t i = 0; i < attribute.count; ++i) {
-    if (sizeOfType(attribute.type) == 4) {
+    if (sizeOfType(attribute.type) == 1) {
+      values.push_back(attribute.bytes[static_cast<size_t>(i)]);
+    } else if (sizeOfType(attribute.type) == 4) {
       int32_t value = 0;
       std::memcpy(&value, attribute.bytes.data() + 4 * i, 4);
       values.push_back(value);
@@ -230,10 +248,14 @@ void Descriptor::finalize(std::optional<int> atHand) {
   case kGradWeightOperation:
     finalizeOperation();
     break;
+  case kPointwise:
+    finalizeFunction();
+    break;
+  case kPointwiseOperation:
+    finalizePointwise();
+    break;
   case kOperationGraph:
-    if (at(kGraphOperations).count != 1)
-      throw CudnnRefusal(kNotSupported, "graphs of several operations");
-    work = child(kGraphOperations).work;
+    finalizeGraph();
     break;
   case kHeuristics:
     work = child(kHeuristicsGraph).work;
@@ -309,6 +331,59 @@ void Descriptor::finalizeOperation() {
   const DType sums = work.x.type == DType::F64 ? DType::F64 : DType::F32;
   if (dtypeOf(window.integer(kConvolutionComputeType)) != sums)
     throw CudnnRefusal(kNotSupported, "sums of another type");
+}
+
+void Descriptor::finalizeFunction() const {
+  const int64_t mode = integer(kPointwiseMode);
+  if (mode != kAdd && mode != kRelu)
+    throw CudnnRefusal(kNotSupported, concat("elementwise function ", mode));
+  if (dtypeOf(integer(kPointwiseComputeType)) != DType::F32)
+    throw CudnnRefusal(kNotSupported, "elementwise functions in another type than f32");
+  if (mode == kRelu && (!has(kPointwiseNan) || integer(kPointwiseNan) != kPropagateNan))
+    throw CudnnRefusal(kNotSupported, "a maximum that loses what is no number");
+}
+
+void Descriptor::finalizePointwise() {
+  const bool isSum = child(kPointwiseOf).integer(kPointwiseMode) == kAdd;
+  if (isSum != has(kPointwiseB))
+    throw CudnnRefusal(kBadParam, "a sum has two operands, a maximum with 0 one");
+  pointwise = {tensorOf(child(kPointwiseX)), tensorOf(child(kPointwiseY)), {}};
+  if (isSum)
+    pointwise.b = tensorOf(child(kPointwiseB));
+  if (pointwise.x.shape != pointwise.y.shape)
+    throw CudnnRefusal(kBadParam, "extents of an elementwise function's operands do not agree");
+}
+
+/// A convolution, or one that goes through elementwise functions: what it is in between has no memory and f32.
+void Descriptor::finalizeGraph() {
+  const std::vector<DescriptorPtr> &operations = at(kGraphOperations).children;
+  work = operations.front()->work;
+  if (operations.front()->type == kPointwiseOperation ||
+      (operations.size() > 1 && work.result != ConvolutionResult::Y))
+    throw CudnnRefusal(kNotSupported, "graphs that do not begin with a convolution");
+  for (size_t i = 1; i < operations.size(); ++i) {
+    const Descriptor &operation = *operations[i];
+    if (operation.type != kPointwiseOperation)
+      throw CudnnRefusal(kNotSupported, "graphs of several convolutions");
+    const PointwiseWork &step = operation.pointwise;
+    if (step.x.id != work.y.id)
+      throw CudnnRefusal(kNotSupported, "graphs that are no chain");
+    if (!step.x.isVirtual || step.x.type != DType::F32)
+      throw CudnnRefusal(kNotSupported, "what lies between operations has memory or is not in f32");
+    const bool isBias =
+        step.b && step.b->elements() == step.y.shape[1] && step.b->shape != step.y.shape;
+    std::optional<ConvolutionTensor> &role = isBias ? work.bias : work.added;
+    if (work.hasRelu || (step.b && (role || work.bias)))
+      throw CudnnRefusal(kNotSupported, "other chains than sum, bias and maximum in this order");
+    if (step.b)
+      role = step.b;
+    else
+      work.hasRelu = true;
+    work.y = step.y;
+  }
+  for (const ConvolutionTensor &stored : {work.x, work.weight, work.y})
+    if (stored.isVirtual)
+      throw CudnnRefusal(kBadParam, "an operand of the graph has no memory");
   if (const std::string why = work.complaint(); !why.empty())
     throw CudnnRefusal(kBadParam, why);
 }
@@ -316,6 +391,8 @@ void Descriptor::finalizeOperation() {
 void Descriptor::finalizeEngine() {
   work = child(kEngineGraph).work;
   engine = integer(kEngineIndex);
+  if (!hasEngines(work))
+    throw CudnnRefusal(kNotSupported, "no engine without a bias");
   if (!findEngine(engine) || engine == environment("STANDIN_CUDNN_WITHOUT", -1))
     throw CudnnRefusal(kNotSupported, concat("no engine ", engine));
 }

@@ -21,6 +21,12 @@ struct CudnnRefusal : std::runtime_error {
 inline constexpr int kBadParam = 2000, kNotSupported = 3000, kNotInitialized = 1001,
                      kExecutionFailed = 5000;
 
+/// An operation on each element: y = x + b, or y = max(x, 0) where there is no b.
+struct PointwiseWork {
+  ConvolutionTensor x, y;
+  std::optional<ConvolutionTensor> b;
+};
+
 class Descriptor;
 using DescriptorPtr = std::shared_ptr<const Descriptor>;
 
@@ -40,6 +46,10 @@ struct StandInEngine {
   const char *knobName;                       ///< of the first one, in the plan's JSON
   int belowMultiprocessors = 1 << 30;         ///< of the devices that it runs on
 };
+
+/// True where the library has engines that it knows without a device: of a convolution alone or with a bias, and
+/// with that more, as cuDNN 9.19 has.
+bool hasEngines(const ConvolutionWork &work);
 
 /// In the order in which the heuristics name them.
 const std::vector<StandInEngine> &standInEngines();
@@ -63,6 +73,7 @@ public:
   bool isFinal = false;
   // What finalizing finds out.
   ConvolutionWork work;         ///< of an operation, and all that is made of it
+  PointwiseWork pointwise;      ///< of such an operation
   int multiprocessors = 0;      ///< of a device, heuristics, a plan
   int64_t engine = -1;          ///< of an engine, a configuration, a plan
   std::map<int, int64_t> knobs; ///< of a configuration, a plan
@@ -72,6 +83,9 @@ public:
 private:
   void finalizeTensor() const;
   void finalizeOperation();
+  void finalizeFunction() const;
+  void finalizePointwise();
+  void finalizeGraph();
   void finalizeEngine();
   void finalizeConfig();
   void finalizePlan(std::optional<int> atHand);

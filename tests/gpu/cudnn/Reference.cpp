@@ -54,6 +54,23 @@ std::vector<double> dense(const ConvolutionTensor &tensor, const void *base) {
   return values;
 }
 
+/// What is done to y before it is written. The maximum with 0 of what is no number is no number.
+void finish(const ConvolutionWork &work, const void *added, const void *bias,
+            std::vector<double> &ys) {
+  const std::vector<double> more = work.added ? dense(*work.added, added) : std::vector<double>(),
+                            ofChannel = work.bias ? dense(*work.bias, bias) : std::vector<double>();
+  const auto channels = static_cast<size_t>(work.y.shape[1]);
+  const size_t plane = ys.size() / static_cast<size_t>(work.y.shape[0]) / channels;
+  for (size_t i = 0; i < ys.size(); ++i) {
+    if (work.added)
+      ys[i] += more[i];
+    if (work.bias)
+      ys[i] += ofChannel[i / plane % channels];
+    if (work.hasRelu && ys[i] < 0)
+      ys[i] = 0;
+  }
+}
+
 /// The places [low, high) of y along one dimension whose tap lies inside x.
 struct Range {
   int64_t low, high, first; ///< position in x of place `low`
@@ -98,8 +115,18 @@ const char *ConvolutionWork::complaint() const {
   const int64_t groups = weight.shape[1] > 0 ? x.shape[1] / weight.shape[1] : 0;
   if (groups < 1 || groups * weight.shape[1] != x.shape[1] || weight.shape[0] % groups != 0)
     return "channels do not agree";
+  std::vector<int64_t> ofChannels(rank, 1);
+  ofChannels[1] = y.shape[1];
   if (y.shape[0] != x.shape[0] || y.shape[1] != weight.shape[0])
     return "images or channels of y do not agree";
+  for (const auto &[tensor, extra] : {std::pair(&added, y.shape), std::pair(&bias, ofChannels)}) {
+    if (!*tensor)
+      continue;
+    if ((*tensor)->shape != extra || (*tensor)->type != y.type)
+      return "what is added to the convolution does not fit y";
+    if ((*tensor)->id == x.id || (*tensor)->id == y.id || (*tensor)->id == weight.id)
+      return "identifiers are not unique";
+  }
   for (size_t i = 0; i < space; ++i) {
     const int64_t window = dilations[i] * (weight.shape[i + 2] - 1) + 1;
     const int64_t room = x.shape[i + 2] + padsBefore[i] + padsAfter[i] - window;
@@ -109,7 +136,8 @@ const char *ConvolutionWork::complaint() const {
   return "";
 }
 
-void convolve(const ConvolutionWork &work, void *x, void *weight, void *y) {
+void convolve(const ConvolutionWork &work, void *x, void *weight, void *y, const void *added,
+              const void *bias) {
   const Extents in = extentsOf(work.x), taps = extentsOf(work.weight), out = extentsOf(work.y);
   const auto strides = three(work.strides, 1), dilations = three(work.dilations, 1),
              pads = three(work.padsBefore, 0);
@@ -155,6 +183,8 @@ void convolve(const ConvolutionWork &work, void *x, void *weight, void *y) {
           for (int64_t b = 0; b < taps.space[1]; ++b)
             for (int64_t e = 0; e < taps.space[2]; ++e)
               line(image, o, c, {a, b, e});
+  if (work.result == ConvolutionResult::Y)
+    finish(work, added, bias, ys);
   const auto &[tensor, base] = work.result == ConvolutionResult::Y ? std::pair(work.y, y)
                                : work.result == ConvolutionResult::X
                                    ? std::pair(work.x, x)
