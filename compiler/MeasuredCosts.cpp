@@ -1,5 +1,6 @@
 #include "compiler/MeasuredCosts.h"
 
+#include "compiler/StepRun.h"
 #include "ir/StepGraphs.h"
 #include "ir/Stow.h"
 #include "passes/memory/Liveness.h"
@@ -18,7 +19,6 @@
 
 #include <absl/strings/str_cat.h>
 #include <chrono>
-#include <cstring>
 #include <fstream>
 #include <sstream>
 
@@ -78,36 +78,17 @@ std::string keyOf(Operation *op) {
   return llvm::utohexstr(hash.high64, true, 16) + llvm::utohexstr(hash.low64, true, 16);
 }
 
-/// Ordinary numbers in every float of an operand (slow ones, denormals and NaN, must not be
-/// measured); zeros, valid as an index, in the others.
-void fill(Device &device, const Operand &place) {
-  const Bytes bytes = storedBytes(place.layout, place.shape, place.dtype);
-  char *begin = device.beginUpload(place.offset, bytes);
-  std::memset(begin, 0, static_cast<size_t>(bytes));
-  const Bytes size = sizeOf(place.dtype);
-  char element[8] = {};
-  uint64_t state = 0x9E3779B97F4A7C15;
-  auto put = [&](auto encode) {
-    for (Bytes at = 0; at + size <= bytes; at += size) {
-      state = state * 6364136223846793005 + 1442695040888963407;
-      encode(0.5 + static_cast<double>(state >> 40) / (1 << 25));
-      std::memcpy(begin + at, element, static_cast<size_t>(size));
-    }
-  };
-  auto copy = [&](auto value) { std::memcpy(element, &value, sizeof value); };
-  if (place.dtype == DType::F64)
-    put([&](double value) { copy(value); });
-  else if (place.dtype == DType::F32)
-    put([&](double value) { copy(static_cast<float>(value)); });
-  else if (place.dtype == DType::BF16)
-    put([&](double value) {
-      copy(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16));
-    });
-  else if (place.dtype == DType::F16)
-    put([&](double value) {
-      copy(static_cast<uint16_t>(0x3800 + static_cast<int>((value - 0.5) * 2048)));
-    });
-  device.endUpload();
+/// The step of `prepared` with everything kept, in program order.
+OwningOpRef<ModuleOp> placeWholeStep(ModuleOp prepared, const Target &target) {
+  OwningOpRef<ModuleOp> step = withStateBound(prepared);
+  keepStepAlone(*step);
+  runStage(*step, "measure", [&](PassManager &manager) {
+    addSharePasses(manager, target);
+    PackBuffersPassOptions packing;
+    packing.alignment = target.alignment();
+    addPlacePasses(manager, packing);
+  });
+  return step;
 }
 
 /// Least nanoseconds of a run of graph `index`, by the device's clock: of three runs at least, and
@@ -119,7 +100,7 @@ schedule::Cost leastTime(Executor &executor, size_t index) {
   Device &device = executor.device();
   const GraphProgram &graph = executor.program().graphs[index];
   for (const GraphInput &input : graph.inputs)
-    fill(device, input.place);
+    fillForMeasuring(device, input.place);
   std::vector<CommandTime> times(graph.commands.size());
   auto runOnce = [&] {
     device.run(index, times);
@@ -141,12 +122,37 @@ MeasuredCosts MeasuredCosts::measure(ModuleOp prepared, int64_t threads, const B
   MeasuredCosts costs;
   costs.processor = backend.processor();
   costs.threads = threads;
+  costs.timeInStep(prepared, backend);
+  costs.timeAlone(prepared, backend);
+  return costs;
+}
+
+void MeasuredCosts::timeInStep(ModuleOp prepared, const Backend &backend) {
+  OwningOpRef<ModuleOp> step = placeWholeStep(prepared, backend.target());
+  const std::optional<StepNanoseconds> times = runStep(*step, threads, backend);
+  isInStep = times.has_value();
+  if (!isInStep)
+    return;
+  std::map<std::string, int64_t> runs;
+  for (Operation *op : launchesOf(*step)) {
+    const std::string key = keyOf(op);
+    Kernel &kernel = kernels[key];
+    kernel.op = op->getName().stripDialect().str();
+    if (runs[key]++ == 0)
+      kernel.node = sourceNameOf(op->getLoc());
+    kernel.nanoseconds += times->lookup(op);
+  }
+  for (auto &[key, kernel] : kernels)
+    kernel.nanoseconds = std::max<schedule::Cost>(1, kernel.nanoseconds / runs[key]);
+}
+
+void MeasuredCosts::timeAlone(ModuleOp prepared, const Backend &backend) {
   OpBuilder builder(prepared.getContext());
   OwningOpRef<ModuleOp> alone = ModuleOp::create(builder.getUnknownLoc());
   builder.setInsertionPointToEnd(alone->getBody());
   std::vector<Kernel *> measured;
   for (Operation *op : launchesOf(prepared)) {
-    auto [kernel, isNew] = costs.kernels.try_emplace(keyOf(op));
+    auto [kernel, isNew] = kernels.try_emplace(keyOf(op));
     if (!isNew)
       continue;
     kernel->second.op = op->getName().stripDialect().str();
@@ -154,6 +160,8 @@ MeasuredCosts MeasuredCosts::measure(ModuleOp prepared, int64_t threads, const B
     isolate(op, builder, absl::StrCat("kernel", measured.size()));
     measured.push_back(&kernel->second);
   }
+  if (measured.empty())
+    return;
   runStage(*alone, "measure", [](PassManager &manager) { addPlacePasses(manager); });
   auto built = backend.build(*alone);
   if (failed(built))
@@ -163,7 +171,6 @@ MeasuredCosts MeasuredCosts::measure(ModuleOp prepared, int64_t threads, const B
   Executor executor(std::move(built->program), {loaded->kernels(), {}}, {});
   for (auto [index, kernel] : llvm::enumerate(measured))
     kernel->nanoseconds = leastTime(executor, index);
-  return costs;
 }
 
 MeasuredCosts MeasuredCosts::load(const std::string &path, int64_t threads) {
@@ -182,6 +189,7 @@ MeasuredCosts MeasuredCosts::load(const std::string &path, int64_t threads) {
     throw Error::badInput(absl::StrCat(
         "measured costs ", path, " are of ", costs.threads, " threads, the step is planned for ",
         threads, "; give --threads=", costs.threads, " or measure again with --profile=run"));
+  costs.isInStep = node.boolean("in_step");
   node.forEach("kernels", [&](const JsonNode &kernel) {
     Kernel read{kernel.text("op"), kernel.text("node"), kernel.count("nanoseconds")};
     if (read.nanoseconds < 1)
@@ -196,6 +204,7 @@ void MeasuredCosts::save(const std::string &path) const {
   Json json;
   json["processor"] = processor;
   json["threads"] = threads;
+  json["in_step"] = isInStep;
   json["kernels"] = Json::array();
   for (const auto &[key, kernel] : kernels)
     json["kernels"].push_back({{"key", key},
@@ -220,8 +229,8 @@ void MeasuredCosts::annotate(ModuleOp prepared) const {
 }
 
 std::string MeasuredCosts::describe() const {
-  return absl::StrCat("measured on ", processor, ", ", threads,
-                      threads == 1 ? " thread" : " threads");
+  return absl::StrCat(isInStep ? "measured on " : "measured kernel by kernel on ", processor, ", ",
+                      threads, threads == 1 ? " thread" : " threads");
 }
 
 } // namespace stow

@@ -9,6 +9,7 @@
 #include "compiler/MixedPrecision.h"
 #include "compiler/PartialEvaluation.h"
 #include "compiler/Remarks.h"
+#include "compiler/StepRun.h"
 #include "compiler/TensorList.h"
 #include "ir/Stow.h"
 #include "ir/plan/schedule/Json.h"
@@ -262,6 +263,17 @@ void addDevicePasses(PassManager &manager, const Backend &backend) {
     addPlacedChecks(manager);
 }
 
+/// Runs the step of `placed` beside the one that keeps everything, and notes by how much it takes longer.
+void noteRuns(Plan &plan, const BudgetPlanner &planner, ModuleOp placed,
+              const CompileOptions &options, const Backend &backend) {
+  const std::optional<double> extra =
+      extraTimeByRuns(*planner.keepAll().placed, placed, options.threads, backend);
+  if (extra)
+    plan.notes.push_back(absl::StrFormat(
+        "run beside the step with everything kept on this machine, this one took %+.1f %% time",
+        100 * *extra));
+}
+
 /// F1 with kernels -> F3: order, recomputation, sharing and packing are one decision.
 void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOptions &options,
                    BudgetOptions planning, StageTimer &timer) {
@@ -281,6 +293,8 @@ void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOp
   Plan plan = planOf(*choice.placed, costs);
   if (options.checkpoint != "sqrt" && plan.extraTimeFraction > 0)
     plan.extraTimeBound = planner.extraTimeBound(budgetOf(planner, choice, options));
+  if (options.profile == "run" && plan.extraTimeFraction > 0)
+    noteRuns(plan, planner, *choice.placed, options, *result.backend);
   result.module = std::move(choice.placed); // from here on the step that was planned is gone
   result.plan = std::move(plan);
   if (!options.remarksPath.empty())

@@ -57,6 +57,11 @@ public:
     ++stepsSeen;
   }
 
+  /// What a command of the graph took in the steps that count: the least time, the least processor time.
+  CommandTime least(size_t command) const {
+    return {commands[command].least, commands[command].leastProcessor};
+  }
+
   // Reports. ------------------------------------------------------------------------------------
 
   /// Time by kind of operation, and the `rows` commands that take longest. Ends in a newline.
@@ -74,9 +79,10 @@ public:
 
 private:
   struct Time {
-    double seconds = 0;   ///< of all steps that count
-    double processor = 0; ///< seconds of all threads
-    double least = std::numeric_limits<double>::infinity();
+    double seconds = 0;                                     ///< of all steps that count
+    double processor = 0;                                   ///< seconds of all threads
+    double least = std::numeric_limits<double>::infinity(); ///< seconds of any step
+    double leastProcessor = std::numeric_limits<double>::infinity();
   };
 
   bool isWarm() const { return stepsSeen >= warmupSteps; }
@@ -87,6 +93,7 @@ private:
     part.seconds += time.seconds;
     part.processor += time.processorSeconds;
     part.least = std::min(part.least, time.seconds);
+    part.leastProcessor = std::min(part.leastProcessor, time.processorSeconds);
   }
 
   /// Gives the time since the last reading to `part`.

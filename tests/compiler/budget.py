@@ -222,6 +222,10 @@ class Budget:
         self.check(len({kernel["nanoseconds"] for kernel in kernels}) > len(kernels) // 2, "kernels have times of their own")
         self.check(measured["cost_source"].startswith("measured on "), "the plan says that its times are measured")
         self.check(self.full["cost_source"].startswith("roofline of cpu"), "or that they are not")
+        self.check(json.loads(costs.read_text())["in_step"], "they are of the step as it runs")
+        was_run = lambda plan: any("run beside the step with everything kept" in note for note in plan["notes"])
+        self.check(measured["extra_time_fraction"] > 0 and was_run(measured), "the step as planned was run, too")
+        self.check(not was_run(self.full), "which takes a profile")
         # Ten times as slow is the same plan at ten times the time; the times of other kernels fit nothing.
         slow = json.loads(costs.read_text())
         for kernel in slow["kernels"]:
@@ -232,6 +236,11 @@ class Budget:
         self.check(buffers(slower) == buffers(measured) and abs(slower["step_seconds"] / measured["step_seconds"] - 10) < 0.1,
                    "a plan from saved times is that of the times that were measured, and depends on their ratios")  # fmt: skip
         self.check(slower["cost_source"].startswith("measured on "), "and says so")
+        self.check(not was_run(slower), "and not what nobody ran")
+        slow["in_step"] = False
+        costs.write_text(json.dumps(slow))
+        alone = self.plan("--memory-budget=75%", f"--profile={costs}")
+        self.check(alone["cost_source"].startswith("measured kernel by kernel on "), "kernels that ran alone are said to have")
         error = self.run(self.stowage, "plan", MODEL, *FLAGS, "--batch=64", f"--profile={costs}", code=1).stderr
         self.check("of another model, batch or compiler" in error, f"times of another batch are refused: {error.strip()}")
         error = self.run(self.stowage, "plan", MODEL, "--threads=2", f"--profile={costs}", code=1).stderr
