@@ -4,8 +4,7 @@
 The commands of the shell blocks run in their order in a scratch folder that holds what they name: model.onnx (a small network for
 the digits), train.npz and test.npz, a packing instance, a schedule problem, models/. Optional parts, `[--flag=a|b]`, are left out in one run and
 given with their first choice in a second. Training takes two epochs, however many the page says. scripts/*.sh only has to be there:
-they run this very test. With --python=VENV/bin/python
-the Python blocks under "Your own model" run instead; exit code 77, skipped, where that has no PyTorch 2.
+they run this very test. The Python blocks are tests/python/test_documented.py's.
 """
 
 import argparse
@@ -90,57 +89,12 @@ def run(command: str, folder: Path) -> bool:
     return good
 
 
-def python_blocks(text: str) -> list[str]:
-    section = text.split("## Your own model", 1)[-1].split("\n## ", 1)[0]
-    return [block for language, block in BLOCK.findall(section) if language == "python"]
-
-
-# The exporter's table of operators, which takes half of a small export's time, is made once.
-PRELUDE = """
-import functools
-import torch
-from torch.onnx._internal.exporter._registration import ONNXRegistry
-ONNXRegistry.from_torchlib = staticmethod(functools.cache(ONNXRegistry.from_torchlib))
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv, self.norm = torch.nn.Conv2d(3, 4, 7, stride=32), torch.nn.BatchNorm2d(4)
-        self.head = torch.nn.Linear(4 * 49, 10)
-    def forward(self, x):
-        return self.head(torch.relu(self.norm(self.conv(x))).flatten(1))
-model = module = Model()
-example_images = images = torch.randn(32, 3, 224, 224)
-labels = torch.randint(0, 10, (32,))
-"""
-
-
-def run_python(python: str, blocks: list[str], folder: Path) -> bool:
-    # Looked up, not imported, which takes seconds.
-    probe = [python, "-c", "from importlib.metadata import version; import sys; version('onnx'); sys.exit(int(version('torch').split('.')[0]) < 2)"]
-    if not os.access(python, os.X_OK) or subprocess.run(probe, capture_output=True).returncode != 0:
-        print(f"skipped: {python} has no PyTorch 2 and onnx; scripts/install.sh python installs them")
-        sys.exit(77)
-    # One program, because a reader of the second block has typed the first.
-    script = folder / "own_model.py"
-    script.write_text(PRELUDE + "\n".join(blocks))
-    environment = dict(os.environ, PATH=f"{folder / 'bin'}:{os.environ['PATH']}", PYTHONPATH=str(ROOT / "python"))
-    done = subprocess.run([python, script], cwd=folder, env=environment, capture_output=True, text=True)
-    good = done.returncode == 0
-    print(f"{'ok' if good else 'FAILED'}: {len(blocks)} Python blocks{'' if good else done.stderr}", flush=True)
-    return good and bool(blocks)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stowage", required=True)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--python", default="", help="runs the Python blocks; with PyTorch 2 and onnx")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
-    if args.python:
-        folder = (args.work / "python").resolve()
-        prepare(str(Path(args.stowage).resolve()), folder)
-        sys.exit(0 if run_python(args.python, python_blocks((ROOT / "README.md").read_text()), folder) else 1)
     results = []
     for page in PAGES:
         text = (ROOT / page).read_text()

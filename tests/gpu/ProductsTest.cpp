@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace stow::cuda {
@@ -149,6 +150,21 @@ std::vector<Case> allCases() {
 }
 INSTANTIATE_TEST_SUITE_P(All, ProductStandInRuns, testing::ValuesIn(allCases()),
                          [](const auto &info) { return info.param.name; });
+
+// Tests that a result written over the end of a factor, which is still read then, is none, and one right behind it is.
+TEST_F(ProductStandIn, ResultsOverFactorsAreNone) {
+  for (const bool isOver : {true, false}) {
+    Command command = commandOf({"", ProductFunction::None, Extra::Bias, DType::F32, DType::F32});
+    for (size_t operand : {0, 1, 2})
+      upload(command.operands[operand],
+             someNumbers(static_cast<size_t>(elementCount(command.operands[operand].shape)), 1));
+    const Bytes end = command.operands[1].offset + kInner * kColumns * 4;
+    command.operands.back().offset = isOver ? end - 16 : end;
+    bindProduct(command, arena)->submit(stream);
+    const std::vector<double> found = download(command.operands.back());
+    EXPECT_EQ(std::ranges::any_of(found, [](double value) { return std::isnan(value); }), isOver);
+  }
+}
 
 // Tests what cublasLt.h asks of an epilogue's operands: said before the library is asked.
 TEST_F(ProductStandIn, RefusesOperandsOutOfPlace) {

@@ -132,11 +132,38 @@ double applied(uint32_t function, double sum, double aux) {
   }
 }
 
+constexpr int kAnything = 0xFF; // NaN in every type
+
 /// Before and after: an operand inside it loses its values.
 void overwriteScratch(const Work &work) {
-  constexpr int kAnything = 0xFF; // NaN in every type
   if (work.scratchBytes > 0)
     std::memset(place(work.scratchAt, work.scratchBytes, "scratch"), kAnything, work.scratchBytes);
+}
+
+/// The elements' places, ascending. What lies between columns is another's.
+std::vector<const char *> elementsOf(const Matrix &matrix, const void *base) {
+  std::vector<const char *> places;
+  for (int64_t item = 0; item < matrix.count; ++item)
+    for (int64_t column = 0; column < static_cast<int64_t>(matrix.columns); ++column)
+      for (int64_t row = 0; row < static_cast<int64_t>(matrix.rows); ++row)
+        places.push_back(static_cast<const char *>(base) +
+                         (item * matrix.step + column * matrix.leading + row) *
+                             static_cast<int64_t>(matrix.elementBytes()));
+  std::ranges::sort(places);
+  return places;
+}
+
+/// True where an element of D, which is written, lies on one of `matrix`, which is still read then.
+bool overlap(const Matrix &d, const void *written, const Matrix &matrix, const void *read) {
+  const auto *to = static_cast<const char *>(written), *from = static_cast<const char *>(read);
+  if (to >= from + matrix.bytes() || from >= to + d.bytes())
+    return false;
+  const std::vector<const char *> places = elementsOf(matrix, read);
+  const auto ends = static_cast<std::ptrdiff_t>(matrix.elementBytes());
+  return std::ranges::any_of(elementsOf(d, written), [&](const char *at) {
+    auto next = std::ranges::upper_bound(places, at - ends);
+    return next != places.end() && *next < at + static_cast<std::ptrdiff_t>(d.elementBytes());
+  });
 }
 
 void multiply(const Work &work) {
@@ -158,18 +185,32 @@ void multiply(const Work &work) {
   const stow::DType dType = elementType(work.d.type);
   if (work.operation.hasBias())
     bias = place(work.operation.bias, work.d.rows * (biasType == CUDA_R_32F ? 4 : 2), "the bias");
-  for (int32_t item = 0; item < work.d.count; ++item)
-    for (int64_t column = 0; column < static_cast<int64_t>(work.d.columns); ++column)
-      for (int64_t row = 0; row < static_cast<int64_t>(work.d.rows); ++row) {
-        double sum = 0;
-        for (int64_t k = 0; k < inner; ++k)
-          sum += load(a, aType,
-                      item * work.a.step +
-                          (ta ? row * work.a.leading + k : k * work.a.leading + row)) *
-                 load(b, bType,
-                      item * work.b.step +
-                          (tb ? k * work.b.leading + column : column * work.b.leading + k));
-        sum *= work.alpha;
+  const auto rows = static_cast<int64_t>(work.d.rows);
+  // The library writes D while it still reads A and B: what they share loses its values.
+  if (overlap(work.d, d, work.a, a) || overlap(work.d, d, work.b, b))
+    for (const char *at : elementsOf(work.d, d))
+      std::memset(const_cast<char *>(at), kAnything, work.d.elementBytes());
+  // Sums of a column side by side, each in the order of the contracted elements.
+  std::vector<double> wide(static_cast<size_t>(inner * rows)), sums(static_cast<size_t>(rows));
+  for (int32_t item = 0; item < work.d.count; ++item) {
+    for (int64_t k = 0; k < inner; ++k)
+      for (int64_t row = 0; row < rows; ++row)
+        wide[static_cast<size_t>(k * rows + row)] =
+            load(a, aType,
+                 item * work.a.step + (ta ? row * work.a.leading + k : k * work.a.leading + row));
+    for (int64_t column = 0; column < static_cast<int64_t>(work.d.columns); ++column) {
+      std::ranges::fill(sums, 0);
+      for (int64_t k = 0; k < inner; ++k) {
+        const double factor = load(
+            b, bType,
+            item * work.b.step + (tb ? k * work.b.leading + column : column * work.b.leading + k));
+        const double *from = &wide[static_cast<size_t>(k * rows)];
+        double *to = sums.data();
+        for (int64_t row = 0; row < rows; ++row)
+          to[row] += from[row] * factor;
+      }
+      for (int64_t row = 0; row < rows; ++row) {
+        double sum = sums[static_cast<size_t>(row)] * work.alpha;
         if (bias)
           sum += load(bias, elementType(biasType), row);
         const auto at = static_cast<int64_t>(item * work.d.step + column * work.d.leading + row);
@@ -178,6 +219,8 @@ void multiply(const Work &work) {
         const double other = aux ? load(aux, dType, column * work.operation.auxLeading + row) : 0;
         store(d, dType, at, applied(function, sum, other));
       }
+    }
+  }
 }
 
 void run(void *data) {

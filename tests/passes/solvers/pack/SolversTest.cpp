@@ -132,7 +132,7 @@ TYPED_TEST(SolversTest, IsRepeatable) {
 }
 
 TYPED_TEST(SolversTest, ScalesWithSizesAndTimes) {
-  for (uint64_t seed = 0; seed < 400; ++seed) {
+  for (uint64_t seed = 0; seed < stow::test::cases<uint64_t>(400); ++seed) {
     const Problem problem = problemOf(seed);
     Problem scaled = problem;
     for (Buffer &buffer : scaled.buffers) {
@@ -156,7 +156,7 @@ TYPED_TEST(SolversTest, ScalesWithSizesAndTimes) {
 
 // Time runs backward: exact solvers reach the same height.
 TYPED_TEST(SolversTest, ReversedInputsStayCorrectAndExactOnesKeepTheirHeight) {
-  for (uint64_t seed = 0; seed < 400; ++seed) {
+  for (uint64_t seed = 0; seed < stow::test::cases<uint64_t>(400); ++seed) {
     const Problem problem = problemOf(seed);
     if (!isValid(problem))
       continue;
@@ -175,7 +175,7 @@ TYPED_TEST(SolversTest, ReversedInputsStayCorrectAndExactOnesKeepTheirHeight) {
 }
 
 TYPED_TEST(SolversTest, PermutedInputsStayCorrectAndExactOnesKeepTheirHeight) {
-  for (uint64_t seed = 0; seed < 400; ++seed) {
+  for (uint64_t seed = 0; seed < stow::test::cases<uint64_t>(400); ++seed) {
     const Problem problem = problemOf(seed);
     if (!isValid(problem))
       continue;
