@@ -28,7 +28,6 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -378,7 +377,8 @@ private:
                   next, i);
             return next;
           });
-      keepRolled(sums.front());
+      // It has as much on its way as a thread is to ask for.
+      keepRolled(sums.front().getDefiningOp());
     }
     if (whole < team.units) {
       Value first = arith::AddIOp::create(builder, location, firstUnit, lanes.index(whole));
@@ -393,17 +393,6 @@ private:
     auto low = lanes.combine(reducers, all.slice(0, count), all.slice(count, count));
     auto high = lanes.combine(reducers, all.slice(2 * count, count), all.slice(3 * count, count));
     return lanes.combine(reducers, low, high);
-  }
-
-  /// The loop whose result this is has as much on its way as a thread is to ask for. ptxas, which knows how
-  /// often it runs, would write it out until it spills registers.
-  void keepRolled(Value result) {
-    MLIRContext *context = builder.getContext();
-    auto rolled = LLVM::LoopUnrollAttr::get(context, /*disable=*/builder.getBoolAttr(true), {}, {},
-                                            {}, {}, {}, {});
-    auto annotation = LLVM::LoopAnnotationAttr::get(context, {}, {}, {}, rolled, {}, {}, {}, {}, {},
-                                                    {}, {}, {}, {}, {}, {});
-    result.getDefiningOp()->setAttr(kLoopAnnotation, annotation);
   }
 
   Value foldVector(Value vector, const Reducer &reducer) {

@@ -18,4 +18,13 @@ Value addSharedMemory(gpu::GPUFuncOp function, ArrayRef<int64_t> shape, Type ele
   return memory;
 }
 
+void keepRolled(Operation *loop) {
+  MLIRContext *context = loop->getContext();
+  auto rolled = LLVM::LoopUnrollAttr::get(context, /*disable=*/BoolAttr::get(context, true), {}, {},
+                                          {}, {}, {}, {});
+  auto annotation = LLVM::LoopAnnotationAttr::get(context, {}, {}, {}, rolled, {}, {}, {}, {}, {},
+                                                  {}, {}, {}, {}, {}, {});
+  loop->setAttr(kLoopAnnotation, annotation);
+}
+
 } // namespace stow

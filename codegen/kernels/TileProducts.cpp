@@ -161,6 +161,7 @@ SmallVector<Value> TileProducts::timesRowsByFma(Value left, Value row, Value rig
                                                 int64_t depth) const {
   auto loop = scf::ForOp::create(builder, location, math.constant(0), math.constant(depth),
                                  math.constant(kTogether), zeros(rows));
+  keepRolled(loop);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
   Value k = loop.getInductionVar();
