@@ -93,7 +93,7 @@ TEST_F(ImplementationsTest, UnderABudgetTheFastestThatFitsRuns) {
   BudgetPlanner planner(*prepared, costs, backend.target());
   const Bytes full = planner.keepAll().arenaBytes;
   schedule::Cost before = planner.keepAll().time;
-  for (Bytes budget : {full - 64, full - kMedium, full - kMedium - 64, full - kLarge}) {
+  for (Bytes budget : {full - 64, full - kMedium, full - kMedium - 64, full - kMedium * 3 / 2}) {
     std::optional<StepChoice> choice = planner.plan(budget);
     ASSERT_TRUE(choice) << budget;
     EXPECT_LE(choice->arenaBytes, budget);

@@ -70,6 +70,7 @@ protected:
 
 TEST_F(RefusedPlan, WithEverythingKeptTheOtherOrderIsTaken) {
   options.recompute = Allowance();
+  options.import.batch = 32; // with 128 samples program order is the best there is
   const Bytes best = plan(0, 0).plan.arenaBytes;
   ASSERT_EQ(made, 2) << "program order and a better one";
   CompiledPlan other = plan(1, 2);
@@ -79,9 +80,9 @@ TEST_F(RefusedPlan, WithEverythingKeptTheOtherOrderIsTaken) {
 
 TEST_F(RefusedPlan, WhatSpareTimeBuysIsNotTaken) {
   CompiledPlan good = plan(0, 0);
-  ASSERT_EQ(made, 3) << "two orders with everything kept, and one with recomputation";
+  ASSERT_GE(made, 2) << "with everything kept, and at last one with recomputation";
   ASSERT_GT(good.plan.extraTimeFraction, 0);
-  CompiledPlan kept = plan(2, 3);
+  CompiledPlan kept = plan(made - 1, made);
   EXPECT_EQ(kept.plan.extraTimeFraction, 0);
   EXPECT_EQ(kept.plan.arenaBytes, kept.plan.withoutRecomputeBytes);
 }
@@ -119,9 +120,13 @@ TEST_F(RefusedPlan, WhereNoneIsLeftItIsAnInternalErrorThatSaysHowToReportIt) {
 }
 
 TEST_F(RefusedPlan, ABudgetThatOnlyARefusedPlanMeetsIsNotCalledInfeasible) {
+  options.recompute = Allowance();
+  plan(0, 0);
+  const int withEverythingKept = made;
+  options.recompute.reset();
   options.memoryBudget = parseByteBudget("75%");
   try {
-    plan(2, 1000);
+    plan(withEverythingKept, 1000);
     FAIL() << "every candidate with recomputation was spoiled";
   } catch (const Error &error) {
     EXPECT_EQ(error.kind(), ErrorKind::Internal) << error.what();
