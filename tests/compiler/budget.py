@@ -34,7 +34,7 @@ FLAGS = ["--optimizer=adam:lr=1e-3", "--threads=1"]
 
 class Budget:
     def __init__(self, args: argparse.Namespace) -> None:
-        self.stowage, self.folder = args.stowage, args.work
+        self.stowage, self.folder, self.whole = args.stowage, args.work, args.whole
         self.passed = self.failed = 0
 
     def check(self, condition: bool, message: str) -> None:
@@ -71,7 +71,7 @@ class Budget:
     def spare_time(self) -> None:
         """Without a budget: what a share of the step's time buys."""
         before = self.full
-        for share in (1.5, 8):
+        for share in (0.5, 1.5, 4, 8, 12) if self.whole else (1.5, 8):
             plan = self.plan(f"--recompute={share}%")
             extra = 100 * plan["extra_time_fraction"]
             self.check(plan["extra_time_bound_fraction"] * 100 <= extra <= share, f"{share} % of the time: {plan['arena_bytes']} bytes for {extra:.2f} %")
@@ -180,7 +180,7 @@ class Budget:
         self.check(results["all"] == results["spare"] == results["tight"], "losses and weights are equal bit for bit, dropout included")
 
     def frontier(self) -> None:
-        text = self.run(self.stowage, "frontier", MODEL, *FLAGS, "--step=25", "--format=csv").stdout
+        text = self.run(self.stowage, "frontier", MODEL, *FLAGS, f"--step={5 if self.whole else 25}", "--format=csv").stdout
         rows = [{k: int(v) for k, v in row.items() if v.isdigit()} for row in csv.DictReader(io.StringIO(text))]
         self.check(len(rows) >= 3 and rows[0]["arena_bytes"] == self.full["arena_bytes"], "the frontier begins with everything kept")
         self.check(all(a["arena_bytes"] > b["arena_bytes"] and a["time_ns"] <= b["time_ns"] for a, b in zip(rows, rows[1:])),
@@ -281,6 +281,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stowage", required=True)
     parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--whole", action="store_true", help="more shares of the time, and the frontier in small steps")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     budget = Budget(args)
