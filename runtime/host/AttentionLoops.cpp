@@ -495,12 +495,6 @@ STOW_INLINE void runBackward(const AttentionSpace &space, const AttentionTensors
 
 //===-- Instructions --------------------------------------------------------------------------===//
 
-enum class Instructions { Plain, Avx2, Avx512 };
-
-Instructions instructions() {
-  return hasAvx512() ? Instructions::Avx512 : hasAvx2() ? Instructions::Avx2 : Instructions::Plain;
-}
-
 #define STOW_FOR(name, target, V)                                                                  \
   target void forward##name(const AttentionSpace &space, const AttentionTensors &tensors,          \
                             const ForwardScratch &scratch, int64_t begin, int64_t end) {           \
@@ -510,32 +504,12 @@ Instructions instructions() {
                              const BackwardScratch &scratch, int64_t begin, int64_t end) {         \
     runBackward<V>(space, tensors, scratch, begin, end);                                           \
   }
-STOW_FOR(Plain, , F8)
-#if defined(__x86_64__)
-STOW_FOR(Avx2, __attribute__((target("avx2,fma"))), F8)
-STOW_FOR(Avx512, __attribute__((target("avx512f,avx512vl,avx2,fma"))), F16)
-#endif
+STOW_FOR_INSTRUCTION_SETS(STOW_FOR)
 #undef STOW_FOR
 
 template <typename Scratch>
 using LoopsFn = void (*)(const AttentionSpace &, const AttentionTensors &, const Scratch &, int64_t,
                          int64_t);
-
-LoopsFn<ForwardScratch> forwardLoops() {
-#if defined(__x86_64__)
-  if (instructions() != Instructions::Plain)
-    return instructions() == Instructions::Avx512 ? forwardAvx512 : forwardAvx2;
-#endif
-  return forwardPlain;
-}
-
-LoopsFn<BackwardScratch> backwardLoops() {
-#if defined(__x86_64__)
-  if (instructions() != Instructions::Plain)
-    return instructions() == Instructions::Avx512 ? backwardAvx512 : backwardAvx2;
-#endif
-  return backwardPlain;
-}
 
 /// Gives every thread a range of the tasks and scratch of its own.
 template <typename Scratch>
@@ -602,24 +576,16 @@ Bytes AttentionSpace::backwardScratchBytes() const { return BackwardScratch(*thi
 
 void attend(const AttentionSpace &space, const AttentionTensors &tensors, char *scratch,
             int64_t threads) {
-  runTasks<ForwardScratch>(space.forwardTasks(), scratch, threads, space, tensors, forwardLoops());
+  runTasks<ForwardScratch>(space.forwardTasks(), scratch, threads, space, tensors,
+                           STOW_FOR_THIS_PROCESSOR(forward));
 }
 
 void attendGradient(const AttentionSpace &space, const AttentionTensors &tensors, char *scratch,
                     int64_t threads) {
-  runTasks<BackwardScratch>(space.heads, scratch, threads, space, tensors, backwardLoops());
+  runTasks<BackwardScratch>(space.heads, scratch, threads, space, tensors,
+                            STOW_FOR_THIS_PROCESSOR(backward));
 }
 
-const char *attentionInstructions() {
-  switch (instructions()) {
-  case Instructions::Avx512:
-    return "avx512";
-  case Instructions::Avx2:
-    return "avx2";
-  case Instructions::Plain:
-    break;
-  }
-  return "sse2";
-}
+const char *attentionInstructions() { return hasAvx512() ? "avx512" : hasAvx2() ? "avx2" : "sse2"; }
 
 } // namespace stow::host

@@ -160,25 +160,8 @@ STOW_INLINE void runTasks(const PanelProduct &product, const Tasks &tasks,
                         int64_t end) {                                                             \
     runTasks<V>(product, tasks, addresses, becomes, panel, begin, end);                            \
   }
-STOW_FOR(Plain, , F8)
-#if defined(__x86_64__)
-STOW_FOR(Avx2, __attribute__((target("avx2,fma"))), F8)
-STOW_FOR(Avx512, __attribute__((target("avx512f,avx512vl,avx2,fma"))), F16)
-#endif
+STOW_FOR_INSTRUCTION_SETS(STOW_FOR)
 #undef STOW_FOR
-
-using RunFn = void (*)(const PanelProduct &, const Tasks &, const Addresses &, Becomes, float *,
-                       int64_t, int64_t);
-
-RunFn chooseLoops() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
-    return runAvx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return runAvx2;
-#endif
-  return runPlain;
-}
 
 } // namespace
 
@@ -189,13 +172,13 @@ Bytes PanelProduct::scratchBytes(int64_t threads) const {
 void multiplyPanels(const PanelProduct &product, const float *left, const float *right,
                     const float *bias, float *result, Becomes becomes, char *scratch,
                     int64_t threads) {
-  static const RunFn run = chooseLoops();
+  const auto loops = STOW_FOR_THIS_PROCESSOR(run);
   const Tasks tasks(product, threads);
   parallelFor(tasks.slots, tasks.slots, [&](int64_t begin, int64_t end) {
     for (int64_t slot = begin; slot < end; ++slot)
-      run(product, tasks, {left, right, bias, result}, becomes,
-          reinterpret_cast<float *>(scratch) + slot * copiedElements(product),
-          tasks.count * slot / tasks.slots, tasks.count * (slot + 1) / tasks.slots);
+      loops(product, tasks, {left, right, bias, result}, becomes,
+            reinterpret_cast<float *>(scratch) + slot * copiedElements(product),
+            tasks.count * slot / tasks.slots, tasks.count * (slot + 1) / tasks.slots);
   });
 }
 

@@ -43,24 +43,8 @@ STOW_INLINE void multiplyTile(const RowFactors &factors, int64_t first, int64_t 
                              float *tile) {                                                        \
     multiplyTile<V>(factors, first, count, tile);                                                  \
   }
-STOW_FOR(Plain, , F8)
-#if defined(__x86_64__)
-STOW_FOR(Avx2, __attribute__((target("avx2,fma"))), F8)
-STOW_FOR(Avx512, __attribute__((target("avx512f,avx512vl,avx2,fma"))), F16)
-#endif
+STOW_FOR_INSTRUCTION_SETS(STOW_FOR)
 #undef STOW_FOR
-
-using MultiplyFn = void (*)(const RowFactors &, int64_t, int64_t, float *);
-
-MultiplyFn chooseLoops() {
-#if defined(__x86_64__)
-  if (hasAvx512())
-    return multiplyAvx512;
-  if (hasAvx2())
-    return multiplyAvx2;
-#endif
-  return multiplyPlain;
-}
 
 int64_t tilesOf(int64_t rows, int64_t tileRows) { return (rows + tileRows - 1) / tileRows; }
 
@@ -157,10 +141,9 @@ public:
 
 private:
   void runTile(int64_t slot, int64_t tile) {
-    static const MultiplyFn multiply = chooseLoops();
     const int64_t first = tile * tileRows, count = std::min(tileRows, factors.rows - first);
     char *product = scratch + slot * tileBytes(tileRows, factors.columns);
-    multiply(factors, first, count, reinterpret_cast<float *>(product));
+    multiplyRows(factors, first, count, reinterpret_cast<float *>(product));
     const TileKernel &kernel = count == tileRows ? kernels.front() : kernels.back();
     std::vector<char *> &arguments = addresses[static_cast<size_t>(slot)];
     arguments[0] = product;
@@ -180,7 +163,7 @@ private:
 } // namespace
 
 void multiplyRows(const RowFactors &factors, int64_t first, int64_t count, float *tile) {
-  chooseLoops()(factors, first, count, tile);
+  STOW_FOR_THIS_PROCESSOR(multiply)(factors, first, count, tile);
 }
 
 Bytes productRowsScratchBytes(int64_t rows, int64_t columns, int64_t tileRows, int64_t threads) {

@@ -32,6 +32,19 @@ inline bool hasAvx512() {
 #endif
 }
 
+/// `define(suffix, target, vector)` for each instruction set that loops over F8 or F16 are compiled for, and
+/// of functions so named the one for the processor at hand.
+#if defined(__x86_64__)
+#define STOW_FOR_INSTRUCTION_SETS(define)                                                          \
+  define(Plain, , F8) define(Avx2, __attribute__((target("avx2,fma"))), F8)                        \
+      define(Avx512, __attribute__((target("avx512f,avx512vl,avx2,fma"))), F16)
+#define STOW_FOR_THIS_PROCESSOR(name)                                                              \
+  (hasAvx512() ? name##Avx512 : hasAvx2() ? name##Avx2 : name##Plain)
+#else
+#define STOW_FOR_INSTRUCTION_SETS(define) define(Plain, , F8)
+#define STOW_FOR_THIS_PROCESSOR(name) name##Plain
+#endif
+
 typedef float F8 __attribute__((vector_size(32)));
 typedef float F16 __attribute__((vector_size(64)));
 typedef double D8 __attribute__((vector_size(64)));

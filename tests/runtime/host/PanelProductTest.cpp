@@ -1,7 +1,7 @@
 // Tests products in panels against sums in double, and bit for bit on any number of threads.
 #include "runtime/host/PanelProduct.h"
 
-#include "runtime/base/Philox.h"
+#include "tests/runtime/host/Draw.h"
 
 #include <gtest/gtest.h>
 
@@ -13,14 +13,6 @@
 
 namespace stow::host::test {
 namespace {
-
-std::vector<float> draw(int64_t count, uint64_t seed) {
-  PhiloxStream random(seed, 0);
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float &value : values)
-    value = static_cast<float>(random.next32()) * 0x1p-31f - 1;
-  return values;
-}
 
 struct Case {
   PanelProduct product;

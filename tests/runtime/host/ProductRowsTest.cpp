@@ -2,8 +2,8 @@
 // and the number of threads.
 #include "runtime/host/ProductRows.h"
 #include "runtime/base/Error.h"
-#include "runtime/base/Philox.h"
 #include "runtime/host/BoundCommand.h"
+#include "tests/runtime/host/Draw.h"
 
 #include <gmock/gmock.h>
 
@@ -25,14 +25,6 @@ struct Case {
 std::ostream &operator<<(std::ostream &out, const Case &c) {
   return out << c.rows << "x" << c.columns << "x" << c.depth
              << (c.isTransposed ? " transposed" : "");
-}
-
-std::vector<float> draw(int64_t count, uint64_t seed) {
-  PhiloxStream random(seed, 0);
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float &value : values)
-    value = static_cast<float>(random.next32()) * 0x1p-31f - 1;
-  return values;
 }
 
 class ProductRowsTest : public testing::TestWithParam<Case> {
