@@ -89,10 +89,11 @@ STOW_INLINE void multiplyTap(const Pixels &pixels, const std::vector<int32_t> &f
                              const std::vector<int32_t> &to, RightColumns<rowStride> right,
                              int64_t groups) {
   const size_t pairs = from.size();
+  const int32_t *source = from.data(), *target = to.data();
   size_t pair = 0;
   for (; pair + rowsAtATime <= pairs; pair += rowsAtATime)
-    multiplyPixels<rowsAtATime>(pixels, &from[pair], &to[pair], right, groups);
-  multiplyRest<rowsAtATime - 1>(pixels, &from[pair], &to[pair], right, groups, pairs - pair);
+    multiplyPixels<rowsAtATime>(pixels, source + pair, target + pair, right, groups);
+  multiplyRest<rowsAtATime - 1>(pixels, source + pair, target + pair, right, groups, pairs - pair);
 }
 
 /// Where the first block of weights for 8 outputs and 8 inputs lies; that of the next tap follows.
