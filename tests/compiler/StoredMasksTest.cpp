@@ -67,6 +67,7 @@ TEST_P(StoredMasks, GiveTheSameBitsInLessMemory) {
   runStage(*wide, "kernels that read values", [&](PassManager &manager) {
     manager.addPass(createAssignLayoutsPass(backend->target()));
     manager.addPass(createFuseElementwisePass());
+    manager.addPass(createConsumeProductsPass(backend->target()));
     manager.addPass(createPlanWorkspacesPass(backend->target()));
   });
   BudgetPlanner widePlanner(*wide, costs, backend->target(), {.effort = 0.1});
