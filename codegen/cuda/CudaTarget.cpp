@@ -162,10 +162,10 @@ FailureOr<Target::Requirements> CudaTarget::queryConvolution(Operation *op,
                            : Layout();
     requirements.layouts.push_back(operand.layout);
   }
+  const std::string words = epilogueWords(op);
   try {
     for (const EngineChoice &choice : choicesOf(command))
-      requirements.choices.push_back(
-          {choice.name + epilogueWords(op), choice.workspaceBytes, choice.slowdown});
+      requirements.choices.push_back({choice.name + words, choice.workspaceBytes, choice.slowdown});
   } catch (const Error &error) {
     return op->emitError() << error.what();
   }

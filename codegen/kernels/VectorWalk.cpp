@@ -18,9 +18,9 @@ namespace stow {
 /// multiprocessor that is several times what an H100 has on its way at full bandwidth (some 18 KB a
 /// multiprocessor at 700 ns).
 static constexpr int64_t kBytesInFlight = 64;
-/// Bytes that the vectors of all that is read may take where they have more than 4 lanes and are not parted. Those of six f32
-/// numbers a channel and five 16-bit tensors, 8 lanes each, are 272; ptxas needs 50 registers for such a kernel
-/// and no more than 64 up to here.
+/// Bytes that the vectors of all that is read may take where they have more than 4 lanes and are not
+/// parted. Those of six f32 numbers a channel and five 16-bit tensors, 8 lanes each, are 272; ptxas
+/// needs 50 registers for such a kernel and no more than 64 up to here.
 static constexpr int64_t kReadBytes = 384;
 /// Tasks that keep all multiprocessors of the larger chips busy; smaller tensors are not unrolled.
 static constexpr int64_t kFillingTasks = 1024;
