@@ -69,7 +69,8 @@ struct Strips {
       return std::nullopt;
     const int64_t unit = computesInput ? windows.stride : 1;
     int64_t rows = full;
-    for (int64_t strips = 2; rows > windows.extent && bytes(rows) > target; ++strips)
+    for (int64_t strips = 2; rows > std::max(windows.extent, unit) && bytes(rows) > target;
+         ++strips)
       rows = alignUp((full + strips - 1) / strips, unit);
     for (int64_t begin = 0; begin < full; begin += rows)
       if (!at(begin, rows))

@@ -99,6 +99,7 @@ const Convolution convolutions[] = {
     {"OneImageStrided", {1, 16, 41, 11}, {16, 16, 3, 3}, 2, 1, 1},
     {"OneImageStem", {1, 3, 64, 24}, {16, 3, 7, 7}, 2, 3, 1},
     {"OneImageOneByOne", {2, 16, 24, 9}, {32, 16, 1, 1}, 2, 0, 1},
+    {"OneImageFewRows", {1, 16, 4, 4}, {16, 16, 1, 1}, 2, 0, 1}, // strips of the stride's rows
     {"OneImageGrouped", {1, 32, 40, 8}, {32, 16, 3, 3}, 1, 1, 2},
     {"WeightsOutweigh", {3, 64, 3, 3}, {64, 64, 3, 3}, 1, 1, 1},
     {"ManySmallImages", {19, 16, 4, 4}, {72, 16, 3, 3}, 1, 1, 1},
