@@ -34,6 +34,7 @@ CASES = {
     "char_gpt": ("char_gpt", 2, "f32", ["--optimizer=adamw:lr=1e-3", "--loss=cross-entropy:class-axis=-1"], 1e-5),
     "digits_cnn": ("digits_cnn", 4, "f32", ["--optimizer=adamw:lr=1e-3"], 1e-5),
     "lenet": ("lenet", 4, "f32", ["--optimizer=sgd:lr=0.05,momentum=0.9"], 1e-5),
+    "lenet_bf16": ("lenet", 4, "bf16", ["--optimizer=sgd:lr=0.05,momentum=0.9"], 3e-3),
     "mlp_parts": ("mlp_small", 512, "f32", ["--optimizer=sgd:lr=0.1,momentum=0.9"], 1e-5),
 }
 SMALL_IMAGES = ["--image", "64"]
@@ -126,6 +127,15 @@ def check_chips(args: argparse.Namespace) -> None:
             log.unlink(missing_ok=True)
             run(command, args.simulated)
             check(losses(log) == losses(args.work / "mlp-gpu.csv"), f"mlp for two chips: other losses on {chip}")
+        # Instructions that only later chips have.
+        os.environ["STANDIN_CHIP"] = "b200"
+        for name in ("mlp", "lenet", "lenet_bf16"):
+            own = args.work / f"{name}-b200"
+            compile_it = [args.stowage, "compile", args.work / f"{name}.onnx", "-o", own, f"--precision={CASES[name][2]}", *CASES[name][3]]
+            run([*compile_it, "--target=cuda:b200", f"--cudnn={args.simulated}", "--recompute=none"])
+            log.unlink(missing_ok=True)
+            run([own, "train", f"--data={args.work / name}.npz", *command[3:]], args.simulated)
+            check(losses(log) == losses(args.work / f"{name}-gpu.csv"), f"{name}: other losses on b200 by its own kernels")
         os.environ["STANDIN_CHIP"] = "a100"
         run([*compile_mlp, "--target=cuda:h100"])
         found = run(command, args.simulated, fails=True)

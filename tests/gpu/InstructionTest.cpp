@@ -387,6 +387,182 @@ TEST(Halves, Pairs) {
   }
 }
 
+TEST(Halves, PairsCompared) {
+  std::vector<uint32_t> a, b;
+  std::mt19937 random(7);
+  // Of few exponents, so that some are equal; zeros, subnormals, infinities and NaN of both signs.
+  const uint16_t known[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x7C00, 0x7C01, 0x7F80, 0xFF80, 0x7FC0};
+  auto draw = [&]() -> uint32_t {
+    return random() % 3 ? known[random() % std::size(known)] : random() % 4 * 0x8080;
+  };
+  for (int i = 0; i < 512; ++i)
+    a.push_back(draw() << 16 | draw()), b.push_back(draw() << 16 | draw());
+  struct Comparison {
+    const char *name;
+    bool (*holds)(double, double);
+  };
+  auto less = [](double x, double y) { return x < y; };
+  const Comparison comparisons[] = {
+      {"lt", less},
+      {"gt", [](double x, double y) { return x > y; }},
+      {"ge", [](double x, double y) { return x >= y; }},
+      {"eq", [](double x, double y) { return x == y; }},
+      {"ne", [](double x, double y) { return x < y || x > y; }},
+      {"neu", [](double x, double y) { return x != y; }},
+      {"leu", [](double x, double y) { return !(x > y); }},
+      {"num", [](double x, double y) { return !std::isnan(x) && !std::isnan(y); }},
+      {"nan", [](double x, double y) { return std::isnan(x) || std::isnan(y); }}};
+  for (bool brain : {false, true}) {
+    std::string type = brain ? ".bf16x2" : ".f16x2";
+    auto part = [&](auto holds, uint32_t x, uint32_t y, int half) -> bool {
+      return holds(valueOf(static_cast<uint16_t>(x >> (16 * half)), brain),
+                   valueOf(static_cast<uint16_t>(y >> (16 * half)), brain));
+    };
+    // 1 where it holds of the lower halves, 2 of the upper ones.
+    const std::string bits = " selp.b32 %r10, 1, 0, %p1; selp.b32 %r11, 2, 0, %p2; "
+                             "or.b32 $e, %r10, %r11;";
+    for (auto [name, holds] : comparisons) {
+      expectEach<uint32_t, uint32_t>(concat("setp.", name, type, " %p1|%p2, $a, $b;", bits), a, b,
+                                     b, [&, holds = holds](auto x, auto y, auto) {
+                                       return part(holds, x, y, 0) + 2 * part(holds, x, y, 1);
+                                     });
+      expectEach<uint32_t, uint32_t>(concat("set.", name, ".u32", type, " $e, $a, $b;"), a, b, b,
+                                     [&, holds = holds](auto x, auto y, auto) {
+                                       return (part(holds, x, y, 0) ? 0xFFFF : 0) |
+                                              (part(holds, x, y, 1) ? 0xFFFF0000 : 0);
+                                     });
+    }
+    // Both are joined with the third predicate as they are.
+    expectEach<uint32_t, uint32_t>(
+        "setp.gt.s32 %p3, $b, 0; setp.lt.xor" + type + " %p1|%p2, $a, $b, %p3;" + bits, a, b, b,
+        [&](auto x, auto y, auto) {
+          bool third = static_cast<int32_t>(y) > 0;
+          return (part(less, x, y, 0) != third) + 2 * (part(less, x, y, 1) != third);
+        });
+    uint32_t one = brain ? 0x3F80 : 0x3C00;
+    expectEach<uint32_t, uint32_t>(
+        "set.lt" + type + type + " $e, $a, $b;", a, b, b, [&](auto x, auto y, auto) {
+          return (part(less, x, y, 0) ? one : 0) | (part(less, x, y, 1) ? one << 16 : 0);
+        });
+    EXPECT_THROW((apply<uint32_t, uint32_t>("setp.lt" + type + " %p1, $a, $b;" + bits, a, b, b)),
+                 PtxError);
+  }
+  // Subnormals of f16 are zeros with .ftz.
+  expectEach<uint32_t, uint32_t>(
+      "set.gt.ftz.u32.f16x2 $e, $a, $b;", a, b, b, [&](auto x, auto y, auto) {
+        auto value = [](uint32_t pair, int half) {
+          double whole = valueOf(static_cast<uint16_t>(pair >> (16 * half)), false);
+          return std::abs(whole) < 0x1p-14 ? 0 : whole;
+        };
+        return (value(x, 0) > value(y, 0) ? 0xFFFF : 0) |
+               (value(x, 1) > value(y, 1) ? 0xFFFF0000 : 0);
+      });
+}
+
+TEST(Halves, Sets) {
+  std::vector<uint16_t> a = {0x0000, 0x3C00, 0xBC00, 0x7E00}, b = {0x8000, 0x3800, 0x3C00, 0x3C00};
+  auto holds = [](uint16_t x, uint16_t y) { return valueOf(x, false) >= valueOf(y, false); };
+  expectEach<uint16_t, uint16_t>("set.ge.u16.f16 $e, $a, $b;", a, b, b,
+                                 [&](auto x, auto y, auto) { return holds(x, y) ? 0xFFFF : 0; });
+  expectEach<uint16_t, uint16_t>("set.ge.f16.f16 $e, $a, $b;", a, b, b,
+                                 [&](auto x, auto y, auto) { return holds(x, y) ? 0x3C00 : 0; });
+  expectEach<uint32_t, uint16_t>("set.ge.s32.f16 $e, $a, $b;", a, b, b,
+                                 [&](auto x, auto y, auto) { return holds(x, y) ? ~0u : 0; });
+}
+
+TEST(Halves, SumsInSingles) {
+  std::mt19937 random(9);
+  std::vector<uint32_t> a, b, c; // halves in the lower bits
+  for (float value : floats<float>(2)) {
+    a.push_back(random()), b.push_back(random() % 0x3000 + 0x2000);
+    c.push_back(std::bit_cast<uint32_t>(value));
+  }
+  for (bool brain : {false, true}) {
+    std::string type = brain ? ".f32.bf16" : ".f32.f16";
+    auto expect = [&](const std::string &instruction, auto exact) {
+      expectEach<uint32_t, uint32_t>(
+          "cvt.u16.u32 %h1, $a; cvt.u16.u32 %h2, $b; " + instruction, a, b, c,
+          [&](uint32_t x, uint32_t y, uint32_t z) -> uint32_t {
+            auto half = [&](uint32_t bits) {
+              return static_cast<float>(valueOf(static_cast<uint16_t>(bits), brain));
+            };
+            float result = exact(half(x), half(y), std::bit_cast<float>(z));
+            return std::isnan(result) ? 0x7FFFFFFF : std::bit_cast<uint32_t>(result);
+          });
+    };
+    expect("add.rn" + type + " $e, %h1, $c;", [](float x, float, float z) { return x + z; });
+    expect("sub" + type + " $e, %h1, $c;", [](float x, float, float z) { return x - z; });
+    expect("fma.rn" + type + " $e, %h1, %h2, $c;",
+           [](float x, float y, float z) { return std::fma(x, y, z); });
+  }
+}
+
+//===-- pairs of other types ------------------------------------------------------------------===//
+
+TEST(Pairs, Integers) {
+  auto pairs = [](const std::string &instruction, auto one) {
+    integers<uint32_t>(instruction, [&](uint32_t a, uint32_t b, uint32_t) {
+      auto half = [&](int shift) -> uint32_t {
+        return static_cast<uint16_t>(
+            one(static_cast<uint16_t>(a >> shift), static_cast<uint16_t>(b >> shift)));
+      };
+      return half(16) << 16 | half(0);
+    });
+  };
+  pairs("add.u16x2 $e, $a, $b;", [](uint16_t a, uint16_t b) { return a + b; });
+  pairs("add.s16x2 $e, $a, $b;", [](int16_t a, int16_t b) { return a + b; });
+  pairs("min.u16x2 $e, $a, $b;", [](uint16_t a, uint16_t b) { return a < b ? a : b; });
+  pairs("max.s16x2 $e, $a, $b;", [](int16_t a, int16_t b) { return a < b ? b : a; });
+  pairs("min.relu.s16x2 $e, $a, $b;", [](int16_t a, int16_t b) {
+    int16_t least = a < b ? a : b;
+    return least < 0 ? 0 : least;
+  });
+}
+
+TEST(Pairs, Singles) {
+  // Two f32 in a register of 64 bits: this element's and the next one's.
+  auto pairs = [](const std::string &instruction, auto one) {
+    std::vector<uint64_t> operands[3];
+    for (unsigned i = 0; i < 3; ++i) {
+      std::vector<float> values = floats<float>(i + 1);
+      for (size_t j = 0; j < values.size(); ++j)
+        operands[i].push_back(std::bit_cast<uint32_t>(values[j]) |
+                              uint64_t{std::bit_cast<uint32_t>(values[(j + 1) % values.size()])}
+                                  << 32);
+    }
+    expectEach<uint64_t, uint64_t>(
+        instruction, operands[0], operands[1], operands[2],
+        [&](uint64_t a, uint64_t b, uint64_t c) {
+          auto half = [&](int shift) -> uint64_t {
+            auto value = [&](uint64_t bits) {
+              return std::bit_cast<float>(static_cast<uint32_t>(bits >> shift));
+            };
+            float result = one(value(a), value(b), value(c));
+            return std::isnan(result) ? 0x7FFFFFFF : std::bit_cast<uint32_t>(result);
+          };
+          return half(32) << 32 | half(0);
+        });
+  };
+  pairs("add.rn.f32x2 $e, $a, $b;", [](float a, float b, float) { return a + b; });
+  pairs("sub.rn.f32x2 $e, $a, $b;", [](float a, float b, float) { return a - b; });
+  pairs("mul.f32x2 $e, $a, $b;", [](float a, float b, float) { return a * b; });
+  pairs("fma.rn.f32x2 $e, $a, $b, $c;",
+        [](float a, float b, float c) { return std::fma(a, b, c); });
+  auto flush = [](float v) {
+    return std::fpclassify(v) == FP_SUBNORMAL ? std::copysign(0.0f, v) : v;
+  };
+  pairs("add.rn.ftz.f32x2 $e, $a, $b;",
+        [&](float a, float b, float) { return flush(flush(a) + flush(b)); });
+  pairs("mul.rz.f32x2 $e, $a, $b;", [](float a, float b, float) {
+    volatile float x = a, y = b;
+    fesetround(FE_TOWARDZERO);
+    volatile float result = x * y;
+    fesetround(FE_TONEAREST);
+    return float{result};
+  });
+  EXPECT_THROW(pairs("max.f32x2 $e, $a, $b;", [](float a, float, float) { return a; }), PtxError);
+}
+
 //===-- conversions ---------------------------------------------------------------------------===//
 
 TEST(Conversions, Integers) {

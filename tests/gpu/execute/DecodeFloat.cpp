@@ -88,10 +88,15 @@ struct MaxNan {
 float canonical(float value) { return value != value ? std::bit_cast<float>(0x7FFFFFFFu) : value; }
 double canonical(double value) { return value; }
 
-template <class T, class F> void runFast(Warp &warp, const Op &op, uint32_t mask) {
+/// Registers of `Parts` values each.
+template <class T, class F, unsigned Parts = 1>
+void runFast(Warp &warp, const Op &op, uint32_t mask) {
   T *dst = warp.lanes<T>(op.dst);
   const T *a = warp.lanes<T>(op.a), *b = warp.lanes<T>(op.b), *c = warp.lanes<T>(op.c);
-  forLanes(mask, [=](unsigned lane) { dst[lane] = canonical(F()(a[lane], b[lane], c[lane])); });
+  forLanes(mask, [=](unsigned lane) {
+    for (unsigned i = Parts * lane; i < Parts * (lane + 1); ++i)
+      dst[i] = canonical(F()(a[i], b[i], c[i]));
+  });
 }
 
 template <class T> T flush(T value) {
@@ -121,20 +126,21 @@ int processorMode(unsigned options) {
   }
 }
 
-template <class T, class F> void runSlow(Warp &warp, const Op &op, uint32_t mask) {
+template <class T, class F, unsigned Parts = 1>
+void runSlow(Warp &warp, const Op &op, uint32_t mask) {
   T *dst = warp.lanes<T>(op.dst);
   const T *a = warp.lanes<T>(op.a), *b = warp.lanes<T>(op.b), *c = warp.lanes<T>(op.c);
-  for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
-    if (!(mask >> lane & 1))
+  for (unsigned i = 0; i < Parts * kWarpLanes; ++i) {
+    if (!(mask >> i / Parts & 1))
       continue;
     // Volatile: the computation stays between the two calls.
     bool ftz = op.options & kFlush;
-    volatile T x = ftz ? flush(a[lane]) : a[lane], y = ftz ? flush(b[lane]) : b[lane],
-               z = ftz ? flush(c[lane]) : c[lane];
+    volatile T x = ftz ? flush(a[i]) : a[i], y = ftz ? flush(b[i]) : b[i],
+               z = ftz ? flush(c[i]) : c[i];
     fesetround(processorMode(op.options));
     volatile T result = F()(T{x}, T{y}, T{z});
     fesetround(FE_TONEAREST);
-    dst[lane] = finish(T{result}, op.options);
+    dst[i] = finish(T{result}, op.options);
   }
 }
 
@@ -206,6 +212,21 @@ template <class F> Handler halfHandler(Type type) {
   }
 }
 
+template <bool Brain> struct Widen {
+  float operator()(uint16_t a) const { return static_cast<float>(widenHalf<Brain>(a)); }
+};
+
+/// Operand `number`, a half, as f32: add.f32.bf16 and such take all but their last one so.
+uint32_t widened(Decoder &decoder, size_t number, Type half) {
+  if (half != Type::F16 && half != Type::BF16)
+    decoder.fail(std::string("expected .f16 or .bf16, found .") + nameOf(half));
+  uint32_t a = decoder.source(number, half), dst = decoder.scratch(4);
+  Op &op = decoder.emit(half == Type::F16 ? run1<float, uint16_t, Widen<false>>
+                                          : run1<float, uint16_t, Widen<true>>);
+  op.a = a, op.dst = dst;
+  return dst;
+}
+
 //===-- by type -------------------------------------------------------------------------------===//
 
 template <class F, class Half = F> Handler handlerOf(Type type, bool fast) {
@@ -216,6 +237,13 @@ template <class F, class Half = F> Handler handlerOf(Type type, bool fast) {
   return halfHandler<Half>(type);
 }
 
+/// Sums and products, which there are of pairs of f32, too.
+template <class F, class Half = F> Handler sumOrProduct(Type type, bool fast) {
+  if (type == Type::F32x2)
+    return fast ? runFast<float, F, 2> : runSlow<float, F, 2>;
+  return handlerOf<F, Half>(type, fast);
+}
+
 template <class F> Handler singleOnly(Type type) {
   return type == Type::F32 ? runSlow<float, F> : halfHandler<F>(type);
 }
@@ -224,13 +252,13 @@ Handler arithmetic(const std::string &name, Type type, uint16_t options) {
   bool fast = (options & ~kNan) == 0;
   bool nan = options & kNan;
   if (name == "add")
-    return handlerOf<Add>(type, fast);
+    return sumOrProduct<Add>(type, fast);
   if (name == "sub")
-    return handlerOf<Sub>(type, fast);
+    return sumOrProduct<Sub>(type, fast);
   if (name == "mul")
-    return handlerOf<Mul>(type, fast);
+    return sumOrProduct<Mul>(type, fast);
   if (name == "fma")
-    return handlerOf<Fma, FmaToOdd>(type, fast);
+    return sumOrProduct<Fma, FmaToOdd>(type, fast);
   if (name == "div")
     return handlerOf<Div>(type, fast);
   if (name == "min")
@@ -371,18 +399,25 @@ template <class F> struct Flushed {
   float operator()(float value) const { return flush(value); }
   bool operator()(float a, float b) const { return F()(flush(a), flush(b)); }
 };
-template <class F, bool Brain> struct OfHalves {
-  bool operator()(uint16_t a, uint16_t b) const {
-    return F()(widenHalf<Brain>(a), widenHalf<Brain>(b));
+template <class F, bool Brain, bool Flush = false> struct OfHalves {
+  static double widen(uint16_t bits) {
+    bool zero = Flush && !(bits & 0x7C00);
+    return widenHalf<Brain>(zero ? static_cast<uint16_t>(bits & 0x8000) : bits);
   }
+  bool operator()(uint16_t a, uint16_t b) const { return F()(widen(a), widen(b)); }
 };
 
 template <class F> Handler compareOf(Type type, bool ftz) {
   switch (type) {
   case Type::F16:
-    return runCompare<uint16_t, OfHalves<F, false>>;
+    return ftz ? runCompare<uint16_t, OfHalves<F, false, true>>
+               : runCompare<uint16_t, OfHalves<F, false>>;
   case Type::BF16:
     return runCompare<uint16_t, OfHalves<F, true>>;
+  case Type::F16x2:
+    return ftz ? runComparePairs<OfHalves<F, false, true>> : runComparePairs<OfHalves<F, false>>;
+  case Type::BF16x2:
+    return runComparePairs<OfHalves<F, true>>;
   case Type::F32:
     return ftz ? runCompare<float, Flushed<F>> : runCompare<float, F>;
   case Type::F64:
@@ -458,11 +493,12 @@ uint16_t Decoder::takeFloatOptions() {
 bool decodeFloat(Decoder &decoder, const std::string &name, Type type) {
   if (!isFloatType(type) || type == Type::TF32)
     return false;
-  if (name == "abs" || name == "neg")
+  bool isPair = type == Type::F32x2; // has sums and products alone
+  if (!isPair && (name == "abs" || name == "neg"))
     return decodeSign(decoder, type, name == "neg"), true;
-  if (name == "testp")
+  if (!isPair && name == "testp")
     return decodeClass(decoder, type), true;
-  if (name == "copysign") {
+  if (!isPair && name == "copysign") {
     uint32_t a = decoder.source(1, type), b = decoder.source(2, type);
     uint32_t dst = decoder.destination(0, type);
     Op &op = decoder.emit(type == Type::F32 ? runCopySign<float> : runCopySign<double>);
@@ -488,9 +524,14 @@ bool decodeFloat(Decoder &decoder, const std::string &name, Type type) {
                         : 1;
   if (operands != expected)
     decoder.fail(concat(name, " takes ", expected, " operands, found ", operands));
-  uint32_t a = decoder.source(1, type);
-  uint32_t b = operands > 1 ? decoder.source(2, type) : a;
-  uint32_t c = operands > 2 ? decoder.source(3, type) : a;
+  Type narrow = type == Type::F32 && (name == "add" || name == "sub" || name == "fma")
+                    ? decoder.takeTypeOrNone()
+                    : Type::None;
+  uint32_t slots[3];
+  for (size_t i = 0; i < operands; ++i)
+    slots[i] = narrow != Type::None && i + 1 < operands ? widened(decoder, i + 1, narrow)
+                                                        : decoder.source(i + 1, type);
+  uint32_t a = slots[0], b = operands > 1 ? slots[1] : a, c = operands > 2 ? slots[2] : a;
   uint32_t dst = decoder.destination(0, type);
   Op &op = decoder.emit(run);
   op.a = a, op.b = b, op.c = c, op.dst = dst, op.options = options;

@@ -81,10 +81,10 @@ struct Max {
   template <class T> T operator()(T a, T b) const { return a < b ? b : a; }
 };
 struct MaxRelu {
-  int32_t operator()(int32_t a, int32_t b) const { return std::max(0, std::max(a, b)); }
+  template <class T> T operator()(T a, T b) const { return std::max(T{0}, std::max(a, b)); }
 };
 struct MinRelu {
-  int32_t operator()(int32_t a, int32_t b) const { return std::max(0, std::min(a, b)); }
+  template <class T> T operator()(T a, T b) const { return std::max(T{0}, std::min(a, b)); }
 };
 struct Abs {
   template <class T> T operator()(T a) const { return static_cast<T>(a < 0 ? 0 - a : a); }
@@ -178,6 +178,23 @@ template <class F> Handler three(Type type) {
   default:
     return nullptr;
   }
+}
+
+/// Two halves of 16 bits in a register.
+template <class T, class F> void runPairs(Warp &warp, const Op &op, uint32_t mask) {
+  T *dst = warp.lanes<T>(op.dst);
+  const T *a = warp.lanes<T>(op.a), *b = warp.lanes<T>(op.b);
+  forLanes(mask, [=](unsigned lane) {
+    for (unsigned i = 2 * lane; i < 2 * lane + 2; ++i)
+      dst[i] = F()(a[i], b[i]);
+  });
+}
+
+/// What there is of pairs, too.
+template <class F> Handler twoOrPairs(Type type) {
+  return type == Type::U16x2   ? runPairs<uint16_t, F>
+         : type == Type::S16x2 ? runPairs<int16_t, F>
+                               : two<F>(type);
 }
 
 /// Products twice as wide as their factors; `three`: with an addend.
@@ -308,7 +325,7 @@ void decodeAddSub(Decoder &decoder) {
                  subtract ? run2<int32_t, int32_t, int32_t, SubSaturated>
                           : run2<int32_t, int32_t, int32_t, AddSaturated>,
                  type, type);
-  emit2(decoder, subtract ? two<Sub>(type) : two<Add>(type), type, type);
+  emit2(decoder, subtract ? two<Sub>(type) : twoOrPairs<Add>(type), type, type);
 }
 
 void decodeMul(Decoder &decoder) {
@@ -368,7 +385,9 @@ template <class F, class Relu> void decodeMinMax(Decoder &decoder) {
     return;
   if (type == Type::S32 && decoder.take("relu"))
     return emit2(decoder, run2<int32_t, int32_t, int32_t, Relu>, type, type);
-  emit2(decoder, two<F>(type), type, type);
+  if (type == Type::S16x2 && decoder.take("relu"))
+    return emit2(decoder, runPairs<int16_t, Relu>, type, type);
+  emit2(decoder, twoOrPairs<F>(type), type, type);
 }
 
 template <class F> void decodeOne(Decoder &decoder) {

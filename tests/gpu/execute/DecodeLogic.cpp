@@ -8,8 +8,7 @@
 
 namespace stow::sim {
 
-void writePredicates(Warp &warp, const Op &op, uint32_t mask, uint32_t bits) {
-  uint32_t both = bits, opposite = ~bits;
+void writePredicates(Warp &warp, const Op &op, uint32_t mask, uint32_t first, uint32_t second) {
   if (op.c != kNoSlot) {
     uint32_t other = warp.predicate(op.c) ^ (op.options & kPredicateNegated ? ~0u : 0);
     auto join = [&](uint32_t value) {
@@ -22,14 +21,15 @@ void writePredicates(Warp &warp, const Op &op, uint32_t mask, uint32_t bits) {
         return value ^ other;
       }
     };
-    both = join(both), opposite = join(opposite);
+    first = join(first), second = join(second);
   }
-  if (op.d != kNoSlot) {
-    uint32_t &second = warp.predicate(op.d);
-    second = (second & ~mask) | (opposite & mask);
-  }
-  uint32_t &dst = warp.predicate(op.dst);
-  dst = (dst & ~mask) | (both & mask);
+  auto write = [&](uint32_t slot, uint32_t bits) {
+    uint32_t &dst = warp.predicate(slot);
+    dst = (dst & ~mask) | (bits & mask);
+  };
+  if (op.d != kNoSlot)
+    write(op.d, second);
+  write(op.dst, first);
 }
 
 namespace {
@@ -334,8 +334,8 @@ const std::vector<std::string> kComparisons = {"eq",  "ne",  "lt",  "le",  "gt",
                                                "lo",  "ls",  "hi",  "hs",  "equ", "neu",
                                                "ltu", "leu", "gtu", "geu", "num", "nan"};
 
-/// A comparison into op.dst; `second` behind `|`, op.c joined from operand `third`.
-void decodeCompare(Decoder &decoder, uint32_t dst, uint32_t second) {
+/// A comparison into op.dst; `second` behind `|`, op.c joined from operand `third`. The type compared.
+Type decodeCompare(Decoder &decoder, uint32_t dst, uint32_t second) {
   std::string comparison = decoder.takeOneOf(kComparisons);
   std::string join = decoder.takeOneOf({"and", "or", "xor"});
   if (decoder.take("ftz"))
@@ -345,6 +345,8 @@ void decodeCompare(Decoder &decoder, uint32_t dst, uint32_t second) {
   if (!run)
     decoder.fail("comparison ." + comparison + " of ." + nameOf(type) +
                  " is not known to the simulated device");
+  if (isHalfPair(type) && second == kNoSlot)
+    decoder.fail("a comparison of ." + std::string(nameOf(type)) + " has two results");
   uint32_t a = decoder.source(1, type), b = decoder.source(2, type);
   uint32_t c = join.empty() ? kNoSlot : decoder.predicate(decoder.operand(3));
   Op &op = decoder.emit(run);
@@ -353,6 +355,7 @@ void decodeCompare(Decoder &decoder, uint32_t dst, uint32_t second) {
     op.options = join == "and" ? kPredicateAnd : join == "or" ? kPredicateOr : kPredicateXor;
     op.options |= decoder.operand(3).negated ? kPredicateNegated : 0;
   }
+  return type;
 }
 
 void decodeSetp(Decoder &decoder) {
@@ -361,15 +364,52 @@ void decodeSetp(Decoder &decoder) {
   decodeCompare(decoder, dst, second);
 }
 
-/// All ones or 1.0 where the comparison holds.
+/// op.immediate or zero into the lower half by predicate op.c, into the upper one by op.d.
+void runSelectHalves(Warp &warp, const Op &op, uint32_t mask) {
+  uint32_t *dst = warp.lanes<uint32_t>(op.dst);
+  uint32_t low = warp.predicate(op.c), high = warp.predicate(op.d);
+  auto one = static_cast<uint32_t>(op.immediate);
+  forLanes(mask, [=](unsigned lane) {
+    dst[lane] = (low >> lane & 1 ? one : 0) | (high >> lane & 1 ? one << 16 : 0);
+  });
+}
+
+/// What set writes where the comparison holds: 1.0 or all ones; of a pair what one half gets.
+uint32_t oneOf(Type type) {
+  switch (type) {
+  case Type::F32:
+    return 0x3F800000;
+  case Type::F16:
+  case Type::F16x2:
+    return 0x3C00;
+  case Type::BF16:
+  case Type::BF16x2:
+    return 0x3F80;
+  default:
+    return ~0u;
+  }
+}
+
 void decodeSet(Decoder &decoder) {
-  Type result = decoder.takeOneOf({"u32", "s32", "f32"}) == "f32" ? Type::F32 : Type::B32;
-  uint32_t holds = decoder.scratch(0), dst = decoder.destination(0, result);
-  decodeCompare(decoder, holds, kNoSlot);
-  uint32_t one = decoder.constant(result == Type::F32 ? 0x3F800000 : ~0u, 4);
-  uint32_t zero = decoder.constant(0, 4);
-  Op &op = decoder.emit(runSelect<uint32_t>);
-  op.a = one, op.b = zero, op.c = holds, op.dst = dst;
+  Type result = decoder.takeType();
+  uint32_t first = decoder.scratch(0), second = decoder.scratch(0);
+  uint32_t dst = decoder.destination(0, result);
+  Type compared = decodeCompare(decoder, first, second);
+  unsigned bytes = bytesOf(result);
+  if (isHalfPair(compared) ? bytes != 4 || result == Type::F32
+                           : (bytes != 2 && bytes != 4) || isHalfPair(result))
+    decoder.fail(concat("set of .", nameOf(result), " from .", nameOf(compared),
+                        " is not known to the simulated device"));
+  if (isHalfPair(compared)) {
+    Op &op = decoder.emit(runSelectHalves);
+    op.c = first, op.d = second, op.dst = dst, op.immediate = oneOf(result) & 0xFFFF;
+    return;
+  }
+  uint32_t one =
+      decoder.constant(oneOf(result) >> (bytes == 2 && !isFloatType(result) ? 16 : 0), bytes);
+  uint32_t zero = decoder.constant(0, bytes);
+  Op &op = decoder.emit(selectHandler(bytes));
+  op.a = one, op.b = zero, op.c = first, op.dst = dst;
 }
 
 //===-- shifts and bits -----------------------------------------------------------------------===//

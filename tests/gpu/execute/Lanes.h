@@ -48,8 +48,13 @@ enum PredicateOption : uint16_t {
   kPredicateNegated = 4,
 };
 
-/// Writes `bits` and its opposite as setp does.
-void writePredicates(Warp &warp, const Op &op, uint32_t mask, uint32_t bits);
+/// Writes `first` to op.dst and `second` to op.d, each joined with op.c, as setp does.
+void writePredicates(Warp &warp, const Op &op, uint32_t mask, uint32_t first, uint32_t second);
+
+/// Writes `bits` and its opposite.
+inline void writePredicates(Warp &warp, const Op &op, uint32_t mask, uint32_t bits) {
+  writePredicates(warp, op, mask, bits, ~bits);
+}
 
 template <class T, class F> void runCompare(Warp &warp, const Op &op, uint32_t mask) {
   const T *a = warp.lanes<T>(op.a), *b = warp.lanes<T>(op.b);
@@ -57,6 +62,17 @@ template <class T, class F> void runCompare(Warp &warp, const Op &op, uint32_t m
   for (unsigned lane = 0; lane < kWarpLanes; ++lane)
     bits |= static_cast<uint32_t>(F()(a[lane], b[lane])) << lane;
   writePredicates(warp, op, mask, bits);
+}
+
+/// Of the low halves into op.dst, of the high ones into op.d.
+template <class F> void runComparePairs(Warp &warp, const Op &op, uint32_t mask) {
+  const uint16_t *a = warp.lanes<uint16_t>(op.a), *b = warp.lanes<uint16_t>(op.b);
+  uint32_t low = 0, high = 0;
+  for (unsigned lane = 0; lane < kWarpLanes; ++lane) {
+    low |= static_cast<uint32_t>(F()(a[2 * lane], b[2 * lane])) << lane;
+    high |= static_cast<uint32_t>(F()(a[2 * lane + 1], b[2 * lane + 1])) << lane;
+  }
+  writePredicates(warp, op, mask, low, high);
 }
 
 /// The bits of a register of `bytes` bytes, zero-extended.

@@ -21,6 +21,8 @@ enum class Type : uint8_t {
   U32,
   S32,
   F32,
+  U16x2,
+  S16x2,
   F16x2,
   BF16x2,
   TF32,
@@ -28,6 +30,7 @@ enum class Type : uint8_t {
   U64,
   S64,
   F64,
+  F32x2,
   B128
 };
 
@@ -38,5 +41,7 @@ const char *nameOf(Type type);
 unsigned bytesOf(Type type);
 bool isSignedType(Type type);
 bool isFloatType(Type type);
+/// Two halves in a register of 32 bits, which instructions compare and convert one by one.
+bool isHalfPair(Type type);
 
 } // namespace stow::sim
