@@ -1,9 +1,19 @@
 // Folded rows on a device.
 //
-// A team of threads folds a row. Along rows (the axis is contiguous) the team is a warp, or the block
-// where rows are long or few, and a thread reads vectors of up to 16 bytes:
+// A team of threads folds a row. Along rows (the axis is contiguous) the team is a warp, the block where
+// rows are long or few, or part of a warp where they are short, and a thread reads vectors of up to 16 bytes:
 //
 //   row     |<- t0 ->|<- t1 ->| ... |<- t31 ->|<- t0 ->|<- t1 ->| ...
+//
+// Rows of any length begin anywhere. Their vectors begin where the tensor's do, as if it had no gaps, and
+// what lies before the first and behind the last are edges, dealt to threads in pieces of their own:
+//
+//   tensor  |0 1 2 3|4 5 6 7|8 9 . .|. . . .|. . . .|      rows of 10, vectors of 4
+//   row 0   |<-t0-->|<-t1-->|t0|t1|
+//   row 1                   .   .|t0|t1|<-t0-->|<-t1-->|   pieces of 2: rows begin at multiples of that
+//
+// So the order of a row's sum follows from extents and the row's number. A tensor with gaps whose rows begin
+// elsewhere is read in smaller pieces, in the same order.
 //
 // Across rows (each lane is a row, the axis is walked) a block takes some columns and deals the axis'
 // positions to groups of its threads:
@@ -22,6 +32,7 @@
 //   row     |<- part 0 t0..t255 ->|<- part 1 t0..t255 ->|<- part 0 t0..t255 ->| ...
 #include "codegen/kernels/DeviceRows.h"
 
+#include "codegen/kernels/DeviceTeams.h"
 #include "codegen/kernels/DeviceVectors.h"
 #include "codegen/kernels/IndexMath.h"
 #include "codegen/kernels/SharedMemory.h"
@@ -40,30 +51,8 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-/// Bytes of a row that a thread keeps: 48 registers beside those of the arithmetic.
-constexpr int64_t kKeptBytes = 192;
-/// Vectors of a row that a thread keeps at most: they are unrolled.
-constexpr int64_t kKeptVectors = 16;
-/// Warps that keep all multiprocessors of the larger chips busy.
-constexpr int64_t kFillingWarps = 1024;
-/// Blocks that do so.
-constexpr int64_t kFillingBlocks = 256;
 /// Vectors that a thread asks for before it needs the first, of rows that it cannot keep.
 constexpr int64_t kUnroll = 4;
-
-/// How rows of a kernel are dealt to threads.
-struct Team {
-  bool along = true;
-  int64_t members = kWarp; ///< threads that share the axis of a row
-  int64_t lanes = 1;       ///< of a vector: along the axis, or rows side by side
-  int64_t units = 1;       ///< vectors, or positions, of the axis
-  int64_t parts = 1;       ///< teams that share a row
-  bool keeps = false;      ///< what is read stays in registers
-
-  /// Units from one of a thread to its next.
-  int64_t stride() const { return members * parts; }
-  int64_t unitsPerMember() const { return (units + stride() - 1) / stride(); }
-};
 
 /// One row, or `lanes` rows side by side, as the threads of a team see it.
 class DeviceRow final : public Row {
@@ -78,13 +67,15 @@ public:
     Value column; ///< position on the lane axis; null along rows
     Value exists; ///< i1: false for threads beyond the last column; null: all exist
     SmallVector<int64_t> laneStrides; ///< across rows
+    SmallVector<Space::Dim> others;   ///< along rows: what moves accesses beside the innermost axis
   };
 
   DeviceRow(KernelFrame &frame, const Space &axis, const Team &team, Place place)
       : Row(frame.lanes), frame(frame), axis(axis), team(team), place(std::move(place)),
         builder(frame.lanes.getBuilder()), location(frame.lanes.getLocation()),
-        math{builder, location}, firstUnit(firstUnitOf(this->place)),
-        caches(team.keeps ? team.unitsPerMember() : 0) {}
+        math{builder, location}, firstPiece(firstPieceOf(this->place)),
+        caches(team.keeps ? team.ofMember(team.vectors) : 0),
+        edgeCaches(team.keeps ? team.ofMember(team.edges) : 0) {}
 
   SmallVector<Value> fold(ArrayRef<Reducer> reducers, CellFold body) override {
     if (frame.stage)
@@ -95,15 +86,17 @@ public:
   void each(llvm::function_ref<void(const Cell &)> body) override {
     if (frame.stage)
       llvm::report_fatal_error("a row that is folded in parts is walked again");
-    if (team.keeps) {
-      for (int64_t i = 0; i < team.unitsPerMember(); ++i)
-        withKept(i, [&](const Cell &cell, Value) { body(cell); });
-      return;
+    for (const Portions &pieces : piecesOfRow()) {
+      if (isWrittenOut(pieces)) {
+        for (int64_t i = 0; i < team.ofMember(pieces); ++i)
+          withNumber(pieces, i, [&](const Cell &cell, Value) { body(cell); });
+        continue;
+      }
+      lanes.loop(firstPiece, end(pieces), team.stride(), {}, [&](Value number, ValueRange) {
+        withPiece(pieces, number, {}, nullptr, [&](const Cell &cell, Value) { body(cell); });
+        return SmallVector<Value>();
+      });
     }
-    lanes.loop(firstUnit, lanes.index(team.units), team.stride(), {}, [&](Value unit, ValueRange) {
-      withCell(unit, {}, nullptr, body);
-      return SmallVector<Value>();
-    });
   }
 
   Term load(unsigned access) override {
@@ -128,7 +121,8 @@ public:
   }
 
 private:
-  using UnitCell = llvm::function_ref<void(const Cell &)>;
+  /// `active` is null or says whether the cell exists.
+  using PieceCell = llvm::function_ref<void(const Cell &, Value active)>;
 
   /// Runs `body` in one thread of the team, for all rows side by side that there are.
   void onFirst(llvm::function_ref<void()> body) {
@@ -139,30 +133,35 @@ private:
     lanes.ifHolds(first, body);
   }
 
-  Value firstUnitOf(const Place &place) {
+  Value firstPieceOf(const Place &place) {
     if (team.parts == 1)
       return place.member;
     Value before = arith::MulIOp::create(builder, location, place.part, lanes.index(team.members));
     return arith::AddIOp::create(builder, location, before, place.member);
   }
 
-  Type vectorOf(Type element) const {
-    return team.lanes == 1 ? element : Type(VectorType::get({team.lanes}, element));
+  Type typeOf(const Portions &pieces, Type element) const {
+    return pieces.lanes == 1 ? element : Type(VectorType::get({pieces.lanes}, element));
   }
 
   /// A row's own numbers: one along, one per lane across.
   Chunk rowChunk() const {
     return team.along ? Chunk(builder, location, lanes.index(0), 1)
-                      : Chunk(builder, location, place.column, team.lanes);
+                      : Chunk(builder, location, place.column, team.vectors.lanes);
   }
   Access rowAccess(unsigned access) const {
     if (team.along)
       return {place.bases[access], 0};
-    return {place.bases[access], place.laneStrides[access], alignmentOf(access)};
+    return {place.bases[access], place.laneStrides[access], alignmentOf(team.vectors, access)};
   }
 
-  int64_t alignmentOf(unsigned access) const {
-    return accessAlignment(frame.buffers[access], team.lanes);
+  /// What a piece's elements of an access begin at a multiple of. Pieces begin where the tensor's would if it
+  /// had no gaps, whose access is the last.
+  int64_t alignmentOf(const Portions &pieces, unsigned access) const {
+    int64_t step = std::gcd(pieces.lanes, axis.offsets[access]);
+    for (const Space::Dim &dim : place.others)
+      step = std::gcd(step, dim.strides[access] - (team.hasEdges() ? dim.strides.back() : 0));
+    return accessAlignment(frame.buffers[access], step);
   }
 
   //===-- Cells -----------------------------------------------------------------------------===//
@@ -194,20 +193,52 @@ private:
                                         divide(narrowed, divisor));
   }
 
-  /// Runs `body` at number `unit` of the axis; `active` is null or says whether it exists.
-  void withCell(Value unit, Value active, CellCache *cache, UnitCell body) {
-    int64_t step = team.along ? team.lanes : 1;
-    Value position = unit;
-    if (step != 1)
-      position = arith::MulIOp::create(builder, location, unit, lanes.index(step));
+  /// Vectors, and edges where there are any.
+  SmallVector<Portions, 2> piecesOfRow() const {
+    return team.hasEdges() ? SmallVector<Portions, 2>{team.vectors, team.edges}
+                           : SmallVector<Portions, 2>{team.vectors};
+  }
+  /// Whether a thread's pieces are emitted one by one, which needs no loop.
+  bool isWrittenOut(const Portions &pieces) const {
+    return team.keeps || (pieces.areEdges && team.ofMember(pieces) == 1);
+  }
+  /// Whether the axis is one contiguous row, of which all that depends on where it begins is known once.
+  bool isOneRun() const { return axis.dims.size() == 1; }
+
+  /// Where the vectors of a contiguous part begin, which counts from `begin` in a tensor without gaps, and how
+  /// many there are.
+  std::pair<Value, Value> vectorsFrom(Value begin) {
+    const int64_t size = team.vectors.lanes;
+    Value before = arith::AndIOp::create(
+        builder, location, arith::SubIOp::create(builder, location, lanes.index(0), begin),
+        lanes.index(size - 1));
+    Value after =
+        arith::SubIOp::create(builder, location, lanes.index(axis.dims.back().extent), before);
+    return {before,
+            arith::ShRUIOp::create(builder, location, after,
+                                   lanes.index(llvm::Log2_64(static_cast<uint64_t>(size))))};
+  }
+
+  /// The number behind the last of a row's pieces.
+  Value end(const Portions &pieces) {
+    if (team.hasEdges() && !pieces.areEdges && isOneRun())
+      return vectorsFrom(place.bases.back()).second;
+    return lanes.index(pieces.count);
+  }
+
+  /// Runs `body` at piece `number` of the axis; `active` is null or says whether it may exist.
+  void withPiece(const Portions &pieces, Value number, Value active, CellCache *cache,
+                 PieceCell body) {
     SmallVector<Value> at(place.bases);
-    int64_t inner = 1, rank = axis.dims.size();
-    Value innermost = position;
+    const int64_t rank = axis.dims.size();
+    Value innermost = number;
+    int64_t inner = 1;
     for (int64_t dim = rank - 1; dim >= 0; --dim) {
-      Value coordinate = quotient(position, inner);
+      const int64_t extent = team.along && dim == rank - 1 ? pieces.ofRun : axis.dims[dim].extent;
+      Value coordinate = quotient(number, inner);
       if (dim > 0)
-        coordinate = remainder(coordinate, axis.dims[dim].extent);
-      inner *= axis.dims[dim].extent;
+        coordinate = remainder(coordinate, extent);
+      inner *= extent;
       if (dim == rank - 1)
         innermost = coordinate;
       if (dim == rank - 1 && team.along)
@@ -218,15 +249,42 @@ private:
               builder, location, base,
               arith::MulIOp::create(builder, location, coordinate, lanes.index(stride)));
     }
+    if (team.along && pieces.lanes != 1)
+      innermost = arith::MulIOp::create(builder, location, innermost, lanes.index(pieces.lanes));
+    if (team.hasEdges()) {
+      auto [before, count] = vectorsFrom(at.pop_back_val());
+      std::tie(innermost, active) = placed(pieces, innermost, before, count, active);
+    }
     SmallVector<Access> accesses;
     for (auto [access, base] : llvm::enumerate(at))
       accesses.push_back({base,
                           team.along ? axis.dims.back().strides[access] : place.laneStrides[access],
-                          alignmentOf(access)});
-    Chunk chunk(builder, location, team.along ? innermost : place.column, team.lanes);
-    Chunk axisChunk(builder, location, innermost, team.along ? team.lanes : 1);
+                          alignmentOf(pieces, access)});
+    Chunk chunk(builder, location, team.along ? innermost : place.column, pieces.lanes);
+    Chunk axisChunk(builder, location, innermost, team.along ? pieces.lanes : 1);
     body(Cell(chunk, frame.buffers, accesses, axisChunk.positions({lanes.index(0), 1}),
-              {cache, joined(active, place.exists)}));
+              {cache, joined(active, place.exists)}),
+         active);
+  }
+
+  /// Position of a piece of a row with edges, which would be at `position` if its kind were alone, and whether
+  /// it exists: `count` vectors begin behind `before` elements.
+  std::pair<Value, Value> placed(const Portions &pieces, Value position, Value before, Value count,
+                                 Value active) {
+    const int64_t size = team.vectors.lanes, extent = axis.dims.back().extent;
+    Value ofVectors = arith::MulIOp::create(builder, location, count, lanes.index(size));
+    if (!pieces.areEdges) {
+      Value exists;
+      if (!isOneRun() && team.certain < pieces.ofRun)
+        exists = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, position,
+                                       ofVectors);
+      return {arith::AddIOp::create(builder, location, position, before), joined(active, exists)};
+    }
+    Value isBefore =
+        arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, position, before);
+    Value behind = arith::AddIOp::create(builder, location, position, ofVectors);
+    position = arith::SelectOp::create(builder, location, isBefore, position, behind);
+    return {position, joined(active, math.isBelow(position, lanes.index(extent)))};
   }
 
   Value joined(Value a, Value b) {
@@ -235,38 +293,43 @@ private:
     return arith::AndIOp::create(builder, location, a, b);
   }
 
-  /// Number `i` of what this thread keeps; nothing is read or written where it is beyond the end.
-  void withKept(int64_t i, llvm::function_ref<void(const Cell &, Value active)> body) {
-    Value unit = firstUnit, active;
+  /// Number `i` of this thread's pieces; nothing is read or written where it is beyond the end.
+  void withNumber(const Portions &pieces, int64_t i, PieceCell body) {
+    Value number = firstPiece, active;
     if (i > 0)
-      unit = arith::AddIOp::create(builder, location, unit, lanes.index(i * team.stride()));
-    if ((i + 1) * team.stride() > team.units) {
-      active = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, unit,
-                                     lanes.index(team.units));
-    }
-    withCell(unit, active, &caches[i], [&](const Cell &cell) { body(cell, active); });
+      number = arith::AddIOp::create(builder, location, number, lanes.index(i * team.stride()));
+    const bool varies = team.hasEdges() && isOneRun() && !pieces.areEdges;
+    if ((i + 1) * team.stride() > (varies ? team.certain : pieces.count))
+      active = math.isBelow(number, end(pieces));
+    CellCache *cache = !team.keeps ? nullptr : pieces.areEdges ? &edgeCaches[i] : &caches[i];
+    withPiece(pieces, number, active, cache, body);
   }
 
   //===-- Folds -----------------------------------------------------------------------------===//
 
   /// What each thread finds in its cells.
   SmallVector<Value> foldCells(ArrayRef<Reducer> reducers, CellFold body) {
-    SmallVector<Type> types;
-    for (const Reducer &reducer : reducers)
-      types.push_back(vectorOf(reducer.element));
-    auto partial = team.keeps ? foldKept(reducers, types, body) : foldLoop(reducers, types, body);
-    if (team.along && team.lanes > 1)
-      for (auto [value, reducer] : llvm::zip_equal(partial, reducers))
-        value = foldVector(value, reducer);
-    return partial;
+    SmallVector<Value> found;
+    for (const Portions &pieces : piecesOfRow()) {
+      SmallVector<Type> types;
+      for (const Reducer &reducer : reducers)
+        types.push_back(typeOf(pieces, reducer.element));
+      auto partial = isWrittenOut(pieces) ? foldNumbers(pieces, reducers, types, body)
+                                          : foldLoop(pieces, reducers, types, body);
+      if (team.along && pieces.lanes > 1)
+        for (auto [value, reducer] : llvm::zip_equal(partial, reducers))
+          value = foldVector(value, reducer);
+      found = found.empty() ? partial : lanes.combine(reducers, found, partial);
+    }
+    return found;
   }
 
   /// Joins what the threads of the team have found.
   SmallVector<Value> joined(SmallVector<Value> partial, ArrayRef<Reducer> reducers) {
     if (team.along)
       for (auto [value, reducer] : llvm::zip_equal(partial, reducers))
-        value = foldOver(value, kWarp, reducer);
-    if (team.members == (team.along ? kWarp : 1))
+        value = foldOver(value, std::min(team.members, kWarp), reducer);
+    if (team.members <= (team.along ? kWarp : 1))
       return partial;
     return team.along ? foldWarps(partial, reducers) : foldGroups(partial, reducers);
   }
@@ -284,7 +347,7 @@ private:
     if (fold > stage.number) {
       SmallVector<Type> types;
       for (const Reducer &reducer : reducers)
-        types.push_back(team.along ? reducer.element : vectorOf(reducer.element));
+        types.push_back(team.along ? reducer.element : typeOf(team.vectors, reducer.element));
       return lanes.neutrals(reducers, types);
     }
     SmallVector<Value> found = joined(foldCells(reducers, body), reducers);
@@ -328,42 +391,47 @@ private:
         builder, location, arith::MulIOp::create(builder, location, line, lanes.index(shape.rows)),
         place.row);
     return team.along ? Access{base, 0}
-                      : Access{base, 1, std::min<int64_t>(kAccessBytes, 4 * team.lanes)};
+                      : Access{base, 1, std::min<int64_t>(kAccessBytes, 4 * team.vectors.lanes)};
   }
 
   //===-- Folds of a thread and of a team ---------------------------------------------------===//
 
-  SmallVector<Value> raw(ArrayRef<Term> terms) const {
-    Chunk chunk(builder, location, lanes.index(0), team.lanes);
+  /// What a cell adds to a fold: nothing where it does not exist.
+  SmallVector<Value> raw(const Portions &pieces, ArrayRef<Term> terms, Value active,
+                         ArrayRef<Reducer> reducers, ArrayRef<Type> types) {
+    Chunk chunk(builder, location, lanes.index(0), pieces.lanes);
     SmallVector<Value> values;
     for (const Term &term : terms)
       values.push_back(chunk.widen(term.get()));
+    if (active)
+      for (auto [value, neutral] : llvm::zip_equal(values, lanes.neutrals(reducers, types)))
+        value = arith::SelectOp::create(builder, location, active, value, neutral);
     return values;
   }
 
-  SmallVector<Value> foldKept(ArrayRef<Reducer> reducers, ArrayRef<Type> types, CellFold body) {
+  SmallVector<Value> foldNumbers(const Portions &pieces, ArrayRef<Reducer> reducers,
+                                 ArrayRef<Type> types, CellFold body) {
     SmallVector<Value> sums;
-    for (int64_t i = 0; i < team.unitsPerMember(); ++i)
-      withKept(i, [&](const Cell &cell, Value active) {
-        auto values = raw(body(cell));
-        if (active)
-          for (auto [value, neutral] : llvm::zip_equal(values, lanes.neutrals(reducers, types)))
-            value = arith::SelectOp::create(builder, location, active, value, neutral);
+    for (int64_t i = 0; i < team.ofMember(pieces); ++i)
+      withNumber(pieces, i, [&](const Cell &cell, Value active) {
+        auto values = raw(pieces, body(cell), active, reducers, types);
         sums = i == 0 ? values : lanes.combine(reducers, sums, values);
       });
     return sums;
   }
 
-  SmallVector<Value> foldLoop(ArrayRef<Reducer> reducers, ArrayRef<Type> types, CellFold body) {
+  SmallVector<Value> foldLoop(const Portions &pieces, ArrayRef<Reducer> reducers,
+                              ArrayRef<Type> types, CellFold body) {
     size_t count = reducers.size();
-    int64_t round = kUnroll * team.stride(), whole = team.units / round * round;
+    const int64_t all = team.hasEdges() && isOneRun() ? team.certain : pieces.count;
+    int64_t round = kUnroll * team.stride(), whole = all / round * round;
     SmallVector<Value> sums;
     for (int64_t i = 0; i < kUnroll; ++i)
       llvm::append_range(sums, lanes.neutrals(reducers, types));
-    auto add = [&](Value unit, SmallVector<Value> &all, int64_t accumulator) {
-      withCell(unit, {}, nullptr, [&](const Cell &cell) {
+    auto add = [&](Value number, SmallVector<Value> &all, int64_t accumulator) {
+      withPiece(pieces, number, {}, nullptr, [&](const Cell &cell, Value active) {
         auto joined = lanes.combine(reducers, ValueRange(all).slice(accumulator * count, count),
-                                    raw(body(cell)));
+                                    raw(pieces, body(cell), active, reducers, types));
         std::copy(joined.begin(), joined.end(), all.begin() + accumulator * count);
       });
     };
@@ -371,33 +439,33 @@ private:
       sums = lanes.loop(
           lanes.index(0), lanes.index(whole), round, sums, [&](Value base, ValueRange old) {
             SmallVector<Value> next(old);
-            Value unit = arith::AddIOp::create(builder, location, base, firstUnit);
+            Value number = arith::AddIOp::create(builder, location, base, firstPiece);
             for (int64_t i = 0; i < kUnroll; ++i)
-              add(arith::AddIOp::create(builder, location, unit, lanes.index(i * team.stride())),
+              add(arith::AddIOp::create(builder, location, number, lanes.index(i * team.stride())),
                   next, i);
             return next;
           });
       // It has as much on its way as a thread is to ask for.
       keepRolled(sums.front().getDefiningOp());
     }
-    if (whole < team.units) {
-      Value first = arith::AddIOp::create(builder, location, firstUnit, lanes.index(whole));
-      sums = lanes.loop(first, lanes.index(team.units), team.stride(), sums,
-                        [&](Value unit, ValueRange old) {
-                          SmallVector<Value> next(old);
-                          add(unit, next, 0);
-                          return next;
-                        });
+    if (whole < pieces.count) {
+      Value first = arith::AddIOp::create(builder, location, firstPiece, lanes.index(whole));
+      sums = lanes.loop(first, end(pieces), team.stride(), sums, [&](Value number, ValueRange old) {
+        SmallVector<Value> next(old);
+        add(number, next, 0);
+        return next;
+      });
     }
-    ValueRange all = sums;
-    auto low = lanes.combine(reducers, all.slice(0, count), all.slice(count, count));
-    auto high = lanes.combine(reducers, all.slice(2 * count, count), all.slice(3 * count, count));
+    ValueRange found = sums;
+    auto low = lanes.combine(reducers, found.slice(0, count), found.slice(count, count));
+    auto high =
+        lanes.combine(reducers, found.slice(2 * count, count), found.slice(3 * count, count));
     return lanes.combine(reducers, low, high);
   }
 
   Value foldVector(Value vector, const Reducer &reducer) {
     SmallVector<Value> parts;
-    for (int64_t lane = 0; lane < team.lanes; ++lane)
+    for (int64_t lane = 0; lane < cast<VectorType>(vector.getType()).getNumElements(); ++lane)
       parts.push_back(laneOf(builder, location, vector, lane));
     return foldHalves(parts, reducer);
   }
@@ -451,8 +519,10 @@ private:
   /// they have goes to all through shared memory again. Parts lie so far apart that these reads meet all
   /// banks.
   SmallVector<Value> foldGroups(ArrayRef<Value> partials, ArrayRef<Reducer> reducers) {
-    const int64_t parts = team.members, width = kDeviceBlock / parts, rows = team.lanes * width;
-    const int64_t sharers = std::max<int64_t>(1, parts / team.lanes), pitch = rows + rows / 8;
+    const int64_t parts = team.members, width = kDeviceBlock / parts,
+                  rows = team.vectors.lanes * width;
+    const int64_t sharers = std::max<int64_t>(1, parts / team.vectors.lanes),
+                  pitch = rows + rows / 8;
     Value thread = gpu::ThreadIdOp::create(builder, location, gpu::Dimension::x);
     Value side = math.remainder(thread, width), first = math.remainder(thread, sharers);
     SmallVector<Value> memories, joined;
@@ -462,7 +532,7 @@ private:
     }
     Value own = math.plus(math.times(place.member, pitch), side);
     for (auto [partial, memory] : llvm::zip_equal(partials, memories))
-      for (int64_t lane = 0; lane < team.lanes; ++lane)
+      for (int64_t lane = 0; lane < team.vectors.lanes; ++lane)
         memref::StoreOp::create(builder, location, laneOf(builder, location, partial, lane), memory,
                                 ValueRange{math.plus(own, lane * width)});
     gpu::BarrierOp::create(builder, location);
@@ -483,7 +553,7 @@ private:
     SmallVector<Value> results;
     for (Value whole : joined) {
       SmallVector<Value> found;
-      for (int64_t lane = 0; lane < team.lanes; ++lane)
+      for (int64_t lane = 0; lane < team.vectors.lanes; ++lane)
         found.push_back(memref::LoadOp::create(builder, location, whole,
                                                ValueRange{math.plus(side, lane * width)}));
       results.push_back(vectorOfLanes(builder, location, found));
@@ -504,148 +574,79 @@ private:
   OpBuilder &builder;
   Location location;
   const IndexMath math;
-  Value firstUnit;               ///< of the axis: the thread's
-  std::vector<CellCache> caches; ///< by number of what the thread keeps
+  Value firstPiece;                          ///< of the axis: the thread's
+  std::vector<CellCache> caches, edgeCaches; ///< by number of what the thread keeps
   int64_t foldsOfWarps = 0;
 };
 
-//===-- Choosing a team -----------------------------------------------------------------------===//
+//===-- Tasks ---------------------------------------------------------------------------------===//
 
-/// Lanes of a vector whose elements lie side by side in all accesses that move with it: `strides` are
-/// those along the vector, `extent` its axis' length, `others` what else moves the access.
-int64_t vectorLanes(const KernelFrame &frame, const Space::Dim &axis, ArrayRef<Space::Dim> others,
-                    ArrayRef<int64_t> offsets) {
-  int64_t narrowest = 0, widest = 1, step = axis.extent;
-  for (auto [access, stride] : llvm::enumerate(axis.strides)) {
-    if (stride == 0)
-      continue;
-    if (stride != 1)
-      return 1;
-    int64_t bytes = frame.buffers[access].elementBytes();
-    widest = std::max(widest, bytes);
-    if (bytes > 1)
-      narrowest = narrowest == 0 ? bytes : std::min(narrowest, bytes);
-    step = std::gcd(step, offsets[access]);
-    for (const Space::Dim &dim : others)
-      step = std::gcd(step, dim.strides[access]);
-  }
-  int64_t most =
-      std::min(kAccessBytes / std::max<int64_t>(narrowest, 1), 2 * kAccessBytes / widest);
-  return std::gcd(step, most);
+using RowBody = llvm::function_ref<void(Row &)>;
+
+void runRow(KernelFrame &frame, const Space &axis, const Team &team, DeviceRow::Place place,
+            RowBody body) {
+  DeviceRow row(frame, axis, team, std::move(place));
+  body(row);
+  row.finish();
 }
 
-/// Bytes that a row takes of what is read and differs from row to row.
-int64_t bytesPerElement(const KernelFrame &frame, const Space &kept, const Space::Dim &axis) {
-  int64_t bytes = 0;
-  for (size_t access = 0; access < frame.operands; ++access) {
-    bool moves = llvm::any_of(kept.dims, [&](auto &dim) { return dim.strides[access] != 0; });
-    if (axis.strides[access] != 0 && (moves || kept.elements() == 1))
-      bytes += frame.buffers[access].elementBytes();
-  }
-  return std::max<int64_t>(bytes, 1);
+/// What of a kernel's tasks, parts of a row side by side, is the row and which of its parts.
+std::pair<Value, Value> partOf(const IndexMath &math, Value task, const Team &team) {
+  if (team.parts == 1)
+    return {task, math.constant(0)};
+  return {math.quotient(task, team.parts), math.remainder(task, team.parts)};
 }
 
-Team teamAlong(const KernelFrame &frame, const Space &kept, const Space &axis) {
-  Team team;
-  const int64_t elements = axis.elements(), rows = kept.elements();
-  SmallVector<Space::Dim> others(kept.dims);
-  llvm::append_range(others, llvm::drop_end(axis.dims));
-  team.lanes = vectorLanes(frame, axis.dims.back(), others, axis.offsets);
-  while (team.lanes > 1 && elements / team.lanes < kWarp)
-    team.lanes /= 2; // rather all threads of a warp than long vectors
-  team.units = elements / team.lanes;
-  const int64_t bytes = bytesPerElement(frame, kept, axis.dims.back());
-  auto keeps = [&] {
-    return team.unitsPerMember() <= kKeptVectors &&
-           team.unitsPerMember() * team.lanes * bytes <= kKeptBytes;
-  };
-  const bool areFew = rows < kFillingWarps && team.units >= 2 * kWarp;
-  if (frame.stage && !frame.stage->isLast())
-    team.parts = frame.stage->parts.parts;
-  if (frame.stage || areFew || !keeps())
-    team.members = kDeviceBlock;
-  team.keeps = keeps();
-  return team;
-}
-
-Team teamAcross(const KernelFrame &frame, const Space &outer, const Space::Dim &lane,
-                const Space &axis) {
-  Team team;
-  team.along = false;
-  team.units = axis.elements();
-  team.members = 1;
-  while (team.members < kWarp && 4 * team.members < team.units)
-    team.members *= 2;
-  if (frame.stage && !frame.stage->isLast())
-    team.parts = frame.stage->parts.parts;
-  const int64_t threads = kDeviceBlock / team.members; // side by side
-  SmallVector<Space::Dim> others(outer.dims);
-  llvm::append_range(others, axis.dims);
-  team.lanes = vectorLanes(frame, lane, others, axis.offsets);
-  // Rather many blocks than long vectors, but whole sectors of 32 bytes.
-  while (team.lanes > 1 && team.lanes * threads * frame.buffers[0].elementBytes() > 32 &&
-         outer.elements() * lane.extent * team.parts / (threads * team.lanes) < kFillingBlocks)
-    team.lanes /= 2;
-  team.keeps = team.unitsPerMember() <= kKeptVectors &&
-               team.unitsPerMember() * team.lanes * 4 <= kKeptBytes / 2;
-  return team;
-}
-
-} // namespace
-
-void forDeviceRows(KernelFrame &frame, const Space &rows, const Space &axis, bool along,
-                   llvm::function_ref<void(Row &)> body) {
+void forRowsAlong(KernelFrame &frame, Space rows, Space axis, RowBody body) {
   Lanes &lanes = frame.lanes;
   OpBuilder &builder = lanes.getBuilder();
   Location location = lanes.getLocation();
+  const IndexMath math{builder, location};
   Value thread = gpu::ThreadIdOp::create(builder, location, gpu::Dimension::x);
-  auto below = [&](Value value, int64_t limit) -> Value {
-    return arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ult, value,
-                                 lanes.index(limit));
-  };
-  /// What of a kernel's tasks, parts of a row side by side, is the row and which of its parts.
-  auto partOf = [&](Value task, const Team &team) -> std::pair<Value, Value> {
-    if (team.parts == 1)
-      return {task, lanes.index(0)};
-    Value parts = lanes.index(team.parts);
-    return {arith::DivUIOp::create(builder, location, task, parts),
-            arith::RemUIOp::create(builder, location, task, parts)};
-  };
-  auto run = [&](const Team &team, DeviceRow::Place place) {
-    DeviceRow row(frame, axis, team, std::move(place));
-    body(row);
-    row.finish();
-  };
-  if (along) {
-    const Team team = teamAlong(frame, rows, axis);
-    const int64_t teams = kDeviceBlock / team.members, count = rows.elements();
-    auto [begin, end] = taskRange(frame, (count + teams - 1) / teams * team.parts);
-    lanes.forTasks(begin, end, [&](Value task) {
-      if (teams == 1) {
-        auto [row, part] = partOf(task, team);
-        return run(team, {thread, part, row, rowBases(lanes, rows, row), {}, {}, {}});
-      }
-      Value number = arith::AddIOp::create(
-          builder, location, arith::MulIOp::create(builder, location, task, lanes.index(teams)),
-          arith::DivUIOp::create(builder, location, thread, lanes.index(team.members)));
-      Value member = arith::RemUIOp::create(builder, location, thread, lanes.index(team.members));
-      OpBuilder::InsertionGuard guard(builder);
-      if (count % teams != 0) {
-        auto branch = scf::IfOp::create(builder, location, below(number, count), false);
-        builder.setInsertionPointToStart(branch.thenBlock());
-      }
-      run(team, {member, {}, number, rowBases(lanes, rows, number), {}, {}, {}});
-    });
-    return;
-  }
+  const Team team = teamAlong(frame, rows, axis);
+  SmallVector<Space::Dim> others(rows.dims);
+  llvm::append_range(others, llvm::drop_end(axis.dims));
+  const int64_t teams = kDeviceBlock / team.members, count = rows.elements();
+  auto [begin, end] = taskRange(frame, (count + teams - 1) / teams * team.parts);
+  lanes.forTasks(begin, end, [&](Value task) {
+    DeviceRow::Place place;
+    place.member = thread;
+    place.others = others;
+    if (teams == 1) {
+      std::tie(place.row, place.part) = partOf(math, task, team);
+      place.bases = rowBases(lanes, rows, place.row);
+      return runRow(frame, axis, team, std::move(place), body);
+    }
+    place.row = math.plus(math.times(task, teams), math.quotient(thread, team.members));
+    place.member = math.remainder(thread, team.members);
+    OpBuilder::InsertionGuard guard(builder);
+    if (count % teams != 0 && team.members < kWarp) { // all threads of a warp take part in shuffles
+      place.exists = math.isBelow(place.row, math.constant(count));
+      place.row = math.smaller(place.row, math.constant(count - 1));
+    } else if (count % teams != 0) {
+      auto branch = scf::IfOp::create(builder, location,
+                                      math.isBelow(place.row, math.constant(count)), false);
+      builder.setInsertionPointToStart(branch.thenBlock());
+    }
+    place.bases = rowBases(lanes, rows, place.row);
+    runRow(frame, axis, team, std::move(place), body);
+  });
+}
+
+void forRowsAcross(KernelFrame &frame, const Space &rows, const Space &axis, RowBody body) {
+  Lanes &lanes = frame.lanes;
+  OpBuilder &builder = lanes.getBuilder();
+  Location location = lanes.getLocation();
+  const IndexMath math{builder, location};
+  Value thread = gpu::ThreadIdOp::create(builder, location, gpu::Dimension::x);
   Space outer = rows;
   const Space::Dim lane = outer.takeInnermost();
   const Team team = teamAcross(frame, outer, lane, axis);
-  const int64_t threads = kDeviceBlock / team.members, vectors = lane.extent / team.lanes;
+  const int64_t threads = kDeviceBlock / team.members, vectors = lane.extent / team.vectors.lanes;
   const int64_t tiles = (vectors + threads - 1) / threads;
   auto [begin, end] = taskRange(frame, outer.elements() * tiles * team.parts);
   lanes.forTasks(begin, end, [&](Value task) {
-    auto [tile, part] = partOf(task, team);
+    auto [tile, part] = partOf(math, task, team);
     Value number = tile;
     if (tiles == 1) {
       tile = lanes.index(0);
@@ -660,16 +661,27 @@ void forDeviceRows(KernelFrame &frame, const Space &rows, const Space &axis, boo
     DeviceRow::Place place;
     place.member = arith::DivUIOp::create(builder, location, thread, lanes.index(threads));
     if (vectors % threads != 0) {
-      place.exists = below(vector, vectors);
+      place.exists = math.isBelow(vector, lanes.index(vectors));
       vector = arith::MinUIOp::create(builder, location, vector, lanes.index(vectors - 1));
     }
-    place.column = arith::MulIOp::create(builder, location, vector, lanes.index(team.lanes));
+    place.column =
+        arith::MulIOp::create(builder, location, vector, lanes.index(team.vectors.lanes));
     place.bases = rowBases(lanes, outer, number);
     place.part = part;
     place.row = arith::MulIOp::create(builder, location, number, lanes.index(lane.extent));
     place.laneStrides = lane.strides;
-    run(team, std::move(place));
+    runRow(frame, axis, team, std::move(place), body);
   });
+}
+
+} // namespace
+
+void forDeviceRows(KernelFrame &frame, const Space &rows, const Space &axis, bool along,
+                   llvm::function_ref<void(Row &)> body) {
+  if (along)
+    forRowsAlong(frame, rows, axis, body);
+  else
+    forRowsAcross(frame, rows, axis, body);
 }
 
 } // namespace stow

@@ -2,12 +2,11 @@
 // the ends of rows and where nothing repeats, and vectors of channels, in all types.
 #include "tests/codegen/LoadedKernels.h"
 #include "tests/gpu/Accesses.h"
+#include "tests/gpu/TypedValues.h"
 
 #include "runtime/base/Concat.h"
-#include "runtime/host/Float16.h"
 
 #include <cmath>
-#include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,39 +15,6 @@ using namespace stow;
 namespace {
 
 const std::string kFirst = "0,1,2,3", kLast = "0,2,3,1"; ///< orders of an image's dimensions
-
-size_t bytesOf(const std::string &type) { return type == "f64" ? 8 : type == "f32" ? 4 : 2; }
-
-/// What the type keeps of a number.
-double rounded(double value, const std::string &type) {
-  const auto single = static_cast<float>(value);
-  return type == "f64"    ? value
-         : type == "f32"  ? single
-         : type == "bf16" ? host::widenBf16(host::narrowBf16(single))
-                          : host::widenF16(host::narrowF16(single));
-}
-
-void put(char *at, double value, const std::string &type) {
-  const auto single = static_cast<float>(value);
-  const uint16_t half = type == "bf16" ? host::narrowBf16(single) : host::narrowF16(single);
-  memcpy(at,
-         type == "f64"   ? static_cast<const void *>(&value)
-         : type == "f32" ? static_cast<const void *>(&single)
-                         : &half,
-         bytesOf(type));
-}
-
-double get(const char *at, const std::string &type) {
-  if (type == "f64" || type == "f32") {
-    double value = 0;
-    float single = 0;
-    memcpy(type == "f64" ? static_cast<void *>(&value) : &single, at, bytesOf(type));
-    return type == "f64" ? value : single;
-  }
-  uint16_t half;
-  memcpy(&half, at, sizeof half);
-  return type == "bf16" ? host::widenBf16(half) : host::widenF16(half);
-}
 
 /// An image [n, c, h, w] in an order and a type.
 struct Image {
@@ -65,10 +31,7 @@ struct Image {
                            : ((n * shape[2] + h) * shape[3] + w) * shape[1] + c;
   }
   std::vector<char> stored(const std::vector<double> &values) const {
-    std::vector<char> bytes(values.size() * bytesOf(type));
-    for (size_t i = 0; i < values.size(); ++i)
-      put(&bytes[i * bytesOf(type)], values[i], type);
-    return bytes;
+    return stow::stored(values, type);
   }
   /// Numbers that the type keeps, as the image lies.
   std::vector<double> some(uint64_t seed) const {
