@@ -6,6 +6,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -24,6 +25,8 @@ namespace {
 constexpr int64_t kSharedBytes = 48 << 10;
 /// Columns of q and of v whose sums fit into registers.
 constexpr int64_t kMostColumns = 128;
+/// Registers of a thread where three blocks of four warps share a multiprocessor.
+constexpr int32_t kRegisters = 168;
 /// Vectors of a tile that a thread asks for before it stores the first.
 constexpr int64_t kMostInFlight = 16;
 
@@ -109,6 +112,11 @@ AttentionEmitter::AttentionEmitter(KernelFrame &frame, const AttentionProblem &p
       warpRow(math.times(math.quotient(thread, kWarp), TileProducts::kRows)) {
   function.setKnownBlockSizeAttr(
       builder.getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
+  // Where one tile holds all rows there is no loop that parts the products: of so much at once ptxas
+  // spills some for the sake of one more block, unless it is told what it may take.
+  if (problem.isGradient && std::max(problem.keys, problem.queries) <= tiles.streamed)
+    function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(),
+                      builder.getI32IntegerAttr(kRegisters));
   owned[0] = tile(tiles.owned(), problem.depth);
   streamed[0] = tile(tiles.streamed, problem.depth);
   streamed[1] = tile(tiles.streamed, problem.width);
@@ -208,59 +216,81 @@ void AttentionEmitter::loadTile(Value tile, const Matrices &matrices, Value head
   });
 }
 
-void AttentionEmitter::store(const Matrices &matrices, Value tile, Value head, Value first,
-                             ValueRange values) {
-  const int64_t columns = cast<MemRefType>(tile.getType()).getDimSize(1);
-  if (matrices.buffer.element == problem.element && matrices.together(problem.element) > 2 &&
-      TileProducts::padded(problem.element, matrices.columns) <= columns)
-    return storeByTile(matrices, tile, head, first, values);
+bool AttentionEmitter::goesThroughTile(const Written &result) const {
+  const Matrices &matrices = result.matrices;
+  return matrices.buffer.element == problem.element && matrices.together(problem.element) > 2 &&
+         TileProducts::padded(problem.element, matrices.columns) <=
+             cast<MemRefType>(result.tile.getType()).getDimSize(1);
+}
+
+/// All tiles are filled before the first is written: LLVM would move the sums of a second result behind the
+/// loop that writes the first, where what they are made of takes more registers than they do.
+void AttentionEmitter::store(ArrayRef<Written> results, Value head, Value first) {
+  const bool byTile =
+      llvm::any_of(results, [&](const Written &result) { return goesThroughTile(result); });
+  if (byTile)
+    barrier(); // the last product has read its rows
+  for (const Written &result : results)
+    if (goesThroughTile(result))
+      putIntoTile(result);
+  if (byTile)
+    barrier();
+  for (const Written &result : results)
+    goesThroughTile(result) ? storeTile(result, head, first) : storeRows(result, head, first);
+}
+
+void AttentionEmitter::storeRows(const Written &result, Value head, Value first) {
+  const Matrices &matrices = result.matrices;
   Value from = base(matrices, head);
   for (int64_t half : {0, 1}) {
     Value row = ownRow(first, 2 * half);
     Value exists = matrices.rows % tiles.owned() == 0
                        ? Value()
                        : math.isBelow(row, math.constant(matrices.rows));
-    lanes.ifHolds(exists, [&] { storeRow(matrices, from, row, half, values); });
+    lanes.ifHolds(exists, [&] { storeRow(matrices, from, row, half, result.values); });
   }
 }
 
-/// Pairs of a thread into the tile, and vectors of whole rows out of it.
-void AttentionEmitter::storeByTile(const Matrices &matrices, Value tile, Value head, Value first,
-                                   ValueRange values) {
+/// A thread's values, in pairs.
+void AttentionEmitter::putIntoTile(const Written &result) {
   auto pair = VectorType::get({2}, builder.getF32Type());
   const int64_t bytes = problem.element.getIntOrFloatBitWidth() / 8;
-  barrier(); // the last product has read its rows
-  for (size_t at = 0; at < values.size(); at += 2) {
+  for (size_t at = 0; at < result.values.size(); at += 2) {
     const int64_t group = static_cast<int64_t>(at) / TileProducts::kValues,
                   i = at % TileProducts::kValues;
-    Value two = vector::FromElementsOp::create(builder, location, pair, values.slice(at, 2));
+    Value two = vector::FromElementsOp::create(builder, location, pair, result.values.slice(at, 2));
     vector::StoreOp::create(
-        builder, location, term(two).as(problem.element).get(), tile,
+        builder, location, term(two).as(problem.element).get(), result.tile,
         ValueRange{math.plus(warpRow, products.rowOf(i)), products.columnOf(group, 0)},
         /*nontemporal=*/false, llvm::MaybeAlign(2 * bytes));
   }
-  barrier();
+}
+
+/// Vectors of whole rows.
+void AttentionEmitter::storeTile(const Written &result, Value head, Value first) {
+  const Matrices &matrices = result.matrices;
+  const int64_t bytes = problem.element.getIntOrFloatBitWidth() / 8;
   const int64_t count = matrices.together(problem.element), perRow = matrices.columns / count;
   auto wide = VectorType::get({count}, problem.element);
   Value from = base(matrices, head);
-  lanes.loop(thread, math.constant(tiles.owned() * perRow), threads, {},
-             [&](Value number, ValueRange) {
-               Value row = math.quotient(number, perRow),
-                     column = math.times(math.remainder(number, perRow), count);
-               Value to = math.plus(first, row);
-               Value exists = matrices.rows % tiles.owned() == 0
-                                  ? Value()
-                                  : math.isBelow(to, math.constant(matrices.rows));
-               lanes.ifHolds(exists, [&] {
-                 Value read =
-                     vector::LoadOp::create(builder, location, wide, tile, ValueRange{row, column},
-                                            /*nontemporal=*/false, llvm::MaybeAlign(count * bytes));
-                 vector::StoreOp::create(builder, location, read, matrices.buffer.memory,
-                                         ValueRange{elementAt(matrices, from, to, column)},
-                                         /*nontemporal=*/false, llvm::MaybeAlign(count * bytes));
-               });
-               return Values();
-             });
+  lanes.loop(
+      thread, math.constant(tiles.owned() * perRow), threads, {}, [&](Value number, ValueRange) {
+        Value row = math.quotient(number, perRow),
+              column = math.times(math.remainder(number, perRow), count);
+        Value to = math.plus(first, row);
+        Value exists = matrices.rows % tiles.owned() == 0
+                           ? Value()
+                           : math.isBelow(to, math.constant(matrices.rows));
+        lanes.ifHolds(exists, [&] {
+          Value read =
+              vector::LoadOp::create(builder, location, wide, result.tile, ValueRange{row, column},
+                                     /*nontemporal=*/false, llvm::MaybeAlign(count * bytes));
+          vector::StoreOp::create(builder, location, read, matrices.buffer.memory,
+                                  ValueRange{elementAt(matrices, from, to, column)},
+                                  /*nontemporal=*/false, llvm::MaybeAlign(count * bytes));
+        });
+        return Values();
+      });
 }
 
 void AttentionEmitter::storeRow(const Matrices &matrices, Value base, Value row, int64_t half,

@@ -87,13 +87,19 @@ private:
                 int64_t rows);
   mlir::Value loadVectorOfTile(const Matrices &matrices, mlir::Value base, mlir::Value first,
                                int64_t rows, mlir::Value number, int64_t count);
-  /// The warp's rows of a result, of the owned tile that begins at row `first`. They go through `tile`, an
-  /// owned one that nobody reads any more, where its elements are the result's: a thread then writes 16
-  /// bytes.
-  void store(const Matrices &matrices, mlir::Value tile, mlir::Value head, mlir::Value first,
-             mlir::ValueRange values);
-  void storeByTile(const Matrices &matrices, mlir::Value tile, mlir::Value head, mlir::Value first,
-                   mlir::ValueRange values);
+  /// A result, the warp's rows of it in registers, and an owned tile that nobody reads any more.
+  struct Written {
+    const Matrices &matrices;
+    mlir::Value tile;
+    mlir::ValueRange values;
+  };
+  /// Writes rows of results, of the owned tile that begins at row `first`. They go through the tiles where
+  /// their elements are the results': a thread then writes 16 bytes.
+  void store(llvm::ArrayRef<Written> results, mlir::Value head, mlir::Value first);
+  bool goesThroughTile(const Written &result) const;
+  void putIntoTile(const Written &result);
+  void storeTile(const Written &result, mlir::Value head, mlir::Value first);
+  void storeRows(const Written &result, mlir::Value head, mlir::Value first);
   void storeRow(const Matrices &matrices, mlir::Value base, mlir::Value row, int64_t half,
                 mlir::ValueRange values);
 

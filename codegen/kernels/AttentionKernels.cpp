@@ -122,7 +122,7 @@ void AttentionEmitter::attention() {
     };
     carried = lanes.loop(math.constant(0), keyTiles(first), 1, carried, ofTile);
     finish(head, first, carried);
-    store(y, owned[0], head, first, ArrayRef(carried).take_front(sums));
+    store(Written{y, owned[0], ArrayRef(carried).take_front(sums)}, head, first);
   });
 }
 
@@ -243,8 +243,9 @@ void AttentionEmitter::gradientByKeys() {
                                             return ofTile(head, tile, carried);
                                           });
                       });
-    store(dk, owned[0], ofKeys, first, ArrayRef(sums).take_front(ofDepth));
-    store(dv, owned[1], ofKeys, first, ArrayRef(sums).drop_front(ofDepth));
+    store({Written{dk, owned[0], ArrayRef(sums).take_front(ofDepth)},
+           Written{dv, owned[1], ArrayRef(sums).drop_front(ofDepth)}},
+          ofKeys, first);
   });
 }
 
@@ -269,8 +270,8 @@ void AttentionEmitter::gradientByQueries() {
                                   problem.depth);
     };
     Values none = products.zeros(TileProducts::padded(problem.element, problem.depth));
-    store(dq, owned[0], head, first,
-          lanes.loop(math.constant(0), keyTiles(first), 1, none, ofTile));
+    const Values sums = lanes.loop(math.constant(0), keyTiles(first), 1, none, ofTile);
+    store(Written{dq, owned[0], sums}, head, first);
   });
 }
 
