@@ -53,9 +53,9 @@
 // of at most 255 elements. Their "indices" are those of no other call, half a byte each where there are
 // at most 16 elements in a window and a multiple of 16 channels.
 // Convolutions of images smaller than their windows run in loops as well (TapLoops.h), with weights in
-// blocks of 8 inputs by 8 outputs, and small products of f32 that the library has more scratch for, with its
-// bits (PanelProduct.h). Attention does altogether (AttentionLoops.h), on tensors in any
-// order and with gaps.
+// blocks of 8 inputs by 8 outputs, products of f32 that have few rows or contract few elements
+// (SkinnyProduct.h), and small ones that the library has more scratch for, with its bits (PanelProduct.h).
+// Attention does altogether (AttentionLoops.h), on tensors in any order and with gaps.
 //
 // Tensors may be f32 or of one 16-bit type, bf16 or f16, in any mix, biases included; vectors of
 // normalizations are f32. Arithmetic is f32's: where the library has no code of its own for the mix

@@ -7,6 +7,7 @@
 #include "runtime/base/Parallel.h"
 #include "runtime/host/PanelProduct.h"
 #include "runtime/host/Primitive.h"
+#include "runtime/host/SkinnyProduct.h"
 
 #include <algorithm>
 #include <numeric>
@@ -156,8 +157,8 @@ Preparation prepareProduct(const Command &command, const std::vector<bool> &anyL
 constexpr int64_t mostLeft = 1 << 17, mostRight = 1 << 19, mostRightOfFewRows = 1 << 17,
                   fewRows = 16;
 
-/// The product as panels, where its operands are matrices of f32 that lie row-major.
-std::optional<PanelProduct> panelsOf(const Call &call, size_t count) {
+/// The product of matrices of f32 that lie row-major.
+std::optional<PanelProduct> plainProduct(const Call &call, size_t count) {
   for (size_t i = 0; i < count; ++i)
     if (call.isAny(i) || call.operand(i).dtype != DType::F32 ||
         !call.operand(i).layout.isRowMajor())
@@ -178,37 +179,55 @@ std::optional<PanelProduct> panelsOf(const Call &call, size_t count) {
     product.count = elementCount(dst) / (product.rows * product.columns);
   else
     return std::nullopt;
-  if (product.rows * product.depth > mostLeft ||
-      product.columns * product.depth > (product.rows < fewRows ? mostRightOfFewRows : mostRight))
-    return std::nullopt;
   return product;
 }
 
-/// A product in panels, where the library's code has more scratch.
-std::optional<Preparation> preparePanels(const Command &command, const std::vector<bool> &anyLayout,
-                                         PrepareFn prepareLibrary, Becomes becomes) {
+/// True where panels are no slower than the library's code.
+bool isForPanels(const PanelProduct &product) {
+  return product.rows * product.depth <= mostLeft &&
+         product.columns * product.depth <=
+             (product.rows < fewRows ? mostRightOfFewRows : mostRight);
+}
+
+/// A product with a short dimension, or one in panels where the library's code has more scratch.
+std::optional<Preparation> prepareLoops(const Command &command, const std::vector<bool> &anyLayout,
+                                        PrepareFn prepareLibrary, Becomes becomes) {
   const size_t count = command.operands.size();
   const Call call(command, anyLayout,
                   count == 4 ? std::vector<std::string>{"a", "b", "bias", "dst"}
                              : std::vector<std::string>{"a", "b", "dst"});
-  const auto product = panelsOf(call, count);
-  if (!product)
+  const auto product = plainProduct(call, count);
+  if (!product || (!isSkinny(*product) && !isForPanels(*product)))
     return std::nullopt;
-  const Bytes scratch = product->scratchBytes(currentThreads());
-  const Preparation library = prepareLibrary(command, anyLayout);
-  if (scratch >= static_cast<Bytes>(library.descriptor.scratchpad_desc().get_size()))
-    return std::nullopt;
+  const Preparation library = prepareLibrary(command, anyLayout); // which checks the shapes
   std::vector<Argument> arguments;
   for (size_t i = 0; i < count; ++i)
     arguments.push_back(
         {i, 0, descOf(DType::F32, call.shape(i), call.operand(i).layout), call.operand(i).layout});
-  auto run = [product = *product, becomes, count](const std::vector<char *> &addresses,
-                                                  char *scratch, int64_t threads) {
-    auto floats = [&](size_t i) { return reinterpret_cast<float *>(addresses[i]); };
-    multiplyPanels(product, floats(0), floats(1), count == 4 ? floats(2) : nullptr,
-                   floats(count - 1), becomes, scratch, threads);
+  auto prepared = [&](const char *name, Bytes scratch, auto multiply) {
+    auto run = [=](const std::vector<char *> &addresses, char *scratch, int64_t threads) {
+      auto floats = [&](size_t i) { return reinterpret_cast<float *>(addresses[i]); };
+      multiply(floats(0), floats(1), count == 4 ? floats(2) : nullptr, floats(count - 1), scratch,
+               threads);
+    };
+    return Preparation{{}, arguments, Loops{name, scratch, run}};
   };
-  return Preparation{{}, arguments, Loops{"stow_panels", scratch, run}};
+  if (isSkinny(*product))
+    return prepared("stow_skinny", 0,
+                    [product = *product, becomes](const float *left, const float *right,
+                                                  const float *bias, float *result, char *,
+                                                  int64_t threads) {
+                      multiplySkinny(product, left, right, bias, result, becomes, threads);
+                    });
+  const Bytes scratch = product->scratchBytes(currentThreads());
+  if (scratch >= static_cast<Bytes>(library.descriptor.scratchpad_desc().get_size()))
+    return std::nullopt;
+  return prepared("stow_panels", scratch,
+                  [product = *product, becomes](const float *left, const float *right,
+                                                const float *bias, float *result, char *scratch,
+                                                int64_t threads) {
+                    multiplyPanels(product, left, right, bias, result, becomes, scratch, threads);
+                  });
 }
 
 } // namespace
@@ -221,14 +240,14 @@ Preparation prepareMatMulAdding(const Command &command, const std::vector<bool> 
   return prepareProduct(command, anyLayout, addingAttributes());
 }
 
-std::optional<Preparation> prepareMatMulPanels(const Command &command,
-                                               const std::vector<bool> &anyLayout) {
-  return preparePanels(command, anyLayout, prepareMatMul, Becomes::Result);
+std::optional<Preparation> prepareMatMulLoops(const Command &command,
+                                              const std::vector<bool> &anyLayout) {
+  return prepareLoops(command, anyLayout, prepareMatMul, Becomes::Result);
 }
 
-std::optional<Preparation> prepareMatMulAddingPanels(const Command &command,
-                                                     const std::vector<bool> &anyLayout) {
-  return preparePanels(command, anyLayout, prepareMatMulAdding, Becomes::Added);
+std::optional<Preparation> prepareMatMulAddingLoops(const Command &command,
+                                                    const std::vector<bool> &anyLayout) {
+  return prepareLoops(command, anyLayout, prepareMatMulAdding, Becomes::Added);
 }
 
 } // namespace stow::host

@@ -8,10 +8,6 @@
 namespace stow::host {
 namespace {
 
-/// Contracted elements that are summed before the sum is added to those before: as the library does with
-/// AVX-512.
-int64_t blockOf(int64_t depth) { return depth <= 1024 ? 512 : 1024; }
-
 /// Rows of the blocks that are added to what is there.
 constexpr int64_t blockRows = 12;
 
@@ -30,7 +26,7 @@ int64_t panelsOf(const PanelProduct &product) {
 int64_t copiedElements(const PanelProduct &product) {
   if (!product.isRightTransposed && product.columns % panelColumns == 0)
     return 0;
-  const int64_t rows = std::min(product.depth, blockOf(product.depth));
+  const int64_t rows = std::min(product.depth, summedBlock(product.depth));
   return (rows + 7) / 8 * 8 * panelColumns;
 }
 
@@ -90,7 +86,7 @@ template <typename V, Stored stored>
 STOW_INLINE void multiplyPanel(const PanelProduct &product, LeftTile<stored> left,
                                const float *right, Target to, int64_t first, int64_t rows,
                                Becomes becomes, float *panel) {
-  const int64_t block = blockOf(product.depth);
+  const int64_t block = summedBlock(product.depth);
   for (int64_t k = 0; k < product.depth; k += block) {
     const int64_t depth = std::min(block, product.depth - k);
     RightTile tile = {right + k * product.columns + first, panelColumns, product.columns};

@@ -28,6 +28,10 @@ struct PanelProduct {
   Bytes scratchBytes(int64_t threads) const;
 };
 
+/// Contracted elements that are summed before the sum is added to those before: as the library does with
+/// AVX-512.
+constexpr int64_t summedBlock(int64_t depth) { return depth <= 1024 ? 512 : 1024; }
+
 /// What a product becomes: the result, or something that is added to the result that is there.
 enum class Becomes { Result, Added };
 

@@ -161,11 +161,12 @@ std::optional<Preparation> prepareTapsGradWeight(const Command &command,
 Preparation prepareMatMul(const Command &command, const std::vector<bool> &anyLayout);
 /// A product of which the result is added to what is there.
 Preparation prepareMatMulAdding(const Command &command, const std::vector<bool> &anyLayout);
-/// Both in loops (PanelProduct.h), for small products that the library has scratch for.
-std::optional<Preparation> prepareMatMulPanels(const Command &command,
-                                               const std::vector<bool> &anyLayout);
-std::optional<Preparation> prepareMatMulAddingPanels(const Command &command,
-                                                     const std::vector<bool> &anyLayout);
+/// Both in loops, for products with a short dimension (SkinnyProduct.h) and for small ones that the library has
+/// scratch for (PanelProduct.h).
+std::optional<Preparation> prepareMatMulLoops(const Command &command,
+                                              const std::vector<bool> &anyLayout);
+std::optional<Preparation> prepareMatMulAddingLoops(const Command &command,
+                                                    const std::vector<bool> &anyLayout);
 Preparation prepareMaxPool(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareMaxPoolGrad(const Command &command, const std::vector<bool> &anyLayout);
 Preparation prepareMaxPoolInference(const Command &command, const std::vector<bool> &anyLayout);

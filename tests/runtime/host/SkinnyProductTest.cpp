@@ -1,0 +1,82 @@
+// Tests products with a short dimension against panels, which sum in the same order, bit for bit on any
+// number of threads.
+#include "runtime/host/SkinnyProduct.h"
+
+#include "tests/runtime/host/Draw.h"
+
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <vector>
+
+namespace stow::host::test {
+namespace {
+
+struct Case {
+  PanelProduct product;
+  bool hasBias = false;
+  Becomes becomes = Becomes::Result;
+};
+
+std::ostream &operator<<(std::ostream &out, const Case &c) {
+  const PanelProduct &p = c.product;
+  return out << p.rows << "x" << p.columns << "x" << p.depth << ", transposed "
+             << p.isLeftTransposed << p.isRightTransposed << ", bias " << c.hasBias << ", added "
+             << (c.becomes == Becomes::Added);
+}
+
+class SkinnyProductTest : public testing::TestWithParam<Case> {};
+
+TEST_P(SkinnyProductTest, GivesTheBitsOfPanelsOnAnyNumberOfThreads) {
+  const auto [p, hasBias, becomes] = GetParam();
+  const std::vector<float> left = draw(p.rows * p.depth, 1), right = draw(p.columns * p.depth, 2),
+                           bias = draw(p.columns, 3), there = draw(p.rows * p.columns, 4);
+  std::vector<float> expected = there;
+  std::vector<char> scratch(static_cast<size_t>(p.scratchBytes(1)) + 64);
+  char *aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64);
+  multiplyPanels(p, left.data(), right.data(), hasBias ? bias.data() : nullptr, expected.data(),
+                 becomes, aligned, 1);
+  for (int64_t threads : {1, 2, 3, 8}) {
+    std::vector<float> result = there;
+    multiplySkinny(p, left.data(), right.data(), hasBias ? bias.data() : nullptr, result.data(),
+                   becomes, threads);
+    EXPECT_EQ(result, expected) << threads;
+  }
+}
+
+// Rows and columns beside whole tiles, more contracted elements than are summed at once, rows 4 KiB apart.
+std::vector<Case> cases() {
+  std::vector<Case> result;
+  auto add = [&](const PanelProduct &product) {
+    result.push_back({product});
+    result.push_back({product, true});
+    result.push_back({product, false, Becomes::Added});
+  };
+  for (bool isRightTransposed : {false, true})
+    for (const PanelProduct &shape : {PanelProduct{1, 8, 1100, 130}, PanelProduct{1, 4, 519, 700},
+                                      PanelProduct{1, 13, 131, 1100}, PanelProduct{1, 16, 61, 2060},
+                                      PanelProduct{1, 7, 17, 1024}, PanelProduct{1, 9, 48, 2048}})
+      add({1, shape.rows, shape.columns, shape.depth, false, isRightTransposed});
+  for (const PanelProduct &shape : {PanelProduct{1, 400, 350, 8}, PanelProduct{1, 133, 1001, 16},
+                                    PanelProduct{1, 1003, 131, 1}, PanelProduct{1, 5, 3, 7}})
+    add({1, shape.rows, shape.columns, shape.depth, true, false});
+  return result;
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, SkinnyProductTest, testing::ValuesIn(cases()));
+
+// Tests that sizes alone decide, whatever the order of the right factor.
+TEST(Skinny, IsForFewRowsOrFewContractedElementsOfLargeMatrices) {
+  EXPECT_TRUE(isSkinny({1, 8, 3000, 1000, false, true}));
+  EXPECT_TRUE(isSkinny({1, 8, 1000, 3000, false, false}));
+  EXPECT_TRUE(isSkinny({1, 3000, 1000, 8, true, false}));
+  EXPECT_FALSE(isSkinny({1, 3, 3000, 1000, false, true}));
+  EXPECT_FALSE(isSkinny({1, 17, 3000, 1000, false, true}));
+  EXPECT_FALSE(isSkinny({1, 8, 128, 64, false, true}));
+  EXPECT_FALSE(isSkinny({1, 8, 8, 100000, false, true}));
+  EXPECT_FALSE(isSkinny({4, 8, 3000, 1000, false, true}));
+  EXPECT_FALSE(isSkinny({1, 3000, 1000, 17, true, false}));
+  EXPECT_FALSE(isSkinny({1, 3000, 1000, 8, true, true}));
+}
+
+} // namespace
+} // namespace stow::host::test
