@@ -173,6 +173,7 @@ void addStepPasses(PassManager &manager, const CompileOptions &options, const Ba
 
 // F1 -> F2, first half: kernels. Beyond this point, no new arithmetic.
 void addKernelPasses(PassManager &manager, const Target &target) {
+  manager.addPass(createExpandOuterProductsPass());
   manager.addPass(createAssignLayoutsPass(target));
   manager.addPass(createCSEPass());
   manager.addPass(createFuseNormPoolPass(target));

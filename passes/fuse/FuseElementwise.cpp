@@ -281,6 +281,7 @@ struct FuseElementwisePass : impl::FuseElementwisePassBase<FuseElementwisePass> 
 } // namespace
 
 void registerFusePasses() {
+  registerPass(createExpandOuterProductsPass);
   registerPass(createFuseElementwisePass);
   registerPass(createJoinMasksPass);
   registerPass(createPackMasksPass);

@@ -3,6 +3,29 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ExpandOuterProductsPass : Pass<"stow-expand-outer-products", "::mlir::ModuleOp"> {
+  let summary = "Turn products of one contracted element into multiplications";
+  let description = [{
+    What: a matrix product that contracts one element, as the gradient of what a row of weights reads, becomes
+    an elementwise product of its factors, which broadcast to it. stow-fuse-elementwise takes that into
+    the kernel that reads it: the product, which is larger than its factors, never exists, and the kernel may
+    write over something else that it reads. The bits are the same, the sign of a zero aside. A product with a
+    bias stays.
+
+    Requires: the step form without layouts.
+    Ensures: nothing but the number of tensors has changed.
+
+    ```mlir
+    %g = stow.matmul %ds, %w {transpose_a = false, transpose_b = true}
+        : (tensor<80x50x1xf32>, tensor<1000x1xf32>) -> tensor<80x50x1000xf32>
+    // becomes
+    %r = stow.reshape %w : (tensor<1000x1xf32>) -> tensor<1x1000xf32>
+    %g = stow.mul %ds, %r : (tensor<80x50x1xf32>, tensor<1x1000xf32>) -> tensor<80x50x1000xf32>
+    ```
+  }];
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 def FuseElementwisePass : Pass<"stow-fuse-elementwise", "::mlir::ModuleOp"> {
   let summary = "Turn chains of elementwise ops into single kernels";
   let description = [{

@@ -59,7 +59,7 @@ std::string shared(int64_t batch, int64_t width, int times, bool transposed) {
 /// Attention over the same values three times: the gradients of the values, a product for each sample,
 /// are added up, two of them at once with what stands behind the sum.
 std::string attention() {
-  const std::string x = "tensor<4x1x40xf32>", v = "tensor<4x40x256xf32>", y = "tensor<4x1x256xf32>";
+  const std::string x = "tensor<4x2x40xf32>", v = "tensor<4x40x256xf32>", y = "tensor<4x2x256xf32>";
   std::string text = "func.func @model(%in: " + x +
                      " {stow.name = \"x\", stow.kind = #stow.kind<input>}, %w: " + v +
                      " {stow.name = \"w\", stow.kind = #stow.kind<parameter>, stow.init = "
@@ -70,7 +70,7 @@ std::string attention() {
   for (const char *name : {"a", "b", "c"}) {
     text += product(name, last, "v", "(" + x + ", " + v + ") -> " + y, false);
     text += "%s" + std::string(name) + " = stow.slice %t" + name +
-            " {starts = array<i64: 0, 0, 7>, sizes = array<i64: 4, 1, 40>} : (" + y + ") -> " + x +
+            " {starts = array<i64: 0, 0, 7>, sizes = array<i64: 4, 2, 40>} : (" + y + ") -> " + x +
             "\n";
     last = "s" + std::string(name);
   }
