@@ -100,7 +100,7 @@ class Planner:
         tried = [self.plan(f"--recompute={cap:g}%"), self.plan(f"--memory-budget={allowed[-1]['arena_bytes']}")]
         best = min((outcome for outcome in tried if outcome.extra <= cap), key=lambda outcome: outcome.arena, default=tried[1])
         below = [int(p["arena_bytes"]) for p in points if float(p["extra_time_percent"]) > cap]
-        low = max(below, default=0)
+        low = max((arena for arena in below if arena < best.arena), default=0)
         for _ in range(self.args.refine if low else 0):
             tried = self.plan(f"--memory-budget={(low + best.arena) // 2}")
             if tried.extra > cap:

@@ -19,6 +19,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
 
+#include <limits>
 #include <vector>
 
 namespace stow {
@@ -103,8 +104,10 @@ llvm::DenseMap<mlir::Value, Bytes> arenaOffsets(mlir::func::FuncOp graph);
 /// Places parts inside their wholes (stow.inside): operands of concats are produced in the result,
 /// slices are read where they lie, each where `target` takes such parts and the sum of live bytes
 /// does not rise above its peak for it; undoes what an earlier call did first. Returns the bytes
-/// that are stored and copied no more. The method is in PlaceInside.cpp.
-Bytes placeInside(mlir::func::FuncOp graph, const Target &target);
+/// that are stored and copied no more. Where live bytes come out above `wanted`, what raises them
+/// above that anywhere is tried without. The method is in PlaceInside.cpp.
+Bytes placeInside(mlir::func::FuncOp graph, const Target &target,
+                  Bytes wanted = std::numeric_limits<Bytes>::max());
 
 /// False where no order of the ops of a graph, in which nothing is placed yet, lets placeInside
 /// place `part` of `op`.

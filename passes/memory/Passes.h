@@ -17,7 +17,8 @@ void registerMemoryPasses();
 
 // `target` must outlive the pass.
 std::unique_ptr<mlir::Pass> createPlanWorkspacesPass(const Target &target);
-std::unique_ptr<mlir::Pass> createPlaceInsidePass(const Target &target);
+std::unique_ptr<mlir::Pass> createPlaceInsidePass(const Target &target,
+                                                  const PlaceInsidePassOptions &options = {});
 
 // Attributes that stow-pack-buffers puts on the module.
 inline constexpr llvm::StringLiteral kArenaBytesAttr = "stow.arena_bytes";

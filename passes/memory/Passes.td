@@ -58,7 +58,9 @@ def PlaceInsidePass : Pass<"stow-place-inside", "::mlir::ModuleOp"> {
     another order; when the target says that an op which makes or reads it takes no such parts; and when the
     result, which then lives from its first input on, would raise the peak of live bytes: then the
     input produced first is left out. Concats of concats nest. The peak is that of the order at hand
-    with everything copied and shared in place; marks of an earlier run are dropped first.
+    with everything copied and shared in place; marks of an earlier run are dropped first. Where that leaves
+    more live bytes than the order was made for, it is done again without what would raise them where
+    there are more than that, and the one that leaves fewer stays.
 
     Requires: the ordered form; order, recomputation and layouts final.
     Ensures: `stow.inside` lists the inputs of concats that need no copy and the results of slices that
@@ -70,6 +72,8 @@ def PlaceInsidePass : Pass<"stow-place-inside", "::mlir::ModuleOp"> {
     %y = stow.concat %a, %b {axis = 1 : i64, stow.inside = array<i64: 0, 1>} : ...
     ```
   }];
+  let options = [Option<"wantedLive", "wanted-live", "int64_t", "std::numeric_limits<int64_t>::max()",
+                        "live bytes of the step's training graph that its order was made for">];
   let constructor = "nullptr"; // made by createPlaceInsidePass: it asks a target
   let dependentDialects = ["::stow::StowDialect"];
 }

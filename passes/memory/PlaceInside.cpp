@@ -5,6 +5,9 @@
 // the order at hand, O(commands) each. Which op has which parts, AliasOpInterface says; which parts
 // an op takes, the target.
 //
+// No more live bytes than with everything copied is little to ask where copies are many: where that
+// is more than the order was made for, a second try leaves out what raises live bytes above that.
+//
 //   copied   bytes |      [ y      ]        placed         |  [ y          ]
 //                  |  [ a     ]                            |  | a     |
 //                  |    [ b  ]                             |  |   b  |
@@ -12,6 +15,7 @@
 //
 // Results before operands for concats (an inner concat is placed when its reader is), operands
 // before results for slices (a slice of a slice is a view of a view).
+#include "ir/StepGraphs.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 
@@ -102,20 +106,23 @@ using CreditId = unsigned;
 /// Live bytes at every command, and the storages they consist of.
 class Profile {
 public:
-  explicit Profile(func::FuncOp graph) : liveness(graph), live(liveness.liveBytes()) {
+  /// Live bytes may rise up to `most`, or the peak if that is less.
+  Profile(func::FuncOp graph, Bytes most) : liveness(graph), live(liveness.liveBytes()) {
     for (const Storage &storage : liveness.storages()) {
       spans.push_back({storage.begin, storage.end, storage.isState ? 0 : storage.size});
       owner.push_back(owner.size());
     }
     findCredits(graph);
-    peak = *llvm::max_element(live);
+    limit = std::min(most, peak());
   }
+
+  Bytes peak() const { return *llvm::max_element(live); }
 
   int64_t beginOf(Value value) const { return spans[idOf(value)].begin; }
   int64_t endOf(Value value) const { return spans[idOf(value)].end; }
 
-  /// Makes the storages of `parts` one with that of `whole`, unless live bytes would rise above
-  /// their peak. True when done.
+  /// Makes the storages of `parts` one with that of `whole`, unless live bytes would rise where they
+  /// are above the limit then. True when done.
   bool join(Value whole, ArrayRef<Value> parts) {
     StorageId kept = idOf(whole);
     Span merged = spans[kept];
@@ -141,9 +148,10 @@ public:
       for (CreditId id : lost)
         live[credits[id].command] += sign * credits[id].size;
     };
+    const std::vector<Bytes> before(live.begin() + merged.begin, live.begin() + merged.end);
     change(1);
-    if (std::any_of(live.begin() + merged.begin, live.begin() + merged.end,
-                    [&](Bytes bytes) { return bytes > peak; })) {
+    if (!std::equal(before.begin(), before.end(), live.begin() + merged.begin,
+                    [&](Bytes old, Bytes now) { return now <= std::max(old, limit); })) {
       change(-1);
       return false;
     }
@@ -194,14 +202,19 @@ private:
   std::vector<StorageId> owner;
   std::vector<Credit> credits;
   std::vector<SmallVector<CreditId, 2>> creditsOf; ///< by StorageId: those still counted
-  Bytes peak = 0;
+  Bytes limit = 0;
 };
 
 class Placement {
 public:
-  Placement(func::FuncOp graph, const Target &target)
-      : block(graph.getBody().front()), target(target), profile(graph) {}
+  Placement(func::FuncOp graph, const Target &target,
+            Bytes most = std::numeric_limits<Bytes>::max())
+      : block(graph.getBody().front()), target(target), profile(graph, most) {}
 
+  /// Live bytes at their peak.
+  Bytes peak() const { return profile.peak(); }
+
+  /// Returns the bytes that are stored and copied no more.
   Bytes run() {
     for (Operation &op : llvm::reverse(block))
       placeOperands(op);
@@ -328,11 +341,13 @@ private:
 //===-- --stow-place-inside ------------------------------------------------------------------===//
 
 struct PlaceInsidePass : impl::PlaceInsidePassBase<PlaceInsidePass> {
-  explicit PlaceInsidePass(const Target &target) : target(target) {}
+  PlaceInsidePass(const Target &target, const PlaceInsidePassOptions &options)
+      : PlaceInsidePassBase(options), target(target) {}
 
   void runOnOperation() override {
+    auto step = stepGraph(getOperation());
     for (auto graph : getOperation().getOps<func::FuncOp>())
-      placeInside(graph, target);
+      placeInside(graph, target, graph == step ? wantedLive : std::numeric_limits<Bytes>::max());
   }
 
   const Target &target;
@@ -358,13 +373,23 @@ bool mayBePlaced(Operation *op, const Sharing &part, const Target &target) {
   return mayTake(target, producer, producer->getNumOperands() + result.getResultNumber(), *type);
 }
 
-Bytes placeInside(func::FuncOp graph, const Target &target) {
-  reset(graph);
-  return Placement(graph, target).run();
+Bytes placeInside(func::FuncOp graph, const Target &target, Bytes wanted) {
+  auto place = [&](Bytes most) {
+    reset(graph);
+    Placement placement(graph, target, most);
+    const Bytes placed = placement.run();
+    return std::pair(placement.peak(), placed);
+  };
+  const auto [peak, placed] = place(std::numeric_limits<Bytes>::max());
+  if (peak <= wanted)
+    return placed;
+  const auto [lower, fewer] = place(wanted);
+  return lower < peak ? fewer : place(std::numeric_limits<Bytes>::max()).second;
 }
 
-std::unique_ptr<Pass> createPlaceInsidePass(const Target &target) {
-  return std::make_unique<PlaceInsidePass>(target);
+std::unique_ptr<Pass> createPlaceInsidePass(const Target &target,
+                                            const PlaceInsidePassOptions &options) {
+  return std::make_unique<PlaceInsidePass>(target, options);
 }
 
 } // namespace stow

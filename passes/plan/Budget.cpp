@@ -214,7 +214,10 @@ public:
     OwningOpRef<ModuleOp> module = clone(bound);
     if (choice.solution)
       applyTo(*module, *choice.solution);
-    runStage(*module, "order", [&](PassManager &manager) { addSharePasses(manager, target); });
+    const Bytes wanted =
+        choice.solution ? wantedLiveOf(*choice.solution) : std::numeric_limits<Bytes>::max();
+    runStage(*module, "order",
+             [&](PassManager &manager) { addSharePasses(manager, target, wanted); });
     return module;
   }
 
@@ -309,7 +312,7 @@ private:
     OwningOpRef<ModuleOp> module = clone(bound);
     applyTo(*module, row(index)->solution);
     func::FuncOp graph = trainGraph(*module);
-    placeInside(graph, target);
+    placeInside(graph, target, wantedLiveOf(row(index)->solution));
     shareInPlace(graph);
     const Liveness liveness(graph);
     return liveBytesOfRow[index] = liveness.transientPeak() + liveness.stateBytes();
@@ -442,11 +445,17 @@ private:
     return *segmentChoice;
   }
 
+  /// Live bytes that the schedule problem says `solution` takes.
+  Bytes wantedLiveOf(const schedule::Solution &solution) const {
+    return schedule::verify(problem, solution).peakBytes;
+  }
+
   StepChoice scheduled(const std::string &method, const schedule::Solution &solution,
                        int64_t packingWork) {
     OwningOpRef<ModuleOp> copy = clone(bound);
     const StepProblem step = applyTo(*copy, solution);
-    StepChoice choice = candidates.make(method, std::move(copy), packingWork);
+    StepChoice choice =
+        candidates.make(method, std::move(copy), packingWork, wantedLiveOf(solution));
     choice.solution = solution;
     if (!choice.isRefused())
       choice.firstRuns = firstRuns(*choice.placed, step);

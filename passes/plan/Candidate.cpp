@@ -54,11 +54,11 @@ std::string textWithoutWeights(ModuleOp module) {
 } // namespace
 
 StepChoice CandidateMaker::make(const std::string &method, OwningOpRef<ModuleOp> ordered,
-                                int64_t packingWork) {
+                                int64_t packingWork, Bytes wantedLive) {
   ModuleOp module = *ordered;
   StepChoice choice;
   choice.method = method;
-  auto share = [&](PassManager &manager) { addSharePasses(manager, target); };
+  auto share = [&](PassManager &manager) { addSharePasses(manager, target, wantedLive); };
   if (auto finding = failureOf(module, share))
     return refuse(std::move(choice), module, *finding);
   auto graph = stepGraph(module);

@@ -69,9 +69,12 @@ private:
     StepChoice choice;
     for (int64_t work : {kPackingWork, kMorePackingWork}) {
       OwningOpRef<ModuleOp> module = cast<ModuleOp>(bound->clone());
-      if (solution)
+      Bytes wantedLive = std::numeric_limits<Bytes>::max();
+      if (solution) {
         applySchedule(stepGraph(*module), problemOf(*module), *solution);
-      choice = maker.make("schedule", std::move(module), work);
+        wantedLive = schedule::verify(problem, *solution).peakBytes;
+      }
+      choice = maker.make("schedule", std::move(module), work, wantedLive);
       if (choice.isRefused())
         break;
       stateBytes = bytesAttr(*choice.placed, kPersistentBytesAttr);

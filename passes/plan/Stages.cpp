@@ -30,8 +30,8 @@ OwningOpRef<ModuleOp> withPlacesInside(ModuleOp prepared, const Target &target) 
   return module;
 }
 
-void addSharePasses(PassManager &manager, const Target &target) {
-  manager.addPass(createPlaceInsidePass(target));
+void addSharePasses(PassManager &manager, const Target &target, Bytes wantedLive) {
+  manager.addPass(createPlaceInsidePass(target, {.wantedLive = wantedLive}));
   manager.addPass(createShareInPlacePass());
   manager.addPass(createVerifyOrderedPass());
 }

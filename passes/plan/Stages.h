@@ -26,8 +26,10 @@ void addBindPasses(mlir::PassManager &manager);
 mlir::OwningOpRef<mlir::ModuleOp> withStateBound(mlir::ModuleOp prepared);
 mlir::OwningOpRef<mlir::ModuleOp> withPlacesInside(mlir::ModuleOp prepared, const Target &target);
 
-/// In-place sharing on an ordered step whose state is bound, and the check of the ordered form.
-void addSharePasses(mlir::PassManager &manager, const Target &target);
+/// Parts inside their wholes and in-place sharing on an ordered step whose state is bound, and the check of the
+/// ordered form. `wantedLive`: bytes that the order of the training graph was made for (placeInside).
+void addSharePasses(mlir::PassManager &manager, const Target &target,
+                    Bytes wantedLive = std::numeric_limits<Bytes>::max());
 
 /// Packing alone; addPlacedChecks replays what it gives.
 void addPackPasses(mlir::PassManager &manager, PackBuffersPassOptions options = {});

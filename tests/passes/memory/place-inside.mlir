@@ -1,5 +1,6 @@
 // RUN: stowage-opt %s --stow-place-inside --split-input-file | FileCheck %s
 // RUN: stowage-opt %s --stow-place-inside --stow-place-inside --split-input-file | FileCheck %s
+// RUN: stowage-opt %s --stow-place-inside=wanted-live=13000 --split-input-file | FileCheck %s --check-prefix=WANTED
 
 // Tests that the inputs of a concat along the rows of memory get its pitch, 6 elements, and that
 // slices of the result become views: of 4 columns of 6, and of a single row, which has no gaps.
@@ -184,4 +185,30 @@ func.func @state(%w: tensor<4x4xf32> {stow.name = "w", stow.kind = #stow.kind<pa
     stow.yield %e : f32
   }
   return %y, %u : tensor<2x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+// Tests an order made for fewer live bytes than everything copied takes at the concat, 16384. With both inputs inside, its
+// result and %t are live together: 8192 + 6144. Without the first, that and the result are: 4096 + 8192.
+// CHECK-LABEL: func.func @train
+// CHECK: stow.concat {{.*}}stow.inside = array<i64: 0, 1>
+// WANTED-LABEL: func.func @train
+// WANTED: stow.concat {{.*}}stow.inside = array<i64: 1>
+func.func @train(%x: tensor<1xf32> {stow.name = "x", stow.kind = #stow.kind<input>}) -> (tensor<128x16xf32> {stow.name = "y"}, tensor<16xf32> {stow.name = "r"}) attributes {stow.role = #stow.role<train>} {
+  %a = stow.map %x : (tensor<1xf32>) -> tensor<64x16xf32> {
+  ^bb0(%e: f32):
+    stow.yield %e : f32
+  }
+  %t = stow.map %x : (tensor<1xf32>) -> tensor<96x16xf32> {
+  ^bb0(%e: f32):
+    stow.yield %e : f32
+  }
+  %r = stow.reduce_sum %t {axes = array<i64: 0>, keepdims = false} : (tensor<96x16xf32>) -> tensor<16xf32>
+  %b = stow.map %x : (tensor<1xf32>) -> tensor<64x16xf32> {
+  ^bb0(%e: f32):
+    stow.yield %e : f32
+  }
+  %y = stow.concat %a, %b {axis = 0 : i64} : (tensor<64x16xf32>, tensor<64x16xf32>) -> tensor<128x16xf32>
+  return %y, %r : tensor<128x16xf32>, tensor<16xf32>
 }
