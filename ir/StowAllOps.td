@@ -3,6 +3,7 @@
 #define STOW_ALL_OPS_TD
 
 include "ir/StowAttentionOps.td"
+include "ir/StowDetachOps.td"
 include "ir/StowNormPoolOps.td"
 include "ir/StowOps.td"
 include "ir/StowStatisticsOps.td"

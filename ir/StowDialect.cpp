@@ -1,4 +1,5 @@
 #include "ir/StowAttentionOps.h"
+#include "ir/StowDetachOps.h"
 #include "ir/StowNormPoolOps.h"
 #include "ir/StowStatisticsOps.h"
 
@@ -30,6 +31,10 @@ void StowDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "ir/StowAttentionOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/StowDetachOps.cpp.inc"
       >();
   addOperations<
 #define GET_OP_LIST

@@ -312,7 +312,9 @@ Value grownTo(NodeImport &node, Value x, const Shape &shape) {
 }
 
 /// What known indices along `axis` write: for every element the number of the update that it gets
-/// (the last one; -1 where there is none), in the shape of the indices with the data's extent.
+/// (-1 where there is none), in the shape of the indices with the data's extent. Two updates of one
+/// element are an error: ONNX does not say which counts, and PyTorch's former exporter writes a sum
+/// (index_add) so.
 Literal sourcesOf(const Literal &indices, int64_t axis, int64_t extent) {
   Literal sources{ElementType::Int64, indices.shape, {}, {}};
   sources.shape[axis] = extent;
@@ -321,9 +323,70 @@ Literal sourcesOf(const Literal &indices, int64_t axis, int64_t extent) {
   int64_t count = indices.shape[axis];
   for (int64_t i = 0; i < indices.size(); ++i) {
     int64_t at = indices.ints[i] + (indices.ints[i] < 0 ? extent : 0);
-    sources.ints[(i / inner / count * extent + at) * inner + i % inner] = i / inner % count;
+    int64_t &source = sources.ints[(i / inner / count * extent + at) * inner + i % inner];
+    if (source >= 0)
+      throw Error::badInput(absl::StrCat(
+          "writes element ", at, " of dimension ", axis,
+          " twice, without a reduction: which update counts is not defined; where a sum was meant, "
+          "export with dynamo=True"));
+    source = i / inner % count;
   }
   return sources;
+}
+
+/// True for indices computed from the places of maxima of windows that overlap: two windows may have
+/// one maximum.
+bool mayRepeatMaxima(Value indices) {
+  SmallVector<Value> open = {indices};
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || !seen.insert(op).second)
+      continue;
+    if (auto pool = dyn_cast<MaxPoolOp>(op))
+      return llvm::any_of(llvm::zip_equal(pool.getKernel(), pool.getStrides()),
+                          [](auto pair) { return std::get<0>(pair) > std::get<1>(pair); });
+    // Whole numbers and masks, and what masks compare.
+    for (Value operand : op->getOperands())
+      if (isa<IntegerType>(elementOf(operand)) || isa<CompareOp>(op))
+        open.push_back(operand);
+  }
+  return false;
+}
+
+/// How many updates each element gets along `axis`.
+Value arrivalsOf(NodeImport &node, const Indices &indices, int64_t axis, int64_t extent,
+                 Type element) {
+  Value at = valueOf(node, indices);
+  auto type = RankedTensorType::get(shapeOf(at), element);
+  Value one = node.tensor(Literal{ElementType::Double, {}, {}, {1}}, element);
+  return scatterAlong(node, node.emitAs<BroadcastToOp>(one, type), at, axis, extent);
+}
+
+/// PyTorch's scatter_reduce with reduce='mean', which ONNX has no word for: the default exporter
+/// writes reduction="none" beside the operation. With include_self=False it has written zeros where
+/// updates arrive before.
+bool isScatterMean(NodeImport &node) {
+  const std::string &operation = node.node().fxNode;
+  return operationOf(operation) == "scatter_reduce.two" && argumentOf(operation, 4) == "mean" &&
+         !node.literal(2);
+}
+
+/// The data with the updates' mean along `axis`: of what arrives and, where it counts, what is
+/// there.
+Value scatteredMean(NodeImport &node, Value data, const Indices &indices, Value updates,
+                    int64_t axis) {
+  Shape shape = shapeOf(data);
+  bool countsSelf = node.node().fxNode.find("include_self: False") == std::string::npos;
+  Value sums = scatterAlong(node, updates, valueOf(node, indices), axis, shape[axis]);
+  Value counts = arrivalsOf(node, indices, axis, shape[axis], elementOf(data));
+  if (shapeOf(counts) != shapeOf(sums))
+    counts =
+        node.emitAs<BroadcastToOp>(counts, RankedTensorType::get(shapeOf(sums), elementOf(counts)));
+  counts = grownTo(node, counts, shape);
+  Value one = node.scalar(1, counts);
+  counts = countsSelf ? node.emit<AddOp>({counts, one}) : node.emit<MaximumOp>({counts, one});
+  return node.emit<DivOp>({node.emit<AddOp>({data, grownTo(node, sums, shape)}), counts});
 }
 
 /// The data with updates written or added along `axis`. Written values are chosen by a mask: known
@@ -337,6 +400,8 @@ Value scattered(NodeImport &node, Value data, Indices indices, Value updates, in
   Shape reach = shapeOf(updates);
   reach[axis] = extent;
   indices = compressed(indices, axis);
+  if (reduction == "none" && isScatterMean(node))
+    return scatteredMean(node, data, indices, updates, axis);
   if (reduction == "add") {
     Value sums = scatterAlong(node, updates, valueOf(node, indices), axis, extent);
     return node.emit<AddOp>({data, grownTo(node, sums, shape)});
@@ -355,10 +420,10 @@ Value scattered(NodeImport &node, Value data, Indices indices, Value updates, in
     if (reach != shape && shapeOf(mask) != reach) // repeated only as far as the updates reach
       mask = node.emitAs<BroadcastToOp>(mask, node.typeOf(ElementType::Bool, reach));
   } else {
-    Value count = node.emitAs<BroadcastToOp>(
-        node.scalar(1, indices.value),
-        RankedTensorType::get(shapeOf(indices.value), elementOf(indices.value)));
-    Value arrivals = scatterAlong(node, count, indices.value, axis, extent);
+    if (mayRepeatMaxima(indices.value))
+      throw Error::badInput("writes at the places of maxima of windows that overlap, where two may "
+                            "name one element; pool with a stride of the window's size");
+    Value arrivals = arrivalsOf(node, indices, axis, extent, elementOf(indices.value));
     mask = node.compare(arrivals, node.scalar(0, arrivals), "gt");
     bool isMask = elementOf(updates).isInteger(1);
     Value numbers = isMask ? node.cast(updates, node.builder().getI32Type()) : updates;

@@ -24,6 +24,20 @@ LossSpec readSpec(const NodeImport &node, LossSpec::Kind kind) {
   return spec;
 }
 
+/// The share of label smoothing, which ONNX has no place for; the default exporter of PyTorch writes
+/// the operation that the node comes from.
+double labelSmoothingOf(const NodeImport &node) {
+  const std::string &operation = node.node().fxNode;
+  if (operationOf(operation) != "cross_entropy_loss.default")
+    return 0;
+  double share = 0;
+  const std::string text = argumentOf(operation, 5);
+  if (!text.empty() && StringRef(text).getAsDouble(share))
+    throw Error::badInput("was made with label smoothing '" + text +
+                          "', which is no constant number");
+  return share;
+}
+
 /// Checks scores [N,C,d...], labels [N,d...] and weights [C]; returns the labels' shape.
 Shape checkOperands(Value scores, Value labels, Value weight) {
   Shape shape = shapeOf(scores), expected = shape;
@@ -41,10 +55,33 @@ Shape checkOperands(Value scores, Value labels, Value weight) {
   return expected;
 }
 
+/// Probabilities of the classes [N,C,d...] in place of labels, as PyTorch exports its cross-entropy of
+/// them. A mean is over the samples, whatever the classes' weights are.
+void convertDistributions(NodeImport &node, const LossSpec &spec, Value scores, Value target,
+                          Value weight) {
+  Shape shape = shapeOf(scores);
+  if (shape.size() < 2)
+    throw Error::badInput("expects scores [N,C] or [N,C,d...] of real numbers");
+  if (weight) {
+    Shape column(shape.size() - 1, 1);
+    column[0] = shape[1];
+    if (elementCount(shapeOf(weight)) != shape[1])
+      throw Error::badInput("its weights do not fit its scores: expected one per class");
+    weight = node.reshape(weight, column);
+  }
+  Formula f(node.builder(), node.place());
+  Value losses = distributionLosses(f, spec, scores, target, weight);
+  node.bind(0, spec.hasReduction ? reduceLoss(f, spec.reduction, losses) : losses);
+}
+
 void convertLoss(NodeImport &node, LossSpec::Kind kind) {
   LossSpec spec = readSpec(node, kind);
   Value scores = node.value(0), labels = node.value(1);
   Value weight = node.has(2) ? node.value(2) : Value();
+  spec.labelSmoothing = labelSmoothingOf(node);
+  if (kind == LossSpec::Kind::CrossEntropy && isa<FloatType>(elementOf(labels)) &&
+      shapeOf(labels) == shapeOf(scores))
+    return convertDistributions(node, spec, scores, labels, weight);
   Shape shape = checkOperands(scores, labels, weight);
   Formula f(node.builder(), node.place());
   Value target = f.reshape(labels, {elementCount(shape)});

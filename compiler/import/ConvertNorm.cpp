@@ -180,8 +180,9 @@ void convertBatchNorm(NodeImport &node) {
   for (size_t i = 0; i < 5; ++i)
     operands.push_back(node.value(i));
   if (!isa<BlockArgument>(operands[3]) || !isa<BlockArgument>(operands[4])) {
-    bool isTraining =
-        node.opset() >= 14 ? node.flag("training_mode", false) : node.node().outputs.size() > 1;
+    // Further outputs are those of training; before opset 14 they alone say so, and PyTorch writes
+    // an instance normalization with running statistics in that form at every opset.
+    bool isTraining = node.flag("training_mode", false) || node.node().outputs.size() > 1;
     return node.bind(0, normalizeByComputed(node, isTraining));
   }
   // [N,C,spatial...] of rank 6 and more keeps its channels when the rest is flattened.

@@ -1,5 +1,6 @@
 // Shapes, views and data movement. Ops on known tensors were folded before they come here.
 #include "compiler/import/ConvertResample.h"
+#include "ir/StowDetachOps.h"
 
 #include <absl/strings/str_cat.h>
 #include <limits>
@@ -109,7 +110,15 @@ void convertUnsqueeze(NodeImport &node) {
   node.bind(0, node.reshape(node.value(0), unsqueezedShape(node.shape(0), *axes)));
 }
 
-void convertIdentity(NodeImport &node) { node.bindSlot(0, 0); }
+/// PyTorch's default exporter writes a detach as an Identity, beside the operation that it was. The
+/// former one leaves it out.
+void convertIdentity(NodeImport &node) {
+  const std::string operation = operationOf(node.node().fxNode);
+  bool isDetach = operation == "detach.default" || operation == "detach_.default";
+  if (!isDetach || node.literal(0) || !isa<FloatType>(elementOf(node.value(0))))
+    return node.bindSlot(0, 0);
+  node.bind(0, node.emit<DetachOp>(node.value(0)));
+}
 
 void convertTranspose(NodeImport &node) {
   Value x = node.value(0);

@@ -74,9 +74,10 @@ public:
   }
 
   ExportFindings run() {
-    if (model.signature)
+    if (model.signature) {
       checkStated();
-    else if (isFromPyTorch(model))
+      checkMutatedBuffers();
+    } else if (isFromPyTorch(model))
       checkNames();
     checkEvaluationMode();
     return std::move(findings);
@@ -341,6 +342,20 @@ private:
       else if (!isSameModule(scopeOf(*first), scopeOf(node)))
         return change(inQuotes(name) + " is read by " + place(*first) + " and " + place(node) +
                       ": weights of two modules, merged because they are equal");
+    }
+  }
+
+  /// State that the module's own forward writes, but for the statistics of a normalization: its new
+  /// value is no output of the file.
+  void checkMutatedBuffers() {
+    for (const std::string &name : model.signature->mutatedBuffers) {
+      const Use use = roles.useOf(name);
+      if (liveTensors.count(name) && isFloat(model.initializers.at(name).type) &&
+          use != Use::Mean && use != Use::Variance)
+        findings.warnings.push_back(
+            "buffer " + inQuotes(name) +
+            " changes in every step of the module, but its new value is not "
+            "in the file: here it keeps its value");
     }
   }
 

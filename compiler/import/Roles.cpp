@@ -16,8 +16,8 @@ bool isOneOf(const std::string &text, std::initializer_list<const char *> list) 
 /// scatter does, too: a bias of which a part is kept at zero.
 bool isViewLike(const Node &node) {
   return isOneOf(node.type, {"Transpose", "Reshape", "Identity", "Squeeze", "Unsqueeze", "Flatten",
-                             "Cast", "CastLike", "Expand", "Slice", "Split", "Concat", "ScatterND",
-                             "ScatterElements"});
+                             "Cast", "CastLike", "Expand", "Tile", "Slice", "Split", "Concat",
+                             "ScatterND", "ScatterElements"});
 }
 
 bool isProduct(const Node &node) {
@@ -214,7 +214,10 @@ private:
       auto found = node.attributes.find(name);
       return found != node.attributes.end() && found->second.i != 0;
     };
-    if (isOneOf(node.type, {"Conv", "ConvTranspose"})) {
+    if (node.type == "DeformConv") {
+      use(node, 1, Use::ConvWeight);
+      use(node, 3, Use::Bias);
+    } else if (isOneOf(node.type, {"Conv", "ConvTranspose"})) {
       use(node, 1, Use::ConvWeight);
       use(node, 2, Use::Bias);
     } else if (node.type == "Gemm") {
@@ -261,9 +264,17 @@ private:
       passed = Use::WeightOutIn;
     else if (node.type == "Transpose" && passed == Use::WeightOutIn)
       passed = Use::WeightInOut;
-    size_t count = node.type == "Concat" ? node.inputs.size() : 1;
-    for (size_t i = 0; i < count; ++i)
-      use(node, i, passed);
+    if (node.type != "Concat")
+      return use(node, 0, passed);
+    const bool joinsData = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                       [&](const std::string &input) { return !hasData(input); });
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      // A learned token beside the data's: named by the module.
+      const std::string origin = originOf(node.inputs[i]);
+      const bool isToken = joinsData && isFromPyTorch(model) && model.initializers.count(origin) &&
+                           !isExporterMade(origin);
+      use(node, i, isToken && passed == Use::None ? Use::Shift : passed);
+    }
   }
 
   void chooseDataInputs() {

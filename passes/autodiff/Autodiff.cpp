@@ -49,6 +49,7 @@ struct Autodiff : impl::AutodiffPassBase<Autodiff> {
     if (failed(appendInputGradients(inputs, results, gradients)))
       return signalPassFailure();
     appendGradients(train, results, gradients);
+    removeDetached(train);
   }
 
   /// The arguments that `inputGradients` names.

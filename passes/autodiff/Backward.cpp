@@ -1,5 +1,6 @@
 #include "passes/autodiff/Backward.h"
 
+#include "ir/StowDetachOps.h"
 #include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
 
@@ -22,7 +23,8 @@ public:
 
 /// Asks one op for the gradients of its operands, when it has any to pass on.
 LogicalResult differentiate(Operation *op, OpBuilder &builder, GraphGradients &gradients) {
-  if (llvm::none_of(op->getResults(), [&](Value v) { return gradients.of(v) != nullptr; }) ||
+  if (isa<DetachOp>(op) ||
+      llvm::none_of(op->getResults(), [&](Value v) { return gradients.of(v) != nullptr; }) ||
       llvm::none_of(op->getOperands(), [&](Value v) { return gradients.isNeeded(v); }))
     return success();
   if (auto differentiable = dyn_cast<GradientOpInterface>(op))
@@ -44,7 +46,8 @@ GraphGradients::GraphGradients(func::FuncOp graph, ArrayRef<BlockArgument> input
       needed.insert(argument);
   needed.insert(inputs.begin(), inputs.end());
   for (Operation &op : graph.front())
-    if (llvm::any_of(op.getOperands(), [&](Value v) { return needed.contains(v); }))
+    if (!isa<DetachOp>(op) &&
+        llvm::any_of(op.getOperands(), [&](Value v) { return needed.contains(v); }))
       for (Value result : op.getResults())
         if (isFloat(result))
           needed.insert(result);

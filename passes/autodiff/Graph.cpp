@@ -1,5 +1,7 @@
 #include "passes/autodiff/Graph.h"
 
+#include "ir/StowDetachOps.h"
+
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include <charconv>
@@ -91,6 +93,13 @@ std::string shortText(double number) {
   char text[40];
   auto [end, error] = std::to_chars(text, text + sizeof text, number);
   return std::string(text, end);
+}
+
+void removeDetached(func::FuncOp graph) {
+  for (auto op : llvm::make_early_inc_range(graph.front().getOps<DetachOp>())) {
+    op.getY().replaceAllUsesWith(op.getX());
+    op.erase();
+  }
 }
 
 void eraseDeadOps(func::FuncOp graph) {

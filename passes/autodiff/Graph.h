@@ -46,6 +46,9 @@ stringAttributes(mlir::MLIRContext *context,
 /// The shortest decimal that reads back to `number`.
 std::string shortText(double number);
 
+/// Puts the operand of every stow.detach in its place.
+void removeDetached(mlir::func::FuncOp graph);
+
 /// Erases ops that nothing reads, last first.
 void eraseDeadOps(mlir::func::FuncOp graph);
 

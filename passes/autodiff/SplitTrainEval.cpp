@@ -209,6 +209,7 @@ struct SplitTrainEval : impl::SplitTrainEvalPassBase<SplitTrainEval> {
     module->removeAttr(kFormAttr);
     removeDropouts(eval);
     drawForEvaluation(eval);
+    removeDetached(eval);
     if (disableDropout)
       removeDropouts(train);
     if (failed(convertTraining(train)))

@@ -83,10 +83,15 @@ void join(OpBuilder &builder, MapOp host, MapOp mask) {
 struct JoinMasksPass : impl::JoinMasksPassBase<JoinMasksPass> {
   void runOnOperation() override {
     OpBuilder builder(&getContext());
+    llvm::SmallPtrSet<Operation *, 8> joined; // hosts that were masks themselves are gone
     for (auto graph : getOperation().getOps<func::FuncOp>())
-      for (MapOp mask : llvm::filter_to_vector(graph.getOps<MapOp>(), isMask))
-        if (MapOp host = hostOf(mask))
-          join(builder, host, mask);
+      for (MapOp mask : llvm::filter_to_vector(graph.getOps<MapOp>(), isMask)) {
+        MapOp host = joined.contains(mask) ? MapOp() : hostOf(mask);
+        if (!host)
+          continue;
+        joined.insert(host);
+        join(builder, host, mask);
+      }
   }
 };
 

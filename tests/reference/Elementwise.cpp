@@ -40,6 +40,10 @@ std::vector<Tensor> divide(Operation *op, Operands operands) {
   });
 }
 
+std::vector<Tensor> detach(Operation *op, Operands operands) {
+  return mapElements(op, operands, [](auto e) { return e[0]; });
+}
+
 std::vector<Tensor> round(Operation *op, Operands operands) {
   StringRef mode = cast<RoundOp>(op).getMode();
   return mapElements(op, operands, [=](auto e) {
@@ -261,6 +265,7 @@ void addElementwiseRules(Rules &rules) {
   rules["stow.cos"] = unary<cosine>;
   rules["stow.atan"] = unary<arcTangent>;
   rules["stow.round"] = round;
+  rules["stow.detach"] = detach;
   rules["stow.compare"] = compare;
   rules["stow.draw"] = draw;
   rules["stow.random"] = random;

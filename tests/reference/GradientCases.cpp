@@ -406,6 +406,11 @@ void addSteps(Cases &cases) {
     cases.push_back(single("cumsum_" + std::to_string(cases.size()), "cumsum", {"3x4x2x"},
                            "axis = 1 : i64, " + flags, "3x4x2x"));
   // Nothing flows back through whole numbers.
+  cases.push_back({"detach", "%x: tensor<3x4xf64>", "tensor<3x4xf64>", R"(
+      %steps = stow.round %x {mode = "floor"} : (tensor<3x4xf64>) -> tensor<3x4xf64>
+      %d = stow.detach %steps : (tensor<3x4xf64>) -> tensor<3x4xf64>
+      %y = stow.add %x, %d : (tensor<3x4xf64>, tensor<3x4xf64>) -> tensor<3x4xf64>
+      return %y : tensor<3x4xf64>)"});
   cases.push_back(single("round", "round", {"3x4x"}, "mode = \"floor\"", "3x4x"));
   cases.push_back({"compare", "%a: tensor<3x4xf64>, %b: tensor<4xf64>", "tensor<3x4xf64>", R"(
       %limit = stow.constant dense<0.137> : tensor<f64>

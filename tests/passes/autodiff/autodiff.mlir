@@ -145,3 +145,21 @@ func.func @train(%w: tensor<4x6xf32> {stow.name = "w", stow.kind = #stow.kind<pa
   %l = stow.add %s, %t : (tensor<f32>, tensor<f32>) -> tensor<f32>
   return %l : tensor<f32>
 }
+
+// -----
+
+// Tests that nothing flows back through a detach, whose operand takes its place.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[S:.*]] = stow.sigmoid %[[W:.*]] : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK-NOT: stow.detach
+// CHECK: stow.mul %[[S]], %[[S]]
+// CHECK: %[[DS:.*]] = stow.mul %{{.*}}, %[[S]] {stow.phase = #stow.phase<backward>}
+// CHECK-NOT: stow.add
+// CHECK: return
+func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>}) -> (tensor<f32> {stow.name = "loss"}) attributes {stow.role = #stow.role<train>} {
+  %s = stow.sigmoid %w : (tensor<4xf32>) -> tensor<4xf32>
+  %d = stow.detach %s : (tensor<4xf32>) -> tensor<4xf32>
+  %y = stow.mul %s, %d : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %l = stow.reduce_sum %y {axes = array<i64: 0>, keepdims = false} : (tensor<4xf32>) -> tensor<f32>
+  return %l : tensor<f32>
+}

@@ -95,3 +95,25 @@ func.func @train(%x: tensor<4xi64>, %v: tensor<4xf32>) -> tensor<4xf32> attribut
   }
   return %y : tensor<4xf32>
 }
+
+// -----
+
+// Tests that two masks of one value, which nothing else reads, become one kernel.
+// CHECK-LABEL: func.func @train
+// CHECK: stow.map %{{.*}} : (tensor<4xi64>) -> (tensor<4xi1>, tensor<4xi1>)
+// CHECK-NOT: -> tensor<4xi1>
+func.func @train(%x: tensor<4xi64>) -> (tensor<4xi1>, tensor<4xi1>) attributes {stow.role = #stow.role<train>} {
+  %m = stow.map %x : (tensor<4xi64>) -> tensor<4xi1> {
+  ^bb0(%0: i64):
+    %one = arith.constant 1 : i64
+    %1 = arith.cmpi eq, %0, %one : i64
+    stow.yield %1 : i1
+  }
+  %n = stow.map %x : (tensor<4xi64>) -> tensor<4xi1> {
+  ^bb0(%0: i64):
+    %two = arith.constant 2 : i64
+    %1 = arith.cmpi eq, %0, %two : i64
+    stow.yield %1 : i1
+  }
+  return %m, %n : tensor<4xi1>, tensor<4xi1>
+}

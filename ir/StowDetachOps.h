@@ -1,0 +1,8 @@
+// The op that nothing flows back through. Include this where it is used; ir/Stow.h has the rest of
+// the dialect.
+#pragma once
+
+#include "ir/Stow.h"
+
+#define GET_OP_CLASSES
+#include "ir/StowDetachOps.h.inc"
