@@ -190,6 +190,28 @@ void convertGelu(NodeImport &node) {
   node.bind(0, node.emit<MulOp>({times(x, 0.5), gate}));
 }
 
+/// x * sigmoid(alpha x).
+void convertSwish(NodeImport &node) {
+  Value x = node.value(0);
+  double alpha = node.number("alpha", 1);
+  Value inner = alpha == 1 ? x : node.emit<MulOp>({x, node.scalar(alpha, x)});
+  node.bind(0, node.emit<MulOp>({x, node.emit<SigmoidOp>(inner)}));
+}
+
+/// x moved towards zero by `bias` where |x| > lambd, else 0: PyTorch's hardshrink, and softshrink
+/// where the two are equal.
+void convertShrink(NodeImport &node) {
+  Value x = node.value(0), zero = node.scalar(0, x);
+  double bias = node.number("bias", 0), limit = node.number("lambd", 0.5);
+  Value above = node.compare(x, node.scalar(limit, x), "gt");
+  Value below = node.compare(x, node.scalar(-limit, x), "lt");
+  auto moved = [&](double by) -> Value {
+    return by == 0 ? x : node.emit<AddOp>({x, node.scalar(by, x)});
+  };
+  Value low = node.emit<SelectOp>({below, moved(bias), zero});
+  node.bind(0, node.emit<SelectOp>({above, moved(-bias), low}));
+}
+
 /// x * tanh(softplus(x)).
 void convertMish(NodeImport &node) {
   Value x = node.value(0);
@@ -268,6 +290,8 @@ void addElementwiseRules(RuleTable &table) {
   table["Clip"] = {convertClip, 1, 3};
   table["Gelu"] = {convertGelu, 1, 1};
   table["Mish"] = {convertMish, 1, 1};
+  table["Shrink"] = {convertShrink, 1, 1};
+  table["Swish"] = {convertSwish, 1, 1};
   table["Softsign"] = {convertSoftsign, 1, 1};
   table["Cast"] = {convertCast, 1, 1};
   table["CastLike"] = {convertCastLike, 2, 2};

@@ -60,6 +60,55 @@ void convertArg(NodeImport &node) {
   node.bind(0, found);
 }
 
+/// 1 where the first of the largest elements lies, else 0; before opset 13 over all dimensions from
+/// the axis on.
+void convertHardmax(NodeImport &node) {
+  Value x = node.value(0);
+  Shape shape = shapeOf(x);
+  auto rank = static_cast<int64_t>(shape.size());
+  if (rank == 0)
+    throw Error::badInput("works on a scalar");
+  bool single = node.opset() >= 13;
+  int64_t axis = normalizedAxis(node.integer("axis", single ? -1 : 1), rank);
+  if (!single) {
+    x = node.reshape(x, flattenedShape(shape, axis));
+    axis = 1;
+  }
+  Value found = topK(node, x, axis, 1, /*largest=*/true).getDefiningOp()->getResult(1);
+  std::vector<int64_t> positions(shapeOf(x)[axis]);
+  std::iota(positions.begin(), positions.end(), 0);
+  Shape line(shapeOf(x).size(), 1);
+  line[axis] = static_cast<int64_t>(positions.size());
+  Value line64 = node.cast(node.integers(positions, line), elementOf(found));
+  node.bind(0, node.reshape(node.cast(node.compare(found, line64, "eq"), elementOf(x)), shape));
+}
+
+/// The first elements along the time of each sample, as many as its length says, in reverse order.
+void convertReverseSequence(NodeImport &node) {
+  Value x = node.value(0);
+  Shape shape = shapeOf(x), places(shape.size(), 1);
+  int64_t batch = normalizedAxis(node.integer("batch_axis", 1), shape.size());
+  int64_t time = normalizedAxis(node.integer("time_axis", 0), shape.size());
+  const Literal &lengths = node.constant(1, "sequence_lens");
+  if (batch == time || lengths.isFloat() || lengths.shape != Shape{shape[batch]})
+    throw Error::badInput("expects one whole length per sample, and a time beside the batch");
+  places[batch] = shape[batch];
+  places[time] = shape[time];
+  std::vector<int64_t> from(elementCount(places));
+  for (int64_t sample = 0; sample < shape[batch]; ++sample) {
+    int64_t length = lengths.ints[sample];
+    if (length < 0 || length > shape[time])
+      throw Error::badInput(absl::StrCat("reverses ", length, " of ", shape[time], " elements"));
+    for (int64_t at = 0; at < shape[time]; ++at) {
+      int64_t place = batch < time ? sample * shape[time] + at : at * shape[batch] + sample;
+      from[place] = at < length ? length - 1 - at : at;
+    }
+  }
+  node.bind(0,
+            node.emit<TakeAlongOp>({x, node.integers(from, places)},
+                                   [&](TakeAlongOp::Properties &p) { p.axis = node.i64(time); }));
+}
+
 void convertCumSum(NodeImport &node) {
   Value x = node.value(0);
   const Literal &given = node.constant(1, "axis");
@@ -194,6 +243,48 @@ Lettered multiplied(NodeImport &node, const Lettered &a, const Lettered &b,
   return {node.reshape(product, result), batch + left + right};
 }
 
+/// A letter that a term repeats names a diagonal: of the two dimensions as one, every element that is
+/// one row and one column further.
+Lettered withoutRepeats(NodeImport &node, Lettered x) {
+  for (size_t second = 0; second < x.letters.size(); ++second) {
+    size_t first = x.letters.find(x.letters[second]);
+    if (first == second)
+      continue;
+    Shape shape = shapeOf(x.value);
+    int64_t extent = shape[first];
+    if (shape[second] != extent)
+      throw Error::badInput("has different extents for one letter");
+    std::vector<int64_t> order;
+    Shape joined;
+    std::string letters;
+    for (size_t dim = 0; dim < shape.size(); ++dim)
+      if (dim != first && dim != second) {
+        order.push_back(static_cast<int64_t>(dim));
+        joined.push_back(shape[dim]);
+        letters += x.letters[dim];
+      }
+    letters += x.letters[first];
+    order.push_back(static_cast<int64_t>(first));
+    order.push_back(static_cast<int64_t>(second));
+    joined.push_back(extent * extent);
+    Value y = x.value;
+    if (!llvm::is_sorted(order))
+      y = node.emit<TransposeOp>(
+          y, [&](TransposeOp::Properties &p) { p.permutation = node.array(order); });
+    y = node.reshape(y, joined);
+    Shape starts(joined.size(), 0), steps(joined.size(), 1), sizes = joined;
+    sizes.back() = extent;
+    steps.back() = extent + 1;
+    y = node.emit<StridedSliceOp>(y, [&](StridedSliceOp::Properties &p) {
+      p.starts = node.array(starts);
+      p.sizes = node.array(sizes);
+      p.steps = node.array(steps);
+    });
+    return withoutRepeats(node, {y, letters});
+  }
+  return x;
+}
+
 /// The terms of an equation: letters per operand, and of the result. Upper-case letters from the
 /// end of the alphabet stand for the dimensions of an ellipsis.
 struct Equation {
@@ -253,10 +344,10 @@ Equation parseEquation(NodeImport &node) {
   }
   auto check = [&](const std::string &term, bool isResult) {
     for (char c : term)
-      if ((c > 8 && !std::isalpha(static_cast<unsigned char>(c))) || llvm::count(term, c) > 1 ||
-          (isResult && all.find(c) == std::string::npos))
-        fail("repeats a letter within a term, or names one that no input has; only products, sums "
-             "and transposes are supported");
+      if ((c > 8 && !std::isalpha(static_cast<unsigned char>(c))) ||
+          (isResult && (llvm::count(term, c) > 1 || all.find(c) == std::string::npos)))
+        fail("repeats a letter in the result, or names one that no input has; only products, sums, "
+             "diagonals and transposes are supported");
   };
   for (const std::string &term : equation.operands)
     check(term, false);
@@ -272,7 +363,7 @@ void convertEinsum(NodeImport &node) {
     std::string kept = equation.result;
     for (size_t j = i + 1; j < equation.operands.size(); ++j)
       kept += equation.operands[j];
-    Lettered next{node.value(i), equation.operands[i]};
+    Lettered next = withoutRepeats(node, {node.value(i), equation.operands[i]});
     for (char letter : next.letters)
       if (i > 0 && y.has(letter) && y.extentOf(letter) != next.extentOf(letter))
         throw Error::badInput("has different extents for one letter");
@@ -292,6 +383,8 @@ void addOrderRules(RuleTable &table) {
   table["TopK"] = {convertTopK, 1, 2};
   table["ArgMax"] = {convertArg, 1, 1};
   table["ArgMin"] = {convertArg, 1, 1};
+  table["Hardmax"] = {convertHardmax, 1, 1};
+  table["ReverseSequence"] = {convertReverseSequence, 2, 2};
   table["CumSum"] = {convertCumSum, 2, 2};
   table["Tile"] = {convertTile, 2, 2};
   table["OneHot"] = {convertOneHot, 3, 3};

@@ -129,6 +129,43 @@ void convertReduceNorm(NodeImport &node) {
   node.bind(0, type == "ReduceL2" ? norm(node, y) : y);
 }
 
+/// x over its norm along one axis; zeros stay zeros.
+void convertLpNormalization(NodeImport &node) {
+  Value x = node.value(0);
+  int64_t axis = normalizedAxis(node.integer("axis", -1), shapeOf(x).size());
+  int64_t p = node.integer("p", 2);
+  if (p != 1 && p != 2)
+    throw Error::badInput(absl::StrCat("attribute 'p' is ", p, "; expected 1 or 2"));
+  Value term = p == 1 ? node.emit<AbsOp>(x) : node.emit<MulOp>({x, x});
+  Value sum = node.emit<ReduceSumOp>(term, [&](ReduceSumOp::Properties &properties) {
+    properties.axes = node.array({axis});
+    properties.keepdims = node.boolean(true);
+  });
+  Value length = p == 1 ? sum : norm(node, sum);
+  Value isZero = node.compare(length, node.scalar(0, length), "eq");
+  Value divisor = node.emit<SelectOp>({isZero, node.scalar(1, length), length});
+  node.bind(0, node.emit<DivOp>({x, divisor}));
+}
+
+/// (x - mean) / (deviation + 1e-9) over the axes, by default all but the channels.
+void convertMeanVarianceNormalization(NodeImport &node) {
+  Value x = node.value(0);
+  int64_t rank = static_cast<int64_t>(shapeOf(x).size());
+  std::vector<int64_t> axes = node.integers("axes").value_or(std::vector<int64_t>{0, 2, 3});
+  for (int64_t &axis : axes)
+    axis = normalizedAxis(axis, rank);
+  llvm::sort(axes);
+  auto mean = [&](Value value) {
+    return node.emit<ReduceMeanOp>(value, [&](ReduceMeanOp::Properties &p) {
+      p.axes = node.array(axes);
+      p.keepdims = node.boolean(true);
+    });
+  };
+  Value centred = node.emit<SubOp>({x, mean(x)});
+  Value deviation = norm(node, mean(node.emit<MulOp>({centred, centred})));
+  node.bind(0, node.emit<DivOp>({centred, node.emit<AddOp>({deviation, node.scalar(1e-9, x)})}));
+}
+
 template <typename Op> Value softmax(NodeImport &node, Value x, int64_t axis) {
   return node.emit<Op>(x, [&](typename Op::Properties &p) { p.axis = node.i64(axis); });
 }
@@ -161,6 +198,8 @@ void addReduceRules(RuleTable &table) {
   table["ReduceL1"] = {convertReduceNorm, 1, 2};
   table["ReduceL2"] = {convertReduceNorm, 1, 2};
   table["ReduceSumSquare"] = {convertReduceNorm, 1, 2};
+  table["LpNormalization"] = {convertLpNormalization, 1, 1};
+  table["MeanVarianceNormalization"] = {convertMeanVarianceNormalization, 1, 1};
   table["Softmax"] = {convertSoftmax<SoftmaxOp>, 1, 1};
   table["LogSoftmax"] = {convertSoftmax<LogSoftmaxOp>, 1, 1};
 }

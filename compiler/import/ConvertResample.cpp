@@ -1,5 +1,5 @@
 // Resize, Upsample, padding by the tensor's own elements, and depth to space: weighted sums of
-// elements along dimensions, and their rearrangement. GridSample: elements at computed places.
+// elements along dimensions, and their rearrangement; columns summed into images.
 #include "compiler/import/ConvertResample.h"
 
 #include <absl/strings/str_cat.h>
@@ -307,24 +307,72 @@ void convertSpaceToDepth(NodeImport &node) {
                  {x[0], x[1] * b * b, x[2] / b, x[3] / b});
 }
 
-//===-- Computed places -----------------------------------------------------------------------===//
+//===-- Columns and images --------------------------------------------------------------------===//
 
-void convertGridSample(NodeImport &node) {
-  std::string mode = node.text("mode", "linear"); // the others are the names before opset 20
-  checkChoice("mode", mode, {"linear", "nearest", "bilinear", "cubic", "bicubic"});
-  if (mode == "cubic" || mode == "bicubic")
-    throw Error::badInput("samples by '" + mode + "'; only linear and nearest are supported");
-  std::string padding = node.text("padding_mode", "zeros");
-  checkChoice("padding_mode", padding, {"zeros", "border", "reflection"});
-  Value x = node.value(0), grid = node.value(1);
-  for (Value value : {x, grid})
-    if (!isa<FloatType>(cast<RankedTensorType>(value.getType()).getElementType()))
-      throw Error::badInput("works on integers; only float tensors are computed with");
-  node.bind(0, node.emit<GridSampleOp>({x, grid}, [&](GridSampleOp::Properties &p) {
-    p.mode = node.builder().getStringAttr(mode == "nearest" ? "nearest" : "linear");
-    p.padding = node.builder().getStringAttr(padding);
-    p.align_corners = node.builder().getBoolAttr(node.flag("align_corners", false));
-  }));
+/// Sums of what a dimension's windows hold, each at its place: from [window][number of the window].
+SparseRows foldRows(int64_t extent, int64_t window, int64_t count, int64_t stride, int64_t dilation,
+                    int64_t before) {
+  SparseRows rows;
+  for (int64_t at = 0; at < extent; ++at) {
+    for (int64_t k = 0; k < window; ++k) {
+      int64_t start = at + before - k * dilation;
+      if (start >= 0 && start % stride == 0 && start / stride < count)
+        rows.add(k * count + start / stride, 1);
+    }
+    rows.endRow();
+  }
+  return rows;
+}
+
+/// PyTorch's fold: [N, C * window, windows] to the image that the windows are of, overlaps summed. A
+/// sum along each dimension, after its windows and their places were brought together.
+void convertCol2Im(NodeImport &node) {
+  Value x = node.value(0);
+  Shape columns = shapeOf(x);
+  const Literal &image = node.constant(1, "image_shape"), &block = node.constant(2, "block_shape");
+  auto rank = static_cast<size_t>(image.size());
+  if (columns.size() != 3 || image.isFloat() || block.isFloat() || rank < 1 ||
+      block.size() != image.size())
+    throw Error::badInput("expects columns [N, C * block, places] and one extent per dimension of "
+                          "the image and of the block");
+  auto list = [&](const char *name, size_t count, int64_t fallback) {
+    auto values = node.integers(name).value_or(std::vector<int64_t>(count, fallback));
+    if (values.size() != count ||
+        llvm::any_of(values, [&](int64_t value) { return value < fallback || value > INT32_MAX; }))
+      throw Error::badInput(
+          absl::StrCat("attribute '", name, "' does not fit ", rank, " dimensions"));
+    return values;
+  };
+  auto dilations = list("dilations", rank, 1), strides = list("strides", rank, 1);
+  auto pads = list("pads", 2 * rank, 0);
+  int64_t blockSize = 1, places = 1;
+  Shape counts, factors = {columns[0], 0}, permutation = {0, 1}, joined = {columns[0], 0};
+  std::vector<AxisRows> matrices;
+  for (size_t d = 0; d < rank; ++d) {
+    int64_t window = block.ints[d], extent = image.ints[d];
+    if (window < 1 || window > kMostRows || extent < 1 || extent > kMostRows)
+      throw Error::badInput(
+          absl::StrCat("folds blocks of ", window, " into ", extent, " elements"));
+    int64_t span = extent + pads[d] + pads[d + rank] - dilations[d] * (window - 1) - 1;
+    counts.push_back(span < 0 ? 0 : span / strides[d] + 1);
+    blockSize *= window;
+    places *= counts[d];
+    factors.push_back(window);
+    permutation.push_back(static_cast<int64_t>(d) + 2);
+    permutation.push_back(static_cast<int64_t>(d + rank) + 2);
+    joined.push_back(window * counts[d]);
+    matrices.push_back({static_cast<int64_t>(d) + 2,
+                        foldRows(extent, window, counts[d], strides[d], dilations[d], pads[d])});
+  }
+  if (places != columns[2] || columns[1] % blockSize != 0)
+    throw Error::badInput(absl::StrCat("has columns ", columns[1], " by ", columns[2],
+                                       "; blocks of ", blockSize, " lie at ", places, " places"));
+  factors[1] = joined[1] = columns[1] / blockSize;
+  factors.insert(factors.end(), counts.begin(), counts.end());
+  x = node.emit<TransposeOp>(node.reshape(x, factors), [&](TransposeOp::Properties &p) {
+    p.permutation = node.array(permutation);
+  });
+  node.bind(0, resample(node, node.reshape(x, joined), std::move(matrices)));
 }
 
 } // namespace
@@ -351,7 +399,7 @@ void addResampleRules(RuleTable &table) {
   table["Upsample"] = {convertUpsample, 1, 2};
   table["DepthToSpace"] = {convertDepthToSpace, 1, 1};
   table["SpaceToDepth"] = {convertSpaceToDepth, 1, 1};
-  table["GridSample"] = {convertGridSample, 2, 2};
+  table["Col2Im"] = {convertCol2Im, 3, 3};
 }
 
 } // namespace stow::onnx

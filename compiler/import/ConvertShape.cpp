@@ -56,6 +56,30 @@ void convertShapeOp(NodeImport &node) {
       0, Literal::vector({shape.begin() + range.start, shape.begin() + range.start + range.count}));
 }
 
+/// Ones along a diagonal of a matrix of the input's shape.
+void convertEyeLike(NodeImport &node) {
+  const Shape &shape = node.shape(0);
+  if (shape.size() != 2)
+    throw Error::badInput(
+        absl::StrCat("takes the shape of a tensor of rank ", shape.size(), "; expected a matrix"));
+  Literal eye;
+  eye.type =
+      static_cast<ElementType>(node.integer("dtype", static_cast<int64_t>(node.elementType(0))));
+  eye.shape = shape;
+  if (std::optional<int64_t> count = checkedElementCount(shape); !count || *count > kLiteralLimit)
+    throw Error::badInput(absl::StrCat("has more than ", kLiteralLimit, " elements"));
+  int64_t diagonal = node.integer("k", 0);
+  for (int64_t row = 0; row < shape[0]; ++row)
+    for (int64_t column = 0; column < shape[1]; ++column) {
+      bool isOne = column - row == diagonal;
+      if (eye.isFloat())
+        eye.floats.push_back(isOne);
+      else
+        eye.ints.push_back(isOne);
+    }
+  node.bindLiteral(0, std::move(eye));
+}
+
 void convertSize(NodeImport &node) {
   Literal literal;
   literal.ints = {elementCount(node.shape(0))};
@@ -272,6 +296,39 @@ void convertPad(NodeImport &node) {
   }));
 }
 
+/// The middle of each axis that is too long, zeros around one that is too short; of an odd number of
+/// elements the larger part lies behind.
+void convertCenterCropPad(NodeImport &node) {
+  Value x = node.value(0);
+  Shape shape = shapeOf(x), starts(shape.size(), 0), sizes = shape;
+  Shape before(shape.size(), 0), after(shape.size(), 0);
+  const Literal &target = node.constant(1, "shape");
+  std::vector<int64_t> axes(shape.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  axes = node.integers("axes").value_or(axes);
+  if (target.isFloat() || target.size() != static_cast<int64_t>(axes.size()))
+    throw Error::badInput("expects one whole extent per axis");
+  for (size_t k = 0; k < axes.size(); ++k) {
+    int64_t axis = normalizedAxis(axes[k], shape.size()), wanted = target.ints[k];
+    if (wanted < 1 || wanted > (int64_t(1) << 31))
+      throw Error::badInput(absl::StrCat("makes dimension ", axis, " ", wanted, " elements long"));
+    int64_t missing = std::max<int64_t>(wanted - shape[axis], 0);
+    starts[axis] = std::max<int64_t>(shape[axis] - wanted, 0) / 2;
+    sizes[axis] = std::min(shape[axis], wanted);
+    before[axis] = missing / 2;
+    after[axis] = missing - missing / 2;
+  }
+  if (sizes != shape)
+    x = node.slice(x, starts, sizes);
+  if (after != Shape(shape.size(), 0))
+    x = node.emit<PadOp>(x, [&](PadOp::Properties &p) {
+      p.before = node.array(before);
+      p.after = node.array(after);
+      p.value = node.f64(0);
+    });
+  node.bind(0, x);
+}
+
 /// Numpy broadcast to a constant shape. A leading dimension equal to the file's batch follows the
 /// new one, as the result meets data of that batch; so does one whose data grew.
 void convertExpand(NodeImport &node) {
@@ -322,6 +379,8 @@ void addShapeRules(RuleTable &table) {
   table["Split"] = {convertSplit, 1, 2};
   table["Slice"] = {convertSlice, 1, 5};
   table["Pad"] = {convertPad, 1, 4};
+  table["CenterCropPad"] = {convertCenterCropPad, 2, 2};
+  table["EyeLike"] = {convertEyeLike, 1, 1};
   table["Expand"] = {convertExpand, 2, 2};
   for (const char *type : {"Range", "NonZero"})
     table[type] = {convertFolded, 1, 3};

@@ -5,6 +5,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
+#include <limits>
 
 using namespace mlir;
 
@@ -288,14 +289,132 @@ bool mergeIdle(Window &window) {
   return merged;
 }
 
+/// `shape` with all extents 1 but that of `dim`.
+Shape lineShape(const Shape &shape, size_t dim) {
+  Shape line(shape.size(), 1);
+  line[dim] = shape[dim];
+  return line;
+}
+
+/// Where the maxima `y` of windows over x lie: numbers in row-major order of the whole tensor, or with
+/// storage_order 1 of each plane by columns. The
+/// element at every place of the windows is compared with the maximum, the first place last, so that
+/// the first of equal elements stays.
+Value maxPositions(NodeImport &node, Value x, Value y, const Window &window) {
+  Shape shape = shapeOf(x), pooled = shapeOf(y);
+  size_t rank = window.kernel.size();
+  Type wide = node.builder().getI64Type();
+  Shape before(2, 0), after(2, 0), strides(2, 1), inner(shape.size(), 1);
+  before.insert(before.end(), window.pads.begin(), window.pads.begin() + rank);
+  after.insert(after.end(), window.pads.begin() + rank, window.pads.end());
+  strides.insert(strides.end(), window.strides.begin(), window.strides.end());
+  for (size_t dim = shape.size() - 1; dim-- > 0;)
+    inner[dim] = inner[dim + 1] * shape[dim + 1];
+  if (node.flag("storage_order", false)) {
+    inner[shape.size() - 2] = 1;
+    inner[shape.size() - 1] = shape[shape.size() - 2];
+  }
+  Value padded = x;
+  if (llvm::any_of(window.pads, [](int64_t pad) { return pad > 0; }))
+    padded = node.emit<PadOp>(x, [&](PadOp::Properties &p) {
+      p.before = node.array(before);
+      p.after = node.array(after);
+      p.value = node.f64(-std::numeric_limits<double>::infinity());
+    });
+  Value place;
+  for (int64_t k = elementCount(window.kernel); k-- > 0;) {
+    Shape starts(shape.size(), 0);
+    int64_t offset = 0, rest = k;
+    for (size_t d = rank; d-- > 0; rest /= window.kernel[d]) {
+      starts[d + 2] = rest % window.kernel[d] * window.dilations[d];
+      offset += starts[d + 2] * inner[d + 2];
+    }
+    Value number = node.tensor(Literal{ElementType::Int64, {}, {offset}, {}}, wide);
+    if (!place) {
+      place = number;
+      continue;
+    }
+    Value element = node.emit<StridedSliceOp>(padded, [&](StridedSliceOp::Properties &p) {
+      p.starts = node.array(starts);
+      p.sizes = node.array(pooled);
+      p.steps = node.array(strides);
+    });
+    place = node.emit<SelectOp>({node.compare(element, y, "eq"), number, place});
+  }
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    std::vector<int64_t> starts;
+    for (int64_t i = 0; i < pooled[dim]; ++i)
+      starts.push_back((i * strides[dim] - before[dim]) * inner[dim]);
+    place =
+        node.emit<AddOp>({place, node.cast(node.integers(starts, lineShape(pooled, dim)), wide)});
+  }
+  return place;
+}
+
 void convertMaxPool(NodeImport &node) {
   Window window = poolWindow(node);
-  if (node.isRead(1))
-    throw Error::badInput("its output of indices is read; only the maxima are supported");
+  if (node.isRead(1)) {
+    Value x = inPlane(node, node.value(0));
+    Value y = x; // windows of one element
+    if (elementCount(window.kernel) > 1 || window.pads != Shape(window.pads.size(), 0) ||
+        window.strides != Shape(window.strides.size(), 1))
+      y = node.emit<MaxPoolOp>(x, [&](MaxPoolOp::Properties &p) { setWindow(node, p, window); });
+    node.bind(0, atRank(node, y));
+    return node.bind(1, atRank(node, maxPositions(node, x, y, window)));
+  }
   bool merged = mergeIdle(window);
   Value y = node.emit<MaxPoolOp>(inPlane(node, node.value(0), merged),
                                  [&](MaxPoolOp::Properties &p) { setWindow(node, p, window); });
   node.bind(0, atRank(node, y));
+}
+
+/// Puts maxima back where they were, zeros around them. Windows that overlap could name one place
+/// twice.
+void convertMaxUnpool(NodeImport &node) {
+  Shape spatial = spatialOf(node);
+  size_t rank = spatial.size();
+  if (!node.integers("kernel_shape"))
+    throw Error::badInput("lacks attribute 'kernel_shape'");
+  auto kernel = windowAttribute(node, "kernel_shape", rank, 1, 1);
+  auto strides = windowAttribute(node, "strides", rank, 1, 1);
+  auto pads = windowAttribute(node, "pads", 2 * rank, 0, 0);
+  Value x = node.value(0), places = node.value(1);
+  auto integer = dyn_cast<IntegerType>(elementOf(places));
+  if (shapeOf(places) != shapeOf(x) || !integer || integer.getWidth() < 32)
+    throw Error::badInput("expects one whole number per element as indices");
+  Shape shape(node.shape(0).begin(), node.shape(0).begin() + 2);
+  for (size_t d = 0; d < rank; ++d) {
+    if (kernel[d] > strides[d])
+      throw Error::badInput(absl::StrCat("undoes windows that overlap: ", kernel[d],
+                                         " elements long, ", strides[d], " apart"));
+    shape.push_back((spatial[d] - 1) * strides[d] + kernel[d] - pads[d] - pads[d + rank]);
+  }
+  Shape after(shape.size(), 0); // zeros up to an output_shape
+  if (node.has(2)) {
+    const Literal &given = node.constant(2, "output_shape");
+    if (given.isFloat() || given.size() != static_cast<int64_t>(shape.size()))
+      throw Error::badInput("expects one whole extent per dimension as output_shape");
+    for (size_t d = 2; d < shape.size(); ++d)
+      if ((after[d] = given.ints[d] - shape[d]) < 0 || after[d] > INT32_MAX)
+        throw Error::badInput(absl::StrCat("makes dimension ", d, " ", given.ints[d],
+                                           " elements long; its windows take ", shape[d]));
+  }
+  if (std::optional<int64_t> count = checkedElementCount(shape); !count || *count < 1)
+    throw Error::badInput("its result: " + tooLarge(shape));
+  int64_t count = elementCount(shapeOf(x));
+  Value y = node.emit<ScatterAlongOp>({node.reshape(x, {count}), node.reshape(places, {count})},
+                                      [&](ScatterAlongOp::Properties &p) {
+                                        p.axis = node.i64(0);
+                                        p.extent = node.i64(elementCount(shape));
+                                      });
+  y = node.reshape(y, shape);
+  if (after != Shape(shape.size(), 0))
+    y = node.emit<PadOp>(y, [&](PadOp::Properties &p) {
+      p.before = node.array(Shape(after.size(), 0));
+      p.after = node.array(after);
+      p.value = node.f64(0);
+    });
+  node.bind(0, y);
 }
 
 /// Averages of one dimension as a matrix: each window's elements inside x over its size, which
@@ -343,6 +462,51 @@ void convertAveragePool(NodeImport &node) {
   node.bind(0, atRank(node, y));
 }
 
+/// |x|^p of a node with that attribute.
+Value powers(NodeImport &node, Value x, int64_t p) {
+  if (p < 1)
+    throw Error::badInput(absl::StrCat("attribute 'p' is ", p));
+  if (p == 2)
+    return node.emit<MulOp>({x, x});
+  Value size = node.emit<AbsOp>(x);
+  return p == 1 ? size : node.emit<PowOp>({size, node.scalar(double(p), x)});
+}
+
+/// Sums of one dimension's windows as a matrix.
+SparseRows sumRows(const Window &window, size_t d, int64_t extent) {
+  SparseRows rows;
+  int64_t reach = window.dilations[d] * (window.kernel[d] - 1) + 1;
+  int64_t end = extent + window.pads[d + window.kernel.size()];
+  for (int64_t start = -window.pads[d]; start + reach <= end; start += window.strides[d]) {
+    for (int64_t at = start; at < start + reach; at += window.dilations[d])
+      if (at >= 0 && at < extent)
+        rows.add(at, 1);
+    rows.endRow();
+  }
+  return rows;
+}
+
+/// (sum of |x|^p over each window) ^ (1/p). The root of zero has no gradient, where the function's
+/// would be infinite.
+void convertLpPool(NodeImport &node) {
+  Window window = poolWindow(node);
+  int64_t p = node.integer("p", 2);
+  if (llvm::any_of(window.pads, [](int64_t pad) { return pad > 1 << 22; }))
+    throw Error::badInput(absl::StrCat("pads by more than ", 1 << 22, " elements"));
+  Value x = inPlane(node, node.value(0));
+  std::vector<AxisRows> matrices;
+  for (size_t d = 0; d < window.kernel.size(); ++d)
+    matrices.push_back({static_cast<int64_t>(d) + 2, sumRows(window, d, shapeOf(x)[d + 2])});
+  Value sum = resample(node, powers(node, x, p), std::move(matrices));
+  if (p == 1)
+    return node.bind(0, atRank(node, sum));
+  Value zero = node.scalar(0, sum), isZero = node.compare(sum, zero, "eq");
+  Value positive = node.emit<SelectOp>({isZero, node.scalar(1, sum), sum});
+  Value root = p == 2 ? node.emit<SqrtOp>(positive)
+                      : node.emit<PowOp>({positive, node.scalar(1 / double(p), sum)});
+  node.bind(0, atRank(node, node.emit<SelectOp>({isZero, zero, root})));
+}
+
 /// (sum of |x|^p over the spatial dimensions) ^ (1/p).
 void convertGlobalLpPool(NodeImport &node) {
   Shape spatial = spatialOf(node);
@@ -377,6 +541,8 @@ void addWindowRules(RuleTable &table) {
   table["Conv"] = {convertConv, 2, 3};
   table["ConvTranspose"] = {convertConvTranspose, 2, 3};
   table["MaxPool"] = {convertMaxPool, 1, 1};
+  table["MaxUnpool"] = {convertMaxUnpool, 2, 3};
+  table["LpPool"] = {convertLpPool, 1, 1};
   table["AveragePool"] = {convertAveragePool, 1, 1};
   table["GlobalAveragePool"] = {convertGlobalPool<ReduceMeanOp>, 1, 1};
   table["GlobalLpPool"] = {convertGlobalLpPool, 1, 1};

@@ -326,6 +326,7 @@ const RuleTable &allRules();
 // One table per Convert*.cpp.
 void addAttentionRules(RuleTable &table);
 void addElementwiseRules(RuleTable &table);
+void addFourierRules(RuleTable &table);
 void addIndexRules(RuleTable &table);
 void addLogicRules(RuleTable &table);
 void addOrderRules(RuleTable &table);
@@ -336,6 +337,7 @@ void addNormRules(RuleTable &table);
 void addRecurrentRules(RuleTable &table);
 void addReduceRules(RuleTable &table);
 void addResampleRules(RuleTable &table);
+void addSampleRules(RuleTable &table);
 void addSequenceRules(RuleTable &table);
 void addShapeRules(RuleTable &table);
 void addWindowRules(RuleTable &table);

@@ -18,6 +18,7 @@ const RuleTable &allRules() {
     RuleTable rules;
     addAttentionRules(rules);
     addElementwiseRules(rules);
+    addFourierRules(rules);
     addIndexRules(rules);
     addLogicRules(rules);
     addOrderRules(rules);
@@ -28,6 +29,7 @@ const RuleTable &allRules() {
     addRecurrentRules(rules);
     addReduceRules(rules);
     addResampleRules(rules);
+    addSampleRules(rules);
     addSequenceRules(rules);
     addShapeRules(rules);
     addWindowRules(rules);

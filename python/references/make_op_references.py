@@ -24,6 +24,7 @@ import op_cases_image  # noqa: E402
 import op_cases_index  # noqa: E402
 import op_cases_nn  # noqa: E402
 import op_cases_recurrent  # noqa: E402
+import op_cases_signal  # noqa: E402
 import op_cases_training  # noqa: E402
 from onnx_torch import OnnxTorch  # noqa: E402
 from op_case import Case, draw  # noqa: E402
@@ -75,7 +76,7 @@ def compute(case: Case) -> dict[str, np.ndarray]:
 
 def all_cases() -> list[Case]:
     return [*op_cases_basic.cases(), *op_cases_image.cases(), *op_cases_nn.cases(), *op_cases_index.index_cases(),
-            *op_cases_recurrent.recurrent_cases(), *op_cases_training.cases()]
+            *op_cases_recurrent.recurrent_cases(), *op_cases_signal.cases(), *op_cases_training.cases()]
 
 
 def main() -> None:

@@ -270,6 +270,8 @@ class OnnxTorch:
             if node.output[0] in self.state:
                 continue
             depends = any(name in varying for name in node.input)
+            if unknown := [name for name in node.input if name and name not in values]:
+                raise RuntimeError(f"node '{node.name or node.output[0]}' ({node.op_type}): '{unknown[0]}' is outside the reference executor")
             operands = [values[name] if name else None for name in node.input]
             try:
                 result = self.run(node, operands, batch_size[0] if depends and batch_size else None)
