@@ -131,7 +131,7 @@ void AttentionEmitter::attention() {
 Value AttentionEmitter::rowProduct(Value head, Value row) {
   const Matrices &y = tensors[3], &dy = tensors[5];
   Type wide = builder.getF32Type();
-  const int64_t count = std::min(y.together(wide), dy.together(wide));
+  const int64_t count = std::min(y.together(y.buffer.element), dy.together(dy.buffer.element));
   Value fromY = elementAt(y, base(y, head), row, math.constant(0)),
         fromDy = elementAt(dy, base(dy, head), row, math.constant(0));
   Type sums = count == 1 ? wide : Type(VectorType::get({count}, wide));
