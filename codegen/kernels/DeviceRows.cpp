@@ -39,6 +39,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -99,9 +100,25 @@ public:
     }
   }
 
+  Exponentials exponentials(unsigned access, Type element) override {
+    if (team.keeps || frame.stage || !team.along)
+      return Row::exponentials(access, element);
+    return exponentialsOfLongRow(access, element);
+  }
+
   Term load(unsigned access) override {
     Chunk chunk = rowChunk();
     return chunk.term(chunk.load(frame.buffers[access], rowAccess(access))).widened();
+  }
+
+  Term loadAt(unsigned access, Term position, Term exists) override {
+    Chunk chunk = rowChunk();
+    const Term first = chunk.term(chunk.positions(rowAccess(access)));
+    const auto stride = static_cast<uint64_t>(axis.dims.back().strides[access]);
+    const Term element = first + position * position.constantInt(stride);
+    Term value = chunk.term(chunk.gather(exists.get(), frame.buffers[access], element.get()));
+    value = value.widened();
+    return exists.choose(value, value.constant(0));
   }
 
   void store(Term value, unsigned access) override {
@@ -461,6 +478,99 @@ private:
     auto high =
         lanes.combine(reducers, found.slice(2 * count, count), found.slice(3 * count, count));
     return lanes.combine(reducers, low, high);
+  }
+
+  //===-- Exponentials of rows that are not kept --------------------------------------------===//
+
+  /// What a thread has found: its largest value and, relative to that, sums of exponentials, one a lane.
+  struct Running {
+    Value maximum, sums;
+  };
+
+  /// Takes in cells that a thread reads together: the sums are scaled once for all of them. After M. Milakov,
+  /// N. Gimelshein, "Online normalizer calculation for softmax", 2018.
+  Running takenIn(const Portions &pieces, Running before, ArrayRef<Value> values, Value active) {
+    const Reducer max{Reducer::Kind::Max, before.maximum.getType()};
+    Value most = values.front();
+    for (Value value : values.drop_front())
+      most = term(most).maximum(term(value)).get();
+    if (pieces.lanes > 1)
+      most = foldVector(most, max);
+    if (active)
+      most = term(active).choose(term(most), term(before.maximum)).get();
+    const Term maximum = term(before.maximum).maximum(term(most));
+    const Term base = finite(maximum);
+    Chunk chunk(builder, location, lanes.index(0), pieces.lanes);
+    Value found;
+    for (Value value : values) {
+      const Term power = (term(value) - chunk.term(base.get())).unary<math::ExpOp>();
+      found = found ? (term(found) + power).get() : power.get();
+    }
+    if (active)
+      found = chunk.term(active).choose(term(found), term(found).constant(0)).get();
+    const Term scale = (term(before.maximum) - base).unary<math::ExpOp>();
+    return {maximum.get(), (term(before.sums) * chunk.term(scale.get()) + term(found)).get()};
+  }
+
+  /// While nothing but minus infinity was found exponentials are those of minus infinity, not NaN.
+  Term finite(Term maximum) {
+    const Term none = maximum.constant(-std::numeric_limits<double>::infinity());
+    return maximum.equals(none).choose(maximum.constant(0), maximum);
+  }
+
+  Exponentials exponentialsOfLongRow(unsigned access, Type element) {
+    const Reducer max{Reducer::Kind::Max, element}, sum{Reducer::Kind::Sum, element};
+    Value maximum, total;
+    for (const Portions &pieces : piecesOfRow()) {
+      const Type type = typeOf(pieces, element);
+      SmallVector<Value> state = {lanes.neutrals(max, element).front(),
+                                  lanes.neutrals(sum, type).front()};
+      auto read = [&](Value number, SmallVector<Value> &values, Value &exists) {
+        withPiece(pieces, number, {}, nullptr, [&](const Cell &cell, Value active) {
+          values.push_back(cell.load(access).get());
+          exists = active;
+        });
+      };
+      auto step = [&](ValueRange old, ArrayRef<Value> values, Value active) {
+        const Running next = takenIn(pieces, {old[0], old[1]}, values, active);
+        return SmallVector<Value>{next.maximum, next.sums};
+      };
+      const bool mayLack = !isOneRun() || pieces.areEdges; // a piece that is counted need not exist
+      const int64_t all = team.hasEdges() && isOneRun() ? team.certain : pieces.count,
+                    round = kUnroll * team.stride(), whole = mayLack ? 0 : all / round * round;
+      if (whole > 0) {
+        state = lanes.loop(lanes.index(0), lanes.index(whole), round, state,
+                           [&](Value base, ValueRange old) {
+                             SmallVector<Value> values;
+                             Value number = math.plus(base, firstPiece), exists;
+                             for (int64_t i = 0; i < kUnroll; ++i)
+                               read(math.plus(number, i * team.stride()), values, exists);
+                             return step(old, values, {});
+                           });
+        keepRolled(state.front().getDefiningOp());
+      }
+      if (whole < pieces.count)
+        state = lanes.loop(math.plus(firstPiece, whole), end(pieces), team.stride(), state,
+                           [&](Value number, ValueRange old) {
+                             SmallVector<Value> values;
+                             Value exists;
+                             read(number, values, exists);
+                             return step(old, values, exists);
+                           });
+      Value found = pieces.lanes > 1 ? foldVector(state[1], sum) : state[1];
+      if (!maximum) {
+        maximum = state[0], total = found;
+        continue;
+      }
+      const Term both = term(maximum).maximum(term(state[0])), base = finite(both);
+      total = (term(total) * (term(maximum) - base).unary<math::ExpOp>() +
+               term(found) * (term(state[0]) - base).unary<math::ExpOp>())
+                  .get();
+      maximum = both.get();
+    }
+    Value most = joined({maximum}, max).front();
+    const Term scale = (term(maximum) - finite(term(most))).unary<math::ExpOp>();
+    return {most, joined({(term(total) * scale).get()}, sum).front()};
   }
 
   Value foldVector(Value vector, const Reducer &reducer) {

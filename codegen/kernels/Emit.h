@@ -90,6 +90,11 @@ private:
 
 using CellFold = llvm::function_ref<llvm::SmallVector<Term>(const Cell &)>;
 
+/// What exponentials along a row are made of: its maximum and, relative to it, their sum.
+struct Exponentials {
+  mlir::Value maximum, sum;
+};
+
 /// A row that is folded: along the lanes (the axis is contiguous), or across them (each lane is a
 /// row of its own and the axis is walked in sequence).
 class Row {
@@ -97,10 +102,14 @@ public:
   virtual ~Row() = default;
   /// Folds the axis; the results can be used in later cells of this row.
   virtual llvm::SmallVector<mlir::Value> fold(llvm::ArrayRef<Reducer> reducers, CellFold body) = 0;
+  /// Those of an access, computed in `element`: by two folds, or one walk of rows that would be read twice.
+  virtual Exponentials exponentials(unsigned access, mlir::Type element);
   virtual void each(llvm::function_ref<void(const Cell &)> body) = 0;
   /// One value per row. `load` and `store` take accesses that do not move along the axis.
   virtual Term load(unsigned access) = 0;
   virtual void store(Term value, unsigned access) = 0;
+  /// The element at `position` (i64) of the axis, of one dimension, where `exists` (i1) holds; else zero.
+  virtual Term loadAt(unsigned access, Term position, Term exists) = 0;
   Term term(mlir::Value value);
   explicit Row(Lanes &lanes) : lanes(lanes) {}
 

@@ -47,41 +47,30 @@ static LogicalResult emitReduction(Operation *op, KernelFrame &frame) {
 
 namespace {
 
-/// x - max and the sum of its exponentials.
-struct Normalizer {
-  Value maximum, sum;
-};
-
-/// The maximum of access 0 and, relative to it, the sum of exponentials. `keep` sees each
-/// exponential.
-Normalizer normalizer(Row &row, Type element, llvm::function_ref<void(const Cell &, Term)> keep) {
-  Normalizer result;
-  result.maximum = row.fold(
-      {maxOf(element)}, [](const Cell &cell) -> SmallVector<Term> { return {cell.load(0)}; })[0];
-  result.sum = row.fold({sumOf(element)}, [&](const Cell &cell) -> SmallVector<Term> {
-    Term power = (cell.load(0) - cell.term(result.maximum)).unary<math::ExpOp>();
-    keep(cell, power);
-    return {power};
-  })[0];
-  return result;
-}
-
 void softmaxRow(Row &row, Type element, bool wideResult) {
-  // The exponentials wait in the result, unless it would round them.
-  auto norm = normalizer(row, element, [&](const Cell &cell, Term power) {
-    if (wideResult)
-      cell.store(power, 1);
-  });
-  Value scale = (1.0 / row.term(norm.sum)).get();
+  auto power = [](const Cell &cell, Value maximum) {
+    return (cell.load(0) - cell.term(maximum)).unary<math::ExpOp>();
+  };
+  Exponentials found;
+  if (wideResult) { // which holds the exponentials until their sum is known
+    found.maximum = row.fold(
+        {maxOf(element)}, [](const Cell &cell) -> SmallVector<Term> { return {cell.load(0)}; })[0];
+    found.sum = row.fold({sumOf(element)}, [&](const Cell &cell) -> SmallVector<Term> {
+      const Term value = power(cell, found.maximum);
+      cell.store(value, 1);
+      return {value};
+    })[0];
+  } else {
+    found = row.exponentials(0, element);
+  }
+  Value scale = (1.0 / row.term(found.sum)).get();
   row.each([&](const Cell &cell) {
-    Term power =
-        wideResult ? cell.load(1) : (cell.load(0) - cell.term(norm.maximum)).unary<math::ExpOp>();
-    cell.store(power * cell.term(scale), 1);
+    cell.store((wideResult ? cell.load(1) : power(cell, found.maximum)) * cell.term(scale), 1);
   });
 }
 
 void logSoftmaxRow(Row &row, Type element) {
-  auto norm = normalizer(row, element, [](const Cell &, Term) {});
+  const auto norm = row.exponentials(0, element);
   Value logarithm = row.term(norm.sum).unary<math::LogOp>().get();
   row.each([&](const Cell &cell) {
     cell.store((cell.load(0) - cell.term(norm.maximum)) - cell.term(logarithm), 1);

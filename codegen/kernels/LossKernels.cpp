@@ -27,11 +27,15 @@ Term labelOf(Row &row, unsigned access, Type element) {
 
 Term isLabel(const Cell &cell, Value label) { return cell.position().equals(cell.term(label)); }
 
+Term isClass(Term target, const ClassLoss &spec) {
+  return (target >= target.constant(0)) & (target <= target.constant(spec.classes - 1));
+}
+
 /// `loss`, but 0 where the target is ignored and NaN where it is no class: wrong labels must not
 /// train.
 Term checkedLoss(Term loss, Term target, const ClassLoss &spec) {
-  Term valid = (target >= target.constant(0)) & (target <= target.constant(spec.classes - 1));
-  loss = valid.choose(loss, loss.constant(std::numeric_limits<double>::quiet_NaN()));
+  loss =
+      isClass(target, spec).choose(loss, loss.constant(std::numeric_limits<double>::quiet_NaN()));
   return target.equals(target.constantInt(spec.ignored)).choose(loss.constant(0), loss);
 }
 
@@ -40,32 +44,19 @@ Term checkedLoss(Term loss, Term target, const ClassLoss &spec) {
 ///   loss = (1 - s) w[t] (lse - x[t]) + s / C (sum(w) (lse - max) - sum(w (x - max)))
 void crossEntropyRow(Row &row, const ClassLoss &spec) {
   Type element = spec.element;
-  Term target = labelOf(row, 1, element);
-  Value label = target.get();
-  Value maximum = row.fold({maxOf(element)},
-                           [](const Cell &cell) -> SmallVector<Term> { return {cell.load(0)}; })[0];
-  SmallVector<Reducer> reducers(2, sumOf(element));
-  reducers.append(spec.hasWeight ? 1 : 0, sumOf(element));
-  reducers.append(spec.smoothing != 0 ? 2 : 0, sumOf(element));
-  auto sums = row.fold(reducers, [&](const Cell &cell) {
-    Term logit = cell.load(0), zero = logit.constant(0), isTarget = isLabel(cell, label);
-    Term distance = logit - cell.term(maximum);
-    SmallVector<Term> terms = {distance.unary<math::ExpOp>(), isTarget.choose(logit, zero)};
-    Term weight = spec.hasWeight ? cell.load(2) : logit.constant(1);
-    if (spec.hasWeight)
-      terms.push_back(isTarget.choose(weight, zero));
-    if (spec.smoothing != 0)
-      terms.append({weight, weight * distance});
-    return terms;
-  });
-  Term logSum = row.term(sums[0]).unary<math::LogOp>();
+  Term target = labelOf(row, 1, element), isLabelled = isClass(target, spec);
+  const auto [maximum, sum] = row.exponentials(0, element);
+  Term logSum = row.term(sum).unary<math::LogOp>();
   Term lse = logSum + row.term(maximum);
-  Term loss = lse - row.term(sums[1]);
-  unsigned next = 2;
+  Term loss = lse - row.loadAt(0, target, isLabelled);
   if (spec.hasWeight)
-    loss = loss * row.term(sums[next++]);
+    loss = loss * row.loadAt(2, target, isLabelled);
   if (spec.smoothing != 0) {
-    Term all = row.term(sums[next]) * logSum - row.term(sums[next + 1]);
+    auto sums = row.fold({sumOf(element), sumOf(element)}, [&](const Cell &cell) {
+      Term logit = cell.load(0), weight = spec.hasWeight ? cell.load(2) : logit.constant(1);
+      return SmallVector<Term>{weight, weight * (logit - cell.term(maximum))};
+    });
+    Term all = row.term(sums[0]) * logSum - row.term(sums[1]);
     double share = spec.smoothing / static_cast<double>(spec.classes);
     loss = loss * (1 - spec.smoothing) + all * share;
   }
@@ -84,12 +75,14 @@ void crossEntropyGradRow(Row &row, const ClassLoss &spec) {
   // What the target counts beyond its share, and the sum over all classes.
   Term special = drow.constant(1 - spec.smoothing), total = drow.constant(1);
   if (spec.hasWeight) {
-    auto sums = row.fold({sumOf(spec.element), sumOf(spec.element)}, [&](const Cell &cell) {
-      Term weight = cell.load(4);
-      return SmallVector<Term>{isLabel(cell, label).choose(weight, weight.constant(0)), weight};
-    });
-    special = row.term(sums[0]) * (1 - spec.smoothing);
-    total = special + row.term(sums[1]) * share;
+    special = row.loadAt(4, target, isClass(target, spec)) * (1 - spec.smoothing);
+    total = special;
+    if (spec.smoothing != 0)
+      total = total + row.term(row.fold({sumOf(spec.element)},
+                                        [](const Cell &cell) -> SmallVector<Term> {
+                                          return {cell.load(4)};
+                                        })[0]) *
+                          share;
   }
   Value specialValue = special.get(), totalValue = total.get();
   row.each([&](const Cell &cell) {
@@ -135,12 +128,7 @@ void vectorCrossEntropyGrad(KernelFrame &frame, Space space, const ClassLoss &sp
 /// Accesses: x, target, row_loss.
 void nllRow(Row &row, const ClassLoss &spec) {
   Term target = labelOf(row, 1, spec.element);
-  Value label = target.get();
-  Value picked = row.fold({sumOf(spec.element)}, [&](const Cell &cell) -> SmallVector<Term> {
-    Term x = cell.load(0);
-    return {isLabel(cell, label).choose(x, x.constant(0))};
-  })[0];
-  row.store(checkedLoss(-row.term(picked), target, spec), 2);
+  row.store(checkedLoss(-row.loadAt(0, target, isClass(target, spec)), target, spec), 2);
 }
 
 /// Accesses: target, drow, dx.
@@ -158,13 +146,8 @@ void nllGradRow(Row &row, const ClassLoss &spec) {
 /// Accesses: target, weight, y.
 void classWeightRow(Row &row, const ClassLoss &spec) {
   Term target = labelOf(row, 0, spec.element);
-  Value label = target.get();
-  Term picked =
-      row.term(row.fold({sumOf(spec.element)}, [&](const Cell &cell) -> SmallVector<Term> {
-        Term weight = cell.load(1);
-        return {isLabel(cell, label).choose(weight, weight.constant(0))};
-      })[0]);
-  row.store(target.equals(target.constantInt(spec.ignored)).choose(picked.constant(0), picked), 2);
+  Term weight = row.loadAt(1, target, isClass(target, spec));
+  row.store(target.equals(target.constantInt(spec.ignored)).choose(weight.constant(0), weight), 2);
 }
 
 void countRow(Row &row, const ClassLoss &spec) {

@@ -3,6 +3,7 @@
 #include "codegen/kernels/IndexMath.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -137,6 +138,17 @@ void Cell::store(Term value, unsigned access) const {
   chunk.store(stored, buffers[access], accesses[access]);
 }
 
+Exponentials Row::exponentials(unsigned access, Type element) {
+  Exponentials result;
+  result.maximum =
+      fold({{Reducer::Kind::Max, element}},
+           [&](const Cell &cell) -> SmallVector<Term> { return {cell.load(access)}; })[0];
+  result.sum = fold({{Reducer::Kind::Sum, element}}, [&](const Cell &cell) -> SmallVector<Term> {
+    return {(cell.load(access) - cell.term(result.maximum)).unary<math::ExpOp>()};
+  })[0];
+  return result;
+}
+
 Term Row::term(Value value) { return Term(lanes.getBuilder(), lanes.getLocation(), value); }
 
 namespace {
@@ -190,6 +202,17 @@ protected:
     return values;
   }
 
+  /// Elements at `position` of rows that begin at `base` and, lane by lane, `laneStride` further.
+  Term elementAt(const Chunk &chunk, unsigned access, int64_t laneStride, Term position,
+                 Term exists) {
+    const Term first = chunk.term(chunk.positions({bases[access], laneStride}));
+    const auto stride = static_cast<uint64_t>(axis.dims.back().strides[access]);
+    const Term element = first + position * position.constantInt(stride);
+    Term value = chunk.term(chunk.gather(exists.get(), frame.buffers[access], element.get()));
+    value = value.widened();
+    return exists.choose(value, value.constant(0));
+  }
+
   SmallVector<Access> accesses(ArrayRef<Value> at, const Space::Dim &dim) {
     SmallVector<Access> result;
     for (auto [base, stride] : llvm::zip_equal(at, dim.strides))
@@ -237,6 +260,10 @@ public:
       const Buffer &buffer = frame.buffers[access];
       scalar().store(value.as(buffer.element).get(), buffer, {bases[access], 0});
     });
+  }
+
+  Term loadAt(unsigned access, Term position, Term exists) override {
+    return elementAt(scalar(), access, 0, position, exists);
   }
 
 private:
@@ -290,6 +317,10 @@ public:
   void store(Term value, unsigned access) override {
     const Buffer &buffer = frame.buffers[access];
     chunk.store(value.as(buffer.element).get(), buffer, {bases[access], lane.strides[access]});
+  }
+
+  Term loadAt(unsigned access, Term position, Term exists) override {
+    return elementAt(chunk, access, lane.strides[access], position, exists);
   }
 
 private:

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 using namespace stow;
 
@@ -183,6 +184,62 @@ TEST(OddRows, LayerNorm) {
   }
 }
 
+// Tests losses and logarithms of rows that are walked once, beginning with many elements of minus infinity in some,
+// with all in one, with large numbers, and with targets that are ignored or no class.
+TEST(OddRows, LongRowsOfClasses) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const std::string type : {"f32", "bf16", "f64"})
+    for (const int64_t classes : {5003, 8192, 20001}) {
+      const std::string wide = type == "f64" ? "f64" : "f32";
+      const std::string x = matrix(kRows, classes, type),
+                        target = concat("tensor<", kRows, "xi32>"),
+                        one = concat("tensor<", kRows, "x", wide, ">");
+      LoadedKernels kernels(
+          "func.func @g(%x: " + x + ", %t: " + target +
+          ") {\n%l, %lse = stow.cross_entropy_rows %x, %t {ignore_index = -100 : i64} : (" + x +
+          ", " + target + ") -> (" + one + ", " + one +
+          ")\n%y = stow.log_softmax %x {axis = 1 : i64} : (" + x + ") -> " + x + "\nreturn\n}");
+      std::vector<double> values = some(kRows * classes, type);
+      std::fill_n(&values[1 * classes], 4500, -infinity);
+      std::fill_n(&values[2 * classes], classes - 1, -infinity);
+      std::fill_n(&values[3 * classes], classes, -infinity);
+      values[4 * classes + 17] = 2048, values[4 * classes + classes - 1] = 2040;
+      const auto count = static_cast<int32_t>(classes);
+      std::vector<int32_t> targets = {0, 4600, count - 1, 1, 17, -100, count, -1, 5};
+      std::vector<char> scores = stored(values, type), y(scores.size());
+      std::vector<char> losses(kRows * bytesOf(wide)), logarithms(losses);
+      kernels.run(0, {scores.data(), targets.data(), losses.data(), logarithms.data()});
+      kernels.run(1, {scores.data(), y.data()});
+      for (int64_t row = 0; row < kRows; ++row) {
+        const double *begin = &values[row * classes];
+        const double most = *std::max_element(begin, begin + classes);
+        double powers = 0;
+        for (int64_t k = 0; k < classes; ++k)
+          powers += std::exp(begin[k] - most);
+        const double expected = most + std::log(powers);
+        const double loss = get(&losses[row * bytesOf(wide)], wide);
+        if (row == 3) { // no class is possible
+          EXPECT_FALSE(std::isfinite(loss));
+          continue;
+        }
+        const double near = (wide == "f64" ? 1e-13 : 1e-6) * (20 + std::abs(most));
+        ASSERT_NEAR(get(&logarithms[row * bytesOf(wide)], wide), expected, near)
+            << type << classes << " " << row;
+        if (targets[row] == -100)
+          EXPECT_EQ(loss, 0);
+        else if (targets[row] < 0 || targets[row] >= count)
+          EXPECT_TRUE(std::isnan(loss)) << row;
+        else
+          ASSERT_NEAR(loss, expected - begin[targets[row]], near) << type << classes << " " << row;
+        for (int64_t k = classes - 3; k < classes; ++k)
+          if (std::isfinite(begin[k]))
+            ASSERT_NEAR(get(&y[(row * classes + k) * bytesOf(type)], type), begin[k] - expected,
+                        tolerance(type) * (20 + std::abs(begin[k] - expected)))
+                << type << classes << " " << row << " " << k;
+      }
+    }
+}
+
 // Tests that rows of odd length are read by 16 bytes, and element by element at their ends alone; in short rows
 // as many pieces as they may have there, shared by the threads of a row.
 TEST(OddRows, SixteenBytesAtOnce) {
@@ -192,8 +249,8 @@ TEST(OddRows, SixteenBytesAtOnce) {
           : (tensor<2048x50257xbf16>, tensor<2048xi32>) -> (tensor<2048xf32>, tensor<2048xf32>)
       return
     })");
-  EXPECT_EQ(accesses(classes.ptx, "ld", 16), 2 * 5)
-      << classes.ptx; // 4 in a loop, one in that behind it
+  // The row is walked once: 4 in a loop, one in that behind it; an element of an edge, and that of the target.
+  EXPECT_EQ(accesses(classes.ptx, "ld", 16), 5) << classes.ptx;
   EXPECT_EQ(accesses(classes.ptx, "ld", 2), 2) << classes.ptx;
   Module windows(R"(
     func.func @g(%x: tensor<64x49x49xf32>) {
