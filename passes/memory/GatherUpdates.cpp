@@ -9,7 +9,7 @@
 //   update c             |----------------->
 //                        ^ a, b and c run here: where the last of them stood
 #include "passes/memory/GatherUpdates.h"
-#include "passes/memory/Liveness.h"
+#include "passes/memory/Launches.h"
 #include "passes/memory/Passes.h"
 
 #include "ir/PackedMasks.h"
@@ -26,30 +26,6 @@ namespace {
 
 /// Kernels take 4 KiB of parameters: as many addresses, and room for what else there is.
 constexpr size_t kMostAddresses = 480;
-
-/// Bytes [begin, end) of the arena.
-struct Range {
-  Bytes begin = 0, end = 0;
-  bool overlaps(const Range &other) const { return begin < other.end && other.begin < end; }
-};
-
-bool anyOverlap(ArrayRef<Range> a, ArrayRef<Range> b) {
-  return llvm::any_of(a, [&](const Range &x) {
-    return llvm::any_of(b, [&](const Range &y) { return x.overlaps(y); });
-  });
-}
-
-/// What a launch touches.
-struct Launch {
-  Operation *op = nullptr;
-  SmallVector<Range> reads, writes;
-
-  /// True when the two give the same in either order.
-  bool commutesWith(const Launch &other) const {
-    return !anyOverlap(writes, other.writes) && !anyOverlap(writes, other.reads) &&
-           !anyOverlap(reads, other.writes);
-  }
-};
 
 /// A small update: where it stands, and the last launch behind which it may run.
 struct Update {
@@ -104,11 +80,9 @@ bool areAlike(MapOp a, MapOp b) {
 /// Gathers the updates of one graph.
 class Gatherer {
 public:
-  explicit Gatherer(func::FuncOp graph)
-      : graph(graph), liveness(graph), offsets(arenaOffsets(graph)) {}
+  explicit Gatherer(func::FuncOp graph) : graph(graph), launches(launchesOf(graph)) {}
 
   void run() {
-    listLaunches();
     std::vector<std::vector<Update>> kinds;
     for (size_t i = 0; i < launches.size(); ++i) {
       auto map = dyn_cast<MapOp>(launches[i].op);
@@ -124,34 +98,6 @@ public:
   }
 
 private:
-  Range rangeOf(Value value) const {
-    const Bytes begin = offsets.lookup(value);
-    if (!layoutOf(value.getType()).pitch)
-      return {begin, begin + storedBytesOf(value.getType())};
-    // A part with gaps counts as all of what it is a part of.
-    const Bytes whole = begin - liveness.offsetOf(value);
-    return {whole, whole + liveness.storages()[liveness.storageOf(value)].size};
-  }
-
-  void listLaunches() {
-    for (Operation &op : graph.getBody().front()) {
-      if (launchesNothing(&op))
-        continue;
-      Launch launch;
-      launch.op = &op;
-      for (Value operand : op.getOperands())
-        if (!operand.getDefiningOp<ConstantOp>())
-          launch.reads.push_back(rangeOf(operand));
-      for (Value result : op.getResults())
-        launch.writes.push_back(rangeOf(result));
-      if (const Bytes bytes = bytesAttr(&op, kWorkspaceAttr)) {
-        const Bytes begin = bytesAttr(&op, kWorkspaceOffsetAttr);
-        launch.writes.push_back({begin, begin + bytes});
-      }
-      launches.push_back(std::move(launch));
-    }
-  }
-
   size_t latestFor(size_t stands) const {
     size_t latest = stands;
     while (latest + 1 < launches.size() && launches[stands].commutesWith(launches[latest + 1]))
@@ -182,15 +128,8 @@ private:
   }
 
   func::FuncOp graph;
-  Liveness liveness;
-  llvm::DenseMap<Value, Bytes> offsets;
-  std::vector<Launch> launches;
+  const std::vector<PlacedLaunch> launches;
 };
-
-void raiseTo(Operation *op, StringRef name, Bytes least) {
-  if (bytesAttr(op, name) < least)
-    op->setAttr(name, Builder(op).getI64IntegerAttr(least));
-}
 
 //===-- --stow-gather-updates ----------------------------------------------------------------===//
 
@@ -199,18 +138,11 @@ struct GatherUpdatesPass : impl::GatherUpdatesPassBase<GatherUpdatesPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto form = module->getAttrOfType<StringAttr>(kFormAttr);
-    if (!form || form.getValue() != "placed") {
-      module.emitError() << "expects stow.form = \"placed\"; run stow-pack-buffers first";
+    if (failed(requirePlaced(module)))
       return signalPassFailure();
-    }
-    const Bytes persistent = bytesAttr(module, kPersistentBytesAttr);
-    for (auto graph : module.getOps<func::FuncOp>()) {
+    for (auto graph : module.getOps<func::FuncOp>())
       Gatherer(graph).run();
-      const Bytes live = persistent + Liveness(graph).transientPeak();
-      raiseTo(graph, kLowerBoundAttr, live);
-      raiseTo(module, kLowerBoundAttr, live);
-    }
+    raiseLowerBounds(module);
   }
 };
 
