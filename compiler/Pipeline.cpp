@@ -256,6 +256,7 @@ Bytes budgetOf(const BudgetPlanner &planner, const StepChoice &choice,
 
 /// F3: what some devices can do beside the commands, or with several of them, at the offsets as they are.
 void addDevicePasses(PassManager &manager, const Backend &backend) {
+  manager.addPass(createSumFactorsPass(backend.target()));
   if (backend.gathersUpdates())
     manager.addPass(createGatherUpdatesPass());
   if (backend.copiesBesideCommands())

@@ -106,6 +106,11 @@ void stow::registerPasses() {
   registerPass([] { return createFuseEpiloguesPass(backend->target()); });
   registerPass([] { return createPlanWorkspacesPass(backend->target()); });
   registerPass([] { return createPlaceInsidePass(backend->target()); });
+  // The host has nothing for this one.
+  BackendOptions h100;
+  h100.target = "cuda:h100";
+  static const std::unique_ptr<Backend> gpu = createBackend(h100);
+  registerPass([] { return createSumFactorsPass(gpu->target()); });
 }
 
 void stow::prepareContext(MLIRContext &context) {

@@ -2,6 +2,7 @@
 //
 //   how does it run?       libraryCall, decomposes      a call, a generated kernel, or other ops
 //   what does it need?     query, savedType             scratch, and what its gradient reads
+//   what does it beside?   sumsRows                     sums of what a product reads anyway
 //   how should it lie?     orderWish, query             orders of images and matrices, of weights
 //   in what types?         takesType, takesWide         what a model may compute in, casts
 //   where may it lie?      alignment, takesPart         beginnings of buffers, parts of larger ones
@@ -62,6 +63,11 @@ public:
   /// What max pooling saves for its gradient besides its operands and results: a tensor that only
   /// this device's gradient reads.
   virtual mlir::RankedTensorType savedType(MaxPoolOp pool) const = 0;
+
+  /// True when the library call of `product` can sum its factor `factor`, 0 or 1, over the rows that it
+  /// contracts, into a vector of the type `sums`, in the same pass over the factor.
+  virtual bool sumsRows(mlir::Operation *product, unsigned factor,
+                        mlir::RankedTensorType sums) const = 0;
 
   virtual OrderWish orderWish(mlir::Operation *op) const = 0;
 

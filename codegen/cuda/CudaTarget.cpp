@@ -6,6 +6,7 @@
 #include "codegen/kernels/FoldParts.h"
 #include "ir/StowAttentionOps.h"
 #include "passes/memory/Implementations.h"
+#include "passes/memory/SumFactors.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/DeviceCode.h"
 
@@ -189,6 +190,8 @@ std::vector<EngineChoice> CudaTarget::choicesOf(Command command) const {
 LogicalResult CudaTarget::completeCommand(Operation *op, Command &command) const {
   if (const std::optional<ProductEpilogue> epilogue = writtenEpilogueOf(op))
     setEpilogue(command, *epilogue);
+  if (ReduceSumOp sum = sumBeside(op))
+    setSum(command, *summedFactor(op, sum));
   if (!isConvolution(command))
     return success();
   const SmallVector<Implementation> all = implementationsOf(op);
@@ -238,6 +241,21 @@ RankedTensorType CudaTarget::savedType(MaxPoolOp pool) const {
   const int64_t window = llvm::product_of(pool.getKernel());
   return RankedTensorType::get(pool.getY().getType().getShape(),
                                IntegerType::get(pool.getContext(), window <= 255 ? 8 : 32));
+}
+
+bool CudaTarget::sumsRows(Operation *product, unsigned, RankedTensorType sums) const {
+  const StringRef call = libraryCall(product);
+  const RankedTensorType y = tensorType(product->getResult(0));
+  auto isPlainMatrix = [](RankedTensorType type) {
+    return type.getRank() == 2 && layoutOf(type).isRowMajor();
+  };
+  const RankedTensorType a = tensorType(product->getOperand(0)),
+                         b = tensorType(product->getOperand(1));
+  const bool isAlone = call == "matmul" && product->getNumOperands() == 2;
+  return (isAlone || call == "matmul_add") && llvm::all_of(ArrayRef({a, b, y}), isPlainMatrix) &&
+         a.getElementType() == b.getElementType() && sums.getElementType() == y.getElementType() &&
+         (y.getElementType() == a.getElementType() || y.getElementType().isF32()) &&
+         layoutOf(sums).isRowMajor();
 }
 
 OrderWish CudaTarget::orderWish(Operation *op) const {

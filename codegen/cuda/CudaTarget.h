@@ -34,6 +34,11 @@ public:
   /// four.
   mlir::RankedTensorType savedType(MaxPoolOp pool) const override;
 
+  /// cuBLASLt, where it does nothing else to the product but add it to something: in the type of the
+  /// product.
+  bool sumsRows(mlir::Operation *product, unsigned factor,
+                mlir::RankedTensorType sums) const override;
+
   /// Images are channels last for tensor cores, 16-bit values and TF32, and row-major for others:
   /// cuDNN's exact f32 kernels are made for the latter, and copy x and y where they find the former.
   OrderWish orderWish(mlir::Operation *op) const override;

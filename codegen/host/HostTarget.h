@@ -27,6 +27,11 @@ public:
   /// windows of up to 255 elements, else four.
   mlir::RankedTensorType savedType(MaxPoolOp pool) const override;
 
+  /// oneDNN has no such product.
+  bool sumsRows(mlir::Operation *, unsigned, mlir::RankedTensorType) const override {
+    return false;
+  }
+
   OrderWish orderWish(mlir::Operation *op) const override;
 
   /// Generated kernels run in all types, calls of the library in f32 and 16 bits, but for the

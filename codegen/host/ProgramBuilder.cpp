@@ -258,7 +258,7 @@ private:
     Command command;
     Operation *op = ops.front();
     const StringRef call = target.libraryCall(op);
-    if (ops.size() > 1) {
+    if (ops.size() > 1 && call.empty()) {
       if (failed(buildTogether(context, ops, command)))
         return failure();
     } else if (call == "matmul_tiles") {
@@ -279,6 +279,9 @@ private:
            llvm::zip(command.operands, llvm::concat<Value>(SmallVector<Value>(op->getOperands()),
                                                            SmallVector<Value>(op->getResults()))))
         operand.offset = context.offsets.lookup(value);
+      for (Operation *beside : ops.drop_front())
+        for (Value result : beside->getResults())
+          command.operands.push_back(place(context, result));
       if (complete && failed(complete(op, command)))
         return failure();
     } else {
@@ -295,6 +298,8 @@ private:
       auto cost = cast<CostOpInterface>(part);
       command.flops += cost.getFlops();
       command.bytes += static_cast<double>(cost.getBytesMoved());
+      if (part != op && !call.empty()) // reads what the call reads
+        command.bytes -= static_cast<double>(storedBytesOf(part->getOperand(0).getType()));
     }
     command.kind = op->getName().stripDialect().str();
     command.phase = stepPhaseOf(phaseOf(op));

@@ -5,6 +5,7 @@
 #include "passes/memory/Passes.h"
 #include "passes/memory/PlanWords.h"
 #include "passes/memory/Runs.h"
+#include "passes/memory/SumFactors.h"
 
 #include <absl/strings/str_cat.h>
 #include <algorithm>
@@ -237,7 +238,8 @@ private:
   void addStep(Operation *op, int64_t command) {
     PlannedStep step;
     step.name = nameOfOp(op);
-    if (const size_t others = opsOfCommand(op).size() - 1; others > 0)
+    const bool isWithSum = static_cast<bool>(sumBeside(op));
+    if (const size_t others = opsOfCommand(op).size() - 1; others > 0 && !isWithSum)
       absl::StrAppend(&step.name, " and ", others, " more");
     step.op = opNameOf(op);
     step.source = sourcePlaceOf(op->getLoc());
@@ -245,7 +247,8 @@ private:
     step.phase = stepPhaseOf(phaseOf(op));
     step.seconds = secondsOf(op);
     if (const auto ways = implementationsOf(op); !ways.empty())
-      step.implementation = ways[chosenImplementation(op)].name;
+      step.implementation =
+          ways[chosenImplementation(op)].name + (isWithSum ? " and sums of rows" : "");
     addUses(op, step);
     if (Operation *first = repeated.lookup(op))
       step.recomputes = liveness.commandOf(first);

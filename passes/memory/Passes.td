@@ -139,6 +139,33 @@ def GatherUpdatesPass : Pass<"stow-gather-updates", "::mlir::ModuleOp"> {
   let dependentDialects = ["::stow::StowDialect"];
 }
 
+def SumFactorsPass : Pass<"stow-sum-factors", "::mlir::ModuleOp"> {
+  let summary = "Sum rows of a factor in the product that contracts over them";
+  let description = [{
+    What: a bias's gradient is the sum over rows of what the product for the weight's gradient contracts over
+    its rows. Where the target's library makes both in one pass over that factor (`Target::sumsRows`), the
+    stow.reduce_sum moves behind the product and runs in its launch, without scratch of its own; what reads
+    the sum in front of the product moves behind it. That is done only where nothing on the way touches what
+    it touches, at the offsets as they are: every byte stays where it is. Where the live bytes rise, the lower
+    bounds rise to them.
+
+    Requires: the placed form.
+    Ensures: `stow.together` on the sums that run in the launch of the product before them.
+
+    ```mlir
+    %db = stow.reduce_sum %dy {axes = array<i64: 0>, keepdims = false, ...} : ...
+    %dw = stow.matmul %x, %dy {transpose_a = true, transpose_b = false, ...} : ...
+    // becomes
+    %dw = stow.matmul %x, %dy {transpose_a = true, transpose_b = false, ...} : ...
+    %db = stow.reduce_sum %dy {axes = array<i64: 0>, keepdims = false, stow.together, ...} : ...
+    ```
+  }];
+  let statistics = [Statistic<"bytesSaved", "bytes-saved", "Bytes of factors that are read no more">];
+  // Created with a target: see Passes.h.
+  let constructor = "nullptr";
+  let dependentDialects = ["::stow::StowDialect"];
+}
+
 def PlaceNextInputsPass : Pass<"stow-place-next-inputs", "::mlir::ModuleOp"> {
   let summary = "Find room in the arena for the next batch while a step still runs";
   let description = [{

@@ -51,8 +51,13 @@ schedule::Cost CostModel::costOfFastest(Operation *op) const {
     flops = cost.getFlops();
     moved = static_cast<double>(cost.getBytesMoved());
   }
+  // A sum that a product makes reads what the product reads, in its launch.
+  const bool isBesideProduct = isa<ReduceSumOp>(op) && op->hasAttr(kTogetherAttr);
+  if (isBesideProduct)
+    moved = static_cast<double>(storedBytesOf(op->getResult(0).getType()));
   double peak = peakOf(*this, op) / (op->hasAttr(kReferenceAttr) ? kReferenceSlowdown : 1);
-  double seconds = launchSeconds + std::max(flops / peak, moved / bytesPerSecond);
+  double seconds =
+      (isBesideProduct ? 0 : launchSeconds) + std::max(flops / peak, moved / bytesPerSecond);
   return std::max<schedule::Cost>(1, std::llround(seconds * 1e9));
 }
 

@@ -117,7 +117,7 @@ def VerifyPlacedPass : Pass<"stow-verify-placed", "::mlir::ModuleOp"> {
     slice that is a view does not have its operand's strides, or anything else has gaps;
     P6: an op that lists `stow.implementations` does not have the workspace of the one it names;
     P7: an op marked `stow.together` has no launch before it to run in, or touches what another op of that
-    launch writes, or writes what one touches;
+    launch writes, scratch too, or writes what one touches;
     P8: what may come at `stow.next_offset` from the op with `stow.next_inputs` on is not whole at the graph's end,
     takes bytes that are read behind that op, or lies on an argument of any graph; or there are places without
     such an op, two of these, or one that begins no launch.

@@ -340,6 +340,10 @@ private:
       own.reads.push_back(places.lookup(operand).range);
     for (Value result : op.getResults())
       own.writes.push_back(places.lookup(result).range);
+    if (auto bytes = op.getAttrOfType<IntegerAttr>(kWorkspaceAttr); bytes && bytes.getInt() > 0) {
+      const Bytes begin = op.getAttrOfType<IntegerAttr>(kWorkspaceOffsetAttr).getInt();
+      own.writes.push_back({begin, begin + bytes.getInt(), bytes.getInt()});
+    }
     auto meet = [](ArrayRef<Comb> a, ArrayRef<Comb> b) {
       return llvm::any_of(a, [&](const Comb &x) {
         return llvm::any_of(b, [&](const Comb &y) { return x.overlaps(y); });

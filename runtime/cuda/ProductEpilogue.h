@@ -4,6 +4,7 @@
 //   y = function(a b + added + bias)            function: none, relu, gelu
 //   y = (a b) * gelu'(preactivation)            function: gelu gradient
 //   y = function(x * weight + added + bias)     function: none, relu; there is a bias
+//   y = a b + added, and sums of rows           of b, or of an a that the product takes transposed
 //
 // All of it in f32, in the registers that the product was summed in: what stood between product and function
 // is never stored, and never rounded. GELU is Hendrycks' and Gimpel's approximation by tanh,
@@ -24,11 +25,14 @@ inline const char *nameOf(ProductFunction function) {
   return names[static_cast<size_t>(function)];
 }
 
-/// Operands go by their numbers in the command, whose first two are the factors and whose last is y.
-/// `bias` is a vector along y's rows, or one of y's channels, the others have y's extents; all have y's type.
+/// Operands go by their numbers in the command, whose first two are the factors and whose last is y, or the sums
+/// and y in front of them. `bias` is a vector along y's rows, or one of y's channels, the others have y's extents;
+/// all have y's type, the sums too.
 struct ProductEpilogue {
   ProductFunction function = ProductFunction::None;
   std::optional<size_t> bias, added, preactivation;
+  std::optional<size_t>
+      summed; ///< the factor, 0 or 1, whose rows are summed; without function and bias
 };
 
 /// What a leading dimension of the preactivation is a multiple of, in elements, and where it and a
@@ -46,6 +50,7 @@ inline void setEpilogue(Command &command, const ProductEpilogue &epilogue) {
   set("bias", epilogue.bias);
   set("added", epilogue.added);
   set("preactivation", epilogue.preactivation);
+  set("summed", epilogue.summed);
 }
 
 /// Of "cuda.matmul", "cuda.matmul_add" and "cuda.matmul_epilogue" (runtime/cuda/Products.h), and of convolutions
@@ -68,7 +73,18 @@ inline ProductEpilogue epilogueOf(const Command &command) {
   epilogue.bias = number("bias");
   epilogue.added = number("added");
   epilogue.preactivation = number("preactivation");
+  epilogue.summed = number("summed");
   return epilogue;
+}
+
+/// Makes of "cuda.matmul" or "cuda.matmul_add" one that sums the rows of its factor `factor` into its last operand.
+inline void setSum(Command &command, size_t factor) {
+  ProductEpilogue epilogue;
+  if (command.op == "cuda.matmul_add")
+    epilogue.added = 2;
+  epilogue.summed = factor;
+  setEpilogue(command, epilogue);
+  command.op = "cuda.matmul_epilogue";
 }
 
 } // namespace stow::cuda

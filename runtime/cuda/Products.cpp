@@ -39,6 +39,7 @@ constexpr uint32_t kMostAlignment = 256; ///< more makes no difference to the li
 constexpr int kOpNone = 0, kOpTranspose = 1;
 constexpr uint32_t kEpilogueDefault = 1, kEpilogueBias = 4;
 constexpr uint32_t kEpilogueRelu = 2, kEpilogueGelu = 32, kEpilogueGeluGradient = 64 | 128;
+constexpr uint32_t kEpilogueSumsOfA = 256, kEpilogueSumsOfB = 512;
 
 /// The functions, by their documented names without "cublasLt".
 struct Library {
@@ -186,7 +187,7 @@ public:
         workspaceBytes(static_cast<size_t>(command.workspaceBytes)) {
     const ProductEpilogue epilogue = epilogueOf(command);
     isAdded = epilogue.added.has_value();
-    const Operand &y = command.operands.back();
+    const Operand &y = command.operands.rbegin()[epilogue.summed ? 1 : 0];
     auto flag = [&](const char *name) {
       auto found = command.ints.find(name);
       return found != command.ints.end() && found->second.at(0) != 0;
@@ -200,6 +201,8 @@ public:
     second = matrix(left, command.operands[0].dtype, batch.steps[0], kTransposeB);
     third = matrix(result, y.dtype, batch.steps[2], 0);
     setFunction(epilogue);
+    if (epilogue.summed)
+      setSums(command.operands.back(), arena);
     if (epilogue.bias)
       setBias(command.operands.at(*epilogue.bias), arena);
     if (epilogue.preactivation)
@@ -290,8 +293,12 @@ private:
 
   void setFunction(const ProductEpilogue &epilogue) {
     constexpr uint32_t functions[] = {0, kEpilogueRelu, kEpilogueGelu, kEpilogueGeluGradient};
-    const uint32_t chosen =
+    uint32_t chosen =
         functions[static_cast<size_t>(epilogue.function)] | (epilogue.bias ? kEpilogueBias : 0);
+    if (epilogue.summed && chosen != 0)
+      throw Error::badInput(title + ": sums of a factor's rows go with no function and no bias");
+    if (epilogue.summed) // the library's A is our b
+      chosen = *epilogue.summed == 1 ? kEpilogueSumsOfA : kEpilogueSumsOfB;
     setAttribute(kEpilogue, chosen == 0 ? kEpilogueDefault : chosen);
   }
 
@@ -306,8 +313,20 @@ private:
   }
 
   void setBias(const Operand &bias, Address arena) {
-    setAttribute(kBiasPointer, placeOf(bias, "the bias", arena));
-    setAttribute(kBiasType, static_cast<int32_t>(dataType(bias.dtype, title)));
+    setVector(bias, placeOf(bias, "the bias", arena));
+  }
+
+  /// The library writes them over what is there, added product or not.
+  void setSums(const Operand &sums, Address arena) {
+    if (batch.count != 1 || batch.offsets.size() != 1)
+      throw Error::badInput(title + ": expected one matrix whose rows are summed");
+    setVector(sums, placeOf(sums, "the sums", arena));
+  }
+
+  /// Bias and sums have one place in a description.
+  void setVector(const Operand &vector, uint64_t place) {
+    setAttribute(kBiasPointer, place);
+    setAttribute(kBiasType, static_cast<int32_t>(dataType(vector.dtype, title)));
   }
 
   /// What the gradient of GELU is taken at; of y's type, which is the library's default.

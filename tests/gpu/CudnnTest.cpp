@@ -192,7 +192,7 @@ Command withEpilogue(Command command, const Epilogue &epilogue) {
     offset += 8192;
     return command.operands.size() - 1;
   };
-  ProductEpilogue written{epilogue.function, add({y.shape[1], 1, 1}, {}), {}, {}};
+  ProductEpilogue written{epilogue.function, add({y.shape[1], 1, 1}, {}), {}, {}, {}};
   if (epilogue.isAdded)
     written.added = add(y.shape, y.layout);
   command.operands.push_back(y);

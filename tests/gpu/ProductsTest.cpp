@@ -151,6 +151,81 @@ std::vector<Case> allCases() {
 INSTANTIATE_TEST_SUITE_P(All, ProductStandInRuns, testing::ValuesIn(allCases()),
                          [](const auto &info) { return info.param.name; });
 
+/// a b, added to something if `isAdded`, with sums of the rows of b, or, where both are transposed, of a.
+Command sumsCommand(bool isTransposed, bool isAdded, DType factors, DType result) {
+  Command command = commandOf({"", ProductFunction::None, isAdded ? Extra::Added : Extra::None,
+                               factors, result, isTransposed});
+  command.op = isAdded ? "cuda.matmul_add" : "cuda.matmul";
+  command.ints.erase("function");
+  command.operands.push_back(
+      operandAt(command.operands.size(), result, {isTransposed ? kRows : kColumns}));
+  setSum(command, isTransposed ? 0 : 1);
+  return command;
+}
+
+// Tests that the product is what it is without them, and that the sums add to nothing that was there.
+TEST_F(ProductStandIn, SumsRowsBesideAProduct) {
+  for (auto [factors, result] :
+       {std::pair(DType::F32, DType::F32), std::pair(DType::BF16, DType::F32),
+        std::pair(DType::BF16, DType::BF16), std::pair(DType::F16, DType::F32)})
+    for (const bool isTransposed : {false, true})
+      for (const bool isAdded : {false, true}) {
+        SCOPED_TRACE(testing::Message()
+                     << nameOf(factors) << " into " << nameOf(result)
+                     << (isTransposed ? ", transposed" : "") << (isAdded ? ", added" : ""));
+        const Command command = sumsCommand(isTransposed, isAdded, factors, result);
+        std::vector<std::vector<double>> values;
+        for (const Operand &operand : command.operands) {
+          values.push_back(
+              someNumbers(static_cast<size_t>(elementCount(operand.shape)), values.size() + 1));
+          upload(operand, values.back());
+        }
+        bindProduct(command, arena)->submit(stream);
+        const std::vector<double> sums = download(command.operands.back());
+        const std::vector<double> &summed = values[isTransposed ? 0 : 1];
+        for (size_t i = 0; i < sums.size(); ++i) {
+          double expected = 0;
+          for (size_t k = 0; k < kInner; ++k)
+            expected += summed[k * sums.size() + i];
+          EXPECT_EQ(sums[i], expected) << i; // a few eighths are exact in all types
+        }
+        Command alone = command;
+        alone.operands.pop_back();
+        alone.ints.erase("summed");
+        const std::vector<double> with = download(alone.operands.back());
+        bindProduct(alone, arena)->submit(stream);
+        EXPECT_EQ(with, download(alone.operands.back()));
+      }
+}
+
+// Tests what sums are refused for: a place of their own and the product's type they have, and nothing else is done
+// to the product.
+TEST_F(ProductStandIn, RefusesSums) {
+  const Command fine = sumsCommand(false, false, DType::BF16, DType::F32);
+  Command command = fine;
+  command.operands.back().offset += 8;
+  EXPECT_THAT(refusalOf(command), HasSubstr("expected the sums at a multiple of 16 bytes"));
+  command = fine;
+  command.operands.back().dtype = DType::BF16;
+  EXPECT_THAT(refusalOf(command), HasSubstr("not supported"));
+  for (const Operand &other : fine.operands) {
+    command = fine;
+    command.operands.back().offset = other.offset;
+    EXPECT_THAT(refusalOf(command), &other == &fine.operands.back()
+                                        ? HasSubstr("nothing was refused")
+                                        : HasSubstr("invalid value"));
+  }
+  command = fine;
+  command.ints["function"] = {static_cast<int64_t>(ProductFunction::Relu)};
+  EXPECT_THAT(refusalOf(command),
+              HasSubstr("sums of a factor's rows go with no function and no bias"));
+  command = fine;
+  for (Operand &operand : command.operands)
+    operand.shape.insert(operand.shape.begin(), 3);
+  command.operands.back().shape = {kColumns};
+  EXPECT_THAT(refusalOf(command), HasSubstr("expected one matrix whose rows are summed"));
+}
+
 // Tests that a result written over the end of a factor, which is still read then, is none, and one right behind it is.
 TEST_F(ProductStandIn, ResultsOverFactorsAreNone) {
   for (const bool isOver : {true, false}) {

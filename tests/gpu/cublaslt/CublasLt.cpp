@@ -53,6 +53,10 @@ struct Operation {
   /// The bits of cublasLtEpilogue_t: a function, with or without a bias.
   uint32_t function() const { return epilogue & ~uint32_t{CUBLASLT_EPILOGUE_BIAS}; }
   bool hasBias() const { return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0; }
+  /// Sums of a factor over the contracted extent are written where a bias would be read.
+  bool hasSums() const {
+    return epilogue == CUBLASLT_EPILOGUE_BGRADA || epilogue == CUBLASLT_EPILOGUE_BGRADB;
+  }
 };
 
 struct Limits {
@@ -116,6 +120,11 @@ double geluGradient(double x) {
 /// Bytes of the matrix beside D that a function reads.
 size_t auxBytes(const Operation &operation, const Matrix &d) {
   return ((d.columns - 1) * operation.auxLeading + d.rows) * d.elementBytes();
+}
+
+/// Bytes of the sums of a factor: for A as many as D has rows, for B as columns.
+size_t sumsBytes(const Operation &operation, const Matrix &d) {
+  return (operation.epilogue == CUBLASLT_EPILOGUE_BGRADA ? d.rows : d.columns) * d.elementBytes();
 }
 
 /// What a function makes of an element that was summed in f32.
@@ -223,18 +232,41 @@ void multiply(const Work &work) {
   }
 }
 
+/// The sums of A's or B's elements over the contracted extent, in D's type. They add to nothing.
+void sumFactor(const Work &work) {
+  const bool isOfA = work.operation.epilogue == CUBLASLT_EPILOGUE_BGRADA;
+  const Matrix &matrix = isOfA ? work.a : work.b;
+  const void *factor = place(isOfA ? work.aAt : work.bAt, matrix.bytes(), isOfA ? "A" : "B");
+  const int32_t transpose = isOfA ? work.operation.transposeA : work.operation.transposeB;
+  // D's rows are those of A, its columns those of B.
+  const bool alongRows = isOfA == (transpose != CUBLAS_OP_T);
+  const auto rows = static_cast<int64_t>(matrix.rows),
+             columns = static_cast<int64_t>(matrix.columns);
+  const int64_t count = alongRows ? rows : columns, inner = alongRows ? columns : rows;
+  void *sums = place(work.operation.bias, sumsBytes(work.operation, work.d), "the sums");
+  for (int64_t i = 0; i < count; ++i) {
+    double sum = 0;
+    for (int64_t k = 0; k < inner; ++k)
+      sum += load(factor, elementType(matrix.type),
+                  alongRows ? k * matrix.leading + i : i * matrix.leading + k);
+    store(sums, elementType(work.d.type), i, sum);
+  }
+}
+
 void run(void *data) {
   const Work &work = *static_cast<const Work *>(data);
   overwriteScratch(work);
+  if (work.operation.hasSums())
+    sumFactor(work);
   multiply(work);
   overwriteScratch(work);
 }
 
 /// True when the library takes the epilogue with a result like `d`, by cublasLt.h: a bias has D's type; a
 /// GELU input's leading dimension is a multiple of 8 and no less than D's rows, and it has a place. Both
-/// begin at multiples of 16 bytes.
+/// begin at multiples of 16 bytes, and so do sums of a factor, of one product, which have D's type, too.
 bool fitsEpilogue(const Operation &operation, const Matrix &d) {
-  if (operation.hasBias() &&
+  if ((operation.hasBias() || operation.hasSums()) &&
       (operation.bias == 0 || operation.bias % 16 != 0 || operation.biasType != d.type))
     return false;
   switch (operation.function()) {
@@ -245,6 +277,9 @@ bool fitsEpilogue(const Operation &operation, const Matrix &d) {
   case CUBLASLT_EPILOGUE_RELU:
   case CUBLASLT_EPILOGUE_GELU:
     return true;
+  case CUBLASLT_EPILOGUE_BGRADA:
+  case CUBLASLT_EPILOGUE_BGRADB:
+    return d.count == 1;
   case CUBLASLT_EPILOGUE_DGELU:
     return !operation.hasBias() && d.count == 1 && operation.aux != 0 && operation.aux % 16 == 0 &&
            operation.auxLeading % 8 == 0 && operation.auxLeading >= static_cast<int64_t>(d.rows);
@@ -271,6 +306,14 @@ bool overlapsAux(const Operation &operation, const Matrix &matrix, const void *d
   const auto at = reinterpret_cast<uint64_t>(d);
   return operation.function() == CUBLASLT_EPILOGUE_DGELU &&
          at < operation.aux + auxBytes(operation, matrix) && operation.aux < at + matrix.bytes();
+}
+
+/// True where sums would be written over what the product reads or writes.
+bool sumsOverlap(const Operation &operation, const Matrix &d, const Matrix &matrix,
+                 const void *place) {
+  const auto at = reinterpret_cast<uint64_t>(place);
+  return operation.hasSums() && at < operation.bias + sumsBytes(operation, d) &&
+         operation.bias < at + matrix.bytes();
 }
 
 } // namespace
@@ -407,7 +450,11 @@ STANDIN cublasStatus_t cublasLtMatmul(
   };
   if (!fits(*of(operation), *of(aDesc), *of(bDesc), *of(dDesc)) || !algo || !isAligned(a, 0) ||
       !isAligned(b, 1) || !isAligned(c, 2) || !isAligned(d, 3) || cDesc != dDesc ||
-      workspaceBytes < algo->data[0] || overlapsAux(*of(operation), *of(dDesc), d))
+      workspaceBytes < algo->data[0] || overlapsAux(*of(operation), *of(dDesc), d) ||
+      sumsOverlap(*of(operation), *of(dDesc), *of(aDesc), a) ||
+      sumsOverlap(*of(operation), *of(dDesc), *of(bDesc), b) ||
+      sumsOverlap(*of(operation), *of(dDesc), *of(cDesc), c) ||
+      sumsOverlap(*of(operation), *of(dDesc), *of(dDesc), d))
     return CUBLAS_STATUS_INVALID_VALUE;
   // A captured product runs any number of times: its description lives as long as the process.
   static std::vector<std::unique_ptr<Work>> all;

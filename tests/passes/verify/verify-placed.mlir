@@ -431,7 +431,7 @@ module attributes {stow.form = "placed", stow.arena_bytes = 256 : i64, stow.alig
 // -----
 
 // P7: ops of one launch touch nothing that another of them writes: the second reads the first one's result, the
-// fourth overwrites what the third reads; and there is a launch to run in.
+// fourth overwrites what the third reads, the sixth writes into the fifth's scratch; and there is a launch to run in.
 module attributes {stow.form = "placed", stow.arena_bytes = 256 : i64, stow.alignment = 64 : i64} {
   func.func @train(%x: tensor<4x4xf32> {stow.name = "x", stow.kind = #stow.kind<input>, stow.offset = 0 : i64}) attributes {stow.role = #stow.role<train>} {
     // expected-error @+1 {{runs in the launch of the op before it, and that is none}}
@@ -442,6 +442,9 @@ module attributes {stow.form = "placed", stow.arena_bytes = 256 : i64, stow.alig
     %c = stow.softmax %x {axis = 1 : i64, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     // expected-error @+1 {{touches what another op of its launch writes}}
     %d = stow.softmax %c {axis = 1 : i64, stow.in_place = array<i64: 0, 0>, stow.together, stow.offsets = array<i64: 64>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %e = stow.matmul %x, %x {transpose_a = true, transpose_b = false, stow.offsets = array<i64: 64>, stow.workspace = 64 : i64, stow.workspace_offset = 128 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    // expected-error @+1 {{touches what another op of its launch writes}}
+    %f = stow.reduce_sum %x {axes = array<i64: 0>, keepdims = false, stow.together, stow.offsets = array<i64: 128>} : (tensor<4x4xf32>) -> tensor<4xf32>
     return
   }
 }
