@@ -9,6 +9,7 @@
 #include "runtime/base/Error.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -16,20 +17,28 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-/// Runs passes; what they say instead of success, or nothing.
-std::optional<std::string> failureOf(ModuleOp module,
-                                     llvm::function_ref<void(PassManager &)> addPasses) {
+/// What is said instead of success, or nothing.
+std::optional<std::string> failureOf(ModuleOp module, llvm::function_ref<LogicalResult()> act) {
   std::string said;
   ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
     if (said.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
       said = sourcePlaceOf(diagnostic.getLocation()) + ": " + diagnostic.str();
     return success();
   });
-  PassManager manager(module.getContext());
-  addPasses(manager);
-  if (succeeded(manager.run(module)))
+  if (succeeded(act()))
     return std::nullopt;
   return said.empty() ? "a pass failed without a word" : said;
+}
+
+/// The same of passes, whose work is verified with the whole candidate.
+std::optional<std::string> failureOf(ModuleOp module,
+                                     llvm::function_ref<void(PassManager &)> addPasses) {
+  return failureOf(module, [&] {
+    PassManager manager(module.getContext());
+    manager.enableVerifier(false);
+    addPasses(manager);
+    return manager.run(module);
+  });
 }
 
 /// The module as text. Initial values, which no check reads and which may be anyone's weights, are
@@ -75,6 +84,8 @@ StepChoice CandidateMaker::make(const std::string &method, OwningOpRef<ModuleOp>
     return refuse(std::move(choice), module, *finding);
   if (options.afterPacking)
     options.afterPacking(module);
+  if (auto finding = failureOf(module, [&] { return verify(module); }))
+    return refuse(std::move(choice), module, *finding);
   if (auto finding = failureOf(module, addPlacedChecks))
     return refuse(std::move(choice), module, *finding);
   choice.arenaBytes = bytesAttr(module, kArenaBytesAttr);

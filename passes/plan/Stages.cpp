@@ -3,6 +3,8 @@
 #include "passes/verify/Passes.h"
 #include "runtime/base/Error.h"
 
+#include "mlir/IR/Verifier.h"
+
 using namespace mlir;
 
 namespace stow {
@@ -10,8 +12,9 @@ namespace stow {
 void runStage(ModuleOp module, const char *stage,
               llvm::function_ref<void(PassManager &)> addPasses) {
   PassManager manager(module.getContext());
+  manager.enableVerifier(false);
   addPasses(manager);
-  if (failed(manager.run(module)))
+  if (failed(manager.run(module)) || failed(verify(module)))
     throw Error::badInput(std::string("compilation stopped in stage ") + stage);
 }
 
@@ -24,9 +27,11 @@ OwningOpRef<ModuleOp> withStateBound(ModuleOp prepared) {
 }
 
 OwningOpRef<ModuleOp> withPlacesInside(ModuleOp prepared, const Target &target) {
-  OwningOpRef<ModuleOp> module = withStateBound(prepared);
-  runStage(*module, "order",
-           [&](PassManager &manager) { manager.addPass(createPlaceInsidePass(target)); });
+  OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
+  runStage(*module, "order", [&](PassManager &manager) {
+    addBindPasses(manager);
+    manager.addPass(createPlaceInsidePass(target));
+  });
   return module;
 }
 

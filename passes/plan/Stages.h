@@ -14,7 +14,8 @@
 
 namespace stow {
 
-/// Runs passes on a module. Throws Error(BadInput) naming `stage` when one fails.
+/// Runs passes on a module and verifies it behind the last of them, not behind each as stowage-opt does.
+/// Throws Error(BadInput) naming `stage` when one fails.
 void runStage(mlir::ModuleOp module, const char *stage,
               llvm::function_ref<void(mlir::PassManager &)> addPasses);
 
