@@ -39,19 +39,32 @@ int64_t samplesOf(func::FuncOp graph) {
   return 0;
 }
 
-/// Leaves nothing of `graph` but its state.
-void keepStateAlone(func::FuncOp graph) {
-  Block &block = graph.front();
-  block.getTerminator()->setOperands({});
-  while (&block.front() != block.getTerminator()) {
-    Operation *last = block.getTerminator()->getPrevNode();
-    last->erase();
-  }
+/// A graph with the state of `graph` and nothing else.
+func::FuncOp stateAloneOf(func::FuncOp graph) {
+  func::FuncOp hollow = graph.cloneWithoutRegions();
+  Block &block = hollow.getBody().emplaceBlock();
+  for (BlockArgument argument : graph.getArguments())
+    block.addArgument(argument.getType(), argument.getLoc());
+  OpBuilder builder = OpBuilder::atBlockEnd(&block);
+  func::ReturnOp::create(builder, graph.front().getTerminator()->getLoc());
   llvm::BitVector results(graph.getNumResults(), true), arguments(graph.getNumArguments());
   for (unsigned i = 0; i < graph.getNumArguments(); ++i)
     arguments[i] = !isStateArgument(graph, i);
-  (void)graph.eraseResults(results);
-  (void)graph.eraseArguments(arguments);
+  (void)hollow.eraseResults(results);
+  (void)hollow.eraseArguments(arguments);
+  return hollow;
+}
+
+/// A copy with nothing of some graphs but their state.
+OwningOpRef<ModuleOp> copyWithout(llvm::function_ref<bool(func::FuncOp)> isLeftOut,
+                                  ModuleOp prepared) {
+  OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->cloneWithoutRegions());
+  OpBuilder builder = OpBuilder::atBlockEnd(&module->getBodyRegion().emplaceBlock());
+  for (Operation &op : *prepared.getBody()) {
+    auto graph = dyn_cast<func::FuncOp>(op);
+    builder.insert(graph && isLeftOut(graph) ? stateAloneOf(graph) : op.clone());
+  }
+  return module;
 }
 
 } // namespace
@@ -64,18 +77,11 @@ void replaceEvaluation(func::FuncOp evaluation, ModuleOp step) {
 }
 
 OwningOpRef<ModuleOp> withoutStep(ModuleOp prepared) {
-  OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
-  for (auto graph : module->getOps<func::FuncOp>())
-    if (isStepGraph(graph))
-      keepStateAlone(graph);
-  return module;
+  return copyWithout([](func::FuncOp graph) { return isStepGraph(graph); }, prepared);
 }
 
 OwningOpRef<ModuleOp> withoutEvaluation(ModuleOp prepared) {
-  OwningOpRef<ModuleOp> module = cast<ModuleOp>(prepared->clone());
-  if (auto graph = findGraph(*module, Role::Eval))
-    keepStateAlone(graph);
-  return module;
+  return copyWithout([](func::FuncOp graph) { return roleOf(graph) == Role::Eval; }, prepared);
 }
 
 EvaluationPlanner::EvaluationPlanner(ModuleOp prepared, const CostModel &costs,
