@@ -311,6 +311,7 @@ void addModelWord(CommandLine &line, CompileOptions &options) {
 void finishOptions(CompileOptions &options) {
   if (options.modelPath.empty())
     throw Error::badInput("no model given; expected a .onnx or .mlir file");
+  options.import.file = newModelFile();
   if (!options.checkpoint.empty() && options.checkpoint != "none" && options.checkpoint != "sqrt")
     throw Error::badInput("unknown checkpoint mode \"" + options.checkpoint +
                           "\"; known are none, sqrt");

@@ -45,6 +45,25 @@ const OpRule *ruleOf(const std::string &type) {
 
 } // namespace onnx
 
+class ModelFile {
+public:
+  /// With the parameters that an exporter merged restored.
+  const onnx::Model &at(const std::string &path) {
+    if (!model || path != readPath) {
+      model = onnx::load(path);
+      onnx::restoreMerged(*model);
+      readPath = path;
+    }
+    return *model;
+  }
+
+private:
+  std::string readPath;
+  std::optional<onnx::Model> model;
+};
+
+std::shared_ptr<ModelFile> newModelFile() { return std::make_shared<ModelFile>(); }
+
 /// Shapes of an import without data; absent when it fails.
 static std::optional<onnx::BatchShapes> shapesOf(MLIRContext &context, const onnx::Model &model,
                                                  const ImportOptions &options,
@@ -94,8 +113,8 @@ OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, const std::string &path,
     if (options.batch && (*options.batch < 1 || *options.batch > (int64_t(1) << 31)))
       throw Error::badInput(
           absl::StrCat("batch size ", *options.batch, "; expected a positive number"));
-    onnx::Model model = onnx::load(path);
-    onnx::restoreMerged(model);
+    const std::shared_ptr<ModelFile> file = options.file ? options.file : newModelFile();
+    const onnx::Model &model = file->at(path);
     onnx::ExportFindings findings =
         onnx::checkExport(model, onnx::analyzeRoles(model, options.dataInputs));
     if (!findings.changes.empty() && !options.allowFolded)

@@ -11,11 +11,16 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace stow {
+
+/// A model file as it was read first, which imports at several batches share.
+class ModelFile;
+std::shared_ptr<ModelFile> newModelFile();
 
 struct ImportOptions {
   /// Extent of dimension 0 of every data input; absent keeps the file's.
@@ -36,6 +41,9 @@ struct ImportOptions {
 
   /// PyTorch's momentum of every batch normalization, instead of the file's.
   std::optional<double> batchNormMomentum;
+
+  /// Shared by imports with copies of these options; null: each reads the file.
+  std::shared_ptr<ModelFile> file;
 
   /// Imports what an exporter changed (folded norms, merged or copied parameters) as it stands.
   bool allowFolded = false;
