@@ -279,6 +279,14 @@ StepProblem buildStepProblem(func::FuncOp graph, const CostModel &costs, Bytes a
   return Builder(graph, costs, alignment).build();
 }
 
+Bytes placementSlack(const schedule::Problem &problem, Bytes bytes) {
+  std::vector<char> isTaken(problem.storages.size(), 0);
+  const bool hasParts = llvm::any_of(problem.values, [&](const schedule::Value &value) {
+    return !problem.storages[value.storage].pinned && std::exchange(isTaken[value.storage], 1);
+  });
+  return hasParts ? bytes / 20 : 0;
+}
+
 unsigned applySchedule(func::FuncOp graph, const StepProblem &step,
                        const schedule::Solution &solution) {
   return Rewriter(graph).run(step, solution);

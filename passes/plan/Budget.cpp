@@ -4,6 +4,7 @@
 #include "ir/Stow.h"
 #include "ir/plan/schedule/Verify.h"
 #include "passes/fuse/Epilogues.h"
+#include "passes/memory/Implementations.h"
 #include "passes/memory/Liveness.h"
 #include "passes/memory/Passes.h"
 #include "passes/order/RelaxedProblem.h"
@@ -45,11 +46,23 @@ func::FuncOp trainGraph(ModuleOp module) {
   return graph;
 }
 
-bool hasSharedStorage(const schedule::Problem &problem) {
-  std::vector<char> isTaken(problem.storages.size(), 0);
-  return llvm::any_of(problem.values, [&](const schedule::Value &value) {
-    return !problem.storages[value.storage].pinned && std::exchange(isTaken[value.storage], 1);
-  });
+/// The most bytes between the end of a buffer of `graph` and the next multiple of the alignment, for every
+/// order and placement of its values.
+Bytes mostPaddingOf(func::FuncOp graph, Bytes alignment) {
+  Bytes most = 0;
+  auto add = [&](Bytes bytes) { most = std::max(most, alignUp(bytes, alignment) - bytes); };
+  auto addValue = [&](Type type) {
+    add(storedBytesOf(type));
+    add(ownBytesOf(type)); // where nothing is placed inside it, nor it inside anything
+  };
+  llvm::for_each(graph.getArgumentTypes(), addValue);
+  for (Operation &op : graph.front()) {
+    llvm::for_each(op.getResultTypes(), addValue);
+    add(bytesAttr(&op, kWorkspaceAttr));
+    for (const Target::Implementation &way : implementationsOf(&op))
+      add(way.workspaceBytes);
+  }
+  return most;
 }
 
 OwningOpRef<ModuleOp> clone(const OwningOpRef<ModuleOp> &module) {
@@ -86,7 +99,7 @@ public:
         candidates(deviceCosts, target, std::move(given.candidates)) {
     bound = withPlacesInside(prepared, target);
     problem = problemOf(*bound).problem;
-    hasParts = hasSharedStorage(problem);
+    mostPadding = mostPaddingOf(trainGraph(*bound), alignment);
     planner = std::make_unique<schedule::Planner>(problem, planOptions());
     ladder.emplace(*planner);
     keepAll = inBestOrder();
@@ -197,7 +210,7 @@ public:
     return *smallestChoice;
   }
 
-  Bytes lowerBound() { return bounds().peakBound() + stateOutside - (alignment - 1); }
+  Bytes lowerBound() { return bounds().peakBound() + stateOutside - mostPadding; }
 
   schedule::Cost timeBound(Bytes budget) {
     return bounds().timeBound(roundedUp(budget) - stateOutside);
@@ -248,8 +261,8 @@ private:
     StepChoice best = copyOf(areSegmentsFirst ? better(keepAll, segments()) : keepAll);
     // Peaks rise from the last row on, and no arena is smaller than its peak.
     for (int i = ladder->last(); i >= 0; --i) {
-      if (row(i)->peakBytes + stateOutside - (alignment - 1) >=
-          best.arenaBytes + placementSlack(best.arenaBytes))
+      if (row(i)->peakBytes + stateOutside - mostPadding >=
+          best.arenaBytes + slackOf(best.arenaBytes))
         break;
       if (row(i)->peakBytes + stateOutside >= best.arenaBytes && liveBytesOf(i) >= best.arenaBytes)
         continue;
@@ -279,16 +292,15 @@ private:
     return row(index) && row(index)->peakBytes + stateOutside <= asLiveBytes(budget);
   }
 
-  /// The schedule problem takes what lies inside a concat, or in what a slice looks at, from
-  /// program order. A row's own placement is decided anew and may need less than the problem says,
-  /// up to 5 % on random networks, so that rows a little above a budget are looked at as well.
-  Bytes placementSlack(Bytes bytes) const { return hasParts ? bytes / 20 : 0; }
-  Bytes asLiveBytes(Bytes budget) const { return roundedUp(budget) + placementSlack(budget); }
+  /// Rows that are placed in a little less than the problem says are looked at as well.
+  Bytes slackOf(Bytes bytes) const { return placementSlack(problem, bytes); }
+  Bytes asLiveBytes(Bytes budget) const { return roundedUp(budget) + slackOf(budget); }
 
   /// The first row whose live bytes are within the budget, if there is one.
   int firstWithin(Bytes budget) {
     int index = 0;
-    while (index < Ladder::size && ladder->budgetOf(index) + stateOutside > asLiveBytes(budget))
+    const Bytes most = asLiveBytes(budget);
+    while (index < Ladder::size && ladder->budgetOf(index) + stateOutside > most)
       ++index;
     if (index == Ladder::size || !row(index))
       index = ladder->last() + 1;
@@ -480,8 +492,8 @@ private:
   std::map<int, Bytes> arenaOfRow, liveBytesOfRow;
   std::optional<std::pair<int, StepChoice>> lastPlaced;
   std::map<int, std::optional<StepChoice>> tightened; ///< of rows that packing overshot
+  Bytes mostPadding = 0;  ///< of a buffer: the arena's highest one is counted without
   Bytes stateOutside = 0; ///< state that the training graph does not hold
-  bool hasParts = false;  ///< some storage but state's holds several values
 };
 
 /// A step of one graph, or of two halves that are planned apart and joined (Halves.h), and its

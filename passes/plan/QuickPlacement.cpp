@@ -34,17 +34,26 @@ public:
       result.arenaBytes = std::min(result.arenaBytes, arenaBytes + (result.fits ? 0 : slack));
       return result.fits;
     };
+    if (!other && fits(other))
+      return result;
     schedule::PlanOptions cutsAlone;
     cutsAlone.effort = 0;
     schedule::Planner planner(problem, cutsAlone);
+    // Schedules count state that the graph holds; this is the rest.
+    const Bytes outside = stateBytes() - problem.pinnedBytes();
+    const Bytes room = alignUp(budget, target.alignment()) - outside;
     // Whoever plans this batch asks for its smallest peak in percents, and may not find again what
     // another batch's schedule takes by less.
-    const Bytes percent = other ? schedule::percentOf(planner.inputOrderPeak(), 1) : 0;
-    if ((!other || !schedule::verify(problem, *other).fault) && fits(other, percent))
+    const Bytes percent = schedule::percentOf(planner.inputOrderPeak(), 1);
+    auto mayFit = [&] {
+      const schedule::Replay replay = schedule::verify(problem, *other);
+      if (replay.fault)
+        return false;
+      result.arenaBytes = replay.peakBytes + outside + percent;
+      return replay.peakBytes + percent <= room + placementSlack(problem, budget);
+    };
+    if (other && mayFit() && fits(other, percent))
       return result;
-    // Schedules count state that the graph holds; this is the rest.
-    const Bytes outside = stateBytes.value_or(problem.pinnedBytes()) - problem.pinnedBytes();
-    const Bytes room = alignUp(budget, target.alignment()) - outside;
     const schedule::FrontierRow least = planner.smallest();
     if (least.peakBytes > room) {
       result.arenaBytes = std::min(result.arenaBytes, least.peakBytes + outside);
@@ -64,6 +73,18 @@ private:
     return buildStepProblem(stepGraph(module), costs, target.alignment());
   }
 
+  /// Of all graphs of the module, as packing lays it out.
+  Bytes stateBytes() {
+    llvm::DenseSet<Attribute> known;
+    Bytes bytes = 0;
+    for (auto graph : bound->getOps<func::FuncOp>())
+      for (BlockArgument argument : graph.getArguments())
+        if (isStateArgument(graph, argument.getArgNumber()) &&
+            known.insert(graph.getArgAttr(argument.getArgNumber(), kNameAttr)).second)
+          bytes += alignUp(storedBytesOf(argument.getType()), target.alignment());
+    return bytes;
+  }
+
   /// StepChoice::refusedBytes where the checks refuse it.
   Bytes arenaOf(const std::optional<schedule::Solution> &solution) {
     StepChoice choice;
@@ -77,7 +98,6 @@ private:
       choice = maker.make("schedule", std::move(module), work, wantedLive);
       if (choice.isRefused())
         break;
-      stateBytes = bytesAttr(*choice.placed, kPersistentBytesAttr);
       if (choice.arenaBytes <= budget || choice.livePeakBytes > budget)
         break;
     }
@@ -90,7 +110,6 @@ private:
   CandidateMaker maker;
   OwningOpRef<ModuleOp> bound; ///< everything kept, state bound, nothing shared yet
   const schedule::Problem problem;
-  std::optional<Bytes> stateBytes; ///< of the whole module, once something was placed
 };
 
 } // namespace
