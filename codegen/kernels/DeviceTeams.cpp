@@ -142,16 +142,22 @@ Team teamAcross(const KernelFrame &frame, const Space &outer, const Space::Dim &
     team.members *= 2;
   if (frame.stage && !frame.stage->isLast())
     team.parts = frame.stage->parts.parts;
-  const int64_t threads = kDeviceBlock / team.members; // side by side
   SmallVector<Space::Dim> others(outer.dims);
   llvm::append_range(others, axis.dims);
-  team.vectors.lanes = vectorLanes(frame, lane, others, axis.offsets);
-  // Rather many blocks than long vectors, but whole sectors of 32 bytes.
-  while (team.vectors.lanes > 1 &&
-         team.vectors.lanes * threads * frame.buffers[0].elementBytes() > 32 &&
-         outer.elements() * lane.extent * team.parts / (threads * team.vectors.lanes) <
-             kFillingBlocks)
-    team.vectors.lanes /= 2;
+  int64_t &lanes = team.vectors.lanes;
+  lanes = vectorLanes(frame, lane, others, axis.offsets);
+  // Rather many blocks than wide ones, but whole sectors of 32 bytes: more threads share an axis that is long
+  // enough, or vectors are shorter.
+  auto width = [&] { return kDeviceBlock / team.members * lanes; };
+  while (width() * frame.buffers[0].elementBytes() > 32 &&
+         outer.elements() * lane.extent * team.parts / width() < kFillingBlocks) {
+    if (2 * team.members <= kWarp * lanes && 2 * team.stride() <= team.vectors.count)
+      team.members *= 2;
+    else if (lanes > 1)
+      lanes /= 2;
+    else
+      break;
+  }
   team.keeps = team.ofMember(team.vectors) <= kKeptVectors &&
                team.ofMember(team.vectors) * team.vectors.lanes * 4 <= kKeptBytes / 2;
   return team;

@@ -244,18 +244,18 @@ TEST(Vectors, UnalignedPlaces) {
 }
 
 // Tests that a fold's loop, of a length that is known, is marked to stay as it is written, four vectors at a
-// time, and that behind it a thread reads of shared memory its share of a column, two parts of 32, and the
-// results of its two columns.
+// time, by 16 bytes though there are few columns, and that behind it a thread reads of shared memory its share of
+// a column, 8 parts of 128, and the results of its 8 columns.
 TEST(Folds, ReadOncePerThread) {
   const Module module(
       "func.func @g(%x: tensor<16384x256xbf16>) {\n%y = stow.reduce_sum %x {axes = array<i64: 0>, "
       "keepdims = false} : (tensor<16384x256xbf16>) -> tensor<256xbf16>\nreturn\n}");
-  EXPECT_EQ(accesses(module.ptx, "ld", 4), 4) << module.ptx;
+  EXPECT_EQ(accesses(module.ptx, "ld", 16), 4) << module.ptx;
   EXPECT_NE(module.ptx.find(".pragma \"nounroll\""), std::string::npos) << module.ptx;
   const std::regex shared(R"(ld\.shared)");
   EXPECT_EQ(std::distance(std::sregex_iterator(module.ptx.begin(), module.ptx.end(), shared),
                           std::sregex_iterator()),
-            4)
+            16)
       << module.ptx;
 }
 
