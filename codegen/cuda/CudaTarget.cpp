@@ -11,7 +11,6 @@
 #include "runtime/format/DeviceCode.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
 
 #include <absl/strings/str_cat.h>
 
@@ -42,16 +41,7 @@ std::optional<ProductEpilogue> writtenEpilogueOf(Operation *op) {
 /// " with bias, relu" and the like.
 std::string epilogueWords(Operation *op) {
   const std::optional<ProductEpilogue> epilogue = writtenEpilogueOf(op);
-  if (!epilogue)
-    return "";
-  SmallVector<StringRef> parts;
-  if (epilogue->bias)
-    parts.push_back("bias");
-  if (epilogue->added)
-    parts.push_back("sum");
-  if (epilogue->function != ProductFunction::None)
-    parts.push_back(nameOf(epilogue->function));
-  return absl::StrCat(" with ", llvm::join(parts, ", "));
+  return epilogue ? wordsOf(*epilogue) : "";
 }
 
 /// The command of a convolution, with what the library does to it; places and engines are not known.

@@ -14,6 +14,7 @@
 #include "runtime/format/Program.h"
 
 #include <optional>
+#include <string>
 
 namespace stow::cuda {
 
@@ -34,6 +35,23 @@ struct ProductEpilogue {
   std::optional<size_t>
       summed; ///< the factor, 0 or 1, whose rows are summed; without function and bias
 };
+
+/// " with bias, relu" and the like; empty where nothing is done to the product.
+inline std::string wordsOf(const ProductEpilogue &epilogue) {
+  std::string words;
+  auto add = [&](const char *part) {
+    words += (words.empty() ? " with " : ", ") + std::string(part);
+  };
+  if (epilogue.bias)
+    add("bias");
+  if (epilogue.added)
+    add("sum");
+  if (epilogue.function != ProductFunction::None)
+    add(nameOf(epilogue.function));
+  if (epilogue.summed)
+    add("sums of rows");
+  return words;
+}
 
 /// What a leading dimension of the preactivation is a multiple of, in elements, and where it and a
 /// bias begin, in bytes (cublasLt.h, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD; 16 bytes are what its kernels

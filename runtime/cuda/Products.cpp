@@ -221,7 +221,7 @@ public:
         alignment = std::min(
             alignment, lowestBit(static_cast<Address>(batch.steps[side] * sizeOf(operand.dtype))));
     }
-    choose();
+    choose(title + wordsOf(epilogue));
   }
 
   ~BoundProduct() override {
@@ -343,9 +343,10 @@ private:
     setAttribute(kAuxLeading, view.row);
   }
 
-  void choose() {
+  /// `asked`: the product and what is done to it, for errors.
+  void choose(const std::string &asked) {
     Preference preference = nullptr;
-    lt.require(lt.matmulPreferenceCreate(&preference), title);
+    lt.require(lt.matmulPreferenceCreate(&preference), asked);
     const uint64_t most = workspaceBytes;
     Heuristic found = {};
     int count = 0;
@@ -357,9 +358,9 @@ private:
       status = lt.matmulAlgoGetHeuristic(lt.handle, operation, first, second, third, third,
                                          preference, 1, &found, &count);
     lt.matmulPreferenceDestroy(preference);
-    lt.require(status, title);
+    lt.require(status, asked);
     if (count == 0 || found.state != 0)
-      throw Error::badInput(title + ": cuBLASLt has nothing for it within " +
+      throw Error::badInput(asked + ": cuBLASLt has nothing for it within " +
                             formatBytesExact(static_cast<Bytes>(most)) + " of scratch");
     algorithm = found.algorithm;
   }

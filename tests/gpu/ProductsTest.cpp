@@ -207,7 +207,8 @@ TEST_F(ProductStandIn, RefusesSums) {
   EXPECT_THAT(refusalOf(command), HasSubstr("expected the sums at a multiple of 16 bytes"));
   command = fine;
   command.operands.back().dtype = DType::BF16;
-  EXPECT_THAT(refusalOf(command), HasSubstr("not supported"));
+  EXPECT_THAT(refusalOf(command), HasSubstr("product of node '/fc' with sums of rows failed in "
+                                            "cuBLASLt: not supported"));
   for (const Operand &other : fine.operands) {
     command = fine;
     command.operands.back().offset = other.offset;
