@@ -438,8 +438,48 @@ SparseRows averageRows(const Window &window, size_t d, int64_t extent, bool coun
   return rows;
 }
 
+/// Sums of one dimension's windows as a matrix.
+SparseRows sumRows(const Window &window, size_t d, int64_t extent) {
+  SparseRows rows;
+  int64_t reach = window.dilations[d] * (window.kernel[d] - 1) + 1;
+  int64_t end = extent + window.pads[d + window.kernel.size()];
+  for (int64_t start = -window.pads[d]; start + reach <= end; start += window.strides[d]) {
+    for (int64_t at = start; at < start + reach; at += window.dilations[d])
+      if (at >= 0 && at < extent)
+        rows.add(at, 1);
+    rows.endRow();
+  }
+  return rows;
+}
+
+/// The sums of what windows hold of x.
+Value windowSums(NodeImport &node, Value x, const Window &window) {
+  if (llvm::any_of(window.pads, [](int64_t pad) { return pad > 1 << 22; }))
+    throw Error::badInput(absl::StrCat("pads by more than ", 1 << 22, " elements"));
+  std::vector<AxisRows> matrices;
+  for (size_t d = 0; d < window.kernel.size(); ++d)
+    matrices.push_back({static_cast<int64_t>(d) + 2, sumRows(window, d, shapeOf(x)[d + 2])});
+  return resample(node, x, std::move(matrices));
+}
+
+/// What PyTorch divides the sums of windows by, where that is not their size (divisor_override): the
+/// default exporter writes the operation beside the node, ONNX has no place for it.
+std::optional<double> divisorOf(NodeImport &node) {
+  const std::string &operation = node.node().fxNode;
+  const std::string name = operationOf(operation);
+  double divisor = 0;
+  if ((name != "avg_pool2d.default" && name != "avg_pool3d.default") ||
+      StringRef(argumentOf(operation, 6)).getAsDouble(divisor) || divisor == 0)
+    return std::nullopt;
+  return divisor;
+}
+
 void convertAveragePool(NodeImport &node) {
   Window window = poolWindow(node);
+  if (std::optional<double> divisor = divisorOf(node)) {
+    Value sum = windowSums(node, inPlane(node, node.value(0)), window);
+    return node.bind(0, atRank(node, node.emit<MulOp>({sum, node.scalar(1 / *divisor, sum)})));
+  }
   bool countPads = node.flag("count_include_pad", false);
   bool hasCeil = llvm::any_of(window.ceilExtra, [](int64_t extra) { return extra > 0; });
   bool isDilated = llvm::any_of(window.dilations, [](int64_t dilation) { return dilation > 1; });
@@ -472,32 +512,12 @@ Value powers(NodeImport &node, Value x, int64_t p) {
   return p == 1 ? size : node.emit<PowOp>({size, node.scalar(double(p), x)});
 }
 
-/// Sums of one dimension's windows as a matrix.
-SparseRows sumRows(const Window &window, size_t d, int64_t extent) {
-  SparseRows rows;
-  int64_t reach = window.dilations[d] * (window.kernel[d] - 1) + 1;
-  int64_t end = extent + window.pads[d + window.kernel.size()];
-  for (int64_t start = -window.pads[d]; start + reach <= end; start += window.strides[d]) {
-    for (int64_t at = start; at < start + reach; at += window.dilations[d])
-      if (at >= 0 && at < extent)
-        rows.add(at, 1);
-    rows.endRow();
-  }
-  return rows;
-}
-
 /// (sum of |x|^p over each window) ^ (1/p). The root of zero has no gradient, where the function's
 /// would be infinite.
 void convertLpPool(NodeImport &node) {
   Window window = poolWindow(node);
   int64_t p = node.integer("p", 2);
-  if (llvm::any_of(window.pads, [](int64_t pad) { return pad > 1 << 22; }))
-    throw Error::badInput(absl::StrCat("pads by more than ", 1 << 22, " elements"));
-  Value x = inPlane(node, node.value(0));
-  std::vector<AxisRows> matrices;
-  for (size_t d = 0; d < window.kernel.size(); ++d)
-    matrices.push_back({static_cast<int64_t>(d) + 2, sumRows(window, d, shapeOf(x)[d + 2])});
-  Value sum = resample(node, powers(node, x, p), std::move(matrices));
+  Value sum = windowSums(node, powers(node, inPlane(node, node.value(0)), p), window);
   if (p == 1)
     return node.bind(0, atRank(node, sum));
   Value zero = node.scalar(0, sum), isZero = node.compare(sum, zero, "eq");

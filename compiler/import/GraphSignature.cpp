@@ -125,17 +125,23 @@ std::string argumentOf(std::string_view fxNode, size_t position) {
   size_t from = fxNode.find(key);
   if (from == std::string_view::npos)
     return "";
-  for (from += key.size();; ++from, --position) {
-    size_t end = fxNode.find_first_of(",)[(", from);
-    if (end == std::string_view::npos || fxNode[end] == '[' || fxNode[end] == '(')
+  from += key.size();
+  int depth = 0;
+  for (size_t at = from; at < fxNode.size(); ++at) {
+    const char c = fxNode[at];
+    depth += c == '[' || c == '(';
+    depth -= c == ']' || (c == ')' && depth > 0);
+    if (depth > 0 || (c != ',' && c != ')'))
+      continue;
+    if (position-- == 0) {
+      std::string_view text = trimmed(fxNode.substr(from, at - from));
+      return text.starts_with('[') || text.starts_with('(') ? "" : std::string(text);
+    }
+    if (c == ')')
       return "";
-    from = fxNode.find_first_not_of(' ', from);
-    if (position == 0)
-      return std::string(fxNode.substr(from, end - from));
-    if (fxNode[end] == ')')
-      return "";
-    from = end;
+    from = at + 1;
   }
+  return "";
 }
 
 std::string operationOf(std::string_view fxNode) {

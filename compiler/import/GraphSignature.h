@@ -50,8 +50,8 @@ GraphSignature parseGraphSignature(std::string_view text);
 /// gives x and p_w.
 std::vector<std::string> argumentsOf(std::string_view fxNode);
 
-/// What the operation is given at a position, as it is written: "%p_w" or "2"; empty when it has
-/// fewer arguments. Reads arguments that are no lists.
+/// What the operation is given at a position, as it is written: "%p_w" or "2"; empty for a list, and
+/// when it has fewer arguments.
 std::string argumentOf(std::string_view fxNode, size_t position);
 
 /// The operation's name without its namespace: "layer_norm.default", or empty.

@@ -5,10 +5,12 @@ no pass folds, merges or drops anything afterwards. The file's metadata then car
 which tensors are parameters, which are buffers.
 """
 
+import contextlib
 import inspect
 import warnings
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Optional
+from unittest import mock
 
 from ._library import StowageError
 
@@ -151,6 +153,40 @@ def _name_frozen(program: Any, module: Any) -> None:
         program.model.graph.metadata_props["stowage.frozen"] = "\n".join(frozen)
 
 
+def _keep_detached(program: Any) -> Any:
+    """The exported program with an out-of-place detach wherever the module computes without a gradient or detaches in
+    place: the exporter writes a node for that alone."""
+    import torch
+
+    graph, detach = program.graph_module.graph, torch.ops.aten.detach.default
+    for node in list(graph.nodes):
+        if node.target is torch.ops.aten.detach_.default:
+            node.target = detach
+        if node.target is not torch.ops.higher_order.wrap_with_set_grad_enabled or node.args[0]:
+            continue
+        for result in list(node.users):
+            value = result.meta.get("val")
+            if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+                continue
+            with graph.inserting_after(result):
+                detached = graph.call_function(detach, (result,))
+            detached.meta = dict(result.meta)
+            # The program's signature knows its outputs by their nodes, which nothing flows back through anyway.
+            result.replace_all_uses_with(detached, lambda user: user is not detached and user.op != "output")
+    program.graph_module.recompile()
+    return program
+
+
+@contextlib.contextmanager
+def _detached_programs() -> "Iterator[None]":
+    """torch.onnx.export on programs that keep what is detached."""
+    import torch
+
+    make = torch.export.export
+    with mock.patch.object(torch.export, "export", lambda *arguments, **named: _keep_detached(make(*arguments, **named))):
+        yield
+
+
 def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool = True, opset: int = 18,
            check: bool = True, tolerance: float = 1e-3, binary: Any = None) -> "Optional[Any]":  # fmt: skip
     """Writes `module` to `path` (.onnx) for training.
@@ -173,7 +209,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     modes = {name: child.training for name, child in module.named_modules()}
     try:
         module.train()
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _detached_programs():
             warnings.simplefilter("ignore")  # that the module is in training mode is the point
             program = torch.onnx.export(module, export_arguments, kwargs=export_named or None, dynamo=True, optimize=False,
                                         opset_version=opset, dynamic_shapes=shapes, verbose=False)  # fmt: skip

@@ -77,6 +77,21 @@ def quiet(module: nn.Module) -> nn.Module:
     return module
 
 
+class Detached(nn.Module):
+    """A student and its teacher, a straight-through estimator, and a loss that ONNX cannot spell."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.teacher, self.student, self.head = nn.Linear(6, 8), nn.Linear(6, 8), nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        hidden = self.student(x)
+        with torch.no_grad():
+            wanted = self.teacher(x) + hidden.roll(1, 1)
+        rounded = hidden + (hidden.sign() - hidden).detach()
+        return F.cross_entropy(self.head(rounded), label, label_smoothing=0.2) + F.mse_loss(hidden, wanted)
+
+
 class InFolder(unittest.TestCase):
     def setUp(self) -> None:
         torch.manual_seed(0)
@@ -338,6 +353,12 @@ class Modules(InFolder):
         self.assertTrue((step.state_dict()["0.weight"][2] == 0.5).all())
         with self.assertRaisesRegex(stowage.CompileError, "scale_grad_by_freq"):
             stowage.compile(nn.Embedding(6, 4, scale_grad_by_freq=True), torch.randint(0, 6, (5, 3)), loss="mse")
+
+    def test_what_onnx_has_no_word_for(self) -> None:
+        """Values that are detached, or computed without a gradient, and smoothed labels train as the module does."""
+        report = stowage.export(Detached(), (torch.randn(4, 6), torch.randint(0, 5, (4,))), self.path)
+        self.assertTrue(report.ok, str(report))
+        self.assertIn("gradient student.weight", report.errors)
 
     def test_bfloat16_tensors_are_converted(self) -> None:
         module = nn.Linear(3, 2)

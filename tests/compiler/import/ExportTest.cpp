@@ -311,7 +311,8 @@ TEST(GraphSignatureTest, ReadsOperations) {
   EXPECT_EQ(argumentOf(text, 1), "%p_w");
   EXPECT_EQ(argumentOf("args = (%w, %x, 0), kwargs = {}", 2), "0");
   EXPECT_EQ(argumentOf("args = (%w, %x, 0), kwargs = {}", 3), "");
-  EXPECT_EQ(argumentOf("args = (%w, [1, 2], 0)", 2), "");
+  EXPECT_EQ(argumentOf("args = (%w, [1, 2], 0)", 1), "");
+  EXPECT_EQ(argumentOf("args = (%w, [1, 2], [], True)", 3), "True");
   EXPECT_EQ(argumentOf("args = ()", 0), "");
   EXPECT_EQ(argumentOf("args = (%w, 1", 1), "");
 }

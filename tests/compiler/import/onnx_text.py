@@ -3,7 +3,8 @@
 
 `[init NAME TYPE DIMS]` lines after the model add initializers too long to write out: every element is 0.5, or what a
 fourth word says. `[rename OLD NEW]` gives a tensor a name that the text form cannot spell. `[operation NODE TEXT]` writes
-beside node NODE, counted from 0, the operation that PyTorch's default exporter says a node was made from.
+beside node NODE, counted from 0, the operation that PyTorch's default exporter says a node was made from; `[signature TEXT]`
+is a line of what it says about the graph.
 """
 
 import pathlib
@@ -16,20 +17,20 @@ import onnx.parser
 from onnx import numpy_helper
 
 RENAME = re.compile(r"^\[rename (\S+) (\S+)\]$", re.MULTILINE)
+SIGNATURE = re.compile(r"^\[signature (.+)\]$", re.MULTILINE)
 OPERATION = re.compile(r"^\[operation (\d+) (.+)\]$", re.MULTILINE)
 EXTRA = re.compile(r"^\[init (\S+) (\w+) ([\d,]+)(?: (\S+))?\]$", re.MULTILINE)
 
 
 def field(number: int, content: bytes) -> bytes:
-    """A field of a protobuf message whose content is bytes: less than 2^14 of them."""
-    size = len(content)
-    return bytes([number << 3 | 2, size & 127 | 128, size >> 7]) + content
+    """A field of a protobuf message whose content is bytes: less than 2^14 of them, as all numbers here."""
+    tag, size = number << 3 | 2, len(content)
+    return bytes([tag & 127 | 128, tag >> 7, size & 127 | 128, size >> 7]) + content
 
 
-def add_operation(node: onnx.NodeProto, text: str) -> None:
-    """An entry of NodeProto.metadata_props, a field that onnx 1.12 does not know yet."""
-    entry = field(1, b"pkg.torch.onnx.fx_node") + field(2, text.encode())
-    node.MergeFromString(field(9, entry))
+def add_metadata(message: onnx.NodeProto | onnx.GraphProto, number: int, key: str, value: str) -> None:
+    """An entry of metadata_props, field `number`, which onnx 1.12 does not know yet."""
+    message.MergeFromString(field(number, field(1, key.encode()) + field(2, value.encode())))
 
 
 def main() -> None:
@@ -38,14 +39,17 @@ def main() -> None:
         sys.exit(f"no *.txt in {sys.argv[1]}")
     for path in paths:
         text = path.read_text()
-        model = onnx.parser.parse_model(EXTRA.sub("", RENAME.sub("", OPERATION.sub("", text))).strip())
+        model = onnx.parser.parse_model(EXTRA.sub("", RENAME.sub("", OPERATION.sub("", SIGNATURE.sub("", text)))).strip())
         for name, dtype, dims, value in EXTRA.findall(text):
             values = np.full([int(d) for d in dims.split(",")], float(value or 0.5), dtype)
             model.graph.initializer.append(numpy_helper.from_array(values, name))
         for index, node in enumerate(model.graph.node):
             node.name = f"/{node.op_type.lower()}{index}"
         for index, operation in OPERATION.findall(text):
-            add_operation(model.graph.node[int(index)], operation)
+            add_metadata(model.graph.node[int(index)], 9, "pkg.torch.onnx.fx_node", operation)
+        if signature := SIGNATURE.findall(text):
+            key = "pkg.torch.export.ExportedProgram.graph_signature"
+            add_metadata(model.graph, 16, key, "\n".join(signature) + "\n")
         names = dict(RENAME.findall(text))
         for initializer in model.graph.initializer:
             initializer.name = names.get(initializer.name, initializer.name)
