@@ -6,6 +6,7 @@ include "ir/StowAttentionOps.td"
 include "ir/StowDetachOps.td"
 include "ir/StowNormPoolOps.td"
 include "ir/StowOps.td"
+include "ir/StowScatterOps.td"
 include "ir/StowStatisticsOps.td"
 
 #endif // STOW_ALL_OPS_TD

@@ -1,6 +1,7 @@
 #include "ir/StowAttentionOps.h"
 #include "ir/StowDetachOps.h"
 #include "ir/StowNormPoolOps.h"
+#include "ir/StowScatterOps.h"
 #include "ir/StowStatisticsOps.h"
 
 #include "runtime/base/Error.h"
@@ -39,6 +40,10 @@ void StowDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "ir/StowNormPoolOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/StowScatterOps.cpp.inc"
       >();
   addOperations<
 #define GET_OP_LIST

@@ -3,6 +3,7 @@
 // All of them walk the dimension `axis` in sequence for every position of the others; lanes run
 // along the innermost of those. take_along, which has no sequence, walks its result as it lies.
 #include "codegen/kernels/Emit.h"
+#include "ir/StowScatterOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -125,34 +126,51 @@ void forColumns(KernelFrame &frame, Space kept, int64_t elementsPerLane,
   });
 }
 
-/// Clears a column, then adds the updates in their order. Every lane has a column of its own.
-void emitScatter(ScatterAlongOp op, ArrayRef<Strides> strides, KernelFrame &frame) {
+/// What a scatter reads and writes, as numbers of its operands and result.
+struct ScatterOperands {
+  std::optional<unsigned> initial; ///< what y starts as; absent: zeros
+  unsigned updates, indices, y;
+};
+
+/// Fills a column, then joins the updates to it in their order. Every lane has a column of its own.
+void emitScatter(int64_t axis, RankedTensorType type, RankedTensorType indexType, int64_t extent,
+                 ScatterOperands of, ArrayRef<Strides> strides, KernelFrame &frame,
+                 llvm::function_ref<Term(Term held, Term update)> join) {
   Lanes &lanes = frame.lanes;
   Math math{lanes};
   OpBuilder &builder = lanes.getBuilder();
   Location location = lanes.getLocation();
-  const Buffer &updates = frame.buffers[0], &indices = frame.buffers[1], &y = frame.buffers[2];
-  int64_t axis = op.getAxis(), extent = op.getExtent();
-  ArrayRef<int64_t> shape = tensorType(op.getUpdates()).getShape();
+  const Buffer &updates = frame.buffers[of.updates], &indices = frame.buffers[of.indices];
+  const Buffer &y = frame.buffers[of.y];
+  ArrayRef<int64_t> shape = type.getShape();
   int64_t count = shape[axis];
-  Strides index = indexStrides(tensorType(op.getIndices()), strides[1], shape);
-  int64_t pitch = strides[2][axis];
-  Space kept = keptSpace(shape, axis, {strides[2], index, strides[0]});
+  Strides index = indexStrides(indexType, strides[of.indices], shape);
+  int64_t pitch = strides[of.y][axis];
+  SmallVector<Strides> accesses = {strides[of.y], index, strides[of.updates]};
+  if (of.initial)
+    accesses.push_back(strides[*of.initial]);
+  Space kept = keptSpace(shape, axis, accesses);
   bool shared = kept.dims.back().strides[1] == 0 || kept.dims.back().extent == 1;
   forColumns(frame, kept, extent + count, [&](const Chunk &chunk, ArrayRef<Access> at) {
     auto moved = [&](Access access, Value position, int64_t stride) {
       return Access{math.plus(access.base, math.times(position, stride)), access.stride};
     };
-    Value zero = arith::ConstantOp::create(builder, location, builder.getZeroAttr(y.element));
+    Value zero;
+    if (!of.initial)
+      zero = arith::ConstantOp::create(builder, location, builder.getZeroAttr(y.element));
     lanes.loop(lanes.index(0), lanes.index(extent), 1, {}, [&](Value position, ValueRange) {
-      chunk.store(zero, y, moved(at[0], position, pitch));
+      Value first = of.initial ? chunk.load(frame.buffers[*of.initial],
+                                            moved(at[3], position, strides[*of.initial][axis]))
+                               : zero;
+      chunk.store(first, y, moved(at[0], position, pitch));
       return SmallVector<Value>();
     });
     Chunk one(builder, location, lanes.index(0), 1);
     lanes.loop(lanes.index(0), lanes.index(count), 1, {}, [&](Value position, ValueRange) {
       Access from = moved(at[1], position, index[axis]);
       auto update = [&] {
-        return chunk.term(chunk.load(updates, moved(at[2], position, strides[0][axis]))).widened();
+        return chunk.term(chunk.load(updates, moved(at[2], position, strides[of.updates][axis])))
+            .widened();
       };
       if (shared) {
         Place place = placeOf(one.term(one.load(indices, {from.base, 0})), extent);
@@ -161,17 +179,32 @@ void emitScatter(ScatterAlongOp op, ArrayRef<Strides> strides, KernelFrame &fram
         OpBuilder::InsertionGuard guard(builder);
         builder.setInsertionPointToStart(branch.thenBlock());
         Access to = moved(at[0], math.asIndex(place.at.get()), pitch);
-        Term sum = chunk.term(chunk.load(y, to)).widened() + update();
-        chunk.store(sum.as(y.element).get(), y, to);
+        Term held = chunk.term(chunk.load(y, to)).widened();
+        chunk.store(join(held, update()).as(y.element).get(), y, to);
         return SmallVector<Value>();
       }
       Place place = placeOf(chunk.term(chunk.load(indices, from)), extent);
       Term to = place.at * place.at.constantInt(pitch) + chunk.term(chunk.positions(at[0]));
-      Term sum = chunk.term(chunk.gather(place.valid.get(), y, to.get())).widened() + update();
-      chunk.scatter(place.valid.get(), sum.as(y.element).get(), y, to.get());
+      Term held = chunk.term(chunk.gather(place.valid.get(), y, to.get())).widened();
+      chunk.scatter(place.valid.get(), join(held, update()).as(y.element).get(), y, to.get());
       return SmallVector<Value>();
     });
   });
+}
+
+void emitScatterSum(ScatterAlongOp op, ArrayRef<Strides> strides, KernelFrame &frame) {
+  emitScatter(op.getAxis(), tensorType(op.getUpdates()), tensorType(op.getIndices()),
+              op.getExtent(), {std::nullopt, 0, 1, 2}, strides, frame,
+              [](Term held, Term update) { return held + update; });
+}
+
+void emitScatterMax(ScatterMaxOp op, ArrayRef<Strides> strides, KernelFrame &frame) {
+  emitScatter(op.getAxis(), tensorType(op.getUpdates()), tensorType(op.getIndices()),
+              tensorType(op.getX()).getDimSize(op.getAxis()), {0u, 1, 2, 3}, strides, frame,
+              [](Term held, Term update) {
+                Term larger = (update > held).choose(update, held);
+                return update.isFloat() ? update.isNan().choose(update, larger) : larger;
+              });
 }
 
 void emitCumSum(CumSumOp op, ArrayRef<Strides> strides, KernelFrame &frame) {
@@ -258,7 +291,9 @@ static LogicalResult emitIndex(Operation *op, KernelFrame &frame) {
   if (auto take = dyn_cast<TakeAlongOp>(op))
     emitTake(take, *strides, frame);
   else if (auto scatter = dyn_cast<ScatterAlongOp>(op))
-    emitScatter(scatter, *strides, frame);
+    emitScatterSum(scatter, *strides, frame);
+  else if (auto scatterMax = dyn_cast<ScatterMaxOp>(op))
+    emitScatterMax(scatterMax, *strides, frame);
   else if (auto sum = dyn_cast<CumSumOp>(op))
     emitCumSum(sum, *strides, frame);
   else
@@ -267,7 +302,7 @@ static LogicalResult emitIndex(Operation *op, KernelFrame &frame) {
 }
 
 void addIndexKernels(KernelTable &table) {
-  table.add<TakeAlongOp, ScatterAlongOp, TopKOp, CumSumOp>(emitIndex);
+  table.add<TakeAlongOp, ScatterAlongOp, ScatterMaxOp, TopKOp, CumSumOp>(emitIndex);
 }
 
 } // namespace stow

@@ -1,6 +1,7 @@
 // Reading and writing by index. Constant indices in few runs are slices; all others are read by one
 // of two ops: rows of a table (stow.embedding) or elements along a dimension (stow.take_along).
 #include "compiler/import/GraphImport.h"
+#include "ir/StowScatterOps.h"
 
 #include <absl/strings/str_cat.h>
 #include <map>
@@ -389,6 +390,21 @@ Value scatteredMean(NodeImport &node, Value data, const Indices &indices, Value 
   return node.emit<DivOp>({node.emit<AddOp>({data, grownTo(node, sums, shape)}), counts});
 }
 
+/// The largest of what is there and what arrives along `axis`, or with `least` the least: the largest
+/// of the negatives.
+Value scatteredExtremes(NodeImport &node, Value data, const Indices &indices, Value updates,
+                        int64_t axis, bool least) {
+  Shape reach = shapeOf(updates);
+  reach[axis] = shapeOf(data)[axis];
+  if (elementOf(data).isInteger(1) || reach != shapeOf(data))
+    throw Error::badInput("reduces masks, or a part of the data outside the dimension of the "
+                          "indices, by maxima");
+  auto signedOf = [&](Value value) -> Value { return least ? node.emit<NegOp>(value) : value; };
+  Value y = node.emit<ScatterMaxOp>({signedOf(data), signedOf(updates), valueOf(node, indices)},
+                                    [&](ScatterMaxOp::Properties &p) { p.axis = node.i64(axis); });
+  return signedOf(y);
+}
+
 /// The data with updates written or added along `axis`. Written values are chosen by a mask: known
 /// indices say which update every element gets, computed ones count what arrives (as the operator
 /// demands, at most one).
@@ -406,8 +422,11 @@ Value scattered(NodeImport &node, Value data, Indices indices, Value updates, in
     Value sums = scatterAlong(node, updates, valueOf(node, indices), axis, extent);
     return node.emit<AddOp>({data, grownTo(node, sums, shape)});
   }
+  if (reduction == "max" || reduction == "min")
+    return scatteredExtremes(node, data, indices, updates, axis, reduction == "min");
   if (reduction != "none")
-    throw Error::badInput("reduces by '" + reduction + "'; only none and add are supported");
+    throw Error::badInput("reduces by '" + reduction +
+                          "'; only none, add, max and min are supported");
   Value mask, written;
   if (indices.known) {
     Literal sources = sourcesOf(*indices.known, axis, extent), chosen = sources;

@@ -1,5 +1,6 @@
 """References of columns and images, unpooling, places that are computed, Fourier transforms, norms and diagonals."""
 
+from dataclasses import replace
 from typing import Iterator
 
 import numpy as np
@@ -128,6 +129,17 @@ def transform_cases() -> Iterator[Case]:
                     ["in0", "c0", "in1", "c1"], opset=17, onesided=1)  # fmt: skip
 
 
+def extreme_cases() -> Iterator[Case]:
+    """Maxima and minima by index: elements that are equal share the gradient."""
+    x, updates = draw("scatter_max", 4, 5), draw("scatter_max:u", 3, 5)
+    places = np.array([[0, 0, 0, 3, 0], [3, 0, 1, 3, 1], [1, 3, 0, 3, 1]], np.int64)
+    updates[1, 1], updates[0, 3] = updates[0, 1], x[3, 3]
+    for name, reduction in (("largest", "max"), ("least", "min")):
+        case = node_case("scatter_max", name, "ScatterElements", [x, places, updates],
+                         lambda t, i, u, r=reduction: t.scatter_reduce(0, i, u, "a" + r), opset=18, axis=0, reduction=reduction)
+        yield replace(case, differentiable=[0, 2])
+
+
 def diagonal_cases() -> Iterator[Case]:
     for name, equation, shapes in (
         ("rows", "bii->bi", [(2, 4, 4)]),
@@ -139,7 +151,7 @@ def diagonal_cases() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    for group in (fold_cases, power_cases, transform_cases, diagonal_cases):
+    for group in (fold_cases, power_cases, transform_cases, extreme_cases, diagonal_cases):
         yield from group()
     yield unpool_case("even", (2, 3, 6, 4), 2, 0)
     yield unpool_case("padded", (1, 2, 7, 7), 3, 1)

@@ -30,6 +30,46 @@ func.func @case(%x: tensor<4x9xf32>, %i: tensor<4x2xi32>) {
 
 // -----
 
+// scatter_max C1: axis.
+func.func @case(%x: tensor<4x9xf32>, %u: tensor<4x2xf32>, %i: tensor<4x2xi32>) {
+  // expected-error @+2 {{axis 2 lies outside rank 2}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.scatter_max %x, %u, %i {axis = 2 : i64} : (tensor<4x9xf32>, tensor<4x2xf32>, tensor<4x2xi32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+// scatter_max C2: extents of the indices outside the axis.
+func.func @case(%x: tensor<4x9xf32>, %u: tensor<4x2xf32>, %i: tensor<3x2xi32>) {
+  // expected-error @+2 {{expects indices of the extents of 'tensor<4x2xf32>' or 1 outside axis 1, found 'tensor<3x2xi32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.scatter_max %x, %u, %i {axis = 1 : i64} : (tensor<4x9xf32>, tensor<4x2xf32>, tensor<3x2xi32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+// scatter_max C3: one index per update.
+func.func @case(%x: tensor<4x9xf32>, %u: tensor<4x2xf32>, %i: tensor<4x3xi32>) {
+  // expected-error @+2 {{expects as many indices as updates along axis 1, found 'tensor<4x3xi32>' for 'tensor<4x2xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.scatter_max %x, %u, %i {axis = 1 : i64} : (tensor<4x9xf32>, tensor<4x2xf32>, tensor<4x3xi32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+// scatter_max C4: data and updates differ along the axis alone.
+func.func @case(%x: tensor<5x9xf32>, %u: tensor<4x2xf32>, %i: tensor<4x2xi32>) {
+  // expected-error @+2 {{expects data of the type of 'tensor<4x2xf32>' outside axis 1, found 'tensor<5x9xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.scatter_max %x, %u, %i {axis = 1 : i64} : (tensor<5x9xf32>, tensor<4x2xf32>, tensor<4x2xi32>) -> tensor<5x9xf32>
+  return
+}
+
+// -----
+
 // scatter_along C4: extent.
 func.func @case(%x: tensor<4x9xf32>, %i: tensor<4x9xi32>) {
   // expected-error @+2 {{expects a positive extent, found 0}}

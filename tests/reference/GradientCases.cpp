@@ -386,6 +386,19 @@ void addAlong(Cases &cases) {
                    {0, 4, 4, 0, 1, -1, 2, 3, 4, 0, 0, -5}});
 }
 
+void addScatterMax(Cases &cases) {
+  cases.push_back({"scatter_max",
+                   "%x: tensor<5x3xf64>, %u: tensor<4x3xf64>, %i: tensor<4x3xi64>",
+                   "tensor<5x3xf64>",
+                   R"(
+      %y = stow.scatter_max %x, %u, %i {axis = 0 : i64}
+          : (tensor<5x3xf64>, tensor<4x3xf64>, tensor<4x3xi64>) -> tensor<5x3xf64>
+      return %y : tensor<5x3xf64>)",
+                   -2,
+                   2,
+                   {0, 4, 4, 0, 1, -1, 2, 3, 4, 0, 0, -5}});
+}
+
 void addSteps(Cases &cases) {
   cases.push_back(single("strided_slice", "strided_slice", {"7x6x"},
                          "starts = array<i64: 1, 5>, sizes = array<i64: 3, 3>, steps = "
@@ -509,6 +522,7 @@ const std::vector<GradientCase> &gradientCases() {
     addSampling(all);
     addIndexed(all);
     addAlong(all);
+    addScatterMax(all);
     addSteps(all);
     addReductions(all);
     addShapes(all);

@@ -1,5 +1,7 @@
 #include "tests/reference/Rules.h"
 
+#include "ir/StowScatterOps.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -42,6 +44,21 @@ std::vector<Tensor> scatterAlong(Operation *op, Operands operands) {
     if (auto place = positionOf(operands[1].broadcast(at), typed.getExtent())) {
       to[axis] = *place;
       y(to) += operands[0](at);
+    }
+  });
+  return {y};
+}
+
+std::vector<Tensor> scatterMax(Operation *op, Operands operands) {
+  int64_t axis = cast<ScatterMaxOp>(op).getAxis();
+  Tensor y = operands[0];
+  forEachIndex(operands[1].shape, [&](const Index &at) {
+    Index to = at;
+    if (auto place = positionOf(operands[2].broadcast(at), y.shape[axis])) {
+      to[axis] = *place;
+      double update = operands[1](at);
+      if (std::isnan(update) || update > y(to))
+        y(to) = update;
     }
   });
   return {y};
@@ -115,6 +132,7 @@ std::vector<Tensor> cumSum(Operation *op, Operands operands) {
 void addIndexRules(Rules &rules) {
   rules["stow.take_along"] = takeAlong;
   rules["stow.scatter_along"] = scatterAlong;
+  rules["stow.scatter_max"] = scatterMax;
   rules["stow.strided_slice"] = stridedSlice;
   rules["stow.strided_pad"] = stridedPad;
   rules["stow.top_k"] = topK;
