@@ -207,6 +207,12 @@ TEST(Integers, Comparisons) {
                      [](auto a, auto b, auto) { return a == b ? ~0u : 0; });
 }
 
+TEST(Integers, LoadsWithHints) {
+  integers<uint32_t>("mul.wide.u32 %d3, %r0, 4; add.s64 %d4, %in1, %d3; "
+                     "ld.global.nc.L1::evict_last.L2::128B.b32 $e, [%d4];",
+                     [](auto, auto b, auto) { return b; });
+}
+
 //===-- floats --------------------------------------------------------------------------------===//
 
 TEST(Floats, Nearest) {

@@ -57,8 +57,13 @@ private:
 
   Token name() {
     size_t begin = at++;
-    while (insideName(look()))
-      ++at;
+    while (true)
+      if (insideName(look()))
+        ++at;
+      else if (look() == ':' && look(1) == ':' && insideName(look(2))) // .L2::128B
+        at += 2;
+      else
+        break;
     return {Token::Kind::Name, text.substr(begin, at - begin), 0, line};
   }
 
