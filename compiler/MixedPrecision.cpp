@@ -28,13 +28,14 @@ CompileOptions inF32(const CompileOptions &options) {
   return wide;
 }
 
-/// Of a plan that is only looked at: nothing is written beside it.
+/// Of a plan that is only looked at: nothing is written beside it, and nobody reads what would make it fit.
 CompileOptions unwritten(CompileOptions options) {
   options.profile.clear();
   options.saveProfilePath.clear();
   options.saveProblemPath.clear();
   options.remarksPath.clear();
   options.stopAfter = Form::Placed;
+  options.refusesPlainly = true;
   return options;
 }
 

@@ -65,6 +65,7 @@ struct CompileOptions {
   int64_t threads = 0;         ///< 0: all cores of this machine
   std::string targetCpu = "native";
   Form stopAfter = Form::Program;
+  bool refusesPlainly = false; ///< a budget that is not met is an error without remedies
   bool timing = false;         ///< print seconds by stage
   bool listParameters = false; ///< print what is trained, frozen and constant, and stop
 };

@@ -227,8 +227,11 @@ StepChoice choosePlan(mlir::MLIRContext &context, BudgetPlanner &planner,
   for (Bytes beside = outside;;) {
     std::optional<StepChoice> choice = planner.plan(budget - beside);
     if (!choice) {
-      planner.smallest(); // may come across more that is refused
+      if (!options.refusesPlainly)
+        planner.smallest(); // may come across more that is refused
       reportRefusals(planner.refusals(), budget - beside);
+      if (options.refusesPlainly)
+        throw Error::infeasible("the step does not fit the memory budget");
       const Error error = infeasible(context, planner, options, budget - beside);
       if (beside == 0)
         throw error;
