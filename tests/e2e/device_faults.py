@@ -77,6 +77,14 @@ def kernel_mutations(content: bytes, symbols: "set[str]") -> "Iterator[Mutation]
                 yield Mutation(kind, number.start(group), b"%*d" % (len(number[group]), int(number[group]) // 2))
 
 
+def read_by(content: bytes, symbol: str) -> "set[int]":
+    """Operands of a kernel, of those of its command, that its PTX names: a number that several maps of a launch share is read once, as
+    the first map's."""
+    entry = content.index(f".entry {symbol}(".encode())
+    body = content[content.index(b"{", entry) : content.index(b"\n}", entry)]
+    return {int(number) - 2 for number in re.findall(rf"\[{symbol}_param_(\d+)".encode(), body)}  # behind the first and the last task
+
+
 def mutations_of(content: bytes, every: int) -> list[Mutation]:
     begin = content.index(b'{"version":')
     program, length = json.JSONDecoder().raw_decode(content[begin:].decode("utf-8", "ignore"))
@@ -84,7 +92,15 @@ def mutations_of(content: bytes, every: int) -> list[Mutation]:
     commands = list(commands_of(text))
     offsets = sorted({int(found[1]) for _, command in commands for kind, found in numbers_of(command) if "operand" in kind})
     found: dict[str, list[Mutation]] = {}
-    numbers = [(place, command, kind, match) for place, command in commands for kind, match in numbers_of(command)]
+    numbers = []
+    for place, command in commands:
+        kernel = re.search(r'"kernel":(\d+)', command)
+        read = read_by(content, program["kernels"][int(kernel[1])]) if kernel else None
+        operands = 0
+        for kind, match in numbers_of(command):
+            operands += "operand" in kind
+            if "operand" not in kind or read is None or operands - 1 in read:
+                numbers.append((place, command, kind, match))
     for number, (place, command, kind, match) in enumerate(numbers):
         # Scratch elsewhere may well be free: it is moved onto what its own command reads or writes.
         own = {int(found[1]) for kind, found in numbers_of(command) if "operand" in kind}
