@@ -138,9 +138,16 @@ private:
     TransientProblem transient = buildProblem(graph, liveness, alignment);
     pack::PackOptions options;
     options.workBudget = work;
+    if (enough > persistent)
+      options.capacity = enough - persistent;
+    options.explain = false;
     pack::PackResult packed;
     if (!transient.problem.buffers.empty())
       packed = pack::packBuffers(transient.problem, options);
+    if (packed.status == pack::PackStatus::Infeasible) { // with this capacity
+      options.capacity.reset();
+      packed = pack::packBuffers(transient.problem, options);
+    }
     auto offsetOf = [&](Value value) -> Bytes {
       StorageId id = liveness.storageOf(value);
       if (auto buffer = transient.ofStorage[id])

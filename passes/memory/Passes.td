@@ -112,7 +112,9 @@ def PackBuffersPass : Pass<"stow-pack-buffers", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"alignment", "alignment", "int64_t", "64", "alignment of buffers in bytes">,
                  Option<"work", "work", "int64_t", "2000000000",
-                        "elementary steps that packing may take, 1e8 to 1e9 a second">];
+                        "elementary steps that packing may take, 1e8 to 1e9 a second">,
+                 Option<"enough", "enough", "int64_t", "0",
+                        "bytes of the arena below which packing looks no further">];
   let dependentDialects = ["::stow::StowDialect"];
 }
 

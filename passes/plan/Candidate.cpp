@@ -63,7 +63,7 @@ std::string textWithoutWeights(ModuleOp module) {
 } // namespace
 
 StepChoice CandidateMaker::make(const std::string &method, OwningOpRef<ModuleOp> ordered,
-                                int64_t packingWork, Bytes wantedLive) {
+                                int64_t packingWork, Bytes wantedLive, Bytes enough) {
   ModuleOp module = *ordered;
   StepChoice choice;
   choice.method = method;
@@ -78,6 +78,7 @@ StepChoice CandidateMaker::make(const std::string &method, OwningOpRef<ModuleOp>
     PackBuffersPassOptions packing;
     packing.alignment = target.alignment();
     packing.work = packingWork;
+    packing.enough = enough;
     addPackPasses(manager, packing);
   };
   if (auto finding = failureOf(module, pack))

@@ -63,10 +63,11 @@ public:
   CandidateMaker(const CostModel &costs, const Target &target, CandidateOptions options)
       : costs(costs), target(target), options(std::move(options)) {}
 
-  /// `ordered` is the ordered form with state bound; `packingWork` as in stow-pack-buffers, `wantedLive` as
+  /// `ordered` is the ordered form with state bound; `packingWork` and `enough` as in stow-pack-buffers, `wantedLive` as
   /// in addSharePasses.
   StepChoice make(const std::string &method, mlir::OwningOpRef<mlir::ModuleOp> ordered,
-                  int64_t packingWork, Bytes wantedLive = std::numeric_limits<Bytes>::max());
+                  int64_t packingWork, Bytes wantedLive = std::numeric_limits<Bytes>::max(),
+                  Bytes enough = 0);
 
   const std::vector<Refusal> &refusals() const { return refused; }
 

@@ -29,7 +29,7 @@ public:
   QuickPlacement place(const std::optional<schedule::Solution> &other) {
     QuickPlacement result = {false, std::numeric_limits<Bytes>::max()};
     auto fits = [&](const std::optional<schedule::Solution> &solution, Bytes slack = 0) {
-      const Bytes arenaBytes = arenaOf(solution);
+      const Bytes arenaBytes = arenaOf(solution, budget - slack);
       result.fits = arenaBytes + slack <= budget;
       result.arenaBytes = std::min(result.arenaBytes, arenaBytes + (result.fits ? 0 : slack));
       return result.fits;
@@ -85,20 +85,21 @@ private:
     return bytes;
   }
 
-  /// StepChoice::refusedBytes where the checks refuse it.
-  Bytes arenaOf(const std::optional<schedule::Solution> &solution) {
+  /// As a first packing has it, or where that is above `most`, and need not be, one within that. StepChoice::refusedBytes
+  /// where the checks refuse it.
+  Bytes arenaOf(const std::optional<schedule::Solution> &solution, Bytes most) {
     StepChoice choice;
-    for (int64_t work : {kPackingWork, kMorePackingWork}) {
+    for (auto [work, enough] : {std::pair(kPackingWork, Bytes(0)), {kMorePackingWork, most}}) {
       OwningOpRef<ModuleOp> module = cast<ModuleOp>(bound->clone());
       Bytes wantedLive = std::numeric_limits<Bytes>::max();
       if (solution) {
         applySchedule(stepGraph(*module), problemOf(*module), *solution);
         wantedLive = schedule::verify(problem, *solution).peakBytes;
       }
-      choice = maker.make("schedule", std::move(module), work, wantedLive);
+      choice = maker.make("schedule", std::move(module), work, wantedLive, enough);
       if (choice.isRefused())
         break;
-      if (choice.arenaBytes <= budget || choice.livePeakBytes > budget)
+      if (choice.arenaBytes <= budget || choice.livePeakBytes > most)
         break;
     }
     return choice.arenaBytes;

@@ -1,5 +1,8 @@
 // RUN: stowage-opt %s --stow-pack-buffers --stow-verify-placed --split-input-file | FileCheck %s
 // RUN: stowage-opt %s --stow-pack-buffers=alignment=4 --stow-verify-placed --split-input-file | FileCheck %s --check-prefix=DENSE
+// Tests that packing ends within what is said to be enough, and that what nothing fits is passed over.
+// RUN: stowage-opt %s --stow-pack-buffers=enough=1000000 --stow-verify-placed --split-input-file -o /dev/null
+// RUN: stowage-opt %s --stow-pack-buffers=enough=1 --stow-verify-placed --split-input-file | FileCheck %s
 
 // Tests a chain of three softmaxes over 64 bytes, none in place. x and the first result are live
 // together, then the first and the second, so that 2 * 64 bytes do; the output is the third and may
