@@ -8,6 +8,7 @@
 #include "compiler/Registration.h"
 #include "runtime/base/Error.h"
 
+#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 
 #include <absl/strings/str_cat.h>
@@ -81,6 +82,66 @@ Error onlyOneBatch(MLIRContext &context, const CompileOptions &options, const Fi
                          batch + "\n  " + fixed.reason + "\n  " + verdict);
 }
 
+/// Larger batches of a step in 16 bits that fit with some of it, or all, in f32.
+class LargerInF32 {
+public:
+  LargerInF32(MLIRContext &context, const CompileOptions &options, Bytes budget)
+      : context(context), options(options) {
+    this->options.memoryBudget = {budget, {}};
+    this->options.budgetCovers = BudgetCovers::Arena;
+    this->options.stopAfter = Form::Placed;
+    this->options.remarksPath.clear();
+    this->options.saveProblemPath.clear();
+  }
+
+  /// The largest batch above `fits`; absent where there is none up to `limit`.
+  std::optional<int64_t> above(int64_t fits, int64_t limit) {
+    int64_t largest = fits, step = 1;
+    while (largest + step <= limit && isWithin(largest + step)) {
+      largest += step;
+      step *= 2;
+    }
+    for (int64_t fails = std::min(largest + step, limit + 1); largest + 1 < fails;) {
+      const int64_t middle = largest + (fails - largest) / 2;
+      (isWithin(middle) ? largest : fails) = middle;
+    }
+    return largest > fits ? std::optional(largest) : std::nullopt;
+  }
+
+  /// Of the largest batch that fits.
+  const Plan &plan() const { return known; }
+
+private:
+  bool isWithin(int64_t batch) {
+    options.import.batch = batch * options.accumulate;
+    ScopedDiagnosticHandler silent(&context, [](Diagnostic &) { return success(); });
+    try {
+      StageTimer timer;
+      known = std::move(compileToPlan(context, options, timer).plan);
+      return true;
+    } catch (const Error &error) {
+      if (error.kind() == ErrorKind::Internal)
+        throw;
+      return false; // too large, or nothing but 16 bits can be run
+    }
+  }
+
+  MLIRContext &context;
+  CompileOptions options;
+  Plan known;
+};
+
+void printLargest(int64_t batch, int64_t parts) {
+  absl::PrintF("largest batch: %d\n", batch * parts);
+  if (parts > 1)
+    absl::PrintF("  in %d parts of %d (--accumulate=%d)\n", parts, batch, parts);
+}
+
+void printArena(Bytes budget, Bytes arenaBytes, double extraTime) {
+  absl::PrintF("  budget  %s\n  arena   %s, %.2f %% more time for recomputation\n",
+               formatBytesExact(budget), formatBytesExact(arenaBytes), 100 * extraTime);
+}
+
 int maxBatch(CompileOptions &options, int64_t limit) {
   finishOptions(options);
   if (!options.memoryBudget || !options.memoryBudget->bytes)
@@ -109,24 +170,32 @@ int maxBatch(CompileOptions &options, int64_t limit) {
   const int64_t parts = options.accumulate;
   BatchAnswer answer = findMaxBatch(aboutBatches(context, options, budget), limit / parts);
   reportRefusals(answer.refusals, std::nullopt);
+  if (options.precision != Precision::F32) {
+    LargerInF32 larger(context, options, budget);
+    if (const auto batch = larger.above(answer.batch, limit / parts)) {
+      printLargest(*batch, parts);
+      printArena(budget, larger.plan().arenaBytes, larger.plan().extraTimeFraction);
+      for (const std::string &note : larger.plan().notes)
+        absl::PrintF("  %s\n", note);
+      return 0;
+    }
+  }
+  const std::string in16Bits = options.precision != Precision::F32 ? " in 16 bits" : "";
   if (answer.batch == 0)
-    throw Error::infeasible(absl::StrCat(
-        "STOW1001: not even a batch of ", parts, " fits ", formatBytesExact(budget),
-        "; the smallest arena found for it is ", formatBytesExact(answer.nextSmallest)));
-  absl::PrintF("largest batch: %d\n", answer.batch * parts);
-  if (parts > 1)
-    absl::PrintF("  in %d parts of %d (--accumulate=%d)\n", parts, answer.batch, parts);
-  absl::PrintF("  budget  %s\n  arena   %s, %.2f %% more time for recomputation\n",
-               formatBytesExact(budget), formatBytesExact(answer.arenaBytes),
-               100 * answer.extraTime);
+    throw Error::infeasible(absl::StrCat("STOW1001: not even a batch of ", parts, " fits ",
+                                         formatBytesExact(budget),
+                                         "; the smallest arena found for it", in16Bits, " is ",
+                                         formatBytesExact(answer.nextSmallest)));
+  printLargest(answer.batch, parts);
+  printArena(budget, answer.arenaBytes, answer.extraTime);
   if (answer.nextSmallest)
-    absl::PrintF("  batch %d takes %s, the smallest arena found\n", (answer.batch + 1) * parts,
-                 formatBytesExact(answer.nextSmallest));
+    absl::PrintF("  batch %d takes %s%s, the smallest arena found\n", (answer.batch + 1) * parts,
+                 formatBytesExact(answer.nextSmallest), in16Bits);
   else
     absl::PrintF("  batches above %d were not tried (--limit)\n", limit);
   if (answer.provenAbove)
-    absl::PrintF("  batch %d is proven not to fit: every schedule takes at least %s\n",
-                 *answer.provenAbove * parts, formatBytesExact(answer.provenBytes));
+    absl::PrintF("  batch %d is proven not to fit%s: every schedule takes at least %s\n",
+                 *answer.provenAbove * parts, in16Bits, formatBytesExact(answer.provenBytes));
   return 0;
 }
 

@@ -7,6 +7,7 @@ For each model in bf16, and in fp16 with the usual and with delayed loss scaling
 
   - with everything kept (--recompute=none) its arena is no larger than in f32;
   - what a plan in f32 fits, it fits: half of what is above the state, and the smallest arena that f32 reaches;
+  - a batch that fits in f32, within what f32 takes with everything kept, is no larger than the largest that fits;
   - whole also: without a flag, and with --checkpoint=sqrt, no larger than in f32.
 
 By day a few small models with everything kept and delayed scaling, and one whose calls need more scratch in 16 bits, so that its plan leaves some of them in f32
@@ -88,6 +89,11 @@ class Planner:
         plan = json.loads(done.stdout)
         return Outcome(plan["arena_bytes"], plan["extra_time_fraction"], plan["persistent_bytes"], " ".join(plan["notes"]))
 
+    def largest(self, *flags: str) -> int:
+        """Samples of the largest batch that fits, 0 where none does."""
+        done = self.run("max-batch", *flags)
+        return int(done.stdout.split(":")[1].split()[0]) if done.returncode == 0 else 0
+
     def smallest(self) -> int:
         """In f32."""
         rows = csv.DictReader(io.StringIO(self.run("frontier", "--format=csv", "--step=99").stdout))
@@ -114,6 +120,8 @@ def compare(planner: Planner, name: str, whole: bool) -> list[tuple[str, ...]]:
         for flag, outcome in found.items():
             check(outcome.arena > 0, f"{name} {title} {flag}: fits in f32 and not in 16 bits: {outcome.notes}")
             check(outcome.arena <= limits[flag], f"{name} {title} {flag}: {outcome.arena} bytes, in f32 {limits[flag]}")
+        room = f"--memory-budget={kept.arena} --limit=8"
+        check(planner.largest(precision, room) >= planner.largest(room), f"{name} {title} {room}: a larger batch fits in f32")
         least = list(found.values())[-1]
         ratio = found["--recompute=none"].arena / kept.arena
         wide = ", ".join(flag or "no flag" for flag, outcome in found.items() if outcome.is_wide)
