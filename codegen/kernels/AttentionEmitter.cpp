@@ -6,7 +6,6 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -112,11 +111,9 @@ AttentionEmitter::AttentionEmitter(KernelFrame &frame, const AttentionProblem &p
       warpRow(math.times(math.quotient(thread, kWarp), TileProducts::kRows)) {
   function.setKnownBlockSizeAttr(
       builder.getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
-  // Where one tile holds all rows there is no loop that parts the products: of so much at once ptxas
-  // spills some for the sake of one more block, unless it is told what it may take.
+  // Where one tile holds all rows there is no loop that parts the products.
   if (problem.isGradient && std::max(problem.keys, problem.queries) <= tiles.streamed)
-    function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(),
-                      builder.getI32IntegerAttr(kRegisters));
+    allowRegisters(function, kRegisters);
   owned[0] = tile(tiles.owned(), problem.depth);
   streamed[0] = tile(tiles.streamed, problem.depth);
   streamed[1] = tile(tiles.streamed, problem.width);

@@ -55,6 +55,13 @@ namespace {
 /// Vectors that a thread asks for before it needs the first, of rows that it cannot keep.
 constexpr int64_t kUnroll = 4;
 
+/// Registers of a thread where two blocks share a multiprocessor.
+constexpr int32_t kRegisters = 128;
+
+gpu::GPUFuncOp functionOf(const KernelFrame &frame) {
+  return cast<gpu::GPUFuncOp>(cast<BlockArgument>(frame.begin).getOwner()->getParentOp());
+}
+
 /// One row, or `lanes` rows side by side, as the threads of a team see it.
 class DeviceRow final : public Row {
 public:
@@ -112,13 +119,8 @@ public:
   }
 
   Term loadAt(unsigned access, Term position, Term exists) override {
-    Chunk chunk = rowChunk();
-    const Term first = chunk.term(chunk.positions(rowAccess(access)));
-    const auto stride = static_cast<uint64_t>(axis.dims.back().strides[access]);
-    const Term element = first + position * position.constantInt(stride);
-    Term value = chunk.term(chunk.gather(exists.get(), frame.buffers[access], element.get()));
-    value = value.widened();
-    return exists.choose(value, value.constant(0));
+    return elementAt(rowChunk(), frame.buffers[access], rowAccess(access),
+                     axis.dims.back().strides[access], position, exists);
   }
 
   void store(Term value, unsigned access) override {
@@ -672,9 +674,7 @@ private:
   }
 
   Value sharedMemory(Type element, int64_t count) {
-    auto function =
-        cast<gpu::GPUFuncOp>(cast<BlockArgument>(frame.begin).getOwner()->getParentOp());
-    return addSharedMemory(function, {count}, element, location);
+    return addSharedMemory(functionOf(frame), {count}, element, location);
   }
 
   KernelFrame &frame;
@@ -752,6 +752,8 @@ void forRowsAcross(KernelFrame &frame, const Space &rows, const Space &axis, Row
   Space outer = rows;
   const Space::Dim lane = outer.takeInnermost();
   const Team team = teamAcross(frame, outer, lane, axis);
+  if (team.members > kWarp) // few columns by long vectors
+    allowRegisters(functionOf(frame), kRegisters);
   const int64_t threads = kDeviceBlock / team.members, vectors = lane.extent / team.vectors.lanes;
   const int64_t tiles = (vectors + threads - 1) / threads;
   auto [begin, end] = taskRange(frame, outer.elements() * tiles * team.parts);

@@ -117,6 +117,11 @@ protected:
   Lanes &lanes;
 };
 
+/// The element at `position` of an axis of `stride`, of rows whose first ones lie at `row`, one a lane, where
+/// `exists` holds; else zero.
+Term elementAt(const Chunk &chunk, const Buffer &buffer, Access row, int64_t stride, Term position,
+               Term exists);
+
 /// Emits tasks over rows. `kept` are the rows, `axis` (outermost first, not empty) what is folded;
 /// both list one stride per buffer of the frame.
 void forFoldedRows(KernelFrame &frame, Space kept, Space axis,

@@ -138,6 +138,14 @@ void Cell::store(Term value, unsigned access) const {
   chunk.store(stored, buffers[access], accesses[access]);
 }
 
+Term elementAt(const Chunk &chunk, const Buffer &buffer, Access row, int64_t stride, Term position,
+               Term exists) {
+  const Term element = chunk.term(chunk.positions(row)) +
+                       position * position.constantInt(static_cast<uint64_t>(stride));
+  const Term value = chunk.term(chunk.gather(exists.get(), buffer, element.get())).widened();
+  return exists.choose(value, value.constant(0));
+}
+
 Exponentials Row::exponentials(unsigned access, Type element) {
   Exponentials result;
   result.maximum =
@@ -202,17 +210,6 @@ protected:
     return values;
   }
 
-  /// Elements at `position` of rows that begin at `base` and, lane by lane, `laneStride` further.
-  Term elementAt(const Chunk &chunk, unsigned access, int64_t laneStride, Term position,
-                 Term exists) {
-    const Term first = chunk.term(chunk.positions({bases[access], laneStride}));
-    const auto stride = static_cast<uint64_t>(axis.dims.back().strides[access]);
-    const Term element = first + position * position.constantInt(stride);
-    Term value = chunk.term(chunk.gather(exists.get(), frame.buffers[access], element.get()));
-    value = value.widened();
-    return exists.choose(value, value.constant(0));
-  }
-
   SmallVector<Access> accesses(ArrayRef<Value> at, const Space::Dim &dim) {
     SmallVector<Access> result;
     for (auto [base, stride] : llvm::zip_equal(at, dim.strides))
@@ -263,7 +260,8 @@ public:
   }
 
   Term loadAt(unsigned access, Term position, Term exists) override {
-    return elementAt(scalar(), access, 0, position, exists);
+    return elementAt(scalar(), frame.buffers[access], {bases[access], 0},
+                     axis.dims.back().strides[access], position, exists);
   }
 
 private:
@@ -320,7 +318,8 @@ public:
   }
 
   Term loadAt(unsigned access, Term position, Term exists) override {
-    return elementAt(chunk, access, lane.strides[access], position, exists);
+    return elementAt(chunk, frame.buffers[access], {bases[access], lane.strides[access]},
+                     axis.dims.back().strides[access], position, exists);
   }
 
 private:

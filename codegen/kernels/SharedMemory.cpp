@@ -1,6 +1,7 @@
 #include "codegen/kernels/SharedMemory.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 
@@ -16,6 +17,11 @@ Value addSharedMemory(gpu::GPUFuncOp function, ArrayRef<int64_t> shape, Type ele
                                        LLVM::LLVMDialect::getAlignAttrName(),
                                        builder.getI64IntegerAttr(kAccessBytes));
   return memory;
+}
+
+void allowRegisters(gpu::GPUFuncOp function, int32_t count) {
+  function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(),
+                    Builder(function.getContext()).getI32IntegerAttr(count));
 }
 
 void keepRolled(Operation *loop) {

@@ -26,6 +26,10 @@ inline int64_t accessAlignment(const Buffer &buffer, int64_t lanes) {
 mlir::Value addSharedMemory(mlir::gpu::GPUFuncOp function, llvm::ArrayRef<int64_t> shape,
                             mlir::Type element, mlir::Location location);
 
+/// Says how many registers a thread may take. Unless it is told ptxas spills a few bytes for the sake of one more
+/// block on a multiprocessor.
+void allowRegisters(mlir::gpu::GPUFuncOp function, int32_t count);
+
 /// Keeps a loop of a device's kernel as it is written. LLVM and ptxas, which know how often it runs, would
 /// write it out and read ahead until registers are spilled.
 void keepRolled(mlir::Operation *loop);
