@@ -212,16 +212,17 @@ std::optional<Preparation> prepareLoops(const Command &command, const std::vecto
     };
     return Preparation{{}, arguments, Loops{name, scratch, run}};
   };
-  if (isSkinny(*product))
+  const Bytes scratch = product->scratchBytes(currentThreads());
+  const bool skinny = isSkinny(*product);
+  if (!skinny && scratch >= static_cast<Bytes>(library.descriptor.scratchpad_desc().get_size()))
+    return std::nullopt;
+  if (skinny || (becomes == Becomes::Added && addsByRows(*product)))
     return prepared("stow_skinny", 0,
                     [product = *product, becomes](const float *left, const float *right,
                                                   const float *bias, float *result, char *,
                                                   int64_t threads) {
                       multiplySkinny(product, left, right, bias, result, becomes, threads);
                     });
-  const Bytes scratch = product->scratchBytes(currentThreads());
-  if (scratch >= static_cast<Bytes>(library.descriptor.scratchpad_desc().get_size()))
-    return std::nullopt;
   return prepared("stow_panels", scratch,
                   [product = *product, becomes](const float *left, const float *right,
                                                 const float *bias, float *result, char *scratch,

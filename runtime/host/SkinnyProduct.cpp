@@ -13,8 +13,8 @@ namespace {
 /// with zeros for the most part, with more the time goes into operations.
 constexpr int64_t leastRows = 4, mostRows = 16;
 
-/// Contracted elements of a product that has few.
-constexpr int64_t mostDepth = 16;
+/// Contracted elements of a product that has few, and of one that is added where panels would add it.
+constexpr int64_t mostDepth = 16, mostAddedDepth = 64;
 
 /// Elements of what is large: half of the second cache.
 constexpr int64_t leastElements = 1 << 17;
@@ -43,9 +43,8 @@ struct Addresses {
 /// How the sums of a block of contracted elements join those before it, and, at last, the bias. V: a float or
 /// a vector of them.
 struct Finish {
-  Finish(const Addresses &addresses, Becomes becomes, int64_t depth, int64_t begin, int64_t end)
-      : adds(begin > 0 || becomes == Becomes::Added),
-        bias(end == depth ? addresses.bias : nullptr) {}
+  bool adds = false;
+  const float *bias = nullptr; ///< none before the last block
 
   template <typename V> STOW_INLINE void operator()(float *to, V sum, int64_t column) const {
     if (adds)
@@ -54,10 +53,13 @@ struct Finish {
       sum += at<V>(bias + column);
     at<V>(to) = sum;
   }
-
-  bool adds;
-  const float *bias; ///< none before the last block
 };
+
+/// Of the contracted elements [begin, end) of `depth`.
+STOW_INLINE Finish finishOf(const Addresses &addresses, Becomes becomes, int64_t depth,
+                            int64_t begin, int64_t end) {
+  return {begin > 0 || becomes == Becomes::Added, end == depth ? addresses.bias : nullptr};
+}
 
 //===--- Few rows -----------------------------------------------------------------------------===//
 
@@ -145,7 +147,7 @@ STOW_INLINE void multiplyColumns(const PanelProduct &product, const Addresses &a
                                          std::min<int64_t>(stripRows<V>, product.rows - row));
         }
       }
-      const Finish finish(addresses, becomes, product.depth, k, last);
+      const Finish finish = finishOf(addresses, becomes, product.depth, k, last);
       const int64_t whole = width / lanes * lanes;
       for (int64_t row = 0; row < product.rows; ++row) {
         float *to = addresses.result + row * columns + first;
@@ -211,7 +213,7 @@ STOW_INLINE void multiplyTransposedBy(const PanelProduct &product, const Address
     for (int64_t row = 0; row < pitch; ++row)
       for (int64_t i = 0; i < count; ++i)
         left[i * pitch + row] = row < product.rows ? addresses.left[row * depth + k + i] : 0.0f;
-    const Finish finish(addresses, becomes, depth, k, k + count);
+    const Finish finish = finishOf(addresses, becomes, depth, k, k + count);
     for (int64_t column = begin; column < end; column += dots) {
       // The last rows are multiplied with some before them.
       const int64_t first = std::min(column, product.columns - dots);
@@ -295,13 +297,16 @@ STOW_INLINE void sumRows(const PanelProduct &product, const Addresses &addresses
   for (; i + lanes <= columns; i += lanes)
     sumTile<V, rows, 1>(left, product.rows, addresses.right + i, columns, product.depth, to + i,
                         columns, finish, i);
-  for (; i < columns; ++i)
-    for (int64_t r = 0; r < rows; ++r) {
-      float sum = 0;
-      for (int64_t k = 0; k < product.depth; ++k)
-        sum += left[k * product.rows + r] * addresses.right[k * columns + i];
-      finish(to + r * columns + i, sum, i);
-    }
+  if (i == columns)
+    return;
+  // The last columns are summed with some before them.
+  alignas(64) float last[rows * lanes];
+  const int64_t first = columns - lanes;
+  sumTile<V, rows, 1>(left, product.rows, addresses.right + first, columns, product.depth, last,
+                      lanes, {}, 0);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t column = i; column < columns; ++column)
+      finish(to + r * columns + column, last[r * lanes + column - first], column);
 }
 
 /// The same for a number that is not known here, `most` at most.
@@ -320,7 +325,7 @@ STOW_INLINE void sumRestOfRows(const PanelProduct &product, const Addresses &add
 template <typename V>
 STOW_INLINE void multiplyShallow(const PanelProduct &product, const Addresses &addresses,
                                  Becomes becomes, int64_t begin, int64_t end) {
-  const Finish finish(addresses, becomes, product.depth, 0, product.depth);
+  const Finish finish = finishOf(addresses, becomes, product.depth, 0, product.depth);
   for (int64_t row = begin; row < end; row += tileRows<V>)
     sumRestOfRows<V, tileRows<V>>(product, addresses, finish, row,
                                   std::min<int64_t>(tileRows<V>, end - row));
@@ -349,16 +354,23 @@ STOW_INLINE void runLoops(const PanelProduct &product, const Addresses &addresse
 STOW_FOR_INSTRUCTION_SETS(STOW_FOR)
 #undef STOW_FOR
 
+/// True for factors that lie as sums of few contracted elements have them, with a large result.
+bool isForRows(const PanelProduct &product) {
+  return product.count == 1 && !product.isRightTransposed && product.columns >= panelColumns &&
+         product.rows * product.columns >= leastElements;
+}
+
 } // namespace
 
 bool isSkinny(const PanelProduct &product) {
-  if (product.count != 1)
-    return false;
   if (product.isLeftTransposed)
-    return !product.isRightTransposed && product.depth <= mostDepth &&
-           product.rows * product.columns >= leastElements;
-  return product.rows >= leastRows && product.rows <= mostRows && product.columns >= panelColumns &&
-         product.columns * product.depth >= leastElements;
+    return product.depth <= mostDepth && isForRows(product);
+  return product.count == 1 && product.rows >= leastRows && product.rows <= mostRows &&
+         product.columns >= panelColumns && product.columns * product.depth >= leastElements;
+}
+
+bool addsByRows(const PanelProduct &product) {
+  return product.isLeftTransposed && product.depth <= mostAddedDepth && isForRows(product);
 }
 
 void multiplySkinny(const PanelProduct &product, const float *left, const float *right,

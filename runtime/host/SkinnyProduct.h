@@ -25,7 +25,11 @@ namespace stow::host {
 /// True for the products that the loops are for, which is decided by their sizes alone.
 bool isSkinny(const PanelProduct &product);
 
-/// As multiplyPanels(), for products that are skinny.
+/// True for products that the loops add to a large matrix in less time than panels, with the same bits: up to
+/// four times as many contracted elements.
+bool addsByRows(const PanelProduct &product);
+
+/// As multiplyPanels(), for products of either kind.
 void multiplySkinny(const PanelProduct &product, const float *left, const float *right,
                     const float *bias, float *result, Becomes becomes, int64_t threads);
 

@@ -57,8 +57,9 @@ std::vector<Case> cases() {
                                       PanelProduct{1, 13, 131, 1100}, PanelProduct{1, 16, 61, 2060},
                                       PanelProduct{1, 7, 17, 1024}, PanelProduct{1, 9, 48, 2048}})
       add({1, shape.rows, shape.columns, shape.depth, false, isRightTransposed});
-  for (const PanelProduct &shape : {PanelProduct{1, 400, 350, 8}, PanelProduct{1, 133, 1001, 16},
-                                    PanelProduct{1, 1003, 131, 1}, PanelProduct{1, 5, 3, 7}})
+  for (const PanelProduct &shape :
+       {PanelProduct{1, 400, 350, 8}, PanelProduct{1, 133, 1001, 16}, PanelProduct{1, 1003, 131, 1},
+        PanelProduct{1, 5, 19, 7}, PanelProduct{1, 70, 90, 64}})
     add({1, shape.rows, shape.columns, shape.depth, true, false});
   return result;
 }
@@ -76,6 +77,10 @@ TEST(Skinny, IsForFewRowsOrFewContractedElementsOfLargeMatrices) {
   EXPECT_FALSE(isSkinny({4, 8, 3000, 1000, false, true}));
   EXPECT_FALSE(isSkinny({1, 3000, 1000, 17, true, false}));
   EXPECT_FALSE(isSkinny({1, 3000, 1000, 8, true, true}));
+  EXPECT_FALSE(isSkinny({1, 100000, 8, 8, true, false}));
+  EXPECT_TRUE(addsByRows({1, 3000, 1000, 64, true, false}));
+  EXPECT_FALSE(addsByRows({1, 3000, 1000, 65, true, false}));
+  EXPECT_FALSE(addsByRows({1, 8, 1000, 3000, false, false}));
 }
 
 } // namespace
