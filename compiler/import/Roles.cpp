@@ -336,6 +336,24 @@ private:
         roles.constants[name] = "normalizes the input before any weight";
   }
 
+  /// Running statistics in plain arithmetic are buffers, and so are the scale and shift beside them:
+  /// normalizations that were frozen (torchvision's FrozenBatchNorm2d).
+  void findFrozenNorms() {
+    for (const auto &[name, tensor] : model.initializers) {
+      const size_t end = name.rfind('.');
+      const std::string prefix = name.substr(0, end == std::string::npos ? 0 : end + 1);
+      const std::string last = name.substr(prefix.size());
+      const Use use = roles.useOf(name);
+      if ((last != "running_mean" && last != "running_var") || use == Use::None ||
+          isWeightPosition(use))
+        continue;
+      for (const char *sibling : {"running_mean", "running_var", "weight", "bias"})
+        if (model.initializers.count(prefix + sibling) &&
+            !isWeightPosition(roles.useOf(prefix + sibling)))
+          roles.constants.emplace(prefix + sibling, "of a frozen normalization");
+    }
+  }
+
   /// The other exceptions of rule 2.
   void findConstants() {
     const bool isTorch = isFromPyTorch(model);
@@ -349,6 +367,8 @@ private:
         roles.constants[name] = "a mask of zeros and ones";
         roles.masks.insert(name);
       }
+    if (isTorch)
+      findFrozenNorms();
     for (const auto &[name, tensor] : model.initializers) {
       const bool isMade = isExporterMade(name);
       if (checkedElementCount(tensor.shape) == 1 && (!isTorch || isMade))
