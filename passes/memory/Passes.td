@@ -162,7 +162,6 @@ def SumFactorsPass : Pass<"stow-sum-factors", "::mlir::ModuleOp"> {
     %db = stow.reduce_sum %dy {axes = array<i64: 0>, keepdims = false, stow.together, ...} : ...
     ```
   }];
-  let statistics = [Statistic<"bytesSaved", "bytes-saved", "Bytes of factors that are read no more">];
   // Created with a target: see Passes.h.
   let constructor = "nullptr";
   let dependentDialects = ["::stow::StowDialect"];
@@ -189,7 +188,6 @@ def PlaceNextInputsPass : Pass<"stow-place-next-inputs", "::mlir::ModuleOp"> {
       %dw = stow.matmul %h, %dy {stow.next_inputs, stow.offsets = array<i64: 262144>} : ...
     ```
   }];
-  let statistics = [Statistic<"bytesPlaced", "bytes-placed", "Bytes that have room beside a step">];
   let dependentDialects = ["::stow::StowDialect"];
 }
 

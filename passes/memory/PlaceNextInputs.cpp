@@ -57,13 +57,12 @@ public:
     });
   }
 
-  /// The bytes placed; 0 where nothing is.
-  Bytes run() {
+  void run() {
     const auto add = [](Bytes sum, const NextInput &input) { return sum + input.bytes; };
     const Bytes bytes = std::accumulate(inputs.begin(), inputs.end(), Bytes{0}, add);
     listCommands();
     if (bytes < kLeastBatch || commands.empty())
-      return 0;
+      return;
     size_t first = 0, last = commands.size();
     while (first < last) {
       const size_t middle = first + (last - first) / 2;
@@ -73,13 +72,12 @@ public:
         first = middle + 1;
     }
     if (first == commands.size())
-      return 0;
+      return;
     place(first);
     Builder builder(graph.getContext());
     for (const NextInput &input : inputs)
       graph.setArgAttr(input.argument, kNextOffsetAttr, builder.getI64IntegerAttr(input.offset));
     commands[first]->setAttr(kNextInputsAttr, builder.getUnitAttr());
-    return bytes;
   }
 
 private:
@@ -158,7 +156,7 @@ struct PlaceNextInputsPass : impl::PlaceNextInputsPassBase<PlaceNextInputsPass> 
       }
     for (auto graph : module.getOps<func::FuncOp>())
       if (isStepGraph(graph))
-        bytesPlaced += Placer(graph, always, bytesAttr(module, kArenaBytesAttr), alignment).run();
+        Placer(graph, always, bytesAttr(module, kArenaBytesAttr), alignment).run();
   }
 };
 
