@@ -43,8 +43,8 @@ SUITE = {
     "gpt2": ("--batch 1 --length 32 --layers 2", TOKENS), "gpt2_untied": ("--batch 1 --length 32 --layers 2", TOKENS),
     "char_gpt": ("--batch 8", TOKENS), "char_gpt_untied": ("--batch 8", TOKENS), "lstm": ("--batch 8", ADAM), "lstm_long": ("--batch 8 --steps 10", ADAM),
     "bert": ("--batch 1 --length 32 --layers 2", TOKENS), "char_bert": ("--batch 8", TOKENS), "vit": ("--batch 1 --layers 2 --image 64", ADAM),
-    "tiny_vit": ("--batch 8", ADAM), "llama_small": ("--batch 1 --layers 2 --length 32", TOKENS), "llama_1b": ("--batch 1 --layers 1 --length 32", TOKENS),
-    "char_llama": ("--batch 8", TOKENS), "seq2seq": ("--batch 2 --length 4", SENTENCES), "seq2seq_cells": ("--batch 2 --length 4", SENTENCES),
+    "tiny_vit": ("--batch 8", ADAM), "llama_small": ("--batch 1 --layers 2 --length 32", f"{TOKENS} --input=tokens"), "llama_1b": ("--batch 1 --layers 1 --length 32", f"{TOKENS} --input=tokens"),
+    "char_llama": ("--batch 8", f"{TOKENS} --input=tokens"), "seq2seq": ("--batch 2 --length 4", SENTENCES), "seq2seq_cells": ("--batch 2 --length 4", SENTENCES),
     "digit_seq2seq": ("--batch 8", SENTENCES), "digit_seq2seq_cells": ("--batch 8", SENTENCES),
 }  # fmt: skip
 DAY = ("mlp_block", "char_gpt", "unet_small")
