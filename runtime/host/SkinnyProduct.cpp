@@ -61,6 +61,19 @@ STOW_INLINE Finish finishOf(const Addresses &addresses, Becomes becomes, int64_t
   return {begin > 0 || becomes == Becomes::Added, end == depth ? addresses.bias : nullptr};
 }
 
+/// tile[row] += left[row * leftPitch] right for all rows.
+template <typename V, int rows, int vectors>
+STOW_INLINE void addOuterProduct(V (&tile)[rows][vectors], const float *left, int64_t leftPitch,
+                                 const V (&right)[vectors]) {
+#pragma clang loop unroll(full)
+  for (int row = 0; row < rows; ++row) {
+    const float a = left[row * leftPitch];
+#pragma clang loop unroll(full)
+    for (int i = 0; i < vectors; ++i)
+      tile[row][i] += a * right[i];
+  }
+}
+
 //===--- Few rows -----------------------------------------------------------------------------===//
 
 /// sums[row][i] += left[row, k] right[k, i] for `depth` rows of the right factor.
@@ -81,13 +94,7 @@ STOW_INLINE void addTile(const float *left, int64_t leftPitch, const float *righ
       b[i] = at<V>(address + i * lanesOf<V>);
       __builtin_prefetch(address + stripDepth * rightPitch + i * lanesOf<V>, 0, 2);
     }
-#pragma clang loop unroll(full)
-    for (int row = 0; row < rows; ++row) {
-      const float a = left[row * leftPitch + k];
-#pragma clang loop unroll(full)
-      for (int i = 0; i < vectors; ++i)
-        tile[row][i] += a * b[i];
-    }
+    addOuterProduct(tile, left + k, leftPitch, b);
   }
 #pragma clang loop unroll(full)
   for (int row = 0; row < rows; ++row)
@@ -267,13 +274,7 @@ STOW_INLINE void sumTile(const float *left, int64_t leftPitch, const float *righ
 #pragma clang loop unroll(full)
     for (int i = 0; i < vectors; ++i)
       b[i] = at<V>(right + k * rightPitch + i * lanesOf<V>);
-#pragma clang loop unroll(full)
-    for (int row = 0; row < rows; ++row) {
-      const float a = left[k * leftPitch + row];
-#pragma clang loop unroll(full)
-      for (int i = 0; i < vectors; ++i)
-        tile[row][i] += a * b[i];
-    }
+    addOuterProduct(tile, left + k * leftPitch, 1, b);
   }
 #pragma clang loop unroll(full)
   for (int row = 0; row < rows; ++row)

@@ -1,12 +1,12 @@
 // Tests that kernels that become part of products and convolutions take time from a step and no memory: against a target that has
 // none of them, plans of the same models have no larger arenas, with everything kept, with what their time buys and
 // at their smallest; and a budget that was met is met in no more time.
-#include "codegen/cuda/CudaTarget.h"
 #include "compiler/DeviceProfile.h"
 #include "compiler/Pipeline.h"
 #include "passes/plan/Budget.h"
 #include "runtime/base/Error.h"
 #include "runtime/cuda/CudnnApi.h"
+#include "tests/compiler/H100.h"
 #include "tests/compiler/OwnModel.h"
 #include "tests/compiler/PlanningBackend.h"
 
@@ -19,15 +19,10 @@ using namespace mlir;
 namespace stow {
 namespace {
 
-class Gpu : public cuda::CudaTarget {
-public:
-  Gpu() : CudaTarget({cuda::requireChip("h100")}, cuda::F32Products::Exact, "") {}
-};
-
-class GpuWithoutEpilogues : public Gpu {
+class GpuWithoutEpilogues : public H100 {
 public:
   StringRef libraryCall(Operation *op) const override {
-    return isa<ProductMapOp, Conv2dMapOp>(op) ? "" : Gpu::libraryCall(op);
+    return isa<ProductMapOp, Conv2dMapOp>(op) ? "" : H100::libraryCall(op);
   }
 };
 
@@ -189,7 +184,7 @@ TEST_P(FuseEpilogues, TakesTimeFromAStepAndNoMemory) {
     } catch (const Error &error) {
       GTEST_SKIP() << error.what();
     }
-  const PlanningBackend<Gpu> backend;
+  const PlanningBackend<H100> backend;
   const PlanningBackend<GpuWithoutEpilogues> other;
   OwningOpRef<ModuleOp> fused = prepareStep(context, options, backend);
   OwningOpRef<ModuleOp> apart = prepareStep(context, options, other);

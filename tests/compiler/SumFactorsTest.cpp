@@ -1,13 +1,13 @@
 // Sums of biases' gradients in the products of weights' gradients, on random networks planned for a GPU: the plans stay valid in arenas
 // of the same bytes, with everything kept and where memory is short, and most sums move.
 #include "passes/memory/SumFactors.h"
-#include "codegen/cuda/CudaTarget.h"
 #include "compiler/DeviceProfile.h"
 #include "compiler/Pipeline.h"
 #include "ir/StepGraphs.h"
 #include "passes/memory/Passes.h"
 #include "passes/plan/Budget.h"
 #include "passes/plan/Stages.h"
+#include "tests/compiler/H100.h"
 #include "tests/compiler/OwnModel.h"
 #include "tests/compiler/PlanningBackend.h"
 
@@ -20,11 +20,6 @@ using namespace mlir;
 
 namespace stow {
 namespace {
-
-class Gpu : public cuda::CudaTarget {
-public:
-  Gpu() : CudaTarget({cuda::requireChip("h100")}, cuda::F32Products::Exact, "") {}
-};
 
 /// Layers of random widths with tanh between, some of them read by a later one as well.
 std::string randomLayers(uint32_t seed) {
@@ -92,7 +87,7 @@ protected:
 };
 
 TEST_P(SumFactors, TakeTimeFromAStepAndNoMemory) {
-  const PlanningBackend<Gpu> backend;
+  const PlanningBackend<H100> backend;
   OwningOpRef<ModuleOp> prepared = prepareStep(context, options, backend);
   BudgetPlanner planner(*prepared, costs, backend.target(), {.effort = 0.1});
   const Bytes whole = planner.keepAll().arenaBytes;

@@ -81,6 +81,16 @@ double geluGradient(double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5;
 
 class ProductStandIn : public StandInArena {
 protected:
+  /// Fills every operand, and gives what it holds.
+  std::vector<std::vector<double>> uploadNumbers(const Command &command) {
+    std::vector<std::vector<double>> values;
+    for (const Operand &operand : command.operands) {
+      values.push_back(
+          someNumbers(static_cast<size_t>(elementCount(operand.shape)), values.size() + 1));
+      upload(operand, values.back());
+    }
+    return values;
+  }
   std::string refusalOf(const Command &command) {
     try {
       bindProduct(command, arena)->submit(stream);
@@ -97,12 +107,7 @@ TEST_P(ProductStandInRuns, AsPlainLoops) {
   const Case &of = GetParam();
   const Command command = commandOf(of);
   const ProductEpilogue epilogue = epilogueOf(command);
-  std::vector<std::vector<double>> values;
-  for (const Operand &operand : command.operands) {
-    values.push_back(
-        someNumbers(static_cast<size_t>(elementCount(operand.shape)), values.size() + 1));
-    upload(operand, values.back());
-  }
+  const std::vector<std::vector<double>> values = uploadNumbers(command);
   bindProduct(command, arena)->submit(stream);
   const std::vector<double> found = download(command.operands.back());
   const double tolerance = of.result == DType::F32 ? 1e-6 : of.result == DType::F16 ? 1e-3 : 8e-3;
@@ -174,12 +179,7 @@ TEST_F(ProductStandIn, SumsRowsBesideAProduct) {
                      << nameOf(factors) << " into " << nameOf(result)
                      << (isTransposed ? ", transposed" : "") << (isAdded ? ", added" : ""));
         const Command command = sumsCommand(isTransposed, isAdded, factors, result);
-        std::vector<std::vector<double>> values;
-        for (const Operand &operand : command.operands) {
-          values.push_back(
-              someNumbers(static_cast<size_t>(elementCount(operand.shape)), values.size() + 1));
-          upload(operand, values.back());
-        }
+        const std::vector<std::vector<double>> values = uploadNumbers(command);
         bindProduct(command, arena)->submit(stream);
         const std::vector<double> sums = download(command.operands.back());
         const std::vector<double> &summed = values[isTransposed ? 0 : 1];
