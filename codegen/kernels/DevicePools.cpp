@@ -12,10 +12,14 @@
 // A gradient goes over windows instead of taps: of 3 taps 2 apart at most two windows have a position.
 // Window number q - i, q = position / stride, has it at tap position % stride + i * stride: with i
 // ascending the sums are those of ascending taps, to the bit. Where windows are dilated all taps are
-// tried. What else there is, such as a last axis that is not innermost or windows of many taps along
-// it, takes an element a thread.
+// tried.
+//
+// Rows that are no whole vectors, and windows of many taps, are computed an element a thread out of shared
+// memory, where planes come and go by vectors (DevicePlanes). What is left, such as large planes of odd
+// extents, takes an element a thread.
 #include "codegen/kernels/DevicePools.h"
 
+#include "codegen/kernels/DevicePlanes.h"
 #include "codegen/kernels/DeviceVectors.h"
 #include "codegen/kernels/Fold.h"
 #include "codegen/kernels/VectorWalk.h"
@@ -117,6 +121,16 @@ private:
   ArrayRef<int64_t> xStrides;
 };
 
+/// Elements of x that a thread reads at once.
+int64_t readLanes(const Grouping &group, const Pooling &pooling, const Buffer &x,
+                  ArrayRef<int64_t> xStrides) {
+  if (!group.alongAxis)
+    return group.lanes;
+  const Axis &last = pooling.axes.back();
+  return std::gcd(std::gcd(accessLanes(x), group.lanes * last.stride),
+                  std::gcd(last.inputs, stepOf(xStrides)));
+}
+
 /// The windows of lanes along the last axis.
 class AxisWindow final : public Window {
 public:
@@ -125,8 +139,7 @@ public:
              Term start, const Buffer &x, ArrayRef<int64_t> xStrides)
       : Window(pooling, chunk, scalars.one), scalars(scalars), base(base), start(start), x(x),
         xStrides(xStrides), last(pooling.axes.back()) {
-    pieceLanes = std::gcd(std::gcd(accessLanes(x), chunk.size() * last.stride),
-                          std::gcd(last.inputs, stepOf(xStrides)));
+    pieceLanes = readLanes({chunk.size(), true}, pooling, x, xStrides);
   }
 
   std::optional<Term> isInside(ArrayRef<Value> taps) const override {
@@ -206,6 +219,41 @@ Grouping forwardGrouping(const Space &space, const Pooling &pooling, ArrayRef<Bu
   return {lanes, lanes > 1};
 }
 
+/// Planes of the operands and of the results.
+std::optional<DevicePlanes> planesOf(Operation *op, const KernelFrame &frame,
+                                     ArrayRef<SmallVector<int64_t>> strides) {
+  SmallVector<PlaneTensor> tensors;
+  for (auto [i, type] :
+       llvm::enumerate(llvm::concat<const Type>(op->getOperandTypes(), op->getResultTypes())))
+    tensors.push_back(
+        {frame.buffers[i], cast<RankedTensorType>(type).getShape(), ArrayRef(strides[i])});
+  return DevicePlanes::of(tensors, op->getNumOperands());
+}
+
+/// The windows of results one by one, in shared memory.
+void forWindowsOfPlanes(Operation *op, KernelFrame &frame, DevicePlanes planes,
+                        const Pooling &pooling, WindowBody body) {
+  const SmallVector<int64_t> xStrides = planes.sharedStrides(0);
+  planes.emit(frame, [&](const PlanePlace &place) {
+    const Scalars scalars(frame.lanes);
+    Value base = place.bases[0];
+    SmallVector<Term> first;
+    for (auto [i, axis] : llvm::enumerate(pooling.axes)) {
+      Term start = scalars.one.term(place.at[i]);
+      start = start * start.constant(static_cast<double>(axis.stride));
+      base = pooling.plus(base, pooling.times(scalars.toIndex(start), xStrides[i + 2]));
+      first.push_back(start - start.constant(static_cast<double>(axis.pad)));
+    }
+    PlaceWindow window(pooling, scalars.one, scalars, base, planes.getShared(0), xStrides);
+    window.first = std::move(first);
+    SmallVector<Value> results(op->getNumResults());
+    body(scalars.one, window, [&](Term value, size_t result) {
+      results[result] = value.as(frame.buffers[1 + result].element).get();
+    });
+    return results;
+  });
+}
+
 } // namespace
 
 void forDeviceWindows(Operation *op, KernelFrame &frame, ArrayRef<SmallVector<int64_t>> strides,
@@ -223,6 +271,9 @@ void forDeviceWindows(Operation *op, KernelFrame &frame, ArrayRef<SmallVector<in
   space.collapse();
   const Buffer &x = frame.buffers[0];
   const Grouping group = forwardGrouping(space, pooling, frame.buffers, strides[0], results);
+  if (std::min(group.lanes, readLanes(group, pooling, x, strides[0])) < accessLanes(x))
+    if (auto planes = planesOf(op, frame, strides))
+      return forWindowsOfPlanes(op, frame, std::move(*planes), pooling, body);
   SmallVector<unsigned> buffers;
   for (unsigned access = 0; access < accesses.size(); ++access)
     buffers.push_back(access < results ? 1 + access : frame.buffers.size());
@@ -266,7 +317,8 @@ namespace {
 class DevicePoolGrad {
 public:
   DevicePoolGrad(Operation *op, KernelFrame &frame, ArrayRef<SmallVector<int64_t>> strides)
-      : frame(frame), strides(strides), dx(cast<RankedTensorType>(op->getResult(0).getType())),
+      : op(op), frame(frame), strides(strides), sources(ArrayRef(frame.buffers).drop_back()),
+        dx(cast<RankedTensorType>(op->getResult(0).getType())),
         pooling(frame, axesOf(op, dx, cast<RankedTensorType>(op->getOperand(0).getType()))),
         average(dyn_cast<AvgPoolGradOp>(op)), operands(op->getNumOperands()),
         element(computeType(op->getOperand(0).getType())) {
@@ -284,6 +336,10 @@ public:
     Space space = makeSpace(dx.getShape(), accesses);
     space.collapse();
     group = groupingOf(space);
+    if (std::min(group.lanes, group.alongAxis ? pieceLanes(0) : group.lanes) <
+        accessLanes(frame.buffers.front()))
+      if (auto planes = planesOf(op, frame, strides))
+        return emitPlanes(std::move(*planes));
     SmallVector<unsigned> buffers(accesses.size(), frame.buffers.size());
     buffers[0] = frame.buffers.size() - 1;
     VectorWalk walk(frame, space, buffers, 0);
@@ -342,16 +398,44 @@ private:
     Place place{scalars, spot.chunk(), {}, {}, {}, {}};
     for (size_t i = 0; i < operands; ++i)
       place.bases.push_back(spot.element(1 + i));
-    for (auto [i, axis] : llvm::enumerate(pooling.axes)) {
-      Term at = scalars.narrow(spot.element(1 + operands + i));
-      if (!group.alongAxis || i + 1 < pooling.axes.size())
-        at = at + at.constant(static_cast<double>(axis.pad));
-      place.first.push_back(at);
-      place.quotient.push_back(divided(at, axis.stride));
-    }
+    for (size_t i = 0; i < pooling.axes.size(); ++i)
+      addPosition(place, scalars.narrow(spot.element(1 + operands + i)));
+    spot.store(total(place), 0);
+  }
+
+  /// Positions one by one, of operands in shared memory.
+  void emitPlanes(DevicePlanes planes) {
+    group = {};
+    SmallVector<SmallVector<int64_t>> sharedStrides;
+    for (size_t i = 0; i < operands; ++i)
+      sharedStrides.push_back(planes.sharedStrides(i));
+    strides = sharedStrides;
+    planes.emit(frame, [&](const PlanePlace &at) {
+      for (size_t i = 0; i < operands; ++i)
+        sources[i] = planes.getShared(i);
+      const Scalars scalars(frame.lanes);
+      Place place{scalars, scalars.one, at.bases, {}, {}, {}};
+      for (Value position : at.at)
+        addPosition(place, scalars.one.term(position));
+      return SmallVector<Value>{total(place)};
+    });
+  }
+
+  /// Along the next axis.
+  void addPosition(Place &place, Term at) const {
+    const size_t i = place.first.size();
+    const Axis &axis = pooling.axes[i];
+    if (!group.alongAxis || i + 1 < pooling.axes.size())
+      at = at + at.constant(static_cast<double>(axis.pad));
+    place.first.push_back(at);
+    place.quotient.push_back(divided(at, axis.stride));
+  }
+
+  /// The gradient, as dx holds it.
+  Value total(Place &place) {
     const Chunk &chunk = place.chunk;
     Term zero = pooling.constant(chunk, element, 0);
-    Value total =
+    Value sums =
         pooling.over(counts, zero.get(), [&](ArrayRef<Value> numbers, Value, ValueRange carried) {
           Candidate found = group.alongAxis ? alongAxis(place, numbers) : atPlace(place, numbers);
           Term value = found.dy.widened(), isCounted = found.exists;
@@ -366,8 +450,8 @@ private:
     int64_t whole = 1; // what every window is divided by
     for (const Axis &axis : pooling.axes)
       whole *= average && (average.getCountIncludePad() || !axis.hasEdges()) ? axis.taps : 1;
-    Term sum = chunk.term(total) / static_cast<double>(whole);
-    spot.store(sum.as(frame.buffers.back().element).get(), 0);
+    Term sum = chunk.term(sums) / static_cast<double>(whole);
+    return sum.as(frame.buffers.back().element).get();
   }
 
   Term tapsOf(const Axis &axis, Term window) const {
@@ -443,7 +527,7 @@ private:
       for (auto [i, window] : llvm::enumerate(windows))
         at =
             pooling.plus(at, pooling.times(place.scalars.toIndex(window), strides[operand][i + 2]));
-      return chunk.term(place.scalars.load(frame.buffers[operand], at, chunk.size(), exists));
+      return chunk.term(place.scalars.load(sources[operand], at, chunk.size(), exists));
     };
     Candidate found{windows, chunk.term(exists.get()), chunk.term(number.get()), load(0), {}};
     if (!average)
@@ -520,12 +604,14 @@ private:
       at = pooling.plus(at,
                         pooling.times(place.scalars.toIndex(hit.window), strides[operand][i + 2]));
     }
-    known->second = {exists, place.scalars.load(frame.buffers[operand], at, lanes, exists)};
+    known->second = {exists, place.scalars.load(sources[operand], at, lanes, exists)};
     return known->second;
   }
 
+  Operation *op;
   KernelFrame &frame;
-  ArrayRef<SmallVector<int64_t>> strides;
+  ArrayRef<SmallVector<int64_t>> strides; ///< of the operands as they are read
+  SmallVector<Buffer> sources;            ///< the operands
   RankedTensorType dx;
   Pooling pooling;
   AvgPoolGradOp average;

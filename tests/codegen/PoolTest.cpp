@@ -166,21 +166,28 @@ constexpr const char *kRowMajor = "0,1,2,3", *kChannelsLast = "0,2,3,1";
 
 INSTANTIATE_TEST_SUITE_P(
     Geometries, Pool,
-    testing::Values(Geometry{"stem", kRowMajor, 9, 11, 3, 2, 1, 1, 1},
-                    Geometry{"stem_last", kChannelsLast, 9, 11, 3, 2, 1, 1, 1},
-                    Geometry{"lopsided", kRowMajor, 7, 8, 3, 2, 0, 1, 1},
-                    Geometry{"dilated", kChannelsLast, 9, 8, 3, 1, 2, 2, 2, 4},
-                    Geometry{"loops", kRowMajor, 11, 12, 5, 3, 2, 2, 1},
-                    Geometry{"many_taps", kRowMajor, 17, 18, 16, 1, 0, 0, 1},
-                    Geometry{"rows_left_out", kRowMajor, 10, 9, 2, 3, 0, 0, 1},
-                    // A device's vectors: of channels, and of what lies along a row.
-                    Geometry{"channels", kChannelsLast, 9, 11, 3, 2, 1, 1, 1, 8},
-                    Geometry{"loops_over_channels", kChannelsLast, 7, 8, 5, 2, 2, 2, 1, 4},
-                    Geometry{"rows", kRowMajor, 12, 16, 3, 2, 1, 1, 1},
-                    Geometry{"halves", kRowMajor, 8, 16, 2, 2, 0, 0, 1},
-                    Geometry{"overlapping_rows", kRowMajor, 8, 12, 3, 1, 1, 1, 1},
-                    Geometry{"thirds", kRowMajor, 9, 12, 3, 3, 0, 0, 1},
-                    Geometry{"short_rows", kRowMajor, 6, 6, 3, 2, 1, 1, 1}),
+    testing::Values(
+        Geometry{"stem", kRowMajor, 9, 11, 3, 2, 1, 1, 1},
+        Geometry{"stem_last", kChannelsLast, 9, 11, 3, 2, 1, 1, 1},
+        Geometry{"lopsided", kRowMajor, 7, 8, 3, 2, 0, 1, 1},
+        Geometry{"dilated", kChannelsLast, 9, 8, 3, 1, 2, 2, 2, 4},
+        Geometry{"loops", kRowMajor, 11, 12, 5, 3, 2, 2, 1},
+        Geometry{"many_taps", kRowMajor, 17, 18, 16, 1, 0, 0, 1},
+        Geometry{"rows_left_out", kRowMajor, 10, 9, 2, 3, 0, 0, 1},
+        // A device's vectors: of channels, and of what lies along a row.
+        Geometry{"channels", kChannelsLast, 9, 11, 3, 2, 1, 1, 1, 8},
+        Geometry{"loops_over_channels", kChannelsLast, 7, 8, 5, 2, 2, 2, 1, 4},
+        Geometry{"rows", kRowMajor, 12, 16, 3, 2, 1, 1, 1},
+        Geometry{"halves", kRowMajor, 8, 16, 2, 2, 0, 0, 1},
+        Geometry{"overlapping_rows", kRowMajor, 8, 12, 3, 1, 1, 1, 1},
+        Geometry{"thirds", kRowMajor, 9, 12, 3, 3, 0, 0, 1},
+        Geometry{"short_rows", kRowMajor, 6, 6, 3, 2, 1, 1, 1},
+        // A device's planes: rows that are no whole vectors, before or behind; many taps.
+        Geometry{"planes", kRowMajor, 7, 7, 3, 1, 1, 1, 1, 8},
+        Geometry{"planes_halved", kRowMajor, 9, 14, 3, 2, 1, 1, 1, 8},
+        Geometry{"planes_lopsided", kRowMajor, 13, 13, 3, 2, 0, 0, 1, 8},
+        Geometry{"planes_of_many_taps", kRowMajor, 8, 8, 5, 1, 2, 2, 1, 8},
+        Geometry{"planes_dilated", kRowMajor, 10, 10, 2, 2, 1, 1, 3, 8}),
     [](const auto &info) { return info.param.name; });
 
 // Tests that NaN wins over numbers wherever it lies in the window, and that bf16 is not rounded on the

@@ -366,4 +366,21 @@ TEST(Pools, SixteenBytesAtOnce) {
   }
 }
 
+// Tests that planes whose rows are no whole vectors are moved by 16 bytes, too, through shared memory, and the
+// taps that are saved, of one byte each, by 4 at least.
+TEST(Pools, PlanesOfShortRows) {
+  for (bool gradient : {false, true})
+    for (int64_t side : {14, 28}) {
+      Module module(pooling(gradient, side, 3, "f32", "0,1,2,3"));
+      for (const char *kind : {"ld", "st"}) {
+        EXPECT_GT(accesses(module.ptx, kind, 16), 0) << side << module.ptx;
+        for (int bytes : {1, 2})
+          EXPECT_EQ(accesses(module.ptx, kind, bytes), 0) << side << module.ptx;
+      }
+      const char *ofTaps = gradient ? "ld" : "st", *other = gradient ? "st" : "ld";
+      EXPECT_LE(accesses(module.ptx, ofTaps, 4) + accesses(module.ptx, ofTaps, 8), 4) << module.ptx;
+      EXPECT_EQ(accesses(module.ptx, other, 4) + accesses(module.ptx, other, 8), 0) << module.ptx;
+    }
+}
+
 } // namespace
