@@ -40,22 +40,9 @@ std::optional<Remedy> halfTheThreads(const std::string &path, const CompileOptio
 }
 
 std::string otherWays(const Plan &plan, std::optional<Remedy> fewerThreads = std::nullopt) {
-  std::vector<Remedy> list = stateRemedies(plan, "");
+  std::vector<Remedy> list = remediesOf(plan);
   if (fewerThreads)
     list.push_back(std::move(*fewerThreads));
-  if (std::optional<Remedy> chunked = chunkedLoss(plan))
-    list.push_back(std::move(*chunked));
-  if (std::optional<Remedy> narrow = sixteenBits(plan))
-    list.push_back(std::move(*narrow));
-  const int64_t batch = batchOf(plan);
-  if (const Bytes growing = batch > 1 ? bytesThatGrow(plan, batch) : 0; growing > 0) {
-    list.push_back({growing / 2,
-                    absl::StrCat("half the batch, about: --batch=", batch / 2, " instead of ",
-                                 batch, " (stowage max-batch finds the largest that fits)"),
-                    true});
-    if (std::optional<Remedy> parts = batchInParts(plan, 2, growing / 2); parts && batch % 2 == 0)
-      list.push_back(std::move(*parts));
-  }
   if (list.empty())
     return "";
   sortRemedies(list);

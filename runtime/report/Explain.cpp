@@ -282,14 +282,6 @@ std::string explainBuffer(const Plan &plan, const std::string &name, size_t rows
 
 namespace {
 
-/// A command that runs again.
-struct Repeated {
-  int64_t first = 0;
-  std::vector<int64_t> again;
-  double seconds = 0; ///< of the repetitions
-  Bytes saved = 0;    ///< bytes that are not live at the peak because of it
-};
-
 /// Activations that `step` makes, those that `counts`.
 template <typename Counts>
 Bytes bytesMadeBy(const GraphPlan &graph, int64_t step, const Counts &counts) {
@@ -316,6 +308,8 @@ Bytes savedBy(const GraphPlan &graph, const Repeated &entry) {
   return std::max<Bytes>(0, saved);
 }
 
+} // namespace
+
 std::vector<Repeated> repeatedSteps(const GraphPlan &graph) {
   std::map<int64_t, Repeated> byFirst;
   for (int64_t step = 0; step < graph.stepCount; ++step)
@@ -335,8 +329,6 @@ std::vector<Repeated> repeatedSteps(const GraphPlan &graph) {
   });
   return list;
 }
-
-} // namespace
 
 std::string explainRecomputation(const Plan &plan, size_t rows) {
   const GraphPlan &graph = fullestGraph(plan);
@@ -373,11 +365,8 @@ std::string explainRecomputation(const Plan &plan, size_t rows) {
   return text + table.text("  ");
 }
 
-std::string explainSavings(const Plan &plan, std::optional<Bytes> below, size_t rows) {
-  const GraphPlan &graph = fullestGraph(plan);
+std::vector<const PlannedBuffer *> savingsAtPeak(const GraphPlan &graph) {
   const BufferUse use(graph);
-  if (below && plan.arenaBytes <= *below)
-    return "The plan is already within " + formatBytesExact(*below) + ".\n";
   std::vector<const PlannedBuffer *> candidates;
   for (const PlannedBuffer *buffer : liveAt(graph, graph.peakStep))
     if (buffer->recomputeSeconds && buffer->size > 0 && !buffer->recomputed &&
@@ -388,6 +377,14 @@ std::string explainSavings(const Plan &plan, std::optional<Bytes> below, size_t 
                  right = *b->recomputeSeconds * static_cast<double>(a->size);
     return std::tie(left, b->size, a->name, a) < std::tie(right, a->size, b->name, b);
   });
+  return candidates;
+}
+
+std::string explainSavings(const Plan &plan, std::optional<Bytes> below, size_t rows) {
+  const GraphPlan &graph = fullestGraph(plan);
+  if (below && plan.arenaBytes <= *below)
+    return "The plan is already within " + formatBytesExact(*below) + ".\n";
+  const std::vector<const PlannedBuffer *> candidates = savingsAtPeak(graph);
   if (candidates.empty())
     return "Nothing that is alive at the peak could be computed again later: it is state, in use "
            "then, or of unknown price.\n";

@@ -24,9 +24,23 @@ std::string explainBuffer(const Plan &plan, const std::string &name, size_t rows
 /// What runs again, what that costs, and what it keeps away from the peak.
 std::string explainRecomputation(const Plan &plan, size_t rows);
 
-/// Activations that could be computed again instead of kept over the peak, cheapest per byte first:
-/// enough of them for `below` bytes where that is given and where there are enough, else `rows`. An
-/// estimate, as the text says: what is dropped moves the peak.
+/// A command that runs again.
+struct Repeated {
+  int64_t first = 0;
+  std::vector<int64_t> again;
+  double seconds = 0; ///< of the repetitions
+  Bytes saved = 0;    ///< bytes that are not live at the peak because of it
+};
+
+/// All of them, by falling savings, then by falling time.
+std::vector<Repeated> repeatedSteps(const GraphPlan &graph);
+
+/// Activations that lie over the peak unused and could be computed again after it, cheapest per byte
+/// first.
+std::vector<const PlannedBuffer *> savingsAtPeak(const GraphPlan &graph);
+
+/// The same in words: enough of them for `below` bytes where that is given and where there are enough,
+/// else `rows`. An estimate, as the text says: what is dropped moves the peak.
 std::string explainSavings(const Plan &plan, std::optional<Bytes> below, size_t rows);
 
 } // namespace stow

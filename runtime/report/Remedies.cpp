@@ -159,6 +159,25 @@ Bytes scratchAtPeak(const Plan &plan) {
   return bytes;
 }
 
+std::vector<Remedy> remediesOf(const Plan &plan) {
+  std::vector<Remedy> list = stateRemedies(plan, "");
+  if (std::optional<Remedy> chunked = chunkedLoss(plan))
+    list.push_back(std::move(*chunked));
+  if (std::optional<Remedy> narrow = sixteenBits(plan))
+    list.push_back(std::move(*narrow));
+  const int64_t batch = batchOf(plan);
+  if (const Bytes growing = batch > 1 ? bytesThatGrow(plan, batch) : 0; growing > 0) {
+    list.push_back({growing / 2,
+                    concat("half the batch, about: --batch=", batch / 2, " instead of ", batch,
+                           " (stowage max-batch finds the largest that fits)"),
+                    true});
+    if (std::optional<Remedy> parts = batchInParts(plan, 2, growing / 2); parts && batch % 2 == 0)
+      list.push_back(std::move(*parts));
+  }
+  sortRemedies(list);
+  return list;
+}
+
 void sortRemedies(std::vector<Remedy> &remedies) {
   std::ranges::sort(remedies, [](const Remedy &a, const Remedy &b) {
     return std::tie(b.gain, a.text) < std::tie(a.gain, b.text);

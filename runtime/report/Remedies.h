@@ -42,6 +42,9 @@ Bytes bytesThatGrow(const Plan &plan, int64_t batch);
 /// Scratch of library calls in the live set at the peak.
 Bytes scratchAtPeak(const Plan &plan);
 
+/// All that `plan` alone tells: state, the loss in pieces, 16 bits, half the batch, the batch in parts.
+std::vector<Remedy> remediesOf(const Plan &plan);
+
 /// A list by falling gain, then by text.
 void sortRemedies(std::vector<Remedy> &remedies);
 
