@@ -1,6 +1,8 @@
 #include "compiler/PictureData.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/PlanJson.h"
+#include "runtime/report/Explain.h"
+#include "runtime/report/Remedies.h"
 
 #include <zlib.h>
 
@@ -42,6 +44,46 @@ Json measuredColumns(const StepTimes &times) {
   measured["least_seconds"] = times.leastSeconds;
   measured["processor_seconds"] = times.processorSeconds;
   return measured;
+}
+
+/// What stays in the arena while the graph runs, and is no buffer of it: an optimizer's state during an
+/// evaluation. It lives all the time.
+std::vector<PlannedBuffer> withStateOutside(const Plan &plan, const GraphPlan &graph) {
+  std::vector<PlannedBuffer> buffers = graph.buffers;
+  for (const PlannedBuffer *state : stateOutside(plan, graph)) {
+    buffers.push_back(*state);
+    buffers.back().begin = 0;
+    buffers.back().end = graph.stepCount;
+  }
+  return buffers;
+}
+
+/// What `stowage explain` says of the fullest graph: what runs again, what could, and other ways to
+/// less. Absent for a plan without steps.
+std::optional<Json> advice(const Plan &plan) {
+  constexpr size_t mostSavings = 100;
+  const std::optional<size_t> which = peakGraph(plan);
+  if (!which || plan.graphs[*which].steps.empty())
+    return std::nullopt;
+  const GraphPlan &graph = plan.graphs[*which];
+  Json packed;
+  packed["graph"] = *which;
+  const std::vector<Repeated> repeated = repeatedSteps(graph);
+  Json &runs = packed["repeated"];
+  runs["first"] = column(repeated, [](const Repeated &entry) { return entry.first; });
+  runs["again"] = column(repeated, [](const Repeated &entry) { return entry.again; });
+  runs["seconds"] = column(repeated, [](const Repeated &entry) { return entry.seconds; });
+  runs["saved"] = column(repeated, [](const Repeated &entry) { return entry.saved; });
+  std::vector<const PlannedBuffer *> savings = savingsAtPeak(graph);
+  packed["savings_count"] = savings.size();
+  savings.resize(std::min(savings.size(), mostSavings));
+  packed["savings"] =
+      column(savings, [&](const PlannedBuffer *buffer) { return buffer - graph.buffers.data(); });
+  packed["remedies"] = column(remediesOf(plan), [](const Remedy &remedy) {
+    return Json{
+        {"text", remedy.text}, {"gain", remedy.gain}, {"changes_results", remedy.changesResults}};
+  });
+  return packed;
 }
 
 /// zlib's format at its default level.
@@ -134,6 +176,7 @@ Json PictureData::stepColumns(const std::vector<PlannedStep> &steps) {
   columns["reads"] = column(steps, [](const Step &s) { return s.reads; });
   columns["writes"] = column(steps, [](const Step &s) { return s.writes; });
   columns["recomputes"] = column(steps, [](const Step &s) { return orNull(s.recomputes); });
+  columns["implementation"] = text(&Step::implementation);
   return columns;
 }
 
@@ -148,15 +191,17 @@ size_t PictureData::add(const Plan &plan, const std::string &label, const StepTi
     Json packed;
     packed["name"] = graph.name();
     packed["step_count"] = graph.stepCount;
-    packed["live_peak_bytes"] = graph.livePeakBytes;
+    packed["live_peak_bytes"] = fullestBytes(plan, graph);
     packed["peak_step"] = graph.peakStep;
     packed["lower_bound_bytes"] = graph.lowerBoundBytes;
     packed["steps"] = stepColumns(graph.steps);
-    packed["buffers"] = bufferColumns(graph.buffers);
+    packed["buffers"] = bufferColumns(withStateOutside(plan, graph));
     if (times && times->graph == graph.role)
       packed["measured"] = measuredColumns(*times);
     graphs.push_back(std::move(packed));
   }
+  if (std::optional<Json> found = advice(plan))
+    entry["advice"] = std::move(*found);
   plans.push_back(std::move(entry));
   return plans.size() - 1;
 }

@@ -87,6 +87,84 @@ def check_against_plan(page: Page, plan: dict) -> None:
     expect(page.js("document.title").startswith(plan["model"][:20]), page.js("document.title"))
 
 
+PARTS = {"parameters": "parameters", "statistics": "statistics", "optimizer": "optimizer", "sums of gradients": "accumulators",
+         "gradients": "gradients", "activations": "activations", "workspace of library calls": "workspace", "inputs": "inputs",
+         "outputs": "outputs", "padding of layouts": "layout_padding", "alignment and gaps": "padding"}
+
+
+def check_overview(page: Page, plan: dict) -> None:
+    """Where no buffer is chosen stands the plan: a sum that closes, what is computed twice, and what is cheapest to less."""
+    rows = page.js("[...document.querySelectorAll('#sums tr')].map((row) => [row.cells[0].textContent, row.cells[1].title])")
+    shown = {name: int(title.split(" byte")[0].replace(",", "")) for name, title in rows}
+    parts = {name: shown[name] for name in PARTS if name in shown}
+    expect(parts == {name: plan["breakdown"][key] for name, key in PARTS.items() if plan["breakdown"].get(key)}, f"the parts are {parts}")
+    expect(sum(parts.values()) == shown["the arena"] == plan["arena_bytes"], f"{parts} do not add up to {plan['arena_bytes']}")
+    outside = plan["outside_arena_bytes"]
+    expect(shown.get("outside of it", 0) == outside, f"outside of it are {shown.get('outside of it')}, not {outside}")
+    whole = plan["arena_bytes"] + outside if outside and plan.get("outside_note") else None
+    expect(shown.get("the process") == whole, f"the process takes {shown.get('the process')}, not {whole}")
+    said = page.text("#details")
+    for words in [plan.get("outside_note", ""), *plan["notes"]]:
+        expect(words in said or len(words) > 1000, f"the overview lacks {words}: {said}")
+    graph = plan["graphs"][0]
+    peak, again = graph["peak_step"], [step for step in graph["steps"] if "recomputes" in step]
+    expect((f"Computed twice: {len(again):,} of" in said) == bool(again), f"{len(again)} commands run again: {said}")
+    used = {b for step in graph["steps"][peak:peak + 1] for b in step["reads"] + step["writes"]}
+    candidates = [b for i, b in enumerate(plan["buffers"]) if b["begin"] <= peak < b["end"] and b["size"] and i not in used
+                  and not b["recomputed"] and "recompute_seconds" in b]
+    candidates.sort(key=lambda b: b["recompute_seconds"] / b["size"])
+    sizes = page.js("[...document.querySelectorAll('#savings tbody td:first-child')].map((cell) => cell.title)")
+    for title, buffer in zip(sizes, candidates):
+        expect(not title or title.startswith(f"{buffer['size']:,} bytes"), f"a way to less says {title}; expected {buffer['size']} bytes")
+    expect(len(sizes) >= min(len(candidates), 5), f"{len(sizes)} ways to less for {len(candidates)} buffers")
+    if again:
+        page.element("#repeated tbody .link").click()
+        selected = page.state()["selected"]
+        expect(plan["buffers"][selected]["recomputed"], f"the first that is computed twice selects {plan['buffers'][selected]['name']}")
+        page.element("#map").send_keys("\ue00c")  # Escape
+    expect(page.elements("#sums"), "Escape does not go back to the plan")
+
+
+def check_evaluation(page: Page, plan: dict) -> None:
+    """An evaluation's map has what stays in the arena without being used by it: an optimizer's state."""
+    train, evaluation = plan["graphs"][:2]
+    state = sum(b["size"] for b in plan["buffers"] if b["kind"] == "optimizer")
+    expect(evaluation["name"] == "eval" and state > 0, "the plan has no optimizer")
+    page.js("stowage.app.chooseGraph(1)")
+    live = page.js("Math.max(...stowage.app.graph.live)")
+    expect(live == evaluation["live_peak_bytes"] + state, f"{live} bytes are live during an evaluation")
+    expect("optimizer" in page.drawn()["categories"], "the optimizer's state looks free during an evaluation")
+    page.js("stowage.app.chooseGraph(0)")
+
+
+def check_treemap(page: Page) -> None:
+    """A module alone, and back."""
+    whole = page.state()["treemap"]
+    buffer = page.js("Array.from({length: stowage.app.graph.count}, (_, b) => b).find((b) => stowage.app.graph.modulePath(b).length && "
+                     "stowage.app.graph.isLive(b, stowage.state().instant))")
+    page.js("stowage.app.select(arguments[0], true)", buffer)
+    page.element("#details dd .link.name").click()
+    inside = page.drawn()["treemap"]
+    expect(inside["path"] and inside["leaves"] < whole["leaves"], f"the treemap shows {inside}, all of it {whole}")
+    page.element("#tree-path .link").click()
+    expect(page.drawn()["treemap"] == whole, "'all' does not show everything")
+    page.js("stowage.app.select(-1)")
+
+
+def check_phone(page: Page) -> None:
+    """A phone's window: nothing is cut off at the side, and a finger on the map can move the page."""
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True})
+    page.drawn()
+    expect(page.js("document.documentElement.scrollWidth") == 390, f"the page is {page.js('document.documentElement.scrollWidth')} pixels wide")
+    wide = page.js("""[...document.querySelectorAll('button, select, input, th, td, canvas, svg, dd')].filter((e) => e.offsetParent !== null)
+      .filter((e) => { const box = e.getBoundingClientRect(); return box.width && (box.right > 391 || box.left < -1); })
+      .map((e) => e.outerHTML.slice(0, 80))""")
+    expect(not wide, f"beyond the window's edge: {wide}")
+    expect(page.js("getComputedStyle(document.querySelector('.map canvas')).touchAction") == "pan-y", "the map holds the finger")
+    page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    page.drawn()
+
+
 def check_hover_and_selection(page: Page, plan: dict) -> None:
     graph = plan["graphs"][0]
     live = [i for i, b in enumerate(plan["buffers"]) if b["begin"] <= graph["peak_step"] < b["end"]
@@ -207,12 +285,16 @@ def check_model(pages: Pages, name: str, model: Path, pattern: str, *words) -> N
     plan = json.loads(planned.read_text())
     page = pages.open(html)
     check_against_plan(page, plan)
+    check_overview(page, plan)
+    check_evaluation(page, plan)
+    check_treemap(page)
     check_hover_and_selection(page, plan)
     check_zoom(page)
     check_search(page, plan, pattern)
     check_colors(page)
     check_theme(page)
     check_markup(page)
+    check_phone(page)
     check_frames(page)
     pages.close(page)
 
@@ -292,6 +374,7 @@ def hostile_names(pages: Pages) -> None:
     pages.run("inspect", source, "--format=html", "-o", html)
     plan = json.loads(source.read_text())
     page = pages.open(html)
+    check_overview(page, plan)
     elements = page.js("document.querySelectorAll('*').length")
     for i, buffer in enumerate(plan["buffers"]):
         page.js("stowage.app.select(arguments[0], true)", i)
@@ -347,6 +430,8 @@ def frontier(pages: Pages) -> None:
     page.element("#tab-frontier").click()
     page.elements("#view-frontier tbody tr td:last-child button")[0].click()
     expect(page.drawn()["compare"]["plans"] == [0, 1], f"compare shows {page.state()['compare']}")
+    page.element("#tab-frontier").click()
+    check_phone(page)
     pages.close(page)
 
 
@@ -382,7 +467,13 @@ def compare(pages: Pages) -> None:
     maps = page.drawn()["compare"]["maps"]
     share = [each["steps"]["high"] / plan["graphs"][0]["step_count"] for each, plan in zip(maps, plans)]
     expect(share[0] < 0.95 and abs(share[0] - share[1]) < 0.02, f"the maps show up to {share} of their steps")
+    kinds = page.js("[...document.querySelectorAll('#categories td:last-child')].map((cell) => cell.title)")
+    changes = [int(title.split(" byte")[0].replace(",", "").replace("\u2212", "-")) for title in kinds]
+    expect(sum(changes) == state["compare"]["sum"], f"the kinds differ by {changes}, the peaks by {state['compare']['sum']}")
+    page.element("#tab-compare").send_keys("\ue00c")  # Escape
+    expect(max(page.drawn()["compare"]["selected"]) < 0, "Escape does not clear the selection")
     check_markup(page)
+    check_phone(page)
     pages.close(page)
 
 

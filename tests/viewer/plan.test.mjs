@@ -30,6 +30,28 @@ function raw() {
 }
 const graph = () => openPicture(raw()).plans[0].graphs[0];
 
+/// A graph of buffers [module, begin, end, size], all activations.
+function ofModules(...buffers) {
+  const graph = { count: buffers.length, stepCount: 10, kindOf: () => "activation", isRecomputed: () => false,
+    modulePath: (b) => buffers[b][0] ? buffers[b][0].split(".") : [] };
+  for (const [i, name] of ["begin", "end", "size"].entries())
+    graph[name] = buffers.map((buffer) => buffer[i + 1]);
+  return graph;
+}
+
+test("a module that covers most of the map is shown by its parts, in the order of the step", () => {
+  const blocks = Array.from({ length: 6 }, (_, i) => [`layers.${i}.mlp`, i + 1, 9, 100]);
+  const graph = ofModules(["embed", 0, 9, 50], ["norm", 7, 9, 1], ["head", 8, 9, 200], ["out", 9, 10, 1], ...blocks, ["layers.5.norm", 0, 1, 1]);
+  assert.deepEqual(colorBy(graph, "module").categories.map(({ label }) => label),
+    ["embed", "layers.0", "layers.1", "layers.2", "layers.3", "layers.4", "layers.5", "norm", "head", "out"]);
+});
+
+test("a module of too many parts stays one", () => {
+  const blocks = Array.from({ length: 100 }, (_, i) => [`layers.${i}`, i % 8, 9, 100]);
+  const graph = ofModules(["a", 0, 9, 1], ["b", 0, 9, 1], ["c", 0, 9, 1], ["d", 0, 9, 1], ...blocks);
+  assert.equal(colorBy(graph, "module").categories.length, 5);
+});
+
 test("live bytes per step", () => assert.deepEqual([...graph().live], [40, 60, 30, 60]));
 
 test("what is live, largest first", () => assert.deepEqual(graph().liveAt(1), [1, 2, 0]));

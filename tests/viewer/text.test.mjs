@@ -17,6 +17,13 @@ test("bytes have three digits and a binary unit", () => {
   assert.equal(text.formatBytesExact(4409796), "4,409,796 bytes (4.21 MiB)");
 });
 
+test("a name's end stays together", () => {
+  assert.deepEqual(text.splitName("layers.0.mlp.weight", 100, 6), ["layers.0.mlp.", "weight"]);
+  assert.deepEqual(text.splitName("abc", 100, 6), ["", "abc"]);
+  assert.deepEqual(text.splitName("ab\u{1f600}", 100, 1), ["ab", "\u{1f600}"]); // no half of a pair
+  assert.equal(text.splitName("x".repeat(50), 9, 3).join("").length, 9);
+});
+
 test("times have a unit that fits", () => {
   assert.equal(text.formatSeconds(0.0056), "5.60 ms");
   assert.equal(text.formatSeconds(3.38), "3.38 s");

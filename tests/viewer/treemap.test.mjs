@@ -1,7 +1,7 @@
 // Tests the treemap: groups by module, areas by bytes.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { groupByModule, layOut } from "../../viewer/src/treemap";
+import { follow, groupByModule, layOut } from "../../viewer/src/treemap";
 
 const paths = [["layer1", "conv1"], ["layer1", "conv2"], ["layer2", "0", "conv"], [], ["layer1", "conv1"]];
 const bytes = [400, 100, 300, 50, 150];
@@ -41,6 +41,15 @@ test("equal bytes give nearly square areas", () => {
   const root = groupByModule([...Array(100).keys()], () => [], () => 1, String);
   const worst = Math.max(...layOut(root, 300, 100).slice(1).map((a) => Math.max(a.width / a.height, a.height / a.width)));
   assert.ok(worst < 2.5, `aspect ratio ${worst}`);
+});
+
+test("a path leads to a group as far as the tree has it", () => {
+  const at = (...path) => follow(tree(), path);
+  assert.deepEqual(at("layer1", "conv1").names, ["layer1", "conv1"]);
+  assert.equal(at("layer1", "conv1").node.bytes, 550);
+  assert.deepEqual(at("layer2", "0").names, ["layer2.0.conv"]); // a chain is one group
+  assert.equal(at("layer1", "gone").node.bytes, 650);
+  assert.equal(at().node.bytes, 1000);
 });
 
 test("nothing at all is one empty area", () => {

@@ -7,6 +7,7 @@ import { byId, element } from "./dom";
 import { FrontierView } from "./frontier";
 import { LiveTable } from "./live";
 import { MapView } from "./map";
+import { showOverview } from "./overview";
 import { Graph, Picture, Plan } from "./plan";
 import { findMatches } from "./search";
 import { formatBytes, formatBytesExact, formatPercent, formatSeconds, groupDigits, shorten } from "./text";
@@ -44,7 +45,7 @@ export class App {
       select: (buffer) => this.select(buffer),
       pin: (step) => this.pin(step),
     });
-    this.treemap = new TreemapView(byId<HTMLCanvasElement>("treemap"), (buffer) => this.select(buffer, true),
+    this.treemap = new TreemapView(byId<HTMLCanvasElement>("treemap"), byId("tree-path"), (buffer) => this.select(buffer, true),
       (buffer, x, y) => this.showTip(buffer, -1, x, y));
     this.table = new LiveTable(byId("live"), (buffer) => this.select(buffer, true), () => {});
     const { plans, frontier } = picture;
@@ -95,13 +96,17 @@ export class App {
     this.showView("compare");
   }
 
+  private showGraph(graph: number): void {
+    if (this.graphNumber !== graph)
+      this.chooseGraph(graph);
+  }
+
   /// A command of the first plan on the map: its step, and what it writes.
   private showCommand(graph: number, step: number): void {
     this.showView("map");
     if (this.plan !== 0)
       this.choosePlan(0);
-    if (this.graphNumber !== graph)
-      this.chooseGraph(graph);
+    this.showGraph(graph);
     this.pin(step);
     const [written = -1] = this.graph.writesOf(step);
     this.map.revealStep(step);
@@ -165,11 +170,26 @@ export class App {
   }
 
   private showSelection(): void {
-    showDetails(byId("details"), this.graph, this.currentPlan.summary, this.selected, {
-      select: (buffer) => this.select(buffer, true),
-      pin: (step) => this.pin(step),
-      reveal: (buffer) => this.map.reveal(buffer),
-    });
+    if (this.selected < 0)
+      showOverview(byId("details"), this.currentPlan, {
+        select: (graph, buffer) => {
+          this.showGraph(graph);
+          this.select(buffer, true);
+        },
+        pin: (graph, step) => {
+          this.showGraph(graph);
+          this.pin(step);
+          this.map.revealStep(step);
+        },
+      });
+    else
+      showDetails(byId("details"), this.graph, this.currentPlan.summary, this.selected, {
+        select: (buffer) => this.select(buffer, true),
+        pin: (step) => this.pin(step),
+        reveal: (buffer) => this.map.reveal(buffer),
+        close: () => this.select(-1),
+        enter: (module) => this.treemap.enter(module),
+      });
     this.table.mark(this.selected);
     this.showTree(this.hoverStep >= 0 ? this.hoverStep : this.instant);
     this.redraw();
@@ -199,9 +219,12 @@ export class App {
     const bytes = new Float64Array(categories.length);
     for (const b of this.graph.liveAt(step))
       bytes[of[b]] += this.graph.size[b];
+    // Of a scale every so many; of many modules those with the most bytes.
     const every = isOrdered ? Math.max(Math.ceil((categories.length - 1) / LEGEND_ENTRIES), 1) : 1;
+    const fullest = this.mode === "module" && categories.length > LEGEND_ENTRIES ?
+      new Set([...bytes.keys()].sort((a, b) => bytes[b] - bytes[a] || a - b).slice(0, LEGEND_ENTRIES)) : null;
     const entries = categories.map((category, i) => {
-      if (i % every !== 0 && i !== categories.length - 1)
+      if (fullest ? !fullest.has(i) : i % every !== 0 && i !== categories.length - 1)
         return null;
       const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
       swatch.style.background = css(category.color);
@@ -234,6 +257,9 @@ export class App {
     if (s.extra_time_fraction > 0)
       figures.push(["recomputed work", formatPercent(s.extra_time_fraction),
         `no schedule within the budget adds less than ${formatPercent(s.extra_time_bound_fraction)}`]);
+    if (s.outside_arena_bytes > 0 && s.outside_note)
+      figures.push(["of the process", formatBytes(s.arena_bytes + s.outside_arena_bytes),
+        `${formatBytesExact(s.outside_arena_bytes)} outside the arena: ${shorten(s.outside_note, 200)}`]);
     if (s.step_seconds > 0)
       figures.push([this.times ? "a step, planned" : "a step", formatSeconds(s.step_seconds), s.cost_source]);
     const { graphs, measuredGraph } = this.currentPlan;
@@ -272,7 +298,8 @@ export class App {
       lines.push(element("div", {}, shorten(graph.reasonOf(buffer), 160)));
     if (step >= 0)
       lines.push(element("div", { class: "hint" },
-        `step ${groupDigits(step)}: ${shorten(graph.stepName(step), 70)}, ${formatBytes(graph.live[step])} live${graph.measured ? `; ${timesOf(graph, step)}` : ""}`));
+        `step ${groupDigits(step)}: ${shorten(graph.stepName(step), 70)}, ${formatBytes(graph.live[step])} live` +
+        (graph.implementationOf(step) ? `; ${shorten(graph.implementationOf(step), 60)}` : "") + (graph.measured ? `; ${timesOf(graph, step)}` : "")));
     tip.replaceChildren(...lines);
     const box = tip.getBoundingClientRect();
     tip.style.left = `${Math.max(Math.min(x + 14, innerWidth - box.width - 8), 4)}px`;
@@ -376,6 +403,8 @@ export class App {
   }
 
   private onKey(event: KeyboardEvent): void {
+    if (this.view === "compare" && event.key === "Escape")
+      this.compare?.clear();
     if (this.view !== "map")
       return;
     const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;

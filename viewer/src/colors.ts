@@ -30,6 +30,8 @@ const KINDS: [string, Rgb][] = [
 ];
 const RECOMPUTED: Rgb = [38, 132, 196];
 
+export function colorOfKind(kind: string): Rgb { return KINDS.find(([name]) => name === kind)?.[1] ?? OKABE_ITO.grey; }
+
 // Matplotlib's viridis at nine places, by Smith and van der Walt; public domain (CC0).
 const VIRIDIS: Rgb[] = [
   [68, 1, 84], [72, 40, 120], [62, 74, 137], [49, 104, 142], [38, 130, 142], [31, 158, 137], [53, 183, 121],
@@ -95,23 +97,62 @@ function byType(graph: Graph): Coloring {
   return categorized(graph, names.map((name, i) => [name, colors[i % colors.length]]), (b) => graph.dtypeOf(b));
 }
 
-/// Modules at the first depth with at least four of them, in the order in which the step reaches them.
+/// A module with more of the map than this is shown by its parts: the repeated block of a language model, say.
+const LARGEST_SHARE = 0.4, MOST_MODULES = 64;
+
+/// How deep the name of each buffer's module is read: `depth`, deeper below modules that cover most of the map.
+function deepened(graph: Graph, paths: string[][], depth: number): (b: number) => string {
+  const split = new Set<string>();
+  const at = (b: number): string => {
+    let taken = depth;
+    while (split.has(paths[b].slice(0, taken).join(".")) && taken < paths[b].length)
+      ++taken;
+    return paths[b].slice(0, taken).join(".");
+  };
+  for (;;) {
+    const areas = new Map<string, number>();
+    let whole = 0;
+    for (let b = 0; b < graph.count; ++b) {
+      const area = graph.size[b] * (graph.end[b] - graph.begin[b]);
+      areas.set(at(b), (areas.get(at(b)) ?? 0) + area);
+      whole += area;
+    }
+    const largest = [...areas].filter(([name, area]) => name && !split.has(name) && area > LARGEST_SHARE * whole)
+      .sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1))[0]?.[0];
+    if (largest === undefined)
+      return at;
+    split.add(largest);
+    if (new Set(paths.map((_, b) => at(b))).size > MOST_MODULES) {
+      split.delete(largest);
+      return at;
+    }
+  }
+}
+
+/// Modules at the first depth with at least four of them, the largest by their parts, in the order in
+/// which the step reaches them.
 function byModule(graph: Graph): Coloring {
   const paths = Array.from({ length: graph.count }, (_, b) => graph.modulePath(b));
   const deepest = paths.reduce((most, path) => Math.max(most, path.length), 1);
   let depth = 1;
-  const at = (b: number) => paths[b].slice(0, depth).join(".");
-  const distinct = () => new Set(paths.map((_, b) => at(b))).size;
+  const distinct = () => new Set(paths.map((path) => path.slice(0, depth).join("."))).size;
   while (depth < Math.min(deepest, 6) && distinct() < 5)
     ++depth;
-  const first = new Map<string, number>();
+  const at = deepened(graph, paths, depth);
+  // Where the bytes of the first runs of its activations begin on average: state and gradients say
+  // nothing about the order, and the odd small value is made long before its module.
+  const sums = new Map<string, { bytes: number; moments: number }>();
   for (let b = 0; b < graph.count; ++b) {
-    // State lives all the time; it says nothing about the order.
-    const isState = graph.begin[b] === 0 && graph.end[b] === graph.stepCount;
-    const time = isState ? graph.stepCount : graph.begin[b];
-    first.set(at(b), Math.min(first.get(at(b)) ?? Infinity, time));
+    const sum = sums.get(at(b)) ?? { bytes: 0, moments: 0 };
+    sums.set(at(b), sum);
+    if (graph.kindOf(b) !== "activation" || graph.isRecomputed(b))
+      continue;
+    sum.bytes += graph.size[b];
+    sum.moments += graph.size[b] * graph.begin[b];
   }
-  const ordered = [...first].filter(([name]) => name !== "").sort((a, b) => a[1] - b[1]).map(([name]) => name);
+  const ordered = [...sums].filter(([name]) => name !== "")
+    .map(([name, { bytes, moments }]): [string, number] => [name, bytes ? moments / bytes : graph.stepCount])
+    .sort((a, b) => a[1] - b[1]).map(([name]) => name);
   const last = Math.max(ordered.length - 1, 1);
   const keys = ordered.map((name, i): [string, Rgb] => [name, viridis(i / last)]);
   keys.push(["", NEUTRAL]);

@@ -19,6 +19,7 @@ export class CompareView {
   private readonly sides: [Side, Side];
   private readonly table = element("tbody");
   private readonly totals = element("tbody");
+  private readonly categories = element("tbody", { id: "categories" });
   private readonly more = element("p", { class: "hint" });
   private rows: Difference[] = [];
   private colorings = new WeakMap<Graph, Coloring>();
@@ -48,7 +49,8 @@ export class CompareView {
       ...this.sides.map((side, i) => element("section", { class: "map", "aria-label": `Plan ${"AB"[i]}` },
         element("div", { class: "toolbar" }, element("label", {}, element("strong", {}, "AB"[i]), " ", side.choice)), side.map.canvas)),
       element("section", { class: "differences", "aria-label": "Differences" },
-        element("table", { class: "totals" }, element("thead", {}, element("tr", {}, ...heads)), this.totals),
+        element("div", { class: "scroll" }, element("table", { class: "totals" }, element("thead", {}, element("tr", {}, ...heads)),
+          this.totals, this.categories)),
         element("div", { class: "changes" }, element("h2", {}, "Differences at the peak, by buffer"),
           element("div", { class: "scroll" }, element("table", { id: "changes" }, element("thead", {}, element("tr", {},
             ...columns.map(([text, name]) => element("th", { scope: "col", class: name }, text)))), this.table), this.more))));
@@ -107,6 +109,8 @@ export class CompareView {
     this.redraw();
   }
 
+  clear(): void { this.select(undefined); }
+
   private select(row: Difference | undefined): void {
     this.sides[0].selected = row?.buffersBefore[0] ?? -1;
     this.sides[1].selected = row?.buffersAfter[0] ?? -1;
@@ -137,7 +141,29 @@ export class CompareView {
       rows.push(totalsRow("Time of a step", formatSeconds(a.step_seconds), formatSeconds(b.step_seconds),
         signed(b.step_seconds / a.step_seconds - 1)));
     rows.push(totalsRow("Recomputed work", formatPercent(a.extra_time_fraction), formatPercent(b.extra_time_fraction), ""));
+    if (a.outside_arena_bytes > 0 && b.outside_arena_bytes > 0)
+      rows.splice(1, 0, bytes("Outside of it", a.outside_arena_bytes, b.outside_arena_bytes));
     this.totals.replaceChildren(...rows);
+    this.fillCategories();
+  }
+
+  /// What is live at each peak by category: at once the maps' legend. Scales of two plans have no common legend.
+  private fillCategories(): void {
+    const sums = new Map<string, { color: string; bytes: [number, number] }>();
+    this.sides.forEach((side, i) => {
+      const graph = this.graphOf(side), { categories, of, isOrdered } = this.coloringOf(graph);
+      if (isOrdered)
+        return;
+      categories.forEach(({ label, color }) => sums.has(label) || sums.set(label, { color: css(color), bytes: [0, 0] }));
+      for (const b of graph.liveAt(graph.peakStep))
+        sums.get(categories[of[b]].label)!.bytes[i] += graph.size[b];
+    });
+    this.categories.replaceChildren(...[...sums].map(([label, { color, bytes: [a, b] }]) => {
+      const row = totalsRow("", a ? formatBytes(a) : "\u2013", b ? formatBytes(b) : "\u2013", a === b ? "" : formatChange(b - a));
+      row.firstElementChild!.append(swatchOf(color), shorten(label, 28));
+      row.lastElementChild!.setAttribute("title", `${groupDigits(b - a)} bytes`);
+      return row;
+    }));
   }
 
   private fillTable(): void {
@@ -147,7 +173,8 @@ export class CompareView {
       const bar = element("span", { class: change > 0 ? "bar more" : "bar less", "aria-hidden": "true" });
       bar.style.width = `${Math.max(Math.abs(change) / most * 96, 1)}px`;
       return element("tr", { onclick: () => this.select(row) },
-        element("td", {}, swatchOf(this.coloringOfRow(row)), element("button", { type: "button", class: "link name" }, shorten(row.name, 60))),
+        element("td", {}, element("span", { class: "row" }, swatchOf(this.coloringOfRow(row)),
+          element("button", { type: "button", class: "link name" }, shorten(row.name, 60)))),
         element("td", {}, row.kind),
         element("td", { class: "number" }, row.before ? formatBytes(row.before) : "\u2013"),
         element("td", { class: "number" }, row.after ? formatBytes(row.after) : "\u2013"),

@@ -7,6 +7,8 @@ export interface DetailsEvents {
   select(buffer: number): void;
   pin(step: number): void;
   reveal(buffer: number): void;
+  close(): void;
+  enter(module: string[]): void; ///< shows a module alone in the treemap
 }
 
 const SHOWN_CHARACTERS = 300;
@@ -46,11 +48,6 @@ function listed(count: number, make: (i: number) => HTMLElement): HTMLElement {
 }
 
 export function showDetails(into: HTMLElement, graph: Graph, summary: Summary, b: number, events: DetailsEvents): void {
-  if (b < 0) {
-    into.replaceChildren(element("p", { class: "hint" },
-      "Select a buffer on the map, in the table or in the treemap to read all that is known about it."));
-    return;
-  }
   const list = element("dl", {});
   const row = (term: string, ...value: (Node | string)[]): void => {
     if (value.length && value[0] !== "")
@@ -58,7 +55,7 @@ export function showDetails(into: HTMLElement, graph: Graph, summary: Summary, b
   };
   const step = (t: number): HTMLElement => element("button",
     { type: "button", class: "link", onclick: () => events.pin(t), title: "look at this step" },
-    `${groupDigits(t)}  ${shorten(graph.stepName(t), 70)}`);
+    `${groupDigits(t)}  ${shorten(graph.stepName(t), 70)}${graph.implementationOf(t) ? `, by ${shorten(graph.implementationOf(t), 60)}` : ""}`);
   const buffer = (other: number): HTMLElement => element("button",
     { type: "button", class: "link", onclick: () => events.select(other) }, shorten(graph.bufferName(other), 60));
 
@@ -73,7 +70,8 @@ export function showDetails(into: HTMLElement, graph: Graph, summary: Summary, b
     (graph.isLive(b, graph.peakStep) ? ", also at the peak" : ""));
   priceOf(row, graph, summary, b);
   if (graph.modulePath(b).length)
-    row("Module", longText(graph.modulePath(b).join(".")));
+    row("Module", element("button", { type: "button", class: "link name", title: "show it alone in the treemap",
+      onclick: () => events.enter(graph.modulePath(b)) }, shorten(graph.modulePath(b).join("."), SHOWN_CHARACTERS)));
   row("Made by", longText(graph.sourceOf(b)));
   if (graph.firstRun[b] >= 0)
     row("First run", buffer(graph.firstRun[b]));
@@ -93,7 +91,8 @@ export function showDetails(into: HTMLElement, graph: Graph, summary: Summary, b
 
   const title = element("h3", { tabindex: -1 }, longText(graph.bufferName(b) || "(no name)", 120));
   const go = element("button", { type: "button", onclick: () => events.reveal(b) }, "Show on the map");
-  into.replaceChildren(title, element("p", { class: "actions" }, go), list);
+  const close = element("button", { type: "button", title: "Escape", onclick: () => events.close() }, "Back to the plan");
+  into.replaceChildren(title, element("p", { class: "actions" }, go, " ", close), list);
 }
 
 /// What it would cost not to keep it.

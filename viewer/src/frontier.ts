@@ -73,7 +73,7 @@ export class FrontierView {
       svg.append(shape("line", { class: "tick", x1: x(value * unit), x2: x(value * unit), y1: floor, y2: floor + 5 }),
         shape("text", { x: x(value * unit), y: floor + 20, "text-anchor": "middle" }, formatTick(value * unit)));
     svg.append(shape("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 8, "text-anchor": "middle" }, "arena"),
-      shape("text", { x: 16, y: (floor + ceiling) / 2, "text-anchor": "middle",
+      shape("text", { class: "upright", x: 16, y: (floor + ceiling) / 2, "text-anchor": "middle",
         transform: `rotate(-90 16 ${(floor + ceiling) / 2})` }, "extra time"));
 
     // No plan is under the bound, nor left of the least memory. The bound counts no copies and may be below all plans.

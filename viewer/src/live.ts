@@ -2,7 +2,7 @@
 import { Coloring, css } from "./colors";
 import { element } from "./dom";
 import { Graph } from "./plan";
-import { formatBytes, formatPercent, formatSeconds, groupDigits, shorten } from "./text";
+import { formatBytes, formatPercent, formatSeconds, groupDigits, shorten, splitName } from "./text";
 
 type Column = "name" | "kind" | "size" | "begin" | "price";
 const COLUMNS: [Column, string, boolean, string][] = [
@@ -10,6 +10,11 @@ const COLUMNS: [Column, string, boolean, string][] = [
   ["begin", "Steps", true, "sort by first step"], ["price", "Again", true, "sort by the time of computing it again"],
 ];
 const PAGE = 150;
+const TAIL = 12; ///< characters of a name that are always shown
+
+/// Kinds as the map of `--format=text` has them: names need the room.
+const LETTERS: Record<string, string> = { parameter: "P", statistic: "S", optimizer: "O", accumulator: "U", input: "I", output: "L",
+  activation: "A", gradient: "G", workspace: "W" };
 
 /// What tells rows apart in a narrow column: the module before the operation. Names that begin with
 /// their module, as those of parameters do, say it already.
@@ -90,12 +95,14 @@ export class LiveTable {
     swatch.style.background = css(coloring.categories[coloring.of[b]].color);
     const share = graph.livePeak > 0 ? graph.size[b] / graph.livePeak : 0;
     const seconds = graph.recomputeSeconds(b);
+    const [head, tail] = splitName(rowLabel(graph.bufferName(b), graph.modulePath(b).join(".")), 120, TAIL);
     const row = element("tr", { "data-buffer": b, "aria-selected": String(b === selected),
       onclick: () => this.select(b), onmouseenter: () => this.hover(b), onmouseleave: () => this.hover(-1) },
     element("td", { title: shorten(graph.bufferName(b), 300) }, element("span", { class: "cell" }, swatch,
       element("button", { type: "button", class: "link name", "aria-label": shorten(graph.bufferName(b), 300) },
-        shorten(rowLabel(graph.bufferName(b), graph.modulePath(b).join(".")), 34)))),
-    element("td", {}, graph.isRecomputed(b) ? "recomputed" : graph.kindOf(b)),
+        element("span", { class: "head" }, head), element("span", {}, tail)))),
+    element("td", {}, element("abbr", { title: graph.isRecomputed(b) ? "recomputed" : graph.kindOf(b) },
+      graph.isRecomputed(b) ? "a" : LETTERS[graph.kindOf(b)] ?? "")),
     element("td", { class: "number", title: `${groupDigits(graph.size[b])} bytes, ${formatPercent(share)} of the peak` },
       formatBytes(graph.size[b])),
     element("td", { class: "number" }, `${groupDigits(graph.begin[b])}\u2013${groupDigits(graph.end[b] - 1)}`));

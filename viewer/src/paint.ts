@@ -451,8 +451,11 @@ export class MapPainter {
       context.fillText(formatBytes(address), regions.left - 8, y);
       context.fillRect(regions.left - 5, y - 0.5, 4, 1);
     }
+    const middle = regions.stateTop + regions.stateHeight / 2, hasTwoLines = regions.stateHeight >= 26;
     if (regions.stateHeight >= 14)
-      context.fillText("state", regions.left - 8, regions.stateTop + regions.stateHeight / 2);
+      context.fillText("state", regions.left - 8, hasTwoLines ? middle - 6 : middle);
+    if (hasTwoLines)
+      context.fillText(formatBytes(this.content.persistentBytes), regions.left - 8, middle + 7);
     this.drawPhases(regions, xOf);
     context.fillStyle = this.inks.faint;
     context.textAlign = "center";

@@ -15,7 +15,8 @@ export interface Summary {
   cost_source: string;
   persistent_bytes: number;
   without_recompute_bytes: number;
-  outside_arena_bytes: number;
+  outside_arena_bytes: number; ///< 0: not known
+  outside_note?: string;
   alignment: number;
   notes: string[];
   breakdown: Record<string, number>;
@@ -34,6 +35,7 @@ interface RawSteps {
   seconds: number[]; ///< 0: not known
   reads: number[][]; writes: number[][]; ///< buffers
   recomputes: (number | null)[];
+  implementation: number[]; ///< of a library call that can run in several ways
 }
 
 /// What a run took, in seconds per step; lists by command.
@@ -59,10 +61,24 @@ export interface Frontier {
   lower_bound: number; device: string; points: FrontierPoint[];
 }
 
+/// What is no recomputation and takes less.
+export interface Remedy {
+  text: string; gain: number; changes_results: boolean;
+}
+
+/// What `stowage explain` says of the fullest graph.
+export interface Advice {
+  graph: number;
+  repeated: { first: number[]; again: number[][]; seconds: number[]; saved: number[] }; ///< columns, by falling savings
+  savings: number[]; ///< buffers, cheapest per byte first
+  savings_count: number; ///< with those that are not listed
+  remedies: Remedy[];
+}
+
 export interface RawPicture {
   version: number;
   strings: string[];
-  plans: { label: string; summary: Summary; graphs: RawGraph[] }[];
+  plans: { label: string; summary: Summary; graphs: RawGraph[]; advice?: Advice }[];
   frontier?: Frontier;
   compare?: boolean;
 }
@@ -205,6 +221,7 @@ export class Graph {
   stepModule(step: number): string { return this.strings[this.raw.steps.module[step]] ?? ""; }
   writesOf(step: number): number[] { return this.raw.steps.writes[step] ?? []; }
   phaseOf(step: number): string { return this.strings[this.raw.steps.phase[step]] ?? ""; }
+  implementationOf(step: number): string { return this.strings[this.raw.steps.implementation?.[step]] ?? ""; }
   stepSeconds(step: number): number { return this.raw.steps.seconds[step] ?? 0; }
 
   /// What the command took that makes the buffer, the first that writes it; 0 where that is not known.
@@ -228,6 +245,7 @@ export interface Plan {
   summary: Summary;
   graphs: Graph[];
   measuredGraph: number; ///< the one whose commands' times a run has measured, or -1
+  advice: Advice | null; ///< null for a plan without steps
 }
 
 export interface Picture {
@@ -260,7 +278,7 @@ export function openPicture(raw: RawPicture): Picture {
     plan.graphs.forEach((graph, i) => Object.defineProperty(graphs, i, {
       enumerable: true, get: () => made[i] ??= new Graph(graph, raw.strings),
     }));
-    return { label: plan.label, summary: plan.summary, graphs,
+    return { label: plan.label, summary: plan.summary, graphs, advice: plan.advice ?? null,
       measuredGraph: plan.graphs.findIndex((graph) => graph.measured) };
   });
   return { plans, frontier: raw.frontier ?? null, compare: raw.compare ?? false };

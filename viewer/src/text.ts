@@ -59,6 +59,14 @@ export function visible(text: string): string {
   return text.replace(INVISIBLE, (c) => `\\u{${c.charCodeAt(0).toString(16)}}`);
 }
 
+/// The visible text as a beginning, which a narrow column may cut off, and the end, which it may not:
+/// names of one module differ there.
+export function splitName(text: string, limit: number, tail: number): [string, string] {
+  const characters = [...shorten(text, limit)];
+  const at = Math.max(characters.length - tail, 0);
+  return [characters.slice(0, at).join(""), characters.slice(at).join("")];
+}
+
 /// At most `limit` characters of the visible text: the ends, which say most, with an ellipsis between.
 export function shorten(text: string, limit: number): string {
   if (text.length <= limit)

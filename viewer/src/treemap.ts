@@ -1,6 +1,7 @@
 // Areas by size, grouped by module: the squarified treemap of Bruls, Huizing and van Wijk (2000).
 import { Coloring, css, inkOn } from "./colors";
 import { Graph } from "./plan";
+import { element } from "./dom";
 import { formatBytes, shorten } from "./text";
 
 export interface TreeNode {
@@ -48,6 +49,22 @@ export function groupByModule(buffers: number[], pathOf: (b: number) => string[]
   };
   finish(root.node);
   return root.node;
+}
+
+/// The group at the end of a path, as far as the tree has it, and the names of the groups on the way.
+export function follow(root: TreeNode, path: string[]): { node: TreeNode; names: string[] } {
+  let node = root;
+  const names: string[] = [];
+  for (let at = 0; at < path.length;) {
+    const next = node.children.find((child) => child.buffer < 0 &&
+      child.name.split(".").every((part, i) => at + i >= path.length || part === path[at + i]));
+    if (!next)
+      break;
+    at += next.name.split(".").length;
+    names.push(next.name);
+    node = next;
+  }
+  return { node, names };
 }
 
 const HEADER = 15;
@@ -116,14 +133,18 @@ function squarify(nodes: TreeNode[], x: number, y: number, w: number, h: number,
 export class TreemapView {
   private areas: Area[] = [];
   private draw: () => void = () => {};
+  private root: TreeNode = { name: "", bytes: 0, buffer: -1, children: [] };
+  private path: string[] = []; ///< parts of the module that is shown alone
 
-  constructor(private readonly canvas: HTMLCanvasElement, select: (buffer: number) => void,
+  constructor(private readonly canvas: HTMLCanvasElement, private readonly trail: HTMLElement, select: (buffer: number) => void,
     hover: (buffer: number, x: number, y: number) => void) {
     new ResizeObserver(() => this.draw()).observe(canvas);
     canvas.addEventListener("click", (event) => {
       const area = this.areaAt(event.offsetX, event.offsetY);
       if (area && area.node.buffer >= 0)
         select(area.node.buffer);
+      else if (area && area.depth > 0)
+        this.enter([...this.path, ...this.pathTo(area.node)]);
     });
     canvas.addEventListener("pointermove", (event) =>
       hover(this.areaAt(event.offsetX, event.offsetY)?.node.buffer ?? -1, event.clientX, event.clientY));
@@ -131,9 +152,41 @@ export class TreemapView {
   }
 
   show(graph: Graph, live: number[], coloring: Coloring, selected: number, isDark: boolean): void {
-    const root = groupByModule(live, (b) => graph.modulePath(b), (b) => graph.size[b], (b) => graph.bufferName(b));
-    this.draw = () => this.paint(graph, root, coloring, selected, isDark);
+    this.root = groupByModule(live, (b) => graph.modulePath(b), (b) => graph.size[b], (b) => graph.bufferName(b));
+    this.draw = () => this.paint(graph, follow(this.root, this.path).node, coloring, selected, isDark);
+    this.showTrail();
     this.draw();
+  }
+
+  /// Shows what is in the module alone, as far as it is live; an empty path shows everything.
+  enter(path: string[]): void {
+    this.path = path;
+    this.showTrail();
+    this.draw();
+  }
+
+  /// The modules around what is shown, each a way back.
+  private showTrail(): void {
+    const { names } = follow(this.root, this.path);
+    const step = (name: string, depth: number): HTMLElement => element("button", { type: "button", class: "link name",
+      onclick: () => this.enter(names.slice(0, depth).flatMap((each) => each.split("."))) }, shorten(name, 30));
+    this.trail.replaceChildren(...(names.length ? [step("all", 0), ...names.flatMap((name, i) =>
+      [" / ", i + 1 < names.length ? step(name, i + 1) : element("strong", { class: "name" }, shorten(name, 30))])] : []));
+  }
+
+  /// The parts of the path from what is shown to a group inside of it.
+  private pathTo(wanted: TreeNode): string[] {
+    const search = (node: TreeNode): string[] | null => {
+      if (node === wanted)
+        return [];
+      for (const child of node.children) {
+        const below = child.buffer < 0 ? search(child) : null;
+        if (below)
+          return [...child.name.split("."), ...below];
+      }
+      return null;
+    };
+    return search(follow(this.root, this.path).node) ?? [];
   }
 
   /// Where a buffer is drawn, for tests; null where it is too small.
@@ -143,7 +196,7 @@ export class TreemapView {
   }
 
   state() {
-    return { leaves: this.areas.filter((area) => area.node.buffer >= 0).length,
+    return { path: follow(this.root, this.path).names, leaves: this.areas.filter((area) => area.node.buffer >= 0).length,
       groups: this.areas.filter((area) => area.node.buffer < 0).length - 1 };
   }
 
