@@ -48,9 +48,9 @@ bool VectorWalk::fitsInt32() const {
   return fits;
 }
 
-/// True when one multiplication turns a position into the access' element.
-bool VectorWalk::isLinear(unsigned access) const {
-  for (size_t i = 0; i + 1 < space.dims.size(); ++i)
+/// True when one multiplication turns a position in the dimensions from `outermost` on into the access' element.
+bool VectorWalk::isLinear(unsigned access, size_t outermost) const {
+  for (size_t i = outermost; i + 1 < space.dims.size(); ++i)
     if (space.dims[i].strides[access] !=
         space.dims[i + 1].strides[access] * space.dims[i + 1].extent)
       return false;
@@ -58,12 +58,12 @@ bool VectorWalk::isLinear(unsigned access) const {
 }
 
 bool VectorWalk::isUniform(unsigned access) const {
-  return space.dims.back().strides[access] == 0 && (staysInRow || isLinear(access));
+  return space.dims.back().strides[access] == 0 && isLinear(access, reached);
 }
 
 /// True when a vector's elements lie side by side.
 bool VectorWalk::isConsecutive(unsigned access) const {
-  return space.dims.back().strides[access] == 1 && (staysInRow || isLinear(access));
+  return space.dims.back().strides[access] == 1 && isLinear(access, reached);
 }
 
 int64_t VectorWalk::bytesOf(unsigned access) const {
@@ -75,9 +75,20 @@ int64_t VectorWalk::alignmentOf(unsigned access, int64_t parts) const {
   int64_t step = lanes / parts;
   step = std::gcd(step, space.offsets[access]);
   if (!isLinear(access))
-    for (const Space::Dim &dim : llvm::drop_end(space.dims))
+    for (const Space::Dim &dim : ArrayRef(space.dims).take_front(reached))
       step = std::gcd(step, dim.strides[access]);
   return accessAlignment(frame.buffers[buffers[access]], step);
+}
+
+/// The innermost dimension whose end no vector reaches over: extents from it on are whole vectors.
+size_t VectorWalk::reachedDim() const {
+  int64_t positions = 1;
+  for (size_t dim = space.dims.size(); dim-- > 1;) {
+    positions *= space.dims[dim].extent;
+    if (positions % lanes == 0)
+      return dim;
+  }
+  return 0;
 }
 
 /// As many as make an access of 16 bytes to the narrowest tensor, but no more than two to the widest.
@@ -100,11 +111,11 @@ void VectorWalk::chooseLanes(int64_t least) {
   while (lanes > 4 && lanes * read > kReadBytes)
     lanes /= 2;
   lanes = std::max(lanes, least);
-  bool linearResult = isLinear(reads) && lane.strides[reads] == 1;
-  if (!linearResult)
-    while (lane.extent % lanes != 0)
-      lanes /= 2;
-  staysInRow = space.dims.size() == 1 || lane.extent % lanes == 0;
+  reached = reachedDim();
+  while (!staysInRow() && !(lane.strides[reads] == 1 && isLinear(reads, reached))) {
+    lanes /= 2;
+    reached = reachedDim();
+  }
 }
 
 bool VectorWalk::isWide(unsigned access) const { return bytesOf(access) > 2; }
@@ -144,7 +155,7 @@ void VectorWalk::keepInRows(int64_t lanes) {
   assert(space.dims.back().extent % lanes == 0 && "rows are whole vectors");
   this->lanes = lanes;
   unroll = 1;
-  staysInRow = true;
+  reached = space.dims.size() - 1;
 }
 
 //===-- Tasks ---------------------------------------------------------------------------------===//
@@ -251,7 +262,7 @@ Value VectorSpot::elementOf(unsigned access, int64_t lane) const {
     element = arith::AddIOp::create(builder, location, element, count);
   };
   int64_t laneStride = space.dims.back().strides[access];
-  bool fromFirst = lane > 0 && (walk.staysInRow || walk.isLinear(access));
+  bool fromFirst = lane > 0 && walk.isLinear(access, walk.reached);
   if (walk.isLinear(access))
     add(position, laneStride);
   else

@@ -10,8 +10,8 @@
 // Where many tensors are read a vector of 16-bit elements is computed in parts: what has 16 bits is read and
 // written whole, numbers a channel and what else is wider part by part, so that they share registers.
 //
-// A vector may reach over the end of a row: then operands that do not lie as the positions count are
-// read one by one, those of one element a row for the first and the last lane.
+// A vector may reach over the end of a row, or of several dimensions: then operands that do not lie there as
+// the positions count are read one by one, those of one element a row for the first and the last lane.
 #pragma once
 
 #include "codegen/kernels/Emit.h"
@@ -92,7 +92,9 @@ private:
   void emitParts(Body body);
   void chooseLanes(int64_t least);
   void chooseUnroll();
-  bool isLinear(unsigned access) const;
+  bool isLinear(unsigned access, size_t outermost = 0) const;
+  size_t reachedDim() const;
+  bool staysInRow() const { return reached + 1 == space.dims.size(); }
   bool isConsecutive(unsigned access) const;
   int64_t bytesOf(unsigned access) const;
   int64_t alignmentOf(unsigned access, int64_t parts = 1) const;
@@ -107,12 +109,12 @@ private:
   unsigned reads;
   mlir::OpBuilder &builder;
   mlir::Location location;
-  mlir::Type number;      ///< of positions and elements: i32 where they fit, else i64
-  int64_t suiting = 1;    ///< lanes of vectors that suit the buffers
-  int64_t lanes = 1;      ///< of a vector
-  int64_t unroll = 1;     ///< vectors of a thread in a task
-  bool staysInRow = true; ///< no vector reaches over the end of a row
-  bool isAlone = false;   ///< the kernel has no other tasks
+  mlir::Type number;    ///< of positions and elements: i32 where they fit, else i64
+  int64_t suiting = 1;  ///< lanes of vectors that suit the buffers
+  int64_t lanes = 1;    ///< of a vector
+  int64_t unroll = 1;   ///< vectors of a thread in a task
+  size_t reached = 0;   ///< innermost dimension whose end no vector reaches over
+  bool isAlone = false; ///< the kernel has no other tasks
 };
 
 } // namespace stow

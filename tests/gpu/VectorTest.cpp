@@ -53,6 +53,33 @@ TEST(Vectors, ReachOverRows) {
     ASSERT_EQ(y[i], x[i] + b[i / 49 % 6]) << i;
 }
 
+/// Numbers a plane of 7x7 added to channels [0, 8) of 12, of images whose other channels are someone else's.
+const char *const kPartOfImages = R"(
+  func.func @g(%x: tensor<5x8x7x7xf32>, %b: tensor<8x1x1xf32>) {
+    %0 = stow.map %x, %b : (tensor<5x8x7x7xf32>, tensor<8x1x1xf32>)
+        -> tensor<5x8x7x7xf32, #stow.layout<"of 1:12">> {
+    ^bb0(%u: f32, %v: f32):
+      %1 = arith.addf %u, %v : f32
+      stow.yield %1 : f32
+    }
+    return
+  })";
+
+// Tests that vectors reach over the ends of planes inside images, where images lie apart.
+TEST(Vectors, ReachOverRowsOfParts) {
+  LoadedKernels kernels(kPartOfImages);
+  auto x = someFloats(5 * 8 * 49), b = someFloats(8, 3, 2);
+  std::vector<float> y(5 * 12 * 49, -7), expected(y);
+  kernels.run(0, {x.data(), b.data(), y.data()});
+  for (size_t i = 0; i < x.size(); ++i)
+    expected[i / (8 * 49) * 12 * 49 + i % (8 * 49)] = x[i] + b[i / 49 % 8];
+  EXPECT_EQ(y, expected);
+  Module parts(kPartOfImages);
+  EXPECT_EQ(accesses(parts.ptx, "ld", 16), 2) << parts.ptx; // a whole task, and what is left
+  EXPECT_EQ(accesses(parts.ptx, "st", 16), 2) << parts.ptx;
+  EXPECT_EQ(accesses(parts.ptx, "st", 4), 0) << parts.ptx;
+}
+
 TEST(Vectors, SixteenBytesAtOnce) {
   Module rows(addition("4096x1024xf32", "1024xf32"));
   EXPECT_EQ(accesses(rows.ptx, "ld", 16), 3) << rows.ptx; // the bias is read once
