@@ -69,10 +69,14 @@ struct AccumulateGradients : impl::AccumulateGradientsPassBase<AccumulateGradien
     return ((parameter.empty() ? result.get(kNameAttr) : parameter) + ".sum").str();
   }
 
+  /// At the location of its parameter, whose module it belongs to.
   Value addSum(func::FuncOp graph, const GraphResult &result) {
-    Value sum = addArgument(
-        graph, result.value.getType(), sumNameOf(result), ArgumentKind::Accumulator,
-        InitAttr::get(&getContext(), "constant", APFloat(0.0), APFloat(0.0)), graph.getLoc());
+    StringRef name = result.get("stow.gradient_of");
+    Value parameter = name.empty() ? Value() : findArgument(graph, name);
+    Value sum =
+        addArgument(graph, result.value.getType(), sumNameOf(result), ArgumentKind::Accumulator,
+                    InitAttr::get(&getContext(), "constant", APFloat(0.0), APFloat(0.0)),
+                    parameter ? parameter.getLoc() : graph.getLoc());
     if (sum)
       graph.setArgAttr(cast<BlockArgument>(sum).getArgNumber(), kUnsavedAttr,
                        UnitAttr::get(&getContext()));

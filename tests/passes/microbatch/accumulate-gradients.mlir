@@ -1,6 +1,7 @@
 // RUN: stowage-opt %s --stow-accumulate-gradients="batches=4" --split-input-file 2>%t | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WARN < %t
 // RUN: stowage-opt %s --stow-accumulate-gradients="batches=4 mean=false keep-sums" --split-input-file 2>/dev/null | FileCheck %s --check-prefix=KEEP
+// RUN: stowage-opt %s --stow-accumulate-gradients="batches=4" --split-input-file --mlir-print-debuginfo 2>/dev/null | FileCheck %s --check-prefix=WHERE
 // RUN: not stowage-opt %s --split-input-file --stow-accumulate-gradients="batches=1" 2>&1 | FileCheck %s --check-prefix=ONE
 // RUN: stowage-opt %s --stow-accumulate-gradients="batches=4" --stow-attach-optimizer --split-input-file 2>/dev/null | FileCheck %s --check-prefix=STEP
 
@@ -9,7 +10,8 @@
 // WARN-SAME: --freeze-batch-norm
 
 // Tests that the last batch's gradient and loss are a quarter of the sums with its own added, that all
-// others add theirs, and that optimizer and role come to the last.
+// others add theirs, and that optimizer and role come to the last. A gradient's sum has its parameter's location.
+// WHERE: stow.name = "w.sum", stow.unsaved} loc("w of module m")
 // CHECK: module attributes {stow.batches = 4 : i64}
 // CHECK-LABEL: func.func @train
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4xf32> {stow.kind = #stow.kind<input>
@@ -42,7 +44,7 @@
 // STEP-NOT: stow.sgd
 module {
   func.func @train(%x: tensor<4xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
-      %w: tensor<4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>})
+      %w: tensor<4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>} loc("w of module m"))
       -> (tensor<f32> {stow.name = "loss"}, tensor<4xf32> {stow.name = "w.grad", stow.gradient_of = "w"}) attributes {stow.role = #stow.role<train>} {
     %y = stow.mul %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %l = stow.reduce_mean %y {axes = array<i64: 0>, keepdims = false} : (tensor<4xf32>) -> tensor<f32>
