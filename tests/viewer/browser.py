@@ -181,6 +181,12 @@ def check_hover_and_selection(page: Page, plan: dict) -> None:
     for words in (f"{buffer['size']:,} bytes", f"{buffer['offset']:,} bytes", buffer["dtype"], "x".join(map(str, buffer["shape"]))):
         expect(words in details, f"the details of {buffer['name']} lack {words}: {details}")
     expect(page.elements("#live tr[aria-selected=true]"), "the selected buffer's row is not marked")
+    # What it is there for: used by the command at the peak, or the first later one that reads it.
+    peak, readers = graph["peak_step"], [t for t, step in enumerate(graph["steps"]) if largest in step["reads"]]
+    is_used = largest in graph["steps"][peak]["reads"] + graph["steps"][peak]["writes"]
+    later = next((t for t in readers if t > peak), None)
+    words = "by the command at the peak" if is_used else "" if later is None else f"Waitsat the peak, for {later:,}  "
+    expect(words in page.text("#details"), f"the details lack '{words}': {page.text('#details')}")
     # Another instant: the curve pins it, P goes back.
     page.pointer(page.js("stowage.app.placeOfStep(0)"), click=True)
     expect(page.state()["instant"] == 0, "a click on the curve's left end does not go to step 0")
@@ -503,6 +509,7 @@ def times(pages: Pages) -> None:
         expect(abs(float(cells[5].split()[0].replace(",", "")) - ratio) <= max(0.0051, 0.01 * ratio), f"{cells} for ratio {ratio}")
         expect(abs(float(cells[6].split()[0]) - 100 * command["ms"] / total) < 0.06, f"{cells} for a share of {command['ms'] / total}")
     check_markup(page)
+    check_phone(page)
     # By ratio, and back; then a click goes to the command on the map.
     page.element("#times th:nth-child(6) button").click()
     ratio = lambda i: commands[i]["ms"] / commands[i]["planned_ms"]

@@ -56,6 +56,18 @@ test("live bytes per step", () => assert.deepEqual([...graph().live], [40, 60, 3
 
 test("what is live, largest first", () => assert.deepEqual(graph().liveAt(1), [1, 2, 0]));
 
+test("what a buffer is there for at a step", () => {
+  assert.equal(graph().waitAt(1, 1), "used");
+  assert.equal(graph().waitAt(2, 1), "used"); // written
+  assert.equal(graph().waitAt(0, 1), null); // state
+  assert.equal(graph().waitAt(1, 3), null); // gone
+  const { plans: [{ graphs: [longer] }], ...rest } = raw();
+  longer.steps.reads[2] = [];
+  assert.equal(openPicture({ ...rest, plans: [{ ...raw().plans[0], graphs: [longer] }] }).plans[0].graphs[0].waitAt(2, 2), "used"); // written there
+  longer.steps.writes[2] = [];
+  assert.equal(openPicture({ ...rest, plans: [{ ...raw().plans[0], graphs: [longer] }] }).plans[0].graphs[0].waitAt(2, 2), 3);
+});
+
 test("a recomputed buffer knows its first run, and the other way round", () => {
   assert.equal(graph().firstRun[3], 1);
   assert.deepEqual(graph().clonesOf(1), [3]);

@@ -166,7 +166,7 @@ export class App {
   pin(step: number): void {
     this.instant = Math.min(Math.max(step, 0), this.graph.stepCount - 1);
     this.showInstant(this.instant);
-    this.redraw();
+    this.showSelection();
   }
 
   private showSelection(): void {
@@ -183,7 +183,7 @@ export class App {
         },
       });
     else
-      showDetails(byId("details"), this.graph, this.currentPlan.summary, this.selected, {
+      showDetails(byId("details"), this.graph, this.currentPlan.summary, this.selected, this.instant, {
         select: (buffer) => this.select(buffer, true),
         pin: (step) => this.pin(step),
         reveal: (buffer) => this.map.reveal(buffer),

@@ -47,7 +47,8 @@ function listed(count: number, make: (i: number) => HTMLElement): HTMLElement {
   return list;
 }
 
-export function showDetails(into: HTMLElement, graph: Graph, summary: Summary, b: number, events: DetailsEvents): void {
+/// `instant` is the step that is looked at.
+export function showDetails(into: HTMLElement, graph: Graph, summary: Summary, b: number, instant: number, events: DetailsEvents): void {
   const list = element("dl", {});
   const row = (term: string, ...value: (Node | string)[]): void => {
     if (value.length && value[0] !== "")
@@ -68,6 +69,12 @@ export function showDetails(into: HTMLElement, graph: Graph, summary: Summary, b
   row("Offset", formatBytesExact(graph.offset[b]));
   row("Lives", `steps ${groupDigits(graph.begin[b])} to ${groupDigits(graph.end[b] - 1)} of ${groupDigits(graph.stepCount)}` +
     (graph.isLive(b, graph.peakStep) ? ", also at the peak" : ""));
+  const now = instant === graph.peakStep ? "at the peak" : `at step ${groupDigits(instant)}`;
+  const waits = graph.waitAt(b, instant);
+  if (waits === "used")
+    row("In use", `by the command ${now}`);
+  else if (typeof waits === "number")
+    row("Waits", `${now}, for `, step(waits));
   priceOf(row, graph, summary, b);
   if (graph.modulePath(b).length)
     row("Module", element("button", { type: "button", class: "link name", title: "show it alone in the treemap",

@@ -120,6 +120,24 @@ function repeated(plan: Plan, events: OverviewEvents): HTMLElement {
     element("table", { id: "repeated" }, heads("Off the peak", "Time", "Runs", "What"), rowsOf(count, 4, row)));
 }
 
+/// What commands, library calls above all, need for themselves alone, and how they run.
+function scratch(plan: Plan, events: OverviewEvents): HTMLElement | null {
+  const { advice } = plan, graph = plan.graphs[advice!.graph];
+  const found = Array.from({ length: graph.count }, (_, b) => b).filter((b) => graph.kindOf(b) === "workspace" && graph.size[b] > 0)
+    .sort((a, b) => graph.size[b] - graph.size[a] || a - b);
+  if (!found.length)
+    return null;
+  const row = (i: number): HTMLElement => {
+    const b = found[i], step = graph.begin[b], how = graph.implementationOf(step);
+    const what = `${graph.stepName(step)}${how ? `, ${how}` : ""}`;
+    return element("tr", {}, bytesCell(graph.size[b]), element("td", { class: "number" }, groupDigits(step)),
+      element("td", { title: shorten(what, 300) }, element("button", { type: "button", class: "link name",
+        onclick: () => events.select(advice!.graph, b) }, shorten(what, 90))));
+  };
+  return fold(`Workspace of ${groupDigits(found.length)} commands`, false,
+    element("table", { id: "scratch" }, heads("Bytes", "Step", "What"), rowsOf(found.length, 3, row)));
+}
+
 function less(plan: Plan, events: OverviewEvents): HTMLElement {
   const advice = plan.advice!, graph = plan.graphs[advice.graph];
   const row = (i: number): HTMLElement => {
@@ -149,7 +167,7 @@ export function showOverview(into: HTMLElement, plan: Plan, events: OverviewEven
   let overview = made.get(plan);
   if (!overview)
     made.set(plan, overview = element("div", { class: "overview" }, sums(plan, events),
-      ...(plan.advice ? [repeated(plan, events), less(plan, events)] : [])));
+      ...(plan.advice ? [repeated(plan, events), less(plan, events), scratch(plan, events)].filter((part) => part !== null) : [])));
   if (into.firstChild !== overview || into.childNodes.length !== 1)
     into.replaceChildren(overview);
 }

@@ -205,6 +205,16 @@ export class Graph {
   }
   recomputeSeconds(b: number): number | null { return this.raw.buffers.recompute_seconds[b]; }
   isLive(b: number, step: number): boolean { return this.begin[b] <= step && step < this.end[b]; }
+  /// What an activation or a gradient that is live at a step is there for: used by it, or waiting for a
+  /// later reader; null where neither is so, or where it is state.
+  waitAt(b: number, step: number): number | "used" | null {
+    if (!this.isLive(b, step) || (this.begin[b] === 0 && this.end[b] === this.stepCount))
+      return null;
+    const readers = this.readers.of(b);
+    if (readers.includes(step) || this.writers.of(b).includes(step))
+      return "used";
+    return readers.find((reader) => reader > step) ?? null;
+  }
   clonesOf(b: number): number[] {
     const clones: number[] = [];
     this.firstRun.forEach((first, clone) => { if (first === b) clones.push(clone); });
