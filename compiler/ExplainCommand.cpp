@@ -36,7 +36,7 @@ std::optional<Remedy> halfTheThreads(const std::string &path, const CompileOptio
     return std::nullopt;
   return Remedy{
       gain, absl::StrCat("half the threads: --threads=", options.threads, " instead of ", threads),
-      true};
+      Changes::LastBits};
 }
 
 std::string otherWays(const Plan &plan, std::optional<Remedy> fewerThreads = std::nullopt) {

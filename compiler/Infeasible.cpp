@@ -1,9 +1,13 @@
 #include "compiler/Infeasible.h"
 
+#include "compiler/PartialEvaluation.h"
 #include "compiler/Pipeline.h"
+#include "ir/StepGraphs.h"
 #include "ir/Stow.h"
+#include "passes/fission/RowChains.h"
 #include "passes/memory/DescribePlan.h"
 #include "passes/plan/MaxBatch.h"
+#include "passes/plan/QuickPlacement.h"
 #include "runtime/format/PlanReport.h"
 #include "runtime/report/Remedies.h"
 
@@ -92,7 +96,7 @@ BatchRemedy smallerBatch(mlir::MLIRContext &context, const StepChoice &smallest,
       {gain,
        absl::StrCat("a smaller batch, which fits: --batch=", found.batch * options.accumulate,
                     " instead of ", own, " (stowage max-batch finds the largest)"),
-       true});
+       Changes::Results});
   int64_t parts = (batch + found.batch - 1) / found.batch;
   while (batch % parts != 0)
     ++parts;
@@ -129,24 +133,91 @@ std::optional<Remedy> fewerThreads(const StepChoice &smallest, const Plan &plan,
               absl::StrCat("fewer threads: --threads=", fewer.threads, " instead of ",
                            options.threads,
                            " (scratch at the peak alone; the rest is planned anew)"),
-              true};
+              Changes::LastBits};
     if (plan.arenaBytes - gain <= budget)
       break;
   }
   return remedy;
 }
 
+/// Chains that run in pieces of rows: how they are found, and the flag that cuts them.
+struct Pieces {
+  std::vector<RowChain> (*find)(mlir::func::FuncOp graph);
+  int64_t CompileOptions::*count;
+  const char *flag, *what;
+};
+
+constexpr Pieces kLossPieces = {findHeads, &CompileOptions::lossChunks, "--loss-chunks",
+                                "the head and its loss in pieces of rows"};
+constexpr Pieces kRowPieces = {findChains, &CompileOptions::rowChunks, "--row-chunks",
+                               "hidden layers and convolutions in pieces of rows"};
+
+/// True where the largest value at the peak is of a node whose chain `pieces` finds in `step`.
+bool isChainAtPeak(mlir::ModuleOp step, const Plan &plan, const Pieces &pieces) {
+  const std::optional<size_t> which = peakGraph(plan);
+  if (!which)
+    return false;
+  const std::vector<const PlannedBuffer *> live = liveAtPeak(plan, plan.graphs[*which]);
+  const auto largest = llvm::find_if(live, [](const PlannedBuffer *buffer) {
+    return buffer->kind == BufferKind::Activation || buffer->kind == BufferKind::Gradient;
+  });
+  if (largest == live.end())
+    return false;
+  for (auto graph : step.getOps<mlir::func::FuncOp>())
+    if (isStepGraph(graph))
+      for (const RowChain &chain : pieces.find(graph))
+        if (llvm::any_of(chain.ops, [&](mlir::Operation *op) {
+              return sourcePlaceOf(op->getLoc()) == (*largest)->source;
+            }))
+          return true;
+  return false;
+}
+
+/// The step with chains in pieces, as it takes least. Nothing where no such chain is at the peak, or where it does not
+/// fit and gains less than a hundredth.
+std::optional<Remedy> inPieces(mlir::MLIRContext &context, const Plan &plan,
+                               const CompileOptions &options, Bytes budget, const Pieces &pieces) {
+  constexpr int64_t count = 8;
+  if (options.*pieces.count != 1)
+    return std::nullopt;
+  mlir::ScopedDiagnosticHandler silent(&context,
+                                       [](mlir::Diagnostic &) { return mlir::success(); });
+  const std::unique_ptr<Backend> backend = chooseBackend(options);
+  if (!isChainAtPeak(*stepForm(context, options, *backend), plan, pieces))
+    return std::nullopt;
+  CompileOptions cut = options;
+  cut.*pieces.count = count;
+  cut.profile.clear();
+  if (options.accumulate > 1) // the samples of a graph, where those of a step are asked for
+    cut.import.batch = *options.import.batch * options.accumulate;
+  const mlir::OwningOpRef<mlir::ModuleOp> prepared = prepareStep(context, cut, *backend);
+  const CostModel costs = weighStep(*prepared, cut, *backend);
+  const Bytes worth = std::max(budget, plan.arenaBytes - plan.arenaBytes / 100);
+  const Bytes arenaBytes = leastPlacement(worth, *prepared, costs, backend->target(),
+                                          evaluationParts(context, options, *backend));
+  if (arenaBytes > worth)
+    return std::nullopt;
+  const bool fits = arenaBytes <= budget;
+  return Remedy{
+      plan.arenaBytes - arenaBytes,
+      absl::StrCat(pieces.what, fits ? ", which fits: " : ": ", pieces.flag, "=", count,
+                   fits ? absl::StrCat(" (", pieces.flag, "=auto finds the fastest)") : ""),
+      Changes::LastBits};
+}
+
 /// What would lower the arena, by what it gains.
-std::vector<Remedy> remedies(const StepChoice &smallest, const Plan &plan,
-                             const CompileOptions &options, Bytes budget,
+std::vector<Remedy> remedies(mlir::MLIRContext &context, const StepChoice &smallest,
+                             const Plan &plan, const CompileOptions &options, Bytes budget,
                              const std::vector<Remedy> &batch) {
   std::vector<Remedy> list;
   list.push_back({plan.arenaBytes - budget,
-                  absl::StrCat("a larger budget: --memory-budget=", plan.arenaBytes), false});
+                  absl::StrCat("a larger budget: --memory-budget=", plan.arenaBytes),
+                  Changes::Nothing});
   for (Remedy &remedy : stateRemedies(plan, options.optimizer.text))
     list.push_back(std::move(remedy));
-  if (std::optional<Remedy> chunked = chunkedLoss(plan); chunked && options.lossChunks == 1)
-    list.push_back(std::move(*chunked));
+  for (const Pieces &pieces : {kLossPieces, kRowPieces})
+    if (std::optional<Remedy> cut = inPieces(context, plan, options, budget, pieces))
+      list.push_back(std::move(*cut));
   if (std::optional<Remedy> fewer = fewerThreads(smallest, plan, options, budget))
     list.push_back(std::move(*fewer));
   if (std::optional<Remedy> narrow = sixteenBits(plan);
@@ -174,7 +245,7 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
     text += obstacle + "\n";
   text += "remedies, by what they gain:\n";
   const BatchRemedy batch = smallerBatch(context, smallest, plan, options, budget);
-  text += renderRemedies(remedies(smallest, plan, options, budget, batch.remedies));
+  text += renderRemedies(remedies(context, smallest, plan, options, budget, batch.remedies));
   if (!batch.missing.empty())
     text += batch.missing + "\n";
   // A share of another step's arena is another budget, which its remedy need not fit.

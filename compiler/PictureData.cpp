@@ -80,8 +80,7 @@ std::optional<Json> advice(const Plan &plan) {
   packed["savings"] =
       column(savings, [&](const PlannedBuffer *buffer) { return buffer - graph.buffers.data(); });
   packed["remedies"] = column(remediesOf(plan), [](const Remedy &remedy) {
-    return Json{
-        {"text", remedy.text}, {"gain", remedy.gain}, {"changes_results", remedy.changesResults}};
+    return Json{{"text", remedy.text}, {"gain", remedy.gain}, {"changes", nameOf(remedy.changes)}};
   });
   return packed;
 }

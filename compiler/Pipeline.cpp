@@ -495,6 +495,7 @@ CompiledPlan chooseChunks(MLIRContext &context, const CompileOptions &options,
   int64_t chosen = 1;
   int inVain = 0;
   for (tried.*chunks = 1; tried.*chunks <= most && inVain < 2; tried.*chunks *= 2) {
+    tried.refusesPlainly = options.refusesPlainly || tried.*chunks < most; // the last one says why
     try {
       CompiledPlan plan = compileToPlan(context, tried, timer, planning);
       if (!best || pays(plan.plan, best->plan, options.memoryBudget.has_value())) {

@@ -68,6 +68,20 @@ public:
     return result;
   }
 
+  /// The schedule for the least live bytes, which is packed where these are within the budget.
+  Bytes placeLeast() {
+    schedule::PlanOptions cutsAlone;
+    cutsAlone.effort = 0;
+    schedule::Planner planner(problem, cutsAlone);
+    const schedule::FrontierRow least = planner.smallest();
+    // As far apart as the schedules that a whole plan asks for.
+    const Bytes percent = schedule::percentOf(planner.inputOrderPeak(), 1);
+    const Bytes bytes = least.peakBytes + stateBytes() - problem.pinnedBytes();
+    return percent + (bytes + percent > alignUp(budget, target.alignment())
+                          ? bytes
+                          : arenaOf(least.solution, budget - percent));
+  }
+
 private:
   StepProblem problemOf(ModuleOp module) const {
     return buildStepProblem(stepGraph(module), costs, target.alignment());
@@ -134,6 +148,19 @@ QuickPlacement placeWithin(Bytes budget, ModuleOp prepared, const StepChoice &ot
   }
   result.arenaBytes = std::max(result.arenaBytes, std::min(evaluation.wholeBytes(), budget));
   return result;
+}
+
+Bytes leastPlacement(Bytes budget, ModuleOp prepared, const CostModel &costs, const Target &target,
+                     EvaluationParts parts) {
+  StepHalves halves;
+  if (batchesPerStep(prepared) > 1)
+    halves = splitHalves(prepared);
+  ModuleOp last = halves.last ? *halves.last : prepared;
+  auto place = [&](ModuleOp graph) { return Placer(budget, graph, costs, target).placeLeast(); };
+  Bytes arenaBytes = place(*withoutEvaluation(last));
+  if (halves.first)
+    arenaBytes = std::max(arenaBytes, place(*halves.first));
+  return EvaluationPlanner(last, costs, target, std::move(parts), {}).leastFrom(arenaBytes);
 }
 
 } // namespace stow

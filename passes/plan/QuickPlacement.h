@@ -1,7 +1,8 @@
-// One batch of a model, placed within a budget without a walk down the ladder: is it a remedy?
+// Another step of a model, placed without a walk down the ladder: is it a remedy?
 //
 //   a larger batch that does not fit -- its schedule, as it is --------> place --> fits?
 //                  this batch -- what cuts alone find ------------> place --> fits?
+//   the same batch in pieces -- the least that cuts alone find ---> place --> how much?
 //
 // No search runs, and nothing is packed but these few schedules; so it takes little longer than to read
 // the model, and finds most of what a whole plan would.
@@ -20,5 +21,10 @@ struct QuickPlacement {
 /// `parts` those in which the evaluation may run.
 QuickPlacement placeWithin(Bytes budget, mlir::ModuleOp prepared, const StepChoice &other,
                            const CostModel &costs, const Target &target, EvaluationParts parts);
+
+/// An arena that a whole plan of `prepared` keeps to: a percent above the schedule for the least live bytes that cuts
+/// alone find. Above `budget` no more than a bound of it.
+Bytes leastPlacement(Bytes budget, mlir::ModuleOp prepared, const CostModel &costs,
+                     const Target &target, EvaluationParts parts);
 
 } // namespace stow

@@ -10,6 +10,12 @@
 
 namespace stow {
 
+const char *nameOf(Changes changes) {
+  return changes == Changes::Nothing    ? "no"
+         : changes == Changes::LastBits ? "in the last bits"
+                                        : "yes";
+}
+
 namespace {
 
 constexpr const char *kStateAlone = " (its state alone; the rest is planned anew)";
@@ -36,7 +42,7 @@ Remedy frozenParameter(const GraphPlan &graph) {
       best = {state,
               "not training the largest parameter: --freeze=" + shellWord(parameter.name) +
                   kStateAlone,
-              true};
+              Changes::Results};
   }
   return best;
 }
@@ -49,7 +55,7 @@ std::vector<Remedy> stateRemedies(const Plan &plan, const std::string &optimizer
     list.push_back({parts.optimizer,
                     "an optimizer without state: --optimizer=sgd:lr=..." +
                         (optimizer.empty() ? "" : " instead of " + optimizer) + kStateAlone,
-                    true});
+                    Changes::Results});
   if (const GraphPlan *train = findStepGraph(plan))
     if (Remedy frozen = frozenParameter(*train); frozen.gain > 0)
       list.push_back(std::move(frozen));
@@ -86,7 +92,7 @@ std::optional<Remedy> chunkedLoss(const Plan &plan) {
   return Remedy{live - live / pieces,
                 concat("the head and its loss in pieces of rows: --loss-chunks=", pieces,
                        " (the logits at the peak alone; the rest is planned anew)"),
-                true};
+                Changes::LastBits};
 }
 
 std::optional<Remedy> sixteenBits(const Plan &plan) {
@@ -107,7 +113,7 @@ std::optional<Remedy> sixteenBits(const Plan &plan) {
   return Remedy{gain,
                 "activations in 16 bits: --precision=bf16 (those at the peak alone; the rest is "
                 "planned anew)",
-                true};
+                Changes::Results};
 }
 
 std::optional<Remedy> batchInParts(const Plan &plan, int64_t parts, Bytes gain) {
@@ -124,7 +130,7 @@ std::optional<Remedy> batchInParts(const Plan &plan, int64_t parts, Bytes gain) 
                 concat("the same batch in ", parts,
                        " parts whose gradients are added: --accumulate=", parts, " (their sums, ",
                        formatBytes(sums), ", are counted; the rest is planned anew)"),
-                true};
+                Changes::Results};
 }
 
 int64_t batchOf(const Plan &plan) {
@@ -170,7 +176,7 @@ std::vector<Remedy> remediesOf(const Plan &plan) {
     list.push_back({growing / 2,
                     concat("half the batch, about: --batch=", batch / 2, " instead of ", batch,
                            " (stowage max-batch finds the largest that fits)"),
-                    true});
+                    Changes::Results});
     if (std::optional<Remedy> parts = batchInParts(plan, 2, growing / 2); parts && batch % 2 == 0)
       list.push_back(std::move(*parts));
   }
@@ -190,7 +196,7 @@ std::string renderRemedies(const std::vector<Remedy> &remedies) {
   for (const Remedy &remedy : remedies)
     text +=
         concat("  ", ++number, ". ", remedy.text, "\n     gains ", formatBytesExact(remedy.gain),
-               "; changes results? ", remedy.changesResults ? "yes" : "no", "\n");
+               "; changes results? ", nameOf(remedy.changes), "\n");
   return text;
 }
 

@@ -9,10 +9,16 @@
 
 namespace stow {
 
+/// What a remedy makes of a step's results; of their last bits, where sums are taken in another order.
+enum class Changes { Nothing, LastBits, Results };
+
+const char *
+nameOf(Changes changes); ///< "no", "in the last bits", "yes": what answers whether results change
+
 struct Remedy {
   Bytes gain = 0;
   std::string text; ///< what to do, with the flag to type
-  bool changesResults = false;
+  Changes changes = Changes::Nothing;
 };
 
 /// Remedies that give up state: an optimizer without any, instead of `optimizer` where that is not

@@ -8,7 +8,7 @@
 // REFUSED: STOW1001
 // REFUSED: workspace: conv2d_grad_weight
 // REFUSED: fewer threads: --threads=1 instead of 8
-// REFUSED-NEXT: gains {{.*}} changes results? yes
+// REFUSED-NEXT: gains {{.*}} changes results? in the last bits
 // EXPLAIN: other ways to less
 // EXPLAIN: 1. half the threads: --threads=4 instead of 8
 // EXPLAIN: half the batch

@@ -153,8 +153,9 @@ function less(plan: Plan, events: OverviewEvents): HTMLElement {
       element("p", { class: "hint" }, rest > 0 ? `${groupDigits(rest)} dearer ones are not listed. ` : "",
         "An estimate: the peak moves when it is lowered, and what is computed again needs its operands.")] :
     [element("p", {}, "Nothing that is live at the peak could be computed again later: it is state, in use then, or of unknown price.")];
+  const changes = (answer: string): string => answer === "no" ? "" : answer === "yes" ? "; changes results" : `; changes results ${answer}`;
   const other = (remedy: Remedy): HTMLElement => element("li", {}, element("strong", { title: formatBytesExact(remedy.gain) },
-    formatBytes(remedy.gain)), ` ${shorten(remedy.text, 1200)}${remedy.changes_results ? "; changes results" : ""}`);
+    formatBytes(remedy.gain)), ` ${shorten(remedy.text, 1200)}${changes(remedy.changes)}`);
   return fold("Where it could be smaller", advice.repeated.first.length === 0, ...cheapest,
     advice.remedies.length ? element("p", {}, "Other ways, by what they gain:") : null,
     element("ul", { id: "remedies" }, ...advice.remedies.map(other)));

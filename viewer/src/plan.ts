@@ -63,7 +63,8 @@ export interface Frontier {
 
 /// What is no recomputation and takes less.
 export interface Remedy {
-  text: string; gain: number; changes_results: boolean;
+  text: string; gain: number;
+  changes: string; ///< whether results change: "no", "yes" or how
 }
 
 /// What `stowage explain` says of the fullest graph.

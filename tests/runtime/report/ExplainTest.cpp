@@ -154,8 +154,8 @@ TEST(ExplainTest, Remedies) {
   EXPECT_EQ(list[0].gain, 64);
   EXPECT_THAT(list[0].text, HasSubstr("instead of adam"));
   EXPECT_THAT(list[1].text, HasSubstr("--freeze='w'"));
-  EXPECT_TRUE(list[1].changesResults);
-  list.push_back({100, "x", false});
+  EXPECT_EQ(list[1].changes, Changes::Results);
+  list.push_back({100, "x", Changes::Nothing});
   sortRemedies(list);
   EXPECT_EQ(list[0].text, "x");
   EXPECT_THAT(renderRemedies(list),
@@ -178,7 +178,7 @@ TEST(ExplainTest, SixteenBits) {
   ASSERT_TRUE(remedy);
   EXPECT_EQ(remedy->gain, 64);
   EXPECT_THAT(remedy->text, HasSubstr("--precision=bf16"));
-  EXPECT_TRUE(remedy->changesResults);
+  EXPECT_EQ(remedy->changes, Changes::Results);
   plan.graphs[0].buffers.back().dtype = DType::BF16;
   EXPECT_FALSE(sixteenBits(plan));
   EXPECT_FALSE(sixteenBits(Plan()));
@@ -223,7 +223,7 @@ TEST(Remedies, LossInPieces) {
   std::optional<Remedy> remedy = chunkedLoss(plan);
   ASSERT_TRUE(remedy);
   EXPECT_EQ(remedy->gain, 7000);
-  EXPECT_TRUE(remedy->changesResults);
+  EXPECT_EQ(remedy->changes, Changes::LastBits);
   EXPECT_THAT(remedy->text, HasSubstr("--loss-chunks=8"));
   plan.graphs[0].buffers[0].end = 1;
   EXPECT_FALSE(chunkedLoss(plan)) << "dead at the peak";
