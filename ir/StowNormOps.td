@@ -13,8 +13,8 @@ def Stow_BatchNormOp : Stow_Op<"batch_norm",
     `y = scale * (x - mean) / sqrt(variance + epsilon) + bias` per channel (dimension 1). In the model
     form it marks a normalization whose training graph uses batch statistics (batch_norm_training)
     and updates the running ones by `running = (1 - momentum) * running + momentum * batch`, the
-    variance unbiased, as PyTorch. In the evaluation graph it is what runs. C1: the four vectors have
-    C elements.
+    variance unbiased, as PyTorch; with `frozen` the training graph uses the running ones, too, and leaves
+    them as they are. In the evaluation graph it is what runs. C1: the four vectors have C elements.
     ```mlir
     %y = stow.batch_norm %x, %s, %b, %m, %v {epsilon = 1.0e-5 : f64, momentum = 0.1 : f64}
         : (tensor<8x64x56x56xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>)
@@ -23,7 +23,7 @@ def Stow_BatchNormOp : Stow_Op<"batch_norm",
   }];
   let arguments = (ins Stow_FloatTensor:$x, Stow_FloatTensor:$scale, Stow_FloatTensor:$bias,
                        Stow_FloatTensor:$mean, Stow_FloatTensor:$variance, F64Attr:$epsilon,
-                       F64Attr:$momentum);
+                       F64Attr:$momentum, UnitAttr:$frozen);
   let results = (outs Stow_FloatTensor:$y);
   let hasVerifier = 1;
 }

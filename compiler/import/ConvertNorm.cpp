@@ -156,7 +156,7 @@ Value normalizeByComputed(NodeImport &node, bool isTraining) {
 }
 
 /// Any form of the node with stored statistics becomes stow.batch_norm, which trains with batch
-/// statistics. ONNX weighs the old statistics with its momentum, stow (as PyTorch) the new ones.
+/// statistics unless the file shows that its module evaluates it. ONNX weighs the old statistics with its momentum, stow (as PyTorch) the new ones.
 void convertBatchNorm(NodeImport &node) {
   if (node.opset() < 9 && !node.flag("spatial", true))
     throw Error::badInput("normalizes every position by itself (spatial=0); only per-channel "
@@ -192,6 +192,7 @@ void convertBatchNorm(NodeImport &node) {
   Value y = node.emit<BatchNormOp>(operands, [&](BatchNormOp::Properties &p) {
     p.epsilon = node.f64(node.number("epsilon", 1e-5));
     p.momentum = node.f64(momentum);
+    p.frozen = node.isEvaluatedNorm() ? node.unit() : UnitAttr();
   });
   node.bind(0, node.reshape(y, shape));
 }

@@ -361,7 +361,7 @@ private:
 
   /// Evaluation mode leaves dropouts out, which cannot be seen; norms in inference form can.
   void checkEvaluationMode() {
-    if (!isFromPyTorch(model) || !findings.changes.empty())
+    if (!isFromPyTorch(model) || !findings.changes.empty() || keepsModes(model))
       return;
     for (size_t i = 0; i < model.nodes.size(); ++i) {
       const Node &node = model.nodes[i];

@@ -19,8 +19,8 @@ std::string domainName(const std::string &domain) { return domain.empty() ? "ai.
 GraphImport::GraphImport(MLIRContext &context, const Model &model, const ImportOptions &options,
                          BatchChange batchChange)
     : context(context), model(model), options(options), init(parseInitialization(options.init)),
-      roles(analyzeRoles(model, options.dataInputs)), change(batchChange),
-      frozenUsed(options.frozen.size(), false), builder(&context) {}
+      roles(analyzeRoles(model, options.dataInputs)), keepsModes(stow::onnx::keepsModes(model)),
+      change(batchChange), frozenUsed(options.frozen.size(), false), builder(&context) {}
 
 std::optional<int64_t> GraphImport::fileBatch() const {
   for (const Input &input : model.inputs)

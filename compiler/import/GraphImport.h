@@ -121,6 +121,7 @@ private:
   const ImportOptions &options;
   Initialization init;
   Roles roles;
+  bool keepsModes; ///< normalizations in inference form are so in training, too
   int64_t opset = 0;
   std::optional<int64_t> oldBatch; ///< extent of the batch dimension in the file
   BatchChange change;
@@ -221,6 +222,9 @@ public:
   MergedDims &mergedDims() { return graph.mergedDims; }
   std::optional<double> batchNormMomentum() const { return graph.options.batchNormMomentum; }
 
+  /// True for a normalization whose module stands in evaluation mode while others train.
+  bool isEvaluatedNorm() const { return graph.keepsModes && !isTrainingNorm(node()); }
+
   /// A rank-0 constant of the element type of `like`.
   mlir::Value scalar(double value, mlir::Value like);
 
@@ -281,6 +285,7 @@ public:
   mlir::IntegerAttr i64(int64_t value) { return graph.builder.getI64IntegerAttr(value); }
   mlir::FloatAttr f64(double value) { return graph.builder.getF64FloatAttr(value); }
   mlir::BoolAttr boolean(bool value) { return graph.builder.getBoolAttr(value); }
+  mlir::UnitAttr unit() { return graph.builder.getUnitAttr(); }
   mlir::RankedTensorType typeOf(ElementType type, const Shape &shape) {
     return graph.typeOf(type, shape);
   }

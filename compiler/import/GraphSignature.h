@@ -33,6 +33,8 @@ struct GraphSignature {
   std::set<std::string> mutatedBuffers; ///< targets that the program writes: it was made to train
   std::set<std::string>
       frozen; ///< parameters that ask for no gradient, as stowage.export lists them
+  /// stowage.export left the modes of parts as they were in a module in training mode.
+  bool keepsModes = false;
 
   /// The entry whose target is `name`; null when the signature does not list it.
   const Entry *find(const std::string &name) const;

@@ -362,8 +362,10 @@ Node Loader::node(::onnx::NodeProto &proto, int index) const {
 std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto) const {
   std::optional<GraphSignature> result;
   std::set<std::string> frozen;
+  bool keepsModes = false;
   forEachMetadata(proto, kGraphMetadata, [&](const std::string &key, const std::string &value) {
     const bool isFrozenList = key == "stowage.frozen";
+    keepsModes |= key == "stowage.modes" && value == "kept";
     if (!isFrozenList && key != "pkg.torch.export.ExportedProgram.graph_signature")
       return;
     if (value.size() > kSignatureLimit)
@@ -378,8 +380,10 @@ std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto)
       fail(error.what());
     }
   });
-  if (result)
+  if (result) {
     result->frozen = std::move(frozen);
+    result->keepsModes = keepsModes;
+  }
   return result;
 }
 

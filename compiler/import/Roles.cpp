@@ -3,6 +3,7 @@
 #include "compiler/import/TensorContent.h"
 #include "runtime/base/Error.h"
 
+#include <absl/strings/match.h>
 #include <algorithm>
 
 namespace stow::onnx {
@@ -421,6 +422,22 @@ std::string describe(Use use) {
 }
 
 bool isFromPyTorch(const Model &model) { return model.producer == "pytorch"; }
+
+bool isTrainingNorm(const Node &node) {
+  if (node.type != "BatchNormalization")
+    return false;
+  // The current exporter writes one form of node for both, and the operation beside it.
+  const std::string operation = operationOf(node.fxNode);
+  if (absl::StrContains(operation, "batch_norm"))
+    return !absl::StrContains(operation, "no_training");
+  auto mode = node.attributes.find("training_mode");
+  return (mode != node.attributes.end() && mode->second.i != 0) || node.outputs.size() > 1;
+}
+
+bool keepsModes(const Model &model) {
+  return (model.signature && model.signature->keepsModes) ||
+         std::any_of(model.nodes.begin(), model.nodes.end(), isTrainingNorm);
+}
 
 Roles analyzeRoles(const Model &model, const std::vector<std::string> &named) {
   return Analysis(model, named).run();

@@ -66,6 +66,13 @@ std::string describe(Use use);
 /// True for files that PyTorch's exporters wrote.
 bool isFromPyTorch(const Model &model);
 
+/// True for a batch normalization in training form: the batch's statistics count.
+bool isTrainingNorm(const Node &node);
+
+/// True where a batch normalization in inference form is one that its module evaluates while it
+/// trains the rest: a file that was exported in evaluation mode as a whole has no other.
+bool keepsModes(const Model &model);
+
 /// Applies the rules. `named` are the inputs the user calls data; empty leaves it to rule 4. Throws
 /// Error(BadInput) for a named input that the model does not have.
 Roles analyzeRoles(const Model &model, const std::vector<std::string> &named);

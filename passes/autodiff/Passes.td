@@ -15,8 +15,8 @@ def SplitTrainEvalPass : Pass<"stow-split-train-eval", "::mlir::ModuleOp"> {
     `seed`; every `stow.max_pool` becomes `stow.max_pool_training`,
     which saves what the target wants back for the gradient. Every `stow.random` becomes a
     `stow.draw`, in `@train` with a stream and that seed, in `@eval` with seed 0. In `@eval` dropouts
-    vanish, and a Bernoulli number is its mean. With
-    `freeze-batch-norm` normalizations keep their running statistics in `@train` as well.
+    vanish, and a Bernoulli number is its mean. Normalizations that are `frozen`, with
+    `freeze-batch-norm` all of them, keep their running statistics in `@train` as well.
 
     Requires: a module of form "model" (stow-verify-model).
 

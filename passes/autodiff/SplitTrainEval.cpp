@@ -208,6 +208,8 @@ struct SplitTrainEval : impl::SplitTrainEvalPassBase<SplitTrainEval> {
     model.erase();
     module->removeAttr(kFormAttr);
     removeDropouts(eval);
+    for (auto norm : eval.front().getOps<BatchNormOp>())
+      norm.setFrozen(false);
     drawForEvaluation(eval);
     removeDetached(eval);
     if (disableDropout)
@@ -222,7 +224,10 @@ struct SplitTrainEval : impl::SplitTrainEvalPassBase<SplitTrainEval> {
     for (Operation &op : llvm::make_early_inc_range(train.front())) {
       auto converted = llvm::TypeSwitch<Operation *, LogicalResult>(&op)
                            .Case<BatchNormOp>([&](auto norm) {
-                             return freezeBatchNorm ? success() : graph.convert(norm);
+                             if (!freezeBatchNorm && !norm.getFrozen())
+                               return graph.convert(norm);
+                             norm.setFrozen(false); // what it does in any graph but a model
+                             return success();
                            })
                            .Case<DropoutOp, AttentionOp, RandomOp, MaxPoolOp>(
                                [&](auto other) { return graph.convert(other); })

@@ -145,3 +145,30 @@ module attributes {stow.form = "model"} {
     return %y : tensor<4x8xf32>
   }
 }
+
+// -----
+
+// Tests that a frozen normalization keeps its running statistics in training beside one that does not.
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: -> (tensor<4x6xf32> {stow.name = "y"}, tensor<6xf32> {stow.state = "n"}, tensor<6xf32> {stow.state = "w"})
+// CHECK: %[[FIXED:.*]] = stow.batch_norm %
+// CHECK-NOT: frozen
+// CHECK: stow.batch_norm_training %[[FIXED]]
+// CHECK-LABEL: func.func @eval
+// CHECK-NOT: frozen
+// CHECK: return
+module attributes {stow.form = "model"} {
+  func.func @model(%x: tensor<4x6xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+      %s: tensor<6xf32> {stow.name = "scale", stow.kind = #stow.kind<parameter>},
+      %m: tensor<6xf32> {stow.name = "m", stow.kind = #stow.kind<statistic>},
+      %v: tensor<6xf32> {stow.name = "v", stow.kind = #stow.kind<statistic>},
+      %n: tensor<6xf32> {stow.name = "n", stow.kind = #stow.kind<statistic>},
+      %w: tensor<6xf32> {stow.name = "w", stow.kind = #stow.kind<statistic>})
+      -> (tensor<4x6xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<model>} {
+    %0 = stow.batch_norm %x, %s, %s, %m, %v {epsilon = 1.0e-5 : f64, frozen, momentum = 0.1 : f64}
+        : (tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
+    %1 = stow.batch_norm %0, %s, %s, %n, %w {epsilon = 1.0e-5 : f64, momentum = 0.1 : f64}
+        : (tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<6xf32>) -> tensor<4x6xf32>
+    return %1 : tensor<4x6xf32>
+  }
+}
