@@ -32,20 +32,33 @@ std::string runtimeLibrary() {
   return library.string();
 }
 
+/// The rows of the first input that is data, and into how many parts evaluation divides them.
+/// Inputs of other sizes are read whole.
+void setBatch(Program &program, const CompileOptions &options) {
+  program.batch = options.import.batch.value_or(1);
+  auto inputOf = [&](bool isEvaluation, const std::string *name) -> const GraphInput * {
+    for (const GraphProgram &graph : program.graphs)
+      for (const GraphInput &input : graph.inputs)
+        if ((graph.role == GraphRole::Eval) == isEvaluation && input.role == InputRole::Data &&
+            !input.place.shape.empty() && (!name || input.name == *name))
+          return &input;
+    return nullptr;
+  };
+  const GraphInput *counted = inputOf(false, nullptr);
+  if (!counted)
+    return;
+  program.batch = counted->place.shape.front();
+  if (const GraphInput *evaluated = inputOf(true, &counted->name))
+    program.evaluationParts = program.batch / evaluated->place.shape.front();
+}
+
 void writeProgram(CompiledPlan &compiled, const CompileOptions &options, StageTimer &timer) {
   timer.start("kernels");
   auto built = compiled.backend->build(*compiled.module);
   if (failed(built))
     throw Error::badInput("compilation stopped in stage kernels");
   Program &program = built->program;
-  program.batch = options.import.batch.value_or(1);
-  int64_t evaluated = 0;
-  for (const GraphProgram &graph : program.graphs)
-    for (const GraphInput &input : graph.inputs)
-      if (input.role == InputRole::Data && !input.place.shape.empty())
-        (graph.role == GraphRole::Eval ? evaluated : program.batch) = input.place.shape.front();
-  if (evaluated > 0)
-    program.evaluationParts = program.batch / evaluated;
+  setBatch(program, options);
   program.batchesPerStep = batchesPerStep(*compiled.module);
   program.threads = options.threads;
   program.loss = options.loss;

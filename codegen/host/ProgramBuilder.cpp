@@ -128,7 +128,8 @@ private:
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
       int64_t rows = 0;
-      if (auto embedding = dyn_cast<EmbeddingOp>(user))
+      // Operand 0 is the table itself, which may be data, too: the nodes of a graph.
+      if (auto embedding = dyn_cast<EmbeddingOp>(user); embedding && use.getOperandNumber() == 1)
         rows = embedding.getTable().getType().getDimSize(0);
       else if (viewedOperand(user) == use.getOperandNumber())
         rows = indexedRows(user->getResult(0));
@@ -142,14 +143,16 @@ private:
   static void noteLabels(Value value, GraphInput &input) {
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
-      if (auto rows = dyn_cast<CrossEntropyRowsOp>(user)) {
+      if (viewedOperand(user) == use.getOperandNumber()) {
+        noteLabels(user->getResult(0), input);
+      } else if (use.getOperandNumber() != 1) {
+        continue; // scores
+      } else if (auto rows = dyn_cast<CrossEntropyRowsOp>(user)) {
         input.labelClasses = rows.getLogits().getType().getDimSize(1);
         input.ignoredLabel = static_cast<int64_t>(rows.getIgnoreIndex());
       } else if (auto rows = dyn_cast<NllRowsOp>(user)) {
         input.labelClasses = rows.getX().getType().getDimSize(1);
         input.ignoredLabel = static_cast<int64_t>(rows.getIgnoreIndex());
-      } else if (viewedOperand(user) == use.getOperandNumber()) {
-        noteLabels(user->getResult(0), input);
       }
     }
   }

@@ -30,8 +30,11 @@ Instance::Feed::Feed(const Program &program, const std::vector<size_t> &graphs, 
     : graph(graphs.back()) {
   for (const GraphInput *input : sampleInputs(program.graphs[graph])) {
     places.push_back(*input);
-    if (!input->place.shape.empty())
-      places.back().place.shape[0] *= static_cast<int64_t>(graphs.size());
+    Shape &shape = places.back().place.shape;
+    if (shape.empty() || shape[0] != rowsPerRun)
+      samples.whole.insert(input->name);
+    else
+      shape[0] *= static_cast<int64_t>(graphs.size());
   }
   for (const GraphInput &input : places) {
     inputs.push_back(&input);
@@ -87,11 +90,15 @@ void Instance::takeBatch(Feed &feed, std::span<const HostArray> arrays) {
     array = arrayFor(input, given.data, given.type, given.shape);
     if (!given.data && !array.bytes.empty())
       throw Error::badInput(array.place + " has no data");
-    if (array.rowCount() != batch)
+    const bool isWhole = feed.samples.whole.contains(input.name);
+    if (!isWhole && array.rowCount() != batch)
       throw Error::badInput(concat(array.place, ": expected a batch of ", batch, ", found ",
                                    describe(array),
                                    "; the batch is fixed when the model is compiled"));
     checkSample(array, input);
+    if (isWhole && !input.place.shape.empty() && array.rowCount() != input.place.shape[0])
+      throw Error::badInput(concat(array.place, ": expected ", input.place.shape[0],
+                                   " rows, found ", describe(array)));
   }
 }
 

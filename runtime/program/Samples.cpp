@@ -75,7 +75,7 @@ void checkArray(const Array &array, const GraphInput &input) {
     throw Error::badInput(array.place + ": expected " + expectedText(input.place) + " for input '" +
                           input.name + "', found " + describe(array) + hint);
   };
-  if (array.shape.empty())
+  if (array.shape.empty() && !input.place.shape.empty())
     fail("; the first dimension must count the samples");
   Shape expected = essentialRow(input.place.shape), found = essentialRow(array.shape);
   if (found != expected) {
@@ -263,7 +263,7 @@ Feeder::Feeder(const GraphProgram &graph, const Samples &samples, NonFinite nonF
       throw Error::badInput("input '" + input->name + "' of graph '" + graph.name() +
                             "' has no array");
     checkArray(found->second, *input);
-    channels.push_back({input, &found->second});
+    channels.push_back({input, &found->second, samples.whole.contains(input->name)});
     largest = std::max<size_t>(largest, found->second.rowElements() * sizeOf(input->place.dtype));
   }
   rowBuffer.resize(largest);
@@ -291,12 +291,14 @@ void Feeder::write(Executor &executor, std::span<const int64_t> rows) {
   for (const Channel &channel : channels) {
     const Operand &place = channel.input->place;
     const int64_t rowElements = channel.array->rowElements();
-    if (place.shape[0] != static_cast<int64_t>(rows.size()))
-      throw Error::badInput(concat("input '", channel.input->name, "' takes ", place.shape[0],
+    const int64_t count = place.shape.empty() ? 1 : place.shape[0];
+    if (!channel.isWhole && count != static_cast<int64_t>(rows.size()))
+      throw Error::badInput(concat("input '", channel.input->name, "' takes ", count,
                                    " rows, a batch has ", rows.size()));
     TensorUpload upload(executor.device(), place);
-    for (int64_t i = 0; i < place.shape[0]; ++i)
-      upload.store(i * rowElements, (i + 1) * rowElements, elementsOf(channel, rows[i]));
+    for (int64_t i = 0; i < count; ++i)
+      upload.store(i * rowElements, (i + 1) * rowElements,
+                   elementsOf(channel, channel.isWhole ? i : rows[i]));
     upload.finish();
   }
 }

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,10 +21,12 @@ struct KeyChoice {
 
 enum class Split : uint8_t { Train, Test };
 
-/// The arrays behind the Data and Target inputs of a graph. All have the same number of rows.
+/// The arrays behind the Data and Target inputs of a graph. All have the same number of rows, but
+/// those that every batch reads as they are.
 struct Samples {
   std::map<std::string, Array> byInput;
   int64_t rowCount = 0;
+  std::set<std::string> whole; ///< inputs whose array is no row for each sample: edges of a graph
 };
 
 /// The Data and Target inputs of a graph.
@@ -80,6 +83,7 @@ private:
   struct Channel {
     const GraphInput *input;
     const Array *array;
+    bool isWhole;
   };
   /// The elements of sample `row` in the input's type, in the array or in `rowBuffer`.
   const char *elementsOf(const Channel &channel, int64_t row);
