@@ -158,10 +158,16 @@ void convertTranspose(NodeImport &node) {
 
 void convertConcat(NodeImport &node) {
   SmallVector<Value> inputs;
-  for (size_t i = 0; i < node.inputCount(); ++i)
+  size_t last = 0;
+  for (size_t i = 0; i < node.inputCount(); ++i) {
+    const Literal *known = node.literal(i);
+    if (known && known->size() == 0)
+      continue;
+    last = i;
     inputs.push_back(node.value(i));
-  if (inputs.size() == 1)
-    return node.bindSlot(0, 0);
+  }
+  if (inputs.size() <= 1)
+    return node.bindSlot(0, last);
   if (!node.node().attributes.count("axis"))
     throw Error::badInput("lacks attribute 'axis'");
   int64_t axis = normalizedAxis(node.integer("axis", 0), node.shape(0).size());
@@ -222,12 +228,16 @@ void convertSlice(NodeImport &node) {
   for (size_t k = 0; k < first->size(); ++k) {
     int64_t axis = normalizedAxis(axes ? (*axes)[k] : k, shape.size());
     SliceRange range = sliceRange((*first)[k], (*last)[k], steps ? (*steps)[k] : 1, shape[axis]);
-    if (range.count == 0)
-      throw Error::badInput(absl::StrCat("takes no elements of dimension ", axis,
-                                         "; empty tensors are not supported"));
     starts[axis] = range.start;
     sizes[axis] = range.count;
     strides[axis] = range.count > 1 ? range.step : 1;
+  }
+  if (elementCount(sizes) ==
+      0) { // known, though what it is taken from is not: joined, it adds nothing
+    Literal nothing;
+    nothing.type = node.elementType(0);
+    nothing.shape = sizes;
+    return node.bindLiteral(0, std::move(nothing));
   }
   if (strides != Shape(shape.size(), 1))
     return node.bind(0, node.emit<StridedSliceOp>(x, [&](StridedSliceOp::Properties &p) {

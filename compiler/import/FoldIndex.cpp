@@ -3,7 +3,10 @@
 
 #include <absl/strings/str_cat.h>
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <string>
+#include <type_traits>
 
 namespace stow::onnx {
 namespace {
@@ -85,22 +88,45 @@ std::vector<Literal> gatherND(const Site &site) {
   })};
 }
 
-/// Writes or adds element `from` of the updates to element `to`.
-void combine(Literal &y, int64_t to, const Literal &updates, int64_t from, bool adds) {
-  if (y.isFloat())
-    y.floats[to] = updates.floats[from] + (adds ? y.floats[to] : 0);
-  else
-    y.ints[to] = static_cast<int64_t>(static_cast<uint64_t>(updates.ints[from]) +
-                                      (adds ? static_cast<uint64_t>(y.ints[to]) : 0));
+/// What an update does to the element that is there.
+enum class Join { Replace, Add, Max, Min };
+
+template <typename T> T joinedOf(T there, T update, Join join) {
+  switch (join) {
+  case Join::Replace:
+    return update;
+  case Join::Add:
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<uint64_t>(there) + static_cast<uint64_t>(update));
+    else
+      return there + update;
+  case Join::Max:
+    return std::max(there, update);
+  case Join::Min:
+    return std::min(there, update);
+  }
+  return update;
 }
 
-bool addsUpdates(const Site &site) {
+/// Joins element `from` of the updates to element `to`.
+void combine(Literal &y, int64_t to, const Literal &updates, int64_t from, Join join) {
+  if (y.isFloat())
+    y.floats[to] = joinedOf(y.floats[to], updates.floats[from], join);
+  else
+    y.ints[to] = joinedOf(y.ints[to], updates.ints[from], join);
+}
+
+Join joinOf(const Site &site) {
+  static const std::map<std::string, Join> joins = {
+      {"none", Join::Replace}, {"add", Join::Add}, {"max", Join::Max}, {"min", Join::Min}};
   std::string reduction = site.text("reduction", "none");
-  if (reduction != "none" && reduction != "add")
-    throw Error::badInput("reduces by '" + reduction + "'; only none and add are supported");
+  auto join = joins.find(reduction);
+  if (join == joins.end())
+    throw Error::badInput("reduces by '" + reduction +
+                          "'; only none, add, max and min are supported");
   if (site.in(0).isFloat() != site.in(2).isFloat())
     throw Error::badInput("writes constants of another type than the data");
-  return reduction == "add";
+  return join->second;
 }
 
 std::vector<Literal> scatterElements(const Site &site) {
@@ -108,7 +134,7 @@ std::vector<Literal> scatterElements(const Site &site) {
   const std::vector<int64_t> &indices = site.ints(1);
   const Shape &shape = site.in(1).shape;
   int64_t axis = axisOf(site, 0);
-  bool adds = addsUpdates(site);
+  Join join = joinOf(site);
   if (shape != site.in(2).shape || shape.size() != y.shape.size())
     throw Error::badInput("expects as many updates as indices, of the data's rank");
   for (int64_t i = 0; i < static_cast<int64_t>(indices.size()); ++i) {
@@ -116,7 +142,7 @@ std::vector<Literal> scatterElements(const Site &site) {
     at[axis] = indices[i];
     for (size_t d = 0; d < at.size(); ++d)
       at[d] = wrappedIndex(at[d], y.shape[d]);
-    combine(y, numberOf(at, y.shape), site.in(2), i, adds);
+    combine(y, numberOf(at, y.shape), site.in(2), i, join);
   }
   return {y};
 }
@@ -126,7 +152,7 @@ std::vector<Literal> scatterND(const Site &site) {
   const std::vector<int64_t> &tuples = site.ints(1);
   const Shape &picks = site.in(1).shape;
   int64_t width = picks.empty() ? 0 : picks.back();
-  bool adds = addsUpdates(site);
+  Join join = joinOf(site);
   if (width < 1 || width > static_cast<int64_t>(y.shape.size()))
     throw Error::badInput("has tuples of indices that do not fit the data");
   int64_t inner = elementCount(Shape(y.shape.begin() + width, y.shape.end()));
@@ -138,7 +164,7 @@ std::vector<Literal> scatterND(const Site &site) {
     for (int64_t j = 0; j < width; ++j)
       to = to * y.shape[j] + wrappedIndex(tuples[tuple * width + j], y.shape[j]);
     for (int64_t i = 0; i < inner; ++i)
-      combine(y, to * inner + i, site.in(2), tuple * inner + i, adds);
+      combine(y, to * inner + i, site.in(2), tuple * inner + i, join);
   }
   return {y};
 }
