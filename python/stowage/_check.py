@@ -75,7 +75,7 @@ class CheckReport:
 
 
 @contextlib.contextmanager
-def _training_without_dropout(module: Any) -> "Iterator[None]":
+def training_without_dropout(module: Any) -> "Iterator[None]":
     """The module in training mode, its dropouts switched off; buffers, gradients and modes are restored."""
     import torch
 
@@ -88,21 +88,20 @@ def _training_without_dropout(module: Any) -> "Iterator[None]":
     def attention_without(query, key, value, attn_mask=None, dropout_p=0.0, *arguments, **named):
         return attention(query, key, value, attn_mask, 0.0, *arguments, **named)
 
-    modes = {name: child.training for name, child in module.named_modules()}
+    from ._torch_export import training_mode
+
     buffers = {name: tensor.detach().clone() for name, tensor in module.named_buffers()}
     gradients = {name: parameter.grad for name, parameter in module.named_parameters()}
     try:
-        module.train()
         for parameter in module.parameters():
             parameter.grad = None
         with contextlib.ExitStack() as patches:
+            patches.enter_context(training_mode(module))
             for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
                 patches.enter_context(mock.patch.object(functional, name, without))
             patches.enter_context(mock.patch.object(functional, "scaled_dot_product_attention", attention_without))
             yield
     finally:
-        for name, child in module.named_modules():
-            child.training = modes[name]
         with torch.no_grad():
             for name, tensor in module.named_buffers():
                 tensor.copy_(buffers[name])
@@ -136,6 +135,13 @@ def _float_output(path: Any) -> "tuple[list[str], str, bool]":
         raise ValueError(f"{path}: no output holds floating-point numbers; found {', '.join(names)}")
     tensor = floats[0].type.tensor_type
     return names, floats[0].name, tensor.HasField("shape") and not tensor.shape.dim
+
+
+def _has_open_batch(path: Any) -> bool:
+    import onnx
+
+    inputs = onnx.load(str(path), load_external_data=False).graph.input
+    return any(value.type.tensor_type.shape.dim[0].dim_param for value in inputs if value.type.tensor_type.shape.dim)
 
 
 def parameters_of(module: Any) -> "dict[str, list[str]]":
@@ -280,7 +286,7 @@ def _check_gradient(report: CheckReport, module: Any, example_inputs: Any, model
                     position: int, own_loss: bool, names: "dict[str, str]") -> None:  # fmt: skip
     import torch
 
-    with _training_without_dropout(module):
+    with training_without_dropout(module):
         with torch.no_grad():
             output, again = (_forward(module, example_inputs)[position].clone() for _ in range(2))
         if not torch.allclose(output, again, rtol=1e-4, atol=1e-5 * float(output.abs().max())):
@@ -321,7 +327,9 @@ def check(module: Any, example_inputs: Any, path: Any, *, tolerance: float = 1e-
     report = CheckReport(tolerance)
     with tempfile.TemporaryDirectory(prefix="stowage-") as folder:
         library = str(Path(folder) / "libcheck.so")
-        flags = [f"--loss=output:{chosen}" if own_loss else "--loss=mse", f"--optimizer=sgd:lr={RATE}", "--no-dropout", f"--batch={batch_of(arguments, named)}"]
+        flags = [f"--loss=output:{chosen}" if own_loss else "--loss=mse", f"--optimizer=sgd:lr={RATE}", "--no-dropout"]
+        if _has_open_batch(path):
+            flags.append(f"--batch={batch_of(arguments, named)}")
         if len(outputs) > 1 and not own_loss:
             flags.append(f"--loss-output={chosen}")
         flags += frozen_flags(module, path)

@@ -22,7 +22,7 @@ class _Source:
     """The model file and the flags that every command about it shares. Owns the folder of what it wrote itself."""
 
     def __init__(self, model: Any, example_inputs: Any, loss: Any, optimizer: Any, batch: Optional[int],
-                 threads: Optional[int], flags: Sequence[str], binary: Any, check: bool) -> None:  # fmt: skip
+                 threads: Optional[int], flags: Sequence[str], binary: Any, check: bool, dynamic_batch: bool) -> None:  # fmt: skip
         self.binary = binary
         self.folder = Path(tempfile.mkdtemp(prefix="stowage-"))
         self.module_state: "dict[str, Any]" = {}
@@ -41,10 +41,10 @@ class _Source:
 
         if example_inputs is None:
             raise ValueError("a module needs example_inputs: a tensor, a tuple of forward's arguments or a mapping by name")
-        if batch is None:
+        if batch is None and dynamic_batch:
             self.batch = batch_of(*example_arguments(example_inputs))
         self.path = str(self.folder / f"{type(model).__name__}.onnx")
-        export(model, example_inputs, self.path, check=check, binary=binary)
+        export(model, example_inputs, self.path, dynamic_batch=dynamic_batch, check=check, binary=binary)
         self.flags += frozen_flags(model, self.path, optimizer)
         self._remember(model)
 
@@ -73,7 +73,8 @@ def _budget_flag(memory_budget: Any) -> "list[str]":
 
 def compile(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy", optimizer: Any = "sgd",
             memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, threads: Optional[int] = None,
-            seed: int = 0, output: Any = None, flags: Sequence[str] = (), check: bool = False, binary: Any = None) -> "Step":  # fmt: skip
+            seed: int = 0, output: Any = None, flags: Sequence[str] = (), check: bool = False, dynamic_batch: bool = True,
+            binary: Any = None) -> "Step":  # fmt: skip
     """Compiles a training step: a torch.nn.Module with example inputs, or the path of a .onnx or .mlir file.
 
     `loss` and `optimizer` are strings of the command line ("cross-entropy:ignore-index=-1", "adamw:lr=1e-3") or PyTorch's
@@ -81,10 +82,11 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entrop
     `accumulate` runs a step as so many batches of batch / accumulate samples whose gradients are added up; "auto": as many
     as take the least time within the budget.
     `flags` are further flags of `stowage compile`. `output` keeps the library there. check=True compares the export with
-    the module first. Raises InfeasibleBudget where the budget cannot be kept, CompileError where the compiler refuses
+    the module first. dynamic_batch=False exports a module at the example's sizes, of which none need be a batch (a graph's
+    nodes and edges). Raises InfeasibleBudget where the budget cannot be kept, CompileError where the compiler refuses
     the model, ExportError where PyTorch does.
     """
-    source = _Source(model, example_inputs, loss, optimizer, batch, threads, flags, binary, check)
+    source = _Source(model, example_inputs, loss, optimizer, batch, threads, flags, binary, check, dynamic_batch)
     library = str(source.folder / "libmodel.so") if output is None else os.fspath(output)
     arguments = [*source.arguments(), *_accumulate_flag(accumulate), *_budget_flag(memory_budget)]
     _tool.run(["compile", *arguments, "--emit=shared", "-o", library], binary)
@@ -93,9 +95,9 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entrop
 
 def plan(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy", optimizer: Any = "sgd",
          memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, threads: Optional[int] = None,
-         flags: Sequence[str] = (), binary: Any = None) -> Plan:  # fmt: skip
+         flags: Sequence[str] = (), dynamic_batch: bool = True, binary: Any = None) -> Plan:  # fmt: skip
     """The plan of a step, without code: will it fit? Arguments as for `compile`."""
-    source = _Source(model, example_inputs, loss, optimizer, batch, threads, flags, binary, False)
+    source = _Source(model, example_inputs, loss, optimizer, batch, threads, flags, binary, False, dynamic_batch)
     flags = [*_accumulate_flag(accumulate), *_budget_flag(memory_budget), "--format=json"]
     return Plan(_tool.run(["plan", *source.arguments(), *flags], binary))
 
@@ -130,8 +132,10 @@ class Step:
         """The arrays in the order of `inputs`, from positional ones, one tuple, one mapping, or by name."""
         if len(batch) == 1 and not named and isinstance(batch[0], Mapping):
             batch, named = (), batch[0]
-        elif len(batch) == 1 and not named and len(inputs) > 1 and isinstance(batch[0], (tuple, list)):
-            batch = batch[0]
+        elif len(batch) == 1 and not named and isinstance(batch[0], (tuple, list)):
+            # One input may also be a list of numbers; a loader's batch holds arrays.
+            if len(inputs) > 1 or all(hasattr(value, "shape") for value in batch[0]):
+                batch = batch[0]
         names = [tensor.name for tensor in inputs]
         unknown = [name for name in named if name not in names]
         rest = [name for name in names if name not in named]
@@ -153,6 +157,8 @@ class Step:
         inputs = self._ordered(self.model.eval_inputs, batch, named)
         wants_torch = any(hasattr(value, "data_ptr") for value in inputs)
         inputs = [value if hasattr(value, "shape") else np.asarray(value) for value in inputs]
+        if any(info.shape[:1] != (self.eval_batch,) for info in self.model.eval_inputs):
+            return self._joined([self.model.eval(inputs)], wants_torch)  # of several sizes, none of which is a batch
         rows = {int(value.shape[0]) for value in inputs if len(value.shape) > 0}
         if len(rows) != 1 or rows == {0}:
             raise StowageError(f"expected inputs with one number of rows of at least 1, found {sorted(rows)}")
@@ -161,6 +167,9 @@ class Step:
         for first in range(0, count, self.eval_batch):
             outputs = self.model.eval([self._rows(value, first) for value in inputs])
             parts.append([self._valid(output, min(count - first, self.eval_batch)) for output in outputs])
+        return self._joined(parts, wants_torch)
+
+    def _joined(self, parts: "list[list[np.ndarray]]", wants_torch: bool) -> Any:
         joined = [part[0] if len(parts) == 1 else np.concatenate(part) for part in zip(*parts)]
         if wants_torch:
             joined = [self._tensor(array, info.dtype) for array, info in zip(joined, self.model.eval_outputs)]

@@ -1,7 +1,7 @@
 """A training export: a PyTorch module as an ONNX file that still holds what training needs.
 
-torch.export takes the module in training mode, so that normalizations and dropouts stay operators with their settings;
-no pass folds, merges or drops anything afterwards. The file's metadata then carries the exported program's signature:
+torch.export takes the module in training mode, so that normalizations and dropouts stay operators with their settings, and
+parts that were set to evaluation mode stay in it; no pass folds, merges or drops anything afterwards. The file's metadata then carries the exported program's signature:
 which tensors are parameters, which are buffers.
 """
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Optional
 from unittest import mock
 
+from ._custom_gradients import CustomGradients, hooks_of
 from ._library import StowageError
 
 
@@ -146,6 +147,38 @@ def _name_outputs(program: Any) -> None:
             taken.add(name)
 
 
+@contextlib.contextmanager
+def training_mode(module: Any) -> "Iterator[None]":
+    """The module as it trains. In training mode already, its parts keep their modes: a script that sets a teacher or its
+    normalizations to evaluation mode means it. Otherwise all of it is switched. The modes are as before afterwards."""
+    modes = {name: child.training for name, child in module.named_modules()}
+    try:
+        if not module.training:
+            module.train()
+        yield
+    finally:
+        for name, child in module.named_modules():
+            child.training = modes[name]
+
+
+def _warn_of_evaluated(module: Any) -> None:
+    """Says which parts of a module in training mode are not, and behave as if they were not trained."""
+    from torch.nn.modules.batchnorm import _NormBase
+    from torch.nn.modules.dropout import _DropoutNd
+
+    found = [name for name, child in module.named_modules() if module.training and not child.training
+             and ((isinstance(child, _DropoutNd) and child.p > 0) or (isinstance(child, _NormBase) and child.track_running_stats))]  # fmt: skip
+    if found:
+        shown = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+        warnings.warn(f"in evaluation mode inside a module in training mode, and left so (running statistics, no dropout): {shown}; "
+                      "where that is not meant, call module.train() first", stacklevel=4)  # fmt: skip
+
+
+def _state_modes(program: Any) -> None:
+    """Normalizations of the file that take running statistics are meant to."""
+    program.model.graph.metadata_props["stowage.modes"] = "kept"
+
+
 def _name_frozen(program: Any, module: Any) -> None:
     """Lists the parameters that ask for no gradient in the file's metadata: the signature counts them among the parameters."""
     frozen = [name for name, parameter in module.named_parameters(remove_duplicate=False) if not parameter.requires_grad]
@@ -154,7 +187,7 @@ def _name_frozen(program: Any, module: Any) -> None:
 
 
 def _keep_detached(program: Any) -> Any:
-    """The exported program with an out-of-place detach wherever the module computes without a gradient or detaches in
+    """The exported program without its checks of sizes, and with an out-of-place detach wherever the module computes without a gradient or detaches in
     place: the exporter writes a node for that alone."""
     import torch
 
@@ -174,6 +207,8 @@ def _keep_detached(program: Any) -> Any:
             # The program's signature knows its outputs by their nodes, which nothing flows back through anyway.
             result.replace_all_uses_with(detached, lambda user: user is not detached and user.op != "output")
     program.graph_module.recompile()
+    if getattr(program, "_guards_code", None):
+        program._guards_code = []  # comparisons of sizes, which the exporter runs, and cannot where forward takes **named
     return program
 
 
@@ -187,12 +222,31 @@ def _detached_programs() -> "Iterator[None]":
         yield
 
 
+def _refuse_hooks(hooked: "list[str]") -> None:
+    if hooked:
+        shown = ", ".join(hooked[:5]) + (f" and {len(hooked) - 5} more" if len(hooked) > 5 else "")
+        raise ExportError(f"hooks on gradients are Python functions that no file can hold: {shown}; expected the module without them: "
+                          "a gradient that is scaled or masked is x * m - (x * m).detach() + x.detach() in the forward")  # fmt: skip
+
+
+def _classify(custom: CustomGradients, module: Any, arguments: tuple, named: dict) -> None:
+    from ._check import training_without_dropout
+
+    with training_without_dropout(module):
+        refused = custom.classify(lambda: module(*arguments, **named))
+    if refused:
+        raise ExportError(f"the backward of {', '.join(refused)} is neither the gradient of its forward nor a factor for each element, "
+                          "and a file holds the forward alone; write it with detach(): y.detach() + g - g.detach() has the value y and "
+                          "the gradient of g")  # fmt: skip
+
+
 def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool = True, opset: int = 18,
            check: bool = True, tolerance: float = 1e-3, binary: Any = None) -> "Optional[Any]":  # fmt: skip
     """Writes `module` to `path` (.onnx) for training.
 
     `example_inputs` is a tensor, a tuple of forward's arguments or a mapping by name; dimension 0 is the batch, which
-    stays open in the file unless dynamic_batch=False. With check=True the file is compiled and compared with the module:
+    stays open in the file unless dynamic_batch=False. A module in training mode is taken as it stands, parts in evaluation mode
+    included; one in evaluation mode is switched to training. With check=True the file is compiled and compared with the module:
     parameters, forward and one gradient (`stowage.check`, whose report is returned); raises ExportError where they differ.
     The module's mode and state are as before afterwards.
     """
@@ -206,23 +260,31 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
             export_arguments, export_named = _two_rows(arguments), _two_rows(named)
         batch = torch.export.Dim("batch")
         shapes = _map_tensors(_bound_arguments(module, arguments, named), lambda tensor: {0: batch}, lambda other: None)
-    modes = {name: child.training for name, child in module.named_modules()}
-    try:
-        module.train()
-        with warnings.catch_warnings(), _detached_programs():
-            warnings.simplefilter("ignore")  # that the module is in training mode is the point
-            program = torch.onnx.export(module, export_arguments, kwargs=export_named or None, dynamo=True, optimize=False,
-                                        opset_version=opset, dynamic_shapes=shapes, verbose=False)  # fmt: skip
-    except Exception as error:  # the exporter's own classes changed with every version
-        cause = error.__cause__ or error
-        hint = "; if the batch cannot stay open, dynamic_batch=False bakes that of the example in" if dynamic_batch else ""
-        raise ExportError(f"torch.onnx.export failed: {str(cause).strip()}{hint}") from error
-    finally:
-        for name, child in module.named_modules():
-            child.training = modes[name]
+
+    def write() -> Any:
+        try:
+            with training_mode(module), warnings.catch_warnings(), _detached_programs(), custom.recorded():
+                warnings.simplefilter("ignore")  # that the module is in training mode is the point
+                return torch.onnx.export(module, export_arguments, kwargs=export_named or None, dynamo=True, optimize=False,
+                                         opset_version=opset, dynamic_shapes=shapes, verbose=False)  # fmt: skip
+        except Exception as error:  # the exporter's own classes changed with every version
+            cause = error.__cause__ or error
+            hint = "; if the batch cannot stay open, dynamic_batch=False bakes that of the example in" if dynamic_batch else ""
+            raise ExportError(f"torch.onnx.export failed: {str(cause).strip()}{hint}") from error
+
+    custom = CustomGradients()
+    _warn_of_evaluated(module)
+    _refuse_hooks(hooks_of(module))
+    program = write()
+    _refuse_hooks(["a value of the forward"] if custom.hooked else [])
+    if custom.used:
+        _classify(custom, module, arguments, named)
+        if custom.products:
+            program = write()
     _tidy(program.model)
     _name_outputs(program)
     _name_frozen(program, module)
+    _state_modes(program)
     bytes_of_state = sum(tensor.numel() * tensor.element_size() for tensor in module.state_dict().values())
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     program.save(str(path), external_data=bytes_of_state > 1 << 30)

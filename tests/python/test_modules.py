@@ -19,6 +19,7 @@ import stowage
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+import torch.utils.checkpoint
 from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 
@@ -90,6 +91,95 @@ class Detached(nn.Module):
             wanted = self.teacher(x) + hidden.roll(1, 1)
         rounded = hidden + (hidden.sign() - hidden).detach()
         return F.cross_entropy(self.head(rounded), label, label_smoothing=0.2) + F.mse_loss(hidden, wanted)
+
+
+class Reversed(torch.autograd.Function):
+    """The identity, whose gradient changes its sign."""
+
+    @staticmethod
+    def forward(ctx, x: torch.Tensor, scale: float) -> torch.Tensor:
+        ctx.scale = scale
+        with torch.no_grad():
+            return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, dy: torch.Tensor):
+        return -ctx.scale * dy, None
+
+
+class Spike(torch.autograd.Function):
+    """A step, whose gradient is that of a smooth one, with setup_context."""
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return (x > 0).float()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        ctx.save_for_backward(inputs[0])
+
+    @staticmethod
+    def backward(ctx, dy: torch.Tensor) -> torch.Tensor:
+        return dy / (1 + ctx.saved_tensors[0].abs()) ** 2
+
+
+class Product(torch.autograd.Function):
+    """A product that keeps no more than its factors: its gradient is that of its forward."""
+
+    @staticmethod
+    def forward(ctx, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, weight)
+        return x @ weight
+
+    @staticmethod
+    def backward(ctx, dy: torch.Tensor):
+        x, weight = ctx.saved_tensors
+        return dy @ weight.T, x.T @ dy
+
+
+class Limited(torch.autograd.Function):
+    """The identity, whose gradient is limited: no factor says that."""
+
+    @staticmethod
+    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, dy: torch.Tensor) -> torch.Tensor:
+        return dy.clamp(-0.01, 0.01)
+
+
+reverse = Reversed.apply  # as scripts name it; the class is not asked again
+
+
+class Handwritten(nn.Module):
+    """Gradients of Functions, a block that is computed twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head, self.domains = nn.Linear(6, 8), nn.Linear(8, 5), nn.Linear(8, 2)
+        self.weight = nn.Parameter(torch.randn(8, 8) * 0.3)
+
+    def forward(self, x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        hidden = torch.utils.checkpoint.checkpoint(self.body, x, use_reentrant=False)
+        hidden = Product.apply(hidden, self.weight)
+        again = torch.utils.checkpoint.checkpoint(torch.tanh, hidden, use_reentrant=True)
+        return F.cross_entropy(self.head(Spike.apply(again)), label) + F.cross_entropy(self.domains(reverse(again, 0.5)), label % 2)
+
+
+class Taught(nn.Module):
+    """A student whose teacher is in evaluation mode; its own normalization is not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.teacher = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Dropout(0.5))
+        self.student = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5))
+        with torch.no_grad():
+            self.teacher[1].running_mean.normal_()
+            self.teacher[1].running_var.uniform_(0.5, 2.0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.mse_loss(self.student(x), self.teacher(x))
 
 
 class InFolder(unittest.TestCase):
@@ -359,6 +449,75 @@ class Modules(InFolder):
         report = stowage.export(Detached(), (torch.randn(4, 6), torch.randint(0, 5, (4,))), self.path)
         self.assertTrue(report.ok, str(report))
         self.assertIn("gradient student.weight", report.errors)
+
+    def test_gradients_of_functions(self) -> None:
+        """What a Function's backward says counts: a factor for each element, or the gradient of its forward. Others are refused, and
+        hooks with them."""
+        inputs = (torch.randn(4, 6), torch.randint(0, 5, (4,)))
+        report = stowage.export(Handwritten(), inputs, self.path)
+        self.assertTrue(report.ok, str(report))
+        self.assertEqual(report.sensitive, [])
+
+        class Unlike(nn.Linear):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return Limited.apply(super().forward(x))
+
+        class Hooked(nn.Linear):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                y = super().forward(x)
+                y.register_hook(lambda dy: 2 * dy)
+                return y
+
+        masked = nn.Linear(6, 3)
+        masked.weight.register_hook(lambda dy: 0 * dy)
+        for module, message in (
+            (Unlike(6, 3), "the backward of Limited is neither"),
+            (Hooked(6, 3), "hooks on gradients .*: a value of the forward"),
+            (masked, "hooks on gradients .*: parameter weight"),
+        ):
+            with self.assertRaisesRegex(stowage.ExportError, message):
+                stowage.export(module, inputs[0], self.path)
+
+    def test_parts_in_evaluation_mode(self) -> None:
+        """They stay in it where the module trains, alone or beside others; a module in evaluation mode is switched as a whole."""
+        x = torch.randn(4, 6)
+        for modes in ("teacher", "both", "all"):
+            with self.subTest(modes=modes):
+                module = Taught()
+                module.teacher.eval()
+                if modes == "both":
+                    module.student.eval()
+                if modes == "all":
+                    module.eval()
+                with warnings.catch_warnings(record=True) as said:
+                    warnings.simplefilter("always")
+                    report = stowage.export(module, x, self.path)
+                self.assertTrue(report.ok, str(report))
+                self.assertEqual(any("left so" in str(warning.message) for warning in said), modes != "all")
+                self.assertEqual([part.training for part in (module, module.teacher[1], module.student[1])],
+                                 [modes != "all", False, modes == "teacher"])  # fmt: skip
+                step = stowage.compile(module, x, loss="output:mse_loss", optimizer="sgd:lr=0.1", threads=1)
+                step([x])
+                state, before = step.state_dict(), module.state_dict()
+                for name, follows in (("teacher", modes == "all"), ("student", modes != "both")):
+                    same = torch.equal(state[f"{name}.1.running_mean"], before[f"{name}.1.running_mean"])
+                    self.assertEqual(same, not follows, name)
+
+    def test_no_batch(self) -> None:
+        """Inputs of any sizes, as a graph's nodes and edges: nothing is left open."""
+
+        class Graph(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layer = nn.Linear(3, 2)
+
+            def forward(self, nodes: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
+                return torch.zeros(5, 2).index_add(0, edges[1], self.layer(nodes[edges[0]]))
+
+        module, inputs, target = Graph(), (torch.randn(5, 3), torch.randint(0, 5, (2, 9))), torch.randn(5, 2)
+        self.assertTrue(stowage.export(module, inputs, self.path, dynamic_batch=False).ok)
+        step = stowage.compile(module, inputs, loss="mse", dynamic_batch=False, threads=1)
+        self.assertAlmostEqual(step(*inputs, target), F.mse_loss(module(*inputs), target).item(), places=5)
 
     def test_bfloat16_tensors_are_converted(self) -> None:
         module = nn.Linear(3, 2)
