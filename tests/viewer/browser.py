@@ -151,6 +151,26 @@ def check_treemap(page: Page) -> None:
     page.js("stowage.app.select(-1)")
 
 
+def check_link(page: Page) -> None:
+    """The address leads to what is looked at; what it names and is not there does no harm."""
+    page.js("stowage.app.chooseGraph(1)")
+    page.js("stowage.app.pin(1)")
+    page.js("stowage.app.select(2)")
+    page.wait("location.hash === '#graph=eval&step=1&buffer=2'")
+    words, before = page.js("location.hash"), page.state()
+    page.js("stowage.app.chooseGraph(0)")
+    page.wait("!location.hash")
+    page.js("location.hash = arguments[0]", words)
+    page.wait("stowage.state().graph === 'eval'")
+    after = page.state()
+    expect(all(before[key] == after[key] for key in ("graph", "instant", "selected", "mode")), f"{words} leads to {after}")
+    page.js("location.hash = '#plan=99&graph=<b>&step=99999999&buffer=99999999&color=nothing'")
+    page.wait("stowage.state().graph === 'train'")
+    expect(page.state()["selected"] < 0 and page.state()["mode"] == "kind", f"a wrong address leads to {page.state()}")
+    page.js("stowage.app.chooseGraph(0)")
+    page.wait("!location.hash")
+
+
 def check_phone(page: Page) -> None:
     """A phone's window: nothing is cut off at the side, and a finger on the map can move the page."""
     page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True})
@@ -298,6 +318,7 @@ def check_model(pages: Pages, name: str, model: Path, pattern: str, *words) -> N
     check_zoom(page)
     check_search(page, plan, pattern)
     check_colors(page)
+    check_link(page)
     check_theme(page)
     check_markup(page)
     check_phone(page)
@@ -476,6 +497,15 @@ def compare(pages: Pages) -> None:
     kinds = page.js("[...document.querySelectorAll('#categories td:last-child')].map((cell) => cell.title)")
     changes = [int(title.split(" byte")[0].replace(",", "").replace("\u2212", "-")) for title in kinds]
     expect(sum(changes) == state["compare"]["sum"], f"the kinds differ by {changes}, the peaks by {state['compare']['sum']}")
+    # The first step of A beside the peak of B, and back.
+    page.pointer(page.js("""(({x, y, width}) => ({x: x + 72, y: y + 40}))(document.querySelector('#view-compare canvas').getBoundingClientRect())"""),
+                 click=True)
+    moved = page.drawn()["compare"]
+    expect(moved["instants"][0] < plans[0]["graphs"][0]["peak_step"], f"a click on A's curve goes to {moved['instants']}")
+    first = sum(b["size"] for b in plans[0]["buffers"] if b["begin"] <= moved["instants"][0] < b["end"])
+    expect(moved["sum"] == plans[1]["live_peak_bytes"] - first, f"the differences add up to {moved['sum']}")
+    page.element("#tab-compare").send_keys("p")
+    expect(page.drawn()["compare"]["sum"] == state["compare"]["sum"], "P does not go to the peaks")
     page.element("#tab-compare").send_keys("\ue00c")  # Escape
     expect(max(page.drawn()["compare"]["selected"]) < 0, "Escape does not clear the selection")
     check_markup(page)

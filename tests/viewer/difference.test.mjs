@@ -37,6 +37,11 @@ test("each side counts what is live at its own peak, clones added up", () => {
   assert.deepEqual(compareGraphs(before, after).map((d) => [d.before, d.after]), [[16, 8]]);
 });
 
+test("other steps than the peaks can be compared", () => {
+  const before = graphOf([["x", "activation", 8, 0, 1], ["y", "activation", 4, 1, 2]], 0);
+  assert.deepEqual(compareGraphs(before, before, 0, 1).map((d) => [d.name, d.before, d.after]), [["x", 8, 0], ["y", 0, 4]]);
+});
+
 test("the fullest graph stands for a plan, the first of equals", () => {
   const graphs = [{ livePeak: 3 }, { livePeak: 5 }, { livePeak: 5 }];
   assert.equal(fullestGraph({ graphs }), graphs[1]);

@@ -8,6 +8,7 @@ import { FrontierView } from "./frontier";
 import { LiveTable } from "./live";
 import { MapView } from "./map";
 import { showOverview } from "./overview";
+import { formatPlace, parsePlace } from "./place";
 import { Graph, Picture, Plan } from "./plan";
 import { findMatches } from "./search";
 import { formatBytes, formatBytesExact, formatPercent, formatSeconds, groupDigits, shorten } from "./text";
@@ -34,6 +35,8 @@ export class App {
   private readonly treemap: TreemapView;
   private readonly table: LiveTable;
   private liveTimer = 0;
+  private placeTimer = 0;
+  private knownPlace = ""; ///< as the address had it when it was read or written last
   private view: View = "map";
   private readonly compare: CompareView | null = null;
   private readonly frontier: FrontierView | null = null;
@@ -73,6 +76,46 @@ export class App {
       this.openComparison(0, 1);
     else
       this.showView(this.frontier ? "frontier" : this.times ? "times" : "map");
+    this.goToPlace();
+    addEventListener("hashchange", () => this.goToPlace());
+  }
+
+  /// The address leads to what is looked at on the map. Written when it rests: browsers limit how often.
+  /// A page inside another one has no address of its own.
+  private keepPlace(): void {
+    clearTimeout(this.placeTimer);
+    if (!["file:", "http:", "https:"].includes(location.protocol))
+      return;
+    this.placeTimer = window.setTimeout(() => {
+      const text = formatPlace({
+        plan: this.plan, graph: this.graphNumber > 0 ? this.graph.name : null,
+        step: this.instant === this.graph.peakStep ? null : this.instant,
+        buffer: this.selected >= 0 ? this.selected : null, color: this.mode === "kind" ? null : this.mode,
+      });
+      // Where a reader has changed it meanwhile, that place is about to be shown.
+      if (text === this.knownPlace || location.hash.slice(1) !== this.knownPlace)
+        return;
+      this.knownPlace = text;
+      history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
+    }, 300);
+  }
+
+  /// Shows what the address says, as far as there is such a thing.
+  private goToPlace(): void {
+    this.knownPlace = location.hash.slice(1);
+    if (location.hash.length < 2)
+      return;
+    const place = parsePlace(location.hash);
+    this.showView("map");
+    this.choosePlan(place.plan < this.picture.plans.length ? place.plan : 0);
+    this.chooseGraph(Math.max(this.currentPlan.graphs.findIndex((graph) => graph.name === place.graph), 0));
+    const modes = byId<HTMLSelectElement>("mode");
+    const mode = [...modes.options].find((option) => option.value === place.color && !option.hidden)?.value ?? "kind";
+    modes.value = mode;
+    this.chooseMode(mode as Mode);
+    this.pin(place.step ?? this.graph.peakStep);
+    if (place.buffer !== null && place.buffer < this.graph.count)
+      this.select(place.buffer, true);
   }
 
   showView(view: View): void {
@@ -335,6 +378,7 @@ export class App {
 
   private redraw(): void {
     const { summary } = this.currentPlan;
+    this.keepPlace();
     this.map.show({
       graph: this.graph, coloring: this.coloring, persistentBytes: summary.persistent_bytes, arenaBytes: summary.arena_bytes,
       ceilingBytes: summary.arena_bytes, lowerBoundBytes: this.graph.lowerBound, matches: this.shown(), selected: this.selected,
@@ -405,6 +449,8 @@ export class App {
   private onKey(event: KeyboardEvent): void {
     if (this.view === "compare" && event.key === "Escape")
       this.compare?.clear();
+    if (this.view === "compare" && event.key === "p" && !(event.target instanceof HTMLSelectElement))
+      this.compare?.toThePeaks();
     if (this.view !== "map")
       return;
     const isTyping = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;

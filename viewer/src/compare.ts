@@ -12,6 +12,7 @@ interface Side {
   plan: number;
   map: MapView;
   selected: number;
+  instant: number;
   choice: HTMLSelectElement;
 }
 
@@ -21,6 +22,8 @@ export class CompareView {
   private readonly totals = element("tbody");
   private readonly categories = element("tbody", { id: "categories" });
   private readonly more = element("p", { class: "hint" });
+  private readonly moments = element("span", { class: "hint" });
+  private readonly toPeaks = element("button", { type: "button", class: "link", onclick: () => this.toThePeaks() }, "to the peaks");
   private rows: Difference[] = [];
   private colorings = new WeakMap<Graph, Coloring>();
   private mode: Mode = "kind";
@@ -33,10 +36,10 @@ export class CompareView {
         "aria-label": `Map of plan ${name}`, "aria-describedby": "map-help" });
       const choice: HTMLSelectElement = element("select", { onchange: () => this.choose(side, Number(choice.value)) },
         ...plans.map((each, i) => element("option", { value: i }, labelOf(each))));
-      const side: Side = { plan, selected: -1, choice, map: new MapView(canvas, {
+      const side: Side = { plan, selected: -1, instant: 0, choice, map: new MapView(canvas, {
         hover: (buffer, step, x, y) => this.tip(this.graphOf(side), buffer, step, x, y),
         select: (buffer) => this.selectIn(side, buffer),
-        pin: () => {},
+        pin: (step) => this.pin(side, step),
       }) };
       return side;
     };
@@ -51,7 +54,7 @@ export class CompareView {
       element("section", { class: "differences", "aria-label": "Differences" },
         element("div", { class: "scroll" }, element("table", { class: "totals" }, element("thead", {}, element("tr", {}, ...heads)),
           this.totals, this.categories)),
-        element("div", { class: "changes" }, element("h2", {}, "Differences at the peak, by buffer"),
+        element("div", { class: "changes" }, element("h2", {}, "Differences by buffer ", this.moments, " ", this.toPeaks),
           element("div", { class: "scroll" }, element("table", { id: "changes" }, element("thead", {}, element("tr", {},
             ...columns.map(([text, name]) => element("th", { scope: "col", class: name }, text)))), this.table), this.more))));
   }
@@ -87,10 +90,33 @@ export class CompareView {
   show(): void {
     for (const side of this.sides) {
       side.selected = -1;
+      side.instant = this.graphOf(side).peakStep;
       side.choice.value = String(side.plan);
     }
-    this.rows = compareGraphs(this.graphOf(this.sides[0]), this.graphOf(this.sides[1]));
     this.fillTotals();
+    this.showInstants();
+  }
+
+  private pin(side: Side, step: number): void {
+    side.instant = step;
+    this.showInstants();
+  }
+
+  toThePeaks(): void {
+    for (const side of this.sides)
+      side.instant = this.graphOf(side).peakStep;
+    this.showInstants();
+  }
+
+  /// What differs between the two steps that are looked at, at first the peaks.
+  private showInstants(): void {
+    const [a, b] = this.sides;
+    this.rows = compareGraphs(this.graphOf(a), this.graphOf(b), a.instant, b.instant);
+    const arePeaks = this.sides.every((side) => side.instant === this.graphOf(side).peakStep);
+    this.moments.textContent = arePeaks ? "at the peaks; a click on a curve takes another step" :
+      `step ${groupDigits(a.instant)} of A beside step ${groupDigits(b.instant)} of B`;
+    this.toPeaks.hidden = arePeaks;
+    this.fillCategories();
     this.fillTable();
     this.redraw();
   }
@@ -127,7 +153,7 @@ export class CompareView {
       const { summary } = this.plans[side.plan];
       side.map.show({ graph, coloring: this.coloringOf(graph), persistentBytes: summary.persistent_bytes,
         arenaBytes: summary.arena_bytes, ceilingBytes: ceiling, lowerBoundBytes: graph.lowerBound, matches: null,
-        selected: side.selected, instant: graph.peakStep, hoverStep: -1, isDark: this.isDark, showLinks: false });
+        selected: side.selected, instant: side.instant, hoverStep: -1, isDark: this.isDark, showLinks: false });
     }
   }
 
@@ -144,10 +170,9 @@ export class CompareView {
     if (a.outside_arena_bytes > 0 && b.outside_arena_bytes > 0)
       rows.splice(1, 0, bytes("Outside of it", a.outside_arena_bytes, b.outside_arena_bytes));
     this.totals.replaceChildren(...rows);
-    this.fillCategories();
   }
 
-  /// What is live at each peak by category: at once the maps' legend. Scales of two plans have no common legend.
+  /// What is live at each step by category: at once the maps' legend. Scales of two plans have no common legend.
   private fillCategories(): void {
     const sums = new Map<string, { color: string; bytes: [number, number] }>();
     this.sides.forEach((side, i) => {
@@ -155,7 +180,7 @@ export class CompareView {
       if (isOrdered)
         return;
       categories.forEach(({ label, color }) => sums.has(label) || sums.set(label, { color: css(color), bytes: [0, 0] }));
-      for (const b of graph.liveAt(graph.peakStep))
+      for (const b of graph.liveAt(side.instant))
         sums.get(categories[of[b]].label)!.bytes[i] += graph.size[b];
     });
     this.categories.replaceChildren(...[...sums].map(([label, { color, bytes: [a, b] }]) => {
@@ -180,7 +205,7 @@ export class CompareView {
         element("td", { class: "number" }, row.after ? formatBytes(row.after) : "\u2013"),
         element("td", { class: "number change", title: `${groupDigits(change)} bytes` }, bar, formatChange(change)));
     }));
-    this.more.textContent = this.rows.length === 0 ? "No buffer differs at the peak."
+    this.more.textContent = this.rows.length === 0 ? "No buffer differs."
       : this.rows.length > PAGE ? `${groupDigits(this.rows.length - PAGE)} smaller differences are not listed.` : "";
   }
 
@@ -191,7 +216,7 @@ export class CompareView {
   }
 
   state() {
-    return { plans: this.sides.map((side) => side.plan), selected: this.sides.map((side) => side.selected),
+    return { instants: this.sides.map((side) => side.instant), plans: this.sides.map((side) => side.plan), selected: this.sides.map((side) => side.selected),
       differences: this.rows.length, sum: this.rows.reduce((sum, row) => sum + row.after - row.before, 0),
       first: this.rows.length ? this.rows[0].name : null, maps: this.sides.map((side) => side.map.state()) };
   }

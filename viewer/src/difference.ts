@@ -4,7 +4,7 @@ import { Graph, Plan } from "./plan";
 export interface Difference {
   name: string;
   kind: string;
-  before: number; ///< bytes live at the first plan's peak
+  before: number; ///< bytes live at the step of the first plan
   after: number;  ///< at the second's
   buffersBefore: number[];
   buffersAfter: number[];
@@ -20,10 +20,11 @@ export function fullestGraph(plan: Plan): Graph {
 }
 
 /// Buffers of both, matched by name and kind: what a plan stores several times under one name is added
-/// up, as by `stowage diff`. Those that differ at the peak, by falling difference, then by name.
-export function compareGraphs(before: Graph, after: Graph): Difference[] {
+/// up, as by `stowage diff`. Those that differ at a step of each, its peak unless another is given, by falling
+/// difference, then by name.
+export function compareGraphs(before: Graph, after: Graph, stepBefore = before.peakStep, stepAfter = after.peakStep): Difference[] {
   const entries = new Map<string, Difference>();
-  const collect = (graph: Graph, side: "before" | "after"): void => {
+  const collect = (graph: Graph, step: number, side: "before" | "after"): void => {
     for (let b = 0; b < graph.count; ++b) {
       const name = graph.bufferName(b), kind = graph.kindOf(b);
       const key = `${kind}\n${name}`;
@@ -31,12 +32,12 @@ export function compareGraphs(before: Graph, after: Graph): Difference[] {
       if (!entry)
         entries.set(key, entry = { name, kind, before: 0, after: 0, buffersBefore: [], buffersAfter: [] });
       entry[side === "before" ? "buffersBefore" : "buffersAfter"].push(b);
-      if (graph.isLive(b, graph.peakStep))
+      if (graph.isLive(b, step))
         entry[side] += graph.size[b];
     }
   };
-  collect(before, "before");
-  collect(after, "after");
+  collect(before, stepBefore, "before");
+  collect(after, stepAfter, "after");
   const size = (entry: Difference) => Math.abs(entry.after - entry.before);
   return [...entries.values()].filter((entry) => entry.before !== entry.after)
     .sort((a, b) => size(b) - size(a) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));

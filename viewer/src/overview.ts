@@ -86,10 +86,15 @@ function sums(plan: Plan, events: OverviewEvents): HTMLElement {
       rows.push(row("the process", arena + summary.outside_arena_bytes, "", true));
   }
   const graph = advice && plan.graphs[advice.graph];
-  const peak = advice && graph && element("p", {}, `The fullest moment is ${shorten(graph.name, 30)}'s `, element("button",
+  // Whoever lowers the peak has to lower these, too.
+  const near = graph ? graph.live.filter((bytes) => bytes >= 0.95 * graph.livePeak).length - 1 : 0;
+  const peak = advice && graph && element("p", {}, `Fullest in ${shorten(graph.name, 30)} at `, element("button",
     { type: "button", class: "link", onclick: () => events.pin(advice.graph, graph.peakStep) },
-    `step ${groupDigits(graph.peakStep)} of ${groupDigits(graph.stepCount)}`), ".");
+    `step ${groupDigits(graph.peakStep)} of ${groupDigits(graph.stepCount)}`), near > 0 ?
+    `; ${groupDigits(near)} more come${near === 1 ? "s" : ""} within 5 %.` : "; no other comes within 5 %.");
   return fold("What fills the arena at its fullest", true, peak ?? null, element("table", { id: "sums" }, element("tbody", {}, ...rows)),
+    element("p", { class: "hint" }, `Packing: ${shorten(summary.status || "unknown", 60)}` +
+      (summary.lower_bound_bytes === arena ? ", equal to the lower bound" : `; the lower bound is ${formatBytesExact(summary.lower_bound_bytes)}`)),
     summary.outside_note ? element("p", { class: "hint" }, `Outside the arena: ${shorten(summary.outside_note, 1000)}`) : null,
     ...(summary.notes ?? []).map((note) => element("p", { class: "hint" }, shorten(note, 1000))));
 }
