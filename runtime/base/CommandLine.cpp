@@ -131,6 +131,8 @@ struct CommandLine::Parser {
     if (!word.starts_with("-"))
       refuseCommand(word);
     const std::string name = word.substr(0, word.find('='));
+    if (const auto other = elsewhere.find(name); other != elsewhere.end())
+      throw Error::badInput(name + other->second);
     std::vector<std::string> names;
     for (const Flag &flag : flags)
       names.push_back(spelled(*flag.option));
@@ -161,7 +163,8 @@ struct CommandLine::Parser {
   std::unique_ptr<CLI::App> program; ///< null for a command: it belongs to its program
   CLI::App &app;
   std::vector<Flag> flags;
-  CLI::Option *words = nullptr; ///< null: none are taken
+  std::map<std::string, std::string> elsewhere; ///< what to say of flags of another program
+  CLI::Option *words = nullptr;                 ///< null: none are taken
   Store storeWord;
   std::map<std::string, std::unique_ptr<CommandLine>> commands;
 };
@@ -202,6 +205,11 @@ void CommandLine::words(Store store) {
   parser->words = parser->app.add_option("words", [](const CLI::results_t &) { return true; });
   parser->words->expected(0, 1 << 20)->allow_extra_args();
   parser->storeWord = std::move(store);
+}
+
+void CommandLine::elsewhere(const std::vector<std::string> &flagNames, const std::string &answer) {
+  for (const std::string &name : flagNames)
+    parser->elsewhere[name] = answer;
 }
 
 std::vector<std::string> CommandLine::flagNames() const {

@@ -43,6 +43,9 @@ public:
   /// Words that are no flags, in their order.
   void words(Store store);
 
+  /// Flags that are not known here but to another program: the error is one's name and `answer`.
+  void elsewhere(const std::vector<std::string> &flagNames, const std::string &answer);
+
   /// The flags in the order of their declaration: "--epochs".
   std::vector<std::string> flagNames() const;
   /// Whether the flag was among the words.

@@ -219,6 +219,11 @@ int runCommand(const std::string &name, const std::vector<std::string> &argument
   addTrainFlags(trainLine, trainOptions);
   addEvalFlags(evalLine, evalOptions);
   addPlanFlags(planLine, planOptions);
+  for (CommandLine *command : {&trainLine, &evalLine, &planLine})
+    command->elsewhere({"--batch", "--loss", "--optimizer", "--memory-budget", "--accumulate",
+                        "--precision", "--freeze"},
+                       " is part of the plan, which was made when " + program.model +
+                           " was compiled; compile it again: stowage compile");
 
   const CommandLine::Request request = line.parse(arguments);
   if (wantsVersion) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -40,7 +41,8 @@ std::vector<std::string> candidates(const GraphInput &input, bool isOnly, Split 
   std::vector<std::string> stems = {input.name};
   if (isOnly) {
     const auto &usual = input.role == InputRole::Data ? dataNames : targetNames;
-    stems.insert(stems.end(), usual.begin(), usual.end());
+    std::ranges::copy_if(usual, std::back_inserter(stems),
+                         [&](const std::string &name) { return name != input.name; });
   }
   std::vector<std::string> keys;
   for (const std::string &stem : stems) {

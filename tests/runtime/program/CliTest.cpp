@@ -426,6 +426,8 @@ TEST_F(CliTest, HelpAndMistypedCommands) {
   EXPECT_THAT(errorOf({"trian"}), HasSubstr("unknown command 'trian'; did you mean train?"));
   EXPECT_THAT(errorOf({"train", "--epoch=3"}),
               HasSubstr("unknown flag --epoch; did you mean --epochs?"));
+  for (const char *command : {"train", "eval", "plan"})
+    EXPECT_THAT(errorOf({command, "--batch=32"}), HasSubstr("error: --batch is part of the plan"));
   EXPECT_THAT(errorOf({"train"}), HasSubstr("--data=FILE is missing"));
   EXPECT_THAT(errorOf({"eval", "--data=x.npz"}), HasSubstr("--weights=FILE is missing"));
 }
