@@ -146,17 +146,23 @@ private:
   std::optional<BudgetPlanner> planner;
 };
 
+/// `options` in f32; none where the device has no way to run that.
+std::optional<WideStep> wideStep(MLIRContext &context, const CompileOptions &options,
+                                 PrepareStep prepare) {
+  try {
+    return std::optional<WideStep>(std::in_place, context, inF32(options), prepare);
+  } catch (const Error &error) {
+    if (error.kind() != ErrorKind::BadInput)
+      throw;
+    return std::nullopt;
+  }
+}
+
 /// "16 bits", and what makes them take much where they do.
 std::string sixteenBits(const CompileOptions &options) {
   const bool waits = options.precision == Precision::F16 && options.lossScale != "delayed";
   return waits ? "16 bits, whose updates wait with --loss-scale=dynamic," : "16 bits";
 }
-
-/// One way to run the step, and what its plan says of it.
-struct Way {
-  CompileOptions options;
-  std::string note;
-};
 
 /// The same step in f32.
 Way inF32(const CompileOptions &options, const std::string &why) {
@@ -182,6 +188,17 @@ CompiledPlan compileWay(const Way &way, CompileStep compile) {
   return result;
 }
 
+/// What fits where the step in 16 bits does not, by falling share of 16 bits.
+std::vector<Way> waysBelow(MLIRContext &context, const CompileOptions &options,
+                           const WideStep &wide, CompileStep compile) {
+  const std::string why = sixteenBits(options) + " do not fit the budget";
+  std::vector<Way> ways;
+  if (auto partly = partlyInF32(context, options, why, wide, compile))
+    ways.push_back(std::move(*partly));
+  ways.push_back(inF32(options, why));
+  return ways;
+}
+
 /// Where the budget has no room for the step in 16 bits.
 CompiledPlan compileWithinBudget(MLIRContext &context, const CompileOptions &options,
                                  const Error &refusal, CompileStep compile, PrepareStep prepare) {
@@ -190,13 +207,10 @@ CompiledPlan compileWithinBudget(MLIRContext &context, const CompileOptions &opt
     limited.memoryBudget = {budgetBytes(*options.memoryBudget,
                                         tried(context, keepingAll(options), compile)->arenaBytes),
                             {}};
-  const std::string why = sixteenBits(options) + " do not fit the budget";
   WideStep wide(context, inF32(limited), prepare);
-  if (auto partly = partlyInF32(context, limited, why, wide, compile);
-      partly && tried(context, partly->options, compile))
-    return compileWay(*partly, compile);
-  if (tried(context, inF32(limited), compile))
-    return compileWay(inF32(limited, why), compile);
+  for (const Way &way : waysBelow(context, limited, wide, compile))
+    if (tried(context, way.options, compile))
+      return compileWay(way, compile);
   throw Error::infeasible(absl::StrCat(
       refusal.what(), "\nwith --precision=f32 it does not fit either: the smallest achievable is ",
       formatBytesExact(wide.smallest())));
@@ -238,6 +252,12 @@ Way leanerWay(MLIRContext &context, const CompileOptions &options, Bytes arena, 
 
 } // namespace
 
+std::vector<Way> waysInF32(MLIRContext &context, const CompileOptions &options, CompileStep compile,
+                           PrepareStep prepare) {
+  const std::optional<WideStep> wide = wideStep(context, options, prepare);
+  return wide ? waysBelow(context, options, *wide, compile) : std::vector<Way>();
+}
+
 CompiledPlan compileMixed(MLIRContext &context, const CompileOptions &options, CompileStep compile,
                           PrepareStep prepare) {
   CompiledPlan narrow;
@@ -253,14 +273,9 @@ CompiledPlan compileMixed(MLIRContext &context, const CompileOptions &options, C
   const Bytes arena = options.stopAfter == Form::Ordered
                           ? tried(context, options, compile)->arenaBytes
                           : narrow.plan.arenaBytes;
-  std::optional<WideStep> wide;
-  try {
-    wide.emplace(context, inF32(options), prepare);
-  } catch (const Error &error) {
-    if (error.kind() != ErrorKind::BadInput)
-      throw;
-    return narrow; // the device has no way to run the step in f32
-  }
+  std::optional<WideStep> wide = wideStep(context, options, prepare);
+  if (!wide)
+    return narrow;
   const std::optional<Bytes> less = wide->arenaBelow(arena);
   return less ? compileWay(leanerWay(context, options, arena, *less, *wide, compile), compile)
               : std::move(narrow);

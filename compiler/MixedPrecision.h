@@ -19,6 +19,17 @@ namespace stow {
 using PrepareStep =
     llvm::function_ref<mlir::OwningOpRef<mlir::ModuleOp>(const CompileOptions &, const Backend &)>;
 
+/// One way to run the step, and what its plan says of it.
+struct Way {
+  CompileOptions options;
+  std::string note;
+};
+
+/// What `compileMixed` goes back to under a budget that the step in 16 bits does not fit, in its order; nothing where the device has
+/// no way to run the step in f32. `options` are those of one graph run (perBatch).
+std::vector<Way> waysInF32(mlir::MLIRContext &context, const CompileOptions &options,
+                           CompileStep compile, PrepareStep prepare);
+
 /// The step stored in 16 bits, or in part or all of it in f32 where it would take more memory than in f32. The plan's notes
 /// say so. Throws Error as `compile` does: Error(Infeasible) where neither fits.
 CompiledPlan compileMixed(mlir::MLIRContext &context, const CompileOptions &options,

@@ -520,6 +520,8 @@ CompiledPlan chooseChunks(MLIRContext &context, const CompileOptions &options,
   return compileToPlan(context, tried, timer, planning);
 }
 
+} // namespace
+
 CompiledPlan compileAsAsked(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
                             BudgetOptions planning) {
   CompiledPlan result;
@@ -533,6 +535,8 @@ CompiledPlan compileAsAsked(MLIRContext &context, const CompileOptions &options,
   orderAndPlace(result, costs, options, std::move(planning), timer);
   return result;
 }
+
+namespace {
 
 CompiledPlan compileStep(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
                          const BudgetOptions &planning) {

@@ -84,4 +84,8 @@ BatchQuestion aboutBatches(mlir::MLIRContext &context, const CompileOptions &opt
 CompiledPlan compileToPlan(mlir::MLIRContext &context, const CompileOptions &options,
                            StageTimer &timer, BudgetOptions planning = {});
 
+/// The same for a step of one graph run (perBatch), in these types and pieces and no others.
+CompiledPlan compileAsAsked(mlir::MLIRContext &context, const CompileOptions &options,
+                            StageTimer &timer, BudgetOptions planning = {});
+
 } // namespace stow

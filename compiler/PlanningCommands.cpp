@@ -3,6 +3,7 @@
 #include "compiler/Commands.h"
 #include "compiler/FixedBatch.h"
 #include "compiler/FrontierReport.h"
+#include "compiler/MixedPrecision.h"
 #include "compiler/PartialEvaluation.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
@@ -13,6 +14,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
+#include <deque>
 #include <filesystem>
 #include <memory>
 
@@ -34,6 +36,44 @@ double parseStep(const std::string &text) {
   return step;
 }
 
+/// A step with a planner of its own.
+struct StepWithPlanner {
+  std::unique_ptr<Backend> backend;
+  OwningOpRef<ModuleOp> prepared;
+  CostModel costs;
+  std::optional<BudgetPlanner> planner;
+
+  StepWithPlanner(MLIRContext &context, const CompileOptions &options)
+      : backend(chooseBackend(options)), prepared(prepareStep(context, options, *backend)),
+        costs(weighStep(*prepared, options, *backend)) {
+    BudgetOptions planning;
+    planning.candidates.refusedPath = refusedPathOf(options);
+    planning.evaluation = evaluationParts(context, perBatch(context, options), *backend);
+    planner.emplace(*prepared, costs, backend->target(), planning);
+  }
+};
+
+/// What plans go back to where the step in 16 bits does not fit; nothing in f32.
+std::vector<Way> waysBelow(MLIRContext &context, const CompileOptions &options) {
+  if (options.precision == Precision::F32)
+    return {};
+  auto compile = [&](const CompileOptions &chosen) {
+    StageTimer timer;
+    return compileAsAsked(context, chosen, timer);
+  };
+  auto ofAllBatches = [&](CompileOptions chosen) {
+    chosen.import.batch = options.import.batch;
+    return chosen;
+  };
+  auto prepare = [&](const CompileOptions &chosen, const Backend &backend) {
+    return prepareStep(context, ofAllBatches(chosen), backend);
+  };
+  std::vector<Way> ways = waysInF32(context, perBatch(context, options), compile, prepare);
+  for (Way &way : ways)
+    way.options = ofAllBatches(std::move(way.options));
+  return ways;
+}
+
 int frontier(FrontierRequest &request) {
   CompileOptions &options = request.options;
   finishOptions(options);
@@ -44,18 +84,20 @@ int frontier(FrontierRequest &request) {
         std::string(options.accumulateAuto ? ", and say how many batches: --accumulate=K" : ""));
   MLIRContext context;
   prepareContext(context);
-  const std::unique_ptr<Backend> backend = chooseBackend(options);
-  OwningOpRef<ModuleOp> prepared = prepareStep(context, options, *backend);
-  CostModel costs = weighStep(*prepared, options, *backend);
-  BudgetOptions planning;
-  planning.candidates.refusedPath = refusedPathOf(options);
-  planning.evaluation = evaluationParts(context, perBatch(context, options), *backend);
-  BudgetPlanner planner(*prepared, costs, backend->target(), planning);
-  saveProblem(planner, options);
-  Frontier frontier = findFrontier(planner, costs, request.step,
+  std::deque<StepWithPlanner> steps;
+  steps.emplace_back(context, options);
+  saveProblem(*steps.front().planner, options);
+  std::vector<FrontierWay> ways = {{*steps.front().planner, steps.front().costs}};
+  for (const Way &way : waysBelow(context, options)) {
+    StepWithPlanner &step = steps.emplace_back(context, way.options);
+    const bool isWide = way.options.precision == Precision::F32;
+    ways.push_back({*step.planner, step.costs, isWide ? " in f32" : " partly in f32", way.note});
+  }
+  Frontier frontier = findFrontier(ways, request.step,
                                    request.place.format == "html" ? KeepPlans::Yes : KeepPlans::No);
   frontier.model = std::filesystem::path(options.modelPath).filename().string();
-  reportRefusals(planner.refusals(), std::nullopt);
+  for (const StepWithPlanner &step : steps)
+    reportRefusals(step.planner->refusals(), std::nullopt);
   writeReport(renderFrontier(frontier, request.place.format), request.place);
   return 0;
 }
@@ -63,13 +105,8 @@ int frontier(FrontierRequest &request) {
 /// What is known of a file that has one batch only: whether that fits.
 Error onlyOneBatch(MLIRContext &context, const CompileOptions &options, const FixedBatch &fixed,
                    Bytes budget) {
-  const std::unique_ptr<Backend> backend = chooseBackend(options);
-  OwningOpRef<ModuleOp> prepared = prepareStep(context, options, *backend);
-  BudgetOptions planning;
-  planning.candidates.refusedPath = refusedPathOf(options);
-  planning.evaluation = evaluationParts(context, perBatch(context, options), *backend);
-  BudgetPlanner planner(*prepared, weighStep(*prepared, options, *backend), backend->target(),
-                        planning);
+  StepWithPlanner step(context, options);
+  BudgetPlanner &planner = *step.planner;
   const std::string batch = std::to_string(fixed.batch), within = formatBytesExact(budget);
   const std::optional<StepChoice> choice = planner.plan(budget);
   const std::string verdict =

@@ -4,6 +4,7 @@
 #include "runtime/base/Text.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 namespace stow {
@@ -37,39 +38,68 @@ double extraPercent(const Frontier &frontier, schedule::Cost time) {
   return percent(static_cast<double>(time) - least, least);
 }
 
-Frontier findFrontier(BudgetPlanner &planner, const CostModel &costs, double stepPercent,
-                      KeepPlans keep) {
+Frontier findFrontier(llvm::ArrayRef<FrontierWay> ways, double stepPercent, KeepPlans keep) {
+  BudgetPlanner &first = ways.front().planner;
   Frontier frontier;
-  frontier.device = costs.device;
-  frontier.lowerBound = planner.lowerBound();
-  const Bytes full = planner.keepAll().arenaBytes;
-  const auto least = static_cast<double>(planner.keepAll().time);
-  auto add = [&](Bytes budget, const StepChoice &choice) {
-    schedule::Cost bound = planner.timeBound(budget);
+  frontier.device = ways.front().costs.device;
+  frontier.lowerBound = first.lowerBound();
+  for (const FrontierWay &way : ways)
+    frontier.lowerBound = std::min(frontier.lowerBound, way.planner.lowerBound());
+  const Bytes full = first.keepAll().arenaBytes;
+  const auto least = static_cast<double>(first.keepAll().time);
+  auto boundOf = [&](Bytes budget) {
+    schedule::Cost bound = std::numeric_limits<schedule::Cost>::max();
+    for (const FrontierWay &way : ways)
+      if (way.planner.lowerBound() <= budget)
+        bound = std::min(bound, way.planner.timeBound(budget));
     if (!frontier.points.empty()) // what more memory does not allow, less does not either
       bound = std::max(bound, frontier.points.back().bound);
-    FrontierPoint point{
-        budget, choice.arenaBytes, choice.livePeakBytes, choice.time, bound, choice.method, Plan()};
+    return bound;
+  };
+  auto add = [&](Bytes budget, const FrontierWay &way, const StepChoice &choice) {
+    const schedule::Cost bound = boundOf(budget);
+    FrontierPoint point{budget,
+                        choice.arenaBytes,
+                        choice.livePeakBytes,
+                        choice.time,
+                        bound,
+                        choice.method + way.suffix,
+                        Plan()};
     if (keep == KeepPlans::Yes) {
-      point.plan = planOf(*choice.placed, costs);
+      point.plan = planOf(*choice.placed, way.costs);
       point.plan.withoutRecomputeBytes = full;
       point.plan.extraTimeBound = percent(static_cast<double>(bound) - least, least) / 100;
+      if (!way.note.empty())
+        point.plan.notes.push_back(way.note);
     }
     frontier.points.push_back(std::move(point));
   };
-  for (int i = 0; 100 - stepPercent * i > 0; ++i) {
-    const Bytes budget = schedule::percentOf(full, 100 - stepPercent * i);
-    std::optional<StepChoice> choice = planner.plan(budget);
-    if (!choice)
+  /// True where a way fits.
+  auto addWithin = [&](Bytes budget) {
+    for (const FrontierWay &way : ways) {
+      if (way.planner.lowerBound() > budget)
+        continue;
+      const std::optional<StepChoice> choice = way.planner.plan(budget);
+      if (!choice)
+        continue;
+      // An earlier budget may have given the same plan.
+      if (frontier.points.empty() || frontier.points.back().arenaBytes != choice->arenaBytes)
+        add(budget, way, *choice);
+      return true;
+    }
+    return false;
+  };
+  for (int i = 0; 100 - stepPercent * i > 0; ++i)
+    if (!addWithin(schedule::percentOf(full, 100 - stepPercent * i)))
       break;
-    if (!frontier.points.empty() && frontier.points.back().arenaBytes == choice->arenaBytes)
-      continue; // an earlier budget gave the same plan
-    add(budget, *choice);
+  for (const FrontierWay &way : ways) {
+    const bool isFirst = frontier.points.empty();
+    if (!isFirst && way.planner.lowerBound() >= frontier.points.back().arenaBytes)
+      continue;
+    const Bytes smallest = way.planner.smallest().arenaBytes;
+    if (isFirst || smallest < frontier.points.back().arenaBytes)
+      addWithin(smallest);
   }
-  const StepChoice &smallest = planner.smallest();
-  if (frontier.points.empty() || smallest.arenaBytes < frontier.points.back().arenaBytes)
-    if (std::optional<StepChoice> choice = planner.plan(smallest.arenaBytes))
-      add(smallest.arenaBytes, *choice);
   dropDominated(frontier.points);
   return frontier;
 }

@@ -30,9 +30,17 @@ struct Frontier {
 /// Whether the points of a frontier keep their plans.
 enum class KeepPlans { No, Yes };
 
-/// Plans at budgets `stepPercent` of the unconstrained arena apart, from 100 % down to the smallest
-/// arena found. Every plan is packed and verified.
-Frontier findFrontier(BudgetPlanner &planner, const CostModel &costs, double stepPercent,
+/// One way to run the step.
+struct FrontierWay {
+  BudgetPlanner &planner;
+  const CostModel &costs;
+  std::string suffix = {}; ///< of the method of its points
+  std::string note = {};   ///< of its plans; may be empty
+};
+
+/// Plans at budgets `stepPercent` of the first way's unconstrained arena apart, from 100 % down to the smallest
+/// arena found, each by the first of the ways that fits. Every plan is packed and verified; bounds hold for all ways.
+Frontier findFrontier(llvm::ArrayRef<FrontierWay> ways, double stepPercent,
                       KeepPlans keep = KeepPlans::No);
 
 /// Time beyond running every op once, in percent of that.

@@ -116,7 +116,7 @@ private:
     require(planner.lowerBound() <= smallest.arenaBytes, "a lower bound above the smallest arena");
     require(planner.refusals().empty(), "the checks refuse a plan");
     const std::vector<FrontierPoint> points =
-        findFrontier(planner, costs, /*stepPercent=*/4).points;
+        findFrontier({{planner, costs}}, /*stepPercent=*/4).points;
     for (size_t i = 2; i < points.size(); ++i) // the first one is everything kept, in any case
       require(points[i].arenaBytes < points[i - 1].arenaBytes &&
                   points[i].time >= points[i - 1].time,

@@ -7,6 +7,8 @@ For each model in bf16, and in fp16 with the usual and with delayed loss scaling
 
   - with everything kept (--recompute=none) its arena is no larger than in f32;
   - what a plan in f32 fits, it fits: half of what is above the state, and the smallest arena that f32 reaches;
+  - its frontier has a point within each of these budgets, none of which takes more time than the plan under its budget (by day where some
+    of the plans leave nodes in f32);
   - a batch that fits in f32, within what f32 takes with everything kept, is no larger than the largest that fits;
   - whole also: without a flag, and with --checkpoint=sqrt, no larger than in f32.
 
@@ -57,6 +59,7 @@ class Outcome:
     extra: float  # share of the step's time
     state: int
     notes: str
+    seconds: float = 0
 
     @property
     def is_wide(self) -> bool:
@@ -87,17 +90,19 @@ class Planner:
         if done.returncode == 2:
             return Outcome(0, 0, 0, done.stderr)
         plan = json.loads(done.stdout)
-        return Outcome(plan["arena_bytes"], plan["extra_time_fraction"], plan["persistent_bytes"], " ".join(plan["notes"]))
+        return Outcome(plan["arena_bytes"], plan["extra_time_fraction"], plan["persistent_bytes"], " ".join(plan["notes"]), plan["step_seconds"])
 
     def largest(self, *flags: str) -> int:
         """Samples of the largest batch that fits, 0 where none does."""
         done = self.run("max-batch", *flags)
         return int(done.stdout.split(":")[1].split()[0]) if done.returncode == 0 else 0
 
+    def frontier(self, *flags: str) -> list[dict[str, str]]:
+        return list(csv.DictReader(io.StringIO(self.run("frontier", "--format=csv", "--step=20", *flags).stdout)))
+
     def smallest(self) -> int:
         """In f32."""
-        rows = csv.DictReader(io.StringIO(self.run("frontier", "--format=csv", "--step=99").stdout))
-        return min(int(row["arena_bytes"]) for row in rows)
+        return min(int(row["arena_bytes"]) for row in self.frontier())
 
 
 def compare(planner: Planner, name: str, whole: bool) -> list[tuple[str, ...]]:
@@ -120,6 +125,12 @@ def compare(planner: Planner, name: str, whole: bool) -> list[tuple[str, ...]]:
         for flag, outcome in found.items():
             check(outcome.arena > 0, f"{name} {title} {flag}: fits in f32 and not in 16 bits: {outcome.notes}")
             check(outcome.arena <= limits[flag], f"{name} {title} {flag}: {outcome.arena} bytes, in f32 {limits[flag]}")
+        points = planner.frontier(precision) if whole or any(outcome.is_wide for outcome in found.values()) else []
+        for budget in budgets if points else []:
+            check(any(int(point["arena_bytes"]) <= budget for point in points), f"{name} {title}: no point of the frontier is within {budget} bytes")
+        for point in points:
+            seconds = planner.plan(precision, f"--memory-budget={point['budget_bytes']}").seconds
+            check(int(point["time_ns"]) * 1e-9 <= seconds * 1.001, f"{name} {title}: {seconds} s within {point['budget_bytes']} bytes, the frontier has {point}")
         room = f"--memory-budget={kept.arena} --limit=8"
         check(planner.largest(precision, room) >= planner.largest(room), f"{name} {title} {room}: a larger batch fits in f32")
         least = list(found.values())[-1]
