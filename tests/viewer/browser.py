@@ -201,6 +201,10 @@ def check_hover_and_selection(page: Page, plan: dict) -> None:
     for words in (f"{buffer['size']:,} bytes", f"{buffer['offset']:,} bytes", buffer["dtype"], "x".join(map(str, buffer["shape"]))):
         expect(words in details, f"the details of {buffer['name']} lack {words}: {details}")
     expect(page.elements("#live tr[aria-selected=true]"), "the selected buffer's row is not marked")
+    # The row under the pointer is outlined on the map.
+    row = page.js("(({x, y}) => ({x: x + 20, y: y + 10}))(document.querySelector('#live tbody tr:nth-child(2)').getBoundingClientRect())")
+    page.pointer(row)
+    expect(page.state()["pointed"] == int(page.js("document.querySelector('#live tbody tr:nth-child(2)').dataset.buffer")), f"{page.state()['pointed']}")
     # What it is there for: used by the command at the peak, or the first later one that reads it.
     peak, readers = graph["peak_step"], [t for t, step in enumerate(graph["steps"]) if largest in step["reads"]]
     is_used = largest in graph["steps"][peak]["reads"] + graph["steps"][peak]["writes"]
@@ -225,6 +229,12 @@ def check_zoom(page: Page) -> None:
     page.browser.execute_script("document.querySelector('#map').dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true}))")
     moved = page.drawn()["map"]["steps"]
     expect(moved["low"] > near["low"], f"the right arrow does not move: {near} to {moved}")
+    page.browser.execute_script("for (let i = 0; i < 60; ++i) document.querySelector('#map').dispatchEvent("
+                                "new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true}))")
+    canvas.send_keys("p")
+    state = page.drawn()
+    shown = state["map"]["steps"]
+    expect(shown["low"] <= state["instant"] < shown["high"], f"P shows {shown}, the peak is {state['instant']}")
     canvas.send_keys("0")
     expect(page.drawn()["map"]["steps"] == whole, "0 does not show the whole plan")
 

@@ -15,7 +15,7 @@ import { formatBytes, formatBytesExact, formatPercent, formatSeconds, groupDigit
 import { measuredStep, TimesView, timesOf } from "./times";
 import { TreemapView } from "./treemap";
 
-const LEGEND_ENTRIES = 14;
+const LEGEND_ENTRIES = 14, MOST_RANKED = 70;
 type View = "map" | "times" | "frontier" | "compare";
 const VIEWS: View[] = ["map", "times", "frontier", "compare"];
 
@@ -25,6 +25,7 @@ export class App {
   private instant = 0;
   private hoverStep = -1;
   private selected = -1;
+  private pointed = -1; ///< the pointer is over it in the table or the treemap
   private mode: Mode = "kind";
   private coloring!: Coloring;
   private matches: Uint8Array | null = null;
@@ -49,8 +50,11 @@ export class App {
       pin: (step) => this.pin(step),
     });
     this.treemap = new TreemapView(byId<HTMLCanvasElement>("treemap"), byId("tree-path"), (buffer) => this.select(buffer, true),
-      (buffer, x, y) => this.showTip(buffer, -1, x, y));
-    this.table = new LiveTable(byId("live"), (buffer) => this.select(buffer, true), () => {});
+      (buffer, x, y) => {
+        this.showTip(buffer, -1, x, y);
+        this.point(buffer);
+      });
+    this.table = new LiveTable(byId("live"), (buffer) => this.select(buffer, true), (buffer) => this.point(buffer));
     const { plans, frontier } = picture;
     if (plans.length > 1)
       this.compare = new CompareView(plans, byId("view-compare"),
@@ -178,7 +182,7 @@ export class App {
   chooseGraph(number: number): void {
     this.graphNumber = number;
     byId<HTMLSelectElement>("graph").value = String(number);
-    this.selected = -1;
+    this.selected = this.pointed = -1;
     this.hoverStep = -1;
     this.instant = this.graph.peakStep;
     byId("links-choice").hidden = !this.graph.firstRun.some((first) => first >= 0);
@@ -206,6 +210,20 @@ export class App {
       this.say(`${shorten(this.graph.bufferName(buffer), 80)}, ${formatBytes(this.graph.size[buffer])}`);
   }
 
+  /// Outlines a buffer on the map.
+  private point(buffer: number): void {
+    if (buffer === this.pointed)
+      return;
+    this.pointed = buffer;
+    this.redraw();
+  }
+
+  /// The step from a key or a button: it may lie outside of what the map shows.
+  private goToStep(step: number): void {
+    this.pin(step);
+    this.map.revealStep(this.instant);
+  }
+
   pin(step: number): void {
     this.instant = Math.min(Math.max(step, 0), this.graph.stepCount - 1);
     this.showInstant(this.instant);
@@ -221,14 +239,13 @@ export class App {
         },
         pin: (graph, step) => {
           this.showGraph(graph);
-          this.pin(step);
-          this.map.revealStep(step);
+          this.goToStep(step);
         },
       });
     else
       showDetails(byId("details"), this.graph, this.currentPlan.summary, this.selected, this.instant, {
         select: (buffer) => this.select(buffer, true),
-        pin: (step) => this.pin(step),
+        pin: (step) => this.goToStep(step),
         reveal: (buffer) => this.map.reveal(buffer),
         close: () => this.select(-1),
         enter: (module) => this.treemap.enter(module),
@@ -262,9 +279,9 @@ export class App {
     const bytes = new Float64Array(categories.length);
     for (const b of this.graph.liveAt(step))
       bytes[of[b]] += this.graph.size[b];
-    // Of a scale every so many; of many modules those with the most bytes.
+    // Of a scale every so many, and of a thousand modules; of some dozens those with the most bytes.
     const every = isOrdered ? Math.max(Math.ceil((categories.length - 1) / LEGEND_ENTRIES), 1) : 1;
-    const fullest = this.mode === "module" && categories.length > LEGEND_ENTRIES ?
+    const fullest = this.mode === "module" && categories.length > LEGEND_ENTRIES && categories.length < MOST_RANKED ?
       new Set([...bytes.keys()].sort((a, b) => bytes[b] - bytes[a] || a - b).slice(0, LEGEND_ENTRIES)) : null;
     const entries = categories.map((category, i) => {
       if (fullest ? !fullest.has(i) : i % every !== 0 && i !== categories.length - 1)
@@ -381,7 +398,7 @@ export class App {
     this.keepPlace();
     this.map.show({
       graph: this.graph, coloring: this.coloring, persistentBytes: summary.persistent_bytes, arenaBytes: summary.arena_bytes,
-      ceilingBytes: summary.arena_bytes, lowerBoundBytes: this.graph.lowerBound, matches: this.shown(), selected: this.selected,
+      ceilingBytes: summary.arena_bytes, lowerBoundBytes: this.graph.lowerBound, matches: this.shown(), selected: this.selected, pointed: this.pointed,
       instant: this.instant, hoverStep: this.hoverStep, isDark: this.isDark,
       showLinks: byId<HTMLInputElement>("links").checked,
     });
@@ -425,9 +442,9 @@ export class App {
     on("zoom-in", "click", () => this.map.zoom(0.7));
     on("zoom-out", "click", () => this.map.zoom(1 / 0.7));
     on("zoom-reset", "click", () => this.map.reset());
-    on("peak", "click", () => this.pin(this.graph.peakStep));
-    on("step-back", "click", () => this.pin(this.instant - 1));
-    on("step-on", "click", () => this.pin(this.instant + 1));
+    on("peak", "click", () => this.goToStep(this.graph.peakStep));
+    on("step-back", "click", () => this.goToStep(this.instant - 1));
+    on("step-on", "click", () => this.goToStep(this.instant + 1));
     on("help-open", "click", () => byId<HTMLDialogElement>("help").showModal());
     for (const view of VIEWS)
       on(`tab-${view}`, "click", () => this.showView(view));
@@ -469,8 +486,8 @@ export class App {
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey)
       return;
     const actions: Record<string, () => void> = {
-      "/": () => byId("search").focus(), p: () => this.pin(this.graph.peakStep), n: () => this.nextLive(1),
-      N: () => this.nextLive(-1), "[": () => this.pin(this.instant - 1), "]": () => this.pin(this.instant + 1),
+      "/": () => byId("search").focus(), p: () => this.goToStep(this.graph.peakStep), n: () => this.nextLive(1),
+      N: () => this.nextLive(-1), "[": () => this.goToStep(this.instant - 1), "]": () => this.goToStep(this.instant + 1),
       "?": () => byId<HTMLDialogElement>("help").showModal(),
     };
     const action = actions[event.key];
@@ -484,7 +501,7 @@ export class App {
   state() {
     return {
       plan: this.plan, graph: this.graph.name, buffers: this.graph.count, steps: this.graph.stepCount, instant: this.instant,
-      selected: this.selected, selectedName: this.selected >= 0 ? this.graph.bufferName(this.selected) : null,
+      selected: this.selected, pointed: this.pointed, selectedName: this.selected >= 0 ? this.graph.bufferName(this.selected) : null,
       mode: this.mode, matches: this.matches ? this.matchList.length : null, rows: this.table.rows, map: this.map.state(),
       treemap: this.treemap.state(), theme: this.isDark ? "dark" : "light",
       categories: this.coloring.categories.map((category) => category.label), view: this.view,

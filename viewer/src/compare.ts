@@ -153,7 +153,7 @@ export class CompareView {
       const { summary } = this.plans[side.plan];
       side.map.show({ graph, coloring: this.coloringOf(graph), persistentBytes: summary.persistent_bytes,
         arenaBytes: summary.arena_bytes, ceilingBytes: ceiling, lowerBoundBytes: graph.lowerBound, matches: null,
-        selected: side.selected, instant: side.instant, hoverStep: -1, isDark: this.isDark, showLinks: false });
+        selected: side.selected, pointed: -1, instant: side.instant, hoverStep: -1, isDark: this.isDark, showLinks: false });
     }
   }
 

@@ -71,6 +71,7 @@ export class LiveTable {
     for (const [column, header] of this.headers)
       header.setAttribute("aria-sort", column !== this.column ? "none" : this.isDescending ? "descending" : "ascending");
     this.headers.get("price")!.hidden = !hasPrice;
+    this.headers.get("begin")!.classList.toggle("wide", graph.stepCount > 1000);
     const sorted = this.sort(graph, live);
     const rows = sorted.slice(0, this.limit).map((b) => this.row(graph, b, coloring, selected, hasPrice));
     this.body.replaceChildren(...rows);

@@ -33,6 +33,7 @@ export interface MapContent {
   ceilingBytes: number;            ///< top of the addresses: the arena, or the larger one of two
   matches: Uint8Array | null;      ///< of a search: 1 where it matches
   selected: number;
+  pointed: number; ///< outlined
   instant: number;
   hoverStep: number;
   isDark: boolean;

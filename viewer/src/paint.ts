@@ -97,7 +97,10 @@ export class MapPainter {
     this.drawLimits(regions, addresses);
     if (content.showLinks || content.selected >= 0)
       this.drawLinks(regions, steps, addresses, report);
-    this.drawSelection(regions, steps, addresses);
+    if (content.pointed >= 0 && content.pointed !== content.selected)
+      this.drawOutline(content.pointed, this.inks.accent, regions, steps, addresses);
+    if (content.selected >= 0)
+      this.drawOutline(content.selected, this.inks.strong, regions, steps, addresses);
     this.drawAxes(regions, steps, addresses);
     this.drawInstant(regions, steps, content.instant, this.inks.accent);
     if (content.hoverStep >= 0 && content.hoverStep !== content.instant)
@@ -284,19 +287,17 @@ export class MapPainter {
     return [xOf(graph.begin[b]), yOf(graph.offset[b] + graph.size[b]), xOf(graph.end[b]), yOf(graph.offset[b])];
   }
 
-  private drawSelection(regions: Regions, steps: Axis, addresses: Axis): void {
-    const { graph, selected, persistentBytes } = this.content;
-    if (selected < 0)
-      return;
-    const [left, top, right, bottom] = this.placed(selected, regions, steps, addresses);
+  private drawOutline(b: number, ink: string, regions: Regions, steps: Axis, addresses: Axis): void {
+    const { graph, persistentBytes } = this.content;
+    const [left, top, right, bottom] = this.placed(b, regions, steps, addresses);
     const context = this.context;
-    const inState = graph.offset[selected] < persistentBytes;
+    const inState = graph.offset[b] < persistentBytes;
     context.save();
     context.beginPath();
     context.rect(regions.left - 2, (inState ? regions.stateTop : regions.upperTop) - 2, regions.width + 4,
       (inState ? regions.stateHeight : regions.upperHeight) + 4);
     context.clip();
-    for (const [color, width, out] of [[this.content.isDark ? "#000" : "#fff", 5, 1.5], [this.inks.strong, 2, 1.5]] as const) {
+    for (const [color, width, out] of [[this.content.isDark ? "#000" : "#fff", 5, 1.5], [ink, 2, 1.5]] as const) {
       context.strokeStyle = color;
       context.lineWidth = width;
       context.strokeRect(left - out, top - out, Math.max(right - left, 1) + 2 * out, Math.max(bottom - top, 1) + 2 * out);
