@@ -183,7 +183,7 @@ public:
     if (allowance.isForSmallest() && !isLarge) {
       // What is left of the share may buy less memory with a longer search.
       schedule::PlanOptions options = planOptions();
-      options.effort *= 2;
+      options.effort *= 4;
       schedule::Planner thorough(problem, options);
       Ladder further(thorough);
       wanted.from = std::max(rung, 0);

@@ -43,9 +43,9 @@ int Ladder::bestWithin(const Wanted &wanted) {
   for (int step : {-wanted.step, wanted.step})
     while (best > 0 && best + step > wanted.from && best + step < size && look(best + step)) {
     }
-  for (int step = wanted.step / 2; best > 0 && step >= wanted.finest; step /= 2)
-    if (best + step < size)
-      look(best + step);
+  for (int step = wanted.step / 2; step >= wanted.finest; step /= 2)
+    if (const int last = std::max(best, wanted.from); last > 0 && last + step < size)
+      look(last + step);
   return best;
 }
 

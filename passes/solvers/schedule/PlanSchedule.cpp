@@ -252,7 +252,15 @@ private:
   };
 
   /// A way down the tree: the range of nodes that is left, and what holds in it.
+  ///
+  /// A search that starts far above its budget may find nothing where one that starts close to it
+  /// does. So below the last answer of the tree there are steps. Each starts from what the one above
+  /// it found; where one finds nothing, half of it is tried.
   struct Descent {
+    enum class Part { Tree, Steps, Between } part = Part::Tree;
+    bool wentBelow = false;          ///< at the last node
+    int stride = 0;                  ///< nodes to the next step
+    size_t steps = 0;                ///< taken so far
     std::vector<const Point *> pool; ///< everything met
     Box box;
     /// The same of this planner's own searches, without what others have found: searches start from
@@ -269,32 +277,74 @@ private:
     const std::vector<char> *failures;
   };
 
+  /// Distances of nodes: of those on which the smallest peak is looked for, and of those that are
+  /// solved for a budget between others.
+  int coarse() const { return solver.hasExplodingReruns() ? 40 : effort.smallestPeakNode(); }
+  int fine() const { return solver.hasExplodingReruns() ? 4 : effort.finestNode(); }
+  int shortestStride() const { return std::min(coarse() / 4, fine()); }
+
   Descent fromTheTop() {
     std::vector<const Point *> pool;
     for (const Point &point : sweep().points())
       pool.push_back(&point);
-    const Box box{&start.points().back()};
-    return {pool, box, pool, box, lowest, highest, workOfWalk, {}};
+    Descent top;
+    top.pool = top.ownPool = std::move(pool);
+    top.box = top.own = {&start.points().back()};
+    top.from = lowest;
+    top.to = highest;
+    return top;
   }
 
-  /// Solves the node that splits what is left; absent if there is none of at least `finest`.
-  std::optional<Step> next(Descent &at, int finest) {
-    while (std::optional<int> node = pivot(at.from, at.to, finest, split(at.from, at.to))) {
+  /// The node that comes next; absent if there is none of at least `least`.
+  std::optional<int> nextNode(Descent &at, int least) const {
+    using Part = Descent::Part;
+    if (at.part == Part::Tree) {
+      // What lies below is looked for on the coarse nodes alone, for every budget in the same way.
+      const int finest = at.box.low ? least : coarse();
+      if (std::optional<int> node = pivot(at.from, at.to, finest, split(at.from, at.to)))
+        return node;
+      at.part = at.box.low ? Part::Between : Part::Steps;
+      if (!at.box.low) {
+        at.stride = at.wentBelow ? coarse() : coarse() / 2;
+        at.from = lowest;
+        at.box.refused = at.own.refused = -1;
+      }
+    }
+    if (at.part == Part::Steps && at.from == lowest) {
+      while (at.stride / 2 >= shortestStride() && at.to - at.stride <= lowest)
+        at.stride /= 2;
+      if (at.to - at.stride > lowest)
+        return at.to - at.stride;
+    }
+    at.part = Part::Between;
+    return pivot(at.from, at.to, least, split(at.from, at.to));
+  }
+
+  /// Solves the next node; absent if there is none of at least `least`.
+  std::optional<Step> next(Descent &at, int least) {
+    while (std::optional<int> node = nextNode(at, least)) {
       const Bytes here = rung(*node);
       if (at.box.high->peak <= here) {
         at.to = *node;
         continue;
       }
       const Node &found = solved(*node, at);
-      at.work -= workOf(*node, at.work);
+      const bool isStep = at.part == Descent::Part::Steps;
+      if (isStep)
+        ++at.steps;
+      else
+        at.work -= workOf(*node, at.work);
       for (const Point &point : found.own.points) {
         at.ownPool.push_back(&point);
         at.pool.push_back(&point);
       }
       for (const Point &point : found.others)
         at.pool.push_back(&point);
-      return Step{*node, at.box.choose(at.pool, here), at.own.choose(at.ownPool, here),
-                  &found.own.failures};
+      const Step step = {*node, at.box.choose(at.pool, here), at.own.choose(at.ownPool, here),
+                         &found.own.failures};
+      if (step.best || !isStep || at.stride / 2 < shortestStride())
+        return step;
+      at.stride /= 2;
     }
     return std::nullopt;
   }
@@ -304,6 +354,7 @@ private:
     if (step.own)
       at.own.high = step.own;
     at.to = step.node;
+    at.wentBelow = true;
     if (!step.failures->empty())
       at.failures = *step.failures;
   }
@@ -317,6 +368,7 @@ private:
     raise(at.box, step.best);
     raise(at.own, step.own);
     at.from = step.node;
+    at.wentBelow = false;
   }
 
   Walk answer(Bytes budget, std::optional<Cost> least) {
@@ -325,18 +377,20 @@ private:
     Descent at = fromTheTop();
     if (!least)
       return {std::move(at.pool), std::nullopt};
-    const int finest = solver.hasExplodingReruns() ? 4 : effort.finestNode();
     // Until solved for this very budget, or proven.
-    while (rung(at.from) != budget && !(at.box.low && at.box.low->time <= *least)) {
-      std::optional<Step> step = next(at, finest);
-      if (!step)
+    const auto isDone = [&] {
+      const bool isSolved =
+          rung(at.from) == budget && (at.box.low || at.part != Descent::Part::Tree);
+      return isSolved || (at.box.low && at.box.low->time <= *least);
+    };
+    while (!isDone()) {
+      std::optional<Step> step = next(at, fine());
+      if (!step || (at.part != Descent::Part::Tree && !step->best && budget < rung(step->node)))
         break;
-      if (budget >= rung(step->node)) {
+      if (budget >= rung(step->node) || !step->best) {
         goAbove(at, *step);
         continue;
       }
-      if (!step->best)
-        break;
       goBelow(at, *step);
       if (at.box.high->peak <= budget)
         return {std::move(at.pool), *at.box.high};
@@ -358,8 +412,7 @@ private:
     if (lowestPeak)
       return *lowestPeak;
     Descent at = fromTheTop();
-    const int finest = solver.hasExplodingReruns() ? 40 : effort.smallestPeakNode();
-    while (std::optional<Step> step = next(at, finest))
+    while (std::optional<Step> step = next(at, coarse()))
       if (step->best)
         goBelow(at, *step);
       else
@@ -374,7 +427,8 @@ private:
 
   /// What is found at a node. The way to it follows from the node, so the node alone is the key.
   const Node &solved(int node, const Descent &at) {
-    auto [known, isNew] = nodes.try_emplace(node);
+    const bool isStep = at.part == Descent::Part::Steps;
+    auto [known, isNew] = isStep ? steps.try_emplace(at.steps) : nodes.try_emplace(node);
     if (!isNew)
       return known->second;
     Node &found = known->second;
@@ -386,7 +440,7 @@ private:
     task.least = proof.time;
     task.pricePerByte = std::ldexp(proof.price, -bound.shift());
     task.seed = static_cast<uint64_t>(node);
-    task.work = workOf(node, at.work);
+    task.work = isStep ? workDueTo(node) : workOf(node, at.work);
     task.above = at.own.high;
     task.below = at.own.low;
     task.failures = at.failures;
@@ -546,7 +600,7 @@ private:
   Frontier start;                    ///< orders without reruns
   std::optional<Frontier> swept;     ///< of all prices, from every order
   const Point *lowestPeak = nullptr; ///< of all answers, that with the smallest peak
-  std::map<int, Node> nodes;
+  std::map<size_t, Node> nodes, steps;
 };
 
 Planner::Planner(const Problem &problem, PlanOptions options)
