@@ -113,7 +113,9 @@ function repeated(plan: Plan, events: OverviewEvents): HTMLElement {
   const bought = summary.without_recompute_bytes - summary.arena_bytes;
   const row = (i: number): HTMLElement => {
     const [last] = runs.again[i].slice(-1);
-    const made = graph.writesOf(last).find((b) => graph.isRecomputed(b)) ?? -1;
+    // What is made again inside another buffer, a concat's for example, is no buffer of its own.
+    const written = graph.writesOf(last);
+    const made = written.find((b) => graph.isRecomputed(b)) ?? written.find((b) => graph.kindOf(b) !== "workspace") ?? -1;
     return element("tr", {}, bytesCell(runs.saved[i]), element("td", { class: "number" }, runs.seconds[i] > 0 ? formatSeconds(runs.seconds[i]) : ""),
       element("td", { class: "number" }, groupDigits(1 + runs.again[i].length)),
       element("td", { title: shorten(graph.stepName(runs.first[i]), 300) }, element("button", { type: "button", class: "link name", onclick: () =>
