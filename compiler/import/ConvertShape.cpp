@@ -369,6 +369,16 @@ void convertExpand(NodeImport &node) {
   node.bind(0, node.emitAs<BroadcastToOp>(x, RankedTensorType::get(result, element)));
 }
 
+/// Boolean masks as indices.
+void convertNonZero(NodeImport &node) {
+  if (!node.literal(0))
+    throw Error::badInput("picks what a mask ('" + node.node().inputs[0] +
+                          "') holds true, and how much that is would depend on data; select by "
+                          "Where or multiply by the mask instead, and keep what is known, such as "
+                          "the edges of a fixed graph, in a buffer of the module");
+  convertFolded(node);
+}
+
 } // namespace
 
 void addShapeRules(RuleTable &table) {
@@ -392,8 +402,8 @@ void addShapeRules(RuleTable &table) {
   table["CenterCropPad"] = {convertCenterCropPad, 2, 2};
   table["EyeLike"] = {convertEyeLike, 1, 1};
   table["Expand"] = {convertExpand, 2, 2};
-  for (const char *type : {"Range", "NonZero"})
-    table[type] = {convertFolded, 1, 3};
+  table["Range"] = {convertFolded, 1, 3};
+  table["NonZero"] = {convertNonZero, 1, 1};
 }
 
 } // namespace stow::onnx

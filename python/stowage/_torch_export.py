@@ -14,6 +14,7 @@ from unittest import mock
 
 from ._custom_gradients import CustomGradients, hooks_of
 from ._library import StowageError
+from ._spellings import exportable
 
 
 class ExportError(StowageError):
@@ -195,6 +196,14 @@ def _keep_detached(program: Any) -> Any:
     for node in list(graph.nodes):
         if node.target is torch.ops.aten.detach_.default:
             node.target = detach
+        if node.target is torch.ops.aten.view.default:
+            node.target = torch.ops.aten.reshape.default
+        if node.target is torch.ops.aten.scaled_dot_product_attention.default:
+            # Its elements lie in another order once it is taken apart, in which not every view of them is one.
+            with graph.inserting_after(node):
+                copy = graph.call_function(torch.ops.aten.clone.default, (node,), {"memory_format": torch.contiguous_format})
+            copy.meta = dict(node.meta)
+            node.replace_all_uses_with(copy, lambda user, copy=copy: user is not copy)
         if node.target is not torch.ops.higher_order.wrap_with_set_grad_enabled or node.args[0]:
             continue
         for result in list(node.users):
@@ -263,7 +272,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
 
     def write() -> Any:
         try:
-            with training_mode(module), warnings.catch_warnings(), _detached_programs(), custom.recorded():
+            with training_mode(module), warnings.catch_warnings(), _detached_programs(), custom.recorded(), exportable():
                 warnings.simplefilter("ignore")  # that the module is in training mode is the point
                 return torch.onnx.export(module, export_arguments, kwargs=export_named or None, dynamo=True, optimize=False,
                                          opset_version=opset, dynamic_shapes=shapes, verbose=False)  # fmt: skip

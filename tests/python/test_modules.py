@@ -182,6 +182,25 @@ class Taught(nn.Module):
         return F.mse_loss(self.student(x), self.teacher(x))
 
 
+class Recognizer(nn.Module):
+    """What torch.export stumbles over: a mask that may be causal, a distribution that looks at its values, products along a ray, CTC, and
+    attention whose heads are joined by a view."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.encoder, self.attention, self.head = nn.TransformerEncoder(layer, 1), nn.Linear(8, 24), nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor, words: torch.Tensor, **lengths: torch.Tensor) -> dict:
+        hidden = self.encoder(x, mask=nn.Transformer.generate_square_subsequent_mask(7))
+        query, key, value = (part.unflatten(2, (2, 4)).transpose(1, 2) for part in self.attention(hidden).chunk(3, 2))
+        joined = F.scaled_dot_product_attention(query, key, value).transpose(1, 2).contiguous().view(x.shape[0], 7, 8)
+        scores = F.log_softmax(self.head(joined), 2)
+        loss = F.ctc_loss(scores.transpose(0, 1), words, torch.full_like(lengths["words_in"], 7), lengths["words_in"])
+        likely = torch.distributions.Normal(scores.mean(), 1.0).log_prob(x).mean()
+        return {"loss": loss - likely + torch.cumprod(torch.sigmoid(joined), 1).mean()}
+
+
 class InFolder(unittest.TestCase):
     def setUp(self) -> None:
         torch.manual_seed(0)
@@ -477,6 +496,35 @@ class Modules(InFolder):
         ):
             with self.assertRaisesRegex(stowage.ExportError, message):
                 stowage.export(module, inputs[0], self.path)
+
+    def test_other_spellings(self) -> None:
+        """What the exporter cannot follow is written otherwise: values and gradients are PyTorch's."""
+        from stowage import _spellings
+
+        def both(own, theirs, x: torch.Tensor) -> None:
+            found, expected = ([y, *torch.autograd.grad((y * torch.arange(1.0, y.numel() + 1).view(y.shape)).sum(), x)]
+                               for y in (own(x), theirs(x)))  # fmt: skip
+            for ours, wanted in zip(found, expected):
+                torch.testing.assert_close(ours, wanted, rtol=1e-4, atol=1e-5)
+
+        x = torch.randn(3, 7, 2)
+        x[0, 3, 0] = 0
+        for dim in (0, 1, -1):
+            both(lambda t, dim=dim: _spellings.cumprod(t, dim), lambda t, dim=dim: torch.cumprod(t, dim), x.requires_grad_())
+        targets = torch.tensor([[1, 2, 2, 4], [3, 3, 0, 0], [1, 0, 0, 0], [2, 2, 2, 2]])
+        arguments = (targets, torch.tensor([9, 8, 9, 6]), torch.tensor([4, 2, 1, 4]))
+        for settings in ({"zero_infinity": True}, {"reduction": "sum", "zero_infinity": True}, {"reduction": "none", "zero_infinity": True}):
+            with self.subTest(**settings):
+                both(lambda t, s=settings: _spellings.ctc_loss(F.log_softmax(t, 2), *arguments, **s),
+                     lambda t, s=settings: F.ctc_loss(F.log_softmax(t, 2), *arguments, **s), torch.randn(9, 4, 5, requires_grad=True))  # fmt: skip
+        self.assertEqual(_spellings.ctc_loss(F.log_softmax(torch.randn(6, 4, 5), 2), *arguments[:1], [6] * 4, arguments[2], reduction="none")[3],
+                         float("inf"))  # four equal labels need seven steps
+        for var in (torch.rand(4, 3) + 0.1, torch.rand(4, 3) * 1e-7):
+            both(lambda t: _spellings.gaussian_nll_loss(torch.zeros(4, 3), torch.ones(4, 3), t, full=True, reduction="sum"),
+                 lambda t: F.gaussian_nll_loss(torch.zeros(4, 3), torch.ones(4, 3), t, full=True, reduction="sum"), var.requires_grad_())  # fmt: skip
+        inputs = {"x": torch.randn(4, 7, 8), "words": torch.randint(1, 5, (4, 3)), "words_in": torch.randint(1, 4, (4,))}
+        report = stowage.export(Recognizer(), inputs, self.path)
+        self.assertTrue(report.ok, str(report))
 
     def test_parts_in_evaluation_mode(self) -> None:
         """They stay in it where the module trains, alone or beside others; a module in evaluation mode is switched as a whole."""

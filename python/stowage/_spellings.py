@@ -1,0 +1,124 @@
+"""Functions of PyTorch that torch.export or its exporter cannot follow, spelled so that they can, in the same arithmetic.
+
+While a module is exported they stand in the place of PyTorch's own:
+
+- validations that look at the data (`if torch.any(var < 0): raise`) are left out, as is the search for a causal mask among masks;
+- cumprod is log2(n) products of the tensor with itself, moved by 1, 2, 4, ... places;
+- ctc_loss is its recursion over time, in logarithms, one step behind the other (Graves et al. 2006, equations 6 to 8). Its gradient by the
+  scores is that of the definition; PyTorch's is the same behind a log_softmax, which it takes for granted.
+"""
+
+import contextlib
+from typing import Any, Iterator
+from unittest import mock
+
+# In the place of the logarithm of zero, whose differences would be no numbers.
+NEVER = -1e30
+
+
+def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    import torch
+
+    result = input if dtype is None else input.to(dtype)
+    if result.dim() == 0:
+        return result.clone()
+    result = result.movedim(dim, -1)
+    extent, step = result.shape[-1], 1
+    while step < extent:
+        moved = torch.cat([torch.ones_like(result[..., :step]), result[..., :-step]], -1)
+        result, step = result * moved, 2 * step
+    return result.movedim(-1, dim)
+
+
+def _log_add(*terms: Any) -> Any:
+    """The logarithm of a sum of exponentials, element by element; NEVER where no term counts."""
+    import torch
+
+    largest = terms[0]
+    for term in terms[1:]:
+        largest = torch.maximum(largest, term)
+    largest = largest.detach()
+    total = sum(torch.exp(term - largest) for term in terms)
+    return largest + torch.log(total)
+
+
+def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
+             zero_infinity: bool = False) -> Any:  # fmt: skip
+    import torch
+
+    if targets.dim() != 2:
+        raise ValueError("ctc_loss can be exported for targets of shape (batch, longest) alone, found all in one row")
+    single = log_probs.dim() == 2
+    if single:
+        log_probs = log_probs.unsqueeze(1)
+    times, batch, _ = log_probs.shape
+    longest = targets.shape[1]
+    lengths = torch.as_tensor(input_lengths).reshape(-1)
+    counts = torch.as_tensor(target_lengths).reshape(-1)
+    # Labels with a blank before, between and behind them: blank, l1, blank, l2, ..., blank.
+    targets = targets.clamp(min=0)  # what pads them may be any number
+    labels = torch.cat([torch.stack([torch.full_like(targets, blank), targets], -1).flatten(1), torch.full_like(targets[:, :1], blank)], 1)
+    places = torch.arange(2 * longest + 1)
+    scores = log_probs.gather(2, labels.unsqueeze(0).expand(times, -1, -1))
+    never = torch.full_like(scores[0], NEVER)
+    # A label may follow the one before it without a blank between unless both are the same.
+    repeats = torch.cat([torch.ones_like(labels[:, :2], dtype=torch.bool), labels[:, 2:] == labels[:, :-2]], 1)
+    skips = (places % 2 == 1) & ~repeats
+    alpha = torch.where(places < 2, scores[0], never)
+    for time in range(1, times):
+        before = torch.cat([never[:, :1], alpha[:, :-1]], 1)
+        second = torch.where(skips, torch.cat([never[:, :2], alpha[:, :-2]], 1), never)
+        following = _log_add(alpha, before, second) + scores[time]
+        alpha = torch.where((time < lengths).unsqueeze(1), following, alpha)
+    last = (places == 2 * counts.unsqueeze(1)) | (places == 2 * counts.unsqueeze(1) - 1)
+    ends = torch.where(last, alpha, never)
+    largest = ends.amax(1).detach()
+    losses = -(largest + torch.log(torch.exp(ends - largest.unsqueeze(1)).sum(1)))
+    impossible = losses > -NEVER / 2
+    if zero_infinity:
+        losses = torch.where(impossible, torch.zeros_like(losses), losses)
+    else:
+        losses = torch.where(impossible, torch.full_like(losses, float("inf")), losses)
+    if reduction == "mean":
+        return (losses / counts.clamp(min=1)).mean()
+    if reduction == "sum":
+        return losses.sum()
+    return losses[0] if single else losses
+
+
+def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Any:
+    import math
+
+    import torch
+
+    if not isinstance(var, torch.Tensor):
+        var = torch.full_like(input, var)
+    elif var.shape != input.shape and var.shape == input.shape[:-1]:
+        var = var.unsqueeze(-1)
+    var = var + (var.clamp(min=eps) - var).detach()  # PyTorch's gradient passes the limit
+    loss = 0.5 * (torch.log(var) + (input - target) ** 2 / var)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+@contextlib.contextmanager
+def exportable() -> "Iterator[None]":
+    """A context in which these stand in the place of PyTorch's."""
+    import torch
+    import torch.distributions
+    import torch.nn.modules.transformer as transformer
+
+    functional = torch.nn.functional
+    with contextlib.ExitStack() as patches:
+        for owner, name, function in (
+            (torch, "cumprod", cumprod),
+            (torch.Tensor, "cumprod", cumprod),
+            (functional, "ctc_loss", ctc_loss),
+            (functional, "gaussian_nll_loss", gaussian_nll_loss),
+            (torch.distributions.Distribution, "_validate_args", False),
+            (transformer, "_detect_is_causal_mask", lambda mask, is_causal=None, size=None: is_causal is True),
+        ):
+            if hasattr(owner, name):
+                patches.enter_context(mock.patch.object(owner, name, function))
+        yield
