@@ -181,6 +181,17 @@ def check_phone(page: Page) -> None:
       .map((e) => e.outerHTML.slice(0, 80))""")
     expect(not wide, f"beyond the window's edge: {wide}")
     expect(page.js("getComputedStyle(document.querySelector('.map canvas')).touchAction") == "pan-y", "the map holds the finger")
+    if page.state()["view"] == "map":
+        touched = page.js("stowage.app.graph.liveAt(stowage.state().instant).find((b) => stowage.app.graph.kindOf(b) === 'activation')")
+        page.js("document.querySelector('#map').scrollIntoView()")
+        place = page.js("stowage.app.placeOf(arguments[0])", touched)
+        page.browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
+        page.browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [place]})
+        page.browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        page.browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
+        name = page.js("stowage.app.graph.bufferName(arguments[0])", touched)
+        expect(page.drawn()["selected"] == touched, f"a touch of {name} selects {page.state()['selectedName']}")
+        expect(page.js("!document.querySelector('#tip').hidden") and name in page.text("#tip"), f"a touch of {name} says {page.text('#tip')}")
     page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     page.drawn()
 

@@ -422,6 +422,7 @@ export class App {
 
   private listen(): void {
     const on = (id: string, type: string, action: (event: any) => void) => byId(id).addEventListener(type, action);
+    addEventListener("scroll", () => { byId("tip").hidden = true; }, { passive: true });
     on("theme", "click", () => {
       this.setTheme(!this.isDark);
       this.showSelection();

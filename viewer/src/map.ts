@@ -62,7 +62,11 @@ export class MapView {
     canvas.addEventListener("pointermove", (event) => this.onMove(event));
     canvas.addEventListener("pointerup", (event) => this.onUp(event));
     canvas.addEventListener("pointercancel", (event) => this.pointers.delete(event.pointerId));
-    canvas.addEventListener("pointerleave", () => this.events.hover(-1, -1, 0, 0));
+    // A finger leaves when it is lifted: what it has touched stays named until the next touch.
+    canvas.addEventListener("pointerleave", (event) => {
+      if (event.pointerType !== "touch")
+        this.events.hover(-1, -1, 0, 0);
+    });
     canvas.addEventListener("dblclick", (event) => {
       const b = this.bufferAt(event.offsetX, event.offsetY);
       if (b >= 0)
@@ -240,6 +244,8 @@ export class MapView {
     this.canvas.setPointerCapture(event.pointerId);
     this.pointers.set(event.pointerId, event);
     this.dragged = 0;
+    if (event.pointerType === "touch")
+      this.events.hover(-1, -1, 0, 0);
   }
 
   private onMove(event: PointerEvent): void {
@@ -274,8 +280,12 @@ export class MapView {
     const regions = this.regions();
     if (event.offsetY < regions.upperTop || event.offsetY >= regions.stateTop + regions.stateHeight)
       this.events.pin(this.stepNear(event.offsetX));
-    else
-      this.events.select(this.bufferAt(event.offsetX, event.offsetY));
+    else {
+      const buffer = this.bufferAt(event.offsetX, event.offsetY);
+      this.events.select(buffer);
+      if (event.pointerType === "touch")
+        this.events.hover(buffer, -1, event.clientX, event.clientY);
+    }
   }
 
   private stepNear(x: number): number {
