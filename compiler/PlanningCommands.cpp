@@ -102,23 +102,6 @@ int frontier(FrontierRequest &request) {
   return 0;
 }
 
-/// What is known of a file that has one batch only: whether that fits.
-Error onlyOneBatch(MLIRContext &context, const CompileOptions &options, const FixedBatch &fixed,
-                   Bytes budget) {
-  StepWithPlanner step(context, options);
-  BudgetPlanner &planner = *step.planner;
-  const std::string batch = std::to_string(fixed.batch), within = formatBytesExact(budget);
-  const std::optional<StepChoice> choice = planner.plan(budget);
-  const std::string verdict =
-      choice
-          ? "that batch fits " + within + ": the arena is " + formatBytesExact(choice->arenaBytes)
-          : "that batch does not fit " + within + ": the smallest arena found for it is " +
-                formatBytesExact(planner.smallest().arenaBytes);
-  reportRefusals(planner.refusals(), std::nullopt);
-  return Error::badInput("no largest batch: that of \"" + options.modelPath + "\" is fixed at " +
-                         batch + "\n  " + fixed.reason + "\n  " + verdict);
-}
-
 /// Larger batches of a step in 16 bits that fit with some of it, or all, in f32.
 class LargerInF32 {
 public:
@@ -145,12 +128,11 @@ public:
     return largest > fits ? std::optional(largest) : std::nullopt;
   }
 
-  /// Of the largest batch that fits.
-  const Plan &plan() const { return known; }
-
-private:
-  bool isWithin(int64_t batch) {
-    options.import.batch = batch * options.accumulate;
+  /// Whether a batch fits; without one, that of the file.
+  bool isWithin(std::optional<int64_t> batch) {
+    options.import.batch.reset();
+    if (batch)
+      options.import.batch = *batch * options.accumulate;
     ScopedDiagnosticHandler silent(&context, [](Diagnostic &) { return success(); });
     try {
       StageTimer timer;
@@ -163,10 +145,35 @@ private:
     }
   }
 
+  /// Of the largest batch that fits.
+  const Plan &plan() const { return known; }
+
+private:
   MLIRContext &context;
   CompileOptions options;
   Plan known;
 };
+
+/// What is known of a file that has one batch only: whether that fits.
+Error onlyOneBatch(MLIRContext &context, const CompileOptions &options, const FixedBatch &fixed,
+                   Bytes budget) {
+  StepWithPlanner step(context, options);
+  BudgetPlanner &planner = *step.planner;
+  const std::string batch = std::to_string(fixed.batch), within = formatBytesExact(budget);
+  std::optional<Bytes> arena;
+  if (const std::optional<StepChoice> choice = planner.plan(budget))
+    arena = choice->arenaBytes;
+  else if (LargerInF32 wide(context, options, budget);
+           options.precision != Precision::F32 && wide.isWithin({}))
+    arena = wide.plan().arenaBytes;
+  const std::string verdict =
+      arena ? "that batch fits " + within + ": the arena is " + formatBytesExact(*arena)
+            : "that batch does not fit " + within + ": the smallest arena found for it is " +
+                  formatBytesExact(planner.smallest().arenaBytes);
+  reportRefusals(planner.refusals(), std::nullopt);
+  return Error::badInput("no largest batch: that of \"" + options.modelPath + "\" is fixed at " +
+                         batch + "\n  " + fixed.reason + "\n  " + verdict);
+}
 
 void printLargest(int64_t batch, int64_t parts) {
   absl::PrintF("largest batch: %d\n", batch * parts);

@@ -43,7 +43,7 @@ SUITE = {
     "resnet18": ("--batch 4 --image 32", SGD), "resnet34": ("--batch 4 --image 32", SGD), "resnet50": ("--batch 16 --image 28", SGD),
     "mobilenet_v2": ("--batch 4 --image 32", SGD), "densenet121": ("--batch 2 --image 32", SGD), "inception": ("--batch 1", SGD),
     "gpt2": ("--batch 1 --length 32 --layers 2", TOKENS), "gpt2_untied": ("--batch 1 --length 32 --layers 2", TOKENS),
-    "char_gpt": ("--batch 8", TOKENS), "char_gpt_untied": ("--batch 8", TOKENS), "lstm": ("--batch 8", ADAM), "lstm_long": ("--batch 8 --steps 10", ADAM),
+    "char_gpt": ("--batch 8", TOKENS), "char_gpt_untied": ("--batch 8", TOKENS), "lstm": ("--batch 8", ADAM), "lstm_long": ("--batch 8 --steps 10", f"--input=sequence {ADAM}"),
     "bert": ("--batch 1 --length 32 --layers 2", TOKENS), "char_bert": ("--batch 8", TOKENS), "vit": ("--batch 1 --layers 2 --image 64", ADAM),
     "tiny_vit": ("--batch 8", ADAM), "llama_small": ("--batch 1 --layers 2 --length 32", f"{TOKENS} --input=tokens"), "llama_1b": ("--batch 1 --layers 1 --length 32", f"{TOKENS} --input=tokens"),
     "char_llama": ("--batch 8", f"{TOKENS} --input=tokens"), "seq2seq": ("--batch 2 --length 4", SENTENCES), "seq2seq_cells": ("--batch 2 --length 4", SENTENCES),
