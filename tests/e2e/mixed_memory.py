@@ -7,8 +7,8 @@ For each model in bf16, and in fp16 with the usual and with delayed loss scaling
 
   - with everything kept (--recompute=none) its arena is no larger than in f32;
   - what a plan in f32 fits, it fits: half of what is above the state, and the smallest arena that f32 reaches;
-  - its frontier has a point within each of these budgets, none of which takes more time than the plan under its budget (by day where some
-    of the plans leave nodes in f32);
+  - its frontier has a point within each of these budgets, none of which on the host takes more time than the plan under its budget (by day
+    where some of the plans leave nodes in f32);
   - a batch that fits in f32, within what f32 takes with everything kept, is no larger than the largest that fits;
   - whole also: without a flag, and with --checkpoint=sqrt, no larger than in f32.
 
@@ -128,7 +128,7 @@ def compare(planner: Planner, name: str, whole: bool) -> list[tuple[str, ...]]:
         points = planner.frontier(precision) if whole or any(outcome.is_wide for outcome in found.values()) else []
         for budget in budgets if points else []:
             check(any(int(point["arena_bytes"]) <= budget for point in points), f"{name} {title}: no point of the frontier is within {budget} bytes")
-        for point in points:
+        for point in points if planner.target == "host" else []:  # on GPUs a plan's seconds count joined updates
             seconds = planner.plan(precision, f"--memory-budget={point['budget_bytes']}").seconds
             check(int(point["time_ns"]) * 1e-9 <= seconds * 1.001, f"{name} {title}: {seconds} s within {point['budget_bytes']} bytes, the frontier has {point}")
         room = f"--memory-budget={kept.arena} --limit=8"
