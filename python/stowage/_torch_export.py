@@ -296,7 +296,13 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     _state_modes(program)
     bytes_of_state = sum(tensor.numel() * tensor.element_size() for tensor in module.state_dict().values())
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    program.save(str(path), external_data=bytes_of_state > 1 << 30)
+    try:
+        program.save(str(path), external_data=bytes_of_state > 1 << 30)
+    except Exception as error:  # a constant whose values the exporter did not keep, at the end of a chain of causes
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        raise ExportError(f"torch.onnx.export made a program that cannot be written: {cause}") from error
     if not check:
         return None
     from ._check import check as compare
