@@ -278,6 +278,13 @@ private:
     }
   }
 
+  /// "norm.weight": arguments of a function have no dot in their names. The former exporter numbers some of them, "input.1".
+  static bool isOfModule(const std::string &name) {
+    const size_t dot = name.rfind('.');
+    return dot != std::string::npos &&
+           name.find_first_not_of("0123456789", dot + 1) != std::string::npos;
+  }
+
   void chooseDataInputs() {
     roles.dataInputs.insert(named.begin(), named.end());
     if (!named.empty())
@@ -292,7 +299,10 @@ private:
       bool isStatic = input.dims && !input.dims->empty();
       for (size_t d = 0; isStatic && d < input.dims->size(); ++d)
         isStatic = (*input.dims)[d].size.has_value();
-      if (!isStatic || !isFloat(input.type) || !isWeightPosition(roles.useOf(input.name)))
+      const Use use = roles.useOf(input.name);
+      const bool isParameter =
+          isWeightPosition(use) || (use != Use::None && isOfModule(input.name));
+      if (!isStatic || !isFloat(input.type) || !isParameter)
         roles.dataInputs.insert(input.name);
     }
   }

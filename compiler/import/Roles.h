@@ -13,8 +13,8 @@
 //     exporter computed.
 //  3. Everything else is a constant: exponents, bounds, Constant nodes in plain arithmetic, and in
 //     PyTorch's files, which hold parameters as initializers, every Constant node.
-//  4. A graph input without data is a parameter when rule 1 finds it and it has a static shape;
-//     else it is data. Names given by the user decide instead: those are data, the rest parameters.
+//  4. A graph input without data is a parameter when rule 1 finds it, or other arithmetic uses it and its name has a dot as
+//     a module's ("norm.weight"), and it has a static shape; else it is data. Names given by the user decide instead: those are data, the rest parameters.
 #pragma once
 
 #include "compiler/import/OnnxModel.h"

@@ -51,8 +51,8 @@ def main() -> None:
             key = "pkg.torch.export.ExportedProgram.graph_signature"
             add_metadata(model.graph, 16, key, "\n".join(signature) + "\n")
         names = dict(RENAME.findall(text))
-        for initializer in model.graph.initializer:
-            initializer.name = names.get(initializer.name, initializer.name)
+        for tensor in [*model.graph.initializer, *model.graph.input]:
+            tensor.name = names.get(tensor.name, tensor.name)
         for node in model.graph.node:
             node.input[:] = [names.get(name, name) for name in node.input]
         onnx.save(model, path.with_suffix(".onnx"))
