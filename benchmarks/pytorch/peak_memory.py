@@ -29,7 +29,7 @@ from train_curve import make_optimizer  # noqa: E402
 
 
 def convolution_backward(dy: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, *rest: Any) -> tuple[Any, ...]:
-    like = (x, weight, weight.new_empty(weight.shape[0]))
+    like = (x, weight, weight.new_empty(rest[0] or weight.shape[0]))  # the bias's own size, where it is known
     return tuple(torch.empty_like(tensor) if wanted else None for tensor, wanted in zip(like, rest[-1]))
 
 

@@ -348,6 +348,10 @@ private:
   /// State that the module's own forward writes, but for the statistics of a normalization: its new
   /// value is no output of the file.
   void checkMutatedBuffers() {
+    for (const std::string &name : model.signature->mutatedParameters)
+      change(inQuotes(name) + " is written in place by the module's own forward, and its new value "
+                              "is not in the file; forward must compute with a changed copy, the "
+                              "training loop may write it between steps");
     for (const std::string &name : model.signature->mutatedBuffers) {
       const Use use = roles.useOf(name);
       if (liveTensors.count(name) && isFloat(model.initializers.at(name).type) &&

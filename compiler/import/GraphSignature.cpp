@@ -90,6 +90,8 @@ GraphSignature parseGraphSignature(std::string_view text) {
     if (inOutputs) {
       if (word == "BUFFER_MUTATION" && target)
         signature.mutatedBuffers.insert(*target);
+      if (word == "PARAMETER_MUTATION" && target)
+        signature.mutatedParameters.insert(*target);
       continue;
     }
     GraphSignature::Entry entry{kindOf(word), std::string(name), target.value_or("")};

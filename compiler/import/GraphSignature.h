@@ -29,7 +29,8 @@ struct GraphSignature {
     std::string argument; ///< "p_bn1_weight"
     std::string target;   ///< "bn1.weight"; empty for user inputs
   };
-  std::vector<Entry> inputs;            ///< in the program's order
+  std::vector<Entry> inputs;               ///< in the program's order
+  std::set<std::string> mutatedParameters; ///< targets that the module's own forward writes
   std::set<std::string> mutatedBuffers; ///< targets that the program writes: it was made to train
   std::set<std::string>
       frozen; ///< parameters that ask for no gradient, as stowage.export lists them

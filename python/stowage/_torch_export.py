@@ -238,6 +238,14 @@ def _refuse_hooks(hooked: "list[str]") -> None:
                           "a gradient that is scaled or masked is x * m - (x * m).detach() + x.detach() in the forward")  # fmt: skip
 
 
+def _refuse_written(program: Any) -> None:
+    """A parameter that forward itself writes has a new value from then on, which no output of a file holds."""
+    written = [spec.target for spec in program.exported_program.graph_signature.output_specs if spec.kind.name == "PARAMETER_MUTATION"]
+    if written:
+        raise ExportError(f"forward writes the parameters {', '.join(written)} in place, and a file does not hold their new values; expected a "
+                          "forward that computes with a changed copy (weight.clamp(...)); the training loop may write them between steps")  # fmt: skip
+
+
 def _classify(custom: CustomGradients, module: Any, arguments: tuple, named: dict) -> None:
     from ._check import training_without_dropout
 
@@ -286,6 +294,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     _refuse_hooks(hooks_of(module))
     program = write()
     _refuse_hooks(["a value of the forward"] if custom.hooked else [])
+    _refuse_written(program)
     if custom.used:
         _classify(custom, module, arguments, named)
         if custom.products:

@@ -37,7 +37,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "benchmarks/pytorch"), str(Path(__file__).parent)]
 
-TOLERANCE = 1e-4
 NOISY = 3.0
 NUDGE = 1e-7
 LIMIT_SECONDS = 600
@@ -147,14 +146,15 @@ def follow(script: Any, result: dict[str, Any], options: argparse.Namespace) -> 
     result |= {"losses": losses, "difference": difference(losses, reference.losses)}
     result["learned"], result["farthest"] = learned(found, expected, start)
     result["stage"] = "compare"
-    if result["difference"] > max(TOLERANCE, NOISY * result["own"]):
+    if result["difference"] > max(script.tolerance, NOISY * result["own"]):
         raise RuntimeError(f"losses differ by {result['difference']:.1e}, PyTorch's own by {result['own']:.1e}")
-    if result["learned"] > max(100 * TOLERANCE, NOISY * result["own_learned"]):
+    if result["learned"] > max(100 * script.tolerance, NOISY * result["own_learned"]):
         raise RuntimeError(f"{result['farthest']} differs by {result['learned']:.1e} of its way, PyTorch's own by {result['own_learned']:.1e}")
     result["stage"] = "done"
 
 
 def all_scripts() -> dict[str, Any]:
+    import training_scripts_parts  # noqa: F401
     import training_scripts_tasks  # noqa: F401
     import training_scripts_text  # noqa: F401
     from training_scripts import SCRIPTS

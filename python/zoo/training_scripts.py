@@ -17,10 +17,17 @@ from torch import Tensor, nn
 STEPS = 20
 SCRIPTS: dict[str, Callable[[], Script]] = {}
 NOTES = {
-    "hook_on_a_weight": "a gradient's factor belongs into the forward: `x * m + (x - x * m).detach()`",
-    "hook_on_a_hidden_value": "likewise",
+    "vector_quantized_autoencoder": "`dynamic_batch=False`: `torch.cdist` asks for the number of rows",
+    "autocast_inside": "products in bfloat16, whose rounding error is 4e-3: held to 1e-3",
+    "learned_step_quantization": "the gradient of a step that all elements share is a sum, no factor",
+    "quantization_aware_by_torch": "whether observers and quantization are on is asked of tensors",
+    "normalizations_of_cumulative_average": "`momentum=None` divides by the number of batches so far, which it asks of a tensor",
+    "fourier_neural_operator": "complex weights",
+    "packed_sequences": "how many rows each step has depends on data",
+    "hook_on_a_hidden_value": "a gradient's factor belongs into the forward: `x * m + (x - x * m).detach()`",
+    "hook_on_a_weight": "likewise",
     "wgan_gradient_penalty": "a gradient of a gradient: `torch.autograd.grad` inside forward has no place in an exported program",
-    "physics_informed_network": "likewise",
+    "physics_informed_network": "as the gradient penalty",
     "segmentation_unet_lovasz": "a constant of the loss comes without its values, with `dynamic_batch=False`, too",
     "torchvision_retinanet": "which boxes match which depends on data, and with it how many",
     "anchor_free_detector_with_torchvision_overlaps": "torchvision's loss picks the boxes that overlap by a mask; by clamps, as `anchor_free_detector` has it, it trains",
@@ -47,6 +54,7 @@ class Script:
     schedule: Callable[[int], float] | None = None
     flags: list[str] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
+    tolerance: float = 1e-4  # of a loss, where that is more than PyTorch's own noise
 
     def example(self) -> dict[str, Tensor]:
         return {name: value for name, value in self.batches[0].items() if name != self.target}

@@ -487,12 +487,19 @@ class Modules(InFolder):
                 y.register_hook(lambda dy: 2 * dy)
                 return y
 
+        class Clamped(nn.Linear):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                with torch.no_grad():
+                    self.weight.clamp_(-0.1, 0.1)
+                return super().forward(x)
+
         masked = nn.Linear(6, 3)
         masked.weight.register_hook(lambda dy: 0 * dy)
         for module, message in (
             (Unlike(6, 3), "the backward of Limited is neither"),
             (Hooked(6, 3), "hooks on gradients .*: a value of the forward"),
             (masked, "hooks on gradients .*: parameter weight"),
+            (Clamped(6, 3), "forward writes the parameters weight in place"),
         ):
             with self.assertRaisesRegex(stowage.ExportError, message):
                 stowage.export(module, inputs[0], self.path)
