@@ -111,7 +111,7 @@ bool CudaTarget::isAsGoodAsApart(Conv2dMapOp op) const {
   }
 }
 
-std::vector<std::unique_ptr<CudnnPlans>> &CudaTarget::plans() const {
+const std::vector<CudnnPlans *> &CudaTarget::plans() const {
   if (!opened.empty())
     return opened;
   for (const Chip &chip : chips)
@@ -120,10 +120,9 @@ std::vector<std::unique_ptr<CudnnPlans>> &CudaTarget::plans() const {
                             " names an architecture, and cuDNN plans convolutions for a chip; say "
                             "--target=cuda:CHIP, which is one of " +
                             chipsOf(chip.architecture));
-  const auto library = CudnnLibrary::open(cudnnFolder);
-  std::vector<std::unique_ptr<CudnnPlans>> all;
+  std::vector<CudnnPlans *> all;
   for (const Chip &chip : chips)
-    all.push_back(std::make_unique<CudnnPlans>(library, chip, products));
+    all.push_back(&CudnnPlans::opened(cudnnFolder, chip, products));
   opened = std::move(all);
   return opened;
 }

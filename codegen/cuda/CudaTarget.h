@@ -6,7 +6,6 @@
 #include "codegen/cuda/EngineChoices.h"
 #include "passes/Target.h"
 
-#include <memory>
 
 namespace stow::cuda {
 
@@ -66,13 +65,13 @@ private:
   mlir::FailureOr<Requirements> queryConvolution(mlir::Operation *op,
                                                  llvm::ArrayRef<bool> freeLayouts) const;
   Requirements queryMatmul(mlir::Operation *op) const;
-  std::vector<std::unique_ptr<CudnnPlans>> &plans() const;
+  const std::vector<CudnnPlans *> &plans() const;
   bool isForTensorCores(mlir::Operation *op) const;
 
   const std::vector<Chip> chips;
   const F32Products products;
   const std::string cudnnFolder;
-  mutable std::vector<std::unique_ptr<CudnnPlans>> opened; ///< by chip, since the first convolution
+  mutable std::vector<CudnnPlans *> opened; ///< by chip, since the first convolution
 };
 
 } // namespace stow::cuda

@@ -7,6 +7,7 @@
 #include <absl/strings/str_cat.h>
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 namespace stow::cuda {
 namespace {
@@ -79,10 +80,24 @@ const std::vector<EnginePlan> &CudnnPlans::of(const Convolution &convolution) {
   auto found = known.find(convolution);
   if (found == known.end())
     found = known.emplace(convolution, ask(convolution)).first;
-  return found->second;
+  if (found->second.plans.empty())
+    throw Error::badInput(found->second.refusal);
+  return found->second.plans;
 }
 
-std::vector<EnginePlan> CudnnPlans::ask(const Convolution &convolution) const {
+CudnnPlans &CudnnPlans::opened(const std::string &folder, const Chip &chip, F32Products products) {
+  using Key = std::tuple<std::string, std::string, F32Products>;
+  static std::mutex mutex;
+  // Never destroyed: the library may be gone by then.
+  static auto &all = *new std::map<Key, std::unique_ptr<CudnnPlans>>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::unique_ptr<CudnnPlans> &plans = all[{folder, chip.deviceJson, products}];
+  if (!plans)
+    plans = std::make_unique<CudnnPlans>(CudnnLibrary::open(folder), chip, products);
+  return *plans;
+}
+
+CudnnPlans::Answer CudnnPlans::ask(const Convolution &convolution) const {
   const std::string about = "cuDNN " + version() + " for " + chip + ", " + describe(convolution);
   std::vector<EnginePlan> plans;
   std::set<std::string> identities, objections;
@@ -112,14 +127,15 @@ std::vector<EnginePlan> CudnnPlans::ask(const Convolution &convolution) const {
         }
       }
   } catch (const Error &error) {
-    throw Error::badInput(about + ": " + error.what());
+    return {{}, about + ": " + error.what()};
   }
   if (plans.empty() && !objections.empty())
-    throw Error::badInput(about + ": every engine is inexact or has results that vary (" +
-                          joined({objections.begin(), objections.end()}) + ")");
+    return {{},
+            about + ": every engine is inexact or has results that vary (" +
+                joined({objections.begin(), objections.end()}) + ")"};
   if (plans.empty())
-    throw Error::badInput(about + ": no engine takes it: " + why);
-  return plans;
+    return {{}, about + ": no engine takes it: " + why};
+  return {std::move(plans), ""};
 }
 
 } // namespace stow::cuda

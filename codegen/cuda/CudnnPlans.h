@@ -36,6 +36,10 @@ public:
   CudnnPlans(std::shared_ptr<const CudnnLibrary> library, const Chip &chip,
              F32Products products = F32Products::Exact);
 
+  /// Those of the library in `folder`, as CudnnLibrary::open looks for it. The same ones throughout the process,
+  /// since a step is often planned in several ways. Throws Error(BadInput) as both do.
+  static CudnnPlans &opened(const std::string &folder, const Chip &chip, F32Products products);
+
   /// The plans that may be used, best first: deterministic ones whose sums are in f32 at least and
   /// whose products are exact, so without Winograd's, Fourier's and, for f32, tensor cores'.
   /// Asked once per distinct convolution. Throws Error(BadInput) with cuDNN's reason where it takes
@@ -46,13 +50,17 @@ public:
   int64_t versionNumber() const { return library->versionNumber(); }
 
 private:
-  std::vector<EnginePlan> ask(const Convolution &convolution) const;
+  struct Answer {
+    std::vector<EnginePlan> plans;
+    std::string refusal; ///< where there are none
+  };
+  Answer ask(const Convolution &convolution) const;
 
   std::shared_ptr<const CudnnLibrary> library;
   std::string chip;
   F32Products products;
   CudnnDescriptor device;
-  std::map<Convolution, std::vector<EnginePlan>> known;
+  std::map<Convolution, Answer> known;
   std::mutex mutex;
 };
 
