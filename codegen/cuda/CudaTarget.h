@@ -6,7 +6,6 @@
 #include "codegen/cuda/EngineChoices.h"
 #include "passes/Target.h"
 
-
 namespace stow::cuda {
 
 class CudaTarget : public Target {
