@@ -1,8 +1,10 @@
 #include "passes/solvers/pack/PackBuffers.h"
 #include "ir/plan/pack/Bound.h"
+#include "passes/solvers/pack/Chains.h"
 #include "passes/solvers/pack/Conflict.h"
 #include "passes/solvers/pack/Greedy.h"
 #include "passes/solvers/pack/HotSpots.h"
+#include "passes/solvers/pack/LargeFirst.h"
 #include "passes/solvers/pack/LargeScale.h"
 #include "passes/solvers/pack/Layers.h"
 #include "passes/solvers/pack/Outward.h"
@@ -87,13 +89,16 @@ private:
     return incumbent.work >= std::exchange(incumbent.workLimit, limit);
   }
 
-  /// By the search; by layers where the first part of the search does not suffice; where storages
-  /// have several pieces, half of the work is for these, or all that the search leaves.
+  /// By the search; where its first part does not suffice for many items, by layers; behind it, with
+  /// half as much work again, by the order of the large items where all are too many for layers; where
+  /// storages have several pieces, half of the work is for these, or all that the search leaves.
   void improve() {
-    constexpr int64_t shareBeforePieces = 64, shareOfPieces = 2, shareBeforeLayers = 5;
+    constexpr int64_t shareBeforePieces = 64, shareOfPieces = 2, shareBeforeLayers = 5,
+                      shareOfLarge = 2;
     if (!incumbent.isOpen())
       return;
-    if (model.items.size() > fewItems && canPackInLayers(incumbent)) {
+    const bool hasMany = model.items.size() > fewItems;
+    if (hasMany && canPackInLayers(incumbent)) {
       spend(shareBeforeLayers, [&] { searchParts(incumbent); });
       packInLayers(incumbent);
       return;
@@ -104,6 +109,11 @@ private:
     }
     if (incumbent.isOpen())
       searchParts(incumbent);
+    if (hasMany && model.items.size() <= veryManyItems && isChainable(model) &&
+        incumbent.isOpen()) {
+      incumbent.workLimit = incumbent.work + scaledBudget() / shareOfLarge;
+      packLargeFirst(incumbent);
+    }
   }
 
   void take(const GreedyResult &greedy) {

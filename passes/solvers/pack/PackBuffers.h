@@ -34,7 +34,8 @@ struct PackOptions {
   /// Decide whether the buffers fit into this many bytes, instead of minimizing.
   std::optional<Bytes> capacity;
   /// Search effort in elementary steps, about 1e8 to 1e9 a second; the greedy pairs are not
-  /// counted. From 15,000 storages on it grows with their number, up to three times this.
+  /// counted. From 15,000 storages on it grows with their number, up to three times this; thousands
+  /// of storages that the search leaves above the bound get half as much again.
   int64_t workBudget = 2'000'000'000;
   /// Wall-clock limit of what follows the greedy pairs; results that hit it are valid but may
   /// differ between runs.
