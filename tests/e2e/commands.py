@@ -15,6 +15,13 @@ def half_budget(plan: dict[str, Any]) -> int:
     return state + (arena - state) // 2
 
 
+def row_sums(plan: dict[str, Any]) -> set[tuple[str, str]]:
+    """The products of a GPU's plan that sum rows of a factor: where two plans differ in them, so do the last bits of sums."""
+    words = plan["strings"]
+    steps = ((graph["name"], step) for graph in plan["graphs"] for step in graph["steps"] if "implementation" in step)
+    return {(graph, words[step["source"]]) for graph, step in steps if words[step["implementation"]].endswith("sums of rows")}
+
+
 def check(condition: bool, message: str) -> None:
     if not condition:
         raise SystemExit(f"FAILED: {message}")

@@ -43,7 +43,7 @@ if missing:
     sys.exit(77)
 
 import final_rows  # noqa: E402
-from commands import half_budget  # noqa: E402
+from commands import half_budget, row_sums  # noqa: E402
 from safetensors_io import load  # noqa: E402
 
 # Largest relative difference of any step's loss. Rounding alone moves PyTorch's own curves by up to 4.5e-4 (its f32
@@ -143,13 +143,14 @@ class Runs:
             self.check(peak <= allowed * 1.01, f"{mode}: process peak {peak} above {allowed} bytes")
 
     def is_apart(self, mode: str) -> bool:
-        """Whether this plan has fewer kernels in a GPU's library calls than the one that keeps everything: their last bits differ
-        then (docs/cuda.md)."""
+        """Whether this plan has fewer kernels in a GPU's library calls than the one that keeps everything, or sums rows in others:
+        their last bits differ then (docs/cuda.md)."""
 
         def fused(plan: dict) -> int:
             return sum(plan["strings"][step["op"]] in ("product_map", "conv2d_map") for graph in plan["graphs"] for step in graph["steps"])
 
-        return bool(self.args.simulated) and fused(self.plans[mode]) < fused(self.plans["none"])
+        plan, kept = self.plans[mode], self.plans["none"]
+        return bool(self.args.simulated) and (fused(plan) < fused(kept) or row_sums(plan) != row_sums(kept))
 
     def train_in_half(self) -> None:
         """In the state and half of what the plain plan has above it; in the least that can be where that is more."""
