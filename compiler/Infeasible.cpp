@@ -175,26 +175,22 @@ bool isChainAtPeak(mlir::ModuleOp step, const Plan &plan, const Pieces &pieces) 
 
 /// The step with chains in pieces, as it takes least. Nothing where no such chain is at the peak, or where it does not
 /// fit and gains less than a hundredth.
-std::optional<Remedy> inPieces(mlir::MLIRContext &context, const Plan &plan,
+std::optional<Remedy> inPieces(mlir::MLIRContext &context, mlir::ModuleOp step,
+                               const Backend &backend, const Plan &plan,
                                const CompileOptions &options, Bytes budget, const Pieces &pieces) {
   constexpr int64_t count = 8;
-  if (options.*pieces.count != 1)
-    return std::nullopt;
-  mlir::ScopedDiagnosticHandler silent(&context,
-                                       [](mlir::Diagnostic &) { return mlir::success(); });
-  const std::unique_ptr<Backend> backend = chooseBackend(options);
-  if (!isChainAtPeak(*stepForm(context, options, *backend), plan, pieces))
+  if (options.*pieces.count != 1 || !isChainAtPeak(step, plan, pieces))
     return std::nullopt;
   CompileOptions cut = options;
   cut.*pieces.count = count;
   cut.profile.clear();
   if (options.accumulate > 1) // the samples of a graph, where those of a step are asked for
     cut.import.batch = *options.import.batch * options.accumulate;
-  const mlir::OwningOpRef<mlir::ModuleOp> prepared = prepareStep(context, cut, *backend);
-  const CostModel costs = weighStep(*prepared, cut, *backend);
+  const mlir::OwningOpRef<mlir::ModuleOp> prepared = prepareStep(context, cut, backend);
+  const CostModel costs = weighStep(*prepared, cut, backend);
   const Bytes worth = std::max(budget, plan.arenaBytes - plan.arenaBytes / 100);
-  const Bytes arenaBytes = leastPlacement(worth, *prepared, costs, backend->target(),
-                                          evaluationParts(context, options, *backend));
+  const Bytes arenaBytes = leastPlacement(worth, *prepared, costs, backend.target(),
+                                          evaluationParts(context, options, backend));
   if (arenaBytes > worth)
     return std::nullopt;
   const bool fits = arenaBytes <= budget;
@@ -203,6 +199,20 @@ std::optional<Remedy> inPieces(mlir::MLIRContext &context, const Plan &plan,
       absl::StrCat(pieces.what, fits ? ", which fits: " : ": ", pieces.flag, "=", count,
                    fits ? absl::StrCat(" (", pieces.flag, "=auto finds the fastest)") : ""),
       Changes::LastBits};
+}
+
+/// The same for each kind of chain that is whole.
+std::vector<Remedy> inPieces(mlir::MLIRContext &context, const Plan &plan,
+                             const CompileOptions &options, Bytes budget) {
+  mlir::ScopedDiagnosticHandler silent(&context,
+                                       [](mlir::Diagnostic &) { return mlir::success(); });
+  const std::unique_ptr<Backend> backend = chooseBackend(options);
+  const mlir::OwningOpRef<mlir::ModuleOp> step = stepForm(context, options, *backend);
+  std::vector<Remedy> found;
+  for (const Pieces &pieces : {kLossPieces, kRowPieces})
+    if (auto cut = inPieces(context, *step, *backend, plan, options, budget, pieces))
+      found.push_back(std::move(*cut));
+  return found;
 }
 
 /// What would lower the arena, by what it gains.
@@ -215,9 +225,8 @@ std::vector<Remedy> remedies(mlir::MLIRContext &context, const StepChoice &small
                   Changes::Nothing});
   for (Remedy &remedy : stateRemedies(plan, options.optimizer.text))
     list.push_back(std::move(remedy));
-  for (const Pieces &pieces : {kLossPieces, kRowPieces})
-    if (std::optional<Remedy> cut = inPieces(context, plan, options, budget, pieces))
-      list.push_back(std::move(*cut));
+  for (Remedy &cut : inPieces(context, plan, options, budget))
+    list.push_back(std::move(cut));
   if (std::optional<Remedy> fewer = fewerThreads(smallest, plan, options, budget))
     list.push_back(std::move(*fewer));
   if (std::optional<Remedy> narrow = sixteenBits(plan);

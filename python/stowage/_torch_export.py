@@ -187,23 +187,31 @@ def _name_frozen(program: Any, module: Any) -> None:
         program.model.graph.metadata_props["stowage.frozen"] = "\n".join(frozen)
 
 
-def _keep_detached(program: Any) -> Any:
-    """The exported program without its checks of sizes, and with an out-of-place detach wherever the module computes without a gradient or detaches in
-    place: the exporter writes a node for that alone."""
+def _without_views(program: Any) -> None:
+    """Reshapes in the place of views: elements may lie in another order once the exporter has taken an operator apart."""
+    import torch
+
+    graph = program.graph_module.graph
+    for node in list(graph.nodes):
+        if node.target is torch.ops.aten.view.default:
+            node.target = torch.ops.aten.reshape.default
+        if node.target is torch.ops.aten.scaled_dot_product_attention.default:
+            # What stays a view of it is one of a copy in the usual order.
+            with graph.inserting_after(node):
+                copy = graph.call_function(torch.ops.aten.clone.default, (node,), {"memory_format": torch.contiguous_format})
+            copy.meta = dict(node.meta)
+            node.replace_all_uses_with(copy, lambda user, copy=copy: user is not copy)
+
+
+def _keep_detached(program: Any) -> None:
+    """An out-of-place detach wherever the module computes without a gradient or detaches in place: the exporter writes a node for
+    that alone."""
     import torch
 
     graph, detach = program.graph_module.graph, torch.ops.aten.detach.default
     for node in list(graph.nodes):
         if node.target is torch.ops.aten.detach_.default:
             node.target = detach
-        if node.target is torch.ops.aten.view.default:
-            node.target = torch.ops.aten.reshape.default
-        if node.target is torch.ops.aten.scaled_dot_product_attention.default:
-            # Its elements lie in another order once it is taken apart, in which not every view of them is one.
-            with graph.inserting_after(node):
-                copy = graph.call_function(torch.ops.aten.clone.default, (node,), {"memory_format": torch.contiguous_format})
-            copy.meta = dict(node.meta)
-            node.replace_all_uses_with(copy, lambda user, copy=copy: user is not copy)
         if node.target is not torch.ops.higher_order.wrap_with_set_grad_enabled or node.args[0]:
             continue
         for result in list(node.users):
@@ -215,6 +223,12 @@ def _keep_detached(program: Any) -> Any:
             detached.meta = dict(result.meta)
             # The program's signature knows its outputs by their nodes, which nothing flows back through anyway.
             result.replace_all_uses_with(detached, lambda user: user is not detached and user.op != "output")
+
+
+def _for_training(program: Any) -> Any:
+    """The exported program as the exporter is to take it."""
+    _without_views(program)
+    _keep_detached(program)
     program.graph_module.recompile()
     if getattr(program, "_guards_code", None):
         program._guards_code = []  # comparisons of sizes, which the exporter runs, and cannot where forward takes **named
@@ -222,12 +236,12 @@ def _keep_detached(program: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _detached_programs() -> "Iterator[None]":
-    """torch.onnx.export on programs that keep what is detached."""
+def _training_programs() -> "Iterator[None]":
+    """torch.onnx.export on programs as `_for_training` leaves them."""
     import torch
 
     make = torch.export.export
-    with mock.patch.object(torch.export, "export", lambda *arguments, **named: _keep_detached(make(*arguments, **named))):
+    with mock.patch.object(torch.export, "export", lambda *arguments, **named: _for_training(make(*arguments, **named))):
         yield
 
 
@@ -280,7 +294,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
 
     def write() -> Any:
         try:
-            with training_mode(module), warnings.catch_warnings(), _detached_programs(), custom.recorded(), exportable():
+            with training_mode(module), warnings.catch_warnings(), _training_programs(), custom.recorded(), exportable():
                 warnings.simplefilter("ignore")  # that the module is in training mode is the point
                 return torch.onnx.export(module, export_arguments, kwargs=export_named or None, dynamo=True, optimize=False,
                                          opset_version=opset, dynamic_shapes=shapes, verbose=False)  # fmt: skip
