@@ -124,6 +124,23 @@ def _tidy(model: Any) -> None:
     common.RemoveUnusedNodesPass()(model)
 
 
+def _rename_values(model: Any) -> None:
+    """Names of their own for results of nodes: the program calls them after their operations, as a module may have called a buffer
+    ("mean") or a parameter ("add")."""
+    inputs, stored = {value.name for value in model.graph.inputs}, {value.name for value in model.graph.initializers.values()}
+    if both := sorted(inputs & stored):
+        raise ExportError(f"{both[0]!r} is an argument of forward and a parameter or buffer of the module, and a file has one name for "
+                          "both; expected another name for one of them")  # fmt: skip
+    taken = inputs | stored
+    for node in model.graph.all_nodes():
+        for output in node.outputs:
+            name, count = output.name, 0
+            while output.name in taken:
+                count += 1
+                output.name = f"{name}_result{count}"
+            taken.add(output.name)
+
+
 def _name_outputs(program: Any) -> None:
     """Outputs of a dictionary, a named tuple or a class of outputs under its keys, where no other value is called so."""
     import torch
@@ -313,6 +330,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
         _classify(custom, module, arguments, named)
         if custom.products:
             program = write()
+    _rename_values(program.model)
     _tidy(program.model)
     _name_outputs(program)
     _name_frozen(program, module)

@@ -533,6 +533,40 @@ class Modules(InFolder):
         report = stowage.export(Recognizer(), inputs, self.path)
         self.assertTrue(report.ok, str(report))
 
+    def test_names_of_operations(self) -> None:
+        """A buffer, a parameter and an argument may be called as the program calls results of operations."""
+
+        class Named(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.register_buffer("mean", torch.full((3,), 0.5))
+                self.add, self.mul = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+
+            def forward(self, sub: torch.Tensor) -> "dict[str, torch.Tensor]":
+                hidden = (sub + self.add) * self.mul
+                return {"loss": ((hidden - hidden.mean(0) - sub) * self.mean).square().sum()}
+
+        module, rows = Named(), torch.randn(4, 3)
+        step = stowage.compile(module, {"sub": rows}, loss="output:loss", optimizer="sgd:lr=0.1")
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        for _ in range(2):
+            loss = module(rows)["loss"]
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            self.assertAlmostEqual(step({"sub": rows}), loss.item(), delta=1e-5 * abs(loss.item()))
+
+        class Twice(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.x = nn.Parameter(torch.ones(3))
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return x + self.x
+
+        with self.assertRaisesRegex(stowage.ExportError, "'x' is an argument of forward and a parameter or buffer"):
+            stowage.export(Twice(), rows, self.path)
+
     def test_parts_in_evaluation_mode(self) -> None:
         """They stay in it where the module trains, alone or beside others; a module in evaluation mode is switched as a whole."""
         x = torch.randn(4, 6)
