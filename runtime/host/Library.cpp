@@ -8,6 +8,7 @@
 #include "runtime/host/Pieces.h"
 
 #include <algorithm>
+#include <limits>
 #include <ranges>
 
 namespace stow::host {
@@ -192,10 +193,23 @@ void checkPlaces(const Command &command, const Preparation &preparation, int64_t
                 " threads on this machine; recompile with --threads=", threads));
 }
 
+/// The library divides by extents of which it keeps 32 bits.
+void checkExtents(const Command &command) {
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  for (const Operand &operand : command.operands)
+    for (int64_t extent : operand.shape)
+      if (extent > most)
+        throw Error::badInput(concat(command.op, " of node '", command.name, "' has an operand of ",
+                                     extent,
+                                     " elements in one dimension; the library takes at most ", most,
+                                     ": give a smaller batch with --batch=N"));
+}
+
 } // namespace
 
 LibraryRequirements queryLibrary(const Command &call, const std::vector<bool> &anyLayout,
                                  int64_t threads) {
+  checkExtents(call);
   ThreadScope scope(threads);
   Preparation preparation = prepare(call, anyLayout);
   LibraryRequirements requirements;
