@@ -255,7 +255,7 @@ std::string describe(const TensorCounts &counts) {
   return groupDigits(counts.trained.tensors) + " tensors trained (" +
          groupDigits(counts.trained.elements) + " elements)" + part(counts.frozen, "frozen") +
          part(counts.statistics, "statistics") + part(counts.constant, "constant") + "; by " +
-         printableText(counts.source);
+         printableText(counts.source, 1000);
 }
 
 std::string renderText(const Plan &plan, const ReportOptions &options) {

@@ -174,6 +174,7 @@ int evaluate(const Program &program, ProgramImage image, const EvalOptions &opti
   bool isTest = samples.has_value();
   if (!isTest)
     samples = loadSamples(file, graph, Split::Train, options.keys);
+  warnOfUnreadArrays(file, graph, options.keys);
   checkTargets(program, *samples);
   Executor executor(program, image, {options.threads, options.poison, options.check});
   executor.initializeState(0);

@@ -122,6 +122,8 @@ void Progress::draw(int64_t done, double rate, double loss) {
   print(text, static_cast<size_t>(size));
 }
 
+void printWarning(const std::string &text) { std::fprintf(stderr, "warning: %s\n", text.c_str()); }
+
 void Progress::line(const std::string &text) {
   if (style == Style::Quiet)
     return;
@@ -131,7 +133,7 @@ void Progress::line(const std::string &text) {
 
 void Progress::warn(const std::string &text) {
   finish();
-  std::fprintf(stderr, "warning: %s\n", text.c_str());
+  printWarning(text);
 }
 
 void Progress::finish() {

@@ -13,6 +13,9 @@ std::string formatDuration(double seconds);
 /// Writes `text` and a line end to standard output, past all buffers.
 void printLine(const std::string &text);
 
+/// Writes `text` as a warning to standard error.
+void printWarning(const std::string &text);
+
 class Progress {
 public:
   using Clock = std::chrono::steady_clock;

@@ -4,6 +4,7 @@
 #include "runtime/base/Error.h"
 #include "runtime/base/Text.h"
 #include "runtime/data/Shuffle.h"
+#include "runtime/program/Progress.h"
 
 #include <algorithm>
 #include <cmath>
@@ -54,6 +55,20 @@ std::vector<std::string> candidates(const GraphInput &input, bool isOnly, Split 
     }
   }
   return keys;
+}
+
+/// The array that `input`, one of `inputs`, takes; absent where the file has none. What was looked for goes
+/// to `names`.
+std::optional<std::string> keyOf(const ArrayFile &file, const GraphInput &input,
+                                 const std::vector<const GraphInput *> &inputs, Split split,
+                                 const KeyChoice &keys, std::vector<std::string> *names = nullptr) {
+  const bool isOnly = std::ranges::count(inputs, input.role, &GraphInput::role) == 1;
+  const std::vector<std::string> wanted =
+      candidates(input, isOnly, split, input.role == InputRole::Data ? keys.x : keys.y);
+  if (names)
+    *names = wanted;
+  auto found = std::ranges::find_if(wanted, [&](const auto &name) { return file.has(name); });
+  return found == wanted.end() ? std::nullopt : std::optional(*found);
 }
 
 /// A row's dimensions without those of 1: [N,28,28] and [N,1,28,28] hold the same rows.
@@ -191,11 +206,11 @@ std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &gr
     if (chosen && !isOnly)
       throw Error::badInput(std::string(flag) + ": the model has several such inputs; name the " +
                             "arrays after them, for example '" + input->name + "'");
-    std::vector<std::string> names = candidates(*input, isOnly, split, chosen);
-    auto found = std::ranges::find_if(names, [&](const auto &name) { return file.has(name); });
-    if (found == names.end() && split == Split::Test)
+    std::vector<std::string> names;
+    const std::optional<std::string> found = keyOf(file, *input, inputs, split, keys, &names);
+    if (!found && split == Split::Test)
       return std::nullopt;
-    if (found == names.end())
+    if (!found)
       throw Error::badInput(file.path() + ": no array for input '" + input->name +
                             "': looked for " + joined(names) + "; the file holds " +
                             joined(file.names()) +
@@ -213,6 +228,29 @@ std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &gr
   if (samples.byInput.empty())
     throw Error::badInput("graph '" + graph.name() + "' of the program has no data inputs");
   return samples;
+}
+
+std::vector<std::string> unreadArrays(const ArrayFile &file, const GraphProgram &graph,
+                                      const KeyChoice &keys) {
+  const std::vector<const GraphInput *> inputs = sampleInputs(graph);
+  std::set<std::string> read;
+  for (const GraphInput *input : inputs)
+    for (Split split : {Split::Train, Split::Test})
+      if (auto key = keyOf(file, *input, inputs, split, keys))
+        read.insert(*key);
+  std::vector<std::string> unread;
+  std::ranges::copy_if(file.names(), std::back_inserter(unread),
+                       [&](const std::string &name) { return !read.contains(name); });
+  return unread;
+}
+
+void warnOfUnreadArrays(const ArrayFile &file, const GraphProgram &graph, const KeyChoice &keys) {
+  std::vector<std::string> inputs;
+  for (const GraphInput *input : sampleInputs(graph))
+    inputs.push_back(input->name);
+  for (const std::string &name : unreadArrays(file, graph, keys))
+    printWarning(concat(file.path(), ": nothing reads the array '", name,
+                        "'; the inputs of the program are ", joined(inputs)));
 }
 
 void checkLabels(const Array &labels, int64_t classes, int64_t ignoreIndex) {

@@ -42,6 +42,13 @@ std::vector<const GraphInput *> sampleInputs(const GraphProgram &graph);
 std::optional<Samples> loadSamples(const ArrayFile &file, const GraphProgram &graph, Split split,
                                    const KeyChoice &keys);
 
+/// The arrays of `file` that no sample input of `graph` takes, in neither split.
+std::vector<std::string> unreadArrays(const ArrayFile &file, const GraphProgram &graph,
+                                      const KeyChoice &keys);
+
+/// Names each of them on standard error: it may be meant for an input.
+void warnOfUnreadArrays(const ArrayFile &file, const GraphProgram &graph, const KeyChoice &keys);
+
 /// Throws Error(BadInput) when `array` does not fit `input` as loadSamples demands it.
 void checkSample(const Array &array, const GraphInput &input);
 

@@ -150,6 +150,7 @@ TrainingRun::TrainingRun(const Program &program, ProgramImage image, const Train
 
 void TrainingRun::loadData() {
   samples = *loadSamples(dataFile, graphOf(0), Split::Train, options.keys);
+  warnOfUnreadArrays(dataFile, graphOf(0), options.keys);
   checkTargets(program, samples);
   // --validation-split=0 says that nothing is to be evaluated.
   if (options.validationSplit != 0.0)
