@@ -153,6 +153,9 @@ void addModelFlags(CommandLine &flags, CompileOptions &options) {
               [&](const std::string &text) { parseAccumulate(text, options); });
   flags.value("input", "NAMES", "graph inputs that carry data, where weights are inputs too",
               [&](const std::string &text) { options.import.dataInputs = splitList(text); });
+  flags.value("parameter", "PATTERNS",
+              "graph inputs and initializers that are trained, whatever the rules say of them",
+              [&](const std::string &text) { options.import.parameters = splitList(text); });
   flags.value("init", "RULE",
               "how weights without values start: pytorch, kaiming, xavier, normal[:stddev], "
               "uniform[:bound]",

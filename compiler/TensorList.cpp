@@ -4,7 +4,9 @@
 #include "runtime/base/Text.h"
 #include "runtime/format/PlanReport.h"
 
+#include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
+#include <absl/strings/str_join.h>
 #include <algorithm>
 
 using namespace mlir;
@@ -30,6 +32,18 @@ const char *nameOf(ImportedTensor::Kind kind) {
 
 std::string shapeOf(const ImportedTensor &tensor) {
   return tensor.kind == ImportedTensor::Kind::Unused ? "-" : shapeText(tensor.shape);
+}
+
+/// Weights that the rules miss would stay as they are: they are named.
+std::string describeUnreached(const std::vector<std::string> &unreached) {
+  constexpr size_t kNames = 8;
+  if (unreached.empty())
+    return "";
+  const size_t shown = std::min(unreached.size(), kNames);
+  return absl::StrCat(
+      "; constant, since no rule says what they are for (--parameter=NAME trains them): ",
+      absl::StrJoin(unreached.begin(), unreached.begin() + shown, ", "),
+      shown < unreached.size() ? absl::StrCat(" and ", unreached.size() - shown, " more") : "");
 }
 
 } // namespace
@@ -61,7 +75,7 @@ ImportReport reportOf(ModuleOp model) {
 
 TensorCounts countTensors(const ImportReport &report) {
   TensorCounts counts;
-  counts.source = report.source;
+  counts.source = report.source + describeUnreached(report.unreached);
   for (const ImportedTensor &tensor : report.tensors) {
     if (tensor.kind == ImportedTensor::Kind::Unused)
       continue;

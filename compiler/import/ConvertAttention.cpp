@@ -195,6 +195,13 @@ void convertRotaryEmbedding(NodeImport &node) {
 void addAttentionRules(RuleTable &table) {
   table["Attention"] = {convertAttention, 3, 7};
   table["RotaryEmbedding"] = {convertRotaryEmbedding, 3, 4};
+  // Masks and the sine and cosine of positions are settings.
+  const OpWeights settings{OpWeights::Kind::Layer, [](UseSite &site) {
+                             for (size_t i = site.node.type == "Attention" ? 3 : 1;
+                                  i < site.node.inputs.size(); ++i)
+                               site.use(i, Use::Setting);
+                           }};
+  takeWeights(table, settings, {"Attention", "RotaryEmbedding"});
 }
 
 } // namespace stow::onnx

@@ -255,6 +255,12 @@ void convertCastLike(NodeImport &node) {
   convertTo(node, to);
 }
 
+/// Exponents are constants but those that a module has named.
+void usesOfPow(UseSite &site) {
+  site.use(0, Use::Shift);
+  site.use(1, site.isNamedByModule(1) ? Use::Shift : Use::Setting);
+}
+
 } // namespace
 
 void addElementwiseRules(RuleTable &table) {
@@ -295,6 +301,17 @@ void addElementwiseRules(RuleTable &table) {
   table["Softsign"] = {convertSoftsign, 1, 1};
   table["Cast"] = {convertCast, 1, 1};
   table["CastLike"] = {convertCastLike, 2, 2};
+  takeWeights(
+      table, {OpWeights::Kind::Function},
+      {"Neg",       "Abs",  "Exp",  "Log",  "Sqrt",     "Reciprocal",      "Sigmoid", "Tanh",
+       "Erf",       "Relu", "Elu",  "Selu", "Softplus", "HardSwish",       "Celu",    "HardSigmoid",
+       "LeakyRelu", "Clip", "Gelu", "Mish", "Shrink",   "ThresholdedRelu", "Swish",   "Softsign"});
+  takeWeights(table, {OpWeights::Kind::Sum}, {"Add", "Sub", "Sum", "Mean"});
+  takeWeights(table, {OpWeights::Kind::Scaling}, {"Mul", "Div"});
+  takeWeights(table, {OpWeights::Kind::View}, {"Cast", "CastLike"});
+  takeWeights(table, {OpWeights::Kind::Function, usesOfPow}, {"Pow"});
+  takeWeights(table, {OpWeights::Kind::Layer, [](UseSite &site) { site.use(1, Use::Slope); }},
+              {"PRelu"});
 }
 
 } // namespace stow::onnx

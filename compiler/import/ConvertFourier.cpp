@@ -200,6 +200,9 @@ void addFourierRules(RuleTable &table) {
   table["STFT"] = {convertStft, 2, 4};
   for (const char *type : {"HannWindow", "HammingWindow", "BlackmanWindow"})
     table[type] = {convertCosineWindow, 1, 1};
+  takeWeights(table, {OpWeights::Kind::Altered}, {"DFT", "STFT"});
+  takeWeights(table, {OpWeights::Kind::Settings},
+              {"HannWindow", "HammingWindow", "BlackmanWindow"});
 }
 
 } // namespace stow::onnx

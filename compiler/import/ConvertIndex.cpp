@@ -489,6 +489,24 @@ void convertWhere(NodeImport &node) {
   node.bind(0, node.emit<SelectOp>({condition, node.value(1), node.value(2)}));
 }
 
+/// A tensor that rows are read of: one with data of its own, or an input read by data. Nobody picks fixed
+/// samples of a batch: read by constants along dimension 0, it is a table too.
+void usesOfGather(UseSite &site) {
+  if (!site.isOwn(0) || site.node.inputs.size() != 2)
+    return;
+  auto axis = site.node.attributes.find("axis");
+  const bool alongFirst = axis == site.node.attributes.end() || axis->second.i == 0;
+  if (site.hasData(0) ? site.rankOf(0).value_or(2) >= 2 : !site.hasData(1) || alongFirst)
+    site.use(0, Use::Table);
+}
+
+/// A learned token in the place of masked elements: named by the module.
+void usesOfWhere(UseSite &site) {
+  for (size_t i : {1, 2})
+    if (i < site.node.inputs.size() && site.isNamedByModule(i))
+      site.use(i, Use::Shift);
+}
+
 } // namespace
 
 void addIndexRules(RuleTable &table) {
@@ -499,6 +517,11 @@ void addIndexRules(RuleTable &table) {
   table["Scatter"] = {convertScatterElements, 3, 3};
   table["ScatterND"] = {convertScatterND, 3, 3};
   table["Where"] = {convertWhere, 3, 3};
+  takeWeights(table, {OpWeights::Kind::Layer, usesOfGather}, {"Gather"});
+  // What is written into a tensor is no part of it by any rule.
+  takeWeights(table, {OpWeights::Kind::View, [](UseSite &) {}},
+              {"ScatterElements", "Scatter", "ScatterND"});
+  takeWeights(table, {OpWeights::Kind::Data, usesOfWhere}, {"Where"});
 }
 
 } // namespace stow::onnx

@@ -81,11 +81,22 @@ void convertMatMul(NodeImport &node) {
   node.bind(0, node.reshape(y, shape));
 }
 
+void usesOfGemm(UseSite &site) {
+  site.useProduct(site.flag("transA") ? Use::WeightInOut : Use::WeightOutIn,
+                  site.flag("transB") ? Use::WeightOutIn : Use::WeightInOut);
+  site.use(2, Use::Bias);
+}
+
 } // namespace
 
 void addLinearRules(RuleTable &table) {
   table["Gemm"] = {convertGemm, 2, 3};
   table["MatMul"] = {convertMatMul, 2, 2};
+  takeWeights(table, {OpWeights::Kind::Product, usesOfGemm}, {"Gemm"});
+  takeWeights(table,
+              {OpWeights::Kind::Product,
+               [](UseSite &site) { site.useProduct(Use::WeightOutIn, Use::WeightInOut); }},
+              {"MatMul"});
 }
 
 } // namespace stow::onnx

@@ -140,10 +140,13 @@ void convertFormula(NodeImport &node) {
     return node.bind(0, times(logarithm(divided(plus(x, 1), plus(times(x, -1), 1))), 0.5));
   if (type == "Acosh")
     return node.bind(0, logarithm(node.emit<AddOp>({x, root(plus(square(x), -1))})));
-  // Asinh: of |x|, so that nothing cancels, with the sign of x.
-  Value size = node.emit<AbsOp>(x);
+  // Asinh: of |x|, so that nothing cancels, with the sign of x; 0 takes that of the positive numbers, with
+  // whose slope it goes through both.
+  Value sign = node.emit<SelectOp>(
+      {node.compare(x, node.scalar(0, x), "lt"), node.scalar(-1, x), node.scalar(1, x)});
+  Value size = node.emit<MulOp>({x, sign});
   Value value = logarithm(node.emit<AddOp>({size, root(plus(square(size), 1))}));
-  node.bind(0, node.emit<MulOp>({value, node.emit<SignOp>(x)}));
+  node.bind(0, node.emit<MulOp>({value, sign}));
 }
 
 /// The upper or lower triangle of the last two dimensions, by comparing rows with columns: two
@@ -192,6 +195,10 @@ void addLogicRules(RuleTable &table) {
   for (const char *type : {"Tan", "Asin", "Acos", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"})
     table[type] = {convertFormula, 1, 1};
   table["Trilu"] = {convertTrilu, 1, 2};
+  takeWeights(
+      table, {OpWeights::Kind::Function},
+      {"Sin", "Cos", "Atan", "Tan", "Asin", "Acos", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"});
+  takeWeights(table, {OpWeights::Kind::Altered}, {"Trilu"});
 }
 
 } // namespace stow::onnx

@@ -103,6 +103,9 @@ void convertLikelihood(NodeImport &node) {
 void addLossRules(RuleTable &table) {
   table["SoftmaxCrossEntropyLoss"] = {convertCrossEntropy, 2, 3};
   table["NegativeLogLikelihoodLoss"] = {convertLikelihood, 2, 3};
+  // Weights of classes are settings.
+  takeWeights(table, {OpWeights::Kind::Data, [](UseSite &site) { site.use(2, Use::Setting); }},
+              {"SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"});
 }
 
 } // namespace stow::onnx

@@ -287,6 +287,19 @@ void convertDropout(NodeImport &node) {
                                     [&](DropoutOp::Properties &p) { p.ratio = node.f64(ratio); }));
 }
 
+/// Scale and shift, and the statistics of a batch normalization. The ones and zeros that PyTorch gives an
+/// InstanceNormalization, as Constant nodes, where it stands for a group normalization, nobody trains.
+void usesOfNorm(UseSite &site) {
+  const std::string &type = site.node.type;
+  for (auto [i, kind] : {std::pair{1, Use::NormScale}, {2, Use::NormShift}})
+    if (type != "InstanceNormalization" || !site.isConstantNode(i))
+      site.use(i, kind);
+  if (type == "BatchNormalization") {
+    site.use(3, Use::Mean);
+    site.use(4, Use::Variance);
+  }
+}
+
 } // namespace
 
 void addNormRules(RuleTable &table) {
@@ -298,6 +311,10 @@ void addNormRules(RuleTable &table) {
   table["SimplifiedLayerNormalization"] = {convertRmsNorm, 2, 2};
   table["LRN"] = {convertLrn, 1, 1};
   table["Dropout"] = {convertDropout, 1, 3};
+  takeWeights(table, {OpWeights::Kind::Layer, usesOfNorm},
+              {"BatchNormalization", "GroupNormalization", "InstanceNormalization",
+               "LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"});
+  takeWeights(table, {OpWeights::Kind::Altered}, {"Dropout"});
 }
 
 } // namespace stow::onnx

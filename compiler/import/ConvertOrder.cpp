@@ -2,6 +2,8 @@
 #include "compiler/import/GraphImport.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
+#include <algorithm>
 #include <numeric>
 
 using namespace mlir;
@@ -377,6 +379,31 @@ void convertEinsum(NodeImport &node) {
   node.bind(0, permuted(node, y, equation.result));
 }
 
+/// A factor of data is a weight, with the outputs last where the result keeps its last dimension.
+void usesOfEinsum(UseSite &site) {
+  auto equation = site.node.attributes.find("equation");
+  if (equation == site.node.attributes.end())
+    return;
+  std::string text = equation->second.s;
+  std::erase(text, ' ');
+  const size_t arrow = text.find("->");
+  const std::string result = arrow == std::string::npos ? "" : text.substr(arrow + 2);
+  const std::vector<std::string> terms = absl::StrSplit(text.substr(0, arrow), ',');
+  auto isKept = [&](char letter) {
+    return arrow == std::string::npos ? std::ranges::count(text, letter) == 1
+                                      : result.find(letter) != std::string::npos;
+  };
+  for (size_t i = 0; i < terms.size() && i < site.node.inputs.size(); ++i) {
+    if (!site.isOwn(i))
+      continue;
+    bool meetsData = false;
+    for (size_t j = 0; j < terms.size(); ++j)
+      meetsData |= j != i && site.isFromData(j);
+    const bool isInOut = terms[i].empty() || isKept(terms[i].back());
+    site.use(i, !meetsData ? Use::Shift : isInOut ? Use::WeightInOut : Use::WeightOutIn);
+  }
+}
+
 } // namespace
 
 void addOrderRules(RuleTable &table) {
@@ -389,6 +416,10 @@ void addOrderRules(RuleTable &table) {
   table["Tile"] = {convertTile, 2, 2};
   table["OneHot"] = {convertOneHot, 3, 3};
   table["Einsum"] = {convertEinsum, 1, SIZE_MAX};
+  takeWeights(table, {OpWeights::Kind::View}, {"Tile"});
+  takeWeights(table, {OpWeights::Kind::Altered}, {"ReverseSequence", "CumSum"});
+  takeWeights(table, {OpWeights::Kind::Settings}, {"OneHot"});
+  takeWeights(table, {OpWeights::Kind::Product, usesOfEinsum}, {"Einsum"});
 }
 
 } // namespace stow::onnx

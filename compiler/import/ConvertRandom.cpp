@@ -87,6 +87,8 @@ void addRandomRules(RuleTable &table) {
   table["RandomNormalLike"] = {convertRandomLike, 1, 1};
   table["RandomUniformLike"] = {convertRandomLike, 1, 1};
   table["Bernoulli"] = {convertBernoulli, 1, 1};
+  takeWeights(table, {OpWeights::Kind::Settings},
+              {"RandomNormalLike", "RandomUniformLike", "Bernoulli"});
 }
 
 } // namespace stow::onnx

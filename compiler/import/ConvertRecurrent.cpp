@@ -470,12 +470,20 @@ void Recurrence::convert() {
 
 void convertRecurrence(NodeImport &node) { Recurrence(node).convert(); }
 
+/// Of the states that come first nothing is said.
+void usesOfRecurrence(UseSite &site) {
+  site.use(1, Use::GateWeight);
+  site.use(2, Use::GateWeight);
+  site.use(3, Use::Bias);
+}
+
 } // namespace
 
 void addRecurrentRules(RuleTable &table) {
   table["GRU"] = {convertRecurrence, 3, 6};
   table["LSTM"] = {convertRecurrence, 3, 8};
   table["RNN"] = {convertRecurrence, 3, 6};
+  takeWeights(table, {OpWeights::Kind::Layer, usesOfRecurrence}, {"GRU", "LSTM", "RNN"});
 }
 
 } // namespace stow::onnx

@@ -202,6 +202,10 @@ void addReduceRules(RuleTable &table) {
   table["MeanVarianceNormalization"] = {convertMeanVarianceNormalization, 1, 1};
   table["Softmax"] = {convertSoftmax<SoftmaxOp>, 1, 1};
   table["LogSoftmax"] = {convertSoftmax<LogSoftmaxOp>, 1, 1};
+  takeWeights(table, {OpWeights::Kind::Function},
+              {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceLogSum",
+               "ReduceLogSumExp", "ReduceL1", "ReduceL2", "ReduceSumSquare", "LpNormalization",
+               "MeanVarianceNormalization", "Softmax", "LogSoftmax"});
 }
 
 } // namespace stow::onnx

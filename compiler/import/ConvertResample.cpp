@@ -400,6 +400,8 @@ void addResampleRules(RuleTable &table) {
   table["DepthToSpace"] = {convertDepthToSpace, 1, 1};
   table["SpaceToDepth"] = {convertSpaceToDepth, 1, 1};
   table["Col2Im"] = {convertCol2Im, 3, 3};
+  takeWeights(table, {OpWeights::Kind::Altered},
+              {"Resize", "Upsample", "DepthToSpace", "SpaceToDepth", "Col2Im"});
 }
 
 } // namespace stow::onnx

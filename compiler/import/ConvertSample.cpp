@@ -269,12 +269,19 @@ void convertDeformConv(NodeImport &node) {
   }));
 }
 
+void usesOfDeformConv(UseSite &site) {
+  site.use(1, Use::ConvWeight);
+  site.use(3, Use::Bias);
+}
+
 } // namespace
 
 void addSampleRules(RuleTable &table) {
   table["GridSample"] = {convertGridSample, 2, 2};
   table["AffineGrid"] = {convertAffineGrid, 2, 2};
   table["DeformConv"] = {convertDeformConv, 3, 5};
+  takeWeights(table, {OpWeights::Kind::Layer, usesOfDeformConv}, {"DeformConv"});
+  takeWeights(table, {OpWeights::Kind::Altered}, {"AffineGrid"});
 }
 
 } // namespace stow::onnx

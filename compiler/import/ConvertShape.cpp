@@ -404,6 +404,13 @@ void addShapeRules(RuleTable &table) {
   table["Expand"] = {convertExpand, 2, 2};
   table["Range"] = {convertFolded, 1, 3};
   table["NonZero"] = {convertNonZero, 1, 1};
+  takeWeights(table, {OpWeights::Kind::View},
+              {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Transpose", "Split",
+               "Slice", "Expand"});
+  takeWeights(table, {OpWeights::Kind::Altered}, {"Pad", "CenterCropPad"});
+  takeWeights(table, {OpWeights::Kind::Join}, {"Concat"});
+  takeWeights(table, {OpWeights::Kind::Settings},
+              {"Shape", "Size", "EyeLike", "Range", "NonZero", "ConstantOfShape"});
 }
 
 } // namespace stow::onnx

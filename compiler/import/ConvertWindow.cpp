@@ -555,6 +555,11 @@ template <typename Op> void convertGlobalPool(NodeImport &node) {
   }));
 }
 
+void usesOfConv(UseSite &site) {
+  site.use(1, Use::ConvWeight);
+  site.use(2, Use::Bias);
+}
+
 } // namespace
 
 void addWindowRules(RuleTable &table) {
@@ -567,6 +572,7 @@ void addWindowRules(RuleTable &table) {
   table["GlobalAveragePool"] = {convertGlobalPool<ReduceMeanOp>, 1, 1};
   table["GlobalLpPool"] = {convertGlobalLpPool, 1, 1};
   table["GlobalMaxPool"] = {convertGlobalPool<ReduceMaxOp>, 1, 1};
+  takeWeights(table, {OpWeights::Kind::Product, usesOfConv}, {"Conv", "ConvTranspose"});
 }
 
 } // namespace stow::onnx

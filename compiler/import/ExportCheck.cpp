@@ -306,7 +306,7 @@ private:
     for (const std::string &name : computed) {
       checkReaders(name);
       const Use use = roles.useOf(name);
-      if (use != Use::None && !isWeightPosition(use) && !roles.constants.count(name))
+      if (isLearnable(use) && !isWeightPosition(use) && !roles.constants.count(name))
         change(inQuotes(name) + " " + shapeText(model.initializers.at(name).shape) +
                " was computed by the exporter, from a parameter or from constants; the file cannot "
                "tell");

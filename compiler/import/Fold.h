@@ -41,6 +41,17 @@ struct FoldSite {
 using Fold = std::vector<Literal> (*)(const FoldSite &);
 using FoldTable = std::map<std::string, Fold>;
 
+/// The order of integers of a type.
+inline bool lessThan(ElementType type, int64_t a, int64_t b) {
+  return type == ElementType::UInt64 ? static_cast<uint64_t>(a) < static_cast<uint64_t>(b) : a < b;
+}
+
+/// The shape that two broadcast to; throws where there is none.
+Shape broadcast(const Shape &a, const Shape &b);
+
+/// `x` broadcast to `shape`.
+Literal expanded(const Literal &x, const Shape &shape);
+
 /// Elements of a shape; throws when a computed constant would have too many.
 int64_t limitedCount(const Shape &shape);
 

@@ -111,9 +111,9 @@ template <typename T> T joinedOf(T there, T update, Join join) {
 /// Joins element `from` of the updates to element `to`.
 void combine(Literal &y, int64_t to, const Literal &updates, int64_t from, Join join) {
   if (y.isFloat())
-    y.floats[to] = joinedOf(y.floats[to], updates.floats[from], join);
+    y.floats[to] = rounded(joinedOf(y.floats[to], updates.floats[from], join), y.type);
   else
-    y.ints[to] = joinedOf(y.ints[to], updates.ints[from], join);
+    y.ints[to] = wrapped(joinedOf(y.ints[to], updates.ints[from], join), y.type);
 }
 
 Join joinOf(const Site &site) {
@@ -184,11 +184,11 @@ std::vector<Literal> cumSum(const Site &site) {
       int64_t position = reverse ? at.extent - 1 - step : step;
       int64_t i = (line / at.inner * at.extent + position) * at.inner + line % at.inner;
       if (x.isFloat()) {
-        y.floats[i] = exclusive ? sum : sum + x.floats[i];
+        y.floats[i] = rounded(exclusive ? sum : sum + x.floats[i], y.type);
         sum += x.floats[i];
       } else {
         uint64_t next = whole + static_cast<uint64_t>(x.ints[i]);
-        y.ints[i] = static_cast<int64_t>(exclusive ? whole : next);
+        y.ints[i] = wrapped(exclusive ? whole : next, y.type);
         whole = next;
       }
     }
@@ -284,35 +284,33 @@ std::vector<Literal> reduce(const Site &site) {
   std::vector<bool> seen(count, false);
   y.floats.resize(x.isFloat() ? count : 0);
   y.ints.resize(x.isFloat() ? 0 : count);
-  auto join = [&](auto &to, auto value, bool first) {
-    to = first                ? value
-         : op == "ReduceMax"  ? std::max(to, value)
-         : op == "ReduceMin"  ? std::min(to, value)
-         : op == "ReduceProd" ? to * value
-                              : to + value;
+  // Sums and products in double, and of integers modulo 2^64.
+  auto join = [&](auto to, auto value, bool less) {
+    return op == "ReduceMax"    ? (less ? value : to)
+           : op == "ReduceMin"  ? (less ? to : value)
+           : op == "ReduceProd" ? to * value
+                                : to + value;
   };
   for (int64_t i = 0; i < x.size(); ++i) {
     auto at = coordinatesOf(i, x.shape);
     for (int64_t d = 0; d < rank; ++d)
       at[d] = folded[d] ? 0 : at[d];
     int64_t to = numberOf(at, kept);
-    if (x.isFloat()) {
-      join(y.floats[to], x.floats[i], !seen[to]);
-    } else {
-      __int128 whole = y.ints[to];
-      join(whole, __int128(x.ints[i]), !seen[to]);
-      y.ints[to] = static_cast<int64_t>(whole);
-    }
+    if (x.isFloat())
+      y.floats[to] =
+          seen[to] ? join(y.floats[to], x.floats[i], y.floats[to] < x.floats[i]) : x.floats[i];
+    else
+      y.ints[to] = seen[to] ? static_cast<int64_t>(join(static_cast<uint64_t>(y.ints[to]),
+                                                        static_cast<uint64_t>(x.ints[i]),
+                                                        lessThan(x.type, y.ints[to], x.ints[i])))
+                            : x.ints[i];
     seen[to] = true;
   }
-  int64_t share = x.size() / count;
-  if (op == "ReduceMean")
-    for (int64_t i = 0; i < count; ++i) {
-      if (x.isFloat())
-        y.floats[i] /= double(share);
-      else
-        y.ints[i] /= share;
-    }
+  const int64_t share = op == "ReduceMean" ? x.size() / count : 1;
+  for (double &value : y.floats)
+    value = rounded(value / double(share), y.type);
+  for (int64_t &value : y.ints)
+    value = wrapped(value / share, y.type);
   return {y};
 }
 

@@ -31,13 +31,6 @@ Literal gathered(const Literal &x, Shape shape, const std::function<int64_t(int6
   return y;
 }
 
-namespace {
-
-using Inputs = std::vector<const Literal *>;
-using Site = FoldSite;
-
-int64_t rankOf(const Literal &x) { return static_cast<int64_t>(x.shape.size()); }
-
 Shape broadcast(const Shape &a, const Shape &b) {
   Shape shape(std::max(a.size(), b.size()), 1);
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -63,42 +56,59 @@ Literal expanded(const Literal &x, const Shape &shape) {
   });
 }
 
-int64_t wrapped(__int128 value) { return static_cast<int64_t>(value); }
+namespace {
 
-int64_t integerArithmetic(const std::string &op, int64_t a, int64_t b) {
-  if ((op == "Div" || op == "Mod") && (b == 0 || (b == -1 && a == INT64_MIN)))
-    throw Error::badInput("divides by zero");
-  if (op == "Add")
-    return wrapped(__int128(a) + b);
-  if (op == "Sub")
-    return wrapped(__int128(a) - b);
-  if (op == "Mul")
-    return wrapped(__int128(a) * b);
-  if (op == "Div")
-    return a / b;
-  if (op == "Mod")
-    return (a % b + b) % b;
-  if (op == "Pow") {
-    double value = std::pow(double(a), double(b));
-    return std::abs(value) < 9e18 ? static_cast<int64_t>(value) : 0;
-  }
-  return op == "Min" ? std::min(a, b) : std::max(a, b);
+using Inputs = std::vector<const Literal *>;
+using Site = FoldSite;
+
+int64_t rankOf(const Literal &x) { return static_cast<int64_t>(x.shape.size()); }
+
+/// a to the power b, modulo 2^64; of a negative b the quotient 1 / a^-b, without its fraction.
+uint64_t integerPower(int64_t a, int64_t b) {
+  if (b < 0)
+    return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
+  uint64_t result = 1, power = static_cast<uint64_t>(a);
+  for (; b; b >>= 1, power *= power)
+    if (b & 1)
+      result *= power;
+  return result;
 }
 
-double floatArithmetic(const std::string &op, double a, double b) {
+/// The remainder of the divisor's sign, or, as fmod in C, of the dividend's.
+int64_t remainder(int64_t a, int64_t b, bool ofDividend) {
+  const int64_t rest = a % b;
+  return ofDividend || rest == 0 || (rest < 0) == (b < 0) ? rest : rest + b;
+}
+
+/// Of signed integers; of unsigned ones where `T` is.
+template <typename T> T quotient(const std::string &op, T a, T b, bool ofDividend) {
+  if (b == 0)
+    throw Error::badInput("divides by zero");
+  if constexpr (std::is_signed_v<T>) {
+    if (b == -1)
+      return op == "Div" ? static_cast<T>(-static_cast<uint64_t>(a)) : 0;
+    return op == "Div" ? a / b : remainder(a, b, ofDividend);
+  }
+  return op == "Div" ? a / b : a % b;
+}
+
+uint64_t integerArithmetic(const Site &site, ElementType type, int64_t a, int64_t b) {
+  const std::string &op = site.node.type;
+  const auto p = static_cast<uint64_t>(a), q = static_cast<uint64_t>(b);
   if (op == "Add")
-    return a + b;
+    return p + q;
   if (op == "Sub")
-    return a - b;
+    return p - q;
   if (op == "Mul")
-    return a * b;
-  if (op == "Div")
-    return a / b;
-  if (op == "Mod")
-    return std::fmod(a, b);
+    return p * q;
   if (op == "Pow")
-    return std::pow(a, b);
-  return op == "Min" ? std::min(a, b) : std::max(a, b);
+    return integerPower(a, b);
+  const bool ofDividend = site.integer("fmod", 0) != 0;
+  if (op == "Div" || op == "Mod")
+    return type == ElementType::UInt64 ? quotient(op, p, q, ofDividend)
+                                       : static_cast<uint64_t>(quotient(op, a, b, ofDividend));
+  const bool isFirst = op == "Min" ? lessThan(type, a, b) : lessThan(type, b, a);
+  return isFirst ? p : q;
 }
 
 Literal binary(const Site &site, const Literal &left, const Literal &right) {
@@ -107,14 +117,12 @@ Literal binary(const Site &site, const Literal &left, const Literal &right) {
   Literal a = expanded(left, shape), b = expanded(right, shape);
   Literal y{left.type, shape, {}, {}};
   for (int64_t i = 0; i < a.size(); ++i) {
-    if (a.isFloat())
-      y.floats.push_back(floatArithmetic(site.node.type, a.floats[i], b.number(i)));
-    else if (b.isFloat() && site.node.type == "Pow")
-      y.ints.push_back(integerArithmetic("Pow", a.ints[i], std::llround(b.floats[i])));
-    else if (b.isFloat())
+    if (b.isFloat() && site.node.type == "Pow")
+      y.ints.push_back(truncated(std::pow(a.number(i), b.floats[i]), y.type));
+    else if (a.isFloat() || b.isFloat())
       throw Error::badInput("mixes integer and float constants");
     else
-      y.ints.push_back(integerArithmetic(site.node.type, a.ints[i], b.ints[i]));
+      y.ints.push_back(wrapped(integerArithmetic(site, y.type, a.ints[i], b.ints[i]), y.type));
   }
   return y;
 }
@@ -126,6 +134,17 @@ Literal arithmetic(const Site &site) {
   return y;
 }
 
+template <typename T, typename Less> bool holds(const std::string &op, T a, T b, Less less) {
+  return op == "Equal"            ? a == b
+         : op == "Less"           ? less(a, b)
+         : op == "LessOrEqual"    ? less(a, b) || a == b
+         : op == "Greater"        ? less(b, a)
+         : op == "GreaterOrEqual" ? less(b, a) || a == b
+         : op == "Or"             ? (a != 0 || b != 0)
+         : op == "Xor"            ? ((a != 0) != (b != 0))
+                                  : (a != 0 && b != 0);
+}
+
 Literal compare(const Site &site) {
   Shape shape = broadcast(site.in(0).shape, site.in(1).shape);
   limitedCount(shape);
@@ -133,47 +152,29 @@ Literal compare(const Site &site) {
   Literal y{ElementType::Bool, shape, {}, {}};
   const std::string &op = site.node.type;
   for (int64_t i = 0; i < a.size(); ++i) {
-    double p = a.number(i), q = b.number(i);
-    y.ints.push_back(op == "Equal"            ? p == q
-                     : op == "Less"           ? p < q
-                     : op == "LessOrEqual"    ? p <= q
-                     : op == "Greater"        ? p > q
-                     : op == "GreaterOrEqual" ? p >= q
-                     : op == "Or"             ? (p != 0 || q != 0)
-                     : op == "Xor"            ? ((p != 0) != (q != 0))
-                                              : (p != 0 && q != 0));
+    y.ints.push_back(a.isFloat() || b.isFloat()
+                         ? holds(op, a.number(i), b.number(i), std::less<double>())
+                         : holds(op, a.ints[i], b.ints[i],
+                                 [&](int64_t p, int64_t q) { return lessThan(a.type, p, q); }));
   }
   return y;
 }
 
-double functionOf(const std::string &op, double v) {
-  return op == "Neg"       ? -v
-         : op == "Sqrt"    ? std::sqrt(v)
-         : op == "Floor"   ? std::floor(v)
-         : op == "Ceil"    ? std::ceil(v)
-         : op == "Round"   ? std::nearbyint(v)
-         : op == "Exp"     ? std::exp(v)
-         : op == "Log"     ? std::log(v)
-         : op == "Sin"     ? std::sin(v)
-         : op == "Cos"     ? std::cos(v)
-         : op == "Tanh"    ? std::tanh(v)
-         : op == "Sign"    ? (v > 0) - (v < 0)
-         : op == "Abs"     ? std::abs(v)
-         : op == "Sigmoid" ? 1 / (1 + std::exp(-v))
-                           : 1 / v; // Reciprocal
-}
-
+/// Neg, Abs, Sign and Not of integers and booleans.
 Literal unary(const Site &site) {
   Literal y = site.in(0);
   const std::string &op = site.node.type;
-  for (int64_t &v : y.ints)
-    v = op == "Neg"            ? wrapped(-__int128(v))
-        : op == "Not"          ? !v
-        : op == "Abs" && v < 0 ? wrapped(-__int128(v))
-        : op == "Sign"         ? (v > 0) - (v < 0)
-                               : v;
-  for (double &v : y.floats)
-    v = functionOf(op, v);
+  if (y.isFloat())
+    throw Error::badInput("expects booleans or whole numbers");
+  for (int64_t &v : y.ints) {
+    const bool isNegative = lessThan(y.type, v, 0);
+    if (op == "Not")
+      v = !v;
+    else if (op == "Sign")
+      v = isNegative ? -1 : v != 0;
+    else if (op == "Neg" || isNegative)
+      v = wrapped(-static_cast<uint64_t>(v), y.type);
+  }
   return y;
 }
 
@@ -357,12 +358,12 @@ Literal range(const Site &site) {
     throw Error::badInput(absl::StrCat("counts more than ", kLiteralLimit, " elements"));
   int64_t count = std::max<int64_t>(0, static_cast<int64_t>(span));
   Literal y{start.type, {count}, {}, {}};
+  const int64_t step = delta.isFloat() ? truncated(delta.floats[0], y.type) : delta.ints[0];
   for (int64_t i = 0; i < count; ++i) {
     if (y.isFloat())
-      y.floats.push_back(start.floats[0] + i * delta.number(0));
+      y.floats.push_back(rounded(start.floats[0] + i * delta.number(0), y.type));
     else
-      y.ints.push_back(
-          wrapped(start.ints[0] + __int128(i) * static_cast<int64_t>(delta.number(0))));
+      y.ints.push_back(wrapped(start.ints[0] + static_cast<uint64_t>(i) * step, y.type));
   }
   return y;
 }
@@ -412,21 +413,10 @@ FoldTable makeFolds() {
       {"Or", single<compare>},
       {"Xor", single<compare>},
       {"Neg", single<unary>},
-      {"Sqrt", single<unary>},
-      {"Floor", single<unary>},
-      {"Ceil", single<unary>},
-      {"Round", single<unary>},
-      {"Sin", single<unary>},
-      {"Cos", single<unary>},
-      {"Tanh", single<unary>},
-      {"Sigmoid", single<unary>},
       {"Sign", single<unary>},
       {"IsNaN", single<classify>},
       {"IsInf", single<classify>},
-      {"Exp", single<unary>},
-      {"Log", single<unary>},
       {"Abs", single<unary>},
-      {"Reciprocal", single<unary>},
       {"Not", single<unary>},
       {"Cast", single<cast>},
       {"CastLike", single<castLike>},

@@ -19,7 +19,7 @@ std::string domainName(const std::string &domain) { return domain.empty() ? "ai.
 GraphImport::GraphImport(MLIRContext &context, const Model &model, const ImportOptions &options,
                          BatchChange batchChange)
     : context(context), model(model), options(options), init(parseInitialization(options.init)),
-      roles(analyzeRoles(model, options.dataInputs)), keepsModes(stow::onnx::keepsModes(model)),
+      roles(rolesOf(model, options)), keepsModes(stow::onnx::keepsModes(model)),
       change(batchChange), frozenUsed(options.frozen.size(), false), builder(&context) {}
 
 std::optional<int64_t> GraphImport::fileBatch() const {
@@ -366,6 +366,10 @@ bool GraphImport::foldNode(NodeImport &import) {
     inputs.push_back(import.literal(i));
     if (import.has(i) && !inputs.back())
       return false;
+  }
+  if (auto computed = foldFloats(import, inputs)) {
+    import.bindLiteral(0, std::move(*computed));
+    return true;
   }
   auto outputs = fold(node, inputs);
   if (!outputs)

@@ -83,6 +83,7 @@ private:
   void convertNode(NodeImport &node);
   bool bindSource(NodeImport &node);
   bool foldNode(NodeImport &node);
+  std::optional<Literal> foldFloats(NodeImport &node, const std::vector<const Literal *> &inputs);
   void failOutputs(const Node &node);
   void finish();
   void checkResultBatch(const std::string &name, mlir::Value value);
@@ -302,11 +303,12 @@ private:
   mlir::Location location;
 };
 
-/// How an op type is imported.
+/// The entry of an operator: how it is imported, and where it takes weights.
 struct OpRule {
   void (*convert)(NodeImport &);
   size_t minInputs;
   size_t maxInputs;
+  OpWeights weights = {};
 };
 
 /// The rule of an op of ai.onnx; null when it is not supported.
@@ -327,6 +329,12 @@ using RuleTable = std::map<std::string, OpRule>;
 
 /// The rules of all supported operators.
 const RuleTable &allRules();
+
+/// Says where operators of these types, which are in the table, take weights.
+void takeWeights(RuleTable &table, OpWeights weights, std::initializer_list<const char *> types);
+
+/// The rules of Roles.h on a model, with what the user named.
+Roles rolesOf(const Model &model, const ImportOptions &options);
 
 // One table per Convert*.cpp.
 void addAttentionRules(RuleTable &table);

@@ -23,6 +23,9 @@ GraphImport::Verdict GraphImport::verdictOf(const Slot &slot) const {
     return {};
   if (slot.origin == Slot::Origin::Input && roles.dataInputs.count(slot.name))
     return {ArgumentKind::Input, ""};
+  if (roles.named.count(slot.name) &&
+      (slot.origin == Slot::Origin::Initializer || slot.origin == Slot::Origin::Input))
+    return {ArgumentKind::Parameter, "named with --parameter"};
   if (!model.signature)
     return verdictByRules(slot);
   // The file's own statement decides. With --allow-folded weights that it does not list go by the
@@ -59,7 +62,7 @@ GraphImport::Verdict GraphImport::verdictByRules(const Slot &slot) const {
                                          : !isWeightPosition(use) && held != roles.constants.end();
     if (isHeld)
       return {std::nullopt, "rule: " + held->second};
-    return use == Use::None ? Verdict{std::nullopt, "rule: " + describe(use)} : state;
+    return isLearnable(use) ? state : Verdict{std::nullopt, "rule: " + describe(use)};
   }
   if (!isWeightPosition(use) || (use == Use::Bias && slot.tensor && isAdditiveMask(*slot.tensor)))
     return {std::nullopt, "rule: a Constant node"};
@@ -262,6 +265,10 @@ ImportReport GraphImport::takeReport(const ExportFindings &findings) {
     if (auto ties = findings.ties.find(tensor.name); ties != findings.ties.end())
       for (const std::string &other : ties->second)
         tensor.reason += ", tied with " + other;
+  // A file with a signature states what is trained.
+  if (!model.signature)
+    for (const auto &[name, readers] : roles.unreached)
+      report.unreached.push_back(absl::StrCat("'", name, "' (", readers, ")"));
   for (const std::string &name : findings.unused)
     report.tensors.push_back(
         {ImportedTensor::Kind::Unused, name, {}, "no output depends on it, or it is tied"});

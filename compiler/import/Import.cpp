@@ -4,8 +4,11 @@
 #include "compiler/import/GraphImport.h"
 
 #include "mlir/IR/Verifier.h"
+#include "llvm/Support/GlobPattern.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
+#include <algorithm>
 #include <filesystem>
 
 using namespace mlir;
@@ -41,6 +44,49 @@ const RuleTable &allRules() {
 const OpRule *ruleOf(const std::string &type) {
   auto found = allRules().find(type);
   return found == allRules().end() ? nullptr : &found->second;
+}
+
+void takeWeights(RuleTable &table, OpWeights weights, std::initializer_list<const char *> types) {
+  for (const char *type : types)
+    table.at(type).weights = weights;
+}
+
+/// The inputs and initializers that the patterns name.
+static std::set<std::string> namesOf(const Model &model, const std::vector<std::string> &patterns) {
+  std::set<std::string> names, inputs;
+  for (const Input &input : model.inputs)
+    inputs.insert(input.name);
+  for (const std::string &text : patterns) {
+    auto pattern = llvm::GlobPattern::create(text);
+    if (!pattern)
+      throw Error::badInput("--parameter=" + text + ": " + llvm::toString(pattern.takeError()));
+    const size_t before = names.size();
+    auto match = [&](const std::string &name) {
+      if (pattern->match(name))
+        names.insert(name);
+    };
+    std::ranges::for_each(inputs, match);
+    for (const auto &entry : model.initializers)
+      match(entry.first);
+    if (names.size() == before)
+      throw Error::badInput("no input and no initializer matches --parameter=" + text +
+                            "; --list-parameters names those there are");
+  }
+  return names;
+}
+
+static std::string inputNames(const Model &model) {
+  return absl::StrJoin(model.inputs, ", ", [](std::string *out, const Input &input) {
+    absl::StrAppend(out, "'", input.name, "'");
+  });
+}
+
+Roles rolesOf(const Model &model, const ImportOptions &options) {
+  return analyzeRoles(model, {options.dataInputs, namesOf(model, options.parameters)},
+                      [](const std::string &type) -> const OpWeights * {
+                        const OpRule *rule = ruleOf(type);
+                        return rule ? &rule->weights : nullptr;
+                      });
 }
 
 } // namespace onnx
@@ -115,8 +161,7 @@ OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, const std::string &path,
           absl::StrCat("batch size ", *options.batch, "; expected a positive number"));
     const std::shared_ptr<ModelFile> file = options.file ? options.file : newModelFile();
     const onnx::Model &model = file->at(path);
-    onnx::ExportFindings findings =
-        onnx::checkExport(model, onnx::analyzeRoles(model, options.dataInputs));
+    onnx::ExportFindings findings = onnx::checkExport(model, onnx::rolesOf(model, options));
     if (!findings.changes.empty() && !options.allowFolded)
       throw Error::badInput(onnx::describeChanges(findings, path));
     for (const std::string &warning : findings.warnings)
@@ -132,6 +177,11 @@ OwningOpRef<ModuleOp> importOnnx(MLIRContext &context, const std::string &path,
     };
     if (module && holds(Kind::Frozen) && !holds(Kind::Trained))
       mlir::emitWarning(location) << "every parameter is frozen: a step trains nothing";
+    if (module && !holds(Kind::Frozen) && !holds(Kind::Trained))
+      mlir::emitWarning(location)
+          << "nothing is trained: no initializer stands where a weight does, "
+             "and the inputs are data: "
+          << onnx::inputNames(model) << "; --parameter=NAMES says which of them are weights";
     if (report)
       *report = std::move(taken);
   } catch (const Error &error) {

@@ -26,8 +26,11 @@ struct ImportOptions {
   /// Extent of dimension 0 of every data input; absent keeps the file's.
   std::optional<int64_t> batch;
 
-  /// Graph inputs that carry data; empty: those that are at no weight position.
+  /// Graph inputs that carry data; empty: all but those that a module has named.
   std::vector<std::string> dataInputs;
+
+  /// Glob patterns of inputs and initializers that are trained, whatever the rules say of them.
+  std::vector<std::string> parameters;
 
   /// How parameters without data start: pytorch, kaiming, xavier, normal[:stddev] or
   /// uniform[:bound]. See Initialization.h.
@@ -69,6 +72,8 @@ struct ImportedTensor {
 struct ImportReport {
   std::string source; ///< what decided: "the file's graph signature", "rules", "the model file"
   std::vector<ImportedTensor> tensors; ///< in the order of use
+  /// Float initializers that no rule reaches: "'scale' (Max)", with the operators that read them.
+  std::vector<std::string> unreached = {};
 };
 
 /// Imports `path`. Null after emitting diagnostics: one per obstacle, at the node's location.

@@ -85,6 +85,7 @@ Distribution distributionFor(const Initialization &init, Use use, const Shape &s
   case Use::Mean:
   case Use::Shift:
   case Use::None:
+  case Use::Setting:
     return constant(0);
   case Use::ConvWeight:
   case Use::WeightOutIn:

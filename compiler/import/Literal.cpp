@@ -48,24 +48,87 @@ Literal Literal::vector(std::vector<int64_t> values) {
   return result;
 }
 
+double Literal::number(int64_t i) const {
+  return isFloat()                     ? floats[i]
+         : type == ElementType::UInt64 ? static_cast<double>(static_cast<uint64_t>(ints[i]))
+                                       : static_cast<double>(ints[i]);
+}
+
+/// Rounded to `bits` of precision, the least exponent of a normal number being `least`.
+static double roundedTo(double value, int bits, int least, double largest) {
+  if (value == 0 || !std::isfinite(value))
+    return value;
+  const int place = std::max(std::ilogb(value), least) - (bits - 1);
+  const double result = std::ldexp(std::nearbyint(std::ldexp(value, -place)), place);
+  return std::abs(result) > largest ? std::copysign(HUGE_VAL, value) : result;
+}
+
+double rounded(double value, ElementType type) {
+  switch (type) {
+  case ElementType::Float:
+    return static_cast<float>(value);
+  case ElementType::Float16:
+    return roundedTo(value, 11, -14, 65504);
+  case ElementType::BFloat16:
+    return roundedTo(value, 8, -126, 0x1.FEp127);
+  default:
+    return value;
+  }
+}
+
+double rounded(int64_t value, ElementType type) {
+  if (type == ElementType::Double)
+    return static_cast<double>(value);
+  return rounded(static_cast<double>(static_cast<float>(value)), type);
+}
+
+int64_t wrapped(uint64_t value, ElementType type) {
+  switch (type) {
+  case ElementType::Bool:
+    return value != 0;
+  case ElementType::Int8:
+    return static_cast<int8_t>(value);
+  case ElementType::UInt8:
+    return static_cast<uint8_t>(value);
+  case ElementType::Int16:
+    return static_cast<int16_t>(value);
+  case ElementType::UInt16:
+    return static_cast<uint16_t>(value);
+  case ElementType::Int32:
+    return static_cast<int32_t>(value);
+  case ElementType::UInt32:
+    return static_cast<uint32_t>(value);
+  default:
+    return static_cast<int64_t>(value);
+  }
+}
+
+int64_t truncated(double value, ElementType type) {
+  if (type == ElementType::Bool)
+    return value != 0;
+  if (type == ElementType::UInt64 && value >= 9223372036854775808.0 &&
+      value < 18446744073709551616.0)
+    return static_cast<int64_t>(static_cast<uint64_t>(value));
+  const bool isLong =
+      type == ElementType::Int64 || type == ElementType::UInt64 || type == ElementType::UInt32;
+  const double limit = isLong ? 9223372036854775808.0 : 2147483648.0;
+  const int64_t least =
+      isLong ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int32_t>::min();
+  const double whole = std::trunc(value);
+  return wrapped(whole >= -limit && whole < limit ? static_cast<int64_t>(whole) : least, type);
+}
+
 Literal castLiteral(const Literal &x, ElementType to) {
   Literal y{to, x.shape, {}, {}};
   if (!byteWidthOf(to))
     throw Error::badInput("casts a constant to " + nameOf(to));
   for (int64_t i = 0; i < x.size(); ++i) {
-    if (y.isFloat()) {
-      y.floats.push_back(to == ElementType::Float ? double(float(x.number(i))) : x.number(i));
-    } else if (to == ElementType::Bool) {
-      y.ints.push_back(x.isFloat() ? x.floats[i] != 0 : x.ints[i] != 0);
-    } else if (!x.isFloat()) {
-      y.ints.push_back(x.ints[i]);
-    } else {
-      double limit = to == ElementType::Int32 ? 2147483648.0 : 9223372036854775808.0;
-      bool fits = x.floats[i] > -limit - (to == ElementType::Int32) && x.floats[i] < limit;
-      y.ints.push_back(fits                       ? static_cast<int64_t>(x.floats[i])
-                       : to == ElementType::Int32 ? std::numeric_limits<int32_t>::min()
-                                                  : std::numeric_limits<int64_t>::min());
-    }
+    if (!y.isFloat())
+      y.ints.push_back(x.isFloat() ? truncated(x.floats[i], to) : wrapped(x.ints[i], to));
+    else if (x.isFloat() || x.type == ElementType::UInt64)
+      y.floats.push_back(rounded(x.number(i), to));
+    else
+      y.floats.push_back(rounded(x.ints[i], to));
   }
   return y;
 }

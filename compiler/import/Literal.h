@@ -13,7 +13,9 @@ namespace stow::onnx {
 /// fits.
 inline constexpr int64_t kLiteralLimit = 1 << 22;
 
-/// A row-major tensor of integers (and booleans) or of floats: one of the two vectors is filled.
+/// A row-major tensor of integers (and booleans) or of floats: one of the two vectors is filled. Floats
+/// of every type are held as the doubles of their values, integers with their sign; those of uint64
+/// as the bits of an int64.
 struct Literal {
   ElementType type = ElementType::Int64;
   Shape shape;
@@ -22,7 +24,7 @@ struct Literal {
 
   bool isFloat() const { return onnx::isFloat(type); }
   int64_t size() const { return isFloat() ? floats.size() : ints.size(); }
-  double number(int64_t i) const { return isFloat() ? floats[i] : static_cast<double>(ints[i]); }
+  double number(int64_t i) const;
 
   static Literal vector(std::vector<int64_t> values);
 };
@@ -30,9 +32,21 @@ struct Literal {
 /// The tensor's elements; absent for strings, too many elements, or bytes of another size.
 std::optional<Literal> literalOf(const Tensor &tensor);
 
-/// The literal in another element type. A float that an integer type does not hold becomes that
-/// type's least number, as on x86; infinities stay what they are among floats. Throws
-/// Error(BadInput) for a type without numbers.
+/// `value` as a number of the float type `type`, rounded to nearest even.
+double rounded(double value, ElementType type);
+
+/// The whole number `value` in the float type `type`; 16-bit floats go through float.
+double rounded(int64_t value, ElementType type);
+
+/// The low bits of `value` that the integer type `type` has, with its sign; a boolean is 0 or 1.
+int64_t wrapped(uint64_t value, ElementType type);
+
+/// `value` without its fraction in the integer type `type`. What a type of 32 or 64 bits does not hold
+/// becomes its least number, as on x86; shorter ones take the low bits of 32.
+int64_t truncated(double value, ElementType type);
+
+/// The literal in another element type: rounded, wrapped or truncated. Throws Error(BadInput) for a
+/// type without numbers.
 Literal castLiteral(const Literal &x, ElementType to);
 
 /// Folds `node` (of ai.onnx) on known inputs; an entry is null where the input is absent. Absent

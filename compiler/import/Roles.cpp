@@ -7,58 +7,50 @@
 #include <algorithm>
 
 namespace stow::onnx {
-namespace {
 
-bool isOneOf(const std::string &text, std::initializer_list<const char *> list) {
+static bool isOneOf(const std::string &text, std::initializer_list<const char *> list) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-/// Ops that pass a weight on: what their result is used for, their first input is used for. A
-/// scatter does, too: a bias of which a part is kept at zero.
-bool isViewLike(const Node &node) {
-  return isOneOf(node.type, {"Transpose", "Reshape", "Identity", "Squeeze", "Unsqueeze", "Flatten",
-                             "Cast", "CastLike", "Expand", "Tile", "Slice", "Split", "Concat",
-                             "ScatterND", "ScatterElements"});
-}
-
-bool isProduct(const Node &node) {
-  return isOneOf(node.type, {"MatMul", "Gemm", "Conv", "ConvTranspose"});
-}
-
-bool isRecurrent(const Node &node) { return isOneOf(node.type, {"GRU", "LSTM", "RNN"}); }
-
-bool isSum(const Node &node) { return isOneOf(node.type, {"Add", "Sub", "Sum"}); }
-bool isScaling(const Node &node) { return isOneOf(node.type, {"Mul", "Div"}); }
-
-/// Functions of their first input that a learned tensor may go through (an exponential of a learned
-/// scale).
-bool isFunction(const Node &node) {
-  return isOneOf(node.type, {"Exp", "Log", "Sqrt", "Neg", "Abs", "Clip", "Sigmoid", "Tanh",
-                             "Softplus", "Relu", "Softmax", "ReduceMean", "ReduceSum", "ReduceL2"});
-}
+using Kind = OpWeights::Kind;
 
 class Analysis {
 public:
-  Analysis(const Model &model, const std::vector<std::string> &named) : model(model), named(named) {
+  Analysis(const Model &model, const NamedTensors &named, WeightsOf weightsOf)
+      : model(model), named(named), weightsOf(weightsOf) {
     for (const Input &input : model.inputs)
       inputs[input.name] = &input;
     addProducers(model.nodes);
   }
 
   Roles run() {
-    for (const std::string &name : named)
+    for (const std::string &name : named.data)
       if (!inputs.count(name))
         throw Error::badInput("the model has no input '" + name + "'; its inputs are " +
                               inputNames());
     markLive();
+    findCandidates();
     assignUses();
     chooseDataInputs();
     findNormalizers();
     findConstants();
+    findUnreached();
+    roles.named = named.parameters;
     return std::move(roles);
   }
 
 private:
+  friend class UseSite;
+
+  Kind kindOf(const Node &node) const {
+    const OpWeights *entry = node.domain.empty() ? weightsOf(node.type) : nullptr;
+    return entry ? entry->kind : Kind::Data;
+  }
+  bool isView(const Node &node) const {
+    const Kind kind = kindOf(node);
+    return kind == Kind::View || kind == Kind::Join;
+  }
+
   void addProducers(const std::vector<Node> &nodes) {
     for (const Node &node : nodes) {
       for (const std::string &output : node.outputs)
@@ -94,7 +86,7 @@ private:
   std::string originOf(std::string name) const {
     for (size_t step = 0; step < model.nodes.size(); ++step) {
       auto found = producers.find(name);
-      if (found == producers.end() || !isViewLike(*found->second) || found->second->inputs.empty())
+      if (found == producers.end() || !isView(*found->second) || found->second->inputs.empty())
         break;
       name = found->second->inputs[0];
     }
@@ -112,41 +104,66 @@ private:
                    {"Constant", "ConstantOfShape", "RandomNormal", "RandomUniform"});
   }
 
-  bool isUnfilledInput(const std::string &name) const { return inputs.count(originOf(name)) != 0; }
+  /// "norm.weight": arguments of a function have no dot in their names. The former exporter numbers some of them, "input.1".
+  static bool isOfModule(const std::string &name) {
+    const size_t dot = name.rfind('.');
+    return dot != std::string::npos &&
+           name.find_first_not_of("0123456789", dot + 1) != std::string::npos;
+  }
 
-  /// The earliest weight position wins; nodes are visited last to first.
+  /// Inputs that may be parameters without values, and what depends on the others.
+  void findCandidates() {
+    for (const Input &input : model.inputs) {
+      bool isStatic = input.dims && !input.dims->empty();
+      for (size_t d = 0; isStatic && d < input.dims->size(); ++d)
+        isStatic = (*input.dims)[d].size.has_value();
+      const bool isNamed = named.parameters.count(input.name) != 0;
+      const bool isLeft = !named.data.empty() && std::find(named.data.begin(), named.data.end(),
+                                                           input.name) == named.data.end();
+      const bool isStated =
+          named.data.empty() && model.signature && model.signature->find(input.name);
+      const bool isModules = named.data.empty() && !model.signature && isStatic &&
+                             isFloat(input.type) && isOfModule(input.name);
+      if (isNamed || isLeft || isStated || isModules)
+        candidates.insert(input.name);
+      else
+        roles.fromData.insert(input.name);
+    }
+    for (size_t n = 0; n < model.nodes.size(); ++n)
+      if (roles.live[n] && readsAny(model.nodes[n], roles.fromData))
+        addResults(model.nodes[n], roles.fromData);
+  }
+
+  static bool readsAny(const Node &node, const std::set<std::string> &names) {
+    auto isOne = [&](const std::string &name) { return names.count(name) != 0; };
+    return std::any_of(node.inputs.begin(), node.inputs.end(), isOne) ||
+           std::any_of(node.captured.begin(), node.captured.end(), isOne);
+  }
+
+  /// The node's results but shapes, which hold none of the data.
+  static void addResults(const Node &node, std::set<std::string> &to) {
+    if (node.type != "Shape" && node.type != "Size")
+      to.insert(node.outputs.begin(), node.outputs.end());
+  }
+
+  /// True where views of it lead to an input whose values the file lacks.
+  bool isUnfilledInput(const std::string &name) const {
+    return candidates.count(originOf(name)) != 0;
+  }
+
   void use(const Node &node, size_t i, Use kind) {
     if (i >= node.inputs.size() || node.inputs[i].empty() || kind == Use::None)
       return;
     Use &known = roles.uses[node.inputs[i]];
-    if (isWeightPosition(kind) || !isWeightPosition(known))
+    if (isWeightPosition(kind) || (!isWeightPosition(known) && kind != Use::Setting) ||
+        known == Use::None)
       known = kind;
-  }
-
-  void useProduct(const Node &node, Use left, Use right) {
-    if (node.inputs.size() < 2)
-      return;
-    const std::string &first = node.inputs[0], &second = node.inputs[1];
-    if (hasData(second)) {
-      use(node, 1, right);
-      // A learned initial state or query: named by the module, multiplied by its weight.
-      if (isFromPyTorch(model) && model.initializers.count(first) && !isExporterMade(first))
-        use(node, 0, Use::Shift);
-    } else if (isUnfilledInput(second) && model.inputs.size() > 1 &&
-               !model.initializers.count(originOf(first))) {
-      // In a file without weights these are inputs: a constant beside one is an initial state.
-      use(node, 1, right);
-    } else if (hasData(first)) {
-      use(node, 0, left);
-    } else if (isUnfilledInput(second)) {
-      use(node, 1, right);
-    }
   }
 
   bool isWeightProduct(const Node &node) const {
     for (size_t i = 0; i < std::min<size_t>(node.inputs.size(), 2); ++i)
       if (hasData(node.inputs[i]) || isUnfilledInput(node.inputs[i]))
-        return isProduct(node);
+        return kindOf(node) == Kind::Product;
     return false;
   }
 
@@ -158,20 +175,6 @@ private:
     auto other = producers.find(node.inputs[1 - i]);
     return other != producers.end() && isWeightProduct(*other->second) &&
            (hasData(node.inputs[i]) || isUnfilledInput(node.inputs[i]));
-  }
-
-  /// A tensor that Gather reads rows of: one with data of its own, or an input read by data.
-  bool isTable(const Node &node) const {
-    if (node.inputs.size() != 2)
-      return false;
-    // Nobody picks fixed samples of a batch: read by constants along dimension 0, it is a table
-    // too.
-    auto axis = node.attributes.find("axis");
-    bool alongFirst = axis == node.attributes.end() || axis->second.i == 0;
-    if (!hasData(node.inputs[0]))
-      return isUnfilledInput(node.inputs[0]) && (!hasData(node.inputs[1]) || alongFirst);
-    auto initializer = model.initializers.find(originOf(node.inputs[0]));
-    return initializer == model.initializers.end() || initializer->second.shape.size() >= 2;
   }
 
   void assignUses() {
@@ -200,60 +203,25 @@ private:
     }
   }
 
-  /// True for the ones and zeros that PyTorch gives an InstanceNormalization, as Constant nodes,
-  /// where it stands for a group normalization: nobody trains them.
-  bool isGroupConstant(const Node &node, size_t i) const {
-    if (node.type != "InstanceNormalization" || i >= node.inputs.size())
-      return false;
-    auto producer = producers.find(node.inputs[i]);
-    return producer != producers.end() && producer->second->type == "Constant";
-  }
-
   void assignUses(const Node &node) {
     assignGraphUses(node);
-    auto flag = [&](const char *name) {
-      auto found = node.attributes.find(name);
-      return found != node.attributes.end() && found->second.i != 0;
-    };
-    if (node.type == "DeformConv") {
-      use(node, 1, Use::ConvWeight);
-      use(node, 3, Use::Bias);
-    } else if (isOneOf(node.type, {"Conv", "ConvTranspose"})) {
-      use(node, 1, Use::ConvWeight);
-      use(node, 2, Use::Bias);
-    } else if (node.type == "Gemm") {
-      useProduct(node, flag("transA") ? Use::WeightInOut : Use::WeightOutIn,
-                 flag("transB") ? Use::WeightOutIn : Use::WeightInOut);
-      use(node, 2, Use::Bias);
-    } else if (isRecurrent(node)) {
-      use(node, 1, Use::GateWeight);
-      use(node, 2, Use::GateWeight);
-      use(node, 3, Use::Bias);
-    } else if (node.type == "MatMul") {
-      useProduct(node, Use::WeightOutIn, Use::WeightInOut);
-    } else if (node.type == "BatchNormalization") {
-      use(node, 1, Use::NormScale);
-      use(node, 2, Use::NormShift);
-      use(node, 3, Use::Mean);
-      use(node, 4, Use::Variance);
-    } else if (isOneOf(node.type,
-                       {"LayerNormalization", "GroupNormalization", "InstanceNormalization",
-                        "RMSNormalization", "SimplifiedLayerNormalization"})) {
-      for (auto [i, kind] : {std::pair{1, Use::NormScale}, {2, Use::NormShift}})
-        if (!isGroupConstant(node, i))
-          use(node, i, kind);
-    } else if (node.type == "Gather") {
-      if (isTable(node))
-        use(node, 0, Use::Table);
-    } else if (node.type == "PRelu") {
-      use(node, 1, Use::Slope);
-    } else if (isViewLike(node)) {
+    const OpWeights *entry = node.domain.empty() ? weightsOf(node.type) : nullptr;
+    const Kind kind = entry ? entry->kind : Kind::Data;
+    if (kind == Kind::View || kind == Kind::Altered || kind == Kind::Join)
       passOn(node);
-    } else if (isFunction(node)) {
-      use(node, 0, Use::Shift);
-    } else if (isSum(node) || isScaling(node)) {
+    if (entry && entry->find) {
+      UseSite site(*this, node);
+      entry->find(site);
+    } else if (kind == Kind::View || kind == Kind::Altered || kind == Kind::Function ||
+               kind == Kind::Settings) {
+      const size_t first = kind == Kind::Settings ? 0 : 1;
+      if (kind == Kind::Function)
+        use(node, 0, Use::Shift);
+      for (size_t i = first; i < node.inputs.size(); ++i)
+        use(node, i, Use::Setting);
+    } else if (kind == Kind::Sum || kind == Kind::Scaling) {
       for (size_t i = 0; i < node.inputs.size(); ++i)
-        use(node, i, isBias(node, i) ? Use::Bias : isScaling(node) ? Use::Scale : Use::Shift);
+        use(node, i, isBias(node, i) ? Use::Bias : kind == Kind::Scaling ? Use::Scale : Use::Shift);
     }
   }
 
@@ -265,7 +233,7 @@ private:
       passed = Use::WeightOutIn;
     else if (node.type == "Transpose" && passed == Use::WeightOutIn)
       passed = Use::WeightInOut;
-    if (node.type != "Concat")
+    if (kindOf(node) != Kind::Join)
       return use(node, 0, passed);
     const bool joinsData = std::any_of(node.inputs.begin(), node.inputs.end(),
                                        [&](const std::string &input) { return !hasData(input); });
@@ -274,36 +242,16 @@ private:
       const std::string origin = originOf(node.inputs[i]);
       const bool isToken = joinsData && isFromPyTorch(model) && model.initializers.count(origin) &&
                            !isExporterMade(origin);
-      use(node, i, isToken && passed == Use::None ? Use::Shift : passed);
+      use(node, i, isToken && !isLearnable(passed) ? Use::Shift : passed);
     }
-  }
-
-  /// "norm.weight": arguments of a function have no dot in their names. The former exporter numbers some of them, "input.1".
-  static bool isOfModule(const std::string &name) {
-    const size_t dot = name.rfind('.');
-    return dot != std::string::npos &&
-           name.find_first_not_of("0123456789", dot + 1) != std::string::npos;
   }
 
   void chooseDataInputs() {
-    roles.dataInputs.insert(named.begin(), named.end());
-    if (!named.empty())
-      return;
-    if (model.signature) {
-      for (const Input &input : model.inputs)
-        if (!model.signature->find(input.name))
-          roles.dataInputs.insert(input.name);
-      return;
-    }
-    for (const Input &input : model.inputs) {
-      bool isStatic = input.dims && !input.dims->empty();
-      for (size_t d = 0; isStatic && d < input.dims->size(); ++d)
-        isStatic = (*input.dims)[d].size.has_value();
-      const Use use = roles.useOf(input.name);
-      const bool isParameter =
-          isWeightPosition(use) || (use != Use::None && isOfModule(input.name));
-      if (!isStatic || !isFloat(input.type) || !isParameter)
-        roles.dataInputs.insert(input.name);
+    for (const auto &[name, input] : inputs) {
+      const bool isNamed =
+          named.parameters.count(name) != 0 || !named.data.empty() || model.signature;
+      if (!candidates.count(name) || !(isNamed || isLearnable(roles.useOf(name))))
+        roles.dataInputs.insert(name);
     }
   }
 
@@ -315,32 +263,26 @@ private:
       const Node &node = model.nodes[n];
       if (!roles.live[n])
         continue;
-      bool touchesRaw = false, touchesData = false, isRaw = true;
+      bool touchesRaw = false, isRaw = true;
       for (const std::string &input : node.inputs) {
         touchesRaw |= raw.count(input) != 0;
-        touchesData |= roles.fromData.count(input) != 0;
         isRaw &= input.empty() || raw.count(input) || hasData(input);
       }
-      for (const std::string &input : node.captured)
-        touchesData |= roles.fromData.count(input) != 0;
-      isRaw &= touchesRaw && !isProduct(node) && !isRecurrent(node) &&
-               !isOneOf(node.type, {"BatchNormalization", "Gather", "GroupNormalization",
-                                    "InstanceNormalization", "LayerNormalization", "PRelu",
-                                    "RMSNormalization", "SimplifiedLayerNormalization"});
+      const Kind kind = kindOf(node);
+      isRaw &= touchesRaw && kind != Kind::Product && kind != Kind::Layer;
       for (const std::string &input : node.inputs)
         if (model.initializers.count(input)) {
-          if (isSum(node))
+          if (kind == Kind::Sum)
             summands.insert(input);
-          if (isScaling(node))
+          if (kind == Kind::Scaling)
             factors.insert(input);
-          (isRaw && (isSum(node) || isScaling(node)) ? normalizers : elsewhere).insert(input);
+          (isRaw && (kind == Kind::Sum || kind == Kind::Scaling) ? normalizers : elsewhere)
+              .insert(input);
         }
-      for (const std::string &output : node.outputs) {
-        if (isRaw)
-          raw.insert(output);
-        if (touchesData && node.type != "Shape" && node.type != "Size")
-          roles.fromData.insert(output);
-      }
+      if (isRaw)
+        raw.insert(node.outputs.begin(), node.outputs.end());
+      if (readsAny(node, roles.fromData))
+        addResults(node, roles.fromData);
     }
     for (const std::string &name : normalizers)
       if (!elsewhere.count(name))
@@ -355,7 +297,7 @@ private:
       const std::string prefix = name.substr(0, end == std::string::npos ? 0 : end + 1);
       const std::string last = name.substr(prefix.size());
       const Use use = roles.useOf(name);
-      if ((last != "running_mean" && last != "running_var") || use == Use::None ||
+      if ((last != "running_mean" && last != "running_var") || !isLearnable(use) ||
           isWeightPosition(use))
         continue;
       for (const char *sibling : {"running_mean", "running_var", "weight", "bias"})
@@ -389,20 +331,100 @@ private:
     }
   }
 
+  /// Weights, or not: the rules do not say.
+  void findUnreached() {
+    for (size_t n = 0; n < model.nodes.size(); ++n) {
+      const Node &node = model.nodes[n];
+      if (!roles.live[n])
+        continue;
+      for (const std::string &input : node.inputs) {
+        auto found = model.initializers.find(input);
+        if (found == model.initializers.end() || !isFloat(found->second.type) ||
+            found->second.shape.empty() || checkedElementCount(found->second.shape) == 1 ||
+            roles.useOf(input) != Use::None || named.parameters.count(input) ||
+            roles.constants.count(input))
+          continue;
+        std::string &readers = roles.unreached[input];
+        if (!absl::StrContains(", " + readers + ",", ", " + node.type + ","))
+          readers += (readers.empty() ? "" : ", ") + node.type;
+      }
+    }
+  }
+
   const Model &model;
-  const std::vector<std::string> &named;
+  const NamedTensors &named;
+  WeightsOf weightsOf;
   std::map<std::string, const Input *> inputs;
+  std::set<std::string> candidates; ///< inputs that may be parameters
   std::map<std::string, const Node *> producers;
   std::set<std::string> summands, factors; ///< initializers that are added, or multiplied by
   Roles roles;
 };
 
-} // namespace
+bool UseSite::flag(const char *name) const {
+  auto found = node.attributes.find(name);
+  return found != node.attributes.end() && found->second.i != 0;
+}
+
+bool UseSite::hasData(size_t i) const {
+  return i < node.inputs.size() && analysis.hasData(node.inputs[i]);
+}
+
+bool UseSite::isOwn(size_t i) const {
+  return hasData(i) || (i < node.inputs.size() && analysis.isUnfilledInput(node.inputs[i]));
+}
+
+bool UseSite::isFromData(size_t i) const {
+  return i < node.inputs.size() && analysis.roles.fromData.count(node.inputs[i]) != 0;
+}
+
+bool UseSite::isConstantNode(size_t i) const {
+  auto producer =
+      i < node.inputs.size() ? analysis.producers.find(node.inputs[i]) : analysis.producers.end();
+  return producer != analysis.producers.end() && producer->second->type == "Constant";
+}
+
+std::optional<size_t> UseSite::rankOf(size_t i) const {
+  auto found = analysis.model.initializers.find(analysis.originOf(node.inputs.at(i)));
+  return found == analysis.model.initializers.end() ? std::nullopt
+                                                    : std::optional(found->second.shape.size());
+}
+
+bool UseSite::isNamedByModule(size_t i) const {
+  const std::string origin = analysis.originOf(node.inputs.at(i));
+  return isFromPyTorch(analysis.model) && analysis.model.initializers.count(origin) &&
+         !isExporterMade(origin);
+}
+
+void UseSite::use(size_t i, Use kind) { analysis.use(node, i, kind); }
+
+void UseSite::useProduct(Use left, Use right) {
+  if (node.inputs.size() < 2)
+    return;
+  const std::string &first = node.inputs[0], &second = node.inputs[1];
+  const bool isUnfilled = analysis.isUnfilledInput(second);
+  if (hasData(1)) {
+    use(1, right);
+    // A learned initial state or query: named by the module, multiplied by its weight.
+    if (analysis.model.initializers.count(first) && isNamedByModule(0))
+      use(0, Use::Shift);
+  } else if (isUnfilled && analysis.model.inputs.size() > 1 &&
+             !analysis.model.initializers.count(analysis.originOf(first))) {
+    // In a file without weights these are inputs: a constant beside one is an initial state.
+    use(1, right);
+  } else if (hasData(0)) {
+    use(0, left);
+  } else if (isUnfilled) {
+    use(1, right);
+  }
+}
 
 std::string describe(Use use) {
   switch (use) {
   case Use::None:
-    return "unused by arithmetic";
+    return "no rule reaches it";
+  case Use::Setting:
+    return "a setting of an operator";
   case Use::Shift:
     return "an initializer in arithmetic";
   case Use::Scale:
@@ -449,8 +471,8 @@ bool keepsModes(const Model &model) {
          std::any_of(model.nodes.begin(), model.nodes.end(), isTrainingNorm);
 }
 
-Roles analyzeRoles(const Model &model, const std::vector<std::string> &named) {
-  return Analysis(model, named).run();
+Roles analyzeRoles(const Model &model, const NamedTensors &named, WeightsOf weightsOf) {
+  return Analysis(model, named, weightsOf).run();
 }
 
 } // namespace stow::onnx

@@ -1,7 +1,7 @@
 // Exports of PyTorch 2.x by four routes (make_exports.py): what is accepted trains the module's
 // parameters, and what an exporter changed is refused with its cause.
 #include "compiler/import/ExportCheck.h"
-#include "compiler/import/Import.h"
+#include "compiler/import/GraphImport.h"
 #include "compiler/import/TensorContent.h"
 #include "runtime/base/Error.h"
 
@@ -51,7 +51,7 @@ Imported importExport(const std::string &name, const ImportOptions &options = {}
 ExportFindings findingsOf(const std::string &name) {
   Model model = load(folder / (name + ".onnx"));
   restoreMerged(model);
-  return checkExport(model, analyzeRoles(model, {}));
+  return checkExport(model, rolesOf(model, {}));
 }
 
 /// "name [2, 3]" lines, as make_exports.py writes dict(module.named_parameters()).

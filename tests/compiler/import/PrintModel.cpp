@@ -1,4 +1,4 @@
-// import-print model.onnx [--batch=N] [--input=NAME] [--init=RULE] [--freeze=GLOB]
+// import-print model.onnx [--batch=N] [--input=NAME] [--parameter=GLOB] [--init=RULE] [--freeze=GLOB]
 //              [--momentum=M] [--allow-folded] [--elide] [--locations] [--quiet]
 // Imports a model and prints its model form; --elide leaves large weights out, --quiet all of it
 // (for timing).
@@ -24,6 +24,8 @@ int main(int count, char **values) {
       options.batch = number;
     else if (text.consume_front("--input="))
       options.dataInputs.push_back(text.str());
+    else if (text.consume_front("--parameter="))
+      options.parameters.push_back(text.str());
     else if (text.consume_front("--init="))
       options.init = text.str();
     else if (text.consume_front("--freeze="))
