@@ -270,8 +270,11 @@ void addPlanningFlags(CommandLine &flags, CompileOptions &options) {
              [&] { options.tf32 = true; });
   flags.value("cudnn", "FOLDER", "that holds cuDNN 9, where the system's is missing or another",
               [&](const std::string &text) { options.cudnnFolder = text; });
-  flags.value("target-cpu", "CPU", "native, x86-64-v3 (AVX2), x86-64-v4 (AVX-512), ...",
-              [&](const std::string &text) { options.targetCpu = checkedTargetCpu(text); });
+  flags.value(
+      "target-cpu", "CPU",
+      "the processor to plan for and the least that the program needs: native, x86-64-v3 (AVX2), "
+      "x86-64-v4 (AVX-512), cooperlake (with bf16), sapphirerapids (with AMX), ...",
+      [&](const std::string &text) { options.targetCpu = checkedTargetCpu(text); });
   flags.value("stop-after", "FORM", "print a form and stop: model, step, ordered, placed",
               [&](const std::string &text) { options.stopAfter = parseForm(text); });
   flags.flag("timing", "print the seconds of every stage", [&] { options.timing = true; });

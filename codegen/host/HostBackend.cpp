@@ -4,6 +4,8 @@
 #include "codegen/host/LoadedObject.h"
 #include "codegen/host/ObjectFile.h"
 #include "codegen/host/ProgramBuilder.h"
+#include "runtime/base/Error.h"
+#include "runtime/host/Instructions.h"
 #include "runtime/host/Outside.h"
 
 #include "llvm/TargetParser/Host.h"
@@ -13,14 +15,36 @@ using namespace mlir;
 namespace stow::host {
 namespace {
 
+/// Limits the library of this process to the instructions of `cpu`, for which it is asked what calls take.
+InstructionSet useInstructionsOf(const HostCpu &cpu) {
+  const InstructionSet set = instructionSetOf(cpu);
+  if (set > availableInstructions())
+    throw Error::badInput("--target-cpu=" + cpu.name + " plans for " + describe(set) + ", and " +
+                          describeAvailable() +
+                          "; scratch and layouts are what oneDNN says, and it answers for its own "
+                          "processor and lesser ones alone: plan on a machine that has it, or for "
+                          "--target-cpu=" +
+                          std::string(processorOf(availableInstructions())));
+  useInstructions(set, "--target-cpu=" + cpu.name);
+  return set;
+}
+
 class HostBackend : public Backend {
 public:
   explicit HostBackend(const BackendOptions &options)
-      : answers(options.threads), cpu{options.cpu} {}
+      : cpu{options.cpu}, used(useInstructionsOf(cpu)), answers(options.threads) {}
 
   const Target &target() const override { return answers; }
 
-  std::string dataSheet() const override { return hasAvx512(cpu) ? "cpu" : "cpu-avx2"; }
+  std::string dataSheet() const override {
+    return used >= InstructionSet::Avx512 ? "cpu" : "cpu-avx2";
+  }
+
+  std::string note() const override {
+    const std::string products = answers.note();
+    return "computes with " + describe(used) + ", on every processor that has it" +
+           (products.empty() ? "" : "; " + products);
+  }
 
   OutsideArena outsideArena() const override { return {kProcessBytes, "", kBytesPerCall}; }
 
@@ -29,7 +53,7 @@ public:
   FailureOr<BuiltProgram> build(ModuleOp module) const override {
     FailureOr<BuiltProgram> built = buildProgram(module, answers);
     if (succeeded(built))
-      built->program.target = "host";
+      built->program.target = "host:" + std::string(nameOf(used));
     return built;
   }
 
@@ -44,8 +68,9 @@ public:
   }
 
 private:
-  HostTarget answers;
   HostCpu cpu;
+  InstructionSet used;
+  HostTarget answers;
 };
 
 } // namespace

@@ -1,7 +1,6 @@
 #include "codegen/host/HostTarget.h"
 
 #include "codegen/host/LibraryCommand.h"
-#include "codegen/host/ProductTiles.h"
 #include "codegen/kernels/Kernels.h"
 #include "ir/StowAttentionOps.h"
 #include "ir/StowNormPoolOps.h"
@@ -48,7 +47,10 @@ StringRef HostTarget::libraryCall(Operation *op) const {
       .Case([](Conv2dGradInputOp) { return "convolution_grad_input"; })
       .Case([](Conv2dGradWeightOp) { return "convolution_grad_weight"; })
       .Case([](MatmulOp) { return "matmul"; })
-      .Case([](ProductMapOp product) { return runsByTiles(product) ? "matmul_tiles" : ""; })
+      .Case([&](ProductMapOp product) {
+        const std::optional<ProductForm> form = proofs.formOf(product);
+        return form ? callOf(*form) : "";
+      })
       .Case([](MaxPoolOp) { return "max_pool_inference"; })
       .Case([](MaxPoolTrainingOp) { return "max_pool"; })
       .Case([](MaxPoolGradOp) { return "max_pool_grad"; })
@@ -88,7 +90,7 @@ FailureOr<Target::Requirements> HostTarget::query(Operation *op, ArrayRef<bool> 
   std::vector<bool> anyLayout(freeLayouts.begin(), freeLayouts.end());
   try {
     if (auto product = dyn_cast<ProductMapOp>(op)) {
-      const ProductNeeds needs = productNeeds(product, threads);
+      const ProductNeeds needs = productNeeds(product, *formOf(libraryCall(op)), threads);
       Requirements requirements;
       requirements.workspaceBytes = needs.workspaceBytes;
       requirements.heapBytes = needs.heapBytes;

@@ -1,6 +1,7 @@
 // The host's answers to the passes' questions: which ops oneDNN runs, and how.
 #pragma once
 
+#include "codegen/host/ProductProofs.h"
 #include "passes/Target.h"
 #include "runtime/format/Program.h"
 
@@ -8,8 +9,9 @@ namespace stow::host {
 
 class HostTarget : public Target {
 public:
-  /// Workspaces are those of `threads` threads.
-  explicit HostTarget(int64_t threads) : threads(threads) {}
+  /// Workspaces are those of `threads` threads; `run` computes what shows which products run in tiles.
+  explicit HostTarget(int64_t threads, RunCall run = runCall)
+      : threads(threads), proofs(threads, run) {}
 
   /// All but depthwise convolutions and reorders between layouts without blocks. The library pads
   /// the weights of the former up to 256 times for gradients of windows beyond 3x3, and channels to
@@ -47,8 +49,12 @@ public:
   bool takesPart(mlir::Operation *op, unsigned position,
                  mlir::RankedTensorType part) const override;
 
+  /// What was found of products in tiles.
+  std::string note() const { return proofs.note(); }
+
 private:
   int64_t threads;
+  ProductProofs proofs;
 };
 
 } // namespace stow::host

@@ -5,6 +5,9 @@
 // executable.
 #include "codegen/host/ObjectFile.h"
 
+#include "runtime/base/Error.h"
+#include "runtime/host/Instructions.h"
+
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
@@ -45,24 +48,19 @@ std::unique_ptr<llvm::TargetMachine> makeTargetMachine(ModuleOp module, const Ho
     module.emitError() << "no code generator for this machine: " << message;
     return nullptr;
   }
-  std::string name = cpu.name, features;
-  if (name == "native") {
-    name = llvm::sys::getHostCPUName().str();
-    std::vector<std::string> flags;
-    for (auto &feature : llvm::sys::getHostCPUFeatures())
-      flags.push_back((feature.second ? "+" : "-") + feature.first().str());
-    llvm::sort(flags);
-    features = llvm::join(flags, ",");
-  }
-  std::unique_ptr<llvm::TargetMachine> machine(
-      target->createTargetMachine(triple, name, features, llvm::TargetOptions(), llvm::Reloc::PIC_,
-                                  llvm::CodeModel::Small, llvm::CodeGenOptLevel::Aggressive));
-  if (!machine || !machine->getMCSubtargetInfo()->isCPUStringValid(name)) {
-    module.emitError() << "unknown target processor \"" << cpu.name
-                       << "\"; expected \"native\" or a name like \"x86-64-v3\"";
-    return nullptr;
-  }
-  return machine;
+  const InstructionSet set = instructionSetOf(cpu);
+  const bool hasBf16 = set >= InstructionSet::Avx512Bf16;
+  const std::string_view level = processorOf(std::min(set, InstructionSet::Avx512));
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, level, hasBf16 ? "+avx512bf16" : "", llvm::TargetOptions(), llvm::Reloc::PIC_,
+      llvm::CodeModel::Small, llvm::CodeGenOptLevel::Aggressive));
+}
+
+/// Schedules instructions for `cpu`, which changes their order and no result.
+void tune(llvm::Module &module, const HostCpu &cpu) {
+  const StringRef name = cpu.name == "native" ? llvm::sys::getHostCPUName() : StringRef(cpu.name);
+  for (llvm::Function &function : module)
+    function.addFnAttr("tune-cpu", name);
 }
 
 /// void wrapper(i64 begin, i64 end, ptr arguments): unpacks and calls `kernel`.
@@ -135,16 +133,32 @@ std::vector<std::string> targetCpus() {
   return names;
 }
 
-bool hasAvx512(const HostCpu &cpu) {
+InstructionSet instructionSetOf(const HostCpu &cpu) {
   if (cpu.name == "native")
-    return llvm::sys::getHostCPUFeatures().lookup("avx512f");
+    return host::instructions();
   initializeTarget();
   const llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
   std::string message;
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, message);
-  return target &&
-         std::unique_ptr<llvm::MCSubtargetInfo>(target->createMCSubtargetInfo(triple, cpu.name, ""))
-             ->checkFeatures("+avx512f");
+  const std::unique_ptr<llvm::MCSubtargetInfo> info(
+      target ? target->createMCSubtargetInfo(triple, cpu.name, "") : nullptr);
+  const std::pair<InstructionSet, const char *> needs[] = {
+      {InstructionSet::Sse41, "+64bit,+cx16,+popcnt,+sse4.2"},
+      {InstructionSet::Avx2, "+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"},
+      {InstructionSet::Avx512, "+avx512bw,+avx512cd,+avx512dq,+avx512vl"},
+      {InstructionSet::Avx512Bf16, "+avx512bf16"},
+      {InstructionSet::Avx512Amx, "+amx-tile,+amx-int8,+amx-bf16"},
+  };
+  std::optional<InstructionSet> found;
+  for (const auto &[set, features] : needs) {
+    if (!info || !info->checkFeatures(features))
+      break;
+    found = set;
+  }
+  if (!found)
+    throw Error::badInput("--target-cpu=" + cpu.name + " has less than " +
+                          describe(InstructionSet::Sse41) + ", which oneDNN needs at least");
+  return *found;
 }
 
 LogicalResult emitProgramObject(ModuleOp module, const ProgramData &data, const HostCpu &cpu,
@@ -169,6 +183,7 @@ LogicalResult emitProgramObject(ModuleOp module, const ProgramData &data, const 
   for (const std::string &symbol : data.kernels)
     wrappers.push_back(emitWrapper(*code, code->getFunction(symbol)));
   emitTables(*code, data, wrappers);
+  tune(*code, cpu);
   optimize(*code, *machine);
 
   std::error_code error;

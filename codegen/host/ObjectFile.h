@@ -1,6 +1,8 @@
 // From kernels to object files: machine code and data.
 #pragma once
 
+#include "runtime/base/InstructionSet.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 #include <string>
@@ -9,7 +11,8 @@
 
 namespace stow {
 
-/// The processor to compile for: "native", or a name LLVM knows, e.g. "x86-64-v3".
+/// The processor to compile for: "native", or a name LLVM knows, e.g. "x86-64-v3". Code has the instructions
+/// of its instruction set alone, so that it runs wherever that is there, scheduled for the processor.
 struct HostCpu {
   std::string name = "native";
 };
@@ -36,8 +39,9 @@ mlir::LogicalResult emitProgramObject(mlir::ModuleOp module, const ProgramData &
 /// straight to the file, so hundreds of MB take as long as writing them. Throws Error.
 void writeBlobObject(const std::string &symbol, std::string_view bytes, const std::string &path);
 
-/// Whether a processor that targetCpus() lists, or "native", has AVX-512's vectors of floats.
-bool hasAvx512(const HostCpu &cpu);
+/// The largest instruction set that a processor which targetCpus() lists has; of "native" what this process
+/// computes with. Throws Error(BadInput) where it has less than oneDNN needs.
+InstructionSet instructionSetOf(const HostCpu &cpu);
 
 /// The processors that code can be generated for, by LLVM's names, in alphabetical order.
 std::vector<std::string> targetCpus();

@@ -64,38 +64,71 @@ RankedTensorType rowsOf(RankedTensorType type, int64_t rows) {
   return RankedTensorType::get({rows, type.getDimSize(1)}, type.getElementType());
 }
 
-Command libraryProduct(ProductMapOp op, const std::string &call) {
-  Command command;
-  command.op = call;
-  command.name = sourceNameOf(op.getLoc());
-  command.kind = "matmul";
-  command.ints["transpose_a"] = {op.getTransposeA()};
-  command.ints["transpose_b"] = {op.getTransposeB()};
-  command.ints["has_bias"] = {0};
-  return command;
+/// Tiles of rows. The last one has up to twice as many as the others, unless it may have few.
+struct Tiles {
+  int64_t rows = 0;           ///< of a tile
+  bool isLastSmaller = false; ///< the last tile has the rows that are left, however few
+  Shape piece =
+      {}; ///< rows, columns and contracted elements of a tile's pieces; empty: as they come
+
+  /// The rows of the tiles of a product that has `all`, from the first on.
+  std::vector<int64_t> counts(int64_t all) const {
+    std::vector<int64_t> counts;
+    for (int64_t left = all; left > 0; left -= counts.back()) {
+      if (isLastSmaller)
+        counts.push_back(std::min(left, rows));
+      else // no tile has fewer rows than the library needs
+        counts.push_back(left < 2 * rows ? left : rows);
+    }
+    return counts;
+  }
+};
+
+/// What the library multiplies.
+struct Factors {
+  Operand a, b;
+  bool transposeA, transposeB;
+  std::string name;
+
+  int64_t rows() const { return a.shape.end()[transposeA ? -1 : -2]; }
+  int64_t columns() const { return b.shape.end()[transposeB ? -2 : -1]; }
+
+  /// The product of both into `result`; `call` may add it to that.
+  Command product(const std::string &call, Operand result) const {
+    Command command;
+    command.op = call;
+    command.name = name;
+    command.kind = "matmul";
+    command.ints["transpose_a"] = {transposeA};
+    command.ints["transpose_b"] = {transposeB};
+    command.ints["has_bias"] = {0};
+    command.operands = {a, b, std::move(result)};
+    return command;
+  }
+
+  /// The product of the rows [first, first + count) into a tile at `offset`.
+  Command tile(const Tiles &tiles, int64_t first, int64_t count, Bytes offset) const {
+    Command command = product("dnnl.matmul", {offset, DType::F32, {count, columns()}, {}});
+    command.operands[0] = rowsOf(a, transposeA, first, count);
+    if (!tiles.piece.empty())
+      command.ints["piece"] = tiles.piece;
+    return command;
+  }
+};
+
+Factors factorsOf(ProductMapOp op, llvm::function_ref<Bytes(Value)> offsetOf) {
+  return {operandOf(op.getA().getType(), offsetOf(op.getA())),
+          operandOf(op.getB().getType(), offsetOf(op.getB())), op.getTransposeA(),
+          op.getTransposeB(), sourceNameOf(op.getLoc())};
 }
 
-/// The product of the rows [first, first + count) into a tile at `workspace`.
-Command tileProduct(ProductMapOp op, const ProductTiles &tiles, int64_t first, int64_t count,
-                    llvm::function_ref<Bytes(Value)> offsetOf, Bytes workspace) {
-  Command command = libraryProduct(op, "dnnl.matmul");
-  if (!tiles.piece.empty())
-    command.ints["piece"] = tiles.piece;
-  command.operands = {
-      rowsOf(operandOf(op.getA().getType(), offsetOf(op.getA())), op.getTransposeA(), first, count),
-      operandOf(op.getB().getType(), offsetOf(op.getB())),
-      operandOf(RankedTensorType::get({count, resultType(op).getDimSize(1)},
-                                      Float32Type::get(op.getContext())),
-                workspace)};
-  return command;
-}
+Bytes nowhere(Value) { return 0; }
 
 /// The whole product, or all of them, added to what lies where the result does.
 Command addedProduct(ProductMapOp op, llvm::function_ref<Bytes(Value)> offsetOf) {
-  Command command = libraryProduct(op, "dnnl.matmul_add");
-  for (Value value : {Value(op.getA()), Value(op.getB()), Value(op.getResult(0))})
-    command.operands.push_back(operandOf(value.getType(), offsetOf(value)));
-  return command;
+  const Value result = op.getResult(0);
+  return factorsOf(op, offsetOf)
+      .product("dnnl.matmul_add", operandOf(result.getType(), offsetOf(result)));
 }
 
 /// A detached op and the block whose arguments are its operands.
@@ -197,17 +230,17 @@ bool packsPieces(int64_t rows, int64_t columns, int64_t pieceRows, int64_t piece
 /// its columns at most: with these the tile and its pieces take no more than tile and factors in f32. Else
 /// a tile consists of the whole product's pieces. One that is cut along columns alone, into pieces
 /// that are not packed, gets other pieces.
-ProductTiles tilesOfPieces(ProductMapOp op) {
+Tiles tilesOfPieces(ProductMapOp op) {
   const int64_t rows = resultType(op).getDimSize(0), columns = resultType(op).getDimSize(1);
   const int64_t least = *leastTileRows(columns);
-  const Command whole = tileProduct(op, {}, 0, rows, [](Value) { return Bytes{0}; }, 0);
+  const Command whole = factorsOf(op, nowhere).tile({}, 0, rows, 0);
   const Shape piece = queryLibrary(whole, {}, 1).piece;
   if (piece.size() != 3) // one call of the library
     return {.rows = least};
   const bool isPacked = packsPieces(rows, columns, piece[0], piece[1]);
   if (!isPacked && piece[0] < rows)
     return {.rows = piece[0] * std::max<int64_t>(1, least / piece[0]),
-            .isOfWholePieces = true,
+            .isLastSmaller = true,
             .piece = piece};
   Shape tile = {2 * least, piece[1], piece[2]}; // all rows of a tile
   for (int64_t fewer : {alignUp((columns + 1) / 2, 16), columns})
@@ -235,18 +268,12 @@ bool isSummedHere(ProductMapOp op) {
          1 / static_cast<double>(rows) + 1 / static_cast<double>(columns) >= packs;
 }
 
-/// The rows of the tiles, from the first on.
-std::vector<int64_t> tilesOf(ProductMapOp op, const ProductTiles &tiles) {
-  const int64_t rows = resultType(op).getDimSize(0);
-  std::vector<int64_t> counts;
-  for (int64_t first = 0; first < rows; first += counts.back()) {
-    const int64_t left = rows - first;
-    if (tiles.isOfWholePieces || tiles.isSummedHere)
-      counts.push_back(std::min(left, tiles.rows));
-    else // no tile has fewer rows than the library needs
-      counts.push_back(left < 2 * tiles.rows ? left : tiles.rows);
-  }
-  return counts;
+/// The tiles of an op that runs in them.
+Tiles tilesOf(ProductMapOp op, ProductForm form) {
+  if (form == ProductForm::Rows)
+    return {.rows = summedRows(resultType(op)), .isLastSmaller = true};
+  return has16Bits(op) ? tilesOfPieces(op)
+                       : Tiles{.rows = *leastTileRows(resultType(op).getDimSize(1))};
 }
 
 /// What the kernel reads and writes beside the tile, in its order, as the rows [first, first + count) have it.
@@ -279,9 +306,9 @@ FailureOr<Command> placedKernel(ProductMapOp op, int64_t first, int64_t count,
 }
 
 /// The product in loops of the host's own, with the kernel of a tile and that of a last, smaller one.
-FailureOr<Command> productOfRows(ProductMapOp op, const ProductTiles &tiles,
-                                 llvm::function_ref<Bytes(Value)> offsetOf, Bytes workspace,
-                                 KernelModule &kernels) {
+FailureOr<Command> productOfRows(ProductMapOp op, llvm::function_ref<Bytes(Value)> offsetOf,
+                                 Bytes workspace, KernelModule &kernels) {
+  const Tiles tiles = tilesOf(op, ProductForm::Rows);
   Command whole;
   whole.op = "product_map";
   whole.name = sourceNameOf(op.getLoc());
@@ -291,7 +318,7 @@ FailureOr<Command> productOfRows(ProductMapOp op, const ProductTiles &tiles,
   for (auto [here, next] : llvm::zip(kernelRows(op, 0, tiles.rows, offsetOf),
                                      kernelRows(op, tiles.rows, tiles.rows, offsetOf)))
     steps.push_back(next.offset - here.offset);
-  std::vector<int64_t> counts = tilesOf(op, tiles);
+  std::vector<int64_t> counts = tiles.counts(resultType(op).getDimSize(0));
   counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
   for (int64_t count : counts) {
     auto kernel = placedKernel(op, 0, count, offsetOf, workspace, kernels);
@@ -302,7 +329,70 @@ FailureOr<Command> productOfRows(ProductMapOp op, const ProductTiles &tiles,
   return whole;
 }
 
+/// The product with `rows` rows of its own, packed.
+Factors withRows(Factors factors, int64_t rows) {
+  factors.a.shape.end()[factors.transposeA ? -1 : -2] = rows;
+  return factors;
+}
+
+double workOf(const Factors &factors) {
+  const double rows = static_cast<double>(factors.rows()),
+               columns = static_cast<double>(factors.columns()),
+               depth = static_cast<double>(elementCount(factors.a.shape)) / rows;
+  constexpr double perElement = 128; // 250 MiB where the most is 8e9
+  return std::max({rows * columns * depth, perElement * rows * columns, perElement * rows * depth,
+                   perElement * columns * depth});
+}
+
+std::optional<ProductTrial> trialOfAdding(ProductMapOp op, double most) {
+  const Factors factors = factorsOf(op, nowhere);
+  const Operand result = operandOf(op.getResult(0).getType(), 0);
+  if (workOf(factors) > most ||
+      storedElementCount(result.layout, result.shape) != elementCount(result.shape))
+    return std::nullopt;
+  return ProductTrial{factors.product("dnnl.matmul", result),
+                      {factors.product("dnnl.matmul_add", result)},
+                      {0},
+                      factors.rows()};
+}
+
+/// A tile of each kind: the first and the one behind it, which begins elsewhere, and the last.
+std::optional<ProductTrial> trialOfTiles(ProductMapOp op, double most) {
+  const Tiles tiles = tilesOf(op, ProductForm::Tiles);
+  Factors factors = factorsOf(op, nowhere);
+  const int64_t ofRows = factors.rows();
+  while (workOf(factors) > most) { // half of the tiles, and the last one as it is
+    const std::vector<int64_t> counts = tiles.counts(factors.rows());
+    if (counts.size() <= 2)
+      return std::nullopt;
+    const auto fewer = static_cast<int64_t>(counts.size() / 2);
+    factors = withRows(std::move(factors), fewer * tiles.rows + counts.back());
+  }
+  const Operand result = {0, DType::F32, {factors.rows(), factors.columns()}, {}};
+  ProductTrial trial{factors.product("dnnl.matmul", result), {}, {}, ofRows};
+  const std::vector<int64_t> counts = tiles.counts(factors.rows());
+  int64_t first = 0;
+  for (size_t i = 0; i < counts.size(); first += counts[i++])
+    if (i < 2 || i + 1 == counts.size()) {
+      trial.parts.push_back(factors.tile(tiles, first, counts[i], 0));
+      trial.firstRows.push_back(first);
+    }
+  return trial;
+}
+
+/// In the order of ProductForm.
+constexpr const char *callNames[] = {"matmul_added", "matmul_rows", "matmul_tiles"};
+
 } // namespace
+
+StringRef callOf(ProductForm form) { return callNames[static_cast<size_t>(form)]; }
+
+std::optional<ProductForm> formOf(StringRef call) {
+  const auto *found = llvm::find(callNames, call);
+  if (found == std::end(callNames))
+    return std::nullopt;
+  return static_cast<ProductForm>(found - callNames);
+}
 
 bool addsToProduct(ProductMapOp op) {
   Block &body = op.getBody().front();
@@ -313,12 +403,13 @@ bool addsToProduct(ProductMapOp op) {
          tensorType(op.getInputs()[0]) == resultType(op);
 }
 
-bool runsByTiles(ProductMapOp op) {
+SmallVector<ProductForm> formsOf(ProductMapOp op) {
   const RankedTensorType type = resultType(op);
   if (!isTakenAsFactor(op.getA()) || !isTakenAsFactor(op.getB()))
-    return false;
+    return {};
+  SmallVector<ProductForm> forms;
   if (isAddedByLibrary(op))
-    return true;
+    forms.push_back(ProductForm::Added);
   auto isWhole = [&](Value value) {
     return tensorType(value).getShape() != type.getShape() ||
            layoutOf(value.getType()).isRowMajor();
@@ -326,36 +417,33 @@ bool runsByTiles(ProductMapOp op) {
   if (!layoutOf(op.getA().getType()).isRowMajor() || !layoutOf(op.getB().getType()).isRowMajor() ||
       !llvm::all_of(op->getOperands().drop_front(2), isWhole) ||
       !llvm::all_of(op->getResults(), isWhole) || type.getRank() != 2)
-    return false;
-  return fillsTwoTiles(op) || isSummedHere(op);
+    return forms;
+  if (fillsTwoTiles(op))
+    forms.push_back(ProductForm::Tiles);
+  else if (isSummedHere(op))
+    forms.push_back(ProductForm::Rows);
+  return forms;
 }
 
-ProductTiles productTilesOf(ProductMapOp op) {
-  const RankedTensorType type = resultType(op);
-  if (isAddedByLibrary(op))
-    return {.rows = type.getDimSize(0), .isAdded = true};
-  if (!fillsTwoTiles(op))
-    return {.rows = summedRows(type), .isSummedHere = true};
-  return has16Bits(op) ? tilesOfPieces(op)
-                       : ProductTiles{.rows = *leastTileRows(type.getDimSize(1))};
+std::optional<ProductTrial> trialOf(ProductMapOp op, ProductForm form, double most) {
+  return form == ProductForm::Added ? trialOfAdding(op, most) : trialOfTiles(op, most);
 }
 
-ProductNeeds productNeeds(ProductMapOp op, int64_t threads) {
-  const ProductTiles tiles = productTilesOf(op);
-  auto nowhere = [](Value) { return Bytes{0}; };
-  if (tiles.isAdded) {
+ProductNeeds productNeeds(ProductMapOp op, ProductForm form, int64_t threads) {
+  ProductNeeds needs;
+  if (form == ProductForm::Added) {
     const LibraryRequirements answer = queryLibrary(addedProduct(op, nowhere), {}, threads);
     return {answer.workspaceBytes, answer.heapBytes};
   }
-  ProductNeeds needs;
-  if (tiles.isSummedHere) {
-    const ArrayRef<int64_t> shape = resultType(op).getShape();
-    needs.workspaceBytes = productRowsScratchBytes(shape[0], shape[1], tiles.rows, threads);
+  const Tiles tiles = tilesOf(op, form);
+  const int64_t all = resultType(op).getDimSize(0), columns = resultType(op).getDimSize(1);
+  if (form == ProductForm::Rows) {
+    needs.workspaceBytes = productRowsScratchBytes(all, columns, tiles.rows, threads);
     return needs;
   }
-  for (int64_t rows : tilesOf(op, tiles)) {
-    const LibraryRequirements answer =
-        queryLibrary(tileProduct(op, tiles, 0, rows, nowhere, 0), {}, threads);
+  const Factors factors = factorsOf(op, nowhere);
+  for (int64_t rows : tiles.counts(all)) {
+    const LibraryRequirements answer = queryLibrary(factors.tile(tiles, 0, rows, 0), {}, threads);
     needs.workspaceBytes =
         std::max(needs.workspaceBytes, tileBytes(op, rows) + answer.workspaceBytes);
     needs.heapBytes = std::max(needs.heapBytes, answer.heapBytes);
@@ -363,13 +451,15 @@ ProductNeeds productNeeds(ProductMapOp op, int64_t threads) {
   return needs;
 }
 
-FailureOr<Command> productCommand(ProductMapOp op, llvm::function_ref<Bytes(Value)> offsetOf,
-                                  Bytes workspace, Bytes workspaceBytes, KernelModule &kernels) {
-  const ProductTiles tiles = productTilesOf(op);
+FailureOr<Command> productCommand(ProductMapOp op, ProductForm form,
+                                  llvm::function_ref<Bytes(Value)> offsetOf, Bytes workspace,
+                                  Bytes workspaceBytes, KernelModule &kernels) {
+  if (form == ProductForm::Rows)
+    return productOfRows(op, offsetOf, workspace, kernels);
   Command whole;
   whole.op = "sequence";
   whole.name = sourceNameOf(op.getLoc());
-  if (tiles.isAdded) {
+  if (form == ProductForm::Added) {
     if (offsetOf(op.getInputs()[0]) != offsetOf(op.getResult(0))) {
       auto copy = copyInto(op, offsetOf, kernels);
       if (failed(copy))
@@ -381,11 +471,11 @@ FailureOr<Command> productCommand(ProductMapOp op, llvm::function_ref<Bytes(Valu
     whole.parts.back().workspaceBytes = workspaceBytes;
     return whole;
   }
-  if (tiles.isSummedHere)
-    return productOfRows(op, tiles, offsetOf, workspace, kernels);
+  const Tiles tiles = tilesOf(op, form);
+  const Factors factors = factorsOf(op, offsetOf);
   int64_t first = 0;
-  for (int64_t count : tilesOf(op, tiles)) {
-    Command product = tileProduct(op, tiles, first, count, offsetOf, workspace);
+  for (int64_t count : tiles.counts(resultType(op).getDimSize(0))) {
+    Command product = factors.tile(tiles, first, count, workspace);
     product.workspaceOffset = workspace + tileBytes(op, count);
     product.workspaceBytes = workspaceBytes - tileBytes(op, count);
     auto kernel = placedKernel(op, first, count, offsetOf, workspace, kernels);

@@ -1,12 +1,15 @@
 // How the host runs stow.product_map: the library makes some rows of the product in scratch, a
 // generated kernel uses them up, and so on down the rows.
 //
-// Sums must not depend on the tiles, nor on whether there are any. The library (oneDNN 2.6, sgemm)
-// sums alike whatever rows a product has as long as it packs its operands first, which it does for
-// 1/rows + 1/columns below 0.0038 (AVX2) or 0.00196 (AVX-512); below that, and for few rows per thread,
-// it walks them as they lie, in other orders. So tiles are large enough for the former. Products that the
-// library walks run in loops of the host's own instead (runtime/host/ProductRows.h), which sum alike
-// whatever the tiles; those between the two, too small for two tiles and packed, stay whole.
+// Sums must not depend on the tiles, nor on whether there are any. Loops of the host's own
+// (runtime/host/ProductRows.h) sum alike whatever the tiles. Of the library that is nobody's promise: tiles are
+// chosen such that what is known of it (oneDNN 2.6) sums alike, and are taken where they do so on drawn
+// numbers (ProductProofs.h); else the product stays whole.
+//
+// What is known: sgemm sums alike whatever rows a product has as long as it packs its operands first, which it
+// does for 1/rows + 1/columns below 0.0038 (AVX2) or 0.00196 (AVX-512); below that, and for few rows per
+// thread, it walks them as they lie, in other orders. So tiles are large enough for the former. Products that the
+// library walks run in the host's own loops; those between the two, too small for two tiles and packed, stay whole.
 //
 // 16-bit factors are multiplied in pieces (runtime/host/Pieces.h). Tiles are chosen such that these sum
 // as the pieces of the whole product do.
@@ -23,35 +26,47 @@
 
 namespace stow::host {
 
-struct ProductTiles {
-  int64_t rows = 0;     ///< of a tile
-  bool isAdded = false; ///< by the library, to where the result lies; then there is one tile
-  bool isSummedHere =
-      false; ///< by loops of the host's own; the last tile has the rows that are left
-  bool isOfWholePieces = false; ///< the last tile has the rows that are left, however few
-  Shape piece =
-      {}; ///< rows, columns and contracted elements of a tile's pieces; empty: as they come
+/// How a product_map can run.
+enum class ProductForm : uint8_t {
+  Added, ///< by the library, to where the result lies
+  Rows,  ///< in loops of the host's own, rows at a time
+  Tiles, ///< by the library, a tile of rows at a time
 };
+
+/// The name of the call, as HostTarget::libraryCall gives it, and back.
+llvm::StringRef callOf(ProductForm form);
+std::optional<ProductForm> formOf(llvm::StringRef call);
+
+/// The forms that the op can have, the best first, as far as its shapes say.
+llvm::SmallVector<ProductForm> formsOf(ProductMapOp op);
+
+/// A product, and how to make it in a form that the library has a part in.
+struct ProductTrial {
+  Command whole;
+  std::vector<Command>
+      parts; ///< Added: one, which adds to its result; Tiles: one of each kind of tile
+  std::vector<int64_t> firstRows; ///< of each part
+  int64_t ofRows = 0;             ///< that the product has; `whole` may have fewer
+
+  int64_t rows() const { return whole.operands.back().shape.end()[-2]; }
+};
+
+/// What shows whether the op gives the same bits in `form` as whole; of a large product as many rows as take
+/// `most` multiplications or elements, two tiles at least. None where there are no such rows.
+std::optional<ProductTrial> trialOf(ProductMapOp op, ProductForm form, double most);
 
 /// True where the body adds the only input, which has the result's type, to the product, and does
 /// nothing else.
 bool addsToProduct(ProductMapOp op);
 
-/// False where the op would not give the bits of a product and a kernel, or save nothing.
-bool runsByTiles(ProductMapOp op);
-
-/// The tiles of an op that runs by them.
-ProductTiles productTilesOf(ProductMapOp op);
-
-/// Scratch and heap bytes of the op, which has tiles.
+/// Scratch and heap bytes of the op.
 struct ProductNeeds {
   Bytes workspaceBytes = 0, heapBytes = 0;
 };
-ProductNeeds productNeeds(ProductMapOp op, int64_t threads);
+ProductNeeds productNeeds(ProductMapOp op, ProductForm form, int64_t threads);
 
-/// The command that the op, which has tiles, runs as, without what all commands have; tiles lie from
-/// `workspace` on, which has `workspaceBytes`, values where `offsetOf` says.
-mlir::FailureOr<Command> productCommand(ProductMapOp op,
+/// The command that the op runs as, without what all commands have; tiles lie from `workspace` on, which has `workspaceBytes`, values where `offsetOf` says.
+mlir::FailureOr<Command> productCommand(ProductMapOp op, ProductForm form,
                                         llvm::function_ref<Bytes(mlir::Value)> offsetOf,
                                         Bytes workspace, Bytes workspaceBytes,
                                         KernelModule &kernels);

@@ -264,9 +264,9 @@ private:
     if (ops.size() > 1 && call.empty()) {
       if (failed(buildTogether(context, ops, command)))
         return failure();
-    } else if (call == "matmul_tiles") {
+    } else if (const std::optional<ProductForm> form = formOf(call)) {
       auto product = productCommand(
-          cast<ProductMapOp>(op), [&](Value value) { return context.offsets.lookup(value); },
+          cast<ProductMapOp>(op), *form, [&](Value value) { return context.offsets.lookup(value); },
           bytesAttr(op, kWorkspaceOffsetAttr), bytesAttr(op, kWorkspaceAttr), *built.kernels);
       if (failed(product))
         return failure();

@@ -22,7 +22,8 @@ class _Source:
     """The model file and the flags that every command about it shares. Owns the folder of what it wrote itself."""
 
     def __init__(self, model: Any, example_inputs: Any, loss: Any, optimizer: Any, batch: Optional[int],
-                 threads: Optional[int], flags: Sequence[str], binary: Any, check: bool, dynamic_batch: bool) -> None:  # fmt: skip
+                 threads: Optional[int], target_cpu: Optional[str], flags: Sequence[str], binary: Any, check: bool,
+                 dynamic_batch: bool) -> None:  # fmt: skip
         self.binary = binary
         self.folder = Path(tempfile.mkdtemp(prefix="stowage-"))
         self.module_state: "dict[str, Any]" = {}
@@ -31,6 +32,8 @@ class _Source:
         self.flags = [f"--loss={_specs.loss_flag(loss)}", *_specs.optimizer_flags(optimizer, module)]
         if threads is not None:
             self.flags.append(f"--threads={threads}")
+        if target_cpu is not None:
+            self.flags.append(f"--target-cpu={target_cpu}")
         self.flags += flags
         self.batch = batch
         if not _is_module(model):
@@ -73,20 +76,21 @@ def _budget_flag(memory_budget: Any) -> "list[str]":
 
 def compile(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy", optimizer: Any = "sgd",
             memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, threads: Optional[int] = None,
-            seed: int = 0, output: Any = None, flags: Sequence[str] = (), check: bool = False, dynamic_batch: bool = True,
-            binary: Any = None) -> "Step":  # fmt: skip
+            target_cpu: Optional[str] = None, seed: int = 0, output: Any = None, flags: Sequence[str] = (), check: bool = False,
+            dynamic_batch: bool = True, binary: Any = None) -> "Step":  # fmt: skip
     """Compiles a training step: a torch.nn.Module with example inputs, or the path of a .onnx or .mlir file.
 
     `loss` and `optimizer` are strings of the command line ("cross-entropy:ignore-index=-1", "adamw:lr=1e-3") or PyTorch's
     objects. `memory_budget` is "2GiB", a number of bytes or "70%". `batch` defaults to that of the example, or of the file.
     `accumulate` runs a step as so many batches of batch / accumulate samples whose gradients are added up; "auto": as many
     as take the least time within the budget.
-    `flags` are further flags of `stowage compile`. `output` keeps the library there. check=True compares the export with
+    `target_cpu` is the least processor that the step is to run on, with the same bits on all: "x86-64-v3" (AVX2), "x86-64-v4"
+    (AVX-512), ...; without it, this one. `flags` are further flags of `stowage compile`. `output` keeps the library there. check=True compares the export with
     the module first. dynamic_batch=False exports a module at the example's sizes, of which none need be a batch (a graph's
     nodes and edges). Raises InfeasibleBudget where the budget cannot be kept, CompileError where the compiler refuses
     the model, ExportError where PyTorch does.
     """
-    source = _Source(model, example_inputs, loss, optimizer, batch, threads, flags, binary, check, dynamic_batch)
+    source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, binary, check, dynamic_batch)
     library = str(source.folder / "libmodel.so") if output is None else os.fspath(output)
     arguments = [*source.arguments(), *_accumulate_flag(accumulate), *_budget_flag(memory_budget)]
     _tool.run(["compile", *arguments, "--emit=shared", "-o", library], binary)
@@ -95,9 +99,9 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entrop
 
 def plan(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy", optimizer: Any = "sgd",
          memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, threads: Optional[int] = None,
-         flags: Sequence[str] = (), dynamic_batch: bool = True, binary: Any = None) -> Plan:  # fmt: skip
+         target_cpu: Optional[str] = None, flags: Sequence[str] = (), dynamic_batch: bool = True, binary: Any = None) -> Plan:  # fmt: skip
     """The plan of a step, without code: will it fit? Arguments as for `compile`."""
-    source = _Source(model, example_inputs, loss, optimizer, batch, threads, flags, binary, False, dynamic_batch)
+    source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, binary, False, dynamic_batch)
     flags = [*_accumulate_flag(accumulate), *_budget_flag(memory_budget), "--format=json"]
     return Plan(_tool.run(["plan", *source.arguments(), *flags], binary))
 

@@ -577,15 +577,17 @@ Bytes AttentionSpace::backwardScratchBytes() const { return BackwardScratch(*thi
 void attend(const AttentionSpace &space, const AttentionTensors &tensors, char *scratch,
             int64_t threads) {
   runTasks<ForwardScratch>(space.forwardTasks(), scratch, threads, space, tensors,
-                           STOW_FOR_THIS_PROCESSOR(forward));
+                           STOW_FOR_INSTRUCTIONS(forward));
 }
 
 void attendGradient(const AttentionSpace &space, const AttentionTensors &tensors, char *scratch,
                     int64_t threads) {
   runTasks<BackwardScratch>(space.heads, scratch, threads, space, tensors,
-                            STOW_FOR_THIS_PROCESSOR(backward));
+                            STOW_FOR_INSTRUCTIONS(backward));
 }
 
-const char *attentionInstructions() { return hasAvx512() ? "avx512" : hasAvx2() ? "avx2" : "sse2"; }
+const char *attentionInstructions() {
+  return usesAvx512() ? "avx512" : usesAvx2() ? "avx2" : "sse2";
+}
 
 } // namespace stow::host

@@ -79,7 +79,7 @@ void attend(const AttentionSpace &space, const AttentionTensors &tensors, char *
 void attendGradient(const AttentionSpace &space, const AttentionTensors &tensors, char *scratch,
                     int64_t threads);
 
-/// The instructions that the loops use on this processor, for reports.
+/// The instructions that the loops use in this process, for reports.
 const char *attentionInstructions();
 
 } // namespace stow::host

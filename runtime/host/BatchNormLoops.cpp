@@ -314,7 +314,7 @@ void runTasks(const ChannelSpace &space, int64_t threads, const Make &make) {
       Task task(space, number);
       auto work = make(task.segment, slot);
 #if defined(__x86_64__)
-      if (hasAvx2()) {
+      if (usesAvx2()) {
         runAvx2(space, task, work);
         continue;
       }
@@ -557,6 +557,6 @@ void normalizeBatchGradMaking(const ChannelSpace &space, double epsilon, const S
                   dscale, dshift, scratch, threads, prepare);
 }
 
-const char *batchNormInstructions() { return hasAvx2() ? "avx2" : "sse2"; }
+const char *batchNormInstructions() { return usesAvx2() ? "avx2" : "sse2"; }
 
 } // namespace stow::host

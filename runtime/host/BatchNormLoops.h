@@ -92,7 +92,7 @@ void normalizeBatchGradMaking(const ChannelSpace &space, double epsilon, const S
                               const MakePoints &dy, const StoredFloats &dx, float *dscale,
                               float *dshift, char *scratch, int64_t threads);
 
-/// The instructions that the loops use on this processor, for reports.
+/// The instructions that the loops use in this process, for reports.
 const char *batchNormInstructions();
 
 } // namespace stow::host

@@ -1,5 +1,7 @@
 #include "runtime/host/Float16.h"
 
+#include "runtime/host/Instructions.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -20,11 +22,6 @@ STOW_INLINE void narrowBf16Loop(const float *source, uint16_t *target, int64_t c
 }
 
 #if defined(__x86_64__)
-
-bool hasF16c() {
-  static const bool found = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
-  return found;
-}
 
 __attribute__((target("avx2,f16c"))) void widenAvx2(DType from, const uint16_t *source,
                                                     float *target, int64_t count) {
@@ -56,7 +53,7 @@ __attribute__((target("avx2,f16c"))) void narrowAvx2(DType to, const float *sour
 
 void widen(DType from, const uint16_t *source, float *target, int64_t count) {
 #if defined(__x86_64__)
-  if (hasF16c())
+  if (instructions() >= InstructionSet::Avx2)
     return widenAvx2(from, source, target, count);
 #endif
   if (from == DType::BF16)
@@ -67,7 +64,7 @@ void widen(DType from, const uint16_t *source, float *target, int64_t count) {
 
 void narrow(DType to, const float *source, uint16_t *target, int64_t count) {
 #if defined(__x86_64__)
-  if (hasF16c())
+  if (instructions() >= InstructionSet::Avx2)
     return narrowAvx2(to, source, target, count);
 #endif
   if (to == DType::BF16)

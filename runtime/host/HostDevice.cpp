@@ -1,6 +1,7 @@
 #include "runtime/host/HostDevice.h"
 
 #include "runtime/base/Parallel.h"
+#include "runtime/host/Instructions.h"
 #include "runtime/host/Outside.h"
 
 #include <algorithm>
@@ -35,6 +36,7 @@ struct Reading {
 HostDevice::HostDevice(const DeviceOptions &options) : Device(options), arena(options.arenaBytes) {}
 
 void HostDevice::bind(const Program &program, const ProgramImage &image, Poison poison) {
+  useInstructionsOf(program.target);
   ThreadScope scope(options.threads);
   int64_t libraryCalls = 0;
   for (const GraphProgram &graph : program.graphs) {

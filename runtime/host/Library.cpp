@@ -5,6 +5,7 @@
 #include "runtime/base/Parallel.h"
 #include "runtime/host/Execution.h"
 #include "runtime/host/Float16.h"
+#include "runtime/host/Instructions.h"
 #include "runtime/host/Pieces.h"
 
 #include <algorithm>
@@ -188,9 +189,10 @@ void checkPlaces(const Command &command, const Preparation &preparation, int64_t
   }
   Bytes needed = scratchBytes(preparation);
   if (needed > command.workspaceBytes)
-    fail(concat("the plan has ", formatBytesExact(command.workspaceBytes),
-                " of workspace, the library needs ", formatBytesExact(needed), " with ", threads,
-                " threads on this machine; recompile with --threads=", threads));
+    fail(concat(
+        "the plan has ", formatBytesExact(command.workspaceBytes),
+        " of workspace, the library needs ", formatBytesExact(needed), " with ", threads,
+        " threads on this machine; compile the program on this machine, with --threads=", threads));
 }
 
 /// The library divides by extents of which it keeps 32 bits.
@@ -238,11 +240,7 @@ LibraryRequirements queryLibrary(const Command &call, const std::vector<bool> &a
   return requirements;
 }
 
-bool supportsBf16() {
-  // The values are sets of instruction sets, the larger ones containing AVX-512's.
-  constexpr int avx512 = dnnl_cpu_isa_avx512_core;
-  return (static_cast<int>(dnnl_get_effective_cpu_isa()) & avx512) == avx512;
-}
+bool supportsBf16() { return instructions() >= InstructionSet::Avx512; }
 
 std::unique_ptr<LibraryCall> bindLibraryCall(const Command &call, char *arena, int64_t threads) {
   ThreadScope scope(threads);

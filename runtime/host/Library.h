@@ -114,7 +114,7 @@ struct LibraryRequirements {
 LibraryRequirements queryLibrary(const Command &call, const std::vector<bool> &anyLayout,
                                  int64_t threads);
 
-/// True when the library has bf16 code for this processor (AVX-512): calls on bf16 operands then
+/// True when the library has bf16 code for the instructions in use (AVX-512): calls on bf16 operands then
 /// need no pieces, unless they mix them with f32 weights. Every call works without, too.
 bool supportsBf16();
 

@@ -251,7 +251,7 @@ __attribute__((target("avx2,fma"))) void gatherAvx2(const PoolWindows &windows, 
 template <typename X>
 void pool(const PoolWindows &windows, const Pooling<X> &pooling, int64_t begin, int64_t end) {
 #if defined(__x86_64__)
-  if (hasAvx2())
+  if (usesAvx2())
     return poolAvx2(windows, pooling, begin, end);
 #endif
   poolWindows(windows, pooling, begin, end);
@@ -261,7 +261,7 @@ template <typename D>
 void gatherAll(const PoolWindows &windows, const D &dy, DType type, const uint8_t *positions,
                int64_t begin, int64_t end, float *to) {
 #if defined(__x86_64__)
-  if (hasAvx2())
+  if (usesAvx2())
     return gatherAvx2(windows, dy, type, positions, begin, end, to);
 #endif
   gatherPoints(windows, dy, type, positions, begin, end, to);

@@ -168,7 +168,7 @@ Bytes PanelProduct::scratchBytes(int64_t threads) const {
 void multiplyPanels(const PanelProduct &product, const float *left, const float *right,
                     const float *bias, float *result, Becomes becomes, char *scratch,
                     int64_t threads) {
-  const auto loops = STOW_FOR_THIS_PROCESSOR(run);
+  const auto loops = STOW_FOR_INSTRUCTIONS(run);
   const Tasks tasks(product, threads);
   parallelFor(tasks.slots, tasks.slots, [&](int64_t begin, int64_t end) {
     for (int64_t slot = begin; slot < end; ++slot)

@@ -2,13 +2,17 @@
 
 #include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/host/Instructions.h"
 
 #include <string_view>
 
 namespace stow::host {
 
 const dnnl::engine &cpuEngine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  static const dnnl::engine engine = [] {
+    instructions(); // limits the library before it makes anything
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return engine;
 }
 

@@ -163,7 +163,7 @@ private:
 } // namespace
 
 void multiplyRows(const RowFactors &factors, int64_t first, int64_t count, float *tile) {
-  STOW_FOR_THIS_PROCESSOR(multiply)(factors, first, count, tile);
+  STOW_FOR_INSTRUCTIONS(multiply)(factors, first, count, tile);
 }
 
 Bytes productRowsScratchBytes(int64_t rows, int64_t columns, int64_t tileRows, int64_t threads) {

@@ -376,7 +376,7 @@ bool addsByRows(const PanelProduct &product) {
 
 void multiplySkinny(const PanelProduct &product, const float *left, const float *right,
                     const float *bias, float *result, Becomes becomes, int64_t threads) {
-  const auto loops = STOW_FOR_THIS_PROCESSOR(run);
+  const auto loops = STOW_FOR_INSTRUCTIONS(run);
   const int64_t extent = product.isLeftTransposed ? product.rows : product.columns;
   const int64_t unit = product.isRightTransposed && !product.isLeftTransposed ? dotRows : 16;
   const int64_t units = (extent + unit - 1) / unit;

@@ -237,7 +237,7 @@ STOW_FOR(Avx2, __attribute__((target("avx2,fma"))))
 #undef STOW_FOR
 
 #if defined(__x86_64__)
-#define STOW_CHOSEN(name) (hasAvx2() ? name##Avx2 : name##Plain)
+#define STOW_CHOSEN(name) (usesAvx2() ? name##Avx2 : name##Plain)
 #else
 #define STOW_CHOSEN(name) name##Plain
 #endif
@@ -362,6 +362,6 @@ void convolveTapsGradWeight(const TapSpace &space, const float *x, const float *
             });
 }
 
-const char *tapInstructions() { return hasAvx2() ? "avx2" : "sse2"; }
+const char *tapInstructions() { return usesAvx2() ? "avx2" : "sse2"; }
 
 } // namespace stow::host

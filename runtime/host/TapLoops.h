@@ -75,7 +75,7 @@ void convolveTapsGradInput(const TapSpace &space, const float *dy, const float *
 void convolveTapsGradWeight(const TapSpace &space, const float *x, const float *dy, float *dweights,
                             char *scratch, int64_t threads);
 
-/// The instructions that the loops use on this processor, for reports.
+/// The instructions that the loops use in this process, for reports.
 const char *tapInstructions();
 
 } // namespace stow::host

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "runtime/host/Float16.h"
+#include "runtime/host/Instructions.h"
 
 #include <type_traits>
 
@@ -12,37 +13,23 @@
 
 namespace stow::host {
 
-/// True where functions compiled for AVX2 and FMA may be called.
-inline bool hasAvx2() {
-#if defined(__x86_64__)
-  static const bool found = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return found;
-#else
-  return false;
-#endif
-}
+/// True where this process computes with functions compiled for AVX2 and FMA.
+inline bool usesAvx2() { return instructions() >= InstructionSet::Avx2; }
 
 /// The same for AVX-512 with its shorter vectors.
-inline bool hasAvx512() {
-#if defined(__x86_64__)
-  static const bool found = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
-  return found;
-#else
-  return false;
-#endif
-}
+inline bool usesAvx512() { return instructions() >= InstructionSet::Avx512; }
 
 /// `define(suffix, target, vector)` for each instruction set that loops over F8 or F16 are compiled for, and
-/// of functions so named the one for the processor at hand.
+/// of functions so named the one for the instructions in use.
 #if defined(__x86_64__)
 #define STOW_FOR_INSTRUCTION_SETS(define)                                                          \
   define(Plain, , F8) define(Avx2, __attribute__((target("avx2,fma"))), F8)                        \
       define(Avx512, __attribute__((target("avx512f,avx512vl,avx2,fma"))), F16)
-#define STOW_FOR_THIS_PROCESSOR(name)                                                              \
-  (hasAvx512() ? name##Avx512 : hasAvx2() ? name##Avx2 : name##Plain)
+#define STOW_FOR_INSTRUCTIONS(name)                                                                \
+  (usesAvx512() ? name##Avx512 : usesAvx2() ? name##Avx2 : name##Plain)
 #else
 #define STOW_FOR_INSTRUCTION_SETS(define) define(Plain, , F8)
-#define STOW_FOR_THIS_PROCESSOR(name) name##Plain
+#define STOW_FOR_INSTRUCTIONS(name) name##Plain
 #endif
 
 typedef float F8 __attribute__((vector_size(32)));

@@ -124,7 +124,10 @@ TEST_P(SplitBatchNorm, GivesTheSameBitsInNoMoreMemory) {
   EXPECT_LT(costs.timeOf(train).once, costs.timeOf(findGraph(*expectedStep, Role::Train)).once);
 
   BudgetPlanner planner(*prepared, costs, backend->target(), {.effort = 0.1});
-  EXPECT_LE(planner.keepAll().arenaBytes, wholePlanner.keepAll().arenaBytes);
+  // Where the scratch of a call makes the peak, which differs from processor to processor, a vector of each
+  // normalization that kernels read may live there that is gone by then where a call normalizes.
+  constexpr Bytes vectors = 2 * 16 * sizeof(float);
+  EXPECT_LE(planner.keepAll().arenaBytes, wholePlanner.keepAll().arenaBytes + vectors);
   EXPECT_LE(planner.lowerBound(), planner.smallest().arenaBytes);
   EXPECT_TRUE(planner.refusals().empty());
   const std::vector<char> kept = trainPlaced(*planner.keepAll().placed, Poison::Dying);

@@ -30,6 +30,71 @@ def needs(*modules: str):
     return unittest.skipIf(missing, f"needs the Python package {', '.join(missing)}")
 
 
+class Processors(unittest.TestCase):
+    """Steps of different instruction sets: each process has one, so every run is a process of its own."""
+
+    RUN = """
+import sys, stowage, numpy as np
+out, *libraries = sys.argv[1:]
+for library in libraries:
+    try:
+        step = stowage.load(library)
+    except stowage.StowageError as error:
+        sys.exit(str(error))
+with np.load({data!r}) as data:
+    losses = [step(data["x"][i * 16 : i * 16 + 16], data["y"][i * 16 : i * 16 + 16]) for i in range(3)]
+np.savez(out, losses=np.array(losses, np.float32), **step.state_dict())
+"""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+
+    def compile(self, name: str, most: str = "", **options) -> Path:
+        """In a process of its own: this one may run steps of another set."""
+        library = self.folder / f"lib{name}.so"
+        flags = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
+        subprocess.run([stowage.find_binary(), "compile", MODEL, f"--optimizer={OPTIMIZER}", "--batch=16", "--threads=2", "--recompute=none",
+                        "--emit=shared", *flags, "-o", library], check=True, stdout=subprocess.DEVNULL, env=self.environment(most))  # fmt: skip
+        return library
+
+    def environment(self, most: str) -> "dict[str, str]":
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+        if most:
+            environment["ONEDNN_MAX_CPU_ISA"] = most
+        return environment
+
+    def run_steps(self, *libraries: Path, most: str = "") -> "dict[str, bytes] | str":
+        """Losses and state of the last one as bytes, or the error."""
+        out = self.folder / "out.npz"
+        run = subprocess.run([sys.executable, "-c", self.RUN.format(data=str(DATA)), out, *libraries], env=self.environment(most),
+                             stderr=subprocess.PIPE, text=True)  # fmt: skip
+        if run.returncode:
+            return run.stderr
+        with np.load(out) as arrays:
+            return {name: arrays[name].tobytes() for name in arrays.files}
+
+    def test_same_bits_on_larger_processors(self) -> None:
+        """Compiled for AVX2 it trains alike wherever it runs, and like what a processor without more compiles for itself."""
+        planned = stowage.plan(MODEL, optimizer=OPTIMIZER, target_cpu="x86-64-v3", batch=16, threads=2)
+        self.assertIn("computes with avx2 (x86-64-v3), on every processor that has it", planned.json["notes"][0])
+        here, there = self.compile("here", target_cpu="x86-64-v3"), self.compile("there", most="AVX2")
+        expected = self.run_steps(here, most="AVX2")
+        self.assertIsInstance(expected, dict)
+        self.assertEqual(self.run_steps(here), expected)
+        self.assertEqual(self.run_steps(there), expected)
+
+    def test_one_set_in_a_process(self) -> None:
+        small, large = self.compile("small", target_cpu="x86-64-v2"), self.compile("large", target_cpu="x86-64-v3")
+        self.assertIsInstance(self.run_steps(small, small), dict)
+        self.assertIn("this program needs sse41 (x86-64-v2), and oneDNN computes with avx2 (x86-64-v3) in this process",
+                      self.run_steps(large, small))  # fmt: skip
+        self.assertIn("this program is compiled for avx2 (x86-64-v3), and ONEDNN_MAX_CPU_ISA=SSE41 keeps this process to sse41",
+                      self.run_steps(large, most="SSE41"))  # fmt: skip
+
+
 class Digits(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:

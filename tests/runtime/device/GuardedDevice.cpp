@@ -2,6 +2,7 @@
 
 #include "runtime/base/Error.h"
 #include "runtime/base/Parallel.h"
+#include "runtime/host/Instructions.h"
 
 #include <algorithm>
 #include <array>
@@ -141,6 +142,7 @@ void GuardedDevice::set(Bytes offset, Bytes bytes, uint8_t value) {
 // Commands. ---------------------------------------------------------------------------------------
 
 void GuardedDevice::bind(const Program &program, const ProgramImage &image, Poison asked) {
+  host::useInstructionsOf(program.target);
   poison = asked;
   ThreadScope scope(options.threads);
   arena.allow(0, arena.pages(), Access::ReadWrite); // the library writes padding when it binds
