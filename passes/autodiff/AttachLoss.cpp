@@ -192,13 +192,12 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
     for (double number : numbers)
       values.push_back(f.builder.getFloatAttr(element, number));
     auto type = RankedTensorType::get({count}, element);
-    Value argument = addArgument(train, type, ("loss." + name).str(), ArgumentKind::Statistic,
-                                 DenseElementsAttr::get(type, values), train.getLoc());
-    if (!argument)
-      return failure();
-    train.setArgAttr(cast<BlockArgument>(argument).getArgNumber(), kUnsavedAttr,
-                     f.builder.getUnitAttr());
-    return argument;
+    ArgumentNames names(getOperation());
+    BlockArgument argument =
+        addOwnArgument(train, names, type, ("loss." + name).str(), ArgumentKind::Statistic,
+                       DenseElementsAttr::get(type, values), train.getLoc());
+    train.setArgAttr(argument.getArgNumber(), kUnsavedAttr, f.builder.getUnitAttr());
+    return Value(argument);
   }
 
   Value classLoss(Formula &f, func::FuncOp train, Value scores) {
@@ -231,8 +230,8 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
                              "bce-with-logits and mse are losses of single numbers";
     int64_t rows = type.getNumElements() / type.getDimSize(axis);
     if (spec.probabilities) {
-      Value target = addArgument(train, withoutLayout(type), "target", ArgumentKind::Target, {},
-                                 train.getLoc());
+      Value target = addKnownArgument(train, withoutLayout(type), "target", ArgumentKind::Target,
+                                      {}, train.getLoc());
       if (!target)
         return {};
       Value losses = distributionLosses(f, spec, classRows(f, scores, axis),
@@ -247,8 +246,9 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
     std::optional<int64_t> batch = batchOf(train);
     if (targetShape.size() == 1 && batch && rows != *batch && rows % *batch == 0)
       targetShape = {*batch, rows / *batch};
-    Value target = addArgument(train, RankedTensorType::get(targetShape, f.builder.getI64Type()),
-                               "target", ArgumentKind::Target, {}, train.getLoc());
+    Value target =
+        addKnownArgument(train, RankedTensorType::get(targetShape, f.builder.getI64Type()),
+                         "target", ArgumentKind::Target, {}, train.getLoc());
     if (!target)
       return {};
     target = f.reshape(target, {rows});
@@ -264,7 +264,8 @@ struct AttachLoss : impl::AttachLossPassBase<AttachLoss> {
         output = f.reshape(sigmoid.getX(), tensorType(output).getShape());
       }
     auto type = withoutLayout(tensorType(output));
-    Value target = addArgument(train, type, "target", ArgumentKind::Target, {}, train.getLoc());
+    Value target =
+        addKnownArgument(train, type, "target", ArgumentKind::Target, {}, train.getLoc());
     if (!target)
       return {};
     int64_t last = type.getRank() == 0 ? 1 : type.getShape().back();

@@ -91,16 +91,13 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
     for (const GraphResult &result : resultsOf(train))
       (result.get("stow.gradient_of").empty() ? kept : gradients).push_back(result);
     Builder types(&getContext());
-    learningRate = addArgument(train, RankedTensorType::get({}, types.getF32Type()),
-                               "learning_rate", ArgumentKind::LearningRate, {}, train.getLoc());
-    if (!learningRate)
-      return failure();
-    if (readsStep(optimizer.kind)) {
-      step = addArgument(train, RankedTensorType::get({}, types.getI64Type()), "step",
-                         ArgumentKind::Step, {}, train.getLoc());
-      if (!step)
-        return failure();
-    }
+    parameters = argumentsByName(train);
+    names.emplace(getOperation());
+    learningRate = addOwnArgument(train, *names, RankedTensorType::get({}, types.getF32Type()),
+                                  "learning_rate", ArgumentKind::LearningRate, {}, train.getLoc());
+    if (readsStep(optimizer.kind))
+      step = addOwnArgument(train, *names, RankedTensorType::get({}, types.getI64Type()), "step",
+                            ArgumentKind::Step, {}, train.getLoc());
     auto assigned = groupsOf(gradients);
     if (failed(assigned))
       return failure();
@@ -184,7 +181,7 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
                        const GraphResult &gradient, const ParameterGroup &group,
                        SmallVectorImpl<GraphResult> &results) {
     StringRef name = gradient.get("stow.gradient_of");
-    BlockArgument parameter = findArgument(train, name);
+    BlockArgument parameter = parameters.lookup(name);
     if (!parameter || parameter.getType() != gradient.value.getType())
       return train.emitError() << "result marked as the gradient of \"" << name
                                << "\" has no argument of that name and type";
@@ -204,15 +201,13 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
       clipped = f.build<ClipOp>(clipped, APFloat(-clipValue), APFloat(double(clipValue))).getY();
 
     SmallVector<Value> state;
-    SmallVector<std::string> names = {name.str()};
+    SmallVector<std::string> stateNames = {name.str()};
     for (const OptimizerState &kept : stateOf(optimizer, tensorType(parameter))) {
-      names.push_back((name + kept.suffix).str());
-      Value argument =
-          addArgument(train, kept.type, names.back(), ArgumentKind::Optimizer,
-                      InitAttr::get(&getContext(), "constant", APFloat(kept.init), APFloat(0.0)),
-                      parameter.getLoc());
-      if (!argument)
-        return failure();
+      BlockArgument argument = addOwnArgument(
+          train, *names, kept.type, (name + kept.suffix).str(), ArgumentKind::Optimizer,
+          InitAttr::get(&getContext(), "constant", APFloat(kept.init), APFloat(0.0)),
+          parameter.getLoc());
+      stateNames.push_back(nameOf(argument).str());
       state.push_back(argument);
     }
     UpdateInputs inputs = {learningRate, step, group.rateScale, *group.weightDecay};
@@ -222,11 +217,13 @@ struct AttachOptimizer : impl::AttachOptimizerPassBase<AttachOptimizer> {
       inputs.skippable = true;
     }
     SmallVector<Value> updated = buildUpdate(builder, optimizer, parameter, clipped, state, inputs);
-    for (auto [value, stateName] : llvm::zip_equal(updated, names))
+    for (auto [value, stateName] : llvm::zip_equal(updated, stateNames))
       results.push_back({value, stringAttributes(&getContext(), {{kStateAttr, stateName}})});
     return success();
   }
 
+  llvm::StringMap<BlockArgument> parameters; ///< all arguments that the graph had
+  std::optional<ArgumentNames> names;
   Value learningRate, step;
   std::optional<LossScale> scaling; ///< none where the loss is not scaled
   Value clipFactor;                 ///< what scales all gradients; null without clip-norm

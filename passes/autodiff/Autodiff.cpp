@@ -112,10 +112,10 @@ struct Autodiff : impl::AutodiffPassBase<Autodiff> {
   /// What the loss is multiplied by: state that stow-attach-optimizer changes. It starts as PyTorch's
   /// torch.amp.GradScaler.
   Value addLossScale(func::FuncOp train) {
-    return addArgument(train, RankedTensorType::get({}, Float32Type::get(&getContext())),
-                       kLossScaleName, ArgumentKind::Optimizer,
-                       InitAttr::get(&getContext(), "constant", APFloat(65536.0), APFloat(0.0)),
-                       train.getLoc());
+    return addKnownArgument(
+        train, RankedTensorType::get({}, Float32Type::get(&getContext())), kLossScaleName,
+        ArgumentKind::Optimizer,
+        InitAttr::get(&getContext(), "constant", APFloat(65536.0), APFloat(0.0)), train.getLoc());
   }
 
   void appendGradients(func::FuncOp train, SmallVector<GraphResult> &results,

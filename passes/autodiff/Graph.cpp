@@ -30,6 +30,11 @@ StringRef argumentAttr(func::FuncOp graph, unsigned index, StringRef name) {
   return attr ? attr.getValue() : StringRef();
 }
 
+StringRef nameOf(BlockArgument argument) {
+  auto graph = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  return argumentAttr(graph, argument.getArgNumber(), kNameAttr);
+}
+
 BlockArgument findArgument(func::FuncOp graph, StringRef name) {
   for (BlockArgument argument : graph.getArguments())
     if (argumentAttr(graph, argument.getArgNumber(), kNameAttr) == name)
@@ -37,13 +42,8 @@ BlockArgument findArgument(func::FuncOp graph, StringRef name) {
   return {};
 }
 
-Value addArgument(func::FuncOp graph, Type type, StringRef name, ArgumentKind kind, Attribute init,
-                  Location location) {
-  if (findArgument(graph, name)) {
-    graph.emitError() << "an argument of @" << graph.getSymName() << " is already called \"" << name
-                      << "\"; rename it in the model";
-    return {};
-  }
+static BlockArgument appendArgument(func::FuncOp graph, Type type, StringRef name,
+                                    ArgumentKind kind, Attribute init, Location location) {
   Builder builder(graph.getContext());
   SmallVector<NamedAttribute> attributes = {
       builder.getNamedAttr(kNameAttr, builder.getStringAttr(name)),
@@ -54,6 +54,41 @@ Value addArgument(func::FuncOp graph, Type type, StringRef name, ArgumentKind ki
   if (failed(graph.insertArgument(index, type, builder.getDictionaryAttr(attributes), location)))
     return {};
   return graph.getArgument(index);
+}
+
+Value addKnownArgument(func::FuncOp graph, Type type, StringRef name, ArgumentKind kind,
+                       Attribute init, Location location) {
+  if (findArgument(graph, name)) {
+    graph.emitError() << "an argument of @" << graph.getSymName() << " is already called \"" << name
+                      << "\"; rename it in the model";
+    return {};
+  }
+  return appendArgument(graph, type, name, kind, init, location);
+}
+
+ArgumentNames::ArgumentNames(ModuleOp module) {
+  for (auto graph : module.getOps<func::FuncOp>())
+    for (unsigned i = 0; i < graph.getNumArguments(); ++i)
+      taken.insert(argumentAttr(graph, i, kNameAttr));
+}
+
+std::string ArgumentNames::take(StringRef wanted) {
+  std::string name = wanted.str();
+  for (int number = 2; !taken.insert(name).second; ++number)
+    name = (wanted + "." + Twine(number)).str();
+  return name;
+}
+
+BlockArgument addOwnArgument(func::FuncOp graph, ArgumentNames &names, Type type, StringRef wanted,
+                             ArgumentKind kind, Attribute init, Location location) {
+  return appendArgument(graph, type, names.take(wanted), kind, init, location);
+}
+
+llvm::StringMap<BlockArgument> argumentsByName(func::FuncOp graph) {
+  llvm::StringMap<BlockArgument> found;
+  for (BlockArgument argument : graph.getArguments())
+    found[nameOf(argument)] = argument;
+  return found;
 }
 
 SmallVector<GraphResult> resultsOf(func::FuncOp graph) {

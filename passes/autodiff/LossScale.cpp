@@ -21,7 +21,7 @@ constexpr StringLiteral kSkippedStepsName = "loss_scale.skipped_steps";
 
 std::optional<LossScale> LossScale::of(func::FuncOp train, LossScaleMode mode) {
   BlockArgument scale = findArgument(train, kLossScaleName);
-  if (!scale)
+  if (!scale || kindOfArgument(train, scale.getArgNumber()) != ArgumentKind::Optimizer)
     return std::nullopt;
   return LossScale(train, scale, mode);
 }
@@ -39,7 +39,8 @@ Value LossScale::isFinite(OpBuilder &builder, Value squares) {
 LogicalResult LossScale::judge(OpBuilder &builder, ArrayRef<GraphResult> gradients) {
   auto zero = InitAttr::get(builder.getContext(), "constant", APFloat(0.0), APFloat(0.0));
   auto add = [&](StringRef name) {
-    return addArgument(train, scale.getType(), name, ArgumentKind::Optimizer, zero, train.getLoc());
+    return addKnownArgument(train, scale.getType(), name, ArgumentKind::Optimizer, zero,
+                            train.getLoc());
   };
   if (!(goodSteps = add(kGoodStepsName)) || !(skippedSteps = add(kSkippedStepsName)))
     return failure();
@@ -100,8 +101,9 @@ void LossScale::finish(OpBuilder &builder, SmallVectorImpl<GraphResult> &results
     return;
   builder.setInsertionPoint(train.front().getTerminator());
   Formula f(builder, train.getLoc());
+  const auto arguments = argumentsByName(train);
   for (GraphResult &result : results) {
-    BlockArgument state = findArgument(train, result.get(kStateAttr));
+    BlockArgument state = arguments.lookup(result.get(kStateAttr));
     if (state && phaseOf(result.value.getDefiningOp()) != Phase::Update)
       result.value = select(builder, allFinite, result.value, state); // running statistics
     else if (!state && result.get(kNameAttr) != "loss")

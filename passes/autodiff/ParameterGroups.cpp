@@ -22,11 +22,8 @@ bool scalesOrNormalizes(Value value) {
   });
 }
 
-/// "norm" or "bias", or "" for a parameter of rank 2 or more. Asks @eval, where normalizations are
-/// still ops of their own.
-StringRef kindOfParameter(ModuleOp module, StringRef name) {
-  auto eval = findGraph(module, Role::Eval);
-  BlockArgument argument = eval ? findArgument(eval, name) : BlockArgument();
+/// "norm" or "bias", or "" for a parameter of rank 2 or more, or none.
+StringRef kindOfParameter(BlockArgument argument) {
   if (!argument || cast<RankedTensorType>(argument.getType()).getRank() > 1)
     return "";
   return scalesOrNormalizes(argument) ? "norm" : "bias";
@@ -62,6 +59,8 @@ FailureOr<SmallVector<ParameterGroup>> assignGroups(ModuleOp module, ArrayRef<St
   SmallVector<bool> used(rules.size(), false);
   llvm::StringSet<> usedKinds;
   SmallVector<ParameterGroup> groups;
+  auto eval = findGraph(module, Role::Eval); // where normalizations are still ops of their own
+  const auto parameters = eval ? argumentsByName(eval) : llvm::StringMap<BlockArgument>();
   for (StringRef name : names) {
     ParameterGroup group;
     auto match = llvm::find_if(globs, [&](const auto &glob) { return glob.match(name); });
@@ -69,7 +68,7 @@ FailureOr<SmallVector<ParameterGroup>> assignGroups(ModuleOp module, ArrayRef<St
       group = rules[match - globs.begin()];
       used[match - globs.begin()] = true;
     }
-    StringRef kind = kindOfParameter(module, name);
+    StringRef kind = kindOfParameter(parameters.lookup(name));
     if (llvm::is_contained(noDecay, kind)) {
       usedKinds.insert(kind);
       if (!group.weightDecay) {
@@ -99,14 +98,13 @@ SmallVector<std::string> describeGroups(ModuleOp module, ArrayRef<StringRef> nam
     int64_t elements = 0;
     SmallVector<StringRef> names;
   };
-  auto train = findGraph(module, Role::Train);
+  const auto parameters = argumentsByName(findGraph(module, Role::Train));
   llvm::MapVector<StringRef, Members> byPattern;
   for (auto [name, group] : llvm::zip_equal(names, groups)) {
     Members &members = byPattern[group.pattern];
     members.group = group;
     members.names.push_back(name);
-    members.elements +=
-        cast<RankedTensorType>(findArgument(train, name).getType()).getNumElements();
+    members.elements += cast<RankedTensorType>(parameters.lookup(name).getType()).getNumElements();
   }
   SmallVector<std::string> lines;
   if (byPattern.size() == 1 && byPattern.front().first.empty())

@@ -174,7 +174,8 @@ def AttachOptimizerPass : Pass<"stow-attach-optimizer", "::mlir::ModuleOp"> {
     `stow.phase = #stow.phase<update>`) that stands right after both the gradient's definition and the last
     reader of the parameter's old value, views included: the optimizer runs inside the backward.
     Adds the arguments it reads: `learning_rate` (scalar f32), `step` (scalar i64, counted from 1,
-    where the optimizer reads it) and the state of each parameter, e.g. "<parameter>.momentum".
+    where the optimizer reads it) and the state of each parameter, e.g.
+    "<parameter>.momentum"; a name that the model has taken gets a number, "<parameter>.momentum.2".
     Adafactor keeps the second moments of a tensor of rank 2 or more as their means over its last and
     its last but one dimension. New values are returned as results that carry `stow.state`.
 

@@ -57,8 +57,7 @@ public:
     OpBuilder builder(op);
     Value dropped = op.getX();
     if (op.getRatio().convertToDouble() > 0) {
-      if (!needSeed())
-        return failure();
+      needSeed();
       dropped = DropoutTrainingOp::create(builder, op.getLoc(), op.getX(), seed, op.getRatio(),
                                           nextStream++);
     }
@@ -71,16 +70,14 @@ public:
   LogicalResult convert(AttentionOp op) {
     if (op.getRatio().isZero())
       return success();
-    if (!needSeed())
-      return failure();
+    needSeed();
     op.getSeedMutable().assign(seed);
     op.setStream(nextStream++);
     return success();
   }
 
   LogicalResult convert(RandomOp op) {
-    if (!needSeed())
-      return failure();
+    needSeed();
     draw(op, seed, nextStream++);
     return success();
   }
@@ -109,11 +106,13 @@ public:
   }
 
 private:
-  bool needSeed() {
-    if (!seed)
-      seed = addArgument(graph, RankedTensorType::get({}, IntegerType::get(graph.getContext(), 64)),
-                         "seed", ArgumentKind::Seed, {}, graph.getLoc());
-    return seed != nullptr;
+  void needSeed() {
+    if (seed)
+      return;
+    ArgumentNames names(graph->getParentOfType<ModuleOp>());
+    seed = addOwnArgument(graph, names,
+                          RankedTensorType::get({}, IntegerType::get(graph.getContext(), 64)),
+                          "seed", ArgumentKind::Seed, {}, graph.getLoc());
   }
 
   LogicalResult checkStatistic(BatchNormOp op, Value statistic) {

@@ -34,9 +34,7 @@ struct AccumulateGradients : impl::AccumulateGradientsPassBase<AccumulateGradien
     if (!train || failed(checkOptions(train)))
       return signalPassFailure();
     warnAboutBatchNorms(train);
-    for (const GraphResult &result : resultsOf(train))
-      if (isSummed(result) && !addSum(train, result))
-        return signalPassFailure();
+    addSums(train);
     func::FuncOp first = train.clone();
     first.setSymName(stringifyRole(Role::Accumulate));
     setRole(first, Role::Accumulate);
@@ -64,34 +62,42 @@ struct AccumulateGradients : impl::AccumulateGradientsPassBase<AccumulateGradien
     return !result.get("stow.gradient_of").empty() || name == "loss" || name == kLossDivisorName;
   }
 
-  static std::string sumNameOf(const GraphResult &result) {
-    StringRef parameter = result.get("stow.gradient_of");
-    return ((parameter.empty() ? result.get(kNameAttr) : parameter) + ".sum").str();
+  /// State for the sums of all results that have one, each at the location of its parameter, whose
+  /// module it belongs to.
+  void addSums(func::FuncOp graph) {
+    ArgumentNames names(getOperation());
+    const auto parameters = argumentsByName(graph);
+    sums.clear();
+    for (const GraphResult &result : resultsOf(graph)) {
+      if (!isSummed(result))
+        continue;
+      StringRef name = result.get("stow.gradient_of");
+      Value parameter = name.empty() ? Value() : parameters.lookup(name);
+      std::string wanted =
+          name.empty() ? (result.get(kNameAttr) + ".sum").str() : (name + ".gradient_sum").str();
+      BlockArgument sum =
+          addOwnArgument(graph, names, result.value.getType(), wanted, ArgumentKind::Accumulator,
+                         InitAttr::get(&getContext(), "constant", APFloat(0.0), APFloat(0.0)),
+                         parameter ? parameter.getLoc() : graph.getLoc());
+      graph.setArgAttr(sum.getArgNumber(), kUnsavedAttr, UnitAttr::get(&getContext()));
+      sums[result.get(kNameAttr)] = sum.getArgNumber();
+    }
   }
 
-  /// At the location of its parameter, whose module it belongs to.
-  Value addSum(func::FuncOp graph, const GraphResult &result) {
-    StringRef name = result.get("stow.gradient_of");
-    Value parameter = name.empty() ? Value() : findArgument(graph, name);
-    Value sum =
-        addArgument(graph, result.value.getType(), sumNameOf(result), ArgumentKind::Accumulator,
-                    InitAttr::get(&getContext(), "constant", APFloat(0.0), APFloat(0.0)),
-                    parameter ? parameter.getLoc() : graph.getLoc());
-    if (sum)
-      graph.setArgAttr(cast<BlockArgument>(sum).getArgNumber(), kUnsavedAttr,
-                       UnitAttr::get(&getContext()));
-    return sum;
+  /// Of either graph, whose arguments are the same.
+  BlockArgument sumOf(func::FuncOp graph, const GraphResult &result) const {
+    return graph.getArgument(sums.find(result.get(kNameAttr))->second);
   }
 
   /// The sum of all batches but the last, and this one's value.
   Value together(OpBuilder &builder, func::FuncOp graph, const GraphResult &result) {
     builder.setInsertionPointAfterValue(result.value);
     Formula f(builder, result.value.getLoc());
-    return f.add(findArgument(graph, sumNameOf(result)), result.value);
+    return f.add(sumOf(graph, result), result.value);
   }
 
-  DictionaryAttr stateOf(const GraphResult &result) {
-    return stringAttributes(&getContext(), {{kStateAttr, sumNameOf(result)}});
+  DictionaryAttr stateOf(func::FuncOp graph, const GraphResult &result) const {
+    return stringAttributes(graph.getContext(), {{kStateAttr, nameOf(sumOf(graph, result))}});
   }
 
   /// Every batch but the last.
@@ -102,7 +108,7 @@ struct AccumulateGradients : impl::AccumulateGradientsPassBase<AccumulateGradien
       const bool isGradient = !result.get("stow.gradient_of").empty();
       OpBuilder builder(&getContext(), isGradient ? &marker : nullptr);
       if (isSummed(result))
-        sums.push_back({together(builder, graph, result), stateOf(result)});
+        sums.push_back({together(builder, graph, result), stateOf(graph, result)});
       if (!isGradient && result.get(kNameAttr) != kLossDivisorName)
         results.push_back(result);
     }
@@ -126,7 +132,7 @@ struct AccumulateGradients : impl::AccumulateGradientsPassBase<AccumulateGradien
       if (isSummed(result)) {
         const bool isGradient = !result.get("stow.gradient_of").empty();
         OpBuilder &builder = isGradient ? backward : plain;
-        DictionaryAttr state = stateOf(result);
+        DictionaryAttr state = stateOf(graph, result);
         Value sum = together(builder, graph, result);
         if (inverse && sum.getDefiningOp()->isBeforeInBlock(inverse.getDefiningOp()))
           builder.setInsertionPointAfterValue(inverse);
@@ -154,6 +160,8 @@ struct AccumulateGradients : impl::AccumulateGradientsPassBase<AccumulateGradien
                         << ", and running statistics follow every batch, as in PyTorch; "
                            "--freeze-batch-norm keeps them as they are";
   }
+
+  llvm::StringMap<unsigned> sums; ///< the argument that sums a result, by the result's name
 };
 
 } // namespace

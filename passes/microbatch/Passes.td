@@ -35,10 +35,10 @@ def AccumulateGradientsPass : Pass<"stow-accumulate-gradients", "::mlir::ModuleO
   let summary = "Make a step of several batches";
   let description = [{
     What: the step becomes one of `batches` batches. A clone of `@train`, `@accumulate`, adds the
-    gradient of every parameter to a sum, an argument of kind `accumulator` named "<parameter>.sum",
-    and returns that as its new value; so it does with the loss, "loss.sum". In `@train` a gradient is
-    the sum and the last batch's gradient together, and so is the loss. Where the loss is a mean
-    (`mean`) both are divided by the number of batches; where it has a divisor (stow-separate-divisor),
+    gradient of every parameter to a sum, an argument of kind `accumulator` named
+    "<parameter>.gradient_sum", and returns that as its new value; so it does with the loss,
+    "loss.sum". A name that the model has taken gets a number. In `@train` a gradient is the sum and
+    the last batch's gradient together, and so is the loss. Where the loss is a mean (`mean`) both are divided by the number of batches; where it has a divisor (stow-separate-divisor),
     by the sum of the divisors. stow-attach-optimizer puts the updates into `@train`, each as soon as
     its gradient is final, and gives it the role commit. Whoever runs the graphs sets the sums to zero
     before the first batch of a step.

@@ -11,15 +11,6 @@ func.func @model(%x: tensor<1x6xf32> {stow.name = "x", stow.kind = #stow.kind<in
 
 // -----
 
-// Tests that the seed's name must be free.
-// expected-error @+1 {{an argument of @train is already called "seed"; rename it in the model}}
-func.func @model(%x: tensor<4xf32> {stow.name = "seed", stow.kind = #stow.kind<input>}) -> (tensor<4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<model>} {
-  %0 = stow.dropout %x {ratio = 0.5 : f64} : (tensor<4xf32>) -> tensor<4xf32>
-  return %0 : tensor<4xf32>
-}
-
-// -----
-
 // Tests that there must be a model.
 // expected-error @+1 {{expects a function of role model with a body; import a model first}}
 module {

@@ -172,3 +172,15 @@ module attributes {stow.form = "model"} {
     return %1 : tensor<4x6xf32>
   }
 }
+
+// -----
+
+// Tests that the seed takes a name that the model has not.
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4xf32> {stow.kind = #stow.kind<input>, stow.name = "seed"}
+// CHECK-SAME: %[[SEED:[a-z0-9]+]]: tensor<i64> {stow.kind = #stow.kind<seed>, stow.name = "seed.2"}
+// CHECK: stow.dropout_training %[[X]], %[[SEED]]
+func.func @model(%x: tensor<4xf32> {stow.name = "seed", stow.kind = #stow.kind<input>}) -> (tensor<4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<model>} {
+  %0 = stow.dropout %x {ratio = 0.5 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -11,12 +11,12 @@
 
 // Tests that the last batch's gradient and loss are a quarter of the sums with its own added, that all
 // others add theirs, and that optimizer and role come to the last. A gradient's sum has its parameter's location.
-// WHERE: stow.name = "w.sum", stow.unsaved} loc("w of module m")
+// WHERE: stow.name = "w.gradient_sum", stow.unsaved} loc("w of module m")
 // CHECK: module attributes {stow.batches = 4 : i64}
 // CHECK-LABEL: func.func @train
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4xf32> {stow.kind = #stow.kind<input>
 // CHECK-SAME: %[[LS:[a-z0-9]+]]: tensor<f32> {stow.init = #stow.init<"constant", 0.000000e+00, 0.000000e+00>, stow.kind = #stow.kind<accumulator>, stow.name = "loss.sum", stow.unsaved}
-// CHECK-SAME: %[[WS:[a-z0-9]+]]: tensor<4xf32> {{.*}}stow.kind = #stow.kind<accumulator>, stow.name = "w.sum", stow.unsaved}
+// CHECK-SAME: %[[WS:[a-z0-9]+]]: tensor<4xf32> {{.*}}stow.kind = #stow.kind<accumulator>, stow.name = "w.gradient_sum", stow.unsaved}
 // CHECK-SAME: -> (tensor<f32> {stow.name = "loss"}, tensor<4xf32> {stow.gradient_of = "w", stow.name = "w.grad"})
 // CHECK: %[[L:.*]] = stow.reduce_mean
 // CHECK-NEXT: %[[LSUM:.*]] = stow.add %[[LS]], %[[L]]
@@ -26,13 +26,13 @@
 // CHECK: %[[TOTAL:.*]] = stow.mul %[[GSUM]], %{{.*}} {stow.phase = #stow.phase<backward>}
 // CHECK: return %[[LOSS]], %[[TOTAL]]
 // CHECK-LABEL: func.func @accumulate
-// CHECK-SAME: -> (tensor<f32> {stow.name = "loss"}, tensor<f32> {stow.state = "loss.sum"}, tensor<4xf32> {stow.state = "w.sum"}) attributes {stow.role = #stow.role<accumulate>}
+// CHECK-SAME: -> (tensor<f32> {stow.name = "loss"}, tensor<f32> {stow.state = "loss.sum"}, tensor<4xf32> {stow.state = "w.gradient_sum"}) attributes {stow.role = #stow.role<accumulate>}
 // CHECK: %[[L1:.*]] = stow.reduce_mean
 // CHECK-NEXT: %[[LSUM1:.*]] = stow.add %{{.*}}, %[[L1]]
 // CHECK: %[[GSUM1:.*]] = stow.add %{{.*}} {stow.phase = #stow.phase<backward>}
 // CHECK: return %[[L1]], %[[LSUM1]], %[[GSUM1]]
 // KEEP-LABEL: func.func @train
-// KEEP-SAME: -> (tensor<f32> {stow.name = "loss"}, tensor<4xf32> {stow.state = "w.sum"}, tensor<4xf32> {stow.gradient_of = "w", stow.name = "w.grad"})
+// KEEP-SAME: -> (tensor<f32> {stow.name = "loss"}, tensor<4xf32> {stow.state = "w.gradient_sum"}, tensor<4xf32> {stow.gradient_of = "w", stow.name = "w.grad"})
 // KEEP: %[[LSUM:.*]] = stow.add
 // KEEP: %[[GSUM:.*]] = stow.add %{{.*}} {stow.phase = #stow.phase<backward>}
 // KEEP-NEXT: return %[[LSUM]], %[[GSUM]], %[[GSUM]]
@@ -71,7 +71,7 @@ module {
 // CHECK-NEXT: %[[TOTAL:.*]] = stow.mul %[[GSUM]], %[[INVERSE]] {stow.phase = #stow.phase<backward>}
 // CHECK: return %[[LOSS]], %{{.*}}, %[[TOTAL]]
 // CHECK-LABEL: func.func @accumulate
-// CHECK-SAME: -> (tensor<f32> {stow.name = "loss"}, tensor<2xf32> {stow.state = "m"}, tensor<f32> {stow.state = "loss.sum"}, tensor<f32> {stow.state = "loss.divisor.sum"}, tensor<2xf32> {stow.state = "s.sum"})
+// CHECK-SAME: -> (tensor<f32> {stow.name = "loss"}, tensor<2xf32> {stow.state = "m"}, tensor<f32> {stow.state = "loss.sum"}, tensor<f32> {stow.state = "loss.divisor.sum"}, tensor<2xf32> {stow.state = "s.gradient_sum"})
 module {
   func.func @train(%x: tensor<2x2xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
       %t: tensor<2xi64> {stow.name = "t", stow.kind = #stow.kind<target>},
@@ -85,5 +85,25 @@ module {
     %c = stow.count_valid %t {element_type = f32, ignore_index = -100 : i64} : (tensor<2xi64>) -> tensor<f32>
     %g = stow.add %mean, %variance {stow.phase = #stow.phase<backward>} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
     return %l, %mean, %c, %g : tensor<f32>, tensor<2xf32>, tensor<f32>, tensor<2xf32>
+  }
+}
+
+// -----
+
+// Tests that sums take names that the model has not.
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: stow.kind = #stow.kind<accumulator>, stow.name = "w.gradient_sum.2"
+// CHECK-LABEL: func.func @accumulate
+// CHECK-SAME: {stow.state = "w.gradient_sum.2"}, tensor<4xf32> {stow.state = "w.gradient_sum.gradient_sum"})
+module {
+  func.func @train(%w: tensor<4xf32> {stow.name = "w", stow.kind = #stow.kind<parameter>},
+      %s: tensor<4xf32> {stow.name = "w.gradient_sum", stow.kind = #stow.kind<parameter>})
+      -> (tensor<f32> {stow.name = "loss"}, tensor<4xf32> {stow.name = "w.grad", stow.gradient_of = "w"},
+          tensor<4xf32> {stow.name = "w.gradient_sum.grad", stow.gradient_of = "w.gradient_sum"}) attributes {stow.role = #stow.role<train>} {
+    %y = stow.mul %w, %s : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %l = stow.reduce_sum %y {axes = array<i64: 0>, keepdims = false} : (tensor<4xf32>) -> tensor<f32>
+    %dw = stow.exp %s {stow.phase = #stow.phase<backward>} : (tensor<4xf32>) -> tensor<4xf32>
+    %ds = stow.exp %w {stow.phase = #stow.phase<backward>} : (tensor<4xf32>) -> tensor<4xf32>
+    return %l, %dw, %ds : tensor<f32>, tensor<4xf32>, tensor<4xf32>
   }
 }
