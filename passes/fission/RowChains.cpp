@@ -47,9 +47,11 @@ bool isSameForRows(RankedTensorType operand, RankedTensorType type, bool isMatri
   return operand.getNumElements() == columns && operand.getShape().back() == columns;
 }
 
-/// Elementwise ops; none whose elements are numbered: pieces would count them anew.
+/// Elementwise ops; none whose elements are numbered: pieces would count them anew. An update writes state,
+/// which has rows only by chance.
 std::optional<RowRule> elementwiseRule(Operation *op, bool isMatrix) {
-  if (!isa<ElementwiseOpInterface>(op) || isa<DropoutTrainingOp, DrawOp>(op))
+  if (!isa<ElementwiseOpInterface>(op) || isa<DropoutTrainingOp, DrawOp>(op) ||
+      phaseOf(op) == Phase::Update)
     return std::nullopt;
   RowRule rule;
   RankedTensorType type = tensorType(op->getResult(0));

@@ -141,3 +141,22 @@ module {
     return %y, %dv : tensor<2x4xf32>, tensor<6x4xf32>
   }
 }
+
+// -----
+
+// Tests a parameter as wide as the rows: its update stays whole and reads the joined gradient.
+// CHECK-LABEL: func.func @train
+// CHECK: %[[DB:.*]] = stow.concat
+// CHECK: stow.sgd %{{.*}}, %[[DB]], {{.*}} {momentum = 0.000000e+00 : f64, nesterov = false, stow.phase = #stow.phase<update>
+// CHECK-NOT: stow.sgd
+func.func @train(%x: tensor<8x2xf32>, %w: tensor<2x9xf32>, %b: tensor<8x6xf32>, %v: tensor<9x6xf32>, %u: tensor<6x2xf32>, %rate: tensor<f32>) -> (tensor<8x2xf32>, tensor<8x6xf32>) attributes {stow.role = #stow.role<train>} {
+  %p = stow.matmul %x, %w {transpose_a = false, transpose_b = false} : (tensor<8x2xf32>, tensor<2x9xf32>) -> tensor<8x9xf32>
+  %q = stow.matmul %p, %v {transpose_a = false, transpose_b = false} : (tensor<8x9xf32>, tensor<9x6xf32>) -> tensor<8x6xf32>
+  %a = stow.add %q, %b : (tensor<8x6xf32>, tensor<8x6xf32>) -> tensor<8x6xf32>
+  %h = stow.tanh %a : (tensor<8x6xf32>) -> tensor<8x6xf32>
+  %y = stow.matmul %h, %u {transpose_a = false, transpose_b = false} : (tensor<8x6xf32>, tensor<6x2xf32>) -> tensor<8x2xf32>
+  %dh = stow.matmul %y, %u {transpose_a = false, transpose_b = true, stow.phase = #stow.phase<backward>} : (tensor<8x2xf32>, tensor<6x2xf32>) -> tensor<8x6xf32>
+  %da = stow.mul %dh, %h {stow.phase = #stow.phase<backward>} : (tensor<8x6xf32>, tensor<8x6xf32>) -> tensor<8x6xf32>
+  %b1 = stow.sgd %b, %da, %rate {momentum = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64, stow.phase = #stow.phase<update>} : (tensor<8x6xf32>, tensor<8x6xf32>, tensor<f32>) -> tensor<8x6xf32>
+  return %y, %b1 : tensor<8x2xf32>, tensor<8x6xf32>
+}
