@@ -198,16 +198,40 @@ public:
 private:
   static bool isView(Operation *op) { return launchesNothing(op) && op->getNumOperands() > 0; }
 
-  /// A schedule may run an op again for a reader that another run serves in the end.
+  /// A schedule may run an op for a reader that another run serves in the end.
   void eraseUnread() {
     SmallVector<Operation *> ops =
         llvm::map_to_vector(block.without_terminator(), [](Operation &op) { return &op; });
     for (Operation *op : llvm::reverse(ops)) {
-      if (!op->use_empty() || !(isView(op) || op->hasAttr(kRecomputeAttr)))
+      if (!op->use_empty())
         continue;
-      clones -= isView(op) ? 0 : 1;
+      if (!isView(op) && !op->hasAttr(kRecomputeAttr)) {
+        runInPlaceOfClone(op);
+        continue;
+      }
+      if (auto original = originalOf.find(op); original != originalOf.end()) {
+        llvm::erase(clonesOf[original->second], op);
+        --clones;
+      }
       op->erase();
     }
+  }
+
+  /// Puts an op whose first run nobody reads in the place of its first clone, if it has one.
+  void runInPlaceOfClone(Operation *op) {
+    auto found = clonesOf.find(op);
+    if (found == clonesOf.end() || found->second.empty())
+      return;
+    Operation *clone = found->second.front();
+    const Phase phase = phaseOf(op);
+    op->moveBefore(clone);
+    op->setAttrs(clone->getAttrDictionary());
+    op->removeAttr(kRecomputeAttr);
+    setPhase(op, phase);
+    op->setOperands(clone->getOperands());
+    clone->replaceAllUsesWith(op);
+    clone->erase();
+    --clones;
   }
 
   void execute(Operation *op, unsigned alternative) {
@@ -217,6 +241,8 @@ private:
     chooseImplementation(instance, alternative);
     if (instance != op) {
       ++clones;
+      originalOf[instance] = op;
+      clonesOf[op].push_back(instance);
       OpBuilder builder(instance);
       setPhase(instance, Phase::Backward);
       instance->setAttr(kRecomputeAttr, builder.getUnitAttr());
@@ -260,6 +286,8 @@ private:
   llvm::DenseMap<Value, Value> current;                     ///< the latest production of each value
   llvm::DenseMap<Operation *, Operation *> viewOf;          ///< the latest copy of each view
   llvm::DenseSet<Operation *> placed;
+  llvm::DenseMap<Operation *, Operation *> originalOf;            ///< by clone
+  llvm::DenseMap<Operation *, SmallVector<Operation *>> clonesOf; ///< that run, in their order
   unsigned clones = 0;
 };
 

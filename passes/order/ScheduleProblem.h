@@ -35,9 +35,8 @@ struct StepProblem {
 StepProblem buildStepProblem(mlir::func::FuncOp graph, const CostModel &costs, Bytes alignment);
 
 /// Rewrites `graph`, which `step` was built from, to run as `solution` says. The first run of an op
-/// moves it; every further run that something reads is a clone with stow.recompute. Each runs in the
-/// implementation that its alternative names. Every reader
-/// gets the latest result in front of it. In-place marks are left to stow-share-in-place. Returns
+/// that something reads moves it; every further one is a clone with stow.recompute. Each runs in the
+/// implementation that its alternative names. Every reader gets the latest result in front of it. In-place marks are left to stow-share-in-place. Returns
 /// the number of clones.
 unsigned applySchedule(mlir::func::FuncOp graph, const StepProblem &step,
                        const schedule::Solution &solution);
