@@ -4,6 +4,7 @@
 #include "passes/memory/Passes.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <tuple>
 
@@ -475,13 +476,31 @@ Content Contents::distinct(const Content &given, int64_t rows, Taken &taken,
 //===-- Pieces that every reader reads all or none of ----------------------------------------===//
 
 void Contents::divide() {
+  spreadFlags();
+  // Slices of every length and chains of overwriting ops may leave pieces of a few bytes, each with
+  // options of its own. The bytes of roots with very many pieces are then not told apart.
+  const int64_t allowance = 500'000 + 200 * static_cast<int64_t>(all.size());
+  for (unsigned most = 256; !divideWithin(allowance); most /= 16) {
+    for (Root &root : roots)
+      root.isUnknown |= isDivided(root) && (most > 0 ? root.pieces.count() > most : root.isShared);
+    spreadFlags();
+    if (most == 0) { // what is left lies in buffers of its own
+      divideWithin(std::numeric_limits<int64_t>::max());
+      return;
+    }
+  }
+}
+
+/// Divides all roots whose bytes are told apart. False where that takes more than `allowance`, in runs
+/// of bytes looked at, or leaves readers with too many pieces.
+bool Contents::divideWithin(int64_t allowance) {
+  work = 0;
   for (Root &root : roots)
     root.pieces = Pieces(root.size);
-  spreadFlags();
   llvm::DenseSet<Value> seen;
   for (const Launch &launched : all)
     for (Value read : launched.reads)
-      if (seen.insert(read).second)
+      if (seen.insert(read).second && work <= allowance)
         divideByReads(read);
   for (Value returned : graph.getBody().front().getTerminator()->getOperands())
     divideByReads(returned);
@@ -493,8 +512,29 @@ void Contents::divide() {
   for (bool isFiner = true; isFiner; std::reverse(overwrites.begin(), overwrites.end())) {
     isFiner = false;
     for (const Overwrite *overwrite : overwrites)
-      isFiner |= divideAlike(*overwrite);
+      if (work <= allowance)
+        isFiner |= divideAlike(*overwrite);
   }
+  return work <= allowance && readPieces() <= 100'000 + 8 * static_cast<int64_t>(all.size());
+}
+
+/// Pieces that launches read or may overwrite, more than once where one launch has many.
+int64_t Contents::readPieces() const {
+  constexpr int64_t many = 256;
+  int64_t count = 0, here = 0;
+  auto add = [&](Value value) {
+    for (const Stretch &stretch : of(value))
+      roots[stretch.root].pieces.visit(stretch.begin, stretch.begin + stretch.size,
+                                       [&](unsigned, Bytes, Bytes) { ++here; });
+  };
+  for (const Launch &launched : all) {
+    here = 0;
+    llvm::for_each(launched.reads, add);
+    for (const Overwrite &overwrite : launched.overwrites)
+      add(overwrite.operand);
+    count += here * (1 + here / many);
+  }
+  return count;
 }
 
 /// What is shared, or unknown, is so for whatever may lie in the same buffer by overwriting it.
@@ -526,10 +566,11 @@ void Contents::spreadFlags() {
 void Contents::divideByReads(Value value) {
   std::map<RootId, std::vector<Pieces::Mark>> marks;
   for (const Stretch &stretch : of(value))
-    if (!roots[stretch.root].isPinned && stretch.size != roots[stretch.root].size)
+    if (isDivided(roots[stretch.root]) && stretch.size != roots[stretch.root].size)
       marks[stretch.root].push_back({stretch.begin, stretch.begin + stretch.size, 1});
   for (auto &[root, read] : marks) {
     llvm::sort(read, [](const auto &a, const auto &b) { return a.begin < b.begin; });
+    work += static_cast<int64_t>(read.size() + roots[root].pieces.count());
     roots[root].pieces.refine(read);
   }
 }
@@ -537,6 +578,8 @@ void Contents::divideByReads(Value value) {
 /// Divides the result by the operand's pieces and the operand's roots by the result's.
 bool Contents::divideAlike(const Overwrite &overwrite) {
   Root &result = roots[overwrite.result];
+  if (result.isUnknown)
+    return false;
   std::map<std::tuple<unsigned, RootId, unsigned>, unsigned> keys;
   std::vector<Pieces::Mark> over;
   std::map<RootId, std::vector<Pieces::Mark>> under;
@@ -544,7 +587,7 @@ bool Contents::divideAlike(const Overwrite &overwrite) {
   for (const Stretch &stretch : of(overwrite.operand)) {
     const Bytes offset = at - stretch.begin;
     at += stretch.size;
-    if (roots[stretch.root].isPinned)
+    if (!isDivided(roots[stretch.root]))
       continue;
     auto pair = [&](unsigned piece, Bytes begin, Bytes end) {
       result.pieces.visit(begin + offset, end + offset, [&](unsigned above, Bytes from, Bytes to) {
@@ -557,6 +600,7 @@ bool Contents::divideAlike(const Overwrite &overwrite) {
     };
     roots[stretch.root].pieces.visit(stretch.begin, stretch.begin + stretch.size, pair);
   }
+  work += static_cast<int64_t>(over.size());
   bool isFiner = result.pieces.refine(over);
   for (auto &[root, marks] : under) {
     llvm::sort(marks, [](const auto &a, const auto &b) { return a.begin < b.begin; });

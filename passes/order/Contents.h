@@ -78,7 +78,7 @@ public:
   /// True when something may lie inside something else.
   bool mayShare() const { return isSharing; }
 
-  /// Divides all roots.
+  /// Divides all roots. Those that would be divided into very many pieces become unknown.
   void divide();
 
   const Content &of(mlir::Value value) const { return contents.find(value)->second; }
@@ -104,6 +104,9 @@ private:
   Content distinct(const Content &given, int64_t rows, Taken &taken, std::vector<RootId> &fresh);
   Launch &launch(mlir::Operation &op, schedule::Cost cost);
   void addOverwrites(Launch &launched, mlir::OpResult result, RootId root);
+  bool divideWithin(int64_t allowance);
+  int64_t readPieces() const;
+  static bool isDivided(const Root &root) { return !root.isPinned && !root.isUnknown; }
   void divideByReads(mlir::Value value);
   bool divideAlike(const Overwrite &overwrite);
   void spreadFlags();
@@ -118,6 +121,7 @@ private:
   llvm::DenseMap<mlir::Operation *, schedule::Cost> copyCosts;
   std::vector<Launch> all;
   bool isSharing = false;
+  int64_t work = 0; ///< runs of bytes looked at by `divide`
 };
 
 } // namespace stow

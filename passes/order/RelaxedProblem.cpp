@@ -103,6 +103,9 @@ private:
 
   /// Piece by piece: after refinement each lies over one piece of its size.
   void addOptions(schedule::Op &op, const Overwrite &overwrite) const {
+    llvm::DenseSet<std::pair<schedule::ValueId, schedule::ValueId>> known;
+    for (const schedule::OverwriteOption &option : op.mayOverwrite)
+      known.insert({option.output, option.input});
     Bytes at = 0;
     for (const Stretch &stretch : contents.of(overwrite.operand)) {
       const Root &under = contents.root(stretch.root), &over = contents.root(overwrite.result);
@@ -115,7 +118,7 @@ private:
             schedule::OverwriteOption option = {
                 first[overwrite.result] + static_cast<int32_t>(over.pieces.at(begin + offset)),
                 first[stretch.root] + static_cast<int32_t>(piece)};
-            if (!llvm::is_contained(op.mayOverwrite, option))
+            if (known.insert({option.output, option.input}).second)
               op.mayOverwrite.push_back(option);
           });
     }

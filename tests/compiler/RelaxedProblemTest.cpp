@@ -114,6 +114,40 @@ TEST_F(RelaxedProblem, CountsTheTimeOfCopiesThatAreCertain) {
   EXPECT_THAT(costs, ElementsAre(testing::Gt(0), testing::Gt(0), 0, testing::Gt(0)));
 }
 
+// Tests that a staircase of slices, each of which reads other bytes, is not divided without end: its
+// bytes are not told apart then, and none is counted.
+TEST_F(RelaxedProblem, StaysSmall) {
+  const auto stairs = [&](int count) {
+    const std::string shape = std::to_string(count), all = "tensor<" + shape + "x4xf32>";
+    std::string body = "%r = stow.concat ";
+    for (int i = 0; i < count / 4; ++i)
+      body += i == 0 ? "%x" : ", %x";
+    body += " {axis = 0 : i64} : (";
+    for (int i = 0; i < count / 4; ++i)
+      body += i == 0 ? "tensor<4x4xf32>" : ", tensor<4x4xf32>";
+    body += ") -> " + all + "\n" + exp("a", "r", shape + "x4");
+    std::string sum = "x";
+    for (int i = 1; i < count; ++i) {
+      const std::string n = std::to_string(i), part = "tensor<" + n + "x4xf32>";
+      body += "%s" + n + " = stow.slice %a {starts = array<i64: 0, 0>, sizes = array<i64: " + n +
+              ", 4>} : (" + all + ") -> " + part + "\n%t" + n + " = stow.reduce_sum %s" + n +
+              " {axes = array<i64: 0, 1>, keepdims = true} : (" + part +
+              ") -> tensor<1x1xf32>\n%y" + n + " = stow.add %" + sum + ", %t" + n +
+              " : (tensor<4x4xf32>, tensor<1x1xf32>) -> tensor<4x4xf32>\n";
+      sum = "y" + n;
+    }
+    auto problem = problemOf(body, "%" + sum + " : tensor<4x4xf32>");
+    EXPECT_TRUE(problem.has_value());
+    EXPECT_FALSE(bytesAt(*problem).empty());
+    size_t reads = 0;
+    for (const schedule::Op &op : problem->ops)
+      reads += op.inputs.size();
+    return reads;
+  };
+  EXPECT_GT(stairs(64), 64u * 63 / 2); // step by step
+  EXPECT_LT(stairs(600), 20'000u);     // not 600 * 599 / 2
+}
+
 // Tests that pieces are what every reader reads all or none of, in any number of runs.
 TEST(PiecesTest, DivideByMarks) {
   Pieces pieces(100);

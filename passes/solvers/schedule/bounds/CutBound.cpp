@@ -51,6 +51,39 @@ void CutBound::findPeakBound() {
   }
 }
 
+/// Blocks of 64 ops whose pressure is computed: all of them, or on graphs where that takes too much
+/// work those that the most bytes cross in input order, which no pressure exceeds.
+std::vector<size_t> CutBound::blocksOfPressure(const std::vector<int32_t> &lastReader) const {
+  constexpr size_t most = 32'000'000; // ops and reads looked at
+  const size_t count = graph.ops.size();
+  size_t once = count + graph.values.size();
+  for (const GraphOp &op : graph.ops)
+    once += 2 * op.inputs.size();
+  std::vector<size_t> blocks;
+  for (size_t base = 0; base < count; base += 64)
+    blocks.push_back(base);
+  const size_t affordable = std::max<size_t>(most / std::max<size_t>(once, 1), 1);
+  if (blocks.size() <= affordable)
+    return blocks;
+  std::vector<Bytes> change(count + 1, 0);
+  for (size_t i = 0; i < graph.values.size(); ++i)
+    if (lastReader[i] >= 0) {
+      change[graph.values[i].producer.value_or(0)] += graph.values[i].sizeBytes;
+      change[std::min<size_t>(lastReader[i] + 1, count)] -= graph.values[i].sizeBytes;
+    }
+  std::vector<Bytes> crossing(blocks.size(), 0);
+  Bytes now = 0;
+  for (size_t v = 0; v < count; ++v) {
+    now += change[v];
+    crossing[v / 64] = std::max(crossing[v / 64], now + graph.ops[v].leastWorkspaceBytes);
+  }
+  std::sort(blocks.begin(), blocks.end(), [&](size_t a, size_t b) {
+    return std::pair(-crossing[a / 64], a) < std::pair(-crossing[b / 64], b);
+  });
+  blocks.resize(affordable);
+  return blocks;
+}
+
 /// For every op v: bytes of values that an op not below v writes and an op below v reads, with the
 /// writer above v (they exist when v runs). Those that no op may write again stay in memory while v
 /// runs for the first time, in every schedule. 64 ops v at a time, one bit lane each.
@@ -65,7 +98,7 @@ void CutBound::computePressure() {
       lastReader[i] = static_cast<int32_t>(count);
     else if (!value.readers.empty())
       lastReader[i] = *std::max_element(value.readers.begin(), value.readers.end());
-  for (size_t base = 0; base < count; base += 64) {
+  for (size_t base : blocksOfPressure(lastReader)) {
     const size_t end = std::min(count, base + 64);
     std::fill(above.begin(), above.begin() + end, 0);
     std::fill(below.begin() + base, below.end(), 0);

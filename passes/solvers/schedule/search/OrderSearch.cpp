@@ -6,6 +6,7 @@
 #include <bit>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 namespace stow::schedule {
 namespace {
@@ -151,14 +152,22 @@ std::vector<char> liveAtEnd(const Graph &graph) {
   return isLive;
 }
 
+/// What is known of values and ops while a window is walked; -1 for all of them in between, so that a
+/// window costs what is in it.
+struct WindowTables {
+  explicit WindowTables(const Graph &graph)
+      : copyOf(graph.values.size(), -1), lastRun(graph.ops.size(), -1) {}
+  std::vector<int32_t> copyOf;  ///< current copy of a value
+  std::vector<int32_t> lastRun; ///< of an op, in the window
+};
+
 /// `isLive` says of every value whether it is read from `end` on before it is written again.
 Window prepare(const Graph &graph, const Sequence &sequence, size_t begin, size_t end,
-               const std::vector<char> &isLive) {
+               const std::vector<char> &isLive, WindowTables &tables) {
   Window window;
   window.runs.resize(end - begin);
-  std::vector<int32_t> copyOf(graph.values.size(), -1); // current copy, while walking the window
-  std::vector<int32_t> writerOf;                        // per copy: run of the window, or -1
-  std::vector<int32_t> lastRun(graph.ops.size(), -1);
+  auto &[copyOf, lastRun] = tables;
+  std::vector<int32_t> writerOf; // per copy: run of the window, or -1
   auto fresh = [&](int32_t value, int32_t writer) {
     copyOf[value] = static_cast<int32_t>(window.values.size());
     window.values.push_back({graph.values[value].sizeBytes, 0, false});
@@ -192,9 +201,14 @@ Window prepare(const Graph &graph, const Sequence &sequence, size_t begin, size_
       run.before |= uint32_t(1) << lastRun[sequence[i]];
     lastRun[sequence[i]] = index;
   }
-  for (size_t v = 0; v < graph.values.size(); ++v)
-    if (copyOf[v] >= 0)
-      window.values[copyOf[v]].liveAfter = isLive[v];
+  for (size_t i = begin; i < end; ++i) {
+    const GraphOp &op = graph.ops[sequence[i]];
+    lastRun[sequence[i]] = -1;
+    for (const std::vector<int32_t> *values : {&op.inputs, &op.outputs})
+      for (int32_t value : *values)
+        if (const int32_t copy = std::exchange(copyOf[value], -1); copy >= 0)
+          window.values[copy].liveAfter = isLive[value];
+  }
   return window;
 }
 
@@ -294,17 +308,19 @@ bool improveWindow(const Graph &graph, Sequence &sequence, size_t begin, size_t 
   std::vector<char> isLive = liveAtEnd(graph);
   for (size_t i = sequence.size(); i-- > end;)
     stepBack(graph, sequence[i], isLive);
-  return improvePrepared(prepare(graph, sequence, begin, end, isLive), sequence, begin);
+  WindowTables tables(graph);
+  return improvePrepared(prepare(graph, sequence, begin, end, isLive, tables), sequence, begin);
 }
 
 void improveAllWindows(const Graph &graph, Sequence &sequence, size_t windowRuns) {
   // From the last window to the first, so that one walk tells what is live behind each.
   std::vector<char> isLive = liveAtEnd(graph);
+  WindowTables tables(graph);
   const size_t stride = windowRuns / 2;
   size_t end = sequence.size();
   while (end >= 2) {
     const size_t begin = end - std::min(end, windowRuns);
-    improvePrepared(prepare(graph, sequence, begin, end, isLive), sequence, begin);
+    improvePrepared(prepare(graph, sequence, begin, end, isLive, tables), sequence, begin);
     const size_t next = end - std::min(end, stride);
     for (; end > next; --end)
       stepBack(graph, sequence[end - 1], isLive);
