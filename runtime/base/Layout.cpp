@@ -4,8 +4,10 @@
 #include "runtime/base/Error.h"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
-#include <sstream>
+#include <string_view>
+#include <utility>
 
 namespace stow {
 
@@ -150,60 +152,72 @@ int64_t LayoutIndex::operator()(int64_t logical) const {
 }
 
 std::string formatLayout(const Layout &layout) {
-  std::ostringstream out;
+  std::string text;
   if (layout.groups > 1)
-    out << 'g' << layout.groups << ' ';
+    text += concat("g", layout.groups, " ");
   for (size_t i = 0; i < layout.order.size(); ++i)
-    out << (i ? "," : "") << layout.order[i];
+    text += concat(i ? "," : "", layout.order[i]);
   for (const Layout::Block &block : layout.blocks)
-    out << ';' << block.dim << ':' << block.size;
+    text += concat(";", block.dim, ":", block.size);
   if (layout.pitch)
-    out << (layout.order.empty() ? "of " : " of ") << layout.pitch->dim << ':'
-        << layout.pitch->extent;
-  return out.str();
+    text +=
+        concat(layout.order.empty() ? "of " : " of ", layout.pitch->dim, ":", layout.pitch->extent);
+  return text;
 }
 
 Layout parseLayout(const std::string &text) {
   Layout layout;
-  std::istringstream in(text);
+  const char *at = text.data(), *const end = at + text.size();
   auto fail = [&]() -> Error {
     return Error::badInput(
         "cannot read \"" + text +
         "\" as a layout; expected for example \"0,2,3,1\", \"0,1,2,3;1:16\" or \"0,2,3,1 of "
         "1:128\"");
   };
-  auto readNumber = [&]() {
-    int64_t number;
-    if (!(in >> number) || number < 0)
+  auto take = [&](std::string_view word) {
+    const bool isNext = std::string_view(at, end).starts_with(word);
+    at += isNext ? word.size() : 0;
+    return isNext;
+  };
+  auto skipSpaces = [&] {
+    while (take(" ")) {
+    }
+  };
+  auto readNumber = [&] {
+    skipSpaces();
+    int64_t number = 0;
+    const auto [behind, error] = std::from_chars(at, end, number);
+    if (error != std::errc() || number < 0)
       throw fail();
+    at = behind;
     return number;
   };
-  if (in.peek() == 'g') {
-    in.get();
+  auto readPair = [&] {
+    const int64_t first = readNumber();
+    if (!take(":"))
+      throw fail();
+    return std::pair(first, readNumber());
+  };
+  if (take("g")) {
     layout.groups = readNumber();
-    in >> std::ws;
+    skipSpaces();
   }
-  while (in.peek() >= '0' && in.peek() <= '9') {
+  while (at != end && *at >= '0' && *at <= '9') {
     layout.order.push_back(readNumber());
-    if (in.peek() == ',')
-      in.get();
+    take(",");
   }
-  while (in.peek() == ';') {
-    in.get();
-    int64_t dim = readNumber();
-    if (in.get() != ':')
-      throw fail();
-    layout.blocks.push_back({dim, readNumber()});
+  while (take(";")) {
+    const auto [dim, size] = readPair();
+    layout.blocks.push_back({dim, size});
   }
-  if (std::string word; in.good() && (in.peek() == ' ' || in.peek() == 'o')) {
-    if (!(in >> word) || word != "of")
+  if (at != end) {
+    skipSpaces();
+    if (!take("of "))
       throw fail();
-    int64_t dim = readNumber();
-    if (in.get() != ':')
-      throw fail();
-    layout.pitch = Layout::Pitch{dim, readNumber()};
+    const auto [dim, extent] = readPair();
+    layout.pitch = Layout::Pitch{dim, extent};
   }
-  if (in.peek() != std::istringstream::traits_type::eof())
+  if (at != end)
     throw fail();
   return layout;
 }
