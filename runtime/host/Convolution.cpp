@@ -41,6 +41,11 @@ ConvolutionGeometry convolutionGeometry(const Call &call, size_t input, size_t w
         (padded - extent) / geometry.strides[i] + 1 != out[i + 2])
       call.fail(concat("output extent ", out[i + 2], " of spatial dimension ", i,
                        " does not follow from strides, pads and dilations"));
+    // The library tries every width of a block, and counts in 32 bits.
+    constexpr int64_t most = int64_t(1) << 24;
+    if (out[i + 2] > most)
+      call.fail(concat("output extent ", out[i + 2], " of spatial dimension ", i,
+                       "; the library takes at most ", most, ": cut the input in pieces"));
     --geometry.dilates[i]; // 0 is dense to oneDNN, 1 to ONNX
   }
   return geometry;

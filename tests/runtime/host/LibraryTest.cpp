@@ -163,6 +163,10 @@ TEST(LibraryErrors, Shapes) {
   call = convolution();
   call.ints["dilations"] = {0, 1};
   EXPECT_THAT(errorOf(call), HasSubstr("does not follow from strides, pads and dilations"));
+  call = convolution();
+  call.operands[0].shape[3] = call.operands[2].shape[3] = int64_t(1) << 25;
+  EXPECT_THAT(errorOf(call), HasSubstr("output extent 33554432 of spatial dimension 1; the library "
+                                       "takes at most 16777216"));
 }
 
 TEST(LibraryErrors, GroupsInLayout) {
