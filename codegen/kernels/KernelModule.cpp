@@ -80,14 +80,12 @@ static Operation *createFunction(OpBuilder &builder, FunctionType type, KernelTa
   return function;
 }
 
-/// What a kernel is made of, as text. On a device without the extents of the tensors' storage, which have no
-/// part in addresses: kernels that differ in nothing else are one.
-static std::string codeOf(Operation *function, KernelTarget target) {
+/// What a kernel is made of, as text, without the extents of the tensors' storage, which have no part in
+/// addresses: kernels that differ in nothing else are one.
+static std::string codeOf(Operation *function) {
   std::string code;
   llvm::raw_string_ostream stream(code);
   function->print(stream, OpPrintingFlags().useLocalScope());
-  if (target == KernelTarget::Host)
-    return code;
   static constexpr StringLiteral kStorage = "memref<";
   std::string shared;
   StringRef left = code;
@@ -161,7 +159,7 @@ FailureOr<KernelInfo> KernelModule::define(StringRef name, ArrayRef<KernelArgume
   else
     gpu::ReturnOp::create(builder, location);
 
-  std::string code = codeOf(function, target);
+  std::string code = codeOf(function);
   if (auto known = byCode.find(code); known != byCode.end()) {
     function->erase();
     KernelInfo shared = known->second;
