@@ -63,9 +63,13 @@ struct BindStatePass : impl::BindStatePassBase<BindStatePass> {
   void runOnOperation() override {
     for (auto graph : getOperation().getOps<func::FuncOp>()) {
       Operation *terminator = graph.getBody().front().getTerminator();
+      llvm::DenseMap<Attribute, BlockArgument> arguments; // by name
+      for (BlockArgument argument : graph.getArguments())
+        if (Attribute name = graph.getArgAttr(argument.getArgNumber(), kNameAttr))
+          arguments[name] = argument;
       for (OpOperand &operand : terminator->getOpOperands()) {
         auto name = graph.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), kStateAttr);
-        if (name && failed(bind(graph, operand, name)))
+        if (name && failed(bind(graph, arguments.lookup(name), operand, name)))
           return signalPassFailure();
       }
     }
@@ -73,11 +77,8 @@ struct BindStatePass : impl::BindStatePassBase<BindStatePass> {
   }
 
 private:
-  LogicalResult bind(func::FuncOp graph, OpOperand &operand, StringAttr name) {
-    BlockArgument argument;
-    for (BlockArgument candidate : graph.getArguments())
-      if (graph.getArgAttr(candidate.getArgNumber(), kNameAttr) == name)
-        argument = candidate;
+  LogicalResult bind(func::FuncOp graph, BlockArgument argument, OpOperand &operand,
+                     StringAttr name) {
     if (!argument)
       return graph.emitError() << "state result " << name << " names no argument";
     Value value = operand.get();
