@@ -146,8 +146,8 @@ module {
 
 // Tests a parameter as wide as the rows: its update stays whole and reads the joined gradient.
 // CHECK-LABEL: func.func @train
-// CHECK: %[[DB:.*]] = stow.concat
-// CHECK: stow.sgd %{{.*}}, %[[DB]], {{.*}} {momentum = 0.000000e+00 : f64, nesterov = false, stow.phase = #stow.phase<update>
+// CHECK: %[[DB:.*]] = stow.concat %{{.*}} {axis = 0 : i64, stow.phase = #stow.phase<backward>} : (tensor<4x6xf32>, tensor<4x6xf32>)
+// CHECK-NEXT: stow.sgd %{{.*}}, %[[DB]], %{{.*}} {{.*}}stow.phase = #stow.phase<update>
 // CHECK-NOT: stow.sgd
 func.func @train(%x: tensor<8x2xf32>, %w: tensor<2x9xf32>, %b: tensor<8x6xf32>, %v: tensor<9x6xf32>, %u: tensor<6x2xf32>, %rate: tensor<f32>) -> (tensor<8x2xf32>, tensor<8x6xf32>) attributes {stow.role = #stow.role<train>} {
   %p = stow.matmul %x, %w {transpose_a = false, transpose_b = false} : (tensor<8x2xf32>, tensor<2x9xf32>) -> tensor<8x9xf32>
