@@ -40,8 +40,8 @@ public:
   /// Rounds of cuts at the highest position: unet at 50 %; seconds of gpt-20.
   int cutRounds() const { return whole(within(3e4 / count, 16, 60)); }
   /// Work of all cuts for one budget: mobilenet-1 at 60 % for the constant, recurrent-1060 at 30 %
-  /// for what grows.
-  int64_t cutWork() const { return cutWork(std::max(5 * count, 2500.0)); }
+  /// for what grows; seconds of 50,000 ops for what an op may take at most.
+  int64_t cutWork() const { return cutWork(within(5 * count, 2'500, 25'000)); }
   /// The same for a cut of a schedule that nearly fits: capacity per position, proofs.
   int64_t repairWork() const { return cutWork(2500); }
   int64_t sweepWork() const { return cutWork(1500); }
