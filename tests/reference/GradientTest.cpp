@@ -63,8 +63,9 @@ private:
     Location location = builder.getUnknownLoc();
     Value loss;
     for (auto [index, result] : llvm::enumerate(resultsOf(train))) {
-      Value weight = addArgument(train, result.value.getType(), "weight" + std::to_string(index),
-                                 ArgumentKind::Input, {}, location);
+      Value weight =
+          addKnownArgument(train, result.value.getType(), "weight" + std::to_string(index),
+                           ArgumentKind::Input, {}, location);
       Value product = MulOp::create(builder, location, result.value, weight);
       auto axes = llvm::to_vector(
           llvm::seq<int64_t>(0, cast<RankedTensorType>(product.getType()).getRank()));

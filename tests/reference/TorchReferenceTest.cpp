@@ -113,7 +113,7 @@ void attachCotangent(func::FuncOp train) {
   Location location = builder.getUnknownLoc();
   Value output = results.front().value;
   Value cotangent =
-      addArgument(train, output.getType(), "dout0", ArgumentKind::Input, {}, location);
+      addKnownArgument(train, output.getType(), "dout0", ArgumentKind::Input, {}, location);
   Value loss = MulOp::create(builder, location, output, cotangent);
   auto axes =
       llvm::to_vector(llvm::seq<int64_t>(0, cast<RankedTensorType>(loss.getType()).getRank()));
