@@ -59,12 +59,13 @@ FailureOr<SmallVector<Type, 2>> resultTypes(std::optional<Location> location, Ad
     return emitOptionalError(location, "expects a ratio from 0 to below 1, found ", ratio);
   if (Value seed = adaptor.getSeed(); seed && tensor(seed).getRank() != 0)
     return emitOptionalError(location, "expects a scalar seed, found ", seed.getType());
-  SmallVector<int64_t> y(q.getShape());
+  SmallVector<int64_t> y(q.getShape()), lse(q.getShape());
   y.back() = v.getShape().back();
+  lse.back() = 2;
   const Type sums =
       q.getElementType().isF64() ? q.getElementType() : Type(Float32Type::get(q.getContext()));
   return SmallVector<Type, 2>{RankedTensorType::get(y, q.getElementType()),
-                              RankedTensorType::get(q.getShape().drop_back(), sums)};
+                              RankedTensorType::get(lse, sums)};
 }
 
 /// Multiplications and additions of one product of the scores' shape with `depth` summands each;

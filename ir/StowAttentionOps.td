@@ -12,10 +12,10 @@ def Stow_AttentionOp : Stow_Op<"attention",
      Stow_HasGradient, Stow_HasFlops]> {
   let summary = "Attention: softmax(scale q k' + mask) v, by tiles";
   let description = [{
-    `q` [..., T, D], `k` [..., S, D] and `v` [..., S, E] -> `y` [..., T, E] and `lse` [..., T]. Query i
-    weighs the rows of v by the softmax of its scores, which are its products with the keys times
-    `scale`; `lse` is the logarithm of the sum of the scores' exponentials, from which the gradient
-    makes the weights again. The scores [..., T, S] exist a tile at a time.
+    `q` [..., T, D], `k` [..., S, D] and `v` [..., S, E] -> `y` [..., T, E] and `lse` [..., T, 2]. Query
+    i weighs the rows of v by the softmax of its scores, its products with the keys times `scale`;
+    `lse` is ln(sum(exp(scores))) in two parts, from which the gradient makes the weights again: the
+    largest score, and the rest, which a sum would lose. Scores [..., T, S] exist a tile at a time.
 
     A `mask` of i1 leaves the scores where it is true, one of floats is added to them. With
     `diagonal`, query i sees keys 0 to i + diagonal alone; what lies behind is not computed. A query
@@ -31,7 +31,7 @@ def Stow_AttentionOp : Stow_Op<"attention",
     %y, %lse = stow.attention %q, %k, %v {scale = 0.125 : f64, diagonal = 0 : i64,
         zero_rows = false, ratio = 0.0 : f64, stream = 0 : i64}
         : (tensor<4x12x1024x64xf32>, tensor<4x12x1024x64xf32>, tensor<4x12x1024x64xf32>)
-        -> (tensor<4x12x1024x64xf32>, tensor<4x12x1024xf32>)
+        -> (tensor<4x12x1024x64xf32>, tensor<4x12x1024x2xf32>)
     ```
   }];
   let arguments = !con((ins Stow_FloatTensor:$q, Stow_FloatTensor:$k, Stow_FloatTensor:$v,
@@ -57,7 +57,7 @@ def Stow_AttentionGradientOp : Stow_Op<"attention_gradient",
     %dq, %dk, %dv = stow.attention_gradient %q, %k, %v, %y, %lse, %dy {scale = 0.125 : f64,
         diagonal = 0 : i64, zero_rows = false, ratio = 0.0 : f64, stream = 0 : i64}
         : (tensor<12x64x16xf32>, tensor<12x64x16xf32>, tensor<12x64x16xf32>, tensor<12x64x16xf32>,
-           tensor<12x64xf32>, tensor<12x64x16xf32>)
+           tensor<12x64x2xf32>, tensor<12x64x16xf32>)
         -> (tensor<12x64x16xf32>, tensor<12x64x16xf32>, tensor<12x64x16xf32>)
     ```
   }];

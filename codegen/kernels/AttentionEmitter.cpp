@@ -43,8 +43,10 @@ template <typename Op> AttentionProblem problemOf(Op op) {
   problem.zeroRows = op.getZeroRows(), problem.stream = op.getStream();
   problem.isGradient = std::is_same_v<Op, AttentionGradientOp>;
   unsigned next = problem.isGradient ? 6 : 3;
-  if (op.getMask())
+  if (op.getMask()) {
     problem.mask = next++;
+    problem.isAdded = !tensorType(op.getMask()).getElementType().isInteger(1);
+  }
   if (op.getSeed() && problem.ratio > 0)
     problem.seed = next;
   return problem;
@@ -86,7 +88,7 @@ int64_t AttentionTiles::sharedBytes(const AttentionProblem &problem) const {
   };
   int64_t sum = bytes(owned() + streamed, problem.depth) + bytes(streamed, problem.width);
   if (problem.isGradient)
-    sum += bytes(owned(), problem.width) + 2 * streamed * int64_t{sizeof(float)};
+    sum += bytes(owned(), problem.width) + 3 * streamed * int64_t{sizeof(float)};
   return sum;
 }
 
@@ -119,8 +121,8 @@ AttentionEmitter::AttentionEmitter(KernelFrame &frame, const AttentionProblem &p
   streamed[1] = tile(tiles.streamed, problem.width);
   if (problem.isGradient) {
     owned[1] = tile(tiles.owned(), problem.width);
-    for (Value &row : rowSums)
-      row = shared({tiles.streamed}, builder.getF32Type());
+    for (Value &numbers : rowNumbers)
+      numbers = shared({tiles.streamed}, builder.getF32Type());
   }
   if (problem.seed)
     seed = memref::LoadOp::create(builder, location, tensors[*problem.seed].buffer.memory,
@@ -324,14 +326,18 @@ Value AttentionEmitter::number(double value) {
                                    builder.getF32FloatAttr(static_cast<float>(value)));
 }
 
-double AttentionEmitter::unit() const { return problem.isNarrow() ? std::numbers::log2e : 1; }
+double AttentionEmitter::unit() const {
+  return problem.isNarrow() && !problem.isAdded ? std::numbers::log2e : 1;
+}
 
-Term AttentionEmitter::power(Term score) {
+Term AttentionEmitter::power(Term difference) {
   if (!problem.isNarrow())
-    return score.unary<math::ExpOp>();
+    return difference.unary<math::ExpOp>();
+  if (problem.isAdded)
+    difference = difference * std::numbers::log2e;
   auto name = builder.getStringAttr("llvm.nvvm.ex2.approx.ftz.f");
   return term(LLVM::CallIntrinsicOp::create(builder, location, builder.getF32Type(), name,
-                                            ValueRange{score.get()})
+                                            ValueRange{difference.get()})
                   .getResult(0));
 }
 
@@ -382,8 +388,8 @@ Term AttentionEmitter::masked(Value product, const Place &place, const Score &at
   Value query = clamped(at.query, problem.queries, tiles.owned()),
         key = clamped(at.key, problem.keys, tiles.owned());
   Value element = elementAt(mask, base(mask, place.head), query, key);
-  if (!mask.buffer.element.isInteger(1))
-    return score + term(load(mask, element, 1, builder.getF32Type())) * unit();
+  if (problem.isAdded)
+    return score + term(load(mask, element, 1, builder.getF32Type()));
   Value byte = memref::LoadOp::create(builder, location, mask.buffer.memory, ValueRange{element});
   Value zero = arith::ConstantOp::create(builder, location, builder.getZeroAttr(byte.getType()));
   Value passes = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ne, byte, zero);

@@ -24,6 +24,7 @@ struct AttentionProblem {
   double scale, ratio;
   std::optional<int64_t> diagonal;
   bool zeroRows, isGradient;
+  bool isAdded = false; ///< the mask, to the scores
   uint64_t stream;
   std::optional<unsigned> mask, seed; ///< numbers of the operands; no seed where nothing is dropped
 
@@ -108,8 +109,9 @@ private:
   Term term(mlir::Value value) { return Term(builder, location, value); }
   mlir::Value number(double value);
   /// Exponentials are powers of e in f32, and of 2, by the device's own instruction, where weights are
-  /// rounded to 16 bits anyway: scores are in units that make both right.
-  Term power(Term score);
+  /// rounded to 16 bits anyway. Scores are then multiplied with unit(), log2(e), together with the scale;
+  /// not where a mask is added to them, whose least value has no such multiple: there their differences are.
+  Term power(Term difference);
   double unit() const;
   mlir::Value both(mlir::Value a, mlir::Value b);
   mlir::Value sumOverRow(mlir::Value value);
@@ -134,7 +136,7 @@ private:
   mlir::Value ownRow(mlir::Value first, int64_t i) {
     return math.plus(math.plus(first, warpRow), products.rowOf(i));
   }
-  /// A product with scale and mask, in units().
+  /// A product with scale and mask, in unit()s.
   Term masked(mlir::Value product, const Place &place, const Score &at);
   /// What dropout multiplies its weight with; nothing without dropout.
   std::optional<Term> dropoutFactor(const Place &place, const Score &at);
@@ -158,19 +160,20 @@ private:
 
   /// Makes the scores of one of the thread's two rows weights, and brings the sums up to them.
   void weigh(const Place &place, int64_t half, Values &scores, Values &carried);
-  /// Divides the sums by those of the exponentials, and writes lse.
+  /// Divides the sums by those of the exponentials, and writes the numbers of the rows.
   void finish(mlir::Value head, mlir::Value first, Values &carried);
 
   //===-- Backward --------------------------------------------------------------------------===//
 
-  /// What a query adds to its weights: minus lse, and dy times y.
+  /// What makes weights and gradients of the scores of a query, these in unit()s: the largest, the
+  /// logarithm of the sum of the exponentials, and dy times y.
   struct OfQuery {
-    mlir::Value lse, product;
+    mlir::Value maximum, logSum, product;
   };
   OfQuery ofQuery(mlir::Value head, mlir::Value row);
   /// Row `row` of dy times that of y: the same in the four threads that share it.
   mlir::Value rowProduct(mlir::Value head, mlir::Value row);
-  /// lse and rowProduct of the streamed queries into shared memory.
+  /// The numbers of the streamed queries into shared memory.
   void shareQueries(mlir::Value head, mlir::Value from);
   struct Differentiated {
     Values weights;  ///< as the values are multiplied with
@@ -193,7 +196,7 @@ private:
   const TileProducts products;
   const mlir::Value warpRow;         ///< first row of this warp among the block's
   mlir::Value owned[2], streamed[2]; ///< tiles: of q or k, of v or dy
-  mlir::Value rowSums[2];            ///< of the streamed queries: lse, and dy times y
+  mlir::Value rowNumbers[3];         ///< of the streamed queries: those of OfQuery
   mlir::Value seed;
 };
 

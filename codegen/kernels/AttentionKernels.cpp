@@ -78,12 +78,14 @@ void AttentionEmitter::finish(Value head, Value first, Values &carried) {
     Term most = term(carried[carried.size() - kLargest + half]);
     Term total = term(sumOverRow(carried[carried.size() - kSums + half]));
     Term inverse = total.constant(1) / total;
-    Term log = most * (1 / unit()) + total.unary<math::LogOp>();
+    Term largest = most * (1 / unit()), log = total.unary<math::LogOp>();
     // Of a row that has seen nothing.
     constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
     Term none = most.equals(most.constant(-kInfinity));
     inverse = none.choose(inverse.constant(problem.zeroRows ? 0 : kNone), inverse);
-    log = none.choose(log.constant(problem.zeroRows ? kInfinity : kNone), log);
+    log = none.choose(log.constant(problem.zeroRows ? 0 : kNone), log);
+    if (problem.zeroRows)
+      largest = none.choose(largest.constant(0), largest);
     for (size_t at = 2 * half; at < carried.size() - kLargest; at += kValues)
       for (size_t i : {0, 1})
         carried[at + i] = (term(carried[at + i]) * inverse).get();
@@ -92,8 +94,10 @@ void AttentionEmitter::finish(Value head, Value first, Values &carried) {
     if (problem.queries % tiles.owned() != 0)
       writes = both(writes, math.isBelow(row, math.constant(problem.queries)));
     lanes.ifHolds(writes, [&] {
-      memref::StoreOp::create(builder, location, log.get(), lse.buffer.memory,
-                              ValueRange{elementAt(lse, lseBase, row, math.constant(0))});
+      for (auto [column, number] : llvm::enumerate({largest, log})) {
+        Value at = elementAt(lse, lseBase, row, math.constant(static_cast<int64_t>(column)));
+        memref::StoreOp::create(builder, location, number.get(), lse.buffer.memory, ValueRange{at});
+      }
     });
   }
 }
@@ -157,9 +161,11 @@ Value AttentionEmitter::rowProduct(Value head, Value row) {
 
 AttentionEmitter::OfQuery AttentionEmitter::ofQuery(Value head, Value row) {
   const Matrices &lse = tensors[4];
-  Value at = elementAt(lse, base(lse, head), row, math.constant(0));
-  Term logarithm = term(load(lse, at, 1, builder.getF32Type()));
-  return {(logarithm * unit()).get(), rowProduct(head, row)};
+  auto number = [&](int64_t column) {
+    Value at = elementAt(lse, base(lse, head), row, math.constant(column));
+    return (term(load(lse, at, 1, builder.getF32Type())) * unit()).get();
+  };
+  return {number(0), number(1), rowProduct(head, row)};
 }
 
 /// Four threads a query.
@@ -169,8 +175,10 @@ void AttentionEmitter::shareQueries(Value head, Value from) {
                const OfQuery values =
                    ofQuery(head, clamped(math.plus(from, number), problem.queries, tiles.streamed));
                lanes.ifHolds(math.isBelow(products.member(), math.constant(1)), [&] {
-                 memref::StoreOp::create(builder, location, values.lse, rowSums[0], number);
-                 memref::StoreOp::create(builder, location, values.product, rowSums[1], number);
+                 for (auto [value, place] :
+                      llvm::zip_equal(ArrayRef{values.maximum, values.logSum, values.product},
+                                      ArrayRef(rowNumbers)))
+                   memref::StoreOp::create(builder, location, value, place, number);
                });
                return Values();
              });
@@ -188,7 +196,8 @@ AttentionEmitter::differentiate(const Place &place,
     const int64_t group = number / kValues, i = number % kValues;
     const Score at = scoreAt(place, group, i);
     const OfQuery query = ofQuery(group, i);
-    Term weight = power(masked(scores[number], place, at) - term(query.lse));
+    Term weight =
+        power((masked(scores[number], place, at) - term(query.maximum)) - term(query.logSum));
     if (at.isSeen)
       weight = term(at.isSeen).choose(weight, weight.constant(0));
     Term gradient = term(dweights[number]), kept = weight;
@@ -224,8 +233,10 @@ void AttentionEmitter::gradientByKeys() {
       barrier();
       auto ofColumn = [&](int64_t group, int64_t i) {
         Value column = products.columnOf(group, i);
-        return OfQuery{memref::LoadOp::create(builder, location, rowSums[0], column),
-                       memref::LoadOp::create(builder, location, rowSums[1], column)};
+        auto number = [&](Value numbers) -> Value {
+          return memref::LoadOp::create(builder, location, numbers, column);
+        };
+        return OfQuery{number(rowNumbers[0]), number(rowNumbers[1]), number(rowNumbers[2])};
       };
       const Differentiated tileOf = differentiate(place, ofColumn);
       Values next = products.addWeighted(before.take_front(ofDepth), tileOf.products, streamed[0],
@@ -296,9 +307,6 @@ static SmallVector<Matrices> matricesOf(Operation *op, const KernelFrame &frame,
     if (problem.mask == i) {
       steps = broadcastStrides(shape, steps, scores);
       shape = scores;
-    } else if (shape.size() + 1 == scores.size()) { // lse: matrices of one column
-      shape.push_back(1);
-      steps.push_back(1);
     }
     Matrices matrices;
     matrices.buffer = frame.buffers[i];

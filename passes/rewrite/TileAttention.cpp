@@ -28,8 +28,11 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Scores of constants from here on down are those of keys that nothing attends to.
+/// Scores of constants from here on down are those of keys that nothing attends to, if there is another.
 constexpr double kExcluded = -1e4;
+
+/// A number from here on down plus a score is that number.
+constexpr double kAbsorbing = -1e30;
 
 /// The number that a constant holds everywhere.
 std::optional<double> numberOf(Value value) {
@@ -68,7 +71,8 @@ enum class Leaves { Unknown, All, Triangle };
 struct Constant {
   Leaves leaves = Leaves::Unknown;
   int64_t diagonal = 0;
-  bool keepsOne = false; ///< every query sees a key
+  bool keepsOne = false;   ///< every query sees a key
+  bool isInfinite = false; ///< what it does not leave is minus infinity
 };
 
 /// Whether each element of a constant mask lets a score pass; empty where the mask does more than
@@ -93,6 +97,15 @@ SmallVector<bool> passes(const Mask &mask) {
   return seen;
 }
 
+/// True when what a constant mask excludes is minus infinity.
+bool excludesInfinitely(const Mask &mask) {
+  if (mask.isBoolean())
+    return mask.excluded == -kInfinity;
+  auto elements = cast<DenseElementsAttr>(mask.value.getDefiningOp<ConstantOp>().getValue());
+  return llvm::all_of(elements.getValues<APFloat>(),
+                      [](const APFloat &value) { return value.isZero() || value.isInfinity(); });
+}
+
 /// Reads a constant mask of scores [..., rows, keys].
 Constant readConstant(const Mask &mask, int64_t rows, int64_t keys) {
   Constant result;
@@ -101,6 +114,7 @@ Constant readConstant(const Mask &mask, int64_t rows, int64_t keys) {
   if (seen.empty() || shape.empty() || shape.back() != keys)
     return result;
   result.keepsOne = true;
+  result.isInfinite = excludesInfinitely(mask);
   for (size_t row = 0; row < seen.size(); row += keys)
     result.keepsOne &= llvm::is_contained(ArrayRef(seen).slice(row, keys), true);
   if (llvm::all_of(seen, [](bool passes) { return passes; })) {
@@ -154,7 +168,7 @@ public:
 
   MatmulOp product, mix; ///< of queries and keys; of weights and values
   double scale = 1, ratio = 0;
-  SmallVector<Mask> masks;
+  SmallVector<Mask> masks;    ///< the last first
   SmallVector<int64_t> shape; ///< of the scores where they are masked and made weights
   bool zeroRows = false;
 
@@ -335,31 +349,34 @@ private:
 
   /// Splits the masks into a diagonal and the rest; false where one cannot be taken.
   bool readMasks() {
-    bool keepsOne = true;
+    SmallVector<std::pair<Mask, Constant>> masks; // that leave something out
     for (const Mask &mask : chain.masks)
-      if (Constant constant = readConstant(mask, rows, keys); !constant.keepsOne)
-        keepsOne = false;
-    for (const Mask &mask : chain.masks) {
-      const Constant constant = readConstant(mask, rows, keys);
-      if (constant.leaves == Leaves::All)
-        continue;
+      if (Constant constant = readConstant(mask, rows, keys); constant.leaves != Leaves::All)
+        masks.push_back({mask, constant});
+    const bool keepsOne = keepAKey(masks);
+    bool isReplaced = false; // what is excluded, by a finite number that another mask writes later
+    for (const auto &[mask, constant] : masks) {
       // Where all keys may be excluded, a finite number in their place gives weights, not NaN.
-      if (mask.isBoolean() && mask.excluded > -1e30 && !keepsOne)
+      if (mask.isBoolean() && mask.excluded > kAbsorbing && !keepsOne)
         return false;
-      if (constant.leaves == Leaves::Triangle && (keepsOne || isInfinite(mask))) {
+      if (constant.leaves == Leaves::Triangle &&
+          (keepsOne || (constant.isInfinite && !isReplaced))) {
         diagonal = std::min(diagonal.value_or(constant.diagonal), constant.diagonal);
         continue;
       }
       if (!mask.isBoolean() && mayBeTrained(mask.value))
         return false;
+      isReplaced |= mask.isBoolean() && mask.excluded != -kInfinity;
       rest.push_back(mask);
     }
     return true;
   }
 
-  /// A key that this excludes is excluded whatever else is added to its score.
-  static bool isInfinite(const Mask &mask) {
-    return mask.isBoolean() ? mask.excluded < -1e30 : true;
+  /// True when every query is known to keep a key behind all masks: triangles keep the first.
+  static bool keepAKey(ArrayRef<std::pair<Mask, Constant>> masks) {
+    return llvm::all_of(masks, [&](const auto &mask) {
+      return mask.second.leaves == Leaves::Triangle || (mask.second.keepsOne && masks.size() == 1);
+    });
   }
 
   /// `x` without constant factors, which the chain's scale takes; behind a transpose as well.
@@ -439,7 +456,8 @@ private:
                               DenseElementsAttr::get(type, builder.getFloatAttr(element, value)));
   }
 
-  /// The rest of the masks as one: as it is where it is alone and boolean, else as a sum of floats.
+  /// The rest of the masks as one: as it is where it is alone and boolean, else as floats to add. What a
+  /// boolean mask writes in place of a score absorbs what is added to it.
   Value maskValue() {
     if (rest.empty())
       return {};
@@ -447,13 +465,15 @@ private:
       return rest[0].value;
     Type element = builder.getF32Type();
     Value sum;
-    for (const Mask &mask : rest) {
+    for (const Mask &mask : llvm::reverse(rest)) {
       Value added = mask.value;
       if (mask.isBoolean()) {
-        Value none = number(0, element), excluded = number(mask.excluded, element);
-        added = SelectOp::create(builder, location, mask.value, mask.keeps ? none : excluded,
-                                 mask.keeps ? excluded : none);
-      } else if (tensorType(added).getElementType() != element) {
+        Value kept = sum ? sum : number(0, element), excluded = number(mask.excluded, element);
+        sum = SelectOp::create(builder, location, mask.value, mask.keeps ? kept : excluded,
+                               mask.keeps ? excluded : kept);
+        continue;
+      }
+      if (tensorType(added).getElementType() != element) {
         added = CastOp::create(builder, location,
                                RankedTensorType::get(tensorType(added).getShape(), element), added);
       }

@@ -46,16 +46,11 @@ Matrices matricesAt(const Call &call, size_t index) {
   return *found;
 }
 
-/// One row for each query, all in a column.
-Matrices columnAt(const Call &call, size_t index) {
-  Operand operand = call.operand(index);
-  operand.shape.push_back(1);
-  if (!operand.layout.order.empty())
-    operand.layout.order.push_back(static_cast<int64_t>(operand.layout.order.size()));
-  auto found = Matrices::of(operand.shape, operand.layout, operand.dtype);
-  if (!found || operand.dtype != DType::F32)
-    call.fail(call.describe(index) + " must be f32, without blocks");
-  return *found;
+/// One row for each query, with its two numbers.
+Matrices sumsAt(const Call &call, size_t index) {
+  if (call.operand(index).dtype != DType::F32 || call.shape(index).back() != 2)
+    call.fail(call.describe(index) + " must be f32, with two columns");
+  return matricesAt(call, index);
 }
 
 void readMask(const Call &call, size_t index, AttentionSpace &space) {
@@ -75,7 +70,7 @@ AttentionSpace spaceOf(const Call &call, const Command &command, const Positions
   space.k = matricesAt(call, at.k);
   space.v = matricesAt(call, at.v);
   space.y = matricesAt(call, at.y);
-  space.lse = columnAt(call, at.lse);
+  space.lse = sumsAt(call, at.lse);
   space.queries = q.end()[-2], space.keys = k.end()[-2];
   space.depth = q.back(), space.width = v.back();
   space.heads = elementCount(k) / (space.keys * space.depth);

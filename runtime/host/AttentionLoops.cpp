@@ -78,11 +78,12 @@ struct BackwardScratch {
     row = places.take(tilePitch(keys));
     dq = places.take(queries * depth);
     products = places.take(queries);
-    lse = places.take(queries);
+    maximum = places.take(queries);
+    logSum = places.take(queries);
     bytes = places.taken;
   }
   float *k, *keyPanels, *valuePanels, *dk, *dv, *q, *dy, *weights, *dweights, *row, *dq, *products,
-      *lse;
+      *maximum, *logSum;
   Bytes bytes;
 };
 
@@ -204,12 +205,17 @@ template <typename V> STOW_INLINE float sumOf(const V &values) {
   return sum;
 }
 
+/// The largest score of a row, which is 0 where the row is to be 0, and the sum of the exponentials of
+/// all less that.
+struct RowSum {
+  float maximum, sum;
+};
+
 /// Makes exponentials of `count` products with keys: those of the scores less their largest. Beyond
-/// them, up to whole panels, there are zeros. Gives their sum and the logarithm of the sum of the
-/// scores' own exponentials.
+/// them, up to whole panels, there are zeros.
 template <typename V>
-STOW_INLINE void softmaxRow(const AttentionSpace &space, float *row, const float *added,
-                            int64_t count, float &sum, float &lse) {
+STOW_INLINE RowSum softmaxRow(const AttentionSpace &space, float *row, const float *added,
+                              int64_t count) {
   const int64_t padded = panelsOf(count) * panelColumns;
   const Scaling scaling(space);
   V most = V{} - infinity;
@@ -228,8 +234,7 @@ STOW_INLINE void softmaxRow(const AttentionSpace &space, float *row, const float
     top = std::max(top, most[i]);
   if (top == -infinity && space.zeroRows) {
     std::fill(row, row + padded, 0.0f);
-    sum = 1, lse = infinity;
-    return;
+    return {0, 1};
   }
   V sums = {};
   for (int64_t i = 0; i < padded; i += lanesOf<V>) {
@@ -238,8 +243,7 @@ STOW_INLINE void softmaxRow(const AttentionSpace &space, float *row, const float
     at<V>(row + i) = power;
     sums += power;
   }
-  sum = sumOf(sums);
-  lse = top + std::log(sum);
+  return {top, sumOf(sums)};
 }
 
 /// Philox's first words of eight elements in a row (runtime/base/Philox.h is the same for one).
@@ -315,10 +319,13 @@ template <typename V> struct Forward {
                      {at.keyPanels, panelElements(panelColumns, space.depth), panelColumns},
                      {at.scores, pitch}, rows, panelsOf(keys), space.depth, Writes::Assigns);
     float sums[tileQueries];
-    char *lse = tensors.lse + space.lse.offset(head) * static_cast<int64_t>(sizeof(float));
-    for (int64_t row = 0; row < rows; ++row)
-      weigh(head, first + row, at.scores + row * pitch, keys, sums[row],
-            reinterpret_cast<float *>(lse)[(first + row) * space.lse.rowStride]);
+    const AnyFloats lse = rowsOf(space.lse, tensors.lse, head, first);
+    for (int64_t row = 0; row < rows; ++row) {
+      const RowSum found = weigh(head, first + row, at.scores + row * pitch, keys);
+      sums[row] = found.sum;
+      lse.store(row * space.lse.rowStride, found.maximum);
+      lse.store(row * space.lse.rowStride + space.lse.columnStride, std::log(found.sum));
+    }
     for (int64_t key = 0; key < keys; key += depthPass)
       multiplyTiles<V>(Left{at.scores + key, pitch}, {at.v + key * width, panelColumns, width},
                        {at.y, width}, rows, panelsOf(space.width), std::min(depthPass, keys - key),
@@ -330,21 +337,21 @@ template <typename V> struct Forward {
   }
 
   /// Weights of one query times their sum.
-  STOW_INLINE void weigh(int64_t head, int64_t query, float *row, int64_t keys, float &sum,
-                         float &lse) const {
+  STOW_INLINE RowSum weigh(int64_t head, int64_t query, float *row, int64_t keys) const {
     const int64_t seen = keysSeen(space, query);
     if (space.mask)
       loadMask(space, tensors, head, query, 0, seen, at.row);
-    softmaxRow<V>(space, row, at.row, seen, sum, lse);
+    const RowSum found = softmaxRow<V>(space, row, at.row, seen);
     std::fill(row + panelsOf(seen) * panelColumns, row + panelsOf(keys) * panelColumns, 0.0f);
     if (!dropout.isOn)
-      return;
+      return found;
     const int64_t index = (head * space.queries + query) * space.keys;
     for (int64_t key = 0; key < seen; key += lanesOf<F8>) {
       F8 factors;
       dropout.factors(index + key, factors);
       host::at<F8>(row + key) *= factors;
     }
+    return found;
   }
 };
 
@@ -403,8 +410,7 @@ template <typename V> struct Backward {
   /// Per query the sum of dy times y, which is that of the weights times their gradients.
   STOW_INLINE void sumProducts(int64_t head, int64_t sharing, int64_t query, int64_t rows) const {
     const int64_t width = tilePitch(space.width);
-    float *products = at.products + sharing * space.queries + query;
-    float *sums = at.lse + sharing * space.queries + query;
+    const int64_t place = sharing * space.queries + query;
     const AnyFloats lse = rowsOf(space.lse, tensors.lse, head, query);
     load<V>(space.dy, rowsOf(space.dy, tensors.dy, head, query), rows, space.width, at.dy);
     // y passes where dv is gathered later.
@@ -413,8 +419,9 @@ template <typename V> struct Backward {
       V sum = {};
       for (int64_t i = 0; i < panelsOf(space.width) * panelColumns; i += lanesOf<V>)
         sum += host::at<V>(at.dy + row * width + i) * host::at<V>(at.dv + i);
-      products[row] = sumOf(sum);
-      lse.load(row * space.lse.rowStride, sums[row]);
+      at.products[place + row] = sumOf(sum);
+      lse.load(row * space.lse.rowStride, at.maximum[place + row]);
+      lse.load(row * space.lse.rowStride + space.lse.columnStride, at.logSum[place + row]);
     }
   }
 
@@ -442,8 +449,7 @@ template <typename V> struct Backward {
                      {at.dweights, pitch}, rows, panels, space.width, Writes::Assigns);
     for (int64_t row = 0; row < rows; ++row) {
       const int64_t seen = std::clamp<int64_t>(keysSeen(space, query + row) - key, 0, keys);
-      differentiateRow(head, query + row, key, seen, keys, at.lse[first + row],
-                       at.products[first + row], at.weights + row * pitch,
+      differentiateRow(head, query + row, key, seen, keys, first + row, at.weights + row * pitch,
                        at.dweights + row * pitch);
     }
     multiplyTiles<V>(LeftTransposed{at.weights, pitch}, {at.dy, panelColumns, width},
@@ -456,10 +462,12 @@ template <typename V> struct Backward {
   }
 
   /// The row's weights, as the values are multiplied with, and the gradients of its products with
-  /// keys. What it does not see is 0.
+  /// keys. What it does not see is 0. `place`: that of the row's numbers in the scratch.
   STOW_INLINE void differentiateRow(int64_t head, int64_t query, int64_t key, int64_t seen,
-                                    int64_t keys, float lse, float product, float *weights,
+                                    int64_t keys, int64_t place, float *weights,
                                     float *dweights) const {
+    const float maximum = at.maximum[place], logSum = at.logSum[place];
+    const float product = at.products[place];
     if (space.mask)
       loadMask(space, tensors, head, query, key, seen, at.row);
     const int64_t padded = panelsOf(keys) * panelColumns;
@@ -468,7 +476,7 @@ template <typename V> struct Backward {
     for (int64_t i = 0; i < seen; i += lanesOf<F8>) {
       F8 score, weight, factors, gradient = host::at<F8>(dweights + i);
       scaling.apply(weights + i, at.row + i, score);
-      score -= lse;
+      score = (score - maximum) - logSum;
       exponential(score, weight);
       if (dropout.isOn) {
         dropout.factors(index + i, factors);

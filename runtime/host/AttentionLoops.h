@@ -55,7 +55,7 @@ struct AttentionSpace {
   int64_t stream = 0;
 
   Matrices q, k, v, y, dy, dq, dk, dv;
-  Matrices lse; ///< one column
+  Matrices lse; ///< the largest score, and the logarithm of the sum of the exponentials less it
   std::optional<Matrices> mask;
   bool isBoolean = false; ///< the mask: bytes, else f32
   bool hasWideSeed = true;

@@ -21,16 +21,30 @@ public:
         best = c;
     return best;
   }
-  double logSumExp() const {
-    double largest = at(best()), sum = 0;
-    for (int64_t c = 0; c < layout.classes; ++c)
-      sum += std::exp(at(c) - largest);
-    return std::log(sum) + largest;
-  }
 
 private:
   const double *first;
   const ClassLayout &layout;
+};
+
+/// Minus the logarithms of probabilities of classes, which the scores of a position are, or of their softmax.
+class Losses {
+public:
+  Losses(const Position &scores, int64_t classes, bool isLogarithms) : scores(scores) {
+    if (isLogarithms)
+      return;
+    double sum = 0;
+    largest = scores.at(scores.best());
+    for (int64_t c = 0; c < classes; ++c)
+      sum += std::exp(scores.at(c) - largest);
+    logSum = std::log(sum);
+  }
+
+  double at(int64_t c) const { return logSum - (scores.at(c) - largest); }
+
+private:
+  const Position &scores;
+  double largest = 0, logSum = 0; // apart: the sum of a huge number and a small one is the huge one
 };
 
 double weightOf(const std::vector<double> &weights, size_t i) {
@@ -103,11 +117,11 @@ void Metrics::addClassified(const LossSpec &loss, const ClassLayout &layout,
       continue;
     Position at(layout, scores, position);
     double weight = weightOf(loss.weight, label);
-    double lse = loss.kind == LossSpec::Kind::NegativeLogLikelihood ? 0 : at.logSumExp();
-    double sum = weight * (lse - at.at(label)) * (1 - loss.labelSmoothing);
+    Losses losses(at, layout.classes, loss.kind == LossSpec::Kind::NegativeLogLikelihood);
+    double sum = weight * losses.at(label) * (1 - loss.labelSmoothing);
     if (loss.labelSmoothing > 0)
       for (int64_t c = 0; c < layout.classes; ++c)
-        sum += weightOf(loss.weight, c) * (lse - at.at(c)) * loss.labelSmoothing /
+        sum += weightOf(loss.weight, c) * losses.at(c) * loss.labelSmoothing /
                static_cast<double>(layout.classes);
     lossSum += sum;
     weightSum += weight;
@@ -122,11 +136,11 @@ void Metrics::addDistributed(const LossSpec &loss, const ClassLayout &layout,
   ++rows;
   for (int64_t position = 0; position < layout.positions; ++position) {
     Position at(layout, scores, position), target(layout, wanted, position);
-    double lse = at.logSumExp();
+    Losses losses(at, layout.classes, /*isLogarithms=*/false);
     for (int64_t c = 0; c < layout.classes; ++c) {
       double share = target.at(c) * (1 - loss.labelSmoothing) +
                      loss.labelSmoothing / static_cast<double>(layout.classes);
-      lossSum += weightOf(loss.weight, c) * share * (lse - at.at(c));
+      lossSum += weightOf(loss.weight, c) * share * losses.at(c);
     }
     weightSum += 1;
     correct += at.best() == target.best();

@@ -109,7 +109,7 @@ protected:
                       v = of(c.heads / c.shared, c.keys, c.width),
                       y = of(c.heads, c.queries, c.width);
     const std::string lse =
-        "tensor<2x" + std::to_string(c.heads) + "x" + std::to_string(c.queries) + "xf32>";
+        "tensor<2x" + std::to_string(c.heads) + "x" + std::to_string(c.queries) + "x2xf32>";
     std::string extra, extraTypes, arguments;
     if (!c.mask.empty()) {
       extra += " mask %mask", extraTypes += ", tensor<" + c.mask + ">";
@@ -129,6 +129,25 @@ protected:
            extraTypes + ") -> (" + q + ", " + k + ", " + v + ")\nreturn }";
   }
 
+  /// What a mask of two dimensions adds: rows that keep no key, of the least value alone and beside minus
+  /// infinity, keys from the left, and a triangle behind some of the least value.
+  static float addedAt(int64_t row, int64_t key, int64_t keys) {
+    constexpr float least = std::numeric_limits<float>::lowest(),
+                    none = -std::numeric_limits<float>::infinity();
+    switch (row % 5) {
+    case 0:
+      return least;
+    case 1:
+      return key % 3 == 0 ? none : least;
+    case 2:
+      return key < keys / 2 ? least : 0;
+    case 3:
+      return key < keys / 2 ? -1e9f : 0;
+    default:
+      return key > row ? none : key < keys / 3 ? least : 0;
+    }
+  }
+
   /// Elements as the type stores them; masks hide a third of the keys, and all of those of query 3.
   static reference::Tensor sample(mlir::Value value, uint64_t seed) {
     Shape shape = shapeOf(value);
@@ -141,6 +160,8 @@ protected:
         number = number > -0.3f && !(shape.size() > 1 && i / shape.back() % shape.end()[-2] == 3);
       else if (element.isInteger(32))
         number = 77;
+      else if (element.isF32() && shape.size() == 2)
+        number = addedAt(i / shape[1], i % shape[1], shape[1]);
       else if (element.isBF16())
         number = host::widenBf16(host::narrowBf16(number));
       else if (element.isF16())
@@ -215,6 +236,15 @@ const Case cases[] = {
     {.name = "shared_keys", .heads = 6, .shared = 3, .keys = 20, .mask = "6x20x20xf32"},
     {.name = "zero_rows", .attributes = "zero_rows = true, ratio = 0.0 : f64", .mask = "20x40xi1"},
     {.name = "no_keys", .mask = "20x40xi1"},
+    {.name = "rows_of_none", .mask = "20x40xf32"},
+    {.name = "bf16_rows_of_none",
+     .type = "bf16",
+     .queries = 24,
+     .keys = 70,
+     .depth = 16,
+     .mask = "24x70xf32",
+     .tolerance = low},
+    {.name = "f16_rows_of_none", .type = "f16", .mask = "20x40xf32", .tolerance = half},
     {.name = "dropout",
      .heads = 2,
      .attributes = "diagonal = 0 : i64, zero_rows = false, ratio = 0.3 : f64",
@@ -271,7 +301,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, Attention, testing::ValuesIn(casesOfNow()),
 // Tests that heads that are too wide for registers, and doubles, have no kernel.
 TEST(Attention, RefusesWhatDoesNotFit) {
   for (const std::string type : {"2x8x160xf32", "2x8x16xf64"}) {
-    const std::string sums = type.ends_with("f64") ? "2x8xf64" : "2x8xf32";
+    const std::string sums = type.ends_with("f64") ? "2x8x2xf64" : "2x8x2xf32";
     LoadedKernels kernels(
         "func.func @g(%q: tensor<" + type +
         ">) {\n%y, %lse = stow.attention %q, %q, %q "
@@ -289,12 +319,12 @@ TEST(Attention, TilesOfFewKeys) {
     mlir::MLIRContext context;
     context.loadDialect<StowDialect, mlir::func::FuncDialect>();
     auto graph = mlir::parseSourceString<mlir::ModuleOp>(
-        absl::StrCat(
-            "func.func @g(%q: ", type(40), ", %k: ", type(keys),
-            ") {\n%y, %lse = stow.attention %q, %k, %k {scale = 1.0 : f64, zero_rows = false, "
-            "ratio = 0.0 : f64, stream = 0 : i64} : (",
-            type(40), ", ", type(keys), ", ", type(keys), ") -> (", type(40),
-            ", tensor<2x40xf32>)\nreturn }"),
+        absl::StrCat("func.func @g(%q: ", type(40), ", %k: ", type(keys),
+                     ") {\n%y, %lse = stow.attention %q, %k, %k {scale = 1.0 : f64, "
+                     "zero_rows = false, "
+                     "ratio = 0.0 : f64, stream = 0 : i64} : (",
+                     type(40), ", ", type(keys), ", ", type(keys), ") -> (", type(40),
+                     ", tensor<2x40x2xf32>)\nreturn }"),
         &context);
     int64_t rows = 0;
     graph->walk(

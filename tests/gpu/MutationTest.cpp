@@ -27,7 +27,7 @@ const char *kGraph = R"(
     %5, %6 = stow.attention %q, %q, %q {scale = 0.25 : f64, diagonal = 0 : i64, zero_rows = false,
         ratio = 0.0 : f64, stream = 0 : i64}
         : (tensor<2x70x16xf32>, tensor<2x70x16xf32>, tensor<2x70x16xf32>)
-        -> (tensor<2x70x16xf32>, tensor<2x70xf32>)
+        -> (tensor<2x70x16xf32>, tensor<2x70x2xf32>)
     return
   })";
 

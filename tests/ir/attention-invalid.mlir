@@ -4,7 +4,7 @@
 func.func @case(%q: tensor<2x5x4xf32>, %k: tensor<2x7x3xf32>, %v: tensor<2x7x4xf32>) {
   // expected-error @+2 {{expects queries [..., T, D], keys [..., S, D] and values [..., S, E], found}}
   // expected-error @+1 {{failed to infer returned types}}
-  %y, %l = stow.attention %q, %k, %v {ratio = 0.0 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false} : (tensor<2x5x4xf32>, tensor<2x7x3xf32>, tensor<2x7x4xf32>) -> (tensor<2x5x4xf32>, tensor<2x5xf32>)
+  %y, %l = stow.attention %q, %k, %v {ratio = 0.0 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false} : (tensor<2x5x4xf32>, tensor<2x7x3xf32>, tensor<2x7x4xf32>) -> (tensor<2x5x4xf32>, tensor<2x5x2xf32>)
   return
 }
 
@@ -14,7 +14,7 @@ func.func @case(%q: tensor<2x5x4xf32>, %k: tensor<2x7x3xf32>, %v: tensor<2x7x4xf
 func.func @case(%q: tensor<5x6x4xf32>, %k: tensor<2x7x4xf32>, %v: tensor<2x7x4xf32>) {
   // expected-error @+2 {{expects equal leading extents, or heads of queries that are a multiple of those of keys and values, found}}
   // expected-error @+1 {{failed to infer returned types}}
-  %y, %l = stow.attention %q, %k, %v {ratio = 0.0 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false} : (tensor<5x6x4xf32>, tensor<2x7x4xf32>, tensor<2x7x4xf32>) -> (tensor<5x6x4xf32>, tensor<5x6xf32>)
+  %y, %l = stow.attention %q, %k, %v {ratio = 0.0 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false} : (tensor<5x6x4xf32>, tensor<2x7x4xf32>, tensor<2x7x4xf32>) -> (tensor<5x6x4xf32>, tensor<5x6x2xf32>)
   return
 }
 
@@ -24,7 +24,7 @@ func.func @case(%q: tensor<5x6x4xf32>, %k: tensor<2x7x4xf32>, %v: tensor<2x7x4xf
 func.func @case(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>, %m: tensor<7x5xi1>) {
   // expected-error @+2 {{expects a mask of i1 or floats that broadcasts to 'tensor<5x7xf32>', found 'tensor<7x5xi1>'}}
   // expected-error @+1 {{failed to infer returned types}}
-  %y, %l = stow.attention %q, %k, %v mask %m {ratio = 0.0 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false} : (tensor<5x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>, tensor<7x5xi1>) -> (tensor<5x4xf32>, tensor<5xf32>)
+  %y, %l = stow.attention %q, %k, %v mask %m {ratio = 0.0 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false} : (tensor<5x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>, tensor<7x5xi1>) -> (tensor<5x4xf32>, tensor<5x2xf32>)
   return
 }
 
@@ -34,7 +34,7 @@ func.func @case(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>, %
 func.func @case(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>) {
   // expected-error @+2 {{expects a diagonal of 0 or more, found -1}}
   // expected-error @+1 {{failed to infer returned types}}
-  %y, %l = stow.attention %q, %k, %v {diagonal = -1 : i64, ratio = 0.0 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false} : (tensor<5x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>) -> (tensor<5x4xf32>, tensor<5xf32>)
+  %y, %l = stow.attention %q, %k, %v {diagonal = -1 : i64, ratio = 0.0 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false} : (tensor<5x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>) -> (tensor<5x4xf32>, tensor<5x2xf32>)
   return
 }
 
@@ -44,7 +44,7 @@ func.func @case(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>) {
 func.func @case(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>) {
   // expected-error @+2 {{expects a ratio from 0 to below 1, found 1.0}}
   // expected-error @+1 {{failed to infer returned types}}
-  %y, %l = stow.attention %q, %k, %v {ratio = 1.0 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false} : (tensor<5x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>) -> (tensor<5x4xf32>, tensor<5xf32>)
+  %y, %l = stow.attention %q, %k, %v {ratio = 1.0 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false} : (tensor<5x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>) -> (tensor<5x4xf32>, tensor<5x2xf32>)
   return
 }
 
@@ -54,16 +54,16 @@ func.func @case(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>) {
 func.func @case(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>, %s: tensor<2xi64>) {
   // expected-error @+2 {{expects a scalar seed, found 'tensor<2xi64>'}}
   // expected-error @+1 {{failed to infer returned types}}
-  %y, %l = stow.attention %q, %k, %v seed %s {ratio = 0.5 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false} : (tensor<5x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>, tensor<2xi64>) -> (tensor<5x4xf32>, tensor<5xf32>)
+  %y, %l = stow.attention %q, %k, %v seed %s {ratio = 0.5 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false} : (tensor<5x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>, tensor<2xi64>) -> (tensor<5x4xf32>, tensor<5x2xf32>)
   return
 }
 
 // -----
 
 // attention_gradient C6: the results of the forward.
-func.func @case(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>, %l: tensor<7xf32>) {
-  // expected-error @+2 {{expects y and dy of type 'tensor<5x4xf32>' and lse of type 'tensor<5xf32>', found}}
+func.func @case(%q: tensor<5x4xf32>, %k: tensor<7x4xf32>, %v: tensor<7x4xf32>, %l: tensor<7x2xf32>) {
+  // expected-error @+2 {{expects y and dy of type 'tensor<5x4xf32>' and lse of type 'tensor<5x2xf32>', found}}
   // expected-error @+1 {{failed to infer returned types}}
-  %dq, %dk, %dv = stow.attention_gradient %q, %k, %v, %q, %l, %q {ratio = 0.0 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false} : (tensor<5x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>, tensor<5x4xf32>, tensor<7xf32>, tensor<5x4xf32>) -> (tensor<5x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>)
+  %dq, %dk, %dv = stow.attention_gradient %q, %k, %v, %q, %l, %q {ratio = 0.0 : f64, scale = 0.5 : f64, stream = 0 : i64, zero_rows = false} : (tensor<5x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>, tensor<5x4xf32>, tensor<7x2xf32>, tensor<5x4xf32>) -> (tensor<5x4xf32>, tensor<7x4xf32>, tensor<7x4xf32>)
   return
 }

@@ -67,23 +67,31 @@ template <typename Op> struct Weights {
   Tensor scores, factors;
 };
 
+/// Visits the first element of each row of matrices.
+void forEachRow(std::vector<int64_t> shape, llvm::function_ref<void(Index)> visit) {
+  shape.back() = 1;
+  forEachIndex(shape, visit);
+}
+
 std::vector<Tensor> attention(Operation *op, Operands operands) {
   auto typed = cast<AttentionOp>(op);
   Weights weights(typed, operands, 0);
   Tensor y(shapeOf(typed.getY())), lse(shapeOf(typed.getLse()));
   const int64_t keys = weights.scores.shape.back();
-  forEachIndex(lse.shape, [&](const Index &row) {
-    Index at = row;
-    at.push_back(0);
+  forEachRow(lse.shape, [&](Index at) {
     double most = -infinity, sum = 0;
     for (at.back() = 0; at.back() < keys; ++at.back())
       most = std::max(most, weights.scores(at));
     for (at.back() = 0; at.back() < keys; ++at.back())
       sum += std::exp(weights.scores(at) - most);
-    lse(row) = most == -infinity && typed.getZeroRows() ? infinity : most + std::log(sum);
+    const bool isZero = most == -infinity && typed.getZeroRows();
+    const double maximum = isZero ? 0 : most, logSum = isZero ? 0 : std::log(sum);
+    lse(weights.query(at, 0)) = maximum;
+    lse(weights.query(at, 1)) = logSum;
     for (at.back() = 0; at.back() < keys; ++at.back())
       for (int64_t d = 0; d < y.shape.back(); ++d)
-        y(weights.query(at, d)) += std::exp(weights.scores(at) - lse(row)) * weights.factors(at) *
+        y(weights.query(at, d)) += std::exp(weights.scores(at) - maximum - logSum) *
+                                   weights.factors(at) *
                                    weights.v(weights.shared(at, at.back(), d));
   });
   return {y, lse};
@@ -95,14 +103,13 @@ std::vector<Tensor> attentionGradient(Operation *op, Operands operands) {
   const Tensor &lse = operands[4], &dy = operands[5];
   Tensor dq(weights.q.shape), dk(weights.k.shape), dv(weights.v.shape);
   const int64_t keys = weights.scores.shape.back();
-  forEachIndex(lse.shape, [&](const Index &row) {
-    Index at = row;
-    at.push_back(0);
+  forEachRow(lse.shape, [&](Index at) {
+    const double maximum = lse(weights.query(at, 0)), logSum = lse(weights.query(at, 1));
     std::vector<double> weight(keys), gradient(keys);
     double product = 0;
     for (at.back() = 0; at.back() < keys; ++at.back()) {
       const int64_t key = at.back();
-      weight[key] = std::exp(weights.scores(at) - lse(row));
+      weight[key] = std::exp(weights.scores(at) - maximum - logSum);
       for (int64_t d = 0; d < dv.shape.back(); ++d) {
         const double dyAt = weights.factors(at) * dy(weights.query(at, d));
         dv(weights.shared(at, key, d)) += weight[key] * dyAt;

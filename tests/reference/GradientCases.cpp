@@ -153,7 +153,7 @@ GradientCase attention(std::string name, std::string attributes, int64_t heads =
   body += "%y, %lse = stow.attention %a, %b, %c" + masked + given + " {scale = 0.7 : f64, " +
           attributes + ", stream = 4 : i64} : (" + q + ", " + k + ", " + v +
           (mask.empty() ? "" : ", " + maskType) + (seeded ? ", tensor<i64>" : "") + ") -> (" + y +
-          ", tensor<2x2x3xf64>)\nreturn %y : " + y;
+          ", tensor<2x2x3x2xf64>)\nreturn %y : " + y;
   return {name,
           "%a: " + q + ", %b: " + k + ", %c: " + v + (seeded ? ", %seed: tensor<i64>" : ""),
           y,

@@ -68,33 +68,31 @@ void forEachLine(const std::vector<int64_t> &shape, int64_t axis,
   });
 }
 
-/// ln(sum(exp(x))) of a line.
-double logSumExp(const Tensor &x, const std::vector<Index> &line) {
+/// ln(exp(x) / sum(exp(x))) along a line, in place of x.
+void takeLogSoftmax(Tensor &x, const std::vector<Index> &line) {
   double largest = -std::numeric_limits<double>::infinity(), sum = 0;
   for (const Index &at : line)
     largest = std::max(largest, x(at));
   for (const Index &at : line)
     sum += std::exp(x(at) - largest);
-  return largest + std::log(sum);
+  for (const Index &at : line)
+    x(at) = x(at) - largest - std::log(sum);
 }
 
 std::vector<Tensor> softmax(Operation *op, Operands operands) {
   Tensor y = operands[0];
   forEachLine(y.shape, cast<SoftmaxOp>(op).getAxis(), [&](auto &line) {
-    double total = logSumExp(operands[0], line);
+    takeLogSoftmax(y, line);
     for (const Index &at : line)
-      y(at) = std::exp(operands[0](at) - total);
+      y(at) = std::exp(y(at));
   });
   return {y};
 }
 
 std::vector<Tensor> logSoftmax(Operation *op, Operands operands) {
   Tensor y = operands[0];
-  forEachLine(y.shape, cast<LogSoftmaxOp>(op).getAxis(), [&](auto &line) {
-    double total = logSumExp(operands[0], line);
-    for (const Index &at : line)
-      y(at) -= total;
-  });
+  forEachLine(y.shape, cast<LogSoftmaxOp>(op).getAxis(),
+              [&](auto &line) { takeLogSoftmax(y, line); });
   return {y};
 }
 

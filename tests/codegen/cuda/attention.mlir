@@ -17,11 +17,11 @@ func.func @narrow(%q: tensor<4x128x64xbf16>, %dy: tensor<4x128x64xbf16>) {
   %y, %lse = stow.attention %q, %q, %q {scale = 0.125 : f64, diagonal = 0 : i64, zero_rows = false,
       ratio = 0.0 : f64, stream = 0 : i64}
       : (tensor<4x128x64xbf16>, tensor<4x128x64xbf16>, tensor<4x128x64xbf16>)
-      -> (tensor<4x128x64xbf16>, tensor<4x128xf32>)
+      -> (tensor<4x128x64xbf16>, tensor<4x128x2xf32>)
   %dq, %dk, %dv = stow.attention_gradient %q, %q, %q, %y, %lse, %dy {scale = 0.125 : f64,
       diagonal = 0 : i64, zero_rows = false, ratio = 0.0 : f64, stream = 0 : i64}
       : (tensor<4x128x64xbf16>, tensor<4x128x64xbf16>, tensor<4x128x64xbf16>, tensor<4x128x64xbf16>,
-         tensor<4x128xf32>, tensor<4x128x64xbf16>)
+         tensor<4x128x2xf32>, tensor<4x128x64xbf16>)
       -> (tensor<4x128x64xbf16>, tensor<4x128x64xbf16>, tensor<4x128x64xbf16>)
   return
 }
@@ -32,11 +32,11 @@ func.func @narrow(%q: tensor<4x128x64xbf16>, %dy: tensor<4x128x64xbf16>) {
 // CHECK-NOT: mma.sync
 // CHECK-NOT: ex2.
 // CHECK:     fma.rn.f32
-func.func @wide(%q: tensor<128x128xf32>, %lse: tensor<128xf32>) {
+func.func @wide(%q: tensor<128x128xf32>, %lse: tensor<128x2xf32>) {
   %dq, %dk, %dv = stow.attention_gradient %q, %q, %q, %q, %lse, %q {scale = 0.125 : f64,
       zero_rows = false, ratio = 0.0 : f64, stream = 0 : i64}
       : (tensor<128x128xf32>, tensor<128x128xf32>, tensor<128x128xf32>, tensor<128x128xf32>,
-         tensor<128xf32>, tensor<128x128xf32>)
+         tensor<128x2xf32>, tensor<128x128xf32>)
       -> (tensor<128x128xf32>, tensor<128x128xf32>, tensor<128x128xf32>)
   return
 }

@@ -141,7 +141,7 @@ module attributes {stow.form = "model"} {
       -> (tensor<4x8xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<model>} {
     %d = stow.dropout %x {ratio = 0.2 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
     %y, %lse = stow.attention %d, %d, %d {ratio = 0.1 : f64, scale = 1.0 : f64, stream = 0 : i64, zero_rows = false}
-        : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>)
+        : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x2xf32>)
     return %y : tensor<4x8xf32>
   }
 }

@@ -22,7 +22,7 @@ func.func @triangle(%q: tensor<2x3x4x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor
 
 // -----
 
-// Tests that factors of q and k go into the scale, that an added constant triangle of finite numbers is
+// Tests that factors of q and k go into the scale, that an added constant triangle of minus infinity is
 // the diagonal too, and that a mask of inputs stays: here queries see one key more than their own.
 // CHECK-LABEL: func.func @added
 // CHECK: %[[M:.*]] = stow.cast
@@ -31,7 +31,7 @@ func.func @triangle(%q: tensor<2x3x4x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor
 func.func @added(%q: tensor<2x3x8xf32>, %k: tensor<2x3x8xf32>, %v: tensor<2x3x8xf32>, %ids: tensor<2x1x3xi64>) -> tensor<2x3x8xf32> {
   %half = stow.constant dense<0.5> : tensor<f32>
   %quarter = stow.constant dense<0.25> : tensor<f32>
-  %mask = stow.constant dense<[[0.0, 0.0, -3.0e38], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
+  %mask = stow.constant dense<[[0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
   %qs = stow.mul %q, %half : (tensor<2x3x8xf32>, tensor<f32>) -> tensor<2x3x8xf32>
   %ks = stow.mul %quarter, %k : (tensor<f32>, tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
   %s = stow.matmul %qs, %ks {transpose_a = false, transpose_b = true} : (tensor<2x3x8xf32>, tensor<2x3x8xf32>) -> tensor<2x3x3xf32>
@@ -41,6 +41,35 @@ func.func @added(%q: tensor<2x3x8xf32>, %k: tensor<2x3x8xf32>, %v: tensor<2x3x8x
   %w = stow.softmax %b {axis = 2 : i64} : (tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
   %y = stow.matmul %w, %v {transpose_a = false, transpose_b = false} : (tensor<2x3x3xf32>, tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
   return %y : tensor<2x3x8xf32>
+}
+
+// -----
+
+// Tests masks that may leave a query no key but those of the least value, all of which then count alike: a
+// triangle of that value is no diagonal beside one of inputs, nor is one of minus infinity that is
+// overwritten later. Masks become one in their order.
+// CHECK-LABEL: func.func @least
+// CHECK-SAME: %[[KEEP:[^:]*]]: tensor<2x1x3xi1>
+// CHECK-DAG: %[[T:.*]] = stow.constant dense<{{\[\[}}0.000000e+00, 0xFF800000, 0xFF800000]
+// CHECK-DAG: %[[LEAST:.*]] = stow.constant dense<-3.40282347E+38> : tensor<f32>
+// CHECK: %[[M:.*]] = stow.select %[[KEEP]], %[[T]], %[[LEAST]] : (tensor<2x1x3xi1>, tensor<3x3xf32>, tensor<f32>) -> tensor<2x3x3xf32>
+// CHECK: stow.attention %{{.*}}, %{{.*}}, %{{.*}} mask %[[M]] {ratio
+// CHECK: stow.attention %{{.*}}, %{{.*}}, %{{.*}} mask %{{.*}} {ratio
+func.func @least(%q: tensor<2x3x8xf32>, %keep: tensor<2x1x3xi1>) -> (tensor<2x3x8xf32>, tensor<2x3x8xf32>) {
+  %least = stow.constant dense<-3.40282347E+38> : tensor<f32>
+  %infinite = stow.constant dense<[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
+  %finite = stow.constant dense<[[0.0, -3.40282347E+38, -3.40282347E+38], [0.0, 0.0, -3.40282347E+38], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
+  %s = stow.matmul %q, %q {transpose_a = false, transpose_b = true} : (tensor<2x3x8xf32>, tensor<2x3x8xf32>) -> tensor<2x3x3xf32>
+  %a = stow.add %s, %infinite : (tensor<2x3x3xf32>, tensor<3x3xf32>) -> tensor<2x3x3xf32>
+  %m = stow.select %keep, %a, %least : (tensor<2x1x3xi1>, tensor<2x3x3xf32>, tensor<f32>) -> tensor<2x3x3xf32>
+  %w = stow.softmax %m {axis = 2 : i64} : (tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %y = stow.matmul %w, %q {transpose_a = false, transpose_b = false} : (tensor<2x3x3xf32>, tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
+  %s1 = stow.matmul %y, %q {transpose_a = false, transpose_b = true} : (tensor<2x3x8xf32>, tensor<2x3x8xf32>) -> tensor<2x3x3xf32>
+  %m1 = stow.select %keep, %s1, %least : (tensor<2x1x3xi1>, tensor<2x3x3xf32>, tensor<f32>) -> tensor<2x3x3xf32>
+  %a1 = stow.add %m1, %finite : (tensor<2x3x3xf32>, tensor<3x3xf32>) -> tensor<2x3x3xf32>
+  %w1 = stow.softmax %a1 {axis = 2 : i64} : (tensor<2x3x3xf32>) -> tensor<2x3x3xf32>
+  %y1 = stow.matmul %w1, %q {transpose_a = false, transpose_b = false} : (tensor<2x3x3xf32>, tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
+  return %y, %y1 : tensor<2x3x8xf32>, tensor<2x3x8xf32>
 }
 
 // -----

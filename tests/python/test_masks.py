@@ -1,0 +1,87 @@
+"""Attention behind masks of every style, beside PyTorch: keys that are hidden, queries that keep none, keys missing from the left.
+
+Run in the environment of scripts/install.sh python. STOWAGE_BINARY names the compiler.
+"""
+
+import unittest
+
+import stowage
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+BATCH, TOKENS, WIDTH = 4, 6, 4
+INFINITE, LEAST, LARGE = float("-inf"), torch.finfo(torch.float32).min, -1e9
+
+
+def triangle(excluded: float) -> torch.Tensor:
+    return torch.full((TOKENS, TOKENS), excluded).triu(1)
+
+
+def added(excluded: float):
+    """As BERT: a mask of numbers is added to the scores."""
+    return lambda scores, keep: scores + torch.where(keep, 0.0, excluded)
+
+
+def filled(excluded: float):
+    return lambda scores, keep: scores.masked_fill(~keep, excluded)
+
+
+# From scores and what of them is kept to weights. What keeps no key is NaN behind minus infinity alone, so it is not asked there.
+STYLES = {
+    "added_least": added(LEAST),
+    "added_large": added(LARGE),
+    "filled_least": filled(LEAST),
+    "filled_large": filled(LARGE),
+    "infinite_triangle_and_least": lambda s, keep: added(LEAST)(s + triangle(INFINITE), keep),
+    "infinite_triangle_overwritten": lambda s, keep: filled(LEAST)(s + triangle(INFINITE), keep),
+    "least_triangle_and_filled": lambda s, keep: filled(LEAST)(s + triangle(LEAST), keep),
+    "filled_twice": lambda s, keep: filled(LEAST)(s.masked_fill(triangle(1.0) > 0, LEAST), keep),
+    "sum_of_two": lambda s, keep: s + (triangle(LEAST) + torch.where(keep, 0.0, LEAST)),
+    "one_mask": lambda s, keep: s + triangle(INFINITE).masked_fill(~keep, LEAST),
+}
+
+
+class Masked(nn.Module):
+    """Queries of their own for every style, so that each has a gradient of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query = nn.ParameterDict({name: torch.randn(BATCH, TOKENS, WIDTH) for name in [*STYLES, "boolean", "floats"]})
+        self.key, self.value = (nn.Parameter(torch.randn(BATCH, TOKENS, WIDTH)) for _ in range(2))
+
+    def forward(self, kept: torch.Tensor, weight: torch.Tensor) -> dict:
+        keep, loss = kept > 0, torch.zeros(())
+        for name, style in STYLES.items():
+            scores = self.query[name] @ self.key.transpose(1, 2) / WIDTH**0.5
+            loss = loss + (F.softmax(style(scores, keep), -1) @ self.value * weight).sum()
+        # Without minus infinity's NaN: queries that keep no key give zeros.
+        for name, mask in (("boolean", keep), ("floats", torch.where(keep, 0.0, INFINITE))):
+            y = F.scaled_dot_product_attention(self.query[name], self.key, self.value, attn_mask=mask)
+            loss = loss + (y * weight).sum()
+        return {"loss": loss}
+
+
+class Masks(unittest.TestCase):
+    def test_every_style_has_the_gradients_of_torch(self) -> None:
+        torch.manual_seed(0)
+        kept = torch.randint(0, 3, (BATCH, TOKENS, TOKENS)).clamp(max=1)
+        kept[0, 2] = kept[1, 0] = 0  # whole rows
+        kept[2, :, :2] = 0  # from the left, so that a triangle leaves the first queries nothing
+        kept[3] = 1
+        inputs = {"kept": kept, "weight": torch.randn(BATCH, TOKENS, WIDTH)}
+        module = Masked().train()
+        module(**inputs)["loss"].backward()
+        for flags, near in ((), 2e-5), (["--precision=bf16"], 0.03), (["--precision=fp16"], 4e-3):
+            step = stowage.compile(module, inputs, loss="output:loss", optimizer="sgd:lr=1", dynamic_batch=False, threads=1,
+                                   flags=["--recompute=none", *flags])  # fmt: skip
+            step({tensor.name: inputs[tensor.name] for tensor in step.model.step_inputs})
+            state = step.state_dict()
+            for name, parameter in module.named_parameters():
+                with self.subTest(name=name, flags=flags):
+                    torch.testing.assert_close(parameter.detach() - state[name], parameter.grad, rtol=0,
+                                               atol=near * float(parameter.grad.abs().max()))  # fmt: skip
+
+
+if __name__ == "__main__":
+    unittest.main()
