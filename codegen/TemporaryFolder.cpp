@@ -1,6 +1,7 @@
 #include "codegen/TemporaryFolder.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/Signals.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -17,11 +18,13 @@ TemporaryFolder::TemporaryFolder(const std::filesystem::path &parent) {
     throw Error::badInput("cannot create a folder in \"" + parent.string() +
                           "\": " + std::strerror(errno));
   path = pattern;
+  addUnfinished(path);
 }
 
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(path, ignored);
+  forgetUnfinished(path);
 }
 
 } // namespace stow

@@ -218,10 +218,10 @@ std::vector<Remedy> inPieces(mlir::MLIRContext &context, const Plan &plan,
 /// What would lower the arena, by what it gains.
 std::vector<Remedy> remedies(mlir::MLIRContext &context, const StepChoice &smallest,
                              const Plan &plan, const CompileOptions &options, Bytes budget,
-                             const std::vector<Remedy> &batch) {
+                             Bytes beside, const std::vector<Remedy> &batch) {
   std::vector<Remedy> list;
   list.push_back({plan.arenaBytes - budget,
-                  absl::StrCat("a larger budget: --memory-budget=", plan.arenaBytes),
+                  absl::StrCat("a larger budget: --memory-budget=", plan.arenaBytes + beside),
                   Changes::Nothing});
   for (Remedy &remedy : stateRemedies(plan, options.optimizer.text))
     list.push_back(std::move(remedy));
@@ -240,7 +240,7 @@ std::vector<Remedy> remedies(mlir::MLIRContext &context, const StepChoice &small
 } // namespace
 
 Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const CompileOptions &options,
-                 Bytes budget) {
+                 Bytes budget, Bytes beside) {
   const StepChoice &smallest = planner.smallest();
   Plan plan = describePlan(*smallest.placed);
   std::string text = "STOW1001: the step does not fit the memory budget\n";
@@ -254,14 +254,15 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
     text += obstacle + "\n";
   text += "remedies, by what they gain:\n";
   const BatchRemedy batch = smallerBatch(context, smallest, plan, options, budget);
-  text += renderRemedies(remedies(context, smallest, plan, options, budget, batch.remedies));
+  text +=
+      renderRemedies(remedies(context, smallest, plan, options, budget, beside, batch.remedies));
   if (!batch.missing.empty())
     text += batch.missing + "\n";
   // A share of another step's arena is another budget, which its remedy need not fit.
   if (options.memoryBudget && options.memoryBudget->peakPercent)
-    absl::StrAppend(
-        &text, "a remedy that changes the step needs the budget in bytes: --memory-budget=", budget,
-        "\n");
+    absl::StrAppend(&text,
+                    "a remedy that changes the step needs the budget in bytes: --memory-budget=",
+                    budget + beside, "\n");
   text.pop_back();
   return Error::infeasible(text);
 }

@@ -7,9 +7,9 @@
 
 namespace stow {
 
-/// The error for a budget that `planner` found no choice for (docs/errors.md). `context` is for
-/// planning smaller batches.
+/// The error for an arena of at most `budget`, for which `planner` found no choice (docs/errors.md).
+/// `beside` is what --memory-budget covers besides. `context` is for planning smaller batches.
 Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const CompileOptions &options,
-                 Bytes budget);
+                 Bytes budget, Bytes beside);
 
 } // namespace stow

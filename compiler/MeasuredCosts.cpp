@@ -8,6 +8,7 @@
 #include "passes/plan/Stages.h"
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/InputFile.h"
 #include "runtime/base/Json.h"
 #include "runtime/program/Executor.h"
 
@@ -19,8 +20,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <chrono>
-#include <fstream>
-#include <sstream>
+#include <filesystem>
 
 using namespace mlir;
 
@@ -174,13 +174,10 @@ void MeasuredCosts::timeAlone(ModuleOp prepared, const Backend &backend) {
 }
 
 MeasuredCosts MeasuredCosts::load(const std::string &path, int64_t threads) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in)
+  if (!std::filesystem::exists(path))
     throw Error::badInput("cannot read measured costs \"" + path +
                           "\"; --profile=run --save-profile=FILE writes such a file");
-  std::stringstream text;
-  text << in.rdbuf();
-  Json json = parseJson(text.str(), "measured costs " + path);
+  Json json = parseJson(readInputFile(path), "measured costs " + path);
   JsonNode node(json, "measured costs " + path);
   MeasuredCosts costs;
   costs.processor = node.text("processor");

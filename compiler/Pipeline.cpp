@@ -29,6 +29,7 @@
 #include "passes/verify/Passes.h"
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/InputFile.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -70,6 +71,7 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &opti
   if (path.extension() == ".mlir") {
     context.loadDialect<StowDialect>();
     ParserConfig config(&context);
+    const InputFile file(options.modelPath); // which opens no pipe and no device
     auto module = parseSourceFile<ModuleOp>(options.modelPath, config);
     if (!module)
       throw Error::badInput("cannot read \"" + options.modelPath + "\"");
@@ -225,14 +227,16 @@ StepChoice choosePlan(mlir::MLIRContext &context, BudgetPlanner &planner,
   const Bytes budget = budgetBytes(*options.memoryBudget, planner.keepAll().arenaBytes + outside);
   // What runs again adds calls, and these, on the host, a little to what is outside.
   for (Bytes beside = outside;;) {
-    std::optional<StepChoice> choice = planner.plan(budget - beside);
+    const Bytes left = std::max<Bytes>(budget - beside, 0);
+    std::optional<StepChoice> choice = planner.plan(left);
     if (!choice) {
       if (!options.refusesPlainly)
         planner.smallest(); // may come across more that is refused
-      reportRefusals(planner.refusals(), budget - beside);
+      reportRefusals(planner.refusals(), left);
       if (options.refusesPlainly)
         throw Error::infeasible("the step does not fit the memory budget");
-      const Error error = infeasible(context, planner, options, budget - beside);
+      const Error error =
+          infeasible(context, planner, options, left, bytesBeside(planner.smallest(), options));
       if (beside == 0)
         throw error;
       throw Error::infeasible(std::string(error.what()) + "\nthe budget of " +

@@ -205,7 +205,12 @@ int maxBatch(CompileOptions &options, int64_t limit) {
         "stowage max-batch with --budget-covers=process needs --outside=SIZE, what "
         "the process takes beside the arena");
   const bool coversProcess = options.budgetCovers == BudgetCovers::Process;
-  const Bytes budget = *options.memoryBudget->bytes - (coversProcess ? *options.outside : 0);
+  const Bytes beside = coversProcess ? *options.outside : 0;
+  const Bytes budget = *options.memoryBudget->bytes - beside;
+  if (budget < 0)
+    throw Error::infeasible(absl::StrCat(
+        "STOW1001: the budget of ", formatBytesExact(*options.memoryBudget->bytes),
+        " covers the process, of which ", formatBytesExact(beside), " are outside the arena"));
   MLIRContext context;
   prepareContext(context);
   if (const std::optional<FixedBatch> fixed = findFixedBatch(context, options))

@@ -1,6 +1,7 @@
 #include "compiler/StepTimes.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/InputFile.h"
 #include "runtime/base/Json.h"
 #include "runtime/format/PrintableText.h"
 
@@ -8,8 +9,7 @@
 #include <absl/strings/str_format.h>
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <sstream>
+#include <filesystem>
 
 namespace stow {
 namespace {
@@ -62,13 +62,10 @@ void checkStep(const JsonNode &command, const PlannedStep &step, const std::stri
 } // namespace
 
 StepTimes StepTimes::load(const std::string &path, const Plan &plan) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in)
+  if (!std::filesystem::exists(path))
     throw Error::badInput("cannot read profile \"" + path +
                           "\"; ./model train --data=FILE --profile=" + path + " writes it");
-  std::stringstream text;
-  text << in.rdbuf();
-  Json json = parseJson(text.str(), "profile " + path);
+  Json json = parseJson(readInputFile(path), "profile " + path);
   // A step over several batches has two graphs; the last is the one that ends it.
   if (json.is_object() && json.contains("graphs") && json["graphs"].is_array() &&
       !json["graphs"].empty())

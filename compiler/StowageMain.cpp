@@ -1,8 +1,10 @@
 // stowage: the compiler's command line.
 #include "compiler/Commands.h"
+#include "compiler/FatalErrors.h"
 #include "compiler/plan/PackCommand.h"
 #include "compiler/plan/RematCommand.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Signals.h"
 #include "runtime/base/Version.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -101,6 +103,8 @@ void flushOutput() {
 } // namespace
 
 int main(int argc, char **argv) {
+  stow::takeSignals();
+  stow::reportFatalErrors();
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   try {
     int code = runCommand(arguments);

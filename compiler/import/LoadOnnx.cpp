@@ -1,27 +1,25 @@
 // ONNX files to onnx::Model. The only file that sees protobuf.
 //
 // Nothing in the file is trusted: sizes are checked before data is taken over, external data must
-// lie under the model's folder and inside its file. Metadata is read up to a size and only ever
+// lie under the model's folder, links resolved, and inside its file. Metadata is read up to a size and only ever
 // printed or compared.
 #include "compiler/import/OnnxModel.h"
 
 #include "runtime/base/Error.h"
+#include "runtime/base/InputFile.h"
 
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <set>
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace stow::onnx {
 namespace {
@@ -40,10 +38,12 @@ private:
     throw Error::badInput("'" + path + "': " + reason);
   }
 
-  void parse(::onnx::ModelProto &proto) const;
+  InputFile open() const;
+  void parse(::onnx::ModelProto &proto);
   Tensor tensor(::onnx::TensorProto &proto) const;
   std::string elements(::onnx::TensorProto &proto, int64_t count) const;
   std::string externalData(const ::onnx::TensorProto &proto, int64_t sizeBytes) const;
+  void requireInside(const fs::path &file, const std::string &what) const;
   NodeAttribute attribute(::onnx::AttributeProto &proto) const;
   Node node(::onnx::NodeProto &proto, int index) const;
   std::optional<GraphSignature> signature(const ::onnx::GraphProto &proto) const;
@@ -51,6 +51,7 @@ private:
   Input input(const ::onnx::ValueInfoProto &proto) const;
 
   std::string path;
+  std::vector<fs::path> folders; ///< without links, that external data may lie in
 };
 
 /// Longest text of metadata that is read: a signature has a line per parameter, a node's stack
@@ -121,39 +122,40 @@ std::string pythonLineOf(std::string_view trace) {
 }
 
 /// A file mapped for reading. Parsing from one range lets protobuf size every weight exactly.
-class MappedFile {
+class MappedModel {
 public:
-  explicit MappedFile(const std::string &path) : file(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    struct stat status;
-    if (file < 0 || ::fstat(file, &status) != 0)
-      return;
-    length = static_cast<size_t>(status.st_size);
-    void *mapped = length ? ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
-    isOpen = mapped != MAP_FAILED;
-    data = isOpen ? mapped : nullptr;
+  explicit MappedModel(const InputFile &file) : length(file.size()) {
+    void *mapped = ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
+    data = length > 0 && mapped != MAP_FAILED ? mapped : nullptr;
   }
-  ~MappedFile() {
+  ~MappedModel() {
     if (data)
       ::munmap(data, length);
-    if (file >= 0)
-      ::close(file);
   }
-  MappedFile(const MappedFile &) = delete;
-  MappedFile &operator=(const MappedFile &) = delete;
+  MappedModel(const MappedModel &) = delete;
+  MappedModel &operator=(const MappedModel &) = delete;
 
-  int file;
-  bool isOpen = false;
   void *data = nullptr;
-  size_t length = 0;
+  const size_t length;
 };
 
-void Loader::parse(::onnx::ModelProto &proto) const {
+InputFile Loader::open() const {
   std::error_code error;
-  if (!fs::is_regular_file(path, error))
+  if (!fs::exists(path, error))
     fail("no such file; give the path of an ONNX model");
-  MappedFile file(path);
-  if (!file.isOpen)
-    fail("cannot be opened for reading");
+  return InputFile(path);
+}
+
+void Loader::parse(::onnx::ModelProto &proto) {
+  const InputFile input = open();
+  // The folder that the model is named in, and the one that it lies in where it is itself a link.
+  std::error_code error;
+  const fs::path parent = fs::path(path).parent_path();
+  folders = {fs::canonical(parent.empty() ? "." : parent, error),
+             fs::path(input.realPath()).parent_path()};
+  const MappedModel file(input);
+  if (file.length > 0 && !file.data)
+    fail("cannot be mapped into memory");
   if (file.length > static_cast<size_t>(std::numeric_limits<int>::max()))
     fail("larger than 2 GiB; save the weights as external data");
   if (!proto.ParseFromArray(file.data, static_cast<int>(file.length)))
@@ -226,19 +228,26 @@ std::string Loader::externalData(const ::onnx::TensorProto &proto, int64_t sizeB
     fail(what + ": location '" + place + "' does not lie under the model's folder");
   if (length != sizeBytes)
     fail(absl::StrCat(what, ": expected ", sizeBytes, " bytes, found length ", length));
-  fs::path file = fs::path(path).parent_path() / relative;
+  const fs::path named = fs::path(path).parent_path() / relative;
   std::error_code error;
-  if (!fs::is_regular_file(file, error))
-    fail(what + ": file '" + file.string() + "' is missing; keep it beside the model");
-  int64_t available = static_cast<int64_t>(fs::file_size(file, error));
-  if (error || offset > available || available - offset < length)
-    fail(absl::StrCat(what, ": bytes [", offset, ", +", length, ") lie outside '", file.string(),
+  if (!fs::is_regular_file(named, error))
+    fail(what + ": file '" + named.string() + "' is missing; keep it beside the model");
+  const InputFile file(named.string());
+  requireInside(file.realPath(), what + ": location '" + place + "'");
+  const auto available = static_cast<int64_t>(file.size());
+  if (offset > available || available - offset < length)
+    fail(absl::StrCat(what, ": bytes [", offset, ", +", length, ") lie outside '", named.string(),
                       "' of ", available, " bytes"));
-  std::ifstream stream(file, std::ios::binary);
-  std::string bytes(length, '\0');
-  if (!stream.seekg(offset) || !stream.read(bytes.data(), length))
-    fail(what + ": '" + file.string() + "' cannot be read");
-  return bytes;
+  return file.read(static_cast<size_t>(offset), static_cast<size_t>(length));
+}
+
+/// Throws unless `file`, a path without links, lies under one of the folders that external data may lie in.
+void Loader::requireInside(const fs::path &file, const std::string &what) const {
+  for (const fs::path &folder : folders)
+    if (!folder.empty() && std::ranges::mismatch(folder, file).in1 == folder.end())
+      return;
+  fail(what + " is a link to '" + file.string() +
+       "', which does not lie under the model's folder; copy the file there");
 }
 
 Tensor Loader::tensor(::onnx::TensorProto &proto) const {

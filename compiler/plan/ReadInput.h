@@ -2,9 +2,8 @@
 #pragma once
 
 #include "runtime/base/Error.h"
+#include "runtime/base/InputFile.h"
 
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <sstream>
 #include <string>
@@ -13,20 +12,12 @@ namespace stow {
 
 /// The contents of `path`; "-" is standard input. Throws Error(BadInput) naming the file.
 inline std::string readInput(const std::string &path) {
-  std::ostringstream text;
   if (path == "-") {
+    std::ostringstream text;
     text << std::cin.rdbuf();
     return text.str();
   }
-  if (std::filesystem::is_directory(path))
-    throw Error::badInput("cannot read '" + path + "': it is a folder");
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw Error::badInput("cannot open '" + path + "' for reading");
-  text << file.rdbuf();
-  if (file.bad())
-    throw Error::badInput("cannot read '" + path + "'");
-  return text.str();
+  return readInputFile(path);
 }
 
 /// Takes the word that names the file. Throws Error(BadInput) at a second one.

@@ -1,18 +1,65 @@
 #include "runtime/base/AtomicFile.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/Signals.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace stow {
 
-AtomicFile::AtomicFile(const std::string &path) : path(path), partPath(path + ".part") {
-  file = ::open(partPath.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+namespace {
+
+std::string folderOf(const std::string &path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+std::string nameOfOpen(int file) { return "/proc/self/fd/" + std::to_string(file); }
+
+/// Calls make(name) for names beside `path` that no other writer of this machine tries, until one is
+/// made; returns it, or nothing where none can be.
+template <typename Make> std::string takeName(const std::string &path, const Make &make) {
+  static std::atomic<int> count{0};
+  do {
+    const std::string name = concat(folderOf(path), "/stowage-", ::getpid(), "-", ++count, ".part");
+    if (make(name.c_str())) {
+      addUnfinished(name);
+      return name;
+    }
+  } while (errno == EEXIST);
+  return "";
+}
+
+/// A file without a name in the folder of `path`; -1 where the file system, or the lack of /proc, does
+/// not allow to give it one later.
+int openNameless(const std::string &path) {
+  const int file = ::open(folderOf(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (file < 0 || ::access(nameOfOpen(file).c_str(), F_OK) == 0)
+    return file;
+  ::close(file);
+  return -1;
+}
+
+} // namespace
+
+AtomicFile::AtomicFile(const std::string &path) : path(path) {
+  struct stat status = {};
+  if (::lstat(path.c_str(), &status) != 0 && errno != ENOENT)
+    fail("write");
+  file = openNameless(path);
+  if (file < 0)
+    partPath = takeName(path, [&](const char *name) {
+      file = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      return file >= 0;
+    });
   if (file < 0)
     fail("write");
 }
@@ -21,7 +68,10 @@ AtomicFile::~AtomicFile() {
   if (file < 0)
     return;
   ::close(file);
+  if (partPath.empty())
+    return;
   ::unlink(partPath.c_str());
+  forgetUnfinished(partPath);
 }
 
 void AtomicFile::fail(const char *what) const {
@@ -44,13 +94,17 @@ void AtomicFile::write(const void *data, size_t size) {
 void AtomicFile::commit() {
   if (::fsync(file) != 0)
     fail("write through");
-  if (::rename(partPath.c_str(), path.c_str()) != 0)
+  if (partPath.empty())
+    partPath = takeName(path, [&](const char *name) {
+      return ::linkat(AT_FDCWD, nameOfOpen(file).c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
+    });
+  if (partPath.empty() || ::rename(partPath.c_str(), path.c_str()) != 0)
     fail("rename");
+  forgetUnfinished(partPath);
   ::close(file);
   file = -1;
   // The rename itself lasts once the folder is on the disk.
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  int directory = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC);
+  const int directory = ::open(folderOf(path).c_str(), O_RDONLY | O_CLOEXEC);
   if (directory >= 0) {
     ::fsync(directory);
     ::close(directory);
@@ -78,7 +132,8 @@ void writeFile(const std::string &path, std::string_view text) {
 }
 
 void checkWritable(const std::string &path) {
-  if (std::filesystem::is_directory(path))
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown))
     throw Error::badInput("cannot write '" + path + "': it is a folder");
   if (!isPipeOrDevice(path))
     AtomicFile probe(path);

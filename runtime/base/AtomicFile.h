@@ -7,9 +7,9 @@
 
 namespace stow {
 
-/// Writes `path` through `path`.part in the same folder. commit() puts the new contents in place in
-/// one step; whatever ends the process before leaves the previous file as it was. After commit()
-/// returns, the contents also survive a power failure.
+/// Writes a file without a name, or of one that no other writer has, in the folder of `path`. commit()
+/// puts it in place in one step; whatever ends the process before leaves the previous file as it was.
+/// After commit() returns, the contents also survive a power failure. Of several writers the last stays.
 class AtomicFile {
 public:
   /// Throws Error(BadInput) when the folder cannot be written.

@@ -1,11 +1,13 @@
 // The entry point of a compiled model.
 #include "runtime/base/Error.h"
+#include "runtime/base/Signals.h"
 #include "runtime/program/Cli.h"
 #include "runtime/program/EmbeddedProgram.h"
 
 #include <cstdio>
 
 int main(int argc, char **argv) {
+  stow::takeSignals();
   stow::Program program;
   try {
     program = stow::embeddedProgram();

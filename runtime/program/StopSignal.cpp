@@ -1,25 +1,35 @@
 #include "runtime/program/StopSignal.h"
 
+#include "runtime/base/Signals.h"
+
 namespace stow {
 
 namespace {
 
-volatile std::sig_atomic_t receivedSignal = 0;
+volatile std::sig_atomic_t receivedSignal = 0, wasInterrupted = 0, wasTerminated = 0;
 
-void remember(int signal) { receivedSignal = signal; }
+/// Whoever presses Ctrl-C twice does not want to wait for the step.
+void remember(int signal) {
+  volatile std::sig_atomic_t &isSecond = signal == SIGINT ? wasInterrupted : wasTerminated;
+  if (signal != SIGHUP && isSecond)
+    endBySignal(signal);
+  if (signal != SIGHUP)
+    isSecond = 1;
+  receivedSignal = signal;
+}
 
 } // namespace
 
 StopSignal::StopSignal() {
   receivedSignal = 0;
+  wasInterrupted = 0;
+  wasTerminated = 0;
   struct sigaction action = {};
   action.sa_handler = remember;
-  // The handler is used once: whoever presses Ctrl-C twice does not want to wait for the step.
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &previousInterrupt);
   sigaction(SIGTERM, &action, &previousTerminate);
-  action.sa_flags = SA_RESTART;
   sigaction(SIGHUP, nullptr, &previousHangUp);
   if (previousHangUp.sa_handler != SIG_IGN)
     sigaction(SIGHUP, &action, nullptr);

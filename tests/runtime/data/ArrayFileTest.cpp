@@ -6,8 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <random>
-
 namespace stow {
 namespace {
 
@@ -158,52 +156,6 @@ TEST_F(ArrayFileTest, RefusesBombs) {
   uint64_t claimed = uint64_t{1} << 44;
   std::memcpy(bomb.data() + extra + 5 + 4, &claimed, 8);
   EXPECT_THAT(errorOf(bomb), HasSubstr("claims 17592186044416 bytes"));
-}
-
-// Tests that damaged files end in an Error or an array whose every byte can be read, never in a
-// crash: seeded mutations of a good archive, in all its forms.
-TEST_F(ArrayFileTest, MutatedFilesDoNotCrash) {
-  std::vector<float> values(40, 1.5f);
-  std::mt19937_64 random(7);
-  int rejected = 0, accepted = 0;
-  for (bool zip64 : {false, true})
-    for (bool deflated : {false, true}) {
-      const std::string good = zip({{"x.npy", npyFloats({10, 4}, values), deflated},
-                                    {"y.npy", npyLabels({1, 2, 3}), deflated}},
-                                   zip64);
-      for (int i = 0; i < 3000; ++i) {
-        std::string bytes = good;
-        for (uint64_t edits = 1 + random() % 4; edits > 0; --edits) {
-          size_t at = random() % bytes.size();
-          switch (random() % 4) {
-          case 0:
-            bytes[at] = static_cast<char>(random());
-            break;
-          case 1:
-            bytes[at] = static_cast<char>(0xFF);
-            break;
-          case 2:
-            bytes.resize(at + 1);
-            break;
-          default:
-            bytes.erase(at, 1 + random() % 16);
-            if (bytes.empty())
-              bytes = "P";
-          }
-        }
-        writeFile(path, bytes);
-        try {
-          ArrayFile file(path);
-          for (const std::string &name : file.names())
-            floats(file.load(name));
-          ++accepted;
-        } catch (const Error &) {
-          ++rejected;
-        }
-      }
-    }
-  EXPECT_GT(rejected, 6000);
-  EXPECT_GT(accepted, 100); // damage to elements or dates is not visible in stored entries
 }
 
 // Tests the data set that comes with the repository.

@@ -6,6 +6,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <filesystem>
@@ -31,6 +32,14 @@ public:
   }
   ~TempDir() { std::filesystem::remove_all(folder); }
   std::string path(const std::string &name) const { return (folder / name).string(); }
+  /// Of the files in it, in alphabetical order.
+  std::vector<std::string> names() const {
+    std::vector<std::string> list;
+    for (const auto &entry : std::filesystem::directory_iterator(folder))
+      list.push_back(entry.path().filename().string());
+    std::ranges::sort(list);
+    return list;
+  }
 
 private:
   std::filesystem::path folder;

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
-#include <random>
 #include <sys/wait.h>
 
 namespace stow {
@@ -145,7 +144,7 @@ TEST_F(SafetensorsTest, KilledSaveLeavesThePreviousFile) {
   }
   write(3); // what the killed save left behind is no obstacle
   EXPECT_EQ(marker(), 3);
-  EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+  EXPECT_EQ(dir.names(), std::vector<std::string>{"w.safetensors"});
 }
 
 // Tests that a failing source leaves neither a new file nor a fragment.
@@ -154,42 +153,12 @@ TEST_F(SafetensorsTest, FailedSaveLeavesThePreviousFile) {
   auto fail = [](size_t, Bytes) -> std::span<const char> { throw Error::internal("stop"); };
   EXPECT_THROW(writeSafetensors(path, {{"w", DType::F32, {1}}}, {}, fail), Error);
   EXPECT_EQ(marker(), 1);
-  EXPECT_FALSE(std::filesystem::exists(path + ".part"));
+  EXPECT_EQ(dir.names(), std::vector<std::string>{"w.safetensors"});
 }
 
 TEST_F(SafetensorsTest, UnwritableFolder) {
   path = dir.path("missing/w.safetensors");
   EXPECT_THROW(write(1), Error);
-}
-
-// Tests that damaged files end in an Error or in tensors whose every byte can be read.
-TEST_F(SafetensorsTest, MutatedFilesDoNotCrash) {
-  write(1);
-  const std::string good = readFile(path);
-  std::mt19937_64 random(11);
-  int rejected = 0;
-  int64_t sum = 0;
-  for (int i = 0; i < 6000; ++i) {
-    std::string bytes = good;
-    for (uint64_t edits = 1 + random() % 3; edits > 0; --edits) {
-      size_t at = random() % bytes.size();
-      if (random() % 4 == 0)
-        bytes.resize(at + 1);
-      else
-        bytes[at] = random() % 2 ? static_cast<char>(random()) : "09[]{}\",:"[random() % 9];
-    }
-    writeFile(path, bytes);
-    try {
-      SafetensorsFile file(path);
-      for (const SafetensorsTensor &tensor : file.tensors())
-        for (char byte : tensor.bytes)
-          sum += byte;
-    } catch (const Error &) {
-      ++rejected;
-    }
-  }
-  EXPECT_GT(rejected, 2000);
-  EXPECT_NE(sum, 0);
 }
 
 } // namespace
