@@ -1,6 +1,7 @@
 // Runs a compiler driver as linker.
 #include "codegen/Linker.h"
 
+#include "codegen/SealFile.h"
 #include "codegen/TemporaryFolder.h"
 #include "runtime/base/Bytes.h"
 #include "runtime/base/Error.h"
@@ -111,6 +112,7 @@ void link(const LinkInput &input, const std::string &output) {
     throw Error(ErrorKind::BadInput, "linking \"" + output + "\" with " + driver.path +
                                          " failed: " + failure + readAll(messages));
   }
+  sealFile(partial);
   llvm::sys::fs::setPermissions(partial, llvm::sys::fs::all_exe | llvm::sys::fs::all_read |
                                              llvm::sys::fs::owner_write);
   if (auto error = llvm::sys::fs::rename(partial, output))

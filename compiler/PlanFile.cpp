@@ -1,11 +1,15 @@
 #include "compiler/PlanFile.h"
+
+#include "codegen/SealFile.h"
 #include "runtime/base/Error.h"
+#include "runtime/base/InputFile.h"
 #include "runtime/format/Program.h"
 
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <cstring>
+#include <filesystem>
 
 using namespace llvm;
 
@@ -53,6 +57,7 @@ Plan planOfObject(MemoryBufferRef buffer, const std::string &path) {
     std::memcpy(&length, size.data(), sizeof length);
   if (length == 0 || json.size() < length)
     throw Error::badInput("\"" + path + "\" carries no plan" + expected);
+  requireSealed(buffer);
   return programFromJson({json.data(), length}).plan;
 }
 
@@ -63,6 +68,8 @@ bool isModelFile(const std::string &path) {
 }
 
 Plan readPlanFile(const std::string &path) {
+  if (std::filesystem::exists(path))
+    const InputFile file(path); // which opens no pipe and no device
   ErrorOr<std::unique_ptr<MemoryBuffer>> buffer = MemoryBuffer::getFile(path);
   if (!buffer)
     throw Error::badInput("cannot read \"" + path + "\": " + buffer.getError().message() +

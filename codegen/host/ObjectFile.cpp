@@ -101,6 +101,10 @@ void emitTables(llvm::Module &module, const ProgramData &data,
   emitConstant(module, llvm::ConstantDataArray::getString(context, data.json, false),
                "stow_program_json");
   emitConstant(module, llvm::ConstantInt::get(word, data.json.size()), "stow_program_json_size");
+  // Not constant, so that it lies outside what it is the checksum of, nor zero, so that it lies in the file.
+  auto *unsealed = llvm::ConstantDataArray::get(context, ArrayRef<uint64_t>{~0ull, ~0ull});
+  new llvm::GlobalVariable(module, unsealed->getType(), false, llvm::GlobalValue::ExternalLinkage,
+                           unsealed, "stow_seal");
 }
 
 void optimize(llvm::Module &module, llvm::TargetMachine &machine) {

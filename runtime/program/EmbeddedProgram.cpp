@@ -1,6 +1,11 @@
 #include "runtime/program/EmbeddedProgram.h"
 
+#include "runtime/base/Concat.h"
 #include "runtime/base/Error.h"
+#include "runtime/format/Seal.h"
+
+#include <cstdio>
+#include <link.h>
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -13,6 +18,8 @@ extern const char stow_constants[];
 extern const uint64_t stow_constants_size;
 extern const StowKernelFn stow_kernels[];
 extern const uint64_t stow_kernel_count;
+// Programs that no compiler has linked have none.
+extern const volatile stow::Seal stow_seal __attribute__((weak));
 // Programs for the host have none.
 extern const char stow_device_code[] __attribute__((weak));
 extern const uint64_t stow_device_code_size __attribute__((weak));
@@ -20,7 +27,45 @@ extern const uint64_t stow_device_code_size __attribute__((weak));
 
 namespace stow {
 
+namespace {
+
+/// Visits the files of the process until one holds the program, this one; gives its checksum then.
+int sumThisFile(dl_phdr_info *info, size_t, void *sum) {
+  uint64_t added = 0;
+  bool isThis = false;
+  for (size_t i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr) &header = info->dlpi_phdr[i];
+    const auto *begin = reinterpret_cast<const char *>(info->dlpi_addr + header.p_vaddr);
+    added = addSegment(added,
+                       {header.p_type, header.p_flags, header.p_offset, {begin, header.p_filesz}});
+    isThis |= header.p_type == PT_LOAD && stow_program_json >= begin &&
+              stow_program_json < begin + header.p_filesz;
+  }
+  *static_cast<uint64_t *>(sum) = added;
+  return isThis;
+}
+
+/// Throws unless what was loaded is what the compiler linked.
+void requireSealed() {
+  if (!&stow_seal)
+    return;
+  uint64_t found = 0;
+  const uint64_t expected = stow_seal.loaded;
+  if (dl_iterate_phdr(sumThisFile, &found) == 0 || found != expected) {
+    char sums[64];
+    std::snprintf(sums, sizeof sums, "%08llx when it was linked and is %08llx now",
+                  static_cast<unsigned long long>(expected),
+                  static_cast<unsigned long long>(found));
+    throw Error::internal(concat("this file is damaged: its checksum was ", sums,
+                                 "; compile the model again, or copy the file anew (breakpoints "
+                                 "that a debugger sets before the start change it, too)"));
+  }
+}
+
+} // namespace
+
 Program embeddedProgram() {
+  requireSealed();
   Program program;
   try {
     program = programFromJson({stow_program_json, stow_program_json_size});

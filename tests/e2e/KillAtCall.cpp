@@ -1,7 +1,10 @@
 // Preloaded into a compiled model: kills the process, as SIGKILL does, in front of the call with
-// the number STOWAGE_KILL_AT of those that change files: write, fsync, fdatasync and rename. When
-// the process ends by itself, writes how many there were to the file that STOWAGE_CALLS names.
+// the number STOWAGE_KILL_AT of those that change files: write, fsync, fdatasync, linkat and rename.
+// STOWAGE_FULL=FIRST-LAST: writes with these numbers find no space on the device, and the call in
+// front of them room for half of what it has to write. When the process ends by itself, writes how
+// many calls there were to the file that STOWAGE_CALLS names.
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -12,11 +15,27 @@ namespace {
 
 std::atomic<long> calls{0};
 
-void countCall() {
+/// The number of this call, from 1.
+long countCall() {
   static const char *text = std::getenv("STOWAGE_KILL_AT");
   static const long last = text ? std::atol(text) : -1;
-  if (++calls == last)
+  const long number = ++calls;
+  if (number == last)
     raise(SIGKILL);
+  return number;
+}
+
+/// How many of `size` bytes the write with this number finds room for.
+size_t roomFor(long number, int file, size_t size) {
+  static const char *text = std::getenv("STOWAGE_FULL");
+  static long first = 0, last = 0;
+  [[maybe_unused]] static const bool isRead =
+      text && std::sscanf(text, "%ld-%ld", &first, &last) == 2;
+  if (file <= STDERR_FILENO || first == 0)
+    return size;
+  if (number >= first && number <= last)
+    return 0;
+  return number == first - 1 && size > 1 ? size / 2 : size;
 }
 
 template <typename Function> Function next(const char *name) {
@@ -38,8 +57,12 @@ struct Report {
 extern "C" {
 ssize_t write(int file, const void *data, size_t size) {
   static const auto call = next<ssize_t (*)(int, const void *, size_t)>("write");
-  countCall();
-  return call(file, data, size);
+  const size_t room = roomFor(countCall(), file, size);
+  if (room == 0 && size > 0) {
+    errno = ENOSPC;
+    return -1;
+  }
+  return call(file, data, room);
 }
 int fsync(int file) {
   static const auto call = next<int (*)(int)>("fsync");
@@ -50,6 +73,11 @@ int fdatasync(int file) {
   static const auto call = next<int (*)(int)>("fdatasync");
   countCall();
   return call(file);
+}
+int linkat(int from, const char *path, int to, const char *name, int flags) {
+  static const auto call = next<int (*)(int, const char *, int, const char *, int)>("linkat");
+  countCall();
+  return call(from, path, to, name, flags);
 }
 int rename(const char *from, const char *to) {
   static const auto call = next<int (*)(const char *, const char *)>("rename");

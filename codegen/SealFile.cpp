@@ -1,0 +1,108 @@
+#include "codegen/SealFile.h"
+
+#include "runtime/base/Error.h"
+#include "runtime/format/Seal.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Object/ELFObjectFile.h"
+#include "llvm/Support/FileOutputBuffer.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <absl/strings/str_format.h>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+
+using namespace llvm;
+
+namespace stow {
+namespace {
+
+using ElfObject = object::ELFObjectFile<object::ELF64LE>;
+
+/// The position of stow_seal in the file.
+Expected<uint64_t> sealPosition(const ElfObject &file) {
+  for (const object::ELFSymbolRef symbol : file.symbols()) {
+    Expected<StringRef> name = symbol.getName();
+    if (!name) {
+      consumeError(name.takeError());
+      continue;
+    }
+    if (*name != "stow_seal")
+      continue;
+    Expected<object::section_iterator> section = symbol.getSection();
+    if (!section)
+      return section.takeError();
+    Expected<uint64_t> address = symbol.getAddress();
+    if (!address)
+      return address.takeError();
+    if (*section == file.section_end())
+      break;
+    const uint64_t inside = *address - (*section)->getAddress();
+    const uint64_t size = file.getData().size();
+    const uint64_t position = file.getSection((*section)->getRawDataRefImpl())->sh_offset + inside;
+    if (size < sizeof(Seal) || position > size - sizeof(Seal))
+      break;
+    return position;
+  }
+  return createStringError("it carries no checksum");
+}
+
+uint64_t checksumOfFile(StringRef bytes, uint64_t seal) {
+  const uint64_t slot = seal + offsetof(Seal, file), next = slot + sizeof(Seal::file);
+  const std::span<const char> all(bytes.data(), bytes.size());
+  return addToChecksum(addToChecksum(0, all.first(slot)), all.subspan(next));
+}
+
+Expected<uint64_t> checksumOfLoaded(const ElfObject &file) {
+  auto headers = file.getELFFile().program_headers();
+  if (!headers)
+    return headers.takeError();
+  uint64_t sum = 0;
+  for (const auto &header : *headers) {
+    const StringRef bytes = file.getData().substr(header.p_offset, header.p_filesz);
+    if (bytes.size() != header.p_filesz)
+      return createStringError("a segment ends behind the file");
+    sum = addSegment(
+        sum, {header.p_type, header.p_flags, header.p_offset, {bytes.data(), bytes.size()}});
+  }
+  return sum;
+}
+
+} // namespace
+
+void sealFile(const std::string &path) {
+  auto orThrow = [&](auto value) {
+    if (!value)
+      throw Error::internal("cannot seal \"" + path + "\": " + toString(value.takeError()));
+    return std::move(*value);
+  };
+  auto buffer = orThrow(errorOrToExpected(WriteThroughMemoryBuffer::getFile(path)));
+  auto file = orThrow(ElfObject::create(buffer->getMemBufferRef()));
+  const uint64_t position = orThrow(sealPosition(file));
+  char *slot = buffer->getBufferStart() + position;
+  Seal seal = {orThrow(checksumOfLoaded(file)), 0};
+  std::memcpy(slot, &seal, sizeof seal);
+  seal.file = checksumOfFile(file.getData(), position);
+  std::memcpy(slot, &seal, sizeof seal);
+}
+
+void requireSealed(MemoryBufferRef buffer) {
+  auto fail = [&](const std::string &problem) {
+    throw Error::badInput("\"" + buffer.getBufferIdentifier().str() + "\" is damaged: " + problem +
+                          "; compile the model again, or copy the file anew");
+  };
+  auto file = ElfObject::create(buffer);
+  if (!file)
+    fail(toString(file.takeError()));
+  Expected<uint64_t> position = sealPosition(*file);
+  if (!position)
+    fail(toString(position.takeError()));
+  Seal seal = {};
+  std::memcpy(&seal, buffer.getBufferStart() + *position, sizeof seal);
+  if (const uint64_t found = checksumOfFile(buffer.getBuffer(), *position); found != seal.file)
+    fail(absl::StrFormat("its checksum was %08x when it was written and is %08x now", seal.file,
+                         found));
+}
+
+} // namespace stow

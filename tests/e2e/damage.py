@@ -1,0 +1,89 @@
+#!/usr/bin/python3
+"""A flipped bit of an executable is noticed: damage.py --stowage=PATH --work=DIR [--first=SEED] [--cases=N].
+
+Every case flips one bit, drawn from its seed. Wherever it is, `stowage inspect` refuses the file. Where it is in the program and
+its plan, in the initial values or in a kernel's code, the executable itself says that it is damaged before it does anything else.
+"""
+
+import argparse
+import random
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = ROOT / "models/digits_cnn.onnx"
+
+
+def covered(data: bytes) -> list[tuple[str, int, int]]:
+    """Name, position in the file and size of what the program works by, from the symbol table."""
+    header = struct.unpack_from("<QQ", data, 32)  # e_phoff, e_shoff
+    count, = struct.unpack_from("<H", data, 60)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", data, header[1] + 64 * i) for i in range(count)]
+    table = next(section for section in sections if section[1] == 2)
+    names = sections[table[6]][4]
+    found = []
+    for at in range(table[4], table[4] + table[5], 24):
+        name_at, info, _, section, value, size = struct.unpack_from("<IBBHQQ", data, at)
+        name = data[names + name_at : data.index(b"\0", names + name_at)].decode()
+        is_kernel = info & 15 == 2 and name.startswith("stow_")
+        if size and (is_kernel or name in ("stow_program_json", "stow_constants")):
+            found.append((name, sections[section][4] + value - sections[section][3], size))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stowage", required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--first", type=int, default=1, metavar="SEED")
+    parser.add_argument("--cases", type=int, default=12, metavar="N")
+    args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    good, bad = args.work / "model", args.work / "damaged"
+
+    def run(*words: object) -> subprocess.CompletedProcess:
+        return subprocess.run([str(word) for word in words], capture_output=True, text=True, errors="replace", timeout=300)
+
+    done = run(args.stowage, "compile", MODEL, "-o", good, "--threads=1", "--recompute=none")
+    assert done.returncode == 0, done.stderr
+    whole = run(good, "plan")
+    assert whole.returncode == 0 and run(args.stowage, "inspect", good).returncode == 0, "the whole file is refused"
+    shutil.copy(good, bad)
+    assert run("strip", bad).returncode == 0 and run(bad, "plan").stdout == whole.stdout, "strip breaks the executable"
+
+    data = good.read_bytes()
+    places = covered(data)
+    kinds = {"kernels" if name not in ("stow_program_json", "stow_constants") else name for name, _, _ in places}
+    assert kinds == {"kernels", "stow_program_json", "stow_constants"}, kinds
+    failures, inspected, started = [], 0, 0
+    for seed in range(args.first, args.first + args.cases):
+        rng = random.Random(seed)
+        kind = rng.choice(["anywhere", *sorted(kinds)])
+        if kind == "anywhere":
+            at, what = rng.randrange(len(data)), "the file"
+        else:
+            what, begin, size = rng.choice([place for place in places if place[0] == kind or kind == "kernels" and place[0] not in kinds])
+            at = begin + rng.randrange(size)
+        damaged = bytearray(data)
+        damaged[at] ^= 1 << rng.randrange(8)
+        bad.write_bytes(damaged)
+        bad.chmod(0o755)
+        done = run(args.stowage, "inspect", bad)
+        inspected += 1
+        if done.returncode != 1 or not done.stderr.startswith("error: "):
+            failures.append(f"seed {seed}: byte {at} of {what}: inspect ends with {done.returncode}: {done.stderr[:300]}")
+        if kind == "anywhere":
+            continue  # what is outside need not come as far as the check
+        done = run(bad, "plan")
+        started += 1
+        if done.returncode != 3 or "error: this file is damaged: its checksum was " not in done.stderr or done.stdout:
+            failures.append(f"seed {seed}: byte {at} of {what}: plan ends with {done.returncode}: {done.stderr[:300]}")
+    print("\n".join([*failures, f"{inspected} damaged files inspected, {started} started, {len(failures)} failures"]))
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
