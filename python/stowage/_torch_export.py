@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterator, Mapping, Optional
 from unittest import mock
 
 from ._custom_gradients import CustomGradients, hooks_of
+from ._detached import keep_detached
 from ._library import StowageError
 from ._spellings import exportable
 
@@ -220,32 +221,10 @@ def _without_views(program: Any) -> None:
             node.replace_all_uses_with(copy, lambda user, copy=copy: user is not copy)
 
 
-def _keep_detached(program: Any) -> None:
-    """An out-of-place detach wherever the module computes without a gradient or detaches in place: the exporter writes a node for
-    that alone."""
-    import torch
-
-    graph, detach = program.graph_module.graph, torch.ops.aten.detach.default
-    for node in list(graph.nodes):
-        if node.target is torch.ops.aten.detach_.default:
-            node.target = detach
-        if node.target is not torch.ops.higher_order.wrap_with_set_grad_enabled or node.args[0]:
-            continue
-        for result in list(node.users):
-            value = result.meta.get("val")
-            if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-                continue
-            with graph.inserting_after(result):
-                detached = graph.call_function(detach, (result,))
-            detached.meta = dict(result.meta)
-            # The program's signature knows its outputs by their nodes, which nothing flows back through anyway.
-            result.replace_all_uses_with(detached, lambda user: user is not detached and user.op != "output")
-
-
 def _for_training(program: Any) -> Any:
     """The exported program as the exporter is to take it."""
     _without_views(program)
-    _keep_detached(program)
+    keep_detached(program)
     program.graph_module.recompile()
     if getattr(program, "_guards_code", None):
         program._guards_code = []  # comparisons of sizes, which the exporter runs, and cannot where forward takes **named
