@@ -94,10 +94,12 @@ void AttentionEmitter::finish(Value head, Value first, Values &carried) {
     if (problem.queries % tiles.owned() != 0)
       writes = both(writes, math.isBelow(row, math.constant(problem.queries)));
     lanes.ifHolds(writes, [&] {
-      for (auto [column, number] : llvm::enumerate({largest, log})) {
-        Value at = elementAt(lse, lseBase, row, math.constant(static_cast<int64_t>(column)));
+      auto put = [&](const Term &number, int64_t column) {
+        Value at = elementAt(lse, lseBase, row, math.constant(column));
         memref::StoreOp::create(builder, location, number.get(), lse.buffer.memory, ValueRange{at});
-      }
+      };
+      put(largest, 0);
+      put(log, 1);
     });
   }
 }

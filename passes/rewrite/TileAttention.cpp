@@ -31,9 +31,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Scores of constants from here on down are those of keys that nothing attends to, if there is another.
 constexpr double kExcluded = -1e4;
 
-/// A number from here on down plus a score is that number.
-constexpr double kAbsorbing = -1e30;
-
 /// The number that a constant holds everywhere.
 std::optional<double> numberOf(Value value) {
   auto constant = value.getDefiningOp<ConstantOp>();
@@ -354,19 +351,17 @@ private:
       if (Constant constant = readConstant(mask, rows, keys); constant.leaves != Leaves::All)
         masks.push_back({mask, constant});
     const bool keepsOne = keepAKey(masks);
-    bool isReplaced = false; // what is excluded, by a finite number that another mask writes later
     for (const auto &[mask, constant] : masks) {
-      // Where all keys may be excluded, a finite number in their place gives weights, not NaN.
-      if (mask.isBoolean() && mask.excluded > kAbsorbing && !keepsOne)
+      // Where all keys may be excluded, a finite number in their place gives weights, not NaN, and their scores
+      // no gradients.
+      if (mask.isBoolean() && mask.excluded != -kInfinity && !keepsOne)
         return false;
-      if (constant.leaves == Leaves::Triangle &&
-          (keepsOne || (constant.isInfinite && !isReplaced))) {
+      if (constant.leaves == Leaves::Triangle && (keepsOne || constant.isInfinite)) {
         diagonal = std::min(diagonal.value_or(constant.diagonal), constant.diagonal);
         continue;
       }
       if (!mask.isBoolean() && mayBeTrained(mask.value))
         return false;
-      isReplaced |= mask.isBoolean() && mask.excluded != -kInfinity;
       rest.push_back(mask);
     }
     return true;
@@ -456,8 +451,7 @@ private:
                               DenseElementsAttr::get(type, builder.getFloatAttr(element, value)));
   }
 
-  /// The rest of the masks as one: as it is where it is alone and boolean, else as floats to add. What a
-  /// boolean mask writes in place of a score absorbs what is added to it.
+  /// The rest of the masks as one: as it is where it is alone and boolean, else as floats to add.
   Value maskValue() {
     if (rest.empty())
       return {};

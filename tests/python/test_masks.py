@@ -57,8 +57,9 @@ class Masked(nn.Module):
             loss = loss + (F.softmax(style(scores, keep), -1) @ self.value * weight).sum()
         # Without minus infinity's NaN: queries that keep no key give zeros.
         for name, mask in (("boolean", keep), ("floats", torch.where(keep, 0.0, INFINITE))):
-            y = F.scaled_dot_product_attention(self.query[name], self.key, self.value, attn_mask=mask)
-            loss = loss + (y * weight).sum()
+            query, key, value = (x[:, None] for x in (self.query[name], self.key, self.value))
+            y = F.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None])
+            loss = loss + (y[:, 0] * weight).sum()
         return {"loss": loss}
 
 
