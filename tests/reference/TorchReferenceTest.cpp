@@ -97,7 +97,10 @@ OwningOpRef<ModuleOp> importModel(MLIRContext &context, const TorchReference &re
   auto path = std::filesystem::temp_directory_path() /
               ("stow_reference_" + std::to_string(getpid()) + "_" + reference.name + ".onnx");
   std::ofstream(path, std::ios::binary) << reference.model;
-  auto module = importOnnx(context, path.string(), {});
+  ImportOptions options;
+  if (reference.attributes.value("training", false)) // its running statistics are state
+    options.dataInputs = {"in0", "in1", "in2"};
+  auto module = importOnnx(context, path.string(), options);
   std::filesystem::remove(path);
   return module;
 }
