@@ -4,6 +4,7 @@
 
 include "ir/StowAttentionOps.td"
 include "ir/StowDetachOps.td"
+include "ir/StowFunctionOps.td"
 include "ir/StowNormPoolOps.td"
 include "ir/StowOps.td"
 include "ir/StowScatterOps.td"

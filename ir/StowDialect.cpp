@@ -1,5 +1,6 @@
 #include "ir/StowAttentionOps.h"
 #include "ir/StowDetachOps.h"
+#include "ir/StowFunctionOps.h"
 #include "ir/StowNormPoolOps.h"
 #include "ir/StowScatterOps.h"
 #include "ir/StowStatisticsOps.h"
@@ -36,6 +37,10 @@ void StowDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "ir/StowDetachOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/StowFunctionOps.cpp.inc"
       >();
   addOperations<
 #define GET_OP_LIST

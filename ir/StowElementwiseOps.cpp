@@ -1,6 +1,6 @@
 // Types, constraints and folds of the elementwise ops. Bodies are in bodies/, gradients in
 // gradients/.
-#include "ir/Stow.h"
+#include "ir/Broadcast.h"
 
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/STLExtras.h"
@@ -9,9 +9,6 @@
 using namespace mlir;
 
 namespace stow {
-namespace {
-
-/// Result type of an elementwise op: the broadcast of all operands, element type `element`.
 LogicalResult inferBroadcast(std::optional<Location> location, ValueRange operands, Type element,
                              SmallVectorImpl<Type> &types) {
   SmallVector<int64_t> shape;
@@ -28,7 +25,6 @@ LogicalResult inferBroadcast(std::optional<Location> location, ValueRange operan
   return success();
 }
 
-/// The one element type of all operands, of floats the widest.
 FailureOr<Type> commonElement(std::optional<Location> location, ValueRange operands) {
   Type common = getElementTypeOrSelf(operands.front().getType());
   for (Value operand : operands.drop_front()) {
@@ -42,16 +38,6 @@ FailureOr<Type> commonElement(std::optional<Location> location, ValueRange opera
   return common;
 }
 
-template <typename Adaptor>
-LogicalResult inferSameElement(std::optional<Location> location, Adaptor adaptor,
-                               SmallVectorImpl<Type> &types) {
-  auto element = commonElement(location, adaptor.getOperands());
-  if (failed(element))
-    return failure();
-  return inferBroadcast(location, adaptor.getOperands(), *element, types);
-}
-
-/// An elementwise result may overwrite any operand of its own type.
 Sharings overwritesOfOneType(Operation *op) {
   Sharings sharings;
   for (OpResult result : op->getResults())
@@ -60,6 +46,17 @@ Sharings overwritesOfOneType(Operation *op) {
         sharings.push_back(
             {SharingKind::Overwrite, result.getResultNumber(), operand.getOperandNumber()});
   return sharings;
+}
+
+namespace {
+
+template <typename Adaptor>
+LogicalResult inferSameElement(std::optional<Location> location, Adaptor adaptor,
+                               SmallVectorImpl<Type> &types) {
+  auto element = commonElement(location, adaptor.getOperands());
+  if (failed(element))
+    return failure();
+  return inferBroadcast(location, adaptor.getOperands(), *element, types);
 }
 
 /// True when `attr` is a splat of `value`.

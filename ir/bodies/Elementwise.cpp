@@ -1,4 +1,5 @@
 // What one element of each elementwise op is.
+#include "ir/bodies/Logarithm.h"
 #include "ir/bodies/Trigonometry.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -32,7 +33,7 @@ double number(const APFloat &value) { return value.convertToDouble(); }
 STOW_UNARY(NegOp, -x)
 STOW_UNARY(AbsOp, x.isFloat() ? x.unary<math::AbsFOp>() : (x < 0.0).choose(-x, x))
 STOW_UNARY(ExpOp, x.unary<math::ExpOp>())
-STOW_UNARY(LogOp, x.unary<math::LogOp>())
+STOW_UNARY(LogOp, logarithm(x))
 STOW_UNARY(SqrtOp, x.unary<math::SqrtOp>())
 STOW_UNARY(ReciprocalOp, 1.0 / x)
 STOW_UNARY(SigmoidOp, 1.0 / ((-x).unary<math::ExpOp>() + 1.0))

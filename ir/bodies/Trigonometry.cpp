@@ -2,6 +2,9 @@
 
 #include "mlir/Dialect/Math/IR/Math.h"
 
+#include <limits>
+#include <numbers>
+
 using namespace mlir;
 
 namespace stow {
@@ -78,6 +81,24 @@ Term arcTangent(Term x) {
   Term t = numerator / denominator, square = t * t;
   Term value = angle + (t - t * square * polynomial(square, coefficients));
   return (wide < 0.0).choose(-value, value).as(element);
+}
+
+Term angle(Term y, Term x) {
+  Type element = y.element();
+  Term wideY = y.as(y.getBuilder().getF64Type()), wideX = x.as(x.getBuilder().getF64Type());
+  auto signedBy = [](Term size, Term sign) {
+    return size.with(
+        math::CopySignOp::create(size.getBuilder(), size.getLocation(), size.get(), sign.get()));
+  };
+  Term height = wideY.unary<math::AbsFOp>(), width = wideX.unary<math::AbsFOp>();
+  // Of zeros and of infinities no quotient says anything.
+  Term one = height.constant(1), zero = height.constant(0);
+  Term diagonal = height.equals(height.constant(std::numeric_limits<double>::infinity()));
+  Term ratio = height.equals(width).choose(diagonal.choose(one, height / width), height / width);
+  ratio = (height.equals(zero) & width.equals(zero)).choose(zero, ratio);
+  Term acute = arcTangent(ratio);
+  Term isLeft = signedBy(one, wideX) < 0.0;
+  return signedBy(isLeft.choose(std::numbers::pi - acute, acute), wideY).as(element);
 }
 
 } // namespace stow

@@ -15,4 +15,7 @@ Term cosine(Term x);
 /// arctan(x), by fdlibm's reduction to five intervals; computed in double.
 Term arcTangent(Term x);
 
+/// The angle of the point (x, y), as C's atan2(y, x), infinities and the signs of zeros included; computed in double.
+Term angle(Term y, Term x);
+
 } // namespace stow

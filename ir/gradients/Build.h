@@ -23,6 +23,13 @@ public:
   mlir::Value sub(double a, mlir::Value b) { return sub(scalar(a, b), b); }
   mlir::Value mul(mlir::Value a, double b) { return mul(a, scalar(b, a)); }
   mlir::Value add(mlir::Value a, double b) { return add(a, scalar(b, a)); }
+  mlir::Value compare(mlir::Value a, double b, llvm::StringRef predicate) {
+    return build<CompareOp>(a, scalar(b, a), predicate).getMask();
+  }
+  /// 0 where the mask holds, else `x`.
+  mlir::Value zeroWhere(mlir::Value mask, mlir::Value x) {
+    return build<SelectOp>(mask, scalar(0, x), x).getY();
+  }
 
   /// A rank-0 constant of the element type of `like`.
   mlir::Value scalar(double value, mlir::Value like);

@@ -117,8 +117,8 @@ static std::optional<double> splatOf(Value value) {
   return elements.getSplatValue<APFloat>().convertToDouble();
 }
 
-/// da = b * a^(b-1) * dy, db = y * ln(a) * dy. A constant exponent 0 passes nothing back, and 1 and
-/// 2 avoid the power; a trained exponent needs a > 0.
+/// da = b * a^(b-1) * dy, 0 where b is 0; db = y * ln(a) * dy, 0 where a is 0 and b is not negative: the limits, as in
+/// PyTorch, where the products are NaN. A constant exponent 0 passes nothing back, and 1 and 2 avoid the power.
 LogicalResult PowOp::buildGradient(OpBuilder &builder, Gradients &gradients) {
   Value dy = gradients.of(getY()), a = getA(), b = getB();
   if (!dy)
@@ -134,11 +134,18 @@ LogicalResult PowOp::buildGradient(OpBuilder &builder, Gradients &gradients) {
     else if (exponent)
       da = f.mul(f.mul(dy, f.build<PowOp>(a, f.scalar(*exponent - 1, a)).getY()), *exponent);
     else
-      da = f.mul(f.mul(dy, b), f.build<PowOp>(a, f.add(b, -1.0)).getY());
+      da = f.zeroWhere(f.compare(b, 0.0, "eq"),
+                       f.mul(f.mul(dy, b), f.build<PowOp>(a, f.add(b, -1.0)).getY()));
     gradients.add(builder, getLoc(), a, da);
   }
-  if (gradients.isNeeded(b))
-    gradients.add(builder, getLoc(), b, f.mul(f.mul(dy, getY()), f.build<LogOp>(a).getY()));
+  if (gradients.isNeeded(b)) {
+    Value db = f.mul(f.mul(dy, getY()), f.build<LogOp>(a).getY());
+    if (std::optional<double> base = splatOf(a); !base || *base == 0) {
+      Value isZero = f.compare(a, 0.0, "eq");
+      db = f.zeroWhere(f.build<SelectOp>(isZero, f.compare(b, 0.0, "ge"), isZero).getY(), db);
+    }
+    gradients.add(builder, getLoc(), b, db);
+  }
   return success();
 }
 

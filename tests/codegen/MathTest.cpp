@@ -69,7 +69,10 @@ INSTANTIATE_TEST_SUITE_P(
     Math, Accuracy,
     testing::Values(
         Function{"exp", [](double x) { return std::exp(x); }, -87, 88, 1},
-        Function{"log", [](double x) { return std::log(x); }, 1e-37f, 1e38f, 1},
+        Function{"log", [](double x) { return std::log(x); }, 1e-44f, 1e38f,
+                 1}, // below the least normal, too
+        Function{"expm1", [](double x) { return std::expm1(x); }, -80, 88, 3},
+        Function{"log1p", [](double x) { return std::log1p(x); }, -0.999f, 1e30f, 3},
         Function{"tanh", [](double x) { return std::tanh(x); }, -12, 12, 5},
         Function{"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, -80, 80, 3},
         Function{"erf", [](double x) { return std::erf(x); }, -5, 5, 5},
@@ -90,6 +93,8 @@ TEST(Math, EdgeCases) {
     %d = stow.sigmoid %x : (tensor<8xf32>) -> tensor<8xf32>
     %e = stow.softplus %x : (tensor<8xf32>) -> tensor<8xf32>
     %f = stow.relu %x : (tensor<8xf32>) -> tensor<8xf32>
+    %g = stow.expm1 %x : (tensor<8xf32>) -> tensor<8xf32>
+    %h = stow.log1p %x : (tensor<8xf32>) -> tensor<8xf32>
     return
   })");
   float inf = INFINITY, nan = NAN;
@@ -101,7 +106,9 @@ TEST(Math, EdgeCases) {
                             Row{-1, -1, t1, 0, 1e-30, 1, 1, nan},
                             Row{0, 0, s1, 0.5, 0.5, 1, 1, nan},
                             Row{0, 0, std::log1p(e1), std::log(2.0), std::log(2.0), 200, inf, nan},
-                            Row{0, 0, 0, 0, 1e-30, 200, inf, nan}};
+                            Row{0, 0, 0, 0, 1e-30, 200, inf, nan},
+                            Row{-1, -1, e1 - 1, 0, 1e-30, inf, inf, nan},
+                            Row{nan, nan, -inf, 0, 1e-30, std::log(201.0), inf, nan}};
   for (size_t op = 0; op < expected.size(); ++op) {
     std::vector<float> y(8);
     kernels.run(op, {x.data(), y.data()});
@@ -115,6 +122,36 @@ TEST(Math, EdgeCases) {
         EXPECT_NEAR(y[i], expected[op][i], 1e-6 * std::abs(expected[op][i]) + 1e-38);
     }
   }
+}
+
+// Tests the angles of points all around, of infinite ones and of both zeros.
+TEST(Math, Angles) {
+  const std::vector<float> places = {0, -0.f, 1, -1, 3e-30f, -2e30f, INFINITY, -INFINITY};
+  std::vector<float> a, b, y(64);
+  for (float height : places)
+    for (float width : places)
+      a.push_back(height), b.push_back(width);
+  LoadedKernels kernels(R"(func.func @g(%a: tensor<64xf32>, %b: tensor<64xf32>) {
+    %y = stow.atan2 %a, %b : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    return
+  })");
+  kernels.run(0, {a.data(), b.data(), y.data()});
+  for (size_t i = 0; i < 64; ++i)
+    EXPECT_FLOAT_EQ(y[i], std::atan2(a[i], b[i])) << "of " << a[i] << ", " << b[i];
+}
+
+// Tests that a probability of 0 or 1 costs 100 where it is wrong and nothing where it is right.
+TEST(Math, BoundsCrossEntropies) {
+  std::vector<float> p = {0, 1, 0, 1, 0.25f, 1e-40f}, t = {1, 0, 0, 1, 0.5f, 1}, y(6);
+  LoadedKernels kernels(R"(func.func @g(%p: tensor<6xf32>, %t: tensor<6xf32>) {
+    %y = stow.binary_cross_entropy %p, %t : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+    return
+  })");
+  kernels.run(0, {p.data(), t.data(), y.data()});
+  std::vector<double> expected = {
+      100, 100, 0, 0, -0.5 * (std::log(0.25) + std::log(0.75)), -std::log(1e-40)};
+  for (size_t i = 0; i < 6; ++i)
+    EXPECT_NEAR(y[i], expected[i], 1e-5) << "p = " << p[i] << ", t = " << t[i];
 }
 
 // Tests quotients, comparisons and choices of whole numbers: rounded towards zero, 0 by 0, and the

@@ -75,6 +75,33 @@ func.func @case(%a: tensor<4xf32>) {
 
 // -----
 
+// hard_tanh C1: empty interval.
+func.func @case(%a: tensor<4xf32>) {
+  // expected-error @+1 {{expects low <= high}}
+  %0 = stow.hard_tanh %a {low = 2.0 : f64, high = 1.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// atan2 C1: shapes that do not broadcast.
+func.func @case(%a: tensor<4xf32>, %b: tensor<3xf32>) {
+  // expected-error @+1 {{operand shapes do not broadcast: [4] against [3]}}
+  %0 = "stow.atan2"(%a, %b) : (tensor<4xf32>, tensor<3xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// binary_cross_entropy C2: two element types.
+func.func @case(%a: tensor<4xf32>, %b: tensor<4xf64>) {
+  // expected-error @+1 {{operands have different element types: 'f32' and 'f64'}}
+  %0 = "stow.binary_cross_entropy"(%a, %b) : (tensor<4xf32>, tensor<4xf64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
 // cast C1: another shape.
 func.func @case(%a: tensor<4xf32>) {
   // expected-error @+1 {{expects operand and result of one shape}}

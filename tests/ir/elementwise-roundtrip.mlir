@@ -28,6 +28,14 @@ func.func @unary(%x: tensor<4x8xf32>) {
   %sin = stow.sin %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: stow.cos %{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %cos = stow.cos %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: stow.expm1 %{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %expm1 = stow.expm1 %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: stow.log1p %{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %log1p = stow.log1p %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: stow.atan2 %{{.*}}, %{{.*}} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %atan2 = stow.atan2 %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: stow.binary_cross_entropy %{{.*}}, %{{.*}} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %cross_entropy = stow.binary_cross_entropy %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: stow.atan %{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %atan = stow.atan %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: stow.round %{{.*}} {mode = "floor"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -79,6 +87,8 @@ func.func @attributes(%x: tensor<4x8xf32>, %m: tensor<4x8xi1>, %seed: tensor<i64
   %4 = stow.hard_sigmoid %x {alpha = 0.2 : f64, beta = 0.5 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: stow.clip %{{.*}} {high = 6.000000e+00 : f64, low = 0.000000e+00 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %5 = stow.clip %x {low = 0.0 : f64, high = 6.0 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: stow.hard_tanh %{{.*}} {high = 6.000000e+00 : f64, low = 0.000000e+00 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %hard_tanh = stow.hard_tanh %x {low = 0.0 : f64, high = 6.0 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: stow.range_grad %{{.*}} {closed = true, high = 6.000000e+00 : f64, low = 0.000000e+00 : f64, slope = 1.000000e+00 : f64} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   %6 = stow.range_grad %x, %x {low = 0.0 : f64, high = 6.0 : f64, slope = 1.0 : f64, closed = true} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: stow.dropout %{{.*}} {ratio = 5.000000e-01 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>

@@ -1,3 +1,4 @@
+#include "ir/StowFunctionOps.h"
 #include "tests/reference/Rules.h"
 
 #include <cmath>
@@ -71,6 +72,8 @@ double absolute(double x) { return std::fabs(x); }
 double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
 double exponential(double x) { return std::exp(x); }
 double logarithm(double x) { return std::log(x); }
+double exponentialLess1(double x) { return std::expm1(x); }
+double logarithmOf1Plus(double x) { return std::log1p(x); }
 double root(double x) { return std::sqrt(x); }
 double reciprocal(double x) { return 1 / x; }
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
@@ -91,6 +94,10 @@ double mul(double a, double b) { return a * b; }
 double maximum(double a, double b) { return std::max(a, b); }
 double minimum(double a, double b) { return std::min(a, b); }
 double power(double a, double b) { return std::pow(a, b); }
+double angle(double a, double b) { return std::atan2(a, b); }
+double binaryCrossEntropy(double p, double t) {
+  return -(t * std::max(std::log(p), -100.0) + (1 - t) * std::max(std::log1p(-p), -100.0));
+}
 double reluGrad(double dy, double saved) { return saved > 0 ? dy : 0; }
 double hardSwishGrad(double dy, double x) { return x <= -3 ? 0 : x >= 3 ? dy : dy * (x / 3 + 0.5); }
 
@@ -127,8 +134,8 @@ std::vector<Tensor> hardSigmoid(Operation *op, Operands operands) {
                      [=](auto e) { return std::min(std::max(alpha * e[0] + beta, 0.0), 1.0); });
 }
 
-std::vector<Tensor> clip(Operation *op, Operands operands) {
-  double low = number(cast<ClipOp>(op).getLow()), high = number(cast<ClipOp>(op).getHigh());
+template <typename Op> std::vector<Tensor> between(Operation *op, Operands operands) {
+  double low = number(cast<Op>(op).getLow()), high = number(cast<Op>(op).getHigh());
   return mapElements(op, operands, [=](auto e) { return std::min(std::max(e[0], low), high); });
 }
 
@@ -254,6 +261,8 @@ void addElementwiseRules(Rules &rules) {
   rules["stow.sign"] = unary<sign>;
   rules["stow.exp"] = unary<exponential>;
   rules["stow.log"] = unary<logarithm>;
+  rules["stow.expm1"] = unary<exponentialLess1>;
+  rules["stow.log1p"] = unary<logarithmOf1Plus>;
   rules["stow.sqrt"] = unary<root>;
   rules["stow.reciprocal"] = unary<reciprocal>;
   rules["stow.sigmoid"] = unary<sigmoid>;
@@ -278,6 +287,8 @@ void addElementwiseRules(Rules &rules) {
   rules["stow.maximum"] = binary<maximum>;
   rules["stow.minimum"] = binary<minimum>;
   rules["stow.pow"] = binary<power>;
+  rules["stow.atan2"] = binary<angle>;
+  rules["stow.binary_cross_entropy"] = binary<binaryCrossEntropy>;
   rules["stow.relu_grad"] = binary<reluGrad>;
   rules["stow.hard_swish_grad"] = binary<hardSwishGrad>;
   rules["stow.leaky_relu"] = leakyRelu;
@@ -286,7 +297,8 @@ void addElementwiseRules(Rules &rules) {
   rules["stow.elu"] = elu;
   rules["stow.elu_grad"] = eluGrad;
   rules["stow.hard_sigmoid"] = hardSigmoid;
-  rules["stow.clip"] = clip;
+  rules["stow.clip"] = between<ClipOp>;
+  rules["stow.hard_tanh"] = between<HardTanhOp>;
   rules["stow.range_grad"] = rangeGrad;
   rules["stow.select_grad"] = selectGrad;
   rules["stow.select"] = select;

@@ -30,9 +30,9 @@ GradientCase single(std::string name, std::string op, std::vector<std::string> s
 
 void addUnary(Cases &cases) {
   for (std::string op : {"neg", "abs", "sign", "sin", "cos", "atan", "exp", "reciprocal", "sigmoid",
-                         "tanh", "erf", "softplus", "relu"})
+                         "tanh", "erf", "softplus", "relu", "expm1"})
     cases.push_back(single(op, op, {"3x4x"}, "", "3x4x"));
-  for (std::string op : {"log", "sqrt"})
+  for (std::string op : {"log", "sqrt", "log1p"})
     cases.push_back(single(op, op, {"3x4x"}, "", "3x4x", 0.3, 2));
   cases.push_back(single("hard_swish", "hard_swish", {"5x5x"}, "", "5x5x", -4.1, 4.1));
   cases.push_back(single("leaky_relu", "leaky_relu", {"3x4x"}, "alpha = 0.1 : f64", "3x4x"));
@@ -44,6 +44,8 @@ void addUnary(Cases &cases) {
   cases.push_back(single("hard_sigmoid_falling", "hard_sigmoid", {"5x4x"},
                          "alpha = -0.3 : f64, beta = 0.4 : f64", "5x4x", -3.9, 3.9));
   cases.push_back(single("clip", "clip", {"3x4x"}, "low = -1.03 : f64, high = 0.52 : f64", "3x4x"));
+  cases.push_back(
+      single("hard_tanh", "hard_tanh", {"3x4x"}, "low = -1.03 : f64, high = 0.52 : f64", "3x4x"));
   cases.push_back(single("cast", "cast", {"3x4x"}, "", "3x4x"));
   for (std::string saved : {"output", "mask", "input"}) {
     cases.push_back(single("relu_" + saved, "relu", {"3x4x"}, "", "3x4x"));
@@ -71,6 +73,9 @@ void addBinary(Cases &cases) {
         Shapes{"scalar", "", "3x4x", "3x4x"}}) {
     for (std::string op : {"add", "sub", "mul", "maximum", "minimum"})
       cases.push_back(single(op + "_" + s.name, op, {s.a, s.b}, "", s.y));
+    cases.push_back(single("atan2_" + s.name, "atan2", {s.a, s.b}, "", s.y));
+    cases.push_back(single("binary_cross_entropy_" + s.name, "binary_cross_entropy", {s.a, s.b}, "",
+                           s.y, 0.1, 0.9));
     for (std::string op : {"div", "pow"})
       cases.push_back(single(op + "_" + s.name, op, {s.a, s.b}, "", s.y, 0.4, 2));
   }
