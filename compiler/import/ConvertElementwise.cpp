@@ -1,5 +1,5 @@
 // Elementwise operators, several of them by their formula.
-#include "compiler/import/GraphImport.h"
+#include "compiler/import/Decompositions.h"
 
 #include <limits>
 
@@ -22,6 +22,15 @@ template <typename Op> void convertBinary(NodeImport &node) {
   auto [a, b] = operandsOf(node);
   node.bind(0, node.emit<Op>({a, b}));
 }
+
+void convertSub(NodeImport &node) {
+  auto [a, b] = operandsOf(node);
+  node.bind(0, differenceOf(node, a, b));
+}
+
+void convertLog(NodeImport &node) { node.bind(0, logarithmOf(node, node.value(0))); }
+
+void convertSqrt(NodeImport &node) { node.bind(0, rootOf(node, node.value(0))); }
 
 template <typename Op> Value accumulated(NodeImport &node) {
   Value y = node.value(0);
@@ -112,11 +121,11 @@ void convertCelu(NodeImport &node) {
   node.bind(0, node.emit<MulOp>({y, node.scalar(alpha, y)}));
 }
 
-/// relu(x) - slope * relu(-x).
+/// x where it is positive, else slope * x: so at 0, whose gradient is the slope.
 void convertPRelu(NodeImport &node) {
   Value x = node.value(0), slope = node.value(1);
-  Value negative = node.emit<ReluOp>(node.emit<NegOp>(x));
-  Value y = node.emit<SubOp>({node.emit<ReluOp>(x), node.emit<MulOp>({slope, negative})});
+  Value isPositive = node.compare(x, node.scalar(0, x), "gt");
+  Value y = node.emit<SelectOp>({isPositive, x, node.emit<MulOp>({slope, x})});
   if (shapeOf(y) != shapeOf(x))
     throw Error::badInput("the slope does not broadcast to the data's shape");
   node.bind(0, y);
@@ -268,8 +277,8 @@ void addElementwiseRules(RuleTable &table) {
   table["Abs"] = {convertUnary<AbsOp>, 1, 1};
   table["Sign"] = {convertUnary<SignOp>, 1, 1};
   table["Exp"] = {convertUnary<ExpOp>, 1, 1};
-  table["Log"] = {convertUnary<LogOp>, 1, 1};
-  table["Sqrt"] = {convertUnary<SqrtOp>, 1, 1};
+  table["Log"] = {convertLog, 1, 1};
+  table["Sqrt"] = {convertSqrt, 1, 1};
   table["Reciprocal"] = {convertUnary<ReciprocalOp>, 1, 1};
   table["Sigmoid"] = {convertUnary<SigmoidOp>, 1, 1};
   table["Tanh"] = {convertUnary<TanhOp>, 1, 1};
@@ -278,7 +287,7 @@ void addElementwiseRules(RuleTable &table) {
   table["HardSwish"] = {convertUnary<HardSwishOp>, 1, 1};
   table["Relu"] = {convertUnary<ReluOp>, 1, 1};
   table["Add"] = {convertBinary<AddOp>, 2, 2};
-  table["Sub"] = {convertBinary<SubOp>, 2, 2};
+  table["Sub"] = {convertSub, 2, 2};
   table["Mul"] = {convertBinary<MulOp>, 2, 2};
   table["Div"] = {convertBinary<DivOp>, 2, 2};
   table["Pow"] = {convertPow, 2, 2};

@@ -92,15 +92,21 @@ void convertRound(NodeImport &node) {
 }
 
 /// a - b * quotient, the quotient rounded towards zero (fmod) or down. Quotients of integers are
-/// rounded towards zero: a remainder of another sign than b's is one b short.
+/// rounded towards zero: a remainder of another sign than b's is one b short. Of floats both are made in double, where they are
+/// exact as long as the quotient is below 2^28: in float 1 / 0.1 is 10, and its remainder not the 0.1 that C's fmod finds.
 void convertMod(NodeImport &node) {
   Value a = node.value(0), b = node.value(1);
   bool truncates = node.flag("fmod", false);
-  Value quotient = node.emit<DivOp>({a, b});
-  if (isa<FloatType>(elementOf(a))) {
-    quotient = rounded(node, quotient, truncates ? "zero" : "floor");
-    return node.bind(0, node.emit<SubOp>({a, node.emit<MulOp>({b, quotient})}));
+  Type element = elementOf(a);
+  if (isa<FloatType>(element)) {
+    Type wide = node.builder().getF64Type();
+    a = node.cast(a, wide);
+    b = node.cast(b, wide);
+    Value quotient = rounded(node, node.emit<DivOp>({a, b}), truncates ? "zero" : "floor");
+    Value rest = node.emit<SubOp>({a, node.emit<MulOp>({b, quotient})});
+    return node.bind(0, node.cast(rest, element));
   }
+  Value quotient = node.emit<DivOp>({a, b});
   Value rest = node.emit<SubOp>({a, node.emit<MulOp>({b, quotient})});
   if (truncates)
     return node.bind(0, rest);

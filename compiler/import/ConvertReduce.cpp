@@ -1,7 +1,9 @@
 // Reductions and softmax.
-#include "compiler/import/GraphImport.h"
+#include "compiler/import/Decompositions.h"
+#include "ir/StowDetachOps.h"
 
 #include <absl/strings/str_cat.h>
+#include <limits>
 
 using namespace mlir;
 
@@ -93,7 +95,8 @@ void convertReduceProd(NodeImport &node) {
   node.bind(0, node.reshape(y, dropped));
 }
 
-/// log(sum(x)), or of the exponentials: the maximum is taken off first, so that none overflows.
+/// log(sum(x)), or of the exponentials: the maximum is taken off first, so that none overflows, and where it is infinite
+/// nothing. Nothing flows back through it, since the sum does not depend on it.
 void convertReduceLog(NodeImport &node) {
   auto axes = reducedAxes(node);
   Value x = node.value(0);
@@ -106,17 +109,13 @@ void convertReduceLog(NodeImport &node) {
     p.axes = node.array(*axes);
     p.keepdims = node.boolean(true);
   });
+  Value infinity = node.scalar(std::numeric_limits<double>::infinity(), largest);
+  Value isInfinite = node.compare(node.emit<AbsOp>(largest), infinity, "eq");
+  largest =
+      node.emit<DetachOp>(node.emit<SelectOp>({isInfinite, node.scalar(0, largest), largest}));
   Value power = node.emit<ExpOp>(node.emit<SubOp>({x, largest}));
   Value y = node.emit<LogOp>(reduce<ReduceSumOp>(node, power, *axes));
   node.bind(0, node.emit<AddOp>({y, node.reshape(largest, shapeOf(y))}));
-}
-
-/// The root of a sum of squares. The norm of zeros has no gradient, as in PyTorch, where that of
-/// the root alone would be infinite and its product with the zeros NaN.
-Value norm(NodeImport &node, Value squares) {
-  Value zero = node.scalar(0, squares), isZero = node.compare(squares, zero, "eq");
-  Value positive = node.emit<SelectOp>({isZero, node.scalar(1, squares), squares});
-  return node.emit<SelectOp>({isZero, zero, node.emit<SqrtOp>(positive)});
 }
 
 /// Norms and sums of squares: an elementwise function, a sum, and for L2 a root.
@@ -126,7 +125,7 @@ void convertReduceNorm(NodeImport &node) {
   const std::string &type = node.node().type;
   Value term = type == "ReduceL1" ? node.emit<AbsOp>(x) : node.emit<MulOp>({x, x});
   Value y = axes && !shapeOf(x).empty() ? reduce<ReduceSumOp>(node, term, *axes) : term;
-  node.bind(0, type == "ReduceL2" ? norm(node, y) : y);
+  node.bind(0, type == "ReduceL2" ? guardedRoot(node, y) : y);
 }
 
 /// x over its norm along one axis; zeros stay zeros.
@@ -141,7 +140,7 @@ void convertLpNormalization(NodeImport &node) {
     properties.axes = node.array({axis});
     properties.keepdims = node.boolean(true);
   });
-  Value length = p == 1 ? sum : norm(node, sum);
+  Value length = p == 1 ? sum : guardedRoot(node, sum);
   Value isZero = node.compare(length, node.scalar(0, length), "eq");
   Value divisor = node.emit<SelectOp>({isZero, node.scalar(1, length), length});
   node.bind(0, node.emit<DivOp>({x, divisor}));
@@ -162,7 +161,7 @@ void convertMeanVarianceNormalization(NodeImport &node) {
     });
   };
   Value centred = node.emit<SubOp>({x, mean(x)});
-  Value deviation = norm(node, mean(node.emit<MulOp>({centred, centred})));
+  Value deviation = guardedRoot(node, mean(node.emit<MulOp>({centred, centred})));
   node.bind(0, node.emit<DivOp>({centred, node.emit<AddOp>({deviation, node.scalar(1e-9, x)})}));
 }
 

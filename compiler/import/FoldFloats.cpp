@@ -16,10 +16,11 @@ namespace stow::onnx {
 
 /// Operators whose every element is computed from one element of each input.
 static bool isArithmetic(StringRef type) {
-  static const llvm::StringSet<> types = {"Abs",   "Add", "Ceil",       "Cos",    "Div",  "Exp",
-                                          "Floor", "Log", "Max",        "Min",    "Mod",  "Mul",
-                                          "Neg",   "Pow", "Reciprocal", "Round",  "Sign", "Sin",
-                                          "Sqrt",  "Sub", "Tanh",       "Sigmoid"};
+  static const llvm::StringSet<> types = {
+      "Abs", "Add", "Ceil", "Cos", "Div", "Exp", "Floor", "Log", "Max", "Min", "Mod", "Mul", "Neg",
+      "Pow", "Reciprocal", "Round", "Sign", "Sin", "Sqrt", "Sub", "Tanh", "Sigmoid",
+      // our own functions
+      "Atan2", "BinaryCrossEntropy", "Expm1", "HardTanh", "Log1p"};
   return types.contains(type);
 }
 
@@ -57,7 +58,7 @@ std::optional<Literal> GraphImport::foldFloats(NodeImport &import,
   }
   limitedCount(shape);
   NodeImport converted(*this, copy, import.place());
-  ruleOf(node.type)->convert(converted);
+  ruleOf(node.type, node.domain)->convert(converted);
   const Value result = slots.at("result")->value;
   auto body = result ? ScalarBody::of(single, result) : std::nullopt;
   if (!body)

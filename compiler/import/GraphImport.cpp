@@ -244,9 +244,10 @@ void GraphImport::importNode(NodeImport &import) {
   auto version = model.opsets.find(node.domain);
   std::string reason;
   bool skipped = false;
-  if (!node.domain.empty())
-    reason = "operators of this domain are not supported; export the model with ai.onnx operators";
-  else if (!ruleOf(node.type))
+  if (!ruleOf(node.type, node.domain) && !node.domain.empty())
+    reason = "operators of this domain are not supported; export the model with ai.onnx operators, "
+             "or with functions that define them";
+  else if (!ruleOf(node.type, node.domain))
     reason = "this operator is not supported; " + instead(node.type) +
              " (docs/onnx-ops.md lists the operators that are)";
   for (const std::string &input : node.inputs) {
@@ -287,7 +288,7 @@ void GraphImport::importNode(NodeImport &import) {
 
 void GraphImport::convertNode(NodeImport &import) {
   const Node &node = import.node();
-  const OpRule &rule = *ruleOf(node.type);
+  const OpRule &rule = *ruleOf(node.type, node.domain);
   if (node.inputs.size() < rule.minInputs || node.inputs.size() > rule.maxInputs)
     throw Error::badInput(
         absl::StrCat("has ", node.inputs.size(), " inputs, expected ", rule.minInputs,

@@ -226,6 +226,11 @@ public:
   /// True for a normalization whose module stands in evaluation mode while others train.
   bool isEvaluatedNorm() const { return graph.keepsModes && !isTrainingNorm(node()); }
 
+  /// True in a file of stowage.export, whose operators are meant as they stand.
+  bool spellsItsMeaning() const {
+    return graph.model.signature && graph.model.signature->keepsModes;
+  }
+
   /// A rank-0 constant of the element type of `like`.
   mlir::Value scalar(double value, mlir::Value like);
 
@@ -311,8 +316,11 @@ struct OpRule {
   OpWeights weights = {};
 };
 
-/// The rule of an op of ai.onnx; null when it is not supported.
-const OpRule *ruleOf(const std::string &type);
+/// The domain of the functions that stowage.export writes.
+inline constexpr const char *kOwnDomain = "stowage";
+
+/// The rule of an operator of ai.onnx, or of one of our own functions; null when it is not supported.
+const OpRule *ruleOf(const std::string &type, const std::string &domain = "");
 
 /// The tensor type's shape.
 inline Shape shapeOf(mlir::Value value) {
@@ -330,6 +338,9 @@ using RuleTable = std::map<std::string, OpRule>;
 /// The rules of all supported operators.
 const RuleTable &allRules();
 
+/// The rules of the functions of our own domain that are imported whole.
+const RuleTable &functionRules();
+
 /// Says where operators of these types, which are in the table, take weights.
 void takeWeights(RuleTable &table, OpWeights weights, std::initializer_list<const char *> types);
 
@@ -340,6 +351,7 @@ Roles rolesOf(const Model &model, const ImportOptions &options);
 void addAttentionRules(RuleTable &table);
 void addElementwiseRules(RuleTable &table);
 void addFourierRules(RuleTable &table);
+void addFunctionRules(RuleTable &table);
 void addIndexRules(RuleTable &table);
 void addLogicRules(RuleTable &table);
 void addOrderRules(RuleTable &table);

@@ -2,6 +2,7 @@
 
 #include "compiler/import/ExportCheck.h"
 #include "compiler/import/GraphImport.h"
+#include "compiler/import/InlineFunctions.h"
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/GlobPattern.h"
@@ -41,9 +42,21 @@ const RuleTable &allRules() {
   return table;
 }
 
-const OpRule *ruleOf(const std::string &type) {
-  auto found = allRules().find(type);
-  return found == allRules().end() ? nullptr : &found->second;
+const RuleTable &functionRules() {
+  static const RuleTable table = [] {
+    RuleTable rules;
+    addFunctionRules(rules);
+    return rules;
+  }();
+  return table;
+}
+
+const OpRule *ruleOf(const std::string &type, const std::string &domain) {
+  if (!domain.empty() && domain != kOwnDomain)
+    return nullptr;
+  const RuleTable &rules = domain.empty() ? allRules() : functionRules();
+  auto found = rules.find(type);
+  return found == rules.end() ? nullptr : &found->second;
 }
 
 void takeWeights(RuleTable &table, OpWeights weights, std::initializer_list<const char *> types) {
@@ -97,6 +110,8 @@ public:
   const onnx::Model &at(const std::string &path) {
     if (!model || path != readPath) {
       model = onnx::load(path);
+      onnx::inlineFunctions(
+          *model, [](const onnx::Node &node) { return onnx::ruleOf(node.type, node.domain); });
       onnx::restoreMerged(*model);
       readPath = path;
     }

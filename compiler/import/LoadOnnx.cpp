@@ -48,6 +48,7 @@ private:
   Node node(::onnx::NodeProto &proto, int index) const;
   std::optional<GraphSignature> signature(const ::onnx::GraphProto &proto) const;
   Graph branch(::onnx::GraphProto &proto) const;
+  Function function(::onnx::FunctionProto &proto) const;
   Input input(const ::onnx::ValueInfoProto &proto) const;
 
   std::string path;
@@ -58,24 +59,38 @@ private:
 /// trace some lines per call.
 constexpr size_t kSignatureLimit = 1 << 24, kNodeTextLimit = 1 << 16;
 
-/// Field numbers of metadata_props. Headers before ONNX 1.16 do not know the field, so that it is
-/// found among the unknown ones.
-constexpr int kGraphMetadata = 16, kNodeMetadata = 9;
+/// Field numbers of metadata_props, and of the defaults of a function's attributes. Headers before ONNX 1.16 and 1.13 do not know
+/// the fields, so that they are found among the unknown ones.
+constexpr int kGraphMetadata = 16, kNodeMetadata = 9, kDefaults = 11;
+
+/// Visits the entries of a field that the headers do not know.
+template <typename Entry, typename Proto, typename Visit>
+void forEachUnknown(const Proto &proto, int field, Visit visit) {
+  const auto &unknown = proto.unknown_fields();
+  for (int i = 0; i < unknown.field_count(); ++i) {
+    const auto &found = unknown.field(i);
+    Entry entry;
+    if (found.number() == field &&
+        found.type() == ::google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED &&
+        entry.ParseFromString(found.length_delimited()))
+      visit(entry);
+  }
+}
+
+template <typename Proto, typename Visit> void forEachDefault(Proto &proto, Visit visit) {
+  if constexpr (requires { proto.mutable_attribute_proto(); })
+    for (auto &entry : *proto.mutable_attribute_proto())
+      visit(entry);
+  forEachUnknown<::onnx::AttributeProto>(proto, kDefaults, visit);
+}
 
 template <typename Proto, typename Visit>
 void forEachMetadata(const Proto &proto, int field, Visit visit) {
   if constexpr (requires { proto.metadata_props_size(); })
     for (const auto &entry : proto.metadata_props())
       visit(entry.key(), entry.value());
-  const auto &unknown = proto.unknown_fields();
-  for (int i = 0; i < unknown.field_count(); ++i) {
-    const auto &found = unknown.field(i);
-    ::onnx::StringStringEntryProto entry;
-    if (found.number() == field &&
-        found.type() == ::google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED &&
-        entry.ParseFromString(found.length_delimited()))
-      visit(entry.key(), entry.value());
-  }
+  forEachUnknown<::onnx::StringStringEntryProto>(
+      proto, field, [&](const auto &entry) { visit(entry.key(), entry.value()); });
 }
 
 /// `text` without what would garble a message.
@@ -272,6 +287,7 @@ Tensor Loader::tensor(::onnx::TensorProto &proto) const {
 
 NodeAttribute Loader::attribute(::onnx::AttributeProto &proto) const {
   NodeAttribute result;
+  result.reference = proto.ref_attr_name();
   // Files of IR versions before 2 leave the type out: the filled field tells.
   auto type = proto.type();
   if (type == ::onnx::AttributeProto::UNDEFINED) {
@@ -323,10 +339,13 @@ NodeAttribute Loader::attribute(::onnx::AttributeProto &proto) const {
   return result;
 }
 
+/// "ai.onnx" is filed under "".
+std::string domainOf(const std::string &domain) { return domain == "ai.onnx" ? "" : domain; }
+
 Node Loader::node(::onnx::NodeProto &proto, int index) const {
   Node result;
   result.type = proto.op_type();
-  result.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
+  result.domain = domainOf(proto.domain());
   result.name = proto.name().empty() ? absl::StrCat(proto.op_type(), "_", index) : proto.name();
   result.inputs.assign(proto.input().begin(), proto.input().end());
   result.outputs.assign(proto.output().begin(), proto.output().end());
@@ -412,6 +431,20 @@ Graph Loader::branch(::onnx::GraphProto &proto) const {
   return result;
 }
 
+Function Loader::function(::onnx::FunctionProto &proto) const {
+  Function result;
+  for (const auto &opset : proto.opset_import())
+    result.opsets[domainOf(opset.domain())] = opset.version();
+  result.inputs.assign(proto.input().begin(), proto.input().end());
+  result.outputs.assign(proto.output().begin(), proto.output().end());
+  forEachDefault(
+      proto, [&](::onnx::AttributeProto &attr) { result.defaults[attr.name()] = attribute(attr); });
+  int index = 0;
+  for (auto &value : *proto.mutable_node())
+    result.nodes.push_back(node(value, index++));
+  return result;
+}
+
 Input Loader::input(const ::onnx::ValueInfoProto &proto) const {
   Input result;
   result.name = proto.name();
@@ -438,7 +471,7 @@ Model Loader::load() {
   Model model;
   model.fileName = fs::path(path).filename().string();
   for (const auto &opset : proto.opset_import())
-    model.opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
+    model.opsets[domainOf(opset.domain())] = opset.version();
   model.producer = printable(proto.producer_name(), 64);
   ::onnx::GraphProto &graph = *proto.mutable_graph();
   model.signature = signature(graph);
@@ -472,6 +505,8 @@ Model Loader::load() {
   int index = 0;
   for (auto &value : *graph.mutable_node())
     model.nodes.push_back(node(value, index++));
+  for (auto &value : *proto.mutable_functions())
+    model.functions.emplace(std::pair(domainOf(value.domain()), value.name()), function(value));
   return model;
 }
 

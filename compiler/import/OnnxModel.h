@@ -75,6 +75,7 @@ struct NodeAttribute {
   std::vector<std::string> strings;
   std::optional<Tensor> tensor;
   std::shared_ptr<const stow::onnx::Graph> graph;
+  std::string reference; ///< in a function's body: the attribute of the call that it stands for
 };
 
 struct Node {
@@ -103,6 +104,15 @@ struct Graph {
   std::vector<std::string> outputs;
 };
 
+/// A function that the file defines itself.
+struct Function {
+  std::map<std::string, int64_t> opsets; ///< by domain, as a model's
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+  std::map<std::string, NodeAttribute> defaults;
+  std::vector<Node> nodes;
+};
+
 /// A graph input: dimensions are absent where the file has a symbol or nothing.
 struct Input {
   struct Dim {
@@ -120,6 +130,7 @@ struct Model {
   std::string producer;                  ///< "pytorch", ...; empty when the file does not say
   std::map<std::string, int64_t> opsets; ///< by domain; "ai.onnx" is filed under ""
   std::vector<Node> nodes;               ///< in file order
+  std::map<std::pair<std::string, std::string>, Function> functions; ///< by domain and name
   std::map<std::string, Tensor> initializers;
   std::vector<Input> inputs; ///< without those that have an initializer
   std::vector<std::string> outputs;
