@@ -14,6 +14,7 @@ from unittest import mock
 
 from ._custom_gradients import CustomGradients, hooks_of
 from ._detached import keep_detached
+from ._functions import define, keep_bounds, translations
 from ._library import StowageError
 from ._spellings import exportable
 
@@ -225,6 +226,7 @@ def _for_training(program: Any) -> Any:
     """The exported program as the exporter is to take it."""
     _without_views(program)
     keep_detached(program)
+    keep_bounds(program)
     program.graph_module.recompile()
     if getattr(program, "_guards_code", None):
         program._guards_code = []  # comparisons of sizes, which the exporter runs, and cannot where forward takes **named
@@ -293,7 +295,8 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
             with training_mode(module), warnings.catch_warnings(), _training_programs(), custom.recorded(), exportable():
                 warnings.simplefilter("ignore")  # that the module is in training mode is the point
                 return torch.onnx.export(module, export_arguments, kwargs=export_named or None, dynamo=True, optimize=False,
-                                         opset_version=opset, dynamic_shapes=shapes, verbose=False)  # fmt: skip
+                                         opset_version=opset, dynamic_shapes=shapes, verbose=False,
+                                         custom_translation_table=translations())  # fmt: skip
         except Exception as error:  # the exporter's own classes changed with every version
             cause = error.__cause__ or error
             hint = "; if the batch cannot stay open, dynamic_batch=False bakes that of the example in" if dynamic_batch else ""
@@ -311,6 +314,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
             program = write()
     _rename_values(program.model)
     _tidy(program.model)
+    define(program)
     _name_outputs(program)
     _name_frozen(program, module)
     _state_modes(program)
