@@ -87,9 +87,7 @@ OwningOpRef<ModuleOp> loadModel(MLIRContext &context, const CompileOptions &opti
   return module;
 }
 
-namespace {
-
-// F0: rewrites of the model that change neither values nor gradients, rounding aside.
+// F0
 void addModelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createVerifyModelPass());
   manager.addPass(createCanonicalizerPass());
@@ -99,6 +97,8 @@ void addModelPasses(PassManager &manager, const Target &target) {
   manager.addPass(createSinkReluPass());
   manager.addPass(createNestConcatsPass());
 }
+
+namespace {
 
 AttachOptimizerPassOptions optimizerOptions(const CompileOptions &options) {
   AttachOptimizerPassOptions optimizer;

@@ -12,6 +12,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "mlir/Pass/PassManager.h"
 
 #include <chrono>
 #include <memory>
@@ -67,6 +68,9 @@ void saveProblem(const BudgetPlanner &planner, const CompileOptions &options);
 /// The model up to the step form. Throws Error after diagnostics.
 mlir::OwningOpRef<mlir::ModuleOp> stepForm(mlir::MLIRContext &context,
                                            const CompileOptions &options, const Backend &backend);
+
+/// Rewrites of the model that change neither values nor gradients, rounding aside.
+void addModelPasses(mlir::PassManager &manager, const Target &target);
 
 /// From the step form on: layouts, fused kernels, workspaces.
 void addKernels(mlir::ModuleOp step, const Target &target);

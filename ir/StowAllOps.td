@@ -3,6 +3,7 @@
 #define STOW_ALL_OPS_TD
 
 include "ir/StowAttentionOps.td"
+include "ir/StowBitwiseOps.td"
 include "ir/StowDetachOps.td"
 include "ir/StowFunctionOps.td"
 include "ir/StowNormPoolOps.td"

@@ -1,4 +1,5 @@
 #include "ir/StowAttentionOps.h"
+#include "ir/StowBitwiseOps.h"
 #include "ir/StowDetachOps.h"
 #include "ir/StowFunctionOps.h"
 #include "ir/StowNormPoolOps.h"
@@ -33,6 +34,10 @@ void StowDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "ir/StowAttentionOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/StowBitwiseOps.cpp.inc"
       >();
   addOperations<
 #define GET_OP_LIST

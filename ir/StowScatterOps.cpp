@@ -19,10 +19,10 @@ bool fits(RankedTensorType type, RankedTensorType model, int64_t axis, bool repe
   return true;
 }
 
-} // namespace
-
-LogicalResult ScatterMaxOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
-                                             Adaptor adaptor, SmallVectorImpl<Type> &types) {
+/// The type of x: what both ops give.
+template <typename Adaptor>
+LogicalResult inferScattered(std::optional<Location> location, Adaptor adaptor,
+                             SmallVectorImpl<Type> &types) {
   auto x = cast<RankedTensorType>(adaptor.getX().getType());
   auto updates = cast<RankedTensorType>(adaptor.getUpdates().getType());
   auto indices = cast<RankedTensorType>(adaptor.getIndices().getType());
@@ -43,8 +43,20 @@ LogicalResult ScatterMaxOp::inferReturnTypes(MLIRContext *, std::optional<Locati
   return success();
 }
 
-bool ScatterMaxOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
-  return sameLogicalTypes(left, right);
-}
+} // namespace
+
+#define STOW_SCATTERED(OpName)                                                                     \
+  LogicalResult OpName::inferReturnTypes(MLIRContext *, std::optional<Location> location,          \
+                                         Adaptor adaptor, SmallVectorImpl<Type> &types) {          \
+    return inferScattered(location, adaptor, types);                                               \
+  }                                                                                                \
+  bool OpName::isCompatibleReturnTypes(TypeRange left, TypeRange right) {                          \
+    return sameLogicalTypes(left, right);                                                          \
+  }
+
+STOW_SCATTERED(ScatterMaxOp)
+STOW_SCATTERED(ScatterMulOp)
+
+#undef STOW_SCATTERED
 
 } // namespace stow

@@ -207,6 +207,12 @@ void emitScatterMax(ScatterMaxOp op, ArrayRef<Strides> strides, KernelFrame &fra
               });
 }
 
+void emitScatterMul(ScatterMulOp op, ArrayRef<Strides> strides, KernelFrame &frame) {
+  emitScatter(op.getAxis(), tensorType(op.getUpdates()), tensorType(op.getIndices()),
+              tensorType(op.getX()).getDimSize(op.getAxis()), {0u, 1, 2, 3}, strides, frame,
+              [](Term held, Term update) { return held * update; });
+}
+
 void emitCumSum(CumSumOp op, ArrayRef<Strides> strides, KernelFrame &frame) {
   Lanes &lanes = frame.lanes;
   Math math{lanes};
@@ -294,6 +300,8 @@ static LogicalResult emitIndex(Operation *op, KernelFrame &frame) {
     emitScatterSum(scatter, *strides, frame);
   else if (auto scatterMax = dyn_cast<ScatterMaxOp>(op))
     emitScatterMax(scatterMax, *strides, frame);
+  else if (auto scatterMul = dyn_cast<ScatterMulOp>(op))
+    emitScatterMul(scatterMul, *strides, frame);
   else if (auto sum = dyn_cast<CumSumOp>(op))
     emitCumSum(sum, *strides, frame);
   else
@@ -302,7 +310,7 @@ static LogicalResult emitIndex(Operation *op, KernelFrame &frame) {
 }
 
 void addIndexKernels(KernelTable &table) {
-  table.add<TakeAlongOp, ScatterAlongOp, ScatterMaxOp, TopKOp, CumSumOp>(emitIndex);
+  table.add<TakeAlongOp, ScatterAlongOp, ScatterMaxOp, ScatterMulOp, TopKOp, CumSumOp>(emitIndex);
 }
 
 } // namespace stow

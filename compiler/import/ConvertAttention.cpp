@@ -72,6 +72,31 @@ Value masked(NodeImport &node, Value scores, int64_t past) {
   return node.emit<SelectOp>({seen, scores, none});
 }
 
+/// True unless it is known that the mask, and with is_causal the order of positions, leave each query a key. The mask broadcasts to
+/// `scores`, [batch, heads, queries, keys].
+bool mayLeaveNoKey(NodeImport &node, const Shape &scores, int64_t past) {
+  if (!node.has(3))
+    return false;
+  const Literal *mask = node.literal(3);
+  if (!mask || mask->shape.empty() || mask->shape.back() != scores[3])
+    return true;
+  const int64_t keys = scores[3];
+  const int64_t rows = mask->shape.size() > 1 ? mask->shape[mask->shape.size() - 2] : 1;
+  const bool isCausal = node.flag("is_causal", false);
+  for (int64_t row = 0; row < mask->size() / keys; ++row) {
+    // A row for all queries counts for the first of them, which sees the fewest keys.
+    const int64_t query = rows == 1 ? 0 : row % rows;
+    bool leavesNone = true;
+    for (int64_t key = 0; leavesNone && key < (isCausal ? std::min(keys, past + query + 1) : keys);
+         ++key)
+      leavesNone = mask->isFloat() ? mask->floats[row * keys + key] == -kInfinity
+                                   : mask->ints[row * keys + key] == 0;
+    if (leavesNone)
+      return true;
+  }
+  return false;
+}
+
 /// softmax(scale * Q K' + mask) V. Heads that share keys are rows of one product, so that neither
 /// keys nor values are repeated.
 void convertAttention(NodeImport &node) {
@@ -111,8 +136,8 @@ void convertAttention(NodeImport &node) {
   }
   Value weights = node.emit<SoftmaxOp>(masked(node, scores, past),
                                        [&](SoftmaxOp::Properties &p) { p.axis = node.i64(3); });
-  // A query that a computed mask leaves no key has weights 0, not NaN.
-  if (node.has(3) && !node.literal(3))
+  // A query that the mask leaves no key has weights 0, not NaN.
+  if (mayLeaveNoKey(node, shapeOf(scores), past))
     weights = node.emit<SelectOp>(
         {node.compare(weights, weights, "eq"), weights, node.scalar(0, weights)});
   Value y = product(node, node.reshape(weights, {query[0], key[1], rows, key[2]}), v, false);

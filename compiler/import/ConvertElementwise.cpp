@@ -78,8 +78,9 @@ void convertPow(NodeImport &node) {
     return node.bind(0, node.emit<ReciprocalOp>(x));
   if (keepsShape && exponent->size() == 1)
     return node.bind(0, node.emit<PowOp>({x, node.scalar(power, x)}));
-  // Integer exponents are numbers of the data's type.
-  Value other = exponent && !exponent->isFloat() ? node.tensor(*exponent, x) : node.value(1);
+  // Exponents of another type, whole ones among them, are numbers of the data's type.
+  Value other = exponent && !exponent->isFloat() ? node.tensor(*exponent, x)
+                                                 : node.cast(node.value(1), elementOf(x));
   node.bind(0, node.emit<PowOp>({x, other}));
 }
 

@@ -364,97 +364,144 @@ Value arrivalsOf(NodeImport &node, const Indices &indices, int64_t axis, int64_t
   return scatterAlong(node, node.emitAs<BroadcastToOp>(one, type), at, axis, extent);
 }
 
-/// PyTorch's scatter_reduce with reduce='mean', which ONNX has no word for: the default exporter
-/// writes reduction="none" beside the operation. With include_self=False it has written zeros where
-/// updates arrive before.
-bool isScatterMean(NodeImport &node) {
-  const std::string &operation = node.node().fxNode;
-  return operationOf(operation) == "scatter_reduce.two" && argumentOf(operation, 4) == "mean" &&
-         !node.literal(2);
+/// The one value that all updates have, where it is known.
+std::optional<double> uniformValue(const Literal *updates) {
+  if (!updates || updates->size() == 0)
+    return std::nullopt;
+  for (int64_t i = 1; i < updates->size(); ++i)
+    if (updates->number(i) != updates->number(0))
+      return std::nullopt;
+  return updates->number(0);
 }
 
-/// The data with the updates' mean along `axis`: of what arrives and, where it counts, what is
+/// PyTorch's scatter_reduce with reduce='mean', which ONNX has no word for: the default exporter
+/// writes reduction="none" beside the operation. With include_self=False it has written zeros where
+/// updates arrive before, beside the same operation: what the mean of zeros alone writes, too.
+bool isScatterMean(NodeImport &node, bool countsSelf) {
+  const std::string &operation = node.node().fxNode;
+  return operationOf(operation) == "scatter_reduce.two" && argumentOf(operation, 4) == "mean" &&
+         (countsSelf || uniformValue(node.literal(2)) != 0.0);
+}
+
+/// What is written: the data, where it goes along `axis`, and the updates.
+struct Scatter {
+  Value data;
+  Indices indices;
+  Value updates;
+  int64_t axis;
+
+  int64_t extent() const { return shapeOf(data)[axis]; }
+  /// The part of the data that updates may reach.
+  Shape reach() const {
+    Shape shape = shapeOf(updates);
+    shape[axis] = extent();
+    return shape;
+  }
+};
+
+/// The data with the updates' mean along the axis: of what arrives and, where it counts, what is
 /// there.
-Value scatteredMean(NodeImport &node, Value data, const Indices &indices, Value updates,
-                    int64_t axis) {
-  Shape shape = shapeOf(data);
-  bool countsSelf = node.node().fxNode.find("include_self: False") == std::string::npos;
-  Value sums = scatterAlong(node, updates, valueOf(node, indices), axis, shape[axis]);
-  Value counts = arrivalsOf(node, indices, axis, shape[axis], elementOf(data));
+Value scatteredMean(NodeImport &node, const Scatter &scatter, bool countsSelf) {
+  Shape shape = shapeOf(scatter.data);
+  Value sums = scatterAlong(node, scatter.updates, valueOf(node, scatter.indices), scatter.axis,
+                            scatter.extent());
+  Value counts =
+      arrivalsOf(node, scatter.indices, scatter.axis, scatter.extent(), elementOf(scatter.data));
   if (shapeOf(counts) != shapeOf(sums))
     counts =
         node.emitAs<BroadcastToOp>(counts, RankedTensorType::get(shapeOf(sums), elementOf(counts)));
   counts = grownTo(node, counts, shape);
   Value one = node.scalar(1, counts);
   counts = countsSelf ? node.emit<AddOp>({counts, one}) : node.emit<MaximumOp>({counts, one});
-  return node.emit<DivOp>({node.emit<AddOp>({data, grownTo(node, sums, shape)}), counts});
+  return node.emit<DivOp>({node.emit<AddOp>({scatter.data, grownTo(node, sums, shape)}), counts});
 }
 
-/// The largest of what is there and what arrives along `axis`, or with `least` the least: the largest
-/// of the negatives.
-Value scatteredExtremes(NodeImport &node, Value data, const Indices &indices, Value updates,
-                        int64_t axis, bool least) {
-  Shape reach = shapeOf(updates);
-  reach[axis] = shapeOf(data)[axis];
-  if (elementOf(data).isInteger(1) || reach != shapeOf(data))
-    throw Error::badInput("reduces masks, or a part of the data outside the dimension of the "
-                          "indices, by maxima");
-  auto signedOf = [&](Value value) -> Value { return least ? node.emit<NegOp>(value) : value; };
-  Value y = node.emit<ScatterMaxOp>({signedOf(data), signedOf(updates), valueOf(node, indices)},
-                                    [&](ScatterMaxOp::Properties &p) { p.axis = node.i64(axis); });
-  return signedOf(y);
+/// `part`, as large as the updates reach, in the place of the data's first elements.
+Value putBack(NodeImport &node, const Scatter &scatter, Value part) {
+  Shape shape = shapeOf(scatter.data);
+  if (shapeOf(part) == shape)
+    return part;
+  Value one = node.tensor(Literal{ElementType::Bool, {}, {1}, {}}, node.builder().getI1Type());
+  Value mask = node.emitAs<BroadcastToOp>(one, node.typeOf(ElementType::Bool, shapeOf(part)));
+  return node.emit<SelectOp>(
+      {grownTo(node, mask, shape), grownTo(node, part, shape), scatter.data});
 }
 
-/// The data with updates written or added along `axis`. Written values are chosen by a mask: known
-/// indices say which update every element gets, computed ones count what arrives (as the operator
-/// demands, at most one).
-Value scattered(NodeImport &node, Value data, Indices indices, Value updates, int64_t axis) {
-  std::string reduction = node.text("reduction", "none");
-  Shape shape = shapeOf(data);
-  int64_t extent = shape[axis];
-  checkRange(indices, extent);
-  Shape reach = shapeOf(updates);
-  reach[axis] = extent;
-  indices = compressed(indices, axis);
-  if (reduction == "none" && isScatterMean(node))
-    return scatteredMean(node, data, indices, updates, axis);
-  if (reduction == "add") {
-    Value sums = scatterAlong(node, updates, valueOf(node, indices), axis, extent);
-    return node.emit<AddOp>({data, grownTo(node, sums, shape)});
-  }
-  if (reduction == "max" || reduction == "min")
-    return scatteredExtremes(node, data, indices, updates, axis, reduction == "min");
-  if (reduction != "none")
-    throw Error::badInput("reduces by '" + reduction +
-                          "'; only none, add, max and min are supported");
-  Value mask, written;
-  if (indices.known) {
-    Literal sources = sourcesOf(*indices.known, axis, extent), chosen = sources;
+/// What is there joined with what arrives along the axis by its maxima or, of the negatives, minima,
+/// or by its product.
+Value scatteredJoin(NodeImport &node, const Scatter &scatter, const std::string &reduction) {
+  if (elementOf(scatter.data).isInteger(1))
+    throw Error::badInput("reduces masks by '" + reduction + "'");
+  Shape reach = scatter.reach();
+  Value data = reach == shapeOf(scatter.data)
+                   ? scatter.data
+                   : node.slice(scatter.data, Shape(reach.size(), 0), reach);
+  auto signedOf = [&](Value value) -> Value {
+    return reduction == "min" ? node.emit<NegOp>(value) : value;
+  };
+  SmallVector<Value> operands = {signedOf(data), signedOf(scatter.updates),
+                                 valueOf(node, scatter.indices)};
+  auto set = [&](auto &p) { p.axis = node.i64(scatter.axis); };
+  Value y = reduction == "mul" ? node.emit<ScatterMulOp>(operands, set)
+                               : node.emit<ScatterMaxOp>(operands, set);
+  return putBack(node, scatter, signedOf(y));
+}
+
+/// Where updates arrive, and what: known indices say which update every element gets, computed ones
+/// count (as the operator demands, at most one). One value that all updates have may arrive often.
+std::pair<Value, Value> writtenBy(NodeImport &node, const Scatter &scatter,
+                                  std::optional<double> uniform) {
+  const Indices &indices = scatter.indices;
+  Value updates = scatter.updates;
+  if (indices.known && !uniform) {
+    Literal sources = sourcesOf(*indices.known, scatter.axis, scatter.extent()), chosen = sources;
     for (int64_t i = 0; i < sources.size(); ++i) {
       chosen.ints[i] = sources.ints[i] >= 0;
       sources.ints[i] = std::max<int64_t>(sources.ints[i], 0);
     }
-    written = takeAlong(node, updates, {sources, {}}, axis);
-    mask = node.tensor(chosen, node.builder().getI1Type());
-    if (reach != shape && shapeOf(mask) != reach) // repeated only as far as the updates reach
-      mask = node.emitAs<BroadcastToOp>(mask, node.typeOf(ElementType::Bool, reach));
-  } else {
-    if (mayRepeatMaxima(indices.value))
-      throw Error::badInput("writes at the places of maxima of windows that overlap, where two may "
-                            "name one element; pool with a stride of the window's size");
-    Value arrivals = arrivalsOf(node, indices, axis, extent, elementOf(indices.value));
-    mask = node.compare(arrivals, node.scalar(0, arrivals), "gt");
-    bool isMask = elementOf(updates).isInteger(1);
-    Value numbers = isMask ? node.cast(updates, node.builder().getI32Type()) : updates;
-    written = scatterAlong(node, numbers, indices.value, axis, extent);
-    if (isMask)
-      written = node.cast(written, elementOf(updates));
-    if (reach != shape && shapeOf(mask) != reach)
-      mask = node.emitAs<BroadcastToOp>(mask, node.typeOf(ElementType::Bool, reach));
+    Value written = takeAlong(node, updates, {sources, {}}, scatter.axis);
+    return {node.tensor(chosen, node.builder().getI1Type()), written};
   }
+  if (!indices.known && !uniform && mayRepeatMaxima(indices.value))
+    throw Error::badInput("writes at the places of maxima of windows that overlap, where two may "
+                          "name one element; pool with a stride of the window's size");
+  Type counter = indices.known ? node.builder().getI32Type() : elementOf(indices.value);
+  Value arrivals = arrivalsOf(node, indices, scatter.axis, scatter.extent(), counter);
+  Value mask = node.compare(arrivals, node.scalar(0, arrivals), "gt");
+  if (uniform)
+    return {mask, node.scalar(*uniform, updates)};
+  bool isMask = elementOf(updates).isInteger(1);
+  Value numbers = isMask ? node.cast(updates, node.builder().getI32Type()) : updates;
+  Value written = scatterAlong(node, numbers, indices.value, scatter.axis, scatter.extent());
+  return {mask, node.cast(written, elementOf(updates))};
+}
+
+/// The data with updates written or joined to it along the axis.
+Value scattered(NodeImport &node, Scatter scatter) {
+  std::string reduction = node.text("reduction", "none");
+  Shape shape = shapeOf(scatter.data), reach = scatter.reach();
+  checkRange(scatter.indices, scatter.extent());
+  scatter.indices = compressed(scatter.indices, scatter.axis);
+  const bool countsSelf = node.node().fxNode.find("include_self: False") == std::string::npos;
+  if (reduction == "none" && isScatterMean(node, countsSelf))
+    return scatteredMean(node, scatter, countsSelf);
+  if (reduction == "add") {
+    Value sums = scatterAlong(node, scatter.updates, valueOf(node, scatter.indices), scatter.axis,
+                              scatter.extent());
+    return node.emit<AddOp>({scatter.data, grownTo(node, sums, shape)});
+  }
+  if (reduction == "max" || reduction == "min" || reduction == "mul")
+    return scatteredJoin(node, scatter, reduction);
+  if (reduction != "none")
+    throw Error::badInput("reduces by '" + reduction + "'; expected none, add, mul, max or min");
+  const std::optional<double> uniform = uniformValue(node.literal(2));
+  auto [mask, written] = writtenBy(node, scatter, uniform);
+  if (reach != shape && shapeOf(mask) != reach) // repeated only as far as the updates reach
+    mask = node.emitAs<BroadcastToOp>(mask, node.typeOf(ElementType::Bool, reach));
   if (reach != shape)
     mask = grownTo(node, mask, shape);
-  return node.emit<SelectOp>({mask, grownTo(node, written, shape), data});
+  return node.emit<SelectOp>(
+      {mask, uniform ? written : grownTo(node, written, shape), scatter.data});
 }
 
 void convertScatterElements(NodeImport &node) {
@@ -464,7 +511,7 @@ void convertScatterElements(NodeImport &node) {
   if (shapeOf(updates) != indices.shape())
     throw Error::badInput("expects as many updates as indices");
   checkExtents(shapeOf(data), shapeOf(updates), axis);
-  node.bind(0, scattered(node, data, indices, updates, axis));
+  node.bind(0, scattered(node, {data, indices, updates, axis}));
 }
 
 void convertScatterND(NodeImport &node) {
@@ -476,9 +523,9 @@ void convertScatterND(NodeImport &node) {
   int64_t count = elementCount(linear.shape());
   if (elementCount(shapeOf(updates)) != count * space.rest)
     throw Error::badInput("has updates that do not fit the indices and the data");
-  Value y =
-      scattered(node, node.reshape(data, {space.named, space.rest}),
-                reshaped(node, linear, {count, 1}), node.reshape(updates, {count, space.rest}), 0);
+  Value y = scattered(node, {node.reshape(data, {space.named, space.rest}),
+                             reshaped(node, linear, {count, 1}),
+                             node.reshape(updates, {count, space.rest}), 0});
   node.bind(0, node.reshape(y, shape));
 }
 

@@ -91,9 +91,10 @@ void convertRound(NodeImport &node) {
                                         : "even"));
 }
 
-/// a - b * quotient, the quotient rounded towards zero (fmod) or down. Quotients of integers are
-/// rounded towards zero: a remainder of another sign than b's is one b short. Of floats both are made in double, where they are
-/// exact as long as the quotient is below 2^28: in float 1 / 0.1 is 10, and its remainder not the 0.1 that C's fmod finds.
+/// What is left of a behind the largest multiple of b towards zero (fmod), which has the sign of a; else that has b's. Nothing is taken
+/// from a where the quotient rounds to 0, however large b is. Quotients of integers are rounded towards zero: a remainder of another
+/// sign than b's is one b short. Of floats both are made in double, where they are exact as long as the quotient is below 2^28: in
+/// float 1 / 0.1 is 10, and its remainder not the 0.1 that C's fmod finds.
 void convertMod(NodeImport &node) {
   Value a = node.value(0), b = node.value(1);
   bool truncates = node.flag("fmod", false);
@@ -104,6 +105,7 @@ void convertMod(NodeImport &node) {
     b = node.cast(b, wide);
     Value quotient = rounded(node, node.emit<DivOp>({a, b}), truncates ? "zero" : "floor");
     Value rest = node.emit<SubOp>({a, node.emit<MulOp>({b, quotient})});
+    rest = node.emit<SelectOp>({node.compare(quotient, node.scalar(0, quotient), "eq"), a, rest});
     return node.bind(0, node.cast(rest, element));
   }
   Value quotient = node.emit<DivOp>({a, b});

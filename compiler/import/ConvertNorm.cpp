@@ -124,6 +124,38 @@ void convertGroupNorm(NodeImport &node) {
 
 //===-- Batches -------------------------------------------------------------------------------===//
 
+/// `x` with the channels before the samples, or the reverse.
+Value swapped(NodeImport &node, Value x) {
+  Shape order(shapeOf(x).size());
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[0], order[1]);
+  return node.emit<TransposeOp>(
+      x, [&](TransposeOp::Properties &p) { p.permutation = node.array(order); });
+}
+
+/// `x` as the planes of one sample: all elements of a channel are one.
+Value channelPlanes(NodeImport &node, Value x) {
+  Shape shape = shapeOf(x);
+  Value channels = shape[0] == 1 ? x : swapped(node, x);
+  return node.reshape(channels, {1, shape[1], elementCount(shape) / shape[1]});
+}
+
+/// The statistics after a step, outputs 1 and 2 of a training node: those before and the batch's own,
+/// weighed by the momentum.
+void bindStatistics(NodeImport &node, Value x) {
+  if (!node.isRead(1) && !node.isRead(2))
+    return;
+  Value moments = node.emit<PlaneMomentsOp>(channelPlanes(node, x));
+  const double momentum = node.number("momentum", 0.9);
+  for (unsigned i : {1, 2}) {
+    Value before = node.value(i + 2), own = moments.getDefiningOp()->getResult(i - 1);
+    own = node.reshape(own, shapeOf(before));
+    if (node.isRead(i))
+      node.bind(i, node.emit<AddOp>({node.emit<MulOp>({before, node.scalar(momentum, before)}),
+                                     node.emit<MulOp>({own, node.scalar(1 - momentum, own)})}));
+  }
+}
+
 /// Statistics that the graph computes: with them in inference, without them in training, where the
 /// batch's own count. A batch of one is its planes.
 Value normalizeByComputed(NodeImport &node, bool isTraining) {
@@ -141,18 +173,11 @@ Value normalizeByComputed(NodeImport &node, bool isTraining) {
   }
   if (shape[0] == 1)
     return normalizePlanes(node, x, shape[1], node.value(1), node.value(2), epsilon);
-  Shape order(shape.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::swap(order[0], order[1]);
-  auto swapped = [&](Value value) {
-    return node.emit<TransposeOp>(
-        value, [&](TransposeOp::Properties &p) { p.permutation = node.array(order); });
-  };
-  Value channels = swapped(x);
-  Shape apart = shapeOf(channels);
-  Value planes = node.reshape(channels, {1, shape[1], elementCount(shape) / shape[1]});
-  Value y = normalizePlanes(node, planes, shape[1], node.value(1), node.value(2), epsilon);
-  return swapped(node.reshape(y, apart));
+  Value y = normalizePlanes(node, channelPlanes(node, x), shape[1], node.value(1), node.value(2),
+                            epsilon);
+  Shape apart = shape;
+  std::swap(apart[0], apart[1]);
+  return swapped(node, node.reshape(y, apart));
 }
 
 /// Any form of the node with stored statistics becomes stow.batch_norm, which trains with batch
@@ -161,13 +186,6 @@ void convertBatchNorm(NodeImport &node) {
   if (node.opset() < 9 && !node.flag("spatial", true))
     throw Error::badInput("normalizes every position by itself (spatial=0); only per-channel "
                           "statistics are supported");
-  for (size_t i = 1; i < node.node().outputs.size(); ++i) {
-    if (node.isReadByNode(i))
-      throw Error::badInput(
-          absl::StrCat("its statistics (output ", i,
-                       ") are read by another node; only the normalized tensor is supported"));
-    node.dropResult(i);
-  }
   double momentum = decimal(static_cast<float>(1 - node.number("momentum", 0.9)));
   momentum = node.batchNormMomentum().value_or(momentum);
   if (!(momentum >= 0 && momentum <= 1))
@@ -179,11 +197,20 @@ void convertBatchNorm(NodeImport &node) {
   SmallVector<Value> operands;
   for (size_t i = 0; i < 5; ++i)
     operands.push_back(node.value(i));
-  if (!isa<BlockArgument>(operands[3]) || !isa<BlockArgument>(operands[4])) {
+  if (!node.isState(3) || !node.isState(4)) {
     // Further outputs are those of training; before opset 14 they alone say so, and PyTorch writes
     // an instance normalization with running statistics in that form at every opset.
     bool isTraining = node.flag("training_mode", false) || node.node().outputs.size() > 1;
+    bindStatistics(node, operands[0]);
     return node.bind(0, normalizeByComputed(node, isTraining));
+  }
+  for (size_t i = 1; i < node.node().outputs.size(); ++i) {
+    if (node.isReadByNode(i))
+      throw Error::badInput(absl::StrCat(
+          "its statistics (output ", i,
+          ") are read by another node, and are stored: the step updates them itself; only the "
+          "normalized tensor is supported"));
+    node.dropResult(i);
   }
   // [N,C,spatial...] of rank 6 and more keeps its channels when the rest is flattened.
   Shape shape = shapeOf(operands[0]);

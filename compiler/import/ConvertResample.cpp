@@ -62,13 +62,18 @@ struct Interpolation {
   std::string mode, coordinates, nearest;
   double cubicCoefficient = -0.75;
   bool excludeOutside = false;
+  bool antialias = false;    ///< what shrinks is read through a filter as wide as the step
+  bool alignsWholes = false; ///< align_corners of as many elements as there are, as PyTorch
 };
 
 /// The input position of output `i` along a dimension of `from` elements that becomes `to`.
 double sourcePosition(const Interpolation &how, int64_t i, int64_t from, int64_t to, double scale) {
   const std::string &mode = how.coordinates;
-  if (mode == "align_corners")
-    return to == 1 ? 0 : static_cast<double>(i * (from - 1)) / static_cast<double>(to - 1);
+  if (mode == "align_corners") {
+    // The standard's length is that before it is rounded: the last corner may lie behind the last element.
+    double last = (how.alignsWholes ? double(to) : double(from) * scale) - 1;
+    return to == 1 || last == 0 ? 0 : static_cast<double>(i * (from - 1)) / last;
+  }
   if (mode == "asymmetric") {
     // PyTorch rounds here, and takes the floor: one float more or less is another element.
     if (how.mode == "nearest")
@@ -105,30 +110,33 @@ double cubicWeight(double t, double a) {
 
 SparseRows interpolationRows(const Interpolation &how, int64_t from, int64_t to, double scale) {
   SparseRows rows;
+  // A filter for what shrinks is stretched; its weights then need to be made to sum to 1.
+  const double stretch = how.antialias ? std::min(scale, 1.0) : 1;
+  const bool isCubic = how.mode == "cubic", normalizes = how.excludeOutside || stretch < 1;
+  const double reach = (isCubic ? 2 : 1) / stretch;
   for (int64_t i = 0; i < to; ++i) {
-    double position = sourcePosition(how, i, from, to, scale), low = std::floor(position);
+    double position = sourcePosition(how, i, from, to, scale);
     std::map<int64_t, double> weights; // sources beyond the ends are the ends
     auto add = [&](int64_t source, double weight) {
       bool isOutside = source < 0 || source >= from;
       if (!isOutside || !how.excludeOutside)
         weights[std::clamp<int64_t>(source, 0, from - 1)] += weight;
     };
-    if (how.mode == "nearest") {
+    if (how.mode == "nearest")
       add(std::clamp<int64_t>(nearestSource(how.nearest, position), 0, from - 1), 1);
-    } else if (how.mode == "linear") {
-      add(static_cast<int64_t>(low), 1 - (position - low));
-      add(static_cast<int64_t>(low) + 1, position - low);
-    } else {
-      for (int64_t step = -1; step <= 2; ++step)
-        add(static_cast<int64_t>(low) + step,
-            cubicWeight(position - low - static_cast<double>(step), how.cubicCoefficient));
-    }
+    else
+      for (auto at = static_cast<int64_t>(std::floor(position - reach)) + 1;
+           double(at) < position + reach; ++at) {
+        double distance = (position - static_cast<double>(at)) * stretch;
+        add(at, isCubic ? cubicWeight(distance, how.cubicCoefficient)
+                        : std::max(0.0, 1 - std::abs(distance)));
+      }
     double sum = 0;
     for (auto [source, weight] : weights)
       sum += weight;
     for (auto [source, weight] : weights)
       if (weight != 0)
-        rows.add(source, how.excludeOutside ? weight / sum : weight);
+        rows.add(source, normalizes ? weight / sum : weight);
     rows.endRow();
   }
   return rows;
@@ -222,14 +230,11 @@ void convertResize(NodeImport &node) {
               {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
   checkChoice("keep_aspect_ratio_policy", node.text("keep_aspect_ratio_policy", "stretch"),
               {"stretch"});
-  Target target = resizeTarget(node, node.shape(0).size());
-  Value y = interpolate(node, how, target);
-  bool shrinks = false;
-  for (auto [before, after] : llvm::zip_equal(node.shape(0), shapeOf(y)))
-    shrinks |= after < before;
-  if (node.flag("antialias", false) && how.mode != "nearest" && shrinks)
-    throw Error::badInput("shrinks with antialias=1; export the model with antialias=False");
-  node.bind(0, y);
+  how.antialias = node.flag("antialias", false);
+  how.alignsWholes = node.isFromPyTorch();
+  // PyTorch's filters end where the image does, whatever the file says of what lies outside.
+  how.excludeOutside |= how.antialias && how.alignsWholes;
+  node.bind(0, interpolate(node, how, resizeTarget(node, node.shape(0).size())));
 }
 
 /// Upsample of opset 7 (scales as attribute) and 9 (as input): positions are divided by the scale.
@@ -303,7 +308,10 @@ void convertSpaceToDepth(NodeImport &node) {
   if (x[2] % b != 0 || x[3] % b != 0)
     throw Error::badInput(
         absl::StrCat("splits ", x[2], " by ", x[3], " elements into blocks of ", b, " by ", b));
-  bindRearranged(node, {x[0], x[1], x[2] / b, b, x[3] / b, b}, {0, 3, 5, 1, 2, 4},
+  std::string mode = node.text("mode", "DCR");
+  checkChoice("mode", mode, {"DCR", "CRD"});
+  const Shape order = mode == "DCR" ? Shape{0, 3, 5, 1, 2, 4} : Shape{0, 1, 3, 5, 2, 4};
+  bindRearranged(node, {x[0], x[1], x[2] / b, b, x[3] / b, b}, order,
                  {x[0], x[1] * b * b, x[2] / b, x[3] / b});
 }
 

@@ -63,6 +63,8 @@ std::vector<int64_t> partSizes(NodeImport &node, int64_t extent) {
 void convertSplitToSequence(NodeImport &node) {
   Shape shape = node.shape(0);
   int64_t axis = normalizedAxis(node.integer("axis", 0), shape.size());
+  if (node.has(1) && !node.literal(1) && axis == 0)
+    return node.bindSequence(0, node.rowParts(node.value(0), 1));
   std::vector<int64_t> sizes = partSizes(node, shape[axis]);
   bool drops = !node.has(1) && !node.flag("keepdims", true);
   Slots parts;

@@ -157,11 +157,12 @@ void convertTranspose(NodeImport &node) {
 }
 
 void convertConcat(NodeImport &node) {
+  if (node.readsRowParts())
+    return node.bind(0, node.joinedRowParts(node.integer("axis", 0)));
   SmallVector<Value> inputs;
   size_t last = 0;
   for (size_t i = 0; i < node.inputCount(); ++i) {
-    const Literal *known = node.literal(i);
-    if (known && known->size() == 0)
+    if (elementCount(node.shape(i)) == 0) // adds nothing, whatever it is: no tensor is made of it
       continue;
     last = i;
     inputs.push_back(node.value(i));
@@ -173,6 +174,14 @@ void convertConcat(NodeImport &node) {
   int64_t axis = normalizedAxis(node.integer("axis", 0), node.shape(0).size());
   node.bind(0,
             node.emit<ConcatOp>(inputs, [&](ConcatOp::Properties &p) { p.axis = node.i64(axis); }));
+}
+
+/// A part of input 0 without elements: known, though what it is taken from is not. Joined, it adds nothing.
+Literal nothingOf(NodeImport &node, const Shape &shape) {
+  Literal nothing;
+  nothing.type = node.elementType(0);
+  nothing.shape = shape;
+  return nothing;
 }
 
 /// Sizes of the parts: given, or equal with a smaller last one.
@@ -198,7 +207,7 @@ void convertSplit(NodeImport &node) {
   std::vector<int64_t> sizes = splitSizes(node, shape[axis]);
   int64_t left = shape[axis];
   for (int64_t size : sizes)
-    if (size < 1 || (left -= size) < 0)
+    if (size < 0 || (left -= size) < 0)
       throw Error::badInput(absl::StrCat("the parts do not fit ", shape[axis], " elements"));
   if (left != 0 || sizes.size() != node.node().outputs.size())
     throw Error::badInput(
@@ -206,7 +215,9 @@ void convertSplit(NodeImport &node) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     Shape part = shape;
     part[axis] = sizes[i];
-    if (node.isRead(i))
+    if (node.isRead(i) && elementCount(part) == 0)
+      node.bindLiteral(i, nothingOf(node, part));
+    else if (node.isRead(i))
       node.bind(i, node.slice(x, starts, part));
     starts[axis] += sizes[i];
   }
@@ -232,13 +243,8 @@ void convertSlice(NodeImport &node) {
     sizes[axis] = range.count;
     strides[axis] = range.count > 1 ? range.step : 1;
   }
-  if (elementCount(sizes) ==
-      0) { // known, though what it is taken from is not: joined, it adds nothing
-    Literal nothing;
-    nothing.type = node.elementType(0);
-    nothing.shape = sizes;
-    return node.bindLiteral(0, std::move(nothing));
-  }
+  if (elementCount(sizes) == 0)
+    return node.bindLiteral(0, nothingOf(node, sizes));
   if (strides != Shape(shape.size(), 1))
     return node.bind(0, node.emit<StridedSliceOp>(x, [&](StridedSliceOp::Properties &p) {
       p.starts = node.array(starts);

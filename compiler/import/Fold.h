@@ -58,7 +58,8 @@ int64_t limitedCount(const Shape &shape);
 /// A literal of `shape` whose element i is element source(i) of x, or 0 where that is negative.
 Literal gathered(const Literal &x, Shape shape, const std::function<int64_t(int64_t)> &source);
 
-/// Folds of reading, writing and counting by index.
+/// Folds of arithmetic on bits, and of reading, writing and counting by index.
+void addBitFolds(FoldTable &table);
 void addIndexFolds(FoldTable &table);
 
 } // namespace stow::onnx

@@ -89,7 +89,7 @@ std::vector<Literal> gatherND(const Site &site) {
 }
 
 /// What an update does to the element that is there.
-enum class Join { Replace, Add, Max, Min };
+enum class Join { Replace, Add, Multiply, Max, Min };
 
 template <typename T> T joinedOf(T there, T update, Join join) {
   switch (join) {
@@ -100,6 +100,11 @@ template <typename T> T joinedOf(T there, T update, Join join) {
       return static_cast<T>(static_cast<uint64_t>(there) + static_cast<uint64_t>(update));
     else
       return there + update;
+  case Join::Multiply:
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<uint64_t>(there) * static_cast<uint64_t>(update));
+    else
+      return there * update;
   case Join::Max:
     return std::max(there, update);
   case Join::Min:
@@ -117,13 +122,15 @@ void combine(Literal &y, int64_t to, const Literal &updates, int64_t from, Join 
 }
 
 Join joinOf(const Site &site) {
-  static const std::map<std::string, Join> joins = {
-      {"none", Join::Replace}, {"add", Join::Add}, {"max", Join::Max}, {"min", Join::Min}};
+  static const std::map<std::string, Join> joins = {{"none", Join::Replace},
+                                                    {"add", Join::Add},
+                                                    {"mul", Join::Multiply},
+                                                    {"max", Join::Max},
+                                                    {"min", Join::Min}};
   std::string reduction = site.text("reduction", "none");
   auto join = joins.find(reduction);
   if (join == joins.end())
-    throw Error::badInput("reduces by '" + reduction +
-                          "'; only none, add, max and min are supported");
+    throw Error::badInput("reduces by '" + reduction + "'; expected none, add, mul, max or min");
   if (site.in(0).isFloat() != site.in(2).isFloat())
     throw Error::badInput("writes constants of another type than the data");
   return join->second;

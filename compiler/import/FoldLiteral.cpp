@@ -435,6 +435,7 @@ FoldTable makeFolds() {
       {"Expand", single<expand>},
       {"ConstantOfShape", single<constantOfShape>},
   };
+  addBitFolds(table);
   addIndexFolds(table);
   return table;
 }

@@ -10,7 +10,7 @@ using namespace mlir;
 namespace stow::onnx {
 namespace {
 
-constexpr int64_t kFirstOpset = 7, kLastOpset = 24;
+constexpr int64_t kFirstOpset = 7, kLastOpset = 28;
 
 std::string domainName(const std::string &domain) { return domain.empty() ? "ai.onnx" : domain; }
 
@@ -303,7 +303,11 @@ void GraphImport::convertNode(NodeImport &import) {
     return importScan(import);
   if (bindSource(import) || foldNode(import))
     return;
+  const std::optional<RowPart> part = partOf(import);
   rule.convert(import);
+  for (const std::string &output : node.outputs)
+    if (auto bound = slots.find(output); part && bound != slots.end())
+      bound->second->part = part;
   for (size_t i = 0; i < node.outputs.size(); ++i)
     if (import.isRead(i) && !slots.count(node.outputs[i]) && !dropped.count(node.outputs[i]))
       throw Error::badInput(absl::StrCat("output ", i, " ('", node.outputs[i],
@@ -395,6 +399,8 @@ void GraphImport::finish() {
     if (found->second->origin == Slot::Origin::Failed)
       continue;
     try {
+      if (found->second->part)
+        throw Error::badInput("is a part of rows whose number depends on data");
       values.push_back(materialize(*found->second, std::nullopt, location));
       checkResultBatch(name, values.back());
     } catch (const Error &error) {

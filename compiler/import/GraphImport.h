@@ -20,6 +20,15 @@
 
 namespace stow::onnx {
 
+/// Some of the rows of a tensor, one after the other, where only data says how many (a mixture of experts): what is computed with
+/// them is computed for all rows, and joined again the rows of each part are chosen.
+struct RowPart {
+  mlir::Value sizes; ///< how many rows each part has
+  int64_t index = 0;
+
+  bool operator==(const RowPart &other) const = default;
+};
+
 struct Slot {
   enum class Origin { Initializer, ConstantNode, Recipe, Input, Computed, Failed };
   Origin origin = Origin::Computed;
@@ -30,6 +39,7 @@ struct Slot {
   std::optional<Distribution> distribution; ///< of a Recipe: a random node's own, or the fill
   std::optional<Literal> literal;           ///< content of a Computed constant
   mlir::Value value;                        ///< once used as a tensor
+  std::optional<RowPart> part;              ///< of what rows of `value` it stands for; absent: all
   /// The elements of a sequence; absent for tensors.
   std::optional<std::vector<std::shared_ptr<Slot>>> sequence;
 };
@@ -81,6 +91,7 @@ private:
   Slots importGraph(NodeImport &node, const Graph &graph, const Slots &inputs,
                     const std::string &place);
   void convertNode(NodeImport &node);
+  std::optional<RowPart> partOf(NodeImport &node);
   bool bindSource(NodeImport &node);
   bool foldNode(NodeImport &node);
   std::optional<Literal> foldFloats(NodeImport &node, const std::vector<const Literal *> &inputs);
@@ -171,6 +182,8 @@ public:
   const Shape &shape(size_t i) const { return slot(i).shape; }
   ElementType elementType(size_t i) const;
   bool isFromData(size_t i) const { return graph.roles.fromData.count(source.inputs[i]) != 0; }
+  /// True for a parameter or a statistic.
+  bool isState(size_t i) const;
   const Literal *literal(size_t i) { return has(i) ? graph.literalOf(slot(i)) : nullptr; }
   const Literal &constant(size_t i, const char *what);
   mlir::Value value(size_t i, std::optional<int64_t> fanIn = std::nullopt);
@@ -205,10 +218,17 @@ public:
   std::shared_ptr<Slot> sharedSlot(size_t i) const;
   std::shared_ptr<Slot> newSlot(mlir::Value value) const;
   std::shared_ptr<Slot> newSlot(Literal literal) const;
-  mlir::Value value(Slot &of) { return graph.materialize(of, std::nullopt, location); }
+  mlir::Value value(Slot &of);
   const Literal *literal(Slot &of) { return graph.literalOf(of); }
   void bindShared(size_t i, std::shared_ptr<Slot> slot);
   void bindSequence(size_t i, std::vector<std::shared_ptr<Slot>> elements);
+
+  /// The rows of `x` in parts of computed sizes, input `sizes`.
+  std::vector<std::shared_ptr<Slot>> rowParts(mlir::Value x, size_t sizes);
+  /// True where an input is some rows of a tensor.
+  bool readsRowParts() const;
+  /// The inputs, all parts of one tensor in their order, as one. Throws where they are not.
+  mlir::Value joinedRowParts(int64_t axis);
 
   /// Batch sizes the file was made for and is imported for, when they differ.
   std::optional<std::pair<int64_t, int64_t>> batchChange() const;
@@ -222,6 +242,7 @@ public:
   bool followsBatch(size_t i);
   MergedDims &mergedDims() { return graph.mergedDims; }
   std::optional<double> batchNormMomentum() const { return graph.options.batchNormMomentum; }
+  bool isFromPyTorch() const { return onnx::isFromPyTorch(graph.model); }
 
   /// True for a normalization whose module stands in evaluation mode while others train.
   bool isEvaluatedNorm() const { return graph.keepsModes && !isTrainingNorm(node()); }
@@ -349,6 +370,7 @@ Roles rolesOf(const Model &model, const ImportOptions &options);
 
 // One table per Convert*.cpp.
 void addAttentionRules(RuleTable &table);
+void addBitRules(RuleTable &table);
 void addElementwiseRules(RuleTable &table);
 void addFourierRules(RuleTable &table);
 void addFunctionRules(RuleTable &table);

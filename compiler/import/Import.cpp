@@ -21,6 +21,7 @@ const RuleTable &allRules() {
   static const RuleTable table = [] {
     RuleTable rules;
     addAttentionRules(rules);
+    addBitRules(rules);
     addElementwiseRules(rules);
     addFourierRules(rules);
     addIndexRules(rules);

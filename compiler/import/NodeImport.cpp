@@ -1,6 +1,8 @@
 // What converters read and build through.
 #include "compiler/import/GraphImport.h"
 
+#include "ir/Graphs.h"
+
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 
@@ -69,8 +71,19 @@ const Literal &NodeImport::constant(size_t i, const char *what) {
   return *known;
 }
 
+bool NodeImport::isState(size_t i) const {
+  const std::optional<ArgumentKind> kind = graph.argumentKindOf(slot(i));
+  return kind && stow::isState(*kind);
+}
+
 Value NodeImport::value(size_t i, std::optional<int64_t> fanIn) {
   return graph.materialize(slot(i), fanIn, location);
+}
+
+Value NodeImport::value(Slot &of) {
+  if (of.part)
+    throw Error::badInput("reads a part of rows whose number depends on data");
+  return graph.materialize(of, std::nullopt, location);
 }
 
 const NodeAttribute *NodeImport::attribute(const char *name, NodeAttribute::Kind kind) const {

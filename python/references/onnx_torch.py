@@ -137,21 +137,23 @@ def resize(a: dict, x: Tensor, scales: Tensor | None, sizes: Tensor | None = Non
             at = at * 0
         else:
             at = (at + 0.5) / scale - 0.5
-        low = at.floor()
-        part = at - low
+        shrunk = min(scale, 1.0) if a.get("antialias") else 1.0
+        reach = int(np.ceil(2 / shrunk)) + 1  # beyond it no source has a weight
+        sources = torch.arange(-reach, size + reach)
+        distance = (at[:, None] - sources).abs() * shrunk
         if mode == "nearest":
-            weights = {0: torch.ones(count, dtype=torch.float64)}
+            weights = (sources == at.floor()[:, None]).double()
         elif mode == "linear":
-            weights = {0: 1 - part, 1: part}
+            weights = (1 - distance).clamp(min=0)
         else:
             k = a.get("cubic_coeff_a", -0.75)
-            near = lambda t: ((k + 2) * t - (k + 3)) * t * t + 1  # noqa: E731
-            far = lambda t: ((k * t - 5 * k) * t + 8 * k) * t - 4 * k  # noqa: E731
-            weights = {-1: far(1 + part), 0: near(part), 1: near(1 - part), 2: far(2 - part)}
-        matrix = torch.zeros(count, size, dtype=x.dtype)
-        for step, weight in weights.items():
-            sources = (low.long() + step).clamp(0, size - 1)
-            matrix[torch.arange(count), sources] += weight.to(x.dtype)
+            near = ((k + 2) * distance - (k + 3)) * distance**2 + 1
+            far = ((k * distance - 5 * k) * distance + 8 * k) * distance - 4 * k
+            weights = torch.where(distance <= 1, near, torch.where(distance < 2, far, 0.0))
+        if a.get("exclude_outside"):
+            weights = weights * ((sources >= 0) & (sources < size))
+        weights = weights / weights.sum(1, keepdim=True)
+        matrix = torch.zeros(count, size, dtype=torch.float64).index_add(1, sources.clamp(0, size - 1), weights).to(x.dtype)
         x = torch.movedim(torch.movedim(x, axis, -1) @ matrix.T, -1, axis)
     return x
 

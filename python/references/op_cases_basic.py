@@ -1,6 +1,7 @@
 """References of elementwise ops, reductions, shape ops, matrix products and softmax."""
 
 import math
+from dataclasses import replace
 from typing import Iterator
 
 import numpy as np
@@ -36,6 +37,8 @@ def binary_cases() -> Iterator[Case]:
     yield Case("mul", "twice", [x], lambda t: t * t, {"op": "Mul"}, onnx_model([x], [square], []), [0])
     base = draw("pow:tensor:a", 3, 4, low=0.2, high=3.0)
     yield node_case("pow", "tensor", "Pow", [base, draw("pow:tensor:b", 4)], torch.pow)
+    whole = node_case("pow", "whole", "Pow", [base, np.array([3, -1, 2, 1], np.int64)], torch.pow, opset=15)
+    yield replace(whole, differentiable=[0])
     for name, exponent in (("square", 2.0), ("cube", 3.0), ("inverse", -1.0)):
         x = draw(f"pow:{name}", 3, 5)
         constant = np.array(exponent, np.float32)

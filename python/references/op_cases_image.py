@@ -19,9 +19,10 @@ def resize_case(name: str, shape: tuple, sizes: list[int] | None, scales: list[f
     kind = {"nearest": "nearest", "linear": {3: "linear", 4: "bilinear", 5: "trilinear"}[len(shape)], "cubic": "bicubic"}
     align = None if mode == "nearest" else coordinates == "align_corners"
     factors = None if scales is None else scales[2:]
+    recomputes, filters = False if factors else None, bool(options.get("antialias"))
 
     def function(x: Tensor) -> Tensor:
-        return F.interpolate(x, sizes and sizes[2:], factors, kind[mode], align, recompute_scale_factor=False if factors else None)
+        return F.interpolate(x, sizes and sizes[2:], factors, kind[mode], align, recomputes, filters)
 
     last = np.array(sizes, np.int64) if sizes else np.array(scales, np.float32)
     order = ["in0", "c0", "", "c1"] if sizes else ["in0", "c0", "c1"]
@@ -45,6 +46,9 @@ def resize_cases() -> Iterator[Case]:
     cubic = {"cubic_coeff_a": -0.75}
     yield resize_case("cubic_twice", (1, 2, 4, 5), None, [1, 1, 2, 2], "cubic", "half_pixel", **cubic)
     yield resize_case("cubic_corners", (1, 2, 4, 5), [1, 2, 7, 3], None, "cubic", "align_corners", **cubic)
+    filtered = {"antialias": 1, "exclude_outside": 1, "opset": 18}
+    yield resize_case("linear_filtered", (1, 2, 9, 8), [1, 2, 4, 11], None, "linear", "half_pixel", **filtered)
+    yield resize_case("cubic_filtered", (1, 2, 11, 8), [1, 2, 3, 5], None, "cubic", "half_pixel", cubic_coeff_a=-0.5, **filtered)
 
 
 def grid_sample_case(name: str, shape: tuple, places: tuple, mode: str, padding: str, align: bool, reach: float = 1.3) -> Case:

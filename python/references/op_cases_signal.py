@@ -130,7 +130,7 @@ def transform_cases() -> Iterator[Case]:
 
 
 def extreme_cases() -> Iterator[Case]:
-    """Maxima and minima by index: elements that are equal share the gradient."""
+    """Maxima and minima by index: elements that are equal share the gradient. Products by index."""
     x, updates = draw("scatter_max", 4, 5), draw("scatter_max:u", 3, 5)
     places = np.array([[0, 0, 0, 3, 0], [3, 0, 1, 3, 1], [1, 3, 0, 3, 1]], np.int64)
     updates[1, 1], updates[0, 3] = updates[0, 1], x[3, 3]
@@ -138,6 +138,12 @@ def extreme_cases() -> Iterator[Case]:
         case = node_case("scatter_max", name, "ScatterElements", [x, places, updates],
                          lambda t, i, u, r=reduction: t.scatter_reduce(0, i, u, "a" + r), opset=18, axis=0, reduction=reduction)
         yield replace(case, differentiable=[0, 2])
+    # One zero at a place, and two at another.
+    factors = updates.copy()
+    factors[0, 1] = factors[1, 1] = factors[2, 0] = 0
+    case = node_case("scatter_mul", "products", "ScatterElements", [x, places, factors],
+                     lambda t, i, u: t.scatter_reduce(0, i, u, "prod"), opset=18, axis=0, reduction="mul")  # fmt: skip
+    yield replace(case, differentiable=[0, 2])
 
 
 def diagonal_cases() -> Iterator[Case]:

@@ -4,6 +4,7 @@ While a module is exported they stand in the place of PyTorch's own:
 
 - validations that look at the data (`if torch.any(var < 0): raise`) are left out, as is the search for a causal mask among masks;
 - cumprod is log2(n) products of the tensor with itself, moved by 1, 2, 4, ... places;
+- a sum or mean over bags with a padding row leaves it out by a factor of 0, where the exporter writes a branch that data decides;
 - ctc_loss is its recursion over time, in logarithms, one step behind the other (Graves et al. 2006, equations 6 to 8). Its gradient by the
   scores is that of the definition; PyTorch's is the same behind a log_softmax, which it takes for granted.
 """
@@ -86,6 +87,34 @@ def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: A
     return losses[0] if single else losses
 
 
+def _padded_bags(embedding_bag: Any) -> Any:
+    """PyTorch's embedding_bag, but for sums and means that leave a row out."""
+
+    def spelled(input: Any, weight: Any, offsets: Any = None, max_norm: Any = None, norm_type: float = 2, scale_grad_by_freq: bool = False,
+                mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
+                padding_idx: Any = None) -> Any:  # fmt: skip
+        import torch
+
+        if padding_idx is None or mode == "max" or max_norm is not None or scale_grad_by_freq:
+            return embedding_bag(input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse, per_sample_weights,
+                                 include_last_offset, padding_idx)  # fmt: skip
+        if input.dim() == 2 and offsets is not None:
+            raise ValueError("embedding_bag takes offsets of one row of numbers alone, found a batch of bags")
+        kept = (input != padding_idx % weight.shape[0]).to(weight.dtype)
+        share = kept if per_sample_weights is None else kept * per_sample_weights
+        rows = torch.nn.functional.embedding(input, weight) * share.unsqueeze(-1)
+        if input.dim() == 2:
+            sums, counts = rows.sum(1), kept.sum(1)
+        else:
+            starts = offsets[:-1] if include_last_offset else offsets
+            bags = (torch.arange(input.shape[0], device=input.device).unsqueeze(1) >= starts).sum(1) - 1
+            sums = torch.zeros(starts.shape[0], weight.shape[1], dtype=weight.dtype, device=input.device).index_add(0, bags, rows)
+            counts = torch.zeros(starts.shape[0], dtype=weight.dtype, device=input.device).index_add(0, bags, kept)
+        return sums if mode == "sum" else sums / counts.clamp(min=1).unsqueeze(-1)
+
+    return spelled
+
+
 def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Any:
     import math
 
@@ -115,6 +144,7 @@ def exportable() -> "Iterator[None]":
             (torch, "cumprod", cumprod),
             (torch.Tensor, "cumprod", cumprod),
             (functional, "ctc_loss", ctc_loss),
+            (functional, "embedding_bag", _padded_bags(functional.embedding_bag)),
             (functional, "gaussian_nll_loss", gaussian_nll_loss),
             (torch.distributions.Distribution, "_validate_args", False),
             (transformer, "_detect_is_causal_mask", lambda mask, is_causal=None, size=None: is_causal is True),

@@ -96,30 +96,41 @@ TEST_P(Along, ScattersSums) {
   EXPECT_EQ(split, expected);
 }
 
-// Tests maxima by index of what is there and what arrives; indices outside count for nothing.
-TEST_P(Along, ScattersMaxima) {
+/// What joins updates to what is there.
+struct Join {
+  std::string op;
+  float (*join)(float there, float update);
+};
+
+// Tests maxima and products by index of what is there and what arrives; indices outside count for nothing.
+TEST_P(Along, ScattersMaximaAndProducts) {
   auto [y, count, shared] = GetParam();
-  Box x{y.outer, count, y.inner}, index = shared ? Box{1, count, 1} : x;
-  LoadedKernels kernels("func.func @g(%x: " + y.type("f32") + ", %u: " + x.type("f32") +
-                        ", %i: " + index.type("i64") +
-                        ") { %y = stow.scatter_max %x, %u, %i {axis = 1 : i64} : (" +
-                        y.type("f32") + ", " + x.type("f32") + ", " + index.type("i64") + ") -> " +
-                        y.type("f32") + " return }");
-  auto data = someFloats(x.size());
-  auto indices = someIndices(index.size(), y.extent);
-  std::vector<float> initial(y.size(), -0.25F), expected = initial;
-  std::vector<float> found(y.size(), 9), split(y.size(), 9);
-  kernels.run(0, {initial.data(), data.data(), indices.data(), found.data()});
-  kernels.run(0, {initial.data(), data.data(), indices.data(), split.data()}, 1);
-  for (int64_t o = 0; o < x.outer; ++o)
-    for (int64_t a = 0; a < count; ++a)
-      for (int64_t i = 0; i < x.inner; ++i) {
-        int64_t place = placeOf(shared ? indices[a] : indices[x.at(o, a, i)], y.extent);
-        if (place >= 0)
-          expected[y.at(o, place, i)] = std::max(expected[y.at(o, place, i)], data[x.at(o, a, i)]);
-      }
-  EXPECT_EQ(found, expected);
-  EXPECT_EQ(split, expected);
+  const Join joins[] = {{"scatter_max", [](float a, float b) { return std::max(a, b); }},
+                        {"scatter_mul", [](float a, float b) { return a * b; }}};
+  for (const Join &by : joins) {
+    SCOPED_TRACE(by.op);
+    Box x{y.outer, count, y.inner}, index = shared ? Box{1, count, 1} : x;
+    LoadedKernels kernels("func.func @g(%x: " + y.type("f32") + ", %u: " + x.type("f32") +
+                          ", %i: " + index.type("i64") + ") { %y = stow." + by.op +
+                          " %x, %u, %i {axis = 1 : i64} : (" + y.type("f32") + ", " +
+                          x.type("f32") + ", " + index.type("i64") + ") -> " + y.type("f32") +
+                          " return }");
+    auto data = someFloats(x.size());
+    auto indices = someIndices(index.size(), y.extent);
+    std::vector<float> initial(y.size(), -0.25F), expected = initial;
+    std::vector<float> found(y.size(), 9), split(y.size(), 9);
+    kernels.run(0, {initial.data(), data.data(), indices.data(), found.data()});
+    kernels.run(0, {initial.data(), data.data(), indices.data(), split.data()}, 1);
+    for (int64_t o = 0; o < x.outer; ++o)
+      for (int64_t a = 0; a < count; ++a)
+        for (int64_t i = 0; i < x.inner; ++i) {
+          int64_t place = placeOf(shared ? indices[a] : indices[x.at(o, a, i)], y.extent);
+          if (place >= 0)
+            expected[y.at(o, place, i)] = by.join(expected[y.at(o, place, i)], data[x.at(o, a, i)]);
+        }
+    EXPECT_EQ(found, expected);
+    EXPECT_EQ(split, expected);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -184,6 +184,51 @@ TEST(Math, WholeNumbers) {
   }
 }
 
+// Tests arithmetic on bits, shifts by fewer than no places and by more than there are bits among it.
+TEST(Math, Bits) {
+  LoadedKernels kernels(
+      R"(func.func @g(%a: tensor<20xi64>, %b: tensor<20xi64>, %c: tensor<20xi32>, %d: tensor<20xi32>) {
+    %0 = stow.bitwise %a, %b {kind = "and"} : (tensor<20xi64>, tensor<20xi64>) -> tensor<20xi64>
+    %1 = stow.bitwise %a, %b {kind = "or"} : (tensor<20xi64>, tensor<20xi64>) -> tensor<20xi64>
+    %2 = stow.bitwise %a, %b {kind = "xor"} : (tensor<20xi64>, tensor<20xi64>) -> tensor<20xi64>
+    %3 = stow.bitwise %a, %b {kind = "shift_left"} : (tensor<20xi64>, tensor<20xi64>) -> tensor<20xi64>
+    %4 = stow.bitwise %a, %b {kind = "shift_right"} : (tensor<20xi64>, tensor<20xi64>) -> tensor<20xi64>
+    %5 = stow.bitwise %c, %d {kind = "shift_left"} : (tensor<20xi32>, tensor<20xi32>) -> tensor<20xi32>
+    %6 = stow.bitwise %c, %d {kind = "shift_right"} : (tensor<20xi32>, tensor<20xi32>) -> tensor<20xi32>
+    return
+  })");
+  std::vector<int64_t> a(20), b(20), found(20);
+  std::vector<int32_t> c(20), d(20), narrow(20);
+  for (int i = 0; i < 20; ++i) {
+    a[i] = (i * 0x123456789abcdLL - 0xfedcba987654LL) * (i % 3 - 1);
+    b[i] = i * 4 - 7; // from -7 to 69
+    c[i] = static_cast<int32_t>(a[i]);
+    d[i] = static_cast<int32_t>(b[i] / 2);
+  }
+  auto shifted = [](auto x, int64_t by, bool left) {
+    constexpr int64_t bits = 8 * sizeof(x);
+    const bool isInside = by >= 0 && by < bits;
+    using Bits = std::make_unsigned_t<decltype(x)>;
+    if (left)
+      return isInside ? static_cast<decltype(x)>(static_cast<Bits>(x) << by) : decltype(x)(0);
+    return static_cast<decltype(x)>(x >> (isInside ? by : bits - 1));
+  };
+  for (int kernel = 0; kernel < 5; ++kernel) {
+    kernels.run(kernel, {a.data(), b.data(), found.data()});
+    for (int i = 0; i < 20; ++i)
+      EXPECT_EQ(found[i], kernel == 0   ? a[i] & b[i]
+                          : kernel == 1 ? a[i] | b[i]
+                          : kernel == 2 ? a[i] ^ b[i]
+                                        : shifted(a[i], b[i], kernel == 3))
+          << kernel << " of " << a[i] << " and " << b[i];
+  }
+  for (int kernel = 5; kernel < 7; ++kernel) {
+    kernels.run(kernel, {c.data(), d.data(), narrow.data()});
+    for (int i = 0; i < 20; ++i)
+      EXPECT_EQ(narrow[i], shifted(c[i], d[i], kernel == 5)) << c[i] << " by " << d[i];
+  }
+}
+
 // Tests that NaN equals nothing, itself included, and differs from everything.
 TEST(Math, ComparesNaN) {
   LoadedKernels kernels(R"(func.func @g(%a: tensor<4xf32>) {

@@ -70,6 +70,16 @@ func.func @case(%x: tensor<5x9xf32>, %u: tensor<4x2xf32>, %i: tensor<4x2xi32>) {
 
 // -----
 
+// scatter_mul C1: axis.
+func.func @case(%x: tensor<4x9xf32>, %u: tensor<4x2xf32>, %i: tensor<4x2xi32>) {
+  // expected-error @+2 {{axis -1 lies outside rank 2}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = stow.scatter_mul %x, %u, %i {axis = -1 : i64} : (tensor<4x9xf32>, tensor<4x2xf32>, tensor<4x2xi32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
 // scatter_along C4: extent.
 func.func @case(%x: tensor<4x9xf32>, %i: tensor<4x9xi32>) {
   // expected-error @+2 {{expects a positive extent, found 0}}

@@ -8,6 +8,8 @@ func.func @along(%x: tensor<4x9x6xf32>, %i: tensor<1x2x1xi32>, %j: tensor<4x2x6x
   %0 = stow.take_along %x, %i {axis = 1 : i64} : (tensor<4x9x6xf32>, tensor<1x2x1xi32>) -> tensor<4x2x6xf32>
   // CHECK: stow.scatter_max %{{.*}} {axis = 1 : i64} : (tensor<4x2x6xf32>, tensor<4x2x6xf32>, tensor<4x2x6xi64>) -> tensor<4x2x6xf32>
   %max = stow.scatter_max %0, %0, %j {axis = 1 : i64} : (tensor<4x2x6xf32>, tensor<4x2x6xf32>, tensor<4x2x6xi64>) -> tensor<4x2x6xf32>
+  // CHECK: stow.scatter_mul %{{.*}} {axis = 1 : i64} : (tensor<4x2x6xf32>, tensor<4x2x6xf32>, tensor<4x2x6xi64>) -> tensor<4x2x6xf32>
+  %mul = stow.scatter_mul %0, %0, %j {axis = 1 : i64} : (tensor<4x2x6xf32>, tensor<4x2x6xf32>, tensor<4x2x6xi64>) -> tensor<4x2x6xf32>
   // CHECK: stow.scatter_along %{{.*}} {axis = 1 : i64, extent = 9 : i64} : (tensor<4x2x6xf32>, tensor<4x2x6xi64>) -> tensor<4x9x6xf32>
   %1 = stow.scatter_along %0, %j {axis = 1 : i64, extent = 9 : i64} : (tensor<4x2x6xf32>, tensor<4x2x6xi64>) -> tensor<4x9x6xf32>
   return

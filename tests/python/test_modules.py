@@ -530,6 +530,15 @@ class Modules(InFolder):
         for var in (torch.rand(4, 3) + 0.1, torch.rand(4, 3) * 1e-7):
             both(lambda t: _spellings.gaussian_nll_loss(torch.zeros(4, 3), torch.ones(4, 3), t, full=True, reduction="sum"),
                  lambda t: F.gaussian_nll_loss(torch.zeros(4, 3), torch.ones(4, 3), t, full=True, reduction="sum"), var.requires_grad_())  # fmt: skip
+        row, rows = torch.tensor([1, 3, 6, 3, 3, 6, 6, 0, 2]), torch.tensor([[1, 3, 6], [3, 3, 3], [0, 3, 1]])
+        spelled = _spellings._padded_bags(F.embedding_bag)
+        for mode in ("sum", "mean"):
+            for bags in ({"input": rows}, {"input": row, "offsets": torch.tensor([0, 3, 3, 5])},
+                         {"input": row, "offsets": torch.tensor([0, 3, 5, 9]), "include_last_offset": True}):  # fmt: skip
+                with self.subTest(mode=mode, bags=list(bags)):
+                    settings = {**bags, "mode": mode, "padding_idx": -4}
+                    both(lambda t, s=settings: spelled(weight=t, **s), lambda t, s=settings: F.embedding_bag(weight=t, **s),
+                         torch.randn(7, 4, requires_grad=True))  # fmt: skip
         inputs = {"x": torch.randn(4, 7, 8), "words": torch.randint(1, 5, (4, 3)), "words_in": torch.randint(1, 4, (4,))}
         report = stowage.export(Recognizer(), inputs, self.path)
         self.assertTrue(report.ok, str(report))

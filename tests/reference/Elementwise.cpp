@@ -1,6 +1,8 @@
 #include "ir/StowFunctionOps.h"
 #include "tests/reference/Rules.h"
 
+#include "ir/StowBitwiseOps.h"
+
 #include <cmath>
 #include <cstring>
 
@@ -64,6 +66,22 @@ std::vector<Tensor> compare(Operation *op, Operands operands) {
            : predicate == "le" ? e[0] <= e[1]
            : predicate == "gt" ? e[0] > e[1]
                                : e[0] >= e[1];
+  });
+}
+
+/// Bits of whole numbers, which doubles hold up to 2^53.
+std::vector<Tensor> bitwise(Operation *op, Operands operands) {
+  StringRef kind = cast<BitwiseOp>(op).getKind();
+  int64_t bits = getElementTypeOrSelf(op->getResult(0)).getIntOrFloatBitWidth();
+  return mapElements(op, operands, [=](auto e) -> double {
+    auto a = static_cast<int64_t>(e[0]), b = static_cast<int64_t>(e[1]);
+    if (kind == "and" || kind == "or" || kind == "xor")
+      return double(kind == "and" ? a & b : kind == "or" ? a | b : a ^ b);
+    bool isInside = b >= 0 && b < bits;
+    if (kind == "shift_right")
+      return double(a >> (isInside ? b : 63));
+    auto moved = isInside ? static_cast<uint64_t>(a) << b : 0;
+    return double(bits == 32 ? int64_t(int32_t(uint32_t(moved))) : int64_t(moved));
   });
 }
 
@@ -276,6 +294,7 @@ void addElementwiseRules(Rules &rules) {
   rules["stow.round"] = round;
   rules["stow.detach"] = detach;
   rules["stow.compare"] = compare;
+  rules["stow.bitwise"] = bitwise;
   rules["stow.draw"] = draw;
   rules["stow.random"] = random;
   rules["stow.relu"] = unary<relu>;

@@ -391,17 +391,31 @@ void addAlong(Cases &cases) {
                    {0, 4, 4, 0, 1, -1, 2, 3, 4, 0, 0, -5}});
 }
 
-void addScatterMax(Cases &cases) {
-  cases.push_back({"scatter_max",
-                   "%x: tensor<5x3xf64>, %u: tensor<4x3xf64>, %i: tensor<4x3xi64>",
-                   "tensor<5x3xf64>",
-                   R"(
-      %y = stow.scatter_max %x, %u, %i {axis = 0 : i64}
+void addScattered(Cases &cases) {
+  for (std::string op : {"scatter_max", "scatter_mul"})
+    cases.push_back({op,
+                     "%x: tensor<5x3xf64>, %u: tensor<4x3xf64>, %i: tensor<4x3xi64>",
+                     "tensor<5x3xf64>",
+                     "%y = stow." + op + R"( %x, %u, %i {axis = 0 : i64}
           : (tensor<5x3xf64>, tensor<4x3xf64>, tensor<4x3xi64>) -> tensor<5x3xf64>
       return %y : tensor<5x3xf64>)",
+                     -2,
+                     2,
+                     {0, 4, 4, 0, 1, -1, 2, 3, 4, 0, 0, -5}});
+  // One and two zeros at a place: the only value of a tensor of one element is the middle of the range.
+  cases.push_back({"scatter_mul_zeros",
+                   "%x: tensor<3xf64>, %a: tensor<1xf64>, %b: tensor<1xf64>, %c: tensor<1xf64>, "
+                   "%d: tensor<3xf64>, %i: tensor<6xi64>",
+                   "tensor<3xf64>",
+                   R"(
+      %u = stow.concat %a, %b, %c, %d {axis = 0 : i64}
+          : (tensor<1xf64>, tensor<1xf64>, tensor<1xf64>, tensor<3xf64>) -> tensor<6xf64>
+      %y = stow.scatter_mul %x, %u, %i {axis = 0 : i64}
+          : (tensor<3xf64>, tensor<6xf64>, tensor<6xi64>) -> tensor<3xf64>
+      return %y : tensor<3xf64>)",
                    -2,
                    2,
-                   {0, 4, 4, 0, 1, -1, 2, 3, 4, 0, 0, -5}});
+                   {0, 1, 1, 0, 1, 2}});
 }
 
 void addSteps(Cases &cases) {
@@ -527,7 +541,7 @@ const std::vector<GradientCase> &gradientCases() {
     addSampling(all);
     addIndexed(all);
     addAlong(all);
-    addScatterMax(all);
+    addScattered(all);
     addSteps(all);
     addReductions(all);
     addShapes(all);

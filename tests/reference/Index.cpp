@@ -64,6 +64,19 @@ std::vector<Tensor> scatterMax(Operation *op, Operands operands) {
   return {y};
 }
 
+std::vector<Tensor> scatterMul(Operation *op, Operands operands) {
+  int64_t axis = cast<ScatterMulOp>(op).getAxis();
+  Tensor y = operands[0];
+  forEachIndex(operands[1].shape, [&](const Index &at) {
+    Index to = at;
+    if (auto place = positionOf(operands[2].broadcast(at), y.shape[axis])) {
+      to[axis] = *place;
+      y(to) *= operands[1](at);
+    }
+  });
+  return {y};
+}
+
 Index stepped(const Index &at, ArrayRef<int64_t> starts, ArrayRef<int64_t> steps) {
   Index moved = at;
   for (size_t d = 0; d < at.size(); ++d)
@@ -133,6 +146,7 @@ void addIndexRules(Rules &rules) {
   rules["stow.take_along"] = takeAlong;
   rules["stow.scatter_along"] = scatterAlong;
   rules["stow.scatter_max"] = scatterMax;
+  rules["stow.scatter_mul"] = scatterMul;
   rules["stow.strided_slice"] = stridedSlice;
   rules["stow.strided_pad"] = stridedPad;
   rules["stow.top_k"] = topK;

@@ -1,8 +1,7 @@
 // Tensors of model files against tensors of the reference evaluator.
 #pragma once
 
-#include "compiler/import/Literal.h"
-#include "tests/reference/Evaluator.h"
+#include "tests/compiler/import/ReferenceOf.h"
 
 #include <gtest/gtest.h>
 
@@ -10,14 +9,6 @@
 #include <cmath>
 
 namespace stow::onnx {
-
-inline reference::Tensor referenceOf(const Tensor &tensor) {
-  Literal literal = *literalOf(tensor);
-  std::vector<double> values;
-  for (int64_t i = 0; i < literal.size(); ++i)
-    values.push_back(literal.number(i));
-  return reference::Tensor(literal.shape, values);
-}
 
 /// Same shape, and elements within `tolerance`, relative above 1.
 inline void expectNear(const reference::Tensor &actual, const reference::Tensor &expected,

@@ -1,17 +1,15 @@
 #!/usr/bin/env python3
-"""Writes the ONNX operator tests that come with python3-onnx as files for ConformanceTest.
+"""Writes the ONNX standard's node tests, as the installed package `onnx` makes them, as files for the tests of the importer.
 
-    make_conformance.py OUTPUT_FOLDER
+    make_conformance.py OUTPUT_FOLDER [--every=N]
 
-For every case: NAME.onnx, the model, and NAME.data.onnx, whose initializers input_<name> and output_<name> are the
-tensors. Integer, boolean and scalar inputs become initializers of the model, as they are in models of networks, and so
-do the scales of Resize. Cases of operators that also work on computed indices and masks are written a second time, as
-NAME_computed, where those stay inputs.
+For every case: NAME.onnx, the model as it is, and NAME.data.onnx, whose initializers input_<name> and output_<name> are the
+tensors of its first data set; what is no tensor is left out. cases.txt has a line for each: name, operator, tolerance relative
+and absolute; version.txt names the package's. --every=N writes each Nth case alone.
 """
 
-import copy
+import argparse
 import pathlib
-import sys
 import warnings
 
 import numpy as np
@@ -26,70 +24,47 @@ from onnx import helper, numpy_helper  # noqa: E402
 from onnx.backend.test.case.node import collect_testcases  # noqa: E402
 
 
-# Inputs that may be computed integers or masks; the others hold axes, shapes and the like.
-COMPUTED = {
-    **dict.fromkeys(("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"), (0, 1, 2)),
-    **dict.fromkeys(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not"), (0, 1)),
-    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Neg", "Abs", "Sign", "Sum"), (0, 1, 2)),
-    **dict.fromkeys(("OneHot", "CumSum", "TopK", "ArgMax", "ArgMin", "Tile", "Cast", "Trilu", "Slice", "Pad"), (0,)),
-    "Where": (0, 1, 2),
-}  # fmt: skip
+def operator_of(case) -> str:
+    """The operator that the case is about: that of its one node, or the one whose body the case has in its place."""
+    nodes = case.model.graph.node
+    return nodes[0].op_type if len(nodes) == 1 else ""
 
 
-def is_data(value: np.ndarray) -> bool:
-    return value.dtype in (np.float16, np.float32, np.float64) and value.ndim > 0
+def tensors_of(infos, values, prefix: str) -> list:
+    return [
+        numpy_helper.from_array(np.asarray(value), f"{prefix}_{info.name}")
+        for info, value in zip(infos, values)
+        if isinstance(value, (np.ndarray, np.generic))
+    ]
 
 
-def is_computed(case, position: int, value: np.ndarray) -> bool:
-    operator = case.model.graph.node[0].op_type
-    return value.dtype in (np.int64, np.int32, bool) and value.ndim > 0 and position in COMPUTED.get(operator, ())
-
-
-def write_case(case, folder: pathlib.Path, computed: bool) -> bool:
-    """Writes one case; False for those whose results are no tensors of numbers, or that `computed` does not change."""
-    if computed and (len(case.model.graph.node) > 1 or not all(isinstance(v, np.ndarray) for v in case.data_sets[0][0])):
-        return False
-    if computed and not any(is_computed(case, i, v) for i, v in enumerate(case.data_sets[0][0])):
-        return False
-    name = case.name + ("_computed" if computed else "")
-    model = copy.deepcopy(case.model)
+def write_case(case, folder: pathlib.Path) -> None:
     inputs, outputs = case.data_sets[0]
-    graph = model.graph
-    # Cases name the version their operator came with; those before 7 mean the same at 7.
-    for opset in model.opset_import:
-        if opset.domain == "":
-            opset.version = max(opset.version, 7)
-    tensors = []
-    if not all(isinstance(v, np.ndarray) for v in [*inputs, *outputs]):
-        return False
-    resizes = graph.node[0].op_type in ("Resize", "Upsample")
-    for position, (info, value) in enumerate(zip(list(graph.input), inputs)):
-        if value.dtype.kind in "OUS":
-            return False
-        is_scale = resizes and info.name != graph.node[0].input[0]
-        if (is_data(value) and not is_scale) or (computed and is_computed(case, position, value)):
-            tensors.append(numpy_helper.from_array(value, f"input_{info.name}"))
-        else:
-            graph.initializer.append(numpy_helper.from_array(value, info.name))
-            graph.input.remove(info)
-    for info, value in zip(graph.output, outputs):
-        if value.dtype.kind in "OUS":
-            return False
-        tensors.append(numpy_helper.from_array(value, f"output_{info.name}"))
-    result = helper.make_tensor_value_info(tensors[-1].name, tensors[-1].data_type, tensors[-1].dims)
+    graph = case.model.graph
+    tensors = tensors_of(graph.input, inputs, "input") + tensors_of(graph.output, outputs, "output")
+    result = helper.make_tensor_value_info("none", onnx.TensorProto.FLOAT, [])
     data = helper.make_model(helper.make_graph([], "data", [], [result], tensors))
-    onnx.save(model, folder / f"{name}.onnx")
-    onnx.save(data, folder / f"{name}.data.onnx")
-    return True
+    onnx.save(case.model, folder / f"{case.name}.onnx")
+    onnx.save(data, folder / f"{case.name}.data.onnx")
 
 
 def main() -> None:
-    folder = pathlib.Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
-    cases = list(collect_testcases(None))
-    names = [case.name for case in cases if write_case(case, folder, computed=False)]
-    names += [f"{case.name}_computed" for case in cases if write_case(case, folder, computed=True)]
-    (folder / "cases.txt").write_text("\n".join(sorted(names)) + "\n")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--every", type=int, default=1)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    cases = sorted(collect_testcases(None), key=lambda case: case.name)
+    whole = {case.name: operator_of(case) for case in cases}
+    lines = []
+    for case in cases[:: options.every]:
+        write_case(case, options.folder)
+        # test_NAME_expanded and test_NAME_expanded_ver18 are test_NAME with the operator's body.
+        base = case.name.partition("_expanded")[0]
+        operator = whole[case.name] if base == case.name else whole.get(base, "")
+        lines.append(f"{case.name}\t{operator or case.model.graph.node[0].op_type}\t{case.rtol:g}\t{case.atol:g}\n")
+    (options.folder / "version.txt").write_text(onnx.__version__ + "\n")
+    (options.folder / "cases.txt").write_text("".join(lines))
 
 
 if __name__ == "__main__":

@@ -56,5 +56,7 @@ func.func @graph(%x: tensor<8x64x7x7xf32, #stow.layout<"0,2,3,1">>, %b: tensor<6
       : (tensor<8x64x9x9xf32>, tensor<8x64x7x7xf32>, tensor<8x9x9x2xf32>) -> tensor<8x9x9x2xf32>
   %31 = stow.scatter_max %l, %21, %20 {axis = 1 : i64}
       : (tensor<64x1000xf32>, tensor<64x64xf32>, tensor<1x64xi64>) -> tensor<64x1000xf32>
+  %32 = stow.scatter_mul %l, %21, %20 {axis = 1 : i64}
+      : (tensor<64x1000xf32>, tensor<64x64xf32>, tensor<1x64xi64>) -> tensor<64x1000xf32>
   return
 }

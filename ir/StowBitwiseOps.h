@@ -1,0 +1,7 @@
+// Arithmetic on bits. Include this where it is used; ir/Stow.h has the rest of the dialect.
+#pragma once
+
+#include "ir/Stow.h"
+
+#define GET_OP_CLASSES
+#include "ir/StowBitwiseOps.h.inc"
