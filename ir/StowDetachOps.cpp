@@ -17,4 +17,18 @@ bool DetachOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
   return sameLogicalTypes(left, right);
 }
 
+LogicalResult InTrainingOp::inferReturnTypes(MLIRContext *, std::optional<Location> location,
+                                             Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  Type training = adaptor.getTraining().getType(), evaluation = adaptor.getEvaluation().getType();
+  if (!sameLogicalTypes(TypeRange(training), TypeRange(evaluation))) // C1
+    return emitOptionalError(location, "expects one type in training and in evaluation, found ",
+                             training, " and ", evaluation);
+  types.push_back(training);
+  return success();
+}
+
+bool InTrainingOp::isCompatibleReturnTypes(TypeRange left, TypeRange right) {
+  return sameLogicalTypes(left, right);
+}
+
 } // namespace stow

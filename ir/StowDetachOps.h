@@ -1,4 +1,4 @@
-// The op that nothing flows back through. Include this where it is used; ir/Stow.h has the rest of
+// The marks of a model: what nothing flows back through, what differs in evaluation. Include this where it is used; ir/Stow.h has the rest of
 // the dialect.
 #pragma once
 

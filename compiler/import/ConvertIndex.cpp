@@ -1,6 +1,7 @@
 // Reading and writing by index. Constant indices in few runs are slices; all others are read by one
 // of two ops: rows of a table (stow.embedding) or elements along a dimension (stow.take_along).
 #include "compiler/import/GraphImport.h"
+#include "ir/StowDetachOps.h"
 #include "ir/StowScatterOps.h"
 
 #include <absl/strings/str_cat.h>
@@ -529,7 +530,11 @@ void convertScatterND(NodeImport &node) {
   node.bind(0, node.reshape(y, shape));
 }
 
+/// PyTorch's exporter writes what differs between training and evaluation, a word of stowage.export, as a choice that is made for
+/// training, beside the operation that it was.
 void convertWhere(NodeImport &node) {
+  if (operationOf(node.node().fxNode) == "in_training.default")
+    return node.bind(0, node.emit<InTrainingOp>({node.value(1), node.value(2)}));
   Value condition = node.value(0);
   if (!elementOf(condition).isInteger(1))
     throw Error::badInput("chooses by a condition that is no boolean");

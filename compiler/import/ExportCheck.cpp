@@ -345,8 +345,8 @@ private:
     }
   }
 
-  /// State that the module's own forward writes, but for the statistics of a normalization: its new
-  /// value is no output of the file.
+  /// State that the module's own forward writes, but for the statistics of a normalization, where the
+  /// new value is no output of the file.
   void checkMutatedBuffers() {
     for (const std::string &name : model.signature->mutatedParameters)
       change(inQuotes(name) + " is written in place by the module's own forward, and its new value "
@@ -354,12 +354,12 @@ private:
                               "training loop may write it between steps");
     for (const std::string &name : model.signature->mutatedBuffers) {
       const Use use = roles.useOf(name);
-      if (liveTensors.count(name) && isFloat(model.initializers.at(name).type) &&
-          use != Use::Mean && use != Use::Variance)
+      if (liveTensors.count(name) && !model.signature->hasNextValue(name) && use != Use::Mean &&
+          use != Use::Variance)
         findings.warnings.push_back(
             "buffer " + inQuotes(name) +
             " changes in every step of the module, but its new value is not "
-            "in the file: here it keeps its value");
+            "in the file: here it keeps its value; stowage.export keeps the new one");
     }
   }
 

@@ -55,6 +55,13 @@ std::string GraphImport::dynamicBatchAdvice() const {
                                       : "dynamic_axes={" + inputs + "}");
 }
 
+std::string GraphImport::bufferOf(const std::string &output) const {
+  if (!model.signature)
+    return "";
+  auto found = model.signature->nextValues.find(output);
+  return found == model.signature->nextValues.end() ? "" : found->second;
+}
+
 /// A result whose leading extent was the file's batch must have the new one.
 void GraphImport::checkResultBatch(const std::string &name, Value value) {
   if (!change.before || !options.batch || !oldBatch)
@@ -401,14 +408,23 @@ void GraphImport::finish() {
     try {
       if (found->second->part)
         throw Error::badInput("is a part of rows whose number depends on data");
-      values.push_back(materialize(*found->second, std::nullopt, location));
-      checkResultBatch(name, values.back());
+      const std::string buffer = bufferOf(name);
+      Value stored =
+          buffer.empty() ? Value() : materialize(*slots.at(buffer), std::nullopt, location);
+      Value value = materialize(*found->second, std::nullopt, location);
+      if (value == stored) // a batch normalization's, which it updates itself
+        continue;
+      values.push_back(value);
+      if (!stored)
+        checkResultBatch(name, value);
     } catch (const Error &error) {
       obstacle(location, "output '" + name + "': " + error.what());
       continue;
     }
+    const std::string buffer = bufferOf(name);
     NamedAttrList attrs;
-    attrs.append(kNameAttr, builder.getStringAttr(name));
+    attrs.append(buffer.empty() ? kNameAttr : kStateAttr,
+                 builder.getStringAttr(buffer.empty() ? name : buffer));
     resultAttrs.push_back(attrs.getDictionary(&context));
   }
   for (const auto &entry : model.initializers)

@@ -97,6 +97,8 @@ private:
   std::optional<Literal> foldFloats(NodeImport &node, const std::vector<const Literal *> &inputs);
   void failOutputs(const Node &node);
   void finish();
+  /// The buffer whose next value a result of the graph is; empty for other results.
+  std::string bufferOf(const std::string &output) const;
   void checkResultBatch(const std::string &name, mlir::Value value);
   std::string dynamicBatchAdvice() const;
 

@@ -3,6 +3,8 @@
 #include "runtime/base/Error.h"
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
+#include <algorithm>
 
 namespace stow::onnx {
 namespace {
@@ -57,6 +59,11 @@ const GraphSignature::Entry *GraphSignature::find(const std::string &name) const
   return found == byTarget.end() ? nullptr : &inputs[found->second];
 }
 
+bool GraphSignature::hasNextValue(const std::string &name) const {
+  return std::any_of(nextValues.begin(), nextValues.end(),
+                     [&](const auto &entry) { return entry.second == name; });
+}
+
 const GraphSignature::Entry *GraphSignature::findArgument(const std::string &argument) const {
   auto found = byArgument.find(argument);
   return found == byArgument.end() ? nullptr : &inputs[found->second];
@@ -106,6 +113,27 @@ GraphSignature parseGraphSignature(std::string_view text) {
     signature.inputs.push_back(std::move(entry));
   }
   return signature;
+}
+
+std::map<std::string, std::string> parseNextValues(const std::string &text,
+                                                   const GraphSignature &signature) {
+  std::map<std::string, std::string> result;
+  std::set<std::string> buffers;
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  for (const std::string &line : lines) {
+    const std::pair<std::string, std::string> entry =
+        absl::StrSplit(line, absl::MaxSplits('\t', 1));
+    const GraphSignature::Entry *buffer = signature.find(entry.second);
+    if (!buffer || buffer->kind != GraphSignature::Kind::Buffer)
+      throw Error::badInput(
+          absl::StrCat("its list of next values has the line '", line,
+                       "'; expected an output and a buffer of the signature, a tab "
+                       "between them"));
+    if (!buffers.insert(entry.second).second || !result.insert(entry).second)
+      throw Error::badInput(absl::StrCat(
+          "its list of next values names the output or the buffer of '", line, "' twice"));
+  }
+  return result;
 }
 
 std::vector<std::string> argumentsOf(std::string_view fxNode) {

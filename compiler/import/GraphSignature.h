@@ -34,11 +34,17 @@ struct GraphSignature {
   std::set<std::string> mutatedBuffers; ///< targets that the program writes: it was made to train
   std::set<std::string>
       frozen; ///< parameters that ask for no gradient, as stowage.export lists them
+  /// Outputs of the file that are next values of buffers, with the buffers' names, as stowage.export
+  /// lists them: "OUTPUT BUFFER", tabs between, a line each.
+  std::map<std::string, std::string> nextValues;
   /// stowage.export left the modes of parts as they were in a module in training mode.
   bool keepsModes = false;
 
   /// The entry whose target is `name`; null when the signature does not list it.
   const Entry *find(const std::string &name) const;
+
+  /// True for a buffer whose next value the file holds.
+  bool hasNextValue(const std::string &name) const;
 
   /// The entry that operations call `argument`; null for results of operations.
   const Entry *findArgument(const std::string &argument) const;
@@ -48,6 +54,11 @@ struct GraphSignature {
 
 /// Reads the text. Throws Error(BadInput) with the number of a line that has another form.
 GraphSignature parseGraphSignature(std::string_view text);
+
+/// Reads GraphSignature::nextValues. Throws Error(BadInput) for a line of another form, and where a buffer is
+/// listed twice or is none of `signature`'s.
+std::map<std::string, std::string> parseNextValues(const std::string &text,
+                                                   const GraphSignature &signature);
 
 /// Names that an operation of the program reads, in order: "%linear : ... args = (%x, %p_w, 2)"
 /// gives x and p_w.

@@ -44,6 +44,8 @@ GraphImport::Verdict GraphImport::verdictOf(const Slot &slot) const {
   const Use use = roles.useOf(slot.name);
   if (use == Use::Mean || use == Use::Variance || slot.origin == Slot::Origin::Input)
     return {ArgumentKind::Statistic, "buffer in the graph signature"};
+  if (model.signature->hasNextValue(slot.name))
+    return {ArgumentKind::Statistic, "buffer that every step updates"};
   return {std::nullopt, "buffer in the graph signature"};
 }
 

@@ -55,12 +55,12 @@ struct ImportOptions {
 /// What became of one tensor of the model file.
 struct ImportedTensor {
   enum class Kind {
-    Trained,   ///< a parameter
-    Frozen,    ///< a parameter that --freeze keeps as it is
-    Statistic, ///< running mean or variance of a batch normalization
-    Constant,  ///< a float tensor that is computed with
-    Unused,    ///< a stated parameter that no output depends on, or that torch.export replaced by
-               ///< one it is tied with; its shape is unknown
+    Trained, ///< a parameter
+    Frozen,  ///< a parameter that --freeze keeps as it is
+    Statistic, ///< running mean or variance of a batch normalization, a buffer that every step updates
+    Constant, ///< a float tensor that is computed with
+    Unused,   ///< a stated parameter that no output depends on, or that torch.export replaced by
+              ///< one it is tied with; its shape is unknown
   };
   Kind kind = Kind::Constant;
   std::string name;

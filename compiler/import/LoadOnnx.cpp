@@ -390,16 +390,21 @@ Node Loader::node(::onnx::NodeProto &proto, int index) const {
 std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto) const {
   std::optional<GraphSignature> result;
   std::set<std::string> frozen;
+  std::string nextValues;
   bool keepsModes = false;
   forEachMetadata(proto, kGraphMetadata, [&](const std::string &key, const std::string &value) {
-    const bool isFrozenList = key == "stowage.frozen";
+    const bool isFrozenList = key == "stowage.frozen", isNextValues = key == "stowage.next_values";
     keepsModes |= key == "stowage.modes" && value == "kept";
-    if (!isFrozenList && key != "pkg.torch.export.ExportedProgram.graph_signature")
+    if (!isFrozenList && !isNextValues && key != "pkg.torch.export.ExportedProgram.graph_signature")
       return;
     if (value.size() > kSignatureLimit)
       fail(absl::StrCat("its graph signature is longer than ", kSignatureLimit, " bytes"));
     if (isFrozenList) {
       frozen = absl::StrSplit(value, '\n', absl::SkipEmpty());
+      return;
+    }
+    if (isNextValues) {
+      nextValues = value;
       return;
     }
     try {
@@ -409,6 +414,11 @@ std::optional<GraphSignature> Loader::signature(const ::onnx::GraphProto &proto)
     }
   });
   if (result) {
+    try {
+      result->nextValues = parseNextValues(nextValues, *result);
+    } catch (const Error &error) {
+      fail(error.what());
+    }
     result->frozen = std::move(frozen);
     result->keepsModes = keepsModes;
   }
@@ -502,6 +512,12 @@ Model Loader::load() {
   }
   if (model.outputs.empty())
     fail("the graph has no output");
+  if (model.signature)
+    for (const auto &[output, buffer] : model.signature->nextValues)
+      if (!names.contains(output) || !model.initializers.contains(buffer))
+        fail(absl::StrCat("its list of next values names the output '", output,
+                          "' for the buffer '", buffer, "'; the file lacks ",
+                          names.contains(output) ? "that initializer" : "that output"));
   int index = 0;
   for (auto &value : *graph.mutable_node())
     model.nodes.push_back(node(value, index++));

@@ -104,8 +104,9 @@ void LossScale::finish(OpBuilder &builder, SmallVectorImpl<GraphResult> &results
   const auto arguments = argumentsByName(train);
   for (GraphResult &result : results) {
     BlockArgument state = arguments.lookup(result.get(kStateAttr));
-    if (state && phaseOf(result.value.getDefiningOp()) != Phase::Update)
-      result.value = select(builder, allFinite, result.value, state); // running statistics
+    Operation *producer = result.value.getDefiningOp(); // null: an input
+    if (state && (!producer || phaseOf(producer) != Phase::Update))
+      result.value = select(builder, allFinite, result.value, state); // statistics
     else if (!state && result.get(kNameAttr) != "loss")
       result.value = unscaled(builder, result.value); // the gradient of an input
   }

@@ -10,12 +10,14 @@ def SplitTrainEvalPass : Pass<"stow-split-train-eval", "::mlir::ModuleOp"> {
     What: replaces the model by two clones, `@train` and `@eval`, of these roles. In `@train` every
     `stow.batch_norm` becomes `stow.batch_norm_training`, its running statistics are updated by
     elementwise ops (momentum and unbiased variance as in PyTorch; with one element per channel the
-    variance stays biased) and returned as results that carry `stow.state`; every `stow.dropout`
+    variance stays biased) and returned as results that carry `stow.state`, as the next values are
+    that the model itself has for its statistics; every `stow.dropout`
     becomes `stow.dropout_training` with its own stream, all reading one new argument of kind
     `seed`; every `stow.max_pool` becomes `stow.max_pool_training`,
     which saves what the target wants back for the gradient. Every `stow.random` becomes a
     `stow.draw`, in `@train` with a stream and that seed, in `@eval` with seed 0. In `@eval` dropouts
-    vanish, and a Bernoulli number is its mean. Normalizations that are `frozen`, with
+    vanish, a Bernoulli number is its mean, and no statistic gets a next value. Every
+    `stow.in_training` is its first operand in `@train`, its second in `@eval`. Normalizations that are `frozen`, with
     `freeze-batch-norm` all of them, keep their running statistics in `@train` as well.
 
     Requires: a module of form "model" (stow-verify-model).

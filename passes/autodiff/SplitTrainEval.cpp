@@ -1,7 +1,9 @@
 // Training differs from inference in batch normalization (batch statistics, and running ones that
-// follow them), in dropout (which exists only there) and in max pooling (which remembers where the
-// maximum lay). This pass makes the two graphs that the rest of the pipeline works on. O(ops).
+// follow them), in the statistics that the model itself gives a next value, in dropout (which exists
+// only there), in max pooling (which remembers where the maximum lay) and where the model says so
+// (in_training). This pass makes the two graphs that the rest of the pipeline works on. O(ops).
 #include "ir/StowAttentionOps.h"
+#include "ir/StowDetachOps.h"
 #include "ir/gradients/Build.h"
 #include "passes/autodiff/Graph.h"
 #include "passes/autodiff/Passes.h"
@@ -93,16 +95,20 @@ public:
   }
 
   /// Returns the new running statistics beside the model's outputs.
-  void finish() {
+  LogicalResult finish() {
     // Conversions above replaced values the terminator returns.
     for (auto [result, value] : llvm::zip(results, graph.front().getTerminator()->getOperands()))
       result.value = value;
-    for (auto &[argument, value] : running)
-      results.push_back(
-          {value, stringAttributes(
-                      graph.getContext(),
-                      {{kStateAttr, argumentAttr(graph, argument.getArgNumber(), kNameAttr)}})});
+    for (auto &[argument, value] : running) {
+      StringRef name = argumentAttr(graph, argument.getArgNumber(), kNameAttr);
+      if (llvm::any_of(results, [&](const auto &known) { return known.get(kStateAttr) == name; }))
+        return graph.emitError() << "the statistic \"" << name
+                                 << "\" follows a batch normalization and gets another next value "
+                                    "from the model; expected one of the two";
+      results.push_back({value, stringAttributes(graph.getContext(), {{kStateAttr, name}})});
+    }
     setResults(graph, results);
+    return success();
   }
 
 private:
@@ -165,6 +171,22 @@ void removeDropouts(func::FuncOp graph) {
   }
 }
 
+/// What the model computes in training, or in evaluation.
+void chooseMode(func::FuncOp graph, bool training) {
+  for (auto op : llvm::make_early_inc_range(graph.front().getOps<InTrainingOp>())) {
+    op.getY().replaceAllUsesWith(training ? op.getTraining() : op.getEvaluation());
+    op.erase();
+  }
+}
+
+/// Evaluation leaves statistics as they are.
+void dropNextValues(func::FuncOp graph) {
+  SmallVector<GraphResult> results = resultsOf(graph);
+  llvm::erase_if(results,
+                 [](const GraphResult &result) { return !result.get(kStateAttr).empty(); });
+  setResults(graph, results);
+}
+
 /// Evaluation draws the same numbers every time.
 void drawForEvaluation(func::FuncOp graph) {
   int64_t nextStream = 0;
@@ -206,6 +228,9 @@ struct SplitTrainEval : impl::SplitTrainEvalPassBase<SplitTrainEval> {
     func::FuncOp train = makeGraph(Role::Train), eval = makeGraph(Role::Eval);
     model.erase();
     module->removeAttr(kFormAttr);
+    chooseMode(train, true);
+    chooseMode(eval, false);
+    dropNextValues(eval);
     removeDropouts(eval);
     for (auto norm : eval.front().getOps<BatchNormOp>())
       norm.setFrozen(false);
@@ -233,8 +258,7 @@ struct SplitTrainEval : impl::SplitTrainEvalPassBase<SplitTrainEval> {
                            .Default(success());
       failedOnce |= failed(converted);
     }
-    graph.finish();
-    return failure(failedOnce);
+    return failure(failed(graph.finish()) || failedOnce);
   }
 
   const Target &target;

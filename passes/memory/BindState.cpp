@@ -67,11 +67,18 @@ struct BindStatePass : impl::BindStatePassBase<BindStatePass> {
       for (BlockArgument argument : graph.getArguments())
         if (Attribute name = graph.getArgAttr(argument.getArgNumber(), kNameAttr))
           arguments[name] = argument;
-      for (OpOperand &operand : terminator->getOpOperands()) {
-        auto name = graph.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), kStateAttr);
-        if (name && failed(bind(graph, arguments.lookup(name), operand, name)))
-          return signalPassFailure();
-      }
+      // State that takes over other state's value reads it before that one's new value is written.
+      auto isOld = [&](Value value) {
+        auto argument = dyn_cast<BlockArgument>(value);
+        return argument && isStateArgument(graph, argument.getArgNumber());
+      };
+      for (bool takesOver : {true, false})
+        for (OpOperand &operand : terminator->getOpOperands()) {
+          auto name = graph.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), kStateAttr);
+          if (name && isOld(operand.get()) == takesOver &&
+              failed(bind(graph, arguments.lookup(name), operand, name)))
+            return signalPassFailure();
+        }
     }
     getOperation()->setAttr(kFormAttr, StringAttr::get(&getContext(), "ordered"));
   }

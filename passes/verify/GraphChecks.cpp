@@ -13,7 +13,7 @@ namespace stow {
 namespace {
 
 /// The type that an argument of this kind has, in words, when `type` is not it. Constants among the
-/// state may be masks and indices too.
+/// state may be masks and indices too, and statistics may count.
 std::optional<StringRef> kindMismatch(ArgumentKind kind, bool isConstant, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())
@@ -30,13 +30,13 @@ std::optional<StringRef> kindMismatch(ArgumentKind kind, bool isConstant, Type t
       return "tensor<i64>";
     break;
   case ArgumentKind::Parameter:
-  case ArgumentKind::Statistic:
   case ArgumentKind::Optimizer:
   case ArgumentKind::Accumulator:
     if (!isConstant && !isa<FloatType>(element))
       return "a float tensor";
     break;
   case ArgumentKind::Input:
+  case ArgumentKind::Statistic:
   case ArgumentKind::Target:
     break;
   }
@@ -178,11 +178,36 @@ LogicalResult checkArguments(func::FuncOp graph, ArrayRef<ArgumentKind> kinds) {
   return success(ok);
 }
 
+/// The result is the next value of a statistic of its type; `known` are those that have one.
+static LogicalResult checkNextValue(func::FuncOp model, unsigned index, llvm::StringSet<> &known) {
+  StringRef state = resultString(model, index, kStateAttr);
+  auto error = [&]() {
+    return model.emitError() << "@" << model.getSymName() << ": result " << index
+                             << " (stow.state \"" << state << "\") ";
+  };
+  for (BlockArgument argument : model.getArguments()) {
+    if (argumentString(model, argument.getArgNumber(), kNameAttr) != state ||
+        kindOfArgument(model, argument.getArgNumber()) != ArgumentKind::Statistic)
+      continue;
+    Type found = model.getResultTypes()[index];
+    if (found != argument.getType())
+      return error() << "is " << found << "; expected " << argument.getType();
+    if (!known.insert(state).second)
+      return error() << "is a second next value of that statistic";
+    return success();
+  }
+  return error() << "is the next value of no statistic";
+}
+
 LogicalResult checkOutputs(func::FuncOp graph) {
   bool ok = true;
-  llvm::StringSet<> names;
+  llvm::StringSet<> names, states;
   for (unsigned index = 0; index < graph.getNumResults(); ++index) {
     StringRef name = resultString(graph, index, kNameAttr);
+    if (roleOf(graph) == Role::Model && graph.getResultAttr(index, kStateAttr)) {
+      ok &= succeeded(checkNextValue(graph, index, states));
+      continue;
+    }
     if (name.empty() || !names.insert(name).second) {
       graph.emitError() << "@" << graph.getSymName() << ": result " << index
                         << (name.empty() ? " has no stow.name"

@@ -22,7 +22,7 @@ llvm::LogicalResult checkRoles(mlir::ModuleOp module, llvm::StringRef form,
 /// type.
 llvm::LogicalResult checkArguments(mlir::func::FuncOp graph, llvm::ArrayRef<ArgumentKind> kinds);
 
-/// Results have distinct names and no state.
+/// Results have distinct names and no state; in a model some may be the next values of its statistics.
 llvm::LogicalResult checkOutputs(mlir::func::FuncOp graph);
 
 /// String attribute of an argument or a result, or "".

@@ -12,9 +12,10 @@ def VerifyModelPass : Pass<"stow-verify-model", "::mlir::ModuleOp"> {
     M1: the module's `stow.form` is "model".
     M2: its only function has the role model and one block of stow ops.
     M3: every argument has a `stow.name` of its own and a `stow.kind`: input, parameter or
-    statistic; parameters and statistics are float tensors.
+    statistic; parameters are float tensors.
     M4: a `stow.init` is a distribution or elements of the argument's type.
-    M5: every result has a `stow.name` of its own and no `stow.state`.
+    M5: every result has a `stow.name` of its own, or in `stow.state` the name of a statistic of its
+    type, whose next value it is; no statistic has two.
     M6: no op belongs to a later form: training variants, gradients, losses, updates, fused kernels,
     reorders.
     M7: no attribute of a later form (`stow.phase`, `stow.in_place`, ...) and no layouts.
@@ -47,7 +48,7 @@ def VerifyStepPass : Pass<"stow-verify-step", "::mlir::ModuleOp"> {
     of role commit; each has one block of stow ops. The graphs that train are all but eval.
     S3: every argument has a `stow.name` of its own and a `stow.kind`: input, parameter or statistic; in
     graphs that train also target, optimizer or seed; in train and commit learning_rate or step; in
-    accumulate and commit accumulator. Parameters, statistics, optimizer state and accumulators are float tensors, learning_rate
+    accumulate and commit accumulator. Parameters, optimizer state and accumulators are float tensors, learning_rate
     is tensor<f32>, step and seed are tensor<i64>, and there is at most one of each of those three.
     S4: arguments of one name have the same type and kind in all graphs.
     S5: a `stow.init` is a distribution or elements of the argument's type; optimizer state and accumulators have one.
@@ -56,7 +57,7 @@ def VerifyStepPass : Pass<"stow-verify-step", "::mlir::ModuleOp"> {
     state is returned twice, optimizer state is always returned by train and commit, accumulators by
     accumulate, and no gradient is left (`stow.gradient_of`).
     S7: the results of eval have names of their own and no `stow.state`.
-    S8: graphs that train hold no op of the model form (stow.dropout, stow.max_pool); eval holds none of
+    S8: graphs that train hold no op of the model form (stow.dropout, stow.max_pool, stow.in_training); eval holds none of
     training (variants, gradients, updates).
     S9: updates, and only they, are of phase update, and an op of the forward reads no value of the
     backward; eval has none of backward and update.

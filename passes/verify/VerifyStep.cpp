@@ -1,4 +1,5 @@
 // Checks the form "step" (F1), constraints S1 to S10 of Passes.td.
+#include "ir/StowDetachOps.h"
 #include "passes/verify/GraphChecks.h"
 #include "passes/verify/Passes.h"
 
@@ -177,7 +178,7 @@ LogicalResult checkUpdate(func::FuncOp train, Operation *op) {
 
 /// S8, S9 and S10 for one op of a graph that trains.
 LogicalResult checkTrainOp(func::FuncOp train, Operation *op) {
-  if (isa<DropoutOp, MaxPoolOp, RandomOp>(op))
+  if (isa<DropoutOp, InTrainingOp, MaxPoolOp, RandomOp>(op))
     return op->emitError() << "'" << op->getName()
                            << "' belongs to the form \"model\"; run stow-split-train-eval first";
   Phase phase = phaseOf(op);
@@ -195,7 +196,7 @@ LogicalResult checkTrainOp(func::FuncOp train, Operation *op) {
 
 /// S8 and S9 for one op of a graph that does not train.
 LogicalResult checkEvalOp(Operation *op) {
-  if (isTrainingOp(op) || isa<DropoutOp, RandomOp>(op))
+  if (isTrainingOp(op) || isa<DropoutOp, InTrainingOp, RandomOp>(op))
     return op->emitError() << "'" << op->getName() << "' has no place in the evaluation graph";
   if (phaseOf(op) != Phase::Forward)
     return op->emitError() << "has phase " << stringifyPhase(phaseOf(op))

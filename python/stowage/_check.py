@@ -11,6 +11,7 @@ from unittest import mock
 import numpy as np
 
 from . import _tool
+from ._buffers import NEXT_VALUES
 from ._library import Library, Model
 from ._specs import trained_names
 
@@ -102,11 +103,18 @@ def training_without_dropout(module: Any) -> "Iterator[None]":
             patches.enter_context(mock.patch.object(functional, "scaled_dot_product_attention", attention_without))
             yield
     finally:
-        with torch.no_grad():
-            for name, tensor in module.named_buffers():
-                tensor.copy_(buffers[name])
+        restore_buffers(module, buffers)
         for name, parameter in module.named_parameters():
             parameter.grad = gradients[name]
+
+
+def restore_buffers(module: Any, kept: "dict[str, Any]") -> None:
+    """What forward has written since `kept` was noted."""
+    import torch
+
+    with torch.no_grad():
+        for name, tensor in module.named_buffers():
+            tensor.copy_(kept[name])
 
 
 def _tensors(output: Any) -> "list[Any]":
@@ -124,13 +132,29 @@ def _forward(module: Any, example_inputs: Any) -> "list[Any]":
     return _tensors(module(*arguments, **named))
 
 
+def forward_twice(module: Any, example_inputs: Any, position: int) -> "tuple[Any, bool]":
+    """An output of forward, and whether it is another one the second time. Buffers are as before afterwards."""
+    import torch
+
+    buffers, outputs = {name: tensor.detach().clone() for name, tensor in module.named_buffers()}, []
+    for _ in range(2):
+        with torch.no_grad():
+            outputs.append(_forward(module, example_inputs)[position].clone())
+        restore_buffers(module, buffers)
+    output, again = outputs
+    return output, not torch.allclose(output, again, rtol=1e-4, atol=1e-5 * float(output.abs().max()))
+
+
 def _float_output(path: Any) -> "tuple[list[str], str, bool]":
     """The file's outputs, the first of floating type, and whether that is a number: the module's own loss."""
     import onnx
 
     graph = onnx.load(str(path), load_external_data=False).graph
-    names = [output.name for output in graph.output]
-    floats = [output for output in graph.output if output.type.tensor_type.elem_type in (1, 10, 11, 16)]
+    listed = next((entry.value for entry in graph.metadata_props if entry.key == NEXT_VALUES), "")
+    next_values = {line.split("\t")[0] for line in listed.splitlines()}
+    outputs = [output for output in graph.output if output.name not in next_values]
+    names = [output.name for output in outputs]
+    floats = [output for output in outputs if output.type.tensor_type.elem_type in (1, 10, 11, 16)]
     if not floats:
         raise ValueError(f"{path}: no output holds floating-point numbers; found {', '.join(names)}")
     tensor = floats[0].type.tensor_type
@@ -192,9 +216,11 @@ def _check_forward(report: CheckReport, module: Any, example_inputs: Any, model:
     import torch
 
     modes = {name: child.training for name, child in module.named_modules()}
+    buffers = {name: tensor.detach().clone() for name, tensor in module.named_buffers()}
     module.eval()
     with torch.no_grad():
         expected = [tensor.clone() for tensor in _forward(module, example_inputs)]
+    restore_buffers(module, buffers)
     for name, child in module.named_modules():
         child.training = modes[name]
     found = dict(zip((tensor.name for tensor in model.eval_outputs), model.eval(inputs)))
@@ -286,20 +312,25 @@ def _check_gradient(report: CheckReport, module: Any, example_inputs: Any, model
                     position: int, own_loss: bool, names: "dict[str, str]") -> None:  # fmt: skip
     import torch
 
+    buffers = {name: tensor.detach().clone() for name, tensor in module.named_buffers()}
+
+    def gradients() -> "tuple[float, dict]":
+        restore_buffers(module, buffers)
+        return _gradients(module, example_inputs, position, target, list(names))
+
     with training_without_dropout(module):
-        with torch.no_grad():
-            output, again = (_forward(module, example_inputs)[position].clone() for _ in range(2))
-        if not torch.allclose(output, again, rtol=1e-4, atol=1e-5 * float(output.abs().max())):
+        output, is_random = forward_twice(module, example_inputs, position)
+        if is_random:
             report.notes.append("the training forward is random without its dropouts, too: gradients are not compared")
             return
         target = None if own_loss else torch.randn(output.shape, generator=torch.Generator().manual_seed(0)).to(output.dtype)
-        loss, expected = _gradients(module, example_inputs, position, target, list(names))
+        loss, expected = gradients()
         with _disturbed(module, list(names)):
-            near_loss, near = _gradients(module, example_inputs, position, target, list(names))
+            near_loss, near = gradients()
         moves = {name: _largest(near[name] - expected[name]) for name in names}
         for sign in (1, -1, 0):
             with _moved_at_kinks(sign):
-                _, other = _gradients(module, example_inputs, position, target, list(names))
+                _, other = gradients()
             for name in names:
                 # compare() allows ten times a move. Here all that are near have moved, so that twice is enough.
                 moves[name] = max(moves[name], 0.2 * _largest(other[name] - expected[name]))

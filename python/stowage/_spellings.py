@@ -3,6 +3,7 @@
 While a module is exported they stand in the place of PyTorch's own:
 
 - validations that look at the data (`if torch.any(var < 0): raise`) are left out, as is the search for a causal mask among masks;
+- instance_norm with running statistics updates them in operations of their own, and an evaluation normalizes with them;
 - cumprod is log2(n) products of the tensor with itself, moved by 1, 2, 4, ... places;
 - a sum or mean over bags with a padding row leaves it out by a factor of 0, where the exporter writes a branch that data decides;
 - ctc_loss is its recursion over time, in logarithms, one step behind the other (Graves et al. 2006, equations 6 to 8). Its gradient by the
@@ -12,6 +13,8 @@ While a module is exported they stand in the place of PyTorch's own:
 import contextlib
 from typing import Any, Iterator
 from unittest import mock
+
+from ._buffers import in_training
 
 # In the place of the logarithm of zero, whose differences would be no numbers.
 NEVER = -1e30
@@ -131,6 +134,25 @@ def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
 
 
+def _followed(instance_norm: Any) -> Any:
+    """PyTorch's instance_norm, whose running statistics are written by operations that a program holds."""
+
+    def followed(input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
+                 use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5) -> Any:  # fmt: skip
+        import torch
+
+        if running_mean is None or not use_input_stats:
+            return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+        evaluated = torch.nn.functional.batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+        dimensions = tuple(range(2, input.dim()))
+        with torch.no_grad():
+            for statistic, batch in ((running_mean, input.mean(dimensions)), (running_var, input.var(dimensions))):
+                statistic.mul_(1 - momentum).add_(batch.mean(0), alpha=momentum)
+        return in_training()(instance_norm(input, None, None, weight, bias, True, momentum, eps), evaluated)
+
+    return followed
+
+
 @contextlib.contextmanager
 def exportable() -> "Iterator[None]":
     """A context in which these stand in the place of PyTorch's."""
@@ -146,6 +168,7 @@ def exportable() -> "Iterator[None]":
             (functional, "ctc_loss", ctc_loss),
             (functional, "embedding_bag", _padded_bags(functional.embedding_bag)),
             (functional, "gaussian_nll_loss", gaussian_nll_loss),
+            (functional, "instance_norm", _followed(functional.instance_norm)),
             (torch.distributions.Distribution, "_validate_args", False),
             (transformer, "_detect_is_causal_mask", lambda mask, is_causal=None, size=None: is_causal is True),
         ):

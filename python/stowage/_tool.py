@@ -4,12 +4,18 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import warnings
 from pathlib import Path
 from typing import Optional, Union
 
 from ._library import StowageError
 
 PathLike = Union[str, "os.PathLike[str]"]
+
+
+class StowageWarning(UserWarning):
+    """What the compiler, or the exporter before it, wants known of a step that it made."""
 
 
 class CompileError(StowageError):
@@ -63,10 +69,28 @@ def find_binary(binary: Optional[PathLike] = None) -> str:
                             "binary=, STOWAGE_BINARY or the PATH")  # fmt: skip
 
 
+def _warn(said: str) -> None:
+    """What the compiler says beside its result: its warnings as Python's, each once."""
+    texts = re.split(r"^(error|warning|remark|note): ", said, flags=re.M)[1:]
+    for severity, text in dict.fromkeys(zip(texts[::2], texts[1::2])):
+        if severity == "warning":
+            warnings.warn(text.strip(), StowageWarning, stacklevel=caller_level())
+
+
+def caller_level() -> int:
+    """The stacklevel of warnings.warn that names the line which called this package."""
+    here, frame, level = str(Path(__file__).parent), sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def run(arguments: "list[str]", binary: Optional[PathLike] = None) -> str:
-    """Runs `stowage ARGUMENTS` and returns what it printed. Raises CompileError or InfeasibleBudget."""
+    """Runs `stowage ARGUMENTS` and returns what it printed; what it warns of becomes a StowageWarning. Raises CompileError or
+    InfeasibleBudget."""
     done = subprocess.run([find_binary(binary), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode == 0:
+        _warn(done.stderr)
         return done.stdout
     message = done.stderr.strip() or f"stowage {arguments[0]} ended with code {done.returncode} and no message"
     if message.startswith("error: "):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Optional
 from unittest import mock
 
+from . import _buffers
 from ._custom_gradients import CustomGradients, hooks_of
 from ._detached import keep_detached
 from ._functions import define, keep_bounds, translations
@@ -150,7 +151,7 @@ def _name_outputs(program: Any) -> None:
 
     exported = program.exported_program
     spec, leaves = exported.call_spec.out_spec, exported.graph_signature.user_outputs
-    outputs = program.model.graph.outputs
+    outputs = [output for output in program.model.graph.outputs if not _buffers.is_next_value(output)]
     if spec is None or spec.num_leaves != len(leaves):
         return
     paths = [path for path, _ in _pytree.tree_flatten_with_path(_pytree.tree_unflatten([torch.zeros(())] * len(leaves), spec))[0]]
@@ -227,6 +228,8 @@ def _for_training(program: Any) -> Any:
     _without_views(program)
     keep_detached(program)
     keep_bounds(program)
+    _buffers.follow_unread_norms(program)
+    _buffers.choose_reads(program)
     program.graph_module.recompile()
     if getattr(program, "_guards_code", None):
         program._guards_code = []  # comparisons of sizes, which the exporter runs, and cannot where forward takes **named
@@ -292,11 +295,12 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
 
     def write() -> Any:
         try:
-            with training_mode(module), warnings.catch_warnings(), _training_programs(), custom.recorded(), exportable():
+            with training_mode(module), warnings.catch_warnings(), _training_programs(), custom.recorded(), exportable(), \
+                 _buffers.kept_by_exporter():  # fmt: skip
                 warnings.simplefilter("ignore")  # that the module is in training mode is the point
                 return torch.onnx.export(module, export_arguments, kwargs=export_named or None, dynamo=True, optimize=False,
                                          opset_version=opset, dynamic_shapes=shapes, verbose=False,
-                                         custom_translation_table=translations())  # fmt: skip
+                                         custom_translation_table={**translations(), **_buffers.translations()})  # fmt: skip
         except Exception as error:  # the exporter's own classes changed with every version
             cause = error.__cause__ or error
             hint = "; if the batch cannot stay open, dynamic_batch=False bakes that of the example in" if dynamic_batch else ""
@@ -317,6 +321,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     define(program)
     _name_outputs(program)
     _name_frozen(program, module)
+    _buffers.name_next_values(program, module)
     _state_modes(program)
     bytes_of_state = sum(tensor.numel() * tensor.element_size() for tensor in module.state_dict().values())
     Path(path).parent.mkdir(parents=True, exist_ok=True)

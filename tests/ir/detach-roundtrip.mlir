@@ -6,5 +6,7 @@
 func.func @detach(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   // CHECK: stow.detach %{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %y = stow.detach %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: stow.in_training %{{.*}}, %{{.*}} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %z = stow.in_training %y, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
 }

@@ -254,6 +254,8 @@ std::vector<Tensor> random(Operation *op, Operands) {
 /// Of the model form: inference passes everything.
 std::vector<Tensor> dropout(Operation *, Operands operands) { return {operands[0]}; }
 
+std::vector<Tensor> inTraining(Operation *, Operands operands) { return {operands[1]}; }
+
 } // namespace
 
 // Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). Counter: element, stream;
@@ -323,6 +325,7 @@ void addElementwiseRules(Rules &rules) {
   rules["stow.select"] = select;
   rules["stow.cast"] = castElements;
   rules["stow.dropout"] = dropout;
+  rules["stow.in_training"] = inTraining;
   rules["stow.dropout_training"] = dropoutTraining;
 }
 

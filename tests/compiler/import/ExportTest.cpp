@@ -284,6 +284,15 @@ TEST(GraphSignatureTest, ListsInputsAndMutations) {
   EXPECT_THAT(signature.mutatedBuffers, testing::ElementsAre("a.m"));
 }
 
+TEST(GraphSignatureTest, ListsNextValues) {
+  const GraphSignature signature =
+      parseGraphSignature("# inputs\np_w: PARAMETER target='w'\nb_m: BUFFER target='a.m'\n");
+  EXPECT_THAT(parseNextValues("a.m.next\ta.m\n", signature),
+              testing::ElementsAre(testing::Pair("a.m.next", "a.m")));
+  for (const char *text : {"a.m.next", "next\tw", "x\ta.m\ny\ta.m", "\t"})
+    EXPECT_THROW(parseNextValues(text, signature), Error) << text;
+}
+
 TEST(GraphSignatureTest, NamesTheLineThatIsWrong) {
   auto messageOf = [](const std::string &text) {
     try {

@@ -4,7 +4,7 @@
 `[init NAME TYPE DIMS]` lines after the model add initializers too long to write out: every element is 0.5, or what a
 fourth word says. `[rename OLD NEW]` gives a tensor a name that the text form cannot spell. `[operation NODE TEXT]` writes
 beside node NODE, counted from 0, the operation that PyTorch's default exporter says a node was made from; `[signature TEXT]`
-is a line of what it says about the graph.
+is a line of what it says about the graph, `[next OUTPUT BUFFER]` one of stowage.export's list of next values.
 """
 
 import pathlib
@@ -17,6 +17,7 @@ import onnx.parser
 from onnx import numpy_helper
 
 RENAME = re.compile(r"^\[rename (\S+) (\S+)\]$", re.MULTILINE)
+NEXT = re.compile(r"^\[next (\S+) (\S+)\]$", re.MULTILINE)
 SIGNATURE = re.compile(r"^\[signature (.+)\]$", re.MULTILINE)
 OPERATION = re.compile(r"^\[operation (\d+) (.+)\]$", re.MULTILINE)
 EXTRA = re.compile(r"^\[init (\S+) (\w+) ([\d,]+)(?: (\S+))?\]$", re.MULTILINE)
@@ -39,7 +40,7 @@ def main() -> None:
         sys.exit(f"no *.txt in {sys.argv[1]}")
     for path in paths:
         text = path.read_text()
-        model = onnx.parser.parse_model(EXTRA.sub("", RENAME.sub("", OPERATION.sub("", SIGNATURE.sub("", text)))).strip())
+        model = onnx.parser.parse_model(EXTRA.sub("", RENAME.sub("", OPERATION.sub("", NEXT.sub("", SIGNATURE.sub("", text))))).strip())
         for name, dtype, dims, value in EXTRA.findall(text):
             values = np.full([int(d) for d in dims.split(",")], float(value or 0.5), dtype)
             model.graph.initializer.append(numpy_helper.from_array(values, name))
@@ -50,6 +51,8 @@ def main() -> None:
         if signature := SIGNATURE.findall(text):
             key = "pkg.torch.export.ExportedProgram.graph_signature"
             add_metadata(model.graph, 16, key, "\n".join(signature) + "\n")
+        if next_values := NEXT.findall(text):
+            add_metadata(model.graph, 16, "stowage.next_values", "\n".join("\t".join(pair) for pair in next_values))
         names = dict(RENAME.findall(text))
         for tensor in [*model.graph.initializer, *model.graph.input]:
             tensor.name = names.get(tensor.name, tensor.name)

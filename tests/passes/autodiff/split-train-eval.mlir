@@ -184,3 +184,29 @@ func.func @model(%x: tensor<4xf32> {stow.name = "seed", stow.kind = #stow.kind<i
   %0 = stow.dropout %x {ratio = 0.5 : f64} : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// Tests that training updates a statistic as the model says and computes with the new value where evaluation, which writes none, has the
+// stored one.
+// FROZEN: tensor<4xf32> {stow.state = "m"}
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4xf32> {stow.kind = #stow.kind<input>, stow.name = "x"}
+// CHECK-SAME: -> (tensor<4xf32> {stow.name = "y"}, tensor<4xf32> {stow.state = "m"})
+// CHECK: %[[NEW:.*]] = stow.add %{{.*}}, %[[X]]
+// CHECK: %[[Y:.*]] = stow.sub %[[X]], %[[NEW]]
+// CHECK: return %[[Y]], %[[NEW]]
+// CHECK-LABEL: func.func @eval
+// CHECK-SAME: %[[M:[a-z0-9]+]]: tensor<4xf32> {stow.kind = #stow.kind<statistic>, stow.name = "m"}) -> (tensor<4xf32> {stow.name = "y"})
+// CHECK: %[[Y:.*]] = stow.sub %{{.*}}, %[[M]]
+// CHECK: return %[[Y]] : tensor<4xf32>
+module attributes {stow.form = "model"} {
+  func.func @model(%x: tensor<4xf32> {stow.name = "x", stow.kind = #stow.kind<input>},
+      %m: tensor<4xf32> {stow.name = "m", stow.kind = #stow.kind<statistic>})
+      -> (tensor<4xf32> {stow.name = "y"}, tensor<4xf32> {stow.state = "m"}) attributes {stow.role = #stow.role<model>} {
+    %new = stow.add %m, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %read = stow.in_training %new, %m : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %y = stow.sub %x, %read : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    return %y, %new : tensor<4xf32>, tensor<4xf32>
+  }
+}

@@ -134,3 +134,23 @@ func.func @accumulate(%s: tensor<4x4xf32> {stow.name = "s", stow.kind = #stow.ki
   }
   return %n, %p : tensor<4x4xf32>, tensor<4x4xf32>
 }
+
+// -----
+
+// Tests that state which takes over other state's old value reads it before that one's new value is written.
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: %[[B:[a-z0-9]+]]: tensor<4xf32> {stow.kind = #stow.kind<input>
+// CHECK-SAME: %[[M:[a-z0-9]+]]: tensor<4xf32> {{[^%]*}}"m"}, %[[N:[a-z0-9]+]]: tensor<4xf32>
+// CHECK: %[[R:.*]] = stow.map %[[B]], %[[M]] :
+// CHECK: %[[O:.*]] = stow.map %[[M]], %[[N]] {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>}
+// CHECK: %[[C:.*]] = stow.map %[[R]], %[[M]] {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>}
+// CHECK: return %[[C]], %[[O]]
+func.func @train(%b: tensor<4xf32> {stow.name = "b", stow.kind = #stow.kind<input>}, %m: tensor<4xf32> {stow.name = "m", stow.kind = #stow.kind<statistic>},
+    %n: tensor<4xf32> {stow.name = "n", stow.kind = #stow.kind<statistic>}) -> (tensor<4xf32> {stow.state = "m"}, tensor<4xf32> {stow.state = "n"}) attributes {stow.role = #stow.role<train>} {
+  %r = stow.map %b, %m : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%p: f32, %q: f32):
+    %0 = arith.addf %p, %q : f32
+    stow.yield %0 : f32
+  }
+  return %r, %m : tensor<4xf32>, tensor<4xf32>
+}

@@ -96,10 +96,25 @@ module attributes {stow.form = "model"} {
 module attributes {stow.form = "model"} {
   // expected-error @+3 {{@model: result 0 has no stow.name}}
   // expected-error @+2 {{@model: result 2 repeats the name "y"}}
-  // expected-error @+1 {{@model: result 1 changes state, which only training may}}
+  // expected-error @+1 {{@model: result 3 (stow.state "a") is the next value of no statistic}}
   func.func @model(%a: tensor<4xf32> {stow.name = "a", stow.kind = #stow.kind<input>})
-      -> (tensor<4xf32>, tensor<4xf32> {stow.name = "y", stow.state = "a"}, tensor<4xf32> {stow.name = "y"}) attributes {stow.role = #stow.role<model>} {
-    return %a, %a, %a : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+      -> (tensor<4xf32>, tensor<4xf32> {stow.name = "y"}, tensor<4xf32> {stow.name = "y"}, tensor<4xf32> {stow.state = "a"}) attributes {stow.role = #stow.role<model>} {
+    return %a, %a, %a, %a : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+// M5: next values of statistics, of their types and one each; statistics may count.
+module attributes {stow.form = "model"} {
+  // expected-error @+2 {{@model: result 2 (stow.state "m") is a second next value of that statistic}}
+  // expected-error @+1 {{@model: result 3 (stow.state "v") is 'tensor<4xf32>'; expected 'tensor<5xf32>'}}
+  func.func @model(%a: tensor<4xf32> {stow.name = "a", stow.kind = #stow.kind<input>},
+      %m: tensor<4xf32> {stow.name = "m", stow.kind = #stow.kind<statistic>},
+      %n: tensor<i64> {stow.name = "n", stow.kind = #stow.kind<statistic>},
+      %v: tensor<5xf32> {stow.name = "v", stow.kind = #stow.kind<statistic>})
+      -> (tensor<4xf32> {stow.state = "m"}, tensor<i64> {stow.state = "n"}, tensor<4xf32> {stow.state = "m"}, tensor<4xf32> {stow.state = "v"}) attributes {stow.role = #stow.role<model>} {
+    return %a, %n, %a, %a : tensor<4xf32>, tensor<i64>, tensor<4xf32>, tensor<4xf32>
   }
 }
 
