@@ -22,9 +22,9 @@ class _Source:
     """The model file and the flags that every command about it shares. Owns the folder of what it wrote itself."""
 
     def __init__(self, model: Any, example_inputs: Any, loss: Any, optimizer: Any, batch: Optional[int],
-                 threads: Optional[int], target_cpu: Optional[str], flags: Sequence[str], binary: Any, check: bool,
-                 dynamic_batch: bool) -> None:  # fmt: skip
-        self.binary = binary
+                 threads: Optional[int], target_cpu: Optional[str], flags: Sequence[str], binary: Any, dynamic_batch: bool,
+                 seed: int = 0) -> None:  # fmt: skip
+        self.binary, self.seed = binary, seed
         self.folder = Path(tempfile.mkdtemp(prefix="stowage-"))
         self.module_state: "dict[str, Any]" = {}
         self.aliases: "dict[str, str]" = {}
@@ -47,7 +47,7 @@ class _Source:
         if batch is None and dynamic_batch:
             self.batch = batch_of(*example_arguments(example_inputs))
         self.path = str(self.folder / f"{type(model).__name__}.onnx")
-        export(model, example_inputs, self.path, dynamic_batch=dynamic_batch, check=check, binary=binary)
+        export(model, example_inputs, self.path, dynamic_batch=dynamic_batch, check=False, binary=binary)
         self.flags += frozen_flags(model, self.path, optimizer)
         self._remember(model)
 
@@ -76,7 +76,7 @@ def _budget_flag(memory_budget: Any) -> "list[str]":
 
 def compile(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy", optimizer: Any = "sgd",
             memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, threads: Optional[int] = None,
-            target_cpu: Optional[str] = None, seed: int = 0, output: Any = None, flags: Sequence[str] = (), check: bool = False,
+            target_cpu: Optional[str] = None, seed: int = 0, output: Any = None, flags: Sequence[str] = (), check: bool = True,
             dynamic_batch: bool = True, binary: Any = None) -> "Step":  # fmt: skip
     """Compiles a training step: a torch.nn.Module with example inputs, or the path of a .onnx or .mlir file.
 
@@ -85,23 +85,29 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entrop
     `accumulate` runs a step as so many batches of batch / accumulate samples whose gradients are added up; "auto": as many
     as take the least time within the budget.
     `target_cpu` is the least processor that the step is to run on, with the same bits on all: "x86-64-v3" (AVX2), "x86-64-v4"
-    (AVX-512), ...; without it, this one. `flags` are further flags of `stowage compile`. `output` keeps the library there. check=True compares the export with
-    the module first. dynamic_batch=False exports a module at the example's sizes, of which none need be a batch (a graph's
+    (AVX-512), ...; without it, this one. `flags` are further flags of `stowage compile`. `output` keeps the library there. Of a
+    module, the first step's loss, gradients and buffers are compared with PyTorch's own, one line says how that went, and the step
+    starts anew; check=False leaves it out. dynamic_batch=False exports a module at the example's sizes, of which none need be a batch (a graph's
     nodes and edges). Raises InfeasibleBudget where the budget cannot be kept, CompileError where the compiler refuses
-    the model, ExportError where PyTorch does.
+    the model, ExportError where PyTorch does, or where the step is not the module's.
     """
-    source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, binary, check, dynamic_batch)
+    source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, binary, dynamic_batch, seed)
     library = str(source.folder / "libmodel.so") if output is None else os.fspath(output)
     arguments = [*source.arguments(), *_accumulate_flag(accumulate), *_budget_flag(memory_budget)]
     _tool.run(["compile", *arguments, "--emit=shared", "-o", library], binary)
-    return Step(Library(library), seed=seed, source=source, memory_budget=memory_budget)
+    step = Step(Library(library), seed=seed, source=source, memory_budget=memory_budget)
+    if check and _is_module(model):
+        from ._first_step import compare_first_step
+
+        step.check = compare_first_step(source, model, example_inputs, loss, step.model, step.plan)
+    return step
 
 
 def plan(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy", optimizer: Any = "sgd",
          memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, threads: Optional[int] = None,
          target_cpu: Optional[str] = None, flags: Sequence[str] = (), dynamic_batch: bool = True, binary: Any = None) -> Plan:  # fmt: skip
     """The plan of a step, without code: will it fit? Arguments as for `compile`."""
-    source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, binary, False, dynamic_batch)
+    source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, binary, dynamic_batch)
     flags = [*_accumulate_flag(accumulate), *_budget_flag(memory_budget), "--format=json"]
     return Plan(_tool.run(["plan", *source.arguments(), *flags], binary))
 
@@ -127,6 +133,7 @@ class Step:
         self.eval_batch = next((info.shape[0] for info in self.model.eval_inputs if info.shape), self.batch)
         self._source = source
         self._memory_budget = memory_budget
+        self.check: Any = None  #: how the first step differs from the module's own, a CheckReport, where it was compared
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{t.name}: {t.dtype}{list(t.shape)}" for t in self.model.step_inputs)
@@ -229,7 +236,7 @@ class Step:
             if held is None:
                 result[name] = original.clone()
                 if name.split(".")[-1] == "num_batches_tracked":
-                    result[name] += self.model.step_count
+                    result[name] += self.model.step_count * self.plan.json.get("batches_per_step", 1)
             elif original is None:
                 result[name] = self.model.read(held)
             else:
