@@ -55,8 +55,9 @@ class Masked(nn.Module):
         for name, style in STYLES.items():
             scores = self.query[name] @ self.key.transpose(1, 2) / WIDTH**0.5
             loss = loss + (F.softmax(style(scores, keep), -1) @ self.value * weight).sum()
-        # Without minus infinity's NaN: queries that keep no key give zeros.
-        for name, mask in (("boolean", keep), ("floats", torch.where(keep, 0.0, INFINITE))):
+        # Behind minus infinity alone a query that keeps no key is NaN in the file, so here such queries keep all.
+        some = keep | ~keep.any(-1, keepdim=True)
+        for name, mask in (("boolean", some), ("floats", torch.where(some, 0.0, INFINITE))):
             query, key, value = (x[:, None] for x in (self.query[name], self.key, self.value))
             y = F.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None])
             loss = loss + (y[:, 0] * weight).sum()
