@@ -27,6 +27,7 @@ class _Source:
         self.binary, self.seed = binary, seed
         self.folder = Path(tempfile.mkdtemp(prefix="stowage-"))
         self.module_state: "dict[str, Any]" = {}
+        self.counters: "set[str]" = set()  # of batches, which batch normalizations in training mode keep
         self.aliases: "dict[str, str]" = {}
         module = model if _is_module(model) else None
         self.flags = [f"--loss={_specs.loss_flag(loss)}", *_specs.optimizer_flags(optimizer, module)]
@@ -57,6 +58,11 @@ class _Source:
         for name, tensor in module.state_dict(keep_vars=True).items():
             self.aliases[name] = first.setdefault(id(tensor), name)
         self.module_state = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+        import torch
+
+        norms = torch.nn.modules.batchnorm._BatchNorm  # instance normalizations have the buffer and never count
+        self.counters = {f"{path}.num_batches_tracked".lstrip(".") for path, part in module.named_modules()
+                         if isinstance(part, norms) and (part.training or not module.training)}  # fmt: skip
 
     def arguments(self, with_batch: bool = True) -> "list[str]":
         batch = [f"--batch={self.batch}"] if with_batch and self.batch is not None else []
@@ -235,7 +241,7 @@ class Step:
             original = self._source.module_state.get(name) if self._source else None
             if held is None:
                 result[name] = original.clone()
-                if name.split(".")[-1] == "num_batches_tracked":
+                if name in self._source.counters:
                     result[name] += self.model.step_count * self.plan.json.get("batches_per_step", 1)
             elif original is None:
                 result[name] = self.model.read(held)

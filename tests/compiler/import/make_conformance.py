@@ -9,6 +9,7 @@ and absolute; version.txt names the package's. --every=N writes each Nth case al
 """
 
 import argparse
+import copy
 import pathlib
 import warnings
 
@@ -31,11 +32,16 @@ def operator_of(case) -> str:
 
 
 def tensors_of(infos, values, prefix: str) -> list:
-    return [
-        numpy_helper.from_array(np.asarray(value), f"{prefix}_{info.name}")
-        for info, value in zip(infos, values)
-        if isinstance(value, (np.ndarray, np.generic))
-    ]
+    tensors = []
+    for info, value in zip(infos, values):
+        if isinstance(value, (np.ndarray, np.generic)):
+            tensors.append(numpy_helper.from_array(np.asarray(value)))
+        elif isinstance(value, onnx.TensorProto):  # of types that NumPy has none for
+            tensors.append(copy.deepcopy(value))
+        else:
+            continue
+        tensors[-1].name = f"{prefix}_{info.name}"
+    return tensors
 
 
 def write_case(case, folder: pathlib.Path) -> None:
