@@ -190,9 +190,9 @@ def frozen_flags(module: Any, path: Any, optimizer: Any = "sgd") -> "list[str]":
     return [f"--freeze={','.join(frozen)}"] if frozen else []
 
 
-def _check_parameters(report: CheckReport, module: Any, model: Model, path: Any) -> "dict[str, str]":
-    """Fills in the sets; returns the state's name for each trained parameter of the module."""
-    groups, held = parameters_of(module), initializers_of(path)
+def _check_parameters(report: CheckReport, module: Any, model: Model, path: Any, frozen: "frozenset[str]" = frozenset()) -> "dict[str, str]":
+    """Fills in the sets; returns the state's name for each trained parameter of the module. `frozen` are not to be trained."""
+    groups, held = {first: group for first, group in parameters_of(module).items() if first not in frozen}, initializers_of(path)
     state = {tensor.name for tensor in model.state if tensor.kind == "parameter"}
     names = {}
     for first, group in groups.items():

@@ -232,7 +232,7 @@ class FirstStep:
         from ._torch_export import tensors_by_name
 
         report, module = self.report, self.module
-        names = _check_parameters(report, module, model, self.source.path)
+        names = _check_parameters(report, module, model, self.source.path, self.source.frozen)
         loss, position, text = self._loss_and_place()
         held = {tensor.name for tensor in model.state if tensor.kind == "statistic"}
         buffers = [name for name, tensor in module.named_buffers() if name in held and tensor.is_floating_point()]

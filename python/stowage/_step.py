@@ -27,6 +27,7 @@ class _Source:
         self.binary, self.seed = binary, seed
         self.folder = Path(tempfile.mkdtemp(prefix="stowage-"))
         self.module_state: "dict[str, Any]" = {}
+        self.frozen: "frozenset[str]" = frozenset()  # parameters that a given optimizer of PyTorch does not hold
         self.counters: "set[str]" = set()  # of batches, which batch normalizations in training mode keep
         self.aliases: "dict[str, str]" = {}
         module = model if _is_module(model) else None
@@ -50,6 +51,7 @@ class _Source:
         self.path = str(self.folder / f"{type(model).__name__}.onnx")
         export(model, example_inputs, self.path, dynamic_batch=dynamic_batch, check=False, binary=binary)
         self.flags += frozen_flags(model, self.path, optimizer)
+        self.frozen = frozenset(dict(model.named_parameters(remove_duplicate=False))) - _specs.trained_names(optimizer, model)
         self._remember(model)
 
     def _remember(self, module: Any) -> None:

@@ -41,8 +41,9 @@ class Written(nn.Module):
                 self.seen += 1
                 self.mean.mul_(0.9).add_(0.1 * hidden.mean(0))
         y = self.head(torch.tanh(hidden - self.mean)) / (1 + self.seen.float().sqrt())
-        self.older.copy_(self.last)
-        self.last.copy_(y.detach().mean(0))
+        if self.training:
+            self.older.copy_(self.last)
+            self.last.copy_(y.detach().mean(0))
         return y - self.older
 
 

@@ -36,6 +36,8 @@ def tensors_of(infos, values, prefix: str) -> list:
     for info, value in zip(infos, values):
         if isinstance(value, (np.ndarray, np.generic)):
             tensors.append(numpy_helper.from_array(np.asarray(value)))
+            if info.type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16 and tensors[-1].data_type == onnx.TensorProto.UINT16:
+                tensors[-1].data_type = onnx.TensorProto.BFLOAT16  # older packages hold its bits
         elif isinstance(value, onnx.TensorProto):  # of types that NumPy has none for
             tensors.append(copy.deepcopy(value))
         else:

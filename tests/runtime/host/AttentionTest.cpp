@@ -216,6 +216,32 @@ Tensor rowsOfNone(int64_t rows, int64_t keys) {
 Layout headsInside() { return {1, {0, 2, 1, 3}, {}}; }
 Layout partOfThree(int64_t heads) { return {1, {0, 2, 1, 3}, {}, Layout::Pitch{1, 3 * heads}}; }
 
+std::string nameOf(const testing::TestParamInfo<Case> &info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(RowsOfNone, Attention,
+                         testing::Values(Case{.name = "rows_of_none",
+                                              .queries = 20,
+                                              .keys = 37,
+                                              .depth = 16,
+                                              .mask = rowsOfNone(20, 37)},
+                                         Case{.name = "rows_of_none_bf16",
+                                              .queries = 60,
+                                              .keys = 110,
+                                              .mask = rowsOfNone(60, 110),
+                                              .dtype = DType::BF16,
+                                              .tolerance = 6e-3},
+                                         Case{.name = "rows_of_none_f16",
+                                              .shared = 2,
+                                              .queries = 14,
+                                              .keys = 19,
+                                              .diagonal = 3,
+                                              .ratio = 0.25,
+                                              .mask = rowsOfNone(14, 19),
+                                              .dtype = DType::F16,
+                                              .tolerance = 1e-3}),
+                         nameOf);
+
+// Sizes, masks, layouts and types.
 INSTANTIATE_TEST_SUITE_P(
     Host, Attention,
     testing::Values(
@@ -259,26 +285,6 @@ INSTANTIATE_TEST_SUITE_P(
              .queries = 60,
              .keys = 100,
              .mask = sample({4, 60, 100}, 9)},
-        Case{.name = "rows_of_none",
-             .queries = 20,
-             .keys = 37,
-             .depth = 16,
-             .mask = rowsOfNone(20, 37)},
-        Case{.name = "rows_of_none_bf16",
-             .queries = 60,
-             .keys = 110,
-             .mask = rowsOfNone(60, 110),
-             .dtype = DType::BF16,
-             .tolerance = 6e-3},
-        Case{.name = "rows_of_none_f16",
-             .shared = 2,
-             .queries = 14,
-             .keys = 19,
-             .diagonal = 3,
-             .ratio = 0.25,
-             .mask = rowsOfNone(14, 19),
-             .dtype = DType::F16,
-             .tolerance = 1e-3},
         Case{.name = "dropout", .queries = 50, .keys = 99, .ratio = 0.25},
         Case{.name = "dropped_triangle",
              .shared = 2,
@@ -308,7 +314,7 @@ INSTANTIATE_TEST_SUITE_P(
              .dtype = DType::F16,
              .layout = partOfThree(2),
              .tolerance = 1e-3}),
-    [](const auto &info) { return info.param.name; });
+    nameOf);
 
 } // namespace
 } // namespace stow::host::test
