@@ -19,7 +19,7 @@ struct Seal {
 uint64_t addToChecksum(uint64_t before, std::span<const char> bytes);
 
 /// A segment of a linked file, as its program header (Elf64_Phdr) describes it.
-struct Segment {
+struct LoadedSegment {
   uint32_t type, flags;
   uint64_t offset;             ///< in the file
   std::span<const char> bytes; ///< as many as there are in the file
@@ -27,6 +27,6 @@ struct Segment {
 
 /// The checksum `before` with a segment added that Seal::loaded covers; `before` for others. The ELF
 /// header, which strip(1) changes, is left out.
-uint64_t addSegment(uint64_t before, const Segment &segment);
+uint64_t addSegment(uint64_t before, const LoadedSegment &segment);
 
 } // namespace stow

@@ -1,6 +1,8 @@
 """What the scripts here share: running a command, writing a model, and stopping with what was expected and found."""
 
 import os
+import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -45,3 +47,16 @@ def build_model(name: str, path: Path, *words: object) -> None:
     import build
 
     build.main([name, "-o", str(path), *map(str, words)])
+
+
+def write_changed(path: Path, content: bytes) -> None:
+    """An executable that was changed on purpose: it carries the checksum of what it is now, so that what comes after that check is
+    reached."""
+    path.write_bytes(content)
+    path.chmod(0o755)
+    said = run(path, "plan", code=3)
+    found = re.search(r"checksum was ([0-9a-f]+) when it was linked and is ([0-9a-f]+) now", said)
+    check(found is not None, f"{path} has no checksum of what was changed: {said}")
+    old, new = (struct.pack("<Q", int(number, 16)) for number in found.groups())
+    check(content.count(old) == 1, f"{path}: the checksum stands {content.count(old)} times")
+    path.write_bytes(content.replace(old, new))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from commands import build_model, check, run
+from commands import build_model, check, run, write_changed
 
 STEPS = 6
 # What a run may ask for once it trains.
@@ -214,8 +214,7 @@ def check_refusals(executable: Path, args: argparse.Namespace) -> None:
     for key in (b"next_from", b"next_offset"):
         wrong = re.sub(rb'("%s":)(\d+)' % key, lambda found: found[1] + b"0".rjust(len(found[2])), content, count=1)
         check(wrong != content, f"{executable.name} has no {key!r}")
-        changed.write_bytes(wrong)
-        changed.chmod(0o755)
+        write_changed(changed, wrong)
         found = run(changed, "train", f"--data={args.work / executable.name}.npz", "--steps=1", code=1,
                     environment={"LD_LIBRARY_PATH": str(args.simulated)})  # fmt: skip
         said = r"the next '\w+' of graph 'train' comes to \[\d+, \d+\) from command \d+ on, where "

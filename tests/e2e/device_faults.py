@@ -19,7 +19,7 @@ from typing import Iterator
 
 import numpy as np
 
-from commands import build_model, check
+from commands import build_model, check, write_changed
 
 # What the driver does; what is said.
 BEFORE_TRAINING = {
@@ -208,8 +208,7 @@ class Faults:
     def mutated(self, executable: Path, data: Path, content: bytes) -> "bytes | str":
         """The state after two steps (the first finds zeros in the optimizer), or what was wrong."""
         changed, state = executable.with_name(executable.name + "-mutated"), self.args.work / "mutated.safetensors"
-        changed.write_bytes(content)
-        changed.chmod(0o755)
+        write_changed(changed, content)
         command = [str(changed), "train", f"--data={data}", "--steps=2", "--no-shuffle", "--check=canaries", f"--save={state}"]
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LD_LIBRARY_PATH": str(self.args.simulated)})
         check(done.returncode in (0, 1, 3), f"exit code {done.returncode}: {done.stderr}")

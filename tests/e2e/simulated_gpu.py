@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import commands
-from commands import check
+from commands import check, write_changed
 
 STEPS = 3
 BUDGETS = {"char_gpt": "70%", "lenet": "15%", "my_model_small_bf16": "80%", "digits_cnn": "26%", "digits_cnn_bf16": "19%"}
@@ -177,8 +177,7 @@ def check_engines_of_chips(args: argparse.Namespace) -> None:
         check("planned for a100 (8.0), h100 (9.0), and the GPU is NVIDIA B200 of compute capability 10.0" in found, found)
         # An engine that there is not, for one of the chips: the other does not ask for it.
         mixed = next(b'"engine":[%s,%s]' % pair for pair in engines if pair[0] != pair[1])
-        other.write_bytes(program.replace(mixed, mixed.replace(b"[14,", b"[99,")))
-        other.chmod(0o755)
+        write_changed(other, program.replace(mixed, mixed.replace(b"[14,", b"[99,")))
         check("no engine 99" in train("a100", other, fails=True), "the A100 does not run its own engines")
         train("h100", other)
     finally:
@@ -241,8 +240,7 @@ def check_convolutions(args: argparse.Namespace) -> None:
         (b'"knobs":[12,2]', b'"knobs":[13,2]', "has no knob 13"),
     ]:
         check(old in program, f"the program does not say {old!r}")
-        other.write_bytes(program.replace(old, new))
-        other.chmod(0o755)
+        write_changed(other, program.replace(old, new))
         found = run([other, *command[1:]], args.simulated, fails=True)
         check(message in found, f"{new!r}: {found}")
 
