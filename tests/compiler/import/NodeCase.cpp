@@ -17,6 +17,9 @@ using namespace mlir;
 namespace stow::onnx {
 namespace {
 
+/// The input of a model whose own are all in the file.
+constexpr const char *kUnread = "unread";
+
 /// Which inputs are data.
 enum class Data { All, Numbers, First, None };
 
@@ -44,7 +47,7 @@ Model formOf(Model model, const Model &tensors, Data data) {
   }
   if (kept.empty()) { // an import needs data; this is read by nothing
     Input unread;
-    unread.name = "unread";
+    unread.name = kUnread;
     unread.type = ElementType::Float;
     unread.dims = {Input::Dim{1, ""}};
     kept.push_back(unread);
@@ -60,6 +63,8 @@ std::vector<std::string> dataOf(const Model &model) {
     names.push_back(input.name);
   return names;
 }
+
+bool hasNoData(const Model &model) { return dataOf(model) == std::vector<std::string>{kUnread}; }
 
 struct Imported {
   std::string errors;
@@ -116,8 +121,8 @@ bool isOfType(Type type, ElementType expected) {
 }
 
 /// The first difference of an output; empty where there is none. Whole numbers are to be equal, others within the standard's
-/// tolerance; what is expected was rounded on the way: in float32 by up to two steps of the largest element, in bfloat16 by two of
-/// its own.
+/// tolerance; what is expected was rounded on the way: by up to two steps of float32 at the largest element, in 16 bits by two of the
+/// element's own.
 std::string difference(const reference::Tensor &actual, const Tensor &expected, Type type,
                        const NodeCase &test, bool isDrawn) {
   if (!isOfType(type, expected.type))
@@ -128,11 +133,12 @@ std::string difference(const reference::Tensor &actual, const Tensor &expected, 
   if (isDrawn)
     return "";
   reference::Tensor wanted = referenceOf(expected);
-  const double relative = type.isBF16() ? std::max(test.relative, 0x1p-6) : test.relative;
+  const double steps = type.isBF16() ? 0x1p-6 : type.isF16() ? 0x1p-9 : 0;
+  const double relative = std::max(test.relative, steps);
   double largest = 0;
   for (double value : wanted.values)
     largest = std::max(largest, std::isfinite(value) ? std::abs(value) : 0);
-  const double absolute = std::max(test.absolute, 0x1p-22 * largest);
+  const double absolute = std::max(test.absolute, type.isF64() ? 0 : 0x1p-22 * largest);
   for (int64_t i = 0; i < wanted.size(); ++i) {
     const double want = wanted.values[i], got = rounded(actual.values[i], type);
     const bool isClose =
@@ -168,6 +174,8 @@ Verdict judgeForm(const NodeCase &test, const Model &model, const Model &tensors
   std::vector<reference::Tensor> values;
   try {
     values = run(*imported.module, arguments);
+  } catch (const Refusal &refusal) {
+    return {Verdict::Kind::Refused, false, false, refusal.what()};
   } catch (const std::exception &error) {
     return {Verdict::Kind::Wrong, false, false, std::string("cannot be run: ") + error.what()};
   }
@@ -233,10 +241,12 @@ Verdict judge(const std::filesystem::path &folder, const NodeCase &test, const R
         one.reason = describe(form) + one.reason;
         return one;
       }
-      if (one.kind == Verdict::Kind::Right && verdict.kind != Verdict::Kind::Right) {
+      const bool isRight = one.kind == Verdict::Kind::Right,
+                 wasRight = verdict.kind == Verdict::Kind::Right;
+      if (isRight) {
+        one.isOfConstants = hasNoData(form) && (!wasRight || verdict.isOfConstants);
         verdict = one;
-        verdict.isOfConstants = data == Data::None;
-      } else if (verdict.kind == Verdict::Kind::Refused && verdict.reason.empty()) {
+      } else if (!wasRight && verdict.reason.empty()) {
         verdict = one;
       }
     }

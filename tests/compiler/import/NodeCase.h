@@ -13,6 +13,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,11 @@ struct NodeCase {
 
 /// The cases of a folder that make_conformance.py wrote.
 std::vector<NodeCase> readCases(const std::filesystem::path &folder);
+
+/// What runs a model refuses it, with its reason.
+struct Refusal : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 /// Computes the results of a model on tensors for its arguments.
 using Run = std::function<std::vector<reference::Tensor>(mlir::ModuleOp,

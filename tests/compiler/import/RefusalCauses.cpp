@@ -30,6 +30,7 @@ constexpr std::pair<const char *, const char *> kCauses[] = {
     {"'keep_aspect_ratio_policy'", "a policy for the aspect ratio of a Resize"},
     {"tf_crop_and_resize", "a Resize that crops"},
     {"works on integers", "integers padded by their own elements"},
+    {"the host library does not compute with f64", "a product of doubles, which is not compiled"},
     {"it must be constant", "what shapes depend on is data in every form"},
 };
 

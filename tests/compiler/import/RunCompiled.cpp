@@ -1,5 +1,7 @@
 #include "tests/compiler/import/RunCompiled.h"
 
+#include "tests/compiler/import/NodeCase.h"
+
 #include "codegen/Backend.h"
 #include "compiler/Pipeline.h"
 #include "passes/autodiff/Graph.h"
@@ -84,6 +86,24 @@ OwningOpRef<ModuleOp> placed(ModuleOp model, const Target &target) {
   return bound;
 }
 
+/// The program of `model`. Throws Refusal with what the compiler says.
+FailureOr<BuiltProgram> builtProgram(const Backend &backend, ModuleOp model) {
+  std::string reasons;
+  ScopedDiagnosticHandler handler(model.getContext(), [&](Diagnostic &diagnostic) {
+    reasons += diagnostic.str() + "; ";
+    return success();
+  });
+  try {
+    OwningOpRef<ModuleOp> module = placed(model, backend.target());
+    auto built = backend.build(*module);
+    if (succeeded(built))
+      return built;
+  } catch (const Error &error) {
+    reasons += error.what();
+  }
+  throw Refusal(reasons);
+}
+
 } // namespace
 
 std::vector<reference::Tensor> runCompiled(ModuleOp model,
@@ -93,10 +113,7 @@ std::vector<reference::Tensor> runCompiled(ModuleOp model,
   std::map<std::string, const reference::Tensor *> named;
   for (unsigned i = 0; i < graph.getNumArguments(); ++i)
     named[argumentAttr(graph, i, kNameAttr).str()] = &arguments[i];
-  OwningOpRef<ModuleOp> module = placed(model, backend->target());
-  auto built = backend->build(*module);
-  if (failed(built))
-    throw Error::badInput("the module cannot be built");
+  auto built = builtProgram(*backend, model);
   const std::unique_ptr<LoadedCode> code = backend->load(*built);
   built->program.threads = 1;
   Executor executor(built->program, {code->kernels(), built->constants}, {});

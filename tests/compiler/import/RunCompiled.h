@@ -9,7 +9,7 @@
 
 namespace stow::onnx {
 
-/// The results of a model in the form "model" on tensors for its arguments. Throws where it does not compile.
+/// The results of a model in the form "model" on tensors for its arguments. Throws Refusal where it does not compile.
 std::vector<reference::Tensor> runCompiled(mlir::ModuleOp model,
                                            const std::vector<reference::Tensor> &arguments);
 
