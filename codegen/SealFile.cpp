@@ -1,10 +1,10 @@
 #include "codegen/SealFile.h"
 
+#include "codegen/LinkedFile.h"
 #include "runtime/base/Error.h"
 #include "runtime/format/Seal.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/FileOutputBuffer.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -18,34 +18,14 @@ using namespace llvm;
 namespace stow {
 namespace {
 
-using ElfObject = object::ELFObjectFile<object::ELF64LE>;
-
 /// The position of stow_seal in the file.
 Expected<uint64_t> sealPosition(const ElfObject &file) {
-  for (const object::ELFSymbolRef symbol : file.symbols()) {
-    Expected<StringRef> name = symbol.getName();
-    if (!name) {
-      consumeError(name.takeError());
-      continue;
-    }
-    if (*name != "stow_seal")
-      continue;
-    Expected<object::section_iterator> section = symbol.getSection();
-    if (!section)
-      return section.takeError();
-    Expected<uint64_t> address = symbol.getAddress();
-    if (!address)
-      return address.takeError();
-    if (*section == file.section_end())
-      break;
-    const uint64_t inside = *address - (*section)->getAddress();
-    const uint64_t size = file.getData().size();
-    const uint64_t position = file.getSection((*section)->getRawDataRefImpl())->sh_offset + inside;
-    if (size < sizeof(Seal) || position > size - sizeof(Seal))
-      break;
-    return position;
-  }
-  return createStringError("it carries no checksum");
+  Expected<StringRef> seal = bytesAtSymbol(file, "stow_seal");
+  if (!seal)
+    return seal.takeError();
+  if (seal->size() < sizeof(Seal))
+    return createStringError("it carries no checksum");
+  return static_cast<uint64_t>(seal->data() - file.getData().data());
 }
 
 uint64_t checksumOfFile(StringRef bytes, uint64_t seal) {
@@ -78,7 +58,7 @@ void sealFile(const std::string &path) {
     return std::move(*value);
   };
   auto buffer = orThrow(errorOrToExpected(WriteThroughMemoryBuffer::getFile(path)));
-  auto file = orThrow(ElfObject::create(buffer->getMemBufferRef()));
+  auto file = orThrow(openLinkedFile(buffer->getMemBufferRef()));
   const uint64_t position = orThrow(sealPosition(file));
   char *slot = buffer->getBufferStart() + position;
   Seal seal = {orThrow(checksumOfLoaded(file)), 0};
@@ -92,7 +72,7 @@ void requireSealed(MemoryBufferRef buffer) {
     throw Error::badInput("\"" + buffer.getBufferIdentifier().str() + "\" is damaged: " + problem +
                           "; compile the model again, or copy the file anew");
   };
-  auto file = ElfObject::create(buffer);
+  auto file = openLinkedFile(buffer);
   if (!file)
     fail(toString(file.takeError()));
   Expected<uint64_t> position = sealPosition(*file);

@@ -1,11 +1,11 @@
 #include "compiler/PlanFile.h"
 
+#include "codegen/LinkedFile.h"
 #include "codegen/SealFile.h"
 #include "runtime/base/Error.h"
 #include "runtime/base/InputFile.h"
 #include "runtime/format/Program.h"
 
-#include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <cstring>
@@ -20,38 +20,17 @@ constexpr const char *expected =
     "; expected a plan as `stowage plan --format=json` writes it, or what stowage compile has "
     "written";
 
-/// The bytes from the symbol's address to the end of its section, or nothing.
-StringRef bytesAtSymbol(const object::ObjectFile &file, StringRef wanted) {
-  for (const object::SymbolRef &symbol : file.symbols()) {
-    Expected<StringRef> name = symbol.getName();
-    Expected<uint64_t> address = symbol.getAddress();
-    Expected<object::section_iterator> section = symbol.getSection();
-    if (!name || !address || !section) {
-      consumeError(name.takeError());
-      consumeError(address.takeError());
-      consumeError(section.takeError());
-      continue;
-    }
-    if (*name != wanted || *section == file.section_end())
-      continue;
-    Expected<StringRef> contents = (*section)->getContents();
-    if (!contents) {
-      consumeError(contents.takeError());
-      return {};
-    }
-    uint64_t offset = *address - (*section)->getAddress();
-    return offset <= contents->size() ? contents->substr(offset) : StringRef();
-  }
-  return {};
-}
-
 /// The plan of the program that a linked file carries.
 Plan planOfObject(MemoryBufferRef buffer, const std::string &path) {
-  Expected<std::unique_ptr<object::ObjectFile>> file = object::ObjectFile::createObjectFile(buffer);
-  if (!file)
-    throw Error::badInput("cannot read \"" + path + "\": " + toString(file.takeError()) + expected);
-  StringRef size = bytesAtSymbol(**file, "stow_program_json_size");
-  StringRef json = bytesAtSymbol(**file, "stow_program_json");
+  auto orThrow = [&](auto value) {
+    if (!value)
+      throw Error::badInput("cannot read \"" + path + "\": " + toString(value.takeError()) +
+                            expected);
+    return std::move(*value);
+  };
+  const ElfObject file = orThrow(openLinkedFile(buffer));
+  const StringRef size = orThrow(bytesAtSymbol(file, "stow_program_json_size"));
+  const StringRef json = orThrow(bytesAtSymbol(file, "stow_program_json"));
   uint64_t length = 0;
   if (size.size() >= sizeof length)
     std::memcpy(&length, size.data(), sizeof length);

@@ -34,6 +34,13 @@ def covered(data: bytes) -> list[tuple[str, int, int]]:
     return found
 
 
+def symbol_table_size(data: bytes) -> int:
+    """Where the section headers say how many bytes of symbols there are."""
+    headers, = struct.unpack_from("<Q", data, 40)
+    count, = struct.unpack_from("<H", data, 60)
+    return next(at + 32 for at in range(headers, headers + 64 * count, 64) if struct.unpack_from("<I", data, at + 4) == (2,))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stowage", required=True)
@@ -59,6 +66,11 @@ def main() -> None:
     kinds = {"kernels" if name not in ("stow_program_json", "stow_constants") else name for name, _, _ in places}
     assert kinds == {"kernels", "stow_program_json", "stow_constants"}, kinds
     failures, inspected, started = [], 0, 0
+    endless = bytearray(data)
+    endless[symbol_table_size(data) + 5] ^= 1  # 2^40 bytes more than the file has
+    bad.write_bytes(endless)
+    done = run(args.stowage, "inspect", bad)
+    assert done.returncode == 1 and done.stderr.startswith("error: "), done.stderr
     for seed in range(args.first, args.first + args.cases):
         rng = random.Random(seed)
         kind = rng.choice(["anywhere", *sorted(kinds)])
