@@ -11,6 +11,9 @@ namespace {
 /// Functions that call functions to this depth; none may call itself.
 constexpr int kMostNested = 64;
 
+/// Nodes that a model's calls may become: a function of two calls of one that has two calls, and so on, doubles them at each depth.
+constexpr int64_t kMostNodes = int64_t(1) << 20;
+
 using Names = std::map<std::string, std::string>;
 
 class Inliner {
@@ -25,6 +28,7 @@ public:
       names.insert(input.name);
     for (const Node &node : model.nodes)
       names.insert(node.outputs.begin(), node.outputs.end());
+    countNodes();
     model.nodes = inlined(std::move(model.nodes), 0);
     for (std::string &text : obstacles)
       if (std::find(model.obstacles.begin(), model.obstacles.end(), text) == model.obstacles.end())
@@ -35,6 +39,33 @@ private:
   const Function *calleeOf(const Node &node) const {
     auto found = model.functions.find({node.domain, node.type});
     return found == model.functions.end() || isWhole(node) ? nullptr : &found->second;
+  }
+
+  /// What each function's body becomes, its calls within it; as far as functions may be nested, and no more than one above the limit.
+  void countNodes() {
+    for (int depth = 0, changes = 1; changes > 0 && depth <= kMostNested; ++depth) {
+      changes = 0;
+      for (const auto &[name, function] : model.functions) {
+        int64_t &count = counts[&function];
+        const int64_t now = countOf(function.nodes);
+        changes += now != count;
+        count = now;
+      }
+    }
+  }
+
+  int64_t countOf(const std::vector<Node> &nodes) const {
+    int64_t count = 1; // of the call itself, so that functions without nodes are counted too
+    for (const Node &node : nodes) {
+      const Function *callee = calleeOf(node);
+      const auto known = counts.find(callee);
+      count += known == counts.end() ? 1 : known->second;
+      for (const auto &[name, attribute] : node.attributes)
+        if (attribute.graph)
+          count += countOf(attribute.graph->nodes);
+      count = std::min(count, kMostNodes + 1);
+    }
+    return count;
   }
 
   std::vector<Node> inlined(std::vector<Node> nodes, int depth) {
@@ -72,8 +103,17 @@ private:
              opset->second != own->second)
       reason = absl::StrCat("is written in opset ", opset->second, " of ai.onnx, the model in ",
                             own->second, "; bring both to one with onnx.version_converter");
-    if (reason.empty())
+    else if (depth == 0 && counts.at(&callee) > room)
+      reason = absl::StrCat(
+          "becomes ", counts.at(&callee) > kMostNodes ? "more than " : "",
+          std::min(counts.at(&callee), kMostNodes), " nodes where node '", call.name,
+          "' calls it, with the functions that it calls; the calls of a model may become ",
+          kMostNodes, " nodes together; export the model without these functions");
+    if (reason.empty()) {
+      if (depth == 0)
+        room -= counts.at(&callee);
       return true;
+    }
     obstacles.push_back(
         absl::StrCat("function '", call.type, "' of domain '", call.domain, "' ", reason));
     return false;
@@ -187,6 +227,9 @@ private:
   Model &model;
   const std::function<bool(const Node &)> &isWhole;
   std::set<std::string> names;
+  std::map<const Function *, int64_t>
+      counts;                ///< nodes of functions' bodies, with those of their calls
+  int64_t room = kMostNodes; ///< nodes that further calls may become
   std::vector<std::string> obstacles;
 };
 
