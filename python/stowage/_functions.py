@@ -6,6 +6,9 @@ quotient or a root is guarded by a Where, so that nothing infinite is multiplied
 """
 
 import functools
+import itertools
+import math
+import operator
 from typing import Any, Callable, Optional
 
 DOMAIN = "stowage"
@@ -335,23 +338,36 @@ def translations() -> "dict[Any, Callable[..., Any]]":
 
         return along
 
-    def global_max_pool(dims: int) -> "Callable[..., Any]":
-        """One window for each cell: the gradient goes to the first of equal elements."""
+    def adaptive_max_pool(dims: int) -> "Callable[..., Any]":
+        """The gradient goes to the first of a window's equal elements. Windows of one size are MaxPool's."""
 
         def pool(self: Any, output_size: Any) -> Any:
             sizes = [int(extent) for extent in self.shape[-dims:]]
             cells = [int(cell) for cell in output_size]
-            if any(size % cell for size, cell in zip(sizes, cells)):
-                raise NotImplementedError(f"adaptive max pooling of {sizes} to {cells}, whose windows differ in size")
-            windows = [size // cell for size, cell in zip(sizes, cells)]
             single = len(self.shape) == dims + 1
             x = op.Unsqueeze(self, [0]) if single else self
-            values, indices = op.MaxPool(x, kernel_shape=windows, strides=windows)
-            plane = 1
-            for size in sizes:
-                plane *= size
-            indices = op.Mod(indices, op.Constant(value_int=plane))  # PyTorch counts within a plane
+            if any(size % cell for size, cell in zip(sizes, cells)):
+                values, indices = of_windows(x, sizes, cells)
+            else:
+                windows = [size // cell for size, cell in zip(sizes, cells)]
+                values, indices = op.MaxPool(x, kernel_shape=windows, strides=windows)
+                indices = op.Mod(indices, op.Constant(value_int=math.prod(sizes)))  # PyTorch counts within a plane
             return (op.Squeeze(values, [0]), op.Squeeze(indices, [0])) if single else (values, indices)
+
+        def of_windows(x: Any, sizes: "list[int]", cells: "list[int]") -> Any:
+            """Windows that differ in size and overlap, gathered: each ends with its last element again where others are larger."""
+            strides = [math.prod(sizes[axis + 1 :]) for axis in range(dims)]
+            edges = [[range(i * size // cell, -((-i - 1) * size // cell)) for i in range(cell)] for size, cell in zip(sizes, cells)]
+            windows = [[sum(map(operator.mul, place, strides)) for place in itertools.product(*window)] for window in itertools.product(*edges)]
+            width = max(len(window) for window in windows)
+            table = op.Constant(value_ints=[place for window in windows for place in window + window[-1:] * (width - len(window))])
+            grid = op.Reshape(table, op.Constant(value_ints=[len(windows), width]))
+            flat = op.Reshape(x, op.Constant(value_ints=[0, 0, -1]))
+            values, picked = op.TopK(op.Gather(flat, grid, axis=2), op.Constant(value_ints=[1]), axis=-1)
+            begins = op.Constant(value_ints=[width * window for window in range(len(windows))])
+            indices = op.Gather(table, op.Add(op.Squeeze(picked, [-1]), begins))
+            shape = op.Constant(value_ints=[0, 0, *cells])
+            return op.Reshape(values, shape), op.Reshape(indices, shape)
 
         return pool
 
@@ -368,7 +384,7 @@ def translations() -> "dict[Any, Callable[..., Any]]":
         "std.correction": deviation, "std_mean.correction": deviation_and_mean,
         "linalg_vector_norm": norm,
         "max.dim": extreme(1), "min.dim": extreme(0),
-        "adaptive_max_pool2d": global_max_pool(2), "adaptive_max_pool3d": global_max_pool(3),
+        "adaptive_max_pool2d": adaptive_max_pool(2), "adaptive_max_pool3d": adaptive_max_pool(3),
     }  # fmt: skip
     found = {}
     for name, translation in table.items():
