@@ -5,10 +5,10 @@
 // product with the values:
 //
 //   q, k - (scale) - matmul - { scale | mask | reshape }* - softmax - (0 for NaN) - (dropout) -
-//   (reshape) - matmul - y
+//   (reshape) - matmul - (0 for rows without a key) - y
 //
-// Every value between the two products has one reader. Reshapes split or join leading dimensions, or
-// move heads that share keys between the heads and the rows.
+// Every value between the two products has one reader; scores whose rows without a key are 0 beforehand have their
+// maximum as another. Reshapes split or join leading dimensions, or move heads that share keys between the heads and the rows.
 #include "passes/rewrite/Passes.h"
 
 #include "ir/Graphs.h"
@@ -157,19 +157,53 @@ public:
   /// None where something does not fit.
   static std::optional<Chain> of(SoftmaxOp softmax) {
     Chain chain;
+    Value scores = chain.readEmptyRows(softmax.getX());
     if (static_cast<int64_t>(softmax.getAxis()) != tensorType(softmax.getY()).getRank() - 1 ||
-        !chain.readDown(softmax.getY()) || !chain.readUp(softmax.getX()))
+        !chain.readDown(softmax.getY()) || !chain.readZeroResult() || !chain.readUp(scores))
       return std::nullopt;
     return chain;
   }
 
   MatmulOp product, mix; ///< of queries and keys; of weights and values
+  Value y;               ///< the result, with its zeros
   double scale = 1, ratio = 0;
   SmallVector<Mask> masks;    ///< the last first
   SmallVector<int64_t> shape; ///< of the scores where they are masked and made weights
   bool zeroRows = false;
 
 private:
+  Value none; ///< holds for rows of scores without a key, where the graph looks for them
+
+  /// The scores before a select put 0 in place of rows of minus infinity, which `none` then tells.
+  Value readEmptyRows(Value scores) {
+    auto select = scores.getDefiningOp<SelectOp>();
+    auto compare = select ? select.getCondition().getDefiningOp<CompareOp>() : nullptr;
+    auto largest = compare ? compare.getA().getDefiningOp<ReduceMaxOp>() : nullptr;
+    if (!largest || compare.getPredicate() != "eq" || numberOf(compare.getB()) != -kInfinity ||
+        !largest.getKeepdims() || largest.getAxes() != ArrayRef(tensorType(scores).getRank() - 1) ||
+        select.getB() != largest.getX() || numberOf(select.getA()) != 0.0 ||
+        scores.getType() != largest.getX().getType() || !scores.hasOneUse() ||
+        !largest.getX().hasNUses(2) || !largest.getY().hasOneUse() ||
+        !compare.getMask().hasNUses(2))
+      return scores;
+    none = compare.getMask();
+    return largest.getX();
+  }
+
+  /// Behind such scores the result has to be 0 for the same rows; false where it is not.
+  bool readZeroResult() {
+    y = mix.getY();
+    if (!none)
+      return true;
+    auto select = y.hasOneUse() ? dyn_cast<SelectOp>(*y.getUsers().begin()) : nullptr;
+    if (!select || select.getCondition() != none || select.getB() != y ||
+        numberOf(select.getA()) != 0.0 || select.getY().getType() != y.getType())
+      return false;
+    zeroRows = true;
+    y = select.getY();
+    return true;
+  }
+
   bool readDown(Value weights) {
     shape.assign(tensorType(weights).getShape().begin(), tensorType(weights).getShape().end());
     weights = readZeroRows(weights);
@@ -216,7 +250,7 @@ private:
   }
 
   bool readUp(Value scores) {
-    while (scores.hasOneUse()) {
+    for (bool isFirst = true; scores.hasOneUse() || (isFirst && none); isFirst = false) {
       Operation *op = scores.getDefiningOp();
       if (!op)
         return false;
@@ -486,10 +520,9 @@ private:
       eraseUnused(attention);
       return;
     }
-    Value y =
-        builder.createOrFold<ReshapeOp>(location, chain.mix.getY().getType(), attention.getY());
-    chain.mix.getY().replaceAllUsesWith(y);
-    eraseUnused(chain.mix);
+    Value y = builder.createOrFold<ReshapeOp>(location, chain.y.getType(), attention.getY());
+    chain.y.replaceAllUsesWith(y);
+    eraseUnused(chain.y.getDefiningOp());
   }
 
   /// Erases `op` and what only it read.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Optional
 from unittest import mock
 
-from . import _buffers
+from . import _attention, _buffers
 from ._custom_gradients import CustomGradients, hooks_of
 from ._detached import keep_detached
 from ._functions import define, keep_bounds, translations
@@ -300,7 +300,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
                 warnings.simplefilter("ignore")  # that the module is in training mode is the point
                 return torch.onnx.export(module, export_arguments, kwargs=export_named or None, dynamo=True, optimize=False,
                                          opset_version=opset, dynamic_shapes=shapes, verbose=False,
-                                         custom_translation_table={**translations(), **_buffers.translations()})  # fmt: skip
+                                         custom_translation_table={**translations(), **_attention.translations(), **_buffers.translations()})  # fmt: skip
         except Exception as error:  # the exporter's own classes changed with every version
             cause = error.__cause__ or error
             hint = "; if the batch cannot stay open, dynamic_batch=False bakes that of the example in" if dynamic_batch else ""

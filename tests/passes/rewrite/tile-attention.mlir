@@ -158,3 +158,35 @@ func.func @repeated(%q: tensor<2x4x2x8xf32>, %k: tensor<2x2x2x8xf32>, %v: tensor
   %y = stow.matmul %w, %v3 {transpose_a = false, transpose_b = false} : (tensor<2x4x2x2xf32>, tensor<2x4x2x8xf32>) -> tensor<2x4x2x8xf32>
   return %y : tensor<2x4x2x8xf32>
 }
+
+// -----
+
+// Tests rows without a key as stowage.export writes them: zeros in place of their scores and of their results. A result without
+// these zeros is that of equal weights, and stays.
+// CHECK-LABEL: func.func @empty_rows
+// CHECK: %[[Y:.*]], %{{.*}} = stow.attention %{{.*}}, %{{.*}}, %{{.*}} mask %{{.*}} {ratio = 0.000000e+00 : f64, scale = 5.000000e-01 : f64, stream = 0 : i64, zero_rows = true}
+// CHECK-NOT: stow.attention
+// CHECK: stow.softmax
+// CHECK: return %[[Y]]
+func.func @empty_rows(%q: tensor<2x3x8xf32>, %k: tensor<2x5x8xf32>, %keep: tensor<2x3x5xi1>) -> (tensor<2x3x8xf32>, tensor<2x3x8xf32>) {
+  %half = stow.constant dense<0.5> : tensor<f32>
+  %zero = stow.constant dense<0.0> : tensor<f32>
+  %least = stow.constant dense<0xFF800000> : tensor<f32>
+  %h = stow.mul %q, %half : (tensor<2x3x8xf32>, tensor<f32>) -> tensor<2x3x8xf32>
+  %s = stow.matmul %h, %k {transpose_a = false, transpose_b = true} : (tensor<2x3x8xf32>, tensor<2x5x8xf32>) -> tensor<2x3x5xf32>
+  %m = stow.select %keep, %s, %least : (tensor<2x3x5xi1>, tensor<2x3x5xf32>, tensor<f32>) -> tensor<2x3x5xf32>
+  %top = stow.reduce_max %m {axes = array<i64: 2>, keepdims = true} : (tensor<2x3x5xf32>) -> tensor<2x3x1xf32>
+  %none = stow.compare %top, %least {predicate = "eq"} : (tensor<2x3x1xf32>, tensor<f32>) -> tensor<2x3x1xi1>
+  %some = stow.select %none, %zero, %m : (tensor<2x3x1xi1>, tensor<f32>, tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  %w = stow.softmax %some {axis = 2 : i64} : (tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  %y = stow.matmul %w, %k {transpose_a = false, transpose_b = false} : (tensor<2x3x5xf32>, tensor<2x5x8xf32>) -> tensor<2x3x8xf32>
+  %z = stow.select %none, %zero, %y : (tensor<2x3x1xi1>, tensor<f32>, tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
+  %s1 = stow.matmul %q, %k {transpose_a = false, transpose_b = true} : (tensor<2x3x8xf32>, tensor<2x5x8xf32>) -> tensor<2x3x5xf32>
+  %m1 = stow.select %keep, %s1, %least : (tensor<2x3x5xi1>, tensor<2x3x5xf32>, tensor<f32>) -> tensor<2x3x5xf32>
+  %top1 = stow.reduce_max %m1 {axes = array<i64: 2>, keepdims = true} : (tensor<2x3x5xf32>) -> tensor<2x3x1xf32>
+  %none1 = stow.compare %top1, %least {predicate = "eq"} : (tensor<2x3x1xf32>, tensor<f32>) -> tensor<2x3x1xi1>
+  %some1 = stow.select %none1, %zero, %m1 : (tensor<2x3x1xi1>, tensor<f32>, tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  %w1 = stow.softmax %some1 {axis = 2 : i64} : (tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  %y1 = stow.matmul %w1, %k {transpose_a = false, transpose_b = false} : (tensor<2x3x5xf32>, tensor<2x5x8xf32>) -> tensor<2x3x8xf32>
+  return %z, %y1 : tensor<2x3x8xf32>, tensor<2x3x8xf32>
+}
