@@ -139,6 +139,12 @@ void GraphImport::addDataInputs() {
       addDataInput(input);
 }
 
+bool GraphImport::isBuffer(const std::string &name) const {
+  using Kind = GraphSignature::Kind;
+  const GraphSignature::Entry *stated = model.signature ? model.signature->find(name) : nullptr;
+  return stated && (stated->kind == Kind::Buffer || stated->kind == Kind::Constant);
+}
+
 void GraphImport::addDataInput(const Input &input) {
   Location location = namedLocation(input.name, 0, "");
   auto slot = std::make_shared<Slot>();
@@ -151,7 +157,7 @@ void GraphImport::addDataInput(const Input &input) {
   std::string reason;
   if (!input.isTensor || !input.dims)
     reason = "is no tensor with a shape";
-  else if (!isData && !isFloat(input.type))
+  else if (!isData && !isFloat(input.type) && !isBuffer(input.name))
     reason = "of element type " + nameOf(input.type) +
              " is not named with --input, and only float tensors can be parameters";
   for (size_t d = 0; reason.empty() && d < input.dims->size(); ++d) {

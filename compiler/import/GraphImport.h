@@ -80,6 +80,8 @@ private:
   void findReads();
   void addDataInputs();
   void addDataInput(const Input &input);
+  /// True for what the file's signature calls a buffer or a constant of the module: of any type, in a file without weights an input.
+  bool isBuffer(const std::string &name) const;
   void addInitializers();
   void addInitializer(const std::string &name, const Tensor &tensor);
   void importNode(size_t index);

@@ -177,9 +177,11 @@ Attribute GraphImport::initOf(const Slot &slot, std::optional<int64_t> fanIn) {
     return elementsOf(*slot.tensor);
   // A random node says how its weight starts; other recipes are place holders.
   bool isRandom = slot.distribution && slot.distribution->kind != Distribution::Kind::Constant;
+  static constexpr StringLiteral names[] = {"constant", "normal", "uniform"};
+  if (!isFloat(slot.type))
+    return InitAttr::get(&context, names[0], APFloat(0.0), APFloat(0.0));
   Distribution chosen = isRandom ? *slot.distribution
                                  : distributionFor(init, roles.useOf(slot.name), slot.shape, fanIn);
-  static constexpr StringLiteral names[] = {"constant", "normal", "uniform"};
   return InitAttr::get(&context, names[size_t(chosen.kind)], APFloat(chosen.a), APFloat(chosen.b));
 }
 

@@ -13,10 +13,10 @@ docs/python.md of the repository describes every function.
 
 from ._library import Library, Model, StowageError, TensorInfo
 from ._plan import Plan
-from ._step import Step, compile, load, plan
+from ._step import Step, compile, frontier, load, max_batch, plan
 from ._tool import CompileError, InfeasibleBudget, StowageWarning, find_binary
 from ._torch_export import ExportError, export
 from ._check import CheckReport, check
 
 __all__ = ["CheckReport", "CompileError", "ExportError", "InfeasibleBudget", "Library", "Model", "Plan", "Step",
-           "StowageError", "StowageWarning", "TensorInfo", "check", "compile", "export", "find_binary", "load", "plan"]  # fmt: skip
+           "StowageError", "StowageWarning", "TensorInfo", "check", "compile", "export", "find_binary", "frontier", "load", "max_batch", "plan"]  # fmt: skip

@@ -178,9 +178,11 @@ def parameters_of(module: Any) -> "dict[str, list[str]]":
 
 
 def initializers_of(path: Any) -> "set[str]":
+    """By name; in a file without weights they are inputs."""
     import onnx
 
-    return {tensor.name for tensor in onnx.load(str(path), load_external_data=False).graph.initializer}
+    graph = onnx.load(str(path), load_external_data=False).graph
+    return {tensor.name for tensor in (*graph.initializer, *graph.input)}
 
 
 def frozen_flags(module: Any, path: Any, optimizer: Any = "sgd") -> "list[str]":

@@ -1,6 +1,6 @@
 """Losses and optimizers of PyTorch as the compiler's flags spell them."""
 
-from typing import Any
+from typing import Any, Mapping
 
 _FLAGS_HINT = "or a string as stowage compile --help describes it"
 
@@ -65,6 +65,8 @@ def optimizer_flags(optimizer: Any, module: Any = None) -> "list[str]":
     """
     if isinstance(optimizer, str):
         return [f"--optimizer={optimizer}"]
+    if isinstance(optimizer, type) and optimizer.__name__ in _OPTIMIZERS:
+        optimizer = made_of_class(optimizer, module)
     kind, groups = type(optimizer).__name__, getattr(optimizer, "param_groups", None)
     if kind not in _OPTIMIZERS or groups is None:
         raise ValueError(f"the optimizer {kind} has no counterpart here; expected one of torch.optim's "
@@ -85,9 +87,33 @@ def optimizer_flags(optimizer: Any, module: Any = None) -> "list[str]":
     return [f"--optimizer={name}:{','.join(words)}", *_group_flags(kind, groups, module)]
 
 
+def made_of_class(optimizer: Any, module: Any) -> Any:
+    """An optimizer of torch.optim with its defaults, for all parameters that ask for a gradient."""
+    import torch
+
+    trained = [] if module is None else [parameter for parameter in module.parameters() if parameter.requires_grad]
+    return optimizer(trained or [torch.nn.Parameter(torch.zeros(1))])
+
+
+def option_flags(options: "Mapping[str, Any]") -> "list[str]":
+    """Arguments by name as flags of the same name: True for a switch, nothing for None and False; a list's entries are separated by
+    commas, and groups stand each in a flag of its own."""
+    flags = []
+    for name, value in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            flags.append(flag)
+        elif isinstance(value, (list, tuple)):
+            texts = [str(entry) for entry in value]
+            flags += [f"{flag}={text}" for text in (texts if name == "group" else [",".join(texts)])]
+        elif value is not None and value is not False:
+            flags.append(f"{flag}={value}")
+    return flags
+
+
 def trained_names(optimizer: Any, module: Any) -> "set[str]":
     """The parameters that a step changes, by all of their names: with an optimizer of torch.optim only what that one has."""
-    held = None if isinstance(optimizer, str) else {id(p) for group in optimizer.param_groups for p in group["params"]}
+    held = None if isinstance(optimizer, (str, type)) else {id(p) for group in optimizer.param_groups for p in group["params"]}
     return {name for name, parameter in module.named_parameters(remove_duplicate=False)
             if parameter.requires_grad and (held is None or id(parameter) in held)}  # fmt: skip
 

@@ -22,8 +22,8 @@ class _Source:
     """The model file and the flags that every command about it shares. Owns the folder of what it wrote itself."""
 
     def __init__(self, model: Any, example_inputs: Any, loss: Any, optimizer: Any, batch: Optional[int],
-                 threads: Optional[int], target_cpu: Optional[str], flags: Sequence[str], binary: Any, dynamic_batch: bool,
-                 seed: int = 0) -> None:  # fmt: skip
+                 threads: Optional[int], target_cpu: Optional[str], flags: Sequence[str], options: Mapping[str, Any], binary: Any,
+                 dynamic_batch: bool, seed: int = 0) -> None:  # fmt: skip
         self.binary, self.seed = binary, seed
         self.folder = Path(tempfile.mkdtemp(prefix="stowage-"))
         self.module_state: "dict[str, Any]" = {}
@@ -36,7 +36,7 @@ class _Source:
             self.flags.append(f"--threads={threads}")
         if target_cpu is not None:
             self.flags.append(f"--target-cpu={target_cpu}")
-        self.flags += flags
+        self.flags += [*flags, *_specs.option_flags(options)]
         self.batch = batch
         if not _is_module(model):
             self.path = os.fspath(model)
@@ -85,21 +85,30 @@ def _budget_flag(memory_budget: Any) -> "list[str]":
 def compile(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy", optimizer: Any = "sgd",
             memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, threads: Optional[int] = None,
             target_cpu: Optional[str] = None, seed: int = 0, output: Any = None, flags: Sequence[str] = (), check: bool = True,
-            dynamic_batch: bool = True, binary: Any = None) -> "Step":  # fmt: skip
+            dynamic_batch: bool = True, binary: Any = None, **options: Any) -> "Step":  # fmt: skip
     """Compiles a training step: a torch.nn.Module with example inputs, or the path of a .onnx or .mlir file.
 
     `loss` and `optimizer` are strings of the command line ("cross-entropy:ignore-index=-1", "adamw:lr=1e-3") or PyTorch's
-    objects. `memory_budget` is "2GiB", a number of bytes or "70%". `batch` defaults to that of the example, or of the file.
+    objects; of an optimizer also the class, with its defaults. `memory_budget` is "2GiB", a number of bytes or "70%". `batch` defaults
+    to that of the example, or of the file.
     `accumulate` runs a step as so many batches of batch / accumulate samples whose gradients are added up; "auto": as many
     as take the least time within the budget.
     `target_cpu` is the least processor that the step is to run on, with the same bits on all: "x86-64-v3" (AVX2), "x86-64-v4"
-    (AVX-512), ...; without it, this one. `flags` are further flags of `stowage compile`. `output` keeps the library there. Of a
+    (AVX-512), ...; without it, this one. `options` are the other flags of `stowage compile` by name: precision="bf16",
+    loss_output="logits", no_dropout=True; `flags` are such flags as they are written there. `output` keeps the library there. Of a
     module, the first step's loss, gradients and buffers are compared with PyTorch's own, one line says how that went, and the step
     starts anew; check=False leaves it out. dynamic_batch=False exports a module at the example's sizes, of which none need be a batch (a graph's
     nodes and edges). Raises InfeasibleBudget where the budget cannot be kept, CompileError where the compiler refuses
     the model, ExportError where PyTorch does, or where the step is not the module's.
     """
-    source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, binary, dynamic_batch, seed)
+    if _is_module(model):
+        from ._weightless import lacks_weights
+
+        if lacks_weights(model):
+            raise StowageError("the module has no values to train from (it is on the meta device, or made of fake tensors); stowage.plan, "
+                               "max_batch and frontier need none; for a step, expected a module with its weights: model.to_empty(device=\"cpu\") "
+                               "and load_state_dict give a module on the meta device its own")  # fmt: skip
+    source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch, seed)
     library = str(source.folder / "libmodel.so") if output is None else os.fspath(output)
     arguments = [*source.arguments(), *_accumulate_flag(accumulate), *_budget_flag(memory_budget)]
     _tool.run(["compile", *arguments, "--emit=shared", "-o", library], binary)
@@ -113,11 +122,49 @@ def compile(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entrop
 
 def plan(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy", optimizer: Any = "sgd",
          memory_budget: Any = None, batch: Optional[int] = None, accumulate: Any = 1, threads: Optional[int] = None,
-         target_cpu: Optional[str] = None, flags: Sequence[str] = (), dynamic_batch: bool = True, binary: Any = None) -> Plan:  # fmt: skip
-    """The plan of a step, without code: will it fit? Arguments as for `compile`."""
-    source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, binary, dynamic_batch)
+         target_cpu: Optional[str] = None, flags: Sequence[str] = (), dynamic_batch: bool = True, binary: Any = None,
+         **options: Any) -> Plan:  # fmt: skip
+    """The plan of a step, without code: will it fit? Arguments as for `compile`, and the module may be without weights: on PyTorch's
+    meta device, or of fake tensors. `options` are the other flags of `stowage plan` by name: target="cuda:h100", precision="bf16"."""
+    source = _Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch)
     flags = [*_accumulate_flag(accumulate), *_budget_flag(memory_budget), "--format=json"]
     return Plan(_tool.run(["plan", *source.arguments(), *flags], binary))
+
+
+def frontier(model: Any, example_inputs: Any = None, *, loss: Any = "cross-entropy", optimizer: Any = "sgd", batch: Optional[int] = None,
+             threads: Optional[int] = None, target_cpu: Optional[str] = None, flags: Sequence[str] = (), dynamic_batch: bool = True,
+             binary: Any = None, **options: Any) -> "list[dict[str, Any]]":  # fmt: skip
+    """Time against memory, as `Step.frontier` has it, of what `plan` takes."""
+    return _frontier(_Source(model, example_inputs, loss, optimizer, batch, threads, target_cpu, flags, options, binary, dynamic_batch))
+
+
+def max_batch(model: Any, example_inputs: Any = None, *, memory_budget: Any, loss: Any = "cross-entropy", optimizer: Any = "sgd",
+              threads: Optional[int] = None, target_cpu: Optional[str] = None, flags: Sequence[str] = (), binary: Any = None,
+              **options: Any) -> int:  # fmt: skip
+    """The largest batch whose step fits the budget, of what `plan` takes."""
+    source = _Source(model, example_inputs, loss, optimizer, None, threads, target_cpu, flags, options, binary, dynamic_batch=True)
+    return _max_batch(source, memory_budget)
+
+
+def _frontier(source: _Source) -> "list[dict[str, Any]]":
+    lines = _tool.run(["frontier", *source.arguments(), "--format=csv"], source.binary).splitlines()
+    keys = lines[0].split(",")
+    records = []
+    for line in lines[1:]:
+        record: "dict[str, Any]" = dict(zip(keys, line.split(",")))
+        for key in keys:
+            if key != "method":
+                record[key] = float(record[key]) if key == "extra_time_percent" else int(record[key])
+        records.append(record)
+    return records
+
+
+def _max_batch(source: _Source, budget: Any) -> int:
+    text = _tool.run(["max-batch", *source.arguments(with_batch=False), *_budget_flag(budget)], source.binary)
+    found = re.search(r"^largest batch: (\d+)$", text, re.M)
+    if not found:
+        raise StowageError(f"stowage max-batch printed no batch: {text}")
+    return int(found[1])
 
 
 def load(path: Any, seed: int = 0, threads: int = 0) -> "Step":
@@ -303,17 +350,7 @@ class Step:
     def frontier(self) -> "list[dict[str, Any]]":
         """Time against memory: a record per budget with budget_bytes, arena_bytes, live_peak_bytes, time_ns, bound_ns,
         extra_time_percent and method. Plans only; this step stays as it is."""
-        source = self._about()
-        lines = _tool.run(["frontier", *source.arguments(), "--format=csv"], source.binary).splitlines()
-        keys = lines[0].split(",")
-        records = []
-        for line in lines[1:]:
-            record: "dict[str, Any]" = dict(zip(keys, line.split(",")))
-            for key in keys:
-                if key != "method":
-                    record[key] = float(record[key]) if key == "extra_time_percent" else int(record[key])
-            records.append(record)
-        return records
+        return _frontier(self._about())
 
     def max_batch(self, memory_budget: Any = None) -> int:
         """The largest batch whose step fits the budget in bytes (default: that of this step, or else its arena)."""
@@ -321,8 +358,4 @@ class Step:
         budget = memory_budget if memory_budget is not None else self._memory_budget
         if budget is None or str(budget).endswith("%"):
             budget = self.plan.arena_bytes
-        text = _tool.run(["max-batch", *source.arguments(with_batch=False), *_budget_flag(budget)], source.binary)
-        found = re.search(r"^largest batch: (\d+)$", text, re.M)
-        if not found:
-            raise StowageError(f"stowage max-batch printed no batch: {text}")
-        return int(found[1])
+        return _max_batch(source, budget)

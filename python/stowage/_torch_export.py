@@ -12,20 +12,37 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Optional
 from unittest import mock
 
+import numpy as np
+
 from . import _attention, _buffers
 from ._custom_gradients import CustomGradients, hooks_of
 from ._detached import keep_detached
 from ._functions import define, keep_bounds, translations
 from ._library import StowageError
 from ._spellings import exportable
+from ._weightless import example_without_values, exported_without_values, lacks_weights, weights_as_inputs
 
 
 class ExportError(StowageError):
     """The module cannot be exported as it is; the text says what stopped it and what to do."""
 
 
+def _as_tensors(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        import torch
+
+        return torch.from_numpy(value)
+    if type(value) in (tuple, list):
+        return type(value)(_as_tensors(entry) for entry in value)
+    if isinstance(value, Mapping):
+        return {key: _as_tensors(entry) for key, entry in value.items()}
+    return value
+
+
 def example_arguments(example_inputs: Any) -> "tuple[tuple, dict]":
-    """Positional and named arguments of forward: a tensor, a tuple or list of arguments, or a mapping by name."""
+    """Positional and named arguments of forward: a tensor, a tuple or list of arguments, or a mapping by name. NumPy's arrays become
+    tensors."""
+    example_inputs = _as_tensors(example_inputs)
     if isinstance(example_inputs, Mapping):
         return (), dict(example_inputs)
     if isinstance(example_inputs, (tuple, list)):
@@ -236,6 +253,12 @@ def _for_training(program: Any) -> Any:
     return program
 
 
+def _root_cause(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
 @contextlib.contextmanager
 def _training_programs() -> "Iterator[None]":
     """torch.onnx.export on programs as `_for_training` leaves them."""
@@ -280,11 +303,18 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     stays open in the file unless dynamic_batch=False. A module in training mode is taken as it stands, parts in evaluation mode
     included; one in evaluation mode is switched to training. With check=True the file is compiled and compared with the module:
     parameters, forward and one gradient (`stowage.check`, whose report is returned); raises ExportError where they differ.
-    The module's mode and state are as before afterwards.
+    The module's mode and state are as before afterwards. Of a module without values, on the meta device or of fake tensors, weights are
+    inputs of the file, and check=False is expected.
     """
     _needs_torch()
     import torch
 
+    without_values = lacks_weights(module)
+    if without_values:
+        if check:
+            raise ExportError("the module is without values (on the meta device, or of fake tensors), and nothing can be compared with it; "
+                              "expected check=False: the file's weights are then inputs, of which stowage plan needs no more than the shapes")  # fmt: skip
+        example_inputs = example_without_values(example_inputs)
     arguments, named = example_arguments(example_inputs)
     export_arguments, export_named, shapes = arguments, named, None
     if dynamic_batch:
@@ -296,15 +326,17 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     def write() -> Any:
         try:
             with training_mode(module), warnings.catch_warnings(), _training_programs(), custom.recorded(), exportable(), \
-                 _buffers.kept_by_exporter():  # fmt: skip
+                 _buffers.kept_by_exporter(), exported_without_values(module):  # fmt: skip
                 warnings.simplefilter("ignore")  # that the module is in training mode is the point
                 return torch.onnx.export(module, export_arguments, kwargs=export_named or None, dynamo=True, optimize=False,
                                          opset_version=opset, dynamic_shapes=shapes, verbose=False,
                                          custom_translation_table={**translations(), **_attention.translations(), **_buffers.translations()})  # fmt: skip
         except Exception as error:  # the exporter's own classes changed with every version
-            cause = error.__cause__ or error
+            cause = str(error.__cause__ or error).strip().removesuffix(" See the stack trace for more information.")
+            root = str(_root_cause(error)).strip()
+            cause += "" if root in cause else f" {root}"
             hint = "; if the batch cannot stay open, dynamic_batch=False bakes that of the example in" if dynamic_batch else ""
-            raise ExportError(f"torch.onnx.export failed: {str(cause).strip()}{hint}") from error
+            raise ExportError(f"torch.onnx.export failed: {cause}{hint}") from error
 
     custom = CustomGradients()
     _warn_of_evaluated(module)
@@ -312,6 +344,9 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     program = write()
     _refuse_hooks(["a value of the forward"] if custom.hooked else [])
     _refuse_written(program)
+    if custom.used and without_values:
+        raise ExportError(f"the backward of {', '.join(kind.__qualname__ for kind in custom.used)} is written in Python, and which of those that a file can hold it is, "
+                          "only values show; expected a module with its weights")  # fmt: skip
     if custom.used:
         _classify(custom, module, arguments, named)
         if custom.products:
@@ -323,15 +358,14 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     _name_frozen(program, module)
     _buffers.name_next_values(program, module)
     _state_modes(program)
-    bytes_of_state = sum(tensor.numel() * tensor.element_size() for tensor in module.state_dict().values())
+    if without_values:
+        weights_as_inputs(program)
+    bytes_of_state = 0 if without_values else sum(tensor.numel() * tensor.element_size() for tensor in module.state_dict().values())
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     try:
         program.save(str(path), external_data=bytes_of_state > 1 << 30)
     except Exception as error:  # a constant whose values the exporter did not keep, at the end of a chain of causes
-        cause: BaseException = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
-        raise ExportError(f"torch.onnx.export made a program that cannot be written: {cause}") from error
+        raise ExportError(f"torch.onnx.export made a program that cannot be written: {_root_cause(error)}") from error
     if not check:
         return None
     from ._check import check as compare

@@ -1,0 +1,85 @@
+"""Modules whose tensors have shapes and no values: built on PyTorch's meta device, or inside its FakeTensorMode.
+
+They are exported as they are, and in their file weights are inputs: a plan asks for no more than types and shapes.
+"""
+
+import contextlib
+from typing import Any, Iterator, Mapping
+
+
+def _has_no_values(tensor: Any) -> bool:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return bool(tensor.is_meta) or isinstance(tensor, FakeTensor)
+
+
+def _as_meta(tensor: Any) -> Any:
+    import torch
+
+    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad)
+
+
+def lacks_weights(module: Any) -> bool:
+    """True where a parameter or a buffer has no values; a module of which only some have is planned as if none had."""
+    return any(_has_no_values(tensor) for tensor in (*module.parameters(), *module.buffers()))
+
+
+@contextlib.contextmanager
+def _on_meta(module: Any) -> "Iterator[None]":
+    """The module with all of its tensors on the meta device, the same ones where they were the same; as before afterwards."""
+    import torch
+
+    held: "list[tuple[dict[str, Any], dict[str, Any]]]" = []
+    swapped: "dict[int, Any]" = {}
+
+    def swap(tensor: Any) -> Any:
+        if tensor is None or (tensor.is_meta and type(tensor) in (torch.Tensor, torch.nn.Parameter)):
+            return tensor
+        if id(tensor) not in swapped:
+            meta = _as_meta(tensor)
+            is_parameter = isinstance(tensor, torch.nn.Parameter) or getattr(tensor, "_is_param", False)
+            swapped[id(tensor)] = torch.nn.Parameter(meta.detach(), tensor.requires_grad) if is_parameter else meta
+        return swapped[id(tensor)]
+
+    try:
+        for child in module.modules():
+            for tensors in (child._parameters, child._buffers):
+                held.append((tensors, dict(tensors)))
+                tensors.update({name: swap(tensor) for name, tensor in tensors.items()})
+        yield
+    finally:
+        for tensors, before in held:
+            tensors.update(before)
+
+
+def example_without_values(value: Any) -> Any:
+    """The example with every tensor on the meta device."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return _as_meta(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(example_without_values(entry) for entry in value)
+    if isinstance(value, Mapping):
+        return {key: example_without_values(entry) for key, entry in value.items()}
+    return value
+
+
+@contextlib.contextmanager
+def exported_without_values(module: Any) -> "Iterator[None]":
+    """Where `module` lacks weights, all of its tensors are on the meta device inside."""
+    with _on_meta(module) if lacks_weights(module) else contextlib.nullcontext():
+        yield
+
+
+def weights_as_inputs(program: Any) -> None:
+    """Initializers without values become inputs of the file, which its signature names parameters and buffers as before."""
+    graph = program.model.graph
+    for name, value in list(graph.initializers.items()):
+        raw = getattr(value.const_value, "raw", None)
+        if raw is not None and hasattr(raw, "is_meta") and _has_no_values(raw):
+            shape, dtype = value.const_value.shape, value.const_value.dtype
+            del graph.initializers[name]
+            value.const_value = None
+            value.shape, value.dtype = shape, dtype
+            graph.inputs.append(value)

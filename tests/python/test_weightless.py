@@ -1,0 +1,97 @@
+"""Modules without values: planned as they would be with them, refused where a step is asked for.
+
+Run in the environment of scripts/install.sh python. STOWAGE_BINARY names the compiler.
+"""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+import stowage
+import torch
+import torch.nn as nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+
+class Tiny(nn.Module):
+    """Tied weights, statistics, a buffer of integers, attention, and a parameter that is not trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(5000, 16)
+        self.places = nn.Embedding(12, 16)
+        self.register_buffer("at", torch.arange(12))
+        self.query, self.rest = nn.Linear(16, 16), nn.Linear(16, 32)
+        self.norm = nn.BatchNorm1d(12)
+        self.head = nn.Linear(16, 5000, bias=False)
+        self.head.weight = self.tokens.weight
+        self.places.weight.requires_grad_(False)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.norm(self.tokens(ids) + self.places(self.at))
+        key, value = self.rest(x).unsqueeze(1).chunk(2, -1)
+        seen = nn.functional.scaled_dot_product_attention(self.query(x).unsqueeze(1), key, value, is_causal=True)
+        return self.head(seen.squeeze(1)).transpose(1, 2)
+
+
+SETTINGS = {"loss": "cross-entropy", "optimizer": torch.optim.AdamW, "threads": 2}
+
+
+class Weightless(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.ids = torch.zeros(4, 12, dtype=torch.long)
+        cls.wanted = stowage.plan(Tiny(), cls.ids.numpy(), **SETTINGS)
+        with torch.device("meta"):
+            cls.meta = Tiny()
+
+    def same(self, plan: stowage.Plan) -> None:
+        def held(which: stowage.Plan) -> "list[tuple[str, int]]":
+            return sorted((tensor["name"], tensor["size"]) for tensor in which.buffers if tensor["kind"] in ("parameters", "optimizer"))
+
+        self.assertEqual(held(plan), held(self.wanted))
+        # The buffer of integers is a constant outside of the arena where it has values.
+        self.assertEqual(plan.arena_bytes, self.wanted.arena_bytes + 128)
+
+    def test_meta(self) -> None:
+        self.same(stowage.plan(self.meta, torch.zeros(4, 12, dtype=torch.long, device="meta"), **SETTINGS))
+        self.assertTrue(all(tensor.is_meta for tensor in self.meta.state_dict().values()))
+
+    def test_fake(self) -> None:
+        with FakeTensorMode():
+            fake = Tiny()
+        held = dict(fake.named_parameters(remove_duplicate=False))
+        self.same(stowage.plan(fake, self.ids, **SETTINGS))
+        after = dict(fake.named_parameters(remove_duplicate=False))
+        self.assertTrue(held.keys() == after.keys() and all(held[name] is after[name] for name in held))
+
+    def test_questions(self) -> None:
+        largest = stowage.max_batch(self.meta, self.ids, memory_budget=4 * self.wanted.arena_bytes, **SETTINGS)
+        self.assertGreater(largest, 4)
+        points = stowage.frontier(self.meta, self.ids, **SETTINGS)
+        self.assertEqual(max(point["arena_bytes"] for point in points), stowage.plan(self.meta, self.ids, recompute="none", **SETTINGS).arena_bytes)
+        half = stowage.plan(self.meta, self.ids, target="cuda:h100", precision="bf16", no_dropout=True, keep=None, **SETTINGS)
+        self.assertIn("bf16", {tensor["dtype"] for tensor in half.buffers})
+        with self.assertRaisesRegex(stowage.CompileError, "--optimiser"):
+            stowage.plan(self.meta, self.ids, optimiser="sgd")
+
+    def test_no_step(self) -> None:
+        with self.assertRaisesRegex(stowage.StowageError, "no values to train from"):
+            stowage.compile(self.meta, self.ids, **SETTINGS)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "tiny.onnx"
+            with self.assertRaisesRegex(stowage.ExportError, "check=False"):
+                stowage.export(self.meta, self.ids, path)
+            stowage.export(self.meta, self.ids, path, check=False)
+            self.assertLess(path.stat().st_size, 80_000)
+
+
+class Examples(unittest.TestCase):
+    def test_arrays(self) -> None:
+        step = stowage.compile(nn.Linear(3, 2), np.zeros((4, 3), np.float32), loss="mse", optimizer=torch.optim.SGD)
+        self.assertEqual(step.batch, 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
