@@ -44,10 +44,16 @@ bool updateInPlace(Kernel kernel, unsigned result, BlockArgument argument) {
   return true;
 }
 
-/// A map that copies `value` over `argument`.
-Value copyOver(OpBuilder &builder, Location location, Value value, BlockArgument argument) {
-  auto map = MapOp::create(builder, location, TypeRange(argument.getType()),
-                           ValueRange{value, argument}, builder.getDenseI64ArrayAttr({0, 1}));
+/// A map that copies `value` over `argument`, or to a place of its own where there is none.
+Value copied(OpBuilder &builder, Location location, Value value, BlockArgument argument) {
+  SmallVector<Value> inputs{value};
+  SmallVector<int64_t> updates;
+  if (argument) {
+    inputs.push_back(argument);
+    updates.append({0, 1});
+  }
+  auto map = MapOp::create(builder, location, TypeRange(value.getType()), inputs,
+                           builder.getDenseI64ArrayAttr(updates));
   setPhase(map, Phase::Update);
   Block &block = map.getBody().emplaceBlock();
   for (Value input : map.getInputs())
@@ -72,6 +78,7 @@ struct BindStatePass : impl::BindStatePassBase<BindStatePass> {
         auto argument = dyn_cast<BlockArgument>(value);
         return argument && isStateArgument(graph, argument.getArgNumber());
       };
+      keepExchanged(graph, arguments, isOld);
       for (bool takesOver : {true, false})
         for (OpOperand &operand : terminator->getOpOperands()) {
           auto name = graph.getResultAttrOfType<StringAttr>(operand.getOperandNumber(), kStateAttr);
@@ -84,6 +91,30 @@ struct BindStatePass : impl::BindStatePassBase<BindStatePass> {
   }
 
 private:
+  /// State that takes over the old value of state which takes over another's itself, as where two exchange their values, takes it from a
+  /// copy, which is made before either is written.
+  static void keepExchanged(func::FuncOp graph,
+                            const llvm::DenseMap<Attribute, BlockArgument> &arguments,
+                            llvm::function_ref<bool(Value)> isOld) {
+    Operation *terminator = graph.getBody().front().getTerminator();
+    SmallVector<OpOperand *> takers;
+    llvm::SmallPtrSet<Value, 4> written;
+    for (OpOperand &operand : terminator->getOpOperands()) {
+      Attribute name = graph.getResultAttr(operand.getOperandNumber(), kStateAttr);
+      BlockArgument argument = name ? arguments.lookup(name) : BlockArgument();
+      if (argument && isOld(operand.get()) && operand.get() != argument) {
+        takers.push_back(&operand);
+        written.insert(argument);
+      }
+    }
+    OpBuilder builder(terminator);
+    for (OpOperand *taker : takers)
+      if (Value value = taker->get(); written.contains(value)) {
+        builder.setInsertionPoint(terminator);
+        taker->set(copied(builder, terminator->getLoc(), value, {}));
+      }
+  }
+
   LogicalResult bind(func::FuncOp graph, BlockArgument argument, OpOperand &operand,
                      StringAttr name) {
     if (!argument)
@@ -110,7 +141,7 @@ private:
       last = producer;
     if (last)
       builder.setInsertionPointAfter(last);
-    operand.set(copyOver(builder, operand.getOwner()->getLoc(), value, argument));
+    operand.set(copied(builder, operand.getOwner()->getLoc(), value, argument));
     return success();
   }
 

@@ -154,3 +154,18 @@ func.func @train(%b: tensor<4xf32> {stow.name = "b", stow.kind = #stow.kind<inpu
   }
   return %r, %m : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// Tests that state which exchanges its values goes through copies, made before either is written.
+// CHECK-LABEL: func.func @train
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<4xf32> {{[^%]*}}"a"}, %[[B:[a-z0-9]+]]: tensor<4xf32>
+// CHECK-DAG: %[[OLD_B:.*]] = stow.map %[[B]] {stow.phase = #stow.phase<update>}
+// CHECK-DAG: %[[OLD_A:.*]] = stow.map %[[A]] {stow.phase = #stow.phase<update>}
+// CHECK-DAG: %[[NEW_A:.*]] = stow.map %[[OLD_B]], %[[A]] {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>}
+// CHECK-DAG: %[[NEW_B:.*]] = stow.map %[[OLD_A]], %[[B]] {stow.phase = #stow.phase<update>, updates = array<i64: 0, 1>}
+// CHECK: return %[[NEW_A]], %[[NEW_B]]
+func.func @train(%a: tensor<4xf32> {stow.name = "a", stow.kind = #stow.kind<statistic>}, %b: tensor<4xf32> {stow.name = "b", stow.kind = #stow.kind<statistic>})
+    -> (tensor<4xf32> {stow.state = "a"}, tensor<4xf32> {stow.state = "b"}) attributes {stow.role = #stow.role<train>} {
+  return %b, %a : tensor<4xf32>, tensor<4xf32>
+}
