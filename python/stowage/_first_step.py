@@ -107,7 +107,13 @@ class _Eager:
         for inputs, target in zip(self.inputs, self.targets):
             loss = self.loss(_forward(self.module, inputs)[self.position], target)
             loss = loss if self.sums else loss / len(self.inputs)
-            loss.backward()
+            if self.names and not loss.requires_grad:
+                from ._torch_export import ExportError
+
+                raise ExportError("the loss has no gradient in PyTorch, so that nothing would be trained: it, or the output that it reads, is "
+                                  "computed inside no_grad() or detached, or its parameters are frozen")  # fmt: skip
+            if loss.requires_grad:
+                loss.backward()
             total += float(loss.detach())
         found = {"loss": np.array(total)}
         for name in self.names:
@@ -243,6 +249,7 @@ class FirstStep:
             restore_buffers(module, kept)
             eager = _Eager(module, inputs, position, loss, targets, list(names), buffers, "reduction=sum" in text)
             expected = eager.run()
+            self._refuse_lost_writes(kept, held)
 
             def moved(context: Any, factor: float) -> "dict[str, float]":
                 restore_buffers(module, kept)
@@ -270,6 +277,21 @@ class FirstStep:
                 moves = {name: max(moves[name], other[name]) for name in moves}
         for name, value in expected.items():
             report.compare(name, found[name], value, scales[name], moves[name])
+
+    def _refuse_lost_writes(self, before: "dict[str, Any]", held: "set[str]") -> None:
+        """A buffer that PyTorch's step has written is state of the step, under this or another name."""
+        import torch
+
+        from ._torch_export import ExportError
+
+        first = self.source.aliases
+        known = {first.get(name, name) for name in held}
+        lost = [name for name, tensor in self.module.named_buffers()
+                if first.get(name, name) not in known and name.split(".")[-1] != "num_batches_tracked"
+                and not torch.equal(tensor, before[name])]  # fmt: skip
+        if lost:
+            raise ExportError(f"forward writes the buffers {', '.join(lost)}, and PyTorch's exporter has lost what it writes; expected values that "
+                              "forward writes in place, as in buffer.copy_(value)")  # fmt: skip
 
     def _targets(self, model: Model, text: str, inputs: "list[Any]", position: int) -> "list[Any]":
         """A target for each part; None where the loss has none. The forward is asked for twice where it may be random."""

@@ -92,6 +92,20 @@ class Buffers(unittest.TestCase):
         self.assert_same_state(step, module)
         self.assertEqual([step(*batch) for batch in batches], losses)
 
+    def test_exchange_their_values(self) -> None:
+        module, x, target = Exchanged(), torch.randn(5, 4), torch.randn(5, 3)
+        step = stowage.compile(module, x, loss="mse", optimizer="sgd:lr=0.1", threads=1, flags=["--recompute=none"])
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        for _ in range(4):
+            optimizer.zero_grad()
+            loss = F.mse_loss(module(x), target)
+            loss.backward()
+            optimizer.step()
+            self.assertAlmostEqual(step(x, target), loss.item(), places=5)
+            self.assert_same_state(step, module)
+        with self.assertRaisesRegex(stowage.ExportError, "forward writes the buffers a, b, and PyTorch's exporter has lost what it writes"):
+            stowage.compile(Assigned(), x, loss="mse", threads=1, flags=["--recompute=none"])
+
     def test_follow_every_batch_of_a_step(self) -> None:
         """And the compiler's warnings are Python's."""
         module = Written().train()
@@ -107,12 +121,53 @@ class Buffers(unittest.TestCase):
         self.assert_same_state(step, module)
 
 
+class Exchanged(nn.Module):
+    """Three buffers that change places, and two of which a third takes one over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+        for name in "abcdef":
+            self.register_buffer(name, torch.randn(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x) * (self.a - self.b.clone()) + self.c * self.d - self.e * self.f
+        with torch.no_grad():
+            old_a, old_d = self.a.clone(), self.d.clone()
+            for place, value in ((self.a, self.b), (self.b, self.c), (self.c, old_a), (self.f, self.d), (self.d, self.e), (self.e, old_d)):
+                place.copy_(value)
+        return y
+
+
+class Assigned(Exchanged):
+    """Which tensor a name stands for is nothing that a file holds."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x) * self.a + self.b
+        self.a, self.b = self.b, self.a
+        return y
+
+
 class Other(nn.Linear):
     """Not what is exported."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = super().forward(x)
         return y if torch.compiler.is_exporting() else y * 1.01
+
+
+class Detached(nn.Module):
+    """A loss that is computed inside no_grad(), or detached."""
+
+    def __init__(self, target: torch.Tensor, inside: bool = True) -> None:
+        super().__init__()
+        self.linear, self.inside = nn.Linear(6, 3), inside
+        self.register_buffer("target", target)
+
+    def forward(self, x: torch.Tensor) -> dict:
+        with torch.set_grad_enabled(not self.inside):
+            loss = F.mse_loss(self.linear(x), self.target)
+        return {"loss": loss if self.inside else loss.detach()}
 
 
 class FirstStep(unittest.TestCase):
@@ -131,6 +186,18 @@ class FirstStep(unittest.TestCase):
             self.compiled(Other(6, 3))
         step, said = self.compiled(Other(6, 3), check=False)
         self.assertEqual((step.check, said), (None, ""))
+
+    def test_a_detached_loss_is_refused(self) -> None:
+        """As by PyTorch's backward; without the comparison each parameter is named in a warning."""
+        for module in (Detached(self.y), Detached(self.y, inside=False)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                with self.assertRaisesRegex(stowage.ExportError, "the loss has no gradient in PyTorch"):
+                    stowage.compile(module, self.x, loss="output:loss", threads=1)
+            with self.assertWarnsRegex(stowage.StowageWarning, '"linear.weight" does not influence the loss; it stays as it is'):
+                step = stowage.compile(module, self.x, loss="output:loss", threads=1, check=False)
+            step(self.x)
+            self.assertTrue(torch.equal(step.state_dict()["linear.weight"], module.linear.weight))
 
     def test_leaves_everything_as_it_was(self) -> None:
         """The module, its gradients and modes, the random numbers to come, and the step, which starts anew."""
