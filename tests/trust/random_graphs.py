@@ -1,16 +1,18 @@
 """Random networks, compiled in many ways and trained beside PyTorch in double.
 
-  random_graphs.py --stowage=build/release/bin/stowage [--first=SEED] [--cases=N] [--keep=DIR]
+  random_graphs.py --stowage=build/release/bin/stowage [--first=SEED] [--cases=N] [--turns] [--keep=DIR]
   random_graphs.py --stowage=... --kinds                    how often each kind of operator comes in these seeds
 
 Each seed is a network of some twenty of the operators of operators.py with one to three inputs, a loss, an optimizer and a number of
 threads. It is compiled in float32 as it is, and the losses of three steps, the trained parameters and the running statistics are
 compared with PyTorch's in double; how far PyTorch's own float32 is from them says what rounding does. Then it is compiled
 
-  - within 85, 70 and 55 % of that arena and by segments, each run with every buffer filled with NaN at its death: the same bits;
+  - within 80 and 50 % of that arena, or the smallest that a refusal names instead, and by segments, each run with every buffer filled with NaN at its death: the same bits;
   - in two batches a step, and in pieces of rows: PyTorch's losses again, since sums are in another order;
   - with another number of threads: the same;
   - in bf16 and fp16, as it is and within budgets: the same bits as each other, the first loss near PyTorch's.
+
+With --turns, of which the day makes use, each seed is compiled as it is and in one of the other ways, the next seed in the next.
 
 A network that fails is made smaller as long as it fails in the same way: a value after the other becomes an input. What is left is
 printed and, with --keep, written with its data.
@@ -19,18 +21,18 @@ printed and, with --keep, written with its data.
 import argparse
 import collections
 import csv
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable, Optional, Sequence
+from typing import Callable, Iterator, Optional, Sequence
 
 import numpy as np
 import torch
 
-import graph as graphs
 import operators
 from graph import Graph, Run, random_data
 
@@ -38,10 +40,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 import safetensors_io  # noqa: E402
 
 BATCH, STEPS, CLASSES = 4, 3, 4
-BUDGETS = ("--memory-budget=85%", "--memory-budget=70%", "--memory-budget=55%", "--checkpoint=sqrt")
+BUDGETS = ("--memory-budget=80%", "--memory-budget=50%", "--checkpoint=sqrt")
 OPTIMIZERS = ("sgd:lr=0.05", "sgd:lr=0.02,momentum=0.9,nesterov", "adam:lr=1e-3", "adamw:lr=1e-3,weight-decay=0.1",
               "rmsprop:lr=1e-3,momentum=0.5", "adagrad:lr=1e-2", "lion:lr=1e-3,weight-decay=0.1", "adafactor:lr=1e-2")  # fmt: skip
 TRIES = 80  # networks that making one smaller may try
+STAGES = ("as it is", "budgets", "in two batches", "in pieces of rows", "loss in pieces", "threads", "bf16", "fp16")
 SENSITIVE = 1e-2  # where PyTorch's float32 is further than this from its double, the network says nothing
 
 
@@ -50,7 +53,12 @@ class Wrong(Exception):
 
 
 class Refused(Exception):
-    """Exit code 1 or 2 of the compiler, with its first line."""
+    """Exit code 1 or 2 of the compiler, with the first line of its error."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(next((line for line in said.splitlines() if "error: " in line), "no reason"))
+        smallest = re.search(r"^ *smallest achievable +.*\((\d+) bytes\)", said, re.M)
+        self.smallest = smallest[1] if smallest and "STOW1001" in said else None
 
 
 @dataclass(frozen=True)
@@ -111,10 +119,10 @@ class Case:
     def compile(self, *flags: str, threads: int = 0) -> Path:
         program, setting = self.folder / "program", self.setting
         words = [self.stowage, "compile", self.model, "-o", program, f"--batch={BATCH}", f"--loss={setting.loss}",
-                 f"--optimizer={setting.optimizer}", f"--threads={threads or setting.threads}", "--parameter=m.w*", *setting.clip, *flags]  # fmt: skip
+                 f"--optimizer={setting.optimizer}", f"--threads={threads or setting.threads}", "--parameter=m.w*", "--freeze=c*", *setting.clip, *flags]  # fmt: skip
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=600)
         if done.returncode in (1, 2):
-            raise Refused(done.stderr.strip().splitlines()[0] if done.stderr.strip() else "no reason")
+            raise Refused(done.stderr)
         if done.returncode:
             raise Wrong(f"compiler ends with {done.returncode}: {' '.join(flags)}: {done.stderr.strip()[:600]}")
         return program
@@ -145,12 +153,15 @@ class Case:
         allowed = 1e-4 * max(0.1, *map(abs, exact)) + 20 * disturbance
         if len(found) != STEPS or not all(abs(a - b) <= allowed for a, b in zip(found, exact)):
             raise Wrong(f"other losses {what}: {found}, PyTorch {exact}, allowed {allowed:.1e}")
+        saved = safetensors_io.load(self.folder / "saved.safetensors")
+        moved = [name for name, array in self.graph.constants.items() if name in saved and not np.array_equal(saved[name], array)]
+        if moved:
+            raise Wrong(f"constants trained {what}: {', '.join(moved)}")
         if state:
-            self.compare_state(what, wanted, [found for _, found in others])
+            self.compare_state(what, saved, wanted, [found for _, found in others])
         return True
 
-    def compare_state(self, what: str, wanted: dict[str, np.ndarray], others: list[dict[str, np.ndarray]]) -> None:
-        saved = safetensors_io.load(self.folder / "saved.safetensors")
+    def compare_state(self, what: str, saved: dict[str, np.ndarray], wanted: dict[str, np.ndarray], others: list[dict[str, np.ndarray]]) -> None:
         before = {**self.graph.parameters, **self.graph.statistics}
         for name, value in wanted.items():
             if name not in saved:
@@ -175,18 +186,32 @@ class Case:
         says = self.compare("as it is", log, 1, self.setting.optimizer.startswith("sgd"))
         counts["trained as it is" if says else "left out as sensitive to rounding"] += 1
 
+    def within_budgets(self, *flags: str) -> Iterator[tuple[str, Path]]:
+        """Programs of smaller arenas; in place of a budget that is refused, the smallest that the refusal names."""
+        tried = set()
+        for budget in BUDGETS:
+            try:
+                yield budget, self.compile(budget, *flags)
+                continue
+            except Refused as refusal:
+                if not refusal.smallest:
+                    raise Wrong(f"refused {budget}: {refusal}") from refusal
+                smallest = f"--memory-budget={refusal.smallest}"
+            if smallest in tried:
+                continue
+            tried.add(smallest)
+            try:
+                yield smallest, self.compile(smallest, *flags)
+            except Refused as refusal:
+                raise Wrong(f"refused what was named as achievable {budget}, then {smallest}: {refusal}") from refusal
+
     def check_bits(self, counts: collections.Counter, *flags: str) -> None:
         plain, name = self.trained_as_it_is(*flags), " ".join(flags) or "f32"
         if flags:
             exact, found = self.reference(1, torch.float64)[0][0], self.losses(plain[0])[0]
             if not abs(found - exact) <= 0.1 * max(1.0, abs(exact)):
                 raise Wrong(f"other losses in {name}: {found}, PyTorch {exact}")
-        for budget in BUDGETS:
-            try:
-                program = self.compile(budget, *flags)
-            except Refused as refusal:
-                counts["refused: " + ("a budget" if "STOW1001" in str(refusal) else str(refusal))] += 1
-                continue
+        for budget, program in self.within_budgets(*flags):
             if self.train(program, "--poison") != plain:
                 raise Wrong(f"other bits in {name}: {budget}")
             counts[f"same bits in {name}"] += 1
@@ -194,29 +219,28 @@ class Case:
     def check_close(self, counts: collections.Counter, name: str, batches: int, *flags: str, threads: int = 0) -> None:
         try:
             program = self.compile("--recompute=none", *flags, threads=threads)
-        except Refused:
-            counts[f"refused {name}"] += 1
+        except Refused as refusal:
+            counts[f"refused {name}: {refusal}"] += 1
             return
         if self.compare(name, self.train(program, "--poison")[0], batches, False):
             counts[f"trained {name}"] += 1
 
     def stages(self, counts: collections.Counter) -> dict[str, Callable[[], None]]:
-        return {
-            "as it is": lambda: self.check_plain(counts),
-            "budgets": lambda: self.check_bits(counts),
-            "in two batches": lambda: self.check_close(counts, "in two batches", 2, "--accumulate=2"),
-            "in pieces of rows": lambda: self.check_close(counts, "in pieces of rows", 1, "--row-chunks=2"),
-            "loss in pieces": lambda: self.check_close(counts, "with the loss in pieces", 1, "--loss-chunks=2"),
-            "threads": lambda: self.check_close(counts, "on other threads", 1, threads=3 - self.setting.threads),
-            "bf16": lambda: self.check_bits(counts, "--precision=bf16"),
-            "fp16": lambda: self.check_bits(counts, "--precision=fp16"),
-        }
+        ways = (lambda: self.check_plain(counts),
+                lambda: self.check_bits(counts),
+                lambda: self.check_close(counts, "in two batches", 2, "--accumulate=2"),
+                lambda: self.check_close(counts, "in pieces of rows", 1, "--row-chunks=2"),
+                lambda: self.check_close(counts, "with the loss in pieces", 1, "--loss-chunks=2"),
+                lambda: self.check_close(counts, "on other threads", 1, threads=3 - self.setting.threads),
+                lambda: self.check_bits(counts, "--precision=bf16"),
+                lambda: self.check_bits(counts, "--precision=fp16"))  # fmt: skip
+        return dict(zip(STAGES, ways, strict=True))
 
-    def failures(self, counts: collections.Counter, names: Sequence[str] = ()) -> dict[str, str]:
-        """What is wrong in each stage. What breaks the reference itself is a fault of this test, and is not caught."""
+    def failures(self, counts: collections.Counter, names: Sequence[str]) -> dict[str, str]:
+        """What is wrong in each of these stages. What breaks the reference itself is a fault of this test, and is not caught."""
         found = {}
         for name, stage in self.stages(counts).items():
-            if names and name not in names:
+            if name not in names:
                 continue
             try:
                 stage()
@@ -256,7 +280,7 @@ def describe(graph: Graph) -> str:
 
 
 def report(case: Case, seed: int, stage: str, failure: str, keep: Optional[Path]) -> None:
-    print(f"seed {seed}: {failure}\n  {case.setting}", flush=True)
+    print(f"seed {seed}: {failure}\n  {case.setting}\n  alone: random_graphs.py --first={seed} --cases=1 --only '{stage}'", flush=True)
     case, failure = reduced(case, seed, stage, failure)
     print(f"  smallest found: {failure}\n{describe(case.graph)}", flush=True)
     if keep:
@@ -273,7 +297,8 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1, metavar="SEED")
     parser.add_argument("--cases", type=int, default=3, metavar="N")
     parser.add_argument("--keep", type=Path, metavar="DIR")
-    parser.add_argument("--only", nargs="*", default=[], metavar="STAGE", help="stages, instead of all")
+    parser.add_argument("--only", nargs="*", choices=STAGES, default=STAGES, metavar="STAGE", help="instead of all stages")
+    parser.add_argument("--turns", action="store_true")
     parser.add_argument("--kinds", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -285,7 +310,7 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             case = Case(seed, graph, setting, args.stowage, Path(folder))
-            found = case.failures(counts, args.only)
+            found = case.failures(counts, (STAGES[0], STAGES[1 + (seed - args.first) % (len(STAGES) - 1)]) if args.turns else args.only)
             failures += bool(found)
             for stage, failure in found.items():
                 report(case, seed, stage, failure, args.keep)
