@@ -178,9 +178,8 @@ void convertTrilu(NodeImport &node) {
     row[i] = i + diagonal;
   for (int64_t i = 0; i < columns; ++i)
     column[i] = i;
-  Value kept = node.compare(
-      node.cast(node.integers(column, {columns}), node.builder().getI64Type()),
-      node.cast(node.integers(row, {rows, 1}), node.builder().getI64Type()), upper ? "ge" : "le");
+  Value kept = node.compare(node.integers(column, {columns}), node.integers(row, {rows, 1}),
+                            upper ? "ge" : "le");
   node.bind(0, node.emit<SelectOp>({kept, x, node.scalar(0, x)}));
 }
 

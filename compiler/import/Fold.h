@@ -52,7 +52,12 @@ Shape broadcast(const Shape &a, const Shape &b);
 /// `x` broadcast to `shape`.
 Literal expanded(const Literal &x, const Shape &shape);
 
-/// Elements of a shape; throws when a computed constant would have too many.
+/// A computed constant that is too large to be folded: the step computes it.
+struct TooManyElements : Error {
+  using Error::Error;
+};
+
+/// Elements of a shape; throws TooManyElements when a computed constant would have too many.
 int64_t limitedCount(const Shape &shape);
 
 /// A literal of `shape` whose element i is element source(i) of x, or 0 where that is negative.

@@ -12,9 +12,11 @@ namespace stow::onnx {
 int64_t limitedCount(const Shape &shape) {
   std::optional<int64_t> count = checkedElementCount(shape);
   if (!count || *count > kLiteralLimit)
-    throw Error::badInput(absl::StrCat(
-        "a constant that the file computes has ", textOf(shape), " elements; expected at most ",
-        kLiteralLimit, ": give a smaller batch with --batch=N, or store it as an initializer"));
+    throw TooManyElements(
+        ErrorKind::BadInput,
+        absl::StrCat("a constant that the file computes has ", textOf(shape),
+                     " elements; expected at most ", kLiteralLimit,
+                     ": give a smaller batch with --batch=N, or store it as an initializer"));
   return *count;
 }
 

@@ -1,6 +1,7 @@
 // Walks a model in file order and builds the function.
 #include "compiler/import/GraphImport.h"
 
+#include "compiler/import/Fold.h"
 #include "ir/Graphs.h"
 
 #include <absl/strings/str_cat.h>
@@ -314,10 +315,19 @@ void GraphImport::convertNode(NodeImport &import) {
     return importLoop(import);
   if (node.type == "Scan")
     return importScan(import);
-  if (bindSource(import) || foldNode(import))
-    return;
+  std::optional<Error> tooLarge;
+  try {
+    if (bindSource(import) || foldNode(import))
+      return;
+  } catch (const TooManyElements &error) {
+    tooLarge = error;
+  }
   const std::optional<RowPart> part = partOf(import);
-  rule.convert(import);
+  try {
+    rule.convert(import);
+  } catch (const Error &error) {
+    throw tooLarge.value_or(error);
+  }
   for (const std::string &output : node.outputs)
     if (auto bound = slots.find(output); part && bound != slots.end())
       bound->second->part = part;

@@ -117,11 +117,14 @@ Value GraphImport::materialize(Slot &slot, std::optional<int64_t> fanIn, Locatio
     elements = elementsOf(*literal);
   else if (slot.tensor)
     elements = elementsOf(*slot.tensor);
-  else if (isFloat(slot.type))
-    elements = DenseElementsAttr::get(type, ArrayRef<Attribute>(builder.getFloatAttr(
-                                                type.getElementType(), slot.distribution->a)));
-  else
-    throw Error::badInput("reads the constant '" + slot.name + "' of too many elements");
+  else {
+    const double fill = slot.distribution->a;
+    const Attribute element =
+        isFloat(slot.type)
+            ? Attribute(builder.getFloatAttr(type.getElementType(), fill))
+            : builder.getIntegerAttr(type.getElementType(), static_cast<int64_t>(fill));
+    elements = DenseElementsAttr::get(type, ArrayRef(element));
+  }
   slot.value = ConstantOp::create(builder, location, elements);
   if (isFloat(slot.type))
     report.tensors.push_back({ImportedTensor::Kind::Constant, slot.name, slot.shape,

@@ -31,12 +31,18 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Scores of constants from here on down are those of keys that nothing attends to, if there is another.
 constexpr double kExcluded = -1e4;
 
-/// The number that a constant holds everywhere.
+/// The number that a constant, repeated or not, holds everywhere.
 std::optional<double> numberOf(Value value) {
+  while (isa_and_nonnull<BroadcastToOp, ReshapeOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
   auto constant = value.getDefiningOp<ConstantOp>();
   auto elements = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
-  if (!elements || !elements.isSplat() || !isa<FloatType>(elements.getElementType()))
+  if (!elements || !elements.isSplat())
     return std::nullopt;
+  if (elements.getElementType().isInteger(1))
+    return elements.getSplatValue<bool>() ? 1 : 0;
+  if (isa<IntegerType>(elements.getElementType()))
+    return static_cast<double>(elements.getSplatValue<APInt>().getSExtValue());
   return elements.getSplatValue<APFloat>().convertToDouble();
 }
 
@@ -103,9 +109,115 @@ bool excludesInfinitely(const Mask &mask) {
                       [](const APFloat &value) { return value.isZero() || value.isInfinity(); });
 }
 
-/// Reads a constant mask of scores [..., rows, keys].
+/// `value` before it was repeated along, or given, leading dimensions.
+Value withoutLead(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<BroadcastToOp, ReshapeOp>(op))
+      break;
+    const auto from = tensorType(op->getOperand(0)).getShape(), to = tensorType(value).getShape();
+    if (from.size() < 2 || from.take_back(2) != to.take_back(2))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+/// The first of `count` consecutive integers along dimension `fromLast`, counted from the last, of a constant whose other extents
+/// are 1.
+std::optional<int64_t> firstPosition(Value value, int64_t fromLast, int64_t count) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto elements = constant ? dyn_cast<DenseIntElementsAttr>(constant.getValue()) : nullptr;
+  const auto shape = tensorType(value).getShape();
+  const int64_t place = static_cast<int64_t>(shape.size()) - fromLast;
+  if (!elements || elements.getNumElements() != count || place < 0 || shape[place] != count)
+    return std::nullopt;
+  const auto values = elements.getValues<APInt>();
+  const int64_t first = (*values.begin()).getSExtValue();
+  for (const auto &[i, position] : llvm::enumerate(values))
+    if (position.getSExtValue() != first + static_cast<int64_t>(i))
+      return std::nullopt;
+  return first;
+}
+
+/// The diagonal d of a comparison of positions that holds where key <= query + d, or, where it does not keep, holds elsewhere.
+std::optional<int64_t> diagonalOf(CompareOp compare, bool keeps, int64_t rows, int64_t keys) {
+  Value query = compare.getA(), key = compare.getB();
+  StringRef later = "gt", notBefore = "ge";
+  if (!firstPosition(query, 2, rows)) {
+    std::swap(query, key);
+    later = "lt", notBefore = "le";
+  }
+  if (!keeps) { // the predicates of its opposite
+    later = later == "gt" ? "le" : "ge";
+    notBefore = notBefore == "ge" ? "lt" : "gt";
+  }
+  const auto firstQuery = firstPosition(query, 2, rows), firstKey = firstPosition(key, 1, keys);
+  if (!firstQuery || !firstKey ||
+      (compare.getPredicate() != later && compare.getPredicate() != notBefore))
+    return std::nullopt;
+  return *firstQuery - *firstKey - (compare.getPredicate() == later ? 1 : 0);
+}
+
+/// The diagonal of a mask that the graph computes from positions, where it holds or, without `keeps`, does not: a comparison, its
+/// opposite, all of several. Numbers hold where they are not 0.
+std::optional<int64_t> diagonalOf(Value mask, bool keeps, int64_t rows, int64_t keys) {
+  mask = withoutLead(mask);
+  if (auto cast = mask.getDefiningOp<CastOp>())
+    return diagonalOf(cast.getX(), keeps, rows, keys);
+  if (auto compare = mask.getDefiningOp<CompareOp>()) {
+    const bool isEqual = compare.getPredicate() == "eq";
+    if ((isEqual || compare.getPredicate() == "ne") && numberOf(compare.getB()) == 0.0)
+      return diagonalOf(compare.getA(), keeps != isEqual, rows, keys);
+    return diagonalOf(compare, keeps, rows, keys);
+  }
+  auto select = mask.getDefiningOp<SelectOp>();
+  if (!select)
+    return std::nullopt;
+  const Value condition = select.getCondition(), a = select.getA(), b = select.getB();
+  if (const auto there = numberOf(a), elsewhere = numberOf(b); there && elsewhere)
+    return (*there != 0) == (*elsewhere != 0)
+               ? std::nullopt
+               : diagonalOf(condition, keeps == (*there != 0), rows, keys);
+  // Both of two, as `a ? b : a`; the opposite of one or the other, `a ? a : b`.
+  if (condition != (keeps ? b : a))
+    return std::nullopt;
+  std::optional<int64_t> diagonal;
+  for (Value part : {condition, keeps ? a : b}) {
+    if (const auto number = numberOf(part); number && (*number != 0) == keeps)
+      continue;
+    const std::optional<int64_t> found = diagonalOf(part, keeps, rows, keys);
+    if (!found)
+      return std::nullopt;
+    diagonal = std::min(diagonal.value_or(*found), *found);
+  }
+  return diagonal;
+}
+
+/// A mask of numbers that chooses between 0 and a number that excludes, as the choice that it is.
+Mask asChoice(const Mask &mask) {
+  auto select = withoutLead(mask.value).getDefiningOp<SelectOp>();
+  if (mask.isBoolean() || !select)
+    return mask;
+  const auto a = numberOf(select.getA()), b = numberOf(select.getB());
+  if (!a || !b || std::max(*a, *b) != 0 || std::min(*a, *b) > kExcluded)
+    return mask;
+  return {select.getCondition(), *a == 0, std::min(*a, *b)};
+}
+
+/// Reads a mask of scores [..., rows, keys] that is constant, or computed from positions.
 Constant readConstant(const Mask &mask, int64_t rows, int64_t keys) {
   Constant result;
+  const Mask choice = asChoice(mask);
+  if (auto diagonal =
+          choice.isBoolean() ? diagonalOf(choice.value, choice.keeps, rows, keys) : std::nullopt) {
+    result.keepsOne = *diagonal >= 0;
+    result.isInfinite = choice.excluded == -kInfinity;
+    result.diagonal = *diagonal;
+    result.leaves = *diagonal >= keys - 1 ? Leaves::All
+                    : *diagonal >= 0      ? Leaves::Triangle
+                                          : Leaves::Unknown;
+    return result;
+  }
   const SmallVector<bool> seen = passes(mask);
   const auto shape = tensorType(mask.value).getShape();
   if (seen.empty() || shape.empty() || shape.back() != keys)

@@ -78,7 +78,45 @@ class Attending(nn.Module):
         return F.scaled_dot_product_attention(query, shared[:, :1], shared[:, 1:], mask[:, None], enable_gqa=True)
 
 
+class Long(nn.Module):
+    """Triangles as scripts write them, of more elements than the importer folds."""
+
+    def __init__(self, names: "list[str]") -> None:
+        super().__init__()
+        self.names, self.tokens, self.project = names, nn.Embedding(9, 4), nn.Linear(4, 12)
+
+    def masked(self, name: str, scores: torch.Tensor) -> torch.Tensor:
+        at = torch.arange(scores.shape[-1], device=scores.device)
+        before = at[None] <= at[:, None]
+        square = (scores.shape[-1], scores.shape[-1])
+        masks = {
+            "compared": lambda: scores.masked_fill(~before, INFINITE),
+            "triu": lambda: scores + torch.full(square, INFINITE, device=scores.device).triu(1),
+            "tril": lambda: torch.where(torch.ones(square, device=scores.device).tril() == 0, LEAST, scores),
+            "numbers": lambda: scores + torch.full(square, LEAST, device=scores.device).masked_fill(before, 0.0),
+            "all of several": lambda: scores.masked_fill(~(before & torch.ones(square, dtype=torch.bool, device=scores.device)), INFINITE),
+            "window": lambda: scores.masked_fill(~(before & (at[None] > at[:, None] - 9)), INFINITE),
+        }
+        return masks[name]()
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        y = 0.0
+        for name in self.names:
+            query, key, value = self.project(self.tokens(ids)).chunk(3, -1)
+            y = y + torch.softmax(self.masked(name, query @ key.transpose(1, 2)), -1) @ value
+            y = y + F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return y
+
+
 class Masks(unittest.TestCase):
+    def test_long_triangles_take_no_memory(self) -> None:
+        ids, triangles = torch.randint(0, 9, (1, 2100)), ["compared", "triu", "tril", "numbers", "all of several"]
+        for names, has_masks in (triangles, False), (["window"], True):
+            step = stowage.compile(Long(names), (ids,), loss="mse", threads=2, recompute="none")
+            self.assertTrue(step.check.ok)
+            squares = [buffer["name"] for buffer in step.plan.buffers if buffer["size"] >= 2100 * 2100]
+            self.assertEqual(len(squares) > 0, has_masks, squares)
+
     def test_a_query_without_a_key_gives_zero(self) -> None:
         """And its scores are stored only where their gradient is the mask's."""
         torch.manual_seed(0)

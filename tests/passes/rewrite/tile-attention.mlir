@@ -190,3 +190,65 @@ func.func @empty_rows(%q: tensor<2x3x8xf32>, %k: tensor<2x5x8xf32>, %keep: tenso
   %y1 = stow.matmul %w1, %k {transpose_a = false, transpose_b = false} : (tensor<2x3x5xf32>, tensor<2x5x8xf32>) -> tensor<2x3x8xf32>
   return %z, %y1 : tensor<2x3x8xf32>, tensor<2x3x8xf32>
 }
+
+// -----
+
+// Tests masks that the graph computes from positions: comparisons either way around, their opposites, all of several, as numbers and repeated for a
+// batch are the diagonal that they hold up to, and nothing is read. A window is a mask.
+// CHECK-LABEL: func.func @computed_triangles
+// CHECK: stow.attention %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} {diagonal = 0 : i64
+// CHECK: stow.attention %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} {diagonal = 1 : i64
+// CHECK: stow.attention %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} {diagonal = 0 : i64
+// CHECK: stow.attention %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} {diagonal = 0 : i64
+// CHECK: stow.attention {{.*}} mask
+// CHECK-NOT: stow.attention
+func.func @computed_triangles(%q: tensor<2x3x8xf32>, %k: tensor<2x5x8xf32>) -> (tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>) {
+  %queries = stow.constant dense<[[4], [5], [6]]> : tensor<3x1xi64>
+  %keys = stow.constant dense<[4, 5, 6, 7, 8]> : tensor<5xi64>
+  %near = stow.constant dense<[3, 4, 5, 6, 7]> : tensor<5xi64>
+  %all = stow.constant dense<true> : tensor<i1>
+  %no = stow.constant dense<false> : tensor<i1>
+  %one = stow.constant dense<1.0> : tensor<f32>
+  %zero = stow.constant dense<0.0> : tensor<f32>
+  %least = stow.constant dense<0xFF800000> : tensor<f32>
+  %large = stow.constant dense<-1.0e9> : tensor<f32>
+  %seen = stow.compare %queries, %keys {predicate = "ge"} : (tensor<3x1xi64>, tensor<5xi64>) -> tensor<3x5xi1>
+  %s = stow.matmul %q, %k {transpose_a = false, transpose_b = true} : (tensor<2x3x8xf32>, tensor<2x5x8xf32>) -> tensor<2x3x5xf32>
+  %m = stow.select %seen, %s, %least : (tensor<3x5xi1>, tensor<2x3x5xf32>, tensor<f32>) -> tensor<2x3x5xf32>
+  %w = stow.softmax %m {axis = 2 : i64} : (tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  %y = stow.matmul %w, %k {transpose_a = false, transpose_b = false} : (tensor<2x3x5xf32>, tensor<2x5x8xf32>) -> tensor<2x3x8xf32>
+
+  %late = stow.compare %near, %queries {predicate = "gt"} : (tensor<5xi64>, tensor<3x1xi64>) -> tensor<3x5xi1>
+  %s1 = stow.matmul %q, %k {transpose_a = false, transpose_b = true} : (tensor<2x3x8xf32>, tensor<2x5x8xf32>) -> tensor<2x3x5xf32>
+  %m1 = stow.select %late, %large, %s1 : (tensor<3x5xi1>, tensor<f32>, tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  %w1 = stow.softmax %m1 {axis = 2 : i64} : (tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  %y1 = stow.matmul %w1, %k {transpose_a = false, transpose_b = false} : (tensor<2x3x5xf32>, tensor<2x5x8xf32>) -> tensor<2x3x8xf32>
+
+  %before = stow.compare %keys, %queries {predicate = "le"} : (tensor<5xi64>, tensor<3x1xi64>) -> tensor<3x5xi1>
+  %rest = stow.compare %before, %no {predicate = "eq"} : (tensor<3x5xi1>, tensor<i1>) -> tensor<3x5xi1>
+  %ones = stow.broadcast_to %one : (tensor<f32>) -> tensor<3x5xf32>
+  %number = stow.select %rest, %ones, %zero : (tensor<3x5xi1>, tensor<3x5xf32>, tensor<f32>) -> tensor<3x5xf32>
+  %future = stow.cast %number : (tensor<3x5xf32>) -> tensor<3x5xi1>
+  %either = stow.select %no, %no, %future : (tensor<i1>, tensor<i1>, tensor<3x5xi1>) -> tensor<3x5xi1>
+  %s4 = stow.matmul %q, %k {transpose_a = false, transpose_b = true} : (tensor<2x3x8xf32>, tensor<2x5x8xf32>) -> tensor<2x3x5xf32>
+  %m4 = stow.select %either, %least, %s4 : (tensor<3x5xi1>, tensor<f32>, tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  %w4 = stow.softmax %m4 {axis = 2 : i64} : (tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  %y4 = stow.matmul %w4, %k {transpose_a = false, transpose_b = false} : (tensor<2x3x5xf32>, tensor<2x5x8xf32>) -> tensor<2x3x8xf32>
+
+  %both = stow.select %all, %before, %all : (tensor<i1>, tensor<3x5xi1>, tensor<i1>) -> tensor<3x5xi1>
+  %chosen = stow.select %both, %zero, %large : (tensor<3x5xi1>, tensor<f32>, tensor<f32>) -> tensor<3x5xf32>
+  %lead = stow.reshape %chosen : (tensor<3x5xf32>) -> tensor<1x3x5xf32>
+  %added = stow.broadcast_to %lead : (tensor<1x3x5xf32>) -> tensor<2x3x5xf32>
+  %s2 = stow.matmul %q, %k {transpose_a = false, transpose_b = true} : (tensor<2x3x8xf32>, tensor<2x5x8xf32>) -> tensor<2x3x5xf32>
+  %m2 = stow.add %s2, %added : (tensor<2x3x5xf32>, tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  %w2 = stow.softmax %m2 {axis = 2 : i64} : (tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  %y2 = stow.matmul %w2, %k {transpose_a = false, transpose_b = false} : (tensor<2x3x5xf32>, tensor<2x5x8xf32>) -> tensor<2x3x8xf32>
+
+  %recent = stow.compare %keys, %queries {predicate = "ne"} : (tensor<5xi64>, tensor<3x1xi64>) -> tensor<3x5xi1>
+  %window = stow.select %recent, %before, %recent : (tensor<3x5xi1>, tensor<3x5xi1>, tensor<3x5xi1>) -> tensor<3x5xi1>
+  %s3 = stow.matmul %q, %k {transpose_a = false, transpose_b = true} : (tensor<2x3x8xf32>, tensor<2x5x8xf32>) -> tensor<2x3x5xf32>
+  %m3 = stow.select %window, %s3, %least : (tensor<3x5xi1>, tensor<2x3x5xf32>, tensor<f32>) -> tensor<2x3x5xf32>
+  %w3 = stow.softmax %m3 {axis = 2 : i64} : (tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  %y3 = stow.matmul %w3, %k {transpose_a = false, transpose_b = false} : (tensor<2x3x5xf32>, tensor<2x5x8xf32>) -> tensor<2x3x8xf32>
+  return %y, %y1, %y4, %y2, %y3 : tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>, tensor<2x3x8xf32>
+}
