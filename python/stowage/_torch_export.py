@@ -16,10 +16,12 @@ import numpy as np
 
 from . import _attention, _buffers
 from ._custom_gradients import CustomGradients, hooks_of
+from ._decisions import Decisions, needs_values
 from ._detached import keep_detached
 from ._functions import define, keep_bounds, translations
 from ._library import StowageError
 from ._spellings import exportable
+from ._tool import StowageWarning, caller_level
 from ._weightless import example_without_values, exported_without_values, lacks_weights, weights_as_inputs
 
 
@@ -295,6 +297,18 @@ def _classify(custom: CustomGradients, module: Any, arguments: tuple, named: dic
                           "the gradient of g")  # fmt: skip
 
 
+def _run_once(module: Any, arguments: tuple, named: dict) -> None:
+    """Runs forward as it trains, on the example; buffers and the random numbers to come are as before afterwards."""
+    import torch
+
+    from ._check import restore_buffers
+
+    kept = {name: tensor.clone() for name, tensor in module.named_buffers()}
+    with torch.random.fork_rng(devices=[]), training_mode(module), torch.no_grad():
+        module(*arguments, **named)
+    restore_buffers(module, kept)
+
+
 def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool = True, opset: int = 18,
            check: bool = True, tolerance: float = 1e-3, binary: Any = None) -> "Optional[Any]":  # fmt: skip
     """Writes `module` to `path` (.onnx) for training.
@@ -326,19 +340,22 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     def write() -> Any:
         try:
             with training_mode(module), warnings.catch_warnings(), _training_programs(), custom.recorded(), exportable(), \
-                 _buffers.kept_by_exporter(), exported_without_values(module):  # fmt: skip
+                 decisions.replayed(), _buffers.kept_by_exporter(), exported_without_values(module):  # fmt: skip
                 warnings.simplefilter("ignore")  # that the module is in training mode is the point
                 return torch.onnx.export(module, export_arguments, kwargs=export_named or None, dynamo=True, optimize=False,
                                          opset_version=opset, dynamic_shapes=shapes, verbose=False,
                                          custom_translation_table={**translations(), **_attention.translations(), **_buffers.translations()})  # fmt: skip
         except Exception as error:  # the exporter's own classes changed with every version
+            if not (without_values or decisions.found) and needs_values(error):
+                if decisions.record(lambda: _run_once(module, arguments, named)):
+                    return write()
             cause = str(error.__cause__ or error).strip().removesuffix(" See the stack trace for more information.")
             root = str(_root_cause(error)).strip()
             cause += "" if root in cause else f" {root}"
             hint = "; if the batch cannot stay open, dynamic_batch=False bakes that of the example in" if dynamic_batch else ""
             raise ExportError(f"torch.onnx.export failed: {cause}{hint}") from error
 
-    custom = CustomGradients()
+    custom, decisions = CustomGradients(), Decisions()
     _warn_of_evaluated(module)
     _refuse_hooks(hooks_of(module))
     program = write()
@@ -351,6 +368,8 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
         _classify(custom, module, arguments, named)
         if custom.products:
             program = write()
+    for words in decisions.words():
+        warnings.warn(words, StowageWarning, stacklevel=caller_level())
     _rename_values(program.model)
     _tidy(program.model)
     define(program)
