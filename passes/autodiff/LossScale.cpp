@@ -97,8 +97,6 @@ Value LossScale::step(OpBuilder &builder, Value step, size_t gradient) {
 }
 
 void LossScale::finish(OpBuilder &builder, SmallVectorImpl<GraphResult> &results) {
-  if (!total) // nothing is trained
-    return;
   builder.setInsertionPoint(train.front().getTerminator());
   Formula f(builder, train.getLoc());
   const auto arguments = argumentsByName(train);
@@ -106,7 +104,8 @@ void LossScale::finish(OpBuilder &builder, SmallVectorImpl<GraphResult> &results
     BlockArgument state = arguments.lookup(result.get(kStateAttr));
     Operation *producer = result.value.getDefiningOp(); // null: an input
     if (state && (!producer || phaseOf(producer) != Phase::Update))
-      result.value = select(builder, allFinite, result.value, state); // statistics
+      result.value = allFinite ? select(builder, allFinite, result.value, state) // statistics
+                               : result.value;
     else if (!state && result.get(kNameAttr) != "loss")
       result.value = unscaled(builder, result.value); // the gradient of an input
   }
@@ -115,6 +114,11 @@ void LossScale::finish(OpBuilder &builder, SmallVectorImpl<GraphResult> &results
     auto name = argumentAttr(train, cast<BlockArgument>(state).getArgNumber(), kNameAttr);
     results.push_back({value, stringAttributes(builder.getContext(), {{kStateAttr, name}})});
   };
+  if (!allFinite) { // nothing is trained
+    for (Value state : {Value(scale), goodSteps, skippedSteps})
+      keep(state, state);
+    return;
+  }
   Value good = f.add(goodSteps, 1.0);
   Value grows = f.build<CompareOp>(good, f.scalar(kGrowthInterval, good), "ge").getMask();
   Value zero = f.scalar(0.0, good);
