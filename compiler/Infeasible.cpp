@@ -1,5 +1,6 @@
 #include "compiler/Infeasible.h"
 
+#include "compiler/MixedPrecision.h"
 #include "compiler/PartialEvaluation.h"
 #include "compiler/Pipeline.h"
 #include "ir/StepGraphs.h"
@@ -184,13 +185,12 @@ std::optional<Remedy> inPieces(mlir::MLIRContext &context, mlir::ModuleOp step,
   CompileOptions cut = options;
   cut.*pieces.count = count;
   cut.profile.clear();
-  if (options.accumulate > 1) // the samples of a graph, where those of a step are asked for
-    cut.import.batch = *options.import.batch * options.accumulate;
+  cut = asStored(context, cut);
   const mlir::OwningOpRef<mlir::ModuleOp> prepared = prepareStep(context, cut, backend);
   const CostModel costs = weighStep(*prepared, cut, backend);
   const Bytes worth = std::max(budget, plan.arenaBytes - plan.arenaBytes / 100);
   const Bytes arenaBytes = leastPlacement(worth, *prepared, costs, backend.target(),
-                                          evaluationParts(context, options, backend));
+                                          evaluationParts(context, cut, backend));
   if (arenaBytes > worth)
     return std::nullopt;
   const bool fits = arenaBytes <= budget;
@@ -215,10 +215,11 @@ std::vector<Remedy> inPieces(mlir::MLIRContext &context, const Plan &plan,
   return found;
 }
 
-/// What would lower the arena, by what it gains.
+/// What would lower the arena, by what it gains; `inF32` is the smallest arena in f32, where the step is in 16 bits.
 std::vector<Remedy> remedies(mlir::MLIRContext &context, const StepChoice &smallest,
                              const Plan &plan, const CompileOptions &options, Bytes budget,
-                             Bytes beside, const std::vector<Remedy> &batch) {
+                             Bytes beside, std::optional<Bytes> inF32,
+                             const std::vector<Remedy> &batch) {
   std::vector<Remedy> list;
   list.push_back({plan.arenaBytes - budget,
                   absl::StrCat("a larger budget: --memory-budget=", plan.arenaBytes + beside),
@@ -232,6 +233,11 @@ std::vector<Remedy> remedies(mlir::MLIRContext &context, const StepChoice &small
   if (std::optional<Remedy> narrow = sixteenBits(plan);
       narrow && options.precision == Precision::F32)
     list.push_back(std::move(*narrow));
+  if (inF32 && *inF32 < plan.arenaBytes)
+    list.push_back({plan.arenaBytes - *inF32,
+                    absl::StrCat("everything in 32 bits", *inF32 <= budget ? ", which fits" : "",
+                                 ": --precision=f32"),
+                    Changes::Results});
   list.insert(list.end(), batch.begin(), batch.end());
   sortRemedies(list);
   return list;
@@ -246,6 +252,9 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
   std::string text = "STOW1001: the step does not fit the memory budget\n";
   text += "  budget               " + formatBytesExact(budget) + "\n";
   text += "  smallest achievable  " + formatBytesExact(smallest.arenaBytes) + "\n";
+  const std::optional<Bytes> inF32 = smallestInF32(context, options);
+  if (inF32)
+    text += "  smallest in f32      " + formatBytesExact(*inF32) + "\n";
   text += "  proven lower bound   " + formatBytesExact(planner.lowerBound()) + "\n";
   text += "  without recompute    " + formatBytesExact(planner.keepAll().arenaBytes) + "\n";
   text += "  of which state       " + formatBytesExact(plan.persistentBytes) + "\n";
@@ -254,10 +263,12 @@ Error infeasible(mlir::MLIRContext &context, BudgetPlanner &planner, const Compi
     text += obstacle + "\n";
   text += "remedies, by what they gain:\n";
   const BatchRemedy batch = smallerBatch(context, smallest, plan, options, budget);
-  text +=
-      renderRemedies(remedies(context, smallest, plan, options, budget, beside, batch.remedies));
+  text += renderRemedies(
+      remedies(context, smallest, plan, options, budget, beside, inF32, batch.remedies));
   if (!batch.missing.empty())
     text += batch.missing + "\n";
+  if (!options.wide.note.empty())
+    text += options.wide.note + "\n";
   // A share of another step's arena is another budget, which its remedy need not fit.
   if (options.memoryBudget && options.memoryBudget->peakPercent)
     absl::StrAppend(&text,

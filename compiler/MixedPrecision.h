@@ -1,38 +1,31 @@
-// --precision=bf16 or fp16: never more memory than in f32.
+// --precision=bf16 or fp16: what of the step stays in f32, chosen once for every budget.
 //
-//   plan in 16 bits -- fits the budget, or takes no more than the plan in f32 would --> taken
-//         |
-//         | does not
-//         v
-//   the nodes at the peak in f32, one by one, or else all --+-- the first that fits a budget, else the one that
-//   all in 16 bits within what f32 takes -------------------+   takes less time, and a note --> taken
+//   step in 16 bits -- with everything kept no larger than in f32 --> taken
+//        ^   |
+//        |   | the nodes that run where it is larger, in f32
+//        +---+ a few times, then all of it
 //
-// What may make 16 bits the larger one: calls that convert what they cannot cut into pieces, casts of weights,
-// engines with more scratch, gradients that wait for a verdict.
+// The choice depends on the step alone: what is rounded to 16 bits, and with it every bit of the result, no budget changes, nor
+// what is computed again. What may make 16 bits the larger one: calls that convert what they cannot cut into pieces, casts of
+// weights, engines with more scratch, gradients that wait for a verdict.
 #pragma once
 
-#include "compiler/Accumulation.h"
+#include "compiler/Pipeline.h"
 
 namespace stow {
 
-/// The step form with kernels of options, as BudgetPlanner takes it.
-using PrepareStep =
-    llvm::function_ref<mlir::OwningOpRef<mlir::ModuleOp>(const CompileOptions &, const Backend &)>;
+/// The same step stored and computed in f32.
+CompileOptions inF32(const CompileOptions &options);
 
-/// One way to run the step, and what its plan says of it.
-struct Way {
-  CompileOptions options;
-  std::string note;
-};
+/// The step of `options`, which are those of one graph run (perBatch); of one in 16 bits what stays in f32 is chosen, and
+/// its options say what that is. Throws Error after diagnostics.
+StepWithPlanner chooseStep(mlir::MLIRContext &context, const CompileOptions &options,
+                           StageTimer &timer, const BudgetOptions &planning = {});
 
-/// What `compileMixed` goes back to under a budget that the step in 16 bits does not fit, in its order; nothing where the device has
-/// no way to run the step in f32. `options` are those of one graph run (perBatch).
-std::vector<Way> waysInF32(mlir::MLIRContext &context, const CompileOptions &options,
-                           CompileStep compile, PrepareStep prepare);
+/// The options of that step.
+CompileOptions asStored(mlir::MLIRContext &context, const CompileOptions &options);
 
-/// The step stored in 16 bits, or in part or all of it in f32 where it would take more memory than in f32. The plan's notes
-/// say so. Throws Error as `compile` does: Error(Infeasible) where neither fits.
-CompiledPlan compileMixed(mlir::MLIRContext &context, const CompileOptions &options,
-                          CompileStep compile, PrepareStep prepare);
+/// The smallest arena of a step in 16 bits had it been in f32; absent where it is, or where the device has no way to run that.
+std::optional<Bytes> smallestInF32(mlir::MLIRContext &context, const CompileOptions &options);
 
 } // namespace stow

@@ -27,6 +27,14 @@ enum class Precision { F32, BF16, F16 };
 /// What --memory-budget limits.
 enum class BudgetCovers { Arena, Process };
 
+/// What of a step in 16 bits stays in f32 beside CompileOptions::keepWide, so that it takes no more memory than in f32
+/// (MixedPrecision.h).
+struct WideShare {
+  bool all = false;
+  std::vector<std::string> nodes; ///< patterns
+  std::string note;               ///< which and why, for reports; empty where nothing does
+};
+
 struct CompileOptions {
   std::string modelPath;
   std::string outputPath;
@@ -57,6 +65,7 @@ struct CompileOptions {
   Precision precision = Precision::F32;
   std::string lossScale;             ///< with fp16: dynamic or delayed; empty: dynamic
   std::vector<std::string> keepWide; ///< patterns of nodes that stay in f32
+  WideShare wide;                    ///< which others do, where that has been chosen
   bool freezeBatchNorm = false;
   bool disableDropout = false;
   std::string target = "host"; ///< where the program runs: codegen/Backend.h

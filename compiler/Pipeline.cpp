@@ -41,6 +41,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <map>
 
 using namespace mlir;
 
@@ -124,6 +125,7 @@ AssignPrecisionPassOptions precisionOptions(const CompileOptions &options) {
   AssignPrecisionPassOptions precision;
   precision.precision = options.precision == Precision::BF16 ? "bf16" : "f16";
   precision.keep.assign(options.keepWide.begin(), options.keepWide.end());
+  llvm::append_range(precision.keep, options.wide.nodes);
   return precision;
 }
 
@@ -135,7 +137,8 @@ JudgeFactorsPassOptions factorOptions(const Backend &backend) {
 }
 
 // F0 -> F1: the training step and the evaluation graph. Beyond this point, no new arithmetic.
-void addStepPasses(PassManager &manager, const CompileOptions &options, const Backend &backend) {
+void addStepPasses(PassManager &manager, const CompileOptions &given, const Backend &backend) {
+  const CompileOptions options = given.wide.all ? inF32(given) : given;
   const Target &target = backend.target();
   SplitTrainEvalPassOptions split;
   split.freezeBatchNorm = options.freezeBatchNorm;
@@ -284,37 +287,40 @@ void noteRuns(Plan &plan, const BudgetPlanner &planner, ModuleOp placed,
 }
 
 /// F1 with kernels -> F3: order, recomputation, sharing and packing are one decision.
-void orderAndPlace(CompiledPlan &result, const CostModel &costs, const CompileOptions &options,
-                   BudgetOptions planning, StageTimer &timer) {
-  if (planning.candidates.refusedPath.empty())
-    planning.candidates.refusedPath = refusedPathOf(options);
-  planning.evaluation = evaluationParts(*result.module->getContext(), options, *result.backend);
-  BudgetPlanner planner(*result.module, costs, result.backend->target(), std::move(planning));
+CompiledPlan orderAndPlace(StepWithPlanner step, StageTimer &timer) {
+  const CompileOptions &options = step.options;
+  BudgetPlanner &planner = *step.planner;
+  CompiledPlan result;
+  result.backend = std::move(step.backend);
+  result.tensors = std::move(step.tensors);
   saveProblem(planner, options);
-  StepChoice choice = choosePlan(*result.module->getContext(), planner, options);
+  StepChoice choice = choosePlan(*step.prepared->getContext(), planner, options);
   if (options.stopAfter == Form::Ordered) {
     result.module = planner.ordered(choice);
-    return;
+    return result;
   }
   runStage(*choice.placed, "place",
            [&](PassManager &manager) { addDevicePasses(manager, *result.backend); });
   timer.start("report");
-  Plan plan = planOf(*choice.placed, costs);
+  Plan plan = planOf(*choice.placed, step.costs);
   if (options.checkpoint != "sqrt" && plan.extraTimeFraction > 0)
     plan.extraTimeBound = planner.extraTimeBound(budgetOf(planner, choice, options));
   if (options.profile == "run" && plan.extraTimeFraction > 0)
     noteRuns(plan, planner, *choice.placed, options, *result.backend);
-  result.module = std::move(choice.placed); // from here on the step that was planned is gone
+  result.module = std::move(choice.placed);
   result.plan = std::move(plan);
   if (!options.remarksPath.empty())
-    writeDecisions(*result.module, costs, options.remarksPath);
+    writeDecisions(*result.module, step.costs, options.remarksPath);
   result.plan.tensors = countTensors(result.tensors);
   result.plan.withoutRecomputeBytes = planner.keepAll().arenaBytes;
   if (options.checkpoint == "sqrt" && result.plan.extraTimeFraction == 0)
     if (const std::string why = whyStateIsThePeak(result.plan); !why.empty())
       result.plan.notes.push_back("--checkpoint=" + options.checkpoint +
                                   " lowers nothing here and nothing is computed again: " + why);
+  if (!options.wide.note.empty())
+    result.plan.notes.push_back(options.wide.note);
   timer.stop();
+  return result;
 }
 
 } // namespace
@@ -443,31 +449,63 @@ OwningOpRef<ModuleOp> stepForm(MLIRContext &context, const CompileOptions &optio
   return std::move(prepared.module);
 }
 
-OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &options,
-                                  const Backend &backend) {
+/// The step with kernels, and what became of the model's tensors.
+static CompiledPlan preparedStep(MLIRContext &context, const CompileOptions &options,
+                                 const Backend &backend, StageTimer &timer) {
   if (options.lossChunks == 0 || options.rowChunks == 0)
     throw Error::badInput(std::string(options.lossChunks == 0 ? "--loss" : "--row") +
                           "-chunks=auto is decided for one plan; give a number of pieces");
-  CompileOptions whole = perBatch(context, options);
+  CompileOptions whole = options;
   whole.stopAfter = Form::Program;
-  StageTimer timer;
   CompiledPlan prepared;
   prepare(prepared, context, whole, backend, timer);
-  return std::move(prepared.module);
+  return prepared;
+}
+
+OwningOpRef<ModuleOp> prepareStep(MLIRContext &context, const CompileOptions &options,
+                                  const Backend &backend) {
+  StageTimer timer;
+  return std::move(preparedStep(context, options, backend, timer).module);
+}
+
+StepWithPlanner stepWithPlanner(MLIRContext &context, const CompileOptions &options,
+                                StageTimer &timer, BudgetOptions planning) {
+  StepWithPlanner step;
+  step.options = options;
+  step.backend = chooseBackend(options);
+  CompiledPlan prepared = preparedStep(context, options, *step.backend, timer);
+  step.prepared = std::move(prepared.module);
+  step.tensors = std::move(prepared.tensors);
+  if (!options.profile.empty())
+    timer.start("measure");
+  step.costs = weighStep(*step.prepared, options, *step.backend);
+  timer.start("order"); // passes/plan decides; its stages are in passes/plan/Stages.h
+  if (planning.candidates.refusedPath.empty())
+    planning.candidates.refusedPath = refusedPathOf(options);
+  planning.evaluation = evaluationParts(context, options, *step.backend);
+  step.planner = std::make_unique<BudgetPlanner>(*step.prepared, step.costs, step.backend->target(),
+                                                 std::move(planning));
+  return step;
 }
 
 BatchQuestion aboutBatches(MLIRContext &context, const CompileOptions &options, Bytes budget) {
   BatchQuestion question;
   const std::shared_ptr<const Backend> backend = chooseBackend(options);
-  question.stepAt = [&context, &options, backend](int64_t batch) {
-    CompileOptions sized = options;
-    sized.import.batch = batch * options.accumulate;
-    return prepareStep(context, sized, *backend);
+  auto known = std::make_shared<std::map<int64_t, CompileOptions>>();
+  auto sizedAs = [&context, &options, known](int64_t batch) -> const CompileOptions & {
+    auto found = known->find(batch);
+    if (found == known->end()) {
+      CompileOptions sized = options;
+      sized.import.batch = batch;
+      found = known->emplace(batch, asStored(context, sized)).first;
+    }
+    return found->second;
   };
-  question.partsAt = [&context, &options, backend](int64_t batch) {
-    CompileOptions sized = options;
-    sized.import.batch = batch;
-    return evaluationParts(context, sized, *backend);
+  question.stepAt = [&context, sizedAs, backend](int64_t batch) {
+    return prepareStep(context, sizedAs(batch), *backend);
+  };
+  question.partsAt = [&context, sizedAs, backend](int64_t batch) {
+    return evaluationParts(context, sizedAs(batch), *backend);
   };
   question.target = {backend, &backend->target()};
   question.costs = sheetOf(options, *backend);
@@ -526,35 +564,17 @@ CompiledPlan chooseChunks(MLIRContext &context, const CompileOptions &options,
 
 } // namespace
 
-CompiledPlan compileAsAsked(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
-                            BudgetOptions planning) {
-  CompiledPlan result;
-  result.backend = chooseBackend(options);
-  if (!prepare(result, context, options, *result.backend, timer))
-    return result;
-  if (!options.profile.empty())
-    timer.start("measure");
-  const CostModel costs = weighStep(*result.module, options, *result.backend);
-  timer.start("order"); // passes/plan decides; its stages are in passes/plan/Stages.h
-  orderAndPlace(result, costs, options, std::move(planning), timer);
-  return result;
-}
-
 namespace {
 
+/// A step of one graph run.
 CompiledPlan compileStep(MLIRContext &context, const CompileOptions &options, StageTimer &timer,
                          const BudgetOptions &planning) {
-  auto compile = [&](const CompileOptions &chosen) {
-    return compileAsAsked(context, chosen, timer, planning);
-  };
-  if (options.precision == Precision::F32)
-    return compile(options);
-  auto prepared = [&](const CompileOptions &chosen, const Backend &backend) {
-    CompiledPlan step;
-    prepare(step, context, chosen, backend, timer);
-    return std::move(step.module);
-  };
-  return compileMixed(context, options, compile, prepared);
+  if (options.stopAfter >= Form::Ordered)
+    return orderAndPlace(chooseStep(context, options, timer, planning), timer);
+  CompiledPlan result; // a form in front of the choice of what stays in f32
+  result.backend = chooseBackend(options);
+  prepare(result, context, options, *result.backend, timer);
+  return result;
 }
 
 } // namespace

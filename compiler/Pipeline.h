@@ -75,21 +75,32 @@ void addModelPasses(mlir::PassManager &manager, const Target &target);
 /// From the step form on: layouts, fused kernels, workspaces.
 void addKernels(mlir::ModuleOp step, const Target &target);
 
-/// The model up to the step form, fused, with layouts and workspaces: what BudgetPlanner takes.
+/// The model up to the step form, fused, with layouts and workspaces: what BudgetPlanner takes. `options` are those of one
+/// graph run (perBatch), whose types are not chosen here: nothing but `options.wide` stays in f32.
 mlir::OwningOpRef<mlir::ModuleOp>
 prepareStep(mlir::MLIRContext &context, const CompileOptions &options, const Backend &backend);
 
-/// What passes/plan asks about other batches of a model: its prepared steps. `context` and
-/// `options` must outlive the question.
+/// A prepared step with a planner of its own.
+struct StepWithPlanner {
+  CompileOptions options; ///< of one graph run
+  std::unique_ptr<Backend> backend;
+  mlir::OwningOpRef<mlir::ModuleOp> prepared;
+  ImportReport tensors; ///< what became of the model's tensors
+  CostModel costs;
+  std::unique_ptr<BudgetPlanner> planner;
+};
+
+/// The step of `options` as prepareStep takes them. Throws Error after diagnostics.
+StepWithPlanner stepWithPlanner(mlir::MLIRContext &context, const CompileOptions &options,
+                                StageTimer &timer, BudgetOptions planning = {});
+
+/// What passes/plan asks about other batches of a model: its prepared steps, each with what of it stays in f32.
+/// `options` are those of one graph run but for the batch. `context` and they must outlive the question.
 BatchQuestion aboutBatches(mlir::MLIRContext &context, const CompileOptions &options, Bytes budget);
 
 /// Runs the pipeline up to `options.stopAfter` (Program stops at Placed: code is the caller's).
 /// Throws Error after diagnostics have been printed. `planning` is for tests.
 CompiledPlan compileToPlan(mlir::MLIRContext &context, const CompileOptions &options,
                            StageTimer &timer, BudgetOptions planning = {});
-
-/// The same for a step of one graph run (perBatch), in these types and pieces and no others.
-CompiledPlan compileAsAsked(mlir::MLIRContext &context, const CompileOptions &options,
-                            StageTimer &timer, BudgetOptions planning = {});
 
 } // namespace stow

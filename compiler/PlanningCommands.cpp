@@ -4,17 +4,14 @@
 #include "compiler/FixedBatch.h"
 #include "compiler/FrontierReport.h"
 #include "compiler/MixedPrecision.h"
-#include "compiler/PartialEvaluation.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
 #include "runtime/base/Error.h"
 
-#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
-#include <deque>
 #include <filesystem>
 #include <memory>
 
@@ -36,44 +33,6 @@ double parseStep(const std::string &text) {
   return step;
 }
 
-/// A step with a planner of its own.
-struct StepWithPlanner {
-  std::unique_ptr<Backend> backend;
-  OwningOpRef<ModuleOp> prepared;
-  CostModel costs;
-  std::optional<BudgetPlanner> planner;
-
-  StepWithPlanner(MLIRContext &context, const CompileOptions &options)
-      : backend(chooseBackend(options)), prepared(prepareStep(context, options, *backend)),
-        costs(weighStep(*prepared, options, *backend)) {
-    BudgetOptions planning;
-    planning.candidates.refusedPath = refusedPathOf(options);
-    planning.evaluation = evaluationParts(context, perBatch(context, options), *backend);
-    planner.emplace(*prepared, costs, backend->target(), planning);
-  }
-};
-
-/// What plans go back to where the step in 16 bits does not fit; nothing in f32.
-std::vector<Way> waysBelow(MLIRContext &context, const CompileOptions &options) {
-  if (options.precision == Precision::F32)
-    return {};
-  auto compile = [&](const CompileOptions &chosen) {
-    StageTimer timer;
-    return compileAsAsked(context, chosen, timer);
-  };
-  auto ofAllBatches = [&](CompileOptions chosen) {
-    chosen.import.batch = options.import.batch;
-    return chosen;
-  };
-  auto prepare = [&](const CompileOptions &chosen, const Backend &backend) {
-    return prepareStep(context, ofAllBatches(chosen), backend);
-  };
-  std::vector<Way> ways = waysInF32(context, perBatch(context, options), compile, prepare);
-  for (Way &way : ways)
-    way.options = ofAllBatches(std::move(way.options));
-  return ways;
-}
-
 int frontier(FrontierRequest &request) {
   CompileOptions &options = request.options;
   finishOptions(options);
@@ -84,92 +43,31 @@ int frontier(FrontierRequest &request) {
         std::string(options.accumulateAuto ? ", and say how many batches: --accumulate=K" : ""));
   MLIRContext context;
   prepareContext(context);
-  std::deque<StepWithPlanner> steps;
-  steps.emplace_back(context, options);
-  saveProblem(*steps.front().planner, options);
-  std::vector<FrontierWay> ways = {{*steps.front().planner, steps.front().costs}};
-  for (const Way &way : waysBelow(context, options)) {
-    StepWithPlanner &step = steps.emplace_back(context, way.options);
-    const bool isWide = way.options.precision == Precision::F32;
-    ways.push_back({*step.planner, step.costs, isWide ? " in f32" : " partly in f32", way.note});
-  }
-  Frontier frontier = findFrontier(ways, request.step,
-                                   request.place.format == "html" ? KeepPlans::Yes : KeepPlans::No);
+  StageTimer timer;
+  const StepWithPlanner step = chooseStep(context, perBatch(context, options), timer);
+  saveProblem(*step.planner, options);
+  Frontier frontier =
+      findFrontier({*step.planner, step.costs, step.options.wide.note}, request.step,
+                   request.place.format == "html" ? KeepPlans::Yes : KeepPlans::No);
   frontier.model = std::filesystem::path(options.modelPath).filename().string();
-  for (const StepWithPlanner &step : steps)
-    reportRefusals(step.planner->refusals(), std::nullopt);
+  reportRefusals(step.planner->refusals(), std::nullopt);
   writeReport(renderFrontier(frontier, request.place.format), request.place);
   return 0;
 }
 
-/// Larger batches of a step in 16 bits that fit with some of it, or all, in f32.
-class LargerInF32 {
-public:
-  LargerInF32(MLIRContext &context, const CompileOptions &options, Bytes budget)
-      : context(context), options(options) {
-    this->options.memoryBudget = {budget, {}};
-    this->options.budgetCovers = BudgetCovers::Arena;
-    this->options.stopAfter = Form::Placed;
-    this->options.remarksPath.clear();
-    this->options.saveProblemPath.clear();
-  }
-
-  /// The largest batch above `fits`; absent where there is none up to `limit`.
-  std::optional<int64_t> above(int64_t fits, int64_t limit) {
-    int64_t largest = fits, step = 1;
-    while (largest + step <= limit && isWithin(largest + step)) {
-      largest += step;
-      step *= 2;
-    }
-    for (int64_t fails = std::min(largest + step, limit + 1); largest + 1 < fails;) {
-      const int64_t middle = largest + (fails - largest) / 2;
-      (isWithin(middle) ? largest : fails) = middle;
-    }
-    return largest > fits ? std::optional(largest) : std::nullopt;
-  }
-
-  /// Whether a batch fits; without one, that of the file.
-  bool isWithin(std::optional<int64_t> batch) {
-    options.import.batch.reset();
-    if (batch)
-      options.import.batch = *batch * options.accumulate;
-    ScopedDiagnosticHandler silent(&context, [](Diagnostic &) { return success(); });
-    try {
-      StageTimer timer;
-      known = std::move(compileToPlan(context, options, timer).plan);
-      return true;
-    } catch (const Error &error) {
-      if (error.kind() == ErrorKind::Internal)
-        throw;
-      return false; // too large, or nothing but 16 bits can be run
-    }
-  }
-
-  /// Of the largest batch that fits.
-  const Plan &plan() const { return known; }
-
-private:
-  MLIRContext &context;
-  CompileOptions options;
-  Plan known;
-};
-
 /// What is known of a file that has one batch only: whether that fits.
 Error onlyOneBatch(MLIRContext &context, const CompileOptions &options, const FixedBatch &fixed,
                    Bytes budget) {
-  StepWithPlanner step(context, options);
+  StageTimer timer;
+  const StepWithPlanner step = chooseStep(context, perBatch(context, options), timer);
   BudgetPlanner &planner = *step.planner;
   const std::string batch = std::to_string(fixed.batch), within = formatBytesExact(budget);
-  std::optional<Bytes> arena;
-  if (const std::optional<StepChoice> choice = planner.plan(budget))
-    arena = choice->arenaBytes;
-  else if (LargerInF32 wide(context, options, budget);
-           options.precision != Precision::F32 && wide.isWithin({}))
-    arena = wide.plan().arenaBytes;
+  const std::optional<StepChoice> choice = planner.plan(budget);
   const std::string verdict =
-      arena ? "that batch fits " + within + ": the arena is " + formatBytesExact(*arena)
-            : "that batch does not fit " + within + ": the smallest arena found for it is " +
-                  formatBytesExact(planner.smallest().arenaBytes);
+      choice
+          ? "that batch fits " + within + ": the arena is " + formatBytesExact(choice->arenaBytes)
+          : "that batch does not fit " + within + ": the smallest arena found for it is " +
+                formatBytesExact(planner.smallest().arenaBytes);
   reportRefusals(planner.refusals(), std::nullopt);
   return Error::badInput("no largest batch: that of \"" + options.modelPath + "\" is fixed at " +
                          batch + "\n  " + fixed.reason + "\n  " + verdict);
@@ -219,32 +117,20 @@ int maxBatch(CompileOptions &options, int64_t limit) {
   const int64_t parts = options.accumulate;
   BatchAnswer answer = findMaxBatch(aboutBatches(context, options, budget), limit / parts);
   reportRefusals(answer.refusals, std::nullopt);
-  if (options.precision != Precision::F32) {
-    LargerInF32 larger(context, options, budget);
-    if (const auto batch = larger.above(answer.batch, limit / parts)) {
-      printLargest(*batch, parts);
-      printArena(budget, larger.plan().arenaBytes, larger.plan().extraTimeFraction);
-      for (const std::string &note : larger.plan().notes)
-        absl::PrintF("  %s\n", note);
-      return 0;
-    }
-  }
-  const std::string in16Bits = options.precision != Precision::F32 ? " in 16 bits" : "";
   if (answer.batch == 0)
-    throw Error::infeasible(absl::StrCat("STOW1001: not even a batch of ", parts, " fits ",
-                                         formatBytesExact(budget),
-                                         "; the smallest arena found for it", in16Bits, " is ",
-                                         formatBytesExact(answer.nextSmallest)));
+    throw Error::infeasible(absl::StrCat(
+        "STOW1001: not even a batch of ", parts, " fits ", formatBytesExact(budget),
+        "; the smallest arena found for it is ", formatBytesExact(answer.nextSmallest)));
   printLargest(answer.batch, parts);
   printArena(budget, answer.arenaBytes, answer.extraTime);
   if (answer.nextSmallest)
-    absl::PrintF("  batch %d takes %s%s, the smallest arena found\n", (answer.batch + 1) * parts,
-                 formatBytesExact(answer.nextSmallest), in16Bits);
+    absl::PrintF("  batch %d takes %s, the smallest arena found\n", (answer.batch + 1) * parts,
+                 formatBytesExact(answer.nextSmallest));
   else
     absl::PrintF("  batches above %d were not tried (--limit)\n", limit);
   if (answer.provenAbove)
-    absl::PrintF("  batch %d is proven not to fit%s: every schedule takes at least %s\n",
-                 *answer.provenAbove * parts, in16Bits, formatBytesExact(answer.provenBytes));
+    absl::PrintF("  batch %d is proven not to fit: every schedule takes at least %s\n",
+                 *answer.provenAbove * parts, formatBytesExact(answer.provenBytes));
   return 0;
 }
 

@@ -4,7 +4,6 @@
 #include "runtime/base/Text.h"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
 
 namespace stow {
@@ -38,68 +37,41 @@ double extraPercent(const Frontier &frontier, schedule::Cost time) {
   return percent(static_cast<double>(time) - least, least);
 }
 
-Frontier findFrontier(llvm::ArrayRef<FrontierWay> ways, double stepPercent, KeepPlans keep) {
-  BudgetPlanner &first = ways.front().planner;
+Frontier findFrontier(const FrontierStep &step, double stepPercent, KeepPlans keep) {
+  BudgetPlanner &planner = step.planner;
   Frontier frontier;
-  frontier.device = ways.front().costs.device;
-  frontier.lowerBound = first.lowerBound();
-  for (const FrontierWay &way : ways)
-    frontier.lowerBound = std::min(frontier.lowerBound, way.planner.lowerBound());
-  const Bytes full = first.keepAll().arenaBytes;
-  const auto least = static_cast<double>(first.keepAll().time);
-  auto boundOf = [&](Bytes budget) {
-    schedule::Cost bound = std::numeric_limits<schedule::Cost>::max();
-    for (const FrontierWay &way : ways)
-      if (way.planner.lowerBound() <= budget)
-        bound = std::min(bound, way.planner.timeBound(budget));
+  frontier.device = step.costs.device;
+  frontier.lowerBound = planner.lowerBound();
+  const Bytes full = planner.keepAll().arenaBytes;
+  const auto least = static_cast<double>(planner.keepAll().time);
+  auto add = [&](Bytes budget, const StepChoice &choice) {
+    schedule::Cost bound = planner.timeBound(budget);
     if (!frontier.points.empty()) // what more memory does not allow, less does not either
       bound = std::max(bound, frontier.points.back().bound);
-    return bound;
-  };
-  auto add = [&](Bytes budget, const FrontierWay &way, const StepChoice &choice) {
-    const schedule::Cost bound = boundOf(budget);
-    FrontierPoint point{budget,
-                        choice.arenaBytes,
-                        choice.livePeakBytes,
-                        choice.time,
-                        bound,
-                        choice.method + way.suffix,
-                        Plan()};
+    FrontierPoint point{
+        budget, choice.arenaBytes, choice.livePeakBytes, choice.time, bound, choice.method, Plan()};
     if (keep == KeepPlans::Yes) {
-      point.plan = planOf(*choice.placed, way.costs);
+      point.plan = planOf(*choice.placed, step.costs);
       point.plan.withoutRecomputeBytes = full;
       point.plan.extraTimeBound = percent(static_cast<double>(bound) - least, least) / 100;
-      if (!way.note.empty())
-        point.plan.notes.push_back(way.note);
+      if (!step.note.empty())
+        point.plan.notes.push_back(step.note);
     }
     frontier.points.push_back(std::move(point));
   };
-  /// True where a way fits.
+  /// True where a plan fits.
   auto addWithin = [&](Bytes budget) {
-    for (const FrontierWay &way : ways) {
-      if (way.planner.lowerBound() > budget)
-        continue;
-      const std::optional<StepChoice> choice = way.planner.plan(budget);
-      if (!choice)
-        continue;
-      // An earlier budget may have given the same plan.
-      if (frontier.points.empty() || frontier.points.back().arenaBytes != choice->arenaBytes)
-        add(budget, way, *choice);
-      return true;
-    }
-    return false;
+    const std::optional<StepChoice> choice = planner.plan(budget);
+    // An earlier budget may have given the same plan.
+    if (choice &&
+        (frontier.points.empty() || frontier.points.back().arenaBytes != choice->arenaBytes))
+      add(budget, *choice);
+    return choice.has_value();
   };
   for (int i = 0; 100 - stepPercent * i > 0; ++i)
     if (!addWithin(schedule::percentOf(full, 100 - stepPercent * i)))
       break;
-  for (const FrontierWay &way : ways) {
-    const bool isFirst = frontier.points.empty();
-    if (!isFirst && way.planner.lowerBound() >= frontier.points.back().arenaBytes)
-      continue;
-    const Bytes smallest = way.planner.smallest().arenaBytes;
-    if (isFirst || smallest < frontier.points.back().arenaBytes)
-      addWithin(smallest);
-  }
+  addWithin(planner.smallest().arenaBytes);
   dropDominated(frontier.points);
   return frontier;
 }

@@ -30,18 +30,16 @@ struct Frontier {
 /// Whether the points of a frontier keep their plans.
 enum class KeepPlans { No, Yes };
 
-/// One way to run the step.
-struct FrontierWay {
+/// The step that is asked about.
+struct FrontierStep {
   BudgetPlanner &planner;
   const CostModel &costs;
-  std::string suffix = {}; ///< of the method of its points
-  std::string note = {};   ///< of its plans; may be empty
+  std::string note = {}; ///< of its plans; may be empty
 };
 
-/// Plans at budgets `stepPercent` of the first way's unconstrained arena apart, from 100 % down to the smallest
-/// arena found, each by the first of the ways that fits. Every plan is packed and verified; bounds hold for all ways.
-Frontier findFrontier(llvm::ArrayRef<FrontierWay> ways, double stepPercent,
-                      KeepPlans keep = KeepPlans::No);
+/// Plans at budgets `stepPercent` of the unconstrained arena apart, from 100 % down to the smallest arena
+/// found. Every plan is packed and verified.
+Frontier findFrontier(const FrontierStep &step, double stepPercent, KeepPlans keep = KeepPlans::No);
 
 /// Time beyond running every op once, in percent of that.
 double extraPercent(const Frontier &frontier, schedule::Cost time);

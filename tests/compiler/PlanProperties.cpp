@@ -12,7 +12,9 @@
 //    What is joined or sliced is placed anew for every order, which may save copies: there points
 //    of the frontier alone have that order.
 //  - run, with every buffer filled with NaN at its death, they give the reference's losses, state
-//    and outputs bit for bit.
+//    and outputs bit for bit;
+//  - compiled in 16 bits, with everything kept it takes no more than in f32, and in segments, without
+//    a flag and under budgets it gives the same bits as then.
 #include "compiler/DeviceProfile.h"
 #include "compiler/Pipeline.h"
 #include "compiler/Registration.h"
@@ -44,7 +46,6 @@ public:
   Case(uint64_t seed, const std::string &path) {
     prepareContext(context);
     std::ofstream(path) << randomNet(seed);
-    CompileOptions options;
     options.modelPath = path;
     options.loss = parseLoss("mse");
     options.optimizer =
@@ -59,11 +60,11 @@ public:
     expected = trainPlaced(*placed(/*mode=*/"copied"));
     run("in program order", *placed("none"));
     run("in segments", *placed("sqrt"));
-    BudgetOptions options;
-    options.effort = seed % 4 ? 0.1 : 1;
-    BudgetPlanner planner(*prepared, costs, backend->target(), options);
+    planning.effort = seed % 4 ? 0.1 : 1;
+    BudgetPlanner planner(*prepared, costs, backend->target(), planning);
     checkLadder(planner, seed);
     checkAllowances(planner);
+    checkSixteenBits(seed % 2 ? Precision::BF16 : Precision::F16, planner.keepAll().arenaBytes);
   }
 
   int plans = 0, executed = 0;
@@ -116,7 +117,7 @@ private:
     require(planner.lowerBound() <= smallest.arenaBytes, "a lower bound above the smallest arena");
     require(planner.refusals().empty(), "the checks refuse a plan");
     const std::vector<FrontierPoint> points =
-        findFrontier({{planner, costs}}, /*stepPercent=*/4).points;
+        findFrontier({planner, costs}, /*stepPercent=*/4).points;
     for (size_t i = 2; i < points.size(); ++i) // the first one is everything kept, in any case
       require(points[i].arenaBytes < points[i - 1].arenaBytes &&
                   points[i].time >= points[i - 1].time,
@@ -137,6 +138,41 @@ private:
       require(saved > 0 || choice.time == kept.time, "time for nothing");
       if (allowance.share > 0.1 && saved > 0)
         run("in spare time", *choice.placed);
+    }
+  }
+
+  /// What is rounded to 16 bits depends on the step alone: neither a budget nor what runs again changes a bit.
+  void checkSixteenBits(Precision precision, Bytes keptInF32) {
+    CompileOptions asked = options;
+    asked.precision = precision;
+    asked.refusesPlainly = true;
+    auto compiled = [&] {
+      StageTimer timer;
+      ++plans;
+      return compileToPlan(context, asked, timer, planning);
+    };
+    asked.checkpoint = "none";
+    const CompiledPlan kept = compiled();
+    const Bytes arena = kept.plan.arenaBytes;
+    require(arena <= keptInF32, "16 bits take more than f32 with everything kept");
+    expected = trainPlaced(*kept.module);
+    asked.checkpoint = "sqrt";
+    run("16 bits in segments", *compiled().module);
+    asked.checkpoint.clear();
+    run("16 bits without a flag", *compiled().module);
+    std::set<Bytes> arenas = {arena};
+    for (const int64_t percent : {85, 70, 55, 40, 25}) {
+      asked.memoryBudget = {arena * percent / 100, {}};
+      try {
+        const CompiledPlan plan = compiled();
+        require(plan.plan.arenaBytes <= *asked.memoryBudget->bytes, "16 bits: a larger arena");
+        if (arenas.insert(plan.plan.arenaBytes).second)
+          run("16 bits within " + std::to_string(*asked.memoryBudget->bytes), *plan.module);
+      } catch (const Error &error) {
+        if (error.kind() != ErrorKind::Infeasible)
+          throw;
+        break;
+      }
     }
   }
 
@@ -170,6 +206,8 @@ private:
   }
 
   const CostModel costs = loadDevice("cpu", 2);
+  CompileOptions options;
+  BudgetOptions planning;
   MLIRContext context;
   std::unique_ptr<Backend> backend;
   OwningOpRef<ModuleOp> prepared;

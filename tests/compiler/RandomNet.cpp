@@ -97,7 +97,7 @@ private:
     }
     body += "%" + name + " = stow." + op + names +
             (attributes.empty() ? "" : " {" + attributes + "}") + " : (" + types + ") -> " +
-            typeOf(shape) + "\n";
+            typeOf(shape) + " loc(\"" + name + "\")\n";
     nodes.push_back({name, shape});
     return nodes.size() - 1;
   }
