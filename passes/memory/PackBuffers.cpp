@@ -156,9 +156,14 @@ private:
       return stateOffsets.lookup(nameOf(graph, argument));
     };
     Builder builder(&getContext());
-    for (BlockArgument argument : graph.getArguments())
-      graph.setArgAttr(argument.getArgNumber(), kOffsetAttr,
-                       builder.getI64IntegerAttr(offsetOf(argument)));
+    SmallVector<DictionaryAttr> attributes; // all at once: one at a time each copies all others
+    graph.getAllArgAttrs(attributes);
+    for (auto [argument, dictionary] : llvm::zip_equal(graph.getArguments(), attributes)) {
+      NamedAttrList list(dictionary);
+      list.set(kOffsetAttr, builder.getI64IntegerAttr(offsetOf(argument)));
+      dictionary = list.getDictionary(&getContext());
+    }
+    graph.setAllArgAttrs(attributes);
     for (Operation &op : graph.getBody().front()) {
       if (launchesNothing(&op))
         continue;

@@ -19,6 +19,7 @@
 #include "llvm/ADT/StringMap.h"
 
 #include <map>
+#include <optional>
 
 using namespace mlir;
 
@@ -107,11 +108,29 @@ public:
 
   bool isWhole(Event event) const { return whole[event]; }
 
+  /// The event alive at the lowest byte that `comb` touches; dense ones come first.
+  std::optional<Event> met(const Comb &comb) const {
+    auto piece = dense.upper_bound(comb.begin);
+    if (piece != dense.begin())
+      --piece;
+    for (; piece != dense.end() && piece->first < comb.end; ++piece)
+      if (comb.overlaps(combOf(*piece)))
+        return piece->second.event;
+    for (const auto &[other, event] : combs)
+      if (other.overlaps(comb))
+        return event;
+    return std::nullopt;
+  }
+
 private:
   struct Dense {
     int64_t end;
     Event event;
   };
+
+  static Comb combOf(const std::pair<const int64_t, Dense> &piece) {
+    return {piece.first, piece.second.end, piece.second.end - piece.first};
+  }
 
   /// Ends every event that `comb` touches. Dense events alive never overlap each other.
   void end(const Comb &comb) {
@@ -119,7 +138,7 @@ private:
     if (piece != dense.begin())
       --piece;
     while (piece != dense.end() && piece->first < comb.end) {
-      if (comb.overlaps({piece->first, piece->second.end, piece->second.end - piece->first})) {
+      if (comb.overlaps(combOf(*piece))) {
         whole[piece->second.event] = false;
         piece = dense.erase(piece);
       } else {
@@ -235,11 +254,10 @@ private:
     Comb range = rangeAt(offset.getInt(), argument.getType());
     if (failed(checkBounds(range, graph, name.getValue())))
       return failure();
-    for (auto [other, otherRange] : arguments)
-      if (otherRange.overlaps(range))
-        return graph.emitError() << "arguments " << name << " and "
-                                 << graph.getArgAttr(other.getArgNumber(), kNameAttr)
-                                 << " overlap in the arena";
+    if (const std::optional<Event> other = content.met(range)) // of an argument: no op has run yet
+      return graph.emitError() << "arguments " << name << " and "
+                               << graph.getArgAttr(arguments[*other], kNameAttr)
+                               << " overlap in the arena";
     const bool isState = kind == ArgumentKind::Parameter || kind == ArgumentKind::Statistic ||
                          kind == ArgumentKind::Optimizer || kind == ArgumentKind::Accumulator;
     if (isState) {
@@ -249,7 +267,7 @@ private:
                                  << " here and at " << known->second.begin << " in another graph";
       states.push_back(argument);
     }
-    arguments.push_back({argument, range});
+    arguments.push_back(argument.getArgNumber());
     places[argument] = {range, {content.write(range)}};
     return success();
   }
@@ -630,7 +648,7 @@ private:
   llvm::StringMap<Comb> &stateRanges;
   ArenaContent content;
   llvm::DenseMap<Value, Place> places;
-  SmallVector<std::pair<BlockArgument, Comb>> arguments;
+  SmallVector<unsigned> arguments; ///< by the event of their entry
   SmallVector<BlockArgument> states;
   SmallVector<std::pair<BlockArgument, Place>> next; ///< what may come for these
   bool mayNextCome = false;                          ///< from an op before the one at hand on
