@@ -17,7 +17,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/IR/IRMapping.h"
+
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 
@@ -119,47 +120,56 @@ void dropRounding(Block &body) {
   }
 }
 
-/// One map that computes `producer` and then `consumer`, placed at the consumer.
-MapOp merge(OpBuilder &builder, MapOp producer, MapOp consumer) {
-  SmallVector<Value> inputs;
-  for (Value input : consumer.getInputs())
-    if (input != producer.getResult(0) && !llvm::is_contained(inputs, input))
-      inputs.push_back(input);
-  for (Value input : producer.getInputs())
-    if (!llvm::is_contained(inputs, input))
-      inputs.push_back(input);
+/// Takes as long as the shorter one is.
+bool isShorter(Block &block, Block &other) {
+  auto own = block.begin(), others = other.begin();
+  while (own != block.end() && others != other.end())
+    ++own, ++others;
+  return own == block.end();
+}
 
+/// One map that computes `producer` and then `consumer`, placed at the consumer. It takes over the longer of the two
+/// bodies, which in a long chain is all that was merged before, and moves the operations of the other one there.
+MapOp merge(OpBuilder &builder, MapOp producer, MapOp consumer) {
+  llvm::MapVector<Value, unsigned> inputs; // the consumer's, then the producer's, each once
+  for (MapOp source : {consumer, producer})
+    for (Value input : source.getInputs())
+      if (input != producer.getResult(0))
+        inputs.try_emplace(input, inputs.size());
   SmallVector<int64_t> updates(consumer.getUpdates());
   for (size_t i = 1; i < updates.size(); i += 2)
-    updates[i] = llvm::find(inputs, consumer.getOperand(updates[i])) - inputs.begin();
+    updates[i] = inputs.lookup(consumer.getOperand(updates[i]));
 
   builder.setInsertionPoint(consumer);
   Location location = builder.getFusedLoc({consumer.getLoc(), producer.getLoc()});
-  auto map = MapOp::create(builder, location, consumer.getResultTypes(), inputs,
+  auto map = MapOp::create(builder, location, consumer.getResultTypes(),
+                           llvm::to_vector(llvm::make_first_range(inputs)),
                            builder.getDenseI64ArrayAttr(updates));
   copyPhase(consumer, map);
-  Block &block = map.getBody().emplaceBlock();
-  for (Value input : inputs)
-    block.addArgument(tensorType(input).getElementType(), location);
-  builder.setInsertionPointToStart(&block);
-
-  auto inlineBody = [&](MapOp source, Value replaced, Value replacement) {
-    IRMapping mapping;
-    Block &body = source.getBody().front();
-    for (auto [argument, input] : llvm::zip(body.getArguments(), source.getInputs()))
-      mapping.map(argument,
-                  input == replaced
-                      ? replacement
-                      : Value(block.getArgument(llvm::find(inputs, input) - inputs.begin())));
-    for (Operation &op : body.without_terminator())
-      builder.clone(op, mapping);
-    return llvm::map_to_vector(body.getTerminator()->getOperands(),
-                               [&](Value value) { return mapping.lookupOrDefault(value); });
+  Block &first = producer.getBody().front(), &second = consumer.getBody().front();
+  const bool isFirstMoved = isShorter(first, second);
+  map.getBody().takeBody((isFirstMoved ? consumer : producer).getBody());
+  Block &block = map.getBody().front();
+  const unsigned before = block.getNumArguments();
+  SmallVector<Value> elements;
+  for (Value input : llvm::make_first_range(inputs))
+    elements.push_back(block.addArgument(tensorType(input).getElementType(), location));
+  auto readElements = [&](MapOp source, Block &body, Value produced) {
+    for (auto [i, input] : llvm::enumerate(source.getInputs()))
+      body.getArgument(i).replaceAllUsesWith(
+          input == producer.getResult(0) ? produced : elements[inputs.lookup(input)]);
   };
-  SmallVector<Value> produced = inlineBody(producer, Value(), Value());
-  SmallVector<Value> results = inlineBody(consumer, producer.getResult(0), produced.front());
-  YieldOp::create(builder, location, results);
-  dropRounding(block);
+  readElements(producer, first, {});
+  const Value produced = first.getTerminator()->getOperand(0);
+  first.getTerminator()->erase();
+  readElements(consumer, second, produced);
+  block.eraseArguments(0, before);
+  if (isFirstMoved)
+    block.getOperations().splice(block.begin(), first.getOperations());
+  else
+    block.getOperations().splice(block.end(), second.getOperations());
+  if (isa<Float16Type, BFloat16Type>(produced.getType()))
+    dropRounding(block);
   consumer->replaceAllUsesWith(map);
   consumer->erase();
   producer->erase();
@@ -248,8 +258,8 @@ private:
     if (!llvm::all_of(value.getUsers(), [&](Operation *user) { return user == consumer; }))
       return false;
     RankedTensorType type = tensorType(value), space = tensorType(consumer.getResult(0));
-    bool usesIndex = !producer.getBody().getOps<ElementIndexOp>().empty();
-    if (type.getShape() != space.getShape() && (type.getNumElements() != 1 || usesIndex))
+    auto usesIndex = [&] { return !producer.getBody().getOps<ElementIndexOp>().empty(); };
+    if (type.getShape() != space.getShape() && (type.getNumElements() != 1 || usesIndex()))
       return false;
     return !readsOverwrittenState(producer, consumer) && !keepsMoreAlive(producer, consumer);
   }
