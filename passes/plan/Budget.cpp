@@ -165,43 +165,56 @@ public:
              allowance.worth * std::max(static_cast<double>(time) / once - 1, 0.0);
     };
     const bool isLarge = opCount > kLargeStep;
+    const auto worthOfPeak = [&](schedule::Cost time, Bytes peakBytes) {
+      return worth(time, peakBytes + stateOutside);
+    };
+    const auto timeOfNoWorth = [&](Bytes peakBytes) {
+      const double saved = std::max(worthOfPeak(keepAll.time, peakBytes), 0.0);
+      return saved > 0 && allowance.worth == 0
+                 ? schedule::kAnyTime
+                 : static_cast<schedule::Cost>(once * (1 + saved / allowance.worth));
+    };
     Ladder::Wanted wanted = {.time = most,
                              .step = isLarge ? 5 * Ladder::percent : Ladder::percent,
-                             .worth = [&](const schedule::FrontierRow &row) {
-                               return worth(row.time, row.peakBytes + stateOutside);
-                             }};
-    wanted.finest = !allowance.isForSmallest() ? wanted.step : isLarge ? Ladder::percent : 1;
-    const int rung = ladder->bestWithin(wanted);
-    const StepChoice *best = &keepAll;
+                             .worth = worthOfPeak,
+                             .timeOfNoWorth = timeOfNoWorth};
+    StepChoice best = copyOf(keepAll);
     auto look = [&](const StepChoice &choice) {
       if (!choice.isRefused() && choice.time <= most &&
-          worth(choice.time, choice.arenaBytes) > worth(best->time, best->arenaBytes))
-        best = &choice;
+          worth(choice.time, choice.arenaBytes) > worth(best.time, best.arenaBytes))
+        best = copyOf(choice);
     };
-    StepChoice placed;
-    std::optional<StepChoice> again;
-    if (allowance.isForSmallest() && !isLarge) {
+    const auto place = [&](const schedule::FrontierRow &row) {
+      const StepChoice placed = scheduled("schedule", row.solution, kPackingWork);
+      if (auto tightened = withWindowsTightened(row, placed, kPackingWork))
+        look(*tightened);
+      look(placed);
+    };
+    if (!allowance.isForSmallest()) {
+      wanted.finest = wanted.step;
+      Ladder affordable(*planner, most);
+      if (const int rung = affordable.bestWithin(wanted); rung >= 0)
+        place(*affordable.at(rung));
+      return best;
+    }
+    wanted.finest = isLarge ? Ladder::percent : 1;
+    const int rung = ladder->bestWithin(wanted);
+    if (!isLarge) {
       // What is left of the share may buy less memory with a longer search.
       schedule::PlanOptions options = planOptions();
       options.effort *= 4;
       schedule::Planner thorough(problem, options);
       Ladder further(thorough);
       wanted.from = std::max(rung, 0);
-      if (const int next = further.bestWithin(wanted); next >= 0) {
-        const schedule::FrontierRow &row = *further.at(next);
-        placed = scheduled("schedule", row.solution, kPackingWork);
-        again = withWindowsTightened(row, placed, kPackingWork);
-        look(placed);
-        if (again)
-          look(*again);
-      }
+      if (const int next = further.bestWithin(wanted); next >= 0)
+        place(*further.at(next));
     }
-    if (rung < 0)
-      return copyOf(*best);
-    if (const StepChoice *tightened = tightenedRow(rung))
-      look(*tightened);
-    look(placedRow(rung));
-    return copyOf(*best);
+    if (rung >= 0) {
+      if (const StepChoice *tightened = tightenedRow(rung))
+        look(*tightened);
+      look(placedRow(rung));
+    }
+    return best;
   }
 
   const StepChoice &smallest() {

@@ -12,11 +12,24 @@ Bytes Ladder::budgetOf(int rung) const {
 const std::optional<schedule::FrontierRow> &Ladder::at(int rung) {
   auto [found, isNew] = known.try_emplace(rung);
   if (isNew)
-    found->second = planner.schedule(budgetOf(rung));
+    found->second = planner.schedule(budgetOf(rung), most);
   return found->second;
 }
 
+bool Ladder::mayBeWorth(const Wanted &wanted) {
+  for (int rung = wanted.from + wanted.step; rung < size; rung += wanted.step) {
+    const Bytes budget = budgetOf(rung);
+    if (planner.takesLonger(budget, wanted.time))
+      return false;
+    if (!planner.takesLonger(budget, std::min(wanted.time, wanted.timeOfNoWorth(budget))))
+      return true;
+  }
+  return false;
+}
+
 int Ladder::bestWithin(const Wanted &wanted) {
+  if (!mayBeWorth(wanted))
+    return -1;
   int low = wanted.from, best = -1, tooFar = size;
   double most = 0;
   const auto look = [&](int rung) { // true where it is the best one so far
@@ -27,7 +40,8 @@ int Ladder::bestWithin(const Wanted &wanted) {
     const auto &row = at(rung);
     const bool isInTime = row && row->time <= wanted.time;
     const auto rank = [&](double worth, schedule::Cost time) { return std::pair(worth, -time); };
-    const auto found = isInTime ? rank(wanted.worth(*row), row->time) : rank(0, 0);
+    const auto found =
+        isInTime ? rank(wanted.worth(row->time, row->peakBytes), row->time) : rank(0, 0);
     const auto before = best < 0 ? rank(0, 0) : rank(most, at(best)->time);
     (isInTime && (best < 0 || found >= before) ? low : tooFar) = rung;
     if (!isInTime || found <= before)

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -120,8 +121,8 @@ public:
     return result;
   }
 
-  std::optional<FrontierRow> schedule(Bytes budget) {
-    Walk walk = answer(budget, proofAt(budget).time);
+  std::optional<FrontierRow> schedule(Bytes budget, Cost most) {
+    Walk walk = answer(budget, proofAt(budget).time, most);
     if (!walk.best)
       return std::nullopt;
     return FrontierRow{walk.best->peak, walk.best->time, std::move(walk.best->solution)};
@@ -139,6 +140,8 @@ public:
   }
 
   bool takesLonger(Bytes budget, Cost time) {
+    if (time == kAnyTime)
+      return false;
     const CutBound::Proof proof = proofAt(budget);
     return proof.time && (*proof.time > time || branchedBound(budget, proof, time + graph.costStep,
                                                               effort.branchWork()) > time);
@@ -268,6 +271,8 @@ private:
     std::vector<const Point *> ownPool;
     Box own;
     int from = 0, to = 0;
+    Cost most = kAnyTime;       ///< what takes more is of no use
+    bool isBounded = false;     ///< from below: by an answer, or by what takes too long
     double work = workOfWalk;   ///< left for nodes to come
     std::vector<char> failures; ///< cuts that came to nothing for more memory
   };
@@ -300,11 +305,11 @@ private:
     using Part = Descent::Part;
     if (at.part == Part::Tree) {
       // What lies below is looked for on the coarse nodes alone, for every budget in the same way.
-      const int finest = at.box.low ? least : coarse();
+      const int finest = at.isBounded ? least : coarse();
       if (std::optional<int> node = pivot(at.from, at.to, finest, split(at.from, at.to)))
         return node;
-      at.part = at.box.low ? Part::Between : Part::Steps;
-      if (!at.box.low) {
+      at.part = at.isBounded ? Part::Between : Part::Steps;
+      if (!at.isBounded) {
         at.stride = at.wentBelow ? coarse() : coarse() / 2;
         at.from = lowest;
         at.box.refused = at.own.refused = -1;
@@ -320,12 +325,19 @@ private:
     return pivot(at.from, at.to, least, split(at.from, at.to));
   }
 
-  /// Solves the next node; absent if there is none of at least `least`.
-  std::optional<Step> next(Descent &at, int least) {
+  /// Solves the next node on the way to `budget`; absent if there is none of at least `least`. A node below that
+  /// takes too long is passed by.
+  std::optional<Step> next(Descent &at, int least, Bytes budget) {
     while (std::optional<int> node = nextNode(at, least)) {
       const Bytes here = rung(*node);
       if (at.box.high->peak <= here) {
         at.to = *node;
+        continue;
+      }
+      if (budget >= here && takesLonger(here, at.most)) {
+        at.from = *node;
+        at.isBounded = true;
+        at.wentBelow = false;
         continue;
       }
       const Node &found = solved(*node, at);
@@ -367,14 +379,16 @@ private:
     };
     raise(at.box, step.best);
     raise(at.own, step.own);
+    at.isBounded = at.box.low;
     at.from = step.node;
     at.wentBelow = false;
   }
 
-  Walk answer(Bytes budget, std::optional<Cost> least) {
+  Walk answer(Bytes budget, std::optional<Cost> least, Cost most = kAnyTime) {
     if (const Point *fits = start.within(budget))
       return {{fits}, *fits};
     Descent at = fromTheTop();
+    at.most = most;
     if (!least)
       return {std::move(at.pool), std::nullopt};
     // Until solved for this very budget, or proven.
@@ -384,7 +398,7 @@ private:
       return isSolved || (at.box.low && at.box.low->time <= *least);
     };
     while (!isDone()) {
-      std::optional<Step> step = next(at, fine());
+      std::optional<Step> step = next(at, fine(), budget);
       if (!step || (at.part != Descent::Part::Tree && !step->best && budget < rung(step->node)))
         break;
       if (budget >= rung(step->node) || !step->best) {
@@ -412,7 +426,7 @@ private:
     if (lowestPeak)
       return *lowestPeak;
     Descent at = fromTheTop();
-    while (std::optional<Step> step = next(at, coarse()))
+    while (std::optional<Step> step = next(at, coarse(), 0))
       if (step->best)
         goBelow(at, *step);
       else
@@ -425,9 +439,10 @@ private:
     return *lowestPeak;
   }
 
-  /// What is found at a node. The way to it follows from the node, so the node alone is the key.
+  /// What is found at a node. The way to it follows from the node and the most time, so these are the key.
   const Node &solved(int node, const Descent &at) {
     const bool isStep = at.part == Descent::Part::Steps;
+    auto &[nodes, steps] = trees[at.most];
     auto [known, isNew] = isStep ? steps.try_emplace(at.steps) : nodes.try_emplace(node);
     if (!isNew)
       return known->second;
@@ -448,8 +463,8 @@ private:
       return branchedBound(task.budget, proof, known, effort.branchWork());
     };
     found.own = solver.solve(task);
-    addFromLessEffort(task, found);
-    addFromCopies(task, found);
+    addFromLessEffort(task, at.most, found);
+    addFromCopies(task, at.most, found);
     return found;
   }
 
@@ -463,7 +478,7 @@ private:
   }
 
   /// What half the effort answers. Longer searches are better on the whole, not every time.
-  void addFromLessEffort(const BudgetSolver::Task &task, Node &node) {
+  void addFromLessEffort(const BudgetSolver::Task &task, Cost most, Node &node) {
     if (options.effort <= 1 || cancelled() || isSettled(task, node, *task.least))
       return;
     if (!withLessEffort) {
@@ -471,14 +486,14 @@ private:
       less.effort /= 2;
       withLessEffort = std::make_unique<Impl>(problem, less, share);
     }
-    Walk walk = withLessEffort->answer(task.budget, task.least);
+    Walk walk = withLessEffort->answer(task.budget, task.least, most);
     if (walk.best)
       node.others.push_back(std::move(*walk.best));
   }
 
   /// What the same problem with copies in place of overwrites is answered with, made legal here. It
   /// may be the same schedule, found from another side.
-  void addFromCopies(const BudgetSolver::Task &task, Node &node) {
+  void addFromCopies(const BudgetSolver::Task &task, Cost most, Node &node) {
     if (shareOfCopies() <= 0 || options.effort <= 0 || cancelled())
       return;
     if (!copies)
@@ -487,7 +502,7 @@ private:
     const std::optional<Cost> least = copies->bound.refine(task.budget, 4).time;
     if (!least || isSettled(task, node, std::max(*least, *task.least)))
       return;
-    const Walk walk = copies->answer(task.budget, least);
+    const Walk walk = copies->answer(task.budget, least, most);
     if (!walk.best)
       return;
     const std::optional<Sequence> restored = restoreOverwritten(
@@ -600,7 +615,10 @@ private:
   Frontier start;                    ///< orders without reruns
   std::optional<Frontier> swept;     ///< of all prices, from every order
   const Point *lowestPeak = nullptr; ///< of all answers, that with the smallest peak
-  std::map<size_t, Node> nodes, steps;
+  struct Tree {
+    std::map<size_t, Node> nodes, steps;
+  };
+  std::map<Cost, Tree> trees; ///< by the most time that is of use
 };
 
 Planner::Planner(const Problem &problem, PlanOptions options)
@@ -608,8 +626,8 @@ Planner::Planner(const Problem &problem, PlanOptions options)
 Planner::~Planner() = default;
 
 PlanResult Planner::plan(Bytes budgetBytes) { return impl->plan(budgetBytes); }
-std::optional<FrontierRow> Planner::schedule(Bytes budgetBytes) {
-  return impl->schedule(budgetBytes);
+std::optional<FrontierRow> Planner::schedule(Bytes budgetBytes, Cost most) {
+  return impl->schedule(budgetBytes, most);
 }
 FrontierRow Planner::smallest() { return impl->smallestRow(); }
 Cost Planner::timeBound(Bytes budgetBytes) { return impl->timeBound(budgetBytes); }

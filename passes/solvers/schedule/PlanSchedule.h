@@ -37,6 +37,7 @@
 #include "passes/solvers/schedule/Graph.h"
 
 #include <functional>
+#include <limits>
 #include <memory>
 
 namespace stow::schedule {
@@ -79,6 +80,9 @@ struct PlanResult {
   Cost bound() const { return std::max(cutBound.value_or(leastTime), phaseBound.value_or(0)); }
 };
 
+/// No limit on the time of a schedule.
+constexpr Cost kAnyTime = std::numeric_limits<Cost>::max();
+
 /// One row of the time/memory frontier.
 struct FrontierRow {
   Bytes peakBytes = 0;
@@ -96,8 +100,10 @@ public:
 
   PlanResult plan(Bytes budgetBytes);
 
-  /// The schedule of `plan`, without its proofs; absent where `plan` has none.
-  std::optional<FrontierRow> schedule(Bytes budgetBytes);
+  /// The schedule of `plan`, without its proofs; absent where `plan` has none. Where what takes more than `most`
+  /// is of no use, budgets that a bound says take longer are not solved on the way: less work, and another
+  /// schedule, on a tree of its own.
+  std::optional<FrontierRow> schedule(Bytes budgetBytes, Cost most = kAnyTime);
 
   /// The smallest peak that a budget is answered with (PlanResult::smallestPeak), and its schedule:
   /// one way down the tree.

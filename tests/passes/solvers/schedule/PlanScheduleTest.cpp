@@ -331,6 +331,58 @@ TEST(PlanScheduleTest, BoundsPruneTheTree) {
   EXPECT_EQ(polls, searched) << "a node was solved twice";
 }
 
+/// What a planner of `problem` is asked for, counted in polls: one for every attempt, and for every so many moves.
+template <typename Ask> int64_t pollsFor(const Problem &problem, Ask ask) {
+  int64_t polls = 0;
+  PlanOptions options;
+  options.cancelled = [&] {
+    ++polls;
+    return false;
+  };
+  Planner planner(problem, options);
+  ask(planner);
+  return polls;
+}
+
+// Tests that nodes that a bound says take too long are passed by: a budget that costs little is not planned on the way
+// from budgets that cost much. What comes is a schedule like any other.
+TEST(PlanScheduleTest, PassesBudgetsByThatTakeTooLong) {
+  const Problem problem = trainingStep(convolutionalForward("resnet50", 8));
+  Planner bounds(problem);
+  const Bytes peak = bounds.inputOrderPeak();
+  const Cost most = bounds.timeBound(percentOf(peak, 90));
+  ASSERT_TRUE(bounds.takesLonger(percentOf(peak, 80), most));
+  const auto ask = [&](Cost limit) {
+    return pollsFor(problem, [&](Planner &planner) {
+      const Bytes budget = percentOf(peak, 98);
+      const std::optional<FrontierRow> row = planner.schedule(budget, limit);
+      ASSERT_TRUE(row);
+      EXPECT_EQ(verify(problem, row->solution).fault, std::nullopt);
+      EXPECT_LE(row->peakBytes, budget);
+      EXPECT_LE(row->time, most);
+    });
+  };
+  const int64_t all = ask(kAnyTime), some = ask(most);
+  EXPECT_GT(some, 50);
+  EXPECT_LT(some, all / 2) << "what takes too long was searched";
+}
+
+// Tests that the work for a budget, counted and not timed, grows no faster than the problem.
+TEST(PlanScheduleTest, WorkGrowsNoFasterThanTheProblem) {
+  for (double percent : {95.0, 70.0}) {
+    std::vector<double> perOp;
+    for (int length : {250, 1000}) {
+      const Problem problem = generateChainStep(1, length);
+      const int64_t polls = pollsFor(problem, [&](Planner &planner) {
+        EXPECT_TRUE(planner.schedule(percentOf(planner.inputOrderPeak(), percent)));
+      });
+      perOp.push_back(static_cast<double>(polls) / static_cast<double>(problem.ops.size()));
+    }
+    EXPECT_GT(perOp[0], 0.1);
+    EXPECT_LE(perOp[1], perOp[0]) << percent;
+  }
+}
+
 // Tests that phase programs, which raise the printed bound only, wait for --prove.
 TEST(PlanScheduleTest, PhaseProgramsOnlyToProve) {
   const Problem problem = trainingStep(convolutionalForward("unet", 2));
