@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence
 
@@ -16,6 +17,18 @@ from ._plan import Plan
 
 def _is_module(model: Any) -> bool:
     return hasattr(model, "state_dict") and hasattr(model, "named_parameters")
+
+
+def _precision_of(module: Any, flags: "list[str]") -> "list[str]":
+    """--precision for a module without values whose parameters are in 16 bits, where no flag says it."""
+    from ._weightless import lacks_weights, stored_precision
+
+    half = stored_precision(module) if lacks_weights(module) else None
+    if half is None or any(flag.startswith("--precision=") for flag in flags):
+        return []
+    warnings.warn(f"the module's parameters are in {half}: planned with precision=\"{half}\", which keeps parameters and optimizer in float32",
+                  _tool.StowageWarning, stacklevel=_tool.caller_level())  # fmt: skip
+    return [f"--precision={half}"]
 
 
 class _Source:
@@ -37,6 +50,8 @@ class _Source:
         if target_cpu is not None:
             self.flags.append(f"--target-cpu={target_cpu}")
         self.flags += [*flags, *_specs.option_flags(options)]
+        if module is not None:
+            self.flags += _precision_of(module, self.flags)
         self.batch = batch
         if not _is_module(model):
             self.path = os.fspath(model)

@@ -190,13 +190,19 @@ def _name_outputs(program: Any) -> None:
 @contextlib.contextmanager
 def training_mode(module: Any) -> "Iterator[None]":
     """The module as it trains. In training mode already, its parts keep their modes: a script that sets a teacher or its
-    normalizations to evaluation mode means it. Otherwise all of it is switched. The modes are as before afterwards."""
+    normalizations to evaluation mode means it. Otherwise all of it is switched. A configuration that asks for caches of keys and values, which
+    generation reads, asks for none. All is as before afterwards."""
     modes = {name: child.training for name, child in module.named_modules()}
+    configurations = {id(child.config): child.config for child in module.modules() if getattr(getattr(child, "config", None), "use_cache", None) is True}
     try:
         if not module.training:
             module.train()
+        for configuration in configurations.values():
+            configuration.use_cache = False
         yield
     finally:
+        for configuration in configurations.values():
+            configuration.use_cache = True
         for name, child in module.named_modules():
             child.training = modes[name]
 
@@ -370,6 +376,8 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
             program = write()
     for words in decisions.words():
         warnings.warn(words, StowageWarning, stacklevel=caller_level())
+    if without_values:
+        weights_as_inputs(program)
     _rename_values(program.model)
     _tidy(program.model)
     define(program)
@@ -377,8 +385,6 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     _name_frozen(program, module)
     _buffers.name_next_values(program, module)
     _state_modes(program)
-    if without_values:
-        weights_as_inputs(program)
     bytes_of_state = 0 if without_values else sum(tensor.numel() * tensor.element_size() for tensor in module.state_dict().values())
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     try:

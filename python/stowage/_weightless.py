@@ -1,10 +1,14 @@
 """Modules whose tensors have shapes and no values: built on PyTorch's meta device, or inside its FakeTensorMode.
 
-They are exported as they are, and in their file weights are inputs: a plan asks for no more than types and shapes.
+In their file weights are inputs: a plan asks for no more than types and shapes. Weights in 16 bits are in float32 there, as a step keeps them.
 """
 
 import contextlib
 from typing import Any, Iterator, Mapping
+
+
+#: Types of 16 bits, as --precision spells them.
+HALVES = {"torch.bfloat16": "bf16", "torch.float16": "fp16"}
 
 
 def _has_no_values(tensor: Any) -> bool:
@@ -16,7 +20,13 @@ def _has_no_values(tensor: Any) -> bool:
 def _as_meta(tensor: Any) -> Any:
     import torch
 
-    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad)
+    dtype = torch.float32 if str(tensor.dtype) in HALVES else tensor.dtype
+    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=dtype, device="meta", requires_grad=tensor.requires_grad)
+
+
+def stored_precision(module: Any) -> "str | None":
+    """The type of 16 bits that the module's parameters have, as --precision spells it."""
+    return next((HALVES[str(tensor.dtype)] for tensor in module.parameters() if str(tensor.dtype) in HALVES), None)
 
 
 def lacks_weights(module: Any) -> bool:
@@ -33,8 +43,8 @@ def _on_meta(module: Any) -> "Iterator[None]":
     swapped: "dict[int, Any]" = {}
 
     def swap(tensor: Any) -> Any:
-        if tensor is None or (tensor.is_meta and type(tensor) in (torch.Tensor, torch.nn.Parameter)):
-            return tensor
+        if tensor is None:
+            return None
         if id(tensor) not in swapped:
             meta = _as_meta(tensor)
             is_parameter = isinstance(tensor, torch.nn.Parameter) or getattr(tensor, "_is_param", False)
@@ -74,12 +84,14 @@ def exported_without_values(module: Any) -> "Iterator[None]":
 
 def weights_as_inputs(program: Any) -> None:
     """Initializers without values become inputs of the file, which its signature names parameters and buffers as before."""
+    from onnx_ir.passes import common
+
+    common.RemoveUnusedNodesPass()(program.model)  # afterwards it takes out no input
     graph = program.model.graph
     for name, value in list(graph.initializers.items()):
         raw = getattr(value.const_value, "raw", None)
         if raw is not None and hasattr(raw, "is_meta") and _has_no_values(raw):
-            shape, dtype = value.const_value.shape, value.const_value.dtype
+            value.shape, value.dtype = value.const_value.shape, value.const_value.dtype
             del graph.initializers[name]
             value.const_value = None
-            value.shape, value.dtype = shape, dtype
             graph.inputs.append(value)

@@ -76,6 +76,14 @@ class Weightless(unittest.TestCase):
         with self.assertRaisesRegex(stowage.CompileError, "--optimiser"):
             stowage.plan(self.meta, self.ids, optimiser="sgd")
 
+    def test_half(self) -> None:
+        with torch.device("meta"):
+            half = Tiny().to(torch.bfloat16)
+        with self.assertWarnsRegex(stowage.StowageWarning, 'precision="bf16"'):
+            plan = stowage.plan(half, self.ids, **SETTINGS)
+        self.assertEqual(plan.arena_bytes, stowage.plan(self.meta, self.ids, precision="bf16", **SETTINGS).arena_bytes)
+        self.assertEqual(half.tokens.weight.dtype, torch.bfloat16)
+
     def test_no_step(self) -> None:
         with self.assertRaisesRegex(stowage.StowageError, "no values to train from"):
             stowage.compile(self.meta, self.ids, **SETTINGS)
