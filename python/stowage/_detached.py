@@ -67,7 +67,7 @@ def _is_float(node: Any) -> bool:
     import torch
 
     value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
 
 
 def _inline(program: Any, call: Any) -> "list[Any]":

@@ -371,6 +371,13 @@ def translations() -> "dict[Any, Callable[..., Any]]":
 
         return pool
 
+    def uniform(shape: Any, *, low: float, high: float, dtype: Any = None, device: Any = None, stride: Any = None, generator: Any = None) -> Any:
+        """Drawn anew in every step, as Tensor.uniform_ and rand_like draw."""
+        if all(isinstance(extent, int) for extent in shape):
+            return op.RandomUniform(shape=list(shape), low=float(low), high=float(high))
+        extents = [op.Constant(value_ints=[extent]) if isinstance(extent, int) else op.Reshape(extent, op.Constant(value_ints=[1])) for extent in shape]
+        return op.RandomUniformLike(op.ConstantOfShape(op.Concat(*extents, axis=0)), low=float(low), high=float(high), dtype=1)
+
     table: "dict[str, Callable[..., Any]]" = {
         "hardtanh": hardtanh, "relu6": lambda self: hardtanh(self, 0.0, 6.0),
         "expm1": function("Expm1"), "special_expm1": function("Expm1"),
@@ -392,4 +399,5 @@ def translations() -> "dict[Any, Callable[..., Any]]":
         target = getattr(getattr(aten, packet, None), overload or "default", None)
         if target is not None:  # of this PyTorch
             found[target] = translation
+    found[torch.ops.prims.uniform.default] = uniform
     return found

@@ -3,6 +3,8 @@
 While a module is exported they stand in the place of PyTorch's own:
 
 - validations that look at the data (`if torch.any(var < 0): raise`) are left out, as is the search for a causal mask among masks;
+- mixtures of experts that look up the tokens of each expert have all tokens seen by all of them;
+- an autocast that is off is none, and Module.to that changes nothing does nothing;
 - instance_norm with running statistics updates them in operations of their own, and an evaluation normalizes with them;
 - cumprod is log2(n) products of the tensor with itself, moved by 1, 2, 4, ... places;
 - a sum or mean over bags with a padding row leaves it out by a factor of 0, where the exporter writes a branch that data decides;
@@ -11,6 +13,7 @@ While a module is exported they stand in the place of PyTorch's own:
 """
 
 import contextlib
+import sys
 from typing import Any, Iterator
 from unittest import mock
 
@@ -153,6 +156,54 @@ def _followed(instance_norm: Any) -> Any:
     return followed
 
 
+def _every_expert(self: Any, hidden_states: Any, choices: Any, weights: Any) -> Any:
+    """The experts of Switch Transformers and NLLB, each of which the library gives the tokens that chose it: here all see all tokens, whose results
+    count by their choices, numbers of experts or ones and zeros."""
+    import torch
+
+    if choices.dtype in (torch.int64, torch.int32) and choices.dim() == weights.dim():
+        choices = torch.nn.functional.one_hot(choices, self.num_experts)
+    shares = (choices.permute(2, 1, 0) * weights.transpose(0, 1)).sum(1).unsqueeze(-1)
+    dropped = float(getattr(self, "moe_token_dropout", 0))
+    result = torch.zeros_like(hidden_states)
+    for number in range(self.num_experts):
+        seen = self[f"expert_{number}"](hidden_states) * shares[number]
+        if dropped > 0:
+            seen = self.token_dropout(seen) if self.training else seen * (1 - dropped)
+        result = result + seen.to(hidden_states.dtype)
+    return result
+
+
+def _unless_there(to: Any) -> Any:
+    """Module.to, which does nothing where all of the module's tensors are as it would make them: it would make them again, which a module that is
+    being exported forbids."""
+
+    def moved(self: Any, *arguments: Any, **named: Any) -> Any:
+        import torch
+
+        device, dtype, _, layout = torch._C._nn._parse_to(*arguments, **named)
+        tensors = [*self.parameters(), *self.buffers()]
+        if layout is None and all((device is None or tensor.device == device)
+                                  and (dtype is None or tensor.dtype == dtype or not tensor.is_floating_point()) for tensor in tensors):  # fmt: skip
+            return self
+        return to(self, *arguments, **named)
+
+    return moved
+
+
+def _unless_idle(method: Any) -> Any:
+    """An end of torch.autocast, which does nothing where it switches off what is off: torch.export puts what stands inside into a program of its own."""
+
+    def called(self: Any, *arguments: Any) -> Any:
+        import torch
+
+        if self._enabled or torch.is_autocast_enabled(self.device):
+            return method(self, *arguments)
+        return self if method.__name__ == "__enter__" else None
+
+    return called
+
+
 @contextlib.contextmanager
 def exportable() -> "Iterator[None]":
     """A context in which these stand in the place of PyTorch's."""
@@ -170,8 +221,15 @@ def exportable() -> "Iterator[None]":
             (functional, "gaussian_nll_loss", gaussian_nll_loss),
             (functional, "instance_norm", _followed(functional.instance_norm)),
             (torch.distributions.Distribution, "_validate_args", False),
+            (torch.nn.Module, "to", _unless_there(torch.nn.Module.to)),
+            (torch.autocast, "__enter__", _unless_idle(torch.autocast.__enter__)),
+            (torch.autocast, "__exit__", _unless_idle(torch.autocast.__exit__)),
             (transformer, "_detect_is_causal_mask", lambda mask, is_causal=None, size=None: is_causal is True),
         ):
             if hasattr(owner, name):
                 patches.enter_context(mock.patch.object(owner, name, function))
+        for family, experts in (("switch_transformers", "SwitchTransformersExperts"), ("nllb_moe", "NllbMoeExperts")):
+            library = sys.modules.get(f"transformers.models.{family}.modeling_{family}")
+            if hasattr(library, experts):
+                patches.enter_context(mock.patch.object(getattr(library, experts), "forward", _every_expert))
         yield

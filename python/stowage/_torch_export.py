@@ -15,6 +15,7 @@ from unittest import mock
 import numpy as np
 
 from . import _attention, _buffers
+from ._complex import without_complex
 from ._custom_gradients import CustomGradients, hooks_of
 from ._decisions import Decisions, needs_values
 from ._detached import keep_detached
@@ -193,7 +194,8 @@ def training_mode(module: Any) -> "Iterator[None]":
     normalizations to evaluation mode means it. Otherwise all of it is switched. A configuration that asks for caches of keys and values, which
     generation reads, asks for none. All is as before afterwards."""
     modes = {name: child.training for name, child in module.named_modules()}
-    configurations = {id(child.config): child.config for child in module.modules() if getattr(getattr(child, "config", None), "use_cache", None) is True}
+    configurations = {id(child.config): child.config for child in module.modules()
+                      if getattr(getattr(child, "config", None), "use_cache", None) is True}  # fmt: skip
     try:
         if not module.training:
             module.train()
@@ -248,10 +250,26 @@ def _without_views(program: Any) -> None:
             node.replace_all_uses_with(copy, lambda user, copy=copy: user is not copy)
 
 
+def _numbers_last(program: Any) -> None:
+    """A sum that begins with a number, which another operation takes for a tensor, with the number at its end."""
+    import torch
+
+    aten, graph = torch.ops.aten, program.graph_module.graph
+    for node in list(graph.nodes):
+        if node.target is aten.add.Tensor and not isinstance(node.args[0], torch.fx.Node):
+            number, tensor = node.args
+            with graph.inserting_before(node):
+                scaled = graph.call_function(aten.mul.Tensor, (tensor, node.kwargs.get("alpha", 1)))
+            scaled.meta = dict(node.meta)
+            node.args, node.kwargs = (scaled, number), {}
+
+
 def _for_training(program: Any) -> Any:
     """The exported program as the exporter is to take it."""
     _without_views(program)
+    _numbers_last(program)
     keep_detached(program)
+    without_complex(program)
     keep_bounds(program)
     _buffers.follow_unread_norms(program)
     _buffers.choose_reads(program)
@@ -368,8 +386,8 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     _refuse_hooks(["a value of the forward"] if custom.hooked else [])
     _refuse_written(program)
     if custom.used and without_values:
-        raise ExportError(f"the backward of {', '.join(kind.__qualname__ for kind in custom.used)} is written in Python, and which of those that a file can hold it is, "
-                          "only values show; expected a module with its weights")  # fmt: skip
+        raise ExportError(f"the backward of {', '.join(kind.__qualname__ for kind in custom.used)} is written in Python, and whether a file "
+                          "can hold it, only values show; expected a module with its weights")  # fmt: skip
     if custom.used:
         _classify(custom, module, arguments, named)
         if custom.products:
