@@ -135,14 +135,17 @@ def _as_it_was(module: Any) -> "Any":
 
 
 def _gradient(model: Model, before: "dict[str, np.ndarray]", held: str, kind: str, settings: "dict[str, str]") -> np.ndarray:
-    """What the step's optimizer has seen, off the state that it left."""
+    """What the step's optimizer has seen, off the state that it left. A parameter that no gradient reaches has no such state."""
     decay = float(settings.get("weight-decay", "0")) * before[held]
     if kind == "sgd" and float(settings.get("momentum", "0")) == 0:
         return (before[held] - model.read(held)) / RATE - decay
+    moment = f"{held}.momentum" if kind == "sgd" else f"{held}.exp_avg"
+    if all(tensor.name != moment for tensor in model.state):
+        return np.zeros_like(before[held])
     if kind == "sgd":
-        return model.read(f"{held}.momentum") - decay
+        return model.read(moment) - decay
     share = 1 - float(settings.get("beta2", "0.99") if kind == "lion" else settings.get("beta1", "0.9"))
-    return model.read(f"{held}.exp_avg") / np.float32(share) - (decay if kind == "adam" else 0)
+    return model.read(moment) / np.float32(share) - (decay if kind == "adam" else 0)
 
 
 class FirstStep:

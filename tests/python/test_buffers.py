@@ -170,6 +170,17 @@ class Detached(nn.Module):
         return {"loss": loss if self.inside else loss.detach()}
 
 
+class Choosing(nn.Module):
+    """A part that is read and that no gradient reaches: it chooses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.score, self.rows, self.linear = nn.Linear(6, 4), nn.Embedding(4, 3), nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) + self.rows(self.score(x).argmax(-1))
+
+
 class FirstStep(unittest.TestCase):
     def setUp(self) -> None:
         torch.manual_seed(0)
@@ -198,6 +209,16 @@ class FirstStep(unittest.TestCase):
                 step = stowage.compile(module, self.x, loss="output:loss", threads=1, check=False)
             step(self.x)
             self.assertTrue(torch.equal(step.state_dict()["linear.weight"], module.linear.weight))
+
+    def test_a_part_without_a_gradient(self) -> None:
+        module = Choosing()
+        for optimizer in "sgd:momentum=0.9", "adamw":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that the part stays as it is
+                step, _ = self.compiled(module, optimizer=optimizer)
+            self.assertTrue(step.check.ok)
+            step(self.x, self.y)
+            self.assertTrue(torch.equal(step.state_dict()["score.weight"], module.score.weight))
 
     def test_leaves_everything_as_it_was(self) -> None:
         """The module, its gradients and modes, the random numbers to come, and the step, which starts anew."""
