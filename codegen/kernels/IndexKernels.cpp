@@ -258,7 +258,9 @@ void emitTopK(TopKOp op, ArrayRef<Strides> strides, KernelFrame &frame) {
       return Access{math.plus(access.base, math.times(position, stride)), access.stride};
     };
     lanes.loop(lanes.index(0), lanes.index(shape[axis]), 1, {}, [&](Value position, ValueRange) {
-      Value element = chunk.load(x, moved(at[2], position, strides[0][axis]));
+      // Types of 16 bits are chosen among in f32: for a choice in bf16 some processors call a function of the compiler's library.
+      Value element =
+          chunk.term(chunk.load(x, moved(at[2], position, strides[0][axis]))).widened().get();
       Value number = chunk.widen(
           arith::IndexCastOp::create(builder, location, builder.getI64Type(), position));
       Value used = math.smaller(math.plus(position, lanes.index(1)), lanes.index(k));
@@ -268,17 +270,16 @@ void emitTopK(TopKOp op, ArrayRef<Strides> strides, KernelFrame &frame) {
           lanes.index(0), used, 1, {element, number, never}, [&](Value slot, ValueRange carried) {
             Access value = moved(at[0], slot, strides[1][axis]);
             Access index = moved(at[1], slot, strides[2][axis]);
-            Term held = chunk.term(chunk.load(values, value));
+            Term held = chunk.term(chunk.load(values, value)).widened();
             Term heldIndex = chunk.term(chunk.load(indices, index));
             Term own = chunk.term(carried[0]), ownIndex = chunk.term(carried[1]);
-            Term better =
-                op.getLargest() ? own.widened() > held.widened() : own.widened() < held.widened();
+            Term better = op.getLargest() ? own > held : own < held;
             Value isFree =
                 arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, slot, position);
             // Behind the place it takes, every element moves one slot on, equal ones too.
             better = (better.complement() & chunk.term(carried[2]).complement()).complement();
             better = chunk.term(isFree).choose(better.constantInt(1), better);
-            chunk.store(better.choose(own, held).get(), values, value);
+            chunk.store(better.choose(own, held).as(values.element).get(), values, value);
             chunk.store(better.choose(ownIndex, heldIndex).get(), indices, index);
             return SmallVector<Value>{better.choose(held, own).get(),
                                       better.choose(heldIndex, ownIndex).get(), better.get()};

@@ -3,6 +3,7 @@
 #include "tests/codegen/Kernels.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -234,6 +235,36 @@ TEST_P(Axis, SumsUp) {
     EXPECT_EQ(sums, expected) << "kind " << kind;
     EXPECT_EQ(wholes, expectedWholes) << "kind " << kind;
   }
+}
+
+// Tests the largest elements in bf16, in rows too short for a vector and in columns.
+TEST(TopK, OfBf16) {
+  LoadedKernels kernels(R"(
+    func.func @g(%x: tensor<32x4xbf16>, %t: tensor<4x32xbf16>) {
+      %v, %i = stow.top_k %x {axis = 1 : i64, k = 2 : i64, largest = true}
+          : (tensor<32x4xbf16>) -> (tensor<32x2xbf16>, tensor<32x2xi64>)
+      %w, %j = stow.top_k %t {axis = 0 : i64, k = 2 : i64, largest = true}
+          : (tensor<4x32xbf16>) -> (tensor<2x32xbf16>, tensor<2x32xi64>)
+      return
+    })");
+  auto bits = [](int value) {
+    return static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16);
+  };
+  std::vector<uint16_t> x(128), t(128), v(64), w(64);
+  std::vector<int64_t> i(64), j(64);
+  for (int row = 0; row < 32; ++row)
+    for (int column = 0; column < 4; ++column)
+      x[row * 4 + column] = t[column * 32 + row] = bits(row - 16 + (column * 3 + row) % 4);
+  kernels.run(0, {x.data(), v.data(), i.data()});
+  kernels.run(1, {t.data(), w.data(), j.data()});
+  for (int row = 0; row < 32; ++row)
+    for (int rank = 0; rank < 2; ++rank) {
+      const int offset = 3 - rank, column = (offset - row % 4 + 4) * 3 % 4;
+      EXPECT_EQ(v[row * 2 + rank], bits(row - 16 + offset)) << row;
+      EXPECT_EQ(w[rank * 32 + row], v[row * 2 + rank]) << row;
+      EXPECT_EQ(i[row * 2 + rank], column) << row;
+      EXPECT_EQ(j[rank * 32 + row], column) << row;
+    }
 }
 
 // Tests the largest and the smallest elements and their positions; of equal ones the first.

@@ -51,12 +51,14 @@ TEST_F(ObjectFile, SameCodeIsShared) {
   EXPECT_EQ(kernels.info(2).symbol, "k1_softmax");
 }
 
-void emit(const std::string &path, const std::string &cpu = "native") {
+void emit(const std::string &path, const std::string &cpu = "native", const char *text = kGraph) {
   mlir::MLIRContext context;
   context.loadDialect<StowDialect, mlir::func::FuncDialect>();
-  auto graph = mlir::parseSourceString<mlir::ModuleOp>(kGraph, &context);
+  auto graph = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
   KernelModule kernels(&context);
-  graph->walk([&](SoftmaxOp op) { ASSERT_TRUE(succeeded(kernels.add(op))); });
+  for (mlir::Operation &op : (*graph->getOps<mlir::func::FuncOp>().begin()).getBody().front())
+    if (!mlir::isa<mlir::func::ReturnOp>(op))
+      ASSERT_TRUE(succeeded(kernels.add(&op)));
   ProgramData data{kernels.symbols().vec(), "{\"version\": 1}"};
   if (failed(emitProgramObject(kernels.module(), data, {cpu}, path)))
     throw std::runtime_error("emitProgramObject failed");
@@ -71,6 +73,18 @@ TEST_F(ObjectFile, SameInputSameBytes) {
 TEST_F(ObjectFile, UnknownProcessorIsAnError) {
   EXPECT_THROW(emit(file("a.o"), "pentium-9"), std::runtime_error);
   EXPECT_FALSE(std::filesystem::exists(file("a.o")));
+}
+
+// Tests that kernels in bf16 call no function of the compiler's library, which the linked file would lack, where the processor has no
+// instructions for bf16.
+TEST_F(ObjectFile, Bf16NeedsNoLibrary) {
+  emit(file("a.o"), "x86-64-v4", R"(
+    func.func @g(%x: tensor<4x8x4x4xbf16>) {
+      %v, %i = stow.top_k %x {axis = 3 : i64, k = 2 : i64, largest = true}
+          : (tensor<4x8x4x4xbf16>) -> (tensor<4x8x4x2xbf16>, tensor<4x8x4x2xi64>)
+      return
+    })");
+  link({{file("a.o")}, {"-lm", "-Wl,-z,defs"}, true}, file("liba.so"));
 }
 
 // Tests that constants of any length arrive with their size, aligned for vectors.
