@@ -311,8 +311,8 @@ def translations() -> "dict[Any, Callable[..., Any]]":
 
     def norm(self: Any, ord: Any = 2.0, dim: Any = None, keepdim: bool = False, dtype: int = -1) -> Any:
         x = self if dtype in (None, -1) else op.Cast(self, to=dtype)
-        axes, keepdims, p = axes_of(x, dim), int(keepdim), float(ord)
-        if len(x.shape) == 0:
+        axes, keepdims, p = axes_of(self, dim), int(keepdim), float(ord)
+        if len(self.shape) == 0:
             return op.Abs(x)
         if p == float("inf"):
             return op.ReduceMax(op.Abs(x), axes, keepdims=keepdims)

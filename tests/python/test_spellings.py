@@ -50,6 +50,17 @@ class Converted(nn.Module):
         return self.part(x)
 
 
+class Normalized(nn.Module):
+    """A weight of norm 1, the norm's type given, as the positions of HuBERT have it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3, 2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ (self.weight / torch.linalg.vector_norm(self.weight, 2, 0, True, dtype=torch.float32))
+
+
 class Drawn(nn.Module):
     """Numbers between 2 and 3, drawn anew in each step: once with known extents, once for each sample."""
 
@@ -65,7 +76,7 @@ class Drawn(nn.Module):
 class Spellings(unittest.TestCase):
     def test_first_steps(self) -> None:
         torch.manual_seed(0)
-        for module, example in (Rotary(), torch.randn(2, 3, 8)), (Converted(), torch.randn(4, 3)):
+        for module, example in (Rotary(), torch.randn(2, 3, 8)), (Converted(), torch.randn(4, 3)), (Normalized(), torch.randn(4, 3)):
             self.assertTrue(stowage.compile(module, example, loss="mse", threads=1).check.ok)
 
     def test_what_is_drawn(self) -> None:
