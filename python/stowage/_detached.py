@@ -108,6 +108,7 @@ def keep_detached(program: Any) -> None:
 
     graph = program.graph_module.graph
     buffers = program.graph_signature.inputs_to_buffers
+    writes = any(True for node in graph.nodes for _ in written(node))
     for node in list(graph.nodes):
         if node.target is torch.ops.aten.detach_.default:
             node.target = torch.ops.aten.detach.default
@@ -128,6 +129,10 @@ def keep_detached(program: Any) -> None:
             elif not keeps_gradients and not is_buffer and _is_float(result):
                 with graph.inserting_before(node):
                     replacement = _detached(graph, replacement)
+                    if writes:  # of a view that is written, the whole would be detached again afterwards
+                        copy = graph.call_function(torch.ops.aten.clone.default, (replacement,))
+                        copy.meta = dict(replacement.meta)
+                        replacement = copy
             _replace(program, result, replacement)
         graph.erase_node(node)
         if not reference.users:

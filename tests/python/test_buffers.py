@@ -181,6 +181,21 @@ class Choosing(nn.Module):
         return self.linear(x) + self.rows(self.score(x).argmax(-1))
 
 
+class Added(nn.Module):
+    """What is made without a gradient gets a part with one in place, as the positions of Kosmos-2.5 do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.randn(8, 6))
+        self.rows, self.linear = nn.Parameter(torch.randn(8, 6)), nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            places = self.table + x
+        places += self.rows
+        return self.linear(places)
+
+
 class FirstStep(unittest.TestCase):
     def setUp(self) -> None:
         torch.manual_seed(0)
@@ -209,6 +224,10 @@ class FirstStep(unittest.TestCase):
                 step = stowage.compile(module, self.x, loss="output:loss", threads=1, check=False)
             step(self.x)
             self.assertTrue(torch.equal(step.state_dict()["linear.weight"], module.linear.weight))
+
+    def test_written_in_place_behind_no_grad(self) -> None:
+        step, _ = self.compiled(Added(), dynamic_batch=False)
+        self.assertTrue(step.check.ok)
 
     def test_a_part_without_a_gradient(self) -> None:
         module = Choosing()
