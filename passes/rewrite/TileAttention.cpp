@@ -143,15 +143,17 @@ std::optional<int64_t> firstPosition(Value value, int64_t fromLast, int64_t coun
 std::optional<int64_t> diagonalOf(CompareOp compare, bool keeps, int64_t rows, int64_t keys) {
   Value query = compare.getA(), key = compare.getB();
   StringRef later = "gt", notBefore = "ge";
-  if (!firstPosition(query, 2, rows)) {
+  std::optional<int64_t> firstQuery = firstPosition(query, 2, rows);
+  if (!firstQuery) {
     std::swap(query, key);
+    firstQuery = firstPosition(query, 2, rows);
     later = "lt", notBefore = "le";
   }
   if (!keeps) { // the predicates of its opposite
     later = later == "gt" ? "le" : "ge";
     notBefore = notBefore == "ge" ? "lt" : "gt";
   }
-  const auto firstQuery = firstPosition(query, 2, rows), firstKey = firstPosition(key, 1, keys);
+  const std::optional<int64_t> firstKey = firstPosition(key, 1, keys);
   if (!firstQuery || !firstKey ||
       (compare.getPredicate() != later && compare.getPredicate() != notBefore))
     return std::nullopt;

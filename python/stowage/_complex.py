@@ -79,7 +79,7 @@ class _Pairs:
         return moving
 
     def shaped(self, target: Any) -> "Callable[..., Any]":
-        return lambda a, shape: self.call(target, self.pairs[a], [*shape, 2 if target is not self.aten.expand.default else -1])
+        return lambda a, shape: self.call(target, self.pairs[a], [*shape, 2])
 
     def rules(self) -> "dict[Any, Callable[..., Any]]":
         """From an operation that reads or makes complex tensors to what is written for it."""
@@ -109,8 +109,6 @@ class _Pairs:
 
 def without_complex(program: Any) -> None:
     """Pairs of reals in the place of complex tensors. Raises NotImplementedError for an operation that none of the rules has."""
-    import torch
-
     graph = program.graph_module.graph
     nodes = [node for node in graph.nodes if _is_complex(node) or any(_is_complex(value) for value in node.all_input_nodes)]
     if not nodes:
@@ -131,5 +129,5 @@ def without_complex(program: Any) -> None:
                 made.meta = dict(node.meta)
             node.replace_all_uses_with(made)
     for node in reversed(nodes):
-        if isinstance(node, torch.fx.Node) and not node.users and node.op == "call_function":
+        if not node.users and node.op == "call_function":
             graph.erase_node(node)

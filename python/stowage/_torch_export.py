@@ -23,29 +23,25 @@ from ._functions import define, keep_bounds, translations
 from ._library import StowageError
 from ._spellings import exportable
 from ._tool import StowageWarning, caller_level
-from ._weightless import example_without_values, exported_without_values, lacks_weights, weights_as_inputs
+from ._weightless import lacks_weights, on_meta, weights_as_inputs, without_value
 
 
 class ExportError(StowageError):
     """The module cannot be exported as it is; the text says what stopped it and what to do."""
 
 
-def _as_tensors(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        import torch
+def _as_tensor(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    import torch
 
-        return torch.from_numpy(value)
-    if type(value) in (tuple, list):
-        return type(value)(_as_tensors(entry) for entry in value)
-    if isinstance(value, Mapping):
-        return {key: _as_tensors(entry) for key, entry in value.items()}
-    return value
+    return torch.from_numpy(value)
 
 
 def example_arguments(example_inputs: Any) -> "tuple[tuple, dict]":
     """Positional and named arguments of forward: a tensor, a tuple or list of arguments, or a mapping by name. NumPy's arrays become
     tensors."""
-    example_inputs = _as_tensors(example_inputs)
+    example_inputs = _map_tensors(example_inputs, lambda tensor: tensor, _as_tensor)
     if isinstance(example_inputs, Mapping):
         return (), dict(example_inputs)
     if isinstance(example_inputs, (tuple, list)):
@@ -114,7 +110,8 @@ def _map_tensors(value: Any, of_batch: "Callable[[Any], Any]", of_other: "Callab
     import torch
 
     if isinstance(value, (tuple, list)):
-        return type(value)(_map_tensors(entry, of_batch, of_other) for entry in value)
+        make = getattr(type(value), "_make", type(value))  # that of a named tuple
+        return make(_map_tensors(entry, of_batch, of_other) for entry in value)
     if isinstance(value, Mapping):
         return {key: _map_tensors(entry, of_batch, of_other) for key, entry in value.items()}
     return (of_batch if isinstance(value, torch.Tensor) and value.dim() > 0 else of_other)(value)
@@ -352,7 +349,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
         if check:
             raise ExportError("the module is without values (on the meta device, or of fake tensors), and nothing can be compared with it; "
                               "expected check=False: the file's weights are then inputs, of which stowage plan needs no more than the shapes")  # fmt: skip
-        example_inputs = example_without_values(example_inputs)
+        example_inputs = _map_tensors(example_inputs, without_value, without_value)
     arguments, named = example_arguments(example_inputs)
     export_arguments, export_named, shapes = arguments, named, None
     if dynamic_batch:
@@ -364,7 +361,7 @@ def export(module: Any, example_inputs: Any, path: Any, *, dynamic_batch: bool =
     def write() -> Any:
         try:
             with training_mode(module), warnings.catch_warnings(), _training_programs(), custom.recorded(), exportable(), \
-                 decisions.replayed(), _buffers.kept_by_exporter(), exported_without_values(module):  # fmt: skip
+                 decisions.replayed(), _buffers.kept_by_exporter(), on_meta(module) if without_values else contextlib.nullcontext():  # fmt: skip
                 warnings.simplefilter("ignore")  # that the module is in training mode is the point
                 return torch.onnx.export(module, export_arguments, kwargs=export_named or None, dynamo=True, optimize=False,
                                          opset_version=opset, dynamic_shapes=shapes, verbose=False,

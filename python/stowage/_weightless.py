@@ -4,8 +4,7 @@ In their file weights are inputs: a plan asks for no more than types and shapes.
 """
 
 import contextlib
-from typing import Any, Iterator, Mapping
-
+from typing import Any, Iterator
 
 #: Types of 16 bits, as --precision spells them.
 HALVES = {"torch.bfloat16": "bf16", "torch.float16": "fp16"}
@@ -17,9 +16,12 @@ def _has_no_values(tensor: Any) -> bool:
     return bool(tensor.is_meta) or isinstance(tensor, FakeTensor)
 
 
-def _as_meta(tensor: Any) -> Any:
+def without_value(tensor: Any) -> Any:
+    """A tensor on the meta device in place of `tensor`; what is none, as it is."""
     import torch
 
+    if not isinstance(tensor, torch.Tensor):
+        return tensor
     dtype = torch.float32 if str(tensor.dtype) in HALVES else tensor.dtype
     return torch.empty_strided(tensor.size(), tensor.stride(), dtype=dtype, device="meta", requires_grad=tensor.requires_grad)
 
@@ -35,7 +37,7 @@ def lacks_weights(module: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _on_meta(module: Any) -> "Iterator[None]":
+def on_meta(module: Any) -> "Iterator[None]":
     """The module with all of its tensors on the meta device, the same ones where they were the same; as before afterwards."""
     import torch
 
@@ -46,7 +48,7 @@ def _on_meta(module: Any) -> "Iterator[None]":
         if tensor is None:
             return None
         if id(tensor) not in swapped:
-            meta = _as_meta(tensor)
+            meta = without_value(tensor)
             is_parameter = isinstance(tensor, torch.nn.Parameter) or getattr(tensor, "_is_param", False)
             swapped[id(tensor)] = torch.nn.Parameter(meta.detach(), tensor.requires_grad) if is_parameter else meta
         return swapped[id(tensor)]
@@ -60,26 +62,6 @@ def _on_meta(module: Any) -> "Iterator[None]":
     finally:
         for tensors, before in held:
             tensors.update(before)
-
-
-def example_without_values(value: Any) -> Any:
-    """The example with every tensor on the meta device."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return _as_meta(value)
-    if isinstance(value, (tuple, list)):
-        return type(value)(example_without_values(entry) for entry in value)
-    if isinstance(value, Mapping):
-        return {key: example_without_values(entry) for key, entry in value.items()}
-    return value
-
-
-@contextlib.contextmanager
-def exported_without_values(module: Any) -> "Iterator[None]":
-    """Where `module` lacks weights, all of its tensors are on the meta device inside."""
-    with _on_meta(module) if lacks_weights(module) else contextlib.nullcontext():
-        yield
 
 
 def weights_as_inputs(program: Any) -> None:
